@@ -1,0 +1,40 @@
+# Two commands start from a bare machine with Python 3.11+ and g++: `make demo` and `make test`.
+
+PYTHON ?= python3
+VENV := .venv
+BIN := $(VENV)/bin
+STAMP := $(VENV)/installed
+# No secret or project setting of the caller's shell reaches the demo or the tests.
+CLEAN_ENV := env -u OPENAI_API_KEY -u OPENAI_BASE_URL $(foreach v,$(filter AGENT_%,$(.VARIABLES)),-u $(v))
+
+.PHONY: demo test test-all check gpu-test clean
+
+demo: $(STAMP)
+	@$(CLEAN_ENV) $(BIN)/python -m agent.cli.demo
+
+test: check
+	$(CLEAN_ENV) $(BIN)/python -m pytest
+
+check: $(STAMP)
+	$(BIN)/ruff check agent tests benchmarks
+	$(BIN)/ruff format --check agent tests benchmarks
+	$(BIN)/mypy
+	$(BIN)/lint-imports --no-logo
+	$(BIN)/python -m pytest tests/test_structure.py
+
+# On a machine whose own Python holds torch and the other packages: make gpu-test GPU_PYTHON=python3
+GPU_PYTHON ?= $(BIN)/python
+gpu-test: $(if $(filter $(BIN)/python,$(GPU_PYTHON)),$(STAMP))
+	$(GPU_PYTHON) -m tests.gpu.verify
+
+clean:
+	rm -rf $(VENV) .mypy_cache .ruff_cache .pytest_cache .hypothesis
+
+$(STAMP): pyproject.toml constraints.txt
+	@command -v g++ >/dev/null || { echo "make: g++ is missing: apt-get install g++" >&2; exit 3; }
+	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11))' || \
+		{ echo "make: Python 3.11 or newer is needed; set PYTHON=..." >&2; exit 3; }
+	@test -x $(BIN)/python || $(PYTHON) -m venv $(VENV) || \
+		{ echo "make: no venv module: apt-get install python3-venv" >&2; exit 3; }
+	$(BIN)/python -m pip install --quiet --disable-pip-version-check -c constraints.txt -e '.[dev]'
+	@touch $(STAMP)

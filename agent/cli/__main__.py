@@ -1,0 +1,5 @@
+"""`python -m agent.cli`, for an environment without the installed commands."""
+
+from agent.cli import main
+
+main()

@@ -1,0 +1,136 @@
+"""The command line: a table of commands, and the boundary at which every error becomes one line.
+
+A command's module is imported when the command is called, so help starts fast however many there are. The
+module still imports what is heavy (torch, openai, jinja2, the loop) inside its functions.
+"""
+
+import sys
+import traceback
+from importlib import import_module
+from typing import Annotated, Any, NamedTuple
+
+import typer
+from typer.core import TyperGroup
+from typer.main import get_command
+
+from agent import __version__
+from agent.cli import console
+from agent.errors import AgentError
+
+_PLAIN: dict[str, Any] = {"rich_markup_mode": None, "pretty_exceptions_enable": False}
+"""Help and usage errors as plain text: the boundary below words every other error."""
+_OWN_ERRORS: tuple[type[BaseException], ...] = (typer.Exit, typer.Abort, typer.BadParameter.__mro__[2])
+"""What typer ends a command with itself; the last is the root of its usage errors, not exported."""
+
+
+class Command(NamedTuple):
+    """One command: where its function is, the line that lists it, the example its help ends with."""
+
+    name: str
+    target: str
+    summary: str
+    example: str
+
+    def load(self) -> Any:
+        """The command itself, with its module imported."""
+        module, function = self.target.split(":")
+        application = typer.Typer(add_completion=False, **_PLAIN)
+        application.command(self.name, epilog=f"Example: {self.example}")(
+            getattr(import_module(module), function)
+        )
+        return get_command(application)
+
+
+COMMANDS = (
+    Command("run", "agent.cli.run:run", "Find a verified kernel for a reference.",
+            "agent run level1/softmax --provider catalogue --executor emulator"),
+    Command("eval", "agent.cli.eval:evaluate", "Judge one candidate.",
+            "agent eval level1/group_norm recorded/group_norm:4 --executor emulator"),
+    Command("replay", "agent.cli.replay:replay", "Judge the candidates of a run again.",
+            "agent replay recorded/group_norm --executor emulator"),
+    Command("runs", "agent.cli.runs:runs", "List the runs, newest first.", "agent runs --json"),
+    Command("show", "agent.cli.show:show", "Show a run's rounds, verdicts and best kernel.",
+            "agent show recorded/group_norm --round 2"),
+    Command("doctor", "agent.cli.doctor:doctor", "Say what works here, and how to mend what does not.",
+            "agent doctor"),
+    Command("config", "agent.cli.config_show:config", "Show every setting, its value and its origin.",
+            "AGENT_ROUNDS=3 agent config"),
+    Command("cache", "agent.cli.cache:cache", "Show what is cached and how large it is, or clear it.",
+            "agent cache --clear"),
+)  # fmt: skip
+
+
+class Boundary(TyperGroup):
+    """Turns what a command raises into its exit code and one line on stderr."""
+
+    def make_context(self, *args: Any, **extra: Any) -> Any:
+        console.reset()
+        return super().make_context(*args, **extra)
+
+    def resolve_command(self, ctx: Any, args: list[str]) -> tuple[str | None, Any, list[str]]:
+        name, _, rest = super().resolve_command(ctx, args)
+        return name, next(command for command in COMMANDS if command.name == name).load(), rest
+
+    def invoke(self, ctx: Any) -> Any:
+        try:
+            return super().invoke(ctx)
+        except _OWN_ERRORS:
+            raise
+        except BrokenPipeError:
+            # The reader of a pipe has gone (`agent show X | head`): typer ends without a word.
+            raise
+        except AgentError as error:
+            raise _end(error, str(error), error.exit_code) from error
+        except KeyboardInterrupt as error:
+            raise _end(error, "interrupted", 130) from error
+        except Exception as error:  # noqa: BLE001 - the last resort of the program: a defect of ours, in one line
+            message = f"{type(error).__name__}: {error}"
+            message += "" if console.is_verbose() else " (a defect of kernelwright; -v shows the traceback)"
+            raise _end(error, message, 1) from error
+
+
+def _end(error: BaseException, message: str, code: int) -> typer.Exit:
+    if console.is_verbose():
+        sys.stderr.write(console.plain("".join(traceback.format_exception(error))))
+    console.error(message)
+    return typer.Exit(code)
+
+
+def _print_version(value: bool) -> None:
+    if value:
+        sys.stdout.write(f"kernelwright {__version__}\n")
+        raise typer.Exit
+
+
+def _start(
+    version: Annotated[
+        bool, typer.Option("--version", callback=_print_version, is_eager=True, help="Print the version.")
+    ] = False,
+    verbose: console.Verbose = False,
+    quiet: console.Quiet = False,
+) -> None:
+    """Turn a PyTorch reference into a verified, hand-written CUDA kernel."""
+
+
+def _not_loaded() -> None:
+    """Stands for a command in the list of all of them; `resolve_command` puts the command in its place."""
+    raise AssertionError("a command was called that was not loaded")
+
+
+def build_app() -> typer.Typer:
+    """The application that knows every command by name and summary."""
+    application = typer.Typer(
+        name="agent",
+        cls=Boundary,
+        no_args_is_help=True,
+        add_completion=False,
+        context_settings={"help_option_names": ["-h", "--help"]},
+        **_PLAIN,
+    )
+    application.callback(epilog="Example: agent show recorded/group_norm")(_start)
+    for command in COMMANDS:
+        application.command(command.name, help=command.summary)(_not_loaded)
+    return application
+
+
+app = build_app()

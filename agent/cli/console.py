@@ -1,0 +1,202 @@
+"""What the commands say: results on stdout, everything else on stderr.
+
+Nothing printed here is ever read as markup, and `plain` goes over every text that a model, a candidate or a
+file brought. Nothing is decided here, and no command talks to the terminal in another way.
+"""
+
+import json
+import re
+import sys
+import time
+import unicodedata
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Annotated, Protocol
+
+import typer
+from pydantic_core import to_jsonable_python
+from rich.console import Console, RenderableType
+from rich.text import Text
+
+_ESCAPES = re.compile(
+    r"\x1b\[[0-?]*[ -/]*[@-~]"  # CSI: colours, cursor
+    r"|\x1b[\]PX^_][^\x07\x1b]*(?:\x07|\x1b\\)?"  # OSC and its kin: titles, links, clipboard
+    r"|\x1b[ -/]*[0-~]"
+)
+_REORDERING = frozenset("\u200e\u200f\u202a\u202b\u202c\u202d\u202e\u2066\u2067\u2068\u2069")
+"""Characters that show a line in another order than it is read."""
+
+
+@dataclass
+class _State:
+    verbose: bool = False
+    quiet: bool = False
+    begun: float = field(default_factory=time.monotonic)
+    drawing: Console | None = None
+    """The console of the bar on the terminal; a line printed by another would run into it."""
+
+
+_state = _State()
+
+
+def reset() -> None:
+    """Begins a command: neither quiet nor verbose, the clock at zero."""
+    global _state
+    _state = _State()
+
+
+def is_verbose() -> bool:
+    return _state.verbose
+
+
+def _set_verbose(value: bool) -> bool:
+    _state.verbose = _state.verbose or value
+    return value
+
+
+def _set_quiet(value: bool) -> bool:
+    _state.quiet = _state.quiet or value
+    return value
+
+
+Verbose = Annotated[bool, typer.Option("--verbose", "-v", callback=_set_verbose, help="Say more.")]
+Quiet = Annotated[
+    bool, typer.Option("--quiet", "-q", callback=_set_quiet, help="Say only the result and errors.")
+]
+Json = Annotated[bool, typer.Option("--json", help="Print one JSON document and nothing else on stdout.")]
+RunsDir = Annotated[
+    Path | None, typer.Option("--runs-dir", help="Where runs are.", show_default="./runs", file_okay=False)
+]
+
+
+def plain(text: str) -> str:
+    """The text without what steers a terminal; line ends and tabs stay, a lone surrogate becomes U+FFFD."""
+    kept = _ESCAPES.sub("", text.replace("\r\n", "\n"))
+    return "".join(map(_printable, kept))
+
+
+def line(text: str) -> str:
+    """The text as `plain` has it, on one line."""
+    return " ".join(plain(text).split())
+
+
+def _printable(character: str) -> str:
+    if character in "\n\t":
+        return character
+    category = unicodedata.category(character)
+    if category == "Cs":
+        return "\ufffd"
+    return "" if category == "Cc" or character in _REORDERING else character
+
+
+def stdout() -> Console:
+    """For results. Without a terminal: no colour, 80 columns."""
+    return Console(markup=False, highlight=False, emoji=False)
+
+
+def stderr() -> Console:
+    """For everything else; while a bar is drawn, lines appear above it."""
+    return _state.drawing or Console(stderr=True, markup=False, highlight=False, emoji=False)
+
+
+def show(*parts: RenderableType) -> None:
+    """Prints results, one below the other: a Text as it is, anything else laid out to the width."""
+    console = stdout()
+    for part in parts:
+        # Running text keeps its own lines: a wrapped line of code is another program.
+        console.print(part, soft_wrap=isinstance(part, Text))
+
+
+def emit_json(document: object) -> None:
+    """The command's one JSON document: records, dates and paths are spelled, infinities are strings."""
+    value = to_jsonable_python(document, inf_nan_mode="strings", fallback=str)
+    sys.stdout.write(json.dumps(_finite(value), indent=2, allow_nan=False) + "\n")
+
+
+def _finite(value: object) -> object:
+    if isinstance(value, float) and value - value != 0:
+        return str(value)
+    if isinstance(value, list):
+        return [_finite(item) for item in value]
+    return {key: _finite(item) for key, item in value.items()} if isinstance(value, dict) else value
+
+
+def say(message: str) -> None:
+    """One line about the work's progress on stderr, after the time since the command began."""
+    if not _state.quiet:
+        _print_status(message)
+
+
+def detail(message: str) -> None:
+    """A line for -v."""
+    if _state.verbose and not _state.quiet:
+        _print_status(message)
+
+
+def warn(message: str) -> None:
+    """Something that the user should know; not silenced by -q."""
+    stderr().print(Text.assemble(("warning: ", "yellow"), line(message)), soft_wrap=True)
+
+
+def error(message: str) -> None:
+    """The one line that a failed command ends with."""
+    stderr().print(Text.assemble(("error: ", "bold red"), line(message)), soft_wrap=True)
+
+
+def _print_status(message: str) -> None:
+    elapsed = duration(time.monotonic() - _state.begun)
+    stderr().print(Text.assemble((f"{elapsed:>6}  ", "dim"), line(message)), soft_wrap=True)
+
+
+def duration(seconds: float) -> str:
+    """`0.4 s`, `12 s`, `3:07`, `1:02:03`."""
+    if seconds < 9.95:
+        return f"{seconds:.1f} s"
+    whole = round(seconds)
+    if whole < 60:
+        return f"{whole} s"
+    minutes, rest = divmod(whole, 60)
+    hours, minutes = divmod(minutes, 60)
+    return f"{hours}:{minutes:02}:{rest:02}" if hours else f"{minutes}:{rest:02}"
+
+
+class Live(Protocol):
+    """Work that is going on."""
+
+    def update(self, text: str, done: float | None = None, total: float | None = None) -> None:
+        """What is being done now, and how much of it where that is known."""
+        ...
+
+
+@contextmanager
+def live(text: str) -> Iterator[Live]:
+    """A spinner, and a bar once a total is known, on stderr; it is gone when the work is done.
+
+    Where stderr is no terminal each new text is one plain line, and counts are left out; with -q, nothing.
+    """
+    console = stderr()
+    if _state.quiet or _state.drawing or not console.is_terminal:
+        lines = _Lines()
+        lines.update(text)
+        yield lines
+        return
+    from agent.cli.progress import bar
+
+    _state.drawing = console
+    try:
+        with bar(console, text) as drawn:
+            yield drawn
+    finally:
+        _state.drawing = None
+
+
+class _Lines:
+    def __init__(self) -> None:
+        self._last: str | None = None
+
+    def update(self, text: str, done: float | None = None, total: float | None = None) -> None:
+        if text != self._last:
+            self._last = text
+            say(text)

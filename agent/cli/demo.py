@@ -1,0 +1,51 @@
+"""`make demo`: a verified kernel in one round, and a recorded repair judged afresh; asks no endpoint."""
+
+import subprocess
+import sys
+import time
+
+from agent import config
+
+STEPS = (
+    (
+        "The catalogue answers level1/softmax with a hand-written kernel; it is built\n"
+        "and judged here, on the CPU.",
+        ("run", "level1/softmax", "--provider", "catalogue", "--executor", "emulator"),
+    ),
+    (
+        "Replayed are four answers to level1/group_norm, recorded from a scripted provider: a repair from\n"
+        "a build error over two wrong kernels to a right one. Only the answers are replayed: each is really\n"
+        "built and judged afresh, and every verdict has to come out as it was recorded.",
+        ("replay", "recorded/group_norm", "--executor", "emulator"),
+    ),
+)
+NEXT = """\
+What is where
+  {runs}/<id>/events.jsonl   the transcript of the first step (agent runs lists them)
+  {runs}/<id>/best.py        its kernel: a self-contained file that needs only torch
+  agent show recorded/group_norm --round 2   a round of the recorded repair in full
+
+Three commands to try next ({agent} is not on your PATH yet)
+  agent show recorded/group_norm
+  agent eval level1/group_norm recorded/group_norm:3 --executor emulator
+  OPENAI_API_KEY=... agent run level1/rms_norm --model NAME     a live model (or --base-url http://localhost:8000/v1)
+"""
+
+
+def main() -> int:
+    started = time.monotonic()
+    for words, arguments in STEPS:
+        print(f"\n{words}\n$ agent {' '.join(arguments)}", flush=True)
+        code = subprocess.run([sys.executable, "-m", "agent.cli", *arguments], check=False).returncode
+        if code:
+            print(f"this step exited with {code}: the demo has failed")
+            return 1
+    settings = config.load({}, offline=True).settings
+    agent = sys.executable.replace("python", "agent", 1)
+    print(f"\nBoth steps came out as they should, in {time.monotonic() - started:.0f} s.\n")
+    print(NEXT.format(runs=settings.runs_dir, agent=agent))
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,126 @@
+"""`agent doctor`: what this machine can do, and how to get the rest."""
+
+import shutil
+import sys
+from collections.abc import Iterator
+from importlib import metadata
+from typing import Literal, NamedTuple
+
+import typer
+from rich.text import Text
+
+from agent import config, sandbox
+from agent.cli import console
+from agent.config import Settings
+from agent.errors import AgentError
+
+SPACE_NEEDED_BYTES = 2 << 30
+
+
+class Check(NamedTuple):
+    """One line of the report; `mend` is how to get what is missing."""
+
+    name: str
+    state: Literal["ok", "missing", "note"]
+    found: str
+    mend: str = ""
+
+
+def doctor(
+    json: console.Json = False, verbose: console.Verbose = False, quiet: console.Quiet = False
+) -> None:
+    """Check Python, torch, CUDA, g++, GPU, sandbox, endpoint and disk; each with the mend.
+
+    Exits 0 when candidates can be judged here, on a GPU or on the emulator, else 3.
+    """
+    settings = config.load({}).settings
+    checks = []
+    with console.live("looking around") as live:
+        for check in _checks(settings):
+            live.update(f"checked {check.name}")
+            checks.append(check)
+    usable = not any(check.state == "missing" for check in checks)
+    if json:
+        console.emit_json({"usable": usable, "checks": [check._asdict() for check in checks]})
+    else:
+        console.show(*map(_line, checks))
+    raise typer.Exit(0 if usable else 3)
+
+
+def _checks(settings: Settings) -> Iterator[Check]:
+    yield Check("python", "ok", sys.version.split()[0])
+    yield _torch()
+    yield from _compilers(settings)
+    yield _sandbox()
+    yield _endpoint(settings)
+    yield _disk(settings)
+
+
+def _torch() -> Check:
+    try:
+        version = metadata.version("torch")
+    except metadata.PackageNotFoundError:
+        return Check("torch", "missing", "not installed", "pip install torch")
+    return Check("torch", "ok", version)
+
+
+def _compilers(settings: Settings) -> Iterator[Check]:
+    from agent.emulator import toolchain
+    from agent.executors import cuda_obstacle, gpu_name, nvcc
+
+    gpu, compiler, obstacle = gpu_name(), nvcc(), cuda_obstacle()
+    yield Check(
+        "gpu", "ok" if gpu else "note", gpu or "none", "" if gpu else "--executor emulator needs none"
+    )
+    yield Check(
+        "nvcc", "ok" if compiler else "note", str(compiler or "none"),
+        "" if compiler else "needed for --executor cuda only: install the CUDA toolkit",
+    )  # fmt: skip
+    try:
+        ready = toolchain.prepare(settings.cache_dir)
+        yield Check("emulator", "ok", f"g++ {ready.gxx_version}, CUDA headers {ready.cuda_version}")
+    except AgentError as error:
+        yield Check("emulator", "note" if obstacle is None else "missing", "not usable", str(error))
+
+
+def _sandbox() -> Check:
+    level = sandbox.strongest()
+    if level == "namespaces":
+        return Check("sandbox", "ok", "user, pid, network and ipc namespaces")
+    mend = "install util-linux and allow user namespaces (sysctl kernel.unprivileged_userns_clone=1)"
+    return Check("sandbox", "note", "plain process: candidates reach the network and your files", mend)
+
+
+def _endpoint(settings: Settings) -> Check:
+    from agent.providers import endpoint_settings
+    from agent.providers.choice import has_endpoint
+
+    if not has_endpoint(settings):
+        return Check("endpoint", "note", "none; the catalogue answers", "set OPENAI_API_KEY, or --base-url")
+    from agent.providers.openai_compat import list_models
+
+    try:
+        asked = endpoint_settings(settings)
+        models = list_models(asked)
+    except AgentError as error:
+        return Check("endpoint", "note", "does not answer", str(error))
+    listed = ", ".join(models[:6]) + (", ..." if len(models) > 6 else "")
+    return Check("endpoint", "ok", f"{asked.where} offers {listed or 'no model'}")
+
+
+def _disk(settings: Settings) -> Check:
+    place = settings.runs_dir.absolute()
+    while not place.is_dir():
+        place = place.parent
+    free = shutil.disk_usage(place).free
+    found = f"{free / 2**30:.1f} GB free for runs in {settings.runs_dir}"
+    if free < SPACE_NEEDED_BYTES:
+        return Check("disk", "note", found, "free some space, or give --runs-dir elsewhere")
+    return Check("disk", "ok", found)
+
+
+def _line(check: Check) -> Text:
+    style = {"ok": "green", "missing": "red", "note": "yellow"}[check.state]
+    text = Text(f"{check.name:<9} ").append(f"{check.state:<8}", style=style)
+    text.append(console.line(check.found))
+    return text.append(f"; {console.line(check.mend)}") if check.mend else text

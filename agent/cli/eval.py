@@ -1,0 +1,54 @@
+"""`agent eval PROBLEM CAND`: judges one candidate; exits 0 exactly when it is verified."""
+
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from agent import config, store
+from agent.cli import console, judging
+from agent.errors import UsageError
+from agent.records import Candidate, Status
+
+EXITS = {Status.VERIFIED: 0, Status.UNSUPPORTED: 5}
+"""Every other status is 1: judged and not accepted."""
+
+
+def evaluate(
+    problem: Annotated[
+        str, typer.Argument(metavar="PROBLEM", help="Path, shipped name or kernelbench:L/ID.")
+    ],
+    candidate: Annotated[str, typer.Argument(metavar="CAND", help="A file with ModelNew, or RUN:K.")],
+    executor: judging.Executor = None,
+    candidate_timeout: judging.Timeout = None,
+    runs_dir: console.RunsDir = None,
+    json: console.Json = False,
+    verbose: console.Verbose = False,
+    quiet: console.Quiet = False,
+) -> None:
+    """Judge one candidate against a reference: build it, verify it, on a GPU time it."""
+    flags = {"executor": executor, "candidate_timeout": candidate_timeout, "runs_dir": runs_dir}
+    settings = config.load(flags, offline=True).settings
+    source = _source(candidate, settings.runs_dir)
+    reference = judging.tracing(problem, settings)
+    judged = Candidate(problem=reference.name, source=source, origin="file")
+    with console.live("preparing") as live:
+        evaluation = judging.executor(settings, reference, live).evaluate(reference, judged)
+    if json:
+        console.emit_json(evaluation)
+    else:
+        console.show(judging.verdict(evaluation))
+    raise typer.Exit(EXITS.get(evaluation.status, 1))
+
+
+def _source(address: str, runs_dir: Path) -> str:
+    """The candidate's text. Raises UsageError when the address leads to none."""
+    path = Path(address)
+    if not path.exists() and ":" in address:
+        return store.resolve_attempt(address, runs_dir)[1].candidate.source
+    try:
+        return path.read_text(encoding="utf-8")
+    except UnicodeDecodeError:
+        raise UsageError(f"{path} is no UTF-8 text; a candidate is a Python file with ModelNew") from None
+    except OSError as error:
+        raise UsageError(f"cannot read candidate {path}: {error.strerror}; give a file or RUN:K") from None

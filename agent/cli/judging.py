@@ -1,0 +1,78 @@
+"""What `run`, `eval` and `replay` share: options, the executor made ready, a verdict in words."""
+
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+from rich.text import Text
+
+from agent.cli import console
+from agent.cli.verdicts import STYLES, place, times
+from agent.config import Settings
+from agent.records import Evaluation, Problem
+
+if TYPE_CHECKING:
+    from agent.executors import LocalExecutor
+
+Provider = Annotated[str | None, typer.Option(help="openai_compat, catalogue or replay:RUN.")]
+Executor = Annotated[str | None, typer.Option(help="auto, cuda or emulator.", show_default="auto")]
+Timeout = Annotated[
+    float | None,
+    typer.Option("--candidate-timeout", help="Seconds each step of a candidate may take", show_default="120"),
+]
+MAX_FINDINGS = 4
+
+
+def executor(settings: Settings, problem: Problem, live: console.Live) -> "LocalExecutor":
+    """The executor that the settings ask for, tools prepared. Raises EnvironmentFault without them."""
+    from agent.emulator import toolchain
+    from agent.executors import LocalExecutor, choose
+
+    name = choose(settings.executor)
+    if name == "emulator":
+        toolchain.prepare(settings.cache_dir, progress=live.update)
+    return LocalExecutor(
+        name,
+        candidate_timeout_s=settings.candidate_timeout,
+        cache_dir=settings.cache_dir,
+        floor_ms=floor_ms(problem, settings),
+        announce=live.update,
+    )
+
+
+def tracing(address: str, settings: Settings) -> Problem:
+    """The problem at an address, traced with visible progress."""
+    from agent import problems
+
+    with console.live(f"tracing {address}"):
+        return problems.load(address, kernelbench_root=settings.kernelbench_root)
+
+
+def floor_ms(problem: Problem, settings: Settings) -> float | None:
+    """The roofline floor on the GPU that is configured; None for one the table does not know."""
+    from agent.problems import roofline
+
+    gpu = roofline.find(settings.gpu)
+    return roofline.floor_ms(problem.trace, gpu) if gpu else None
+
+
+def verdict(evaluation: Evaluation) -> Text:
+    """Status with its scope, the findings with their places, the numbers."""
+    text = Text()
+    text.append(str(evaluation.status), style=STYLES.get(evaluation.status, "red"))
+    text.append(f" on {evaluation.scope}\n")
+    for finding in evaluation.findings[:MAX_FINDINGS]:
+        where = f" ({place(finding.location)})" if finding.location else ""
+        text.append(f"  {finding.kind}{where}: {console.line(finding.message)}\n")
+    if len(evaluation.findings) > MAX_FINDINGS:
+        text.append(f"  and {len(evaluation.findings) - MAX_FINDINGS} more; --json has them all\n")
+    known = evaluation.correctness
+    if known:
+        text.append(f"  {known.draws} secret draws, ")
+        if known.error_budget_ratio is not None:
+            text.append(
+                f"largest error {known.max_abs_err:.3g}, {known.error_budget_ratio:.0%} of the budget\n"
+            )
+    if evaluation.measurement:
+        text.append(f"  {times(evaluation.measurement)}\n")
+    text.rstrip()
+    return text

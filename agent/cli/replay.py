@@ -1,0 +1,76 @@
+"""`agent replay RUN`: judges the stored candidates again and says which verdicts changed."""
+
+from collections.abc import Sequence
+from typing import Annotated, NamedTuple
+
+import typer
+from rich.table import Table
+
+from agent import config, store
+from agent.cli import console, judging
+from agent.cli.verdicts import brief
+from agent.errors import UsageError
+from agent.records import SCHEMA_VERSION, Attempt
+
+
+class Again(NamedTuple):
+    """One attempt as recorded and as judged now."""
+
+    recorded: Attempt
+    fresh: Attempt
+
+    @property
+    def changed(self) -> bool:
+        return self.recorded.evaluation.status is not self.fresh.evaluation.status
+
+
+def replay(
+    run: Annotated[str, typer.Argument(metavar="RUN", help="Path, id, unique prefix or recorded/NAME.")],
+    executor: judging.Executor = None,
+    candidate_timeout: judging.Timeout = None,
+    runs_dir: console.RunsDir = None,
+    json: console.Json = False,
+    verbose: console.Verbose = False,
+    quiet: console.Quiet = False,
+) -> None:
+    """Judge the candidates of a run again; exit 1 when a fresh verdict differs from the recorded one."""
+    flags = {"executor": executor, "candidate_timeout": candidate_timeout, "runs_dir": runs_dir}
+    settings = config.load(flags, offline=True).settings
+    found = store.open_run(run, settings.runs_dir)
+    log = found.read()
+    if log.started is None or not log.attempts:
+        raise UsageError(f"run {found.address} holds no judged candidate; see agent show {found.address}")
+    problem = log.started.problem
+    again = []
+    with console.live("preparing") as live:
+        judge = judging.executor(settings, problem, live)
+        for attempt in log.attempts:
+            console.say(f"judging attempt {attempt.number} of {len(log.attempts)} afresh")
+            evaluation = judge.evaluate(problem, attempt.candidate)
+            again.append(Again(attempt, attempt.model_copy(update={"evaluation": evaluation})))
+    _report(found.address, again, json)
+    raise typer.Exit(1 if any(pair.changed for pair in again) else 0)
+
+
+def _report(address: str, again: Sequence[Again], json: bool) -> None:
+    changed = [pair for pair in again if pair.changed]
+    if json:
+        attempts = [
+            {"number": pair.recorded.number, "changed": pair.changed,
+             "recorded": pair.recorded.evaluation, "fresh": pair.fresh.evaluation}
+            for pair in again
+        ]  # fmt: skip
+        console.emit_json({"schema_version": SCHEMA_VERSION, "run": address, "attempts": attempts})
+        return
+    table = Table(box=None, pad_edge=False)
+    for name in ("attempt", "recorded", "now", "cause now"):
+        table.add_column(name, overflow="fold")
+    for pair in again:
+        headline = pair.fresh.evaluation.headline
+        cause = f"{headline.kind}: {console.line(headline.message)}" if headline else ""
+        mark = " CHANGED" if pair.changed else ""
+        table.add_row(str(pair.recorded.number), brief(pair.recorded), brief(pair.fresh) + mark, cause)
+    console.show(table)
+    count = len(again)
+    same = f"all {count} verdicts are as recorded" if not changed else f"{len(changed)} of {count} changed"
+    console.say(f"{address}: {same}")

@@ -1,0 +1,114 @@
+"""One round in full, for `agent show RUN --round N`: what was asked, answered, judged and found."""
+
+from collections.abc import Iterator
+
+from rich.rule import Rule
+from rich.text import Text
+
+from agent import store
+from agent.cli import console
+from agent.cli.verdicts import STYLES, place, times
+from agent.records import Build, Completion, Evaluated, Finding
+
+_MARKS = {"error": "red", "warning": "yellow", "note": "dim"}
+
+
+def parts_of(entry: store.Round) -> Iterator[Rule | Text]:
+    """Prompt, answer, retries and each attempt's verdict; reasoning is folded unless -v was given."""
+    if entry.prompt:
+        for message in entry.prompt.messages:
+            yield _rule(f"round {entry.number}: {message.role} ({entry.prompt.template})")
+            yield Text(console.plain(message.content))
+    for retry in entry.retries:
+        yield Text(f"asked again after {console.duration(retry.wait_seconds)}: {console.line(retry.reason)}")
+    if entry.completion:
+        yield from _answer(entry.completion, entry.number)
+    else:
+        yield _rule(f"round {entry.number}: no answer received")
+    if entry.rejected:
+        yield _rule(f"no candidate: {entry.rejected.kind}")
+        yield Text(console.plain(entry.rejected.text))
+    for event in entry.evaluated:
+        yield from _verdict(event)
+
+
+def _answer(completion: Completion, number: int) -> Iterator[Rule | Text]:
+    yield _rule(f"round {number}: answer of {completion.model or completion.provider}")
+    if completion.reasoning and console.is_verbose():
+        yield Text(console.plain(completion.reasoning), style="dim")
+        yield _rule("end of the reasoning")
+    elif completion.reasoning:
+        yield Text(f"[{len(completion.reasoning):,} characters of reasoning; -v shows them]", style="dim")
+    yield Text(console.plain(completion.text))
+    usage = completion.usage
+    told = [
+        f"{count:,} {name} tokens"
+        for name, count in (
+            ("input", usage.input_tokens),
+            ("output", usage.output_tokens),
+            ("reasoning", usage.reasoning_tokens),
+        )
+        if count is not None
+    ]
+    told += [console.duration(completion.seconds)] if completion.seconds is not None else []
+    told += [f"ended with {console.line(completion.finish_reason)}"] if completion.finish_reason else []
+    yield Text(", ".join(told), style="dim")
+
+
+def _verdict(event: Evaluated) -> Iterator[Rule | Text]:
+    attempt, evaluation = event.attempt, event.attempt.evaluation
+    yield _rule(f"attempt {attempt.number} ({attempt.candidate.origin})")
+    if attempt.candidate.note:
+        yield Text(f"taken from the answer: {console.line(attempt.candidate.note)}")
+    status = Text(str(evaluation.status), style=STYLES.get(evaluation.status, "red"))
+    status.append(f" in stage {evaluation.stage} on {evaluation.scope}", style="default")
+    if event.seconds is not None:
+        status.append(f", {console.duration(event.seconds)}", style="default")
+    yield status
+    for check in evaluation.scope.skipped:
+        yield Text(f"skipped: {console.line(check)}")
+    for finding in evaluation.findings:
+        yield _finding(finding)
+    if evaluation.build:
+        yield _build(evaluation.build)
+    if evaluation.correctness and evaluation.correctness.error_budget_ratio is not None:
+        seen = evaluation.correctness
+        yield Text(f"accuracy: {seen.error_budget_ratio:.1%} of the allowed error, {seen.draws} draws")
+    if evaluation.measurement:
+        yield Text(f"measured: {times(evaluation.measurement)}")
+
+
+def _finding(finding: Finding) -> Text:
+    text = Text(f"{finding.severity}: {finding.kind}", style=_MARKS[finding.severity])
+    text.append(f"  {console.plain(finding.message)}", style="default")
+    text.append(f" ({finding.count} times)" if finding.count > 1 else "", style="default")
+    if finding.location:
+        text.append(f"\n    at {place(finding.location)}", style="default")
+        if finding.location.text:
+            text.append(f": {console.line(finding.location.text)}", style="default")
+    if finding.evidence:
+        evidence = console.plain(finding.evidence).rstrip().replace("\n", "\n    ")
+        text.append(f"\n    {evidence}", style="dim")
+    return text
+
+
+def _build(build: Build) -> Text:
+    text = Text(f"build: {build.lane}, {console.duration(build.seconds)}")
+    for warning in build.warnings:
+        text.append(f"\n    {console.plain(warning).rstrip()}", style="dim")
+    for kernel in build.kernels:
+        known = [
+            f"{value} {unit}"
+            for value, unit in (
+                (kernel.registers, "registers"),
+                (kernel.spill_bytes, "bytes spilled"),
+                (kernel.shared_bytes, "bytes shared"),
+            )
+            if value is not None
+        ]
+        text.append(f"\n    {console.line(kernel.name)}: {', '.join(known) or 'no numbers'}")
+    return text
+
+
+def _rule(title: str) -> Rule:
+    return Rule(Text(console.line(title)), align="left", style="dim")

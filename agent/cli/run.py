@@ -1,0 +1,203 @@
+"""`agent run PROBLEM`: from a reference to a verified kernel."""
+
+import ctypes
+import sys
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+from rich.text import Text
+
+from agent import config, store
+from agent.cli import console, judging
+from agent.cli.verdicts import best_of
+from agent.errors import UsageError
+from agent.providers import choose
+from agent.records import SCHEMA_VERSION, Problem, RunFinished
+
+if TYPE_CHECKING:
+    from agent.loop import Plan
+    from agent.providers.endpoint import StreamProgress
+
+EXITS = {"verified": 0, "no_kernel": 1, "failed": 0}
+"""A run that failed with something verified is solved; one without has raised."""
+PR_SET_DUMPABLE = 4
+
+Flags = dict[str, object]
+
+
+def run(
+    problem: Annotated[
+        str | None,
+        typer.Argument(metavar="[PROBLEM]", help="Path, shipped name or kernelbench:LEVEL/ID."),
+    ] = None,
+    provider: judging.Provider = None,
+    model: Annotated[str | None, typer.Option(help="Name of the endpoint's model.")] = None,
+    base_url: Annotated[str | None, typer.Option(help="Address of a Chat Completions endpoint.")] = None,
+    executor: judging.Executor = None,
+    rounds: Annotated[int | None, typer.Option(help="Questions asked at most.", show_default="6")] = None,
+    patience: Annotated[
+        int | None,
+        typer.Option(help="Rounds without a faster kernel that end a GPU run.", show_default="2"),
+    ] = None,
+    require: Annotated[str | None, typer.Option(help="Your own requirements, TEXT or @FILE.")] = None,
+    candidate_timeout: judging.Timeout = None,
+    in_order: Annotated[
+        bool, typer.Option("--in-order", help="With replay:RUN: the answers as stored, whatever the prompt.")
+    ] = False,
+    resume: Annotated[str | None, typer.Option(metavar="RUN", help="Go on with a run.")] = None,
+    dry_run: Annotated[bool, typer.Option("--dry-run", help="Print the prompt, ask nobody.")] = False,
+    runs_dir: console.RunsDir = None,
+    json: console.Json = False,
+    verbose: console.Verbose = False,
+    quiet: console.Quiet = False,
+) -> None:
+    """Ask for kernels, judge them, feed back what was wrong, keep the best verified one."""
+    if (problem is None) == (resume is None):
+        raise UsageError("give either a PROBLEM or --resume RUN")
+    _hide_from_children()
+    flags: Flags = {
+        "provider": provider, "model": model, "base_url": base_url, "executor": executor, "rounds": rounds,
+        "patience": patience, "candidate_timeout": candidate_timeout, "runs_dir": runs_dir,
+    }  # fmt: skip
+    if resume is not None:
+        if require or dry_run:
+            raise UsageError("--resume takes the requirements of the run it goes on with")
+        finished, folder = _resumed(resume, flags, in_order)
+    else:
+        assert problem is not None
+        settings = config.load(flags).settings
+        if dry_run:
+            _print_prompt(judging.tracing(problem, settings), settings, require, json)
+            return
+        finished, folder = _begun(problem, settings, require, in_order)
+    _report(finished, folder, json)
+    raise typer.Exit(EXITS.get(finished.outcome, 1))
+
+
+def _begun(
+    address: str, settings: config.Settings, require: str | None, in_order: bool
+) -> tuple[RunFinished, store.Run]:
+    from agent import prompts
+    from agent.cli.session import Session
+
+    wishes = prompts.requirements(require) if require else ()
+    for wish in wishes:
+        if not wish.checked:
+            console.warn(f"passed on to the model, not checked: {wish.text}")
+    problem = judging.tracing(address, settings)
+    options: dict[str, str | int | float | bool] = {
+        "require": "\n".join(wish.text for wish in wishes),
+        "in_order": in_order,
+        "gpu": settings.gpu,
+        "candidate_timeout": settings.candidate_timeout,
+    }
+    with console.live("preparing") as live:
+        provider = choose(
+            settings, problem, in_order=in_order,
+            on_retry=lambda event: session.note(event), on_progress=lambda so_far: _stream(live, so_far),
+        )  # fmt: skip
+        judge = judging.executor(settings, problem, live)
+        plan = _plan(problem, settings, provider.name, str(options["require"]))
+        made = store.create(
+            settings.runs_dir,
+            store.RunSettings(
+                problem=address, problem_name=problem.name, provider=provider.name, model=settings.model,
+                executor=judge.name, rounds=plan.rounds, patience=plan.patience, options=options,
+            ),
+        )  # fmt: skip
+        with made.writer() as writer:
+            session = Session(made, problem, plan, writer, live)
+            console.say(f"run {made.id}: {problem.name}, provider {provider.name}, executor {judge.name}")
+            return session.solve(provider, judge), made
+
+
+def _resumed(address: str, flags: Flags, in_order: bool) -> tuple[RunFinished, store.Run]:
+    from agent.cli.session import Session
+
+    folder = config.load({"runs_dir": flags["runs_dir"]}, offline=True).settings.runs_dir
+    found = store.open_run(address, folder)
+    asked = found.info.settings
+    given = {name: value for name, value in flags.items() if value is not None}
+    before: Flags = {
+        "provider": asked.provider, "model": asked.model, "executor": asked.executor, "rounds": asked.rounds,
+        "patience": asked.patience, "gpu": asked.options.get("gpu"),
+        "candidate_timeout": asked.options.get("candidate_timeout"),
+    }  # fmt: skip
+    settings = config.load(before | given).settings
+    log = found.read()
+    if log.started is None:
+        raise UsageError(f"run {found.id} stopped before it began; start it anew: agent run {asked.problem}")
+    if log.finished and log.finished.outcome in ("verified", "no_kernel") and "rounds" not in given:
+        console.say(f"run {found.id} has ended; more rounds with --rounds N")
+        return log.finished, found
+    problem = log.started.problem
+    with found.writer() as writer, console.live("preparing") as live:
+        provider = choose(
+            settings, problem, in_order=in_order or asked.options.get("in_order") is True,
+            on_retry=lambda event: session.note(event), on_progress=lambda so_far: _stream(live, so_far),
+        )  # fmt: skip
+        judge = judging.executor(settings, problem, live)
+        plan = _plan(problem, settings, provider.name, str(asked.options.get("require", "")))
+        session = Session(found, problem, plan, writer, live, store.Resume(log))
+        console.say(f"run {found.id}: going on, {len(log.rounds)} rounds are on disk")
+        return session.solve(provider, judge), found
+
+
+def _plan(problem: Problem, settings: config.Settings, provider: str, require: str) -> "Plan":
+    from agent import prompts
+    from agent.loop import Plan
+
+    return Plan(
+        # The catalogue has one answer; asking again could not bring another.
+        rounds=1 if provider == "catalogue" else settings.rounds,
+        patience=settings.patience,
+        requirements=prompts.requirements(require) if require else (),
+        gpu=settings.gpu,
+        floor_ms=judging.floor_ms(problem, settings),
+    )
+
+
+def _print_prompt(problem: Problem, settings: config.Settings, require: str | None, json: bool) -> None:
+    from agent import prompts
+
+    plan = _plan(problem, settings, "", "")
+    situation = prompts.Situation(
+        requirements=prompts.requirements(require) if require else (), gpu=plan.gpu, floor_ms=plan.floor_ms
+    )
+    prompt = prompts.render(problem, situation)
+    tokens = prompts.estimate_tokens(prompt)
+    if json:
+        console.emit_json({"prompt": prompt, "estimated_tokens": tokens})
+        return
+    for message in prompt.messages:
+        console.show(Text(f"--- {message.role}", style="bold"), Text(console.plain(message.content)))
+    console.say(f"about {tokens} tokens (an estimate); nobody was asked")
+
+
+def _stream(live: console.Live, so_far: "StreamProgress") -> None:
+    thinking = f", {so_far.reasoning_characters} of reasoning" if so_far.reasoning_characters else ""
+    live.update(f"receiving: {so_far.text_characters} characters{thinking}")
+
+
+def _report(finished: RunFinished, run: store.Run, json: bool) -> None:
+    best = best_of(run.read().attempts, finished)
+    if json:
+        console.emit_json(
+            {
+                "schema_version": SCHEMA_VERSION, "run": run.id, "path": str(run.path),
+                "outcome": finished.outcome, "reason": finished.reason, "best": best,
+                "best_file": str(run.path / "best.py") if best else None,
+            }
+        )  # fmt: skip
+        return
+    if best is None:
+        console.show(Text(f"{finished.reason}; what happened: agent show {run.address}"))
+        return
+    console.show(judging.verdict(best.evaluation), Text(f"kernel      {run.path / 'best.py'}"))
+    console.show(Text(f"transcript  agent show {run.address}"))
+
+
+def _hide_from_children() -> None:
+    """This process holds the key: no other one of the same user may read its memory or environment."""
+    if sys.platform == "linux":
+        ctypes.CDLL(None).prctl(PR_SET_DUMPABLE, 0)

@@ -1,0 +1,58 @@
+"""Short words for attempts, shared by the commands that show runs."""
+
+from collections.abc import Sequence
+
+from agent import ranking
+from agent.records import Attempt, Location, Measurement, RunFinished, Status
+
+STYLES = {Status.VERIFIED: "green", Status.UNSUPPORTED: "yellow"}
+"""Colour of a status; every other is red."""
+
+
+def best_of(attempts: Sequence[Attempt], finished: RunFinished | None) -> Attempt | None:
+    """The attempt that the run named best at its end; for a run without an end, what ranking says so far."""
+    if finished is not None:
+        return next((attempt for attempt in attempts if attempt.number == finished.best), None)
+    best: Attempt | None = None
+    for attempt in attempts:
+        best = ranking.better(best, attempt)
+    return best
+
+
+def brief(attempt: Attempt) -> str:
+    """`incorrect`, `verified (emulator, shrunken)`, `verified (GPU, 2.10x)`: always with its scope."""
+    evaluation = attempt.evaluation
+    if evaluation.status is not Status.VERIFIED:
+        return str(evaluation.status)
+    scope = evaluation.scope
+    words = ["GPU" if scope.executor == "cuda" else "emulator"]
+    words += [word for word in (scope.shapes, scope.protocol) if word in ("shrunken", "quick")]
+    speedup = evaluation.measurement.speedup if evaluation.measurement else None
+    words += [f"{speedup:.2f}x"] if speedup is not None else []
+    return f"verified ({', '.join(words)})"
+
+
+def times(measurement: Measurement) -> str:
+    """Median and spread, the speedup and what it is against; unknown parts are left out."""
+    candidate = measurement.candidate_ms
+    text = f"{candidate.p50:.4g} ms (p20 {candidate.p20:.4g}, p80 {candidate.p80:.4g}) on {measurement.gpu}"
+    if measurement.speedup is not None:
+        text += f", {measurement.speedup:.2f}x against {measurement.baseline}"
+    if measurement.roofline_fraction is not None:
+        text += f", {measurement.roofline_fraction:.0%} of the roofline"
+    return text
+
+
+def place(location: Location) -> str:
+    """`line 12, kernel add, block (0, 0, 3), thread (31, 0, 0)`."""
+    words = [
+        f"{name} {value}"
+        for name, value in (
+            ("line", location.line),
+            ("kernel", location.kernel),
+            ("block", location.block),
+            ("thread", location.thread),
+        )
+        if value is not None
+    ]
+    return ", ".join(words)

@@ -1,0 +1,226 @@
+"""Settings: flags > environment > project file > user file > defaults, each with where it came from.
+
+The only reader of os.environ. A project file is ./agent.toml or [tool.agent] in ./pyproject.toml. It travels
+with a repository, so it cannot send a key that the user holds elsewhere to an endpoint of its choice.
+"""
+
+import os
+import tomllib
+from collections.abc import Mapping
+from dataclasses import dataclass
+from difflib import get_close_matches
+from fnmatch import fnmatchcase
+from pathlib import Path
+from typing import Literal
+
+import platformdirs
+from pydantic import Field, SecretStr, ValidationError, field_validator
+from pydantic_settings import (
+    BaseSettings,
+    EnvSettingsSource,
+    PydanticBaseSettingsSource,
+    SettingsConfigDict,
+)
+
+from agent.errors import UsageError
+
+APPLICATION = "kernelwright"
+PROVIDERS = ("openai_compat", "catalogue", "replay:RUN")
+PROJECT_FILES = ("agent.toml", "pyproject.toml")
+DEFAULT = "default"
+
+_SHARED_VARIABLES = {
+    "api_key": "OPENAI_API_KEY",
+    "base_url": "OPENAI_BASE_URL",
+    "kernelbench_root": "KERNELBENCH_ROOT",
+}
+"""Names that others use too; AGENT_<NAME> is stronger."""
+_CHILD_ALLOWED = (
+    "PATH", "PYTHONPATH", "VIRTUAL_ENV", "HOME", "USER", "LOGNAME", "LANG", "LC_*", "TZ", "TMPDIR",
+    "XDG_CACHE_HOME", "CC", "CXX", "MAX_JOBS", "OMP_NUM_THREADS", "MKL_NUM_THREADS",
+    "LD_LIBRARY_PATH", "CUDA_*", "NVIDIA_*", "NVCC_*", "TORCH_*",
+)  # fmt: skip
+_SECRET = ("*KEY", "*KEY_*", "*TOKEN*", "*SECRET*", "*PASSWORD*", "*CREDENTIAL*", "OPENAI_*")
+
+
+class Settings(BaseSettings):
+    """Every setting, checked. The environment's name is AGENT_<NAME> unless another is given."""
+
+    model_config = SettingsConfigDict(
+        env_prefix="AGENT_",
+        env_ignore_empty=True,
+        extra="forbid",
+        frozen=True,
+        use_attribute_docstrings=True,
+    )
+
+    provider: str | None = None
+    """openai_compat, catalogue or replay:RUN; chosen by what is configured when absent"""
+    model: str | None = None
+    """name of the endpoint's model"""
+    base_url: str | None = None
+    """address of the endpoint"""
+    api_key: SecretStr | None = None
+    """key of the endpoint"""
+    executor: Literal["auto", "cuda", "emulator"] = "auto"
+    """where candidates are judged"""
+    rounds: int = Field(6, ge=1)
+    """questions asked at most"""
+    patience: int = Field(2, ge=1)
+    """rounds without a faster kernel before a run on a GPU ends"""
+    runs_dir: Path = Path("runs")
+    """where runs are written"""
+    candidate_timeout: float = Field(120.0, gt=0)
+    """seconds one candidate may take"""
+    gpu: str = "H200"
+    """GPU that the roofline is given for"""
+    kernelbench_root: Path | None = None
+    """local checkout of KernelBench"""
+    cache_dir: Path = Field(default_factory=lambda: platformdirs.user_cache_path(APPLICATION))
+    """prepared headers and builds, shared by all runs of a user"""
+    temperature: float | None = Field(None, ge=0)
+    """sampling temperature; the endpoint's own when absent"""
+    max_output_tokens: int | None = Field(None, ge=1)
+    """longest answer; the endpoint's own limit when absent"""
+    request_timeout: float = Field(600.0, gt=0)
+    """seconds one request may take"""
+    retry_for: float = Field(300.0, ge=0)
+    """seconds a failing endpoint is asked again"""
+
+    @field_validator("provider")
+    @classmethod
+    def _known_provider(cls, value: str | None) -> str | None:
+        if value is None or value in PROVIDERS[:2] or (value.startswith("replay:") and value != "replay:"):
+            return value
+        raise ValueError(f"no such provider; there are {', '.join(PROVIDERS)}")
+
+    @field_validator("runs_dir", "kernelbench_root", "cache_dir")
+    @classmethod
+    def _home(cls, value: Path | None) -> Path | None:
+        return value.expanduser() if value is not None else None
+
+    @classmethod
+    def settings_customise_sources(
+        cls,
+        settings_cls: type[BaseSettings],
+        init_settings: PydanticBaseSettingsSource,
+        env_settings: PydanticBaseSettingsSource,
+        dotenv_settings: PydanticBaseSettingsSource,
+        file_secret_settings: PydanticBaseSettingsSource,
+    ) -> tuple[PydanticBaseSettingsSource, ...]:
+        """None of their own: `load` merges the layers, because it has to know where each value came from."""
+        return (init_settings,)
+
+
+@dataclass(frozen=True)
+class Layer:
+    """One kind of place that settings come from."""
+
+    kind: Literal["flag", "environment", "project", "user"]
+    values: Mapping[str, object]
+    places: Mapping[str, str]
+    """For each value, how a user finds it: `--rounds`, `OPENAI_BASE_URL`, `agent.toml`."""
+
+
+@dataclass(frozen=True)
+class Resolved:
+    """The settings, and for each the layer it came from; a setting without one has its default."""
+
+    settings: Settings
+    layers: Mapping[str, Layer]
+
+    def origin(self, setting: str) -> str:
+        """`--rounds`, `OPENAI_BASE_URL`, the path of a file, or `default`."""
+        layer = self.layers.get(setting)
+        return layer.places[setting] if layer else DEFAULT
+
+    @property
+    def redirect(self) -> str | None:
+        """What is wrong when a project file would send a key that is not its own to its base URL."""
+        url, key = self.layers.get("base_url"), self.layers.get("api_key")
+        if url is None or key is None or url.kind != "project" or key.kind == "project":
+            return None
+        return (
+            f"{self.origin('base_url')}: base_url may not redirect the key from {self.origin('api_key')} "
+            "to another endpoint; to allow it, give --base-url or set OPENAI_BASE_URL"
+        )
+
+
+def load(flags: Mapping[str, object], *, offline: bool = False) -> Resolved:
+    """The settings as seen from the current directory; a flag that is None or empty counts as not given.
+
+    Raises UsageError for an unknown key, a value out of range, a file that is no TOML, and a project file
+    that redirects the user's key; the last is not checked when the command is `offline`: it asks no endpoint.
+    """
+    layers = [_flags(flags), _environment()]
+    layers += [_file(path, "project") for path in map(Path, PROJECT_FILES) if path.is_file()]
+    user = platformdirs.user_config_path(APPLICATION) / "config.toml"
+    layers += [_file(user, "user")] if user.is_file() else []
+    taken = {name: layer for layer in reversed(layers) for name in layer.values}
+    try:
+        settings = Settings.model_validate({name: layer.values[name] for name, layer in taken.items()})
+    except ValidationError as error:
+        first = error.errors(include_url=False, include_context=False)[0]
+        raise UsageError(_invalid(str(first["loc"][0]), first["msg"], taken)) from error
+    resolved = Resolved(settings, taken)
+    if resolved.redirect and not offline:
+        raise UsageError(resolved.redirect)
+    return resolved
+
+
+def child_environment() -> dict[str, str]:
+    """What a judging process may know of this one's environment: where programs and GPUs are, no secret."""
+    return {
+        name: value
+        for name, value in os.environ.items()
+        if _matches(name, _CHILD_ALLOWED) and not _matches(name.upper(), _SECRET)
+    }
+
+
+def with_package(environment: Mapping[str, str]) -> str:
+    """The PYTHONPATH on which a child finds this very package, also from a checkout that is not installed."""
+    parent = str(Path(__file__).resolve().parents[1])
+    return os.pathsep.join(filter(None, (parent, environment.get("PYTHONPATH"))))
+
+
+def _matches(name: str, patterns: tuple[str, ...]) -> bool:
+    return any(fnmatchcase(name, pattern) for pattern in patterns)
+
+
+def _flags(flags: Mapping[str, object]) -> Layer:
+    given = {name: value for name, value in flags.items() if value is not None and value != ""}
+    return Layer("flag", given, {name: f"--{name.replace('_', '-')}" for name in given})
+
+
+def _environment() -> Layer:
+    shared = {name: variable for name, variable in _SHARED_VARIABLES.items() if os.environ.get(variable)}
+    own = EnvSettingsSource(Settings)()
+    values = {name: os.environ[variable] for name, variable in shared.items()} | own
+    return Layer("environment", values, shared | {name: f"AGENT_{name.upper()}" for name in own})
+
+
+def _file(path: Path, kind: Literal["project", "user"]) -> Layer:
+    try:
+        values = tomllib.loads(path.read_text(encoding="utf-8"))
+    except OSError as error:
+        raise UsageError(f"cannot read {path}: {error.strerror}") from error
+    except ValueError as error:
+        raise UsageError(f"{path} is no TOML: {error}") from error
+    for table in ("tool", "agent") if path.name == "pyproject.toml" else ():
+        values = values.get(table, {})
+        if not isinstance(values, dict):
+            raise UsageError(f"{path}: {table} is no table; settings stand under [tool.agent]")
+    for key in values:
+        if key not in Settings.model_fields:
+            near = get_close_matches(key, Settings.model_fields, n=1)
+            hint = f"did you mean {near[0]!r}?" if near else f"it knows: {', '.join(Settings.model_fields)}"
+            raise UsageError(f"{path}: no setting {key!r}; {hint}")
+    return Layer(kind, values, dict.fromkeys(values, str(path)))
+
+
+def _invalid(name: str, message: str, taken: Mapping[str, Layer]) -> str:
+    layer = taken[name]
+    place = layer.places[name]
+    where = place if layer.kind in ("flag", "environment") else f"{place}: {name}"
+    shown = "" if name == "api_key" else f" (got {str(layer.values[name])[:80]!r})"
+    return f"{where}: {message.removeprefix('Value error, ')}{shown}"

@@ -1,0 +1,1 @@
+"""Why a candidate is wrong, found where the evidence is."""

@@ -1,0 +1,173 @@
+// What nvcc gives to device code, for g++: include before a candidate's rewritten CUDA source.
+//
+// NVIDIA's own headers supply the types, the vector types, the runtime API and most of half and bfloat16;
+// this header and its parts add what those give only to nvcc. Not here: inline PTX, tensor cores,
+// asynchronous copies, textures (rewrite.unsupported names them in the source).
+#pragma once
+
+#include <cassert>
+#include <climits>
+#include <cstdint>
+#include <cstdio>
+#include <cstring>
+#include <limits>
+#include <math.h>
+#include <stdlib.h>
+#include <type_traits>
+
+#include <cuComplex.h>
+#include <cuda_runtime.h>
+#include <cuda_fp16.h>
+#include <cuda_bf16.h>
+#include <math_constants.h>
+
+#include "kw/runtime.h"
+
+// NVIDIA declares threadIdx and its companions as plain globals; here each OS thread has its own.
+#define __DEVICE_LAUNCH_PARAMETERS_H__
+#define KW_TLS_EXTERN(type, name, symbol) \
+    extern __thread type name __asm__(symbol) __attribute__((tls_model("initial-exec")))
+
+// const, because a thread's indices never change while it runs: they may be kept over barriers, and a
+// sanitizer leaves them alone.
+KW_TLS_EXTERN(const uint3, threadIdx, "kw_thread_index");
+KW_TLS_EXTERN(const uint3, blockIdx, "kw_block_index");
+KW_TLS_EXTERN(const int, kw_lane, "kw_lane");
+KW_TLS_EXTERN(char* const, kw_shared_base, "kw_shared_base");
+KW_TLS_EXTERN(const int, kw_spinning, "kw_spinning");
+KW_TLS_EXTERN(const dim3, blockDim, "kw_block_dim");
+KW_TLS_EXTERN(const dim3, gridDim, "kw_grid_dim");
+
+// Not a constant expression, as with nvcc: an array of warpSize elements is refused.
+extern const int warpSize __asm__("kw_warp_size");
+
+#define KW_DEVICE static inline __attribute__((always_inline))
+
+// nvcc's function and variable attributes mean nothing to g++. A __shared__ that the rewriter did not see
+// (inside a macro) still belongs to the block, because one OS thread runs a block.
+#undef __global__
+#undef __device__
+#undef __host__
+#undef __constant__
+#undef __managed__
+#undef __shared__
+#undef __launch_bounds__
+#undef __maxnreg__
+#undef __grid_constant__
+#undef __cluster_dims__
+#define __global__
+#define __device__
+#define __host__
+#define __constant__
+#define __managed__
+#define __shared__ static thread_local
+#define __launch_bounds__(...)
+#define __maxnreg__(...)
+#define __grid_constant__
+#define __cluster_dims__(...)
+
+namespace kw {
+
+// Argument of <<<...>>>: dim3 takes integers of every kind, as in CUDA.
+struct Config {
+    dim3 grid;
+    dim3 block;
+    size_t dynamic_bytes;
+    Config(dim3 g, dim3 b, size_t bytes = 0, cudaStream_t = nullptr) : grid(g), block(b), dynamic_bytes(bytes) {}
+};
+
+// kernel<<<config>>>(arguments) becomes Launch(name, line, by pointer, Config(config))(call, arguments).
+// The arguments are evaluated once; each thread gets its own copies, converted to the kernel's parameters.
+class Launch {
+  public:
+    Launch(const char* name, int line, bool by_pointer, const Config& config)
+        : request_{name, line, by_pointer, config.grid, config.block, config.dynamic_bytes, nullptr, nullptr} {}
+
+    template <class Call, class... Arguments>
+    void operator()(Call call, Arguments... arguments) {
+        auto one_thread = [=]() mutable { call(arguments...); };
+        request_.arguments = &one_thread;
+        request_.entry = [](void* opaque) { (*static_cast<decltype(one_thread)*>(opaque))(); };
+        kw_launch(&request_);
+    }
+
+  private:
+    kw_launch_request request_;
+};
+
+inline void* shared_address(kw_shared_site& site) {
+    if (__atomic_load_n(&site.launch, __ATOMIC_ACQUIRE) != kw_launch_serial) kw_place_shared(&site);
+    return kw_shared_base + site.offset;
+}
+
+template <class T>
+KW_DEVICE uint64_t to_bits(const T& value) {
+    static_assert(sizeof(T) <= 8, "at most 8 bytes");
+    uint64_t bits = 0;
+    __builtin_memcpy(&bits, &value, sizeof(T));
+    return bits;
+}
+
+template <class T>
+KW_DEVICE T from_bits(uint64_t bits) {
+    T value;
+    __builtin_memcpy(static_cast<void*>(&value), &bits, sizeof(T));
+    return value;
+}
+
+}  // namespace kw
+
+#define KW_NAME(...) #__VA_ARGS__
+
+// The __shared__ variable `name` of type T of the current block.
+#define KW_SHARED(T, name)                                             \
+    (*static_cast<T*>([]() -> void* {                                  \
+        static kw_shared_site site = {sizeof(T), #name, __LINE__, 0, 0}; \
+        return kw::shared_address(site);                               \
+    }()))
+
+// `extern __shared__ T name[]` in a function, and outside one: a pointer that the runtime keeps for each
+// OS thread. (In a template g++ would forget the symbol of a local extern.)
+#define KW_DYNAMIC_SHARED(T, name) T* const name = static_cast<T*>(static_cast<void*>(kw_shared_base))
+#define KW_DYNAMIC_SHARED_GLOBAL(T, name) KW_TLS_EXTERN(T* const, name, "kw_shared_base")
+
+#define __syncthreads() static_cast<void>(kw_barrier(KW_BARRIER_PLAIN, 0, __LINE__, __COUNTER__))
+#define __syncthreads_count(p) kw_barrier(KW_BARRIER_COUNT, (p) != 0, __LINE__, __COUNTER__)
+#define __syncthreads_and(p) kw_barrier(KW_BARRIER_AND, (p) != 0, __LINE__, __COUNTER__)
+#define __syncthreads_or(p) kw_barrier(KW_BARRIER_OR, (p) != 0, __LINE__, __COUNTER__)
+
+KW_DEVICE void __threadfence() { __atomic_thread_fence(__ATOMIC_SEQ_CST); }
+KW_DEVICE void __threadfence_block() { __atomic_thread_fence(__ATOMIC_SEQ_CST); }
+KW_DEVICE void __threadfence_system() { __atomic_thread_fence(__ATOMIC_SEQ_CST); }
+KW_DEVICE void __nanosleep(unsigned) { kw_yield(); }
+KW_DEVICE long long clock64() { return kw_clock(); }
+[[noreturn]] KW_DEVICE void __trap(int line = __builtin_LINE()) { kw_trap(line); }
+
+// assert() expands to this, however often a source includes <cassert> again.
+#define __assert_fail kw_assert_fail
+
+template <class T> KW_DEVICE T __ldg(const T* p) { return *p; }
+template <class T> KW_DEVICE T __ldca(const T* p) { return *p; }
+template <class T> KW_DEVICE T __ldcg(const T* p) { return *p; }
+template <class T> KW_DEVICE T __ldcs(const T* p) { return *p; }
+template <class T> KW_DEVICE T __ldcv(const T* p) { return *p; }
+template <class T> KW_DEVICE T __ldlu(const T* p) { return *p; }
+template <class T> KW_DEVICE void __stcg(T* p, T v) { *p = v; }
+template <class T> KW_DEVICE void __stcs(T* p, T v) { *p = v; }
+template <class T> KW_DEVICE void __stwb(T* p, T v) { *p = v; }
+template <class T> KW_DEVICE void __stwt(T* p, T v) { *p = v; }
+KW_DEVICE size_t __cvta_generic_to_shared(const void* p) { return reinterpret_cast<size_t>(p); }
+
+#include "kw/device_warp.h"
+#include "kw/device_atomic.h"
+#include "kw/device_math.h"
+#include "kw/device_convert.h"
+#include "kw/device_half.h"
+#include "kw/device_symbol.h"
+
+// Device code asks for these; NVIDIA's headers above had to be read without them.
+#define __CUDACC__ 1
+#define __NVCC__ 1
+#define __CUDACC_VER_MAJOR__ 13
+#define __CUDACC_VER_MINOR__ 0
+#define __CUDA_ARCH__ 900

@@ -1,0 +1,81 @@
+// The C interface between a built extension and the process that loads it.
+//
+// An extension never touches libtorch: its at::Tensor is a view of a `kw_tensor` that the Python
+// side owns, and every tensor operation is one call back by operator name. Layouts here are
+// mirrored by guest/abi.py; KW_ABI_VERSION changes with them.
+#pragma once
+#include <cstdint>
+
+#define KW_ABI_VERSION 1
+#define KW_MAX_DIMS 16
+#define KW_EXPORT __attribute__((visibility("default")))
+
+extern "C" {
+
+enum kw_tag : int32_t {
+  KW_ABSENT = 0,  // an argument that was not given
+  KW_NONE,
+  KW_TENSOR,
+  KW_INT,
+  KW_FLOAT,
+  KW_BOOL,
+  KW_STRING,
+  KW_LIST,           // items[length]
+  KW_TUPLE,          // items[length]
+  KW_DTYPE,          // integer = c10::ScalarType
+  KW_DEVICE,         // text = "cuda:0"
+  KW_MEMORY_FORMAT,  // integer = c10::MemoryFormat
+  KW_LAYOUT,         // integer = c10::Layout
+  KW_SLICE,          // items[3], each KW_INT or KW_NONE
+  KW_ELLIPSIS,
+  KW_OPTIONS,  // items[4]: dtype, device, requires_grad, memory format; each may be KW_ABSENT
+  KW_OTHER,    // a Python object that has no place here
+};
+
+// What C++ may know of a tensor without asking; owned by Python until `release(handle)`.
+struct kw_tensor {
+  int64_t handle;
+  void* data;
+  int64_t numel;
+  int32_t dtype;  // c10::ScalarType
+  int32_t dim;
+  int32_t on_gpu;
+  int32_t flags;  // 1: requires_grad, 2: contiguous, 4: contiguous as channels_last
+  int64_t sizes[KW_MAX_DIMS];
+  int64_t strides[KW_MAX_DIMS];
+};
+
+struct kw_value {
+  int32_t tag;
+  int32_t unused;
+  union {
+    int64_t integer;
+    double real;
+    const kw_tensor* tensor;
+    const char* text;
+    const kw_value* items;
+  };
+  int64_t length;  // of items, or of text in bytes
+};
+
+// Given to kw_open. `call` answers 0, or 1 with the error text in `result`; what `result` points to
+// lives until the next call, a tensor in it until its release. Tensors among the arguments of
+// kw_invoke stay Python's: the extension retains what it keeps.
+struct kw_host {
+  int32_t version;
+  int32_t (*call)(const char* name, const kw_value* arguments, int64_t count, kw_value* result);
+  void (*retain)(int64_t handle);
+  void (*release)(int64_t handle);
+};
+
+// Status of kw_invoke. KW_MISMATCH: the arguments do not fit, try the next overload.
+enum kw_status : int32_t {
+  KW_OK = 0,
+  KW_MISMATCH,
+  KW_RUNTIME_ERROR,
+  KW_VALUE_ERROR,
+  KW_TYPE_ERROR,
+  KW_INDEX_ERROR,
+  KW_NOT_IMPLEMENTED,
+};
+}

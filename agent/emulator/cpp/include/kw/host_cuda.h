@@ -1,0 +1,133 @@
+// at::cuda and c10::cuda on the one emulated device: streams, guards, checks, properties.
+#pragma once
+#include <cuda_runtime.h>
+
+#include "kw/host_operators.h"
+
+namespace c10 {
+
+inline optional<Device> device_of(const at::Tensor& tensor) {
+  return tensor.defined() ? optional<Device>(tensor.device()) : nullopt;
+}
+
+struct Stream {
+  Device device() const { return Device(kCUDA, 0); }
+  int64_t id() const { return 0; }
+};
+
+namespace cuda {
+
+class CUDAStream {
+  cudaStream_t stream_ = nullptr;
+
+ public:
+  CUDAStream() = default;
+  CUDAStream(cudaStream_t stream) : stream_(stream) {}
+  operator cudaStream_t() const { return stream_; }
+  cudaStream_t stream() const { return stream_; }
+  void synchronize() const { (void)cudaStreamSynchronize(stream_); }
+  bool query() const { return cudaStreamQuery(stream_) == cudaSuccess; }
+  Device device() const { return Device(kCUDA, 0); }
+  DeviceIndex device_index() const { return 0; }
+  int64_t id() const { return 0; }
+  Stream unwrap() const { return {}; }
+};
+inline CUDAStream getCurrentCUDAStream(DeviceIndex = -1) { return {}; }
+inline CUDAStream getDefaultCUDAStream(DeviceIndex = -1) { return {}; }
+inline CUDAStream getStreamFromPool(bool = false, DeviceIndex = -1) { return {}; }
+inline void setCurrentCUDAStream(CUDAStream) {}
+inline DeviceIndex current_device() { return 0; }
+inline DeviceIndex device_count() { return 1; }
+inline void set_device(DeviceIndex) {}
+inline void device_synchronize() { (void)cudaDeviceSynchronize(); }
+
+class CUDAGuard {
+ public:
+  explicit CUDAGuard(Device) {}
+  explicit CUDAGuard(DeviceIndex) {}
+  void set_index(DeviceIndex) {}
+  void set_device(Device) {}
+  Device current_device() const { return Device(kCUDA, 0); }
+  Device original_device() const { return Device(kCUDA, 0); }
+};
+class OptionalCUDAGuard {
+ public:
+  OptionalCUDAGuard() = default;
+  explicit OptionalCUDAGuard(optional<Device>) {}
+  explicit OptionalCUDAGuard(DeviceIndex) {}
+  void set_device(Device) {}
+  void set_index(DeviceIndex) {}
+};
+class CUDAStreamGuard {
+ public:
+  explicit CUDAStreamGuard(CUDAStream) {}
+  explicit CUDAStreamGuard(Stream) {}
+};
+
+inline void check(cudaError_t error, const char* what) {
+  if (error == cudaSuccess) return;
+  (void)cudaGetLastError();
+  throw Error(str("CUDA error: ", cudaGetErrorString(error), what));
+}
+
+}  // namespace cuda
+}  // namespace c10
+
+#define C10_CUDA_CHECK(EXPR) ::c10::cuda::check((EXPR), "")
+#define C10_CUDA_CHECK_WARN(EXPR) ((void)(EXPR))
+#define C10_CUDA_IGNORE_ERROR(EXPR) ((void)(EXPR))
+#define C10_CUDA_KERNEL_LAUNCH_CHECK() C10_CUDA_CHECK(cudaGetLastError())
+#define AT_CUDA_CHECK(EXPR) C10_CUDA_CHECK(EXPR)
+#define TORCH_CUDA_CHECK(EXPR) C10_CUDA_CHECK(EXPR)
+#define C10_WARP_SIZE 32
+
+namespace at {
+
+using c10::device_of;
+using DeviceGuard = c10::cuda::CUDAGuard;
+using OptionalDeviceGuard = c10::cuda::OptionalCUDAGuard;
+
+namespace cuda {
+using c10::cuda::CUDAGuard;
+using c10::cuda::CUDAStream;
+using c10::cuda::CUDAStreamGuard;
+using c10::cuda::OptionalCUDAGuard;
+using c10::cuda::current_device;
+using c10::cuda::device_count;
+using c10::cuda::device_synchronize;
+using c10::cuda::getCurrentCUDAStream;
+using c10::cuda::getDefaultCUDAStream;
+using c10::cuda::getStreamFromPool;
+using c10::cuda::set_device;
+using c10::cuda::setCurrentCUDAStream;
+
+inline cudaDeviceProp* getDeviceProperties(int64_t device) {
+  static cudaDeviceProp properties = [device] {
+    cudaDeviceProp found;
+    (void)cudaGetDeviceProperties(&found, static_cast<int>(device));
+    return found;
+  }();
+  return &properties;
+}
+inline cudaDeviceProp* getCurrentDeviceProperties() { return getDeviceProperties(0); }
+inline bool is_available() { return true; }
+inline int warp_size() { return 32; }
+template <class T>
+constexpr T ATenCeilDiv(T a, T b) {
+  return (a + b - 1) / b;
+}
+namespace detail {
+constexpr int CUDA_NUM_THREADS = 1024;
+inline int GET_BLOCKS(int64_t n, int64_t threads = CUDA_NUM_THREADS) {
+  TORCH_CHECK(n > 0, "CUDA kernel launch blocks must be positive, but got N=", n);
+  return static_cast<int>((n + threads - 1) / threads);
+}
+}  // namespace detail
+}  // namespace cuda
+}  // namespace at
+
+#define CUDA_KERNEL_LOOP_TYPE(i, n, index_type)                                          \
+  int64_t _i_n_d_e_x = static_cast<int64_t>(blockIdx.x) * blockDim.x + threadIdx.x;       \
+  for (index_type i = _i_n_d_e_x; _i_n_d_e_x < (n);                                       \
+       _i_n_d_e_x += static_cast<int64_t>(blockDim.x) * gridDim.x, i = _i_n_d_e_x)
+#define CUDA_KERNEL_LOOP(i, n) CUDA_KERNEL_LOOP_TYPE(i, n, int)

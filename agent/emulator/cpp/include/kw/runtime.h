@@ -1,0 +1,121 @@
+// The C interface of libkw_runtime: CUDA's execution model on a CPU.
+//
+// A kernel launch runs every block of the grid on a few OS threads; the threads of one block are fibers
+// of one OS thread that run one at a time and change over at barriers and warp operations. This header
+// is all that device code (kw/device.h) and host code (slim torch headers, ctypes) know of the runtime.
+// The CUDA runtime API itself (cudaMalloc, cudaGetLastError, ...) is declared by NVIDIA's
+// cuda_runtime_api.h and defined by the same library.
+//
+// It does not emulate timing, caches, clusters, cooperative (grid-wide) launches or streams that overlap:
+// every call is synchronous.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <cuda_runtime_api.h>
+#include <vector_types.h>
+
+extern "C" {
+
+// ---- Host side -------------------------------------------------------------------------------------
+
+// Sets how many OS threads run blocks (clamped to 1..8; 2 if never called). Idempotent.
+void kw_init(int workers);
+
+// Device memory: 512-byte aligned, every byte 0xFF (so that floats that nobody wrote are NaN), with an
+// unused zone on both sides. Null when the arena is full. kw_free(nullptr) does nothing; a pointer that
+// kw_alloc did not return is ignored.
+void* kw_alloc(size_t bytes);
+void kw_free(void* pointer);
+
+// Kernel launches that were accepted so far, and their distinct kernel names, newline-separated.
+// kw_launch_names writes at most capacity bytes including the final NUL; it returns the length of the
+// whole text without the NUL, so that a short buffer can be seen and enlarged. kw_findings likewise.
+long kw_launch_count(void);
+size_t kw_launch_names(char* buffer, size_t capacity);
+
+// What went wrong, as a JSON array of objects: kind, message, kernel (or null), line (or null), block
+// and thread ([x, y, z] or null), count, severity ("error" or "warning"). One entry for each kind, line
+// and kernel, in the order of first occurrence.
+size_t kw_findings(char* buffer, size_t capacity);
+void kw_clear_findings(void);
+
+// cudaFuncSetAttribute with the text of its argument list: limits are kept by kernel name, because
+// a launch knows the name it was written with and not the address.
+cudaError_t kw_set_function_attribute(const char* text, enum cudaFuncAttribute attribute, int value);
+
+// ---- Device side -----------------------------------------------------------------------------------
+
+typedef struct kw_launch_request {
+    const char* name;          // the callee as written, with template arguments
+    int line;                  // of the launch
+    int by_pointer;            // 1 when the callee is no __global__ function of the same source
+    dim3 grid;
+    dim3 block;
+    size_t dynamic_bytes;      // dynamic shared memory
+    void (*entry)(void*);      // calls the kernel for one thread
+    void* arguments;           // what entry gets; lives until kw_launch returns
+} kw_launch_request;
+
+// Runs the whole grid, or reports why a GPU would not and sets the CUDA error.
+void kw_launch(const kw_launch_request* request);
+
+// One __shared__ variable of one function (instance). Its offset holds for the launch with that serial.
+typedef struct kw_shared_site {
+    size_t bytes;
+    const char* name;
+    int line;
+    uint32_t launch;
+    uint32_t offset;
+} kw_shared_site;
+
+// Gives the variable its place in the shared memory of the current launch.
+void kw_place_shared(kw_shared_site* site);
+
+enum { KW_BARRIER_PLAIN, KW_BARRIER_COUNT, KW_BARRIER_AND, KW_BARRIER_OR };
+
+// Block barrier; site tells apart two barriers on one line. The result is that of the reduction.
+int kw_barrier(int kind, int predicate, int line, int site);
+
+enum {
+    KW_SHUFFLE_INDEX,
+    KW_SHUFFLE_UP,
+    KW_SHUFFLE_DOWN,
+    KW_SHUFFLE_XOR,
+    KW_BALLOT,
+    KW_ANY,
+    KW_ALL,
+    KW_SYNC,
+    KW_MATCH_ANY,
+    KW_MATCH_ALL,
+    KW_REDUCE_ADD,
+    KW_REDUCE_MIN,
+    KW_REDUCE_MAX,
+    KW_REDUCE_MIN_UNSIGNED,
+    KW_REDUCE_MAX_UNSIGNED,
+    KW_REDUCE_AND,
+    KW_REDUCE_OR,
+    KW_REDUCE_XOR,
+    KW_ACTIVE_MASK
+};
+
+// Warp operation among the lanes in mask. argument: source lane or distance; width: of a shuffle segment.
+uint64_t kw_warp_op(int kind, uint32_t mask, uint64_t value, int argument, int width, int line);
+
+// An atomicCAS or atomicExch that changed nothing: a thread that only does that may be waiting for ever.
+// kw_spin_over tells that the wait is over; it is needed only while the variable kw_spinning is set.
+void kw_spin(const void* address, uint64_t observed, int line);
+void kw_spin_over(void);
+
+// Lets the other threads of the block run.
+void kw_yield(void);
+
+// Ends the launch with cudaErrorAssert; outside a kernel it is the C library's own.
+[[noreturn]] void kw_assert_fail(const char* condition, const char* file, unsigned line, const char* function);
+[[noreturn]] void kw_trap(int line);
+
+long long kw_clock(void);
+
+extern uint32_t kw_launch_serial;  // the current launch; compared with kw_shared_site::launch
+
+}  // extern "C"

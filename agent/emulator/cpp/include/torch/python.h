@@ -1,0 +1,3 @@
+#pragma once
+#include "kw/host.h"
+#include "kw/host_bind.h"

@@ -1,0 +1,160 @@
+// The CUDA runtime API: the device (an "emulated sm_90" with the limits of an H100), streams and events.
+//
+// Every call is synchronous, so a stream is only a name and an event is over as soon as it is recorded.
+// Nothing here measures time: the elapsed time between two events is not a number.
+#include "state.h"
+
+#include <algorithm>
+#include <climits>
+#include <cmath>
+#include <cstdio>
+#include <cstring>
+
+namespace kw {
+
+namespace {
+
+constexpr int kMultiprocessors = 132;
+constexpr int kThreadsPerMultiprocessor = 2048;
+constexpr int kBlocksPerMultiprocessor = 32;
+constexpr size_t kSharedPerMultiprocessor = 228 * 1024;
+constexpr size_t kReservedSharedPerBlock = 1024;
+
+std::atomic<uintptr_t> next_handle{0x1000};
+
+template <class Handle>
+cudaError_t make_handle(Handle* handle) {
+    *handle = reinterpret_cast<Handle>(next_handle += 16);
+    return sticky_error();
+}
+
+// Registers are not known, so this is the bound from threads, blocks and shared memory.
+int resident_blocks(int block_size, size_t dynamic_bytes) {
+    if (block_size < 1 || block_size > kMaxThreads) return 0;
+    const size_t by_shared = kSharedPerMultiprocessor / (dynamic_bytes + kReservedSharedPerBlock);
+    const int by_threads = kThreadsPerMultiprocessor / ((block_size + kWarpSize - 1) / kWarpSize * kWarpSize);
+    return std::min({by_threads, kBlocksPerMultiprocessor, static_cast<int>(by_shared)});
+}
+
+}  // namespace
+
+}  // namespace kw
+
+using namespace kw;
+
+extern "C" {
+
+cudaError_t cudaGetDevice(int* device) {
+    *device = 0;
+    return sticky_error();
+}
+
+cudaError_t cudaSetDevice(int device) {
+    if (device == 0) return sticky_error();
+    set_error(cudaErrorInvalidDevice);
+    return cudaErrorInvalidDevice;
+}
+
+cudaError_t cudaGetDeviceCount(int* count) {
+    *count = 1;
+    return sticky_error();
+}
+
+cudaError_t cudaDeviceSynchronize(void) { return sticky_error(); }
+cudaError_t cudaDeviceSetCacheConfig(cudaFuncCache) { return sticky_error(); }
+cudaError_t cudaDeviceSetLimit(cudaLimit, size_t) { return sticky_error(); }
+
+cudaError_t cudaRuntimeGetVersion(int* version) {
+    *version = CUDART_VERSION;
+    return cudaSuccess;
+}
+
+cudaError_t cudaDriverGetVersion(int* version) { return cudaRuntimeGetVersion(version); }
+
+cudaError_t cudaGetDeviceProperties(cudaDeviceProp* properties, int) {
+    *properties = cudaDeviceProp{};
+    std::snprintf(properties->name, sizeof properties->name, "emulated sm_90");
+    properties->major = 9;
+    properties->totalGlobalMem = size_t{80} << 30;
+    properties->totalConstMem = 64 * 1024;
+    properties->sharedMemPerBlock = kDefaultSharedLimit;
+    properties->sharedMemPerBlockOptin = kOptInSharedLimit;
+    properties->sharedMemPerMultiprocessor = kSharedPerMultiprocessor;
+    properties->reservedSharedMemPerBlock = kReservedSharedPerBlock;
+    properties->regsPerBlock = properties->regsPerMultiprocessor = 65536;
+    properties->warpSize = kWarpSize;
+    properties->maxThreadsPerBlock = kMaxThreads;
+    properties->maxThreadsPerMultiProcessor = kThreadsPerMultiprocessor;
+    properties->maxBlocksPerMultiProcessor = kBlocksPerMultiprocessor;
+    properties->multiProcessorCount = kMultiprocessors;
+    properties->maxThreadsDim[0] = properties->maxThreadsDim[1] = kMaxThreads;
+    properties->maxThreadsDim[2] = 64;
+    properties->maxGridSize[0] = INT_MAX;
+    properties->maxGridSize[1] = properties->maxGridSize[2] = 65535;
+    properties->l2CacheSize = 50 << 20;
+    properties->memoryBusWidth = 5120;
+    properties->concurrentKernels = properties->unifiedAddressing = properties->managedMemory = 1;
+    return sticky_error();
+}
+
+cudaError_t cudaDeviceGetAttribute(int* value, cudaDeviceAttr attribute, int device) {
+    cudaDeviceProp p;
+    cudaGetDeviceProperties(&p, device);
+    switch (attribute) {
+        case cudaDevAttrMaxThreadsPerBlock: *value = p.maxThreadsPerBlock; break;
+        case cudaDevAttrMaxBlockDimX: *value = p.maxThreadsDim[0]; break;
+        case cudaDevAttrMaxBlockDimY: *value = p.maxThreadsDim[1]; break;
+        case cudaDevAttrMaxBlockDimZ: *value = p.maxThreadsDim[2]; break;
+        case cudaDevAttrMaxGridDimX: *value = p.maxGridSize[0]; break;
+        case cudaDevAttrMaxGridDimY: *value = p.maxGridSize[1]; break;
+        case cudaDevAttrMaxGridDimZ: *value = p.maxGridSize[2]; break;
+        case cudaDevAttrMaxSharedMemoryPerBlock: *value = kDefaultSharedLimit; break;
+        case cudaDevAttrMaxSharedMemoryPerBlockOptin: *value = kOptInSharedLimit; break;
+        case cudaDevAttrMaxSharedMemoryPerMultiprocessor: *value = kSharedPerMultiprocessor; break;
+        case cudaDevAttrTotalConstantMemory: *value = static_cast<int>(p.totalConstMem); break;
+        case cudaDevAttrWarpSize: *value = p.warpSize; break;
+        case cudaDevAttrMaxRegistersPerBlock: *value = p.regsPerBlock; break;
+        case cudaDevAttrMultiProcessorCount: *value = p.multiProcessorCount; break;
+        case cudaDevAttrMaxThreadsPerMultiProcessor: *value = p.maxThreadsPerMultiProcessor; break;
+        case cudaDevAttrMaxBlocksPerMultiprocessor: *value = p.maxBlocksPerMultiProcessor; break;
+        case cudaDevAttrComputeCapabilityMajor: *value = p.major; break;
+        case cudaDevAttrComputeCapabilityMinor: *value = p.minor; break;
+        case cudaDevAttrL2CacheSize: *value = p.l2CacheSize; break;
+        default: *value = 0; break;  // a capability that is not emulated
+    }
+    return sticky_error();
+}
+
+cudaError_t cudaOccupancyMaxActiveBlocksPerMultiprocessor(int* blocks, const void*, int block_size,
+                                                          size_t dynamic_bytes) {
+    *blocks = resident_blocks(block_size, dynamic_bytes);
+    return sticky_error();
+}
+
+cudaError_t cudaOccupancyMaxActiveBlocksPerMultiprocessorWithFlags(int* blocks, const void*, int block_size,
+                                                                   size_t dynamic_bytes, unsigned) {
+    *blocks = resident_blocks(block_size, dynamic_bytes);
+    return sticky_error();
+}
+
+cudaError_t cudaStreamCreate(cudaStream_t* stream) { return make_handle(stream); }
+cudaError_t cudaStreamCreateWithFlags(cudaStream_t* stream, unsigned) { return make_handle(stream); }
+cudaError_t cudaStreamCreateWithPriority(cudaStream_t* stream, unsigned, int) { return make_handle(stream); }
+cudaError_t cudaStreamDestroy(cudaStream_t) { return sticky_error(); }
+cudaError_t cudaStreamSynchronize(cudaStream_t) { return sticky_error(); }
+cudaError_t cudaStreamQuery(cudaStream_t) { return sticky_error(); }
+cudaError_t cudaStreamWaitEvent(cudaStream_t, cudaEvent_t, unsigned) { return sticky_error(); }
+
+cudaError_t cudaEventCreate(cudaEvent_t* event) { return make_handle(event); }
+cudaError_t cudaEventCreateWithFlags(cudaEvent_t* event, unsigned) { return make_handle(event); }
+cudaError_t cudaEventDestroy(cudaEvent_t) { return sticky_error(); }
+cudaError_t cudaEventRecord(cudaEvent_t, cudaStream_t) { return sticky_error(); }
+cudaError_t cudaEventSynchronize(cudaEvent_t) { return sticky_error(); }
+cudaError_t cudaEventQuery(cudaEvent_t) { return sticky_error(); }
+
+cudaError_t cudaEventElapsedTime(float* milliseconds, cudaEvent_t, cudaEvent_t) {
+    *milliseconds = NAN;
+    return sticky_error();
+}
+
+}  // extern "C"

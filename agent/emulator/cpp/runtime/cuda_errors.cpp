@@ -1,0 +1,166 @@
+// CUDA's error state, error texts and kernel attributes.
+//
+// An illegal launch leaves an error that cudaGetLastError takes away; a fault inside a kernel leaves one
+// that stays with the context, and every later call returns it (until cudaDeviceReset).
+#include "state.h"
+
+#include <algorithm>
+#include <cctype>
+#include <map>
+#include <mutex>
+
+namespace kw {
+
+namespace {
+
+struct ErrorText {
+    cudaError_t error;
+    const char* name;
+    const char* text;
+};
+
+// The wording of the CUDA runtime.
+constexpr ErrorText kErrors[] = {
+    {cudaSuccess, "cudaSuccess", "no error"},
+    {cudaErrorInvalidValue, "cudaErrorInvalidValue", "invalid argument"},
+    {cudaErrorMemoryAllocation, "cudaErrorMemoryAllocation", "out of memory"},
+    {cudaErrorInvalidConfiguration, "cudaErrorInvalidConfiguration", "invalid configuration argument"},
+    {cudaErrorInvalidSymbol, "cudaErrorInvalidSymbol", "invalid device symbol"},
+    {cudaErrorInvalidMemcpyDirection, "cudaErrorInvalidMemcpyDirection", "invalid copy direction for memcpy"},
+    {cudaErrorInvalidDevice, "cudaErrorInvalidDevice", "invalid device ordinal"},
+    {cudaErrorInvalidResourceHandle, "cudaErrorInvalidResourceHandle", "invalid resource handle"},
+    {cudaErrorNotReady, "cudaErrorNotReady", "device not ready"},
+    {cudaErrorNotSupported, "cudaErrorNotSupported", "operation not supported"},
+    {cudaErrorIllegalAddress, "cudaErrorIllegalAddress", "an illegal memory access was encountered"},
+    {cudaErrorLaunchTimeout, "cudaErrorLaunchTimeout", "the launch timed out and was terminated"},
+    {cudaErrorLaunchFailure, "cudaErrorLaunchFailure", "unspecified launch failure"},
+    {cudaErrorAssert, "cudaErrorAssert", "device-side assert triggered"},
+};
+
+constexpr ErrorText kUnknown = {cudaErrorUnknown, "cudaErrorUnknown", "unknown error"};
+
+std::atomic<cudaError_t> last_error{cudaSuccess};
+std::atomic<cudaError_t> context_error{cudaSuccess};
+
+std::mutex limits_mutex;
+std::map<std::string, size_t> limits_by_kernel;
+size_t highest_limit = kDefaultSharedLimit;  // of any kernel
+size_t unnamed_limit = kDefaultSharedLimit;  // set without a name
+
+const ErrorText& described(cudaError_t error) {
+    for (const ErrorText& entry : kErrors) {
+        if (entry.error == error) return entry;
+    }
+    return kUnknown;
+}
+
+bool is_word(char c) { return std::isalnum(static_cast<unsigned char>(c)) || c == '_'; }
+
+}  // namespace
+
+void set_error(cudaError_t error) {
+    if (error != cudaSuccess) last_error = error;
+}
+
+void set_sticky_error(cudaError_t error) {
+    cudaError_t none = cudaSuccess;
+    context_error.compare_exchange_strong(none, error);
+}
+
+cudaError_t sticky_error() { return context_error; }
+
+// "(const void*)ns::kernel<float, 4>, attribute, 65536" -> "kernel"; "&kernel<T>" -> "kernel".
+std::string base_name(const std::string& text) {
+    std::string name;
+    for (size_t i = 0; i < text.size(); i++) {
+        const char c = text[i];
+        const bool cast = c == '(' || c == '*' || c == '&' || c == ')' || c == ' ';
+        if (c == '<' && (name == "reinterpret_cast" || name == "static_cast")) {
+            i = text.find('>', i);
+            if (i == std::string::npos) return name;
+            name.clear();
+        } else if (c == '(' && i + 1 < text.size() && name.empty()) {
+            const size_t close = text.find(')', i);
+            const bool is_cast = close != std::string::npos && close > 0 && text[close - 1] == '*';
+            if (is_cast) i = close;
+        } else if (is_word(c)) {
+            name += c;
+        } else if (c == ':' || (cast && name.empty())) {
+            name.clear();
+        } else if (!name.empty()) {
+            return name;
+        }
+    }
+    return name;
+}
+
+// What a launch of this kernel may ask for. A launch through a pointer gets the benefit of the doubt.
+size_t shared_limit_of(const char* name, bool by_pointer) {
+    const std::lock_guard<std::mutex> lock(limits_mutex);
+    if (by_pointer) return highest_limit;
+    const auto found = limits_by_kernel.find(base_name(name));
+    return std::max(unnamed_limit, found == limits_by_kernel.end() ? kDefaultSharedLimit : found->second);
+}
+
+}  // namespace kw
+
+using namespace kw;
+
+extern "C" {
+
+cudaError_t cudaGetLastError(void) {
+    const cudaError_t error = last_error.exchange(cudaSuccess);
+    return sticky_error() != cudaSuccess ? sticky_error() : error;
+}
+
+cudaError_t cudaPeekAtLastError(void) { return sticky_error() != cudaSuccess ? sticky_error() : last_error.load(); }
+
+const char* cudaGetErrorString(cudaError_t error) { return described(error).text; }
+
+const char* cudaGetErrorName(cudaError_t error) { return described(error).name; }
+
+cudaError_t cudaDeviceReset(void) {
+    last_error = cudaSuccess;
+    context_error = cudaSuccess;
+    const std::lock_guard<std::mutex> lock(limits_mutex);
+    limits_by_kernel.clear();
+    highest_limit = unnamed_limit = kDefaultSharedLimit;
+    return cudaSuccess;
+}
+
+cudaError_t kw_set_function_attribute(const char* text, cudaFuncAttribute attribute, int value) {
+    if (sticky_error() != cudaSuccess) return sticky_error();
+    if (attribute != cudaFuncAttributeMaxDynamicSharedMemorySize) return cudaSuccess;
+    if (value < 0 || static_cast<size_t>(value) > kOptInSharedLimit) {
+        set_error(cudaErrorInvalidValue);
+        return cudaErrorInvalidValue;
+    }
+    const std::lock_guard<std::mutex> lock(limits_mutex);
+    const size_t limit = std::max(static_cast<size_t>(value), kDefaultSharedLimit);
+    highest_limit = std::max(highest_limit, limit);
+    limits_by_kernel[base_name(text)] = limit;
+    return cudaSuccess;
+}
+
+// Reached only where the macro of kw/device.h was not seen: no name, so it holds for every kernel.
+cudaError_t cudaFuncSetAttribute(const void*, cudaFuncAttribute attribute, int value) {
+    const cudaError_t error = kw_set_function_attribute("", attribute, value);
+    if (error == cudaSuccess) {
+        const std::lock_guard<std::mutex> lock(limits_mutex);
+        unnamed_limit = highest_limit;
+    }
+    return error;
+}
+
+cudaError_t cudaFuncSetCacheConfig(const void*, cudaFuncCache) { return sticky_error(); }
+
+cudaError_t cudaFuncGetAttributes(cudaFuncAttributes* attributes, const void*) {
+    *attributes = cudaFuncAttributes{};
+    attributes->maxThreadsPerBlock = kMaxThreads;
+    attributes->maxDynamicSharedSizeBytes = kDefaultSharedLimit;
+    attributes->numRegs = 32;
+    attributes->binaryVersion = attributes->ptxVersion = 90;
+    return sticky_error();
+}
+
+}  // extern "C"

@@ -1,0 +1,224 @@
+// Hardware faults in kernels and in copies: caught, reported, survived.
+//
+// The handler only notes what happened and jumps out: it may have interrupted anything, the allocator
+// included. Findings are written after the jump.
+#include "state.h"
+
+#include <cassert>
+#include <csignal>
+#include <cstring>
+#include <ctime>
+#include <mutex>
+#include <sched.h>
+
+namespace kw {
+
+namespace {
+
+constexpr size_t kAlternateStackBytes = 64 * 1024;
+constexpr uintptr_t kNullPage = 64 * 1024;  // a null pointer plus an index is still a null pointer
+constexpr int kSignals[] = {SIGSEGV, SIGBUS, SIGFPE};
+constexpr long kYieldAfter = 1024;
+constexpr long kDeadlockAfter = 1 << 20;
+
+struct sigaction previous_actions[3];
+std::mutex handlers_mutex;
+int handler_users;
+
+KW_TLS sigjmp_buf* volatile copy_recovery;
+KW_TLS char* alternate_stack;
+KW_TLS stack_t previous_stack;
+
+void give_back_to_previous_handler(int signal) {
+    for (size_t i = 0; i < 3; i++) {
+        if (kSignals[i] == signal) sigaction(signal, &previous_actions[i], nullptr);
+    }
+    raise(signal);
+}
+
+void on_fault(int signal, siginfo_t* info, void*) {
+    if (copy_recovery != nullptr) siglongjmp(*copy_recovery, 1);
+    if (current_worker == nullptr) {
+        give_back_to_previous_handler(signal);
+        return;
+    }
+    FaultRecord& fault = current_worker->fault;
+    fault.kind = Fault::kSignal;
+    fault.signal = signal;
+    fault.code = info->si_code;
+    fault.address = reinterpret_cast<uintptr_t>(info->si_addr);
+    siglongjmp(current_worker->recovery, 1);
+}
+
+// memcpy and memset on addresses that a candidate chose.
+template <class Access>
+bool guarded(Access access) {
+    const FaultHandlers handlers;
+    sigjmp_buf recovery;
+    sigjmp_buf* outer = copy_recovery;
+    const bool intact = sigsetjmp(recovery, 1) == 0;
+    if (intact) {
+        copy_recovery = &recovery;
+        std::atomic_signal_fence(std::memory_order_seq_cst);
+        access();
+        std::atomic_signal_fence(std::memory_order_seq_cst);
+    }
+    copy_recovery = outer;
+    return intact;
+}
+
+void report_signal(Worker& worker) {
+    const FaultRecord& fault = worker.fault;
+    const bool protection = fault.code == SI_KERNEL;  // the processor gives no address for these
+    const char* kind = "illegal-address";
+    std::string text;
+    if (fault.signal == SIGFPE) {
+        kind = "divide-by-zero";
+        text = "Integer division or remainder by zero (or the most negative integer by -1); a GPU returns an "
+               "undefined value.";
+    } else if (!protection && in_guard(worker, fault.address)) {
+        kind = "device-stack-overflow";
+        text = format("A thread needs more than %zu KB of stack: very large local arrays or endless recursion.",
+                      (kStackBytes - kGuardBytes) / 1024);
+    } else if (protection || fault.signal == SIGBUS) {
+        text = "Illegal memory access: a vector access to an address that is not a multiple of its size, or a "
+               "pointer with a senseless value.";
+    } else if (fault.address < kNullPage) {
+        text = format("Illegal memory access at address 0x%zx: a null pointer was dereferenced.",
+                      static_cast<size_t>(fault.address));
+    } else {
+        text = format("Illegal memory access at address 0x%zx, which belongs to no allocation.",
+                      static_cast<size_t>(fault.address));
+    }
+    report(kind, Severity::kError, 0, &worker, [&] { return text; });
+    set_sticky_error(fault.signal == SIGFPE ? cudaErrorLaunchFailure : cudaErrorIllegalAddress);
+}
+
+}  // namespace
+
+FaultHandlers::FaultHandlers() {
+    const std::lock_guard<std::mutex> lock(handlers_mutex);
+    if (handler_users++ > 0) return;
+    struct sigaction action {};
+    action.sa_sigaction = on_fault;
+    action.sa_flags = SA_SIGINFO | SA_ONSTACK | SA_NODEFER;
+    for (size_t i = 0; i < 3; i++) sigaction(kSignals[i], &action, &previous_actions[i]);
+}
+
+FaultHandlers::~FaultHandlers() {
+    const std::lock_guard<std::mutex> lock(handlers_mutex);
+    if (--handler_users > 0) return;
+    for (size_t i = 0; i < 3; i++) sigaction(kSignals[i], &previous_actions[i], nullptr);
+}
+
+// A handler cannot run on the stack whose overflow it is to report.
+void use_alternate_stack(bool on) {
+    if (!on) {
+        sigaltstack(&previous_stack, nullptr);
+        delete[] alternate_stack;
+        alternate_stack = nullptr;
+        return;
+    }
+    alternate_stack = new char[kAlternateStackBytes];
+    stack_t stack{};
+    stack.ss_sp = alternate_stack;
+    stack.ss_size = kAlternateStackBytes;
+    sigaltstack(&stack, &previous_stack);
+}
+
+bool copy_guarded(void* to, const void* from, size_t bytes) {
+    return guarded([=] { std::memmove(to, from, bytes); });
+}
+
+bool fill_guarded(void* to, int byte, size_t bytes) {
+    return guarded([=] { std::memset(to, byte, bytes); });
+}
+
+// Runs on the OS thread whose kernel was abandoned.
+void report_fault(Worker& worker) {
+    const FaultRecord& fault = worker.fault;
+    switch (fault.kind) {
+        case Fault::kSignal: report_signal(worker); return;
+        case Fault::kAssert:
+        case Fault::kTrap:
+            report("device-assert", Severity::kError, fault.line, &worker, [&] { return fault.text; });
+            set_sticky_error(fault.kind == Fault::kAssert ? cudaErrorAssert : cudaErrorLaunchFailure);
+            return;
+        case Fault::kSharedLimit:
+            report("shared-memory-limit", Severity::kError, fault.line, &worker, [&] { return fault.text; });
+            set_error(cudaErrorInvalidValue);
+            return;
+        case Fault::kDeadlock:
+            report("deadlock", Severity::kError, fault.line, &worker, [&] { return fault.text; });
+            set_sticky_error(cudaErrorLaunchTimeout);
+            return;
+        case Fault::kNone: return;
+    }
+}
+
+}  // namespace kw
+
+extern "C" {
+KW_TLS int kw_spinning;
+}
+
+using namespace kw;
+
+extern "C" void kw_assert_fail(const char* condition, const char* file, unsigned line, const char* function) {
+    if (current_worker == nullptr) __assert_fail(condition, file, line, function);
+    abandon(*current_worker, Fault::kAssert, format("Device assertion `%s' failed.", condition),
+            static_cast<int>(line));
+}
+
+extern "C" void kw_trap(int line) {
+    if (current_worker == nullptr) __builtin_trap();
+    abandon(*current_worker, Fault::kTrap, "The kernel called __trap().", line);
+}
+
+extern "C" void kw_spin_over(void) {
+    if (current_worker == nullptr || !kw_spinning) return;
+    kw_spinning = 0;
+    current_worker->launch->spinning_workers--;
+}
+
+// A thread that polls gives way to the threads it may be waiting for. When it is the only one on the
+// whole device that could change anything, it will wait for ever.
+extern "C" void kw_spin(const void* address, uint64_t observed, int line) {
+    if (current_worker == nullptr) return;
+    Worker& worker = *current_worker;
+    Launch& launch = *worker.launch;
+    Spin& spin = worker.spin;
+    const bool again = spin.address == address && spin.observed == observed && spin.thread == worker.current;
+    if (!again) {
+        kw_spin_over();
+        spin = Spin{address, observed, worker.current, 1};
+        return;
+    }
+    spin.count++;
+    if (spin.count % kYieldAfter != 0) return;
+    if (worker.ready_count > 0 || worker.next_fresh < worker.count) {
+        spin.count = 0;
+        kw_yield();
+        return;
+    }
+    sched_yield();
+    if (spin.count < kDeadlockAfter) return;
+    if (!kw_spinning) launch.spinning_workers++;
+    kw_spinning = 1;
+    if (launch.spinning_workers < launch.active_workers) return;
+    abandon(worker, Fault::kDeadlock,
+            format("The thread waits for ever for a value (it sees 0x%llx each time) that no thread is left to "
+                   "write: all others of the block wait at a barrier or have returned.",
+                   static_cast<unsigned long long>(observed)),
+            line);
+}
+
+extern "C" long long kw_clock(void) {
+#if defined(__x86_64__)
+    return static_cast<long long>(__builtin_ia32_rdtsc());
+#else
+    timespec now;
+    clock_gettime(CLOCK_MONOTONIC, &now);
+    return now.tv_sec * 1000000000LL + now.tv_nsec;
+#endif
+}

@@ -1,0 +1,128 @@
+// Findings: what went wrong, once for each kind, line and kernel, with a count; as JSON for the judge.
+#include "state.h"
+
+#include <algorithm>
+#include <cstdio>
+#include <cstring>
+#include <mutex>
+#include <optional>
+#include <vector>
+
+namespace kw {
+
+namespace {
+
+struct Finding {
+    std::string kind;
+    std::string message;
+    std::string kernel;
+    int line;
+    std::optional<uint3> block;
+    std::optional<uint3> thread;
+    long count;
+    Severity severity;
+};
+
+constexpr size_t kMaxFindings = 64;
+
+std::mutex findings_mutex;
+std::vector<Finding> findings;
+
+std::string current_kernel() {
+    const Launch* launch = current_launch();
+    return launch == nullptr ? "" : launch->request->name;
+}
+
+std::string quoted(const std::string& text) {
+    std::string out = "\"";
+    for (const unsigned char c : text) {
+        if (c == '"' || c == '\\') {
+            out += '\\';
+            out += static_cast<char>(c);
+        } else if (c < 0x20 || c == 0x7f) {
+            out += format("\\u%04x", c);
+        } else {
+            out += static_cast<char>(c);
+        }
+    }
+    return out + "\"";
+}
+
+std::string triple(const std::optional<uint3>& v) {
+    return v ? format("[%u, %u, %u]", v->x, v->y, v->z) : "null";
+}
+
+std::string as_json(const Finding& f) {
+    return "{\"kind\": " + quoted(f.kind) + ", \"message\": " + quoted(f.message) +
+           ", \"kernel\": " + (f.kernel.empty() ? "null" : quoted(f.kernel)) +
+           ", \"line\": " + (f.line > 0 ? std::to_string(f.line) : "null") + ", \"block\": " + triple(f.block) +
+           ", \"thread\": " + triple(f.thread) + ", \"count\": " + std::to_string(f.count) +
+           ", \"severity\": " + (f.severity == Severity::kError ? "\"error\"" : "\"warning\"") + "}";
+}
+
+}  // namespace
+
+// Counts the occurrence; false when it is known already (or when too much is known).
+bool is_new_finding(const char* kind, int line) {
+    const std::lock_guard<std::mutex> lock(findings_mutex);
+    const Launch* launch = current_launch();
+    const char* kernel = launch == nullptr ? "" : launch->request->name;
+    for (Finding& finding : findings) {
+        if (finding.line == line && finding.kind == kind && finding.kernel == kernel) {
+            finding.count++;
+            return false;
+        }
+    }
+    return findings.size() < kMaxFindings;
+}
+
+void add_finding(const char* kind, Severity severity, int line, const Worker* where, std::string message) {
+    const std::lock_guard<std::mutex> lock(findings_mutex);
+    const std::string kernel = current_kernel();
+    for (Finding& finding : findings) {  // another OS thread may have been faster
+        if (finding.line == line && finding.kind == kind && finding.kernel == kernel) {
+            finding.count++;
+            return;
+        }
+    }
+    Finding finding{kind, std::move(message), kernel, line, std::nullopt, std::nullopt, 1, severity};
+    if (where != nullptr) {
+        finding.block = kw_block_index;
+        finding.thread = where->threads[where->current].index;
+    }
+    findings.push_back(std::move(finding));
+}
+
+std::string format(const char* pattern, ...) {
+    char text[1024];
+    va_list arguments;
+    va_start(arguments, pattern);
+    std::vsnprintf(text, sizeof text, pattern, arguments);
+    va_end(arguments);
+    return text;
+}
+
+size_t copy_text(const std::string& text, char* buffer, size_t capacity) {
+    if (buffer != nullptr && capacity > 0) {
+        const size_t length = std::min(text.size(), capacity - 1);
+        std::memcpy(buffer, text.data(), length);
+        buffer[length] = '\0';
+    }
+    return text.size();
+}
+
+}  // namespace kw
+
+using namespace kw;
+
+extern "C" size_t kw_findings(char* buffer, size_t capacity) {
+    const std::lock_guard<std::mutex> lock(findings_mutex);
+    std::string text = "[";
+    for (const Finding& finding : findings) text += (text.size() > 1 ? ", " : "") + as_json(finding);
+    return copy_text(text + "]", buffer, capacity);
+}
+
+extern "C" void kw_clear_findings(void) {
+    const std::lock_guard<std::mutex> lock(findings_mutex);
+    findings.clear();
+}

@@ -1,0 +1,189 @@
+// Kernel launches: what a GPU would refuse, and the OS threads that run the blocks.
+#include "state.h"
+
+#include <algorithm>
+#include <climits>
+#include <memory>
+#include <mutex>
+#include <thread>
+#include <vector>
+
+namespace kw {
+
+namespace {
+
+constexpr unsigned long kSmallLaunch = 8192;  // threads; below this a second OS thread costs more than it gives
+
+int worker_count = 2;
+std::mutex launch_mutex;  // one launch at a time, whatever thread it comes from
+Launch* running;
+std::unique_ptr<Worker> workers[kMaxWorkers];
+std::atomic<long> launches;
+std::vector<std::string> launched_names;
+
+unsigned long volume(dim3 d) { return static_cast<unsigned long>(d.x) * d.y * d.z; }
+
+struct Refusal {
+    cudaError_t error;
+    std::string why;
+};
+
+// The limits of compute capability 9.0: CUDA C++ Programming Guide, "Technical Specifications per Compute
+// Capability". An empty text means that the launch is legal.
+Refusal refusal(const kw_launch_request& r, size_t shared_limit) {
+    const dim3 g = r.grid, b = r.block;
+    if (volume(g) == 0 || volume(b) == 0) {
+        return {cudaErrorInvalidConfiguration, format("grid (%u, %u, %u) and block (%u, %u, %u): no size may be 0",
+                                                      g.x, g.y, g.z, b.x, b.y, b.z)};
+    }
+    // The products of three sizes can overflow, so each size is checked before the product.
+    if (b.x > kMaxThreads || b.y > kMaxThreads || b.z > 64 || volume(b) > kMaxThreads) {
+        return {cudaErrorInvalidConfiguration,
+                format("block (%u, %u, %u) has %lu threads; the limit is 1024 threads (x and y up to 1024, "
+                       "z up to 64)",
+                       b.x, b.y, b.z, volume(b))};
+    }
+    if (g.x > INT_MAX || g.y > 65535 || g.z > 65535) {
+        return {cudaErrorInvalidConfiguration,
+                format("grid (%u, %u, %u); the limits are x 2147483647, y 65535 and z 65535", g.x, g.y, g.z)};
+    }
+    if (r.dynamic_bytes > kOptInSharedLimit) {
+        return {cudaErrorInvalidValue, format("%zu bytes of dynamic shared memory; a block cannot have more than %zu",
+                                              r.dynamic_bytes, kOptInSharedLimit)};
+    }
+    if (r.dynamic_bytes > shared_limit) {
+        return {cudaErrorInvalidValue,
+                format("%zu bytes of dynamic shared memory; the limit is %zu%s", r.dynamic_bytes, shared_limit,
+                       shared_limit > kDefaultSharedLimit
+                           ? ", as set with cudaFuncSetAttribute"
+                           : " unless cudaFuncSetAttribute(kernel, cudaFuncAttributeMaxDynamicSharedMemorySize, "
+                             "bytes) raises it")};
+    }
+    return {cudaSuccess, ""};
+}
+
+bool same(const uint3& a, const dim3& b) { return a.x == b.x && a.y == b.y && a.z == b.z; }
+
+void index_threads(Worker& worker, dim3 block) {
+    worker.count = static_cast<int>(volume(block));
+    worker.warp_count = (worker.count + kWarpSize - 1) / kWarpSize;
+    if (same(worker.indexed_block, block)) return;
+    worker.indexed_block = {block.x, block.y, block.z};
+    for (int t = 0; t < worker.count; t++) {
+        const unsigned i = static_cast<unsigned>(t);
+        worker.threads[t].index = {i % block.x, i / block.x % block.y, i / (block.x * block.y)};
+    }
+}
+
+void run_blocks(Worker& worker) {
+    Launch& launch = *worker.launch;
+    const dim3 grid = launch.request->grid;
+    const unsigned long chunk = launch.blocks > 64 ? 8 : 1;
+    for (;;) {
+        const unsigned long first = launch.next_block.fetch_add(chunk);
+        if (first >= launch.blocks) return;
+        for (unsigned long k = first; k < std::min(first + chunk, launch.blocks); k++) {
+            if (launch.stop) return;
+            kw_block_index = {static_cast<unsigned>(k % grid.x), static_cast<unsigned>(k / grid.x % grid.y),
+                              static_cast<unsigned>(k / (static_cast<unsigned long>(grid.x) * grid.y))};
+            run_block(worker);
+            kw_spin_over();
+        }
+    }
+}
+
+// Runs on its own OS thread, or on the caller's for the first worker.
+void work(Launch& launch, int id) {
+    if (workers[id] == nullptr) workers[id] = std::make_unique<Worker>();
+    Worker& worker = *workers[id];
+    const kw_launch_request& r = *launch.request;
+    worker.id = id;
+    worker.launch = &launch;
+    worker.spin = Spin{};
+    kw_spinning = 0;
+    index_threads(worker, r.block);
+    kw_block_dim = {r.block.x, r.block.y, r.block.z};
+    kw_grid_dim = {r.grid.x, r.grid.y, r.grid.z};
+    use_alternate_stack(true);
+    current_worker = &worker;
+    if (sigsetjmp(worker.recovery, 1) == 0) {
+        run_blocks(worker);
+        current_worker = nullptr;
+    } else {
+        current_worker = nullptr;
+        launch.stop = true;
+        note_shared_use(worker);
+        report_fault(worker);
+    }
+    use_alternate_stack(false);
+    launch.active_workers--;
+}
+
+void run(Launch& launch) {
+    const FaultHandlers handlers;
+    const unsigned long threads = launch.blocks * volume(launch.request->block);
+    const unsigned long useful = threads > kSmallLaunch ? launch.blocks : 1;
+    const int count = static_cast<int>(std::min<unsigned long>(static_cast<unsigned long>(worker_count), useful));
+    launch.active_workers = count;
+    std::vector<std::thread> helpers;
+    for (int id = 1; id < count; id++) helpers.emplace_back(work, std::ref(launch), id);
+    work(launch, 0);
+    for (std::thread& helper : helpers) helper.join();
+}
+
+void note_launch(const char* name) {
+    launches++;
+    if (std::find(launched_names.begin(), launched_names.end(), name) == launched_names.end()) {
+        launched_names.emplace_back(name);
+    }
+}
+
+}  // namespace
+
+const Launch* current_launch() { return running; }
+
+void abandon(Worker& worker, Fault fault, std::string text, int line) {
+    worker.fault.kind = fault;
+    worker.fault.text = std::move(text);
+    worker.fault.line = line;
+    siglongjmp(worker.recovery, 1);
+}
+
+}  // namespace kw
+
+using namespace kw;
+
+extern "C" void kw_init(int count) { worker_count = std::clamp(count, 1, kMaxWorkers); }
+
+extern "C" void kw_launch(const kw_launch_request* request) {
+    if (current_worker != nullptr) return;  // a launch from device code: rewrite.unsupported names it
+    const std::lock_guard<std::mutex> lock(launch_mutex);
+    if (sticky_error() != cudaSuccess) return;
+    Launch launch{};
+    launch.request = request;
+    launch.blocks = volume(request->grid);
+    launch.shared_limit = shared_limit_of(request->name, request->by_pointer != 0);
+    running = &launch;
+    const Refusal refused = refusal(*request, launch.shared_limit);
+    if (refused.error != cudaSuccess) {
+        set_error(refused.error);
+        report("illegal-launch", Severity::kError, request->line, nullptr, [&] {
+            return format("Kernel %s is launched with %s. A GPU does not run it at all (%s).", request->name,
+                          refused.why.c_str(), cudaGetErrorString(refused.error));
+        });
+    } else {
+        note_launch(request->name);
+        begin_shared_layout(request->dynamic_bytes);
+        run(launch);
+    }
+    running = nullptr;
+}
+
+extern "C" long kw_launch_count(void) { return launches; }
+
+extern "C" size_t kw_launch_names(char* buffer, size_t capacity) {
+    const std::lock_guard<std::mutex> lock(launch_mutex);
+    std::string text;
+    for (const std::string& name : launched_names) text += (text.empty() ? "" : "\n") + name;
+    return copy_text(text, buffer, capacity);
+}

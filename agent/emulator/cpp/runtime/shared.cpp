@@ -1,0 +1,90 @@
+// Shared memory of a block: dynamic memory first, then every __shared__ variable as it is reached.
+//
+// The layout belongs to the launch, the memory to the OS thread. Bytes that nobody wrote are 0xFF. The
+// gaps between variables stay 0xFF too: a read past the end shows as NaN.
+#include "state.h"
+
+#include <cstdio>
+#include <cstdlib>
+#include <cstring>
+#include <mutex>
+#include <sys/mman.h>
+
+extern "C" {
+uint32_t kw_launch_serial;
+}
+
+namespace kw {
+
+namespace {
+
+constexpr size_t kGap = 128;  // also the alignment: the most that any access of a GPU asks for
+
+std::mutex layout_mutex;
+std::atomic<size_t> layout_end;
+size_t static_bytes;
+
+size_t rounded(size_t bytes) { return (bytes + kGap - 1) / kGap * kGap; }
+
+}  // namespace
+
+void begin_shared_layout(size_t dynamic_bytes) {
+    kw_launch_serial++;
+    static_bytes = 0;
+    layout_end = rounded(dynamic_bytes) + kGap;
+}
+
+// Everything from shared_dirty on is already 0xFF, so a block that uses little costs little.
+void prepare_shared(Worker& worker) {
+    if (worker.shared == nullptr) {
+        void* memory =
+            mmap(nullptr, kSharedArena, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+        if (memory == MAP_FAILED) {
+            std::fprintf(stderr, "emulator: no memory for the shared memory of a block\n");
+            std::exit(70);
+        }
+        worker.shared = static_cast<char*>(memory);
+        worker.shared_dirty = kSharedArena;
+    }
+    std::memset(worker.shared, 0xFF, worker.shared_dirty);
+    worker.shared_dirty = 0;
+    kw_shared_base = worker.shared;
+}
+
+void note_shared_use(Worker& worker) { worker.shared_dirty = layout_end; }
+
+}  // namespace kw
+
+using namespace kw;
+
+extern "C" void kw_place_shared(kw_shared_site* site) {
+    std::unique_lock<std::mutex> lock(layout_mutex);
+    if (site->launch == kw_launch_serial) return;
+    const size_t offset = layout_end;
+    const Launch* launch = current_launch();
+    const size_t dynamic_bytes = launch == nullptr ? 0 : launch->request->dynamic_bytes;
+    // A kernel that was allowed more dynamic memory may use the device's whole opt-in size.
+    const bool raised = launch != nullptr && launch->shared_limit > kDefaultSharedLimit;
+    const size_t limit = raised ? kOptInSharedLimit : kDefaultSharedLimit;
+    static_bytes += site->bytes;
+    const size_t wanted = static_bytes;
+    const bool fits = wanted <= kDefaultSharedLimit && wanted + dynamic_bytes <= limit &&
+                      rounded(offset + site->bytes) + kGap <= kSharedArena;
+    if (fits) {
+        layout_end = rounded(offset + site->bytes) + kGap;
+        site->offset = static_cast<uint32_t>(offset);
+        __atomic_store_n(&site->launch, kw_launch_serial, __ATOMIC_RELEASE);
+        return;
+    }
+    lock.unlock();
+    if (current_worker == nullptr) std::abort();  // a kernel that host code called as a function
+    std::string text =
+        wanted > kDefaultSharedLimit
+            ? format("The kernel's __shared__ variables need %zu bytes up to '%s'; the limit is %zu bytes "
+                     "(nvcc would refuse to build it).",
+                     wanted, site->name, kDefaultSharedLimit)
+            : format("The block needs %zu bytes of shared memory (%zu static up to '%s' and %zu dynamic); "
+                     "the limit of this launch is %zu bytes.",
+                     wanted + dynamic_bytes, wanted, site->name, dynamic_bytes, limit);
+    abandon(*current_worker, Fault::kSharedLimit, std::move(text), site->line);
+}

@@ -1,0 +1,190 @@
+// What the parts of the runtime share: the threads, warps and fibers of the block that an OS thread runs.
+#pragma once
+
+#include "kw/runtime.h"
+
+#include <atomic>
+#include <csetjmp>
+#include <cstdarg>
+#include <string>
+
+#define KW_TLS __thread __attribute__((tls_model("initial-exec")))
+
+// Device code reads these as threadIdx, blockIdx, blockDim, gridDim, its lane and its shared memory.
+extern "C" {
+extern KW_TLS uint3 kw_thread_index;
+extern KW_TLS uint3 kw_block_index;
+extern KW_TLS uint3 kw_block_dim;
+extern KW_TLS uint3 kw_grid_dim;
+extern KW_TLS int kw_lane;
+extern KW_TLS int kw_spinning;  // the OS thread has been polling for long
+extern KW_TLS char* kw_shared_base;
+}
+
+namespace kw {
+
+constexpr int kMaxThreads = 1024;
+constexpr int kWarpSize = 32;
+constexpr int kMaxWarps = kMaxThreads / kWarpSize;
+constexpr int kMaxWorkers = 8;
+constexpr size_t kDefaultSharedLimit = 48 * 1024;
+constexpr size_t kOptInSharedLimit = 227 * 1024;
+constexpr size_t kSharedArena = 512 * 1024;  // the limit plus room between the variables
+constexpr size_t kStackBytes = 256 * 1024;
+constexpr size_t kGuardBytes = 16 * 1024;
+
+enum class State : uint8_t { kFresh, kReady, kAtBarrier, kAtWarpOp, kDone };
+
+struct Fiber {
+    void* context;  // where it goes on
+    char* stack;    // its lowest address, which is the guard
+};
+
+struct Thread {
+    State state;
+    Fiber* fiber;
+    uint3 index;
+    uint64_t value;   // what it brought to the barrier or warp operation
+    uint64_t result;  // what it takes away
+    int kind;
+    int argument;
+    int width;
+    int line;
+    int site;
+};
+
+// Lanes that wait for the same operation with the same mask.
+struct Pending {
+    int kind;
+    uint32_t mask;
+    int line;  // of the lane that came first
+    uint32_t arrived;
+};
+
+struct Warp {
+    uint32_t live;  // lanes that have not returned
+    int runnable;   // lanes that are fresh, ready or running
+    int pending_count;
+    Pending pending[kWarpSize];
+};
+
+enum class Fault { kNone, kSignal, kAssert, kTrap, kSharedLimit, kDeadlock };
+
+struct FaultRecord {
+    Fault kind;
+    int signal;
+    int code;
+    uintptr_t address;
+    std::string text;
+    int line;
+};
+
+// A thread that polls memory: the same answer from the same place, again and again.
+struct Spin {
+    const void* address;
+    uint64_t observed;
+    int thread;
+    long count;
+};
+
+struct Launch {
+    const kw_launch_request* request;
+    unsigned long blocks;
+    size_t shared_limit;  // of dynamic memory
+    std::atomic<unsigned long> next_block;
+    std::atomic<bool> stop;
+    std::atomic<int> active_workers;
+    std::atomic<int> spinning_workers;
+};
+
+// One OS thread's share of a launch, with the block it is running.
+struct Worker {
+    int id;
+    Launch* launch;
+    int count;  // threads in the block
+    Thread threads[kMaxThreads];
+    Warp warps[kMaxWarps];
+    int warp_count;
+    int ready[kMaxThreads];  // ring of threads that may go on
+    int ready_head;
+    int ready_count;
+    int next_fresh;
+    int finished;
+    int at_barrier;
+    int current;
+    Fiber* current_fiber;
+    void* scheduler_context;
+    Fiber fibers[kMaxThreads];
+    int fibers_made;
+    Fiber* idle_fibers[kMaxThreads];
+    int idle_count;
+    char* shared;
+    size_t shared_dirty;  // bytes from the start that are not all 0xFF
+    Spin spin;
+    uint3 indexed_block;  // the block shape that threads[].index was computed for
+    FaultRecord fault;
+    sigjmp_buf recovery;
+};
+
+extern KW_TLS Worker* current_worker;  // null outside kernels
+
+// fibers.cpp
+void make_fiber(Worker& worker, Fiber& fiber, int number, void (*entry)());
+void switch_context(void** save, void* to);
+void* new_fiber_context(Fiber& fiber, int number, void (*entry)());
+bool in_guard(const Worker& worker, uintptr_t address);
+
+// block.cpp
+void run_block(Worker& worker);
+void park(Worker& worker);
+void make_ready(Worker& worker, int thread);
+
+// warp.cpp
+void settle_warp(Worker& worker, int warp);
+bool force_stuck_warp(Worker& worker);
+
+// shared.cpp
+void prepare_shared(Worker& worker);
+void begin_shared_layout(size_t dynamic_bytes);
+void note_shared_use(Worker& worker);
+
+// launch.cpp
+[[noreturn]] void abandon(Worker& worker, Fault fault, std::string text, int line);
+const Launch* current_launch();
+
+// faults.cpp
+class FaultHandlers {
+  public:
+    FaultHandlers();
+    ~FaultHandlers();
+};
+void use_alternate_stack(bool on);
+bool copy_guarded(void* to, const void* from, size_t bytes);
+bool fill_guarded(void* to, int byte, size_t bytes);
+void report_fault(Worker& worker);
+
+// memory.cpp
+enum class Extent { kOutside, kInside, kBeyond };
+Extent arena_extent(const void* pointer, size_t bytes);
+
+// cuda_errors.cpp
+void set_error(cudaError_t error);
+void set_sticky_error(cudaError_t error);
+cudaError_t sticky_error();
+size_t shared_limit_of(const char* name, bool by_pointer);
+std::string base_name(const std::string& text);
+
+// findings.cpp
+size_t copy_text(const std::string& text, char* buffer, size_t capacity);
+enum class Severity { kError, kWarning };
+bool is_new_finding(const char* kind, int line);
+void add_finding(const char* kind, Severity severity, int line, const Worker* where, std::string message);
+__attribute__((format(printf, 1, 2))) std::string format(const char* pattern, ...);
+
+// The message is only put together for the first of a kind: a faulty kernel can report millions.
+template <class Message>
+void report(const char* kind, Severity severity, int line, const Worker* where, Message message) {
+    if (is_new_finding(kind, line)) add_finding(kind, severity, line, where, message());
+}
+
+}  // namespace kw

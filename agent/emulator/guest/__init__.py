@@ -1,0 +1,58 @@
+"""What a candidate's process needs to run CUDA on the CPU: torch's CUDA face, load_inline, the runtime.
+
+Standalone: it imports the standard library and torch, by relative imports, so that its parent
+directory alone has to be importable. It compiles nothing (a callback does) and protects nothing: it
+runs in the process of the code that it serves.
+"""
+
+from typing import Any
+
+import torch
+
+from . import cuda_module, device, inline
+from .inline import BuildFunction
+from .runtime import Runtime
+
+_installed: list[tuple[Runtime, device.EmulatedDevice]] = []
+
+
+def install(runtime_library: str, build: BuildFunction, workers: int = 2) -> None:
+    """Patches torch for the rest of this process; call it once, in the thread that will run the code.
+
+    `build` gets the arguments of one load_inline call as a dict and answers `{"library": path}` or
+    `{"error": text}`.
+    """
+    if _installed:
+        raise RuntimeError("the emulated device is installed already")
+    runtime = Runtime(runtime_library, workers)
+    device.use(runtime)
+    cuda_module.patch(runtime)
+    inline.patch(build)
+    torch.version.cuda = "13.0"
+    mode = device.EmulatedDevice()
+    mode.__enter__()  # type: ignore[no-untyped-call]
+    _installed.append((runtime, mode))
+
+
+def launches() -> int:
+    """Kernel launches so far."""
+    return _runtime().launches()
+
+
+def findings() -> list[dict[str, Any]]:
+    """What the emulator found wrong so far, oldest first."""
+    return _runtime().findings()
+
+
+def synchronize() -> None:
+    """Raises RuntimeError with CUDA's words when an error is pending."""
+    _runtime().synchronize()
+
+
+def _runtime() -> Runtime:
+    if not _installed:
+        raise RuntimeError("call install() first")
+    return _installed[0][0]
+
+
+__all__ = ["findings", "install", "launches", "synchronize"]

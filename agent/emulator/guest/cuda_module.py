@@ -1,0 +1,133 @@
+"""The parts of `torch.cuda` that code calls around a kernel, answered for one emulated device."""
+
+import contextlib
+import time
+from collections.abc import Iterator
+from types import SimpleNamespace
+from typing import Any, Self
+
+import torch
+
+from .runtime import Runtime
+
+PROPERTIES = SimpleNamespace(
+    name="Emulated CUDA device (sm_90)",
+    major=9,
+    minor=0,
+    total_memory=80 * 2**30,
+    multi_processor_count=132,
+    warp_size=32,
+    max_threads_per_block=1024,
+    max_threads_per_multi_processor=2048,
+    regs_per_multiprocessor=65536,
+    shared_memory_per_block=48 * 1024,
+    shared_memory_per_block_optin=227 * 1024,
+    shared_memory_per_multiprocessor=228 * 1024,
+    L2_cache_size=50 * 2**20,
+    is_integrated=0,
+    is_multi_gpu_board=0,
+)
+
+
+def patch(runtime: Runtime) -> None:
+    """Replaces the functions of `torch.cuda`; the emulator is synchronous, so waiting is free."""
+
+    def synchronize(device: Any = None) -> None:
+        runtime.synchronize()
+
+    class Stream:
+        cuda_stream = 0
+        device_index = 0
+
+        def __init__(self, *args: Any, **kwargs: Any) -> None:
+            self.device = torch.device("cuda", 0)
+
+        def __enter__(self) -> Self:
+            return self
+
+        def __exit__(self, *args: object) -> None:
+            return None
+
+        def synchronize(self) -> None:
+            runtime.synchronize()
+
+        def query(self) -> bool:
+            return True
+
+        def wait_stream(self, other: Any) -> None:
+            return None
+
+        def wait_event(self, event: Any) -> None:
+            return None
+
+        def record_event(self, event: Any = None) -> Any:
+            event = event or Event()
+            event.record()
+            return event
+
+    class Event:
+        """Its times are the CPU's and say nothing about a GPU."""
+
+        def __init__(self, *args: Any, **kwargs: Any) -> None:
+            self._at = 0.0
+
+        def record(self, stream: Any = None) -> None:
+            self._at = time.perf_counter()
+
+        def wait(self, stream: Any = None) -> None:
+            return None
+
+        def query(self) -> bool:
+            return True
+
+        def synchronize(self) -> None:
+            runtime.synchronize()
+
+        def elapsed_time(self, end: "Event") -> float:
+            return (end._at - self._at) * 1e3
+
+    stream = Stream()
+    for name, value in _answers(synchronize, stream).items():
+        setattr(torch.cuda, name, value)
+    for kind in (Stream, Event):
+        setattr(torch.cuda, kind.__name__, kind)
+
+
+def _answers(synchronize: Any, stream: Any) -> dict[str, Any]:
+    def answer(value: Any) -> Any:
+        return lambda *args, **kwargs: value
+
+    @contextlib.contextmanager
+    def scope(*args: Any, **kwargs: Any) -> Iterator[None]:
+        yield
+
+    ignored = (
+        "set_device", "empty_cache", "init", "manual_seed", "manual_seed_all", "set_stream", "ipc_collect",
+        "reset_peak_memory_stats", "set_per_process_memory_fraction", "_lazy_init",
+    )  # fmt: skip
+    zero = (
+        "current_device",
+        "memory_allocated",
+        "max_memory_allocated",
+        "memory_reserved",
+        "max_memory_reserved",
+    )
+    return {
+        **{name: answer(None) for name in ignored},
+        **{name: answer(0) for name in zero},
+        "synchronize": synchronize,
+        "is_available": answer(True),
+        "is_initialized": answer(True),
+        "is_bf16_supported": answer(True),
+        "device_count": answer(1),
+        "current_stream": answer(stream),
+        "default_stream": answer(stream),
+        "get_device_name": answer(PROPERTIES.name),
+        "get_device_capability": answer((PROPERTIES.major, PROPERTIES.minor)),
+        "get_device_properties": answer(PROPERTIES),
+        "mem_get_info": answer((PROPERTIES.total_memory, PROPERTIES.total_memory)),
+        "get_rng_state": lambda device=None: torch.get_rng_state(),
+        "set_rng_state": lambda state, device=None: torch.set_rng_state(state),
+        "device": scope,
+        "stream": scope,
+    }

@@ -1,0 +1,251 @@
+"""Finds the compiler and CUDA's headers, and prepares what every build shares, once per user.
+
+The prepared directory holds the runtime library and one precompiled header for host code and one for
+device code. Its name is a digest of everything it was made from, so a changed header, flag or compiler
+makes a new one; a damaged one is made again. It needs no CUDA toolkit, no GPU and no torch headers.
+"""
+
+import hashlib
+import importlib.util
+import json
+import re
+import shutil
+import subprocess
+import tempfile
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+from filelock import FileLock, Timeout
+from platformdirs import user_cache_path
+
+from agent.errors import EnvironmentFault
+from agent.records import Record, digest
+
+Progress = Callable[[str, int, int], None]
+
+CPP = Path(__file__).resolve().parent / "cpp"
+RUNTIME_NAME = "libkw_runtime.so"
+STANDARD = "-std=c++20"
+_TOOLKIT = Path("/usr/local/cuda")
+_LOCK_SECONDS = 900
+_STEP_SECONDS = 600
+
+# torch's own definitions for device code: half arithmetic goes through functions, not operators.
+_TORCH_DEFINES = (
+    "-D__CUDA_NO_HALF_OPERATORS__",
+    "-D__CUDA_NO_HALF_CONVERSIONS__",
+    "-D__CUDA_NO_BFLOAT16_CONVERSIONS__",
+    "-D__CUDA_NO_HALF2_OPERATORS__",
+)
+# Hidden symbols and no unique ones: two extensions in one process must not share their variables.
+_COMMON = ("-fPIC", "-fvisibility=hidden", "-fno-gnu-unique", "-Wno-attributes", "-Wno-unknown-pragmas")
+_PRELUDES = {
+    "host": '#include "kw/host.h"\n#include "kw/host_bind.h"\n',
+    "device": '#include "kw/host.h"\n#include <cuda.h>\n#include <cuda_runtime.h>\n#include "kw/device.h"\n',
+}
+
+
+class Toolchain(Record):
+    """Everything a build needs; valid as long as its directory is."""
+
+    gxx: Path
+    gxx_version: str
+    cuda_include: Path
+    cuda_version: str
+    directory: Path
+    host_flags: tuple[str, ...]
+    device_flags: tuple[str, ...]
+
+    @property
+    def runtime(self) -> Path:
+        """The runtime library, which the guest loads and every extension links."""
+        return self.directory / RUNTIME_NAME
+
+    @property
+    def key(self) -> str:
+        """Changes with anything that may change what a build gives."""
+        return self.directory.name
+
+    def prelude(self, unit: str) -> Path:
+        """The header, precompiled beside itself, that a `host` or `device` unit starts with."""
+        return self.directory / unit / "prelude.h"
+
+    def includes(self) -> tuple[str, ...]:
+        return ("-isystem", str(CPP / "include"), "-isystem", str(self.cuda_include))
+
+
+def default_cache() -> Path:
+    """Where prepared files live unless the configuration says otherwise."""
+    return user_cache_path("kernelwright")
+
+
+def prepare(
+    cache: Path | None = None, *, cuda_home: Path | None = None, progress: Progress | None = None
+) -> Toolchain:
+    """The toolchain, with its shared files in place; quick when they are there already.
+
+    `progress(step, i, n)` is called as step i of n begins, and only where there is something to make.
+    Raises EnvironmentFault for a missing compiler or headers, a directory that cannot be written, and
+    a preparation that fails.
+    """
+    gxx = shutil.which("g++")
+    if gxx is None:
+        raise EnvironmentFault("no C++ compiler: the emulator needs g++ (apt-get install g++)")
+    version = _output([gxx, "-dumpfullversion"]).strip()
+    cuda_include = _cuda_include(cuda_home)
+    cuda_version = _cuda_version(cuda_include)
+    architecture = _architecture()
+    host = (STANDARD, "-O0", *_COMMON)
+    device = (STANDARD, "-O2", *architecture, "-fno-strict-aliasing", "-DKW_DEVICE_UNIT=1")
+    device = (*device, *_TORCH_DEFINES, *_COMMON)
+    flags = " ".join((*host, *device))
+    key = digest(version, cuda_version, flags, *_PRELUDES.values(), _content(CPP))[:24]
+    parent = (cache or default_cache()) / "emulator"
+    toolchain = Toolchain(
+        gxx=Path(gxx),
+        gxx_version=version,
+        cuda_include=cuda_include,
+        cuda_version=cuda_version,
+        directory=parent / key,
+        host_flags=host,
+        device_flags=device,
+    )
+    if not _intact(toolchain.directory):
+        _make_once(toolchain, progress)
+    return toolchain
+
+
+def _make_once(toolchain: Toolchain, progress: Progress | None) -> None:
+    final = toolchain.directory
+    try:
+        final.parent.mkdir(parents=True, exist_ok=True)
+        with FileLock(final.with_suffix(".lock"), timeout=_LOCK_SECONDS):
+            if _intact(final):
+                return
+            shutil.rmtree(final, ignore_errors=True)
+            with tempfile.TemporaryDirectory(dir=final.parent, prefix="making-") as scratch:
+                made = Path(scratch) / final.name
+                _make(toolchain.model_copy(update={"directory": made}), progress)
+                made.rename(final)
+    except Timeout as error:
+        raise EnvironmentFault(
+            f"another process has been preparing the emulator for {_LOCK_SECONDS} s: {final}.lock"
+        ) from error
+    except OSError as error:
+        raise EnvironmentFault(f"cannot prepare the emulator in {final.parent}: {error}") from error
+
+
+def _make(toolchain: Toolchain, progress: Progress | None) -> None:
+    """Fills the directory of `toolchain`; the manifest comes last."""
+    made = toolchain.directory
+    made.mkdir()
+    steps: list[tuple[str, list[str]]] = [
+        ("emulator runtime", _runtime_command(toolchain)),
+        ("headers for host code", _prelude_command(toolchain, "host", toolchain.host_flags)),
+        ("headers for device code", _prelude_command(toolchain, "device", toolchain.device_flags)),
+    ]
+    for number, (name, command) in enumerate(steps, 1):
+        if progress is not None:
+            progress(name, number, len(steps))
+        _compile(name, command)
+    sizes = {str(path.relative_to(made)): path.stat().st_size for path in _files(made)}
+    (made / "manifest.json").write_text(json.dumps({"sizes": sizes, "runtime": _sha256(toolchain.runtime)}))
+
+
+def _runtime_command(toolchain: Toolchain) -> list[str]:
+    sources = sorted(str(path) for path in (CPP / "runtime").iterdir() if path.suffix in (".cpp", ".S"))
+    return [
+        str(toolchain.gxx), "-std=c++17", "-O2", "-shared", "-fPIC", "-pthread",
+        f"-Wl,-soname,{RUNTIME_NAME}", *toolchain.includes(), *sources, "-o", str(toolchain.runtime),
+    ]  # fmt: skip
+
+
+def _prelude_command(toolchain: Toolchain, unit: str, flags: tuple[str, ...]) -> list[str]:
+    header = toolchain.prelude(unit)
+    header.parent.mkdir()
+    header.write_text(_PRELUDES[unit])
+    return [
+        str(toolchain.gxx), *flags, *toolchain.includes(), "-x", "c++-header", str(header),
+        "-o", f"{header}.gch",
+    ]  # fmt: skip
+
+
+def _compile(name: str, command: list[str]) -> None:
+    try:
+        done = subprocess.run(command, capture_output=True, text=True, timeout=_STEP_SECONDS, check=False)
+    except subprocess.TimeoutExpired as error:
+        raise EnvironmentFault(f"preparing the {name} took more than {_STEP_SECONDS} s") from error
+    if done.returncode != 0:
+        errors = re.findall(r"^.*error.*$", done.stderr, re.M) or done.stderr.splitlines() or ["no output"]
+        raise EnvironmentFault(f"the {name} did not compile with {command[0]}: {errors[0]}")
+
+
+def _intact(directory: Path) -> bool:
+    try:
+        manifest = json.loads((directory / "manifest.json").read_text())
+        sizes: dict[str, int] = manifest["sizes"]
+        whole = all((directory / name).stat().st_size == size for name, size in sizes.items())
+        return whole and manifest["runtime"] == _sha256(directory / RUNTIME_NAME)
+    except (OSError, ValueError, KeyError, TypeError, AttributeError):
+        return False
+
+
+def _cuda_include(cuda_home: Path | None) -> Path:
+    """The directory of cuda_runtime.h: NVIDIA's wheels, else a toolkit."""
+    places = [
+        *_wheel_includes(),
+        *([cuda_home / "include"] if cuda_home else []),
+        _TOOLKIT / "include",
+    ]
+    for place in places:
+        if (place / "cuda_runtime.h").is_file() and (place / "crt" / "host_config.h").is_file():
+            return place
+    raise EnvironmentFault(
+        "no CUDA headers: the emulator needs cuda_runtime.h "
+        "(pip install 'nvidia-cuda-runtime>=13,<14' 'nvidia-cuda-crt>=13,<14')"
+    )
+
+
+def _wheel_includes() -> Iterator[Path]:
+    spec = importlib.util.find_spec("nvidia")
+    for root in (spec.submodule_search_locations or []) if spec else []:
+        yield from sorted(Path(root).glob("cu[0-9]*/include"), reverse=True)
+
+
+def _cuda_version(include: Path) -> str:
+    text = (include / "cuda_runtime_api.h").read_text(errors="replace")
+    found = re.search(r"#define\s+CUDART_VERSION\s+(\d+)", text)
+    if found is None:
+        raise EnvironmentFault(f"{include / 'cuda_runtime_api.h'} states no CUDART_VERSION")
+    return f"{int(found[1]) // 1000}.{int(found[1]) % 1000 // 10}"
+
+
+def _architecture() -> tuple[str, ...]:
+    """x86-64-v3 where the CPU has it: vector units, and fused multiply-add as on a GPU."""
+    try:
+        text = Path("/proc/cpuinfo").read_text()
+    except OSError:
+        return ()
+    flags = set(re.findall(r"\w+", "".join(re.findall(r"^flags\s*:(.*)$", text, re.M)[:1])))
+    wanted = {"avx", "avx2", "bmi1", "bmi2", "f16c", "fma", "abm", "movbe"}
+    return ("-march=x86-64-v3",) if wanted <= flags else ()
+
+
+def _content(directory: Path) -> str:
+    parts = [f"{path.relative_to(directory)}:{_sha256(path)}" for path in _files(directory)]
+    return "\n".join(parts)
+
+
+def _files(directory: Path) -> list[Path]:
+    return sorted(path for path in directory.rglob("*") if path.is_file())
+
+
+def _sha256(path: Path) -> str:
+    return hashlib.sha256(path.read_bytes()).hexdigest()
+
+
+def _output(command: list[str]) -> str:
+    try:
+        return subprocess.run(command, capture_output=True, text=True, timeout=60, check=True).stdout
+    except (OSError, subprocess.SubprocessError) as error:
+        raise EnvironmentFault(f"{command[0]} does not run: {error}") from error

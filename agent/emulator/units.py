@@ -1,0 +1,96 @@
+"""The two translation units of an extension, put together as torch's load_inline does.
+
+`main.cpp` is cpp_sources and the bindings of `functions`, compiled as plain C++; `cuda.cu` is
+cuda_sources, rewritten for g++. Line numbers are the candidate's own throughout.
+"""
+
+import ast
+import json
+import re
+
+from pydantic import field_validator
+
+from agent.emulator import rewrite
+from agent.emulator.source_map import candidate_line, locate, with_directives
+from agent.records import Record
+
+BINDINGS = "bindings"
+"""File name under which the compiler sees the generated PYBIND11_MODULE; line n binds function n."""
+
+# The rewriter writes a launch's line out as a number of the text that it was given.
+_LAUNCH_LINE = re.compile(r"(kw::Launch\(KW_NAME\((?:(?!kw::Launch).)*?\), )(\d+)(, (?:true|false), )", re.S)
+
+
+class BuildRequest(Record):
+    """One load_inline call, and the file it was made in."""
+
+    name: str
+    cpp_sources: tuple[str, ...]
+    cuda_sources: tuple[str, ...] = ()
+    functions: dict[str, str] | None = None
+    """Names to bind, each with its docstring; None where the sources hold their own module."""
+    extra_cflags: tuple[str, ...] = ()
+    extra_cuda_cflags: tuple[str, ...] = ()
+    extra_ldflags: tuple[str, ...] = ()
+    extra_include_paths: tuple[str, ...] = ()
+    implicit_headers: bool = True
+    candidate_source: str = ""
+    """The candidate's whole file, for line numbers."""
+
+    @field_validator("functions", mode="before")
+    @classmethod
+    def _names_become_docstrings(cls, value: object) -> object:
+        return {name: name for name in value} if isinstance(value, (list, tuple)) else value
+
+    @property
+    def cpp(self) -> str:
+        return "\n".join(self.cpp_sources)
+
+    @property
+    def cuda(self) -> str:
+        return "\n".join(self.cuda_sources)
+
+
+def main_unit(request: BuildRequest) -> str:
+    """Text of main.cpp."""
+    lines = locate(request.cpp, request.candidate_source)
+    parts = ["#include <torch/extension.h>"] if request.implicit_headers else []
+    parts.append(with_directives(request.cpp, lines, "cpp_sources"))
+    if request.functions is not None:
+        bindings = [
+            f"m.def({json.dumps(name)}, torch::wrap_pybind_function({name}), {json.dumps(doc)});"
+            for name, doc in request.functions.items()
+        ]
+        parts += ["PYBIND11_MODULE(TORCH_EXTENSION_NAME, m) {", f'#line 1 "{BINDINGS}"', *bindings, "}"]
+    parts.append('#include "kw/host_entry.h"')
+    return "\n".join(parts) + "\n"
+
+
+def cuda_unit(request: BuildRequest) -> str:
+    """Text of cuda.cu for g++. Raises rewrite.RewriteError, whose line counts within cuda_sources."""
+    lines = locate(request.cuda, request.candidate_source)
+    rewritten = _LAUNCH_LINE.sub(
+        lambda match: match[1] + str(candidate_line(lines, int(match[2]))) + match[3],
+        rewrite.device_source(request.cuda),
+    )
+    return with_directives(rewritten, lines, "cuda_sources") + "\n"
+
+
+def binding_line(request: BuildRequest, function: str) -> int | None:
+    """Line of the candidate's file where `function` stands in a list or dict of names to bind."""
+    try:
+        tree = ast.parse(request.candidate_source)
+    except (SyntaxError, ValueError, RecursionError, MemoryError):
+        return None
+    named = [
+        node.lineno for node in ast.walk(tree) if isinstance(node, ast.Constant) and node.value == function
+    ]
+    return min(named) if named else None
+
+
+def definitions(text: str, function: str) -> list[str]:
+    """Heads of the definitions of `function` in C++ text, each as one line."""
+    pattern = re.compile(
+        rf"(?m)^[ \t]*((?:[\w:<>,*&\[\]\" ]+?[\s*&]){re.escape(function)}\s*\([^;{{}}]*\))\s*\{{"
+    )
+    return [" ".join(match[1].split()) for match in pattern.finditer(text)]

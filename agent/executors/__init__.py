@@ -1,0 +1,10 @@
+"""Where candidates are judged: on the GPU here, or on the CPU emulator.
+
+An executor hands a job to a judge process of its own and reads one evaluation back; it adds nothing
+to the verdict.
+"""
+
+from agent.executors.local import Announce, LocalExecutor
+from agent.executors.select import choose, cuda_obstacle, gpu_name, nvcc
+
+__all__ = ["Announce", "LocalExecutor", "choose", "cuda_obstacle", "gpu_name", "nvcc"]

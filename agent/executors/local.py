@@ -1,0 +1,83 @@
+"""The executors of this machine, GPU and emulator, both behind a judge process."""
+
+import sys
+from collections.abc import Callable
+from pathlib import Path
+from typing import Literal
+
+from agent import config, errors, problems
+from agent.harness.job import BUILD_LIMIT_S, EMULATOR_ELEMENTS, EMULATOR_MACS, ORACLE_LIMIT_S, Job
+from agent.problems import Shrunken
+from agent.records import Candidate, Evaluation, Problem
+from agent.sandbox import Child, ChildFault, Limits
+
+Announce = Callable[[str], None]
+JUDGE = Limits(gentle=True)
+JUDGE_LIMIT_S = 4 * (BUILD_LIMIT_S + ORACLE_LIMIT_S)
+"""A stop for a judge that hangs; every step inside has a tighter limit of its own."""
+
+
+class LocalExecutor:
+    """One judge process per candidate, in an environment without secrets.
+
+    On `cuda` candidates are built by stock `load_inline` and judged at full shapes, and verified ones are
+    timed; the `emulator` runs their kernels on the CPU at affordable shapes and never yields a time.
+    """
+
+    def __init__(
+        self, name: Literal["cuda", "emulator"], *, candidate_timeout_s: float, cache_dir: Path,
+        floor_ms: float | None = None, measure: bool = True, announce: Announce = lambda what: None,
+    ) -> None:  # fmt: skip
+        self.name = name
+        self._candidate_timeout_s = candidate_timeout_s
+        self._cache_dir = cache_dir
+        self._floor_ms = floor_ms
+        self._measure = measure
+        self._announce = announce
+        self._shrunken: dict[str, Shrunken] = {}
+
+    def evaluate(self, problem: Problem, candidate: Candidate) -> Evaluation:
+        job = Job(
+            problem=problem,
+            candidate=candidate,
+            executor=self.name,
+            candidate_timeout_s=self._candidate_timeout_s,
+            cache_dir=str(self._cache_dir),
+            measure=self._measure,
+            floor_ms=self._floor_ms,
+            shrunken=self._sizes(problem) if self.name == "emulator" else None,
+        )
+        return judged(job, self._announce)
+
+    def _sizes(self, problem: Problem) -> Shrunken:
+        if problem.id not in self._shrunken:
+            self._announce("scaling the sizes down for the emulator")
+            limits = {"max_elements": EMULATOR_ELEMENTS, "max_macs": EMULATOR_MACS}
+            self._shrunken[problem.id] = problems.shrink(problem, **limits)
+        return self._shrunken[problem.id]
+
+
+def judged(job: Job, announce: Announce) -> Evaluation:
+    """Runs the judge on one job. Raises the AgentError the judge ended with."""
+    argv = [sys.executable, "-P", "-m", "agent.harness.judge"]
+    environment = config.child_environment()
+    environment["PYTHONPATH"] = config.with_package(environment)
+    with Child(argv, cwd=Path.cwd(), env=environment, isolation="process", limits=JUDGE) as judge:
+
+        def progress(message: dict[str, object]) -> dict[str, object]:
+            announce(str(message.get("what")))
+            return {}
+
+        try:
+            answer = judge.ask(job.model_dump(mode="json"), JUDGE_LIMIT_S, progress)
+        except ChildFault as fault:
+            tail = "\n".join(judge.log.splitlines()[-15:])
+            raise errors.EnvironmentFault(f"the judge {fault}; its last words:\n{tail}") from None
+    if "fault" in answer:
+        raise _fault(answer["fault"])
+    return Evaluation.model_validate(answer["evaluation"])
+
+
+def _fault(fault: dict[str, object]) -> errors.AgentError:
+    kinds = {2: errors.ProblemError, 3: errors.EnvironmentFault}
+    return kinds.get(int(str(fault["exit"])), errors.EnvironmentFault)(str(fault["message"]))

@@ -1,0 +1,55 @@
+"""Which executor `auto` means here, and why `cuda` cannot be had. Starts no GPU work."""
+
+import shutil
+import subprocess
+from pathlib import Path
+from typing import Literal
+
+from agent import config
+from agent.errors import EnvironmentFault
+
+NAMES = ("auto", "cuda", "emulator")
+
+
+def choose(wanted: Literal["auto", "cuda", "emulator"]) -> Literal["cuda", "emulator"]:
+    """The executor to use. Raises EnvironmentFault when CUDA was demanded and cannot run here."""
+    if wanted == "emulator":
+        return "emulator"
+    obstacle = cuda_obstacle()
+    if obstacle is None:
+        return "cuda"
+    if wanted == "cuda":
+        raise EnvironmentFault(f"--executor cuda: {obstacle}; --executor emulator judges on the CPU")
+    return "emulator"
+
+
+def cuda_obstacle() -> str | None:
+    """What keeps candidates from being built and run on a GPU here, with the mend; None if nothing."""
+    if gpu_name() is None:
+        return "no NVIDIA GPU answers (nvidia-smi lists none); install the driver or use a machine with one"
+    if nvcc() is None:
+        return "no nvcc on PATH or under CUDA_HOME; install the CUDA toolkit"
+    return None
+
+
+def gpu_name() -> str | None:
+    """Name of the first GPU by the driver's own account."""
+    tool = shutil.which("nvidia-smi")
+    if tool is None:
+        return None
+    command = [tool, "--query-gpu=name", "--format=csv,noheader"]
+    try:
+        answer = subprocess.run(command, capture_output=True, text=True, timeout=30, check=False)
+    except (OSError, subprocess.TimeoutExpired):
+        return None
+    names = answer.stdout.strip().splitlines()
+    return names[0].strip() if answer.returncode == 0 and names else None
+
+
+def nvcc() -> Path | None:
+    """The CUDA compiler that `load_inline` would find."""
+    home = config.child_environment().get("CUDA_HOME")
+    places = [Path(home) / "bin" / "nvcc"] if home else []
+    on_path = shutil.which("nvcc")
+    places += [Path(on_path)] if on_path else []
+    return next((place for place in [*places, Path("/usr/local/cuda/bin/nvcc")] if place.is_file()), None)

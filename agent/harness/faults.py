@@ -1,0 +1,111 @@
+"""A candidate's faults as findings, and the one exception by which a trial ends early."""
+
+from collections.abc import Callable, Sequence
+from typing import Any
+
+from pydantic import ValidationError
+
+from agent.records import Finding, Location, Stage, Status
+from agent.sandbox import ChildFault, Gone, OutputFlood, TimedOut
+
+__all__ = [
+    "INPUT_MODIFIED", "NO_LAUNCH", "OUTPUT_REUSED", "Refused", "Stage", "device_findings",
+    "protocol_violation", "python_error", "refused_child",
+]  # fmt: skip
+
+INPUT_MODIFIED = Finding(
+    kind="input-modified",
+    message="forward changed its input tensors; it must leave them as they are and write to a new tensor.",
+)
+OUTPUT_REUSED = Finding(
+    kind="output-reused",
+    message="An output returned earlier changed when forward was called again: every call must return "
+    "memory of its own, not a buffer kept from call to call.",
+)
+NO_LAUNCH = Finding(
+    kind="no-kernel-launched",
+    message="forward launched no CUDA kernel of this file: the result came from somewhere else.",
+)
+
+
+class Refused(Exception):
+    """Ends a trial with a verdict other than verified."""
+
+    def __init__(self, status: Status, stage: Stage, findings: Sequence[Finding]) -> None:
+        super().__init__(findings[0].message)
+        self.status, self.stage, self.findings = status, stage, tuple(findings)
+
+
+def refused_child(fault: ChildFault, stage: Stage, doing: str, log: str) -> Refused:
+    """The verdict when the candidate's process did not answer."""
+    evidence = log[-2_000:] or None
+    if isinstance(fault, TimedOut):
+        message = f"The candidate gave {fault} {doing}: an endless loop, a deadlock, or far too slow."
+        return Refused(Status.TIMEOUT, stage, [Finding(kind="timeout", message=message, evidence=evidence)])
+    if isinstance(fault, OutputFlood):
+        found = Finding(kind="output-flood", message=f"The candidate {fault} {doing}.")
+        return Refused(Status.RUNTIME_ERROR, stage, [found])
+    if isinstance(fault, Gone):
+        message = f"The candidate's process {fault}, {doing}."
+        found = Finding(kind="process-ended", message=message, evidence=evidence)
+        return Refused(Status.RUNTIME_ERROR, stage, [found])
+    return Refused(Status.REJECTED, stage, [protocol_violation(str(fault))])
+
+
+def protocol_violation(detail: str | None = None) -> Finding:
+    return Finding(
+        kind="protocol-violation",
+        message="The candidate's process answered with something other than its outputs.",
+        evidence=detail,
+    )
+
+
+def python_error(error: Any, doing: str, source: str) -> Finding:
+    """A Python exception of the candidate, with its line."""
+    error = error if isinstance(error, dict) else {"type": "error", "message": str(error)}
+    line = error.get("line") if isinstance(error.get("line"), int) else None
+    lines = source.splitlines()
+    text = lines[line - 1].strip() if line and line <= len(lines) else None
+    first = next(iter(str(error.get("message", "")).splitlines()), "")
+    if error.get("kind") == "state-dict-mismatch":
+        kind = "state-dict-mismatch"
+        message = f"The reference's parameters do not fit ModelNew: {_compact(str(error.get('message', '')))}"
+    else:
+        kind = "python-error"
+        message = f"{doing}: {error.get('type')}: {first}"
+    location = Location(line=line, text=text) if line else None
+    return Finding(kind=kind, message=message, location=location, evidence=_tail(error.get("traceback")))
+
+
+def device_findings(raw: Any, locate: Callable[[Finding], Finding]) -> list[Finding]:
+    """What the emulator reports about kernels; a report that does not parse is dropped as a claim."""
+    found = []
+    for entry in raw if isinstance(raw, list) else []:
+        try:
+            found.append(locate(_device_finding(entry)))
+        except (ValidationError, KeyError, TypeError):
+            continue
+    return sorted(found, key=lambda finding: finding.severity != "error")
+
+
+def _device_finding(entry: dict[str, Any]) -> Finding:
+    return Finding(
+        kind=entry["kind"],
+        message=entry["message"],
+        count=max(int(entry.get("count", 1)), 1),
+        severity=entry.get("severity", "error"),
+        location=Location(
+            line=entry.get("line"),
+            kernel=entry.get("kernel"),
+            block=entry.get("block"),
+            thread=entry.get("thread"),
+        ),
+    )
+
+
+def _compact(text: str) -> str:
+    return " ".join(text.split())[:600]
+
+
+def _tail(text: Any) -> str | None:
+    return str(text)[-3_000:] if text else None

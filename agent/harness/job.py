@@ -1,0 +1,33 @@
+"""What an executor hands to the judge."""
+
+from typing import Literal
+
+from agent.problems import Shrunken
+from agent.records import Candidate, Problem, Record
+
+
+class Job(Record):
+    """One candidate to be judged, with the limits that hold."""
+
+    problem: Problem
+    candidate: Candidate
+    executor: Literal["cuda", "emulator"]
+    candidate_timeout_s: float
+    """Limit of each command the candidate's process is given; a build has BUILD_LIMIT_S instead."""
+    cache_dir: str
+    shrunken: Shrunken | None = None
+    """The sizes the emulator judges at; None for CUDA."""
+    measure: bool = True
+    """Whether a verified candidate is timed; only a GPU can."""
+    floor_ms: float | None = None
+    """Roofline floor of the problem at its real shape on the GPU in question."""
+
+
+BUILD_LIMIT_S = 600.0
+ORACLE_LIMIT_S = 600.0
+OUTPUT_LIMIT_BYTES = 16 << 20
+EMULATOR_ELEMENTS = 1_200_000
+EMULATOR_MACS = 60_000_000
+REAL_SHAPE_ELEMENTS = 32_000_000
+"""Up to here the emulator judges at the real shape when shrinking is not possible or not conclusive."""
+REAL_SHAPE_MACS = 400_000_000

@@ -1,0 +1,211 @@
+"""The judge: one candidate in, one evaluation out. Imports neither torch nor candidate code.
+
+Started as `python -m agent.harness.judge DESCRIPTOR` by an executor, in an environment without secrets.
+It answers one command, the job, with `{"evaluation": ...}` or, when nothing could be judged here,
+`{"fault": {"exit": ..., "message": ...}}`; on the way it reports progress.
+"""
+
+import json
+import os
+import signal
+import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
+from statistics import quantiles
+from typing import NamedTuple
+
+from agent import problems, sandbox, screen
+from agent.errors import AgentError, EnvironmentFault
+from agent.harness.faults import Refused
+from agent.harness.job import REAL_SHAPE_ELEMENTS, REAL_SHAPE_MACS, Job
+from agent.harness.lanes import lane_for
+from agent.harness.trial import Announce, Trial
+from agent.harness.workspace import workspace
+from agent.records import (
+    Evaluation,
+    Finding,
+    Location,
+    Measurement,
+    Percentiles,
+    Scope,
+    Stage,
+    Status,
+    Trace,
+)
+
+TIMED_BY = "CUDA events in the candidate's process, cold L2, median of up to 50 calls"
+
+
+def evaluate(job: Job, announce: Announce) -> Evaluation:
+    """The verdict. Raises AgentError for what is not the candidate's fault."""
+    isolation = sandbox.strongest()
+    scope = Scope(executor=job.executor, isolation=isolation, skipped=_skipped(job))
+    warnings = screen.check(job.problem.source, job.candidate)
+    errors = tuple(finding for finding in warnings if finding.severity == "error")
+    if errors:
+        return Evaluation(status=Status.REJECTED, stage="screen", scope=scope, findings=errors)
+    if job.executor == "cuda":
+        return _tried(job, Shapes(job.problem.source, job.problem.trace, scope), warnings, announce)
+    return _on_emulator(job, scope, warnings, announce)
+
+
+class Shapes(NamedTuple):
+    """The reference at the sizes it is judged at, and the scope that says so."""
+
+    source: str
+    trace: Trace
+    scope: Scope
+
+
+def _on_emulator(job: Job, scope: Scope, warnings: tuple[Finding, ...], announce: Announce) -> Evaluation:
+    """Judges at sizes the emulator can afford, and at the real ones where shrunken evidence would not do."""
+    shrunk = job.shrunken
+    if shrunk is None:
+        raise EnvironmentFault("a job for the emulator carries the sizes to judge at")
+    if shrunk.full and not _affordable(shrunk.trace):
+        return _unsupported(scope, _too_large(shrunk.trace))
+    if not shrunk.full:
+        scope = scope.model_copy(update={"shapes": "shrunken", "sizes": _changed(shrunk)})
+    result = _tried(job, Shapes(shrunk.source, shrunk.trace, scope), warnings, announce)
+    if shrunk.full or result.status not in (Status.INCORRECT, Status.RUNTIME_ERROR, Status.TIMEOUT):
+        return result
+    literals = problems.hard_coded(job.candidate.source, shrunk)
+    if not literals:
+        return result
+    if _affordable(job.problem.trace):
+        real = scope.model_copy(update={"shapes": "full", "sizes": {}})
+        return _tried(job, Shapes(job.problem.source, job.problem.trace, real), warnings, announce)
+    return _unsupported(scope, _hard_coded(literals), result)
+
+
+def _tried(job: Job, at: Shapes, warnings: tuple[Finding, ...], announce: Announce) -> Evaluation:
+    lane = lane_for(job)
+    with (
+        workspace(job.candidate, at.trace, with_guest=job.executor == "emulator") as folder,
+        Trial(job, at.source, at.trace, folder=folder, lane=lane, isolation=sandbox.strongest()) as trial,
+    ):
+        status: Status = Status.VERIFIED
+        stage: Stage = "verify"
+        refusal: tuple[Finding, ...] = ()
+        measurement = None
+        environment = trial.environment()
+        try:
+            announce("building")
+            trial.load()
+            trial.verify(announce)
+            if job.executor == "cuda" and job.measure:
+                measurement = _measured(trial.time(announce), environment.gpu, job)
+                stage = "measure"
+        except Refused as refused:
+            status, stage, refusal = refused.status, refused.stage, refused.findings
+        return Evaluation(
+            status=status,
+            stage=stage,
+            scope=at.scope,
+            findings=(*refusal, *warnings, *trial.findings),
+            build=trial.build or lane.built(),
+            correctness=trial.correctness if status is Status.VERIFIED else None,
+            measurement=measurement,
+            environment=environment,
+        )
+
+
+def _measured(times: dict[str, list[float]], gpu: str | None, job: Job) -> Measurement | None:
+    spread = {name: _percentiles(values) for name, values in times.items()}
+    candidate = spread["candidate"]
+    if candidate is None:
+        return None
+    known = {name: value for name, value in spread.items() if value is not None and name != "candidate"}
+    baseline = min(known, key=lambda name: known[name].p50, default=None)
+    return Measurement(
+        gpu=gpu or "unknown",
+        candidate_ms=candidate,
+        eager_ms=spread["eager"],
+        compile_ms=spread["compile"],
+        baseline=baseline,
+        roofline_fraction=job.floor_ms / candidate.p50 if job.floor_ms else None,
+        method=TIMED_BY,
+    )
+
+
+def _percentiles(values: list[float]) -> Percentiles | None:
+    if len(values) < 2:
+        return None
+    cuts = quantiles(values, n=10, method="inclusive")
+    return Percentiles(p20=cuts[1], p50=cuts[4], p80=cuts[7])
+
+
+def _changed(shrunk: problems.Shrunken) -> dict[str, tuple[int, int]]:
+    return {name: (real, used) for name, (real, used) in shrunk.sizes.items() if real != used}
+
+
+def _affordable(trace: Trace) -> bool:
+    elements = trace.min_bytes // 4
+    return elements <= REAL_SHAPE_ELEMENTS and trace.flops // 2 <= REAL_SHAPE_MACS
+
+
+def _unsupported(scope: Scope, reason: Finding, tried: Evaluation | None = None) -> Evaluation:
+    seen = tuple(f.model_copy(update={"severity": "note"}) for f in tried.findings) if tried else ()
+    return Evaluation(
+        status=Status.UNSUPPORTED, stage="verify", scope=scope, findings=(reason, *seen),
+        build=tried.build if tried else None, environment=tried.environment if tried else None,
+    )  # fmt: skip
+
+
+def _too_large(trace: Trace) -> Finding:
+    return Finding(
+        kind="too-large",
+        message=f"The reference has no module-level sizes to scale; it takes {trace.flops:.3g} operations "
+        f"on {trace.min_bytes >> 20} MB, too much for the emulator; judge it on a GPU.",
+    )
+
+
+def _hard_coded(literals: tuple[tuple[int, int], ...]) -> Finding:
+    value, line = literals[0]
+    return Finding(
+        kind="hard-coded-size",
+        message=f"The candidate holds the reference's size {value} as a literal, so its failure at smaller "
+        "sizes proves nothing, and the real size is too large for the emulator; judge it on a GPU.",
+        location=Location(line=line),
+        count=len(literals),
+    )
+
+
+def _skipped(job: Job) -> tuple[str, ...]:
+    later = ["own share of GPU time and ablation", "shifted, scaled, sparse and tied input families"]
+    if job.executor == "emulator":
+        return (*later, "memory and race checks of the emulator", "timing: an emulator has none")
+    return (*later, "compute-sanitizer", "second clock")
+
+
+@contextmanager
+def _ended_by_sigterm() -> Iterator[None]:
+    """SIGTERM unwinds the stack, so that every child is killed and every folder removed."""
+
+    def leave(*_: object) -> None:
+        raise SystemExit(128 + signal.SIGTERM)
+
+    signal.signal(signal.SIGTERM, leave)
+    yield
+
+
+def main(argv: list[str]) -> None:
+    answers = int(argv[-1])
+
+    def say(message: dict[str, object]) -> None:
+        os.write(answers, json.dumps(message).encode() + b"\n")
+
+    def announce(what: str) -> None:
+        say({"request": "progress", "what": what})
+        sys.stdin.readline()
+
+    with _ended_by_sigterm():
+        job = Job.model_validate_json(sys.stdin.readline())
+        try:
+            say({"evaluation": evaluate(job, announce).model_dump(mode="json")})
+        except AgentError as fault:
+            say({"fault": {"exit": fault.exit_code, "message": str(fault)}})
+
+
+if __name__ == "__main__":
+    main(sys.argv)

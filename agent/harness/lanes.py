@@ -1,0 +1,160 @@
+"""How each executor builds: the emulator through the judge, CUDA by stock `load_inline` in the worker.
+
+A lane knows what its worker needs, serves the build requests of the worker, and turns a failed build
+into findings. Both lanes read the compiler's words with the same parser.
+"""
+
+from pathlib import Path
+from typing import Any, Protocol
+
+from agent import config
+from agent.emulator import build, toolchain
+from agent.emulator.build import Built
+from agent.emulator.units import BuildRequest
+from agent.harness import stock
+from agent.harness.faults import Refused
+from agent.harness.job import BUILD_LIMIT_S, Job
+from agent.records import Build, Finding, Status
+
+LOG_MARGIN_BYTES = 64 << 20
+WORKER_THREADS = 2
+
+
+class Lane(Protocol):
+    """What a trial needs to know about the executor it runs on."""
+
+    device: str
+    compiler: str | None
+    builds_in_worker: bool
+
+    def settings(self) -> dict[str, Any]: ...
+
+    def environment(self, folder: Path) -> dict[str, str]: ...
+
+    def trusted_environment(self) -> dict[str, str]: ...
+
+    def file_limit(self, output_bytes: int) -> int: ...
+
+    def serve(self, message: dict[str, Any]) -> dict[str, Any]: ...
+
+    def built(self) -> Build | None: ...
+
+    def raise_build_failure(self, error: Any = None) -> None: ...
+
+    def locate(self, finding: Finding) -> Finding: ...
+
+
+def lane_for(job: Job) -> Lane:
+    """The lane of the job's executor. Raises EnvironmentFault when its tools are missing."""
+    return CudaLane(job) if job.executor == "cuda" else EmulatorLane(job)
+
+
+class _Lane:
+    """What both lanes share: the builds seen so far and how findings get their line."""
+
+    def __init__(self, job: Job) -> None:
+        self._job = job
+        self._builds: list[Built] = []
+        self.compiler: str | None = None
+
+    def trusted_environment(self) -> dict[str, str]:
+        return config.child_environment()
+
+    def built(self) -> Build | None:
+        if not self._builds:
+            return None
+        return Build(
+            seconds=round(sum(built.seconds for built in self._builds), 3),
+            lane=self._builds[0].lane,
+            warnings=tuple(warning for built in self._builds for warning in built.warnings),
+        )
+
+    def raise_build_failure(self, error: Any = None) -> None:
+        """Raises Refused when a requested build failed, whether or not the candidate hid that."""
+        for built in self._builds:
+            if built.library is None:
+                status = Status.UNSUPPORTED if built.unsupported else Status.BUILD_ERROR
+                raise Refused(status, "build", built.findings)
+
+    def locate(self, finding: Finding) -> Finding:
+        """Adds the text of the line to a finding that knows only its number."""
+        place, lines = finding.location, self._job.candidate.source.splitlines()
+        if place is None or place.line is None or place.text is not None or place.line > len(lines):
+            return finding
+        text = lines[place.line - 1].strip()
+        return finding.model_copy(update={"location": place.model_copy(update={"text": text})})
+
+
+class EmulatorLane(_Lane):
+    """Builds requested by the worker run here, in the judge, with a content-keyed cache."""
+
+    device = "cpu"
+    builds_in_worker = False
+
+    def __init__(self, job: Job) -> None:
+        super().__init__(job)
+        self._cache = Path(job.cache_dir)
+        self._toolchain = toolchain.prepare(self._cache)
+        self.compiler = f"g++ {self._toolchain.gxx_version}"
+
+    def settings(self) -> dict[str, Any]:
+        return {"runtime": str(self._toolchain.runtime), "threads": WORKER_THREADS}
+
+    def environment(self, folder: Path) -> dict[str, str]:
+        return config.child_environment() | {"HOME": str(folder), "TMPDIR": str(folder)}
+
+    def file_limit(self, output_bytes: int) -> int:
+        return output_bytes + LOG_MARGIN_BYTES
+
+    def serve(self, message: dict[str, Any]) -> dict[str, Any]:
+        try:
+            request = BuildRequest(candidate_source=self._job.candidate.source, **message["build"])
+        except (TypeError, ValueError) as error:
+            return {"error": f"load_inline was called with arguments that cannot be used: {error}"}
+        built = build.extension(self._toolchain, request, self._cache / "builds", BUILD_LIMIT_S)
+        self._builds.append(built)
+        if built.library is None:
+            return {"error": built.log or built.findings[0].message}
+        return {"library": str(built.library)}
+
+
+class CudaLane(_Lane):
+    """Stock `load_inline` runs in the worker; the judge hears what was asked and what came of it."""
+
+    device = "cuda"
+    builds_in_worker = True
+
+    def __init__(self, job: Job) -> None:
+        super().__init__(job)
+        self.compiler = stock.nvcc_version(config.child_environment())
+
+    def settings(self) -> dict[str, Any]:
+        return {"torch_threads": 4}
+
+    def environment(self, folder: Path) -> dict[str, str]:
+        return config.child_environment() | {
+            "HOME": str(folder),
+            "TMPDIR": str(folder),
+            "TORCH_EXTENSIONS_DIR": str(folder / "extensions"),
+            "MAX_JOBS": "4",
+            # The compilers' messages are read: they have to be in English, with plain quotes.
+            "LC_ALL": "C",
+        }
+
+    def file_limit(self, output_bytes: int) -> int:
+        # nvcc's intermediates of one translation unit stay far below this.
+        return max(output_bytes, 2 << 30) + LOG_MARGIN_BYTES
+
+    def serve(self, message: dict[str, Any]) -> dict[str, Any]:
+        report = dict(message.get("build") or {})
+        seconds, log = report.pop("seconds", 0.0), report.pop("log", None)
+        try:
+            request = BuildRequest(candidate_source=self._job.candidate.source, **report)
+        except (TypeError, ValueError):
+            request = BuildRequest(candidate_source=self._job.candidate.source, name="", cpp_sources=())
+        self._builds.append(stock.built(request, float(seconds), log))
+        return {}
+
+    def raise_build_failure(self, error: Any = None) -> None:
+        if error is not None and self._builds and self._builds[-1].library is None:
+            super().raise_build_failure(error)

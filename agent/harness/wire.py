@@ -1,0 +1,92 @@
+"""Values across a process border as JSON plus raw bytes. Standalone: the worker runs a copy of this file.
+
+A value becomes a tree of `["tensor", i]`, `["list", [...]]`, `["tuple", [...]]`, `["dict", [[k, v], ...]]`
+and `["value", json]`; tensor i is the file `<stem>.<i>` with nothing but its bytes in it. Nothing is
+pickled. Reading checks that a file is a plain file of exactly the promised size.
+"""
+
+import math
+import os
+import stat
+from pathlib import Path
+from typing import Any
+
+import torch
+
+Tree = list[Any]
+
+
+class WireError(ValueError):
+    """What arrived is not what was promised."""
+
+
+def dump(value: Any, folder: Path, stem: str) -> dict[str, Any]:
+    """Writes the tensors of `value` and returns its description."""
+    tensors: list[torch.Tensor] = []
+    tree = _describe(value, tensors)
+    specs = []
+    for index, tensor in enumerate(tensors):
+        flat = tensor.detach().to("cpu").contiguous().reshape(-1)
+        flat.view(torch.uint8).numpy().tofile(folder / f"{stem}.{index}")
+        specs.append({"shape": list(tensor.shape), "dtype": str(tensor.dtype).removeprefix("torch.")})
+    return {"stem": stem, "tree": tree, "tensors": specs}
+
+
+def load(description: dict[str, Any], folder: Path, device: str = "cpu") -> Any:
+    """The value that `dump` wrote. Raises WireError when a file is not as described."""
+    stem = str(description["stem"])
+    tensors = [
+        read_tensor(folder / f"{stem}.{index}", tuple(spec["shape"]), spec["dtype"]).to(device)
+        for index, spec in enumerate(description["tensors"])
+    ]
+    return _rebuild(description["tree"], tensors)
+
+
+def read_tensor(path: Path, shape: tuple[int, ...], dtype: str) -> torch.Tensor:
+    """The tensor whose raw bytes the file holds; raises WireError for any other file."""
+    kind = getattr(torch, dtype, None)
+    if not isinstance(kind, torch.dtype):
+        raise WireError(f"no dtype is named {dtype!r}")
+    size = math.prod(shape) * kind.itemsize
+    try:
+        descriptor = os.open(path, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK)
+    except OSError as error:
+        raise WireError(f"tensor file {path.name} cannot be read: {error.strerror}") from None
+    with open(descriptor, "rb") as file:  # noqa: PTH123 - a descriptor, not a path
+        status = os.fstat(descriptor)
+        if not stat.S_ISREG(status.st_mode) or status.st_size != size:
+            raise WireError(f"tensor file {path.name} is not a plain file of {size} bytes")
+        buffer = torch.empty(size, dtype=torch.uint8)
+        if size and file.readinto(buffer.numpy().data) != size:
+            raise WireError(f"tensor file {path.name} ended early")
+    return buffer.view(kind).reshape(shape) if size else torch.empty(shape, dtype=kind)
+
+
+def _describe(value: Any, tensors: list[torch.Tensor]) -> Tree:
+    if isinstance(value, torch.Tensor):
+        tensors.append(value)
+        return ["tensor", len(tensors) - 1]
+    if isinstance(value, (list, tuple)):
+        name = "list" if isinstance(value, list) else "tuple"
+        return [name, [_describe(item, tensors) for item in value]]
+    if isinstance(value, dict):
+        return ["dict", [[str(key), _describe(item, tensors)] for key, item in value.items()]]
+    if isinstance(value, torch.dtype):
+        return ["dtype", str(value).removeprefix("torch.")]
+    if value is None or isinstance(value, (bool, int, float, str)):
+        return ["value", value]
+    raise WireError(f"a value of type {type(value).__name__} cannot cross the process border")
+
+
+def _rebuild(tree: Tree, tensors: list[torch.Tensor]) -> Any:
+    kind, content = tree
+    if kind == "tensor":
+        return tensors[content]
+    if kind in ("list", "tuple"):
+        items = [_rebuild(item, tensors) for item in content]
+        return items if kind == "list" else tuple(items)
+    if kind == "dict":
+        return {key: _rebuild(item, tensors) for key, item in content}
+    if kind == "dtype":
+        return getattr(torch, content)
+    return content

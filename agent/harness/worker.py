@@ -1,0 +1,200 @@
+"""The candidate's process: the only place where candidate code runs. Standalone; never imports `agent`.
+
+Started as `python -I worker.py EXECUTOR SETTINGS DESCRIPTOR` in a folder that holds this file, `wire.py`,
+`timing.py`, `candidate.py`, the exchange files and, for the emulator, the package `guest`. Commands arrive
+as JSON lines on standard input, one answer each on DESCRIPTOR. Whatever it answers is a claim: it may
+refuse the candidate, never accept it.
+"""
+
+import hashlib
+import importlib.util
+import inspect
+import json
+import os
+import sys
+import time
+import traceback
+from pathlib import Path
+from typing import Any, BinaryIO
+
+import torch
+from torch.utils import cpp_extension
+
+HERE = Path(__file__).resolve().parent
+sys.path.insert(0, str(HERE))
+import timing  # type: ignore[import-not-found]  # noqa: E402 - copies beside this file
+import wire  # type: ignore[import-not-found]  # noqa: E402
+
+
+class Worker:
+    """State between commands: the module, the present instance, the outputs that must not change."""
+
+    def __init__(self, executor: str, settings: dict[str, Any], commands: BinaryIO, answers: int) -> None:
+        self.device = "cuda" if executor == "cuda" else "cpu"
+        self._commands = commands
+        self._answers = answers
+        self._module: Any = None
+        self._model: Any = None
+        self._inputs: Any = None
+        self._kept: Any = None
+        self._guest: Any = None
+        if executor == "emulator":
+            import guest  # type: ignore[import-not-found]
+
+            self._guest = guest
+            guest.install(settings["runtime"], self._build, settings["threads"])
+        else:
+            self._record_builds()
+
+    def serve(self) -> None:
+        while line := self._commands.readline():
+            command = json.loads(line)
+            try:
+                answer = getattr(self, "do_" + command["do"])(command)
+            except BaseException as error:  # noqa: BLE001 - candidate code raises what it likes; all is reported
+                answer = {"error": _described(error)}
+            self._answer(answer | self._device_report())
+
+    def do_load(self, command: dict[str, Any]) -> dict[str, Any]:
+        spec = importlib.util.spec_from_file_location("candidate", HERE / "candidate.py")
+        assert spec is not None
+        assert spec.loader is not None
+        self._module = importlib.util.module_from_spec(spec)
+        sys.modules["candidate"] = self._module
+        spec.loader.exec_module(self._module)
+        if not isinstance(getattr(self._module, "ModelNew", None), type):
+            raise AttributeError("the file defines no class ModelNew")
+        return {"torch": torch.__version__}
+
+    def do_instance(self, command: dict[str, Any]) -> dict[str, Any]:
+        """A new ModelNew that holds the given parameters."""
+        arguments = wire.load(command["init_inputs"], HERE, self.device)
+        state = wire.load(command["state"], HERE, self.device)
+        self._model = self._module.ModelNew(*arguments)
+        if self.device == "cuda":
+            self._model = self._model.cuda()
+        try:
+            self._model.load_state_dict(state, strict=True)
+        except RuntimeError as error:
+            return {"error": _described(error) | {"kind": "state-dict-mismatch"}}
+        self._model.eval()
+        return {}
+
+    def do_call(self, command: dict[str, Any]) -> dict[str, Any]:
+        """Runs forward and writes its outputs, then those of the call before once more."""
+        self._inputs = None
+        inputs = wire.load(command["inputs"], HERE, self.device)
+        before = _fingerprint(inputs)
+        with torch.no_grad():
+            outputs = self._model(*inputs)
+        self._synchronize()
+        answer: dict[str, Any] = {"outputs": wire.dump(outputs, HERE, command["stem"])}
+        if _fingerprint(inputs) != before:
+            answer["inputs_changed"] = True
+        if self._kept is not None:
+            kept, fingerprint = self._kept
+            answer["earlier_output_changed"] = _fingerprint(kept) != fingerprint
+        self._kept = (outputs, _fingerprint(outputs))
+        self._inputs = inputs
+        return answer
+
+    def do_time(self, command: dict[str, Any]) -> dict[str, Any]:
+        """Milliseconds of each of `repeats` calls on the present inputs, the L2 cache flushed before each."""
+        self._kept = None
+        return {
+            "ms": timing.time_calls(
+                lambda: self._model(*self._inputs), command["repeats"], command["budget_s"]
+            )
+        }
+
+    def _build(self, request: dict[str, Any]) -> dict[str, Any]:
+        self._answer({"request": "build", "build": request})
+        return dict(json.loads(self._commands.readline()))
+
+    def _record_builds(self) -> None:
+        """Tells the judge what the stock `load_inline` was asked to build, and what came of it."""
+        stock = cpp_extension.load_inline
+
+        def load_inline(*args: Any, **kwargs: Any) -> Any:
+            asked = inspect.signature(stock).bind(*args, **kwargs).arguments
+            request = {
+                key: value for key, value in asked.items() if isinstance(value, (str, list, dict, tuple))
+            }
+            started = time.monotonic()
+            log = None
+            try:
+                return stock(*args, **kwargs)  # type: ignore[no-untyped-call]
+            except Exception as error:
+                log = str(error)[-200_000:]
+                raise
+            finally:
+                self._build(request | {"seconds": time.monotonic() - started, "log": log})
+
+        cpp_extension.load_inline = load_inline
+
+    def _synchronize(self) -> None:
+        if self.device == "cuda":
+            torch.cuda.synchronize()
+        elif self._guest is not None:
+            self._guest.synchronize()
+
+    def _device_report(self) -> dict[str, Any]:
+        if self._guest is None:
+            return {}
+        return {"launches": self._guest.launches(), "device_findings": self._guest.findings()}
+
+    def _answer(self, message: dict[str, Any]) -> None:
+        data = json.dumps(message).encode() + b"\n"
+        while data:
+            data = data[os.write(self._answers, data) :]
+
+
+def _fingerprint(value: Any) -> Any:
+    if isinstance(value, torch.Tensor):
+        if value.is_cuda and value.device.type == "cuda" and value.numel() > 1 << 24:
+            return _folded(value)
+        raw = value.detach().cpu().contiguous().reshape(-1).view(torch.uint8).numpy()
+        return hashlib.blake2b(raw.data).hexdigest()
+    if isinstance(value, (list, tuple)):
+        return [_fingerprint(item) for item in value]
+    if isinstance(value, dict):
+        return {key: _fingerprint(item) for key, item in value.items()}
+    return repr(value)
+
+
+def _folded(value: torch.Tensor) -> list[int]:
+    """Two position-dependent sums of the bit patterns, so that gigabytes need not leave the GPU."""
+    flat = value.detach().contiguous().reshape(-1)
+    words = flat.view({1: torch.int8, 2: torch.int16, 4: torch.int32, 8: torch.int64}[flat.element_size()])
+    totals = [0, 0]
+    for offset in range(0, words.numel(), 1 << 26):
+        part = words[offset : offset + (1 << 26)].to(torch.int64)
+        weight = torch.arange(part.numel(), device=part.device) * 2654435761 + offset
+        totals[0] += int(part.sum())
+        totals[1] += int((part * weight).sum())
+    return totals
+
+
+def _described(error: BaseException) -> dict[str, Any]:
+    frames = [
+        f for f in traceback.extract_tb(error.__traceback__) if f.filename == str(HERE / "candidate.py")
+    ]
+    return {
+        "type": type(error).__name__,
+        "message": str(error)[:60_000],
+        "line": frames[-1].lineno if frames else getattr(error, "lineno", None),
+        "traceback": "".join(traceback.format_exception(error))[-8_000:],
+    }
+
+
+def main(argv: list[str]) -> None:
+    executor, settings, answers = argv[1], json.loads(argv[2]), int(argv[-1])
+    # The candidate gets an empty standard input: it must not be able to swallow commands by reading it.
+    commands = os.fdopen(os.dup(0), "rb", buffering=0)
+    os.dup2(os.open(os.devnull, os.O_RDONLY), 0)
+    torch.set_num_threads(settings.get("torch_threads", 1))
+    Worker(executor, settings, commands, answers).serve()
+
+
+if __name__ == "__main__":
+    main(sys.argv)

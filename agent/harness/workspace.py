@@ -1,0 +1,61 @@
+"""The folder a candidate is judged in: its file, the worker's files and the exchanged tensors."""
+
+import contextlib
+import shutil
+import tempfile
+from collections.abc import Iterator
+from pathlib import Path
+
+from agent.errors import EnvironmentFault
+from agent.records import Candidate, Trace
+
+_HARNESS = Path(__file__).resolve().parent
+_GUEST = _HARNESS.parent / "emulator" / "guest"
+MARGIN_BYTES = 64 << 20
+
+
+@contextlib.contextmanager
+def workspace(candidate: Candidate, trace: Trace, with_guest: bool) -> Iterator[Path]:
+    """A fresh folder with the worker's files and `candidate.py`; removed at the end.
+
+    It lies in memory where there is room for the tensors of one draw, since they pass through it twice.
+    Raises EnvironmentFault when no place has room.
+    """
+    folder = Path(tempfile.mkdtemp(prefix="kernelwright-", dir=_roomy(_bytes_needed(trace))))
+    try:
+        for name in ("worker.py", "wire.py", "timing.py"):
+            shutil.copy(_HARNESS / name, folder)
+        if with_guest:
+            shutil.copytree(_GUEST, folder / "guest", ignore=shutil.ignore_patterns("__pycache__"))
+        (folder / "candidate.py").write_text(candidate.source, encoding="utf-8", errors="surrogatepass")
+        yield folder
+    finally:
+        shutil.rmtree(folder, ignore_errors=True)
+
+
+def output_bytes(trace: Trace) -> int:
+    """Bytes of all outputs of one call."""
+    return sum(spec.bytes for spec in trace.outputs)
+
+
+def discard(folder: Path, stem: str) -> None:
+    """Removes the exchanged tensors of one description."""
+    for path in folder.glob(f"{stem}.*"):
+        path.unlink(missing_ok=True)
+
+
+def _bytes_needed(trace: Trace) -> int:
+    return trace.min_bytes + output_bytes(trace) + MARGIN_BYTES
+
+
+def _roomy(needed: int) -> Path:
+    places = [Path("/dev/shm"), Path(tempfile.gettempdir())]
+    free = {place: shutil.disk_usage(place).free for place in places if place.is_dir()}
+    for place, room in free.items():
+        if room > needed:
+            return place
+    listed = ", ".join(f"{place} ({room >> 20} MB)" for place, room in free.items())
+    raise EnvironmentFault(
+        f"no room for the {needed >> 20} MB of tensors a draw exchanges: free are {listed}; "
+        "free some space or point TMPDIR at a larger disk"
+    )

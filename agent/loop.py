@@ -1,0 +1,74 @@
+"""Propose, verify, repair: the whole agent."""
+
+import time
+
+from agent import feedback, parse, prompts, ranking
+from agent.errors import ReplyError
+from agent.prompts import Requirement, Situation
+from agent.protocols import Executor, Provider, Transcript
+from agent.records import (
+    Attempt,
+    Completed,
+    Evaluated,
+    Feedback,
+    Problem,
+    Prompted,
+    Record,
+    ReplyRejected,
+    Status,
+)
+
+
+class Plan(Record):
+    """How long to go on, and what the prompts say beside the problem."""
+
+    rounds: int
+    patience: int
+    """Rounds without a better kernel after which a verified and measured one is good enough."""
+    requirements: tuple[Requirement, ...] = ()
+    gpu: str
+    floor_ms: float | None = None
+
+
+def solve(
+    problem: Problem, provider: Provider, executor: Executor, transcript: Transcript, plan: Plan
+) -> Attempt | None:
+    """The best verified attempt, or None. What a candidate does wrong never raises."""
+    best: Attempt | None = None
+    last: Attempt | None = None
+    hint: Feedback | None = None
+    attempts = idle = 0
+    for number in range(1, plan.rounds + 1):
+        situation = Situation(
+            last=last, best=best, feedback=hint,
+            requirements=plan.requirements, gpu=plan.gpu, floor_ms=plan.floor_ms,
+        )  # fmt: skip
+        prompt = prompts.render(problem, situation)
+        transcript.append(Prompted(round=number, prompt=prompt))
+        completion = provider.complete(prompt)
+        transcript.append(Completed(round=number, prompt_id=prompt.id, completion=completion))
+        idle += 1
+        try:
+            candidate = parse.candidate(problem.name, completion, last.candidate.id if last else None)
+        except ReplyError as error:
+            hint = feedback.on_reply(error)
+            transcript.append(ReplyRejected(round=number, feedback=hint))
+        else:
+            started = time.monotonic()
+            evaluation = executor.evaluate(problem, candidate)
+            attempts += 1
+            last = Attempt(number=attempts, candidate=candidate, evaluation=evaluation)
+            seconds = round(time.monotonic() - started, 3)
+            transcript.append(Evaluated(round=number, attempt=last, seconds=seconds))
+            hint = feedback.on_evaluation(last)
+            previous, best = best, ranking.better(best, last)
+            idle = 0 if best is not previous else idle
+        if best is not None and _good_enough(best, idle, plan.patience):
+            break
+    return best
+
+
+def _good_enough(best: Attempt, idle: int, patience: int) -> bool:
+    """Without a time there is nothing to improve on; with one, patience decides."""
+    assert best.evaluation.status is Status.VERIFIED
+    return best.evaluation.measurement is None or idle >= patience

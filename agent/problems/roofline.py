@@ -1,0 +1,78 @@
+"""How fast a problem could run at best on a named GPU.
+
+The numbers are the makers' data sheets, dense (without sparsity), at boost clocks; a real kernel stays
+below them. Nothing here measures anything.
+
+Sources, all NVIDIA: the data sheets "H200 Tensor Core GPU" (4.8 TB/s, 67 TFLOP/s FP32), "H100 Tensor Core
+GPU", "A100 Tensor Core GPU", "Blackwell" (HGX B200), "L4", "L40S", "V100" and "T4"; the white papers "Ada GPU
+architecture" (RTX 4090) and "GA102 GPU architecture" (RTX 3090). Tensor-core figures that are printed with
+sparsity are halved.
+"""
+
+from collections.abc import Mapping
+from types import MappingProxyType
+
+from agent.records import Operation, Record, Trace
+
+
+class Gpu(Record):
+    """Peaks of one GPU; None where the hardware has no such unit."""
+
+    name: str
+    bandwidth_gb_s: float
+    """Device memory, 10^9 bytes per second."""
+    fp32_tflops: float
+    """Outside the tensor cores, 10^12 operations per second; a fused multiply-add counts two."""
+    tf32_tflops: float | None
+    bf16_tflops: float | None
+    """Tensor cores with FP32 accumulation; the FP16 peak where there is no bf16 unit."""
+
+
+GPUS: Mapping[str, Gpu] = MappingProxyType(
+    {
+        name: Gpu(name=name, bandwidth_gb_s=bandwidth, fp32_tflops=fp32, tf32_tflops=tf32, bf16_tflops=bf16)
+        for name, bandwidth, fp32, tf32, bf16 in (
+            ("B200", 7700, 75, 1100, 2250),
+            ("H200", 4800, 67, 494.5, 989.5),
+            ("H100 PCIe", 2000, 51, 378, 756),
+            ("H100", 3350, 67, 494.5, 989.5),
+            ("A100 80GB", 2039, 19.5, 156, 312),
+            ("A100", 1555, 19.5, 156, 312),
+            ("L40S", 864, 91.6, 183, 362),
+            ("L4", 300, 30.3, 60, 121),
+            ("RTX 4090", 1008, 82.6, 82.6, 165.2),
+            ("RTX 3090", 936, 35.6, 35.6, 71),
+            ("V100", 900, 15.7, None, 125),
+            ("T4", 320, 8.1, None, 65),
+        )
+    }
+)
+
+
+def find(name: str) -> Gpu | None:
+    """The entry for a GPU as the driver or a user names it (`NVIDIA A100-SXM4-80GB`), None where unknown.
+
+    Every word of an entry must stand in the name as a word; the first of several such entries wins, so
+    the more specific ones stand first in the table.
+    """
+    words = set(name.upper().replace("-", " ").replace("_", " ").split())
+    return next((gpu for key, gpu in GPUS.items() if set(key.upper().split()) <= words), None)
+
+
+def floor_ms(trace: Trace, gpu: Gpu) -> float:
+    """The least time in milliseconds that `gpu` needs for this problem: the roofline bound.
+
+    The larger of the minimum traffic over the bandwidth and the arithmetic over the peak of each operation's
+    dtype. float32 counts at the FP32 peak outside the tensor cores: TF32 is another precision than the
+    reference states. Williams, Waterman, Patterson: Roofline, CACM 52(4), 2009.
+    """
+    memory = trace.min_bytes / (gpu.bandwidth_gb_s * 1e9)
+    arithmetic = sum(operation.flops / _peak(operation, gpu) for operation in trace.operations)
+    return max(memory, arithmetic) * 1e3
+
+
+def _peak(operation: Operation, gpu: Gpu) -> float:
+    dtypes = {operand.dtype for operand in operation.inputs}
+    if dtypes and dtypes <= {"float16", "bfloat16"} and gpu.bf16_tflops is not None:
+        return gpu.bf16_tflops * 1e12
+    return gpu.fp32_tflops * 1e12

@@ -1,0 +1,202 @@
+"""What a provider is asked: a pure function of the problem and where the run stands.
+
+The words live in `prompts/*.jinja2` (`system`, and one of `generate`, `repair`, `optimise`); this module
+chooses the template, formats numbers and fences foreign text. It measures nothing, judges nothing and
+computes no floor: the caller brings it. Every request is complete in itself, so a prompt shows exactly one
+attempt with its own findings, and the best one beside it.
+"""
+
+import re
+from functools import cache
+from math import ceil
+from pathlib import Path
+from typing import Literal, Self
+
+from jinja2 import Environment, FileSystemLoader, StrictUndefined
+from pydantic import JsonValue, model_validator
+
+from agent import resources
+from agent.errors import UsageError
+from agent.records import (
+    Attempt,
+    Feedback,
+    KernelResources,
+    Message,
+    Operation,
+    Problem,
+    Prompt,
+    Record,
+    Status,
+    TensorSpec,
+    Trace,
+)
+
+Template = Literal["generate", "repair", "optimise"]
+
+CHARACTERS_PER_TOKEN = 4
+"""Rule of thumb for English and code; tokenizers differ by a third either way."""
+
+
+class Requirement(Record):
+    """One wish of the user's own."""
+
+    text: str
+    checked: bool = False
+    """Whether the judge checks it. Nothing free-form is checked today, version compatibility included."""
+
+
+class Situation(Record):
+    """Where the run stands before a prompt."""
+
+    last: Attempt | None = None
+    best: Attempt | None = None
+    """The best verified attempt."""
+    feedback: Feedback | None = None
+    """On the last answer: on `last`, or on an answer without usable code."""
+    requirements: tuple[Requirement, ...] = ()
+    gpu: str
+    """The GPU that the floor is for."""
+    floor_ms: float | None = None
+
+    @model_validator(mode="after")
+    def _nothing_is_mixed(self) -> Self:
+        if self.best and self.best.evaluation.status is not Status.VERIFIED:
+            raise ValueError("the best attempt is a verified one")
+        about = self.feedback.attempt if self.feedback else None
+        if about is not None and (self.last is None or self.last.number != about):
+            raise ValueError(f"feedback on attempt {about} belongs beside that attempt's code")
+        return self
+
+
+def requirements(argument: str) -> tuple[Requirement, ...]:
+    """The wishes in TEXT, or in the file named by @FILE: one for each line that is not blank.
+
+    Raises UsageError when the file cannot be read as UTF-8 text.
+    """
+    text = argument
+    if argument.startswith("@"):
+        try:
+            text = Path(argument[1:]).read_text(encoding="utf-8")
+        except (OSError, UnicodeDecodeError) as error:
+            reason = error.strerror if isinstance(error, OSError) else "it is not UTF-8 text"
+            raise UsageError(f"cannot read the requirements in {argument[1:]!r}: {reason}") from error
+    return tuple(Requirement(text=line.strip()) for line in text.splitlines() if line.strip())
+
+
+def render(problem: Problem, situation: Situation) -> Prompt:
+    """The next request: the rules as the system message, the problem and the task as the user's."""
+    template = _template(situation)
+    environment = _environment()
+    content = environment.get_template(f"{template}.jinja2").render(
+        problem=problem, situation=situation, cards=_cards(problem.trace)
+    )
+    system = environment.get_template("system.jinja2").render(skeleton=skeleton())
+    return Prompt(
+        template=template,
+        messages=(
+            Message(role="system", content=system.strip("\n") + "\n"),
+            Message(role="user", content=content.strip("\n") + "\n"),
+        ),
+    )
+
+
+def estimate_tokens(prompt: Prompt) -> int:
+    """An estimate from the number of characters, for `--dry-run`; no tokenizer is asked."""
+    return ceil(sum(len(message.content) for message in prompt.messages) / CHARACTERS_PER_TOKEN)
+
+
+def skeleton() -> str:
+    """The example file of the system prompt: a complete ModelNew for y = 2x."""
+    return _environment().get_template("partials/skeleton.jinja2").render()
+
+
+def _template(situation: Situation) -> Template:
+    """Optimise what is verified; an answer that was not is repaired first, the best beside it."""
+    if situation.feedback and situation.feedback.attempt is None:
+        return "repair"
+    last_verified = situation.last is None or situation.last.evaluation.status is Status.VERIFIED
+    if situation.best and last_verified:
+        return "optimise"
+    return "repair" if situation.feedback else "generate"
+
+
+def _cards(trace: Trace) -> list[str]:
+    """Operators with a card, each once, in order; `add_` is defined by the card of `add`."""
+    names = dict.fromkeys(operation.op.rstrip("_") for operation in trace.operations)
+    folder = resources.folder("prompts") / "partials" / "ops"
+    return [name for name in names if (folder / f"{name}.jinja2").is_file()]
+
+
+@cache
+def _environment() -> Environment:
+    environment = Environment(
+        loader=FileSystemLoader(resources.folder("prompts")),
+        undefined=StrictUndefined,
+        keep_trailing_newline=True,
+        trim_blocks=True,
+        lstrip_blocks=True,
+        autoescape=False,
+    )
+    environment.filters |= {
+        "attributes": lambda operation: ", ".join(f"{k}={v!r}" for k, v in operation.attributes.items()),
+        "fenced": fenced,
+        "literal": repr,
+        "milliseconds": lambda value: f"{value:.3g} ms",
+        "operands": _operands,
+        "quantity": _quantity,
+        "resources": _resources,
+        "specification": _specification,
+    }
+    return environment
+
+
+def fenced(text: str, language: str = "") -> str:
+    """`text` as a Markdown block whose fence is longer than any run of backticks inside it."""
+    longest = max((len(run) for run in re.findall("`+", text)), default=0)
+    fence = "`" * max(3, longest + 1)
+    return f"{fence}{language}\n{text.strip(chr(10))}\n{fence}"
+
+
+def _specification(value: TensorSpec | JsonValue) -> str:
+    if not isinstance(value, TensorSpec):
+        return f"the value {value!r}"
+    return f"{value.dtype} ({', '.join(map(str, value.shape))}{',' if len(value.shape) == 1 else ''})"
+
+
+def _operands(operation: Operation, trace: Trace) -> list[str]:
+    """Each tensor operand with where it comes from: a parameter's name, an input, an earlier operation."""
+    makers = operation.takes_result_of or (None,) * len(operation.inputs)
+    return [
+        f"{_origin(operand, maker, trace)}: {_specification(operand)}"
+        for operand, maker in zip(operation.inputs, makers, strict=True)
+    ]
+
+
+def _origin(operand: TensorSpec, maker: int | None, trace: Trace) -> str:
+    if operand.name:
+        return f"`{operand.name}`"
+    if maker is not None:
+        return f"result of {maker + 1}"
+    same = [index for index, value in enumerate(trace.inputs) if value == operand]
+    return f"input {same[0]}" if len(same) == 1 else "input"
+
+
+def _quantity(value: int, unit: str) -> str:
+    """Three significant digits with a decimal prefix: 7516192768 B is `7.52 GB`."""
+    scaled = float(value)
+    for prefix in ("", "k", "M", "G"):
+        if scaled < 999.5:
+            return f"{scaled:.3g} {prefix}{unit}"
+        scaled /= 1000
+    return f"{scaled:.3g} T{unit}" if scaled < 999.5 else f"{scaled:.0f} T{unit}"
+
+
+def _resources(kernel: KernelResources) -> str:
+    """What ptxas said about a kernel, unknown numbers left out."""
+    known = {
+        "registers": kernel.registers,
+        "bytes spilled": kernel.spill_bytes,
+        "bytes of shared memory": kernel.shared_bytes,
+    }
+    words = [f"{value} {name}" for name, value in known.items() if value is not None]
+    return ", ".join(words) or "no compiler statistics"

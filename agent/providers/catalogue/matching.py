@@ -1,0 +1,151 @@
+"""Which kernel computes what a trace shows: the op table decides, names play no part.
+
+A match is an operator, its parameters and its settings. It promises the operator at any shape of the same
+rank in float32, contiguous or not. What the trace cannot show (that `forward` returns this operator's result
+and not a tensor of the same shape beside it) is left to the judge.
+"""
+
+from collections.abc import Callable
+from typing import Literal
+
+from agent.records import Operation, Record, TensorSpec, Trace
+
+Kernel = Literal["gelu", "group_norm", "layer_norm", "softmax"]
+Setting = int | float | str
+
+
+class Declined(Record):
+    reason: str
+    """One clause that ends a sentence, without a full stop."""
+
+
+class OperatorMatch(Record):
+    """One operator call that a kernel of the catalogue computes."""
+
+    kernel: Kernel
+    overload: str
+    """The exact operator, `aten.native_group_norm.default`."""
+    parameters: dict[str, TensorSpec | None] = {}
+    """`weight` and `bias`, in this order, for a kernel that takes them; None where the reference has none."""
+    sizes: dict[str, int] = {}
+    """Settings that follow the problem's sizes, `groups`."""
+    settings: dict[str, Setting] = {}
+    """Settings that do not: `eps`, `dim`, `dims` (how many trailing dimensions), `approximate`."""
+
+
+class Match(Record):
+    operator: OperatorMatch
+    source: str
+    """The complete file with ModelNew."""
+
+
+def match_trace(trace: Trace) -> OperatorMatch | Declined:
+    """The kernel for the reference's one operator, or why there is none."""
+    reason = _unfit(trace)
+    if reason is not None:
+        return Declined(reason=reason)
+    (operation,) = trace.operations
+    found = _KERNELS[operation.op](operation)
+    reason = _foreign_operand(operation, found, trace)
+    return found if reason is None else Declined(reason=reason)
+
+
+def _unfit(trace: Trace) -> str | None:
+    """What rules a trace out whatever its parameters are."""
+    if len(trace.operations) != 1:
+        names = ", ".join(operation.op for operation in trace.operations[:8])
+        more = ", ..." if len(trace.operations) > 8 else ""
+        count = len(trace.operations)
+        return f"the reference runs {count} operators ({names}{more}) and the kernels cover one each"
+    (operation,) = trace.operations
+    if operation.op not in _KERNELS:
+        return f"no kernel for the operator {operation.overload}, only for {', '.join(sorted(_KERNELS))}"
+    if len(trace.inputs) != 1 or not isinstance(trace.inputs[0], TensorSpec):
+        return f"the reference takes {len(trace.inputs)} inputs and the kernels take one tensor"
+    dtypes = {tensor.dtype for tensor in (*operation.inputs, *operation.outputs[:1])}
+    if dtypes != {"float32"}:
+        return f"the operands are {', '.join(sorted(dtypes))} and the kernels are written for float32"
+    x = operation.inputs[0]
+    if x.name is not None or x.shape != trace.inputs[0].shape:
+        return "the operator's first operand is not the reference's input as it comes"
+    if len(trace.outputs) != 1 or trace.outputs[0] != operation.outputs[0]:
+        return "the reference returns something else than the operator's first result"
+    return None
+
+
+def _foreign_operand(operation: Operation, found: OperatorMatch, trace: Trace) -> str | None:
+    """An operand that is no parameter of the right shape, or state that no operand uses."""
+    state = {tensor.name: tensor for tensor in trace.state}
+    parameters = [tensor for tensor in found.parameters.values() if tensor is not None]
+    for tensor in parameters:
+        if tensor.name not in state:
+            return f"an operand of shape {tensor.shape} is not in the state_dict"
+        if tensor.shape != state[tensor.name].shape:
+            return f"{tensor.name} has the shape {state[tensor.name].shape} and is used as {tensor.shape}"
+    unused = [str(name) for name in state if name not in {tensor.name for tensor in parameters}]
+    if unused:
+        return f"the state_dict holds {', '.join(unused)}, which {operation.op} does not use"
+    return None
+
+
+def _affine(operation: Operation) -> dict[str, TensorSpec | None]:
+    """Weight and bias by role: an absent one stands among the attributes as None."""
+    operands = iter(operation.inputs[1:])
+    return {
+        role: None if role in operation.attributes else next(operands, None) for role in ("weight", "bias")
+    }
+
+
+def _group_norm(operation: Operation) -> OperatorMatch:
+    return OperatorMatch(
+        kernel="group_norm",
+        overload=operation.overload,
+        parameters=_affine(operation),
+        sizes={"groups": _integer(operation, "group")},
+        settings={"eps": _real(operation, "eps")},
+    )
+
+
+def _layer_norm(operation: Operation) -> OperatorMatch:
+    shape = operation.attributes["normalized_shape"]
+    assert isinstance(shape, list)
+    return OperatorMatch(
+        kernel="layer_norm",
+        overload=operation.overload,
+        parameters=_affine(operation),
+        settings={"dims": len(shape), "eps": _real(operation, "eps")},
+    )
+
+
+def _softmax(operation: Operation) -> OperatorMatch:
+    return OperatorMatch(
+        kernel="softmax", overload=operation.overload, settings={"dim": _integer(operation, "dim")}
+    )
+
+
+def _gelu(operation: Operation) -> OperatorMatch:
+    return OperatorMatch(
+        kernel="gelu",
+        overload=operation.overload,
+        settings={"approximate": str(operation.attributes["approximate"])},
+    )
+
+
+def _integer(operation: Operation, attribute: str) -> int:
+    value = operation.attributes[attribute]
+    assert isinstance(value, int)
+    return value
+
+
+def _real(operation: Operation, attribute: str) -> float:
+    value = operation.attributes[attribute]
+    assert isinstance(value, (int, float))
+    return float(value)
+
+
+_KERNELS: dict[str, Callable[[Operation], OperatorMatch]] = {
+    "native_group_norm": _group_norm,
+    "native_layer_norm": _layer_norm,
+    "_softmax": _softmax,
+    "gelu": _gelu,
+}

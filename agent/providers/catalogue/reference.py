@@ -1,0 +1,140 @@
+"""What `ModelNew` must share with `Model`: constructor arguments, their values, the name of the input.
+
+Read from the reference's text, which is not run. What cannot be read is refused with the reason.
+"""
+
+import ast
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+
+from agent.records import Problem
+
+
+class Unreadable(Exception):
+    """The reference is right, but its text does not show what an answer needs."""
+
+
+@dataclass(frozen=True)
+class Argument:
+    """A constructor argument with the value that the problem gives it."""
+
+    name: str
+    value: object
+    default: str | None
+    """The default as an expression that needs no other name; None where there is none."""
+    keyword_only: bool = False
+
+
+@dataclass(frozen=True)
+class Reference:
+    arguments: tuple[Argument, ...]
+    constants: frozenset[int]
+    """Integers that the text states: in calls and assignments of Model, or at module level."""
+    input_name: str
+    """The argument of `forward`."""
+
+
+def read(problem: Problem) -> Reference:
+    """Raises Unreadable."""
+    tree = ast.parse(problem.source)
+    classes = [node for node in tree.body if isinstance(node, ast.ClassDef) and node.name == "Model"]
+    if not classes:
+        raise Unreadable("the reference's text has no class Model at module level")
+    model = classes[-1]
+    constants = dict(_assigned(tree))
+    return Reference(
+        arguments=_arguments(_method(model, "__init__"), problem, constants),
+        constants=frozenset(_integers([*constants.values(), *_stated(model)])),
+        input_name=_input_name(_method(model, "forward")),
+    )
+
+
+def _method(model: ast.ClassDef, name: str) -> ast.FunctionDef | None:
+    found = [node for node in model.body if isinstance(node, ast.FunctionDef) and node.name == name]
+    return found[-1] if found else None
+
+
+def _arguments(
+    init: ast.FunctionDef | None, problem: Problem, constants: Mapping[str, object]
+) -> tuple[Argument, ...]:
+    given = problem.trace.init_inputs
+    if init is None:
+        if given:
+            raise Unreadable(
+                "Model inherits its constructor, so the names of its arguments are not in the text"
+            )
+        return ()
+    if init.args.vararg or init.args.kwarg:
+        raise Unreadable("the constructor of Model takes * or ** arguments")
+    positional = [*init.args.posonlyargs, *init.args.args][1:]
+    required: list[ast.expr | None] = [None] * (len(positional) - len(init.args.defaults))
+    defaults = [*required, *init.args.defaults]
+    arguments = []
+    for place, (argument, default) in enumerate(zip(positional, defaults, strict=True)):
+        value = None if default is None else _value(default, constants)
+        arguments.append(
+            Argument(
+                name=argument.arg,
+                value=given[place] if place < len(given) else value,
+                default=None if default is None else repr(value),
+            )
+        )
+    for argument, default in zip(init.args.kwonlyargs, init.args.kw_defaults, strict=True):
+        value = None if default is None else _value(default, constants)
+        arguments.append(Argument(argument.arg, value, repr(value), keyword_only=True))
+    return tuple(arguments)
+
+
+def _value(expression: ast.expr, constants: Mapping[str, object]) -> object:
+    """A literal, or a name that the module binds to one."""
+    if isinstance(expression, ast.Name) and expression.id in constants:
+        return constants[expression.id]
+    try:
+        return ast.literal_eval(expression)
+    except ValueError:
+        raise Unreadable(f"a default of Model's constructor is computed: {ast.unparse(expression)}") from None
+
+
+def _input_name(forward: ast.FunctionDef | None) -> str:
+    if forward is None:
+        return "x"
+    names = [argument.arg for argument in (*forward.args.posonlyargs, *forward.args.args)][1:]
+    if len(names) != 1 or forward.args.kwonlyargs or forward.args.vararg or forward.args.kwarg:
+        raise Unreadable("forward takes more than one argument")
+    return names[0]
+
+
+def _assigned(tree: ast.Module) -> Iterator[tuple[str, object]]:
+    """Module-level names that are bound to a literal."""
+    for node in tree.body:
+        if not isinstance(node, (ast.Assign, ast.AnnAssign)):
+            continue
+        value = _literal(node.value)
+        for target in node.targets if isinstance(node, ast.Assign) else [node.target]:
+            if isinstance(target, ast.Name) and value is not None:
+                yield target.id, value
+
+
+def _stated(model: ast.ClassDef) -> Iterator[object]:
+    """Literals that Model passes on or keeps as they stand; the terms of an expression are left out."""
+    for node in ast.walk(model):
+        if isinstance(node, ast.Call):
+            yield from (_literal(argument) for argument in node.args)
+            yield from (_literal(keyword.value) for keyword in node.keywords)
+        elif isinstance(node, (ast.Assign, ast.AnnAssign)):
+            yield _literal(node.value)
+
+
+def _literal(expression: ast.expr | None) -> object:
+    try:
+        return None if expression is None else ast.literal_eval(expression)
+    except ValueError:
+        return None
+
+
+def _integers(values: Sequence[object]) -> Iterator[int]:
+    for value in values:
+        if isinstance(value, (list, tuple)):
+            yield from _integers(value)
+        elif isinstance(value, int) and not isinstance(value, bool):
+            yield value

@@ -1,0 +1,43 @@
+"""The nouns of the pipeline: frozen pydantic models, no torch, no I/O."""
+
+from agent.records.base import SCHEMA_VERSION, Record, digest
+from agent.records.evaluation import (
+    Attempt,
+    Build,
+    Candidate,
+    Correctness,
+    Environment,
+    Evaluation,
+    Feedback,
+    Finding,
+    KernelResources,
+    Location,
+    Measurement,
+    Origin,
+    Percentiles,
+    Scope,
+    Severity,
+    Stage,
+    Status,
+)
+from agent.records.events import (
+    EVENT,
+    Completed,
+    Evaluated,
+    Event,
+    Prompted,
+    ReplyRejected,
+    RetryScheduled,
+    RunFinished,
+    RunStarted,
+)
+from agent.records.exchange import Completion, Message, Prompt, Usage
+from agent.records.problem import Operation, Problem, TensorSpec, Trace
+
+__all__ = [
+    "EVENT", "SCHEMA_VERSION", "Attempt", "Build", "Candidate", "Completed", "Completion",
+    "Correctness", "Environment", "Evaluated", "Evaluation", "Event", "Feedback", "Finding",
+    "KernelResources", "Location", "Measurement", "Message", "Operation", "Origin", "Percentiles",
+    "Problem", "Prompt", "Prompted", "Record", "ReplyRejected", "RetryScheduled", "RunFinished",
+    "RunStarted", "Scope", "Severity", "Stage", "Status", "TensorSpec", "Trace", "Usage", "digest",
+]  # fmt: skip

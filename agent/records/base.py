@@ -1,0 +1,20 @@
+"""What every record is: frozen, strict about its fields, identical after a JSON round trip."""
+
+import hashlib
+
+from pydantic import BaseModel, ConfigDict
+
+SCHEMA_VERSION = 1
+
+
+class Record(BaseModel):
+    """An immutable noun of the pipeline."""
+
+    model_config = ConfigDict(
+        frozen=True, extra="forbid", use_attribute_docstrings=True, ser_json_inf_nan="strings"
+    )
+
+
+def digest(*parts: str) -> str:
+    """The sha256 of the parts, in hex; parts are separated, so no two lists collide."""
+    return hashlib.sha256("\0".join(parts).encode("utf-8", "surrogatepass")).hexdigest()

@@ -1,0 +1,196 @@
+"""A candidate and the verdict on it. Field names are the public JSON of `agent eval --json`."""
+
+from enum import StrEnum
+from typing import Literal, Self
+
+from pydantic import Field, model_validator
+
+from agent.records.base import SCHEMA_VERSION, Record, digest
+
+Origin = Literal["model", "mend", "catalogue", "replay", "file"]
+Stage = Literal["screen", "build", "run", "verify", "measure"]
+Severity = Literal["error", "warning", "note"]
+
+
+class Candidate(Record):
+    """Source of one `ModelNew`, ready to be judged."""
+
+    problem: str
+    """Name of the problem it answers."""
+    source: str
+    """Complete Python file with ModelNew and its load_inline CUDA."""
+    origin: Origin = "model"
+    parent: str | None = None
+    """Id of the attempt this one was made from."""
+    note: str | None = None
+    """How the source was taken out of the answer, for the transcript."""
+
+    @property
+    def id(self) -> str:
+        return digest(self.problem, self.source)[:16]
+
+
+class Status(StrEnum):
+    REJECTED = "rejected"
+    BUILD_ERROR = "build_error"
+    RUNTIME_ERROR = "runtime_error"
+    TIMEOUT = "timeout"
+    INCORRECT = "incorrect"
+    UNSUPPORTED = "unsupported"
+    VERIFIED = "verified"
+
+
+class Location(Record):
+    """Where a finding is: a line of the candidate's own file, a place in a launch, or both."""
+
+    line: int | None = None
+    text: str | None = None
+    kernel: str | None = None
+    block: tuple[int, int, int] | None = None
+    thread: tuple[int, int, int] | None = None
+
+
+class Finding(Record):
+    """One thing that was found, named by its cause."""
+
+    kind: str
+    """Stable identifier, `missing-declaration`."""
+    message: str
+    """One or two sentences that name the cause, and the mend where there is one."""
+    location: Location | None = None
+    evidence: str | None = None
+    """What was seen: the compiler's words, values, an excerpt."""
+    count: int = Field(default=1, ge=1)
+    severity: Severity = "error"
+
+
+class KernelResources(Record):
+    """One `__global__` function as ptxas reports it; None where no ptxas ran."""
+
+    name: str
+    registers: int | None = None
+    spill_bytes: int | None = None
+    shared_bytes: int | None = None
+
+
+class Build(Record):
+    seconds: float
+    lane: str
+    """Which way the sources were built, `emulator-slim` or `load_inline`."""
+    warnings: tuple[str, ...] = ()
+    kernels: tuple[KernelResources, ...] = ()
+
+
+class Correctness(Record):
+    """How far the output was from the float64 truth, worst over all draws."""
+
+    draws: int = Field(ge=1)
+    max_abs_err: float | None
+    max_rel_err: float | None
+    error_budget_ratio: float | None
+    """Largest share of the allowed error that was used; at most 1 for a verified candidate."""
+
+
+class Percentiles(Record):
+    p20: float = Field(gt=0)
+    p50: float = Field(gt=0)
+    p80: float = Field(gt=0)
+
+
+class Measurement(Record):
+    """Times in milliseconds on the named GPU; None is unknown."""
+
+    gpu: str
+    candidate_ms: Percentiles
+    eager_ms: Percentiles | None
+    compile_ms: Percentiles | None
+    baseline: Literal["eager", "compile"] | None
+    """The faster of those measured; the speedup is quoted against it."""
+    roofline_fraction: float | None
+    method: str
+
+    @property
+    def speedup(self) -> float | None:
+        """Median of the baseline over the candidate's median; None without a baseline."""
+        base = {"eager": self.eager_ms, "compile": self.compile_ms}.get(self.baseline or "")
+        return base.p50 / self.candidate_ms.p50 if base else None
+
+
+class Scope(Record):
+    """What the verdict covers; *verified* is never said without it."""
+
+    executor: Literal["cuda", "emulator"]
+    shapes: Literal["full", "shrunken"] = "full"
+    sizes: dict[str, tuple[int, int]] = {}
+    """Module-level sizes that were scaled: name -> (reference, judged)."""
+    isolation: Literal["bubblewrap", "namespaces", "process"] = "process"
+    protocol: Literal["full", "quick"] = "full"
+    skipped: tuple[str, ...] = ()
+    """Checks of the protocol that did not run, each with its reason."""
+
+    def __str__(self) -> str:
+        where = "GPU" if self.executor == "cuda" else "CPU emulator"
+        sizes = ", ".join(f"{name} {real}->{used}" for name, (real, used) in self.sizes.items())
+        shapes = "full shapes" if self.shapes == "full" else f"shrunken shapes ({sizes})"
+        return f"{where}, {shapes}, isolation {self.isolation}, {self.protocol} protocol"
+
+
+class Environment(Record):
+    """Versions that the verdict was reached with."""
+
+    python: str
+    torch: str | None = None
+    cuda: str | None = None
+    driver: str | None = None
+    gpu: str | None = None
+    compiler: str | None = None
+
+
+class Evaluation(Record):
+    """The verdict on one candidate with all its evidence."""
+
+    schema_version: int = SCHEMA_VERSION
+    status: Status
+    stage: Stage
+    scope: Scope
+    findings: tuple[Finding, ...] = ()
+    """Headline first."""
+    build: Build | None = None
+    correctness: Correctness | None = None
+    measurement: Measurement | None = None
+    environment: Environment | None = None
+
+    @model_validator(mode="after")
+    def _evidence_matches_status(self) -> Self:
+        verified = self.status is Status.VERIFIED
+        if self.measurement is not None and not (verified and self.scope.executor == "cuda"):
+            raise ValueError("only a candidate verified on CUDA is measured")
+        if verified and self.correctness is None:
+            raise ValueError("a verified candidate carries its correctness evidence")
+        if verified and any(finding.severity == "error" for finding in self.findings):
+            raise ValueError("a verified candidate has no finding of severity error")
+        if not verified and not self.findings:
+            raise ValueError(f"a candidate judged {self.status} carries what was found")
+        return self
+
+    @property
+    def headline(self) -> Finding | None:
+        return self.findings[0] if self.findings else None
+
+
+class Attempt(Record):
+    """One candidate with its own evaluation; the two are never paired across attempts."""
+
+    number: int = Field(ge=1)
+    """Position in the run, counted from 1: the K of `RUN:K`."""
+    candidate: Candidate
+    evaluation: Evaluation
+
+
+class Feedback(Record):
+    """What the next prompt says about the last answer."""
+
+    attempt: int | None
+    """Number of the attempt it belongs to; None when the answer held no usable code."""
+    kind: str
+    text: str

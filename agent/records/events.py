@@ -1,0 +1,82 @@
+"""The lines of a transcript."""
+
+from datetime import datetime
+from typing import Annotated, Literal
+
+from pydantic import Field, TypeAdapter
+
+from agent.records.base import SCHEMA_VERSION, Record
+from agent.records.evaluation import Attempt, Feedback
+from agent.records.exchange import Completion, Prompt
+from agent.records.problem import Problem
+
+
+class EventBase(Record):
+    schema_version: int = SCHEMA_VERSION
+    seq: int = 0
+    """Position in the file, counted from 0; the store sets it."""
+    time: datetime | None = None
+    """UTC; the store sets it."""
+
+
+class RunStarted(EventBase):
+    kind: Literal["run_started"] = "run_started"
+    problem: Problem
+    provider: str
+    executor: str
+    rounds: int
+    patience: int
+
+
+class Prompted(EventBase):
+    kind: Literal["prompted"] = "prompted"
+    round: int
+    prompt: Prompt
+
+
+class Completed(EventBase):
+    """An answer counts as received when this event is on disk."""
+
+    kind: Literal["completed"] = "completed"
+    round: int
+    prompt_id: str
+    completion: Completion
+
+
+class ReplyRejected(EventBase):
+    """The answer held no usable code; the round is spent."""
+
+    kind: Literal["reply_rejected"] = "reply_rejected"
+    round: int
+    feedback: Feedback
+
+
+class Evaluated(EventBase):
+    kind: Literal["evaluated"] = "evaluated"
+    round: int
+    attempt: Attempt
+    seconds: float | None = None
+
+
+class RetryScheduled(EventBase):
+    """The endpoint failed and will be asked again; never shown to the model."""
+
+    kind: Literal["retry_scheduled"] = "retry_scheduled"
+    reason: str
+    wait_seconds: float
+    tries: int
+
+
+class RunFinished(EventBase):
+    kind: Literal["run_finished"] = "run_finished"
+    outcome: Literal["verified", "no_kernel", "budget", "interrupted", "failed"]
+    best: int | None
+    """Number of the best verified attempt."""
+    reason: str
+
+
+Event = Annotated[
+    RunStarted | Prompted | Completed | ReplyRejected | Evaluated | RetryScheduled | RunFinished,
+    Field(discriminator="kind"),
+]
+EVENT: TypeAdapter[Event] = TypeAdapter(Event)

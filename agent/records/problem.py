@@ -1,0 +1,82 @@
+"""The reference and what tracing it told us."""
+
+from math import prod
+from typing import Annotated
+
+from pydantic import Field, JsonValue
+
+from agent.records.base import Record, digest
+
+DTYPE_BYTES = {
+    "float64": 8, "float32": 4, "float16": 2, "bfloat16": 2, "complex64": 8, "complex128": 16,
+    "int64": 8, "int32": 4, "int16": 2, "int8": 1, "uint8": 1, "bool": 1,
+}  # fmt: skip
+
+
+class TensorSpec(Record):
+    """Shape and dtype of a tensor; `name` is set where the tensor is a parameter or a buffer."""
+
+    shape: tuple[int, ...]
+    dtype: str
+    """As torch spells it, without the `torch.` prefix."""
+    name: str | None = None
+
+    @property
+    def elements(self) -> int:
+        return prod(self.shape)
+
+    @property
+    def bytes(self) -> int:
+        return self.elements * DTYPE_BYTES.get(self.dtype, 4)
+
+
+class Operation(Record):
+    """One operator call of the reference's forward, in execution order."""
+
+    op: str
+    """The operator without its namespace and overload, `native_group_norm`; `aten` decides the spelling."""
+    overload: str
+    """The exact operator, `aten.native_group_norm.default`."""
+    inputs: tuple[TensorSpec, ...]
+    """Tensor operands in schema order; a parameter carries its state_dict name."""
+    outputs: tuple[TensorSpec, ...]
+    attributes: dict[str, JsonValue]
+    """Every non-tensor argument with its value, defaults included; an absent tensor argument is None."""
+    flops: int
+    """Floating-point operations; an elementwise or reduction step counts one per element it reads."""
+    bytes: int
+    """Least traffic of this operator alone: each operand read once, each output written once."""
+    broadcast: str | None = None
+    """How operands were broadcast, `(2, 1) + (1, 3, 1, 1) -> (1, 3, 2, 1)`; None where none was."""
+    takes_result_of: tuple[int | None, ...] = ()
+    """For each tensor operand, the index of the operation that made it; None for an input or a parameter."""
+
+
+class Trace(Record):
+    """What the reference does, found by running it on fake tensors."""
+
+    operations: tuple[Operation, ...]
+    inputs: tuple[Annotated[TensorSpec | JsonValue, Field(union_mode="left_to_right")], ...]
+    """What `get_inputs()` returns; a non-tensor input stands as its value."""
+    init_inputs: tuple[JsonValue, ...]
+    """What `get_init_inputs()` returns; values that are not JSON stand as their repr."""
+    outputs: tuple[TensorSpec, ...]
+    state: tuple[TensorSpec, ...]
+    """Parameters and buffers in `state_dict` order, each with its name."""
+    flops: int
+    min_bytes: int
+    """Inputs and parameters read once, outputs written once: no kernel for this problem moves less."""
+
+
+class Problem(Record):
+    """A reference that was found, read and traced."""
+
+    name: str
+    """The shipped name, `level1/group_norm`, or the file's stem."""
+    source: str
+    """Python source with Model, get_inputs and get_init_inputs."""
+    trace: Trace
+
+    @property
+    def id(self) -> str:
+        return digest(self.source)[:16]

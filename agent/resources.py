@@ -1,0 +1,14 @@
+"""Where the shipped files are: beside the package in a checkout, inside it in a wheel."""
+
+from pathlib import Path
+from typing import Literal
+
+_PACKAGE = Path(__file__).resolve().parent
+
+
+def folder(kind: Literal["prompts", "references", "recorded"]) -> Path:
+    """The directory of shipped prompts, references or recorded runs."""
+    shipped = _PACKAGE / "_shipped" / kind
+    if shipped.is_dir():
+        return shipped
+    return _PACKAGE.parent / ("runs/recorded" if kind == "recorded" else kind)

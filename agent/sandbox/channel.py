@@ -1,0 +1,207 @@
+"""A child process, the conversation with it, and its certain end."""
+
+import contextlib
+import ctypes
+import json
+import os
+import resource
+import select
+import signal
+import subprocess
+import threading
+import time
+from collections.abc import Callable, Mapping
+from pathlib import Path
+from typing import Any, NamedTuple, Self
+
+from agent.sandbox.isolation import Isolation, wrap
+
+Message = dict[str, Any]
+PR_SET_PDEATHSIG = 1
+_LIBC = ctypes.CDLL(None, use_errno=True)
+MAX_LINE = 8 << 20
+KEPT_LOG = 64 << 10
+
+
+class Limits(NamedTuple):
+    """What a child may do before it is stopped."""
+
+    output_bytes: int = 16 << 20
+    """Of what it prints."""
+    file_bytes: int | None = None
+    """Of every single file it writes."""
+    gentle: bool = False
+    """Asked by SIGTERM first, with ten seconds to end children of its own."""
+
+
+class ChildFault(Exception):
+    """The child did not answer as agreed; the message says how."""
+
+
+class TimedOut(ChildFault):
+    """No answer within the limit; the child has been killed."""
+
+
+class Gone(ChildFault):
+    """The child ended without an answer."""
+
+    def __init__(self, message: str, code: int) -> None:
+        super().__init__(message)
+        self.code = code
+
+
+class OutputFlood(ChildFault):
+    """The child printed more than its limit and has been killed."""
+
+
+class Child:
+    """One isolated process that answers JSON lines; use as a context manager.
+
+    `argv` receives the number of the answering descriptor as its last argument. No child outlives its
+    parent.
+    """
+
+    def __init__(
+        self,
+        argv: list[str],
+        *,
+        cwd: Path,
+        env: Mapping[str, str],
+        isolation: Isolation,
+        limits: Limits | None = None,
+    ) -> None:
+        limits = limits or Limits()
+        self._limit = limits.output_bytes
+        self._gentle = limits.gentle
+        self._flooded = False
+        self._printed = 0
+        self._kept = bytearray()
+        self._pending = bytearray()
+        reading, writing = os.pipe()
+        self._answers = reading
+
+        def restrict() -> None:
+            _LIBC.prctl(PR_SET_PDEATHSIG, signal.SIGTERM if limits.gentle else signal.SIGKILL)
+            resource.setrlimit(resource.RLIMIT_CORE, (0, 0))
+            if limits.file_bytes is not None:
+                resource.setrlimit(resource.RLIMIT_FSIZE, (limits.file_bytes, limits.file_bytes))
+
+        self._process = subprocess.Popen(
+            wrap([*argv, str(writing)], isolation), cwd=cwd, env=dict(env), pass_fds=(writing,),
+            stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.STDOUT,
+            start_new_session=True, preexec_fn=restrict,
+        )  # fmt: skip
+        os.close(writing)
+        self._drain = threading.Thread(target=self._read_log, daemon=True)
+        self._drain.start()
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.kill()
+
+    @property
+    def log(self) -> str:
+        """The end of what the child printed."""
+        return bytes(self._kept).decode("utf-8", "replace")
+
+    def ask(
+        self, message: Message, timeout_s: float, serve: Callable[[Message], Message] | None = None
+    ) -> Message:
+        """Sends one command and waits for its answer.
+
+        A message of the child that has a `request` is a question of its own, answered by `serve`;
+        the time that takes does not count against the child. Raises TimedOut, Gone or OutputFlood.
+        """
+        self._send(message)
+        deadline = time.monotonic() + timeout_s
+        while True:
+            answer = self._receive(deadline, timeout_s)
+            if serve is None or "request" not in answer:
+                return answer
+            asked = time.monotonic()
+            self._send(serve(answer))
+            deadline += time.monotonic() - asked
+
+    def kill(self) -> None:
+        """Ends the child and everything it started; safe to repeat."""
+        if self._gentle and self._process.poll() is None:
+            self._process.terminate()
+            with contextlib.suppress(subprocess.TimeoutExpired):
+                self._process.wait(timeout=10)
+        with contextlib.suppress(ProcessLookupError, PermissionError):
+            os.killpg(self._process.pid, signal.SIGKILL)
+        self._process.wait()
+        self._drain.join(timeout=5)
+        for stream in (self._process.stdin, self._process.stdout):
+            if stream is not None and not (stream is self._process.stdout and self._drain.is_alive()):
+                with contextlib.suppress(OSError):
+                    stream.close()
+        if self._answers >= 0:
+            os.close(self._answers)
+            self._answers = -1
+
+    def _send(self, message: Message) -> None:
+        assert self._process.stdin is not None
+        try:
+            self._process.stdin.write(json.dumps(message).encode() + b"\n")
+            self._process.stdin.flush()
+        except OSError:
+            raise self._ended() from None
+
+    def _receive(self, deadline: float, timeout_s: float) -> Message:
+        while b"\n" not in self._pending:
+            left = deadline - time.monotonic()
+            ready = select.select([self._answers], [], [], max(0.0, min(left, 0.25)))[0]
+            if self._flooded:
+                self.kill()
+                raise OutputFlood(f"printed more than {self._limit >> 20} MB and was stopped")
+            if ready:
+                chunk = os.read(self._answers, 1 << 16)
+                if not chunk:
+                    raise self._ended()
+                self._pending += chunk
+                if len(self._pending) > MAX_LINE:
+                    self.kill()
+                    raise OutputFlood(f"answered with a line of more than {MAX_LINE >> 20} MB")
+            elif left <= 0:
+                self.kill()
+                raise TimedOut(f"no answer within {timeout_s:g} s")
+        line, _, rest = bytes(self._pending).partition(b"\n")
+        self._pending = bytearray(rest)
+        try:
+            message = json.loads(line)
+        except ValueError:
+            message = None
+        if not isinstance(message, dict):
+            self.kill()
+            raise ChildFault("answered with something that is not a message")
+        return message
+
+    def _ended(self) -> ChildFault:
+        try:
+            code = self._process.wait(timeout=5)
+        except subprocess.TimeoutExpired:
+            self.kill()
+            return ChildFault("closed its answering pipe and went on running")
+        if self._flooded:
+            return OutputFlood(f"printed more than {self._limit >> 20} MB and was stopped")
+        # The shell inside the namespace reports a signal as 128 + its number.
+        number = -code if code < 0 else code - 128
+        if number in signal.valid_signals() and number > 0:
+            return Gone(f"was ended by signal {signal.Signals(number).name}", code)
+        return Gone(f"exited with code {code} before it answered", code)
+
+    def _read_log(self) -> None:
+        stream = self._process.stdout
+        assert stream is not None
+        while chunk := os.read(stream.fileno(), 1 << 16):
+            self._printed += len(chunk)
+            self._kept += chunk
+            del self._kept[:-KEPT_LOG]
+            if self._printed > self._limit:
+                self._flooded = True
+                with contextlib.suppress(ProcessLookupError, PermissionError):
+                    os.killpg(self._process.pid, signal.SIGKILL)
+                return

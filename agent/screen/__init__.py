@@ -1,0 +1,91 @@
+"""Static checks on a candidate before anything is built: early words to the model, never the only defence.
+
+Contract: `check` reads the candidate's syntax tree and the C++ text that it gives to `load_inline`; findings
+of severity `error` refuse it. Nothing of the candidate is run. Words in comments, docstrings and messages
+never trigger, and neither does what stands under `if __name__ == "__main__":`, which is not run when it is
+judged. Compiler flags are the builder's business; whether kernels really run and matter is the harness's.
+"""
+
+import ast
+from collections.abc import Iterable
+
+from agent.records import Candidate, Finding, Location
+from agent.screen.inputs import differing_inputs
+from agent.screen.names import Names
+from agent.screen.rules import violations
+from agent.screen.seen import Seen
+from agent.screen.sources import source_violations
+from agent.screen.tree import source_lines, syntax_tree
+
+__all__ = ["check", "defines_target", "syntax_tree"]
+
+TARGET = "ModelNew"
+
+
+def check(reference_source: str, candidate: Candidate) -> tuple[Finding, ...]:
+    """What is wrong with the candidate's text, in order of appearance, errors first; empty when nothing is.
+
+    Kinds: `syntax-error`, `no-model-new`, `no-cuda-kernel`, `dynamic-code`, `forbidden-import`,
+    `extra-dependency`, `process-control`, `patches-module`, `introspection`, `other-compiler`, `file-access`,
+    `environment-write`, `global-setting`, `hidden-library-call`, `load-time-code`, and the warning
+    `own-inputs-differ`.
+    """
+    try:
+        return _findings(_seen(reference_source, candidate.source), candidate.source)
+    except SyntaxError as error:
+        location = Location(line=error.lineno, text=(error.text or "").strip()[:200] or None)
+        return (Finding(kind="syntax-error", message=f"Not valid Python: {error.msg}.", location=location),)
+    except RecursionError:
+        words = "An expression is nested too deeply to be read; split it."
+        return (Finding(kind="syntax-error", message=words),)
+
+
+def _seen(reference_source: str, source: str) -> list[Seen]:
+    tree = syntax_tree(source)
+    names = Names(tree)
+    missing = [] if defines_target(tree) else [Seen("no-model-new", f"The file defines no class {TARGET}.")]
+    return [
+        *missing,
+        *violations(tree, names),
+        *source_violations(tree, names, source),
+        *differing_inputs(reference_source, tree),
+    ]
+
+
+def defines_target(tree: ast.Module) -> bool:
+    """Whether importing the file binds `ModelNew`, by a class statement or an assignment."""
+    for node in _module_level(tree.body):
+        if isinstance(node, ast.ClassDef) and node.name == TARGET:
+            return True
+        targets = node.targets if isinstance(node, ast.Assign) else []
+        if any(isinstance(target, ast.Name) and target.id == TARGET for target in targets):
+            return True
+    return False
+
+
+def _module_level(body: Iterable[ast.stmt]) -> Iterable[ast.stmt]:
+    for node in body:
+        yield node
+        if isinstance(node, (ast.If, ast.Try, ast.With)):
+            blocks = [node.body, getattr(node, "orelse", []), getattr(node, "finalbody", [])]
+            for block in (*blocks, *(handler.body for handler in getattr(node, "handlers", []))):
+                yield from _module_level(block)
+
+
+def _findings(seen: Iterable[Seen], source: str) -> tuple[Finding, ...]:
+    """One finding for each kind and message, at its first place, with the number of places."""
+    lines = source_lines(source)
+    merged: dict[tuple[str, str], Finding] = {}
+    for item in sorted(seen, key=lambda item: (item.severity != "error", item.line or 0)):
+        earlier = merged.get((item.kind, item.message))
+        if earlier:
+            merged[item.kind, item.message] = earlier.model_copy(update={"count": earlier.count + 1})
+            continue
+        text = lines[item.line - 1].strip()[:200] if item.line else None
+        merged[item.kind, item.message] = Finding(
+            kind=item.kind,
+            message=item.message,
+            location=Location(line=item.line, text=text) if item.line else None,
+            severity=item.severity,
+        )
+    return tuple(merged.values())

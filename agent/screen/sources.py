@@ -1,0 +1,184 @@
+"""The C++ and CUDA text that a candidate gives to `load_inline`, and what it may not contain.
+
+Text is found by folding literals, names of literals, sums, lists and `dedent`; where a source is made at run
+time, only its literal parts are read and nothing is concluded from what is absent.
+"""
+
+import ast
+import re
+from collections.abc import Iterator
+from typing import NamedTuple
+
+from agent.screen.names import Names
+from agent.screen.rules import nodes_run_on_import
+from agent.screen.seen import Seen
+from agent.screen.tree import source_lines
+
+_COMMENTS_AND_STRINGS = re.compile(
+    r"""
+    (?P<comment> // [^\n\\]* (?: \\. [^\n\\]* )* | /\* .*? (?: \*/ | \Z ) )
+    | R"(?P<delimiter> [^\s()\\]{0,16} ) \( .*? \) (?P=delimiter) "
+    | " (?: \\. | [^"\\\n] )* "
+    | (?<!\w) ' (?: \\. | [^'\\\n] )+ '
+    """,
+    re.DOTALL | re.VERBOSE,
+)
+_NO_PROCESS = "a candidate starts and ends no process or thread"
+_FORBIDDEN = (
+    (
+        "hidden-library-call",
+        r"\b(dlopen|dlmopen|dlsym|dlvsym)\s*\(",
+        "a library is called through its header or not at all",
+    ),
+    (
+        "process-control",
+        r"(?<![\w.>])(system|popen|v?fork|exec[lv][ep]?|execvpe|posix_spawnp?|pthread_create|ptrace|_exit)\s*\(",
+        _NO_PROCESS,
+    ),
+    ("process-control", r"\bstd\s*::\s*(j?thread|async|quick_exit|_Exit)\b", _NO_PROCESS),
+    (
+        "file-access",
+        r"(?<![\w.>])(fopen|freopen|fdopen)\s*\(|\bstd\s*::\s*[io]?fstream\b",
+        "the whole candidate is one file, and it opens no other",
+    ),
+    ("patches-module", r"(?<![\w.>])(mprotect)\s*\(", "torch and Python stay as they are"),
+    (
+        "load-time-code",
+        r"__attribute__\s*\(\s*\(\s*_*(constructor|destructor)\b",
+        "code of a candidate runs when it is called",
+    ),
+)
+_ABSOLUTE_INCLUDE = re.compile(r"""^[ \t]*#[ \t]*include[ \t]*["<](?:/|\.\.)""", re.MULTILINE)
+_LOOKS_LIKE_SOURCE = re.compile(r"__global__|#\s*include|\btorch::|\bat::")
+
+
+class Piece(NamedTuple):
+    """One literal of a source: its value and the lines of the file that it spans."""
+
+    text: str
+    first: int
+    last: int
+
+
+class Inline(NamedTuple):
+    """What all calls of `load_inline` together compile."""
+
+    called: bool
+    pieces: tuple[Piece, ...]
+    complete: bool
+    """Whether `pieces` are all of the text; False where a part is made at run time."""
+
+
+def source_violations(tree: ast.Module, names: Names, source: str) -> list[Seen]:
+    """Broken rules of the compiled text, `no-cuda-kernel` among them; lines are those of the file."""
+    inline = _inline(tree, names)
+    if not inline.called:
+        return [Seen("no-cuda-kernel", "No CUDA is compiled: the file never calls load_inline.")]
+    lines = source_lines(source)
+    seen = [item for piece in inline.pieces for item in _forbidden(piece, lines)]
+    if inline.complete and not any("__global__" in without_comments(p.text) for p in inline.pieces):
+        words = "load_inline is called, but none of its sources holds a `__global__` function."
+        seen.insert(0, Seen("no-cuda-kernel", words))
+    return seen
+
+
+def without_comments(text: str, *, keep_strings: bool = False) -> str:
+    """C++ text with comments, and unless kept also strings, blanked; every line keeps its number."""
+
+    def blank(match: re.Match[str]) -> str:
+        if keep_strings and match["comment"] is None:
+            return match[0]
+        return re.sub(r"[^\n]", " ", match[0])
+
+    return _COMMENTS_AND_STRINGS.sub(blank, text)
+
+
+def _forbidden(piece: Piece, lines: list[str]) -> Iterator[Seen]:
+    code = without_comments(piece.text)
+    for kind, pattern, reason in _FORBIDDEN:
+        for match in re.finditer(pattern, code):
+            word = (match[1] if match.lastindex else None) or re.sub(r"\s", "", match[0])
+            yield Seen(kind, f"`{word}` is used in C++: {reason}.", _line(piece, match.start(), lines))
+    for match in _ABSOLUTE_INCLUDE.finditer(without_comments(piece.text, keep_strings=True)):
+        words = "A header is included by its path: only headers of the tool chain and of torch may be."
+        yield Seen("file-access", words, _line(piece, match.start(), lines))
+
+
+def _line(piece: Piece, offset: int, lines: list[str]) -> int:
+    """The line of the file that holds this place of a literal, found by its text: escapes move lines."""
+    wanted = piece.text.split("\n")[piece.text.count("\n", 0, offset)].strip()
+    expected = piece.first + piece.text.count("\n", 0, offset)
+    nearest = sorted(range(piece.first, piece.last + 1), key=lambda number: abs(number - expected))
+    return next((n for n in nearest if n <= len(lines) and wanted and wanted in lines[n - 1]), piece.first)
+
+
+def _inline(tree: ast.Module, names: Names) -> Inline:
+    calls: list[ast.Call] = []
+    mentions = 0
+    for node in nodes_run_on_import(tree):
+        if isinstance(node, ast.Call) and _is_load_inline(node.func, names):
+            calls.append(node)
+        mentions += isinstance(node, (ast.Name, ast.Attribute)) and _is_load_inline(node, names)
+    pieces: list[Piece] = []
+    # A mention that is no call hands the function on: what it will compile is not known.
+    complete = mentions == len(calls)
+    for call in calls:
+        arguments = [argument for argument in call.args[1:3] if not isinstance(argument, ast.Starred)]
+        complete &= len(arguments) == len(call.args[1:3])
+        arguments += [word.value for word in call.keywords if word.arg in {"cpp_sources", "cuda_sources"}]
+        complete &= all(word.arg is not None for word in call.keywords)
+        for argument in arguments:
+            complete &= _fold(argument, names, pieces, frozenset())
+    if not complete:
+        known = {(piece.first, piece.text) for piece in pieces}
+        pieces += [piece for piece in _loose(tree) if (piece.first, piece.text) not in known]
+    return Inline(mentions > 0, tuple(pieces), complete)
+
+
+def _is_load_inline(node: ast.expr, names: Names) -> bool:
+    path = names.path(node)
+    if path is not None:
+        return path.endswith("cpp_extension.load_inline")
+    return isinstance(node, ast.Attribute) and node.attr == "load_inline"
+
+
+def _fold(node: ast.expr, names: Names, pieces: list[Piece], within: frozenset[str]) -> bool:
+    """Adds the literals of a source expression to `pieces`; whether they are the whole of it."""
+    if isinstance(node, ast.Constant):
+        if isinstance(node.value, str):
+            pieces.append(Piece(node.value, node.lineno, node.end_lineno or node.lineno))
+        return node.value is None or isinstance(node.value, str)
+    if isinstance(node, (ast.List, ast.Tuple)):
+        return all([_fold(element, names, pieces, within) for element in node.elts])
+    if isinstance(node, ast.BinOp) and isinstance(node.op, ast.Add):
+        return all([_fold(side, names, pieces, within) for side in (node.left, node.right)])
+    if isinstance(node, ast.Name) and node.id not in within:
+        value = names.assigned(node.id)
+        return value is not None and _fold(value, names, pieces, within | {node.id})
+    if isinstance(node, ast.Call):
+        return _fold_call(node, names, pieces, within)
+    for part in ast.walk(node):
+        if isinstance(part, ast.Constant) and isinstance(part.value, str):
+            pieces.append(Piece(part.value, node.lineno, node.end_lineno or node.lineno))
+    return False
+
+
+def _fold_call(node: ast.Call, names: Names, pieces: list[Piece], within: frozenset[str]) -> bool:
+    """`dedent(text)` and `text.strip()` keep the text; `format`, `join` and other calls make a new one."""
+    if names.path(node.func) in {"textwrap.dedent", "inspect.cleandoc"} and len(node.args) == 1:
+        return _fold(node.args[0], names, pieces, within)
+    if not isinstance(node.func, ast.Attribute):
+        return False
+    whole = _fold(node.func.value, names, pieces, within)
+    for argument in node.args:
+        _fold(argument, names, pieces, within)
+    return whole and node.func.attr in {"strip", "lstrip", "rstrip", "lower"} and not node.args
+
+
+def _loose(tree: ast.Module) -> Iterator[Piece]:
+    """Literals that look like C++, docstrings and the like left out: what a source may be made of."""
+    statements = {id(node.value) for node in ast.walk(tree) if isinstance(node, ast.Expr)}
+    for node in nodes_run_on_import(tree):
+        literal = isinstance(node, ast.Constant) and id(node) not in statements and node.value
+        if isinstance(node, ast.Constant) and isinstance(literal, str) and _LOOKS_LIKE_SOURCE.search(literal):
+            yield Piece(literal, node.lineno, node.end_lineno or node.lineno)

@@ -1,0 +1,90 @@
+"""best.py: the best verified candidate as a file of its own, which says what *verified* covers."""
+
+import ast
+import re
+
+from agent import __version__
+from agent.records import Attempt, Measurement, Problem, Status
+from agent.store.disk import write_durably, writing
+from agent.store.folder import Run
+
+BEST = "best.py"
+
+
+def write_best(run: Run, attempt: Attempt, problem: Problem) -> None:
+    """Writes the attempt's source under a docstring with problem, run, scope and measurement, atomically.
+
+    The file needs torch and nothing else. Raises ValueError for an attempt that is not verified,
+    EnvironmentFault when the disk refuses.
+    """
+    if attempt.evaluation.status is not Status.VERIFIED:
+        raise ValueError(f"attempt {attempt.number} is {attempt.evaluation.status}, not verified")
+    path = run.path / BEST
+    source = with_docstring(attempt.candidate.source, _describe(run, attempt, problem))
+    with writing(path):
+        write_durably(path, source.encode("utf-8"))
+
+
+def with_docstring(source: str, text: str) -> str:
+    """The source with `text` as module docstring; a docstring of its own follows inside the same one.
+
+    Two strings in a row would make a `from __future__` import behind them a syntax error.
+    """
+    body = source.lstrip("\ufeff")
+    own = _docstring(body)
+    if own is None:
+        return f'"""{_escape(text)}"""\n\n{body}'
+    value, start, end = own
+    rest = body[end:].lstrip(" \t\f").removeprefix(";").lstrip(" \t\f")
+    return f'"""{_escape(text + chr(10) + value.strip())}\n"""\n\n{body[:start]}{rest}'
+
+
+def _docstring(source: str) -> tuple[str, int, int] | None:
+    """Value of the module docstring and its span in characters; None where there is none."""
+    first = next(iter(ast.parse(source).body), None)
+    if not isinstance(first, ast.Expr) or not isinstance(first.value, ast.Constant):
+        return None
+    # The statement's span, not the string's: it takes in parentheses around the string.
+    if not isinstance(first.value.value, str) or first.end_lineno is None or first.end_col_offset is None:
+        return None
+    start = _offset(source, first.lineno, first.col_offset)
+    return first.value.value, start, _offset(source, first.end_lineno, first.end_col_offset)
+
+
+def _offset(source: str, line: int, column: int) -> int:
+    """Characters before a place that ast gives as line (from 1) and UTF-8 bytes."""
+    # Python ends a line at these only, unlike str.splitlines.
+    lines = re.split(r"(?<=\n)|(?<=\r)(?!\n)", source)
+    return sum(map(len, lines[: line - 1])) + len(lines[line - 1].encode()[:column].decode())
+
+
+def _escape(text: str) -> str:
+    escaped = text.replace("\\", "\\\\").replace('"', '\\"').replace("\0", "\\0")
+    return escaped.replace("\r", "\\r")
+
+
+def _describe(run: Run, attempt: Attempt, problem: Problem) -> str:
+    evaluation = attempt.evaluation
+    sizes = evaluation.correctness
+    lines = [
+        f"Verified kernel for {problem.name}, made by kernelwright {__version__}.",
+        "",
+        f"Run:       {run.id}, attempt {attempt.number} ({attempt.candidate.origin})",
+        f"Problem:   {problem.name} (source {problem.id})",
+        f"Verified:  {evaluation.scope}",
+    ]
+    lines += [f"Skipped:   {check}" for check in evaluation.scope.skipped]
+    if sizes is not None and sizes.error_budget_ratio is not None:
+        lines.append(f"Accuracy:  {sizes.error_budget_ratio:.1%} of the allowed error, {sizes.draws} draws")
+    lines.append(f"Measured:  {_times(evaluation.measurement)}")
+    return "\n".join(lines) + "\n"
+
+
+def _times(measurement: Measurement | None) -> str:
+    if measurement is None:
+        return "no; nothing is said about its speed"
+    times = measurement.candidate_ms
+    text = f"{times.p50:.4g} ms median (p20 {times.p20:.4g}, p80 {times.p80:.4g}) on {measurement.gpu}"
+    if measurement.speedup is not None:
+        text += f", {measurement.speedup:.2f}x against {measurement.baseline}"
+    return f"{text} ({measurement.method})"

@@ -1,0 +1,118 @@
+"""Event <-> one line of events.jsonl, with long texts held as blobs.
+
+A line is strict ASCII JSON. A text longer than BLOB_CHARS stands as `{"$blob": sha256, "chars": n}`, a float
+that JSON does not know as `{"$float": "-inf"}`; a key of the data that begins with `$` gets a second one.
+Decoding gives back exactly the event that was encoded.
+"""
+
+import hashlib
+import json
+import math
+import re
+from collections.abc import Callable
+from pathlib import Path
+
+from pydantic import JsonValue, ValidationError
+
+from agent.records import EVENT, SCHEMA_VERSION, Event
+from agent.store.disk import write_durably
+
+BLOB_CHARS = 1000
+
+_SHA256 = re.compile(r"[0-9a-f]{64}")
+
+
+class UnreadableLine(ValueError):
+    """A line that holds no event; the message says why in a few words."""
+
+
+class Blobs:
+    """Texts by the sha256 of their UTF-8; a stored text is never written twice."""
+
+    def __init__(self, folder: Path) -> None:
+        self._folder = folder
+
+    def keep(self, text: str) -> str:
+        """Puts the text on disk and returns its address. Raises OSError."""
+        # Answers can hold lone surrogates (a JSON escape cut in two); they are kept as they came.
+        content = text.encode("utf-8", "surrogatepass")
+        address = hashlib.sha256(content).hexdigest()
+        path = self._folder / address
+        if not path.is_file() or path.stat().st_size != len(content):
+            self._folder.mkdir(exist_ok=True)
+            write_durably(path, content)
+        return address
+
+    def fetch(self, address: str) -> str:
+        """The text at `address`. Raises UnreadableLine when it is missing or not what it was."""
+        # The address comes out of a file that may be somebody else's: it must not lead elsewhere.
+        if not _SHA256.fullmatch(address):
+            raise UnreadableLine(f"{address[:80]!r} is no blob address")
+        try:
+            content = (self._folder / address).read_bytes()
+        except OSError as error:
+            raise UnreadableLine(f"blob {address[:12]} is missing ({error.strerror})") from error
+        if hashlib.sha256(content).hexdigest() != address:
+            raise UnreadableLine(f"blob {address[:12]} is damaged")
+        return content.decode("utf-8", "surrogatepass")
+
+
+def skip_text(address: str) -> str:
+    """Stands in for `Blobs.fetch` where the long texts are not wanted."""
+    return ""
+
+
+def encode(event: Event, keep: Callable[[str], str]) -> bytes:
+    """The event's line with its newline; `keep` stores a long text and returns its address."""
+    value = _pack(event.model_dump(mode="json"), keep)
+    return json.dumps(value, allow_nan=False, separators=(",", ":")).encode("ascii") + b"\n"
+
+
+def decode(line: bytes, fetch: Callable[[str], str]) -> Event:
+    """The event of one line; `fetch` is the inverse of `keep`. Raises UnreadableLine."""
+    try:
+        raw = json.loads(line)
+    except ValueError as error:
+        raise UnreadableLine(f"not JSON ({error})") from error
+    except RecursionError as error:
+        raise UnreadableLine("nested too deeply") from error
+    if not isinstance(raw, dict):
+        raise UnreadableLine("not a JSON object")
+    version = raw.get("schema_version")
+    if isinstance(version, int) and version > SCHEMA_VERSION:
+        raise UnreadableLine(
+            f"written by a newer version (schema {version}, this one reads {SCHEMA_VERSION})"
+        )
+    try:
+        return EVENT.validate_python(_unpack(raw, fetch))
+    except ValidationError as error:
+        first = error.errors(include_url=False, include_input=False)[0]
+        where = ".".join(str(part) for part in first["loc"])
+        raise UnreadableLine(f"no event ({where}: {first['msg']})") from error
+
+
+def _pack(value: JsonValue, keep: Callable[[str], str]) -> JsonValue:
+    if isinstance(value, str) and len(value) > BLOB_CHARS:
+        return {"$blob": keep(value), "chars": len(value)}
+    if isinstance(value, float) and not math.isfinite(value):
+        return {"$float": str(value)}
+    if isinstance(value, list):
+        return [_pack(item, keep) for item in value]
+    if isinstance(value, dict):
+        return {f"${key}" if key.startswith("$") else key: _pack(item, keep) for key, item in value.items()}
+    return value
+
+
+def _unpack(value: JsonValue, fetch: Callable[[str], str]) -> JsonValue:
+    if isinstance(value, list):
+        return [_unpack(item, fetch) for item in value]
+    if not isinstance(value, dict):
+        return value
+    if "$blob" in value:
+        return fetch(str(value["$blob"]))
+    if "$float" in value:
+        try:
+            return float(str(value["$float"]))
+        except ValueError as error:
+            raise UnreadableLine(str(error)) from error
+    return {key.removeprefix("$"): _unpack(item, fetch) for key, item in value.items()}

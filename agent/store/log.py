@@ -1,0 +1,159 @@
+"""A transcript as read back: every line that can be read, and what is wrong with the others.
+
+Reading never fails because of what a file holds: a damaged line is reported with its number, the rest reads.
+A line counts once its newline is there; what stands behind the last newline was being written when the
+process died, is reported as `cut` and ignored.
+"""
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from agent.errors import EnvironmentFault
+from agent.records import (
+    Attempt,
+    Completed,
+    Completion,
+    Evaluated,
+    Event,
+    Feedback,
+    Prompt,
+    Prompted,
+    ReplyRejected,
+    RetryScheduled,
+    RunFinished,
+    RunStarted,
+)
+from agent.store.lines import UnreadableLine, decode
+
+
+@dataclass(frozen=True)
+class Damage:
+    """One line of events.jsonl that is not as it was written; lines count from 1."""
+
+    line: int
+    reason: str
+
+    def __str__(self) -> str:
+        return f"line {self.line}: {self.reason}"
+
+
+@dataclass(frozen=True)
+class Round:
+    """What one round said and judged, in order; None is what it did not come to."""
+
+    number: int
+    prompt: Prompt | None = None
+    completion: Completion | None = None
+    rejected: Feedback | None = None
+    evaluated: tuple[Evaluated, ...] = ()
+    retries: tuple[RetryScheduled, ...] = ()
+
+    @property
+    def seconds(self) -> float | None:
+        """Answer and verdicts together; None where no part says how long it took."""
+        answered = self.completion.seconds if self.completion else None
+        known = [part for part in (answered, *(e.seconds for e in self.evaluated)) if part is not None]
+        return sum(known) if known else None
+
+
+@dataclass(frozen=True)
+class Log:
+    """The events of one run."""
+
+    events: tuple[Event, ...] = ()
+    problems: tuple[Damage, ...] = ()
+    cut: bool = False
+    """The last line was being written when the process died."""
+
+    @property
+    def started(self) -> RunStarted | None:
+        return next((event for event in self.events if isinstance(event, RunStarted)), None)
+
+    @property
+    def finished(self) -> RunFinished | None:
+        """The end of the run; None while anything was written after the last end (it was resumed)."""
+        last = self.events[-1] if self.events else None
+        return last if isinstance(last, RunFinished) else None
+
+    @property
+    def attempts(self) -> tuple[Attempt, ...]:
+        return tuple(event.attempt for event in self.events if isinstance(event, Evaluated))
+
+    @property
+    def answers(self) -> tuple[tuple[str, Completion], ...]:
+        """Prompt id and completion of every answer received, in order: what a replay asks for."""
+        return tuple((e.prompt_id, e.completion) for e in self.events if isinstance(e, Completed))
+
+    @property
+    def rounds(self) -> tuple[Round, ...]:
+        """The events by round. A retry belongs to the round that was asking."""
+        collected: dict[int, _Open] = {}
+        current = _Open()
+        for event in self.events:
+            if isinstance(event, Prompted | Completed | ReplyRejected | Evaluated):
+                current = collected.setdefault(event.round, _Open())
+                current.take(event)
+            elif isinstance(event, RetryScheduled):
+                current.retries.append(event)
+        return tuple(collected[number].close(number) for number in sorted(collected))
+
+
+@dataclass
+class _Open:
+    """A round while its events are being collected."""
+
+    prompt: Prompt | None = None
+    completion: Completion | None = None
+    rejected: Feedback | None = None
+    evaluated: list[Evaluated] = field(default_factory=list)
+    retries: list[RetryScheduled] = field(default_factory=list)
+
+    def take(self, event: Prompted | Completed | ReplyRejected | Evaluated) -> None:
+        match event:
+            case Prompted():
+                self.prompt = event.prompt
+            case Completed():
+                self.completion = event.completion
+            case ReplyRejected():
+                self.rejected = event.feedback
+            case Evaluated():
+                self.evaluated.append(event)
+
+    def close(self, number: int) -> Round:
+        return Round(
+            number=number,
+            prompt=self.prompt,
+            completion=self.completion,
+            rejected=self.rejected,
+            evaluated=tuple(self.evaluated),
+            retries=tuple(self.retries),
+        )
+
+
+def read(path: Path, fetch: Callable[[str], str]) -> Log:
+    """Reads events.jsonl; a missing file is an empty log. Raises EnvironmentFault when it cannot be read."""
+    try:
+        content = path.read_bytes()
+    except FileNotFoundError:
+        return Log()
+    except OSError as error:
+        raise EnvironmentFault(f"cannot read {path}: {error.strerror}") from error
+    *lines, rest = content.split(b"\n")
+    events: list[Event] = []
+    problems: list[Damage] = []
+    for index, line in enumerate(lines):
+        try:
+            event = decode(line, fetch)
+        except UnreadableLine as error:
+            problems.append(Damage(index + 1, str(error)))
+            continue
+        if event.seq != index:
+            problems.append(Damage(index + 1, f"holds event {event.seq} where {index} belongs"))
+        events.append(event)
+    return Log(tuple(events), tuple(problems), cut=bool(rest))
+
+
+def attempt_numbers(attempts: Sequence[Attempt]) -> str:
+    """`1, 2, 3`, for a message that lists what there is."""
+    return ", ".join(str(attempt.number) for attempt in attempts) or "none"

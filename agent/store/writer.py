@@ -1,0 +1,112 @@
+"""The only way a run is written: one process at a time, one durable line per event."""
+
+import fcntl
+import os
+import time
+from contextlib import suppress
+from datetime import UTC, datetime
+from io import FileIO
+from pathlib import Path
+from types import TracebackType
+from typing import Self
+
+from agent.errors import UsageError
+from agent.records import Event
+from agent.store.disk import sync_folder, writing
+from agent.store.lines import Blobs, encode
+
+EVENTS = "events.jsonl"
+BLOBS = "blobs"
+
+_PATIENCE_S = 1.0
+"""Far longer than `agent runs` holds the lock to see whether a run is alive."""
+
+
+class Writer:
+    """A `protocols.Transcript` on the run's folder; a context manager.
+
+    Opening takes the run's lock and cuts off an incomplete last line. Raises UsageError when another process
+    writes the run, EnvironmentFault when the disk refuses.
+    """
+
+    def __init__(self, folder: Path) -> None:
+        self._path = folder / EVENTS
+        self._blobs = Blobs(folder / BLOBS)
+        with writing(self._path):
+            self._file = self._path.open("ab", buffering=0)
+        try:
+            _lock(self._file)
+            with writing(self._path):
+                self._seq = self._drop_incomplete_line()
+                sync_folder(folder)
+        except BaseException:
+            self._file.close()
+            raise
+
+    def append(self, event: Event) -> None:
+        """Numbers and dates the event and puts it on disk, its long texts first.
+
+        Raises EnvironmentFault; then nothing of the event's line stays in the file.
+        """
+        dated = event.model_copy(update={"seq": self._seq, "time": datetime.now(UTC)})
+        with writing(self._path):
+            line = encode(dated, self._blobs.keep)
+            start = self._file.seek(0, os.SEEK_END)
+            try:
+                # One write() for the line; a second one only when the system took less than all of it.
+                written = self._file.write(line)
+                while written < len(line):
+                    written += self._file.write(line[written:])
+                os.fsync(self._file.fileno())
+            except OSError:
+                with suppress(OSError):
+                    self._file.truncate(start)
+                raise
+        self._seq += 1
+
+    def close(self) -> None:
+        self._file.close()
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self.close()
+
+    def _drop_incomplete_line(self) -> int:
+        """Cuts what stands behind the last newline; returns the number of lines."""
+        content = self._path.read_bytes()
+        complete = content.rfind(b"\n") + 1
+        if complete < len(content):
+            self._file.truncate(complete)
+            os.fsync(self._file.fileno())
+        return content.count(b"\n", 0, complete)
+
+
+def is_being_written(folder: Path) -> bool:
+    """Whether a living process holds the run's lock; a killed one's is free."""
+    try:
+        with (folder / EVENTS).open("rb") as file:
+            fcntl.flock(file, fcntl.LOCK_SH | fcntl.LOCK_NB)
+    except BlockingIOError:
+        return True
+    except OSError:
+        return False
+    return False
+
+
+def _lock(file: FileIO) -> None:
+    """Takes the exclusive lock, which ends with the file or the process. Raises UsageError when taken."""
+    deadline = time.monotonic() + _PATIENCE_S
+    while True:
+        try:
+            return fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError as error:
+            if time.monotonic() > deadline:
+                run = Path(str(file.name)).parent.name
+                raise UsageError(
+                    f"run {run} is being written by another process: wait for it, or stop it"
+                ) from error
+            time.sleep(0.02)

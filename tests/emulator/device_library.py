@@ -1,0 +1,127 @@
+"""The runtime library and a .cu file of `device/`, built with g++ directly and loaded with ctypes."""
+
+import atexit
+import ctypes
+import importlib.util
+import json
+import shutil
+import subprocess
+import tempfile
+from functools import cache, cached_property
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from agent.emulator import rewrite
+
+CPP = Path(rewrite.__file__).parent / "cpp"
+DEVICE = Path(__file__).parent / "device"
+OPTIONS = ["-std=c++20", "-O1", "-w", "-shared", "-fPIC", "-pthread", f"-I{CPP / 'include'}"]
+
+Array = NDArray[Any]
+
+
+def cuda_include() -> str:
+    package = importlib.util.find_spec("nvidia.cu13")
+    assert package is not None, "the dependency nvidia-cuda-runtime is not installed"
+    assert package.submodule_search_locations is not None
+    return str(Path(package.submodule_search_locations[0]) / "include")
+
+
+@cache
+def build_runtime() -> Path:
+    """One for the whole process: a second copy would share the first one's symbols."""
+    directory = tempfile.mkdtemp(prefix="kernelwright-runtime-")
+    atexit.register(shutil.rmtree, directory, ignore_errors=True)
+    library = Path(directory) / "libkw_runtime.so"
+    sources = sorted(str(path) for path in (CPP / "runtime").glob("*.cpp"))
+    command = ["g++", *OPTIONS, f"-isystem{cuda_include()}", *sources, "-o", str(library)]
+    subprocess.run([*command, "-Wl,-z,defs"], check=True, timeout=240)
+    return library
+
+
+def build_device(source: Path, runtime: Path) -> Path:
+    """Rewritten and compiled; the compiler sees the file's own name and line numbers."""
+    text = f'#include "kw/device.h"\n#line 1 "{source.name}"\n{rewrite.device_source(source.read_text())}'
+    translated = runtime.parent / f"{source.stem}.cpp"
+    translated.write_text(text)
+    library = translated.with_suffix(".so")
+    command = [
+        "g++",
+        *OPTIONS,
+        f"-isystem{cuda_include()}",
+        str(translated),
+        str(runtime),
+        "-o",
+        str(library),
+    ]
+    subprocess.run(command, check=True, timeout=240)
+    return library
+
+
+class Device:
+    """One loaded .cu file, and the runtime under it."""
+
+    def __init__(self, source: Path) -> None:
+        self.source = source
+        self.runtime = ctypes.CDLL(str(build_runtime()), mode=ctypes.RTLD_GLOBAL)
+        self.runtime.kw_init(2)
+        self.runtime.kw_alloc.restype = ctypes.c_void_p
+        self.runtime.kw_alloc.argtypes = [ctypes.c_size_t]
+        self.runtime.kw_free.argtypes = [ctypes.c_void_p]
+        self.runtime.kw_launch_count.restype = ctypes.c_long
+        self.runtime.cudaGetErrorString.restype = ctypes.c_char_p
+
+    @cached_property
+    def library(self) -> ctypes.CDLL:
+        return ctypes.CDLL(str(build_device(self.source, build_runtime())))
+
+    def array(self, values: Any, dtype: str = "float32") -> Array:
+        """Values in device memory."""
+        host = np.asarray(values, dtype=dtype)
+        device = self.empty(host.shape, dtype)
+        device[...] = host
+        return device
+
+    def empty(self, shape: int | tuple[int, ...], dtype: str = "float32") -> Array:
+        """Device memory that nobody has written; it is never freed."""
+        count = int(np.prod(shape))
+        size = count * np.dtype(dtype).itemsize
+        address = self.runtime.kw_alloc(size)
+        assert address
+        memory = memoryview((ctypes.c_char * size).from_address(address)).cast("B")
+        return np.frombuffer(memory, dtype=dtype).reshape(shape)
+
+    def call(self, function: str, *arguments: Any) -> int:
+        """An extern "C" function; arrays go as pointers."""
+        converted = [
+            ctypes.c_void_p(argument.ctypes.data) if isinstance(argument, np.ndarray) else argument
+            for argument in arguments
+        ]
+        return int(getattr(self.library, function)(*converted))
+
+    def text(self, function: str) -> str:
+        """What kw_findings or kw_launch_names has to say."""
+        read = getattr(self.runtime, function)
+        read.restype = ctypes.c_size_t
+        read.argtypes = [ctypes.c_char_p, ctypes.c_size_t]
+        needed = read(None, 0)
+        buffer = ctypes.create_string_buffer(needed + 1)
+        assert read(buffer, needed + 1) == needed
+        return buffer.value.decode()
+
+    def findings(self) -> list[dict[str, Any]]:
+        found: list[dict[str, Any]] = json.loads(self.text("kw_findings"))
+        return found
+
+    def reset(self) -> None:
+        self.runtime.kw_clear_findings()
+        self.runtime.cudaDeviceReset()
+
+    def line(self, marker: str) -> int:
+        """The line of the source that carries the comment `// here: marker`."""
+        lines = self.source.read_text().splitlines()
+        [number] = [n for n, line in enumerate(lines, 1) if line.endswith(f"// here: {marker}")]
+        return number

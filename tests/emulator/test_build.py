@@ -1,0 +1,305 @@
+"""What a build finds, with the line of the candidate's own file, and that the cache is sound."""
+
+from pathlib import Path
+
+import pytest
+
+from agent.emulator import build
+from agent.emulator import toolchain as toolchain_module
+from agent.emulator.build import Built
+from agent.emulator.toolchain import Toolchain
+from agent.emulator.units import BuildRequest
+from agent.errors import EnvironmentFault
+
+KERNEL = """
+__global__ void twice_kernel(const float* x, float* y, int n) {
+    int i = blockIdx.x * blockDim.x + threadIdx.x;
+    if (i < n) y[i] = 2 * x[i];
+}
+"""
+TWICE = (
+    KERNEL
+    + """torch::Tensor twice(torch::Tensor x) {
+    auto y = torch::empty_like(x);
+    twice_kernel<<<4, 64>>>(x.data_ptr<float>(), y.data_ptr<float>(), x.numel());
+    return y;
+}
+"""
+)
+DECLARED = "torch::Tensor twice(torch::Tensor x);"
+
+
+@pytest.fixture(scope="module")
+def cache(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    return tmp_path_factory.mktemp("builds")
+
+
+def candidate(cpp: str, cuda: str, functions: str = "['twice']", more: str = "") -> str:
+    return (
+        "import torch\nfrom torch.utils.cpp_extension import load_inline\n\n"
+        f'cuda_source = r"""{cuda}"""\ncpp_source = r"""{cpp}"""\n\n'
+        f"ext = load_inline(name='t', cpp_sources=cpp_source, cuda_sources=cuda_source,\n"
+        f"                  functions={functions}{more})\n"
+    )
+
+
+def request(
+    cpp: str, cuda: str, functions: tuple[str, ...] | None = ("twice",), **options: object
+) -> BuildRequest:
+    shown = str(list(functions)) if functions is not None else "None"
+    more = "".join(f", {key}={value!r}" for key, value in options.items())
+    return BuildRequest.model_validate(
+        {
+            "name": "t",
+            "cpp_sources": (cpp,),
+            "cuda_sources": (cuda,) if cuda else (),
+            "functions": functions,
+            "candidate_source": candidate(cpp, cuda, shown, more),
+            **options,
+        }
+    )
+
+
+def headline(built: Built) -> tuple[str, str, str | None]:
+    """Kind, message and text of the line of the first finding."""
+    assert built.library is None
+    finding = built.findings[0]
+    return finding.kind, finding.message, finding.location.text if finding.location else None
+
+
+def test_missing_declaration_names_function_and_mend(toolchain: Toolchain, cache: Path) -> None:
+    made = request("", TWICE)
+    built = build.extension(toolchain, made, cache)
+    kind, message, text = headline(built)
+    assert kind == "missing-declaration"
+    assert "`twice` is listed in `functions`, but cpp_sources does not declare it" in message
+    assert "add `torch::Tensor twice(torch::Tensor x);` to cpp_sources" in message
+    assert text is not None
+    assert "functions=['twice']" in text
+    location = built.findings[0].location
+    assert location is not None
+    assert made.candidate_source.split("\n")[(location.line or 0) - 1].strip() == text
+    assert not built.unsupported
+
+
+def test_binding_a_kernel_is_explained(toolchain: Toolchain, cache: Path) -> None:
+    kind, message, _ = headline(build.extension(toolchain, request("", TWICE, ("twice_kernel",)), cache))
+    assert kind == "missing-declaration"
+    assert "is a `__global__` kernel, which Python cannot call" in message
+
+
+def test_function_that_nothing_defines(toolchain: Toolchain, cache: Path) -> None:
+    kind, message, _ = headline(
+        build.extension(
+            toolchain, request(DECLARED.replace("twice", "twice_it"), TWICE, ("twice_it",)), cache
+        )
+    )
+    assert kind == "undefined-function"
+    assert "`twice_it(at::Tensor)` is declared and used, but no source defines it" in message
+    assert "the nearest definition is `twice`" in message
+
+
+def test_declaration_and_definition_that_differ(toolchain: Toolchain, cache: Path) -> None:
+    made = request("torch::Tensor twice(torch::Tensor x, int n);", TWICE)
+    kind, message, text = headline(build.extension(toolchain, made, cache))
+    assert kind == "undefined-function"
+    assert "it is defined as `torch::Tensor twice(torch::Tensor x)`, which is another function" in message
+    assert text is not None
+    assert "twice(torch::Tensor x" in text
+
+
+def test_extern_c(toolchain: Toolchain, cache: Path) -> None:
+    cuda = TWICE.replace("torch::Tensor twice", 'extern "C" torch::Tensor twice')
+    kind, message, text = headline(build.extension(toolchain, request(DECLARED, cuda), cache))
+    assert kind == "extern-c"
+    assert 'remove `extern "C"`' in message
+    assert text is not None
+    assert "twice(torch::Tensor x)" in text
+
+
+@pytest.mark.parametrize(
+    ("before", "after", "message", "line"),
+    [
+        ("2 * x[i];", "2 * x[j];", "'j' was not declared in this scope", "if (i < n) y[i] = 2 * x[j];"),
+        ("2 * x[i];", "2 * x[i]", "expected ';' before '}' token", "if (i < n) y[i] = 2 * x[i]"),
+        (
+            "x.data_ptr<float>(), y",
+            "x, y",
+            "cannot convert 'at::Tensor' to 'const float*'",
+            "twice_kernel<<<4, 64>>>(x, y.data_ptr<float>(), x.numel());",
+        ),
+        (
+            "empty_like(x)",
+            "empty_likes(x)",
+            "'empty_likes' is not a member of 'torch'",
+            "auto y = torch::empty_likes(x);",
+        ),
+    ],
+)
+def test_compile_error_is_the_compilers_own(
+    toolchain: Toolchain, cache: Path, before: str, after: str, message: str, line: str
+) -> None:
+    built = build.extension(toolchain, request(DECLARED, TWICE.replace(before, after)), cache)
+    kind, said, text = headline(built)
+    assert kind == "compile-error"
+    assert message in said
+    assert text == line
+    assert not built.unsupported
+    shown = said + str(built.findings[0].evidence) + built.log
+    assert str(Path.home()) not in shown
+    assert str(toolchain_module.CPP) not in shown
+    assert "1000" not in shown
+
+
+def test_missing_include_is_the_candidates_own(toolchain: Toolchain, cache: Path) -> None:
+    cuda = TWICE.replace("4, 64>", "4, 64, 0, at::cuda::getCurrentCUDAStream()>")
+    built = build.extension(toolchain, request(DECLARED, cuda), cache)
+    assert headline(built)[0] == "compile-error"
+    assert "'cuda' is not a member of 'at' (add `#include <ATen/cuda/CUDAContext.h>`)" in headline(built)[1]
+
+
+def test_data_ptr_of_half_does_not_link(toolchain: Toolchain, cache: Path) -> None:
+    cuda = TWICE.replace("return y;", "(void)x.data_ptr<__half>(); return y;")
+    kind, message, text = headline(build.extension(toolchain, request(DECLARED, cuda), cache))
+    assert kind == "undefined-function"
+    assert "use `reinterpret_cast<__half*>(x.data_ptr<at::Half>())`" in message
+    assert text is not None
+    assert "data_ptr<__half>" in text
+
+
+@pytest.mark.parametrize(
+    ("cuda", "lacks"),
+    [
+        ("torch::Tensor twice(torch::Tensor x) { return torch::nn::functional::gelu(x); }", "torch::nn"),
+        ("torch::Tensor twice(torch::Tensor x) { return x.fft_rfft(); }", None),
+        ("torch::Tensor twice(torch::Tensor x) { x.retain_grad(); return x; }", "at::Tensor::retain_grad"),
+        ("#include <torch/csrc/autograd/function.h>\n", "the header torch/csrc/autograd/function.h"),
+    ],
+)
+def test_gap_of_the_slim_headers_is_unsupported(
+    toolchain: Toolchain, cache: Path, cuda: str, lacks: str | None
+) -> None:
+    built = build.extension(toolchain, request(DECLARED, f"\n{cuda}\n"), cache)
+    kind, message, text = headline(built)
+    if lacks is None:  # no method of that name in torch either
+        assert (kind, built.unsupported) == ("compile-error", False)
+        return
+    assert (kind, built.unsupported) == ("header-gap", True)
+    assert lacks in message
+    assert text == cuda.strip()
+
+
+def test_construct_that_the_emulator_does_not_run(toolchain: Toolchain, cache: Path) -> None:
+    cuda = TWICE.replace("y[i] = 2", 'asm volatile("membar.gl;");\n    y[i] = 2')
+    built = build.extension(toolchain, request(DECLARED, cuda), cache)
+    kind, message, text = headline(built)
+    assert (kind, built.unsupported) == ("unsupported-construct", True)
+    assert "asm" in message
+    assert text is not None
+    assert "membar" in text
+
+
+def test_no_module(toolchain: Toolchain, cache: Path) -> None:
+    kind, message, _ = headline(build.extension(toolchain, request(DECLARED, TWICE, None), cache))
+    assert kind == "no-module"
+    assert "PYBIND11_MODULE" in message
+
+
+@pytest.mark.parametrize(
+    ("option", "value", "shown"),
+    [
+        ("extra_cflags", ("-I/etc",), "-I/etc"),
+        ("extra_cuda_cflags", ("-O3", "-fplugin=x.so"), "-fplugin=x.so"),
+        ("extra_cuda_cflags", ("-Xcompiler", "-include/etc/passwd"), "-Xcompiler -include/etc/passwd"),
+        ("extra_ldflags", ("-lcublas",), "-lcublas"),
+        ("extra_include_paths", ("/etc",), "/etc"),
+    ],
+)
+def test_flags_that_are_not_taken(
+    toolchain: Toolchain, cache: Path, option: str, value: tuple[str, ...], shown: str
+) -> None:
+    built = build.extension(toolchain, request(DECLARED, TWICE, **{option: value}), cache)
+    kind, message, _ = headline(built)
+    assert kind == "flag-not-allowed"
+    assert f"{option} has `{shown}`" in message
+
+
+@pytest.mark.parametrize("text", ['#include "/etc/hostname"', "#  include <../../secret.h>"])
+def test_files_of_the_machine_are_not_included(toolchain: Toolchain, cache: Path, text: str) -> None:
+    kind, message, line = headline(build.extension(toolchain, request(DECLARED, f"{text}\n{TWICE}"), cache))
+    assert kind == "include-not-allowed"
+    assert text.split()[-1].strip('"<>') in message
+    assert line is not None
+    assert line.endswith(text)
+
+
+def test_functions_are_names(toolchain: Toolchain, cache: Path) -> None:
+    kind, message, _ = headline(build.extension(toolchain, request(DECLARED, TWICE, (DECLARED,)), cache))
+    assert kind == "not-a-name"
+    assert "takes names, not signatures" in message
+
+
+def test_compiler_that_does_not_end_is_stopped(toolchain: Toolchain, cache: Path) -> None:
+    endless = (
+        "template <int A, int B> struct F {\n"
+        "  static constexpr unsigned v = F<A - 1, B>::v + F<A - 1, B + 1>::v;\n};\n"
+        "template <int B> struct F<0, B> { static constexpr unsigned v = 1; };\n"
+        "long twice() { return F<800, 0>::v; }\n"
+    )
+    built = build.extension(toolchain, request("long twice();", endless), cache, timeout_s=2)
+    assert headline(built)[0] == "build-timeout"
+
+
+def test_second_build_comes_from_the_cache(toolchain: Toolchain, tmp_path: Path) -> None:
+    first = build.extension(toolchain, request(DECLARED, TWICE), tmp_path)
+    assert first.library is not None
+    written = first.library.stat().st_mtime_ns
+    again = build.extension(toolchain, request(DECLARED, TWICE), tmp_path)
+    assert again.library == first.library
+    assert first.library.stat().st_mtime_ns == written
+    first.library.unlink()
+    mended = build.extension(toolchain, request(DECLARED, TWICE), tmp_path)
+    assert mended.library is not None
+    assert mended.library.is_file()
+
+
+def test_preparation_is_done_once_and_damage_is_mended(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    # The preludes are the slow part and are tested by every other test here.
+    preludes = {"host": "#include <cstdint>\n", "device": "#include <cstdint>\n"}
+    monkeypatch.setattr(toolchain_module, "_PRELUDES", preludes)
+    steps: list[str] = []
+
+    def progress(step: str, number: int, total: int) -> None:
+        steps.append(f"{step} {number}/{total}")
+
+    made = toolchain_module.prepare(tmp_path, progress=progress)
+    assert steps == ["emulator runtime 1/3", "headers for host code 2/3", "headers for device code 3/3"]
+    assert toolchain_module.prepare(tmp_path, progress=progress) == made
+    assert len(steps) == 3
+    with made.runtime.open("ab") as damaged:
+        damaged.write(b"x")
+    assert toolchain_module.prepare(tmp_path, progress=progress) == made
+    assert len(steps) == 6
+    assert not list(made.directory.parent.glob("making-*"))
+
+
+def test_missing_compiler_and_headers_say_how_to_get_them(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    with monkeypatch.context() as patch:
+        patch.setenv("PATH", str(tmp_path))
+        with pytest.raises(EnvironmentFault, match="apt-get install g"):
+            toolchain_module.prepare(tmp_path)
+    monkeypatch.setattr(toolchain_module, "_wheel_includes", lambda: iter(()))
+    monkeypatch.setattr(toolchain_module, "_TOOLKIT", tmp_path)
+    with pytest.raises(EnvironmentFault, match="pip install 'nvidia-cuda-runtime"):
+        toolchain_module.prepare(tmp_path)
+
+
+def test_unwritable_cache_is_an_environment_fault(tmp_path: Path) -> None:
+    blocked = tmp_path / "file"
+    blocked.write_text("")
+    with pytest.raises(EnvironmentFault, match="cannot prepare the emulator"):
+        toolchain_module.prepare(blocked)

@@ -1,0 +1,300 @@
+"""A real HTTP server on the loopback that speaks Chat Completions by a script.
+
+Contract: request N for a completion gets behaviour N of the script; one beyond the last gets a 400 that says
+so. Every request is kept in `received`. Lists its models at `/v1/models`. Judges nothing and checks no key:
+the tests look at what was received.
+
+    with Endpoint([status(429, retry_after_ms=1), stream("hello")]) as endpoint:
+        ... ask endpoint.base_url ...
+        assert len(endpoint.completions) == 2
+"""
+
+import json
+import socket
+import sys
+import threading
+from collections.abc import Callable, Iterable, Sequence
+from contextlib import suppress
+from dataclasses import dataclass, field
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from typing import Any, Self
+
+MODEL = "local-model-2026"
+USAGE = {
+    "prompt_tokens": 11,
+    "completion_tokens": 7,
+    "total_tokens": 18,
+    "completion_tokens_details": {"reasoning_tokens": 3},
+}
+
+
+@dataclass(frozen=True)
+class Received:
+    """One request as it came."""
+
+    method: str
+    path: str
+    headers: dict[str, str]
+    """Names in lower case."""
+    body: dict[str, Any]
+
+
+class Exchange:
+    """One request and the means to answer it."""
+
+    def __init__(self, handler: BaseHTTPRequestHandler, request: Received, closing: threading.Event) -> None:
+        self.request = request
+        self.closing = closing
+        """Set when the server goes down: whatever waits must stop."""
+        self._handler = handler
+
+    def head(self, code: int, headers: dict[str, str]) -> None:
+        self._handler.send_response(code)
+        for name, value in headers.items():
+            self._handler.send_header(name, value)
+        self._handler.end_headers()
+
+    def send(self, data: bytes) -> None:
+        self._handler.wfile.write(data)
+        self._handler.wfile.flush()
+
+    def chunk(self, data: bytes) -> None:
+        """One piece of a chunked body; an empty one ends it."""
+        self.send(b"%x\r\n%s\r\n" % (len(data), data))
+
+    def reply(self, code: int, body: bytes, headers: dict[str, str]) -> None:
+        self.head(code, headers | {"Content-Length": str(len(body))})
+        self.send(body)
+
+    def drop(self) -> None:
+        """Cuts the connection in the middle of whatever was being said."""
+        with suppress(OSError):  # The client may have hung up already.
+            self._handler.connection.shutdown(socket.SHUT_RDWR)
+        self._handler.close_connection = True
+
+
+Behaviour = Callable[[Exchange], None]
+
+
+@dataclass(frozen=True)
+class stream:
+    """Answers in server-sent events: the text in pieces, then the finish reason, usage and [DONE]."""
+
+    text: str
+    reasoning: str = ""
+    reasoning_key: str = "reasoning_content"
+    pieces: int = 3
+    usage: dict[str, Any] | None = field(default_factory=lambda: USAGE)
+    finish_reason: str | None = "stop"
+    drop_after: int | None = None
+    """Cuts the connection after so many events."""
+    hang_after: int | None = None
+    """Falls silent after so many events."""
+    pause_s: float = 0.0
+    """Before each event."""
+    comments: bool = False
+    last: bytes = b"data: [DONE]\n\n"
+    request_id: str = "req-1"
+
+    def __call__(self, exchange: Exchange) -> None:
+        headers = {"Content-Type": "text/event-stream", "Transfer-Encoding": "chunked"}
+        exchange.head(200, headers | {"x-request-id": self.request_id})
+        for number, event in enumerate(self._events(exchange.request)):
+            if number == self.drop_after:
+                return exchange.drop()
+            if number == self.hang_after:
+                exchange.closing.wait()
+                return exchange.drop()
+            if exchange.closing.wait(self.pause_s):
+                return exchange.drop()
+            if self.comments:
+                exchange.chunk(b": PROCESSING\n\n")
+            exchange.chunk(b"data: %s\n\n" % json.dumps(event).encode())
+        exchange.chunk(self.last)
+        return exchange.chunk(b"")
+
+    def _events(self, request: Received) -> list[dict[str, Any]]:
+        deltas: list[dict[str, Any]] = [{"role": "assistant", "content": ""}]
+        deltas += [{self.reasoning_key: piece} for piece in _split(self.reasoning, self.pieces)]
+        deltas += [{"content": piece} for piece in _split(self.text, self.pieces)]
+        events = [_chunk([{"index": 0, "delta": delta, "finish_reason": None}]) for delta in deltas]
+        if self.finish_reason is not None:
+            events.append(_chunk([{"index": 0, "delta": {}, "finish_reason": self.finish_reason}]))
+        options = request.body.get("stream_options") or {}
+        if self.usage is not None and options.get("include_usage"):
+            events.append(_chunk([]) | {"usage": self.usage})
+        return events
+
+
+def _split(text: str, pieces: int) -> list[str]:
+    size = max(1, -(-len(text) // pieces))
+    return [text[start : start + size] for start in range(0, len(text), size)]
+
+
+def _chunk(choices: list[dict[str, Any]]) -> dict[str, Any]:
+    return {
+        "id": "c-1",
+        "object": "chat.completion.chunk",
+        "model": MODEL,
+        "system_fingerprint": "fp-1",
+        "choices": choices,
+    }
+
+
+def whole(text: str | None, *, usage: dict[str, Any] | None = USAGE, **message: Any) -> Behaviour:
+    """One JSON body, whether or not a stream was asked for; `message` holds further fields of the message."""
+    finish = message.pop("finish_reason", "stop")
+    said = {"role": "assistant", "content": text} | message
+    body = _chunk([{"index": 0, "message": said, "finish_reason": finish}])
+    return raw(json.dumps(body | ({} if usage is None else {"usage": usage})).encode())
+
+
+def answer(text: str, **how: Any) -> Behaviour:
+    """A stream if one was asked for, else one body."""
+    streamed, at_once = stream(text, **how), whole(text)
+    return lambda exchange: (streamed if exchange.request.body.get("stream") else at_once)(exchange)
+
+
+def raw(
+    body: bytes, *, code: int = 200, kind: str = "application/json", headers: dict[str, str] | None = None
+) -> Behaviour:
+    """Exactly these bytes."""
+    return lambda exchange: exchange.reply(code, body, {"Content-Type": kind} | (headers or {}))
+
+
+def status(
+    code: int,
+    message: str = "scripted failure",
+    *,
+    error: dict[str, Any] | None = None,
+    retry_after: str | None = None,
+    retry_after_ms: float | None = None,
+) -> Behaviour:
+    """An error as OpenAI words it; `error` holds further fields (type, code, param)."""
+    headers = {} if retry_after is None else {"Retry-After": retry_after}
+    headers |= {} if retry_after_ms is None else {"retry-after-ms": str(retry_after_ms)}
+    body = {"error": {"message": message, "type": "scripted", "param": None, "code": None} | (error or {})}
+    return raw(json.dumps(body).encode(), code=code, headers=headers)
+
+
+def no_quota() -> Behaviour:
+    """The 429 that no waiting mends."""
+    return status(429, "You exceeded your current quota", error={"code": "insufficient_quota"})
+
+
+def refusing(*names: str, then: Behaviour, param: bool = True, code: int = 400) -> Behaviour:
+    """Refuses a request that carries one of the parameters, in OpenAI's words; else behaves as `then`."""
+
+    def behave(exchange: Exchange) -> None:
+        name = next((name for name in names if name in exchange.request.body), None)
+        if name is None:
+            return then(exchange)
+        message = f"Unsupported parameter: '{name}' is not supported with this model."
+        return status(code, message, error={"param": name} if param else None)(exchange)
+
+    return behave
+
+
+def drop() -> Behaviour:
+    """Cuts the connection without a word."""
+    return lambda exchange: exchange.drop()
+
+
+def hang() -> Behaviour:
+    """Says nothing until the server goes down."""
+
+    def behave(exchange: Exchange) -> None:
+        exchange.closing.wait()
+        exchange.drop()
+
+    return behave
+
+
+class Endpoint:
+    """The server; listens from entering to leaving the `with`."""
+
+    def __init__(self, script: Iterable[Behaviour] = (), *, models: Sequence[str] = (MODEL,)) -> None:
+        self.received: list[Received] = []
+        self.faults: list[BaseException] = []
+        """What went wrong in the server itself; raised on leaving."""
+        self.peers: set[str] = set()
+        """Addresses that connected."""
+        self.listing: Behaviour = raw(json.dumps({"data": [{"id": name} for name in models]}).encode())
+        self.arrived = threading.Event()
+        """Set by the first request for a completion."""
+        self._script = iter(script)
+        self._lock = threading.Lock()
+        self._closing = threading.Event()
+        self._server = _Server(("127.0.0.1", 0), self._handler())
+        self._server.faults = self.faults
+        self._thread = threading.Thread(target=self._server.serve_forever, args=(0.02,), daemon=True)
+
+    @property
+    def base_url(self) -> str:
+        return f"http://127.0.0.1:{self._server.server_address[1]}/v1"
+
+    @property
+    def completions(self) -> list[Received]:
+        """The requests for a completion, in the order they came."""
+        return [request for request in self.received if request.path.endswith("/chat/completions")]
+
+    def __enter__(self) -> Self:
+        self._thread.start()
+        return self
+
+    def __exit__(self, kind: type[BaseException] | None, *_: object) -> None:
+        self._closing.set()
+        self._server.shutdown()
+        self._server.server_close()
+        self._thread.join()
+        if self.faults and kind is None:
+            raise self.faults[0]
+
+    def _answer(self, exchange: Exchange) -> None:
+        with self._lock:
+            self.received.append(exchange.request)
+            completion = exchange.request.path.endswith("/chat/completions")
+            behave = self.listing
+            if completion:
+                behave = next(self._script, status(400, "the script of the test endpoint is over"))
+        if completion:
+            self.arrived.set()
+        elif not exchange.request.path.endswith("/models"):
+            behave = status(404, f"nothing at {exchange.request.path}")
+        behave(exchange)
+
+    def _handler(self) -> type[BaseHTTPRequestHandler]:
+        endpoint = self
+
+        class Handler(BaseHTTPRequestHandler):
+            protocol_version = "HTTP/1.1"
+
+            def do_GET(self) -> None:
+                self._serve()
+
+            def do_POST(self) -> None:
+                self._serve()
+
+            def _serve(self) -> None:
+                endpoint.peers.add(self.client_address[0])
+                length = int(self.headers.get("Content-Length") or 0)
+                body = json.loads(self.rfile.read(length)) if length else {}
+                headers = {name.lower(): value for name, value in self.headers.items()}
+                request = Received(self.command, self.path, headers, body)
+                endpoint._answer(Exchange(self, request, endpoint._closing))
+
+            def log_message(self, format: str, *args: object) -> None:
+                """Quiet: pytest's output is for the tests."""
+
+        return Handler
+
+
+class _Server(ThreadingHTTPServer):
+    daemon_threads = True
+    faults: list[BaseException]
+
+    def handle_error(self, request: object, client_address: object) -> None:
+        """Keeps real faults for the test; a client that hangs up is none."""
+        error = sys.exc_info()[1]
+        if error is not None and not isinstance(error, ConnectionError):
+            self.faults.append(error)

@@ -1,0 +1,66 @@
+"""Renders docs/gpu-verification.md from the raw documents in docs/gpu: `python -m tests.gpu.summary`."""
+
+import json
+import sys
+from pathlib import Path
+from typing import Any
+
+ROOT = Path(__file__).resolve().parents[2]
+RAW = ROOT / "docs" / "gpu"
+PAGE = ROOT / "docs" / "gpu-verification.md"
+HEAD = """\
+# What ran on a GPU
+
+Rendered by `python -m tests.gpu.summary` from the raw output in `docs/gpu/`; a test compares. Each section is
+one run of `make gpu-test`. Times are medians in milliseconds over up to 50 calls with a cold L2 cache, by
+CUDA events in the candidate's own process: no second clock has confirmed them yet.
+"""
+
+
+def render() -> str:
+    """The page, newest run first."""
+    documents = [json.loads(path.read_text()) for path in sorted(RAW.glob("*.json"), reverse=True)]
+    return "\n".join([HEAD, *(_section(document) for document in documents)])
+
+
+def _section(document: dict[str, Any]) -> str:
+    machine = document["machine"]
+    lines = [
+        f"## {document['date']}, {machine['gpu']}",
+        "",
+        f"Commit `{document['commit']}`; torch and CUDA {machine['torch']}; nvcc {machine['nvcc']}; "
+        f"Python {machine['python']}.",
+        "",
+        "| command | exit | status | candidate | eager | compile | speedup | roofline | build s | budget |",
+        "|---|---|---|---|---|---|---|---|---|---|",
+    ]
+    return "\n".join([*lines, *(_row(step) for step in document["steps"]), ""])
+
+
+def _row(step: dict[str, Any]) -> str:
+    evaluation = step["evaluation"] or {}
+    times = evaluation.get("measurement") or {}
+    spread = {name: (times.get(name) or {}).get("p50") for name in ("candidate_ms", "eager_ms", "compile_ms")}
+    against = spread.get(f"{times.get('baseline')}_ms")
+    speedup = against / spread["candidate_ms"] if against and spread["candidate_ms"] else None
+    used = (evaluation.get("correctness") or {}).get("error_budget_ratio")
+    cells = [
+        f"`{step['command']}`",
+        step["exit"],
+        evaluation.get("status"),
+        *(_number(spread[name], 3) for name in spread),
+        _number(speedup, 2),
+        _number(times.get("roofline_fraction"), 2),
+        _number((evaluation.get("build") or {}).get("seconds"), 0),
+        _number(used, 3),
+    ]
+    return "| " + " | ".join(str(cell) for cell in cells) + " |"
+
+
+def _number(value: float | None, digits: int) -> str:
+    return "" if value is None else f"{value:.{digits}f}"
+
+
+if __name__ == "__main__":
+    PAGE.write_text(render())
+    sys.stdout.write(f"{PAGE}\n")

@@ -1,0 +1,103 @@
+"""What has to hold on a GPU, run for real: `make gpu-test`, or `python -m tests.gpu.verify --out DIR`.
+
+Judges the four recorded answers and the catalogue's kernels with `--executor cuda` at full shapes and writes
+one JSON document with everything the commands printed. Exits 1 when a status or an exit is not as expected.
+"""
+
+import argparse
+import json
+import subprocess
+import sys
+import time
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Any
+
+ROOT = Path(__file__).resolve().parents[2]
+RECORDED = (("build_error", 1), ("incorrect", 1), ("incorrect", 1), ("verified", 0))
+CATALOGUE = ("level1/softmax", "level1/layer_norm", "level1/gelu", "level1/group_norm")
+
+
+def main() -> int:
+    options = argparse.ArgumentParser(description=__doc__.splitlines()[0] if __doc__ else None)
+    options.add_argument("--out", type=Path, default=ROOT / "docs" / "gpu")
+    options.add_argument("--commit", default=None, help="the commit, where this folder is no checkout")
+    options.add_argument("--only", choices=("recorded", "catalogue"), default=None)
+    given = options.parse_args()
+    steps = []
+    if given.only != "catalogue":
+        for k, (status, code) in enumerate(RECORDED, start=1):
+            steps.append(judged(["eval", "level1/group_norm", f"recorded/group_norm:{k}"], status, code))
+    if given.only != "recorded":
+        for name in CATALOGUE:
+            steps.append(judged(["run", name, "--provider", "catalogue"], "verified", 0))
+    now = datetime.now(UTC)
+    document = {
+        "date": f"{now:%Y-%m-%d}",
+        "commit": given.commit or revision(),
+        "machine": machine(),
+        "steps": steps,
+    }
+    given.out.mkdir(parents=True, exist_ok=True)
+    path = given.out / f"{now:%Y%m%d-%H%M%S}.json"
+    path.write_text(json.dumps(document, indent=1) + "\n")
+    wrong = [step["command"] for step in steps if not step["as_expected"]]
+    sys.stdout.write(f"{len(steps) - len(wrong)} passed, {len(wrong)} failed\n{path}\n")
+    for command in wrong:
+        sys.stdout.write(f"not as expected: {command}\n")
+    return 1 if wrong else 0
+
+
+def judged(arguments: list[str], status: str, code: int) -> dict[str, Any]:
+    """Runs one command on the GPU and holds its verdict against the expected one."""
+    command = [*arguments, "--executor", "cuda", "--json"]
+    started = time.monotonic()
+    process = subprocess.run(
+        [sys.executable, "-m", "agent.cli", *command], capture_output=True, text=True, check=False, cwd=ROOT
+    )
+    try:
+        document = json.loads(process.stdout)
+    except ValueError:
+        document = None
+    best = (document or {}).get("best") or {}
+    evaluation = best.get("evaluation") if "best" in (document or {}) else document
+    got = (evaluation or {}).get("status")
+    measured = status != "verified" or (evaluation or {}).get("measurement") is not None
+    step = {
+        "command": f"agent {' '.join(command)}",
+        "seconds": round(time.monotonic() - started, 1),
+        "exit": process.returncode,
+        "as_expected": got == status and process.returncode == code and measured,
+        "evaluation": evaluation,
+        "stderr": process.stderr[-4000:],
+    }
+    sys.stdout.write(f"{step['command']}: {got}, exit {process.returncode}, {step['seconds']} s\n")
+    sys.stdout.flush()
+    return step
+
+
+def machine() -> dict[str, str | None]:
+    """GPU, driver and compiler by their own account."""
+    query = ["nvidia-smi", "--query-gpu=name,driver_version", "--format=csv,noheader"]
+    return {
+        "gpu": said(query),
+        "nvcc": said(["nvcc", "--version"]),
+        "torch": said([sys.executable, "-c", "import torch; print(torch.__version__, torch.version.cuda)"]),
+        "python": sys.version.split()[0],
+    }
+
+
+def revision() -> str | None:
+    return said(["git", "-C", str(ROOT), "rev-parse", "HEAD"])
+
+
+def said(command: list[str]) -> str | None:
+    try:
+        answer = subprocess.run(command, capture_output=True, text=True, check=False, timeout=120)
+    except OSError:
+        return None
+    return answer.stdout.strip().splitlines()[-1] if answer.stdout.strip() else None
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,47 @@
+"""Values survive the border; files that are not what was promised do not."""
+
+import os
+from pathlib import Path
+
+import pytest
+import torch
+
+from agent.harness import wire
+
+
+def test_round_trip(tmp_path: Path) -> None:
+    value = [
+        torch.randn(3, 4).t(),
+        {"half": torch.randn(5).half(), "flags": torch.tensor([True, False])},
+        (torch.tensor(7), torch.empty(0, 3), torch.randn(2).bfloat16()),
+        1,
+        2.5,
+        None,
+        "text",
+        torch.float16,
+    ]
+    back = wire.load(wire.dump(value, tmp_path, "x"), tmp_path)
+    assert torch.equal(back[0], value[0])  # type: ignore[arg-type]
+    assert back[1]["flags"].tolist() == [True, False]
+    assert [t.dtype for t in back[2]] == [torch.int64, torch.float32, torch.bfloat16]
+    assert back[2][1].shape == (0, 3)
+    assert back[3:] == [1, 2.5, None, "text", torch.float16]
+
+
+def test_other_types_are_refused(tmp_path: Path) -> None:
+    with pytest.raises(wire.WireError, match="set cannot cross"):
+        wire.dump([{1}], tmp_path, "x")
+
+
+def test_a_file_of_another_size_a_link_and_a_pipe_are_refused(tmp_path: Path) -> None:
+    (tmp_path / "short").write_bytes(b"\0" * 12)
+    with pytest.raises(wire.WireError, match="not a plain file of 16 bytes"):
+        wire.read_tensor(tmp_path / "short", (4,), "float32")
+    (tmp_path / "link").symlink_to(tmp_path / "short")
+    with pytest.raises(wire.WireError, match="cannot be read"):
+        wire.read_tensor(tmp_path / "link", (3,), "float32")
+    os.mkfifo(tmp_path / "pipe")
+    with pytest.raises(wire.WireError, match="not a plain file"):
+        wire.read_tensor(tmp_path / "pipe", (3,), "float32")
+    with pytest.raises(wire.WireError, match="no dtype"):
+        wire.read_tensor(tmp_path / "short", (3,), "Generator")

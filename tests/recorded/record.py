@@ -1,0 +1,44 @@
+"""Writes runs/recorded/group_norm: the real loop over four answers written for it.
+
+Run `python -m tests.recorded.record` after a change of the prompts, the judge or the answers. The answers
+reproduce faults that real models make on this problem; every verdict comes from the real evaluation.
+"""
+
+import shutil
+import sys
+from pathlib import Path
+
+from agent import config, problems, resources, store
+from agent.cli import console, judging
+from agent.cli.session import Session
+from agent.loop import Plan
+from agent.providers.scripted import Scripted
+
+ANSWERS = Path(__file__).parent / "group_norm"
+PROBLEM = "level1/group_norm"
+NAME = "group_norm"
+
+
+def record(into: Path) -> Path:
+    """Runs the loop and puts the run at `into`; returns that path."""
+    settings = config.load({"executor": "emulator"}, offline=True).settings
+    problem = problems.load(PROBLEM)
+    provider = Scripted([(ANSWERS / f"{number}.md").read_text() for number in range(1, 5)])
+    with console.live("recording") as live:
+        judge = judging.executor(settings, problem, live)
+        plan = Plan(rounds=4, patience=2, gpu=settings.gpu, floor_ms=judging.floor_ms(problem, settings))
+        asked = store.RunSettings(
+            problem=PROBLEM, problem_name=problem.name, provider=provider.name, executor=judge.name,
+            rounds=plan.rounds, patience=plan.patience, options={"gpu": settings.gpu},
+        )  # fmt: skip
+        run = store.create(into.parent, asked)
+        with run.writer() as writer:
+            finished = Session(run, problem, plan, writer, live).solve(provider, judge)
+    if finished.outcome != "verified":
+        raise SystemExit(f"the recording did not end verified: {finished.reason}; it is kept in {run.path}")
+    shutil.rmtree(into, ignore_errors=True)
+    return run.path.rename(into)
+
+
+if __name__ == "__main__":
+    sys.stdout.write(f"{record(resources.folder('recorded') / NAME)}\n")

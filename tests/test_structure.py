@@ -1,0 +1,68 @@
+"""The numbers of the house style: small files, small functions, few arguments."""
+
+import ast
+from collections.abc import Iterator
+from pathlib import Path
+
+ROOT = Path(__file__).resolve().parent.parent
+MAX_FILE_LINES = 300
+MAX_FUNCTION_LINES = 50
+MAX_ARGUMENTS = 6
+
+
+def sources() -> list[Path]:
+    kernels = ROOT / "agent" / "kernels" / "sources"
+    paths = [
+        *(ROOT / "agent").rglob("*.py"),
+        *(ROOT / "tests").rglob("*.py"),
+        *(ROOT / "benchmarks").rglob("*.py"),
+    ]
+    return sorted(path for path in paths if kernels not in path.parents)
+
+
+def functions(path: Path) -> Iterator[ast.FunctionDef | ast.AsyncFunctionDef]:
+    for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
+        if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef):
+            yield node
+
+
+def test_files_are_small() -> None:
+    long = {
+        str(p.relative_to(ROOT)): n
+        for p in sources()
+        if (n := len(p.read_text().splitlines())) > MAX_FILE_LINES
+    }
+    assert long == {}
+
+
+def test_functions_are_small() -> None:
+    long = {
+        f"{path.relative_to(ROOT)}:{node.name}": length
+        for path in sources()
+        for node in functions(path)
+        if (length := (node.end_lineno or 0) - node.lineno + 1) > MAX_FUNCTION_LINES
+    }
+    assert long == {}
+
+
+def test_functions_take_few_arguments() -> None:
+    """`self` does not count, and neither do the options of a command or a torch signature that is copied."""
+    many = {}
+    for path in sources():
+        if path.parent.name in ("cli", "guest"):
+            continue
+        for node in functions(path):
+            names = [a.arg for a in (*node.args.posonlyargs, *node.args.args, *node.args.kwonlyargs)]
+            count = len([name for name in names if name not in ("self", "cls")])
+            if count > MAX_ARGUMENTS:
+                many[f"{path.relative_to(ROOT)}:{node.name}"] = count
+    assert many == {}
+
+
+def test_every_module_says_its_contract() -> None:
+    silent = [
+        str(path.relative_to(ROOT))
+        for path in sources()
+        if ROOT / "agent" in path.parents and ast.get_docstring(ast.parse(path.read_text())) is None
+    ]
+    assert silent == []

@@ -1,9 +1,11 @@
 """`agent doctor`: what this machine can do, and how to get the rest."""
 
+import runpy
 import shutil
 import sys
 from collections.abc import Iterator
-from importlib import metadata
+from importlib.util import find_spec
+from pathlib import Path
 from typing import Literal, NamedTuple
 
 import typer
@@ -49,19 +51,26 @@ def doctor(
 
 def _checks(settings: Settings) -> Iterator[Check]:
     yield Check("python", "ok", sys.version.split()[0])
-    yield _torch()
+    yield from _torch()
     yield from _compilers(settings)
     yield _sandbox()
     yield _endpoint(settings)
     yield _disk(settings)
 
 
-def _torch() -> Check:
-    try:
-        version = metadata.version("torch")
-    except metadata.PackageNotFoundError:
-        return Check("torch", "missing", "not installed", "pip install torch")
-    return Check("torch", "ok", version)
+def _torch() -> Iterator[Check]:
+    found = find_spec("torch")
+    if found is None or found.origin is None:
+        yield Check("torch", "missing", "not installed", "pip install torch")
+        return
+    # Read, not imported: importing torch takes seconds.
+    said = runpy.run_path(str(Path(found.origin).with_name("version.py")))
+    yield Check("torch", "ok", str(said.get("__version__")))
+    cuda = said.get("cuda")
+    yield Check(
+        "cuda", "ok" if cuda else "note", str(cuda) if cuda else "this torch is a CPU build",
+        "" if cuda else "needed for --executor cuda only: install a CUDA build of torch",
+    )  # fmt: skip
 
 
 def _compilers(settings: Settings) -> Iterator[Check]:
@@ -78,7 +87,8 @@ def _compilers(settings: Settings) -> Iterator[Check]:
     )  # fmt: skip
     try:
         ready = toolchain.prepare(settings.cache_dir)
-        yield Check("emulator", "ok", f"g++ {ready.gxx_version}, CUDA headers {ready.cuda_version}")
+        yield Check("g++", "ok", ready.gxx_version)
+        yield Check("emulator", "ok", f"prepared, with CUDA headers {ready.cuda_version}")
     except AgentError as error:
         yield Check("emulator", "note" if obstacle is None else "missing", "not usable", str(error))
 

@@ -4,7 +4,7 @@ from collections.abc import Sequence
 from typing import Annotated, NamedTuple
 
 import typer
-from rich.table import Table
+from rich.text import Text
 
 from agent import config, store
 from agent.cli import console, judging
@@ -62,15 +62,13 @@ def _report(address: str, again: Sequence[Again], json: bool) -> None:
         ]  # fmt: skip
         console.emit_json({"schema_version": SCHEMA_VERSION, "run": address, "attempts": attempts})
         return
-    table = Table(box=None, pad_edge=False)
-    for name in ("attempt", "recorded", "now", "cause now"):
-        table.add_column(name, overflow="fold")
     for pair in again:
+        was = "CHANGED, recorded was " + brief(pair.recorded) if pair.changed else "as recorded"
+        text = Text(f"attempt {pair.recorded.number}  {brief(pair.fresh)}  ({was})")
         headline = pair.fresh.evaluation.headline
-        cause = f"{headline.kind}: {console.line(headline.message)}" if headline else ""
-        mark = " CHANGED" if pair.changed else ""
-        table.add_row(str(pair.recorded.number), brief(pair.recorded), brief(pair.fresh) + mark, cause)
-    console.show(table)
+        if headline:
+            text.append(f"\n    {headline.kind}: {console.line(headline.message)}")
+        console.show(text)
     count = len(again)
     same = f"all {count} verdicts are as recorded" if not changed else f"{len(changed)} of {count} changed"
     console.say(f"{address}: {same}")

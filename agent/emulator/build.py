@@ -22,6 +22,9 @@ from agent.records import Finding, Record, digest
 
 LANE = "emulator-slim"
 _LOG_CHARACTERS = 20_000
+_INCLUDE = re.compile(r"\s*(?:#|%:)\s*(?:include|include_next|embed|import)\b((?:[^/]|/(?![/*]))*)")
+# A name below the include directories; no macro, no absolute path, no way up.
+_HEADER = re.compile(r"""(?!.*\.\.)["<]\w[\w./+-]*[">]""")
 
 
 class Built(Record):
@@ -101,21 +104,29 @@ def _compile(
     log = build_findings.clean("\n".join(outcome.messages for outcome in outcomes))[:_LOG_CHARACTERS]
     messages = [message for outcome in outcomes for message in compiler.parse(outcome.messages)]
     said = build_findings.warnings(messages)
-    stopped = _stopped(outcomes, timeout_s)
-    found = stopped or build_findings.of_messages(messages, request, toolchain)
     if not all(outcome.succeeded for outcome in outcomes):
-        found = found or (Finding(kind="compile-error", message="The compiler failed.", evidence=log[:2000]),)
-        gap = found[0].kind == "header-gap"
-        return Built(
-            library=None, seconds=_since(started), warnings=said, findings=found, log=log, unsupported=gap
-        )
+        found = _stopped(outcomes, timeout_s) or build_findings.of_messages(messages, request, toolchain)
+        return _failed(found, started, said, log)
     library = scratch / "extension.so"
     linked = compiler.run([_link_command(toolchain, units, library)], scratch, timeout_s)
     if not linked[0].succeeded:
-        found = _stopped(linked, timeout_s) or build_findings.of_link(linked[0].messages, request)
-        log = (log + "\n" + build_findings.clean(linked[0].messages))[:_LOG_CHARACTERS]
-        return Built(library=None, seconds=_since(started), warnings=said, findings=found, log=log)
+        words = linked[0].messages
+        found = _stopped(linked, timeout_s) or build_findings.of_link(words, request, toolchain)
+        return _failed(found, started, said, f"{log}\n{build_findings.clean(words)}")
     return Built(library=library, seconds=_since(started), warnings=said, log=log)
+
+
+def _failed(found: tuple[Finding, ...], started: float, said: tuple[str, ...], log: str) -> Built:
+    crash = Finding(kind="compile-error", message="The compiler failed without a message.")
+    findings = found or (crash.model_copy(update={"evidence": log[:2000] or None}),)
+    return Built(
+        library=None,
+        seconds=_since(started),
+        warnings=said,
+        findings=findings,
+        log=log[:_LOG_CHARACTERS],
+        unsupported=findings[0].kind == "header-gap",
+    )
 
 
 def _unit_command(toolchain: Toolchain, request: BuildRequest, unit: str, scratch: Path) -> list[str]:
@@ -170,12 +181,11 @@ def _foreign_includes(request: BuildRequest) -> list[Finding]:
     for text in (request.cpp, request.cuda):
         places = locate(text, request.candidate_source)
         for index, line in enumerate(text.split("\n")):
-            included = re.match(
-                r'\s*(?:#|%:|\?\?=)\s*(?:include|include_next|embed|import)\s*[<"]([^>"]*)', line
-            )
-            if included and (included[1].startswith("/") or ".." in included[1].split("/")):
+            included = _INCLUDE.match(line)
+            if included and not _HEADER.fullmatch(included[1].strip()):
                 location = build_findings.at_line(request, places[index])
-                message = f"#include of {included[1]}: only headers of the toolkit, torch and C++ are there."
+                shown = included[1].strip()[:80]
+                message = f"#include of {shown}: only headers of the toolkit, torch and C++ are there."
                 found.append(Finding(kind="include-not-allowed", message=message, location=location))
     return found
 

@@ -38,10 +38,10 @@ def of_messages(
     return tuple(found)
 
 
-def of_link(text: str, request: BuildRequest) -> tuple[Finding, ...]:
-    """Findings for what ld could not resolve, or found twice."""
+def of_link(text: str, request: BuildRequest, toolchain: Toolchain | None = None) -> tuple[Finding, ...]:
+    """Findings for what ld could not resolve, or found twice; `toolchain` as for `of_messages`."""
     names = list(dict.fromkeys(_UNDEFINED.findall(text)))
-    found = [_undefined(name, request) for name in names[:_MOST]]
+    found = [_undefined(name, request, toolchain) for name in names[:_MOST]]
     for name in list(dict.fromkeys(_MULTIPLE.findall(text)))[:_MOST]:
         found.append(
             Finding(
@@ -95,7 +95,7 @@ def _of_error(message: Message, request: BuildRequest, toolchain: Toolchain | No
     if "with 'C' linkage" in message.text:
         return _extern_c(location, evidence)
     gap = toolchain and header_gap.explain(message.text, toolchain.cuda_include)
-    gap = gap or (_unknown_signature(message) if toolchain else None)
+    gap = gap or (_unknown_signature(message, request) if toolchain else None)
     if gap:
         return Finding(
             kind="header-gap",
@@ -104,10 +104,9 @@ def _of_error(message: Message, request: BuildRequest, toolchain: Toolchain | No
             evidence=evidence,
         )
     text = clean(message.text)
-    if message.file == BINDINGS and message.line <= len(request.functions or {}):
-        bound = list(request.functions or {})[message.line - 1]
+    bound = _bound(message, request)
+    if bound:
         text = f"binding `{bound}` from `functions`: {text}"
-        location = location or at_line(request, binding_line(request, bound))
     return Finding(
         kind="compile-error",
         message=text + _missing_include(message.text),
@@ -129,15 +128,24 @@ def _missing_include(text: str) -> str:
     return " (add `#include <ATen/cuda/CUDAContext.h>`)"
 
 
-def _unknown_signature(message: Message) -> str | None:
+def _unknown_signature(message: Message, request: BuildRequest) -> str | None:
     """A call that none of the slim headers' overloads takes says little about torch's own."""
     called = re.search(r"no matching function for call to '(.+)'", message.text)
-    ours = [text for file, text in message.notes if file.startswith(str(CPP)) and "candidate" in text]
-    if called and ours and not any(file == CANDIDATE and "candidate" in text for file, text in message.notes):
-        return f"a signature for {called[1]}"
-    if message.file.startswith(str(CPP)) and "kw::" in message.text:
-        return f"support for what line {message.context[-1][1]} does" if message.context else "part of torch"
-    return None
+    candidates = [file for file, text in message.notes if "candidate" in text]
+    if called and candidates and all(file.startswith(str(CPP)) for file in candidates):
+        return f"a signature for `{called[1]}`"
+    if not (message.file.startswith(str(CPP)) and "kw::" in message.text):
+        return None
+    bound = _bound(message, request)
+    return f"a conversion for the types of `{bound}`" if bound else "what this line asks of torch"
+
+
+def _bound(message: Message, request: BuildRequest) -> str | None:
+    """The function whose generated binding the message is about."""
+    places = [(message.file, message.line), *message.context]
+    names = list(request.functions or {})
+    lines = [line for file, line in places if file == BINDINGS and line <= len(names)]
+    return names[lines[0] - 1] if lines else None
 
 
 def _missing_declaration(function: str, request: BuildRequest) -> Finding:
@@ -164,8 +172,15 @@ def _missing_declaration(function: str, request: BuildRequest) -> Finding:
     )
 
 
-def _undefined(symbol: str, request: BuildRequest) -> Finding:
+def _undefined(symbol: str, request: BuildRequest, toolchain: Toolchain | None) -> Finding:
     evidence = f"undefined symbol: {symbol}"
+    if toolchain and header_gap.is_function_of_cuda(symbol, toolchain.cuda_include):
+        return Finding(
+            kind="header-gap",
+            message=f"The emulator's CUDA runtime lacks {symbol}; a GPU build may accept this code.",
+            location=_mention(request, symbol),
+            evidence=evidence,
+        )
     if symbol.startswith("kw_module_init"):
         return Finding(
             kind="no-module",
@@ -177,7 +192,9 @@ def _undefined(symbol: str, request: BuildRequest) -> Finding:
         return _wrong_data_ptr(pointer[2], evidence, request)
     function = symbol.split("(")[0].split("::")[-1].split(" ")[-1]
     defined = definitions(request.cuda, function) + definitions(request.cpp, function)
-    if re.search(rf'extern\s*"C"[^;{{]*(?:\{{[^}}]*)?\b{function}\s*\(', request.cuda + request.cpp):
+    if re.search(
+        rf'extern\s*"C"[^;{{]*(?:\{{[^}}]*)?\b{re.escape(function)}\s*\(', request.cuda + request.cpp
+    ):
         return _extern_c(_mention(request, function), evidence)
     if defined:
         mend = f"; it is defined as `{defined[0]}`, which is another function: make the two alike."
@@ -231,7 +248,10 @@ def _location(message: Message, request: BuildRequest) -> Location | None:
     if message.file == CANDIDATE:
         return at_line(request, message.line)
     asked = [line for file, line in message.context if file == CANDIDATE]
-    return at_line(request, asked[-1]) if asked else None
+    if asked:
+        return at_line(request, asked[-1])
+    bound = _bound(message, request)
+    return at_line(request, binding_line(request, bound)) if bound else None
 
 
 def _evidence(message: Message) -> str:

@@ -88,14 +88,9 @@ def _finish(process: subprocess.Popen[bytes], path: Path, deadline: float) -> Ou
 
 
 def _kill(process: subprocess.Popen[bytes]) -> None:
-    try:
+    if process.poll() is None:
         os.killpg(process.pid, signal.SIGKILL)
-    except ProcessLookupError:
-        return
-    except PermissionError:
-        # macOS answers so for a group whose processes are all dead.
-        pass
-    process.wait()
+        process.wait()
 
 
 def parse(text: str) -> list[Message]:

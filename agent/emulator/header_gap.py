@@ -48,9 +48,7 @@ def explain(message: str, cuda_include: Path) -> str | None:
         known = scope[1] in _OURS and _in_torch_only(scope[2])
         return f"{scope[1]}::{scope[2]}" if known else None
     undeclared = _UNDECLARED.search(message)
-    if undeclared and (
-        _is_macro_of_torch(undeclared[1]) or _is_function_of_cuda(undeclared[1], cuda_include)
-    ):
+    if undeclared and (_is_macro_of_torch(undeclared[1]) or is_function_of_cuda(undeclared[1], cuda_include)):
         return undeclared[1]
     return None
 
@@ -75,7 +73,8 @@ def _is_macro_of_torch(name: str) -> bool:
     return name.isupper() and _in_torch_only(name)
 
 
-def _is_function_of_cuda(name: str, cuda_include: Path) -> bool:
+def is_function_of_cuda(name: str, cuda_include: Path) -> bool:
+    """Whether CUDA's headers declare the function and neither ours nor the runtime's do."""
     return name not in _own_words() and name in _cuda_functions(cuda_include)
 
 

@@ -164,8 +164,9 @@ def _hard_coded(literals: tuple[tuple[int, int], ...]) -> Finding:
     value, line = literals[0]
     return Finding(
         kind="hard-coded-size",
-        message=f"The candidate holds the reference's size {value} as a literal, so its failure at smaller "
-        "sizes proves nothing, and the real size is too large for the emulator; judge it on a GPU.",
+        message=f"The candidate holds {value}, a size of the reference, as a literal: its failure at smaller "
+        "sizes proves nothing, and the real size is too large for the emulator. Read sizes from the tensors "
+        f"(and choose block sizes other than {value}), or judge it on a GPU.",
         location=Location(line=line),
         count=len(literals),
     )

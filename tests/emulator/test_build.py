@@ -9,7 +9,6 @@ from agent.emulator import toolchain as toolchain_module
 from agent.emulator.build import Built
 from agent.emulator.toolchain import Toolchain
 from agent.emulator.units import BuildRequest
-from agent.errors import EnvironmentFault
 
 KERNEL = """
 __global__ void twice_kernel(const float* x, float* y, int n) {
@@ -224,13 +223,41 @@ def test_flags_that_are_not_taken(
     assert f"{option} has `{shown}`" in message
 
 
-@pytest.mark.parametrize("text", ['#include "/etc/hostname"', "#  include <../../secret.h>"])
+@pytest.mark.parametrize(
+    "text",
+    ['#include "/etc/hostname"', "#  include <../../secret.h>", "#include HOSTNAME_FILE_OF_THE_MACHINE"],
+)
 def test_files_of_the_machine_are_not_included(toolchain: Toolchain, cache: Path, text: str) -> None:
     kind, message, line = headline(build.extension(toolchain, request(DECLARED, f"{text}\n{TWICE}"), cache))
     assert kind == "include-not-allowed"
     assert text.split()[-1].strip('"<>') in message
     assert line is not None
     assert line.endswith(text)
+
+
+def test_runtime_function_that_the_emulator_lacks_is_unsupported(toolchain: Toolchain, cache: Path) -> None:
+    cuda = TWICE.replace("return y;", "cudaProfilerStart(); return y;")
+    built = build.extension(toolchain, request(DECLARED, "#include <cuda_profiler_api.h>" + cuda), cache)
+    assert (headline(built)[0], built.unsupported) == ("header-gap", True)
+
+
+def test_argument_type_that_cannot_be_converted_is_a_gap(toolchain: Toolchain, cache: Path) -> None:
+    cuda = "void twice(std::vector<std::vector<float*>> x) {}"
+    built = build.extension(toolchain, request(cuda.replace("{}", ";"), cuda), cache)
+    kind, message, text = headline(built)
+    assert (kind, built.unsupported) == ("header-gap", True)
+    assert "a conversion for the types of `twice`" in message
+    assert text is not None
+    assert "functions=['twice']" in text
+
+
+def test_overloaded_function_cannot_be_bound_by_name(toolchain: Toolchain, cache: Path) -> None:
+    built = build.extension(toolchain, request("void twice(int x); void twice(double x);", TWICE), cache)
+    kind, message, text = headline(built)
+    assert kind == "compile-error"
+    assert message.startswith("binding `twice` from `functions`: ")
+    assert text is not None
+    assert "functions=['twice']" in text
 
 
 def test_functions_are_names(toolchain: Toolchain, cache: Path) -> None:
@@ -261,45 +288,3 @@ def test_second_build_comes_from_the_cache(toolchain: Toolchain, tmp_path: Path)
     mended = build.extension(toolchain, request(DECLARED, TWICE), tmp_path)
     assert mended.library is not None
     assert mended.library.is_file()
-
-
-def test_preparation_is_done_once_and_damage_is_mended(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    # The preludes are the slow part and are tested by every other test here.
-    preludes = {"host": "#include <cstdint>\n", "device": "#include <cstdint>\n"}
-    monkeypatch.setattr(toolchain_module, "_PRELUDES", preludes)
-    steps: list[str] = []
-
-    def progress(step: str, number: int, total: int) -> None:
-        steps.append(f"{step} {number}/{total}")
-
-    made = toolchain_module.prepare(tmp_path, progress=progress)
-    assert steps == ["emulator runtime 1/3", "headers for host code 2/3", "headers for device code 3/3"]
-    assert toolchain_module.prepare(tmp_path, progress=progress) == made
-    assert len(steps) == 3
-    with made.runtime.open("ab") as damaged:
-        damaged.write(b"x")
-    assert toolchain_module.prepare(tmp_path, progress=progress) == made
-    assert len(steps) == 6
-    assert not list(made.directory.parent.glob("making-*"))
-
-
-def test_missing_compiler_and_headers_say_how_to_get_them(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    with monkeypatch.context() as patch:
-        patch.setenv("PATH", str(tmp_path))
-        with pytest.raises(EnvironmentFault, match="apt-get install g"):
-            toolchain_module.prepare(tmp_path)
-    monkeypatch.setattr(toolchain_module, "_wheel_includes", lambda: iter(()))
-    monkeypatch.setattr(toolchain_module, "_TOOLKIT", tmp_path)
-    with pytest.raises(EnvironmentFault, match="pip install 'nvidia-cuda-runtime"):
-        toolchain_module.prepare(tmp_path)
-
-
-def test_unwritable_cache_is_an_environment_fault(tmp_path: Path) -> None:
-    blocked = tmp_path / "file"
-    blocked.write_text("")
-    with pytest.raises(EnvironmentFault, match="cannot prepare the emulator"):
-        toolchain_module.prepare(blocked)

@@ -139,7 +139,7 @@ def test_divergent_barrier(device: Device, out: Array) -> None:
     ("fault", "kind", "words"),
     [
         ("exit", "barrier-after-exit", "24 of 64 threads of the block had returned"),
-        ("divergent_shuffle", "warp-op-divergent", "only by lanes 0x0000ffff; lanes 0xffff0000 wait at __sync"),
+        ("divergent_shuffle", "warp-op-divergent", "by lanes 0x0000ffff; lanes 0xffff0000 wait at __sync"),
         ("excluded", "warp-mask-excludes-caller", "Lane 16 calls a warp operation with mask 0x0000ffff"),
     ],
 )  # fmt: skip

@@ -27,7 +27,7 @@ LAUNCHED = "kw::Launch(KW_NAME({0}), {1}, true, kw::Config({2}))([&](auto&... kw
         ("table[i + 1]<<<g, b>>>(x)", "table[i + 1]", "g, b", ", x"),
         ("k<<<g, n >> 3>>>(x)", "k", "g, n >> 3", ", x"),
         ("k<<<g, size<T>>>>(x)", "k", "g, size<T>", ", x"),
-        ("k<<<dim3(f(a, b), 1), b>>>(h(x), [&]{ go(); }())", "k", "dim3(f(a, b), 1), b", ", h(x), [&]{ go(); }()"),
+        ("k<<<dim3(f(a, b)), b>>>(h(x), [&]{ f(); }())", "k", "dim3(f(a, b)), b", ", h(x), [&]{ f(); }()"),
         ("k<<<g, b>>>(x.data_ptr<float>(), NULL)", "k", "g, b", ", x.data_ptr<float>(), nullptr"),
     ],
 )  # fmt: skip

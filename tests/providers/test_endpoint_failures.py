@@ -8,8 +8,8 @@ from datetime import UTC, datetime, timedelta
 from email.utils import format_datetime
 
 import pytest
-from providers.asking import KEY, PROMPT, _bare_environment, asker, settings  # noqa: F401 - an autouse fixture
 from endpoint import Behaviour, Endpoint, Exchange, drop, hang, no_quota, raw, status, stream, whole
+from providers.asking import KEY, PROMPT, _bare_environment, asker, settings  # noqa: F401 - an autouse fixture
 
 from agent.errors import EndpointError, EnvironmentFault
 from agent.providers.openai_compat import OpenAICompat, list_models

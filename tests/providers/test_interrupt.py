@@ -5,8 +5,8 @@ import subprocess
 import sys
 
 import pytest
-from providers.asking import KEY, _bare_environment  # noqa: F401 - an autouse fixture
 from endpoint import Behaviour, Endpoint, hang, status, stream
+from providers.asking import KEY, _bare_environment  # noqa: F401 - an autouse fixture
 
 ASK = """
 import sys

@@ -4,8 +4,8 @@ import json
 from typing import Any
 
 import pytest
-from providers.asking import KEY, PROMPT, _bare_environment, asker, settings  # noqa: F401 - an autouse fixture
 from endpoint import MODEL, Endpoint, answer, raw, refusing, status, stream, whole
+from providers.asking import KEY, PROMPT, _bare_environment, asker, settings  # noqa: F401 - an autouse fixture
 
 from agent.errors import EndpointError, UsageError
 from agent.providers.openai_compat import OpenAICompat, list_models

@@ -29,71 +29,76 @@ PROPERTIES = SimpleNamespace(
 )
 
 
+_runtime: list[Runtime] = []
+
+
 def patch(runtime: Runtime) -> None:
     """Replaces the functions of `torch.cuda`; the emulator is synchronous, so waiting is free."""
-
-    def synchronize(device: Any = None) -> None:
-        runtime.synchronize()
-
-    class Stream:
-        cuda_stream = 0
-        device_index = 0
-
-        def __init__(self, *args: Any, **kwargs: Any) -> None:
-            self.device = torch.device("cuda", 0)
-
-        def __enter__(self) -> Self:
-            return self
-
-        def __exit__(self, *args: object) -> None:
-            return None
-
-        def synchronize(self) -> None:
-            runtime.synchronize()
-
-        def query(self) -> bool:
-            return True
-
-        def wait_stream(self, other: Any) -> None:
-            return None
-
-        def wait_event(self, event: Any) -> None:
-            return None
-
-        def record_event(self, event: Any = None) -> Any:
-            event = event or Event()
-            event.record()
-            return event
-
-    class Event:
-        """Its times are the CPU's and say nothing about a GPU."""
-
-        def __init__(self, *args: Any, **kwargs: Any) -> None:
-            self._at = 0.0
-
-        def record(self, stream: Any = None) -> None:
-            self._at = time.perf_counter()
-
-        def wait(self, stream: Any = None) -> None:
-            return None
-
-        def query(self) -> bool:
-            return True
-
-        def synchronize(self) -> None:
-            runtime.synchronize()
-
-        def elapsed_time(self, end: "Event") -> float:
-            return (end._at - self._at) * 1e3
-
-    stream = Stream()
-    for name, value in _answers(synchronize, stream).items():
+    _runtime[:] = [runtime]
+    for name, value in _answers(Stream()).items():
         setattr(torch.cuda, name, value)
     for kind in (Stream, Event):
         setattr(torch.cuda, kind.__name__, kind)
 
 
-def _answers(synchronize: Any, stream: Any) -> dict[str, Any]:
+def _synchronize(device: Any = None) -> None:
+    _runtime[0].synchronize()
+
+
+class Stream:
+    cuda_stream = 0
+    device_index = 0
+
+    def __init__(self, *args: Any, **kwargs: Any) -> None:
+        self.device = torch.device("cuda", 0)
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *args: object) -> None:
+        return None
+
+    def synchronize(self) -> None:
+        _synchronize()
+
+    def query(self) -> bool:
+        return True
+
+    def wait_stream(self, other: Any) -> None:
+        return None
+
+    def wait_event(self, event: Any) -> None:
+        return None
+
+    def record_event(self, event: Any = None) -> Any:
+        event = event or Event()
+        event.record()
+        return event
+
+
+class Event:
+    """Its times are the CPU's and say nothing about a GPU."""
+
+    def __init__(self, *args: Any, **kwargs: Any) -> None:
+        self._at = 0.0
+
+    def record(self, stream: Any = None) -> None:
+        self._at = time.perf_counter()
+
+    def wait(self, stream: Any = None) -> None:
+        return None
+
+    def query(self) -> bool:
+        return True
+
+    def synchronize(self) -> None:
+        _synchronize()
+
+    def elapsed_time(self, end: "Event") -> float:
+        return (end._at - self._at) * 1e3
+
+
+def _answers(stream: Any) -> dict[str, Any]:
     def answer(value: Any) -> Any:
         return lambda *args, **kwargs: value
 
@@ -115,7 +120,7 @@ def _answers(synchronize: Any, stream: Any) -> dict[str, Any]:
     return {
         **{name: answer(None) for name in ignored},
         **{name: answer(0) for name in zero},
-        "synchronize": synchronize,
+        "synchronize": _synchronize,
         "is_available": answer(True),
         "is_initialized": answer(True),
         "is_bf16_supported": answer(True),

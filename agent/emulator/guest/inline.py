@@ -27,60 +27,62 @@ def _functions(value: Any) -> list[str] | dict[str, str] | None:
     return value
 
 
+_build: list[BuildFunction] = []
+
+
 def patch(build: BuildFunction) -> None:
     """Replaces both functions of `torch.utils.cpp_extension`; `build` compiles."""
+    _build[:] = [build]
+    for function in (load_inline, load):
+        setattr(torch.utils.cpp_extension, function.__name__, function)
 
-    # The signature is torch's own: a call that torch refuses is refused with the same TypeError.
-    def load_inline(  # noqa: PLR0913
-        name: str,
-        cpp_sources: Any,
-        cuda_sources: Any = None,
-        sycl_sources: Any = None,
-        functions: Any = None,
-        extra_cflags: Any = None,
-        extra_cuda_cflags: Any = None,
-        extra_sycl_cflags: Any = None,
-        extra_ldflags: Any = None,
-        extra_include_paths: Any = None,
-        build_directory: Any = None,
-        verbose: bool = False,
-        with_cuda: Any = None,
-        with_sycl: Any = None,
-        is_python_module: bool = True,
-        with_pytorch_error_handling: bool = True,
-        keep_intermediates: bool = True,
-        use_pch: bool = False,
-        no_implicit_headers: bool = False,
-    ) -> ModuleType:
-        if sycl_sources or not is_python_module:
-            raise RuntimeError(
-                f"Error building extension '{name}': only Python modules of C++ and CUDA are built here"
-            )
-        answer = build(
-            {
-                "name": name,
-                "cpp_sources": _texts(cpp_sources),
-                "cuda_sources": _texts(cuda_sources),
-                "functions": _functions(functions),
-                "extra_cflags": _texts(extra_cflags),
-                "extra_cuda_cflags": _texts(extra_cuda_cflags),
-                "extra_ldflags": _texts(extra_ldflags),
-                "extra_include_paths": _texts(extra_include_paths),
-                "implicit_headers": not no_implicit_headers,
-            }
-        )
-        if answer.get("library") is None:
-            raise RuntimeError(
-                f"Error building extension '{name}': {answer.get('error', 'no reason was given')}"
-            )
-        return extension.module(name, answer["library"])
 
-    def load(name: str, sources: Any, *args: Any, **kwargs: Any) -> NoReturn:
+# The signature is torch's own: a call that torch refuses is refused with the same TypeError.
+def load_inline(  # noqa: PLR0913
+    name: str,
+    cpp_sources: Any,
+    cuda_sources: Any = None,
+    sycl_sources: Any = None,
+    functions: Any = None,
+    extra_cflags: Any = None,
+    extra_cuda_cflags: Any = None,
+    extra_sycl_cflags: Any = None,
+    extra_ldflags: Any = None,
+    extra_include_paths: Any = None,
+    build_directory: Any = None,
+    verbose: bool = False,
+    with_cuda: Any = None,
+    with_sycl: Any = None,
+    is_python_module: bool = True,
+    with_pytorch_error_handling: bool = True,
+    keep_intermediates: bool = True,
+    use_pch: bool = False,
+    no_implicit_headers: bool = False,
+) -> ModuleType:
+    if sycl_sources or not is_python_module:
         raise RuntimeError(
-            f"Error building extension '{name}': source files are not allowed here; pass the source "
-            "text to torch.utils.cpp_extension.load_inline"
+            f"Error building extension '{name}': only Python modules of C++ and CUDA are built here"
         )
+    answer = _build[0](
+        {
+            "name": name,
+            "cpp_sources": _texts(cpp_sources),
+            "cuda_sources": _texts(cuda_sources),
+            "functions": _functions(functions),
+            "extra_cflags": _texts(extra_cflags),
+            "extra_cuda_cflags": _texts(extra_cuda_cflags),
+            "extra_ldflags": _texts(extra_ldflags),
+            "extra_include_paths": _texts(extra_include_paths),
+            "implicit_headers": not no_implicit_headers,
+        }
+    )
+    if answer.get("library") is None:
+        raise RuntimeError(f"Error building extension '{name}': {answer.get('error', 'no reason was given')}")
+    return extension.module(name, answer["library"])
 
-    replacements: dict[str, Any] = {"load_inline": load_inline, "load": load}
-    for key, function in replacements.items():
-        setattr(torch.utils.cpp_extension, key, function)
+
+def load(name: str, sources: Any, *args: Any, **kwargs: Any) -> NoReturn:
+    raise RuntimeError(
+        f"Error building extension '{name}': source files are not allowed here; pass the source "
+        "text to torch.utils.cpp_extension.load_inline"
+    )

@@ -19,7 +19,7 @@ _FACTORIES = {
     "empty", "zeros", "ones", "full", "empty_like", "zeros_like", "ones_like", "full_like", "rand", "randn",
     "rand_like", "randn_like", "randint", "randint_like", "randperm", "arange", "linspace", "logspace", "eye",
     "empty_strided", "empty_permuted", "new_empty", "new_zeros", "new_ones", "new_full", "new_empty_strided",
-    "tensor", "tril_indices", "triu_indices", "range",
+    "tensor", "scalar_tensor", "tril_indices", "triu_indices", "range",
 }  # fmt: skip
 _grad_modes: list[bool] = []
 

@@ -5,6 +5,7 @@
 #include <climits>
 #include <memory>
 #include <mutex>
+#include <system_error>
 #include <thread>
 #include <vector>
 
@@ -126,7 +127,13 @@ void run(Launch& launch) {
     const int count = static_cast<int>(std::min<unsigned long>(static_cast<unsigned long>(worker_count), useful));
     launch.active_workers = count;
     std::vector<std::thread> helpers;
-    for (int id = 1; id < count; id++) helpers.emplace_back(work, std::ref(launch), id);
+    for (int id = 1; id < count; id++) {
+        try {
+            helpers.emplace_back(work, std::ref(launch), id);
+        } catch (const std::system_error&) {  // a sandbox may allow no more threads
+            launch.active_workers--;
+        }
+    }
     work(launch, 0);
     for (std::thread& helper : helpers) helper.join();
 }

@@ -23,7 +23,7 @@ enum kw_tag : int32_t {
   KW_LIST,           // items[length]
   KW_TUPLE,          // items[length]
   KW_DTYPE,          // integer = c10::ScalarType
-  KW_DEVICE,         // text = "cuda:0"
+  KW_DEVICE_NAME,         // text = "cuda:0"
   KW_MEMORY_FORMAT,  // integer = c10::MemoryFormat
   KW_LAYOUT,         // integer = c10::Layout
   KW_SLICE,          // items[3], each KW_INT or KW_NONE

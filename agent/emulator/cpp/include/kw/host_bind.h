@@ -1,6 +1,7 @@
 // PYBIND11_MODULE and m.def over the C interface: converts arguments, picks overloads, and
 // answers mismatches with the words pybind11 uses.
 #pragma once
+#include <deque>
 #include <functional>
 #include <map>
 #include <memory>
@@ -15,18 +16,20 @@ namespace kw {
 struct Reply {
   std::vector<std::unique_ptr<kw_value[]>> blocks;
   std::vector<at::Tensor> tensors;
-  std::string text;
+  std::deque<std::string> texts;
 
   void clear() {
     blocks.clear();
     tensors.clear();
+    texts.clear();
   }
   kw_value* block(size_t n) {
     blocks.emplace_back(new kw_value[n]());
     return blocks.back().get();
   }
   kw_value words(std::string said) {
-    text = std::move(said);
+    texts.push_back(std::move(said));
+    const std::string& text = texts.back();
     kw_value value{};
     value.tag = KW_STRING;
     value.text = text.c_str();
@@ -37,6 +40,14 @@ struct Reply {
 
 template <class T>
 using plain = std::remove_cv_t<std::remove_reference_t<T>>;
+
+// A tensor of one element passes for a number, as Python's own conversion makes it one.
+inline bool number_of(const kw_value& in, kw_value& number) {
+  number = in;
+  if (in.tag != KW_TENSOR) return true;
+  if (in.tensor->numel != 1) return false;
+  return host->call("item", &in, 1, &number) == 0;
+}
 
 // How one C++ type is read from an argument, written as a result and named in messages.
 template <class T, class = void>
@@ -80,7 +91,9 @@ struct Cast<bool> {
 template <class T>
 struct Cast<T, std::enable_if_t<std::is_integral_v<T> && !std::is_same_v<T, bool>>> {
   static std::string name() { return "typing.SupportsInt"; }
-  static bool load(const kw_value& in, T& out) {
+  static bool load(const kw_value& given, T& out) {
+    kw_value in;
+    if (!number_of(given, in)) return false;
     out = static_cast<T>(in.integer);
     const bool fits = static_cast<int64_t>(out) == in.integer && (std::is_signed_v<T> || in.integer >= 0);
     return (in.tag == KW_INT || in.tag == KW_BOOL) && fits;
@@ -95,7 +108,9 @@ struct Cast<T, std::enable_if_t<std::is_integral_v<T> && !std::is_same_v<T, bool
 template <class T>
 struct Cast<T, std::enable_if_t<std::is_floating_point_v<T>>> {
   static std::string name() { return "typing.SupportsFloat"; }
-  static bool load(const kw_value& in, T& out) {
+  static bool load(const kw_value& given, T& out) {
+    kw_value in;
+    if (!number_of(given, in)) return false;
     out = static_cast<T>(in.tag == KW_FLOAT ? in.real : static_cast<double>(in.integer));
     return in.tag == KW_FLOAT || in.tag == KW_INT || in.tag == KW_BOOL;
   }
@@ -132,6 +147,20 @@ struct Cast<c10::ScalarType> {
     kw_value value{};
     value.tag = KW_DTYPE;
     value.integer = static_cast<int64_t>(out);
+    return value;
+  }
+};
+template <>
+struct Cast<c10::Device> {
+  static std::string name() { return "torch.device"; }
+  static bool load(const kw_value& in, c10::Device& out) {
+    if (in.tag != KW_DEVICE_NAME && in.tag != KW_STRING) return false;
+    out = c10::Device(std::string(in.text, static_cast<size_t>(in.length)));
+    return true;
+  }
+  static kw_value store(const c10::Device& out, Reply& reply) {
+    kw_value value = reply.words(out.str());
+    value.tag = KW_DEVICE_NAME;
     return value;
   }
 };
@@ -185,6 +214,19 @@ struct Cast<std::vector<T>> {
     value.items = items;
     value.length = static_cast<int64_t>(out.size());
     return value;
+  }
+};
+template <class T, size_t N>
+struct Cast<std::array<T, N>> {
+  static std::string name() { return "List[" + Cast<T>::name() + "]"; }
+  static bool load(const kw_value& in, std::array<T, N>& out) {
+    std::vector<T> items;
+    if (!Cast<std::vector<T>>::load(in, items) || items.size() != N) return false;
+    std::move(items.begin(), items.end(), out.begin());
+    return true;
+  }
+  static kw_value store(const std::array<T, N>& out, Reply& reply) {
+    return Cast<std::vector<T>>::store(std::vector<T>(out.begin(), out.end()), reply);
   }
 };
 // An IntArrayRef parameter borrows from the vector that holds the argument.
@@ -291,14 +333,16 @@ Function describe(const char* name, std::function<R(P...)> f) {
 
 namespace pybind11 {
 
+struct none {};
 struct arg {
   kw::Parameter parameter;
   explicit arg(const char* name) { parameter.name = name; }
+  arg operator=(const char* words) const { return *this = std::string(words); }
   template <class T>
   arg operator=(const T& value) const {
     arg made = *this;
     made.parameter.owner = std::make_shared<kw::Reply>();
-    if constexpr (std::is_same_v<T, std::nullopt_t>)
+    if constexpr (std::is_same_v<T, std::nullopt_t> || std::is_same_v<T, none>)
       made.parameter.fallback.tag = KW_NONE;
     else
       made.parameter.fallback = kw::Cast<std::decay_t<T>>::store(value, *made.parameter.owner);
@@ -308,7 +352,6 @@ struct arg {
   }
   arg& noconvert(bool = true) { return *this; }
 };
-struct none {};
 inline namespace literals {
 inline arg operator""_a(const char* name, size_t) { return arg(name); }
 }  // namespace literals

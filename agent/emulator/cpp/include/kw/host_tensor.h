@@ -93,7 +93,7 @@ class Arg {
   Arg(c10::ScalarType type) { integer(KW_DTYPE, static_cast<int64_t>(type)); }
   Arg(c10::TypeMeta type) : Arg(type.type) {}
   Arg(const at::DeprecatedTypeProperties& type) : Arg(type.scalarType()) {}
-  Arg(c10::Device where) { string(KW_DEVICE, where.str()); }
+  Arg(c10::Device where) { string(KW_DEVICE_NAME, where.str()); }
   Arg(c10::DeviceType where) : Arg(c10::Device(where)) {}
   Arg(c10::MemoryFormat format) { integer(KW_MEMORY_FORMAT, static_cast<int64_t>(format)); }
   Arg(c10::Layout layout) { integer(KW_LAYOUT, static_cast<int64_t>(layout)); }

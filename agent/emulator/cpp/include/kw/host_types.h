@@ -131,8 +131,9 @@ constexpr DeviceType kMeta = DeviceType::Meta;
 using DeviceIndex = int8_t;
 
 struct Device {
-  DeviceType kind;
-  DeviceIndex number;
+  DeviceType kind = DeviceType::CPU;
+  DeviceIndex number = -1;
+  Device() = default;
   Device(DeviceType type, int index = -1) : kind(type), number(static_cast<DeviceIndex>(index)) {}
   Device(const std::string& text) : kind(kCPU), number(-1) {
     kind = text.rfind("cuda", 0) == 0 ? kCUDA : kCPU;

@@ -1,4 +1,4 @@
-"""The runtime library and a .cu file of `device/`, built with g++ directly and loaded with ctypes."""
+"""The emulator's runtime and a .cu file of `emulator/device/`, built with g++ and loaded with ctypes."""
 
 import atexit
 import ctypes
@@ -17,7 +17,7 @@ from numpy.typing import NDArray
 from agent.emulator import rewrite
 
 CPP = Path(rewrite.__file__).parent / "cpp"
-DEVICE = Path(__file__).parent / "device"
+DEVICE = Path(__file__).parent / "emulator" / "device"
 OPTIONS = ["-std=c++20", "-O1", "-w", "-shared", "-fPIC", "-pthread", f"-I{CPP / 'include'}"]
 
 Array = NDArray[Any]

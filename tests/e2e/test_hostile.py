@@ -1,0 +1,161 @@
+"""Candidates that loop, crash, flood, exit, fork or lie get a finding, past a screen that is switched off."""
+
+import time
+from pathlib import Path
+
+import pytest
+
+from agent import config, problems, screen
+from agent.emulator import toolchain
+from agent.harness import judge
+from agent.harness.job import Job
+from agent.records import Candidate, Evaluation, Problem, Status
+
+REFERENCE = """
+import torch
+from torch import nn
+
+rows = 16
+columns = 48
+
+
+class Model(nn.Module):
+    def __init__(self, features):
+        super().__init__()
+        self.scale = nn.Parameter(torch.ones(features))
+
+    def forward(self, x):
+        return torch.tanh(x) * self.scale
+
+
+def get_inputs():
+    return [torch.randn(rows, columns)]
+
+
+def get_init_inputs():
+    return [columns]
+"""
+HONEST = """
+import os, sys, time
+import torch
+from torch import nn
+from torch.utils.cpp_extension import load_inline
+
+ext = load_inline(
+    name="tanh_scale",
+    cpp_sources="torch::Tensor tanh_scale(torch::Tensor x, torch::Tensor scale);",
+    cuda_sources=r'''
+#include <ATen/cuda/CUDAContext.h>
+__global__ void kernel(const float* x, const float* scale, float* y, int n, int columns) {
+    int i = blockIdx.x * blockDim.x + threadIdx.x;
+    if (i < n) y[i] = tanhf(x[i]) * scale[i % columns];
+}
+torch::Tensor tanh_scale(torch::Tensor x, torch::Tensor scale) {
+    auto y = torch::empty_like(x);
+    int n = x.numel();
+    kernel<<<(n + 255) / 256, 256, 0, at::cuda::getCurrentCUDAStream()>>>(
+        x.data_ptr<float>(), scale.data_ptr<float>(), y.data_ptr<float>(), n, x.size(1));
+    return y;
+}
+''',
+    functions=["tanh_scale"],
+)
+
+
+class ModelNew(nn.Module):
+    def __init__(self, features):
+        super().__init__()
+        self.scale = nn.Parameter(torch.ones(features))
+
+    def forward(self, x):
+        BODY
+        return ext.tanh_scale(x.contiguous(), self.scale)
+"""
+TIMEOUT_S = 5.0
+
+
+@pytest.fixture(scope="module")
+def problem(tmp_path_factory: pytest.TempPathFactory) -> Problem:
+    path = tmp_path_factory.mktemp("reference") / "tanh_scale.py"
+    path.write_text(REFERENCE)
+    return problems.load(str(path))
+
+
+@pytest.fixture(autouse=True)
+def _no_screen(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(screen, "check", lambda reference, candidate: ())
+
+
+def judged(problem: Problem, source: str) -> Evaluation:
+    cache = config.load({}, offline=True).settings.cache_dir
+    toolchain.prepare(cache)
+    job = Job(
+        problem=problem,
+        candidate=Candidate(problem=problem.name, source=source),
+        executor="emulator",
+        candidate_timeout_s=TIMEOUT_S,
+        cache_dir=str(cache),
+        shrunken=problems.shrink(problem),
+    )
+    return judge.evaluate(job, lambda what: None)
+
+
+def test_the_honest_one_is_verified(problem: Problem) -> None:
+    evaluation = judged(problem, HONEST.replace("BODY", "pass"))
+    assert evaluation.status is Status.VERIFIED, evaluation.findings
+    assert evaluation.scope.shapes == "full"
+    assert evaluation.measurement is None
+
+
+@pytest.mark.parametrize(
+    ("body", "status", "kind"),
+    [
+        ("while True: pass", Status.TIMEOUT, "timeout"),
+        ("import ctypes; ctypes.string_at(0)", Status.RUNTIME_ERROR, "process-ended"),
+        ("os._exit(0)", Status.RUNTIME_ERROR, "process-ended"),
+        ("sys.exit(0)", Status.RUNTIME_ERROR, "python-error"),
+        ("while True: sys.stdout.write('x' * 65536)", Status.RUNTIME_ERROR, "output-flood"),
+        ("x.zero_()", Status.REJECTED, "input-modified"),
+        ("return torch.tanh(x) * self.scale", Status.REJECTED, "no-kernel-launched"),
+        ("return torch.tanh(x)", Status.INCORRECT, "wrong-values"),
+        ("return x[:1]", Status.INCORRECT, "wrong-shape"),
+        ("return [x]", Status.INCORRECT, "wrong-structure"),
+        ("return x.double()", Status.INCORRECT, "wrong-dtype"),
+        ("return 1 / 0", Status.RUNTIME_ERROR, "python-error"),
+    ],
+)
+def test_a_fault_is_named(problem: Problem, body: str, status: Status, kind: str) -> None:
+    evaluation = judged(problem, HONEST.replace("BODY", body))
+    assert (evaluation.status, evaluation.headline and evaluation.headline.kind) == (status, kind)
+    assert evaluation.correctness is None
+
+
+def test_an_output_kept_from_call_to_call_is_refused(problem: Problem) -> None:
+    kept = HONEST.replace("BODY", "pass").replace(
+        "return ext.tanh_scale(x.contiguous(), self.scale)",
+        "y = ext.tanh_scale(x.contiguous(), self.scale)\n"
+        "        self.__dict__.setdefault('kept', torch.empty_like(y)).copy_(y)\n"
+        "        return self.kept",
+    )
+    evaluation = judged(problem, kept)
+    assert evaluation.status is Status.REJECTED
+    assert [finding.kind for finding in evaluation.findings] == ["output-reused"]
+
+
+def test_a_forged_answer_on_the_pipe_does_not_help(problem: Problem) -> None:
+    forged = (
+        "import json\n"
+        "        told = json.dumps({'outputs': {'stem': 'draw1-out', 'tree': ['tensor', 0], 'tensors': "
+        "[{'shape': [16, 48], 'dtype': 'float32'}]}, 'launches': 9}).encode()\n"
+        "        open('draw1-out.0', 'wb').write(b'\\0' * 3072)\n"
+        "        os.write(int(sys.argv[-1]), told + b'\\n'); time.sleep(1e6)"
+    )
+    evaluation = judged(problem, HONEST.replace("BODY", forged))
+    assert evaluation.status is Status.INCORRECT
+
+
+def test_nothing_is_left_behind(problem: Problem) -> None:
+    before = set(Path("/dev/shm").glob("kernelwright-*"))
+    judged(problem, HONEST.replace("BODY", "[os.fork() for _ in range(5)]; time.sleep(1e6)"))
+    time.sleep(0.5)
+    assert set(Path("/dev/shm").glob("kernelwright-*")) == before

@@ -1,0 +1,50 @@
+"""Preparing once per user, mending what is damaged, and saying what is missing."""
+
+from pathlib import Path
+
+import pytest
+
+from agent.emulator import toolchain as toolchain_module
+from agent.errors import EnvironmentFault
+
+
+def test_preparation_is_done_once_and_damage_is_mended(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    # The preludes are the slow part and are tested by every other test here.
+    preludes = {"host": "#include <cstdint>\n", "device": "#include <cstdint>\n"}
+    monkeypatch.setattr(toolchain_module, "_PRELUDES", preludes)
+    steps: list[str] = []
+
+    def progress(step: str, number: int, total: int) -> None:
+        steps.append(f"{step} {number}/{total}")
+
+    made = toolchain_module.prepare(tmp_path, progress=progress)
+    assert steps == ["emulator runtime 1/3", "headers for host code 2/3", "headers for device code 3/3"]
+    assert toolchain_module.prepare(tmp_path, progress=progress) == made
+    assert len(steps) == 3
+    with made.runtime.open("ab") as damaged:
+        damaged.write(b"x")
+    assert toolchain_module.prepare(tmp_path, progress=progress) == made
+    assert len(steps) == 6
+    assert not list(made.directory.parent.glob("making-*"))
+
+
+def test_missing_compiler_and_headers_say_how_to_get_them(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    with monkeypatch.context() as patch:
+        patch.setenv("PATH", str(tmp_path))
+        with pytest.raises(EnvironmentFault, match="apt-get install g"):
+            toolchain_module.prepare(tmp_path)
+    monkeypatch.setattr(toolchain_module, "_wheel_includes", lambda: iter(()))
+    monkeypatch.setattr(toolchain_module, "_TOOLKIT", tmp_path)
+    with pytest.raises(EnvironmentFault, match="pip install 'nvidia-cuda-runtime"):
+        toolchain_module.prepare(tmp_path)
+
+
+def test_unwritable_cache_is_an_environment_fault(tmp_path: Path) -> None:
+    blocked = tmp_path / "file"
+    blocked.write_text("")
+    with pytest.raises(EnvironmentFault, match="cannot prepare the emulator"):
+        toolchain_module.prepare(blocked)

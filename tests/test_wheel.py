@@ -1,0 +1,66 @@
+"""The wheel carries prompts, references and the recorded run, and works outside the checkout."""
+
+import os
+import subprocess
+import sys
+import zipfile
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).resolve().parent.parent
+
+
+@pytest.fixture(scope="module")
+def wheel(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Built without a network: the build backend comes from the environment of the tests."""
+    out = tmp_path_factory.mktemp("wheel")
+    command = [sys.executable, "-m", "build", "--wheel", "--no-isolation", "--outdir", str(out), str(ROOT)]
+    done = subprocess.run(command, capture_output=True, text=True, check=False)
+    assert done.returncode == 0, done.stderr
+    (path,) = out.glob("*.whl")
+    return path
+
+
+def test_the_shipped_files_are_inside(wheel: Path) -> None:
+    names = set(zipfile.ZipFile(wheel).namelist())
+    for name in (
+        "agent/_shipped/prompts/system.jinja2",
+        "agent/_shipped/references/level1/group_norm.py",
+        "agent/_shipped/recorded/group_norm/events.jsonl",
+        "agent/emulator/cpp/runtime/block.cpp",
+        "agent/emulator/cpp/include/torch/extension.h",
+        "agent/emulator/guest/__init__.py",
+        "agent/kernels/sources/softmax.py",
+        "agent/py.typed",
+    ):
+        assert name in names
+    assert not [name for name in names if name.startswith("tests/")]
+
+
+def test_the_installed_command_judges_outside_the_checkout(wheel: Path, tmp_path: Path) -> None:
+    """Unpacked apart from its dependencies, which the interpreter has; nothing of the checkout is used."""
+    site = tmp_path / "site"
+    zipfile.ZipFile(wheel).extractall(site)
+    here = tmp_path / "here"
+    here.mkdir()
+    kept = {k: v for k, v in os.environ.items() if not k.startswith(("OPENAI_", "AGENT_"))}
+
+    def agent(*arguments: str) -> subprocess.CompletedProcess[str]:
+        return subprocess.run(
+            [sys.executable, "-m", "agent.cli", *arguments],
+            capture_output=True, text=True, check=False, cwd=here, env=kept | {"PYTHONPATH": str(site)},
+        )  # fmt: skip
+
+    where = subprocess.run(
+        [sys.executable, "-c", "import agent; print(agent.__file__)"],
+        capture_output=True, text=True, check=True, cwd=here, env=kept | {"PYTHONPATH": str(site)},
+    ).stdout  # fmt: skip
+    assert where.startswith(str(site))
+    shown = agent("show", "recorded/group_norm")
+    assert shown.returncode == 0, shown.stderr
+    assert "attempt 4, verified" in shown.stdout
+    ran = agent("run", "level1/gelu", "--provider", "catalogue", "--executor", "emulator")
+    assert ran.returncode == 0, ran.stderr
+    assert ran.stdout.startswith("verified on CPU emulator")
+    assert list(here.glob("runs/*/best.py"))

@@ -130,6 +130,8 @@ def _missing_include(text: str) -> str:
 
 def _unknown_signature(message: Message, request: BuildRequest) -> str | None:
     """A call that none of the slim headers' overloads takes says little about torch's own."""
+    if "<unresolved overloaded function type>" in message.text:
+        return None
     called = re.search(r"no matching function for call to '(.+)'", message.text)
     candidates = [file for file, text in message.notes if "candidate" in text]
     if called and candidates and all(file.startswith(str(CPP)) for file in candidates):

@@ -149,7 +149,7 @@ class CudaLane(_Lane):
         report = dict(message.get("build") or {})
         seconds, log = report.pop("seconds", 0.0), report.pop("log", None)
         try:
-            request = BuildRequest(candidate_source=self._job.candidate.source, **report)
+            request = stock.asked(report, self._job.candidate.source)
         except (TypeError, ValueError):
             request = BuildRequest(candidate_source=self._job.candidate.source, name="", cpp_sources=())
         self._builds.append(stock.built(request, float(seconds), log))

@@ -9,6 +9,7 @@ import shutil
 import subprocess
 from collections.abc import Iterator, Mapping
 from pathlib import Path
+from typing import Any
 
 from agent.emulator import build_findings, compiler, source_map
 from agent.emulator.build import Built
@@ -21,6 +22,22 @@ MAIN_HEADERS, CUDA_HEADERS = 1, 3
 _NVCC = re.compile(r"^(?P<file>[^\s(]+)\((?P<line>\d+)\): (?P<kind>error|warning)[^:]*: (?P<text>.*)$")
 _UNDEFINED = re.compile(r"undefined symbol: (\w+)")
 _KEPT_LOG = 20_000
+
+
+LISTS = ("cpp_sources", "cuda_sources", "extra_cflags", "extra_cuda_cflags", "extra_ldflags",
+         "extra_include_paths")  # fmt: skip
+
+
+def asked(report: Mapping[str, Any], candidate_source: str) -> BuildRequest:
+    """The request that a call of `load_inline` made; torch takes one text where it takes a list of them.
+
+    Raises ValueError for arguments that torch would not have taken either.
+    """
+    known = {key: value for key, value in report.items() if key in BuildRequest.model_fields}
+    for key in (*LISTS, "functions"):
+        if isinstance(known.get(key), str):
+            known[key] = [known[key]]
+    return BuildRequest(candidate_source=candidate_source, **known)
 
 
 def nvcc_version(environment: Mapping[str, str]) -> str | None:
@@ -99,4 +116,5 @@ def _demangled(names: list[str]) -> list[str]:
 
 def _first_line(log: str) -> str:
     lines = [line.strip() for line in log.splitlines() if "error" in line.lower()]
-    return build_findings.clean(lines[0] if lines else log.strip().splitlines()[0])[:400]
+    said = lines or log.strip().splitlines() or ["The build failed without a word."]
+    return build_findings.clean(said[0])[:400]

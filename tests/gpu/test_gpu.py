@@ -18,7 +18,7 @@ def test_the_page_is_rendered_from_the_raw_output() -> None:
 @pytest.mark.gpu
 @pytest.mark.timeout(1800)
 @pytest.mark.skipif(OBSTACLE is not None, reason=f"no CUDA here: {OBSTACLE}")
-@pytest.mark.parametrize(("number", "expected"), enumerate(verify.RECORDED, start=1))
+@pytest.mark.parametrize(("number", "expected"), list(enumerate(verify.RECORDED, start=1)))
 def test_recorded_answers_get_their_verdicts_on_a_gpu(
     number: int, expected: tuple[str, int], tmp_path: Path
 ) -> None:

@@ -11,6 +11,7 @@ from agent.records import (
     Completed,
     Evaluated,
     Feedback,
+    Origin,
     Problem,
     Prompted,
     Record,
@@ -49,7 +50,8 @@ def solve(
         transcript.append(Completed(round=number, prompt_id=prompt.id, completion=completion))
         idle += 1
         try:
-            candidate = parse.candidate(problem.name, completion, last.candidate.id if last else None)
+            parsed = parse.candidate(problem.name, completion, last.candidate.id if last else None)
+            candidate = parsed.model_copy(update={"origin": _origin(provider)})
         except ReplyError as error:
             hint = feedback.on_reply(error)
             transcript.append(ReplyRejected(round=number, feedback=hint))
@@ -66,6 +68,12 @@ def solve(
         if best is not None and _good_enough(best, idle, plan.patience):
             break
     return best
+
+
+def _origin(provider: Provider) -> Origin:
+    if provider.name.startswith("replay:"):
+        return "replay"
+    return "catalogue" if provider.name == "catalogue" else "model"
 
 
 def _good_enough(best: Attempt, idle: int, patience: int) -> bool:

@@ -39,28 +39,35 @@ def test_the_shipped_files_are_inside(wheel: Path) -> None:
 
 
 def test_the_installed_command_judges_outside_the_checkout(wheel: Path, tmp_path: Path) -> None:
-    """Unpacked apart from its dependencies, which the interpreter has; nothing of the checkout is used."""
-    site = tmp_path / "site"
-    zipfile.ZipFile(wheel).extractall(site)
-    here = tmp_path / "here"
+    """Installed apart from its dependencies, which the interpreter has; nothing of the checkout is used."""
+    site, here = tmp_path / "site", tmp_path / "here"
+    pip = [
+        sys.executable,
+        "-m",
+        "pip",
+        "install",
+        "--quiet",
+        "--no-deps",
+        "--no-index",
+        "--target",
+        str(site),
+    ]
+    subprocess.run([*pip, str(wheel)], check=True, capture_output=True)
     here.mkdir()
     kept = {k: v for k, v in os.environ.items() if not k.startswith(("OPENAI_", "AGENT_"))}
+    kept["PYTHONPATH"] = str(site)
 
-    def agent(*arguments: str) -> subprocess.CompletedProcess[str]:
+    def run(*command: str) -> subprocess.CompletedProcess[str]:
         return subprocess.run(
-            [sys.executable, "-m", "agent.cli", *arguments],
-            capture_output=True, text=True, check=False, cwd=here, env=kept | {"PYTHONPATH": str(site)},
-        )  # fmt: skip
+            [sys.executable, *command], capture_output=True, text=True, check=False, cwd=here, env=kept
+        )
 
-    where = subprocess.run(
-        [sys.executable, "-c", "import agent; print(agent.__file__)"],
-        capture_output=True, text=True, check=True, cwd=here, env=kept | {"PYTHONPATH": str(site)},
-    ).stdout  # fmt: skip
-    assert where.startswith(str(site))
-    shown = agent("show", "recorded/group_norm")
+    assert run("-c", "import agent; print(agent.__file__)").stdout.startswith(str(site))
+    agent = str(site / "bin" / "agent")
+    shown = run(agent, "show", "recorded/group_norm")
     assert shown.returncode == 0, shown.stderr
     assert "attempt 4, verified" in shown.stdout
-    ran = agent("run", "level1/gelu", "--provider", "catalogue", "--executor", "emulator")
+    ran = run(agent, "run", "level1/gelu", "--provider", "catalogue", "--executor", "emulator")
     assert ran.returncode == 0, ran.stderr
     assert ran.stdout.startswith("verified on CPU emulator")
     assert list(here.glob("runs/*/best.py"))

@@ -1,0 +1,88 @@
+"""`agent eval` and `agent replay` on the recorded answers, and what they say where nothing can be judged."""
+
+import json
+import os
+import shutil
+from pathlib import Path
+
+import endpoint
+import pytest
+from e2e.commands import agent
+
+VERDICTS = [(1, "build_error", 1), (2, "incorrect", 1), (3, "incorrect", 1), (4, "verified", 0)]
+
+
+@pytest.mark.parametrize(("number", "status", "code"), VERDICTS)
+def test_recorded_answers_get_their_verdicts(number: int, status: str, code: int, tmp_path: Path) -> None:
+    done = agent(
+        "eval", "level1/group_norm", f"recorded/group_norm:{number}", "--executor", "emulator", "--json",
+        cwd=tmp_path,
+    )  # fmt: skip
+    assert done.returncode == code, done.stderr
+    evaluation = json.loads(done.stdout)
+    assert evaluation["status"] == status
+    assert evaluation["measurement"] is None
+    assert evaluation["scope"]["sizes"]["batch_size"] == [112, 16]
+    if number == 1:
+        assert evaluation["findings"][0]["kind"] == "missing-declaration"
+        assert evaluation["findings"][0]["location"]["line"] > 1
+
+
+def test_a_changed_verdict_makes_replay_exit_1(tmp_path: Path) -> None:
+    """The stored verdict of attempt 1 is altered: the fresh one has to contradict it."""
+    from agent import resources
+
+    run = tmp_path / "runs" / "altered"
+    shutil.copytree(resources.folder("recorded") / "group_norm", run)
+    lines = (run / "events.jsonl").read_text().splitlines(keepends=True)
+    lines = lines[: next(i for i, line in enumerate(lines) if '"kind":"evaluated"' in line) + 1]
+    lines[-1] = lines[-1].replace('"status":"build_error"', '"status":"incorrect"')
+    (run / "events.jsonl").write_text("".join(lines))
+    done = agent("replay", "altered", "--executor", "emulator", cwd=tmp_path)
+    assert done.returncode == 1, done.stderr
+    assert "CHANGED" in done.stdout
+
+
+def test_without_a_compiler_the_emulator_is_exit_3(tmp_path: Path) -> None:
+    """A PATH that holds everything but g++."""
+    tools = tmp_path / "tools"
+    tools.mkdir()
+    for folder in os.environ["PATH"].split(os.pathsep):
+        for tool in Path(folder).glob("*") if Path(folder).is_dir() else ():
+            if tool.name not in ("g++", "c++") and not (tools / tool.name).exists():
+                (tools / tool.name).symlink_to(tool)
+    done = agent(
+        "eval",
+        "level1/gelu",
+        "recorded/group_norm:4",
+        "--executor",
+        "emulator",
+        cwd=tmp_path,
+        PATH=str(tools),
+    )
+    assert done.returncode == 3
+    assert done.stderr.splitlines()[-1].startswith("error: no C++ compiler")
+    assert "apt-get install g++" in done.stderr
+
+
+def test_an_endpoint_that_is_down_is_exit_4_and_resumable(tmp_path: Path) -> None:
+    with endpoint.Endpoint([]) as server:
+        address = server.base_url
+    done = agent(
+        "run", "level1/gelu", "--executor", "emulator", "--base-url", address, "--model", "m", cwd=tmp_path,
+        AGENT_RETRY_FOR="1",
+    )  # fmt: skip
+    assert done.returncode == 4, done.stderr
+    assert "--resume" in done.stderr.splitlines()[-1]
+    (folder,) = (tmp_path / "runs").iterdir()
+    assert "retry_scheduled" in (folder / "events.jsonl").read_text()
+
+
+def test_429_for_longer_than_the_patience_is_exit_4(tmp_path: Path) -> None:
+    with endpoint.Endpoint([endpoint.status(429, retry_after="0")] * 200) as server:
+        done = agent(
+            "run", "level1/gelu", "--executor", "emulator", "--base-url", server.base_url, "--model", "m",
+            cwd=tmp_path, AGENT_RETRY_FOR="1",
+        )  # fmt: skip
+    assert done.returncode == 4, done.stderr
+    assert "429" in done.stderr.splitlines()[-1]

@@ -139,7 +139,14 @@ def test_an_unwritable_runs_folder_is_exit_3_before_anything_is_asked(tmp_path: 
 
 def test_a_stored_run_answers_again_in_order(tmp_path: Path) -> None:
     """Findings name values drawn from secret seeds, so later prompts differ and need --in-order."""
-    replay = ("run", "level1/group_norm", "--provider", "replay:recorded/group_norm", "--executor", "emulator")
+    replay = (
+        "run",
+        "level1/group_norm",
+        "--provider",
+        "replay:recorded/group_norm",
+        "--executor",
+        "emulator",
+    )
     missed = agent(*replay, cwd=tmp_path)
     assert missed.returncode == 4, missed.stderr
     assert "--in-order" in missed.stderr

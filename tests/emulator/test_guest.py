@@ -1,6 +1,7 @@
 """Whole load_inline programs through build and guest, in a process that has torch and not this package."""
 
 import json
+import os
 import shutil
 import subprocess
 import sys
@@ -36,13 +37,29 @@ def outcome(toolchain: Toolchain, tmp_path_factory: pytest.TempPathFactory) -> I
         str(toolchain.runtime),
         *files,
     ]
+    environment = os.environ | {"LD_PRELOAD": str(_foreign_runtime(place))}
     with subprocess.Popen(
-        command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True, cwd=place
+        command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True, cwd=place, env=environment
     ) as process:
         try:
             yield _serve(process, toolchain, place / "builds")
         finally:
             process.kill()
+
+
+def _foreign_runtime(place: Path) -> Path:
+    """Another CUDA runtime in the process, as a CUDA build of torch brings one; it fails at every call."""
+    names = (
+        "cudaGetLastError",
+        "cudaPeekAtLastError",
+        "cudaDeviceSynchronize",
+        "cudaMalloc",
+        "cudaGetDevice",
+    )
+    (place / "foreign.c").write_text("".join(f"int {name}(void) {{ return 35; }}\n" for name in names))
+    library = place / "libforeign.so"
+    subprocess.run(["gcc", "-shared", "-fPIC", str(place / "foreign.c"), "-o", str(library)], check=True)
+    return library
 
 
 def _serve(process: subprocess.Popen[str], toolchain: Toolchain, cache: Path) -> dict[str, Any]:

@@ -156,7 +156,8 @@ def _runtime_command(toolchain: Toolchain) -> list[str]:
     sources = sorted(str(path) for path in (CPP / "runtime").iterdir() if path.suffix in (".cpp", ".S"))
     return [
         str(toolchain.gxx), "-std=c++17", "-O2", "-shared", "-fPIC", "-pthread",
-        f"-Wl,-soname,{RUNTIME_NAME}", "-Wl,-Bsymbolic", *toolchain.includes(), *sources, "-o", str(toolchain.runtime),
+        f"-Wl,-soname,{RUNTIME_NAME}", "-Wl,-Bsymbolic", *toolchain.includes(), *sources,
+        "-o", str(toolchain.runtime),
     ]  # fmt: skip
 
 

@@ -47,9 +47,11 @@ def test_ctrl_c_is_exit_130_and_resumable(tmp_path: Path) -> None:
 
 def kill_while_judging(arguments: tuple[str, ...], *, completed: int, cwd: Path) -> None:
     process = judging(arguments, completed=completed, cwd=cwd)
+    at_work = judges_of(process.pid)
     process.send_signal(signal.SIGKILL)
     process.wait()
-    assert no_judge_is_left()
+    assert at_work
+    assert all_gone(at_work)
 
 
 def judging(arguments: tuple[str, ...], *, completed: int, cwd: Path) -> subprocess.Popen[bytes]:
@@ -64,7 +66,7 @@ def judging(arguments: tuple[str, ...], *, completed: int, cwd: Path) -> subproc
     deadline = time.monotonic() + DEADLINE_S
     while time.monotonic() < deadline:
         events = [path.read_text() for path in cwd.glob("runs/*/events.jsonl")]
-        if events and events[0].count('"kind":"completed"') == completed and judges():
+        if events and events[0].count('"kind":"completed"') == completed and judges_of(process.pid):
             return process
         assert process.poll() is None, "the run ended before it could be killed"
         time.sleep(0.05)
@@ -72,20 +74,23 @@ def judging(arguments: tuple[str, ...], *, completed: int, cwd: Path) -> subproc
     raise AssertionError("the judge never began")
 
 
-def judges() -> list[int]:
-    """Judge processes on this machine."""
+def judges_of(parent: int) -> list[int]:
+    """Judge processes that this run has started."""
     found = []
     for entry in Path("/proc").iterdir():
         try:
             if entry.name.isdigit() and b"agent.harness.judge" in (entry / "cmdline").read_bytes():
-                found.append(int(entry.name))
+                status = (entry / "status").read_text()
+                found += [int(entry.name)] if f"\nPPid:\t{parent}\n" in status else []
         except OSError:
             continue
     return found
 
 
-def no_judge_is_left() -> bool:
+def all_gone(processes: list[int]) -> bool:
     deadline = time.monotonic() + 20
-    while judges() and time.monotonic() < deadline:
+    while time.monotonic() < deadline:
+        if not any(Path(f"/proc/{process}").exists() for process in processes):
+            return True
         time.sleep(0.1)
-    return not judges()
+    return False

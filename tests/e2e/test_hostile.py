@@ -1,13 +1,12 @@
 """Candidates that loop, crash, flood, exit, fork or lie get a finding, past a screen that is switched off."""
 
-import time
 from pathlib import Path
 
 import pytest
 
 from agent import config, problems, screen
 from agent.emulator import toolchain
-from agent.harness import judge
+from agent.harness import judge, workspace
 from agent.harness.job import Job
 from agent.records import Candidate, Evaluation, Problem, Status
 
@@ -154,8 +153,7 @@ def test_a_forged_answer_on_the_pipe_does_not_help(problem: Problem) -> None:
     assert evaluation.status is Status.INCORRECT
 
 
-def test_nothing_is_left_behind(problem: Problem) -> None:
-    before = set(Path("/dev/shm").glob("kernelwright-*"))
+def test_nothing_is_left_behind(problem: Problem, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(workspace, "_roomy", lambda needed: tmp_path)
     judged(problem, HONEST.replace("BODY", "[os.fork() for _ in range(5)]; time.sleep(1e6)"))
-    time.sleep(0.5)
-    assert set(Path("/dev/shm").glob("kernelwright-*")) == before
+    assert list(tmp_path.iterdir()) == []

@@ -5,6 +5,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 from rich.text import Text
 
+from agent import sandbox
 from agent.cli import console
 from agent.cli.verdicts import STYLES, place, times
 from agent.config import Settings
@@ -28,6 +29,8 @@ def executor(settings: Settings, problem: Problem, live: console.Live) -> "Local
     from agent.executors import LocalExecutor, choose
 
     name = choose(settings.executor)
+    if sandbox.strongest() == "process":
+        console.warn("candidates run as plain processes here, with your files and network: see agent doctor")
     if name == "emulator":
         toolchain.prepare(settings.cache_dir, progress=live.update)
     return LocalExecutor(

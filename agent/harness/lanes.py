@@ -18,6 +18,7 @@ from agent.records import Build, Finding, Status
 
 LOG_MARGIN_BYTES = 64 << 20
 WORKER_THREADS = 2
+MAX_BUILDS = 16
 
 
 class Lane(Protocol):
@@ -107,6 +108,9 @@ class EmulatorLane(_Lane):
         return output_bytes + LOG_MARGIN_BYTES
 
     def serve(self, message: dict[str, Any]) -> dict[str, Any]:
+        if len(self._builds) >= MAX_BUILDS:
+            # Building does not count against the candidate's time, so its number has to be bounded.
+            return {"error": f"a candidate may build {MAX_BUILDS} extensions, not more"}
         try:
             request = BuildRequest(candidate_source=self._job.candidate.source, **message["build"])
         except (TypeError, ValueError) as error:

@@ -2,6 +2,7 @@
 
 import atexit
 import ctypes
+import os
 import traceback
 from collections.abc import Callable
 from types import ModuleType
@@ -28,7 +29,9 @@ class Extension:
             COUNT_HANDLE(self._tensors.retain),
             COUNT_HANDLE(self._tensors.release),
         )
-        self._library = ctypes.CDLL(path)
+        # A CUDA build of torch brings the real libcudart into the process: the extension has to find the
+        # names of CUDA's API in the runtime it is linked to, before the global ones.
+        self._library = ctypes.CDLL(path, mode=os.RTLD_NOW | os.RTLD_DEEPBIND)
         opened = CValue()
         status = self._library.kw_open(ctypes.byref(self._host), ctypes.byref(opened))
         text = decode(opened, self._tensors)

@@ -14,7 +14,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from agent.emulator import rewrite
+from agent.emulator import places, rewrite
+from agent.emulator.toolchain import CHECKS, LINK_CHECKS
 
 CPP = Path(rewrite.__file__).parent / "cpp"
 DEVICE = Path(__file__).parent / "emulator" / "device"
@@ -42,30 +43,26 @@ def build_runtime() -> Path:
     return library
 
 
-def build_device(source: Path, runtime: Path) -> Path:
+def build_device(source: Path, runtime: Path, options: tuple[str, ...] = ()) -> Path:
     """Rewritten and compiled; the compiler sees the file's own name and line numbers."""
     text = f'#include "kw/device.h"\n#line 1 "{source.name}"\n{rewrite.device_source(source.read_text())}'
     translated = runtime.parent / f"{source.stem}.cpp"
     translated.write_text(text)
-    library = translated.with_suffix(".so")
-    command = [
-        "g++",
-        *OPTIONS,
-        f"-isystem{cuda_include()}",
-        str(translated),
-        str(runtime),
-        "-o",
-        str(library),
-    ]
-    subprocess.run(command, check=True, timeout=240)
+    compiled, library = translated.with_suffix(".o"), translated.with_suffix(".so")
+    compile_only = ["g++", *OPTIONS, *options, f"-isystem{cuda_include()}", "-c", str(translated)]
+    subprocess.run([*compile_only, "-o", str(compiled)], check=True, timeout=240)
+    # Without `options`: what announces accesses is the runtime's business, no sanitizer is linked.
+    linked = ["g++", "-shared", str(compiled), str(runtime), "-Wl,-z,defs", LINK_CHECKS, "-o", str(library)]
+    subprocess.run(linked, check=True, timeout=240)
     return library
 
 
 class Device:
     """One loaded .cu file, and the runtime under it."""
 
-    def __init__(self, source: Path) -> None:
+    def __init__(self, source: Path, checked: bool = False) -> None:
         self.source = source
+        self.checked = checked
         self.runtime = ctypes.CDLL(str(build_runtime()), mode=ctypes.RTLD_GLOBAL)
         self.runtime.kw_init(2)
         self.runtime.kw_alloc.restype = ctypes.c_void_p
@@ -76,7 +73,11 @@ class Device:
 
     @cached_property
     def library(self) -> ctypes.CDLL:
-        return ctypes.CDLL(str(build_device(self.source, build_runtime())))
+        return ctypes.CDLL(str(self.path))
+
+    @cached_property
+    def path(self) -> Path:
+        return build_device(self.source, build_runtime(), CHECKS if self.checked else ())
 
     def array(self, values: Any, dtype: str = "float32") -> Array:
         """Values in device memory."""
@@ -114,7 +115,7 @@ class Device:
 
     def findings(self) -> list[dict[str, Any]]:
         found: list[dict[str, Any]] = json.loads(self.text("kw_findings"))
-        return found
+        return places.resolve(found, [self.path], (self.source.name,))
 
     def reset(self) -> None:
         self.runtime.kw_clear_findings()

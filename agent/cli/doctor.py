@@ -89,8 +89,19 @@ def _compilers(settings: Settings) -> Iterator[Check]:
         ready = toolchain.prepare(settings.cache_dir)
         yield Check("g++", "ok", ready.gxx_version)
         yield Check("emulator", "ok", f"prepared, with CUDA headers {ready.cuda_version}")
+        yield _device_check()
     except AgentError as error:
         yield Check("emulator", "note" if obstacle is None else "missing", "not usable", str(error))
+
+
+def _device_check() -> Check:
+    from agent.emulator import nvcc
+
+    found = nvcc.find()
+    if found is None:
+        mend = "install the extra kernelwright[nvcc], or the CUDA toolkit"
+        return Check("device", "note", "kernels are not checked by NVIDIA's compiler", mend)
+    return Check("device", "ok", f"kernels are checked by nvcc {found.version}")
 
 
 def _sandbox() -> Check:

@@ -13,12 +13,12 @@ from pathlib import Path
 
 from filelock import FileLock
 
-from agent.emulator import build_findings, compiler, flags, rewrite
+from agent.emulator import build_findings, compiler, device_check, flags, rewrite
 from agent.emulator.source_map import locate
-from agent.emulator.toolchain import Toolchain
+from agent.emulator.toolchain import LINK_CHECKS, Toolchain
 from agent.emulator.units import BuildRequest, binding_line, cuda_unit, main_unit
 from agent.errors import EnvironmentFault
-from agent.records import Finding, Record, digest
+from agent.records import Finding, KernelResources, Record, digest
 
 LANE = "emulator-slim"
 _LOG_CHARACTERS = 20_000
@@ -35,6 +35,10 @@ class Built(Record):
     seconds: float
     lane: str = LANE
     warnings: tuple[str, ...] = ()
+    kernels: tuple[KernelResources, ...] = ()
+    """What NVIDIA's compiler says of each kernel; empty where it did not check them."""
+    notes: tuple[str, ...] = ()
+    """What was not checked, and why."""
     findings: tuple[Finding, ...] = ()
     """Why there is no library, headline first."""
     log: str = ""
@@ -54,17 +58,39 @@ def extension(toolchain: Toolchain, request: BuildRequest, cache: Path, timeout_
         return Built(library=None, seconds=_since(started), findings=refused)
     constructs = _unsupported(request)
     if constructs:
-        return Built(library=None, seconds=_since(started), findings=constructs, unsupported=True)
+        return _not_run_here(toolchain, request, constructs, cache, timeout_s)
     try:
         units = {"main": main_unit(request)}
         if request.cuda_sources:
             units["cuda"] = cuda_unit(request)
     except rewrite.RewriteError as error:
-        return Built(library=None, seconds=_since(started), findings=(_unreadable(error, request),))
+        return _not_run_here(toolchain, request, (_unreadable(error, request),), cache, timeout_s)
     try:
         return _cached(toolchain, request, units, cache, timeout_s)
     except OSError as error:
         raise EnvironmentFault(f"cannot build in {cache}: {error}") from error
+
+
+def _not_run_here(
+    toolchain: Toolchain, request: BuildRequest, found: tuple[Finding, ...], cache: Path, timeout_s: float
+) -> Built:
+    """What the emulator does not take may still be wrong, and NVIDIA's compiler knows."""
+    started = time.monotonic()
+    try:
+        verdict = device_check.alone(toolchain, request, cache, timeout_s)
+    except OSError as error:
+        raise EnvironmentFault(f"cannot build in {cache}: {error}") from error
+    if verdict.accepted and found[0].kind == "compile-error":
+        found = tuple(map(device_check.as_gap, found))
+    return Built(
+        library=None,
+        seconds=_since(started),
+        warnings=verdict.warnings,
+        kernels=verdict.kernels,
+        notes=device_check.notes(request, verdict),
+        findings=verdict.findings or found,
+        unsupported=not verdict.findings and found[0].kind != "compile-error",
+    )
 
 
 def _cached(
@@ -72,7 +98,8 @@ def _cached(
 ) -> Built:
     started = time.monotonic()
     words = [f"{unit}:{flag}" for unit in units for flag in _candidate_flags(request, unit)]
-    place = cache / digest(toolchain.key, *words, *units.keys(), *units.values())[:32]
+    parts = (device_check.key(request), *words, *units.keys(), *units.values())
+    place = cache / digest(toolchain.key, *parts)[:32]
     record = place / "built.json"
     place.mkdir(parents=True, exist_ok=True)
     with FileLock(place / "lock", timeout=timeout_s * 2):
@@ -100,33 +127,47 @@ def _compile(
     for unit, text in units.items():
         (scratch / f"{unit}.cpp").write_text(text, encoding="utf-8", errors="surrogatepass")
         commands.append(_unit_command(toolchain, request, unit, scratch))
-    outcomes = compiler.run(commands, scratch, timeout_s)
+    check = device_check.DeviceCheck(toolchain, request, scratch)
+    outcomes = compiler.run([*commands, *check.commands()], scratch, timeout_s)
+    outcomes, checked = outcomes[: len(commands)], outcomes[len(commands) :]
+    succeeded = all(outcome.succeeded for outcome in outcomes)
+    verdict = check.verdict(checked, timeout_s, retry=succeeded)
     log = build_findings.clean("\n".join(outcome.messages for outcome in outcomes))[:_LOG_CHARACTERS]
     messages = [message for outcome in outcomes for message in compiler.parse(outcome.messages)]
-    said = build_findings.warnings(messages)
-    if not all(outcome.succeeded for outcome in outcomes):
-        found = _stopped(outcomes, timeout_s) or build_findings.of_messages(messages, request, toolchain)
-        return _failed(found, started, said, log)
+    seen = Built(
+        library=None,
+        seconds=0,
+        warnings=tuple(dict.fromkeys((*build_findings.warnings(messages), *verdict.warnings))),
+        kernels=verdict.kernels,
+        notes=device_check.notes(request, verdict),
+        log=log,
+    )
+    if not succeeded:
+        found = build_findings.of_messages(messages, request, toolchain)
+        found = _stopped(outcomes, timeout_s) or device_check.weighed(found, verdict, request)
+        return _failed(found, started, seen)
+    if verdict.findings:
+        words = "\n".join(finding.evidence or finding.message for finding in verdict.findings)
+        return _failed(verdict.findings, started, _logged(seen, words))
     library = scratch / "extension.so"
     linked = compiler.run([_link_command(toolchain, units, library)], scratch, timeout_s)
     if not linked[0].succeeded:
         words = linked[0].messages
         found = _stopped(linked, timeout_s) or build_findings.of_link(words, request, toolchain)
-        return _failed(found, started, said, f"{log}\n{build_findings.clean(words)}")
-    return Built(library=library, seconds=_since(started), warnings=said, log=log)
+        return _failed(found, started, _logged(seen, build_findings.clean(words)))
+    return seen.model_copy(update={"library": library, "seconds": _since(started)})
 
 
-def _failed(found: tuple[Finding, ...], started: float, said: tuple[str, ...], log: str) -> Built:
+def _logged(seen: Built, words: str) -> Built:
+    return seen.model_copy(update={"log": f"{seen.log}\n{words}".strip()[:_LOG_CHARACTERS]})
+
+
+def _failed(found: tuple[Finding, ...], started: float, seen: Built) -> Built:
     crash = Finding(kind="compile-error", message="The compiler failed without a message.")
-    findings = found or (crash.model_copy(update={"evidence": log[:2000] or None}),)
-    return Built(
-        library=None,
-        seconds=_since(started),
-        warnings=said,
-        findings=findings,
-        log=log[:_LOG_CHARACTERS],
-        unsupported=findings[0].kind == "header-gap",
-    )
+    findings = found or (crash.model_copy(update={"evidence": seen.log[:2000] or None}),)
+    unsupported = findings[0].kind == "header-gap"
+    update = {"findings": findings, "unsupported": unsupported, "seconds": _since(started)}
+    return seen.model_copy(update=update)
 
 
 def _unit_command(toolchain: Toolchain, request: BuildRequest, unit: str, scratch: Path) -> list[str]:
@@ -143,7 +184,7 @@ def _link_command(toolchain: Toolchain, units: dict[str, str], library: Path) ->
     # -z defs: what torch would meet as an undefined symbol at import is an error here.
     return [
         str(toolchain.gxx), "-shared", *(f"{unit}.o" for unit in units), str(toolchain.runtime),
-        "-Wl,-z,defs", "-Wl,--no-undefined", "-Wl,--demangle", "-o", str(library),
+        "-Wl,-z,defs", "-Wl,--no-undefined", "-Wl,--demangle", LINK_CHECKS, "-o", str(library),
     ]  # fmt: skip
 
 

@@ -42,10 +42,10 @@ def explain(message: str, cuda_include: Path) -> str | None:
     qualified = _QUALIFIED.search(message)
     if qualified:
         owner = qualified[2].split("::")[0]
-        return f"{qualified[2]}::{qualified[1]}" if owner in _OURS and _in_torch_only(qualified[1]) else None
+        return f"{qualified[2]}::{qualified[1]}" if owner in _OURS and in_torch_only(qualified[1]) else None
     scope = _SCOPE.search(message)
     if scope:
-        known = scope[1] in _OURS and _in_torch_only(scope[2])
+        known = scope[1] in _OURS and in_torch_only(scope[2])
         return f"{scope[1]}::{scope[2]}" if known else None
     undeclared = _UNDECLARED.search(message)
     if undeclared and (_is_macro_of_torch(undeclared[1]) or is_function_of_cuda(undeclared[1], cuda_include)):
@@ -64,13 +64,13 @@ def _is_real_header(name: str, cuda_include: Path) -> bool:
     return any((root / name).is_file() for root in _torch_roots())
 
 
-def _in_torch_only(name: str) -> bool:
+def in_torch_only(name: str) -> bool:
     """The word occurs in torch's headers and in none of ours: where ours have it an include is missing."""
     return name in _torch_words() and name not in _own_words()
 
 
 def _is_macro_of_torch(name: str) -> bool:
-    return name.isupper() and _in_torch_only(name)
+    return name.isupper() and in_torch_only(name)
 
 
 def is_function_of_cuda(name: str, cuda_include: Path) -> bool:

@@ -39,6 +39,18 @@ _TORCH_DEFINES = (
 )
 # Hidden symbols and no unique ones: two extensions in one process must not share their variables.
 _COMMON = ("-fPIC", "-fvisibility=hidden", "-fno-gnu-unique", "-Wno-attributes", "-Wno-unknown-pragmas")
+# The compiler announces every access to the runtime (cpp/runtime/access.cpp), which checks it when asked to;
+# no sanitizer library is linked. -g1 gives findings their lines.
+CHECKS = (
+    "-fsanitize=thread,bounds,alignment",
+    "--param=tsan-instrument-func-entry-exit=0",
+    "--param=tsan-distinguish-volatile=1",
+    "-g1",
+    "-gz=none",
+    "-fno-plt",
+)
+# Copies by the C library are announced too: the runtime stands in front of them.
+LINK_CHECKS = "-Wl,--wrap=memcpy,--wrap=memmove,--wrap=memset"
 _PRELUDES = {
     "host": '#include "kw/host.h"\n#include "kw/host_bind.h"\n',
     "device": '#include "kw/host.h"\n#include <cuda.h>\n#include <cuda_runtime.h>\n#include "kw/device.h"\n',
@@ -80,10 +92,15 @@ def default_cache() -> Path:
 
 
 def prepare(
-    cache: Path | None = None, *, cuda_home: Path | None = None, progress: Progress | None = None
+    cache: Path | None = None,
+    *,
+    cuda_home: Path | None = None,
+    progress: Progress | None = None,
+    checked: bool = True,
 ) -> Toolchain:
     """The toolchain, with its shared files in place; quick when they are there already.
 
+    Device code can be checked as it runs unless `checked` is false, which makes it about twice as fast.
     `progress(step, i, n)` is called as step i of n begins, and only where there is something to make.
     Raises EnvironmentFault for a missing compiler or headers, a directory that cannot be written, and
     a preparation that fails.
@@ -97,7 +114,7 @@ def prepare(
     architecture = _architecture()
     host = (STANDARD, "-O0", *_COMMON)
     device = (STANDARD, "-O2", *architecture, "-fno-strict-aliasing", "-DKW_DEVICE_UNIT=1")
-    device = (*device, *_TORCH_DEFINES, *_COMMON)
+    device = (*device, *_TORCH_DEFINES, *_COMMON, *(CHECKS if checked else ()))
     flags = " ".join((*host, *device))
     key = digest(version, cuda_version, flags, *_PRELUDES.values(), _content(CPP))[:24]
     parent = (cache or default_cache()) / "emulator"

@@ -69,11 +69,15 @@ def main_unit(request: BuildRequest) -> str:
 def cuda_unit(request: BuildRequest) -> str:
     """Text of cuda.cu for g++. Raises rewrite.RewriteError, whose line counts within cuda_sources."""
     lines = locate(request.cuda, request.candidate_source)
-    rewritten = _LAUNCH_LINE.sub(
-        lambda match: match[1] + str(candidate_line(lines, int(match[2]))) + match[3],
-        rewrite.device_source(request.cuda),
-    )
+    rewritten = launch_lines(rewrite.device_source(request.cuda), lines)
     return with_directives(rewritten, lines, "cuda_sources") + "\n"
+
+
+def launch_lines(rewritten: str, lines: list[int | None]) -> str:
+    """The rewritten text with every launch at the candidate's line, by `source_map.locate`."""
+    return _LAUNCH_LINE.sub(
+        lambda match: match[1] + str(candidate_line(lines, int(match[2]))) + match[3], rewritten
+    )
 
 
 def binding_line(request: BuildRequest, function: str) -> int | None:

@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any, Protocol
 
 from agent import config
-from agent.emulator import build, toolchain
+from agent.emulator import build, places, toolchain
 from agent.emulator.build import Built
 from agent.emulator.units import BuildRequest
 from agent.harness import stock
@@ -40,7 +40,11 @@ class Lane(Protocol):
 
     def built(self) -> Build | None: ...
 
+    def unchecked(self) -> tuple[str, ...]: ...
+
     def raise_build_failure(self, error: Any = None) -> None: ...
+
+    def resolve(self, claims: Any) -> list[dict[str, Any]]: ...
 
     def locate(self, finding: Finding) -> Finding: ...
 
@@ -68,7 +72,12 @@ class _Lane:
             seconds=round(sum(built.seconds for built in self._builds), 3),
             lane=self._builds[0].lane,
             warnings=tuple(warning for built in self._builds for warning in built.warnings),
+            kernels=tuple(kernel for built in self._builds for kernel in built.kernels),
         )
+
+    def unchecked(self) -> tuple[str, ...]:
+        """What the builds did not check, for the scope of the verdict."""
+        return tuple(dict.fromkeys(note for built in self._builds for note in built.notes))
 
     def raise_build_failure(self, error: Any = None) -> None:
         """Raises Refused when a requested build failed, whether or not the candidate hid that."""
@@ -76,6 +85,11 @@ class _Lane:
             if built.library is None:
                 status = Status.UNSUPPORTED if built.unsupported else Status.BUILD_ERROR
                 raise Refused(status, "build", built.findings)
+
+    def resolve(self, claims: Any) -> list[dict[str, Any]]:
+        """What the worker says about kernels, with the lines that only the builder can tell."""
+        libraries = [built.library for built in self._builds if built.library is not None]
+        return places.resolve(claims, libraries)
 
     def locate(self, finding: Finding) -> Finding:
         """Adds the text of the line to a finding that knows only its number."""

@@ -94,10 +94,11 @@ class Trial:
             manifest = self._consult({"do": "parameters", "seed": _seed(), "stem": stem})
             answer = self._tell({"do": "instance", **manifest}, "creating ModelNew")
             self._check(answer, "run", "creating ModelNew failed")
-            for _ in range(draws):
+            for draw in range(draws):
                 self._drawn += 1
                 announce(f"verifying, draw {self._drawn} of {sum(DRAWS_PER_PARAMETER_SET)}")
-                self._draw(f"draw{self._drawn}")
+                # Where memory can be checked it costs several times the run, so once for each set.
+                self._draw(f"draw{self._drawn}", checked=draw == 0)
         self._check_launches()
 
     def time(self, announce: Announce) -> dict[str, list[float]]:
@@ -124,11 +125,10 @@ class Trial:
         except ChildFault as fault:
             return {"error": f"it {fault}"}
 
-    def _draw(self, stem: str) -> None:
+    def _draw(self, stem: str, *, checked: bool) -> None:
         drawn = self._consult({"do": "draw", "seed": _seed(), "stem": stem})
-        answer = self._tell(
-            {"do": "call", "inputs": drawn["inputs"], "stem": stem + "-out"}, "running forward"
-        )
+        command = {"do": "call", "inputs": drawn["inputs"], "stem": stem + "-out", "checked": checked}
+        answer = self._tell(command, "running forward")
         discard(self._folder, stem)
         self._check(answer, "run", "forward failed")
         self._check_integrity(answer)
@@ -178,7 +178,8 @@ class Trial:
 
     def _check(self, answer: dict[str, Any], stage: faults.Stage, doing: str) -> None:
         """Raises Refused for what the worker reports: device findings first, they name the cause."""
-        found = faults.device_findings(answer.get("device_findings"), self._lane.locate)
+        claims = self._lane.resolve(answer.get("device_findings"))
+        found = faults.device_findings(claims, self._lane.locate)
         errors = [finding for finding in found if finding.severity == "error"]
         if "error" in answer:
             errors.append(faults.python_error(answer["error"], doing, self._job.candidate.source))

@@ -81,13 +81,20 @@ class Worker:
         return {}
 
     def do_call(self, command: dict[str, Any]) -> dict[str, Any]:
-        """Runs forward and writes its outputs, then those of the call before once more."""
+        """Runs forward and writes its outputs, then looks at those of the call before once more.
+
+        `checked`: on the emulator, memory accesses are checked on the way.
+        """
         self._inputs = None
         inputs = wire.load(command["inputs"], HERE, self.device)
         before = _fingerprint(inputs)
+        if self._guest is not None:
+            self._guest.check(command.get("checked", False))
         with torch.no_grad():
             outputs = self._model(*inputs)
         self._synchronize()
+        if self._guest is not None:
+            self._guest.check_outputs(outputs)
         answer: dict[str, Any] = {"outputs": wire.dump(outputs, HERE, command["stem"])}
         if _fingerprint(inputs) != before:
             answer["inputs_changed"] = True

@@ -101,7 +101,7 @@ def test_findings_name_the_line_of_the_candidate(outcome: dict[str, Any]) -> Non
     rows = (HERE / "programs" / "device_face.py").read_text().split("\n")
     launch = next(finding for finding in findings if finding["kind"] == "illegal-launch")
     assert "wild<<<1, 2048>>>" in rows[launch["line"] - 1]
-    assert any(finding["kind"] == "illegal-address" for finding in findings)
+    assert any(finding["kind"] == "null-pointer" for finding in findings)
 
 
 def test_the_guest_needs_torch_alone(outcome: dict[str, Any]) -> None:

@@ -44,6 +44,17 @@ def findings() -> list[dict[str, Any]]:
     return _runtime().findings()
 
 
+def check(on: bool) -> None:
+    """Whether the launches that follow are checked for bounds, races and uninitialised reads."""
+    _runtime().check(on)
+
+
+def check_outputs(outputs: Any) -> None:
+    """Notes findings for elements of the tensors in `outputs` that nothing has written."""
+    with torch._C.DisableTorchFunction():
+        _runtime().check_outputs(outputs)
+
+
 def synchronize() -> None:
     """Raises RuntimeError with CUDA's words when an error is pending."""
     _runtime().synchronize()
@@ -55,4 +66,4 @@ def _runtime() -> Runtime:
     return _installed[0][0]
 
 
-__all__ = ["findings", "install", "launches", "synchronize"]
+__all__ = ["check", "check_outputs", "findings", "install", "launches", "synchronize"]

@@ -33,13 +33,18 @@ def use(runtime: Runtime) -> None:
     _runtime[:] = [runtime]
 
 
+def note(tensor: torch.Tensor) -> None:
+    """Called before device code gets the address of a tensor, wherever torch put it."""
+    _runtime[0].note(tensor)
+
+
 def own(make: Callable[..., torch.Tensor], args: tuple[Any, ...], kwargs: dict[str, Any]) -> torch.Tensor:
     """What `make` makes, in device memory; memory that nobody writes stays poisoned."""
     wanted = kwargs.pop("requires_grad", False)
     if kwargs.get("out") is not None:
         return make(*args, **kwargs)
     if make in _UNINITIALISED:
-        made = _runtime[0].empty(make(*args, **kwargs | {"device": "meta"}))
+        made = _runtime[0].uninitialised(make(*args, **kwargs | {"device": "meta"}))
     else:
         filled = make(*args, **kwargs | {"device": "cpu"})
         made = _runtime[0].empty(filled)
@@ -77,6 +82,12 @@ def _device(func: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> torch.d
     return CUDA if real.type == "cpu" else real
 
 
+def _data_ptr(func: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> int:
+    note(args[0])
+    address: int = func(*args, **kwargs)
+    return address
+
+
 def _type(func: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
     asked = [*args[1:], *kwargs.values()]
     if asked and isinstance(asked[0], str):
@@ -96,6 +107,7 @@ _HANDLERS: dict[Any, Callable[[Any, tuple[Any, ...], dict[str, Any]], Any]] = {
     _T.pin_memory: lambda func, args, kwargs: args[0],
     _T.record_stream: lambda func, args, kwargs: None,
     _T.to: _to,
+    _T.data_ptr: _data_ptr,
     _T.type: _type,
 }
 

@@ -3,6 +3,7 @@
 import ctypes
 import json
 import weakref
+from collections.abc import Iterator
 from typing import Any
 
 import torch
@@ -24,14 +25,25 @@ class Runtime:
         self._c.kw_findings.restype = ctypes.c_size_t
         self._c.kw_findings.argtypes = [ctypes.c_char_p, ctypes.c_size_t]
         self._c.cudaGetErrorString.restype = ctypes.c_char_p
+        self._c.kw_register.argtypes = [ctypes.c_void_p, ctypes.c_size_t, ctypes.c_char_p]
+        self._c.kw_unregister.argtypes = [ctypes.c_void_p]
+        self._c.kw_unregister.restype = None
+        self._c.kw_unwritten.restype = ctypes.c_size_t
+        self._c.kw_unwritten.argtypes = [ctypes.c_void_p, ctypes.c_size_t, ctypes.c_size_t, ctypes.c_void_p]
         self._c.kw_init(workers)
+        self._checking = False
+        self._fresh: dict[int, int | None] = {}
+        self._outputs: list[dict[str, Any]] = []
 
     def launches(self) -> int:
         """Kernel launches so far."""
         return int(self._c.kw_launch_count())
 
     def findings(self) -> list[dict[str, Any]]:
-        """What the runtime noted, oldest first; `line` is the candidate's or None."""
+        """What was noted, oldest first.
+
+        `line` is the candidate's or None; `place` and `other` then say where in a library it happened.
+        """
         needed = self._c.kw_findings(None, 0)
         buffer = ctypes.create_string_buffer(needed + 1)
         self._c.kw_findings(buffer, needed + 1)
@@ -40,7 +52,55 @@ class Runtime:
             line = finding.get("line")
             if line is not None and not 0 < line < UNLOCATED_LINE:
                 finding["line"] = None
-        return found
+        return found + self._outputs
+
+    def check(self, on: bool) -> None:
+        """Whether the launches that follow are checked; extensions must be built for it."""
+        self._checking = on
+        self._fresh.clear()
+        self._c.kw_check(int(on))
+
+    def note(self, tensor: torch.Tensor) -> None:
+        """Makes the memory of a tensor known as device memory, and names it in messages."""
+        if tensor.layout is not torch.strided:
+            return
+        storage = tensor.untyped_storage()
+        address, size = storage.data_ptr(), storage.nbytes()
+        label = f"{str(tensor.dtype).removeprefix('torch.')} tensor {list(tensor.shape)}"
+        if address and self._c.kw_register(address, size, label.encode()):
+            # A storage's Python object lives as long as the storage itself.
+            weakref.finalize(storage, self._c.kw_unregister, address).atexit = False
+
+    def check_outputs(self, outputs: Any) -> None:
+        """Notes a finding for every tensor of `outputs` with elements that nothing has written.
+
+        Only memory that was made uninitialised since checks are on is looked at. An integer tensor that a
+        torch operator wrote to in place is left out: its -1 looks like fresh memory.
+        """
+        if not self._checking:
+            return
+        self._outputs += [found for tensor in _tensors(outputs) if (found := self._unwritten(tensor))]
+
+    def _unwritten(self, tensor: torch.Tensor) -> dict[str, Any] | None:
+        address = tensor.untyped_storage().data_ptr() if tensor.layout is torch.strided else 0
+        count = tensor.numel()
+        extent = 1 + sum((n - 1) * step for n, step in zip(tensor.shape, tensor.stride(), strict=True))
+        if address not in self._fresh or count == 0 or extent != count:
+            return None
+        if not tensor.is_floating_point() and self._fresh[address] != _version(tensor):
+            return None
+        first = ctypes.c_size_t()
+        element = tensor.element_size()
+        missing = self._c.kw_unwritten(tensor.data_ptr(), count, element, ctypes.byref(first))
+        if not missing:
+            return None
+        message = (
+            f"{missing} of {count} elements of the {str(tensor.dtype).removeprefix('torch.')} output "
+            f"{list(tensor.shape)} were never written; the first is {_position(tensor, first.value)}. They "
+            "hold whatever was in memory before: check the grid size and the bounds test."
+        )
+        place = {"kernel": None, "line": None, "block": None, "thread": None, "place": None, "other": None}
+        return {"kind": "unwritten-output", "message": message, "count": 1, "severity": "error", **place}
 
     def synchronize(self) -> None:
         """Raises RuntimeError with CUDA's words when an error is pending."""
@@ -57,6 +117,7 @@ class Runtime:
             raise RuntimeError(f"CUDA out of memory. Tried to allocate {size_bytes} bytes.")
         buffer = (ctypes.c_char * size_bytes).from_address(address)
         weakref.finalize(buffer, self._c.kw_free, address).atexit = False
+        self._fresh.pop(address, None)
         return torch.frombuffer(buffer, dtype=torch.uint8).untyped_storage()
 
     def empty(self, like: torch.Tensor) -> torch.Tensor:
@@ -67,3 +128,34 @@ class Runtime:
         made = torch.empty(0, dtype=like.dtype)
         made.set_(self.storage(extent * like.element_size()), 0, like.shape, like.stride())
         return made
+
+    def uninitialised(self, like: torch.Tensor) -> torch.Tensor:
+        """As `empty`, for a tensor that its maker is going to write."""
+        made = self.empty(like)
+        if self._checking and made.numel():
+            self._fresh[made.data_ptr()] = _version(made)
+        return made
+
+
+def _version(tensor: torch.Tensor) -> int | None:
+    return None if tensor.is_inference() else tensor._version
+
+
+def _tensors(value: Any) -> Iterator[torch.Tensor]:
+    if isinstance(value, torch.Tensor):
+        yield value
+    elif isinstance(value, dict):
+        yield from _tensors(list(value.values()))
+    elif isinstance(value, (list, tuple)):
+        for item in value:
+            yield from _tensors(item)
+
+
+def _position(tensor: torch.Tensor, offset: int) -> list[int]:
+    """The index of the element that lies `offset` elements behind the first; the tensor has no gaps."""
+    index = [0] * tensor.dim()
+    strides = tensor.stride()
+    for dim in sorted(range(tensor.dim()), key=lambda d: -strides[d]):
+        if tensor.shape[dim] > 1:
+            index[dim], offset = divmod(offset, strides[dim])
+    return index

@@ -7,6 +7,7 @@ from typing import Any, NamedTuple
 
 import torch
 
+from . import device
 from .abi import (
     CHANNELS_LAST,
     CONTIGUOUS,
@@ -56,6 +57,7 @@ class Tensors:
 
     def lend(self, tensor: torch.Tensor) -> CTensor:
         """A new handle with a count of one."""
+        device.note(tensor)
         handle = self._next
         self._next += 1
         description = _describe(tensor, handle)

@@ -113,6 +113,9 @@ class thread_block_tile : public lane_group {
 
   public:
     thread_block_tile() : lane_group((Size == 32 ? ~0u : (1u << Size % 32) - 1) << kw_lane / Size * Size) {}
+    // As in CUDA, a tile that knows its parent's type converts to one that does not.
+    template <class Other>
+    thread_block_tile(const thread_block_tile<Size, Other>& other) : lane_group(other) {}
     static constexpr unsigned size() { return Size; }
     static constexpr unsigned num_threads() { return Size; }
     unsigned thread_rank() const { return static_cast<unsigned>(kw_lane) % Size; }

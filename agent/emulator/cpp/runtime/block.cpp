@@ -3,7 +3,7 @@
 // A thread runs until it waits or returns. Threads that never wait share one fiber: a kernel without
 // barriers costs a function call for each thread. A thread that has returned counts as arrived at every
 // barrier, as on a GPU.
-#include "state.h"
+#include "watch.h"
 
 extern "C" {
 KW_TLS uint3 kw_thread_index;
@@ -66,6 +66,7 @@ void release_barrier(Worker& worker) {
                           worker.finished, worker.count);
         });
     }
+    if (watching != nullptr) note_barrier(*watching);
     worker.at_barrier = 0;
     for (int t = 0; t < worker.count; t++) {
         Thread& thread = worker.threads[t];
@@ -170,6 +171,7 @@ void park(Worker& worker) {
 void run_block(Worker& worker) {
     reset_block(worker);
     prepare_shared(worker);
+    if (watching != nullptr) begin_watched_block(*watching);
     while (worker.finished < worker.count) {
         void* next;
         if (worker.ready_count > 0) {
@@ -185,6 +187,7 @@ void run_block(Worker& worker) {
         }
         switch_context(&worker.scheduler_context, next);
     }
+    if (watching != nullptr) end_watched_block(*watching);
     note_shared_use(worker);
 }
 
@@ -215,5 +218,10 @@ extern "C" void kw_yield(void) {
     Worker& worker = *current_worker;
     worker.warps[worker.current / kWarpSize].runnable--;
     make_ready(worker, worker.current);
+    if (worker.next_fresh < worker.count) {  // park would only choose this thread again
+        Fiber* self = worker.current_fiber;
+        switch_context(&self->context, start_fresh(worker));
+        return;
+    }
     park(worker);
 }

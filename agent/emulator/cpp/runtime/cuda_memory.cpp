@@ -1,6 +1,6 @@
 // The CUDA runtime API: memory. Every copy is checked against the allocations, and a copy that would
 // crash returns an error as it does on a GPU.
-#include "state.h"
+#include "watch.h"
 
 #include <cstdlib>
 
@@ -26,6 +26,7 @@ cudaError_t checked_copy(const char* call, void* to, const void* from, size_t by
     if (arena_extent(to, bytes) == Extent::kBeyond) return refused(call, bytes, "goes beyond its destination");
     if (arena_extent(from, bytes) == Extent::kBeyond) return refused(call, bytes, "goes beyond its source");
     if (!copy_guarded(to, from, bytes)) return refused(call, bytes, "uses an invalid address");
+    note_host_write(to, bytes);
     return cudaSuccess;
 }
 
@@ -34,6 +35,7 @@ cudaError_t checked_fill(const char* call, void* to, int byte, size_t bytes) {
     if (bytes == 0) return cudaSuccess;
     if (arena_extent(to, bytes) == Extent::kBeyond) return refused(call, bytes, "goes beyond its destination");
     if (!fill_guarded(to, byte, bytes)) return refused(call, bytes, "uses an invalid address");
+    note_host_write(to, bytes);
     return cudaSuccess;
 }
 

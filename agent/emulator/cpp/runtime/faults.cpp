@@ -2,14 +2,15 @@
 //
 // The handler only notes what happened and jumps out: it may have interrupted anything, the allocator
 // included. Findings are written after the jump.
-#include "state.h"
+#include "watch.h"
 
 #include <cassert>
 #include <csignal>
 #include <cstring>
 #include <ctime>
+#include <dlfcn.h>
 #include <mutex>
-#include <sched.h>
+#include <ucontext.h>
 
 namespace kw {
 
@@ -18,8 +19,6 @@ namespace {
 constexpr size_t kAlternateStackBytes = 64 * 1024;
 constexpr uintptr_t kNullPage = 64 * 1024;  // a null pointer plus an index is still a null pointer
 constexpr int kSignals[] = {SIGSEGV, SIGBUS, SIGFPE};
-constexpr long kYieldAfter = 1024;
-constexpr long kDeadlockAfter = 1 << 20;
 
 struct sigaction previous_actions[3];
 std::mutex handlers_mutex;
@@ -36,7 +35,18 @@ void give_back_to_previous_handler(int signal) {
     raise(signal);
 }
 
-void on_fault(int signal, siginfo_t* info, void*) {
+uintptr_t instruction_of(void* context) {
+    const ucontext_t& state = *static_cast<ucontext_t*>(context);
+#if defined(__x86_64__)
+    return static_cast<uintptr_t>(state.uc_mcontext.gregs[REG_RIP]);
+#elif defined(__aarch64__)
+    return state.uc_mcontext.pc;
+#else
+    return 0 * state.uc_flags;
+#endif
+}
+
+void on_fault(int signal, siginfo_t* info, void* context) {
     if (copy_recovery != nullptr) siglongjmp(*copy_recovery, 1);
     if (current_worker == nullptr) {
         give_back_to_previous_handler(signal);
@@ -45,9 +55,10 @@ void on_fault(int signal, siginfo_t* info, void*) {
     FaultRecord& fault = current_worker->fault;
     fault.kind = Fault::kSignal;
     fault.signal = signal;
-    fault.code = info->si_code;
+    fault.cause = info->si_code;
+    fault.code = instruction_of(context) + 1;  // as the return addresses that findings carry
     fault.address = reinterpret_cast<uintptr_t>(info->si_addr);
-    siglongjmp(current_worker->recovery, 1);
+    siglongjmp(current_worker->host->recovery, 1);
 }
 
 // memcpy and memset on addresses that a candidate chose.
@@ -67,9 +78,17 @@ bool guarded(Access access) {
     return intact;
 }
 
+// The code of the kernel that faulted: atomics and volatile reads are made by the runtime on its behalf.
+uintptr_t kernel_code(const Worker& worker) {
+    Dl_info here{}, fault{};
+    const bool known = dladdr(reinterpret_cast<void*>(&copy_guarded), &here) != 0 &&
+                       dladdr(reinterpret_cast<void*>(worker.fault.code), &fault) != 0;
+    return known && here.dli_fbase == fault.dli_fbase ? worker.access_code : worker.fault.code;
+}
+
 void report_signal(Worker& worker) {
     const FaultRecord& fault = worker.fault;
-    const bool protection = fault.code == SI_KERNEL;  // the processor gives no address for these
+    const bool protection = fault.cause == SI_KERNEL;  // the processor gives no address for these
     const char* kind = "illegal-address";
     std::string text;
     if (fault.signal == SIGFPE) {
@@ -90,7 +109,9 @@ void report_signal(Worker& worker) {
         text = format("Illegal memory access at address 0x%zx, which belongs to no allocation.",
                       static_cast<size_t>(fault.address));
     }
-    report(kind, Severity::kError, 0, &worker, [&] { return text; });
+    const bool known = watching != nullptr && watching->reported != kNothing &&
+                       (protection || fault.address - watching->reported < 64);
+    if (!known) report(kind, Severity::kError, at_code(kernel_code(worker)), &worker, [&] { return text; });
     set_sticky_error(fault.signal == SIGFPE ? cudaErrorLaunchFailure : cudaErrorIllegalAddress);
 }
 
@@ -149,7 +170,8 @@ void report_fault(Worker& worker) {
             set_error(cudaErrorInvalidValue);
             return;
         case Fault::kDeadlock:
-            report("deadlock", Severity::kError, fault.line, &worker, [&] { return fault.text; });
+            report("deadlock", Severity::kError, fault.line > 0 ? at_line(fault.line) : at_code(fault.code), &worker,
+                   [&] { return fault.text; });
             set_sticky_error(cudaErrorLaunchTimeout);
             return;
         case Fault::kNone: return;
@@ -157,10 +179,6 @@ void report_fault(Worker& worker) {
 }
 
 }  // namespace kw
-
-extern "C" {
-KW_TLS int kw_spinning;
-}
 
 using namespace kw;
 
@@ -173,44 +191,6 @@ extern "C" void kw_assert_fail(const char* condition, const char* file, unsigned
 extern "C" void kw_trap(int line) {
     if (current_worker == nullptr) __builtin_trap();
     abandon(*current_worker, Fault::kTrap, "The kernel called __trap().", line);
-}
-
-extern "C" void kw_spin_over(void) {
-    if (current_worker == nullptr || !kw_spinning) return;
-    kw_spinning = 0;
-    current_worker->launch->spinning_workers--;
-}
-
-// A thread that polls gives way to the threads it may be waiting for. When it is the only one on the
-// whole device that could change anything, it will wait for ever.
-extern "C" void kw_spin(const void* address, uint64_t observed, int line) {
-    if (current_worker == nullptr) return;
-    Worker& worker = *current_worker;
-    Launch& launch = *worker.launch;
-    Spin& spin = worker.spin;
-    const bool again = spin.address == address && spin.observed == observed && spin.thread == worker.current;
-    if (!again) {
-        kw_spin_over();
-        spin = Spin{address, observed, worker.current, 1};
-        return;
-    }
-    spin.count++;
-    if (spin.count % kYieldAfter != 0) return;
-    if (worker.ready_count > 0 || worker.next_fresh < worker.count) {
-        spin.count = 0;
-        kw_yield();
-        return;
-    }
-    sched_yield();
-    if (spin.count < kDeadlockAfter) return;
-    if (!kw_spinning) launch.spinning_workers++;
-    kw_spinning = 1;
-    if (launch.spinning_workers < launch.active_workers) return;
-    abandon(worker, Fault::kDeadlock,
-            format("The thread waits for ever for a value (it sees 0x%llx each time) that no thread is left to "
-                   "write: all others of the block wait at a barrier or have returned.",
-                   static_cast<unsigned long long>(observed)),
-            line);
 }
 
 extern "C" long long kw_clock(void) {

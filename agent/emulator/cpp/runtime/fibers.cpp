@@ -37,15 +37,15 @@ char* stack_top(const Fiber& fiber, int number) {
 // Gives the fiber a stack (once) and sets it up to start in entry.
 void make_fiber(Worker& worker, Fiber& fiber, int number, void (*entry)()) {
     if (fiber.stack == nullptr) {
-        if (number == 0) worker.fibers[0].stack = map_stacks();
-        fiber.stack = worker.fibers[0].stack + kStackBytes * static_cast<size_t>(number);
-        mprotect(fiber.stack, kGuardBytes, PROT_NONE);
+        if (worker.stacks == nullptr) worker.stacks = map_stacks();
+        fiber.stack = worker.stacks + kStackBytes * static_cast<size_t>(number);
+        if (worker.guards) mprotect(fiber.stack, kGuardBytes, PROT_NONE);
     }
     fiber.context = new_fiber_context(fiber, number, entry);
 }
 
 bool in_guard(const Worker& worker, uintptr_t address) {
-    const uintptr_t first = reinterpret_cast<uintptr_t>(worker.fibers[0].stack);
+    const uintptr_t first = reinterpret_cast<uintptr_t>(worker.stacks);
     const uintptr_t offset = address - first;
     return first != 0 && offset < kStackBytes * kMaxThreads && offset % kStackBytes < kGuardBytes;
 }

@@ -4,6 +4,7 @@
 #include <algorithm>
 #include <cstdio>
 #include <cstring>
+#include <dlfcn.h>
 #include <mutex>
 #include <optional>
 #include <vector>
@@ -16,7 +17,7 @@ struct Finding {
     std::string kind;
     std::string message;
     std::string kernel;
-    int line;
+    Place place;
     std::optional<uint3> block;
     std::optional<uint3> thread;
     long count;
@@ -52,23 +53,40 @@ std::string triple(const std::optional<uint3>& v) {
     return v ? format("[%u, %u, %u]", v->x, v->y, v->z) : "null";
 }
 
+// An address in a loaded library as an offset that tools for its file understand.
+std::string code_place(uintptr_t code) {
+    Dl_info info{};
+    if (code == 0 || dladdr(reinterpret_cast<void*>(code), &info) == 0 || info.dli_fname == nullptr) return "null";
+    const uintptr_t offset = code - reinterpret_cast<uintptr_t>(info.dli_fbase);
+    return "{\"library\": " + quoted(info.dli_fname) + format(", \"offset\": %zu}", static_cast<size_t>(offset));
+}
+
+// A race that was seen from the other side is the same race.
+bool same_place(const Finding& finding, const char* kind, const Place& place, const char* kernel) {
+    const Place& known = finding.place;
+    const bool mirrored = place.other != 0 && known.code == place.other && known.other == place.code;
+    return known.line == place.line && (known.code == place.code || mirrored) && finding.kind == kind &&
+           finding.kernel == kernel;
+}
+
 std::string as_json(const Finding& f) {
     return "{\"kind\": " + quoted(f.kind) + ", \"message\": " + quoted(f.message) +
            ", \"kernel\": " + (f.kernel.empty() ? "null" : quoted(f.kernel)) +
-           ", \"line\": " + (f.line > 0 ? std::to_string(f.line) : "null") + ", \"block\": " + triple(f.block) +
+           ", \"line\": " + (f.place.line > 0 ? std::to_string(f.place.line) : "null") + ", \"block\": " + triple(f.block) +
            ", \"thread\": " + triple(f.thread) + ", \"count\": " + std::to_string(f.count) +
-           ", \"severity\": " + (f.severity == Severity::kError ? "\"error\"" : "\"warning\"") + "}";
+           ", \"severity\": " + (f.severity == Severity::kError ? "\"error\"" : "\"warning\"") +
+           ", \"place\": " + code_place(f.place.code) + ", \"other\": " + code_place(f.place.other) + "}";
 }
 
 }  // namespace
 
 // Counts the occurrence; false when it is known already (or when too much is known).
-bool is_new_finding(const char* kind, int line) {
+bool is_new_finding(const char* kind, const Place& place) {
     const std::lock_guard<std::mutex> lock(findings_mutex);
     const Launch* launch = current_launch();
     const char* kernel = launch == nullptr ? "" : launch->request->name;
     for (Finding& finding : findings) {
-        if (finding.line == line && finding.kind == kind && finding.kernel == kernel) {
+        if (same_place(finding, kind, place, kernel)) {
             finding.count++;
             return false;
         }
@@ -76,16 +94,16 @@ bool is_new_finding(const char* kind, int line) {
     return findings.size() < kMaxFindings;
 }
 
-void add_finding(const char* kind, Severity severity, int line, const Worker* where, std::string message) {
+void add_finding(const char* kind, Severity severity, const Place& place, const Worker* where, std::string message) {
     const std::lock_guard<std::mutex> lock(findings_mutex);
     const std::string kernel = current_kernel();
     for (Finding& finding : findings) {  // another OS thread may have been faster
-        if (finding.line == line && finding.kind == kind && finding.kernel == kernel) {
+        if (same_place(finding, kind, place, kernel.c_str())) {
             finding.count++;
             return;
         }
     }
-    Finding finding{kind, std::move(message), kernel, line, std::nullopt, std::nullopt, 1, severity};
+    Finding finding{kind, std::move(message), kernel, place, std::nullopt, std::nullopt, 1, severity};
     if (where != nullptr) {
         finding.block = kw_block_index;
         finding.thread = where->threads[where->current].index;

@@ -1,5 +1,5 @@
 // Kernel launches: what a GPU would refuse, and the OS threads that run the blocks.
-#include "state.h"
+#include "watch.h"
 
 #include <algorithm>
 #include <climits>
@@ -76,46 +76,46 @@ void index_threads(Worker& worker, dim3 block) {
     }
 }
 
-void run_blocks(Worker& worker) {
-    Launch& launch = *worker.launch;
-    const dim3 grid = launch.request->grid;
+// Sees to it that the OS thread has a block to begin; false when the grid has none left.
+bool take_blocks(Worker& host) {
+    if (host.first_block < host.end_block) return true;
+    Launch& launch = *host.launch;
     const unsigned long chunk = launch.blocks > 64 ? 8 : 1;
-    for (;;) {
-        const unsigned long first = launch.next_block.fetch_add(chunk);
-        if (first >= launch.blocks) return;
-        for (unsigned long k = first; k < std::min(first + chunk, launch.blocks); k++) {
-            if (launch.stop) return;
-            kw_block_index = {static_cast<unsigned>(k % grid.x), static_cast<unsigned>(k / grid.x % grid.y),
-                              static_cast<unsigned>(k / (static_cast<unsigned long>(grid.x) * grid.y))};
-            run_block(worker);
-            kw_spin_over();
-        }
-    }
+    const unsigned long first = launch.next_block.fetch_add(chunk);
+    if (first >= launch.blocks) return false;
+    host.first_block = first;
+    host.end_block = std::min(first + chunk, launch.blocks);
+    return true;
 }
 
 // Runs on its own OS thread, or on the caller's for the first worker.
 void work(Launch& launch, int id) {
     if (workers[id] == nullptr) workers[id] = std::make_unique<Worker>();
     Worker& worker = *workers[id];
+    worker.host = &worker;
+    worker.guards = true;
+    worker.first_block = worker.end_block = 0;
+    join_launch(worker, launch, id);
     const kw_launch_request& r = *launch.request;
-    worker.id = id;
-    worker.launch = &launch;
-    worker.spin = Spin{};
     kw_spinning = 0;
-    index_threads(worker, r.block);
     kw_block_dim = {r.block.x, r.block.y, r.block.z};
     kw_grid_dim = {r.grid.x, r.grid.y, r.grid.z};
     use_alternate_stack(true);
     current_worker = &worker;
+    if (launch.checked) begin_watch(worker);
     if (sigsetjmp(worker.recovery, 1) == 0) {
         run_blocks(worker);
+        finish_residents(worker);
         current_worker = nullptr;
     } else {
+        Worker& failed = *current_worker;
         current_worker = nullptr;
         launch.stop = true;
         note_shared_use(worker);
-        report_fault(worker);
+        report_fault(failed);
     }
+    end_watch();
+    release_residents(worker);
     use_alternate_stack(false);
     launch.active_workers--;
 }
@@ -149,11 +149,31 @@ void note_launch(const char* name) {
 
 const Launch* current_launch() { return running; }
 
+void join_launch(Worker& worker, Launch& launch, int id) {
+    worker.id = id;
+    worker.launch = &launch;
+    worker.spin = Spin{};
+    index_threads(worker, launch.request->block);
+}
+
+void run_blocks(Worker& worker) {
+    const Launch& launch = *worker.launch;
+    const dim3 grid = launch.request->grid;
+    while (!launch.stop && take_blocks(*worker.host)) {
+        const unsigned long k = worker.host->first_block++;
+        kw_block_index = {static_cast<unsigned>(k % grid.x), static_cast<unsigned>(k / grid.x % grid.y),
+                          static_cast<unsigned>(k / (static_cast<unsigned long>(grid.x) * grid.y))};
+        if (watching != nullptr) watching->block = k % kBlockNames + 1;
+        run_block(worker);
+        kw_spin_over();
+    }
+}
+
 void abandon(Worker& worker, Fault fault, std::string text, int line) {
     worker.fault.kind = fault;
     worker.fault.text = std::move(text);
     worker.fault.line = line;
-    siglongjmp(worker.recovery, 1);
+    siglongjmp(worker.host->recovery, 1);
 }
 
 }  // namespace kw
@@ -168,6 +188,7 @@ extern "C" void kw_launch(const kw_launch_request* request) {
     if (sticky_error() != cudaSuccess) return;
     Launch launch{};
     launch.request = request;
+    launch.checked = checks_wanted();
     launch.blocks = volume(request->grid);
     launch.shared_limit = shared_limit_of(request->name, request->by_pointer != 0);
     running = &launch;
@@ -181,6 +202,7 @@ extern "C" void kw_launch(const kw_launch_request* request) {
     } else {
         note_launch(request->name);
         begin_shared_layout(request->dynamic_bytes);
+        if (launch.checked) begin_checked_launch();
         run(launch);
     }
     running = nullptr;

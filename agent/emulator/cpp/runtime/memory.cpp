@@ -1,8 +1,6 @@
 // Device memory: one reserved range of addresses, handed out in 512-byte aligned pieces with unused zones
 // around them. Pages that were never handed out are inaccessible, so that a wild pointer faults as on a GPU.
-//
-// This is where a sanitizer will hang its shadow: every allocation is known by address and size.
-#include "state.h"
+#include "watch.h"
 
 #include <algorithm>
 #include <cstdio>
@@ -120,6 +118,7 @@ extern "C" void* kw_alloc(size_t bytes) {
     if (address == 0) return nullptr;
     void* pointer = reinterpret_cast<void*>(address);
     std::memset(pointer, 0xFF, bytes);
+    add_region(pointer, bytes, "");
     return pointer;
 }
 
@@ -130,6 +129,7 @@ extern "C" void kw_free(void* pointer) {
     const uintptr_t address = reinterpret_cast<uintptr_t>(pointer);
     const auto found = a.allocations.find(address);
     if (found == a.allocations.end() || !found->second.live) return;
+    remove_region(pointer);
     found->second.live = false;
     a.free_by_room.emplace(found->second.room, address);
     if (found->second.bytes < kReturnToSystem) return;

@@ -2,7 +2,7 @@
 //
 // The layout belongs to the launch, the memory to the OS thread. Bytes that nobody wrote are 0xFF. The
 // gaps between variables stay 0xFF too: a read past the end shows as NaN.
-#include "state.h"
+#include "watch.h"
 
 #include <cstdio>
 #include <cstdlib>
@@ -32,6 +32,8 @@ void begin_shared_layout(size_t dynamic_bytes) {
     kw_launch_serial++;
     static_bytes = 0;
     layout_end = rounded(dynamic_bytes) + kGap;
+    begin_shared_bounds();
+    add_shared_bounds(0, dynamic_bytes, "", 0);
 }
 
 // Everything from shared_dirty on is already 0xFF, so a block that uses little costs little.
@@ -49,6 +51,11 @@ void prepare_shared(Worker& worker) {
     std::memset(worker.shared, 0xFF, worker.shared_dirty);
     worker.shared_dirty = 0;
     kw_shared_base = worker.shared;
+}
+
+void release_shared(Worker& worker) {
+    if (worker.shared != nullptr) munmap(worker.shared, kSharedArena);
+    worker.shared = nullptr;
 }
 
 void note_shared_use(Worker& worker) { worker.shared_dirty = layout_end; }
@@ -73,6 +80,7 @@ extern "C" void kw_place_shared(kw_shared_site* site) {
     if (fits) {
         layout_end = rounded(offset + site->bytes) + kGap;
         site->offset = static_cast<uint32_t>(offset);
+        add_shared_bounds(offset, site->bytes, site->name, site->line);
         __atomic_store_n(&site->launch, kw_launch_serial, __ATOMIC_RELEASE);
         return;
     }

@@ -73,8 +73,9 @@ enum class Fault { kNone, kSignal, kAssert, kTrap, kSharedLimit, kDeadlock };
 struct FaultRecord {
     Fault kind;
     int signal;
-    int code;
+    int cause;
     uintptr_t address;
+    uintptr_t code;  // the instruction
     std::string text;
     int line;
 };
@@ -85,22 +86,39 @@ struct Spin {
     uint64_t observed;
     int thread;
     long count;
+    long turns;  // that it left to other threads of its block
 };
 
 struct Launch {
     const kw_launch_request* request;
+    bool checked;
     unsigned long blocks;
     size_t shared_limit;  // of dynamic memory
     std::atomic<unsigned long> next_block;
     std::atomic<bool> stop;
     std::atomic<int> active_workers;
     std::atomic<int> spinning_workers;
+    std::atomic<int> waiting_state;  // changes whenever a worker begins or ceases to wait
+    std::atomic<int> confirmed_state;
+    std::atomic<int> confirmations;
 };
 
-// One OS thread's share of a launch, with the block it is running.
+struct Watch;
+struct Residency;
+
+// One OS thread's share of a launch, with the block it is running. Blocks that it runs beside that one
+// (waiting.cpp) have a worker each, whose host is the OS thread's own.
 struct Worker {
     int id;
     Launch* launch;
+    Worker* host;
+    Residency* residency;      // the host's: null without other blocks
+    void* suspended;           // where it goes on while another block of the OS thread runs
+    unsigned long first_block;  // the host's: blocks that it took and has not begun
+    unsigned long end_block;
+    Watch* watch;
+    char* stacks;
+    bool guards;  // its stacks have them
     int count;  // threads in the block
     Thread threads[kMaxThreads];
     Warp warps[kMaxWarps];
@@ -122,6 +140,7 @@ struct Worker {
     size_t shared_dirty;  // bytes from the start that are not all 0xFF
     Spin spin;
     uint3 indexed_block;  // the block shape that threads[].index was computed for
+    uintptr_t access_code;  // where the last access came from that the runtime makes for device code
     FaultRecord fault;
     sigjmp_buf recovery;
 };
@@ -148,7 +167,15 @@ void prepare_shared(Worker& worker);
 void begin_shared_layout(size_t dynamic_bytes);
 void note_shared_use(Worker& worker);
 
+void release_shared(Worker& worker);
+
+// waiting.cpp
+void finish_residents(Worker& host);
+void release_residents(Worker& host);
+
 // launch.cpp
+void join_launch(Worker& worker, Launch& launch, int id);
+void run_blocks(Worker& worker);
 [[noreturn]] void abandon(Worker& worker, Fault fault, std::string text, int line);
 const Launch* current_launch();
 
@@ -177,14 +204,33 @@ std::string base_name(const std::string& text);
 // findings.cpp
 size_t copy_text(const std::string& text, char* buffer, size_t capacity);
 enum class Severity { kError, kWarning };
-bool is_new_finding(const char* kind, int line);
-void add_finding(const char* kind, Severity severity, int line, const Worker* where, std::string message);
+
+// Where something happened: a line that is known, or the code that did it (and the code of the other side
+// of a race), whose line the builder's debug information tells.
+struct Place {
+    int line;
+    uintptr_t code;
+    uintptr_t other;
+};
+inline Place at_line(int line) { return Place{line, 0, 0}; }
+inline Place at_code(uintptr_t code, uintptr_t other = 0) { return Place{0, code, other}; }
+
+// waiting.cpp: a thread saw `observed` at the address. soft: which may be no waiting at all.
+void poll(const void* address, uint64_t observed, const Place& place, bool soft);
+
+bool is_new_finding(const char* kind, const Place& place);
+void add_finding(const char* kind, Severity severity, const Place& place, const Worker* where, std::string message);
 __attribute__((format(printf, 1, 2))) std::string format(const char* pattern, ...);
 
 // The message is only put together for the first of a kind: a faulty kernel can report millions.
 template <class Message>
+void report(const char* kind, Severity severity, const Place& place, const Worker* where, Message message) {
+    if (is_new_finding(kind, place)) add_finding(kind, severity, place, where, message());
+}
+
+template <class Message>
 void report(const char* kind, Severity severity, int line, const Worker* where, Message message) {
-    if (is_new_finding(kind, line)) add_finding(kind, severity, line, where, message());
+    report(kind, severity, at_line(line), where, message);
 }
 
 }  // namespace kw

@@ -5,7 +5,7 @@
 // can run, which converges the warp as far as the code allows, as hardware does. Then it completes if all
 // lanes that its mask names and that have not returned are there. A group whose missing lanes wait
 // elsewhere is completed, with a finding, once nothing else in the block can run.
-#include "state.h"
+#include "watch.h"
 
 #include <algorithm>
 
@@ -107,6 +107,7 @@ uint64_t combined_result(Worker& worker, int warp, uint32_t lanes, const Combine
 }
 
 void compute_results(Worker& worker, int warp, const Pending& group) {
+    if (watching != nullptr && group.kind != KW_ACTIVE_MASK) note_warp_operation(*watching, warp, group.arrived);
     const bool shuffle = group.kind <= KW_SHUFFLE_XOR;
     const bool combines = !shuffle && group.kind != KW_SYNC && group.kind != KW_ACTIVE_MASK;
     const Combined combined = combines ? combine(worker, warp, group.arrived) : Combined{};

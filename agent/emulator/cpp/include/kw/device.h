@@ -28,15 +28,15 @@
 #define KW_TLS_EXTERN(type, name, symbol) \
     extern __thread type name __asm__(symbol) __attribute__((tls_model("initial-exec")))
 
-// const, because a thread's indices never change while it runs: they may be kept over barriers, and a
-// sanitizer leaves them alone.
+// const, because a thread's indices never change while it runs: they may be kept over barriers, and reading
+// them is no access to be checked. uint3 also where CUDA has dim3, whose constructors would undo that.
 KW_TLS_EXTERN(const uint3, threadIdx, "kw_thread_index");
 KW_TLS_EXTERN(const uint3, blockIdx, "kw_block_index");
 KW_TLS_EXTERN(const int, kw_lane, "kw_lane");
 KW_TLS_EXTERN(char* const, kw_shared_base, "kw_shared_base");
 KW_TLS_EXTERN(const int, kw_spinning, "kw_spinning");
-KW_TLS_EXTERN(const dim3, blockDim, "kw_block_dim");
-KW_TLS_EXTERN(const dim3, gridDim, "kw_grid_dim");
+KW_TLS_EXTERN(const uint3, blockDim, "kw_block_dim");
+KW_TLS_EXTERN(const uint3, gridDim, "kw_grid_dim");
 
 // Not a constant expression, as with nvcc: an array of warpSize elements is refused.
 extern const int warpSize __asm__("kw_warp_size");
@@ -81,12 +81,13 @@ struct Config {
 class Launch {
   public:
     Launch(const char* name, int line, bool by_pointer, const Config& config)
-        : request_{name, line, by_pointer, config.grid, config.block, config.dynamic_bytes, nullptr, nullptr} {}
+        : request_{name, line, by_pointer, config.grid, config.block, config.dynamic_bytes, nullptr, nullptr, 0} {}
 
     template <class Call, class... Arguments>
     void operator()(Call call, Arguments... arguments) {
         auto one_thread = [=]() mutable { call(arguments...); };
         request_.arguments = &one_thread;
+        request_.argument_bytes = sizeof one_thread;
         request_.entry = [](void* opaque) { (*static_cast<decltype(one_thread)*>(opaque))(); };
         kw_launch(&request_);
     }
@@ -95,7 +96,8 @@ class Launch {
     kw_launch_request request_;
 };
 
-inline void* shared_address(kw_shared_site& site) {
+// The emulator's own look-up is no access of the kernel.
+__attribute__((no_sanitize("thread"))) inline void* shared_address(kw_shared_site& site) {
     if (__atomic_load_n(&site.launch, __ATOMIC_ACQUIRE) != kw_launch_serial) kw_place_shared(&site);
     return kw_shared_base + site.offset;
 }
@@ -136,8 +138,9 @@ KW_DEVICE T from_bits(uint64_t bits) {
 #define __syncthreads_and(p) kw_barrier(KW_BARRIER_AND, (p) != 0, __LINE__, __COUNTER__)
 #define __syncthreads_or(p) kw_barrier(KW_BARRIER_OR, (p) != 0, __LINE__, __COUNTER__)
 
+// Checked execution tells the fence of a block from that of the device by the order asked for.
 KW_DEVICE void __threadfence() { __atomic_thread_fence(__ATOMIC_SEQ_CST); }
-KW_DEVICE void __threadfence_block() { __atomic_thread_fence(__ATOMIC_SEQ_CST); }
+KW_DEVICE void __threadfence_block() { __atomic_thread_fence(__ATOMIC_ACQ_REL); }
 KW_DEVICE void __threadfence_system() { __atomic_thread_fence(__ATOMIC_SEQ_CST); }
 KW_DEVICE void __nanosleep(unsigned) { kw_yield(); }
 KW_DEVICE long long clock64() { return kw_clock(); }
@@ -148,9 +151,14 @@ KW_DEVICE long long clock64() { return kw_clock(); }
 
 template <class T> KW_DEVICE T __ldg(const T* p) { return *p; }
 template <class T> KW_DEVICE T __ldca(const T* p) { return *p; }
-template <class T> KW_DEVICE T __ldcg(const T* p) { return *p; }
+// These two read what other blocks write, and so are what loops that wait are made of.
+template <class T> KW_DEVICE T __ldcg(const T* p) {
+    const T value = *p;
+    if constexpr (sizeof(T) <= 8) kw_poll(p, kw::to_bits(value));
+    return value;
+}
+template <class T> KW_DEVICE T __ldcv(const T* p) { return __ldcg(p); }
 template <class T> KW_DEVICE T __ldcs(const T* p) { return *p; }
-template <class T> KW_DEVICE T __ldcv(const T* p) { return *p; }
 template <class T> KW_DEVICE T __ldlu(const T* p) { return *p; }
 template <class T> KW_DEVICE void __stcg(T* p, T v) { *p = v; }
 template <class T> KW_DEVICE void __stcs(T* p, T v) { *p = v; }

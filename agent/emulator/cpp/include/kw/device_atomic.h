@@ -21,6 +21,7 @@ KW_DEVICE T atomic_update(T* address, Update update) {
     do {
         wanted = static_cast<W>(to_bits<T>(update(from_bits<T>(old))));
     } while (!__atomic_compare_exchange_n(word, &old, wanted, false, __ATOMIC_RELAXED, __ATOMIC_RELAXED));
+    if (wanted == old) kw_poll(address, old);  // atomicAdd(flag, 0) is how some kernels wait
     return from_bits<T>(old);
 }
 

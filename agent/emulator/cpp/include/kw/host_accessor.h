@@ -4,6 +4,12 @@
 #include <cstdint>
 #include <type_traits>
 
+#ifdef __CUDACC__
+#define KW_EVERYWHERE __host__ __device__
+#else
+#define KW_EVERYWHERE
+#endif
+
 namespace at {
 
 template <class T>
@@ -23,14 +29,14 @@ class TensorAccessor {
   const I* strides_;
 
  public:
-  TensorAccessor(Pointer data, const I* sizes, const I* strides)
+  KW_EVERYWHERE TensorAccessor(Pointer data, const I* sizes, const I* strides)
       : data_(data), sizes_(sizes), strides_(strides) {}
-  I size(I d) const { return sizes_[d]; }
-  I stride(I d) const { return strides_[d]; }
-  const I* sizes() const { return sizes_; }
-  const I* strides() const { return strides_; }
-  T* data() const { return data_; }
-  decltype(auto) operator[](I i) const {
+  KW_EVERYWHERE I size(I d) const { return sizes_[d]; }
+  KW_EVERYWHERE I stride(I d) const { return strides_[d]; }
+  KW_EVERYWHERE const I* sizes() const { return sizes_; }
+  KW_EVERYWHERE const I* strides() const { return strides_; }
+  KW_EVERYWHERE T* data() const { return data_; }
+  KW_EVERYWHERE decltype(auto) operator[](I i) const {
     if constexpr (N == 1)
       return (data_[strides_[0] * i]);
     else
@@ -52,10 +58,10 @@ class GenericPackedTensorAccessor {
       strides_[d] = static_cast<I>(strides[d]);
     }
   }
-  I size(I d) const { return sizes_[d]; }
-  I stride(I d) const { return strides_[d]; }
-  T* data() const { return data_; }
-  decltype(auto) operator[](I i) const {
+  KW_EVERYWHERE I size(I d) const { return sizes_[d]; }
+  KW_EVERYWHERE I stride(I d) const { return strides_[d]; }
+  KW_EVERYWHERE T* data() const { return data_; }
+  KW_EVERYWHERE decltype(auto) operator[](I i) const {
     if constexpr (N == 1)
       return (data_[strides_[0] * i]);
     else

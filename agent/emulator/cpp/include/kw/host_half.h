@@ -1,6 +1,10 @@
 // c10::Half and c10::BFloat16: 16-bit storage, arithmetic in float. Where NVIDIA's __half and
 // __nv_bfloat16 are in sight the types convert both ways, as torch's do under nvcc.
 #pragma once
+#ifdef __CUDACC__
+#include "kw/device_sixteen_bit.h"  // for NVIDIA's compiler, where kernels use them
+#else
+
 #include <cstdint>
 #include <cstring>
 #include <limits>
@@ -138,3 +142,5 @@ struct numeric_limits<c10::BFloat16> {
   static constexpr c10::BFloat16 quiet_NaN() { return bits(0x7fc0); }
 };
 }  // namespace std
+
+#endif  // __CUDACC__

@@ -35,10 +35,26 @@ long kw_launch_count(void);
 size_t kw_launch_names(char* buffer, size_t capacity);
 
 // What went wrong, as a JSON array of objects: kind, message, kernel (or null), line (or null), block
-// and thread ([x, y, z] or null), count, severity ("error" or "warning"). One entry for each kind, line
-// and kernel, in the order of first occurrence.
+// and thread ([x, y, z] or null), count, severity ("error" or "warning"); place and other: null, or library
+// and offset of the code that did it and of the other side of a race, where line is not known yet. A
+// message says "{other}" where the line of the latter belongs. One entry for each kind, place and kernel,
+// in the order of first occurrence.
 size_t kw_findings(char* buffer, size_t capacity);
 void kw_clear_findings(void);
+
+// Checked execution, for the launches that follow (off at first): every access of device code that was
+// compiled for it is checked for bounds, races, and reads of shared memory that nobody wrote.
+void kw_check(int on);
+
+// Memory outside the arena that kernels may use, or the name of memory inside it for messages: "float32
+// tensor [2, 3]". It holds until kw_unregister, kw_free, or other memory takes the place. 1 when the
+// memory was not known before.
+int kw_register(const void* first, size_t bytes, const char* label);
+void kw_unregister(const void* first);
+
+// How many of count elements from first still hold the 0xFF of fresh device memory and were never written
+// by a kernel while checks were on (nor by cudaMemset or cudaMemcpy); *index becomes that of the first one.
+size_t kw_unwritten(const void* first, size_t count, size_t element_bytes, size_t* index);
 
 // cudaFuncSetAttribute with the text of its argument list: limits are kept by kernel name, because
 // a launch knows the name it was written with and not the address.
@@ -55,6 +71,7 @@ typedef struct kw_launch_request {
     size_t dynamic_bytes;      // dynamic shared memory
     void (*entry)(void*);      // calls the kernel for one thread
     void* arguments;           // what entry gets; lives until kw_launch returns
+    size_t argument_bytes;     // its size; the kernel may read it
 } kw_launch_request;
 
 // Runs the whole grid, or reports why a GPU would not and sets the CUDA error.
@@ -106,6 +123,9 @@ uint64_t kw_warp_op(int kind, uint32_t mask, uint64_t value, int argument, int w
 // kw_spin_over tells that the wait is over; it is needed only while the variable kw_spinning is set.
 void kw_spin(const void* address, uint64_t observed, int line);
 void kw_spin_over(void);
+
+// A read, or an atomic operation that changed nothing, which may be one of a loop that waits.
+void kw_poll(const void* address, uint64_t observed);
 
 // Lets the other threads of the block run.
 void kw_yield(void);

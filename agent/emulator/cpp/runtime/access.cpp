@@ -1,0 +1,262 @@
+// The calls that the compiler puts before every access of device code (-fsanitize=thread), with the names
+// of its interface. No sanitizer library is linked: what the calls mean is decided here.
+//
+// Outside checked kernels they only do what an atomic has to do. Volatile accesses to shared memory bring
+// the lanes of a warp together first, so that code from the time when warps ran in step computes what it
+// computes on a GPU.
+#include "watch.h"
+
+#include <cstring>
+
+namespace kw {
+
+namespace {
+
+constexpr size_t kFrame = 64 * 1024;
+
+bool holds(uintptr_t first, size_t room, uintptr_t address, size_t bytes) {
+    return address - first < room && bytes <= room - (address - first);
+}
+
+// A faulty loop comes here a million times: what one place does wrong is looked up once.
+void report_misplaced(Watch& watch, uintptr_t address, size_t bytes, Access access, uintptr_t code) {
+    if (watch.misplaced_code != code) {
+        watch.misplaced_code = code;
+        watch.misplaced_kind = explain(address, bytes, access).kind;
+    }
+    if (watch.misplaced_kind == nullptr) return;
+    watch.reported = address;
+    report(watch.misplaced_kind, Severity::kError, at_code(code), watch.worker,
+           [&] { return explain(address, bytes, access).text; });
+}
+
+// Finds what the address belongs to and lets the site remember it; false, with a finding, when nothing.
+__attribute__((noinline)) bool relocate(Watch& watch, Site& site, uintptr_t address, size_t bytes, Access access,
+                                        uintptr_t code) {
+    const Worker& worker = *watch.worker;
+    const kw_launch_request& request = *worker.launch->request;
+    Region* region = find_region(address);
+    if (region != nullptr && holds(region->first, region->bytes, address, bytes)) {
+        site = Site{region->first, region->bytes, cells_of(*region)};
+        return true;
+    }
+    const uintptr_t stacks = reinterpret_cast<uintptr_t>(worker.stacks);
+    const uintptr_t arguments = reinterpret_cast<uintptr_t>(request.arguments);
+    if (holds(stacks, kStackBytes * kMaxThreads, address, bytes)) {
+        site = Site{stacks, kStackBytes * kMaxThreads, nullptr};
+        return true;
+    }
+    if (holds(arguments, request.argument_bytes, address, bytes)) {
+        site = Site{arguments, request.argument_bytes, nullptr};
+        return true;
+    }
+    // A launch through a variable reads the variable, which lies in the frame of the host function.
+    if (request.by_pointer != 0 && access == Access::kRead && bytes == sizeof(void*) &&
+        holds(arguments - kFrame, 2 * kFrame, address, bytes)) {
+        return false;
+    }
+    if (in_module(address, reinterpret_cast<const void*>(request.entry), site)) return true;
+    report_misplaced(watch, address, bytes, access, code);
+    return false;
+}
+
+__attribute__((noinline)) void access_parts(Watch& watch, const Site& site, uintptr_t address, size_t bytes,
+                                            Access access, uintptr_t code) {
+    while (bytes > 0) {
+        const size_t part = bytes < 4 - (address & 3) ? bytes : 4 - (address & 3);
+        uint64_t* cell = site.cells + ((address >> 2) - (site.first >> 2));
+        global_access(watch, cell, byte_mask(address, part), access, address, code);
+        address += part;
+        bytes -= part;
+    }
+}
+
+inline __attribute__((always_inline)) void check(Watch& watch, uintptr_t address, size_t bytes, Access access,
+                                                 uintptr_t code) {
+    if (address - watch.shared < kSharedArena) {
+        shared_access(watch, address - watch.shared, bytes, access, false, code);
+        return;
+    }
+    Site& site = watch.sites[(code ^ code >> 9) % kSites];
+    if (__builtin_expect(!holds(site.first, site.bytes, address, bytes), 0) &&
+        !relocate(watch, site, address, bytes, access, code)) {
+        return;
+    }
+    if (site.cells == nullptr) return;
+    if (bytes % 4 == 0 && address % 4 == 0) {
+        uint64_t* cell = site.cells + ((address >> 2) - (site.first >> 2));
+        for (size_t k = 0; k < bytes / 4; k++) global_access(watch, cell + k, 15, access, address + 4 * k, code);
+    } else {
+        access_parts(watch, site, address, bytes, access, code);
+    }
+}
+
+// Volatile memory is how blocks and warps wait for each other: in global memory it counts as atomic.
+void watch_volatile(Watch& watch, uintptr_t address, size_t bytes, Access access, uintptr_t code) {
+    const bool shared = address - watch.shared < kSharedArena;
+    watch.acquired = true;
+    watch.observed[watch.worker->current] = watch.clock;
+    if (shared) {
+        shared_access(watch, address - watch.shared, bytes, access, true, code);
+    } else if (access == Access::kWrite) {
+        check(watch, address, bytes, Access::kAtomic, code);
+    } else {
+        Site& site = watch.sites[(code ^ code >> 9) % kSites];
+        if (!holds(site.first, site.bytes, address, bytes)) relocate(watch, site, address, bytes, access, code);
+    }
+}
+
+// The value that the access is about to read.
+uint64_t value_at(const void* pointer, size_t bytes) {
+    switch (bytes) {
+        case 1: return *static_cast<const volatile uint8_t*>(pointer);
+        case 2: return *static_cast<const volatile uint16_t*>(pointer);
+        case 4: return *static_cast<const volatile uint32_t*>(pointer);
+        default: return *static_cast<const volatile uint64_t*>(pointer);
+    }
+}
+
+void check_volatile(const void* pointer, size_t bytes, Access access, uintptr_t code) {
+    if (current_worker == nullptr) return;
+    current_worker->access_code = code;
+    const uintptr_t address = reinterpret_cast<uintptr_t>(pointer);
+    const bool shared = address - reinterpret_cast<uintptr_t>(current_worker->shared) < kSharedArena;
+    if (shared) kw_warp_op(KW_ACTIVE_MASK, 0, 0, 0, kWarpSize, static_cast<int>(code));
+    if (watching != nullptr) watch_volatile(*watching, address, bytes, access, code);
+    if (access == Access::kRead && bytes <= 8) poll(pointer, value_at(pointer, bytes), at_code(code), true);
+}
+
+void check_copy(void* to, const void* from, size_t bytes, uintptr_t code) {
+    if (watching == nullptr || bytes == 0) return;
+    if (from != nullptr) check(*watching, reinterpret_cast<uintptr_t>(from), bytes, Access::kRead, code);
+    check(*watching, reinterpret_cast<uintptr_t>(to), bytes, Access::kWrite, code);
+}
+
+void check_atomic(const volatile void* pointer, size_t bytes, bool reads, uintptr_t code) {
+    if (current_worker != nullptr) current_worker->access_code = code;
+    if (watching == nullptr) return;
+    Watch& watch = *watching;
+    const uintptr_t address = reinterpret_cast<uintptr_t>(pointer);
+    if (address % bytes != 0) {
+        report("misaligned-access", Severity::kError, at_code(code), watch.worker, [&] {
+            return format("An atomic operation on %zu bytes at an address that is not a multiple of %zu bytes (%zu "
+                          "too many). A GPU stops the kernel: misaligned address.",
+                          bytes, bytes, static_cast<size_t>(address % bytes));
+        });
+    }
+    watch.acquired = true;
+    watch.observed[watch.worker->current] = watch.clock;
+    if (!reads) note_initialised(watch, address - watch.shared, bytes);
+    check(watch, address, bytes, Access::kAtomic, code);
+}
+
+}  // namespace
+
+}  // namespace kw
+
+using namespace kw;
+
+#define KW_CODE reinterpret_cast<uintptr_t>(__builtin_return_address(0))
+#define KW_PLAIN(name, bytes, access)                                                              \
+    void name(void* p) {                                                                           \
+        if (watching != nullptr) check(*watching, reinterpret_cast<uintptr_t>(p), bytes, access, KW_CODE); \
+    }
+#define KW_VOLATILE(name, bytes, access) \
+    void name(void* p) { check_volatile(p, bytes, access, KW_CODE); }
+#define KW_ACCESSES(bytes)                                             \
+    KW_PLAIN(__tsan_read##bytes, bytes, Access::kRead)                 \
+    KW_PLAIN(__tsan_write##bytes, bytes, Access::kWrite)               \
+    KW_PLAIN(__tsan_unaligned_read##bytes, bytes, Access::kRead)       \
+    KW_PLAIN(__tsan_unaligned_write##bytes, bytes, Access::kWrite)     \
+    KW_VOLATILE(__tsan_volatile_read##bytes, bytes, Access::kRead)     \
+    KW_VOLATILE(__tsan_volatile_write##bytes, bytes, Access::kWrite)   \
+    KW_VOLATILE(__tsan_unaligned_volatile_read##bytes, bytes, Access::kRead)   \
+    KW_VOLATILE(__tsan_unaligned_volatile_write##bytes, bytes, Access::kWrite)
+
+#define KW_UPDATE(bits, T, name)                                                \
+    T __tsan_atomic##bits##_##name(volatile T* p, T value, int) {               \
+        check_atomic(p, sizeof(T), true, KW_CODE);                              \
+        return __atomic_##name(p, value, __ATOMIC_SEQ_CST);                     \
+    }
+#define KW_ATOMICS(bits, T)                                                     \
+    T __tsan_atomic##bits##_load(const volatile T* p, int) {                    \
+        check_atomic(p, sizeof(T), true, KW_CODE);                              \
+        return __atomic_load_n(p, __ATOMIC_SEQ_CST);                            \
+    }                                                                           \
+    void __tsan_atomic##bits##_store(volatile T* p, T value, int) {             \
+        check_atomic(p, sizeof(T), false, KW_CODE);                             \
+        __atomic_store_n(p, value, __ATOMIC_SEQ_CST);                           \
+    }                                                                           \
+    T __tsan_atomic##bits##_exchange(volatile T* p, T value, int) {             \
+        check_atomic(p, sizeof(T), false, KW_CODE);                             \
+        return __atomic_exchange_n(p, value, __ATOMIC_SEQ_CST);                 \
+    }                                                                           \
+    bool __tsan_atomic##bits##_compare_exchange_strong(volatile T* p, T* expected, T wanted, int, int) {      \
+        check_atomic(p, sizeof(T), true, KW_CODE);                              \
+        return __atomic_compare_exchange_n(p, expected, wanted, false, __ATOMIC_SEQ_CST, __ATOMIC_SEQ_CST);    \
+    }                                                                           \
+    bool __tsan_atomic##bits##_compare_exchange_weak(volatile T* p, T* expected, T wanted, int, int) {        \
+        check_atomic(p, sizeof(T), true, KW_CODE);                              \
+        return __atomic_compare_exchange_n(p, expected, wanted, false, __ATOMIC_SEQ_CST, __ATOMIC_SEQ_CST);    \
+    }                                                                           \
+    KW_UPDATE(bits, T, fetch_add)                                               \
+    KW_UPDATE(bits, T, fetch_sub)                                               \
+    KW_UPDATE(bits, T, fetch_and)                                               \
+    KW_UPDATE(bits, T, fetch_or)                                                \
+    KW_UPDATE(bits, T, fetch_xor)                                               \
+    KW_UPDATE(bits, T, fetch_nand)
+
+extern "C" {
+
+KW_ACCESSES(1)
+KW_ACCESSES(2)
+KW_ACCESSES(4)
+KW_ACCESSES(8)
+KW_ACCESSES(16)
+KW_ATOMICS(8, uint8_t)
+KW_ATOMICS(16, uint16_t)
+KW_ATOMICS(32, uint32_t)
+KW_ATOMICS(64, uint64_t)
+
+// The linker sends the library's calls of these here: they are not announced otherwise.
+void* __wrap_memcpy(void* to, const void* from, size_t bytes) {
+    check_copy(to, from, bytes, KW_CODE);
+    return std::memcpy(to, from, bytes);
+}
+
+void* __wrap_memmove(void* to, const void* from, size_t bytes) {
+    check_copy(to, from, bytes, KW_CODE);
+    return std::memmove(to, from, bytes);
+}
+
+void* __wrap_memset(void* to, int byte, size_t bytes) {
+    check_copy(to, nullptr, bytes, KW_CODE);
+    return std::memset(to, byte, bytes);
+}
+
+void __tsan_read_range(void* p, size_t bytes) {
+    if (watching != nullptr && bytes > 0) {
+        check(*watching, reinterpret_cast<uintptr_t>(p), bytes, Access::kRead, KW_CODE);
+    }
+}
+
+void __tsan_write_range(void* p, size_t bytes) {
+    if (watching != nullptr && bytes > 0) {
+        check(*watching, reinterpret_cast<uintptr_t>(p), bytes, Access::kWrite, KW_CODE);
+    }
+}
+
+// The fence of a block (__threadfence_block) asks for less than that of the device.
+void __tsan_atomic_thread_fence(int order) {
+    __atomic_thread_fence(__ATOMIC_SEQ_CST);
+    if (watching != nullptr) note_fence(*watching, order == __ATOMIC_SEQ_CST);
+}
+
+void __tsan_atomic_signal_fence(int) {}
+void __tsan_init(void) {}
+void __tsan_func_entry(void*) {}
+void __tsan_func_exit(void) {}
+void __tsan_vptr_update(void**, void*) {}
+void __tsan_vptr_read(void**) {}
+
+}  // extern "C"

@@ -1,0 +1,267 @@
+// The memory that kernels may use: allocations of the arena, and tensors of torch's own allocator, which
+// are registered when they are handed to an extension. Bounds are exact, byte for byte.
+#include "watch.h"
+
+#include <algorithm>
+#include <cstring>
+#include <deque>
+#include <link.h>
+#include <map>
+#include <memory>
+#include <mutex>
+#include <sys/mman.h>
+#include <unistd.h>
+#include <vector>
+
+namespace kw {
+
+namespace {
+
+constexpr size_t kNear = size_t{1} << 20;  // a bad address is explained by its neighbour up to here
+constexpr size_t kRemembered = 512;        // freed regions
+constexpr uintptr_t kNullPage = 64 * 1024;
+
+struct Freed {
+    uintptr_t first;
+    size_t bytes;
+    std::string label;
+};
+
+struct Registry {
+    std::mutex mutex;
+    std::map<uintptr_t, std::unique_ptr<Region>> live;
+    std::deque<Freed> freed;
+    std::vector<std::unique_ptr<Region>> retired;  // a running kernel may still look at them
+    std::vector<Region*> published;
+    bool changed = false;
+};
+
+// Never destroyed: tensors may still be freed while the process exits.
+Registry& registry() {
+    static Registry* instance = new Registry;
+    return *instance;
+}
+
+size_t cell_bytes(const Region& region) { return (region.bytes / 4 + 2) * sizeof(uint64_t); }
+
+void drop_cells(Region& region) {
+    uint64_t* cells = region.cells.exchange(nullptr);
+    if (cells != nullptr) munmap(cells, cell_bytes(region));
+}
+
+void retire(Registry& r, std::map<uintptr_t, std::unique_ptr<Region>>::iterator found) {
+    Region& region = *found->second;
+    r.freed.push_front(Freed{region.first, region.bytes, region.label});
+    if (r.freed.size() > kRemembered) r.freed.pop_back();
+    r.retired.push_back(std::move(found->second));
+    r.live.erase(found);
+    r.changed = true;
+}
+
+// The live region that begins at or before the address, and the one after it.
+struct Neighbours {
+    const Region* before = nullptr;
+    const Region* after = nullptr;
+};
+
+Neighbours neighbours(const Registry& r, uintptr_t address) {
+    Neighbours found;
+    const auto after = r.live.upper_bound(address);
+    if (after != r.live.end()) found.after = after->second.get();
+    if (after != r.live.begin()) found.before = std::prev(after)->second.get();
+    return found;
+}
+
+std::string named(size_t bytes, const std::string& label) {
+    return label.empty() ? format("an allocation of %zu bytes", bytes)
+                         : format("a %s (%zu bytes)", label.c_str(), bytes);
+}
+
+bool is_mapped(uintptr_t address) {
+    const uintptr_t page = static_cast<uintptr_t>(sysconf(_SC_PAGESIZE));
+    unsigned char resident;
+    return mincore(reinterpret_cast<void*>(address / page * page), 1, &resident) == 0;
+}
+
+struct ModuleSearch {
+    uintptr_t address;
+    uintptr_t entry;
+    Site* site;
+    bool found;
+};
+
+int look_into_module(dl_phdr_info* info, size_t, void* opaque) {
+    ModuleSearch& search = *static_cast<ModuleSearch*>(opaque);
+    const auto holds = [&](const ElfW(Phdr) & part, uintptr_t address) {
+        return part.p_type == PT_LOAD && address - (info->dlpi_addr + part.p_vaddr) < part.p_memsz;
+    };
+    const ElfW(Phdr)* end = info->dlpi_phdr + info->dlpi_phnum;
+    if (std::none_of(info->dlpi_phdr, end, [&](const ElfW(Phdr) & p) { return holds(p, search.entry); })) return 0;
+    for (const ElfW(Phdr)* part = info->dlpi_phdr; part != end; part++) {
+        // A __shared__ variable that the rewriter did not see is thread-local.
+        const bool own = part->p_type == PT_TLS && info->dlpi_tls_data != nullptr &&
+                         search.address - reinterpret_cast<uintptr_t>(info->dlpi_tls_data) < part->p_memsz;
+        if (!own && !holds(*part, search.address)) continue;
+        const uintptr_t first =
+            own ? reinterpret_cast<uintptr_t>(info->dlpi_tls_data) : info->dlpi_addr + part->p_vaddr;
+        *search.site = Site{first, part->p_memsz, nullptr};
+        search.found = true;
+    }
+    return 1;
+}
+
+}  // namespace
+
+void add_region(const void* first, size_t bytes, const char* label) {
+    Registry& r = registry();
+    const std::lock_guard<std::mutex> lock(r.mutex);
+    const uintptr_t address = reinterpret_cast<uintptr_t>(first);
+    // Memory that torch freed without our knowing is in the way.
+    auto old = r.live.lower_bound(address);
+    if (old != r.live.begin() && std::prev(old)->first + std::prev(old)->second->bytes > address) --old;
+    while (old != r.live.end() && old->first < address + bytes) retire(r, old++);
+    auto region = std::make_unique<Region>();
+    region->first = address;
+    region->bytes = bytes;
+    region->label = label;
+    r.live[address] = std::move(region);
+    r.changed = true;
+}
+
+// False when no region holds all of it.
+bool label_region(const void* first, size_t bytes, const char* label) {
+    Registry& r = registry();
+    const std::lock_guard<std::mutex> lock(r.mutex);
+    const uintptr_t address = reinterpret_cast<uintptr_t>(first);
+    const auto after = r.live.upper_bound(address);
+    if (after == r.live.begin()) return false;
+    Region& region = *std::prev(after)->second;
+    if (address - region.first >= region.bytes || bytes > region.bytes - (address - region.first)) return false;
+    region.label = label;
+    return true;
+}
+
+void remove_region(const void* first) {
+    Registry& r = registry();
+    const std::lock_guard<std::mutex> lock(r.mutex);
+    const auto found = r.live.find(reinterpret_cast<uintptr_t>(first));
+    if (found != r.live.end()) retire(r, found);
+}
+
+// Makes the present regions those that the next launch sees.
+void publish_regions() {
+    Registry& r = registry();
+    const std::lock_guard<std::mutex> lock(r.mutex);
+    if (!r.changed) return;
+    for (const auto& region : r.retired) drop_cells(*region);
+    r.retired.clear();
+    r.published.clear();
+    for (const auto& [first, region] : r.live) r.published.push_back(region.get());
+    r.changed = false;
+}
+
+// The region that begins at or before the address; the address may lie behind its end.
+Region* find_region(uintptr_t address) {
+    const std::vector<Region*>& all = registry().published;
+    const auto after = std::upper_bound(all.begin(), all.end(), address,
+                                        [](uintptr_t a, const Region* region) { return a < region->first; });
+    return after == all.begin() ? nullptr : *std::prev(after);
+}
+
+// The region that holds the address now; only between launches.
+Region* find_live_region(uintptr_t address) {
+    Registry& r = registry();
+    const std::lock_guard<std::mutex> lock(r.mutex);
+    const auto after = r.live.upper_bound(address);
+    if (after == r.live.begin()) return nullptr;
+    Region* region = std::prev(after)->second.get();
+    return address - region->first < region->bytes ? region : nullptr;
+}
+
+// Null where there is no memory for cells: bounds are checked then and races are not.
+uint64_t* cells_of(Region& region) {
+    uint64_t* known = region.cells.load();
+    if (known != nullptr) return known;
+    const std::lock_guard<std::mutex> lock(registry().mutex);
+    known = region.cells.load();
+    if (known != nullptr) return known;
+    void* made = mmap(nullptr, cell_bytes(region), PROT_READ | PROT_WRITE,
+                      MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
+    if (made == MAP_FAILED) return nullptr;
+    madvise(made, cell_bytes(region), MADV_HUGEPAGE);
+    region.cells = static_cast<uint64_t*>(made);
+    return region.cells;
+}
+
+// Forgets who accessed what, and keeps what was ever written.
+void clear_cells() {
+    Registry& r = registry();
+    const std::lock_guard<std::mutex> lock(r.mutex);
+    for (const auto& [first, region] : r.live) {
+        uint64_t* cells = region->cells;
+        for (size_t k = 0; cells != nullptr && k < region->bytes / 4 + 2; k++) cells[k] &= 15;
+    }
+}
+
+// Says what is wrong with an access that lies in no region as a whole.
+Misplaced explain(uintptr_t address, size_t bytes, Access access) {
+    const bool read = access == Access::kRead;
+    const char* verb = read ? "Reads" : "Writes";
+    if (address < kNullPage) {
+        return {"null-pointer", format("%s %zu bytes at address 0x%zx: the pointer is null.", verb, bytes,
+                                       static_cast<size_t>(address))};
+    }
+    Registry& r = registry();
+    const std::lock_guard<std::mutex> lock(r.mutex);
+    const auto [before, after] = neighbours(r, address);
+    const char* kind = read ? "global-out-of-bounds-read" : "global-out-of-bounds-write";
+    const char* effect = read ? "The value is someone else's data, or the kernel faults."
+                              : "It overwrites someone else's data, or the kernel faults.";
+    for (const Freed& freed : r.freed) {
+        // What lives inside it now is newer than the freed piece.
+        const bool reused = before != nullptr && before->first >= freed.first;
+        if (address - freed.first >= freed.bytes || reused) continue;
+        return {"freed-pointer", format("%s %zu bytes inside %s that was freed before the launch.", verb, bytes,
+                                        named(freed.bytes, freed.label).c_str())};
+    }
+    const size_t past = before == nullptr ? SIZE_MAX : address - before->first - before->bytes;
+    const size_t ahead = after == nullptr ? SIZE_MAX : after->first - address;
+    if (before != nullptr && address - before->first < before->bytes) {
+        return {kind, format("%s %zu bytes that begin inside %s and end %zu bytes past its end. %s", verb, bytes,
+                             named(before->bytes, before->label).c_str(), past + bytes, effect)};
+    }
+    if (past <= ahead && past < kNear) {
+        return {kind, format("%s %zu bytes, %zu bytes past the end of %s. %s", verb, bytes, past,
+                             named(before->bytes, before->label).c_str(), effect)};
+    }
+    if (ahead < kNear) {
+        return {kind, format("%s %zu bytes, %zu bytes before the start of %s. %s", verb, bytes, ahead,
+                             named(after->bytes, after->label).c_str(), effect)};
+    }
+    if (arena_extent(reinterpret_cast<void*>(address), bytes) != Extent::kOutside) {
+        return {kind, format("%s %zu bytes in device memory, far from every allocation. %s", verb, bytes, effect)};
+    }
+    if (!is_mapped(address)) return {nullptr, ""};  // the hardware says so next
+    return {"host-pointer", format("%s %zu bytes of host memory: the pointer is no device pointer. A GPU faults; "
+                                   "copy the data to a tensor or pass it by value.",
+                                   verb, bytes)};
+}
+
+// Data of the library that holds the kernel: __device__ and __constant__ variables, string literals.
+bool in_module(uintptr_t address, const void* entry, Site& site) {
+    ModuleSearch search{address, reinterpret_cast<uintptr_t>(entry), &site, false};
+    dl_iterate_phdr(look_into_module, &search);
+    return search.found;
+}
+
+}  // namespace kw
+
+using namespace kw;
+
+extern "C" int kw_register(const void* first, size_t bytes, const char* label) {
+    if (bytes == 0 || label_region(first, bytes, label)) return 0;
+    add_region(first, bytes, label);
+    return 1;
+}
+
+extern "C" void kw_unregister(const void* first) { remove_region(first); }

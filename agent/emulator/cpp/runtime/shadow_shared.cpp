@@ -1,0 +1,274 @@
+// Shared memory under checks: bytes that nobody wrote, and races among the threads of the block.
+#include "watch.h"
+
+#include <algorithm>
+#include <cstring>
+
+namespace kw {
+
+namespace {
+
+struct Race {
+    const char* did;
+    const char* other_did;
+    int other;  // -1: several threads
+    size_t offset;
+    uintptr_t code, other_code;
+    bool in_warp;
+    bool both_volatile;
+};
+
+void report_race(const Watch& watch, const Race& race, bool same_value) {
+    const bool legacy = race.both_volatile;
+    const Severity severity = legacy || same_value ? Severity::kWarning : Severity::kError;
+    report("shared-race", severity, at_code(race.code, race.other_code), watch.worker, [&] {
+        const std::string other = race.other < 0 ? "several threads" : format("thread %d", race.other);
+        const SharedVariable v = nearest_shared(race.offset);
+        return format("Thread %d %s byte %zu of %s, which %s %s in {other}, with no %s in between.%s",
+                      watch.worker->current, race.did, race.offset - v.offset, v.text().c_str(), other.c_str(),
+                      race.other_did, race.in_warp ? "__syncwarp()" : "__syncthreads()",
+                      legacy       ? " The lanes of a warp run in step only by luck; volatile does not order them."
+                      : same_value ? " Both store the same value, which works on today's GPUs."
+                                   : "");
+    });
+}
+
+// Two stores to one place: judged when the value is there.
+void postpone(Watch& watch, const Race& race, size_t bytes) {
+    PendingWrite& write = watch.write;
+    if (!begin_pending(watch, reinterpret_cast<const char*>(watch.shared + race.offset), bytes, race.code)) return;
+    write.global = false;
+    write.other = race.other;
+    write.other_code = race.other_code;
+    write.in_warp = race.in_warp;
+    write.both_volatile = race.both_volatile;
+}
+
+struct SharedUse {
+    size_t offset;
+    uint8_t mask;
+    Access access;
+    bool is_volatile;
+    uintptr_t code;
+    int thread;
+};
+
+// Code of one library lies within 2 GB of the kernel's entry.
+uintptr_t code_of(const Watch& watch, uint32_t distance) {
+    return watch.entry + static_cast<uintptr_t>(static_cast<intptr_t>(static_cast<int32_t>(distance)));
+}
+
+bool same_warp(int a, int b) { return a / kWarpSize == b / kWarpSize; }
+
+void check_against_writer(Watch& watch, const SharedCell& cell, const SharedUse& use, size_t bytes) {
+    if (cell.write_epoch != watch.epoch || cell.writer == use.thread || (cell.write_mask & use.mask) == 0) return;
+    if (use.access == Access::kAtomic && cell.write_atomic) return;
+    if (thread_ordered(watch, use.thread, cell.writer, cell.write_clock)) return;
+    const char* did = use.access == Access::kRead     ? "reads"
+                      : use.access == Access::kAtomic ? "updates"
+                                                      : "overwrites";
+    const Race race{did,
+                    cell.write_atomic ? "updated" : "wrote",
+                    cell.writer,
+                    use.offset,
+                    use.code,
+                    code_of(watch, cell.write_code),
+                    same_warp(use.thread, cell.writer),
+                    use.is_volatile && cell.write_volatile};
+    if (use.access == Access::kWrite && !cell.write_atomic) {
+        postpone(watch, race, bytes);
+    } else {
+        report_race(watch, race, false);
+    }
+}
+
+void check_against_readers(const Watch& watch, const SharedCell& cell, const SharedUse& use) {
+    if (cell.read_epoch != watch.epoch || (cell.read_mask & use.mask) == 0) return;
+    const int warp = cell.reader / kWarpSize;
+    const uint32_t me = warp == use.thread / kWarpSize ? 1u << use.thread % kWarpSize : 0;
+    const uint32_t others = cell.read_lanes & ~me;
+    if (!cell.several_warps && others == 0) return;
+    if (!cell.several_warps && lanes_ordered(watch, use.thread, warp, others, cell.read_clock)) return;
+    const bool one = !cell.several_warps && (others & (others - 1)) == 0;
+    const int other = one ? warp * kWarpSize + __builtin_ctz(others) : -1;
+    report_race(watch,
+                Race{use.access == Access::kAtomic ? "updates" : "overwrites", "read", other, use.offset, use.code, code_of(watch, cell.read_code),
+                     !cell.several_warps && me != 0, use.is_volatile && cell.read_volatile},
+                false);
+}
+
+void note_read(const Watch& watch, SharedCell& cell, const SharedUse& use) {
+    const int warp = use.thread / kWarpSize;
+    const uint32_t me = 1u << use.thread % kWarpSize;
+    const bool current = cell.read_epoch == watch.epoch;
+    const int known = cell.reader / kWarpSize;
+    const bool joins = current && (cell.read_mask & use.mask) != 0 &&
+                       (cell.several_warps ||
+                        !lanes_ordered(watch, use.thread, known, cell.read_lanes, cell.read_clock));
+    cell.read_volatile = use.is_volatile && (!joins || cell.read_volatile);
+    if (!joins) {  // everybody who read before is ordered before this thread
+        const bool again = current && cell.reader == use.thread && cell.read_lanes == me && !cell.several_warps;
+        cell.read_mask = again ? cell.read_mask | use.mask : use.mask;
+        cell.reader = static_cast<uint16_t>(use.thread);
+        cell.read_lanes = me;
+        cell.several_warps = false;
+    } else {
+        cell.read_mask &= use.mask;
+        if (known == warp) {
+            cell.read_lanes |= me;
+        } else {
+            cell.several_warps = true;
+        }
+    }
+    cell.read_epoch = watch.epoch;
+    cell.read_clock = watch.clock;
+    cell.read_code = static_cast<uint32_t>(use.code - watch.entry);
+}
+
+void note_write(const Watch& watch, SharedCell& cell, const SharedUse& use) {
+    const bool atomic = use.access == Access::kAtomic;
+    const bool again = cell.write_epoch == watch.epoch && cell.writer == use.thread && cell.write_atomic == atomic;
+    cell.write_mask = again ? cell.write_mask | use.mask : use.mask;
+    cell.writer = static_cast<uint16_t>(use.thread);
+    cell.write_epoch = watch.epoch;
+    cell.write_clock = watch.clock;
+    cell.write_code = static_cast<uint32_t>(use.code - watch.entry);
+    cell.write_atomic = atomic;
+    cell.write_volatile = use.is_volatile;
+    cell.written |= use.mask;
+}
+
+// The common cases of a whole word: nothing to report, and little to remember. False: look closely.
+bool is_quiet_read(const Watch& watch, SharedCell& cell, int thread, uintptr_t code) {
+    if (cell.block != watch.block_serial || cell.written != 15) return false;
+    if (cell.write_epoch == watch.epoch && cell.writer != thread) return false;
+    const uint32_t me = 1u << thread % kWarpSize;
+    if (cell.read_epoch != watch.epoch) {
+        cell.read_epoch = watch.epoch;
+        cell.read_clock = watch.clock;
+        cell.read_code = static_cast<uint32_t>(code - watch.entry);
+        cell.read_lanes = me;
+        cell.reader = static_cast<uint16_t>(thread);
+        cell.read_mask = 15;
+        cell.read_volatile = cell.several_warps = false;
+        return true;
+    }
+    if (cell.read_mask != 15) return false;
+    if (cell.several_warps) return true;
+    if (watch.fenced) return false;
+    const int warp = thread / kWarpSize;
+    if (cell.reader / kWarpSize != warp) {
+        cell.several_warps = true;
+        return true;
+    }
+    if (watch.partly_met[warp] || cell.read_clock < watch.warp_clock[warp]) return false;
+    cell.read_lanes |= me;
+    cell.read_clock = watch.clock;
+    return true;
+}
+
+bool is_quiet_write(const Watch& watch, SharedCell& cell, int thread, uintptr_t code) {
+    if (cell.block != watch.block_serial) {
+        cell = SharedCell{};
+        cell.block = watch.block_serial;
+    } else if ((cell.write_epoch == watch.epoch && cell.writer != thread) || cell.read_epoch == watch.epoch) {
+        return false;
+    }
+    cell.write_epoch = watch.epoch;
+    cell.write_clock = watch.clock;
+    cell.write_code = static_cast<uint32_t>(code - watch.entry);
+    cell.writer = static_cast<uint16_t>(thread);
+    cell.written = cell.write_mask = 15;
+    cell.write_atomic = cell.write_volatile = false;
+    return true;
+}
+
+}  // namespace
+
+void shared_access(Watch& watch, size_t offset, size_t bytes, Access access, bool is_volatile, uintptr_t code) {
+    if (watch.write.bytes != 0) settle_write(watch);
+    if (bytes == 4 && offset % 4 == 0 && usable_shared[offset / 4] == 15 && !is_volatile && watch.index.code == 0) {
+        SharedCell& cell = watch.cells[offset / 4];
+        const int thread = watch.worker->current;
+        if (access == Access::kRead && is_quiet_read(watch, cell, thread, code)) return;
+        if (access == Access::kWrite && is_quiet_write(watch, cell, thread, code)) return;
+    }
+    size_t at = offset;
+    for (size_t left = bytes; left > 0;) {
+        const size_t part = std::min(left, 4 - (at & 3));
+        const auto mask = static_cast<uint8_t>(byte_mask(at, part));
+        if (at / 4 >= kSharedArena / 4 || (usable_shared[at / 4] & mask) != mask) {
+            settle_index(watch, 0, 0);
+            report_outside_shared(watch, offset, bytes, access, code);
+            return;
+        }
+        SharedCell& cell = watch.cells[at / 4];
+        if (cell.block != watch.block_serial) {
+            cell = SharedCell{};
+            cell.block = watch.block_serial;
+        }
+        const SharedUse use{at, mask, access, is_volatile, code, watch.worker->current};
+        if (access != Access::kWrite && (cell.written & mask) != mask) report_unwritten_shared(watch, at, code);
+        check_against_writer(watch, cell, use, part);
+        if (access != Access::kRead) check_against_readers(watch, cell, use);
+        if (access == Access::kRead) {
+            note_read(watch, cell, use);
+        } else {
+            note_write(watch, cell, use);
+        }
+        at += part;
+        left -= part;
+    }
+    if (watch.index.code != 0) settle_index(watch, nearest_shared(offset).bytes, bytes);
+}
+
+// Bytes that an exchange or an atomic store is about to write.
+void note_initialised(Watch& watch, size_t offset, size_t bytes) {
+    if (offset >= kSharedArena || bytes > 8) return;
+    for (size_t at = offset; at < offset + bytes; at++) {
+        SharedCell& cell = watch.cells[at / 4];
+        if (cell.block != watch.block_serial) {
+            cell = SharedCell{};
+            cell.block = watch.block_serial;
+        }
+        cell.written |= static_cast<uint8_t>(1 << (at & 3));
+    }
+}
+
+// Keeps up to 4 bytes as they are before a store. False: they belong to the store that is pending already,
+// whose earlier words were kept.
+bool begin_pending(Watch& watch, const char* address, size_t bytes, uintptr_t code) {
+    PendingWrite& write = watch.write;
+    const int thread = watch.worker->current;
+    const bool continues = write.bytes != 0 && write.code == code && write.thread == thread &&
+                           address == write.address + write.bytes && write.bytes + bytes <= sizeof write.before;
+    if (!continues) {
+        settle_write(watch);
+        write.address = address;
+        write.code = code;
+        write.thread = thread;
+    }
+    std::memcpy(write.before + write.bytes, address, bytes);
+    write.bytes += bytes;
+    return !continues;
+}
+
+void settle_write(Watch& watch) {
+    PendingWrite& write = watch.write;
+    if (write.bytes == 0) return;
+    const int now = watch.worker->current;
+    watch.worker->current = write.thread;  // the message is about the thread that stored
+    if (write.global) {
+        settle_global_write(watch);
+    } else {
+        const bool same = std::memcmp(write.address, write.before, write.bytes) == 0;
+        const size_t offset = reinterpret_cast<uintptr_t>(write.address) - watch.shared;
+        const Race race{"overwrites", "wrote",       write.other,         offset, write.code, write.other_code,
+                        write.in_warp, write.both_volatile};
+        report_race(watch, race, same);
+    }
+    watch.worker->current = now;
+    write.bytes = 0;
+}
+
+}  // namespace kw

@@ -1,0 +1,251 @@
+// Threads that poll memory for what another thread is to write, and the blocks that run meanwhile.
+//
+// A thread that sees the same value again and again gives way to the threads of its block. When all of them
+// poll or wait, the OS thread lets another block go on, and starts one if none can: so blocks are
+// co-resident as on a GPU, where a barrier among the blocks of one launch works. Every such block after the
+// first has stacks and shared memory of its own, which end with the launch.
+#include "watch.h"
+
+#include <memory>
+#include <sched.h>
+#include <sys/mman.h>
+#include <vector>
+
+extern "C" {
+KW_TLS int kw_spinning;
+}
+
+namespace kw {
+
+namespace {
+
+constexpr long kPatience = 1024;     // polls before others get their turn
+constexpr long kLittlePatience = 16;  // where several blocks take turns
+// Polls of an OS thread without any change before it counts as waiting for ever. An atomicCAS or atomicExch
+// that changes nothing can be nothing else; a volatile read may be one of a long loop.
+constexpr long kFruitlessPolls = 1 << 20;
+constexpr long kFruitlessReads = 1 << 24;
+constexpr long kTurnsBeforeAnother = 4;  // for each resident block, before one more is started
+constexpr size_t kResidentThreads = 128 * 1024;  // of one OS thread: 2 pages of stack each
+constexpr size_t kGuardedResidents = 16;  // a guard is a mapping, and a process may have 65530
+
+}  // namespace
+
+// A block that runs beside the first one of its OS thread.
+struct Resident {
+    Worker worker;
+    size_t stack_bytes;
+    bool finished;
+};
+
+struct Residency {
+    std::vector<std::unique_ptr<Resident>> others;
+    size_t turn = 0;  // 0: the OS thread's own block, else others[turn - 1]
+    size_t unfinished = 0;
+    long fruitless = 0;        // turns without any change
+    long fruitless_polls = 0;
+    bool host_done = false;
+    int confirmed = 0;  // the state of the launch's waiting in which this OS thread polled everything again
+};
+
+namespace {
+
+Residency& residency_of(Worker& worker) {
+    Worker& host = *worker.host;
+    if (host.residency == nullptr) host.residency = new Residency;
+    return *host.residency;
+}
+
+void note_progress(Worker& worker) {
+    if (worker.host->residency == nullptr) return;
+    worker.host->residency->fruitless = 0;
+    worker.host->residency->fruitless_polls = 0;
+}
+
+Worker& at_turn(Worker& host, size_t turn) {
+    return turn == 0 ? host : host.residency->others[turn - 1]->worker;
+}
+
+// The next block in turn that has not ended; the host only takes turns while its own blocks last.
+Worker* next_in_turn(Worker& host) {
+    Residency& r = *host.residency;
+    for (size_t step = 1; step <= r.others.size() + 1; step++) {
+        const size_t turn = (r.turn + step) % (r.others.size() + 1);
+        const bool open = turn == 0 ? !r.host_done : !r.others[turn - 1]->finished;
+        if (!open) continue;
+        r.turn = turn;
+        return &at_turn(host, turn);
+    }
+    r.turn = 0;
+    return &host;
+}
+
+// What a thread sees of its block is kept in variables of the OS thread.
+void go_on_with(Worker& from, Worker& to) {
+    if (&from == &to) return;
+    const uint3 block = kw_block_index;
+    Watch* const watch = watching;
+    current_worker = &to;
+    switch_context(&from.suspended, to.suspended);
+    current_worker = &from;
+    watching = watch;
+    kw_block_index = block;
+    kw_shared_base = from.shared;
+    kw_thread_index = from.threads[from.current].index;
+    kw_lane = from.current % kWarpSize;
+}
+
+void resident_main() {
+    Worker& worker = *current_worker;
+    watching = nullptr;
+    if (worker.launch->checked) begin_watch(worker);
+    run_blocks(worker);
+    end_watch();
+    Worker& host = *worker.host;
+    Residency& r = *host.residency;
+    r.others[r.turn - 1]->finished = true;
+    r.unfinished--;
+    r.fruitless = r.fruitless_polls = 0;
+    current_worker = next_in_turn(host);
+    void* discarded;
+    switch_context(&discarded, current_worker->suspended);
+    __builtin_unreachable();
+}
+
+bool blocks_left(const Worker& host) {
+    return host.first_block < host.end_block || host.launch->next_block < host.launch->blocks;
+}
+
+// Null when there is no block left, or no room.
+Worker* start_resident(Worker& host) {
+    Residency& r = *host.residency;
+    const size_t threads = static_cast<size_t>(host.count);
+    if (!blocks_left(host) || (r.unfinished + 1) * threads > kResidentThreads) return nullptr;
+    const size_t bytes = (threads + 1) * kStackBytes;
+    void* stacks = mmap(nullptr, bytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
+    if (stacks == MAP_FAILED) return nullptr;
+    auto made = std::make_unique<Resident>();
+    made->stack_bytes = bytes;
+    Worker& worker = made->worker;
+    worker.host = &host;
+    worker.stacks = static_cast<char*>(stacks);
+    worker.guards = r.others.size() < kGuardedResidents;
+    join_launch(worker, *host.launch, host.id);
+    Fiber scheduler{nullptr, worker.stacks + threads * kStackBytes};
+    worker.suspended = new_fiber_context(scheduler, host.count, resident_main);
+    r.others.push_back(std::move(made));
+    r.turn = r.others.size();
+    r.unfinished++;
+    r.fruitless = r.fruitless_polls = 0;
+    return &worker;
+}
+
+// Lets another block of the OS thread go on, a new one when all of them have polled in vain.
+void give_way(Worker& worker) {
+    Worker& host = *worker.host;
+    Residency& r = residency_of(worker);
+    r.fruitless++;
+    Worker* next = nullptr;
+    if (r.fruitless > kTurnsBeforeAnother * static_cast<long>(r.unfinished + 1)) next = start_resident(host);
+    if (next == nullptr) next = next_in_turn(host);
+    if (next == &worker) sched_yield();
+    go_on_with(worker, *next);
+}
+
+// Whether no OS thread of the launch can change anything any more. Each has to have polled in vain again
+// after the last of them began to wait: it may have been asleep while what it waits for was written.
+bool nobody_goes_on(Worker& worker) {
+    Launch& launch = *worker.launch;
+    Residency& r = *worker.host->residency;
+    if (!kw_spinning) {
+        launch.spinning_workers++;
+        launch.waiting_state++;
+        kw_spinning = 1;
+    }
+    if (launch.spinning_workers < launch.active_workers) return false;
+    const int state = launch.waiting_state;
+    if (launch.confirmed_state.exchange(state) != state) launch.confirmations = 0;
+    if (r.confirmed != state) {
+        r.confirmed = state;
+        r.fruitless_polls /= 2;  // as much patience once more
+        return false;
+    }
+    return ++launch.confirmations >= launch.active_workers;
+}
+
+}  // namespace
+
+void poll(const void* address, uint64_t observed, const Place& place, bool soft) {
+    Worker& worker = *current_worker;
+    Spin& spin = worker.spin;
+    if (spin.address != address || spin.observed != observed || spin.thread != worker.current) {
+        if (spin.address == address && spin.observed != observed) {
+            note_progress(worker);
+            spin.turns = 0;
+        }
+        kw_spin_over();
+        spin = Spin{address, observed, worker.current, 1, spin.turns};
+        return;
+    }
+    const Residency* r = worker.host->residency;
+    const long patience = r == nullptr || r->unfinished == 0 ? kPatience : kLittlePatience;
+    if (++spin.count % patience != 0) return;
+    if (worker.launch->stop) abandon(worker, Fault::kNone, "", 0);
+    const bool others = worker.ready_count > 0 || worker.next_fresh < worker.count;
+    if (others && spin.turns < 2 * worker.count) {
+        spin.turns++;
+        spin.count = 0;
+        kw_yield();
+        return;
+    }
+    spin.turns = 0;
+    residency_of(worker).fruitless_polls += patience;
+    give_way(worker);
+    if (worker.host->residency->fruitless_polls < (soft ? kFruitlessReads : kFruitlessPolls)) return;
+    if (!nobody_goes_on(worker)) return;
+    worker.fault.code = place.code;
+    abandon(worker, Fault::kDeadlock,
+            format("The thread waits for ever for a value (it sees 0x%llx each time) that no thread is left to "
+                   "write: all others wait too or have returned.",
+                   static_cast<unsigned long long>(observed)),
+            place.line);
+}
+
+// The host's own blocks are done: goes on with the others until they are done too.
+void finish_residents(Worker& host) {
+    Residency* r = host.residency;
+    if (r == nullptr) return;
+    r->host_done = true;
+    while (r->unfinished > 0) go_on_with(host, *next_in_turn(host));
+}
+
+void release_residents(Worker& host) {
+    if (host.residency == nullptr) return;
+    for (const std::unique_ptr<Resident>& resident : host.residency->others) {
+        munmap(resident->worker.stacks, resident->stack_bytes);
+        release_shared(resident->worker);
+        release_watch(resident->worker);
+    }
+    delete host.residency;
+    host.residency = nullptr;
+}
+
+}  // namespace kw
+
+using namespace kw;
+
+extern "C" void kw_spin_over(void) {
+    if (current_worker == nullptr || !kw_spinning) return;
+    kw_spinning = 0;
+    current_worker->launch->spinning_workers--;
+    current_worker->launch->waiting_state++;
+}
+
+extern "C" void kw_spin(const void* address, uint64_t observed, int line) {
+    if (current_worker != nullptr) poll(address, observed, at_line(line), false);
+}
+
+extern "C" void kw_poll(const void* address, uint64_t observed) {
+    const uintptr_t code = reinterpret_cast<uintptr_t>(__builtin_return_address(0));
+    if (current_worker != nullptr) poll(address, observed, at_code(code), true);
+}

@@ -1,0 +1,131 @@
+// Checked execution: the clocks by which accesses of one block are ordered.
+//
+// All threads of the block are ordered by a barrier (epoch); lanes of a warp by a warp operation that both
+// took part in (clock); two threads also when one ran a fence after its access and the other an atomic
+// operation after that fence, as locks do.
+#include "watch.h"
+
+#include <algorithm>
+#include <cstdlib>
+#include <cstring>
+
+namespace kw {
+
+KW_TLS Watch* watching;
+
+namespace {
+
+std::atomic<bool> wanted;
+uint64_t launch_number;  // 16 bits; a launch tag is never 0
+
+}  // namespace
+
+bool checks_wanted() { return wanted; }
+
+// Called by kw_launch before any worker starts.
+void begin_checked_launch() {
+    if (++launch_number > 0xffff) {
+        clear_cells();
+        launch_number = 1;
+    }
+    publish_regions();
+    forget_block_fences();
+}
+
+void begin_watch(Worker& worker) {
+    if (worker.watch == nullptr) {
+        worker.watch = new Watch();
+        worker.watch->cells = static_cast<SharedCell*>(std::calloc(kSharedArena / 4, sizeof(SharedCell)));
+        worker.watch->worker = &worker;
+    }
+    Watch& watch = *worker.watch;
+    std::memset(watch.sites, 0, sizeof watch.sites);
+    watch.launch = launch_number << 48;
+    watch.entry = reinterpret_cast<uintptr_t>(worker.launch->request->entry);
+    watch.write.bytes = 0;
+    watch.index.code = 0;
+    watch.reported = kNothing;
+    watch.misplaced_code = 0;
+    watching = &watch;
+}
+
+void end_watch() { watching = nullptr; }
+
+void release_watch(Worker& worker) {
+    if (worker.watch == nullptr) return;
+    std::free(worker.watch->cells);
+    delete worker.watch;
+    worker.watch = nullptr;
+}
+
+void begin_watched_block(Watch& watch) {
+    const Worker& worker = *watch.worker;
+    watch.shared = reinterpret_cast<uintptr_t>(worker.shared);
+    watch.acquired = watch.fenced = false;
+    watch.block_serial++;
+    watch.epoch++;
+    watch.clock = 1;
+    std::fill_n(watch.released, worker.count, 0);
+    std::fill_n(watch.observed, worker.count, 0);
+    for (int warp = 0; warp < worker.warp_count; warp++) {
+        watch.warp_clock[warp] = 0;
+        if (watch.partly_met[warp]) std::memset(watch.met[warp], 0, sizeof watch.met[warp]);
+        watch.partly_met[warp] = false;
+    }
+}
+
+void end_watched_block(Watch& watch) {
+    settle_write(watch);
+    settle_index(watch, 0, 0);
+}
+
+void note_barrier(Watch& watch) {
+    settle_write(watch);
+    watch.epoch++;
+}
+
+void note_warp_operation(Watch& watch, int warp, uint32_t lanes) {
+    const Worker& worker = *watch.worker;
+    const int left = worker.count - warp * kWarpSize;
+    const uint32_t all = left >= kWarpSize ? 0xffffffffu : (1u << left) - 1;
+    watch.clock++;
+    if (lanes == all) {
+        watch.warp_clock[warp] = watch.clock;
+        return;
+    }
+    // Whoever met one of them before has now met all of them.
+    watch.partly_met[warp] = true;
+    auto& met = watch.met[warp];
+    uint32_t merged[kWarpSize] = {};
+    for (uint32_t rest = lanes; rest != 0; rest &= rest - 1) {
+        const auto& row = met[__builtin_ctz(rest)];
+        for (int k = 0; k < kWarpSize; k++) merged[k] = std::max(merged[k], row[k]);
+    }
+    for (uint32_t rest = lanes; rest != 0; rest &= rest - 1) merged[__builtin_ctz(rest)] = watch.clock;
+    for (uint32_t rest = lanes; rest != 0; rest &= rest - 1) {
+        std::memcpy(met[__builtin_ctz(rest)], merged, sizeof merged);
+    }
+}
+
+void note_fence(Watch& watch, bool for_device) {
+    watch.released[watch.worker->current] = ++watch.clock;
+    watch.observed[watch.worker->current] = watch.clock;
+    watch.fenced = true;
+    if (!for_device) return;
+    watch.acquired = true;
+    publish_block_fence(watch);
+}
+
+bool closely_ordered(const Watch& watch, int thread, int other, uint32_t clock) {
+    const bool published = clock < watch.released[other] && watch.released[other] <= watch.observed[thread];
+    const int warp = thread / kWarpSize;
+    if (published || other / kWarpSize != warp) return published;
+    return clock < watch.warp_clock[warp] ||
+           (watch.partly_met[warp] && clock < watch.met[warp][thread % kWarpSize][other % kWarpSize]);
+}
+
+}  // namespace kw
+
+using namespace kw;
+
+extern "C" void kw_check(int on) { wanted = on != 0; }

@@ -1,0 +1,230 @@
+// Checked execution: what is remembered about memory while kernels run.
+//
+// Device code is compiled so that every access calls the runtime first (access.cpp). An access to global
+// memory has to lie inside one region; an access to shared memory inside one variable. What was read and
+// written by whom since the last synchronisation is kept in a cell for every 4 bytes.
+#pragma once
+
+#include "state.h"
+
+namespace kw {
+
+enum class Access : uint8_t { kRead, kWrite, kAtomic };
+
+// One allocation, or memory of torch's own that kernels may use.
+struct Region {
+    uintptr_t first;
+    size_t bytes;
+    std::string label;             // "float32 tensor [2, 3]", or empty
+    std::atomic<uint64_t*> cells;  // null until a checked kernel first uses the region
+};
+
+// Where the access at some place in the code went the last time; most go to the same region again.
+struct Site {
+    uintptr_t first;
+    size_t bytes;
+    uint64_t* cells;  // null where no races are tracked: stacks, __device__ variables, arguments
+};
+
+// Four bytes of shared memory. Masks have one bit for each byte; code is counted from the kernel's entry.
+struct SharedCell {
+    uint32_t block;  // serial number of the block that all this is about
+    uint32_t write_epoch, read_epoch;
+    uint32_t write_clock, read_clock;
+    uint32_t write_code, read_code;
+    uint32_t read_lanes;      // of the reader's warp
+    uint16_t writer, reader;  // reader: one of those in read_lanes
+    uint8_t written;
+    uint8_t write_mask : 4, read_mask : 4;
+    bool write_atomic : 1, write_volatile : 1, read_volatile : 1, several_warps : 1;
+};
+
+// What another block did to memory that a thread now uses.
+struct Conflict {
+    const char* did;
+    const char* other_did;
+    uint64_t block;  // as in a cell
+    uintptr_t code;
+};
+
+// Two threads stored to one place. It is harmless when the value stays the same, which only the next
+// call can tell: the compiler calls before the store.
+struct PendingWrite {
+    const char* address;
+    size_t bytes;  // 0: nothing pending
+    unsigned char before[16];
+    uintptr_t code, other_code;
+    int thread, other;
+    bool in_warp, both_volatile;
+    bool global;
+    Conflict conflict;  // where global
+};
+
+// An index outside its array, seen before the access itself.
+struct PendingIndex {
+    uintptr_t code;  // 0: nothing pending
+    int thread;
+    size_t elements;
+    std::string text;
+};
+
+constexpr size_t kSites = 512;
+constexpr uintptr_t kNothing = ~uintptr_t{0};
+
+// One OS thread's memory of the block that it runs.
+struct Watch {
+    Worker* worker;
+    uintptr_t shared;
+    Site sites[kSites];
+    uint64_t launch;  // serial number of the launch in the upper 16 bits
+    uint64_t block;   // 1 to 65534, from the block's number
+    bool acquired;    // a thread of the block has looked at what other blocks may have published
+    bool fenced;      // a thread of the block has run a fence
+    uintptr_t entry;  // of the kernel
+    uint32_t block_serial, epoch, clock;
+    uint32_t released[kMaxThreads], observed[kMaxThreads];  // clocks of fences and of atomics
+    uint32_t warp_clock[kMaxWarps];                         // of the last operation of all lanes
+    uint32_t met[kMaxWarps][kWarpSize][kWarpSize];          // clock of the last operation of two lanes
+    bool partly_met[kMaxWarps];
+    SharedCell* cells;
+    PendingWrite write;
+    PendingIndex index;
+    uintptr_t misplaced_code;  // the last one that went wrong, and how (null: a fault of the hardware)
+    const char* misplaced_kind;
+    uintptr_t reported;  // address of the last access with a finding, or kNothing: a fault there is no news
+};
+
+extern KW_TLS Watch* watching;  // null outside checked kernels
+
+// watch.cpp
+bool checks_wanted();
+void begin_watch(Worker& worker);
+void end_watch();
+void release_watch(Worker& worker);
+void begin_watched_block(Watch& watch);
+void end_watched_block(Watch& watch);
+void note_barrier(Watch& watch);
+void note_warp_operation(Watch& watch, int warp, uint32_t lanes);
+void note_fence(Watch& watch, bool for_device);
+bool closely_ordered(const Watch& watch, int thread, int other, uint32_t clock);
+void begin_checked_launch();
+
+// regions.cpp
+struct Misplaced {
+    const char* kind;  // null: nothing is wrong that a hardware fault would not tell
+    std::string text;
+};
+void add_region(const void* first, size_t bytes, const char* label);
+void remove_region(const void* first);
+void publish_regions();
+Region* find_region(uintptr_t address);
+Region* find_live_region(uintptr_t address);
+uint64_t* cells_of(Region& region);
+void clear_cells();
+Misplaced explain(uintptr_t address, size_t bytes, Access access);
+bool in_module(uintptr_t address, const void* entry, Site& site);
+
+// shadow_global.cpp
+void settle_global_write(Watch& watch);
+void publish_block_fence(Watch& watch);
+void forget_block_fences();
+void global_conflict(Watch& watch, uintptr_t address, Access access, uintptr_t code, uint64_t cell,
+                     bool against_reader);
+void note_host_write(const void* first, size_t bytes);
+
+// shadow_shared.cpp
+bool begin_pending(Watch& watch, const char* address, size_t bytes, uintptr_t code);
+void settle_write(Watch& watch);
+void note_initialised(Watch& watch, size_t offset, size_t bytes);
+void shared_access(Watch& watch, size_t offset, size_t bytes, Access access, bool is_volatile, uintptr_t code);
+
+// shared_bounds.cpp
+struct SharedVariable {
+    size_t offset;
+    size_t bytes;
+    std::string name;
+    int line;  // 0: dynamic shared memory
+    std::string text() const;
+};
+extern uint8_t usable_shared[];  // which bytes of each word belong to a variable
+SharedVariable nearest_shared(size_t offset);
+void report_outside_shared(Watch& watch, size_t offset, size_t bytes, Access access, uintptr_t code);
+void report_unwritten_shared(Watch& watch, size_t offset, uintptr_t code);
+void begin_shared_bounds();
+void add_shared_bounds(size_t offset, size_t bytes, const char* name, int line);
+
+// undefined.cpp
+void settle_index(Watch& watch, size_t variable_bytes, size_t bytes);
+
+// Whether what the lanes of a warp did up to `clock` happened before what `thread` does now, the barrier
+// aside. Most blocks run no fence and no warp operation of some lanes only.
+inline bool lanes_ordered(const Watch& watch, int thread, int warp, uint32_t lanes, uint32_t clock) {
+    if (!watch.fenced && !watch.partly_met[warp]) return thread / kWarpSize == warp && clock < watch.warp_clock[warp];
+    for (uint32_t rest = lanes; rest != 0; rest &= rest - 1) {
+        const int other = warp * kWarpSize + __builtin_ctz(rest);
+        if (other != thread && !closely_ordered(watch, thread, other, clock)) return false;
+    }
+    return true;
+}
+
+inline bool thread_ordered(const Watch& watch, int thread, int other, uint32_t clock) {
+    return lanes_ordered(watch, thread, other / kWarpSize, 1u << other % kWarpSize, clock);
+}
+
+// A cell of global memory, from the upper end: launch (16), writer (16), reader (16: blocks, 0 for none),
+// then whether the writer was atomic, bytes read, bytes written by the writer, bytes ever written.
+constexpr uint64_t kAtomicWriter = 1 << 12;
+constexpr uint64_t kSeveral = 0xffff;
+constexpr uint64_t kBlockNames = 0xfffe;  // blocks so far apart go by one name: a conflict of theirs is missed
+
+inline uint64_t byte_mask(uintptr_t address, size_t bytes) {
+    const unsigned shift = address & 3;
+    const uint64_t full = bytes >= 4 ? 15 : (1u << bytes) - 1;
+    return full << shift & 15;
+}
+
+// Notes an access of the word at `cell`; mask: its bytes.
+inline void global_access(Watch& watch, uint64_t* cell, uint64_t mask, Access access, uintptr_t address,
+                          uintptr_t code) {
+    const uint64_t me = watch.block;
+    uint64_t c = __atomic_load_n(cell, __ATOMIC_RELAXED);
+    if ((c ^ watch.launch) >> 48 != 0) {
+        c &= 15;
+        if (access == Access::kRead) {
+            c |= watch.launch | me << 16 | mask << 8;
+        } else {
+            c |= watch.launch | me << 32 | mask << 4 | mask;
+            if (access == Access::kAtomic) c |= kAtomicWriter;
+        }
+        __atomic_store_n(cell, c, __ATOMIC_RELAXED);
+        return;
+    }
+    const uint64_t writer = c >> 32 & 0xffff, reader = c >> 16 & 0xffff;
+    const uint64_t written = c >> 4 & 15, read = c >> 8 & 15;
+    const bool foreign_write = writer != 0 && writer != me && (written & mask) != 0;
+    if (access == Access::kRead) {
+        if (foreign_write && (c & kAtomicWriter) == 0) global_conflict(watch, address, access, code, c, false);
+        if (reader == me && (read & mask) == mask) return;
+        if (reader == me || reader == 0 || (read & mask) == 0) {
+            c = (c & ~(kSeveral << 16 | 15 << 8)) | me << 16 | (reader == me ? read | mask : mask) << 8;
+        } else if (reader != kSeveral) {
+            c = (c & ~(uint64_t{15} << 8)) | kSeveral << 16 | (read & mask) << 8;
+        } else {
+            return;
+        }
+    } else {
+        const bool atomic = access == Access::kAtomic;
+        const bool foreign_read = reader != 0 && reader != me && (read & mask) != 0;
+        if (foreign_write && !(atomic && (c & kAtomicWriter) != 0)) {
+            global_conflict(watch, address, access, code, c, false);
+        } else if (foreign_read && !atomic) {
+            global_conflict(watch, address, access, code, c, true);
+        }
+        const uint64_t kept = writer == me && ((c & kAtomicWriter) != 0) == atomic ? written : 0;
+        c = (c & ~(kSeveral << 32 | 15 << 4 | kAtomicWriter)) | me << 32 | (kept | mask) << 4 | mask;
+        if (atomic) c |= kAtomicWriter;
+    }
+    __atomic_store_n(cell, c, __ATOMIC_RELAXED);
+}
+
+}  // namespace kw

@@ -1,0 +1,100 @@
+"""The part that NVIDIA's compiler has in a build: run beside g++, and weighed against what g++ said.
+
+nvcc is the authority on device code and g++ on host code, so each overrules the other where it errs: an
+error of nvcc in device code stands though g++ took the line, and an error of g++ in device code that nvcc
+took is a gap of the emulator.
+"""
+
+import hashlib
+import tempfile
+from functools import cache
+from pathlib import Path
+
+from agent.emulator import compiler, nvcc
+from agent.emulator.nvcc import regions, unit
+from agent.emulator.nvcc.check import INCLUDE
+from agent.emulator.toolchain import Toolchain
+from agent.emulator.units import BuildRequest
+from agent.records import Finding, digest
+
+
+class DeviceCheck:
+    """The check of one request in one scratch directory; without nvcc, or device code, it finds nothing."""
+
+    def __init__(self, toolchain: Toolchain, request: BuildRequest, scratch: Path) -> None:
+        self._toolchain, self._request, self._scratch = toolchain, request, scratch
+        self._nvcc = nvcc.find() if request.cuda.strip() else None
+
+    def commands(self, *, fuller: bool = False) -> list[list[str]]:
+        """What to run in the scratch directory: nothing or one command."""
+        if self._nvcc is None:
+            return []
+        return [nvcc.command(self._nvcc, self._toolchain, self._request, self._scratch, fuller=fuller)]
+
+    def verdict(self, outcomes: list[compiler.Outcome], timeout_s: float, *, retry: bool) -> nvcc.Verdict:
+        """From the outcomes of `commands`; `retry` with fuller headers where bare names were not enough."""
+        if not outcomes:
+            return nvcc.Verdict()
+        found = nvcc.read(outcomes[0], self._request, self._scratch)
+        if found.is_ours and retry:
+            again = compiler.run(self.commands(fuller=True), self._scratch, timeout_s)
+            found = nvcc.read(again[0], self._request, self._scratch)
+        return found
+
+
+def alone(toolchain: Toolchain, request: BuildRequest, cache_dir: Path, timeout_s: float) -> nvcc.Verdict:
+    """The verdict on code that the emulator cannot take at all."""
+    cache_dir.mkdir(parents=True, exist_ok=True)
+    with tempfile.TemporaryDirectory(dir=cache_dir, prefix="checking-") as scratch:
+        check = DeviceCheck(toolchain, request, Path(scratch))
+        return check.verdict(compiler.run(check.commands(), Path(scratch), timeout_s), timeout_s, retry=True)
+
+
+def key(request: BuildRequest) -> str:
+    """Changes with anything that may change the verdict."""
+    tool = nvcc.find() if request.cuda.strip() else None
+    if tool is None:
+        return "unchecked"
+    return digest(
+        tool.version, _headers(), unit.architecture(request), *unit.flags(request), unit.text(request)
+    )
+
+
+@cache
+def _headers() -> str:
+    parts = [path.read_bytes() for path in sorted(INCLUDE.rglob("*")) if path.is_file()]
+    return hashlib.sha256(b"\0".join(parts)).hexdigest()
+
+
+def notes(request: BuildRequest, verdict: nvcc.Verdict) -> tuple[str, ...]:
+    """What of the check did not happen, in words for the scope."""
+    if not request.cuda.strip():
+        return ()
+    if verdict.gap is not None:
+        return (f"NVIDIA's compiler did not check the device code: {verdict.gap}",)
+    return () if nvcc.find() is not None else (nvcc.MISSING,)
+
+
+def weighed(found: tuple[Finding, ...], verdict: nvcc.Verdict, request: BuildRequest) -> tuple[Finding, ...]:
+    """The findings of g++, corrected and completed by nvcc's; the candidate's own faults come first."""
+    if verdict.accepted:
+        device = regions.device_lines(request)
+        taken = [finding for finding in found if _is_in(finding, device)]
+        return (*(f for f in found if f not in taken), *map(as_gap, taken))
+    if verdict.findings:
+        # A name that both lack for want of a header is a gap; any other error is the candidate's.
+        lines = {finding.location.line for finding in found if finding.location}
+        more = [f for f in verdict.findings if not (f.location and f.location.line in lines)]
+        return (*(f for f in found if not more or f.kind != "header-gap"), *more)
+    return found
+
+
+def _is_in(finding: Finding, device: frozenset[int]) -> bool:
+    place = finding.location
+    return finding.kind == "compile-error" and place is not None and place.line in device
+
+
+def as_gap(finding: Finding) -> Finding:
+    """An error of ours in what NVIDIA's compiler takes."""
+    message = f"The emulator cannot compile this line, which NVIDIA's compiler takes: {finding.message}"
+    return finding.model_copy(update={"kind": "header-gap", "message": message})

@@ -1,0 +1,100 @@
+// ATen's free functions, declared by name.
+#pragma once
+#include "kw/host_tensor.h"
+
+#define KW_ANY_9 KW_ANY_6, const kw::Any & = kw::Any(), const kw::Any & = kw::Any(), const kw::Any & = kw::Any()
+
+namespace at {
+
+#define KW_FUNCTION(name) Tensor name(KW_ANY_9);
+#include "kw/host_functions.inc"
+#undef KW_FUNCTION
+
+using TensorPair = std::tuple<Tensor, Tensor>;
+using TensorTriple = std::tuple<Tensor, Tensor, Tensor>;
+TensorPair topk(KW_ANY_6);
+TensorPair sort(KW_ANY_6);
+TensorPair mode(KW_ANY_6);
+TensorPair kthvalue(KW_ANY_6);
+TensorPair cummax(KW_ANY_6);
+TensorPair cummin(KW_ANY_6);
+TensorPair aminmax(KW_ANY_6);
+TensorPair var_mean(KW_ANY_6);
+TensorPair std_mean(KW_ANY_6);
+TensorPair adaptive_max_pool2d(KW_ANY_6);
+TensorPair max_pool2d_with_indices(KW_ANY_9);
+TensorTriple native_layer_norm(KW_ANY_6);
+TensorTriple native_group_norm(KW_ANY_9);
+TensorTriple native_batch_norm(KW_ANY_9);
+std::vector<Tensor> split(KW_ANY_6);
+std::vector<Tensor> chunk(KW_ANY_6);
+std::vector<Tensor> unbind(KW_ANY_6);
+std::vector<Tensor> meshgrid(KW_ANY_6);
+std::vector<Tensor> broadcast_tensors(KW_ANY_6);
+bool equal(KW_ANY_6);
+bool allclose(KW_ANY_6);
+
+#define KW_EXTREMUM(name)                \
+  Tensor name(const Tensor&);            \
+  Tensor name(const Tensor&, const Tensor&); \
+  TensorPair name(const Tensor&, int64_t, bool keepdim = false);
+KW_EXTREMUM(max)
+KW_EXTREMUM(min)
+#undef KW_EXTREMUM
+
+Tensor tensor(std::initializer_list<double>, const TensorOptions& = {});
+Tensor tensor(std::initializer_list<float>, const TensorOptions& = {});
+Tensor tensor(std::initializer_list<int>, const TensorOptions& = {});
+Tensor tensor(std::initializer_list<int64_t>, const TensorOptions& = {});
+Tensor from_blob(void*, const kw::Any&, const kw::Any& = kw::Any(), const kw::Any& = kw::Any());
+int64_t size(const Tensor&, int64_t);
+int64_t numel(const Tensor&);
+
+template <class T, bool on_gpu>
+struct AccumulateType {
+  using type = std::conditional_t<std::is_same_v<T, Half> || std::is_same_v<T, BFloat16>, float,
+                                  std::conditional_t<std::is_integral_v<T>, int64_t, T>>;
+};
+template <class T, bool on_gpu>
+using acc_type = typename AccumulateType<T, on_gpu>::type;
+template <class T>
+struct OpMathType {
+  using type = std::conditional_t<std::is_same_v<T, Half> || std::is_same_v<T, BFloat16>, float, T>;
+};
+template <class T>
+using opmath_type = typename OpMathType<T>::type;
+
+struct NoGradGuard {
+  NoGradGuard();
+  ~NoGradGuard();
+};
+struct AutoDispatchBelowAutograd : NoGradGuard {};
+struct AutoNonVariableTypeMode : NoGradGuard {
+  explicit AutoNonVariableTypeMode(bool);
+};
+
+}  // namespace at
+
+namespace torch {
+using namespace at;
+using namespace c10;
+using at::Tensor;
+namespace indexing = at::indexing;
+using Dtype = c10::ScalarType;
+using c10::dtype;
+
+constexpr auto kUInt8 = c10::kByte;
+constexpr auto kInt8 = c10::kChar;
+constexpr auto kInt16 = c10::kShort;
+constexpr auto kInt32 = c10::kInt;
+constexpr auto kInt64 = c10::kLong;
+constexpr auto kFloat16 = c10::kHalf;
+constexpr auto kFloat32 = c10::kFloat;
+constexpr auto kFloat64 = c10::kDouble;
+constexpr auto kU8 = c10::kByte;
+constexpr auto kI32 = c10::kInt;
+constexpr auto kI64 = c10::kLong;
+constexpr auto kF16 = c10::kHalf;
+constexpr auto kF32 = c10::kFloat;
+constexpr auto kF64 = c10::kDouble;
+}  // namespace torch

@@ -1,0 +1,220 @@
+"""Loads, stores, atomic operations and addresses.
+
+Global, constant, local and generic addresses are addresses of this process; a shared address is an offset
+into the block's shared memory, which `cvta` turns into a generic one and back.
+"""
+
+from agent.emulator.ptx.step import Step
+from agent.emulator.ptx.syntax import Operand
+from agent.emulator.ptx.types import TYPES, Type
+
+_SPACES = ("global", "shared", "shared::cta", "local", "const", "param", "param::entry", "param::func")
+_CACHE = ("ca", "cg", "cs", "lu", "cv", "wb", "wt", "nc")
+_SCOPES = ("cta", "gpu", "sys")
+_ORDERS = ("relaxed", "acquire", "release", "acq_rel")
+_ATOMIC_INTEGERS = ("add", "min", "max", "inc", "dec", "and", "or", "xor")
+_NO_VALUE = ("prefetch", "prefetchu")
+_U32, _U64 = TYPES["u32"], TYPES["u64"]
+
+
+def load(step: Step) -> str:
+    """ld, ldu and ld.global.nc."""
+    step.several(2)
+    space, volatile, order = _qualifiers(step)
+    width = {"v2": 2, "v4": 4, None: 1}[step.choice("v2", "v4")]
+    type = _element(step)
+    address = step.frame.address(step.operands[1], space)
+    if width > 1:
+        return _load_vector(step, type, width, address)
+    if order is not None:
+        return step.write(type, f"load_atomically(reinterpret_cast<{type.c}*>({address}))")
+    qualifier = "const volatile" if volatile else "const"
+    return step.write(type, f"*reinterpret_cast<{qualifier} {type.c}*>({address})")
+
+
+def _load_vector(step: Step, type: Type, width: int, address: str) -> str:
+    parts = step.operands[0].parts
+    if step.operands[0].kind != "vector" or len(parts) != width:
+        raise step.unknown()
+    writes = [
+        step.frame.write(part, type, f"loaded[{index}]")
+        for index, part in enumerate(parts)
+        if part.text != "_"
+    ]
+    kind = f"vector<{type.c}, {width}>"
+    return f"{{ const {kind} loaded = *reinterpret_cast<const {kind}*>({address}); {' '.join(writes)} }}"
+
+
+def store(step: Step) -> str:
+    step.several(2)
+    space, volatile, order = _qualifiers(step)
+    width = {"v2": 2, "v4": 4, None: 1}[step.choice("v2", "v4")]
+    type = _element(step)
+    address = step.frame.address(step.operands[0], space)
+    if width > 1:
+        parts = step.operands[1].parts
+        if step.operands[1].kind != "vector" or len(parts) != width:
+            raise step.unknown()
+        values = ", ".join(step.frame.read(part, type) for part in parts)
+        kind = f"vector<{type.c}, {width}>"
+        return f"*reinterpret_cast<{kind}*>({address}) = {kind}{{{values}}};"
+    value = step.read(1, type)
+    if order is not None:
+        return f"store_atomically(reinterpret_cast<{type.c}*>({address}), {type.c}({value}));"
+    qualifier = "volatile " if volatile else ""
+    return f"*reinterpret_cast<{qualifier}{type.c}*>({address}) = {value};"
+
+
+def _qualifiers(step: Step) -> tuple[str, bool, str | None]:
+    """Space ("" for generic), volatile, and the memory order of a strong access; caches do not matter."""
+    space = step.choice(*_SPACES) or ""
+    step.choice(*_CACHE)
+    for hint in step.instruction.modifiers:
+        if hint.startswith(("L1::", "L2::")) and "cache_hint" not in hint:
+            step.flag(hint)
+    volatile = step.flag("volatile")
+    step.flag("weak")
+    order = step.choice("relaxed", "acquire", "release")
+    if order is not None:
+        step.choice(*_SCOPES)
+    return space.split("::")[0], volatile, order
+
+
+def _element(step: Step) -> Type:
+    type = step.type()
+    if type.kind == "p":
+        raise step.unknown()
+    return TYPES[f"b{type.bits}"] if type.is_half or type.is_pair else type
+
+
+def move(step: Step) -> str:
+    step.several(2)
+    return step.write(step_type := _move_type(step), step.read(1, step_type))
+
+
+def _move_type(step: Step) -> Type:
+    type = step.type()
+    return TYPES[f"b{type.bits}"] if type.is_half or type.is_pair else type
+
+
+def cvta(step: Step) -> str:
+    """Between shared and generic addresses there is the start of shared memory; the others are alike."""
+    step.several(2)
+    to_space, space = step.flag("to"), step.choice(*_SPACES)
+    type = step.type()
+    if space is None or type.bits != 64:
+        raise step.unknown()
+    value = step.read(1, _U64)
+    if space.startswith("shared"):
+        value = f"from_generic(shared, {value})" if to_space else f"to_generic(shared, {value})"
+    return step.write(_U64, value)
+
+
+def is_space(step: Step) -> str:
+    """isspacep: only shared memory can be told apart here."""
+    step.several(2)
+    if step.choice("shared", "shared::cta") is None:
+        raise step.unknown()
+    return step.write(TYPES["pred"], f"is_shared(shared, {step.read(1, _U64)})")
+
+
+def atomic(step: Step) -> str:
+    """atom and red."""
+    returns = step.instruction.opcode == "atom"
+    space = (step.choice(*_SPACES) or "").split("::")[0]
+    step.choice(*_ORDERS)
+    step.choice(*_SCOPES)
+    step.flag("noftz")
+    width = {"v2": 2, "v4": 4, "v8": 8, None: 1}[step.choice("v2", "v4", "v8")]
+    operation = step.choice(*_ATOMIC_INTEGERS, "cas", "exch")
+    type = step.type()
+    if space not in ("", "global", "shared") or operation is None:
+        raise step.unknown()
+    step.several((4 if operation == "cas" else 3) - (0 if returns else 1))
+    address = step.frame.address(step.operands[int(returns)], space)
+    values = step.operands[int(returns) + 1 :]
+    if width > 1:
+        return _atomic_vector(step, type, width, (operation, address))
+    if operation in ("cas", "exch"):
+        return _swap(step, type, operation, (address, *(step.frame.read(value, type) for value in values)))
+    code = f"{_updater(step, type, operation)}({address}, {step.frame.read(values[0], _carrier(type))})"
+    return step.write(_carrier(type), code) if returns else f"{code};"
+
+
+def _carrier(type: Type) -> Type:
+    """The type in which an atomic operation's operand travels: halves as their bits."""
+    return TYPES[f"b{type.bits}"] if type.is_half or type.is_pair else type
+
+
+def _updater(step: Step, type: Type, operation: str) -> str:
+    if type.kind == "f" and operation not in ("add", "min", "max"):
+        raise step.unknown()
+    if type.is_half or type.is_pair:
+        return f"atomic_{operation}_{type.name}"
+    if type.bits < 32 or (operation in ("and", "or", "xor")) != (type.kind == "b") or type.kind == "p":
+        raise step.unknown()
+    return f"atomic_{operation}<{type.c}>"
+
+
+def _swap(step: Step, type: Type, operation: str, arguments: tuple[str, ...]) -> str:
+    """These are what locks are made of: the runtime hears of an attempt that changes nothing."""
+    if type.kind != "b":
+        raise step.unknown()
+    line = step.instruction.place.line
+    code = f"atomic_{operation}<{type.c}>({', '.join(arguments)}, {line})"
+    return step.write(type, code) if step.instruction.opcode == "atom" else f"{code};"
+
+
+def _atomic_vector(step: Step, type: Type, width: int, what: tuple[str, str]) -> str:
+    """Atomic element by element (PTX ISA, vector atom)."""
+    operation, address = what
+    returns = step.instruction.opcode == "atom"
+    values = step.operands[-1].parts
+    targets: tuple[Operand | None, ...] = step.operands[0].parts if returns else (None,) * width
+    if len(values) != width or len(targets) != width:
+        raise step.unknown()
+    carrier, updater = _carrier(type), _updater(step, type, operation)
+    statements = []
+    for index, (target, value) in enumerate(zip(targets, values, strict=True)):
+        code = f"{updater}({address} + {index * type.bits // 8}, {step.frame.read(value, carrier)})"
+        statements.append(step.frame.write(target, carrier, code) if target else f"{code};")
+    return f"{{ {' '.join(statements)} }}"
+
+
+def copy_async(step: Step) -> str:
+    """cp.async: the copy is made at once, the earliest of the moments that PTX allows."""
+    if not step.flag("async"):
+        raise step.unknown()
+    if step.choice("commit_group", "wait_group", "wait_all") is not None:
+        return ";"
+    step.choice("ca", "cg")
+    spaces = step.choice("shared", "shared::cta"), step.choice("global")
+    for hint in step.instruction.modifiers:
+        if hint.startswith("L2::") and "cache_hint" not in hint:
+            step.flag(hint)
+    if None in spaces or len(step.operands) not in (3, 4):
+        raise step.unknown()
+    size = step.operands[2]
+    if size.kind != "immediate" or size.text not in ("4", "8", "16"):
+        raise step.unknown()
+    to, source = (
+        step.frame.address(step.operands[0], "shared"),
+        step.frame.address(step.operands[1], "global"),
+    )
+    used = step.read(3, _U32) if len(step.operands) == 4 else f"{size.text}u"
+    return f"copy_to_shared<{size.text}>({to}, {source}, {used});"
+
+
+def nothing(step: Step) -> str:
+    """prefetch and its like change no value."""
+    for modifier in step.instruction.modifiers:
+        step.flag(modifier)
+    return ";"
+
+
+def fence(step: Step) -> str:
+    """membar and fence."""
+    allowed = ("sc", "acq_rel", "acquire", "release", "cta", "gl", "gpu", "sys", "cluster")
+    for modifier in allowed:
+        step.flag(modifier)
+    return "__atomic_thread_fence(__ATOMIC_SEQ_CST);"

@@ -1,0 +1,116 @@
+"""The parts of a PTX module, as its text has them; names are not resolved and types are not checked."""
+
+from dataclasses import dataclass, field
+
+
+class Untranslated(Exception):
+    """PTX that this package does not know for certain: the other route runs this code.
+
+    `line` is that of the candidate's source; 0 where the PTX does not say.
+    """
+
+    def __init__(self, instruction: str, line: int = 0) -> None:
+        super().__init__(f"{instruction} (line {line})" if line else instruction)
+        self.instruction = instruction
+        self.line = line
+
+
+@dataclass(frozen=True)
+class Place:
+    """Where an instruction comes from in the candidate's source; zeros where that is unknown."""
+
+    line: int = 0
+    column: int = 0
+
+
+@dataclass(frozen=True)
+class Operand:
+    """`kind` says how to read the rest:
+
+    name       text: a register, variable, label, function or special register; offset: added to it
+    immediate  text: a number as written
+    address    parts: one name or immediate; offset: added to it
+    vector     parts: `{a, b}`
+    list       parts: `(a, b)` of a call
+    pair       parts: `a|b`
+    not        parts: one name
+    """
+
+    kind: str
+    text: str = ""
+    offset: int = 0
+    parts: tuple["Operand", ...] = ()
+
+
+@dataclass(frozen=True)
+class Instruction:
+    opcode: str
+    modifiers: tuple[str, ...]
+    operands: tuple[Operand, ...]
+    guard: Operand | None
+    place: Place
+
+    @property
+    def name(self) -> str:
+        return ".".join((self.opcode, *self.modifiers))
+
+
+@dataclass(frozen=True)
+class Variable:
+    """One declared name. `count` elements of `type`; None where the text gives no size (`[]`)."""
+
+    space: str
+    type: str
+    name: str
+    align: int = 0
+    count: int | None = 1
+    is_array: bool = False
+    is_range: bool = False
+    """`%r<5>`: the registers %r0 to %r4."""
+    initial: tuple[str, ...] = ()
+    linkage: str = ""
+
+
+@dataclass(frozen=True)
+class Label:
+    name: str
+
+
+@dataclass(frozen=True)
+class Targets:
+    """`.branchtargets`: the labels that an indexed branch chooses from."""
+
+    name: str
+    labels: tuple[str, ...]
+
+
+@dataclass(frozen=True)
+class Prototype:
+    """`.callprototype`: only its name matters here."""
+
+    name: str
+
+
+@dataclass
+class Block:
+    statements: list["Statement"] = field(default_factory=list)
+
+
+Statement = Instruction | Variable | Label | Targets | Prototype | Block
+
+
+@dataclass(frozen=True)
+class Function:
+    name: str
+    is_entry: bool
+    returns: tuple[Variable, ...]
+    parameters: tuple[Variable, ...]
+    body: Block | None
+    place: Place
+    linkage: str = ""
+
+
+@dataclass(frozen=True)
+class Module:
+    variables: tuple[Variable, ...]
+    functions: tuple[Function, ...]

@@ -1,0 +1,257 @@
+"""A PTX module into one C++ translation unit over `kw/runtime.h`.
+
+Every instruction becomes one statement, under the `#line` of the candidate's source that it came from, so
+that a debugger or a sanitizer speaks of that source. What is not known for certain raises Untranslated.
+"""
+
+from collections.abc import Callable, Collection, Sequence
+from dataclasses import dataclass
+
+from agent.emulator.ptx import compare, control, convert, floats, integers, memory, parse
+from agent.emulator.ptx.frame import Binding, Frame
+from agent.emulator.ptx.module import bind_module, declarations, definitions, function_head
+from agent.emulator.ptx.step import Step
+from agent.emulator.ptx.syntax import (
+    Block,
+    Function,
+    Instruction,
+    Label,
+    Module,
+    Place,
+    Prototype,
+    Statement,
+    Targets,
+    Untranslated,
+    Variable,
+)
+from agent.emulator.ptx.types import TYPES
+
+_HANDLERS: dict[str, Callable[[Step], str]] = {
+    **dict.fromkeys(("add", "sub"), integers.sum_or_difference),
+    **dict.fromkeys(("addc", "subc"), integers.carried),
+    "mul": integers.product,
+    **dict.fromkeys(("mad", "fma"), integers.multiply_add),
+    "madc": integers.multiply_add_carried,
+    **dict.fromkeys(("mul24", "mad24"), integers.product24),
+    **dict.fromkeys(("div", "rem"), integers.quotient),
+    **dict.fromkeys(("min", "max"), integers.extreme),
+    **dict.fromkeys(("abs", "neg"), integers.sign),
+    **dict.fromkeys(("and", "or", "xor", "not", "cnot"), integers.logic),
+    **dict.fromkeys(("shl", "shr"), integers.shift),
+    "shf": integers.funnel_shift,
+    **dict.fromkeys(("popc", "clz", "brev", "bfind"), integers.count),
+    **dict.fromkeys(("bfe", "bfi"), integers.field),
+    "prmt": integers.permute,
+    "lop3": integers.table,
+    "sad": integers.absolute_difference,
+    "dp4a": integers.dot,
+    **dict.fromkeys(
+        ("rcp", "rsqrt", "sqrt", "sin", "cos", "lg2", "ex2", "tanh"),
+        lambda step: floats.unary(step, step.type()),
+    ),
+    "copysign": floats.copysign,
+    "testp": floats.testp,
+    "setp": compare.setp,
+    "set": compare.set_value,
+    "selp": compare.selp,
+    "slct": compare.slct,
+    "cvt": convert.cvt,
+    **dict.fromkeys(("ld", "ldu"), memory.load),
+    "st": memory.store,
+    "mov": memory.move,
+    "cvta": memory.cvta,
+    "isspacep": memory.is_space,
+    **dict.fromkeys(("atom", "red"), memory.atomic),
+    "cp": memory.copy_async,
+    **dict.fromkeys(("prefetch", "prefetchu"), memory.nothing),
+    **dict.fromkeys(("membar", "fence"), memory.fence),
+    "bra": control.branch,
+    "brx": control.indexed_branch,
+    **dict.fromkeys(("ret", "exit"), control.leave),
+    "trap": control.trap,
+    "nanosleep": control.wait,
+    "call": control.call,
+    **dict.fromkeys(("bar", "barrier"), control.barrier),
+    "shfl": control.shuffle,
+    "vote": control.vote,
+    "match": control.match,
+    "redux": control.reduce,
+    "activemask": control.active_mask,
+}
+
+_GENERATED = "kernel entry"
+"""What has no line in the candidate's source stands in a file of this name."""
+_INCLUDE = '#include "kw/ptx.h"\n'
+_LIBRARY_INCLUDE = '#include "kw/ptx_library.h"\n'
+
+
+@dataclass(frozen=True)
+class Entry:
+    """A kernel: its symbol in the C++ unit takes the addresses of its arguments, `void (*)(void**)`."""
+
+    name: str
+    symbol: str
+    parameter_bytes: tuple[int, ...]
+
+
+@dataclass(frozen=True)
+class Unit:
+    text: str
+    entries: tuple[Entry, ...]
+    variables: tuple[str, ...]
+    """Names of the module's variables in global and constant memory."""
+
+
+def unit(ptx: str, sources: Sequence[str], outside: Collection[str] = ()) -> Unit:
+    """The C++ text for `ptx`, which nvcc made from files of these names; lines are given as the first's.
+
+    Variables named in `outside` are defined by another translation unit under their own name. Raises
+    Untranslated, also for an address or initialiser that cannot be carried over.
+    """
+    source = sources[0]
+    module = parse.module(ptx, sources)
+    names = bind_module(module, control.is_library)
+    features: set[str] = set()
+    bodies = [
+        _function(function, names, source, features)
+        for function in module.functions
+        if function.body is not None
+    ]
+    heads = [f"{function_head(f, names)};\n" for f in module.functions if f.body is not None]
+    parts = [_INCLUDE, *([_LIBRARY_INCLUDE] if "library" in features else []), "namespace {\n", *heads, "}\n"]
+    parts += [*declarations(module, names, outside), *definitions(module, names, outside)]
+    parts += [
+        "namespace {\n",
+        *bodies,
+        "}  // namespace\n",
+        *(_entry_symbol(e, names) for e in _entries(module)),
+    ]
+    entries = tuple(
+        Entry(f.name, symbol_of(f.name), tuple(_bytes(p) for p in f.parameters)) for f in _entries(module)
+    )
+    visible = tuple(v.name for v in module.variables if v.space in ("global", "const"))
+    return Unit("".join(parts), entries, visible)
+
+
+def symbol_of(kernel: str) -> str:
+    """The C symbol of a kernel of that (mangled) name."""
+    return f"kw_ptx_{kernel.replace('$', '_S')}"
+
+
+def _entries(module: Module) -> list[Function]:
+    return [function for function in module.functions if function.is_entry and function.body is not None]
+
+
+def _entry_symbol(function: Function, names: dict[str, Binding]) -> str:
+    visible = '__attribute__((visibility("default")))'
+    return (
+        f'#line 1 "{_GENERATED}"\nextern "C" {visible} void {symbol_of(function.name)}(void* arguments) {{\n'
+        f"    {names[function.name].code}(static_cast<char**>(arguments));\n}}\n"
+    )
+
+
+def _bytes(parameter: Variable) -> int:
+    return TYPES[parameter.type].bits // 8 * (parameter.count or 0)
+
+
+def _function(function: Function, names: dict[str, Binding], source: str, features: set[str]) -> str:
+    scope: dict[str, Binding] = {}
+    frame = Frame([names, scope], function.is_entry, function.place)
+    for index, parameter in enumerate((*function.returns, *function.parameters)):
+        if parameter.space != "param":
+            raise Untranslated(f".{parameter.space} parameter", function.place.line)
+        scope[parameter.name] = Binding(
+            "param", f"arguments[{index}]" if function.is_entry else f"argument_{index}"
+        )
+    writer = _Writer(frame, source)
+    assert function.body is not None
+    writer.block(function.body, scope)
+    features |= frame.features
+    prologue = [f"const uint32_t {offset} = offset_of({site});" for site, offset in frame.shared.items()]
+    if "carry" in frame.features:
+        prologue.append("uint32_t carry = 0;")
+    start = f'#line {max(function.place.line, 1)} "{source}"\n'
+    head = f"{start}{function_head(function, names)} {{ char* const shared = kw_shared_base;"
+    return " ".join([head, *prologue, *frame.declarations, *writer.code, "\n}\n"])
+
+
+class _Writer:
+    """The statements of one function, those of one line of the candidate's on one line of C++."""
+
+    def __init__(self, frame: Frame, source: str) -> None:
+        self.code: list[str] = []
+        self._frame = frame
+        self._source = source
+        self._line = 0
+
+    def block(self, block: Block, scope: dict[str, Binding]) -> None:
+        """Names are known in their whole block: a jump may go forwards."""
+        for statement in block.statements:
+            if isinstance(statement, Label):
+                scope[statement.name] = Binding("label", self._frame.fresh(f"L{statement.name}"))
+            elif isinstance(statement, Targets):
+                scope[statement.name] = Binding("targets", "", labels=statement.labels)
+            elif isinstance(statement, Prototype):
+                scope[statement.name] = Binding("prototype", "")
+        for statement in block.statements:
+            self._statement(statement, scope)
+
+    def _statement(self, statement: Statement, scope: dict[str, Binding]) -> None:
+        frame = self._frame
+        if isinstance(statement, Instruction):
+            self._place(statement.place)
+            self.code.append(_translated(frame, statement))
+        elif isinstance(statement, Variable):
+            _declare(frame, statement, scope)
+        elif isinstance(statement, Label):
+            self.code.append(f"{scope[statement.name].code}:;")
+        elif isinstance(statement, Block):
+            inner: dict[str, Binding] = {}
+            frame.scopes.append(inner)
+            self.block(statement, inner)
+            frame.scopes.pop()
+
+    def _place(self, place: Place) -> None:
+        self._frame.place = place
+        if place.line and place.line != self._line:
+            self.code.append(f'\n#line {place.line} "{self._source}"\n')
+            self._line = place.line
+
+
+def _translated(frame: Frame, instruction: Instruction) -> str:
+    handler = _HANDLERS.get(instruction.opcode)
+    step = Step(frame, instruction)
+    if handler is None:
+        raise step.unknown()
+    code = handler(step)
+    step.finish()
+    if instruction.guard is None:
+        return code
+    return f"if ({frame.read(instruction.guard, TYPES['pred'])}) {{ {code} }}"
+
+
+def _declare(frame: Frame, variable: Variable, scope: dict[str, Binding]) -> None:
+    """Registers, and the local and parameter variables of a function."""
+    type = TYPES.get(variable.type)
+    if type is None:
+        raise Untranslated(f".{variable.type}", frame.place.line)
+    if variable.space == "reg":
+        names = (
+            [f"{variable.name}{i}" for i in range(variable.count or 0)]
+            if variable.is_range
+            else [variable.name]
+        )
+        codes = [frame.fresh(name) for name in names]
+        for name, code in zip(names, codes, strict=True):
+            scope[name] = Binding("register", code, type)
+        if codes:
+            frame.declarations.append(f"{type.stored} {' = 0, '.join(codes)} = 0;")
+        return
+    if variable.space == "shared":
+        return  # bound with the module's variables: its memory belongs to the block
+    if variable.space not in ("local", "param") or variable.count is None:
+        raise Untranslated(f".{variable.space} {variable.name}", frame.place.line)
+    code = frame.fresh(variable.name)
+    size = max(type.bits // 8 * variable.count, 1)
+    scope[variable.name] = Binding(variable.space, code)
+    frame.declarations.append(f"alignas({max(variable.align, type.bits // 8)}) char {code}[{size}];")

@@ -1,0 +1,117 @@
+"""Starts the corpus driver and serves its build requests; shared by the corpus tests."""
+
+import json
+import os
+import shutil
+import signal
+import subprocess
+import sys
+import threading
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import agent.emulator
+from agent.emulator import places
+from agent.emulator.build import extension
+from agent.emulator.toolchain import Toolchain, default_cache
+from agent.emulator.units import BuildRequest
+
+CORPUS = Path(__file__).parent / "emulator" / "corpus"
+# The content-keyed cache of real use: a second run builds nothing.
+BUILDS = default_cache() / "builds"
+
+
+@dataclass
+class Outcome:
+    """What the driver said: results by program or kernel, what was printed, what went wrong."""
+
+    results: dict[str, dict[str, Any]] = field(default_factory=dict)
+    printed: str = ""
+    failed: str = ""
+    libraries: list[Path] = field(default_factory=list)
+    refusals: list[dict[str, Any]] = field(default_factory=list)
+    """Findings of the last build that failed, in the form of the runtime's."""
+    running: str = ""
+    """The kernel that had begun last: the one to blame when the process dies."""
+
+
+def run(toolchain: Toolchain, place: Path, task: dict[str, Any], limit_s: float) -> Outcome:
+    """One driver process for the whole task; killed after `limit_s` seconds of silence."""
+    emulator = Path(agent.emulator.__file__).parent
+    shutil.copytree(
+        emulator / "guest", place / "guest", ignore=shutil.ignore_patterns("__pycache__"), dirs_exist_ok=True
+    )
+    command = [
+        sys.executable,
+        "-I",
+        str(CORPUS / "driver.py"),
+        str(place),
+        str(toolchain.runtime),
+        json.dumps(task),
+    ]
+    outcome = Outcome()
+    with subprocess.Popen(
+        command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True, cwd=place, start_new_session=True
+    ) as process:
+        try:
+            _serve(process, toolchain, outcome, limit_s)
+            process.wait(limit_s)
+        finally:
+            process.kill()
+    if process.returncode and not outcome.failed:
+        outcome.failed = f"the process ended with {process.returncode} in {outcome.running or 'its start'}"
+    return outcome
+
+
+def _messages(process: subprocess.Popen[str], limit_s: float) -> Iterator[dict[str, Any]]:
+    assert process.stdout is not None
+    while True:
+        watchdog = threading.Timer(limit_s, os.killpg, (process.pid, signal.SIGKILL))
+        watchdog.start()
+        try:
+            line = process.stdout.readline()
+        finally:
+            watchdog.cancel()
+        if not line:
+            return
+        yield json.loads(line)
+
+
+def _serve(process: subprocess.Popen[str], toolchain: Toolchain, outcome: Outcome, limit_s: float) -> None:
+    assert process.stdin is not None
+    for message in _messages(process, limit_s):
+        if "build" in message:
+            process.stdin.write(json.dumps(_built(message, toolchain, outcome)) + "\n")
+            process.stdin.flush()
+        elif "begin" in message:
+            outcome.running = message["begin"]
+        elif "result" in message:
+            result = message["result"]
+            if result.get("refused"):
+                result["findings"] = outcome.refusals
+            else:
+                result["findings"] = places.resolve(result["findings"], outcome.libraries)
+            outcome.results[outcome.running] = result
+        elif "error" in message:
+            outcome.failed = message["error"]
+        else:
+            outcome.printed = message["done"]
+            return
+
+
+def _built(message: dict[str, Any], toolchain: Toolchain, outcome: Outcome) -> dict[str, str]:
+    text = Path(message["program"]).read_text()
+    # A bare .cu file becomes a program whose lines are those of the file.
+    candidate = text if message["program"].endswith(".py") else f'cuda = r"""{text}"""'
+    request = BuildRequest(**message["build"], candidate_source=candidate)
+    built = extension(toolchain, request, BUILDS)
+    if built.library is None:
+        outcome.refusals = [
+            {**found.model_dump(), **(found.location.model_dump() if found.location else {"line": None})}
+            for found in built.findings
+        ]
+        return {"error": "\n".join(f"{f.location}: {f.message}" for f in built.findings)}
+    outcome.libraries.append(built.library)
+    return {"library": str(built.library)}

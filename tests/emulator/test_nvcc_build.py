@@ -1,0 +1,192 @@
+"""nvcc beside g++ in a build: who is believed, what is found without it, and that it wrongs nobody."""
+
+import json
+import shutil
+import subprocess
+import sys
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+from typing import Any
+
+import pytest
+from emulator.nvcc_cases import HOST, KERNEL, asked
+
+import agent.emulator
+from agent import parse
+from agent.emulator import build, device_check, nvcc
+from agent.emulator import toolchain as toolchain_module
+from agent.emulator.build import Built
+from agent.emulator.nvcc import tool
+from agent.emulator.toolchain import Toolchain
+from agent.emulator.units import BuildRequest
+from agent.harness import lanes
+from agent.harness.job import Job
+from agent.records import Candidate, Completion, Finding, Location, Problem, Trace
+
+HERE = Path(__file__).parent
+ROOT = HERE.parent.parent
+NOTHING = Trace(operations=(), inputs=(), init_inputs=(), outputs=(), state=(), flops=0, min_bytes=0)
+
+
+def headline(built: Built) -> tuple[str, str, str | None]:
+    assert built.library is None
+    finding = built.findings[0]
+    return finding.kind, finding.message, finding.location.text if finding.location else None
+
+
+def test_error_stands_though_gxx_took_the_line(
+    toolchain: Toolchain, tmp_path: Path, nvidia: nvcc.Nvcc
+) -> None:
+    cuda = f"\nfloat host_only(float v) {{ return v; }}{KERNEL.replace('2 * x[i]', 'host_only(x[i])')}{HOST}"
+    built = build.extension(toolchain, asked(cuda), tmp_path)
+    kind, message, text = headline(built)
+    assert (kind, built.unsupported) == ("compile-error", False)
+    assert "calling a __host__ function" in message
+    assert text == "if (i < n) y[i] = host_only(x[i]);"
+
+
+def test_what_the_emulator_does_not_run_is_checked_too(
+    toolchain: Toolchain, tmp_path: Path, nvidia: nvcc.Nvcc
+) -> None:
+    asm = 'asm volatile("INSTRUCTION;");\n    if (i'
+    wrong = KERNEL.replace("if (i", asm.replace("INSTRUCTION", "bad.op"))
+    refused = build.extension(toolchain, asked(wrong + HOST), tmp_path)
+    kind, message, text = headline(refused)
+    assert (kind, refused.unsupported) == ("compile-error", False)
+    assert message == "ptxas: Unknown modifier '.op'"
+    assert text == 'asm volatile("bad.op;");'
+    right = KERNEL.replace("if (i", asm.replace("INSTRUCTION", "membar.gl"))
+    left = build.extension(toolchain, asked(right + HOST), tmp_path)
+    assert (headline(left)[0], left.unsupported) == ("unsupported-construct", True)
+    assert [kernel.name for kernel in left.kernels] == ["twice_kernel"]
+
+
+def test_what_nvcc_takes_and_gxx_does_not_is_a_gap_of_the_emulator(
+    toolchain: Toolchain, tmp_path: Path, nvidia: nvcc.Nvcc
+) -> None:
+    kernel = KERNEL.replace("if (i < n)", "__builtin_assume(n > 0);\n    if (i < n)")
+    built = build.extension(toolchain, asked(kernel + HOST), tmp_path)
+    kind, message, text = headline(built)
+    assert (kind, built.unsupported) == ("header-gap", True)
+    assert "The emulator cannot compile this line, which NVIDIA's compiler takes" in message
+    assert text == "__builtin_assume(n > 0);"
+
+
+def test_each_compiler_is_the_authority_on_its_own_code() -> None:
+    request = asked(KERNEL + HOST)
+    rows = [row.strip() for row in request.candidate_source.split("\n")]
+
+    def at(text: str, kind: str = "compile-error") -> Finding:
+        return Finding(kind=kind, message=f"about {text}", location=Location(line=rows.index(text) + 1))
+
+    device, host = at("if (i < n) y[i] = 2 * x[i];"), at("return y;")
+    taken = device_check.weighed((device, host), nvcc.Verdict(accepted=True), request)
+    assert [(f.kind, f.location) for f in taken] == [
+        ("compile-error", host.location),
+        ("header-gap", device.location),
+    ]
+    gap = at("auto y = torch::empty_like(x);", "header-gap")
+    refused = device_check.weighed((gap, host), nvcc.Verdict(findings=(device,)), request)
+    assert refused == (host, device)
+    unknown = device.model_copy(update={"kind": "header-gap"})
+    assert device_check.weighed((unknown,), nvcc.Verdict(findings=(device,)), request) == (unknown,)
+    assert device_check.weighed((gap, device), nvcc.Verdict(gap="a name"), request) == (gap, device)
+
+
+def test_without_nvcc_the_build_goes_on_and_says_so(
+    toolchain: Toolchain, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("PATH", str(tmp_path))
+    monkeypatch.delenv("CUDA_HOME", raising=False)
+    monkeypatch.setattr(tool, "TOOLKIT", tmp_path)
+    monkeypatch.setattr(tool, "wheel_homes", lambda: iter(()))
+    assert nvcc.find() is None
+    built = build.extension(toolchain, asked(KERNEL + HOST), tmp_path)
+    assert built.library is not None
+    assert built.kernels == ()
+    assert built.notes == ("no nvcc here: device code was not checked by NVIDIA's compiler",)
+    broken = build.extension(toolchain, asked(KERNEL.replace("int i", "ant i") + HOST), tmp_path)
+    assert headline(broken)[0] == "compile-error"
+    assert broken.notes == built.notes
+
+
+def test_the_verdict_says_what_was_not_checked(
+    toolchain: Toolchain, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(nvcc, "find", lambda: None)
+    monkeypatch.setattr(toolchain_module, "prepare", lambda cache: toolchain)
+    request = asked(KERNEL + HOST)
+    job = Job(
+        problem=Problem(name="p", source="", trace=NOTHING),
+        candidate=Candidate(problem="p", source=request.candidate_source),
+        executor="emulator",
+        candidate_timeout_s=5,
+        cache_dir=str(tmp_path),
+    )
+    lane = lanes.lane_for(job)
+    assert lane.unchecked() == ()
+    for _ in range(2):
+        lane.serve({"build": request.model_dump(exclude={"candidate_source"})})
+    assert lane.unchecked() == (nvcc.MISSING,)
+
+
+def test_nvcc_is_found_in_cuda_home_and_one_that_does_not_run_is_passed_over(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for name, words in (("broken", "exit 1"), ("home", "echo release 13.9, V13.9.7")):
+        place = tmp_path / name / "bin"
+        place.mkdir(parents=True)
+        (place / "nvcc").write_text(f"#!/bin/sh\n{words}\n")
+        (place / "nvcc").chmod(0o755)
+    monkeypatch.setenv("PATH", str(tmp_path / "broken" / "bin"))
+    monkeypatch.setenv("CUDA_HOME", str(tmp_path / "home"))
+    found = nvcc.find()
+    assert found is not None
+    assert (found.path, found.version) == (tmp_path / "home" / "bin" / "nvcc", "13.9.7")
+
+
+def programs(place: Path) -> list[Path]:
+    """Every correct program of the tests, the catalogue's sources and the recorded answers that build."""
+    own = sorted((HERE / "programs").glob("*.py"))
+    shipped = sorted((ROOT / "agent" / "kernels" / "sources").glob("*.py"))
+    answers = []
+    for number in (2, 3, 4):
+        text = (ROOT / "tests" / "recorded" / "group_norm" / f"{number}.md").read_text()
+        path = place / f"answer_{number}.py"
+        answer = Completion(provider="recorded", model=None, text=text)
+        path.write_text(parse.candidate("level1/group_norm", answer, None).source)
+        answers.append(path)
+    return [*own, *shipped, *answers]
+
+
+def test_no_correct_program_is_refused(toolchain: Toolchain, tmp_path: Path, nvidia: nvcc.Nvcc) -> None:
+    guest = Path(agent.emulator.__file__).parent / "guest"
+    shutil.copytree(guest, tmp_path / "guest", ignore=shutil.ignore_patterns("__pycache__"))
+    command = [
+        sys.executable,
+        "-I",
+        str(HERE / "nvcc_requests.py"),
+        str(tmp_path),
+        *map(str, programs(tmp_path)),
+    ]
+    said = subprocess.run(command, capture_output=True, text=True, check=True, cwd=tmp_path).stdout
+    asked_for: list[dict[str, Any]] = json.loads(said)
+    assert len(asked_for) >= 19
+
+    def verdict(number: int) -> tuple[str, bool, nvcc.Verdict]:
+        item = asked_for[number]
+        request = BuildRequest(**item["build"], candidate_source=Path(item["program"]).read_text())
+        place = tmp_path / str(number)
+        return (
+            Path(item["program"]).name,
+            bool(request.cuda),
+            device_check.alone(toolchain, request, place, 60),
+        )
+
+    with ThreadPoolExecutor(2) as pool:
+        verdicts = list(pool.map(verdict, range(len(asked_for))))
+    assert [(name, found.findings) for name, _, found in verdicts if found.findings] == []
+    # cub::Max went with release 13 of the toolkit.
+    unread = {name: found.gap for name, has_kernels, found in verdicts if has_kernels and not found.accepted}
+    assert set(unread) <= {"block_reduce.py"}
+    assert all("cub" in str(gap) for gap in unread.values())

@@ -1,0 +1,95 @@
+"""Whole extensions whose kernels run from PTX: the host text, and programs compared with PyTorch."""
+
+import json
+import shutil
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+import agent.emulator
+from agent.emulator import nvcc, ptx_host, ptx_lane
+from agent.emulator.ptx import Untranslated
+from agent.emulator.toolchain import Toolchain
+from agent.emulator.units import BuildRequest
+
+HERE = Path(__file__).parent
+SAMPLE = ("group_norm", "histogram", "softmax")
+NEEDS_NVCC = pytest.mark.skipif(nvcc.find() is None, reason=nvcc.MISSING)
+
+
+def test_bodies_go_and_lines_stay() -> None:
+    text = (
+        "static __constant__ float weights[3];\n"
+        "template <class T>\n__global__ void scale(const T* x, T* __restrict__ y, int n = 3) {\n"
+        "    y[0] = x[0];\n}\n"
+        "static __global__ void rest(void) { /* } */ }\n"
+        "__global__ void later(float a[4]);\n"
+    )
+    rewritten = ptx_host.source(text)
+    assert rewritten.count("\n") == text.count("\n")
+    assert "y[0]" not in rewritten
+    assert "static __constant__" not in rewritten
+    addresses = "".join(f"(void*)__builtin_addressof({name}), " for name in "xyn")
+    assert addresses in rewritten
+    assert "{nullptr}" in rewritten.split("\n")[5]
+    assert rewritten.split("\n")[6] == "__global__ void later(float a[4]);"
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "#define KERNEL(n) __global__ void n(float* x) { x[0] = 1; }\nKERNEL(one)\n",
+        "__global__ void called(float (*f)(float)) {}\n",
+        "__global__ void unnamed(int) {}\n",
+    ],
+)
+def test_what_cannot_be_read_is_refused(text: str) -> None:
+    with pytest.raises(Untranslated):
+        ptx_host.source(text)
+
+
+def test_the_symbol_between_the_two_sides() -> None:
+    assert ptx_host.pointer_symbol("_Z5scalePf") == "_ZZ5scalePfE6kw_ptx"
+    assert ptx_host.pointer_symbol("plain") == "_ZZ5plainE6kw_ptx"
+
+
+@NEEDS_NVCC
+def test_programs_agree_with_torch(toolchain: Toolchain, tmp_path: Path) -> None:
+    """Templates, dispatch over types, constants copied by the host, atomics, halves."""
+    results = _run(toolchain, tmp_path)
+    for name in SAMPLE:
+        assert results[name]["cases"], name
+        assert all(results[name]["cases"]), name
+        assert results[name]["findings"] == [], name
+        assert results[name]["launches"] > 0
+
+
+def _run(toolchain: Toolchain, place: Path) -> dict[str, Any]:
+    emulator = Path(agent.emulator.__file__).parent
+    shutil.copytree(emulator / "guest", place / "guest", ignore=shutil.ignore_patterns("__pycache__"))
+    files = [str(HERE / "programs" / f"{name}.py") for name in SAMPLE]
+    driver = [str(HERE / "guest_driver.py"), str(place), str(toolchain.runtime), *files]
+    with subprocess.Popen(
+        [sys.executable, "-I", *driver], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True, cwd=place
+    ) as process:
+        assert process.stdin is not None
+        assert process.stdout is not None
+        try:
+            for number, line in enumerate(process.stdout):
+                message: dict[str, Any] = json.loads(line)
+                if "results" in message:
+                    found: dict[str, Any] = message["results"]
+                    return found
+                source = Path(message["program"]).read_text()
+                scratch = place / f"build-{number}"
+                scratch.mkdir()
+                request = BuildRequest(**message["build"], candidate_source=source)
+                library = ptx_lane.library(toolchain, request, scratch)
+                process.stdin.write(json.dumps({"library": str(library)}) + "\n")
+                process.stdin.flush()
+        finally:
+            process.kill()
+    raise AssertionError("the driver ended without results")

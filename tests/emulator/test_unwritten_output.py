@@ -1,0 +1,52 @@
+"""Elements of an output that no launch has written, and outputs that only look like it."""
+
+import ctypes
+import math
+from collections.abc import Iterator
+
+import pytest
+import torch
+from device_library import DEVICE, Device, build_runtime
+
+from agent.emulator.guest.runtime import Runtime
+
+
+@pytest.fixture(scope="module")
+def device() -> Iterator[Device]:
+    built = Device(DEVICE / "outputs.cu", checked=True)
+    yield built
+    built.runtime.kw_check(0)
+
+
+def run(device: Device, function: str, tensor: torch.Tensor, count: int) -> None:
+    device.call(function, ctypes.c_void_p(tensor.data_ptr()), count)
+
+
+def test_unwritten_elements_of_an_output(device: Device) -> None:
+    device.reset()
+    runtime = Runtime(str(build_runtime()), 2)
+    runtime.check(True)
+    out = runtime.uninitialised(torch.empty(4, 16, device="meta"))
+    run(device, "run_writes_some", out, 40)
+    runtime.check_outputs({"result": [out]})
+    [finding] = runtime.findings()
+    assert finding["kind"] == "unwritten-output"
+    message = "24 of 64 elements of the float32 output [4, 16] were never written; the first is [2, 8]."
+    assert finding["message"].startswith(message)
+    assert math.isnan(float(out[2, 8]))
+
+
+def test_outputs_that_were_written_otherwise(device: Device) -> None:
+    device.reset()
+    runtime = Runtime(str(build_runtime()), 2)
+    runtime.check(True)
+    by_kernel, by_torch, by_copy = (
+        runtime.uninitialised(torch.empty(64, dtype=torch.int64, device="meta")) for _ in range(3)
+    )
+    run(device, "run_minus_one", by_kernel, 64)
+    by_torch.fill_(-1)
+    device.runtime.cudaMemset(ctypes.c_void_p(by_copy.data_ptr()), 0xFF, 512)
+    transposed = runtime.uninitialised(torch.empty(8, 8, device="meta"))
+    run(device, "run_writes_some", transposed, 64)
+    runtime.check_outputs([by_kernel, by_torch, by_copy, transposed.T, torch.full((3,), -1)])
+    assert runtime.findings() == []

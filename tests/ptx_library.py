@@ -1,0 +1,132 @@
+"""PTX, translated to C++, built with g++ and launched with ctypes on the emulator's runtime."""
+
+import ctypes
+import shutil
+import subprocess
+import tempfile
+from collections.abc import Sequence
+from functools import cached_property
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from device_library import CPP, Array, Device, build_runtime, cuda_include
+
+from agent.emulator import ptx
+from agent.emulator.toolchain import CHECKS
+
+NVCC = shutil.which("nvcc") or shutil.which("/usr/local/cuda/bin/nvcc")
+
+
+class _Request(ctypes.Structure):
+    """kw_launch_request of kw/runtime.h."""
+
+    _fields_ = [
+        ("name", ctypes.c_char_p),
+        ("line", ctypes.c_int),
+        ("by_pointer", ctypes.c_int),
+        ("grid", ctypes.c_uint * 3),
+        ("block", ctypes.c_uint * 3),
+        ("dynamic_bytes", ctypes.c_size_t),
+        ("entry", ctypes.c_void_p),
+        ("arguments", ctypes.c_void_p),
+        ("argument_bytes", ctypes.c_size_t),
+    ]
+
+
+def from_cuda(source: Path, includes: Sequence[Path] = ()) -> str:
+    """The PTX that nvcc makes of a .cu file."""
+    assert NVCC is not None
+    options = [f"-I{path}" for path in includes]
+    with tempfile.TemporaryDirectory() as scratch:
+        result = Path(scratch) / "out.ptx"
+        command = [
+            NVCC,
+            "-ptx",
+            "-arch=sm_90",
+            "-lineinfo",
+            "-std=c++17",
+            *options,
+            str(source),
+            "-o",
+            str(result),
+        ]
+        subprocess.run(command, check=True, timeout=120)
+        return result.read_text()
+
+
+def triple(size: int | tuple[int, ...]) -> tuple[int, ...]:
+    sizes = (size,) if isinstance(size, int) else size
+    return (*sizes, 1, 1)[:3]
+
+
+class PtxDevice(Device):
+    """A PTX module, loaded; `source` only names it."""
+
+    def __init__(self, source: Path, text: str, checked: bool = False) -> None:
+        super().__init__(source, checked)
+        self.unit = ptx.unit(text, [source.name])
+
+    @cached_property
+    def path(self) -> Path:
+        runtime = build_runtime()
+        translated = runtime.parent / f"{self.source.stem}-{self.checked}-ptx.cpp"
+        translated.write_text(self.unit.text)
+        library, object_file = translated.with_suffix(".so"), translated.with_suffix(".o")
+        compile_command = [
+            "g++", "-std=c++20", *ptx.FLAGS, "-fPIC", "-mf16c", "-mfma", f"-I{CPP / 'include'}",
+            f"-isystem{cuda_include()}", *(CHECKS if self.checked else ()),
+            "-c", str(translated), "-o", str(object_file),
+        ]  # fmt: skip
+        subprocess.run(compile_command, check=True, timeout=240)
+        link = ["g++", "-shared", str(object_file), str(runtime), "-Wl,-z,defs", "-o", str(library)]
+        subprocess.run(link, check=True, timeout=240)
+        return library
+
+    def kernel(self, name: str) -> ptx.Entry:
+        """The kernel with `name` in its mangled name."""
+        [found] = [entry for entry in self.unit.entries if name in entry.name]
+        return found
+
+    def launch(
+        self, name: str, grid: int | tuple[int, ...], block: int | tuple[int, ...], *arguments: Any
+    ) -> None:
+        self.launch_with(name, (triple(grid), triple(block), 0), *arguments)
+
+    def launch_with(
+        self, name: str, shape: tuple[tuple[int, ...], tuple[int, ...], int], *arguments: Any
+    ) -> None:
+        """`shape` is grid, block and bytes of dynamic shared memory; arguments are arrays in device memory,
+        numpy scalars and, for structs, bytes."""
+        entry = self.kernel(name)
+        words = [_bytes(argument) for argument in arguments]
+        assert [len(word) for word in words] == list(entry.parameter_bytes)
+        pointers = len(words) * 8
+        room = ctypes.create_string_buffer(pointers + sum(16 + len(word) for word in words))
+        position = pointers
+        for index, word in enumerate(words):
+            position = (position + 15) // 16 * 16
+            place = ctypes.addressof(room) + position
+            ctypes.memmove(place, word, len(word))
+            ctypes.memmove(ctypes.addressof(room) + 8 * index, place.to_bytes(8, "little"), 8)
+            position += len(word)
+        request = _Request(
+            entry.name.encode(), 1, 0, (ctypes.c_uint * 3)(*shape[0]), (ctypes.c_uint * 3)(*shape[1]),
+            shape[2], ctypes.cast(getattr(self.library, entry.symbol), ctypes.c_void_p),
+            ctypes.addressof(room), len(room),
+        )  # fmt: skip
+        self.runtime.kw_launch(ctypes.byref(request))
+
+
+def _bytes(argument: Any) -> bytes:
+    if isinstance(argument, bytes):
+        return argument
+    if isinstance(argument, np.ndarray):
+        return argument.ctypes.data.to_bytes(8, "little")
+    assert isinstance(argument, np.generic)
+    return argument.tobytes()
+
+
+def bits(values: Array, dtype: str) -> Array:
+    """The same memory as another type."""
+    return np.ascontiguousarray(values).view(dtype)

@@ -26,6 +26,7 @@ check: $(STAMP)
 GPU_PYTHON ?= $(BIN)/python
 gpu-test: $(if $(filter $(BIN)/python,$(GPU_PYTHON)),$(STAMP))
 	$(GPU_PYTHON) -m tests.gpu.verify
+	$(GPU_PYTHON) -m tests.gpu.corpus
 
 clean:
 	rm -rf $(VENV) .mypy_cache .ruff_cache .pytest_cache .hypothesis

@@ -12,25 +12,48 @@ HEAD = """\
 # What ran on a GPU
 
 Rendered by `python -m tests.gpu.summary` from the raw output in `docs/gpu/`; a test compares. Each section is
-one run of `make gpu-test`. Times are medians in milliseconds over up to 50 calls with a cold L2 cache, by
-CUDA events in the candidate's own process: no second clock has confirmed them yet.
+a run of `python -m tests.gpu.verify` or `python -m tests.gpu.corpus`; `make gpu-test` runs both. Times are
+medians in milliseconds over up to 50 calls with a cold L2 cache, by CUDA events in the candidate's own
+process: no second clock has confirmed them yet.
 """
 
 
 def render() -> str:
     """The page, newest run first."""
-    documents = [json.loads(path.read_text()) for path in sorted(RAW.glob("*.json"), reverse=True)]
-    return "\n".join([HEAD, *(_section(document) for document in documents)])
+    verdicts = [json.loads(path.read_text()) for path in sorted(RAW.glob("2*.json"), reverse=True)]
+    corpora = [json.loads(path.read_text()) for path in sorted(RAW.glob("corpus-*.json"), reverse=True)]
+    return "\n".join([HEAD, *map(_verdicts, verdicts), *map(_corpus, corpora)])
 
 
-def _section(document: dict[str, Any]) -> str:
+def _heading(title: str, document: dict[str, Any]) -> list[str]:
     machine = document["machine"]
-    lines = [
-        f"## {document['date']}, {machine['gpu']}",
+    return [
+        f"## {title}: {document['date']}, {machine['gpu']}",
         "",
         f"Commit `{document['commit']}`; torch and CUDA {machine['torch']}; nvcc {machine['nvcc']}; "
         f"Python {machine['python']}.",
         "",
+    ]
+
+
+def _corpus(document: dict[str, Any]) -> str:
+    """The emulator's correct kernels, run by `python -m tests.gpu.corpus`."""
+    lines = [
+        *_heading("The emulator's correct kernels", document),
+        "| program | kernels that agree with PyTorch | kernels that differ |",
+        "|---|---|---|",
+    ]
+    for program in document["programs"]:
+        cases = program["cases"] or {}
+        wrong = ", ".join(name for name, difference in cases.items() if difference)
+        differ = wrong if cases else "the program did not run"
+        lines.append(f"| {program['program']} | {sum(not d for d in cases.values())} | {differ} |")
+    return "\n".join([*lines, ""])
+
+
+def _verdicts(document: dict[str, Any]) -> str:
+    lines = [
+        *_heading("Verdicts", document),
         "| command | exit | status | candidate | eager | compile | speedup | roofline | build s | budget |",
         "|---|---|---|---|---|---|---|---|---|---|",
     ]

@@ -13,7 +13,7 @@ demo: $(STAMP)
 	@$(CLEAN_ENV) $(BIN)/python -m agent.cli.demo
 
 test: check
-	$(CLEAN_ENV) $(BIN)/python -m pytest -n auto --dist loadfile
+	$(CLEAN_ENV) $(BIN)/python -m pytest -n 3 --dist loadfile
 
 check: $(STAMP)
 	$(BIN)/ruff check agent tests benchmarks

@@ -14,7 +14,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from agent.emulator import places, rewrite
+from agent.emulator import places, rewrite, toolchain
 from agent.emulator.toolchain import CHECKS, LINK_CHECKS
 
 CPP = Path(rewrite.__file__).parent / "cpp"
@@ -36,11 +36,7 @@ def build_runtime() -> Path:
     """One for the whole process: a second copy would share the first one's symbols."""
     directory = tempfile.mkdtemp(prefix="kernelwright-runtime-")
     atexit.register(shutil.rmtree, directory, ignore_errors=True)
-    library = Path(directory) / "libkw_runtime.so"
-    sources = sorted(str(path) for path in (CPP / "runtime").glob("*.cpp"))
-    command = ["g++", *OPTIONS, f"-isystem{cuda_include()}", *sources, "-o", str(library)]
-    subprocess.run([*command, "-Wl,-z,defs"], check=True, timeout=240)
-    return library
+    return Path(shutil.copy(toolchain.prepare().runtime, directory))
 
 
 def build_device(source: Path, runtime: Path, options: tuple[str, ...] = ()) -> Path:

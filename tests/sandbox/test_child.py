@@ -6,6 +6,7 @@ import socket
 import subprocess
 import sys
 import time
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
@@ -101,8 +102,8 @@ sys.stdin.read()
 """
     with child(code, isolation) as worker:
         worker.ask({}, 20)
-        assert running(marker)
-    assert eventually_gone(marker)
+        assert eventually(lambda: running(marker))
+    assert eventually(lambda: not running(marker))
 
 
 def test_a_daemonised_grandchild_dies_in_a_pid_namespace() -> None:
@@ -117,8 +118,8 @@ sys.stdin.read()
 """
     with child(code, "namespaces") as worker:
         worker.ask({}, 20)
-        assert running(marker)
-    assert eventually_gone(marker)
+        assert eventually(lambda: running(marker))
+    assert eventually(lambda: not running(marker))
 
 
 def test_namespaces_hide_the_network_and_other_processes() -> None:
@@ -158,7 +159,7 @@ import time; time.sleep(60)
     parent.send_signal(signal.SIGKILL)
     parent.wait()
     parent.stdout.close()
-    assert eventually_gone(f"sleep(60) # {marker}")
+    assert eventually(lambda: not running(f"sleep(60) # {marker}"))
 
 
 def running(marker: str) -> bool:
@@ -171,9 +172,10 @@ def running(marker: str) -> bool:
     return False
 
 
-def eventually_gone(marker: str) -> bool:
+def eventually(holds: Callable[[], bool]) -> bool:
+    """A process shows its command line a moment after it was started, and is gone a moment after its end."""
     for _ in range(100):
-        if not running(marker):
+        if holds():
             return True
         time.sleep(0.05)
     return False

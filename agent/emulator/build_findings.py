@@ -6,7 +6,7 @@ import re
 from agent.emulator import header_gap
 from agent.emulator.compiler import Message
 from agent.emulator.source_map import CANDIDATE, UNLOCATED_LINE
-from agent.emulator.toolchain import CPP, Toolchain
+from agent.emulator.toolchain import Toolchain
 from agent.emulator.units import BINDINGS, BuildRequest, binding_line, definitions
 from agent.records import Finding, Location
 
@@ -77,7 +77,6 @@ def at_line(request: BuildRequest, line: int | None) -> Location | None:
 
 def clean(text: str) -> str:
     """Without this machine's paths and the emulator's own directories."""
-    text = text.replace(str(CPP / "include") + "/", "").replace(str(CPP), "")
     text = re.sub(r"(?<![\w<\"])/(?:[\w.+-]+/)+", "", text)
     return re.sub(r"\b(cpp_sources|cuda_sources):(1\d{6})\b", _relative, text)
 
@@ -95,7 +94,7 @@ def _of_error(message: Message, request: BuildRequest, toolchain: Toolchain | No
     if "with 'C' linkage" in message.text:
         return _extern_c(location, evidence)
     gap = toolchain and header_gap.explain(message.text, toolchain.cuda_include)
-    gap = gap or (_unknown_signature(message, request) if toolchain else None)
+    gap = gap or (_unknown_signature(message, request, toolchain) if toolchain else None)
     if gap:
         return Finding(
             kind="header-gap",
@@ -128,15 +127,16 @@ def _missing_include(text: str) -> str:
     return " (add `#include <ATen/cuda/CUDAContext.h>`)"
 
 
-def _unknown_signature(message: Message, request: BuildRequest) -> str | None:
+def _unknown_signature(message: Message, request: BuildRequest, toolchain: Toolchain) -> str | None:
     """A call that none of the slim headers' overloads takes says little about torch's own."""
     if "<unresolved overloaded function type>" in message.text:
         return None
+    own = str(toolchain.headers)
     called = re.search(r"no matching function for call to '(.+)'", message.text)
     candidates = [file for file, text in message.notes if "candidate" in text]
-    if called and candidates and all(file.startswith(str(CPP)) for file in candidates):
+    if called and candidates and all(file.startswith(own) for file in candidates):
         return f"a signature for `{called[1]}`"
-    if not (message.file.startswith(str(CPP)) and "kw::" in message.text):
+    if not (message.file.startswith(own) and "kw::" in message.text):
         return None
     bound = _bound(message, request)
     return f"a conversion for the types of `{bound}`" if bound else "what this line asks of torch"

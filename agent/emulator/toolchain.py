@@ -11,7 +11,6 @@ import json
 import re
 import shutil
 import subprocess
-import tempfile
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
@@ -27,6 +26,7 @@ CPP = Path(__file__).resolve().parent / "cpp"
 RUNTIME_NAME = "libkw_runtime.so"
 STANDARD = "-std=c++20"
 _TOOLKIT = Path("/usr/local/cuda")
+_LAYOUT = "2"  # of a prepared directory: another layout needs another name
 _LOCK_SECONDS = 900
 _STEP_SECONDS = 600
 
@@ -74,6 +74,13 @@ class Toolchain(Record):
         return self.directory / RUNTIME_NAME
 
     @property
+    def headers(self) -> Path:
+        """The emulator's own headers. A precompiled header names the files it was made of in every message,
+        so they lie beside it: another installation with the same ones may have made it.
+        """
+        return self.directory / "include"
+
+    @property
     def key(self) -> str:
         """Changes with anything that may change what a build gives."""
         return self.directory.name
@@ -83,7 +90,7 @@ class Toolchain(Record):
         return self.directory / unit / "prelude.h"
 
     def includes(self) -> tuple[str, ...]:
-        return ("-isystem", str(CPP / "include"), "-isystem", str(self.cuda_include))
+        return ("-isystem", str(self.headers), "-isystem", str(self.cuda_include))
 
 
 def default_cache() -> Path:
@@ -116,7 +123,7 @@ def prepare(
     device = (STANDARD, "-O2", *architecture, "-fno-strict-aliasing", "-DKW_DEVICE_UNIT=1")
     device = (*device, *_TORCH_DEFINES, *_COMMON, *(CHECKS if checked else ()))
     flags = " ".join((*host, *device))
-    key = digest(version, cuda_version, flags, *_PRELUDES.values(), _content(CPP))[:24]
+    key = digest(_LAYOUT, version, cuda_version, flags, *_PRELUDES.values(), _content(CPP))[:24]
     parent = (cache or default_cache()) / "emulator"
     toolchain = Toolchain(
         gxx=Path(gxx),
@@ -140,10 +147,7 @@ def _make_once(toolchain: Toolchain, progress: Progress | None) -> None:
             if _intact(final):
                 return
             shutil.rmtree(final, ignore_errors=True)
-            with tempfile.TemporaryDirectory(dir=final.parent, prefix="making-") as scratch:
-                made = Path(scratch) / final.name
-                _make(toolchain.model_copy(update={"directory": made}), progress)
-                made.rename(final)
+            _make(toolchain, progress)
     except Timeout as error:
         raise EnvironmentFault(
             f"another process has been preparing the emulator for {_LOCK_SECONDS} s: {final}.lock"
@@ -153,9 +157,10 @@ def _make_once(toolchain: Toolchain, progress: Progress | None) -> None:
 
 
 def _make(toolchain: Toolchain, progress: Progress | None) -> None:
-    """Fills the directory of `toolchain`; the manifest comes last."""
+    """Fills the directory of `toolchain`, which counts as made once it has its manifest."""
     made = toolchain.directory
     made.mkdir()
+    shutil.copytree(CPP / "include", toolchain.headers)
     steps: list[tuple[str, list[str]]] = [
         ("emulator runtime", _runtime_command(toolchain)),
         ("headers for host code", _prelude_command(toolchain, "host", toolchain.host_flags)),

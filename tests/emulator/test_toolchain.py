@@ -5,6 +5,7 @@ from pathlib import Path
 import pytest
 
 from agent.emulator import toolchain as toolchain_module
+from agent.emulator.toolchain import Toolchain
 from agent.errors import EnvironmentFault
 
 
@@ -27,7 +28,16 @@ def test_preparation_is_done_once_and_damage_is_mended(
         damaged.write(b"x")
     assert toolchain_module.prepare(tmp_path, progress=progress) == made
     assert len(steps) == 6
-    assert not list(made.directory.parent.glob("making-*"))
+    (made.directory / "manifest.json").unlink()  # as after a preparation that was killed
+    assert toolchain_module.prepare(tmp_path, progress=progress) == made
+    assert len(steps) == 9
+
+
+def test_precompiled_headers_name_files_beside_them(toolchain: Toolchain) -> None:
+    """Another installation may have prepared them: its own files would not be known in messages here."""
+    names = (toolchain.prelude("host").with_suffix(".h.gch")).read_bytes()
+    assert f"{toolchain.directory}/include/kw/host_bind.h".encode() in names
+    assert str(toolchain_module.CPP).encode() not in names
 
 
 def test_missing_compiler_and_headers_say_how_to_get_them(

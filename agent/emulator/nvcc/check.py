@@ -8,7 +8,7 @@ from agent.emulator.compiler import Message, Outcome
 from agent.emulator.nvcc import messages, regions, unit
 from agent.emulator.nvcc.tool import Nvcc
 from agent.emulator.source_map import CANDIDATE
-from agent.emulator.toolchain import CPP, STANDARD, Toolchain
+from agent.emulator.toolchain import STANDARD, Toolchain
 from agent.emulator.units import BuildRequest
 from agent.records import Finding, KernelResources, Record
 
@@ -58,7 +58,7 @@ def command(
     (scratch / _SOURCE).write_text(unit.text(request), encoding="utf-8", errors="surrogatepass")
     declared = [] if fuller else ["-isystem", str(INCLUDE)]
     # Behind all other directories: the emulator's own cub and cooperative_groups must not hide NVIDIA's.
-    behind = [str(CPP / "include"), str(INCLUDE)]
+    behind = [str(toolchain.headers), str(INCLUDE)]
     return [
         str(nvcc.path), "-cubin", f"-arch={unit.architecture(request)}", STANDARD, "-Xptxas", "-v",
         "-ccbin", str(toolchain.gxx), "-allow-unsupported-compiler", *unit.flags(request), *declared,

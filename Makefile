@@ -15,6 +15,10 @@ demo: $(STAMP)
 test: check
 	$(CLEAN_ENV) $(BIN)/python -m pytest -n 3 --dist loadfile
 
+# Every kernel of the corpora in every mode; `test` runs each mechanism once and a sample.
+test-all: check
+	$(CLEAN_ENV) $(BIN)/python -m pytest -n 3 --dist loadfile --all-kernels
+
 check: $(STAMP)
 	$(BIN)/ruff check agent tests benchmarks
 	$(BIN)/ruff format --check agent tests benchmarks

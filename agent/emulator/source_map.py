@@ -21,7 +21,9 @@ def locate(text: str, candidate: str) -> list[int | None]:
         start = text.find(value)
         while start >= 0:
             at = text.count("\n", 0, start)
-            for offset in range(value.count("\n") + 1):
+            # What follows the last line break belongs to the next piece, if there is one.
+            ended = value.endswith("\n") and start + len(value) < len(text)
+            for offset in range(value.count("\n") + (not ended)):
                 if found[at + offset] is None:
                     found[at + offset] = first_line + offset
             start = text.find(value, start + len(value))

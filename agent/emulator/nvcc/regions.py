@@ -3,7 +3,7 @@
 import re
 from collections.abc import Iterator
 
-from agent.emulator.cuda_text import closing, code_only
+from agent.emulator.cuda_text import closing, code_only, directives
 from agent.emulator.rewrite import RewriteError
 from agent.emulator.source_map import candidate_line, locate
 from agent.emulator.units import BuildRequest
@@ -24,8 +24,10 @@ def device_lines(request: BuildRequest) -> frozenset[int]:
 
 
 def _functions(code: str) -> Iterator[tuple[int, int]]:
+    ends = [end for _, end in directives(code)]
     for mark in _MARK.finditer(code):
         start = max(code.rfind(end, 0, mark.start()) for end in ";{}") + 1
+        start = max([start, *(end for end in ends if end <= mark.start())])
         # `template <...>` on the lines before belongs to the function; blank lines do not.
         start += len(code[start : mark.start()]) - len(code[start : mark.start()].lstrip())
         opened = _body(code, mark.end())

@@ -10,35 +10,46 @@ import tempfile
 from functools import cache
 from pathlib import Path
 
-from agent.emulator import compiler, nvcc
+from agent.emulator import compiler, nvcc, objects
 from agent.emulator.nvcc import regions, unit
 from agent.emulator.nvcc.check import INCLUDE
 from agent.emulator.toolchain import Toolchain
 from agent.emulator.units import BuildRequest
 from agent.records import Finding, digest
 
+PTX = "device.ptx"
+"""What NVIDIA's compiler made of the device code, in the scratch directory."""
+
 
 class DeviceCheck:
     """The check of one request in one scratch directory; without nvcc, or device code, it finds nothing."""
 
-    def __init__(self, toolchain: Toolchain, request: BuildRequest, scratch: Path) -> None:
-        self._toolchain, self._request, self._scratch = toolchain, request, scratch
+    def __init__(self, toolchain: Toolchain, request: BuildRequest, scratch: Path, cache: Path) -> None:
+        self._toolchain, self._request, self._scratch, self._cache = toolchain, request, scratch, cache
         self._nvcc = nvcc.find() if request.cuda.strip() else None
+        self._key = digest("nvcc", toolchain.key, key(request))[:32]
+        said = objects.cached_file(cache, self._key, PTX, scratch) if self._nvcc else None
+        self._cached = nvcc.Verdict.model_validate_json(said) if said else None
 
     def commands(self, *, fuller: bool = False) -> list[list[str]]:
         """What to run in the scratch directory: nothing or one command."""
-        if self._nvcc is None:
+        if self._nvcc is None or self._cached is not None:
             return []
         return [nvcc.command(self._nvcc, self._toolchain, self._request, self._scratch, fuller=fuller)]
 
     def verdict(self, outcomes: list[compiler.Outcome], timeout_s: float, *, retry: bool) -> nvcc.Verdict:
-        """From the outcomes of `commands`; `retry` with fuller headers where bare names were not enough."""
+        """From the outcomes of `commands`; `retry` with fuller headers where bare names were not enough.
+
+        An accepted unit leaves its PTX in the scratch directory.
+        """
         if not outcomes:
-            return nvcc.Verdict()
+            return self._cached or nvcc.Verdict()
         found = nvcc.read(outcomes[0], self._request, self._scratch)
         if found.is_ours and retry:
             again = compiler.run(self.commands(fuller=True), self._scratch, timeout_s)
             found = nvcc.read(again[0], self._request, self._scratch)
+        if found.accepted and (self._scratch / PTX).is_file():
+            objects.keep_file(self._cache, self._key, self._scratch / PTX, found.model_dump_json())
         return found
 
 
@@ -46,7 +57,7 @@ def alone(toolchain: Toolchain, request: BuildRequest, cache_dir: Path, timeout_
     """The verdict on code that the emulator cannot take at all."""
     cache_dir.mkdir(parents=True, exist_ok=True)
     with tempfile.TemporaryDirectory(dir=cache_dir, prefix="checking-") as scratch:
-        check = DeviceCheck(toolchain, request, Path(scratch))
+        check = DeviceCheck(toolchain, request, Path(scratch), cache_dir)
         return check.verdict(compiler.run(check.commands(), Path(scratch), timeout_s), timeout_s, retry=True)
 
 

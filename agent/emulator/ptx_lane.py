@@ -61,7 +61,7 @@ def library(toolchain: Toolchain, request: BuildRequest, scratch: Path, timeout_
     for name, text in units.items():
         (scratch / f"{name}.cpp").write_text(text, encoding="utf-8", errors="surrogatepass")
         commands.append(_host_command(toolchain, request, name))
-    check = DeviceCheck(toolchain, request, scratch)
+    check = DeviceCheck(toolchain, request, scratch, scratch)
     outcomes = compiler.run([*commands, *check.commands()], scratch, timeout_s)
     verdict = check.verdict(outcomes[2:], timeout_s, retry=True)
     if not verdict.accepted:

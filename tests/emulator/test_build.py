@@ -3,60 +3,17 @@
 from pathlib import Path
 
 import pytest
+from build_requests import DECLARED, TWICE, request
 
 from agent.emulator import build
 from agent.emulator import toolchain as toolchain_module
 from agent.emulator.build import Built
 from agent.emulator.toolchain import Toolchain
-from agent.emulator.units import BuildRequest
-
-KERNEL = """
-__global__ void twice_kernel(const float* x, float* y, int n) {
-    int i = blockIdx.x * blockDim.x + threadIdx.x;
-    if (i < n) y[i] = 2 * x[i];
-}
-"""
-TWICE = (
-    KERNEL
-    + """torch::Tensor twice(torch::Tensor x) {
-    auto y = torch::empty_like(x);
-    twice_kernel<<<4, 64>>>(x.data_ptr<float>(), y.data_ptr<float>(), x.numel());
-    return y;
-}
-"""
-)
-DECLARED = "torch::Tensor twice(torch::Tensor x);"
 
 
 @pytest.fixture(scope="module")
 def cache(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return tmp_path_factory.mktemp("builds")
-
-
-def candidate(cpp: str, cuda: str, functions: str = "['twice']", more: str = "") -> str:
-    return (
-        "import torch\nfrom torch.utils.cpp_extension import load_inline\n\n"
-        f'cuda_source = r"""{cuda}"""\ncpp_source = r"""{cpp}"""\n\n'
-        f"ext = load_inline(name='t', cpp_sources=cpp_source, cuda_sources=cuda_source,\n"
-        f"                  functions={functions}{more})\n"
-    )
-
-
-def request(
-    cpp: str, cuda: str, functions: tuple[str, ...] | None = ("twice",), **options: object
-) -> BuildRequest:
-    shown = str(list(functions)) if functions is not None else "None"
-    more = "".join(f", {key}={value!r}" for key, value in options.items())
-    return BuildRequest.model_validate(
-        {
-            "name": "t",
-            "cpp_sources": (cpp,),
-            "cuda_sources": (cuda,) if cuda else (),
-            "functions": functions,
-            "candidate_source": candidate(cpp, cuda, shown, more),
-            **options,
-        }
-    )
 
 
 def headline(built: Built) -> tuple[str, str, str | None]:
@@ -275,39 +232,3 @@ def test_compiler_that_does_not_end_is_stopped(toolchain: Toolchain, cache: Path
     )
     built = build.extension(toolchain, request("long twice();", endless), cache, timeout_s=2)
     assert headline(built)[0] == "build-timeout"
-
-
-def test_second_build_comes_from_the_cache(toolchain: Toolchain, tmp_path: Path) -> None:
-    first = build.extension(toolchain, request(DECLARED, TWICE), tmp_path)
-    assert first.library is not None
-    written = first.library.stat().st_mtime_ns
-    again = build.extension(toolchain, request(DECLARED, TWICE), tmp_path)
-    assert again.library == first.library
-    assert first.library.stat().st_mtime_ns == written
-    first.library.unlink()
-    mended = build.extension(toolchain, request(DECLARED, TWICE), tmp_path)
-    assert mended.library is not None
-    assert mended.library.is_file()
-
-
-def test_only_what_changed_is_compiled_again(toolchain: Toolchain, tmp_path: Path) -> None:
-    """Objects are kept by unit, with what the compiler said of each."""
-    warned = DECLARED + "\n#warning kept with the object"
-    first = build.extension(toolchain, request(warned, TWICE), tmp_path)
-    kept = {path: path.stat().st_mtime_ns for path in (tmp_path / "objects").glob("*/main.o")}
-    assert len(kept) == 1
-    changed = build.extension(toolchain, request(warned, TWICE.replace("2 *", "3 *")), tmp_path)
-    assert changed.library not in (None, first.library)
-    assert {path: path.stat().st_mtime_ns for path in (tmp_path / "objects").glob("*/main.o")} == kept
-    assert len(list((tmp_path / "objects").glob("*/cuda.o"))) == 2
-    assert any("kept with the object" in text for text in first.warnings)
-    assert changed.warnings == first.warnings
-
-
-def test_damaged_object_is_made_again(toolchain: Toolchain, tmp_path: Path) -> None:
-    assert build.extension(toolchain, request(DECLARED, TWICE), tmp_path).library is not None
-    [kept] = (tmp_path / "objects").glob("*/main.o")
-    size = kept.stat().st_size
-    kept.write_bytes(b"cut")
-    assert build.extension(toolchain, request(DECLARED, TWICE.replace("2 *", "4 *")), tmp_path).library
-    assert kept.stat().st_size == size

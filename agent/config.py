@@ -40,6 +40,10 @@ _CHILD_ALLOWED = (
     "XDG_CACHE_HOME", "CC", "CXX", "MAX_JOBS", "OMP_NUM_THREADS", "MKL_NUM_THREADS",
     "LD_LIBRARY_PATH", "CUDA_*", "NVIDIA_*", "NVCC_*", "TORCH_*",
 )  # fmt: skip
+_CANDIDATE_ALLOWED = (
+    "PATH", "LANG", "LC_*", "TZ", "CC", "CXX", "MAX_JOBS", "OMP_NUM_THREADS", "MKL_NUM_THREADS",
+    "LD_LIBRARY_PATH", "CUDA_*", "NVIDIA_*", "NVCC_*", "TORCH_*",
+)  # fmt: skip
 _SECRET = ("*KEY", "*KEY_*", "*TOKEN*", "*SECRET*", "*PASSWORD*", "*CREDENTIAL*", "OPENAI_*")
 
 
@@ -175,6 +179,12 @@ def child_environment() -> dict[str, str]:
         for name, value in os.environ.items()
         if _matches(name, _CHILD_ALLOWED) and not _matches(name.upper(), _SECRET)
     }
+
+
+def candidate_environment() -> dict[str, str]:
+    """What a candidate may know of it: less than its judge, and no directory of the user's."""
+    known = child_environment()
+    return {name: value for name, value in known.items() if _matches(name, _CANDIDATE_ALLOWED)}
 
 
 def with_package(environment: Mapping[str, str]) -> str:

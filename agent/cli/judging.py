@@ -29,7 +29,7 @@ def executor(settings: Settings, problem: Problem, live: console.Live) -> "Local
     from agent.executors import LocalExecutor, choose
 
     name = choose(settings.executor)
-    if sandbox.strongest() == "process":
+    if sandbox.strongest().name == "process":
         console.warn("candidates run as plain processes here, with your files and network: see agent doctor")
     if name == "emulator":
         toolchain.prepare(settings.cache_dir, progress=live.update)

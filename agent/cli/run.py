@@ -1,13 +1,11 @@
 """`agent run PROBLEM`: from a reference to a verified kernel."""
 
-import ctypes
-import sys
 from typing import TYPE_CHECKING, Annotated
 
 import typer
 from rich.text import Text
 
-from agent import config, store
+from agent import config, sandbox, store
 from agent.cli import console, judging
 from agent.cli.verdicts import best_of
 from agent.errors import UsageError
@@ -20,7 +18,6 @@ if TYPE_CHECKING:
 
 EXITS = {"verified": 0, "no_kernel": 1, "failed": 0}
 """A run that failed with something verified is solved; one without has raised."""
-PR_SET_DUMPABLE = 4
 
 Flags = dict[str, object]
 
@@ -54,7 +51,7 @@ def run(
     """Ask for kernels, judge them, feed back what was wrong, keep the best verified one."""
     if (problem is None) == (resume is None):
         raise UsageError("give either a PROBLEM or --resume RUN")
-    _hide_from_children()
+    sandbox.hide()  # this process holds the key
     flags: Flags = {
         "provider": provider, "model": model, "base_url": base_url, "executor": executor, "rounds": rounds,
         "patience": patience, "candidate_timeout": candidate_timeout, "runs_dir": runs_dir,
@@ -195,9 +192,3 @@ def _report(finished: RunFinished, run: store.Run, json: bool) -> None:
         return
     console.show(judging.verdict(best.evaluation), Text(f"kernel      {run.path / 'best.py'}"))
     console.show(Text(f"transcript  agent show {run.address}"))
-
-
-def _hide_from_children() -> None:
-    """This process holds the key: no other one of the same user may read its memory or environment."""
-    if sys.platform == "linux":
-        ctypes.CDLL(None).prctl(PR_SET_DUMPABLE, 0)

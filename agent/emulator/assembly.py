@@ -23,6 +23,10 @@ class Workshop:
     cache: Path
     timeout_s: float
 
+    def run(self, commands: list[list[str]], scratch: Path) -> list[compiler.Outcome]:
+        """All at the same time; they see what the toolchain needs and write in `scratch`."""
+        return compiler.run(commands, scratch, self.timeout_s, self.toolchain.visible)
+
 
 def unit(toolchain: Toolchain, request: BuildRequest, name: str, text: str) -> Unit:
     """The unit `main` (the host's) or `cuda`, with the candidate's flags for it."""
@@ -38,7 +42,7 @@ def library(workshop: Workshop, request: BuildRequest, units: Sequence[Unit], sc
     compilation = Compilation(workshop.toolchain, units, scratch, workshop.cache)
     check = device_check.DeviceCheck(workshop.toolchain, request, scratch, workshop.cache)
     commands = compilation.commands()
-    ran = compiler.run([*commands, *check.commands()], scratch, workshop.timeout_s)
+    ran = workshop.run([*commands, *check.commands()], scratch)
     outcomes = compilation.outcomes(ran[: len(commands)])
     succeeded = all(outcome.succeeded for outcome in outcomes)
     verdict = check.verdict(ran[len(commands) :], workshop.timeout_s, retry=succeeded)
@@ -59,7 +63,7 @@ def library(workshop: Workshop, request: BuildRequest, units: Sequence[Unit], sc
         words = "\n".join(finding.evidence or finding.message for finding in verdict.findings)
         return _failed(verdict.findings, started, _logged(seen, words))
     made = scratch / "extension.so"
-    [linked] = compiler.run([_link(workshop.toolchain, units, made)], scratch, workshop.timeout_s)
+    [linked] = workshop.run([_link(workshop.toolchain, units, made)], scratch)
     if not linked.succeeded:
         found = build_findings.of_link(linked.messages, request, workshop.toolchain)
         found = _stopped([linked], workshop) or found

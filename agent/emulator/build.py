@@ -12,7 +12,7 @@ from pathlib import Path
 
 from filelock import FileLock
 
-from agent.emulator import assembly, device_check, refusals, rewrite
+from agent.emulator import assembly, compiler, device_check, refusals, rewrite
 from agent.emulator.assembly import Workshop
 from agent.emulator.built import LANE, Built
 from agent.emulator.objects import Unit
@@ -86,7 +86,7 @@ def _cached(workshop: Workshop, request: BuildRequest, units: Sequence[Unit]) ->
             built = assembly.library(workshop, request, units, Path(scratch))
             if built.library is None:
                 return built
-            kept = built.library.rename(place / "extension.so")
+            kept = compiler.take(built.library, place / "extension.so")
         built = built.model_copy(update={"library": kept, "seconds": _since(started)})
         written = record.with_suffix(".new")
         written.write_text(built.model_dump_json())

@@ -1,19 +1,28 @@
-"""Runs g++ on code that is not trusted, under limits, and reads its messages.
+"""Runs compilers on code that is not trusted, in a sandbox, and reads their messages.
 
-The limits are of time (the whole process group is killed), memory and file size. g++ still reads any
-file that an #include names: callers refuse such includes before.
+The limits are of time, memory, processes and file size; nothing a compiler started outlives its command.
+On a plain process it still reads any file that an #include names: callers refuse such includes before.
 """
 
+import contextlib
 import os
 import re
-import signal
+import shutil
+import stat
 import subprocess
+import tempfile
 import time
 from dataclasses import dataclass, field
 from pathlib import Path
+from typing import IO
 
-_MEMORY_KIB = 6 * 2**20
-_FILE_BLOCKS = 2 * 2**20  # of 512 bytes
+from agent import sandbox
+from agent.errors import EnvironmentFault
+
+_LIMITS = sandbox.Limits(
+    file_bytes=1 << 30, memory_bytes=8 << 30, disk_bytes=4 << 30, processes=256, cpu_s=1200,
+    address_bytes=6 << 30,
+)  # fmt: skip
 _MESSAGES_BYTES = 400_000
 
 _ENVIRONMENT = {"PATH": "/usr/local/bin:/usr/bin:/bin", "LC_ALL": "C"}
@@ -48,49 +57,73 @@ class Outcome:
     failure: str | None = None
 
 
-def run(commands: list[list[str]], directory: Path, timeout_s: float) -> list[Outcome]:
-    """Runs all commands at the same time in `directory`; one deadline holds for all."""
-    deadline = time.monotonic() + timeout_s
-    running = [_start(command, directory, number) for number, command in enumerate(commands)]
-    try:
-        return [_finish(process, path, deadline) for process, path in running]
-    finally:
-        for process, _ in running:
-            _kill(process)
+def run(
+    commands: list[list[str]], directory: Path, timeout_s: float, sees: tuple[Path, ...]
+) -> list[Outcome]:
+    """Runs all commands at the same time in `directory`, which is all they may write; one deadline for all.
+
+    They see the system's programs and headers, the installation each compiler belongs to, and `sees`.
+    """
+    homes = {Path(command[0]).resolve().parents[1] for command in commands}
+    box = sandbox.Box(directory, sees=(*sees, *sorted(homes)))
+    with contextlib.ExitStack() as open_files:
+        started = time.monotonic()
+        running = []
+        try:
+            for command in commands:
+                output = open_files.enter_context(tempfile.TemporaryFile())
+                running.append((_start(command, box, output), output))
+            return [_finish(process, output, started + timeout_s) for process, output in running]
+        finally:
+            for process, _ in running:
+                _kill(process)
 
 
-def _start(command: list[str], directory: Path, number: int) -> tuple[subprocess.Popen[bytes], Path]:
-    # The shell sets the limits: doing it between fork and exec is not safe where there are threads.
-    limits = f'ulimit -v {_MEMORY_KIB}; ulimit -f {_FILE_BLOCKS}; ulimit -c 0; exec "$@"'
-    path = directory / f"messages-{number}"
-    with path.open("wb") as output:
-        process = subprocess.Popen(
-            ["/bin/sh", "-c", limits, "sh", *command],
-            cwd=directory,
-            env=_ENVIRONMENT | {"TMPDIR": str(directory)},
-            stdin=subprocess.DEVNULL,
-            stdout=output,
-            stderr=subprocess.STDOUT,
-            start_new_session=True,
-        )
-    return process, path
+def _start(command: list[str], box: sandbox.Box, output: IO[bytes]) -> subprocess.Popen[bytes]:
+    environment = _ENVIRONMENT | {"TMPDIR": str(box.folder)}
+    return subprocess.Popen(
+        sandbox.enclosed(command, box, _LIMITS),
+        cwd=box.folder,
+        env=sandbox.surroundings(environment, box),
+        stdin=subprocess.DEVNULL,
+        stdout=output,
+        stderr=subprocess.STDOUT,
+        start_new_session=True,
+    )
 
 
-def _finish(process: subprocess.Popen[bytes], path: Path, deadline: float) -> Outcome:
+def _finish(process: subprocess.Popen[bytes], output: IO[bytes], deadline: float) -> Outcome:
     try:
         code = process.wait(max(0.0, deadline - time.monotonic()))
     except subprocess.TimeoutExpired:
         return Outcome(False, "", "timeout")
-    with path.open("rb") as written:
-        text = written.read(_MESSAGES_BYTES).decode("utf-8", "replace")
+    output.seek(0)
+    text = output.read(_MESSAGES_BYTES).decode("utf-8", "replace")
+    if code == sandbox.SETUP_FAILED:
+        raise EnvironmentFault(f"the compiler's sandbox could not be set up: {text.strip()[-500:]}")
     crashed = code != 0 and not re.search(r"\berror\b|undefined reference|multiple definition", text)
     return Outcome(code == 0, text, "crash" if crashed else None)
 
 
 def _kill(process: subprocess.Popen[bytes]) -> None:
     if process.poll() is None:
-        os.killpg(process.pid, signal.SIGKILL)
+        process.terminate()  # the keeper of the sandbox ends all that runs in it
         process.wait()
+
+
+def take(made: Path, place: Path) -> Path:
+    """Copies what a compiler left in its directory to `place`, a path in the judge's own.
+
+    Raises OSError for anything but a plain file: a compiler that was subverted may leave a link.
+    """
+    descriptor = os.open(made, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK)
+    with open(descriptor, "rb") as source:  # noqa: PTH123 - a descriptor, not a path
+        if not stat.S_ISREG(os.fstat(descriptor).st_mode):
+            raise OSError(f"{made.name} is no plain file")
+        written = place.with_suffix(".new")
+        with written.open("wb") as target:
+            shutil.copyfileobj(source, target)
+    return written.rename(place)
 
 
 def parse(text: str) -> list[Message]:

@@ -46,7 +46,8 @@ class DeviceCheck:
             return self._cached or nvcc.Verdict()
         found = nvcc.read(outcomes[0], self._request, self._scratch)
         if found.is_ours and retry:
-            again = compiler.run(self.commands(fuller=True), self._scratch, timeout_s)
+            sees = self._toolchain.visible
+            again = compiler.run(self.commands(fuller=True), self._scratch, timeout_s, sees)
             found = nvcc.read(again[0], self._request, self._scratch)
         if found.accepted and (self._scratch / PTX).is_file():
             objects.keep_file(self._cache, self._key, self._scratch / PTX, found.model_dump_json())
@@ -58,7 +59,8 @@ def alone(toolchain: Toolchain, request: BuildRequest, cache_dir: Path, timeout_
     cache_dir.mkdir(parents=True, exist_ok=True)
     with tempfile.TemporaryDirectory(dir=cache_dir, prefix="checking-") as scratch:
         check = DeviceCheck(toolchain, request, Path(scratch), cache_dir)
-        return check.verdict(compiler.run(check.commands(), Path(scratch), timeout_s), timeout_s, retry=True)
+        ran = compiler.run(check.commands(), Path(scratch), timeout_s, toolchain.visible)
+        return check.verdict(ran, timeout_s, retry=True)
 
 
 def key(request: BuildRequest) -> str:

@@ -60,8 +60,8 @@ def keep_file(cache: Path, key: str, made: Path, messages: str) -> None:
     parent = cache / _DIRECTORY
     parent.mkdir(parents=True, exist_ok=True)
     scratch = Path(tempfile.mkdtemp(dir=parent, prefix="writing-"))
-    shutil.copyfile(made, scratch / made.name)
-    entry = _Entry(messages=messages, size=made.stat().st_size)
+    kept = compiler.take(made, scratch / made.name)
+    entry = _Entry(messages=messages, size=kept.stat().st_size)
     (scratch / "entry.json").write_text(entry.model_dump_json())
     try:
         # A damaged entry gives way; a sound one that another process just wrote says the same.

@@ -47,7 +47,7 @@ def device_object(toolchain: Toolchain, scratch: Path, timeout_s: float) -> str:
     _agree(unit, symbols)
     bindings = [_binding(entry) for entry in unit.entries]
     (scratch / f"{UNIT}.cpp").write_text("".join((unit.text, *bindings)), encoding="utf-8")
-    [outcome] = compiler.run([_command(toolchain)], scratch, timeout_s)
+    [outcome] = compiler.run([_command(toolchain)], scratch, timeout_s, toolchain.visible)
     if not outcome.succeeded:
         said = [row for row in outcome.messages.splitlines() if "error" in row]
         raise Untranslated(f"the translation did not compile: {said[0] if said else outcome.failure}")
@@ -62,7 +62,7 @@ def library(toolchain: Toolchain, request: BuildRequest, scratch: Path, timeout_
         (scratch / f"{name}.cpp").write_text(text, encoding="utf-8", errors="surrogatepass")
         commands.append(_host_command(toolchain, request, name))
     check = DeviceCheck(toolchain, request, scratch, scratch)
-    outcomes = compiler.run([*commands, *check.commands()], scratch, timeout_s)
+    outcomes = compiler.run([*commands, *check.commands()], scratch, timeout_s, toolchain.visible)
     verdict = check.verdict(outcomes[2:], timeout_s, retry=True)
     if not verdict.accepted:
         raise Untranslated(f"nvcc did not take the device code: {verdict.gap or MISSING}")
@@ -73,7 +73,7 @@ def library(toolchain: Toolchain, request: BuildRequest, scratch: Path, timeout_
     link = [
         str(toolchain.gxx), "-shared", *objects, str(toolchain.runtime), "-Wl,-z,defs", "-o", str(made),
     ]  # fmt: skip
-    if not compiler.run([link], scratch, timeout_s)[0].succeeded:
+    if not compiler.run([link], scratch, timeout_s, toolchain.visible)[0].succeeded:
         raise Untranslated("the host and device code do not link")
     return made
 

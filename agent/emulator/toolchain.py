@@ -23,6 +23,7 @@ from agent.records import Record, digest
 Progress = Callable[[str, int, int], None]
 
 CPP = Path(__file__).resolve().parent / "cpp"
+NVCC_INCLUDE = Path(__file__).resolve().parent / "nvcc" / "include"
 RUNTIME_NAME = "libkw_runtime.so"
 STANDARD = "-std=c++20"
 _TOOLKIT = Path("/usr/local/cuda")
@@ -88,6 +89,11 @@ class Toolchain(Record):
     def prelude(self, unit: str) -> Path:
         """The header, precompiled beside itself, that a `host` or `device` unit starts with."""
         return self.directory / unit / "prelude.h"
+
+    @property
+    def visible(self) -> tuple[Path, ...]:
+        """What a compiler in its sandbox has to read beside its own installation."""
+        return (self.directory, self.cuda_include, NVCC_INCLUDE)
 
     def includes(self) -> tuple[str, ...]:
         return ("-isystem", str(self.headers), "-isystem", str(self.cuda_include))

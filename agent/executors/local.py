@@ -62,7 +62,7 @@ def judged(job: Job, announce: Announce) -> Evaluation:
     argv = [sys.executable, "-P", "-m", "agent.harness.judge"]
     environment = config.child_environment()
     environment["PYTHONPATH"] = config.with_package(environment)
-    with Child(argv, cwd=Path.cwd(), env=environment, isolation="process", limits=JUDGE) as judge:
+    with Child(argv, cwd=Path.cwd(), env=environment, limits=JUDGE) as judge:
 
         def progress(message: dict[str, object]) -> dict[str, object]:
             announce(str(message.get("what")))

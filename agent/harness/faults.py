@@ -6,7 +6,7 @@ from typing import Any
 from pydantic import ValidationError
 
 from agent.records import Finding, Location, Stage, Status
-from agent.sandbox import ChildFault, Gone, OutputFlood, TimedOut
+from agent.sandbox import ChildFault, Gone, OutputFlood, Overrun, TimedOut
 
 __all__ = [
     "INPUT_MODIFIED", "NO_LAUNCH", "OUTPUT_REUSED", "Refused", "Stage", "device_findings",
@@ -44,6 +44,9 @@ def refused_child(fault: ChildFault, stage: Stage, doing: str, log: str) -> Refu
         return Refused(Status.TIMEOUT, stage, [Finding(kind="timeout", message=message, evidence=evidence)])
     if isinstance(fault, OutputFlood):
         found = Finding(kind="output-flood", message=f"The candidate {fault} {doing}.")
+        return Refused(Status.RUNTIME_ERROR, stage, [found])
+    if isinstance(fault, Overrun):
+        found = Finding(kind="resource-limit", message=f"The candidate's process {fault}, {doing}.")
         return Refused(Status.RUNTIME_ERROR, stage, [found])
     if isinstance(fault, Gone):
         message = f"The candidate's process {fault}, {doing}."

@@ -38,8 +38,9 @@ TIMED_BY = "CUDA events in the candidate's process, cold L2, median of up to 50 
 
 def evaluate(job: Job, announce: Announce) -> Evaluation:
     """The verdict. Raises AgentError for what is not the candidate's fault."""
-    isolation = sandbox.strongest()
-    scope = Scope(executor=job.executor, isolation=isolation, skipped=_skipped(job))
+    level = sandbox.strongest(gpu=job.executor == "cuda")
+    skipped = (*_skipped(job), *level.gaps)
+    scope = Scope(executor=job.executor, isolation=level.name, skipped=skipped)
     warnings = screen.check(job.problem.source, job.candidate)
     errors = tuple(finding for finding in warnings if finding.severity == "error")
     if errors:
@@ -82,7 +83,7 @@ def _tried(job: Job, at: Shapes, warnings: tuple[Finding, ...], announce: Announ
     lane = lane_for(job)
     with (
         workspace(job.candidate, at.trace, with_guest=job.executor == "emulator") as folder,
-        Trial(job, at.source, at.trace, folder=folder, lane=lane, isolation=sandbox.strongest()) as trial,
+        Trial(job, at.source, at.trace, folder=folder, lane=lane) as trial,
     ):
         status: Status = Status.VERIFIED
         stage: Stage = "verify"
@@ -200,6 +201,9 @@ def main(argv: list[str]) -> None:
         say({"request": "progress", "what": what})
         sys.stdin.readline()
 
+    sandbox.hide()
+    # The candidate runs as another user and has to read what this process and the oracle write for it.
+    os.umask(0o022)
     with _ended_by_sigterm():
         job = Job.model_validate_json(sys.stdin.readline())
         try:

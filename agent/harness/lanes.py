@@ -4,6 +4,7 @@ A lane knows what its worker needs, serves the build requests of the worker, and
 into findings. Both lanes read the compiler's words with the same parser.
 """
 
+import shutil
 from pathlib import Path
 from typing import Any, Protocol
 
@@ -13,11 +14,17 @@ from agent.emulator.build import Built
 from agent.emulator.units import BuildRequest
 from agent.harness import stock
 from agent.harness.faults import Refused
-from agent.harness.job import BUILD_LIMIT_S, Job
-from agent.records import Build, Finding, Status
+from agent.harness.job import BUILD_LIMIT_S, OUTPUT_LIMIT_BYTES, Job
+from agent.harness.workspace import library_folder, most_bytes, output_bytes
+from agent.records import Build, Finding, Status, Trace
+from agent.sandbox import Box, Limits
 
 LOG_MARGIN_BYTES = 64 << 20
 WORKER_THREADS = 2
+WORKER = Limits(output_bytes=OUTPUT_LIMIT_BYTES, processes=512, cpu_s=3600)
+WORKER_MEMORY_BYTES = 6 << 30
+BUILDING_MEMORY_BYTES = 24 << 30
+"""Where nvcc runs in the worker, MAX_JOBS at a time, beside CUDA's own pinned memory."""
 MAX_BUILDS = 16
 
 
@@ -34,7 +41,9 @@ class Lane(Protocol):
 
     def trusted_environment(self) -> dict[str, str]: ...
 
-    def file_limit(self, output_bytes: int) -> int: ...
+    def limits(self, trace: Trace) -> Limits: ...
+
+    def box(self, folder: Path) -> Box: ...
 
     def serve(self, message: dict[str, Any]) -> dict[str, Any]: ...
 
@@ -110,16 +119,25 @@ class EmulatorLane(_Lane):
         super().__init__(job)
         self._cache = Path(job.cache_dir)
         self._toolchain = toolchain.prepare(self._cache)
+        self._libraries: Path | None = None
         self.compiler = f"g++ {self._toolchain.gxx_version}"
 
     def settings(self) -> dict[str, Any]:
         return {"runtime": str(self._toolchain.runtime), "threads": WORKER_THREADS}
 
     def environment(self, folder: Path) -> dict[str, str]:
-        return config.child_environment() | {"HOME": str(folder), "TMPDIR": str(folder)}
+        return config.candidate_environment() | {"HOME": str(folder), "TMPDIR": str(folder)}
 
-    def file_limit(self, output_bytes: int) -> int:
-        return output_bytes + LOG_MARGIN_BYTES
+    def limits(self, trace: Trace) -> Limits:
+        return WORKER._replace(
+            file_bytes=output_bytes(trace) + LOG_MARGIN_BYTES,
+            memory_bytes=WORKER_MEMORY_BYTES + 8 * trace.min_bytes,
+            disk_bytes=most_bytes(trace),
+        )
+
+    def box(self, folder: Path) -> Box:
+        self._libraries = library_folder(folder)
+        return Box(folder, sees=(self._toolchain.directory, self._libraries), python=True)
 
     def serve(self, message: dict[str, Any]) -> dict[str, Any]:
         if len(self._builds) >= MAX_BUILDS:
@@ -130,10 +148,15 @@ class EmulatorLane(_Lane):
         except (TypeError, ValueError) as error:
             return {"error": f"load_inline was called with arguments that cannot be used: {error}"}
         built = build.extension(self._toolchain, request, self._cache / "builds", BUILD_LIMIT_S)
-        self._builds.append(built)
         if built.library is None:
+            self._builds.append(built)
             return {"error": built.log or built.findings[0].message}
-        return {"library": str(built.library)}
+        # The cache holds what others built too: the candidate sees a copy of its own.
+        assert self._libraries is not None
+        shown = self._libraries / f"{len(self._builds)}.so"
+        shutil.copyfile(built.library, shown)
+        self._builds.append(built.model_copy(update={"library": shown}))
+        return {"library": str(shown)}
 
 
 class CudaLane(_Lane):
@@ -150,7 +173,7 @@ class CudaLane(_Lane):
         return {"torch_threads": 4}
 
     def environment(self, folder: Path) -> dict[str, str]:
-        return config.child_environment() | {
+        return config.candidate_environment() | {
             "HOME": str(folder),
             "TMPDIR": str(folder),
             "TORCH_EXTENSIONS_DIR": str(folder / "extensions"),
@@ -159,9 +182,19 @@ class CudaLane(_Lane):
             "LC_ALL": "C",
         }
 
-    def file_limit(self, output_bytes: int) -> int:
-        # nvcc's intermediates of one translation unit stay far below this.
-        return max(output_bytes, 2 << 30) + LOG_MARGIN_BYTES
+    def limits(self, trace: Trace) -> Limits:
+        return WORKER._replace(
+            # nvcc's intermediates of one translation unit stay far below this.
+            file_bytes=max(output_bytes(trace), 2 << 30) + LOG_MARGIN_BYTES,
+            memory_bytes=BUILDING_MEMORY_BYTES + 4 * trace.min_bytes,
+            disk_bytes=most_bytes(trace),
+            private_bytes=4 << 30,
+            processes=4096,
+        )
+
+    def box(self, folder: Path) -> Box:
+        home = stock.cuda_home(config.child_environment())
+        return Box(folder, sees=(home,) if home else (), python=True, gpu=True)
 
     def serve(self, message: dict[str, Any]) -> dict[str, Any]:
         report = dict(message.get("build") or {})

@@ -16,6 +16,7 @@ from typing import Any
 
 import torch
 
+from agent import sandbox
 from agent.harness import budget, wire
 from agent.harness.timing import time_calls
 
@@ -140,6 +141,7 @@ def _driver() -> str | None:
 
 
 def main(argv: list[str]) -> None:
+    sandbox.hide()
     commands = os.fdopen(os.dup(0), "rb")
     os.dup2(os.open(os.devnull, os.O_RDONLY), 0)
     torch.backends.cuda.matmul.allow_tf32 = False

@@ -42,14 +42,24 @@ def asked(report: Mapping[str, Any], candidate_source: str) -> BuildRequest:
 
 def nvcc_version(environment: Mapping[str, str]) -> str | None:
     """`nvcc 13.0.88`, of the compiler that `load_inline` takes; None where it does not say."""
-    home = environment.get("CUDA_HOME")
-    tool = shutil.which(str(Path(home) / "bin" / "nvcc") if home else "nvcc") or "/usr/local/cuda/bin/nvcc"
+    tool = _nvcc(environment)
     try:
         answer = subprocess.run([tool, "--version"], capture_output=True, text=True, check=False, timeout=20)
     except OSError:
         return None
     match = re.search(r"\bV([0-9.]+)", answer.stdout)
     return f"nvcc {match[1]}" if match else None
+
+
+def cuda_home(environment: Mapping[str, str]) -> Path | None:
+    """The toolkit that holds this compiler, for a sandbox to show; None where there is none."""
+    tool = Path(_nvcc(environment))
+    return tool.resolve().parents[1] if tool.is_file() else None
+
+
+def _nvcc(environment: Mapping[str, str]) -> str:
+    home = environment.get("CUDA_HOME")
+    return shutil.which(str(Path(home) / "bin" / "nvcc") if home else "nvcc") or "/usr/local/cuda/bin/nvcc"
 
 
 def built(request: BuildRequest, seconds: float, log: str | None) -> Built:

@@ -14,11 +14,11 @@ from typing import Any
 
 from agent.errors import EnvironmentFault, ProblemError
 from agent.harness import faults
-from agent.harness.job import BUILD_LIMIT_S, ORACLE_LIMIT_S, OUTPUT_LIMIT_BYTES, Job
+from agent.harness.job import BUILD_LIMIT_S, ORACLE_LIMIT_S, Job
 from agent.harness.lanes import Lane
-from agent.harness.workspace import discard, output_bytes
+from agent.harness.workspace import discard, oracle_folder
 from agent.records import Build, Correctness, Environment, Finding, Status, Trace
-from agent.sandbox import Child, ChildFault, Isolation, Limits
+from agent.sandbox import Child, ChildFault
 
 DRAWS_PER_PARAMETER_SET = (2, 1)
 
@@ -31,36 +31,23 @@ class Trial:
     `findings` collects warnings on the way; a refusal raises `faults.Refused`.
     """
 
-    def __init__(
-        self, job: Job, source: str, trace: Trace, *, folder: Path, lane: Lane, isolation: Isolation
-    ) -> None:
+    def __init__(self, job: Job, source: str, trace: Trace, *, folder: Path, lane: Lane) -> None:
         self._job, self._trace, self._folder, self._lane = job, trace, folder, lane
         self.build: Build | None = None
         self.findings: list[Finding] = []
         self.correctness = Correctness(draws=1, max_abs_err=None, max_rel_err=None, error_budget_ratio=None)
         self._launches: int | None = None
         self._drawn = 0
-        reference = folder / "oracle"
-        reference.mkdir()
-        (reference / "reference.py").write_text(source)
-        argv = [
-            sys.executable,
-            "-P",
-            "-m",
-            "agent.harness.oracle",
-            str(reference / "reference.py"),
-            str(folder),
-        ]
-        environment = lane.environment(folder)
-        self._oracle = Child(
-            [*argv, lane.device], cwd=Path.cwd(), env=lane.trusted_environment(), isolation="process"
-        )
+        reference = oracle_folder(folder) / "reference.py"
+        reference.write_text(source)
+        argv = [sys.executable, "-P", "-m", "agent.harness.oracle", str(reference), str(folder), lane.device]
+        self._oracle = Child(argv, cwd=Path.cwd(), env=lane.trusted_environment())
         self._worker = Child(
             [sys.executable, "-I", "worker.py", job.executor, json.dumps(lane.settings())],
             cwd=folder,
-            env=environment,
-            isolation=isolation,
-            limits=Limits(OUTPUT_LIMIT_BYTES, lane.file_limit(output_bytes(trace))),
+            env=lane.environment(folder),
+            box=lane.box(folder),
+            limits=lane.limits(trace),
         )
 
     def __enter__(self) -> "Trial":

@@ -9,7 +9,7 @@ import math
 import os
 import stat
 from pathlib import Path
-from typing import Any
+from typing import Any, BinaryIO
 
 import torch
 
@@ -27,7 +27,8 @@ def dump(value: Any, folder: Path, stem: str) -> dict[str, Any]:
     specs = []
     for index, tensor in enumerate(tensors):
         flat = tensor.detach().to("cpu").contiguous().reshape(-1)
-        flat.view(torch.uint8).numpy().tofile(folder / f"{stem}.{index}")
+        with _fresh(folder / f"{stem}.{index}") as file:
+            flat.view(torch.uint8).numpy().tofile(file)
         specs.append({"shape": list(tensor.shape), "dtype": str(tensor.dtype).removeprefix("torch.")})
     return {"stem": stem, "tree": tree, "tensors": specs}
 
@@ -60,6 +61,13 @@ def read_tensor(path: Path, shape: tuple[int, ...], dtype: str) -> torch.Tensor:
         if size and file.readinto(buffer.numpy().data) != size:
             raise WireError(f"tensor file {path.name} ended early")
     return buffer.view(kind).reshape(shape) if size else torch.empty(shape, dtype=kind)
+
+
+def _fresh(path: Path) -> BinaryIO:
+    """A new file: the folder is the candidate's too, who may have put a link or a pipe in this place."""
+    path.unlink(missing_ok=True)
+    descriptor = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW, 0o644)
+    return open(descriptor, "wb")  # noqa: PTH123 - a descriptor, not a path
 
 
 def _describe(value: Any, tensors: list[torch.Tensor]) -> Tree:

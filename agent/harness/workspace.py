@@ -1,4 +1,8 @@
-"""The folder a candidate is judged in: its file, the worker's files and the exchanged tensors."""
+"""The folder a candidate is judged in: its file, the worker's files and the exchanged tensors.
+
+It lies in a directory that only the judge may enter, beside what the candidate may read (`libraries`) and
+what it must not see (`oracle`).
+"""
 
 import contextlib
 import shutil
@@ -12,6 +16,7 @@ from agent.records import Candidate, Trace
 _HARNESS = Path(__file__).resolve().parent
 _GUEST = _HARNESS.parent / "emulator" / "guest"
 MARGIN_BYTES = 64 << 20
+SCRATCH_BYTES = 2 << 30
 
 
 @contextlib.contextmanager
@@ -21,8 +26,11 @@ def workspace(candidate: Candidate, trace: Trace, with_guest: bool) -> Iterator[
     It lies in memory where there is room for the tensors of one draw, since they pass through it twice.
     Raises EnvironmentFault when no place has room.
     """
-    folder = Path(tempfile.mkdtemp(prefix="kernelwright-", dir=_roomy(_bytes_needed(trace))))
+    own = Path(tempfile.mkdtemp(prefix="kernelwright-", dir=_roomy(_bytes_needed(trace))))
+    folder = own / "candidate"
     try:
+        for name in (folder, library_folder(folder), oracle_folder(folder)):
+            name.mkdir()
         for name in ("worker.py", "wire.py", "timing.py"):
             shutil.copy(_HARNESS / name, folder)
         if with_guest:
@@ -30,7 +38,17 @@ def workspace(candidate: Candidate, trace: Trace, with_guest: bool) -> Iterator[
         (folder / "candidate.py").write_text(candidate.source, encoding="utf-8", errors="surrogatepass")
         yield folder
     finally:
-        shutil.rmtree(folder, ignore_errors=True)
+        shutil.rmtree(own, ignore_errors=True)
+
+
+def library_folder(folder: Path) -> Path:
+    """Where what was built for a candidate lies: it reads this directory and never writes it."""
+    return folder.parent / "libraries"
+
+
+def oracle_folder(folder: Path) -> Path:
+    """Where the reference lies, out of the candidate's sight."""
+    return folder.parent / "oracle"
 
 
 def output_bytes(trace: Trace) -> int:
@@ -42,6 +60,11 @@ def discard(folder: Path, stem: str) -> None:
     """Removes the exchanged tensors of one description."""
     for path in folder.glob(f"{stem}.*"):
         path.unlink(missing_ok=True)
+
+
+def most_bytes(trace: Trace) -> int:
+    """What a candidate's folder may hold: all that is exchanged, twice over, and what it builds."""
+    return 2 * _bytes_needed(trace) + SCRATCH_BYTES
 
 
 def _bytes_needed(trace: Trace) -> int:

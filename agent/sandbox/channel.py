@@ -12,26 +12,25 @@ import threading
 import time
 from collections.abc import Callable, Mapping
 from pathlib import Path
-from typing import Any, NamedTuple, Self
+from typing import Any, Self
 
-from agent.sandbox.isolation import Isolation, wrap
+from agent.errors import EnvironmentFault
+from agent.sandbox.enter.system import (
+    DISK_EXCEEDED,
+    MEMORY_EXCEEDED,
+    PR_SET_PDEATHSIG,
+    PROCESSES_EXCEEDED,
+    RESERVED,
+    SETUP_FAILED,
+)
+from agent.sandbox.isolation import enclosed, surroundings
+from agent.sandbox.levels import Limits
+from agent.sandbox.view import Box
 
 Message = dict[str, Any]
-PR_SET_PDEATHSIG = 1
 _LIBC = ctypes.CDLL(None, use_errno=True)
 MAX_LINE = 8 << 20
 KEPT_LOG = 64 << 10
-
-
-class Limits(NamedTuple):
-    """What a child may do before it is stopped."""
-
-    output_bytes: int = 16 << 20
-    """Of what it prints."""
-    file_bytes: int | None = None
-    """Of every single file it writes."""
-    gentle: bool = False
-    """Asked by SIGTERM first, with ten seconds to end children of its own."""
 
 
 class ChildFault(Exception):
@@ -50,15 +49,19 @@ class Gone(ChildFault):
         self.code = code
 
 
+class Overrun(ChildFault):
+    """The child took more than it may and has been killed; the message says of what."""
+
+
 class OutputFlood(ChildFault):
     """The child printed more than its limit and has been killed."""
 
 
 class Child:
-    """One isolated process that answers JSON lines; use as a context manager.
+    """One process that answers JSON lines; use as a context manager.
 
-    `argv` receives the number of the answering descriptor as its last argument. No child outlives its
-    parent.
+    With a `box` it runs there and nothing it starts outlives it; without one it is trusted. `argv` receives
+    the number of the answering descriptor as its last argument. No child outlives its parent.
     """
 
     def __init__(
@@ -67,27 +70,32 @@ class Child:
         *,
         cwd: Path,
         env: Mapping[str, str],
-        isolation: Isolation,
+        box: Box | None = None,
         limits: Limits | None = None,
     ) -> None:
-        limits = limits or Limits()
-        self._limit = limits.output_bytes
-        self._gentle = limits.gentle
+        self._limits = limits or Limits()
+        self._boxed = box is not None
+        # A sandbox is ended by its keeper, which has to be asked.
+        self._gentle = self._limits.gentle or self._boxed
         self._flooded = False
         self._printed = 0
         self._kept = bytearray()
         self._pending = bytearray()
         reading, writing = os.pipe()
         self._answers = reading
+        ending = signal.SIGTERM if self._gentle else signal.SIGKILL
 
         def restrict() -> None:
-            _LIBC.prctl(PR_SET_PDEATHSIG, signal.SIGTERM if limits.gentle else signal.SIGKILL)
+            _LIBC.prctl(PR_SET_PDEATHSIG, ending)
             resource.setrlimit(resource.RLIMIT_CORE, (0, 0))
-            if limits.file_bytes is not None:
-                resource.setrlimit(resource.RLIMIT_FSIZE, (limits.file_bytes, limits.file_bytes))
 
+        argv = [*argv, str(writing)]
+        environment = dict(env)
+        if box is not None:
+            argv = enclosed(argv, box, self._limits)
+            environment = surroundings(environment, box)
         self._process = subprocess.Popen(
-            wrap([*argv, str(writing)], isolation), cwd=cwd, env=dict(env), pass_fds=(writing,),
+            argv, cwd=cwd, env=environment, pass_fds=(writing,),
             stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.STDOUT,
             start_new_session=True, preexec_fn=restrict,
         )  # fmt: skip
@@ -156,7 +164,7 @@ class Child:
             ready = select.select([self._answers], [], [], max(0.0, min(left, 0.25)))[0]
             if self._flooded:
                 self.kill()
-                raise OutputFlood(f"printed more than {self._limit >> 20} MB and was stopped")
+                raise OutputFlood(f"printed more than {self._limits.output_bytes >> 20} MB and was stopped")
             if ready:
                 chunk = os.read(self._answers, 1 << 16)
                 if not chunk:
@@ -179,19 +187,31 @@ class Child:
             raise ChildFault("answered with something that is not a message")
         return message
 
-    def _ended(self) -> ChildFault:
+    def _ended(self) -> Exception:
         try:
             code = self._process.wait(timeout=5)
         except subprocess.TimeoutExpired:
             self.kill()
             return ChildFault("closed its answering pipe and went on running")
         if self._flooded:
-            return OutputFlood(f"printed more than {self._limit >> 20} MB and was stopped")
-        # The shell inside the namespace reports a signal as 128 + its number.
+            return OutputFlood(f"printed more than {self._limits.output_bytes >> 20} MB and was stopped")
+        if self._boxed and code in RESERVED:
+            return self._overrun(code)
+        # The keeper reports a signal as 128 + its number.
         number = -code if code < 0 else code - 128
         if number in signal.valid_signals() and number > 0:
             return Gone(f"was ended by signal {signal.Signals(number).name}", code)
         return Gone(f"exited with code {code} before it answered", code)
+
+    def _overrun(self, code: int) -> Exception:
+        if code == SETUP_FAILED:
+            return EnvironmentFault(f"the sandbox could not be set up: {self.log.strip()[-500:]}")
+        words = {
+            MEMORY_EXCEEDED: f"took more than {(self._limits.memory_bytes or 0) >> 20} MB of memory",
+            DISK_EXCEEDED: f"filled its folder with more than {(self._limits.disk_bytes or 0) >> 20} MB",
+            PROCESSES_EXCEEDED: f"had more than {self._limits.processes} processes",
+        }
+        return Overrun(f"{words[code]} and was stopped")
 
     def _read_log(self) -> None:
         stream = self._process.stdout
@@ -200,8 +220,8 @@ class Child:
             self._printed += len(chunk)
             self._kept += chunk
             del self._kept[:-KEPT_LOG]
-            if self._printed > self._limit:
+            if self._printed > self._limits.output_bytes:
                 self._flooded = True
                 with contextlib.suppress(ProcessLookupError, PermissionError):
-                    os.killpg(self._process.pid, signal.SIGKILL)
+                    os.killpg(self._process.pid, signal.SIGTERM if self._boxed else signal.SIGKILL)
                 return

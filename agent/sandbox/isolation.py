@@ -1,38 +1,185 @@
-"""Which isolation this machine gives, found by trying it."""
+"""Which isolation this machine gives, found by trying it, and the command line that enters it."""
 
 import functools
+import marshal
+import os
+import secrets
 import shutil
 import subprocess
-from typing import Literal
+import sys
+import tempfile
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any, Literal
 
-Isolation = Literal["namespaces", "process"]
+from agent.sandbox import filter as calls
+from agent.sandbox import view
+from agent.sandbox.enter.system import LIBC, PR_SET_DUMPABLE
+from agent.sandbox.levels import Isolation, Level, Limits
+from agent.sandbox.view import Box
 
-_UNSHARE = (
-    "--user", "--map-current-user", "--net", "--ipc", "--pid", "--fork", "--kill-child", "--mount-proc",
-)  # fmt: skip
+ENTER = Path(__file__).resolve().parent / "enter"
+INSIDE = Path("/.enter")
+NOBODY = 65534
+FIRST_UID = 0x70000000
+"""From here on user ids belong to nobody on a common system; each sandbox of root's gets one of 2^24."""
+TRY_S = 20
+
+
+def strongest(gpu: bool = False) -> Level:
+    """The strongest isolation that works here; tried once per process. With `gpu`, one that reaches it."""
+    level = _strongest()
+    if gpu and level.user == "own" and not view.devices_are_open():
+        return level._replace(user="caller")
+    return level
+
+
+def hide() -> None:
+    """No other process of the same user may read this one's memory or environment from now on."""
+    if sys.platform == "linux":
+        LIBC.prctl(PR_SET_DUMPABLE, 0)
 
 
 @functools.cache
-def strongest() -> Isolation:
-    """The strongest isolation that works here; tried once per process."""
-    command = _prefix("namespaces")
-    if shutil.which("unshare") is None:
-        return "process"
-    try:
-        tried = subprocess.run([*command, "true"], capture_output=True, timeout=20, check=False)
-    except subprocess.TimeoutExpired:
-        return "process"
-    return "namespaces" if tried.returncode == 0 else "process"
+def _strongest() -> Level:
+    for level in _levels():
+        if _works(level):
+            return level
+    plain = Level("process")
+    return plain if _works(plain) else plain._replace(filtered=False)
 
 
-def wrap(argv: list[str], isolation: Isolation) -> list[str]:
-    """The command that runs `argv` under the given isolation."""
-    return [*_prefix(isolation), *argv]
+def enclosed(argv: list[str], box: Box, limits: Limits) -> list[str]:
+    """The command that runs `argv` in `box`; the folder becomes the property of the user it runs as.
+
+    The file descriptors that it inherits stay open. Its exit code is what `enter` says.
+    """
+    level = box.level or strongest(box.gpu)
+    uid = _owner(box.folder) if level.user == "own" else None
+    inside = _inside(level, limits, uid)
+    plan = inside | {
+        "keeper": True,
+        "confined": True,
+        "folder": str(box.folder.absolute()),
+        "memory_bytes": limits.memory_bytes,
+        "disk_bytes": limits.disk_bytes,
+        "processes": limits.processes,
+        "root": None,
+        "user_map": None,
+    }
+    if level.name == "namespaces":
+        plan["root"] = view.steps(box, limits.private_bytes)
+        plan["user_map"] = _user_map() if level.user == "mapped" else None
+    elif level.name == "bubblewrap":
+        plan["confined"] = False  # what enters its namespaces is confined inside of them
+        argv = [*_bubblewrap(level, box, limits), "--", *_enter(INSIDE, inside | {"keeper": False}), *argv]
+    return [*_enter(ENTER, plan), *argv]
 
 
-def _prefix(isolation: Isolation) -> list[str]:
-    if isolation == "process":
-        return []
-    # The shell stays as the first process of the namespace: as process 1 the child itself would ignore
-    # signals it raises, and abort() would look like a segmentation fault.
-    return ["unshare", *_UNSHARE, "--", "/bin/sh", "-c", '"$@"; exit $?', "sh"]
+def surroundings(environment: dict[str, str], box: Box) -> dict[str, str]:
+    """The environment of a command in `box`, given what it would have outside."""
+    level = box.level or strongest(box.gpu)
+    return environment if level.name == "process" else view.environment(environment)
+
+
+def _levels() -> Iterator[Level]:
+    users: list[Literal["own", "mapped"]] = ["own", "mapped"] if os.geteuid() == 0 else ["mapped"]
+    names: list[Isolation] = ["bubblewrap", "namespaces"] if shutil.which("bwrap") else ["namespaces"]
+    for filtered in (True, False):
+        for name in names:
+            for user in users:
+                yield Level(name, user, filtered)
+
+
+def _works(level: Level) -> bool:
+    if level.filtered and not calls.program():
+        return False
+    with tempfile.TemporaryDirectory(prefix="kernelwright-try-") as folder:
+        command = enclosed(["/bin/sh", "-c", ": > tried"], Box(Path(folder), level=level), Limits())
+        try:
+            done = subprocess.run(command, capture_output=True, timeout=TRY_S, check=False, cwd=folder)
+        except subprocess.TimeoutExpired:
+            return False
+        return done.returncode == 0 and (Path(folder) / "tried").exists()
+
+
+def _owner(folder: Path) -> int:
+    """The user id that owns the folder and what lies in it from now on, new unless it is one of ours."""
+    owner = folder.stat().st_uid
+    if owner < FIRST_UID:
+        owner = _new_uid()
+    for path in (folder, *folder.rglob("*")):
+        os.chown(path, owner, owner, follow_symlinks=False)
+    return owner
+
+
+def _new_uid() -> int:
+    """One that nobody else has, where this user namespace has it; else nobody's."""
+    wanted = FIRST_UID + secrets.randbelow(1 << 24)
+    for line in Path("/proc/self/uid_map").read_text().splitlines():
+        first, _, count = map(int, line.split())
+        if first <= wanted < first + count:
+            return wanted
+    return NOBODY
+
+
+def _user_map() -> dict[str, str]:
+    return {
+        "setgroups": "deny",
+        "uid_map": f"{NOBODY} {os.geteuid()} 1",
+        "gid_map": f"{NOBODY} {os.getegid()} 1",
+    }
+
+
+def _inside(level: Level, limits: Limits, uid: int | None) -> dict[str, Any]:
+    """What the process gives up just before it becomes the command."""
+    asked = {
+        "RLIMIT_CORE": 0,
+        "RLIMIT_FSIZE": limits.file_bytes,
+        "RLIMIT_NPROC": limits.processes if level.user != "caller" else None,
+        "RLIMIT_CPU": limits.cpu_s,
+        "RLIMIT_AS": limits.address_bytes,
+    }
+    return {
+        "limits": {name: value for name, value in asked.items() if value is not None},
+        "uid": uid,
+        "filter": calls.program().hex() if level.filtered else "",
+    }
+
+
+def _enter(place: Path, plan: dict[str, Any]) -> list[str]:
+    # The interpreter itself, not the link in a virtual environment: the latter need not be visible.
+    python = os.path.realpath(sys.executable)
+    return [python, "-I", "-S", str(place / "start.py"), marshal.dumps(plan).hex()]
+
+
+def _bubblewrap(level: Level, box: Box, limits: Limits) -> list[str]:
+    words = [
+        "bwrap", "--unshare-ipc", "--unshare-pid", "--unshare-net", "--unshare-uts", "--unshare-cgroup-try",
+        "--die-with-parent", "--hostname", "sandbox",
+    ]  # fmt: skip
+    if level.user == "mapped":
+        words += ["--unshare-user", "--uid", str(NOBODY), "--gid", str(NOBODY)]
+    elif level.user == "own":
+        words += [word for name in ("SETUID", "SETGID", "SETPCAP") for word in ("--cap-add", f"CAP_{name}")]
+    made = {"/"}
+    for kind, target, source in view.steps(box, limits.private_bytes):
+        # bubblewrap makes missing parents for root alone.
+        for parent in reversed(Path(target).parents):
+            if str(parent) not in made:
+                words += ["--perms", "0755", "--dir", str(parent)]
+        made |= {target, *map(str, Path(target).parents)}
+        words += _WORDS[kind](target, source)
+    words += ["--ro-bind", str(ENTER), str(INSIDE), "--remount-ro", "/"]
+    return [*words, "--chdir", str(box.folder.absolute())]
+
+
+_WORDS = {
+    "bind": lambda target, source: ["--ro-bind", source, target],
+    "write": lambda target, source: ["--bind", source, target],
+    "device": lambda target, source: ["--dev-bind", source, target],
+    "link": lambda target, source: ["--symlink", source, target],
+    "tmpfs": lambda target, size: ["--perms", "1777", "--size", size, "--tmpfs", target],
+    "mask": lambda target, size: ["--size", size, "--tmpfs", target, "--remount-ro", target],
+    "proc": lambda target, _: ["--proc", target],
+}

@@ -83,7 +83,7 @@ def test_host_code_that_needs_fuller_headers(toolchain: Toolchain, tmp_path: Pat
     words = "auto words(torch::Tensor x) { return (std::ostringstream() << x.sizes()).str(); }\n"
     request = asked("#include <sstream>\n" + words + KERNEL + HOST)
     (command,) = device_check.DeviceCheck(toolchain, request, tmp_path, tmp_path).commands()
-    declared = nvcc.read(compiler.run([command], tmp_path, 60)[0], request, tmp_path)
+    declared = nvcc.read(compiler.run([command], tmp_path, 60, toolchain.visible)[0], request, tmp_path)
     assert declared.gap is not None
     assert declared.is_ours
     assert declared.findings == ()

@@ -20,6 +20,7 @@ from agent.emulator.nvcc import tool
 from agent.emulator.toolchain import Toolchain
 from agent.emulator.units import BuildRequest
 from agent.harness import lanes
+from agent.harness.workspace import library_folder
 from agent.harness.job import Job
 from agent.records import Candidate, Completion, Finding, Location, Problem, Trace
 
@@ -124,6 +125,7 @@ def test_the_verdict_says_what_was_not_checked(
         cache_dir=str(tmp_path),
     )
     lane = lanes.lane_for(job)
+    library_folder(lane.box(tmp_path / "candidate").folder).mkdir()
     assert lane.unchecked() == ()
     for _ in range(2):
         lane.serve({"build": request.model_dump(exclude={"candidate_source"})})

@@ -1,0 +1,199 @@
+"""The process that stays outside: it waits for the command, watches its limits and ends what it started.
+
+Orphans come back to it, and SIGTERM makes it end every process below it before it exits. Its exit code is
+the command's (128 + n for signal n), or a reserved one that says which limit was exceeded; a command that
+exits with a reserved code is reported as 255.
+"""
+
+import os
+import signal
+import time
+
+import newroot  # type: ignore[import-not-found]
+from confine import confine, drop_privileges, run  # type: ignore[import-not-found]
+from system import (  # type: ignore[import-not-found]
+    DISK_EXCEEDED,
+    LIBC,
+    MEMORY_EXCEEDED,
+    PR_SET_CHILD_SUBREAPER,
+    PR_SET_DUMPABLE,
+    PR_SET_PDEATHSIG,
+    PROCESSES_EXCEEDED,
+    RESERVED,
+    SETUP_FAILED,
+    Plan,
+)
+
+WATCH_S = 0.1
+MAX_FILES = 20_000
+
+
+def keep(plan: Plan, command: list[str]) -> int:
+    """Runs the command to its end, or to a limit, and leaves no process behind."""
+    LIBC.prctl(PR_SET_CHILD_SUBREAPER, 1)
+    signal.pthread_sigmask(signal.SIG_BLOCK, (signal.SIGCHLD, signal.SIGTERM))
+    failed, failing = os.pipe()
+    if plan["root"] is not None:
+        newroot.new_user_and_pids(plan)
+    child = os.fork()
+    if child == 0:
+        _child(plan, command, failing)
+    _release()
+    os.close(failing)
+    LIBC.prctl(PR_SET_DUMPABLE, 0)
+    reason = os.read(failed, 4096)
+    if reason:
+        os.write(2, b"sandbox: " + reason + b"\n")
+        _end_all()
+        return SETUP_FAILED
+    code = _watched(plan, child)
+    _end_all()
+    return code
+
+
+def _child(plan: Plan, command: list[str], failing: int) -> None:
+    """Between fork and exec; what fails is told through the pipe `failing`, which exec closes."""
+    try:
+        LIBC.prctl(PR_SET_PDEATHSIG, signal.SIGKILL)
+        if plan["root"] is not None:
+            newroot.enter(plan)
+            worker = os.fork()
+            if worker:
+                os.close(failing)
+                _init(plan, worker)
+        if plan["confined"]:
+            confine(plan)
+        run(command)
+    except BaseException as error:  # noqa: BLE001 - nothing may run on as a second keeper
+        os.write(failing, (str(error) or type(error).__name__).encode())
+    os._exit(SETUP_FAILED)
+
+
+def _release() -> None:
+    """Only the command holds the descriptors it was given, so that their end is seen from outside."""
+    null = os.open("/dev/null", os.O_RDWR)
+    os.dup2(null, 0)
+    os.dup2(null, 1)
+    for name in os.listdir("/proc/self/fd"):
+        try:
+            if int(name) > 2 and os.get_inheritable(int(name)):
+                os.close(int(name))
+        except OSError:
+            continue  # the listing's own, closed by now
+
+
+def _watched(plan: Plan, child: int) -> int:
+    """The exit code of `child`, or of the limit that was exceeded."""
+    while True:
+        caught = signal.sigtimedwait((signal.SIGCHLD, signal.SIGTERM), WATCH_S)
+        if caught is not None and caught.si_signo == signal.SIGTERM:
+            return 128 + signal.SIGTERM
+        code = _reaped(child)
+        if code is not None:
+            return 255 if code in RESERVED else code
+        exceeded = _exceeded(plan)
+        if exceeded:
+            return exceeded
+
+
+def _reaped(child: int) -> int | None:
+    """Collects the dead; the exit code of `child` once it is among them."""
+    while True:
+        pid, status = os.waitpid(-1, os.WNOHANG)
+        if pid == child:
+            code = os.waitstatus_to_exitcode(status)
+            return code if code >= 0 else 128 - code
+        if pid == 0:
+            return None
+
+
+def _init(plan: Plan, worker: int) -> None:
+    """Process 1 of the namespace: the kernel ends all others with it."""
+    _release()
+    drop_privileges(plan)
+    LIBC.prctl(PR_SET_PDEATHSIG, signal.SIGKILL)  # a change of user had cleared it
+    LIBC.prctl(PR_SET_DUMPABLE, 0)
+    while True:
+        pid, status = os.waitpid(-1, 0)
+        if pid == worker:
+            code = os.waitstatus_to_exitcode(status)
+            os._exit(code if code >= 0 else 128 - code)
+
+
+def _end_all() -> None:
+    while True:
+        for pid in descendants(os.getpid()):
+            try:
+                os.kill(pid, signal.SIGKILL)
+            except OSError:
+                continue
+        try:
+            while os.waitpid(-1, os.WNOHANG)[0]:
+                pass
+        except ChildProcessError:
+            return
+        time.sleep(0.002)
+
+
+def descendants(root: int) -> list[int]:
+    """Every living process below `root`, those in namespaces too."""
+    found, todo = [], [root]
+    while todo:
+        pid = todo.pop()
+        for child in _children(pid):
+            found.append(child)
+            todo.append(child)
+    return found
+
+
+def _children(pid: int) -> list[int]:
+    listed: list[int] = []
+    try:
+        for thread in os.listdir(f"/proc/{pid}/task"):
+            with open(f"/proc/{pid}/task/{thread}/children") as file:
+                listed += map(int, file.read().split())
+    except OSError:
+        pass  # it has ended meanwhile
+    return listed
+
+
+def _exceeded(plan: Plan) -> int:
+    """The code of the first limit that is exceeded, or 0."""
+    alive = descendants(os.getpid())
+    if plan["processes"] and len(alive) > plan["processes"]:
+        return PROCESSES_EXCEEDED
+    if plan["memory_bytes"] and sum(map(_own_memory, alive)) > plan["memory_bytes"]:
+        return MEMORY_EXCEEDED
+    if plan["disk_bytes"] and _is_fuller(plan["folder"], plan["disk_bytes"]):
+        return DISK_EXCEEDED
+    return 0
+
+
+def _own_memory(pid: int) -> int:
+    """Bytes of anonymous and shared memory; files that are only mapped do not count."""
+    kilobytes = 0
+    try:
+        with open(f"/proc/{pid}/status") as file:
+            for line in file:
+                if line.startswith(("RssAnon:", "RssShmem:")):
+                    kilobytes += int(line.split()[1])
+    except OSError:
+        pass  # it has ended meanwhile
+    return kilobytes << 10
+
+
+def _is_fuller(folder: str, most: int) -> bool:
+    used, files, todo = 0, 0, [folder]
+    while todo:
+        try:
+            with os.scandir(todo.pop()) as entries:
+                for entry in entries:
+                    files += 1
+                    used += entry.stat(follow_symlinks=False).st_blocks * 512
+                    if entry.is_dir(follow_symlinks=False):
+                        todo.append(entry.path)
+        except OSError:
+            continue  # removed meanwhile
+        if used > most or files > MAX_FILES:
+            return True
+    return False

@@ -1,0 +1,27 @@
+"""The kernel's calls that Python lacks, their numbers, and the exit codes of the keeper."""
+
+import ctypes
+import os
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from typing import Any
+
+PR_SET_PDEATHSIG, PR_SET_DUMPABLE, PR_SET_SECCOMP, PR_CAPBSET_DROP = 1, 4, 22, 24
+PR_SET_CHILD_SUBREAPER, PR_SET_NO_NEW_PRIVS = 36, 38
+NEWNS, NEWCGROUP, NEWUTS, NEWIPC = 0x20000, 0x2000000, 0x4000000, 0x8000000
+NEWUSER, NEWPID, NEWNET = 0x10000000, 0x20000000, 0x40000000
+MS_RDONLY, MS_NOSUID, MS_NODEV, MS_NOEXEC = 1, 2, 4, 8
+MS_REMOUNT, MS_BIND, MS_REC, MS_PRIVATE = 32, 4096, 16384, 1 << 18
+MNT_DETACH = 2
+
+MEMORY_EXCEEDED, DISK_EXCEEDED, PROCESSES_EXCEEDED, SETUP_FAILED = RESERVED = (250, 251, 252, 253)
+
+Plan = dict[str, "Any"]
+LIBC = ctypes.CDLL(None, use_errno=True)
+
+
+def must(result: int, doing: str) -> None:
+    """Raises OSError with what was being done when a call of LIBC failed."""
+    if result != 0:
+        raise OSError(ctypes.get_errno(), f"{doing}: {os.strerror(ctypes.get_errno())}")

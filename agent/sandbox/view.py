@@ -1,0 +1,141 @@
+"""What a command sees of this machine, as the steps that build its root directory.
+
+A step is (kind, target, source): `bind` shows a path read-only, `write` and `device` with its own rights,
+`link` is a symbolic link, `tmpfs` an empty directory of so many bytes, `mask` one that stays empty, `proc`
+the processes of the sandbox.
+"""
+
+import os
+import sys
+from collections.abc import Iterable, Iterator
+from functools import cache
+from importlib.util import find_spec
+from pathlib import Path
+from typing import NamedTuple
+
+from agent import config
+from agent.sandbox.levels import Level
+
+Step = tuple[str, str, str]
+
+SYSTEM = (
+    "/usr", "/bin", "/sbin", "/lib", "/lib32", "/lib64", "/libx32", "/nix/store", "/etc/alternatives",
+    "/etc/ld.so.cache", "/etc/ld.so.conf", "/etc/ld.so.conf.d", "/sys/devices/system/cpu",
+    "/sys/devices/system/node",
+)  # fmt: skip
+GPU_SYSTEM = ("/sys/bus/pci", "/sys/class/drm", "/sys/devices", "/sys/module/nvidia")
+DEVICES = ("null", "zero", "full", "random", "urandom")
+SHARED_MEMORY_BYTES = 64 << 20
+PACKAGE = Path(__file__).resolve().parents[1]
+
+
+class Box(NamedTuple):
+    """The surroundings of one command."""
+
+    folder: Path
+    """Its working directory, and all it may write outside its own /tmp."""
+    sees: tuple[Path, ...] = ()
+    """What it may read beside the system's programs and libraries."""
+    python: bool = False
+    """Whether it needs this interpreter's packages; what belongs to this package stays hidden."""
+    gpu: bool = False
+    level: Level | None = None
+    """None is the strongest that works here."""
+
+
+def steps(box: Box, private_bytes: int) -> list[Step]:
+    """The root directory for `box`: a step comes after those of the directories above it."""
+    shown = [Path(path) for path in SYSTEM] + [Path(sys.base_prefix), *box.sees]
+    if box.python:
+        shown += _packages()
+    if box.gpu:
+        shown += [Path(path) for path in (*GPU_SYSTEM, *_library_path())]
+    made = {
+        "/tmp": ("tmpfs", "/tmp", str(private_bytes)),
+        "/dev/shm": ("tmpfs", "/dev/shm", str(SHARED_MEMORY_BYTES)),
+        "/proc": ("proc", "/proc", ""),
+        "/dev/fd": ("link", "/dev/fd", "/proc/self/fd"),
+    }
+    for path in shown:
+        for step in _reached(path):
+            made.setdefault(step[1], step)
+    for path in _devices(box.gpu):
+        made[str(path)] = ("device", str(path), str(path))
+    for path in _hidden(step for step in made.values() if step[0] == "bind"):
+        made[str(path)] = ("mask", str(path), "4096")
+    for step in _reached(box.folder.absolute()):
+        made[step[1]] = step if step[0] == "link" else ("write", *step[1:])
+    return _ordered(made.values())
+
+
+def environment(given: dict[str, str]) -> dict[str, str]:
+    """The variables for a root of its own: what names a directory of the user is set to its own /tmp."""
+    return given | {"HOME": "/tmp", "TMPDIR": "/tmp", "USER": "nobody", "LOGNAME": "nobody"}
+
+
+def devices_are_open() -> bool:
+    """Whether any user may use the GPU's device files."""
+    return all(path.is_dir() or path.stat().st_mode & 0o006 == 0o006 for path in _devices(True))
+
+
+@cache
+def _packages() -> list[Path]:
+    """Where this interpreter's packages lie: torch may stand outside of the prefix."""
+    found = [Path(sys.prefix)]
+    for name in ("torch", "numpy"):
+        spec = find_spec(name)
+        if spec is not None and spec.origin is not None:
+            found.append(Path(spec.origin).parents[1])
+    return found
+
+
+def _library_path() -> list[str]:
+    given = config.child_environment().get("LD_LIBRARY_PATH", "")
+    return [place for place in given.split(":") if place.startswith("/")]
+
+
+def _devices(gpu: bool) -> list[Path]:
+    found = [Path("/dev") / name for name in DEVICES]
+    return found + (sorted(Path("/dev").glob("nvidia*")) if gpu else [])
+
+
+def _reached(path: Path) -> Iterator[Step]:
+    """The symbolic links on the way to `path`, and what is at its end; nothing where there is nothing."""
+    todo, current = list(path.parts[1:]), Path("/")
+    links: list[Step] = []
+    while todo:
+        current = current / todo.pop(0)
+        if current.is_symlink():
+            target = os.readlink(current)
+            links.append(("link", str(current), target))
+            todo = [*Path(os.path.normpath(current.parent / target)).parts[1:], *todo]
+            current = Path("/")
+    if current.exists():
+        yield from links
+        yield ("bind", str(current), str(current))
+
+
+def _hidden(shown: Iterable[Step]) -> Iterator[Path]:
+    """This package, or the checkout it lies in, wherever something that is shown would show it."""
+    checkout = PACKAGE.parent if (PACKAGE.parent / "pyproject.toml").is_file() else PACKAGE
+    roots = [Path(target) for _, target, _ in shown]
+    for root in roots:
+        if checkout.is_relative_to(root):
+            yield checkout
+        elif PACKAGE.is_relative_to(root):
+            yield PACKAGE
+
+
+def _ordered(made: Iterable[Step]) -> list[Step]:
+    """Without what another directory shows already, each after those above it."""
+    kept: list[Step] = []
+    for step in sorted(made, key=lambda step: step[1].count("/")):
+        parents = [other for other in kept if _is_below(step[1], other[1])]
+        nearest = max(parents, key=lambda other: len(other[1]), default=None)
+        if nearest is None or nearest[0] not in ("bind", "write") or step[0] in ("mask", "write", "tmpfs"):
+            kept.append(step)
+    return kept
+
+
+def _is_below(path: str, parent: str) -> bool:
+    return path.startswith(parent + "/")

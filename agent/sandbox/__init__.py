@@ -1,12 +1,28 @@
-"""Runs code nobody vouches for in a child that can be spoken to, limited and killed as a whole."""
+"""Runs code nobody vouches for in a child that can be spoken to, limited and killed as a whole.
+
+The child gets commands as JSON lines on its standard input, answers on a pipe of its own, and everything
+it prints is a log of bounded size. What it says is a claim; who asks decides what a claim is worth.
+
+`bubblewrap` and `namespaces` give it a root directory made of what it needs (`view`), no network, its own
+processes and a user id that is not root's; `process` only limits it. What each level holds is data,
+`PROMISES`, and is tested. Outside of every child stands a keeper (`enter/`), which watches its limits ten
+times a second and ends all that it started.
+
+Not covered, at any level: the kernel itself, whose calls are filtered by a deny list and not by an allow
+list; the GPU, its driver and its memory, which all processes on it share; processor time and caches as
+channels between processes; memory for up to a tenth of a second beyond its limit. The names of system
+files, the kernel's version and the processor's description can be read. A plain process has the user's
+files, may signal the user's processes, and where that user is root has no bound on its processes but the
+keeper's watch, which it could end.
+"""
 
 from agent.sandbox.channel import Child, ChildFault, Gone, OutputFlood, Overrun, TimedOut
 from agent.sandbox.enter.system import SETUP_FAILED
 from agent.sandbox.isolation import enclosed, hide, strongest, surroundings
-from agent.sandbox.levels import Isolation, Level, Limits
+from agent.sandbox.levels import PROMISES, Isolation, Level, Limits
 from agent.sandbox.view import Box
 
 __all__ = [
-    "Box", "Child", "ChildFault", "Gone", "Isolation", "Level", "Limits", "OutputFlood", "Overrun",
+    "PROMISES", "Box", "Child", "ChildFault", "Gone", "Isolation", "Level", "Limits", "OutputFlood", "Overrun",
     "SETUP_FAILED", "TimedOut", "enclosed", "hide", "strongest", "surroundings",
 ]  # fmt: skip

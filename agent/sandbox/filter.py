@@ -1,4 +1,4 @@
-"""The system-call filter: a deny list as a classic BPF program, for the architectures whose numbers stand here.
+"""The system-call filter: a deny list as a classic BPF program, for the architectures named here.
 
 It is a second line: namespaces and dropped privileges hold without it. What is denied gives EPERM; clone3,
 whose flags a filter cannot read, gives ENOSYS, on which the C library takes clone. Sockets other than local

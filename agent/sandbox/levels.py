@@ -29,6 +29,40 @@ class Limits(NamedTuple):
     """Of a trusted child: asked by SIGTERM first, with ten seconds to end children of its own."""
 
 
+class Promise(NamedTuple):
+    """Something a level holds, whatever the child does."""
+
+    text: str
+    needs: Literal["nothing", "filter", "root of its own", "user of its own"] = "nothing"
+
+
+PROMISES = {
+    "environment": Promise("it sees no variable but the allow-listed ones"),
+    "descriptors": Promise("it inherits its standard streams and the answering pipe, no other descriptor"),
+    "memory": Promise("its processes are stopped when they take too much memory"),
+    "disk": Promise("it is stopped when its folder holds too much"),
+    "output": Promise("it is stopped when it prints too much, and little of that is kept"),
+    "exit": Promise("no exit code, signal or word of its own passes for an answer or for a fault of ours"),
+    "daemons": Promise("what it started ends with it, whatever session or parent that has"),
+    "privileges": Promise("it has no capability and gains none"),
+    "network": Promise("it reaches no network, not even this machine's own", "filter"),
+    "calls": Promise("it traces nothing, mounts nothing, makes no namespace and no other odd call", "filter"),
+    "architecture": Promise("it makes no call by another architecture's numbers", "filter"),
+    "sockets": Promise("it reaches no local socket of the machine", "root of its own"),
+    "files": Promise("it sees no file of the user's and no secret of the system's", "root of its own"),
+    "package": Promise("it sees nothing of this package, its references, tests or runs", "root of its own"),
+    "others": Promise("it sees no other candidate and nothing of the oracle", "root of its own"),
+    "system": Promise("it writes nothing but its folder and its own /tmp", "root of its own"),
+    "cache": Promise("it reads what was built and cannot change it", "root of its own"),
+    "private": Promise("its own /tmp is empty, limited, and gone afterwards", "root of its own"),
+    "processes": Promise("it sees no process but its own", "root of its own"),
+    "signals": Promise("it signals no process but its own", "root of its own"),
+    "fork-bomb": Promise("it has no more processes than it may", "user of its own"),
+    "user": Promise("it is another user than root", "user of its own"),
+}
+"""What is tested of each level, wherever this machine can give it."""
+
+
 class Level(NamedTuple):
     """One kind of isolation with what of it is in force on this machine."""
 
@@ -49,3 +83,14 @@ class Level(NamedTuple):
         if not self.filtered:
             said.append("isolation: system calls are not filtered")
         return tuple(said)
+
+    @property
+    def promises(self) -> frozenset[str]:
+        """Names in PROMISES of what holds here."""
+        given = {
+            "nothing": True,
+            "filter": self.filtered,
+            "root of its own": self.name != "process",
+            "user of its own": self.user != "caller",
+        }
+        return frozenset(name for name, promise in PROMISES.items() if given[promise.needs])

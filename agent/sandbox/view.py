@@ -7,6 +7,7 @@ the processes of the sandbox.
 
 import os
 import sys
+import sysconfig
 from collections.abc import Iterable, Iterator
 from functools import cache
 from importlib.util import find_spec
@@ -26,6 +27,7 @@ SYSTEM = (
 GPU_SYSTEM = ("/sys/bus/pci", "/sys/class/drm", "/sys/devices", "/sys/module/nvidia")
 DEVICES = ("null", "zero", "full", "random", "urandom")
 SHARED_MEMORY_BYTES = 64 << 20
+_SITE = (sysconfig.get_path("purelib"), sysconfig.get_path("platlib"))
 PACKAGE = Path(__file__).resolve().parents[1]
 
 
@@ -106,8 +108,8 @@ def _reached(path: Path) -> Iterator[Step]:
     while todo:
         current = current / todo.pop(0)
         if current.is_symlink():
-            target = os.readlink(current)
-            links.append(("link", str(current), target))
+            target = current.readlink()
+            links.append(("link", str(current), str(target)))
             todo = [*Path(os.path.normpath(current.parent / target)).parts[1:], *todo]
             current = Path("/")
     if current.exists():
@@ -116,14 +118,16 @@ def _reached(path: Path) -> Iterator[Step]:
 
 
 def _hidden(shown: Iterable[Step]) -> Iterator[Path]:
-    """This package, or the checkout it lies in, wherever something that is shown would show it."""
+    """This package, or the checkout it lies in, wherever something that is shown would show it.
+
+    An editable installation has a directory of the package among the others as well: what it ships.
+    """
     checkout = PACKAGE.parent if (PACKAGE.parent / "pyproject.toml").is_file() else PACKAGE
+    installed = {Path(path).resolve() / PACKAGE.name for path in (*_packages(), *map(Path, _SITE))}
     roots = [Path(target) for _, target, _ in shown]
-    for root in roots:
-        if checkout.is_relative_to(root):
-            yield checkout
-        elif PACKAGE.is_relative_to(root):
-            yield PACKAGE
+    for place in {checkout, PACKAGE, *installed}:
+        if place.is_dir() and any(place.is_relative_to(root) for root in roots):
+            yield place
 
 
 def _ordered(made: Iterable[Step]) -> list[Step]:

@@ -45,7 +45,7 @@ def keep(plan: Plan, command: list[str]) -> int:
     if reason:
         os.write(2, b"sandbox: " + reason + b"\n")
         _end_all()
-        return SETUP_FAILED
+        return int(SETUP_FAILED)
     code = _watched(plan, child)
     _end_all()
     return code
@@ -161,11 +161,11 @@ def _exceeded(plan: Plan) -> int:
     """The code of the first limit that is exceeded, or 0."""
     alive = descendants(os.getpid())
     if plan["processes"] and len(alive) > plan["processes"]:
-        return PROCESSES_EXCEEDED
+        return int(PROCESSES_EXCEEDED)
     if plan["memory_bytes"] and sum(map(_own_memory, alive)) > plan["memory_bytes"]:
-        return MEMORY_EXCEEDED
+        return int(MEMORY_EXCEEDED)
     if plan["disk_bytes"] and _is_fuller(plan["folder"], plan["disk_bytes"]):
-        return DISK_EXCEEDED
+        return int(DISK_EXCEEDED)
     return 0
 
 

@@ -1,0 +1,75 @@
+"""Hostile programs in a sandbox, and what they left behind on this machine."""
+
+import functools
+import os
+import sys
+import time
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+from agent import config
+from agent.sandbox import Box, Child, ChildFault, Level, Limits, isolation, strongest
+
+PREAMBLE = """
+import json, os, sys
+answers = int(sys.argv[-1])
+def say(message):
+    os.write(answers, json.dumps(message).encode() + b"\\n")
+def tried(action):
+    try:
+        return action()
+    except OSError as error:
+        return error.strerror
+"""
+PYTHON = os.path.realpath(sys.executable)
+PROCESS = isolation.Level("process")
+
+
+@functools.cache
+def possible() -> tuple[Level, ...]:
+    """Every filtered level that this machine gives."""
+    levels = [level for level in isolation._levels() if level.filtered and isolation._works(level)]
+    return (*levels, PROCESS)
+
+
+def levels(request: pytest.FixtureRequest) -> tuple[Level, ...]:
+    """Those to test: the strongest and the weakest, or all on request."""
+    return possible() if request.config.getoption("--all-kernels") else (strongest(), PROCESS)
+
+
+def child(code: str, box: Box, limits: Limits | None = None) -> Child:
+    """A Python program in the box, with `say` and `tried` at hand."""
+    argv = [PYTHON, "-I", "-c", PREAMBLE + code]
+    return Child(argv, cwd=box.folder, env=config.candidate_environment(), box=box, limits=limits)
+
+
+def answer(code: str, box: Box, limits: Limits | None = None) -> dict[str, object]:
+    """The first thing it says."""
+    with child(code, box, limits) as worker:
+        try:
+            return worker.ask({}, 30)
+        except ChildFault as fault:
+            raise AssertionError(f"{fault}; it said:\n{worker.log}") from fault
+
+
+def running(marker: str) -> list[int]:
+    """Processes of this machine with the marker as one of their arguments."""
+    found = []
+    for entry in Path("/proc").iterdir():
+        try:
+            if entry.name.isdigit() and marker.encode() in (entry / "cmdline").read_bytes().split(b"\0"):
+                found.append(int(entry.name))
+        except OSError:
+            continue
+    return found
+
+
+def eventually(holds: Callable[[], bool]) -> bool:
+    """A process shows its command line a moment after it was started."""
+    for _ in range(200):
+        if holds():
+            return True
+        time.sleep(0.02)
+    return False

@@ -68,6 +68,8 @@ class Settings(BaseSettings):
     """key of the endpoint"""
     executor: Literal["auto", "cuda", "emulator"] = "auto"
     """where candidates are judged"""
+    sandbox: Literal["auto", "require"] = "auto"
+    """whether a plain process will do where candidates cannot be isolated"""
     rounds: int = Field(6, ge=1)
     """questions asked at most"""
     patience: int = Field(2, ge=1)

@@ -106,10 +106,10 @@ def _device_check() -> Check:
 
 def _sandbox() -> Check:
     level = sandbox.strongest()
-    if level == "namespaces":
-        return Check("sandbox", "ok", "user, pid, network and ipc namespaces")
-    mend = "install util-linux and allow user namespaces (sysctl kernel.unprivileged_userns_clone=1)"
-    return Check("sandbox", "note", "plain process: candidates reach the network and your files", mend)
+    gaps = [gap.removeprefix("isolation: ") for gap in level.gaps]
+    if level.name == "process":
+        return Check("sandbox", "note", f"plain process: {', '.join(gaps)}", sandbox.MEND)
+    return Check("sandbox", "ok", ", ".join([level.name, *gaps]))
 
 
 def _endpoint(settings: Settings) -> Check:

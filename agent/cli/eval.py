@@ -20,6 +20,7 @@ def evaluate(
     ],
     candidate: Annotated[str, typer.Argument(metavar="CAND", help="A file with ModelNew, or RUN:K.")],
     executor: judging.Executor = None,
+    isolation: judging.Sandbox = None,
     candidate_timeout: judging.Timeout = None,
     runs_dir: console.RunsDir = None,
     json: console.Json = False,
@@ -27,7 +28,12 @@ def evaluate(
     quiet: console.Quiet = False,
 ) -> None:
     """Judge one candidate against a reference: build it, verify it, on a GPU time it."""
-    flags = {"executor": executor, "candidate_timeout": candidate_timeout, "runs_dir": runs_dir}
+    flags = {
+        "executor": executor,
+        "sandbox": isolation,
+        "candidate_timeout": candidate_timeout,
+        "runs_dir": runs_dir,
+    }
     settings = config.load(flags, offline=True).settings
     source = _source(candidate, settings.runs_dir)
     reference = judging.tracing(problem, settings)

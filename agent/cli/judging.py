@@ -9,6 +9,7 @@ from agent import sandbox
 from agent.cli import console
 from agent.cli.verdicts import STYLES, place, times
 from agent.config import Settings
+from agent.errors import EnvironmentFault
 from agent.records import Evaluation, Problem
 
 if TYPE_CHECKING:
@@ -20,6 +21,12 @@ Timeout = Annotated[
     float | None,
     typer.Option("--candidate-timeout", help="Seconds each step of a candidate may take", show_default="120"),
 ]
+Sandbox = Annotated[
+    str | None,
+    typer.Option(
+        "--sandbox", help="auto, or require: stop where candidates cannot be isolated.", show_default="auto"
+    ),
+]
 MAX_FINDINGS = 4
 
 
@@ -29,8 +36,7 @@ def executor(settings: Settings, problem: Problem, live: console.Live) -> "Local
     from agent.executors import LocalExecutor, choose
 
     name = choose(settings.executor)
-    if sandbox.strongest().name == "process":
-        console.warn("candidates run as plain processes here, with your files and network: see agent doctor")
+    _isolate(settings)
     if name == "emulator":
         toolchain.prepare(settings.cache_dir, progress=live.update)
     return LocalExecutor(
@@ -39,6 +45,18 @@ def executor(settings: Settings, problem: Problem, live: console.Live) -> "Local
         cache_dir=settings.cache_dir,
         floor_ms=floor_ms(problem, settings),
         announce=live.update,
+    )
+
+
+def _isolate(settings: Settings) -> None:
+    """Raises EnvironmentFault where an isolation is required that this machine does not give."""
+    if sandbox.strongest().name != "process":
+        return
+    if settings.sandbox == "require":
+        raise EnvironmentFault(f"--sandbox require: candidates cannot be isolated here; {sandbox.MEND}")
+    console.warn(
+        "NOT ISOLATED: candidates run as plain processes here, with your files and as your user; "
+        f"{sandbox.MEND}, or stop at this with --sandbox require"
     )
 
 

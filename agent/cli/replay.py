@@ -27,6 +27,7 @@ class Again(NamedTuple):
 def replay(
     run: Annotated[str, typer.Argument(metavar="RUN", help="Path, id, unique prefix or recorded/NAME.")],
     executor: judging.Executor = None,
+    isolation: judging.Sandbox = None,
     candidate_timeout: judging.Timeout = None,
     runs_dir: console.RunsDir = None,
     json: console.Json = False,
@@ -34,7 +35,12 @@ def replay(
     quiet: console.Quiet = False,
 ) -> None:
     """Judge the candidates of a run again; exit 1 when a fresh verdict differs from the recorded one."""
-    flags = {"executor": executor, "candidate_timeout": candidate_timeout, "runs_dir": runs_dir}
+    flags = {
+        "executor": executor,
+        "sandbox": isolation,
+        "candidate_timeout": candidate_timeout,
+        "runs_dir": runs_dir,
+    }
     settings = config.load(flags, offline=True).settings
     found = store.open_run(run, settings.runs_dir)
     log = found.read()

@@ -31,6 +31,7 @@ def run(
     model: Annotated[str | None, typer.Option(help="Name of the endpoint's model.")] = None,
     base_url: Annotated[str | None, typer.Option(help="Address of a Chat Completions endpoint.")] = None,
     executor: judging.Executor = None,
+    isolation: judging.Sandbox = None,
     rounds: Annotated[int | None, typer.Option(help="Questions asked at most.", show_default="6")] = None,
     patience: Annotated[
         int | None,
@@ -53,7 +54,8 @@ def run(
         raise UsageError("give either a PROBLEM or --resume RUN")
     sandbox.hide()  # this process holds the key
     flags: Flags = {
-        "provider": provider, "model": model, "base_url": base_url, "executor": executor, "rounds": rounds,
+        "provider": provider, "model": model, "base_url": base_url, "executor": executor,
+        "sandbox": isolation, "rounds": rounds,
         "patience": patience, "candidate_timeout": candidate_timeout, "runs_dir": runs_dir,
     }  # fmt: skip
     if resume is not None:

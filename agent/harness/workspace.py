@@ -29,8 +29,8 @@ def workspace(candidate: Candidate, trace: Trace, with_guest: bool) -> Iterator[
     own = Path(tempfile.mkdtemp(prefix="kernelwright-", dir=_roomy(_bytes_needed(trace))))
     folder = own / "candidate"
     try:
-        for name in (folder, library_folder(folder), oracle_folder(folder)):
-            name.mkdir()
+        for place in (folder, library_folder(folder), oracle_folder(folder)):
+            place.mkdir()
         for name in ("worker.py", "wire.py", "timing.py"):
             shutil.copy(_HARNESS / name, folder)
         if with_guest:

@@ -12,17 +12,16 @@ Not covered, at any level: the kernel itself, whose calls are filtered by a deny
 list; the GPU, its driver and its memory, which all processes on it share; processor time and caches as
 channels between processes; memory for up to a tenth of a second beyond its limit. The names of system
 files, the kernel's version and the processor's description can be read. A plain process has the user's
-files, may signal the user's processes, and where that user is root has no bound on its processes but the
-keeper's watch, which it could end.
+files and may signal the user's processes, the keeper among them.
 """
 
 from agent.sandbox.channel import Child, ChildFault, Gone, OutputFlood, Overrun, TimedOut
 from agent.sandbox.enter.system import SETUP_FAILED
 from agent.sandbox.isolation import enclosed, hide, strongest, surroundings
-from agent.sandbox.levels import PROMISES, Isolation, Level, Limits
+from agent.sandbox.levels import MEND, PROMISES, Isolation, Level, Limits
 from agent.sandbox.view import Box
 
 __all__ = [
-    "PROMISES", "Box", "Child", "ChildFault", "Gone", "Isolation", "Level", "Limits", "OutputFlood", "Overrun",
-    "SETUP_FAILED", "TimedOut", "enclosed", "hide", "strongest", "surroundings",
+    "MEND", "PROMISES", "SETUP_FAILED", "Box", "Child", "ChildFault", "Gone", "Isolation", "Level", "Limits",
+    "OutputFlood", "Overrun", "TimedOut", "enclosed", "hide", "strongest", "surroundings",
 ]  # fmt: skip

@@ -24,6 +24,8 @@ NOBODY = 65534
 FIRST_UID = 0x70000000
 """From here on user ids belong to nobody on a common system; each sandbox of root's gets one of 2^24."""
 TRY_S = 20
+KEPT_PROCESSES = 4
+"""Of the sandbox's own, which the keeper counts with the others."""
 
 
 def strongest(gpu: bool = False) -> Level:
@@ -56,23 +58,25 @@ def enclosed(argv: list[str], box: Box, limits: Limits) -> list[str]:
     """
     level = box.level or strongest(box.gpu)
     uid = _owner(box.folder) if level.user == "own" else None
-    inside = _inside(level, limits, uid)
-    plan = inside | {
+    plan = {
         "keeper": True,
-        "confined": True,
         "folder": str(box.folder.absolute()),
         "memory_bytes": limits.memory_bytes,
         "disk_bytes": limits.disk_bytes,
-        "processes": limits.processes,
+        "processes": limits.processes and limits.processes + KEPT_PROCESSES,
         "root": None,
         "user_map": None,
-    }
+        "init": False,
+        "confined": True,
+    } | _confinement(level, limits, uid)
     if level.name == "namespaces":
-        plan["root"] = view.steps(box, limits.private_bytes)
+        plan |= {"root": view.steps(box, limits.private_bytes), "init": True}
         plan["user_map"] = _user_map() if level.user == "mapped" else None
     elif level.name == "bubblewrap":
-        plan["confined"] = False  # what enters its namespaces is confined inside of them
-        argv = [*_bubblewrap(level, box, limits), "--", *_enter(INSIDE, inside | {"keeper": False}), *argv]
+        # What has entered the namespaces goes on as their process 1, and is confined there.
+        inside = _enter(INSIDE, plan | {"keeper": False, "init": True})
+        plan["confined"] = False
+        argv = [*_bubblewrap(level, box, limits), "--", *inside, *argv]
     return [*_enter(ENTER, plan), *argv]
 
 
@@ -131,7 +135,7 @@ def _user_map() -> dict[str, str]:
     }
 
 
-def _inside(level: Level, limits: Limits, uid: int | None) -> dict[str, Any]:
+def _confinement(level: Level, limits: Limits, uid: int | None) -> dict[str, Any]:
     """What the process gives up just before it becomes the command."""
     asked = {
         "RLIMIT_CORE": 0,
@@ -155,8 +159,8 @@ def _enter(place: Path, plan: dict[str, Any]) -> list[str]:
 
 def _bubblewrap(level: Level, box: Box, limits: Limits) -> list[str]:
     words = [
-        "bwrap", "--unshare-ipc", "--unshare-pid", "--unshare-net", "--unshare-uts", "--unshare-cgroup-try",
-        "--die-with-parent", "--hostname", "sandbox",
+        "bwrap", "--as-pid-1", "--die-with-parent", "--unshare-pid", "--unshare-net", "--unshare-ipc",
+        "--unshare-uts", "--unshare-cgroup-try", "--hostname", "sandbox",
     ]  # fmt: skip
     if level.user == "mapped":
         words += ["--unshare-user", "--uid", str(NOBODY), "--gid", str(NOBODY)]
@@ -169,17 +173,21 @@ def _bubblewrap(level: Level, box: Box, limits: Limits) -> list[str]:
             if str(parent) not in made:
                 words += ["--perms", "0755", "--dir", str(parent)]
         made |= {target, *map(str, Path(target).parents)}
-        words += _WORDS[kind](target, source)
+        words += _option(kind, target, source)
     words += ["--ro-bind", str(ENTER), str(INSIDE), "--remount-ro", "/"]
     return [*words, "--chdir", str(box.folder.absolute())]
 
 
-_WORDS = {
-    "bind": lambda target, source: ["--ro-bind", source, target],
-    "write": lambda target, source: ["--bind", source, target],
-    "device": lambda target, source: ["--dev-bind", source, target],
-    "link": lambda target, source: ["--symlink", source, target],
-    "tmpfs": lambda target, size: ["--perms", "1777", "--size", size, "--tmpfs", target],
-    "mask": lambda target, size: ["--size", size, "--tmpfs", target, "--remount-ro", target],
-    "proc": lambda target, _: ["--proc", target],
-}
+def _option(kind: str, target: str, source: str) -> list[str]:
+    """A step of the root in bubblewrap's words."""
+    size = ["--size", source, "--tmpfs", target]
+    return {
+        "bind": ["--ro-bind", source, target],
+        "write": ["--bind", source, target],
+        "device": ["--dev-bind", source, target],
+        "link": ["--symlink", source, target],
+        "tmpfs": ["--perms", "1777", *size],
+        "mask": [*size, "--remount-ro", target],
+        # What a user namespace maps to root owns the machine's settings in there.
+        "proc": ["--proc", target, "--remount-ro", target],
+    }[kind]

@@ -3,6 +3,7 @@
 import os
 from typing import Literal, NamedTuple
 
+MEND = "install bubblewrap, or allow user namespaces (in a container: --cap-add SYS_ADMIN)"
 Isolation = Literal["bubblewrap", "namespaces", "process"]
 
 
@@ -40,6 +41,7 @@ PROMISES = {
     "environment": Promise("it sees no variable but the allow-listed ones"),
     "descriptors": Promise("it inherits its standard streams and the answering pipe, no other descriptor"),
     "memory": Promise("its processes are stopped when they take too much memory"),
+    "fork-bomb": Promise("it is refused more processes than it may have, or stopped"),
     "disk": Promise("it is stopped when its folder holds too much"),
     "output": Promise("it is stopped when it prints too much, and little of that is kept"),
     "exit": Promise("no exit code, signal or word of its own passes for an answer or for a fault of ours"),
@@ -57,7 +59,6 @@ PROMISES = {
     "private": Promise("its own /tmp is empty, limited, and gone afterwards", "root of its own"),
     "processes": Promise("it sees no process but its own", "root of its own"),
     "signals": Promise("it signals no process but its own", "root of its own"),
-    "fork-bomb": Promise("it has no more processes than it may", "user of its own"),
     "user": Promise("it is another user than root", "user of its own"),
 }
 """What is tested of each level, wherever this machine can give it."""
@@ -78,8 +79,8 @@ class Level(NamedTuple):
         said = ["isolation: memory is watched ten times a second, not bounded by a cgroup"]
         if self.name == "process":
             said.append("isolation: a plain process sees the files and processes of the user")
-        if self.user == "caller" and os.geteuid() == 0:
-            said.append("isolation: the candidate runs as root, the number of its processes is only watched")
+        if self.user != "own" and os.geteuid() == 0:
+            said.append("isolation: the candidate's user is root outside, its processes are only watched")
         if not self.filtered:
             said.append("isolation: system calls are not filtered")
         return tuple(said)

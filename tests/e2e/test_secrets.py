@@ -9,7 +9,7 @@ from pathlib import Path
 from e2e.commands import environment
 
 from agent import config
-from agent.sandbox import Child, strongest
+from agent.sandbox import Box, Child, strongest
 
 PR_GET_DUMPABLE = 3
 KEY = "sk-known-to-one-process-only"
@@ -18,8 +18,8 @@ KEY = "sk-known-to-one-process-only"
 def test_the_asking_process_is_not_dumpable(tmp_path: Path) -> None:
     code = (
         "import ctypes, sys\n"
-        "from agent.cli import run\n"
-        "run._hide_from_children()\n"
+        "from agent import sandbox\n"
+        "sandbox.hide()\n"
         f"print(ctypes.CDLL(None).prctl({PR_GET_DUMPABLE}))"
     )
     done = subprocess.run(
@@ -48,16 +48,16 @@ own = [name for name in os.environ if "KEY" in name]
 os.write(int(sys.argv[-1]), json.dumps({"others": found, "own": own}).encode() + b"\\n")
 sys.stdin.read()
 """
-    level = strongest()
+    box = Box(tmp_path, python=True)
     try:
         os.environ["OPENAI_API_KEY"] = KEY
         argv = [sys.executable, "-c", code, KEY]
-        with Child(argv, cwd=tmp_path, env=config.child_environment(), isolation=level) as child:
+        with Child(argv, cwd=tmp_path, env=config.child_environment(), box=box) as child:
             answer = child.ask({}, 20)
     finally:
         del os.environ["OPENAI_API_KEY"]
         holder.kill()
         holder.wait()
     assert answer["own"] == []
-    if level == "namespaces":
+    if strongest().name != "process":
         assert answer["others"] == []

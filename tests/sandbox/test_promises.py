@@ -66,7 +66,7 @@ def test_there_is_a_probe_for_every_promise() -> None:
 def test_the_isolating_levels_promise_everything_and_a_process_says_what_it_lacks() -> None:
     for name in ("bubblewrap", "namespaces"):
         for user in ("own", "mapped"):
-            assert Level(name, user).promises == PROMISES.keys()  # type: ignore[arg-type]
+            assert Level(name, user).promises == PROMISES.keys()
     assert "files" not in PROCESS.promises
     assert "calls" not in PROCESS._replace(filtered=False).promises
     assert any("plain process" in gap for gap in PROCESS.gaps)
@@ -88,10 +88,11 @@ def _descriptors(box: Box, _: pytest.MonkeyPatch) -> None:
     secret = os.open("/etc/passwd", os.O_RDONLY)
     os.set_inheritable(secret, True)
     try:
-        code = (
-            "here = os.open('/', os.O_RDONLY); say({'open': [n for n in range(64) if tried(lambda: os.fstat(n)) \
-!= 'Bad file descriptor'], 'own': [0, 1, 2, answers, here]})"
-        )
+        code = """
+here = os.open("/", os.O_RDONLY)
+is_open = lambda number: tried(lambda: os.fstat(number)) != "Bad file descriptor"
+say({"open": [number for number in range(64) if is_open(number)], "own": [0, 1, 2, answers, here]})
+"""
         seen: dict[str, Any] = answer(code, box)
     finally:
         os.close(secret)
@@ -162,11 +163,11 @@ time.sleep(60)
 
 @probe("privileges")
 def _privileges(box: Box, _: pytest.MonkeyPatch) -> None:
-    code = "say(dict(line.split(':\\t') for line in open('/proc/self/status').read().splitlines() if ':\\t' in line))"
+    code = "say(dict(line.split(':', 1) for line in open('/proc/self/status').read().splitlines()))"
     seen = answer(code, box)
-    sets = {seen[name] for name in ("CapPrm", "CapEff", "CapAmb")}
+    sets = {str(seen[name]).strip() for name in ("CapPrm", "CapEff", "CapAmb")}
     assert sets == {"0" * 16}
-    assert seen["NoNewPrivs"] == "1"
+    assert str(seen["NoNewPrivs"]).strip() == "1"
 
 
 @probe("network")
@@ -195,7 +196,8 @@ libc = ctypes.CDLL(None, use_errno=True)
 def call(*arguments):
     ctypes.set_errno(0)
     return ctypes.get_errno() if libc.syscall(*arguments) == -1 else "allowed"
-numbers = {"x86_64": (101, 165, 272, 250, 321, 425, 435, 56), "aarch64": (117, 40, 97, 219, 280, 425, 435, 220)}
+numbers = {"x86_64": (101, 165, 272, 250, 321, 425, 435, 56),
+           "aarch64": (117, 40, 97, 219, 280, 425, 435, 220)}
 ptrace, mount, unshare, keyctl, bpf, ring, clone3, clone = numbers[os.uname().machine]
 say({"ptrace": call(ptrace, 0, 0, 0, 0), "mount": call(mount, b"none", b"/tmp", b"tmpfs", 0, 0),
      "unshare": call(unshare, 0x10000000), "keyctl": call(keyctl, 0, -4, 0), "bpf": call(bpf, 0, 0, 0),
@@ -229,7 +231,8 @@ def _sockets(box: Box, _: pytest.MonkeyPatch) -> None:
         abstract.listen()
         code = f"""
 import socket
-say({{"reached": [tried(lambda: socket.socket(socket.AF_UNIX).connect(to)) for to in ({str(path)!r}, {name!r})]}})
+places = ({str(path)!r}, {name!r})
+say({{"reached": [tried(lambda: socket.socket(socket.AF_UNIX).connect(place)) for place in places]}})
 """
         seen = answer(code, box)
     assert seen == {"reached": ["No such file or directory", "Connection refused"]}
@@ -263,7 +266,7 @@ sys.path[:0] = [{site!r}, {str(root)!r}]
 found = importlib.util.find_spec("agent")
 say({{"numpy": importlib.util.find_spec("numpy") is not None,
      "agent": [os.listdir(place) for place in found.submodule_search_locations] if found else [],
-     "beside": [name for name in ("references", "tests", "runs", ".git") if os.path.exists({str(root)!r} + "/" + name)]}})
+     "beside": [p for p in ("references", "tests", ".git") if os.path.exists({str(root)!r} + "/" + p)]}})
 """
     seen = answer(code, box._replace(python=True))
     assert seen.pop("agent") in ([], [[]])
@@ -295,7 +298,8 @@ def _system(box: Box, _: pytest.MonkeyPatch) -> None:
     ]
     code = f"""
 say({{"wrote": [p for p in {places!r} if tried(lambda: open(p + "/kernelwright-probe", "w").close()) is None],
-     "own": tried(lambda: open("own", "w").close()), "sysctl": tried(lambda: open("/proc/sys/kernel/core_pattern", "w"))}})
+     "own": tried(lambda: open("own", "w").close()),
+     "sysctl": tried(lambda: open("/proc/sys/kernel/core_pattern", "w") and "opened")}})
 """
     seen = answer(code, box)
     assert seen.pop("sysctl") in ("Read-only file system", "Permission denied")
@@ -348,7 +352,8 @@ def _processes(box: Box, _: pytest.MonkeyPatch) -> None:
     )
     assert max(seen["all"]) < 10
     assert seen["parent"] in (1, 0, 2)
-    assert seen["environ"] == seen["memory"] == "Permission denied"
+    assert seen["environ"] == "Permission denied"
+    assert seen["memory"] in ("Permission denied", "Read-only file system")
 
 
 @probe("signals")
@@ -381,22 +386,28 @@ held = 0
 while held < 200:
     try:
         if os.fork() == 0:
-            os.execv(sys.executable, [sys.executable, "-I", "-S", "-c", "import time; time.sleep(60)", {marker!r}])
+            os.execv("/bin/sh", ["sh", "-c", "sleep 60", {marker!r}])
         held += 1
     except OSError:
         break
-say({{"held": held}})
+say({{"held": held, "request": "more"}})
 time.sleep(60)
 """
     with child(code, box, Limits(processes=20)) as worker:
-        seen = worker.ask({}, 30)
-        assert 0 < int(str(seen["held"])) < 20
+        if (box.level or PROCESS).user == "own" or os.geteuid() != 0:
+            assert 0 < int(str(worker.ask({}, 30)["held"])) < 20
+        else:
+            with pytest.raises(Overrun, match="had more than 20 processes"):
+                worker.ask({}, 30, lambda held: {})
     assert running(marker) == []
 
 
 @probe("user")
 def _user(box: Box, _: pytest.MonkeyPatch) -> None:
-    code = "say({'uid': os.getresuid(), 'gid': os.getresgid(), 'groups': os.getgroups(), 'root': tried(lambda: os.setuid(0))})"
+    code = """
+say({"uid": os.getresuid(), "gid": os.getresgid(), "groups": os.getgroups(),
+     "root": tried(lambda: os.setuid(0))})
+"""
     seen: dict[str, Any] = answer(code, box)
     assert min(*seen["uid"], *seen["gid"]) >= isolation.NOBODY
     assert set(seen["groups"]) <= {isolation.NOBODY, *seen["gid"]}

@@ -37,7 +37,7 @@ def keep(plan: Plan, command: list[str]) -> int:
         newroot.new_user_and_pids(plan)
     child = os.fork()
     if child == 0:
-        _child(plan, command, failing)
+        enter(plan, command, failing)
     _release()
     os.close(failing)
     LIBC.prctl(PR_SET_DUMPABLE, 0)
@@ -51,12 +51,13 @@ def keep(plan: Plan, command: list[str]) -> int:
     return code
 
 
-def _child(plan: Plan, command: list[str], failing: int) -> None:
-    """Between fork and exec; what fails is told through the pipe `failing`, which exec closes."""
+def enter(plan: Plan, command: list[str], failing: int) -> None:
+    """Becomes the command, in its place; what fails is written to `failing`, which exec closes."""
     try:
         LIBC.prctl(PR_SET_PDEATHSIG, signal.SIGKILL)
         if plan["root"] is not None:
             newroot.enter(plan)
+        if plan["init"]:
             worker = os.fork()
             if worker:
                 os.close(failing)

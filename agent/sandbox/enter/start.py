@@ -6,14 +6,13 @@ bubblewrap it runs inside as well.
 """
 
 import marshal
+import os
 import sys
 
 sys.path.insert(0, __file__.rpartition("/")[0])
-import confine  # type: ignore[import-not-found]  # noqa: E402 - beside this file
-import keeper  # type: ignore[import-not-found]  # noqa: E402
+import keeper  # type: ignore[import-not-found]  # noqa: E402 - beside this file
 
 plan = marshal.loads(bytes.fromhex(sys.argv[1]))
 if plan["keeper"]:
     sys.exit(keeper.keep(plan, sys.argv[2:]))
-confine.confine(plan)
-confine.run(sys.argv[2:])
+keeper.enter(plan, sys.argv[2:], os.dup(2))

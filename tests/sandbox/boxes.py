@@ -27,6 +27,19 @@ PYTHON = os.path.realpath(sys.executable)
 PROCESS = Level("process")
 
 
+Probe = Callable[[Box, pytest.MonkeyPatch], None]
+PROBES: dict[str, Probe] = {}
+"""By the name of the promise that each tries to break."""
+
+
+def probe(name: str) -> Callable[[Probe], Probe]:
+    def kept(function: Probe) -> Probe:
+        PROBES[name] = function
+        return function
+
+    return kept
+
+
 @functools.cache
 def possible() -> tuple[Level, ...]:
     """Every filtered level that this machine gives."""

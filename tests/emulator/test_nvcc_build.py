@@ -20,8 +20,8 @@ from agent.emulator.nvcc import tool
 from agent.emulator.toolchain import Toolchain
 from agent.emulator.units import BuildRequest
 from agent.harness import lanes
-from agent.harness.workspace import library_folder
 from agent.harness.job import Job
+from agent.harness.workspace import library_folder
 from agent.records import Candidate, Completion, Finding, Location, Problem, Trace
 
 HERE = Path(__file__).parent

@@ -45,3 +45,14 @@ def test_a_file_of_another_size_a_link_and_a_pipe_are_refused(tmp_path: Path) ->
         wire.read_tensor(tmp_path / "pipe", (3,), "float32")
     with pytest.raises(wire.WireError, match="no dtype"):
         wire.read_tensor(tmp_path / "short", (3,), "Generator")
+
+
+def test_a_link_where_a_tensor_is_to_be_written_is_replaced(tmp_path: Path) -> None:
+    victim = tmp_path / "victim"
+    victim.write_text("kept")
+    for place in ("draw.0", "draw.1"):
+        (tmp_path / place).symlink_to(victim)
+    os.mkfifo(tmp_path / "draw.2")
+    wire.dump([torch.ones(2)] * 3, tmp_path, "draw")
+    assert victim.read_text() == "kept"
+    assert [(tmp_path / f"draw.{n}").stat().st_size for n in range(3)] == [8, 8, 8]

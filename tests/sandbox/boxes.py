@@ -82,7 +82,7 @@ def running(marker: str) -> list[int]:
 
 def eventually(holds: Callable[[], bool]) -> bool:
     """A process shows its command line a moment after it was started."""
-    for _ in range(200):
+    for _ in range(600):
         if holds():
             return True
         time.sleep(0.02)

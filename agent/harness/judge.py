@@ -40,7 +40,7 @@ def evaluate(job: Job, announce: Announce) -> Evaluation:
     """The verdict. Raises AgentError for what is not the candidate's fault."""
     isolation = sandbox.strongest()
     scope = Scope(executor=job.executor, isolation=isolation, skipped=_skipped(job))
-    warnings = screen.check(job.problem.source, job.candidate)
+    warnings = screen.check(job.problem.source, job.candidate) if job.screened else ()
     errors = tuple(finding for finding in warnings if finding.severity == "error")
     if errors:
         return Evaluation(status=Status.REJECTED, stage="screen", scope=scope, findings=errors)
@@ -174,6 +174,8 @@ def _hard_coded(literals: tuple[tuple[int, int], ...]) -> Finding:
 
 def _skipped(job: Job) -> tuple[str, ...]:
     later = ["own share of GPU time and ablation", "shifted, scaled, sparse and tied input families"]
+    if not job.screened:
+        later.append("screen")
     if job.executor == "emulator":
         return (*later, "timing: an emulator has none")
     return (*later, "compute-sanitizer", "second clock")

@@ -4,6 +4,7 @@
 # status = ["rejected"]
 # stage = ["screen"]
 # finding = 'forbidden-import'
+# sample = true
 # bare.status = ["rejected", "incorrect"]
 
 import socket

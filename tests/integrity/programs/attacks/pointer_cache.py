@@ -2,7 +2,6 @@
 # category = "reuse"
 # problem = "softmax"
 # status = ["rejected", "incorrect"]
-# sample = true
 
 import torch
 from torch import nn

@@ -2,7 +2,6 @@
 # category = "process"
 # problem = "tanh_scale"
 # status = ["incorrect"]
-# sample = true
 
 import torch
 from torch import nn

@@ -20,7 +20,7 @@ __global__ void relu_square_kernel(const float* x, float* y, int n) {
 torch::Tensor relu_square(torch::Tensor x) {
     auto y = torch::empty_like(x);
     int n = x.numel();
-    relu_square_kernel<<<(n + 127) / 128, 128>>>(x.data_ptr<float>(), y.data_ptr<float>(), n);
+    relu_square_kernel<<<n / 128 + 1, 128>>>(x.data_ptr<float>(), y.data_ptr<float>(), n);
     return y;
 }
 """,

@@ -7,5 +7,5 @@ def pytest_addoption(parser: pytest.Parser) -> None:
     parser.addoption(
         "--all-kernels",
         action="store_true",
-        help="run the emulator's corpus in every mode, not in the sample that each change runs",
+        help="run the corpora whole and in every mode, not in the samples that each change runs",
     )

@@ -37,7 +37,11 @@ class LocalExecutor:
         self._shrunken: dict[str, Shrunken] = {}
 
     def evaluate(self, problem: Problem, candidate: Candidate) -> Evaluation:
-        job = Job(
+        return judged(self.job(problem, candidate), self._announce)
+
+    def job(self, problem: Problem, candidate: Candidate) -> Job:
+        """What the judge is told about one candidate."""
+        return Job(
             problem=problem,
             candidate=candidate,
             executor=self.name,
@@ -47,7 +51,6 @@ class LocalExecutor:
             floor_ms=self._floor_ms,
             shrunken=self._sizes(problem) if self.name == "emulator" else None,
         )
-        return judged(job, self._announce)
 
     def _sizes(self, problem: Problem) -> Shrunken:
         if problem.id not in self._shrunken:

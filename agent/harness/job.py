@@ -21,6 +21,8 @@ class Job(Record):
     """Whether a verified candidate is timed; only a GPU can."""
     floor_ms: float | None = None
     """Roofline floor of the problem at its real shape on the GPU in question."""
+    screened: bool = True
+    """False only in tests: what the screen would refuse has to fall at a later stage."""
 
 
 BUILD_LIMIT_S = 600.0

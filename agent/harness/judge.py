@@ -41,7 +41,7 @@ def evaluate(job: Job, announce: Announce) -> Evaluation:
     level = sandbox.strongest(gpu=job.executor == "cuda")
     skipped = (*_skipped(job), *level.gaps)
     scope = Scope(executor=job.executor, isolation=level.name, skipped=skipped)
-    warnings = screen.check(job.problem.source, job.candidate)
+    warnings = screen.check(job.problem.source, job.candidate) if job.screened else ()
     errors = tuple(finding for finding in warnings if finding.severity == "error")
     if errors:
         return Evaluation(status=Status.REJECTED, stage="screen", scope=scope, findings=errors)
@@ -175,6 +175,8 @@ def _hard_coded(literals: tuple[tuple[int, int], ...]) -> Finding:
 
 def _skipped(job: Job) -> tuple[str, ...]:
     later = ["own share of GPU time and ablation", "shifted, scaled, sparse and tied input families"]
+    if not job.screened:
+        later.append("screen")
     if job.executor == "emulator":
         return (*later, "timing: an emulator has none")
     return (*later, "compute-sanitizer", "second clock")

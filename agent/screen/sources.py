@@ -48,6 +48,11 @@ _FORBIDDEN = (
         "code of a candidate runs when it is called",
     ),
 )
+_FILE_IN_ASSEMBLY = re.compile(
+    r"""\b(?:__asm(?:__)?|asm)\s*(?:volatile|__volatile__)?\s*\(
+        (?:\s*"(?:\\.|[^"\\])*")*?\s*"(?:\\.|[^"\\])*?\.incbin\b""",
+    re.VERBOSE,
+)
 _ABSOLUTE_INCLUDE = re.compile(r"""^[ \t]*#[ \t]*include[ \t]*["<](?:/|\.\.)""", re.MULTILINE)
 _LOOKS_LIKE_SOURCE = re.compile(r"__global__|#\s*include|\btorch::|\bat::")
 
@@ -99,7 +104,11 @@ def _forbidden(piece: Piece, lines: list[str]) -> Iterator[Seen]:
         for match in re.finditer(pattern, code):
             word = (match[1] if match.lastindex else None) or re.sub(r"\s", "", match[0])
             yield Seen(kind, f"`{word}` is used in C++: {reason}.", _line(piece, match.start(), lines))
-    for match in _ABSOLUTE_INCLUDE.finditer(without_comments(piece.text, keep_strings=True)):
+    text = without_comments(piece.text, keep_strings=True)
+    for match in _FILE_IN_ASSEMBLY.finditer(text):
+        words = "`.incbin` takes the bytes of a file into the library: a candidate opens no file."
+        yield Seen("file-access", words, _line(piece, match.start(), lines))
+    for match in _ABSOLUTE_INCLUDE.finditer(text):
         words = "A header is included by its path: only headers of the tool chain and of torch may be."
         yield Seen("file-access", words, _line(piece, match.start(), lines))
 

@@ -22,6 +22,8 @@ import agent
         ('std::ifstream in("x");', "file-access"),
         ('#include "/etc/passwd"', "file-access"),
         ("#  include <../../secret.h>", "file-access"),
+        (r'asm(".section .rodata\nx: .incbin \"/etc/passwd\"");', "file-access"),
+        ('__asm__ volatile ("nop;" ".incbin \'x\'");', "file-access"),
         ("mprotect(page, 4096, 7);", "patches-module"),
         ("__attribute__((constructor)) static void early() {}", "load-time-code"),
     ],
@@ -46,6 +48,7 @@ def test_what_a_candidate_may_not_do_in_cuda(text: str, kind: str) -> None:
         "#include <cuda_runtime.h>\n#include <cooperative_groups/reduce.h>",
         "constexpr int big = 1'000'000; constexpr char c = '\"'; // system(\"x\")",
         '// a comment that goes on \\\n   system("true");',
+        'asm volatile("bar.sync 0;"); const char* words = ".incbin is not used"; // asm(".incbin")',
         'if (bad) { printf("failed\\n"); exit(1); }',
     ],
 )

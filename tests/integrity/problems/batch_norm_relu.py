@@ -1,0 +1,26 @@
+"""BatchNorm with its running statistics, then ReLU."""
+
+import torch
+from torch import nn
+
+batch = 3
+channels = 10
+height = 6
+width = 7
+
+
+class Model(nn.Module):
+    def __init__(self, channels):
+        super().__init__()
+        self.norm = nn.BatchNorm2d(channels)
+
+    def forward(self, x):
+        return torch.relu(self.norm(x))
+
+
+def get_inputs():
+    return [torch.randn(batch, channels, height, width)]
+
+
+def get_init_inputs():
+    return [channels]

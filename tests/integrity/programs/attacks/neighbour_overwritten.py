@@ -1,0 +1,33 @@
+# about = "Right values, and one more behind the end of the output."
+# category = "aliasing"
+# problem = "relu_square"
+# status = ["runtime_error"]
+# finding = 'global-out-of-bounds-write'
+
+import torch
+from torch import nn
+from torch.utils.cpp_extension import load_inline
+
+ext = load_inline(
+    name="relu_square",
+    cpp_sources="torch::Tensor relu_square(torch::Tensor x);",
+    cuda_sources=r"""
+__global__ void relu_square_kernel(const float* x, float* y, int n) {
+    int i = blockIdx.x * blockDim.x + threadIdx.x;
+    if (i <= n) y[i] = i < n && x[i] > 0.f ? x[i] * x[i] : 0.f;
+}
+
+torch::Tensor relu_square(torch::Tensor x) {
+    auto y = torch::empty_like(x);
+    int n = x.numel();
+    relu_square_kernel<<<n / 128 + 1, 128>>>(x.data_ptr<float>(), y.data_ptr<float>(), n);
+    return y;
+}
+""",
+    functions=["relu_square"],
+)
+
+
+class ModelNew(nn.Module):
+    def forward(self, x):
+        return ext.relu_square(x.contiguous())

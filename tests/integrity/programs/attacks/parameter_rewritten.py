@@ -1,0 +1,47 @@
+# about = "The first call transposes the weight in place, in the parameter itself."
+# category = "aliasing"
+# problem = "linear_gelu"
+# status = ["rejected"]
+# finding = 'parameter'
+
+import torch
+from torch import nn
+from torch.utils.cpp_extension import load_inline
+
+ext = load_inline(
+    name="linear_gelu",
+    cpp_sources="torch::Tensor linear_gelu(torch::Tensor x, torch::Tensor w, torch::Tensor b);",
+    cuda_sources=r"""
+__global__ void linear_gelu_kernel(const float* x, const float* w, const float* b, float* y, int m, int n, int k) {
+    int col = blockIdx.x * blockDim.x + threadIdx.x, row = blockIdx.y * blockDim.y + threadIdx.y;
+    if (row >= m || col >= n) return;
+    float sum = 0.f;
+    for (int i = 0; i < k; ++i) sum += x[row * k + i] * w[i * n + col];
+    sum += b[col];
+    y[row * n + col] = 0.5f * sum * (1.f + erff(sum * 0.70710678f));
+}
+
+torch::Tensor linear_gelu(torch::Tensor x, torch::Tensor w, torch::Tensor b) {
+    int m = x.size(0), k = x.size(1), n = w.size(0);
+    auto y = torch::empty({m, n}, x.options());
+    linear_gelu_kernel<<<dim3((n + 15) / 16, (m + 15) / 16), dim3(16, 16)>>>(
+        x.data_ptr<float>(), w.data_ptr<float>(), b.data_ptr<float>(), y.data_ptr<float>(), m, n, k);
+    return y;
+}
+""",
+    functions=["linear_gelu"],
+)
+
+
+class ModelNew(nn.Module):
+    def __init__(self, in_features, out_features):
+        super().__init__()
+        self.linear = nn.Linear(in_features, out_features)
+        self.packed = False
+
+    def forward(self, x):
+        if not self.packed:
+            w = self.linear.weight
+            w.data = w.data.t().contiguous().view(w.shape)
+            self.packed = True
+        return ext.linear_gelu(x.contiguous(), self.linear.weight, self.linear.bias)

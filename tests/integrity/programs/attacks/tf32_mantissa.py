@@ -1,0 +1,43 @@
+# about = "Ten bits of mantissa, as tensor cores keep of TF32."
+# category = "precision"
+# problem = "linear_gelu"
+# status = ["incorrect"]
+
+import torch
+from torch import nn
+from torch.utils.cpp_extension import load_inline
+
+ext = load_inline(
+    name="linear_gelu",
+    cpp_sources="torch::Tensor linear_gelu(torch::Tensor x, torch::Tensor w, torch::Tensor b);",
+    cuda_sources=r"""
+__device__ float tf32(float v) { return __uint_as_float((__float_as_uint(v) + 0x1000u) & 0xffffe000u); }
+
+__global__ void linear_gelu_kernel(const float* x, const float* w, const float* b, float* y, int m, int n, int k) {
+    int col = blockIdx.x * blockDim.x + threadIdx.x, row = blockIdx.y * blockDim.y + threadIdx.y;
+    if (row >= m || col >= n) return;
+    float sum = 0.f;
+    for (int i = 0; i < k; ++i) sum += tf32(x[row * k + i]) * tf32(w[col * k + i]);
+    sum += b[col];
+    y[row * n + col] = 0.5f * sum * (1.f + erff(sum * 0.70710678f));
+}
+
+torch::Tensor linear_gelu(torch::Tensor x, torch::Tensor w, torch::Tensor b) {
+    int m = x.size(0), k = x.size(1), n = w.size(0);
+    auto y = torch::empty({m, n}, x.options());
+    linear_gelu_kernel<<<dim3((n + 15) / 16, (m + 15) / 16), dim3(16, 16)>>>(
+        x.data_ptr<float>(), w.data_ptr<float>(), b.data_ptr<float>(), y.data_ptr<float>(), m, n, k);
+    return y;
+}
+""",
+    functions=["linear_gelu"],
+)
+
+
+class ModelNew(nn.Module):
+    def __init__(self, in_features, out_features):
+        super().__init__()
+        self.linear = nn.Linear(in_features, out_features)
+
+    def forward(self, x):
+        return ext.linear_gelu(x.contiguous(), self.linear.weight, self.linear.bias)

@@ -1,0 +1,50 @@
+# about = "torch pads the rows to a multiple of four before the kernel reads them."
+# category = "layout"
+# problem = "conv_relu"
+
+import torch
+from torch import nn
+from torch.utils.cpp_extension import load_inline
+
+ext = load_inline(
+    name="conv_relu",
+    cpp_sources="torch::Tensor conv_relu(torch::Tensor x, torch::Tensor w, torch::Tensor b, int64_t width);",
+    cuda_sources=r"""
+__global__ void conv_relu_kernel(const float* x, const float* w, const float* b, float* y, int total, int in_channels,
+                                 int out_channels, int height, int width, int pitch) {
+    int i = blockIdx.x * blockDim.x + threadIdx.x;
+    if (i >= total) return;
+    int out_width = width - 2, out_height = height - 2;
+    int c = i % out_width, r = i / out_width % out_height;
+    int o = i / (out_width * out_height) % out_channels, n = i / (out_width * out_height * out_channels);
+    float sum = b[o];
+    for (int k = 0; k < in_channels; ++k)
+        for (int dr = 0; dr < 3; ++dr)
+            for (int dc = 0; dc < 3; ++dc)
+                sum += x[((n * in_channels + k) * height + r + dr) * pitch + c + dc] *
+                       w[((o * in_channels + k) * 3 + dr) * 3 + dc];
+    y[i] = fmaxf(sum, 0.f);
+}
+
+torch::Tensor conv_relu(torch::Tensor x, torch::Tensor w, torch::Tensor b, int64_t width) {
+    auto y = torch::empty({x.size(0), w.size(0), x.size(2) - 2, width - 2}, x.options());
+    int total = y.numel();
+    conv_relu_kernel<<<(total + 127) / 128, 128>>>(x.data_ptr<float>(), w.data_ptr<float>(), b.data_ptr<float>(),
+        y.data_ptr<float>(), total, x.size(1), w.size(0), x.size(2), width, x.size(3));
+    return y;
+}
+""",
+    functions=["conv_relu"],
+)
+
+
+class ModelNew(nn.Module):
+    def __init__(self, in_channels, out_channels):
+        super().__init__()
+        self.conv = nn.Conv2d(in_channels, out_channels, 3)
+
+    def forward(self, x):
+        width = x.size(3)
+        padded = torch.zeros(*x.shape[:3], (width + 3) // 4 * 4, device=x.device)
+        padded[..., :width] = x
+        return ext.conv_relu(padded, self.conv.weight, self.conv.bias, width)

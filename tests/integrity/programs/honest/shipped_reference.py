@@ -1,0 +1,40 @@
+# about = "A shipped reference, judged at smaller sizes."
+# category = "structure"
+# problem = "level1/rms_norm"
+
+import torch
+from torch import nn
+from torch.utils.cpp_extension import load_inline
+
+ext = load_inline(
+    name="rms_norm",
+    cpp_sources="torch::Tensor rms_norm(torch::Tensor x, torch::Tensor weight, double eps);",
+    cuda_sources=r"""
+__global__ void rms_norm_kernel(const float* x, const float* weight, float* y, int features, float eps) {
+    const float* row = x + blockIdx.x * features;
+    float square = 0.f;
+    for (int i = threadIdx.x; i < features; i += 32) square += row[i] * row[i];
+    for (int offset = 16; offset > 0; offset /= 2) square += __shfl_xor_sync(0xffffffff, square, offset);
+    float inverse = rsqrtf(square / features + eps);
+    for (int i = threadIdx.x; i < features; i += 32) y[blockIdx.x * features + i] = row[i] * inverse * weight[i];
+}
+
+torch::Tensor rms_norm(torch::Tensor x, torch::Tensor weight, double eps) {
+    auto y = torch::empty_like(x);
+    rms_norm_kernel<<<x.numel() / x.size(-1), 32>>>(
+        x.data_ptr<float>(), weight.data_ptr<float>(), y.data_ptr<float>(), x.size(-1), eps);
+    return y;
+}
+""",
+    functions=["rms_norm"],
+)
+
+
+class ModelNew(nn.Module):
+    def __init__(self, hidden_size, eps):
+        super().__init__()
+        self.eps = eps
+        self.weight = nn.Parameter(torch.ones(hidden_size))
+
+    def forward(self, x):
+        return ext.rms_norm(x.contiguous(), self.weight, self.eps)

@@ -1,0 +1,41 @@
+# about = "A helper that calls torch.nn.functional.silu for comparison and is never called."
+# category = "python"
+# problem = "half_silu"
+
+import torch
+from torch import nn
+from torch.utils.cpp_extension import load_inline
+
+ext = load_inline(
+    name="half_silu",
+    cpp_sources="torch::Tensor half_silu(torch::Tensor x);",
+    cuda_sources=r"""
+#include <cuda_fp16.h>
+
+__global__ void half_silu_kernel(const __half* x, __half* y, int n) {
+    int i = blockIdx.x * blockDim.x + threadIdx.x;
+    if (i >= n) return;
+    float v = __half2float(x[i]);
+    y[i] = __float2half(v / (1.f + expf(-v)));
+}
+
+torch::Tensor half_silu(torch::Tensor x) {
+    auto y = torch::empty_like(x);
+    int n = x.numel();
+    half_silu_kernel<<<(n + 127) / 128, 128>>>(reinterpret_cast<const __half*>(x.data_ptr<at::Half>()),
+                                               reinterpret_cast<__half*>(y.data_ptr<at::Half>()), n);
+    return y;
+}
+""",
+    functions=["half_silu"],
+)
+
+
+def check(x):
+    """For use by hand: the largest difference to torch."""
+    return (ModelNew()(x) - nn.functional.silu(x)).abs().max().item()
+
+
+class ModelNew(nn.Module):
+    def forward(self, x):
+        return ext.half_silu(x.contiguous())

@@ -12,8 +12,8 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any, Literal
 
+from agent.sandbox import cgroup, view
 from agent.sandbox import filter as calls
-from agent.sandbox import view
 from agent.sandbox.enter.system import LIBC, PR_SET_DUMPABLE
 from agent.sandbox.levels import Isolation, Level, Limits
 from agent.sandbox.view import Box
@@ -44,11 +44,10 @@ def hide() -> None:
 
 @functools.cache
 def _strongest() -> Level:
-    for level in _levels():
-        if _works(level):
-            return level
-    plain = Level("process")
-    return plain if _works(plain) else plain._replace(filtered=False)
+    plain = Level("process", filtered=False)
+    level = next(filter(_works, _levels()), plain)
+    bounded = level._replace(groups=cgroup.parent())
+    return bounded if bounded.groups is not None and _works(bounded) else level
 
 
 def enclosed(argv: list[str], box: Box, limits: Limits) -> list[str]:
@@ -67,8 +66,11 @@ def enclosed(argv: list[str], box: Box, limits: Limits) -> list[str]:
         "root": None,
         "user_map": None,
         "init": False,
+        "group": None,
         "confined": True,
     } | _confinement(level, limits, uid)
+    if level.groups is not None:
+        plan |= cgroup.plan(level.groups, limits)
     if level.name == "namespaces":
         plan |= {"root": view.steps(box, limits.private_bytes), "init": True}
         plan["user_map"] = _user_map() if level.user == "mapped" else None
@@ -93,6 +95,7 @@ def _levels() -> Iterator[Level]:
         for name in names:
             for user in users:
                 yield Level(name, user, filtered)
+    yield Level("process")
 
 
 def _works(level: Level) -> bool:

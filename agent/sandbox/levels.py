@@ -1,6 +1,7 @@
 """The levels of isolation, what each promises, and the limits that hold at all of them."""
 
 import os
+from pathlib import Path
 from typing import Literal, NamedTuple
 
 MEND = "install bubblewrap, or allow user namespaces (in a container: --cap-add SYS_ADMIN)"
@@ -72,15 +73,19 @@ class Level(NamedTuple):
     """`own`: a user id of its own; `mapped`: the caller's, seen as nobody; `caller`: the caller's."""
     filtered: bool = True
     """Whether system calls are filtered."""
+    groups: Path | None = None
+    """Where a control group is made for each child; None where memory and processes are only watched."""
 
     @property
     def gaps(self) -> tuple[str, ...]:
         """What is not in force, in words, for the scope of a verdict."""
-        said = ["isolation: memory is watched ten times a second, not bounded by a cgroup"]
+        said = []
+        if self.groups is None:
+            said.append("isolation: memory is watched ten times a second, not bounded by a cgroup")
         if self.name == "process":
             said.append("isolation: a plain process sees the files and processes of the user")
         if self.user != "own" and os.geteuid() == 0:
-            said.append("isolation: the candidate's user is root outside, its processes are only watched")
+            said.append("isolation: the candidate's user is root outside of its sandbox")
         if not self.filtered:
             said.append("isolation: system calls are not filtered")
         return tuple(said)

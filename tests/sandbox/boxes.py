@@ -43,8 +43,7 @@ def probe(name: str) -> Callable[[Probe], Probe]:
 @functools.cache
 def possible() -> tuple[Level, ...]:
     """Every filtered level that this machine gives."""
-    levels = [level for level in isolation._levels() if level.filtered and isolation._works(level)]
-    return (*levels, PROCESS)
+    return tuple(level for level in isolation._levels() if level.filtered and isolation._works(level))
 
 
 def levels(request: pytest.FixtureRequest) -> tuple[Level, ...]:

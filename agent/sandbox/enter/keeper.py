@@ -9,6 +9,7 @@ import os
 import signal
 import time
 
+import group  # type: ignore[import-not-found]
 import newroot  # type: ignore[import-not-found]
 from confine import confine, drop_privileges, run  # type: ignore[import-not-found]
 from system import (  # type: ignore[import-not-found]
@@ -33,8 +34,14 @@ def keep(plan: Plan, command: list[str]) -> int:
     LIBC.prctl(PR_SET_CHILD_SUBREAPER, 1)
     signal.pthread_sigmask(signal.SIG_BLOCK, (signal.SIGCHLD, signal.SIGTERM))
     failed, failing = os.pipe()
-    if plan["root"] is not None:
-        newroot.new_user_and_pids(plan)
+    try:
+        if plan["group"]:
+            group.make(plan)
+        if plan["root"] is not None:
+            newroot.new_user_and_pids(plan)
+    except OSError as error:
+        os.write(2, f"sandbox: {error}\n".encode())
+        return int(SETUP_FAILED)
     child = os.fork()
     if child == 0:
         enter(plan, command, failing)
@@ -44,10 +51,11 @@ def keep(plan: Plan, command: list[str]) -> int:
     reason = os.read(failed, 4096)
     if reason:
         os.write(2, b"sandbox: " + reason + b"\n")
-        _end_all()
-        return int(SETUP_FAILED)
-    code = _watched(plan, child)
+    code = int(SETUP_FAILED) if reason else _watched(plan, child)
     _end_all()
+    if plan["group"]:
+        code = int(MEMORY_EXCEEDED) if group.ran_out_of_memory(plan) else code
+        group.remove(plan)
     return code
 
 
@@ -55,6 +63,8 @@ def enter(plan: Plan, command: list[str], failing: int) -> None:
     """Becomes the command, in its place; what fails is written to `failing`, which exec closes."""
     try:
         LIBC.prctl(PR_SET_PDEATHSIG, signal.SIGKILL)
+        if plan["group"] and plan["keeper"]:
+            group.join(plan)
         if plan["root"] is not None:
             newroot.enter(plan)
         if plan["init"]:

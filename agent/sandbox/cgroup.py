@@ -1,4 +1,4 @@
-"""Control groups (version 2) for a sandbox: where they can be made, and their bounds; `enter/group.py` makes them."""
+"""Control groups (version 2) for a sandbox: where they can be made, and with which bounds."""
 
 import os
 import secrets

@@ -111,7 +111,9 @@ class Assembly:
         """With the kernels of the PTX, or without them where the source has them too."""
         alone = self._route == "stubbed"
         try:
-            unit = ptx_lane.translated_unit(self._workshop.toolchain, self._scratch, alone=alone)
+            unit = ptx_lane.translated_unit(
+                self._workshop.toolchain, self._request, self._scratch, alone=alone
+            )
             [outcome], _ = self._compiled([unit], [])
             if not outcome.succeeded:
                 raise Untranslated(f"the translation did not compile: {_first_error(outcome)}")

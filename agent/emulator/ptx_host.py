@@ -26,6 +26,7 @@ POINTER = "kw_ptx"
 """The static variable of every stub."""
 
 _KERNEL = re.compile(r"\b__global__\b")
+_SHARED = re.compile(r"\b__shared__\b([^;{}()=]*);")
 _DEVICE = re.compile(r"\b__device__\b")
 _ASM = re.compile(r"\b(?:asm|__asm__|__asm)\b")
 _NAME = re.compile(r"[A-Za-z_]\w*\s*\(")
@@ -83,6 +84,18 @@ def switched(text: str) -> str:
             start = kernel.body[0] + 1
             edits += [_head(plain, match, "inline "), (start, start, _switch(kernel))]
     return _edited(text, [*edits, *_statics(code, plain, edits)])
+
+
+def shared_lines(text: str) -> dict[str, int]:
+    """Where each `__shared__` variable is declared whose name only one declaration has."""
+    plain = without_attributes(code_only(text))
+    found: dict[str, list[int]] = {}
+    for match in _SHARED.finditer(plain):
+        for start, end in split_at_commas(match[1]):
+            name = re.search(r"[A-Za-z_]\w*(?=\s*(?:\[|$))", match[1][start:end])
+            if name:
+                found.setdefault(name[0], []).append(line_of(plain, match.start()))
+    return {name: lines[0] for name, lines in found.items() if len(lines) == 1}
 
 
 @dataclass(frozen=True)

@@ -12,7 +12,7 @@ from agent.emulator import compiler, ptx, ptx_host, rewrite
 from agent.emulator.device_check import PTX
 from agent.emulator.objects import Unit
 from agent.emulator.ptx import Untranslated
-from agent.emulator.source_map import CANDIDATE, locate
+from agent.emulator.source_map import CANDIDATE, candidate_line, locate
 from agent.emulator.toolchain import CHECKS, Toolchain
 from agent.emulator.units import BuildRequest, cuda_unit
 
@@ -44,7 +44,7 @@ def switched_unit(request: BuildRequest) -> str:
     return cuda_unit(request, ptx_host.switched(request.cuda))
 
 
-def translated_unit(toolchain: Toolchain, scratch: Path, *, alone: bool) -> Unit:
+def translated_unit(toolchain: Toolchain, request: BuildRequest, scratch: Path, *, alone: bool) -> Unit:
     """The kernels of `device.ptx`, to be linked with `cuda.o`, both in `scratch`.
 
     `alone`: no kernel has a body of its own, so that all have to be there, and are checked as they run.
@@ -52,13 +52,19 @@ def translated_unit(toolchain: Toolchain, scratch: Path, *, alone: bool) -> Unit
     symbols = _symbols(compiler.take(scratch / "cuda.o", scratch / "taken.o"))
     text = compiler.take(scratch / PTX, scratch / "taken.ptx").read_text(encoding="utf-8", errors="replace")
     variables = {name for name, kind in symbols if kind in "BDGSVW"}
-    unit = ptx.unit(text, _SOURCES, variables)
+    unit = ptx.unit(text, _SOURCES, variables, _shared_lines(request))
     _agree(unit, symbols)
     if alone:
         _complete(unit, symbols)
     weak = {name for name, kind in symbols if kind not in "bd"}
     bindings = [_binding(entry) for entry in unit.entries if ptx_host.pointer_symbol(entry.name) in weak]
     return Unit(name=UNIT, text="".join((unit.text, *bindings)), flags=_flags(toolchain, checked=alone))
+
+
+def _shared_lines(request: BuildRequest) -> dict[str, int]:
+    lines = locate(request.cuda, request.candidate_source)
+    declared = ptx_host.shared_lines(request.cuda)
+    return {name: candidate_line(lines, line) for name, line in declared.items()}
 
 
 def _flags(toolchain: Toolchain, *, checked: bool) -> tuple[str, ...]:

@@ -80,6 +80,14 @@ def test_device_functions_with_ptx_lose_their_bodies() -> None:
     assert lines[5:7] == ["__device__ void wait() { __builtin_trap(); }", text.split("\n")[6]]
 
 
+def test_lines_of_shared_variables() -> None:
+    text = (
+        "__global__ void k() {\n    __shared__ float a[4][N + 1], b;\n    __shared__ int c[2];\n}\n"
+        "__device__ void f() {\n    __shared__ T c[3];  // another of that name\n}\n"
+    )
+    assert ptx_host.shared_lines(text) == {"a": 2, "b": 2}
+
+
 def test_the_symbol_between_the_two_sides() -> None:
     assert ptx_host.pointer_symbol("_Z5scalePf") == "_ZZ5scalePfE6kw_ptx"
     assert ptx_host.pointer_symbol("plain") == "_ZZ5plainE6kw_ptx"

@@ -158,8 +158,9 @@ def _failed(found: tuple[Finding, ...], seen: Built) -> Built:
 def _link(toolchain: Toolchain, objects: Sequence[str], made: Path) -> list[str]:
     # -z defs: what torch would meet as an undefined symbol at import is an error here.
     return [
-        str(toolchain.gxx), "-shared", *(f"{name}.o" for name in objects), str(toolchain.runtime),
-        "-Wl,-z,defs", "-Wl,--no-undefined", "-Wl,--demangle", LINK_CHECKS, "-o", str(made),
+        str(toolchain.gxx), "-shared", *(f"{name}.o" for name in objects), str(toolchain.host_object),
+        str(toolchain.runtime), "-Wl,--gc-sections", "-Wl,-z,defs", "-Wl,--no-undefined", "-Wl,--demangle",
+        LINK_CHECKS, "-o", str(made),
     ]  # fmt: skip
 
 

@@ -62,7 +62,6 @@ def main_unit(request: BuildRequest) -> str:
             for name, doc in request.functions.items()
         ]
         parts += ["PYBIND11_MODULE(TORCH_EXTENSION_NAME, m) {", f'#line 1 "{BINDINGS}"', *bindings, "}"]
-    parts.append('#include "kw/host_entry.h"')
     return "\n".join(parts) + "\n"
 
 

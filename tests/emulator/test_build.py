@@ -177,15 +177,6 @@ def test_construct_that_the_emulator_does_not_run(
     assert text == f"if (i < n) {barrier}"
 
 
-def test_device_code_that_gxx_does_not_take(toolchain: Toolchain, cache: Path, nvidia: nvcc.Nvcc) -> None:
-    line = "if (i < n) y[i] = __vadd4(static_cast<unsigned>(x[i]), 1u);"
-    built = build.extension(
-        toolchain, request(DECLARED, TWICE.replace("if (i < n) y[i] = 2 * x[i];", line)), cache
-    )
-    assert (built.lane, built.findings) == ("emulator-ptx", ())
-    assert [note.endswith(f": {line})") for note in built.notes] == [True]
-
-
 def test_what_is_not_translated_runs_from_the_source(
     toolchain: Toolchain, cache: Path, nvidia: nvcc.Nvcc, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -1,20 +1,24 @@
 """What building for the emulator and running on it costs: `python -m benchmarks.emulator`.
 
-Prints seconds. Builds: cold (nothing cached), after a change of the device code only, and from the cache.
-Runs, on two threads: device code without checks, code built for checks with checks off, and checked. The
-shared preparation, once per user, is not counted.
+Prints seconds. Builds, by each route, with the processor's seconds in brackets: cold (nothing cached),
+after a change of the device code only, and from the cache. Runs, on two threads: kernels from NVIDIA's PTX,
+from the rewritten source without checks, built for checks with checks off, and checked. The shared
+preparation, once per user, is not counted.
 """
 
 import json
+import os
 import shutil
 import subprocess
 import sys
 import tempfile
 import time
+from dataclasses import replace
 from pathlib import Path
 from statistics import median
 
-from agent.emulator import build, toolchain
+from agent.emulator import build, nvcc, toolchain
+from agent.emulator.assembly import Route, Workshop
 from agent.emulator.units import BuildRequest
 
 REPEATS = 3
@@ -108,47 +112,52 @@ print(json.dumps(seconds))
 def main() -> None:
     checked = toolchain.prepare()
     plain = toolchain.prepare(checked=False)
+    routes: list[Route] = ["switched", "rewritten"] if nvcc.find() else ["rewritten"]
     with tempfile.TemporaryDirectory() as scratch:
-        print(f"build, seconds (median of {REPEATS})    cold   device changed   cached")
+        print(f"{f'build, median of {REPEATS}':<32}" + f"{'cold':>16}{'device changed':>16}{'cached':>16}")
         for name in KERNELS:
-            print(
-                f"{name:<35}" + "   ".join(f"{s:7.2f}" for s in build_seconds(checked, name, Path(scratch)))
-            )
-        print(f"\nrun, seconds (best of {REPEATS})   unchecked   built for checks   checked   ratio")
+            for route in routes:
+                times = build_seconds(Workshop(checked, Path(scratch), 120), name, route)
+                print(f"{f'{name}, {route}':<32}" + "".join(f"{f'{w:.2f} ({c:.2f})':>16}" for w, c in times))
+        print(f"\nrun, best of {REPEATS}      PTX   unchecked   built for checks   checked   ratio")
         for name in KERNELS:
-            base = run_seconds(plain, name, Path(scratch))["off"]
-            both = run_seconds(checked, name, Path(scratch))
-            row = f"{base:9.3f}   {both['off']:16.3f}   {both['on']:7.3f}   {both['on'] / base:5.1f}"
-            print(f"{name:<29}{row}")
+            base = run_seconds(plain, name, Path(scratch), "rewritten")["off"]
+            both = run_seconds(checked, name, Path(scratch), "rewritten")
+            translated = run_seconds(checked, name, Path(scratch), routes[0])["off"]
+            row = f"{translated:7.3f}   {base:9.3f}   {both['off']:16.3f}   {both['on']:7.3f}"
+            print(f"{name:<16}{row}   {both['on'] / base:5.1f}")
 
 
-def build_seconds(tools: toolchain.Toolchain, name: str, scratch: Path) -> list[float]:
-    """Medians of a cold build, one after a change of the kernel, and one that is cached."""
-    times: list[list[float]] = []
+def build_seconds(workshop: Workshop, name: str, route: Route) -> list[tuple[float, float]]:
+    """Medians of wall and processor seconds: a cold build, one after a change of the kernel, a cached one."""
+    times: list[list[tuple[float, float]]] = []
     for number in range(REPEATS):
-        cache = Path(tempfile.mkdtemp(dir=scratch))
+        fresh = replace(workshop, cache=Path(tempfile.mkdtemp(dir=workshop.cache)))
         edited = KERNELS[name].replace("{\n", f"{{  // edit {number}\n", 1)
-        times.append([timed(tools, source, cache) for source in (KERNELS[name], edited, edited)])
-    return [median(column) for column in zip(*times, strict=True)]
+        times.append([timed(fresh, source, route) for source in (KERNELS[name], edited, edited)])
+    columns = zip(*times, strict=True)
+    return [(median(w for w, _ in column), median(c for _, c in column)) for column in columns]
 
 
-def timed(tools: toolchain.Toolchain, source: str, cache: Path) -> float:
-    started = time.perf_counter()
-    built(tools, source, cache)
-    return time.perf_counter() - started
+def timed(workshop: Workshop, source: str, route: Route) -> tuple[float, float]:
+    started, before = time.perf_counter(), os.times()
+    built(workshop, source, route)
+    after = os.times()
+    used = sum(after[:4]) - sum(before[:4])
+    return time.perf_counter() - started, used
 
 
-def built(tools: toolchain.Toolchain, source: str, cache: Path) -> Path:
+def built(workshop: Workshop, source: str, route: Route) -> Path:
     request = BuildRequest(name="k", cpp_sources=(HOST,), cuda_sources=(source,), functions={"run": "run"})
-    done = build.extension(tools, request, cache)
+    done = build.by_route(workshop, request, route)
     if done.library is None:
         raise SystemExit(f"the benchmark does not build: {done.findings}\n{done.log}")
     return done.library
 
 
-def run_seconds(tools: toolchain.Toolchain, name: str, scratch: Path) -> dict[str, float]:
+def run_seconds(tools: toolchain.Toolchain, name: str, scratch: Path, route: Route) -> dict[str, float]:
     """Seconds of one call with checks off and on, in a process that has torch and the guest."""
-    library = built(tools, KERNELS[name], scratch / "runs")
+    library = built(Workshop(tools, scratch / "runs", 120), KERNELS[name], route)
     place = scratch / "guest"
     if not place.exists():
         guest = Path(build.__file__).parent / "guest"

@@ -14,7 +14,8 @@ from typing import Any
 
 import agent.emulator
 from agent.emulator import places
-from agent.emulator.build import extension
+from agent.emulator.assembly import Workshop
+from agent.emulator.build import Built, by_route, extension
 from agent.emulator.toolchain import Toolchain, default_cache
 from agent.emulator.units import BuildRequest
 
@@ -56,7 +57,7 @@ def run(toolchain: Toolchain, place: Path, task: dict[str, Any], limit_s: float)
         command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True, cwd=place, start_new_session=True
     ) as process:
         try:
-            _serve(process, toolchain, outcome, limit_s)
+            _serve(process, Builder(toolchain, task.get("from_ptx", False)), outcome, limit_s)
             process.wait(limit_s)
         finally:
             process.kill()
@@ -79,11 +80,24 @@ def _messages(process: subprocess.Popen[str], limit_s: float) -> Iterator[dict[s
         yield json.loads(line)
 
 
-def _serve(process: subprocess.Popen[str], toolchain: Toolchain, outcome: Outcome, limit_s: float) -> None:
+@dataclass(frozen=True)
+class Builder:
+    """Builds as for a candidate, or with kernels that come from the PTX alone."""
+
+    toolchain: Toolchain
+    from_ptx: bool
+
+    def built(self, request: BuildRequest) -> Built:
+        if self.from_ptx and request.cuda.strip():
+            return by_route(Workshop(self.toolchain, BUILDS, 120), request, "stubbed")
+        return extension(self.toolchain, request, BUILDS)
+
+
+def _serve(process: subprocess.Popen[str], builder: Builder, outcome: Outcome, limit_s: float) -> None:
     assert process.stdin is not None
     for message in _messages(process, limit_s):
         if "build" in message:
-            process.stdin.write(json.dumps(_built(message, toolchain, outcome)) + "\n")
+            process.stdin.write(json.dumps(_built(message, builder, outcome)) + "\n")
             process.stdin.flush()
         elif "begin" in message:
             outcome.running = message["begin"]
@@ -101,12 +115,12 @@ def _serve(process: subprocess.Popen[str], toolchain: Toolchain, outcome: Outcom
             return
 
 
-def _built(message: dict[str, Any], toolchain: Toolchain, outcome: Outcome) -> dict[str, str]:
+def _built(message: dict[str, Any], builder: Builder, outcome: Outcome) -> dict[str, str]:
     text = Path(message["program"]).read_text()
     # A bare .cu file becomes a program whose lines are those of the file.
     candidate = text if message["program"].endswith(".py") else f'cuda = r"""{text}"""'
     request = BuildRequest(**message["build"], candidate_source=candidate)
-    built = extension(toolchain, request, BUILDS)
+    built = builder.built(request)
     if built.library is None:
         outcome.refusals = [
             {**found.model_dump(), **(found.location.model_dump() if found.location else {"line": None})}

@@ -7,21 +7,20 @@ It compiles and never loads or runs what it built.
 
 import tempfile
 import time
-from collections.abc import Sequence
 from pathlib import Path
 
 from filelock import FileLock
 
-from agent.emulator import assembly, compiler, device_check, refusals, rewrite
-from agent.emulator.assembly import Workshop
+from agent.emulator import assembly, compiler, device_check, nvcc, refusals, rewrite
+from agent.emulator.assembly import Assembly, Route, Workshop
 from agent.emulator.built import LANE, Built
-from agent.emulator.objects import Unit
+from agent.emulator.ptx import Untranslated
 from agent.emulator.toolchain import Toolchain
-from agent.emulator.units import BuildRequest, cuda_unit, main_unit
+from agent.emulator.units import BuildRequest
 from agent.errors import EnvironmentFault
 from agent.records import Finding, digest
 
-__all__ = ["LANE", "Built", "extension"]
+__all__ = ["LANE", "Built", "by_route", "extension"]
 
 
 def extension(toolchain: Toolchain, request: BuildRequest, cache: Path, timeout_s: float = 120.0) -> Built:
@@ -33,36 +32,61 @@ def extension(toolchain: Toolchain, request: BuildRequest, cache: Path, timeout_
     refused = refusals.of_request(request)
     if refused:
         return Built(library=None, seconds=_since(started), findings=refused)
-    workshop = Workshop(toolchain, cache, timeout_s)
     try:
-        constructs = refusals.unsupported(request)
-        if constructs:
-            return _not_run_here(workshop, request, constructs)
-        try:
-            units = _units(toolchain, request)
-        except rewrite.RewriteError as error:
-            return _not_run_here(workshop, request, (refusals.unreadable(error, request),))
-        return _cached(workshop, request, units)
+        built = _by_some_route(Workshop(toolchain, cache, timeout_s), request)
     except OSError as error:
         raise EnvironmentFault(f"cannot build in {cache}: {error}") from error
+    return built.model_copy(update={"seconds": _since(started)})
 
 
-def _units(toolchain: Toolchain, request: BuildRequest) -> list[Unit]:
-    texts = {"main": main_unit(request)}
-    if request.cuda_sources:
-        texts["cuda"] = cuda_unit(request)
-    return [assembly.unit(toolchain, request, name, text) for name, text in texts.items()]
+def _by_some_route(workshop: Workshop, request: BuildRequest) -> Built:
+    """Rewriting first: it checks more. What it does not take may still run from NVIDIA's code alone."""
+    may_have_ptx = bool(request.cuda.strip()) and nvcc.find() is not None
+    constructs = refusals.unsupported(request)
+    if constructs:
+        if may_have_ptx and refusals.may_run_from_ptx(request):
+            return _from_ptx_alone(workshop, request, constructs)
+        return _not_run_here(workshop, request, constructs)
+    route: Route = "switched" if may_have_ptx else "rewritten"
+    try:
+        built = by_route(workshop, request, route)
+    except rewrite.RewriteError as error:
+        found = (refusals.unreadable(error, request),)
+        return (
+            _from_ptx_alone(workshop, request, found)
+            if may_have_ptx
+            else _not_run_here(workshop, request, found)
+        )
+    if may_have_ptx and built.findings and device_check.is_gap_in_device_code(built.findings[0], request):
+        return _from_ptx_alone(workshop, request, built.findings, otherwise=built)
+    return built
+
+
+def _from_ptx_alone(
+    workshop: Workshop, request: BuildRequest, found: tuple[Finding, ...], otherwise: Built | None = None
+) -> Built:
+    """For code that rewriting does not take: `found` says why, `otherwise` is what came of it."""
+    try:
+        built = by_route(workshop, request, "stubbed")
+    except Untranslated as error:
+        if otherwise is None and found[0].kind == "unsupported-construct":
+            found = refusals.untranslated(error, found, request)
+        return otherwise or _not_run_here(workshop, request, found)
+    if built.unsupported:
+        return otherwise or _not_run_here(workshop, request, found)
+    if built.library is None:
+        return built
+    return built.model_copy(update={"notes": (*built.notes, refusals.from_ptx_alone(found[0]))})
 
 
 def _not_run_here(workshop: Workshop, request: BuildRequest, found: tuple[Finding, ...]) -> Built:
     """What the emulator does not take may still be wrong, and NVIDIA's compiler knows."""
-    started = time.monotonic()
     verdict = device_check.alone(workshop.toolchain, request, workshop.cache, workshop.timeout_s)
     if verdict.accepted and found[0].kind == "compile-error":
         found = tuple(map(device_check.as_gap, found))
     return Built(
         library=None,
-        seconds=_since(started),
+        seconds=0,
         warnings=verdict.warnings,
         kernels=verdict.kernels,
         notes=device_check.notes(request, verdict),
@@ -71,9 +95,14 @@ def _not_run_here(workshop: Workshop, request: BuildRequest, found: tuple[Findin
     )
 
 
-def _cached(workshop: Workshop, request: BuildRequest, units: Sequence[Unit]) -> Built:
-    started = time.monotonic()
-    parts = (device_check.key(request), *(unit.identity for unit in units))
+def by_route(workshop: Workshop, request: BuildRequest, route: Route) -> Built:
+    """The library by one route, from the cache where it was built before.
+
+    Raises RewriteError for text that cannot be rewritten, and Untranslated where the route is `stubbed` and
+    the kernels cannot come from the PTX alone.
+    """
+    units = assembly.units(workshop.toolchain, request, route)
+    parts = (route, device_check.key(request), *(unit.identity for unit in units))
     place = workshop.cache / digest(workshop.toolchain.key, *parts)[:32]
     record = place / "built.json"
     place.mkdir(parents=True, exist_ok=True)
@@ -81,13 +110,13 @@ def _cached(workshop: Workshop, request: BuildRequest, units: Sequence[Unit]) ->
         if record.is_file():
             built = Built.model_validate_json(record.read_text())
             if built.library is not None and built.library.is_file():
-                return built.model_copy(update={"seconds": _since(started)})
+                return built
         with tempfile.TemporaryDirectory(dir=place, prefix="building-") as scratch:
-            built = assembly.library(workshop, request, units, Path(scratch))
+            built = Assembly(workshop, request, units, route, Path(scratch)).library()
             if built.library is None:
                 return built
             kept = compiler.take(built.library, place / "extension.so")
-        built = built.model_copy(update={"library": kept, "seconds": _since(started)})
+        built = built.model_copy(update={"library": kept})
         written = record.with_suffix(".new")
         written.write_text(built.model_dump_json())
         written.rename(record)

@@ -19,6 +19,8 @@ from agent.records import Finding, digest
 
 PTX = "device.ptx"
 """What NVIDIA's compiler made of the device code, in the scratch directory."""
+GAP = "header-gap"
+"""Kind of a finding that says what the emulator lacks, not what the candidate did."""
 
 
 class DeviceCheck:
@@ -92,7 +94,7 @@ def weighed(found: tuple[Finding, ...], verdict: nvcc.Verdict, request: BuildReq
     """The findings of g++, corrected and completed by nvcc's; the candidate's own faults come first."""
     if verdict.accepted:
         device = regions.device_lines(request)
-        taken = [finding for finding in found if _is_in(finding, device)]
+        taken = [f for f in found if f.kind == "compile-error" and _is_in(f, device)]
         return (*(f for f in found if f not in taken), *map(as_gap, taken))
     if verdict.findings:
         # A name that both lack for want of a header is a gap; any other error is the candidate's.
@@ -103,11 +105,15 @@ def weighed(found: tuple[Finding, ...], verdict: nvcc.Verdict, request: BuildReq
 
 
 def _is_in(finding: Finding, device: frozenset[int]) -> bool:
-    place = finding.location
-    return finding.kind == "compile-error" and place is not None and place.line in device
+    return finding.location is not None and finding.location.line in device
+
+
+def is_gap_in_device_code(finding: Finding, request: BuildRequest) -> bool:
+    """What g++ did not take there may run from what NVIDIA's compiler makes of it."""
+    return finding.kind == GAP and _is_in(finding, regions.device_lines(request))
 
 
 def as_gap(finding: Finding) -> Finding:
     """An error of ours in what NVIDIA's compiler takes."""
     message = f"The emulator cannot compile this line, which NVIDIA's compiler takes: {finding.message}"
-    return finding.model_copy(update={"kind": "header-gap", "message": message})
+    return finding.model_copy(update={"kind": GAP, "message": message})

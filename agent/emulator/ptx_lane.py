@@ -1,7 +1,6 @@
-"""Builds an extension whose device code runs from nvcc's PTX, and whose host code is compiled by g++.
+"""Device code that runs from NVIDIA's PTX: the texts of the host's side, and the translated unit.
 
-nvcc and the two host units run side by side; the translated kernels follow. Whatever this route cannot
-take raises Untranslated, and says nothing about the candidate.
+Whatever this route cannot take raises Untranslated, and says nothing about the candidate.
 """
 
 import re
@@ -9,91 +8,71 @@ import subprocess
 from collections.abc import Iterable
 from pathlib import Path
 
-from agent.emulator import compiler, flags, ptx, ptx_host, rewrite
-from agent.emulator.device_check import DeviceCheck
-from agent.emulator.nvcc import MISSING
+from agent.emulator import compiler, ptx, ptx_host, rewrite
+from agent.emulator.device_check import PTX
+from agent.emulator.objects import Unit
 from agent.emulator.ptx import Untranslated
-from agent.emulator.source_map import CANDIDATE, locate, with_directives
+from agent.emulator.source_map import CANDIDATE, candidate_line, locate
 from agent.emulator.toolchain import CHECKS, Toolchain
-from agent.emulator.units import BuildRequest, launch_lines, main_unit
+from agent.emulator.units import BuildRequest, cuda_unit
 
 LANE = "emulator-ptx"
 UNIT = "translated"
 _SOURCES = (CANDIDATE, "cuda_sources")
 _NM_SECONDS = 60
+_SANITIZER = ("-fsanitize", "--param=tsan")
 # Variables that only the compiler made: host code cannot name them.
 _GENERATED = re.compile(r"\$|__unnamed_|__cudart_|_ZZ|_ZT[VIS]|__nv_|__constant\d*\$")
 
 
-def host_unit(request: BuildRequest) -> str:
-    """Text of cuda.cu for g++, without the kernels' bodies."""
+def stubbed_unit(request: BuildRequest) -> str:
+    """Text of cuda.cu for g++, without the kernels' bodies: they have to come from the PTX."""
     try:
+        return cuda_unit(request, ptx_host.stubbed(request.cuda))
+    except (Untranslated, rewrite.RewriteError) as error:
+        what = error.instruction if isinstance(error, Untranslated) else str(error)
         lines = locate(request.cuda, request.candidate_source)
-        rewritten = launch_lines(rewrite.device_source(ptx_host.source(request.cuda)), lines)
-    except rewrite.RewriteError as error:
-        raise Untranslated(str(error), error.line) from error
-    return with_directives(rewritten, lines, "cuda_sources") + "\n"
+        line = lines[error.line - 1] if 0 < error.line <= len(lines) else None
+        raise Untranslated(what, line or 0) from error
 
 
-def device_object(toolchain: Toolchain, scratch: Path, timeout_s: float) -> str:
-    """Makes an object file of `device.ptx`, to be linked with the host unit's `cuda.o`, both in `scratch`.
+def switched_unit(request: BuildRequest) -> str:
+    """Text of cuda.cu for g++, whose kernels run from the PTX in launches that are not checked.
 
-    Returns its name.
+    Raises rewrite.RewriteError.
     """
-    symbols = _symbols(scratch / "cuda.o")
-    text = (scratch / "device.ptx").read_text(encoding="utf-8", errors="replace")
+    return cuda_unit(request, ptx_host.switched(request.cuda))
+
+
+def translated_unit(toolchain: Toolchain, request: BuildRequest, scratch: Path, *, alone: bool) -> Unit:
+    """The kernels of `device.ptx`, to be linked with `cuda.o`, both in `scratch`.
+
+    `alone`: no kernel has a body of its own, so that all have to be there, and are checked as they run.
+    """
+    symbols = _symbols(compiler.take(scratch / "cuda.o", scratch / "taken.o"))
+    text = compiler.take(scratch / PTX, scratch / "taken.ptx").read_text(encoding="utf-8", errors="replace")
     variables = {name for name, kind in symbols if kind in "BDGSVW"}
-    unit = ptx.unit(text, _SOURCES, variables)
+    unit = ptx.unit(text, _SOURCES, variables, _shared_lines(request))
     _agree(unit, symbols)
-    bindings = [_binding(entry) for entry in unit.entries]
-    (scratch / f"{UNIT}.cpp").write_text("".join((unit.text, *bindings)), encoding="utf-8")
-    [outcome] = compiler.run([_command(toolchain)], scratch, timeout_s, toolchain.visible)
-    if not outcome.succeeded:
-        said = [row for row in outcome.messages.splitlines() if "error" in row]
-        raise Untranslated(f"the translation did not compile: {said[0] if said else outcome.failure}")
-    return f"{UNIT}.o"
+    if alone:
+        _complete(unit, symbols)
+    weak = {name for name, kind in symbols if kind not in "bd"}
+    bindings = [_binding(entry) for entry in unit.entries if ptx_host.pointer_symbol(entry.name) in weak]
+    return Unit(name=UNIT, text="".join((unit.text, *bindings)), flags=_flags(toolchain, checked=alone))
 
 
-def library(toolchain: Toolchain, request: BuildRequest, scratch: Path, timeout_s: float = 120.0) -> Path:
-    """The extension of `request`, which has device code, built in the directory `scratch`."""
-    units = {"main": main_unit(request), "cuda": host_unit(request)}
-    commands = []
-    for name, text in units.items():
-        (scratch / f"{name}.cpp").write_text(text, encoding="utf-8", errors="surrogatepass")
-        commands.append(_host_command(toolchain, request, name))
-    check = DeviceCheck(toolchain, request, scratch, scratch)
-    outcomes = compiler.run([*commands, *check.commands()], scratch, timeout_s, toolchain.visible)
-    verdict = check.verdict(outcomes[2:], timeout_s, retry=True)
-    if not verdict.accepted:
-        raise Untranslated(f"nvcc did not take the device code: {verdict.gap or MISSING}")
-    if not all(outcome.succeeded for outcome in outcomes[:2]):
-        raise Untranslated("g++ did not take the host code")
-    objects = ["main.o", "cuda.o", device_object(toolchain, scratch, timeout_s)]
-    made = scratch / "extension.so"
-    link = [
-        str(toolchain.gxx), "-shared", *objects, str(toolchain.runtime), "-Wl,-z,defs", "-o", str(made),
-    ]  # fmt: skip
-    if not compiler.run([link], scratch, timeout_s, toolchain.visible)[0].succeeded:
-        raise Untranslated("the host and device code do not link")
-    return made
+def _shared_lines(request: BuildRequest) -> dict[str, int]:
+    lines = locate(request.cuda, request.candidate_source)
+    declared = ptx_host.shared_lines(request.cuda)
+    return {name: candidate_line(lines, line) for name, line in declared.items()}
 
 
-def _host_command(toolchain: Toolchain, request: BuildRequest, unit: str) -> list[str]:
-    kind, given = ("device", request.extra_cuda_cflags) if unit == "cuda" else ("host", request.extra_cflags)
-    chosen = toolchain.device_flags if kind == "device" else toolchain.host_flags
-    return [
-        str(toolchain.gxx), *chosen, *flags.effective(given)[0], *toolchain.includes(),
-        "-include", str(toolchain.prelude(kind)), "-fmax-errors=3", "-c", f"{unit}.cpp", "-o", f"{unit}.o",
-    ]  # fmt: skip
-
-
-def _command(toolchain: Toolchain) -> list[str]:
+def _flags(toolchain: Toolchain, *, checked: bool) -> tuple[str, ...]:
     kept = [flag for flag in toolchain.device_flags if flag.startswith(("-std", "-march", "-fPIC"))]
-    checks = CHECKS if set(CHECKS) <= set(toolchain.device_flags) else ()
-    return [
-        str(toolchain.gxx), *kept, *ptx.FLAGS, *checks, *toolchain.includes(), "-fmax-errors=3",
-        "-c", f"{UNIT}.cpp", "-o", f"{UNIT}.o",
-    ]  # fmt: skip
+    checks: tuple[str, ...] = CHECKS if set(CHECKS) <= set(toolchain.device_flags) else ()
+    if not checked:
+        checks = tuple(flag for flag in checks if not flag.startswith(_SANITIZER))
+    return (*kept, *ptx.FLAGS, *checks)
 
 
 def _binding(entry: ptx.Entry) -> str:
@@ -105,14 +84,8 @@ def _binding(entry: ptx.Entry) -> str:
 
 
 def _agree(unit: ptx.Unit, symbols: Iterable[tuple[str, str]]) -> None:
-    """Every stub has its kernel, and host code has no variable of its own where the kernels have one."""
-    bound = {ptx_host.pointer_symbol(entry.name) for entry in unit.entries}
+    """Host code has no variable of its own where the kernels have one."""
     local = [name for name, kind in symbols if kind in "bd"]
-    for name, kind in symbols:
-        if name.endswith(f"E{len(ptx_host.POINTER)}{ptx_host.POINTER}") and (
-            name not in bound or kind in "bd"
-        ):
-            raise Untranslated(f"kernel {name}")
     outside = {name for name, _ in symbols}
     for variable in unit.variables:
         if variable in outside or _GENERATED.match(variable):
@@ -121,6 +94,15 @@ def _agree(unit: ptx.Unit, symbols: Iterable[tuple[str, str]]) -> None:
         identifier = plain[2] if plain else variable
         if any(f"{len(identifier)}{identifier}" in name for name in local):
             raise Untranslated(f"variable {identifier}")
+
+
+def _complete(unit: ptx.Unit, symbols: Iterable[tuple[str, str]]) -> None:
+    """Every stub has its kernel."""
+    bound = {ptx_host.pointer_symbol(entry.name) for entry in unit.entries}
+    ending = f"E{len(ptx_host.POINTER)}{ptx_host.POINTER}"
+    for name, kind in symbols:
+        if name.endswith(ending) and (name not in bound or kind in "bd"):
+            raise Untranslated(f"kernel {name}")
 
 
 def _symbols(object_file: Path) -> list[tuple[str, str]]:

@@ -3,6 +3,7 @@
 import re
 
 from agent.emulator import build_findings, flags, rewrite
+from agent.emulator.ptx import Untranslated
 from agent.emulator.source_map import locate
 from agent.emulator.units import BuildRequest, binding_line
 from agent.records import Finding
@@ -42,6 +43,32 @@ def unsupported(request: BuildRequest) -> tuple[Finding, ...]:
                 )
             )
     return tuple(found)
+
+
+def may_run_from_ptx(request: BuildRequest) -> bool:
+    """Whether all of its unsupported constructs are of device code that NVIDIA's compiler translates."""
+    names = {
+        construct.name for text in (request.cuda, request.cpp) for construct in rewrite.unsupported(text)
+    }
+    return names <= rewrite.MAY_RUN_FROM_PTX
+
+
+def untranslated(
+    error: Untranslated, found: tuple[Finding, ...], request: BuildRequest
+) -> tuple[Finding, ...]:
+    """The construct `found`, by the instruction of it that is not known here."""
+    place = build_findings.at_line(request, error.line) or found[0].location
+    message = (
+        f"{found[0].message} NVIDIA's compiler makes `{error.instruction}` of it, which is not known here."
+    )
+    return (found[0].model_copy(update={"message": message, "location": place}), *found[1:])
+
+
+def from_ptx_alone(reason: Finding) -> str:
+    """The note for the scope of kernels without a rewritten source."""
+    place = reason.location
+    why = f" (line {place.line}: {place.text})" if place and place.line else ""
+    return f"indices of arrays within one variable: the kernels ran from NVIDIA's code alone{why}"
 
 
 def unreadable(error: rewrite.RewriteError, request: BuildRequest) -> Finding:

@@ -27,7 +27,7 @@ from agent.emulator.cuda_text import (
     without_comments,
 )
 
-__all__ = ["Construct", "RewriteError", "device_source", "unsupported"]
+__all__ = ["MAY_RUN_FROM_PTX", "Construct", "RewriteError", "device_source", "unsupported"]
 
 _SHARED = re.compile(r"\b__shared__\b")
 _BEFORE_SHARED = re.compile(r"(?:\b(?:extern|static|volatile|const)\b\s*)+$")
@@ -235,6 +235,16 @@ _UNSUPPORTED = (
     ("run-time compilation (NVRTC)", r"\bnvrtc[A-Z]\w*"),
     ("CUDA graphs", r"\bcudaGraph\w*|\bcudaStreamBeginCapture\b"),
 )
+
+
+MAY_RUN_FROM_PTX = frozenset(
+    (
+        "inline PTX (asm)",
+        "asynchronous copies and barriers (cuda::barrier, cuda::pipeline, memcpy_async)",
+        "extern __shared__ inside a macro",
+    )
+)
+"""Names of constructs that are device code only, for which NVIDIA's compiler has instructions."""
 
 
 def unsupported(text: str) -> list[Construct]:

@@ -75,6 +75,11 @@ class Toolchain(Record):
         return self.directory / RUNTIME_NAME
 
     @property
+    def host_object(self) -> Path:
+        """What host code against the slim headers links: the operators of torch, and the entry points."""
+        return self.directory / "host.o"
+
+    @property
     def headers(self) -> Path:
         """The emulator's own headers. A precompiled header names the files it was made of in every message,
         so they lie beside it: another installation with the same ones may have made it.
@@ -169,6 +174,7 @@ def _make(toolchain: Toolchain, progress: Progress | None) -> None:
     shutil.copytree(CPP / "include", toolchain.headers)
     steps: list[tuple[str, list[str]]] = [
         ("emulator runtime", _runtime_command(toolchain)),
+        ("library for host code", _library_command(toolchain)),
         ("headers for host code", _prelude_command(toolchain, "host", toolchain.host_flags)),
         ("headers for device code", _prelude_command(toolchain, "device", toolchain.device_flags)),
     ]
@@ -186,6 +192,14 @@ def _runtime_command(toolchain: Toolchain) -> list[str]:
         str(toolchain.gxx), "-std=c++17", "-O2", "-shared", "-fPIC", "-pthread",
         f"-Wl,-soname,{RUNTIME_NAME}", "-Wl,-Bsymbolic", *toolchain.includes(), *sources,
         "-o", str(toolchain.runtime),
+    ]  # fmt: skip
+
+
+def _library_command(toolchain: Toolchain) -> list[str]:
+    common = (STANDARD, "-O1", "-ffunction-sections", *_COMMON)
+    source = str(CPP / "host" / "library.cpp")
+    return [
+        str(toolchain.gxx), *common, *toolchain.includes(), "-c", source, "-o", str(toolchain.host_object),
     ]  # fmt: skip
 
 

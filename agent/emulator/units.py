@@ -62,14 +62,16 @@ def main_unit(request: BuildRequest) -> str:
             for name, doc in request.functions.items()
         ]
         parts += ["PYBIND11_MODULE(TORCH_EXTENSION_NAME, m) {", f'#line 1 "{BINDINGS}"', *bindings, "}"]
-    parts.append('#include "kw/host_entry.h"')
     return "\n".join(parts) + "\n"
 
 
-def cuda_unit(request: BuildRequest) -> str:
-    """Text of cuda.cu for g++. Raises rewrite.RewriteError, whose line counts within cuda_sources."""
+def cuda_unit(request: BuildRequest, source: str | None = None) -> str:
+    """Text of cuda.cu for g++, of cuda_sources or of `source`, which is those with each line in its place.
+
+    Raises rewrite.RewriteError, whose line counts within cuda_sources.
+    """
     lines = locate(request.cuda, request.candidate_source)
-    rewritten = launch_lines(rewrite.device_source(request.cuda), lines)
+    rewritten = launch_lines(rewrite.device_source(request.cuda if source is None else source), lines)
     return with_directives(rewritten, lines, "cuda_sources") + "\n"
 
 

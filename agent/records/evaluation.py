@@ -76,7 +76,7 @@ class KernelResources(Record):
 class Build(Record):
     seconds: float
     lane: str
-    """Which way the sources were built, `emulator-slim` or `load_inline`."""
+    """Which way the sources were built: `emulator-ptx`, `emulator-slim` or `load_inline`."""
     warnings: tuple[str, ...] = ()
     kernels: tuple[KernelResources, ...] = ()
 

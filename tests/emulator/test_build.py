@@ -5,9 +5,10 @@ from pathlib import Path
 import pytest
 from build_requests import DECLARED, TWICE, request
 
-from agent.emulator import build
+from agent.emulator import build, nvcc, ptx_lane
 from agent.emulator import toolchain as toolchain_module
 from agent.emulator.build import Built
+from agent.emulator.ptx import Untranslated
 from agent.emulator.toolchain import Toolchain
 
 
@@ -145,14 +146,50 @@ def test_gap_of_the_slim_headers_is_unsupported(
     assert text == cuda.strip()
 
 
-def test_construct_that_the_emulator_does_not_run(toolchain: Toolchain, cache: Path) -> None:
+def test_inline_ptx_runs_from_nvidias_code(toolchain: Toolchain, cache: Path, nvidia: nvcc.Nvcc) -> None:
     cuda = TWICE.replace("y[i] = 2", 'asm volatile("membar.gl;");\n    y[i] = 2')
     built = build.extension(toolchain, request(DECLARED, cuda), cache)
+    assert built.library is not None
+    assert built.lane == "emulator-ptx"
+    [note] = built.notes
+    assert note.startswith(
+        "indices of arrays within one variable: the kernels ran from NVIDIA's code alone (line "
+    )
+    assert 'asm volatile("membar.gl;");)' in note
+
+
+@pytest.mark.parametrize("has_nvcc", [True, False])
+def test_construct_that_the_emulator_does_not_run(
+    toolchain: Toolchain, cache: Path, has_nvcc: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    if not has_nvcc:
+        monkeypatch.setattr(nvcc, "find", lambda: None)
+    elif nvcc.find() is None:
+        pytest.skip(nvcc.MISSING)
+    barrier = 'asm volatile("bar.sync 1, 32;");'
+    built = build.extension(
+        toolchain, request(DECLARED, TWICE.replace("y[i] = 2", f"{barrier}\n y[i] = 2")), cache
+    )
     kind, message, text = headline(built)
     assert (kind, built.unsupported) == ("unsupported-construct", True)
-    assert "asm" in message
-    assert text is not None
-    assert "membar" in text
+    assert message.startswith("The emulator does not run inline PTX (asm); a GPU may.")
+    assert ("NVIDIA's compiler makes `bar" in message) == has_nvcc
+    assert text == f"if (i < n) {barrier}"
+
+
+def test_what_is_not_translated_runs_from_the_source(
+    toolchain: Toolchain, cache: Path, nvidia: nvcc.Nvcc, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def refuse(*_: object, **__: object) -> None:
+        raise Untranslated("an.instruction", 7)
+
+    monkeypatch.setattr(ptx_lane, "translated_unit", refuse)
+    built = build.extension(toolchain, request(DECLARED, TWICE.replace("2 *", "5 *")), cache)
+    assert built.library is not None
+    assert built.lane == "emulator-slim"
+    assert built.notes == (
+        "kernels ran from the rewritten source only, not from NVIDIA's code: an.instruction (line 7)",
+    )
 
 
 def test_no_module(toolchain: Toolchain, cache: Path) -> None:

@@ -2,8 +2,10 @@
 
 Every run takes each kernel once, checked and on two OS threads, and one stratum more: each broken kernel
 whose fault the runtime sees without checks also runs unchecked, and so does every correct program with
-barriers among blocks. `--all-kernels` adds, for all of them, unchecked runs, one and four OS threads, and
-other draws.
+barriers among blocks. Unchecked kernels run from NVIDIA's PTX where nvcc is there, checked ones from the
+rewritten source; a sample (FROM_PTX_SAMPLE) also runs checked from the PTX alone, and has to agree in kind
+and line. `--all-kernels` adds, for all of them, unchecked runs, checked ones from the PTX, one and four OS
+threads, and other draws.
 """
 
 import tomllib
@@ -15,6 +17,7 @@ import corpus_run
 import pytest
 from corpus_run import CORPUS, Outcome
 
+from agent.emulator import nvcc
 from agent.emulator.toolchain import Toolchain
 
 BROKEN: dict[str, dict[str, dict[str, Any]]] = tomllib.loads((CORPUS / "broken.toml").read_text())
@@ -28,6 +31,7 @@ WITHOUT_CHECKS = frozenset(
     )
 )  # fmt: skip
 UNCHECKED_SAMPLE = ["language", "persistent"]
+FROM_PTX_SAMPLE = {"correct": ["language"], "broken": ["shared_memory"]}
 LIMIT_S = 60  # for one kernel or program; builds have their own
 pytestmark = pytest.mark.timeout(900)  # the first test of each half builds it
 
@@ -39,12 +43,15 @@ class Mode:
     checked: bool = True
     workers: int = 2
     seed: int = 0
+    from_ptx: bool = False
+    """From NVIDIA's PTX alone, in place of what a candidate gets."""
 
     def __str__(self) -> str:
-        return f"{'checked' if self.checked else 'unchecked'}-{self.workers}-{self.seed}"
+        words = f"{'checked' if self.checked else 'unchecked'}-{self.workers}-{self.seed}"
+        return f"{words}-ptx" if self.from_ptx else words
 
 
-USUAL, UNCHECKED = Mode(), Mode(checked=False)
+USUAL, UNCHECKED, FROM_PTX = Mode(), Mode(checked=False), Mode(from_ptx=True)
 FURTHER = [Mode(workers=1), Mode(workers=4, seed=1), Mode(checked=False, workers=1, seed=2)]
 
 
@@ -65,17 +72,29 @@ class Corpus:
         return self._outcomes[half, mode]
 
     def _programs(self, mode: Mode) -> list[str]:
-        names = PROGRAMS if mode.checked or self._everything else UNCHECKED_SAMPLE
+        names = PROGRAMS if self._everything else sample(mode)
         return [str(CORPUS / "correct" / f"{name}.py") for name in names]
 
     def _sources(self, mode: Mode) -> dict[str, list[str]]:
         seen = {source: [n for n in names if visible(source, n, mode)] for source, names in BROKEN.items()}
-        return {str(CORPUS / "broken" / f"{source}.cu"): names for source, names in seen.items() if names}
+        taken = [source for source in seen if self._everything or not mode.from_ptx or in_sample(source)]
+        return {str(CORPUS / "broken" / f"{source}.cu"): seen[source] for source in taken if seen[source]}
 
     def result(self, half: str, mode: Mode, name: str) -> dict[str, Any]:
         outcome = self.outcome(half, mode)
         assert name in outcome.results, outcome.failed or "it was not run"
         return outcome.results[name]
+
+
+def sample(mode: Mode) -> list[str]:
+    """The correct programs that every run takes in this mode."""
+    if mode.from_ptx:
+        return FROM_PTX_SAMPLE["correct"]
+    return PROGRAMS if mode.checked else UNCHECKED_SAMPLE
+
+
+def in_sample(source: str) -> bool:
+    return source in FROM_PTX_SAMPLE["broken"]
 
 
 def visible(source: str, name: str, mode: Mode) -> bool:
@@ -94,19 +113,28 @@ def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
     further = FURTHER if metafunc.config.getoption("--all-kernels") else []
     everything = bool(further)
     if "program" in metafunc.fixturenames:
-        unchecked = PROGRAMS if everything else UNCHECKED_SAMPLE
-        cases = [(USUAL, name) for name in PROGRAMS] + [(UNCHECKED, name) for name in unchecked]
-        cases += [(mode, name) for mode in further for name in PROGRAMS]
+        cases = [
+            (mode, name)
+            for mode in (USUAL, UNCHECKED, FROM_PTX, *further)
+            for name in (PROGRAMS if everything else sample(mode))
+        ]
         metafunc.parametrize(("mode", "program"), cases, ids=str)
     elif "kernel" in metafunc.fixturenames:
         found = [
             (mode, source, name)
-            for mode in (USUAL, UNCHECKED, *further)
+            for mode in (USUAL, UNCHECKED, FROM_PTX, *further)
             for source, kernels in BROKEN.items()
             for name in kernels
-            if visible(source, name, mode)
+            if visible(source, name, mode) and (everything or not mode.from_ptx or in_sample(source))
         ]
         metafunc.parametrize(("mode", "source", "kernel"), found, ids=str)
+
+
+@pytest.fixture(autouse=True)
+def _nvcc_where_needed(request: pytest.FixtureRequest) -> None:
+    mode = getattr(request.node, "callspec", None) and request.node.callspec.params.get("mode")
+    if mode and mode.from_ptx and nvcc.find() is None:
+        pytest.skip(nvcc.MISSING)
 
 
 def test_correct(corpus: Corpus, mode: Mode, program: str) -> None:
@@ -127,18 +155,24 @@ def test_broken(corpus: Corpus, mode: Mode, source: str, kernel: str) -> None:
     words = [*expected["words"], *([f"line {other}"] if other else [])]
     if result.get("refused"):  # NVIDIA's compiler, where there is one, sees some faults first
         line, words = marked_line(source, f"refused: {kernel}"), expected.get("refused", ["built"])
+    kind = expected["finding"]
+    if mode.from_ptx:
+        kind, words = expected.get("from_ptx", kind), []
+        if not kind:  # not to be seen there, and the scope says so
+            assert findings == []
+            return
     matching = [
         found
         for found in findings
-        if (found["kind"], found["severity"]) == (expected["finding"], severity)
+        if (found["kind"], found["severity"]) == (kind, severity)
         and (line is None or found["line"] == line)
         and all(word in found["message"] for word in words)
     ]
-    assert matching, f"expected {expected['finding']} at line {line}, got {findings}"
+    assert matching, f"expected {kind} at line {line}, got {findings}"
     assert matching[0]["count"] >= 1
     assert matching[0]["kernel"] or line is None or result.get("refused")
     others = {found["kind"] for found in findings if found["severity"] == "error"}
-    assert others <= {expected["finding"], *expected.get("also", [])}
+    assert others <= {kind, *expected.get("also", [])}
 
 
 def test_kernels_print(corpus: Corpus) -> None:

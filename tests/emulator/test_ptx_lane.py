@@ -8,9 +8,11 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from corpus_run import BUILDS
 
 import agent.emulator
-from agent.emulator import nvcc, ptx_host, ptx_lane
+from agent.emulator import build, nvcc, ptx_host
+from agent.emulator.assembly import Workshop
 from agent.emulator.ptx import Untranslated
 from agent.emulator.toolchain import Toolchain
 from agent.emulator.units import BuildRequest
@@ -28,7 +30,7 @@ def test_bodies_go_and_lines_stay() -> None:
         "static __global__ void rest(void) { /* } */ }\n"
         "__global__ void later(float a[4]);\n"
     )
-    rewritten = ptx_host.source(text)
+    rewritten = ptx_host.stubbed(text)
     assert rewritten.count("\n") == text.count("\n")
     assert "y[0]" not in rewritten
     assert "static __constant__" not in rewritten
@@ -48,7 +50,42 @@ def test_bodies_go_and_lines_stay() -> None:
 )
 def test_what_cannot_be_read_is_refused(text: str) -> None:
     with pytest.raises(Untranslated):
-        ptx_host.source(text)
+        ptx_host.stubbed(text)
+
+
+def test_bodies_stay_behind_a_switch() -> None:
+    text = (
+        "template <class... A>\n__global__ void all(A... a, float* x, const int n) {\n    x[n] = 0;\n}\n"
+        "#define KERNEL(n) __global__ void n(float* x) { x[0] = 1; }\nKERNEL(one)\n"
+        "__global__ void called(float (*f)(float)) {}\n"
+    )
+    switched = ptx_host.switched(text)
+    assert switched.count("\n") == text.count("\n")
+    assert "x[n] = 0;" in switched
+    assert "{(void*)__builtin_addressof(a)..., (void*)__builtin_addressof(kw_1), " in switched
+    # What cannot be read keeps its own body alone.
+    assert switched.split("\n")[4:] == text.split("\n")[4:]
+
+
+def test_device_functions_with_ptx_lose_their_bodies() -> None:
+    text = (
+        '#define WAIT() asm volatile("membar.gl;")\n'
+        '__device__ float fast(float x) {\n    asm("" : "+f"(x));\n    return x;\n}\n'
+        "__device__ void wait() { WAIT(); }\n"
+        "__device__ float plain(float x) { return x; }\n"
+    )
+    lines = ptx_host.stubbed(text).split("\n")
+    assert lines[0] == text.split("\n")[0]
+    assert lines[1] == "__device__ float fast(float x) { __builtin_trap(); }"
+    assert lines[5:7] == ["__device__ void wait() { __builtin_trap(); }", text.split("\n")[6]]
+
+
+def test_lines_of_shared_variables() -> None:
+    text = (
+        "__global__ void k() {\n    __shared__ float a[4][N + 1], b;\n    __shared__ int c[2];\n}\n"
+        "__device__ void f() {\n    __shared__ T c[3];  // another of that name\n}\n"
+    )
+    assert ptx_host.shared_lines(text) == {"a": 2, "b": 2}
 
 
 def test_the_symbol_between_the_two_sides() -> None:
@@ -78,17 +115,16 @@ def _run(toolchain: Toolchain, place: Path) -> dict[str, Any]:
         assert process.stdin is not None
         assert process.stdout is not None
         try:
-            for number, line in enumerate(process.stdout):
+            for line in process.stdout:
                 message: dict[str, Any] = json.loads(line)
                 if "results" in message:
                     found: dict[str, Any] = message["results"]
                     return found
                 source = Path(message["program"]).read_text()
-                scratch = place / f"build-{number}"
-                scratch.mkdir()
                 request = BuildRequest(**message["build"], candidate_source=source)
-                library = ptx_lane.library(toolchain, request, scratch)
-                process.stdin.write(json.dumps({"library": str(library)}) + "\n")
+                built = build.by_route(Workshop(toolchain, BUILDS, 120), request, "stubbed")
+                assert (built.lane, built.findings) == ("emulator-ptx", ())
+                process.stdin.write(json.dumps({"library": str(built.library)}) + "\n")
                 process.stdin.flush()
         finally:
             process.kill()

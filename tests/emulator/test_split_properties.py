@@ -94,7 +94,7 @@ def test_device_lines_are_those_of_kernels_and_device_functions(pieces: list[str
 @given(numbered)
 def test_stubs_replace_every_body_and_keep_the_lines(pieces: list[str]) -> None:
     text = "".join(pieces)
-    stubs = ptx_host.source(text)
+    stubs = ptx_host.stubbed(text)
     assert stubs.count("\n") == text.count("\n")
     assert "= n;" not in stubs
     assert stubs.count(f"(*volatile {ptx_host.POINTER})") == text.count("] = n;")
@@ -104,7 +104,7 @@ def test_stubs_replace_every_body_and_keep_the_lines(pieces: list[str]) -> None:
 @given(st.lists(st.sampled_from([*PIECES, "(", "}", '"', 'R"(', "__global__", "<<<"]), max_size=8), SAFE)
 def test_broken_texts_are_refused_with_a_line(pieces: list[str], junk: str) -> None:
     text = junk.join(piece.replace("{0}", "0").replace("{{", "{").replace("}}", "}") for piece in pieces)
-    for read in (device_source, ptx_host.source):
+    for read in (device_source, ptx_host.stubbed, ptx_host.switched):
         try:
             line = read(text).count("\n") + 1
         except (RewriteError, Untranslated) as error:

@@ -28,8 +28,9 @@ def load(step: Step) -> str:
         return _load_vector(step, type, width, address)
     if order is not None:
         return step.write(type, f"load_atomically(reinterpret_cast<{type.c}*>({address}))")
-    qualifier = "const volatile" if volatile else "const"
-    return step.write(type, f"*reinterpret_cast<{qualifier} {type.c}*>({address})")
+    if volatile:
+        return step.write(type, f"load_volatile<{type.c}>({address})")
+    return step.write(type, f"*reinterpret_cast<const {type.c}*>({address})")
 
 
 def _load_vector(step: Step, type: Type, width: int, address: str) -> str:
@@ -61,8 +62,9 @@ def store(step: Step) -> str:
     value = step.read(1, type)
     if order is not None:
         return f"store_atomically(reinterpret_cast<{type.c}*>({address}), {type.c}({value}));"
-    qualifier = "volatile " if volatile else ""
-    return f"*reinterpret_cast<{qualifier}{type.c}*>({address}) = {value};"
+    if volatile:
+        return f"store_volatile<{type.c}>({address}, {value});"
+    return f"*reinterpret_cast<{type.c}*>({address}) = {value};"
 
 
 def _qualifiers(step: Step) -> tuple[str, bool, str | None]:

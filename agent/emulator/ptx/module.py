@@ -1,7 +1,7 @@
 """What belongs to a whole PTX module: its functions' names, and variables in global and shared memory."""
 
 import re
-from collections.abc import Callable, Collection, Iterator
+from collections.abc import Callable, Collection, Iterator, Mapping
 
 from agent.emulator.ptx.frame import Binding
 from agent.emulator.ptx.syntax import Block, Function, Module, Untranslated, Variable
@@ -38,14 +38,19 @@ def function_head(function: Function, names: dict[str, Binding]) -> str:
     return f"void {code}({', '.join(f'char* argument_{index}' for index in range(count))})"
 
 
-def declarations(module: Module, names: dict[str, Binding], outside: Collection[str]) -> Iterator[str]:
-    """What the functions refer to: shared variables, and global and constant ones by their address."""
+def declarations(
+    module: Module, names: dict[str, Binding], outside: Collection[str], lines: Mapping[str, int]
+) -> Iterator[str]:
+    """What the functions refer to: shared variables, and global and constant ones by their address.
+
+    `lines` says where the source declares shared variables, by name.
+    """
     for variable in _variables(module):
         code, type = names[variable.name].code, _element(variable)
         if variable.space == "shared":
             if variable.count is not None:
-                size, line = type.bits // 8 * variable.count, _line(module, variable)
-                name = _readable(variable.name)
+                size, name = type.bits // 8 * variable.count, _readable(variable.name)
+                line = lines.get(name) or _line(module, variable)
                 yield f'static kw_shared_site {code} = {{{size}, "{name}", {line}, 0, 0}};\n'
         elif variable.name in outside:
             hidden = '__attribute__((visibility("hidden")))'

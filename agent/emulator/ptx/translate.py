@@ -4,8 +4,9 @@ Every instruction becomes one statement, under the `#line` of the candidate's so
 that a debugger or a sanitizer speaks of that source. What is not known for certain raises Untranslated.
 """
 
-from collections.abc import Callable, Collection, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass
+from types import MappingProxyType
 
 from agent.emulator.ptx import compare, control, convert, floats, integers, memory, parse
 from agent.emulator.ptx.frame import Binding, Frame
@@ -102,11 +103,17 @@ class Unit:
     """Names of the module's variables in global and constant memory."""
 
 
-def unit(ptx: str, sources: Sequence[str], outside: Collection[str] = ()) -> Unit:
+def unit(
+    ptx: str,
+    sources: Sequence[str],
+    outside: Collection[str] = (),
+    shared_lines: Mapping[str, int] = MappingProxyType({}),
+) -> Unit:
     """The C++ text for `ptx`, which nvcc made from files of these names; lines are given as the first's.
 
-    Variables named in `outside` are defined by another translation unit under their own name. Raises
-    Untranslated, also for an address or initialiser that cannot be carried over.
+    Variables named in `outside` are defined by another translation unit under their own name; those in
+    `shared_lines` are shared variables of known lines, which the PTX does not tell. Raises Untranslated,
+    also for an address or initialiser that cannot be carried over.
     """
     source = sources[0]
     module = parse.module(ptx, sources)
@@ -119,7 +126,7 @@ def unit(ptx: str, sources: Sequence[str], outside: Collection[str] = ()) -> Uni
     ]
     heads = [f"{function_head(f, names)};\n" for f in module.functions if f.body is not None]
     parts = [_INCLUDE, *([_LIBRARY_INCLUDE] if "library" in features else []), "namespace {\n", *heads, "}\n"]
-    parts += [*declarations(module, names, outside), *definitions(module, names, outside)]
+    parts += [*declarations(module, names, outside, shared_lines), *definitions(module, names, outside)]
     parts += [
         "namespace {\n",
         *bodies,

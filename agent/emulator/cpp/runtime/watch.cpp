@@ -128,4 +128,13 @@ bool closely_ordered(const Watch& watch, int thread, int other, uint32_t clock) 
 
 using namespace kw;
 
-extern "C" void kw_check(int on) { wanted = on != 0; }
+extern "C" {
+
+int kw_checking;  // device code reads it (kw/device.h)
+
+void kw_check(int on) {
+    kw_checking = on != 0;
+    wanted = kw_checking != 0;
+}
+
+}  // extern "C"

@@ -40,6 +40,8 @@ KW_TLS_EXTERN(const uint3, gridDim, "kw_grid_dim");
 
 // Not a constant expression, as with nvcc: an array of warpSize elements is refused.
 extern const int warpSize __asm__("kw_warp_size");
+// What kw_check was last told; it does not change while a kernel runs.
+extern const int kw_now_checking __asm__("kw_checking");
 
 #define KW_DEVICE static inline __attribute__((always_inline))
 
@@ -120,6 +122,15 @@ KW_DEVICE T from_bits(uint64_t bits) {
 }  // namespace kw
 
 #define KW_NAME(...) #__VA_ARGS__
+
+// Whether this launch is not checked and another unit has set the kernel's pointer to its translation. The
+// read is hidden from the compiler, which knows of no writer, and from the checks.
+#define KW_UNCHECKED(pointer)                                       \
+    (kw_now_checking == 0 && ({                                         \
+         decltype(pointer) kw_value;                                \
+         __asm__("movq %1, %0" : "=r"(kw_value), "+m"(pointer));    \
+         kw_value != nullptr;                                       \
+     }))
 
 // The __shared__ variable `name` of type T of the current block.
 #define KW_SHARED(T, name)                                             \

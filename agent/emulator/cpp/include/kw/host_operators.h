@@ -7,40 +7,26 @@
   const kw::Arg &a = kw::Arg(), const kw::Arg &b = kw::Arg(), const kw::Arg &c = kw::Arg(),            \
                 const kw::Arg &d = kw::Arg(), const kw::Arg &e = kw::Arg(), const kw::Arg &f = kw::Arg(), \
                 const kw::Arg &g = kw::Arg(), const kw::Arg &h = kw::Arg(), const kw::Arg &i = kw::Arg()
-#define KW_PASS_9 a, b, c, d, e, f, g, h, i
-
 namespace at {
 
-#define KW_FUNCTION(name) \
-  inline Tensor name(KW_ARGS_9) { return kw::invoke<Tensor>(#name, KW_PASS_9); }
+// Defined in cpp/host/library.cpp, as all that is declared here by a list.
+#define KW_FUNCTION(name) Tensor name(KW_ARGS_9);
 #include "kw/host_functions.inc"
 #undef KW_FUNCTION
 
 using TensorPair = std::tuple<Tensor, Tensor>;
 using TensorTriple = std::tuple<Tensor, Tensor, Tensor>;
-#define KW_FUNCTION_OF(type, name) \
-  inline type name(KW_ARGS_9) { return kw::invoke<type>(#name, KW_PASS_9); }
-KW_FUNCTION_OF(TensorPair, topk)
-KW_FUNCTION_OF(TensorPair, sort)
-KW_FUNCTION_OF(TensorPair, mode)
-KW_FUNCTION_OF(TensorPair, kthvalue)
-KW_FUNCTION_OF(TensorPair, cummax)
-KW_FUNCTION_OF(TensorPair, cummin)
-KW_FUNCTION_OF(TensorPair, aminmax)
-KW_FUNCTION_OF(TensorPair, var_mean)
-KW_FUNCTION_OF(TensorPair, std_mean)
-KW_FUNCTION_OF(TensorPair, adaptive_max_pool2d)
-KW_FUNCTION_OF(TensorPair, max_pool2d_with_indices)
-KW_FUNCTION_OF(TensorTriple, native_layer_norm)
-KW_FUNCTION_OF(TensorTriple, native_group_norm)
-KW_FUNCTION_OF(TensorTriple, native_batch_norm)
-KW_FUNCTION_OF(std::vector<Tensor>, split)
-KW_FUNCTION_OF(std::vector<Tensor>, chunk)
-KW_FUNCTION_OF(std::vector<Tensor>, unbind)
-KW_FUNCTION_OF(std::vector<Tensor>, meshgrid)
-KW_FUNCTION_OF(std::vector<Tensor>, broadcast_tensors)
-KW_FUNCTION_OF(bool, equal)
-KW_FUNCTION_OF(bool, allclose)
+#define KW_FOR_EACH_FUNCTION_OF_SEVERAL(KW_DO)                                                        \
+  KW_DO(TensorPair, topk) KW_DO(TensorPair, sort) KW_DO(TensorPair, mode) KW_DO(TensorPair, kthvalue) \
+  KW_DO(TensorPair, cummax) KW_DO(TensorPair, cummin) KW_DO(TensorPair, aminmax)                      \
+  KW_DO(TensorPair, var_mean) KW_DO(TensorPair, std_mean) KW_DO(TensorPair, adaptive_max_pool2d)      \
+  KW_DO(TensorPair, max_pool2d_with_indices) KW_DO(TensorTriple, native_layer_norm)                   \
+  KW_DO(TensorTriple, native_group_norm) KW_DO(TensorTriple, native_batch_norm)                       \
+  KW_DO(Tensor::Tensors, split) KW_DO(Tensor::Tensors, chunk) KW_DO(Tensor::Tensors, unbind)          \
+  KW_DO(Tensor::Tensors, meshgrid) KW_DO(Tensor::Tensors, broadcast_tensors)                          \
+  KW_DO(bool, equal) KW_DO(bool, allclose)
+#define KW_FUNCTION_OF(type, name) type name(KW_ARGS_9);
+KW_FOR_EACH_FUNCTION_OF_SEVERAL(KW_FUNCTION_OF)
 #undef KW_FUNCTION_OF
 
 #define KW_EXTREMUM(name)                                                                             \

@@ -36,13 +36,7 @@ class Arg {
     value_.tag = tag;
     value_.integer = number;
   }
-  void string(kw_tag tag, std::string words) {
-    auto kept = std::make_shared<std::string>(std::move(words));
-    value_.tag = tag;
-    value_.text = kept->c_str();
-    value_.length = static_cast<int64_t>(kept->size());
-    kept_ = std::move(kept);
-  }
+  void string(kw_tag tag, std::string words);
   template <class Range>
   void list(kw_tag tag, const Range& range) {
     auto kept = std::make_shared<Parts>();
@@ -58,6 +52,11 @@ class Arg {
 
  public:
   Arg() = default;
+  Arg(const Arg&) = default;
+  Arg(Arg&&) noexcept = default;
+  Arg& operator=(const Arg&) = default;
+  Arg& operator=(Arg&&) noexcept = default;
+  ~Arg();
   template <class T, class = std::enable_if_t<std::is_arithmetic_v<T>>>
   Arg(T number) {
     if constexpr (std::is_same_v<T, bool>) {
@@ -97,15 +96,10 @@ class Arg {
   Arg(c10::DeviceType where) : Arg(c10::Device(where)) {}
   Arg(c10::MemoryFormat format) { integer(KW_MEMORY_FORMAT, static_cast<int64_t>(format)); }
   Arg(c10::Layout layout) { integer(KW_LAYOUT, static_cast<int64_t>(layout)); }
-  Arg(const c10::TensorOptions& o) {
-    const Arg absent;
-    list(KW_OPTIONS, std::vector<Arg>{o.dtype_ ? Arg(*o.dtype_) : absent, o.device_ ? Arg(*o.device_) : absent,
-                                      o.requires_grad_ ? Arg(*o.requires_grad_) : absent,
-                                      o.memory_format_ ? Arg(*o.memory_format_) : absent});
-  }
+  Arg(const c10::TensorOptions& options);
   Arg(const at::Tensor& tensor);
   Arg(const at::TensorIndex& index);
-  Arg(std::initializer_list<int64_t> numbers) { list(KW_LIST, numbers); }
+  Arg(std::initializer_list<int64_t> numbers);
   Arg(std::initializer_list<at::Tensor> tensors);
   Arg(std::initializer_list<at::TensorIndex> indices);
   template <class T>
@@ -136,18 +130,11 @@ class Arg {
   kw_value view() const { return value_; }
 };
 
+// Takes over the reference that Python handed out; it is given back when the last copy goes.
 at::Tensor adopt(const kw_tensor* raw);
 
 // Calls the operator `name`; trailing absent arguments are dropped. Throws c10::Error.
-inline kw_value call(const char* name, const Arg* const* arguments, int64_t count) {
-  while (count > 0 && !arguments[count - 1]->given()) --count;
-  std::vector<kw_value> values;
-  for (int64_t i = 0; i < count; ++i) values.push_back(arguments[i]->view());
-  kw_value result{};
-  if (host->call(name, values.data(), count, &result) != 0)
-    throw c10::Error(std::string(result.text, static_cast<size_t>(result.length)));
-  return result;
-}
+kw_value call(const char* name, const Arg* const* arguments, int64_t count);
 template <class... A>
 kw_value call_with(const char* name, const A&... arguments) {
   const Arg* list[] = {&arguments...};
@@ -181,6 +168,11 @@ class Tensor {
 
  public:
   Tensor() = default;
+  Tensor(const Tensor&) = default;
+  Tensor(Tensor&&) noexcept = default;
+  Tensor& operator=(const Tensor&) = default;
+  Tensor& operator=(Tensor&&) noexcept = default;
+  ~Tensor();
   explicit Tensor(std::shared_ptr<kw_tensor> raw) : raw_(std::move(raw)) {}
 
   bool defined() const { return raw_ != nullptr; }
@@ -290,34 +282,20 @@ class Tensor {
   Pair max(int64_t dim, bool keepdim = false) const { return kw::invoke<Pair>("max", *this, dim, keepdim); }
   Pair min(int64_t dim, bool keepdim = false) const { return kw::invoke<Pair>("min", *this, dim, keepdim); }
   Pair median(int64_t dim, bool keepdim) const { return kw::invoke<Pair>("median", *this, dim, keepdim); }
-#define KW_PAIR_METHOD(name) \
-  Pair name(KW_ARGS_6) const { return kw::invoke<Pair>(#name, *this, a, b, c, d, e, f); }
-  KW_PAIR_METHOD(topk)
-  KW_PAIR_METHOD(sort)
-  KW_PAIR_METHOD(mode)
-  KW_PAIR_METHOD(kthvalue)
-  KW_PAIR_METHOD(cummax)
-  KW_PAIR_METHOD(cummin)
-  KW_PAIR_METHOD(aminmax)
-#undef KW_PAIR_METHOD
-#define KW_LIST_METHOD(name)                                               \
-  std::vector<Tensor> name(KW_ARGS_6) const {                              \
-    return kw::invoke<std::vector<Tensor>>(#name, *this, a, b, c, d, e, f); \
-  }
-  KW_LIST_METHOD(split)
-  KW_LIST_METHOD(split_with_sizes)
-  KW_LIST_METHOD(chunk)
-  KW_LIST_METHOD(unbind)
-  KW_LIST_METHOD(tensor_split)
-#undef KW_LIST_METHOD
+// Defined in cpp/host/library.cpp, as all that is declared here by a list.
+  using Tensors = std::vector<Tensor>;
+#define KW_FOR_EACH_METHOD_OF_SEVERAL(KW_DO)                                                              \
+  KW_DO(Tensor::Pair, topk) KW_DO(Tensor::Pair, sort) KW_DO(Tensor::Pair, mode) KW_DO(Tensor::Pair, kthvalue) \
+  KW_DO(Tensor::Pair, cummax) KW_DO(Tensor::Pair, cummin) KW_DO(Tensor::Pair, aminmax)                    \
+  KW_DO(Tensor::Tensors, split) KW_DO(Tensor::Tensors, split_with_sizes) KW_DO(Tensor::Tensors, chunk)    \
+  KW_DO(Tensor::Tensors, unbind) KW_DO(Tensor::Tensors, tensor_split)
+#define KW_METHOD_OF(type, name) type name(KW_ARGS_6) const;
+  KW_FOR_EACH_METHOD_OF_SEVERAL(KW_METHOD_OF)
+#undef KW_METHOD_OF
 
-#define KW_METHOD(name) \
-  Tensor name(KW_ARGS_6) const { return kw::invoke<Tensor>(#name, *this, a, b, c, d, e, f); }
+#define KW_METHOD(name) Tensor name(KW_ARGS_6) const;
 // In place: the answer is this very tensor, whose metadata may have changed.
-#define KW_IN_PLACE_METHOD(name)                                   \
-  const Tensor& name(KW_ARGS_6) const {                            \
-    return become(kw::invoke<Tensor>(#name, *this, a, b, c, d, e, f)); \
-  }
+#define KW_IN_PLACE_METHOD(name) const Tensor& name(KW_ARGS_6) const;
 #include "kw/host_methods.inc"
 #undef KW_METHOD
 #undef KW_IN_PLACE_METHOD
@@ -418,22 +396,24 @@ inline const Tensor& Tensor::index_put_(std::initializer_list<TensorIndex> indic
   return become(kw::invoke<Tensor>("index_put_", *this, kw::Arg(indices), value));
 }
 
-#define KW_BINARY(op, method, swapped)                                                        \
-  inline Tensor operator op(const Tensor& a, const Tensor& b) { return a.method(b); }         \
-  inline Tensor operator op(const Tensor& a, const Scalar& b) { return a.method(b); }         \
-  inline Tensor operator op(const Scalar& a, const Tensor& b) { return swapped; }
-KW_BINARY(+, add, b.add(a))
-KW_BINARY(*, mul, b.mul(a))
-KW_BINARY(-, sub, b.neg().add(a))
-KW_BINARY(/, div, b.reciprocal().mul(a))
-KW_BINARY(<, lt, b.gt(a))
-KW_BINARY(<=, le, b.ge(a))
-KW_BINARY(>, gt, b.lt(a))
-KW_BINARY(>=, ge, b.le(a))
-KW_BINARY(==, eq, b.eq(a))
-KW_BINARY(!=, ne, b.ne(a))
-KW_BINARY(&, bitwise_and, b.bitwise_and(a))
-KW_BINARY(|, bitwise_or, b.bitwise_or(a))
+#define KW_FOR_EACH_BINARY(KW_DO)     \
+  KW_DO(+, add, b.add(a))             \
+  KW_DO(*, mul, b.mul(a))             \
+  KW_DO(-, sub, b.neg().add(a))       \
+  KW_DO(/, div, b.reciprocal().mul(a)) \
+  KW_DO(<, lt, b.gt(a))               \
+  KW_DO(<=, le, b.ge(a))              \
+  KW_DO(>, gt, b.lt(a))               \
+  KW_DO(>=, ge, b.le(a))              \
+  KW_DO(==, eq, b.eq(a))              \
+  KW_DO(!=, ne, b.ne(a))              \
+  KW_DO(&, bitwise_and, b.bitwise_and(a)) \
+  KW_DO(|, bitwise_or, b.bitwise_or(a))
+#define KW_BINARY(op, method, swapped)                  \
+  Tensor operator op(const Tensor& a, const Tensor& b); \
+  Tensor operator op(const Tensor& a, const Scalar& b); \
+  Tensor operator op(const Scalar& a, const Tensor& b);
+KW_FOR_EACH_BINARY(KW_BINARY)
 #undef KW_BINARY
 
 inline std::ostream& operator<<(std::ostream& out, const Tensor& tensor) {
@@ -443,23 +423,6 @@ inline std::ostream& operator<<(std::ostream& out, const Tensor& tensor) {
 }  // namespace at
 
 namespace kw {
-
-inline Arg::Arg(const at::Tensor& tensor) {
-  value_.tag = tensor.defined() ? KW_TENSOR : KW_NONE;
-  value_.tensor = tensor.unsafe_raw();
-  kept_ = std::make_shared<at::Tensor>(tensor);
-}
-inline Arg::Arg(const at::TensorIndex& index) : Arg(index.arg) {}
-inline Arg::Arg(std::initializer_list<at::Tensor> tensors) { list(KW_LIST, tensors); }
-inline Arg::Arg(std::initializer_list<at::TensorIndex> indices) { list(KW_LIST, indices); }
-
-// Takes over the reference that Python handed out; it is given back when the last copy goes.
-inline at::Tensor adopt(const kw_tensor* raw) {
-  if (raw == nullptr) return {};
-  return at::Tensor(std::shared_ptr<kw_tensor>(const_cast<kw_tensor*>(raw), [](kw_tensor* tensor) {
-    if (host != nullptr) host->release(tensor->handle);
-  }));
-}
 
 template <class T>
 struct Result {

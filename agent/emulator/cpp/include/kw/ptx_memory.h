@@ -26,6 +26,37 @@ template <> struct Word<4> { typedef uint32_t type; };
 template <> struct Word<8> { typedef uint64_t type; };
 template <class T> using WordOf = typename Word<sizeof(T)>::type;
 
+// Volatile accesses are how old code waits for other threads, and the runtime hears of each of them: by the
+// compiler, where that announces every access (-fsanitize=thread), and from here where it does not.
+extern "C" {
+void __tsan_volatile_read1(void*);
+void __tsan_volatile_read2(void*);
+void __tsan_volatile_read4(void*);
+void __tsan_volatile_read8(void*);
+void __tsan_volatile_write1(void*);
+void __tsan_volatile_write2(void*);
+void __tsan_volatile_write4(void*);
+void __tsan_volatile_write8(void*);
+}
+#ifdef __SANITIZE_THREAD__
+#define KW_PTX_ANNOUNCE(access, bytes, p)
+#else
+#define KW_PTX_ANNOUNCE(access, bytes, p)                                  \
+    if constexpr (bytes == 1) __tsan_volatile_##access##1(p);              \
+    else if constexpr (bytes == 2) __tsan_volatile_##access##2(p);         \
+    else if constexpr (bytes == 4) __tsan_volatile_##access##4(p);         \
+    else __tsan_volatile_##access##8(p);
+#endif
+template <class T> KW_PTX T load_volatile(char* p) {
+    KW_PTX_ANNOUNCE(read, sizeof(T), p)
+    return *reinterpret_cast<const volatile T*>(p);
+}
+template <class T> KW_PTX void store_volatile(char* p, T value) {
+    KW_PTX_ANNOUNCE(write, sizeof(T), p)
+    *reinterpret_cast<volatile T*>(p) = value;
+}
+#undef KW_PTX_ANNOUNCE
+
 // A read, or an operation that changes nothing, may be one of a loop that waits: the runtime lets others run.
 template <class T> KW_PTX T load_atomically(T* p) {
     const WordOf<T> word = __atomic_load_n(reinterpret_cast<WordOf<T>*>(p), __ATOMIC_SEQ_CST);

@@ -12,11 +12,11 @@ from pathlib import Path
 
 from filelock import FileLock
 
-from agent.emulator import assembly, compiler, device_check, refusals, rewrite
+from agent.emulator import assembly, compiler, device_check, full_lane, refusals, rewrite
 from agent.emulator.assembly import Workshop
 from agent.emulator.built import LANE, Built
 from agent.emulator.objects import Unit
-from agent.emulator.toolchain import Toolchain
+from agent.emulator.toolchain import Progress, Toolchain
 from agent.emulator.units import BuildRequest, cuda_unit, main_unit
 from agent.errors import EnvironmentFault
 from agent.records import Finding, digest
@@ -24,9 +24,13 @@ from agent.records import Finding, digest
 __all__ = ["LANE", "Built", "extension"]
 
 
-def extension(toolchain: Toolchain, request: BuildRequest, cache: Path, timeout_s: float = 120.0) -> Built:
+def extension(
+    toolchain: Toolchain, request: BuildRequest, cache: Path, timeout_s: float = 120.0,
+    progress: Progress | None = None,
+) -> Built:  # fmt: skip
     """The library for `request`, from `cache` where the same one was built before.
 
+    `progress` is for torch's own headers, which are prepared when a request needs them for the first time.
     Raises EnvironmentFault where the compiler cannot be run or the cache cannot be written.
     """
     started = time.monotonic()
@@ -42,7 +46,9 @@ def extension(toolchain: Toolchain, request: BuildRequest, cache: Path, timeout_
             units = _units(toolchain, request)
         except rewrite.RewriteError as error:
             return _not_run_here(workshop, request, (refusals.unreadable(error, request),))
-        return _cached(workshop, request, units)
+        built = _cached(workshop, request, units)
+        built = full_lane.instead(built, workshop, request, progress)
+        return built.model_copy(update={"seconds": _since(started)})
     except OSError as error:
         raise EnvironmentFault(f"cannot build in {cache}: {error}") from error
 

@@ -51,8 +51,8 @@ class BuildRequest(Record):
         return "\n".join(self.cuda_sources)
 
 
-def main_unit(request: BuildRequest) -> str:
-    """Text of main.cpp."""
+def main_unit(request: BuildRequest, *, slim: bool = True) -> str:
+    """Text of main.cpp, for our slim torch headers or for torch's own."""
     lines = locate(request.cpp, request.candidate_source)
     parts = ["#include <torch/extension.h>"] if request.implicit_headers else []
     parts.append(with_directives(request.cpp, lines, "cpp_sources"))
@@ -62,7 +62,8 @@ def main_unit(request: BuildRequest) -> str:
             for name, doc in request.functions.items()
         ]
         parts += ["PYBIND11_MODULE(TORCH_EXTENSION_NAME, m) {", f'#line 1 "{BINDINGS}"', *bindings, "}"]
-    parts.append('#include "kw/host_entry.h"')
+    if slim:
+        parts.append('#include "kw/host_entry.h"')
     return "\n".join(parts) + "\n"
 
 

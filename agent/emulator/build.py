@@ -11,11 +11,11 @@ from pathlib import Path
 
 from filelock import FileLock
 
-from agent.emulator import assembly, compiler, device_check, nvcc, refusals, rewrite
+from agent.emulator import assembly, compiler, device_check, full_lane, nvcc, refusals, rewrite
 from agent.emulator.assembly import Assembly, Route, Workshop
 from agent.emulator.built import LANE, Built
 from agent.emulator.ptx import Untranslated
-from agent.emulator.toolchain import Toolchain
+from agent.emulator.toolchain import Progress, Toolchain
 from agent.emulator.units import BuildRequest
 from agent.errors import EnvironmentFault
 from agent.records import Finding, digest
@@ -23,9 +23,13 @@ from agent.records import Finding, digest
 __all__ = ["LANE", "Built", "by_route", "extension"]
 
 
-def extension(toolchain: Toolchain, request: BuildRequest, cache: Path, timeout_s: float = 120.0) -> Built:
+def extension(
+    toolchain: Toolchain, request: BuildRequest, cache: Path, timeout_s: float = 120.0,
+    progress: Progress | None = None,
+) -> Built:  # fmt: skip
     """The library for `request`, from `cache` where the same one was built before.
 
+    `progress` is for torch's own headers, which are prepared when a request needs them for the first time.
     Raises EnvironmentFault where the compiler cannot be run or the cache cannot be written.
     """
     started = time.monotonic()
@@ -33,7 +37,8 @@ def extension(toolchain: Toolchain, request: BuildRequest, cache: Path, timeout_
     if refused:
         return Built(library=None, seconds=_since(started), findings=refused)
     try:
-        built = _by_some_route(Workshop(toolchain, cache, timeout_s), request)
+        workshop = Workshop(toolchain, cache, timeout_s)
+        built = full_lane.instead(_by_some_route(workshop, request), workshop, request, progress)
     except OSError as error:
         raise EnvironmentFault(f"cannot build in {cache}: {error}") from error
     return built.model_copy(update={"seconds": _since(started)})

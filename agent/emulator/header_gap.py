@@ -10,6 +10,7 @@ from functools import cache
 from pathlib import Path
 
 from agent.emulator.toolchain import CPP
+from agent.records import Finding
 
 # Header names of CUDA's toolkit and libraries that a GPU machine has and the emulator does not.
 _TOOLKIT = re.compile(
@@ -24,6 +25,11 @@ _QUALIFIED = re.compile(r"'(\w+)' (?:is not a member of|in namespace|has not bee
 _SCOPE = re.compile(r"'(\w+)::(?:\w+::)*(\w+)' has not been declared")
 _UNDECLARED = re.compile(r"'(\w+)' (?:was not declared|does not name a type|has not been declared)")
 _MISSING = re.compile(r"([\w./+-]+): No such file or directory")
+_LACKING = re.compile(r" headers lack (.+?); a GPU build may")
+_IN_TORCH = re.compile(r"\b(?:at|c10|torch)::")
+# What only a CUDA build of torch has in working order, as headers and as symbols.
+_CUDA_PART = re.compile(r"(?:ATen|c10)/(?:native/)?(?:cuda|cudnn)/|torch/csrc/(?:cuda|distributed)/")
+_CUDA_SYMBOL = re.compile(r"undefined symbol: .*?\b((?:c10|at|torch)::(?:native::)?cuda::[\w:]+)")
 _TENSOR_HEADERS = ("TensorBody.h", "TensorBase.h")
 _OURS = ("at", "torch", "c10", "caffe2", "pybind11", "py")
 
@@ -50,6 +56,50 @@ def explain(message: str, cuda_include: Path) -> str | None:
     undeclared = _UNDECLARED.search(message)
     if undeclared and (_is_macro_of_torch(undeclared[1]) or is_function_of_cuda(undeclared[1], cuda_include)):
         return undeclared[1]
+    return None
+
+
+def is_of_torch(gap: Finding, cuda_include: Path) -> bool:
+    """Whether torch's own headers may fill the gap that a finding tells of; CUDA's they cannot."""
+    lacking = _LACKING.search(gap.message)
+    if lacking is None:
+        return bool(_IN_TORCH.search(gap.message))
+    name = lacking[1]
+    if name.startswith("the header "):
+        header = name.removeprefix("the header ")
+        return any((root / header).is_file() for root in _torch_roots()) and not _CUDA_PART.match(header)
+    return not is_function_of_cuda(name, cuda_include)
+
+
+def beyond_torch(error: Finding, cuda_include: Path) -> Finding | None:
+    """The gap behind an error of a build against torch's own headers: CUDA's names, and the parts of torch
+    that need a CUDA toolkit or come with a CUDA build alone."""
+    text = error.evidence or error.message
+    lacking = _lacking_beyond_torch(text, cuda_include)
+    if lacking is None:
+        return None
+    message = f"The emulator's torch and CUDA headers lack {lacking}; a GPU build may accept this code."
+    return error.model_copy(update={"kind": "header-gap", "message": message})
+
+
+def _lacking_beyond_torch(text: str, cuda_include: Path) -> str | None:
+    missing = _MISSING.search(text)
+    if missing:
+        known = _CUDA_PART.match(missing[1]) or _is_real_header(missing[1], cuda_include)
+        return f"the header {missing[1]}" if known else None
+    symbol = _CUDA_SYMBOL.search(text)
+    if symbol:
+        return symbol[1]
+    qualified = _QUALIFIED.search(text)
+    if qualified and "cuda" in qualified[2].split("::"):
+        return f"{qualified[2]}::{qualified[1]}" if qualified[1] in _torch_words() else None
+    undeclared = _UNDECLARED.search(text)
+    if undeclared:
+        name = undeclared[1]
+        of_cuda = is_function_of_cuda(name, cuda_include) or (
+            name.isupper() and name in _cuda_words_of_torch()
+        )
+        return name if of_cuda else None
     return None
 
 
@@ -97,6 +147,12 @@ def _torch_words() -> frozenset[str]:
                 if path.parent != operators:
                     words |= _identifiers(path)
     return frozenset(words)
+
+
+@cache
+def _cuda_words_of_torch() -> frozenset[str]:
+    folders = [root / part / "cuda" for root in _torch_roots()[:1] for part in ("ATen", "c10")]
+    return frozenset().union(*(_identifiers(path) for folder in folders for path in folder.rglob("*.*h")))
 
 
 @cache

@@ -11,7 +11,7 @@ import json
 import re
 import shutil
 import subprocess
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 
 from filelock import FileLock, Timeout
@@ -27,9 +27,10 @@ NVCC_INCLUDE = Path(__file__).resolve().parent / "nvcc" / "include"
 RUNTIME_NAME = "libkw_runtime.so"
 STANDARD = "-std=c++20"
 _TOOLKIT = Path("/usr/local/cuda")
-_LAYOUT = "2"  # of a prepared directory: another layout needs another name
+_LAYOUT = "3"  # of a prepared directory: another layout needs another name
 _LOCK_SECONDS = 900
 _STEP_SECONDS = 600
+_LOADED = (".so", ".o")  # damage to these would not be seen before they run
 
 # torch's own definitions for device code: half arithmetic goes through functions, not operators.
 _TORCH_DEFINES = (
@@ -134,7 +135,8 @@ def prepare(
     device = (STANDARD, "-O2", *architecture, "-fno-strict-aliasing", "-DKW_DEVICE_UNIT=1")
     device = (*device, *_TORCH_DEFINES, *_COMMON, *(CHECKS if checked else ()))
     flags = " ".join((*host, *device))
-    key = digest(_LAYOUT, version, cuda_version, flags, *_PRELUDES.values(), _content(CPP))[:24]
+    content = "\n".join(content_of(CPP / part) for part in ("include", "runtime"))
+    key = digest(_LAYOUT, version, cuda_version, flags, *_PRELUDES.values(), content)[:24]
     parent = (cache or default_cache()) / "emulator"
     toolchain = Toolchain(
         gxx=Path(gxx),
@@ -145,32 +147,35 @@ def prepare(
         host_flags=host,
         device_flags=device,
     )
-    if not _intact(toolchain.directory):
-        _make_once(toolchain, progress)
+    make_once(toolchain.directory, lambda: _make(toolchain, progress))
     return toolchain
 
 
-def _make_once(toolchain: Toolchain, progress: Progress | None) -> None:
-    final = toolchain.directory
+def make_once(directory: Path, make: Callable[[], None]) -> None:
+    """Has `make` fill the new `directory`, unless that is there and whole; one process at a time.
+
+    Raises EnvironmentFault where it cannot be written, or is long in the making by another process.
+    """
+    if _intact(directory):
+        return
     try:
-        final.parent.mkdir(parents=True, exist_ok=True)
-        with FileLock(final.with_suffix(".lock"), timeout=_LOCK_SECONDS):
-            if _intact(final):
+        directory.parent.mkdir(parents=True, exist_ok=True)
+        with FileLock(directory.with_suffix(".lock"), timeout=_LOCK_SECONDS):
+            if _intact(directory):
                 return
-            shutil.rmtree(final, ignore_errors=True)
-            _make(toolchain, progress)
+            shutil.rmtree(directory, ignore_errors=True)
+            directory.mkdir()
+            make()
+            _seal(directory)
     except Timeout as error:
         raise EnvironmentFault(
-            f"another process has been preparing the emulator for {_LOCK_SECONDS} s: {final}.lock"
+            f"another process has been preparing the emulator for {_LOCK_SECONDS} s: {directory}.lock"
         ) from error
     except OSError as error:
-        raise EnvironmentFault(f"cannot prepare the emulator in {final.parent}: {error}") from error
+        raise EnvironmentFault(f"cannot prepare the emulator in {directory.parent}: {error}") from error
 
 
 def _make(toolchain: Toolchain, progress: Progress | None) -> None:
-    """Fills the directory of `toolchain`, which counts as made once it has its manifest."""
-    made = toolchain.directory
-    made.mkdir()
     shutil.copytree(CPP / "include", toolchain.headers)
     steps: list[tuple[str, list[str]]] = [
         ("emulator runtime", _runtime_command(toolchain)),
@@ -178,12 +183,15 @@ def _make(toolchain: Toolchain, progress: Progress | None) -> None:
         ("headers for host code", _prelude_command(toolchain, "host", toolchain.host_flags)),
         ("headers for device code", _prelude_command(toolchain, "device", toolchain.device_flags)),
     ]
+    run_steps(steps, progress)
+
+
+def run_steps(steps: Sequence[tuple[str, list[str]]], progress: Progress | None) -> None:
+    """Runs the command of each named step. Raises EnvironmentFault for one that fails."""
     for number, (name, command) in enumerate(steps, 1):
         if progress is not None:
             progress(name, number, len(steps))
         _compile(name, command)
-    sizes = {str(path.relative_to(made)): path.stat().st_size for path in _files(made)}
-    (made / "manifest.json").write_text(json.dumps({"sizes": sizes, "runtime": _sha256(toolchain.runtime)}))
 
 
 def _runtime_command(toolchain: Toolchain) -> list[str]:
@@ -223,12 +231,20 @@ def _compile(name: str, command: list[str]) -> None:
         raise EnvironmentFault(f"the {name} did not compile with {command[0]}: {errors[0]}")
 
 
+def _seal(directory: Path) -> None:
+    """A directory counts as made once it has its manifest."""
+    sizes = {str(path.relative_to(directory)): path.stat().st_size for path in _files(directory)}
+    digests = {name: _sha256(directory / name) for name in sizes if name.endswith(_LOADED)}
+    (directory / "manifest.json").write_text(json.dumps({"sizes": sizes, "digests": digests}))
+
+
 def _intact(directory: Path) -> bool:
     try:
         manifest = json.loads((directory / "manifest.json").read_text())
         sizes: dict[str, int] = manifest["sizes"]
+        digests: dict[str, str] = manifest["digests"]
         whole = all((directory / name).stat().st_size == size for name, size in sizes.items())
-        return whole and manifest["runtime"] == _sha256(directory / RUNTIME_NAME)
+        return whole and all(_sha256(directory / name) == kept for name, kept in digests.items())
     except (OSError, ValueError, KeyError, TypeError, AttributeError):
         return False
 
@@ -274,7 +290,8 @@ def _architecture() -> tuple[str, ...]:
     return ("-march=x86-64-v3",) if wanted <= flags else ()
 
 
-def _content(directory: Path) -> str:
+def content_of(directory: Path) -> str:
+    """Changes with any file below the directory."""
     parts = [f"{path.relative_to(directory)}:{_sha256(path)}" for path in _files(directory)]
     return "\n".join(parts)
 

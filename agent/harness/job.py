@@ -1,9 +1,13 @@
 """What an executor hands to the judge."""
 
+from collections.abc import Callable
 from typing import Literal
 
 from agent.problems import Shrunken
 from agent.records import Candidate, Problem, Record
+
+Announce = Callable[[str], None]
+"""Is told what is going on, in words for the user."""
 
 
 class Job(Record):

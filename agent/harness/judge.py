@@ -17,9 +17,9 @@ from typing import NamedTuple
 from agent import problems, sandbox, screen
 from agent.errors import AgentError, EnvironmentFault
 from agent.harness.faults import Refused
-from agent.harness.job import REAL_SHAPE_ELEMENTS, REAL_SHAPE_MACS, Job
+from agent.harness.job import REAL_SHAPE_ELEMENTS, REAL_SHAPE_MACS, Announce, Job
 from agent.harness.lanes import lane_for
-from agent.harness.trial import Announce, Trial
+from agent.harness.trial import Trial
 from agent.harness.workspace import workspace
 from agent.records import (
     Evaluation,
@@ -80,7 +80,7 @@ def _on_emulator(job: Job, scope: Scope, warnings: tuple[Finding, ...], announce
 
 
 def _tried(job: Job, at: Shapes, warnings: tuple[Finding, ...], announce: Announce) -> Evaluation:
-    lane = lane_for(job)
+    lane = lane_for(job, announce)
     with (
         workspace(job.candidate, at.trace, with_guest=job.executor == "emulator") as folder,
         Trial(job, at.source, at.trace, folder=folder, lane=lane) as trial,

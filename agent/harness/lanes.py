@@ -14,7 +14,7 @@ from agent.emulator.build import Built
 from agent.emulator.units import BuildRequest
 from agent.harness import stock
 from agent.harness.faults import Refused
-from agent.harness.job import BUILD_LIMIT_S, OUTPUT_LIMIT_BYTES, Job
+from agent.harness.job import BUILD_LIMIT_S, OUTPUT_LIMIT_BYTES, Announce, Job
 from agent.harness.workspace import library_folder, most_bytes, output_bytes
 from agent.records import Build, Finding, Status, Trace
 from agent.sandbox import Box, Limits
@@ -58,9 +58,9 @@ class Lane(Protocol):
     def locate(self, finding: Finding) -> Finding: ...
 
 
-def lane_for(job: Job) -> Lane:
+def lane_for(job: Job, announce: Announce) -> Lane:
     """The lane of the job's executor. Raises EnvironmentFault when its tools are missing."""
-    return CudaLane(job) if job.executor == "cuda" else EmulatorLane(job)
+    return CudaLane(job) if job.executor == "cuda" else EmulatorLane(job, announce)
 
 
 class _Lane:
@@ -115,8 +115,9 @@ class EmulatorLane(_Lane):
     device = "cpu"
     builds_in_worker = False
 
-    def __init__(self, job: Job) -> None:
+    def __init__(self, job: Job, announce: Announce) -> None:
         super().__init__(job)
+        self._announce = announce
         self._cache = Path(job.cache_dir)
         self._toolchain = toolchain.prepare(self._cache)
         self._libraries: Path | None = None
@@ -147,7 +148,9 @@ class EmulatorLane(_Lane):
             request = BuildRequest(candidate_source=self._job.candidate.source, **message["build"])
         except (TypeError, ValueError) as error:
             return {"error": f"load_inline was called with arguments that cannot be used: {error}"}
-        built = build.extension(self._toolchain, request, self._cache / "builds", BUILD_LIMIT_S)
+        built = build.extension(
+            self._toolchain, request, self._cache / "builds", BUILD_LIMIT_S, self._preparing
+        )
         if built.library is None:
             self._builds.append(built)
             return {"error": built.log or built.findings[0].message}
@@ -157,6 +160,9 @@ class EmulatorLane(_Lane):
         shutil.copyfile(built.library, shown)
         self._builds.append(built.model_copy(update={"library": shown}))
         return {"library": str(shown)}
+
+    def _preparing(self, step: str, number: int, steps: int) -> None:
+        self._announce(f"preparing {step} ({number} of {steps}, once)")
 
 
 class CudaLane(_Lane):

@@ -8,21 +8,18 @@ kernel launch where launches are counted. The first thing that fails ends the tr
 import json
 import secrets
 import sys
-from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
 from agent.errors import EnvironmentFault, ProblemError
 from agent.harness import faults
-from agent.harness.job import BUILD_LIMIT_S, ORACLE_LIMIT_S, Job
+from agent.harness.job import BUILD_LIMIT_S, ORACLE_LIMIT_S, Announce, Job
 from agent.harness.lanes import Lane
 from agent.harness.workspace import discard, oracle_folder
 from agent.records import Build, Correctness, Environment, Finding, Status, Trace
 from agent.sandbox import Child, ChildFault
 
 DRAWS_PER_PARAMETER_SET = (2, 1)
-
-Announce = Callable[[str], None]
 
 
 class Trial:

@@ -137,7 +137,7 @@ def test_the_verdict_says_what_was_not_checked(
         candidate_timeout_s=5,
         cache_dir=str(tmp_path),
     )
-    lane = lanes.lane_for(job)
+    lane = lanes.lane_for(job, lambda what: None)
     library_folder(lane.box(tmp_path / "candidate").folder).mkdir()
     assert lane.unchecked() == ()
     for _ in range(2):

@@ -26,6 +26,8 @@ _UNINITIALISED: set[Any] = {
 }  # fmt: skip
 
 _runtime: list[Runtime] = []
+_OPERATORS = (torch._ops.OpOverload, torch._ops.OpOverloadPacket)
+_own_operators: list[Callable[[Any, tuple[Any, ...], dict[str, Any]], Any]] = []
 
 
 def use(runtime: Runtime) -> None:
@@ -36,6 +38,16 @@ def use(runtime: Runtime) -> None:
 def note(tensor: torch.Tensor) -> None:
     """Called before device code gets the address of a tensor, wherever torch put it."""
     _runtime[0].note(tensor)
+
+
+def run_own_operators(run: Callable[[Any, tuple[Any, ...], dict[str, Any]], Any]) -> None:
+    """How operators that extensions registered are called; torch's own run on the CPU as they are."""
+    _own_operators[:] = [run]
+
+
+def note_uninitialised(tensor: torch.Tensor) -> None:
+    """Called for device memory that is C++'s own and that whoever made it was going to write."""
+    _runtime[0].note_uninitialised(tensor)
 
 
 def own(make: Callable[..., torch.Tensor], args: tuple[Any, ...], kwargs: dict[str, Any]) -> torch.Tensor:
@@ -122,6 +134,8 @@ class EmulatedDevice(TorchFunctionMode):
         handler = _HANDLERS.get(func)
         if handler is not None:
             return handler(func, args, kwargs)
+        if _own_operators and isinstance(func, _OPERATORS) and not str(func).startswith(("aten.", "prim")):
+            return _own_operators[0](func, args, kwargs)
         device = kwargs.get("device")
         if _names_cuda(device) or isinstance(device, int):
             kwargs["device"] = _CPU

@@ -10,7 +10,7 @@ from typing import Any
 
 import torch
 
-from . import operators
+from . import native, operators
 from .abi import ABI_VERSION, CALL, COUNT_HANDLE, EXCEPTIONS, CHost, CValue, Status
 from .values import Encoder, Tensors, decode
 
@@ -20,7 +20,7 @@ _SHOWN = 300
 class Extension:
     """One loaded library; kept for the life of the process, as C++ may keep pointers into it."""
 
-    def __init__(self, path: str) -> None:
+    def __init__(self, library: ctypes.CDLL) -> None:
         self._tensors = Tensors()
         self._answer: Encoder | None = None
         self._host = CHost(
@@ -29,9 +29,7 @@ class Extension:
             COUNT_HANDLE(self._tensors.retain),
             COUNT_HANDLE(self._tensors.release),
         )
-        # A CUDA build of torch brings the real libcudart into the process: the extension has to find the
-        # names of CUDA's API in the runtime it is linked to, before the global ones.
-        self._library = ctypes.CDLL(path, mode=os.RTLD_NOW | os.RTLD_DEEPBIND)
+        self._library = library
         opened = CValue()
         status = self._library.kw_open(ctypes.byref(self._host), ctypes.byref(opened))
         text = decode(opened, self._tensors)
@@ -85,9 +83,14 @@ def module(name: str, path: str) -> ModuleType:
     Raises ImportError when the library cannot be loaded or its module body fails.
     """
     try:
-        extension = Extension(path)
+        # A CUDA build of torch brings the real libcudart into the process: the extension has to find the
+        # names of CUDA's API in the runtime it is linked to, before the global ones.
+        library = ctypes.CDLL(path, mode=os.RTLD_NOW | os.RTLD_DEEPBIND)
     except OSError as error:
         raise ImportError(str(error)) from error
+    if native.is_native(library):
+        return native.module(name, path)
+    extension = Extension(library)
     made = ModuleType(name)
     made.__file__ = path
     overloads: dict[str, list[int]] = {}

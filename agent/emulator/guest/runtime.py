@@ -132,9 +132,13 @@ class Runtime:
     def uninitialised(self, like: torch.Tensor) -> torch.Tensor:
         """As `empty`, for a tensor that its maker is going to write."""
         made = self.empty(like)
-        if self._checking and made.numel():
-            self._fresh[made.data_ptr()] = _version(made)
+        self.note_uninitialised(made)
         return made
+
+    def note_uninitialised(self, tensor: torch.Tensor) -> None:
+        """From now on `check_outputs` looks at the memory of this tensor."""
+        if self._checking and tensor.numel():
+            self._fresh[tensor.untyped_storage().data_ptr()] = _version(tensor)
 
 
 def _version(tensor: torch.Tensor) -> int | None:

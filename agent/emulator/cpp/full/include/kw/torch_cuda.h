@@ -1,0 +1,143 @@
+// at::cuda and c10::cuda on the one emulated device, for code that sees torch's own headers. A CPU build of
+// torch ships only part of these, and those of a CUDA build would ask a real driver.
+#pragma once
+#include <ATen/DeviceGuard.h>
+#include <c10/core/Device.h>
+#include <c10/core/Stream.h>
+#include <c10/util/Exception.h>
+#include <cuda_runtime.h>
+
+#include <optional>
+
+#ifndef C10_CUDA_API
+#define C10_CUDA_API
+#define C10_CUDA_IMPORT
+#define C10_CUDA_BUILD_SHARED_LIBS
+#endif
+
+namespace c10::cuda {
+
+class CUDAStream {
+ public:
+  CUDAStream(cudaStream_t stream = nullptr) : stream_(stream) {}
+  explicit CUDAStream(Stream) {}
+  operator cudaStream_t() const { return stream_; }
+  operator Stream() const { return unwrap(); }
+  bool operator==(const CUDAStream& other) const { return stream_ == other.stream_; }
+  bool operator!=(const CUDAStream& other) const { return stream_ != other.stream_; }
+  cudaStream_t stream() const { return stream_; }
+  void synchronize() const { (void)cudaStreamSynchronize(stream_); }
+  bool query() const { return cudaStreamQuery(stream_) == cudaSuccess; }
+  int priority() const { return 0; }
+  Device device() const { return Device(kCUDA, 0); }
+  DeviceIndex device_index() const { return 0; }
+  DeviceType device_type() const { return kCUDA; }
+  StreamId id() const { return 0; }
+  Stream unwrap() const { return Stream(Stream::DEFAULT, device()); }
+
+ private:
+  cudaStream_t stream_ = nullptr;
+};
+
+inline CUDAStream getCurrentCUDAStream(DeviceIndex = -1) { return {}; }
+inline CUDAStream getDefaultCUDAStream(DeviceIndex = -1) { return {}; }
+inline CUDAStream getStreamFromPool(bool = false, DeviceIndex = -1) { return {}; }
+inline CUDAStream getStreamFromExternal(cudaStream_t stream, DeviceIndex) { return stream; }
+inline void setCurrentCUDAStream(CUDAStream) {}
+inline DeviceIndex current_device() { return 0; }
+inline DeviceIndex device_count() { return 1; }
+inline DeviceIndex device_count_ensure_non_zero() { return 1; }
+inline void set_device(DeviceIndex) {}
+inline void device_synchronize() { (void)cudaDeviceSynchronize(); }
+inline void stream_synchronize(cudaStream_t stream) { (void)cudaStreamSynchronize(stream); }
+
+class CUDAGuard {
+ public:
+  explicit CUDAGuard(Device) {}
+  explicit CUDAGuard(DeviceIndex) {}
+  void set_index(DeviceIndex) {}
+  void set_device(Device) {}
+  void reset_device(Device) {}
+  Device current_device() const { return Device(kCUDA, 0); }
+  Device original_device() const { return Device(kCUDA, 0); }
+};
+
+class OptionalCUDAGuard {
+ public:
+  OptionalCUDAGuard() = default;
+  explicit OptionalCUDAGuard(std::optional<Device>) {}
+  explicit OptionalCUDAGuard(std::optional<DeviceIndex>) {}
+  void set_device(Device) {}
+  void set_index(DeviceIndex) {}
+  void reset() {}
+  std::optional<Device> current_device() const { return Device(kCUDA, 0); }
+  std::optional<Device> original_device() const { return Device(kCUDA, 0); }
+};
+
+class CUDAStreamGuard {
+ public:
+  explicit CUDAStreamGuard(Stream) {}
+  void reset_stream(Stream) {}
+  CUDAStream original_stream() const { return {}; }
+  CUDAStream current_stream() const { return {}; }
+};
+
+class OptionalCUDAStreamGuard {
+ public:
+  OptionalCUDAStreamGuard() = default;
+  explicit OptionalCUDAStreamGuard(std::optional<Stream>) {}
+  void reset_stream(Stream) {}
+};
+
+inline void check(cudaError_t error) {
+  if (error == cudaSuccess) return;
+  (void)cudaGetLastError();
+  TORCH_CHECK(false, "CUDA error: ", cudaGetErrorString(error));
+}
+
+}  // namespace c10::cuda
+
+#define C10_CUDA_CHECK(EXPR) ::c10::cuda::check((EXPR))
+#define C10_CUDA_CHECK_WARN(EXPR) ((void)(EXPR))
+#define C10_CUDA_ERROR_HANDLED(EXPR) (EXPR)
+#define C10_CUDA_IGNORE_ERROR(EXPR) ((void)(EXPR))
+#define C10_CUDA_CLEAR_ERROR() ((void)cudaGetLastError())
+#define C10_CUDA_KERNEL_LAUNCH_CHECK() C10_CUDA_CHECK(cudaGetLastError())
+#define AT_CUDA_CHECK(EXPR) C10_CUDA_CHECK(EXPR)
+#define TORCH_CUDA_CHECK(EXPR) C10_CUDA_CHECK(EXPR)
+
+namespace at::cuda {
+
+using namespace c10::cuda;
+
+inline cudaDeviceProp* getDeviceProperties(c10::DeviceIndex device) {
+  static cudaDeviceProp properties = [device] {
+    cudaDeviceProp found;
+    (void)cudaGetDeviceProperties(&found, device);
+    return found;
+  }();
+  return &properties;
+}
+inline cudaDeviceProp* getCurrentDeviceProperties() { return getDeviceProperties(0); }
+inline bool is_available() { return true; }
+inline int64_t getNumGPUs() { return 1; }
+inline int warp_size() { return 32; }
+template <class T>
+constexpr T ATenCeilDiv(T a, T b) {
+  return (a + b - 1) / b;
+}
+
+namespace detail {
+constexpr int CUDA_NUM_THREADS = 1024;
+inline int GET_BLOCKS(int64_t n, int64_t threads = CUDA_NUM_THREADS) {
+  TORCH_CHECK(n > 0, "CUDA kernel launch blocks must be positive, but got N=", n);
+  return static_cast<int>((n + threads - 1) / threads);
+}
+}  // namespace detail
+}  // namespace at::cuda
+
+#define CUDA_KERNEL_LOOP_TYPE(i, n, index_type)                                          \
+  int64_t _i_n_d_e_x = static_cast<int64_t>(blockIdx.x) * blockDim.x + threadIdx.x;       \
+  for (index_type i = _i_n_d_e_x; _i_n_d_e_x < (n);                                       \
+       _i_n_d_e_x += static_cast<int64_t>(blockDim.x) * gridDim.x, i = _i_n_d_e_x)
+#define CUDA_KERNEL_LOOP(i, n) CUDA_KERNEL_LOOP_TYPE(i, n, int)

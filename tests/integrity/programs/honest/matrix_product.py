@@ -33,7 +33,7 @@ torch::Tensor matmul(torch::Tensor a, torch::Tensor b) {
 }
 """
 module = load_inline(
-    "matmul", ["torch::Tensor matmul(torch::Tensor a, torch::Tensor b);"], [SOURCE], ["matmul"]
+    "matmul", ["torch::Tensor matmul(torch::Tensor a, torch::Tensor b);"], [SOURCE], functions=["matmul"]
 )
 
 

@@ -1,4 +1,4 @@
-# about = "Arguments by keyword, getattr with a literal and a table of functions."
+# about = "getattr with a literal, and a table of functions by number of dimensions."
 # category = "python"
 # problem = "masked_square"
 
@@ -30,4 +30,4 @@ TABLE = {2: getattr(ext, "masked_square")}
 
 class ModelNew(nn.Module):
     def forward(self, x, mask):
-        return TABLE[x.dim()](x=x.contiguous(), mask=mask.contiguous())
+        return TABLE[x.dim()](x.contiguous(), mask.contiguous())

@@ -8,7 +8,7 @@ from typing import Literal
 from agent import config, errors, problems
 from agent.harness.job import BUILD_LIMIT_S, EMULATOR_ELEMENTS, EMULATOR_MACS, ORACLE_LIMIT_S, Job
 from agent.problems import Shrunken
-from agent.records import Candidate, Evaluation, Problem
+from agent.records import Candidate, Evaluation, LibraryOps, Problem
 from agent.sandbox import Child, ChildFault, Limits
 
 Announce = Callable[[str], None]
@@ -26,13 +26,14 @@ class LocalExecutor:
 
     def __init__(
         self, name: Literal["cuda", "emulator"], *, candidate_timeout_s: float, cache_dir: Path,
-        floor_ms: float | None = None, measure: bool = True, announce: Announce = lambda what: None,
+        library_ops: LibraryOps = "gemm-conv", floor_ms: float | None = None,
+        announce: Announce = lambda what: None,
     ) -> None:  # fmt: skip
         self.name = name
         self._candidate_timeout_s = candidate_timeout_s
         self._cache_dir = cache_dir
+        self._library_ops: LibraryOps = library_ops
         self._floor_ms = floor_ms
-        self._measure = measure
         self._announce = announce
         self._shrunken: dict[str, Shrunken] = {}
 
@@ -47,7 +48,7 @@ class LocalExecutor:
             executor=self.name,
             candidate_timeout_s=self._candidate_timeout_s,
             cache_dir=str(self._cache_dir),
-            measure=self._measure,
+            library_ops=self._library_ops,
             floor_ms=self._floor_ms,
             shrunken=self._sizes(problem) if self.name == "emulator" else None,
         )

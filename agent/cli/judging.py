@@ -51,14 +51,15 @@ def executor(settings: Settings, problem: Problem, live: console.Live) -> "Local
         console.warn(
             "--library-ops: only the emulator shows whose kernels compute the result; not checked here"
         )
-    return LocalExecutor(
+    made = LocalExecutor(
         name,
         candidate_timeout_s=settings.candidate_timeout,
         cache_dir=settings.cache_dir,
-        library_ops=settings.library_ops,
         floor_ms=floor_ms(problem, settings),
         announce=live.update,
     )
+    made.library_ops = settings.library_ops
+    return made
 
 
 def _isolate(settings: Settings) -> None:

@@ -24,16 +24,18 @@ class LocalExecutor:
     timed; the `emulator` runs their kernels on the CPU at affordable shapes and never yields a time.
     """
 
+    library_ops: LibraryOps = "gemm-conv"
+    """Which of torch's operators may stay in a candidate."""
+
     def __init__(
         self, name: Literal["cuda", "emulator"], *, candidate_timeout_s: float, cache_dir: Path,
-        library_ops: LibraryOps = "gemm-conv", floor_ms: float | None = None,
-        announce: Announce = lambda what: None,
+        floor_ms: float | None = None, measure: bool = True, announce: Announce = lambda what: None,
     ) -> None:  # fmt: skip
         self.name = name
         self._candidate_timeout_s = candidate_timeout_s
         self._cache_dir = cache_dir
-        self._library_ops: LibraryOps = library_ops
         self._floor_ms = floor_ms
+        self._measure = measure
         self._announce = announce
         self._shrunken: dict[str, Shrunken] = {}
 
@@ -48,7 +50,8 @@ class LocalExecutor:
             executor=self.name,
             candidate_timeout_s=self._candidate_timeout_s,
             cache_dir=str(self._cache_dir),
-            library_ops=self._library_ops,
+            library_ops=self.library_ops,
+            measure=self._measure,
             floor_ms=self._floor_ms,
             shrunken=self._sizes(problem) if self.name == "emulator" else None,
         )

@@ -23,6 +23,7 @@ from pydantic_settings import (
 )
 
 from agent.errors import UsageError
+from agent.records import LibraryOps
 
 APPLICATION = "kernelwright"
 PROVIDERS = ("openai_compat", "catalogue", "replay:RUN")
@@ -78,6 +79,8 @@ class Settings(BaseSettings):
     """where runs are written"""
     candidate_timeout: float = Field(120.0, gt=0)
     """seconds one candidate may take"""
+    library_ops: LibraryOps = "gemm-conv"
+    """operators of torch that may stay: gemm-conv, none or any"""
     gpu: str = "H200"
     """GPU that the roofline is given for"""
     kernelbench_root: Path | None = None

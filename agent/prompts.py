@@ -21,6 +21,7 @@ from agent.records import (
     Attempt,
     Feedback,
     KernelResources,
+    LibraryOps,
     Message,
     Operation,
     Problem,
@@ -33,6 +34,12 @@ from agent.records import (
 
 Template = Literal["generate", "repair", "optimise"]
 
+_LIBRARY_OPS = {
+    "none": "No operator of torch computes any part of the result, matrix products and convolutions "
+    "included; making, filling, copying and laying out tensors is fine.",
+    "any": "Operators of torch may stay where they are fast, but at least one kernel of your own does part "
+    "of the work.",
+}
 CHARACTERS_PER_TOKEN = 4
 """Rule of thumb for English and code; tokenizers differ by a third either way."""
 
@@ -81,6 +88,13 @@ def requirements(argument: str) -> tuple[Requirement, ...]:
             reason = error.strerror if isinstance(error, OSError) else "it is not UTF-8 text"
             raise UsageError(f"cannot read the requirements in {argument[1:]!r}: {reason}") from error
     return tuple(Requirement(text=line.strip()) for line in text.splitlines() if line.strip())
+
+
+def wishes(require: str, library_ops: LibraryOps) -> tuple[Requirement, ...]:
+    """The user's own requirements, and what `--library-ops` asks for where it is not the default."""
+    asked = requirements(require) if require else ()
+    rule = _LIBRARY_OPS.get(library_ops)
+    return (Requirement(text=rule, checked=True), *asked) if rule else asked
 
 
 def render(problem: Problem, situation: Situation) -> Prompt:

@@ -22,6 +22,7 @@ def evaluate(
     executor: judging.Executor = None,
     isolation: judging.Sandbox = None,
     candidate_timeout: judging.Timeout = None,
+    library_ops: judging.LibraryOps = None,
     runs_dir: console.RunsDir = None,
     json: console.Json = False,
     verbose: console.Verbose = False,
@@ -32,6 +33,7 @@ def evaluate(
         "executor": executor,
         "sandbox": isolation,
         "candidate_timeout": candidate_timeout,
+        "library_ops": library_ops,
         "runs_dir": runs_dir,
     }
     settings = config.load(flags, offline=True).settings

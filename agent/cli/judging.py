@@ -27,6 +27,14 @@ Sandbox = Annotated[
         "--sandbox", help="auto, or require: stop where candidates cannot be isolated.", show_default="auto"
     ),
 ]
+LibraryOps = Annotated[
+    str | None,
+    typer.Option(
+        "--library-ops",
+        help="Torch operators that may stay: gemm-conv, none or any.",
+        show_default="gemm-conv",
+    ),
+]
 MAX_FINDINGS = 4
 
 
@@ -39,13 +47,19 @@ def executor(settings: Settings, problem: Problem, live: console.Live) -> "Local
     _isolate(settings)
     if name == "emulator":
         toolchain.prepare(settings.cache_dir, progress=live.update)
-    return LocalExecutor(
+    elif settings.library_ops != "gemm-conv":
+        console.warn(
+            "--library-ops: only the emulator shows whose kernels compute the result; not checked here"
+        )
+    made = LocalExecutor(
         name,
         candidate_timeout_s=settings.candidate_timeout,
         cache_dir=settings.cache_dir,
         floor_ms=floor_ms(problem, settings),
         announce=live.update,
     )
+    made.library_ops = settings.library_ops
+    return made
 
 
 def _isolate(settings: Settings) -> None:

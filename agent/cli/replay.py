@@ -29,6 +29,7 @@ def replay(
     executor: judging.Executor = None,
     isolation: judging.Sandbox = None,
     candidate_timeout: judging.Timeout = None,
+    library_ops: judging.LibraryOps = None,
     runs_dir: console.RunsDir = None,
     json: console.Json = False,
     verbose: console.Verbose = False,
@@ -39,6 +40,7 @@ def replay(
         "executor": executor,
         "sandbox": isolation,
         "candidate_timeout": candidate_timeout,
+        "library_ops": library_ops,
         "runs_dir": runs_dir,
     }
     settings = config.load(flags, offline=True).settings

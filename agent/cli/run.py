@@ -39,6 +39,7 @@ def run(
     ] = None,
     require: Annotated[str | None, typer.Option(help="Your own requirements, TEXT or @FILE.")] = None,
     candidate_timeout: judging.Timeout = None,
+    library_ops: judging.LibraryOps = None,
     in_order: Annotated[
         bool, typer.Option("--in-order", help="With replay:RUN: the answers as stored, whatever the prompt.")
     ] = False,
@@ -55,8 +56,8 @@ def run(
     sandbox.hide()  # this process holds the key
     flags: Flags = {
         "provider": provider, "model": model, "base_url": base_url, "executor": executor,
-        "sandbox": isolation, "rounds": rounds,
-        "patience": patience, "candidate_timeout": candidate_timeout, "runs_dir": runs_dir,
+        "sandbox": isolation, "rounds": rounds, "patience": patience,
+        "candidate_timeout": candidate_timeout, "library_ops": library_ops, "runs_dir": runs_dir,
     }  # fmt: skip
     if resume is not None:
         if require or dry_run:
@@ -89,6 +90,7 @@ def _begun(
         "in_order": in_order,
         "gpu": settings.gpu,
         "candidate_timeout": settings.candidate_timeout,
+        "library_ops": settings.library_ops,
     }
     with console.live("preparing") as live:
         provider = choose(
@@ -121,6 +123,7 @@ def _resumed(address: str, flags: Flags, in_order: bool) -> tuple[RunFinished, s
         "provider": asked.provider, "model": asked.model, "executor": asked.executor, "rounds": asked.rounds,
         "patience": asked.patience, "gpu": asked.options.get("gpu"),
         "candidate_timeout": asked.options.get("candidate_timeout"),
+        "library_ops": asked.options.get("library_ops"),
     }  # fmt: skip
     settings = config.load(before | given).settings
     log = found.read()
@@ -150,7 +153,7 @@ def _plan(problem: Problem, settings: config.Settings, provider: str, require: s
         # The catalogue has one answer; asking again could not bring another.
         rounds=1 if provider == "catalogue" else settings.rounds,
         patience=settings.patience,
-        requirements=prompts.requirements(require) if require else (),
+        requirements=prompts.wishes(require, settings.library_ops),
         gpu=settings.gpu,
         floor_ms=judging.floor_ms(problem, settings),
     )
@@ -161,7 +164,7 @@ def _print_prompt(problem: Problem, settings: config.Settings, require: str | No
 
     plan = _plan(problem, settings, "", "")
     situation = prompts.Situation(
-        requirements=prompts.requirements(require) if require else (), gpu=plan.gpu, floor_ms=plan.floor_ms
+        requirements=prompts.wishes(require or "", settings.library_ops), gpu=plan.gpu, floor_ms=plan.floor_ms
     )
     prompt = prompts.render(problem, situation)
     tokens = prompts.estimate_tokens(prompt)

@@ -118,7 +118,7 @@ def _launch_edit(text: str, launch: KernelLaunch, kernels: set[str], in_macro: b
     # In the argument of a macro g++ counts __LINE__ from the macro's last line, so the number is written out.
     line = "__LINE__" if in_macro else str(line_of(text, launch.start))
     breaks = "\n" * text.count("\n", launch.callee[1], launch.config[0])
-    call = f"[&](auto&... kw_a) {{ {_one_line(callee)}(kw_a...); }}"
+    call = f"[=](auto&... kw_a) {{ {_one_line(callee)}(kw_a...); }}"
     separator = ", " if arguments.strip() else ""
     return _Edit(
         launch.start,

@@ -6,17 +6,17 @@ makes a new one; a damaged one is made again. It needs no CUDA toolkit, no GPU a
 """
 
 import hashlib
-import importlib.util
 import json
 import re
 import shutil
 import subprocess
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Sequence
 from pathlib import Path
 
 from filelock import FileLock, Timeout
 from platformdirs import user_cache_path
 
+from agent.emulator import cuda_headers
 from agent.errors import EnvironmentFault
 from agent.records import Record, digest
 
@@ -26,7 +26,6 @@ CPP = Path(__file__).resolve().parent / "cpp"
 NVCC_INCLUDE = Path(__file__).resolve().parent / "nvcc" / "include"
 RUNTIME_NAME = "libkw_runtime.so"
 STANDARD = "-std=c++20"
-_TOOLKIT = Path("/usr/local/cuda")
 _LAYOUT = "3"  # of a prepared directory: another layout needs another name
 _LOCK_SECONDS = 900
 _STEP_SECONDS = 600
@@ -128,8 +127,8 @@ def prepare(
     if gxx is None:
         raise EnvironmentFault("no C++ compiler: the emulator needs g++ (apt-get install g++)")
     version = _output([gxx, "-dumpfullversion"]).strip()
-    cuda_include = _cuda_include(cuda_home)
-    cuda_version = _cuda_version(cuda_include)
+    cuda_include = cuda_headers.directory(cuda_home)
+    cuda_version = cuda_headers.version(cuda_include)
     architecture = _architecture()
     host = (STANDARD, "-O0", *_COMMON)
     device = (STANDARD, "-O2", *architecture, "-fno-strict-aliasing", "-DKW_DEVICE_UNIT=1")
@@ -247,36 +246,6 @@ def _intact(directory: Path) -> bool:
         return whole and all(_sha256(directory / name) == kept for name, kept in digests.items())
     except (OSError, ValueError, KeyError, TypeError, AttributeError):
         return False
-
-
-def _cuda_include(cuda_home: Path | None) -> Path:
-    """The directory of cuda_runtime.h: NVIDIA's wheels, else a toolkit."""
-    places = [
-        *_wheel_includes(),
-        *([cuda_home / "include"] if cuda_home else []),
-        _TOOLKIT / "include",
-    ]
-    for place in places:
-        if (place / "cuda_runtime.h").is_file() and (place / "crt" / "host_config.h").is_file():
-            return place
-    raise EnvironmentFault(
-        "no CUDA headers: the emulator needs cuda_runtime.h "
-        "(pip install 'nvidia-cuda-runtime>=13,<14' 'nvidia-cuda-crt>=13,<14')"
-    )
-
-
-def _wheel_includes() -> Iterator[Path]:
-    spec = importlib.util.find_spec("nvidia")
-    for root in (spec.submodule_search_locations or []) if spec else []:
-        yield from sorted(Path(root).glob("cu[0-9]*/include"), reverse=True)
-
-
-def _cuda_version(include: Path) -> str:
-    text = (include / "cuda_runtime_api.h").read_text(errors="replace")
-    found = re.search(r"#define\s+CUDART_VERSION\s+(\d+)", text)
-    if found is None:
-        raise EnvironmentFault(f"{include / 'cuda_runtime_api.h'} states no CUDART_VERSION")
-    return f"{int(found[1]) // 1000}.{int(found[1]) % 1000 // 10}"
 
 
 def _architecture() -> tuple[str, ...]:

@@ -8,7 +8,7 @@ from typing import Literal
 from agent import config, errors, problems
 from agent.harness.job import BUILD_LIMIT_S, EMULATOR_ELEMENTS, EMULATOR_MACS, ORACLE_LIMIT_S, Job
 from agent.problems import Shrunken
-from agent.records import Candidate, Evaluation, Problem
+from agent.records import Candidate, Evaluation, LibraryOps, Problem
 from agent.sandbox import Child, ChildFault, Limits
 
 Announce = Callable[[str], None]
@@ -23,6 +23,9 @@ class LocalExecutor:
     On `cuda` candidates are built by stock `load_inline` and judged at full shapes, and verified ones are
     timed; the `emulator` runs their kernels on the CPU at affordable shapes and never yields a time.
     """
+
+    library_ops: LibraryOps = "gemm-conv"
+    """Which of torch's operators may stay in a candidate."""
 
     def __init__(
         self, name: Literal["cuda", "emulator"], *, candidate_timeout_s: float, cache_dir: Path,
@@ -47,6 +50,7 @@ class LocalExecutor:
             executor=self.name,
             candidate_timeout_s=self._candidate_timeout_s,
             cache_dir=str(self._cache_dir),
+            library_ops=self.library_ops,
             measure=self._measure,
             floor_ms=self._floor_ms,
             shrunken=self._sizes(problem) if self.name == "emulator" else None,

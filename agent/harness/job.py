@@ -4,7 +4,7 @@ from collections.abc import Callable
 from typing import Literal
 
 from agent.problems import Shrunken
-from agent.records import Candidate, Problem, Record
+from agent.records import Candidate, LibraryOps, Problem, Record
 
 Announce = Callable[[str], None]
 """Is told what is going on, in words for the user."""
@@ -23,6 +23,8 @@ class Job(Record):
     """The sizes the emulator judges at; None for CUDA."""
     measure: bool = True
     """Whether a verified candidate is timed; only a GPU can."""
+    library_ops: LibraryOps = "gemm-conv"
+    """Which of torch's operators may stay; the candidate's own kernels have to do the rest."""
     floor_ms: float | None = None
     """Roofline floor of the problem at its real shape on the GPU in question."""
     screened: bool = True

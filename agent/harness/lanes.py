@@ -6,7 +6,7 @@ into findings. Both lanes read the compiler's words with the same parser.
 
 import shutil
 from pathlib import Path
-from typing import Any, Protocol
+from typing import Any, NamedTuple, Protocol
 
 from agent import config
 from agent.emulator import build, places, toolchain
@@ -26,6 +26,13 @@ WORKER_MEMORY_BYTES = 6 << 30
 BUILDING_MEMORY_BYTES = 24 << 30
 """Where nvcc runs in the worker, MAX_JOBS at a time, beside CUDA's own pinned memory."""
 MAX_BUILDS = 16
+
+
+class Replayed(NamedTuple):
+    """What a replay of the candidate's kernels runs on."""
+
+    runtime: Path
+    libraries: list[Path]
 
 
 class Lane(Protocol):
@@ -52,6 +59,8 @@ class Lane(Protocol):
     def unchecked(self) -> tuple[str, ...]: ...
 
     def raise_build_failure(self, error: Any = None) -> None: ...
+
+    def replayed(self) -> Replayed | None: ...
 
     def resolve(self, claims: Any) -> list[dict[str, Any]]: ...
 
@@ -94,6 +103,10 @@ class _Lane:
             if built.library is None:
                 status = Status.UNSUPPORTED if built.unsupported else Status.BUILD_ERROR
                 raise Refused(status, "build", built.findings)
+
+    def replayed(self) -> Replayed | None:
+        """None where kernels cannot be repeated without the candidate's host code."""
+        return None
 
     def resolve(self, claims: Any) -> list[dict[str, Any]]:
         """What the worker says about kernels, with the lines that only the builder can tell."""
@@ -139,6 +152,10 @@ class EmulatorLane(_Lane):
     def box(self, folder: Path) -> Box:
         self._libraries = library_folder(folder)
         return Box(folder, sees=(self._toolchain.directory, self._libraries), python=True)
+
+    def replayed(self) -> Replayed:
+        libraries = [built.library for built in self._builds if built.library is not None]
+        return Replayed(self._toolchain.runtime, libraries)
 
     def serve(self, message: dict[str, Any]) -> dict[str, Any]:
         if len(self._builds) >= MAX_BUILDS:

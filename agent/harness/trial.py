@@ -12,10 +12,10 @@ from pathlib import Path
 from typing import Any
 
 from agent.errors import EnvironmentFault, ProblemError
-from agent.harness import faults
+from agent.harness import faults, own_kernels
 from agent.harness.job import BUILD_LIMIT_S, ORACLE_LIMIT_S, Announce, Job
 from agent.harness.lanes import Lane
-from agent.harness.workspace import discard, oracle_folder
+from agent.harness.workspace import discard, oracle_folder, replay_folder
 from agent.records import Build, Correctness, Environment, Finding, Status, Trace
 from agent.sandbox import Child, ChildFault
 
@@ -35,6 +35,7 @@ class Trial:
         self.correctness = Correctness(draws=1, max_abs_err=None, max_rel_err=None, error_budget_ratio=None)
         self._launches: int | None = None
         self._drawn = 0
+        self._recorded: tuple[int, Any] | None = None
         reference = oracle_folder(folder) / "reference.py"
         reference.write_text(source)
         argv = [sys.executable, "-P", "-m", "agent.harness.oracle", str(reference), str(folder), lane.device]
@@ -75,7 +76,8 @@ class Trial:
         """Runs every draw of every parameter set."""
         for number, draws in enumerate(DRAWS_PER_PARAMETER_SET):
             stem = f"set{number}"
-            manifest = self._consult({"do": "parameters", "seed": _seed(), "stem": stem})
+            seed = _seed()
+            manifest = self._consult({"do": "parameters", "seed": seed, "stem": stem})
             answer = self._tell({"do": "instance", **manifest}, "creating ModelNew")
             self._check(answer, "run", "creating ModelNew failed")
             for draw in range(draws):
@@ -83,6 +85,9 @@ class Trial:
                 announce(f"verifying, draw {self._drawn} of {sum(DRAWS_PER_PARAMETER_SET)}")
                 # Where memory can be checked it costs several times the run, so once for each set.
                 self._draw(f"draw{self._drawn}", checked=draw == 0)
+            if number == 0:
+                announce("repeating the kernels alone")
+                self._check_own_kernels(seed)
         self._check_launches()
 
     def time(self, announce: Announce) -> dict[str, list[float]]:
@@ -110,7 +115,8 @@ class Trial:
             return {"error": f"it {fault}"}
 
     def _draw(self, stem: str, *, checked: bool) -> None:
-        drawn = self._consult({"do": "draw", "seed": _seed(), "stem": stem})
+        seed = _seed()
+        drawn = self._consult({"do": "draw", "seed": seed, "stem": stem})
         command = {"do": "call", "inputs": drawn["inputs"], "stem": stem + "-out", "checked": checked}
         answer = self._tell(command, "running forward")
         discard(self._folder, stem)
@@ -119,6 +125,8 @@ class Trial:
         outputs = answer.get("outputs")
         if not isinstance(outputs, dict) or outputs.get("stem") != stem + "-out":
             raise faults.Refused(Status.REJECTED, "verify", [faults.protocol_violation()])
+        if self._recorded is None:
+            self._recorded = seed, outputs.get("tree")
         verdict = self._compare(outputs)
         discard(self._folder, stem + "-out")
         if "finding" in verdict:
@@ -149,6 +157,30 @@ class Trial:
             raise faults.Refused(Status.REJECTED, "verify", [faults.INPUT_MODIFIED])
         if answer.get("earlier_output_changed"):
             raise faults.Refused(Status.REJECTED, "verify", [faults.OUTPUT_REUSED])
+
+    def _check_own_kernels(self, parameters_seed: int) -> None:
+        """Where kernels can be repeated without host code, they alone have to give the result."""
+        replayed = self._lane.replayed()
+        if replayed is None or self._recorded is None:
+            return
+        self._check_launches()
+        inputs_seed, tree = self._recorded
+        evidence = own_kernels.Evidence(
+            libraries=replayed.libraries,
+            runtime=replayed.runtime,
+            setting=self._job.library_ops,
+            seeds=(parameters_seed, inputs_seed, _seed()),
+            tree=tree,
+            consult=self._consult,
+            compare=self._compare,
+            folder=replay_folder(self._folder),
+            environment=self._lane.environment(self._folder),
+            limits=self._lane.limits(self._trace),
+            timeout_s=self._job.candidate_timeout_s,
+        )
+        found = own_kernels.findings(self._folder / own_kernels.RECORD, evidence)
+        if found:
+            raise faults.Refused(Status.REJECTED, "integrity", list(map(self._lane.locate, found)))
 
     def _check_launches(self) -> None:
         if self._launches == 0:

@@ -42,7 +42,7 @@ class Worker:
             import guest  # type: ignore[import-not-found]
 
             self._guest = guest
-            guest.install(settings["runtime"], self._build, settings["threads"])
+            guest.install(settings["runtime"], self._build, settings["threads"], record=True)
         else:
             self._record_builds()
 
@@ -69,7 +69,9 @@ class Worker:
     def do_instance(self, command: dict[str, Any]) -> dict[str, Any]:
         """A new ModelNew that holds the given parameters."""
         arguments = wire.load(command["init_inputs"], HERE, self.device)
+        self._given("init", arguments)
         state = wire.load(command["state"], HERE, self.device)
+        self._given("state", state)
         self._model = self._module.ModelNew(*arguments)
         if self.device == "cuda":
             self._model = self._model.cuda()
@@ -87,6 +89,7 @@ class Worker:
         """
         self._inputs = None
         inputs = wire.load(command["inputs"], HERE, self.device)
+        self._given("inputs", inputs)
         before = _fingerprint(inputs)
         if self._guest is not None:
             self._guest.check(command.get("checked", False))
@@ -95,6 +98,9 @@ class Worker:
         self._synchronize()
         if self._guest is not None:
             self._guest.check_outputs(outputs)
+            record = self._guest.record(outputs)
+            if record is not None:
+                (HERE / "record.jsonl").write_text(record)
         answer: dict[str, Any] = {"outputs": wire.dump(outputs, HERE, command["stem"])}
         if _fingerprint(inputs) != before:
             answer["inputs_changed"] = True
@@ -117,6 +123,10 @@ class Worker:
     def _build(self, request: dict[str, Any]) -> dict[str, Any]:
         self._answer({"request": "build", "build": request})
         return dict(json.loads(self._commands.readline()))
+
+    def _given(self, what: str, value: Any) -> None:
+        if self._guest is not None:
+            self._guest.given(what, value)
 
     def _record_builds(self) -> None:
         """Tells the judge what the stock `load_inline` was asked to build, and what came of it."""

@@ -29,7 +29,7 @@ def workspace(candidate: Candidate, trace: Trace, with_guest: bool) -> Iterator[
     own = Path(tempfile.mkdtemp(prefix="kernelwright-", dir=_roomy(_bytes_needed(trace))))
     folder = own / "candidate"
     try:
-        for place in (folder, library_folder(folder), oracle_folder(folder)):
+        for place in (folder, library_folder(folder), oracle_folder(folder), replay_folder(folder)):
             place.mkdir()
         for name in ("worker.py", "wire.py", "timing.py"):
             shutil.copy(_HARNESS / name, folder)
@@ -49,6 +49,11 @@ def library_folder(folder: Path) -> Path:
 def oracle_folder(folder: Path) -> Path:
     """Where the reference lies, out of the candidate's sight."""
     return folder.parent / "oracle"
+
+
+def replay_folder(folder: Path) -> Path:
+    """Where the candidate's kernels are repeated, out of its sight as well."""
+    return folder.parent / "replay"
 
 
 def output_bytes(trace: Trace) -> int:

@@ -11,6 +11,7 @@ from agent.records.evaluation import (
     Feedback,
     Finding,
     KernelResources,
+    LibraryOps,
     Location,
     Measurement,
     Origin,
@@ -37,7 +38,8 @@ from agent.records.problem import Operation, Problem, TensorSpec, Trace
 __all__ = [
     "EVENT", "SCHEMA_VERSION", "Attempt", "Build", "Candidate", "Completed", "Completion",
     "Correctness", "Environment", "Evaluated", "Evaluation", "Event", "Feedback", "Finding",
-    "KernelResources", "Location", "Measurement", "Message", "Operation", "Origin", "Percentiles",
-    "Problem", "Prompt", "Prompted", "Record", "ReplyRejected", "RetryScheduled", "RunFinished",
-    "RunStarted", "Scope", "Severity", "Stage", "Status", "TensorSpec", "Trace", "Usage", "digest",
+    "KernelResources", "LibraryOps", "Location", "Measurement", "Message", "Operation", "Origin",
+    "Percentiles", "Problem", "Prompt", "Prompted", "Record", "ReplyRejected", "RetryScheduled",
+    "RunFinished", "RunStarted", "Scope", "Severity", "Stage", "Status", "TensorSpec", "Trace",
+    "Usage", "digest",
 ]  # fmt: skip

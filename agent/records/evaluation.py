@@ -8,8 +8,10 @@ from pydantic import Field, model_validator
 from agent.records.base import SCHEMA_VERSION, Record, digest
 
 Origin = Literal["model", "mend", "catalogue", "replay", "file"]
-Stage = Literal["screen", "build", "run", "verify", "measure"]
+Stage = Literal["screen", "build", "run", "verify", "integrity", "measure"]
 Severity = Literal["error", "warning", "note"]
+LibraryOps = Literal["gemm-conv", "none", "any"]
+"""Which of torch's operators may stay in a candidate."""
 
 
 class Candidate(Record):

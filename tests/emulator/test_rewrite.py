@@ -10,7 +10,7 @@ from agent.emulator.rewrite import RewriteError, device_source, unsupported
 
 ASYNCHRONOUS = "asynchronous copies and barriers (cuda::barrier, cuda::pipeline, memcpy_async)"
 SHARED = "__global__ void k() {{ {} }}\n"
-LAUNCHED = "kw::Launch(KW_NAME({0}), {1}, true, kw::Config({2}))([&](auto&... kw_a) {{ {0}(kw_a...); }}{3})"
+LAUNCHED = "kw::Launch(KW_NAME({0}), {1}, true, kw::Config({2}))([=](auto&... kw_a) {{ {0}(kw_a...); }}{3})"
 
 
 @pytest.mark.parametrize(

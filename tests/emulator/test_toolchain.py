@@ -4,6 +4,7 @@ from pathlib import Path
 
 import pytest
 
+from agent.emulator import cuda_headers
 from agent.emulator import toolchain as toolchain_module
 from agent.emulator.toolchain import Toolchain
 from agent.errors import EnvironmentFault
@@ -47,8 +48,8 @@ def test_missing_compiler_and_headers_say_how_to_get_them(
         patch.setenv("PATH", str(tmp_path))
         with pytest.raises(EnvironmentFault, match="apt-get install g"):
             toolchain_module.prepare(tmp_path)
-    monkeypatch.setattr(toolchain_module, "_wheel_includes", lambda: iter(()))
-    monkeypatch.setattr(toolchain_module, "_TOOLKIT", tmp_path)
+    monkeypatch.setattr(cuda_headers, "_of_wheels", lambda: iter(()))
+    monkeypatch.setattr(cuda_headers, "_TOOLKIT", tmp_path)
     with pytest.raises(EnvironmentFault, match="pip install 'nvidia-cuda-runtime"):
         toolchain_module.prepare(tmp_path)
 

@@ -11,16 +11,18 @@ import torch
 
 from . import cuda_module, device, inline
 from .inline import BuildFunction
+from .recording import Recorder
 from .runtime import Runtime
 
 _installed: list[tuple[Runtime, device.EmulatedDevice]] = []
+_recorders: list[Recorder] = []
 
 
-def install(runtime_library: str, build: BuildFunction, workers: int = 2) -> None:
+def install(runtime_library: str, build: BuildFunction, workers: int = 2, *, record: bool = False) -> None:
     """Patches torch for the rest of this process; call it once, in the thread that will run the code.
 
     `build` gets the arguments of one load_inline call as a dict and answers `{"library": path}` or
-    `{"error": text}`.
+    `{"error": text}`. `record`: everything that is done to device memory is noted from here on.
     """
     if _installed:
         raise RuntimeError("the emulated device is installed already")
@@ -32,6 +34,26 @@ def install(runtime_library: str, build: BuildFunction, workers: int = 2) -> Non
     mode = device.EmulatedDevice()
     mode.__enter__()  # type: ignore[no-untyped-call]
     _installed.append((runtime, mode))
+    if record:
+        runtime.record()
+        _recorders.append(Recorder(runtime))
+        _recorders[0].__enter__()  # type: ignore[no-untyped-call]
+
+
+def given(what: str, value: Any) -> None:
+    """For the record: the tensors of `value` hold bytes that the judge handed in under the stem `what`."""
+    for recorder in _recorders:
+        recorder.given(what, value)
+
+
+def record(outputs: Any) -> str | None:
+    """The record, which ends with `outputs`; None where there is none or it has been taken."""
+    if not _recorders:
+        return None
+    recorder = _recorders.pop()
+    text = recorder.take(outputs)
+    recorder.__exit__(None, None, None)  # type: ignore[no-untyped-call]
+    return text
 
 
 def launches() -> int:
@@ -66,4 +88,4 @@ def _runtime() -> Runtime:
     return _installed[0][0]
 
 
-__all__ = ["check", "check_outputs", "findings", "install", "launches", "synchronize"]
+__all__ = ["check", "check_outputs", "findings", "given", "install", "launches", "record", "synchronize"]

@@ -8,6 +8,7 @@ from typing import Any
 
 import torch
 
+_LARGEST_ARENA = 64 << 30
 UNLOCATED_LINE = 1_000_000
 """Lines from here on belong to generated source that is not in the candidate's file."""
 
@@ -30,7 +31,12 @@ class Runtime:
         self._c.kw_unregister.restype = None
         self._c.kw_unwritten.restype = ctypes.c_size_t
         self._c.kw_unwritten.argtypes = [ctypes.c_void_p, ctypes.c_size_t, ctypes.c_size_t, ctypes.c_void_p]
+        self._c.kw_recorded.restype = ctypes.c_size_t
+        self._c.kw_recorded.argtypes = [ctypes.c_char_p, ctypes.c_size_t]
+        self._c.kw_record_note.argtypes = [ctypes.c_char_p]
         self._c.kw_init(workers)
+        self.recording = False
+        self._range = range(0)
         self._checking = False
         self._fresh: dict[int, int | None] = {}
         self._outputs: list[dict[str, Any]] = []
@@ -59,6 +65,35 @@ class Runtime:
         self._checking = on
         self._fresh.clear()
         self._c.kw_check(int(on))
+
+    def record(self) -> None:
+        """Begins the record of everything done to device memory; see `recording`."""
+        first = self._c.kw_alloc(1)
+        self._range = range(first, first + _LARGEST_ARENA)
+        self._c.kw_record(1)
+        self.recording = True
+
+    def recorded(self) -> str:
+        """The record, which ends here."""
+        self.recording = False
+        needed = self._c.kw_recorded(None, 0)
+        buffer = ctypes.create_string_buffer(needed + 1)
+        self._c.kw_recorded(buffer, needed + 1)
+        self._c.kw_record(0)
+        return buffer.value.decode("utf-8", "replace")
+
+    def record_note(self, line: str) -> None:
+        """Adds a line of the caller's, about what it has just done."""
+        self._c.kw_record_note(line.encode())
+
+    def settle(self) -> None:
+        """Notes what host code wrote to device memory directly."""
+        if self.recording:
+            self._c.kw_record_settle()
+
+    def owns(self, address: int) -> bool:
+        """Whether the address is in device memory; known only once a record has begun."""
+        return address in self._range
 
     def note(self, tensor: torch.Tensor) -> None:
         """Makes the memory of a tensor known as device memory, and names it in messages."""

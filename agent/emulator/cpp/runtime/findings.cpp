@@ -34,21 +34,6 @@ std::string current_kernel() {
     return launch == nullptr ? "" : launch->request->name;
 }
 
-std::string quoted(const std::string& text) {
-    std::string out = "\"";
-    for (const unsigned char c : text) {
-        if (c == '"' || c == '\\') {
-            out += '\\';
-            out += static_cast<char>(c);
-        } else if (c < 0x20 || c == 0x7f) {
-            out += format("\\u%04x", c);
-        } else {
-            out += static_cast<char>(c);
-        }
-    }
-    return out + "\"";
-}
-
 std::string triple(const std::optional<uint3>& v) {
     return v ? format("[%u, %u, %u]", v->x, v->y, v->z) : "null";
 }
@@ -79,6 +64,22 @@ std::string as_json(const Finding& f) {
 }
 
 }  // namespace
+
+// As a string of JSON.
+std::string quoted(const std::string& text) {
+    std::string out = "\"";
+    for (const unsigned char c : text) {
+        if (c == '"' || c == '\\') {
+            out += '\\';
+            out += static_cast<char>(c);
+        } else if (c < 0x20 || c == 0x7f) {
+            out += format("\\u%04x", c);
+        } else {
+            out += static_cast<char>(c);
+        }
+    }
+    return out + "\"";
+}
 
 // Counts the occurrence; false when it is known already (or when too much is known).
 bool is_new_finding(const char* kind, const Place& place) {

@@ -201,6 +201,7 @@ extern "C" void kw_launch(const kw_launch_request* request) {
         });
     } else {
         note_launch(request->name);
+        const Recorded event(*request);
         begin_shared_layout(request->dynamic_bytes);
         if (launch.checked) begin_checked_launch();
         run(launch);

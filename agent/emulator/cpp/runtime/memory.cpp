@@ -18,6 +18,8 @@ constexpr size_t kAlignment = 512;
 constexpr size_t kRedzone = 1024;
 constexpr size_t kCommitStep = size_t{2} << 20;
 constexpr size_t kLargestArena = size_t{64} << 30;
+// Where the range lies if nothing else does: a replay in another process needs the same addresses.
+constexpr uintptr_t kUsualPlace = uintptr_t{1} << 45;
 constexpr size_t kSmallestArena = size_t{256} << 20;
 constexpr size_t kReturnToSystem = size_t{1} << 20;  // freed pieces of this size give their pages back
 
@@ -52,7 +54,8 @@ size_t wanted_capacity() {
 
 void reserve(Arena& a) {
     for (size_t capacity = wanted_capacity(); capacity >= kSmallestArena; capacity /= 2) {
-        void* memory = mmap(nullptr, capacity, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
+        void* const wanted = reinterpret_cast<void*>(kUsualPlace);
+        void* memory = mmap(wanted, capacity, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
         if (memory == MAP_FAILED) continue;
         a.first = reinterpret_cast<uintptr_t>(memory);
         a.capacity = capacity;
@@ -73,7 +76,8 @@ bool commit(Arena& a, size_t end) {
 // The address of the piece after its redzone; 0 when there is no room.
 uintptr_t take(Arena& a, size_t bytes) {
     const size_t room = kRedzone + (bytes + kAlignment - 1) / kAlignment * kAlignment + kRedzone;
-    const auto free = a.free_by_room.find(room);
+    // A record of what is done tells pieces apart by their address.
+    const auto free = recording() ? a.free_by_room.end() : a.free_by_room.find(room);
     uintptr_t address;
     if (free != a.free_by_room.end()) {
         address = free->second;
@@ -119,11 +123,13 @@ extern "C" void* kw_alloc(size_t bytes) {
     void* pointer = reinterpret_cast<void*>(address);
     std::memset(pointer, 0xFF, bytes);
     add_region(pointer, bytes, "");
+    record_allocation(pointer, bytes);
     return pointer;
 }
 
 extern "C" void kw_free(void* pointer) {
     if (pointer == nullptr) return;
+    record_free(pointer);
     Arena& a = arena();
     const std::lock_guard<std::mutex> lock(a.mutex);
     const uintptr_t address = reinterpret_cast<uintptr_t>(pointer);

@@ -194,6 +194,20 @@ void report_fault(Worker& worker);
 enum class Extent { kOutside, kInside, kBeyond };
 Extent arena_extent(const void* pointer, size_t bytes);
 
+// record.cpp
+bool recording();
+void record_allocation(void* pointer, size_t bytes);
+void record_free(void* pointer);
+
+// One thing done to device memory: stands in the record before it is done, and ends once it is.
+class Recorded {
+  public:
+    explicit Recorded(const kw_launch_request& request);
+    Recorded(void* to, const void* from, size_t bytes);
+    Recorded(void* to, int byte, size_t bytes);
+    ~Recorded();
+};
+
 // cuda_errors.cpp
 void set_error(cudaError_t error);
 void set_sticky_error(cudaError_t error);
@@ -203,6 +217,7 @@ std::string base_name(const std::string& text);
 
 // findings.cpp
 size_t copy_text(const std::string& text, char* buffer, size_t capacity);
+std::string quoted(const std::string& text);
 enum class Severity { kError, kWarning };
 
 // Where something happened: a line that is known, or the code that did it (and the code of the other side

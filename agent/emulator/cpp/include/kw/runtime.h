@@ -52,6 +52,15 @@ void kw_check(int on);
 int kw_register(const void* first, size_t bytes, const char* label);
 void kw_unregister(const void* first);
 
+// A record of everything done to device memory (off at first), from which another process can repeat the launches
+// without this one's host code: one JSON object per line, documented in guest/recording.py. kw_record_settle
+// notes what host code wrote directly; call it before memory is changed in a way that the runtime does not see,
+// and kw_record_note with a line that says what was done afterwards.
+void kw_record(int on);
+void kw_record_settle(void);
+void kw_record_note(const char* line);
+size_t kw_recorded(char* buffer, size_t capacity);
+
 // How many of count elements from first still hold the 0xFF of fresh device memory and were never written
 // by a kernel while checks were on (nor by cudaMemset or cudaMemcpy); *index becomes that of the first one.
 size_t kw_unwritten(const void* first, size_t count, size_t element_bytes, size_t* index);

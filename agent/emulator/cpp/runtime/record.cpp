@@ -1,0 +1,187 @@
+// What a process did with device memory, as lines of JSON that a later replay follows: allocations, launches with
+// the bytes of their arguments, copies, fills. Addresses go down as they are: the replay maps the same range, and
+// while a record is made no memory is handed out twice. What lies in a library goes down as path and offset.
+//
+// Host code also writes to device memory directly, as the emulator's is the host's. Of small pieces a copy is kept,
+// so that such writes are seen and go down as literal bytes; in large ones they are not seen.
+#include "state.h"
+
+#include <cstring>
+#include <dlfcn.h>
+#include <map>
+#include <mutex>
+#include <vector>
+
+namespace kw {
+
+namespace {
+
+constexpr size_t kSmall = 4096;  // bytes, of a piece whose contents are followed and of a literal
+
+struct Record {
+    std::mutex mutex;
+    std::atomic<bool> on{false};
+    std::string lines;
+    std::map<char*, std::vector<char>> small;  // pieces, with what they should hold
+};
+
+// Never destroyed: memory may still be freed while the process exits.
+Record& record() {
+    static Record* instance = new Record;
+    return *instance;
+}
+
+std::string hexadecimal(const void* from, size_t bytes) {
+    static const char digits[] = "0123456789abcdef";
+    std::string text;
+    for (const unsigned char* p = static_cast<const unsigned char*>(from); bytes > 0; bytes--, p++) {
+        text += digits[*p >> 4];
+        text += digits[*p & 15];
+    }
+    return text;
+}
+
+std::string in_library(const Dl_info& info, const void* pointer) {
+    const size_t offset = reinterpret_cast<uintptr_t>(pointer) - reinterpret_cast<uintptr_t>(info.dli_fbase);
+    return '[' + quoted(info.dli_fname) + ", " + std::to_string(offset) + ']';
+}
+
+// Device memory as a number, data of a library as [path, offset], anything else as null.
+std::string place_of(const void* pointer) {
+    if (arena_extent(pointer, 0) != Extent::kOutside) {
+        return format("%zu", static_cast<size_t>(reinterpret_cast<uintptr_t>(pointer)));
+    }
+    Dl_info info;
+    return dladdr(pointer, &info) != 0 ? in_library(info, pointer) : "null";
+}
+
+void add_literal(Record& r, const std::string& to, const void* from, size_t bytes) {
+    const std::string data = bytes <= kSmall ? '"' + hexadecimal(from, bytes) + '"' : "null";
+    r.lines += "{\"do\": \"write\", \"to\": " + to + ", \"bytes\": " + std::to_string(bytes) + ", \"data\": " + data + "}\n";
+}
+
+void settle(Record& r) {
+    for (auto& [start, known] : r.small) {
+        if (std::memcmp(start, known.data(), known.size()) == 0) continue;
+        add_literal(r, place_of(start), start, known.size());
+        std::memcpy(known.data(), start, known.size());
+    }
+}
+
+void refresh(Record& r) {
+    for (auto& [start, known] : r.small) std::memcpy(known.data(), start, known.size());
+}
+
+// Words of the arguments that are addresses within the kernel's own library: it lies elsewhere in the replay.
+std::string library_words(const kw_launch_request& request, const Dl_info& library) {
+    std::string text;
+    const char* bytes = static_cast<const char*>(request.arguments);
+    for (size_t at = 0; at + sizeof(void*) <= request.argument_bytes; at += sizeof(void*)) {
+        void* word;
+        std::memcpy(&word, bytes + at, sizeof word);
+        Dl_info info;
+        if (dladdr(word, &info) == 0 || info.dli_fbase != library.dli_fbase) continue;
+        text += (text.empty() ? "[" : ", [") + std::to_string(at) + ", " + in_library(info, word) + ']';
+    }
+    return text;
+}
+
+std::string described(const kw_launch_request& r) {
+    Dl_info library;
+    if (dladdr(reinterpret_cast<void*>(r.entry), &library) == 0) return "{\"do\": \"lost\"}\n";
+    const std::string shape = format("\"grid\": [%u, %u, %u], \"block\": [%u, %u, %u], \"shared\": %zu, \"line\": %d",
+                                     r.grid.x, r.grid.y, r.grid.z, r.block.x, r.block.y, r.block.z, r.dynamic_bytes,
+                                     r.line);
+    return "{\"do\": \"launch\", \"entry\": " + in_library(library, reinterpret_cast<void*>(r.entry)) +
+           ", \"name\": " + quoted(r.name) + ", " + shape + ", \"arguments\": \"" +
+           hexadecimal(r.arguments, r.argument_bytes) + "\", \"words\": [" + library_words(r, library) + "]}\n";
+}
+
+}  // namespace
+
+bool recording() { return record().on; }
+
+void record_allocation(void* pointer, size_t bytes) {
+    Record& r = record();
+    const std::lock_guard<std::mutex> lock(r.mutex);
+    if (!r.on) return;
+    r.lines += format("{\"do\": \"allocate\", \"to\": %zu, \"bytes\": %zu}\n",
+                      static_cast<size_t>(reinterpret_cast<uintptr_t>(pointer)), bytes);
+    char* start = static_cast<char*>(pointer);
+    if (bytes > 0 && bytes <= kSmall) r.small[start].assign(start, start + bytes);
+}
+
+void record_free(void* pointer) {
+    Record& r = record();
+    const std::lock_guard<std::mutex> lock(r.mutex);
+    r.small.erase(static_cast<char*>(pointer));
+}
+
+Recorded::Recorded(const kw_launch_request& request) {
+    Record& r = record();
+    const std::lock_guard<std::mutex> lock(r.mutex);
+    if (!r.on) return;
+    settle(r);
+    r.lines += described(request);
+}
+
+Recorded::Recorded(void* to, const void* from, size_t bytes) {
+    Record& r = record();
+    const std::lock_guard<std::mutex> lock(r.mutex);
+    if (!r.on) return;
+    settle(r);
+    const std::string target = place_of(to), source = place_of(from);
+    if (target == "null") return;  // to the host: what it makes of that comes back as literals and arguments
+    if (source == "null") {
+        add_literal(r, target, from, bytes);
+    } else {
+        r.lines += "{\"do\": \"move\", \"to\": " + target + ", \"from\": " + source + ", \"bytes\": " +
+                   std::to_string(bytes) + "}\n";
+    }
+}
+
+Recorded::Recorded(void* to, int byte, size_t bytes) {
+    Record& r = record();
+    const std::lock_guard<std::mutex> lock(r.mutex);
+    if (!r.on) return;
+    settle(r);
+    r.lines += "{\"do\": \"fill\", \"to\": " + place_of(to) + ", \"bytes\": " + std::to_string(bytes) +
+               format(", \"data\": \"%02x\"}\n", static_cast<unsigned>(byte) & 255);
+}
+
+Recorded::~Recorded() {
+    Record& r = record();
+    const std::lock_guard<std::mutex> lock(r.mutex);
+    if (r.on) refresh(r);
+}
+
+}  // namespace kw
+
+using namespace kw;
+
+extern "C" void kw_record(int on) {
+    Record& r = record();
+    const std::lock_guard<std::mutex> lock(r.mutex);
+    r.on = on != 0;
+    if (!r.on) r.small.clear();
+}
+
+extern "C" void kw_record_settle(void) {
+    Record& r = record();
+    const std::lock_guard<std::mutex> lock(r.mutex);
+    if (r.on) settle(r);
+}
+
+extern "C" void kw_record_note(const char* line) {
+    Record& r = record();
+    const std::lock_guard<std::mutex> lock(r.mutex);
+    if (!r.on) return;
+    refresh(r);
+    (r.lines += line) += '\n';
+}
+
+extern "C" size_t kw_recorded(char* buffer, size_t capacity) {
+    Record& r = record();
+    const std::lock_guard<std::mutex> lock(r.mutex);
+    return copy_text(r.lines, buffer, capacity);
+}

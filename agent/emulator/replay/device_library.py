@@ -1,0 +1,115 @@
+"""A built extension for its kernels alone: nothing in it runs when it is loaded, and its launches are known.
+
+Host functions stay in the file, but no initialiser calls them, and a replay enters the library only at the
+launch entries that `entries` lists.
+"""
+
+import re
+import struct
+from collections.abc import Iterator
+from pathlib import Path
+from typing import NamedTuple
+
+_LAUNCH = re.compile(r"_ZZN2kw6LaunchclI.*ENUlPvE\d*_4_FUNE\w*$")
+"""The function pointer that kw::Launch (kw/device.h) hands to the runtime."""
+_DYNAMIC, _LOAD = 2, 1
+_NULL, _DEBUG, _PLT_SIZE, _SYMBOLS, _RELA, _RELA_SIZE, _PLT = 0, 21, 2, 6, 7, 8, 23
+_FUNCTIONS = {12, 13}  # DT_INIT, DT_FINI
+_ARRAY_SIZES = {27, 28, 33}  # of DT_INIT_ARRAY, DT_FINI_ARRAY, DT_PREINIT_ARRAY
+_IRELATIVE, _IFUNC, _SYMBOL_TABLE = 37, 10, 2
+
+
+class NotLoadable(Exception):
+    """The library runs code of its own while it is loaded, in a way that cannot be taken out."""
+
+
+class _Segment(NamedTuple):
+    kind: int
+    offset: int
+    address: int
+    size: int
+
+
+def without_initialisers(library: bytes) -> bytes:
+    """The same library with no constructor, destructor or resolver that loading it would call.
+
+    Raises NotLoadable where a symbol is resolved by code, and for a file that is no such library.
+    """
+    image = bytearray(library)
+    try:
+        segments = list(_segments(image))
+        entries = [e for s in segments if s.kind == _DYNAMIC for e in _dynamic(image, s)]
+        for place, tag, _ in entries:
+            if tag in _FUNCTIONS:
+                struct.pack_into("<QQ", image, place, _DEBUG, 0)
+            elif tag in _ARRAY_SIZES:
+                struct.pack_into("<Q", image, place + 8, 0)
+        if not entries or _resolved_by_code(image, {tag: value for _, tag, value in entries}, segments):
+            raise NotLoadable("it resolves symbols by running code")
+    except (struct.error, IndexError) as error:
+        raise NotLoadable(f"it is no library: {error}") from error
+    return bytes(image)
+
+
+def entries(library: bytes) -> set[int]:
+    """Offsets at which a launch enters the library."""
+    (table,) = struct.unpack_from("<Q", library, 40)
+    size, count = struct.unpack_from("<HH", library, 58)
+    sections = [struct.unpack_from("<IIQQQQIIQQ", library, table + i * size) for i in range(count)]
+    found = set()
+    for _, kind, _, _, offset, length, link, *_ in sections:
+        if kind != _SYMBOL_TABLE:
+            continue
+        names = sections[link][4]
+        for place in range(offset, offset + length, 24):
+            name, _, _, _, value, _ = struct.unpack_from("<IBBHQQ", library, place)
+            end = library.index(b"\0", names + name)
+            if _LAUNCH.match(library[names + name : end].decode("ascii", "replace")):
+                found.add(value)
+    return found
+
+
+def prepared(library: Path, copy: Path) -> set[int]:
+    """Writes the library without initialisers to `copy`; gives its launch entries."""
+    image = library.read_bytes()
+    copy.write_bytes(without_initialisers(image))
+    return entries(image)
+
+
+def _segments(image: bytearray) -> Iterator[_Segment]:
+    if image[:5] != b"\x7fELF\x02":
+        raise NotLoadable("it is no 64-bit ELF file")
+    (table,) = struct.unpack_from("<Q", image, 32)
+    size, count = struct.unpack_from("<HH", image, 54)
+    for place in range(table, table + size * count, size):
+        kind, _, offset, address, _, length, *_ = struct.unpack_from("<IIQQQQQQ", image, place)
+        yield _Segment(kind, offset, address, length)
+
+
+def _dynamic(image: bytearray, segment: _Segment) -> Iterator[tuple[int, int, int]]:
+    """Place, tag and value of each entry of the dynamic section."""
+    for place in range(segment.offset, segment.offset + segment.size, 16):
+        tag, value = struct.unpack_from("<QQ", image, place)
+        if tag == _NULL:
+            return
+        yield place, tag, value
+
+
+def _resolved_by_code(image: bytearray, values: dict[int, int], segments: list[_Segment]) -> bool:
+    def at(address: int) -> int:
+        return next(
+            s.offset + address - s.address
+            for s in segments
+            if s.kind == _LOAD and 0 <= address - s.address < s.size
+        )
+
+    for start, size in ((_RELA, _RELA_SIZE), (_PLT, _PLT_SIZE)):
+        if start not in values or not values.get(size):
+            continue
+        first = at(values[start])
+        for place in range(first, first + values[size], 24):
+            _, info, _ = struct.unpack_from("<QQq", image, place)
+            kind = image[at(values[_SYMBOLS]) + 24 * (info >> 32) + 4] & 15
+            if info & 0xFFFFFFFF == _IRELATIVE or kind == _IFUNC:
+                return True
+    return False

@@ -1,0 +1,157 @@
+"""Which of torch's operators a replay runs, and which of them are plain copies and fills.
+
+The three settings of `--library-ops`: under every one tensors may be made, filled with a constant, copied,
+cast and laid out anew; `gemm-conv` adds matrix products and convolutions, `any` every operator.
+"""
+
+import math
+import struct
+from typing import Any
+
+from agent.records import LibraryOps
+
+Step = list[Any]
+
+LAYOUT = frozenset(
+    (
+        "empty", "empty_like", "empty_strided", "empty_permuted", "new_empty", "new_empty_strided", "zeros",
+        "zeros_like", "new_zeros", "zero", "zero_", "ones", "ones_like", "new_ones", "full", "full_like",
+        "new_full", "fill", "fill_", "arange", "eye", "scalar_tensor", "copy", "copy_", "clone",
+        "contiguous", "_to_copy", "cat", "stack", "constant_pad_nd", "repeat", "lift_fresh_copy",
+        "expand_copy", "permute_copy", "view_copy", "slice_copy", "t_copy", "transpose_copy",
+        "unsqueeze_copy", "squeeze_copy", "_reshape_copy",
+    )
+)  # fmt: skip
+GEMM_CONV = frozenset(
+    (
+        "mm", "addmm", "addmm_", "bmm", "baddbmm", "baddbmm_", "addbmm", "addbmm_", "mv", "addmv", "addmv_",
+        "dot", "vdot", "matmul", "linear", "_addmm_activation", "convolution", "_convolution", "conv1d",
+        "conv2d", "conv3d", "conv_transpose1d", "conv_transpose2d", "conv_transpose3d",
+        "mkldnn_convolution", "mkldnn_linear", "_slow_conv2d_forward", "slow_conv3d_forward",
+        "_conv_depthwise2d", "thnn_conv2d",
+    )
+)  # fmt: skip
+_RANDOM = (
+    "rand", "normal", "uniform", "bernoulli", "multinomial", "dropout", "native_dropout", "exponential",
+    "cauchy", "log_normal", "geometric", "poisson", "rrelu_with_noise", "_standard_gamma",
+    "_sample_dirichlet", "binomial",
+)  # fmt: skip
+_NOTHING = frozenset(name for name in LAYOUT if "empty" in name)
+_ZEROS = frozenset(("zeros", "zeros_like", "new_zeros", "zero_"))
+_ONES = frozenset(("ones", "ones_like", "new_ones"))
+_COPIES = frozenset(("clone", "contiguous", "_to_copy", "lift_fresh_copy"))
+_FORMATS = {"float32": "<f", "float64": "<d", "int32": "<i", "int64": "<q"}
+
+
+def allowed(name: str, setting: LibraryOps) -> bool:
+    """Whether the operator may take part in computing an output from the inputs."""
+    if name in LAYOUT or (setting != "none" and name in GEMM_CONV):
+        return True
+    return setting == "any" and not random(name)
+
+
+def random(name: str) -> bool:
+    return name.lstrip("_").startswith(_RANDOM)
+
+
+def lowered(event: dict[str, Any]) -> list[Step] | None:
+    """The operator as steps without torch; None where it takes torch."""
+    name = event["name"]
+    if name in _NOTHING:
+        return []
+    target = event["arguments"][0] if name.endswith("_") else event["results"][0]
+    value = _filled(event)
+    if value is not None:
+        return _fill(target, value)
+    if name == "copy_" or name in _COPIES:
+        source = event["arguments"][1 if name == "copy_" else 0]
+        return _copy(target, source)
+    return None
+
+
+def tensors(value: Any) -> list[dict[str, Any]]:
+    """The descriptions of tensors within an argument."""
+    if isinstance(value, list):
+        return [found for item in value for found in tensors(item)]
+    if isinstance(value, dict):
+        if "tensor" in value or "literal" in value or "other" in value:
+            return [value]
+        return [found for item in value.values() for found in tensors(item)]
+    return []
+
+
+def span(description: dict[str, Any]) -> range:
+    """The addresses of a described tensor in device memory."""
+    address, dtype, shape, strides = description["tensor"]
+    if not math.prod(shape):
+        return range(address, address)
+    return range(
+        address,
+        address + itemsize(dtype) * (1 + sum((n - 1) * step for n, step in zip(shape, strides, strict=True))),
+    )
+
+
+def itemsize(dtype: str) -> int:
+    """Bytes of an element. Raises KeyError for a name that is no dtype here."""
+    return _SIZES[dtype]
+
+
+_SIZES = {
+    "bool": 1, "uint8": 1, "int8": 1, "int16": 2, "int32": 4, "int64": 8, "float16": 2, "bfloat16": 2,
+    "float32": 4, "float64": 8, "complex64": 8, "complex128": 16, "float8_e4m3fn": 1, "float8_e5m2": 1,
+}  # fmt: skip
+
+
+def _filled(event: dict[str, Any]) -> Any:
+    name, arguments = event["name"], event["arguments"]
+    if name in _ZEROS:
+        return 0
+    if name in _ONES:
+        return 1
+    if name in ("full", "full_like", "new_full", "fill_"):
+        given = arguments[-1] if len(arguments) > 1 else None
+        return given if isinstance(given, (bool, int, float)) else None
+    return None
+
+
+def _fill(target: Any, value: Any) -> list[Step] | None:
+    if not isinstance(target, dict) or "tensor" not in target or not _dense(target):
+        return None
+    dtype, place = target["tensor"][1], span(target)
+    if value == 0 and math.copysign(1, value) > 0:
+        return [["fill", place.start, "00", len(place)]]
+    if dtype not in _FORMATS:
+        return None
+    try:
+        kind = float if dtype.startswith("float") else int
+        pattern = struct.pack(_FORMATS[dtype], kind(value))
+    except (struct.error, OverflowError, ValueError):
+        return None
+    return [["fill", place.start, pattern.hex(), len(place)]]
+
+
+def _copy(target: Any, source: Any) -> list[Step] | None:
+    """A copy of bytes, where both have the same type and the same layout without gaps."""
+    if not (isinstance(target, dict) and isinstance(source, dict) and "tensor" in target and _dense(target)):
+        return None
+    address, dtype, shape, strides = target["tensor"]
+    if "tensor" in source and source["tensor"][1:] == [dtype, shape, strides]:
+        return [["move", address, source["tensor"][0], len(span(target))]]
+    if (
+        source.get("literal")
+        and source["dtype"] == dtype
+        and source["shape"] == shape
+        and _rows(shape, strides)
+    ):
+        return [["bytes", address, source["literal"]]]
+    return None
+
+
+def _dense(description: dict[str, Any]) -> bool:
+    _, dtype, shape, _ = description["tensor"]
+    return bool(len(span(description)) == math.prod(shape) * itemsize(dtype))
+
+
+def _rows(shape: list[int], strides: list[int]) -> bool:
+    rows = [math.prod(shape[axis + 1 :]) for axis in range(len(shape))]
+    return all(n == 1 or step == row for n, step, row in zip(shape, strides, rows, strict=True))

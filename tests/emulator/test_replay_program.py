@@ -1,0 +1,120 @@
+"""What a record that is not trusted may ask of a replay."""
+
+import json
+from typing import Any
+
+import pytest
+
+from agent.emulator.replay import program
+from agent.emulator.replay.program import Forged, Program
+from agent.records import LibraryOps
+
+X, W, Y, Z = 1 << 45, (1 << 45) + 4096, (1 << 45) + 8192, (1 << 45) + 12288
+LIBRARY = {"/built/extension.so": (0, {64})}
+Event = dict[str, Any]
+
+
+def tensor(address: int, shape: tuple[int, ...] = (4, 8)) -> Event:
+    return {"tensor": [address, "float32", list(shape), [shape[1], 1]]}
+
+
+def operator(name: str, arguments: list[Any], *results: Event | None) -> Event:
+    return {
+        "do": "operator", "name": name, "overload": "default", "arguments": arguments, "keywords": {},
+        "results": list(results), "line": 7,
+    }  # fmt: skip
+
+
+def launch(**change: Any) -> Event:
+    event: Event = {
+        "do": "launch", "entry": ["/built/extension.so", 64], "name": "k", "line": 3, "grid": [1, 1, 1],
+        "block": [32, 1, 1], "shared": 0, "arguments": Y.to_bytes(8, "little").hex() + "00" * 8, "words": [],
+    }  # fmt: skip
+    return event | change
+
+
+def read(*events: Event, setting: LibraryOps = "gemm-conv") -> Program:
+    """A record in which X is the input, W a parameter and Y, of the call, the output."""
+    before = [{"do": "allocate", "to": place, "bytes": 128} for place in (X, W)]
+    given = [
+        {"do": "given", "what": "state", "index": 0, "to": W, "bytes": 128},
+        {"do": "given", "what": "inputs", "index": 0, "to": X, "bytes": 128},
+    ]
+    made = [{"do": "allocate", "to": place, "bytes": 128} for place in (Y, Z)]
+    lines = [*before, *given, *made, *events, {"do": "outputs", "tensors": [tensor(Y)]}]
+    return program.read("\n".join(map(json.dumps, lines)), LIBRARY, setting)
+
+
+def test_inputs_and_parameters_are_the_judges_own_bytes() -> None:
+    found = read(launch())
+
+    assert ["file", W, "own-state.0", 128] in found.before
+    assert found.after[0] == ["file", X, "own-inputs.0", 128]
+    assert found.launches == 1
+    assert found.by_value == 8
+
+
+@pytest.mark.parametrize(("setting", "kept"), [("gemm-conv", True), ("any", True), ("none", False)])
+def test_a_product_stays_as_the_setting_says(setting: LibraryOps, kept: bool) -> None:
+    found = read(operator("mm", [tensor(X), tensor(W)], tensor(Y)), setting=setting)
+
+    assert any(step[0] == "operator" for step in found.after) is kept
+    assert [omitted.what for omitted in found.omitted] == ([] if kept else ["torch's mm"])
+
+
+def test_what_wrote_the_output_is_known_with_its_line() -> None:
+    found = read(operator("exp", [tensor(X)], tensor(Z)), operator("gelu", [tensor(Z)], tensor(Y)))
+
+    writer = found.last_writer()
+    assert writer is not None
+    assert (writer.what, writer.line) == ("torch's gelu", 7)
+
+
+def test_operators_on_parameters_alone_run_before_the_inputs() -> None:
+    found = read(operator("exp", [tensor(W)], tensor(Z)), operator("log", [tensor(Z)], tensor(Y)))
+
+    assert [step[1] for step in found.before if step[0] == "operator"] == ["exp", "log"]
+    assert found.omitted == []
+
+
+def test_changing_a_parameter_in_place_is_no_packing() -> None:
+    assert [o.what for o in read(operator("exp_", [tensor(W)], None)).omitted] == ["torch's exp"]
+
+
+def test_plain_copies_and_fills_need_no_torch() -> None:
+    found = read(
+        operator("clone", [tensor(X)], tensor(Z)),
+        operator("zeros_like", [tensor(X)], tensor(Y)),
+        operator("full_like", [tensor(X), 1.5], tensor(Y)),
+        operator("empty_like", [tensor(X)], tensor(Y)),
+    )
+
+    assert found.after[1:] == [["move", Z, X, 128], ["fill", Y, "00", 128], ["fill", Y, "0000c03f", 128]]
+
+
+def test_bytes_of_the_host_are_bounded() -> None:
+    write = {"do": "write", "to": Z, "bytes": 3000, "data": "00" * 3000}
+
+    found = read(write, write)
+
+    assert [step[0] for step in found.after] == ["file", "bytes"]
+    assert [omitted.what for omitted in found.omitted] == ["3000 bytes written by host code"]
+
+
+@pytest.mark.parametrize(
+    ("event", "words"),
+    [
+        (launch(entry=["/built/extension.so", 65]), "a launch that enters at"),
+        (launch(entry=["/lib/libc.so", 64]), "a launch that enters at"),
+        (launch(entry=64), "a launch that enters at"),
+        (launch(words=[[12, ["/built/extension.so", 0]]]), "outside the arguments"),
+        ({"do": "system"}, "unknown kind"),
+        ({"do": "given", "what": "../secret", "index": 0, "to": X, "bytes": 8}, "bytes of ../secret"),
+        ({"do": "allocate", "to": X + (1 << 40), "bytes": 8}, "larger than it can be"),
+        ({"do": "fill"}, "KeyError"),
+        ({"do": "outputs", "tensors": [{"other": "a set"}]}, "outside device memory"),
+    ],
+)
+def test_a_record_that_the_runtime_does_not_write_is_refused(event: Event, words: str) -> None:
+    with pytest.raises(Forged, match=words):
+        read(event)

@@ -1,0 +1,130 @@
+"""A candidate is accepted only where its own kernels, repeated without its host code, give the result."""
+
+import json
+import subprocess
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any, cast
+
+import pytest
+from harness.own_kernels_cases import ATTACKS, HONEST, Case, reference
+
+from agent import config
+from agent.emulator import build, toolchain
+from agent.emulator.replay import device_library
+from agent.emulator.toolchain import Toolchain
+from agent.emulator.units import BuildRequest
+from agent.harness import own_kernels
+from agent.harness.oracle import Oracle
+from agent.harness.workspace import replay_folder, workspace
+from agent.records import Candidate, Finding, Trace
+from agent.sandbox import Limits
+
+EMPTY = Trace(operations=(), inputs=(), init_inputs=(), outputs=(), state=(), flops=0, min_bytes=0)
+
+
+class Driver:
+    """The process that makes first calls, and the judge's side of it."""
+
+    def __init__(self, folder: Path) -> None:
+        self.folder = folder
+        self.tools: Toolchain = toolchain.prepare()
+        self.libraries: list[Path] = []
+        self._process = subprocess.Popen(
+            [sys.executable, str(Path(__file__).with_name("first_call.py"))],
+            stdin=subprocess.PIPE, stdout=subprocess.PIPE, env=config.child_environment(),
+        )  # fmt: skip
+
+    def close(self) -> None:
+        assert self._process.stdin is not None
+        assert self._process.stdout is not None
+        self._process.stdin.close()
+        self._process.stdout.close()
+        self._process.wait(30)
+
+    def call(self, source: str, folder: Path, commands: list[dict[str, Any]]) -> dict[str, Any]:
+        self.libraries = []
+        settings = {"runtime": str(self.tools.runtime), "threads": 2}
+        self._send({"folder": str(folder), "settings": settings, "commands": commands})
+        while True:
+            answer = self._receive()
+            if answer.get("request") != "build":
+                return answer
+            request = BuildRequest(candidate_source=source, **answer["build"])
+            built = build.extension(self.tools, request, self.folder)
+            assert built.library is not None, built.findings
+            self.libraries.append(built.library)
+            self._send({"library": str(built.library)})
+
+    def _send(self, message: dict[str, Any]) -> None:
+        assert self._process.stdin is not None
+        self._process.stdin.write(json.dumps(message).encode() + b"\n")
+        self._process.stdin.flush()
+
+    def _receive(self) -> dict[str, Any]:
+        assert self._process.stdout is not None
+        return cast(dict[str, Any], json.loads(self._process.stdout.readline()))
+
+
+@pytest.fixture(scope="module")
+def driver(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Driver]:
+    made = Driver(tmp_path_factory.mktemp("builds"))
+    yield made
+    made.close()
+
+
+def judged(driver: Driver, case: Case, place: Path) -> list[Finding]:
+    """What own_kernels says of the case's first call, whose output is right."""
+    source = place / "reference.py"
+    source.write_text(reference(case.kind))
+    candidate = Candidate(problem=case.kind, source=case.candidate, origin="file")
+    with workspace(candidate, EMPTY, with_guest=True) as folder:
+        oracle = Oracle(source, folder, "cpu")
+        parameters = oracle.do_parameters({"seed": 1, "stem": "set0"})
+        drawn = oracle.do_draw({"seed": 2, "stem": "draw1"})
+        commands = [{"do": "load"}, {"do": "instance", **parameters}]
+        call = {"do": "call", "inputs": drawn["inputs"], "stem": "out", "checked": True}
+        answer = driver.call(case.candidate, folder, [*commands, call])
+        assert "outputs" in answer, answer.get("error")
+
+        def compare(outputs: dict[str, Any]) -> dict[str, Any]:
+            return oracle.do_compare({"outputs": outputs, "summands": 100})
+
+        assert "finding" not in compare(answer["outputs"])
+        evidence = own_kernels.Evidence(
+            libraries=driver.libraries, runtime=driver.tools.runtime, setting=case.setting, seeds=(1, 2, 3),
+            tree=answer["outputs"]["tree"], consult=lambda asked: getattr(oracle, "do_" + asked["do"])(asked),
+            compare=compare, folder=replay_folder(folder), environment=config.candidate_environment(),
+            limits=Limits(), timeout_s=60,
+        )  # fmt: skip
+        return own_kernels.findings(folder / own_kernels.RECORD, evidence)
+
+
+@pytest.mark.parametrize("case", HONEST, ids=lambda case: case.name)
+def test_kernels_that_compute_the_result_are_accepted(driver: Driver, case: Case, tmp_path: Path) -> None:
+    assert judged(driver, case, tmp_path) == []
+
+
+@pytest.mark.parametrize("case", ATTACKS, ids=lambda case: case.name)
+def test_a_result_from_elsewhere_is_refused(driver: Driver, case: Case, tmp_path: Path) -> None:
+    [finding] = judged(driver, case, tmp_path)
+
+    assert case.refused is not None
+    assert case.refused in f"{finding.message} {finding.evidence}"
+
+
+def test_the_refusal_names_the_line_of_the_operator(driver: Driver, tmp_path: Path) -> None:
+    case = ATTACKS[0]
+
+    [finding] = judged(driver, case, tmp_path)
+
+    assert finding.kind == "own-kernels-do-not-compute-the-result"
+    assert finding.location is not None
+    line = case.candidate.splitlines()[(finding.location.line or 0) - 1]
+    assert "F.gelu" in line
+
+
+def test_a_file_that_is_no_library_is_not_loadable() -> None:
+    with pytest.raises(device_library.NotLoadable, match="no 64-bit ELF file"):
+        device_library.without_initialisers(b"#!/bin/sh\n" * 20)

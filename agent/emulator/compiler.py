@@ -108,7 +108,11 @@ def _finish(process: subprocess.Popen[bytes], output: IO[bytes], deadline: float
 def _kill(process: subprocess.Popen[bytes]) -> None:
     if process.poll() is None:
         process.terminate()  # the keeper of the sandbox ends all that runs in it
-        process.wait()
+        try:
+            process.wait(timeout=10)
+        except subprocess.TimeoutExpired:
+            process.kill()
+            process.wait()
 
 
 def take(made: Path, place: Path) -> Path:

@@ -4,7 +4,7 @@ from pathlib import Path
 
 import pytest
 
-from agent import config, problems, screen
+from agent import config, problems, sandbox, screen
 from agent.emulator import toolchain
 from agent.harness import judge, workspace
 from agent.harness.job import Job
@@ -99,9 +99,14 @@ def judged(problem: Problem, source: str) -> Evaluation:
     return judge.evaluate(job, lambda what: None)
 
 
-def test_the_honest_one_is_verified(problem: Problem) -> None:
-    evaluation = judged(problem, HONEST.replace("BODY", "pass"))
+def test_the_honest_one_is_verified_and_sees_nothing_of_its_judge(problem: Problem) -> None:
+    secrets = [str(Path(judge.__file__)), "../oracle/reference.py", "/etc/shadow"]
+    looked = f"assert not [place for place in {secrets} if os.path.exists(place)]"
+    isolated = sandbox.strongest().name != "process"
+    evaluation = judged(problem, HONEST.replace("BODY", looked if isolated else "pass"))
     assert evaluation.status is Status.VERIFIED, evaluation.findings
+    assert evaluation.scope.isolation == sandbox.strongest().name
+    assert set(sandbox.strongest().gaps) <= set(evaluation.scope.skipped)
     assert evaluation.scope.shapes == "full"
     assert evaluation.measurement is None
 

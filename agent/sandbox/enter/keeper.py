@@ -42,6 +42,7 @@ def keep(plan: Plan, command: list[str]) -> int:
     except OSError as error:
         os.write(2, f"sandbox: {error}\n".encode())
         return int(SETUP_FAILED)
+    LIBC.prctl(PR_SET_PDEATHSIG, signal.SIGTERM)
     child = os.fork()
     if child == 0:
         enter(plan, command, failing)

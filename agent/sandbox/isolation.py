@@ -162,7 +162,7 @@ def _enter(place: Path, plan: dict[str, Any]) -> list[str]:
 
 def _bubblewrap(level: Level, box: Box, limits: Limits) -> list[str]:
     words = [
-        "bwrap", "--as-pid-1", "--die-with-parent", "--unshare-pid", "--unshare-net", "--unshare-ipc",
+        str(shutil.which("bwrap")), "--as-pid-1", "--die-with-parent", "--unshare-pid", "--unshare-net", "--unshare-ipc",
         "--unshare-uts", "--unshare-cgroup-try", "--hostname", "sandbox",
     ]  # fmt: skip
     if level.user == "mapped":

@@ -108,7 +108,6 @@ def _system(box: Box, _: pytest.MonkeyPatch) -> None:
         "/proc",
         "/dev",
         "/sys/devices/system/cpu",
-        "..",
         sys.base_prefix,
     ]
     code = f"""

@@ -162,8 +162,8 @@ def _enter(place: Path, plan: dict[str, Any]) -> list[str]:
 
 def _bubblewrap(level: Level, box: Box, limits: Limits) -> list[str]:
     words = [
-        str(shutil.which("bwrap")), "--as-pid-1", "--die-with-parent", "--unshare-pid", "--unshare-net", "--unshare-ipc",
-        "--unshare-uts", "--unshare-cgroup-try", "--hostname", "sandbox",
+        str(shutil.which("bwrap")), "--as-pid-1", "--die-with-parent", "--unshare-pid", "--unshare-net",
+        "--unshare-ipc", "--unshare-uts", "--unshare-cgroup-try", "--hostname", "sandbox",
     ]  # fmt: skip
     if level.user == "mapped":
         words += ["--unshare-user", "--uid", str(NOBODY), "--gid", str(NOBODY)]

@@ -1,8 +1,8 @@
 # about = "Right values, and one more behind the end of the output."
 # category = "aliasing"
 # problem = "relu_square"
-# status = ["runtime_error"]
-# finding = 'global-out-of-bounds-write'
+# status = ["runtime_error", "rejected"]
+# finding = 'global-out-of-bounds-write|guard-written'
 
 import torch
 from torch import nn

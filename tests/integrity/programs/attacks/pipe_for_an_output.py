@@ -1,10 +1,13 @@
-# about = "A named pipe stands where the worker will write the output."
+# about = "Forges an answer, and where its output should lie is a named pipe that whoever reads waits for."
 # category = "process"
 # problem = "tanh_scale"
-# status = ["rejected", "timeout", "runtime_error", "incorrect"]
-# timeout_s = 6
+# status = ["rejected", "timeout", "runtime_error"]
+# timeout_s = 10
 
+import json
 import os
+import sys
+import time
 
 import torch
 from torch import nn
@@ -37,8 +40,12 @@ class ModelNew(nn.Module):
         self.scale = nn.Parameter(torch.ones(features))
 
     def forward(self, x):
-        for number in range(1, 30):
-            for stem in (f"draw{number}-out.0", f"draw{number}.out.0"):
-                if not os.path.exists(stem):
-                    os.mkfifo(stem)
-        return ext.tanh_scale(x.contiguous(), self.scale)
+        folder = os.path.dirname(os.path.abspath(__file__))
+        stem = next(
+            name[:-2] for name in os.listdir(folder) if name.endswith(".0") and not name.startswith("set")
+        )
+        os.mkfifo(os.path.join(folder, stem + "-out.0"))
+        tensors = [{"shape": list(x.shape), "dtype": "float32"}]
+        told = {"outputs": {"stem": stem + "-out", "tree": ["tensor", 0], "tensors": tensors}, "launches": 9}
+        os.write(int(sys.argv[-1]), json.dumps(told).encode() + b"\n")
+        time.sleep(30)

@@ -32,6 +32,7 @@ def run(
     base_url: Annotated[str | None, typer.Option(help="Address of a Chat Completions endpoint.")] = None,
     executor: judging.Executor = None,
     isolation: judging.Sandbox = None,
+    unchecked: judging.Unchecked = False,
     rounds: Annotated[int | None, typer.Option(help="Questions asked at most.", show_default="6")] = None,
     patience: Annotated[
         int | None,
@@ -56,7 +57,7 @@ def run(
     sandbox.hide()  # this process holds the key
     flags: Flags = {
         "provider": provider, "model": model, "base_url": base_url, "executor": executor,
-        "sandbox": isolation, "rounds": rounds, "patience": patience,
+        "sandbox": isolation, "unchecked": unchecked or None, "rounds": rounds, "patience": patience,
         "candidate_timeout": candidate_timeout, "library_ops": library_ops, "runs_dir": runs_dir,
     }  # fmt: skip
     if resume is not None:
@@ -91,6 +92,7 @@ def _begun(
         "gpu": settings.gpu,
         "candidate_timeout": settings.candidate_timeout,
         "library_ops": settings.library_ops,
+        "unchecked": settings.unchecked,
     }
     with console.live("preparing") as live:
         provider = choose(
@@ -124,6 +126,7 @@ def _resumed(address: str, flags: Flags, in_order: bool) -> tuple[RunFinished, s
         "patience": asked.patience, "gpu": asked.options.get("gpu"),
         "candidate_timeout": asked.options.get("candidate_timeout"),
         "library_ops": asked.options.get("library_ops"),
+        "unchecked": asked.options.get("unchecked"),
     }  # fmt: skip
     settings = config.load(before | given).settings
     log = found.read()

@@ -169,7 +169,7 @@ class Runtime:
         return {"kind": "unwritten-output", "message": message, "count": 1, "severity": "error", **place}
 
     def synchronize(self) -> None:
-        """Raises RuntimeError with CUDA's words when an error is pending; a finding, if nobody asked for it."""
+        """Raises RuntimeError with CUDA's words when an error is pending; notes a finding if nobody asked."""
         self._c.kw_host_returned()
         self._c.cudaDeviceSynchronize()
         error = self._c.cudaGetLastError()

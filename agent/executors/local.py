@@ -30,14 +30,13 @@ class LocalExecutor:
 
     def __init__(
         self, name: Literal["cuda", "emulator"], *, candidate_timeout_s: float, cache_dir: Path,
-        floor_ms: float | None = None, measure: bool = True, unchecked: bool = False,
+        floor_ms: float | None = None, unchecked: bool = False,
         announce: Announce = lambda what: None,
     ) -> None:  # fmt: skip
         self.name = name
         self._candidate_timeout_s = candidate_timeout_s
         self._cache_dir = cache_dir
         self._floor_ms = floor_ms
-        self._measure = measure
         self._unchecked = unchecked
         self._announce = announce
         self._shrunken: dict[str, Shrunken] = {}
@@ -54,7 +53,6 @@ class LocalExecutor:
             candidate_timeout_s=self._candidate_timeout_s,
             cache_dir=str(self._cache_dir),
             library_ops=self.library_ops,
-            measure=self._measure,
             unchecked=self._unchecked,
             floor_ms=self._floor_ms,
             shrunken=self._sizes(problem) if self.name == "emulator" else None,

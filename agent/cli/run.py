@@ -20,6 +20,9 @@ EXITS = {"verified": 0, "no_kernel": 1, "failed": 0}
 """A run that failed with something verified is solved; one without has raised."""
 
 Flags = dict[str, object]
+InOrder = Annotated[
+    bool, typer.Option("--in-order", help="With replay:RUN: the answers as stored, whatever the prompt.")
+]
 
 
 def run(
@@ -41,9 +44,7 @@ def run(
     require: Annotated[str | None, typer.Option(help="Your own requirements, TEXT or @FILE.")] = None,
     candidate_timeout: judging.Timeout = None,
     library_ops: judging.LibraryOps = None,
-    in_order: Annotated[
-        bool, typer.Option("--in-order", help="With replay:RUN: the answers as stored, whatever the prompt.")
-    ] = False,
+    in_order: InOrder = False,
     resume: Annotated[str | None, typer.Option(metavar="RUN", help="Go on with a run.")] = None,
     dry_run: Annotated[bool, typer.Option("--dry-run", help="Print the prompt, ask nobody.")] = False,
     runs_dir: console.RunsDir = None,

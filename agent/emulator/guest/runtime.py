@@ -112,6 +112,7 @@ class Runtime:
     def owns(self, address: int) -> bool:
         """Whether the address is in device memory; known only once a record has begun."""
         return address in self._range
+
     def new_stream(self) -> int:
         """The handle of a stream; 0 is the default one."""
         made = ctypes.c_void_p()

@@ -77,6 +77,8 @@ class Settings(BaseSettings):
     """rounds without a faster kernel before a run on a GPU ends"""
     runs_dir: Path = Path("runs")
     """where runs are written"""
+    unchecked: bool = False
+    """whether the emulator runs candidates without looking at their memory accesses"""
     candidate_timeout: float = Field(120.0, gt=0)
     """seconds one candidate may take"""
     library_ops: LibraryOps = "gemm-conv"

@@ -31,6 +31,7 @@ class _Request(ctypes.Structure):
         ("entry", ctypes.c_void_p),
         ("arguments", ctypes.c_void_p),
         ("argument_bytes", ctypes.c_size_t),
+        ("stream", ctypes.c_void_p),
     ]
 
 

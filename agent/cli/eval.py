@@ -21,6 +21,7 @@ def evaluate(
     candidate: Annotated[str, typer.Argument(metavar="CAND", help="A file with ModelNew, or RUN:K.")],
     executor: judging.Executor = None,
     isolation: judging.Sandbox = None,
+    unchecked: judging.Unchecked = False,
     candidate_timeout: judging.Timeout = None,
     library_ops: judging.LibraryOps = None,
     runs_dir: console.RunsDir = None,
@@ -32,6 +33,7 @@ def evaluate(
     flags = {
         "executor": executor,
         "sandbox": isolation,
+        "unchecked": unchecked or None,
         "candidate_timeout": candidate_timeout,
         "library_ops": library_ops,
         "runs_dir": runs_dir,

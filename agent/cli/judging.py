@@ -9,7 +9,7 @@ from agent import sandbox
 from agent.cli import console
 from agent.cli.verdicts import STYLES, place, times
 from agent.config import Settings
-from agent.errors import EnvironmentFault
+from agent.errors import EnvironmentFault, UsageError
 from agent.records import Evaluation, Problem
 
 if TYPE_CHECKING:
@@ -35,15 +35,23 @@ LibraryOps = Annotated[
         show_default="gemm-conv",
     ),
 ]
+Unchecked = Annotated[
+    bool, typer.Option("--unchecked", help="Run without the emulator's sanitizer; the scope then says so.")
+]
 MAX_FINDINGS = 4
 
 
 def executor(settings: Settings, problem: Problem, live: console.Live) -> "LocalExecutor":
-    """The executor that the settings ask for, tools prepared. Raises EnvironmentFault without them."""
+    """The executor that the settings ask for, tools prepared.
+
+    Raises EnvironmentFault without them, UsageError for checks switched off where there are none.
+    """
     from agent.emulator import toolchain
     from agent.executors import LocalExecutor, choose
 
     name = choose(settings.executor)
+    if settings.unchecked and name != "emulator":
+        raise UsageError("--unchecked: only the emulator has these checks; leave it out here")
     _isolate(settings)
     if name == "emulator":
         toolchain.prepare(settings.cache_dir, progress=live.update)
@@ -57,6 +65,7 @@ def executor(settings: Settings, problem: Problem, live: console.Live) -> "Local
         cache_dir=settings.cache_dir,
         floor_ms=floor_ms(problem, settings),
         announce=live.update,
+        unchecked=settings.unchecked,
     )
     made.library_ops = settings.library_ops
     return made

@@ -28,6 +28,7 @@ def replay(
     run: Annotated[str, typer.Argument(metavar="RUN", help="Path, id, unique prefix or recorded/NAME.")],
     executor: judging.Executor = None,
     isolation: judging.Sandbox = None,
+    unchecked: judging.Unchecked = False,
     candidate_timeout: judging.Timeout = None,
     library_ops: judging.LibraryOps = None,
     runs_dir: console.RunsDir = None,
@@ -39,6 +40,7 @@ def replay(
     flags = {
         "executor": executor,
         "sandbox": isolation,
+        "unchecked": unchecked or None,
         "candidate_timeout": candidate_timeout,
         "library_ops": library_ops,
         "runs_dir": runs_dir,

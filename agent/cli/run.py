@@ -20,6 +20,9 @@ EXITS = {"verified": 0, "no_kernel": 1, "failed": 0}
 """A run that failed with something verified is solved; one without has raised."""
 
 Flags = dict[str, object]
+InOrder = Annotated[
+    bool, typer.Option("--in-order", help="With replay:RUN: the answers as stored, whatever the prompt.")
+]
 
 
 def run(
@@ -32,6 +35,7 @@ def run(
     base_url: Annotated[str | None, typer.Option(help="Address of a Chat Completions endpoint.")] = None,
     executor: judging.Executor = None,
     isolation: judging.Sandbox = None,
+    unchecked: judging.Unchecked = False,
     rounds: Annotated[int | None, typer.Option(help="Questions asked at most.", show_default="6")] = None,
     patience: Annotated[
         int | None,
@@ -40,9 +44,7 @@ def run(
     require: Annotated[str | None, typer.Option(help="Your own requirements, TEXT or @FILE.")] = None,
     candidate_timeout: judging.Timeout = None,
     library_ops: judging.LibraryOps = None,
-    in_order: Annotated[
-        bool, typer.Option("--in-order", help="With replay:RUN: the answers as stored, whatever the prompt.")
-    ] = False,
+    in_order: InOrder = False,
     resume: Annotated[str | None, typer.Option(metavar="RUN", help="Go on with a run.")] = None,
     dry_run: Annotated[bool, typer.Option("--dry-run", help="Print the prompt, ask nobody.")] = False,
     runs_dir: console.RunsDir = None,
@@ -56,7 +58,7 @@ def run(
     sandbox.hide()  # this process holds the key
     flags: Flags = {
         "provider": provider, "model": model, "base_url": base_url, "executor": executor,
-        "sandbox": isolation, "rounds": rounds, "patience": patience,
+        "sandbox": isolation, "unchecked": unchecked or None, "rounds": rounds, "patience": patience,
         "candidate_timeout": candidate_timeout, "library_ops": library_ops, "runs_dir": runs_dir,
     }  # fmt: skip
     if resume is not None:
@@ -91,6 +93,7 @@ def _begun(
         "gpu": settings.gpu,
         "candidate_timeout": settings.candidate_timeout,
         "library_ops": settings.library_ops,
+        "unchecked": settings.unchecked,
     }
     with console.live("preparing") as live:
         provider = choose(
@@ -124,6 +127,7 @@ def _resumed(address: str, flags: Flags, in_order: bool) -> tuple[RunFinished, s
         "patience": asked.patience, "gpu": asked.options.get("gpu"),
         "candidate_timeout": asked.options.get("candidate_timeout"),
         "library_ops": asked.options.get("library_ops"),
+        "unchecked": asked.options.get("unchecked"),
     }  # fmt: skip
     settings = config.load(before | given).settings
     log = found.read()

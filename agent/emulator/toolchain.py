@@ -2,7 +2,7 @@
 
 The prepared directory holds the runtime library and one precompiled header for host code and one for
 device code. Its name is a digest of everything it was made from, so a changed header, flag or compiler
-makes a new one; a damaged one is made again. It needs no CUDA toolkit, no GPU and no torch headers.
+makes a new one; a damaged one is made again. It needs no CUDA toolkit and no GPU.
 """
 
 import hashlib
@@ -16,7 +16,7 @@ from pathlib import Path
 from filelock import FileLock, Timeout
 from platformdirs import user_cache_path
 
-from agent.emulator import cuda_headers
+from agent.emulator import cuda_headers, torch_memory
 from agent.errors import EnvironmentFault
 from agent.records import Record, digest
 
@@ -134,8 +134,10 @@ def prepare(
     device = (STANDARD, "-O2", *architecture, "-fno-strict-aliasing", "-DKW_DEVICE_UNIT=1")
     device = (*device, *_TORCH_DEFINES, *_COMMON, *(CHECKS if checked else ()))
     flags = " ".join((*host, *device))
-    content = "\n".join(content_of(CPP / part) for part in ("include", "runtime"))
-    key = digest(_LAYOUT, version, cuda_version, flags, *_PRELUDES.values(), content)[:24]
+    content = "\n".join(content_of(CPP / part) for part in ("include", "runtime", "torch"))
+    torch = torch_memory.headers()
+    made_for = (version, cuda_version, torch_memory.version(torch))
+    key = digest(_LAYOUT, *made_for, flags, *_PRELUDES.values(), content)[:24]
     parent = (cache or default_cache()) / "emulator"
     toolchain = Toolchain(
         gxx=Path(gxx),
@@ -146,7 +148,7 @@ def prepare(
         host_flags=host,
         device_flags=device,
     )
-    make_once(toolchain.directory, lambda: _make(toolchain, progress))
+    make_once(toolchain.directory, lambda: _make(toolchain, torch, progress))
     return toolchain
 
 
@@ -174,7 +176,7 @@ def make_once(directory: Path, make: Callable[[], None]) -> None:
         raise EnvironmentFault(f"cannot prepare the emulator in {directory.parent}: {error}") from error
 
 
-def _make(toolchain: Toolchain, progress: Progress | None) -> None:
+def _make(toolchain: Toolchain, torch: Path | None, progress: Progress | None) -> None:
     shutil.copytree(CPP / "include", toolchain.headers)
     steps: list[tuple[str, list[str]]] = [
         ("emulator runtime", _runtime_command(toolchain)),
@@ -182,6 +184,11 @@ def _make(toolchain: Toolchain, progress: Progress | None) -> None:
         ("headers for host code", _prelude_command(toolchain, "host", toolchain.host_flags)),
         ("headers for device code", _prelude_command(toolchain, "device", toolchain.device_flags)),
     ]
+    if torch is not None:
+        compiler = [str(toolchain.gxx), *torch_memory.options(torch), *toolchain.includes()]
+        made = str(toolchain.directory / torch_memory.NAME)
+        command = [*compiler, str(CPP / "torch" / "allocator.cpp"), "-lc10", "-o", made]
+        steps.append(("memory of torch's tensors", command))
     run_steps(steps, progress)
 
 

@@ -25,6 +25,8 @@ class Job(Record):
     """Whether a verified candidate is timed; only a GPU can."""
     library_ops: LibraryOps = "gemm-conv"
     """Which of torch's operators may stay; the candidate's own kernels have to do the rest."""
+    unchecked: bool = False
+    """Whether the emulator's sanitizer stays off."""
     floor_ms: float | None = None
     """Roofline floor of the problem at its real shape on the GPU in question."""
     screened: bool = True

@@ -33,6 +33,10 @@ from agent.records import (
     Trace,
 )
 
+UNCHECKED = (
+    "the sanitizer (--unchecked): accesses out of bounds, races, uninitialised reads, unwritten outputs, "
+    "launches on the default stream"
+)
 TIMED_BY = "CUDA events in the candidate's process, cold L2, median of up to 50 calls"
 
 
@@ -178,7 +182,8 @@ def _skipped(job: Job) -> tuple[str, ...]:
     if not job.screened:
         later.append("screen")
     if job.executor == "emulator":
-        return (*later, "timing: an emulator has none")
+        unchecked = [UNCHECKED] if job.unchecked else []
+        return (*later, *unchecked, "timing: an emulator has none")
     return ("own share of GPU time and ablation", *later, "compute-sanitizer", "second clock")
 
 

@@ -84,7 +84,7 @@ class Trial:
                 self._drawn += 1
                 announce(f"verifying, draw {self._drawn} of {sum(DRAWS_PER_PARAMETER_SET)}")
                 # Where memory can be checked it costs several times the run, so once for each set.
-                self._draw(f"draw{self._drawn}", checked=draw == 0)
+                self._draw(f"draw{self._drawn}", checked=draw == 0 and not self._job.unchecked)
             if number == 0:
                 announce("repeating the kernels alone")
                 self._check_own_kernels(seed)
@@ -197,11 +197,11 @@ class Trial:
         claims = self._lane.resolve(answer.get("device_findings"))
         found = faults.device_findings(claims, self._lane.locate)
         errors = [finding for finding in found if finding.severity == "error"]
+        self.findings = _merged(self.findings, [finding for finding in found if finding not in errors])
         if "error" in answer:
             errors.append(faults.python_error(answer["error"], doing, self._job.candidate.source))
         if errors:
             raise faults.Refused(Status.RUNTIME_ERROR, stage, errors)
-        self.findings = _merged(self.findings, found)
         launches = answer.get("launches")
         self._launches = launches if isinstance(launches, int) else None
 

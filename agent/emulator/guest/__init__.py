@@ -27,6 +27,7 @@ def install(runtime_library: str, build: BuildFunction, workers: int = 2, *, rec
     if _installed:
         raise RuntimeError("the emulated device is installed already")
     runtime = Runtime(runtime_library, workers)
+    runtime.serve_torch()
     device.use(runtime)
     cuda_module.patch(runtime)
     inline.patch(build)
@@ -67,7 +68,10 @@ def findings() -> list[dict[str, Any]]:
 
 
 def check(on: bool) -> None:
-    """Whether the launches that follow are checked for bounds, races and uninitialised reads."""
+    """Whether the launches that follow are checked for bounds, races and uninitialised reads.
+
+    While they are, torch's current stream is none of CUDA's default ones, so that a launch on those shows.
+    """
     _runtime().check(on)
 
 

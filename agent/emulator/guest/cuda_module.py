@@ -35,7 +35,7 @@ _runtime: list[Runtime] = []
 def patch(runtime: Runtime) -> None:
     """Replaces the functions of `torch.cuda`; the emulator is synchronous, so waiting is free."""
     _runtime[:] = [runtime]
-    for name, value in _answers(Stream()).items():
+    for name, value in _answers().items():
         setattr(torch.cuda, name, value)
     for kind in (Stream, Event):
         setattr(torch.cuda, kind.__name__, kind)
@@ -46,17 +46,28 @@ def _synchronize(device: Any = None) -> None:
 
 
 class Stream:
-    cuda_stream = 0
+    """A name for an order of work that the emulator keeps anyway; `cuda_stream` is its handle."""
+
     device_index = 0
 
-    def __init__(self, *args: Any, **kwargs: Any) -> None:
+    def __init__(self, *args: Any, handle: int | None = None, **kwargs: Any) -> None:
         self.device = torch.device("cuda", 0)
+        self.cuda_stream = _runtime[0].new_stream() if handle is None else handle
+        self._before: list[int] = []
 
     def __enter__(self) -> Self:
+        self._before.append(_runtime[0].stream())
+        _runtime[0].set_stream(self.cuda_stream)
         return self
 
     def __exit__(self, *args: object) -> None:
-        return None
+        _runtime[0].set_stream(self._before.pop())
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, Stream) and other.cuda_stream == self.cuda_stream
+
+    def __hash__(self) -> int:
+        return hash(self.cuda_stream)
 
     def synchronize(self) -> None:
         _synchronize()
@@ -98,7 +109,16 @@ class Event:
         return (end._at - self._at) * 1e3
 
 
-def _answers(stream: Any) -> dict[str, Any]:
+def _stream(stream: Stream | None) -> contextlib.AbstractContextManager[Any]:
+    return contextlib.nullcontext() if stream is None else stream
+
+
+def _set_stream(stream: Stream | None) -> None:
+    if stream is not None:
+        _runtime[0].set_stream(stream.cuda_stream)
+
+
+def _answers() -> dict[str, Any]:
     def answer(value: Any) -> Any:
         return lambda *args, **kwargs: value
 
@@ -107,7 +127,7 @@ def _answers(stream: Any) -> dict[str, Any]:
         yield
 
     ignored = (
-        "set_device", "empty_cache", "init", "manual_seed", "manual_seed_all", "set_stream", "ipc_collect",
+        "set_device", "empty_cache", "init", "manual_seed", "manual_seed_all", "ipc_collect",
         "reset_peak_memory_stats", "set_per_process_memory_fraction", "_lazy_init",
     )  # fmt: skip
     zero = (
@@ -125,8 +145,9 @@ def _answers(stream: Any) -> dict[str, Any]:
         "is_initialized": answer(True),
         "is_bf16_supported": answer(True),
         "device_count": answer(1),
-        "current_stream": answer(stream),
-        "default_stream": answer(stream),
+        "current_stream": lambda device=None: Stream(handle=_runtime[0].stream()),
+        "default_stream": lambda device=None: Stream(handle=0),
+        "set_stream": _set_stream,
         "get_device_name": answer(PROPERTIES.name),
         "get_device_capability": answer((PROPERTIES.major, PROPERTIES.minor)),
         "get_device_properties": answer(PROPERTIES),
@@ -134,5 +155,5 @@ def _answers(stream: Any) -> dict[str, Any]:
         "get_rng_state": lambda device=None: torch.get_rng_state(),
         "set_rng_state": lambda state, device=None: torch.set_rng_state(state),
         "device": scope,
-        "stream": scope,
+        "stream": _stream,
     }

@@ -4,11 +4,14 @@ import ctypes
 import json
 import weakref
 from collections.abc import Iterator
+from pathlib import Path
 from typing import Any
 
 import torch
 
-_LARGEST_ARENA = 64 << 30
+_LARGEST_ARENA = 1 << 40
+TORCH_MEMORY = "libkw_torch.so"
+"""Lies beside the runtime where torch's headers were there to build it."""
 UNLOCATED_LINE = 1_000_000
 """Lines from here on belong to generated source that is not in the candidate's file."""
 
@@ -17,6 +20,7 @@ class Runtime:
     """One loaded libkw_runtime; it is loaded for the whole process, so that extensions find it."""
 
     def __init__(self, library: str, workers: int) -> None:
+        self._library = library
         self._c = ctypes.CDLL(library, mode=ctypes.RTLD_GLOBAL)
         self._c.kw_alloc.restype = ctypes.c_void_p
         self._c.kw_alloc.argtypes = [ctypes.c_size_t]
@@ -34,12 +38,22 @@ class Runtime:
         self._c.kw_recorded.restype = ctypes.c_size_t
         self._c.kw_recorded.argtypes = [ctypes.c_char_p, ctypes.c_size_t]
         self._c.kw_record_note.argtypes = [ctypes.c_char_p]
+        self._c.kw_current_stream.restype = ctypes.c_void_p
+        self._c.kw_set_current_stream.argtypes = [ctypes.c_void_p]
+        self._c.kw_set_current_stream.restype = None
         self._c.kw_init(workers)
         self.recording = False
         self._range = range(0)
         self._checking = False
+        self._side_stream = self.new_stream()
         self._fresh: dict[int, int | None] = {}
         self._outputs: list[dict[str, Any]] = []
+
+    def serve_torch(self) -> None:
+        """From now on torch's CPU tensors are made in device memory, where that is prepared."""
+        library = Path(self._library).with_name(TORCH_MEMORY)
+        if library.exists():
+            ctypes.CDLL(str(library)).kw_serve_torch()
 
     def launches(self) -> int:
         """Kernel launches so far."""
@@ -61,8 +75,12 @@ class Runtime:
         return found + self._outputs
 
     def check(self, on: bool) -> None:
-        """Whether the launches that follow are checked; extensions must be built for it."""
+        """Whether the launches that follow are checked; extensions must be built for it.
+
+        While they are, torch's current stream is one of its own.
+        """
         self._checking = on
+        self.set_stream(self._side_stream if on else 0)
         self._fresh.clear()
         self._c.kw_check(int(on))
 
@@ -94,6 +112,20 @@ class Runtime:
     def owns(self, address: int) -> bool:
         """Whether the address is in device memory; known only once a record has begun."""
         return address in self._range
+
+    def new_stream(self) -> int:
+        """The handle of a stream; 0 is the default one."""
+        made = ctypes.c_void_p()
+        self._c.cudaStreamCreate(ctypes.byref(made))
+        return made.value or 0
+
+    def stream(self) -> int:
+        """torch's current stream in this thread."""
+        return self._c.kw_current_stream() or 0
+
+    def set_stream(self, handle: int) -> None:
+        """Makes a stream torch's current one in this thread."""
+        self._c.kw_set_current_stream(handle)
 
     def note(self, tensor: torch.Tensor) -> None:
         """Makes the memory of a tensor known as device memory, and names it in messages."""
@@ -138,7 +170,8 @@ class Runtime:
         return {"kind": "unwritten-output", "message": message, "count": 1, "severity": "error", **place}
 
     def synchronize(self) -> None:
-        """Raises RuntimeError with CUDA's words when an error is pending."""
+        """Raises RuntimeError with CUDA's words when an error is pending; notes a finding if nobody asked."""
+        self._c.kw_host_returned()
         self._c.cudaDeviceSynchronize()
         error = self._c.cudaGetLastError()
         if error != 0:

@@ -22,7 +22,7 @@ LITERAL_LIMIT = 4096
 INPUTS = "inputs"
 FILES = "own"
 """How names of files with the judge's bytes begin: `own-inputs.0`, `own-state.3`, `own-init.0`."""
-_LARGEST_MEMORY = 64 << 30
+_LARGEST_MEMORY = 1 << 40
 _RECORD_KINDS = {"allocate", "launch", "write", "move", "fill", "given", "operator", "outputs", "lost"}
 
 

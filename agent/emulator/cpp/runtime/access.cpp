@@ -156,7 +156,6 @@ void check_atomic(const volatile void* pointer, size_t bytes, bool reads, uintpt
 
 using namespace kw;
 
-#define KW_CODE reinterpret_cast<uintptr_t>(__builtin_return_address(0))
 #define KW_PLAIN(name, bytes, access)                                                              \
     void name(void* p) {                                                                           \
         if (watching != nullptr) check(*watching, reinterpret_cast<uintptr_t>(p), bytes, access, KW_CODE); \

@@ -1,6 +1,7 @@
 // The CUDA runtime API: the device (an "emulated sm_90" with the limits of an H100), streams and events.
 //
-// Every call is synchronous, so a stream is only a name and an event is over as soon as it is recorded.
+// Every call is synchronous, so a stream is only a name and an event is over as soon as it is recorded. Which
+// stream is torch's current one is known all the same: a launch on another one is wrong on a GPU.
 // Nothing here measures time: the elapsed time between two events is not a number.
 #include "state.h"
 
@@ -21,6 +22,12 @@ constexpr size_t kSharedPerMultiprocessor = 228 * 1024;
 constexpr size_t kReservedSharedPerBlock = 1024;
 
 std::atomic<uintptr_t> next_handle{0x1000};
+KW_TLS cudaStream_t current_stream;
+
+// Null, or one of the two names that CUDA has for it.
+bool is_default(cudaStream_t stream) {
+    return stream == nullptr || stream == cudaStreamLegacy || stream == cudaStreamPerThread;
+}
 
 template <class Handle>
 cudaError_t make_handle(Handle* handle) {
@@ -38,11 +45,24 @@ int resident_blocks(int block_size, size_t dynamic_bytes) {
 
 }  // namespace
 
+void check_stream(const kw_launch_request& request) {
+    if (!is_default(request.stream) || is_default(current_stream)) return;
+    report("default-stream", Severity::kWarning, request.line, nullptr, [&] {
+        return format("Kernel %s is launched on the default stream, but torch's current stream is another one: the "
+                      "kernel does not wait for what makes its inputs, and nothing waits for its result. Pass "
+                      "at::cuda::getCurrentCUDAStream() as the fourth argument of the launch.",
+                      request.name);
+    });
+}
+
 }  // namespace kw
 
 using namespace kw;
 
 extern "C" {
+
+cudaStream_t kw_current_stream(void) { return current_stream; }
+void kw_set_current_stream(cudaStream_t stream) { current_stream = stream; }
 
 cudaError_t cudaGetDevice(int* device) {
     *device = 0;
@@ -51,8 +71,7 @@ cudaError_t cudaGetDevice(int* device) {
 
 cudaError_t cudaSetDevice(int device) {
     if (device == 0) return sticky_error();
-    set_error(cudaErrorInvalidDevice);
-    return cudaErrorInvalidDevice;
+    return failed(HostCall{"cudaSetDevice", KW_CODE}, cudaErrorInvalidDevice);
 }
 
 cudaError_t cudaGetDeviceCount(int* count) {

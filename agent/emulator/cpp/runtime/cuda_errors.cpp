@@ -1,13 +1,15 @@
 // CUDA's error state, error texts and kernel attributes.
 //
 // An illegal launch leaves an error that cudaGetLastError takes away; a fault inside a kernel leaves one
-// that stays with the context, and every later call returns it (until cudaDeviceReset).
+// that stays with the context, and every later call returns it (until cudaDeviceReset). An error that the
+// host never asks for is found by whoever asks next, which with torch is some innocent operator.
 #include "state.h"
 
 #include <algorithm>
 #include <cctype>
 #include <map>
 #include <mutex>
+#include <optional>
 
 namespace kw {
 
@@ -42,6 +44,20 @@ constexpr ErrorText kUnknown = {cudaErrorUnknown, "cudaErrorUnknown", "unknown e
 std::atomic<cudaError_t> last_error{cudaSuccess};
 std::atomic<cudaError_t> context_error{cudaSuccess};
 
+// The last error that the host did not ask for.
+struct Unasked {
+    cudaError_t error;
+    std::string what;
+    Place place;
+};
+std::mutex unasked_mutex;
+std::optional<Unasked> unasked;
+
+void forget_unasked() {
+    const std::lock_guard<std::mutex> lock(unasked_mutex);
+    unasked.reset();
+}
+
 std::mutex limits_mutex;
 std::map<std::string, size_t> limits_by_kernel;
 size_t highest_limit = kDefaultSharedLimit;  // of any kernel
@@ -58,8 +74,15 @@ bool is_word(char c) { return std::isalnum(static_cast<unsigned char>(c)) || c =
 
 }  // namespace
 
-void set_error(cudaError_t error) {
-    if (error != cudaSuccess) last_error = error;
+void set_error(cudaError_t error, std::string what, const Place& place) {
+    last_error = error;
+    const std::lock_guard<std::mutex> lock(unasked_mutex);
+    unasked = Unasked{error, std::move(what), place};
+}
+
+cudaError_t failed(const HostCall& call, cudaError_t error) {
+    set_error(error, call.name, at_code(call.code));
+    return error;
 }
 
 void set_sticky_error(cudaError_t error) {
@@ -109,11 +132,29 @@ using namespace kw;
 extern "C" {
 
 cudaError_t cudaGetLastError(void) {
+    forget_unasked();
     const cudaError_t error = last_error.exchange(cudaSuccess);
     return sticky_error() != cudaSuccess ? sticky_error() : error;
 }
 
-cudaError_t cudaPeekAtLastError(void) { return sticky_error() != cudaSuccess ? sticky_error() : last_error.load(); }
+cudaError_t cudaPeekAtLastError(void) {
+    forget_unasked();
+    return sticky_error() != cudaSuccess ? sticky_error() : last_error.load();
+}
+
+void kw_host_returned(void) {
+    const std::lock_guard<std::mutex> lock(unasked_mutex);
+    if (!unasked) return;
+    report("unchecked-launch-error", Severity::kWarning, unasked->place, nullptr, [] {
+        return format("%s failed (%s) and the host code never asked: the error stays behind until some innocent "
+                      "call finds it. Write C10_CUDA_KERNEL_LAUNCH_CHECK() after each launch and C10_CUDA_CHECK() "
+                      "around each call of CUDA's API.",
+                      unasked->what.c_str(), cudaGetErrorString(unasked->error));
+    });
+    unasked.reset();
+}
+
+cudaError_t kw_fail(const char* call, cudaError_t error) { return failed(HostCall{call, KW_CODE}, error); }
 
 const char* cudaGetErrorString(cudaError_t error) { return described(error).text; }
 
@@ -122,6 +163,7 @@ const char* cudaGetErrorName(cudaError_t error) { return described(error).name; 
 cudaError_t cudaDeviceReset(void) {
     last_error = cudaSuccess;
     context_error = cudaSuccess;
+    forget_unasked();
     const std::lock_guard<std::mutex> lock(limits_mutex);
     limits_by_kernel.clear();
     highest_limit = unnamed_limit = kDefaultSharedLimit;
@@ -132,8 +174,7 @@ cudaError_t kw_set_function_attribute(const char* text, cudaFuncAttribute attrib
     if (sticky_error() != cudaSuccess) return sticky_error();
     if (attribute != cudaFuncAttributeMaxDynamicSharedMemorySize) return cudaSuccess;
     if (value < 0 || static_cast<size_t>(value) > kOptInSharedLimit) {
-        set_error(cudaErrorInvalidValue);
-        return cudaErrorInvalidValue;
+        return failed(HostCall{"cudaFuncSetAttribute", KW_CODE}, cudaErrorInvalidValue);
     }
     const std::lock_guard<std::mutex> lock(limits_mutex);
     const size_t limit = std::max(static_cast<size_t>(value), kDefaultSharedLimit);

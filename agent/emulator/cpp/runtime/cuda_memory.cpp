@@ -8,20 +8,15 @@ namespace kw {
 
 namespace {
 
-cudaError_t failed(cudaError_t error) {
-    set_error(error);
-    return error;
+cudaError_t refused(const HostCall& call, size_t bytes, const char* why) {
+    report("illegal-address", Severity::kError, at_code(call.code), nullptr,
+           [&] { return format("%s of %zu bytes %s.", call.name, bytes, why); });
+    return failed(call, cudaErrorInvalidValue);
 }
 
-cudaError_t refused(const char* call, size_t bytes, const char* why) {
-    report("illegal-address", Severity::kError, 0, nullptr,
-           [&] { return format("%s of %zu bytes %s.", call, bytes, why); });
-    return failed(cudaErrorInvalidValue);
-}
-
-cudaError_t checked_copy(const char* call, void* to, const void* from, size_t bytes, cudaMemcpyKind kind) {
+cudaError_t checked_copy(const HostCall& call, void* to, const void* from, size_t bytes, cudaMemcpyKind kind) {
     if (sticky_error() != cudaSuccess) return sticky_error();
-    if (kind < cudaMemcpyHostToHost || kind > cudaMemcpyDefault) return failed(cudaErrorInvalidMemcpyDirection);
+    if (kind < cudaMemcpyHostToHost || kind > cudaMemcpyDefault) return failed(call, cudaErrorInvalidMemcpyDirection);
     if (bytes == 0) return cudaSuccess;
     if (arena_extent(to, bytes) == Extent::kBeyond) return refused(call, bytes, "goes beyond its destination");
     if (arena_extent(from, bytes) == Extent::kBeyond) return refused(call, bytes, "goes beyond its source");
@@ -31,7 +26,7 @@ cudaError_t checked_copy(const char* call, void* to, const void* from, size_t by
     return cudaSuccess;
 }
 
-cudaError_t checked_fill(const char* call, void* to, int byte, size_t bytes) {
+cudaError_t checked_fill(const HostCall& call, void* to, int byte, size_t bytes) {
     if (sticky_error() != cudaSuccess) return sticky_error();
     if (bytes == 0) return cudaSuccess;
     if (arena_extent(to, bytes) == Extent::kBeyond) return refused(call, bytes, "goes beyond its destination");
@@ -41,25 +36,25 @@ cudaError_t checked_fill(const char* call, void* to, int byte, size_t bytes) {
     return cudaSuccess;
 }
 
-cudaError_t allocate(void** pointer, size_t bytes) {
+cudaError_t allocate(const HostCall& call, void** pointer, size_t bytes) {
     if (sticky_error() != cudaSuccess) return sticky_error();
-    if (pointer == nullptr) return failed(cudaErrorInvalidValue);
+    if (pointer == nullptr) return failed(call, cudaErrorInvalidValue);
     *pointer = bytes == 0 ? nullptr : kw_alloc(bytes);
-    return bytes > 0 && *pointer == nullptr ? failed(cudaErrorMemoryAllocation) : cudaSuccess;
+    return bytes > 0 && *pointer == nullptr ? failed(call, cudaErrorMemoryAllocation) : cudaSuccess;
 }
 
-cudaError_t release(void* pointer) {
+cudaError_t release(const HostCall& call, void* pointer) {
     if (pointer == nullptr) return sticky_error();
-    if (arena_extent(pointer, 0) != Extent::kInside) return failed(cudaErrorInvalidValue);
+    if (arena_extent(pointer, 0) != Extent::kInside) return failed(call, cudaErrorInvalidValue);
     kw_free(pointer);
     return sticky_error();
 }
 
-cudaError_t copy_rows(void* to, size_t to_pitch, const void* from, size_t from_pitch, size_t width, size_t height,
-                      cudaMemcpyKind kind) {
-    if (width > to_pitch || width > from_pitch) return failed(cudaErrorInvalidValue);
+cudaError_t copy_rows(const HostCall& call, void* to, size_t to_pitch, const void* from, size_t from_pitch,
+                      size_t width, size_t height, cudaMemcpyKind kind) {
+    if (width > to_pitch || width > from_pitch) return failed(call, cudaErrorInvalidValue);
     for (size_t row = 0; row < height; row++) {
-        const cudaError_t error = checked_copy("cudaMemcpy2D", static_cast<char*>(to) + row * to_pitch,
+        const cudaError_t error = checked_copy(call, static_cast<char*>(to) + row * to_pitch,
                                                static_cast<const char*>(from) + row * from_pitch, width, kind);
         if (error != cudaSuccess) return error;
     }
@@ -72,61 +67,71 @@ cudaError_t copy_rows(void* to, size_t to_pitch, const void* from, size_t from_p
 
 using namespace kw;
 
+#define KW_CALL(name) HostCall{#name, KW_CODE}
+
 extern "C" {
 
-cudaError_t cudaMalloc(void** pointer, size_t bytes) { return allocate(pointer, bytes); }
-cudaError_t cudaMallocAsync(void** pointer, size_t bytes, cudaStream_t) { return allocate(pointer, bytes); }
-cudaError_t cudaMallocHost(void** pointer, size_t bytes) { return allocate(pointer, bytes); }
-cudaError_t cudaHostAlloc(void** pointer, size_t bytes, unsigned) { return allocate(pointer, bytes); }
-cudaError_t cudaMallocManaged(void** pointer, size_t bytes, unsigned) { return allocate(pointer, bytes); }
+cudaError_t cudaMalloc(void** pointer, size_t bytes) { return allocate(KW_CALL(cudaMalloc), pointer, bytes); }
+cudaError_t cudaMallocAsync(void** pointer, size_t bytes, cudaStream_t) {
+    return allocate(KW_CALL(cudaMallocAsync), pointer, bytes);
+}
+cudaError_t cudaMallocHost(void** pointer, size_t bytes) { return allocate(KW_CALL(cudaMallocHost), pointer, bytes); }
+cudaError_t cudaHostAlloc(void** pointer, size_t bytes, unsigned) {
+    return allocate(KW_CALL(cudaHostAlloc), pointer, bytes);
+}
+cudaError_t cudaMallocManaged(void** pointer, size_t bytes, unsigned) {
+    return allocate(KW_CALL(cudaMallocManaged), pointer, bytes);
+}
 
-cudaError_t cudaFree(void* pointer) { return release(pointer); }
-cudaError_t cudaFreeAsync(void* pointer, cudaStream_t) { return release(pointer); }
-cudaError_t cudaFreeHost(void* pointer) { return release(pointer); }
+cudaError_t cudaFree(void* pointer) { return release(KW_CALL(cudaFree), pointer); }
+cudaError_t cudaFreeAsync(void* pointer, cudaStream_t) { return release(KW_CALL(cudaFreeAsync), pointer); }
+cudaError_t cudaFreeHost(void* pointer) { return release(KW_CALL(cudaFreeHost), pointer); }
 
 cudaError_t cudaMemcpy(void* to, const void* from, size_t bytes, cudaMemcpyKind kind) {
-    return checked_copy("cudaMemcpy", to, from, bytes, kind);
+    return checked_copy(KW_CALL(cudaMemcpy), to, from, bytes, kind);
 }
 
 cudaError_t cudaMemcpyAsync(void* to, const void* from, size_t bytes, cudaMemcpyKind kind, cudaStream_t) {
-    return checked_copy("cudaMemcpyAsync", to, from, bytes, kind);
+    return checked_copy(KW_CALL(cudaMemcpyAsync), to, from, bytes, kind);
 }
 
 cudaError_t cudaMemcpy2D(void* to, size_t to_pitch, const void* from, size_t from_pitch, size_t width, size_t height,
                          cudaMemcpyKind kind) {
-    return copy_rows(to, to_pitch, from, from_pitch, width, height, kind);
+    return copy_rows(KW_CALL(cudaMemcpy2D), to, to_pitch, from, from_pitch, width, height, kind);
 }
 
 cudaError_t cudaMemcpy2DAsync(void* to, size_t to_pitch, const void* from, size_t from_pitch, size_t width,
                               size_t height, cudaMemcpyKind kind, cudaStream_t) {
-    return copy_rows(to, to_pitch, from, from_pitch, width, height, kind);
+    return copy_rows(KW_CALL(cudaMemcpy2DAsync), to, to_pitch, from, from_pitch, width, height, kind);
 }
 
-cudaError_t cudaMemset(void* to, int byte, size_t bytes) { return checked_fill("cudaMemset", to, byte, bytes); }
+cudaError_t cudaMemset(void* to, int byte, size_t bytes) { return checked_fill(KW_CALL(cudaMemset), to, byte, bytes); }
 
 cudaError_t cudaMemsetAsync(void* to, int byte, size_t bytes, cudaStream_t) {
-    return checked_fill("cudaMemsetAsync", to, byte, bytes);
+    return checked_fill(KW_CALL(cudaMemsetAsync), to, byte, bytes);
 }
 
 // A __constant__ or __device__ variable is an ordinary global here; kw/device.h checks its size.
 cudaError_t cudaMemcpyToSymbol(const void* symbol, const void* from, size_t bytes, size_t offset,
                                cudaMemcpyKind kind) {
     char* start = static_cast<char*>(const_cast<void*>(symbol));
-    return checked_copy("cudaMemcpyToSymbol", start + offset, from, bytes, kind);
+    return checked_copy(KW_CALL(cudaMemcpyToSymbol), start + offset, from, bytes, kind);
 }
 
 cudaError_t cudaMemcpyToSymbolAsync(const void* symbol, const void* from, size_t bytes, size_t offset,
                                     cudaMemcpyKind kind, cudaStream_t) {
-    return cudaMemcpyToSymbol(symbol, from, bytes, offset, kind);
+    char* start = static_cast<char*>(const_cast<void*>(symbol));
+    return checked_copy(KW_CALL(cudaMemcpyToSymbolAsync), start + offset, from, bytes, kind);
 }
 
 cudaError_t cudaMemcpyFromSymbol(void* to, const void* symbol, size_t bytes, size_t offset, cudaMemcpyKind kind) {
-    return checked_copy("cudaMemcpyFromSymbol", to, static_cast<const char*>(symbol) + offset, bytes, kind);
+    return checked_copy(KW_CALL(cudaMemcpyFromSymbol), to, static_cast<const char*>(symbol) + offset, bytes, kind);
 }
 
 cudaError_t cudaMemcpyFromSymbolAsync(void* to, const void* symbol, size_t bytes, size_t offset, cudaMemcpyKind kind,
                                       cudaStream_t) {
-    return cudaMemcpyFromSymbol(to, symbol, bytes, offset, kind);
+    const char* start = static_cast<const char*>(symbol);
+    return checked_copy(KW_CALL(cudaMemcpyFromSymbolAsync), to, start + offset, bytes, kind);
 }
 
 cudaError_t cudaGetSymbolAddress(void** pointer, const void* symbol) {

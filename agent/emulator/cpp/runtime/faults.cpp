@@ -167,7 +167,8 @@ void report_fault(Worker& worker) {
             return;
         case Fault::kSharedLimit:
             report("shared-memory-limit", Severity::kError, fault.line, &worker, [&] { return fault.text; });
-            set_error(cudaErrorInvalidValue);
+            set_error(cudaErrorInvalidValue, launch_text(*worker.launch->request),
+                      at_line(worker.launch->request->line));
             return;
         case Fault::kDeadlock:
             report("deadlock", Severity::kError, fault.line > 0 ? at_line(fault.line) : at_code(fault.code), &worker,

@@ -149,6 +149,8 @@ void note_launch(const char* name) {
 
 const Launch* current_launch() { return running; }
 
+std::string launch_text(const kw_launch_request& request) { return format("The launch of kernel %s", request.name); }
+
 void join_launch(Worker& worker, Launch& launch, int id) {
     worker.id = id;
     worker.launch = &launch;
@@ -192,9 +194,10 @@ extern "C" void kw_launch(const kw_launch_request* request) {
     launch.blocks = volume(request->grid);
     launch.shared_limit = shared_limit_of(request->name, request->by_pointer != 0);
     running = &launch;
+    check_stream(*request);
     const Refusal refused = refusal(*request, launch.shared_limit);
     if (refused.error != cudaSuccess) {
-        set_error(refused.error);
+        set_error(refused.error, launch_text(*request), at_line(request->line));
         report("illegal-launch", Severity::kError, request->line, nullptr, [&] {
             return format("Kernel %s is launched with %s. A GPU does not run it at all (%s).", request->name,
                           refused.why.c_str(), cudaGetErrorString(refused.error));

@@ -1,5 +1,7 @@
-// Device memory: one reserved range of addresses, handed out in 512-byte aligned pieces with unused zones
-// around them. Pages that were never handed out are inaccessible, so that a wild pointer faults as on a GPU.
+// Device memory: one reserved range of addresses, handed out in 512-byte aligned pieces. Around each lies a gap
+// of addresses that is several times its size and costs no memory, so that an index that is wrong by a few
+// rows, or by a whole tensor, does not end up in another tensor. Pages that were never handed out are
+// inaccessible, so that a wild pointer faults as on a GPU.
 #include "watch.h"
 
 #include <algorithm>
@@ -9,41 +11,58 @@
 #include <mutex>
 #include <sys/mman.h>
 #include <sys/resource.h>
+#include <unistd.h>
 
 namespace kw {
 
 namespace {
 
 constexpr size_t kAlignment = 512;
-constexpr size_t kRedzone = 1024;
-constexpr size_t kCommitStep = size_t{2} << 20;
-constexpr size_t kLargestArena = size_t{64} << 30;
+const size_t kPage = static_cast<size_t>(sysconf(_SC_PAGESIZE));
+constexpr size_t kGapFactor = 4;
+constexpr size_t kLeastGap = size_t{4} << 20;
+constexpr size_t kDenseGap = 1024;
+// Each piece with wide gaps takes two of the 65530 mappings that a process may have.
+constexpr size_t kSparsePieces = 12000;
+constexpr size_t kLargestArena = size_t{1} << 40;
 // Where the range lies if nothing else does: a replay in another process needs the same addresses.
 constexpr uintptr_t kUsualPlace = uintptr_t{1} << 45;
 constexpr size_t kSmallestArena = size_t{256} << 20;
-constexpr size_t kReturnToSystem = size_t{1} << 20;  // freed pieces of this size give their pages back
+constexpr size_t kReturnToSystem = size_t{128} << 10;  // freed pieces of this size give their pages back
 
 struct Allocation {
     size_t bytes;
-    size_t room;  // with both redzones
+    size_t room;  // in whole units of kAlignment
+    size_t gap;   // on either side
     bool live;
 };
 
 struct Arena {
+    uintptr_t usual_place;  // 0: wherever there is room
     std::mutex mutex;
     uintptr_t first = 0;
     size_t capacity = 0;
     size_t used = 0;
-    size_t committed = 0;
     std::map<uintptr_t, Allocation> allocations;
     std::multimap<size_t, uintptr_t> free_by_room;
 };
 
+// What torch's own allocator hands out has a range of its own: a record of what is done to device memory does not
+// tell of it.
+struct Arenas {
+    Arena device{kUsualPlace};
+    Arena torch{0};
+};
+
 // Never destroyed: tensors may still be freed while the process exits.
-Arena& arena() {
-    static Arena* instance = new Arena;
+Arenas& arenas() {
+    static Arenas* instance = new Arenas;
     return *instance;
 }
+
+bool holds(const Arena& a, uintptr_t address) { return a.capacity != 0 && address - a.first < a.capacity; }
+
+Arena& arena_of(uintptr_t address) { return holds(arenas().torch, address) ? arenas().torch : arenas().device; }
 
 // As much as a limit on address space leaves room for; torch needs its share.
 size_t wanted_capacity() {
@@ -54,7 +73,7 @@ size_t wanted_capacity() {
 
 void reserve(Arena& a) {
     for (size_t capacity = wanted_capacity(); capacity >= kSmallestArena; capacity /= 2) {
-        void* const wanted = reinterpret_cast<void*>(kUsualPlace);
+        void* const wanted = reinterpret_cast<void*>(a.usual_place);
         void* memory = mmap(wanted, capacity, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
         if (memory == MAP_FAILED) continue;
         a.first = reinterpret_cast<uintptr_t>(memory);
@@ -64,54 +83,45 @@ void reserve(Arena& a) {
     std::fprintf(stderr, "emulator: no address space for device memory\n");
 }
 
-bool commit(Arena& a, size_t end) {
-    if (end <= a.committed) return true;
-    const size_t wanted = std::min((end + kCommitStep - 1) / kCommitStep * kCommitStep, a.capacity);
-    void* start = reinterpret_cast<void*>(a.first + a.committed);
-    if (end > a.capacity || mprotect(start, wanted - a.committed, PROT_READ | PROT_WRITE) != 0) return false;
-    a.committed = wanted;
-    return true;
-}
+size_t up(size_t value, size_t unit) { return (value + unit - 1) / unit * unit; }
 
-// The address of the piece after its redzone; 0 when there is no room.
-uintptr_t take(Arena& a, size_t bytes) {
-    const size_t room = kRedzone + (bytes + kAlignment - 1) / kAlignment * kAlignment + kRedzone;
-    // A record of what is done tells pieces apart by their address.
-    const auto free = recording() ? a.free_by_room.end() : a.free_by_room.find(room);
-    uintptr_t address;
-    if (free != a.free_by_room.end()) {
-        address = free->second;
-        a.free_by_room.erase(free);
-    } else {
-        if (!commit(a, a.used + room)) return 0;
-        address = a.first + a.used + kRedzone;
-        a.used += room;
-    }
-    a.allocations[address] = Allocation{bytes, room, true};
+// Makes a piece behind those in use, its pages accessible; 0 when there is no room.
+uintptr_t make_piece(Arena& a, size_t room, size_t gap) {
+    // Pieces that all began at the same place of a page would compete for the same lines of the cache.
+    const size_t before = gap + a.allocations.size() % (kPage / kAlignment) * kAlignment;
+    if (room > a.capacity || before + room + gap > a.capacity - a.used) return 0;
+    const uintptr_t address = a.first + a.used + before;
+    const uintptr_t page = address / kPage * kPage;
+    void* first = reinterpret_cast<void*>(page);
+    if (mprotect(first, up(address + room, kPage) - page, PROT_READ | PROT_WRITE) != 0) return 0;
+    a.used += up(before + room + gap, kAlignment);
     return address;
 }
 
-}  // namespace
-
-// Where [pointer, pointer + bytes) lies: outside device memory, inside one allocation, or neither.
-Extent arena_extent(const void* pointer, size_t bytes) {
-    Arena& a = arena();
-    const std::lock_guard<std::mutex> lock(a.mutex);
-    const uintptr_t address = reinterpret_cast<uintptr_t>(pointer);
-    if (address - a.first >= a.capacity) return Extent::kOutside;
-    auto after = a.allocations.upper_bound(address);
-    if (after == a.allocations.begin()) return Extent::kBeyond;
-    const auto& [start, allocation] = *std::prev(after);
-    const bool fits = address - start <= allocation.bytes && bytes <= allocation.bytes - (address - start);
-    return allocation.live && fits ? Extent::kInside : Extent::kBeyond;
+// The address of a piece; 0 when there is no room.
+uintptr_t take(Arena& a, size_t bytes) {
+    const size_t room = up(bytes, kAlignment);
+    // A record of what is done tells pieces apart by their address.
+    const bool reuse = &a != &arenas().device || !recording();
+    const auto free = reuse ? a.free_by_room.find(room) : a.free_by_room.end();
+    if (free != a.free_by_room.end()) {
+        const uintptr_t address = free->second;
+        a.free_by_room.erase(free);
+        a.allocations[address].bytes = bytes;
+        a.allocations[address].live = true;
+        return address;
+    }
+    size_t gap = up(std::max(kGapFactor * room, kLeastGap), kPage);
+    uintptr_t address = a.allocations.size() < kSparsePieces ? make_piece(a, room, gap) : 0;
+    if (address == 0) {
+        gap = kDenseGap;
+        address = make_piece(a, room, gap);
+    }
+    if (address != 0) a.allocations[address] = Allocation{bytes, room, gap, true};
+    return address;
 }
 
-}  // namespace kw
-
-using namespace kw;
-
-extern "C" void* kw_alloc(size_t bytes) {
-    Arena& a = arena();
+void* allocate(Arena& a, size_t bytes) {
     uintptr_t address;
     {
         const std::lock_guard<std::mutex> lock(a.mutex);
@@ -120,25 +130,66 @@ extern "C" void* kw_alloc(size_t bytes) {
         address = take(a, std::max<size_t>(bytes, 1));
     }
     if (address == 0) return nullptr;
-    void* pointer = reinterpret_cast<void*>(address);
+    add_region(reinterpret_cast<void*>(address), bytes, "");
+    return reinterpret_cast<void*>(address);
+}
+
+}  // namespace
+
+// Where [pointer, pointer + bytes) lies: outside device memory, inside one allocation, or neither.
+Extent arena_extent(const void* pointer, size_t bytes) {
+    const uintptr_t address = reinterpret_cast<uintptr_t>(pointer);
+    Arena& a = arena_of(address);
+    const std::lock_guard<std::mutex> lock(a.mutex);
+    if (!holds(a, address)) return Extent::kOutside;
+    auto after = a.allocations.upper_bound(address);
+    if (after == a.allocations.begin()) return Extent::kBeyond;
+    const auto& [start, allocation] = *std::prev(after);
+    const bool fits = address - start <= allocation.bytes && bytes <= allocation.bytes - (address - start);
+    return allocation.live && fits ? Extent::kInside : Extent::kBeyond;
+}
+
+bool in_arena(uintptr_t address) { return holds(arena_of(address), address); }
+
+bool is_torchs_own(uintptr_t address) { return holds(arenas().torch, address); }
+
+// The piece in whose room, gaps included, the address lies; 0 for none.
+uintptr_t arena_owner(uintptr_t address) {
+    Arena& a = arena_of(address);
+    const std::lock_guard<std::mutex> lock(a.mutex);
+    const auto after = a.allocations.upper_bound(address);
+    if (after != a.allocations.end() && after->first - address <= after->second.gap) return after->first;
+    if (after == a.allocations.begin()) return 0;
+    const auto& [start, allocation] = *std::prev(after);
+    return address - start < allocation.room + allocation.gap ? start : 0;
+}
+
+}  // namespace kw
+
+using namespace kw;
+
+extern "C" void* kw_alloc(size_t bytes) {
+    void* pointer = allocate(arenas().device, bytes);
+    if (pointer == nullptr) return nullptr;
     std::memset(pointer, 0xFF, bytes);
-    add_region(pointer, bytes, "");
     record_allocation(pointer, bytes);
     return pointer;
 }
 
+extern "C" void* kw_alloc_unfilled(size_t bytes) { return allocate(arenas().torch, bytes); }
+
 extern "C" void kw_free(void* pointer) {
     if (pointer == nullptr) return;
     record_free(pointer);
-    Arena& a = arena();
-    const std::lock_guard<std::mutex> lock(a.mutex);
     const uintptr_t address = reinterpret_cast<uintptr_t>(pointer);
+    Arena& a = arena_of(address);
+    const std::lock_guard<std::mutex> lock(a.mutex);
     const auto found = a.allocations.find(address);
     if (found == a.allocations.end() || !found->second.live) return;
     remove_region(pointer);
     found->second.live = false;
     a.free_by_room.emplace(found->second.room, address);
     if (found->second.bytes < kReturnToSystem) return;
-    const uintptr_t page = (address + 4095) / 4096 * 4096;
-    madvise(reinterpret_cast<void*>(page), (found->second.bytes - (page - address)) / 4096 * 4096, MADV_DONTNEED);
+    const uintptr_t page = up(address, kPage);
+    madvise(reinterpret_cast<void*>(page), (found->second.bytes - (page - address)) / kPage * kPage, MADV_DONTNEED);
 }

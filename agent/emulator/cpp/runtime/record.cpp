@@ -48,9 +48,8 @@ std::string in_library(const Dl_info& info, const void* pointer) {
 
 // Device memory as a number, data of a library as [path, offset], anything else as null.
 std::string place_of(const void* pointer) {
-    if (arena_extent(pointer, 0) != Extent::kOutside) {
-        return format("%zu", static_cast<size_t>(reinterpret_cast<uintptr_t>(pointer)));
-    }
+    const uintptr_t address = reinterpret_cast<uintptr_t>(pointer);
+    if (in_arena(address)) return is_torchs_own(address) ? "null" : format("%zu", static_cast<size_t>(address));
     Dl_info info;
     return dladdr(pointer, &info) != 0 ? in_library(info, pointer) : "null";
 }

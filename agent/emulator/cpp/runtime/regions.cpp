@@ -17,7 +17,7 @@ namespace kw {
 
 namespace {
 
-constexpr size_t kNear = size_t{1} << 20;  // a bad address is explained by its neighbour up to here
+constexpr size_t kNear = size_t{1} << 20;  // outside the arena, a bad address belongs to a neighbour up to here
 constexpr size_t kRemembered = 512;        // freed regions
 constexpr uintptr_t kNullPage = 64 * 1024;
 
@@ -51,25 +51,36 @@ void drop_cells(Region& region) {
 
 void retire(Registry& r, std::map<uintptr_t, std::unique_ptr<Region>>::iterator found) {
     Region& region = *found->second;
-    r.freed.push_front(Freed{region.first, region.bytes, region.label});
+    // Outside the arena the host may use the same addresses for something else by now.
+    if (in_arena(region.first)) r.freed.push_front(Freed{region.first, region.bytes, region.label});
     if (r.freed.size() > kRemembered) r.freed.pop_back();
-    r.retired.push_back(std::move(found->second));
+    if (region.published) r.retired.push_back(std::move(found->second));
     r.live.erase(found);
     r.changed = true;
 }
 
-// The live region that begins at or before the address, and the one after it.
-struct Neighbours {
-    const Region* before = nullptr;
-    const Region* after = nullptr;
-};
+bool starts_inside(const Region& region, uintptr_t address) { return address - region.first < region.bytes; }
 
-Neighbours neighbours(const Registry& r, uintptr_t address) {
-    Neighbours found;
+size_t distance(const Region& region, uintptr_t address) {
+    if (address < region.first) return region.first - address;
+    return starts_inside(region, address) ? 0 : address - region.first - region.bytes;
+}
+
+// The live region that an address outside all of them was most likely meant for, or that it begins inside:
+// the one whose gap it lies in, by `owner`; outside the arena, one nearby. Null for none.
+const Region* meant_region(const Registry& r, uintptr_t address, uintptr_t owner) {
+    if (owner != 0) {
+        const auto found = r.live.find(owner);
+        return found == r.live.end() ? nullptr : found->second.get();
+    }
     const auto after = r.live.upper_bound(address);
-    if (after != r.live.end()) found.after = after->second.get();
-    if (after != r.live.begin()) found.before = std::prev(after)->second.get();
-    return found;
+    const Region* nearest = nullptr;
+    if (after != r.live.end()) nearest = after->second.get();
+    if (after != r.live.begin()) {
+        const Region* before = std::prev(after)->second.get();
+        if (nearest == nullptr || distance(*before, address) <= distance(*nearest, address)) nearest = before;
+    }
+    return nearest != nullptr && distance(*nearest, address) < kNear ? nearest : nullptr;
 }
 
 std::string named(size_t bytes, const std::string& label) {
@@ -156,7 +167,10 @@ void publish_regions() {
     for (const auto& region : r.retired) drop_cells(*region);
     r.retired.clear();
     r.published.clear();
-    for (const auto& [first, region] : r.live) r.published.push_back(region.get());
+    for (const auto& [first, region] : r.live) {
+        region->published = true;
+        r.published.push_back(region.get());
+    }
     r.changed = false;
 }
 
@@ -211,34 +225,30 @@ Misplaced explain(uintptr_t address, size_t bytes, Access access) {
         return {"null-pointer", format("%s %zu bytes at address 0x%zx: the pointer is null.", verb, bytes,
                                        static_cast<size_t>(address))};
     }
+    const bool on_device = in_arena(address);
+    const uintptr_t owner = on_device ? arena_owner(address) : 0;
     Registry& r = registry();
     const std::lock_guard<std::mutex> lock(r.mutex);
-    const auto [before, after] = neighbours(r, address);
+    const Region* meant = meant_region(r, address, owner);
     const char* kind = read ? "global-out-of-bounds-read" : "global-out-of-bounds-write";
     const char* effect = read ? "The value is someone else's data, or the kernel faults."
                               : "It overwrites someone else's data, or the kernel faults.";
     for (const Freed& freed : r.freed) {
-        // What lives inside it now is newer than the freed piece.
-        const bool reused = before != nullptr && before->first >= freed.first;
-        if (address - freed.first >= freed.bytes || reused) continue;
+        if (address - freed.first >= freed.bytes || meant != nullptr) continue;
         return {"freed-pointer", format("%s %zu bytes inside %s that was freed before the launch.", verb, bytes,
                                         named(freed.bytes, freed.label).c_str())};
     }
-    const size_t past = before == nullptr ? SIZE_MAX : address - before->first - before->bytes;
-    const size_t ahead = after == nullptr ? SIZE_MAX : after->first - address;
-    if (before != nullptr && address - before->first < before->bytes) {
+    if (meant != nullptr && starts_inside(*meant, address)) {
+        const size_t over = address + bytes - meant->first - meant->bytes;
         return {kind, format("%s %zu bytes that begin inside %s and end %zu bytes past its end. %s", verb, bytes,
-                             named(before->bytes, before->label).c_str(), past + bytes, effect)};
+                             named(meant->bytes, meant->label).c_str(), over, effect)};
     }
-    if (past <= ahead && past < kNear) {
-        return {kind, format("%s %zu bytes, %zu bytes past the end of %s. %s", verb, bytes, past,
-                             named(before->bytes, before->label).c_str(), effect)};
+    if (meant != nullptr) {
+        return {kind, format("%s %zu bytes, %zu bytes %s of %s. %s", verb, bytes, distance(*meant, address),
+                             address < meant->first ? "before the start" : "past the end",
+                             named(meant->bytes, meant->label).c_str(), effect)};
     }
-    if (ahead < kNear) {
-        return {kind, format("%s %zu bytes, %zu bytes before the start of %s. %s", verb, bytes, ahead,
-                             named(after->bytes, after->label).c_str(), effect)};
-    }
-    if (arena_extent(reinterpret_cast<void*>(address), bytes) != Extent::kOutside) {
+    if (on_device) {
         return {kind, format("%s %zu bytes in device memory, far from every allocation. %s", verb, bytes, effect)};
     }
     if (!is_mapped(address)) return {nullptr, ""};  // the hardware says so next

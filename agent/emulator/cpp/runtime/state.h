@@ -8,6 +8,7 @@
 #include <cstdarg>
 #include <string>
 
+#define KW_CODE reinterpret_cast<uintptr_t>(__builtin_return_address(0))  // of the caller
 #define KW_TLS __thread __attribute__((tls_model("initial-exec")))
 
 // Device code reads these as threadIdx, blockIdx, blockDim, gridDim, its lane and its shared memory.
@@ -178,6 +179,7 @@ void join_launch(Worker& worker, Launch& launch, int id);
 void run_blocks(Worker& worker);
 [[noreturn]] void abandon(Worker& worker, Fault fault, std::string text, int line);
 const Launch* current_launch();
+std::string launch_text(const kw_launch_request& request);
 
 // faults.cpp
 class FaultHandlers {
@@ -193,6 +195,9 @@ void report_fault(Worker& worker);
 // memory.cpp
 enum class Extent { kOutside, kInside, kBeyond };
 Extent arena_extent(const void* pointer, size_t bytes);
+bool in_arena(uintptr_t address);
+bool is_torchs_own(uintptr_t address);
+uintptr_t arena_owner(uintptr_t address);
 
 // record.cpp
 bool recording();
@@ -208,12 +213,8 @@ class Recorded {
     ~Recorded();
 };
 
-// cuda_errors.cpp
-void set_error(cudaError_t error);
-void set_sticky_error(cudaError_t error);
-cudaError_t sticky_error();
-size_t shared_limit_of(const char* name, bool by_pointer);
-std::string base_name(const std::string& text);
+// cuda_device.cpp
+void check_stream(const kw_launch_request& request);
 
 // findings.cpp
 size_t copy_text(const std::string& text, char* buffer, size_t capacity);
@@ -229,6 +230,20 @@ struct Place {
 };
 inline Place at_line(int line) { return Place{line, 0, 0}; }
 inline Place at_code(uintptr_t code, uintptr_t other = 0) { return Place{0, code, other}; }
+
+// cuda_errors.cpp: `what` failed with the error, and the host has not asked for it yet.
+void set_error(cudaError_t error, std::string what, const Place& place);
+void set_sticky_error(cudaError_t error);
+cudaError_t sticky_error();
+size_t shared_limit_of(const char* name, bool by_pointer);
+std::string base_name(const std::string& text);
+
+// A call of CUDA's API and where the host made it; an error of it is left behind and returned.
+struct HostCall {
+    const char* name;
+    uintptr_t code;
+};
+cudaError_t failed(const HostCall& call, cudaError_t error);
 
 // waiting.cpp: a thread saw `observed` at the address. soft: which may be no waiting at all.
 void poll(const void* address, uint64_t observed, const Place& place, bool soft);

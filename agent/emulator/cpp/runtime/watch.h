@@ -17,6 +17,7 @@ struct Region {
     size_t bytes;
     std::string label;             // "float32 tensor [2, 3]", or empty
     std::atomic<uint64_t*> cells;  // null until a checked kernel first uses the region
+    bool published;                // a running kernel may look at it
 };
 
 // Where the access at some place in the code went the last time; most go to the same region again.

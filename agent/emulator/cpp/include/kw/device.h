@@ -75,7 +75,9 @@ struct Config {
     dim3 grid;
     dim3 block;
     size_t dynamic_bytes;
-    Config(dim3 g, dim3 b, size_t bytes = 0, cudaStream_t = nullptr) : grid(g), block(b), dynamic_bytes(bytes) {}
+    cudaStream_t stream;
+    Config(dim3 g, dim3 b, size_t bytes = 0, cudaStream_t s = nullptr)
+        : grid(g), block(b), dynamic_bytes(bytes), stream(s) {}
 };
 
 // kernel<<<config>>>(arguments) becomes Launch(name, line, by pointer, Config(config))(call, arguments).
@@ -83,7 +85,8 @@ struct Config {
 class Launch {
   public:
     Launch(const char* name, int line, bool by_pointer, const Config& config)
-        : request_{name, line, by_pointer, config.grid, config.block, config.dynamic_bytes, nullptr, nullptr, 0} {}
+        : request_{name,    line,    by_pointer, config.grid,  config.block, config.dynamic_bytes,
+                   nullptr, nullptr, 0,          config.stream} {}
 
     template <class Call, class... Arguments>
     void operator()(Call call, Arguments... arguments) {

@@ -14,7 +14,7 @@ bool within(size_t bytes, size_t offset) {
 template <class T>
 cudaError_t cudaMemcpyToSymbol(const T& symbol, const void* from, size_t bytes, size_t offset = 0,
                                cudaMemcpyKind kind = cudaMemcpyHostToDevice) {
-    if (!kw::within<T>(bytes, offset)) return cudaErrorInvalidValue;
+    if (!kw::within<T>(bytes, offset)) return kw_fail("cudaMemcpyToSymbol", cudaErrorInvalidValue);
     return cudaMemcpyToSymbol(static_cast<const void*>(&symbol), from, bytes, offset, kind);
 }
 
@@ -27,7 +27,7 @@ cudaError_t cudaMemcpyToSymbolAsync(const T& symbol, const void* from, size_t by
 template <class T>
 cudaError_t cudaMemcpyFromSymbol(void* to, const T& symbol, size_t bytes, size_t offset = 0,
                                  cudaMemcpyKind kind = cudaMemcpyDeviceToHost) {
-    if (!kw::within<T>(bytes, offset)) return cudaErrorInvalidValue;
+    if (!kw::within<T>(bytes, offset)) return kw_fail("cudaMemcpyFromSymbol", cudaErrorInvalidValue);
     return cudaMemcpyFromSymbol(to, static_cast<const void*>(&symbol), bytes, offset, kind);
 }
 

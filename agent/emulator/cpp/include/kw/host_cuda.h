@@ -3,6 +3,7 @@
 #include <cuda_runtime.h>
 
 #include "kw/host_operators.h"
+#include "kw/runtime.h"
 
 namespace c10 {
 
@@ -11,8 +12,9 @@ inline optional<Device> device_of(const at::Tensor& tensor) {
 }
 
 struct Stream {
+  cudaStream_t handle = nullptr;
   Device device() const { return Device(kCUDA, 0); }
-  int64_t id() const { return 0; }
+  int64_t id() const { return reinterpret_cast<int64_t>(handle); }
 };
 
 namespace cuda {
@@ -23,19 +25,24 @@ class CUDAStream {
  public:
   CUDAStream() = default;
   CUDAStream(cudaStream_t stream) : stream_(stream) {}
+  explicit CUDAStream(Stream stream) : stream_(stream.handle) {}
   operator cudaStream_t() const { return stream_; }
   cudaStream_t stream() const { return stream_; }
   void synchronize() const { (void)cudaStreamSynchronize(stream_); }
   bool query() const { return cudaStreamQuery(stream_) == cudaSuccess; }
   Device device() const { return Device(kCUDA, 0); }
   DeviceIndex device_index() const { return 0; }
-  int64_t id() const { return 0; }
-  Stream unwrap() const { return {}; }
+  int64_t id() const { return unwrap().id(); }
+  Stream unwrap() const { return {stream_}; }
 };
-inline CUDAStream getCurrentCUDAStream(DeviceIndex = -1) { return {}; }
+inline CUDAStream getCurrentCUDAStream(DeviceIndex = -1) { return kw_current_stream(); }
 inline CUDAStream getDefaultCUDAStream(DeviceIndex = -1) { return {}; }
-inline CUDAStream getStreamFromPool(bool = false, DeviceIndex = -1) { return {}; }
-inline void setCurrentCUDAStream(CUDAStream) {}
+inline CUDAStream getStreamFromPool(bool = false, DeviceIndex = -1) {
+  cudaStream_t made = nullptr;
+  (void)cudaStreamCreate(&made);
+  return made;
+}
+inline void setCurrentCUDAStream(CUDAStream stream) { kw_set_current_stream(stream); }
 inline DeviceIndex current_device() { return 0; }
 inline DeviceIndex device_count() { return 1; }
 inline void set_device(DeviceIndex) {}
@@ -59,9 +66,17 @@ class OptionalCUDAGuard {
   void set_index(DeviceIndex) {}
 };
 class CUDAStreamGuard {
+  CUDAStream before_ = getCurrentCUDAStream();
+
  public:
-  explicit CUDAStreamGuard(CUDAStream) {}
-  explicit CUDAStreamGuard(Stream) {}
+  explicit CUDAStreamGuard(CUDAStream stream) { setCurrentCUDAStream(stream); }
+  explicit CUDAStreamGuard(Stream stream) : CUDAStreamGuard(CUDAStream(stream)) {}
+  CUDAStreamGuard(const CUDAStreamGuard&) = delete;
+  CUDAStreamGuard& operator=(const CUDAStreamGuard&) = delete;
+  ~CUDAStreamGuard() { setCurrentCUDAStream(before_); }
+  void reset_stream(Stream stream) { setCurrentCUDAStream(CUDAStream(stream)); }
+  CUDAStream original_stream() const { return before_; }
+  CUDAStream current_stream() const { return getCurrentCUDAStream(); }
 };
 
 inline void check(cudaError_t error, const char* what) {

@@ -22,10 +22,12 @@ extern "C" {
 // Sets how many OS threads run blocks (clamped to 1..8; 2 if never called). Idempotent.
 void kw_init(int workers);
 
-// Device memory: 512-byte aligned, every byte 0xFF (so that floats that nobody wrote are NaN), with an
-// unused zone on both sides. Null when the arena is full. kw_free(nullptr) does nothing; a pointer that
-// kw_alloc did not return is ignored.
+// Device memory: 512-byte aligned, every byte 0xFF (so that floats that nobody wrote are NaN), with unused
+// addresses on both sides. Null when the arena is full. kw_free(nullptr) does nothing; a pointer that
+// kw_alloc did not return is ignored. kw_alloc_unfilled is for torch's allocator: it leaves in the memory what was
+// there, and no record tells of it.
 void* kw_alloc(size_t bytes);
+void* kw_alloc_unfilled(size_t bytes);
 void kw_free(void* pointer);
 
 // Kernel launches that were accepted so far, and their distinct kernel names, newline-separated.
@@ -65,6 +67,16 @@ size_t kw_recorded(char* buffer, size_t capacity);
 // by a kernel while checks were on (nor by cudaMemset or cudaMemcpy); *index becomes that of the first one.
 size_t kw_unwritten(const void* first, size_t count, size_t element_bytes, size_t* index);
 
+// torch's current stream in this thread: a launch on the default one where it is another is a finding.
+cudaStream_t kw_current_stream(void);
+void kw_set_current_stream(cudaStream_t stream);
+
+// Tells that host code has ended without an exception: an error that it never asked for is a finding.
+void kw_host_returned(void);
+
+// Leaves the error of a call of CUDA's API behind, and returns it.
+cudaError_t kw_fail(const char* call, cudaError_t error);
+
 // cudaFuncSetAttribute with the text of its argument list: limits are kept by kernel name, because
 // a launch knows the name it was written with and not the address.
 cudaError_t kw_set_function_attribute(const char* text, enum cudaFuncAttribute attribute, int value);
@@ -81,6 +93,7 @@ typedef struct kw_launch_request {
     void (*entry)(void*);      // calls the kernel for one thread
     void* arguments;           // what entry gets; lives until kw_launch returns
     size_t argument_bytes;     // its size; the kernel may read it
+    cudaStream_t stream;
 } kw_launch_request;
 
 // Runs the whole grid, or reports why a GPU would not and sets the CUDA error.

@@ -9,6 +9,8 @@
 
 #include <optional>
 
+#include "kw/runtime.h"
+
 #ifndef C10_CUDA_API
 #define C10_CUDA_API
 #define C10_CUDA_IMPORT
@@ -20,7 +22,7 @@ namespace c10::cuda {
 class CUDAStream {
  public:
   CUDAStream(cudaStream_t stream = nullptr) : stream_(stream) {}
-  explicit CUDAStream(Stream) {}
+  explicit CUDAStream(Stream stream) : stream_(reinterpret_cast<cudaStream_t>(stream.id())) {}
   operator cudaStream_t() const { return stream_; }
   operator Stream() const { return unwrap(); }
   bool operator==(const CUDAStream& other) const { return stream_ == other.stream_; }
@@ -32,18 +34,22 @@ class CUDAStream {
   Device device() const { return Device(kCUDA, 0); }
   DeviceIndex device_index() const { return 0; }
   DeviceType device_type() const { return kCUDA; }
-  StreamId id() const { return 0; }
-  Stream unwrap() const { return Stream(Stream::DEFAULT, device()); }
+  StreamId id() const { return reinterpret_cast<StreamId>(stream_); }
+  Stream unwrap() const { return Stream(Stream::UNSAFE, device(), id()); }
 
  private:
   cudaStream_t stream_ = nullptr;
 };
 
-inline CUDAStream getCurrentCUDAStream(DeviceIndex = -1) { return {}; }
+inline CUDAStream getCurrentCUDAStream(DeviceIndex = -1) { return kw_current_stream(); }
 inline CUDAStream getDefaultCUDAStream(DeviceIndex = -1) { return {}; }
-inline CUDAStream getStreamFromPool(bool = false, DeviceIndex = -1) { return {}; }
+inline CUDAStream getStreamFromPool(bool = false, DeviceIndex = -1) {
+  cudaStream_t made = nullptr;
+  (void)cudaStreamCreate(&made);
+  return made;
+}
 inline CUDAStream getStreamFromExternal(cudaStream_t stream, DeviceIndex) { return stream; }
-inline void setCurrentCUDAStream(CUDAStream) {}
+inline void setCurrentCUDAStream(CUDAStream stream) { kw_set_current_stream(stream); }
 inline DeviceIndex current_device() { return 0; }
 inline DeviceIndex device_count() { return 1; }
 inline DeviceIndex device_count_ensure_non_zero() { return 1; }
@@ -75,18 +81,31 @@ class OptionalCUDAGuard {
 };
 
 class CUDAStreamGuard {
+  CUDAStream before_ = getCurrentCUDAStream();
+
  public:
-  explicit CUDAStreamGuard(Stream) {}
-  void reset_stream(Stream) {}
-  CUDAStream original_stream() const { return {}; }
-  CUDAStream current_stream() const { return {}; }
+  explicit CUDAStreamGuard(Stream stream) { reset_stream(stream); }
+  CUDAStreamGuard(const CUDAStreamGuard&) = delete;
+  CUDAStreamGuard& operator=(const CUDAStreamGuard&) = delete;
+  ~CUDAStreamGuard() { setCurrentCUDAStream(before_); }
+  void reset_stream(Stream stream) { setCurrentCUDAStream(CUDAStream(stream)); }
+  CUDAStream original_stream() const { return before_; }
+  CUDAStream current_stream() const { return getCurrentCUDAStream(); }
 };
 
 class OptionalCUDAStreamGuard {
  public:
   OptionalCUDAStreamGuard() = default;
-  explicit OptionalCUDAStreamGuard(std::optional<Stream>) {}
-  void reset_stream(Stream) {}
+  explicit OptionalCUDAStreamGuard(std::optional<Stream> stream) {
+    if (stream) reset_stream(*stream);
+  }
+  void reset_stream(Stream stream) {
+    if (!guard_) guard_.emplace(stream);
+    guard_->reset_stream(stream);
+  }
+
+ private:
+  std::optional<CUDAStreamGuard> guard_;
 };
 
 inline void check(cudaError_t error) {

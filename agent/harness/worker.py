@@ -68,10 +68,8 @@ class Worker:
 
     def do_instance(self, command: dict[str, Any]) -> dict[str, Any]:
         """A new ModelNew that holds the given parameters."""
-        arguments = wire.load(command["init_inputs"], HERE, self.device)
-        self._given("init", arguments)
-        state = wire.load(command["state"], HERE, self.device)
-        self._given("state", state)
+        arguments = self._given("init", command["init_inputs"])
+        state = self._given("state", command["state"])
         self._model = self._module.ModelNew(*arguments)
         if self.device == "cuda":
             self._model = self._model.cuda()
@@ -88,8 +86,7 @@ class Worker:
         `checked`: on the emulator, memory accesses are checked on the way.
         """
         self._inputs = None
-        inputs = wire.load(command["inputs"], HERE, self.device)
-        self._given("inputs", inputs)
+        inputs = self._given("inputs", command["inputs"])
         before = _fingerprint(inputs)
         if self._guest is not None:
             self._guest.check(command.get("checked", False))
@@ -124,9 +121,11 @@ class Worker:
         self._answer({"request": "build", "build": request})
         return dict(json.loads(self._commands.readline()))
 
-    def _given(self, what: str, value: Any) -> None:
-        if self._guest is not None:
-            self._guest.given(what, value)
+    def _given(self, what: str, description: dict[str, Any]) -> Any:
+        """What the judge handed in."""
+        if self._guest is None:
+            return wire.load(description, HERE, self.device)
+        return self._guest.given(what, lambda: wire.load(description, HERE, self.device))
 
     def _record_builds(self) -> None:
         """Tells the judge what the stock `load_inline` was asked to build, and what came of it."""

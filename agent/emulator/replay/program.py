@@ -154,8 +154,7 @@ class _Reader:
     def _on_write(self, event: dict[str, Any]) -> None:
         count, place = event["bytes"], self._place(event["to"])
         data = event["data"]
-        self._literal += count
-        if data is None or place is None or self._literal > LITERAL_LIMIT:
+        if data is None or place is None or not self._admits(count):
             self._omit(f"{count} bytes written by host code", event, span=_span(event["to"], count))
             return
         self._by_value += count if self._running else 0
@@ -186,9 +185,8 @@ class _Reader:
         taken = operators.tensors([event["arguments"], event["keywords"]])
         made = [result for result in event["results"] if result is not None]
         literal = sum(_literal_bytes(tensor) for tensor in taken)
-        self._literal += literal
         lost = any("other" in tensor or tensor.get("literal", "") is None for tensor in taken)
-        if lost or operators.random(name) or self._literal > LITERAL_LIMIT:
+        if lost or operators.random(name) or not self._admits(literal):
             what = "data of the host" if lost or literal else f"torch's {name}"
             self._omit(what, event, span=_written(event))
             return
@@ -214,6 +212,13 @@ class _Reader:
         return new and all(
             _within(span, self._known) and not _within(span, self._inputs) for span in spans if span
         )
+
+    def _admits(self, count: int) -> bool:
+        """Whether so many bytes more may come from the host; they count if so."""
+        if self._literal + count > LITERAL_LIMIT:
+            return count == 0
+        self._literal += count
+        return True
 
     def _omit(self, what: str, event: dict[str, Any], *, span: range | None) -> None:
         if self._running:

@@ -39,6 +39,8 @@ def run(
     ] = None,
     require: Annotated[str | None, typer.Option(help="Your own requirements, TEXT or @FILE.")] = None,
     candidate_timeout: judging.Timeout = None,
+    quick: judging.Quick = False,
+    admit_anyway: judging.AdmitAnyway = False,
     in_order: Annotated[
         bool, typer.Option("--in-order", help="With replay:RUN: the answers as stored, whatever the prompt.")
     ] = False,
@@ -58,23 +60,24 @@ def run(
         "sandbox": isolation, "rounds": rounds,
         "patience": patience, "candidate_timeout": candidate_timeout, "runs_dir": runs_dir,
     }  # fmt: skip
+    choices = {"in_order": in_order, "quick": quick, "admit_anyway": admit_anyway}
     if resume is not None:
         if require or dry_run:
             raise UsageError("--resume takes the requirements of the run it goes on with")
-        finished, folder = _resumed(resume, flags, in_order)
+        finished, folder = _resumed(resume, flags, choices)
     else:
         assert problem is not None
         settings = config.load(flags).settings
         if dry_run:
             _print_prompt(judging.tracing(problem, settings), settings, require, json)
             return
-        finished, folder = _begun(problem, settings, require, in_order)
+        finished, folder = _begun(problem, settings, require, choices)
     _report(finished, folder, json)
     raise typer.Exit(EXITS.get(finished.outcome, 1))
 
 
 def _begun(
-    address: str, settings: config.Settings, require: str | None, in_order: bool
+    address: str, settings: config.Settings, require: str | None, choices: dict[str, bool]
 ) -> tuple[RunFinished, store.Run]:
     from agent import prompts
     from agent.cli.session import Session
@@ -86,16 +89,17 @@ def _begun(
     problem = judging.tracing(address, settings)
     options: dict[str, str | int | float | bool] = {
         "require": "\n".join(wish.text for wish in wishes),
-        "in_order": in_order,
+        **choices,
         "gpu": settings.gpu,
         "candidate_timeout": settings.candidate_timeout,
     }
     with console.live("preparing") as live:
         provider = choose(
-            settings, problem, in_order=in_order,
+            settings, problem, in_order=choices["in_order"],
             on_retry=lambda event: session.note(event), on_progress=lambda so_far: _stream(live, so_far),
         )  # fmt: skip
-        judge = judging.executor(settings, problem, live)
+        judge = judging.executor(settings, problem, live, quick=choices["quick"])
+        judging.admit(judge, problem, choices["admit_anyway"])
         plan = _plan(problem, settings, provider.name, str(options["require"]))
         made = store.create(
             settings.runs_dir,
@@ -110,7 +114,7 @@ def _begun(
             return session.solve(provider, judge), made
 
 
-def _resumed(address: str, flags: Flags, in_order: bool) -> tuple[RunFinished, store.Run]:
+def _resumed(address: str, flags: Flags, choices: dict[str, bool]) -> tuple[RunFinished, store.Run]:
     from agent.cli.session import Session
 
     folder = config.load({"runs_dir": flags["runs_dir"]}, offline=True).settings.runs_dir
@@ -123,6 +127,7 @@ def _resumed(address: str, flags: Flags, in_order: bool) -> tuple[RunFinished, s
         "candidate_timeout": asked.options.get("candidate_timeout"),
     }  # fmt: skip
     settings = config.load(before | given).settings
+    choices = {name: chosen or asked.options.get(name) is True for name, chosen in choices.items()}
     log = found.read()
     if log.started is None:
         raise UsageError(f"run {found.id} stopped before it began; start it anew: agent run {asked.problem}")
@@ -132,10 +137,11 @@ def _resumed(address: str, flags: Flags, in_order: bool) -> tuple[RunFinished, s
     problem = log.started.problem
     with found.writer() as writer, console.live("preparing") as live:
         provider = choose(
-            settings, problem, in_order=in_order or asked.options.get("in_order") is True,
+            settings, problem, in_order=choices["in_order"],
             on_retry=lambda event: session.note(event), on_progress=lambda so_far: _stream(live, so_far),
         )  # fmt: skip
-        judge = judging.executor(settings, problem, live)
+        judge = judging.executor(settings, problem, live, quick=choices["quick"])
+        judging.admit(judge, problem, choices["admit_anyway"])
         plan = _plan(problem, settings, provider.name, str(asked.options.get("require", "")))
         session = Session(found, problem, plan, writer, live, store.Resume(log))
         console.say(f"run {found.id}: going on, {len(log.rounds)} rounds are on disk")

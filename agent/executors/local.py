@@ -6,9 +6,10 @@ from pathlib import Path
 from typing import Literal
 
 from agent import config, errors, problems
+from agent.harness import admission
 from agent.harness.job import BUILD_LIMIT_S, EMULATOR_ELEMENTS, EMULATOR_MACS, ORACLE_LIMIT_S, Job
 from agent.problems import Shrunken
-from agent.records import Candidate, Evaluation, Problem
+from agent.records import Admission, Candidate, Evaluation, Problem
 from agent.sandbox import Child, ChildFault, Limits
 
 Announce = Callable[[str], None]
@@ -26,15 +27,28 @@ class LocalExecutor:
 
     def __init__(
         self, name: Literal["cuda", "emulator"], *, candidate_timeout_s: float, cache_dir: Path,
-        floor_ms: float | None = None, measure: bool = True, announce: Announce = lambda what: None,
+        floor_ms: float | None = None, protocol: Literal["full", "quick"] = "full", measure: bool = True,
+        announce: Announce = lambda what: None,
     ) -> None:  # fmt: skip
         self.name = name
         self._candidate_timeout_s = candidate_timeout_s
         self._cache_dir = cache_dir
         self._floor_ms = floor_ms
+        self._protocol = protocol
         self._measure = measure
         self._announce = announce
         self._shrunken: dict[str, Shrunken] = {}
+        self._admissions: dict[str, Admission] = {}
+
+    def admit(self, problem: Problem, anyway: bool = False) -> Admission:
+        """Probes the problem, or recalls that; candidates for it are judged accordingly from then on.
+
+        Raises ProblemError for a problem that would let wrong answers pass, unless `anyway`.
+        """
+        self._announce("probing the problem with wrong answers")
+        found = admission.probed(problem, lambda: self._sizes(problem), self._cache_dir)
+        self._admissions[problem.id] = admission.check(problem, found, anyway)
+        return self._admissions[problem.id]
 
     def evaluate(self, problem: Problem, candidate: Candidate) -> Evaluation:
         return judged(self.job(problem, candidate), self._announce)
@@ -47,6 +61,8 @@ class LocalExecutor:
             executor=self.name,
             candidate_timeout_s=self._candidate_timeout_s,
             cache_dir=str(self._cache_dir),
+            protocol=self._protocol,
+            admission=self._admissions.get(problem.id),
             measure=self._measure,
             floor_ms=self._floor_ms,
             shrunken=self._sizes(problem) if self.name == "emulator" else None,

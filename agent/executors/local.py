@@ -62,7 +62,7 @@ class LocalExecutor:
             candidate_timeout_s=self._candidate_timeout_s,
             cache_dir=str(self._cache_dir),
             protocol=self._protocol,
-            admission=self._admissions.get(problem.id),
+            admission=self._admissions.get(problem.id) or self.admit(problem, anyway=True),
             measure=self._measure,
             floor_ms=self._floor_ms,
             shrunken=self._sizes(problem) if self.name == "emulator" else None,

@@ -80,7 +80,6 @@ class Worker:
             return {"error": _described(error) | {"kind": "state-dict-mismatch"}}
         self._model.eval()
         self._places = evidence.Inputs(self.device)
-        self._kept = []
         return {}
 
     def do_call(self, command: dict[str, Any]) -> dict[str, Any]:
@@ -120,7 +119,8 @@ class Worker:
             "types": [type(leaf).__name__ for leaf in evidence.leaves(outputs)],
             "devices": [leaf.device.type for leaf in evidence.leaves(outputs)],
         }
-        self._kept = evidence.leaves(outputs)
+        # All of them, where they are small: a ring of buffers shows when it comes round.
+        self._kept = [*(self._kept if command["send_back"] else ()), evidence.leaves(outputs)]
         self._inputs = inputs
         return answer
 
@@ -139,7 +139,7 @@ class Worker:
     def _send_back(self, stem: str, inputs: Any, names: list[str]) -> None:
         """One file for each input, each given parameter and each output of the call before."""
         wire.dump(evidence.leaves(inputs), HERE, stem + "-input")
-        wire.dump(self._kept, HERE, stem + "-output")
+        wire.dump(self._kept[-1] if self._kept else [], HERE, stem + "-output")
         state = self._state(names)
         for number, name in enumerate(names):
             if name in state:

@@ -45,14 +45,15 @@ def executor(
     _isolate(settings)
     if name == "emulator":
         toolchain.prepare(settings.cache_dir, progress=live.update)
-    return LocalExecutor(
+    judge = LocalExecutor(
         name,
         candidate_timeout_s=settings.candidate_timeout,
         cache_dir=settings.cache_dir,
         floor_ms=floor_ms(problem, settings),
-        protocol="quick" if quick else "full",
         announce=live.update,
     )
+    judge.protocol = "quick" if quick else "full"
+    return judge
 
 
 def _isolate(settings: Settings) -> None:

@@ -27,14 +27,13 @@ class LocalExecutor:
 
     def __init__(
         self, name: Literal["cuda", "emulator"], *, candidate_timeout_s: float, cache_dir: Path,
-        floor_ms: float | None = None, protocol: Literal["full", "quick"] = "full", measure: bool = True,
-        announce: Announce = lambda what: None,
+        floor_ms: float | None = None, measure: bool = True, announce: Announce = lambda what: None,
     ) -> None:  # fmt: skip
         self.name = name
         self._candidate_timeout_s = candidate_timeout_s
         self._cache_dir = cache_dir
         self._floor_ms = floor_ms
-        self._protocol = protocol
+        self.protocol: Literal["full", "quick"] = "full"
         self._measure = measure
         self._announce = announce
         self._shrunken: dict[str, Shrunken] = {}
@@ -61,7 +60,7 @@ class LocalExecutor:
             executor=self.name,
             candidate_timeout_s=self._candidate_timeout_s,
             cache_dir=str(self._cache_dir),
-            protocol=self._protocol,
+            protocol=self.protocol,
             admission=self._admissions.get(problem.id) or self.admit(problem, anyway=True),
             measure=self._measure,
             floor_ms=self._floor_ms,

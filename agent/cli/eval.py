@@ -24,6 +24,8 @@ def evaluate(
     unchecked: judging.Unchecked = False,
     candidate_timeout: judging.Timeout = None,
     library_ops: judging.LibraryOps = None,
+    quick: judging.Quick = False,
+    admit_anyway: judging.AdmitAnyway = False,
     runs_dir: console.RunsDir = None,
     json: console.Json = False,
     verbose: console.Verbose = False,
@@ -43,7 +45,9 @@ def evaluate(
     reference = judging.tracing(problem, settings)
     judged = Candidate(problem=reference.name, source=source, origin="file")
     with console.live("preparing") as live:
-        evaluation = judging.executor(settings, reference, live).evaluate(reference, judged)
+        judge = judging.executor(settings, reference, live, quick=quick)
+        judging.admit(judge, reference, admit_anyway)
+        evaluation = judge.evaluate(reference, judged)
     if json:
         console.emit_json(evaluation)
     else:

@@ -38,10 +38,16 @@ LibraryOps = Annotated[
 Unchecked = Annotated[
     bool, typer.Option("--unchecked", help="Run without the emulator's sanitizer; the scope then says so.")
 ]
+Quick = Annotated[bool, typer.Option("--quick", help="Fewer draws; the verdict says what was skipped.")]
+AdmitAnyway = Annotated[
+    bool, typer.Option("--admit-anyway", help="Judge even where wrong answers would pass; recorded.")
+]
 MAX_FINDINGS = 4
 
 
-def executor(settings: Settings, problem: Problem, live: console.Live) -> "LocalExecutor":
+def executor(
+    settings: Settings, problem: Problem, live: console.Live, *, quick: bool = False
+) -> "LocalExecutor":
     """The executor that the settings ask for, tools prepared.
 
     Raises EnvironmentFault without them, UsageError for checks switched off where there are none.
@@ -68,6 +74,7 @@ def executor(settings: Settings, problem: Problem, live: console.Live) -> "Local
         unchecked=settings.unchecked,
     )
     made.library_ops = settings.library_ops
+    made.protocol = "quick" if quick else "full"
     return made
 
 
@@ -81,6 +88,20 @@ def _isolate(settings: Settings) -> None:
         "NOT ISOLATED: candidates run as plain processes here, with your files and as your user; "
         f"{sandbox.MEND}, or stop at this with --sandbox require"
     )
+
+
+def admit(judge: "LocalExecutor", problem: Problem, anyway: bool) -> None:
+    """Probes the problem and says what came of it. Raises ProblemError where it may not be judged."""
+    found = judge.admit(problem, anyway)
+    rate = found.kill_rate
+    words = [found.note or "not probed"] if rate is None else [
+        f"{found.killed} of {found.tried - len(found.equivalent)} wrong answers refused ({rate:.0%})"
+    ]  # fmt: skip
+    words += [f"{len(found.equivalent)} more do the same as the reference"] if found.equivalent else []
+    words += [f"tightened by {', '.join(found.tightened)} inputs"] if found.tightened else []
+    console.say(f"admission: {'; '.join(words)}")
+    if found.survivors:
+        console.warn(f"admitted anyway, though these pass: {'; '.join(found.survivors)}")
 
 
 def tracing(address: str, settings: Settings) -> Problem:

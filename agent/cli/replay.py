@@ -31,6 +31,7 @@ def replay(
     unchecked: judging.Unchecked = False,
     candidate_timeout: judging.Timeout = None,
     library_ops: judging.LibraryOps = None,
+    quick: judging.Quick = False,
     runs_dir: console.RunsDir = None,
     json: console.Json = False,
     verbose: console.Verbose = False,
@@ -53,7 +54,8 @@ def replay(
     problem = log.started.problem
     again = []
     with console.live("preparing") as live:
-        judge = judging.executor(settings, problem, live)
+        judge = judging.executor(settings, problem, live, quick=quick)
+        judging.admit(judge, problem, anyway=True)
         for attempt in log.attempts:
             console.say(f"judging attempt {attempt.number} of {len(log.attempts)} afresh")
             evaluation = judge.evaluate(problem, attempt.candidate)

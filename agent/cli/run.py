@@ -20,6 +20,9 @@ EXITS = {"verified": 0, "no_kernel": 1, "failed": 0}
 """A run that failed with something verified is solved; one without has raised."""
 
 Flags = dict[str, object]
+Patience = Annotated[
+    int | None, typer.Option(help="Rounds without a faster kernel that end a GPU run.", show_default="2")
+]
 InOrder = Annotated[
     bool, typer.Option("--in-order", help="With replay:RUN: the answers as stored, whatever the prompt.")
 ]
@@ -37,14 +40,13 @@ def run(
     isolation: judging.Sandbox = None,
     unchecked: judging.Unchecked = False,
     rounds: Annotated[int | None, typer.Option(help="Questions asked at most.", show_default="6")] = None,
-    patience: Annotated[
-        int | None,
-        typer.Option(help="Rounds without a faster kernel that end a GPU run.", show_default="2"),
-    ] = None,
+    patience: Patience = None,
     require: Annotated[str | None, typer.Option(help="Your own requirements, TEXT or @FILE.")] = None,
     candidate_timeout: judging.Timeout = None,
     library_ops: judging.LibraryOps = None,
     in_order: InOrder = False,
+    quick: judging.Quick = False,
+    admit_anyway: judging.AdmitAnyway = False,
     resume: Annotated[str | None, typer.Option(metavar="RUN", help="Go on with a run.")] = None,
     dry_run: Annotated[bool, typer.Option("--dry-run", help="Print the prompt, ask nobody.")] = False,
     runs_dir: console.RunsDir = None,
@@ -61,23 +63,24 @@ def run(
         "sandbox": isolation, "unchecked": unchecked or None, "rounds": rounds, "patience": patience,
         "candidate_timeout": candidate_timeout, "library_ops": library_ops, "runs_dir": runs_dir,
     }  # fmt: skip
+    choices = {"in_order": in_order, "quick": quick, "admit_anyway": admit_anyway}
     if resume is not None:
         if require or dry_run:
             raise UsageError("--resume takes the requirements of the run it goes on with")
-        finished, folder = _resumed(resume, flags, in_order)
+        finished, folder = _resumed(resume, flags, choices)
     else:
         assert problem is not None
         settings = config.load(flags).settings
         if dry_run:
             _print_prompt(judging.tracing(problem, settings), settings, require, json)
             return
-        finished, folder = _begun(problem, settings, require, in_order)
+        finished, folder = _begun(problem, settings, require, choices)
     _report(finished, folder, json)
     raise typer.Exit(EXITS.get(finished.outcome, 1))
 
 
 def _begun(
-    address: str, settings: config.Settings, require: str | None, in_order: bool
+    address: str, settings: config.Settings, require: str | None, choices: dict[str, bool]
 ) -> tuple[RunFinished, store.Run]:
     from agent import prompts
     from agent.cli.session import Session
@@ -89,7 +92,7 @@ def _begun(
     problem = judging.tracing(address, settings)
     options: dict[str, str | int | float | bool] = {
         "require": "\n".join(wish.text for wish in wishes),
-        "in_order": in_order,
+        **choices,
         "gpu": settings.gpu,
         "candidate_timeout": settings.candidate_timeout,
         "library_ops": settings.library_ops,
@@ -97,10 +100,11 @@ def _begun(
     }
     with console.live("preparing") as live:
         provider = choose(
-            settings, problem, in_order=in_order,
+            settings, problem, in_order=choices["in_order"],
             on_retry=lambda event: session.note(event), on_progress=lambda so_far: _stream(live, so_far),
         )  # fmt: skip
-        judge = judging.executor(settings, problem, live)
+        judge = judging.executor(settings, problem, live, quick=choices["quick"])
+        judging.admit(judge, problem, choices["admit_anyway"])
         plan = _plan(problem, settings, provider.name, str(options["require"]))
         made = store.create(
             settings.runs_dir,
@@ -115,7 +119,7 @@ def _begun(
             return session.solve(provider, judge), made
 
 
-def _resumed(address: str, flags: Flags, in_order: bool) -> tuple[RunFinished, store.Run]:
+def _resumed(address: str, flags: Flags, choices: dict[str, bool]) -> tuple[RunFinished, store.Run]:
     from agent.cli.session import Session
 
     folder = config.load({"runs_dir": flags["runs_dir"]}, offline=True).settings.runs_dir
@@ -130,6 +134,7 @@ def _resumed(address: str, flags: Flags, in_order: bool) -> tuple[RunFinished, s
         "unchecked": asked.options.get("unchecked"),
     }  # fmt: skip
     settings = config.load(before | given).settings
+    choices = {name: chosen or asked.options.get(name) is True for name, chosen in choices.items()}
     log = found.read()
     if log.started is None:
         raise UsageError(f"run {found.id} stopped before it began; start it anew: agent run {asked.problem}")
@@ -139,10 +144,11 @@ def _resumed(address: str, flags: Flags, in_order: bool) -> tuple[RunFinished, s
     problem = log.started.problem
     with found.writer() as writer, console.live("preparing") as live:
         provider = choose(
-            settings, problem, in_order=in_order or asked.options.get("in_order") is True,
+            settings, problem, in_order=choices["in_order"],
             on_retry=lambda event: session.note(event), on_progress=lambda so_far: _stream(live, so_far),
         )  # fmt: skip
-        judge = judging.executor(settings, problem, live)
+        judge = judging.executor(settings, problem, live, quick=choices["quick"])
+        judging.admit(judge, problem, choices["admit_anyway"])
         plan = _plan(problem, settings, provider.name, str(asked.options.get("require", "")))
         session = Session(found, problem, plan, writer, live, store.Resume(log))
         console.say(f"run {found.id}: going on, {len(log.rounds)} rounds are on disk")

@@ -6,9 +6,10 @@ from pathlib import Path
 from typing import Literal
 
 from agent import config, errors, problems
+from agent.harness import admission
 from agent.harness.job import BUILD_LIMIT_S, EMULATOR_ELEMENTS, EMULATOR_MACS, ORACLE_LIMIT_S, Job
 from agent.problems import Shrunken
-from agent.records import Candidate, Evaluation, LibraryOps, Problem
+from agent.records import Admission, Candidate, Evaluation, LibraryOps, Problem
 from agent.sandbox import Child, ChildFault, Limits
 
 Announce = Callable[[str], None]
@@ -27,6 +28,9 @@ class LocalExecutor:
 
     library_ops: LibraryOps = "gemm-conv"
     """Which of torch's operators may stay in a candidate."""
+    protocol: Literal["full", "quick"] = "full"
+    measure: bool = True
+    """Whether a verified candidate is timed."""
 
     def __init__(
         self, name: Literal["cuda", "emulator"], *, candidate_timeout_s: float, cache_dir: Path,
@@ -40,6 +44,17 @@ class LocalExecutor:
         self._unchecked = unchecked
         self._announce = announce
         self._shrunken: dict[str, Shrunken] = {}
+        self._admissions: dict[str, Admission] = {}
+
+    def admit(self, problem: Problem, anyway: bool = False) -> Admission:
+        """Probes the problem, or recalls that; candidates for it are judged accordingly from then on.
+
+        Raises ProblemError for a problem that would let wrong answers pass, unless `anyway`.
+        """
+        self._announce("probing the problem with wrong answers")
+        found = admission.probed(problem, lambda: self._sizes(problem), self._cache_dir)
+        self._admissions[problem.id] = admission.check(problem, found, anyway)
+        return self._admissions[problem.id]
 
     def evaluate(self, problem: Problem, candidate: Candidate) -> Evaluation:
         return judged(self.job(problem, candidate), self._announce)
@@ -54,6 +69,9 @@ class LocalExecutor:
             cache_dir=str(self._cache_dir),
             library_ops=self.library_ops,
             unchecked=self._unchecked,
+            protocol=self.protocol,
+            measure=self.measure,
+            admission=self._admissions.get(problem.id) or self.admit(problem, anyway=True),
             floor_ms=self._floor_ms,
             shrunken=self._sizes(problem) if self.name == "emulator" else None,
         )

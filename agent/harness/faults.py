@@ -1,6 +1,6 @@
 """A candidate's faults as findings, and the one exception by which a trial ends early."""
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Collection, Sequence
 from typing import Any
 
 from pydantic import ValidationError
@@ -9,19 +9,45 @@ from agent.records import Finding, Location, Stage, Status
 from agent.sandbox import ChildFault, Gone, OutputFlood, Overrun, TimedOut
 
 __all__ = [
-    "INPUT_MODIFIED", "NO_LAUNCH", "OUTPUT_REUSED", "Refused", "Stage", "device_findings",
-    "protocol_violation", "python_error", "refused_child",
+    "NO_LAUNCH", "Refused", "Stage", "changed", "device_findings", "foreign_output", "guard_written",
+    "not_deterministic", "overlapping", "protocol_violation", "python_error", "refused_child",
 ]  # fmt: skip
 
-INPUT_MODIFIED = Finding(
-    kind="input-modified",
-    message="forward changed its input tensors; it must leave them as they are and write to a new tensor.",
-)
-OUTPUT_REUSED = Finding(
-    kind="output-reused",
-    message="An output returned earlier changed when forward was called again: every call must return "
-    "memory of its own, not a buffer kept from call to call.",
-)
+CHANGED = {
+    "input": Finding(
+        kind="input-modified",
+        message="forward changed its input tensors; it must leave them as they are and write to a new "
+        "tensor.",
+    ),
+    "parameter": Finding(
+        kind="parameter-modified",
+        message="forward changed a parameter or buffer; it must leave them as they are. Keep packed copies "
+        "and scratch memory in tensors of your own.",
+    ),
+    "earlier output": Finding(
+        kind="output-reused",
+        message="An output returned earlier changed when forward was called again: every call must return "
+        "memory of its own, not a buffer kept from call to call.",
+    ),
+}
+OVERLAPPING = {
+    "input": Finding(
+        kind="output-aliases-input",
+        message="forward returns memory of its input; the reference returns memory of its own, so write to "
+        "a new tensor.",
+    ),
+    "parameter": Finding(
+        kind="output-aliases-parameter",
+        message="forward returns memory of a parameter or buffer; the reference returns memory of its own, "
+        "so write to a new tensor.",
+    ),
+    "earlier output": CHANGED["earlier output"].model_copy(
+        update={
+            "message": "forward returned the same memory as in the call before: every call must return "
+            "memory of its own, not a buffer kept from call to call."
+        }
+    ),
+}
 NO_LAUNCH = Finding(
     kind="no-kernel-launched",
     message="forward launched no CUDA kernel of this file: the result came from somewhere else.",
@@ -60,6 +86,56 @@ def protocol_violation(detail: str | None = None) -> Finding:
         kind="protocol-violation",
         message="The candidate's process answered with something other than its outputs.",
         evidence=detail,
+    )
+
+
+def changed(kinds: Collection[str]) -> Finding | None:
+    """What must stay as it is and did not: of `input`, `parameter`, `earlier output` the first."""
+    return next((finding for kind, finding in CHANGED.items() if kind in kinds), None)
+
+
+def overlapping(claims: Any, own: list[list[str]]) -> Finding | None:
+    """An output that shares memory where the reference's does not; claims that do not parse count as none."""
+    if not isinstance(claims, list):
+        return None
+    for given, allowed in zip(claims, own, strict=False):
+        for kind, finding in OVERLAPPING.items():
+            if isinstance(given, list) and kind in given and kind not in allowed:
+                return finding
+    return None
+
+
+def guard_written(claims: Any) -> Finding | None:
+    """A write outside an input tensor."""
+    if not claims:
+        return None
+    return Finding(
+        kind="guard-written",
+        message=f"Memory just outside input {claims[0] if isinstance(claims, list) else '?'} was written: an "
+        "index runs past the tensor, check the bounds test and the grid size.",
+    )
+
+
+def foreign_output(types: Any, devices: Any) -> Finding | None:
+    """An output that is not exactly a torch.Tensor, or one that is not on the GPU."""
+    for kind in types if isinstance(types, list) else ():
+        if kind != "Tensor":
+            message = f"forward returned an object of type {kind}; only a plain torch.Tensor counts."
+            return Finding(kind="wrong-type", message=message)
+    for device in devices if isinstance(devices, list) else ():
+        if device != "cuda":
+            message = f"forward returned a tensor on {device}, not on cuda."
+            return Finding(kind="wrong-device", message=message)
+    return None
+
+
+def not_deterministic(finding: dict[str, Any] | None) -> Finding:
+    """The second call on the same inputs does not agree with the first."""
+    return Finding(
+        kind="not-deterministic",
+        message="A second call on the same inputs gave another result, by more than rounding: a race between "
+        "threads, memory that nothing initialised, or state kept from call to call.",
+        evidence=str(finding["message"]) if finding else None,
     )
 
 

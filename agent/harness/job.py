@@ -4,7 +4,7 @@ from collections.abc import Callable
 from typing import Literal
 
 from agent.problems import Shrunken
-from agent.records import Candidate, LibraryOps, Problem, Record
+from agent.records import Admission, Candidate, LibraryOps, Problem, Record, Trace
 
 Announce = Callable[[str], None]
 """Is told what is going on, in words for the user."""
@@ -21,6 +21,9 @@ class Job(Record):
     cache_dir: str
     shrunken: Shrunken | None = None
     """The sizes the emulator judges at; None for CUDA."""
+    protocol: Literal["full", "quick"] = "full"
+    admission: Admission | None = None
+    """What probing the problem found; its families of inputs join the protocol."""
     measure: bool = True
     """Whether a verified candidate is timed; only a GPU can."""
     library_ops: LibraryOps = "gemm-conv"
@@ -41,3 +44,8 @@ EMULATOR_MACS = 60_000_000
 REAL_SHAPE_ELEMENTS = 32_000_000
 """Up to here the emulator judges at the real shape when shrinking is not possible or not conclusive."""
 REAL_SHAPE_MACS = 400_000_000
+
+
+def affordable(trace: Trace) -> bool:
+    """Whether a CPU can afford a reference of these sizes a few times over."""
+    return trace.min_bytes // 4 <= REAL_SHAPE_ELEMENTS and trace.flops // 2 <= REAL_SHAPE_MACS

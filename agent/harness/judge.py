@@ -17,7 +17,7 @@ from typing import NamedTuple
 from agent import problems, sandbox, screen
 from agent.errors import AgentError, EnvironmentFault
 from agent.harness.faults import Refused
-from agent.harness.job import REAL_SHAPE_ELEMENTS, REAL_SHAPE_MACS, Announce, Job
+from agent.harness.job import Announce, Job, affordable
 from agent.harness.lanes import lane_for
 from agent.harness.trial import Trial
 from agent.harness.workspace import workspace
@@ -44,7 +44,7 @@ def evaluate(job: Job, announce: Announce) -> Evaluation:
     """The verdict. Raises AgentError for what is not the candidate's fault."""
     level = sandbox.strongest(gpu=job.executor == "cuda")
     skipped = (*_skipped(job), *level.gaps)
-    scope = Scope(executor=job.executor, isolation=level.name, skipped=skipped)
+    scope = Scope(executor=job.executor, isolation=level.name, protocol=job.protocol, skipped=skipped)
     warnings = screen.check(job.problem.source, job.candidate) if job.screened else ()
     errors = tuple(finding for finding in warnings if finding.severity == "error")
     if errors:
@@ -67,7 +67,7 @@ def _on_emulator(job: Job, scope: Scope, warnings: tuple[Finding, ...], announce
     shrunk = job.shrunken
     if shrunk is None:
         raise EnvironmentFault("a job for the emulator carries the sizes to judge at")
-    if shrunk.full and not _affordable(shrunk.trace):
+    if shrunk.full and not affordable(shrunk.trace):
         return _unsupported(scope, _too_large(shrunk.trace))
     if not shrunk.full:
         scope = scope.model_copy(update={"shapes": "shrunken", "sizes": _changed(shrunk)})
@@ -77,7 +77,7 @@ def _on_emulator(job: Job, scope: Scope, warnings: tuple[Finding, ...], announce
     literals = problems.hard_coded(job.candidate.source, shrunk)
     if not literals:
         return result
-    if _affordable(job.problem.trace):
+    if affordable(job.problem.trace):
         real = scope.model_copy(update={"shapes": "full", "sizes": {}})
         return _tried(job, Shapes(job.problem.source, job.problem.trace, real), warnings, announce)
     return _unsupported(scope, _hard_coded(literals), result)
@@ -106,12 +106,15 @@ def _tried(job: Job, at: Shapes, warnings: tuple[Finding, ...], announce: Announ
         return Evaluation(
             status=status,
             stage=stage,
-            scope=at.scope.model_copy(update={"skipped": (*at.scope.skipped, *lane.unchecked())}),
+            scope=at.scope.model_copy(
+                update={"skipped": (*at.scope.skipped, *trial.skipped(), *lane.unchecked())}
+            ),
             findings=(*refusal, *warnings, *trial.findings),
             build=trial.build or lane.built(),
             correctness=trial.correctness if status is Status.VERIFIED else None,
             measurement=measurement,
             environment=environment,
+            admission=job.admission,
         )
 
 
@@ -144,11 +147,6 @@ def _changed(shrunk: problems.Shrunken) -> dict[str, tuple[int, int]]:
     return {name: (real, used) for name, (real, used) in shrunk.sizes.items() if real != used}
 
 
-def _affordable(trace: Trace) -> bool:
-    elements = trace.min_bytes // 4
-    return elements <= REAL_SHAPE_ELEMENTS and trace.flops // 2 <= REAL_SHAPE_MACS
-
-
 def _unsupported(scope: Scope, reason: Finding, tried: Evaluation | None = None) -> Evaluation:
     seen = tuple(f.model_copy(update={"severity": "note"}) for f in tried.findings) if tried else ()
     return Evaluation(
@@ -178,7 +176,7 @@ def _hard_coded(literals: tuple[tuple[int, int], ...]) -> Finding:
 
 
 def _skipped(job: Job) -> tuple[str, ...]:
-    later = ["shifted, scaled, sparse and tied input families"]
+    later = []
     if not job.screened:
         later.append("screen")
     if job.executor == "emulator":

@@ -81,7 +81,8 @@ class _Lane:
         self.compiler: str | None = None
 
     def trusted_environment(self) -> dict[str, str]:
-        return config.child_environment()
+        environment = config.child_environment()
+        return environment | {"PYTHONPATH": config.with_package(environment)}
 
     def built(self) -> Build | None:
         if not self._builds:

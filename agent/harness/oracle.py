@@ -11,73 +11,140 @@ import json
 import os
 import sys
 import traceback
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
 import torch
 
 from agent import sandbox
-from agent.harness import budget, wire
+from agent.harness import budget, faults, probing, wire
+from agent.harness.reference import Draw, Reference
 from agent.harness.timing import time_calls
-
-NOISE = 0.3
-"""Perturbation of every parameter relative to its own scale: an ignored affine shows, training-like
-values stay; the size is the protocol page's `order 0.3`."""
+from agent.records import Finding
 
 
 class Oracle:
     def __init__(self, source: Path, folder: Path, device: str) -> None:
         self._folder, self._device = folder, device
-        self._space: dict[str, Any] = {"__name__": "reference", "__file__": str(source)}
-        exec(compile(source.read_text(), str(source), "exec"), self._space)
-        self._model: Any = None
-        self._inputs: Any = None
-        self._truth: Any = None
-        self._native: Any = None
+        self._reference = Reference(source, device)
+        self._draw: Draw | None = None
+        self._last: Any = None
 
     def do_parameters(self, command: dict[str, Any]) -> dict[str, Any]:
         """A new set of perturbed parameters, written for the candidate."""
-        torch.manual_seed(command["seed"])
-        arguments = self._space["get_init_inputs"]()
-        self._model = self._space["Model"](*arguments).eval()
-        generator = torch.Generator().manual_seed(command["seed"] + 1)
-        for name, tensor in self._model.state_dict().items():
-            _perturb(name, tensor, generator)
-        self._model.to(self._device)
+        arguments = self._reference.perturb(command["seed"])
+        state, self._last = self._reference.state(), None
         return {
-            "init_inputs": wire.dump(list(arguments), self._folder, command["stem"] + "-init"),
-            "state": wire.dump(dict(self._model.state_dict()), self._folder, command["stem"] + "-state"),
+            "init_inputs": wire.dump(arguments, self._folder, command["stem"] + "-init"),
+            "state": wire.dump(state, self._folder, command["stem"] + "-state"),
         }
 
     def do_draw(self, command: dict[str, Any]) -> dict[str, Any]:
-        """Fresh inputs for the candidate; the truth about them stays here."""
-        self._truth = self._native = self._inputs = None
-        inputs = self._drawn(command["seed"])
-        description = wire.dump(inputs, self._folder, command["stem"])
-        with torch.no_grad():
-            self._native = _tree_map(lambda t: t.to(self._device), self._model(*inputs))
-            model64 = self._copy64()
-            self._truth = model64(*_tree_map(_to64, inputs))
-            del model64
-        self._inputs = inputs
-        bad = budget.non_finite(self._native)
-        shapes = [[list(t.shape), str(t.dtype).removeprefix("torch.")] for t in budget.leaves(self._native)]
-        return {"inputs": description, "output_shapes": shapes, "reference_non_finite": bad}
+        """Fresh inputs for the candidate; the truth about them stays here.
+
+        With a `family` they are derived from the draw of that seed; `{"left_out": reason}` where the
+        reference cannot take them.
+        """
+        self._draw, family = None, command.get("family")
+        try:
+            draw = self._reference.draw(command["seed"], family)
+            reason = draw.expected.obstacle() if draw else "no floating-point input"
+        except Exception as error:
+            if family is None:
+                raise
+            draw, reason = None, f"the reference raises {type(error).__name__}"
+        if draw is None or (family is not None and reason is not None):
+            return {"left_out": reason}
+        self._draw = draw
+        sizes = [tensor.numel() * tensor.element_size() for tensor in budget.leaves(draw.expected.native)]
+        return {
+            "inputs": wire.dump(draw.inputs, self._folder, command["stem"]),
+            "state": list(self._reference.state()),
+            "output_bytes": sizes,
+        }
+
+    def do_judge(self, command: dict[str, Any]) -> dict[str, Any]:
+        """Structure, then what had to stay as it was, then values; see `agent.harness.budget` for the rule.
+
+        A finding comes with the status that it leads to.
+        """
+        assert self._draw is not None
+        expected, earlier, self._last = self._draw.expected, self._last, None
+        finding = expected.structure(command["outputs"]) or self._foreign(command["claims"])
+        if finding is not None:
+            return {"status": "incorrect", "finding": finding.model_dump(mode="json")}
+        finding = self._tampering(command["claims"], command["send_back"], earlier)
+        if finding is not None:
+            return {"status": "rejected", "finding": finding.model_dump(mode="json")}
+        output = wire.load(command["outputs"], self._folder, self._device)
+        result = expected.compare(output)
+        if command["repeat"] and ("finding" in result or expected.differs(output, earlier)):
+            result["finding"] = faults.not_deterministic(result.get("finding")).model_dump(mode="json")
+        self._last = output
+        return result | {"status": "incorrect", "native_error": expected.native_error}
 
     def do_compare(self, command: dict[str, Any]) -> dict[str, Any]:
-        """Structure before values; see `agent.harness.budget` for the rule."""
-        finding = budget.structure(command["outputs"], self._native)
+        """Structure and values alone, of outputs for the present draw."""
+        assert self._draw is not None
+        finding = self._draw.expected.structure(command["outputs"])
         if finding is not None:
             return {"finding": finding.model_dump(mode="json")}
-        output = wire.load(command["outputs"], self._folder, self._device)
-        return budget.compare(output, self._native, self._truth, command["summands"])
+        return self._draw.expected.compare(wire.load(command["outputs"], self._folder, self._device))
+
+    def _foreign(self, claims: dict[str, Any]) -> Finding | None:
+        """An output that is no plain tensor, or not on the GPU."""
+        devices = claims.get("devices") if self._device == "cuda" else None
+        return faults.foreign_output(claims.get("types"), devices)
+
+    def _tampering(self, claims: dict[str, Any], stem: str | None, earlier: Any) -> Finding | None:
+        """What the candidate changed or shares, by bytes that came back and by its process's own claims."""
+        assert self._draw is not None
+        changed = set(claims.get("changed") or ()) - self._reference.changes
+        if stem is not None:
+            changed |= set(self._changed(stem, earlier))
+        return (
+            faults.changed(changed)
+            or faults.guard_written(claims.get("written_bands"))
+            or faults.overlapping(claims.get("overlaps"), self._draw.overlaps)
+        )
+
+    def _changed(self, stem: str, earlier: Any) -> Iterator[str]:
+        """Kinds of tensors whose bytes, as sent back, are not those that were given."""
+        assert self._draw is not None
+        own = self._reference.changes
+        for number, tensor in enumerate(budget.leaves(self._draw.inputs)):
+            if "input" not in own and self._other_bytes(f"{stem}-input.{number}", tensor):
+                yield "input"
+        for number, (name, tensor) in enumerate(self._reference.state().items()):
+            file = f"{stem}-parameter.{number}.0"
+            # One that is gone was replaced, as packing does; one that is there must be as it was.
+            if name not in own and (self._folder / file).exists():
+                same_size = (self._folder / file).stat().st_size == tensor.numel() * tensor.element_size()
+                if not same_size or self._other_bytes(file, tensor):
+                    yield "parameter"
+        for number, tensor in enumerate(budget.leaves(earlier)):
+            if self._other_bytes(f"{stem}-output.{number}", tensor):
+                yield "earlier output"
+
+    def _other_bytes(self, file: str, tensor: torch.Tensor) -> bool:
+        given = tensor.detach().cpu().contiguous().reshape(-1).view(torch.uint8)
+        return not torch.equal(wire.read_tensor(self._folder / file, tuple(given.shape), "uint8"), given)
+
+    def do_probe(self, command: dict[str, Any]) -> dict[str, Any]:
+        """Which wrong answers this problem would let pass."""
+        return probing.probe(self._reference, command["seed"])
 
     def do_time(self, command: dict[str, Any]) -> dict[str, Any]:
         """Cold-L2 times of the reference, eager or under torch.compile, on the present inputs."""
-        self._truth = self._native = None
+        assert self._draw is not None
+        inputs, model = self._draw.inputs, self._reference.model
+        self._draw.expected.forget()
+        self._last = None
+        self._reference.forget()
         torch.cuda.empty_cache()
-        model = torch.compile(self._model) if command["compiled"] else self._model
-        return {"ms": time_calls(lambda: model(*self._inputs), command["repeats"], command["budget_s"])}
+        model = torch.compile(model) if command["compiled"] else model
+        return {"ms": time_calls(lambda: model(*inputs), command["repeats"], command["budget_s"])}
 
     def do_environment(self, command: dict[str, Any]) -> dict[str, Any]:
         on_gpu = self._device == "cuda"
@@ -88,48 +155,6 @@ class Oracle:
             "gpu": torch.cuda.get_device_name() if on_gpu else None,
             "driver": _driver() if on_gpu else None,
         }
-
-    def _drawn(self, seed: int) -> list[Any]:
-        torch.manual_seed(seed)
-        if self._device == "cuda":
-            try:
-                with torch.device("cuda"):
-                    return list(_tree_map(lambda t: t.cuda(), self._space["get_inputs"]()))
-            except RuntimeError:
-                # An input made from numpy or from a CPU generator cannot be drawn on the GPU.
-                torch.manual_seed(seed)
-        return list(_tree_map(lambda t: t.to(self._device), self._space["get_inputs"]()))
-
-    def _copy64(self) -> Any:
-        arguments = self._space["get_init_inputs"]()
-        model = self._space["Model"](*arguments).eval().to(self._device).double()
-        model.load_state_dict({name: _to64(t) for name, t in self._model.state_dict().items()})
-        return model
-
-
-def _perturb(name: str, tensor: torch.Tensor, generator: torch.Generator) -> None:
-    if not tensor.is_floating_point() or tensor.numel() == 0:
-        return
-    scale = float(tensor.double().pow(2).mean().sqrt()) or 1.0
-    with torch.no_grad():
-        noise = torch.randn(tensor.shape, generator=generator, dtype=torch.float32)
-        tensor.add_((NOISE * scale * noise).to(tensor.dtype))
-        if name.endswith("running_var"):
-            tensor.abs_().add_(0.1)
-
-
-def _tree_map(change: Any, value: Any) -> Any:
-    if isinstance(value, torch.Tensor):
-        return change(value)
-    if isinstance(value, (list, tuple)):
-        return type(value)(_tree_map(change, item) for item in value)
-    if isinstance(value, dict):
-        return {key: _tree_map(change, item) for key, item in value.items()}
-    return value
-
-
-def _to64(tensor: torch.Tensor) -> torch.Tensor:
-    return tensor.double() if tensor.is_floating_point() else tensor
 
 
 def _driver() -> str | None:

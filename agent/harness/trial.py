@@ -1,8 +1,9 @@
 """One trial: the candidate is loaded, instantiated and called on secret draws at given sizes.
 
-In order: load and build; two sets of perturbed parameters, a new instance each; three fresh draws;
-structure before values; inputs unchanged; an output kept across the next call unchanged; at least one
-kernel launch where launches are counted. The first thing that fails ends the trial.
+In order: load and build; two sets of perturbed parameters, a new instance each; the draws that
+`agent.harness.protocol` plans. For each call: structure; inputs, parameters and earlier outputs unchanged and
+not shared; values. At the end at least one kernel launch where launches are counted. The first thing that
+fails ends the trial.
 """
 
 import json
@@ -12,14 +13,19 @@ from pathlib import Path
 from typing import Any
 
 from agent.errors import EnvironmentFault, ProblemError
-from agent.harness import faults, own_kernels
+from agent.harness import faults, own_kernels, protocol
 from agent.harness.job import BUILD_LIMIT_S, ORACLE_LIMIT_S, Announce, Job
 from agent.harness.lanes import Lane
-from agent.harness.workspace import discard, oracle_folder, replay_folder
+from agent.harness.protocol import Draw
+from agent.harness.workspace import (
+    SENT_BACK_BYTES,
+    discard,
+    exchanged_bytes,
+    oracle_folder,
+    replay_folder,
+)
 from agent.records import Build, Correctness, Environment, Finding, Status, Trace
 from agent.sandbox import Child, ChildFault
-
-DRAWS_PER_PARAMETER_SET = (2, 1)
 
 
 class Trial:
@@ -33,9 +39,13 @@ class Trial:
         self.build: Build | None = None
         self.findings: list[Finding] = []
         self.correctness = Correctness(draws=1, max_abs_err=None, max_rel_err=None, error_budget_ratio=None)
+        self._left_out: list[str] = []
         self._launches: int | None = None
         self._drawn = 0
         self._recorded: tuple[int, Any] | None = None
+        self._seed = 0
+        tightened = job.admission.tightened if job.admission else ()
+        self._plan = protocol.plan(job.protocol, exchanged_bytes(trace), tightened)
         reference = oracle_folder(folder) / "reference.py"
         reference.write_text(source)
         argv = [sys.executable, "-P", "-m", "agent.harness.oracle", str(reference), str(folder), lane.device]
@@ -74,21 +84,28 @@ class Trial:
 
     def verify(self, announce: Announce) -> None:
         """Runs every draw of every parameter set."""
-        for number, draws in enumerate(DRAWS_PER_PARAMETER_SET):
-            stem = f"set{number}"
-            seed = _seed()
-            manifest = self._consult({"do": "parameters", "seed": seed, "stem": stem})
+        everything = sum(len(draws) for draws in self._plan)
+        begun = 0
+        for number, draws in enumerate(self._plan):
+            seed = _secret()
+            manifest = self._consult({"do": "parameters", "seed": seed, "stem": f"set{number}"})
             answer = self._tell({"do": "instance", **manifest}, "creating ModelNew")
             self._check(answer, "run", "creating ModelNew failed")
-            for draw in range(draws):
-                self._drawn += 1
-                announce(f"verifying, draw {self._drawn} of {sum(DRAWS_PER_PARAMETER_SET)}")
-                # Where memory can be checked it costs several times the run, so once for each set.
-                self._draw(f"draw{self._drawn}", checked=draw == 0 and not self._job.unchecked)
+            drawn: dict[str, Any] = {}
+            for draw in draws:
+                begun += 1
+                announce(f"verifying, draw {begun} of {everything}")
+                drawn = self._drawn_for(draw, f"draw{begun}", drawn)
+                if drawn:
+                    self._call(draw, f"draw{begun}", drawn)
             if number == 0:
                 announce("repeating the kernels alone")
                 self._check_own_kernels(seed)
         self._check_launches()
+
+    def skipped(self) -> tuple[str, ...]:
+        """Draws that were not made, each with its reason."""
+        return (*protocol.skipped(self._job.protocol, exchanged_bytes(self._trace)), *self._left_out)
 
     def time(self, announce: Announce) -> dict[str, list[float]]:
         """Times of candidate, eager and compiled reference on the last inputs, in milliseconds."""
@@ -114,27 +131,59 @@ class Trial:
         except ChildFault as fault:
             return {"error": f"it {fault}"}
 
-    def _draw(self, stem: str, *, checked: bool) -> None:
-        seed = _seed()
-        drawn = self._consult({"do": "draw", "seed": seed, "stem": stem})
-        command = {"do": "call", "inputs": drawn["inputs"], "stem": stem + "-out", "checked": checked}
+    def _drawn_for(self, draw: Draw, stem: str, before: dict[str, Any]) -> dict[str, Any]:
+        """The description of the inputs; empty for a family that the reference cannot take."""
+        if draw.repeat:
+            return before
+        if before:
+            discard(self._folder, before["inputs"]["stem"])
+        self._seed = self._seed if draw.family == protocol.NEAR else _secret()
+        command = {"do": "draw", "seed": self._seed, "stem": stem, "family": draw.family}
+        drawn = self._consult(command)
+        if "left_out" in drawn:
+            assert draw.family is not None
+            self._left_out.append(f"{protocol.WORDS[draw.family]}: {drawn['left_out']}")
+            return {}
+        return drawn
+
+    def _call(self, draw: Draw, stem: str, drawn: dict[str, Any]) -> None:
+        after = f"{stem}-after" if exchanged_bytes(self._trace) <= SENT_BACK_BYTES else None
+        checked = draw.checked and not self._job.unchecked
+        command = {
+            "do": "call", "stem": f"{stem}-out", "send_back": after, "checked": checked,
+            "in_place": draw.in_place, **drawn,
+        }  # fmt: skip
         answer = self._tell(command, "running forward")
-        discard(self._folder, stem)
-        self._check(answer, "run", "forward failed")
-        self._check_integrity(answer)
-        outputs = answer.get("outputs")
-        if not isinstance(outputs, dict) or outputs.get("stem") != stem + "-out":
-            raise faults.Refused(Status.REJECTED, "verify", [faults.protocol_violation()])
-        if self._recorded is None:
-            self._recorded = seed, outputs.get("tree")
-        verdict = self._compare(outputs)
-        discard(self._folder, stem + "-out")
-        if "finding" in verdict:
-            raise faults.Refused(Status.INCORRECT, "verify", [Finding.model_validate(verdict["finding"])])
+        self._drawn += 1
+        try:
+            self._check(answer, "run", "forward failed")
+            outputs = answer.get("outputs")
+            if not isinstance(outputs, dict) or outputs.get("stem") != f"{stem}-out":
+                raise faults.Refused(Status.REJECTED, "verify", [faults.protocol_violation()])
+            if self._recorded is None:
+                self._recorded = self._seed, outputs.get("tree")
+            verdict = self._judged(outputs, answer, after, draw)
+        except faults.Refused as refused:
+            raise _under(draw, refused) from None
+        discard(self._folder, f"{stem}-out")
+        for kind in ("input", "parameter", "output"):
+            discard(self._folder, f"{stem}-after-{kind}")
         self._record(verdict)
 
-    def _compare(self, outputs: dict[str, Any]) -> dict[str, Any]:
-        command = {"do": "compare", "outputs": outputs, "summands": _summands(self._trace)}
+    def _judged(
+        self, outputs: dict[str, Any], claims: dict[str, Any], after: str | None, draw: Draw
+    ) -> dict[str, Any]:
+        command = {
+            "do": "judge", "outputs": outputs, "claims": claims, "send_back": after, "repeat": draw.repeat,
+        }  # fmt: skip
+        reply = self._weighed(command)
+        if "finding" in reply:
+            found = Finding.model_validate(reply["finding"])
+            raise faults.Refused(Status(reply["status"]), "verify", [found])
+        return reply
+
+    def _weighed(self, command: dict[str, Any]) -> dict[str, Any]:
+        """What the oracle says of outputs that something outside it described."""
         reply = self._oracle.ask(command, ORACLE_LIMIT_S)
         if str(reply.get("error", "")).startswith(("WireError", "KeyError", "TypeError", "ValueError")):
             # The description came from the candidate's process: one that does not fit is its fault.
@@ -143,6 +192,10 @@ class Trial:
             raise EnvironmentFault(f"the comparison failed: {reply['error']}")
         return reply
 
+    def _compare(self, outputs: dict[str, Any]) -> dict[str, Any]:
+        """Structure and values alone."""
+        return self._weighed({"do": "compare", "outputs": outputs})
+
     def _record(self, verdict: dict[str, Any]) -> None:
         known = self.correctness
         self.correctness = Correctness(
@@ -150,13 +203,8 @@ class Trial:
             max_abs_err=max(known.max_abs_err or 0.0, verdict["max_abs_err"]),
             max_rel_err=max(known.max_rel_err or 0.0, verdict["max_rel_err"]),
             error_budget_ratio=max(known.error_budget_ratio or 0.0, verdict["ratio"]),
+            native_max_abs_err=max(known.native_max_abs_err or 0.0, verdict["native_error"]),
         )
-
-    def _check_integrity(self, answer: dict[str, Any]) -> None:
-        if answer.get("inputs_changed"):
-            raise faults.Refused(Status.REJECTED, "verify", [faults.INPUT_MODIFIED])
-        if answer.get("earlier_output_changed"):
-            raise faults.Refused(Status.REJECTED, "verify", [faults.OUTPUT_REUSED])
 
     def _check_own_kernels(self, parameters_seed: int) -> None:
         """Where kernels can be repeated without host code, they alone have to give the result."""
@@ -169,7 +217,7 @@ class Trial:
             libraries=replayed.libraries,
             runtime=replayed.runtime,
             setting=self._job.library_ops,
-            seeds=(parameters_seed, inputs_seed, _seed()),
+            seeds=(parameters_seed, inputs_seed, _secret()),
             tree=tree,
             consult=self._consult,
             compare=self._compare,
@@ -220,11 +268,14 @@ def _merged(known: list[Finding], new: list[Finding]) -> list[Finding]:
     return known + [finding for finding in new if (finding.kind, finding.location) not in seen]
 
 
-def _summands(trace: Trace) -> int:
-    """Most terms that one output element of a matrix product or convolution sums up."""
-    return max(
-        (op.flops // max(2 * sum(out.elements for out in op.outputs), 1) for op in trace.operations),
-        default=1,
+def _under(draw: Draw, refused: faults.Refused) -> faults.Refused:
+    """The same verdict; its headline says on which inputs, where they were not the stated ones."""
+    if draw.family is None:
+        return refused
+    headline, *rest = refused.findings
+    message = f"With {protocol.WORDS[draw.family]}: {headline.message}"
+    return faults.Refused(
+        refused.status, refused.stage, [headline.model_copy(update={"message": message}), *rest]
     )
 
 
@@ -236,5 +287,5 @@ def _positive(values: object) -> list[float]:
     )
 
 
-def _seed() -> int:
+def _secret() -> int:
     return secrets.randbits(62)

@@ -1,12 +1,11 @@
 """The candidate's process: the only place where candidate code runs. Standalone; never imports `agent`.
 
 Started as `python -I worker.py EXECUTOR SETTINGS DESCRIPTOR` in a folder that holds this file, `wire.py`,
-`timing.py`, `candidate.py`, the exchange files and, for the emulator, the package `guest`. Commands arrive
-as JSON lines on standard input, one answer each on DESCRIPTOR. Whatever it answers is a claim: it may
-refuse the candidate, never accept it.
+`evidence.py`, `timing.py`, `candidate.py`, the exchange files and, for the emulator, the package `guest`.
+Commands arrive as JSON lines on standard input, one answer each on DESCRIPTOR. Whatever it answers is a
+claim: it may refuse the candidate, never accept it.
 """
 
-import hashlib
 import importlib.util
 import inspect
 import json
@@ -22,7 +21,8 @@ from torch.utils import cpp_extension
 
 HERE = Path(__file__).resolve().parent
 sys.path.insert(0, str(HERE))
-import timing  # type: ignore[import-not-found]  # noqa: E402 - copies beside this file
+import evidence  # type: ignore[import-not-found]  # noqa: E402 - copies beside this file
+import timing  # type: ignore[import-not-found]  # noqa: E402
 import wire  # type: ignore[import-not-found]  # noqa: E402
 
 
@@ -36,7 +36,9 @@ class Worker:
         self._module: Any = None
         self._model: Any = None
         self._inputs: Any = None
-        self._kept: Any = None
+        self._called = False
+        self._places: Any = None
+        self._kept: Any = []
         self._guest: Any = None
         if executor == "emulator":
             import guest  # type: ignore[import-not-found]
@@ -78,18 +80,26 @@ class Worker:
         except RuntimeError as error:
             return {"error": _described(error) | {"kind": "state-dict-mismatch"}}
         self._model.eval()
+        self._places = evidence.Inputs(self.device)
         return {}
 
     def do_call(self, command: dict[str, Any]) -> dict[str, Any]:
-        """Runs forward and writes its outputs, then looks at those of the call before once more.
+        """Runs forward, writes its outputs, and looks at what it should have left alone.
 
-        `checked`: on the emulator, memory accesses are checked on the way.
+        `checked`: on the emulator, memory accesses are checked on the way (bands around inputs would hide
+        some). `in_place`: the inputs take the memory of the call before. `send_back`: the bytes of inputs,
+        parameters and the outputs before go back under this stem; without one only a hash is compared.
         """
-        self._inputs = None
-        inputs = self._given("inputs", command["inputs"])
-        before = _fingerprint(inputs)
+        checked = bool(command.get("checked"))
+        inputs = self._placed(command["inputs"], checked, bool(command.get("in_place")))
+        state = self._state(command.get("state", []))
+        watched = [inputs, list(state.values()), self._kept]
+        send_back: str | None = command.get("send_back")
+        before = None if send_back else [evidence.fingerprint(group) for group in watched]
         if self._guest is not None:
-            self._guest.check(command.get("checked", False))
+            self._guest.check(checked)
+        else:
+            evidence.poison(command["output_bytes"])
         with torch.no_grad():
             outputs = self._model(*inputs)
         self._synchronize()
@@ -99,18 +109,51 @@ class Worker:
             if record is not None:
                 (HERE / "record.jsonl").write_text(record)
         answer: dict[str, Any] = {"outputs": wire.dump(outputs, HERE, command["stem"])}
-        if _fingerprint(inputs) != before:
-            answer["inputs_changed"] = True
-        if self._kept is not None:
-            kept, fingerprint = self._kept
-            answer["earlier_output_changed"] = _fingerprint(kept) != fingerprint
-        self._kept = (outputs, _fingerprint(outputs))
+        if before is None and send_back:
+            self._send_back(send_back, inputs, command["state"])
+        elif before is not None:
+            after = [evidence.fingerprint(group) for group in watched]
+            kinds = ("input", "parameter", "earlier output")
+            answer["changed"] = [
+                kind for kind, old, new in zip(kinds, before, after, strict=True) if old != new
+            ]
+        groups = {"input": inputs, "parameter": state, "earlier output": self._kept}
+        answer |= {
+            "overlaps": evidence.overlaps(outputs, groups),
+            "written_bands": self._places.written_bands(),
+            "types": [type(leaf).__name__ for leaf in evidence.leaves(outputs)],
+            "devices": [leaf.device.type for leaf in evidence.leaves(outputs)],
+        }
+        # All of them, where they are small: a ring of buffers shows when it comes round.
+        self._kept = [*(self._kept if send_back else ()), evidence.leaves(outputs)]
         self._inputs = inputs
         return answer
 
+    def _placed(self, description: dict[str, Any], checked: bool, in_place: bool) -> Any:
+        self._inputs, first, self._called = None, not self._called, True
+        if self._guest is not None and (checked or first):
+            # The first call is also the one that is recorded, at the addresses that were handed in.
+            self._places = evidence.Inputs(self.device)
+            return self._given("inputs", description)
+        return self._places.place(wire.load(description, HERE, "cpu"), in_place)
+
+    def _state(self, names: list[str]) -> dict[str, Any]:
+        """The parameters and buffers that were given, as far as they are still there."""
+        present = self._model.state_dict()
+        return {name: present[name] for name in names if isinstance(present.get(name), torch.Tensor)}
+
+    def _send_back(self, stem: str, inputs: Any, names: list[str]) -> None:
+        """One file for each input, each given parameter and each output of the call before."""
+        wire.dump(evidence.leaves(inputs), HERE, stem + "-input")
+        wire.dump(self._kept[-1] if self._kept else [], HERE, stem + "-output")
+        state = self._state(names)
+        for number, name in enumerate(names):
+            if name in state:
+                wire.dump(state[name], HERE, f"{stem}-parameter.{number}")
+
     def do_time(self, command: dict[str, Any]) -> dict[str, Any]:
         """Milliseconds of each of `repeats` calls on the present inputs, the L2 cache flushed before each."""
-        self._kept = None
+        self._kept = []
         return {
             "ms": timing.time_calls(
                 lambda: self._model(*self._inputs), command["repeats"], command["budget_s"]
@@ -163,32 +206,6 @@ class Worker:
         data = json.dumps(message).encode() + b"\n"
         while data:
             data = data[os.write(self._answers, data) :]
-
-
-def _fingerprint(value: Any) -> Any:
-    if isinstance(value, torch.Tensor):
-        if value.is_cuda and value.device.type == "cuda" and value.numel() > 1 << 24:
-            return _folded(value)
-        raw = value.detach().cpu().contiguous().reshape(-1).view(torch.uint8).numpy()
-        return hashlib.blake2b(raw.data).hexdigest()
-    if isinstance(value, (list, tuple)):
-        return [_fingerprint(item) for item in value]
-    if isinstance(value, dict):
-        return {key: _fingerprint(item) for key, item in value.items()}
-    return repr(value)
-
-
-def _folded(value: torch.Tensor) -> list[int]:
-    """Two position-dependent sums of the bit patterns, so that gigabytes need not leave the GPU."""
-    flat = value.detach().contiguous().reshape(-1)
-    words = flat.view({1: torch.int8, 2: torch.int16, 4: torch.int32, 8: torch.int64}[flat.element_size()])
-    totals = [0, 0]
-    for offset in range(0, words.numel(), 1 << 26):
-        part = words[offset : offset + (1 << 26)].to(torch.int64)
-        weight = torch.arange(part.numel(), device=part.device) * 2654435761 + offset
-        totals[0] += int(part.sum())
-        totals[1] += int((part * weight).sum())
-    return totals
 
 
 def _described(error: BaseException) -> dict[str, Any]:

@@ -11,12 +11,14 @@ from collections.abc import Iterator
 from pathlib import Path
 
 from agent.errors import EnvironmentFault
-from agent.records import Candidate, Trace
+from agent.records import Candidate, TensorSpec, Trace
 
 _HARNESS = Path(__file__).resolve().parent
 _GUEST = _HARNESS.parent / "emulator" / "guest"
 MARGIN_BYTES = 64 << 20
 SCRATCH_BYTES = 2 << 30
+SENT_BACK_BYTES = 256 << 20
+"""Up to here tensors come back to be compared byte by byte; above, hashes taken over there have to do."""
 
 
 @contextlib.contextmanager
@@ -31,7 +33,7 @@ def workspace(candidate: Candidate, trace: Trace, with_guest: bool) -> Iterator[
     try:
         for place in (folder, library_folder(folder), oracle_folder(folder), replay_folder(folder)):
             place.mkdir()
-        for name in ("worker.py", "wire.py", "timing.py"):
+        for name in ("worker.py", "wire.py", "evidence.py", "timing.py"):
             shutil.copy(_HARNESS / name, folder)
         if with_guest:
             shutil.copytree(_GUEST, folder / "guest", ignore=shutil.ignore_patterns("__pycache__"))
@@ -61,6 +63,12 @@ def output_bytes(trace: Trace) -> int:
     return sum(spec.bytes for spec in trace.outputs)
 
 
+def exchanged_bytes(trace: Trace) -> int:
+    """Bytes of all inputs, parameters, buffers and outputs of one call."""
+    specs = [spec for spec in (*trace.inputs, *trace.state) if isinstance(spec, TensorSpec)]
+    return sum(spec.bytes for spec in specs) + output_bytes(trace)
+
+
 def discard(folder: Path, stem: str) -> None:
     """Removes the exchanged tensors of one description."""
     for path in folder.glob(f"{stem}.*"):
@@ -73,7 +81,8 @@ def most_bytes(trace: Trace) -> int:
 
 
 def _bytes_needed(trace: Trace) -> int:
-    return trace.min_bytes + output_bytes(trace) + MARGIN_BYTES
+    exchanged = exchanged_bytes(trace)
+    return exchanged + min(exchanged, SENT_BACK_BYTES) + MARGIN_BYTES
 
 
 def _roomy(needed: int) -> Path:

@@ -2,6 +2,7 @@
 
 from agent.records.base import SCHEMA_VERSION, Record, digest
 from agent.records.evaluation import (
+    Admission,
     Attempt,
     Build,
     Candidate,
@@ -36,7 +37,7 @@ from agent.records.exchange import Completion, Message, Prompt, Usage
 from agent.records.problem import Operation, Problem, TensorSpec, Trace
 
 __all__ = [
-    "EVENT", "SCHEMA_VERSION", "Attempt", "Build", "Candidate", "Completed", "Completion",
+    "Admission", "EVENT", "SCHEMA_VERSION", "Attempt", "Build", "Candidate", "Completed", "Completion",
     "Correctness", "Environment", "Evaluated", "Evaluation", "Event", "Feedback", "Finding",
     "KernelResources", "LibraryOps", "Location", "Measurement", "Message", "Operation", "Origin",
     "Percentiles", "Problem", "Prompt", "Prompted", "Record", "ReplyRejected", "RetryScheduled",

@@ -91,6 +91,8 @@ class Correctness(Record):
     max_rel_err: float | None
     error_budget_ratio: float | None
     """Largest share of the allowed error that was used; at most 1 for a verified candidate."""
+    native_max_abs_err: float | None = None
+    """The yardstick: the reference's own float32 error in two summation orders, TF32 off."""
 
 
 class Percentiles(Record):
@@ -137,6 +139,29 @@ class Scope(Record):
         return f"{where}, {shapes}, isolation {self.isolation}, {self.protocol} protocol"
 
 
+class Admission(Record):
+    """How many wrong answers the problem tells from right ones, found before any candidate was judged."""
+
+    tried: int = 0
+    """Wrong answers made from the reference itself and put through the comparator."""
+    killed: int = 0
+    survivors: tuple[str, ...] = ()
+    """Wrong answers that would be verified."""
+    equivalent: tuple[str, ...] = ()
+    """Mutants that float32 cannot tell from the reference: no candidate is wrong by being like them."""
+    tightened: tuple[str, ...] = ()
+    """Families of inputs without which a wrong answer would pass; candidates meet them too."""
+    anyway: bool = False
+    """Admitted by the user in spite of survivors."""
+    note: str | None = None
+
+    @property
+    def kill_rate(self) -> float | None:
+        """Killed share of what is not equivalent; None where nothing was tried."""
+        counted = self.tried - len(self.equivalent)
+        return self.killed / counted if counted > 0 else None
+
+
 class Environment(Record):
     """Versions that the verdict was reached with."""
 
@@ -161,6 +186,7 @@ class Evaluation(Record):
     correctness: Correctness | None = None
     measurement: Measurement | None = None
     environment: Environment | None = None
+    admission: Admission | None = None
 
     @model_validator(mode="after")
     def _evidence_matches_status(self) -> Self:

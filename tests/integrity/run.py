@@ -86,7 +86,9 @@ def asked(program: Program, where: Where) -> Job:
 @cache
 def executor(where: Where, timeout_s: float) -> LocalExecutor:
     cache_dir = config.load({}, offline=True).settings.cache_dir
-    return LocalExecutor(where, candidate_timeout_s=timeout_s, cache_dir=cache_dir, measure=False)
+    made = LocalExecutor(where, candidate_timeout_s=timeout_s, cache_dir=cache_dir)
+    made.measure = False
+    return made
 
 
 @cache

@@ -1,0 +1,114 @@
+"""What a candidate must leave alone, must not share and must not remember: each fault has its name."""
+
+from pathlib import Path
+from typing import Literal
+
+import pytest
+from e2e.test_hostile import HONEST, REFERENCE, TIMEOUT_S
+
+from agent import config, problems, screen
+from agent.emulator import toolchain
+from agent.harness import judge, protocol
+from agent.harness.job import Job
+from agent.records import Admission, Candidate, Evaluation, Problem, Status
+
+
+@pytest.fixture(scope="module")
+def problem(tmp_path_factory: pytest.TempPathFactory) -> Problem:
+    path = tmp_path_factory.mktemp("reference") / "tanh_scale.py"
+    path.write_text(REFERENCE)
+    return problems.load(str(path))
+
+
+@pytest.fixture(autouse=True)
+def _no_screen(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(screen, "check", lambda reference, candidate: ())
+
+
+def judged(
+    problem: Problem,
+    body: str,
+    name: Literal["full", "quick"] = "full",
+    admission: Admission | None = None,
+) -> Evaluation:
+    cache = config.load({}, offline=True).settings.cache_dir
+    toolchain.prepare(cache)
+    job = Job(
+        problem=problem,
+        candidate=Candidate(problem=problem.name, source=HONEST.replace("BODY", body)),
+        executor="emulator",
+        candidate_timeout_s=4 * TIMEOUT_S,
+        cache_dir=str(cache),
+        shrunken=problems.shrink(problem),
+        protocol=name,
+        admission=admission,
+    )
+    return judge.evaluate(job, lambda what: None)
+
+
+def test_the_full_protocol_runs_whole_and_says_so(problem: Problem) -> None:
+    found = Admission(tried=5, killed=5, tightened=("negated",))
+    evaluation = judged(problem, "pass", admission=found)
+    assert evaluation.status is Status.VERIFIED, evaluation.findings
+    assert evaluation.correctness is not None
+    assert evaluation.correctness.draws == sum(len(group) for group in protocol.plan("full", 0)) + 1
+    assert evaluation.correctness.native_max_abs_err
+    assert not any("inputs" in check for check in evaluation.scope.skipped)
+    assert evaluation.admission == found
+
+
+def test_the_quick_protocol_says_what_it_leaves_out(problem: Problem) -> None:
+    evaluation = judged(problem, "pass", "quick")
+    assert evaluation.status is Status.VERIFIED, evaluation.findings
+    assert evaluation.scope.protocol == "quick"
+    assert evaluation.correctness is not None
+    assert evaluation.correctness.draws == 3
+    assert any(check.startswith("quick: shifted, scaled") for check in evaluation.scope.skipped)
+
+
+@pytest.mark.parametrize(
+    ("body", "kind"),
+    [
+        ("self.scale.data.mul_(1.5)", "parameter-modified"),
+        ("return x", "output-aliases-input"),
+        ("return self.scale.expand(x.shape)", "output-aliases-parameter"),
+        ("at = x.storage_offset(); at and torch.as_strided(x, (2,), (1,), at - 2).zero_()",
+         "guard-written"),
+    ],
+)  # fmt: skip
+def test_memory_that_is_not_its_own(problem: Problem, body: str, kind: str) -> None:
+    evaluation = judged(problem, body)
+    assert evaluation.headline is not None
+    assert (evaluation.status, evaluation.headline.kind) == (Status.REJECTED, kind)
+
+
+@pytest.mark.parametrize(
+    ("body", "kind", "words"),
+    [
+        ("self.calls = getattr(self, 'calls', 0) + 1; x = x * (1 + (self.calls == 2))",
+         "not-deterministic", "A second call on the same inputs"),
+        ("known = self.__dict__.setdefault('known', {}); at = x.data_ptr()\n"
+         "        if at in known: return known[at].clone()\n"
+         "        known[at] = ext.tanh_scale(x.contiguous(), self.scale)",
+         "wrong-values", "With the inputs before with a few elements changed"),
+        ("x = x.clamp(max=5.0)", "wrong-values", "With inputs shifted by three standard deviations"),
+        ("return nn.Parameter(ext.tanh_scale(x.contiguous(), self.scale))", "wrong-type", "type Parameter"),
+    ],
+)  # fmt: skip
+def test_what_one_stated_draw_does_not_show(problem: Problem, body: str, kind: str, words: str) -> None:
+    evaluation = judged(problem, body)
+    assert evaluation.headline is not None
+    assert (evaluation.status, evaluation.headline.kind) == (Status.INCORRECT, kind)
+    assert words in evaluation.headline.message
+
+
+def test_a_problem_that_lets_wrong_answers_pass_is_exit_2(tmp_path: Path) -> None:
+    from e2e.commands import agent
+
+    reference = tmp_path / "constant.py"
+    reference.write_text(REFERENCE.replace("torch.tanh(x) * self.scale", "torch.softmax(x, 1).sum(1)"))
+    (tmp_path / "candidate.py").write_text(HONEST.replace("BODY", "pass"))
+    done = agent("eval", str(reference), "candidate.py", "--executor", "emulator", cwd=tmp_path)
+    assert done.returncode == 2, done.stderr
+    assert "wrong answers would be verified" in done.stderr.splitlines()[-1]
+    assert "--admit-anyway" in done.stderr.splitlines()[-1]

@@ -1,0 +1,61 @@
+"""The plan of draws holds what the protocol promises, and says what it leaves out."""
+
+import pytest
+import torch
+
+from agent.harness import families, protocol
+
+
+def test_the_full_plan_has_five_stated_draws_every_family_and_one_repeat() -> None:
+    first, second = protocol.plan("full", 1 << 20)
+    draws = [*first, *second]
+    assert sum(draw.family is None and not draw.repeat for draw in draws) == 5
+    assert {draw.family for draw in draws} == {None, protocol.NEAR, *protocol.FAMILIES}
+    assert [draw.repeat for draw in draws].count(True) == 1
+    assert [draw.checked for draw in first] == [True] + [False] * (len(first) - 1)
+    assert [draw.checked for draw in second] == [True] + [False] * (len(second) - 1)
+    assert protocol.skipped("full", 1 << 20) == ()
+
+
+def test_tightened_families_join() -> None:
+    draws = [draw.family for group in protocol.plan("full", 0, ("negated", "vast")) for draw in group]
+    assert "negated" in draws
+    assert "vast" in draws
+
+
+@pytest.mark.parametrize(("name", "size"), [("quick", 0), ("full", protocol.LARGE_BYTES)])
+def test_what_is_left_out_is_named(name: protocol.Name, size: int) -> None:
+    draws = [draw for group in protocol.plan(name, size) for draw in group]
+    assert sum(draw.family is None and not draw.repeat for draw in draws) >= 3
+    (words,) = protocol.skipped(name, size)
+    for family in protocol.FAMILIES:
+        assert (family in words) != (family in {draw.family for draw in draws})
+
+
+def test_every_family_of_the_protocol_is_made_and_has_words() -> None:
+    names = {*protocol.FAMILIES, *protocol.TIGHTENING, protocol.NEAR}
+    assert names == set(families.FAMILIES) == set(protocol.WORDS)
+
+
+def test_families_change_floats_and_nothing_else() -> None:
+    x = torch.randn(16, 40, generator=torch.Generator().manual_seed(2))
+    x[3, 3] = float("-inf")
+    index = torch.arange(40)
+    for family in families.FAMILIES:
+        changed = families.derived(family, [x, {"index": index}, 3], seed=5)
+        assert changed is not None
+        assert not torch.equal(changed[0], x), family
+        assert changed[0][3, 3] == float("-inf")
+        assert torch.equal(changed[1]["index"], index)
+        assert changed[2] == 3
+    assert families.derived("scaled", [index, 3], seed=5) is None
+
+
+def test_what_families_are_for() -> None:
+    x = torch.rand(64, 64, generator=torch.Generator().manual_seed(2))
+    (sparse,), (tied,) = (families.derived(name, [x], seed=1) or [] for name in ("sparse", "tied"))
+    assert 0.8 < float((sparse == 0).float().mean()) < 0.99
+    assert not bool(sparse[0].any())
+    assert tied.unique().numel() < 12
+    (near,) = families.derived("near", [x], seed=1) or []
+    assert 1 <= int((near != x).sum()) <= 8

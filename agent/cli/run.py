@@ -47,6 +47,8 @@ def run(
     quick: judging.Quick = False,
     admit_anyway: judging.AdmitAnyway = False,
     in_order: InOrder = False,
+    quick: judging.Quick = False,
+    admit_anyway: judging.AdmitAnyway = False,
     resume: Annotated[str | None, typer.Option(metavar="RUN", help="Go on with a run.")] = None,
     dry_run: Annotated[bool, typer.Option("--dry-run", help="Print the prompt, ask nobody.")] = False,
     runs_dir: console.RunsDir = None,
@@ -64,9 +66,9 @@ def run(
         "candidate_timeout": candidate_timeout, "library_ops": library_ops, "runs_dir": runs_dir,
     }  # fmt: skip
     choices = {"in_order": in_order, "quick": quick, "admit_anyway": admit_anyway}
-    if resume is not None and (require or dry_run):
-        raise UsageError("--resume takes the requirements of the run it goes on with")
     if resume is not None:
+        if require or dry_run:
+            raise UsageError("--resume takes the requirements of the run it goes on with")
         finished, folder = _resumed(resume, flags, choices)
     else:
         assert problem is not None

@@ -30,7 +30,7 @@ class LocalExecutor:
     """Which of torch's operators may stay in a candidate."""
     protocol: Literal["full", "quick"] = "full"
     measure: bool = True
-    """Whether a verified candidate is timed; only a GPU can."""
+    """Whether a verified candidate is timed."""
 
     def __init__(
         self, name: Literal["cuda", "emulator"], *, candidate_timeout_s: float, cache_dir: Path,

@@ -85,7 +85,7 @@ class Oracle:
         return result | {"status": "incorrect", "native_error": expected.native_error}
 
     def do_compare(self, command: dict[str, Any]) -> dict[str, Any]:
-        """Structure and values of an output on the present draw, and nothing else."""
+        """Structure and values alone, of outputs for the present draw."""
         assert self._draw is not None
         finding = self._draw.expected.structure(command["outputs"])
         if finding is not None:

@@ -155,13 +155,13 @@ class Trial:
         }  # fmt: skip
         answer = self._tell(command, "running forward")
         self._drawn += 1
-        outputs = answer.get("outputs")
-        if self._recorded is None and isinstance(outputs, dict):
-            self._recorded = self._seed, outputs.get("tree")
         try:
             self._check(answer, "run", "forward failed")
+            outputs = answer.get("outputs")
             if not isinstance(outputs, dict) or outputs.get("stem") != f"{stem}-out":
                 raise faults.Refused(Status.REJECTED, "verify", [faults.protocol_violation()])
+            if self._recorded is None:
+                self._recorded = self._seed, outputs.get("tree")
             verdict = self._judged(outputs, answer, after, draw)
         except faults.Refused as refused:
             raise _under(draw, refused) from None
@@ -173,16 +173,17 @@ class Trial:
     def _judged(
         self, outputs: dict[str, Any], claims: dict[str, Any], after: str | None, draw: Draw
     ) -> dict[str, Any]:
-        reply = self._compared(
-            {"do": "judge", "outputs": outputs, "claims": claims, "send_back": after, "repeat": draw.repeat}
-        )
+        command = {
+            "do": "judge", "outputs": outputs, "claims": claims, "send_back": after, "repeat": draw.repeat,
+        }  # fmt: skip
+        reply = self._weighed(command)
         if "finding" in reply:
             found = Finding.model_validate(reply["finding"])
             raise faults.Refused(Status(reply["status"]), "verify", [found])
         return reply
 
-    def _compared(self, command: dict[str, Any]) -> dict[str, Any]:
-        """What the oracle says of outputs that the candidate's process described."""
+    def _weighed(self, command: dict[str, Any]) -> dict[str, Any]:
+        """What the oracle says of outputs that something outside it described."""
         reply = self._oracle.ask(command, ORACLE_LIMIT_S)
         if str(reply.get("error", "")).startswith(("WireError", "KeyError", "TypeError", "ValueError")):
             # The description came from the candidate's process: one that does not fit is its fault.
@@ -190,6 +191,10 @@ class Trial:
         if "error" in reply:
             raise EnvironmentFault(f"the comparison failed: {reply['error']}")
         return reply
+
+    def _compare(self, outputs: dict[str, Any]) -> dict[str, Any]:
+        """Structure and values alone."""
+        return self._weighed({"do": "compare", "outputs": outputs})
 
     def _record(self, verdict: dict[str, Any]) -> None:
         known = self.correctness

@@ -37,6 +37,7 @@ class Worker:
         self._module: Any = None
         self._model: Any = None
         self._inputs: Any = None
+        self._called = False
         self._places: Any = None
         self._kept: Any = []
         self._guest: Any = None
@@ -92,9 +93,10 @@ class Worker:
         """
         checked = bool(command.get("checked"))
         inputs = self._placed(command["inputs"], checked, bool(command.get("in_place")))
-        state = self._state(command["state"])
+        state = self._state(command.get("state", []))
         watched = [inputs, list(state.values()), self._kept]
-        before = None if command["send_back"] else [evidence.fingerprint(group) for group in watched]
+        send_back: str | None = command.get("send_back")
+        before = None if send_back else [evidence.fingerprint(group) for group in watched]
         if self._guest is not None:
             self._guest.check(checked)
         else:
@@ -108,9 +110,9 @@ class Worker:
             if record is not None:
                 (HERE / "record.jsonl").write_text(record)
         answer: dict[str, Any] = {"outputs": wire.dump(outputs, HERE, command["stem"])}
-        if before is None:
-            self._send_back(command["send_back"], inputs, command["state"])
-        else:
+        if before is None and send_back:
+            self._send_back(send_back, inputs, command["state"])
+        elif before is not None:
             after = [evidence.fingerprint(group) for group in watched]
             kinds = ("input", "parameter", "earlier output")
             answer["changed"] = [
@@ -124,18 +126,17 @@ class Worker:
             "devices": [leaf.device.type for leaf in evidence.leaves(outputs)],
         }
         # All of them, where they are small: a ring of buffers shows when it comes round.
-        self._kept = [*(self._kept if command["send_back"] else ()), evidence.leaves(outputs)]
+        self._kept = [*(self._kept if send_back else ()), evidence.leaves(outputs)]
         self._inputs = inputs
         return answer
 
     def _placed(self, description: dict[str, Any], checked: bool, in_place: bool) -> Any:
-        self._inputs = None
-        if checked and self._guest is not None:
+        self._inputs, first, self._called = None, not self._called, True
+        if self._guest is not None and (checked or first):
+            # The first call is also the one that is recorded, at the addresses that were handed in.
             self._places = evidence.Inputs(self.device)
-            return self._given("inputs", lambda: self._loaded(description))
-        return self._given(
-            "inputs", lambda: self._places.place(wire.load(description, HERE, "cpu"), in_place)
-        )
+            return self._given("inputs", description)
+        return self._places.place(wire.load(description, HERE, "cpu"), in_place)
 
     def _state(self, names: list[str]) -> dict[str, Any]:
         """The parameters and buffers that were given, as far as they are still there."""

@@ -44,8 +44,6 @@ def run(
     require: Annotated[str | None, typer.Option(help="Your own requirements, TEXT or @FILE.")] = None,
     candidate_timeout: judging.Timeout = None,
     library_ops: judging.LibraryOps = None,
-    quick: judging.Quick = False,
-    admit_anyway: judging.AdmitAnyway = False,
     in_order: InOrder = False,
     quick: judging.Quick = False,
     admit_anyway: judging.AdmitAnyway = False,

@@ -220,7 +220,7 @@ class Trial:
             seeds=(parameters_seed, inputs_seed, _secret()),
             tree=tree,
             consult=self._consult,
-            compare=lambda outputs: self._compared({"do": "compare", "outputs": outputs}),
+            compare=self._compare,
             folder=replay_folder(self._folder),
             environment=self._lane.environment(self._folder),
             limits=self._lane.limits(self._trace),

@@ -13,7 +13,6 @@ import os
 import sys
 import time
 import traceback
-from collections.abc import Callable
 from pathlib import Path
 from typing import Any, BinaryIO
 
@@ -71,8 +70,8 @@ class Worker:
 
     def do_instance(self, command: dict[str, Any]) -> dict[str, Any]:
         """A new ModelNew that holds the given parameters."""
-        arguments = self._given("init", lambda: self._loaded(command["init_inputs"]))
-        state = self._given("state", lambda: self._loaded(command["state"]))
+        arguments = self._given("init", command["init_inputs"])
+        state = self._given("state", command["state"])
         self._model = self._module.ModelNew(*arguments)
         if self.device == "cuda":
             self._model = self._model.cuda()
@@ -165,12 +164,11 @@ class Worker:
         self._answer({"request": "build", "build": request})
         return dict(json.loads(self._commands.readline()))
 
-    def _given(self, what: str, load: Callable[[], Any]) -> Any:
-        """What the judge handed in, by `load`."""
-        return load() if self._guest is None else self._guest.given(what, load)
-
-    def _loaded(self, description: dict[str, Any]) -> Any:
-        return wire.load(description, HERE, self.device)
+    def _given(self, what: str, description: dict[str, Any]) -> Any:
+        """What the judge handed in."""
+        if self._guest is None:
+            return wire.load(description, HERE, self.device)
+        return self._guest.given(what, lambda: wire.load(description, HERE, self.device))
 
     def _record_builds(self) -> None:
         """Tells the judge what the stock `load_inline` was asked to build, and what came of it."""

@@ -65,9 +65,9 @@ def executor(settings: Settings, problem: Problem, live: console.Live) -> "Local
         cache_dir=settings.cache_dir,
         floor_ms=floor_ms(problem, settings),
         announce=live.update,
-        unchecked=settings.unchecked,
     )
     made.library_ops = settings.library_ops
+    made.unchecked = settings.unchecked
     return made
 
 

@@ -21,23 +21,23 @@ class LocalExecutor:
     """One judge process per candidate, in an environment without secrets.
 
     On `cuda` candidates are built by stock `load_inline` and judged at full shapes, and verified ones are
-    timed; the `emulator` runs their kernels on the CPU at affordable shapes and never yields a time;
-    `unchecked` leaves its sanitizer off.
+    timed; the `emulator` runs their kernels on the CPU at affordable shapes and never yields a time.
     """
 
     library_ops: LibraryOps = "gemm-conv"
     """Which of torch's operators may stay in a candidate."""
+    unchecked: bool = False
+    """Whether the emulator's sanitizer stays off."""
 
     def __init__(
         self, name: Literal["cuda", "emulator"], *, candidate_timeout_s: float, cache_dir: Path,
-        floor_ms: float | None = None, unchecked: bool = False,
-        announce: Announce = lambda what: None,
+        floor_ms: float | None = None, measure: bool = True, announce: Announce = lambda what: None,
     ) -> None:  # fmt: skip
         self.name = name
         self._candidate_timeout_s = candidate_timeout_s
         self._cache_dir = cache_dir
         self._floor_ms = floor_ms
-        self._unchecked = unchecked
+        self._measure = measure
         self._announce = announce
         self._shrunken: dict[str, Shrunken] = {}
 
@@ -53,7 +53,8 @@ class LocalExecutor:
             candidate_timeout_s=self._candidate_timeout_s,
             cache_dir=str(self._cache_dir),
             library_ops=self.library_ops,
-            unchecked=self._unchecked,
+            unchecked=self.unchecked,
+            measure=self._measure,
             floor_ms=self._floor_ms,
             shrunken=self._sizes(problem) if self.name == "emulator" else None,
         )

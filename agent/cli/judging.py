@@ -71,10 +71,10 @@ def executor(
         cache_dir=settings.cache_dir,
         floor_ms=floor_ms(problem, settings),
         announce=live.update,
-        unchecked=settings.unchecked,
     )
     made.library_ops = settings.library_ops
     made.protocol = "quick" if quick else "full"
+    made.unchecked = settings.unchecked
     return made
 
 

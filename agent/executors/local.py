@@ -22,8 +22,7 @@ class LocalExecutor:
     """One judge process per candidate, in an environment without secrets.
 
     On `cuda` candidates are built by stock `load_inline` and judged at full shapes, and verified ones are
-    timed; the `emulator` runs their kernels on the CPU at affordable shapes and never yields a time;
-    `unchecked` leaves its sanitizer off.
+    timed; the `emulator` runs their kernels on the CPU at affordable shapes and never yields a time.
     """
 
     library_ops: LibraryOps = "gemm-conv"
@@ -31,17 +30,17 @@ class LocalExecutor:
     protocol: Literal["full", "quick"] = "full"
     measure: bool = True
     """Whether a verified candidate is timed."""
+    unchecked: bool = False
+    """Whether the emulator's sanitizer stays off."""
 
     def __init__(
         self, name: Literal["cuda", "emulator"], *, candidate_timeout_s: float, cache_dir: Path,
-        floor_ms: float | None = None, unchecked: bool = False,
-        announce: Announce = lambda what: None,
+        floor_ms: float | None = None, announce: Announce = lambda what: None,
     ) -> None:  # fmt: skip
         self.name = name
         self._candidate_timeout_s = candidate_timeout_s
         self._cache_dir = cache_dir
         self._floor_ms = floor_ms
-        self._unchecked = unchecked
         self._announce = announce
         self._shrunken: dict[str, Shrunken] = {}
         self._admissions: dict[str, Admission] = {}
@@ -68,7 +67,7 @@ class LocalExecutor:
             candidate_timeout_s=self._candidate_timeout_s,
             cache_dir=str(self._cache_dir),
             library_ops=self.library_ops,
-            unchecked=self._unchecked,
+            unchecked=self.unchecked,
             protocol=self.protocol,
             measure=self.measure,
             admission=self._admissions.get(problem.id) or self.admit(problem, anyway=True),

@@ -39,7 +39,7 @@ def test_checked_calls_run_on_a_stream_of_their_own(runtime: Runtime) -> None:
 
 
 def test_streams_nest(runtime: Runtime) -> None:
-    one, other = torch.cuda.Stream(), torch.cuda.Stream()  # type: ignore[no-untyped-call]
+    one, other = cuda_module.Stream(), cuda_module.Stream()
     assert len({0, one.cuda_stream, other.cuda_stream}) == 3
     with torch.cuda.stream(one):
         with other, torch.cuda.stream(None):

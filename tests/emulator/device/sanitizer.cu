@@ -42,7 +42,7 @@ extern "C" void wrong_freed(float* out) {
     cudaFree(scratch);
     copies<<<1, 32>>>(scratch, out);
 }
-extern "C" void wrong_wild(float* out) { copies<<<1, 32>>>((const float*)(1ull << 45), out); }
+extern "C" void wrong_wild(float* out) { copies<<<1, 32>>>((const float*)(1ull << 46), out); }
 __global__ void divides(int* out, int by) {
     out[threadIdx.x] = 7 % (by + (int)threadIdx.x);  // here: divides
 }

@@ -24,7 +24,7 @@ from agent.records import Finding, digest
 
 LANE = "emulator-full"
 _LOG_CHARACTERS = 20_000
-_OF_PYTHON = re.compile(r"undefined reference to `_?Py")
+_OF_PYTHON = re.compile(r"undefined references? to `_?Py")
 
 
 def instead(

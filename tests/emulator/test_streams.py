@@ -20,6 +20,7 @@ def runtime(monkeypatch: pytest.MonkeyPatch) -> Iterator[Runtime]:
     for name in ("Stream", "Event"):
         monkeypatch.setattr(torch.cuda, name, getattr(torch.cuda, name))
     cuda_module.patch(made)
+    made.check(False)
     yield made
     made.check(False)
     ctypes.CDLL(str(build_runtime())).kw_clear_findings()
@@ -39,7 +40,8 @@ def test_checked_calls_run_on_a_stream_of_their_own(runtime: Runtime) -> None:
 
 
 def test_streams_nest(runtime: Runtime) -> None:
-    one, other = cuda_module.Stream(), cuda_module.Stream()
+    made: Any = torch.cuda.Stream
+    one, other = made(), made()
     assert len({0, one.cuda_stream, other.cuda_stream}) == 3
     with torch.cuda.stream(one):
         with other, torch.cuda.stream(None):

@@ -22,16 +22,18 @@ def test_preparation_is_done_once_and_damage_is_mended(
         steps.append(f"{step} {number}/{total}")
 
     made = toolchain_module.prepare(tmp_path, progress=progress)
-    assert steps == ["emulator runtime 1/3", "headers for host code 2/3", "headers for device code 3/3"]
+    named = ["emulator runtime", "library for host code", "headers for host code", "headers for device code"]
+    named.append("memory of torch's tensors")
+    assert steps == [f"{step} {number}/5" for number, step in enumerate(named, 1)]
     assert toolchain_module.prepare(tmp_path, progress=progress) == made
-    assert len(steps) == 3
+    assert len(steps) == 5
     with made.runtime.open("ab") as damaged:
         damaged.write(b"x")
     assert toolchain_module.prepare(tmp_path, progress=progress) == made
-    assert len(steps) == 6
+    assert len(steps) == 10
     (made.directory / "manifest.json").unlink()  # as after a preparation that was killed
     assert toolchain_module.prepare(tmp_path, progress=progress) == made
-    assert len(steps) == 9
+    assert len(steps) == 15
 
 
 def test_precompiled_headers_name_files_beside_them(toolchain: Toolchain) -> None:

@@ -18,14 +18,22 @@ def device() -> Iterator[Device]:
     built.runtime.kw_check(0)
 
 
+@pytest.fixture
+def runtime(device: Device) -> Iterator[Runtime]:
+    """Checks are on; the kernels here are launched on the default stream, which is torch's too."""
+    device.reset()
+    made = Runtime(str(build_runtime()), 2)
+    made.check(True)
+    made.set_stream(0)
+    yield made
+    made.check(False)
+
+
 def run(device: Device, function: str, tensor: torch.Tensor, count: int) -> None:
     device.call(function, ctypes.c_void_p(tensor.data_ptr()), count)
 
 
-def test_unwritten_elements_of_an_output(device: Device) -> None:
-    device.reset()
-    runtime = Runtime(str(build_runtime()), 2)
-    runtime.check(True)
+def test_unwritten_elements_of_an_output(device: Device, runtime: Runtime) -> None:
     out = runtime.uninitialised(torch.empty(4, 16, device="meta"))
     run(device, "run_writes_some", out, 40)
     runtime.check_outputs({"result": [out]})
@@ -36,10 +44,7 @@ def test_unwritten_elements_of_an_output(device: Device) -> None:
     assert math.isnan(float(out[2, 8]))
 
 
-def test_outputs_that_were_written_otherwise(device: Device) -> None:
-    device.reset()
-    runtime = Runtime(str(build_runtime()), 2)
-    runtime.check(True)
+def test_outputs_that_were_written_otherwise(device: Device, runtime: Runtime) -> None:
     by_kernel, by_torch, by_copy = (
         runtime.uninitialised(torch.empty(64, dtype=torch.int64, device="meta")) for _ in range(3)
     )

@@ -192,6 +192,7 @@ extern "C" int run_polynomial(const float* x, float* y, int n, const float* c) {
     cudaMemcpyToSymbol(counter, &zero, sizeof(int));
     polynomial<<<BLOCKS(n, 128), 128>>>(x, y, n);
     if (cudaMemcpyToSymbol(counter, c, 8) != cudaErrorInvalidValue) return -2;
+    if (cudaGetLastError() != cudaErrorInvalidValue) return -3;
     cudaMemcpyFromSymbol(&result, counter, sizeof(int));
     return result;
 }

@@ -217,8 +217,7 @@ class CudaLane(_Lane):
         )
 
     def box(self, folder: Path) -> Box:
-        home = stock.cuda_home(config.child_environment())
-        return Box(folder, sees=(home,) if home else (), python=True, gpu=True)
+        return Box(folder, sees=stock.compilers(config.child_environment()), python=True, gpu=True)
 
     def serve(self, message: dict[str, Any]) -> dict[str, Any]:
         report = dict(message.get("build") or {})

@@ -51,10 +51,12 @@ def nvcc_version(environment: Mapping[str, str]) -> str | None:
     return f"nvcc {match[1]}" if match else None
 
 
-def cuda_home(environment: Mapping[str, str]) -> Path | None:
-    """The toolkit that holds this compiler, for a sandbox to show; None where there is none."""
-    tool = Path(_nvcc(environment))
-    return tool.resolve().parents[1] if tool.is_file() else None
+def compilers(environment: Mapping[str, str]) -> tuple[Path, ...]:
+    """The installations of the compilers that `load_inline` starts, for a sandbox to show."""
+    named = (environment.get(name, "") for name in ("CC", "CXX", "CUDAHOSTCXX"))
+    tools = {Path(tool) for tool in (_nvcc(environment), *named) if Path(tool).is_absolute()}
+    ends = {end for tool in tools if tool.is_file() for end in (tool, tool.resolve())}
+    return tuple(sorted({end.parents[1] for end in ends if len(end.parts) > 3}))
 
 
 def _nvcc(environment: Mapping[str, str]) -> str:

@@ -93,11 +93,15 @@ def _tried(job: Job, at: Shapes, warnings: tuple[Finding, ...], announce: Announ
         stage: Stage = "verify"
         refusal: tuple[Finding, ...] = ()
         measurement = None
+        left_out: tuple[str, ...] = ()
         environment = trial.environment()
         try:
             announce("building")
             trial.load()
             trial.verify(announce)
+            if at.scope.shapes == "shrunken":
+                announce("checking addresses at the real sizes")
+                left_out = trial.check_addresses(job.problem.trace)
             if job.executor == "cuda" and job.measure:
                 measurement = _measured(trial.time(announce), environment.gpu, job)
                 stage = "measure"
@@ -107,7 +111,7 @@ def _tried(job: Job, at: Shapes, warnings: tuple[Finding, ...], announce: Announ
             status=status,
             stage=stage,
             scope=at.scope.model_copy(
-                update={"skipped": (*at.scope.skipped, *trial.skipped(), *lane.unchecked())}
+                update={"skipped": (*at.scope.skipped, *trial.skipped(), *lane.unchecked(), *left_out)}
             ),
             findings=(*refusal, *warnings, *trial.findings),
             build=trial.build or lane.built(),

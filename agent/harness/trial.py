@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import Any
 
 from agent.errors import EnvironmentFault, ProblemError
-from agent.harness import faults, own_kernels, protocol
+from agent.harness import faults, own_kernels, protocol, real_shapes
 from agent.harness.job import BUILD_LIMIT_S, ORACLE_LIMIT_S, Announce, Job
 from agent.harness.lanes import Lane
 from agent.harness.protocol import Draw
@@ -106,6 +106,22 @@ class Trial:
     def skipped(self) -> tuple[str, ...]:
         """Draws that were not made, each with its reason."""
         return (*protocol.skipped(self._job.protocol, exchanged_bytes(self._trace)), *self._left_out)
+
+    def check_addresses(self, real: Trace) -> tuple[str, ...]:
+        """Calls the candidate at the sizes of `real`, last of all; what could not be done. See `real_shapes`."""
+
+        def ask(command: dict[str, Any], limit_s: float) -> dict[str, Any]:
+            return self._worker.ask(command, limit_s, self._lane.serve)
+
+        def read(answer: dict[str, Any]) -> list[Finding]:
+            return faults.device_findings(
+                self._lane.resolve(answer.get("device_findings")), self._lane.locate
+            )
+
+        found, left_out = real_shapes.check(ask, read, real)
+        if found:
+            raise faults.Refused(Status.RUNTIME_ERROR, "verify", found)
+        return left_out
 
     def time(self, announce: Announce) -> dict[str, list[float]]:
         """Times of candidate, eager and compiled reference on the last inputs, in milliseconds."""

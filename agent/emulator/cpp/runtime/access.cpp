@@ -37,6 +37,11 @@ __attribute__((noinline)) bool relocate(Watch& watch, Site& site, uintptr_t addr
     const kw_launch_request& request = *worker.launch->request;
     Region* region = find_region(address);
     if (region != nullptr && holds(region->first, region->bytes, address, bytes)) {
+        if (worker.launch->sampled) {  // each access counts, so the site remembers none
+            sampled_access(watch, true, address, bytes, access, code);
+            site = Site{};
+            return true;
+        }
         site = Site{region->first, region->bytes, cells_of(*region)};
         return true;
     }
@@ -56,6 +61,7 @@ __attribute__((noinline)) bool relocate(Watch& watch, Site& site, uintptr_t addr
         return false;
     }
     if (in_module(address, reinterpret_cast<const void*>(request.entry), site)) return true;
+    if (worker.launch->sampled) sampled_access(watch, false, address, bytes, access, code);
     report_misplaced(watch, address, bytes, access, code);
     return false;
 }

@@ -103,7 +103,7 @@ void work(Launch& launch, int id) {
     use_alternate_stack(true);
     current_worker = &worker;
     if (launch.checked) begin_watch(worker);
-    if (sigsetjmp(worker.recovery, 1) == 0) {
+    if (sigsetjmp(worker.recovery, 1) == 0 || goes_on_after_fault(worker)) {
         run_blocks(worker);
         finish_residents(worker);
         current_worker = nullptr;
@@ -123,7 +123,7 @@ void work(Launch& launch, int id) {
 void run(Launch& launch) {
     const FaultHandlers handlers;
     const unsigned long threads = launch.blocks * volume(launch.request->block);
-    const unsigned long useful = threads > kSmallLaunch ? launch.blocks : 1;
+    const unsigned long useful = threads > kSmallLaunch && !launch.sampled ? launch.blocks : 1;
     const int count = static_cast<int>(std::min<unsigned long>(static_cast<unsigned long>(worker_count), useful));
     launch.active_workers = count;
     std::vector<std::thread> helpers;
@@ -162,7 +162,8 @@ void run_blocks(Worker& worker) {
     const Launch& launch = *worker.launch;
     const dim3 grid = launch.request->grid;
     while (!launch.stop && take_blocks(*worker.host)) {
-        const unsigned long k = worker.host->first_block++;
+        const unsigned long next = worker.host->first_block++;
+        const unsigned long k = launch.sampled ? launch.sample[next] : next;
         kw_block_index = {static_cast<unsigned>(k % grid.x), static_cast<unsigned>(k / grid.x % grid.y),
                           static_cast<unsigned>(k / (static_cast<unsigned long>(grid.x) * grid.y))};
         if (watching != nullptr) watching->block = k % kBlockNames + 1;
@@ -207,7 +208,13 @@ extern "C" void kw_launch(const kw_launch_request* request) {
         const Recorded event(*request);
         begin_shared_layout(request->dynamic_bytes);
         if (launch.checked) begin_checked_launch();
+        if (sampling()) {
+            launch.sampled = true;
+            launch.sample = sampled_blocks(*request);
+            launch.blocks = launch.sample.size();
+        }
         run(launch);
+        if (launch.sampled) end_sampled_launch();
     }
     running = nullptr;
 }

@@ -7,6 +7,7 @@
 #include <csetjmp>
 #include <cstdarg>
 #include <string>
+#include <vector>
 
 #define KW_CODE reinterpret_cast<uintptr_t>(__builtin_return_address(0))  // of the caller
 #define KW_TLS __thread __attribute__((tls_model("initial-exec")))
@@ -69,7 +70,8 @@ struct Warp {
     Pending pending[kWarpSize];
 };
 
-enum class Fault { kNone, kSignal, kAssert, kTrap, kSharedLimit, kDeadlock };
+// kGivenUp, kMisplaced: of a sampled launch; the block ends quietly, or the launch.
+enum class Fault { kNone, kSignal, kAssert, kTrap, kSharedLimit, kDeadlock, kGivenUp, kMisplaced };
 
 struct FaultRecord {
     Fault kind;
@@ -93,6 +95,8 @@ struct Spin {
 struct Launch {
     const kw_launch_request* request;
     bool checked;
+    bool sampled;
+    std::vector<unsigned long> sample;  // the blocks that run, where sampled
     unsigned long blocks;
     size_t shared_limit;  // of dynamic memory
     std::atomic<unsigned long> next_block;
@@ -180,6 +184,18 @@ void run_blocks(Worker& worker);
 [[noreturn]] void abandon(Worker& worker, Fault fault, std::string text, int line);
 const Launch* current_launch();
 std::string launch_text(const kw_launch_request& request);
+
+// sampling.cpp
+bool sampling();
+std::vector<unsigned long> sampled_blocks(const kw_launch_request& request);
+void give_up(Worker& worker, const char* why);
+bool goes_on_after_fault(Worker& host);
+void end_sampled_launch();
+bool counts_in_sample(const char* kind);
+void* reserve_piece(size_t bytes);
+bool release_piece(void* pointer);
+// From here on, memory of a sampled call is reserved and not committed.
+constexpr size_t kSampledBytes = size_t{1} << 20;
 
 // faults.cpp
 class FaultHandlers {

@@ -198,6 +198,7 @@ void poll(const void* address, uint64_t observed, const Place& place, bool soft)
         kw_yield();
         return;
     }
+    give_up(worker, "waits for other blocks");
     spin.turns = 0;
     residency_of(worker).fruitless_polls += patience;
     give_way(worker);

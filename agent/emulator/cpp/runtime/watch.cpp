@@ -62,6 +62,7 @@ void begin_watched_block(Watch& watch) {
     const Worker& worker = *watch.worker;
     watch.shared = reinterpret_cast<uintptr_t>(worker.shared);
     watch.acquired = watch.fenced = false;
+    if (worker.launch->sampled) begin_sampled_block(watch);
     watch.block_serial++;
     watch.epoch++;
     watch.clock = 1;

@@ -92,6 +92,7 @@ struct Watch {
     PendingIndex index;
     uintptr_t misplaced_code;  // the last one that went wrong, and how (null: a fault of the hardware)
     const char* misplaced_kind;
+    long accesses_left;        // of the block, in a sampled launch
     uintptr_t reported;  // address of the last access with a finding, or kNothing: a fault there is no news
 };
 
@@ -124,6 +125,10 @@ uint64_t* cells_of(Region& region);
 void clear_cells();
 Misplaced explain(uintptr_t address, size_t bytes, Access access);
 bool in_module(uintptr_t address, const void* entry, Site& site);
+
+// sampling.cpp
+void begin_sampled_block(Watch& watch);
+void sampled_access(Watch& watch, bool inside, uintptr_t address, size_t bytes, Access access, uintptr_t code);
 
 // shadow_global.cpp
 void settle_global_write(Watch& watch);

@@ -48,6 +48,12 @@ void kw_clear_findings(void);
 // compiled for it is checked for bounds, races, and reads of shared memory that nobody wrote.
 void kw_check(int on);
 
+// From here on launches run at real sizes on reserved memory: a sample of their blocks, checked for addresses
+// alone. Memory of a MB and more holds zeros, or numbers. For the rest of the process. The notes say, one a
+// line, which kernels ran in part; they are written as kw_findings writes.
+void kw_sample(int numbers);
+size_t kw_sample_notes(char* buffer, size_t capacity);
+
 // Memory outside the arena that kernels may use, or the name of memory inside it for messages: "float32
 // tensor [2, 3]". It holds until kw_unregister, kw_free, or other memory takes the place. 1 when the
 // memory was not known before.

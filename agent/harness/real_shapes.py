@@ -11,7 +11,7 @@ from typing import Any
 
 from agent.harness import faults
 from agent.records import Finding, TensorSpec, Trace
-from agent.sandbox import ChildFault
+from agent.sandbox import ChildFault, TimedOut
 
 LIMIT_S = 30.0
 """Of each call. A candidate that takes longer is not checked so; that is no verdict."""
@@ -33,7 +33,7 @@ def check(ask: Ask, read: Read, real: Trace) -> tuple[list[Finding], tuple[str, 
         try:
             answer = ask(command | {"numbers": numbers}, LIMIT_S)
         except ChildFault as fault:
-            return [], (_left_out(f"the candidate's process {fault}"),)
+            return [], (_left_out(f"the call gave {fault}" if isinstance(fault, TimedOut) else f"the process {fault}"),)
         errors = [finding for finding in read(answer) if finding.severity == "error"]
         found = [finding for finding in errors if not numbers or _known(finding, found)]
         if not found:

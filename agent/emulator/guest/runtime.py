@@ -77,13 +77,13 @@ class Runtime:
         return found + self._outputs
 
     def sample(self, numbers: bool) -> None:
-        """From here on, for good, memory is reserved, a sample of the blocks runs and addresses are checked.
+        """From here on memory is reserved, a sample of the blocks runs, and only addresses are checked.
 
         Memory that nobody wrote holds zeros, or `numbers`. What was found before is forgotten.
         """
         self._outputs.clear()
         self._c.kw_clear_findings()
-        self._c.kw_sample(int(numbers))
+        self._c.kw_sample(2 if numbers else 1)
 
     def sample_notes(self) -> list[str]:
         """Which kernels ran in part, and why."""

@@ -80,6 +80,9 @@ __attribute__((noinline)) void access_parts(Watch& watch, const Site& site, uint
 inline __attribute__((always_inline)) void check(Watch& watch, uintptr_t address, size_t bytes, Access access,
                                                  uintptr_t code) {
     if (address - watch.shared < kSharedArena) {
+        if (access == Access::kRead && watch.worker->pending_copies > 0) {
+            check_not_pending(*watch.worker, address, bytes, code);
+        }
         shared_access(watch, address - watch.shared, bytes, access, false, code);
         return;
     }
@@ -132,12 +135,6 @@ void check_volatile(const void* pointer, size_t bytes, Access access, uintptr_t 
     if (access == Access::kRead && bytes <= 8) poll(pointer, value_at(pointer, bytes), at_code(code), true);
 }
 
-void check_copy(void* to, const void* from, size_t bytes, uintptr_t code) {
-    if (watching == nullptr || bytes == 0) return;
-    if (from != nullptr) check(*watching, reinterpret_cast<uintptr_t>(from), bytes, Access::kRead, code);
-    check(*watching, reinterpret_cast<uintptr_t>(to), bytes, Access::kWrite, code);
-}
-
 void check_atomic(const volatile void* pointer, size_t bytes, bool reads, uintptr_t code) {
     if (current_worker != nullptr) current_worker->access_code = code;
     if (watching == nullptr) return;
@@ -157,6 +154,18 @@ void check_atomic(const volatile void* pointer, size_t bytes, bool reads, uintpt
 }
 
 }  // namespace
+
+void check_source(const void* from, size_t bytes, uintptr_t code) {
+    if (watching != nullptr && bytes > 0) {
+        check(*watching, reinterpret_cast<uintptr_t>(from), bytes, Access::kRead, code);
+    }
+}
+
+void check_copy(void* to, const void* from, size_t bytes, uintptr_t code) {
+    if (watching == nullptr || bytes == 0) return;
+    if (from != nullptr) check_source(from, bytes, code);
+    check(*watching, reinterpret_cast<uintptr_t>(to), bytes, Access::kWrite, code);
+}
 
 }  // namespace kw
 

@@ -15,6 +15,8 @@ namespace {
 
 constexpr unsigned long kSmallLaunch = 8192;  // threads; below this a second OS thread costs more than it gives
 
+constexpr unsigned long kProcessors = 132;
+
 int worker_count = 2;
 std::mutex launch_mutex;  // one launch at a time, whatever thread it comes from
 Launch* running;
@@ -59,6 +61,12 @@ Refusal refusal(const kw_launch_request& r, size_t shared_limit) {
                            ? ", as set with cudaFuncSetAttribute"
                            : " unless cudaFuncSetAttribute(kernel, cudaFuncAttributeMaxDynamicSharedMemorySize, "
                              "bytes) raises it")};
+    }
+    const unsigned long resident = kProcessors * std::min<unsigned long>(32, 2048 / volume(b));
+    if (r.cooperative != 0 && volume(g) > resident) {
+        return {cudaErrorCooperativeLaunchTooLarge,
+                format("%lu blocks of %lu threads at once; a cooperative launch may have %lu", volume(g), volume(b),
+                       resident)};
     }
     return {cudaSuccess, ""};
 }

@@ -22,9 +22,13 @@ namespace {
 constexpr size_t kBefore = size_t{1} << 34;  // 2^31 elements of 8 bytes
 constexpr size_t kPage = 4096;
 constexpr size_t kBackground = size_t{1} << 24;  // repeated throughout a piece of memory
-constexpr long kBlockAccesses = 1 << 16;
-constexpr long kFewAccesses = 1 << 11;  // of a block once the call has had its share
-constexpr long kCallAccesses = 1 << 25;
+// Work is counted in accesses; one to a page that was not used lately costs the system as much as several.
+constexpr long kNewPage = 16;
+constexpr long kBlockWork = 1 << 18;
+constexpr long kLittleWork = 1 << 11;  // of a block once the call has had its share
+constexpr long kCallWork = 1 << 22;
+constexpr size_t kRecentPages = 64;
+constexpr long kPolls = 16;  // of a thread, before it counts as waiting
 constexpr long kWrittenPages = 1 << 15;  // 128 MB at once
 constexpr int kSpread = 16;
 constexpr size_t kMaxNotes = 8;
@@ -36,9 +40,10 @@ struct Piece {
 };
 
 bool on;
-int background = -1;  // a file in memory, or zeros
-long accesses_left;
-uintptr_t last_written;  // page
+int background_file = -1;  // in memory, once it was asked for
+int background = -1;       // that file, or zeros
+long call_work;  // that is left
+uintptr_t recent_pages[kRecentPages];
 long written_pages;
 std::map<uintptr_t, Piece> pieces;  // by first byte; the host and one OS thread at a time use them
 std::vector<std::string> notes;
@@ -119,11 +124,14 @@ void add_around(std::vector<unsigned long>& chosen, unsigned long block, unsigne
     }
 }
 
-// What kernels wrote goes back to the system before it is much: an access may touch a page each time.
-void note_written(uintptr_t address) {
-    if (address / kPage == last_written) return;
-    last_written = address / kPage;
-    if (++written_pages >= kWrittenPages) end_sampled_launch();
+// The work of an access. What kernels wrote goes back to the system before it is much.
+long work_of(uintptr_t address, Access access) {
+    const uintptr_t page = address / kPage;
+    uintptr_t& recent = recent_pages[page % kRecentPages];
+    if (recent == page) return 1;
+    recent = page;
+    if (access != Access::kRead && ++written_pages >= kWrittenPages) end_sampled_launch();
+    return kNewPage;
 }
 
 // A note for the scope of the verdict; each is kept once.
@@ -162,12 +170,12 @@ std::vector<unsigned long> sampled_blocks(const kw_launch_request& request) {
     return chosen;
 }
 
-void begin_sampled_block(Watch& watch) { watch.accesses_left = accesses_left > 0 ? kBlockAccesses : kFewAccesses; }
+void begin_sampled_block(Watch& watch) { watch.work_left = call_work > 0 ? kBlockWork : kLittleWork; }
 
-// Ends the block without a finding, or does nothing where `give_up` is for launches that run whole.
+// Ends the block without a finding; nothing happens in launches that run whole. why: for the notes, or null.
 void give_up(Worker& worker, const char* why) {
     if (!worker.launch->sampled) return;
-    add_note(format("kernel %s: %s", worker.launch->request->name, why));
+    if (why != nullptr) add_note(format("kernel %s: %s", worker.launch->request->name, why));
     abandon(worker, Fault::kGivenUp, "", 0);
 }
 
@@ -189,10 +197,13 @@ bool goes_on_after_fault(Worker& host) {
 // launch, as on a GPU: there may be anything.
 void sampled_access(Watch& watch, bool inside, uintptr_t address, size_t bytes, Access access, uintptr_t code) {
     Worker& worker = *watch.worker;
-    accesses_left--;
-    if (inside && access != Access::kRead) note_written(address);
-    if (inside && --watch.accesses_left > 0) return;
-    if (inside) give_up(worker, "long blocks ran in part");
+    if (inside) {
+        const long work = work_of(address, access);
+        call_work -= work;
+        watch.work_left -= work;
+        if (watch.work_left > 0) return;
+        give_up(worker, worker.spin.count > kPolls ? kWaiting : nullptr);
+    }
     if (!report_wrapped(watch, address, bytes, access, code)) {
         const Misplaced found = explain(address, bytes, access);
         if (found.kind == nullptr || std::strncmp(found.kind, "global-", 7) != 0) {
@@ -229,6 +240,7 @@ void* reserve_piece(size_t bytes) {
         munmap(memory, mapped);
         return nullptr;
     }
+    forget_freed(mapping, mapped);
     pieces[first] = Piece{mapping, mapped, bytes};
     add_region(reinterpret_cast<void*>(first), bytes, "");
     return reinterpret_cast<void*>(first);
@@ -247,12 +259,14 @@ bool release_piece(void* pointer) {
 
 using namespace kw;
 
-extern "C" void kw_sample(int numbers) {
-    on = true;
-    if (numbers != 0 && background < 0) background = make_background();
-    accesses_left = kCallAccesses;
+extern "C" void kw_sample(int mode) {
+    on = mode != KW_SAMPLE_OFF;
+    if (mode == KW_SAMPLE_NUMBERS && background_file < 0) background_file = make_background();
+    background = mode == KW_SAMPLE_NUMBERS ? background_file : -1;
+    call_work = kCallWork;
     notes.clear();
-    kw_check(1);
+    forget_errors();
+    kw_check(on);
 }
 
 extern "C" size_t kw_sample_notes(char* buffer, size_t capacity) {

@@ -101,6 +101,7 @@ struct Launch {
     size_t shared_limit;  // of dynamic memory
     std::atomic<unsigned long> next_block;
     std::atomic<bool> stop;
+    std::atomic<unsigned> arrived_blocks;  // at grid.sync(), all rounds together
     std::atomic<int> active_workers;
     std::atomic<int> spinning_workers;
     std::atomic<int> waiting_state;  // changes whenever a worker begins or ceases to wait
@@ -110,6 +111,7 @@ struct Launch {
 
 struct Watch;
 struct Residency;
+struct Copies;
 
 // One OS thread's share of a launch, with the block it is running. Blocks that it runs beside that one
 // (waiting.cpp) have a worker each, whose host is the OS thread's own.
@@ -143,6 +145,8 @@ struct Worker {
     int idle_count;
     char* shared;
     size_t shared_dirty;  // bytes from the start that are not all 0xFF
+    Copies* copies;  // null until a thread makes the first
+    size_t pending_copies;
     Spin spin;
     uint3 indexed_block;  // the block shape that threads[].index was computed for
     uintptr_t access_code;  // where the last access came from that the runtime makes for device code
@@ -174,6 +178,10 @@ void note_shared_use(Worker& worker);
 
 void release_shared(Worker& worker);
 
+// async_copy.cpp
+void forget_copies(Worker& worker);
+void release_copies(Worker& worker);
+
 // waiting.cpp
 void finish_residents(Worker& host);
 void release_residents(Worker& host);
@@ -188,6 +196,7 @@ std::string launch_text(const kw_launch_request& request);
 // sampling.cpp
 bool sampling();
 std::vector<unsigned long> sampled_blocks(const kw_launch_request& request);
+constexpr char kWaiting[] = "waits for other blocks";
 void give_up(Worker& worker, const char* why);
 bool goes_on_after_fault(Worker& host);
 void end_sampled_launch();
@@ -250,6 +259,7 @@ inline Place at_code(uintptr_t code, uintptr_t other = 0) { return Place{0, code
 // cuda_errors.cpp: `what` failed with the error, and the host has not asked for it yet.
 void set_error(cudaError_t error, std::string what, const Place& place);
 void set_sticky_error(cudaError_t error);
+void forget_errors();
 cudaError_t sticky_error();
 size_t shared_limit_of(const char* name, bool by_pointer);
 std::string base_name(const std::string& text);

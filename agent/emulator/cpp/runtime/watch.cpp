@@ -117,6 +117,12 @@ void note_fence(Watch& watch, bool for_device) {
     publish_block_fence(watch);
 }
 
+// What the block did is seen by all others, and it sees what they did.
+void note_grid_barrier(Watch& watch) {
+    publish_block_fence(watch);
+    watch.acquired = true;
+}
+
 bool closely_ordered(const Watch& watch, int thread, int other, uint32_t clock) {
     const bool published = clock < watch.released[other] && watch.released[other] <= watch.observed[thread];
     const int warp = thread / kWarpSize;

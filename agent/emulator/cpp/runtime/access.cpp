@@ -80,9 +80,8 @@ __attribute__((noinline)) void access_parts(Watch& watch, const Site& site, uint
 inline __attribute__((always_inline)) void check(Watch& watch, uintptr_t address, size_t bytes, Access access,
                                                  uintptr_t code) {
     if (address - watch.shared < kSharedArena) {
-        if (access == Access::kRead && watch.worker->pending_copies > 0) {
-            check_not_pending(*watch.worker, address, bytes, code);
-        }
+        const bool copying = access == Access::kRead && watch.worker->pending_copies > 0;
+        if (copying && !check_not_pending(*watch.worker, address, bytes, code)) return;
         shared_access(watch, address - watch.shared, bytes, access, false, code);
         return;
     }

@@ -65,21 +65,22 @@ void release_copies(Worker& worker) {
     worker.copies = nullptr;
 }
 
-// A read of shared memory while copies of the block are on their way.
-void check_not_pending(Worker& worker, uintptr_t address, size_t bytes, uintptr_t code) {
+// A read of shared memory while copies of the block are on their way; false, with a finding, where it meets one.
+bool check_not_pending(Worker& worker, uintptr_t address, size_t bytes, uintptr_t code) {
     for (int t = 0; t < worker.count; t++) {
         for (const Copy& copy : worker.copies->pending[t]) {
             const uintptr_t to = reinterpret_cast<uintptr_t>(copy.to);
             if (address + bytes <= to || to + copy.bytes <= address) continue;
             report("async-copy-not-waited", Severity::kError, at_code(code, copy.code), &worker, [&] {
-                return format("Reads shared memory to which thread %d copies asynchronously at line {other} and has "
+                return format("Reads shared memory to which thread %d copies asynchronously at {other} and has "
                               "not waited yet: the old contents may still be there. Wait for the copy "
                               "(__pipeline_wait_prior, consumer_wait, cg::wait), then __syncthreads().",
                               t);
             });
-            return;
+            return false;
         }
     }
+    return true;
 }
 
 }  // namespace kw

@@ -133,7 +133,7 @@ void check_copy(void* to, const void* from, size_t bytes, uintptr_t code);
 void check_source(const void* from, size_t bytes, uintptr_t code);
 
 // async_copy.cpp
-void check_not_pending(Worker& worker, uintptr_t address, size_t bytes, uintptr_t code);
+bool check_not_pending(Worker& worker, uintptr_t address, size_t bytes, uintptr_t code);
 
 // sampling.cpp
 void begin_sampled_block(Watch& watch);

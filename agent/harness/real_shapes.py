@@ -33,7 +33,11 @@ def check(ask: Ask, read: Read, real: Trace) -> tuple[list[Finding], tuple[str, 
         try:
             answer = ask(command | {"numbers": numbers}, LIMIT_S)
         except ChildFault as fault:
-            return [], (_left_out(f"the call gave {fault}" if isinstance(fault, TimedOut) else f"the process {fault}"),)
+            return [], (
+                _left_out(
+                    f"the call gave {fault}" if isinstance(fault, TimedOut) else f"the process {fault}"
+                ),
+            )
         errors = [finding for finding in read(answer) if finding.severity == "error"]
         found = [finding for finding in errors if not numbers or _known(finding, found)]
         if not found:
@@ -46,7 +50,7 @@ def _command(real: Trace) -> dict[str, Any] | None:
     values = [*real.init_inputs, *(value for value in real.inputs if not isinstance(value, TensorSpec))]
     if any(isinstance(value, str) and "(" in value for value in _leaves(values)):
         return None
-    inputs = [
+    inputs: list[dict[str, Any]] = [
         {"shape": list(value.shape), "dtype": value.dtype}
         if isinstance(value, TensorSpec)
         else {"value": value}
@@ -64,7 +68,9 @@ def _leaves(value: Any) -> list[Any]:
 
 def _known(finding: Finding, earlier: list[Finding]) -> bool:
     """Whether it was found before, at the same thread and address, which the message tells."""
-    return any((f.kind, f.location, f.message) == (finding.kind, finding.location, finding.message) for f in earlier)
+    return any(
+        (f.kind, f.location, f.message) == (finding.kind, finding.location, finding.message) for f in earlier
+    )
 
 
 def _notes(answer: dict[str, Any]) -> tuple[str, ...]:

@@ -1,4 +1,4 @@
-"""Launches at real sizes over memory that is not there: what they find, and that right kernels are left alone."""
+"""Launches at real sizes over memory that is not there: what is found, and what is left alone."""
 
 import ctypes
 import resource

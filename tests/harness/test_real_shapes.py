@@ -33,7 +33,13 @@ class Process:
 
 def trace(*inputs: Any, init_inputs: tuple[Any, ...] = ()) -> Trace:
     return Trace(
-        operations=(), inputs=inputs, init_inputs=init_inputs, outputs=(LARGE,), state=(), flops=0, min_bytes=0
+        operations=(),
+        inputs=inputs,
+        init_inputs=init_inputs,
+        outputs=(LARGE,),
+        state=(),
+        flops=0,
+        min_bytes=0,
     )
 
 

@@ -17,7 +17,8 @@ LARGE_BYTES = 1 << 20
 """From here on memory is reserved and not committed; kSampledBytes of the runtime."""
 _aten = torch.ops.aten
 _READ_VALUES = {
-    _aten._local_scalar_dense, _aten.equal, _aten.nonzero, _aten.is_nonzero, _aten.masked_select, _aten.allclose,
+    _aten._local_scalar_dense, _aten.equal, _aten.allclose, _aten.is_nonzero, _aten.nonzero,
+    _aten.masked_select,
 }  # fmt: skip
 _NO_COMPUTATION = {_aten.set_, _aten.resize_, _aten.detach, _aten.alias}
 
@@ -66,7 +67,7 @@ class ShapesOnly(TorchDispatchMode):  # type: ignore[no-untyped-call]
 
 
 def run(runtime: Runtime, model: Callable[..., Any], command: dict[str, Any]) -> dict[str, Any]:
-    """Makes the model from `init_inputs` and calls it once on `inputs`, where a tensor is its shape and dtype.
+    """Makes the model from `init_inputs` and calls it on `inputs`, where a tensor is its shape and dtype.
 
     `numbers`: memory that nobody wrote holds numbers and not zeros. Every call but the last must have let
     go of its tensors. Answers `notes`, what could not be done; raises whatever the candidate raises.

@@ -108,7 +108,7 @@ class Trial:
         return (*protocol.skipped(self._job.protocol, exchanged_bytes(self._trace)), *self._left_out)
 
     def check_addresses(self, real: Trace) -> tuple[str, ...]:
-        """Calls the candidate at the sizes of `real`, last of all; see `real_shapes`. What was not possible."""
+        """Calls the candidate at the sizes of `real`, last of all; see `real_shapes`. What was left out."""
 
         def ask(command: dict[str, Any], limit_s: float) -> dict[str, Any]:
             return self._worker.ask(command, limit_s, self._lane.serve)

@@ -3,8 +3,7 @@
 Four things need rewriting; everything else is macros and functions of the header:
 
     kernel<<<grid, block>>>(a, b)   a call of kw::Launch with the arguments and a lambda that calls the kernel
-    cudaLaunchCooperativeKernel(     kw::launch_cooperative, which needs the kernel without its cast
-        (void*)kernel, ...)
+    cudaLaunchCooperativeKernel(k)  kw::launch_cooperative with the kernel, without its cast to void*
     __shared__ T x[N], y;           references to storage of the block
     extern __shared__ T s[];        a pointer to the block's dynamic shared memory
 
@@ -49,9 +48,7 @@ _ELEMENT_TYPES = frozenset(
     )
 )
 _COOPERATIVE = re.compile(r"\bcudaLaunchCooperativeKernel\s*\(")
-_UNTYPED = re.compile(
-    r"\(\s*(?:const\s+)?void\s*(?:const\s*)?\*\s*\)|\b(?:reinterpret|static)_cast\s*<[^<>]*>\s*(?=\()"
-)
+_UNTYPED = re.compile(r"\(\s*(?:const\s+)?void\s*\*\s*\)|\b(?:reinterpret|static)_cast\s*<[^<>]*>\s*(?=\()")
 _NAME_AT_END = re.compile(r"([A-Za-z_]\w*)\s*$")
 
 
@@ -137,11 +134,11 @@ def _launch_edit(text: str, launch: KernelLaunch, kernels: set[str], in_macro: b
 def _cooperative_edits(code: str) -> list[_Edit]:
     edits = []
     for match in _COOPERATIVE.finditer(code):
-        arguments = code[match.end() : closing(code, match.end() - 1)]
-        kernel = arguments[slice(*split_at_commas(arguments)[0])]
+        given = code[match.end() : closing(code, match.end() - 1)]
+        kernel = given[slice(*split_at_commas(given)[0])]
         typed = _one_line(_UNTYPED.sub("", kernel))
-        line = line_of(code, match.start())
-        call = f"kw::launch_cooperative(KW_NAME({typed.lstrip('&')}), {line}, {typed}"
+        place = f"KW_NAME({typed.lstrip('&')}), {line_of(code, match.start())}"
+        call = f"kw::launch_cooperative({place}, {typed}"
         edits.append(_Edit(match.start(), match.end() + len(kernel), call))
     return edits
 

@@ -46,7 +46,7 @@ cudaError_t allocate(const HostCall& call, void** pointer, size_t bytes) {
 }
 
 cudaError_t release(const HostCall& call, void* pointer) {
-    if (pointer == nullptr) return sticky_error();
+    if (pointer == nullptr || release_piece(pointer)) return sticky_error();
     if (arena_extent(pointer, 0) != Extent::kInside) return failed(call, cudaErrorInvalidValue);
     kw_free(pointer);
     return sticky_error();

@@ -10,14 +10,30 @@ from collections.abc import Callable
 from typing import Any
 
 from agent.harness import faults
-from agent.records import Finding, TensorSpec, Trace
-from agent.sandbox import ChildFault, TimedOut
+from agent.harness.lanes import Lane
+from agent.records import Finding, Status, TensorSpec, Trace
+from agent.sandbox import Child, ChildFault, TimedOut
 
 LIMIT_S = 30.0
 """Of each call. A candidate that takes longer is not checked so; that is no verdict."""
 
 Ask = Callable[[dict[str, Any], float], dict[str, Any]]
 Read = Callable[[dict[str, Any]], list[Finding]]
+
+
+def reach(worker: Child, lane: Lane, real: Trace) -> tuple[str, ...]:
+    """Checks the candidate that `worker` holds; what was left out. Raises Refused for what it finds."""
+
+    def ask(command: dict[str, Any], limit_s: float) -> dict[str, Any]:
+        return worker.ask(command, limit_s, lane.serve)
+
+    def read(answer: dict[str, Any]) -> list[Finding]:
+        return faults.device_findings(lane.resolve(answer.get("device_findings")), lane.locate)
+
+    found, left_out = check(ask, read, real)
+    if found:
+        raise faults.Refused(Status.RUNTIME_ERROR, "verify", found)
+    return left_out
 
 
 def check(ask: Ask, read: Read, real: Trace) -> tuple[list[Finding], tuple[str, ...]]:

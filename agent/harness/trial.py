@@ -108,20 +108,8 @@ class Trial:
         return (*protocol.skipped(self._job.protocol, exchanged_bytes(self._trace)), *self._left_out)
 
     def check_addresses(self, real: Trace) -> tuple[str, ...]:
-        """Calls the candidate at the sizes of `real`, last of all; see `real_shapes`. What was left out."""
-
-        def ask(command: dict[str, Any], limit_s: float) -> dict[str, Any]:
-            return self._worker.ask(command, limit_s, self._lane.serve)
-
-        def read(answer: dict[str, Any]) -> list[Finding]:
-            return faults.device_findings(
-                self._lane.resolve(answer.get("device_findings")), self._lane.locate
-            )
-
-        found, left_out = real_shapes.check(ask, read, real)
-        if found:
-            raise faults.Refused(Status.RUNTIME_ERROR, "verify", found)
-        return left_out
+        """Calls the candidate at the sizes of `real`, last of all; what was left out. See `real_shapes`."""
+        return real_shapes.reach(self._worker, self._lane, real)
 
     def time(self, announce: Announce) -> dict[str, list[float]]:
         """Times of candidate, eager and compiled reference on the last inputs, in milliseconds."""

@@ -1,8 +1,9 @@
 """CUDA C++ into C++ that g++ compiles against `kw/device.h`, line for line.
 
-Three things need rewriting; everything else is macros and functions of the header:
+Four things need rewriting; everything else is macros and functions of the header:
 
     kernel<<<grid, block>>>(a, b)   a call of kw::Launch with the arguments and a lambda that calls the kernel
+    cudaLaunchCooperativeKernel(k)  kw::launch_cooperative with the kernel, without its cast to void*
     __shared__ T x[N], y;           references to storage of the block
     extern __shared__ T s[];        a pointer to the block's dynamic shared memory
 
@@ -46,6 +47,8 @@ _ELEMENT_TYPES = frozenset(
         "__half",
     )
 )
+_COOPERATIVE = re.compile(r"\bcudaLaunchCooperativeKernel\s*\(")
+_UNTYPED = re.compile(r"\(\s*(?:const\s+)?void\s*\*\s*\)|\b(?:reinterpret|static)_cast\s*<[^<>]*>\s*(?=\()")
 _NAME_AT_END = re.compile(r"([A-Za-z_]\w*)\s*$")
 
 
@@ -72,7 +75,7 @@ def device_source(text: str) -> str:
     and for a launch or declaration that cannot be read.
     """
     code = code_only(text)
-    edits = [*_launch_edits(text, code), *_shared_edits(code)]
+    edits = [*_launch_edits(text, code), *_cooperative_edits(code), *_shared_edits(code)]
     for edit in sorted(edits, key=lambda e: e.start, reverse=True):
         missing = text.count("\n", edit.start, edit.end) - edit.text.count("\n")
         text = text[: edit.start] + edit.text + "\n" * missing + text[edit.end :]
@@ -126,6 +129,18 @@ def _launch_edit(text: str, launch: KernelLaunch, kernels: set[str], in_macro: b
         f"kw::Launch(KW_NAME({callee}), {line}, {by_pointer}, {breaks if not in_macro else ''}"
         f"kw::Config({config}))({call}{separator}{arguments})",
     )
+
+
+def _cooperative_edits(code: str) -> list[_Edit]:
+    edits = []
+    for match in _COOPERATIVE.finditer(code):
+        given = code[match.end() : closing(code, match.end() - 1)]
+        kernel = given[slice(*split_at_commas(given)[0])]
+        typed = _one_line(_UNTYPED.sub("", kernel))
+        place = f"KW_NAME({typed.lstrip('&')}), {line_of(code, match.start())}"
+        call = f"kw::launch_cooperative({place}, {typed}"
+        edits.append(_Edit(match.start(), match.end() + len(kernel), call))
+    return edits
 
 
 def _shared_edits(code: str) -> list[_Edit]:
@@ -210,9 +225,9 @@ _UNSUPPORTED = (
     ("tensor cores (wmma, mma)", r"\bnvcuda\b|\bwmma\s*::|<\s*mma\.h\s*>"),
     ("CUTLASS or CuTe", r"\b(?:cutlass|cute)\s*(?:::|/)"),
     (
-        "asynchronous copies and barriers (cuda::barrier, cuda::pipeline, memcpy_async)",
-        r"\bcuda\s*::\s*(?:\w+\s*::\s*)*(?:barrier|pipeline\w*|memcpy_async|binary_semaphore|latch)\b"
-        r"|\bmemcpy_async\b|\b__pipeline_\w+|<\s*cuda/(?:barrier|pipeline|latch|semaphore)\s*>",
+        "pipelines with roles and barriers beyond a block's (cuda::pipeline_role, cuda::latch, semaphores)",
+        r"\bpipeline_role\b|\bcuda\s*::\s*(?:\w+\s*::\s*)*(?:binary_semaphore|counting_semaphore|latch)\b"
+        r"|\b__pipeline_arrive_on\b|\bbarrier_native_handle\b|<\s*cuda/(?:latch|semaphore)\s*>",
     ),
     ("tensor memory access (TMA)", r"\bcp_async_bulk\w*|\b[Cc][Uu][Tt]ensorMap\w*"),
     (
@@ -226,7 +241,7 @@ _UNSUPPORTED = (
     ("cuRAND", r"\bcurand\w*"),
     ("Thrust", r"\bthrust\s*(?:::|/)"),
     ("CUB device-wide algorithms", r"\bcub\s*::\s*Device[A-Z]\w*"),
-    ("grid-wide synchronisation", r"\bthis_grid\b|\bgrid_group\b|\bcudaLaunchCooperativeKernel\w*"),
+    ("launches on several devices", r"\bcudaLaunchCooperativeKernelMultiDevice\b|\bthis_multi_grid\b"),
     (
         "thread block clusters",
         r"\bthis_cluster\b|\bcluster_group\b|\b__cluster_dims__\b|\bcudaLaunchKernelEx\w*",

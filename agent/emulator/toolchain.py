@@ -50,6 +50,8 @@ CHECKS = (
     "-gz=none",
     "-fno-plt",
 )
+# An integer that overflows wraps around, as on a GPU.
+_WRAP = "-fwrapv"
 # Copies by the C library are announced too: the runtime stands in front of them.
 LINK_CHECKS = "-Wl,--wrap=memcpy,--wrap=memmove,--wrap=memset"
 _PRELUDES = {
@@ -131,7 +133,7 @@ def prepare(
     cuda_version = cuda_headers.version(cuda_include)
     architecture = _architecture()
     host = (STANDARD, "-O0", *_COMMON)
-    device = (STANDARD, "-O2", *architecture, "-fno-strict-aliasing", "-DKW_DEVICE_UNIT=1")
+    device = (STANDARD, "-O2", *architecture, "-fno-strict-aliasing", _WRAP, "-DKW_DEVICE_UNIT=1")
     device = (*device, *_TORCH_DEFINES, *_COMMON, *(CHECKS if checked else ()))
     flags = " ".join((*host, *device))
     content = "\n".join(content_of(CPP / part) for part in ("include", "runtime", "torch"))

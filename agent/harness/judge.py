@@ -72,14 +72,15 @@ def _on_emulator(job: Job, scope: Scope, warnings: tuple[Finding, ...], announce
     if not shrunk.full:
         scope = scope.model_copy(update={"shapes": "shrunken", "sizes": _changed(shrunk)})
     result = _tried(job, Shapes(shrunk.source, shrunk.trace, scope), warnings, announce)
-    if shrunk.full or result.status not in (Status.INCORRECT, Status.RUNTIME_ERROR, Status.TIMEOUT):
+    inconclusive = result.status in (Status.INCORRECT, Status.RUNTIME_ERROR, Status.TIMEOUT)
+    if result.scope.shapes == "full" or not inconclusive:
         return result
     literals = problems.hard_coded(job.candidate.source, shrunk)
     if not literals:
         return result
     if affordable(job.problem.trace):
-        real = scope.model_copy(update={"shapes": "full", "sizes": {}})
-        return _tried(job, Shapes(job.problem.source, job.problem.trace, real), warnings, announce)
+        real = Shapes(job.problem.source, job.problem.trace, _at_real_shape(scope))
+        return _tried(job, real, warnings, announce)
     return _unsupported(scope, _hard_coded(literals), result)
 
 
@@ -93,11 +94,18 @@ def _tried(job: Job, at: Shapes, warnings: tuple[Finding, ...], announce: Announ
         stage: Stage = "verify"
         refusal: tuple[Finding, ...] = ()
         measurement = None
+        left_out: tuple[str, ...] = ()
+        scope = at.scope
         environment = trial.environment()
         try:
             announce("building")
             trial.load()
             trial.verify(announce)
+            if at.scope.shapes == "shrunken":
+                announce("checking addresses at the real sizes")
+                scope = _at_real_shape(at.scope)
+                left_out = trial.check_addresses(job.problem.trace)
+                scope = at.scope
             if job.executor == "cuda" and job.measure:
                 measurement = _measured(trial.time(announce), environment.gpu, job)
                 stage = "measure"
@@ -106,8 +114,8 @@ def _tried(job: Job, at: Shapes, warnings: tuple[Finding, ...], announce: Announ
         return Evaluation(
             status=status,
             stage=stage,
-            scope=at.scope.model_copy(
-                update={"skipped": (*at.scope.skipped, *trial.skipped(), *lane.unchecked())}
+            scope=scope.model_copy(
+                update={"skipped": (*scope.skipped, *trial.skipped(), *lane.unchecked(), *left_out)}
             ),
             findings=(*refusal, *warnings, *trial.findings),
             build=trial.build or lane.built(),
@@ -145,6 +153,10 @@ def _percentiles(values: list[float]) -> Percentiles | None:
 
 def _changed(shrunk: problems.Shrunken) -> dict[str, tuple[int, int]]:
     return {name: (real, used) for name, (real, used) in shrunk.sizes.items() if real != used}
+
+
+def _at_real_shape(scope: Scope) -> Scope:
+    return scope.model_copy(update={"shapes": "full", "sizes": {}})
 
 
 def _unsupported(scope: Scope, reason: Finding, tried: Evaluation | None = None) -> Evaluation:

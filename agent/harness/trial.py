@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import Any
 
 from agent.errors import EnvironmentFault, ProblemError
-from agent.harness import faults, own_kernels, protocol
+from agent.harness import faults, own_kernels, protocol, real_shapes
 from agent.harness.job import BUILD_LIMIT_S, ORACLE_LIMIT_S, Announce, Job
 from agent.harness.lanes import Lane
 from agent.harness.protocol import Draw
@@ -106,6 +106,10 @@ class Trial:
     def skipped(self) -> tuple[str, ...]:
         """Draws that were not made, each with its reason."""
         return (*protocol.skipped(self._job.protocol, exchanged_bytes(self._trace)), *self._left_out)
+
+    def check_addresses(self, real: Trace) -> tuple[str, ...]:
+        """Calls the candidate at the sizes of `real`, last of all; what was left out. See `real_shapes`."""
+        return real_shapes.reach(self._worker, self._lane, real)
 
     def time(self, announce: Announce) -> dict[str, list[float]]:
         """Times of candidate, eager and compiled reference on the last inputs, in milliseconds."""

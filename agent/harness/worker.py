@@ -129,6 +129,11 @@ class Worker:
         self._inputs = inputs
         return answer
 
+    def do_real_shapes(self, command: dict[str, Any]) -> dict[str, Any]:
+        """One call of a new ModelNew at sizes that are not there, for its addresses: see `guest`."""
+        self._model = self._inputs = self._kept = None
+        return dict(self._guest.run_at_real_shapes(self._module.ModelNew, command))
+
     def _placed(self, description: dict[str, Any], checked: bool, in_place: bool) -> Any:
         self._inputs, first, self._called = None, not self._called, True
         if self._guest is not None and (checked or first):

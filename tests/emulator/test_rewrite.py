@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 from agent.emulator.cuda_text import code_only, without_comments
 from agent.emulator.rewrite import RewriteError, device_source, unsupported
 
-ASYNCHRONOUS = "asynchronous copies and barriers (cuda::barrier, cuda::pipeline, memcpy_async)"
+ROLES = "pipelines with roles and barriers beyond a block's (cuda::pipeline_role, cuda::latch, semaphores)"
 SHARED = "__global__ void k() {{ {} }}\n"
 LAUNCHED = "kw::Launch(KW_NAME({0}), {1}, true, kw::Config({2}))([=](auto&... kw_a) {{ {0}(kw_a...); }}{3})"
 
@@ -187,6 +187,22 @@ def test_any_text_is_rewritten_or_refused_with_a_line(text: str) -> None:
     assert outcome == lines
 
 
+@pytest.mark.parametrize(
+    ("kernel", "name"),
+    [
+        ("(void*)k", "k"),
+        ("(const void *) k<float, 4>", "k<float, 4>"),
+        ("(void*)&ns::k<T>", "&ns::k<T>"),
+        ("reinterpret_cast<const void*>(k)", "(k)"),
+        ("k", "k"),
+    ],
+)
+def test_a_cooperative_launch_gets_its_kernel_with_its_type(kernel: str, name: str) -> None:
+    text = f"int f() {{\n  return cudaLaunchCooperativeKernel({kernel}, g, b, args, 0, s); }}"
+    call = f"kw::launch_cooperative(KW_NAME({name.lstrip('&')}), 2, {name}, g, b, args, 0, s)"
+    assert device_source(text) == f"int f() {{\n  return {call}; }}"
+
+
 @pytest.mark.parametrize("name", ["mechanisms.cu", "faults.cu"])
 def test_a_whole_file_keeps_its_lines(name: str) -> None:
     text = (DEVICE / name).read_text()
@@ -202,8 +218,8 @@ def test_a_whole_file_keeps_its_lines(name: str) -> None:
         ('asm volatile("mov %0, 1;" : "=r"(x));', "inline PTX (asm)"),
         ("nvcuda::wmma::fragment<> f;", "tensor cores (wmma, mma)"),
         ("#include <mma.h>", "tensor cores (wmma, mma)"),
-        ("cuda::barrier<cuda::thread_scope_block> b;", ASYNCHRONOUS),
-        ("cg::memcpy_async(block, s, x, n);", ASYNCHRONOUS),
+        ("auto role = cuda::pipeline_role::producer;", ROLES),
+        ("cuda::std::latch l(4);", ROLES),
         ("const __grid_constant__ CUtensorMap map;", "tensor memory access (TMA)"),
         ("cudaTextureObject_t t;", "textures and surfaces"),
         ("cublasSgemm(h, a, b);", "cuBLAS, cuDNN and the other CUDA libraries"),
@@ -211,7 +227,7 @@ def test_a_whole_file_keeps_its_lines(name: str) -> None:
         ("curandState s;", "cuRAND"),
         ("#include <thrust/sort.h>", "Thrust"),
         ("cub::DeviceReduce::Sum(t, b, x, y, n);", "CUB device-wide algorithms"),
-        ("auto g = cg::this_grid();", "grid-wide synchronisation"),
+        ("auto g = cg::this_multi_grid();", "launches on several devices"),
         ("auto c = cg::this_cluster();", "thread block clusters"),
         ("cudaLaunchKernel((void*)k, g, b, args, 0, s);", "cudaLaunchKernel with untyped arguments"),
         ("#include <cutlass/gemm.h>", "CUTLASS or CuTe"),

@@ -10,7 +10,7 @@ from typing import Any
 
 import torch
 
-from . import cuda_module, device, inline
+from . import cuda_module, device, inline, real_shapes
 from .inline import BuildFunction
 from .recording import Recorder
 from .runtime import Runtime
@@ -81,6 +81,11 @@ def check_outputs(outputs: Any) -> None:
         _runtime().check_outputs(outputs)
 
 
+def run_at_real_shapes(model: Any, command: dict[str, Any]) -> dict[str, Any]:
+    """See `real_shapes.run`; nothing can be computed in this process afterwards."""
+    return real_shapes.run(_runtime(), model, command)
+
+
 def synchronize() -> None:
     """Raises RuntimeError with CUDA's words when an error is pending."""
     _runtime().synchronize()
@@ -92,4 +97,7 @@ def _runtime() -> Runtime:
     return _installed[0][0]
 
 
-__all__ = ["check", "check_outputs", "findings", "given", "install", "launches", "record", "synchronize"]
+__all__ = [
+    "check", "check_outputs", "findings", "given", "install", "launches", "record", "run_at_real_shapes",
+    "synchronize",
+]  # fmt: skip

@@ -41,6 +41,8 @@ class Runtime:
         self._c.kw_current_stream.restype = ctypes.c_void_p
         self._c.kw_set_current_stream.argtypes = [ctypes.c_void_p]
         self._c.kw_set_current_stream.restype = None
+        self._c.kw_sample_notes.restype = ctypes.c_size_t
+        self._c.kw_sample_notes.argtypes = [ctypes.c_char_p, ctypes.c_size_t]
         self._c.kw_init(workers)
         self.recording = False
         self._range = range(0)
@@ -73,6 +75,22 @@ class Runtime:
             if line is not None and not 0 < line < UNLOCATED_LINE:
                 finding["line"] = None
         return found + self._outputs
+
+    def sample(self, numbers: bool) -> None:
+        """From here on memory is reserved, a sample of the blocks runs, and only addresses are checked.
+
+        Memory that nobody wrote holds zeros, or `numbers`. What was found before is forgotten.
+        """
+        self._outputs.clear()
+        self._c.kw_clear_findings()
+        self._c.kw_sample(2 if numbers else 1)
+
+    def sample_notes(self) -> list[str]:
+        """Which kernels ran in part, and why."""
+        needed = self._c.kw_sample_notes(None, 0)
+        buffer = ctypes.create_string_buffer(needed + 1)
+        self._c.kw_sample_notes(buffer, needed + 1)
+        return buffer.value.decode("utf-8", "replace").splitlines()
 
     def check(self, on: bool) -> None:
         """Whether the launches that follow are checked; extensions must be built for it.

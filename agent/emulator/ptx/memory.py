@@ -184,11 +184,18 @@ def _atomic_vector(step: Step, type: Type, width: int, what: tuple[str, str]) ->
 
 
 def copy_async(step: Step) -> str:
-    """cp.async: the copy is made at once, the earliest of the moments that PTX allows."""
+    """cp.async: the copy is made when it is waited for, the latest of the moments that PTX allows."""
     if not step.flag("async"):
         raise step.unknown()
-    if step.choice("commit_group", "wait_group", "wait_all") is not None:
-        return ";"
+    other = step.choice("commit_group", "wait_group", "wait_all")
+    if other is not None:
+        if (other == "wait_group") != (len(step.operands) == 1):
+            raise step.unknown()
+        return {
+            "commit_group": "kw_commit_copies();",
+            "wait_all": "kw_wait_all_copies();",
+            "wait_group": f"kw_wait_copies({''.join(operand.text for operand in step.operands)});",
+        }[other]
     step.choice("ca", "cg")
     spaces = step.choice("shared", "shared::cta"), step.choice("global")
     for hint in step.instruction.modifiers:
@@ -204,7 +211,7 @@ def copy_async(step: Step) -> str:
         step.frame.address(step.operands[1], "global"),
     )
     used = step.read(3, _U32) if len(step.operands) == 4 else f"{size.text}u"
-    return f"copy_to_shared<{size.text}>({to}, {source}, {used});"
+    return f"copy_to_shared({to}, {source}, {size.text}, {used});"
 
 
 def nothing(step: Step) -> str:

@@ -1,6 +1,6 @@
-// Cooperative groups within a block: thread_block, tiled_partition, coalesced_threads.
+// Cooperative groups: thread_block, tiled_partition, coalesced_threads, and the grid.
 //
-// Stands in for NVIDIA's header, whose groups are inline PTX. Grid and cluster groups are not here
+// Stands in for NVIDIA's header, whose groups are inline PTX. Cluster groups are not here
 // (rewrite.unsupported names them in the source).
 #pragma once
 
@@ -69,6 +69,25 @@ class thread_block : public thread_group {
 };
 
 inline thread_block this_thread_block() { return {}; }
+
+// All blocks of a cooperative launch.
+class grid_group {
+  public:
+    static unsigned long long num_blocks() { return 1ull * gridDim.x * gridDim.y * gridDim.z; }
+    static unsigned long long num_threads() { return num_blocks() * details::block_threads(); }
+    static unsigned long long size() { return num_threads(); }
+    static unsigned long long block_rank() {
+        return blockIdx.x + 1ull * gridDim.x * (blockIdx.y + 1ull * gridDim.y * blockIdx.z);
+    }
+    static unsigned long long thread_rank() { return block_rank() * details::block_threads() + details::block_rank(); }
+    static dim3 group_dim() { return gridDim; }
+    static dim3 dim_blocks() { return gridDim; }
+    static dim3 block_index() { return dim3(blockIdx.x, blockIdx.y, blockIdx.z); }
+    static bool is_valid() { return true; }
+    static void sync(int line = __builtin_LINE()) { kw_grid_sync(line); }
+};
+
+inline grid_group this_grid() { return {}; }
 
 // The votes and matches that every group of lanes has; results are in terms of ranks in the group.
 class lane_group : public thread_group {

@@ -37,6 +37,11 @@ __attribute__((noinline)) bool relocate(Watch& watch, Site& site, uintptr_t addr
     const kw_launch_request& request = *worker.launch->request;
     Region* region = find_region(address);
     if (region != nullptr && holds(region->first, region->bytes, address, bytes)) {
+        if (worker.launch->sampled) {  // each access counts, so the site remembers none
+            sampled_access(watch, true, address, bytes, access, code);
+            site = Site{};
+            return true;
+        }
         site = Site{region->first, region->bytes, cells_of(*region)};
         return true;
     }
@@ -56,6 +61,7 @@ __attribute__((noinline)) bool relocate(Watch& watch, Site& site, uintptr_t addr
         return false;
     }
     if (in_module(address, reinterpret_cast<const void*>(request.entry), site)) return true;
+    if (worker.launch->sampled) sampled_access(watch, false, address, bytes, access, code);
     report_misplaced(watch, address, bytes, access, code);
     return false;
 }
@@ -74,6 +80,8 @@ __attribute__((noinline)) void access_parts(Watch& watch, const Site& site, uint
 inline __attribute__((always_inline)) void check(Watch& watch, uintptr_t address, size_t bytes, Access access,
                                                  uintptr_t code) {
     if (address - watch.shared < kSharedArena) {
+        const bool copying = access == Access::kRead && watch.worker->pending_copies > 0;
+        if (copying && !check_not_pending(*watch.worker, address, bytes, code)) return;
         shared_access(watch, address - watch.shared, bytes, access, false, code);
         return;
     }
@@ -126,12 +134,6 @@ void check_volatile(const void* pointer, size_t bytes, Access access, uintptr_t 
     if (access == Access::kRead && bytes <= 8) poll(pointer, value_at(pointer, bytes), at_code(code), true);
 }
 
-void check_copy(void* to, const void* from, size_t bytes, uintptr_t code) {
-    if (watching == nullptr || bytes == 0) return;
-    if (from != nullptr) check(*watching, reinterpret_cast<uintptr_t>(from), bytes, Access::kRead, code);
-    check(*watching, reinterpret_cast<uintptr_t>(to), bytes, Access::kWrite, code);
-}
-
 void check_atomic(const volatile void* pointer, size_t bytes, bool reads, uintptr_t code) {
     if (current_worker != nullptr) current_worker->access_code = code;
     if (watching == nullptr) return;
@@ -151,6 +153,18 @@ void check_atomic(const volatile void* pointer, size_t bytes, bool reads, uintpt
 }
 
 }  // namespace
+
+void check_source(const void* from, size_t bytes, uintptr_t code) {
+    if (watching != nullptr && bytes > 0) {
+        check(*watching, reinterpret_cast<uintptr_t>(from), bytes, Access::kRead, code);
+    }
+}
+
+void check_copy(void* to, const void* from, size_t bytes, uintptr_t code) {
+    if (watching == nullptr || bytes == 0) return;
+    if (from != nullptr) check_source(from, bytes, code);
+    check(*watching, reinterpret_cast<uintptr_t>(to), bytes, Access::kWrite, code);
+}
 
 }  // namespace kw
 

@@ -134,6 +134,7 @@ void reset_block(Worker& worker) {
     worker.ready_head = worker.ready_count = 0;
     worker.next_fresh = worker.finished = worker.at_barrier = 0;
     worker.fibers_made = worker.idle_count = 0;
+    forget_copies(worker);
     for (int t = 0; t < worker.count; t++) worker.threads[t].state = State::kFresh;
     for (int w = 0; w < worker.warp_count; w++) {
         const int lanes = worker.count - w * kWarpSize < kWarpSize ? worker.count - w * kWarpSize : kWarpSize;

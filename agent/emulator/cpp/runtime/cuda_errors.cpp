@@ -90,6 +90,11 @@ void set_sticky_error(cudaError_t error) {
     context_error.compare_exchange_strong(none, error);
 }
 
+void forget_errors() {
+    last_error = cudaSuccess;
+    context_error = cudaSuccess;
+}
+
 cudaError_t sticky_error() { return context_error; }
 
 // "(const void*)ns::kernel<float, 4>, attribute, 65536" -> "kernel"; "&kernel<T>" -> "kernel".
@@ -161,8 +166,7 @@ const char* cudaGetErrorString(cudaError_t error) { return described(error).text
 const char* cudaGetErrorName(cudaError_t error) { return described(error).name; }
 
 cudaError_t cudaDeviceReset(void) {
-    last_error = cudaSuccess;
-    context_error = cudaSuccess;
+    forget_errors();
     forget_unasked();
     const std::lock_guard<std::mutex> lock(limits_mutex);
     limits_by_kernel.clear();

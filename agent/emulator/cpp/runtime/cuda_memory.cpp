@@ -20,6 +20,7 @@ cudaError_t checked_copy(const HostCall& call, void* to, const void* from, size_
     if (bytes == 0) return cudaSuccess;
     if (arena_extent(to, bytes) == Extent::kBeyond) return refused(call, bytes, "goes beyond its destination");
     if (arena_extent(from, bytes) == Extent::kBeyond) return refused(call, bytes, "goes beyond its source");
+    if (sampling() && bytes >= kSampledBytes) return cudaSuccess;
     const Recorded event(to, from, bytes);
     if (!copy_guarded(to, from, bytes)) return refused(call, bytes, "uses an invalid address");
     note_host_write(to, bytes);
@@ -30,6 +31,7 @@ cudaError_t checked_fill(const HostCall& call, void* to, int byte, size_t bytes)
     if (sticky_error() != cudaSuccess) return sticky_error();
     if (bytes == 0) return cudaSuccess;
     if (arena_extent(to, bytes) == Extent::kBeyond) return refused(call, bytes, "goes beyond its destination");
+    if (sampling() && bytes >= kSampledBytes) return cudaSuccess;
     const Recorded event(to, byte, bytes);
     if (!fill_guarded(to, byte, bytes)) return refused(call, bytes, "uses an invalid address");
     note_host_write(to, bytes);
@@ -44,7 +46,7 @@ cudaError_t allocate(const HostCall& call, void** pointer, size_t bytes) {
 }
 
 cudaError_t release(const HostCall& call, void* pointer) {
-    if (pointer == nullptr) return sticky_error();
+    if (pointer == nullptr || release_piece(pointer)) return sticky_error();
     if (arena_extent(pointer, 0) != Extent::kInside) return failed(call, cudaErrorInvalidValue);
     kw_free(pointer);
     return sticky_error();

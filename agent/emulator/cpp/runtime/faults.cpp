@@ -175,6 +175,8 @@ void report_fault(Worker& worker) {
                    [&] { return fault.text; });
             set_sticky_error(cudaErrorLaunchTimeout);
             return;
+        case Fault::kMisplaced: set_sticky_error(cudaErrorIllegalAddress); return;
+        case Fault::kGivenUp:
         case Fault::kNone: return;
     }
 }

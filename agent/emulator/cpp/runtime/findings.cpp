@@ -86,6 +86,7 @@ bool is_new_finding(const char* kind, const Place& place) {
     const std::lock_guard<std::mutex> lock(findings_mutex);
     const Launch* launch = current_launch();
     const char* kernel = launch == nullptr ? "" : launch->request->name;
+    if (sampling() && !counts_in_sample(kind)) return false;
     for (Finding& finding : findings) {
         if (same_place(finding, kind, place, kernel)) {
             finding.count++;

@@ -15,6 +15,8 @@ namespace {
 
 constexpr unsigned long kSmallLaunch = 8192;  // threads; below this a second OS thread costs more than it gives
 
+constexpr unsigned long kProcessors = 132;
+
 int worker_count = 2;
 std::mutex launch_mutex;  // one launch at a time, whatever thread it comes from
 Launch* running;
@@ -60,6 +62,12 @@ Refusal refusal(const kw_launch_request& r, size_t shared_limit) {
                            : " unless cudaFuncSetAttribute(kernel, cudaFuncAttributeMaxDynamicSharedMemorySize, "
                              "bytes) raises it")};
     }
+    const unsigned long resident = kProcessors * std::min<unsigned long>(32, 2048 / volume(b));
+    if (r.cooperative != 0 && volume(g) > resident) {
+        return {cudaErrorCooperativeLaunchTooLarge,
+                format("%lu blocks of %lu threads at once; a cooperative launch may have %lu", volume(g), volume(b),
+                       resident)};
+    }
     return {cudaSuccess, ""};
 }
 
@@ -103,7 +111,7 @@ void work(Launch& launch, int id) {
     use_alternate_stack(true);
     current_worker = &worker;
     if (launch.checked) begin_watch(worker);
-    if (sigsetjmp(worker.recovery, 1) == 0) {
+    if (sigsetjmp(worker.recovery, 1) == 0 || goes_on_after_fault(worker)) {
         run_blocks(worker);
         finish_residents(worker);
         current_worker = nullptr;
@@ -123,7 +131,7 @@ void work(Launch& launch, int id) {
 void run(Launch& launch) {
     const FaultHandlers handlers;
     const unsigned long threads = launch.blocks * volume(launch.request->block);
-    const unsigned long useful = threads > kSmallLaunch ? launch.blocks : 1;
+    const unsigned long useful = threads > kSmallLaunch && !launch.sampled ? launch.blocks : 1;
     const int count = static_cast<int>(std::min<unsigned long>(static_cast<unsigned long>(worker_count), useful));
     launch.active_workers = count;
     std::vector<std::thread> helpers;
@@ -162,7 +170,8 @@ void run_blocks(Worker& worker) {
     const Launch& launch = *worker.launch;
     const dim3 grid = launch.request->grid;
     while (!launch.stop && take_blocks(*worker.host)) {
-        const unsigned long k = worker.host->first_block++;
+        const unsigned long next = worker.host->first_block++;
+        const unsigned long k = launch.sampled ? launch.sample[next] : next;
         kw_block_index = {static_cast<unsigned>(k % grid.x), static_cast<unsigned>(k / grid.x % grid.y),
                           static_cast<unsigned>(k / (static_cast<unsigned long>(grid.x) * grid.y))};
         if (watching != nullptr) watching->block = k % kBlockNames + 1;
@@ -207,7 +216,13 @@ extern "C" void kw_launch(const kw_launch_request* request) {
         const Recorded event(*request);
         begin_shared_layout(request->dynamic_bytes);
         if (launch.checked) begin_checked_launch();
+        if (sampling()) {
+            launch.sampled = true;
+            launch.sample = sampled_blocks(*request);
+            launch.blocks = launch.sample.size();
+        }
         run(launch);
+        if (launch.sampled) end_sampled_launch();
     }
     running = nullptr;
 }

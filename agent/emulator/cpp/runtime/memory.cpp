@@ -169,9 +169,10 @@ uintptr_t arena_owner(uintptr_t address) {
 using namespace kw;
 
 extern "C" void* kw_alloc(size_t bytes) {
+    if (sampling() && bytes >= kSampledBytes) return reserve_piece(bytes);
     void* pointer = allocate(arenas().device, bytes);
     if (pointer == nullptr) return nullptr;
-    std::memset(pointer, 0xFF, bytes);
+    std::memset(pointer, sampling() ? 0 : 0xFF, bytes);
     record_allocation(pointer, bytes);
     return pointer;
 }
@@ -179,7 +180,7 @@ extern "C" void* kw_alloc(size_t bytes) {
 extern "C" void* kw_alloc_unfilled(size_t bytes) { return allocate(arenas().torch, bytes); }
 
 extern "C" void kw_free(void* pointer) {
-    if (pointer == nullptr) return;
+    if (pointer == nullptr || release_piece(pointer)) return;
     record_free(pointer);
     const uintptr_t address = reinterpret_cast<uintptr_t>(pointer);
     Arena& a = arena_of(address);

@@ -159,6 +159,14 @@ void remove_region(const void* first) {
     if (found != r.live.end()) retire(r, found);
 }
 
+// New memory takes the place of what was freed there.
+void forget_freed(uintptr_t first, size_t bytes) {
+    Registry& r = registry();
+    const std::lock_guard<std::mutex> lock(r.mutex);
+    const auto inside = [&](const Freed& freed) { return freed.first - first < bytes; };
+    r.freed.erase(std::remove_if(r.freed.begin(), r.freed.end(), inside), r.freed.end());
+}
+
 // Makes the present regions those that the next launch sees.
 void publish_regions() {
     Registry& r = registry();

@@ -7,6 +7,7 @@
 #include <csetjmp>
 #include <cstdarg>
 #include <string>
+#include <vector>
 
 #define KW_CODE reinterpret_cast<uintptr_t>(__builtin_return_address(0))  // of the caller
 #define KW_TLS __thread __attribute__((tls_model("initial-exec")))
@@ -69,7 +70,8 @@ struct Warp {
     Pending pending[kWarpSize];
 };
 
-enum class Fault { kNone, kSignal, kAssert, kTrap, kSharedLimit, kDeadlock };
+// kGivenUp, kMisplaced: of a sampled launch; the block ends quietly, or the launch.
+enum class Fault { kNone, kSignal, kAssert, kTrap, kSharedLimit, kDeadlock, kGivenUp, kMisplaced };
 
 struct FaultRecord {
     Fault kind;
@@ -93,10 +95,13 @@ struct Spin {
 struct Launch {
     const kw_launch_request* request;
     bool checked;
+    bool sampled;
+    std::vector<unsigned long> sample;  // the blocks that run, where sampled
     unsigned long blocks;
     size_t shared_limit;  // of dynamic memory
     std::atomic<unsigned long> next_block;
     std::atomic<bool> stop;
+    std::atomic<unsigned> arrived_blocks;  // at grid.sync(), all rounds together
     std::atomic<int> active_workers;
     std::atomic<int> spinning_workers;
     std::atomic<int> waiting_state;  // changes whenever a worker begins or ceases to wait
@@ -106,6 +111,7 @@ struct Launch {
 
 struct Watch;
 struct Residency;
+struct Copies;
 
 // One OS thread's share of a launch, with the block it is running. Blocks that it runs beside that one
 // (waiting.cpp) have a worker each, whose host is the OS thread's own.
@@ -139,6 +145,8 @@ struct Worker {
     int idle_count;
     char* shared;
     size_t shared_dirty;  // bytes from the start that are not all 0xFF
+    Copies* copies;  // null until a thread makes the first
+    size_t pending_copies;
     Spin spin;
     uint3 indexed_block;  // the block shape that threads[].index was computed for
     uintptr_t access_code;  // where the last access came from that the runtime makes for device code
@@ -170,6 +178,10 @@ void note_shared_use(Worker& worker);
 
 void release_shared(Worker& worker);
 
+// async_copy.cpp
+void forget_copies(Worker& worker);
+void release_copies(Worker& worker);
+
 // waiting.cpp
 void finish_residents(Worker& host);
 void release_residents(Worker& host);
@@ -180,6 +192,19 @@ void run_blocks(Worker& worker);
 [[noreturn]] void abandon(Worker& worker, Fault fault, std::string text, int line);
 const Launch* current_launch();
 std::string launch_text(const kw_launch_request& request);
+
+// sampling.cpp
+bool sampling();
+std::vector<unsigned long> sampled_blocks(const kw_launch_request& request);
+constexpr char kWaiting[] = "waits for other blocks";
+void give_up(Worker& worker, const char* why);
+bool goes_on_after_fault(Worker& host);
+void end_sampled_launch();
+bool counts_in_sample(const char* kind);
+void* reserve_piece(size_t bytes);
+bool release_piece(void* pointer);
+// From here on, memory of a sampled call is reserved and not committed.
+constexpr size_t kSampledBytes = size_t{1} << 20;
 
 // faults.cpp
 class FaultHandlers {
@@ -234,6 +259,7 @@ inline Place at_code(uintptr_t code, uintptr_t other = 0) { return Place{0, code
 // cuda_errors.cpp: `what` failed with the error, and the host has not asked for it yet.
 void set_error(cudaError_t error, std::string what, const Place& place);
 void set_sticky_error(cudaError_t error);
+void forget_errors();
 cudaError_t sticky_error();
 size_t shared_limit_of(const char* name, bool by_pointer);
 std::string base_name(const std::string& text);

@@ -198,6 +198,7 @@ void poll(const void* address, uint64_t observed, const Place& place, bool soft)
         kw_yield();
         return;
     }
+    give_up(worker, kWaiting);
     spin.turns = 0;
     residency_of(worker).fruitless_polls += patience;
     give_way(worker);
@@ -224,6 +225,7 @@ void release_residents(Worker& host) {
     for (const std::unique_ptr<Resident>& resident : host.residency->others) {
         munmap(resident->worker.stacks, resident->stack_bytes);
         release_shared(resident->worker);
+        release_copies(resident->worker);
         release_watch(resident->worker);
     }
     delete host.residency;
@@ -233,6 +235,25 @@ void release_residents(Worker& host) {
 }  // namespace kw
 
 using namespace kw;
+
+extern "C" void kw_grid_sync(int line) {
+    if (current_worker == nullptr) return;
+    Worker& worker = *current_worker;
+    Launch& launch = *worker.launch;
+    if (launch.request->cooperative == 0) {
+        abandon(worker, Fault::kTrap,
+                "grid.sync() in a kernel that was not launched with cudaLaunchCooperativeKernel: a GPU stops it.", line);
+    }
+    kw_barrier(KW_BARRIER_PLAIN, 0, line, -1);
+    if (watching != nullptr) note_grid_barrier(*watching);
+    if (worker.current == 0) {
+        const unsigned blocks = static_cast<unsigned>(launch.blocks);
+        const unsigned all = (launch.arrived_blocks++ / blocks + 1) * blocks;
+        for (unsigned seen; (seen = launch.arrived_blocks) < all;) poll(&launch.arrived_blocks, seen, at_line(line), false);
+        kw_spin_over();
+    }
+    kw_barrier(KW_BARRIER_PLAIN, 0, line, -1);
+}
 
 extern "C" void kw_spin_over(void) {
     if (current_worker == nullptr || !kw_spinning) return;

@@ -62,6 +62,7 @@ void begin_watched_block(Watch& watch) {
     const Worker& worker = *watch.worker;
     watch.shared = reinterpret_cast<uintptr_t>(worker.shared);
     watch.acquired = watch.fenced = false;
+    if (worker.launch->sampled) begin_sampled_block(watch);
     watch.block_serial++;
     watch.epoch++;
     watch.clock = 1;
@@ -114,6 +115,12 @@ void note_fence(Watch& watch, bool for_device) {
     if (!for_device) return;
     watch.acquired = true;
     publish_block_fence(watch);
+}
+
+// What the block did is seen by all others, and it sees what they did.
+void note_grid_barrier(Watch& watch) {
+    publish_block_fence(watch);
+    watch.acquired = true;
 }
 
 bool closely_ordered(const Watch& watch, int thread, int other, uint32_t clock) {

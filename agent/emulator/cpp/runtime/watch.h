@@ -92,6 +92,7 @@ struct Watch {
     PendingIndex index;
     uintptr_t misplaced_code;  // the last one that went wrong, and how (null: a fault of the hardware)
     const char* misplaced_kind;
+    long work_left;            // of the block, in a sampled launch
     uintptr_t reported;  // address of the last access with a finding, or kNothing: a fault there is no news
 };
 
@@ -107,6 +108,7 @@ void end_watched_block(Watch& watch);
 void note_barrier(Watch& watch);
 void note_warp_operation(Watch& watch, int warp, uint32_t lanes);
 void note_fence(Watch& watch, bool for_device);
+void note_grid_barrier(Watch& watch);
 bool closely_ordered(const Watch& watch, int thread, int other, uint32_t clock);
 void begin_checked_launch();
 
@@ -117,6 +119,7 @@ struct Misplaced {
 };
 void add_region(const void* first, size_t bytes, const char* label);
 void remove_region(const void* first);
+void forget_freed(uintptr_t first, size_t bytes);
 void publish_regions();
 Region* find_region(uintptr_t address);
 Region* find_live_region(uintptr_t address);
@@ -124,6 +127,17 @@ uint64_t* cells_of(Region& region);
 void clear_cells();
 Misplaced explain(uintptr_t address, size_t bytes, Access access);
 bool in_module(uintptr_t address, const void* entry, Site& site);
+
+// access.cpp
+void check_copy(void* to, const void* from, size_t bytes, uintptr_t code);
+void check_source(const void* from, size_t bytes, uintptr_t code);
+
+// async_copy.cpp
+bool check_not_pending(Worker& worker, uintptr_t address, size_t bytes, uintptr_t code);
+
+// sampling.cpp
+void begin_sampled_block(Watch& watch);
+void sampled_access(Watch& watch, bool inside, uintptr_t address, size_t bytes, Access access, uintptr_t code);
 
 // shadow_global.cpp
 void settle_global_write(Watch& watch);

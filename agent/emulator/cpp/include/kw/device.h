@@ -2,7 +2,7 @@
 //
 // NVIDIA's own headers supply the types, the vector types, the runtime API and most of half and bfloat16;
 // this header and its parts add what those give only to nvcc. Not here: inline PTX, tensor cores,
-// asynchronous copies, textures (rewrite.unsupported names them in the source).
+// textures (rewrite.unsupported names them in the source).
 #pragma once
 
 #include <cassert>
@@ -14,6 +14,7 @@
 #include <math.h>
 #include <stdlib.h>
 #include <type_traits>
+#include <utility>
 
 #include <cuComplex.h>
 #include <cuda_runtime.h>
@@ -86,7 +87,7 @@ class Launch {
   public:
     Launch(const char* name, int line, bool by_pointer, const Config& config)
         : request_{name,    line,    by_pointer, config.grid,  config.block, config.dynamic_bytes,
-                   nullptr, nullptr, 0,          config.stream} {}
+                   nullptr, nullptr, 0,          config.stream, 0} {}
 
     template <class Call, class... Arguments>
     void operator()(Call call, Arguments... arguments) {
@@ -97,9 +98,29 @@ class Launch {
         kw_launch(&request_);
     }
 
+    // cudaLaunchCooperativeKernel: `arguments` points to one value for each parameter.
+    template <class... Parameters>
+    cudaError_t cooperative(void (*kernel)(Parameters...), void** arguments) {
+        request_.cooperative = 1;
+        with(kernel, arguments, std::index_sequence_for<Parameters...>());
+        return cudaPeekAtLastError();
+    }
+
   private:
+    template <class... Parameters, size_t... Is>
+    void with(void (*kernel)(Parameters...), void** arguments, std::index_sequence<Is...>) {
+        (*this)(kernel, *static_cast<std::remove_reference_t<Parameters>*>(arguments[Is])...);
+    }
+
     kw_launch_request request_;
 };
+
+// cudaLaunchCooperativeKernel((void*)kernel, ...) becomes this, with the kernel's type.
+template <class... Parameters>
+cudaError_t launch_cooperative(const char* name, int line, void (*kernel)(Parameters...), dim3 grid, dim3 block,
+                               void** arguments, size_t dynamic_bytes = 0, cudaStream_t stream = nullptr) {
+    return Launch(name, line, false, Config(grid, block, dynamic_bytes, stream)).cooperative(kernel, arguments);
+}
 
 // The emulator's own look-up is no access of the kernel.
 __attribute__((no_sanitize("thread"))) inline void* shared_address(kw_shared_site& site) {

@@ -148,11 +148,6 @@ template <class T> KW_PTX T atomic_exch(char* address, T desired, int line) {
 }
 
 // cp.async: what lies beyond `used` becomes zero.
-template <uint32_t Bytes> KW_PTX void copy_to_shared(char* to, const char* from, uint32_t used) {
-    typedef vector<uint32_t, Bytes / 4> Words;
-    if (used >= Bytes) {
-        *reinterpret_cast<Words*>(to) = *reinterpret_cast<const Words*>(from);
-        return;
-    }
-    for (uint32_t i = 0; i < Bytes; i++) to[i] = i < used ? from[i] : 0;
+KW_PTX void copy_to_shared(char* to, const char* from, uint32_t bytes, uint32_t used) {
+    kw_copy_async(to, from, bytes, used < bytes ? bytes - used : 0);
 }

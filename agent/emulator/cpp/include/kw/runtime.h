@@ -48,6 +48,13 @@ void kw_clear_findings(void);
 // compiled for it is checked for bounds, races, and reads of shared memory that nobody wrote.
 void kw_check(int on);
 
+// From here on, until it is turned off, launches run at real sizes on reserved memory: a sample of their blocks,
+// checked for addresses alone. Memory of a MB and more holds zeros, or numbers. Pending errors are forgotten.
+// The notes say, one a line, which kernels ran in part; they are written as kw_findings writes.
+enum { KW_SAMPLE_OFF, KW_SAMPLE_ZEROS, KW_SAMPLE_NUMBERS };
+void kw_sample(int mode);
+size_t kw_sample_notes(char* buffer, size_t capacity);
+
 // Memory outside the arena that kernels may use, or the name of memory inside it for messages: "float32
 // tensor [2, 3]". It holds until kw_unregister, kw_free, or other memory takes the place. 1 when the
 // memory was not known before.
@@ -94,6 +101,7 @@ typedef struct kw_launch_request {
     void* arguments;           // what entry gets; lives until kw_launch returns
     size_t argument_bytes;     // its size; the kernel may read it
     cudaStream_t stream;
+    int cooperative;           // 1: its blocks are all there at once, or the launch is refused
 } kw_launch_request;
 
 // Runs the whole grid, or reports why a GPU would not and sets the CUDA error.
@@ -148,6 +156,17 @@ void kw_spin_over(void);
 
 // A read, or an atomic operation that changed nothing, which may be one of a loop that waits.
 void kw_poll(const void* address, uint64_t observed);
+
+// cp.async: the calling thread's copies to shared memory, made at the latest when it waits for them. The last
+// `zeros` of the bytes become zero and are not read. kw_wait_copies leaves out the last `prior` groups that
+// were committed; kw_wait_all_copies waits for those too that were not.
+void kw_copy_async(void* to, const void* from, size_t bytes, size_t zeros);
+void kw_commit_copies(void);
+void kw_wait_copies(unsigned prior);
+void kw_wait_all_copies(void);
+
+// grid.sync(): every thread of a cooperative launch.
+void kw_grid_sync(int line);
 
 // Lets the other threads of the block run.
 void kw_yield(void);

@@ -1,0 +1,276 @@
+// Launches at the sizes a problem really has, on a machine that cannot hold its tensors: large memory is
+// reserved and mostly not there, a sample of the blocks runs within a budget, and only addresses count.
+//
+// What is read is a background (zeros, or numbers that mean nothing), so values say nothing: whatever kernels
+// do wrong because of them is not reported, and a block that goes astray ends quietly. Every large piece of
+// memory has room before it in which nothing lies: a 32-bit index that wraps around ends up there.
+#include "watch.h"
+
+#include <algorithm>
+#include <climits>
+#include <csignal>
+#include <cstring>
+#include <fcntl.h>
+#include <map>
+#include <sys/mman.h>
+#include <unistd.h>
+
+namespace kw {
+
+namespace {
+
+constexpr size_t kBefore = size_t{1} << 34;  // 2^31 elements of 8 bytes
+constexpr size_t kPage = 4096;
+constexpr size_t kBackground = size_t{1} << 24;  // repeated throughout a piece of memory
+// Work is counted in accesses; one to a page that was not used lately costs the system as much as several.
+constexpr long kNewPage = 16;
+constexpr long kBlockWork = 1 << 18;
+constexpr long kLittleWork = 1 << 11;  // of a block once the call has had its share
+constexpr long kCallWork = 1 << 22;
+constexpr size_t kRecentPages = 64;
+constexpr long kPolls = 16;  // of a thread, before it counts as waiting
+constexpr long kWrittenPages = 1 << 15;  // 128 MB at once
+constexpr int kSpread = 16;
+constexpr size_t kMaxNotes = 8;
+
+struct Piece {
+    uintptr_t mapping;
+    size_t mapped;
+    size_t bytes;
+};
+
+bool on;
+int background_file = -1;  // in memory, once it was asked for
+int background = -1;       // that file, or zeros
+long call_work;  // that is left
+uintptr_t recent_pages[kRecentPages];
+long written_pages;
+std::map<uintptr_t, Piece> pieces;  // by first byte; the host and one OS thread at a time use them
+std::vector<std::string> notes;
+
+// Floats between 0.5 and 2 where they are read as float32, and no two neighbours alike.
+int make_background() {
+    const int file = memfd_create("background", MFD_CLOEXEC);
+    if (file < 0 || ftruncate(file, kBackground) != 0) return -1;
+    std::vector<uint32_t> words(kBackground / sizeof(uint32_t));
+    uint32_t state = 1;
+    for (uint32_t& word : words) {
+        state = state * 1664525u + 1013904223u;
+        word = 0x3f000000u + (state >> 8);
+    }
+    const ssize_t written = write(file, words.data(), kBackground);
+    return written == static_cast<ssize_t>(kBackground) ? file : -1;
+}
+
+bool lay_out(uintptr_t first, size_t bytes) {
+    void* start = reinterpret_cast<void*>(first);
+    if (background < 0) {
+        madvise(start, bytes, MADV_NOHUGEPAGE);
+        return mprotect(start, bytes, PROT_READ | PROT_WRITE) == 0;
+    }
+    for (size_t done = 0; done < bytes; done += kBackground) {
+        void* part = reinterpret_cast<void*>(first + done);
+        const int flags = MAP_PRIVATE | MAP_FIXED | MAP_NORESERVE;
+        const size_t size = std::min(kBackground, bytes - done);
+        if (mmap(part, size, PROT_READ | PROT_WRITE, flags, background, 0) == MAP_FAILED) return false;
+    }
+    return true;
+}
+
+size_t element_bytes(const std::string& label) {
+    const std::string dtype = label.substr(0, label.find(' '));
+    const std::string bits = dtype.size() < 2 ? "" : dtype.substr(dtype.size() - 2);
+    return bits == "64" ? 8 : bits == "32" ? 4 : bits == "16" ? 2 : 1;
+}
+
+// The piece of memory in whose room before it the address lies.
+const Region* piece_after(uintptr_t address) {
+    const auto after = pieces.upper_bound(address);
+    if (after == pieces.end() || address < after->second.mapping) return nullptr;
+    return find_region(after->first);
+}
+
+// How a 32-bit index comes to this address: the element that was meant lies 2^32 further on.
+bool wrapped(uintptr_t address, const Region& region, size_t& element, int64_t& index) {
+    const int64_t offset = static_cast<int64_t>(address - region.first);
+    for (const size_t size : {element_bytes(region.label), size_t{4}, size_t{2}, size_t{1}}) {
+        index = offset / static_cast<int64_t>(size);
+        const uint64_t meant = static_cast<uint64_t>(index) + (uint64_t{1} << 32);
+        element = size;
+        if (index >= INT_MIN && index < 0 && meant < region.bytes / size) return true;
+    }
+    return false;
+}
+
+bool report_wrapped(Watch& watch, uintptr_t address, size_t bytes, Access access, uintptr_t code) {
+    const Region* region = piece_after(address);
+    size_t element;
+    int64_t index;
+    if (region == nullptr || !wrapped(address, *region, element, index)) return false;
+    report("index-overflow", Severity::kError, at_code(code), watch.worker, [&] {
+        return format("%s %zu bytes at %s %ld of a %s: %ld was meant, which is more than 2147483647 (2^31 - 1), so "
+                      "a 32-bit index has wrapped around. Compute the index, and every product it is made of, in "
+                      "int64_t or size_t.",
+                      access == Access::kRead ? "Reads" : "Writes", bytes,
+                      element == element_bytes(region->label) ? "element" : "offset", index,
+                      region->label.empty() ? "tensor" : region->label.c_str(), index + (int64_t{1} << 32));
+    });
+    return true;
+}
+
+void add_around(std::vector<unsigned long>& chosen, unsigned long block, unsigned long blocks) {
+    for (unsigned long k = block == 0 ? 0 : block - 1; k <= block + 1; k++) {
+        if (k < blocks) chosen.push_back(k);
+    }
+}
+
+// The work of an access. What kernels wrote goes back to the system before it is much.
+long work_of(uintptr_t address, Access access) {
+    const uintptr_t page = address / kPage;
+    uintptr_t& recent = recent_pages[page % kRecentPages];
+    if (recent == page) return 1;
+    recent = page;
+    if (access != Access::kRead && ++written_pages >= kWrittenPages) end_sampled_launch();
+    return kNewPage;
+}
+
+// A note for the scope of the verdict; each is kept once.
+void add_note(const std::string& text) {
+    if (notes.size() < kMaxNotes && std::find(notes.begin(), notes.end(), text) == notes.end()) notes.push_back(text);
+}
+
+}  // namespace
+
+bool sampling() { return on; }
+
+// First and last, the corners of the grid, some between, and where an offset into a tensor that the grid
+// walks through in order passes 2^31 and 2^32.
+std::vector<unsigned long> sampled_blocks(const kw_launch_request& request) {
+    const dim3 grid = request.grid;
+    const unsigned long row = grid.x, plane = row * grid.y, blocks = plane * grid.z;
+    const unsigned long threads = static_cast<unsigned long>(request.block.x) * request.block.y * request.block.z;
+    std::vector<unsigned long> chosen;
+    for (const unsigned long corner : {0ul, row - 1, plane - row, plane - 1, blocks - plane, blocks - 1}) {
+        add_around(chosen, corner, blocks);
+    }
+    for (unsigned long k = 1; k < kSpread; k++) {
+        chosen.push_back(static_cast<unsigned long>(static_cast<double>(blocks) / kSpread * static_cast<double>(k)));
+    }
+    for (const unsigned long limit : {1ul << 31, 1ul << 32}) {
+        add_around(chosen, limit / threads, blocks);
+        for (const auto& [first, piece] : pieces) {
+            for (const unsigned long size : {1, 2, 4, 8}) {
+                const double part = static_cast<double>(limit * size) / static_cast<double>(piece.bytes);
+                if (part < 1) add_around(chosen, static_cast<unsigned long>(part * static_cast<double>(blocks)), blocks);
+            }
+        }
+    }
+    std::sort(chosen.begin(), chosen.end());
+    chosen.erase(std::unique(chosen.begin(), chosen.end()), chosen.end());
+    return chosen;
+}
+
+void begin_sampled_block(Watch& watch) { watch.work_left = call_work > 0 ? kBlockWork : kLittleWork; }
+
+// Ends the block without a finding; nothing happens in launches that run whole. why: for the notes, or null.
+void give_up(Worker& worker, const char* why) {
+    if (!worker.launch->sampled) return;
+    if (why != nullptr) add_note(format("kernel %s: %s", worker.launch->request->name, why));
+    abandon(worker, Fault::kGivenUp, "", 0);
+}
+
+// Whether the OS thread that has come back from a fault goes on with the next block.
+bool goes_on_after_fault(Worker& host) {
+    Worker& failed = *current_worker;
+    const Fault kind = failed.fault.kind;
+    const bool arithmetic = kind == Fault::kSignal && failed.fault.signal == SIGFPE;
+    const bool over_value = arithmetic || kind == Fault::kAssert || kind == Fault::kTrap || kind == Fault::kDeadlock;
+    if (!host.launch->sampled || (kind != Fault::kGivenUp && !over_value)) return false;
+    if (over_value) add_note(format("kernel %s: stopped over a value", host.launch->request->name));
+    note_shared_use(host);
+    current_worker = &host;
+    watching = host.watch;
+    return true;
+}
+
+// An access of a sampled launch that is not to shared memory, in or out of `region`. One that is out ends the
+// launch, as on a GPU: there may be anything.
+void sampled_access(Watch& watch, bool inside, uintptr_t address, size_t bytes, Access access, uintptr_t code) {
+    Worker& worker = *watch.worker;
+    if (inside) {
+        const long work = work_of(address, access);
+        call_work -= work;
+        watch.work_left -= work;
+        if (watch.work_left > 0) return;
+        give_up(worker, worker.spin.count > kPolls ? kWaiting : nullptr);
+    }
+    if (!report_wrapped(watch, address, bytes, access, code)) {
+        const Misplaced found = explain(address, bytes, access);
+        if (found.kind == nullptr || std::strncmp(found.kind, "global-", 7) != 0) {
+            give_up(worker, "follows pointers that it reads");
+        }
+        report(found.kind, Severity::kError, at_code(code), &worker, [&] { return found.text; });
+    }
+    abandon(worker, Fault::kMisplaced, "", 0);
+}
+
+// Kinds of findings that do not depend on what is in memory.
+bool counts_in_sample(const char* kind) {
+    for (const char* address : {"index-overflow", "global-out-of-bounds-read", "global-out-of-bounds-write",
+                                "shared-out-of-bounds-read", "shared-out-of-bounds-write", "misaligned-access",
+                                "array-index-out-of-bounds", "illegal-launch", "shared-memory-limit"}) {
+        if (std::strcmp(kind, address) == 0) return true;
+    }
+    return false;
+}
+
+void end_sampled_launch() {
+    written_pages = 0;
+    for (const auto& [first, piece] : pieces) madvise(reinterpret_cast<void*>(first), piece.bytes, MADV_DONTNEED);
+}
+
+void* reserve_piece(size_t bytes) {
+    const size_t room = (bytes + kPage - 1) / kPage * kPage;
+    const size_t mapped = kBefore + room + kPage;
+    void* memory = mmap(nullptr, mapped, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
+    if (memory == MAP_FAILED) return nullptr;
+    const uintptr_t mapping = reinterpret_cast<uintptr_t>(memory);
+    const uintptr_t first = mapping + kBefore;
+    if (!lay_out(first, room)) {
+        munmap(memory, mapped);
+        return nullptr;
+    }
+    forget_freed(mapping, mapped);
+    pieces[first] = Piece{mapping, mapped, bytes};
+    add_region(reinterpret_cast<void*>(first), bytes, "");
+    return reinterpret_cast<void*>(first);
+}
+
+bool release_piece(void* pointer) {
+    const auto found = pieces.find(reinterpret_cast<uintptr_t>(pointer));
+    if (found == pieces.end()) return false;
+    remove_region(pointer);
+    munmap(reinterpret_cast<void*>(found->second.mapping), found->second.mapped);
+    pieces.erase(found);
+    return true;
+}
+
+}  // namespace kw
+
+using namespace kw;
+
+extern "C" void kw_sample(int mode) {
+    on = mode != KW_SAMPLE_OFF;
+    if (mode == KW_SAMPLE_NUMBERS && background_file < 0) background_file = make_background();
+    background = mode == KW_SAMPLE_NUMBERS ? background_file : -1;
+    call_work = kCallWork;
+    notes.clear();
+    forget_errors();
+    kw_check(on);
+}
+
+extern "C" size_t kw_sample_notes(char* buffer, size_t capacity) {
+    std::string text;
+    for (const std::string& note : notes) text += (text.empty() ? "" : "\n") + note;
+    return copy_text(text, buffer, capacity);
+}

@@ -18,6 +18,8 @@ from agent.emulator.units import BuildRequest
 from agent.records import Finding
 
 HERE = Path(__file__).parent
+# The headers are precompiled on first need: a minute of processor time, on a busy machine many minutes.
+pytestmark = pytest.mark.timeout(1800)
 PROGRAM = HERE / "full" / "beyond_slim.py"
 UNFIT = """#include <torch/library.h>
 torch::Tensor f(torch::Tensor x) {

@@ -87,7 +87,9 @@ def test_program_agrees_with_torch(outcome: dict[str, Any], name: str) -> None:
 
 
 def test_correct_programs_leave_no_findings(outcome: dict[str, Any]) -> None:
-    assert all(outcome["results"][name]["findings"] == [] for name in PROGRAMS[:-1])
+    for name in PROGRAMS[:-1]:
+        kinds = {finding["kind"] for finding in outcome["results"][name]["findings"]}
+        assert kinds <= {"default-stream"}, name
 
 
 def test_launches_are_counted(outcome: dict[str, Any]) -> None:

@@ -60,7 +60,7 @@ def cases():
         (model(y.to(device, torch.float64)).dtype, torch.float64),
         (x, torch.zeros(2, 3)),
         (made, torch.tensor([3.0, 3.0])),
-        (stream.cuda_stream, 0),
+        (stream, torch.cuda.current_stream()),
         (start.elapsed_time(stop) >= 0, True),
         (
             (torch.cuda.is_available(), torch.cuda.device_count(), torch.cuda.get_device_capability()),

@@ -155,7 +155,9 @@ def test_a_forged_answer_on_the_pipe_does_not_help(problem: Problem) -> None:
         "        os.write(int(sys.argv[-1]), told + b'\\n'); time.sleep(1e6)"
     )
     evaluation = judged(problem, HONEST.replace("BODY", forged))
-    assert evaluation.status is Status.INCORRECT
+    assert evaluation.headline is not None
+    # The inputs that have to come back are missing from what it says.
+    assert (evaluation.status, evaluation.headline.kind) == (Status.REJECTED, "protocol-violation")
 
 
 def test_nothing_is_left_behind(problem: Problem, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

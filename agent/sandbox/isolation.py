@@ -192,5 +192,5 @@ def _option(kind: str, target: str, source: str) -> list[str]:
         "tmpfs": ["--perms", "1777", *size],
         "mask": [*size, "--remount-ro", target],
         # What a user namespace maps to root owns the machine's settings in there.
-        "proc": ["--proc", target, "--remount-ro", target],
+        "proc": ["--proc", target, *([] if source == "writable" else ["--remount-ro", target])],
     }[kind]

@@ -2,7 +2,7 @@
 
 A step is (kind, target, source): `bind` shows a path read-only, `write` and `device` with its own rights,
 `link` is a symbolic link, `tmpfs` an empty directory of so many bytes, `mask` one that stays empty, `proc`
-the processes of the sandbox.
+the processes of the sandbox, `writable` or `read-only`.
 """
 
 import os
@@ -55,7 +55,8 @@ def steps(box: Box, private_bytes: int) -> list[Step]:
     made = {
         "/tmp": ("tmpfs", "/tmp", str(private_bytes)),
         "/dev/shm": ("tmpfs", "/dev/shm", str(SHARED_MEMORY_BYTES)),
-        "/proc": ("proc", "/proc", ""),
+        # CUDA does not start where it cannot write to its own files there; root's are root's all the same.
+        "/proc": ("proc", "/proc", "writable" if box.gpu else "read-only"),
         "/dev/fd": ("link", "/dev/fd", "/proc/self/fd"),
     }
     for path in shown:

@@ -59,7 +59,7 @@ def enter(plan: Plan) -> None:
 
 
 def _place(kind: str, target: str, source: str) -> None:
-    """One step of the new root; `source` is a path, a size in bytes, or what a link says."""
+    """One step of the new root; `source` is a path, a size in bytes, what a link says, or how proc is."""
     place = "/new" + target
     if kind == "link":
         os.makedirs(os.path.dirname(place), exist_ok=True)
@@ -70,7 +70,8 @@ def _place(kind: str, target: str, source: str) -> None:
         _mount("tmpfs", place, "tmpfs", MS_NOSUID | MS_NODEV, f"size={source},mode={mode}")
     elif kind == "proc":
         os.makedirs(place, exist_ok=True)
-        _mount("proc", place, "proc", MS_RDONLY | MS_NOSUID | MS_NODEV | MS_NOEXEC)
+        flags = MS_NOSUID | MS_NODEV | MS_NOEXEC
+        _mount("proc", place, "proc", flags if source == "writable" else flags | MS_RDONLY)
     else:
         if os.path.isdir("/old" + source):
             os.makedirs(place, exist_ok=True)

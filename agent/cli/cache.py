@@ -16,6 +16,8 @@ from agent.records import SCHEMA_VERSION
 PARTS = {
     "emulator": "runtime library and precompiled headers of the emulator",
     "builds": "candidates built before",
+    "sizes": "sizes at which problems are judged on the emulator",
+    "admission": "what probing problems with wrong answers found",
 }
 """Folders of the cache; nothing else under `cache_dir` is counted or deleted."""
 

@@ -2,14 +2,17 @@
 
 import sys
 from collections.abc import Callable
+from functools import cache
+from importlib.metadata import version
 from pathlib import Path
 from typing import Literal
 
 from agent import config, errors, problems
 from agent.harness import admission
 from agent.harness.job import BUILD_LIMIT_S, EMULATOR_ELEMENTS, EMULATOR_MACS, ORACLE_LIMIT_S, Job
+from agent.harness.kept import kept
 from agent.problems import Shrunken
-from agent.records import Admission, Candidate, Evaluation, LibraryOps, Problem
+from agent.records import Admission, Candidate, Evaluation, LibraryOps, Problem, digest
 from agent.sandbox import Child, ChildFault, Limits
 
 Announce = Callable[[str], None]
@@ -79,8 +82,16 @@ class LocalExecutor:
         if problem.id not in self._shrunken:
             self._announce("scaling the sizes down for the emulator")
             limits = {"max_elements": EMULATOR_ELEMENTS, "max_macs": EMULATOR_MACS}
-            self._shrunken[problem.id] = problems.shrink(problem, **limits)
+            key = digest(problem.source, version("torch"), _planning(), *map(str, limits.values()))
+            file = self._cache_dir / "sizes" / f"{key[:32]}.json"
+            self._shrunken[problem.id] = kept(file, Shrunken, lambda: problems.shrink(problem, **limits))
         return self._shrunken[problem.id]
+
+
+@cache
+def _planning() -> str:
+    """Changes with the code that plans the sizes."""
+    return digest(*(file.read_text() for file in sorted(Path(problems.__file__).parent.glob("*.py"))))
 
 
 def judged(job: Job, announce: Announce) -> Evaluation:

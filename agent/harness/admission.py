@@ -5,18 +5,16 @@ problem that lets a wrong answer pass is tightened by further families of inputs
 refused.
 """
 
-import os
 import secrets
 import sys
 import tempfile
 from collections.abc import Callable
 from pathlib import Path
 
-from pydantic import ValidationError
-
 from agent import config
 from agent.errors import ProblemError
 from agent.harness.job import ORACLE_LIMIT_S, affordable
+from agent.harness.kept import kept
 from agent.problems import Shrunken
 from agent.records import Admission, Problem
 from agent.records.base import digest
@@ -32,15 +30,7 @@ def probed(problem: Problem, shrink: Callable[[], Shrunken], cache_dir: Path) ->
     Raises ProblemError where the reference itself fails.
     """
     file = cache_dir / "admission" / f"{digest(problem.source, VERSION)[:32]}.json"
-    try:
-        return Admission.model_validate_json(file.read_text(encoding="utf-8"))
-    except (OSError, ValidationError):
-        found = _probe(problem, shrink())
-    file.parent.mkdir(parents=True, exist_ok=True)
-    part = file.with_suffix(f".{os.getpid()}")
-    part.write_text(found.model_dump_json(), encoding="utf-8")
-    part.replace(file)
-    return found
+    return kept(file, Admission, lambda: _probe(problem, shrink()))
 
 
 def check(problem: Problem, found: Admission, anyway: bool) -> Admission:

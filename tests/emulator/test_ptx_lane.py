@@ -100,7 +100,7 @@ def test_programs_agree_with_torch(toolchain: Toolchain, tmp_path: Path) -> None
     for name in SAMPLE:
         assert results[name]["cases"], name
         assert all(results[name]["cases"]), name
-        assert results[name]["findings"] == [], name
+        assert {finding["kind"] for finding in results[name]["findings"]} <= {"default-stream"}, name
         assert results[name]["launches"] > 0
 
 

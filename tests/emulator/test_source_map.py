@@ -80,11 +80,7 @@ def test_launches_carry_the_candidates_line() -> None:
 def test_main_unit_is_what_torch_writes() -> None:
     lines = main_unit(request("")).split("\n")
     assert lines[0] == "#include <torch/extension.h>"
-    assert lines[-4:-1] == [
-        'm.def("f", torch::wrap_pybind_function(f), "f");',
-        "}",
-        '#include "kw/host_entry.h"',
-    ]
+    assert lines[-3:-1] == ['m.def("f", torch::wrap_pybind_function(f), "f");', "}"]
 
 
 def test_names_in_lists_become_docstrings() -> None:

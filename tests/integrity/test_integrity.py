@@ -33,8 +33,9 @@ def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
 @pytest.fixture(scope="module")
 def verdict(request: pytest.FixtureRequest) -> Iterator[Callable[[Case], Verdict]]:
     """Verdicts of the cases this session runs, two at a time."""
-    wanted = [getattr(item, "callspec", None) for item in request.session.items]
-    cases = [spec.params["case"] for spec in wanted if spec is not None and "case" in spec.params]
+    specs = [getattr(item, "callspec", None) for item in request.session.items]
+    given = [spec.params.get("case") for spec in specs if spec is not None]
+    cases = [case for case in given if isinstance(case, Case)]
     pool = ThreadPoolExecutor(2)
     pending: dict[Case, Future[Verdict]] = {case: pool.submit(run.judge, case) for case in cases}
     yield lambda case: pending[case].result()

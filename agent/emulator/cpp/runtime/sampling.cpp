@@ -29,7 +29,8 @@ constexpr long kLittleWork = 1 << 11;  // of a block once the call has had its s
 constexpr long kCallWork = 1 << 22;
 constexpr size_t kRecentPages = 64;
 constexpr long kPolls = 16;  // of a thread, before it counts as waiting
-constexpr long kWrittenPages = 1 << 15;  // 128 MB at once
+constexpr long kUsedPages = 1 << 15;  // 128 MB at once
+constexpr long kMappedAround = 16;  // pages of the background that the system maps with the one that was read
 constexpr int kSpread = 16;
 constexpr size_t kMaxNotes = 8;
 
@@ -44,7 +45,7 @@ int background_file = -1;  // in memory, once it was asked for
 int background = -1;       // that file, or zeros
 long call_work;  // that is left
 uintptr_t recent_pages[kRecentPages];
-long written_pages;
+long used_pages;
 std::map<uintptr_t, Piece> pieces;  // by first byte; the host and one OS thread at a time use them
 std::vector<std::string> notes;
 
@@ -124,13 +125,15 @@ void add_around(std::vector<unsigned long>& chosen, unsigned long block, unsigne
     }
 }
 
-// The work of an access. What kernels wrote goes back to the system before it is much.
+// The work of an access. Pages go back to the system before they are much: a limit on memory counts those of
+// the background as often as they are mapped.
 long work_of(uintptr_t address, Access access) {
     const uintptr_t page = address / kPage;
     uintptr_t& recent = recent_pages[page % kRecentPages];
     if (recent == page) return 1;
     recent = page;
-    if (access != Access::kRead && ++written_pages >= kWrittenPages) end_sampled_launch();
+    used_pages += access != Access::kRead ? 1 : background < 0 ? 0 : kMappedAround;
+    if (used_pages >= kUsedPages) end_sampled_launch();
     return kNewPage;
 }
 
@@ -225,7 +228,7 @@ bool counts_in_sample(const char* kind) {
 }
 
 void end_sampled_launch() {
-    written_pages = 0;
+    used_pages = 0;
     for (const auto& [first, piece] : pieces) madvise(reinterpret_cast<void*>(first), piece.bytes, MADV_DONTNEED);
 }
 

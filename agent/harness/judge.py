@@ -16,6 +16,7 @@ from typing import NamedTuple
 
 from agent import problems, sandbox, screen
 from agent.errors import AgentError, EnvironmentFault
+from agent.harness import second_pass
 from agent.harness.faults import Refused
 from agent.harness.job import Announce, Job, affordable
 from agent.harness.lanes import lane_for
@@ -106,6 +107,9 @@ def _tried(job: Job, at: Shapes, warnings: tuple[Finding, ...], announce: Announ
                 scope = _at_real_shape(at.scope)
                 left_out = trial.check_addresses(job.problem.trace)
                 scope = at.scope
+            if job.executor == "emulator" and job.protocol == "full":
+                announce("loading the file a second time")
+                second_pass.check(job, at.trace, trial.asked, announce)
             if job.executor == "cuda" and job.measure:
                 measurement = _measured(trial.time(announce), environment.gpu, job)
                 stage = "measure"

@@ -4,7 +4,9 @@ A lane knows what its worker needs, serves the build requests of the worker, and
 into findings. Both lanes read the compiler's words with the same parser.
 """
 
+import json
 import shutil
+import sys
 from pathlib import Path
 from typing import Any, NamedTuple, Protocol
 
@@ -17,7 +19,7 @@ from agent.harness.faults import Refused
 from agent.harness.job import BUILD_LIMIT_S, OUTPUT_LIMIT_BYTES, Announce, Job
 from agent.harness.workspace import library_folder, most_bytes, output_bytes
 from agent.records import Build, Finding, Status, Trace
-from agent.sandbox import Box, Limits
+from agent.sandbox import Box, Child, Limits
 
 LOG_MARGIN_BYTES = 64 << 20
 WORKER_THREADS = 2
@@ -41,6 +43,9 @@ class Lane(Protocol):
     device: str
     compiler: str | None
     builds_in_worker: bool
+
+    requests: list[BuildRequest]
+    """What the worker asked to have built, in that order."""
 
     def settings(self) -> dict[str, Any]: ...
 
@@ -72,12 +77,24 @@ def lane_for(job: Job, announce: Announce) -> Lane:
     return CudaLane(job) if job.executor == "cuda" else EmulatorLane(job, announce)
 
 
+def worker(lane: Lane, job: Job, folder: Path, trace: Trace) -> Child:
+    """Starts a process for the candidate's file in its workspace."""
+    return Child(
+        [sys.executable, "-I", "worker.py", job.executor, json.dumps(lane.settings())],
+        cwd=folder,
+        env=lane.environment(folder),
+        box=lane.box(folder),
+        limits=lane.limits(trace),
+    )
+
+
 class _Lane:
     """What both lanes share: the builds seen so far and how findings get their line."""
 
     def __init__(self, job: Job) -> None:
         self._job = job
         self._builds: list[Built] = []
+        self.requests: list[BuildRequest] = []
         self.compiler: str | None = None
 
     def trusted_environment(self) -> dict[str, str]:
@@ -166,6 +183,7 @@ class EmulatorLane(_Lane):
             request = BuildRequest(candidate_source=self._job.candidate.source, **message["build"])
         except (TypeError, ValueError) as error:
             return {"error": f"load_inline was called with arguments that cannot be used: {error}"}
+        self.requests.append(request)
         built = build.extension(
             self._toolchain, request, self._cache / "builds", BUILD_LIMIT_S, self._preparing
         )
@@ -226,6 +244,7 @@ class CudaLane(_Lane):
             request = stock.asked(report, self._job.candidate.source)
         except (TypeError, ValueError):
             request = BuildRequest(candidate_source=self._job.candidate.source, name="", cpp_sources=())
+        self.requests.append(request)
         self._builds.append(stock.built(request, float(seconds), log))
         return {}
 

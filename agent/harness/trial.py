@@ -6,14 +6,14 @@ not shared; values. At the end at least one kernel launch where launches are cou
 fails ends the trial.
 """
 
-import json
 import secrets
 import sys
 from pathlib import Path
 from typing import Any
 
+from agent.emulator.units import BuildRequest
 from agent.errors import EnvironmentFault, ProblemError
-from agent.harness import faults, own_kernels, protocol, real_shapes
+from agent.harness import faults, lanes, own_kernels, protocol, real_shapes
 from agent.harness.job import BUILD_LIMIT_S, ORACLE_LIMIT_S, Announce, Job
 from agent.harness.lanes import Lane
 from agent.harness.protocol import Draw
@@ -37,6 +37,8 @@ class Trial:
     def __init__(self, job: Job, source: str, trace: Trace, *, folder: Path, lane: Lane) -> None:
         self._job, self._trace, self._folder, self._lane = job, trace, folder, lane
         self.build: Build | None = None
+        self.asked: tuple[BuildRequest, ...] = ()
+        """What importing the file asked to have built."""
         self.findings: list[Finding] = []
         self.correctness = Correctness(draws=1, max_abs_err=None, max_rel_err=None, error_budget_ratio=None)
         self._left_out: list[str] = []
@@ -50,13 +52,7 @@ class Trial:
         reference.write_text(source)
         argv = [sys.executable, "-P", "-m", "agent.harness.oracle", str(reference), str(folder), lane.device]
         self._oracle = Child(argv, cwd=Path.cwd(), env=lane.trusted_environment())
-        self._worker = Child(
-            [sys.executable, "-I", "worker.py", job.executor, json.dumps(lane.settings())],
-            cwd=folder,
-            env=lane.environment(folder),
-            box=lane.box(folder),
-            limits=lane.limits(trace),
-        )
+        self._worker = lanes.worker(lane, job, folder, trace)
 
     def __enter__(self) -> "Trial":
         return self
@@ -78,6 +74,7 @@ class Trial:
             raise faults.refused_child(
                 fault, "build", "while the file was imported", self._worker.log
             ) from None
+        self.asked = tuple(self._lane.requests)
         self.build = self._lane.built()
         self._lane.raise_build_failure(answer.get("error"))
         self._check(answer, "run", "importing the file failed")

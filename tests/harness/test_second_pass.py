@@ -1,0 +1,76 @@
+"""What a file asks to have built is the same at its second import, or it is refused."""
+
+from pathlib import Path
+
+import pytest
+
+from agent.emulator import toolchain
+from agent.harness import lanes, second_pass
+from agent.harness.faults import Refused
+from agent.harness.job import Job
+from agent.harness.workspace import workspace
+from agent.records import Candidate, Problem, Trace
+
+EMPTY = Trace(operations=(), inputs=(), init_inputs=(), outputs=(), state=(), flops=0, min_bytes=0)
+FILE = """import os
+import torch
+from torch.utils.cpp_extension import load_inline
+
+chance = os.urandom(8).hex()
+ext = load_inline(name="NAME", cpp_sources="int one(); // SOURCE", cuda_sources="int one() { return 1; }",
+                  functions=["one"])
+
+
+class ModelNew(torch.nn.Module):
+    pass
+"""
+
+
+def job(tmp_path: Path, **changes: str) -> Job:
+    source = FILE
+    for word in ("NAME", "SOURCE"):
+        source = source.replace(word, changes.get(word, "same"))
+    source = source.replace('"int one(); // ', 'f"int one(); // ').replace('name="', 'name=f"')
+    return Job(
+        problem=Problem(name="p", source="", trace=EMPTY),
+        candidate=Candidate(problem="p", source=source),
+        executor="emulator",
+        candidate_timeout_s=60,
+        cache_dir=str(tmp_path),
+    )
+
+
+def use_prepared(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The user's prepared headers, with builds in the test's own cache."""
+    prepare = toolchain.prepare
+    monkeypatch.setattr(toolchain, "prepare", lambda cache: prepare())
+
+
+def check(made: Job, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Both passes over the file."""
+    use_prepared(monkeypatch)
+    lane = lanes.lane_for(made, lambda what: None)
+    with (
+        workspace(made.candidate, EMPTY, with_guest=True) as folder,
+        lanes.worker(lane, made, folder, EMPTY) as child,
+    ):
+        assert "error" not in child.ask({"do": "load"}, 60, lane.serve)
+    second_pass.check(made, EMPTY, tuple(lane.requests), lambda what: None)
+
+
+def test_a_name_of_its_own_at_every_import_is_legal(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    check(job(tmp_path, NAME="made_{chance}"), monkeypatch)
+
+
+def test_sources_have_to_be_the_same(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    with pytest.raises(Refused, match="cpp_sources of extension `same` changed") as caught:
+        check(job(tmp_path, SOURCE="{chance}"), monkeypatch)
+    [finding] = caught.value.findings
+    assert (caught.value.status, caught.value.stage) == ("rejected", "integrity")
+    assert finding.kind == "sources-changed"
+
+
+def test_an_extension_more_at_the_second_import(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    use_prepared(monkeypatch)
+    with pytest.raises(Refused, match="it asked for 0 extensions, then for 1"):
+        second_pass.check(job(tmp_path), EMPTY, (), lambda what: None)

@@ -5,15 +5,12 @@ emulator cannot take, and a gap in its own headers, is `unsupported` and no faul
 It compiles and never loads or runs what it built.
 """
 
-import tempfile
 import time
 from pathlib import Path
 
-from filelock import FileLock
-
-from agent.emulator import assembly, compiler, device_check, full_lane, nvcc, refusals, rewrite
+from agent.emulator import assembly, device_check, full_lane, nvcc, refusals, rewrite
 from agent.emulator.assembly import Assembly, Route, Workshop
-from agent.emulator.built import LANE, Built
+from agent.emulator.built import LANE, Built, kept
 from agent.emulator.ptx import Untranslated
 from agent.emulator.toolchain import Progress, Toolchain
 from agent.emulator.units import BuildRequest
@@ -109,23 +106,11 @@ def by_route(workshop: Workshop, request: BuildRequest, route: Route) -> Built:
     units = assembly.units(workshop.toolchain, request, route)
     parts = (route, device_check.key(request), *(unit.identity for unit in units))
     place = workshop.cache / digest(workshop.toolchain.key, *parts)[:32]
-    record = place / "built.json"
-    place.mkdir(parents=True, exist_ok=True)
-    with FileLock(place / "lock", timeout=workshop.timeout_s * 2):
-        if record.is_file():
-            built = Built.model_validate_json(record.read_text())
-            if built.library is not None and built.library.is_file():
-                return built
-        with tempfile.TemporaryDirectory(dir=place, prefix="building-") as scratch:
-            built = Assembly(workshop, request, units, route, Path(scratch)).library()
-            if built.library is None:
-                return built
-            kept = compiler.take(built.library, place / "extension.so")
-        built = built.model_copy(update={"library": kept})
-        written = record.with_suffix(".new")
-        written.write_text(built.model_dump_json())
-        written.rename(record)
-    return built
+    return kept(
+        place,
+        workshop.timeout_s * 2,
+        lambda scratch: Assembly(workshop, request, units, route, scratch).library(),
+    )
 
 
 def _since(started: float) -> float:

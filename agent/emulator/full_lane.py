@@ -6,16 +6,13 @@ emulator lacks and for the parts of torch that only a CUDA build has.
 """
 
 import re
-import tempfile
 import time
 from collections.abc import Sequence
 from pathlib import Path
 
-from filelock import FileLock
-
 from agent.emulator import build_findings, compiler, device_check, flags, full_headers, header_gap
 from agent.emulator.assembly import Workshop
-from agent.emulator.built import Built
+from agent.emulator.built import Built, kept
 from agent.emulator.full_headers import FullToolchain
 from agent.emulator.objects import Compilation, Unit
 from agent.emulator.toolchain import LINK_CHECKS, Progress
@@ -58,22 +55,9 @@ def _cached(full: FullToolchain, workshop: Workshop, request: BuildRequest) -> B
     units = _units(full, request)
     parts = (device_check.key(request), *(unit.identity for unit in units))
     place = workshop.cache / digest(full.key, *parts)[:32]
-    record = place / "built.json"
-    place.mkdir(parents=True, exist_ok=True)
-    with FileLock(place / "lock", timeout=workshop.timeout_s * 2):
-        if record.is_file():
-            built = Built.model_validate_json(record.read_text())
-            if built.library is not None and built.library.is_file():
-                return built
-        with tempfile.TemporaryDirectory(dir=place, prefix="building-") as scratch:
-            built = _Build(full, workshop, request, Path(scratch)).of(units)
-            if built.library is None:
-                return built
-            built = built.model_copy(update={"library": built.library.rename(place / "extension.so")})
-        written = record.with_suffix(".new")
-        written.write_text(built.model_dump_json())
-        written.rename(record)
-    return built
+    return kept(
+        place, workshop.timeout_s * 2, lambda scratch: _Build(full, workshop, request, scratch).of(units)
+    )
 
 
 def _units(full: FullToolchain, request: BuildRequest) -> list[Unit]:

@@ -93,7 +93,11 @@ def _verified(evaluation: Evaluation) -> list[str]:
 def _times(measured: Measurement) -> Iterable[str]:
     own = measured.candidate_ms
     yield f"Time on {measured.gpu}: {own.p50:.4g} ms (p20 {own.p20:.4g}, p80 {own.p80:.4g})."
-    named = (("eager", measured.eager_ms), ("torch.compile", measured.compile_ms))
+    named = (
+        ("eager", measured.eager_ms),
+        ("torch.compile", measured.compile_ms),
+        ("eager in a CUDA graph", measured.graph_ms),
+    )
     for name, other in named:
         if other:
             yield f"{name}: {other.p50:.4g} ms, {other.p50 / own.p50:.3g} times this time."

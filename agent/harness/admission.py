@@ -53,7 +53,7 @@ def _probe(problem: Problem, shrunken: Shrunken) -> Admission:
     with tempfile.TemporaryDirectory(prefix="kernelwright-admission-") as name:
         source = Path(name) / "reference.py"
         source.write_text(shrunken.source, encoding="utf-8")
-        argv = [sys.executable, "-P", "-m", "agent.harness.oracle", str(source), name, "cpu"]
+        argv = [sys.executable, "-P", "-m", "agent.harness.oracle", str(source), name, "cpu", "-"]
         environment = config.child_environment()
         environment["PYTHONPATH"] = config.with_package(environment)
         with Child(argv, cwd=Path.cwd(), env=environment) as oracle:

@@ -3,7 +3,6 @@
 Everything found here is a claim of a process that the candidate shares: it may refuse, never accept.
 """
 
-import hashlib
 from typing import Any
 
 import torch
@@ -100,30 +99,3 @@ def _span(tensor: torch.Tensor) -> tuple[int, int]:
 
 def _meet(one: tuple[int, int], other: tuple[int, int]) -> bool:
     return max(one[0], other[0]) < min(one[1], other[1])
-
-
-def fingerprint(value: Any) -> Any:
-    """Changes when a byte of a tensor in `value` does."""
-    if isinstance(value, torch.Tensor):
-        if value.is_cuda and value.device.type == "cuda" and value.numel() > 1 << 24:
-            return _folded(value)
-        raw = value.detach().cpu().contiguous().reshape(-1).view(torch.uint8).numpy()
-        return hashlib.blake2b(raw.data).hexdigest()
-    if isinstance(value, (list, tuple)):
-        return [fingerprint(item) for item in value]
-    if isinstance(value, dict):
-        return {key: fingerprint(item) for key, item in value.items()}
-    return repr(value)
-
-
-def _folded(value: torch.Tensor) -> list[int]:
-    """Two position-dependent sums of the bit patterns, so that gigabytes need not leave the GPU."""
-    flat = value.detach().contiguous().reshape(-1)
-    words = flat.view({1: torch.int8, 2: torch.int16, 4: torch.int32, 8: torch.int64}[flat.element_size()])
-    totals = [0, 0]
-    for offset in range(0, words.numel(), 1 << 26):
-        part = words[offset : offset + (1 << 26)].to(torch.int64)
-        weight = torch.arange(part.numel(), device=part.device) * 2654435761 + offset
-        totals[0] += int(part.sum())
-        totals[1] += int((part * weight).sum())
-    return totals

@@ -11,12 +11,11 @@ import signal
 import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
-from statistics import quantiles
 from typing import NamedTuple
 
 from agent import problems, sandbox, screen
 from agent.errors import AgentError, EnvironmentFault
-from agent.harness import second_pass
+from agent.harness import clock, second_pass
 from agent.harness.faults import Refused
 from agent.harness.job import Announce, Job, affordable
 from agent.harness.lanes import lane_for
@@ -27,7 +26,6 @@ from agent.records import (
     Finding,
     Location,
     Measurement,
-    Percentiles,
     Scope,
     Stage,
     Status,
@@ -38,7 +36,6 @@ UNCHECKED = (
     "the sanitizer (--unchecked): accesses out of bounds, races, uninitialised reads, unwritten outputs, "
     "launches on the default stream"
 )
-TIMED_BY = "CUDA events in the candidate's process, cold L2, median of up to 50 calls"
 
 
 def evaluate(job: Job, announce: Announce) -> Evaluation:
@@ -88,7 +85,7 @@ def _on_emulator(job: Job, scope: Scope, warnings: tuple[Finding, ...], announce
 def _tried(job: Job, at: Shapes, warnings: tuple[Finding, ...], announce: Announce) -> Evaluation:
     lane = lane_for(job, announce)
     with (
-        workspace(job.candidate, at.trace, with_guest=job.executor == "emulator") as folder,
+        workspace(job.candidate, at.trace, job.executor) as folder,
         Trial(job, at.source, at.trace, folder=folder, lane=lane) as trial,
     ):
         status: Status = Status.VERIFIED
@@ -111,10 +108,12 @@ def _tried(job: Job, at: Shapes, warnings: tuple[Finding, ...], announce: Announ
                 announce("loading the file a second time")
                 second_pass.check(job, at.trace, trial.asked, announce)
             if job.executor == "cuda" and job.measure:
-                measurement = _measured(trial.time(announce), environment.gpu, job)
+                measurement = _measured(trial, environment.gpu, job, announce)
                 stage = "measure"
         except Refused as refused:
             status, stage, refusal = refused.status, refused.stage, refused.findings
+        if job.executor == "cuda":
+            trial.check_gpu()
         return Evaluation(
             status=status,
             stage=stage,
@@ -130,29 +129,15 @@ def _tried(job: Job, at: Shapes, warnings: tuple[Finding, ...], announce: Announ
         )
 
 
-def _measured(times: dict[str, list[float]], gpu: str | None, job: Job) -> Measurement | None:
-    spread = {name: _percentiles(values) for name, values in times.items()}
-    candidate = spread["candidate"]
-    if candidate is None:
-        return None
-    known = {name: value for name, value in spread.items() if value is not None and name != "candidate"}
-    baseline = min(known, key=lambda name: known[name].p50, default=None)
-    return Measurement(
-        gpu=gpu or "unknown",
-        candidate_ms=candidate,
-        eager_ms=spread["eager"],
-        compile_ms=spread["compile"],
-        baseline=baseline,
-        roofline_fraction=job.floor_ms / candidate.p50 if job.floor_ms else None,
-        method=TIMED_BY,
-    )
-
-
-def _percentiles(values: list[float]) -> Percentiles | None:
-    if len(values) < 2:
-        return None
-    cuts = quantiles(values, n=10, method="inclusive")
-    return Percentiles(p20=cuts[1], p50=cuts[4], p80=cuts[7])
+def _measured(trial: Trial, gpu: str | None, job: Job, announce: Announce) -> Measurement:
+    """Raises Refused for times that cannot be."""
+    times = trial.time(announce)
+    found = clock.measurement(times, gpu or "unknown", job.floor_ms, trial.alone())
+    trial.findings += clock.findings(times, found)
+    impossible = clock.impossible(found)
+    if impossible is not None:
+        raise Refused(Status.REJECTED, "measure", [impossible])
+    return found
 
 
 def _changed(shrunk: problems.Shrunken) -> dict[str, tuple[int, int]]:
@@ -198,7 +183,7 @@ def _skipped(job: Job) -> tuple[str, ...]:
     if job.executor == "emulator":
         unchecked = [UNCHECKED] if job.unchecked else []
         return (*later, *unchecked, "timing: an emulator has none")
-    return ("own share of GPU time and ablation", *later, "compute-sanitizer", "second clock")
+    return ("own share of GPU time and ablation", *later, "compute-sanitizer")
 
 
 @contextmanager

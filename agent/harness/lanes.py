@@ -6,7 +6,10 @@ into findings. Both lanes read the compiler's words with the same parser.
 
 import json
 import shutil
+import socket
 import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any, NamedTuple, Protocol
 
@@ -28,6 +31,9 @@ WORKER_MEMORY_BYTES = 6 << 30
 BUILDING_MEMORY_BYTES = 24 << 30
 """Where nvcc runs in the worker, MAX_JOBS at a time, beside CUDA's own pinned memory."""
 MAX_BUILDS = 16
+
+
+Passed = tuple[int, ...]
 
 
 class Replayed(NamedTuple):
@@ -77,10 +83,28 @@ def lane_for(job: Job, announce: Announce) -> Lane:
     return CudaLane(job) if job.executor == "cuda" else EmulatorLane(job, announce)
 
 
-def worker(lane: Lane, job: Job, folder: Path, trace: Trace) -> Child:
+@contextmanager
+def joined(lane: Lane) -> Iterator[tuple[Passed, Passed]]:
+    """Descriptors for the oracle and for the worker by which GPU memory passes; none where files do."""
+    if lane.device != "cuda":
+        yield (), ()
+        return
+    mine, theirs = socket.socketpair()
+    with mine, theirs:
+        yield (mine.fileno(),), (theirs.fileno(),)
+
+
+def named(passed: Passed) -> str:
+    """The number of a descriptor as an argument."""
+    return "-".join(map(str, passed)) or "-"
+
+
+def worker(lane: Lane, job: Job, folder: Path, trace: Trace, passed: Passed = ()) -> Child:
     """Starts a process for the candidate's file in its workspace."""
+    settings = lane.settings() | {"shared": named(passed)}
     return Child(
-        [sys.executable, "-I", "worker.py", job.executor, json.dumps(lane.settings())],
+        [sys.executable, "-I", "worker.py", job.executor, json.dumps(settings)],
+        passed=passed,
         cwd=folder,
         env=lane.environment(folder),
         box=lane.box(folder),
@@ -93,13 +117,16 @@ class _Lane:
 
     def __init__(self, job: Job) -> None:
         self._job = job
+        self._cache = Path(job.cache_dir)
         self._builds: list[Built] = []
         self.requests: list[BuildRequest] = []
         self.compiler: str | None = None
 
     def trusted_environment(self) -> dict[str, str]:
         environment = config.child_environment()
-        return environment | {"PYTHONPATH": config.with_package(environment)}
+        # torch.compile of the reference takes as long again for every candidate where nothing is kept.
+        kept = {"TORCHINDUCTOR_CACHE_DIR": str(self._cache / "inductor")}
+        return environment | kept | {"PYTHONPATH": config.with_package(environment)}
 
     def built(self) -> Build | None:
         if not self._builds:
@@ -149,7 +176,6 @@ class EmulatorLane(_Lane):
     def __init__(self, job: Job, announce: Announce) -> None:
         super().__init__(job)
         self._announce = announce
-        self._cache = Path(job.cache_dir)
         self._toolchain = toolchain.prepare(self._cache)
         self._libraries: Path | None = None
         self.compiler = f"g++ {self._toolchain.gxx_version}"

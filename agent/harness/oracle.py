@@ -2,7 +2,8 @@
 
 It runs the user's own reference, which is trusted; it never imports candidate code and reads a
 candidate's output only as raw bytes of a size it fixed itself. Started as `python -m
-agent.harness.oracle SOURCE FOLDER DEVICE DESCRIPTOR`; commands and answers are JSON lines as in the worker.
+agent.harness.oracle SOURCE FOLDER DEVICE SHARED DESCRIPTOR`, where SHARED is the socket for GPU memory or -;
+commands and answers are JSON lines as in the worker.
 
 Both sides run in eval mode without gradients and with TF32 off, for matrix products and for cuDNN.
 """
@@ -11,7 +12,6 @@ import json
 import os
 import sys
 import traceback
-from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -19,17 +19,20 @@ import torch
 
 from agent import sandbox
 from agent.harness import budget, faults, probing, wire
+from agent.harness.baselines import Baselines, card
+from agent.harness.exchange import Exchange, Files, SharedMemory
 from agent.harness.reference import Draw, Reference
-from agent.harness.timing import time_calls
 from agent.records import Finding
 
 
 class Oracle:
-    def __init__(self, source: Path, folder: Path, device: str) -> None:
-        self._folder, self._device = folder, device
+    def __init__(self, source: Path, folder: Path, device: str, exchange: Exchange) -> None:
+        self._folder, self._device, self._exchange = folder, device, exchange
         self._reference = Reference(source, device)
         self._draw: Draw | None = None
         self._last: Any = None
+        self._seed = 0
+        self._baselines: Baselines | None = None
 
     def do_parameters(self, command: dict[str, Any]) -> dict[str, Any]:
         """A new set of perturbed parameters, written for the candidate."""
@@ -57,11 +60,23 @@ class Oracle:
         if draw is None or (family is not None and reason is not None):
             return {"left_out": reason}
         self._draw = draw
-        sizes = [tensor.numel() * tensor.element_size() for tensor in budget.leaves(draw.expected.native)]
-        return {
-            "inputs": wire.dump(draw.inputs, self._folder, command["stem"]),
-            "state": list(self._reference.state()),
-            "output_bytes": sizes,
+        return self._given(command)
+
+    def do_again(self, command: dict[str, Any]) -> dict[str, Any]:
+        """The inputs of the present draw once more, at another address."""
+        return self._given(command | {"in_place": False})
+
+    def _given(self, command: dict[str, Any]) -> dict[str, Any]:
+        assert self._draw is not None
+        draw = self._draw
+        native, state = draw.expected.native, self._reference.state()
+        given = self._exchange.give(
+            draw.inputs, native, state, stem=command["stem"], in_place=bool(command.get("in_place"))
+        )
+        return given | {
+            "state": list(state),
+            "state_bytes": [tensor.numel() * tensor.element_size() for tensor in state.values()],
+            "output_bytes": [t.numel() * t.element_size() for t in budget.leaves(native)],
         }
 
     def do_judge(self, command: dict[str, Any]) -> dict[str, Any]:
@@ -74,10 +89,10 @@ class Oracle:
         finding = expected.structure(command["outputs"]) or self._foreign(command["claims"])
         if finding is not None:
             return {"status": "incorrect", "finding": finding.model_dump(mode="json")}
-        finding = self._tampering(command["claims"], command["send_back"], earlier)
+        finding = self._tampering(command["claims"], earlier)
         if finding is not None:
             return {"status": "rejected", "finding": finding.model_dump(mode="json")}
-        output = wire.load(command["outputs"], self._folder, self._device)
+        output = self._exchange.outputs(command["outputs"], expected.native)
         result = expected.compare(output)
         if command["repeat"] and ("finding" in result or expected.differs(output, earlier)):
             result["finding"] = faults.not_deterministic(result.get("finding")).model_dump(mode="json")
@@ -97,54 +112,72 @@ class Oracle:
         devices = claims.get("devices") if self._device == "cuda" else None
         return faults.foreign_output(claims.get("types"), devices)
 
-    def _tampering(self, claims: dict[str, Any], stem: str | None, earlier: Any) -> Finding | None:
+    def _tampering(self, claims: dict[str, Any], earlier: Any) -> Finding | None:
         """What the candidate changed or shares, by bytes that came back and by its process's own claims."""
         assert self._draw is not None
-        changed = set(claims.get("changed") or ()) - self._reference.changes
-        if stem is not None:
-            changed |= set(self._changed(stem, earlier))
+        state = self._reference.state()
+        own = self._reference.changes
         return (
-            faults.changed(changed)
-            or faults.guard_written(claims.get("written_bands"))
+            faults.changed(set(self._exchange.changed(self._draw.inputs, earlier, state, claims, own)))
+            or faults.guard_written(self._exchange.written_bands(claims))
             or faults.overlapping(claims.get("overlaps"), self._draw.overlaps)
         )
-
-    def _changed(self, stem: str, earlier: Any) -> Iterator[str]:
-        """Kinds of tensors whose bytes, as sent back, are not those that were given."""
-        assert self._draw is not None
-        own = self._reference.changes
-        for number, tensor in enumerate(budget.leaves(self._draw.inputs)):
-            if "input" not in own and self._other_bytes(f"{stem}-input.{number}", tensor):
-                yield "input"
-        for number, (name, tensor) in enumerate(self._reference.state().items()):
-            file = f"{stem}-parameter.{number}.0"
-            # One that is gone was replaced, as packing does; one that is there must be as it was.
-            if name not in own and (self._folder / file).exists():
-                same_size = (self._folder / file).stat().st_size == tensor.numel() * tensor.element_size()
-                if not same_size or self._other_bytes(file, tensor):
-                    yield "parameter"
-        for number, tensor in enumerate(budget.leaves(earlier)):
-            if self._other_bytes(f"{stem}-output.{number}", tensor):
-                yield "earlier output"
-
-    def _other_bytes(self, file: str, tensor: torch.Tensor) -> bool:
-        given = tensor.detach().cpu().contiguous().reshape(-1).view(torch.uint8)
-        return not torch.equal(wire.read_tensor(self._folder / file, tuple(given.shape), "uint8"), given)
 
     def do_probe(self, command: dict[str, Any]) -> dict[str, Any]:
         """Which wrong answers this problem would let pass."""
         return probing.probe(self._reference, command["seed"])
 
-    def do_time(self, command: dict[str, Any]) -> dict[str, Any]:
-        """Cold-L2 times of the reference, eager or under torch.compile, on the present inputs."""
-        assert self._draw is not None
-        inputs, model = self._draw.inputs, self._reference.model
-        self._draw.expected.forget()
-        self._last = None
-        self._reference.forget()
+    def do_baselines(self, command: dict[str, Any]) -> dict[str, Any]:
+        """Makes ready what the candidate is timed against, at the parameters and inputs of the last draw."""
+        draw = self._draw or self._reference.draw(self._seed)
+        assert draw is not None
+        self._baselines = Baselines(self._reference, self._exchange, draw.inputs, draw.expected.native)
+        self._draw = self._last = draw = None
         torch.cuda.empty_cache()
-        model = torch.compile(model) if command["compiled"] else model
-        return {"ms": time_calls(lambda: model(*inputs), command["repeats"], command["budget_s"])}
+        names = self._baselines.prepare(command["compiled"], command["launch_bound_ms"])
+        return {"names": names, "problems": self._baselines.problems}
+
+    def do_refresh(self, command: dict[str, Any]) -> dict[str, Any]:
+        self._seed = command["seed"]
+        self._timing.refresh(self._seed)
+        return {}
+
+    def do_timed(self, command: dict[str, Any]) -> dict[str, Any]:
+        return {"ms": self._timing.timed(command["what"])}
+
+    def do_repeated(self, command: dict[str, Any]) -> dict[str, Any]:
+        self._timing.repeated(command["times"])
+        return {}
+
+    def do_take(self, command: dict[str, Any]) -> dict[str, Any]:
+        self._timing.take()
+        return {}
+
+    def do_alone(self, command: dict[str, Any]) -> dict[str, Any]:
+        return {"ms": self._timing.alone()}
+
+    def do_card(self, command: dict[str, Any]) -> dict[str, Any]:
+        return {"card": card()}
+
+    def do_judge_taken(self, command: dict[str, Any]) -> dict[str, Any]:
+        """The outputs that were taken, against the truth about the contents they were computed from."""
+        draw = self._reference.draw(self._seed)
+        assert draw is not None
+        claims = command["claims"]
+        finding = draw.expected.structure(command["outputs"]) or self._foreign(claims)
+        if finding is not None:
+            return {"finding": finding.model_dump(mode="json")}
+        return draw.expected.compare(self._timing.taken)
+
+    def do_health(self, command: dict[str, Any]) -> dict[str, Any]:
+        """Whether the GPU still does sums."""
+        numbers = torch.arange(1 << 20, device=self._device, dtype=torch.int64)
+        return {"healthy": int(numbers.sum()) == (1 << 19) * ((1 << 20) - 1)}
+
+    @property
+    def _timing(self) -> Baselines:
+        assert self._baselines is not None
+        return self._baselines
 
     def do_environment(self, command: dict[str, Any]) -> dict[str, Any]:
         on_gpu = self._device == "cuda"
@@ -155,6 +188,11 @@ class Oracle:
             "gpu": torch.cuda.get_device_name() if on_gpu else None,
             "driver": _driver() if on_gpu else None,
         }
+
+
+def _oracle(source: str, folder: str, device: str, shared: str) -> Oracle:
+    exchange = Files(Path(folder)) if shared == "-" else SharedMemory(int(shared))
+    return Oracle(Path(source), Path(folder), device, exchange)
 
 
 def _driver() -> str | None:
@@ -175,7 +213,7 @@ def main(argv: list[str]) -> None:
     for line in commands:
         command = json.loads(line)
         try:
-            oracle = oracle or Oracle(Path(argv[1]), Path(argv[2]), argv[3])
+            oracle = oracle or _oracle(*argv[1:5])
             answer = getattr(oracle, "do_" + command["do"])(command)
         except Exception as error:  # noqa: BLE001 - the judge turns it into one line for the user
             answer = {

@@ -24,9 +24,6 @@ WORDS = {
     "minute": "inputs divided by 2^20",
     NEAR: "the inputs before with a few elements changed",
 }
-LARGE_BYTES = 4 << 30
-"""From here on one draw takes tens of seconds to hand over, and fewer are made."""
-LARGE_FAMILIES = ("shifted", "scaled")
 
 
 class Draw(NamedTuple):
@@ -45,13 +42,10 @@ Plan = tuple[tuple[Draw, ...], tuple[Draw, ...]]
 _FIRST = Draw(checked=True)
 
 
-def plan(protocol: Name, bytes_per_draw: int, tightened: tuple[str, ...] = ()) -> Plan:
+def plan(protocol: Name, tightened: tuple[str, ...] = ()) -> Plan:
     """The draws of both parameter sets; `tightened` names families that the problem needs besides."""
     if protocol == "quick":
         return (_FIRST, Draw(in_place=True)), (Draw(),)
-    if bytes_per_draw >= LARGE_BYTES:
-        families = [Draw(family, in_place=True) for family in (*LARGE_FAMILIES, *tightened)]
-        return (_FIRST, Draw(repeat=True), Draw(in_place=True)), (_FIRST, *families)
     first, second = (*FAMILIES, *tightened)[::2], (*FAMILIES, *tightened)[1::2]
     return (
         (_FIRST, Draw(repeat=True), Draw(NEAR, in_place=True), Draw(in_place=True), Draw(),
@@ -60,15 +54,12 @@ def plan(protocol: Name, bytes_per_draw: int, tightened: tuple[str, ...] = ()) -
     )  # fmt: skip
 
 
-def skipped(protocol: Name, bytes_per_draw: int) -> tuple[str, ...]:
+def skipped(protocol: Name) -> tuple[str, ...]:
     """What the plan leaves out, for the scope of a verdict."""
-    if protocol == "quick":
-        families = ", ".join(FAMILIES)
-        return (
-            f"quick: {families} and nearly equal inputs, the repeated call, memory checks of the second "
-            "parameter set",
-        )
-    if bytes_per_draw >= LARGE_BYTES:
-        families = ", ".join(family for family in FAMILIES if family not in LARGE_FAMILIES)
-        return (f"{families} and nearly equal inputs: one draw has {bytes_per_draw >> 30} GiB of tensors",)
-    return ()
+    if protocol == "full":
+        return ()
+    families = ", ".join(FAMILIES)
+    return (
+        f"quick: {families} and nearly equal inputs, the repeated call, memory checks of the second "
+        "parameter set",
+    )

@@ -1,10 +1,11 @@
-"""GPU times of a callable. Standalone: the worker runs a copy of this file.
+"""One timed call on a GPU. Standalone: the worker runs a copy of this file.
 
-First version: CUDA events around each call, device-wide synchronisation on both sides, the L2 cache
-flushed before. Taken in the process that runs the callable; a second, independent clock is not here yet.
+The L2 cache is overwritten first and the device idle when the clock starts; it stops when the whole device is
+idle again, whatever stream the work ran on. So the time holds all that a caller waits for, launches included.
+Taken in the process that makes the call: a claim, until `agent.harness.clock` has held another against it.
 """
 
-import time
+from collections.abc import Callable
 from typing import Any
 
 import torch
@@ -12,22 +13,31 @@ import torch
 L2_FLUSH_BYTES = 256 << 20
 
 
-def time_calls(call: Any, repeats: int, budget_s: float) -> list[float]:
-    """Cold-L2 times of a GPU callable by CUDA events, after three warm-up calls; stops at the budget."""
-    flush = torch.empty(L2_FLUSH_BYTES, dtype=torch.uint8, device="cuda")
-    times: list[float] = []
-    started = time.monotonic()
-    with torch.no_grad():
-        for _ in range(3):
-            call()
+class Timer:
+    """Times calls by CUDA events."""
+
+    def __init__(self) -> None:
+        self._flush = torch.empty(L2_FLUSH_BYTES, dtype=torch.uint8, device="cuda")
+        self._begin, self._end = (torch.cuda.Event(enable_timing=True) for _ in range(2))  # type: ignore[no-untyped-call]
+
+    def timed(self, call: Callable[[], Any]) -> tuple[float, Any]:
+        """Milliseconds of one call, and what it returned."""
+        self._flush.zero_()
         torch.cuda.synchronize()
-        while len(times) < repeats and (len(times) < 5 or time.monotonic() - started < budget_s):
-            flush.zero_()
-            begin, end = (torch.cuda.Event(enable_timing=True) for _ in range(2))  # type: ignore[no-untyped-call]
-            begin.record()
-            call()
+        with torch.no_grad():
+            self._begin.record()
+            result = call()
             torch.cuda.synchronize()
-            end.record()
-            torch.cuda.synchronize()
-            times.append(begin.elapsed_time(end))
-    return times
+            self._end.record()
+        torch.cuda.synchronize()
+        return self._begin.elapsed_time(self._end), result
+
+
+def repeated(call: Callable[[], Any], times: int) -> Any:
+    """What the last of so many calls returned; they follow each other without a pause."""
+    result = None
+    with torch.no_grad():
+        for _ in range(times):
+            result = call()
+    torch.cuda.synchronize()
+    return result

@@ -13,12 +13,13 @@ from typing import Any
 
 from agent.emulator.units import BuildRequest
 from agent.errors import EnvironmentFault, ProblemError
-from agent.harness import faults, lanes, own_kernels, protocol, real_shapes
-from agent.harness.job import BUILD_LIMIT_S, ORACLE_LIMIT_S, Announce, Job
+from agent.harness import clock, faults, lanes, own_kernels, protocol, real_shapes
+from agent.harness.bench import Bench
+from agent.harness.job import BUILD_LIMIT_S, HEALTH_LIMIT_S, ORACLE_LIMIT_S, Announce, Job
 from agent.harness.lanes import Lane
 from agent.harness.protocol import Draw
 from agent.harness.workspace import (
-    SENT_BACK_BYTES,
+    KEPT_BYTES,
     discard,
     exchanged_bytes,
     oracle_folder,
@@ -47,12 +48,14 @@ class Trial:
         self._recorded: tuple[int, Any] | None = None
         self._seed = 0
         tightened = job.admission.tightened if job.admission else ()
-        self._plan = protocol.plan(job.protocol, exchanged_bytes(trace), tightened)
+        self._plan = protocol.plan(job.protocol, tightened)
         reference = oracle_folder(folder) / "reference.py"
         reference.write_text(source)
-        argv = [sys.executable, "-P", "-m", "agent.harness.oracle", str(reference), str(folder), lane.device]
-        self._oracle = Child(argv, cwd=Path.cwd(), env=lane.trusted_environment())
-        self._worker = lanes.worker(lane, job, folder, trace)
+        with lanes.joined(lane) as (mine, theirs):
+            asked = [str(reference), str(folder), lane.device, lanes.named(mine)]
+            argv = [sys.executable, "-P", "-m", "agent.harness.oracle", *asked]
+            self._oracle = Child(argv, cwd=Path.cwd(), env=lane.trusted_environment(), passed=mine)
+            self._worker = lanes.worker(lane, job, folder, trace, theirs)
 
     def __enter__(self) -> "Trial":
         return self
@@ -102,57 +105,62 @@ class Trial:
 
     def skipped(self) -> tuple[str, ...]:
         """Draws that were not made, each with its reason."""
-        return (*protocol.skipped(self._job.protocol, exchanged_bytes(self._trace)), *self._left_out)
+        return (*protocol.skipped(self._job.protocol), *self._left_out)
 
     def check_addresses(self, real: Trace) -> tuple[str, ...]:
         """Calls the candidate at the sizes of `real`, last of all; what was left out. See `real_shapes`."""
         return real_shapes.reach(self._worker, self._lane, real)
 
-    def time(self, announce: Announce) -> dict[str, list[float]]:
-        """Times of candidate, eager and compiled reference on the last inputs, in milliseconds."""
-        command = {"do": "time", "repeats": 50, "budget_s": 8.0}
-        announce("timing the candidate")
-        answer = self._tell(command, "timing")
-        self._check(answer, "measure", "timing the candidate failed")
-        times = {"candidate": _positive(answer.get("ms"))}
-        for name, compiled in (("eager", False), ("compile", True)):
-            announce(f"timing the reference, {name}")
-            reply = self._timed_reference(command | {"compiled": compiled})
-            times[name] = _positive(reply.get("ms"))
-            if "error" in reply:
-                cause = next(iter(str(reply["error"]).splitlines()), "")
-                message = f"The reference could not be timed under {name}: {cause}"
-                self.findings.append(Finding(kind="baseline-missing", severity="note", message=message))
+    def time(self, announce: Announce) -> clock.Times:
+        """Times of the candidate and of the reference in turns; see `clock`."""
+        announce("timing the candidate in turns with the reference")
+        bench = Bench(self._timed, self._consult, self._weighed)
+        times = clock.timed(bench)
+        self.findings += bench.notes
         return times
 
-    def _timed_reference(self, command: dict[str, Any]) -> dict[str, Any]:
-        """A baseline that cannot be had is no fault of the candidate's."""
+    def alone(self) -> float:
+        """Milliseconds of the eager reference once the candidate is gone."""
+        self._worker.kill()
+        return float(self._consult({"do": "alone"})["ms"])
+
+    def check_gpu(self) -> None:
+        """Ends the candidate. Raises EnvironmentFault where the GPU has suffered from it."""
+        self._worker.kill()
         try:
-            return self._oracle.ask(command, ORACLE_LIMIT_S)
+            answer = self._oracle.ask({"do": "health"}, HEALTH_LIMIT_S)
         except ChildFault as fault:
-            return {"error": f"it {fault}"}
+            raise EnvironmentFault(f"the GPU no longer answers: the reference's process {fault}") from None
+        if not answer.get("healthy"):
+            raise EnvironmentFault(f"the GPU no longer works: {answer.get('error', 'its sums are wrong')}")
+
+    def _timed(self, command: dict[str, Any]) -> dict[str, Any]:
+        answer = self._tell(command, "timing")
+        self._check(answer, "measure", "timing the candidate failed")
+        return answer
 
     def _drawn_for(self, draw: Draw, stem: str, before: dict[str, Any]) -> dict[str, Any]:
         """The description of the inputs; empty for a family that the reference cannot take."""
-        if draw.repeat:
-            return before
         if before:
-            discard(self._folder, before["inputs"]["stem"])
+            discard(self._folder, before["stem"])
+        if draw.repeat:
+            return self._consult({"do": "again", "stem": stem}) | {"stem": stem}
         self._seed = self._seed if draw.family == protocol.NEAR else _secret()
-        command = {"do": "draw", "seed": self._seed, "stem": stem, "family": draw.family}
-        drawn = self._consult(command)
+        drawn = self._consult(
+            {"do": "draw", "seed": self._seed, "stem": stem, "family": draw.family, "in_place": draw.in_place}
+        )
         if "left_out" in drawn:
             assert draw.family is not None
             self._left_out.append(f"{protocol.WORDS[draw.family]}: {drawn['left_out']}")
             return {}
-        return drawn
+        return drawn | {"stem": stem}
 
     def _call(self, draw: Draw, stem: str, drawn: dict[str, Any]) -> None:
-        after = f"{stem}-after" if exchanged_bytes(self._trace) <= SENT_BACK_BYTES else None
+        after = f"{stem}-after"
         checked = draw.checked and not self._job.unchecked
         command = {
-            "do": "call", "stem": f"{stem}-out", "send_back": after, "checked": checked,
-            "in_place": draw.in_place, **drawn,
+            **drawn, "do": "call", "stem": f"{stem}-out", "send_back": after, "checked": checked,
+            "keep_all": exchanged_bytes(self._trace) <= KEPT_BYTES,
         }  # fmt: skip
         answer = self._tell(command, "running forward")
         self._drawn += 1
@@ -172,11 +180,10 @@ class Trial:
         self._record(verdict)
 
     def _judged(
-        self, outputs: dict[str, Any], claims: dict[str, Any], after: str | None, draw: Draw
+        self, outputs: dict[str, Any], claims: dict[str, Any], after: str, draw: Draw
     ) -> dict[str, Any]:
-        command = {
-            "do": "judge", "outputs": outputs, "claims": claims, "send_back": after, "repeat": draw.repeat,
-        }  # fmt: skip
+        claims = claims | {"sent_back": after}
+        command = {"do": "judge", "outputs": outputs, "claims": claims, "repeat": draw.repeat}
         reply = self._weighed(command)
         if "finding" in reply:
             found = Finding.model_validate(reply["finding"])
@@ -277,14 +284,6 @@ def _under(draw: Draw, refused: faults.Refused) -> faults.Refused:
     message = f"With {protocol.WORDS[draw.family]}: {headline.message}"
     return faults.Refused(
         refused.status, refused.stage, [headline.model_copy(update={"message": message}), *rest]
-    )
-
-
-def _positive(values: object) -> list[float]:
-    return (
-        [float(v) for v in values if isinstance(v, (int, float)) and v > 0]
-        if isinstance(values, list)
-        else []
     )
 
 

@@ -23,14 +23,20 @@ class WireError(ValueError):
 def dump(value: Any, folder: Path, stem: str) -> dict[str, Any]:
     """Writes the tensors of `value` and returns its description."""
     tensors: list[torch.Tensor] = []
-    tree = _describe(value, tensors)
-    specs = []
+    _describe(value, tensors)
     for index, tensor in enumerate(tensors):
         flat = tensor.detach().to("cpu").contiguous().reshape(-1)
         with _fresh(folder / f"{stem}.{index}") as file:
             flat.view(torch.uint8).numpy().tofile(file)
-        specs.append({"shape": list(tensor.shape), "dtype": str(tensor.dtype).removeprefix("torch.")})
-    return {"stem": stem, "tree": tree, "tensors": specs}
+    return {"stem": stem} | describe(value)
+
+
+def describe(value: Any) -> dict[str, Any]:
+    """Structure, shapes and dtypes of `value`, without where its tensors are."""
+    tensors: list[torch.Tensor] = []
+    tree = _describe(value, tensors)
+    specs = [{"shape": list(t.shape), "dtype": str(t.dtype).removeprefix("torch.")} for t in tensors]
+    return {"tree": tree, "tensors": specs}
 
 
 def load(description: dict[str, Any], folder: Path, device: str = "cpu") -> Any:
@@ -40,7 +46,7 @@ def load(description: dict[str, Any], folder: Path, device: str = "cpu") -> Any:
         read_tensor(folder / f"{stem}.{index}", tuple(spec["shape"]), spec["dtype"]).to(device)
         for index, spec in enumerate(description["tensors"])
     ]
-    return _rebuild(description["tree"], tensors)
+    return rebuild(description["tree"], tensors)
 
 
 def read_tensor(path: Path, shape: tuple[int, ...], dtype: str) -> torch.Tensor:
@@ -86,15 +92,16 @@ def _describe(value: Any, tensors: list[torch.Tensor]) -> Tree:
     raise WireError(f"a value of type {type(value).__name__} cannot cross the process border")
 
 
-def _rebuild(tree: Tree, tensors: list[torch.Tensor]) -> Any:
+def rebuild(tree: Tree, tensors: list[torch.Tensor]) -> Any:
+    """The value of a tree whose tensors are these."""
     kind, content = tree
     if kind == "tensor":
         return tensors[content]
     if kind in ("list", "tuple"):
-        items = [_rebuild(item, tensors) for item in content]
+        items = [rebuild(item, tensors) for item in content]
         return items if kind == "list" else tuple(items)
     if kind == "dict":
-        return {key: _rebuild(item, tensors) for key, item in content}
+        return {key: rebuild(item, tensors) for key, item in content}
     if kind == "dtype":
         return getattr(torch, content)
     return content

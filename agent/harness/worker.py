@@ -1,9 +1,9 @@
 """The candidate's process: the only place where candidate code runs. Standalone; never imports `agent`.
 
 Started as `python -I worker.py EXECUTOR SETTINGS DESCRIPTOR` in a folder that holds this file, `wire.py`,
-`evidence.py`, `timing.py`, `candidate.py`, the exchange files and, for the emulator, the package `guest`.
-Commands arrive as JSON lines on standard input, one answer each on DESCRIPTOR. Whatever it answers is a
-claim: it may refuse the candidate, never accept it.
+`evidence.py`, `handover.py`, `shared.py`, `timing.py`, `candidate.py`, the exchange files and, for the
+emulator, the package `guest`. Commands arrive as JSON lines on standard input, one answer each on
+DESCRIPTOR. Whatever it answers is a claim: it may refuse the candidate, never accept it.
 """
 
 import importlib.util
@@ -22,6 +22,7 @@ from torch.utils import cpp_extension
 HERE = Path(__file__).resolve().parent
 sys.path.insert(0, str(HERE))
 import evidence  # type: ignore[import-not-found]  # noqa: E402 - copies beside this file
+import handover  # type: ignore[import-not-found]  # noqa: E402
 import timing  # type: ignore[import-not-found]  # noqa: E402
 import wire  # type: ignore[import-not-found]  # noqa: E402
 
@@ -37,9 +38,11 @@ class Worker:
         self._model: Any = None
         self._inputs: Any = None
         self._called = False
-        self._places: Any = None
         self._kept: Any = []
+        self._timer: Any = None
         self._guest: Any = None
+        shared = settings.get("shared", "-")
+        self._handover = handover.Files(HERE) if shared == "-" else handover.SharedMemory(int(shared))
         if executor == "emulator":
             import guest  # type: ignore[import-not-found]
 
@@ -80,22 +83,17 @@ class Worker:
         except RuntimeError as error:
             return {"error": _described(error) | {"kind": "state-dict-mismatch"}}
         self._model.eval()
-        self._places = evidence.Inputs(self.device)
+        self._handover.forget()
         return {}
 
     def do_call(self, command: dict[str, Any]) -> dict[str, Any]:
-        """Runs forward, writes its outputs, and looks at what it should have left alone.
+        """Runs forward, hands in its outputs, and with them what it should have left alone.
 
         `checked`: on the emulator, memory accesses are checked on the way (bands around inputs would hide
-        some). `in_place`: the inputs take the memory of the call before. `send_back`: the bytes of inputs,
-        parameters and the outputs before go back under this stem; without one only a hash is compared.
+        some). `in_place`: the inputs take the memory of the call before. `keep_all`: outputs stay alive.
         """
         checked = bool(command.get("checked"))
         inputs = self._placed(command["inputs"], checked, bool(command.get("in_place")))
-        state = self._state(command.get("state", []))
-        watched = [inputs, list(state.values()), self._kept]
-        send_back: str | None = command.get("send_back")
-        before = None if send_back else [evidence.fingerprint(group) for group in watched]
         if self._guest is not None:
             self._guest.check(checked)
         else:
@@ -108,24 +106,19 @@ class Worker:
             record = self._guest.record(outputs)
             if record is not None:
                 (HERE / "record.jsonl").write_text(record)
-        answer: dict[str, Any] = {"outputs": wire.dump(outputs, HERE, command["stem"])}
-        if before is None and send_back:
-            self._send_back(send_back, inputs, command["state"])
-        elif before is not None:
-            after = [evidence.fingerprint(group) for group in watched]
-            kinds = ("input", "parameter", "earlier output")
-            answer["changed"] = [
-                kind for kind, old, new in zip(kinds, before, after, strict=True) if old != new
-            ]
-        groups = {"input": inputs, "parameter": state, "earlier output": self._kept}
-        answer |= {
+        present = self._model.state_dict()
+        state = {n: present[name] for n, name in enumerate(command["state"])
+                 if isinstance(present.get(name), torch.Tensor)}  # fmt: skip
+        groups = {"input": inputs, "parameter": list(state.values()), "earlier output": self._kept}
+        answer: dict[str, Any] = {
             "overlaps": evidence.overlaps(outputs, groups),
-            "written_bands": self._places.written_bands(),
             "types": [type(leaf).__name__ for leaf in evidence.leaves(outputs)],
             "devices": [leaf.device.type for leaf in evidence.leaves(outputs)],
         }
+        earlier = self._kept[-1] if self._kept else []
+        answer |= self._handover.hand_in(outputs, inputs, state, earlier, command)
         # All of them, where they are small: a ring of buffers shows when it comes round.
-        self._kept = [*(self._kept if send_back else ()), evidence.leaves(outputs)]
+        self._kept = [*(self._kept if command["keep_all"] else ()), evidence.leaves(outputs)]
         self._inputs = inputs
         return answer
 
@@ -138,31 +131,26 @@ class Worker:
         self._inputs, first, self._called = None, not self._called, True
         if self._guest is not None and (checked or first):
             # The first call is also the one that is recorded, at the addresses that were handed in.
-            self._places = evidence.Inputs(self.device)
+            self._handover.forget()
             return self._given("inputs", description)
-        return self._places.place(wire.load(description, HERE, "cpu"), in_place)
+        return self._handover.inputs(description, in_place)
 
-    def _state(self, names: list[str]) -> dict[str, Any]:
-        """The parameters and buffers that were given, as far as they are still there."""
-        present = self._model.state_dict()
-        return {name: present[name] for name in names if isinstance(present.get(name), torch.Tensor)}
-
-    def _send_back(self, stem: str, inputs: Any, names: list[str]) -> None:
-        """One file for each input, each given parameter and each output of the call before."""
-        wire.dump(evidence.leaves(inputs), HERE, stem + "-input")
-        wire.dump(self._kept[-1] if self._kept else [], HERE, stem + "-output")
-        state = self._state(names)
-        for number, name in enumerate(names):
-            if name in state:
-                wire.dump(state[name], HERE, f"{stem}-parameter.{number}")
-
-    def do_time(self, command: dict[str, Any]) -> dict[str, Any]:
-        """Milliseconds of each of `repeats` calls on the present inputs, the L2 cache flushed before each."""
+    def do_timed(self, command: dict[str, Any]) -> dict[str, Any]:
+        """Milliseconds of one call on the present inputs, and where its outputs are."""
         self._kept = []
+        self._timer = self._timer or timing.Timer()
+        milliseconds, outputs = self._timer.timed(lambda: self._model(*self._inputs))
+        return {"ms": milliseconds} | self._timed(outputs)
+
+    def do_repeated(self, command: dict[str, Any]) -> dict[str, Any]:
+        """So many calls on the present inputs; the outputs of the last."""
+        return self._timed(timing.repeated(lambda: self._model(*self._inputs), command["times"]))
+
+    def _timed(self, outputs: Any) -> dict[str, Any]:
         return {
-            "ms": timing.time_calls(
-                lambda: self._model(*self._inputs), command["repeats"], command["budget_s"]
-            )
+            **self._handover.answer(outputs),
+            "types": [type(leaf).__name__ for leaf in evidence.leaves(outputs)],
+            "devices": [leaf.device.type for leaf in evidence.leaves(outputs)],
         }
 
     def _build(self, request: dict[str, Any]) -> dict[str, Any]:

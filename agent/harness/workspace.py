@@ -17,25 +17,26 @@ _HARNESS = Path(__file__).resolve().parent
 _GUEST = _HARNESS.parent / "emulator" / "guest"
 MARGIN_BYTES = 64 << 20
 SCRATCH_BYTES = 2 << 30
-SENT_BACK_BYTES = 256 << 20
-"""Up to here tensors come back to be compared byte by byte; above, hashes taken over there have to do."""
+KEPT_BYTES = 256 << 20
+"""Up to here the worker keeps every output of an instance; above, only the last."""
 
 
 @contextlib.contextmanager
-def workspace(candidate: Candidate, trace: Trace, with_guest: bool) -> Iterator[Path]:
+def workspace(candidate: Candidate, trace: Trace, executor: str) -> Iterator[Path]:
     """A fresh folder with the worker's files and `candidate.py`; removed at the end.
 
-    It lies in memory where there is room for the tensors of one draw, since they pass through it twice.
-    Raises EnvironmentFault when no place has room.
+    It lies in memory where there is room for what passes through it: on a GPU parameters, on the emulator all
+    tensors of one draw, twice. Raises EnvironmentFault when no place has room.
     """
-    own = Path(tempfile.mkdtemp(prefix="kernelwright-", dir=_roomy(_bytes_needed(trace))))
+    needed = _bytes_needed(trace) if executor == "emulator" else state_bytes(trace) + MARGIN_BYTES
+    own = Path(tempfile.mkdtemp(prefix="kernelwright-", dir=_roomy(needed)))
     folder = own / "candidate"
     try:
         for place in (folder, library_folder(folder), oracle_folder(folder), replay_folder(folder)):
             place.mkdir()
-        for name in ("worker.py", "wire.py", "evidence.py", "timing.py"):
+        for name in ("worker.py", "wire.py", "evidence.py", "handover.py", "shared.py", "timing.py"):
             shutil.copy(_HARNESS / name, folder)
-        if with_guest:
+        if executor == "emulator":
             shutil.copytree(_GUEST, folder / "guest", ignore=shutil.ignore_patterns("__pycache__"))
         (folder / "candidate.py").write_text(candidate.source, encoding="utf-8", errors="surrogatepass")
         yield folder
@@ -63,10 +64,15 @@ def output_bytes(trace: Trace) -> int:
     return sum(spec.bytes for spec in trace.outputs)
 
 
+def state_bytes(trace: Trace) -> int:
+    """Bytes of all parameters and buffers."""
+    return sum(spec.bytes for spec in trace.state)
+
+
 def exchanged_bytes(trace: Trace) -> int:
     """Bytes of all inputs, parameters, buffers and outputs of one call."""
-    specs = [spec for spec in (*trace.inputs, *trace.state) if isinstance(spec, TensorSpec)]
-    return sum(spec.bytes for spec in specs) + output_bytes(trace)
+    inputs = sum(spec.bytes for spec in trace.inputs if isinstance(spec, TensorSpec))
+    return inputs + state_bytes(trace) + output_bytes(trace)
 
 
 def discard(folder: Path, stem: str) -> None:
@@ -81,8 +87,7 @@ def most_bytes(trace: Trace) -> int:
 
 
 def _bytes_needed(trace: Trace) -> int:
-    exchanged = exchanged_bytes(trace)
-    return exchanged + min(exchanged, SENT_BACK_BYTES) + MARGIN_BYTES
+    return 2 * exchanged_bytes(trace) + MARGIN_BYTES
 
 
 def _roomy(needed: int) -> Path:

@@ -101,6 +101,17 @@ class Percentiles(Record):
     p80: float = Field(gt=0)
 
 
+class Card(Record):
+    """The GPU's state just after the timing, as nvidia-smi gives it."""
+
+    sm_mhz: float
+    memory_mhz: float
+    celsius: float
+    watts: float
+    throttle: str
+    """What held the clocks back; empty where nothing did."""
+
+
 class Measurement(Record):
     """Times in milliseconds on the named GPU; None is unknown."""
 
@@ -108,15 +119,26 @@ class Measurement(Record):
     candidate_ms: Percentiles
     eager_ms: Percentiles | None
     compile_ms: Percentiles | None
-    baseline: Literal["eager", "compile"] | None
-    """The faster of those measured; the speedup is quoted against it."""
+    baseline: Literal["eager", "compile", "graph"] | None
+    """The fastest of those measured; the speedup is quoted against it."""
     roofline_fraction: float | None
     method: str
+    graph_ms: Percentiles | None = None
+    """The reference replayed as a CUDA graph; only where launches bound it."""
+    rounds: int | None = None
+    """How often the candidate was timed."""
+    speedup_interval: tuple[float, float] | None = None
+    """95 % interval of the speedup over the rounds."""
+    second_clock_ms: float | None = None
+    """What the judge's own clock says of a call."""
+    stable: bool | None = None
+    card: Card | None = None
 
     @property
     def speedup(self) -> float | None:
         """Median of the baseline over the candidate's median; None without a baseline."""
-        base = {"eager": self.eager_ms, "compile": self.compile_ms}.get(self.baseline or "")
+        known = {"eager": self.eager_ms, "compile": self.compile_ms, "graph": self.graph_ms}
+        base = known.get(self.baseline or "")
         return base.p50 / self.candidate_ms.p50 if base else None
 
 

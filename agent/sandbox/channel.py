@@ -61,7 +61,8 @@ class Child:
     """One process that answers JSON lines; use as a context manager.
 
     With a `box` it runs there and nothing it starts outlives it; without one it is trusted. `argv` receives
-    the number of the answering descriptor as its last argument. No child outlives its parent.
+    the number of the answering descriptor as its last argument; the descriptors that are `passed` are
+    inherited as well. No child outlives its parent.
     """
 
     def __init__(
@@ -72,6 +73,7 @@ class Child:
         env: Mapping[str, str],
         box: Box | None = None,
         limits: Limits | None = None,
+        passed: tuple[int, ...] = (),
     ) -> None:
         self._limits = limits or Limits()
         self._boxed = box is not None
@@ -95,7 +97,7 @@ class Child:
             argv = enclosed(argv, box, self._limits)
             environment = surroundings(environment, box)
         self._process = subprocess.Popen(
-            argv, cwd=cwd, env=environment, pass_fds=(writing,),
+            argv, cwd=cwd, env=environment, pass_fds=(writing, *passed),
             stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.STDOUT,
             start_new_session=True, preexec_fn=restrict,
         )  # fmt: skip

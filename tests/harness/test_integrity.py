@@ -51,7 +51,7 @@ def test_the_full_protocol_runs_whole_and_says_so(problem: Problem) -> None:
     evaluation = judged(problem, "pass", admission=found)
     assert evaluation.status is Status.VERIFIED, evaluation.findings
     assert evaluation.correctness is not None
-    assert evaluation.correctness.draws == sum(len(group) for group in protocol.plan("full", 0)) + 1
+    assert evaluation.correctness.draws == sum(len(group) for group in protocol.plan("full")) + 1
     assert evaluation.correctness.native_max_abs_err
     assert not any("inputs" in check for check in evaluation.scope.skipped)
     assert evaluation.admission == found

@@ -1,33 +1,31 @@
 """The plan of draws holds what the protocol promises, and says what it leaves out."""
 
-import pytest
 import torch
 
 from agent.harness import families, protocol
 
 
 def test_the_full_plan_has_five_stated_draws_every_family_and_one_repeat() -> None:
-    first, second = protocol.plan("full", 1 << 20)
+    first, second = protocol.plan("full")
     draws = [*first, *second]
     assert sum(draw.family is None and not draw.repeat for draw in draws) == 5
     assert {draw.family for draw in draws} == {None, protocol.NEAR, *protocol.FAMILIES}
     assert [draw.repeat for draw in draws].count(True) == 1
     assert [draw.checked for draw in first] == [True] + [False] * (len(first) - 1)
     assert [draw.checked for draw in second] == [True] + [False] * (len(second) - 1)
-    assert protocol.skipped("full", 1 << 20) == ()
+    assert protocol.skipped("full") == ()
 
 
 def test_tightened_families_join() -> None:
-    draws = [draw.family for group in protocol.plan("full", 0, ("negated", "vast")) for draw in group]
+    draws = [draw.family for group in protocol.plan("full", ("negated", "vast")) for draw in group]
     assert "negated" in draws
     assert "vast" in draws
 
 
-@pytest.mark.parametrize(("name", "size"), [("quick", 0), ("full", protocol.LARGE_BYTES)])
-def test_what_is_left_out_is_named(name: protocol.Name, size: int) -> None:
-    draws = [draw for group in protocol.plan(name, size) for draw in group]
+def test_what_is_left_out_is_named() -> None:
+    draws = [draw for group in protocol.plan("quick") for draw in group]
     assert sum(draw.family is None and not draw.repeat for draw in draws) >= 3
-    (words,) = protocol.skipped(name, size)
+    (words,) = protocol.skipped("quick")
     for family in protocol.FAMILIES:
         assert (family in words) != (family in {draw.family for draw in draws})
 

@@ -51,7 +51,7 @@ def check(made: Job, monkeypatch: pytest.MonkeyPatch) -> None:
     use_prepared(monkeypatch)
     lane = lanes.lane_for(made, lambda what: None)
     with (
-        workspace(made.candidate, EMPTY, with_guest=True) as folder,
+        workspace(made.candidate, EMPTY, "emulator") as folder,
         lanes.worker(lane, made, folder, EMPTY) as child,
     ):
         assert "error" not in child.ask({"do": "load"}, 60, lane.serve)

@@ -1,0 +1,37 @@
+"""The two processes that are timed, as the clock needs them."""
+
+from collections.abc import Callable
+from typing import Any
+
+from agent.harness import faults
+from agent.records import Finding, Status
+
+Message = dict[str, Any]
+Ask = Callable[[Message], Message]
+
+
+class Bench:
+    """A candidate's worker and the oracle, for timing."""
+
+    def __init__(self, candidate: Ask, oracle: Ask, weigh: Ask) -> None:
+        """`candidate` and `weigh` raise Refused: for a call that fails, and for outputs that do not fit."""
+        self.candidate, self._oracle, self._weigh = candidate, oracle, weigh
+        self.notes: list[Finding] = []
+
+    def oracle(self, command: Message) -> Message:
+        answer = self._oracle(command)
+        for name, reason in (answer.get("problems") or {}).items():
+            message = f"The reference could not be timed under {name}: {reason}"
+            self.notes.append(Finding(kind="baseline-missing", severity="note", message=message))
+        return answer
+
+    def compare(self, answer: Message) -> None:
+        """Raises Refused where the outputs of a timed call, which were taken, are not right."""
+        outputs = answer.get("outputs")
+        if not isinstance(outputs, dict):
+            raise faults.Refused(Status.REJECTED, "measure", [faults.protocol_violation()])
+        reply = self._weigh({"do": "judge_taken", "outputs": outputs, "claims": answer})
+        if "finding" in reply:
+            found = Finding.model_validate(reply["finding"])
+            found = found.model_copy(update={"message": f"In a timed call: {found.message}"})
+            raise faults.Refused(Status.INCORRECT, "measure", [found])

@@ -1,4 +1,4 @@
-"""What a candidate is timed against, in the oracle's process: the reference, and a call that does nothing.
+"""What a candidate is timed against: the reference, in the oracle's process.
 
 The reference runs eagerly, under torch.compile and, where it is bound by launches, replayed as a CUDA graph,
 all at the precision that the truth is held against: TF32 off.
@@ -14,7 +14,7 @@ import torch
 from agent.harness.evidence import leaves
 from agent.harness.exchange import Exchange
 from agent.harness.reference import Reference, tree_map
-from agent.harness.timing import Timer, repeated
+from agent.harness.timing import Timer, slope
 
 Call = Callable[[], Any]
 ALONE = 15
@@ -34,9 +34,8 @@ class Baselines:
         self._reference, self._exchange = reference, exchange
         self._inputs = tree_map(torch.clone, inputs)
         self._like = tree_map(lambda t: torch.empty_like(t, device="meta"), like)
-        self._nothing = tree_map(torch.zeros_like, like)
         self._timer = Timer()
-        self._calls: dict[str, Call] = {"nothing": lambda: self._nothing, "eager": self._eager}
+        self._calls: dict[str, Call] = {"eager": self._eager}
         self.problems: dict[str, str] = {}
         """Why a baseline is missing."""
         self.taken: Any = None
@@ -54,7 +53,7 @@ class Baselines:
             except Exception as error:  # noqa: BLE001 - torch's compiler raises what it likes
                 cause = next(iter(str(error).splitlines()), "")
                 self.problems[name] = f"{type(error).__name__}: {cause}"[:300]
-        return [name for name in self._calls if name != "nothing"]
+        return list(self._calls)
 
     def refresh(self, seed: int) -> None:
         """Fresh contents for the next calls, of the candidate too."""
@@ -66,14 +65,11 @@ class Baselines:
 
     def timed(self, name: str) -> float:
         """Milliseconds of one call."""
-        milliseconds, result = self._timer.timed(self._calls[name])
-        if name == "nothing":
-            self._exchange.answer(result)
-        return milliseconds
+        return self._timer.timed(self._calls[name])[0]
 
-    def repeated(self, times: int) -> None:
-        """So many calls of nothing, handed in as a candidate's would be."""
-        self._exchange.answer(repeated(self._calls["nothing"], times))
+    def slope(self, name: str, few: int, many: int) -> float:
+        """Milliseconds of each call in a row of them."""
+        return slope(self._calls[name], few, many)
 
     def take(self) -> None:
         """Copies what lies where outputs belong."""

@@ -1,4 +1,4 @@
-"""The two processes that are timed, as the clock needs them."""
+"""The processes that are timed, as the clock needs them."""
 
 from collections.abc import Callable
 from typing import Any
@@ -11,11 +11,11 @@ Ask = Callable[[Message], Message]
 
 
 class Bench:
-    """A candidate's worker and the oracle, for timing."""
+    """A candidate's worker, one that does nothing, and the oracle, for timing."""
 
-    def __init__(self, candidate: Ask, oracle: Ask, weigh: Ask) -> None:
+    def __init__(self, candidate: Ask, nothing: Ask, oracle: Ask, weigh: Ask) -> None:
         """`candidate` and `weigh` raise Refused: for a call that fails, and for outputs that do not fit."""
-        self.candidate, self._oracle, self._weigh = candidate, oracle, weigh
+        self.candidate, self.nothing, self._oracle, self._weigh = candidate, nothing, oracle, weigh
         self.notes: list[Finding] = []
 
     def oracle(self, command: Message) -> Message:

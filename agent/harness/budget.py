@@ -58,10 +58,6 @@ class Expected:
         """Largest error of the two float32 runs over all outputs."""
         return max((limit.largest for limit in self.limits if limit is not None), default=0.0)
 
-    def forget(self) -> None:
-        """Gives back the outputs; nothing can be compared after that."""
-        self.native = self.truth = None
-
     def obstacle(self) -> str | None:
         """Why these inputs cannot tell right from wrong, if so; only derived draws may be left out."""
         if non_finite(self.native):

@@ -16,9 +16,8 @@ import torch
 from agent.harness import wire
 from agent.harness.evidence import leaves
 from agent.harness.reference import tree_map
-from agent.harness.shared import BAND_BYTES, Segment, laid, put
+from agent.harness.shared import BAND_BYTES, Segment, laid
 
-NOT_TIMED = RuntimeError("nothing is timed where tensors travel as files")
 PIECE_BYTES = 1 << 30
 State = dict[str, torch.Tensor]
 
@@ -35,10 +34,6 @@ class Exchange(Protocol):
 
     def refresh(self, inputs: Any) -> None:
         """Other values in the memory of the present inputs; only on a GPU."""
-        ...
-
-    def answer(self, outputs: Any) -> None:
-        """Puts outputs where the worker puts its own; only on a GPU."""
         ...
 
     def outputs(self, description: dict[str, Any], like: Any) -> Any:
@@ -69,10 +64,7 @@ class Files:
         return {"inputs": wire.dump(inputs, self._folder, stem), "in_place": in_place}
 
     def refresh(self, inputs: Any) -> None:
-        raise NOT_TIMED
-
-    def answer(self, outputs: Any) -> None:
-        raise NOT_TIMED
+        raise RuntimeError("nothing is timed where tensors travel as files")
 
     def outputs(self, description: dict[str, Any], like: Any) -> Any:
         return wire.load(description, self._folder)
@@ -104,15 +96,16 @@ class Files:
 
 
 class SharedMemory:
-    """Tensors in GPU memory that the worker maps as well: two places for the inputs, one for what comes back.
+    """Tensors in GPU memory that workers map as well: two places for the inputs, one for what comes back.
 
-    `descriptor` is the local socket on which the worker gets the memory. Raises MemoryError in `give` where
-    the GPU has no room for it.
+    `descriptors` are local sockets, on each of which a worker gets the memory. Raises MemoryError in `give`
+    where the GPU has no room for it.
     """
 
-    def __init__(self, descriptor: int) -> None:
-        self._worker = socket.socket(fileno=descriptor)
-        self._worker.shutdown(socket.SHUT_RD)
+    def __init__(self, descriptors: list[int]) -> None:
+        self._workers = [socket.socket(fileno=descriptor) for descriptor in descriptors]
+        for worker in self._workers:
+            worker.shutdown(socket.SHUT_RD)
         self._numbers = count(1)
         self._number = 0
         self._segment: Segment | None = None
@@ -136,11 +129,6 @@ class SharedMemory:
         assert self._segment is not None
         for tensor, offset in zip(leaves(inputs), self._inputs[self._slot], strict=True):
             self._segment.tensor(offset, tensor.shape, tensor.dtype).copy_(tensor)
-        torch.cuda.synchronize()
-
-    def answer(self, outputs: Any) -> None:
-        assert self._segment is not None
-        put(leaves(outputs), self._segment, *self._regions["outputs"])
         torch.cuda.synchronize()
 
     def outputs(self, description: dict[str, Any], like: Any) -> Any:
@@ -194,7 +182,8 @@ class SharedMemory:
         for begin in range(0, bands, PIECE_BYTES):
             self._segment.raw(begin, min(PIECE_BYTES, bands - begin)).fill_(255)
         self._layout, self._slot, self._number = sizes, 0, next(self._numbers)
-        self._segment.hand_over(self._worker)
+        for worker in self._workers:
+            self._segment.hand_over(worker)
 
     def _described(self, inputs: Any) -> dict[str, Any]:
         assert self._segment is not None

@@ -10,7 +10,7 @@ from agent.sandbox import ChildFault, Gone, OutputFlood, Overrun, TimedOut
 
 __all__ = [
     "NO_LAUNCH", "Refused", "Stage", "changed", "device_findings", "foreign_output", "guard_written",
-    "not_deterministic", "overlapping", "protocol_violation", "python_error", "refused_child",
+    "not_deterministic", "overlapping", "protocol_violation", "python_error", "refused_child", "under",
 ]  # fmt: skip
 
 CHANGED = {
@@ -60,6 +60,15 @@ class Refused(Exception):
     def __init__(self, status: Status, stage: Stage, findings: Sequence[Finding]) -> None:
         super().__init__(findings[0].message)
         self.status, self.stage, self.findings = status, stage, tuple(findings)
+
+
+def under(inputs: str | None, refused: Refused) -> Refused:
+    """The same verdict; its headline says on which inputs, where they were not the stated ones."""
+    if inputs is None:
+        return refused
+    headline, *rest = refused.findings
+    message = f"With {inputs}: {headline.message}"
+    return Refused(refused.status, refused.stage, [headline.model_copy(update={"message": message}), *rest])
 
 
 def refused_child(fault: ChildFault, stage: Stage, doing: str, log: str) -> Refused:

@@ -9,7 +9,7 @@ import shutil
 import socket
 import sys
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager
 from pathlib import Path
 from typing import Any, NamedTuple, Protocol
 
@@ -84,19 +84,19 @@ def lane_for(job: Job, announce: Announce) -> Lane:
 
 
 @contextmanager
-def joined(lane: Lane) -> Iterator[tuple[Passed, Passed]]:
-    """Descriptors for the oracle and for the worker by which GPU memory passes; none where files do."""
+def joined(lane: Lane, workers: int) -> Iterator[tuple[Passed, list[Passed]]]:
+    """Descriptors for the oracle and for each worker by which GPU memory passes; none where files do."""
     if lane.device != "cuda":
-        yield (), ()
+        yield (), [()] * workers
         return
-    mine, theirs = socket.socketpair()
-    with mine, theirs:
-        yield (mine.fileno(),), (theirs.fileno(),)
+    with ExitStack() as stack:
+        pairs = [[stack.enter_context(end) for end in socket.socketpair()] for _ in range(workers)]
+        yield tuple(mine.fileno() for mine, _ in pairs), [(theirs.fileno(),) for _, theirs in pairs]
 
 
 def named(passed: Passed) -> str:
-    """The number of a descriptor as an argument."""
-    return "-".join(map(str, passed)) or "-"
+    """The numbers of descriptors as an argument."""
+    return ",".join(map(str, passed)) or "-"
 
 
 def worker(lane: Lane, job: Job, folder: Path, trace: Trace, passed: Passed = ()) -> Child:

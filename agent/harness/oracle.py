@@ -1,9 +1,9 @@
 """The reference's process: it draws inputs and parameters, holds the float64 truth and compares.
 
 It runs the user's own reference, which is trusted; it never imports candidate code and reads a
-candidate's output only as raw bytes of a size it fixed itself. Started as `python -m
-agent.harness.oracle SOURCE FOLDER DEVICE SHARED DESCRIPTOR`, where SHARED is the socket for GPU memory or -;
-commands and answers are JSON lines as in the worker.
+candidate's output only as raw bytes of a size it fixed itself. Started as `python -m agent.harness.oracle
+SOURCE FOLDER DEVICE SHARED DESCRIPTOR`, where SHARED are the sockets for GPU memory, or -; commands and
+answers are JSON lines as in the worker.
 
 Both sides run in eval mode without gradients and with TF32 off, for matrix products and for cuDNN.
 """
@@ -23,6 +23,9 @@ from agent.harness.baselines import Baselines, card
 from agent.harness.exchange import Exchange, Files, SharedMemory
 from agent.harness.reference import Draw, Reference
 from agent.records import Finding
+
+ROOM = 8
+"""Share of the GPU's memory that the oracle may hold for later."""
 
 
 class Oracle:
@@ -60,11 +63,17 @@ class Oracle:
         if draw is None or (family is not None and reason is not None):
             return {"left_out": reason}
         self._draw = draw
+        self._make_room()
         return self._given(command)
 
     def do_again(self, command: dict[str, Any]) -> dict[str, Any]:
         """The inputs of the present draw once more, at another address."""
         return self._given(command | {"in_place": False})
+
+    def _make_room(self) -> None:
+        """Gives memory back that the candidate's process may need."""
+        if self._device == "cuda" and torch.cuda.memory_reserved() > torch.cuda.mem_get_info()[1] // ROOM:
+            torch.cuda.empty_cache()
 
     def _given(self, command: dict[str, Any]) -> dict[str, Any]:
         assert self._draw is not None
@@ -145,9 +154,8 @@ class Oracle:
     def do_timed(self, command: dict[str, Any]) -> dict[str, Any]:
         return {"ms": self._timing.timed(command["what"])}
 
-    def do_repeated(self, command: dict[str, Any]) -> dict[str, Any]:
-        self._timing.repeated(command["times"])
-        return {}
+    def do_slope(self, command: dict[str, Any]) -> dict[str, Any]:
+        return {"ms": self._timing.slope(command["what"], command["few"], command["many"])}
 
     def do_take(self, command: dict[str, Any]) -> dict[str, Any]:
         self._timing.take()
@@ -167,7 +175,11 @@ class Oracle:
         finding = draw.expected.structure(command["outputs"]) or self._foreign(claims)
         if finding is not None:
             return {"finding": finding.model_dump(mode="json")}
-        return draw.expected.compare(self._timing.taken)
+        try:
+            return draw.expected.compare(self._timing.taken)
+        finally:
+            del draw
+            self._make_room()
 
     def do_health(self, command: dict[str, Any]) -> dict[str, Any]:
         """Whether the GPU still does sums."""
@@ -191,7 +203,9 @@ class Oracle:
 
 
 def _oracle(source: str, folder: str, device: str, shared: str) -> Oracle:
-    exchange = Files(Path(folder)) if shared == "-" else SharedMemory(int(shared))
+    exchange = (
+        Files(Path(folder)) if shared == "-" else SharedMemory([int(number) for number in shared.split(",")])
+    )
     return Oracle(Path(source), Path(folder), device, exchange)
 
 

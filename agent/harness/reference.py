@@ -96,10 +96,6 @@ class Reference:
             self._model64.load_state_dict({name: _to64(t) for name, t in self.state().items()})
         return self._model64(*tree_map(_to64, inputs))
 
-    def forget(self) -> None:
-        """Gives back what only the truth needs."""
-        self._model64 = None
-
     def _again(self, seed: int, family: str | None) -> list[Any]:
         inputs = self.inputs(seed, family)
         assert inputs is not None

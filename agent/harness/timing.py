@@ -1,16 +1,20 @@
 """One timed call on a GPU. Standalone: the worker runs a copy of this file.
 
-The L2 cache is overwritten first and the device idle when the clock starts; it stops when the whole device is
-idle again, whatever stream the work ran on. So the time holds all that a caller waits for, launches included.
-Taken in the process that makes the call: a claim, until `agent.harness.clock` has held another against it.
+The L2 cache is overwritten first, and the call is launched while that still runs, as it is from a program
+that keeps the GPU busy. The time ends with the work on the current stream; or, where the device is not idle
+soon after that, when it is. Taken in the process that makes the call: a claim, until `agent.harness.clock`
+has held another against it.
 """
 
+import time
 from collections.abc import Callable
 from typing import Any
 
 import torch
 
 L2_FLUSH_BYTES = 256 << 20
+LATE_MS = 0.1
+"""What it takes at most to find an idle device idle."""
 
 
 class Timer:
@@ -18,19 +22,22 @@ class Timer:
 
     def __init__(self) -> None:
         self._flush = torch.empty(L2_FLUSH_BYTES, dtype=torch.uint8, device="cuda")
-        self._begin, self._end = (torch.cuda.Event(enable_timing=True) for _ in range(2))  # type: ignore[no-untyped-call]
+        self._events = [torch.cuda.Event(enable_timing=True) for _ in range(3)]  # type: ignore[no-untyped-call]
 
     def timed(self, call: Callable[[], Any]) -> tuple[float, Any]:
         """Milliseconds of one call, and what it returned."""
+        begin, end, idle = self._events
+        torch.cuda.synchronize()
         self._flush.zero_()
-        torch.cuda.synchronize()
         with torch.no_grad():
-            self._begin.record()
+            begin.record()
             result = call()
+            end.record()
             torch.cuda.synchronize()
-            self._end.record()
+            idle.record()
         torch.cuda.synchronize()
-        return self._begin.elapsed_time(self._end), result
+        own, whole = begin.elapsed_time(end), begin.elapsed_time(idle)
+        return (own if whole - own < LATE_MS else whole), result
 
 
 def repeated(call: Callable[[], Any], times: int) -> Any:
@@ -41,3 +48,14 @@ def repeated(call: Callable[[], Any], times: int) -> Any:
             result = call()
     torch.cuda.synchronize()
     return result
+
+
+def slope(call: Callable[[], Any], few: int, many: int) -> float:
+    """Milliseconds of each call in a row of them, by this process's clock."""
+    walls = []
+    for times in (few, many):
+        torch.cuda.synchronize()
+        started = time.perf_counter()
+        repeated(call, times)
+        walls.append(time.perf_counter() - started)
+    return 1000 * (walls[1] - walls[0]) / (many - few)

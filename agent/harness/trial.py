@@ -17,11 +17,13 @@ from agent.harness import clock, faults, lanes, own_kernels, protocol, real_shap
 from agent.harness.bench import Bench
 from agent.harness.job import BUILD_LIMIT_S, HEALTH_LIMIT_S, ORACLE_LIMIT_S, Announce, Job
 from agent.harness.lanes import Lane
+from agent.harness.nothing import Nothing
 from agent.harness.protocol import Draw
 from agent.harness.workspace import (
     KEPT_BYTES,
     discard,
     exchanged_bytes,
+    nothing_folder,
     oracle_folder,
     replay_folder,
 )
@@ -51,17 +53,24 @@ class Trial:
         self._plan = protocol.plan(job.protocol, tightened)
         reference = oracle_folder(folder) / "reference.py"
         reference.write_text(source)
-        with lanes.joined(lane) as (mine, theirs):
+        self._nothing: Nothing | None = None
+        self._given: dict[str, Any] = {}
+        timed = job.measure and lane.device == "cuda"
+        with lanes.joined(lane, 1 + timed) as (mine, theirs):
             asked = [str(reference), str(folder), lane.device, lanes.named(mine)]
             argv = [sys.executable, "-P", "-m", "agent.harness.oracle", *asked]
             self._oracle = Child(argv, cwd=Path.cwd(), env=lane.trusted_environment(), passed=mine)
-            self._worker = lanes.worker(lane, job, folder, trace, theirs)
+            self._worker = lanes.worker(lane, job, folder, trace, theirs[0])
+            if timed:
+                self._nothing = Nothing(job, trace, lane, nothing_folder(folder), theirs[1])
 
     def __enter__(self) -> "Trial":
         return self
 
     def __exit__(self, *_: object) -> None:
         self._worker.kill()
+        if self._nothing is not None:
+            self._nothing.end()
         self._oracle.kill()
 
     def environment(self) -> Environment:
@@ -114,7 +123,9 @@ class Trial:
     def time(self, announce: Announce) -> clock.Times:
         """Times of the candidate and of the reference in turns; see `clock`."""
         announce("timing the candidate in turns with the reference")
-        bench = Bench(self._timed, self._consult, self._weighed)
+        assert self._nothing is not None
+        self._nothing.prepare(self._given)
+        bench = Bench(self._timed, self._nothing.ask, self._consult, self._weighed)
         times = clock.timed(bench)
         self.findings += bench.notes
         return times
@@ -158,6 +169,7 @@ class Trial:
     def _call(self, draw: Draw, stem: str, drawn: dict[str, Any]) -> None:
         after = f"{stem}-after"
         checked = draw.checked and not self._job.unchecked
+        self._given = drawn
         command = {
             **drawn, "do": "call", "stem": f"{stem}-out", "send_back": after, "checked": checked,
             "keep_all": exchanged_bytes(self._trace) <= KEPT_BYTES,
@@ -173,7 +185,7 @@ class Trial:
                 self._recorded = self._seed, outputs.get("tree")
             verdict = self._judged(outputs, answer, after, draw)
         except faults.Refused as refused:
-            raise _under(draw, refused) from None
+            raise faults.under(protocol.WORDS.get(draw.family or ""), refused) from None
         discard(self._folder, f"{stem}-out")
         for kind in ("input", "parameter", "output"):
             discard(self._folder, f"{stem}-after-{kind}")
@@ -274,17 +286,6 @@ class Trial:
 def _merged(known: list[Finding], new: list[Finding]) -> list[Finding]:
     seen = {(finding.kind, finding.location) for finding in known}
     return known + [finding for finding in new if (finding.kind, finding.location) not in seen]
-
-
-def _under(draw: Draw, refused: faults.Refused) -> faults.Refused:
-    """The same verdict; its headline says on which inputs, where they were not the stated ones."""
-    if draw.family is None:
-        return refused
-    headline, *rest = refused.findings
-    message = f"With {protocol.WORDS[draw.family]}: {headline.message}"
-    return faults.Refused(
-        refused.status, refused.stage, [headline.model_copy(update={"message": message}), *rest]
-    )
 
 
 def _secret() -> int:

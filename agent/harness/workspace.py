@@ -34,14 +34,24 @@ def workspace(candidate: Candidate, trace: Trace, executor: str) -> Iterator[Pat
     try:
         for place in (folder, library_folder(folder), oracle_folder(folder), replay_folder(folder)):
             place.mkdir()
-        for name in ("worker.py", "wire.py", "evidence.py", "handover.py", "shared.py", "timing.py"):
-            shutil.copy(_HARNESS / name, folder)
-        if executor == "emulator":
-            shutil.copytree(_GUEST, folder / "guest", ignore=shutil.ignore_patterns("__pycache__"))
-        (folder / "candidate.py").write_text(candidate.source, encoding="utf-8", errors="surrogatepass")
+        furnish(folder, candidate.source, executor)
         yield folder
     finally:
         shutil.rmtree(own, ignore_errors=True)
+
+
+def furnish(folder: Path, source: str, executor: str) -> None:
+    """Puts a worker's files into its folder, and `source` as what it loads."""
+    for name in ("worker.py", "wire.py", "evidence.py", "handover.py", "shared.py", "timing.py"):
+        shutil.copy(_HARNESS / name, folder)
+    if executor == "emulator":
+        shutil.copytree(_GUEST, folder / "guest", ignore=shutil.ignore_patterns("__pycache__"))
+    (folder / "candidate.py").write_text(source, encoding="utf-8", errors="surrogatepass")
+
+
+def nothing_folder(folder: Path) -> Path:
+    """Where the clock's empty module lies."""
+    return folder.parent / "nothing"
 
 
 def library_folder(folder: Path) -> Path:

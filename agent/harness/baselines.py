@@ -19,7 +19,14 @@ from agent.harness.timing import Timer, slope
 Call = Callable[[], Any]
 ALONE = 15
 """Calls of the reference once the candidate's process is gone."""
-_CARD = ("clocks.sm", "clocks.mem", "temperature.gpu", "power.draw", "clocks_event_reasons.active")
+_CARD = (
+    "clocks.sm",
+    "clocks.max.sm",
+    "clocks.mem",
+    "temperature.gpu",
+    "power.draw",
+    "clocks_event_reasons.active",
+)
 _REASONS = {
     0x4: "power cap", 0x8: "hardware slowdown", 0x20: "thermal limit (software)",
     0x40: "thermal limit (hardware)", 0x80: "external power brake",
@@ -30,9 +37,9 @@ class Baselines:
     """Callables over inputs whose memory stays and whose contents change."""
 
     def __init__(self, reference: Reference, exchange: Exchange, inputs: list[Any], like: Any) -> None:
-        """`like` is an output of the reference."""
+        """Takes the inputs over; `like` is an output of the reference."""
         self._reference, self._exchange = reference, exchange
-        self._inputs = tree_map(torch.clone, inputs)
+        self.inputs = inputs
         self._like = tree_map(lambda t: torch.empty_like(t, device="meta"), like)
         self._timer = Timer()
         self._calls: dict[str, Call] = {"eager": self._eager}
@@ -58,10 +65,10 @@ class Baselines:
     def refresh(self, seed: int) -> None:
         """Fresh contents for the next calls, of the candidate too."""
         fresh = self._reference.inputs(seed, None)
-        for mine, new in zip(leaves(self._inputs), leaves(fresh), strict=True):
+        for mine, new in zip(leaves(self.inputs), leaves(fresh), strict=True):
             mine.data.copy_(new)
         del fresh
-        self._exchange.refresh(self._inputs)
+        self._exchange.refresh(self.inputs)
 
     def timed(self, name: str) -> float:
         """Milliseconds of one call."""
@@ -81,13 +88,13 @@ class Baselines:
         return median(self.timed("eager") for _ in range(ALONE))
 
     def _eager(self) -> Any:
-        return self._reference.model(*self._inputs)
+        return self._reference.model(*self.inputs)
 
     def _compiled(self) -> Call:
         model: Callable[..., Any] = torch.compile(self._reference.model)
         for _ in range(3):
-            model(*self._inputs)
-        return lambda: model(*self._inputs)
+            model(*self.inputs)
+        return lambda: model(*self.inputs)
 
     def _graphed(self) -> Call:
         stream = torch.cuda.Stream()  # type: ignore[no-untyped-call]
@@ -112,10 +119,10 @@ def card() -> dict[str, Any]:
     command = ["nvidia-smi", "-i", "0", f"--query-gpu={','.join(_CARD)}", "--format=csv,noheader,nounits"]
     try:
         answer = subprocess.run(command, capture_output=True, text=True, timeout=10, check=True).stdout
-        sm, memory, degrees, watts, reasons = (word.strip() for word in answer.strip().split(","))
+        sm, most, memory, degrees, watts, reasons = (word.strip() for word in answer.strip().split(","))
         active = int(reasons, 16)
     except (OSError, subprocess.SubprocessError, ValueError):
         return {}
     held = ", ".join(words for bit, words in _REASONS.items() if active & bit)
-    named = {"sm_mhz": sm, "memory_mhz": memory, "celsius": degrees, "watts": watts}
+    named = {"sm_mhz": sm, "sm_most_mhz": most, "memory_mhz": memory, "celsius": degrees, "watts": watts}
     return {name: float(value) for name, value in named.items()} | {"throttle": held}

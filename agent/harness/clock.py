@@ -33,6 +33,8 @@ UNSTABLE = 0.05
 HOST_BOUND = 0.03
 """Share by which calls in a row may take longer than their work on the GPU."""
 DISAGREEMENT = 0.1
+SLOWED = 0.9
+"""Share of the highest clock below which a reader is told."""
 SAMPLES = 1000
 IMPOSSIBLE = 0.9
 """Share of the roofline floor below which no correct kernel can be."""
@@ -147,7 +149,7 @@ def measurement(times: Times, gpu: str, floor_ms: float | None, alone_ms: float 
         "method": METHOD,
         "rounds": len(times.rounds),
         "speedup_interval": interval(times, baseline, spreads[baseline].p50 / candidate.p50),
-        "second_clock_ms": max(times.wall(), times.slopes["candidate"], 0.0),
+        "second_clock_ms": max(times.wall() - resolution(times), times.slopes["candidate"], 0.0),
         "stable": spread(times.of("candidate")) <= UNSTABLE,
         "card": times.card.get("card") or None,
     })  # fmt: skip
@@ -172,8 +174,9 @@ def findings(times: Times, found: Measurement) -> Iterator[Finding]:
         share = spread(times.of("candidate"))
         message = f"The times spread by {share:.0%} between the 20th and the 80th percentile, twice in a row."
         yield Finding(kind="unstable-times", severity="note", message=message)
-    if found.card and found.card.throttle:
-        message = f"The GPU held its clocks back: {found.card.throttle}."
+    card = found.card
+    if card and card.throttle and card.sm_mhz < SLOWED * card.sm_most_mhz:
+        message = f"The GPU ran at {card.sm_mhz:g} of {card.sm_most_mhz:g} MHz: {card.throttle}."
         yield Finding(kind="throttled", severity="note", message=message)
 
 

@@ -58,9 +58,12 @@ class Reference:
         inputs = self._stated(seed)
         return families.derived(family, inputs, seed + 1) if family else inputs
 
-    def draw(self, seed: int, family: str | None = None) -> Draw | None:
-        """The inputs and what they must give; None as for `inputs`. Raises what the reference raises."""
-        inputs = self.inputs(seed, family)
+    def draw(self, seed: int, family: str | None = None, inputs: list[Any] | None = None) -> Draw | None:
+        """The inputs and what they must give; None as for `inputs`. Raises what the reference raises.
+
+        `inputs` are those of this seed and family where they are at hand.
+        """
+        inputs = self.inputs(seed, family) if inputs is None else inputs
         if inputs is None:
             return None
         with torch.no_grad():

@@ -1,7 +1,7 @@
 """One timed call on a GPU. Standalone: the worker runs a copy of this file.
 
 The L2 cache is overwritten first, and the call is launched while that still runs, as it is from a program
-that keeps the GPU busy. The time ends with the work on the current stream; or, where the device is not idle
+that keeps the GPU busy; what launches themselves cost shows in calls in a row. The time ends with the work on the current stream; or, where the device is not idle
 soon after that, when it is. Taken in the process that makes the call: a claim, until `agent.harness.clock`
 has held another against it.
 """
@@ -13,6 +13,8 @@ from typing import Any
 import torch
 
 L2_FLUSH_BYTES = 256 << 20
+FLUSHES = 5
+"""As many as take longer than a process that has just woken up takes to launch its kernels."""
 LATE_MS = 0.1
 """What it takes at most to find an idle device idle."""
 
@@ -28,7 +30,8 @@ class Timer:
         """Milliseconds of one call, and what it returned."""
         begin, end, idle = self._events
         torch.cuda.synchronize()
-        self._flush.zero_()
+        for _ in range(FLUSHES):
+            self._flush.zero_()
         with torch.no_grad():
             begin.record()
             result = call()

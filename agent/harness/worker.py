@@ -6,6 +6,7 @@ emulator, the package `guest`. Commands arrive as JSON lines on standard input, 
 DESCRIPTOR. Whatever it answers is a claim: it may refuse the candidate, never accept it.
 """
 
+import ctypes
 import importlib.util
 import inspect
 import json
@@ -17,6 +18,7 @@ from pathlib import Path
 from typing import Any, BinaryIO
 
 import torch
+from torch import profiler
 from torch.utils import cpp_extension
 
 HERE = Path(__file__).resolve().parent
@@ -135,10 +137,39 @@ class Worker:
             return self._given("inputs", description)
         return self._handover.inputs(description, in_place)
 
+    def do_profile(self, command: dict[str, Any]) -> dict[str, Any]:
+        """What the GPU does during one call on the present inputs, by the CUDA profiler."""
+        kinds = {"activities": [profiler.ProfilerActivity.CUDA], "acc_events": True}
+        with torch.no_grad(), profiler.profile(**kinds) as seen:
+            self._model(*self._inputs)
+            torch.cuda.synchronize()
+        return {
+            "kernels": [
+                {"name": event.name, "us": event.device_time, "stream": event.device_resource_id}
+                for event in seen.events()
+                if event.device_type == torch.autograd.DeviceType.CUDA
+            ]
+        }
+
+    def do_ablate(self, command: dict[str, Any]) -> dict[str, Any]:
+        """One call on the present inputs in which the launches of the candidate's libraries are left out."""
+        suppress = ctypes.CDLL(None).kw_suppress
+        evidence.poison(command["output_bytes"])
+        before = suppress(1)
+        try:
+            with torch.no_grad():
+                outputs = self._model(*self._inputs)
+            torch.cuda.synchronize()
+        finally:
+            left_out = suppress(0) - before
+        return {"left_out": left_out} | self._handover.answer(outputs)
+
     def do_timed(self, command: dict[str, Any]) -> dict[str, Any]:
         """Milliseconds of one call on the present inputs, and where its outputs are."""
         self._kept = []
-        self._timer = self._timer or timing.Timer()
+        if self._timer is None:
+            torch.cuda.empty_cache()
+            self._timer = timing.Timer()
         milliseconds, outputs = self._timer.timed(lambda: self._model(*self._inputs))
         return {"ms": milliseconds} | self._timed(outputs)
 

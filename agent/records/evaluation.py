@@ -83,6 +83,30 @@ class Build(Record):
     kernels: tuple[KernelResources, ...] = ()
 
 
+class KernelTime(Record):
+    """What one kernel, copy or fill took during one call."""
+
+    name: str
+    launches: int
+    ms: float
+    """Of all its launches together."""
+    own: bool
+    """Whether the candidate's device code defines it."""
+
+
+class Profile(Record):
+    """What the GPU did during one call, longest first, by the CUDA profiler in the candidate's process."""
+
+    kernels: tuple[KernelTime, ...]
+    streams: int
+
+    @property
+    def own_share(self) -> float | None:
+        """Share of the GPU's time that the candidate's own kernels took."""
+        whole = sum(kernel.ms for kernel in self.kernels)
+        return sum(kernel.ms for kernel in self.kernels if kernel.own) / whole if whole > 0 else None
+
+
 class Correctness(Record):
     """How far the output was from the float64 truth, worst over all draws."""
 
@@ -105,6 +129,7 @@ class Card(Record):
     """The GPU's state just after the timing, as nvidia-smi gives it."""
 
     sm_mhz: float
+    sm_most_mhz: float
     memory_mhz: float
     celsius: float
     watts: float
@@ -207,6 +232,7 @@ class Evaluation(Record):
     build: Build | None = None
     correctness: Correctness | None = None
     measurement: Measurement | None = None
+    profile: Profile | None = None
     environment: Environment | None = None
     admission: Admission | None = None
 

@@ -1,0 +1,97 @@
+"""What the GPU did during a call, and whether the candidate's own kernels were needed for the result.
+
+Two looks, both in the candidate's process and so able to refuse, never to accept: the CUDA profiler's list of
+kernels, held against the names in the source, and ablation, a call in which the launches of the candidate's
+libraries are left out and whose output therefore has to be wrong. The proof that needs no word of the
+candidate is the emulator's (`own_kernels`), which `confirmation` asks for.
+"""
+
+import re
+import shutil
+import subprocess
+from collections.abc import Iterable
+from pathlib import Path
+from typing import Any
+
+from agent.harness import faults
+from agent.harness.own_kernels import NOT_NEEDED
+from agent.records import Finding, KernelTime, LibraryOps, Profile, digest
+
+SOURCE = Path(__file__).resolve().parent / "suppress.cpp"
+_DECLARED = re.compile(r"__global__\b[^;{()]*?(?:__launch_bounds__\s*\([^)]*\)\s*)?[^;{()]*?\b(\w+)\s*\(")
+_MOVES = re.compile(r"(?i)mem(cpy|set)|copy|fill|catarray|arange|transpose|permute")
+_PRODUCTS = re.compile(
+    r"(?i)gemm|gemv|gemvx|cutlass|cudnn|conv|xmma|nvjet|split_?k|[dw]grad|winograd|nchw|nhwc|dot_kernel"
+)
+SHOWN = 200
+
+
+def library(cache: Path, timeout_s: float = 60.0) -> Path | None:
+    """What leaves launches out, built once; None where there is no compiler for it."""
+    place = cache / "suppress" / f"{digest(SOURCE.read_text())[:16]}.so"
+    compiler = shutil.which("g++")
+    if not place.is_file() and compiler is not None:
+        place.parent.mkdir(parents=True, exist_ok=True)
+        made = place.with_suffix(f".{id(place):x}.tmp")
+        command = [compiler, "-O1", "-shared", "-fPIC", str(SOURCE), "-o", str(made), "-ldl"]
+        try:
+            subprocess.run(command, capture_output=True, check=True, timeout=timeout_s)
+        except (OSError, subprocess.SubprocessError):
+            return None
+        made.replace(place)
+    return place if place.is_file() else None
+
+
+def declared(sources: Iterable[str]) -> set[str]:
+    """Names of the `__global__` functions in a candidate's device code."""
+    return {name for text in sources for name in _DECLARED.findall(text)}
+
+
+def profile(claims: Any, own: set[str]) -> Profile:
+    """The worker's list of what ran; what does not parse is left out."""
+    totals: dict[str, list[float]] = {}
+    streams: set[int] = set()
+    for entry in claims if isinstance(claims, list) else []:
+        try:
+            name, micros, stream = str(entry["name"]), float(entry["us"]), int(entry["stream"])
+        except (KeyError, TypeError, ValueError):
+            continue
+        totals.setdefault(name, []).append(micros)
+        streams.add(stream)
+    kernels = tuple(
+        KernelTime(name=name[:SHOWN], launches=len(micros), ms=sum(micros) / 1000, own=_is_own(name, own))
+        for name, micros in sorted(totals.items(), key=lambda item: -sum(item[1]))
+    )
+    return Profile(kernels=kernels, streams=len(streams))
+
+
+def refusal(seen: Profile, setting: LibraryOps) -> Finding | None:
+    """Why what ran on the GPU cannot stand as a kernel of the candidate's."""
+    if not any(kernel.own for kernel in seen.kernels):
+        return faults.NO_LAUNCH
+    foreign = [kernel.name for kernel in seen.kernels if not kernel.own and not _is_allowed(kernel.name, setting)]
+    if not foreign:
+        return None
+    listed = ", ".join(name.split("(")[0][:80] for name in foreign[:3])
+    message = (
+        f"This file's kernels do not compute the result alone: {listed} ran as well, which --library-ops "
+        f"{setting} does not allow."
+    )
+    return Finding(kind="own-kernels-do-not-compute-the-result", message=message)
+
+
+def not_needed() -> Finding:
+    return Finding(
+        kind=NOT_NEEDED,
+        message="With every launch of this file's kernels left out the output is still right: something else "
+        "computes it. At least one kernel has to do part of the work.",
+    )
+
+
+def _is_own(name: str, own: set[str]) -> bool:
+    """Whether a demangled name is one of these functions, whatever its namespace or template arguments."""
+    return re.split(r"[<(]", name.removeprefix("void ").replace("(anonymous namespace)::", ""))[0].split("::")[-1] in own
+
+
+def _is_allowed(name: str, setting: LibraryOps) -> bool:
+    return setting == "any" or bool(_MOVES.search(name)) or (setting == "gemm-conv" and bool(_PRODUCTS.search(name)))

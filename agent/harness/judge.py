@@ -88,7 +88,7 @@ def _on_emulator(job: Job, scope: Scope, warnings: tuple[Finding, ...], announce
 def _tried(job: Job, at: Shapes, warnings: tuple[Finding, ...], announce: Announce) -> Evaluation:
     lane = lane_for(job, announce)
     with (
-        workspace(job.candidate, at.trace, with_guest=job.executor == "emulator") as folder,
+        workspace(job.candidate, at.trace, with_guest=lane.with_guest) as folder,
         Trial(job, at.source, at.trace, folder=folder, lane=lane) as trial,
     ):
         status: Status = Status.VERIFIED

@@ -1,4 +1,4 @@
-"""How each executor builds: the emulator through the judge, CUDA by stock `load_inline` in the worker.
+"""How each executor builds: in the judge, and for CUDA also by stock `load_inline` in the worker.
 
 A lane knows what its worker needs, serves the build requests of the worker, and turns a failed build
 into findings. Both lanes read the compiler's words with the same parser.
@@ -14,7 +14,9 @@ from agent import config
 from agent.emulator import build, places, toolchain
 from agent.emulator.build import Built
 from agent.emulator.units import BuildRequest
+from agent.gpu_build import gpu
 from agent.harness import stock
+from agent.harness.fast import FastBuilds
 from agent.harness.faults import Refused
 from agent.harness.job import BUILD_LIMIT_S, OUTPUT_LIMIT_BYTES, Announce, Job
 from agent.harness.workspace import library_folder, most_bytes, output_bytes
@@ -28,6 +30,8 @@ WORKER_MEMORY_BYTES = 6 << 30
 BUILDING_MEMORY_BYTES = 24 << 30
 """Where nvcc runs in the worker, MAX_JOBS at a time, beside CUDA's own pinned memory."""
 MAX_BUILDS = 16
+TOO_MANY = {"error": f"a candidate may build {MAX_BUILDS} extensions, not more"}
+"""Building does not count against the candidate's time, so its number has to be bounded."""
 
 
 class Replayed(NamedTuple):
@@ -43,6 +47,8 @@ class Lane(Protocol):
     device: str
     compiler: str | None
     builds_in_worker: bool
+    with_guest: bool
+    """Whether the worker's folder holds the package `guest`."""
 
     requests: list[BuildRequest]
     """What the worker asked to have built, in that order."""
@@ -74,7 +80,7 @@ class Lane(Protocol):
 
 def lane_for(job: Job, announce: Announce) -> Lane:
     """The lane of the job's executor. Raises EnvironmentFault when its tools are missing."""
-    return CudaLane(job) if job.executor == "cuda" else EmulatorLane(job, announce)
+    return CudaLane(job, announce) if job.executor == "cuda" else EmulatorLane(job, announce)
 
 
 def worker(lane: Lane, job: Job, folder: Path, trace: Trace) -> Child:
@@ -94,6 +100,7 @@ class _Lane:
     def __init__(self, job: Job) -> None:
         self._job = job
         self._builds: list[Built] = []
+        self._libraries: Path | None = None
         self.requests: list[BuildRequest] = []
         self.compiler: str | None = None
 
@@ -126,6 +133,18 @@ class _Lane:
         """None where kernels cannot be repeated without the candidate's host code."""
         return None
 
+    def _shown(self, built: Built) -> dict[str, Any]:
+        """The answer to a request of the worker's that was built here."""
+        if built.library is None:
+            self._builds.append(built)
+            return {"error": built.log or built.findings[0].message}
+        # The cache holds what others built too: the candidate sees a copy of its own.
+        assert self._libraries is not None
+        shown = self._libraries / f"{len(self._builds)}.so"
+        shutil.copyfile(built.library, shown)
+        self._builds.append(built.model_copy(update={"library": shown}))
+        return {"library": str(shown)}
+
     def resolve(self, claims: Any) -> list[dict[str, Any]]:
         """What the worker says about kernels, with the lines that only the builder can tell."""
         libraries = [built.library for built in self._builds if built.library is not None]
@@ -145,13 +164,13 @@ class EmulatorLane(_Lane):
 
     device = "cpu"
     builds_in_worker = False
+    with_guest = True
 
     def __init__(self, job: Job, announce: Announce) -> None:
         super().__init__(job)
         self._announce = announce
         self._cache = Path(job.cache_dir)
         self._toolchain = toolchain.prepare(self._cache)
-        self._libraries: Path | None = None
         self.compiler = f"g++ {self._toolchain.gxx_version}"
 
     def settings(self) -> dict[str, Any]:
@@ -177,8 +196,7 @@ class EmulatorLane(_Lane):
 
     def serve(self, message: dict[str, Any]) -> dict[str, Any]:
         if len(self._builds) >= MAX_BUILDS:
-            # Building does not count against the candidate's time, so its number has to be bounded.
-            return {"error": f"a candidate may build {MAX_BUILDS} extensions, not more"}
+            return TOO_MANY
         try:
             request = BuildRequest(candidate_source=self._job.candidate.source, **message["build"])
         except (TypeError, ValueError) as error:
@@ -187,32 +205,29 @@ class EmulatorLane(_Lane):
         built = build.extension(
             self._toolchain, request, self._cache / "builds", BUILD_LIMIT_S, self._preparing
         )
-        if built.library is None:
-            self._builds.append(built)
-            return {"error": built.log or built.findings[0].message}
-        # The cache holds what others built too: the candidate sees a copy of its own.
-        assert self._libraries is not None
-        shown = self._libraries / f"{len(self._builds)}.so"
-        shutil.copyfile(built.library, shown)
-        self._builds.append(built.model_copy(update={"library": shown}))
-        return {"library": str(shown)}
+        return self._shown(built)
 
     def _preparing(self, step: str, number: int, steps: int) -> None:
         self._announce(f"preparing {step} ({number} of {steps}, once)")
 
 
 class CudaLane(_Lane):
-    """Stock `load_inline` runs in the worker; the judge hears what was asked and what came of it."""
+    """The worker asks for a fast build first. Where there is none stock `load_inline` runs in the worker, and
+    the judge hears what was asked and what came of it.
+    """
 
     device = "cuda"
     builds_in_worker = True
 
-    def __init__(self, job: Job) -> None:
+    def __init__(self, job: Job, announce: Announce) -> None:
         super().__init__(job)
         self.compiler = stock.nvcc_version(config.child_environment())
+        self._gpu = gpu.present()
+        self._fast = FastBuilds(job, self._gpu, announce)
+        self.with_guest = self._fast.offered
 
     def settings(self) -> dict[str, Any]:
-        return {"torch_threads": 4}
+        return {"torch_threads": 4, "fast": self._fast.offered}
 
     def environment(self, folder: Path) -> dict[str, str]:
         return config.candidate_environment() | {
@@ -222,6 +237,8 @@ class CudaLane(_Lane):
             "MAX_JOBS": "4",
             # The compilers' messages are read: they have to be in English, with plain quotes.
             "LC_ALL": "C",
+            # Without it torch adds the intermediate code for GPUs to come.
+            **({"TORCH_CUDA_ARCH_LIST": self._gpu.capability} if self._gpu else {}),
         }
 
     def limits(self, trace: Trace) -> Limits:
@@ -235,18 +252,38 @@ class CudaLane(_Lane):
         )
 
     def box(self, folder: Path) -> Box:
-        return Box(folder, sees=stock.compilers(config.child_environment()), python=True, gpu=True)
+        self._libraries = library_folder(folder)
+        sees = (*stock.compilers(config.child_environment()), self._libraries)
+        return Box(folder, sees=sees, python=True, gpu=True)
 
     def serve(self, message: dict[str, Any]) -> dict[str, Any]:
         report = dict(message.get("build") or {})
+        if "seconds" not in report:
+            return self._offer(report)
         seconds, log = report.pop("seconds", 0.0), report.pop("log", None)
         try:
             request = stock.asked(report, self._job.candidate.source)
         except (TypeError, ValueError):
             request = BuildRequest(candidate_source=self._job.candidate.source, name="", cpp_sources=())
         self.requests.append(request)
-        self._builds.append(stock.built(request, float(seconds), log))
+        made = stock.built(request, float(seconds), log)
+        note = self._fast.note
+        self._builds.append(made.model_copy(update={"notes": (note,) if note else ()}))
         return {}
+
+    def _offer(self, asked: dict[str, Any]) -> dict[str, Any]:
+        """A library, or what is wrong; nothing where the worker has to build by itself."""
+        if len(self._builds) >= MAX_BUILDS:
+            return TOO_MANY
+        try:
+            request = stock.asked(asked, self._job.candidate.source)
+        except (TypeError, ValueError):
+            return {}
+        built = self._fast.built(request)
+        if built is None:
+            return {}
+        self.requests.append(request)
+        return self._shown(built)
 
     def raise_build_failure(self, error: Any = None) -> None:
         if error is not None and self._builds and self._builds[-1].library is None:

@@ -5,6 +5,7 @@ that NVIDIA's compiler finds in device code is the candidate's; any other may be
 and is a Doubt.
 """
 
+import re
 import time
 from pathlib import Path
 
@@ -26,6 +27,14 @@ _LOG_CHARACTERS = 20_000
 _SOURCE, _OBJECT = "cuda.cu", "cuda.o"
 _CERTAIN = ("missing-declaration", "extern-c")
 """What g++ finds in cpp_sources that no header could change."""
+# These need the headers that g++ compiles: the declared ones bind nothing.
+_BINDING = re.compile(r"\bPYBIND11_MODULE\b|\bpy(?:bind11)?::")
+# What these answer is a std::string only where that is known.
+_ANSWERS_TEXT = re.compile(r"\b(?:toString|str|name|what|msg)\s*\(")
+
+
+class _Gap(Doubt):
+    """The declared headers were not enough for the device unit; fuller ones may be."""
 
 
 def extension(
@@ -55,27 +64,35 @@ class _Build:
         prelude = ("-include", str(toolchain.prelude("host")))
         given = (*toolchain.host_flags, *flags.host(request.extra_cflags), *prelude)
         self._main = Unit(name="main", text=main_unit(request), flags=given)
-        self._text = device_unit.text(request) if request.cuda.strip() else None
+        self._text = _device_text(request)
         number = flags.architecture(request.extra_cuda_cflags, request.candidate_source, gpu)
         self._device_flags = [
             f"-gencode=arch=compute_{number},code=sm_{number}",
             *device_unit.OF_TORCH,
             *flags.device(request.extra_cuda_cflags),
         ]
-        self._device_key = digest(toolchain.key, LANE, *self._device_flags, self._text or "")[:32]
-        self.key = digest(self._device_key, self._main.identity)[:32]
+        self.key = digest(self._device_key(full=True), self._main.identity)[:32]
 
     def library(self, scratch: Path) -> Built:
         """Built in `scratch`. Raises Doubt."""
+        if self._text is None or _BINDING.search(self._request.cuda):
+            return self._built(scratch, full=True)
+        try:
+            return self._built(scratch, full=False)
+        except _Gap:
+            return self._built(scratch, full=True)
+
+    def _built(self, scratch: Path, *, full: bool) -> Built:
+        key = self._device_key(full=full)
         compilation = Compilation(self._toolchain, [self._main], scratch, self._cache)
-        said = objects.cached_file(self._cache, self._device_key, _OBJECT, scratch) if self._text else None
+        said = objects.cached_file(self._cache, key, _OBJECT, scratch) if self._text else None
         commands = compilation.commands()
-        beside = [self._nvcc(scratch)] if self._text and said is None else []
+        beside = [self._nvcc(scratch, full=full)] if self._text and said is None else []
         ran = self._run([*commands, *beside], scratch)
         [host] = compilation.outcomes(ran[: len(commands)])
         verdict = nvcc.Verdict.model_validate_json(said) if said else nvcc.Verdict(accepted=True)
         if beside:
-            verdict = self._verdict(ran[-1], scratch)
+            verdict = self._verdict(ran[-1], scratch, key)
         messages = compiler.parse(host.messages)
         built = Built(
             library=None,
@@ -90,22 +107,27 @@ class _Build:
             return built.model_copy(update={"log": words[:_LOG_CHARACTERS]})
         return built.model_copy(update={"library": self._linked(scratch)})
 
-    def _nvcc(self, scratch: Path) -> list[str]:
+    def _device_key(self, *, full: bool) -> str:
+        headers = "full" if full else "declared"
+        return digest(self._toolchain.key, LANE, headers, *self._device_flags, self._text or "")[:32]
+
+    def _nvcc(self, scratch: Path, *, full: bool) -> list[str]:
         assert self._text is not None
+        declared = [] if full else ["-isystem", str(self._toolchain.device_headers)]
         (scratch / _SOURCE).write_text(self._text, encoding="utf-8", errors="surrogatepass")
         return [
             str(self._toolchain.nvcc.path), "-c", STANDARD, *self._device_flags, "-Xptxas=-v",
             "-Xcompiler=-fPIC,-fvisibility=hidden,-fno-gnu-unique",
             "-ccbin", str(self._toolchain.gxx), "-allow-unsupported-compiler",
-            "-isystem", str(self._toolchain.headers), _SOURCE, "-o", _OBJECT,
+            *declared, "-isystem", str(self._toolchain.headers), _SOURCE, "-o", _OBJECT,
         ]  # fmt: skip
 
-    def _verdict(self, outcome: compiler.Outcome, scratch: Path) -> nvcc.Verdict:
+    def _verdict(self, outcome: compiler.Outcome, scratch: Path, key: str) -> nvcc.Verdict:
         found = nvcc.read(outcome, self._request, scratch)
         if found.gap is not None:
-            raise Doubt(f"its headers and NVIDIA's compiler do not agree: {found.gap}")
+            raise _Gap(f"its headers and NVIDIA's compiler do not agree: {found.gap}")
         if found.accepted:
-            objects.keep_file(self._cache, self._device_key, scratch / _OBJECT, found.model_dump_json())
+            objects.keep_file(self._cache, key, scratch / _OBJECT, found.model_dump_json())
         return found
 
     def _of_host(self, outcome: compiler.Outcome, messages: list[compiler.Message]) -> tuple[Finding, ...]:
@@ -132,8 +154,15 @@ class _Build:
         )  # fmt: skip
         if not linked.succeeded:
             found = build_findings.of_link(linked.messages, self._request)
-            raise Doubt(f"it does not link: {found[0].message}")
+            raise _Gap(f"it does not link: {found[0].message}")
         return made
 
     def _run(self, commands: list[list[str]], scratch: Path) -> list[compiler.Outcome]:
         return compiler.run(commands, scratch, self._timeout_s, self._toolchain.visible)
+
+
+def _device_text(request: BuildRequest) -> str | None:
+    if not request.cuda.strip():
+        return None
+    text = device_unit.text(request)
+    return f"#include <string>\n{text}" if _ANSWERS_TEXT.search(request.cuda) else text

@@ -1,4 +1,4 @@
-"""What extensions ask of torch and CUDA beside their kernels: streams, guards, properties, symbols, errors."""
+"""What extensions ask of torch and CUDA beside kernels: streams, guards, properties, symbols, errors."""
 
 import torch
 from torch.utils.cpp_extension import load_inline

@@ -125,10 +125,7 @@ def prepare(
     Raises EnvironmentFault for a missing compiler or headers, a directory that cannot be written, and
     a preparation that fails.
     """
-    gxx = shutil.which("g++")
-    if gxx is None:
-        raise EnvironmentFault("no C++ compiler: the emulator needs g++ (apt-get install g++)")
-    version = _output([gxx, "-dumpfullversion"]).strip()
+    gxx, version = compiler_here()
     cuda_include = cuda_headers.directory(cuda_home)
     cuda_version = cuda_headers.version(cuda_include)
     architecture = _architecture()
@@ -142,7 +139,7 @@ def prepare(
     key = digest(_LAYOUT, *made_for, flags, *_PRELUDES.values(), content)[:24]
     parent = (cache or default_cache()) / "emulator"
     toolchain = Toolchain(
-        gxx=Path(gxx),
+        gxx=gxx,
         gxx_version=version,
         cuda_include=cuda_include,
         cuda_version=cuda_version,
@@ -152,6 +149,14 @@ def prepare(
     )
     make_once(toolchain.directory, lambda: _make(toolchain, torch, progress))
     return toolchain
+
+
+def compiler_here() -> tuple[Path, str]:
+    """g++ and its version. Raises EnvironmentFault where there is none."""
+    gxx = shutil.which("g++")
+    if gxx is None:
+        raise EnvironmentFault("no C++ compiler: the emulator needs g++ (apt-get install g++)")
+    return Path(gxx), _output([gxx, "-dumpfullversion"]).strip()
 
 
 def make_once(directory: Path, make: Callable[[], None]) -> None:

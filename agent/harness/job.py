@@ -24,6 +24,8 @@ class Job(Record):
     protocol: Literal["full", "quick"] = "full"
     admission: Admission | None = None
     """What probing the problem found; its families of inputs join the protocol."""
+    build: Literal["fast", "stock"] = "fast"
+    """How extensions for a GPU are built: `fast` leaves to stock `load_inline` what it has doubts about."""
     measure: bool = True
     """Whether a verified candidate is timed; only a GPU can."""
     library_ops: LibraryOps = "gemm-conv"

@@ -26,6 +26,7 @@ from agent.records import (
     Finding,
     Location,
     Measurement,
+    Profile,
     Scope,
     Stage,
     Status,
@@ -85,13 +86,14 @@ def _on_emulator(job: Job, scope: Scope, warnings: tuple[Finding, ...], announce
 def _tried(job: Job, at: Shapes, warnings: tuple[Finding, ...], announce: Announce) -> Evaluation:
     lane = lane_for(job, announce)
     with (
-        workspace(job.candidate, at.trace, job.executor) as folder,
+        workspace(job.candidate, at.trace, lane) as folder,
         Trial(job, at.source, at.trace, folder=folder, lane=lane) as trial,
     ):
         status: Status = Status.VERIFIED
         stage: Stage = "verify"
         refusal: tuple[Finding, ...] = ()
-        measurement = None
+        measurement: Measurement | None = None
+        profile: Profile | None = None
         left_out: tuple[str, ...] = ()
         scope = at.scope
         environment = trial.environment()
@@ -107,9 +109,12 @@ def _tried(job: Job, at: Shapes, warnings: tuple[Finding, ...], announce: Announ
             if job.executor == "emulator" and job.protocol == "full":
                 announce("loading the file a second time")
                 second_pass.check(job, at.trace, trial.asked, announce)
-            if job.executor == "cuda" and job.measure:
-                measurement = _measured(trial, environment.gpu, job, announce)
-                stage = "measure"
+            if job.executor == "cuda":
+                times = trial.time(announce) if job.measure else None
+                profile = trial.watch(announce)
+                if times is not None:
+                    stage = "measure"
+                    measurement = _measured(trial, times, environment.gpu, job)
         except Refused as refused:
             status, stage, refusal = refused.status, refused.stage, refused.findings
         if job.executor == "cuda":
@@ -124,14 +129,14 @@ def _tried(job: Job, at: Shapes, warnings: tuple[Finding, ...], announce: Announ
             build=trial.build or lane.built(),
             correctness=trial.correctness if status is Status.VERIFIED else None,
             measurement=measurement,
+            profile=profile,
             environment=environment,
             admission=job.admission,
         )
 
 
-def _measured(trial: Trial, gpu: str | None, job: Job, announce: Announce) -> Measurement:
+def _measured(trial: Trial, times: clock.Times, gpu: str | None, job: Job) -> Measurement:
     """Raises Refused for times that cannot be."""
-    times = trial.time(announce)
     found = clock.measurement(times, gpu or "unknown", job.floor_ms, trial.alone())
     trial.findings += clock.findings(times, found)
     impossible = clock.impossible(found)

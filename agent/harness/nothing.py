@@ -10,7 +10,7 @@ from typing import Any
 from agent.errors import EnvironmentFault
 from agent.harness import lanes
 from agent.harness.job import Job
-from agent.harness.lanes import Lane
+from agent.harness.lane import Lane
 from agent.harness.workspace import furnish
 from agent.records import Trace
 from agent.sandbox import Child, ChildFault
@@ -40,7 +40,7 @@ class Nothing:
     def __init__(self, job: Job, trace: Trace, lane: Lane, folder: Path, passed: lanes.Passed) -> None:
         folder.mkdir()
         outputs = [(list(spec.shape), spec.dtype) for spec in trace.outputs]
-        furnish(folder, _SOURCE.format(outputs=outputs), job.executor)
+        furnish(folder, _SOURCE.format(outputs=outputs), lane)
         self._child: Child = lanes.worker(lane, job, folder, trace, passed)
 
     def prepare(self, drawn: Mapping[str, Any]) -> None:

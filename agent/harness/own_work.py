@@ -9,14 +9,17 @@ candidate is the emulator's (`own_kernels`), which `confirmation` asks for.
 import re
 import shutil
 import subprocess
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from pathlib import Path
 from typing import Any
 
+from agent.emulator.units import BuildRequest
 from agent.harness import faults
 from agent.harness.own_kernels import NOT_NEEDED
-from agent.records import Finding, KernelTime, LibraryOps, Profile, digest
+from agent.records import Finding, KernelTime, LibraryOps, Profile, Status, digest
 
+Ask = Callable[[dict[str, Any]], dict[str, Any]]
+Tell = Callable[[dict[str, Any], str], dict[str, Any]]
 SOURCE = Path(__file__).resolve().parent / "suppress.cpp"
 _DECLARED = re.compile(r"__global__\b[^;{()]*?(?:__launch_bounds__\s*\([^)]*\)\s*)?[^;{()]*?\b(\w+)\s*\(")
 _MOVES = re.compile(r"(?i)mem(cpy|set)|copy|fill|catarray|arange|transpose|permute")
@@ -47,6 +50,15 @@ def declared(sources: Iterable[str]) -> set[str]:
     return {name for text in sources for name in _DECLARED.findall(text)}
 
 
+def checked(claims: Any, requests: Iterable[BuildRequest], setting: LibraryOps) -> Profile:
+    """The profile of one call. Raises Refused where others than the candidate's kernels do the work."""
+    seen = profile(claims, declared(request.cuda for request in requests))
+    refused = refusal(seen, setting)
+    if refused is not None:
+        raise faults.Refused(Status.REJECTED, "integrity", [refused])
+    return seen
+
+
 def profile(claims: Any, own: set[str]) -> Profile:
     """The worker's list of what ran; what does not parse is left out."""
     totals: dict[str, list[float]] = {}
@@ -65,11 +77,28 @@ def profile(claims: Any, own: set[str]) -> Profile:
     return Profile(kernels=kernels, streams=len(streams))
 
 
+def check_ablation(tell: Tell, compare: Ask, output_bytes: list[int]) -> None:
+    """Raises Refused where the result is right without the candidate's own launches."""
+    command = {"do": "ablate", "output_bytes": output_bytes}
+    answer = tell(command, "running forward without its kernels")
+    outputs = answer.get("outputs")
+    # A forward that fails then is one that needed them; none left out is what the profiler looks into.
+    if "error" in answer or not isinstance(outputs, dict) or not answer.get("left_out"):
+        return
+    if "finding" not in compare(outputs):
+        message = (
+            "With every launch of this file's kernels left out the output is still right: something else "
+            "computes it. At least one kernel has to do part of the work."
+        )
+        raise faults.Refused(Status.REJECTED, "integrity", [Finding(kind=NOT_NEEDED, message=message)])
+
+
 def refusal(seen: Profile, setting: LibraryOps) -> Finding | None:
     """Why what ran on the GPU cannot stand as a kernel of the candidate's."""
     if not any(kernel.own for kernel in seen.kernels):
         return faults.NO_LAUNCH
-    foreign = [kernel.name for kernel in seen.kernels if not kernel.own and not _is_allowed(kernel.name, setting)]
+    others = [kernel.name for kernel in seen.kernels if not kernel.own]
+    foreign = [name for name in others if not _is_allowed(name, setting)]
     if not foreign:
         return None
     listed = ", ".join(name.split("(")[0][:80] for name in foreign[:3])
@@ -80,18 +109,13 @@ def refusal(seen: Profile, setting: LibraryOps) -> Finding | None:
     return Finding(kind="own-kernels-do-not-compute-the-result", message=message)
 
 
-def not_needed() -> Finding:
-    return Finding(
-        kind=NOT_NEEDED,
-        message="With every launch of this file's kernels left out the output is still right: something else "
-        "computes it. At least one kernel has to do part of the work.",
-    )
-
-
 def _is_own(name: str, own: set[str]) -> bool:
     """Whether a demangled name is one of these functions, whatever its namespace or template arguments."""
-    return re.split(r"[<(]", name.removeprefix("void ").replace("(anonymous namespace)::", ""))[0].split("::")[-1] in own
+    qualified = name.removeprefix("void ").replace("(anonymous namespace)::", "")
+    return re.split(r"[<(]", qualified)[0].split("::")[-1] in own
 
 
 def _is_allowed(name: str, setting: LibraryOps) -> bool:
-    return setting == "any" or bool(_MOVES.search(name)) or (setting == "gemm-conv" and bool(_PRODUCTS.search(name)))
+    if setting == "any" or _MOVES.search(name):
+        return True
+    return setting == "gemm-conv" and bool(_PRODUCTS.search(name))

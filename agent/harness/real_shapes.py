@@ -10,7 +10,7 @@ from collections.abc import Callable
 from typing import Any
 
 from agent.harness import faults
-from agent.harness.lanes import Lane
+from agent.harness.lane import Lane
 from agent.records import Finding, Status, TensorSpec, Trace
 from agent.sandbox import Child, ChildFault, TimedOut
 

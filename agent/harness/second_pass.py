@@ -22,7 +22,7 @@ def check(job: Job, trace: Trace, asked: Sequence[BuildRequest], announce: Annou
     """Raises Refused where a second import of the file asks for something else than `asked`."""
     lane = lanes.lane_for(job, announce)
     with (
-        workspace(job.candidate, trace, job.executor) as folder,
+        workspace(job.candidate, trace, lane) as folder,
         lanes.worker(lane, job, folder, trace) as child,
     ):
         try:

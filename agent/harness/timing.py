@@ -1,9 +1,9 @@
 """One timed call on a GPU. Standalone: the worker runs a copy of this file.
 
 The L2 cache is overwritten first, and the call is launched while that still runs, as it is from a program
-that keeps the GPU busy; what launches themselves cost shows in calls in a row. The time ends with the work on the current stream; or, where the device is not idle
-soon after that, when it is. Taken in the process that makes the call: a claim, until `agent.harness.clock`
-has held another against it.
+that keeps the GPU busy; what launches themselves cost shows in calls in a row. The time ends with the work on
+the current stream; or, where the device is not idle soon after that, when it is. Taken in the process that
+makes the call: a claim, until `agent.harness.clock` has held another against it.
 """
 
 import time

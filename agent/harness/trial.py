@@ -13,26 +13,18 @@ from typing import Any
 
 from agent.emulator.units import BuildRequest
 from agent.errors import EnvironmentFault, ProblemError
-from agent.harness import clock, faults, lanes, own_kernels, protocol, real_shapes
+from agent.harness import clock, faults, lanes, own_kernels, own_work, protocol, real_shapes, workspace
 from agent.harness.bench import Bench
 from agent.harness.job import BUILD_LIMIT_S, HEALTH_LIMIT_S, ORACLE_LIMIT_S, Announce, Job
-from agent.harness.lanes import Lane
+from agent.harness.lane import Lane
 from agent.harness.nothing import Nothing
 from agent.harness.protocol import Draw
-from agent.harness.workspace import (
-    KEPT_BYTES,
-    discard,
-    exchanged_bytes,
-    nothing_folder,
-    oracle_folder,
-    replay_folder,
-)
-from agent.records import Build, Correctness, Environment, Finding, Status, Trace
+from agent.records import Build, Correctness, Environment, Finding, Profile, Status, Trace
 from agent.sandbox import Child, ChildFault
 
 
 class Trial:
-    """Owns the oracle and the worker of one trial; use as a context manager.
+    """Owns the oracle and the workers of one trial; use as a context manager.
 
     `findings` collects warnings on the way; a refusal raises `faults.Refused`.
     """
@@ -51,18 +43,18 @@ class Trial:
         self._seed = 0
         tightened = job.admission.tightened if job.admission else ()
         self._plan = protocol.plan(job.protocol, tightened)
-        reference = oracle_folder(folder) / "reference.py"
+        reference = workspace.oracle_folder(folder) / "reference.py"
         reference.write_text(source)
-        self._nothing: Nothing | None = None
         self._given: dict[str, Any] = {}
+        self._nothing: Nothing | None = None
         timed = job.measure and lane.device == "cuda"
         with lanes.joined(lane, 1 + timed) as (mine, theirs):
-            asked = [str(reference), str(folder), lane.device, lanes.named(mine)]
-            argv = [sys.executable, "-P", "-m", "agent.harness.oracle", *asked]
+            argv = [sys.executable, "-P", "-m", "agent.harness.oracle"]
+            argv += [str(reference), str(folder), lane.device, lanes.named(mine)]
             self._oracle = Child(argv, cwd=Path.cwd(), env=lane.trusted_environment(), passed=mine)
             self._worker = lanes.worker(lane, job, folder, trace, theirs[0])
             if timed:
-                self._nothing = Nothing(job, trace, lane, nothing_folder(folder), theirs[1])
+                self._nothing = Nothing(job, trace, lane, workspace.nothing_folder(folder), theirs[1])
 
     def __enter__(self) -> "Trial":
         return self
@@ -153,7 +145,7 @@ class Trial:
     def _drawn_for(self, draw: Draw, stem: str, before: dict[str, Any]) -> dict[str, Any]:
         """The description of the inputs; empty for a family that the reference cannot take."""
         if before:
-            discard(self._folder, before["stem"])
+            workspace.discard(self._folder, before["stem"])
         if draw.repeat:
             return self._consult({"do": "again", "stem": stem}) | {"stem": stem}
         self._seed = self._seed if draw.family == protocol.NEAR else _secret()
@@ -172,7 +164,7 @@ class Trial:
         self._given = drawn
         command = {
             **drawn, "do": "call", "stem": f"{stem}-out", "send_back": after, "checked": checked,
-            "keep_all": exchanged_bytes(self._trace) <= KEPT_BYTES,
+            "keep_all": workspace.exchanged_bytes(self._trace) <= workspace.KEPT_BYTES,
         }  # fmt: skip
         answer = self._tell(command, "running forward")
         self._drawn += 1
@@ -186,9 +178,9 @@ class Trial:
             verdict = self._judged(outputs, answer, after, draw)
         except faults.Refused as refused:
             raise faults.under(protocol.WORDS.get(draw.family or ""), refused) from None
-        discard(self._folder, f"{stem}-out")
+        workspace.discard(self._folder, f"{stem}-out")
         for kind in ("input", "parameter", "output"):
-            discard(self._folder, f"{stem}-after-{kind}")
+            workspace.discard(self._folder, f"{stem}-after-{kind}")
         self._record(verdict)
 
     def _judged(
@@ -229,6 +221,8 @@ class Trial:
     def _check_own_kernels(self, parameters_seed: int) -> None:
         """Where kernels can be repeated without host code, they alone have to give the result."""
         replayed = self._lane.replayed()
+        if self._lane.suppressor is not None:
+            own_work.check_ablation(self._tell, self._compare, self._given["output_bytes"])
         if replayed is None or self._recorded is None:
             return
         self._check_launches()
@@ -241,7 +235,7 @@ class Trial:
             tree=tree,
             consult=self._consult,
             compare=self._compare,
-            folder=replay_folder(self._folder),
+            folder=workspace.replay_folder(self._folder),
             environment=self._lane.environment(self._folder),
             limits=self._lane.limits(self._trace),
             timeout_s=self._job.candidate_timeout_s,
@@ -249,6 +243,13 @@ class Trial:
         found = own_kernels.findings(self._folder / own_kernels.RECORD, evidence)
         if found:
             raise faults.Refused(Status.REJECTED, "integrity", list(map(self._lane.locate, found)))
+
+    def watch(self, announce: Announce) -> Profile:
+        """What the GPU does during one call, last of all. Raises Refused where others do the work."""
+        announce("watching what runs on the GPU")
+        answer = self._tell({"do": "profile"}, "running forward under the profiler")
+        self._check(answer, "integrity", "running forward under the profiler failed")
+        return own_work.checked(answer.get("kernels"), self.asked, self._job.library_ops)
 
     def _check_launches(self) -> None:
         if self._launches == 0:

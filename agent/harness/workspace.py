@@ -9,6 +9,7 @@ import shutil
 import tempfile
 from collections.abc import Iterator
 from pathlib import Path
+from typing import Protocol
 
 from agent.errors import EnvironmentFault
 from agent.records import Candidate, TensorSpec, Trace
@@ -21,30 +22,38 @@ KEPT_BYTES = 256 << 20
 """Up to here the worker keeps every output of an instance; above, only the last."""
 
 
+class Furnished(Protocol):
+    """What a lane says of its workers' folders."""
+
+    device: str
+    with_guest: bool
+    """Whether the worker builds or runs through the package `guest`."""
+
+
 @contextlib.contextmanager
-def workspace(candidate: Candidate, trace: Trace, executor: str) -> Iterator[Path]:
+def workspace(candidate: Candidate, trace: Trace, lane: Furnished) -> Iterator[Path]:
     """A fresh folder with the worker's files and `candidate.py`; removed at the end.
 
     It lies in memory where there is room for what passes through it: on a GPU parameters, on the emulator all
     tensors of one draw, twice. Raises EnvironmentFault when no place has room.
     """
-    needed = _bytes_needed(trace) if executor == "emulator" else state_bytes(trace) + MARGIN_BYTES
+    needed = _bytes_needed(trace) if lane.device == "cpu" else state_bytes(trace) + MARGIN_BYTES
     own = Path(tempfile.mkdtemp(prefix="kernelwright-", dir=_roomy(needed)))
     folder = own / "candidate"
     try:
         for place in (folder, library_folder(folder), oracle_folder(folder), replay_folder(folder)):
             place.mkdir()
-        furnish(folder, candidate.source, executor)
+        furnish(folder, candidate.source, lane)
         yield folder
     finally:
         shutil.rmtree(own, ignore_errors=True)
 
 
-def furnish(folder: Path, source: str, executor: str) -> None:
+def furnish(folder: Path, source: str, lane: Furnished) -> None:
     """Puts a worker's files into its folder, and `source` as what it loads."""
     for name in ("worker.py", "wire.py", "evidence.py", "handover.py", "shared.py", "timing.py"):
         shutil.copy(_HARNESS / name, folder)
-    if executor == "emulator":
+    if lane.with_guest:
         shutil.copytree(_GUEST, folder / "guest", ignore=shutil.ignore_patterns("__pycache__"))
     (folder / "candidate.py").write_text(source, encoding="utf-8", errors="surrogatepass")
 

@@ -5,8 +5,8 @@ from agent.records.evaluation import (
     Admission,
     Attempt,
     Build,
-    Card,
     Candidate,
+    Card,
     Correctness,
     Environment,
     Evaluation,
@@ -40,10 +40,10 @@ from agent.records.exchange import Completion, Message, Prompt, Usage
 from agent.records.problem import Operation, Problem, TensorSpec, Trace
 
 __all__ = [
-    "Admission", "EVENT", "SCHEMA_VERSION", "Attempt", "Build", "Candidate", "Completed", "Completion",
-    "Correctness", "Environment", "Evaluated", "Evaluation", "Event", "Feedback", "Finding",
-    "KernelResources", "LibraryOps", "Location", "Measurement", "Message", "Operation", "Origin",
-    "Percentiles", "Problem", "Prompt", "Prompted", "Record", "ReplyRejected", "RetryScheduled",
-    "RunFinished", "RunStarted", "Scope", "Severity", "Stage", "Status", "TensorSpec", "Trace",
-    "Usage", "digest",
+    "Admission", "Attempt", "Build", "Candidate", "Card", "Completed", "Completion", "Correctness",
+    "EVENT", "Environment", "Evaluated", "Evaluation", "Event", "Feedback", "Finding",
+    "KernelResources", "KernelTime", "LibraryOps", "Location", "Measurement", "Message",
+    "Operation", "Origin", "Percentiles", "Problem", "Profile", "Prompt", "Prompted", "Record",
+    "ReplyRejected", "RetryScheduled", "RunFinished", "RunStarted", "SCHEMA_VERSION", "Scope",
+    "Severity", "Stage", "Status", "TensorSpec", "Trace", "Usage", "digest",
 ]  # fmt: skip

@@ -3,7 +3,7 @@
 from pathlib import Path
 
 import pytest
-from gpu import summary, verify
+from gpu import fast_build, summary, verify
 
 from agent.executors import cuda_obstacle
 
@@ -25,3 +25,14 @@ def test_recorded_answers_get_their_verdicts_on_a_gpu(
     status, code = expected
     step = verify.judged(["eval", "level1/group_norm", f"recorded/group_norm:{number}"], status, code)
     assert step["as_expected"], step["stderr"]
+
+
+@pytest.mark.gpu
+@pytest.mark.timeout(900)
+@pytest.mark.skipif(OBSTACLE is not None, reason=f"no CUDA here: {OBSTACLE}")
+def test_a_fast_build_computes_the_same_bits_as_a_stock_one(tmp_path: Path) -> None:
+    program = fast_build.OWN / "torch_and_cuda.py"
+    ways = [fast_build.child(program, way, tmp_path) for way in ("fast", "stock")]
+    found = fast_build.weighed(program, *ways)
+    assert found["wrong"] == []
+    assert found["cases"] == 9

@@ -16,6 +16,7 @@ from agent.emulator.replay import device_library
 from agent.emulator.toolchain import Toolchain
 from agent.emulator.units import BuildRequest
 from agent.harness import own_kernels
+from agent.harness.emulator_lane import EmulatorLane
 from agent.harness.exchange import Files
 from agent.harness.oracle import Oracle
 from agent.harness.workspace import replay_folder, workspace
@@ -80,7 +81,7 @@ def judged(driver: Driver, case: Case, place: Path) -> list[Finding]:
     source = place / "reference.py"
     source.write_text(reference(case.kind))
     candidate = Candidate(problem=case.kind, source=case.candidate, origin="file")
-    with workspace(candidate, EMPTY, "emulator") as folder:
+    with workspace(candidate, EMPTY, EmulatorLane) as folder:
         oracle = Oracle(source, folder, "cpu", Files(folder))
         parameters = oracle.do_parameters({"seed": 1, "stem": "set0"})
         drawn = oracle.do_draw({"seed": 2, "stem": "draw1"})

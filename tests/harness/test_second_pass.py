@@ -6,6 +6,7 @@ import pytest
 
 from agent.emulator import toolchain
 from agent.harness import lanes, second_pass
+from agent.harness.emulator_lane import EmulatorLane
 from agent.harness.faults import Refused
 from agent.harness.job import Job
 from agent.harness.workspace import workspace
@@ -51,7 +52,7 @@ def check(made: Job, monkeypatch: pytest.MonkeyPatch) -> None:
     use_prepared(monkeypatch)
     lane = lanes.lane_for(made, lambda what: None)
     with (
-        workspace(made.candidate, EMPTY, "emulator") as folder,
+        workspace(made.candidate, EMPTY, EmulatorLane) as folder,
         lanes.worker(lane, made, folder, EMPTY) as child,
     ):
         assert "error" not in child.ask({"do": "load"}, 60, lane.serve)

@@ -31,13 +31,19 @@ _own_operators: list[Callable[[Any, tuple[Any, ...], dict[str, Any]], Any]] = []
 
 
 def use(runtime: Runtime) -> None:
-    """The runtime whose memory tensors are made in."""
+    """The runtime whose memory tensors are made in; without one, tensors are where torch has them."""
     _runtime[:] = [runtime]
+
+
+def is_emulated() -> bool:
+    """Whether tensors of the CPU stand for those of a GPU."""
+    return bool(_runtime)
 
 
 def note(tensor: torch.Tensor) -> None:
     """Called before device code gets the address of a tensor, wherever torch put it."""
-    _runtime[0].note(tensor)
+    if _runtime:
+        _runtime[0].note(tensor)
 
 
 def run_own_operators(run: Callable[[Any, tuple[Any, ...], dict[str, Any]], Any]) -> None:
@@ -52,6 +58,8 @@ def note_uninitialised(tensor: torch.Tensor) -> None:
 
 def own(make: Callable[..., torch.Tensor], args: tuple[Any, ...], kwargs: dict[str, Any]) -> torch.Tensor:
     """What `make` makes, in device memory; memory that nobody writes stays poisoned."""
+    if not _runtime:
+        return make(*args, **kwargs)
     wanted = kwargs.pop("requires_grad", False)
     if kwargs.get("out") is not None:
         return make(*args, **kwargs)
@@ -65,8 +73,8 @@ def own(make: Callable[..., torch.Tensor], args: tuple[Any, ...], kwargs: dict[s
 
 
 def cuda_to_cpu(value: Any) -> Any:
-    """A CUDA device becomes the CPU; everything else stays."""
-    if isinstance(value, torch.device) and value.type == "cuda":
+    """A CUDA device becomes the CPU where that stands for it; everything else stays."""
+    if _runtime and isinstance(value, torch.device) and value.type == "cuda":
         return _CPU
     return value
 

@@ -1,5 +1,8 @@
 """Stand-ins for `torch.utils.cpp_extension.load_inline` and `load`."""
 
+import ctypes
+import inspect
+import os
 from collections.abc import Callable
 from types import ModuleType
 from typing import Any, NoReturn
@@ -28,6 +31,44 @@ def _functions(value: Any) -> list[str] | dict[str, str] | None:
 
 
 _build: list[BuildFunction] = []
+
+_TAKEN = {
+    "name", "cpp_sources", "cuda_sources", "functions", "extra_cflags", "extra_cuda_cflags", "extra_ldflags",
+    "extra_include_paths",
+}  # fmt: skip
+"""What a build elsewhere knows of; the other arguments of load_inline may change what is built."""
+_IDLE = {"verbose", "keep_intermediates", "with_cuda", "with_pytorch_error_handling", "use_pch"}
+
+
+def patch_before(stock: Callable[..., ModuleType], build: BuildFunction) -> None:
+    """Puts `build` in front of `stock`, which runs where `build` answers neither a library nor an error.
+
+    A library that the loader does not take is left to `stock` as well.
+    """
+
+    def load_inline(*args: Any, **kwargs: Any) -> ModuleType:
+        asked = inspect.signature(stock).bind(*args, **kwargs).arguments
+        if any(value for key, value in asked.items() if key not in _TAKEN | _IDLE):
+            return stock(*args, **kwargs)
+        texts = {key: _texts(asked.get(key)) for key in _TAKEN - {"name", "functions"}}
+        functions = _functions(asked.get("functions"))
+        answer = build({**texts, "name": asked["name"], "functions": functions})
+        library = answer.get("library")
+        if library is not None and _loads(library):
+            return extension.module(asked["name"], library)
+        if "error" in answer:
+            raise RuntimeError(f"Error building extension '{asked['name']}': {answer['error']}")
+        return stock(*args, **kwargs)
+
+    torch.utils.cpp_extension.load_inline = load_inline
+
+
+def _loads(library: str) -> bool:
+    try:
+        ctypes.CDLL(library, mode=os.RTLD_NOW | os.RTLD_DEEPBIND)
+    except OSError:
+        return False
+    return True
 
 
 def patch(build: BuildFunction) -> None:

@@ -1,4 +1,4 @@
-"""Runs an ATen operator that C++ named, on CPU tensors.
+"""Runs an ATen operator that C++ named, on the tensors that are there: the CPU's where it stands for a GPU.
 
 C++ gives arguments in the order of ATen's schema. The overload is the first whose schema they fit;
 what has no schema of that form (factories, indexing, conversion) is written out here.
@@ -11,7 +11,7 @@ from typing import Any
 
 import torch
 
-from .device import cuda_to_cpu, own
+from .device import cuda_to_cpu, is_emulated, own
 from .values import ABSENT, Options
 
 _DTYPE_LIKE = (torch.dtype, torch.memory_format, torch.layout)
@@ -128,7 +128,7 @@ def _kind(value: Any) -> str:
 
 
 def _options(arguments: list[Any]) -> tuple[list[Any], dict[str, Any]]:
-    """Splits off tensor options, in a TensorOptions or one by one; the device is dropped."""
+    """Splits off tensor options, in a TensorOptions or one by one; a device that is emulated is dropped."""
     values: list[Any] = []
     options: dict[str, Any] = {}
     for argument in arguments:
@@ -138,11 +138,14 @@ def _options(arguments: list[Any]) -> tuple[list[Any], dict[str, Any]]:
             options["dtype"] = argument
         elif isinstance(argument, torch.memory_format):
             options["memory_format"] = argument
-        elif isinstance(argument, (torch.device, torch.layout)) or argument is ABSENT or argument is None:
+        elif isinstance(argument, torch.device):
+            options["device"] = argument
+        elif isinstance(argument, torch.layout) or argument is ABSENT or argument is None:
             continue
         else:
             values.append(argument)
-    options.pop("device", None)
+    if is_emulated():
+        options.pop("device", None)
     return values, options
 
 
@@ -162,12 +165,16 @@ def _to(tensor: torch.Tensor, *arguments: Any) -> torch.Tensor:
     others = [value for value in values if isinstance(value, torch.Tensor)]
     options.pop("requires_grad", None)
     if others:
-        options["dtype"] = others[0].dtype
-    return tensor.to(device="cpu", copy=len(flags) > 1 and flags[1], **options)
+        options |= {"dtype": others[0].dtype, "device": others[0].device}
+    if is_emulated():
+        options["device"] = "cpu"
+    return tensor.to(copy=len(flags) > 1 and flags[1], **options)
 
 
 def _from_blob(address: int, sizes: list[int], strides: list[int] | None, *rest: Any) -> torch.Tensor:
     """A view of memory that the extension owns, as at::from_blob."""
+    if not is_emulated():
+        raise NotImplementedError("from_blob: memory of a GPU that torch did not allocate")
     _, options = _options(list(rest))
     shape = torch.empty(sizes, dtype=options.get("dtype", torch.float32), device="meta")
     steps = strides if strides is not None else list(shape.stride())
@@ -206,13 +213,14 @@ _SPECIAL: dict[str, Callable[..., Any]] = {
     "index": _index,
     "index_put_": _index_put,
     "grad_mode": _grad_mode,
+    "current_stream": lambda index: torch.cuda.current_stream(index if index >= 0 else None).cuda_stream,
     "item": lambda tensor: tensor.item(),
     "contiguous": lambda tensor, form=torch.contiguous_format: tensor.contiguous(memory_format=form),
     "clone": lambda tensor, form=torch.preserve_format: tensor.clone(memory_format=form),
     "requires_grad_": lambda tensor, wanted=True: tensor.requires_grad_(wanted),
     "storage_offset": lambda tensor: tensor.storage_offset(),
     "split": lambda tensor, size, dim=0: list(tensor.split(size, dim)),
-    "pin_memory": lambda tensor: tensor,
+    "pin_memory": lambda tensor: tensor if is_emulated() else tensor.pin_memory(),
     "einsum": lambda equation, operands, *rest: torch.einsum(equation, *operands),
     "__repr__": lambda tensor: repr(tensor),
 }

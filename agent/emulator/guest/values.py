@@ -77,6 +77,8 @@ class Tensors:
 def _describe(tensor: torch.Tensor, handle: int) -> CTensor:
     if tensor.dim() > MAX_DIMS:
         raise RuntimeError(f"a tensor of {tensor.dim()} dimensions; extensions here take up to {MAX_DIMS}")
+    if not device.is_emulated() and tensor.is_cuda and tensor.get_device() != 0:
+        raise RuntimeError("extensions here know one GPU, and the tensor is on another")
     strided = tensor.layout is torch.strided
     flags = REQUIRES_GRAD if tensor.requires_grad else 0
     if strided and tensor.is_contiguous():
@@ -89,7 +91,7 @@ def _describe(tensor: torch.Tensor, handle: int) -> CTensor:
         numel=tensor.numel(),
         dtype=DTYPE_CODES.get(tensor.dtype, UNDEFINED_DTYPE),
         dim=tensor.dim(),
-        on_gpu=1,
+        on_gpu=int(device.is_emulated() or tensor.is_cuda),
         flags=flags,
     )
     made.sizes[: tensor.dim()] = list(tensor.shape)

@@ -37,7 +37,7 @@ _ACCEPTED = re.compile(
     r"|--?(?:fmad|ftz|prec-div|prec-sqrt)=(?:true|false)|-Xptxas=-O[0-3]|-Xptxas=-dlcm=c[a-z]"
 )
 # torch.utils.cpp_extension gives these to every extension.
-_OF_TORCH = (
+OF_TORCH = (
     "-D__CUDA_NO_HALF_OPERATORS__",
     "-D__CUDA_NO_HALF_CONVERSIONS__",
     "-D__CUDA_NO_BFLOAT16_CONVERSIONS__",
@@ -80,4 +80,4 @@ def flags(request: BuildRequest) -> list[str]:
     # A flag and its value in two words reads like one.
     joined = [f"{first}={second}" for first, second in zip(words, words[1:], strict=False)]
     chosen = [word for word in (*words, *joined) if _ACCEPTED.fullmatch(word)]
-    return [*_OF_TORCH, *dict.fromkeys(chosen), *effective(request.extra_cuda_cflags)[0]]
+    return [*OF_TORCH, *dict.fromkeys(chosen), *effective(request.extra_cuda_cflags)[0]]

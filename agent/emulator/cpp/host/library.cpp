@@ -48,6 +48,10 @@ at::Tensor adopt(const kw_tensor* raw) {
   }));
 }
 
+void unimplemented(const char* name, c10::ScalarType type) {
+  throw c10::NotImplementedError(c10::str('"', name, "\" not implemented for '", type, "'"));
+}
+
 }  // namespace kw
 
 namespace at {

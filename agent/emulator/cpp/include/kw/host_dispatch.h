@@ -6,6 +6,8 @@ namespace kw {
 inline c10::ScalarType scalar_type(c10::ScalarType type) { return type; }
 inline c10::ScalarType scalar_type(c10::TypeMeta type) { return type.type; }
 inline c10::ScalarType scalar_type(const at::DeprecatedTypeProperties& type) { return type.scalarType(); }
+// Throws c10::NotImplementedError.
+[[noreturn]] void unimplemented(const char* name, c10::ScalarType type);
 template <c10::ScalarType type>
 using cpp_type = typename c10::ScalarTypeToCPPType<type>::type;
 }  // namespace kw
@@ -23,8 +25,7 @@ using cpp_type = typename c10::ScalarTypeToCPPType<type>::type;
     switch (kw_type) {                                                                       \
       __VA_ARGS__                                                                            \
       default:                                                                               \
-        throw ::c10::NotImplementedError(                                                    \
-            ::c10::str('"', at_dispatch_name, "\" not implemented for '", kw_type, "'"));    \
+        ::kw::unimplemented(at_dispatch_name, kw_type);                                      \
     }                                                                                        \
   }()
 

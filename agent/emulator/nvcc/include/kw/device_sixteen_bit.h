@@ -1,5 +1,5 @@
 // c10::Half and c10::BFloat16 for NVIDIA's compiler: 16-bit storage, arithmetic in float, and both ways
-// to its own types where the source names any. Unlike all else here they have bodies: kernels use them.
+// to its own types where the source names any; only then have they bodies, which kernels use.
 #pragma once
 #include <cstdint>
 #include <limits>
@@ -8,14 +8,14 @@
 #ifdef KW_SIXTEEN_BIT_USED
 #include <cuda_bf16.h>
 #include <cuda_fp16.h>
-#define KW_TO_FLOAT(Type, convert, bits) convert(bits(x))
-#define KW_FROM_FLOAT(convert, bits, value) bits(convert(value))
+#define KW_FROM_FLOAT(convert, bits) : x(bits(convert(value))) {}
+#define KW_TO_FLOAT(convert, bits) { return convert(bits(x)); }
 #define KW_NATIVE(Type, cuda_type, as_bits, from_bits)                  \
   __host__ __device__ Type(const cuda_type& v) : x(as_bits(v)) {}       \
   __host__ __device__ operator cuda_type() const { return from_bits(x); }
 #else
-#define KW_TO_FLOAT(Type, convert, bits) 0.0f
-#define KW_FROM_FLOAT(convert, bits, value) static_cast<uint16_t>(value)
+#define KW_FROM_FLOAT(convert, bits) ;
+#define KW_TO_FLOAT(convert, bits) ;
 #define KW_NATIVE(Type, cuda_type, as_bits, from_bits)
 #endif
 
@@ -49,8 +49,8 @@ namespace c10 {
     __host__ __device__ static constexpr from_bits_t from_bits() { return {}; }                       \
     Type() = default;                                                                                 \
     __host__ __device__ constexpr Type(uint16_t bits, from_bits_t) : x(bits) {}                       \
-    __host__ __device__ Type(float value) : x(KW_FROM_FLOAT(from_float, as_bits, value)) {}           \
-    __host__ __device__ operator float() const { return KW_TO_FLOAT(Type, to_float, from_bits_); }    \
+    __host__ __device__ Type(float value) KW_FROM_FLOAT(from_float, as_bits)                          \
+    __host__ __device__ operator float() const KW_TO_FLOAT(to_float, from_bits_)                      \
     KW_NATIVE(Type, cuda_type, as_bits, from_bits_)                                                   \
   };                                                                                                  \
   __host__ __device__ inline Type operator-(Type a) { return Type(-static_cast<float>(a)); }          \

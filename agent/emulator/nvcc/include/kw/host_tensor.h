@@ -1,9 +1,13 @@
-// at::Tensor, declared. An operator takes anything that ATen might.
+// at::Tensor and what operators take, in the layout of the headers that g++ compiles: those define what has no
+// body here. Whatever both define does the same, because the linker keeps one of the two.
 #pragma once
 #include <tuple>
 
+#include "kw/host_abi.h"
 #include "kw/host_accessor.h"
 #include "kw/host_types.h"
+
+#pragma GCC visibility push(hidden)
 
 namespace at {
 struct Tensor;
@@ -12,23 +16,95 @@ using TensorList = ArrayRef<Tensor>;
 }  // namespace at
 
 namespace kw {
-struct Any {
-  Any();
+
+class Arg;
+// Construct at, or assign to, the first.
+void copy(Arg*, const Arg&);
+void assign(Arg*, const Arg&);
+void copy(at::Tensor*, const at::Tensor&);
+void assign(at::Tensor*, const at::Tensor&);
+Arg list_of(const Arg* parts, size_t count);
+
+// An argument of an operator: whatever ATen takes.
+class Arg {
+  kw_value value_{};
+  void* kept_[2] = {};
+
+ public:
+  Arg() = default;
+  Arg(const Arg& other) { copy(this, other); }
+  Arg& operator=(const Arg& other) {
+    assign(this, other);
+    return *this;
+  }
+  ~Arg();
+  template <class T, class = std::enable_if_t<std::is_arithmetic_v<T>>>
+  Arg(T number) {
+    if constexpr (std::is_floating_point_v<T>) {
+      value_.tag = KW_FLOAT;
+      value_.real = static_cast<double>(number);
+    } else {
+      value_.tag = std::is_same_v<T, bool> ? KW_BOOL : KW_INT;
+      value_.integer = static_cast<int64_t>(number);
+    }
+  }
+  Arg(c10::Half);
+  Arg(c10::BFloat16);
+  Arg(const c10::Scalar&);
+  Arg(std::nullopt_t);
+  Arg(std::nullptr_t);
   template <class T>
-  Any(const T&);
-  Any(std::initializer_list<int64_t>);
-  Any(std::initializer_list<at::Tensor>);
-  Any(std::initializer_list<at::TensorIndex>);
+  Arg(const std::optional<T>& maybe) : Arg(std::nullopt) {
+    if (maybe) *this = Arg(*maybe);
+  }
+  Arg(const char*);
+  template <class S, class = decltype(std::declval<S>().c_str()), class = void>
+  Arg(const S& words) : Arg(words.c_str()) {}
+  Arg(c10::ScalarType);
+  Arg(c10::TypeMeta);
+  Arg(const at::DeprecatedTypeProperties&);
+  Arg(c10::Device);
+  Arg(c10::DeviceType);
+  Arg(c10::MemoryFormat);
+  Arg(c10::Layout);
+  Arg(const c10::TensorOptions&);
+  Arg(const at::Tensor&);
+  Arg(const at::TensorIndex&);
+  Arg(std::initializer_list<int64_t>);
+  Arg(std::initializer_list<at::Tensor>);
+  Arg(std::initializer_list<at::TensorIndex>);
+  template <class T>
+  Arg(c10::ArrayRef<T> range) : Arg(list(range)) {}
+  template <class T>
+  Arg(const std::vector<T>& range) : Arg(list(range)) {}
+  template <class T, size_t N>
+  Arg(const std::array<T, N>& range) : Arg(list(range)) {}
+
+ private:
+  template <class Range>
+  static Arg list(const Range& range) {
+    const std::vector<Arg> parts(range.begin(), range.end());
+    return list_of(parts.data(), parts.size());
+  }
 };
+
 }  // namespace kw
 
-#define KW_ANY_6                                                                            \
-  const kw::Any & = kw::Any(), const kw::Any & = kw::Any(), const kw::Any & = kw::Any(),    \
-  const kw::Any & = kw::Any(), const kw::Any & = kw::Any(), const kw::Any & = kw::Any()
+#define KW_ARGS_6                                                                          \
+  const kw::Arg &a = kw::Arg(), const kw::Arg &b = kw::Arg(), const kw::Arg &c = kw::Arg(), \
+                const kw::Arg &d = kw::Arg(), const kw::Arg &e = kw::Arg(), const kw::Arg &f = kw::Arg()
 
 namespace at {
 
 struct Tensor {
+  Tensor() = default;
+  Tensor(const Tensor& other) { kw::copy(this, other); }
+  Tensor& operator=(const Tensor& other) {
+    kw::assign(this, other);
+    return *this;
+  }
+  ~Tensor();
+
   bool defined() const;
   void reset();
   bool is_same(const Tensor&) const;
@@ -65,30 +141,50 @@ struct Tensor {
   template <class T>
   T* data_ptr() const;
   template <class T>
-  const T* const_data_ptr() const;
+  const T* const_data_ptr() const {
+    return data_ptr<std::remove_const_t<T>>();
+  }
   template <class T>
-  T* mutable_data_ptr() const;
+  T* mutable_data_ptr() const {
+    return data_ptr<T>();
+  }
   template <class T>
-  T* data() const;
+  T* data() const {
+    return data_ptr<T>();
+  }
   Tensor data() const;
   void* data_ptr() const;
   const void* const_data_ptr() const;
   void* mutable_data_ptr() const;
 
   template <class T, size_t N>
-  TensorAccessor<T, N> accessor() const;
+  TensorAccessor<T, N> accessor() const {
+    check_dimensions(N);
+    return {data_ptr<T>(), sizes().data(), strides().data()};
+  }
   template <class T, size_t N, template <class> class Traits = DefaultPtrTraits, class I = int64_t>
-  GenericPackedTensorAccessor<T, N, Traits, I> generic_packed_accessor() const;
+  GenericPackedTensorAccessor<T, N, Traits, I> generic_packed_accessor() const {
+    check_dimensions(N);
+    return {data_ptr<T>(), sizes().data(), strides().data()};
+  }
   template <class T, size_t N, template <class> class Traits = DefaultPtrTraits>
-  PackedTensorAccessor32<T, N, Traits> packed_accessor32() const;
+  PackedTensorAccessor32<T, N, Traits> packed_accessor32() const {
+    return generic_packed_accessor<T, N, Traits, int32_t>();
+  }
   template <class T, size_t N, template <class> class Traits = DefaultPtrTraits>
-  PackedTensorAccessor64<T, N, Traits> packed_accessor64() const;
+  PackedTensorAccessor64<T, N, Traits> packed_accessor64() const {
+    return generic_packed_accessor<T, N, Traits, int64_t>();
+  }
   template <class T, size_t N, template <class> class Traits = DefaultPtrTraits, class I = int64_t>
-  GenericPackedTensorAccessor<T, N, Traits, I> packed_accessor() const;
+  GenericPackedTensorAccessor<T, N, Traits, I> packed_accessor() const {
+    return generic_packed_accessor<T, N, Traits, I>();
+  }
 
   Scalar item() const;
   template <class T>
-  T item() const;
+  T item() const {
+    return item().template to<T>();
+  }
   bool equal(const Tensor&) const;
   bool allclose(const Tensor&, double rtol = 1e-5, double atol = 1e-8) const;
   bool is_nonzero() const;
@@ -102,7 +198,7 @@ struct Tensor {
   KW_EXTREMUM(min)
   KW_EXTREMUM(median)
 #undef KW_EXTREMUM
-#define KW_PAIR_METHOD(name) Pair name(KW_ANY_6) const;
+#define KW_PAIR_METHOD(name) Pair name(KW_ARGS_6) const;
   KW_PAIR_METHOD(topk)
   KW_PAIR_METHOD(sort)
   KW_PAIR_METHOD(mode)
@@ -111,15 +207,15 @@ struct Tensor {
   KW_PAIR_METHOD(cummin)
   KW_PAIR_METHOD(aminmax)
 #undef KW_PAIR_METHOD
-#define KW_LIST_METHOD(name) std::vector<Tensor> name(KW_ANY_6) const;
+#define KW_LIST_METHOD(name) std::vector<Tensor> name(KW_ARGS_6) const;
   KW_LIST_METHOD(split)
   KW_LIST_METHOD(split_with_sizes)
   KW_LIST_METHOD(chunk)
   KW_LIST_METHOD(unbind)
   KW_LIST_METHOD(tensor_split)
 #undef KW_LIST_METHOD
-#define KW_METHOD(name) Tensor name(KW_ANY_6) const;
-#define KW_IN_PLACE_METHOD(name) const Tensor& name(KW_ANY_6) const;
+#define KW_METHOD(name) Tensor name(KW_ARGS_6) const;
+#define KW_IN_PLACE_METHOD(name) const Tensor& name(KW_ARGS_6) const;
 #include "kw/host_methods.inc"
 #undef KW_METHOD
 #undef KW_IN_PLACE_METHOD
@@ -130,8 +226,10 @@ struct Tensor {
   Tensor toBackend(int) const;
   Tensor variable_data() const;
   Tensor tensor_data() const;
-  Tensor index(const kw::Any&) const;
-  const Tensor& index_put_(const kw::Any&, const kw::Any&) const;
+  Tensor index(std::initializer_list<TensorIndex>) const;
+  Tensor index(const std::vector<TensorIndex>&) const;
+  Tensor index(ArrayRef<TensorIndex>) const;
+  const Tensor& index_put_(std::initializer_list<TensorIndex>, const kw::Arg&) const;
   Tensor operator[](int64_t) const;
   Tensor operator[](const Tensor&) const;
   Tensor operator-() const;
@@ -144,6 +242,13 @@ struct Tensor {
   KW_ASSIGNING(*=)
   KW_ASSIGNING(/=)
 #undef KW_ASSIGNING
+
+ private:
+  void* opaque_[2] = {};
+
+  void check_dimensions(size_t n) const {
+    TORCH_CHECK(dim() == static_cast<int64_t>(n), "TensorAccessor expected ", n, " dims but tensor has ", dim());
+  }
 };
 
 struct EllipsisIndexType {};
@@ -152,6 +257,7 @@ constexpr auto None = std::nullopt;
 constexpr EllipsisIndexType Ellipsis{};
 struct Slice {
   Slice(optional<int64_t> = {}, optional<int64_t> = {}, optional<int64_t> = {});
+  optional<int64_t> start, stop, step;
 };
 }  // namespace indexing
 
@@ -162,7 +268,8 @@ struct TensorIndex {
   TensorIndex(const indexing::Slice&);
   TensorIndex(const Tensor&);
   template <class T, class = std::enable_if_t<std::is_integral_v<T>>>
-  TensorIndex(T);
+  TensorIndex(T number) : arg(number) {}
+  kw::Arg arg;
 };
 namespace indexing {
 using at::TensorIndex;
@@ -187,3 +294,23 @@ KW_BINARY(|)
 #undef KW_BINARY
 
 }  // namespace at
+
+namespace kw {
+template <class... A>
+[[noreturn]] void refuse_with(Fault kind, const char* condition, const A&... parts) {
+  refuse(kind, condition, {Arg(parts)...});
+}
+template <class... A>
+void warn_with(const A&... parts) {
+  warn({Arg(parts)...});
+}
+}  // namespace kw
+
+namespace c10 {
+template <class... A>
+kw::Words str(const A&... parts) {
+  return kw::joined({kw::Arg(parts)...});
+}
+}  // namespace c10
+
+#pragma GCC visibility pop

@@ -1,4 +1,5 @@
-// The value types of c10, declared: scalar types, devices, array references, numbers, options.
+// The value types of c10: scalar types, devices, array references, numbers, options. Their layout is that of
+// the headers of the same names that g++ compiles, which define what has no body here.
 #pragma once
 #include <array>
 #include <cstddef>
@@ -70,7 +71,7 @@ struct TypeMeta {
   ScalarType toScalarType() const;
   size_t itemsize() const;
   kw::Words name() const;
-  ScalarType type;
+  ScalarType type = ScalarType::Undefined;
 };
 bool operator==(TypeMeta, TypeMeta);
 bool operator!=(TypeMeta, TypeMeta);
@@ -91,13 +92,15 @@ struct Device {
   Device(DeviceType, int index = -1);
   Device(const char*);
   template <class S, class = decltype(std::declval<S>().c_str())>
-  Device(const S&);
+  Device(const S& text) : Device(text.c_str()) {}
   DeviceType type() const;
   DeviceIndex index() const;
   bool has_index() const;
   bool is_cuda() const;
   bool is_cpu() const;
   kw::Words str() const;
+  DeviceType kind = DeviceType::CPU;
+  DeviceIndex number = -1;
 };
 bool operator==(Device, Device);
 bool operator!=(Device, Device);
@@ -113,51 +116,76 @@ using std::nullopt_t;
 using std::optional;
 
 template <class T>
-struct ArrayRef {
+class ArrayRef {
+  const T* begin_ = nullptr;
+  size_t length_ = 0;
+
+ public:
   using value_type = T;
   using const_iterator = const T*;
-  constexpr ArrayRef();
-  constexpr ArrayRef(const T&);
-  constexpr ArrayRef(const T*, size_t);
-  constexpr ArrayRef(const T*, const T*);
+  constexpr ArrayRef() = default;
+  constexpr ArrayRef(const T& one) : begin_(&one), length_(1) {}
+  constexpr ArrayRef(const T* data, size_t length) : begin_(data), length_(length) {}
+  constexpr ArrayRef(const T* begin, const T* end) : begin_(begin), length_(end - begin) {}
   template <class A>
-  ArrayRef(const std::vector<T, A>&);
+  ArrayRef(const std::vector<T, A>& items) : begin_(items.data()), length_(items.size()) {}
   template <size_t N>
-  constexpr ArrayRef(const std::array<T, N>&);
+  constexpr ArrayRef(const std::array<T, N>& items) : begin_(items.data()), length_(N) {}
   template <size_t N>
-  constexpr ArrayRef(const T (&)[N]);
-  constexpr ArrayRef(const std::initializer_list<T>&);
-  constexpr const T* begin() const;
-  constexpr const T* end() const;
-  constexpr const T* data() const;
-  constexpr size_t size() const;
-  constexpr bool empty() const;
-  constexpr const T& operator[](size_t) const;
-  const T& at(size_t) const;
-  const T& front() const;
-  const T& back() const;
-  ArrayRef slice(size_t, size_t) const;
-  ArrayRef slice(size_t) const;
-  std::vector<T> vec() const;
-  bool equals(ArrayRef) const;
+  constexpr ArrayRef(const T (&items)[N]) : begin_(items), length_(N) {}
+  constexpr ArrayRef(const std::initializer_list<T>& items)
+      : begin_(items.begin() == items.end() ? nullptr : items.begin()), length_(items.size()) {}
+  constexpr const T* begin() const { return begin_; }
+  constexpr const T* end() const { return begin_ + length_; }
+  constexpr const T* data() const { return begin_; }
+  constexpr size_t size() const { return length_; }
+  constexpr bool empty() const { return length_ == 0; }
+  constexpr const T& operator[](size_t i) const { return begin_[i]; }
+  const T& at(size_t i) const {
+    TORCH_CHECK(i < length_, "ArrayRef: invalid index Index = ", i, "; Length = ", length_);
+    return begin_[i];
+  }
+  const T& front() const { return at(0); }
+  const T& back() const { return at(length_ - 1); }
+  ArrayRef slice(size_t from, size_t count) const { return {begin_ + from, count}; }
+  ArrayRef slice(size_t from) const { return {begin_ + from, length_ - from}; }
+  std::vector<T> vec() const { return {begin(), end()}; }
+  bool equals(ArrayRef other) const {
+    if (length_ != other.length_) return false;
+    for (size_t i = 0; i < length_; ++i)
+      if (!(begin_[i] == other.begin_[i])) return false;
+    return true;
+  }
+  friend bool operator==(ArrayRef a, ArrayRef b) { return a.equals(b); }
+  friend bool operator!=(ArrayRef a, ArrayRef b) { return !a.equals(b); }
+  friend bool operator==(ArrayRef a, const std::vector<T>& b) { return a.equals(ArrayRef(b)); }
+  friend bool operator!=(ArrayRef a, const std::vector<T>& b) { return !a.equals(ArrayRef(b)); }
 };
-template <class T>
-bool operator==(ArrayRef<T>, ArrayRef<T>);
-template <class T>
-bool operator!=(ArrayRef<T>, ArrayRef<T>);
 using IntArrayRef = ArrayRef<int64_t>;
 
-struct Scalar {
+class Scalar {
+  enum class Kind { Integer, Real, Boolean } kind_ = Kind::Integer;
+  int64_t integer_ = 0;
+  double real_ = 0;
+
+ public:
   Scalar() = default;
   template <class T, class = std::enable_if_t<std::is_arithmetic_v<T>>>
-  Scalar(T);
+  Scalar(T value)
+      : kind_(std::is_same_v<T, bool>           ? Kind::Boolean
+              : std::is_floating_point_v<T> ? Kind::Real
+                                            : Kind::Integer),
+        integer_(static_cast<int64_t>(value)),
+        real_(static_cast<double>(value)) {}
   Scalar(Half);
   Scalar(BFloat16);
   bool isFloatingPoint() const;
   bool isIntegral(bool with_bool) const;
   bool isBoolean() const;
   template <class T>
-  T to() const;
+  T to() const {
+    return kind_ == Kind::Real ? static_cast<T>(real_) : static_cast<T>(integer_);
+  }
   double toDouble() const;
   float toFloat() const;
   int toInt() const;
@@ -167,6 +195,11 @@ struct Scalar {
 };
 
 struct TensorOptions {
+  optional<ScalarType> dtype_;
+  optional<Device> device_;
+  optional<bool> requires_grad_;
+  optional<MemoryFormat> memory_format_;
+
   TensorOptions() = default;
   TensorOptions(ScalarType);
   TensorOptions(TypeMeta);
@@ -178,7 +211,9 @@ struct TensorOptions {
   TensorOptions dtype(ScalarType) const;
   TensorOptions dtype(TypeMeta) const;
   template <class T>
-  TensorOptions dtype() const;
+  TensorOptions dtype() const {
+    return dtype(CppTypeToScalarType<T>::value);
+  }
   TensorOptions device(optional<Device>) const;
   TensorOptions device(Device) const;
   TensorOptions device(const char*) const;
@@ -196,7 +231,9 @@ struct TensorOptions {
 };
 TensorOptions dtype(ScalarType);
 template <class T>
-TensorOptions dtype();
+TensorOptions dtype() {
+  return TensorOptions().dtype<T>();
+}
 TensorOptions device(Device);
 TensorOptions layout(Layout);
 TensorOptions requires_grad(bool wanted = true);
@@ -210,7 +247,7 @@ __host__ __device__ constexpr T divup(T a, T b) {
   return ceil_div(a, b);
 }
 template <class... T>
-void maybe_unused(T&&...);
+void maybe_unused(T&&...) {}
 
 }  // namespace c10
 
@@ -219,6 +256,7 @@ namespace at {
 using namespace c10;
 
 struct DeprecatedTypeProperties {
+  ScalarType type_;
   bool is_cuda() const;
   ScalarType scalarType() const;
   operator ScalarType() const;

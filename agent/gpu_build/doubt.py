@@ -1,0 +1,28 @@
+"""Why a request is left to stock `load_inline`."""
+
+import re
+
+from agent.emulator import refusals
+from agent.emulator.units import BuildRequest
+
+# They compile against the slim headers and would mean something else, or need a library of CUDA.
+_WORDS = re.compile(
+    r"\bfrom_blob\b|\b(?:set|get)(?:Current|Default)?CUDABlasHandle\b|\bgetStreamFromPool\b"
+    r"|\bTORCH_LIBRARY\w*|\btorch::(?:nn|jit|autograd)\b|\bcu(?:blas|dnn|sparse|fft|solver)\w+\b"
+    r"|\bcurandCreateGenerator\b|\bnvrtc\w+\b|\bcu(?:Module|Launch|Tensor|Func|Ctx)[A-Z]\w+\b"
+)
+
+
+class Doubt(Exception):
+    """The fast lane may not build what stock `load_inline` would; the text says why, in words for a user."""
+
+
+def of_sources(request: BuildRequest) -> None:
+    """Raises Doubt for what only shows at run time, or takes files and libraries that are not here."""
+    refused = refusals.of_request(request.model_copy(update={"extra_cflags": (), "extra_cuda_cflags": ()}))
+    if refused:
+        raise Doubt(refused[0].message)
+    for text in (request.cpp, request.cuda):
+        found = _WORDS.search(text)
+        if found:
+            raise Doubt(f"the sources use {found[0]}")

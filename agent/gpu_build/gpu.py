@@ -1,0 +1,39 @@
+"""Which GPU is built for, by the driver's own account."""
+
+import re
+import shutil
+import subprocess
+from functools import cache
+
+from agent.records import Record
+
+_SECONDS = 30
+
+
+class Gpu(Record):
+    """A compute capability, `9.0`."""
+
+    capability: str
+
+    @property
+    def number(self) -> str:
+        """`90`, as in sm_90."""
+        return self.capability.replace(".", "")
+
+
+@cache
+def present() -> Gpu | None:
+    """The first GPU of this machine; None where there is none or they differ in what they can do."""
+    tool = shutil.which("nvidia-smi")
+    if tool is None:
+        return None
+    command = [tool, "--query-gpu=compute_cap", "--format=csv,noheader"]
+    try:
+        answer = subprocess.run(command, capture_output=True, text=True, timeout=_SECONDS, check=False)
+    except (OSError, subprocess.TimeoutExpired):
+        return None
+    found = {row.strip() for row in answer.stdout.splitlines()}
+    if answer.returncode != 0 or len(found) != 1:
+        return None
+    [capability] = found
+    return Gpu(capability=capability) if re.fullmatch(r"\d+\.\d", capability) else None

@@ -57,7 +57,7 @@ def solve(
             transcript.append(ReplyRejected(round=number, feedback=hint))
         else:
             started = time.monotonic()
-            evaluation = executor.evaluate(problem, candidate)
+            evaluation = executor.evaluate(problem, candidate, best.evaluation if best else None)
             attempts += 1
             last = Attempt(number=attempts, candidate=candidate, evaluation=evaluation)
             seconds = round(time.monotonic() - started, 3)

@@ -25,10 +25,11 @@ class Executor(Protocol):
     @property
     def name(self) -> str: ...
 
-    def evaluate(self, problem: Problem, candidate: Candidate) -> Evaluation:
+    def evaluate(self, problem: Problem, candidate: Candidate, best: Evaluation | None = None) -> Evaluation:
         """The verdict on one candidate; the candidate's faults are values.
 
-        Raises EnvironmentFault when nothing can be judged here.
+        One that beats `best` may be looked at once more before. Raises EnvironmentFault when nothing can be
+        judged here.
         """
         ...
 

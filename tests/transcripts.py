@@ -124,7 +124,7 @@ class Judge:
     def __init__(self) -> None:
         self.judged: list[str] = []
 
-    def evaluate(self, problem: Problem, candidate: Candidate) -> Evaluation:
+    def evaluate(self, problem: Problem, candidate: Candidate, best: Evaluation | None = None) -> Evaluation:
         self.judged.append(candidate.id)
         return evaluation(Status.VERIFIED if "round 4" in candidate.source else Status.INCORRECT)
 

@@ -15,8 +15,13 @@ NEAR = "near"
 """The draw before with a few elements changed: answers remembered by address or by a sample are stale."""
 
 
+ENOUGH = 1 << 26
+"""Elements from which a deviation is taken: those of a larger tensor are not copied for it."""
+
+
 def _deviation(x: torch.Tensor) -> torch.Tensor:
-    return x[torch.isfinite(x)].std(correction=0)
+    some = x.reshape(-1)[:ENOUGH] if x.is_contiguous() else x
+    return some[torch.isfinite(some)].std(correction=0)
 
 
 def _shifted(x: torch.Tensor, generator: torch.Generator) -> torch.Tensor:
@@ -32,7 +37,7 @@ def _sparse(x: torch.Tensor, generator: torch.Generator) -> torch.Tensor:
 
 def _tied(x: torch.Tensor, generator: torch.Generator) -> torch.Tensor:
     step = _deviation(x) / 2
-    return torch.where(step > 0, (x / step).round() * step, x)
+    return (x / step).round_().mul_(step) if bool(step > 0) else x
 
 
 def _near(x: torch.Tensor, generator: torch.Generator) -> torch.Tensor:

@@ -49,7 +49,9 @@ class Files:
 class SharedMemory:
     """Inputs where the oracle has put them, in memory that both map; outputs are copied there."""
 
-    def __init__(self, descriptor: int) -> None:
+    def __init__(self, descriptor: int, private: bool = False) -> None:
+        """`private`: inputs are copies, each with memory of its own."""
+        self._private = private
         self._oracle = socket.socket(fileno=descriptor)
         self._number = 0
         self._region: dict[str, int] = {}
@@ -65,7 +67,8 @@ class SharedMemory:
         if description["segment"] != self._number:
             self._segment = shared.Segment.received(self._oracle, description["bytes"])
             self._number, self._tensors = description["segment"], {}
-        return wire.rebuild(description["tree"], [self._tensor(spec) for spec in description["tensors"]])
+        tensors = [self._tensor(spec) for spec in description["tensors"]]
+        return wire.rebuild(description["tree"], [t.clone() for t in tensors] if self._private else tensors)
 
     def hand_in(
         self, outputs: Any, inputs: Any, state: State, earlier: list[torch.Tensor], command: dict[str, Any]

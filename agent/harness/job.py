@@ -32,6 +32,8 @@ class Job(Record):
     """Which of torch's operators may stay; the candidate's own kernels have to do the rest."""
     unchecked: bool = False
     """Whether the emulator's sanitizer stays off."""
+    confirms: bool = False
+    """Whether a verified candidate is looked at once more, as one is that would be the best."""
     floor_ms: float | None = None
     """Roofline floor of the problem at its real shape on the GPU in question."""
     screened: bool = True
@@ -41,6 +43,7 @@ class Job(Record):
 BUILD_LIMIT_S = 600.0
 ORACLE_LIMIT_S = 600.0
 HEALTH_LIMIT_S = 30.0
+END_LIMIT_S = 30.0
 OUTPUT_LIMIT_BYTES = 16 << 20
 EMULATOR_ELEMENTS = 1_200_000
 EMULATOR_MACS = 60_000_000

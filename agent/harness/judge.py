@@ -15,8 +15,9 @@ from typing import NamedTuple
 
 from agent import problems, sandbox, screen
 from agent.errors import AgentError, EnvironmentFault
-from agent.harness import clock, second_pass
+from agent.harness import clock, confirmation, second_pass
 from agent.harness.faults import Refused
+from agent.harness.gpu_trial import GpuTrial
 from agent.harness.job import Announce, Job, affordable
 from agent.harness.lanes import lane_for
 from agent.harness.trial import Trial
@@ -33,6 +34,10 @@ from agent.records import (
     Trace,
 )
 
+UNCONFIRMED = (
+    "compute-sanitizer, its kernels repeated without host code, a second build by stock load_inline: for a "
+    "new best only"
+)
 UNCHECKED = (
     "the sanitizer (--unchecked): accesses out of bounds, races, uninitialised reads, unwritten outputs, "
     "launches on the default stream"
@@ -49,7 +54,8 @@ def evaluate(job: Job, announce: Announce) -> Evaluation:
     if errors:
         return Evaluation(status=Status.REJECTED, stage="screen", scope=scope, findings=errors)
     if job.executor == "cuda":
-        return _tried(job, Shapes(job.problem.source, job.problem.trace, scope), warnings, announce)
+        at = Shapes(job.problem.source, job.problem.trace, scope)
+        return (_confirmed if job.confirms else _tried)(job, at, warnings, announce)
     return _on_emulator(job, scope, warnings, announce)
 
 
@@ -83,11 +89,34 @@ def _on_emulator(job: Job, scope: Scope, warnings: tuple[Finding, ...], announce
     return _unsupported(scope, _hard_coded(literals), result)
 
 
+def _confirmed(job: Job, at: Shapes, warnings: tuple[Finding, ...], announce: Announce) -> Evaluation:
+    """The verdict on a candidate that was verified before and would be the best."""
+    assert job.shrunken is not None
+    on_emulator = job.model_copy(update={"executor": "emulator", "confirms": False})
+    seen = _on_emulator(on_emulator, at.scope.model_copy(update={"executor": "emulator"}), (), announce)
+    looks = [confirmation.by_emulator(seen)]
+    if looks[0].status is None:
+        looks.append(confirmation.by_sanitizer(job, job.shrunken, announce))
+    found = tuple(finding for look in looks for finding in look.findings)
+    if looks[-1].status is not None:
+        return Evaluation(
+            status=looks[-1].status,
+            stage="integrity",
+            scope=at.scope,
+            findings=found,
+            admission=job.admission,
+        )
+    skipped = (*at.scope.skipped, *(words for look in looks for words in look.skipped))
+    at = at._replace(scope=at.scope.model_copy(update={"skipped": skipped}))
+    return _tried(job.model_copy(update={"build": "stock"}), at, (*warnings, *found), announce)
+
+
 def _tried(job: Job, at: Shapes, warnings: tuple[Finding, ...], announce: Announce) -> Evaluation:
     lane = lane_for(job, announce)
+    kind = GpuTrial if job.executor == "cuda" else Trial
     with (
         workspace(job.candidate, at.trace, lane) as folder,
-        Trial(job, at.source, at.trace, folder=folder, lane=lane) as trial,
+        kind(job, at.source, at.trace, folder=folder, lane=lane) as trial,
     ):
         status: Status = Status.VERIFIED
         stage: Stage = "verify"
@@ -109,7 +138,7 @@ def _tried(job: Job, at: Shapes, warnings: tuple[Finding, ...], announce: Announ
             if job.executor == "emulator" and job.protocol == "full":
                 announce("loading the file a second time")
                 second_pass.check(job, at.trace, trial.asked, announce)
-            if job.executor == "cuda":
+            if isinstance(trial, GpuTrial):
                 times = trial.time(announce) if job.measure else None
                 profile = trial.watch(announce)
                 if times is not None:
@@ -117,7 +146,7 @@ def _tried(job: Job, at: Shapes, warnings: tuple[Finding, ...], announce: Announ
                     measurement = _measured(trial, times, environment.gpu, job)
         except Refused as refused:
             status, stage, refusal = refused.status, refused.stage, refused.findings
-        if job.executor == "cuda":
+        if isinstance(trial, GpuTrial):
             trial.check_gpu()
         return Evaluation(
             status=status,
@@ -135,7 +164,7 @@ def _tried(job: Job, at: Shapes, warnings: tuple[Finding, ...], announce: Announ
         )
 
 
-def _measured(trial: Trial, times: clock.Times, gpu: str | None, job: Job) -> Measurement:
+def _measured(trial: GpuTrial, times: clock.Times, gpu: str | None, job: Job) -> Measurement:
     """Raises Refused for times that cannot be."""
     found = clock.measurement(times, gpu or "unknown", job.floor_ms, trial.alone())
     trial.findings += clock.findings(times, found)
@@ -188,7 +217,7 @@ def _skipped(job: Job) -> tuple[str, ...]:
     if job.executor == "emulator":
         unchecked = [UNCHECKED] if job.unchecked else []
         return (*later, *unchecked, "timing: an emulator has none")
-    return ("own share of GPU time and ablation", *later, "compute-sanitizer")
+    return (*later, *(() if job.confirms else (UNCONFIRMED,)))
 
 
 @contextmanager

@@ -38,14 +38,19 @@ def named(passed: Passed) -> str:
     return ",".join(map(str, passed)) or "-"
 
 
-def worker(lane: Lane, job: Job, folder: Path, trace: Trace, passed: Passed = ()) -> Child:
-    """Starts a process for the candidate's file in its workspace."""
-    settings = lane.settings() | {"shared": named(passed)}
+def worker(
+    lane: Lane, job: Job, folder: Path, trace: Trace, passed: Passed = (), tool: tuple[str, ...] = ()
+) -> Child:
+    """Starts a process for the candidate's file in its workspace; under a `tool` each tensor of it has memory
+    of its own, whose end the tool knows.
+    """
+    settings = lane.settings() | {"shared": named(passed), "private": bool(tool)}
+    environment = {"PYTORCH_NO_CUDA_MEMORY_CACHING": "1"} if tool else {}
     return Child(
-        [sys.executable, "-I", "worker.py", job.executor, json.dumps(settings)],
+        [*tool, sys.executable, "-I", "worker.py", job.executor, json.dumps(settings)],
         passed=passed,
         cwd=folder,
-        env=lane.environment(folder),
+        env=lane.environment(folder) | environment,
         box=lane.box(folder),
         limits=lane.limits(trace),
     )

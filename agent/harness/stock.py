@@ -42,7 +42,7 @@ def asked(report: Mapping[str, Any], candidate_source: str) -> BuildRequest:
 
 def nvcc_version(environment: Mapping[str, str]) -> str | None:
     """`nvcc 13.0.88`, of the compiler that `load_inline` takes; None where it does not say."""
-    tool = _nvcc(environment)
+    tool = nvcc(environment)
     try:
         answer = subprocess.run([tool, "--version"], capture_output=True, text=True, check=False, timeout=20)
     except OSError:
@@ -54,12 +54,13 @@ def nvcc_version(environment: Mapping[str, str]) -> str | None:
 def compilers(environment: Mapping[str, str]) -> tuple[Path, ...]:
     """The installations of the compilers that `load_inline` starts, for a sandbox to show."""
     named = (environment.get(name, "") for name in ("CC", "CXX", "CUDAHOSTCXX"))
-    tools = {Path(tool) for tool in (_nvcc(environment), *named) if Path(tool).is_absolute()}
+    tools = {Path(tool) for tool in (nvcc(environment), *named) if Path(tool).is_absolute()}
     ends = {end for tool in tools if tool.is_file() for end in (tool, tool.resolve())}
     return tuple(sorted({end.parents[1] for end in ends if len(end.parts) > 3}))
 
 
-def _nvcc(environment: Mapping[str, str]) -> str:
+def nvcc(environment: Mapping[str, str]) -> str:
+    """The compiler that `load_inline` takes."""
     home = environment.get("CUDA_HOME")
     return shutil.which(str(Path(home) / "bin" / "nvcc") if home else "nvcc") or "/usr/local/cuda/bin/nvcc"
 

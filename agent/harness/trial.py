@@ -13,13 +13,12 @@ from typing import Any
 
 from agent.emulator.units import BuildRequest
 from agent.errors import EnvironmentFault, ProblemError
-from agent.harness import clock, faults, lanes, own_kernels, own_work, protocol, real_shapes, workspace
-from agent.harness.bench import Bench
-from agent.harness.job import BUILD_LIMIT_S, HEALTH_LIMIT_S, ORACLE_LIMIT_S, Announce, Job
+from agent.harness import faults, lanes, own_kernels, own_work, protocol, real_shapes, workspace
+from agent.harness.job import BUILD_LIMIT_S, ORACLE_LIMIT_S, Announce, Job
 from agent.harness.lane import Lane
 from agent.harness.nothing import Nothing
 from agent.harness.protocol import Draw
-from agent.records import Build, Correctness, Environment, Finding, Profile, Status, Trace
+from agent.records import Build, Correctness, Environment, Finding, Status, Trace
 from agent.sandbox import Child, ChildFault
 
 
@@ -29,7 +28,10 @@ class Trial:
     `findings` collects warnings on the way; a refusal raises `faults.Refused`.
     """
 
-    def __init__(self, job: Job, source: str, trace: Trace, *, folder: Path, lane: Lane) -> None:
+    def __init__(
+        self, job: Job, source: str, trace: Trace, *, folder: Path, lane: Lane, tool: tuple[str, ...] = ()
+    ) -> None:
+        """`tool`: a command that runs the worker."""
         self._job, self._trace, self._folder, self._lane = job, trace, folder, lane
         self.build: Build | None = None
         self.asked: tuple[BuildRequest, ...] = ()
@@ -52,7 +54,7 @@ class Trial:
             argv = [sys.executable, "-P", "-m", "agent.harness.oracle"]
             argv += [str(reference), str(folder), lane.device, lanes.named(mine)]
             self._oracle = Child(argv, cwd=Path.cwd(), env=lane.trusted_environment(), passed=mine)
-            self._worker = lanes.worker(lane, job, folder, trace, theirs[0])
+            self._worker = lanes.worker(lane, job, folder, trace, theirs[0], tool)
             if timed:
                 self._nothing = Nothing(job, trace, lane, workspace.nothing_folder(folder), theirs[1])
 
@@ -88,7 +90,7 @@ class Trial:
         everything = sum(len(draws) for draws in self._plan)
         begun = 0
         for number, draws in enumerate(self._plan):
-            seed = _secret()
+            seed = secret()
             manifest = self._consult({"do": "parameters", "seed": seed, "stem": f"set{number}"})
             answer = self._tell({"do": "instance", **manifest}, "creating ModelNew")
             self._check(answer, "run", "creating ModelNew failed")
@@ -112,43 +114,13 @@ class Trial:
         """Calls the candidate at the sizes of `real`, last of all; what was left out. See `real_shapes`."""
         return real_shapes.reach(self._worker, self._lane, real)
 
-    def time(self, announce: Announce) -> clock.Times:
-        """Times of the candidate and of the reference in turns; see `clock`."""
-        announce("timing the candidate in turns with the reference")
-        assert self._nothing is not None
-        self._nothing.prepare(self._given)
-        bench = Bench(self._timed, self._nothing.ask, self._consult, self._weighed)
-        times = clock.timed(bench)
-        self.findings += bench.notes
-        return times
-
-    def alone(self) -> float:
-        """Milliseconds of the eager reference once the candidate is gone."""
-        self._worker.kill()
-        return float(self._consult({"do": "alone"})["ms"])
-
-    def check_gpu(self) -> None:
-        """Ends the candidate. Raises EnvironmentFault where the GPU has suffered from it."""
-        self._worker.kill()
-        try:
-            answer = self._oracle.ask({"do": "health"}, HEALTH_LIMIT_S)
-        except ChildFault as fault:
-            raise EnvironmentFault(f"the GPU no longer answers: the reference's process {fault}") from None
-        if not answer.get("healthy"):
-            raise EnvironmentFault(f"the GPU no longer works: {answer.get('error', 'its sums are wrong')}")
-
-    def _timed(self, command: dict[str, Any]) -> dict[str, Any]:
-        answer = self._tell(command, "timing")
-        self._check(answer, "measure", "timing the candidate failed")
-        return answer
-
     def _drawn_for(self, draw: Draw, stem: str, before: dict[str, Any]) -> dict[str, Any]:
         """The description of the inputs; empty for a family that the reference cannot take."""
         if before:
             workspace.discard(self._folder, before["stem"])
         if draw.repeat:
             return self._consult({"do": "again", "stem": stem}) | {"stem": stem}
-        self._seed = self._seed if draw.family == protocol.NEAR else _secret()
+        self._seed = self._seed if draw.family == protocol.NEAR else secret()
         drawn = self._consult(
             {"do": "draw", "seed": self._seed, "stem": stem, "family": draw.family, "in_place": draw.in_place}
         )
@@ -158,15 +130,18 @@ class Trial:
             return {}
         return drawn | {"stem": stem}
 
-    def _call(self, draw: Draw, stem: str, drawn: dict[str, Any]) -> None:
-        after = f"{stem}-after"
-        checked = draw.checked and not self._job.unchecked
+    def _call_on(self, drawn: dict[str, Any], draw: Draw, stem: str) -> dict[str, Any]:
         self._given = drawn
         command = {
-            **drawn, "do": "call", "stem": f"{stem}-out", "send_back": after, "checked": checked,
+            **drawn, "do": "call", "stem": f"{stem}-out", "send_back": f"{stem}-after",
+            "checked": draw.checked and not self._job.unchecked,
             "keep_all": workspace.exchanged_bytes(self._trace) <= workspace.KEPT_BYTES,
         }  # fmt: skip
-        answer = self._tell(command, "running forward")
+        return self._tell(command, "running forward")
+
+    def _call(self, draw: Draw, stem: str, drawn: dict[str, Any]) -> None:
+        after = f"{stem}-after"
+        answer = self._call_on(drawn, draw, stem)
         self._drawn += 1
         try:
             self._check(answer, "run", "forward failed")
@@ -231,7 +206,7 @@ class Trial:
             libraries=replayed.libraries,
             runtime=replayed.runtime,
             setting=self._job.library_ops,
-            seeds=(parameters_seed, inputs_seed, _secret()),
+            seeds=(parameters_seed, inputs_seed, secret()),
             tree=tree,
             consult=self._consult,
             compare=self._compare,
@@ -243,13 +218,6 @@ class Trial:
         found = own_kernels.findings(self._folder / own_kernels.RECORD, evidence)
         if found:
             raise faults.Refused(Status.REJECTED, "integrity", list(map(self._lane.locate, found)))
-
-    def watch(self, announce: Announce) -> Profile:
-        """What the GPU does during one call, last of all. Raises Refused where others do the work."""
-        announce("watching what runs on the GPU")
-        answer = self._tell({"do": "profile"}, "running forward under the profiler")
-        self._check(answer, "integrity", "running forward under the profiler failed")
-        return own_work.checked(answer.get("kernels"), self.asked, self._job.library_ops)
 
     def _check_launches(self) -> None:
         if self._launches == 0:
@@ -289,5 +257,6 @@ def _merged(known: list[Finding], new: list[Finding]) -> list[Finding]:
     return known + [finding for finding in new if (finding.kind, finding.location) not in seen]
 
 
-def _secret() -> int:
+def secret() -> int:
+    """A seed that nothing outside the judge knows."""
     return secrets.randbits(62)

@@ -43,8 +43,10 @@ class Worker:
         self._kept: Any = []
         self._timer: Any = None
         self._guest: Any = None
-        shared = settings.get("shared", "-")
-        self._handover = handover.Files(HERE) if shared == "-" else handover.SharedMemory(int(shared))
+        shared, private = settings.get("shared", "-"), bool(settings.get("private"))
+        self._handover = (
+            handover.Files(HERE) if shared == "-" else handover.SharedMemory(int(shared), private)
+        )
         if executor == "emulator":
             import guest  # type: ignore[import-not-found]
 

@@ -159,6 +159,15 @@ class Measurement(Record):
     stable: bool | None = None
     card: Card | None = None
 
+    def beats(self, other: "Measurement | None") -> bool:
+        """Whether it is faster beyond doubt: by the intervals of the speedups where both have one."""
+        if other is None:
+            return True
+        same = (self.gpu, self.baseline) == (other.gpu, other.baseline)
+        if same and self.speedup_interval and other.speedup_interval:
+            return self.speedup_interval[0] > other.speedup_interval[1]
+        return self.candidate_ms.p50 < other.candidate_ms.p50
+
     @property
     def speedup(self) -> float | None:
         """Median of the baseline over the candidate's median; None without a baseline."""

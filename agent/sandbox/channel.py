@@ -134,6 +134,16 @@ class Child:
             self._send(serve(answer))
             deadline += time.monotonic() - asked
 
+    def finish(self, timeout_s: float) -> str:
+        """Tells the child that no more commands come, waits for its end, and gives what it printed."""
+        with contextlib.suppress(OSError):
+            assert self._process.stdin is not None
+            self._process.stdin.close()
+        with contextlib.suppress(subprocess.TimeoutExpired):
+            self._process.wait(timeout=timeout_s)
+        self.kill()
+        return self.log
+
     def kill(self) -> None:
         """Ends the child and everything it started; safe to repeat."""
         if self._gentle and self._process.poll() is None:

@@ -88,9 +88,9 @@ class _Executor:
     def name(self) -> str:
         return self._inner.name
 
-    def evaluate(self, problem: Problem, candidate: Candidate) -> Evaluation:
+    def evaluate(self, problem: Problem, candidate: Candidate, best: Evaluation | None = None) -> Evaluation:
         verdicts = self._stored.evaluations.get(candidate.id)
-        return verdicts.popleft() if verdicts else self._inner.evaluate(problem, candidate)
+        return verdicts.popleft() if verdicts else self._inner.evaluate(problem, candidate, best)
 
 
 class _Transcript:

@@ -1,0 +1,64 @@
+"""A trial on a GPU: timing, what runs there during a call, one call under a tool, and the GPU's health."""
+
+from typing import Any
+
+from agent.errors import EnvironmentFault
+from agent.harness import clock, faults, own_work
+from agent.harness.bench import Bench
+from agent.harness.job import END_LIMIT_S, HEALTH_LIMIT_S, Announce
+from agent.harness.protocol import Draw
+from agent.harness.trial import Trial, secret
+from agent.records import Profile
+from agent.sandbox import ChildFault
+
+
+class GpuTrial(Trial):
+    """What can be done with a candidate on a GPU beside verifying it."""
+
+    def call_once(self) -> str:
+        """One call whose outputs nobody looks at; what the worker and the tool that runs it have printed."""
+        try:
+            manifest = self._consult({"do": "parameters", "seed": secret(), "stem": "set0"})
+            self._check(self._tell({"do": "instance", **manifest}, "creating ModelNew"), "run", "ModelNew")
+            self._call_on(self._drawn_for(Draw(), "draw1", {}), Draw(), "draw1")
+        except faults.Refused:
+            # At other sizes than its own a candidate may fail; what it did until then counts all the same.
+            pass
+        return self._worker.finish(END_LIMIT_S)
+
+    def time(self, announce: Announce) -> clock.Times:
+        """Times of the candidate and of the reference in turns; see `clock`."""
+        announce("timing the candidate in turns with the reference")
+        assert self._nothing is not None
+        self._nothing.prepare(self._given)
+        bench = Bench(self._timed, self._nothing.ask, self._consult, self._weighed)
+        times = clock.timed(bench)
+        self.findings += bench.notes
+        return times
+
+    def alone(self) -> float:
+        """Milliseconds of the eager reference once the candidate is gone."""
+        self._worker.kill()
+        return float(self._consult({"do": "alone"})["ms"])
+
+    def check_gpu(self) -> None:
+        """Ends the candidate. Raises EnvironmentFault where the GPU has suffered from it."""
+        self._worker.kill()
+        try:
+            answer = self._oracle.ask({"do": "health"}, HEALTH_LIMIT_S)
+        except ChildFault as fault:
+            raise EnvironmentFault(f"the GPU no longer answers: the reference's process {fault}") from None
+        if not answer.get("healthy"):
+            raise EnvironmentFault(f"the GPU no longer works: {answer.get('error', 'its sums are wrong')}")
+
+    def _timed(self, command: dict[str, Any]) -> dict[str, Any]:
+        answer = self._tell(command, "timing")
+        self._check(answer, "measure", "timing the candidate failed")
+        return answer
+
+    def watch(self, announce: Announce) -> Profile:
+        """What the GPU does during one call, last of all. Raises Refused where others do the work."""
+        announce("watching what runs on the GPU")
+        answer = self._tell({"do": "profile"}, "running forward under the profiler")
+        self._check(answer, "integrity", "running forward under the profiler failed")
+        return own_work.checked(answer.get("kernels"), self.asked, self._job.library_ops)

@@ -9,7 +9,7 @@ fails ends the trial.
 import secrets
 import sys
 from pathlib import Path
-from typing import Any
+from typing import Any, Self
 
 from agent.emulator.units import BuildRequest
 from agent.errors import EnvironmentFault, ProblemError
@@ -58,7 +58,7 @@ class Trial:
             if timed:
                 self._nothing = Nothing(job, trace, lane, workspace.nothing_folder(folder), theirs[1])
 
-    def __enter__(self) -> "Trial":
+    def __enter__(self) -> Self:
         return self
 
     def __exit__(self, *_: object) -> None:

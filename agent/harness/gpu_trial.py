@@ -30,6 +30,7 @@ class GpuTrial(Trial):
         """Times of the candidate and of the reference in turns; see `clock`."""
         announce("timing the candidate in turns with the reference")
         assert self._nothing is not None
+        self._consult({"do": "rest"})
         self._nothing.prepare(self._given)
         bench = Bench(self._timed, self._nothing.ask, self._consult, self._weighed)
         times = clock.timed(bench)
@@ -41,9 +42,9 @@ class GpuTrial(Trial):
         self._worker.kill()
         return float(self._consult({"do": "alone"})["ms"])
 
-    def check_gpu(self) -> None:
-        """Ends the candidate. Raises EnvironmentFault where the GPU has suffered from it."""
-        self._worker.kill()
+    def end(self) -> None:
+        """Ends the candidate's process. Raises EnvironmentFault where the GPU has suffered from it."""
+        super().end()
         try:
             answer = self._oracle.ask({"do": "health"}, HEALTH_LIMIT_S)
         except ChildFault as fault:

@@ -146,8 +146,7 @@ def _tried(job: Job, at: Shapes, warnings: tuple[Finding, ...], announce: Announ
                     measurement = _measured(trial, times, environment.gpu, job)
         except Refused as refused:
             status, stage, refusal = refused.status, refused.stage, refused.findings
-        if isinstance(trial, GpuTrial):
-            trial.check_gpu()
+        trial.end()
         return Evaluation(
             status=status,
             stage=stage,

@@ -48,7 +48,7 @@ class Nothing:
         self.ask({"do": "load"})
         self.ask({"do": "instance", "init_inputs": _EMPTY | {"tree": ["list", []]},
                   "state": _EMPTY | {"tree": ["dict", []]}})  # fmt: skip
-        self.ask({**drawn, "do": "call", "stem": "nothing", "keep_all": False})
+        self.ask({**drawn, "do": "call", "stem": "nothing", "keep_all": False, "output_bytes": []})
 
     def ask(self, command: dict[str, Any]) -> dict[str, Any]:
         try:

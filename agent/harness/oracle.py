@@ -106,6 +106,7 @@ class Oracle:
         if command["repeat"] and ("finding" in result or expected.differs(output, earlier)):
             result["finding"] = faults.not_deterministic(result.get("finding")).model_dump(mode="json")
         self._last = output
+        self._make_room()
         return result | {"status": "incorrect", "native_error": expected.native_error}
 
     def do_compare(self, command: dict[str, Any]) -> dict[str, Any]:
@@ -137,12 +138,18 @@ class Oracle:
         """Which wrong answers this problem would let pass."""
         return probing.probe(self._reference, command["seed"])
 
+    def do_rest(self, command: dict[str, Any]) -> dict[str, Any]:
+        """Forgets the present draw: what comes next needs the memory."""
+        self._draw = self._last = None
+        torch.cuda.empty_cache()
+        return {}
+
     def do_baselines(self, command: dict[str, Any]) -> dict[str, Any]:
-        """Makes ready what the candidate is timed against, at the parameters and inputs of the last draw."""
-        draw = self._draw or self._reference.draw(self._seed)
+        """Makes ready what the candidate is timed against, at the parameters of the last draw."""
+        draw = self._reference.draw(self._seed)
         assert draw is not None
         self._baselines = Baselines(self._reference, self._exchange, draw.inputs, draw.expected.native)
-        self._draw = self._last = draw = None
+        del draw
         torch.cuda.empty_cache()
         names = self._baselines.prepare(command["compiled"], command["launch_bound_ms"])
         return {"names": names, "problems": self._baselines.problems}

@@ -67,6 +67,10 @@ class Trial:
             self._nothing.end()
         self._oracle.kill()
 
+    def end(self) -> None:
+        """Ends the candidate's process."""
+        self._worker.kill()
+
     def environment(self) -> Environment:
         return Environment(**self._consult({"do": "environment"}), compiler=self._lane.compiler)
 

@@ -12,7 +12,7 @@ from agent.harness import admission
 from agent.harness.job import BUILD_LIMIT_S, EMULATOR_ELEMENTS, EMULATOR_MACS, ORACLE_LIMIT_S, Job
 from agent.harness.kept import kept
 from agent.problems import Shrunken
-from agent.records import Admission, Candidate, Evaluation, LibraryOps, Problem, digest
+from agent.records import Admission, Candidate, Evaluation, LibraryOps, Measurement, Problem, Status, digest
 from agent.sandbox import Child, ChildFault, Limits
 
 Announce = Callable[[str], None]
@@ -60,12 +60,17 @@ class LocalExecutor:
 
     def evaluate(self, problem: Problem, candidate: Candidate, best: Evaluation | None = None) -> Evaluation:
         """On a GPU a candidate that beats `best` is judged a second time, and that verdict stands."""
-        job = self.job(problem, candidate)
+        return self.judge(self.job(problem, candidate), best.measurement if best else None)
+
+    def judge(self, job: Job, rival: Measurement | None = None) -> Evaluation:
+        """The verdict on a job; on a GPU that of the second look where there is reason for one."""
         found = judged(job, self._announce)
-        rival = best.measurement if best else None
-        if self.protocol == "quick" or found.measurement is None or not found.measurement.beats(rival):
+        times = found.measurement
+        if job.executor == "emulator" or job.protocol == "quick" or found.status is not Status.VERIFIED:
             return found
-        again = {"confirms": True, "shrunken": self._sizes(problem)}
+        if times is not None and not times.beats(rival):
+            return found
+        again = {"confirms": True, "shrunken": self._sizes(job.problem)}
         return judged(job.model_copy(update=again), lambda what: self._announce(f"new best: {what}"))
 
     def job(self, problem: Problem, candidate: Candidate) -> Job:

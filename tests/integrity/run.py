@@ -19,7 +19,6 @@ from typing import Any, Literal, NamedTuple
 from agent import __version__, config, problems
 from agent.errors import AgentError
 from agent.executors import LocalExecutor
-from agent.executors.local import judged
 from agent.harness.job import Job
 from agent.records import Candidate, Problem
 
@@ -64,7 +63,7 @@ def judge(case: Case, where: Where = "emulator") -> Verdict:
     status, stage, finding = "fault", "", ""
     try:
         job = asked(program, where).model_copy(update={"screened": case.screened})
-        evaluation = judged(job, lambda what: None)
+        evaluation = executor(where, program.timeout_s).judge(job)
         status, stage = str(evaluation.status), evaluation.stage
         if evaluation.headline is not None:
             finding = f"{evaluation.headline.kind}: {evaluation.headline.message}"

@@ -20,7 +20,7 @@ from agent.records import Admission, Problem
 from agent.records.base import digest
 from agent.sandbox import Child, ChildFault
 
-VERSION = "1"
+VERSION = "2"
 """Part of the cache's key: another number where probes or comparator change."""
 
 

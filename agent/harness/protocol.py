@@ -62,5 +62,5 @@ def skipped(protocol: Name) -> tuple[str, ...]:
     families = ", ".join(FAMILIES)
     return (
         f"quick: {families} and nearly equal inputs, the repeated call, memory checks of the second "
-        "parameter set",
+        "parameter set, the envelope of what else is handled",
     )

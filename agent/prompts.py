@@ -10,7 +10,7 @@ import re
 from functools import cache
 from math import ceil
 from pathlib import Path
-from typing import Literal, Self
+from typing import Literal, Self, get_args
 
 from jinja2 import Environment, FileSystemLoader, StrictUndefined
 from pydantic import JsonValue, model_validator
@@ -27,6 +27,7 @@ from agent.records import (
     Problem,
     Prompt,
     Record,
+    Request,
     Status,
     TensorSpec,
     Trace,
@@ -40,6 +41,16 @@ _LIBRARY_OPS = {
     "any": "Operators of torch may stay where they are fast, but at least one kernel of your own does part "
     "of the work.",
 }
+_REQUESTS: dict[str, str] = {
+    "backward": "Training works: the gradients of every input and parameter are right, so wrap the kernels "
+    "in a torch.autograd.Function with a backward.",
+    "compile-safe": "torch.compile(fullgraph=True) traces forward without a graph break: call the kernels "
+    "through an operator of your own (torch.library.custom_op with register_fake) that "
+    "torch.library.opcheck accepts.",
+    "any-rank": "Inputs of every rank and shape that the reference takes with the same constructor arguments "
+    "give right results: read each size from the tensors.",
+}
+"""What the judge checks on request, in words for the model."""
 CHARACTERS_PER_TOKEN = 4
 """Rule of thumb for English and code; tokenizers differ by a third either way."""
 
@@ -49,7 +60,7 @@ class Requirement(Record):
 
     text: str
     checked: bool = False
-    """Whether the judge checks it. Nothing free-form is checked today, version compatibility included."""
+    """Whether the judge checks it. Nothing free-form is checked, version compatibility included."""
 
 
 class Situation(Record):
@@ -80,6 +91,22 @@ def requirements(argument: str) -> tuple[Requirement, ...]:
 
     Raises UsageError when the file cannot be read as UTF-8 text.
     """
+    return tuple(requirement(line) for line in lines(argument))
+
+
+def requested(argument: str) -> tuple[Request, ...]:
+    """The requests that are named among the wishes. Raises UsageError as above."""
+    return tuple(name for name in get_args(Request) if name in lines(argument))
+
+
+def requirement(line: str) -> Requirement:
+    """One wish; the name of a request is checked, and told in its own words."""
+    known = _REQUESTS.get(line)
+    return Requirement(text=known, checked=True) if known else Requirement(text=line)
+
+
+def lines(argument: str) -> tuple[str, ...]:
+    """What is asked for in TEXT or @FILE, word for word. Raises UsageError as above."""
     text = argument
     if argument.startswith("@"):
         try:
@@ -87,14 +114,17 @@ def requirements(argument: str) -> tuple[Requirement, ...]:
         except (OSError, UnicodeDecodeError) as error:
             reason = error.strerror if isinstance(error, OSError) else "it is not UTF-8 text"
             raise UsageError(f"cannot read the requirements in {argument[1:]!r}: {reason}") from error
-    return tuple(Requirement(text=line.strip()) for line in text.splitlines() if line.strip())
+    return tuple(line.strip() for line in text.splitlines() if line.strip())
 
 
-def wishes(require: str, library_ops: LibraryOps) -> tuple[Requirement, ...]:
-    """The user's own requirements, and what `--library-ops` asks for where it is not the default."""
-    asked = requirements(require) if require else ()
+def wishes(
+    require: str, library_ops: LibraryOps, requests: tuple[Request, ...] = ()
+) -> tuple[Requirement, ...]:
+    """The user's own requirements, what else is judged on request, and a `--library-ops` of the user's."""
     rule = _LIBRARY_OPS.get(library_ops)
-    return (Requirement(text=rule, checked=True), *asked) if rule else asked
+    asked = [Requirement(text=rule, checked=True)] if rule else []
+    asked += [*map(requirement, requests), *(requirements(require) if require else ())]
+    return tuple(dict.fromkeys(asked))
 
 
 def render(problem: Problem, situation: Situation) -> Prompt:

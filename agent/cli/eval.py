@@ -24,6 +24,9 @@ def evaluate(
     unchecked: judging.Unchecked = False,
     candidate_timeout: judging.Timeout = None,
     library_ops: judging.LibraryOps = None,
+    backward: judging.Backward = False,
+    compile_safe: judging.CompileSafe = False,
+    require: Annotated[str | None, typer.Option(help="any-rank: judge other ranks and shapes too.")] = None,
     quick: judging.Quick = False,
     admit_anyway: judging.AdmitAnyway = False,
     runs_dir: console.RunsDir = None,
@@ -41,11 +44,13 @@ def evaluate(
         "runs_dir": runs_dir,
     }
     settings = config.load(flags, offline=True).settings
+    requests = judging.requests(require or "", backward=backward, compile_safe=compile_safe)
+    _refuse_free_form(require)
     source = _source(candidate, settings.runs_dir)
     reference = judging.tracing(problem, settings)
     judged = Candidate(problem=reference.name, source=source, origin="file")
     with console.live("preparing") as live:
-        judge = judging.executor(settings, reference, live, quick=quick)
+        judge = judging.executor(settings, reference, live, quick=quick, requests=requests)
         judging.admit(judge, reference, admit_anyway)
         evaluation = judge.evaluate(reference, judged)
     if json:
@@ -53,6 +58,15 @@ def evaluate(
     else:
         console.show(judging.verdict(evaluation))
     raise typer.Exit(EXITS.get(evaluation.status, 1))
+
+
+def _refuse_free_form(require: str | None) -> None:
+    """Raises UsageError for a requirement that nothing checks."""
+    from agent import prompts
+
+    for wish in prompts.requirements(require) if require else ():
+        if not wish.checked:
+            raise UsageError(f"--require {wish.text!r}: eval judges any-rank, and no other requirement")
 
 
 def _source(address: str, runs_dir: Path) -> str:

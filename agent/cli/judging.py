@@ -10,7 +10,7 @@ from agent.cli import console
 from agent.cli.verdicts import STYLES, place, times
 from agent.config import Settings
 from agent.errors import EnvironmentFault, UsageError
-from agent.records import Evaluation, Problem
+from agent.records import Evaluation, Problem, Request
 
 if TYPE_CHECKING:
     from agent.executors import LocalExecutor
@@ -42,12 +42,19 @@ Quick = Annotated[bool, typer.Option("--quick", help="Fewer draws; the verdict s
 AdmitAnyway = Annotated[
     bool, typer.Option("--admit-anyway", help="Judge even where wrong answers would pass; recorded.")
 ]
+Backward = Annotated[
+    bool, typer.Option("--backward", help="Judge the gradients of inputs and parameters too.")
+]
+CompileSafe = Annotated[
+    bool, typer.Option("--compile-safe", help="Judge that torch.compile traces it without a graph break.")
+]
 MAX_FINDINGS = 4
 
 
 def executor(
-    settings: Settings, problem: Problem, live: console.Live, *, quick: bool = False
-) -> "LocalExecutor":
+    settings: Settings, problem: Problem, live: console.Live, *, quick: bool = False,
+    requests: tuple[Request, ...] = (),
+) -> "LocalExecutor":  # fmt: skip
     """The executor that the settings ask for, tools prepared.
 
     Raises EnvironmentFault without them, UsageError for checks switched off where there are none.
@@ -74,6 +81,7 @@ def executor(
     )
     made.library_ops = settings.library_ops
     made.protocol = "quick" if quick else "full"
+    made.requests = requests
     made.unchecked = settings.unchecked
     return made
 
@@ -88,6 +96,15 @@ def _isolate(settings: Settings) -> None:
         "NOT ISOLATED: candidates run as plain processes here, with your files and as your user; "
         f"{sandbox.MEND}, or stop at this with --sandbox require"
     )
+
+
+def requests(require: str, *, backward: bool, compile_safe: bool) -> tuple[Request, ...]:
+    """What is judged beside the protocol, by flags and by names among the user's requirements."""
+    from agent import prompts
+
+    named = prompts.requested(require) if require else ()
+    flags: tuple[tuple[Request, bool], ...] = (("backward", backward), ("compile-safe", compile_safe))
+    return tuple(dict.fromkeys([*(name for name, given in flags if given), *named]))
 
 
 def admit(judge: "LocalExecutor", problem: Problem, anyway: bool) -> None:
@@ -137,6 +154,8 @@ def verdict(evaluation: Evaluation) -> Text:
             text.append(
                 f"largest error {known.max_abs_err:.3g}, {known.error_budget_ratio:.0%} of the budget\n"
             )
+    if evaluation.envelope:
+        text.append(f"  {console.line(str(evaluation.envelope))}\n")
     if evaluation.measurement:
         text.append(f"  {times(evaluation.measurement)}\n")
     text.rstrip()

@@ -37,7 +37,7 @@ def replay(
     verbose: console.Verbose = False,
     quiet: console.Quiet = False,
 ) -> None:
-    """Judge the candidates of a run again; exit 1 when a fresh verdict differs from the recorded one."""
+    """Judge the candidates of a run again, by what it asked for; exit 1 when a verdict differs."""
     flags = {
         "executor": executor,
         "sandbox": isolation,
@@ -54,7 +54,13 @@ def replay(
     problem = log.started.problem
     again = []
     with console.live("preparing") as live:
-        judge = judging.executor(settings, problem, live, quick=quick)
+        asked = found.info.settings.options
+        requests = judging.requests(
+            str(asked.get("require", "")),
+            backward=asked.get("backward") is True,
+            compile_safe=asked.get("compile_safe") is True,
+        )
+        judge = judging.executor(settings, problem, live, quick=quick, requests=requests)
         judging.admit(judge, problem, anyway=True)
         for attempt in log.attempts:
             console.say(f"judging attempt {attempt.number} of {len(log.attempts)} afresh")

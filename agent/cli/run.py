@@ -10,7 +10,7 @@ from agent.cli import console, judging
 from agent.cli.verdicts import best_of
 from agent.errors import UsageError
 from agent.providers import choose
-from agent.records import SCHEMA_VERSION, Problem, RunFinished
+from agent.records import SCHEMA_VERSION, Problem, Request, RunFinished
 
 if TYPE_CHECKING:
     from agent.loop import Plan
@@ -20,6 +20,9 @@ EXITS = {"verified": 0, "no_kernel": 1, "failed": 0}
 """A run that failed with something verified is solved; one without has raised."""
 
 Flags = dict[str, object]
+Address = Annotated[
+    str | None, typer.Argument(metavar="[PROBLEM]", help="Path, shipped name or kernelbench:LEVEL/ID.")
+]
 Patience = Annotated[
     int | None, typer.Option(help="Rounds without a faster kernel that end a GPU run.", show_default="2")
 ]
@@ -29,10 +32,7 @@ InOrder = Annotated[
 
 
 def run(
-    problem: Annotated[
-        str | None,
-        typer.Argument(metavar="[PROBLEM]", help="Path, shipped name or kernelbench:LEVEL/ID."),
-    ] = None,
+    problem: Address = None,
     provider: judging.Provider = None,
     model: Annotated[str | None, typer.Option(help="Name of the endpoint's model.")] = None,
     base_url: Annotated[str | None, typer.Option(help="Address of a Chat Completions endpoint.")] = None,
@@ -44,6 +44,8 @@ def run(
     require: Annotated[str | None, typer.Option(help="Your own requirements, TEXT or @FILE.")] = None,
     candidate_timeout: judging.Timeout = None,
     library_ops: judging.LibraryOps = None,
+    backward: judging.Backward = False,
+    compile_safe: judging.CompileSafe = False,
     in_order: InOrder = False,
     quick: judging.Quick = False,
     admit_anyway: judging.AdmitAnyway = False,
@@ -64,6 +66,7 @@ def run(
         "candidate_timeout": candidate_timeout, "library_ops": library_ops, "runs_dir": runs_dir,
     }  # fmt: skip
     choices = {"in_order": in_order, "quick": quick, "admit_anyway": admit_anyway}
+    choices |= {"backward": backward, "compile_safe": compile_safe}
     if resume is not None:
         if require or dry_run:
             raise UsageError("--resume takes the requirements of the run it goes on with")
@@ -72,7 +75,7 @@ def run(
         assert problem is not None
         settings = config.load(flags).settings
         if dry_run:
-            _print_prompt(judging.tracing(problem, settings), settings, require, json)
+            _print_prompt(judging.tracing(problem, settings), settings, require or "", choices, json)
             return
         finished, folder = _begun(problem, settings, require, choices)
     _report(finished, folder, json)
@@ -85,13 +88,13 @@ def _begun(
     from agent import prompts
     from agent.cli.session import Session
 
-    wishes = prompts.requirements(require) if require else ()
-    for wish in wishes:
+    wishes = prompts.lines(require) if require else ()
+    for wish in map(prompts.requirement, wishes):
         if not wish.checked:
             console.warn(f"passed on to the model, not checked: {wish.text}")
     problem = judging.tracing(address, settings)
     options: dict[str, str | int | float | bool] = {
-        "require": "\n".join(wish.text for wish in wishes),
+        "require": "\n".join(wishes),
         **choices,
         "gpu": settings.gpu,
         "candidate_timeout": settings.candidate_timeout,
@@ -103,9 +106,10 @@ def _begun(
             settings, problem, in_order=choices["in_order"],
             on_retry=lambda event: session.note(event), on_progress=lambda so_far: _stream(live, so_far),
         )  # fmt: skip
-        judge = judging.executor(settings, problem, live, quick=choices["quick"])
+        requests = _requests(str(options["require"]), choices)
+        judge = judging.executor(settings, problem, live, quick=choices["quick"], requests=requests)
         judging.admit(judge, problem, choices["admit_anyway"])
-        plan = _plan(problem, settings, provider.name, str(options["require"]))
+        plan = _plan(problem, settings, provider.name, str(options["require"]), requests)
         made = store.create(
             settings.runs_dir,
             store.RunSettings(
@@ -147,15 +151,23 @@ def _resumed(address: str, flags: Flags, choices: dict[str, bool]) -> tuple[RunF
             settings, problem, in_order=choices["in_order"],
             on_retry=lambda event: session.note(event), on_progress=lambda so_far: _stream(live, so_far),
         )  # fmt: skip
-        judge = judging.executor(settings, problem, live, quick=choices["quick"])
+        require = str(asked.options.get("require", ""))
+        requests = _requests(require, choices)
+        judge = judging.executor(settings, problem, live, quick=choices["quick"], requests=requests)
         judging.admit(judge, problem, choices["admit_anyway"])
-        plan = _plan(problem, settings, provider.name, str(asked.options.get("require", "")))
+        plan = _plan(problem, settings, provider.name, require, requests)
         session = Session(found, problem, plan, writer, live, store.Resume(log))
         console.say(f"run {found.id}: going on, {len(log.rounds)} rounds are on disk")
         return session.solve(provider, judge), found
 
 
-def _plan(problem: Problem, settings: config.Settings, provider: str, require: str) -> "Plan":
+def _requests(require: str, choices: dict[str, bool]) -> tuple[Request, ...]:
+    return judging.requests(require, backward=choices["backward"], compile_safe=choices["compile_safe"])
+
+
+def _plan(
+    problem: Problem, settings: config.Settings, provider: str, require: str, requests: tuple[Request, ...]
+) -> "Plan":
     from agent import prompts
     from agent.loop import Plan
 
@@ -163,19 +175,19 @@ def _plan(problem: Problem, settings: config.Settings, provider: str, require: s
         # The catalogue has one answer; asking again could not bring another.
         rounds=1 if provider == "catalogue" else settings.rounds,
         patience=settings.patience,
-        requirements=prompts.wishes(require, settings.library_ops),
+        requirements=prompts.wishes(require, settings.library_ops, requests),
         gpu=settings.gpu,
         floor_ms=judging.floor_ms(problem, settings),
     )
 
 
-def _print_prompt(problem: Problem, settings: config.Settings, require: str | None, json: bool) -> None:
+def _print_prompt(
+    problem: Problem, settings: config.Settings, require: str, choices: dict[str, bool], json: bool
+) -> None:
     from agent import prompts
 
-    plan = _plan(problem, settings, "", "")
-    situation = prompts.Situation(
-        requirements=prompts.wishes(require or "", settings.library_ops), gpu=plan.gpu, floor_ms=plan.floor_ms
-    )
+    plan = _plan(problem, settings, "", require, _requests(require, choices))
+    situation = prompts.Situation(requirements=plan.requirements, gpu=plan.gpu, floor_ms=plan.floor_ms)
     prompt = prompts.render(problem, situation)
     tokens = prompts.estimate_tokens(prompt)
     if json:

@@ -12,7 +12,17 @@ from agent.harness import admission
 from agent.harness.job import BUILD_LIMIT_S, EMULATOR_ELEMENTS, EMULATOR_MACS, ORACLE_LIMIT_S, Job
 from agent.harness.kept import kept
 from agent.problems import Shrunken
-from agent.records import Admission, Candidate, Evaluation, LibraryOps, Measurement, Problem, Status, digest
+from agent.records import (
+    Admission,
+    Candidate,
+    Evaluation,
+    LibraryOps,
+    Measurement,
+    Problem,
+    Request,
+    Status,
+    digest,
+)
 from agent.sandbox import Child, ChildFault, Limits
 
 Announce = Callable[[str], None]
@@ -31,6 +41,8 @@ class LocalExecutor:
     library_ops: LibraryOps = "gemm-conv"
     """Which of torch's operators may stay in a candidate."""
     protocol: Literal["full", "quick"] = "full"
+    requests: tuple[Request, ...] = ()
+    """What is judged beside the protocol."""
     measure: bool = True
     """Whether a verified candidate is timed."""
     unchecked: bool = False
@@ -84,6 +96,7 @@ class LocalExecutor:
             library_ops=self.library_ops,
             unchecked=self.unchecked,
             protocol=self.protocol,
+            requests=self.requests,
             measure=self.measure,
             admission=self._admissions.get(problem.id) or self.admit(problem, anyway=True),
             floor_ms=self._floor_ms,

@@ -5,7 +5,6 @@ problem that lets a wrong answer pass is tightened by further families of inputs
 refused.
 """
 
-import secrets
 import sys
 import tempfile
 from collections.abc import Callable
@@ -13,14 +12,14 @@ from pathlib import Path
 
 from agent import config
 from agent.errors import ProblemError
-from agent.harness.job import ORACLE_LIMIT_S, affordable
+from agent.harness.job import ORACLE_LIMIT_S, affordable, secret_seed
 from agent.harness.kept import kept
 from agent.problems import Shrunken
 from agent.records import Admission, Problem
 from agent.records.base import digest
 from agent.sandbox import Child, ChildFault
 
-VERSION = "1"
+VERSION = "2"
 """Part of the cache's key: another number where probes or comparator change."""
 
 
@@ -58,7 +57,7 @@ def _probe(problem: Problem, shrunken: Shrunken) -> Admission:
         environment["PYTHONPATH"] = config.with_package(environment)
         with Child(argv, cwd=Path.cwd(), env=environment) as oracle:
             try:
-                answer = oracle.ask({"do": "probe", "seed": secrets.randbits(61)}, ORACLE_LIMIT_S)
+                answer = oracle.ask({"do": "probe", "seed": secret_seed()}, ORACLE_LIMIT_S)
             except ChildFault as fault:
                 raise ProblemError(f"{problem.name}: the reference {fault}") from None
     if "error" in answer:

@@ -90,7 +90,12 @@ class Files:
 
     def _differs(self, file: str, tensor: torch.Tensor) -> bool:
         given = _bytes(tensor).cpu()
-        if (self._folder / file).stat().st_size != given.numel():
+        try:
+            size = (self._folder / file).stat().st_size
+        except OSError:
+            # Whether it is there is up to the candidate's process.
+            raise wire.WireError(f"tensor file {file} is missing") from None
+        if size != given.numel():
             return True
         return not torch.equal(wire.read_tensor(self._folder / file, tuple(given.shape), "uint8"), given)
 

@@ -28,6 +28,10 @@ def _shifted(x: torch.Tensor, generator: torch.Generator) -> torch.Tensor:
     return x + 3 * _deviation(x)
 
 
+def _negative(x: torch.Tensor, generator: torch.Generator) -> torch.Tensor:
+    return -(x.abs() + _deviation(x))
+
+
 def _sparse(x: torch.Tensor, generator: torch.Generator) -> torch.Tensor:
     keep = torch.rand(x.shape, generator=generator, device=x.device) < 0.1
     if x.dim() > 1:
@@ -54,6 +58,7 @@ FAMILIES: dict[str, Change] = {
     "faint": lambda x, generator: x / 1024,
     "sparse": _sparse,
     "tied": _tied,
+    "negative": _negative,
     "negated": lambda x, generator: -x,
     "vast": lambda x, generator: x * 1024,
     "minute": lambda x, generator: x / (1 << 20),

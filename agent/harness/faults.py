@@ -21,8 +21,9 @@ CHANGED = {
     ),
     "parameter": Finding(
         kind="parameter-modified",
-        message="forward changed a parameter or buffer; it must leave them as they are. Keep packed copies "
-        "and scratch memory in tensors of your own.",
+        message="A parameter or buffer does not hold what load_state_dict was given: forward must leave them "
+        "as they are, and load_state_dict must load them. Keep packed copies and scratch memory in tensors "
+        "of your own.",
     ),
     "earlier output": Finding(
         kind="output-reused",

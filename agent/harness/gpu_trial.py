@@ -5,9 +5,9 @@ from typing import Any
 from agent.errors import EnvironmentFault
 from agent.harness import clock, faults, own_work
 from agent.harness.bench import Bench
-from agent.harness.job import END_LIMIT_S, HEALTH_LIMIT_S, Announce
+from agent.harness.job import END_LIMIT_S, HEALTH_LIMIT_S, Announce, secret_seed
 from agent.harness.protocol import Draw
-from agent.harness.trial import Trial, secret
+from agent.harness.trial import Trial
 from agent.records import Profile
 from agent.sandbox import ChildFault
 
@@ -18,7 +18,7 @@ class GpuTrial(Trial):
     def call_once(self) -> str:
         """One call whose outputs nobody looks at; what the worker and the tool that runs it have printed."""
         try:
-            manifest = self._consult({"do": "parameters", "seed": secret(), "stem": "set0"})
+            manifest = self._consult({"do": "parameters", "seed": secret_seed(), "stem": "set0"})
             self._check(self._tell({"do": "instance", **manifest}, "creating ModelNew"), "run", "ModelNew")
             self._call_on(self._drawn_for(Draw(), "draw1", {}), Draw(), "draw1")
         except faults.Refused:

@@ -1,10 +1,11 @@
 """What an executor hands to the judge."""
 
+import secrets
 from collections.abc import Callable
 from typing import Literal
 
 from agent.problems import Shrunken
-from agent.records import Admission, Candidate, LibraryOps, Problem, Record, Trace
+from agent.records import Admission, Candidate, LibraryOps, Problem, Record, Request, Trace
 
 Announce = Callable[[str], None]
 """Is told what is going on, in words for the user."""
@@ -26,6 +27,10 @@ class Job(Record):
     """What probing the problem found; its families of inputs join the protocol."""
     build: Literal["fast", "stock"] = "fast"
     """How extensions for a GPU are built: `fast` leaves to stock `load_inline` what it has doubts about."""
+    requests: tuple[Request, ...] = ()
+    """What is judged beside the protocol."""
+    envelope_limit_s: float = 4.0
+    """From here on no probe of what else a verified candidate handles is begun, and none takes longer."""
     measure: bool = True
     """Whether a verified candidate is timed; only a GPU can."""
     library_ops: LibraryOps = "gemm-conv"
@@ -55,3 +60,8 @@ REAL_SHAPE_MACS = 400_000_000
 def affordable(trace: Trace) -> bool:
     """Whether a CPU can afford a reference of these sizes a few times over."""
     return trace.min_bytes // 4 <= REAL_SHAPE_ELEMENTS and trace.flops // 2 <= REAL_SHAPE_MACS
+
+
+def secret_seed() -> int:
+    """A seed that nothing outside the judge and its oracle can know."""
+    return secrets.randbits(61)

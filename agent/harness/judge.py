@@ -5,29 +5,32 @@ It answers one command, the job, with `{"evaluation": ...}` or, when nothing cou
 `{"fault": {"exit": ..., "message": ...}}`; on the way it reports progress.
 """
 
+import contextlib
 import json
 import os
 import signal
 import sys
 from collections.abc import Iterator
-from contextlib import contextmanager
+from pathlib import Path
 from typing import NamedTuple
 
 from agent import problems, sandbox, screen
 from agent.errors import AgentError, EnvironmentFault
-from agent.harness import clock, confirmation, second_pass
+from agent.harness import clock, confirmation, envelope, requests, second_pass
 from agent.harness.faults import Refused
 from agent.harness.gpu_trial import GpuTrial
 from agent.harness.job import Announce, Job, affordable
+from agent.harness.lane import Lane
 from agent.harness.lanes import lane_for
+from agent.harness.subject import Subject
 from agent.harness.trial import Trial
 from agent.harness.workspace import workspace
 from agent.records import (
+    Envelope,
     Evaluation,
     Finding,
     Location,
     Measurement,
-    Profile,
     Scope,
     Stage,
     Status,
@@ -48,7 +51,10 @@ def evaluate(job: Job, announce: Announce) -> Evaluation:
     """The verdict. Raises AgentError for what is not the candidate's fault."""
     level = sandbox.strongest(gpu=job.executor == "cuda")
     skipped = (*_skipped(job), *level.gaps)
-    scope = Scope(executor=job.executor, isolation=level.name, protocol=job.protocol, skipped=skipped)
+    scope = Scope(
+        executor=job.executor, isolation=level.name, protocol=job.protocol, requested=job.requests,
+        skipped=skipped,
+    )  # fmt: skip
     warnings = screen.check(job.problem.source, job.candidate) if job.screened else ()
     errors = tuple(finding for finding in warnings if finding.severity == "error")
     if errors:
@@ -92,7 +98,9 @@ def _on_emulator(job: Job, scope: Scope, warnings: tuple[Finding, ...], announce
 def _confirmed(job: Job, at: Shapes, warnings: tuple[Finding, ...], announce: Announce) -> Evaluation:
     """The verdict on a candidate that was verified before and would be the best."""
     assert job.shrunken is not None
-    on_emulator = job.model_copy(update={"executor": "emulator", "confirms": False})
+    # What was asked for beside the protocol is judged, and the envelope probed, in the GPU's own trial.
+    less = {"executor": "emulator", "confirms": False, "requests": (), "envelope_limit_s": 0.0}
+    on_emulator = job.model_copy(update=less)
     seen = _on_emulator(on_emulator, at.scope.model_copy(update={"executor": "emulator"}), (), announce)
     looks = [confirmation.by_emulator(seen)]
     if looks[0].status is None:
@@ -121,8 +129,7 @@ def _tried(job: Job, at: Shapes, warnings: tuple[Finding, ...], announce: Announ
         status: Status = Status.VERIFIED
         stage: Stage = "verify"
         refusal: tuple[Finding, ...] = ()
-        measurement: Measurement | None = None
-        profile: Profile | None = None
+        measurement = profile = handled = None
         left_out: tuple[str, ...] = ()
         scope = at.scope
         environment = trial.environment()
@@ -130,20 +137,20 @@ def _tried(job: Job, at: Shapes, warnings: tuple[Finding, ...], announce: Announ
             announce("building")
             trial.load()
             trial.verify(announce)
+            left_out = tuple(requests.judge(job, trial.talk(), announce))
             if at.scope.shapes == "shrunken":
                 announce("checking addresses at the real sizes")
                 scope = _at_real_shape(at.scope)
-                left_out = trial.check_addresses(job.problem.trace)
+                left_out += trial.check_addresses(job.problem.trace)
                 scope = at.scope
-            if job.executor == "emulator" and job.protocol == "full":
-                announce("loading the file a second time")
-                second_pass.check(job, at.trace, trial.asked, announce)
             if isinstance(trial, GpuTrial):
                 times = trial.time(announce) if job.measure else None
                 profile = trial.watch(announce)
                 if times is not None:
                     stage = "measure"
                     measurement = _measured(trial, times, environment.gpu, job)
+            if job.protocol == "full":
+                handled = _beside(job, at, folder, lane, trial, announce)
         except Refused as refused:
             status, stage, refusal = refused.status, refused.stage, refused.findings
         trial.end()
@@ -160,7 +167,27 @@ def _tried(job: Job, at: Shapes, warnings: tuple[Finding, ...], announce: Announ
             profile=profile,
             environment=environment,
             admission=job.admission,
+            envelope=handled,
         )
+
+
+def _beside(job: Job, at: Shapes, folder: Path, lane: Lane, trial: Trial, announce: Announce) -> Envelope:
+    """What takes another process: whether it builds the same, and what it handles beyond what is stated.
+
+    Raises Refused for the former alone.
+    """
+    with contextlib.ExitStack() as stack:
+        if isinstance(trial, GpuTrial):
+            # The next process finds in `folder` what stock `load_inline` built there.
+            trial.check_gpu()
+        else:
+            folder = stack.enter_context(workspace(job.candidate, at.trace, lane))
+        subject = stack.enter_context(Subject(job, at.trace, folder))
+        if not isinstance(trial, GpuTrial):
+            announce("loading the file a second time")
+            second_pass.check(subject, trial.asked)
+        announce("probing what else it handles")
+        return envelope.probed(job, at.trace, subject, trial.talk())
 
 
 def _measured(trial: GpuTrial, times: clock.Times, gpu: str | None, job: Job) -> Measurement:
@@ -219,7 +246,7 @@ def _skipped(job: Job) -> tuple[str, ...]:
     return (*later, *(() if job.confirms else (UNCONFIRMED,)))
 
 
-@contextmanager
+@contextlib.contextmanager
 def _ended_by_sigterm() -> Iterator[None]:
     """SIGTERM unwinds the stack, so that every child is killed and every folder removed."""
 

@@ -20,19 +20,19 @@ import torch
 from agent import sandbox
 from agent.harness import budget, faults, probing, wire
 from agent.harness.baselines import Baselines, card
+from agent.harness.beside import Beside
 from agent.harness.exchange import Exchange, Files, SharedMemory
-from agent.harness.reference import Draw, Reference
+from agent.harness.reference import Reference
 from agent.records import Finding
 
 ROOM = 8
 """Share of the GPU's memory that the oracle may hold for later."""
 
 
-class Oracle:
+class Oracle(Beside):
     def __init__(self, source: Path, folder: Path, device: str, exchange: Exchange) -> None:
-        self._folder, self._device, self._exchange = folder, device, exchange
-        self._reference = Reference(source, device)
-        self._draw: Draw | None = None
+        super().__init__(Reference(source, device), folder, device)
+        self._exchange = exchange
         self._last: Any = None
         self._seed = 0
         self._baselines: Baselines | None = None
@@ -50,7 +50,7 @@ class Oracle:
         """Fresh inputs for the candidate; the truth about them stays here.
 
         With a `family` they are derived from the draw of that seed; `{"left_out": reason}` where the
-        reference cannot take them.
+        reference cannot take them. `as_files`: they pass as files whatever the exchange is.
         """
         self._draw, family = None, command.get("family")
         try:
@@ -78,6 +78,8 @@ class Oracle:
     def _given(self, command: dict[str, Any]) -> dict[str, Any]:
         assert self._draw is not None
         draw = self._draw
+        if command.get("as_files"):
+            return {"inputs": wire.dump(draw.inputs, self._folder, command["stem"])}
         native, state = draw.expected.native, self._reference.state()
         given = self._exchange.give(
             draw.inputs, native, state, stem=command["stem"], in_place=bool(command.get("in_place"))

@@ -8,7 +8,7 @@ from typing import Literal, NamedTuple
 
 Name = Literal["full", "quick"]
 
-FAMILIES = ("shifted", "scaled", "faint", "sparse", "tied")
+FAMILIES = ("shifted", "scaled", "faint", "sparse", "tied", "negative")
 """Of inputs, as `agent.harness.families` derives them; each needs a reference that stays finite."""
 TIGHTENING = ("negated", "vast", "minute")
 """Families that join only where admission finds that a wrong answer would pass without them."""
@@ -19,6 +19,7 @@ WORDS = {
     "faint": "inputs divided by 1024",
     "sparse": "inputs nine tenths of which are zero",
     "tied": "inputs rounded so that many are equal",
+    "negative": "inputs that are negative throughout",
     "negated": "inputs with their signs changed",
     "vast": "inputs scaled by 1024",
     "minute": "inputs divided by 2^20",
@@ -61,5 +62,5 @@ def skipped(protocol: Name) -> tuple[str, ...]:
     families = ", ".join(FAMILIES)
     return (
         f"quick: {families} and nearly equal inputs, the repeated call, memory checks of the second "
-        "parameter set",
+        "parameter set, the envelope of what else is handled",
     )

@@ -33,6 +33,7 @@ class Reference:
         exec(compile(source.read_text(), str(source), "exec"), self._space)
         self.model: Any = None
         self._model64: Any = None
+        self._dtype: torch.dtype | None = None
         self.seed = 0
         self.changes: set[str] = set()
         """What the reference itself writes to: names of its state, and `input`."""
@@ -47,7 +48,7 @@ class Reference:
         for name, tensor in self.model.state_dict().items():
             _perturb(name, tensor, generator)
         self.model.to(self._device)
-        self._model64 = None
+        self._model64 = self._dtype = None
         return arguments
 
     def state(self) -> dict[str, torch.Tensor]:
@@ -83,6 +84,21 @@ class Reference:
             truth = self.truth(inputs)
         return Draw(inputs, budget.Expected(native, other, truth), overlaps)
 
+    def given(self, inputs: list[Any]) -> Draw:
+        """What these inputs must give; for a reference that writes to nothing. Raises what it raises."""
+        with torch.no_grad():
+            native = self.model(*inputs)
+            with OtherOrder():  # type: ignore[no-untyped-call]
+                other = self.model(*inputs)
+            return Draw(inputs, budget.Expected(native, other, self.truth(inputs)), [])
+
+    def convert(self, dtype: torch.dtype | None) -> None:
+        """The present parameters in another floating-point dtype; None is the stated one again."""
+        if dtype is not self._dtype:
+            self.perturb(self.seed)
+            self.model.to(dtype)
+            self._dtype = dtype
+
     def native(self, inputs: list[Any]) -> tuple[Any, set[str]]:
         """torch's own float32 result, and what the reference wrote to on the way."""
         tensors = {"input": evidence.leaves(inputs)} | {name: [t] for name, t in self.state().items()}
@@ -93,11 +109,15 @@ class Reference:
 
     def truth(self, inputs: list[Any]) -> Any:
         """The result in float64."""
+        return self.doubled()(*tree_map(_to64, inputs))
+
+    def doubled(self) -> Any:
+        """The present model in float64."""
         if self._model64 is None or self.changes:
             arguments = self._space["get_init_inputs"]()
             self._model64 = self._space["Model"](*arguments).eval().to(self._device).double()
             self._model64.load_state_dict({name: _to64(t) for name, t in self.state().items()})
-        return self._model64(*tree_map(_to64, inputs))
+        return self._model64
 
     def _again(self, seed: int, family: str | None) -> list[Any]:
         inputs = self.inputs(seed, family)

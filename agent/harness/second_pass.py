@@ -7,33 +7,28 @@ on chance or on how often they were asked for.
 from collections.abc import Sequence
 
 from agent.emulator.units import BuildRequest
-from agent.harness import lanes
 from agent.harness.faults import Refused
-from agent.harness.job import Announce, Job
-from agent.harness.workspace import workspace
-from agent.records import Finding, Status, Trace
+from agent.harness.subject import Subject
+from agent.records import Finding, Status
 from agent.sandbox import ChildFault
 
 # The name may change: many files make one up so as to get past torch's own cache.
 _COMPARED = [part for part in BuildRequest.model_fields if part != "name"]
 
 
-def check(job: Job, trace: Trace, asked: Sequence[BuildRequest], announce: Announce) -> None:
-    """Raises Refused where a second import of the file asks for something else than `asked`."""
-    lane = lanes.lane_for(job, announce)
-    with (
-        workspace(job.candidate, trace, lane) as folder,
-        lanes.worker(lane, job, folder, trace) as child,
-    ):
-        try:
-            answer = child.ask({"do": "load"}, job.candidate_timeout_s, lane.serve)
-        except ChildFault as fault:
-            raise _refused(f"imported a second time, the file {fault}") from None
+def check(subject: Subject, asked: Sequence[BuildRequest]) -> None:
+    """Raises Refused where a second import, by `subject`, asks for something else than `asked`."""
+    try:
+        answer = subject.load()
+    except ChildFault as fault:
+        raise _refused(f"imported a second time, the file {fault}") from None
+    assert subject.lane is not None
+    requests = subject.lane.requests
     if "error" in answer:
         raise _refused("imported a second time, the file raises an error")
-    if len(lane.requests) != len(asked):
-        raise _refused(f"it asked for {len(asked)} extensions, then for {len(lane.requests)}")
-    for first, second in zip(asked, lane.requests, strict=True):
+    if len(requests) != len(asked):
+        raise _refused(f"it asked for {len(asked)} extensions, then for {len(requests)}")
+    for first, second in zip(asked, requests, strict=True):
         parts = [part for part in _COMPARED if getattr(first, part) != getattr(second, part)]
         if parts:
             raise _refused(f"{', '.join(parts)} of extension `{first.name[:80]}` changed")

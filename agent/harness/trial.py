@@ -6,7 +6,6 @@ not shared; values. At the end at least one kernel launch where launches are cou
 fails ends the trial.
 """
 
-import secrets
 import sys
 from pathlib import Path
 from typing import Any, Self
@@ -14,10 +13,11 @@ from typing import Any, Self
 from agent.emulator.units import BuildRequest
 from agent.errors import EnvironmentFault, ProblemError
 from agent.harness import faults, lanes, own_kernels, own_work, protocol, real_shapes, workspace
-from agent.harness.job import BUILD_LIMIT_S, ORACLE_LIMIT_S, Announce, Job
+from agent.harness.job import BUILD_LIMIT_S, ORACLE_LIMIT_S, Announce, Job, secret_seed
 from agent.harness.lane import Lane
 from agent.harness.nothing import Nothing
 from agent.harness.protocol import Draw
+from agent.harness.requests import Talk
 from agent.records import Build, Correctness, Environment, Finding, Status, Trace
 from agent.sandbox import Child, ChildFault
 
@@ -94,7 +94,7 @@ class Trial:
         everything = sum(len(draws) for draws in self._plan)
         begun = 0
         for number, draws in enumerate(self._plan):
-            seed = secret()
+            seed = secret_seed()
             manifest = self._consult({"do": "parameters", "seed": seed, "stem": f"set{number}"})
             answer = self._tell({"do": "instance", **manifest}, "creating ModelNew")
             self._check(answer, "run", "creating ModelNew failed")
@@ -114,6 +114,10 @@ class Trial:
         """Draws that were not made, each with its reason."""
         return (*protocol.skipped(self._job.protocol), *self._left_out)
 
+    def talk(self) -> Talk:
+        """For what is asked beside the protocol."""
+        return Talk(self._tell, self._check, self._consult, self._weighed)
+
     def check_addresses(self, real: Trace) -> tuple[str, ...]:
         """Calls the candidate at the sizes of `real`, last of all; what was left out. See `real_shapes`."""
         return real_shapes.reach(self._worker, self._lane, real)
@@ -124,7 +128,7 @@ class Trial:
             workspace.discard(self._folder, before["stem"])
         if draw.repeat:
             return self._consult({"do": "again", "stem": stem}) | {"stem": stem}
-        self._seed = self._seed if draw.family == protocol.NEAR else secret()
+        self._seed = self._seed if draw.family == protocol.NEAR else secret_seed()
         drawn = self._consult(
             {"do": "draw", "seed": self._seed, "stem": stem, "family": draw.family, "in_place": draw.in_place}
         )
@@ -210,7 +214,7 @@ class Trial:
             libraries=replayed.libraries,
             runtime=replayed.runtime,
             setting=self._job.library_ops,
-            seeds=(parameters_seed, inputs_seed, secret()),
+            seeds=(parameters_seed, inputs_seed, secret_seed()),
             tree=tree,
             consult=self._consult,
             compare=self._compare,
@@ -259,8 +263,3 @@ class Trial:
 def _merged(known: list[Finding], new: list[Finding]) -> list[Finding]:
     seen = {(finding.kind, finding.location) for finding in known}
     return known + [finding for finding in new if (finding.kind, finding.location) not in seen]
-
-
-def secret() -> int:
-    """A seed that nothing outside the judge knows."""
-    return secrets.randbits(62)

@@ -1,9 +1,9 @@
 """The candidate's process: the only place where candidate code runs. Standalone; never imports `agent`.
 
 Started as `python -I worker.py EXECUTOR SETTINGS DESCRIPTOR` in a folder that holds this file, `wire.py`,
-`evidence.py`, `handover.py`, `shared.py`, `timing.py`, `candidate.py`, the exchange files and, for the
-emulator, the package `guest`. Commands arrive as JSON lines on standard input, one answer each on
-DESCRIPTOR. Whatever it answers is a claim: it may refuse the candidate, never accept it.
+`evidence.py`, `handover.py`, `layouts.py`, `requested.py`, `shared.py`, `timing.py`, `candidate.py`, the
+exchange files and, for the emulator, the package `guest`. Commands arrive as JSON lines on standard input,
+one answer each on DESCRIPTOR. Whatever it answers is a claim: it may refuse the candidate, never accept it.
 """
 
 import ctypes
@@ -25,6 +25,7 @@ HERE = Path(__file__).resolve().parent
 sys.path.insert(0, str(HERE))
 import evidence  # type: ignore[import-not-found]  # noqa: E402 - copies beside this file
 import handover  # type: ignore[import-not-found]  # noqa: E402
+import requested  # type: ignore[import-not-found]  # noqa: E402
 import timing  # type: ignore[import-not-found]  # noqa: E402
 import wire  # type: ignore[import-not-found]  # noqa: E402
 
@@ -80,12 +81,14 @@ class Worker:
         return {"torch": torch.__version__}
 
     def do_instance(self, command: dict[str, Any]) -> dict[str, Any]:
-        """A new ModelNew that holds the given parameters."""
+        """A new ModelNew that holds the given parameters; with a `dtype` it is converted before."""
         arguments = self._given("init", command["init_inputs"])
         state = self._given("state", command["state"])
         self._model = self._module.ModelNew(*arguments)
         if self.device == "cuda":
             self._model = self._model.cuda()
+        if "dtype" in command:
+            self._model = self._model.to(getattr(torch, command["dtype"]))
         try:
             self._model.load_state_dict(state, strict=True)
         except RuntimeError as error:
@@ -129,6 +132,10 @@ class Worker:
         self._kept = [*(self._kept if command["keep_all"] else ()), evidence.leaves(outputs)]
         self._inputs = inputs
         return answer
+
+    def do_beside(self, command: dict[str, Any]) -> dict[str, Any]:
+        """A call of the present instance outside the protocol's order: see `requested`."""
+        return dict(requested.answer(self._model, command, HERE, self.device, self._guest))
 
     def do_real_shapes(self, command: dict[str, Any]) -> dict[str, Any]:
         """One call of a new ModelNew at sizes that are not there, for its addresses: see `guest`."""

@@ -16,6 +16,10 @@ from agent.records import Candidate, TensorSpec, Trace
 
 _HARNESS = Path(__file__).resolve().parent
 _GUEST = _HARNESS.parent / "emulator" / "guest"
+_STANDALONE = (
+    "worker.py", "wire.py", "evidence.py", "handover.py", "layouts.py", "requested.py", "shared.py",
+    "timing.py",
+)  # fmt: skip
 MARGIN_BYTES = 64 << 20
 SCRATCH_BYTES = 2 << 30
 KEPT_BYTES = 256 << 20
@@ -51,7 +55,7 @@ def workspace(candidate: Candidate, trace: Trace, lane: Furnished) -> Iterator[P
 
 def furnish(folder: Path, source: str, lane: Furnished) -> None:
     """Puts a worker's files into its folder, and `source` as what it loads."""
-    for name in ("worker.py", "wire.py", "evidence.py", "handover.py", "shared.py", "timing.py"):
+    for name in _STANDALONE:
         shutil.copy(_HARNESS / name, folder)
     if lane.with_guest:
         shutil.copytree(_GUEST, folder / "guest", ignore=shutil.ignore_patterns("__pycache__"))

@@ -1,6 +1,7 @@
 """The nouns of the pipeline: frozen pydantic models, no torch, no I/O."""
 
 from agent.records.base import SCHEMA_VERSION, Record, digest
+from agent.records.envelope import Envelope, Probe
 from agent.records.evaluation import (
     Admission,
     Attempt,
@@ -20,6 +21,7 @@ from agent.records.evaluation import (
     Origin,
     Percentiles,
     Profile,
+    Request,
     Scope,
     Severity,
     Stage,
@@ -41,9 +43,9 @@ from agent.records.problem import Operation, Problem, TensorSpec, Trace
 
 __all__ = [
     "Admission", "Attempt", "Build", "Candidate", "Card", "Completed", "Completion", "Correctness",
-    "EVENT", "Environment", "Evaluated", "Evaluation", "Event", "Feedback", "Finding",
+    "EVENT", "Envelope", "Environment", "Evaluated", "Evaluation", "Event", "Feedback", "Finding",
     "KernelResources", "KernelTime", "LibraryOps", "Location", "Measurement", "Message",
-    "Operation", "Origin", "Percentiles", "Problem", "Profile", "Prompt", "Prompted", "Record",
-    "ReplyRejected", "RetryScheduled", "RunFinished", "RunStarted", "SCHEMA_VERSION", "Scope",
+    "Operation", "Origin", "Percentiles", "Probe", "Problem", "Profile", "Prompt", "Prompted", "Record",
+    "ReplyRejected", "Request", "RetryScheduled", "RunFinished", "RunStarted", "SCHEMA_VERSION", "Scope",
     "Severity", "Stage", "Status", "TensorSpec", "Trace", "Usage", "digest",
 ]  # fmt: skip

@@ -6,12 +6,15 @@ from typing import Literal, Self
 from pydantic import Field, model_validator
 
 from agent.records.base import SCHEMA_VERSION, Record, digest
+from agent.records.envelope import Envelope
 
 Origin = Literal["model", "mend", "catalogue", "replay", "file"]
 Stage = Literal["screen", "build", "run", "verify", "integrity", "measure"]
 Severity = Literal["error", "warning", "note"]
 LibraryOps = Literal["gemm-conv", "none", "any"]
 """Which of torch's operators may stay in a candidate."""
+Request = Literal["backward", "compile-safe", "any-rank"]
+"""What a user can ask for beside the protocol; it is judged like everything else."""
 
 
 class Candidate(Record):
@@ -185,6 +188,8 @@ class Scope(Record):
     """Module-level sizes that were scaled: name -> (reference, judged)."""
     isolation: Literal["bubblewrap", "namespaces", "process"] = "process"
     protocol: Literal["full", "quick"] = "full"
+    requested: tuple[Request, ...] = ()
+    """What was judged beside the protocol because the user asked for it."""
     skipped: tuple[str, ...] = ()
     """Checks of the protocol that did not run, each with its reason."""
 
@@ -192,7 +197,8 @@ class Scope(Record):
         where = "GPU" if self.executor == "cuda" else "CPU emulator"
         sizes = ", ".join(f"{name} {real}->{used}" for name, (real, used) in self.sizes.items())
         shapes = "full shapes" if self.shapes == "full" else f"shrunken shapes ({sizes})"
-        return f"{where}, {shapes}, isolation {self.isolation}, {self.protocol} protocol"
+        beside = "".join(f", {request}" for request in self.requested)
+        return f"{where}, {shapes}, isolation {self.isolation}, {self.protocol} protocol{beside}"
 
 
 class Admission(Record):
@@ -244,6 +250,8 @@ class Evaluation(Record):
     profile: Profile | None = None
     environment: Environment | None = None
     admission: Admission | None = None
+    envelope: Envelope | None = None
+    """What a verified candidate handles beyond what is stated; recorded, not judged."""
 
     @model_validator(mode="after")
     def _evidence_matches_status(self) -> Self:

@@ -5,10 +5,12 @@ from pathlib import Path
 import pytest
 
 from agent.emulator import toolchain
-from agent.harness import lanes, second_pass
+from agent.emulator.units import BuildRequest
+from agent.harness import second_pass
 from agent.harness.emulator_lane import EmulatorLane
 from agent.harness.faults import Refused
 from agent.harness.job import Job
+from agent.harness.subject import Subject
 from agent.harness.workspace import workspace
 from agent.records import Candidate, Problem, Trace
 
@@ -47,25 +49,23 @@ def use_prepared(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(toolchain, "prepare", lambda cache: prepare())
 
 
-def check(made: Job, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Both passes over the file."""
-    use_prepared(monkeypatch)
-    lane = lanes.lane_for(made, lambda what: None)
-    with (
-        workspace(made.candidate, EMPTY, EmulatorLane) as folder,
-        lanes.worker(lane, made, folder, EMPTY) as child,
-    ):
-        assert "error" not in child.ask({"do": "load"}, 60, lane.serve)
-    second_pass.check(made, EMPTY, tuple(lane.requests), lambda what: None)
+def check(made: Job, asked: tuple[BuildRequest, ...] | None = None) -> None:
+    """Both passes over the file; `asked` stands for what the first one would ask for."""
+    with workspace(made.candidate, EMPTY, EmulatorLane) as folder, Subject(made, EMPTY, folder) as subject:
+        assert "error" not in subject.load()
+        assert subject.lane is not None
+        second_pass.check(subject, tuple(subject.lane.requests) if asked is None else asked)
 
 
 def test_a_name_of_its_own_at_every_import_is_legal(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    check(job(tmp_path, NAME="made_{chance}"), monkeypatch)
+    use_prepared(monkeypatch)
+    check(job(tmp_path, NAME="made_{chance}"))
 
 
 def test_sources_have_to_be_the_same(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    use_prepared(monkeypatch)
     with pytest.raises(Refused, match="cpp_sources of extension `same` changed") as caught:
-        check(job(tmp_path, SOURCE="{chance}"), monkeypatch)
+        check(job(tmp_path, SOURCE="{chance}"))
     [finding] = caught.value.findings
     assert (caught.value.status, caught.value.stage) == ("rejected", "integrity")
     assert finding.kind == "sources-changed"
@@ -74,4 +74,4 @@ def test_sources_have_to_be_the_same(tmp_path: Path, monkeypatch: pytest.MonkeyP
 def test_an_extension_more_at_the_second_import(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     use_prepared(monkeypatch)
     with pytest.raises(Refused, match="it asked for 0 extensions, then for 1"):
-        second_pass.check(job(tmp_path), EMPTY, (), lambda what: None)
+        check(job(tmp_path), asked=())

@@ -6,11 +6,12 @@ runs in the process of the code that it serves.
 """
 
 from collections.abc import Callable
+from contextlib import AbstractContextManager
 from typing import Any
 
 import torch
 
-from . import cuda_module, device, inline, real_shapes
+from . import cuda_module, custom_operators, device, inline, real_shapes
 from .inline import BuildFunction
 from .recording import Recorder
 from .runtime import Runtime
@@ -34,6 +35,7 @@ def install(runtime_library: str, build: BuildFunction, workers: int = 2, *, rec
     inline.patch(build)
     torch.version.cuda = "13.0"
     mode = device.EmulatedDevice()
+    custom_operators.patch(mode)
     mode.__enter__()  # type: ignore[no-untyped-call]
     _installed.append((runtime, mode))
     if record:
@@ -94,6 +96,16 @@ def run_at_real_shapes(model: Any, command: dict[str, Any]) -> dict[str, Any]:
     return real_shapes.run(_runtime(), model, command)
 
 
+def tracing() -> AbstractContextManager[None]:
+    """To be around a call that torch.compile traces."""
+    return custom_operators.tracing(_installed[0][1])
+
+
+def entered() -> AbstractContextManager[None]:
+    """The emulated device, for code that torch runs where it is not entered."""
+    return custom_operators.entered(_installed[0][1])
+
+
 def synchronize() -> None:
     """Raises RuntimeError with CUDA's words when an error is pending."""
     _runtime().synchronize()
@@ -106,6 +118,6 @@ def _runtime() -> Runtime:
 
 
 __all__ = [
-    "build_before", "check", "check_outputs", "findings", "given", "install", "launches", "record",
-    "run_at_real_shapes", "synchronize",
+    "build_before", "check", "check_outputs", "entered", "findings", "given", "install", "launches", "record",
+    "run_at_real_shapes", "synchronize", "tracing",
 ]  # fmt: skip

@@ -112,6 +112,8 @@ def _bound(extension: Extension, name: str, indices: list[int]) -> Callable[...,
         raise TypeError(_mismatch(name, [extension.functions[i][1] for i in indices], args, kwargs))
 
     call.__name__ = call.__qualname__ = name
+    # As opaque to torch.compile as a function of pybind11's.
+    call._torchdynamo_disable = True  # type: ignore[attr-defined]
     signatures = "\n".join(f"{name}{extension.functions[i][1]}" for i in indices)
     call.__doc__ = f"{signatures}\n\n{extension.functions[indices[0]][2]}"
     return call

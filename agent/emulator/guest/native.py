@@ -120,6 +120,8 @@ def _exchanging(function: Callable[..., Any]) -> Callable[..., Any]:
 
     call.__name__ = call.__qualname__ = function.__name__
     call.__doc__ = function.__doc__
+    # As opaque to torch.compile as the function itself.
+    call._torchdynamo_disable = True  # type: ignore[attr-defined]
     return call
 
 

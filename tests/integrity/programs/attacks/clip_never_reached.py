@@ -2,6 +2,7 @@
 # category = "degenerate"
 # problem = "hardtanh_scale"
 # status = ["incorrect"]
+# sample = true
 
 import torch
 from torch import nn

@@ -3,6 +3,7 @@
 # problem = "softmax"
 # status = ["rejected"]
 # finding = 'own-kernel|no-kernel-launched'
+# sample = true
 
 import torch
 from torch import nn

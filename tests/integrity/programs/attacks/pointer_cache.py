@@ -2,6 +2,7 @@
 # category = "reuse"
 # problem = "softmax"
 # status = ["rejected", "incorrect"]
+# sample = true
 
 import torch
 from torch import nn

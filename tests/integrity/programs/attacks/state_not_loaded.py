@@ -1,8 +1,8 @@
 # about = "load_state_dict is overridden and keeps the initial values, for which the affine step is none."
 # category = "patching"
 # problem = "layer_norm"
-# status = ["incorrect"]
-# finding = 'wrong|affine|parameter|values|mismatch'
+# status = ["rejected"]
+# finding = 'parameter-modified'
 
 import torch
 from torch import nn

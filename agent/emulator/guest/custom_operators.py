@@ -1,0 +1,81 @@
+"""Operators that Python code registers through `torch.library`, and torch.compile around them.
+
+An implementation for CUDA is registered for the CPU, where tensors really are, and sees the emulated device
+when it runs, whoever called it. While torch.compile traces, tensors say that they are on cuda:0 and nothing
+of the device is traced. A tensor that traced code itself makes on `x.device` cannot be told apart from one on
+a real GPU, which this torch may not have: torch then says so.
+"""
+
+import contextlib
+import functools
+from collections.abc import Callable, Iterator
+from typing import Any
+
+import torch
+from torch.overrides import _get_current_function_mode_stack as _function_modes
+
+from .device import CUDA, EmulatedDevice
+
+_KEYS = {"CUDA": "CPU", "AutogradCUDA": "AutogradCPU"}
+_TORCH = frozenset({"aten", "prims", "inductor", "quantized", "quantized_decomposed", "symm_mem", "rngprims"})
+
+
+def patch(mode: EmulatedDevice) -> None:
+    """Replaces `torch.library.Library.impl`, through which every registration goes."""
+    owner: Any = torch.library.Library
+    stock = owner.impl
+    for_cuda: set[tuple[str, str]] = set()
+
+    @functools.wraps(stock)
+    def impl(library: Any, op_name: Any, fn: Any, dispatch_key: str = "", **kwargs: Any) -> Any:
+        key = dispatch_key or library.dispatch_key
+        name = library.ns, f"{op_name} {_KEYS.get(key, key)}"
+        if key == "CPU" and name in for_cuda:
+            return None
+        known = key in _KEYS or key == "CompositeExplicitAutograd"
+        if not known or library.ns in _TORCH or library.ns.startswith("_") or kwargs.get("with_keyset"):
+            return stock(library, op_name, fn, dispatch_key, **kwargs)
+        for_cuda.update([name] if key in _KEYS else [])
+        return stock(library, op_name, _on_device(fn, mode), _KEYS.get(key, key), **kwargs)
+
+    owner.impl = impl
+
+
+def _on_device(fn: Callable[..., Any], mode: EmulatedDevice) -> Callable[..., Any]:
+    @functools.wraps(fn)
+    def call(*args: Any, **kwargs: Any) -> Any:
+        with entered(mode):
+            return fn(*args, **kwargs)
+
+    return call
+
+
+@contextlib.contextmanager
+def entered(mode: EmulatedDevice) -> Iterator[None]:
+    """The emulated device, entered unless it is there."""
+    if any(active is mode for active in _function_modes()):  # type: ignore[no-untyped-call]
+        yield
+        return
+    with torch._C._EnableTorchFunction(), mode:
+        yield
+
+
+@contextlib.contextmanager
+def tracing(mode: EmulatedDevice) -> Iterator[None]:
+    """Without the emulated device; torch.compile's tracer is told that tensors are on it."""
+    from torch._dynamo.variables.tensor import TensorVariable
+
+    def answer(value: Any) -> Callable[[Any, Any], Any]:
+        return lambda variable, tx: type(variable).build(tx, value)
+
+    said = {"method_attr_is_cuda": answer(True), "method_attr_device": answer(CUDA)}
+    stock = {name: getattr(TensorVariable, name) for name in said}
+    mode.__exit__(None, None, None)  # type: ignore[no-untyped-call]
+    for name, method in said.items():
+        setattr(TensorVariable, name, method)
+    try:
+        yield
+    finally:
+        for name, method in stock.items():
+            setattr(TensorVariable, name, method)
+        mode.__enter__()  # type: ignore[no-untyped-call]

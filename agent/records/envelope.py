@@ -1,0 +1,35 @@
+"""What a verified candidate does with inputs that its problem does not state. Recorded, never judged."""
+
+from typing import Literal
+
+from agent.records.base import Record
+
+Kind = Literal["layout", "batch", "size", "rank", "dtype"]
+Outcome = Literal["right", "wrong", "raises", "crashes", "hangs"]
+"""`right` by the protocol's comparator; `raises` a Python exception; `crashes` ends the process."""
+
+
+class Probe(Record):
+    """One call on inputs of another kind than the stated ones, which the reference takes."""
+
+    kind: Kind
+    what: str
+    """`batch 1`, `shape (4, 33)`, `strided inputs`, `float16`."""
+    outcome: Outcome
+    message: str | None = None
+    """What went wrong, in one sentence."""
+
+
+class Envelope(Record):
+    """Every probe that was made; what was left out, each with its reason."""
+
+    probes: tuple[Probe, ...] = ()
+    left_out: tuple[str, ...] = ()
+
+    def __str__(self) -> str:
+        """`handles batch 1, batch 17, float64; not float16 (raises)`."""
+        right = ", ".join(probe.what for probe in self.probes if probe.outcome == "right")
+        failed = ", ".join(f"{p.what} ({p.outcome})" for p in self.probes if p.outcome != "right")
+        words = [f"handles {right}" if right else "", f"not {failed}" if failed else ""]
+        left_out = f"not tried: {'; '.join(self.left_out)}" if self.left_out else ""
+        return "; ".join(filter(None, [*words, left_out])) or "the reference takes nothing but what is stated"

@@ -20,6 +20,12 @@ EXITS = {"verified": 0, "no_kernel": 1, "failed": 0}
 """A run that failed with something verified is solved; one without has raised."""
 
 Flags = dict[str, object]
+NoMend = Annotated[
+    bool,
+    typer.Option(
+        "--no-mend", help="Leave faults with one right mend, as a missing declaration, to the model."
+    ),
+]
 Patience = Annotated[
     int | None, typer.Option(help="Rounds without a faster kernel that end a GPU run.", show_default="2")
 ]
@@ -47,6 +53,7 @@ def run(
     in_order: InOrder = False,
     quick: judging.Quick = False,
     admit_anyway: judging.AdmitAnyway = False,
+    no_mend: NoMend = False,
     resume: Annotated[str | None, typer.Option(metavar="RUN", help="Go on with a run.")] = None,
     dry_run: Annotated[bool, typer.Option("--dry-run", help="Print the prompt, ask nobody.")] = False,
     runs_dir: console.RunsDir = None,
@@ -63,7 +70,7 @@ def run(
         "sandbox": isolation, "unchecked": unchecked or None, "rounds": rounds, "patience": patience,
         "candidate_timeout": candidate_timeout, "library_ops": library_ops, "runs_dir": runs_dir,
     }  # fmt: skip
-    choices = {"in_order": in_order, "quick": quick, "admit_anyway": admit_anyway}
+    choices = {"in_order": in_order, "quick": quick, "admit_anyway": admit_anyway, "mend": not no_mend}
     if resume is not None:
         if require or dry_run:
             raise UsageError("--resume takes the requirements of the run it goes on with")
@@ -105,7 +112,7 @@ def _begun(
         )  # fmt: skip
         judge = judging.executor(settings, problem, live, quick=choices["quick"])
         judging.admit(judge, problem, choices["admit_anyway"])
-        plan = _plan(problem, settings, provider.name, str(options["require"]))
+        plan = _plan(problem, settings, provider.name, str(options["require"]), choices["mend"])
         made = store.create(
             settings.runs_dir,
             store.RunSettings(
@@ -134,7 +141,11 @@ def _resumed(address: str, flags: Flags, choices: dict[str, bool]) -> tuple[RunF
         "unchecked": asked.options.get("unchecked"),
     }  # fmt: skip
     settings = config.load(before | given).settings
-    choices = {name: chosen or asked.options.get(name) is True for name, chosen in choices.items()}
+    # A run from before there were mends has made none, and goes on without.
+    stored = {name: asked.options.get(name) is True for name in choices}
+    choices = {name: chosen or stored[name] for name, chosen in choices.items()} | {
+        "mend": choices["mend"] and stored["mend"]
+    }
     log = found.read()
     if log.started is None:
         raise UsageError(f"run {found.id} stopped before it began; start it anew: agent run {asked.problem}")
@@ -149,13 +160,16 @@ def _resumed(address: str, flags: Flags, choices: dict[str, bool]) -> tuple[RunF
         )  # fmt: skip
         judge = judging.executor(settings, problem, live, quick=choices["quick"])
         judging.admit(judge, problem, choices["admit_anyway"])
-        plan = _plan(problem, settings, provider.name, str(asked.options.get("require", "")))
+        require = str(asked.options.get("require", ""))
+        plan = _plan(problem, settings, provider.name, require, choices["mend"])
         session = Session(found, problem, plan, writer, live, store.Resume(log))
         console.say(f"run {found.id}: going on, {len(log.rounds)} rounds are on disk")
         return session.solve(provider, judge), found
 
 
-def _plan(problem: Problem, settings: config.Settings, provider: str, require: str) -> "Plan":
+def _plan(
+    problem: Problem, settings: config.Settings, provider: str, require: str, mends: bool = True
+) -> "Plan":
     from agent import prompts
     from agent.loop import Plan
 
@@ -163,6 +177,7 @@ def _plan(problem: Problem, settings: config.Settings, provider: str, require: s
         # The catalogue has one answer; asking again could not bring another.
         rounds=1 if provider == "catalogue" else settings.rounds,
         patience=settings.patience,
+        mends=mends,
         requirements=prompts.wishes(require, settings.library_ops),
         gpu=settings.gpu,
         floor_ms=judging.floor_ms(problem, settings),

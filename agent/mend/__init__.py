@@ -6,13 +6,14 @@ fault could be mended in two ways it does nothing.
 """
 
 from collections.abc import Callable, Sequence
+from difflib import unified_diff
 
 from agent.mend import declarations, modules, spelling
 from agent.mend.extension import Extension
-from agent.records import Finding, Record
+from agent.records import Attempt, Candidate, Finding, Record, Status
 from agent.screen import syntax_tree
 
-__all__ = ["MOST_IN_A_ROW", "Mended", "mended"]
+__all__ = ["MOST_IN_A_ROW", "Mended", "difference", "line", "mended", "of"]
 
 MOST_IN_A_ROW = 3
 """Mends of one answer: each may show a fault that the one before hid."""
@@ -45,6 +46,41 @@ class Mended(Record):
     source: str
     did: tuple[str, ...]
     """What was done, one phrase each: `declared scale_cuda in cpp_sources`."""
+
+
+def of(attempt: Attempt) -> Candidate | None:
+    """The candidate that mends an attempt, its child; None for a verified one and where nothing can be
+    done."""
+    parent = attempt.candidate
+    found = attempt.evaluation.findings
+    made = mended(parent.source, found) if attempt.evaluation.status is not Status.VERIFIED else None
+    if made is None:
+        return None
+    return Candidate(
+        problem=parent.problem,
+        source=made.source,
+        origin="mend",
+        parent=parent.id,
+        note=f"mended: {'; '.join(made.did)}",
+    )
+
+
+def line(first: Attempt, judge: Callable[[Candidate], Attempt]) -> tuple[Attempt, ...]:
+    """An attempt, its mend, the mend of that and so on, each judged; the last is the one to go on from."""
+    made = [first]
+    while len(made) <= MOST_IN_A_ROW:
+        child = of(made[-1])
+        if child is None or child.id in {attempt.candidate.id for attempt in made}:
+            break
+        made.append(judge(child))
+    return tuple(made)
+
+
+def difference(parent: Attempt, child: Attempt) -> str:
+    """The mend as a unified diff of the two files."""
+    before, after = (attempt.candidate.source.splitlines() for attempt in (parent, child))
+    names = (f"attempt {parent.number}", f"attempt {child.number}")
+    return "\n".join(unified_diff(before, after, *names, n=1, lineterm=""))
 
 
 def mended(source: str, findings: Sequence[Finding]) -> Mended | None:

@@ -214,6 +214,13 @@ _RULES = (
         "best: give yours a name of its own, or cast the arguments.",
     ),
     _rule(
+        "type-mismatch",
+        r"(?:request for member '(?P<member>\w+)' in '.+', which is of non-class type '(?P<a>[^']+)'"
+        r'|expression must have class type but it has type "(?P<b>[^"]+)")',
+        lambda match, line: f"A `{match['a'] or match['b']}` has no members"
+        + (f", and `{match['member']}` is asked of one." if match["member"] else ", and one is asked of it."),
+    ),
+    _rule(
         "syntax-error",
         r"expected (?!constructor)[^\n]+ (?:before|at end)[^\n]*|expected an? [^\n]+|stray '[^']+' in program"
         r"|missing terminating [^\n]+|unrecognized token|expected (?:unqualified-id|declaration)[^\n]*"

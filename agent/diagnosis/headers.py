@@ -13,7 +13,8 @@ _CPP = {
     "c10/cuda/CUDAGuard.h": r"(?:Optional)?CUDA(?:Stream|Device)?Guard|OptionalCUDAGuard",
     "ATen/cuda/detail/KernelUtils.h": r"CUDA_KERNEL_LOOP(?:_TYPE)?",
     "ATen/cuda/Atomic.cuh": r"gpuAtomicAdd\w*",
-    "cuda_fp16.h": r"__?half2?|__h(?:add|mul|sub|fma|max|min|lt|gt)2?|__(?:float2half|half2float)\w*|half2",
+    "cuda_fp16.h": r"half2?|__half\w*|__u?short_as_half|__h(?:add|mul|sub|fma|max|min|lt|gt)2?"
+    r"|__float2half\w*",
     "cuda_bf16.h": r"_*nv_bfloat162?|__(?:float2bfloat16|bfloat162float)\w*",
     "cuda_fp8.h": r"__nv_fp8\w*",
     "mma.h": r"wmma|nvcuda",

@@ -76,7 +76,14 @@ def _of_ptxas(log: str) -> Finding | None:
         return None
     text = faults[0].text
     shared = nvcc_messages.over_shared_limit(text)
+    missing = re.search(r"Unresolved extern function '(\w+)'", text)
     kind, message = ("shared-memory-limit", shared[1]) if shared else ("compile-error", f"ptxas: {text}")
+    if missing:
+        name = nvcc_messages.demangled([missing[1]])[0]
+        kind, message = (
+            "undefined-function",
+            f"Device code calls `{name}`, which is declared and not defined.",
+        )
     return Finding(kind=kind, message=message, evidence=f"ptxas: {text}")
 
 

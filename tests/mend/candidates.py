@@ -84,6 +84,11 @@ HALF = """
     return y;
 }
 """
+DISPATCH = """
+    AT_DISPATCH_FLOATING_TYPES(x.type(), "scale", [&] { (void)sizeof(scalar_t); });
+    return y;
+}
+"""
 MODULE = 'PYBIND11_MODULE(TORCH_EXTENSION_NAME, m) { m.def("scale_cuda", &scale_cuda); }\n'
 
 MENDABLE: dict[str, tuple[str, str]] = {
@@ -117,6 +122,7 @@ MENDABLE: dict[str, tuple[str, str]] = {
     "a definition in a namespace": (
         "signature-mismatch", changed((HEAD, "namespace ops {\n" + HEAD), (END, END + "}\n")),
     ),
+    "type() in a dispatch": ("deprecated-call", changed((END, DISPATCH))),
     "no include of the stream": ("missing-include", changed((STREAM, ""), (CHECK, ""))),
     "no include of cub": (
         "missing-include",

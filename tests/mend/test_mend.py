@@ -8,6 +8,7 @@ from mend import attempts, candidates
 from agent import mend
 from agent.emulator import toolchain as toolchain_module
 from agent.emulator.toolchain import Toolchain
+from agent.records import Finding
 
 
 @pytest.fixture(scope="module")
@@ -48,6 +49,15 @@ def test_a_fault_is_named_and_mended_into_what_builds(
     assert attempts.findings(mended, toolchain, cache, monkeypatch) == ()
     # What is computed stays as it was written.
     assert "y[i] = factor * x[i];" in mended
+
+
+def test_data_is_written_as_data_ptr() -> None:
+    """Torch still takes it, as deprecated; one that does not says so in words that are stored."""
+    source = candidates.RIGHT.replace("data_ptr<float>", "data<float>")
+    made = mend.mended(source, [Finding(kind="deprecated-call", message="`.data<T>()` is gone")])
+    assert made is not None
+    assert made.source == candidates.RIGHT
+    assert mend.mended(candidates.RIGHT, [Finding(kind="deprecated-call", message="it is gone")]) is None
 
 
 @pytest.mark.parametrize("name", candidates.NOT_MENDABLE)

@@ -13,7 +13,8 @@ _HEAD = re.compile(
     r"^(?P<file>[^\s()][^()]*)\((?P<line>\d+)\): (?P<kind>(?:catastrophic )?error|warning)(?: #[\w-]+)?: "
     r"(?P<text>.*)$"
 )
-_AT_LINE = re.compile(r"\bat line (\d+)(?: of \"?([^\s\"]+?)\"?)?$")
+# `at line 3` since nvcc 12; before it a line of its own, `(3): here`.
+_AT_LINE = re.compile(r"(?:\bat line |^\s*\()(\d+)(?:\): here| of \"?([^\s\"]+?)\"?)?$")
 _CARET = re.compile(r"^\s*\^\s*$")
 
 _ENTRY = re.compile(r"^ptxas info\s*: Compiling entry function '(\w+)'")

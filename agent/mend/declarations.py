@@ -1,5 +1,6 @@
 """Mends of what is declared, defined and bound: `cpp_sources`, `functions`, and where device code stands."""
 
+import ast
 import re
 
 from agent.diagnosis import cpp_text
@@ -90,7 +91,11 @@ def agree(extension: Extension, finding: Finding) -> Extension | None:
 
 
 def name_functions(extension: Extension, finding: Finding) -> Extension | None:
-    """Signatures in `functions` become names."""
+    """Signatures in `functions` become names, and the name of the extension one that C takes."""
+    own = extension.argument("name")
+    if isinstance(own, ast.Constant) and isinstance(own.value, str) and not re.fullmatch(r"\w+", own.value):
+        spelt = re.sub(r"\W+", "_", own.value)
+        return extension.with_argument("name", f'"{spelt}"', f"named the extension {spelt}")
     listed = extension.functions()
     if listed is None:
         return None

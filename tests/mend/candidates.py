@@ -103,6 +103,7 @@ MENDABLE: dict[str, tuple[str, str]] = {
     "a signature in functions": (
         "not-a-name", changed((BOUND, f"functions=[{DECLARED.replace(';', '')}]")),
     ),
+    "a name that is no identifier": ("not-a-name", changed(('name="scale"', 'name="scale-op"'))),
     "a kernel in functions": (
         "kernel-bound-to-python", changed((BOUND, 'functions=["scale_cuda", "scale_kernel"]')),
     ),

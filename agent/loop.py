@@ -2,12 +2,13 @@
 
 import time
 
-from agent import feedback, parse, prompts, ranking
+from agent import feedback, mend, parse, prompts, ranking
 from agent.errors import ReplyError
 from agent.prompts import Requirement, Situation
 from agent.protocols import Executor, Provider, Transcript
 from agent.records import (
     Attempt,
+    Candidate,
     Completed,
     Evaluated,
     Feedback,
@@ -26,6 +27,8 @@ class Plan(Record):
     rounds: int
     patience: int
     """Rounds without a better kernel after which a verified and measured one is good enough."""
+    mends: bool = True
+    """Whether faults with one right mend are mended before the model is asked again."""
     requirements: tuple[Requirement, ...] = ()
     gpu: str
     floor_ms: float | None = None
@@ -38,10 +41,12 @@ def solve(
     best: Attempt | None = None
     last: Attempt | None = None
     hint: Feedback | None = None
-    attempts = idle = 0
+    mended: list[Attempt] = []
+    idle = 0
+    judging = _Judging(problem, executor, transcript, plan.mends)
     for number in range(1, plan.rounds + 1):
         situation = Situation(
-            last=last, best=best, feedback=hint,
+            last=last, best=best, feedback=hint, mended=tuple(mended),
             requirements=plan.requirements, gpu=plan.gpu, floor_ms=plan.floor_ms,
         )  # fmt: skip
         prompt = prompts.render(problem, situation)
@@ -56,18 +61,36 @@ def solve(
             hint = feedback.on_reply(error)
             transcript.append(ReplyRejected(round=number, feedback=hint))
         else:
-            started = time.monotonic()
-            evaluation = executor.evaluate(problem, candidate, best.evaluation if best else None)
-            attempts += 1
-            last = Attempt(number=attempts, candidate=candidate, evaluation=evaluation)
-            seconds = round(time.monotonic() - started, 3)
-            transcript.append(Evaluated(round=number, attempt=last, seconds=seconds))
+            *mended, last = judging.attempts(number, candidate, best)
             hint = feedback.on_evaluation(last)
             previous, best = best, ranking.better(best, last)
             idle = 0 if best is not previous else idle
         if best is not None and _good_enough(best, idle, plan.patience):
             break
     return best
+
+
+class _Judging:
+    """Judges an answer and then, as long as it helps, its mends; each is an attempt of its own."""
+
+    def __init__(self, problem: Problem, executor: Executor, transcript: Transcript, mends: bool) -> None:
+        self._problem, self._executor, self._transcript = problem, executor, transcript
+        self._mends = mends
+        self._number = 0
+
+    def attempts(self, number: int, candidate: Candidate, best: Attempt | None) -> tuple[Attempt, ...]:
+        """The attempt at the answer of a round first, then each mend of the one before it."""
+        first = self._attempt(number, candidate, best)
+        return mend.line(first, lambda child: self._attempt(number, child, best)) if self._mends else (first,)
+
+    def _attempt(self, number: int, candidate: Candidate, best: Attempt | None) -> Attempt:
+        started = time.monotonic()
+        evaluation = self._executor.evaluate(self._problem, candidate, best.evaluation if best else None)
+        self._number += 1
+        attempt = Attempt(number=self._number, candidate=candidate, evaluation=evaluation)
+        seconds = round(time.monotonic() - started, 3)
+        self._transcript.append(Evaluated(round=number, attempt=attempt, seconds=seconds))
+        return attempt
 
 
 def _origin(provider: Provider) -> Origin:

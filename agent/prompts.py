@@ -8,6 +8,7 @@ attempt with its own findings, and the best one beside it.
 
 import re
 from functools import cache
+from itertools import pairwise
 from math import ceil
 from pathlib import Path
 from typing import Literal, Self, get_args
@@ -71,6 +72,8 @@ class Situation(Record):
     """The best verified attempt."""
     feedback: Feedback | None = None
     """On the last answer: on `last`, or on an answer without usable code."""
+    mended: tuple[Attempt, ...] = ()
+    """The answer that `last` was mended from, and the mends between, oldest first; empty where it is none."""
     requirements: tuple[Requirement, ...] = ()
     gpu: str
     """The GPU that the floor is for."""
@@ -83,6 +86,9 @@ class Situation(Record):
         about = self.feedback.attempt if self.feedback else None
         if about is not None and (self.last is None or self.last.number != about):
             raise ValueError(f"feedback on attempt {about} belongs beside that attempt's code")
+        chain = [*self.mended, *([self.last] if self.last else [])]
+        if any(child.candidate.parent != attempt.candidate.id for attempt, child in pairwise(chain)):
+            raise ValueError("each mended attempt is the parent of the next")
         return self
 
 

@@ -1,14 +1,23 @@
 """`agent eval PROBLEM CAND`: judges one candidate; exits 0 exactly when it is verified."""
 
+from itertools import count, pairwise
 from pathlib import Path
 from typing import Annotated
 
 import typer
+from rich.text import Text
 
-from agent import config, store
+from agent import config, mend, store
 from agent.cli import console, judging
 from agent.errors import UsageError
-from agent.records import Candidate, Status
+from agent.records import SCHEMA_VERSION, Attempt, Candidate, Status
+
+Mend = Annotated[
+    bool,
+    typer.Option(
+        "--mend", help="Mend faults with one right mend, each as an attempt of its own; --json lists all."
+    ),
+]
 
 EXITS = {Status.VERIFIED: 0, Status.UNSUPPORTED: 5}
 """Every other status is 1: judged and not accepted."""
@@ -29,6 +38,7 @@ def evaluate(
     require: Annotated[str | None, typer.Option(help="any-rank: judge other ranks and shapes too.")] = None,
     quick: judging.Quick = False,
     admit_anyway: judging.AdmitAnyway = False,
+    mended: Mend = False,
     runs_dir: console.RunsDir = None,
     json: console.Json = False,
     verbose: console.Verbose = False,
@@ -52,12 +62,36 @@ def evaluate(
     with console.live("preparing") as live:
         judge = judging.executor(settings, reference, live, quick=quick, requests=requests)
         judging.admit(judge, reference, admit_anyway)
-        evaluation = judge.evaluate(reference, judged)
+        numbers = count(1)
+
+        def attempt(candidate: Candidate) -> Attempt:
+            evaluation = judge.evaluate(reference, candidate)
+            return Attempt(number=next(numbers), candidate=candidate, evaluation=evaluation)
+
+        first = attempt(judged)
+        attempts = mend.line(first, attempt) if mended else (first,)
     if json:
-        console.emit_json(evaluation)
+        console.emit_json(_document(attempts) if mended else first.evaluation)
     else:
-        console.show(judging.verdict(evaluation))
-    raise typer.Exit(EXITS.get(evaluation.status, 1))
+        _show(attempts)
+    raise typer.Exit(EXITS.get(attempts[-1].evaluation.status, 1))
+
+
+def _show(attempts: tuple[Attempt, ...]) -> None:
+    """Every verdict, each mend with its diff before the verdict on it."""
+    console.show(judging.verdict(attempts[0].evaluation))
+    for parent, child in pairwise(attempts):
+        console.show(Text(f"\n{console.line(child.candidate.note or '')}", style="bold"))
+        console.show(Text(console.plain(mend.difference(parent, child))))
+        console.show(judging.verdict(child.evaluation))
+
+
+def _document(attempts: tuple[Attempt, ...]) -> dict[str, object]:
+    return {
+        "schema_version": SCHEMA_VERSION,
+        "attempts": attempts,
+        "diffs": [mend.difference(parent, child) for parent, child in pairwise(attempts)],
+    }
 
 
 def _refuse_free_form(require: str | None) -> None:

@@ -23,6 +23,12 @@ Flags = dict[str, object]
 Address = Annotated[
     str | None, typer.Argument(metavar="[PROBLEM]", help="Path, shipped name or kernelbench:LEVEL/ID.")
 ]
+NoMend = Annotated[
+    bool,
+    typer.Option(
+        "--no-mend", help="Leave faults with one right mend, as a missing declaration, to the model."
+    ),
+]
 Patience = Annotated[
     int | None, typer.Option(help="Rounds without a faster kernel that end a GPU run.", show_default="2")
 ]
@@ -49,6 +55,7 @@ def run(
     in_order: InOrder = False,
     quick: judging.Quick = False,
     admit_anyway: judging.AdmitAnyway = False,
+    no_mend: NoMend = False,
     resume: Annotated[str | None, typer.Option(metavar="RUN", help="Go on with a run.")] = None,
     dry_run: Annotated[bool, typer.Option("--dry-run", help="Print the prompt, ask nobody.")] = False,
     runs_dir: console.RunsDir = None,
@@ -65,7 +72,7 @@ def run(
         "sandbox": isolation, "unchecked": unchecked or None, "rounds": rounds, "patience": patience,
         "candidate_timeout": candidate_timeout, "library_ops": library_ops, "runs_dir": runs_dir,
     }  # fmt: skip
-    choices = {"in_order": in_order, "quick": quick, "admit_anyway": admit_anyway}
+    choices = {"in_order": in_order, "quick": quick, "admit_anyway": admit_anyway, "mend": not no_mend}
     choices |= {"backward": backward, "compile_safe": compile_safe}
     if resume is not None:
         if require or dry_run:
@@ -110,6 +117,7 @@ def _begun(
         judge = judging.executor(settings, problem, live, quick=choices["quick"], requests=requests)
         judging.admit(judge, problem, choices["admit_anyway"])
         plan = _plan(problem, settings, provider.name, str(options["require"]), requests)
+        plan = plan.model_copy(update={"mends": choices["mend"]})
         made = store.create(
             settings.runs_dir,
             store.RunSettings(
@@ -138,7 +146,11 @@ def _resumed(address: str, flags: Flags, choices: dict[str, bool]) -> tuple[RunF
         "unchecked": asked.options.get("unchecked"),
     }  # fmt: skip
     settings = config.load(before | given).settings
-    choices = {name: chosen or asked.options.get(name) is True for name, chosen in choices.items()}
+    # A run from before there were mends has made none, and goes on without.
+    stored = {name: asked.options.get(name) is True for name in choices}
+    choices = {name: chosen or stored[name] for name, chosen in choices.items()} | {
+        "mend": choices["mend"] and stored["mend"]
+    }
     log = found.read()
     if log.started is None:
         raise UsageError(f"run {found.id} stopped before it began; start it anew: agent run {asked.problem}")
@@ -156,6 +168,7 @@ def _resumed(address: str, flags: Flags, choices: dict[str, bool]) -> tuple[RunF
         judge = judging.executor(settings, problem, live, quick=choices["quick"], requests=requests)
         judging.admit(judge, problem, choices["admit_anyway"])
         plan = _plan(problem, settings, provider.name, require, requests)
+        plan = plan.model_copy(update={"mends": choices["mend"]})
         session = Session(found, problem, plan, writer, live, store.Resume(log))
         console.say(f"run {found.id}: going on, {len(log.rounds)} rounds are on disk")
         return session.solve(provider, judge), found

@@ -14,11 +14,6 @@ _NOT_DECLARED = re.compile(r"'(\w+)' was not declared in this scope")
 _UNDEFINED = re.compile(r"undefined (?:reference to `|symbol: )(.+?)'?$", re.M)
 _MULTIPLE = re.compile(r"multiple definition of `(.+?)'", re.M)
 _MOST = 5
-_HEADERS = {
-    "Guard": "c10/cuda/CUDAGuard.h",
-    "CHECK": "c10/cuda/CUDAException.h",
-    "KERNEL_LOOP": "ATen/cuda/detail/KernelUtils.h",
-}
 
 
 def of_messages(
@@ -108,23 +103,10 @@ def _of_error(message: Message, request: BuildRequest, toolchain: Toolchain | No
         text = f"binding `{bound}` from `functions`: {text}"
     return Finding(
         kind="compile-error",
-        message=text + _missing_include(message.text),
+        message=text,
         location=location,
         evidence=evidence,
     )
-
-
-def _missing_include(text: str) -> str:
-    """Torch's CUDA names come with headers of their own, in reality as here."""
-    named = re.search(
-        r"'(?:at::cuda::|c10::cuda::)?(\w+)' (?:was not declared|is not a member of|has not been)", text
-    )
-    if named is None or not header_gap.is_name_of(named[1], "host_cuda.h"):
-        return ""
-    for words, header in _HEADERS.items():
-        if words in named[1]:
-            return f" (add `#include <{header}>`)"
-    return " (add `#include <ATen/cuda/CUDAContext.h>`)"
 
 
 def _unknown_signature(message: Message, request: BuildRequest, toolchain: Toolchain) -> str | None:
@@ -259,4 +241,5 @@ def _location(message: Message, request: BuildRequest) -> Location | None:
 def _evidence(message: Message) -> str:
     place = f"line {message.line}: " if message.file == CANDIDATE else ""
     notes = [f"note: {text}" for file, text in message.notes if file == CANDIDATE]
-    return clean("\n".join([f"{place}error: {message.text}", *notes[:4]]))[:2000]
+    chain = [f"asked for at line {line}" for file, line in message.context if file == CANDIDATE]
+    return clean("\n".join([f"{place}error: {message.text}", *chain, *notes[:4]]))[:2000]

@@ -21,6 +21,11 @@ def of_request(request: BuildRequest) -> tuple[Finding, ...]:
             found.append(_flag(request, option, flag))
     found += [_flag(request, "extra_ldflags", flag) for flag in flags.refused_links(request.extra_ldflags)]
     found += [_flag(request, "extra_include_paths", path) for path in request.extra_include_paths]
+    if not re.fullmatch(r"\w+", request.name):
+        shown = repr(request.name[:80])
+        message = f"`name` becomes part of a C identifier, and {shown} cannot: use letters, digits and `_`."
+        location = build_findings.at_line(request, binding_line(request, request.name))
+        found.append(Finding(kind="not-a-name", message=message, location=location))
     for function in request.functions or {}:
         if not re.fullmatch(r"[A-Za-z_]\w*", function):
             location = build_findings.at_line(request, binding_line(request, function))

@@ -5,12 +5,13 @@ from typing import Any
 
 from pydantic import ValidationError
 
+from agent.diagnosis import timeouts
 from agent.records import Finding, Location, Stage, Status
 from agent.sandbox import ChildFault, Gone, OutputFlood, Overrun, TimedOut
 
 __all__ = [
     "NO_LAUNCH", "Refused", "Stage", "changed", "device_findings", "foreign_output", "guard_written",
-    "not_deterministic", "overlapping", "protocol_violation", "python_error", "refused_child", "under",
+    "not_deterministic", "overlapping", "protocol_violation", "refused_child", "under",
 ]  # fmt: skip
 
 CHANGED = {
@@ -72,12 +73,11 @@ def under(inputs: str | None, refused: Refused) -> Refused:
     return Refused(refused.status, refused.stage, [headline.model_copy(update={"message": message}), *rest])
 
 
-def refused_child(fault: ChildFault, stage: Stage, doing: str, log: str) -> Refused:
+def refused_child(fault: ChildFault, stage: Stage, doing: str, said: timeouts.LastWords) -> Refused:
     """The verdict when the candidate's process did not answer."""
-    evidence = log[-2_000:] or None
+    evidence = said.log[-2_000:] or None
     if isinstance(fault, TimedOut):
-        message = f"The candidate gave {fault} {doing}: an endless loop, a deadlock, or far too slow."
-        return Refused(Status.TIMEOUT, stage, [Finding(kind="timeout", message=message, evidence=evidence)])
+        return Refused(Status.TIMEOUT, stage, [timeouts.finding(f"{fault} {doing}", said)])
     if isinstance(fault, OutputFlood):
         found = Finding(kind="output-flood", message=f"The candidate {fault} {doing}.")
         return Refused(Status.RUNTIME_ERROR, stage, [found])
@@ -149,23 +149,6 @@ def not_deterministic(finding: dict[str, Any] | None) -> Finding:
     )
 
 
-def python_error(error: Any, doing: str, source: str) -> Finding:
-    """A Python exception of the candidate, with its line."""
-    error = error if isinstance(error, dict) else {"type": "error", "message": str(error)}
-    line = error.get("line") if isinstance(error.get("line"), int) else None
-    lines = source.splitlines()
-    text = lines[line - 1].strip() if line and line <= len(lines) else None
-    first = next(iter(str(error.get("message", "")).splitlines()), "")
-    if error.get("kind") == "state-dict-mismatch":
-        kind = "state-dict-mismatch"
-        message = f"The reference's parameters do not fit ModelNew: {_compact(str(error.get('message', '')))}"
-    else:
-        kind = "python-error"
-        message = f"{doing}: {error.get('type')}: {first}"
-    location = Location(line=line, text=text) if line else None
-    return Finding(kind=kind, message=message, location=location, evidence=_tail(error.get("traceback")))
-
-
 def device_findings(raw: Any, locate: Callable[[Finding], Finding]) -> list[Finding]:
     """What the emulator reports about kernels; a report that does not parse is dropped as a claim."""
     found = []
@@ -190,11 +173,3 @@ def _device_finding(entry: dict[str, Any]) -> Finding:
             thread=entry.get("thread"),
         ),
     )
-
-
-def _compact(text: str) -> str:
-    return " ".join(text.split())[:600]
-
-
-def _tail(text: Any) -> str | None:
-    return str(text)[-3_000:] if text else None

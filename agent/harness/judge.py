@@ -179,7 +179,7 @@ def _beside(job: Job, at: Shapes, folder: Path, lane: Lane, trial: Trial, announ
     with contextlib.ExitStack() as stack:
         if isinstance(trial, GpuTrial):
             # The next process finds in `folder` what stock `load_inline` built there.
-            trial.check_gpu()
+            trial.end()
         else:
             folder = stack.enter_context(workspace(job.candidate, at.trace, lane))
         subject = stack.enter_context(Subject(job, at.trace, folder))

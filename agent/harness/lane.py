@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import Any, NamedTuple, Protocol
 
 from agent import config
+from agent.diagnosis import build as diagnosis_of_build
 from agent.emulator import places
 from agent.emulator.build import Built
 from agent.emulator.units import BuildRequest
@@ -105,10 +106,10 @@ class BuildingLane:
 
     def raise_build_failure(self, error: Any = None) -> None:
         """Raises Refused when a requested build failed, whether or not the candidate hid that."""
-        for built in self._builds:
+        for request, built in zip(self.requests, self._builds, strict=True):
             if built.library is None:
                 status = Status.UNSUPPORTED if built.unsupported else Status.BUILD_ERROR
-                raise Refused(status, "build", built.findings)
+                raise Refused(status, "build", diagnosis_of_build.explained(built.findings, request))
 
     def replayed(self) -> Replayed | None:
         """None where kernels cannot be repeated without the candidate's host code."""

@@ -44,7 +44,8 @@ def worker(
     """Starts a process for the candidate's file in its workspace; under a `tool` each tensor of it has memory
     of its own, whose end the tool knows.
     """
-    settings = lane.settings() | {"shared": named(passed), "private": bool(tool)}
+    ours = {"shared": named(passed), "private": bool(tool), "patience_s": job.candidate_timeout_s}
+    settings = lane.settings() | ours
     environment = {"PYTORCH_NO_CUDA_MEMORY_CACHING": "1"} if tool else {}
     return Child(
         [*tool, sys.executable, "-I", "worker.py", job.executor, json.dumps(settings)],

@@ -9,6 +9,7 @@ what does not by a second call over other values: a finding counts only if both 
 from collections.abc import Callable
 from typing import Any
 
+from agent.diagnosis import python_errors
 from agent.harness import faults
 from agent.harness.lane import Lane
 from agent.records import Finding, Status, TensorSpec, Trace
@@ -93,7 +94,7 @@ def _notes(answer: dict[str, Any]) -> tuple[str, ...]:
     notes = answer.get("notes")
     reasons = [str(note)[:300] for note in notes[:8]] if isinstance(notes, list) else []
     if "error" in answer:
-        error = faults.python_error(answer["error"], "the call failed", "")
+        error = python_errors.finding(answer["error"], "the call failed", "")
         reasons.append(error.message[:300])
     return tuple(_left_out(reason) for reason in reasons)
 

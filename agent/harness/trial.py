@@ -10,6 +10,7 @@ import sys
 from pathlib import Path
 from typing import Any, Self
 
+from agent.diagnosis import launches, python_errors, timeouts
 from agent.emulator.units import BuildRequest
 from agent.errors import EnvironmentFault, ProblemError
 from agent.harness import faults, lanes, own_kernels, own_work, protocol, real_shapes, workspace
@@ -81,9 +82,8 @@ class Trial:
             answer = self._worker.ask({"do": "load"}, limit, self._lane.serve)
         except ChildFault as fault:
             self._lane.raise_build_failure()
-            raise faults.refused_child(
-                fault, "build", "while the file was imported", self._worker.log
-            ) from None
+            doing = "while the file was imported"
+            raise faults.refused_child(fault, "build", doing, self._last_words()) from None
         self.asked = tuple(self._lane.requests)
         self.build = self._lane.built()
         self._lane.raise_build_failure(answer.get("error"))
@@ -235,20 +235,26 @@ class Trial:
         try:
             return self._worker.ask(command, self._job.candidate_timeout_s, self._lane.serve)
         except ChildFault as fault:
-            raise faults.refused_child(fault, "run", f"while {doing}", self._worker.log) from None
+            raise faults.refused_child(fault, "run", f"while {doing}", self._last_words()) from None
+
+    def _last_words(self) -> timeouts.LastWords:
+        return timeouts.last_words(self._folder, self._worker.log, self._job.candidate.source)
 
     def _check(self, answer: dict[str, Any], stage: faults.Stage, doing: str) -> None:
         """Raises Refused for what the worker reports: device findings first, they name the cause."""
         claims = self._lane.resolve(answer.get("device_findings"))
         found = faults.device_findings(claims, self._lane.locate)
+        found = [launches.because(finding, self._job.candidate.source, self._trace) for finding in found]
         errors = [finding for finding in found if finding.severity == "error"]
         self.findings = _merged(self.findings, [finding for finding in found if finding not in errors])
         if "error" in answer:
-            errors.append(faults.python_error(answer["error"], doing, self._job.candidate.source))
+            source = self._job.candidate.source
+            raised = python_errors.finding(answer["error"], doing, source, self._trace)
+            errors = python_errors.beside(errors, raised)
         if errors:
             raise faults.Refused(Status.RUNTIME_ERROR, stage, errors)
-        launches = answer.get("launches")
-        self._launches = launches if isinstance(launches, int) else None
+        counted = answer.get("launches")
+        self._launches = counted if isinstance(counted, int) else None
 
     def _consult(self, command: dict[str, Any]) -> dict[str, Any]:
         try:

@@ -7,6 +7,7 @@ one answer each on DESCRIPTOR. Whatever it answers is a claim: it may refuse the
 """
 
 import ctypes
+import faulthandler
 import importlib.util
 import inspect
 import json
@@ -37,6 +38,7 @@ class Worker:
         self.device = "cuda" if executor == "cuda" else "cpu"
         self._commands = commands
         self._answers = answers
+        self._patience_s: float = settings["patience_s"]
         self._module: Any = None
         self._model: Any = None
         self._inputs: Any = None
@@ -53,6 +55,7 @@ class Worker:
 
             self._guest = guest
             guest.install(settings["runtime"], self._build, settings["threads"], record=True)
+            guest.tell_running(str(HERE / "running"))
         else:
             self._record_builds()
             if settings.get("fast"):
@@ -63,10 +66,14 @@ class Worker:
     def serve(self) -> None:
         while line := self._commands.readline():
             command = json.loads(line)
+            # Whoever has to end this process finds in its log where it was; a build has a limit of its own.
+            faulthandler.dump_traceback_later(0.9 * self._patience_s, exit=False)
             try:
                 answer = getattr(self, "do_" + command["do"])(command)
             except BaseException as error:  # noqa: BLE001 - candidate code raises what it likes; all is reported
                 answer = {"error": _described(error)}
+            finally:
+                faulthandler.cancel_dump_traceback_later()
             self._answer(answer | self._device_report())
 
     def do_load(self, command: dict[str, Any]) -> dict[str, Any]:

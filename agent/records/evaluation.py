@@ -28,7 +28,7 @@ class Candidate(Record):
     parent: str | None = None
     """Id of the attempt this one was made from."""
     note: str | None = None
-    """How the source was taken out of the answer, for the transcript."""
+    """How the source was taken out of the answer, or what was mended in its parent's, for the transcript."""
 
     @property
     def id(self) -> str:

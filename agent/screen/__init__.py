@@ -25,10 +25,10 @@ TARGET = "ModelNew"
 def check(reference_source: str, candidate: Candidate) -> tuple[Finding, ...]:
     """What is wrong with the candidate's text, in order of appearance, errors first; empty when nothing is.
 
-    Kinds: `syntax-error`, `no-model-new`, `no-cuda-kernel`, `dynamic-code`, `forbidden-import`,
-    `extra-dependency`, `process-control`, `patches-module`, `introspection`, `other-compiler`, `file-access`,
-    `environment-write`, `global-setting`, `hidden-library-call`, `load-time-code`, and the warning
-    `own-inputs-differ`.
+    Kinds: `syntax-error`, `no-model-new`, `no-cuda-kernel`, `missing-import`, `dynamic-code`,
+    `forbidden-import`, `extra-dependency`, `process-control`, `patches-module`, `introspection`,
+    `other-compiler`, `file-access`, `environment-write`, `global-setting`, `hidden-library-call`,
+    `load-time-code`, and the warning `own-inputs-differ`.
     """
     try:
         return _findings(_seen(reference_source, candidate.source), candidate.source)

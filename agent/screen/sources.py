@@ -78,6 +78,10 @@ def source_violations(tree: ast.Module, names: Names, source: str) -> list[Seen]
     """Broken rules of the compiled text, `no-cuda-kernel` among them; lines are those of the file."""
     inline = _inline(tree, names)
     if not inline.called:
+        bare = _called_without_import(tree, names)
+        if bare is not None:
+            mend = "add `from torch.utils.cpp_extension import load_inline`"
+            return [Seen("missing-import", f"`load_inline` is used and never imported: {mend}.", bare)]
         return [Seen("no-cuda-kernel", "No CUDA is compiled: the file never calls load_inline.")]
     lines = source_lines(source)
     seen = [item for piece in inline.pieces for item in _forbidden(piece, lines)]
@@ -85,6 +89,15 @@ def source_violations(tree: ast.Module, names: Names, source: str) -> list[Seen]
         words = "load_inline is called, but none of its sources holds a `__global__` function."
         seen.insert(0, Seen("no-cuda-kernel", words))
     return seen
+
+
+def _called_without_import(tree: ast.Module, names: Names) -> int | None:
+    """Line of a call of `load_inline` where nothing binds that name."""
+    for node in nodes_run_on_import(tree):
+        called = node.func if isinstance(node, ast.Call) else None
+        if isinstance(called, ast.Name) and called.id == "load_inline" and names.path(called) is None:
+            return called.lineno if names.assigned("load_inline") is None else None
+    return None
 
 
 def without_comments(text: str, *, keep_strings: bool = False) -> str:

@@ -8,6 +8,7 @@ from pathlib import Path
 import endpoint
 import pytest
 from e2e.commands import agent
+from mend.candidates import MENDABLE
 
 VERDICTS = [(1, "build_error", 1), (2, "incorrect", 1), (3, "incorrect", 1), (4, "verified", 0)]
 
@@ -26,6 +27,61 @@ def test_recorded_answers_get_their_verdicts(number: int, status: str, code: int
     if number == 1:
         assert evaluation["findings"][0]["kind"] == "missing-declaration"
         assert evaluation["findings"][0]["location"]["line"] > 1
+
+
+SCALE = """
+import torch
+import torch.nn as nn
+
+rows = 64
+columns = 100
+
+
+class Model(nn.Module):
+    def __init__(self, factor):
+        super().__init__()
+        self.factor = factor
+
+    def forward(self, x):
+        return self.factor * x
+
+
+def get_inputs():
+    return [torch.randn(rows, columns)]
+
+
+def get_init_inputs():
+    return [2.0]
+"""
+
+
+@pytest.mark.parametrize(("option", "statuses", "code"), [
+    ((), ["build_error"], 1),
+    (("--mend",), ["build_error", "verified"], 0),
+])  # fmt: skip
+def test_a_mend_is_judged_beside_what_it_mends(
+    option: tuple[str, ...], statuses: list[str], code: int, tmp_path: Path
+) -> None:
+    (tmp_path / "scale.py").write_text(SCALE)
+    (tmp_path / "candidate.py").write_text(MENDABLE["no declaration"][1])
+    done = agent(
+        "eval",
+        "scale.py",
+        "candidate.py",
+        "--executor",
+        "emulator",
+        "--quick",
+        "--json",
+        *option,
+        cwd=tmp_path,
+    )
+    assert done.returncode == code, done.stderr
+    document = json.loads(done.stdout)
+    attempts = document["attempts"] if option else [{"evaluation": document}]
+    assert [attempt["evaluation"]["status"] for attempt in attempts] == statuses
+    if option:
+        assert [attempt["candidate"]["origin"] for attempt in attempts] == ["file", "mend"]
+        assert "+torch::Tensor scale_cuda(torch::Tensor x, double factor);" in document["diffs"][0]
 
 
 def test_a_changed_verdict_makes_replay_exit_1(tmp_path: Path) -> None:

@@ -119,7 +119,7 @@ def test_missing_include_is_the_candidates_own(toolchain: Toolchain, cache: Path
     cuda = TWICE.replace("4, 64>", "4, 64, 0, at::cuda::getCurrentCUDAStream()>")
     built = build.extension(toolchain, request(DECLARED, cuda), cache)
     assert headline(built)[0] == "compile-error"
-    assert "'cuda' is not a member of 'at' (add `#include <ATen/cuda/CUDAContext.h>`)" in headline(built)[1]
+    assert "'cuda' is not a member of 'at'" in headline(built)[1]
 
 
 def test_data_ptr_of_half_does_not_link(toolchain: Toolchain, cache: Path) -> None:

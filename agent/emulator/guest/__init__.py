@@ -67,6 +67,11 @@ def record(outputs: Any) -> str | None:
     return text
 
 
+def tell_running(path: str) -> None:
+    """From here on the file holds the line and the name of the kernel that runs."""
+    _runtime().tell_running(path)
+
+
 def launches() -> int:
     """Kernel launches so far."""
     return _runtime().launches()
@@ -119,5 +124,5 @@ def _runtime() -> Runtime:
 
 __all__ = [
     "build_before", "check", "check_outputs", "entered", "findings", "given", "install", "launches", "record",
-    "run_at_real_shapes", "synchronize", "tracing",
+    "run_at_real_shapes", "synchronize", "tell_running", "tracing",
 ]  # fmt: skip

@@ -15,7 +15,6 @@ from agent.records import Finding, KernelResources, Record
 INCLUDE = Path(__file__).resolve().parent / "include"
 _SOURCE, _CUBIN = "device.cu", "device.cubin"
 _MOST = 5
-_STATIC_LIMIT = re.compile(r"Entry function '(\w+)' uses too much shared data \((0x\w+) bytes, (0x\w+) max\)")
 _EXTERN = re.compile(r"Unresolved extern function '(\w+)'")
 # Rules of the language that g++ cannot know; they hold in host code too.
 _RULE = re.compile(
@@ -134,7 +133,10 @@ def _of_error(message: Message, request: BuildRequest, device: frozenset[int]) -
     line = _device_line(message, device)
     if line is None and message.file == CANDIDATE:
         line = message.line
-    notes = "".join(f"\n{text}" for _, text in message.notes[:4])
+    chain = "".join(
+        f"\nasked for at line {at}" for file, at in message.context if _is_unit(file) and at != line
+    )
+    notes = chain + "".join(f"\n{text}" for _, text in message.notes[:4])
     return Finding(
         kind="compile-error",
         message=build_findings.clean(message.text),
@@ -145,13 +147,12 @@ def _of_error(message: Message, request: BuildRequest, device: frozenset[int]) -
 
 def _of_fault(fault: messages.Fault, request: BuildRequest, scratch: Path) -> Finding:
     evidence = f"ptxas: {fault.text}"
-    shared = _STATIC_LIMIT.search(fault.text)
+    shared = messages.over_shared_limit(fault.text)
     if shared:
-        kernel = messages.demangled([shared[1]])[0]
+        kernel, message = shared
         return Finding(
             kind="shared-memory-limit",
-            message=f"`{kernel}` declares {int(shared[2], 16)} bytes of static shared memory; a block has at "
-            f"most {int(shared[3], 16)}. Use smaller tiles, or dynamic shared memory (cudaFuncSetAttribute).",
+            message=message,
             location=build_findings.at_line(request, regions.kernel_line(request, kernel)),
             evidence=evidence,
         )

@@ -13,12 +13,14 @@ _HEAD = re.compile(
     r"^(?P<file>[^\s()][^()]*)\((?P<line>\d+)\): (?P<kind>(?:catastrophic )?error|warning)(?: #[\w-]+)?: "
     r"(?P<text>.*)$"
 )
-_AT_LINE = re.compile(r"\bat line (\d+)(?: of \"?([^\s\"]+?)\"?)?$")
+# `at line 3` since nvcc 12; before it a line of its own, `(3): here`.
+_AT_LINE = re.compile(r"(?:\bat line |^\s*\()(\d+)(?:\): here| of \"?([^\s\"]+?)\"?)?$")
 _CARET = re.compile(r"^\s*\^\s*$")
 
 _ENTRY = re.compile(r"^ptxas info\s*: Compiling entry function '(\w+)'")
 _SPILLS = re.compile(r"(\d+) bytes spill stores, (\d+) bytes spill loads")
 _USED = re.compile(r"^ptxas info\s*: Used (\d+) registers")
+_STATIC_LIMIT = re.compile(r"Entry function '(\w+)' uses too much shared data \((0x\w+) bytes, (0x\w+) max\)")
 _SHARED = re.compile(r"(\d+) bytes smem")
 _FAULT = re.compile(r"^ptxas (?:(?P<file>\S+), line (?P<line>\d+); )?(?P<kind>error|fatal)\s*: (?P<text>.*)$")
 
@@ -85,12 +87,13 @@ def kernels(log: str) -> tuple[KernelResources, ...]:
     )
 
 
-def demangled(names: list[str]) -> list[str]:
+def demangled(names: list[str], *, parameters: bool = False) -> list[str]:
     """`softmax<float, 4>` for each mangled name; as they are where there is no c++filt."""
     tool = shutil.which("c++filt")
     if tool is None or not names:
         return names
-    answer = subprocess.run([tool, "-p", *names], capture_output=True, text=True, check=False, timeout=20)
+    command = [tool, *([] if parameters else ["-p"]), *names]
+    answer = subprocess.run(command, capture_output=True, text=True, check=False, timeout=20)
     shown = answer.stdout.split("\n")[: len(names)]
     return shown if answer.returncode == 0 and len(shown) == len(names) else names
 
@@ -111,3 +114,15 @@ def faults(log: str) -> list[Fault]:
         if match and "aborted due to errors" not in match["text"]
     ]
     return list(dict.fromkeys(found))
+
+
+def over_shared_limit(text: str) -> tuple[str, str] | None:
+    """Kernel and message, where a fault is static shared memory beyond what a block may have."""
+    found = _STATIC_LIMIT.search(text)
+    if found is None:
+        return None
+    kernel = demangled([found[1]])[0]
+    return kernel, (
+        f"`{kernel}` declares {int(found[2], 16)} bytes of static shared memory; a block has at most "
+        f"{int(found[3], 16)}. Use smaller tiles, or dynamic shared memory (cudaFuncSetAttribute)."
+    )

@@ -23,7 +23,7 @@ __global__ void negate(float* x, int rows, int cols, int64_t s0, int64_t s1) {
 
 torch::Tensor sums(torch::Tensor x) {
     auto out = at::empty({x.size(0)}, x.options());
-    AT_DISPATCH_FLOATING_TYPES(x.type(), "sums", ([&] {
+    AT_DISPATCH_FLOATING_TYPES(x.scalar_type(), "sums", ([&] {
         row_sums<scalar_t><<<(x.size(0) + 31) / 32, 32>>>(
             x.packed_accessor32<scalar_t, 2, torch::RestrictPtrTraits>(),
             out.packed_accessor32<scalar_t, 1, torch::RestrictPtrTraits>());

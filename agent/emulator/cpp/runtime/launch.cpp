@@ -221,7 +221,9 @@ extern "C" void kw_launch(const kw_launch_request* request) {
             launch.sample = sampled_blocks(*request);
             launch.blocks = launch.sample.size();
         }
+        note_running(request);
         run(launch);
+        note_running(nullptr);
         if (launch.sampled) end_sampled_launch();
     }
     running = nullptr;

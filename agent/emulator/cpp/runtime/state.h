@@ -193,6 +193,9 @@ void run_blocks(Worker& worker);
 const Launch* current_launch();
 std::string launch_text(const kw_launch_request& request);
 
+// Tells who looks from outside which kernel runs; nullptr: none.
+void note_running(const kw_launch_request* request);
+
 // sampling.cpp
 bool sampling();
 std::vector<unsigned long> sampled_blocks(const kw_launch_request& request);

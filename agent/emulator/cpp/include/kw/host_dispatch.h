@@ -5,7 +5,8 @@
 namespace kw {
 inline c10::ScalarType scalar_type(c10::ScalarType type) { return type; }
 inline c10::ScalarType scalar_type(c10::TypeMeta type) { return type.type; }
-inline c10::ScalarType scalar_type(const at::DeprecatedTypeProperties& type) { return type.scalarType(); }
+// torch took this away; a GPU build refuses x.type() here, and so does this one.
+c10::ScalarType scalar_type(const at::DeprecatedTypeProperties& type) = delete;
 // Throws c10::NotImplementedError.
 [[noreturn]] void unimplemented(const char* name, c10::ScalarType type);
 template <c10::ScalarType type>

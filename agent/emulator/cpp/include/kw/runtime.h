@@ -36,6 +36,9 @@ void kw_free(void* pointer);
 long kw_launch_count(void);
 size_t kw_launch_names(char* buffer, size_t capacity);
 
+// From here on the file at path, which lives as long as the process, holds "LINE NAME" of the kernel that runs.
+void kw_tell_running(const char* path);
+
 // What went wrong, as a JSON array of objects: kind, message, kernel (or null), line (or null), block
 // and thread ([x, y, z] or null), count, severity ("error" or "warning"); place and other: null, or library
 // and offset of the code that did it and of the other side of a race, where line is not known yet. A

@@ -1,0 +1,106 @@
+"""Faults with one right mend, mended without asking a model.
+
+`mended` is a pure function of a candidate's text and what was found in it. It declares, includes, imports,
+renames and moves; it never touches arithmetic, and what it made is judged like any other candidate. Where a
+fault could be mended in two ways it does nothing.
+"""
+
+from collections.abc import Callable, Sequence
+from difflib import unified_diff
+
+from agent.mend import declarations, modules, spelling
+from agent.mend.extension import Extension
+from agent.records import Attempt, Candidate, Finding, Record, Status
+from agent.screen import syntax_tree
+
+__all__ = ["MOST_IN_A_ROW", "Mended", "difference", "line", "mended", "of"]
+
+MOST_IN_A_ROW = 3
+"""Mends of one answer: each may show a fault that the one before hid."""
+
+Mender = Callable[[Extension, Finding], Extension | None]
+"""The mended extension, whose `did` has grown; None where there is no one right mend."""
+
+_MENDERS: dict[str, Mender] = {
+    "missing-declaration": declarations.declare,
+    "cpp-sources-missing": declarations.declare,
+    "signature-mismatch": declarations.agree,
+    "not-a-name": declarations.name_functions,
+    "kernel-bound-to-python": declarations.bind_launcher,
+    "device-code-in-cpp-sources": declarations.move_device_code,
+    "multiple-definition": declarations.define_once,
+    "double-binding": declarations.bind_once,
+    "extern-c": spelling.without_extern_c,
+    "shared-type-clash": spelling.shared_as_bytes,
+    "data-ptr-type": spelling.data_ptr,
+    "deprecated-call": spelling.current_calls,
+    "missing-include": spelling.include,
+    "missing-import": modules.import_name,
+    "no-model-new": modules.name_model,
+}
+
+
+class Mended(Record):
+    """A candidate's text after a mend."""
+
+    source: str
+    did: tuple[str, ...]
+    """What was done, one phrase each: `declared scale_cuda in cpp_sources`."""
+
+
+def of(attempt: Attempt) -> Candidate | None:
+    """The candidate that mends an attempt, its child; None for a verified one and where nothing can be
+    done."""
+    parent = attempt.candidate
+    found = attempt.evaluation.findings
+    made = mended(parent.source, found) if attempt.evaluation.status is not Status.VERIFIED else None
+    if made is None:
+        return None
+    return Candidate(
+        problem=parent.problem,
+        source=made.source,
+        origin="mend",
+        parent=parent.id,
+        note=f"mended: {'; '.join(made.did)}",
+    )
+
+
+def line(first: Attempt, judge: Callable[[Candidate], Attempt]) -> tuple[Attempt, ...]:
+    """An attempt, its mend, the mend of that and so on, each judged; the last is the one to go on from."""
+    made = [first]
+    while len(made) <= MOST_IN_A_ROW:
+        child = of(made[-1])
+        if child is None or child.id in {attempt.candidate.id for attempt in made}:
+            break
+        made.append(judge(child))
+    return tuple(made)
+
+
+def difference(parent: Attempt, child: Attempt) -> str:
+    """The mend as a unified diff of the two files."""
+    before, after = (attempt.candidate.source.splitlines() for attempt in (parent, child))
+    names = (f"attempt {parent.number}", f"attempt {child.number}")
+    return "\n".join(unified_diff(before, after, *names, n=1, lineterm=""))
+
+
+def mended(source: str, findings: Sequence[Finding]) -> Mended | None:
+    """The source with every finding mended that can be; None when none can."""
+    try:
+        extension = Extension.read(source)
+    except SyntaxError:
+        return None
+    for finding in findings:
+        mender = _MENDERS.get(finding.kind)
+        made = mender(extension, finding) if mender and finding.severity == "error" else None
+        extension = made or extension
+    if not extension.did or extension.source == source or not _parses(extension.source):
+        return None
+    return Mended(source=extension.source, did=extension.did)
+
+
+def _parses(source: str) -> bool:
+    try:
+        syntax_tree(source)
+    except SyntaxError:
+        return False
+    return True

@@ -1,0 +1,199 @@
+"""The one `load_inline` call of a candidate's file, and edits of the strings that it is given.
+
+Reads what is literal: arguments that are strings, names of strings, and lists of them. A file with several
+calls, or with sources made at run time, has no extension to mend, and every edit of it gives None.
+"""
+
+import ast
+import re
+from typing import NamedTuple, Self
+
+from agent.screen import syntax_tree
+
+_LITERAL = re.compile(
+    r"(?P<prefix>[rRuU]{0,2})(?P<quotes>\"\"\"|'''|\"|')(?P<body>.*)(?P=quotes)\Z", re.DOTALL
+)
+_POSITIONS = ("name", "cpp_sources", "cuda_sources")
+
+
+class Text(NamedTuple):
+    """One string literal that goes into a source; offsets are characters of the file."""
+
+    start: int
+    end: int
+    body_start: int
+    body: str
+    """As written between the quotes."""
+    quotes: str
+    raw: bool
+    value: str
+
+
+class Extension(NamedTuple):
+    """A file with its call; `did` says what was mended so far."""
+
+    source: str
+    tree: ast.Module
+    call: ast.Call | None
+    did: tuple[str, ...] = ()
+
+    @classmethod
+    def read(cls, source: str, did: tuple[str, ...] = ()) -> Self:
+        """Raises SyntaxError for text that is no Python."""
+        tree = syntax_tree(source)
+        calls = [
+            node
+            for node in ast.walk(tree)
+            if isinstance(node, ast.Call) and _named(node.func) == "load_inline"
+        ]
+        return cls(source, tree, calls[0] if len(calls) == 1 else None, did)
+
+    def argument(self, name: str) -> ast.expr | None:
+        """The expression given for a parameter of load_inline."""
+        if self.call is None:
+            return None
+        for keyword in self.call.keywords:
+            if keyword.arg == name:
+                return keyword.value
+        position = _POSITIONS.index(name) if name in _POSITIONS else len(self.call.args)
+        return self.call.args[position] if position < len(self.call.args) else None
+
+    def texts(self, name: str) -> tuple[Text, ...] | None:
+        """The literals of `cpp_sources` or `cuda_sources` in order; None where they are not all literal."""
+        node = self.argument(name)
+        if node is None or (isinstance(node, ast.Constant) and node.value is None):
+            return ()
+        return self._texts(node)
+
+    def code(self, name: str) -> str:
+        """The whole text of a source; empty where it is not literal."""
+        return "\n".join(text.value for text in self.texts(name) or ())
+
+    def functions(self) -> list[str] | None:
+        """The names to bind; None where there are none or they are not literal."""
+        node = self._resolved(self.argument("functions"))
+        if isinstance(node, ast.Dict):
+            keys = [
+                key.value for key in node.keys if isinstance(key, ast.Constant) and isinstance(key.value, str)
+            ]
+            return keys if len(keys) == len(node.keys) else None
+        if isinstance(node, ast.Constant) and isinstance(node.value, str):
+            return [node.value]
+        if not isinstance(node, (ast.List, ast.Tuple)):
+            return None
+        names = [
+            item.value for item in node.elts if isinstance(item, ast.Constant) and isinstance(item.value, str)
+        ]
+        return names if len(names) == len(node.elts) else None
+
+    def called(self) -> set[str]:
+        """Names that Python asks of any object, `extension.scale` among them."""
+        return {node.attr for node in ast.walk(self.tree) if isinstance(node, ast.Attribute)}
+
+    def replaced(self, start: int, end: int, text: str, did: str) -> "Extension | None":
+        """With one stretch of the file exchanged; None where that would be no Python."""
+        made = self.source[:start] + text + self.source[end:]
+        try:
+            return Extension.read(made, (*self.did, did) if did not in self.did else self.did)
+        except SyntaxError:
+            return None
+
+    def with_body(self, text: Text, body: str, did: str) -> "Extension | None":
+        """With another content of a literal; one on a single line becomes a long one where it has to."""
+        if "\n" in body and len(text.quotes) == 1:
+            if '"""' in body or body.endswith(('"', "\\")):
+                return None
+            return self.replaced(text.start, text.end, f'r"""{body}"""', did)
+        return self.replaced(text.body_start, text.body_start + len(text.body), body, did)
+
+    def with_bodies(self, name: str, pattern: re.Pattern[str], new: str, did: str) -> "Extension | None":
+        """With a pattern exchanged in every literal of a source; None where it does not occur."""
+        made: Extension | None = None
+        current = self
+        for number in range(len(self.texts(name) or ())):
+            text = (current.texts(name) or ())[number]
+            body = pattern.sub(new, text.body)
+            if body != text.body:
+                made = current.with_body(text, body, did)
+                current = made or current
+        return made
+
+    def with_argument(self, name: str, text: str, did: str) -> "Extension | None":
+        """With the expression of an argument exchanged, or the argument added."""
+        if self.call is None:
+            return None
+        node = self.argument(name)
+        if node is not None:
+            return self.replaced(*self.span(node), text, did)
+        start, end = self.span(self.call)
+        inside = self.source[start : end - 1].rstrip()
+        comma = "" if inside.endswith((",", "(")) else ","
+        return self.replaced(start + len(inside), end - 1, f"{comma} {name}={text}", did)
+
+    def without_argument(self, name: str, did: str) -> "Extension | None":
+        """Without a keyword argument."""
+        for keyword in self.call.keywords if self.call else ():
+            if keyword.arg == name:
+                start = self.offset(keyword.lineno, keyword.col_offset)
+                end = self.span(keyword.value)[1]
+                rest = re.match(r"\s*,[ \t]*\n?", self.source[end:])
+                return self.replaced(start, end + (rest.end() if rest else 0), "", did)
+        return None
+
+    def span(self, node: ast.expr) -> tuple[int, int]:
+        """Where an expression stands in the file."""
+        assert node.end_lineno is not None
+        assert node.end_col_offset is not None
+        return self.offset(node.lineno, node.col_offset), self.offset(node.end_lineno, node.end_col_offset)
+
+    def offset(self, line: int, column: int) -> int:
+        """Characters before a place that ast gives as line (from 1) and UTF-8 bytes."""
+        lines = re.split(r"(?<=\n)|(?<=\r)(?!\n)", self.source)
+        return sum(map(len, lines[: line - 1])) + len(lines[line - 1].encode()[:column].decode())
+
+    def _texts(self, node: ast.expr) -> tuple[Text, ...] | None:
+        node = self._resolved(node) or node
+        if isinstance(node, (ast.List, ast.Tuple)):
+            parts = [self._texts(item) for item in node.elts]
+            return None if None in parts else tuple(text for part in parts for text in part or ())
+        if not isinstance(node, ast.Constant) or not isinstance(node.value, str):
+            return None
+        start, end = self.span(node)
+        found = _LITERAL.match(self.source[start:end])
+        if found is None or (len(found["quotes"]) == 1 and "\n" in found["body"]):
+            return None
+        raw = "r" in found["prefix"].lower()
+        # In a literal with escapes an edit of what is written is an edit of the value only by luck.
+        if not raw and "\\" in found["body"].replace("\\n", "").replace('\\"', "").replace("\\\\", ""):
+            return None
+        begin = start + found.start("body")
+        return (Text(start, end, begin, found["body"], found["quotes"], raw, node.value),)
+
+    def _resolved(self, node: ast.expr | None) -> ast.expr | None:
+        """What a name of the module's level stands for, where it is assigned once."""
+        if not isinstance(node, ast.Name):
+            return node
+        assigned = [
+            item.value
+            for item in self.tree.body
+            if isinstance(item, ast.Assign)
+            for target in item.targets
+            if isinstance(target, ast.Name) and target.id == node.id
+        ]
+        return assigned[0] if len(assigned) == 1 else None
+
+
+def closing_brace(body: str, start: int) -> int | None:
+    """The `}` of the block that was opened before `start`; None where there is none."""
+    depth = 1
+    for position in range(start, len(body)):
+        depth += {"{": 1, "}": -1}.get(body[position], 0)
+        if depth == 0:
+            return position
+    return None
+
+
+def _named(node: ast.expr) -> str | None:
+    if isinstance(node, ast.Attribute):
+        return node.attr
+    return node.id if isinstance(node, ast.Name) else None

@@ -1,0 +1,49 @@
+"""Mends of the Python around the sources: imports, and the name of the module."""
+
+import ast
+import re
+
+from agent.diagnosis import headers
+from agent.mend.extension import Extension
+from agent.records import Finding
+
+_NAMED = re.compile(r"`(\w+)`")
+
+
+def import_name(extension: Extension, finding: Finding) -> Extension | None:
+    """The import of the name that the finding is about, before the first statement that may need it."""
+    named = _NAMED.search(finding.message)
+    statement = headers.import_for(named[1]) if named else None
+    if statement is None:
+        return None
+    at = extension.offset(_first_statement(extension.tree), 0)
+    return extension.replaced(at, at, f"{statement}\n", f"added `{statement}`")
+
+
+def _first_statement(tree: ast.Module) -> int:
+    """Line of the first statement behind the docstring and the imports from `__future__`."""
+    for number, node in enumerate(tree.body):
+        docstring = number == 0 and isinstance(node, ast.Expr) and isinstance(node.value, ast.Constant)
+        future = isinstance(node, ast.ImportFrom) and node.module == "__future__"
+        if not docstring and not future:
+            return node.lineno
+    return 1
+
+
+def name_model(extension: Extension, finding: Finding) -> Extension | None:
+    """The file's one torch module becomes `ModelNew`; its own name goes on standing for it."""
+    modules = [
+        node
+        for node in extension.tree.body
+        if isinstance(node, ast.ClassDef) and any(_is_module(base) for base in node.bases)
+    ]
+    if len(modules) != 1:
+        return None
+    end = len(extension.source)
+    name = modules[0].name
+    tail = "" if extension.source.endswith("\n") else "\n"
+    return extension.replaced(end, end, f"{tail}\n\nModelNew = {name}\n", f"named {name} ModelNew")
+
+
+def _is_module(base: ast.expr) -> bool:
+    return ast.unparse(base).rpartition(".")[2] == "Module"

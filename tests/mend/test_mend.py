@@ -1,0 +1,70 @@
+"""Every fault at the border that has one right mend is mended into a candidate that builds."""
+
+from pathlib import Path
+
+import pytest
+from mend import attempts, candidates
+
+from agent import mend
+from agent.emulator import toolchain as toolchain_module
+from agent.emulator.toolchain import Toolchain
+from agent.records import Finding
+
+
+@pytest.fixture(scope="module")
+def toolchain() -> Toolchain:
+    return toolchain_module.prepare()
+
+
+@pytest.fixture(scope="module")
+def cache(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    return tmp_path_factory.mktemp("builds")
+
+
+def repaired(
+    source: str, toolchain: Toolchain, cache: Path, patch: pytest.MonkeyPatch
+) -> tuple[str, list[str]]:
+    """The file after all its mends, and the kinds of the headlines on the way."""
+    kinds = []
+    for _ in range(mend.MOST_IN_A_ROW + 1):
+        found = attempts.findings(source, toolchain, cache, patch)
+        if not found:
+            break
+        kinds.append(found[0].kind)
+        made = mend.mended(source, found)
+        if made is None:
+            return "", kinds
+        source = made.source
+    return source, kinds
+
+
+@pytest.mark.parametrize("name", candidates.MENDABLE)
+def test_a_fault_is_named_and_mended_into_what_builds(
+    name: str, toolchain: Toolchain, cache: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    kind, source = candidates.MENDABLE[name]
+    mended, kinds = repaired(source, toolchain, cache, monkeypatch)
+    assert kinds[:1] == [kind]
+    assert mended
+    assert attempts.findings(mended, toolchain, cache, monkeypatch) == ()
+    # What is computed stays as it was written.
+    assert "y[i] = factor * x[i];" in mended
+
+
+def test_data_is_written_as_data_ptr() -> None:
+    """Torch still takes it, as deprecated; one that does not says so in words that are stored."""
+    source = candidates.RIGHT.replace("data_ptr<float>", "data<float>")
+    made = mend.mended(source, [Finding(kind="deprecated-call", message="`.data<T>()` is gone")])
+    assert made is not None
+    assert made.source == candidates.RIGHT
+    assert mend.mended(candidates.RIGHT, [Finding(kind="deprecated-call", message="it is gone")]) is None
+
+
+@pytest.mark.parametrize("name", candidates.NOT_MENDABLE)
+def test_what_has_no_one_right_mend_is_left_alone(
+    name: str, toolchain: Toolchain, cache: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    kind, source = candidates.NOT_MENDABLE[name]
+    found = attempts.findings(source, toolchain, cache, monkeypatch)
+    assert found[0].kind == kind
+    assert mend.mended(source, found) is None

@@ -12,6 +12,7 @@ from agent.cli import console, judging
 from agent.errors import UsageError
 from agent.records import SCHEMA_VERSION, Attempt, Candidate, Status
 
+Address = Annotated[str, typer.Argument(metavar="PROBLEM", help="Path, shipped name or kernelbench:L/ID.")]
 Mend = Annotated[
     bool,
     typer.Option(
@@ -24,9 +25,7 @@ EXITS = {Status.VERIFIED: 0, Status.UNSUPPORTED: 5}
 
 
 def evaluate(
-    problem: Annotated[
-        str, typer.Argument(metavar="PROBLEM", help="Path, shipped name or kernelbench:L/ID.")
-    ],
+    problem: Address,
     candidate: Annotated[str, typer.Argument(metavar="CAND", help="A file with ModelNew, or RUN:K.")],
     executor: judging.Executor = None,
     isolation: judging.Sandbox = None,

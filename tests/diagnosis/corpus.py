@@ -56,6 +56,11 @@ class Case(BaseModel):
         return self.section == "right"
 
     @property
+    def key(self) -> tuple[str, str]:
+        """What a score is kept under: half and name."""
+        return self.half, self.name
+
+    @property
     def path(self) -> Path:
         return CORPUS / self.half / f"{self.name}.py"
 

@@ -1,4 +1,4 @@
-"""Renders docs/diagnosis.md from docs/diagnosis/score.json: `python -m tests.diagnosis.page`; a test compares."""
+"""Renders docs/diagnosis.md from the recorded scores: `python -m tests.diagnosis.page`; a test compares."""
 
 import sys
 from collections import Counter
@@ -43,7 +43,7 @@ def table(scores: list[Score]) -> list[str]:
         "| not judged | median tokens | median seconds |",
         "|---|---|---|---|---|---|---|---|---|---|",
     ]
-    correct = {(case.half, case.name) for case in corpus.cases() if case.correct}
+    correct = {case.key for case in corpus.cases() if case.correct}
     for half in corpus.HALVES:
         own = [given for given in scores if given.half == half]
         wrong = [given for given in own if given[:2] not in correct]
@@ -65,7 +65,7 @@ def table(scores: list[Score]) -> list[str]:
 
 
 def _by_section(scores: list[Score]) -> list[str]:
-    section = {(case.half, case.name): case.section for case in corpus.cases()}
+    section = {case.key: case.section for case in corpus.cases()}
     rows = ["| section | " + " | ".join(score.OUTCOMES) + " |", "|---" * (len(score.OUTCOMES) + 1) + "|"]
     for half in corpus.HALVES:
         for name in corpus.SECTIONS:
@@ -82,7 +82,7 @@ def _lines(scores: list[Score]) -> list[str]:
 
 
 def _not_right(scores: list[Score]) -> list[str]:
-    causes = {(case.half, case.name): case.causes for case in corpus.cases()}
+    causes = {case.key: case.causes for case in corpus.cases()}
     rows = ["## What is not right", "", "| case | outcome | true cause | headline |", "|---|---|---|---|"]
     for given in scores:
         if given.outcome not in ("right", "quiet"):

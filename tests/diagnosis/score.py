@@ -170,7 +170,7 @@ def main(arguments: list[str] | None = None) -> int:
     wanted = chosen(given.only)
     if not wanted:
         options.error(f"no half, section, reference or case is named {' or '.join(given.only)}")
-    present = {(case.half, case.name) for case in corpus.cases()}
+    present = {case.key for case in corpus.cases()}
     kept = {score[:2]: score for score in read() if score[:2] in present}
     faults = 0
     for score in judge_all(wanted, given.jobs):

@@ -1,7 +1,7 @@
 """The scorer's rules, the recorded scores, and a sample of the corpus judged anew.
 
-The sample holds every section of each half (`sample = true`); `pytest --all-kernels tests/diagnosis` judges all.
-No case may mislead or raise a false alarm, and one that is recorded as right has to stay so.
+The sample holds every section of each half (`sample = true`); `pytest --all-kernels tests/diagnosis` judges
+all. No case may mislead or raise a false alarm, and one that is recorded as right has to stay so.
 """
 
 from collections.abc import Callable, Iterator
@@ -128,5 +128,5 @@ def test_the_feedback_does_not_mislead(judged: Case, scored: Callable[[Case], Sc
     given = scored(judged)
     assert given.outcome not in ("misled", "false alarm", "fault"), given
     assert judged.correct or given.stage in judged.stage, given
-    if recorded[judged.half, judged.name].outcome == "right":
+    if recorded[judged.key].outcome == "right":
         assert given.outcome == "right", given

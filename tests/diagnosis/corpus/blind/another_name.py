@@ -44,9 +44,7 @@ torch::Tensor row_cumsum(torch::Tensor x) {
 }
 """
 
-scan = load_inline(
-    "scan_rows", "torch::Tensor row_cumsum(torch::Tensor x);", scan_cuda, functions=["row_cumsum"]
-)
+scan = load_inline("scan_rows", "torch::Tensor row_cumsum(torch::Tensor x);", scan_cuda, functions=["row_cumsum"])
 
 
 class CumsumCUDA(nn.Module):

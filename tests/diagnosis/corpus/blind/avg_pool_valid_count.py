@@ -47,12 +47,7 @@ at::Tensor avg_pool(at::Tensor x) {
 }
 """
 
-avg = load_inline(
-    name="avg_pool_inline",
-    cpp_sources="at::Tensor avg_pool(at::Tensor x);",
-    cuda_sources=cuda_code,
-    functions=["avg_pool"],
-)
+avg = load_inline(name="avg_pool_inline", cpp_sources="at::Tensor avg_pool(at::Tensor x);", cuda_sources=cuda_code, functions=["avg_pool"])
 
 
 class ModelNew(nn.Module):

@@ -43,12 +43,7 @@ torch::Tensor min_bias(torch::Tensor x, torch::Tensor bias) {
 }
 """
 
-mb = load_inline(
-    name="min_bias_ext",
-    cpp_sources="torch::Tensor min_bias(torch::Tensor x, torch::Tensor bias);",
-    cuda_sources=min_bias_src,
-    functions=["min_bias"],
-)
+mb = load_inline(name="min_bias_ext", cpp_sources="torch::Tensor min_bias(torch::Tensor x, torch::Tensor bias);", cuda_sources=min_bias_src, functions=["min_bias"])
 
 
 class ModelNew(nn.Module):

@@ -68,6 +68,4 @@ class ModelNew(nn.Module):
 
     def forward(self, x):
         n = self.norm
-        return self.bn_relu.bn_relu_forward(
-            x.contiguous(), n.running_mean, n.running_var, n.weight, n.bias, n.eps
-        )
+        return self.bn_relu.bn_relu_forward(x.contiguous(), n.running_mean, n.running_var, n.weight, n.bias, n.eps)

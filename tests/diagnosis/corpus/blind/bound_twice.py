@@ -36,12 +36,7 @@ PYBIND11_MODULE(TORCH_EXTENSION_NAME, m) {
 }
 """
 
-gap = load_inline(
-    name="gap_ext",
-    cpp_sources="torch::Tensor global_mean(torch::Tensor x);",
-    cuda_sources=gap_src,
-    functions=["global_mean"],
-)
+gap = load_inline(name="gap_ext", cpp_sources="torch::Tensor global_mean(torch::Tensor x);", cuda_sources=gap_src, functions=["global_mean"])
 
 
 class ModelNew(nn.Module):

@@ -53,13 +53,7 @@ torch::Tensor conv2d_forward(torch::Tensor x, torch::Tensor w, torch::Tensor b, 
 """
 
 conv_cpp = "torch::Tensor conv2d_forward(torch::Tensor x, torch::Tensor w, torch::Tensor b, int stride, int padding, int dilation);"
-conv = load_inline(
-    name="conv_direct",
-    cpp_sources=conv_cpp,
-    cuda_sources=conv_source,
-    functions=["conv2d_forward"],
-    verbose=False,
-)
+conv = load_inline(name="conv_direct", cpp_sources=conv_cpp, cuda_sources=conv_source, functions=["conv2d_forward"], verbose=False)
 
 
 class ModelNew(nn.Module):

@@ -32,12 +32,7 @@ torch::Tensor global_mean(torch::Tensor x) {
 }
 """
 
-gap = load_inline(
-    name="gap_ext",
-    cpp_sources="torch::Tensor global_mean(torch::Tensor x);",
-    cuda_sources=gap_src,
-    functions=["global_mean"],
-)
+gap = load_inline(name="gap_ext", cpp_sources="torch::Tensor global_mean(torch::Tensor x);", cuda_sources=gap_src, functions=["global_mean"])
 
 
 class ModelNew(nn.Module):

@@ -61,9 +61,7 @@ torch::Tensor group_norm_cuda(torch::Tensor x, torch::Tensor weight, torch::Tens
 
 module = load_inline(
     name="group_norm_cuda_module",
-    cpp_sources=[
-        "torch::Tensor group_norm_cuda(torch::Tensor x, torch::Tensor weight, torch::Tensor bias, int64_t groups, double eps);"
-    ],
+    cpp_sources=["torch::Tensor group_norm_cuda(torch::Tensor x, torch::Tensor weight, torch::Tensor bias, int64_t groups, double eps);"],
     cuda_sources=[source],
     functions=["group_norm_cuda"],
     extra_cuda_cflags=["-O3"],
@@ -76,6 +74,4 @@ class ModelNew(nn.Module):
         self.norm = nn.GroupNorm(groups, channels, eps=1e-3)
 
     def forward(self, x):
-        return module.group_norm_cuda(
-            x.contiguous(), self.norm.weight, self.norm.bias, self.norm.num_groups, 1e-5
-        )
+        return module.group_norm_cuda(x.contiguous(), self.norm.weight, self.norm.bias, self.norm.num_groups, 1e-5)

@@ -42,12 +42,7 @@ torch::Tensor activate_cuda(torch::Tensor x) {
 }
 """
 
-act = load_inline(
-    name="act_fused",
-    cpp_sources="torch::Tensor activate_cuda(torch::Tensor x);",
-    cuda_sources=act_source,
-    functions=["activate_cuda"],
-)
+act = load_inline(name="act_fused", cpp_sources="torch::Tensor activate_cuda(torch::Tensor x);", cuda_sources=act_source, functions=["activate_cuda"])
 
 
 class ModelNew(nn.Module):

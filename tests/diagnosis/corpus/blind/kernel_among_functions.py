@@ -49,12 +49,7 @@ std::vector<torch::Tensor> row_stats(torch::Tensor x) {
 }
 """
 
-stats = load_inline(
-    name="row_stats_ext",
-    cpp_sources="std::vector<torch::Tensor> row_stats(torch::Tensor x);\nvoid stats_kernel(const float* x, float* mean_out, float* std_out, float* max_out, int cols);",
-    cuda_sources=stats_src,
-    functions=["row_stats", "stats_kernel"],
-)
+stats = load_inline(name="row_stats_ext", cpp_sources="std::vector<torch::Tensor> row_stats(torch::Tensor x);\nvoid stats_kernel(const float* x, float* mean_out, float* std_out, float* max_out, int cols);", cuda_sources=stats_src, functions=["row_stats", "stats_kernel"])
 
 
 class ModelNew(nn.Module):

@@ -32,12 +32,7 @@ torch::Tensor l2_normalize(torch::Tensor x, double eps) {
 }
 """
 
-l2 = load_inline(
-    name="l2_norm_cols",
-    cpp_sources="torch::Tensor l2_normalize(torch::Tensor x, double eps);",
-    cuda_sources=l2_src,
-    functions=["l2_normalize"],
-)
+l2 = load_inline(name="l2_norm_cols", cpp_sources="torch::Tensor l2_normalize(torch::Tensor x, double eps);", cuda_sources=l2_src, functions=["l2_normalize"])
 
 
 class ModelNew(nn.Module):

@@ -64,9 +64,7 @@ torch::Tensor layer_norm_forward(torch::Tensor x, torch::Tensor gamma, torch::Te
 }
 """
 
-cpp_source = (
-    "torch::Tensor layer_norm_forward(torch::Tensor x, torch::Tensor gamma, torch::Tensor beta, double eps);"
-)
+cpp_source = "torch::Tensor layer_norm_forward(torch::Tensor x, torch::Tensor gamma, torch::Tensor beta, double eps);"
 
 layer_norm_ext = load_inline(
     name="layer_norm_ext",

@@ -49,17 +49,9 @@ torch::Tensor linear_gelu(torch::Tensor x, torch::Tensor weight, torch::Tensor b
 }
 """
 
-fused_cpp = (
-    "torch::Tensor linear_gelu(torch::Tensor x, torch::Tensor weight, torch::Tensor bias, double factor);"
-)
+fused_cpp = "torch::Tensor linear_gelu(torch::Tensor x, torch::Tensor weight, torch::Tensor bias, double factor);"
 
-fused = load_inline(
-    name="linear_gelu_fused",
-    cpp_sources=fused_cpp,
-    cuda_sources=fused_source,
-    functions=["linear_gelu"],
-    verbose=False,
-)
+fused = load_inline(name="linear_gelu_fused", cpp_sources=fused_cpp, cuda_sources=fused_source, functions=["linear_gelu"], verbose=False)
 
 
 class ModelNew(nn.Module):

@@ -39,12 +39,7 @@ torch::Tensor at_b(torch::Tensor a, torch::Tensor b) {
     return c;
 }
 """
-gemm = load_inline(
-    name="gemm_at_b",
-    cpp_sources="torch::Tensor at_b(torch::Tensor a, torch::Tensor b);",
-    cuda_sources=src,
-    functions=["at_b"],
-)
+gemm = load_inline(name="gemm_at_b", cpp_sources="torch::Tensor at_b(torch::Tensor a, torch::Tensor b);", cuda_sources=src, functions=["at_b"])
 
 
 class ModelNew(nn.Module):

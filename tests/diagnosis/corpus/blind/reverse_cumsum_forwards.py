@@ -35,12 +35,7 @@ torch::Tensor reverse_cumsum(torch::Tensor x) {
 }
 """
 
-rev = load_inline(
-    name="rev_cumsum",
-    cpp_sources="torch::Tensor reverse_cumsum(torch::Tensor x);",
-    cuda_sources=rev_src,
-    functions=["reverse_cumsum"],
-)
+rev = load_inline(name="rev_cumsum", cpp_sources="torch::Tensor reverse_cumsum(torch::Tensor x);", cuda_sources=rev_src, functions=["reverse_cumsum"])
 
 
 class ModelNew(nn.Module):

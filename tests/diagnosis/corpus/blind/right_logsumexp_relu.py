@@ -35,12 +35,7 @@ torch::Tensor lse_relu(torch::Tensor x) {
 }
 """
 
-lse = load_inline(
-    name="lse_relu_ext",
-    cpp_sources="torch::Tensor lse_relu(torch::Tensor x);",
-    cuda_sources=lse_src,
-    functions=["lse_relu"],
-)
+lse = load_inline(name="lse_relu_ext", cpp_sources="torch::Tensor lse_relu(torch::Tensor x);", cuda_sources=lse_src, functions=["lse_relu"])
 
 
 class ModelNew(nn.Module):

@@ -62,12 +62,7 @@ torch::Tensor silu(torch::Tensor x);
 torch::Tensor add(torch::Tensor a, torch::Tensor b);
 """
 
-ops = load_inline(
-    name="prenorm_block",
-    cpp_sources=block_cpp,
-    cuda_sources=block_source,
-    functions=["norm32", "silu", "add"],
-)
+ops = load_inline(name="prenorm_block", cpp_sources=block_cpp, cuda_sources=block_source, functions=["norm32", "silu", "add"])
 
 
 class ModelNew(nn.Module):

@@ -49,12 +49,7 @@ std::vector<torch::Tensor> row_stats(torch::Tensor x) {
 }
 """
 
-stats = load_inline(
-    name="row_stats_ext",
-    cpp_sources="std::vector<torch::Tensor> row_stats(torch::Tensor x);",
-    cuda_sources=stats_src,
-    functions=["row_stats"],
-)
+stats = load_inline(name="row_stats_ext", cpp_sources="std::vector<torch::Tensor> row_stats(torch::Tensor x);", cuda_sources=stats_src, functions=["row_stats"])
 
 
 class ModelNew(nn.Module):

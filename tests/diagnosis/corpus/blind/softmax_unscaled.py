@@ -62,7 +62,7 @@ torch::Tensor scaled_softmax(torch::Tensor scores, double scale) {
 class ModelNew(nn.Module):
     def __init__(self, head_size):
         super().__init__()
-        self.scale = head_size**-0.5
+        self.scale = head_size ** -0.5
 
     def forward(self, scores):
         return ext.scaled_softmax(scores, 1.0)

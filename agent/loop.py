@@ -4,6 +4,7 @@ import time
 
 from agent import feedback, parse, prompts, ranking
 from agent.errors import ReplyError
+from agent.memory import Ledger
 from agent.prompts import Requirement, Situation
 from agent.protocols import Executor, Provider, Transcript
 from agent.records import (
@@ -38,10 +39,11 @@ def solve(
     best: Attempt | None = None
     last: Attempt | None = None
     hint: Feedback | None = None
+    ledger = Ledger()
     attempts = idle = 0
     for number in range(1, plan.rounds + 1):
         situation = Situation(
-            last=last, best=best, feedback=hint,
+            last=last, best=best, feedback=hint, ledger=ledger,
             requirements=plan.requirements, gpu=plan.gpu, floor_ms=plan.floor_ms,
         )  # fmt: skip
         prompt = prompts.render(problem, situation)
@@ -52,6 +54,7 @@ def solve(
         try:
             parsed = parse.candidate(problem.name, completion, last.candidate.id if last else None)
             candidate = parsed.model_copy(update={"origin": _origin(provider)})
+            ledger.refuse_repeat(candidate)
         except ReplyError as error:
             hint = feedback.on_reply(error)
             transcript.append(ReplyRejected(round=number, feedback=hint))
@@ -59,7 +62,8 @@ def solve(
             started = time.monotonic()
             evaluation = executor.evaluate(problem, candidate, best.evaluation if best else None)
             attempts += 1
-            last = Attempt(number=attempts, candidate=candidate, evaluation=evaluation)
+            shown, last = last, Attempt(number=attempts, candidate=candidate, evaluation=evaluation)
+            ledger = ledger.with_attempt(last, best if prompt.template == "optimise" else shown)
             seconds = round(time.monotonic() - started, 3)
             transcript.append(Evaluated(round=number, attempt=last, seconds=seconds))
             hint = feedback.on_evaluation(last)

@@ -15,15 +15,13 @@ from collections.abc import Iterable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from datetime import UTC, datetime
 from functools import cache
-from math import ceil
 from pathlib import Path
 from typing import Any, Literal, NamedTuple, get_args
 
-from agent import __version__, config, feedback, problems
+from agent import __version__, config, feedback, problems, sections
 from agent.emulator import toolchain
 from agent.errors import AgentError
 from agent.executors import LocalExecutor
-from agent.prompts import CHARACTERS_PER_TOKEN
 from agent.records import Attempt, Candidate, Evaluation, Problem, Status
 
 from . import corpus
@@ -82,7 +80,7 @@ def line_is_named(case: Case, evaluation: Evaluation) -> bool | None:
 def tokens(evaluation: Evaluation, source: str) -> int:
     """Length of the feedback that a model would get."""
     attempt = Attempt(number=1, candidate=Candidate(problem="case", source=source), evaluation=evaluation)
-    return ceil(len(feedback.on_evaluation(attempt).text) / CHARACTERS_PER_TOKEN)
+    return sections.tokens(feedback.on_evaluation(attempt).text)
 
 
 def judge(case: Case) -> Score:
@@ -145,7 +143,7 @@ def write(scores: Iterable[Score], path: Path = RECORD) -> None:
     document: dict[str, Any] = {
         "version": __version__,
         "date": f"{datetime.now(UTC):%Y-%m-%d}",
-        "characters_per_token": CHARACTERS_PER_TOKEN,
+        "characters_per_token": sections.CHARACTERS_PER_TOKEN,
         "scores": [score._asdict() for score in sorted(scores, key=lambda score: score[:2])],
     }
     path.parent.mkdir(parents=True, exist_ok=True)

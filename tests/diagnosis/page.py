@@ -5,7 +5,7 @@ from collections import Counter
 from pathlib import Path
 from statistics import median
 
-from . import corpus, score
+from . import labels, score
 from .score import Score
 
 PAGE = score.RECORD.parents[1] / "diagnosis.md"
@@ -43,8 +43,8 @@ def table(scores: list[Score]) -> list[str]:
         "| not judged | median tokens | median seconds |",
         "|---|---|---|---|---|---|---|---|---|---|",
     ]
-    correct = {case.key for case in corpus.cases() if case.correct}
-    for half in corpus.HALVES:
+    correct = {case.key for case in labels.cases() if case.correct}
+    for half in labels.HALVES:
         own = [given for given in scores if given.half == half]
         wrong = [given for given in own if given[:2] not in correct]
         if not own:
@@ -65,10 +65,10 @@ def table(scores: list[Score]) -> list[str]:
 
 
 def _by_section(scores: list[Score]) -> list[str]:
-    section = {case.key: case.section for case in corpus.cases()}
+    section = {case.key: case.section for case in labels.cases()}
     rows = ["| section | " + " | ".join(score.OUTCOMES) + " |", "|---" * (len(score.OUTCOMES) + 1) + "|"]
-    for half in corpus.HALVES:
-        for name in corpus.SECTIONS:
+    for half in labels.HALVES:
+        for name in labels.SECTIONS:
             own = Counter(g.outcome for g in scores if g.half == half and section.get(g[:2]) == name)
             if own:
                 cells = " | ".join(str(own[result] or "") for result in score.OUTCOMES)
@@ -82,7 +82,7 @@ def _lines(scores: list[Score]) -> list[str]:
 
 
 def _not_right(scores: list[Score]) -> list[str]:
-    causes = {case.key: case.causes for case in corpus.cases()}
+    causes = {case.key: case.causes for case in labels.cases()}
     rows = ["## What is not right", "", "| case | outcome | true cause | headline |", "|---|---|---|---|"]
     for given in scores:
         if given.outcome not in ("right", "quiet"):

@@ -24,8 +24,8 @@ from agent.errors import AgentError
 from agent.executors import LocalExecutor
 from agent.records import Attempt, Candidate, Evaluation, Problem, Status
 
-from . import corpus
-from .corpus import Case
+from . import labels
+from .labels import Case
 
 Outcome = Literal["right", "unsure", "misled", "quiet", "false alarm", "fault"]
 OUTCOMES: tuple[Outcome, ...] = get_args(Outcome)
@@ -63,7 +63,7 @@ def outcome(case: Case, evaluation: Evaluation) -> Outcome:
     if headline.kind in case.causes:
         said = all(re.search(words, headline.message, re.IGNORECASE) for words in case.says)
         return "right" if said else "unsure"
-    return "unsure" if headline.kind in corpus.unsure_kinds() else "misled"
+    return "unsure" if headline.kind in labels.unsure_kinds() else "misled"
 
 
 def line_is_named(case: Case, evaluation: Evaluation) -> bool | None:
@@ -155,7 +155,7 @@ def chosen(names: list[str]) -> list[Case]:
     wanted = set(names)
     return [
         case
-        for case in corpus.cases()
+        for case in labels.cases()
         if not wanted or wanted & {case.half, case.section, case.problem, case.name, str(case)}
     ]
 
@@ -168,7 +168,7 @@ def main(arguments: list[str] | None = None) -> int:
     wanted = chosen(given.only)
     if not wanted:
         options.error(f"no half, section, reference or case is named {' or '.join(given.only)}")
-    present = {case.key for case in corpus.cases()}
+    present = {case.key for case in labels.cases()}
     kept = {score[:2]: score for score in read() if score[:2] in present}
     faults = 0
     for score in judge_all(wanted, given.jobs):

@@ -8,13 +8,13 @@ from collections.abc import Callable, Iterator
 from concurrent.futures import Future, ThreadPoolExecutor
 
 import pytest
-from diagnosis import corpus, page, score
-from diagnosis.corpus import Case
+from diagnosis import labels, page, score
+from diagnosis.labels import Case
 from diagnosis.score import Score
 
 from agent.records import Correctness, Evaluation, Finding, Location, Scope, Severity, Status
 
-CASES = corpus.cases()
+CASES = labels.cases()
 SAMPLE_AT_MOST = 26
 """About ten seconds each, two at a time: within two and a half minutes."""
 

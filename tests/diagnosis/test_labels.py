@@ -3,23 +3,23 @@
 import re
 
 import pytest
-from diagnosis import corpus
-from diagnosis.corpus import Case
+from diagnosis import labels
+from diagnosis.labels import Case
 
 from agent import problems
 
-CASES = corpus.cases()
+CASES = labels.cases()
 
 
 def test_the_vocabulary_is_read() -> None:
-    assert {"unbiased-variance", "timeout", "missing-declaration", "unknown-cause"} <= corpus.kinds()
-    assert {"unknown-cause", "wrong-values", "compile-error"} <= corpus.unsure_kinds()
-    assert "unbiased-variance" not in corpus.unsure_kinds()
+    assert {"unbiased-variance", "timeout", "missing-declaration", "unknown-cause"} <= labels.kinds()
+    assert {"unknown-cause", "wrong-values", "compile-error"} <= labels.unsure_kinds()
+    assert "unbiased-variance" not in labels.unsure_kinds()
 
 
 @pytest.mark.parametrize("case", CASES, ids=str)
 def test_the_label_uses_agreed_kinds_and_stages(case: Case) -> None:
-    assert set(case.causes) <= corpus.kinds()
+    assert set(case.causes) <= labels.kinds()
     assert set(case.stage) <= {"screen", "build", "run", "verify", "integrity"}
     for pattern in (*case.says, case.line):
         re.compile(pattern)

@@ -1,9 +1,9 @@
-# about = "__half conversions without cuda_fp16.h."
-# section = "build"
+# about = "Every product is rounded to half precision."
+# section = "mismatch"
 # problem = "bmm_scaled"
-# causes = ["missing-include", "undeclared-name"]
-# says = ["half", "cuda_fp16"]
-# stage = ["build"]
+# causes = ["reduced-precision", "precision-loss"]
+# says = ["half|precision|bits|float16|fp16"]
+# stage = ["verify"]
 
 import math
 

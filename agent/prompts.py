@@ -152,10 +152,11 @@ def _remembered(situation: Situation) -> dict[str, object]:
     kept = sections.last(entries, sections.LEDGER, str)
     left = len(entries) - len(kept)
     note = [f"({left} older left out)"] if left else []
+    judged = situation.feedback is not None and situation.feedback.attempt is not None
     return {
         "tried": "\n".join([*note, *map(str, kept)]),
         "seen": ledger.seen,
-        "escalation": ledger.escalation if situation.feedback else "none",
+        "escalation": ledger.escalation if judged else "none",
         "excerpt": _excerpt(situation.last) if situation.last else "",
         "best_fits": best is None or sections.tokens(best.candidate.source) <= sections.BEST_CODE,
     }

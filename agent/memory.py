@@ -1,4 +1,4 @@
-"""What a run has tried so far: one entry for each attempt, and what to do when the same fault comes back.
+"""What a run has tried so far: one entry for each attempt, and what to do when the same finding comes back.
 
 The ledger is a value that `solve()` carries from round to round; prompts render it. It compares sources and
 verdicts as text: it judges nothing, and it never sees an answer that held no code.
@@ -115,7 +115,7 @@ class Ledger(Record):
             return f"{again}fell at {entry.stage}"
         old = next((known for known in self.entries if known.attempt == before.number), None)
         if old is not None and old.signature == entry.signature:
-            return f"{again}no effect, the same finding"
+            return f"{again}the same finding again"
         further = _STAGES.index(entry.stage) - _STAGES.index(before.evaluation.stage)
         if not old or not old.failed:
             return f"{again}broke what was verified, at {entry.stage}"

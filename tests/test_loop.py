@@ -76,13 +76,16 @@ def test_earlier_attempts_are_remembered_from_the_third_prompt_on() -> None:
     _, _, events = run(1, 2, 3)
     first, second, third = events.prompts()
     assert "What was tried so far" not in first + second
-    assert "attempt 2, against attempt 1 (+1 -1 lines): `factor = 1` became `factor = 2`; no effect" in third
+    assert (
+        "attempt 2, against attempt 1 (+1 -1 lines): `factor = 1` became `factor = 2`; the same finding again"
+        in third
+    )
 
 
 @pytest.mark.parametrize(
     ("rounds", "words", "code_shown"),
-    [(3, "The same fault a second time", True), (4, "The same fault a third time", True),
-     (5, "The same fault 4 times", False)],
+    [(3, "The same finding a second time", True), (4, "The same finding a third time", True),
+     (5, "The same finding 4 times", False)],
 )  # fmt: skip
 def test_a_fault_that_stays_changes_the_task(rounds: int, words: str, code_shown: bool) -> None:
     _, _, events = run(*range(1, rounds + 1))

@@ -41,7 +41,7 @@ def test_a_first_attempt_changed_nothing() -> None:
 def test_an_entry_says_what_changed_and_that_it_did_nothing() -> None:
     entry = made(refused(1, EPS, source=KERNEL), refused(2, ELSEWHERE, source=changed("b = 1;"))).entries[-1]
     assert entry.changed == "against attempt 1 (+1 -1 lines): `float a3 = 3;` became `b = 1;`"
-    assert entry.effect == "no effect, the same finding"
+    assert entry.effect == "the same finding again"
 
 
 @pytest.mark.parametrize(

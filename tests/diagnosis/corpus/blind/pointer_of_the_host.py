@@ -1,4 +1,4 @@
-# about = "A table in host memory is read by the kernel."
+# about = "The scale is kept in a tensor on the CPU, and the kernel reads it."
 # section = "run"
 # problem = "softmax_scaled"
 # causes = ["host-pointer"]
@@ -12,7 +12,7 @@ from torch.utils.cpp_extension import load_inline
 
 ext = load_inline(
     name="scaled_softmax",
-    cpp_sources="torch::Tensor scaled_softmax(torch::Tensor scores, double scale);",
+    cpp_sources="torch::Tensor scaled_softmax(torch::Tensor scores, torch::Tensor scale);",
     cuda_sources=r"""
 #include <float.h>
 
@@ -48,13 +48,12 @@ __global__ void scaled_softmax_kernel(const float* in, float* out, int cols, con
     for (int c = tid; c < cols; c += THREADS) dst[c] = expf(src[c] * scale - m) * inv;
 }
 
-torch::Tensor scaled_softmax(torch::Tensor scores, double scale) {
+torch::Tensor scaled_softmax(torch::Tensor scores, torch::Tensor scale) {
     auto input = scores.contiguous();
     auto out = torch::empty_like(input);
     const int cols = input.size(-1);
     const int rows = input.numel() / cols;
-    auto scales = torch::full({1}, scale, torch::kFloat32);
-    scaled_softmax_kernel<64><<<rows, 64>>>(input.data_ptr<float>(), out.data_ptr<float>(), cols, scales.data_ptr<float>());
+    scaled_softmax_kernel<64><<<rows, 64>>>(input.data_ptr<float>(), out.data_ptr<float>(), cols, scale.data_ptr<float>());
     return out;
 }
 """,
@@ -65,7 +64,7 @@ torch::Tensor scaled_softmax(torch::Tensor scores, double scale) {
 class ModelNew(nn.Module):
     def __init__(self, head_size):
         super().__init__()
-        self.scale = head_size ** -0.5
+        self.scale = torch.tensor([head_size ** -0.5])
 
     def forward(self, scores):
         return ext.scaled_softmax(scores, self.scale)

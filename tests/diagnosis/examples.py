@@ -101,10 +101,10 @@ def _build_log(source: str) -> str:
     """What the compilers said, this machine's paths taken out."""
     tools = toolchain.prepare(config.load({}, offline=True).settings.cache_dir)
     with tempfile.TemporaryDirectory() as place:
-        return extension(tools, _request(source), Path(place)).log
+        return extension(tools, build_request(source), Path(place)).log
 
 
-def _request(source: str) -> BuildRequest:
+def build_request(source: str) -> BuildRequest:
     """The candidate's load_inline call, read and not run: constants, and names of constants."""
     tree = ast.parse(source)
     values = dict(_constants(tree))

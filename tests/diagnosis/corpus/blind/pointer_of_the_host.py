@@ -1,4 +1,4 @@
-# about = "The scale is kept in a tensor on the CPU, and the kernel reads it."
+# about = "The kernel reads the scale from a vector in host memory."
 # section = "run"
 # problem = "softmax_scaled"
 # causes = ["host-pointer"]
@@ -12,9 +12,10 @@ from torch.utils.cpp_extension import load_inline
 
 ext = load_inline(
     name="scaled_softmax",
-    cpp_sources="torch::Tensor scaled_softmax(torch::Tensor scores, torch::Tensor scale);",
+    cpp_sources="torch::Tensor scaled_softmax(torch::Tensor scores, double scale);",
     cuda_sources=r"""
 #include <float.h>
+#include <vector>
 
 template <int THREADS>
 __global__ void scaled_softmax_kernel(const float* in, float* out, int cols, const float* scales) {
@@ -48,12 +49,13 @@ __global__ void scaled_softmax_kernel(const float* in, float* out, int cols, con
     for (int c = tid; c < cols; c += THREADS) dst[c] = expf(src[c] * scale - m) * inv;
 }
 
-torch::Tensor scaled_softmax(torch::Tensor scores, torch::Tensor scale) {
+torch::Tensor scaled_softmax(torch::Tensor scores, double scale) {
     auto input = scores.contiguous();
     auto out = torch::empty_like(input);
     const int cols = input.size(-1);
     const int rows = input.numel() / cols;
-    scaled_softmax_kernel<64><<<rows, 64>>>(input.data_ptr<float>(), out.data_ptr<float>(), cols, scale.data_ptr<float>());
+    std::vector<float> scales(4, (float)scale);
+    scaled_softmax_kernel<64><<<rows, 64>>>(input.data_ptr<float>(), out.data_ptr<float>(), cols, scales.data());
     return out;
 }
 """,
@@ -64,7 +66,7 @@ torch::Tensor scaled_softmax(torch::Tensor scores, torch::Tensor scale) {
 class ModelNew(nn.Module):
     def __init__(self, head_size):
         super().__init__()
-        self.scale = torch.tensor([head_size ** -0.5])
+        self.scale = head_size ** -0.5
 
     def forward(self, scores):
         return ext.scaled_softmax(scores, self.scale)

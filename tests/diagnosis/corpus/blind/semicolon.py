@@ -4,7 +4,7 @@
 # causes = ["syntax-error", "compile-error"]
 # says = ["expected.*;|semicolon|;"]
 # stage = ["build"]
-# line = "acc"
+# line = 'acc|for \('
 # sample = true
 
 import torch

@@ -1,8 +1,8 @@
 # about = "The shared array has one warp less than the block."
 # section = "run"
 # problem = "cumsum"
-# causes = ["shared-out-of-bounds-read", "shared-out-of-bounds-write"]
-# says = ["shared"]
+# causes = ["shared-out-of-bounds-read", "shared-out-of-bounds-write", "array-index-out-of-bounds"]
+# says = ["shared|temp|96"]
 # stage = ["run", "verify"]
 # line = "temp"
 

@@ -1,10 +1,10 @@
-# about = "AT_DISPATCH over x.type(), which has gone."
+# about = "Includes a THC header, which torch no longer has."
 # section = "build"
 # problem = "softplus_tanh"
-# causes = ["deprecated-call"]
-# says = ['type\(\)|scalar_type']
+# causes = ["deprecated-call", "missing-include", "include-not-found", "compile-error"]
+# says = ["THC"]
 # stage = ["build"]
-# line = "AT_DISPATCH"
+# line = "THC"
 
 import torch
 import torch.nn as nn
@@ -13,6 +13,7 @@ from torch.utils.cpp_extension import load_inline
 source = r"""
 #include <torch/extension.h>
 #include <cuda_runtime.h>
+#include <THC/THCAtomics.cuh>
 
 template <typename scalar_t>
 __global__ void mish_elu_kernel(const scalar_t* in, scalar_t* out, const int64_t n, const float alpha) {
@@ -29,7 +30,7 @@ torch::Tensor mish_elu(torch::Tensor x, double alpha) {
     auto out = torch::empty_like(x);
     const int64_t n = x.numel();
     const int threads = 256;
-    AT_DISPATCH_FLOATING_TYPES(x.type(), "mish_elu", ([&] {
+    AT_DISPATCH_FLOATING_TYPES(x.scalar_type(), "mish_elu", ([&] {
         mish_elu_kernel<scalar_t><<<(n + threads - 1) / threads, threads>>>(x.data_ptr<scalar_t>(), out.data_ptr<scalar_t>(), n, alpha);
     }));
     return out;

@@ -41,8 +41,11 @@ HEAD = f"""\
 
 Written by `python -m tests.diagnosis.examples` from runs of the cases named here (`tests/diagnosis/corpus`).
 *Before* is what agents commonly send back to the model: the last {TAIL_LINES} lines of the log, or a number.
-*After* is what this project sends, beside the code it belongs to.
+*After* is what this project sends, beside the code it belongs to. The logs are those of the emulator's build;
+directories are taken out of both.
 """
+_DIRECTORIES = re.compile(r"(?<![\w<])/(?:[\w.+-]+/)+")
+_POSITIONS = ("name", "cpp_sources", "cuda_sources", "functions")
 _VALUES = re.compile(r"got (\S+?), expected (\S+)")
 
 
@@ -70,14 +73,18 @@ def _example(number: int, case: Case) -> str:
             "",
             "Before:",
             "",
-            prompts.fenced(before(case, evaluation), "text"),
+            _fenced(before(case, evaluation)),
             "",
             "After:",
             "",
-            prompts.fenced(text, "text"),
+            _fenced(text),
             "",
         ]
     )
+
+
+def _fenced(text: str) -> str:
+    return prompts.fenced(_DIRECTORIES.sub("", text), "text")
 
 
 def before(case: Case, evaluation: Evaluation) -> str:
@@ -110,7 +117,8 @@ def build_request(source: str) -> BuildRequest:
     values = dict(_constants(tree))
     calls = [node for node in ast.walk(tree) if isinstance(node, ast.Call)]
     call = next(node for node in calls if isinstance(node.func, ast.Name) and node.func.id == "load_inline")
-    given = {word.arg: _value(word.value, values) for word in call.keywords if word.arg != "verbose"}
+    given = {name: _value(node, values) for name, node in zip(_POSITIONS, call.args, strict=False)}
+    given |= {str(word.arg): _value(word.value, values) for word in call.keywords if word.arg != "verbose"}
     for key in ("cpp_sources", "cuda_sources"):
         given[key] = [given[key]] if isinstance(given[key], str) else given[key]
     return BuildRequest.model_validate(given | {"candidate_source": source})

@@ -36,7 +36,7 @@ class Judge:
     def __init__(self) -> None:
         self.judged: list[str] = []
 
-    def evaluate(self, problem: Problem, candidate: Candidate) -> Evaluation:
+    def evaluate(self, problem: Problem, candidate: Candidate, best: Evaluation | None = None) -> Evaluation:
         self.judged.append(candidate.source)
         if "factor = 0" in candidate.source:
             return verified(1).evaluation

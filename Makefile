@@ -7,7 +7,7 @@ STAMP := $(VENV)/installed
 # No secret or project setting of the caller's shell reaches the demo or the tests.
 CLEAN_ENV := env -u OPENAI_API_KEY -u OPENAI_BASE_URL $(foreach v,$(filter AGENT_%,$(.VARIABLES)),-u $(v))
 
-.PHONY: demo test test-all check gpu-test clean
+.PHONY: demo test test-all check diagnose gpu-test clean
 
 demo: $(STAMP)
 	@$(CLEAN_ENV) $(BIN)/python -m agent.cli.demo
@@ -25,6 +25,10 @@ check: $(STAMP)
 	$(BIN)/mypy
 	$(BIN)/lint-imports --no-logo
 	$(BIN)/python -m pytest tests/test_structure.py
+
+# Scores the feedback on the labelled corpus and renders docs/diagnosis.md; `make diagnose ONLY=blind` one part.
+diagnose: $(STAMP)
+	$(CLEAN_ENV) $(BIN)/python -m tests.diagnosis.score $(if $(ONLY),--only $(ONLY))
 
 # On a machine whose own Python holds torch and the other packages: make gpu-test GPU_PYTHON=python3
 GPU_PYTHON ?= $(BIN)/python

@@ -48,8 +48,8 @@ class Interrupted(AgentError):
 class ReplyError(Exception):
     """A completion without a usable candidate.
 
-    `kind` is stable (`no-code`, `no-model-new`, `syntax-error`, `cut-off`); the message is written
-    for the model that answered.
+    `kind` is stable (`no-code`, `no-model-new`, `syntax-error`, `cut-off`, `repeated-answer`); the message
+    is written for the model that answered.
     """
 
     def __init__(self, kind: str, message: str) -> None:

@@ -4,6 +4,7 @@ import time
 
 from agent import feedback, mend, parse, prompts, ranking
 from agent.errors import ReplyError
+from agent.memory import Ledger
 from agent.prompts import Requirement, Situation
 from agent.protocols import Executor, Provider, Transcript
 from agent.records import (
@@ -42,11 +43,12 @@ def solve(
     last: Attempt | None = None
     hint: Feedback | None = None
     mended: list[Attempt] = []
+    ledger = Ledger()
     idle = 0
     judging = _Judging(problem, executor, transcript, plan.mends)
     for number in range(1, plan.rounds + 1):
         situation = Situation(
-            last=last, best=best, feedback=hint, mended=tuple(mended),
+            last=last, best=best, feedback=hint, mended=tuple(mended), ledger=ledger,
             requirements=plan.requirements, gpu=plan.gpu, floor_ms=plan.floor_ms,
         )  # fmt: skip
         prompt = prompts.render(problem, situation)
@@ -57,11 +59,14 @@ def solve(
         try:
             parsed = parse.candidate(problem.name, completion, last.candidate.id if last else None)
             candidate = parsed.model_copy(update={"origin": _origin(provider)})
+            ledger.refuse_repeat(candidate)
         except ReplyError as error:
             hint = feedback.on_reply(error)
             transcript.append(ReplyRejected(round=number, feedback=hint))
         else:
-            *mended, last = judging.attempts(number, candidate, best)
+            line = judging.attempts(number, candidate, best)
+            ledger = ledger.with_line(line, best if prompt.template == "optimise" else last)
+            *mended, last = line
             hint = feedback.on_evaluation(last)
             previous, best = best, ranking.better(best, last)
             idle = 0 if best is not previous else idle

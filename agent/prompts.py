@@ -9,15 +9,15 @@ attempt with its own findings, and the best one beside it.
 import re
 from functools import cache
 from itertools import pairwise
-from math import ceil
 from pathlib import Path
 from typing import Literal, Self, get_args
 
 from jinja2 import Environment, FileSystemLoader, StrictUndefined
 from pydantic import JsonValue, model_validator
 
-from agent import resources
+from agent import resources, sections
 from agent.errors import UsageError
+from agent.memory import Ledger
 from agent.records import (
     Attempt,
     Feedback,
@@ -52,8 +52,8 @@ _REQUESTS: dict[str, str] = {
     "give right results: read each size from the tensors.",
 }
 """What the judge checks on request, in words for the model."""
-CHARACTERS_PER_TOKEN = 4
-"""Rule of thumb for English and code; tokenizers differ by a third either way."""
+_EXCERPT_LINES = 5
+"""Lines shown before and after the one that a finding names, when the same fault came back."""
 
 
 class Requirement(Record):
@@ -74,6 +74,8 @@ class Situation(Record):
     """On the last answer: on `last`, or on an answer without usable code."""
     mended: tuple[Attempt, ...] = ()
     """The answer that `last` was mended from, and the mends between, oldest first; empty where it is none."""
+    ledger: Ledger = Ledger()
+    """All attempts so far."""
     requirements: tuple[Requirement, ...] = ()
     gpu: str
     """The GPU that the floor is for."""
@@ -138,7 +140,7 @@ def render(problem: Problem, situation: Situation) -> Prompt:
     template = _template(situation)
     environment = _environment()
     content = environment.get_template(f"{template}.jinja2").render(
-        problem=problem, situation=situation, cards=_cards(problem.trace)
+        problem=problem, situation=situation, cards=_cards(problem.trace), **_remembered(situation)
     )
     system = environment.get_template("system.jinja2").render(skeleton=skeleton())
     return Prompt(
@@ -151,8 +153,8 @@ def render(problem: Problem, situation: Situation) -> Prompt:
 
 
 def estimate_tokens(prompt: Prompt) -> int:
-    """An estimate from the number of characters, for `--dry-run`; no tokenizer is asked."""
-    return ceil(sum(len(message.content) for message in prompt.messages) / CHARACTERS_PER_TOKEN)
+    """An estimate for `--dry-run`."""
+    return sections.tokens("".join(message.content for message in prompt.messages))
 
 
 def skeleton() -> str:
@@ -174,7 +176,37 @@ def _cards(trace: Trace) -> list[str]:
     """Operators with a card, each once, in order; `add_` is defined by the card of `add`."""
     names = dict.fromkeys(operation.op.rstrip("_") for operation in trace.operations)
     folder = resources.folder("prompts") / "partials" / "ops"
-    return [name for name in names if (folder / f"{name}.jinja2").is_file()]
+    files = {name: folder / f"{name}.jinja2" for name in names}
+    known = [name for name, file in files.items() if file.is_file()]
+    return list(sections.first(known, sections.CARDS, lambda name: files[name].read_text(encoding="utf-8")))
+
+
+def _remembered(situation: Situation) -> dict[str, object]:
+    """What the templates say of earlier attempts. A single one is the last, which is shown whole."""
+    ledger, best = situation.ledger, situation.best
+    entries = ledger.entries if len(ledger.entries) > 1 else ()
+    kept = sections.last(entries, sections.LEDGER, str)
+    left = len(entries) - len(kept)
+    note = [f"({left} older left out)"] if left else []
+    judged = situation.feedback is not None and situation.feedback.attempt is not None
+    return {
+        "tried": "\n".join([*note, *map(str, kept)]),
+        "seen": ledger.seen,
+        "escalation": ledger.escalation if judged else "none",
+        "excerpt": _excerpt(situation.last) if situation.last else "",
+        "best_fits": best is None or sections.tokens(best.candidate.source) <= sections.BEST_CODE,
+    }
+
+
+def _excerpt(attempt: Attempt) -> str:
+    """The lines around the one that the headline names, numbered; empty where it names none."""
+    headline = attempt.evaluation.headline
+    line = headline.location.line if headline and headline.location else None
+    if line is None:
+        return ""
+    rows = list(enumerate(attempt.candidate.source.splitlines(), 1))
+    shown = rows[max(0, line - 1 - _EXCERPT_LINES) : line + _EXCERPT_LINES]
+    return "\n".join(f"{'>' if number == line else ' '} {number:4}  {text}" for number, text in shown)
 
 
 @cache
@@ -190,6 +222,7 @@ def _environment() -> Environment:
     environment.filters |= {
         "attributes": lambda operation: ", ".join(f"{k}={v!r}" for k, v in operation.attributes.items()),
         "fenced": fenced,
+        "findings": lambda text: sections.paragraphs(text, sections.FINDINGS),
         "literal": repr,
         "milliseconds": lambda value: f"{value:.3g} ms",
         "operands": _operands,

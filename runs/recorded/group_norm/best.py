@@ -1,12 +1,11 @@
 """Verified kernel for level1/group_norm, made by kernelwright 0.1.0.
 
-Run:       20261120-115258-group_norm-1975, attempt 4 (model)
+Run:       20261120-170023-group_norm-7744, attempt 4 (model)
 Problem:   level1/group_norm (source d090e76267f4186d)
 Verified:  CPU emulator, shrunken shapes (batch_size 112->16, height 512->32, width 512->32), isolation namespaces, full protocol
-Skipped:   own share of GPU time and ablation
-Skipped:   shifted, scaled, sparse and tied input families
 Skipped:   timing: an emulator has none
-Accuracy:  5.1% of the allowed error, 3 draws
+Skipped:   isolation: memory is watched ten times a second, not bounded by a cgroup
+Accuracy:  3.9% of the allowed error, 12 draws
 Measured:  no; nothing is said about its speed
 """
 

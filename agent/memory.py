@@ -1,0 +1,183 @@
+"""What a run has tried so far: one entry for each attempt, and what to do when the same finding comes back.
+
+The ledger is a value that `solve()` carries from round to round; prompts render it. It compares sources and
+verdicts as text: it judges nothing, and it never sees an answer that held no code.
+"""
+
+import difflib
+import re
+from collections.abc import Sequence
+from typing import Literal
+
+from agent.errors import ReplyError
+from agent.records import Attempt, Candidate, Finding, Record, Status, digest
+
+Escalation = Literal["none", "more-context", "another-approach", "back-to-best"]
+LADDER: tuple[Escalation, ...] = ("none", "more-context", "another-approach", "back-to-best")
+"""By how often the present fault has been seen: once, twice, three times, more often."""
+
+SHOWN_CHANGES = 2
+CHANGE_CHARACTERS = 90
+CAUSE_CHARACTERS = 160
+REWRITTEN = 0.4
+"""Share of equal lines below which a new source counts as written anew."""
+_STAGES = ("screen", "build", "run", "verify", "integrity", "measure")
+_MAY_END_OTHERWISE = (Status.TIMEOUT, Status.UNSUPPORTED)
+_NUMBER = re.compile(r"\d[\d.,]*(?:e[+-]?\d+)?%?")
+
+
+class Entry(Record):
+    """One attempt, as the next prompts remember it."""
+
+    attempt: int
+    status: Status
+    stage: str
+    cause: str
+    """Kind of the headline; empty for a verified attempt."""
+    message: str
+    """The headline's words, cut to a line."""
+    signature: str
+    """Equal for the same fault with other numbers or in another line; empty for a verified attempt."""
+    changed: str
+    """What was changed, in words; empty for an attempt that was made from none."""
+    change: str
+    """Equal for the same changed lines, wherever they stand."""
+    effect: str
+    """What the change did to the verdict."""
+    text: str
+    """Equal for sources that differ in white space alone."""
+
+    @property
+    def failed(self) -> bool:
+        return self.status is not Status.VERIFIED
+
+    def __str__(self) -> str:
+        change = f", {self.changed};" if self.changed else ":"
+        found = f": [{self.cause}] {self.message}" if self.failed else ""
+        return f"attempt {self.attempt}{change} {self.effect}{found}"
+
+
+class Ledger(Record):
+    """The attempts of a run, oldest first."""
+
+    entries: tuple[Entry, ...] = ()
+
+    def with_attempt(self, attempt: Attempt, before: Attempt | None) -> "Ledger":
+        """With one more attempt; `before` is the one whose code the model was shown."""
+        return Ledger(entries=(*self.entries, self._entry(attempt, before)))
+
+    def with_line(self, line: Sequence[Attempt], before: Attempt | None) -> "Ledger":
+        """With an answer and the mends that followed it, each made from the one before."""
+        ledger = self
+        for attempt in line:
+            ledger, before = ledger.with_attempt(attempt, before), attempt
+        return ledger
+
+    def refuse_repeat(self, candidate: Candidate) -> None:
+        """Raises ReplyError for an answer that was judged before and would be judged the same again."""
+        text = _text(candidate.source)
+        for entry in self.entries:
+            if entry.text == text and entry.status not in _MAY_END_OTHERWISE:
+                verdict = f"{entry.status.value} ({entry.cause})" if entry.failed else "verified"
+                raise ReplyError(
+                    "repeated-answer",
+                    f"This is the code of attempt {entry.attempt} again, which was judged {verdict}: the "
+                    "verdict would be the same. Change what it computes or how.",
+                )
+
+    @property
+    def seen(self) -> int:
+        """How many attempts had the fault of the last one; 0 where the last is verified, or there is none."""
+        last = self.entries[-1].signature if self.entries else ""
+        return sum(entry.signature == last for entry in self.entries) if last else 0
+
+    @property
+    def escalation(self) -> Escalation:
+        """What the next prompt does about a fault that does not go away."""
+        return LADDER[min(max(self.seen - 1, 0), len(LADDER) - 1)]
+
+    def _entry(self, attempt: Attempt, before: Attempt | None) -> Entry:
+        evaluation = attempt.evaluation
+        headline = None if evaluation.status is Status.VERIFIED else evaluation.headline
+        hunks = _hunks(before.candidate.source, attempt.candidate.source) if before else []
+        entry = Entry(
+            attempt=attempt.number,
+            status=evaluation.status,
+            stage=evaluation.stage,
+            cause=headline.kind if headline else "",
+            message=_line(headline.message, CAUSE_CHARACTERS) if headline else "",
+            signature=signature(headline) if headline else "",
+            changed=_words(before, attempt, hunks) if before else "",
+            change=digest(*(line for hunk in hunks for side in hunk for line in side)) if hunks else "",
+            effect="",
+            text=_text(attempt.candidate.source),
+        )
+        return entry.model_copy(update={"effect": self._effect(entry, before)})
+
+    def _effect(self, entry: Entry, before: Attempt | None) -> str:
+        same = [old.attempt for old in self.entries if entry.change and old.change == entry.change]
+        again = f"the change of attempt {same[0]} once more; " if same else ""
+        if not entry.failed:
+            return f"{again}verified"
+        if before is None:
+            return f"{again}fell at {entry.stage}"
+        old = next((known for known in self.entries if known.attempt == before.number), None)
+        if old is not None and old.signature == entry.signature:
+            return f"{again}the same finding again"
+        further = _STAGES.index(entry.stage) - _STAGES.index(before.evaluation.stage)
+        if not old or not old.failed:
+            return f"{again}broke what was verified, at {entry.stage}"
+        if further == 0:
+            return f"{again}another finding at {entry.stage}"
+        return f"{again}{'got further, to' if further > 0 else 'fell earlier, at'} {entry.stage}"
+
+
+def signature(finding: Finding) -> str:
+    """Of a fault: its kind and its words, numbers left out."""
+    return f"{finding.kind}: {_NUMBER.sub('#', finding.message)}"
+
+
+Hunk = tuple[tuple[str, ...], tuple[str, ...]]
+"""Lines taken out and lines put in, without indentation."""
+
+
+def _hunks(before: str, after: str) -> list[Hunk]:
+    old, new = ([line.strip() for line in source.splitlines() if line.strip()] for source in (before, after))
+    matcher = difflib.SequenceMatcher(None, old, new, autojunk=False)
+    return [(tuple(old[a:b]), tuple(new[c:d])) for tag, a, b, c, d in matcher.get_opcodes() if tag != "equal"]
+
+
+def _words(before: Attempt, attempt: Attempt, hunks: list[Hunk]) -> str:
+    """What was changed, in a line; a change to more than half of the lines is only counted."""
+    if attempt.candidate.origin == "mend" and attempt.candidate.note:
+        return _line(f"mended mechanically: {attempt.candidate.note}", CAUSE_CHARACTERS)
+    if not hunks:
+        return f"the same as attempt {before.number}"
+    lines = len([line for line in attempt.candidate.source.splitlines() if line.strip()])
+    put_in = sum(len(new) for _, new in hunks)
+    taken_out = sum(len(old) for old, _ in hunks)
+    if put_in > (1 - REWRITTEN) * lines:
+        return f"written anew after attempt {before.number} ({put_in} of {lines} lines are new)"
+    shown = "; ".join(_hunk(*hunk) for hunk in hunks[:SHOWN_CHANGES])
+    more = len(hunks) - SHOWN_CHANGES
+    rest = f"; and {more} more place{'s' if more > 1 else ''}" if more > 0 else ""
+    return f"against attempt {before.number} (+{put_in} -{taken_out} lines): {shown}{rest}"
+
+
+def _hunk(old: tuple[str, ...], new: tuple[str, ...]) -> str:
+    if not old:
+        return f"added `{_line(new[0], CHANGE_CHARACTERS)}`"
+    if not new:
+        return f"removed `{_line(old[0], CHANGE_CHARACTERS)}`"
+    return f"`{_line(old[0], CHANGE_CHARACTERS)}` became `{_line(new[0], CHANGE_CHARACTERS)}`"
+
+
+def _line(text: str, most: int) -> str:
+    """One line without control characters and backquotes, its end left out where it is long."""
+    line = "".join(c if c.isprintable() else " " for c in text.replace("`", "'"))
+    line = " ".join(line.split())
+    return line if len(line) <= most else f"{line[: most - 4]} ..."
+
+
+def _text(source: str) -> str:
+    return digest(" ".join(source.split()))

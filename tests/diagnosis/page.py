@@ -1,0 +1,105 @@
+"""Renders docs/diagnosis.md from the recorded scores: `python -m tests.diagnosis.page`; a test compares."""
+
+import sys
+from collections import Counter
+from pathlib import Path
+from statistics import median
+
+from . import labels, score
+from .score import Score
+
+PAGE = score.RECORD.parents[1] / "diagnosis.md"
+HEAD = """\
+# Does the feedback name the cause?
+
+Rendered from the scores that `make diagnose` wrote to `docs/diagnosis/score.json`; a test compares. The cases
+are wrong answers with their true cause, and right ones that must raise nothing: `tests/diagnosis/corpus`,
+whose README says what counts as right. The half `blind` was written and labelled by somebody who had not seen
+the diagnoser; nothing is tuned on it.
+
+- **right**: the headline is the true cause, in its kind and in its words.
+- **unsure**: the headline claims no cause, or does not say what it has to.
+- **misled**: the headline names another cause, or the wrong answer was verified.
+- **false alarm**: a right answer was refused or had a finding of severity error or warning.
+
+Tokens are those of the whole feedback text at four characters each; seconds are those of the whole evaluation
+on the emulator, build and all draws included. `make test` judges the cases marked `sample`: every section of
+each half.
+"""
+
+
+def render() -> str:
+    """The page as text."""
+    scores = score.read()
+    return "\n".join(
+        [HEAD, *table(scores), "", *_by_section(scores), "", *_lines(scores), "", *_not_right(scores), ""]
+    )
+
+
+def table(scores: list[Score]) -> list[str]:
+    """One row for each half."""
+    rows = [
+        "| half | wrong answers | right | unsure | misled | right answers | false alarms "
+        "| not judged | median tokens | median seconds |",
+        "|---|---|---|---|---|---|---|---|---|---|",
+    ]
+    correct = {case.key for case in labels.cases() if case.correct}
+    for half in labels.HALVES:
+        own = [given for given in scores if given.half == half]
+        wrong = [given for given in own if given[:2] not in correct]
+        if not own:
+            continue
+        counts = Counter(given.outcome for given in own)
+        cells = [
+            half,
+            len(wrong),
+            *(_share(counts[name], len(wrong)) for name in ("right", "unsure", "misled")),
+            len(own) - len(wrong),
+            counts["false alarm"],
+            counts["fault"],
+            round(median([given.tokens for given in wrong] or [0])),
+            f"{median([given.seconds for given in own]):.1f}",
+        ]
+        rows.append(f"| {' | '.join(map(str, cells))} |")
+    return rows
+
+
+def _by_section(scores: list[Score]) -> list[str]:
+    section = {case.key: case.section for case in labels.cases()}
+    rows = ["| section | " + " | ".join(score.OUTCOMES) + " |", "|---" * (len(score.OUTCOMES) + 1) + "|"]
+    for half in labels.HALVES:
+        for name in labels.SECTIONS:
+            own = Counter(g.outcome for g in scores if g.half == half and section.get(g[:2]) == name)
+            if own:
+                cells = " | ".join(str(own[result] or "") for result in score.OUTCOMES)
+                rows.append(f"| {half}: {name} | {cells} |")
+    return rows
+
+
+def _lines(scores: list[Score]) -> list[str]:
+    asked = [given.line for given in scores if given.line is not None]
+    return [f"The line is named in {sum(asked)} of the {len(asked)} cases whose label gives one."]
+
+
+def _not_right(scores: list[Score]) -> list[str]:
+    causes = {case.key: case.causes for case in labels.cases()}
+    rows = ["## What is not right", "", "| case | outcome | true cause | headline |", "|---|---|---|---|"]
+    for given in scores:
+        if given.outcome not in ("right", "quiet"):
+            true = ", ".join(causes.get(given[:2], ()))
+            said = f"{given.kind or given.status}: {given.message}".replace("|", "\\|").replace("\n", " ")
+            rows.append(f"| {given.half}/{given.name} | {given.outcome} | {true} | {said} |")
+    return rows if len(rows) > 4 else [*rows[:2], "Nothing."]
+
+
+def _share(count: int, total: int) -> str:
+    return f"{count} ({100 * count / total:.0f} %)" if total else "0"
+
+
+def main(path: Path = PAGE) -> None:
+    path.write_text(render(), encoding="utf-8")
+    sys.stdout.write(f"{path}\n")
+
+
+if __name__ == "__main__":
+    main()

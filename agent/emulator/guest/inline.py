@@ -46,9 +46,12 @@ def patch_before(stock: Callable[..., ModuleType], build: BuildFunction) -> None
     A library that the loader does not take is left to `stock` as well.
     """
 
+    signature = inspect.signature(stock)
+
     def load_inline(*args: Any, **kwargs: Any) -> ModuleType:
-        asked = inspect.signature(stock).bind(*args, **kwargs).arguments
-        if any(value for key, value in asked.items() if key not in _TAKEN | _IDLE):
+        asked = signature.bind(*args, **kwargs).arguments
+        others = asked.keys() - _TAKEN - _IDLE
+        if any(asked[key] != signature.parameters[key].default for key in others):
             return stock(*args, **kwargs)
         texts = {key: _texts(asked.get(key)) for key in _TAKEN - {"name", "functions"}}
         functions = _functions(asked.get("functions"))

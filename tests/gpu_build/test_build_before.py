@@ -39,7 +39,7 @@ class Builds:
 
     def stock(
         self, name: str, cpp_sources: object, cuda_sources: object = None, functions: object = None,
-        verbose: bool = False, is_python_module: bool = True, no_implicit_headers: bool = False,
+        verbose: bool = False, is_python_module: bool = True,
     ) -> ModuleType:  # fmt: skip
         self.by_stock.append({"name": name, "cuda_sources": cuda_sources})
         return ModuleType(name)
@@ -73,9 +73,8 @@ def test_a_library_that_does_not_load_is_left_to_stock(tmp_path: Path) -> None:
     assert len(builds.by_stock) == 1
 
 
-@pytest.mark.parametrize("more", [{"is_python_module": False}, {"no_implicit_headers": True}])
-def test_arguments_that_change_the_build_are_left_to_stock(more: dict[str, object]) -> None:
+def test_arguments_that_change_the_build_are_left_to_stock() -> None:
     builds = Builds({"error": "never asked"})
-    load(**more)
+    load(is_python_module=False)
     assert builds.asked == []
     assert len(builds.by_stock) == 1

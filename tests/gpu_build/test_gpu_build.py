@@ -14,6 +14,7 @@ from agent.emulator.built import Built
 from agent.emulator.units import BuildRequest
 from agent.gpu_build import Doubt, Gpu, GpuToolchain
 from agent.gpu_build.device import DeviceUnit
+from agent.harness import own_work
 
 GPU = Gpu(capability="9.0")
 HOST_CODE = (
@@ -108,6 +109,24 @@ def test_host_code_in_cuda_sources_means_what_torch_means(toolchain: GpuToolchai
         "ValueError: x has 1 dimensions, not 2!0.5cpu",
         "RuntimeError: Expected x.is_contiguous() to be true, but got false.",
     ]
+
+
+def test_launches_can_be_left_out(toolchain: GpuToolchain, tmp_path: Path) -> None:
+    """What is preloaded stands in front of CUDA's launches, as it does for stock builds."""
+    made = built(toolchain, tmp_path, request(DECLARED, TWICE))
+    preloaded = own_work.library(tmp_path)
+    assert preloaded is not None
+    script = (
+        "import ctypes, sys; sys.path.insert(0, sys.argv[1]); ctypes.CDLL(sys.argv[2]); import torch\n"
+        "from guest import extension\n"
+        "module, preloaded = extension.module('t', sys.argv[3]), ctypes.CDLL(None)\n"
+        "preloaded.kw_suppress(1); module.twice(torch.zeros(4)); print(preloaded.kw_suppress(0))\n"
+    )
+    guest = str(Path(agent.emulator.__file__).parent)
+    command = [sys.executable, "-I", "-c", script, guest, str(toolchain.cudart), str(made.library)]
+    environment = {"LD_PRELOAD": str(preloaded)}
+    done = subprocess.run(command, capture_output=True, text=True, check=True, env=environment)
+    assert done.stdout.split() == ["1"]
 
 
 def test_an_error_of_device_code_is_the_candidates(toolchain: GpuToolchain, tmp_path: Path) -> None:

@@ -1,8 +1,6 @@
 """Stand-ins for `torch.utils.cpp_extension.load_inline` and `load`."""
 
-import ctypes
 import inspect
-import os
 from collections.abc import Callable
 from types import ModuleType
 from typing import Any, NoReturn
@@ -68,7 +66,7 @@ def patch_before(stock: Callable[..., ModuleType], build: BuildFunction) -> None
 
 def _loads(library: str) -> bool:
     try:
-        ctypes.CDLL(library, mode=os.RTLD_NOW | os.RTLD_DEEPBIND)
+        extension.opened(library)
     except OSError:
         return False
     return True

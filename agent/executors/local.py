@@ -34,8 +34,8 @@ JUDGE_LIMIT_S = 4 * (BUILD_LIMIT_S + ORACLE_LIMIT_S)
 class LocalExecutor:
     """One judge process per candidate, in an environment without secrets.
 
-    On `cuda` candidates are built by stock `load_inline` and judged at full shapes, and verified ones are
-    timed; the `emulator` runs their kernels on the CPU at affordable shapes and never yields a time.
+    On `cuda` candidates are built fast, or by stock `load_inline`, and judged at full shapes, and verified
+    ones are timed; the `emulator` runs their kernels on the CPU at affordable shapes and never yields a time.
     """
 
     library_ops: LibraryOps = "gemm-conv"

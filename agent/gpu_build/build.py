@@ -5,18 +5,16 @@ that NVIDIA's compiler finds in device code is the candidate's; any other may be
 and is a Doubt.
 """
 
-import re
 import time
 from pathlib import Path
 
 from agent.emulator import build_findings, compiler, nvcc, objects
 from agent.emulator.built import Built, kept
-from agent.emulator.nvcc import unit as device_unit
 from agent.emulator.objects import Compilation, Unit
-from agent.emulator.toolchain import STANDARD
 from agent.emulator.units import BuildRequest, main_unit
 from agent.errors import EnvironmentFault
 from agent.gpu_build import flags
+from agent.gpu_build.device import OBJECT, DeviceUnit
 from agent.gpu_build.doubt import Doubt, of_sources
 from agent.gpu_build.gpu import Gpu
 from agent.gpu_build.toolchain import GpuToolchain
@@ -24,13 +22,8 @@ from agent.records import Finding, digest
 
 LANE = "gpu-slim"
 _LOG_CHARACTERS = 20_000
-_SOURCE, _OBJECT = "cuda.cu", "cuda.o"
 _CERTAIN = ("missing-declaration", "extern-c")
 """What g++ finds in cpp_sources that no header could change."""
-# These need the headers that g++ compiles: the declared ones bind nothing.
-_BINDING = re.compile(r"\bPYBIND11_MODULE\b|\bpy(?:bind11)?::")
-# What these answer is a std::string only where that is known.
-_ANSWERS_TEXT = re.compile(r"\b(?:toString|str|name|what|msg)\s*\(")
 
 
 class _Gap(Doubt):
@@ -64,35 +57,28 @@ class _Build:
         prelude = ("-include", str(toolchain.prelude("host")))
         given = (*toolchain.host_flags, *flags.host(request.extra_cflags), *prelude)
         self._main = Unit(name="main", text=main_unit(request), flags=given)
-        self._text = _device_text(request)
-        number = flags.architecture(request.extra_cuda_cflags, request.candidate_source, gpu)
-        self._device_flags = [
-            f"-gencode=arch=compute_{number},code=sm_{number}",
-            *device_unit.OF_TORCH,
-            *flags.device(request.extra_cuda_cflags),
-        ]
-        self.key = digest(self._device_key(full=True), self._main.identity)[:32]
+        self._device = DeviceUnit(toolchain, request, gpu) if request.cuda.strip() else None
+        of_device = self._device.key(full=True) if self._device else "no device code"
+        self.key = digest(LANE, of_device, self._main.identity)[:32]
 
     def library(self, scratch: Path) -> Built:
         """Built in `scratch`. Raises Doubt."""
-        if self._text is None or _BINDING.search(self._request.cuda):
-            return self._built(scratch, full=True)
-        try:
-            return self._built(scratch, full=False)
-        except _Gap:
-            return self._built(scratch, full=True)
+        if self._device is not None and self._device.may_be_declared:
+            try:
+                return self._built(scratch, full=False)
+            except _Gap:
+                pass
+        return self._built(scratch, full=True)
 
     def _built(self, scratch: Path, *, full: bool) -> Built:
-        key = self._device_key(full=full)
         compilation = Compilation(self._toolchain, [self._main], scratch, self._cache)
-        said = objects.cached_file(self._cache, key, _OBJECT, scratch) if self._text else None
+        verdict = self._cached_verdict(scratch, full=full)
+        beside = [self._device.command(scratch, full=full)] if self._device and verdict is None else []
         commands = compilation.commands()
-        beside = [self._nvcc(scratch, full=full)] if self._text and said is None else []
         ran = self._run([*commands, *beside], scratch)
         [host] = compilation.outcomes(ran[: len(commands)])
-        verdict = nvcc.Verdict.model_validate_json(said) if said else nvcc.Verdict(accepted=True)
-        if beside:
-            verdict = self._verdict(ran[-1], scratch, key)
+        if verdict is None:
+            verdict = self._verdict(ran[-1], scratch, full=full)
         messages = compiler.parse(host.messages)
         built = Built(
             library=None,
@@ -107,27 +93,20 @@ class _Build:
             return built.model_copy(update={"log": words[:_LOG_CHARACTERS]})
         return built.model_copy(update={"library": self._linked(scratch)})
 
-    def _device_key(self, *, full: bool) -> str:
-        headers = "full" if full else "declared"
-        return digest(self._toolchain.key, LANE, headers, *self._device_flags, self._text or "")[:32]
+    def _cached_verdict(self, scratch: Path, *, full: bool) -> nvcc.Verdict | None:
+        """What nvcc said of a unit whose object is there, now in `scratch`; None where it has to run."""
+        if self._device is None:
+            return nvcc.Verdict(accepted=True)
+        said = objects.cached_file(self._cache, self._device.key(full=full), OBJECT, scratch)
+        return nvcc.Verdict.model_validate_json(said) if said is not None else None
 
-    def _nvcc(self, scratch: Path, *, full: bool) -> list[str]:
-        assert self._text is not None
-        declared = [] if full else ["-isystem", str(self._toolchain.device_headers)]
-        (scratch / _SOURCE).write_text(self._text, encoding="utf-8", errors="surrogatepass")
-        return [
-            str(self._toolchain.nvcc.path), "-c", STANDARD, *self._device_flags, "-Xptxas=-v",
-            "-Xcompiler=-fPIC,-fvisibility=hidden,-fno-gnu-unique",
-            "-ccbin", str(self._toolchain.gxx), "-allow-unsupported-compiler",
-            *declared, "-isystem", str(self._toolchain.headers), _SOURCE, "-o", _OBJECT,
-        ]  # fmt: skip
-
-    def _verdict(self, outcome: compiler.Outcome, scratch: Path, key: str) -> nvcc.Verdict:
+    def _verdict(self, outcome: compiler.Outcome, scratch: Path, *, full: bool) -> nvcc.Verdict:
         found = nvcc.read(outcome, self._request, scratch)
-        if found.gap is not None:
+        if found.gap is not None or not (found.accepted or full):
             raise _Gap(f"its headers and NVIDIA's compiler do not agree: {found.gap}")
-        if found.accepted:
-            objects.keep_file(self._cache, key, scratch / _OBJECT, found.model_dump_json())
+        if found.accepted and self._device is not None:
+            key = self._device.key(full=full)
+            objects.keep_file(self._cache, key, scratch / OBJECT, found.model_dump_json())
         return found
 
     def _of_host(self, outcome: compiler.Outcome, messages: list[compiler.Message]) -> tuple[Finding, ...]:
@@ -141,7 +120,7 @@ class _Build:
 
     def _linked(self, scratch: Path) -> Path:
         made = scratch / "extension.so"
-        objects_made = ["main.o", *([_OBJECT] if self._text else [])]
+        objects_made = ["main.o", *([OBJECT] if self._device else [])]
         [linked] = self._run(
             [
                 [
@@ -159,10 +138,3 @@ class _Build:
 
     def _run(self, commands: list[list[str]], scratch: Path) -> list[compiler.Outcome]:
         return compiler.run(commands, scratch, self._timeout_s, self._toolchain.visible)
-
-
-def _device_text(request: BuildRequest) -> str | None:
-    if not request.cuda.strip():
-        return None
-    text = device_unit.text(request)
-    return f"#include <string>\n{text}" if _ANSWERS_TEXT.search(request.cuda) else text

@@ -25,6 +25,8 @@ from agent.errors import EnvironmentFault
 from agent.records import digest
 
 _SOURCES = Path(__file__).resolve().parent / "cpp"
+STEPS = _SOURCES / "steps.sh"
+"""Runs the steps of an nvcc command, those that can beside each other."""
 _PRELUDE = '#include "kw/host.h"\n#include "kw/host_bind.h"\n'
 _SLIM_TORCH = ("torch", "ATen", "c10", "pybind11", "kw")
 # As torch's own build of main.cpp: not optimised. Hidden symbols and no unique ones, so that two extensions
@@ -55,7 +57,8 @@ class GpuToolchain(Toolchain):
 
     @property
     def visible(self) -> tuple[Path, ...]:
-        return (self.directory, self.cuda_include, self.cudart.parent)
+        nvcc = self.nvcc.path.resolve().parents[1]
+        return (self.directory, self.cuda_include, self.cudart.parent, nvcc, STEPS.parent)
 
 
 def prepare(cache: Path | None = None, progress: Progress | None = None) -> GpuToolchain:

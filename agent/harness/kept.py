@@ -1,6 +1,6 @@
 """What is worked out once for each problem and kept in the user's cache."""
 
-import os
+import secrets
 from collections.abc import Callable
 from pathlib import Path
 from typing import TypeVar
@@ -19,7 +19,8 @@ def kept(file: Path, kind: type[R], make: Callable[[], R]) -> R:
     except (OSError, ValidationError):
         made = make()
     file.parent.mkdir(parents=True, exist_ok=True)
-    part = file.with_suffix(f".{os.getpid()}")
+    # Another thread or process may be making the same.
+    part = file.with_suffix(f".{secrets.token_hex(8)}")
     part.write_text(made.model_dump_json(), encoding="utf-8")
     part.replace(file)
     return made

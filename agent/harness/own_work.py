@@ -7,6 +7,7 @@ candidate is the emulator's (`own_kernels`), which `confirmation` asks for.
 """
 
 import re
+import secrets
 import shutil
 import subprocess
 from collections.abc import Callable, Iterable
@@ -35,7 +36,7 @@ def library(cache: Path, timeout_s: float = 60.0) -> Path | None:
     compiler = shutil.which("g++")
     if not place.is_file() and compiler is not None:
         place.parent.mkdir(parents=True, exist_ok=True)
-        made = place.with_suffix(f".{id(place):x}.tmp")
+        made = place.with_suffix(f".{secrets.token_hex(8)}")
         command = [compiler, "-O1", "-shared", "-fPIC", str(SOURCE), "-o", str(made), "-ldl"]
         try:
             subprocess.run(command, capture_output=True, check=True, timeout=timeout_s)

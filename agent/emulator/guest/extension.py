@@ -10,7 +10,7 @@ from typing import Any
 
 import torch
 
-from . import native, operators
+from . import device, native, operators
 from .abi import ABI_VERSION, CALL, COUNT_HANDLE, EXCEPTIONS, CHost, CValue, Status
 from .values import Encoder, Tensors, decode
 
@@ -77,15 +77,22 @@ class Extension:
             return 1
 
 
+def opened(path: str) -> ctypes.CDLL:
+    """The library, loaded. Raises OSError where the loader does not take it."""
+    # A CUDA build of torch brings the real libcudart into the process: on the emulator the extension has to
+    # find the names of CUDA's API in the runtime it is linked to, before the global ones. On a GPU the global
+    # ones are right: the judge's own stand in front of some of them.
+    deep = os.RTLD_DEEPBIND if device.is_emulated() else 0
+    return ctypes.CDLL(path, mode=os.RTLD_NOW | deep)
+
+
 def module(name: str, path: str) -> ModuleType:
     """A module whose functions are those that the extension defines.
 
     Raises ImportError when the library cannot be loaded or its module body fails.
     """
     try:
-        # A CUDA build of torch brings the real libcudart into the process: the extension has to find the
-        # names of CUDA's API in the runtime it is linked to, before the global ones.
-        library = ctypes.CDLL(path, mode=os.RTLD_NOW | os.RTLD_DEEPBIND)
+        library = opened(path)
     except OSError as error:
         raise ImportError(str(error)) from error
     if native.is_native(library):

@@ -1,8 +1,6 @@
 """Stand-ins for `torch.utils.cpp_extension.load_inline` and `load`."""
 
-import ctypes
 import inspect
-import os
 from collections.abc import Callable
 from types import ModuleType
 from typing import Any, NoReturn
@@ -46,9 +44,12 @@ def patch_before(stock: Callable[..., ModuleType], build: BuildFunction) -> None
     A library that the loader does not take is left to `stock` as well.
     """
 
+    signature = inspect.signature(stock)
+
     def load_inline(*args: Any, **kwargs: Any) -> ModuleType:
-        asked = inspect.signature(stock).bind(*args, **kwargs).arguments
-        if any(value for key, value in asked.items() if key not in _TAKEN | _IDLE):
+        asked = signature.bind(*args, **kwargs).arguments
+        others = asked.keys() - _TAKEN - _IDLE
+        if any(asked[key] != signature.parameters[key].default for key in others):
             return stock(*args, **kwargs)
         texts = {key: _texts(asked.get(key)) for key in _TAKEN - {"name", "functions"}}
         functions = _functions(asked.get("functions"))
@@ -65,7 +66,7 @@ def patch_before(stock: Callable[..., ModuleType], build: BuildFunction) -> None
 
 def _loads(library: str) -> bool:
     try:
-        ctypes.CDLL(library, mode=os.RTLD_NOW | os.RTLD_DEEPBIND)
+        extension.opened(library)
     except OSError:
         return False
     return True

@@ -48,6 +48,10 @@ class Arg {
       value_.integer = static_cast<int64_t>(number);
     }
   }
+  Arg(char letter) {
+    const char text[2] = {letter, 0};
+    *this = Arg(text);
+  }
   Arg(c10::Half);
   Arg(c10::BFloat16);
   Arg(const c10::Scalar&);

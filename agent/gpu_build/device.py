@@ -1,0 +1,83 @@
+"""The device unit: cuda_sources for NVIDIA's compiler, against few declarations or the headers g++ has.
+
+The declared headers come first. They are read as C++17, whose standard headers take half the time, with
+only those of ATen's functions that the source names, and its two front ends run beside each other. What does
+not compile so says nothing about the candidate; the full headers decide, in the C++20 that torch builds with.
+"""
+
+import re
+from pathlib import Path
+
+from agent.emulator.nvcc import unit
+from agent.emulator.toolchain import STANDARD
+from agent.emulator.units import BuildRequest
+from agent.gpu_build import flags
+from agent.gpu_build.gpu import Gpu
+from agent.gpu_build.toolchain import STEPS, GpuToolchain
+from agent.records import digest
+
+OBJECT = "cuda.o"
+_SOURCE = "cuda.cu"
+_DECLARED_STANDARD = "-std=c++17"
+_LISTS = ("host_functions.inc", "host_methods.inc")
+_LISTED = re.compile(r"KW_\w+\((\w+)\)")
+# The declared headers bind nothing.
+_BINDING = re.compile(r"\bPYBIND11_MODULE\b|\bpy(?:bind11)?::")
+# What these answer is a std::string only where that is known.
+_ANSWERS_TEXT = re.compile(r"\b(?:toString|str|name|what|msg)\s*\(")
+
+
+class DeviceUnit:
+    """cuda_sources of one request. Raises Doubt for flags that stock `load_inline` has to decide on."""
+
+    def __init__(self, toolchain: GpuToolchain, request: BuildRequest, gpu: Gpu) -> None:
+        self._toolchain = toolchain
+        self._source = request.cuda
+        number = flags.architecture(request.extra_cuda_cflags, request.candidate_source, gpu)
+        self._flags = [
+            f"-gencode=arch=compute_{number},code=sm_{number}",
+            *unit.OF_TORCH,
+            *flags.device(request.extra_cuda_cflags),
+        ]
+        text = unit.text(request)
+        self._text = f"#include <string>\n{text}" if _ANSWERS_TEXT.search(request.cuda) else text
+
+    @property
+    def may_be_declared(self) -> bool:
+        """Whether the declared headers can be enough."""
+        return _BINDING.search(self._source) is None
+
+    def key(self, *, full: bool) -> str:
+        """Changes with anything that may change the object."""
+        headers = "full" if full else "declared"
+        return digest(self._toolchain.key, headers, *self._flags, self._text)[:32]
+
+    def command(self, scratch: Path, *, full: bool) -> list[str]:
+        """Writes the unit into `scratch` and gives what makes OBJECT of it there."""
+        (scratch / _SOURCE).write_text(self._text, encoding="utf-8", errors="surrogatepass")
+        if full:
+            return self._nvcc(STANDARD, [])
+        # The id names what is local to this unit in symbols that are not.
+        identity = f"_{self.key(full=False)[:8]}_7_cuda_cu_{self.key(full=False)[8:16]}"
+        declared = [self._named(scratch), self._toolchain.device_headers]
+        return ["/bin/sh", str(STEPS), identity, *self._nvcc(_DECLARED_STANDARD, declared)]
+
+    def _nvcc(self, standard: str, before: list[Path]) -> list[str]:
+        headers = [*before, self._toolchain.headers]
+        return [
+            str(self._toolchain.nvcc.path), "-c", standard, *self._flags, "-Xptxas=-v",
+            "-Xcompiler=-fPIC,-fvisibility=hidden,-fno-gnu-unique",
+            "-ccbin", str(self._toolchain.gxx), "-allow-unsupported-compiler",
+            *(word for place in headers for word in ("-isystem", str(place))), _SOURCE, "-o", OBJECT,
+        ]  # fmt: skip
+
+    def _named(self, scratch: Path) -> Path:
+        """A directory with the lists of ATen's functions, shortened to the names that the source has."""
+        words = set(re.findall(r"\w+", self._source))
+        place = scratch / "named"
+        (place / "kw").mkdir(parents=True, exist_ok=True)
+        for name in _LISTS:
+            lines = (self._toolchain.headers / "kw" / name).read_text().splitlines()
+            kept = [line for line in lines if (match := _LISTED.match(line)) and match[1] in words]
+            (place / "kw" / name).write_text("\n".join(kept) + "\n")
+        return place

@@ -2,7 +2,7 @@
 # category = "interface"
 # problem = "linear_gelu"
 # status = ["runtime_error"]
-# finding = 'python-error'
+# finding = 'constructor-arguments'
 
 import torch
 from torch import nn

@@ -2,7 +2,7 @@
 # category = "interface"
 # problem = "embedding_scale"
 # status = ["runtime_error"]
-# finding = 'python-error'
+# finding = 'data-ptr-type'
 
 import torch
 from torch import nn

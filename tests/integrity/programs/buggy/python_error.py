@@ -2,7 +2,7 @@
 # category = "crashes"
 # problem = "tanh_scale"
 # status = ["runtime_error"]
-# finding = 'python-error'
+# finding = 'missing-attribute'
 
 import torch
 from torch import nn

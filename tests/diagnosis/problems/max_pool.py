@@ -1,0 +1,26 @@
+"""Max pooling with stride and padding."""
+
+import torch
+from torch import nn
+
+batch = 2
+channels = 5
+height = 15
+width = 18
+
+
+class Model(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.pool = nn.MaxPool2d(3, stride=2, padding=1)
+
+    def forward(self, x):
+        return self.pool(x)
+
+
+def get_inputs():
+    return [torch.randn(batch, channels, height, width) - 1]
+
+
+def get_init_inputs():
+    return []

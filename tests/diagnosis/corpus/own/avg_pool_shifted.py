@@ -39,7 +39,7 @@ torch::Tensor avg_pool(torch::Tensor x) {
     return y;
 }
 """,
-    functions=['avg_pool'],
+    functions=["avg_pool"],
 )
 
 

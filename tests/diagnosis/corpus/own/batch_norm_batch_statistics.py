@@ -32,7 +32,7 @@ torch::Tensor batch_norm_relu(torch::Tensor x, torch::Tensor mean, torch::Tensor
     return y;
 }
 """,
-    functions=['batch_norm_relu'],
+    functions=["batch_norm_relu"],
 )
 
 
@@ -43,4 +43,6 @@ class ModelNew(nn.Module):
 
     def forward(self, x):
         n = self.norm
-        return ext.batch_norm_relu(x.contiguous(), x.mean((0, 2, 3)), x.var((0, 2, 3), unbiased=False), n.weight, n.bias)
+        return ext.batch_norm_relu(
+            x.contiguous(), x.mean((0, 2, 3)), x.var((0, 2, 3), unbiased=False), n.weight, n.bias
+        )

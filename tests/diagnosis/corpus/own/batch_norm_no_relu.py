@@ -32,7 +32,7 @@ torch::Tensor batch_norm_relu(torch::Tensor x, torch::Tensor mean, torch::Tensor
     return y;
 }
 """,
-    functions=['batch_norm_relu'],
+    functions=["batch_norm_relu"],
 )
 
 

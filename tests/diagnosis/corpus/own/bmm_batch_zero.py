@@ -30,7 +30,7 @@ torch::Tensor scores(torch::Tensor q, torch::Tensor k) {
     return y;
 }
 """,
-    functions=['scores'],
+    functions=["scores"],
 )
 
 

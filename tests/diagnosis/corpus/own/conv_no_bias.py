@@ -39,7 +39,7 @@ torch::Tensor conv(torch::Tensor x, torch::Tensor w, torch::Tensor b) {
     return y;
 }
 """,
-    functions=['conv'],
+    functions=["conv"],
 )
 
 

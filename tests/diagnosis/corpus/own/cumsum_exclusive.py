@@ -40,7 +40,7 @@ torch::Tensor scan(torch::Tensor x) {
     return y;
 }
 """,
-    functions=['scan'],
+    functions=["scan"],
 )
 
 

@@ -31,7 +31,7 @@ torch::Tensor embed(torch::Tensor ids, torch::Tensor table, torch::Tensor positi
     return y;
 }
 """,
-    functions=['embed'],
+    functions=["embed"],
 )
 
 

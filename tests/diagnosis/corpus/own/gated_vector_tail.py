@@ -31,7 +31,7 @@ torch::Tensor gated(torch::Tensor x, torch::Tensor gate, torch::Tensor scale) {
     return y;
 }
 """,
-    functions=['gated'],
+    functions=["gated"],
 )
 
 

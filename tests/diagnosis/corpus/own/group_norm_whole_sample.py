@@ -51,7 +51,7 @@ torch::Tensor group_norm(torch::Tensor x, torch::Tensor weight, torch::Tensor bi
     return y;
 }
 """,
-    functions=['group_norm'],
+    functions=["group_norm"],
 )
 
 

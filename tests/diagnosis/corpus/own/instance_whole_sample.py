@@ -37,7 +37,7 @@ torch::Tensor instance_norm(torch::Tensor x) {
     return y;
 }
 """,
-    functions=['instance_norm'],
+    functions=["instance_norm"],
 )
 
 

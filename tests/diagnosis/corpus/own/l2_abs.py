@@ -29,7 +29,7 @@ torch::Tensor normalise(torch::Tensor x) {
     return y;
 }
 """,
-    functions=['normalise'],
+    functions=["normalise"],
 )
 
 

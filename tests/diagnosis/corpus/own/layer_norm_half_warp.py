@@ -47,7 +47,7 @@ torch::Tensor layer_norm(torch::Tensor x, torch::Tensor weight, torch::Tensor bi
     return y;
 }
 """,
-    functions=['layer_norm'],
+    functions=["layer_norm"],
 )
 
 

@@ -39,7 +39,7 @@ torch::Tensor instance_norm(torch::Tensor x) {
     return y;
 }
 """,
-    functions=['instance_norm'],
+    functions=["instance_norm"],
 )
 
 

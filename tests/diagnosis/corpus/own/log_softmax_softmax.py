@@ -33,7 +33,7 @@ torch::Tensor log_softmax(torch::Tensor x) {
     return y;
 }
 """,
-    functions=['log_softmax'],
+    functions=["log_softmax"],
 )
 
 

@@ -33,7 +33,7 @@ torch::Tensor logsumexp_relu(torch::Tensor x) {
     return y;
 }
 """,
-    functions=['logsumexp_relu'],
+    functions=["logsumexp_relu"],
 )
 
 

@@ -39,7 +39,7 @@ torch::Tensor max_pool(torch::Tensor x) {
     return y;
 }
 """,
-    functions=['max_pool'],
+    functions=["max_pool"],
 )
 
 

@@ -29,7 +29,7 @@ torch::Tensor min_bias(torch::Tensor x, torch::Tensor bias) {
     return y;
 }
 """,
-    functions=['min_bias'],
+    functions=["min_bias"],
 )
 
 

@@ -30,7 +30,7 @@ torch::Tensor mish_elu(torch::Tensor x, double alpha) {
     return y;
 }
 """,
-    functions=['mish_elu'],
+    functions=["mish_elu"],
 )
 
 

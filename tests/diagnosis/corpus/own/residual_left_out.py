@@ -66,7 +66,7 @@ torch::Tensor plus(torch::Tensor a, torch::Tensor b) {
     return y;
 }
 """,
-    functions=['norm', 'silu', 'plus'],
+    functions=["norm", "silu", "plus"],
 )
 
 

@@ -36,7 +36,7 @@ torch::Tensor avg_pool(torch::Tensor x) {
     return y;
 }
 """,
-    functions=['avg_pool'],
+    functions=["avg_pool"],
 )
 
 

@@ -36,7 +36,7 @@ torch::Tensor loss(torch::Tensor x, torch::Tensor target) {
     return y;
 }
 """,
-    functions=['loss'],
+    functions=["loss"],
 )
 
 

@@ -37,7 +37,7 @@ torch::Tensor scan(torch::Tensor x) {
     return y;
 }
 """,
-    functions=['scan'],
+    functions=["scan"],
 )
 
 

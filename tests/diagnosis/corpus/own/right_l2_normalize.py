@@ -26,7 +26,7 @@ torch::Tensor normalise(torch::Tensor x) {
     return y;
 }
 """,
-    functions=['normalise'],
+    functions=["normalise"],
 )
 
 

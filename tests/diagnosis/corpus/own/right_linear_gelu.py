@@ -29,7 +29,7 @@ torch::Tensor linear_gelu(torch::Tensor x, torch::Tensor w, torch::Tensor b, dou
     return y;
 }
 """,
-    functions=['linear_gelu'],
+    functions=["linear_gelu"],
 )
 
 

@@ -63,7 +63,7 @@ torch::Tensor plus(torch::Tensor a, torch::Tensor b) {
     return y;
 }
 """,
-    functions=['norm', 'silu', 'plus'],
+    functions=["norm", "silu", "plus"],
 )
 
 

@@ -38,7 +38,7 @@ torch::Tensor rms_norm(torch::Tensor x, torch::Tensor weight, double eps) {
     return y;
 }
 """,
-    functions=['rms_norm'],
+    functions=["rms_norm"],
 )
 
 

@@ -46,7 +46,7 @@ std::vector<torch::Tensor> statistics(torch::Tensor x) {
     return {a, b, c};
 }
 """,
-    functions=['statistics'],
+    functions=["statistics"],
 )
 
 

@@ -49,7 +49,7 @@ std::vector<torch::Tensor> statistics(torch::Tensor x) {
     return {a, b, c};
 }
 """,
-    functions=['statistics'],
+    functions=["statistics"],
 )
 
 

@@ -42,7 +42,7 @@ torch::Tensor loss(torch::Tensor p, torch::Tensor t, double beta) {
     return y;
 }
 """,
-    functions=['loss'],
+    functions=["loss"],
 )
 
 

@@ -32,7 +32,7 @@ torch::Tensor softmax(torch::Tensor x, double scale) {
     return y;
 }
 """,
-    functions=['softmax'],
+    functions=["softmax"],
 )
 
 

@@ -34,6 +34,8 @@ class Reference:
         self.model: Any = None
         self._model64: Any = None
         self.seed = 0
+        self.constructed: dict[str, torch.Tensor] = {}
+        """The state of the present instance before it was perturbed."""
         self.changes: set[str] = set()
         """What the reference itself writes to: names of its state, and `input`."""
 
@@ -44,6 +46,7 @@ class Reference:
         arguments = list(self._space["get_init_inputs"]())
         self.model = self._space["Model"](*arguments).eval()
         generator = torch.Generator().manual_seed(seed + 1)
+        self.constructed = {n: t.to(self._device, copy=True) for n, t in self.model.state_dict().items()}
         for name, tensor in self.model.state_dict().items():
             _perturb(name, tensor, generator)
         self.model.to(self._device)
@@ -93,11 +96,15 @@ class Reference:
 
     def truth(self, inputs: list[Any]) -> Any:
         """The result in float64."""
+        return self.in_float64()(*tree_map(_to64, inputs))
+
+    def in_float64(self) -> Any:
+        """The present instance in float64."""
         if self._model64 is None or self.changes:
             arguments = self._space["get_init_inputs"]()
             self._model64 = self._space["Model"](*arguments).eval().to(self._device).double()
             self._model64.load_state_dict({name: _to64(t) for name, t in self.state().items()})
-        return self._model64(*tree_map(_to64, inputs))
+        return self._model64
 
     def _again(self, seed: int, family: str | None) -> list[Any]:
         inputs = self.inputs(seed, family)

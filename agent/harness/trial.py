@@ -13,7 +13,7 @@ from typing import Any, Self
 
 from agent.emulator.units import BuildRequest
 from agent.errors import EnvironmentFault, ProblemError
-from agent.harness import faults, lanes, own_kernels, own_work, protocol, real_shapes, workspace
+from agent.harness import asking, faults, lanes, own_kernels, own_work, protocol, real_shapes, workspace
 from agent.harness.job import BUILD_LIMIT_S, ORACLE_LIMIT_S, Announce, Job
 from agent.harness.lane import Lane
 from agent.harness.nothing import Nothing
@@ -170,6 +170,8 @@ class Trial:
         reply = self._weighed(command)
         if "finding" in reply:
             found = Finding.model_validate(reply["finding"])
+            if reply["status"] == Status.INCORRECT:
+                found = asking.cause(found, self._job, self._oracle, self._worker, self._lane.serve)
             raise faults.Refused(Status(reply["status"]), "verify", [found])
         return reply
 

@@ -26,7 +26,7 @@ __global__ void gated_kernel(const float* x, const float* gate, const float* sca
 torch::Tensor gated(torch::Tensor x, torch::Tensor gate, torch::Tensor scale) {
     auto y = torch::zeros_like(x);
     int n = x.numel();
-    gated_kernel<<<(n / 4 * 4 - 64 + 127) / 128, 128>>>(x.data_ptr<float>(), gate.data_ptr<float>(), scale.data_ptr<float>(),
+    gated_kernel<<<n / 512 * 4, 128>>>(x.data_ptr<float>(), gate.data_ptr<float>(), scale.data_ptr<float>(),
         y.data_ptr<float>(), n, x.size(1), x.size(2));
     return y;
 }

@@ -11,6 +11,8 @@ ext = load_inline(
     name="avg_pool",
     cpp_sources="torch::Tensor avg_pool(torch::Tensor x);",
     cuda_sources=r"""
+#include <ATen/cuda/CUDAContext.h>
+
 __global__ void avg_pool_kernel(const float* x, float* y, int n, int height, int width, int rows, int columns) {
     int i = blockIdx.x * blockDim.x + threadIdx.x;
     if (i >= n) return;
@@ -31,7 +33,7 @@ torch::Tensor avg_pool(torch::Tensor x) {
     int rows = (x.size(2) + 2 - 3) / 2 + 1, columns = (x.size(3) + 2 - 3) / 2 + 1;
     auto y = torch::empty({x.size(0), x.size(1), rows, columns}, x.options());
     int n = y.numel();
-    avg_pool_kernel<<<(n + 127) / 128, 128>>>(x.data_ptr<float>(), y.data_ptr<float>(), n, x.size(2), x.size(3), rows,
+    avg_pool_kernel<<<(n + 127) / 128, 128, 0, at::cuda::getCurrentCUDAStream()>>>(x.data_ptr<float>(), y.data_ptr<float>(), n, x.size(2), x.size(3), rows,
         columns);
     return y;
 }

@@ -11,6 +11,8 @@ ext = load_inline(
     name="batch_norm_relu",
     cpp_sources="torch::Tensor batch_norm_relu(torch::Tensor x, torch::Tensor mean, torch::Tensor var, torch::Tensor weight, torch::Tensor bias);",
     cuda_sources=r"""
+#include <ATen/cuda/CUDAContext.h>
+
 __global__ void batch_norm_relu_kernel(const float* x, const float* mean, const float* var, const float* weight,
                                        const float* bias, float* y, int n, int channels, int spatial) {
     int i = blockIdx.x * blockDim.x + threadIdx.x;
@@ -24,7 +26,7 @@ torch::Tensor batch_norm_relu(torch::Tensor x, torch::Tensor mean, torch::Tensor
                               torch::Tensor bias) {
     auto y = torch::empty_like(x);
     int n = x.numel();
-    batch_norm_relu_kernel<<<(n + 127) / 128, 128>>>(x.data_ptr<float>(), mean.data_ptr<float>(), var.data_ptr<float>(),
+    batch_norm_relu_kernel<<<(n + 127) / 128, 128, 0, at::cuda::getCurrentCUDAStream()>>>(x.data_ptr<float>(), mean.data_ptr<float>(), var.data_ptr<float>(),
         weight.data_ptr<float>(), bias.data_ptr<float>(), y.data_ptr<float>(), n, x.size(1), x.size(2) * x.size(3));
     return y;
 }

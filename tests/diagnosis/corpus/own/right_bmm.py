@@ -11,6 +11,8 @@ ext = load_inline(
     name="bmm",
     cpp_sources="torch::Tensor scores(torch::Tensor q, torch::Tensor k);",
     cuda_sources=r"""
+#include <ATen/cuda/CUDAContext.h>
+
 __global__ void scores_kernel(const float* q, const float* k, float* y, int queries, int keys, int size) {
     int j = blockIdx.x * blockDim.x + threadIdx.x, i = blockIdx.y, b = blockIdx.z;
     if (j >= keys) return;
@@ -22,7 +24,7 @@ __global__ void scores_kernel(const float* q, const float* k, float* y, int quer
 torch::Tensor scores(torch::Tensor q, torch::Tensor k) {
     auto y = torch::empty({q.size(0), q.size(1), k.size(1)}, q.options());
     dim3 grid((k.size(1) + 31) / 32, q.size(1), q.size(0));
-    scores_kernel<<<grid, 32>>>(q.data_ptr<float>(), k.data_ptr<float>(), y.data_ptr<float>(), q.size(1), k.size(1),
+    scores_kernel<<<grid, 32, 0, at::cuda::getCurrentCUDAStream()>>>(q.data_ptr<float>(), k.data_ptr<float>(), y.data_ptr<float>(), q.size(1), k.size(1),
         q.size(2));
     return y;
 }

@@ -11,6 +11,8 @@ ext = load_inline(
     name="cross_entropy",
     cpp_sources="torch::Tensor loss(torch::Tensor x, torch::Tensor target);",
     cuda_sources=r"""
+#include <ATen/cuda/CUDAContext.h>
+
 __global__ void loss_kernel(const float* x, const int64_t* target, float* y, int rows, int classes) {
     __shared__ float part[64];
     float total = 0.f;
@@ -32,7 +34,7 @@ __global__ void loss_kernel(const float* x, const int64_t* target, float* y, int
 
 torch::Tensor loss(torch::Tensor x, torch::Tensor target) {
     auto y = torch::empty({}, x.options());
-    loss_kernel<<<1, 64>>>(x.data_ptr<float>(), target.data_ptr<int64_t>(), y.data_ptr<float>(), x.size(0), x.size(1));
+    loss_kernel<<<1, 64, 0, at::cuda::getCurrentCUDAStream()>>>(x.data_ptr<float>(), target.data_ptr<int64_t>(), y.data_ptr<float>(), x.size(0), x.size(1));
     return y;
 }
 """,

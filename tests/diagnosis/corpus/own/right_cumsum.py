@@ -11,6 +11,8 @@ ext = load_inline(
     name="cumsum",
     cpp_sources="torch::Tensor scan(torch::Tensor x);",
     cuda_sources=r"""
+#include <ATen/cuda/CUDAContext.h>
+
 __global__ void scan_kernel(const float* x, float* y, int n) {
     __shared__ float part[128];
     const float* row = x + (long)blockIdx.x * n;
@@ -33,7 +35,7 @@ __global__ void scan_kernel(const float* x, float* y, int n) {
 
 torch::Tensor scan(torch::Tensor x) {
     auto y = torch::empty_like(x);
-    scan_kernel<<<x.size(0), 128>>>(x.data_ptr<float>(), y.data_ptr<float>(), x.size(1));
+    scan_kernel<<<x.size(0), 128, 0, at::cuda::getCurrentCUDAStream()>>>(x.data_ptr<float>(), y.data_ptr<float>(), x.size(1));
     return y;
 }
 """,

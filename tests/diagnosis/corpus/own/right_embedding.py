@@ -11,6 +11,8 @@ ext = load_inline(
     name="embedding",
     cpp_sources="torch::Tensor embed(torch::Tensor ids, torch::Tensor table, torch::Tensor positions);",
     cuda_sources=r"""
+#include <ATen/cuda/CUDAContext.h>
+
 __global__ void embed_kernel(const int64_t* ids, const float* table, const float* positions, float* y, int n, int length,
                              int width) {
     int i = blockIdx.x * blockDim.x + threadIdx.x;
@@ -23,7 +25,7 @@ torch::Tensor embed(torch::Tensor ids, torch::Tensor table, torch::Tensor positi
     int width = table.size(1), length = positions.size(0);
     auto y = torch::empty({ids.size(0), ids.size(1), width}, table.options());
     int n = y.numel();
-    embed_kernel<<<(n + 127) / 128, 128>>>(ids.data_ptr<int64_t>(), table.data_ptr<float>(), positions.data_ptr<float>(),
+    embed_kernel<<<(n + 127) / 128, 128, 0, at::cuda::getCurrentCUDAStream()>>>(ids.data_ptr<int64_t>(), table.data_ptr<float>(), positions.data_ptr<float>(),
         y.data_ptr<float>(), n, length, width);
     return y;
 }

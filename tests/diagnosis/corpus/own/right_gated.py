@@ -11,6 +11,8 @@ ext = load_inline(
     name="gated",
     cpp_sources="torch::Tensor gated(torch::Tensor x, torch::Tensor gate, torch::Tensor scale);",
     cuda_sources=r"""
+#include <ATen/cuda/CUDAContext.h>
+
 __global__ void gated_kernel(const float* x, const float* gate, const float* scale, float* y, int n, int channels,
                              int length) {
     int i = blockIdx.x * blockDim.x + threadIdx.x;
@@ -23,7 +25,7 @@ __global__ void gated_kernel(const float* x, const float* gate, const float* sca
 torch::Tensor gated(torch::Tensor x, torch::Tensor gate, torch::Tensor scale) {
     auto y = torch::empty_like(x);
     int n = x.numel();
-    gated_kernel<<<(n + 127) / 128, 128>>>(x.data_ptr<float>(), gate.data_ptr<float>(), scale.data_ptr<float>(),
+    gated_kernel<<<(n + 127) / 128, 128, 0, at::cuda::getCurrentCUDAStream()>>>(x.data_ptr<float>(), gate.data_ptr<float>(), scale.data_ptr<float>(),
         y.data_ptr<float>(), n, x.size(1), x.size(2));
     return y;
 }

@@ -11,6 +11,8 @@ ext = load_inline(
     name="group_norm",
     cpp_sources="torch::Tensor group_norm(torch::Tensor x, torch::Tensor weight, torch::Tensor bias, int64_t groups);",
     cuda_sources=r"""
+#include <ATen/cuda/CUDAContext.h>
+
 __device__ float block_sum(float v, float* shared) {
     int lane = threadIdx.x % 32, warp = threadIdx.x / 32;
     for (int o = 16; o > 0; o /= 2) v += __shfl_down_sync(0xffffffff, v, o);
@@ -43,7 +45,7 @@ __global__ void group_norm_kernel(const float* x, const float* weight, const flo
 torch::Tensor group_norm(torch::Tensor x, torch::Tensor weight, torch::Tensor bias, int64_t groups) {
     auto y = torch::empty_like(x);
     int channels = x.size(1), spatial = x.size(2) * x.size(3);
-    group_norm_kernel<<<dim3(groups, x.size(0)), 128>>>(x.data_ptr<float>(), weight.data_ptr<float>(),
+    group_norm_kernel<<<dim3(groups, x.size(0)), 128, 0, at::cuda::getCurrentCUDAStream()>>>(x.data_ptr<float>(), weight.data_ptr<float>(),
         bias.data_ptr<float>(), y.data_ptr<float>(), channels, spatial, groups);
     return y;
 }

@@ -11,6 +11,8 @@ ext = load_inline(
     name="instance_norm",
     cpp_sources="torch::Tensor instance_norm(torch::Tensor x);",
     cuda_sources=r"""
+#include <ATen/cuda/CUDAContext.h>
+
 __global__ void instance_norm_kernel(const float* x, float* y, int planes, int spatial) {
     int p = blockIdx.x * blockDim.x + threadIdx.x;
     if (p >= planes) return;
@@ -29,7 +31,7 @@ __global__ void instance_norm_kernel(const float* x, float* y, int planes, int s
 torch::Tensor instance_norm(torch::Tensor x) {
     auto y = torch::empty_like(x);
     int planes = x.size(0) * x.size(1);
-    instance_norm_kernel<<<(planes + 31) / 32, 32>>>(x.data_ptr<float>(), y.data_ptr<float>(), planes,
+    instance_norm_kernel<<<(planes + 31) / 32, 32, 0, at::cuda::getCurrentCUDAStream()>>>(x.data_ptr<float>(), y.data_ptr<float>(), planes,
         x.size(2) * x.size(3));
     return y;
 }

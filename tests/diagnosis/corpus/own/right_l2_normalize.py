@@ -11,6 +11,8 @@ ext = load_inline(
     name="l2_normalize",
     cpp_sources="torch::Tensor normalise(torch::Tensor x);",
     cuda_sources=r"""
+#include <ATen/cuda/CUDAContext.h>
+
 __global__ void normalise_kernel(const float* x, float* y, int rows, int columns) {
     int c = blockIdx.x * blockDim.x + threadIdx.x;
     if (c >= columns) return;
@@ -22,7 +24,7 @@ __global__ void normalise_kernel(const float* x, float* y, int rows, int columns
 
 torch::Tensor normalise(torch::Tensor x) {
     auto y = torch::empty_like(x);
-    normalise_kernel<<<(x.size(1) + 31) / 32, 32>>>(x.data_ptr<float>(), y.data_ptr<float>(), x.size(0), x.size(1));
+    normalise_kernel<<<(x.size(1) + 31) / 32, 32, 0, at::cuda::getCurrentCUDAStream()>>>(x.data_ptr<float>(), y.data_ptr<float>(), x.size(0), x.size(1));
     return y;
 }
 """,

@@ -11,6 +11,8 @@ ext = load_inline(
     name="layer_norm",
     cpp_sources="torch::Tensor layer_norm(torch::Tensor x, torch::Tensor weight, torch::Tensor bias, double eps);",
     cuda_sources=r"""
+#include <ATen/cuda/CUDAContext.h>
+
 __device__ float block_sum(float v, float* shared) {
     int lane = threadIdx.x % 32, warp = threadIdx.x / 32;
     for (int o = 16; o > 0; o /= 2) v += __shfl_down_sync(0xffffffff, v, o);
@@ -39,7 +41,7 @@ __global__ void layer_norm_kernel(const float* x, const float* weight, const flo
 torch::Tensor layer_norm(torch::Tensor x, torch::Tensor weight, torch::Tensor bias, double eps) {
     auto y = torch::empty_like(x);
     int n = x.size(-1);
-    layer_norm_kernel<<<x.numel() / n, 64>>>(x.data_ptr<float>(), weight.data_ptr<float>(), bias.data_ptr<float>(),
+    layer_norm_kernel<<<x.numel() / n, 64, 0, at::cuda::getCurrentCUDAStream()>>>(x.data_ptr<float>(), weight.data_ptr<float>(), bias.data_ptr<float>(),
         y.data_ptr<float>(), n, (float)eps);
     return y;
 }

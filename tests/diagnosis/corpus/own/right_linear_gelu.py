@@ -11,6 +11,8 @@ ext = load_inline(
     name="linear_gelu",
     cpp_sources="torch::Tensor linear_gelu(torch::Tensor x, torch::Tensor w, torch::Tensor b, double factor);",
     cuda_sources=r"""
+#include <ATen/cuda/CUDAContext.h>
+
 __global__ void linear_gelu_kernel(const float* x, const float* w, const float* b, float* y, int rows, int columns,
                                    int inner, float factor) {
     int c = blockIdx.x * blockDim.x + threadIdx.x, r = blockIdx.y * blockDim.y + threadIdx.y;
@@ -24,7 +26,7 @@ torch::Tensor linear_gelu(torch::Tensor x, torch::Tensor w, torch::Tensor b, dou
     int rows = x.size(0), inner = x.size(1), columns = w.size(0);
     auto y = torch::empty({rows, columns}, x.options());
     dim3 block(16, 16), grid((columns + 15) / 16, (rows + 15) / 16);
-    linear_gelu_kernel<<<grid, block>>>(x.data_ptr<float>(), w.data_ptr<float>(), b.data_ptr<float>(),
+    linear_gelu_kernel<<<grid, block, 0, at::cuda::getCurrentCUDAStream()>>>(x.data_ptr<float>(), w.data_ptr<float>(), b.data_ptr<float>(),
         y.data_ptr<float>(), rows, columns, inner, (float)factor);
     return y;
 }

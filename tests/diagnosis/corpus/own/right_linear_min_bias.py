@@ -11,6 +11,8 @@ ext = load_inline(
     name="linear_min_bias",
     cpp_sources="torch::Tensor min_bias(torch::Tensor x, torch::Tensor bias);",
     cuda_sources=r"""
+#include <ATen/cuda/CUDAContext.h>
+
 __global__ void min_bias_kernel(const float* x, const float* bias, float* y, int rows, int columns, int channels) {
     int r = blockIdx.x;
     float smallest = INFINITY;
@@ -21,7 +23,7 @@ __global__ void min_bias_kernel(const float* x, const float* bias, float* y, int
 torch::Tensor min_bias(torch::Tensor x, torch::Tensor bias) {
     int rows = x.size(0), columns = x.size(1), channels = bias.numel();
     auto y = torch::empty({1, channels, rows, 1}, x.options());
-    min_bias_kernel<<<rows, 32>>>(x.data_ptr<float>(), bias.data_ptr<float>(), y.data_ptr<float>(), rows, columns,
+    min_bias_kernel<<<rows, 32, 0, at::cuda::getCurrentCUDAStream()>>>(x.data_ptr<float>(), bias.data_ptr<float>(), y.data_ptr<float>(), rows, columns,
         channels);
     return y;
 }

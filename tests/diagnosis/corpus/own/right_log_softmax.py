@@ -11,6 +11,8 @@ ext = load_inline(
     name="log_softmax",
     cpp_sources="torch::Tensor log_softmax(torch::Tensor x);",
     cuda_sources=r"""
+#include <ATen/cuda/CUDAContext.h>
+
 __global__ void log_softmax_kernel(const float* x, float* y, int channels, int spatial, int n) {
     int i = blockIdx.x * blockDim.x + threadIdx.x;
     if (i >= n) return;
@@ -26,7 +28,7 @@ __global__ void log_softmax_kernel(const float* x, float* y, int channels, int s
 torch::Tensor log_softmax(torch::Tensor x) {
     auto y = torch::empty_like(x);
     int spatial = x.size(2) * x.size(3), n = x.size(0) * spatial;
-    log_softmax_kernel<<<(n + 63) / 64, 64>>>(x.data_ptr<float>(), y.data_ptr<float>(), x.size(1), spatial, n);
+    log_softmax_kernel<<<(n + 63) / 64, 64, 0, at::cuda::getCurrentCUDAStream()>>>(x.data_ptr<float>(), y.data_ptr<float>(), x.size(1), spatial, n);
     return y;
 }
 """,

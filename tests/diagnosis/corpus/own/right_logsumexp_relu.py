@@ -11,6 +11,8 @@ ext = load_inline(
     name="logsumexp_relu",
     cpp_sources="torch::Tensor logsumexp_relu(torch::Tensor x);",
     cuda_sources=r"""
+#include <ATen/cuda/CUDAContext.h>
+
 __global__ void logsumexp_relu_kernel(const float* x, float* y, int channels, int spatial, int n) {
     int i = blockIdx.x * blockDim.x + threadIdx.x;
     if (i >= n) return;
@@ -25,7 +27,7 @@ __global__ void logsumexp_relu_kernel(const float* x, float* y, int channels, in
 torch::Tensor logsumexp_relu(torch::Tensor x) {
     auto y = torch::empty({x.size(0), 1, x.size(2), x.size(3)}, x.options());
     int n = y.numel();
-    logsumexp_relu_kernel<<<(n + 63) / 64, 64>>>(x.data_ptr<float>(), y.data_ptr<float>(), x.size(1),
+    logsumexp_relu_kernel<<<(n + 63) / 64, 64, 0, at::cuda::getCurrentCUDAStream()>>>(x.data_ptr<float>(), y.data_ptr<float>(), x.size(1),
         x.size(2) * x.size(3), n);
     return y;
 }

@@ -11,6 +11,8 @@ ext = load_inline(
     name="residual_block",
     cpp_sources="torch::Tensor norm(torch::Tensor x, torch::Tensor weight, torch::Tensor bias); torch::Tensor silu(torch::Tensor x); torch::Tensor plus(torch::Tensor x, torch::Tensor y);",
     cuda_sources=r"""
+#include <ATen/cuda/CUDAContext.h>
+
 __device__ float block_sum(float v, float* shared) {
     int lane = threadIdx.x % 32, warp = threadIdx.x / 32;
     for (int o = 16; o > 0; o /= 2) v += __shfl_down_sync(0xffffffff, v, o);
@@ -46,20 +48,20 @@ __global__ void plus_kernel(const float* a, const float* b, float* y, int n) {
 
 torch::Tensor norm(torch::Tensor x, torch::Tensor weight, torch::Tensor bias) {
     auto y = torch::empty_like(x);
-    norm_kernel<<<x.size(0), 32>>>(x.data_ptr<float>(), weight.data_ptr<float>(), bias.data_ptr<float>(),
+    norm_kernel<<<x.size(0), 32, 0, at::cuda::getCurrentCUDAStream()>>>(x.data_ptr<float>(), weight.data_ptr<float>(), bias.data_ptr<float>(),
         y.data_ptr<float>(), x.size(1));
     return y;
 }
 
 torch::Tensor silu(torch::Tensor x) {
     auto y = torch::empty_like(x);
-    silu_kernel<<<(x.numel() + 127) / 128, 128>>>(x.data_ptr<float>(), y.data_ptr<float>(), x.numel());
+    silu_kernel<<<(x.numel() + 127) / 128, 128, 0, at::cuda::getCurrentCUDAStream()>>>(x.data_ptr<float>(), y.data_ptr<float>(), x.numel());
     return y;
 }
 
 torch::Tensor plus(torch::Tensor a, torch::Tensor b) {
     auto y = torch::empty_like(a);
-    plus_kernel<<<(a.numel() + 127) / 128, 128>>>(a.data_ptr<float>(), b.data_ptr<float>(), y.data_ptr<float>(), a.numel());
+    plus_kernel<<<(a.numel() + 127) / 128, 128, 0, at::cuda::getCurrentCUDAStream()>>>(a.data_ptr<float>(), b.data_ptr<float>(), y.data_ptr<float>(), a.numel());
     return y;
 }
 """,

@@ -11,6 +11,8 @@ ext = load_inline(
     name="rms_norm",
     cpp_sources="torch::Tensor rms_norm(torch::Tensor x, torch::Tensor weight, double eps);",
     cuda_sources=r"""
+#include <ATen/cuda/CUDAContext.h>
+
 __device__ float block_sum(float v, float* shared) {
     int lane = threadIdx.x % 32, warp = threadIdx.x / 32;
     for (int o = 16; o > 0; o /= 2) v += __shfl_down_sync(0xffffffff, v, o);
@@ -33,7 +35,7 @@ __global__ void rms_norm_kernel(const float* x, const float* weight, float* y, i
 
 torch::Tensor rms_norm(torch::Tensor x, torch::Tensor weight, double eps) {
     auto y = torch::empty_like(x);
-    rms_norm_kernel<<<x.size(0), 64>>>(x.data_ptr<float>(), weight.data_ptr<float>(), y.data_ptr<float>(), x.size(1),
+    rms_norm_kernel<<<x.size(0), 64, 0, at::cuda::getCurrentCUDAStream()>>>(x.data_ptr<float>(), weight.data_ptr<float>(), y.data_ptr<float>(), x.size(1),
         (float)eps);
     return y;
 }

@@ -11,6 +11,8 @@ ext = load_inline(
     name="row_statistics",
     cpp_sources="std::vector<torch::Tensor> statistics(torch::Tensor x);",
     cuda_sources=r"""
+#include <ATen/cuda/CUDAContext.h>
+
 __device__ float block_sum(float v, float* shared) {
     int lane = threadIdx.x % 32, warp = threadIdx.x / 32;
     for (int o = 16; o > 0; o /= 2) v += __shfl_down_sync(0xffffffff, v, o);
@@ -41,7 +43,7 @@ __global__ void statistics_kernel(const float* x, float* means, float* deviation
 
 std::vector<torch::Tensor> statistics(torch::Tensor x) {
     auto a = torch::empty({x.size(0)}, x.options()), b = torch::empty_like(a), c = torch::empty_like(a);
-    statistics_kernel<<<x.size(0), 64>>>(x.data_ptr<float>(), a.data_ptr<float>(), b.data_ptr<float>(),
+    statistics_kernel<<<x.size(0), 64, 0, at::cuda::getCurrentCUDAStream()>>>(x.data_ptr<float>(), a.data_ptr<float>(), b.data_ptr<float>(),
         c.data_ptr<float>(), x.size(1));
     return {a, b, c};
 }

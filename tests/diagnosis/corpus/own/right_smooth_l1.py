@@ -11,6 +11,8 @@ ext = load_inline(
     name="smooth_l1",
     cpp_sources="torch::Tensor loss(torch::Tensor p, torch::Tensor t, double beta);",
     cuda_sources=r"""
+#include <ATen/cuda/CUDAContext.h>
+
 __device__ float block_sum(float v, float* shared) {
     int lane = threadIdx.x % 32, warp = threadIdx.x / 32;
     for (int o = 16; o > 0; o /= 2) v += __shfl_down_sync(0xffffffff, v, o);
@@ -35,7 +37,7 @@ __global__ void loss_kernel(const float* p, const float* t, float* y, int n, flo
 
 torch::Tensor loss(torch::Tensor p, torch::Tensor t, double beta) {
     auto y = torch::empty({}, p.options());
-    loss_kernel<<<1, 256>>>(p.data_ptr<float>(), t.data_ptr<float>(), y.data_ptr<float>(), p.numel(), (float)beta);
+    loss_kernel<<<1, 256, 0, at::cuda::getCurrentCUDAStream()>>>(p.data_ptr<float>(), t.data_ptr<float>(), y.data_ptr<float>(), p.numel(), (float)beta);
     return y;
 }
 """,

@@ -11,6 +11,8 @@ ext = load_inline(
     name="softmax",
     cpp_sources="torch::Tensor softmax(torch::Tensor x, double scale);",
     cuda_sources=r"""
+#include <ATen/cuda/CUDAContext.h>
+
 __global__ void softmax_kernel(const float* x, float* y, int n, int rows, float scale) {
     int r = blockIdx.x * blockDim.x + threadIdx.x;
     if (r >= rows) return;
@@ -25,7 +27,7 @@ __global__ void softmax_kernel(const float* x, float* y, int n, int rows, float 
 torch::Tensor softmax(torch::Tensor x, double scale) {
     auto y = torch::empty_like(x);
     int n = x.size(-1), rows = x.numel() / n;
-    softmax_kernel<<<(rows + 63) / 64, 64>>>(x.data_ptr<float>(), y.data_ptr<float>(), n, rows, (float)scale);
+    softmax_kernel<<<(rows + 63) / 64, 64, 0, at::cuda::getCurrentCUDAStream()>>>(x.data_ptr<float>(), y.data_ptr<float>(), n, rows, (float)scale);
     return y;
 }
 """,

@@ -11,6 +11,8 @@ ext = load_inline(
     name="softplus_tanh",
     cpp_sources="torch::Tensor mish_elu(torch::Tensor x, double alpha);",
     cuda_sources=r"""
+#include <ATen/cuda/CUDAContext.h>
+
 __global__ void mish_elu_kernel(const float* x, float* y, int n, float alpha) {
     int i = blockIdx.x * blockDim.x + threadIdx.x;
     if (i >= n) return;
@@ -23,7 +25,7 @@ __global__ void mish_elu_kernel(const float* x, float* y, int n, float alpha) {
 torch::Tensor mish_elu(torch::Tensor x, double alpha) {
     auto y = torch::empty_like(x);
     int n = x.numel();
-    mish_elu_kernel<<<(n + 255) / 256, 256>>>(x.data_ptr<float>(), y.data_ptr<float>(), n, (float)alpha);
+    mish_elu_kernel<<<(n + 255) / 256, 256, 0, at::cuda::getCurrentCUDAStream()>>>(x.data_ptr<float>(), y.data_ptr<float>(), n, (float)alpha);
     return y;
 }
 """,

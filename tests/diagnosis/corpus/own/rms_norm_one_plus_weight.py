@@ -1,8 +1,8 @@
 # about = "1 + weight for the weight."
 # section = "mismatch"
 # problem = "rms_norm"
-# causes = ["unknown-cause", "wrong-values", "bias-doubled", "scale-doubled"]
-# says = [""]
+# causes = ["constant-added"]
+# says = ["weight"]
 # stage = ["verify"]
 
 import torch

@@ -39,7 +39,7 @@ class Trial:
         self.findings: list[Finding] = []
         self.correctness = Correctness(draws=1, max_abs_err=None, max_rel_err=None, error_budget_ratio=None)
         self._left_out: list[str] = []
-        self._launches: int | None = None
+        self.launches: int | None = None
         self._drawn = 0
         self._recorded: tuple[int, Any] | None = None
         self._seed = 0
@@ -226,7 +226,7 @@ class Trial:
             raise faults.Refused(Status.REJECTED, "integrity", list(map(self._lane.locate, found)))
 
     def _check_launches(self) -> None:
-        if self._launches == 0:
+        if self.launches == 0:
             raise faults.Refused(Status.REJECTED, "verify", [faults.NO_LAUNCH])
 
     def _tell(self, command: dict[str, Any], doing: str) -> dict[str, Any]:
@@ -246,7 +246,7 @@ class Trial:
         if errors:
             raise faults.Refused(Status.RUNTIME_ERROR, stage, errors)
         launches = answer.get("launches")
-        self._launches = launches if isinstance(launches, int) else None
+        self.launches = launches if isinstance(launches, int) else None
 
     def _consult(self, command: dict[str, Any]) -> dict[str, Any]:
         try:

@@ -5,14 +5,14 @@ from typing import Any
 
 import pytest
 import torch
+from diagnosis.corpus import PROBLEMS, kinds
+from diagnosis.faults import FAULTS, Wrong
 
 from agent.diagnosis import causes
 from agent.diagnosis.causes import Explained
 from agent.harness import explaining
 from agent.harness.reference import Draw, Reference
 from agent.records import Finding
-from tests.diagnosis.corpus import PROBLEMS, kinds
-from tests.diagnosis.faults import FAULTS, Wrong
 
 CASES = [
     pytest.param(problem, allowed, wrong, id=f"{problem}-{name.replace(' ', '-')}")

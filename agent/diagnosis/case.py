@@ -1,6 +1,6 @@
 """What is to be explained, and what an explanation is."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Any, NamedTuple
 
 import torch
@@ -11,10 +11,12 @@ Tensor = torch.Tensor
 class Case(NamedTuple):
     """A wrong output and all that is known of how the right one comes about."""
 
-    run: Callable[[], Any]
-    """The reference in float64, on the same tensors each time."""
+    model: Callable[..., Any]
+    """The reference in float64."""
+    arguments: Sequence[Any]
+    """What it is called with, the same tensors each time."""
     inputs: list[Tensor]
-    """The tensors that `run` starts from, in float64."""
+    """The tensors among the arguments, in float64."""
     parameters: dict[str, Tensor]
     """Parameters and buffers that `run` uses, by name."""
     defaults: dict[str, Tensor]
@@ -26,6 +28,10 @@ class Case(NamedTuple):
     """For each output the error allowed around flat values; None: equal."""
     source: str
     """The candidate's."""
+
+    def run(self) -> Any:
+        """The reference once more."""
+        return self.model(*self.arguments)
 
     def names(self) -> dict[int, str]:
         """Inputs and parameters by `id`."""

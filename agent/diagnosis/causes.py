@@ -45,9 +45,9 @@ class Found(NamedTuple):
 class Search:
     """Tries hypotheses on the outputs that are wrong, until the time is over."""
 
-    def __init__(self, targets: dict[int, Target]) -> None:
+    def __init__(self, targets: dict[int, Target], budget_s: float) -> None:
         self._targets = targets
-        self._until = time.thread_time() + BUDGET_S
+        self._until = time.thread_time() + budget_s
         self.tried = self.failed = 0
         self.out_of_time = False
         self.closest: tuple[float, Hypothesis] | None = None
@@ -112,12 +112,17 @@ class Explained(NamedTuple):
     finding: Finding
     open: tuple[str, ...] = ()
     """Their words, the headline's first; empty where one is left or none was found."""
+    named: tuple[str, ...] = ()
+    """The words of all faults that explain it, the headline's first."""
 
 
-def explain(case: Case, finding: Finding, among: tuple[str, ...] = ()) -> Explained:
+def explain(
+    case: Case, finding: Finding, among: tuple[str, ...] = (), budget_s: float = BUDGET_S
+) -> Explained:
     """`finding` says what is wrong; the result says why, where that can be found.
 
-    `among`: only hypotheses of these words, as left open by another output of the same candidate.
+    `among`: only hypotheses of these words, as left open by another output of the same candidate. `budget_s`
+    bounds the computing.
     """
     if sum(tensor.numel() for tensor in case.outputs) > LARGEST_ELEMENTS:
         note = "Too large to be compared with wrong references; judge smaller sizes for the cause."
@@ -128,9 +133,9 @@ def explain(case: Case, finding: Finding, among: tuple[str, ...] = ()) -> Explai
     facts = Facts.of(case.source)
     lost = _unwritten(case, targets, facts)
     if lost is not None:
-        return Explained(_with_evidence(lost, finding.evidence))
+        return Explained(_with_evidence(lost, finding.evidence), named=(lost.kind,))
     tape = record(case.run, case.names())
-    search = Search(targets)
+    search = Search(targets, budget_s)
     found = search.among(_chosen(hypotheses.early(case, tape, facts), among))
     if not any(one.match.whole for one in found):
         found = _closest([*found, *search.among(_chosen(hypotheses.late(tape, facts), among))])
@@ -140,12 +145,20 @@ def explain(case: Case, finding: Finding, among: tuple[str, ...] = ()) -> Explai
     if found and (found[0].match.whole or _pattern(targets, facts)):
         kinds = {one.hypothesis.kind for one in found}
         left = tuple(one.hypothesis.words for one in found) if len(kinds) > 1 else ()
-        return Explained(_caused(case, found, targets, facts, finding), left)
+        named = tuple(one.hypothesis.words for one in found)
+        return Explained(_caused(case, found, targets, facts, finding), left, named)
     other = precision.explain(case, tape, next(iter(targets.values())))
     if other is not None:
         return Explained(_with_evidence(other, finding.evidence))
     partly = found[0].hypothesis.words if found else ""
     return Explained(_unknown(case, targets, facts, search, finding, partly))
+
+
+def never_written(case: Case, finding: Finding) -> Explained | None:
+    """The explanation where a region holds one value, as if nothing had written it; needs no reference."""
+    targets = _targets(case)
+    lost = _unwritten(case, targets, Facts.of(case.source)) if targets else None
+    return Explained(_with_evidence(lost, finding.evidence)) if lost is not None else None
 
 
 def _chosen(candidates: Iterable[Hypothesis], among: tuple[str, ...]) -> Iterable[Hypothesis]:

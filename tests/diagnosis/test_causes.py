@@ -1,6 +1,7 @@
 """Wrong answers over the references of the corpus, explained as the oracle explains them."""
 
 from functools import cache
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -8,7 +9,7 @@ import torch
 from diagnosis.corpus import PROBLEMS, kinds
 from diagnosis.faults import FAULTS, Wrong
 
-from agent.diagnosis import causes
+from agent.diagnosis import causes, samples
 from agent.diagnosis.causes import Explained
 from agent.harness import explaining
 from agent.harness.reference import Draw, Reference
@@ -111,3 +112,20 @@ def test_the_chain_of_shapes_shows_the_broadcast() -> None:
     answer = explaining.Explaining(reference, "", found).of_shape(draw, (9, 14, 1, 1), (1, 14, 9, 1))
     assert "(9, 1) with (1, 14, 1, 1) -> (1, 14, 9, 1)" in answer["finding"]["message"]
     assert "min" in answer["finding"]["evidence"]
+
+
+def test_a_large_output_is_explained_by_some_of_its_samples(tmp_path: Path) -> None:
+    source = (PROBLEMS / "group_norm.py").read_text().replace("batch = 3", "batch = 64")
+    (tmp_path / "reference.py").write_text(source)
+    reference = Reference(tmp_path / "reference.py", "cpu")
+    reference.perturb(3)
+    draw = reference.draw(4)
+    assert draw is not None
+    norm = reference.model.norm
+    with torch.no_grad():
+        output = torch.nn.functional.group_norm(draw.inputs[0], 4, norm.bias, norm.weight, norm.eps)
+    found = Finding(kind="wrong-values", message="wrong")
+    assert sum(t.numel() for t in (draw.inputs[0], output)) > explaining.FEW_ELEMENTS
+    assert samples.part(explaining.case(reference, draw, output, ""), explaining.FEW_ELEMENTS) is not None
+    answer = explaining.Explaining(reference, "", found).of_values(draw, output)
+    assert answer["finding"]["kind"] == "gamma-beta-swapped"

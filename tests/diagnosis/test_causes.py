@@ -129,3 +129,17 @@ def test_a_large_output_is_explained_by_some_of_its_samples(tmp_path: Path) -> N
     assert samples.part(explaining.case(reference, draw, output, ""), explaining.FEW_ELEMENTS) is not None
     answer = explaining.Explaining(reference, "", found).of_values(draw, output)
     assert answer["finding"]["kind"] == "gamma-beta-swapped"
+
+
+@pytest.mark.parametrize("seed", range(4, 10))
+def test_an_overflow_is_known_by_the_elements_that_are_not_finite(seed: int) -> None:
+    reference = Reference(PROBLEMS / "softmax_scaled.py", "cpu")
+    reference.perturb(3)
+    draw = reference.draw(seed, "scaled")
+    assert draw is not None
+    powers = (draw.inputs[0] * reference.model.scale).exp()
+    output = powers / powers.sum(-1, keepdim=True)
+    assert not bool(torch.isfinite(output).all())
+    case = explaining.case(reference, draw, output, "")
+    finding = causes.explain(case, Finding(kind="nan-output", message="NaN")).finding
+    assert finding.kind == "lse-without-max"

@@ -21,8 +21,8 @@ def part(case: Case, most: int) -> Case | None:
         return None
     holders = [place for place, t in enumerate(case.inputs) if t.dim() and t.shape[0] == count]
     each = sum(case.inputs[place].numel() for place in holders) + sum(t.numel() for t in case.truth)
-    taken = max(2, most * count // max(each, 1))
-    if not holders or taken > count // 2:
+    taken = min(max(2, most * count // max(each, 1)), count // 2)
+    if not holders:
         return None
     first = min(_first_wrong(case), count - taken)
     for chosen in (holders, holders[:1]):

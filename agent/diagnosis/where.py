@@ -36,12 +36,13 @@ def patterns(wrong: Tensor, blocks: Iterable[int], alike: Tensor | None = None) 
     if tail is not None and "partial block" in tail.words:
         yield tail
     if wrong.dim() > 1:
-        yield from _samples(wrong)
+        for sample in _samples(wrong):
+            yield _filled(sample, wrong, alike, 0) or sample
     if tail is not None:
         yield tail
     for axis in reversed(range(wrong.dim())):
         if wrong.shape[axis] > 1:
-            found = _along(wrong, axis)
+            found = _filled(_along(wrong, axis), wrong, alike, axis)
             if found is not None:
                 yield found
     borders = _borders(wrong)
@@ -60,6 +61,16 @@ def _samples(wrong: Tensor) -> Iterator[Pattern]:
     elif sum(hit) == 1 and len(hit) > 1:
         place = hit.index(True)
         yield Pattern(f"in one sample only: index {place} of dim 0", "lost-last-block" if hit[-1] else None)
+
+
+def _filled(pattern: Pattern | None, wrong: Tensor, alike: Tensor | None, axis: int) -> Pattern | None:
+    """The pattern, without a cause where only some elements of its region are wrong."""
+    if pattern is None or pattern.kind is None:
+        return pattern
+    full = wrong if alike is None else alike.reshape(wrong.shape)
+    hit = torch.tensor(_hit(wrong, axis), device=wrong.device)
+    share = float(full.movedim(axis, 0)[hit].double().mean())
+    return pattern if share >= MOSTLY else pattern._replace(kind=None)
 
 
 def _hit(wrong: Tensor, axis: int) -> list[bool]:

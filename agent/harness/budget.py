@@ -11,6 +11,7 @@ atomic mean that the relative term carries; wrong ones passed a limit by 250 tim
 must stand where the native run has them. Outputs that are not floating-point must be equal.
 """
 
+from collections.abc import Callable
 from typing import Any
 
 import torch
@@ -18,6 +19,7 @@ import torch
 from agent.diagnosis import mismatch
 from agent.records import Finding
 
+Allowance = Callable[[torch.Tensor, float], torch.Tensor]
 CHUNK = 1 << 25
 UNSTABLE = 1e-3
 """Share of its own size by which the float32 reference may miss the truth on a derived draw."""
@@ -57,6 +59,10 @@ class Expected:
     def native_error(self) -> float:
         """Largest error of the two float32 runs over all outputs."""
         return max((limit.largest for limit in self.limits if limit is not None), default=0.0)
+
+    def around(self) -> "list[Allowance | None]":
+        """For each output the error allowed around other values than the truth; None: they must be equal."""
+        return [None if limits is None else limits.around for limits in self.limits]
 
     def obstacle(self) -> str | None:
         """Why these inputs cannot tell right from wrong, if so; only derived draws may be left out."""
@@ -177,6 +183,10 @@ class _Limits:
         rows = truth.reshape(-1, self.width).square().mean(dim=1, keepdim=True).sqrt()
         floor = (8 * self.eps * rows).expand(-1, self.width).reshape(-1)
         return floor.clamp_min(self.absolute) + 1e-5 * truth.abs()
+
+    def around(self, values: torch.Tensor, amplification: float) -> torch.Tensor:
+        """What is allowed around values that rounding reaches so many times amplified."""
+        return self.of(values) + (amplification - 1) * self.absolute
 
     def apart(self, one: torch.Tensor, other: torch.Tensor, r64: torch.Tensor) -> bool:
         """Whether an element of `one` is outside the budget around `other`."""

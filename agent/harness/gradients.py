@@ -73,7 +73,7 @@ def expected(reference: Reference, draw: Draw, seed: int) -> Gradients:
     with _OtherOrder():
         runs.append(_Run(reference.model, draw.inputs).gradients(upstream))
     runs.append(
-        _Run(reference.doubled(), tree_map(_to64, draw.inputs)).gradients([_to64(t) for t in upstream])
+        _Run(reference.in_float64(), tree_map(_to64, draw.inputs)).gradients([_to64(t) for t in upstream])
     )
     known = [name for name, gradient in runs[0].items() if gradient is not None]
     return Gradients(upstream, known, [budget.Expected(*(run[name] for run in runs)) for name in known])

@@ -15,6 +15,7 @@ from pathlib import Path
 from typing import NamedTuple
 
 from agent import problems, sandbox, screen
+from agent.diagnosis import slow
 from agent.errors import AgentError, EnvironmentFault
 from agent.harness import clock, confirmation, envelope, requests, second_pass
 from agent.harness.faults import Refused
@@ -197,6 +198,9 @@ def _measured(trial: GpuTrial, times: clock.Times, gpu: str | None, job: Job) ->
     impossible = clock.impossible(found)
     if impossible is not None:
         raise Refused(Status.REJECTED, "measure", [impossible])
+    kernels = trial.build.kernels if trial.build else ()
+    advice = slow.recommendation(found, job.problem.trace, kernels, trial.launches)
+    trial.findings += [advice] if advice else []
     return found
 
 

@@ -12,8 +12,8 @@ from typing import Any, NamedTuple
 import torch
 from torch.utils._python_dispatch import TorchDispatchMode
 
+from agent.diagnosis.tape import bound
 from agent.harness.evidence import leaves
-from agent.harness.orders import bound
 from agent.harness.reference import tree_map
 
 LAST_BLOCK = 32

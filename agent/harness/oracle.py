@@ -22,6 +22,7 @@ from agent.harness import budget, faults, probing, wire
 from agent.harness.baselines import Baselines, card
 from agent.harness.beside import Beside
 from agent.harness.exchange import Exchange, Files, SharedMemory
+from agent.harness.explaining import Explaining
 from agent.harness.reference import Reference
 from agent.records import Finding
 
@@ -36,6 +37,8 @@ class Oracle(Beside):
         self._last: Any = None
         self._seed = 0
         self._baselines: Baselines | None = None
+        self._described: dict[str, Any] = {}
+        self._explaining: Explaining | None = None
 
     def do_parameters(self, command: dict[str, Any]) -> dict[str, Any]:
         """A new set of perturbed parameters, written for the candidate."""
@@ -97,6 +100,7 @@ class Oracle(Beside):
         """
         assert self._draw is not None
         expected, earlier, self._last = self._draw.expected, self._last, None
+        self._described = command["outputs"]
         finding = expected.structure(command["outputs"]) or self._foreign(command["claims"])
         if finding is not None:
             return {"status": "incorrect", "finding": finding.model_dump(mode="json")}
@@ -119,6 +123,27 @@ class Oracle(Beside):
             return {"finding": finding.model_dump(mode="json")}
         expected = self._draw.expected
         return expected.compare(self._exchange.outputs(command["outputs"], expected.native))
+
+    def do_explain(self, command: dict[str, Any]) -> dict[str, Any]:
+        """Why the output judged last is wrong."""
+        assert self._draw is not None
+        found = Finding.model_validate(command["finding"])
+        self._explaining = Explaining(self._reference, command["source"], found)
+        if found.kind != "wrong-shape":
+            return self._explaining.of_values(self._draw, self._last)
+        pairs = zip(self._described["tensors"], budget.leaves(self._draw.expected.native), strict=True)
+        shapes = ((tuple(spec["shape"]), tuple(want.shape)) for spec, want in pairs)
+        given, wanted = next(pair for pair in shapes if pair[0] != pair[1])
+        return self._explaining.of_shape(self._draw, given, wanted)
+
+    def do_narrow(self, command: dict[str, Any]) -> dict[str, Any]:
+        """The same with the candidate's outputs for the present draw besides."""
+        assert self._draw is not None
+        assert self._explaining is not None
+        if self._draw.expected.structure(command["outputs"]) is not None:
+            return {}
+        output = self._exchange.outputs(command["outputs"], self._draw.expected.native)
+        return self._explaining.of_values(self._draw, output)
 
     def _foreign(self, claims: dict[str, Any]) -> Finding | None:
         """An output that is no plain tensor, or not on the GPU."""

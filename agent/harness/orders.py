@@ -14,6 +14,8 @@ import torch
 from torch.nn.attention import SDPBackend, sdpa_kernel
 from torch.utils._python_dispatch import TorchDispatchMode
 
+from agent.diagnosis.tape import bound
+
 STRIPS = 256
 """Partial sums of a reduction, added one after the other: the order of a block for each strip."""
 PRODUCT_STRIPS = 64
@@ -48,14 +50,6 @@ class OtherOrder(TorchDispatchMode):  # type: ignore[no-untyped-call]
             if _sums_floats(given):
                 return rule(given)
         return func(*args, **kwargs or {})
-
-
-def bound(func: Any, args: Sequence[Any], kwargs: dict[str, Any]) -> Arguments:
-    """Every schema argument by name with the value it takes in this call."""
-    return {
-        argument.name: args[place] if place < len(args) else kwargs.get(argument.name, argument.default_value)
-        for place, argument in enumerate(func._schema.arguments)
-    }
 
 
 def _sums_floats(given: Arguments) -> bool:

@@ -35,6 +35,8 @@ class Reference:
         self._model64: Any = None
         self._dtype: torch.dtype | None = None
         self.seed = 0
+        self.constructed: dict[str, torch.Tensor] = {}
+        """The state of the present instance before it was perturbed."""
         self.changes: set[str] = set()
         """What the reference itself writes to: names of its state, and `input`."""
 
@@ -45,6 +47,7 @@ class Reference:
         arguments = list(self._space["get_init_inputs"]())
         self.model = self._space["Model"](*arguments).eval()
         generator = torch.Generator().manual_seed(seed + 1)
+        self.constructed = {n: t.to(self._device, copy=True) for n, t in self.model.state_dict().items()}
         for name, tensor in self.model.state_dict().items():
             _perturb(name, tensor, generator)
         self.model.to(self._device)
@@ -109,10 +112,10 @@ class Reference:
 
     def truth(self, inputs: list[Any]) -> Any:
         """The result in float64."""
-        return self.doubled()(*tree_map(_to64, inputs))
+        return self.in_float64()(*tree_map(_to64, inputs))
 
-    def doubled(self) -> Any:
-        """The present model in float64."""
+    def in_float64(self) -> Any:
+        """The present instance in float64."""
         if self._model64 is None or self.changes:
             arguments = self._space["get_init_inputs"]()
             self._model64 = self._space["Model"](*arguments).eval().to(self._device).double()

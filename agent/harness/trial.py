@@ -13,7 +13,7 @@ from typing import Any, Self
 from agent.diagnosis import launches, python_errors, timeouts
 from agent.emulator.units import BuildRequest
 from agent.errors import EnvironmentFault, ProblemError
-from agent.harness import faults, lanes, own_kernels, own_work, protocol, real_shapes, workspace
+from agent.harness import asking, faults, lanes, own_kernels, own_work, protocol, real_shapes, workspace
 from agent.harness.job import BUILD_LIMIT_S, ORACLE_LIMIT_S, Announce, Job, secret_seed
 from agent.harness.lane import Lane
 from agent.harness.nothing import Nothing
@@ -40,7 +40,7 @@ class Trial:
         self.findings: list[Finding] = []
         self.correctness = Correctness(draws=1, max_abs_err=None, max_rel_err=None, error_budget_ratio=None)
         self._left_out: list[str] = []
-        self._launches: int | None = None
+        self.launches: int | None = None
         self._drawn = 0
         self._recorded: tuple[int, Any] | None = None
         self._seed = 0
@@ -174,6 +174,8 @@ class Trial:
         reply = self._weighed(command)
         if "finding" in reply:
             found = Finding.model_validate(reply["finding"])
+            if reply["status"] == Status.INCORRECT:
+                found = asking.cause(found, self._job, self._oracle, self._worker, self._lane.serve)
             raise faults.Refused(Status(reply["status"]), "verify", [found])
         return reply
 
@@ -228,7 +230,7 @@ class Trial:
             raise faults.Refused(Status.REJECTED, "integrity", list(map(self._lane.locate, found)))
 
     def _check_launches(self) -> None:
-        if self._launches == 0:
+        if self.launches == 0:
             raise faults.Refused(Status.REJECTED, "verify", [faults.NO_LAUNCH])
 
     def _tell(self, command: dict[str, Any], doing: str) -> dict[str, Any]:
@@ -254,7 +256,7 @@ class Trial:
         if errors:
             raise faults.Refused(Status.RUNTIME_ERROR, stage, errors)
         counted = answer.get("launches")
-        self._launches = counted if isinstance(counted, int) else None
+        self.launches = counted if isinstance(counted, int) else None
 
     def _consult(self, command: dict[str, Any]) -> dict[str, Any]:
         try:

@@ -1,0 +1,33 @@
+"""Which line of a candidate does a thing, by the words that such a line holds; None where that is unclear."""
+
+import re
+
+from agent.records import Location
+
+LINES = 1
+"""Where more lines fit equally well, none is named."""
+LAUNCH = "<<<"
+INTEGER = r"\bint \w+ = \w+\[|\(int\)|__float2int|floor|trunc|rint|round"
+"""A line that makes an integer of a number."""
+_CODE = re.compile(r"[;{]\s*(?://.*)?$")
+_NOTHING = re.compile(r"^\s*(?://|#|\*|/\*|import |from )|__global__|cpp_sources|torch::Tensor \w+\(")
+
+
+def find(source: str, tokens: str) -> Location | None:
+    """The line that the regular expression meets most specifically: fewest lines in all, else none."""
+    if not tokens:
+        return None
+    pattern = re.compile(tokens)
+    hits = [
+        (len({found.group() for found in pattern.finditer(text)}), -number)
+        for number, text in enumerate(source.splitlines(), 1)
+        if pattern.search(text) and (LAUNCH in text or _CODE.search(text)) and not _NOTHING.search(text)
+    ]
+    if not hits:
+        return None
+    most = max(count for count, _ in hits)
+    best = [-number for count, number in hits if count == most]
+    if len(best) > LINES:
+        return None
+    number = min(best)
+    return Location(line=number, text=source.splitlines()[number - 1].strip())

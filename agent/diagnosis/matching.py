@@ -1,0 +1,115 @@
+"""Whether a candidate's output is that of a given wrong reference, to rounding.
+
+An element matches where it is as close to the variant as the error budget lets a right answer be to the
+truth. A sample of the elements is looked at first, since nearly all variants fail there.
+"""
+
+from collections.abc import Callable
+from typing import NamedTuple
+
+import torch
+
+Tensor = torch.Tensor
+Limit = Callable[[Tensor, float], Tensor]
+"""From values (flat) and their amplification against the truth to the error that is allowed around them."""
+SAMPLE = 512
+EXPLAINED = 0.998
+"""Share of the error, as a sum of squares, that a variant has to explain: it is closer than the truth is."""
+BROKEN = 1e-3
+"""Where the same elements are not finite, that agrees already: what overflows rounds badly beside it."""
+REGION = 8
+"""A match on the wrong elements alone counts where they are at least so many."""
+
+
+class Match(NamedTuple):
+    """How an output agrees with a variant's."""
+
+    whole: bool
+    """Everywhere; otherwise on the elements that are wrong, the others being right."""
+    residual: float
+    """Largest distance from the variant, over what agrees."""
+    departure: float
+    """Largest distance of the variant from the truth there: how much it explains."""
+
+
+class Target:
+    """One output that is wrong."""
+
+    def __init__(self, output: Tensor, truth: Tensor, limit: Limit | None) -> None:
+        """`limit` None: values have to be equal."""
+        self.shape, self.dtype = output.shape, output.dtype
+        self.y, self.truth = output.detach().reshape(-1).double(), truth.detach().reshape(-1).double()
+        self._limit = limit
+        self._size = _rms(self.truth)
+        self.wrong = ~self._near(self.truth, self.y)
+        self.count = int(self.wrong.sum())
+        self._first, self._others = _picked(self.wrong), _picked(~self.wrong)
+
+    def match(self, value: Tensor) -> Match | None:
+        """None where even the wrong elements are not the variant's."""
+        if value.numel() != self.y.numel():
+            return None
+        v = value.detach().reshape(-1).double()
+        amplification = max(_rms(v) / self._size, 1.0) if self._size else 1.0
+        if not bool(self._close(v, amplification, self._first).all()):
+            return None
+        near = self._near(v, self.y, amplification)
+        finite = torch.isfinite(self.y)
+        if not bool(finite.all()) and torch.equal(finite, torch.isfinite(v)):
+            near |= finite & ((self.y - v).abs() <= BROKEN * (v.abs() + self._size))
+        if not bool(near[self.wrong].all()):
+            return None
+        whole = bool(near.all())
+        if not whole and self.count < REGION:
+            return None
+        where = near if whole else self.wrong
+        if self._unexplained(v, where) > 1 - EXPLAINED:
+            return None
+        return Match(whole, _largest(self.y - v, where), _largest(v - self.truth, where))
+
+    def nearness(self, value: Tensor) -> float:
+        """Share of the error that the variant explains, as a sum of squares; negative where it is worse."""
+        if value.numel() != self.y.numel():
+            return -1.0
+        places = torch.cat([self._first, self._others])
+        v = value.detach().reshape(-1)[places].double()
+        own = (self.y[places] - self.truth[places]).nan_to_num().square().sum()
+        return float(1 - (self.y[places] - v).nan_to_num().square().sum() / own.clamp_min(1e-300))
+
+    def _unexplained(self, v: Tensor, where: Tensor) -> float:
+        """Share of the error against the truth that remains against the variant, where both are finite."""
+        keep = where & torch.isfinite(self.y) & torch.isfinite(v)
+        own = (self.y - self.truth.nan_to_num())[keep].square().sum()
+        return float((self.y - v)[keep].square().sum() / own.clamp_min(1e-300)) if bool(own > 0) else 0.0
+
+    def _close(self, v: Tensor, amplification: float, places: Tensor) -> Tensor:
+        # Row by row limits need whole rows, so that a sample is judged by a wider limit first.
+        y, here = self.y[places], v[places]
+        width = (here.abs() + _rms(v)) * 1e-2 + self._widest(amplification)
+        return ((y - here).abs() <= width) | (y == here) | (y.isnan() & here.isnan())
+
+    def _widest(self, amplification: float) -> float:
+        return float(self._limit(self.truth.nan_to_num(), amplification).max()) if self._limit else 0.0
+
+    def _near(self, v: Tensor, y: Tensor, amplification: float = 1.0) -> Tensor:
+        same = (y == v) | (y.isnan() & v.isnan())
+        if self._limit is None:
+            return same
+        return same | ((y - v).abs() <= self._limit(v.nan_to_num(posinf=0.0, neginf=0.0), amplification))
+
+
+def _picked(mask: Tensor) -> Tensor:
+    """Up to SAMPLE places of a mask, evenly spread."""
+    places = mask.nonzero().reshape(-1)
+    return places[:: max(1, places.numel() // SAMPLE)]
+
+
+def _rms(x: Tensor) -> float:
+    finite = x[torch.isfinite(x)]
+    return float(finite.square().mean().sqrt()) if finite.numel() else 0.0
+
+
+def _largest(error: Tensor, where: Tensor) -> float:
+    chosen = error[where].abs()
+    chosen = chosen[torch.isfinite(chosen)]
+    return float(chosen.max()) if chosen.numel() else 0.0

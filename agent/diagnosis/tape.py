@@ -1,0 +1,203 @@
+"""The operators that a reference runs, recorded once and run again with some of them changed.
+
+Contract: `record(run)` calls `run` under a dispatch mode; `Tape.again` calls it once more, with the result of
+chosen operator calls replaced. What does not depend on a changed call is not computed again. The reference
+has to run the same operators each time. Nothing is known of its source.
+"""
+
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any, NamedTuple
+
+import torch
+from torch.utils._python_dispatch import TorchDispatchMode
+
+Arguments = dict[str, Any]
+"""Every schema argument of a call by name."""
+MOVES = frozenset(
+    {"clone", "_to_copy", "copy", "contiguous", "alias", "detach", "lift_fresh", "view", "_unsafe_view"}
+)
+"""Operators that change no value and no place."""
+Rewrite = Callable[[Arguments], Any]
+"""What stands for the operator: from its arguments to its result."""
+
+
+class Call(NamedTuple):
+    """One operator call with what it was given and what it gave."""
+
+    number: int
+    func: Any
+    given: Arguments
+    result: Any
+    value: torch.Tensor | None
+    """The first floating-point result, as it was before anything wrote to it."""
+
+    @property
+    def name(self) -> str:
+        """Without namespace, overload and the underscore of an in-place operator."""
+        name = str(self.func._schema.name).split("::")[-1]
+        return name.rstrip("_") or name
+
+    @property
+    def is_view(self) -> bool:
+        return bool(self.func.is_view)
+
+
+class Tape:
+    """All calls of one run in order, and the run's result."""
+
+    def __init__(self, run: Callable[[], Any], names: Mapping[int, str]) -> None:
+        self._run, self._names = run, names
+        self.calls: list[Call] = []
+        recorder = _Recorder(self.calls)
+        with torch.no_grad(), recorder:
+            self.result = run()
+        self.in_place = any(call.func._schema.is_mutable for call in self.calls)
+        self._made = {id(tensor): call.number for call in self.calls for tensor in tensors(call.result)}
+        self._used: dict[int, list[Call]] = {}
+        for call in self.calls:
+            for maker in {id(t): self.maker(t) for t in tensors(call.given)}.values():
+                if maker is not None and maker.number != call.number:
+                    self._used.setdefault(maker.number, []).append(call)
+
+    def maker(self, tensor: Any) -> Call | None:
+        """The call whose result the tensor is; None for an input or a parameter."""
+        number = self._made.get(id(tensor))
+        return None if number is None else self.calls[number]
+
+    def users(self, call: Call) -> list[Call]:
+        """The calls that take the result."""
+        return self._used.get(call.number, [])
+
+    def name(self, tensor: Any) -> str | None:
+        """The input or parameter that the tensor is, or is a view of; None for what was computed."""
+        while id(tensor) not in self._names:
+            call = self.maker(tensor)
+            if call is None or not (call.is_view or call.name in MOVES):
+                return None
+            tensor = tensors(call.given)[0]
+        return self._names[id(tensor)]
+
+    def again(
+        self, rewrites: Mapping[int, Rewrite], replaced: Mapping[int, torch.Tensor] | None = None
+    ) -> Any:
+        """The result with calls rewritten by number, and inputs or parameters replaced by `id`."""
+        with torch.no_grad(), _Player(self, rewrites, replaced or {}):
+            return self._run()
+
+
+def record(run: Callable[[], Any], names: Mapping[int, str]) -> Tape:
+    """`names` are the inputs and parameters by `id`. Raises what `run` raises."""
+    return Tape(run, names)
+
+
+def bound(func: Any, args: Sequence[Any], kwargs: Mapping[str, Any]) -> Arguments:
+    """Every schema argument by name with the value it takes in this call."""
+    return {
+        argument.name: args[place] if place < len(args) else kwargs.get(argument.name, argument.default_value)
+        for place, argument in enumerate(func._schema.arguments)
+    }
+
+
+def invoke(func: Any, given: Arguments) -> Any:
+    """Calls the operator with arguments by name."""
+    schema = func._schema.arguments
+    positional = [given[argument.name] for argument in schema if not argument.kwarg_only]
+    return func(*positional, **{a.name: given[a.name] for a in schema if a.kwarg_only})
+
+
+def tensors(value: Any) -> list[torch.Tensor]:
+    """The tensors of a value in order."""
+    if isinstance(value, torch.Tensor):
+        return [value]
+    items = value.values() if isinstance(value, dict) else value if isinstance(value, (list, tuple)) else ()
+    return [leaf for item in items for leaf in tensors(item)]
+
+
+class _Mode(TorchDispatchMode):  # type: ignore[no-untyped-call]
+    @classmethod
+    def _should_skip_dynamo(cls) -> bool:
+        # Otherwise the first operator imports torch's compiler, which takes longer than a diagnosis.
+        return False
+
+    def __torch_dispatch__(
+        self, func: Any, types: Any, args: tuple[Any, ...] = (), kwargs: dict[str, Any] | None = None
+    ) -> Any:
+        return self.call(func, args, kwargs or {})
+
+    def call(self, func: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+        raise NotImplementedError
+
+
+class _Recorder(_Mode):  # type: ignore[no-untyped-call]
+    def __init__(self, calls: list[Call]) -> None:
+        super().__init__()  # type: ignore[no-untyped-call]
+        self._calls = calls
+
+    def call(self, func: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+        if func._schema.is_mutable:
+            self._keep(tensors(args))
+        given, result = bound(func, args, kwargs), func(*args, **kwargs)
+        value = next((t for t in tensors(result) if t.is_floating_point()), None)
+        self._calls.append(Call(len(self._calls), func, given, result, value))
+        return result
+
+    def _keep(self, written: list[torch.Tensor]) -> None:
+        """Values that share memory with what is about to be written are copied first."""
+        storages = {tensor.untyped_storage().data_ptr() for tensor in written}
+        for place, call in enumerate(self._calls):
+            if call.value is not None and call.value.untyped_storage().data_ptr() in storages:
+                self._calls[place] = call._replace(value=call.value.clone())
+
+
+class _Player(_Mode):  # type: ignore[no-untyped-call]
+    def __init__(self, tape: Tape, rewrites: Mapping[int, Rewrite], replaced: Mapping[int, Any]) -> None:
+        super().__init__()  # type: ignore[no-untyped-call]
+        self._tape, self._rewrites, self._replaced = tape, rewrites, replaced
+        self._number = 0
+        self._views: dict[int, tuple[torch.Tensor, torch.Tensor]] = {}
+
+    def call(self, func: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+        number, self._number = self._number, self._number + 1
+        if self._replaced:
+            args, kwargs = self._exchanged(args), self._exchanged(kwargs)
+        rewrite = self._rewrites.get(number)
+        if rewrite is not None:
+            return self._rewritten(rewrite, func, bound(func, args, kwargs))
+        old = self._tape.calls[number] if number < len(self._tape.calls) else None
+        if old is not None and old.func is func and not self._tape.in_place:
+            given = bound(func, args, kwargs)
+            if all(self._same(given[name], value) for name, value in old.given.items()):
+                return self._view(old, func(*args, **kwargs)) if old.is_view else old.result
+        return func(*args, **kwargs)
+
+    def _view(self, old: Call, made: Any) -> Any:
+        """torch takes no second view for its own result, so that a new one stands for the recorded one."""
+        for new, recorded in zip(tensors(made), tensors(old.result), strict=True):
+            self._views[id(new)] = new, recorded
+        return made
+
+    def _rewritten(self, rewrite: Rewrite, func: Any, given: Arguments) -> Any:
+        if not func._schema.is_mutable:
+            return rewrite(given)
+        target = next(iter(given.values()))
+        copies = {name: v.clone() if isinstance(v, torch.Tensor) else v for name, v in given.items()}
+        result = rewrite(copies)
+        target.copy_(result)
+        return target
+
+    def _exchanged(self, value: Any) -> Any:
+        if isinstance(value, torch.Tensor):
+            return self._replaced.get(id(value), value)
+        if isinstance(value, (list, tuple)):
+            return type(value)(self._exchanged(item) for item in value)
+        if isinstance(value, dict):
+            return {key: self._exchanged(item) for key, item in value.items()}
+        return value
+
+    def _same(self, one: Any, other: Any) -> bool:
+        """Whether a call is given what it was given when it was recorded: the same tensors, equal numbers."""
+        if isinstance(one, torch.Tensor) or isinstance(other, torch.Tensor):
+            return one is other or self._views.get(id(one), (None, None))[1] is other
+        if isinstance(one, (list, tuple)) and isinstance(other, (list, tuple)):
+            return len(one) == len(other) and all(map(self._same, one, other))
+        return bool(one == other)

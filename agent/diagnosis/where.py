@@ -1,0 +1,144 @@
+"""Where an output is wrong: the pattern of the wrong elements in index space, in words.
+
+Patterns are looked for along each dimension and in the order of memory, against the block sizes that the
+candidate's source states. A pattern alone names no cause; with elements that nothing wrote it does.
+"""
+
+from collections.abc import Iterable, Iterator
+from typing import NamedTuple
+
+import torch
+
+Tensor = torch.Tensor
+MOSTLY = 0.9
+"""Share of a region that has to be wrong for the region to be called wrong: values may be right by chance."""
+
+
+class Pattern(NamedTuple):
+    """What the wrong elements have in common."""
+
+    words: str
+    """Completes "the wrong elements are ..."."""
+    kind: str | None = None
+    """The cause where nothing wrote these elements, or all hold one value."""
+
+
+def patterns(wrong: Tensor, blocks: Iterable[int], alike: Tensor | None = None) -> Iterator[Pattern]:
+    """Every pattern that fits, the most telling first. `wrong` has the output's shape; one is set at least.
+
+    `alike` marks, in the order of memory, elements that hold what the wrong ones hold: some of them may be
+    right by chance.
+    """
+    if bool(wrong.all()):
+        yield Pattern("all elements")
+        return
+    tail = _tail(wrong.reshape(-1), blocks, alike)
+    if tail is not None and "partial block" in tail.words:
+        yield tail
+    if wrong.dim() > 1:
+        for sample in _samples(wrong):
+            yield _filled(sample, wrong, alike, 0) or sample
+    if tail is not None:
+        yield tail
+    for axis in reversed(range(wrong.dim())):
+        if wrong.shape[axis] > 1:
+            found = _filled(_along(wrong, axis), wrong, alike, axis)
+            if found is not None:
+                yield found
+    borders = _borders(wrong)
+    if borders is not None:
+        yield borders
+    lanes = _lanes(wrong.reshape(-1))
+    if lanes is not None:
+        yield lanes
+
+
+def _samples(wrong: Tensor) -> Iterator[Pattern]:
+    hit = _hit(wrong, 0)
+    if not hit[0] and all(hit[1:]) and len(hit) > 1:
+        words = f"in every sample but the first (dim 0: 1..{len(hit) - 1}); the first sample is right"
+        yield Pattern(words, "first-batch-only")
+    elif sum(hit) == 1 and len(hit) > 1:
+        place = hit.index(True)
+        yield Pattern(f"in one sample only: index {place} of dim 0", "lost-last-block" if hit[-1] else None)
+
+
+def _filled(pattern: Pattern | None, wrong: Tensor, alike: Tensor | None, axis: int) -> Pattern | None:
+    """The pattern, without a cause where only some elements of its region are wrong."""
+    if pattern is None or pattern.kind is None:
+        return pattern
+    full = wrong if alike is None else alike.reshape(wrong.shape)
+    hit = torch.tensor(_hit(wrong, axis), device=wrong.device)
+    share = float(full.movedim(axis, 0)[hit].double().mean())
+    return pattern if share >= MOSTLY else pattern._replace(kind=None)
+
+
+def _hit(wrong: Tensor, axis: int) -> list[bool]:
+    others = [other for other in range(wrong.dim()) if other != axis]
+    hit = wrong.amax(dim=others) if others else wrong
+    return [bool(flag) for flag in hit.tolist()]
+
+
+def _tail(flat: Tensor, blocks: Iterable[int], alike: Tensor | None) -> Pattern | None:
+    first, total = int(flat.to(torch.uint8).argmax()), flat.numel()
+    earliest = first
+    if alike is not None and bool(alike[first:].all()):
+        other = (~alike).nonzero()
+        earliest = int(other[-1]) + 1 if other.numel() else 0
+    elif float(flat[first:].double().mean()) < MOSTLY:
+        return None
+    if first == 0:
+        return None
+    sizes = [size for size in sorted(blocks, reverse=True) if size > 1]
+    block = next((size for size in sizes if first // size * size >= max(earliest, 1)), None)
+    begin = first // block * block if block is not None else first
+    left = total - begin
+    words = f"all after flat index {begin}: the last {left} of {total} elements"
+    if block is not None:
+        words += f"; {begin} = {begin // block} * {block}" + (
+            f", the last partial block (tile) of {block}" if left < block else ""
+        )
+    return Pattern(words, "last-element-left-out" if left == 1 else "lost-last-block")
+
+
+def _along(wrong: Tensor, axis: int) -> Pattern | None:
+    """A run of indices, every n-th, or one index along a dimension."""
+    hit = _hit(wrong, axis)
+    size, places = len(hit), [place for place, flag in enumerate(hit) if flag]
+    if len(places) == size:
+        return None
+    low, high = places[0], places[-1]
+    name = f"dim {axis} (size {size})"
+    if len(places) == 1:
+        kind = "last-element-left-out" if low == size - 1 else None
+        end = ", the last" if low == size - 1 else ", the first" if low == 0 else ""
+        return Pattern(f"at index {low} of {name} only{end}", kind)
+    if high - low + 1 == len(places):
+        if high == size - 1:
+            return Pattern(f"from index {low} of {name} on: its last {size - low}", "lost-last-block")
+        return Pattern(f"at indices {low}..{high} of {name} only")
+    steps = {b - a for a, b in zip(places, places[1:], strict=False)}
+    if len(steps) == 1:
+        step = steps.pop()
+        return Pattern(f"at every {step}th index of {name}, from {low} on", "lost-lanes")
+    return Pattern(f"at {len(places)} of the indices of {name}")
+
+
+def _borders(wrong: Tensor) -> Pattern | None:
+    """Only where a coordinate of the last two dimensions is the first or the last."""
+    if wrong.dim() < 3 or min(wrong.shape[-2:]) < 3:
+        return None
+    inside = wrong[..., 1:-1, 1:-1]
+    return None if bool(inside.any()) else Pattern("at the borders of the last two dims only")
+
+
+def _lanes(flat: Tensor) -> Pattern | None:
+    """The same lanes of every 32 elements in memory."""
+    if flat.numel() < 128:
+        return None
+    lanes = flat[: flat.numel() // 32 * 32].reshape(-1, 32).double().mean(0)
+    lost = [lane for lane in range(32) if float(lanes[lane]) >= MOSTLY]
+    if not lost or len(lost) == 32 or float(lanes[[lane not in lost for lane in range(32)]].max()) > 0:
+        return None
+    words = f"at lanes {lost[0]}..{lost[-1]} of every 32 neighbours in memory: part of each warp"
+    return Pattern(words, "lost-lanes")

@@ -1,0 +1,145 @@
+"""Wrong answers over the references of the corpus, explained as the oracle explains them."""
+
+from functools import cache
+from pathlib import Path
+from typing import Any
+
+import pytest
+import torch
+from diagnosis.corpus import PROBLEMS, kinds
+from diagnosis.faults import FAULTS, Wrong
+
+from agent.diagnosis import causes, samples
+from agent.diagnosis.causes import Explained
+from agent.harness import explaining
+from agent.harness.reference import Draw, Reference
+from agent.records import Finding
+
+CASES = [
+    pytest.param(problem, allowed, wrong, id=f"{problem}-{name.replace(' ', '-')}")
+    for problem, faults in FAULTS.items()
+    for name, allowed, wrong in faults
+]
+
+
+@cache
+def _drawn(problem: str, family: str | None = None) -> tuple[Reference, Draw]:
+    reference = Reference(PROBLEMS / f"{problem}.py", "cpu")
+    reference.perturb(3)
+    draw = reference.draw(4, family)
+    assert draw is not None
+    return reference, draw
+
+
+def _explained(problem: str, output: Any, source: str = "", family: str | None = None) -> Explained:
+    reference, draw = _drawn(problem, family)
+    verdict = draw.expected.compare(output)
+    assert "finding" in verdict, "the judge takes this answer for right"
+    found = Finding.model_validate(verdict["finding"])
+    return causes.explain(explaining.case(reference, draw, output, source), found)
+
+
+def _computed(problem: str, wrong: Wrong, family: str | None = None) -> Any:
+    reference, draw = _drawn(problem, family)
+    with torch.no_grad():
+        return wrong(reference.model, *draw.inputs)
+
+
+@pytest.mark.parametrize(("problem", "allowed", "wrong"), CASES)
+def test_the_fault_is_named(problem: str, allowed: tuple[str, ...], wrong: Wrong) -> None:
+    finding = _explained(problem, _computed(problem, wrong)).finding
+    assert finding.kind in allowed, finding.message
+    assert finding.kind in kinds()
+
+
+def test_an_answer_of_no_known_fault_is_of_unknown_cause() -> None:
+    generator = torch.Generator().manual_seed(5)
+    noise = torch.randn(3, 7, 77, generator=generator)
+    finding = _explained("layer_norm", noise).finding
+    assert finding.kind == "unknown-cause"
+    assert "1617 of 1617" in finding.message or "of 1617 elements" in finding.message
+
+
+def test_two_faults_that_these_inputs_cannot_tell_apart_stay_open() -> None:
+    def bounded(m: Any, x: torch.Tensor) -> torch.Tensor:
+        centred = x - x.mean(-1, keepdim=True)
+        variance = centred.square().mean(-1, keepdim=True)
+        return torch.as_tensor(centred * variance.clamp_min(m.norm.eps).rsqrt() * m.norm.weight + m.norm.bias)
+
+    first = _explained("layer_norm", _computed("layer_norm", bounded))
+    assert {"eps-omitted"} == {first.finding.kind}
+    assert len(first.open) > 1
+    reference, faint = _drawn("layer_norm", "faint")
+    case = explaining.case(reference, faint, _computed("layer_norm", bounded, "faint"), "")
+    second = causes.explain(case, first.finding, first.open)
+    assert second.finding.kind == "eps-inside-max"
+    assert not second.open
+
+
+def test_elements_that_were_never_written_are_located() -> None:
+    _, draw = _drawn("layer_norm")
+    output = draw.expected.native.clone()
+    output.reshape(-1)[1536:] = 0
+    finding = _explained("layer_norm", output).finding
+    assert finding.kind == "lost-last-block"
+    assert "after flat index 1536" in finding.message
+
+
+def test_the_line_is_that_of_the_fault() -> None:
+    source = 'cuda = """\nfloat mean = sum / n;\nfloat inverse = rsqrtf(var + eps + eps);\n"""\n'
+
+    def twice(m: Any, x: torch.Tensor) -> torch.Tensor:
+        normed = torch.nn.functional.layer_norm(x, x.shape[-1:], m.norm.weight, m.norm.bias, 2 * m.norm.eps)
+        return torch.as_tensor(normed)
+
+    finding = _explained("layer_norm", _computed("layer_norm", twice), source).finding
+    assert finding.kind == "eps-twice"
+    assert finding.location is not None
+    assert finding.location.line == 3
+
+
+def test_a_right_answer_has_nothing_to_explain() -> None:
+    reference, draw = _drawn("group_norm")
+    assert "finding" not in draw.expected.compare(draw.expected.native)
+    found = Finding(kind="wrong-values", message="none")
+    case = explaining.case(reference, draw, draw.expected.native, "")
+    assert causes.explain(case, found).finding == found
+
+
+def test_the_chain_of_shapes_shows_the_broadcast() -> None:
+    reference, draw = _drawn("linear_min_bias")
+    found = Finding(kind="wrong-shape", message="the output has shape (9, 14, 1, 1).")
+    answer = explaining.Explaining(reference, "", found).of_shape(draw, (9, 14, 1, 1), (1, 14, 9, 1))
+    assert "(9, 1) with (1, 14, 1, 1) -> (1, 14, 9, 1)" in answer["finding"]["message"]
+    assert "min" in answer["finding"]["evidence"]
+
+
+def test_a_large_output_is_explained_by_some_of_its_samples(tmp_path: Path) -> None:
+    source = (PROBLEMS / "group_norm.py").read_text().replace("batch = 3", "batch = 64")
+    (tmp_path / "reference.py").write_text(source)
+    reference = Reference(tmp_path / "reference.py", "cpu")
+    reference.perturb(3)
+    draw = reference.draw(4)
+    assert draw is not None
+    norm = reference.model.norm
+    with torch.no_grad():
+        output = torch.nn.functional.group_norm(draw.inputs[0], 4, norm.bias, norm.weight, norm.eps)
+    found = Finding(kind="wrong-values", message="wrong")
+    assert sum(t.numel() for t in (draw.inputs[0], output)) > explaining.FEW_ELEMENTS
+    assert samples.part(explaining.case(reference, draw, output, ""), explaining.FEW_ELEMENTS) is not None
+    answer = explaining.Explaining(reference, "", found).of_values(draw, output)
+    assert answer["finding"]["kind"] == "gamma-beta-swapped"
+
+
+@pytest.mark.parametrize("seed", range(4, 10))
+def test_an_overflow_is_known_by_the_elements_that_are_not_finite(seed: int) -> None:
+    reference = Reference(PROBLEMS / "softmax_scaled.py", "cpu")
+    reference.perturb(3)
+    draw = reference.draw(seed, "scaled")
+    assert draw is not None
+    powers = (draw.inputs[0] * reference.model.scale).exp()
+    output = powers / powers.sum(-1, keepdim=True)
+    assert not bool(torch.isfinite(output).all())
+    case = explaining.case(reference, draw, output, "")
+    finding = causes.explain(case, Finding(kind="nan-output", message="NaN")).finding
+    assert finding.kind == "lse-without-max"

@@ -1,0 +1,56 @@
+"""One recommendation for a right but slow candidate, from its figures."""
+
+import pytest
+
+from agent.diagnosis import slow
+from agent.records import KernelResources, Measurement, Operation, Percentiles, TensorSpec, Trace
+
+
+def _measured(ms: float, fraction: float | None) -> Measurement:
+    return Measurement(
+        gpu="H200", candidate_ms=Percentiles(p20=ms, p50=ms, p80=ms), eager_ms=None, compile_ms=None,
+        baseline=None, roofline_fraction=fraction, method="a test",
+    )  # fmt: skip
+
+
+def _trace(operations: int, flops: int = 1_000_000) -> Trace:
+    spec = TensorSpec(shape=(1000, 1000), dtype="float32")
+    each = Operation(
+        op="mul", overload="aten.mul.Tensor", inputs=(spec,), outputs=(spec,), attributes={},
+        flops=flops // operations, bytes=8_000_000,
+    )  # fmt: skip
+    return Trace(
+        operations=(each,) * operations, inputs=(spec,), init_inputs=(), outputs=(spec,), state=(),
+        flops=flops, min_bytes=8_000_000,
+    )  # fmt: skip
+
+
+PLAIN = KernelResources(name="plain", registers=32, spill_bytes=0, shared_bytes=0)
+SPILLING = KernelResources(name="spilling", registers=255, spill_bytes=96, shared_bytes=0)
+
+
+@pytest.mark.parametrize(
+    ("ms", "operations", "flops", "kernel", "launches", "kind"),
+    [
+        (1.0, 1, 1_000_000, SPILLING, 1, "registers-spilled"),
+        (0.02, 3, 1_000_000, PLAIN, 3, "launch-bound"),
+        (1.0, 3, 1_000_000, PLAIN, 3, "not-fused"),
+        (1.0, 1, 10**10, PLAIN, 1, "low-arithmetic-rate"),
+        (1.0, 1, 1_000_000, PLAIN, 1, "low-bandwidth"),
+        (1.0, 1, 1_000_000, PLAIN, None, "low-bandwidth"),
+    ],
+)
+def test_the_most_promising_change_is_named(
+    ms: float, operations: int, flops: int, kernel: KernelResources, launches: int | None, kind: str
+) -> None:
+    note = slow.recommendation(_measured(ms, 0.1), _trace(operations, flops), [kernel], launches)
+    assert note is not None
+    assert note.kind == kind
+    assert note.severity == "note"
+    assert "10 % of the roofline" in note.message
+    assert "GB/s" in (note.evidence or "")
+
+
+@pytest.mark.parametrize("fraction", [None, 0.9])
+def test_nothing_is_recommended_near_the_roofline_or_without_one(fraction: float | None) -> None:
+    assert slow.recommendation(_measured(1.0, fraction), _trace(1), [PLAIN], 1) is None

@@ -24,7 +24,7 @@ def non_finite(y: torch.Tensor, native: torch.Tensor) -> Finding | None:
     first = _index(wrong)
     share = f"{count} of {wrong.numel()} elements"
     evidence = f"first at {first}: got {_number(y[first])}, expected {_number(native[first])}"
-    if bool(torch.isnan(y[wrong]).all()):
+    if bool((torch.isnan(y) | ~wrong).all()):
         message = (
             f"{share} are NaN where the reference is finite, first at {first}: never written, read from "
             "memory nothing wrote, or 0/0, inf-inf, sqrt or log of a negative number."

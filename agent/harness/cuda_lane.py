@@ -4,6 +4,8 @@ from pathlib import Path
 from typing import Any
 
 from agent import config
+from agent.emulator import refusals
+from agent.emulator.built import Built
 from agent.emulator.units import BuildRequest
 from agent.gpu_build import gpu
 from agent.harness import own_work, stock
@@ -80,6 +82,10 @@ class CudaLane(BuildingLane):
         except (TypeError, ValueError):
             request = BuildRequest(candidate_source=self._job.candidate.source, name="", cpp_sources=())
         self.requests.append(request)
+        refused = refusals.of_request(request)
+        if refused:
+            self._builds.append(Built(library=None, seconds=0, lane=stock.LANE, findings=refused))
+            return {}
         made = stock.built(request, float(seconds), log)
         note = self._fast.note
         self._builds.append(made.model_copy(update={"notes": (note,) if note else ()}))
@@ -93,6 +99,10 @@ class CudaLane(BuildingLane):
             request = stock.asked(asked, self._job.candidate.source)
         except (TypeError, ValueError):
             return {}
+        refused = refusals.of_request(request)
+        if refused:
+            self._builds.append(Built(library=None, seconds=0, findings=refused))
+            return {"error": refused[0].message}
         built = self._fast.built(request)
         if built is None:
             return {}
@@ -100,5 +110,8 @@ class CudaLane(BuildingLane):
         return self._shown(built)
 
     def raise_build_failure(self, error: Any = None) -> None:
-        if error is not None and self._builds and self._builds[-1].library is None:
+        # A candidate may catch the error of a build, not what is never built here.
+        refused = any(built.library is None and not built.log for built in self._builds)
+        failed = error is not None and bool(self._builds) and self._builds[-1].library is None
+        if refused or failed:
             super().raise_build_failure(error)

@@ -62,4 +62,4 @@ class GpuTrial(Trial):
         announce("watching what runs on the GPU")
         answer = self._tell({"do": "profile"}, "running forward under the profiler")
         self._check(answer, "integrity", "running forward under the profiler failed")
-        return own_work.checked(answer.get("kernels"), self.asked, self._job.library_ops)
+        return own_work.checked(answer.get("kernels"), self._lane.requests, self._job.library_ops)

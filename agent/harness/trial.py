@@ -207,7 +207,9 @@ class Trial:
         """Where kernels can be repeated without host code, they alone have to give the result."""
         replayed = self._lane.replayed()
         if self._lane.suppressor is not None:
-            own_work.check_ablation(self._tell, self._compare, self._given["output_bytes"])
+            drawn = self._drawn_for(Draw(), "ablated", self._given)
+            self._check(self._call_on(drawn, Draw(), "ablated"), "run", "forward failed")
+            own_work.check_ablation(self._tell, self._compare, drawn["output_bytes"])
         if replayed is None or self._recorded is None:
             return
         self._check_launches()

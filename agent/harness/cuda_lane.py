@@ -101,6 +101,7 @@ class CudaLane(BuildingLane):
             return {}
         refused = refusals.of_request(request)
         if refused:
+            self.requests.append(request)
             self._builds.append(Built(library=None, seconds=0, findings=refused))
             return {"error": refused[0].message}
         built = self._fast.built(request)

@@ -22,7 +22,15 @@ from agent.records import Finding, KernelTime, LibraryOps, Profile, Status, dige
 Ask = Callable[[dict[str, Any]], dict[str, Any]]
 Tell = Callable[[dict[str, Any], str], dict[str, Any]]
 SOURCE = Path(__file__).resolve().parent / "suppress.cpp"
-_DECLARED = re.compile(r"__global__\b[^;{()]*?(?:__launch_bounds__\s*\([^)]*\)\s*)?[^;{()]*?\b(\w+)\s*\(")
+_ATTRIBUTE = re.compile(
+    r"__(?:launch_bounds|cluster_dims|maxnreg|block_size)__\s*\([^)]*\)|__attribute__\s*\(\(.*?\)\)"
+)
+_DECLARED = re.compile(r"__global__\b[^;{()]*?\b(\w+)\s*\(")
+_PASTED = re.compile(r"^\s*#\s*define\b(?:.*\\\n)*.*(?:__global__|##)", re.MULTILINE)
+"""Macros that make kernels: their names are not in the text."""
+_LIBRARIES = re.compile(
+    r"(?i)\b(?:at|c10|torch|cub|thrust|cutlass)::|cublas|cudnn|nvjet|^(?:ampere|volta|sm\d+)_|^mem(?:cpy|set)"
+)
 _MOVES = re.compile(r"(?i)mem(cpy|set)|copy|fill|catarray|arange|transpose|permute")
 _PRODUCTS = re.compile(
     r"(?i)gemm|gemv|gemvx|cutlass|cudnn|conv|xmma|nvjet|split_?k|[dw]grad|winograd|nchw|nhwc|dot_kernel"
@@ -48,20 +56,24 @@ def library(cache: Path, timeout_s: float = 60.0) -> Path | None:
 
 def declared(sources: Iterable[str]) -> set[str]:
     """Names of the `__global__` functions in a candidate's device code."""
-    return {name for text in sources for name in _DECLARED.findall(text)}
+    return {name for text in sources for name in _DECLARED.findall(_ATTRIBUTE.sub("", text))}
 
 
 def checked(claims: Any, requests: Iterable[BuildRequest], setting: LibraryOps) -> Profile:
     """The profile of one call. Raises Refused where others than the candidate's kernels do the work."""
-    seen = profile(claims, declared(request.cuda for request in requests))
+    texts = [request.cuda for request in requests]
+    seen = profile(claims, declared(texts), pasted=any(map(_PASTED.search, texts)))
     refused = refusal(seen, setting)
     if refused is not None:
         raise faults.Refused(Status.REJECTED, "integrity", [refused])
     return seen
 
 
-def profile(claims: Any, own: set[str]) -> Profile:
-    """The worker's list of what ran; what does not parse is left out."""
+def profile(claims: Any, own: set[str], pasted: bool = False) -> Profile:
+    """The worker's list of what ran; what does not parse is left out.
+
+    `pasted`: macros make kernels, so that one which no library is known for counts as the candidate's own.
+    """
     totals: dict[str, list[float]] = {}
     streams: set[int] = set()
     for entry in claims if isinstance(claims, list) else []:
@@ -72,7 +84,12 @@ def profile(claims: Any, own: set[str]) -> Profile:
         totals.setdefault(name, []).append(micros)
         streams.add(stream)
     kernels = tuple(
-        KernelTime(name=name[:SHOWN], launches=len(micros), ms=sum(micros) / 1000, own=_is_own(name, own))
+        KernelTime(
+            name=name[:SHOWN],
+            launches=len(micros),
+            ms=sum(micros) / 1000,
+            own=_is_own(name, own) or (pasted and not _is_a_librarys(name)),
+        )
         for name, micros in sorted(totals.items(), key=lambda item: -sum(item[1]))
     )
     return Profile(kernels=kernels, streams=len(streams))
@@ -114,6 +131,10 @@ def _is_own(name: str, own: set[str]) -> bool:
     """Whether a demangled name is one of these functions, whatever its namespace or template arguments."""
     qualified = name.removeprefix("void ").replace("(anonymous namespace)::", "")
     return re.split(r"[<(]", qualified)[0].split("::")[-1] in own
+
+
+def _is_a_librarys(name: str) -> bool:
+    return bool(_LIBRARIES.search(name.removeprefix("void ")))
 
 
 def _is_allowed(name: str, setting: LibraryOps) -> bool:

@@ -25,7 +25,7 @@ _HEAD = re.compile(
     r"^=+ (?P<what>Invalid \S+ (?:read|write|atomic) of size \d+ bytes|"
     r"(?:Error|Warning): Race reported between (?P<one>\w+) access .*|Program hit .*|Misaligned .*)$"
 )
-_PLACE = re.compile(r"^=+\s+(?:at|and \w+ access at|\S+) (?P<kernel>[\w:<>, ]+?)\(.*\)\+0x[0-9a-f]+")
+_PLACE = re.compile(r"^=+.* at (?P<kernel>[\w:<>, ]+?)\(.*\)\+0x[0-9a-f]+")
 _THREAD = re.compile(r"^=+\s+by thread \((\d+),(\d+),(\d+)\) in block \((\d+),(\d+),(\d+)\)")
 
 

@@ -13,8 +13,9 @@ HEAD = """\
 
 Rendered by `python -m tests.gpu.summary` from the raw output in `docs/gpu/`; a test compares. Each section is
 a run of `python -m tests.gpu.verify` or `python -m tests.gpu.corpus`; `make gpu-test` runs both. Times are
-medians in milliseconds over up to 50 calls with a cold L2 cache, by CUDA events in the candidate's own
-process: no second clock has confirmed them yet.
+medians in milliseconds with a cold L2 cache. Those of commits before 00dc5b9 are by CUDA events in the
+candidate's own process alone; later ones are taken in turns with the reference and held against a clock of
+the judge's (`agent/harness/clock.py`).
 """
 
 

@@ -77,6 +77,7 @@ def _section(path: Path) -> str:
         "",
         f"Version {document['version']}, {document['date']}.",
         "",
+        *([document["note"], ""] if "note" in document else []),
         *_summary(judged),
         *_attacks(judged),
         *_others(judged, "honest", "Honest answers"),

@@ -1,0 +1,121 @@
+"""The clock on processes that are played: what counts, what is said of it, and which outputs are compared."""
+
+from typing import Any
+
+import pytest
+
+from agent.harness import clock
+from agent.harness.bench import Bench
+from agent.harness.faults import Refused
+from agent.records import Finding
+
+
+class Played:
+    """Two workers and an oracle on a time of their own; `took` are the milliseconds of a call."""
+
+    def __init__(
+        self, monkeypatch: pytest.MonkeyPatch, took: float, claimed: float, row: float = 0.0
+    ) -> None:
+        self.took, self.claimed, self.row = took, claimed, row or took
+        self.now = 0.0
+        self.compared = self.refreshed = 0
+        self.wrong = False
+        self.calls: list[str] = []
+        monkeypatch.setattr("agent.harness.clock.time.monotonic", lambda: self.now)
+
+    def bench(self) -> Bench:
+        return Bench(self.candidate, self.nothing, self.oracle, self.weigh)
+
+    def candidate(self, command: dict[str, Any]) -> dict[str, Any]:
+        self.calls.append("candidate")
+        self.now += (self.row * command["times"] if command["do"] == "repeated" else self.took) / 1000
+        return {"ms": self.claimed, "outputs": {}}
+
+    def nothing(self, command: dict[str, Any]) -> dict[str, Any]:
+        self.now += 0.0002
+        return {"ms": 0.01}
+
+    def oracle(self, command: dict[str, Any]) -> dict[str, Any]:
+        answers = {"baselines": {"names": ["eager"]}, "card": {"card": {}}, "slope": {"ms": 2.0}}
+        if command["do"] == "refresh":
+            self.refreshed += 1
+        if command["do"] == "timed":
+            self.calls.append(command["what"])
+            return {"ms": 2.0}
+        return answers.get(command["do"], {})
+
+    def weigh(self, command: dict[str, Any]) -> dict[str, Any]:
+        self.compared += 1
+        found = Finding(kind="wrong-values", message="other numbers").model_dump(mode="json")
+        return {"finding": found} if self.wrong else {}
+
+
+def test_the_events_count_where_the_clocks_agree(monkeypatch: pytest.MonkeyPatch) -> None:
+    times = clock.timed(Played(monkeypatch, took=1.2, claimed=1.0, row=1.0).bench())
+    found = clock.measurement(times, "a GPU", 0.5, None)
+    assert found.candidate_ms.p50 == pytest.approx(1.0)
+    assert found.speedup == pytest.approx(2.0)
+    assert found.roofline_fraction == pytest.approx(0.5)
+    assert found.stable
+    assert list(clock.findings(times, found)) == []
+
+
+def test_events_that_say_too_little_do_not_count(monkeypatch: pytest.MonkeyPatch) -> None:
+    times = clock.timed(Played(monkeypatch, took=5.2, claimed=0.1, row=0.1).bench())
+    found = clock.measurement(times, "a GPU", None, None)
+    assert found.candidate_ms.p50 == pytest.approx(5.0, rel=0.05)
+    assert [finding.kind for finding in clock.findings(times, found)] == ["clocks-disagree"]
+
+
+def test_calls_in_a_row_count_where_the_host_holds_them_up(monkeypatch: pytest.MonkeyPatch) -> None:
+    times = clock.timed(Played(monkeypatch, took=0.3, claimed=0.1, row=0.15).bench())
+    found = clock.measurement(times, "a GPU", None, None)
+    assert found.candidate_ms.p50 == pytest.approx(0.15)
+    assert [finding.kind for finding in clock.findings(times, found)] == ["host-bound"]
+
+
+def test_every_round_has_fresh_contents_and_turns_the_order_round(monkeypatch: pytest.MonkeyPatch) -> None:
+    played = Played(monkeypatch, took=1.2, claimed=1.0)
+    times = clock.timed(played.bench())
+    assert len(times.rounds) == clock.ROUNDS
+    assert played.refreshed == clock.ROUNDS + clock.WARM_UP
+    calls = played.calls[: 2 * clock.ROUNDS]
+    rounds = list(zip(calls[::2], calls[1::2], strict=True))
+    assert set(rounds) == {("candidate", "eager"), ("eager", "candidate")}
+
+
+def test_outputs_of_timed_calls_are_compared(monkeypatch: pytest.MonkeyPatch) -> None:
+    played = Played(monkeypatch, took=1.2, claimed=1.0)
+    clock.timed(played.bench())
+    assert 2 <= played.compared < clock.ROUNDS
+    played.wrong = True
+    with pytest.raises(Refused, match="In a timed call: other numbers"):
+        clock.timed(played.bench())
+
+
+def test_no_kernel_is_faster_than_its_traffic(monkeypatch: pytest.MonkeyPatch) -> None:
+    times = clock.timed(Played(monkeypatch, took=1.2, claimed=1.0, row=1.0).bench())
+    finding = clock.impossible(clock.measurement(times, "a GPU", 1.2, None))
+    assert finding is not None
+    assert finding.kind == "faster-than-possible"
+    assert "1 ms is less than 90% of the 1.2 ms" in finding.message
+    assert clock.impossible(clock.measurement(times, "a GPU", 1.05, None)) is None
+    assert clock.impossible(clock.measurement(times, "a GPU", None, None)) is None
+
+
+def test_a_candidate_cannot_slow_its_rival(monkeypatch: pytest.MonkeyPatch) -> None:
+    times = clock.timed(Played(monkeypatch, took=1.2, claimed=1.0, row=1.0).bench())
+    times = times._replace(slopes=times.slopes | {"eager": 0.5})
+    found = clock.measurement(times, "a GPU", None, alone_ms=0.5)
+    assert found.speedup == pytest.approx(0.5)
+
+
+def test_a_new_best_is_clear_of_the_old_one(monkeypatch: pytest.MonkeyPatch) -> None:
+    times = clock.timed(Played(monkeypatch, took=1.2, claimed=1.0, row=1.0).bench())
+    old = clock.measurement(times, "a GPU", None, None).model_copy(update={"speedup_interval": (1.9, 2.1)})
+    near = old.model_copy(update={"speedup_interval": (2.05, 2.2)})
+    clear = old.model_copy(update={"speedup_interval": (2.15, 2.2)})
+    assert old.beats(None)
+    assert not near.beats(old)
+    assert clear.beats(old)
+    assert not old.beats(clear)

@@ -36,7 +36,11 @@ class Played:
         return {"ms": 0.01}
 
     def oracle(self, command: dict[str, Any]) -> dict[str, Any]:
-        answers = {"baselines": {"names": ["eager"]}, "card": {"card": {}}, "slope": {"ms": 2.0}}
+        answers: dict[str, dict[str, Any]] = {
+            "baselines": {"names": ["eager"]},
+            "card": {"card": {}},
+            "slope": {"ms": 2.0},
+        }
         if command["do"] == "refresh":
             self.refreshed += 1
         if command["do"] == "timed":

@@ -121,7 +121,7 @@ def test_the_honest_one_is_verified_and_sees_nothing_of_its_judge(problem: Probl
         ("while True: sys.stdout.write('x' * 65536)", Status.RUNTIME_ERROR, "output-flood"),
         ("x.zero_()", Status.REJECTED, "input-modified"),
         ("return torch.tanh(x) * self.scale", Status.REJECTED, "no-kernel-launched"),
-        ("return torch.tanh(x)", Status.INCORRECT, "wrong-values"),
+        ("return torch.tanh(x)", Status.INCORRECT, "weight-ignored"),
         ("return x[:1]", Status.INCORRECT, "wrong-shape"),
         ("return [x]", Status.INCORRECT, "wrong-structure"),
         ("return x.double()", Status.INCORRECT, "wrong-dtype"),

@@ -47,7 +47,7 @@ class Driver:
 
     def call(self, source: str, folder: Path, commands: list[dict[str, Any]]) -> dict[str, Any]:
         self.libraries = []
-        settings = {"runtime": str(self.tools.runtime), "threads": 2}
+        settings = {"runtime": str(self.tools.runtime), "threads": 2, "patience_s": 60.0}
         self._send({"folder": str(folder), "settings": settings, "commands": commands})
         while True:
             answer = self._receive()

@@ -64,10 +64,15 @@ def test_a_sound_problem_kills_every_wrong_answer(
     assert found["tried"] >= 4
 
 
-def test_inputs_that_are_never_negative_are_tightened(tmp_path: Path) -> None:
-    found = probed(tmp_path, "torch.relu(x) * 2 + x", "torch.rand(24, 40)")
+def test_inputs_that_are_never_large_are_tightened(tmp_path: Path) -> None:
+    found = probed(tmp_path, "torch.relu(500 - x) * 2 + x", "torch.rand(24, 40)")
     assert found["survivors"] == []
-    assert found["tightened"] == ["negated"]
+    assert found["tightened"] == ["vast"]
+
+
+def test_inputs_that_are_never_negative_need_no_tightening(tmp_path: Path) -> None:
+    found = probed(tmp_path, "torch.relu(x) * 2 + x", "torch.rand(24, 40)")
+    assert (found["survivors"], found["tightened"]) == ([], [])
 
 
 def test_an_operator_that_changes_nothing_is_no_reason_to_refuse(tmp_path: Path) -> None:

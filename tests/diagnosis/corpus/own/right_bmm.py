@@ -1,5 +1,6 @@
 # about = "A right answer."
 # section = "right"
+# sample = true
 # problem = "bmm_scaled"
 
 import torch

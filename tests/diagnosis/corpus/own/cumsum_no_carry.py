@@ -5,7 +5,6 @@
 # says = ["tile|block|restart|128"]
 # stage = ["verify"]
 # line = "carry"
-# sample = true
 
 import torch
 import torch.nn.functional as F

@@ -4,7 +4,6 @@
 # causes = ["bias-wrong-index", "keepdim-broadcast", "index-ignored"]
 # says = ["position|first"]
 # stage = ["verify"]
-# sample = true
 
 import torch
 import torch.nn.functional as F

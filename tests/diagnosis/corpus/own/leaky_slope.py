@@ -5,7 +5,6 @@
 # says = ["slope"]
 # stage = ["verify"]
 # line = "0.01"
-# sample = true
 
 import torch
 import torch.nn.functional as F

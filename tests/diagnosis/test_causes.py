@@ -6,8 +6,8 @@ from typing import Any
 
 import pytest
 import torch
-from diagnosis.corpus import PROBLEMS, kinds
 from diagnosis.faults import FAULTS, Wrong
+from diagnosis.labels import PROBLEMS, kinds
 
 from agent.diagnosis import causes, samples
 from agent.diagnosis.causes import Explained

@@ -19,6 +19,8 @@ from .device import CUDA, EmulatedDevice
 _KEYS = {"CUDA": "CPU", "AutogradCUDA": "AutogradCPU"}
 _TORCH = frozenset({"aten", "prims", "inductor", "quantized", "quantized_decomposed", "symm_mem", "rngprims"})
 
+_CUSTOM_OP = "torch._library.custom_ops"
+
 
 def patch(mode: EmulatedDevice) -> None:
     """Replaces `torch.library.Library.impl`, through which every registration goes."""
@@ -33,8 +35,9 @@ def patch(mode: EmulatedDevice) -> None:
         if key == "CPU" and name in for_cuda:
             return None
         known = key in _KEYS or key == "CompositeExplicitAutograd"
-        # What torch registers of its own has kernels for the CPU as well.
-        known = known and not str(getattr(fn, "__module__", "")).startswith("torch.")
+        # What torch registers of its own has kernels for the CPU as well; what it registers for others has not.
+        module = str(getattr(fn, "__module__", ""))
+        known = known and (module == _CUSTOM_OP or not module.startswith("torch."))
         if not known or library.ns in _TORCH or library.ns.startswith("_") or kwargs.get("with_keyset"):
             return stock(library, op_name, fn, dispatch_key, **kwargs)
         for_cuda.update([name] if key in _KEYS else [])

@@ -35,7 +35,7 @@ def patch(mode: EmulatedDevice) -> None:
         if key == "CPU" and name in for_cuda:
             return None
         known = key in _KEYS or key == "CompositeExplicitAutograd"
-        # What torch registers of its own has kernels for the CPU as well; what it registers for others has not.
+        # What torch registers for itself has kernels for the CPU too; what it registers for others has not.
         module = str(getattr(fn, "__module__", ""))
         known = known and (module == _CUSTOM_OP or not module.startswith("torch."))
         if not known or library.ns in _TORCH or library.ns.startswith("_") or kwargs.get("with_keyset"):

@@ -23,11 +23,11 @@ class Files:
 
     def __init__(self, folder: Path) -> None:
         self._folder = folder
-        self._places = evidence.Inputs("cpu")
+        self._places = evidence.Inputs("cuda")
 
     def forget(self) -> None:
         """The next inputs get new buffers."""
-        self._places = evidence.Inputs("cpu")
+        self._places = evidence.Inputs("cuda")
 
     def inputs(self, description: dict[str, Any], in_place: bool) -> Any:
         """The inputs; `in_place`: in the buffers of the call before."""

@@ -26,7 +26,7 @@ def answer(model: Any, command: dict[str, Any], folder: Path, device: str, guest
     """
     if guest is not None:
         guest.check(bool(command.get("checked")))
-    inputs = layouts.laid_out(wire.load(command["inputs"], folder, device), command.get("layout"))
+    inputs = layouts.laid_out(wire.load(command["inputs"], folder, "cuda"), command.get("layout"))
     found: list[torch.Tensor | None] | None = None
     if command["what"] == "operators":
         return dict(check_operators(model, inputs, device))
@@ -37,7 +37,7 @@ def answer(model: Any, command: dict[str, Any], folder: Path, device: str, guest
         except Exception as error:  # noqa: BLE001 - the tracer raises what it likes
             return {"untraceable": str(error)[:60_000]}
     elif command["what"] == "gradients":
-        upstream = wire.load(command["upstream"], folder, device)
+        upstream = wire.load(command["upstream"], folder, "cuda")
         outputs, found = gradients(model, inputs, upstream, command["wanted"])
     else:
         with torch.no_grad():

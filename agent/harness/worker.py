@@ -92,8 +92,7 @@ class Worker:
         arguments = self._given("init", command["init_inputs"])
         state = self._given("state", command["state"])
         self._model = self._module.ModelNew(*arguments)
-        if self.device == "cuda":
-            self._model = self._model.cuda()
+        self._model = self._model.cuda() if self._guest is None else self._guest.on_device(self._model)
         if "dtype" in command:
             self._model = self._model.to(getattr(torch, command["dtype"]))
         try:
@@ -211,8 +210,8 @@ class Worker:
     def _given(self, what: str, description: dict[str, Any]) -> Any:
         """What the judge handed in."""
         if self._guest is None:
-            return wire.load(description, HERE, self.device)
-        return self._guest.given(what, lambda: wire.load(description, HERE, self.device))
+            return wire.load(description, HERE, "cuda")
+        return self._guest.given(what, lambda: wire.load(description, HERE, "cuda"))
 
     def _record_builds(self) -> None:
         """Tells the judge what the stock `load_inline` was asked to build, and what came of it."""

@@ -11,7 +11,7 @@ from typing import Any
 
 import torch
 
-from . import cuda_module, custom_operators, device, inline, real_shapes
+from . import cuda_module, custom_operators, device, host_tensors, inline, real_shapes
 from .inline import BuildFunction
 from .recording import Recorder
 from .runtime import Runtime
@@ -55,6 +55,21 @@ def build_before(stock: Callable[..., Any], build: BuildFunction) -> None:
 def given(what: str, load: Callable[[], Any]) -> Any:
     """What `load` gives; for the record, its tensors hold bytes that the judge handed in as `what`."""
     return _recorders[0].given(what, load) if _recorders else load()
+
+
+def on_device(model: Any) -> Any:
+    """The model with its parameters and buffers on the device, as `cuda()` leaves it.
+
+    Those that load_state_dict is going to fill hold nothing until then: what they held is no data of the host
+    that takes part in the result.
+    """
+    names = model.state_dict(keep_vars=True)
+    filled = {id(tensor) for tensor in names.values()}
+
+    def move(tensor: torch.Tensor) -> torch.Tensor:
+        return host_tensors.blank(tensor) if id(tensor) in filled else tensor.cuda()
+
+    return model._apply(move)
 
 
 def record(outputs: Any) -> str | None:
@@ -123,6 +138,6 @@ def _runtime() -> Runtime:
 
 
 __all__ = [
-    "build_before", "check", "check_outputs", "entered", "findings", "given", "install", "launches", "record",
-    "run_at_real_shapes", "synchronize", "tell_running", "tracing",
+    "build_before", "check", "check_outputs", "entered", "findings", "given", "install", "launches",
+    "on_device", "record", "run_at_real_shapes", "synchronize", "tell_running", "tracing",
 ]  # fmt: skip

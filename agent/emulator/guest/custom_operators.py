@@ -14,7 +14,8 @@ from typing import Any
 import torch
 from torch.overrides import _get_current_function_mode_stack as _function_modes
 
-from .device import CUDA, EmulatedDevice
+from .device import EmulatedDevice
+from .host_tensors import CUDA
 
 _KEYS = {"CUDA": "CPU", "AutogradCUDA": "AutogradCPU"}
 _TORCH = frozenset({"aten", "prims", "inductor", "quantized", "quantized_decomposed", "symm_mem", "rngprims"})

@@ -1,19 +1,19 @@
-"""Makes the CPU look like `cuda:0` to Python code.
+"""Makes the CPU look like `cuda:0` to Python code; `host_tensors` tells the device's tensors from the host's.
 
-Every tensor counts as being on the GPU: code that leaves a tensor on the CPU by mistake is not found
-out here. Nothing in this module is a security boundary.
+Nothing in this module is a security boundary.
 """
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable
 from typing import Any
 
 import torch
 from torch.overrides import TorchFunctionMode
+from torch.utils import _device as default_device
 
+from . import host_tensors
+from .host_tensors import CPU, CUDA
 from .runtime import Runtime
 
-CUDA = torch.device("cuda", 0)
-_CPU = torch.device("cpu")
 _FACTORIES: set[Any] = {
     torch.empty, torch.zeros, torch.ones, torch.full, torch.empty_like, torch.zeros_like, torch.ones_like,
     torch.full_like, torch.empty_strided, torch.rand, torch.randn, torch.arange, torch.linspace, torch.eye,
@@ -26,6 +26,7 @@ _UNINITIALISED: set[Any] = {
 }  # fmt: skip
 
 _runtime: list[Runtime] = []
+_constructors = default_device._device_constructors
 _OPERATORS = (torch._ops.OpOverload, torch._ops.OpOverloadPacket)
 _own_operators: list[Callable[[Any, tuple[Any, ...], dict[str, Any]], Any]] = []
 
@@ -33,6 +34,7 @@ _own_operators: list[Callable[[Any, tuple[Any, ...], dict[str, Any]], Any]] = []
 def use(runtime: Runtime) -> None:
     """The runtime whose memory tensors are made in; without one, tensors are where torch has them."""
     _runtime[:] = [runtime]
+    host_tensors.use(runtime)
 
 
 def is_emulated() -> bool:
@@ -42,7 +44,7 @@ def is_emulated() -> bool:
 
 def note(tensor: torch.Tensor) -> None:
     """Called before device code gets the address of a tensor, wherever torch put it."""
-    if _runtime:
+    if _runtime and not host_tensors.on_host(tensor):
         _runtime[0].note(tensor)
 
 
@@ -57,49 +59,100 @@ def note_uninitialised(tensor: torch.Tensor) -> None:
 
 
 def own(make: Callable[..., torch.Tensor], args: tuple[Any, ...], kwargs: dict[str, Any]) -> torch.Tensor:
-    """What `make` makes, in device memory; memory that nobody writes stays poisoned."""
+    """What `make` makes, where it is asked for; device memory that nobody writes stays poisoned.
+
+    Asked for is `device`, else the place of the tensor that the first argument is, else the host.
+    """
+    device = kwargs.pop("device", None)
     if not _runtime:
-        return make(*args, **kwargs)
+        return make(*args, **kwargs | ({} if device is None else {"device": device}))
     wanted = kwargs.pop("requires_grad", False)
-    if kwargs.get("out") is not None:
-        return make(*args, **kwargs)
-    if make in _UNINITIALISED:
+    if kwargs.get("out") is not None or (device is not None and not _is_known(device)):
+        return make(*args, **kwargs | {"device": device})
+    if _is_for_host(device, args):
+        made: torch.Tensor = host_tensors.made_on_host(make, args, kwargs | {"device": "cpu"})
+    elif make in _UNINITIALISED:
         made = _runtime[0].uninitialised(make(*args, **kwargs | {"device": "meta"}))
     else:
-        filled = make(*args, **kwargs | {"device": "cpu"})
+        filled = make(*host_tensors.to_device(args), **kwargs | {"device": "cpu"})
         made = _runtime[0].empty(filled)
         made.copy_(filled.detach())
     return made.requires_grad_() if wanted else made
 
 
+def _is_for_host(device: Any, args: tuple[Any, ...]) -> bool:
+    if device is None and args and isinstance(args[0], torch.Tensor):
+        return host_tensors.on_host(args[0])
+    return _runtime[0].tells_host and not names_cuda(device)
+
+
 def cuda_to_cpu(value: Any) -> Any:
     """A CUDA device becomes the CPU where that stands for it; everything else stays."""
     if _runtime and isinstance(value, torch.device) and value.type == "cuda":
-        return _CPU
+        return CPU
     return value
 
 
-def _names_cuda(value: Any) -> bool:
+def names_cuda(value: Any) -> bool:
+    """Whether a device was asked for that is the GPU; numbers are its index."""
     if isinstance(value, torch.device):
         return value.type == "cuda"
+    if isinstance(value, int):
+        return not isinstance(value, bool)
     return isinstance(value, str) and value.split(":")[0] == "cuda"
 
 
-def _names_cpu(values: Iterable[Any]) -> bool:
-    return any(value == "cpu" or value == _CPU for value in values if isinstance(value, (str, torch.device)))
+def _is_known(device: Any) -> bool:
+    return names_cuda(device) or (isinstance(device, (str, torch.device)) and torch.device(device) == CPU)
+
+
+def moved(tensor: torch.Tensor, device: Any) -> torch.Tensor:
+    """A tensor on the device that was asked for, or where it is for None; a copy if that is elsewhere."""
+    if device is None or not _runtime:
+        return tensor
+    there: torch.Tensor = tensor
+    if names_cuda(device):
+        there = host_tensors.to_device(tensor)
+    elif not host_tensors.on_host(tensor):
+        # A copy to the host never shares memory with the tensor it was made from.
+        there = host_tensors.to_host(tensor.clone())
+    return there
 
 
 def _to(func: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
-    away = _names_cpu((*args[1:], kwargs.get("device")))
-    args = tuple(_CPU if _names_cuda(arg) else arg for arg in args)
-    moved = func(*args, **kwargs | ({"device": _CPU} if "device" in kwargs else {}))
-    # A copy to the host never shares memory with the tensor it was made from.
-    return moved.clone() if away and moved is args[0] else moved
+    asked = [arg for arg in (*args[1:], *kwargs.values()) if not isinstance(arg, bool)]
+    devices = [value for value in asked if not isinstance(value, torch.Tensor) and _is_known(value)]
+    like = [value for value in asked if isinstance(value, torch.Tensor)]
+    device = devices[0] if devices else host_tensors.place_of(like[0]) if like else None
+    args = args[0], *(_for_cpu(arg) for arg in args[1:])
+    kwargs = {name: _for_cpu(value) for name, value in kwargs.items() if name != "other"}
+    if like:
+        kwargs["dtype"] = like[0].dtype
+    return moved(host_tensors.run(func, tuple(arg for arg in args if arg is not None), kwargs), device)
+
+
+def _for_cpu(value: Any) -> Any:
+    """An argument of `to` for memory of the CPU; None for a tensor that shows where and what."""
+    if isinstance(value, torch.Tensor):
+        return None
+    return CPU if names_cuda(value) else value
+
+
+def _type_as(func: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+    return _to(_T.to, (args[0], *args[1:], *kwargs.values()), {})
+
+
+def _cpu(func: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+    return moved(args[0], CPU)
+
+
+def _cuda(func: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+    return moved(args[0], CUDA)
 
 
 def _device(func: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> torch.device:
     real: torch.device = func(*args, **kwargs)
-    return CUDA if real.type == "cpu" else real
+    return host_tensors.place_of(args[0]) if real.type == "cpu" else real
 
 
 def _data_ptr(func: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> int:
@@ -113,21 +166,24 @@ def _type(func: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
     if asked and isinstance(asked[0], str):
         return func(args[0], asked[0].replace("torch.cuda.", "torch."), *args[2:])
     answer = func(*args, **kwargs)
-    return answer.replace("torch.", "torch.cuda.") if isinstance(answer, str) else answer
+    named = isinstance(answer, str) and not host_tensors.on_host(args[0])
+    return answer.replace("torch.", "torch.cuda.") if named else answer
 
 
 _T = torch.Tensor
 _HANDLERS: dict[Any, Callable[[Any, tuple[Any, ...], dict[str, Any]], Any]] = {
     _T.device.__get__: _device,
-    _T.is_cuda.__get__: lambda func, args, kwargs: True,  # type: ignore[attr-defined]
-    _T.is_cpu.__get__: lambda func, args, kwargs: False,  # type: ignore[attr-defined]
-    _T.get_device: lambda func, args, kwargs: 0,
-    _T.cuda: lambda func, args, kwargs: args[0],
-    _T.cpu: lambda func, args, kwargs: args[0].clone(),
+    _T.is_cuda.__get__: lambda func, args, kwargs: not host_tensors.on_host(args[0]),  # type: ignore[attr-defined]
+    _T.is_cpu.__get__: lambda func, args, kwargs: host_tensors.on_host(args[0]),  # type: ignore[attr-defined]
+    _T.get_device: lambda func, args, kwargs: -1 if host_tensors.on_host(args[0]) else 0,
+    _T.cuda: _cuda,
+    _T.cpu: _cpu,
     _T.pin_memory: lambda func, args, kwargs: args[0],
     _T.record_stream: lambda func, args, kwargs: None,
     _T.to: _to,
+    _T.type_as: _type_as,
     _T.data_ptr: _data_ptr,
+    torch.device: lambda func, args, kwargs: func(*args, **kwargs),
     _T.type: _type,
 }
 
@@ -144,11 +200,16 @@ class EmulatedDevice(TorchFunctionMode):
             return handler(func, args, kwargs)
         if _own_operators and isinstance(func, _OPERATORS) and not str(func).startswith(("aten.", "prim")):
             return _own_operators[0](func, args, kwargs)
-        device = kwargs.get("device")
-        if _names_cuda(device) or isinstance(device, int):
-            kwargs["device"] = _CPU
-        if func in _FACTORIES and kwargs.get("device", _CPU) in (None, _CPU, "cpu"):
-            kwargs.pop("device", None)
+        # torch.set_default_device puts its mode below this one, where it would act on the calls made here.
+        default = default_device.CURRENT_DEVICE
+        if default is not None and kwargs.get("device") is None and func in _constructors():
+            kwargs["device"] = default
+        if func in _FACTORIES:
             kwargs.pop("pin_memory", None)
             return own(func, args, kwargs)
-        return func(*(cuda_to_cpu(arg) for arg in args), **kwargs)
+        given = tuple(cuda_to_cpu(arg) for arg in args)
+        if names_cuda(kwargs.get("device")):
+            return moved(host_tensors.run(func, given, kwargs | {"device": CPU}), CUDA)
+        if host_tensors.makes(given, kwargs):
+            return host_tensors.made_on_host(func, given, kwargs)
+        return host_tensors.run(func, given, kwargs)

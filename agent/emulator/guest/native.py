@@ -14,7 +14,7 @@ from typing import Any
 
 import torch
 
-from . import device
+from . import device, host_tensors
 
 MODULE = "kw_extension"
 """The name that the sources' PYBIND11_MODULE(TORCH_EXTENSION_NAME, m) gets."""
@@ -34,7 +34,7 @@ class Bridge:
         self._c.kw_torch_install()
 
     def run(self, function: Callable[..., Any], args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
-        """Calls C++ with tensors of cuda:0 in the place of those in the arguments."""
+        """Calls C++ with tensors of cuda:0 in the place of the device's in the arguments."""
         given: dict[int, tuple[torch.Tensor, torch.Tensor]] = {}
         with torch._C.DisableTorchFunction():
             lent = _each(args, lambda tensor: self._lend(tensor, given))
@@ -49,6 +49,8 @@ class Bridge:
     def _lend(
         self, tensor: torch.Tensor, given: dict[int, tuple[torch.Tensor, torch.Tensor]]
     ) -> torch.Tensor:
+        if host_tensors.on_host(tensor):
+            return tensor
         device.note(tensor)
         shown: torch.Tensor = self._c.kw_torch_on_device(tensor)
         given[id(shown)] = shown, tensor

@@ -11,7 +11,8 @@ from typing import Any
 
 import torch
 
-from .device import cuda_to_cpu, is_emulated, own
+from . import host_tensors
+from .device import cuda_to_cpu, is_emulated, moved, own
 from .values import ABSENT, Options
 
 _DTYPE_LIKE = (torch.dtype, torch.memory_format, torch.layout)
@@ -46,7 +47,7 @@ def _by_schema(name: str, arguments: list[Any], out: torch.Tensor | None = None)
         positional, keywords = bound
         if out is not None:
             keywords["out"] = out
-        return overload(*positional, **keywords)
+        return host_tensors.run(overload, tuple(positional), keywords)
     shown = ", ".join(_kind(argument) for argument in arguments)
     raise NotImplementedError(f"no overload of {name} takes ({shown})")
 
@@ -128,7 +129,7 @@ def _kind(value: Any) -> str:
 
 
 def _options(arguments: list[Any]) -> tuple[list[Any], dict[str, Any]]:
-    """Splits off tensor options, in a TensorOptions or one by one; a device that is emulated is dropped."""
+    """Splits off tensor options, in a TensorOptions or one by one."""
     values: list[Any] = []
     options: dict[str, Any] = {}
     for argument in arguments:
@@ -144,8 +145,6 @@ def _options(arguments: list[Any]) -> tuple[list[Any], dict[str, Any]]:
             continue
         else:
             values.append(argument)
-    if is_emulated():
-        options.pop("device", None)
     return values, options
 
 
@@ -164,11 +163,15 @@ def _to(tensor: torch.Tensor, *arguments: Any) -> torch.Tensor:
     flags = [value for value in values if isinstance(value, bool)]
     others = [value for value in values if isinstance(value, torch.Tensor)]
     options.pop("requires_grad", None)
+    copy = len(flags) > 1 and flags[1]
+    if not is_emulated():
+        options |= {"dtype": others[0].dtype, "device": others[0].device} if others else {}
+        return tensor.to(copy=copy, **options)
+    device = options.pop("device", None)
     if others:
-        options |= {"dtype": others[0].dtype, "device": others[0].device}
-    if is_emulated():
-        options["device"] = "cpu"
-    return tensor.to(copy=len(flags) > 1 and flags[1], **options)
+        device, options["dtype"] = host_tensors.place_of(others[0]), others[0].dtype
+    changed: torch.Tensor = host_tensors.run(torch.Tensor.to, (tensor,), options | {"copy": copy})
+    return moved(changed, device)
 
 
 def _from_blob(address: int, sizes: list[int], strides: list[int] | None, *rest: Any) -> torch.Tensor:

@@ -34,15 +34,14 @@ class Recorder(TorchDispatchMode):  # type: ignore[no-untyped-call]
     def __init__(self, runtime: Runtime) -> None:
         super().__init__()  # type: ignore[no-untyped-call]
         self._runtime = runtime
-        self._loading = False
 
     def given(self, what: str, load: Callable[[], Any]) -> Any:
         """What `load` gives: its tensors, in the order they were read, hold the judge's own bytes."""
-        self._loading = True
+        self._runtime.loading = True
         try:
             value = load()
         finally:
-            self._loading = False
+            self._runtime.loading = False
         with torch._C.DisableTorchFunction():
             for index, tensor in enumerate(_tensors(value)):
                 size = tensor.numel() * tensor.element_size()
@@ -70,13 +69,13 @@ class Recorder(TorchDispatchMode):  # type: ignore[no-untyped-call]
         writes = any(a.alias_info is not None and a.alias_info.is_write for a in func._schema.arguments)
         if func.overloadpacket in _METADATA:
             return func(*args, **kwargs)
-        if writes and not self._loading:
+        if writes and not self._runtime.loading:
             self._runtime.settle()
         taken = {0, *(_storage(tensor) for tensor in _tensors([args, kwargs]))}
         given = [self._described(arg) for arg in args]
         keywords = {name: self._described(value) for name, value in kwargs.items()}
         result = func(*args, **kwargs)
-        if self._loading:
+        if self._runtime.loading:
             return self._moved(result, taken)
         if not writes:
             if taken.issuperset(map(_storage, _tensors(result))):

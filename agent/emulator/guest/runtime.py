@@ -10,6 +10,7 @@ from typing import Any
 import torch
 
 _LARGEST_ARENA = 1 << 40
+_HOST_TO_DEVICE = 1
 TORCH_MEMORY = "libkw_torch.so"
 """Lies beside the runtime where torch's headers were there to build it."""
 UNLOCATED_LINE = 1_000_000
@@ -26,6 +27,7 @@ class Runtime:
         self._c.kw_alloc.argtypes = [ctypes.c_size_t]
         self._c.kw_free.argtypes = [ctypes.c_void_p]
         self._c.kw_free.restype = None
+        self._c.kw_on_device.argtypes = [ctypes.c_void_p]
         self._c.kw_launch_count.restype = ctypes.c_long
         self._c.kw_findings.restype = ctypes.c_size_t
         self._c.kw_findings.argtypes = [ctypes.c_char_p, ctypes.c_size_t]
@@ -44,7 +46,10 @@ class Runtime:
         self._c.kw_sample_notes.restype = ctypes.c_size_t
         self._c.kw_sample_notes.argtypes = [ctypes.c_char_p, ctypes.c_size_t]
         self._c.kw_init(workers)
+        self._c.cudaMemcpy.argtypes = [ctypes.c_void_p, ctypes.c_void_p, ctypes.c_size_t, ctypes.c_int]
         self.recording = False
+        self.tells_host = False
+        self.loading = False
         self._range = range(0)
         self._checking = False
         self._side_stream = self.new_stream()
@@ -56,6 +61,7 @@ class Runtime:
         library = Path(self._library).with_name(TORCH_MEMORY)
         if library.exists():
             ctypes.CDLL(str(library)).kw_serve_torch()
+            self.tells_host = True
 
     def tell_running(self, path: str) -> None:
         """From here on the file holds the line and the name of the kernel that runs."""
@@ -85,6 +91,7 @@ class Runtime:
 
         Memory that nobody wrote holds zeros, or `numbers`. What was found before is forgotten.
         """
+        self.tells_host = False
         self._outputs.clear()
         self._c.kw_clear_findings()
         self._c.kw_sample(2 if numbers else 1)
@@ -134,6 +141,19 @@ class Runtime:
     def owns(self, address: int) -> bool:
         """Whether the address is in device memory; known only once a record has begun."""
         return address in self._range
+
+    def holds(self, address: int) -> bool:
+        """Whether the address is in the range of device memory, torch's own tensors included."""
+        return bool(self._c.kw_on_device(address))
+
+    def upload(self, to: torch.Tensor, source: torch.Tensor) -> None:
+        """Copies bytes of the host to a tensor in device memory with the same shape, strides and dtype."""
+        extent = sum((n - 1) * step for n, step in zip(to.shape, to.stride(), strict=True))
+        size = (1 + extent) * to.element_size() if to.numel() else 0
+        if self.loading:
+            ctypes.memmove(to.data_ptr(), source.data_ptr(), size)
+        else:
+            self._c.cudaMemcpy(to.data_ptr(), source.data_ptr(), size, _HOST_TO_DEVICE)
 
     def new_stream(self) -> int:
         """The handle of a stream; 0 is the default one."""
@@ -215,7 +235,7 @@ class Runtime:
         if like.layout is not torch.strided or like.numel() == 0:
             return torch.empty_like(like, device="cpu")
         extent = 1 + sum((n - 1) * step for n, step in zip(like.shape, like.stride(), strict=True))
-        made = torch.empty(0, dtype=like.dtype)
+        made = torch.empty(0, dtype=like.dtype, device="cpu")
         made.set_(self.storage(extent * like.element_size()), 0, like.shape, like.stride())
         return made
 

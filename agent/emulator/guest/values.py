@@ -7,7 +7,7 @@ from typing import Any, NamedTuple
 
 import torch
 
-from . import device
+from . import device, host_tensors
 from .abi import (
     CHANNELS_LAST,
     CONTIGUOUS,
@@ -91,7 +91,7 @@ def _describe(tensor: torch.Tensor, handle: int) -> CTensor:
         numel=tensor.numel(),
         dtype=DTYPE_CODES.get(tensor.dtype, UNDEFINED_DTYPE),
         dim=tensor.dim(),
-        on_gpu=int(device.is_emulated() or tensor.is_cuda),
+        on_gpu=int(not host_tensors.on_host(tensor) if device.is_emulated() else tensor.is_cuda),
         flags=flags,
     )
     made.sizes[: tensor.dim()] = list(tensor.shape)

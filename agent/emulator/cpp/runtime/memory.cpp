@@ -179,6 +179,8 @@ extern "C" void* kw_alloc(size_t bytes) {
 
 extern "C" void* kw_alloc_unfilled(size_t bytes) { return allocate(arenas().torch, bytes); }
 
+extern "C" int kw_on_device(const void* pointer) { return in_arena(reinterpret_cast<uintptr_t>(pointer)); }
+
 extern "C" void kw_free(void* pointer) {
     if (pointer == nullptr || release_piece(pointer)) return;
     record_free(pointer);

@@ -261,7 +261,8 @@ Misplaced explain(uintptr_t address, size_t bytes, Access access) {
     }
     if (!is_mapped(address)) return {nullptr, ""};  // the hardware says so next
     return {"host-pointer", format("%s %zu bytes of host memory: the pointer is no device pointer. A GPU faults; "
-                                   "copy the data to a tensor or pass it by value.",
+                                   "copy the data to a tensor of the device (one made without device= is the "
+                                   "host's) or pass it by value.",
                                    verb, bytes)};
 }
 

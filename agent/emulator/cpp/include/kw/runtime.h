@@ -30,6 +30,9 @@ void* kw_alloc(size_t bytes);
 void* kw_alloc_unfilled(size_t bytes);
 void kw_free(void* pointer);
 
+// Whether the address lies in the range of device memory, allocated or not.
+int kw_on_device(const void* pointer);
+
 // Kernel launches that were accepted so far, and their distinct kernel names, newline-separated.
 // kw_launch_names writes at most capacity bytes including the final NUL; it returns the length of the
 // whole text without the NUL, so that a short buffer can be seen and enlarged. kw_findings likewise.

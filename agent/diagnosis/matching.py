@@ -1,7 +1,8 @@
 """Whether a candidate's output is that of a given wrong reference, to rounding.
 
 An element matches where it is as close to the variant as the error budget lets a right answer be to the
-truth. A sample of the elements is looked at first, since nearly all variants fail there.
+truth. A sample of the elements is looked at first, since nearly all variants fail there. What agrees has to
+tell the variant from others: an output of zeros is what truncation gives, and a ReLU, and a lost factor.
 """
 
 from collections.abc import Callable
@@ -19,6 +20,18 @@ BROKEN = 1e-3
 """Where the same elements are not finite, that agrees already: what overflows rounds badly beside it."""
 REGION = 8
 """A match on the wrong elements alone counts where they are at least so many."""
+PARTICULAR = 2
+"""So many values that are no integers, all different, are not matched by chance: several hundred variants are
+tried, and a number of float32 that agrees to 1e-4 by chance does so once in some thousand times."""
+VARIED = 16
+"""So many elements beside those of the commonest value are not either, integers though they be: at even odds
+for each, by one variant in 65,536. Of fewer than twice as many elements half have to differ."""
+
+
+COUNTED = 1 << 16
+"""Of so many elements, evenly spread, the values are counted."""
+_NAN = torch.finfo(torch.float64).max
+"""Stands for NaN among values that are counted."""
 
 
 class Match(NamedTuple):
@@ -63,7 +76,7 @@ class Target:
         if not whole and self.count < REGION:
             return None
         where = near if whole else self.wrong
-        if self._unexplained(v, where) > 1 - EXPLAINED:
+        if self._unexplained(v, where) > 1 - EXPLAINED or not telling(self.y[where]):
             return None
         return Match(whole, _largest(self.y - v, where), _largest(v - self.truth, where))
 
@@ -96,6 +109,27 @@ class Target:
         if self._limit is None:
             return same
         return same | ((y - v).abs() <= self._limit(v.nan_to_num(posinf=0.0, neginf=0.0), amplification))
+
+
+def telling(values: Tensor) -> bool:
+    """Whether these flat values, all of which a wrong reference gives, could hardly be those of another.
+
+    One number alone is enough where there is but one; a constant is not, unless it is not finite: few wrong
+    references are.
+    """
+    if not bool(torch.isfinite(values).any()):
+        return True
+    some = values[:: max(1, values.numel() // COUNTED)]
+    some = some.nan_to_num(nan=_NAN, posinf=_NAN / 2, neginf=-_NAN / 2)
+    commonest = some.mode().values
+    varied = int((some != commonest).sum())
+    return fractions(some) >= min(PARTICULAR, some.numel()) or varied >= min(VARIED, (some.numel() + 1) // 2)
+
+
+def fractions(values: Tensor) -> int:
+    """How many different values are no integers."""
+    ordered = values[(values != values.round()) & torch.isfinite(values)].sort().values
+    return int((ordered[1:] != ordered[:-1]).sum()) + (ordered.numel() > 0)
 
 
 def _picked(mask: Tensor) -> Tensor:

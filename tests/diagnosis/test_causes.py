@@ -7,9 +7,9 @@ from typing import Any
 import pytest
 import torch
 from diagnosis.faults import FAULTS, Wrong
-from diagnosis.labels import PROBLEMS, kinds
+from diagnosis.labels import PROBLEMS, kinds, unsure_kinds
 
-from agent.diagnosis import causes, samples
+from agent.diagnosis import causes, matching, samples
 from agent.diagnosis.causes import Explained
 from agent.harness import explaining
 from agent.harness.reference import Draw, Reference
@@ -143,3 +143,75 @@ def test_an_overflow_is_known_by_the_elements_that_are_not_finite(seed: int) -> 
     case = explaining.case(reference, draw, output, "")
     finding = causes.explain(case, Finding(kind="nan-output", message="NaN")).finding
     assert finding.kind == "lse-without-max"
+
+
+BOUNDED = """import torch
+
+
+class Model(torch.nn.Module):
+    def forward(self, x):
+        return x.clamp(max=5)
+
+
+def get_inputs():
+    return [torch.{}]
+
+
+def get_init_inputs():
+    return []
+"""
+
+
+@pytest.mark.parametrize("inputs", ["rand(40, 50) * 2 - 1", "rand(40, 50) * 10", "randn(40, 50) * 2"])
+@pytest.mark.parametrize(
+    ("wrong", "allowed"),
+    [
+        (lambda x: x.clone(), {"clamp-missing"}),
+        (lambda x: x.clamp(max=4), {"clamp-bounds"}),
+        (lambda x: x.clamp(0, 5), {"clamp-bounds"}),
+        (lambda x: x.clamp(-5, 5), {"clamp-bounds"}),
+        (lambda x: x.clamp(min=5), {"clamp-bounds", "clamp-missing"}),
+        (lambda x: torch.full_like(x, 5), set()),
+        (lambda x: torch.zeros_like(x), set()),
+        (lambda x: torch.where(x.sin() > 0, x, 1).clamp(max=5), set()),
+    ],
+    ids=["forgotten", "4", "from 0", "from -5", "below", "5", "0", "1 here and there"],
+)
+def test_no_other_fault_than_the_clamps_is_named(
+    wrong: Any, allowed: set[str], inputs: str, tmp_path: Path
+) -> None:
+    """Saturated values are whole numbers: truncation and shorter formats hold them too."""
+    (tmp_path / "reference.py").write_text(BOUNDED.format(inputs))
+    reference = Reference(tmp_path / "reference.py", "cpu")
+    reference.perturb(3)
+    explained = 0
+    for family in (None, "shifted", "scaled", "faint", "negated", "tied"):
+        draw = reference.draw(4, family)
+        assert draw is not None
+        output = wrong(draw.inputs[0])
+        found = draw.expected.compare(output).get("finding")
+        if found is not None:
+            explained += 1
+            case = explaining.case(reference, draw, output, "")
+            finding = causes.explain(case, Finding.model_validate(found)).finding
+            assert finding.kind in allowed | unsure_kinds(), (family, finding.message)
+    assert explained
+
+
+@pytest.mark.parametrize(
+    ("values", "told"),
+    [
+        ([0.0] * 99, False),
+        ([5.0] * 90 + [4.0] * 9, False),
+        ([5.0] * 80 + [4.0] * 19, True),
+        ([0.0] * 98 + [0.3, 0.7], True),
+        ([0.5] * 99, False),
+        ([0.3], True),
+        ([3.0], False),
+        ([1.0, 2.0, 3.0], True),
+        ([float("nan")] * 9, True),
+        ([0.0] * 50 + [float("nan")] * 49, True),
+    ],
+)
+def test_a_constant_tells_no_faults_apart(values: list[float], told: bool) -> None:
+    assert matching.telling(torch.tensor(values, dtype=torch.float64)) is told

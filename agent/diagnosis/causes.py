@@ -61,7 +61,7 @@ class Search:
         best: int | None = None
         for hypothesis in candidates:
             if best is not None and hypothesis.rank > best + 1:
-                break
+                continue
             if time.thread_time() > self._until:
                 self.out_of_time = True
                 break
@@ -120,12 +120,17 @@ class Explained(NamedTuple):
 
 
 def explain(
-    case: Case, finding: Finding, among: tuple[str, ...] = (), budget_s: float = BUDGET_S
+    case: Case,
+    finding: Finding,
+    among: tuple[str, ...] = (),
+    budget_s: float = BUDGET_S,
+    across: bool = False,
 ) -> Explained:
     """`finding` says what is wrong; the result says why, where that can be found.
 
     `among`: only hypotheses of these words, as left open by another output of the same candidate. `budget_s`
-    bounds the computing.
+    bounds the computing. `across`: what makes samples depend on each other is tried first, since a few of
+    them alone showed nothing.
     """
     if sum(tensor.numel() for tensor in case.outputs) > LARGEST_ELEMENTS:
         note = "Too large to be compared with wrong references; judge smaller sizes for the cause."
@@ -139,7 +144,7 @@ def explain(
         return Explained(_with_evidence(lost, finding.evidence), named=(lost.kind,))
     tape = record(case.run, case.names())
     search = Search(targets, budget_s)
-    found = search.among(_chosen(hypotheses.early(case, tape, facts), among))
+    found = search.among(_chosen(hypotheses.early(case, tape, facts, across), among))
     if not any(one.match.whole for one in found):
         found = _closest([*found, *search.among(_chosen(hypotheses.late(tape, facts), among))])
     if not any(one.match.whole for one in found):

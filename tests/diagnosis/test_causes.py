@@ -114,21 +114,36 @@ def test_the_chain_of_shapes_shows_the_broadcast() -> None:
     assert "min" in answer["finding"]["evidence"]
 
 
-def test_a_large_output_is_explained_by_some_of_its_samples(tmp_path: Path) -> None:
+def _swapped(x: torch.Tensor, norm: Any) -> torch.Tensor:
+    return torch.nn.functional.group_norm(x, 4, norm.bias, norm.weight, norm.eps)
+
+
+def _over_the_batch(x: torch.Tensor, norm: Any) -> torch.Tensor:
+    v = x.reshape(x.shape[0], 4, -1)
+    mean, var = v.mean((0, 2), keepdim=True), v.var((0, 2), keepdim=True, correction=0)
+    y = ((v - mean) * (var + norm.eps).rsqrt()).reshape(x.shape)
+    return torch.as_tensor(y * norm.weight.reshape(1, -1, 1, 1) + norm.bias.reshape(1, -1, 1, 1))
+
+
+@pytest.mark.parametrize(
+    ("wrong", "kind"), [(_swapped, "gamma-beta-swapped"), (_over_the_batch, "statistics-over-batch")]
+)
+def test_a_large_output_is_explained_by_some_of_its_samples_or_by_what_mixes_them(
+    wrong: Any, kind: str, tmp_path: Path
+) -> None:
     source = (PROBLEMS / "group_norm.py").read_text().replace("batch = 3", "batch = 64")
     (tmp_path / "reference.py").write_text(source)
     reference = Reference(tmp_path / "reference.py", "cpu")
     reference.perturb(3)
     draw = reference.draw(4)
     assert draw is not None
-    norm = reference.model.norm
     with torch.no_grad():
-        output = torch.nn.functional.group_norm(draw.inputs[0], 4, norm.bias, norm.weight, norm.eps)
+        output = wrong(draw.inputs[0], reference.model.norm)
     found = Finding(kind="wrong-values", message="wrong")
     assert sum(t.numel() for t in (draw.inputs[0], output)) > explaining.FEW_ELEMENTS
     assert samples.part(explaining.case(reference, draw, output, ""), explaining.FEW_ELEMENTS) is not None
     answer = explaining.Explaining(reference, "", found).of_values(draw, output)
-    assert answer["finding"]["kind"] == "gamma-beta-swapped"
+    assert answer["finding"]["kind"] == kind
 
 
 @pytest.mark.parametrize("seed", range(4, 10))

@@ -155,9 +155,9 @@ def _picked(mask: Tensor) -> Tensor:
 
 def _rms(x: Tensor) -> float:
     """Of the finite values."""
-    whole = float(torch.linalg.vector_norm(x)) / max(x.numel(), 1) ** 0.5
+    whole = float(torch.linalg.vector_norm(x))
     if math.isfinite(whole):
-        return whole
+        return whole / math.sqrt(max(x.numel(), 1))
     finite = x[torch.isfinite(x)]
     return float(finite.square().mean().sqrt()) if finite.numel() else 0.0
 

@@ -79,7 +79,8 @@ def _named(norm: Norm, axes: tuple[int, ...], usual: tuple[int, ...]) -> tuple[s
             f"with statistics per channel: {words.removeprefix('with statistics ')}",
         )
     if 0 in axes and 0 not in usual and set(usual) <= set(axes):
-        return "statistics-over-batch", f"{words}: those of all samples of the batch together"
+        together = "with the statistics of all samples of the batch together, "
+        return "statistics-over-batch", together + words.removeprefix("with statistics ")
     return "statistics-over-wrong-axes", words
 
 

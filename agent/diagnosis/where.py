@@ -21,6 +21,8 @@ class Pattern(NamedTuple):
     """Completes "the wrong elements are ..."."""
     kind: str | None = None
     """The cause where nothing wrote these elements, or all hold one value."""
+    region: bool = True
+    """Whether the words say which elements; otherwise only among which indices they are scattered."""
 
 
 def patterns(wrong: Tensor, blocks: Iterable[int], alike: Tensor | None = None) -> Iterator[Pattern]:
@@ -121,7 +123,7 @@ def _along(wrong: Tensor, axis: int) -> Pattern | None:
     if len(steps) == 1:
         step = steps.pop()
         return Pattern(f"at every {step}th index of {name}, from {low} on", "lost-lanes")
-    return Pattern(f"at {len(places)} of the indices of {name}")
+    return Pattern(f"at {len(places)} of the indices of {name}", region=False)
 
 
 def _borders(wrong: Tensor) -> Pattern | None:

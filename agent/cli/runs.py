@@ -7,9 +7,9 @@ from rich import box
 from rich.table import Table
 from rich.text import Text
 
-from agent import config, resources, store
+from agent import config, ranking, resources, store
 from agent.cli import console
-from agent.cli.verdicts import best_of, brief
+from agent.cli.verdicts import brief
 from agent.records import SCHEMA_VERSION
 
 _STATES = {"running": "cyan", "finished": "green", "damaged": "red"}
@@ -38,7 +38,7 @@ def runs(
 
 def export(summary: store.RunSummary) -> dict[str, Any]:
     """One run as `agent runs --json` gives it; `best` is null until something was verified."""
-    info, best = summary.info, best_of(summary.attempts, summary.finished)
+    info, best = summary.info, ranking.best_of(summary.attempts, summary.finished)
     measurement = best.evaluation.measurement if best else None
     return {
         "id": summary.id,
@@ -79,7 +79,7 @@ def _table(summaries: list[store.RunSummary]) -> Table:
         state = Text(summary.state, style=_STATES.get(summary.state, "yellow"))
         if summary.damaged_lines:
             state.append(f"\n{summary.damaged_lines} damaged", style="red")
-        best = best_of(summary.attempts, summary.finished)
+        best = ranking.best_of(summary.attempts, summary.finished)
         verdict = Text(brief(best), style="green") if best else Text("-")
         table.add_row(run, f"{summary.rounds}/{asked.rounds if asked else '?'}", verdict, state)
     return table

@@ -7,10 +7,10 @@ from rich.table import Table
 from rich.text import Text
 from rich.tree import Tree
 
-from agent import config, store
+from agent import config, ranking, store
 from agent.cli import console
 from agent.cli.round_view import parts_of
-from agent.cli.verdicts import STYLES, best_of, brief, times
+from agent.cli.verdicts import STYLES, brief, times
 from agent.errors import AgentError, UsageError
 from agent.records import SCHEMA_VERSION, Attempt, Evaluated
 
@@ -58,7 +58,7 @@ def export(run: store.Run, log: store.Log, rounds: tuple[store.Round, ...]) -> d
     number of an attempt. `rounds` holds each round's prompt, completion, rejected reply, retries and attempts
     as in the transcript, and each attempt's derived `speedup`. `damage` lists the lines that do not read.
     """
-    best = best_of(log.attempts, log.finished)
+    best = ranking.best_of(log.attempts, log.finished)
     return {
         "schema_version": SCHEMA_VERSION,
         "id": run.id,
@@ -99,7 +99,7 @@ def _info(run: store.Run) -> store.RunInfo | None:
 
 
 def _header(run: store.Run, log: store.Log) -> Table:
-    info, best = _info(run), best_of(log.attempts, log.finished)
+    info, best = _info(run), ranking.best_of(log.attempts, log.finished)
     rows = [("run", run.address)]
     if info:
         asked = info.settings

@@ -1,22 +1,9 @@
 """Short words for attempts, shared by the commands that show runs."""
 
-from collections.abc import Sequence
-
-from agent import ranking
-from agent.records import Attempt, Location, Measurement, RunFinished, Status
+from agent.records import Attempt, Location, Measurement, Status
 
 STYLES = {Status.VERIFIED: "green", Status.UNSUPPORTED: "yellow"}
 """Colour of a status; every other is red."""
-
-
-def best_of(attempts: Sequence[Attempt], finished: RunFinished | None) -> Attempt | None:
-    """The attempt that the run named best at its end; for a run without an end, what ranking says so far."""
-    if finished is not None:
-        return next((attempt for attempt in attempts if attempt.number == finished.best), None)
-    best: Attempt | None = None
-    for attempt in attempts:
-        best = ranking.better(best, attempt)
-    return best
 
 
 def brief(attempt: Attempt) -> str:

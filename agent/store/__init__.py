@@ -8,6 +8,7 @@
 Nothing is ranked or judged here, and no text is rendered for a model.
 """
 
+from agent.store import history
 from agent.store.best import write_best
 from agent.store.folder import Run, RunInfo, RunSettings, create, open_run, resolve_attempt, run_folders
 from agent.store.log import Damage, Log, Round
@@ -18,5 +19,5 @@ from agent.store.writer import Writer
 __all__ = [
     "Damage", "Log", "Resume", "Round", "Run", "RunInfo", "RunSettings", "RunState", "RunSummary",
     "Writer", "create", "list_runs", "open_run", "resolve_attempt", "run_folders",
-    "state_of", "write_best",
+    "history", "state_of", "write_best",
 ]  # fmt: skip

@@ -68,6 +68,11 @@ class Run:
         return self.path.name
 
     @property
+    def recorded(self) -> bool:
+        """Whether it lies in a folder of recorded runs, which is kept for good."""
+        return self.path.resolve().parent.name == RECORDED.rstrip("/")
+
+    @property
     def info(self) -> RunInfo:
         """run.toml. Raises UsageError when it is missing or damaged; the events may still read."""
         path = self.path / MANIFEST

@@ -11,7 +11,7 @@ from agent.store.folder import Run, RunInfo, run_folders
 from agent.store.log import Log
 from agent.store.writer import is_being_written
 
-RunState = Literal["running", "finished", "interrupted", "failed", "killed", "damaged"]
+RunState = Literal["running", "finished", "interrupted", "failed", "killed", "damaged", "recorded"]
 
 
 class RunSummary(Record):
@@ -20,7 +20,10 @@ class RunSummary(Record):
     id: str
     path: Path
     state: RunState
-    """`killed`: it has no end, and nobody writes it; resumable like `interrupted` and `failed`."""
+    """`killed`: it has no end, and nobody writes it; resumable like `interrupted` and `failed`.
+
+    `recorded`: kept beside the sources or shipped, whatever its end.
+    """
     info: RunInfo | None
     """None when run.toml is missing or damaged."""
     finished: RunFinished | None
@@ -47,6 +50,8 @@ def state_of(run: Run, log: Log) -> RunState:
     """Derived from the lock and the last event, so that a killed run needs nobody to mark it."""
     if is_being_written(run.path):
         return "running"
+    if run.recorded:
+        return "recorded"
     if log.finished is None:
         return "killed"
     match log.finished.outcome:

@@ -1,6 +1,6 @@
 """Short words for attempts, shared by the commands that show runs."""
 
-from agent.records import Attempt, Location, Measurement, Status
+from agent.records import Attempt, Location, Measurement, Scope, Status
 
 STYLES = {Status.VERIFIED: "green", Status.UNSUPPORTED: "yellow"}
 """Colour of a status; every other is red."""
@@ -11,10 +11,13 @@ def brief(attempt: Attempt) -> str:
     evaluation = attempt.evaluation
     if evaluation.status is not Status.VERIFIED:
         return str(evaluation.status)
-    scope = evaluation.scope
+    return scoped(evaluation.scope, evaluation.measurement.speedup if evaluation.measurement else None)
+
+
+def scoped(scope: Scope, speedup: float | None) -> str:
+    """`verified (emulator, shrunken)`, for something that was verified in that scope."""
     words = ["GPU" if scope.executor == "cuda" else "emulator"]
     words += [word for word in (scope.shapes, scope.protocol) if word in ("shrunken", "quick")]
-    speedup = evaluation.measurement.speedup if evaluation.measurement else None
     words += [f"{speedup:.2f}x"] if speedup is not None else []
     return f"verified ({', '.join(words)})"
 

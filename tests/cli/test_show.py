@@ -1,104 +1,21 @@
-"""`agent runs` and `agent show` over transcripts, whole and damaged."""
+"""`agent show` over transcripts, whole and damaged."""
 
 import json
 from pathlib import Path
 
-import pytest
 from transcripts import (
     LONG,
-    SETTINGS,
-    STARTED,
-    Answers,
-    Judge,
-    attempt,
-    completion,
-    converse,
-    evaluation,
-    measured,
-    prompt,
 )
 from typer.testing import CliRunner, Result
 
 from agent.cli.app import app
-from agent.records import Completed, Evaluated, Prompted, RetryScheduled, Status
-from agent.store import Run, create, write_best
+from agent.store import Run
 
 RUNS = Path("runs")
 
 
 def agent(*arguments: str) -> Result:
     return CliRunner().invoke(app, list(arguments))
-
-
-@pytest.fixture
-def finished() -> Run:
-    run = create(RUNS, SETTINGS)
-    with run.writer() as writer:
-        converse(Answers(), Judge(), writer)
-    write_best(run, run.read().attempts[-1], STARTED.problem)
-    return run
-
-
-@pytest.fixture
-def killed() -> Run:
-    """Stopped in its second round; an attempt of the first has a mend that was measured."""
-    run = create(RUNS, SETTINGS.model_copy(update={"provider": "openai_compat", "model": "m-[red]1"}))
-    first = attempt(1, evaluation(Status.BUILD_ERROR))
-    with run.writer() as writer:
-        writer.append(STARTED)
-        writer.append(
-            Prompted(round=1, prompt=prompt("[bold]a[/bold] \x1b[31mred\x1b[0m\n" + "long line " * 30))
-        )
-        writer.append(RetryScheduled(reason="429 slow down", wait_seconds=2.0, tries=1))
-        writer.append(
-            Completed(round=1, prompt_id="p", completion=completion("[/nope] \ud800", "thinking " * 9))
-        )
-        writer.append(Evaluated(round=1, attempt=first, seconds=65.0))
-        mended = attempt(2, measured(), origin="mend", parent=first.candidate.id)
-        writer.append(Evaluated(round=1, attempt=mended, seconds=1.0))
-        writer.append(Prompted(round=2, prompt=prompt("b")))
-    return run
-
-
-def test_runs_lists_newest_first_with_scope(finished: Run, killed: Run) -> None:
-    result = agent("runs")
-    assert result.exit_code == 0
-    out = " ".join(result.stdout.split())
-    assert out.index(killed.id) < out.index(finished.id)
-    assert "verified (GPU, 2.00x)" in " ".join(out.replace("level1/softmax, openai_compat", "").split())
-    assert "finished" in out
-    assert "2/6" in out
-    assert max(map(len, result.stdout.splitlines())) <= 80
-    assert "\x1b" not in result.stdout
-
-
-def test_runs_as_json(finished: Run, killed: Run) -> None:
-    runs = json.loads(agent("runs", "--json").stdout)["runs"]
-    assert [run["id"] for run in runs] == [killed.id, finished.id]
-    assert runs[0]["state"] == "killed"
-    assert runs[0]["best"]["attempt"] == 2
-    assert runs[0]["best"]["speedup"] == 2.0
-    assert runs[0]["best"]["scope"]["executor"] == "cuda"
-    assert runs[1]["rounds"] == {"begun": 4, "planned": 6}
-    assert runs[1]["best"]["scope"]["shapes"] == "shrunken"
-    assert runs[1]["outcome"] == "verified"
-
-
-def test_no_runs_is_no_error(tmp_path: Path) -> None:
-    result = agent("runs")
-    assert result.exit_code == 0
-    assert "no runs in runs" in result.stdout
-    assert json.loads(agent("runs", "--json", "--runs-dir", str(tmp_path)).stdout)["runs"] == []
-
-
-def test_a_damaged_run_is_listed_as_such(finished: Run) -> None:
-    (finished.path / "run.toml").write_text("?")
-    assert "damaged" in agent("runs").stdout
-    assert json.loads(agent("runs", "--json").stdout)["runs"][0]["state"] == "damaged"
-    shown = agent("show", finished.id)
-    assert shown.exit_code == 0
-    assert "run.toml is damaged" in shown.stderr
-    assert "attempt 3" in shown.stdout
 
 
 def test_show_says_what_was_asked_and_each_verdict(finished: Run) -> None:

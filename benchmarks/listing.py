@@ -1,9 +1,11 @@
 """How long lists of many runs and a run of many attempts take: `python benchmarks/listing.py [RUNS]`.
 
 Copies of one small run stand for thousands. The first list reads every transcript and makes the index, the
-next ones use it; medians of nine in this process, and of five whole `agent` commands.
+next ones use it; medians of nine in this process, and of five whole `agent` commands. Where other work keeps
+the machine busy, the time of a processor says more.
 """
 
+import resource
 import statistics
 import subprocess
 import sys
@@ -21,12 +23,18 @@ ATTEMPTS = 200
 
 
 def timed(work: Callable[[], object], times: int) -> str:
-    taken = []
+    """Median wall time and median processor time, of this process and those it waited for."""
+    wall, processor = [], []
     for _ in range(times):
-        began = time.perf_counter()
+        began, used = time.perf_counter(), _processor()
         work()
-        taken.append(time.perf_counter() - began)
-    return f"{statistics.median(taken):.3f} s  ({min(taken):.3f} .. {max(taken):.3f})"
+        wall.append(time.perf_counter() - began)
+        processor.append(_processor() - used)
+    return f"{statistics.median(wall):.3f} s, {statistics.median(processor):.3f} s of a processor"
+
+
+def _processor() -> float:
+    return sum(sum(resource.getrusage(who)[:2]) for who in (resource.RUSAGE_SELF, resource.RUSAGE_CHILDREN))
 
 
 def command(*arguments: str) -> Callable[[], object]:

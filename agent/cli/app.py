@@ -50,7 +50,7 @@ COMMANDS = (
             "agent replay recorded/group_norm --executor emulator"),
     Command("runs", "agent.cli.runs:runs", "List the runs, check or delete them.",
             "agent runs --status verified --sort speedup"),
-    Command("show", "agent.cli.show:show", "Show a run's rounds, verdicts and best kernel.",
+    Command("show", "agent.cli.show:show", "Show a run's attempts, verdicts, causes and best kernel.",
             "agent show recorded/group_norm --round 2"),
     Command("doctor", "agent.cli.doctor:doctor", "Say what works here, and how to mend what does not.",
             "agent doctor"),

@@ -83,14 +83,14 @@ def plain(text: str) -> str:
 
 
 def line(text: str) -> str:
-    """The text as `plain` has it, on one line."""
-    return " ".join(plain(text).split())
+    """The text as `plain` has it, on one line of at most LINE_CHARS."""
+    return short(text, LINE_CHARS)
 
 
 def short(text: str, characters: int) -> str:
     """The text on one line, cut to so many characters; the end shows that it was."""
     # What is cut away is not looked at: it may be millions of characters.
-    whole = line(text[: 4 * characters])
+    whole = " ".join(plain(text[: 4 * characters]).split())
     cut = len(text) > 4 * characters or len(whole) > characters
     return f"{whole[: characters - 1]}\N{HORIZONTAL ELLIPSIS}" if cut else whole
 
@@ -121,8 +121,15 @@ def show(*parts: RenderableType) -> None:
     """Prints results, one below the other: a Text as it is, anything else laid out to the width."""
     console = stdout()
     for part in parts:
-        # Running text keeps its own lines: a wrapped line of code is another program.
-        console.print(part, soft_wrap=isinstance(part, Text))
+        if isinstance(part, Text):
+            # Running text keeps its own lines: a wrapped line of code is another program.
+            console.print(part, soft_wrap=True)
+        elif console.is_terminal:
+            console.print(part)
+        else:
+            with console.capture() as laid_out:
+                console.print(part)
+            console.print(Text("\n".join(map(str.rstrip, laid_out.get().splitlines()))), soft_wrap=True)
 
 
 def show_lines(lines: Iterable[Sequence[tuple[str, str]]]) -> None:
@@ -132,7 +139,7 @@ def show_lines(lines: Iterable[Sequence[tuple[str, str]]]) -> None:
         text = Text("\n").join(Text.assemble(*pieces) for pieces in lines)
         console.print(text, soft_wrap=True)
     else:
-        sys.stdout.writelines("".join(text for text, _ in pieces).rstrip() + "\n" for pieces in lines)
+        sys.stdout.writelines("".join(text for text, _ in pieces) + "\n" for pieces in lines)
 
 
 def emit_json(document: object) -> None:

@@ -1,5 +1,6 @@
 """Short words for attempts, shared by the commands that show runs."""
 
+from agent.cli import console
 from agent.records import Attempt, Location, Measurement, Scope, Status
 
 STYLES = {Status.VERIFIED: "green", Status.UNSUPPORTED: "yellow"}
@@ -39,7 +40,7 @@ def place(location: Location) -> str:
         f"{name} {value}"
         for name, value in (
             ("line", location.line),
-            ("kernel", location.kernel),
+            ("kernel", console.line(location.kernel) if location.kernel is not None else None),
             ("block", location.block),
             ("thread", location.thread),
         )

@@ -1,6 +1,8 @@
 """Which attempt is better. Compares verdicts that stand; measures and decides nothing else."""
 
-from agent.records import Attempt, Evaluation, Status
+from collections.abc import Iterable
+
+from agent.records import Attempt, Evaluation, RunFinished, Status
 
 
 def better(best: Attempt | None, other: Attempt) -> Attempt | None:
@@ -12,6 +14,16 @@ def better(best: Attempt | None, other: Attempt) -> Attempt | None:
     if other.evaluation.status is not Status.VERIFIED:
         return best
     return other if best is None or _outranks(other.evaluation, best.evaluation) else best
+
+
+def best_of(attempts: Iterable[Attempt], finished: RunFinished | None) -> Attempt | None:
+    """The attempt that the run named best at its end; for a run without an end, what ranking says so far."""
+    if finished is not None:
+        return next((attempt for attempt in attempts if attempt.number == finished.best), None)
+    best: Attempt | None = None
+    for attempt in attempts:
+        best = better(best, attempt)
+    return best
 
 
 def _outranks(other: Evaluation, best: Evaluation) -> bool:

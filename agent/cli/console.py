@@ -8,8 +8,7 @@ import json
 import re
 import sys
 import time
-import unicodedata
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -22,11 +21,16 @@ from rich.text import Text
 
 _ESCAPES = re.compile(
     r"\x1b\[[0-?]*[ -/]*[@-~]"  # CSI: colours, cursor
-    r"|\x1b[\]PX^_][^\x07\x1b]*(?:\x07|\x1b\\)?"  # OSC and its kin: titles, links, clipboard
+    r"|\x1b[\]PX^_][^\x07\x1b\n]*(?:\x07|\x1b\\)?"  # OSC and its kin: titles, links, clipboard
     r"|\x1b[ -/]*[0-~]"
 )
-_REORDERING = frozenset("\u200e\u200f\u202a\u202b\u202c\u202d\u202e\u2066\u2067\u2068\u2069")
-"""Characters that show a line in another order than it is read."""
+_INVISIBLE = re.compile(
+    "[\x00-\x08\x0b-\x1f\x7f-\x9f"  # controls, but for line ends and tabs
+    "\u061c\u200e\u200f\u202a-\u202e\u2066-\u2069]"  # what shows a line in another order than it is read
+)
+_LONE = re.compile("[\ud800-\udfff]")
+LINE_CHARS = 4000
+"""A longer line is cut where people read it: it is no code, and a terminal would scroll for minutes."""
 
 
 @dataclass
@@ -73,22 +77,34 @@ RunsDir = Annotated[
 
 def plain(text: str) -> str:
     """The text without what steers a terminal; line ends and tabs stay, a lone surrogate becomes U+FFFD."""
-    kept = _ESCAPES.sub("", text.replace("\r\n", "\n"))
-    return "".join(map(_printable, kept))
+    if text.isascii() and text.isprintable():
+        return text
+    return _LONE.sub("\ufffd", _INVISIBLE.sub("", _ESCAPES.sub("", text.replace("\r\n", "\n"))))
 
 
 def line(text: str) -> str:
-    """The text as `plain` has it, on one line."""
-    return " ".join(plain(text).split())
+    """The text as `plain` has it, on one line of at most LINE_CHARS."""
+    return short(text, LINE_CHARS)
 
 
-def _printable(character: str) -> str:
-    if character in "\n\t":
-        return character
-    category = unicodedata.category(character)
-    if category == "Cs":
-        return "\ufffd"
-    return "" if category == "Cc" or character in _REORDERING else character
+def short(text: str, characters: int) -> str:
+    """The text on one line, cut to so many characters; the end shows that it was."""
+    # What is cut away is not looked at: it may be millions of characters.
+    whole = " ".join(plain(text[: 4 * characters]).split())
+    cut = len(text) > 4 * characters or len(whole) > characters
+    return f"{whole[: characters - 1]}\N{HORIZONTAL ELLIPSIS}" if cut else whole
+
+
+def readable(text: str) -> str:
+    """The text as `plain` has it; a line longer than LINE_CHARS is cut and says how much is left out."""
+    if len(text) <= LINE_CHARS:
+        return plain(text)
+    return "\n".join(map(_cut, plain(text).split("\n")))
+
+
+def _cut(row: str) -> str:
+    left = len(row) - LINE_CHARS
+    return row if left <= 0 else f"{row[:LINE_CHARS]} [{left:,} more characters; --json has them]"
 
 
 def stdout() -> Console:
@@ -105,8 +121,25 @@ def show(*parts: RenderableType) -> None:
     """Prints results, one below the other: a Text as it is, anything else laid out to the width."""
     console = stdout()
     for part in parts:
-        # Running text keeps its own lines: a wrapped line of code is another program.
-        console.print(part, soft_wrap=isinstance(part, Text))
+        if isinstance(part, Text):
+            # Running text keeps its own lines: a wrapped line of code is another program.
+            console.print(part, soft_wrap=True)
+        elif console.is_terminal:
+            console.print(part)
+        else:
+            with console.capture() as laid_out:
+                console.print(part)
+            console.print(Text("\n".join(map(str.rstrip, laid_out.get().splitlines()))), soft_wrap=True)
+
+
+def show_lines(lines: Iterable[Sequence[tuple[str, str]]]) -> None:
+    """Prints lines made of texts and their styles; thousands of them are cheap where there is no terminal."""
+    console = stdout()
+    if console.is_terminal:
+        text = Text("\n").join(Text.assemble(*pieces) for pieces in lines)
+        console.print(text, soft_wrap=True)
+    else:
+        sys.stdout.writelines("".join(text for text, _ in pieces) + "\n" for pieces in lines)
 
 
 def emit_json(document: object) -> None:

@@ -141,7 +141,7 @@ def verdict(evaluation: Evaluation) -> Text:
     """Status with its scope, the findings with their places, the numbers."""
     text = Text()
     text.append(str(evaluation.status), style=STYLES.get(evaluation.status, "red"))
-    text.append(f" on {evaluation.scope}\n")
+    text.append(f" on {console.line(str(evaluation.scope))}\n")
     for finding in evaluation.findings[:MAX_FINDINGS]:
         where = f" ({place(finding.location)})" if finding.location else ""
         text.append(f"  {finding.kind}{where}: {console.line(finding.message)}\n")

@@ -8,7 +8,7 @@ from rich.text import Text
 from agent import store
 from agent.cli import console
 from agent.cli.verdicts import STYLES, place, times
-from agent.records import Build, Completion, Evaluated, Finding
+from agent.records import Build, Completion, Evaluated, Finding, Profile
 
 _MARKS = {"error": "red", "warning": "yellow", "note": "dim"}
 
@@ -18,7 +18,7 @@ def parts_of(entry: store.Round) -> Iterator[Rule | Text]:
     if entry.prompt:
         for message in entry.prompt.messages:
             yield _rule(f"round {entry.number}: {message.role} ({entry.prompt.template})")
-            yield Text(console.plain(message.content))
+            yield Text(console.readable(message.content))
     for retry in entry.retries:
         yield Text(f"asked again after {console.duration(retry.wait_seconds)}: {console.line(retry.reason)}")
     if entry.completion:
@@ -27,7 +27,7 @@ def parts_of(entry: store.Round) -> Iterator[Rule | Text]:
         yield _rule(f"round {entry.number}: no answer received")
     if entry.rejected:
         yield _rule(f"no candidate: {entry.rejected.kind}")
-        yield Text(console.plain(entry.rejected.text))
+        yield Text(console.readable(entry.rejected.text))
     for event in entry.evaluated:
         yield from _verdict(event)
 
@@ -35,11 +35,11 @@ def parts_of(entry: store.Round) -> Iterator[Rule | Text]:
 def _answer(completion: Completion, number: int) -> Iterator[Rule | Text]:
     yield _rule(f"round {number}: answer of {completion.model or completion.provider}")
     if completion.reasoning and console.is_verbose():
-        yield Text(console.plain(completion.reasoning), style="dim")
+        yield Text(console.readable(completion.reasoning), style="dim")
         yield _rule("end of the reasoning")
     elif completion.reasoning:
         yield Text(f"[{len(completion.reasoning):,} characters of reasoning; -v shows them]", style="dim")
-    yield Text(console.plain(completion.text))
+    yield Text(console.readable(completion.text))
     usage = completion.usage
     told = [
         f"{count:,} {name} tokens"
@@ -59,9 +59,9 @@ def _verdict(event: Evaluated) -> Iterator[Rule | Text]:
     attempt, evaluation = event.attempt, event.attempt.evaluation
     yield _rule(f"attempt {attempt.number} ({attempt.candidate.origin})")
     if attempt.candidate.note:
-        yield Text(f"taken from the answer: {console.line(attempt.candidate.note)}")
+        yield Text(f"note: {console.line(attempt.candidate.note)}")
     status = Text(str(evaluation.status), style=STYLES.get(evaluation.status, "red"))
-    status.append(f" in stage {evaluation.stage} on {evaluation.scope}", style="default")
+    status.append(f" in stage {evaluation.stage} on {console.line(str(evaluation.scope))}", style="default")
     if event.seconds is not None:
         status.append(f", {console.duration(event.seconds)}", style="default")
     yield status
@@ -76,18 +76,22 @@ def _verdict(event: Evaluated) -> Iterator[Rule | Text]:
         yield Text(f"accuracy: {seen.error_budget_ratio:.1%} of the allowed error, {seen.draws} draws")
     if evaluation.measurement:
         yield Text(f"measured: {times(evaluation.measurement)}")
+    if evaluation.profile:
+        yield _profile(evaluation.profile)
+    if evaluation.envelope:
+        yield Text(f"beyond what is stated: {console.line(str(evaluation.envelope))}")
 
 
 def _finding(finding: Finding) -> Text:
     text = Text(f"{finding.severity}: {finding.kind}", style=_MARKS[finding.severity])
-    text.append(f"  {console.plain(finding.message)}", style="default")
+    text.append(f"  {console.readable(finding.message)}", style="default")
     text.append(f" ({finding.count} times)" if finding.count > 1 else "", style="default")
     if finding.location:
         text.append(f"\n    at {place(finding.location)}", style="default")
         if finding.location.text:
             text.append(f": {console.line(finding.location.text)}", style="default")
     if finding.evidence:
-        evidence = console.plain(finding.evidence).rstrip().replace("\n", "\n    ")
+        evidence = console.readable(finding.evidence).rstrip().replace("\n", "\n    ")
         text.append(f"\n    {evidence}", style="dim")
     return text
 
@@ -95,7 +99,7 @@ def _finding(finding: Finding) -> Text:
 def _build(build: Build) -> Text:
     text = Text(f"build: {build.lane}, {console.duration(build.seconds)}")
     for warning in build.warnings:
-        text.append(f"\n    {console.plain(warning).rstrip()}", style="dim")
+        text.append(f"\n    {console.readable(warning).rstrip()}", style="dim")
     for kernel in build.kernels:
         known = [
             f"{value} {unit}"
@@ -107,6 +111,16 @@ def _build(build: Build) -> Text:
             if value is not None
         ]
         text.append(f"\n    {console.line(kernel.name)}: {', '.join(known) or 'no numbers'}")
+    return text
+
+
+def _profile(profile: Profile) -> Text:
+    text = Text(f"profile: {len(profile.kernels)} kernels, copies and fills on {profile.streams} streams")
+    for kernel in profile.kernels:
+        whose = "its own" if kernel.own else "not its own"
+        text.append(
+            f"\n    {kernel.ms:.4g} ms, {kernel.launches} launches, {whose}: {console.line(kernel.name)}"
+        )
     return text
 
 

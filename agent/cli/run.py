@@ -5,9 +5,8 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 from rich.text import Text
 
-from agent import config, sandbox, store
+from agent import config, ranking, sandbox, store
 from agent.cli import console, judging
-from agent.cli.verdicts import best_of
 from agent.errors import UsageError
 from agent.providers import choose
 from agent.records import SCHEMA_VERSION, Problem, Request, RunFinished
@@ -217,7 +216,7 @@ def _stream(live: console.Live, so_far: "StreamProgress") -> None:
 
 
 def _report(finished: RunFinished, run: store.Run, json: bool) -> None:
-    best = best_of(run.read().attempts, finished)
+    best = ranking.best_of(run.read().attempts, finished)
     if json:
         console.emit_json(
             {

@@ -79,10 +79,7 @@ class Session:
 
     def best(self) -> Attempt | None:
         """The best attempt on disk."""
-        best: Attempt | None = None
-        for attempt in self.run.read().attempts:
-            best = ranking.better(best, attempt)
-        return best
+        return ranking.best_of(self.run.read().attempts, None)
 
     def _finish(self, outcome: Outcome, reason: str) -> RunFinished:
         best = self.best()

@@ -1,22 +1,10 @@
 """Short words for attempts, shared by the commands that show runs."""
 
-from collections.abc import Sequence
-
-from agent import ranking
-from agent.records import Attempt, Location, Measurement, RunFinished, Status
+from agent.cli import console
+from agent.records import Attempt, Location, Measurement, Scope, Status
 
 STYLES = {Status.VERIFIED: "green", Status.UNSUPPORTED: "yellow"}
 """Colour of a status; every other is red."""
-
-
-def best_of(attempts: Sequence[Attempt], finished: RunFinished | None) -> Attempt | None:
-    """The attempt that the run named best at its end; for a run without an end, what ranking says so far."""
-    if finished is not None:
-        return next((attempt for attempt in attempts if attempt.number == finished.best), None)
-    best: Attempt | None = None
-    for attempt in attempts:
-        best = ranking.better(best, attempt)
-    return best
 
 
 def brief(attempt: Attempt) -> str:
@@ -24,10 +12,13 @@ def brief(attempt: Attempt) -> str:
     evaluation = attempt.evaluation
     if evaluation.status is not Status.VERIFIED:
         return str(evaluation.status)
-    scope = evaluation.scope
+    return scoped(evaluation.scope, evaluation.measurement.speedup if evaluation.measurement else None)
+
+
+def scoped(scope: Scope, speedup: float | None) -> str:
+    """`verified (emulator, shrunken)`, for something that was verified in that scope."""
     words = ["GPU" if scope.executor == "cuda" else "emulator"]
     words += [word for word in (scope.shapes, scope.protocol) if word in ("shrunken", "quick")]
-    speedup = evaluation.measurement.speedup if evaluation.measurement else None
     words += [f"{speedup:.2f}x"] if speedup is not None else []
     return f"verified ({', '.join(words)})"
 
@@ -49,7 +40,7 @@ def place(location: Location) -> str:
         f"{name} {value}"
         for name, value in (
             ("line", location.line),
-            ("kernel", location.kernel),
+            ("kernel", console.line(location.kernel) if location.kernel is not None else None),
             ("block", location.block),
             ("thread", location.thread),
         )

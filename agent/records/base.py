@@ -4,7 +4,8 @@ import hashlib
 
 from pydantic import BaseModel, ConfigDict
 
-SCHEMA_VERSION = 1
+SCHEMA_VERSION = 2
+"""Of the records and of every JSON document; `store.migrations` says what each version brought."""
 
 
 class Record(BaseModel):

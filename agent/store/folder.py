@@ -19,6 +19,7 @@ from agent.records import SCHEMA_VERSION, Attempt, Record
 from agent.store import log as transcript
 from agent.store.disk import require_space, sync_folder, write_durably, writing
 from agent.store.lines import Blobs, skip_text
+from agent.store.migrations import NewerVersion, upgrade
 from agent.store.writer import BLOBS, EVENTS, Writer
 
 MANIFEST = "run.toml"
@@ -68,13 +69,20 @@ class Run:
         return self.path.name
 
     @property
+    def recorded(self) -> bool:
+        """Whether it lies in a folder of recorded runs, which is kept for good."""
+        return self.path.resolve().parent.name == RECORDED.rstrip("/")
+
+    @property
     def info(self) -> RunInfo:
         """run.toml. Raises UsageError when it is missing or damaged; the events may still read."""
         path = self.path / MANIFEST
         try:
-            return RunInfo.model_validate(tomllib.loads(path.read_text(encoding="utf-8")))
+            return RunInfo.model_validate(upgrade(tomllib.loads(path.read_text(encoding="utf-8"))))
         except OSError as error:
             raise UsageError(f"cannot read {path}: {error.strerror}") from error
+        except NewerVersion as error:
+            raise UsageError(f"{path} was {error}") from error
         except ValidationError as error:
             first = error.errors(include_url=False, include_input=False)[0]
             where = ".".join(str(part) for part in first["loc"])

@@ -14,8 +14,9 @@ from pathlib import Path
 
 from pydantic import JsonValue, ValidationError
 
-from agent.records import EVENT, SCHEMA_VERSION, Event
+from agent.records import EVENT, Event
 from agent.store.disk import write_durably
+from agent.store.migrations import NewerVersion, upgrade
 
 BLOB_CHARS = 1000
 
@@ -78,13 +79,10 @@ def decode(line: bytes, fetch: Callable[[str], str]) -> Event:
         raise UnreadableLine("nested too deeply") from error
     if not isinstance(raw, dict):
         raise UnreadableLine("not a JSON object")
-    version = raw.get("schema_version")
-    if isinstance(version, int) and version > SCHEMA_VERSION:
-        raise UnreadableLine(
-            f"written by a newer version (schema {version}, this one reads {SCHEMA_VERSION})"
-        )
     try:
-        return EVENT.validate_python(_unpack(raw, fetch))
+        return EVENT.validate_python(upgrade(_unpack_fields(raw, fetch)))
+    except NewerVersion as error:
+        raise UnreadableLine(str(error)) from error
     except ValidationError as error:
         first = error.errors(include_url=False, include_input=False)[0]
         where = ".".join(str(part) for part in first["loc"])
@@ -115,4 +113,8 @@ def _unpack(value: JsonValue, fetch: Callable[[str], str]) -> JsonValue:
             return float(str(value["$float"]))
         except ValueError as error:
             raise UnreadableLine(str(error)) from error
-    return {key.removeprefix("$"): _unpack(item, fetch) for key, item in value.items()}
+    return _unpack_fields(value, fetch)
+
+
+def _unpack_fields(fields: dict[str, JsonValue], fetch: Callable[[str], str]) -> dict[str, JsonValue]:
+    return {key.removeprefix("$"): _unpack(item, fetch) for key, item in fields.items()}

@@ -36,8 +36,12 @@ class Writer:
             self._file = self._path.open("ab", buffering=0)
         try:
             _lock(self._file)
+            if os.fstat(self._file.fileno()).st_nlink == 0:
+                raise UsageError(f"run {folder.name} was deleted just now")
             with writing(self._path):
                 self._seq = self._drop_incomplete_line()
+                # The index looks again at a run whose file has changed.
+                os.utime(self._path)
                 sync_folder(folder)
         except BaseException:
             self._file.close()

@@ -4,6 +4,24 @@ import os
 from pathlib import Path
 
 import pytest
+from transcripts import (
+    SETTINGS,
+    STARTED,
+    Answers,
+    Judge,
+    attempt,
+    completion,
+    converse,
+    evaluation,
+    measured,
+    prompt,
+)
+
+from agent.records import Completed, Evaluated, Prompted, RetryScheduled, Status
+from agent.store import Run, create, write_best
+
+RUNS = Path("runs")
+"""Under the bare directory in which each test runs."""
 
 
 @pytest.fixture(autouse=True)
@@ -21,3 +39,33 @@ def _bare(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     here = tmp_path / "here"
     here.mkdir()
     monkeypatch.chdir(here)
+
+
+@pytest.fixture
+def finished() -> Run:
+    run = create(RUNS, SETTINGS)
+    with run.writer() as writer:
+        converse(Answers(), Judge(), writer)
+    write_best(run, run.read().attempts[-1], STARTED.problem)
+    return run
+
+
+@pytest.fixture
+def killed() -> Run:
+    """Stopped in its second round; an attempt of the first has a mend that was measured."""
+    run = create(RUNS, SETTINGS.model_copy(update={"provider": "openai_compat", "model": "m-[red]1"}))
+    first = attempt(1, evaluation(Status.BUILD_ERROR))
+    with run.writer() as writer:
+        writer.append(STARTED)
+        writer.append(
+            Prompted(round=1, prompt=prompt("[bold]a[/bold] \x1b[31mred\x1b[0m\n" + "long line " * 30))
+        )
+        writer.append(RetryScheduled(reason="429 slow down", wait_seconds=2.0, tries=1))
+        writer.append(
+            Completed(round=1, prompt_id="p", completion=completion("[/nope] \ud800", "thinking " * 9))
+        )
+        writer.append(Evaluated(round=1, attempt=first, seconds=65.0))
+        mended = attempt(2, measured(), origin="mend", parent=first.candidate.id)
+        writer.append(Evaluated(round=1, attempt=mended, seconds=1.0))
+        writer.append(Prompted(round=2, prompt=prompt("b")))
+    return run

@@ -5,7 +5,7 @@ import subprocess
 import sys
 from pathlib import Path
 
-from transcripts import SETTINGS, STARTED, Answers, Judge, converse
+from transcripts import EMULATOR, SETTINGS, STARTED, Answers, Judge, converse
 
 from agent.records import RunFinished
 from agent.store import Run, create, list_runs, state_of
@@ -68,9 +68,11 @@ def test_newest_first_and_without_opening_a_blob(tmp_path: Path) -> None:
     listed = list_runs(tmp_path)
     assert [run.id for run in listed] == [run.id for run in reversed(runs)]
     summary = listed[1]
-    assert (summary.rounds, len(summary.attempts), summary.damaged_lines) == (4, 3, 0)
-    assert summary.finished is not None
-    assert summary.attempts[-1].number == summary.finished.best == 3
+    assert (summary.rounds, summary.attempts, summary.damaged_lines) == (4, 3, 0)
+    assert (summary.outcome, summary.best_attempt) == ("verified", 3)
+    assert summary.best is not None
+    assert summary.best.scope == EMULATOR
+    assert (summary.tokens, summary.seconds, summary.partial) == (None, 7.5, True)
 
 
 def test_no_folder_is_no_runs(tmp_path: Path) -> None:

@@ -1,104 +1,22 @@
-"""`agent runs` and `agent show` over transcripts, whole and damaged."""
+"""`agent show` over transcripts, whole and damaged."""
 
 import json
+import shutil
+import subprocess
 from pathlib import Path
 
 import pytest
-from transcripts import (
-    LONG,
-    SETTINGS,
-    STARTED,
-    Answers,
-    Judge,
-    attempt,
-    completion,
-    converse,
-    evaluation,
-    measured,
-    prompt,
-)
+from transcripts import LONG
 from typer.testing import CliRunner, Result
 
 from agent.cli.app import app
-from agent.records import Completed, Evaluated, Prompted, RetryScheduled, Status
-from agent.store import Run, create, write_best
+from agent.store import Run
 
 RUNS = Path("runs")
 
 
 def agent(*arguments: str) -> Result:
     return CliRunner().invoke(app, list(arguments))
-
-
-@pytest.fixture
-def finished() -> Run:
-    run = create(RUNS, SETTINGS)
-    with run.writer() as writer:
-        converse(Answers(), Judge(), writer)
-    write_best(run, run.read().attempts[-1], STARTED.problem)
-    return run
-
-
-@pytest.fixture
-def killed() -> Run:
-    """Stopped in its second round; an attempt of the first has a mend that was measured."""
-    run = create(RUNS, SETTINGS.model_copy(update={"provider": "openai_compat", "model": "m-[red]1"}))
-    first = attempt(1, evaluation(Status.BUILD_ERROR))
-    with run.writer() as writer:
-        writer.append(STARTED)
-        writer.append(
-            Prompted(round=1, prompt=prompt("[bold]a[/bold] \x1b[31mred\x1b[0m\n" + "long line " * 30))
-        )
-        writer.append(RetryScheduled(reason="429 slow down", wait_seconds=2.0, tries=1))
-        writer.append(
-            Completed(round=1, prompt_id="p", completion=completion("[/nope] \ud800", "thinking " * 9))
-        )
-        writer.append(Evaluated(round=1, attempt=first, seconds=65.0))
-        mended = attempt(2, measured(), origin="mend", parent=first.candidate.id)
-        writer.append(Evaluated(round=1, attempt=mended, seconds=1.0))
-        writer.append(Prompted(round=2, prompt=prompt("b")))
-    return run
-
-
-def test_runs_lists_newest_first_with_scope(finished: Run, killed: Run) -> None:
-    result = agent("runs")
-    assert result.exit_code == 0
-    out = " ".join(result.stdout.split())
-    assert out.index(killed.id) < out.index(finished.id)
-    assert "verified (GPU, 2.00x)" in " ".join(out.replace("level1/softmax, openai_compat", "").split())
-    assert "finished" in out
-    assert "2/6" in out
-    assert max(map(len, result.stdout.splitlines())) <= 80
-    assert "\x1b" not in result.stdout
-
-
-def test_runs_as_json(finished: Run, killed: Run) -> None:
-    runs = json.loads(agent("runs", "--json").stdout)["runs"]
-    assert [run["id"] for run in runs] == [killed.id, finished.id]
-    assert runs[0]["state"] == "killed"
-    assert runs[0]["best"]["attempt"] == 2
-    assert runs[0]["best"]["speedup"] == 2.0
-    assert runs[0]["best"]["scope"]["executor"] == "cuda"
-    assert runs[1]["rounds"] == {"begun": 4, "planned": 6}
-    assert runs[1]["best"]["scope"]["shapes"] == "shrunken"
-    assert runs[1]["outcome"] == "verified"
-
-
-def test_no_runs_is_no_error(tmp_path: Path) -> None:
-    result = agent("runs")
-    assert result.exit_code == 0
-    assert "no runs in runs" in result.stdout
-    assert json.loads(agent("runs", "--json", "--runs-dir", str(tmp_path)).stdout)["runs"] == []
-
-
-def test_a_damaged_run_is_listed_as_such(finished: Run) -> None:
-    (finished.path / "run.toml").write_text("?")
-    assert "damaged" in agent("runs").stdout
-    assert json.loads(agent("runs", "--json").stdout)["runs"][0]["state"] == "damaged"
-    shown = agent("show", finished.id)
-    assert shown.exit_code == 0
-    assert "run.toml is damaged" in shown.stderr
-    assert "attempt 3" in shown.stdout
 
 
 def test_show_says_what_was_asked_and_each_verdict(finished: Run) -> None:
@@ -110,7 +28,8 @@ def test_show_says_what_was_asked_and_each_verdict(finished: Run) -> None:
         "finished: verified after 4 rounds", "best.py", "round 2, repair", "verified (emulator, shrunken)",
         "best attempt 3, verified on CPU emulator, shrunken shapes (batch 112->16)",
         "no candidate The answer holds no code block.",
-        "attempt 1 (model) incorrect wrong-statistics: The variance is taken",
+        "attempt 1 (model) incorrect 0.5 s │ wrong-statistics: The variance is taken",
+        "took 6.0 s answering, 1.5 s judging",
     ):  # fmt: skip
         assert said in out
     assert max(map(len, result.stdout.splitlines())) <= 80
@@ -120,7 +39,8 @@ def test_show_says_what_was_asked_and_each_verdict(finished: Run) -> None:
 def test_show_hangs_a_mend_under_what_it_mends(killed: Run) -> None:
     lines = agent("show", killed.id).stdout.splitlines()
     parent = next(line for line in lines if "attempt 1 (model)" in line)
-    mend = next(line for line in lines if "attempt 2 (mend)" in line)
+    mend = next(line for line in lines if "attempt 2 (mend of 1)" in line)
+    assert mend.endswith("verified (GPU, 2.00x)  +1 -1  1.0 s")
     assert mend.index("attempt") > parent.index("attempt")
     assert any("asked again after 2.0 s: 429 slow down" in line for line in lines)
     assert any("round 2" in line and "no answer received" in line for line in lines)
@@ -164,6 +84,76 @@ def test_show_as_json(killed: Run) -> None:
         entry["round"]
         for entry in json.loads(agent("show", killed.id, "--json", "--round", "2").stdout)["rounds"]
     ] == [2]
+
+
+def test_a_prompt_as_it_was_sent(finished: Run) -> None:
+    result = agent("show", finished.id, "--prompt", "2")
+    assert result.exit_code == 0
+    assert result.stdout == f"--- user\nround 2 after 1 attempts\n{LONG}\n"
+    document = json.loads(agent("show", finished.id, "--prompt", "2", "--json").stdout)
+    assert document["prompt"]["messages"][0]["content"] == f"round 2 after 1 attempts\n{LONG}"
+    stored = finished.read().rounds[1].prompt
+    assert stored is not None
+    assert document["prompt"]["id"] == stored.id
+    missing = agent("show", finished.id, "--prompt", "9")
+    assert (missing.exit_code, missing.stdout) == (2, "")
+
+
+def test_two_attempts_are_compared(killed: Run) -> None:
+    result = agent("show", killed.id, "--diff", "1", "2")
+    assert result.stdout.splitlines() == [
+        f"--- {killed.id}:1  build_error",
+        f"+++ {killed.id}:2  verified (GPU, 2.00x)",
+        "@@ -1,2 +1,2 @@",
+        "-# 1",
+        "+# 2",
+        f" {LONG}".rstrip("\n"),
+    ]
+    document = json.loads(agent("show", killed.id, "--diff", "2", "1", "--json").stdout)
+    assert (document["from"], document["to"], document["change"]) == (2, 1, {"added": 1, "removed": 1})
+    same = agent("show", killed.id, "--diff", "1", "1").stdout.splitlines()
+    assert len(same) == 2
+    missing = agent("show", killed.id, "--diff", "1", "7")
+    assert missing.exit_code == 2
+    assert "has no attempt 7; it has: 1, 2" in missing.stderr
+
+
+def test_a_diff_is_coloured_on_a_terminal_and_not_with_no_color(
+    killed: Run, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    arguments = ["show", killed.id, "--diff", "1", "2"]
+    environment = {"FORCE_COLOR": "1", "TERM": "xterm-256color"}
+    coloured = CliRunner().invoke(app, arguments, env=environment).stdout
+    assert "\x1b[31m-# 1\x1b[0m" in coloured
+    assert "\x1b[32m+# 2\x1b[0m" in coloured
+    plain = CliRunner().invoke(app, arguments, env=environment | {"NO_COLOR": "1"}).stdout
+    assert "\x1b[3" not in plain
+    assert "-# 1" in plain
+
+
+def test_the_diff_is_one_that_patch_takes(finished: Run, tmp_path: Path) -> None:
+    sources = [attempt.candidate.source for attempt in finished.read().attempts]
+    (tmp_path / "a.py").write_text(sources[0])
+    (tmp_path / "the.diff").write_text(agent("show", finished.id, "--diff", "1", "3").stdout)
+    command = ["patch", "--quiet", str(tmp_path / "a.py"), str(tmp_path / "the.diff")]
+    if not shutil.which("patch"):
+        pytest.skip("this system has no patch")
+    subprocess.run(command, check=True)
+    assert (tmp_path / "a.py").read_text() == sources[2]
+
+
+@pytest.mark.parametrize(
+    ("arguments", "words"),
+    [
+        (["--round", "1", "--prompt", "1"], "--round and --prompt are given one at a time"),
+        (["--diff", "1", "2", "--follow"], "--diff and --follow are given one at a time"),
+        (["--follow", "--json"], "give one of them"),
+    ],
+)
+def test_what_does_not_fit_together_is_exit_2(finished: Run, arguments: list[str], words: str) -> None:
+    result = agent("show", finished.id, *arguments)
+    assert (result.exit_code, result.stdout) == (2, "")
+    assert words in result.stderr
 
 
 def test_damaged_lines_are_reported_and_the_rest_is_shown(finished: Run) -> None:

@@ -1,0 +1,59 @@
+"""Two attempts' sources as a unified diff, for `agent show RUN --diff A B`."""
+
+from collections.abc import Iterator, Sequence
+
+from agent.cli import console
+from agent.cli.runs_table import Line
+from agent.cli.verdicts import brief
+from agent.errors import UsageError
+from agent.records import Attempt
+from agent.store import history
+
+_SIGNS = {"same": " ", "added": "+", "removed": "-"}
+_STYLES = {"added": "green", "removed": "red", "same": ""}
+
+
+def lines(old: Attempt, new: Attempt, address: str) -> Iterator[Line]:
+    """The diff with headings that name the attempts; only headings where nothing changed.
+
+    Raises UsageError for sources that are too long to compare.
+    """
+    compared = compare(old, new)
+    yield [(f"--- {console.line(address)}:{old.number}  {brief(old)}", "bold")]
+    yield [(f"+++ {console.line(address)}:{new.number}  {brief(new)}", "bold")]
+    for hunk in _hunks(compared):
+        yield [(_place(hunk), "cyan")]
+        for line in hunk:
+            # A tab or a form feed in the middle of a line stays one line of the diff.
+            text = " ".join(console.readable(line.text).splitlines())
+            yield [(f"{_SIGNS[line.kind]}{text}", _STYLES[line.kind])]
+
+
+def compare(old: Attempt, new: Attempt) -> tuple[history.DiffLine, ...]:
+    """The lines that differ, with those around them. Raises UsageError for sources that are too long."""
+    compared = history.diff(old.candidate.source, new.candidate.source)
+    if compared is None:
+        raise UsageError(
+            f"attempts {old.number} and {new.number} are not compared: one has more than "
+            f"{history.COMPARED_LINES} lines; --json has both sources"
+        )
+    return compared
+
+
+def _hunks(compared: Sequence[history.DiffLine]) -> Iterator[list[history.DiffLine]]:
+    hunk: list[history.DiffLine] = []
+    for line in compared:
+        if line.kind != "gap":
+            hunk.append(line)
+        elif hunk:
+            yield hunk
+            hunk = []
+    if hunk:
+        yield hunk
+
+
+def _place(hunk: Sequence[history.DiffLine]) -> str:
+    """`@@ -12,7 +12,9 @@`; a side without a line here begins at 0, as in every unified diff."""
+    old = [line.old for line in hunk if line.old is not None]
+    new = [line.new for line in hunk if line.new is not None]
+    return f"@@ -{old[0] if old else 0},{len(old)} +{new[0] if new else 0},{len(new)} @@"

@@ -1,0 +1,77 @@
+"""A run as it goes on, for `agent show RUN --follow`: what each event says, until nobody writes it."""
+
+import time
+from collections.abc import Iterator
+
+from rich.console import RenderableType
+from rich.padding import Padding
+from rich.text import Text
+
+from agent import store
+from agent.cli import console, run_tree
+from agent.records import Completed, Evaluated, Event, Prompted, ReplyRejected, RetryScheduled, RunFinished
+from agent.store import history
+from agent.store.log import Damage, Log
+from agent.store.tail import Tail
+
+POLL_S = 0.25
+"""Between two looks at the file: short for a person, nothing for the disk."""
+
+
+def follow(run: store.Run) -> None:
+    """Tells what happened and what happens, and returns when the run has ended or its process has.
+
+    Only reads: breaking it off with Ctrl-C leaves the run alone.
+    """
+    tail = Tail(run)
+    made: dict[str, Evaluated] = {}
+    last: Event | None = None
+    while True:
+        found, alive = tail.look()
+        for event in found:
+            if isinstance(event, Damage):
+                console.warn(f"events.jsonl, {event}")
+                continue
+            console.show(*_told(event, made))
+            if isinstance(event, Evaluated):
+                made[event.attempt.candidate.id] = event
+            last = event
+        if not alive:
+            break
+        time.sleep(POLL_S)
+    if not isinstance(last, RunFinished):
+        console.show(Text(f"nobody writes this run; go on with: agent run --resume {console.line(run.id)}"))
+
+
+def _told(event: Event, made: dict[str, Evaluated]) -> Iterator[RenderableType]:
+    """What one event says; `made` has the attempts before it by the id of the candidate."""
+    match event:
+        case Prompted():
+            yield Text(f"round {event.round}: asked ({event.prompt.template})")
+        case RetryScheduled():
+            yield Text(f"asking again in {console.duration(event.wait_seconds)}:")
+            yield _below(event.reason)
+        case Completed():
+            usage, took = event.completion.usage, event.completion.seconds
+            size = run_tree.tokens(usage.input_tokens, usage.output_tokens)
+            size = size or f"{len(event.completion.text):,} characters"
+            after = f", {console.duration(took)}" if took is not None else ""
+            yield Text(f"round {event.round}: answered, {size}{after}")
+        case ReplyRejected():
+            yield Text(f"round {event.round}: no candidate", style="red")
+            yield _below(event.feedback.text)
+        case Evaluated():
+            parent = made.get(event.attempt.candidate.parent or "")
+            entry = history.of(Log(events=(parent, event) if parent else (event,))).entries[-1]
+            yield Text(f"round {event.round}: ").append(run_tree.verdict(entry))
+            if entry.cause:
+                yield _below(run_tree.cause(entry.cause))
+        case RunFinished():
+            yield Text(f"{event.outcome}:")
+            yield _below(event.reason)
+        case _:
+            yield Text(f"{console.line(event.problem.name)}, provider {console.line(event.provider)}")
+
+
+def _below(text: str) -> Padding:
+    return Padding(Text(console.short(text, run_tree.MESSAGE_CHARS)), (0, 0, 0, 4))

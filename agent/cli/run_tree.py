@@ -1,0 +1,130 @@
+"""A run on one screen, for `agent show RUN`: what was asked, how it ended, and its attempts as a tree."""
+
+from rich.table import Table
+from rich.text import Text
+from rich.tree import Tree
+
+from agent import store
+from agent.cli import console
+from agent.cli.verdicts import STYLES, brief, times
+from agent.records import Attempt, Finding
+from agent.store import history
+
+MESSAGE_CHARS = 320
+"""Of a cause; four lines of a terminal. `--round` has all of it."""
+
+
+def header(run: store.Run, info: store.RunInfo | None, log: store.Log, told: history.History) -> Table:
+    """What was asked, the state, the best verdict with its scope, and what it all took."""
+    rows = [("run", run.address)]
+    if info:
+        asked = info.settings
+        model = f", {asked.model}" if asked.model else ""
+        rows += [
+            ("problem", asked.problem_name),
+            ("provider", f"{asked.provider}{model}"),
+            ("executor", asked.executor),
+            ("created", f"{info.created:%Y-%m-%d %H:%M} UTC, kernelwright {info.version}"),
+        ]
+    state = store.state_of(run, log)
+    rows.append(("state", f"{state}: {log.finished.reason}" if log.finished else state))
+    rows += [("took", spent)] if (spent := _spent(told.totals)) else []
+    best = told.entry(told.best) if told.best is not None else None
+    rows += _best(best.attempt) if best else [("best", "none verified")]
+    if best and (run.path / "best.py").is_file():
+        rows.append(("file", str(run.path / "best.py")))
+    table = Table.grid(padding=(0, 2, 0, 0))
+    for name, value in rows:
+        table.add_row(Text(name, style="dim"), console.short(value, 2 * MESSAGE_CHARS))
+    return table
+
+
+def tree(rounds: tuple[store.Round, ...], told: history.History) -> Tree:
+    """The rounds in order; below each its attempts, a mend below what it mends."""
+    root = Tree("rounds" if rounds else "no round was begun", guide_style="dim")
+    entries: dict[int, list[history.Entry]] = {}
+    for entry in told.entries:
+        entries.setdefault(entry.round, []).append(entry)
+    for round_ in rounds:
+        node = root.add(_round(round_))
+        for retry in round_.retries:
+            waited = console.duration(retry.wait_seconds)
+            node.add(Text(f"asked again after {waited}: {console.short(retry.reason, MESSAGE_CHARS)}"))
+        if round_.rejected:
+            said = console.short(round_.rejected.text, MESSAGE_CHARS)
+            node.add(Text(f"no candidate  {said}", style="red"))
+        nodes: dict[int, Tree] = {}
+        for entry in entries.get(round_.number, []):
+            # A repair by the model is a new answer of a new round, whatever it was made from.
+            parent = nodes.get(entry.parent or 0, node)
+            nodes[entry.number] = parent.add(attempt(entry))
+    return root
+
+
+def attempt(entry: history.Entry) -> Text:
+    """Number and origin, verdict with scope, change against the parent and time; the cause below."""
+    text = verdict(entry)
+    return text.append(f"\n{cause(entry.cause)}") if entry.cause else text
+
+
+def cause(finding: Finding) -> str:
+    """`wrong-values: ...`, on one line."""
+    return f"{console.line(finding.kind)}: {console.short(finding.message, MESSAGE_CHARS)}"
+
+
+def verdict(entry: history.Entry) -> Text:
+    """`attempt 3 (model, from 2)  incorrect  +12 -3  4.2 s`."""
+    made = entry.attempt
+    origin = made.candidate.origin
+    if entry.parent is not None:
+        origin_words = f"{origin} of {entry.parent}" if origin == "mend" else f"{origin}, from {entry.parent}"
+    else:
+        origin_words = origin
+    text = Text(f"attempt {made.number} ({origin_words})  ")
+    text.append(brief(made), style=STYLES.get(made.evaluation.status, "red"))
+    if entry.change:
+        text.append(f"  +{entry.change.added} -{entry.change.removed}", style="dim")
+    if entry.seconds is not None:
+        text.append(f"  {console.duration(entry.seconds)}", style="dim")
+    return text
+
+
+def tokens(input_tokens: int | None, output_tokens: int | None) -> str:
+    """`1,200 + 340 tokens`, asked and answered; nothing where neither is known."""
+    if input_tokens is None and output_tokens is None:
+        return ""
+    known = (f"{count:,}" if count is not None else "?" for count in (input_tokens, output_tokens))
+    return f"{' + '.join(known)} tokens"
+
+
+def _round(entry: store.Round) -> Text:
+    words = [f"round {entry.number}"]
+    words += [entry.prompt.template] if entry.prompt else []
+    words += [console.duration(entry.seconds)] if entry.seconds is not None else []
+    if entry.completion is None:
+        words.append("no answer received")
+    else:
+        usage = entry.completion.usage
+        words.append(tokens(usage.input_tokens, usage.output_tokens))
+        words += [f"${entry.completion.cost_usd:.4f}"] if entry.completion.cost_usd is not None else []
+    return Text(", ".join(filter(None, words)))
+
+
+def _spent(totals: history.Totals) -> str:
+    """`3:07 answering, 1:02 judging, at least 4,800 + 1,360 tokens, $0.05`; what is unknown is left out."""
+    counted = tokens(totals.input_tokens, totals.output_tokens)
+    words = [
+        f"{console.duration(seconds)} {doing}"
+        for seconds, doing in ((totals.answer_seconds, "answering"), (totals.judging_seconds, "judging"))
+        if seconds is not None
+    ]
+    words += [f"{'at least ' if totals.partial else ''}{counted}"] if counted else []
+    words += [f"${totals.cost_usd:.4f}"] if totals.cost_usd is not None else []
+    return ", ".join(words)
+
+
+def _best(best: Attempt) -> list[tuple[str, str]]:
+    evaluation = best.evaluation
+    rows = [("best", f"attempt {best.number}, {evaluation.status} on {evaluation.scope}")]
+    rows += [("", f"skipped: {check}") for check in evaluation.scope.skipped]
+    return rows + ([("", times(evaluation.measurement))] if evaluation.measurement else [])

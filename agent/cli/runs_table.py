@@ -1,0 +1,55 @@
+"""Runs as lines of a terminal: two for each, the second dim, at most as wide as it is where that can be."""
+
+from collections.abc import Iterator, Sequence
+from functools import lru_cache
+
+from agent import store
+from agent.cli import console
+from agent.cli.verdicts import scoped
+from agent.records import Scope
+
+STATE_STYLES = {"running": "cyan", "finished": "green", "recorded": "green", "damaged": "red"}
+"""Colour of a state; every other is yellow."""
+
+Line = list[tuple[str, str]]
+"""Texts with their styles."""
+
+_INDENT = "  "
+
+
+def lines(runs: Sequence[store.RunSummary], width: int) -> Iterator[Line]:
+    """A heading, then each run: its id, rounds and best verdict, and below its state and what was asked."""
+    names = [console.line(run.address) for run in runs]
+    # The id stays whole, so that it can be copied.
+    widest = max(map(len, names), default=0)
+    yield [(f"{'run':<{widest}}  {'rounds':>6}  best", "bold")]
+    for name, run in zip(names, runs, strict=True):
+        rounds = f"{run.rounds}/{run.planned_rounds if run.planned_rounds is not None else '?'}"
+        verdict = _verdict(run.best_scope, run.speedup) if run.best_scope else "-"
+        style = "green" if run.best_scope else ""
+        head: Line = [(f"{name:<{widest}}  {rounds:>6}", "")]
+        if widest + 10 + len(verdict) <= width:
+            yield [*head, (f"  {verdict}", style)]
+        else:
+            yield head
+            yield [(f"{_INDENT}{verdict}", style)]
+        yield _below(run, width)
+
+
+@lru_cache
+def _verdict(scope: str, speedup: float | None) -> str:
+    # Thousands of runs share a few scopes.
+    return scoped(Scope.model_validate_json(scope), speedup)
+
+
+def _below(run: store.RunSummary, width: int) -> Line:
+    """State, damage, problem, provider, tokens and cost; what is unknown is left out."""
+    state: Line = [(_INDENT, ""), (run.state, STATE_STYLES.get(run.state, "yellow"))]
+    if run.damaged_lines:
+        state.append((f", {run.damaged_lines} damaged lines", "red"))
+    told = [text for text in (run.problem, run.provider, run.model) if text]
+    told += [f"{'at least ' if run.partial else ''}{run.tokens:,} tokens"] if run.tokens is not None else []
+    told += [f"${run.cost_usd:.2f}"] if run.cost_usd is not None else []
+    told += [console.duration(run.seconds)] if run.seconds is not None else []
+    used = sum(len(text) for text, _ in state) + 2
+    return [*state, (f"  {console.short(', '.join(told), max(width - used, 20))}" if told else "", "dim")]

@@ -1,0 +1,224 @@
+"""What happened in a run, attempt by attempt, derived from its stored events and from nothing else.
+
+Pure functions over a `Log`: which attempt was made from which, what changed, what was asked and answered,
+what it took. Rounds whose answer held no candidate are in `Log.rounds`. Nothing is rendered here, nothing is
+judged or ranked anew, and no file is opened.
+"""
+
+import re
+from collections.abc import Iterable, Sequence
+from datetime import datetime
+from difflib import SequenceMatcher
+from typing import Literal, TypeVar
+
+from agent import ranking
+from agent.records import Attempt, Completed, Completion, Evaluated, Finding, Prompt, Prompted, Record
+from agent.store.log import Log
+
+COMPARED_LINES = 4000
+"""Longer sources are not compared: the comparison is quadratic, and no kernel of a person is as long."""
+
+Number = TypeVar("Number", int, float)
+
+_LINE_END = re.compile(r"\r\n|\r|\n")
+
+
+class Change(Record):
+    """What a source has and its parent has not, and the other way round, in lines."""
+
+    added: int
+    removed: int
+
+
+class Entry(Record):
+    """One attempt in its place in the run."""
+
+    attempt: Attempt
+    round: int
+    parent: int | None = None
+    """Number of the attempt it was made from; None for a first answer, or where that one is not readable."""
+    children: tuple[int, ...] = ()
+    """Numbers of the attempts that were made from it: mends of the same round, the answer to its feedback."""
+    change: Change | None = None
+    """Against the parent; None without one, or where one of the two is longer than COMPARED_LINES."""
+    judged: datetime | None = None
+    """When its verdict was on disk, UTC."""
+    seconds: float | None = None
+    """What judging took."""
+    prompt: Prompt | None = None
+    """What it answers; None for a mend, which nobody was asked for."""
+    completion: Completion | None = None
+    """The answer it was taken from, with its tokens, cost and seconds; None for a mend."""
+
+    @property
+    def number(self) -> int:
+        return self.attempt.number
+
+    @property
+    def cause(self) -> Finding | None:
+        """The headline of what was found."""
+        return self.attempt.evaluation.headline
+
+    @property
+    def speedup(self) -> float | None:
+        measurement = self.attempt.evaluation.measurement
+        return measurement.speedup if measurement else None
+
+
+class Totals(Record):
+    """What the answers of a run took together. None where no answer said it; never zero for unknown."""
+
+    answers: int = 0
+    input_tokens: int | None = None
+    output_tokens: int | None = None
+    """Reasoning included, as endpoints count it."""
+    reasoning_tokens: int | None = None
+    cost_usd: float | None = None
+    answer_seconds: float | None = None
+    judging_seconds: float | None = None
+    partial: bool = False
+    """Some answers came without their counts: input and output tokens are lower bounds."""
+
+    @property
+    def tokens(self) -> int | None:
+        """Input and output together."""
+        known = [count for count in (self.input_tokens, self.output_tokens) if count is not None]
+        return sum(known) if known else None
+
+
+class History(Record):
+    """The attempts of a run as a tree, in the order they were judged."""
+
+    entries: tuple[Entry, ...] = ()
+    best: int | None = None
+    """Number of the best verified attempt: as the run said at its end, else by ranking so far."""
+    totals: Totals = Totals()
+    began: datetime | None = None
+    """Time of the first event."""
+    last: datetime | None = None
+    """Time of the last event so far."""
+
+    def entry(self, number: int) -> Entry | None:
+        """The attempt of that number."""
+        return next((entry for entry in self.entries if entry.number == number), None)
+
+
+class DiffLine(Record):
+    """One line of a comparison; its numbers count from 1 in the old and the new source."""
+
+    kind: Literal["same", "added", "removed", "gap"]
+    """`gap` stands for unchanged lines that are left out; its text is empty."""
+    text: str = ""
+    old: int | None = None
+    new: int | None = None
+
+
+def of(log: Log) -> History:
+    """The history of one run; a log without events is an empty one."""
+    asked = {event.round: event.prompt for event in log.events if isinstance(event, Prompted)}
+    answered = {event.round: event.completion for event in log.events if isinstance(event, Completed)}
+    entries = _linked([event for event in log.events if isinstance(event, Evaluated)], asked, answered)
+    best = ranking.best_of(log.attempts, log.finished)
+    times = [event.time for event in log.events if event.time is not None]
+    return History(
+        entries=entries,
+        best=best.number if best else None,
+        totals=totals(log),
+        began=times[0] if times else None,
+        last=times[-1] if times else None,
+    )
+
+
+def totals(log: Log) -> Totals:
+    """Tokens, cost and time of all answers, of rounds without a candidate too, and of all judging."""
+    answers = [event.completion for event in log.events if isinstance(event, Completed)]
+    usages = [answer.usage for answer in answers]
+    return Totals(
+        answers=len(answers),
+        input_tokens=_sum(usage.input_tokens for usage in usages),
+        output_tokens=_sum(usage.output_tokens for usage in usages),
+        reasoning_tokens=_sum(usage.reasoning_tokens for usage in usages),
+        cost_usd=_sum(answer.cost_usd for answer in answers),
+        answer_seconds=_sum(answer.seconds for answer in answers),
+        judging_seconds=_sum(event.seconds for event in log.events if isinstance(event, Evaluated)),
+        partial=any(usage.input_tokens is None or usage.output_tokens is None for usage in usages),
+    )
+
+
+def change(old: str, new: str) -> Change | None:
+    """Lines that came and went between two sources; None where one is longer than COMPARED_LINES."""
+    matcher = _matcher(source_lines(old), source_lines(new))
+    if matcher is None:
+        return None
+    edits = [opcode[1:] for opcode in matcher.get_opcodes() if opcode[0] != "equal"]
+    return Change(
+        added=sum(new_end - new_start for _, _, new_start, new_end in edits),
+        removed=sum(old_end - old_start for old_start, old_end, _, _ in edits),
+    )
+
+
+def diff(old: str, new: str, context: int = 3) -> tuple[DiffLine, ...] | None:
+    """The changed lines with `context` unchanged ones around each; empty where nothing changed.
+
+    None where one of the sources is longer than COMPARED_LINES.
+    """
+    before, after = source_lines(old), source_lines(new)
+    matcher = _matcher(before, after)
+    if matcher is None:
+        return None
+    lines: list[DiffLine] = []
+    for group in matcher.get_grouped_opcodes(context):
+        if lines or group[0][1] > 0 or group[0][3] > 0:
+            lines.append(DiffLine(kind="gap"))
+        for tag, old_start, old_end, new_start, new_end in group:
+            if tag == "equal":
+                pairs = zip(range(old_start, old_end), range(new_start, new_end), strict=True)
+                lines += [DiffLine(kind="same", text=before[i], old=i + 1, new=j + 1) for i, j in pairs]
+                continue
+            lines += [DiffLine(kind="removed", text=before[i], old=i + 1) for i in range(old_start, old_end)]
+            lines += [DiffLine(kind="added", text=after[i], new=i + 1) for i in range(new_start, new_end)]
+    return tuple(lines)
+
+
+def source_lines(source: str) -> list[str]:
+    """The lines as Python counts them, so that findings lie where they point; no line ends."""
+    return _LINE_END.split(source.removesuffix("\n"))
+
+
+def _linked(
+    events: Sequence[Evaluated], asked: dict[int, Prompt], answered: dict[int, Completion]
+) -> tuple[Entry, ...]:
+    """The entries with parents and children as numbers; a source judged twice is a parent by its latest."""
+    latest: dict[str, Attempt] = {}
+    children: dict[int, list[int]] = {}
+    entries: list[Entry] = []
+    for event in events:
+        attempt, mend = event.attempt, event.attempt.candidate.origin == "mend"
+        parent = latest.get(attempt.candidate.parent or "")
+        if parent is not None:
+            children.setdefault(parent.number, []).append(attempt.number)
+        entries.append(
+            Entry(
+                attempt=attempt,
+                round=event.round,
+                parent=parent.number if parent else None,
+                change=change(parent.candidate.source, attempt.candidate.source) if parent else None,
+                judged=event.time,
+                seconds=event.seconds,
+                prompt=None if mend else asked.get(event.round),
+                completion=None if mend else answered.get(event.round),
+            )
+        )
+        latest[attempt.candidate.id] = attempt
+    return tuple(
+        entry.model_copy(update={"children": tuple(children.get(entry.number, ()))}) for entry in entries
+    )
+
+
+def _matcher(old: Sequence[str], new: Sequence[str]) -> SequenceMatcher[str] | None:
+    return None if max(len(old), len(new)) > COMPARED_LINES else SequenceMatcher(None, old, new)
+
+
+def _sum(values: Iterable[Number | None]) -> Number | None:
+    known = [value for value in values if value is not None]
+    return sum(known) if known else None

@@ -1,0 +1,44 @@
+"""Documents of earlier schema versions in today's shape: one plain function per step, from the oldest on.
+
+    1   the first release
+    2   optional fields: what GPU runs measured (profile, card, intervals), how a problem was admitted, what
+        else a candidate handles, what was requested; the stage `integrity`, the baseline `graph`
+
+Files are never rewritten: they are read through these functions each time.
+"""
+
+from collections.abc import Callable
+from typing import Any
+
+from agent.records import SCHEMA_VERSION
+
+Document = dict[str, Any]
+
+
+class NewerVersion(ValueError):
+    """A document that a later version wrote; the message says which."""
+
+
+def upgrade(document: Document) -> Document:
+    """An event or a run.toml as the present version would have written it. Raises NewerVersion."""
+    version = document.get("schema_version")
+    if not isinstance(version, int):
+        return document
+    if version > SCHEMA_VERSION:
+        raise NewerVersion(f"written by a newer version (schema {version}, this one reads {SCHEMA_VERSION})")
+    for step in _STEPS[max(version, 1) - 1 :]:
+        document = step(document)
+    return document
+
+
+def _from_1(document: Document) -> Document:
+    """Version 2 only added fields; what a run did not record stays unknown."""
+    document = document | {"schema_version": 2}
+    attempt = document.get("attempt")
+    if isinstance(attempt, dict) and isinstance(attempt.get("evaluation"), dict):
+        evaluation = attempt["evaluation"] | {"schema_version": 2}
+        document["attempt"] = attempt | {"evaluation": evaluation}
+    return document
+
+
+_STEPS: tuple[Callable[[Document], Document], ...] = (_from_1,)

@@ -1,0 +1,122 @@
+"""Choosing and ordering runs by what their summaries say: pure functions for every list of runs."""
+
+import re
+from collections.abc import Iterable, Sequence
+from datetime import UTC, datetime, timedelta
+from enum import StrEnum
+from typing import Literal, get_args
+
+from agent.errors import UsageError
+from agent.records import Record
+from agent.store.index import newest_first
+from agent.store.summary import RunState, RunSummary
+
+Status = RunState | Literal["verified", "no_kernel"]
+STATUSES: tuple[str, ...] = (*get_args(RunState), "verified", "no_kernel")
+"""A run's state; `verified`: something was; `no_kernel`: it came to its end without."""
+
+
+class Order(StrEnum):
+    """What runs are ordered by, the most of it first."""
+
+    DATE = "date"
+    SPEEDUP = "speedup"
+    ROUNDS = "rounds"
+    TOKENS = "tokens"
+    COST = "cost"
+
+
+_AGE = re.compile(r"(\d{1,6})(m|h|d|w)")
+_UNITS = {"m": "minutes", "h": "hours", "d": "days", "w": "weeks"}
+
+
+class Selection(Record):
+    """Which runs are meant: those for which everything holds that is given."""
+
+    problem: str | None = None
+    """A part of the problem's name, in any case."""
+    statuses: tuple[str, ...] = ()
+    """One of these; of STATUSES."""
+    provider: str | None = None
+    """A part of the provider's or the model's name, in any case."""
+    since: datetime | None = None
+    """Created then or later; a run without a date is in no period."""
+    until: datetime | None = None
+    """Created before."""
+
+    @property
+    def is_everything(self) -> bool:
+        return self == Selection()
+
+    def takes(self, run: RunSummary) -> bool:
+        """Whether the run is meant."""
+        if self.problem is not None and not _within(self.problem, run.problem):
+            return False
+        if self.provider is not None and not _within(self.provider, run.provider, run.model):
+            return False
+        if self.since is not None and (run.created is None or run.created < self.since):
+            return False
+        if self.until is not None and (run.created is None or run.created >= self.until):
+            return False
+        return not self.statuses or any(_is(run, status) for status in self.statuses)
+
+
+def select(runs: Iterable[RunSummary], selection: Selection) -> list[RunSummary]:
+    """The runs that are meant, in the order given."""
+    return [run for run in runs if selection.takes(run)]
+
+
+def ordered(runs: Iterable[RunSummary], by: Order) -> list[RunSummary]:
+    """The newest, fastest, longest or dearest first; where that is unknown last, and newer before older."""
+    newest = newest_first(runs)
+    if by is Order.DATE:
+        return newest
+    values = [(_value(run, by), run) for run in newest]
+    known = [pair for pair in values if pair[0] is not None]
+    known.sort(key=lambda pair: -(pair[0] or 0))
+    return [run for _, run in known] + [run for value, run in values if value is None]
+
+
+def moment(text: str, now: datetime | None = None) -> datetime:
+    """`2026-11-20`, `2026-11-20T17:00`, or an age: `30d`, `12h`, `90m`, `2w`. Without a zone it is UTC.
+
+    Raises UsageError for anything else.
+    """
+    age = _AGE.fullmatch(text)
+    try:
+        if age:
+            return (now or datetime.now(UTC)) - timedelta(**{_UNITS[age[2]]: int(age[1])})
+        when = datetime.fromisoformat(text)
+    except (ValueError, OverflowError) as error:
+        raise UsageError(f"{text!r} is no date: write 2026-11-20 or an age as 30d") from error
+    return when if when.tzinfo else when.replace(tzinfo=UTC)
+
+
+def check_statuses(statuses: Sequence[str]) -> tuple[str, ...]:
+    """The statuses as given. Raises UsageError for one that there is not."""
+    for status in statuses:
+        if status not in STATUSES:
+            raise UsageError(f"no run has the status {status!r}; there are: {', '.join(STATUSES)}")
+    return tuple(statuses)
+
+
+def _within(part: str, *texts: str | None) -> bool:
+    return any(part.casefold() in text.casefold() for text in texts if text is not None)
+
+
+def _is(run: RunSummary, status: str) -> bool:
+    if status == "verified":
+        return run.best_attempt is not None
+    return run.outcome == "no_kernel" if status == "no_kernel" else run.state == status
+
+
+def _value(run: RunSummary, by: Order) -> float | None:
+    match by:
+        case Order.SPEEDUP:
+            return run.speedup
+        case Order.ROUNDS:
+            return run.rounds
+        case Order.TOKENS:
+            return run.tokens
+        case _:
+            return run.cost_usd

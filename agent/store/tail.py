@@ -1,0 +1,48 @@
+"""Reading a transcript while it is being written: the events that have come since the last look."""
+
+from agent.errors import EnvironmentFault
+from agent.records import Event
+from agent.store.folder import Run
+from agent.store.lines import Blobs, UnreadableLine, decode
+from agent.store.log import Damage
+from agent.store.writer import BLOBS, EVENTS, is_being_written
+
+
+class Tail:
+    """Where reading one run has come to. Nothing is held open and nothing is written."""
+
+    def __init__(self, run: Run) -> None:
+        self._path = run.path / EVENTS
+        self._folder = run.path
+        self._blobs = Blobs(run.path / BLOBS)
+        self._bytes = 0
+        self._lines = 0
+
+    def look(self) -> tuple[list[Event | Damage], bool]:
+        """The events since the last look, a damaged line as its damage; and whether more may come.
+
+        An event counts once its newline is there. Raises EnvironmentFault when the file cannot be read.
+        """
+        # Asked first: what the writer wrote last is then read below.
+        alive = is_being_written(self._folder)
+        found: list[Event | Damage] = []
+        for line in self._new_lines():
+            self._lines += 1
+            try:
+                found.append(decode(line, self._blobs.fetch))
+            except UnreadableLine as error:
+                found.append(Damage(self._lines, str(error)))
+        return found, alive
+
+    def _new_lines(self) -> list[bytes]:
+        try:
+            with self._path.open("rb") as file:
+                file.seek(self._bytes)
+                content = file.read()
+        except FileNotFoundError:
+            return []
+        except OSError as error:
+            raise EnvironmentFault(f"cannot read {self._path}: {error.strerror}") from error
+        complete = content.rfind(b"\n") + 1
+        self._bytes += complete
+        return content[:complete].split(b"\n")[:-1]

@@ -1,0 +1,169 @@
+"""Checking runs against their own hashes, and deleting those that are no longer wanted.
+
+A recorded run is never deleted, nor one that somebody writes, nor a folder that holds anything but a run.
+"""
+
+import fcntl
+import hashlib
+import re
+import time
+from collections.abc import Iterator
+from contextlib import suppress
+from pathlib import Path
+
+from agent.errors import AgentError
+from agent.records import Completed, Evaluated, Prompted, Record
+from agent.store.best import BEST
+from agent.store.disk import writing
+from agent.store.folder import MANIFEST, Run
+from agent.store.log import Log
+from agent.store.writer import BLOBS, EVENTS
+
+_BORN_S = 60.0
+"""A run without events is left alone for so long: between its folder and its lock lie milliseconds."""
+_ADDRESS = re.compile(r"[0-9a-f]{64}")
+_OURS = frozenset({MANIFEST, EVENTS, BEST, BLOBS})
+_BEGUN = ".new-"
+"""What `write_durably` calls a file until it is whole; one that stays is of a process that was killed."""
+
+
+class Fault(Record):
+    """One thing in a run that is not as it was written."""
+
+    run: str
+    place: str
+    """`events.jsonl, line 3`, `blobs/1f35...`, `run.toml`."""
+    reason: str
+
+    def __str__(self) -> str:
+        return f"{self.run}/{self.place}: {self.reason}"
+
+
+class Deleted(Record):
+    """What became of one run that was to be deleted."""
+
+    run: str
+    bytes: int
+    """Size of its files: freed, or to be freed."""
+    kept: str | None = None
+    """Why it stays; None where it is gone."""
+
+
+def verify(run: Run) -> tuple[Fault, ...]:
+    """Derives every hash anew: each blob's, each prompt's that an answer names, each attempt's parent.
+
+    Damaged lines and a damaged run.toml are faults too; a last line that was cut off is not, for that is how
+    a killed run ends.
+    """
+    found = [Fault(run=run.id, place=f"{BLOBS}/{name}", reason=reason) for name, reason in _blobs(run)]
+    try:
+        _ = run.info
+    except AgentError as error:
+        found.append(Fault(run=run.id, place=MANIFEST, reason=str(error)))
+    try:
+        log = run.read()
+    except AgentError as error:
+        return (*found, Fault(run=run.id, place=EVENTS, reason=str(error)))
+    found += [_line(run, damage.line, damage.reason) for damage in log.problems]
+    found += [_line(run, seq + 1, reason) for seq, reason in _references(log)]
+    return tuple(found)
+
+
+def delete(run: Run, *, dry: bool = False) -> Deleted:
+    """Removes the run's folder; with `dry` only says what would be. Never raises for a run that has to stay.
+
+    Raises EnvironmentFault when the disk refuses.
+    """
+    if not run.path.is_dir():
+        return Deleted(run=run.id, bytes=0, kept="it is gone already")
+    size = sum(path.lstat().st_size for path in run.path.rglob("*") if not path.is_dir())
+    stays = _stays(run)
+    if stays or dry:
+        return Deleted(run=run.id, bytes=size, kept=stays)
+    # Who would write the run has to take this lock first, and finds no file when it has it.
+    with writing(run.path), (run.path / EVENTS).open("ab") as file:
+        try:
+            fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError:
+            return Deleted(run=run.id, bytes=size, kept="it is running")
+        for path in sorted((run.path / BLOBS).glob("*")):
+            path.unlink()
+        with suppress(FileNotFoundError):
+            (run.path / BLOBS).rmdir()
+        # The transcript goes last: until then the folder is a run that can be deleted again.
+        for path in sorted(run.path.iterdir(), key=lambda path: path.name == EVENTS):
+            path.unlink()
+        run.path.rmdir()
+    return Deleted(run=run.id, bytes=size)
+
+
+def _stays(run: Run) -> str | None:
+    """Why a run is not deleted; None where nothing speaks against it."""
+    if run.recorded:
+        return "it is recorded"
+    if run.path.is_symlink():
+        return "it is a link to another folder"
+    foreign = [path.name for path in run.path.iterdir() if not _is_ours(path)]
+    foreign += [f"{BLOBS}/{path.name}" for path in (run.path / BLOBS).glob("*") if not _is_blob(path)]
+    if foreign:
+        return f"it holds what is not of a run: {foreign[0]}"
+    events = run.path / EVENTS
+    with suppress(FileNotFoundError):
+        with events.open("rb") as file:
+            try:
+                fcntl.flock(file, fcntl.LOCK_SH | fcntl.LOCK_NB)
+            except BlockingIOError:
+                return "it is running"
+        status = events.stat()
+        if status.st_size == 0 and time.time() - status.st_mtime < _BORN_S:
+            return "it has just been made"
+    return None
+
+
+def _is_ours(path: Path) -> bool:
+    if path.name == BLOBS:
+        return path.is_dir() and not path.is_symlink()
+    return (path.name in _OURS or path.name.startswith(_BEGUN)) and (path.is_symlink() or path.is_file())
+
+
+def _is_blob(path: Path) -> bool:
+    named = _ADDRESS.fullmatch(path.name) or path.name.startswith(_BEGUN)
+    return bool(named) and path.is_file()
+
+
+def _blobs(run: Run) -> Iterator[tuple[str, str]]:
+    """Names of the blobs that do not read or are not what their name says, each with the reason."""
+    for path in sorted((run.path / BLOBS).glob("*")):
+        if path.name.startswith(_BEGUN):
+            continue
+        try:
+            content = path.read_bytes()
+        except OSError as error:
+            yield path.name, f"cannot be read ({error.strerror})"
+            continue
+        if hashlib.sha256(content).hexdigest() != path.name:
+            yield path.name, "its content has another sha256"
+
+
+def _references(log: Log) -> Iterator[tuple[int, str]]:
+    """Position of each event that names what the events before it do not hold, with the reason."""
+    asked: dict[int, str] = {}
+    made: set[str] = set()
+    for event in log.events:
+        match event:
+            case Prompted():
+                asked[event.round] = event.prompt.id
+            case Completed() if event.round in asked and asked[event.round] != event.prompt_id:
+                yield (
+                    event.seq,
+                    f"answers prompt {event.prompt_id[:12]}, not the {asked[event.round][:12]} asked",
+                )
+            case Evaluated():
+                parent = event.attempt.candidate.parent
+                if parent is not None and parent not in made:
+                    yield event.seq, f"was made from candidate {parent}, which no attempt before it hashes to"
+                made.add(event.attempt.candidate.id)
+
+
+def _line(run: Run, number: int, reason: str) -> Fault:
+    return Fault(run=run.id, place=f"{EVENTS}, line {number}", reason=reason)

@@ -17,7 +17,7 @@ from typing import NamedTuple
 from agent import problems, sandbox, screen
 from agent.diagnosis import slow
 from agent.errors import AgentError, EnvironmentFault
-from agent.harness import clock, confirmation, envelope, requests, second_pass
+from agent.harness import confirmation, envelope, measuring, requests, second_pass
 from agent.harness.faults import Refused
 from agent.harness.gpu_trial import GpuTrial
 from agent.harness.job import Announce, Job, affordable
@@ -191,11 +191,12 @@ def _beside(job: Job, at: Shapes, folder: Path, lane: Lane, trial: Trial, announ
         return envelope.probed(job, at.trace, subject, trial.talk())
 
 
-def _measured(trial: GpuTrial, times: clock.Times, gpu: str | None, job: Job) -> Measurement:
+def _measured(trial: GpuTrial, times: measuring.Times, gpu: str | None, job: Job) -> Measurement:
     """Raises Refused for times that cannot be."""
-    found = clock.measurement(times, gpu or "unknown", job.floor_ms, trial.alone())
-    trial.findings += clock.findings(times, found)
-    impossible = clock.impossible(found)
+    alone = trial.alone(times)
+    found = measuring.measurement(times, gpu or "unknown", job.floor_ms, alone)
+    trial.findings += measuring.findings(times, found, alone)
+    impossible = measuring.impossible(found)
     if impossible is not None:
         raise Refused(Status.REJECTED, "measure", [impossible])
     kernels = trial.build.kernels if trial.build else ()

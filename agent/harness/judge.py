@@ -126,17 +126,18 @@ def _tried(job: Job, at: Shapes, warnings: tuple[Finding, ...], announce: Announ
     with (
         workspace(job.candidate, at.trace, lane) as folder,
         kind(job, at.source, at.trace, folder=folder, lane=lane) as trial,
+        contextlib.ExitStack() as turn,
     ):
-        status: Status = Status.VERIFIED
+        status, scope = Status.VERIFIED, at.scope
         stage: Stage = "verify"
         refusal: tuple[Finding, ...] = ()
-        measurement = profile = handled = None
         left_out: tuple[str, ...] = ()
-        scope = at.scope
+        measurement = profile = handled = None
         environment = trial.environment()
         try:
             announce("building")
             trial.load()
+            turn.enter_context(lane.turn.held())
             trial.verify(announce)
             left_out = tuple(requests.judge(job, trial.talk(), announce))
             if at.scope.shapes == "shrunken":

@@ -14,7 +14,7 @@ from agent.harness.evidence import leaves
 from agent.harness.reference import tree_map
 from agent.harness.shared import Segment, laid
 
-ROW_BYTES = 1 << 30
+ROW_BYTES = 4 << 30
 
 
 class Rows:

@@ -141,9 +141,8 @@ def _tried(job: Job, at: Shapes, warnings: tuple[Finding, ...], announce: Announ
             trial.verify(announce)
             left_out = tuple(requests.judge(job, trial.talk(), announce))
             if at.scope.shapes == "shrunken":
-                announce("checking addresses at the real sizes")
                 scope = _at_real_shape(at.scope)
-                left_out += trial.check_addresses(job.problem.trace)
+                left_out += trial.check_addresses(job.problem.trace, announce)
                 scope = at.scope
             if isinstance(trial, GpuTrial):
                 times = trial.time(announce) if job.measure else None

@@ -4,6 +4,7 @@ The reference runs eagerly, under torch.compile and, where it is bound by launch
 all at the precision that the truth is held against: TF32 off.
 """
 
+import math
 import subprocess
 from collections.abc import Callable
 from statistics import median
@@ -14,11 +15,17 @@ import torch
 from agent.harness.evidence import leaves
 from agent.harness.exchange import Exchange
 from agent.harness.reference import Reference, tree_map
+from agent.harness.rows import Rows
 from agent.harness.timing import Timer, slope
 
 Call = Callable[[], Any]
 ALONE = 15
 """Calls of the reference once the candidate's process is gone."""
+NEAR = 1e-4
+"""Relative difference that two ways to compute in float32 stay below, and lower precision does not."""
+NEAR_IN_HALF = 0.02
+"""The same for outputs of 16 bits: twice the precision of bfloat16 and more."""
+PIECE = 1 << 26
 _CARD = (
     "clocks.sm",
     "clocks.max.sm",
@@ -43,6 +50,7 @@ class Baselines:
         self._like = tree_map(lambda t: torch.empty_like(t, device="meta"), like)
         self._timer = Timer()
         self._calls: dict[str, Call] = {"eager": self._eager}
+        self._rows: Rows | None = None
         self.problems: dict[str, str] = {}
         """Why a baseline is missing."""
         self.taken: Any = None
@@ -63,12 +71,48 @@ class Baselines:
         return list(self._calls)
 
     def refresh(self, seed: int) -> None:
-        """Fresh contents for the next calls, of the candidate too."""
+        """Fresh contents for the next calls, of the candidate too, and nothing of them in the L2 cache."""
+        self.recall(seed)
+        self._exchange.refresh(self.inputs)
+        self._timer.flush()
+        torch.cuda.synchronize()
+
+    def recall(self, seed: int) -> None:
+        """The contents of this seed for the reference alone."""
         fresh = self._reference.inputs(seed, None)
         for mine, new in zip(leaves(self.inputs), leaves(fresh), strict=True):
             mine.data.copy_(new)
-        del fresh
-        self._exchange.refresh(self.inputs)
+
+    def room_for_row(self, least: int, most: int) -> dict[str, Any]:
+        """How many calls in a row there is room for, and what workers have to know of it."""
+        try:
+            self._rows = self._exchange.rows(self.inputs, self._like, least=least, most=most)
+        except MemoryError:
+            return {"calls": 0}
+        return {"calls": self._rows.calls} | ({"row": self._rows.described} if self._rows.calls else {})
+
+    def fill_row(self, seeds: list[int]) -> None:
+        """Contents of their own for the first calls of a row."""
+        assert self._rows is not None
+        for number, seed in enumerate(seeds):
+            self._rows.fill(number, self._reference.inputs(seed, None))
+        self._rows.forget()
+        self._timer.flush()
+        torch.cuda.synchronize()
+
+    def take_of_row(self, number: int) -> None:
+        """Copies the outputs of one call of a row."""
+        assert self._rows is not None
+        self.taken = self._rows.outputs(number)
+
+    def doubtful(self) -> bool:
+        """Whether the outputs that were taken are far from the reference's own on the present inputs.
+
+        A glance at all of them that costs one call; what it doubts is held against the truth.
+        """
+        with torch.no_grad():
+            native = leaves(self._eager())
+        return not all(map(near, leaves(self.taken), native))
 
     def timed(self, name: str) -> float:
         """Milliseconds of one call."""
@@ -83,9 +127,12 @@ class Baselines:
         self.taken = self._exchange.outputs({"there": True}, self._like)
         torch.cuda.synchronize()
 
-    def alone(self) -> float:
-        """Median milliseconds of the eager reference."""
-        return median(self.timed("eager") for _ in range(ALONE))
+    def alone(self, few: int, many: dict[str, int]) -> dict[str, tuple[float, float]]:
+        """Median milliseconds of a call, and of each call in a row, for each baseline."""
+        return {
+            name: (median(self.timed(name) for _ in range(ALONE)), self.slope(name, few, calls))
+            for name, calls in many.items()
+        }
 
     def _eager(self) -> Any:
         return self._reference.model(*self.inputs)
@@ -112,6 +159,22 @@ class Baselines:
             return result
 
         return replay
+
+
+def near(output: torch.Tensor, native: torch.Tensor) -> bool:
+    """Whether all elements agree but for rounding, relative to the native one or to the root mean square."""
+    if not output.is_floating_point():
+        return torch.equal(output, native)
+    share = NEAR_IN_HALF if output.dtype.itemsize < 4 else NEAR
+    found, wanted = output.reshape(-1), native.reshape(-1)
+    scale = float(torch.linalg.vector_norm(wanted, dtype=torch.float32)) / max(wanted.numel(), 1) ** 0.5
+    floor = share * scale if math.isfinite(scale) else 0.0
+    for begin in range(0, wanted.numel(), PIECE):
+        mine, its = (flat[begin : begin + PIECE] for flat in (found, wanted))
+        same = torch.isclose(mine, its, rtol=share, atol=floor, equal_nan=True)
+        if not bool(same.all()):
+            return False
+    return True
 
 
 def card() -> dict[str, Any]:

@@ -25,12 +25,27 @@ class Bench:
             self.notes.append(Finding(kind="baseline-missing", severity="note", message=message))
         return answer
 
-    def compare(self, answer: Message) -> None:
-        """Raises Refused where the outputs of a timed call, which were taken, are not right."""
+    def check(self, answer: Message, *, closely: bool = True) -> None:
+        """Raises Refused where the outputs of a timed call, which were taken, are not right.
+
+        Where not `closely` they are held against the truth only if a glance at all of them leaves a doubt.
+        """
         outputs = answer.get("outputs")
         if not isinstance(outputs, dict):
             raise faults.Refused(Status.REJECTED, "measure", [faults.protocol_violation()])
-        reply = self._weigh({"do": "judge_taken", "outputs": outputs, "claims": answer})
+        self._check({"outputs": outputs, "claims": answer}, closely)
+
+    def check_of_row(self, answer: Message, number: int, seed: int) -> None:
+        """The same for one call of a row, which was on the contents of `seed`."""
+        if not answer.get("there"):
+            raise faults.Refused(Status.REJECTED, "measure", [faults.protocol_violation()])
+        self.oracle({"do": "take_of_row", "number": number, "seed": seed})
+        self._check({"claims": {}}, closely=False)
+
+    def _check(self, judged: Message, closely: bool) -> None:
+        if not (closely or self.oracle({"do": "glance"}).get("doubtful")):
+            return
+        reply = self._weigh({"do": "judge_taken", **judged})
         if "finding" in reply:
             found = Finding.model_validate(reply["finding"])
             found = found.model_copy(update={"message": f"In a timed call: {found.message}"})

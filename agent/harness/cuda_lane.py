@@ -8,7 +8,7 @@ from agent.emulator import refusals
 from agent.emulator.built import Built
 from agent.emulator.units import BuildRequest
 from agent.gpu_build import gpu
-from agent.harness import own_work, stock
+from agent.harness import own_work, stock, turn
 from agent.harness.fast import FastBuilds
 from agent.harness.job import Announce, Job
 from agent.harness.lane import (
@@ -36,6 +36,7 @@ class CudaLane(BuildingLane):
         super().__init__(job)
         self.compiler = stock.nvcc_version(config.child_environment())
         self._gpu = gpu.present()
+        self.turn = turn.of_gpu(self._cache, config.child_environment(), announce)
         self.suppressor = own_work.library(self._cache)
         self._fast = FastBuilds(job, self._gpu, announce)
         self.with_guest = self._fast.offered
@@ -104,7 +105,8 @@ class CudaLane(BuildingLane):
             self.requests.append(request)
             self._builds.append(Built(library=None, seconds=0, findings=refused))
             return {"error": refused[0].message}
-        built = self._fast.built(request)
+        with self.turn.apart():
+            built = self._fast.built(request)
         if built is None:
             return {}
         self.requests.append(request)

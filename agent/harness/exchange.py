@@ -16,6 +16,7 @@ import torch
 from agent.harness import wire
 from agent.harness.evidence import leaves
 from agent.harness.reference import tree_map
+from agent.harness.rows import Rows
 from agent.harness.shared import BAND_BYTES, Segment, laid
 
 PIECE_BYTES = 1 << 30
@@ -34,6 +35,10 @@ class Exchange(Protocol):
 
     def refresh(self, inputs: Any) -> None:
         """Other values in the memory of the present inputs; only on a GPU."""
+        ...
+
+    def rows(self, inputs: Any, like: Any, *, least: int, most: int) -> Rows:
+        """Room for calls in a row; only on a GPU."""
         ...
 
     def outputs(self, description: dict[str, Any], like: Any) -> Any:
@@ -64,6 +69,9 @@ class Files:
         return {"inputs": wire.dump(inputs, self._folder, stem), "in_place": in_place}
 
     def refresh(self, inputs: Any) -> None:
+        raise RuntimeError("nothing is timed where tensors travel as files")
+
+    def rows(self, inputs: Any, like: Any, *, least: int, most: int) -> Rows:
         raise RuntimeError("nothing is timed where tensors travel as files")
 
     def outputs(self, description: dict[str, Any], like: Any) -> Any:
@@ -135,6 +143,9 @@ class SharedMemory:
         for tensor, offset in zip(leaves(inputs), self._inputs[self._slot], strict=True):
             self._segment.tensor(offset, tensor.shape, tensor.dtype).copy_(tensor)
         torch.cuda.synchronize()
+
+    def rows(self, inputs: Any, like: Any, *, least: int, most: int) -> Rows:
+        return Rows(self._workers, inputs, like, least=least, most=most)
 
     def outputs(self, description: dict[str, Any], like: Any) -> Any:
         assert self._segment is not None

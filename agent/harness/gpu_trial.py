@@ -3,7 +3,7 @@
 from typing import Any
 
 from agent.errors import EnvironmentFault
-from agent.harness import clock, faults, own_work
+from agent.harness import clock, faults, measuring, own_work
 from agent.harness.bench import Bench
 from agent.harness.job import END_LIMIT_S, HEALTH_LIMIT_S, Announce, secret_seed
 from agent.harness.protocol import Draw
@@ -26,7 +26,7 @@ class GpuTrial(Trial):
             pass
         return self._worker.finish(END_LIMIT_S)
 
-    def time(self, announce: Announce) -> clock.Times:
+    def time(self, announce: Announce) -> measuring.Times:
         """Times of the candidate and of the reference in turns; see `clock`."""
         announce("timing the candidate in turns with the reference")
         assert self._nothing is not None
@@ -37,10 +37,12 @@ class GpuTrial(Trial):
         self.findings += bench.notes
         return times
 
-    def alone(self) -> float:
-        """Milliseconds of the eager reference once the candidate is gone."""
+    def alone(self, times: measuring.Times) -> measuring.Alone:
+        """What the baselines take once the candidate is gone."""
         self._worker.kill()
-        return float(self._consult({"do": "alone"})["ms"])
+        many = {name: number for name, number in times.many.items() if name != "candidate"}
+        found = self._consult({"do": "alone", "few": clock.FEW, "many": many})["ms"]
+        return {name: (float(ms), float(row)) for name, (ms, row) in found.items()}
 
     def end(self) -> None:
         """Ends the candidate's process. Raises EnvironmentFault where the GPU has suffered from it."""

@@ -5,6 +5,7 @@ is the other side.
 """
 
 import socket
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -57,6 +58,7 @@ class SharedMemory:
         self._region: dict[str, int] = {}
         self._segment: Any = None
         self._tensors: dict[Any, torch.Tensor] = {}
+        self._row: list[tuple[Any, list[torch.Tensor]]] = []
 
     def forget(self) -> None:
         """Tensors that were inputs before are not so again, though their memory may be."""
@@ -99,6 +101,31 @@ class SharedMemory:
 
     def put(self, tensors: list[torch.Tensor], region: dict[str, int]) -> bool:
         return bool(shared.put(tensors, self._segment, region["begin"], region["end"]))
+
+    def prepare_row(self, row: dict[str, Any]) -> None:
+        """Takes in the memory for calls in a row; see `agent.harness.rows`."""
+        segment = shared.Segment.received(self._oracle, row["bytes"])
+        self._row = []
+        for places in row["places"]:
+            inputs, outputs = (
+                [segment.tensor(at, spec["shape"], getattr(torch, spec["dtype"]))
+                 for at, spec in zip(group, row[name], strict=True)]
+                for group, name in zip(places, ("inputs", "outputs"), strict=True)
+            )  # fmt: skip
+            self._row.append((wire.rebuild(row["tree"], inputs), outputs))
+
+    def in_a_row(self, call: Callable[..., Any], times: int) -> bool:
+        """Makes so many calls and copies the outputs of each; whether all of them fitted."""
+        fits = True
+        with torch.no_grad():
+            for inputs, places in self._row[:times]:
+                outputs = evidence.leaves(call(*inputs))
+                same = [(t.shape, t.dtype) for t in outputs] == [(t.shape, t.dtype) for t in places]
+                fits &= same
+                for tensor, place in zip(outputs, places, strict=True) if same else ():
+                    place.copy_(tensor)
+        torch.cuda.synchronize()
+        return fits
 
     def _tensor(self, spec: dict[str, Any]) -> torch.Tensor:
         key = spec["offset"], tuple(spec["shape"]), spec["dtype"]

@@ -17,7 +17,7 @@ from typing import NamedTuple
 from agent import problems, sandbox, screen
 from agent.diagnosis import slow
 from agent.errors import AgentError, EnvironmentFault
-from agent.harness import clock, confirmation, envelope, requests, second_pass
+from agent.harness import confirmation, envelope, measuring, requests, second_pass
 from agent.harness.faults import Refused
 from agent.harness.gpu_trial import GpuTrial
 from agent.harness.job import Announce, Job, affordable
@@ -126,23 +126,23 @@ def _tried(job: Job, at: Shapes, warnings: tuple[Finding, ...], announce: Announ
     with (
         workspace(job.candidate, at.trace, lane) as folder,
         kind(job, at.source, at.trace, folder=folder, lane=lane) as trial,
+        contextlib.ExitStack() as turn,
     ):
-        status: Status = Status.VERIFIED
+        status, scope = Status.VERIFIED, at.scope
         stage: Stage = "verify"
         refusal: tuple[Finding, ...] = ()
-        measurement = profile = handled = None
         left_out: tuple[str, ...] = ()
-        scope = at.scope
+        measurement = profile = handled = None
         environment = trial.environment()
         try:
             announce("building")
             trial.load()
+            turn.enter_context(lane.turn.held())
             trial.verify(announce)
             left_out = tuple(requests.judge(job, trial.talk(), announce))
             if at.scope.shapes == "shrunken":
-                announce("checking addresses at the real sizes")
                 scope = _at_real_shape(at.scope)
-                left_out += trial.check_addresses(job.problem.trace)
+                left_out += trial.check_addresses(job.problem.trace, announce)
                 scope = at.scope
             if isinstance(trial, GpuTrial):
                 times = trial.time(announce) if job.measure else None
@@ -191,11 +191,12 @@ def _beside(job: Job, at: Shapes, folder: Path, lane: Lane, trial: Trial, announ
         return envelope.probed(job, at.trace, subject, trial.talk())
 
 
-def _measured(trial: GpuTrial, times: clock.Times, gpu: str | None, job: Job) -> Measurement:
+def _measured(trial: GpuTrial, times: measuring.Times, gpu: str | None, job: Job) -> Measurement:
     """Raises Refused for times that cannot be."""
-    found = clock.measurement(times, gpu or "unknown", job.floor_ms, trial.alone())
-    trial.findings += clock.findings(times, found)
-    impossible = clock.impossible(found)
+    alone = trial.alone(times)
+    found = measuring.measurement(times, gpu or "unknown", job.floor_ms, alone)
+    trial.findings += measuring.findings(times, found, alone)
+    impossible = measuring.impossible(found)
     if impossible is not None:
         raise Refused(Status.REJECTED, "measure", [impossible])
     kernels = trial.build.kernels if trial.build else ()

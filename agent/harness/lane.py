@@ -15,6 +15,7 @@ from agent.emulator.build import Built
 from agent.emulator.units import BuildRequest
 from agent.harness.faults import Refused
 from agent.harness.job import OUTPUT_LIMIT_BYTES, Job
+from agent.harness.turn import Turn
 from agent.harness.workspace import Furnished
 from agent.records import Build, Finding, Status, Trace
 from agent.sandbox import Box, Limits
@@ -44,6 +45,8 @@ class Lane(Furnished, Protocol):
     builds_in_worker: bool
     suppressor: Path | None
     """What leaves out launches in the worker; only on a GPU."""
+    turn: Turn
+    """On the GPU, held by whoever uses it; builds take place apart from it."""
 
     requests: list[BuildRequest]
     """What the worker asked to have built, in that order."""
@@ -83,6 +86,7 @@ class BuildingLane:
         self._libraries: Path | None = None
         self.requests: list[BuildRequest] = []
         self.compiler: str | None = None
+        self.turn = Turn(None, lambda what: None)
 
     def trusted_environment(self) -> dict[str, str]:
         environment = config.child_environment()

@@ -197,7 +197,26 @@ class Oracle(Beside):
         return {}
 
     def do_alone(self, command: dict[str, Any]) -> dict[str, Any]:
-        return {"ms": self._timing.alone()}
+        return {"ms": self._timing.alone(command["few"], command["many"])}
+
+    def do_room_for_row(self, command: dict[str, Any]) -> dict[str, Any]:
+        return self._timing.room_for_row(command["least"], command["most"])
+
+    def do_fill_row(self, command: dict[str, Any]) -> dict[str, Any]:
+        self._timing.fill_row(command["seeds"])
+        return {}
+
+    def do_take_of_row(self, command: dict[str, Any]) -> dict[str, Any]:
+        """Makes the outputs of one call of a row the present ones, and its contents the present inputs."""
+        self._seed = command["seed"]
+        self._timing.take_of_row(command["number"])
+        self._timing.recall(self._seed)
+        return {}
+
+    def do_glance(self, command: dict[str, Any]) -> dict[str, Any]:
+        """Whether the outputs that were taken have to be held against the truth."""
+        # Such a reference would change the contents that the candidate was given, too.
+        return {"doubtful": "input" not in self._reference.changes and self._timing.doubtful()}
 
     def do_card(self, command: dict[str, Any]) -> dict[str, Any]:
         return {"card": card()}
@@ -208,7 +227,9 @@ class Oracle(Beside):
         draw = self._reference.draw(self._seed, inputs=known)
         assert draw is not None
         claims = command["claims"]
-        finding = draw.expected.structure(command["outputs"]) or self._foreign(claims)
+        # Outputs of a row have their places, so that no description comes with them.
+        described = command.get("outputs")
+        finding = (draw.expected.structure(described) if described else None) or self._foreign(claims)
         if finding is not None:
             return {"finding": finding.model_dump(mode="json")}
         try:

@@ -65,7 +65,8 @@ def _log(job: Job, at: Shrunken, prefix: list[str]) -> str:
             trial.load()
         except Refused as refused:
             return str(refused)
-        return trial.call_once()
+        with lane.turn.held():
+            return trial.call_once()
 
 
 def parsed(log: str) -> list[Finding]:

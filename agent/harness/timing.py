@@ -30,8 +30,7 @@ class Timer:
         """Milliseconds of one call, and what it returned."""
         begin, end, idle = self._events
         torch.cuda.synchronize()
-        for _ in range(FLUSHES):
-            self._flush.zero_()
+        self.flush(FLUSHES)
         with torch.no_grad():
             begin.record()
             result = call()
@@ -41,6 +40,11 @@ class Timer:
         torch.cuda.synchronize()
         own, whole = begin.elapsed_time(end), begin.elapsed_time(idle)
         return (own if whole - own < LATE_MS else whole), result
+
+    def flush(self, times: int = 1) -> None:
+        """Overwrites the L2 cache."""
+        for _ in range(times):
+            self._flush.zero_()
 
 
 def repeated(call: Callable[[], Any], times: int) -> Any:

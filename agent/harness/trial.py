@@ -118,8 +118,9 @@ class Trial:
         """For what is asked beside the protocol."""
         return Talk(self._tell, self._check, self._consult, self._weighed)
 
-    def check_addresses(self, real: Trace) -> tuple[str, ...]:
+    def check_addresses(self, real: Trace, announce: Announce) -> tuple[str, ...]:
         """Calls the candidate at the sizes of `real`, last of all; what was left out. See `real_shapes`."""
+        announce("checking addresses at the real sizes")
         return real_shapes.reach(self._worker, self._lane, real)
 
     def _drawn_for(self, draw: Draw, stem: str, before: dict[str, Any]) -> dict[str, Any]:

@@ -196,6 +196,15 @@ class Worker:
         """So many calls on the present inputs; the outputs of the last."""
         return self._timed(timing.repeated(lambda: self._model(*self._inputs), command["times"]))
 
+    def do_prepare_row(self, command: dict[str, Any]) -> dict[str, Any]:
+        """Memory for calls in a row, each on inputs of its own."""
+        self._handover.prepare_row(command["row"])
+        return {}
+
+    def do_row(self, command: dict[str, Any]) -> dict[str, Any]:
+        """So many calls, each on inputs of its own, and the outputs of all of them."""
+        return {"there": self._handover.in_a_row(self._model, command["times"])}
+
     def _timed(self, outputs: Any) -> dict[str, Any]:
         return {
             **self._handover.answer(outputs),

@@ -4,7 +4,7 @@ from typing import Any
 
 import pytest
 
-from agent.harness import clock
+from agent.harness import clock, measuring
 from agent.harness.bench import Bench
 from agent.harness.faults import Refused
 from agent.records import Finding
@@ -21,6 +21,9 @@ class Played:
         self.compared = self.refreshed = 0
         self.wrong = False
         self.calls: list[str] = []
+        self.fresh = took
+        self.doubtful = False
+        self.room = 0
         monkeypatch.setattr("agent.harness.clock.time.monotonic", lambda: self.now)
 
     def bench(self) -> Bench:
@@ -28,8 +31,9 @@ class Played:
 
     def candidate(self, command: dict[str, Any]) -> dict[str, Any]:
         self.calls.append("candidate")
-        self.now += (self.row * command["times"] if command["do"] == "repeated" else self.took) / 1000
-        return {"ms": self.claimed, "outputs": {}}
+        takes = {"repeated": self.row, "row": self.fresh, "timed": self.took}.get(command["do"], 0.0)
+        self.now += takes * command.get("times", 1) / 1000
+        return {"ms": self.claimed, "outputs": {}, "there": True}
 
     def nothing(self, command: dict[str, Any]) -> dict[str, Any]:
         self.now += 0.0002
@@ -40,6 +44,8 @@ class Played:
             "baselines": {"names": ["eager"]},
             "card": {"card": {}},
             "slope": {"ms": 2.0},
+            "glance": {"doubtful": self.doubtful},
+            "room_for_row": {"calls": self.room, "row": {}},
         }
         if command["do"] == "refresh":
             self.refreshed += 1
@@ -56,33 +62,33 @@ class Played:
 
 def test_the_events_count_where_the_clocks_agree(monkeypatch: pytest.MonkeyPatch) -> None:
     times = clock.timed(Played(monkeypatch, took=1.2, claimed=1.0, row=1.0).bench())
-    found = clock.measurement(times, "a GPU", 0.5, None)
+    found = measuring.measurement(times, "a GPU", 0.5, {})
     assert found.candidate_ms.p50 == pytest.approx(1.0)
     assert found.speedup == pytest.approx(2.0)
     assert found.roofline_fraction == pytest.approx(0.5)
     assert found.stable
-    assert list(clock.findings(times, found)) == []
+    assert list(measuring.findings(times, found, {})) == []
 
 
 def test_events_that_say_too_little_do_not_count(monkeypatch: pytest.MonkeyPatch) -> None:
     times = clock.timed(Played(monkeypatch, took=5.2, claimed=0.1, row=0.1).bench())
-    found = clock.measurement(times, "a GPU", None, None)
+    found = measuring.measurement(times, "a GPU", None, {})
     assert found.candidate_ms.p50 == pytest.approx(5.0, rel=0.05)
-    assert [finding.kind for finding in clock.findings(times, found)] == ["clocks-disagree"]
+    assert [finding.kind for finding in measuring.findings(times, found, {})] == ["clocks-disagree"]
 
 
 def test_calls_in_a_row_count_where_the_host_holds_them_up(monkeypatch: pytest.MonkeyPatch) -> None:
     times = clock.timed(Played(monkeypatch, took=0.3, claimed=0.1, row=0.15).bench())
-    found = clock.measurement(times, "a GPU", None, None)
+    found = measuring.measurement(times, "a GPU", None, {})
     assert found.candidate_ms.p50 == pytest.approx(0.15)
-    assert [finding.kind for finding in clock.findings(times, found)] == ["host-bound"]
+    assert [finding.kind for finding in measuring.findings(times, found, {})] == ["host-bound"]
 
 
 def test_every_round_has_fresh_contents_and_turns_the_order_round(monkeypatch: pytest.MonkeyPatch) -> None:
     played = Played(monkeypatch, took=1.2, claimed=1.0)
     times = clock.timed(played.bench())
     assert len(times.rounds) == clock.ROUNDS
-    assert played.refreshed == clock.ROUNDS + clock.WARM_UP
+    assert played.refreshed == clock.ROUNDS + clock.WARM_UP + 2 * clock.SLOPES
     calls = played.calls[: 2 * clock.ROUNDS]
     rounds = list(zip(calls[::2], calls[1::2], strict=True))
     assert set(rounds) == {("candidate", "eager"), ("eager", "candidate")}
@@ -99,24 +105,56 @@ def test_outputs_of_timed_calls_are_compared(monkeypatch: pytest.MonkeyPatch) ->
 
 def test_no_kernel_is_faster_than_its_traffic(monkeypatch: pytest.MonkeyPatch) -> None:
     times = clock.timed(Played(monkeypatch, took=1.2, claimed=1.0, row=1.0).bench())
-    finding = clock.impossible(clock.measurement(times, "a GPU", 1.2, None))
+    finding = measuring.impossible(measuring.measurement(times, "a GPU", 1.2, {}))
     assert finding is not None
     assert finding.kind == "faster-than-possible"
     assert "1 ms is less than 90% of the 1.2 ms" in finding.message
-    assert clock.impossible(clock.measurement(times, "a GPU", 1.05, None)) is None
-    assert clock.impossible(clock.measurement(times, "a GPU", None, None)) is None
+    assert measuring.impossible(measuring.measurement(times, "a GPU", 1.05, {})) is None
+    assert measuring.impossible(measuring.measurement(times, "a GPU", None, {})) is None
 
 
 def test_a_candidate_cannot_slow_its_rival(monkeypatch: pytest.MonkeyPatch) -> None:
     times = clock.timed(Played(monkeypatch, took=1.2, claimed=1.0, row=1.0).bench())
-    times = times._replace(slopes=times.slopes | {"eager": 0.5})
-    found = clock.measurement(times, "a GPU", None, alone_ms=0.5)
+    alone = {"eager": (0.5, 0.4)}
+    found = measuring.measurement(times, "a GPU", None, alone)
     assert found.speedup == pytest.approx(0.5)
+    assert [finding.kind for finding in measuring.findings(times, found, alone)] == ["reference-slowed"]
+    host_bound = measuring.measurement(times, "a GPU", None, {"eager": (0.5, 0.8)})
+    assert host_bound.speedup == pytest.approx(0.8)
+    noise = measuring.measurement(times, "a GPU", None, {"eager": (1.95, 1.9)})
+    assert noise.speedup == pytest.approx(2.0)
+
+
+def test_no_baseline_is_quoted_as_the_candidate_has_slowed_it(monkeypatch: pytest.MonkeyPatch) -> None:
+    times = clock.timed(Played(monkeypatch, took=1.2, claimed=1.0, row=1.0).bench())
+    both = [entry._replace(events=entry.events | {"compile": 1.9}) for entry in times.rounds]
+    times = times._replace(rounds=both, slopes=times.slopes | {"compile": 1.9})
+    found = measuring.measurement(times, "a GPU", None, {"eager": (2.0, 2.0), "compile": (0.7, 0.7)})
+    assert found.baseline == "compile"
+    assert found.speedup == pytest.approx(0.7)
+
+
+def test_calls_that_only_repeat_themselves_do_not_count(monkeypatch: pytest.MonkeyPatch) -> None:
+    played = Played(monkeypatch, took=0.02, claimed=0.01, row=0.01)
+    played.room, played.fresh = clock.FRESH_MOST, 0.05
+    times = clock.timed(played.bench())
+    assert times.fresh == pytest.approx(0.05)
+    found = measuring.measurement(times, "a GPU", None, {})
+    assert found.candidate_ms.p50 == pytest.approx(0.05)
+    assert [finding.kind for finding in measuring.findings(times, found, {})] == ["clocks-disagree"]
+
+
+def test_outputs_that_leave_a_doubt_are_compared(monkeypatch: pytest.MonkeyPatch) -> None:
+    played = Played(monkeypatch, took=1.2, claimed=1.0)
+    played.doubtful, played.room = True, clock.FRESH_MOST
+    clock.timed(played.bench())
+    rows = 2 * (clock.SLOPES + clock.FRESH_SLOPES)
+    assert played.compared == clock.ROUNDS + clock.WARM_UP + rows
 
 
 def test_a_new_best_is_clear_of_the_old_one(monkeypatch: pytest.MonkeyPatch) -> None:
     times = clock.timed(Played(monkeypatch, took=1.2, claimed=1.0, row=1.0).bench())
-    old = clock.measurement(times, "a GPU", None, None).model_copy(update={"speedup_interval": (1.9, 2.1)})
+    old = measuring.measurement(times, "a GPU", None, {}).model_copy(update={"speedup_interval": (1.9, 2.1)})
     near = old.model_copy(update={"speedup_interval": (2.05, 2.2)})
     clear = old.model_copy(update={"speedup_interval": (2.15, 2.2)})
     assert old.beats(None)

@@ -1,0 +1,173 @@
+"""What the clock's times mean: which of them counts, and what a reader of it has to know."""
+
+import random
+from collections.abc import Iterator
+from statistics import median, quantiles
+from typing import Any, NamedTuple
+
+from agent.records import Finding, Measurement, Percentiles
+
+FRESH_FEW = 4
+"""The smaller number of calls in a row on contents of their own."""
+UNSTABLE = 0.05
+"""Spread between the 20th and 80th percentile, relative to the median, from which on times are repeated."""
+HOST_BOUND = 0.03
+"""Share by which calls in a row may take longer than their work on the GPU."""
+DISAGREEMENT = 0.1
+SLOWED = 0.9
+"""Share of the highest clock, or of a baseline's time beside the candidate, below which a reader is told."""
+SAMPLES = 1000
+IMPOSSIBLE = 0.9
+"""Share of the roofline floor below which no correct kernel can be."""
+METHOD = (
+    "CUDA events, cold L2, fresh inputs, in turns with the reference, or calls in a row by the wall clock "
+    "where those take longer; second clock: wall time in the judge"
+)
+
+
+class Round(NamedTuple):
+    """Milliseconds."""
+
+    events: dict[str, float]
+    """What each process says of its call."""
+    wall: float
+    """The judge's time for the candidate's call beyond that of nothing."""
+    nothing: float
+
+
+Alone = dict[str, tuple[float, float]]
+"""For each baseline the milliseconds of a call, and of each call in a row."""
+
+
+class Times(NamedTuple):
+    rounds: list[Round]
+    slopes: dict[str, float]
+    """Milliseconds of each call in a row; the candidate's by the judge's clock."""
+    card: dict[str, Any]
+    fresh: float | None = None
+    """Of a call in a row on contents of their own, by the judge's clock; None where tensors are too large."""
+    many: dict[str, int] = {}
+    """The larger number of calls of each slope."""
+
+    def of(self, name: str) -> list[float]:
+        return [entry.events[name] for entry in self.rounds]
+
+    def wall(self) -> float:
+        return median(entry.wall for entry in self.rounds)
+
+
+def measurement(times: Times, gpu: str, floor_ms: float | None, alone: Alone) -> Measurement:
+    """The times that count; `alone`: what the baselines take once the candidate is gone."""
+    spreads = {name: _in_a_row(percentiles(times.of(name)), times.slopes[name]) for name in times.slopes}
+    candidate = spreads.pop("candidate")
+    for judged, blur in ((times.wall(), resolution(times)), (times.fresh or 0.0, _blur_of_fresh(times))):
+        if judged > candidate.p50 * (1 + DISAGREEMENT) + blur:
+            candidate = _scaled(candidate, judged / candidate.p50)
+    for name, found in alone.items():
+        # Less than the noise between two sittings is no reason to believe the one that is better.
+        if name in spreads and max(found) < (1 - UNSTABLE) * spreads[name].p50:
+            spreads[name] = _scaled(spreads[name], max(found) / spreads[name].p50)
+    baseline = min(spreads, key=lambda name: spreads[name].p50)
+    return Measurement.model_validate({
+        "gpu": gpu,
+        "candidate_ms": candidate,
+        **{f"{name}_ms": spreads.get(name) for name in ("eager", "compile", "graph")},
+        "baseline": baseline,
+        "roofline_fraction": floor_ms / candidate.p50 if floor_ms else None,
+        "method": METHOD,
+        "rounds": len(times.rounds),
+        "speedup_interval": interval(times, baseline, spreads[baseline].p50 / candidate.p50),
+        "second_clock_ms": max(
+            times.wall() - resolution(times), times.slopes["candidate"], times.fresh or 0.0, 0.0
+        ),
+        "stable": spread(times.of("candidate")) <= UNSTABLE,
+        "card": times.card.get("card") or None,
+    })  # fmt: skip
+
+
+def findings(times: Times, found: Measurement, alone: Alone) -> Iterator[Finding]:
+    """What a reader of the times has to know."""
+    for name, (ms, _) in alone.items():
+        beside = median(times.of(name)) if name in times.slopes else ms
+        if ms < SLOWED * beside:
+            message = (
+                f"Beside the candidate's process the reference ({name}) took {beside:.4g} ms, without it "
+                f"{ms:.4g} ms, which counts: the candidate leaves work behind that slows others."
+            )
+            yield Finding(kind="reference-slowed", severity="warning", message=message)
+    claimed, counted = median(times.of("candidate")), found.candidate_ms.p50
+    if counted > max(claimed, times.slopes["candidate"]):
+        message = (
+            f"By its own events a call takes {claimed:.4g} ms, by the judge's clock {counted:.4g} ms, which "
+            "counts: work goes on where the events do not see it."
+        )
+        yield Finding(kind="clocks-disagree", severity="warning", message=message)
+    elif counted > claimed * (1 + DISAGREEMENT):
+        message = (
+            f"Calls in a row take {counted:.4g} ms each, the GPU's work in one of them {claimed:.4g} ms: "
+            "host code, launches or allocations hold it up."
+        )
+        yield Finding(kind="host-bound", severity="note", message=message)
+    if not found.stable:
+        share = spread(times.of("candidate"))
+        message = f"The times spread by {share:.0%} between the 20th and the 80th percentile, twice in a row."
+        yield Finding(kind="unstable-times", severity="note", message=message)
+    card = found.card
+    if card and card.throttle and card.sm_mhz < SLOWED * card.sm_most_mhz:
+        message = f"The GPU ran at {card.sm_mhz:g} of {card.sm_most_mhz:g} MHz: {card.throttle}."
+        yield Finding(kind="throttled", severity="note", message=message)
+
+
+def impossible(found: Measurement) -> Finding | None:
+    """The finding for a time that no kernel with this result can have."""
+    fraction = found.roofline_fraction
+    if fraction is None or fraction <= 1 / IMPOSSIBLE:
+        return None
+    floor = fraction * found.candidate_ms.p50
+    message = (
+        f"{found.candidate_ms.p50:.4g} ms is less than {IMPOSSIBLE:.0%} of the {floor:.4g} ms that reading "
+        "the inputs and writing the outputs takes on this GPU: the work is not done in these calls."
+    )
+    return Finding(kind="faster-than-possible", message=message)
+
+
+def resolution(times: Times) -> float:
+    """Milliseconds below which the second clock tells nothing."""
+    spans = percentiles([entry.nothing for entry in times.rounds])
+    return spans.p80 - spans.p20
+
+
+def _blur_of_fresh(times: Times) -> float:
+    """Two walls, each less one of nothing, over as many calls as there was room for at least."""
+    return 2 * resolution(times) / FRESH_FEW
+
+
+def interval(times: Times, baseline: str, speedup: float) -> tuple[float, float]:
+    """The 95 % interval of the speedup by resampling whole rounds, around the speedup that is quoted."""
+    chance = random.Random(len(times.rounds))
+    pairs = [(entry.events[baseline], entry.events["candidate"]) for entry in times.rounds]
+    ratios = []
+    for _ in range(SAMPLES):
+        sample = chance.choices(pairs, k=len(pairs))
+        ratios.append(median(pair[0] for pair in sample) / median(pair[1] for pair in sample))
+    cuts, middle = quantiles(ratios, n=40, method="inclusive"), median(ratios)
+    return speedup * cuts[0] / middle, speedup * cuts[-1] / middle
+
+
+def percentiles(values: list[float]) -> Percentiles:
+    cuts = quantiles(values, n=10, method="inclusive")
+    return Percentiles(p20=cuts[1], p50=cuts[4], p80=cuts[7])
+
+
+def spread(values: list[float]) -> float:
+    spans = percentiles(values)
+    return (spans.p80 - spans.p20) / spans.p50
+
+
+def _in_a_row(spans: Percentiles, slope: float) -> Percentiles:
+    """What a caller waits for who makes one call after the other."""
+    return _scaled(spans, slope / spans.p50) if slope > spans.p50 * (1 + HOST_BOUND) else spans
+
+
+def _scaled(spans: Percentiles, factor: float) -> Percentiles:
+    return Percentiles(p20=spans.p20 * factor, p50=spans.p50 * factor, p80=spans.p80 * factor)

@@ -1,0 +1,80 @@
+"""Two evaluations never use one GPU at once, and nobody waits for one that has ended."""
+
+import signal
+import subprocess
+import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+import pytest
+
+from agent.errors import EnvironmentFault
+from agent.harness.turn import Turn, identity
+
+HOLDER = """
+import sys, time
+from filelock import FileLock
+with FileLock(sys.argv[1]):
+    print("held", flush=True)
+    time.sleep(600)
+"""
+
+
+@contextmanager
+def another_evaluation(place: Path) -> Iterator["subprocess.Popen[str]"]:
+    """A process that has its turn and does not give it up."""
+    command = [sys.executable, "-c", HOLDER, str(place)]
+    with subprocess.Popen(command, stdout=subprocess.PIPE, text=True) as holder:
+        try:
+            assert holder.stdout is not None
+            assert holder.stdout.readline() == "held\n"
+            yield holder
+        finally:
+            holder.kill()
+
+
+def test_a_turn_that_does_not_come_is_no_fault_of_the_candidates(tmp_path: Path) -> None:
+    said: list[str] = []
+    with another_evaluation(tmp_path / "gpu.lock"):
+        turn = Turn(tmp_path / "gpu.lock", said.append, limit_s=0.1)
+        with pytest.raises(EnvironmentFault, match="the GPU is taken"), turn.held():
+            pytest.fail("both had it")
+    assert said == ["waiting for the GPU, which another evaluation uses"]
+
+
+def test_the_turn_of_a_process_that_was_killed_is_free(tmp_path: Path) -> None:
+    said: list[str] = []
+    with another_evaluation(tmp_path / "gpu.lock") as holder:
+        holder.send_signal(signal.SIGKILL)
+        holder.wait()
+        with Turn(tmp_path / "gpu.lock", said.append, limit_s=0.1).held():
+            pass
+    assert said == []
+
+
+def test_others_have_their_turn_while_one_builds(tmp_path: Path) -> None:
+    place = tmp_path / "gpus" / "gpu.lock"
+    one, other = (Turn(place, lambda what: None, limit_s=0.1) for _ in range(2))
+    with one.held():
+        with one.apart(), other.held(), pytest.raises(EnvironmentFault), one.held():
+            pytest.fail("both had it")
+        with pytest.raises(EnvironmentFault), other.held():
+            pytest.fail("both had it")
+    with other.held(), one.apart():
+        pass
+
+
+def test_without_a_gpu_nobody_waits() -> None:
+    one, other = (Turn(None, lambda what: None) for _ in range(2))
+    with one.held(), other.held(), one.apart():
+        pass
+
+
+@pytest.mark.parametrize(
+    ("visible", "found"),
+    [(None, "GPU-a"), ("", "GPU-a"), ("1", "GPU-b"), ("1,0", "GPU-b"), ("GPU-b", "GPU-b"),
+     ("MIG-c", "MIG-c"), ("7", "unknown")],
+)  # fmt: skip
+def test_the_turn_is_that_of_the_gpu_which_cuda_shows_first(visible: str | None, found: str) -> None:
+    assert identity(["GPU-a", "GPU-b"], visible) == found

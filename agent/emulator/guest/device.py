@@ -124,18 +124,12 @@ def _to(func: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
     devices = [value for value in asked if not isinstance(value, torch.Tensor) and _is_known(value)]
     like = [value for value in asked if isinstance(value, torch.Tensor)]
     device = devices[0] if devices else host_tensors.place_of(like[0]) if like else None
-    args = args[0], *(_for_cpu(arg) for arg in args[1:])
-    kwargs = {name: _for_cpu(value) for name, value in kwargs.items() if name != "other"}
+    others = (arg for arg in args[1:] if not isinstance(arg, torch.Tensor))
+    args = args[0], *(CPU if names_cuda(arg) else arg for arg in others)
+    kwargs = {name: CPU if names_cuda(value) else value for name, value in kwargs.items() if name != "other"}
     if like:
         kwargs["dtype"] = like[0].dtype
-    return moved(host_tensors.run(func, tuple(arg for arg in args if arg is not None), kwargs), device)
-
-
-def _for_cpu(value: Any) -> Any:
-    """An argument of `to` for memory of the CPU; None for a tensor that shows where and what."""
-    if isinstance(value, torch.Tensor):
-        return None
-    return CPU if names_cuda(value) else value
+    return moved(host_tensors.run(func, args, kwargs), device)
 
 
 def _type_as(func: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:

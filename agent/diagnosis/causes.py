@@ -26,6 +26,8 @@ SURE = 20.0
 """A match is sure where the variant is so many times further from the truth than the output from it."""
 CLOSER = 4.0
 """Of two hypotheses that agree, one that leaves a so many times smaller error is the better."""
+NEARBY = 0.9
+"""Share of the error that a close wrong reference explains; zeros explain half of noise."""
 WRITTEN = 2
 """Elements called never written have at least so many beside them that hold something else."""
 NAMED = 3
@@ -95,7 +97,7 @@ class Search:
 
     def _note(self, hypothesis: Hypothesis, values: list[torch.Tensor]) -> None:
         nearness = min(target.nearness(values[place]) for place, target in self._targets.items())
-        if nearness > (self.closest[0] if self.closest else 0.5):
+        if nearness > (self.closest[0] if self.closest else NEARBY):
             self.closest = nearness, hypothesis
 
 

@@ -1,8 +1,8 @@
-"""Writes runs/recorded/group_norm: the real loop over three answers written for it.
+"""Writes runs/recorded/group_norm: the real loop over answers written for it.
 
 Run `python -m tests.recorded.record` after a change of the prompts, the judge or the answers. The answers
 reproduce faults that real models make on this problem; every verdict comes from the real evaluation. As in
-`agent run` the first is mended without a model call, so that there are four attempts.
+`agent run` the first is mended without a model call, so that attempts 3 and 4 are answers 3 and 4.
 """
 
 import shutil
@@ -16,6 +16,8 @@ from agent.loop import Plan
 from agent.providers.scripted import Scripted
 
 ANSWERS = Path(__file__).parent / "group_norm"
+GIVEN = (1, 3, 4)
+"""Answer 2 is what a model writes that is asked to declare its function; the mend of answer 1 does that."""
 PROBLEM = "level1/group_norm"
 NAME = "group_norm"
 
@@ -24,7 +26,7 @@ def record(into: Path) -> Path:
     """Runs the loop and puts the run at `into`; returns that path."""
     settings = config.load({"executor": "emulator"}, offline=True).settings
     problem = problems.load(PROBLEM)
-    provider = Scripted([answer.read_text() for answer in sorted(ANSWERS.glob("*.md"))])
+    provider = Scripted([(ANSWERS / f"{number}.md").read_text() for number in GIVEN])
     with console.live("recording") as live:
         judge = judging.executor(settings, problem, live)
         plan = Plan(rounds=4, patience=2, gpu=settings.gpu, floor_ms=judging.floor_ms(problem, settings))

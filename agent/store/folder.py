@@ -27,6 +27,7 @@ RECORDED = "recorded/"
 TAIL_CHARS = 20
 """Of the problem's name in an id: with more, a table of runs does not fit 80 columns."""
 
+_NAME = re.compile(r"[A-Za-z0-9_-][A-Za-z0-9_.-]*")
 _ATTEMPT = re.compile(r"(?P<run>.+):(?P<number>[0-9]+)")
 
 
@@ -131,6 +132,8 @@ def open_run(address: str, runs_dir: Path) -> Run:
         shipped := resources.folder("recorded") / address[len(RECORDED) :]
     ):
         return Run(shipped, address)
+    if _NAME.fullmatch(address) and _is_run(runs_dir / address):
+        return Run(runs_dir / address, address)  # without a look at thousands of others
     known = {path.name: path for path in run_folders(runs_dir)}
     if address in known:
         return Run(known[address], address)

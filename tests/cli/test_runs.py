@@ -75,7 +75,7 @@ def test_the_options_choose_and_order(finished: Run, killed: Run, old: Run) -> N
     assert listed("--until", "2002-01-01") == [old.id]
     assert listed("--sort", "rounds") == [finished.id, killed.id, old.id]
     assert listed("--sort", "speedup")[0] == killed.id
-    assert listed("--status", "recorded") == ["group_norm"]
+    assert "group_norm" in listed("--status", "recorded")
     assert "that the options choose" in agent("--problem", "nothing").stdout
 
 

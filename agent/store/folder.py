@@ -72,7 +72,7 @@ class Run:
     @property
     def recorded(self) -> bool:
         """Whether it lies in a folder of recorded runs, which is kept for good."""
-        return self.path.resolve().parent.name == RECORDED.rstrip("/")
+        return holds_recorded(self.path.resolve().parent)
 
     @property
     def info(self) -> RunInfo:
@@ -165,6 +165,11 @@ def resolve_attempt(address: str, runs_dir: Path) -> tuple[Run, Attempt]:
             return run, attempt
     numbers = transcript.attempt_numbers(attempts)
     raise UsageError(f"run {run.address} has no attempt {parts['number']}; it has: {numbers}")
+
+
+def holds_recorded(folder: Path) -> bool:
+    """Whether the runs in a folder are kept for good: shipped, or tracked beside the sources."""
+    return folder.resolve().name == RECORDED.rstrip("/")
 
 
 def run_folders(runs_dir: Path) -> list[Path]:

@@ -4,13 +4,19 @@ from collections.abc import Sequence
 from typing import Annotated, NamedTuple
 
 import typer
+from rich import box
+from rich.padding import Padding
+from rich.table import Table
 from rich.text import Text
 
 from agent import config, store
 from agent.cli import console, judging
-from agent.cli.verdicts import brief
+from agent.cli.verdicts import STYLES, brief
 from agent.errors import UsageError
-from agent.records import SCHEMA_VERSION, Attempt
+from agent.records import SCHEMA_VERSION, Attempt, Status
+
+CAUSE_CHARS = 320
+"""Of a cause: four lines of a terminal."""
 
 
 class Again(NamedTuple):
@@ -20,8 +26,19 @@ class Again(NamedTuple):
     fresh: Attempt
 
     @property
+    def judged(self) -> bool:
+        """Whether there is a verdict to compare: `unsupported` says only that another executor may."""
+        statuses = (self.recorded.evaluation.status, self.fresh.evaluation.status)
+        return statuses[1] is not Status.UNSUPPORTED or statuses[0] is Status.UNSUPPORTED
+
+    @property
     def changed(self) -> bool:
-        return self.recorded.evaluation.status is not self.fresh.evaluation.status
+        return self.judged and self.recorded.evaluation.status is not self.fresh.evaluation.status
+
+    @property
+    def outcome(self) -> str:
+        """What became of the verdict, in a word or two."""
+        return "CHANGED" if self.changed else "same" if self.judged else "not judged"
 
 
 def replay(
@@ -37,7 +54,10 @@ def replay(
     verbose: console.Verbose = False,
     quiet: console.Quiet = False,
 ) -> None:
-    """Judge the candidates of a run again, by what it asked for; exit 1 when a verdict differs."""
+    """Judge the candidates of a run again, by what it asked for, and compare the verdicts.
+
+    Exit 1 when a verdict differs, 5 when none does but some cannot be judged on this executor.
+    """
     flags = {
         "executor": executor,
         "sandbox": isolation,
@@ -67,26 +87,56 @@ def replay(
             evaluation = judge.evaluate(problem, attempt.candidate)
             again.append(Again(attempt, attempt.model_copy(update={"evaluation": evaluation})))
     _report(found.address, again, json)
-    raise typer.Exit(1 if any(pair.changed for pair in again) else 0)
+    raise typer.Exit(exit_code(again))
+
+
+def exit_code(again: Sequence[Again]) -> int:
+    """1 when a verdict differs; 5 when none does and some could not be judged here; else 0."""
+    if any(pair.changed for pair in again):
+        return 1
+    return 0 if all(pair.judged for pair in again) else 5
 
 
 def _report(address: str, again: Sequence[Again], json: bool) -> None:
-    changed = [pair for pair in again if pair.changed]
     if json:
         attempts = [
-            {"number": pair.recorded.number, "changed": pair.changed,
+            {"number": pair.recorded.number, "changed": pair.changed, "judged": pair.judged,
              "recorded": pair.recorded.evaluation, "fresh": pair.fresh.evaluation}
             for pair in again
         ]  # fmt: skip
         console.emit_json({"schema_version": SCHEMA_VERSION, "run": address, "attempts": attempts})
         return
+    console.show(_table(again))
     for pair in again:
-        was = "CHANGED, recorded was " + brief(pair.recorded) if pair.changed else "as recorded"
-        text = Text(f"attempt {pair.recorded.number}  {brief(pair.fresh)}  ({was})")
-        headline = pair.fresh.evaluation.headline
-        if headline:
-            text.append(f"\n    {headline.kind}: {console.line(headline.message)}")
-        console.show(text)
-    count = len(again)
-    same = f"all {count} verdicts are as recorded" if not changed else f"{len(changed)} of {count} changed"
-    console.say(f"{address}: {same}")
+        cause = pair.fresh.evaluation.headline
+        if cause and pair.outcome != "same":
+            told = console.short(f"{cause.kind}: {cause.message}", CAUSE_CHARS)
+            console.show(Padding(Text(f"attempt {pair.recorded.number}  {told}"), (0, 0, 0, 1)))
+    console.say(f"{address}: {_sum(again)}")
+
+
+def _table(again: Sequence[Again]) -> Table:
+    """A row for each attempt: the verdict as recorded, as it is now, and whether they differ."""
+    table = Table(box=box.SIMPLE_HEAD, pad_edge=False)
+    table.add_column("#", justify="right", no_wrap=True)
+    table.add_column("recorded")
+    table.add_column("now")
+    table.add_column("", no_wrap=True)
+    for pair in again:
+        status = pair.fresh.evaluation.status
+        table.add_row(
+            str(pair.recorded.number),
+            Text(brief(pair.recorded)),
+            Text(brief(pair.fresh), style=STYLES.get(status, "red")),
+            Text(pair.outcome, style="bold red" if pair.changed else "dim"),
+        )
+    return table
+
+
+def _sum(again: Sequence[Again]) -> str:
+    changed = sum(pair.changed for pair in again)
+    left = sum(not pair.judged for pair in again)
+    if not changed and not left:
+        return f"all {len(again)} verdicts are as recorded"
+    words = [f"{changed} of {len(again)} changed"] + ([f"{left} not judged here"] if left else [])
+    return ", ".join(words)

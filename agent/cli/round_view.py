@@ -2,6 +2,8 @@
 
 from collections.abc import Iterator
 
+from rich.console import RenderableType
+from rich.padding import Padding
 from rich.rule import Rule
 from rich.text import Text
 
@@ -13,7 +15,7 @@ from agent.records import Build, Completion, Evaluated, Finding, Profile
 _MARKS = {"error": "red", "warning": "yellow", "note": "dim"}
 
 
-def parts_of(entry: store.Round) -> Iterator[Rule | Text]:
+def parts_of(entry: store.Round) -> Iterator[RenderableType]:
     """Prompt, answer, retries and each attempt's verdict; reasoning is folded unless -v was given."""
     if entry.prompt:
         for message in entry.prompt.messages:
@@ -32,7 +34,7 @@ def parts_of(entry: store.Round) -> Iterator[Rule | Text]:
         yield from _verdict(event)
 
 
-def _answer(completion: Completion, number: int) -> Iterator[Rule | Text]:
+def _answer(completion: Completion, number: int) -> Iterator[RenderableType]:
     yield _rule(f"round {number}: answer of {completion.model or completion.provider}")
     if completion.reasoning and console.is_verbose():
         yield Text(console.readable(completion.reasoning), style="dim")
@@ -55,7 +57,7 @@ def _answer(completion: Completion, number: int) -> Iterator[Rule | Text]:
     yield Text(", ".join(told), style="dim")
 
 
-def _verdict(event: Evaluated) -> Iterator[Rule | Text]:
+def _verdict(event: Evaluated) -> Iterator[RenderableType]:
     attempt, evaluation = event.attempt, event.attempt.evaluation
     yield _rule(f"attempt {attempt.number} ({attempt.candidate.origin})")
     if attempt.candidate.note:
@@ -64,11 +66,11 @@ def _verdict(event: Evaluated) -> Iterator[Rule | Text]:
     status.append(f" in stage {evaluation.stage} on {console.line(str(evaluation.scope))}", style="default")
     if event.seconds is not None:
         status.append(f", {console.duration(event.seconds)}", style="default")
-    yield status
+    yield _prose(status)
     for check in evaluation.scope.skipped:
-        yield Text(f"skipped: {console.line(check)}")
+        yield _prose(Text(f"skipped: {console.line(check)}"))
     for finding in evaluation.findings:
-        yield _finding(finding)
+        yield from _finding(finding)
     if evaluation.build:
         yield _build(evaluation.build)
     if evaluation.correctness and evaluation.correctness.error_budget_ratio is not None:
@@ -79,21 +81,26 @@ def _verdict(event: Evaluated) -> Iterator[Rule | Text]:
     if evaluation.profile:
         yield _profile(evaluation.profile)
     if evaluation.envelope:
-        yield Text(f"beyond what is stated: {console.line(str(evaluation.envelope))}")
+        yield _prose(Text(f"beyond what is stated: {console.line(str(evaluation.envelope))}"))
 
 
-def _finding(finding: Finding) -> Text:
-    text = Text(f"{finding.severity}: {finding.kind}", style=_MARKS[finding.severity])
+def _finding(finding: Finding) -> Iterator[RenderableType]:
+    text = Text(f"{finding.severity}: {console.line(finding.kind)}", style=_MARKS[finding.severity])
     text.append(f"  {console.readable(finding.message)}", style="default")
     text.append(f" ({finding.count} times)" if finding.count > 1 else "", style="default")
+    yield _prose(text)
     if finding.location:
-        text.append(f"\n    at {place(finding.location)}", style="default")
-        if finding.location.text:
-            text.append(f": {console.line(finding.location.text)}", style="default")
+        where = Text(f"    at {place(finding.location)}")
+        where.append(f": {console.line(finding.location.text)}" if finding.location.text else "")
+        yield where
     if finding.evidence:
         evidence = console.readable(finding.evidence).rstrip().replace("\n", "\n    ")
-        text.append(f"\n    {evidence}", style="dim")
-    return text
+        yield Text(f"    {evidence}", style="dim")
+
+
+def _prose(text: Text) -> Padding:
+    """Sentences, which may be wrapped; what is code or output keeps its lines."""
+    return Padding(text, 0)
 
 
 def _build(build: Build) -> Text:

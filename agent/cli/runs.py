@@ -125,6 +125,8 @@ def _found(folder: Path, chosen: selection.Selection, anew: bool) -> list[store.
             shown[0].update("reading the runs", done, total)
 
         listed = store.list_runs(folder, progress, anew=anew)
+    if anew:
+        console.say(f"indexed {len(listed):,} runs")
     shipped = store.recorded_runs() if "recorded" in chosen.statuses else []
     here = {run.id for run in listed if run.state == "recorded"}
     return store.newest_first(

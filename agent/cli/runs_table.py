@@ -3,6 +3,8 @@
 from collections.abc import Iterator, Sequence
 from functools import lru_cache
 
+from rich.cells import cell_len, set_cell_size
+
 from agent import store
 from agent.cli import console
 from agent.cli.verdicts import scoped
@@ -21,13 +23,13 @@ def lines(runs: Sequence[store.RunSummary], width: int) -> Iterator[Line]:
     """A heading, then each run: its id, rounds and best verdict, and below its state and what was asked."""
     names = [console.line(run.address) for run in runs]
     # The id stays whole, so that it can be copied.
-    widest = max(map(len, names), default=0)
+    widest = max(map(cell_len, names), default=0)
     yield [(f"{'run':<{widest}}  {'rounds':>6}  best", "bold")]
     for name, run in zip(names, runs, strict=True):
         rounds = f"{run.rounds}/{run.planned_rounds if run.planned_rounds is not None else '?'}"
         verdict = _verdict(run.best_scope, run.speedup) if run.best_scope else "-"
         style = "green" if run.best_scope else ""
-        head: Line = [(f"{name:<{widest}}  {rounds:>6}", "")]
+        head: Line = [(f"{name}{' ' * (widest - cell_len(name))}  {rounds:>6}", "")]
         if widest + 10 + len(verdict) <= width:
             yield [*head, (f"  {verdict}", style)]
         else:
@@ -46,10 +48,15 @@ def _below(run: store.RunSummary, width: int) -> Line:
     """State, damage, problem, provider, tokens and cost; what is unknown is left out."""
     state: Line = [(_INDENT, ""), (run.state, STATE_STYLES.get(run.state, "yellow"))]
     if run.damaged_lines:
-        state.append((f", {run.damaged_lines} damaged lines", "red"))
+        noun = "line" if run.damaged_lines == 1 else "lines"
+        state.append((f", {run.damaged_lines} damaged {noun}", "red"))
     told = [text for text in (run.problem, run.provider, run.model) if text]
     told += [f"{'at least ' if run.partial else ''}{run.tokens:,} tokens"] if run.tokens is not None else []
     told += [f"${run.cost_usd:.2f}"] if run.cost_usd is not None else []
     told += [console.duration(run.seconds)] if run.seconds is not None else []
     used = sum(len(text) for text, _ in state) + 2
-    return [*state, (f"  {console.short(', '.join(told), max(width - used, 20))}" if told else "", "dim")]
+    room = max(width - used, 20)
+    text = console.short(", ".join(told), room)
+    if cell_len(text) > room:
+        text = set_cell_size(text, room)  # characters that take two columns
+    return [*state, (f"  {text}" if text else "", "dim")]

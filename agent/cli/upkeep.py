@@ -32,18 +32,24 @@ def prune(runs: Sequence[store.Run], json: bool, *, dry: bool) -> int:
 
     A run that has to stay, because it is recorded or running, is named with the reason.
     """
-    done = [upkeep.delete(run, dry=dry) for run in runs]
+    done: list[upkeep.Deleted] = []
+    for run in runs:
+        done.append(upkeep.delete(run, dry=dry))
+        if not json:
+            console.show(Text(_what_became(done[-1], dry)))
     gone = [one for one in done if one.kept is None]
     freed = sum(one.bytes for one in gone)
     if json:
         console.emit_json({"schema_version": SCHEMA_VERSION, "dry_run": dry, "runs": done, "bytes": freed})
         return 0
-    for one in done:
-        word = f"kept, {one.kept}" if one.kept else f"{'would free' if dry else 'freed'} {_size(one.bytes)}"
-        console.show(Text(f"{console.line(one.run)}  {console.line(word)}"))
     said = "would be deleted" if dry else "deleted"
     console.show(Text(f"{_count(len(gone), 'run')} {said}, {_size(freed)}"))
     return 0
+
+
+def _what_became(one: upkeep.Deleted, dry: bool) -> str:
+    word = f"kept, {one.kept}" if one.kept else f"{'would free' if dry else 'freed'} {_size(one.bytes)}"
+    return f"{console.line(one.run)}  {console.line(word)}"
 
 
 def _count(number: int, noun: str) -> str:

@@ -27,6 +27,7 @@ RECORDED = "recorded/"
 TAIL_CHARS = 20
 """Of the problem's name in an id: with more, a table of runs does not fit 80 columns."""
 
+_NAME = re.compile(r"[A-Za-z0-9_-][A-Za-z0-9_.-]*")
 _ATTEMPT = re.compile(r"(?P<run>.+):(?P<number>[0-9]+)")
 
 
@@ -71,7 +72,7 @@ class Run:
     @property
     def recorded(self) -> bool:
         """Whether it lies in a folder of recorded runs, which is kept for good."""
-        return self.path.resolve().parent.name == RECORDED.rstrip("/")
+        return holds_recorded(self.path.resolve().parent)
 
     @property
     def info(self) -> RunInfo:
@@ -131,6 +132,8 @@ def open_run(address: str, runs_dir: Path) -> Run:
         shipped := resources.folder("recorded") / address[len(RECORDED) :]
     ):
         return Run(shipped, address)
+    if _NAME.fullmatch(address) and _is_run(runs_dir / address):
+        return Run(runs_dir / address, address)  # without a look at thousands of others
     known = {path.name: path for path in run_folders(runs_dir)}
     if address in known:
         return Run(known[address], address)
@@ -162,6 +165,11 @@ def resolve_attempt(address: str, runs_dir: Path) -> tuple[Run, Attempt]:
             return run, attempt
     numbers = transcript.attempt_numbers(attempts)
     raise UsageError(f"run {run.address} has no attempt {parts['number']}; it has: {numbers}")
+
+
+def holds_recorded(folder: Path) -> bool:
+    """Whether the runs in a folder are kept for good: shipped, or tracked beside the sources."""
+    return folder.resolve().name == RECORDED.rstrip("/")
 
 
 def run_folders(runs_dir: Path) -> list[Path]:

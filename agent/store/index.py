@@ -18,7 +18,7 @@ from typing import Any
 from agent import resources
 from agent.errors import EnvironmentFault
 from agent.records import SCHEMA_VERSION
-from agent.store.folder import MANIFEST, RECORDED, Run, run_folders
+from agent.store.folder import MANIFEST, RECORDED, Run, holds_recorded, run_folders
 from agent.store.summary import RunSummary, summary_of
 from agent.store.writer import EVENTS
 
@@ -52,6 +52,9 @@ def list_runs(runs_dir: Path, progress: Progress | None = None, *, anew: bool = 
     Reads the transcripts that have changed since the index knew them, with `anew` all of them. Raises
     EnvironmentFault when the folder cannot be read.
     """
+    if holds_recorded(runs_dir):
+        # A few runs in a folder that is shipped as it is: nothing is put beside them.
+        return newest_first(summary_of(Run(path, path.name)) for path in run_folders(runs_dir))
     stamps = _scan(runs_dir)
     path = runs_dir / INDEX
     if anew:

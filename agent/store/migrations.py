@@ -2,7 +2,8 @@
 
     1   the first release
     2   optional fields: what GPU runs measured (profile, card, intervals), how a problem was admitted, what
-        else a candidate handles, what was requested; the stage `integrity`, the baseline `graph`
+        else a candidate handles, what was requested, where an output is wrong; the stage `integrity`,
+        the baseline `graph`
 
 Files are never rewritten: they are read through these functions each time.
 """

@@ -74,27 +74,33 @@ def delete(run: Run, *, dry: bool = False) -> Deleted:
 
     Raises EnvironmentFault when the disk refuses.
     """
-    if not run.path.is_dir():
-        return Deleted(run=run.id, bytes=0, kept="it is gone already")
-    size = sum(path.lstat().st_size for path in run.path.rglob("*") if not path.is_dir())
-    stays = _stays(run)
-    if stays or dry:
-        return Deleted(run=run.id, bytes=size, kept=stays)
-    # Who would write the run has to take this lock first, and finds no file when it has it.
-    with writing(run.path), (run.path / EVENTS).open("ab") as file:
+    with writing(run.path):
+        if not run.path.is_dir():
+            return Deleted(run=run.id, bytes=0, kept="it is gone already")
+        size = sum(path.lstat().st_size for path in run.path.rglob("*") if not path.is_dir())
+        kept = _stays(run)
+        if kept is None and not dry and not _remove(run.path):
+            kept = "it is running"
+        return Deleted(run=run.id, bytes=size, kept=kept)
+
+
+def _remove(folder: Path) -> bool:
+    """Deletes the files of a run and its folder; False where somebody writes it. Raises OSError."""
+    # Who would write the run has to take this lock first, and finds the file gone when it has it.
+    with (folder / EVENTS).open("ab") as file:
         try:
             fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
         except BlockingIOError:
-            return Deleted(run=run.id, bytes=size, kept="it is running")
-        for path in sorted((run.path / BLOBS).glob("*")):
+            return False
+        for path in sorted((folder / BLOBS).glob("*")):
             path.unlink()
         with suppress(FileNotFoundError):
-            (run.path / BLOBS).rmdir()
+            (folder / BLOBS).rmdir()
         # The transcript goes last: until then the folder is a run that can be deleted again.
-        for path in sorted(run.path.iterdir(), key=lambda path: path.name == EVENTS):
+        for path in sorted(folder.iterdir(), key=lambda path: path.name == EVENTS):
             path.unlink()
-        run.path.rmdir()
-    return Deleted(run=run.id, bytes=size)
+        folder.rmdir()
+    return True
 
 
 def _stays(run: Run) -> str | None:

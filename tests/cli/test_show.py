@@ -1,6 +1,7 @@
 """`agent show` over transcripts, whole and damaged."""
 
 import json
+import re
 import shutil
 import subprocess
 from pathlib import Path
@@ -116,6 +117,14 @@ def test_two_attempts_are_compared(killed: Run) -> None:
     missing = agent("show", killed.id, "--diff", "1", "7")
     assert missing.exit_code == 2
     assert "has no attempt 7; it has: 1, 2" in missing.stderr
+
+
+def test_a_terminal_of_80_columns_is_enough_and_gets_colours(killed: Run) -> None:
+    environment = {"FORCE_COLOR": "1", "TERM": "xterm-256color"}
+    shown = CliRunner().invoke(app, ["show", killed.id], env=environment).stdout
+    assert "\x1b[31mbuild_error\x1b[0m" in shown
+    assert "\x1b[32mverified (GPU, 2.00x)\x1b[0m" in shown
+    assert max(len(re.sub(r"\x1b\[[0-9;]*m", "", line)) for line in shown.splitlines()) <= 80
 
 
 def test_a_diff_is_coloured_on_a_terminal_and_not_with_no_color(

@@ -220,6 +220,12 @@ def test_the_version_counts_the_schema(tmp_path: Path, runs: list[Run]) -> None:
     database.close()
 
 
+def test_nothing_is_put_beside_recorded_runs(tmp_path: Path) -> None:
+    run = create(tmp_path / "recorded", SETTINGS)
+    assert [summary.id for summary in list_runs(tmp_path / "recorded")] == [run.id]
+    assert list((tmp_path / "recorded").iterdir()) == [run.path]
+
+
 def test_the_shipped_runs_have_their_address() -> None:
     shipped = recorded_runs()
     assert "recorded/group_norm" in {run.address for run in shipped}

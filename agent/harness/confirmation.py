@@ -2,11 +2,14 @@
 
 Before it is built by stock `load_inline` and judged and timed once more in a fresh sandbox, the emulator
 repeats its kernels without its host code, as far as it can run them, and compute-sanitizer watches one call.
+Where what is kept is slow, NVIDIA's counters are read for the recommendation to the next attempt.
 """
 
 from typing import NamedTuple
 
-from agent.harness import sanitizer
+from agent.diagnosis import slow
+from agent.errors import AgentError
+from agent.harness import counters, sanitizer
 from agent.harness.job import Announce, Job
 from agent.problems import Shrunken
 from agent.records import Evaluation, Finding, Status
@@ -42,3 +45,23 @@ def by_sanitizer(job: Job, at: Shrunken, announce: Announce) -> Look:
     """What compute-sanitizer says of one call at small sizes."""
     found, skipped = sanitizer.check(job, at, announce)
     return Look(Status.RUNTIME_ERROR if found else None, tuple(found), skipped)
+
+
+def with_counters(job: Job, verdict: Evaluation, announce: Announce) -> Evaluation:
+    """The same verdict; its recommendation, where there is one, is what NVIDIA's counters speak for."""
+    measured, profile, trace = verdict.measurement, verdict.profile, job.problem.trace
+    if measured is None or profile is None or job.shrunken is None:
+        return verdict
+    kernels, launches = (verdict.build.kernels if verdict.build else ()), profile.own_launches
+    plain = slow.recommendation(measured, trace, kernels, launches)
+    if plain is None:
+        return verdict
+    try:
+        seen = counters.read(job, job.shrunken, profile, announce)
+    except AgentError as fault:
+        seen = counters.Read([], f"ncu's counters: {fault}")
+    advice = slow.recommendation(measured, trace, kernels, launches, seen.launches) or plain
+    left_out = (seen.left_out,) if seen.left_out else ()
+    scope = verdict.scope.model_copy(update={"skipped": (*verdict.scope.skipped, *left_out)})
+    kept = tuple(advice if finding.kind == plain.kind else finding for finding in verdict.findings)
+    return verdict.model_copy(update={"scope": scope, "findings": kept})

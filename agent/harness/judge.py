@@ -117,7 +117,8 @@ def _confirmed(job: Job, at: Shapes, warnings: tuple[Finding, ...], announce: An
         )
     skipped = (*at.scope.skipped, *(words for look in looks for words in look.skipped))
     at = at._replace(scope=at.scope.model_copy(update={"skipped": skipped}))
-    return _tried(job.model_copy(update={"build": "stock"}), at, (*warnings, *found), announce)
+    verdict = _tried(job.model_copy(update={"build": "stock"}), at, (*warnings, *found), announce)
+    return confirmation.with_counters(job, verdict, announce)
 
 
 def _tried(job: Job, at: Shapes, warnings: tuple[Finding, ...], announce: Announce) -> Evaluation:

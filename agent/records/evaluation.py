@@ -104,6 +104,11 @@ class Profile(Record):
     streams: int
 
     @property
+    def own_launches(self) -> int:
+        """How often the candidate's own kernels were launched."""
+        return sum(kernel.launches for kernel in self.kernels if kernel.own)
+
+    @property
     def own_share(self) -> float | None:
         """Share of the GPU's time that the candidate's own kernels took."""
         whole = sum(kernel.ms for kernel in self.kernels)

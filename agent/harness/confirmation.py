@@ -14,7 +14,8 @@ from agent.harness.job import Announce, Job
 from agent.problems import Shrunken
 from agent.records import Evaluation, Finding, Status
 
-RACES = ("shared-race", "global-race-between-blocks")
+UNDEFINED = ("shared-race", "global-race-between-blocks", "divergent-barrier", "shared-uninitialised-read")
+"""What no kernel may do at any size, though a GPU may give the right result all the same."""
 
 
 class Look(NamedTuple):
@@ -30,7 +31,7 @@ def by_emulator(seen: Evaluation) -> Look:
     """What the emulator's verdict at small sizes means for a candidate that a GPU verified at its own."""
     if seen.status is Status.VERIFIED:
         return Look(None, (), ())
-    if seen.status is Status.REJECTED or any(finding.kind in RACES for finding in seen.findings):
+    if seen.status is Status.REJECTED or any(finding.kind in UNDEFINED for finding in seen.findings):
         return Look(seen.status, seen.findings, ())
     headline = seen.headline
     said = f"{headline.kind}: {headline.message}" if headline else str(seen.status)

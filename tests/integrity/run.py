@@ -165,12 +165,14 @@ def read(path: Path) -> list[Verdict]:
     return [Verdict(**entry) for entry in json.loads(path.read_text())["verdicts"]]
 
 
-def write(path: Path, verdicts: Iterable[Verdict], where: Where) -> None:
+def write(path: Path, verdicts: Iterable[Verdict], where: Where, note: str | None = None) -> None:
+    """`note`: what a reader of verdicts from several sittings has to know."""
     document: dict[str, Any] = {
         "executor": where,
         "version": __version__,
         "date": f"{datetime.now(UTC):%Y-%m-%d}",
-        "verdicts": [verdict._asdict() for verdict in sorted(verdicts)],
+        **({"note": note} if note else {}),
+        "verdicts": [verdict._asdict() for verdict in sorted(verdicts, key=lambda verdict: verdict[:3])],
     }
     path.parent.mkdir(parents=True, exist_ok=True)
     path.write_text(json.dumps(document, indent=1) + "\n")
@@ -198,12 +200,13 @@ def main(arguments: list[str] | None = None) -> int:
     done = (
         {key for key, verdict in kept.items() if verdict.digest == present[key[:2]]} if given.resume else ()
     )
+    note = json.loads(out.read_text()).get("note") if out.is_file() and given.resume else None
     wanted = [case for case in cases(chosen) if (*_key(case.program), case.screened) not in done]
     for verdict in judge_all(wanted, given.executor, given.jobs, given.limit):
         kept[verdict[:3]] = verdict
         sys.stdout.write(f"{verdict.seconds:5.1f} s  {verdict.status:13} {verdict.kind}/{verdict.name}\n")
         sys.stdout.flush()
-        write(out, kept.values(), given.executor)
+        write(out, kept.values(), given.executor, note)
     judged = {_key(program) for program in chosen}
     differing = differences(kept.values(), given.executor)
     differing = {case: words for case, words in differing.items() if _key(case.program) in judged}

@@ -14,7 +14,7 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import NamedTuple
 
-from agent import problems, sandbox, screen
+from agent import gpu_build, problems, sandbox, screen
 from agent.diagnosis import slow
 from agent.errors import AgentError, EnvironmentFault
 from agent.harness import confirmation, envelope, measuring, requests, second_pass
@@ -197,6 +197,8 @@ def _measured(trial: GpuTrial, times: measuring.Times, gpu: str | None, job: Job
     alone = trial.alone(times)
     found = measuring.measurement(times, gpu or "unknown", job.floor_ms, alone)
     trial.findings += measuring.findings(times, found, alone)
+    if found.host_bound and trial.build and trial.build.lane == gpu_build.LANE:
+        trial.findings.append(measuring.FAST_BUILD)
     impossible = measuring.impossible(found)
     if impossible is not None:
         raise Refused(Status.REJECTED, "measure", [impossible])

@@ -125,15 +125,19 @@ def _fresh_slope(bench: Bench, many: int) -> float:
         nothing = _row_wall(bench, bench.nothing, times)[0]
         bench.oracle({"do": "fill_row", "seeds": seeds})
         wall, answer = _row_wall(bench, bench.candidate, times)
+        bench.check_of_row(answer, seeds[-1])
         number = secrets.randbelow(times)
-        bench.check_of_row(answer, number, seeds[number])
+        bench.oracle({"do": "take_of_row", "number": number})
+        bench.check_of_row(answer, seeds[number])
         walls.append(wall - nothing)
     return (walls[1] - walls[0]) / (many - FRESH_FEW)
 
 
 def _row_wall(bench: Bench, ask: Ask, times: int) -> tuple[float, dict[str, Any]]:
+    """Milliseconds until the oracle has the outputs of the last call, and the answer."""
     started = time.monotonic()
     answer = ask({"do": "row", "times": times})
+    bench.oracle({"do": "take_of_row", "number": times - 1})
     return 1000 * (time.monotonic() - started), answer
 
 

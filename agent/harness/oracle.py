@@ -207,9 +207,12 @@ class Oracle(Beside):
         return {}
 
     def do_take_of_row(self, command: dict[str, Any]) -> dict[str, Any]:
-        """Makes the outputs of one call of a row the present ones, and its contents the present inputs."""
-        self._seed = command["seed"]
         self._timing.take_of_row(command["number"])
+        return {}
+
+    def do_recall(self, command: dict[str, Any]) -> dict[str, Any]:
+        """The contents that outputs taken of a row were computed from, as the present inputs."""
+        self._seed = command["seed"]
         self._timing.recall(self._seed)
         return {}
 

@@ -149,7 +149,7 @@ def test_outputs_that_leave_a_doubt_are_compared(monkeypatch: pytest.MonkeyPatch
     played = Played(monkeypatch, took=1.2, claimed=1.0)
     played.doubtful, played.room = True, clock.FRESH_MOST
     clock.timed(played.bench())
-    rows = 2 * (clock.SLOPES + clock.FRESH_SLOPES)
+    rows = 2 * (clock.SLOPES + 2 * clock.FRESH_SLOPES)
     assert played.compared == clock.ROUNDS + clock.WARM_UP + rows
 
 

@@ -2,7 +2,7 @@
 # category = "clock"
 # problem = "softmax_long"
 # status = ["runtime_error", "unsupported", "rejected", "incorrect"]
-# cuda.status = ["incorrect", "rejected"]
+# cuda.status = ["incorrect", "rejected", "runtime_error"]
 
 import torch
 from torch import nn

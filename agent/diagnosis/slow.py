@@ -1,11 +1,14 @@
 """What a right but slow candidate should change first: one recommendation with the figures behind it.
 
 Works on figures that the judge has anyway: times, the reference's traffic and arithmetic, launches, what
-ptxas said. Profiler counters are not among them, so that nothing is said about stalls or occupancy reached.
+ptxas said; and on NVIDIA's counters where they were read, which speak first.
 """
 
 from collections.abc import Iterator, Sequence
+from itertools import chain
 
+from agent.diagnosis import counters
+from agent.diagnosis.counters import Counters
 from agent.records import Finding, KernelResources, Measurement, Profile, Trace
 
 NEAR = 0.7
@@ -22,16 +25,21 @@ NAME = 60
 
 
 def recommendation(
-    measured: Measurement, trace: Trace, kernels: Sequence[KernelResources], seen: Profile | None
+    measured: Measurement,
+    trace: Trace,
+    kernels: Sequence[KernelResources],
+    seen: Profile | None,
+    counted: Sequence[Counters] = (),
 ) -> Finding | None:
     """A note with the change that promises most; None near the roofline or where the floor is unknown.
 
-    `seen`: what the GPU did during one call of the candidate.
+    `seen`: what the GPU did during one call of the candidate; `counted`: what ncu counted in its kernels.
     """
     fraction = measured.roofline_fraction
     if fraction is None or fraction >= NEAR:
         return None
-    kind, advice = next(_advice(measured, trace, kernels, seen.launches if seen else None))
+    plain = _advice(measured, trace, kernels, seen.launches if seen else None)
+    kind, advice = next(chain(counters.advice(counted, trace.min_bytes), plain))
     own = measured.candidate_ms.p50
     bound = "memory" if _intensity(trace) < RIDGE else "arithmetic"
     message = f"{100 * fraction:.3g} % of the roofline, which {bound} bounds. {advice}"
@@ -41,6 +49,7 @@ def recommendation(
         _launches(seen) if seen else "launches: not counted",
         "traffic of the operators one by one: " + _operators(trace),
         *(_resources(kernel) for kernel in kernels),
+        *counters.figures(counted),
     ]
     return Finding(kind=kind, message=message, evidence="\n".join(lines), severity="note")
 

@@ -104,6 +104,7 @@ class Baselines:
         """Copies the outputs of one call of a row."""
         assert self._rows is not None
         self.taken = self._rows.outputs(number)
+        torch.cuda.synchronize()
 
     def doubtful(self) -> bool:
         """Whether the outputs that were taken are far from the reference's own on the present inputs.
@@ -112,7 +113,9 @@ class Baselines:
         """
         with torch.no_grad():
             native = leaves(self._eager())
-        return not all(map(near, leaves(self.taken), native))
+        return not all(
+            near(mine, its.to(mine.device)) for mine, its in zip(leaves(self.taken), native, strict=True)
+        )
 
     def timed(self, name: str) -> float:
         """Milliseconds of one call."""

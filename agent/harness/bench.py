@@ -35,11 +35,11 @@ class Bench:
             raise faults.Refused(Status.REJECTED, "measure", [faults.protocol_violation()])
         self._check({"outputs": outputs, "claims": answer}, closely)
 
-    def check_of_row(self, answer: Message, number: int, seed: int) -> None:
-        """The same for one call of a row, which was on the contents of `seed`."""
+    def check_of_row(self, answer: Message, seed: int) -> None:
+        """The same for the call of a row whose outputs were taken; it was on the contents of `seed`."""
         if not answer.get("there"):
             raise faults.Refused(Status.REJECTED, "measure", [faults.protocol_violation()])
-        self.oracle({"do": "take_of_row", "number": number, "seed": seed})
+        self.oracle({"do": "recall", "seed": seed})
         self._check({"claims": {}}, closely=False)
 
     def _check(self, judged: Message, closely: bool) -> None:

@@ -2,15 +2,19 @@
 
 Before it is built by stock `load_inline` and judged and timed once more in a fresh sandbox, the emulator
 repeats its kernels without its host code, as far as it can run them, and compute-sanitizer watches one call.
+Where what is kept is slow, NVIDIA's counters are read for the recommendation to the next attempt.
 """
 
 from typing import NamedTuple
 
-from agent.harness import sanitizer
+from agent.diagnosis import slow
+from agent.errors import AgentError
+from agent.harness import counters, sanitizer
 from agent.harness.job import Announce, Job
 from agent.records import Evaluation, Finding, Scope, Status
 
-RACES = ("shared-race", "global-race-between-blocks")
+UNDEFINED = ("shared-race", "global-race-between-blocks", "divergent-barrier", "shared-uninitialised-read")
+"""What no kernel may do at any size, though a GPU may give the right result all the same."""
 
 
 class Look(NamedTuple):
@@ -26,7 +30,7 @@ def by_emulator(seen: Evaluation) -> Look:
     """What the emulator's verdict at small sizes means for a candidate that a GPU verified at its own."""
     if seen.status is Status.VERIFIED:
         return Look(None, (), ())
-    if seen.status is Status.REJECTED or any(finding.kind in RACES for finding in seen.findings):
+    if seen.status is Status.REJECTED or any(finding.kind in UNDEFINED for finding in seen.findings):
         return Look(seen.status, seen.findings, ())
     headline = seen.headline
     said = f"{headline.kind}: {headline.message}" if headline else str(seen.status)
@@ -50,3 +54,23 @@ def sanitized(job: Job, scope: Scope, announce: Announce) -> Evaluation:
     status = look.status or Status.UNSUPPORTED
     scope = scope.model_copy(update={"skipped": look.skipped})
     return Evaluation(status=status, stage="run", scope=scope, findings=look.findings)
+
+
+def with_counters(job: Job, verdict: Evaluation, announce: Announce) -> Evaluation:
+    """The same verdict; its recommendation, where there is one, is what NVIDIA's counters speak for."""
+    measured, profile, trace = verdict.measurement, verdict.profile, job.problem.trace
+    if measured is None or profile is None or job.shrunken is None:
+        return verdict
+    kernels = verdict.build.kernels if verdict.build else ()
+    plain = slow.recommendation(measured, trace, kernels, profile)
+    if plain is None:
+        return verdict
+    try:
+        seen = counters.read(job, job.shrunken, profile, announce)
+    except AgentError as fault:
+        seen = counters.Read([], f"ncu's counters: {fault}")
+    advice = slow.recommendation(measured, trace, kernels, profile, seen.launches) or plain
+    left_out = (seen.left_out,) if seen.left_out else ()
+    scope = verdict.scope.model_copy(update={"skipped": (*verdict.scope.skipped, *left_out)})
+    kept = tuple(advice if finding.kind == plain.kind else finding for finding in verdict.findings)
+    return verdict.model_copy(update={"scope": scope, "findings": kept})

@@ -64,4 +64,6 @@ class GpuTrial(Trial):
         announce("watching what runs on the GPU")
         answer = self._tell({"do": "profile"}, "running forward under the profiler")
         self._check(answer, "integrity", "running forward under the profiler failed")
-        return own_work.checked(answer.get("kernels"), self._lane.requests, self._job.library_ops)
+        seen = own_work.checked(answer.get("kernels"), self._lane.requests, self._job.library_ops)
+        self.launches = sum(kernel.launches for kernel in seen.kernels if kernel.own)
+        return seen

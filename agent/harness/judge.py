@@ -14,7 +14,7 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import NamedTuple
 
-from agent import problems, sandbox, screen
+from agent import gpu_build, problems, sandbox, screen
 from agent.diagnosis import slow
 from agent.errors import AgentError, EnvironmentFault
 from agent.harness import confirmation, envelope, locating, measuring, requests, second_pass
@@ -114,7 +114,8 @@ def _confirmed(job: Job, at: Shapes, warnings: tuple[Finding, ...], announce: An
         )
     skipped = (*at.scope.skipped, *(words for look in looks for words in look.skipped))
     at = at._replace(scope=at.scope.model_copy(update={"skipped": skipped}))
-    return _tried(job.model_copy(update={"build": "stock"}), at, (*warnings, *found), announce)
+    verdict = _tried(job.model_copy(update={"build": "stock"}), at, (*warnings, *found), announce)
+    return confirmation.with_counters(job, verdict, announce)
 
 
 def _located(job: Job, at: Shapes, warnings: tuple[Finding, ...], announce: Announce) -> Evaluation:
@@ -208,6 +209,8 @@ def _measured(trial: GpuTrial, times: measuring.Times, seen: Profile, gpu: str, 
     alone = trial.alone(times)
     found = measuring.measurement(times, gpu, job.floor_ms, alone)
     trial.findings += measuring.findings(times, found, alone)
+    if found.host_bound and trial.build and trial.build.lane == gpu_build.LANE:
+        trial.findings.append(measuring.FAST_BUILD)
     impossible = measuring.impossible(found)
     if impossible is not None:
         raise Refused(Status.REJECTED, "measure", [impossible])

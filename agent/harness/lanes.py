@@ -12,7 +12,7 @@ from agent.harness.emulator_lane import EmulatorLane
 from agent.harness.job import Announce, Job
 from agent.harness.lane import Lane
 from agent.records import Trace
-from agent.sandbox import Child
+from agent.sandbox import Box, Child
 
 Passed = tuple[int, ...]
 
@@ -52,6 +52,17 @@ def worker(
         passed=passed,
         cwd=folder,
         env=lane.environment(folder) | environment,
-        box=lane.box(folder),
+        box=_with_tool(lane.box(folder), tool),
         limits=lane.limits(trace),
     )
+
+
+def _with_tool(box: Box, tool: tuple[str, ...]) -> Box:
+    """The tool and what it is made of are to be seen as well."""
+    if not tool:
+        return box
+    command = Path(tool[0])
+    home = command.resolve().parents[1]
+    # The ncu beside nvcc is a script that looks for the real one in these places.
+    parts = (*home.glob("nsight-compute*"), *Path("/opt/nvidia").glob("nsight-compute"))
+    return box._replace(sees=(*box.sees, command.parent, command.resolve().parent, *parts))

@@ -24,6 +24,13 @@ METHOD = (
     "where those take longer; second clock: wall time in the judge"
 )
 
+FAST_BUILD = Finding(
+    kind="fast-build",
+    severity="note",
+    message="These times are of a fast build, in which torch's operators cost the host about 0.1 ms a call "
+    "more than in one by stock load_inline; calls in a row are held up by that.",
+)
+
 
 class Round(NamedTuple):
     """Milliseconds."""
@@ -81,6 +88,7 @@ def measurement(times: Times, gpu: str, floor_ms: float | None, alone: Alone) ->
             times.wall() - resolution(times), times.slopes["candidate"], times.fresh or 0.0, 0.0
         ),
         "stable": spread(times.of("candidate")) <= UNSTABLE,
+        "host_bound": times.slopes["candidate"] > median(times.of("candidate")) * (1 + HOST_BOUND),
         "card": times.card.get("card") or None,
     })  # fmt: skip
 

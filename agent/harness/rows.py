@@ -15,10 +15,12 @@ from agent.harness.reference import tree_map
 from agent.harness.shared import Segment, laid
 
 ROW_BYTES = 4 << 30
+SHARE = 8
+"""Of the memory that is free, rows take no more than this part: the candidate needs some as well."""
 
 
 class Rows:
-    """`calls` places; none where the tensors of `least` calls take more than ROW_BYTES.
+    """`calls` places; none where the tensors of `least` calls take more than may be taken.
 
     Raises MemoryError where the GPU has no room for them.
     """
@@ -30,7 +32,7 @@ class Rows:
         given, wanted = wire.describe(inputs), wire.describe(like)
         sizes = [[t.numel() * t.element_size() for t in leaves(value)] for value in (inputs, like)]
         each = sum(laid(group, 0)[1] for group in sizes)
-        self.calls = min(most, ROW_BYTES // each)
+        self.calls = min(most, min(ROW_BYTES, Segment.free() // SHARE) // each)
         if self.calls < least:
             self.calls = 0
             return

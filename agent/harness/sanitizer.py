@@ -44,14 +44,14 @@ def check(job: Job, at: Shrunken, announce: Announce) -> tuple[list[Finding], tu
     skipped: list[str] = []
     for name, words in TOOLS.items():
         announce(f"looking for {words} with compute-sanitizer")
-        log = _log(job, at, [str(command), "--tool", name, "--print-limit", str(SHOWN_ERRORS)])
+        log = log_of_call(job, at, [str(command), "--tool", name, "--print-limit", str(SHOWN_ERRORS)])
         if "ERROR SUMMARY" not in log and "RACECHECK SUMMARY" not in log:
-            skipped.append(f"compute-sanitizer {name}: it did not come to an end: {_last(log)}")
+            skipped.append(f"compute-sanitizer {name}: it did not come to an end: {last_line(log)}")
         found += parsed(log)
     return found, tuple(skipped)
 
 
-def _log(job: Job, at: Shrunken, prefix: list[str]) -> str:
+def log_of_call(job: Job, at: Shrunken, prefix: list[str]) -> str:
     """What was printed while one call was made under a tool."""
     slowly = job.model_copy(
         update={"measure": False, "candidate_timeout_s": SLOWER * job.candidate_timeout_s}
@@ -116,6 +116,7 @@ def _finding(lines: list[str]) -> Finding:
     )
 
 
-def _last(log: str) -> str:
+def last_line(log: str) -> str:
+    """What was printed last."""
     lines = [line.strip() for line in log.splitlines() if line.strip()]
     return lines[-1][:200] if lines else "it printed nothing"

@@ -100,6 +100,12 @@ class Segment:
         target.sendmsg([b"\0"], [(socket.SOL_SOCKET, socket.SCM_RIGHTS, rights)])
         os.close(descriptor.value)
 
+    @staticmethod
+    def free() -> int:
+        """Bytes of device memory that nobody has."""
+        _start()
+        return int(torch.cuda.mem_get_info()[0])
+
     def tensor(self, offset: int, shape: Sequence[int], dtype: torch.dtype) -> torch.Tensor:
         """A contiguous tensor with these bytes of the segment for a storage of its own."""
         size = math.prod(shape) * dtype.itemsize

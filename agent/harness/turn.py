@@ -9,6 +9,7 @@ import shutil
 import subprocess
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
+from functools import cache
 from pathlib import Path
 
 from filelock import FileLock, Timeout
@@ -82,6 +83,7 @@ def identity(listed: list[str], visible: str | None) -> str:
     return listed[number] if number < len(listed) else "unknown"
 
 
+@cache
 def _listed() -> list[str]:
     """UUIDs of this machine's GPUs; none where the driver does not say."""
     tool = shutil.which("nvidia-smi")

@@ -5,6 +5,8 @@ import sys
 from pathlib import Path
 from typing import Any
 
+from .planted import words
+
 ROOT = Path(__file__).resolve().parents[2]
 RAW = ROOT / "docs" / "gpu"
 PAGE = ROOT / "docs" / "gpu-verification.md"
@@ -12,10 +14,10 @@ HEAD = """\
 # What ran on a GPU
 
 Rendered by `python -m tests.gpu.summary` from the raw output in `docs/gpu/`; a test compares. Each section is
-a run of `python -m tests.gpu.verify` or `python -m tests.gpu.corpus`; `make gpu-test` runs both. Times are
-medians in milliseconds with a cold L2 cache. Those of commits before 00dc5b9 are by CUDA events in the
-candidate's own process alone; later ones are taken in turns with the reference and held against a clock of
-the judge's (`agent/harness/clock.py`).
+a run of `python -m tests.gpu.verify`, `tests.gpu.planted` or `tests.gpu.corpus`; `make gpu-test` runs all and
+the integrity corpus, which has [a page of its own](integrity.md). Times are medians in milliseconds with a
+cold L2 cache. Those of commits before 00dc5b9 are by CUDA events in the candidate's own process alone; later
+ones are taken in turns with the reference and held against a clock of the judge's (`agent/harness/clock.py`).
 """
 
 
@@ -23,7 +25,8 @@ def render() -> str:
     """The page, newest run first."""
     verdicts = [json.loads(path.read_text()) for path in sorted(RAW.glob("2*.json"), reverse=True)]
     corpora = [json.loads(path.read_text()) for path in sorted(RAW.glob("corpus-*.json"), reverse=True)]
-    return "\n".join([HEAD, *map(_verdicts, verdicts), *map(_corpus, corpora)])
+    planted = [json.loads(path.read_text()) for path in sorted(RAW.glob("planted-*.json"), reverse=True)]
+    return "\n".join([HEAD, *map(_verdicts, verdicts), *map(_planted, planted), *map(_corpus, corpora)])
 
 
 def _heading(title: str, document: dict[str, Any]) -> list[str]:
@@ -35,6 +38,11 @@ def _heading(title: str, document: dict[str, Any]) -> list[str]:
         f"Python {machine['python']}.",
         "",
     ]
+
+
+def _planted(document: dict[str, Any]) -> str:
+    """Kernels that differ by 3 %, run by `python -m tests.gpu.planted`."""
+    return "\n".join([*_heading("A planted 3 %", document), f"{words(document['summary'])}.", ""])
 
 
 def _corpus(document: dict[str, Any]) -> str:

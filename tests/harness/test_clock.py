@@ -7,7 +7,7 @@ import pytest
 from agent.harness import clock, measuring
 from agent.harness.bench import Bench
 from agent.harness.faults import Refused
-from agent.records import Finding
+from agent.records import Finding, Percentiles
 
 
 class Played:
@@ -82,6 +82,7 @@ def test_calls_in_a_row_count_where_the_host_holds_them_up(monkeypatch: pytest.M
     found = measuring.measurement(times, "a GPU", None, {})
     assert found.candidate_ms.p50 == pytest.approx(0.15)
     assert [finding.kind for finding in measuring.findings(times, found, {})] == ["host-bound"]
+    assert found.host_bound
 
 
 def test_every_round_has_fresh_contents_and_turns_the_order_round(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -148,7 +149,7 @@ def test_outputs_that_leave_a_doubt_are_compared(monkeypatch: pytest.MonkeyPatch
     played = Played(monkeypatch, took=1.2, claimed=1.0)
     played.doubtful, played.room = True, clock.FRESH_MOST
     clock.timed(played.bench())
-    rows = 2 * (clock.SLOPES + clock.FRESH_SLOPES)
+    rows = 2 * (clock.SLOPES + 2 * clock.FRESH_SLOPES)
     assert played.compared == clock.ROUNDS + clock.WARM_UP + rows
 
 
@@ -161,3 +162,16 @@ def test_a_new_best_is_clear_of_the_old_one(monkeypatch: pytest.MonkeyPatch) -> 
     assert not near.beats(old)
     assert clear.beats(old)
     assert not old.beats(clear)
+
+
+def test_a_new_best_is_clear_of_one_that_was_held_against_another_baseline(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    times = clock.timed(Played(monkeypatch, took=1.2, claimed=1.0, row=1.0).bench())
+    old = measuring.measurement(times, "a GPU", None, {}).model_copy(update={"speedup_interval": (1.9, 2.1)})
+    spans = Percentiles(p20=0.99, p50=0.99, p80=0.99)
+    near = old.model_copy(update={"baseline": "compile", "compile_ms": old.eager_ms, "candidate_ms": spans})
+    assert not near.beats(old)
+    spans = Percentiles(p20=0.8, p50=0.8, p80=0.8)
+    clear = near.model_copy(update={"candidate_ms": spans, "speedup_interval": (2.45, 2.55)})
+    assert clear.beats(old)

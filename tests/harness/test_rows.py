@@ -2,47 +2,17 @@
 
 import importlib
 import socket
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
 import pytest
 import torch
+from harness.cpu_segment import CpuSegment
 
 from agent.harness import baselines, rows, shared
 
 HARNESS = Path(rows.__file__).parent
-
-
-class Memory:
-    """As `shared.Segment`; what was made last is what is received."""
-
-    last: "Memory"
-
-    def __init__(self, size: int) -> None:
-        self.size = size
-        self._bytes = torch.zeros(size, dtype=torch.uint8)
-
-    @classmethod
-    def made(cls, size: int) -> "Memory":
-        cls.last = cls(size)
-        return cls.last
-
-    @classmethod
-    def received(cls, source: socket.socket, size: int) -> "Memory":
-        source.recv(1)
-        assert size == cls.last.size
-        return cls.last
-
-    def hand_over(self, target: socket.socket) -> None:
-        target.send(b"\0")
-
-    def tensor(self, offset: int, shape: Sequence[int], dtype: torch.dtype) -> torch.Tensor:
-        size = torch.Size(shape).numel() * dtype.itemsize
-        return self._bytes[offset : offset + size].view(dtype).reshape(tuple(shape))
-
-    def raw(self, offset: int, size: int) -> torch.Tensor:
-        return self.tensor(offset, (size,), torch.uint8)
 
 
 @pytest.fixture
@@ -50,8 +20,8 @@ def handover(monkeypatch: pytest.MonkeyPatch) -> Any:
     """The worker's side of the exchange, as it is imported there."""
     monkeypatch.syspath_prepend(str(HARNESS))
     module = importlib.import_module("handover")
-    monkeypatch.setattr(rows, "Segment", Memory)
-    monkeypatch.setattr(module.shared, "Segment", Memory)
+    monkeypatch.setattr(rows, "Segment", CpuSegment)
+    monkeypatch.setattr(module.shared, "Segment", CpuSegment)
     monkeypatch.setattr(torch.cuda, "synchronize", lambda: None)
     return module
 
@@ -100,7 +70,7 @@ def test_outputs_that_do_not_fit_are_told(joined: tuple[rows.Rows, Any]) -> None
 
 
 def test_there_is_no_room_for_rows_of_large_tensors(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(rows, "Segment", Memory)
+    monkeypatch.setattr(rows, "Segment", CpuSegment)
     monkeypatch.setattr(rows, "ROW_BYTES", 8 * shared.BAND_BYTES)
     x = torch.zeros(64)
     assert rows.Rows([], [x], x, least=2, most=9).calls == 0

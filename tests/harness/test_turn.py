@@ -9,8 +9,14 @@ from pathlib import Path
 
 import pytest
 
+from agent.emulator.units import BuildRequest
 from agent.errors import EnvironmentFault
+from agent.harness.cuda_lane import CudaLane
+from agent.harness.job import Job
 from agent.harness.turn import Turn, identity
+from agent.records import Candidate, Problem, Trace
+
+TRACE = Trace(operations=(), inputs=(), init_inputs=(), outputs=(), state=(), flops=0, min_bytes=0)
 
 HOLDER = """
 import sys, time
@@ -63,6 +69,45 @@ def test_others_have_their_turn_while_one_builds(tmp_path: Path) -> None:
             pytest.fail("both had it")
     with other.held(), one.apart():
         pass
+
+
+class Building:
+    """In the place of the fast builds: notes whether another evaluation could use the GPU meanwhile."""
+
+    offered, note = True, None
+
+    def __init__(self, place: Path) -> None:
+        self._place = place
+        self.others_had_it = False
+
+    def built(self, request: BuildRequest) -> None:
+        with Turn(self._place, lambda what: None, limit_s=0.1).held():
+            self.others_had_it = True
+
+
+def test_a_build_at_the_first_instance_is_no_part_of_the_turn(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("agent.harness.cuda_lane.own_work.library", lambda cache: None)
+    problem = Problem(name="level1/x", source="", trace=TRACE)
+    candidate = Candidate(problem=problem.name, source="")
+    job = Job(
+        problem=problem,
+        candidate=candidate,
+        executor="cuda",
+        candidate_timeout_s=1.0,
+        cache_dir=str(tmp_path),
+    )
+    place = tmp_path / "gpu.lock"
+    lane, building = CudaLane(job, lambda what: None), Building(place)
+    monkeypatch.setattr(lane, "_fast", building)
+    lane.turn = Turn(place, lambda what: None, limit_s=0.1)
+    with lane.turn.held():
+        asked = {"name": "x", "cpp_sources": "", "cuda_sources": "", "functions": []}
+        assert lane.serve({"build": asked}) == {}
+        with pytest.raises(EnvironmentFault), Turn(place, lambda what: None, limit_s=0.1).held():
+            pytest.fail("both had it")
+    assert building.others_had_it
 
 
 def test_without_a_gpu_nobody_waits() -> None:

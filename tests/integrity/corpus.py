@@ -10,9 +10,13 @@ The heading is TOML behind `# `:
     finding      a regular expression that occurs in `kind: message` of the first finding
     timeout_s    the limit of each step, for programs that hang
     sample       true: run by every `make test`
+    harmless     why nothing is wrong with verifying an attack on the emulator; so `harmless_on_gpu`
+    timed_as     an honest program: where the attack is verified on a GPU, its time is not below that one's
+    cuda.status  what is right on a GPU where that is something else; so `cuda.stage`, `cuda.finding`
 
 An attack that the screen refuses says also what becomes of it without the screen: `bare.status`,
-`bare.stage`, `bare.finding`, or `screen_only` with the reason why nothing later can see it.
+`bare.stage`, `bare.finding`, `bare.cuda.status` and so on, or `screen_only` with the reason why nothing later
+can see it.
 """
 
 import hashlib
@@ -28,6 +32,7 @@ HERE = Path(__file__).resolve().parent
 PROGRAMS, PROBLEMS = HERE / "programs", HERE / "problems"
 KINDS = ("attacks", "honest", "buggy")
 Kind = Literal["attacks", "honest", "buggy"]
+Where = Literal["cuda", "emulator"]
 
 
 class _Stated(BaseModel):
@@ -40,6 +45,10 @@ class Expected(_Stated):
     status: tuple[str, ...] = ("verified",)
     stage: tuple[str, ...] = ()
     finding: str = ""
+    cuda: "Expected | None" = None
+
+    def on(self, where: Where) -> "Expected":
+        return self.cuda if self.cuda and where == "cuda" else self
 
     def of(self, status: str, stage: str, finding: str) -> str:
         if status not in self.status:
@@ -62,6 +71,9 @@ class Program(Expected):
     timeout_s: float = 60.0
     sample: bool = False
     screen_only: str = ""
+    harmless: str = ""
+    harmless_on_gpu: str = ""
+    timed_as: str = ""
     bare: Expected | None = None
 
     @property
@@ -80,9 +92,9 @@ class Program(Expected):
         own = PROBLEMS / f"{self.problem}.py"
         return str(own) if own.is_file() else self.problem
 
-    def expected(self, screened: bool) -> Expected:
+    def expected(self, screened: bool, where: Where = "emulator") -> Expected:
         """With the screen on or off; what falls past the screen falls in the same way without it."""
-        return self.bare if self.bare and not screened else self
+        return (self.bare if self.bare and not screened else self).on(where)
 
     def cases(self) -> tuple[bool, ...]:
         """With the screen, and without it where it has something to say: else both are one evaluation."""
@@ -93,6 +105,12 @@ class Program(Expected):
 def programs() -> tuple[Program, ...]:
     """All of them, attacks first, in alphabetical order."""
     return tuple(_read(path, kind) for kind in KINDS for path in sorted((PROGRAMS / kind).glob("*.py")))
+
+
+@cache
+def twins() -> frozenset[str]:
+    """The honest programs that attacks on the clock are held against."""
+    return frozenset(program.timed_as for program in programs() if program.timed_as)
 
 
 def _read(path: Path, kind: str) -> Program:

@@ -10,7 +10,7 @@ from typing import get_args
 from agent.records import Stage
 
 from . import corpus, run
-from .corpus import Program
+from .corpus import Program, Where
 from .run import Verdict
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -27,6 +27,7 @@ CATEGORIES = {
         "degenerate": "right by the choice of inputs, or by a loose tolerance",
         "process": "the process, its channel and the machine",
         "build": "compile time and load time",
+        "clock": "work hidden from the clock, or not done while it runs",
     },
     "honest": {
         "words": "forbidden words where they mean nothing",
@@ -56,9 +57,11 @@ plainly buggy ones have to be refused with the status that names the fault.
 
 Every program is judged by the executor that `agent eval` uses. An attack that the screen refuses is judged a
 second time without the screen and has to fall at a later stage; where the screen has nothing to say, both are
-the same evaluation. Attacks on the clock are not here yet. `make test` runs a sample with at least one
+the same evaluation. An attack on the clock has to be refused or timed truthfully: on a GPU it may be verified
+where its time is not below that of the honest program it is held against (`timed_as`), and on the emulator,
+which times nothing, where its heading says why that is harmless. `make test` runs a sample with at least one
 program of every category (`sample = true`), and the screen over all of them; `pytest --all-kernels
-tests/integrity` runs everything.
+tests/integrity` runs everything. `make gpu-test` runs all programs on a GPU.
 """
 
 
@@ -78,12 +81,13 @@ def _section(path: Path) -> str:
         f"Version {document['version']}, {document['date']}.",
         "",
         *([document["note"], ""] if "note" in document else []),
-        *_summary(judged),
+        *_summary(judged, document["executor"]),
         *_attacks(judged),
         *_others(judged, "honest", "Honest answers"),
         *_others(judged, "buggy", "Buggy answers"),
         *_screen_only(program for _, program in judged),
-        *_differing(judged),
+        *_harmless((program for _, program in judged), document["executor"]),
+        *_differing(judged, document["executor"]),
         *_everything(judged),
     ]
     return "\n".join(lines)
@@ -92,8 +96,10 @@ def _section(path: Path) -> str:
 Judged = list[tuple[Verdict, Program]]
 
 
-def _summary(judged: Judged) -> list[str]:
-    accepted = {v.name for v, p in judged if p.kind != "honest" and v.status == "verified"}
+def _summary(judged: Judged, where: Where) -> list[str]:
+    differing = run.differences((v for v, _ in judged), where)
+    wrong = {(case.program.kind, case.program.name) for case in differing}
+    accepted = {v.name for v, p in judged if v.status == "verified" and v[:2] in wrong}
     refused = {v.name for v, p in judged if p.kind == "honest" and v.status != "verified"}
     rows = [
         "| | programs | evaluations | accepted | refused | not judged | as expected |",
@@ -102,7 +108,7 @@ def _summary(judged: Judged) -> list[str]:
     for kind in corpus.KINDS:
         own = [(v, p) for v, p in judged if v.kind == kind]
         status = Counter(_outcome(v) for v, _ in own)
-        right = sum(not run.difference(v, p) for v, p in own)
+        right = len(own) - sum(case.program.kind == kind for case in differing)
         counts = (len({v.name for v, _ in own}), len(own), status["accepted"], status["refused"])
         rows.append(f"| {kind} | {' | '.join(map(str, counts))} | {status['not judged']} | {right} |")
     return [
@@ -120,7 +126,7 @@ def _outcome(verdict: Verdict) -> str:
 
 
 def _attacks(judged: Judged) -> list[str]:
-    stages = [stage for stage in STAGES if stage != "measure"]
+    stages = [stage for stage in STAGES if any(v.stage == stage for v, _ in judged)]
     lines = ["### Attacks: where they fall", ""]
     for screened, title in ((True, "With the screen"), (False, "The same without the screen")):
         lines += [
@@ -153,10 +159,14 @@ def _screen_only(programs: Iterable[Program]) -> list[str]:
     return ["### Attacks that only the screen sees", "", *(told or ["None."]), ""]
 
 
-def _differing(judged: Judged) -> list[str]:
-    told = [
-        f"- {run.Case(p, v.screened)}: {run.difference(v, p)}." for v, p in judged if run.difference(v, p)
-    ]
+def _harmless(programs: Iterable[Program], where: Where) -> list[str]:
+    reasons = ((p.name, p.harmless if where == "emulator" else p.harmless_on_gpu) for p in programs)
+    told = dict.fromkeys(f"- `{name}`: {why}." for name, why in reasons if why)
+    return ["### Attacks that do no harm here", "", *(told or ["None."]), ""]
+
+
+def _differing(judged: Judged, where: Where) -> list[str]:
+    told = [f"- {case}: {words}." for case, words in run.differences((v for v, _ in judged), where).items()]
     return ["### Not as expected", "", *(told or ["Nothing."]), ""]
 
 
@@ -176,7 +186,8 @@ def _verdict(verdict: Verdict | None) -> str:
     if verdict is None:
         return ""
     cause = verdict.finding.partition(":")[0] if verdict.status != "verified" else ""
-    return f"{verdict.status}{f' ({verdict.stage}: {cause})' if cause else ''}"
+    time = f", {verdict.ms:.4g} ms" if verdict.ms else ""
+    return f"{verdict.status}{f' ({verdict.stage}: {cause})' if cause else ''}{time}"
 
 
 if __name__ == "__main__":

@@ -5,6 +5,8 @@
 # stage = ["screen"]
 # finding = 'hidden-library-call'
 # bare.status = ["runtime_error", "rejected", "build_error"]
+# bare.cuda.status = ["verified", "rejected"]
+# harmless_on_gpu = "where there is a cuBLAS it is opened and never called: the kernel computes the result"
 
 import torch
 from torch import nn

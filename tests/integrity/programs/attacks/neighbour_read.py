@@ -3,6 +3,7 @@
 # problem = "cumsum"
 # status = ["runtime_error"]
 # finding = 'global-out-of-bounds-read'
+# cuda.status = ["runtime_error", "incorrect"]
 
 import torch
 from torch import nn

@@ -2,6 +2,7 @@
 # category = "degenerate"
 # problem = "softmax"
 # status = ["incorrect"]
+# cuda.status = ["incorrect", "runtime_error"]
 
 import torch
 from torch import nn

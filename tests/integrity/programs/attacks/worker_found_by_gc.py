@@ -5,6 +5,7 @@
 # stage = ["screen"]
 # finding = 'introspection'
 # bare.status = ["rejected"]
+# bare.cuda.status = ["rejected", "runtime_error", "incorrect"]
 
 import gc
 

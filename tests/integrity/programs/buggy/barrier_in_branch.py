@@ -3,6 +3,7 @@
 # problem = "cumsum"
 # status = ["runtime_error"]
 # finding = 'barrier'
+# cuda.status = ["runtime_error", "incorrect", "timeout"]
 
 import torch
 from torch import nn

@@ -3,6 +3,7 @@
 # problem = "tanh_scale"
 # status = ["runtime_error"]
 # finding = 'null-pointer'
+# cuda.status = ["runtime_error"]
 # sample = true
 
 import torch

@@ -3,6 +3,7 @@
 # problem = "embedding_scale"
 # status = ["runtime_error"]
 # finding = 'data-ptr-type'
+# cuda.status = ["runtime_error"]
 
 import torch
 from torch import nn

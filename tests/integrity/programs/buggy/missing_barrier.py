@@ -3,6 +3,7 @@
 # problem = "softmax"
 # status = ["runtime_error"]
 # finding = 'shared-race'
+# cuda.status = ["runtime_error", "incorrect"]
 
 import torch
 from torch import nn

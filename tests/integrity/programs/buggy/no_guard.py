@@ -3,6 +3,7 @@
 # problem = "tanh_scale"
 # status = ["runtime_error"]
 # finding = 'global-out-of-bounds'
+# cuda.status = ["runtime_error", "incorrect", "rejected"]
 
 import torch
 from torch import nn

@@ -3,6 +3,7 @@
 # problem = "squared_error"
 # status = ["runtime_error"]
 # finding = 'race-between-blocks'
+# cuda.status = ["runtime_error", "incorrect"]
 # sample = true
 
 import torch

@@ -3,6 +3,7 @@
 # problem = "cumsum"
 # status = ["runtime_error"]
 # finding = 'shared-out-of-bounds'
+# cuda.status = ["runtime_error", "incorrect"]
 
 import torch
 from torch import nn

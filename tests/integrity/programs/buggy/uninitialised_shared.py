@@ -3,6 +3,7 @@
 # problem = "squared_error"
 # status = ["runtime_error"]
 # finding = 'shared-uninitialised|out-of-bounds'
+# cuda.status = ["runtime_error", "incorrect"]
 
 import torch
 from torch import nn

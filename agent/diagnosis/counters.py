@@ -1,0 +1,179 @@
+"""What NVIDIA's profiler counted in a kernel, and which change that speaks for.
+
+Reads the text that `ncu --csv --print-units base` prints: a row for each kernel and metric, among lines of
+the profiler's own and of the program's. What the counters mean: Nsight Compute's profiling guide and rules.
+"""
+
+import csv
+from collections.abc import Iterator, Sequence
+from typing import NamedTuple
+
+DURATION = "gpu__time_duration.sum"
+DRAM = "dram__throughput.avg.pct_of_peak_sustained_elapsed"
+READ, WRITTEN = "dram__bytes_read.sum", "dram__bytes_write.sum"
+_GLOBAL = "l1tex__t_{}_pipe_lsu_mem_global_op_{}.sum"
+_CONFLICTS = "l1tex__data_bank_conflicts_pipe_lsu_mem_shared_op_{}.sum"
+WAVEFRONTS = "l1tex__data_pipe_lsu_wavefronts_mem_shared.sum"
+OCCUPANCY = "sm__warps_active.avg.pct_of_peak_sustained_active"
+MOST_OCCUPANCY = "sm__maximum_warps_per_active_cycle_pct"
+WAVES = "launch__waves_per_multiprocessor"
+TENSOR = "sm__inst_executed_pipe_tensor.sum"
+_LIMIT = "launch__occupancy_limit_{}"
+_STALL = "smsp__average_warps_issue_stalled_{}_per_issue_active.ratio"
+STALLS = {
+    "long_scoreboard": "for global memory: give each thread several independent loads before the first use",
+    "lg_throttle": "for room in the queue of global loads: load float4 in the place of single elements",
+    "short_scoreboard": "for shared memory: keep what a thread uses again in registers",
+    "mio_throttle": "for room in the queue of shared memory: load float4 from it, or use shuffles",
+    "barrier": "at barriers: fewer __syncthreads(), or smaller blocks with more of them at a time",
+    "math_pipe_throttle": "for arithmetic units: fewer operations, or cheaper ones than division and exp",
+    "wait": "for the instruction before: unroll, so that independent instructions lie between",
+}
+METRICS = (
+    DURATION, DRAM, READ, WRITTEN,
+    "lts__t_sector_hit_rate.pct", "l1tex__t_sector_hit_rate.pct",
+    *(_GLOBAL.format(what, way) for what in ("sectors", "requests") for way in ("ld", "st")),
+    *(_CONFLICTS.format(way) for way in ("ld", "st")), WAVEFRONTS,
+    "sm__throughput.avg.pct_of_peak_sustained_elapsed",
+    "smsp__issue_active.avg.pct_of_peak_sustained_active", TENSOR,
+    OCCUPANCY, MOST_OCCUPANCY, WAVES, "launch__registers_per_thread",
+    *(_LIMIT.format(what) for what in ("registers", "shared_mem", "warps")),
+    *(_STALL.format(name) for name in STALLS),
+)  # fmt: skip
+MOST_SECTORS = 16.0
+"""32-byte sectors of one request of a warp that loads float4 from neighbouring addresses."""
+CONFLICTS = 0.3
+"""Share of the shared memory's wavefronts that conflicts may take."""
+SATURATED = 80.0
+"""Per cent of the DRAM's peak from which on only less traffic helps."""
+EXCESS = 1.3
+"""Times the least traffic."""
+FEW_WARPS = 50.0
+STALLED = 2.0
+"""Warps that wait for one reason for each that issues."""
+
+
+class Counters(NamedTuple):
+    """One launch of one kernel."""
+
+    kernel: str
+    values: dict[str, float]
+    """By the names of METRICS, in base units."""
+
+    def ratio(self, above: float, below: str) -> float:
+        return above / self.values[below] if self.values.get(below) else 0.0
+
+    def total(self, *names: str) -> float:
+        return sum(self.values.get(name, 0.0) for name in names)
+
+
+def parsed(text: str) -> list[Counters]:
+    """The launches in a profiler's output; lines that are no row of its table are passed over."""
+    launches: dict[tuple[str, str], Counters] = {}
+    columns: list[str] = []
+    for line in text.splitlines():
+        if not line.startswith('"'):
+            continue
+        cells = next(csv.reader([line]))
+        if "Metric Name" in cells and "Kernel Name" in cells:
+            columns = cells
+        elif len(cells) == len(columns):
+            row = dict(zip(columns, cells, strict=True))
+            key = row.get("ID", ""), row["Kernel Name"]
+            launch = launches.setdefault(key, Counters(row["Kernel Name"].split("(")[0], {}))
+            try:
+                launch.values[row["Metric Name"]] = float(row["Metric Value"].replace(",", ""))
+            except ValueError:
+                # What a GPU cannot count is given as n/a.
+                continue
+    return [launch for launch in launches.values() if launch.values]
+
+
+def advice(launches: Sequence[Counters], least_bytes: int) -> Iterator[tuple[str, str]]:
+    """Kind and sentence of what the counters speak for, most promising first; of the longest launch.
+
+    `least_bytes`: what all launches together have to read and write.
+    """
+    if not launches:
+        return
+    longest = max(launches, key=lambda launch: launch.values.get(DURATION, 0.0))
+    values, name = longest.values, longest.kernel
+    if 0 < values.get(WAVES, 1.0) < 1:
+        yield (
+            "few-blocks",
+            f"The blocks of {name} fill {values[WAVES]:.0%} of the GPU once: use more of them, and split "
+            "long rows or reductions over several blocks.",
+        )
+    for way, words in (("ld", "loads"), ("st", "stores")):
+        sectors = longest.ratio(
+            longest.total(_GLOBAL.format("sectors", way)), _GLOBAL.format("requests", way)
+        )
+        if sectors > MOST_SECTORS:
+            yield (
+                "uncoalesced",
+                f"A warp's global {words} in {name} touch {sectors:.3g} sectors of 32 bytes each, 4 would do "
+                "for floats: let neighbouring threads access neighbouring addresses.",
+            )
+    conflicts = longest.ratio(longest.total(*map(_CONFLICTS.format, ("ld", "st"))), WAVEFRONTS)
+    if conflicts > CONFLICTS:
+        yield (
+            "bank-conflicts",
+            f"{conflicts:.0%} of what {name} asks of shared memory is conflicts between banks: pad the rows "
+            "of its arrays by one element, or change which thread reads which.",
+        )
+    yield from _of_traffic(launches, longest, least_bytes)
+    yield from _of_warps(longest)
+
+
+def _of_traffic(
+    launches: Sequence[Counters], longest: Counters, least_bytes: int
+) -> Iterator[tuple[str, str]]:
+    moved = sum(launch.total(READ, WRITTEN) for launch in launches)
+    if longest.values.get(DRAM, 0.0) > SATURATED and moved > EXCESS * least_bytes:
+        yield (
+            "excess-traffic",
+            f"DRAM is busy at {longest.values[DRAM]:.0f} % with {moved / 1e6:.3g} MB, where "
+            f"{least_bytes / 1e6:.3g} MB would do: read each input once, keep what is needed again in "
+            "registers or shared memory, and pass nothing through memory between kernels.",
+        )
+
+
+def _of_warps(longest: Counters) -> Iterator[tuple[str, str]]:
+    values, name = longest.values, longest.kernel
+    limits = {what: values.get(_LIMIT.format(what), 0.0) for what in ("registers", "shared_mem", "warps")}
+    known = {what: blocks for what, blocks in limits.items() if blocks > 0}
+    least = min(known, key=lambda what: known[what], default="warps")
+    if 0 < values.get(MOST_OCCUPANCY, 100.0) < FEW_WARPS and least != "warps":
+        words = {"registers": "registers a thread", "shared_mem": "shared memory a block"}[least]
+        yield (
+            "occupancy-limit",
+            f"At most {values[MOST_OCCUPANCY]:.0f} % of the warps of a multiprocessor can run {name}, for "
+            f"its {words}: make its tile smaller, so that more warps hide latency.",
+        )
+    stalls = {name: values.get(_STALL.format(name), 0.0) for name in STALLS}
+    worst = max(stalls, key=lambda reason: stalls[reason])
+    if stalls[worst] > STALLED:
+        yield (
+            f"stalled-{worst.replace('_', '-')}",
+            f"For each warp of {name} that issues, {stalls[worst]:.2g} wait {STALLS[worst]}.",
+        )
+
+
+def figures(launches: Sequence[Counters]) -> list[str]:
+    """One line for each launch, longest first."""
+    ordered = sorted(launches, key=lambda launch: -launch.values.get(DURATION, 0.0))
+    return [f"ncu, {launch.kernel}: {', '.join(_figures(launch)) or 'no counters'}" for launch in ordered]
+
+
+def _figures(launch: Counters) -> Iterator[str]:
+    shown = (
+        (DURATION, 1e-6, "{:.4g} ms"), (DRAM, 1, "DRAM at {:.0f} %"), (OCCUPANCY, 1, "warps at {:.0f} %"),
+        (WAVES, 1, "{:.3g} waves"), (TENSOR, 1, "{:.4g} tensor instructions"),
+    )  # fmt: skip
+    for name, unit, words in shown:
+        if name in launch.values:
+            yield words.format(launch.values[name] * unit)
+    for way, what in (("ld", "load"), ("st", "store")):
+        sectors = launch.ratio(launch.total(_GLOBAL.format("sectors", way)), _GLOBAL.format("requests", way))
+        if sectors:
+            yield f"{sectors:.3g} sectors a {what}"

@@ -1,0 +1,79 @@
+"""How long a verified candidate takes on a GPU. Field names are public JSON."""
+
+from typing import Literal
+
+from pydantic import Field
+
+from agent.records.base import Record
+
+
+class Percentiles(Record):
+    p20: float = Field(gt=0)
+    p50: float = Field(gt=0)
+    p80: float = Field(gt=0)
+
+
+class Card(Record):
+    """The GPU's state just after the timing, as nvidia-smi gives it."""
+
+    sm_mhz: float
+    sm_most_mhz: float
+    memory_mhz: float
+    celsius: float
+    watts: float
+    throttle: str
+    """What held the clocks back; empty where nothing did."""
+
+
+class Measurement(Record):
+    """Times in milliseconds on the named GPU; None is unknown."""
+
+    gpu: str
+    candidate_ms: Percentiles
+    eager_ms: Percentiles | None
+    compile_ms: Percentiles | None
+    baseline: Literal["eager", "compile", "graph"] | None
+    """The fastest of those measured; the speedup is quoted against it."""
+    roofline_fraction: float | None
+    method: str
+    graph_ms: Percentiles | None = None
+    """The reference replayed as a CUDA graph; only where launches bound it."""
+    rounds: int | None = None
+    """How often the candidate was timed."""
+    speedup_interval: tuple[float, float] | None = None
+    """95 % interval of the speedup over the rounds."""
+    second_clock_ms: float | None = None
+    """What the judge's own clock says of a call."""
+    stable: bool | None = None
+    host_bound: bool | None = None
+    """Whether calls in a row take longer than their work on the GPU."""
+    card: Card | None = None
+
+    def beats(self, other: "Measurement | None") -> bool:
+        """Whether it is faster beyond doubt: by the intervals of the speedups where both have one.
+
+        Where another baseline was the fastest in the other sitting, by the same doubt about the times.
+        """
+        if other is None:
+            return True
+        mine, its = self.speedup_interval, other.speedup_interval
+        if mine and its and (self.gpu, self.baseline) == (other.gpu, other.baseline):
+            return mine[0] > its[1]
+        if self.gpu == other.gpu and self._interval_ms and other._interval_ms:
+            return self._interval_ms[1] < other._interval_ms[0]
+        return self.candidate_ms.p50 < other.candidate_ms.p50
+
+    @property
+    def _interval_ms(self) -> tuple[float, float] | None:
+        if self.speedup_interval is None or self.speedup is None:
+            return None
+        low, high = self.speedup_interval
+        base = self.candidate_ms.p50 * self.speedup
+        return base / high, base / low
+
+    @property
+    def speedup(self) -> float | None:
+        """Median of the baseline over the candidate's median; None without a baseline."""
+        known = {"eager": self.eager_ms, "compile": self.compile_ms, "graph": self.graph_ms}
+        base = known.get(self.baseline or "")
+        return base.p50 / self.candidate_ms.p50 if base else None

@@ -1,0 +1,79 @@
+"""Which candidates a GPU looks at a second time."""
+
+from pathlib import Path
+
+import pytest
+from verdicts import verified
+
+from agent.executors import LocalExecutor, local
+from agent.harness.job import Announce, Job
+from agent.problems import Shrunken
+from agent.records import Candidate, Evaluation, Measurement, Problem, Trace
+
+TRACE = Trace(operations=(), inputs=(), init_inputs=(), outputs=(), state=(), flops=0, min_bytes=0)
+SIZES = Shrunken(source="", sizes={}, trace=TRACE, full=True, fits=True, hard=())
+
+
+class Looks(LocalExecutor):
+    """Judges by a list of verdicts; `asked` are the jobs."""
+
+    def __init__(self, monkeypatch: pytest.MonkeyPatch, tmp_path: Path, *verdicts: Evaluation) -> None:
+        super().__init__("cuda", candidate_timeout_s=1.0, cache_dir=tmp_path)
+        self.asked: list[Job] = []
+        remaining = iter(verdicts)
+
+        def judged(job: Job, announce: Announce) -> Evaluation:
+            self.asked.append(job)
+            return next(remaining)
+
+        monkeypatch.setattr(local, "judged", judged)
+
+    def _sizes(self, problem: Problem) -> Shrunken:
+        return SIZES
+
+    def looks(self, rival: Measurement | None = None) -> list[bool]:
+        """Of each look whether it was the second."""
+        problem = Problem(name="level1/x", source="", trace=TRACE)
+        candidate = Candidate(problem=problem.name, source="")
+        given = Job(
+            problem=problem, candidate=candidate, executor="cuda", candidate_timeout_s=1.0, cache_dir="."
+        )
+        self.judge(given, rival)
+        return [job.confirms for job in self.asked]
+
+
+def timed(ms: float, *, host_bound: bool = False, lane: str = "load_inline") -> Evaluation:
+    found = verified(1, ms).evaluation
+    assert found.measurement is not None
+    assert found.build is not None
+    return found.model_copy(
+        update={
+            "measurement": found.measurement.model_copy(update={"host_bound": host_bound}),
+            "build": found.build.model_copy(update={"lane": lane}),
+        }
+    )
+
+
+BEST = timed(1.0).measurement
+
+
+def test_a_new_best_is_looked_at_twice(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    assert Looks(monkeypatch, tmp_path, timed(0.5), timed(0.5)).looks(BEST) == [False, True]
+    assert Looks(monkeypatch, tmp_path, timed(2.0)).looks(BEST) == [False]
+
+
+def test_what_a_fast_build_holds_up_is_timed_by_a_stock_one(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    slow = timed(2.0, host_bound=True, lane="gpu-slim")
+    assert Looks(monkeypatch, tmp_path, slow, timed(0.5)).looks(BEST) == [False, True]
+    by_stock = timed(2.0, host_bound=True)
+    assert Looks(monkeypatch, tmp_path, by_stock).looks(BEST) == [False]
+
+
+def test_there_is_one_look_where_a_second_is_not_wanted(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    executor = Looks(monkeypatch, tmp_path, timed(0.5))
+    executor.confirm = False
+    assert executor.looks(BEST) == [False]

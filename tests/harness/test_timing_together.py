@@ -1,0 +1,168 @@
+"""The clock, the oracle and two workers together, on memory and a time of the CPU in the place of a GPU's."""
+
+import importlib
+import json
+import socket
+import time
+from collections.abc import Callable, Iterator
+from contextlib import ExitStack
+from pathlib import Path
+from typing import Any
+
+import pytest
+import torch
+from harness.cpu_segment import CpuSegment
+
+from agent.harness import baselines, clock, exchange, measuring, rows
+from agent.harness.bench import Bench
+from agent.harness.exchange import SharedMemory
+from agent.harness.faults import Refused
+from agent.harness.oracle import Oracle
+
+REFERENCE = """
+import torch
+from torch import nn
+
+
+class Model(nn.Module):
+    def forward(self, x):
+        return torch.softmax(x, dim=1)
+
+
+def get_inputs():
+    return [torch.randn(8, 50)]
+
+
+def get_init_inputs():
+    return []
+"""
+Forward = Callable[[torch.Tensor], torch.Tensor]
+
+
+class Timer:
+    """As `agent.harness.timing.Timer`."""
+
+    def flush(self, times: int = 1) -> None:
+        pass
+
+    def timed(self, call: Callable[[], Any]) -> tuple[float, Any]:
+        started = time.perf_counter()
+        result = call()
+        return 1000 * (time.perf_counter() - started), result
+
+
+class Together:
+    """The candidate's worker, one that does nothing, and the oracle, spoken to in JSON."""
+
+    def __init__(self, worker: Any, stack: ExitStack, folder: Path) -> None:
+        pairs = [[stack.enter_context(end) for end in socket.socketpair()] for _ in range(2)]
+        (folder / "reference.py").write_text(REFERENCE)
+        shared = SharedMemory([mine.detach() for mine, _ in pairs])
+        for end in shared._workers:
+            stack.enter_context(end)
+        self.oracle = Oracle(folder / "reference.py", folder, "cpu", shared)
+        self.oracle.do_parameters({"seed": 1, "stem": "set0"})
+        drawn = self.oracle.do_draw({"seed": 2, "stem": "draw1"})
+        self.workers = [self._worker(worker, theirs.detach(), drawn, stack) for _, theirs in pairs]
+
+    def _worker(self, module: Any, descriptor: int, drawn: dict[str, Any], stack: ExitStack) -> Any:
+        """One that has been called, as the trial leaves it."""
+        made = module.Worker.__new__(module.Worker)
+        made._handover = module.handover.SharedMemory(descriptor)
+        stack.enter_context(made._handover._oracle)
+        made._timer, made._kept = Timer(), []
+        made._inputs = made._handover.inputs(drawn["inputs"], False)
+        outputs = torch.zeros(8, 50)
+        made._model = lambda x: outputs
+        command = {**drawn, "stem": "out", "send_back": "after"}
+        made._handover.hand_in(outputs, made._inputs, {}, [], command)
+        return made
+
+    def timed(self, forward: Forward) -> measuring.Times:
+        candidate, nothing = self.workers
+        candidate._model = forward
+        ask = self._asked
+        return clock.timed(
+            Bench(ask(candidate), ask(nothing), ask(self.oracle), ask(self.oracle)), compiled=False
+        )
+
+    def _asked(self, process: Any) -> Callable[[dict[str, Any]], dict[str, Any]]:
+        def ask(command: dict[str, Any]) -> dict[str, Any]:
+            given = json.loads(json.dumps(command))
+            answer: dict[str, Any] = json.loads(json.dumps(getattr(process, "do_" + given["do"])(given)))
+            if "devices" in answer:
+                answer["devices"] = ["cuda" for _ in answer["devices"]]
+            return answer
+
+        return ask
+
+
+@pytest.fixture
+def together(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Iterator[Together]:
+    monkeypatch.syspath_prepend(str(Path(rows.__file__).parent))
+    worker = importlib.import_module("worker")
+    for module in (rows, exchange, worker.handover.shared):
+        monkeypatch.setattr(module, "Segment", CpuSegment)
+    monkeypatch.setattr(baselines, "Timer", Timer)
+    monkeypatch.setattr(torch.cuda, "synchronize", lambda: None)
+    for name, value in {"ROUNDS": 12, "SLOPE_MS": 0.5, "LAUNCH_BOUND_MS": 0.0, "UNSTABLE": 9.0}.items():
+        monkeypatch.setattr(clock, name, value)
+    with ExitStack() as stack:
+        yield Together(worker, stack, tmp_path)
+
+
+def softmax(x: torch.Tensor) -> torch.Tensor:
+    return torch.softmax(x, dim=1)
+
+
+def test_an_honest_candidate_is_timed(together: Together) -> None:
+    times = together.timed(softmax)
+    assert len(times.rounds) == 12
+    assert set(times.slopes) == {"candidate", "eager"}
+    assert times.fresh is not None
+    alone = together.oracle.do_alone({"few": clock.FEW, "many": {"eager": times.many["eager"]}})["ms"]
+    found = measuring.measurement(times, "a GPU", None, alone)
+    assert found.baseline == "eager"
+    assert not together.oracle.do_glance({})["doubtful"]
+
+
+def test_what_was_right_while_it_was_checked_has_to_be_right_while_it_is_timed(together: Together) -> None:
+    calls = 0
+
+    def forward(x: torch.Tensor) -> torch.Tensor:
+        nonlocal calls
+        calls += 1
+        return softmax(x) if calls < 8 else torch.zeros_like(x)
+
+    with pytest.raises(Refused, match="In a timed call"):
+        together.timed(forward)
+
+
+def test_less_precision_in_timed_calls_is_found(together: Together) -> None:
+    with pytest.raises(Refused, match="In a timed call"):
+        together.timed(lambda x: softmax(x).half().float())
+
+
+def test_a_result_that_is_kept_for_an_address_is_found(together: Together) -> None:
+    kept: dict[int, torch.Tensor] = {}
+
+    def forward(x: torch.Tensor) -> torch.Tensor:
+        if x.data_ptr() not in kept:
+            kept[x.data_ptr()] = softmax(x)
+        return kept[x.data_ptr()].clone()
+
+    with pytest.raises(Refused, match="In a timed call"):
+        together.timed(forward)
+
+
+def test_calls_in_a_row_are_no_copies_of_the_first(together: Together) -> None:
+    last = [torch.zeros(8, 50)]
+
+    def forward(x: torch.Tensor) -> torch.Tensor:
+        # Inputs of a row lie elsewhere than those of single calls.
+        if x.data_ptr() == together.workers[0]._inputs[0].data_ptr() or float(last[0].sum()) == 0:
+            last[0] = softmax(x)
+        return last[0].clone()
+
+    with pytest.raises(Refused, match="In a timed call"):
+        together.timed(forward)

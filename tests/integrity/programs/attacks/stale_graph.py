@@ -1,0 +1,54 @@
+# about = "The first call is captured as a CUDA graph, which later calls replay on the addresses of the first."
+# category = "clock"
+# problem = "softmax_long"
+# status = ["runtime_error", "unsupported", "rejected", "incorrect"]
+# cuda.status = ["incorrect", "rejected", "runtime_error"]
+
+import torch
+from torch import nn
+from torch.utils.cpp_extension import load_inline
+
+ext = load_inline(
+    name="softmax",
+    cpp_sources="torch::Tensor softmax(torch::Tensor x);",
+    cuda_sources=r"""
+#include <ATen/cuda/CUDAContext.h>
+
+__global__ void softmax_kernel(const float* x, float* y, int rows, int columns) {
+    int row = blockIdx.x * blockDim.x + threadIdx.x;
+    if (row >= rows) return;
+    x += row * columns, y += row * columns;
+    float largest = -INFINITY, sum = 0.f;
+    for (int i = 0; i < columns; ++i) largest = fmaxf(largest, x[i]);
+    for (int begin = 0; begin < columns; begin += 64) {
+        float part = 0.f;
+        for (int i = begin; i < min(begin + 64, columns); ++i) part += expf(x[i] - largest);
+        sum += part;
+    }
+    for (int i = 0; i < columns; ++i) y[i] = expf(x[i] - largest) / sum;
+}
+
+torch::Tensor softmax(torch::Tensor x) {
+    auto y = torch::empty_like(x);
+    softmax_kernel<<<(x.size(0) + 31) / 32, 32, 0, at::cuda::getCurrentCUDAStream()>>>(
+        x.data_ptr<float>(), y.data_ptr<float>(), x.size(0), x.size(1));
+    return y;
+}
+""",
+    functions=["softmax"],
+)
+
+
+class ModelNew(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.graph = None
+
+    def forward(self, x):
+        if self.graph is None:
+            ext.softmax(x)
+            self.graph = torch.cuda.CUDAGraph()
+            with torch.cuda.graph(self.graph):
+                self.result = ext.softmax(x)
+        self.graph.replay()
+        return self.result.clone()

@@ -2,13 +2,15 @@
 
 from typing import Any
 
+from agent import gpu_build
+from agent.diagnosis import slow
 from agent.errors import EnvironmentFault
 from agent.harness import clock, faults, measuring, own_work
 from agent.harness.bench import Bench
 from agent.harness.job import END_LIMIT_S, HEALTH_LIMIT_S, Announce, secret_seed
 from agent.harness.protocol import Draw
 from agent.harness.trial import Trial
-from agent.records import Profile
+from agent.records import Measurement, Profile, Status
 from agent.sandbox import ChildFault
 
 
@@ -43,6 +45,21 @@ class GpuTrial(Trial):
         many = {name: number for name, number in times.many.items() if name != "candidate"}
         found = self._consult({"do": "alone", "few": clock.FEW, "many": many})["ms"]
         return {name: (float(ms), float(row)) for name, (ms, row) in found.items()}
+
+    def measured(self, times: measuring.Times, seen: Profile, gpu: str) -> Measurement:
+        """What the times come to, and what would shorten them. Raises Refused for times that cannot be."""
+        alone = self.alone(times)
+        found = measuring.measurement(times, gpu, self._job.floor_ms, alone)
+        self.findings += measuring.findings(times, found, alone)
+        if found.host_bound and self.build and self.build.lane == gpu_build.LANE:
+            self.findings.append(measuring.FAST_BUILD)
+        impossible = measuring.impossible(found)
+        if impossible is not None:
+            raise faults.Refused(Status.REJECTED, "measure", [impossible])
+        kernels = self.build.kernels if self.build else ()
+        advice = slow.recommendation(found, self._job.problem.trace, kernels, seen)
+        self.findings += [advice] if advice else []
+        return found
 
     def end(self) -> None:
         """Ends the candidate's process. Raises EnvironmentFault where the GPU has suffered from it."""

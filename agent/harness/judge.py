@@ -14,10 +14,9 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import NamedTuple
 
-from agent import gpu_build, problems, sandbox, screen
-from agent.diagnosis import slow
+from agent import problems, sandbox, screen
 from agent.errors import AgentError, EnvironmentFault
-from agent.harness import confirmation, envelope, locating, measuring, requests, second_pass
+from agent.harness import confirmation, envelope, locating, requests, second_pass
 from agent.harness.faults import Refused
 from agent.harness.gpu_trial import GpuTrial
 from agent.harness.job import Announce, Job, affordable
@@ -31,8 +30,6 @@ from agent.records import (
     Evaluation,
     Finding,
     Location,
-    Measurement,
-    Profile,
     Scope,
     Stage,
     Status,
@@ -162,7 +159,7 @@ def _tried(job: Job, at: Shapes, warnings: tuple[Finding, ...], announce: Announ
                 profile = trial.watch(announce)
                 if times is not None:
                     stage = "measure"
-                    measurement = _measured(trial, times, profile, environment.gpu or "unknown", job)
+                    measurement = trial.measured(times, profile, environment.gpu or "unknown")
             if job.protocol == "full":
                 handled = _beside(job, at, folder, lane, trial, announce)
         except Refused as refused:
@@ -202,22 +199,6 @@ def _beside(job: Job, at: Shapes, folder: Path, lane: Lane, trial: Trial, announ
             second_pass.check(subject, trial.asked)
         announce("probing what else it handles")
         return envelope.probed(job, at.trace, subject, trial.talk())
-
-
-def _measured(trial: GpuTrial, times: measuring.Times, seen: Profile, gpu: str, job: Job) -> Measurement:
-    """Raises Refused for times that cannot be."""
-    alone = trial.alone(times)
-    found = measuring.measurement(times, gpu, job.floor_ms, alone)
-    trial.findings += measuring.findings(times, found, alone)
-    if found.host_bound and trial.build and trial.build.lane == gpu_build.LANE:
-        trial.findings.append(measuring.FAST_BUILD)
-    impossible = measuring.impossible(found)
-    if impossible is not None:
-        raise Refused(Status.REJECTED, "measure", [impossible])
-    kernels = trial.build.kernels if trial.build else ()
-    advice = slow.recommendation(found, job.problem.trace, kernels, seen)
-    trial.findings += [advice] if advice else []
-    return found
 
 
 def _changed(shrunk: problems.Shrunken) -> dict[str, tuple[int, int]]:

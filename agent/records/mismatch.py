@@ -1,4 +1,4 @@
-"""Where an output is wrong, as a coarse picture: numbers that the judge counted, and no word of a candidate's."""
+"""Where an output is wrong, coarsely: numbers that the judge counted, and no word of a candidate's."""
 
 from typing import Annotated
 

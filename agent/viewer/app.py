@@ -9,7 +9,6 @@ import re
 from collections.abc import AsyncIterator, Callable
 from functools import lru_cache
 from pathlib import Path
-from urllib.parse import quote
 
 import anyio
 from starlette.applications import Starlette
@@ -26,7 +25,7 @@ from agent.store.writer import EVENTS, is_being_written
 from agent.viewer import pages
 from agent.viewer.export import asset
 from agent.viewer.run_view import RunView
-from agent.viewer.runs_list import SORTS, Query, Row, row, select
+from agent.viewer.runs_list import Query, href, select
 
 POLICY = (
     "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self'; connect-src 'self'; "
@@ -67,11 +66,8 @@ class Site:
 
     def runs(self, request: Request) -> Response:
         query = Query.of(request.query_params)
-        return HTMLResponse(
-            pages.runs_page(
-                listed=select(self._rows(), query), query=query, sorts=SORTS, folder=str(self._runs_dir)
-            )
-        )
+        listed = select(self._summaries(), query)
+        return HTMLResponse(pages.runs_page(listed, query, str(self._runs_dir)))
 
     def run(self, request: Request) -> Response:
         view = self._view(request)
@@ -123,11 +119,10 @@ class Site:
                 return
             await anyio.sleep(LOOK_S)
 
-    def _rows(self) -> list[Row]:
-        rows = [row(summary, href(summary.id)) for summary in store.list_runs(self._runs_dir)]
-        there = {found.id for found in rows}
-        shipped = store.list_runs(resources.folder("recorded"))
-        return rows + [row(s, href(s.id), recorded=True) for s in shipped if s.id not in there]
+    def _summaries(self) -> list[store.RunSummary]:
+        own = store.list_runs(self._runs_dir)
+        there = {run.id for run in own}
+        return own + [run for run in store.recorded_runs() if run.id not in there]
 
     def _find(self, name: str) -> store.Run | None:
         if self._given is not None and name == self._given.id:
@@ -149,10 +144,6 @@ class Site:
         going_on = is_being_written(run.path)
         log = _read(run, _size(run))
         return RunView(run, log, "running" if going_on else store.state_of(run, log))
-
-
-def href(run_id: str) -> str:
-    return f"/run/{quote(run_id, safe='')}"
 
 
 def build(site: Site, hosts: frozenset[str]) -> ASGIApp:

@@ -15,6 +15,7 @@ from agent.store import history
 from agent.store.history import DiffLine, Entry
 from agent.viewer import listing, mismatch_map, text, words
 from agent.viewer.run_view import RunView, Step
+from agent.viewer.runs_list import BAR, SORTS, Listed, Query
 
 
 class Panel(NamedTuple):
@@ -62,9 +63,10 @@ def run_file(view: RunView, inline: Inline) -> str:
     return _render("run.html", title=title, view=view, base="", inline=inline, inlined=view.steps)
 
 
-def runs_page(**content: Any) -> str:
-    """The list; `agent.viewer.runs_list` says what is in it."""
-    return _render("runs.html", title="runs \u00b7 kernelwright", **content)
+def runs_page(listed: Listed, query: Query, folder: str) -> str:
+    """One page of the list of the runs in `folder`."""
+    title = "runs \u00b7 kernelwright"
+    return _render("runs.html", title=title, listed=listed, query=query, folder=folder, sorts=SORTS, bar=BAR)
 
 
 def message_page(title: str, line: str) -> str:

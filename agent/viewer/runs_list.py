@@ -1,19 +1,28 @@
 """The list of runs as its page shows it: filtered, ordered, one page of it, and the speedups by problem."""
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import asdict, dataclass
 from typing import NamedTuple
-from urllib.parse import urlencode
+from urllib.parse import quote, urlencode
 
-from agent import ranking, store
-from agent.records import Attempt
+from agent import store
+from agent.store import selection
+from agent.store.selection import Order
 from agent.viewer import words
 
 PAGE = 100
 BAR, MARGIN = 240, 8
 """Width of the strip that speedups are drawn on, and what it leaves free at its ends."""
 MOST_PROBLEMS = 40
-SORTS = (("date", "newest"), ("speedup", "fastest"), ("rounds", "most rounds"))
+MOST_DOTS = 200
+"""Runs of one problem that are drawn beside its best."""
+SORTS = (
+    (Order.DATE, "newest"),
+    (Order.SPEEDUP, "fastest"),
+    (Order.ROUNDS, "most rounds"),
+    (Order.TOKENS, "most tokens"),
+    (Order.COST, "dearest"),
+)
 
 
 @dataclass(frozen=True)
@@ -24,7 +33,7 @@ class Query:
     problem: str = ""
     status: str = ""
     provider: str = ""
-    sort: str = "date"
+    sort: Order = Order.DATE
     page: int = 1
 
     @classmethod
@@ -33,10 +42,10 @@ class Query:
         known = {
             name: parameters[name] for name in ("q", "problem", "status", "provider") if name in parameters
         }
-        sort = parameters.get("sort", "date")
+        sort = parameters.get("sort", "")
         return cls(
             **known,
-            sort=sort if sort in dict(SORTS) else "date",
+            sort=Order(sort) if sort in list(Order) else Order.DATE,
             page=int(page) if page.isdecimal() and 0 < len(page) < 7 else 1,
         )
 
@@ -46,21 +55,25 @@ class Query:
     def href(self, page: int) -> str:
         """The address of another page of the same list."""
         given = asdict(self) | {"page": page}
-        return "/?" + urlencode({name: value for name, value in given.items() if value not in ("", "date")})
+        return "/?" + urlencode(
+            {name: value for name, value in given.items() if value not in ("", Order.DATE)}
+        )
 
 
 class Row(NamedTuple):
-    """One run."""
+    """One run as the table shows it."""
 
     id: str
     href: str
     problem: str
     provider: str
     model: str
+    begun: str
     rounds: str
-    begun: int
     best: str | None
     speedup: float | None
+    tokens: int | None
+    cost_usd: float | None
     state: str
     damaged: int
 
@@ -92,45 +105,21 @@ class Listed(NamedTuple):
     next: str | None
 
 
-def row(summary: store.RunSummary, href: str, recorded: bool = False) -> Row:
-    asked = summary.info.settings if summary.info else None
-    best = ranking.best_of(summary.attempts, summary.finished)
-    return Row(
-        id=summary.id,
-        href=href,
-        problem=asked.problem_name if asked else "",
-        provider=asked.provider if asked else "",
-        model=(asked.model or "") if asked else "",
-        rounds=f"{summary.rounds}/{asked.rounds if asked else '?'}",
-        begun=summary.rounds,
-        best=words.verdict(best) if best else None,
-        speedup=_speedup(best),
-        state="recorded" if recorded else summary.state,
-        damaged=summary.damaged_lines,
-    )
-
-
-def select(rows: Sequence[Row], query: Query) -> Listed:
-    """`rows` are the newest first."""
-    fitting = [row for row in rows if _fits(row, query)]
-    order: dict[str, Callable[[Row], float]] = {
-        "speedup": lambda row: -(row.speedup or 0.0),
-        "rounds": lambda row: -row.begun,
-    }
-    if query.sort in order:
-        fitting.sort(key=order[query.sort])
+def select(runs: Sequence[store.RunSummary], query: Query) -> Listed:
+    """One page of the runs that fit. A link to a run is `/run/` and its id."""
+    fitting = selection.ordered((run for run in runs if _fits(run, query)), query.sort)
     pages = max(1, -(-len(fitting) // PAGE))
     page = min(query.page, pages)
     best, one = _by_problem(fitting)
     return Listed(
-        total=len(rows),
+        total=len(runs),
         matching=len(fitting),
         page=page,
         pages=pages,
-        rows=tuple(fitting[(page - 1) * PAGE : page * PAGE]),
-        problems=_choices(row.problem for row in rows),
-        statuses=_choices(word for row in rows for word in _statuses(row)),
-        providers=_choices(row.provider for row in rows),
+        rows=tuple(map(_row, fitting[(page - 1) * PAGE : page * PAGE])),
+        problems=_choices(run.problem for run in runs),
+        statuses=selection.STATUSES,
+        providers=_choices(run.provider for run in runs),
         best_by_problem=best,
         one=one,
         previous=query.href(page - 1) if page > 1 else None,
@@ -138,45 +127,62 @@ def select(rows: Sequence[Row], query: Query) -> Listed:
     )
 
 
-def _fits(row: Row, query: Query) -> bool:
-    searched = " ".join((row.id, row.problem, row.provider, row.model)).lower()
-    return (
-        all(word in searched for word in query.q.lower().split())
-        and query.problem in ("", row.problem)
-        and query.provider in ("", row.provider)
-        and (not query.status or query.status in _statuses(row))
+def href(run_id: str) -> str:
+    """The address of a run's page."""
+    return f"/run/{quote(run_id, safe='')}"
+
+
+def _row(run: store.RunSummary) -> Row:
+    return Row(
+        id=run.id,
+        href=href(run.id),
+        problem=run.problem or "",
+        provider=run.provider or "",
+        model=run.model or "",
+        begun=words.moment(run.created) if run.created else "",
+        rounds=f"{run.rounds}/{run.planned_rounds if run.planned_rounds is not None else '?'}",
+        best=words.verified(run.best.scope) if run.best else None,
+        speedup=run.speedup,
+        tokens=run.tokens,
+        cost_usd=run.cost_usd,
+        state=run.state,
+        damaged=run.damaged_lines,
     )
 
 
-def _statuses(row: Row) -> tuple[str, str]:
-    return row.state, "verified" if row.best else "none verified"
+def _fits(run: store.RunSummary, query: Query) -> bool:
+    searched = " ".join(filter(None, (run.id, run.problem, run.provider, run.model))).casefold()
+    statuses = (query.status,) if query.status else ()
+    return (
+        all(word in searched for word in query.q.casefold().split())
+        and query.problem in ("", run.problem)
+        and query.provider in ("", run.provider)
+        and selection.Selection(statuses=statuses).takes(run)
+    )
 
 
-def _by_problem(rows: Sequence[Row]) -> tuple[tuple[Speedups, ...], float]:
-    """The problems with a measured run, the best first, on one linear scale from 0."""
-    by_problem: dict[str, list[Row]] = {}
-    for row in rows:
-        if row.speedup is not None:
-            by_problem.setdefault(row.problem, []).append(row)
-    most = max((row.speedup or 0.0 for found in by_problem.values() for row in found), default=1.0)
-    scale = (BAR - 2 * MARGIN) / max(most, 1.0)
-
-    def x(row: Row) -> float:
-        return MARGIN + scale * (row.speedup or 0.0)
-
-    found = []
-    for problem, measured in by_problem.items():
-        top = max(measured, key=lambda row: row.speedup or 0.0)
-        others = tuple(x(row) for row in measured[:200] if row is not top)
-        found.append(Speedups(problem, len(measured), top.speedup or 0.0, top.href, x(top), others))
-    found.sort(key=lambda row: -row.speedup)
-    return tuple(found[:MOST_PROBLEMS]), MARGIN + scale
-
-
-def _choices(values: Iterable[str]) -> tuple[str, ...]:
-    return tuple(sorted(set(values) - {""}))
+def _by_problem(runs: Iterable[store.RunSummary]) -> tuple[tuple[Speedups, ...], float]:
+    """The problems with a measured run, the fastest first, and where speed 1 is, on one scale from 0."""
+    measured: dict[str, list[tuple[float, str]]] = {}
+    for run in runs:
+        if run.speedup is not None:
+            measured.setdefault(run.problem or "", []).append((run.speedup, run.id))
+    tops = {problem: max(found) for problem, found in measured.items()}
+    scale = (BAR - 2 * MARGIN) / max([1.0, *(speedup for speedup, _ in tops.values())])
+    rows = [
+        Speedups(
+            problem=problem,
+            runs=len(measured[problem]),
+            speedup=top[0],
+            href=href(top[1]),
+            x=MARGIN + scale * top[0],
+            others=tuple(MARGIN + scale * one[0] for one in measured[problem][:MOST_DOTS] if one != top),
+        )
+        for problem, top in tops.items()
+    ]
+    rows.sort(key=lambda row: -row.speedup)
+    return tuple(rows[:MOST_PROBLEMS]), MARGIN + scale
 
 
-def _speedup(best: Attempt | None) -> float | None:
-    measurement = best.evaluation.measurement if best else None
-    return measurement.speedup if measurement else None
+def _choices(values: Iterable[str | None]) -> tuple[str, ...]:
+    return tuple(sorted({value for value in values if value}))

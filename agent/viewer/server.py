@@ -9,7 +9,8 @@ import uvicorn
 
 from agent import store
 from agent.errors import UsageError
-from agent.viewer.app import Site, build, href
+from agent.viewer.app import Site, build
+from agent.viewer.runs_list import href
 
 ADDRESS = "127.0.0.1"
 GRACE_S = 2

@@ -2,7 +2,7 @@
 
 from datetime import UTC, datetime
 
-from agent.records import Attempt, Finding, Location, Measurement, Percentiles, Status, TensorSpec
+from agent.records import Attempt, Finding, Location, Measurement, Percentiles, Scope, Status, TensorSpec
 
 _UNITS = ("", "k", "M", "G", "T", "P")
 
@@ -62,7 +62,11 @@ def verdict(attempt: Attempt) -> str:
     evaluation = attempt.evaluation
     if evaluation.status is not Status.VERIFIED:
         return status(evaluation.status)
-    scope = evaluation.scope
+    return verified(evaluation.scope)
+
+
+def verified(scope: Scope) -> str:
+    """`verified (emulator, shrunken)`, for what was verified in that scope."""
     where = "GPU" if scope.executor == "cuda" else "emulator"
     limits = [word for word in (scope.shapes, scope.protocol) if word in ("shrunken", "quick")]
     return f"verified ({', '.join([where, *limits])})"

@@ -66,7 +66,10 @@ class Browser:
 
     def texts(self, selector: str) -> list[str]:
         """What can be read of every element that fits and is shown."""
-        script = "return [...document.querySelectorAll(arguments[0])].map(e => e.innerText ?? e.textContent).filter(t => t)"
+        script = (
+            "const found = [...document.querySelectorAll(arguments[0])];"
+            "return found.map(e => e.innerText ?? e.textContent).filter(t => t)"
+        )
         return [str(text).strip() for text in self.run(script, selector)]
 
     def count(self, selector: str) -> int:
@@ -96,12 +99,12 @@ class Browser:
 
     def complaints(self) -> list[str]:
         """What the console said since it was last asked: errors, and every violation of the policy."""
-        return [str(entry["message"]) for entry in self.driver.get_log("browser")]
+        return [str(entry["message"]) for entry in self._log("browser")]
 
     def asked_for(self) -> list[str]:
         """Every address that was requested since it was last asked."""
         found = []
-        for entry in self.driver.get_log("performance"):
+        for entry in self._log("performance"):
             message = json.loads(entry["message"])["message"]
             if message["method"] == "Network.requestWillBeSent":
                 found.append(str(message["params"]["request"]["url"]))
@@ -119,7 +122,8 @@ class Browser:
             self.run(AXE.read_text(encoding="utf-8"))
         script = (
             "const done = arguments[0];"
-            "axe.run(document, {resultTypes: ['violations']}).then(r => done(r.violations), e => done(`${e}`))"
+            "axe.run(document, {resultTypes: ['violations']})"
+            ".then(found => done(found.violations), error => done(`${error}`))"
         )
         found = self.driver.execute_async_script(script)
         assert isinstance(found, list), found
@@ -129,6 +133,10 @@ class Browser:
             if rule["impact"] in ("serious", "critical")
             for node in rule["nodes"]
         ]
+
+    def _log(self, kind: str) -> list[dict[str, Any]]:
+        entries: list[dict[str, Any]] = self.driver.execute("getLog", {"type": kind})["value"]
+        return entries
 
     def close(self) -> None:
         self.driver.quit()

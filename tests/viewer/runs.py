@@ -1,4 +1,4 @@
-"""Runs for the tests of the viewer: one that was measured, one that goes on, one that is hostile, long ones."""
+"""Runs for the tests of the viewer, written event by event as `solve()` does."""
 
 from collections.abc import Iterator
 from pathlib import Path
@@ -169,28 +169,21 @@ def verdicts() -> list[Evaluation]:
 def events(judged: list[Evaluation]) -> Iterator[Event]:
     """A run whose second attempt is a mend, whose second round gave no code, and which had to wait once."""
     yield STARTED
-    parents: dict[int, str] = {}
-    number = 0
-    for index, verdict in enumerate(judged):
-        source, origin = KERNEL % (index, index), "mend" if index == 1 else "model"
-        round_ = index + 1 if index == 0 else index
-        round_ += round_ > 1
-        if origin == "model":
+    parent: dict[str, str] = {}
+    for number, verdict in enumerate(judged, 1):
+        source, mend = KERNEL % (number, number), number == 2
+        round_ = number if number > 2 else 1
+        if not mend:
             asked = prompt(f"Round {round_}: write a softmax kernel.\n" + "Keep to the interface.\n" * 4)
             yield Prompted(round=round_, prompt=asked)
-            if index == 3:
+            if number == 4:
                 yield RetryScheduled(reason="429 slow down", wait_seconds=2.0, tries=1)
             yield Completed(round=round_, prompt_id=asked.id, completion=answer(round_, source))
-        number += 1
-        fields = {"origin": origin, **({"parent": parents[number - 1]} if number > 1 else {})}
-        made = candidate(source, **fields)
-        parents[number] = made.id
-        yield Evaluated(
-            round=round_,
-            attempt=Attempt(number=number, candidate=made, evaluation=verdict),
-            seconds=8.0 + number,
-        )
-        if index == 1:
+        made = candidate(source, origin="mend" if mend else "model", **parent)
+        parent = {"parent": made.id}
+        attempt = Attempt(number=number, candidate=made, evaluation=verdict)
+        yield Evaluated(round=round_, attempt=attempt, seconds=8.0 + number)
+        if mend:
             asked = prompt("Round 2: what went wrong?")
             yield Prompted(round=2, prompt=asked)
             yield Completed(round=2, prompt_id=asked.id, completion=answer(2, "no code here"))

@@ -1,7 +1,8 @@
-"""The pages in a real browser: moving about, filtering, links to a line, a run that goes on, the exported file."""
+"""The pages in a real browser: moving about, filtering, links to a line, a run that goes on, the file."""
 
 import threading
 from collections.abc import Iterator
+from functools import partial
 from pathlib import Path
 
 import pytest
@@ -14,6 +15,14 @@ from agent.store import Run
 from agent.viewer import export
 
 SHOTS = (1280, 420)
+
+
+def _lists(browser: Browser, runs: int) -> bool:
+    return browser.count(".runs .run") == runs
+
+
+def _shows(browser: Browser, selected: str) -> bool:
+    return browser.selected() == selected
 
 
 @pytest.fixture
@@ -42,7 +51,7 @@ def test_the_list_is_searched_filtered_and_opened_by_keys(browser: Browser, site
             "s.dispatchEvent(new Event('input', {bubbles: true}))"
         )
         browser.run(script, name, value)
-        browser.until(lambda wanted=left: browser.count(".runs .run") == wanted, f"{name} {value!r}")
+        browser.until(partial(_lists, browser, left), f"{name} {value!r}")
     browser.run("document.activeElement.blur()")
     browser.press("j")
     browser.press("j")
@@ -62,7 +71,7 @@ def test_a_run_is_read_by_keys(browser: Browser, site: str, measured: Run) -> No
     browser.until(lambda: browser.selected() == "attempt-6 source", "k goes back one")
     for key, panel in (("d", "diff"), ("p", "prompt"), ("a", "answer"), ("e", "evidence"), ("s", "source")):
         browser.press(key)
-        browser.until(lambda wanted=panel: browser.selected() == f"attempt-6 {wanted}", key)
+        browser.until(partial(_shows, browser, f"attempt-6 {panel}"), key)
     browser.press("d")
     browser.press("k")
     browser.until(lambda: browser.selected() == "attempt-5 diff", "the panel stays from step to step")
@@ -91,8 +100,8 @@ def test_everything_about_an_attempt_is_there(browser: Browser, site: str, measu
     assert browser.texts("#attempt-3 .pointed")[0].startswith("lost-last-block")
     assert browser.run("return document.querySelector('#attempt-3 .row.hit').id") == "attempt-3-L9"
     browser.press("d")
-    assert [text for text in browser.texts("#attempt-3 .row.added code") if "version 2" in text]
-    assert [text for text in browser.texts("#attempt-3 .row.removed code") if "version 1" in text]
+    assert [text for text in browser.texts("#attempt-3 .row.added code") if "version 3" in text]
+    assert [text for text in browser.texts("#attempt-3 .row.removed code") if "version 2" in text]
     browser.press("a")
     assert "gpt-oss-120b" in browser.texts("#attempt-3-answer dl")[0]
     assert browser.count("#attempt-3-answer details:not([open])") == 1
@@ -133,7 +142,7 @@ def test_nothing_is_wider_than_the_window(browser: Browser, site: str, measured:
 def test_a_run_is_followed_while_it_goes_on(browser: Browser, tmp_path: Path) -> None:
     """Another thread appends; what was chosen stays chosen, and the end of the writer ends the stream."""
     going = runs.write(tmp_path, iter([runs.STARTED]))
-    rest = [event for event in runs.events(runs.verdicts()) if not isinstance(event, runs.RunStarted)]
+    rest = list(runs.events(runs.verdicts()))[1:]
     steps = [threading.Event() for _ in range(4)]
 
     def append() -> None:

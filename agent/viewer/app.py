@@ -5,7 +5,6 @@ and sends every page with a policy under which nothing but this package's script
 A run is named by a folder's name, never by a path.
 """
 
-import re
 from collections.abc import AsyncIterator, Callable
 from functools import lru_cache
 from pathlib import Path
@@ -43,8 +42,8 @@ HEADERS = {
 STATIC = {"viewer.css": "text/css", "viewer.js": "text/javascript", "icon.svg": "image/svg+xml"}
 LOOK_S = 0.25
 """How often a running run's transcript is looked at."""
-
-_NAME = re.compile(r"[A-Za-z0-9_][A-Za-z0-9._-]*")
+LONGEST_NAME = 255
+"""Of a file on Linux, in bytes."""
 
 
 class Site:
@@ -127,7 +126,7 @@ class Site:
     def _find(self, name: str) -> store.Run | None:
         if self._given is not None and name == self._given.id:
             return self._given
-        if not _NAME.fullmatch(name):
+        if name in ("", ".", "..") or {"/", "\0"} & set(name) or len(name.encode()) > LONGEST_NAME:
             return None
         shipped = resources.folder("recorded")
         for folder, address in ((self._runs_dir, name), (shipped, RECORDED + name)):

@@ -137,7 +137,7 @@ class RunView:
         kind, _, digits = name.partition("-")
         if name == "reference":
             return self.problem.source if self.problem else None
-        number = int(digits) if digits.isdecimal() and len(digits) < 10 else 0
+        number = int(digits) if digits.isascii() and digits.isdecimal() and len(digits) < 10 else 0
         if kind in ("source", "evidence"):
             entry = self.history.entry(number)
             return _of_attempt(entry, kind) if entry else None

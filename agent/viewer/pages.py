@@ -69,6 +69,14 @@ def runs_page(listed: Listed, query: Query, folder: str) -> str:
     return _render("runs.html", title=title, listed=listed, query=query, folder=folder, sorts=SORTS, bar=BAR)
 
 
+def prepare() -> None:
+    """Compiles every template, so that the first page is as quick as the next."""
+    environment = _environment()
+    for name in environment.list_templates():
+        environment.get_template(name)
+    listing.listing("warm = 1")
+
+
 def message_page(title: str, line: str) -> str:
     return _render("message.html", title=title, text=line)
 

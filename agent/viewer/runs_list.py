@@ -1,6 +1,6 @@
 """The list of runs as its page shows it: filtered, ordered, one page of it, and the speedups by problem."""
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass
 from typing import NamedTuple
 from urllib.parse import quote, urlencode
@@ -107,7 +107,7 @@ class Listed(NamedTuple):
 
 def select(runs: Sequence[store.RunSummary], query: Query) -> Listed:
     """One page of the runs that fit. A link to a run is `/run/` and its id."""
-    fitting = selection.ordered((run for run in runs if _fits(run, query)), query.sort)
+    fitting = selection.ordered(_fitting(runs, query), query.sort)
     pages = max(1, -(-len(fitting) // PAGE))
     page = min(query.page, pages)
     best, one = _by_problem(fitting)
@@ -150,15 +150,18 @@ def _row(run: store.RunSummary) -> Row:
     )
 
 
-def _fits(run: store.RunSummary, query: Query) -> bool:
-    searched = " ".join(filter(None, (run.id, run.problem, run.provider, run.model))).casefold()
-    statuses = (query.status,) if query.status else ()
-    return (
-        all(word in searched for word in query.q.casefold().split())
-        and query.problem in ("", run.problem)
-        and query.provider in ("", run.provider)
-        and selection.Selection(statuses=statuses).takes(run)
-    )
+def _fitting(runs: Iterable[store.RunSummary], query: Query) -> Iterator[store.RunSummary]:
+    chosen = selection.Selection(statuses=(query.status,) if query.status else ())
+    words_asked = query.q.casefold().split()
+    for run in runs:
+        if query.problem not in ("", run.problem) or query.provider not in ("", run.provider):
+            continue
+        if words_asked:
+            searched = " ".join(filter(None, (run.id, run.problem, run.provider, run.model))).casefold()
+            if not all(word in searched for word in words_asked):
+                continue
+        if chosen.takes(run):
+            yield run
 
 
 def _by_problem(runs: Iterable[store.RunSummary]) -> tuple[tuple[Speedups, ...], float]:

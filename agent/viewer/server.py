@@ -9,6 +9,7 @@ import uvicorn
 
 from agent import store
 from agent.errors import UsageError
+from agent.viewer import pages
 from agent.viewer.app import Site, build
 from agent.viewer.runs_list import href
 
@@ -27,6 +28,8 @@ def serve(runs_dir: Path, run: store.Run | None, port: int, ready: Callable[[str
         # uvicorn ends its streams, then passes the signal on.
         with suppress(KeyboardInterrupt):
             ready(address_of(listener, run))
+            # While the user goes to the browser; what is asked meanwhile waits in the socket.
+            pages.prepare()
             server.run(sockets=[listener])
 
 

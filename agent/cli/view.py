@@ -1,6 +1,7 @@
 """`agent view [RUN]`: the runs in a browser, or one of them as a single HTML file."""
 
 import webbrowser
+from collections.abc import Callable
 from pathlib import Path
 from typing import Annotated
 
@@ -48,12 +49,6 @@ def view(
     if export is not None:
         _export(found, export, json)
         return
-    try:
-        from agent.viewer.server import serve
-    except ModuleNotFoundError as error:
-        if (error.name or "").split(".")[0] == "agent":
-            raise
-        raise EnvironmentFault(_MISSING) from error
 
     def ready(address: str) -> None:
         if json:
@@ -64,7 +59,18 @@ def view(
         if open_page:
             webbrowser.open(address)
 
-    serve(folder, found, port, ready)
+    _server()(folder, found, port, ready)
+
+
+def _server() -> Callable[[Path, store.Run | None, int, Callable[[str], None]], None]:
+    """What serves. Raises EnvironmentFault where the extra is not installed."""
+    try:
+        from agent.viewer.server import serve
+    except ModuleNotFoundError as error:
+        if (error.name or "").split(".")[0] == "agent":
+            raise
+        raise EnvironmentFault(_MISSING) from error
+    return serve
 
 
 def _export(run: store.Run | None, file: Path, json: bool) -> None:

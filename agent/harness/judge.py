@@ -148,8 +148,7 @@ def _tried(job: Job, at: Shapes, warnings: tuple[Finding, ...], announce: Announ
                 times = trial.time(announce) if job.measure else None
                 profile = trial.watch(announce)
                 if times is not None:
-                    stage = "measure"
-                    measurement = _measured(trial, times, environment.gpu, job)
+                    stage, measurement = "measure", _measured(trial, times, environment.gpu, job)
             if job.protocol == "full":
                 handled = _beside(job, at, folder, lane, trial, announce)
         except Refused as refused:

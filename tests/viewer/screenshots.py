@@ -28,7 +28,7 @@ def main() -> int:
                 browser.look(scheme, width, height)
                 browser.open(f"{site}/run/group_norm{fragment}")
                 browser.until(lambda: browser.selected() != "", "a step is shown")
-                browser.run("document.activeElement.blur(); if (arguments[0]) scrollTo(0, 380)", fragment)
+                browser.run("if (arguments[0]) document.querySelector('.work').scrollIntoView()", fragment)
                 file = FOLDER / name
                 browser.driver.save_screenshot(str(file))
                 print(f"{file.name}: {file.stat().st_size / 1000:.0f} kB")

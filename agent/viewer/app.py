@@ -141,8 +141,7 @@ class Site:
             return None
         # The state first: what is written afterwards is news, and not the other way round.
         going_on = is_being_written(run.path)
-        log = _read(run, _size(run))
-        return RunView(run, log, "running" if going_on else store.state_of(run, log))
+        return _seen(run, _size(run), going_on)
 
 
 def build(site: Site, hosts: frozenset[str]) -> ASGIApp:
@@ -177,9 +176,10 @@ class _Guard:
 
 
 @lru_cache(maxsize=4)
-def _read(run: store.Run, size: int) -> store.Log:
-    """The log at a size of its file: it only ever grows."""
-    return run.read()
+def _seen(run: store.Run, size: int, going_on: bool) -> RunView:
+    """The run at a size of its transcript, which only ever grows."""
+    log = run.read()
+    return RunView(run, log, "running" if going_on else store.state_of(run, log))
 
 
 def _size(run: store.Run) -> int:

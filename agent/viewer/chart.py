@@ -7,16 +7,18 @@ is `templates/chart.html`; nothing is measured or estimated here.
 
 import math
 import statistics
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from typing import NamedTuple
 
 from agent.records import Measurement, Status
 from agent.store.history import Entry
 from agent.viewer import words
 
-WIDTH, LEFT, RIGHT, TOP = 960, 132, 148, 18
+WIDTH, LEFT, RIGHT, TOP = 960, 132, 172, 18
 ROW = 26
 TIMES_HEIGHT = 200
+LINE = 14
+"""What one line of words takes."""
 LEVELS = (
     ("verified", "verified"),
     ("incorrect", "wrong result"),
@@ -50,6 +52,8 @@ class Rule(NamedTuple):
     kind: str
     y: float
     words: str
+    words_y: float
+    """Where the words stand: beside the line, or below those of a line that is as good as the same."""
 
 
 class Chart(NamedTuple):
@@ -114,12 +118,10 @@ def _times(steps: Sequence[Step], best: int | None, floor_ms: float | None) -> C
         return TOP + TIMES_HEIGHT * (high - math.log(ms)) / (high - low)
 
     failed = [step for step in steps if _measurement(step) is None]
-    rules = [Rule("tick", y(ms), f"{ms:g} ms") for ms in _ticks(math.exp(low), math.exp(high))]
+    rules = [Rule("tick", y(ms), f"{ms:g} ms", y(ms)) for ms in _ticks(math.exp(low), math.exp(high))]
     rules += _spaced(
-        [
-            Rule(_KINDS.get(name, name), y(ms), f"{name} {words.milliseconds(ms)}")
-            for name, ms in lines.items()
-        ]
+        Rule(_KINDS.get(name, name), y(ms), f"{name} {words.milliseconds(ms)}", y(ms))
+        for name, ms in lines.items()
     )
     below, at = _levels(failed, TOP + TIMES_HEIGHT + ROW, always=())
     points = []
@@ -163,17 +165,15 @@ def _levels(
     seen = {_level(step) for step in steps} | set(always)
     there = [(level, text) for level, text in LEVELS if level in seen]
     at = {level: top + ROW * index for index, (level, _) in enumerate(there)}
-    return tuple(Rule("level", at[level], text) for level, text in there), at
+    return tuple(Rule("level", at[level], text, at[level]) for level, text in there), at
 
 
-def _spaced(rules: list[Rule]) -> list[Rule]:
-    """Two lines that nearly coincide share one label, so that the words do not cover each other."""
+def _spaced(rules: Iterable[Rule]) -> list[Rule]:
+    """The rules from the top, their words far enough apart to be read."""
     spaced: list[Rule] = []
     for rule in sorted(rules, key=lambda rule: rule.y):
-        if spaced and rule.y - spaced[-1].y < 13:
-            spaced[-1] = spaced[-1]._replace(words=f"{spaced[-1].words}, {rule.words}")
-            rule = rule._replace(words="")
-        spaced.append(rule)
+        least = spaced[-1].words_y + LINE if spaced else 0.0
+        spaced.append(rule._replace(words_y=max(rule.y, least)))
     return spaced
 
 

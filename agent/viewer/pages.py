@@ -100,7 +100,7 @@ def _environment() -> Environment:
         name: getattr(words, name)
         for name in (
             "amount", "cost", "duration", "gain", "milliseconds", "moment", "place", "ratio", "spread",
-            "status", "tensor", "times", "verdict",
+            "status", "tensor", "times", "tokens", "verdict",
         )
     }  # fmt: skip
     environment.filters |= {

@@ -12,8 +12,13 @@ LONGEST_TEXT = 200_000
 LONGEST_LINE = 2_000
 """Of one line; beyond it a browser's layout gets slow and nobody reads."""
 
-_PICTURES = 0x2400
-"""Unicode's control pictures: U+2400 stands for NUL, and so on in order."""
+_CONTROLS = (
+    "NUL", "SOH", "STX", "ETX", "EOT", "ENQ", "ACK", "BEL",
+    "BS", "HT", "LF", "VT", "FF", "CR", "SO", "SI",
+    "DLE", "DC1", "DC2", "DC3", "DC4", "NAK", "SYN", "ETB",
+    "CAN", "EM", "SUB", "ESC", "FS", "GS", "RS", "US",
+)  # fmt: skip
+"""Names of U+0000 and those that follow. Unicode's pictures of them are missing from many fonts."""
 _INVISIBLE = frozenset({"Cf", "Zl", "Zp", "Co"})
 """Formats (among them every mark of direction), line and paragraph separators, private use."""
 
@@ -26,7 +31,7 @@ class Cut(NamedTuple):
 
 
 def visible(text: str) -> str:
-    """The text with every control, format and direction character as a picture or its code point.
+    """The text with every control, format and direction character as its name or its code point.
 
     Tabs and line ends stay; a carriage return before a line end is dropped. A lone surrogate is U+FFFD.
     """
@@ -39,12 +44,10 @@ def _shown(character: str) -> str:
     if character in "\n\t" or " " <= character <= "~":
         return character
     code, category = ord(character), unicodedata.category(character)
-    if category == "Cc":
-        if code < 0x20:
-            return chr(_PICTURES + code)
-        return "\u2421" if code == 0x7F else f"\u27e8U+{code:04X}\u27e9"
     if category == "Cs":
         return "\ufffd"
+    if category == "Cc":
+        return f"\u27e8{_CONTROLS[code] if code < len(_CONTROLS) else f'U+{code:04X}'}\u27e9"
     return f"\u27e8U+{code:04X}\u27e9" if category in _INVISIBLE else character
 
 

@@ -2,7 +2,18 @@
 
 from datetime import UTC, datetime
 
-from agent.records import Attempt, Finding, Location, Measurement, Percentiles, Scope, Status, TensorSpec
+from agent.records import (
+    Attempt,
+    Finding,
+    Location,
+    Measurement,
+    Percentiles,
+    Scope,
+    Status,
+    TensorSpec,
+    Usage,
+)
+from agent.store.history import Totals
 
 _UNITS = ("", "k", "M", "G", "T", "P")
 
@@ -46,6 +57,14 @@ def moment(time: datetime) -> str:
 
 def cost(dollars: float) -> str:
     return f"${dollars:,.2f}" if dollars >= 0.995 else f"${dollars:.3g}"
+
+
+def tokens(usage: Usage | Totals) -> str | None:
+    """`2,710, 1,900`; None where the endpoint counted neither."""
+    counts = (usage.input_tokens, usage.output_tokens)
+    if counts == (None, None):
+        return None
+    return ", ".join("unknown" if count is None else f"{count:,}" for count in counts)
 
 
 def ratio(value: float) -> str:

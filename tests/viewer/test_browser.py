@@ -114,6 +114,8 @@ def test_everything_about_an_attempt_is_there(browser: Browser, site: str, measu
     shown = " ".join(browser.texts("#attempt-7-evidence")).replace("\t", " ")
     for words in ("candidate 0.06605 0.0688", "its own 1", "torch.compile", "95 % interval"):
         assert words in shown
+    clipped = "const p = document.getElementById(arguments[0]); return p.scrollHeight > p.clientHeight + 1"
+    assert not browser.run(clipped, "attempt-7-evidence")
     chart = browser.texts("#chart text")
     assert {"eager 0.121 ms", "torch.compile 0.094 ms", "floor 0.0559 ms", "did not build"} <= set(chart)
     assert browser.count("#chart a") == 8

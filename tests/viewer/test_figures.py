@@ -66,11 +66,13 @@ def test_points_stay_inside_the_drawing(count: int) -> None:
     assert all(drawn.left < p.x < drawn.right and 0 < p.y < drawn.height for p in drawn.points)
 
 
-def test_lines_that_coincide_share_one_label() -> None:
+def test_the_words_of_lines_that_coincide_do_not() -> None:
     drawn = chart.draw([step(1, "verified", 0.094)], 1, 0.0939)
     assert drawn is not None
-    labels = [rule.words for rule in drawn.rules if rule.kind in ("compile", "floor")]
-    assert sorted(labels) == ["", "torch.compile 0.094 ms, floor 0.0939 ms"]
+    compiled, floor = (rule for rule in drawn.rules if rule.kind in ("compile", "floor"))
+    assert (compiled.words, floor.words) == ("torch.compile 0.094 ms", "floor 0.0939 ms")
+    assert floor.y - compiled.y < 1
+    assert floor.words_y - compiled.words_y == chart.LINE
 
 
 def test_a_mismatch_map_covers_its_wrong_cells_and_no_others() -> None:

@@ -29,8 +29,8 @@ def test_nothing_invisible_is_left(text: str) -> None:
 def test_what_is_readable_stays_as_it_is() -> None:
     for text in ("", "x = 1\n\ty", "naïve — 112×64, 中文, עברית", "a\r\nb"):
         assert visible(text) == text.replace("\r\n", "\n")
-    assert visible("a\0b\x1b[1m\r\x7f\x9b") == "a\u2400b\u241b[1m\u240d\u2421\u27e8U+009B\u27e9"
-    assert visible("\u202eabc\ufeff\ud800") == "\u27e8U+202E\u27e9abc\u27e8U+FEFF\u27e9\ufffd"
+    assert visible("a\0b\x1b[1m\r\x7f\x9b") == "a⟨NUL⟩b⟨ESC⟩[1m⟨CR⟩⟨U+007F⟩⟨U+009B⟩"
+    assert visible("\u202eabc\ufeff\ud800") == "⟨U+202E⟩abc⟨U+FEFF⟩\ufffd"
 
 
 def test_long_texts_and_lines_are_cut_and_counted() -> None:

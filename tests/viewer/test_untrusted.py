@@ -62,8 +62,8 @@ def assert_harmless(browser: Browser) -> None:
     links = browser.run("return [...document.querySelectorAll('a')].map(a => a.getAttribute('href'))")
     assert [link for link in links if not link.startswith(("#", "/"))] == []
     text = str(browser.run("return document.body.textContent"))
-    assert "\u241b[31mred" in text
-    assert "\u27e8U+202E\u27e9reversed\u27e8U+2066\u27e9 \u2400 nul" in text
+    assert "⟨ESC⟩[31mred" in text
+    assert "⟨U+202E⟩reversed⟨U+2066⟩ ⟨NUL⟩ nul" in text
     assert "{{ 7 * 191 }}" in text
     assert not set(text) & set("\x1b\x00\x07\x9b\u202e\u2066\u200b\ufeff")
 

@@ -7,7 +7,6 @@ from agent.records.evaluation import (
     Attempt,
     Build,
     Candidate,
-    Card,
     Correctness,
     Environment,
     Evaluation,
@@ -17,9 +16,7 @@ from agent.records.evaluation import (
     KernelTime,
     LibraryOps,
     Location,
-    Measurement,
     Origin,
-    Percentiles,
     Profile,
     Request,
     Scope,
@@ -39,6 +36,7 @@ from agent.records.events import (
     RunStarted,
 )
 from agent.records.exchange import Completion, Message, Prompt, Usage
+from agent.records.measurement import Card, Measurement, Percentiles
 from agent.records.mismatch import Axis, MismatchMap
 from agent.records.problem import Operation, Problem, TensorSpec, Trace
 

@@ -5,12 +5,12 @@ verdicts as text: it judges nothing, and it never sees an answer that held no co
 """
 
 import difflib
-import re
 from collections.abc import Sequence
 from typing import Literal
 
+from agent.diagnosis import signature
 from agent.errors import ReplyError
-from agent.records import Attempt, Candidate, Finding, Record, Status, digest
+from agent.records import Attempt, Candidate, Record, Status, digest
 
 Escalation = Literal["none", "more-context", "another-approach", "back-to-best"]
 LADDER: tuple[Escalation, ...] = ("none", "more-context", "another-approach", "back-to-best")
@@ -23,7 +23,6 @@ REWRITTEN = 0.4
 """Share of equal lines below which a new source counts as written anew."""
 _STAGES = ("screen", "build", "run", "verify", "integrity", "measure")
 _MAY_END_OTHERWISE = (Status.TIMEOUT, Status.UNSUPPORTED)
-_NUMBER = re.compile(r"\d[\d.,]*(?:e[+-]?\d+)?%?")
 
 
 class Entry(Record):
@@ -106,7 +105,7 @@ class Ledger(Record):
             stage=evaluation.stage,
             cause=headline.kind if headline else "",
             message=_line(headline.message, CAUSE_CHARACTERS) if headline else "",
-            signature=signature(headline) if headline else "",
+            signature=signature.of(headline) if headline else "",
             changed=_words(before, attempt, hunks) if before else "",
             change=digest(*(line for hunk in hunks for side in hunk for line in side)) if hunks else "",
             effect="",
@@ -130,11 +129,6 @@ class Ledger(Record):
         if further == 0:
             return f"{again}another finding at {entry.stage}"
         return f"{again}{'got further, to' if further > 0 else 'fell earlier, at'} {entry.stage}"
-
-
-def signature(finding: Finding) -> str:
-    """Of a fault: its kind and its words, numbers left out."""
-    return f"{finding.kind}: {_NUMBER.sub('#', finding.message)}"
 
 
 Hunk = tuple[tuple[str, ...], tuple[str, ...]]

@@ -5,8 +5,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 from verdicts import refused, verified
 
+from agent.diagnosis import signature
 from agent.errors import ReplyError
-from agent.memory import Ledger, signature
+from agent.memory import Ledger
 from agent.records import Attempt, Candidate, Finding, Status
 
 KERNEL = "\n".join([f"float a{n} = {n};" for n in range(20)])
@@ -82,10 +83,10 @@ def test_a_mend_is_told_by_its_note() -> None:
 
 
 def test_numbers_do_not_tell_faults_apart_and_words_do() -> None:
-    assert signature(EPS) == signature(ELSEWHERE)
+    assert signature.of(EPS) == signature.of(ELSEWHERE)
     other = EPS.model_copy(update={"message": "Equals the reference with eps outside the root."})
-    assert signature(EPS) != signature(other)
-    assert signature(EPS) != signature(AXIS)
+    assert signature.of(EPS) != signature.of(other)
+    assert signature.of(EPS) != signature.of(AXIS)
 
 
 def test_a_fault_that_comes_back_escalates_step_by_step() -> None:

@@ -13,9 +13,9 @@ STEPS = (
         ("run", "level1/softmax", "--provider", "catalogue", "--executor", "emulator"),
     ),
     (
-        "Replayed are four answers to level1/group_norm, recorded from a scripted provider: a repair from\n"
-        "a build error over two wrong kernels to a right one. Only the answers are replayed: each is really\n"
-        "built and judged afresh, and every verdict has to come out as it was recorded.",
+        "Replayed are four attempts at level1/group_norm, recorded from a scripted provider: a build error,\n"
+        "its mend without a model call, a wrong kernel and a right one. Each is really built and judged\n"
+        "afresh, and every verdict has to come out as it was recorded.",
         ("replay", "recorded/group_norm", "--executor", "emulator"),
     ),
 )

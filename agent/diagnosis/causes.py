@@ -12,9 +12,10 @@ import torch
 
 from agent.diagnosis import constants, hypotheses, lines, precision, where
 from agent.diagnosis.case import Case, Hypothesis
-from agent.diagnosis.matching import Match, Target
+from agent.diagnosis.matching import Match, Target, telling
 from agent.diagnosis.tape import record
 from agent.diagnosis.variants import Facts
+from agent.diagnosis.where import Pattern
 from agent.records import Finding
 
 BUDGET_S = 2.5
@@ -25,6 +26,10 @@ SURE = 20.0
 """A match is sure where the variant is so many times further from the truth than the output from it."""
 CLOSER = 4.0
 """Of two hypotheses that agree, one that leaves a so many times smaller error is the better."""
+NEARBY = 0.9
+"""Share of the error that a close wrong reference explains; zeros explain half of noise."""
+WRITTEN = 2
+"""Elements called never written have at least so many beside them that hold something else."""
 NAMED = 3
 """Further hypotheses with the same result that are named, at most."""
 
@@ -58,7 +63,7 @@ class Search:
         best: int | None = None
         for hypothesis in candidates:
             if best is not None and hypothesis.rank > best + 1:
-                break
+                continue
             if time.thread_time() > self._until:
                 self.out_of_time = True
                 break
@@ -92,7 +97,7 @@ class Search:
 
     def _note(self, hypothesis: Hypothesis, values: list[torch.Tensor]) -> None:
         nearness = min(target.nearness(values[place]) for place, target in self._targets.items())
-        if nearness > (self.closest[0] if self.closest else 0.5):
+        if nearness > (self.closest[0] if self.closest else NEARBY):
             self.closest = nearness, hypothesis
 
 
@@ -117,12 +122,17 @@ class Explained(NamedTuple):
 
 
 def explain(
-    case: Case, finding: Finding, among: tuple[str, ...] = (), budget_s: float = BUDGET_S
+    case: Case,
+    finding: Finding,
+    among: tuple[str, ...] = (),
+    budget_s: float = BUDGET_S,
+    across: bool = False,
 ) -> Explained:
     """`finding` says what is wrong; the result says why, where that can be found.
 
     `among`: only hypotheses of these words, as left open by another output of the same candidate. `budget_s`
-    bounds the computing.
+    bounds the computing. `across`: what makes samples depend on each other is tried first, since a few of
+    them alone showed nothing.
     """
     if sum(tensor.numel() for tensor in case.outputs) > LARGEST_ELEMENTS:
         note = "Too large to be compared with wrong references; judge smaller sizes for the cause."
@@ -136,13 +146,13 @@ def explain(
         return Explained(_with_evidence(lost, finding.evidence), named=(lost.kind,))
     tape = record(case.run, case.names())
     search = Search(targets, budget_s)
-    found = search.among(_chosen(hypotheses.early(case, tape, facts), among))
+    found = search.among(_chosen(hypotheses.early(case, tape, facts, across), among))
     if not any(one.match.whole for one in found):
         found = _closest([*found, *search.among(_chosen(hypotheses.late(tape, facts), among))])
     if not any(one.match.whole for one in found):
         number, target = next(iter(targets.items()))
         found = _closest([*found, *search.among(_chosen(constants.fitted(tape, number, target), among))])
-    if found and (found[0].match.whole or _pattern(targets, facts)):
+    if found and (found[0].match.whole or _is_region(_pattern(targets, facts))):
         kinds = {one.hypothesis.kind for one in found}
         left = tuple(one.hypothesis.words for one in found) if len(kinds) > 1 else ()
         named = tuple(one.hypothesis.words for one in found)
@@ -185,7 +195,7 @@ def _caused(
     which = f"Output {place}" if len(case.outputs) > 1 else "The output"
     message = f"{which} equals the reference {words} (max error {match.residual:.1g})"
     if not match.whole:
-        message += f" where it is wrong, {_pattern(targets, facts)}; elsewhere it is right"
+        message += f" where it is wrong, {_where(targets, facts)}; elsewhere it is right"
     sure = match.whole and match.departure >= SURE * max(match.residual, 1e-300) and not kinds
     location = lines.find(case.source, best.hypothesis.tokens)
     message += f"; see line {location.line}." if location is not None and location.line else "."
@@ -203,11 +213,20 @@ def _caused(
     )  # fmt: skip
 
 
-def _pattern(targets: dict[int, Target], facts: Facts) -> str:
-    """The pattern of the wrong elements of the first wrong output, in words; empty where there is none."""
+def _pattern(targets: dict[int, Target], facts: Facts) -> Pattern | None:
+    """The pattern of the wrong elements of the first wrong output."""
     target = next(iter(targets.values()))
-    found = next(where.patterns(target.wrong.reshape(target.shape), facts.blocks()), None)
-    return found.words if found else ""
+    return next(where.patterns(target.wrong.reshape(target.shape), facts.blocks()), None)
+
+
+def _where(targets: dict[int, Target], facts: Facts) -> str:
+    pattern = _pattern(targets, facts)
+    return pattern.words if pattern else "without a pattern in their indices"
+
+
+def _is_region(pattern: Pattern | None) -> bool:
+    """Whether it says which elements are wrong, so that a cause may be given for those alone."""
+    return pattern is not None and pattern.region
 
 
 def _unwritten(case: Case, targets: dict[int, Target], facts: Facts) -> Finding | None:
@@ -217,6 +236,8 @@ def _unwritten(case: Case, targets: dict[int, Target], facts: Facts) -> Finding 
     first = values[0]
     alike = target.y.isnan() if bool(first.isnan()) else target.y == first
     if not bool(alike[target.wrong].all()) or target.count == target.y.numel() or target.count < 2:
+        return None
+    if int((~alike).sum()) < WRITTEN:
         return None
     if float(first) != 0.0 and not bool(first.isnan()):
         return None
@@ -242,9 +263,11 @@ def _unknown(
     which = f" of output {place}" if len(case.outputs) > 1 else ""
     message = (
         f"Cause unknown: {target.count} of {target.y.numel()} elements{which} ({share:.3g} %) are wrong, "
-        f"{_pattern(targets, facts) or 'without a pattern in their indices'}."
+        f"{_where(targets, facts)}."
     )
     notes = [f"None of {search.tried} wrong references gives this output."]
+    if not telling(target.y[target.wrong]):
+        notes = ["The wrong elements hold too few different values to tell wrong references apart."]
     if search.out_of_time:
         notes.append("Time ran out before all were tried.")
     if partly:

@@ -13,12 +13,28 @@ from agent.diagnosis.case import Case, Hypothesis
 from agent.diagnosis.tape import Tape, tensors
 from agent.diagnosis.variants import Facts
 
+ACROSS = (
+    "statistics-over-batch",
+    "running-stats-ignored",
+    "first-batch-only",
+    "softmax-wrong-axis",
+    "wrong-axis",
+    "statistics-over-wrong-axes",
+    "layout-misread",
+    "keepdim-broadcast",
+)
+"""Kinds by which a sample depends on others; the likelier ones first."""
 
-def early(case: Case, tape: Tape, facts: Facts) -> Iterator[Hypothesis]:
-    """Those that are tried always, by rank."""
+
+def early(case: Case, tape: Tape, facts: Facts, across: bool = False) -> Iterator[Hypothesis]:
+    """Those that are tried always, by rank; with `across` what mixes samples comes first."""
     made = [_of(tape, variant) for variant in variants.of(tape, facts)]
     found = [*made, *sources.of(case, tape), *relations.of(case)]
-    yield from sorted(found, key=lambda hypothesis: hypothesis.rank)
+    yield from sorted(found, key=lambda one: (_mixing(one) if across else 0, one.rank))
+
+
+def _mixing(hypothesis: Hypothesis) -> int:
+    return ACROSS.index(hypothesis.kind) if hypothesis.kind in ACROSS else len(ACROSS)
 
 
 def late(tape: Tape, facts: Facts) -> Iterator[Hypothesis]:

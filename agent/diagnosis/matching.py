@@ -1,17 +1,21 @@
 """Whether a candidate's output is that of a given wrong reference, to rounding.
 
 An element matches where it is as close to the variant as the error budget lets a right answer be to the
-truth. A sample of the elements is looked at first, since nearly all variants fail there.
+truth. A sample of the elements is looked at first, since nearly all variants fail there. What agrees has to
+tell the variant from others: an output of zeros is what truncation gives, and a ReLU, and a lost factor.
 """
 
+import math
 from collections.abc import Callable
+from functools import cached_property
 from typing import NamedTuple
 
 import torch
 
 Tensor = torch.Tensor
 Limit = Callable[[Tensor, float], Tensor]
-"""From values (flat) and their amplification against the truth to the error that is allowed around them."""
+"""From values (flat) and their amplification against the truth to the error that is allowed around them; it
+grows by equal steps with the amplification."""
 SAMPLE = 512
 EXPLAINED = 0.998
 """Share of the error, as a sum of squares, that a variant has to explain: it is closer than the truth is."""
@@ -19,6 +23,18 @@ BROKEN = 1e-3
 """Where the same elements are not finite, that agrees already: what overflows rounds badly beside it."""
 REGION = 8
 """A match on the wrong elements alone counts where they are at least so many."""
+PARTICULAR = 2
+"""So many values that are no integers, all different, are not matched by chance: several hundred variants are
+tried, and a number of float32 that agrees to 1e-4 by chance does so once in some thousand times."""
+VARIED = 16
+"""So many elements beside those of the commonest value are not either, integers though they be: at even odds
+for each, by one variant in 65,536. Of fewer than twice as many elements half have to differ."""
+
+
+COUNTED = 1 << 16
+"""Of so many elements, evenly spread, the values are counted."""
+_NAN = torch.finfo(torch.float64).max
+"""Stands for NaN among values that are counted."""
 
 
 class Match(NamedTuple):
@@ -50,8 +66,9 @@ class Target:
         if value.numel() != self.y.numel():
             return None
         v = value.detach().reshape(-1).double()
-        amplification = max(_rms(v) / self._size, 1.0) if self._size else 1.0
-        if not bool(self._close(v, amplification, self._first).all()):
+        size = _rms(v)
+        amplification = max(size / self._size, 1.0) if self._size else 1.0
+        if not bool(self._close(v, size, amplification).all()):
             return None
         near = self._near(v, self.y, amplification)
         finite = torch.isfinite(self.y)
@@ -63,7 +80,7 @@ class Target:
         if not whole and self.count < REGION:
             return None
         where = near if whole else self.wrong
-        if self._unexplained(v, where) > 1 - EXPLAINED:
+        if self._unexplained(v, where) > 1 - EXPLAINED or not telling(self.y[where]):
             return None
         return Match(whole, _largest(self.y - v, where), _largest(v - self.truth, where))
 
@@ -82,20 +99,52 @@ class Target:
         own = (self.y - self.truth.nan_to_num())[keep].square().sum()
         return float((self.y - v)[keep].square().sum() / own.clamp_min(1e-300)) if bool(own > 0) else 0.0
 
-    def _close(self, v: Tensor, amplification: float, places: Tensor) -> Tensor:
+    def _close(self, v: Tensor, size: float, amplification: float) -> Tensor:
         # Row by row limits need whole rows, so that a sample is judged by a wider limit first.
-        y, here = self.y[places], v[places]
-        width = (here.abs() + _rms(v)) * 1e-2 + self._widest(amplification)
+        y, here = self.y[self._first], v[self._first]
+        allowed, more = self._widest
+        width = (here.abs() + size) * 1e-2 + allowed + (amplification - 1) * more
         return ((y - here).abs() <= width) | (y == here) | (y.isnan() & here.isnan())
 
-    def _widest(self, amplification: float) -> float:
-        return float(self._limit(self.truth.nan_to_num(), amplification).max()) if self._limit else 0.0
+    @cached_property
+    def _widest(self) -> tuple[float, float]:
+        """The largest error allowed around the truth, and how much more with each amplification."""
+        if self._limit is None:
+            return 0.0, 0.0
+        truth = self.truth.nan_to_num()
+        once, twice = (float(self._limit(truth, amplification).max()) for amplification in (1.0, 2.0))
+        return once, twice - once
 
     def _near(self, v: Tensor, y: Tensor, amplification: float = 1.0) -> Tensor:
         same = (y == v) | (y.isnan() & v.isnan())
         if self._limit is None:
             return same
         return same | ((y - v).abs() <= self._limit(v.nan_to_num(posinf=0.0, neginf=0.0), amplification))
+
+
+def telling(values: Tensor) -> bool:
+    """Whether these flat values, all of which a wrong reference gives, could hardly be those of another.
+
+    One number alone is enough where there is but one; a constant is not, unless it is not finite: few wrong
+    references are.
+    """
+    if not bool(torch.isfinite(values).any()):
+        return True
+    some = _some(values).nan_to_num(nan=_NAN, posinf=_NAN / 2, neginf=-_NAN / 2)
+    commonest = some.mode().values
+    varied = int((some != commonest).sum())
+    return fractions(some) >= min(PARTICULAR, some.numel()) or varied >= min(VARIED, (some.numel() + 1) // 2)
+
+
+def fractions(values: Tensor) -> int:
+    """How many different values are no integers, among some of the values where there are many."""
+    some = _some(values)
+    ordered = some[(some != some.round()) & torch.isfinite(some)].sort().values
+    return int((ordered[1:] != ordered[:-1]).sum()) + (ordered.numel() > 0)
+
+
+def _some(values: Tensor) -> Tensor:
+    return values[:: max(1, values.numel() // COUNTED)]
 
 
 def _picked(mask: Tensor) -> Tensor:
@@ -105,6 +154,10 @@ def _picked(mask: Tensor) -> Tensor:
 
 
 def _rms(x: Tensor) -> float:
+    """Of the finite values."""
+    whole = float(torch.linalg.vector_norm(x))
+    if math.isfinite(whole):
+        return whole / math.sqrt(max(x.numel(), 1))
     finite = x[torch.isfinite(x)]
     return float(finite.square().mean().sqrt()) if finite.numel() else 0.0
 

@@ -13,7 +13,7 @@ from torch.utils._python_dispatch import TorchDispatchMode
 
 from agent.diagnosis import lines
 from agent.diagnosis.case import Case
-from agent.diagnosis.matching import Target
+from agent.diagnosis.matching import Target, fractions
 from agent.diagnosis.tape import Tape, tensors
 from agent.diagnosis.variants.products import PRECISIONS
 from agent.records import Finding
@@ -27,6 +27,9 @@ ORDERED = 0.5
 """Errors whose neighbours, by value or by place, correlate more are a function of something."""
 LEAST = 64
 """Of fewer elements nothing is said about the structure of their errors."""
+DISTINCT = 16
+"""So many different fractions that a shorter format holds all of are no chance: of random float32 values
+float16 holds one in 8192."""
 _VARIANCES = ("native_layer_norm", "native_group_norm", "native_batch_norm", "var", "std", "var_mean")
 _SQUARED_MEAN = re.compile(r"-\s*(\w+)(?:\[[^\]]*\])?\s*\*\s*\1\b")
 FLOAT32 = torch.finfo(torch.float32).eps
@@ -61,6 +64,9 @@ def explain(case: Case, tape: Tape, target: Target) -> Finding | None:
 
 
 def _short_values(target: Target) -> Finding | None:
+    """Whole numbers and constants are held by every format, and say nothing of the one they came through."""
+    if fractions(target.y) < DISTINCT or not _is_rounding(target):
+        return None
     for name, change in PRECISIONS.items():
         held = target.dtype is torch.float32 and target.y.numel() >= LEAST and name != "TF32"
         if held and _holds(change, target.y) and not _holds(change, target.truth):
@@ -69,6 +75,12 @@ def _short_values(target: Target) -> Finding | None:
             )
             return Finding(kind="reduced-precision", message=message)
     return None
+
+
+def _is_rounding(target: Target) -> bool:
+    error = (target.y - target.truth)[torch.isfinite(target.y) & torch.isfinite(target.truth)]
+    size = float(target.truth.nan_to_num().square().mean().sqrt())
+    return float(error.square().mean().sqrt()) <= ROUGH * size
 
 
 def _holds(change: Callable[[Tensor], Tensor], values: Tensor) -> bool:

@@ -6,7 +6,7 @@ ptxas said. Profiler counters are not among them, so that nothing is said about 
 
 from collections.abc import Iterator, Sequence
 
-from agent.records import Finding, KernelResources, Measurement, Trace
+from agent.records import Finding, KernelResources, Measurement, Profile, Trace
 
 NEAR = 0.7
 """From this share of the roofline on nothing is recommended."""
@@ -17,26 +17,28 @@ RIDGE = 14.0
 MOST_REGISTERS = 128
 """Above it a block of 512 threads leaves room for one block on a multiprocessor with 65,536 registers."""
 OPERATORS = 6
+KERNELS = 4
+NAME = 60
 
 
 def recommendation(
-    measured: Measurement, trace: Trace, kernels: Sequence[KernelResources], launches: int | None
+    measured: Measurement, trace: Trace, kernels: Sequence[KernelResources], seen: Profile | None
 ) -> Finding | None:
     """A note with the change that promises most; None near the roofline or where the floor is unknown.
 
-    `launches` are those of one call of the candidate.
+    `seen`: what the GPU did during one call of the candidate.
     """
     fraction = measured.roofline_fraction
     if fraction is None or fraction >= NEAR:
         return None
-    kind, advice = next(_advice(measured, trace, kernels, launches))
+    kind, advice = next(_advice(measured, trace, kernels, seen.launches if seen else None))
     own = measured.candidate_ms.p50
     bound = "memory" if _intensity(trace) < RIDGE else "arithmetic"
     message = f"{100 * fraction:.3g} % of the roofline, which {bound} bounds. {advice}"
     rate = f"{trace.min_bytes / own / 1e6:.4g} GB/s and {trace.flops / own / 1e9:.4g} TFLOP/s"
     lines = [
         f"{own:.4g} ms: {rate} of the least traffic ({_megabytes(trace.min_bytes)}) and arithmetic",
-        f"launches of one call: {launches}" if launches is not None else "launches: not counted",
+        _launches(seen) if seen else "launches: not counted",
         "traffic of the operators one by one: " + _operators(trace),
         *(_resources(kernel) for kernel in kernels),
     ]
@@ -91,6 +93,12 @@ def _advice(
 
 def _intensity(trace: Trace) -> float:
     return trace.flops / max(trace.min_bytes, 1)
+
+
+def _launches(seen: Profile) -> str:
+    longest = seen.kernels[:KERNELS]
+    each = ", ".join(f"{kernel.name[:NAME]} {kernel.launches} in {kernel.ms:.3g} ms" for kernel in longest)
+    return f"launches of one call: {seen.launches} ({each})"
 
 
 def _operators(trace: Trace) -> str:

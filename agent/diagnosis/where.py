@@ -10,6 +10,7 @@ from typing import NamedTuple
 import torch
 
 Tensor = torch.Tensor
+WARP = 32
 MOSTLY = 0.9
 """Share of a region that has to be wrong for the region to be called wrong: values may be right by chance."""
 
@@ -21,10 +22,14 @@ class Pattern(NamedTuple):
     """Completes "the wrong elements are ..."."""
     kind: str | None = None
     """The cause where nothing wrote these elements, or all hold one value."""
+    region: bool = True
+    """Whether the words say which elements; otherwise only among which indices they are scattered."""
 
 
 def patterns(wrong: Tensor, blocks: Iterable[int], alike: Tensor | None = None) -> Iterator[Pattern]:
     """Every pattern that fits, the most telling first. `wrong` has the output's shape; one is set at least.
+
+    `blocks`: sizes of blocks and tiles, the likelier ones first.
 
     `alike` marks, in the order of memory, elements that hold what the wrong ones hold: some of them may be
     right by chance.
@@ -89,8 +94,10 @@ def _tail(flat: Tensor, blocks: Iterable[int], alike: Tensor | None) -> Pattern 
         return None
     if first == 0:
         return None
-    sizes = [size for size in sorted(blocks, reverse=True) if size > 1]
-    block = next((size for size in sizes if first // size * size >= max(earliest, 1)), None)
+    sizes = [size for size in blocks if size > 1]
+    fitting = [size for size in sizes if first // size * size >= max(earliest, 1)]
+    partial = (size for size in fitting if size >= WARP and total - first // size * size < size)
+    block = next(partial, max(fitting, default=None))
     begin = first // block * block if block is not None else first
     left = total - begin
     words = f"all after flat index {begin}: the last {left} of {total} elements"
@@ -121,7 +128,7 @@ def _along(wrong: Tensor, axis: int) -> Pattern | None:
     if len(steps) == 1:
         step = steps.pop()
         return Pattern(f"at every {step}th index of {name}, from {low} on", "lost-lanes")
-    return Pattern(f"at {len(places)} of the indices of {name}")
+    return Pattern(f"at {len(places)} of the indices of {name}", region=False)
 
 
 def _borders(wrong: Tensor) -> Pattern | None:

@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Literal
 
 from agent import config, errors, problems
-from agent.harness import admission
+from agent.harness import admission, locating
 from agent.harness.job import BUILD_LIMIT_S, EMULATOR_ELEMENTS, EMULATOR_MACS, ORACLE_LIMIT_S, Job
 from agent.harness.kept import kept
 from agent.problems import Shrunken
@@ -77,6 +77,9 @@ class LocalExecutor:
     def judge(self, job: Job, rival: Measurement | None = None) -> Evaluation:
         """The verdict on a job; on a GPU that of the second look where there is reason for one."""
         found = judged(job, self._announce)
+        if locating.wanted(found):
+            where = job.model_copy(update={"locates": True, "shrunken": self._sizes(job.problem)})
+            return locating.located(found, lambda: judged(where, self._announce))
         times = found.measurement
         if job.executor == "emulator" or job.protocol == "quick" or found.status is not Status.VERIFIED:
             return found

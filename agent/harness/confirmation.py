@@ -8,8 +8,7 @@ from typing import NamedTuple
 
 from agent.harness import sanitizer
 from agent.harness.job import Announce, Job
-from agent.problems import Shrunken
-from agent.records import Evaluation, Finding, Status
+from agent.records import Evaluation, Finding, Scope, Status
 
 RACES = ("shared-race", "global-race-between-blocks")
 
@@ -38,7 +37,16 @@ def by_emulator(seen: Evaluation) -> Look:
     return Look(None, (headline.model_copy(update={"message": message, "severity": "warning"}),), skipped)
 
 
-def by_sanitizer(job: Job, at: Shrunken, announce: Announce) -> Look:
+def by_sanitizer(job: Job, announce: Announce) -> Look:
     """What compute-sanitizer says of one call at small sizes."""
-    found, skipped = sanitizer.check(job, at, announce)
+    assert job.shrunken is not None
+    found, skipped = sanitizer.check(job, job.shrunken, announce)
     return Look(Status.RUNTIME_ERROR if found else None, tuple(found), skipped)
+
+
+def sanitized(job: Job, scope: Scope, announce: Announce) -> Evaluation:
+    """The same as an evaluation; *unsupported* where nothing showed."""
+    look = by_sanitizer(job, announce)
+    status = look.status or Status.UNSUPPORTED
+    scope = scope.model_copy(update={"skipped": look.skipped})
+    return Evaluation(status=status, stage="run", scope=scope, findings=look.findings)

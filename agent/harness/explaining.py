@@ -25,13 +25,15 @@ class Explaining:
         """`source` is the candidate's, and only read."""
         self._reference, self._source, self._found = reference, source, Explained(finding)
         self._budget_s = causes.BUDGET_S
+        self._across = False
 
     def of_values(self, draw: Draw, output: Any) -> dict[str, Any]:
         """What is known after this output; `open` where another one may tell more."""
         whole = case(self._reference, draw, output, self._source)
         found = self._by_samples(whole)
         if found is None:
-            found = causes.explain(whole, self._found.finding, self._found.open, self._budget_s)
+            open_, known = self._found.open, self._found.finding
+            found = causes.explain(whole, known, open_, self._budget_s, self._across)
         if not self._found.open or found.open != self._found.open and found.finding.kind not in UNSURE:
             self._found = found
         return self._answer()
@@ -47,6 +49,7 @@ class Explaining:
         self._budget_s = causes.BUDGET_S / 2
         found = causes.explain(part, self._found.finding, self._found.open, self._budget_s)
         if not found.named:
+            self._across = True
             return None
         if sum(t.numel() for t in whole.outputs) > causes.LARGEST_ELEMENTS:
             note = "Seen on some samples; the whole is too large to be compared with wrong references."

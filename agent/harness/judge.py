@@ -17,7 +17,7 @@ from typing import NamedTuple
 from agent import problems, sandbox, screen
 from agent.diagnosis import slow
 from agent.errors import AgentError, EnvironmentFault
-from agent.harness import clock, confirmation, envelope, requests, second_pass
+from agent.harness import clock, confirmation, envelope, locating, requests, second_pass
 from agent.harness.faults import Refused
 from agent.harness.gpu_trial import GpuTrial
 from agent.harness.job import Announce, Job, affordable
@@ -32,6 +32,7 @@ from agent.records import (
     Finding,
     Location,
     Measurement,
+    Profile,
     Scope,
     Stage,
     Status,
@@ -62,7 +63,8 @@ def evaluate(job: Job, announce: Announce) -> Evaluation:
         return Evaluation(status=Status.REJECTED, stage="screen", scope=scope, findings=errors)
     if job.executor == "cuda":
         at = Shapes(job.problem.source, job.problem.trace, scope)
-        return (_confirmed if job.confirms else _tried)(job, at, warnings, announce)
+        judged = _located if job.locates else _confirmed if job.confirms else _tried
+        return judged(job, at, warnings, announce)
     return _on_emulator(job, scope, warnings, announce)
 
 
@@ -98,14 +100,9 @@ def _on_emulator(job: Job, scope: Scope, warnings: tuple[Finding, ...], announce
 
 def _confirmed(job: Job, at: Shapes, warnings: tuple[Finding, ...], announce: Announce) -> Evaluation:
     """The verdict on a candidate that was verified before and would be the best."""
-    assert job.shrunken is not None
-    # What was asked for beside the protocol is judged, and the envelope probed, in the GPU's own trial.
-    less = {"executor": "emulator", "confirms": False, "requests": (), "envelope_limit_s": 0.0}
-    on_emulator = job.model_copy(update=less)
-    seen = _on_emulator(on_emulator, at.scope.model_copy(update={"executor": "emulator"}), (), announce)
-    looks = [confirmation.by_emulator(seen)]
+    looks = [confirmation.by_emulator(_emulated(job, at, announce))]
     if looks[0].status is None:
-        looks.append(confirmation.by_sanitizer(job, job.shrunken, announce))
+        looks.append(confirmation.by_sanitizer(job, announce))
     found = tuple(finding for look in looks for finding in look.findings)
     if looks[-1].status is not None:
         return Evaluation(
@@ -118,6 +115,21 @@ def _confirmed(job: Job, at: Shapes, warnings: tuple[Finding, ...], announce: An
     skipped = (*at.scope.skipped, *(words for look in looks for words in look.skipped))
     at = at._replace(scope=at.scope.model_copy(update={"skipped": skipped}))
     return _tried(job.model_copy(update={"build": "stock"}), at, (*warnings, *found), announce)
+
+
+def _located(job: Job, at: Shapes, warnings: tuple[Finding, ...], announce: Announce) -> Evaluation:
+    """Where a kernel fails that fell on a GPU: no verdict, but what shows at small sizes."""
+    return locating.looked_for(
+        lambda: _emulated(job, at, announce), lambda: confirmation.sanitized(job, at.scope, announce)
+    )
+
+
+def _emulated(job: Job, at: Shapes, announce: Announce) -> Evaluation:
+    """The emulator's verdict, at small sizes, on a candidate for a GPU."""
+    # What was asked for beside the protocol is judged, and the envelope probed, in the GPU's own trial.
+    less = {"executor": "emulator", "confirms": False, "requests": (), "envelope_limit_s": 0.0}
+    scope = at.scope.model_copy(update={"executor": "emulator"})
+    return _on_emulator(job.model_copy(update=less), scope, (), announce)
 
 
 def _tried(job: Job, at: Shapes, warnings: tuple[Finding, ...], announce: Announce) -> Evaluation:
@@ -148,7 +160,7 @@ def _tried(job: Job, at: Shapes, warnings: tuple[Finding, ...], announce: Announ
                 times = trial.time(announce) if job.measure else None
                 profile = trial.watch(announce)
                 if times is not None:
-                    stage, measurement = "measure", _measured(trial, times, environment.gpu, job)
+                    stage, measurement = "measure", _measured(trial, times, profile, environment.gpu, job)
             if job.protocol == "full":
                 handled = _beside(job, at, folder, lane, trial, announce)
         except Refused as refused:
@@ -191,7 +203,7 @@ def _beside(job: Job, at: Shapes, folder: Path, lane: Lane, trial: Trial, announ
         return envelope.probed(job, at.trace, subject, trial.talk())
 
 
-def _measured(trial: GpuTrial, times: clock.Times, gpu: str | None, job: Job) -> Measurement:
+def _measured(trial: GpuTrial, times: clock.Times, seen: Profile, gpu: str | None, job: Job) -> Measurement:
     """Raises Refused for times that cannot be."""
     found = clock.measurement(times, gpu or "unknown", job.floor_ms, trial.alone())
     trial.findings += clock.findings(times, found)
@@ -199,7 +211,7 @@ def _measured(trial: GpuTrial, times: clock.Times, gpu: str | None, job: Job) ->
     if impossible is not None:
         raise Refused(Status.REJECTED, "measure", [impossible])
     kernels = trial.build.kernels if trial.build else ()
-    advice = slow.recommendation(found, job.problem.trace, kernels, trial.launches)
+    advice = slow.recommendation(found, job.problem.trace, kernels, seen)
     trial.findings += [advice] if advice else []
     return found
 

@@ -88,6 +88,10 @@ class Build(Record):
     kernels: tuple[KernelResources, ...] = ()
 
 
+_NO_KERNELS = ("Memcpy", "Memset", "[CUDA mem")
+"""How the profilers' names for copies and fills begin."""
+
+
 class KernelTime(Record):
     """What one kernel, copy or fill took during one call."""
 
@@ -104,6 +108,11 @@ class Profile(Record):
 
     kernels: tuple[KernelTime, ...]
     streams: int
+
+    @property
+    def launches(self) -> int:
+        """Of kernels; what the driver copies and fills is none."""
+        return sum(kernel.launches for kernel in self.kernels if not kernel.name.startswith(_NO_KERNELS))
 
     @property
     def own_share(self) -> float | None:

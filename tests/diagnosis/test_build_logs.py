@@ -6,6 +6,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from diagnosis import compilers
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -39,6 +40,33 @@ def test_stored_words_get_their_cause(entry: dict[str, Any]) -> None:
     if headline.location is not None:
         assert headline.location.line == BEFORE
         assert entry["text"] in (headline.location.text or "")
+
+
+RECORDED = [
+    pytest.param(compilers.faults(version.split()[0])[name], log, id=f"{version}, {name}")
+    for version, logs in compilers.stored().items()
+    for name, log in logs.items()
+]
+
+
+def test_several_versions_are_stored_and_each_has_every_fault() -> None:
+    stored = compilers.stored()
+    assert len([version for version in stored if version.startswith("g++")]) >= 2
+    for version, logs in stored.items():
+        assert set(logs) == set(compilers.faults(version.split()[0]))
+
+
+@pytest.mark.parametrize(("fault", "log"), RECORDED)
+def test_every_version_of_a_compiler_says_the_same_cause(fault: compilers.Fault, log: str) -> None:
+    asked = request(fault.text, fault.file)
+    headline = build.explained(load_inline_log.findings(log, asked), asked)[0]
+    assert headline.kind == fault.kind, headline
+    assert fault.says in headline.message
+    assert "/build" not in headline.message + (headline.evidence or "")
+    # ptxas names no line.
+    if fault.kind != "shared-memory-limit":
+        assert headline.location is not None
+        assert headline.location.line == BEFORE
 
 
 def test_the_chain_of_instantiations_is_evidence() -> None:

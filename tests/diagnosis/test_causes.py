@@ -7,9 +7,9 @@ from typing import Any
 import pytest
 import torch
 from diagnosis.faults import FAULTS, Wrong
-from diagnosis.labels import PROBLEMS, kinds
+from diagnosis.labels import PROBLEMS, kinds, unsure_kinds
 
-from agent.diagnosis import causes, samples
+from agent.diagnosis import causes, matching, samples
 from agent.diagnosis.causes import Explained
 from agent.harness import explaining
 from agent.harness.reference import Draw, Reference
@@ -114,21 +114,36 @@ def test_the_chain_of_shapes_shows_the_broadcast() -> None:
     assert "min" in answer["finding"]["evidence"]
 
 
-def test_a_large_output_is_explained_by_some_of_its_samples(tmp_path: Path) -> None:
+def _swapped(x: torch.Tensor, norm: Any) -> torch.Tensor:
+    return torch.nn.functional.group_norm(x, 4, norm.bias, norm.weight, norm.eps)
+
+
+def _over_the_batch(x: torch.Tensor, norm: Any) -> torch.Tensor:
+    v = x.reshape(x.shape[0], 4, -1)
+    mean, var = v.mean((0, 2), keepdim=True), v.var((0, 2), keepdim=True, correction=0)
+    y = ((v - mean) * (var + norm.eps).rsqrt()).reshape(x.shape)
+    return torch.as_tensor(y * norm.weight.reshape(1, -1, 1, 1) + norm.bias.reshape(1, -1, 1, 1))
+
+
+@pytest.mark.parametrize(
+    ("wrong", "kind"), [(_swapped, "gamma-beta-swapped"), (_over_the_batch, "statistics-over-batch")]
+)
+def test_a_large_output_is_explained_by_some_of_its_samples_or_by_what_mixes_them(
+    wrong: Any, kind: str, tmp_path: Path
+) -> None:
     source = (PROBLEMS / "group_norm.py").read_text().replace("batch = 3", "batch = 64")
     (tmp_path / "reference.py").write_text(source)
     reference = Reference(tmp_path / "reference.py", "cpu")
     reference.perturb(3)
     draw = reference.draw(4)
     assert draw is not None
-    norm = reference.model.norm
     with torch.no_grad():
-        output = torch.nn.functional.group_norm(draw.inputs[0], 4, norm.bias, norm.weight, norm.eps)
+        output = wrong(draw.inputs[0], reference.model.norm)
     found = Finding(kind="wrong-values", message="wrong")
     assert sum(t.numel() for t in (draw.inputs[0], output)) > explaining.FEW_ELEMENTS
     assert samples.part(explaining.case(reference, draw, output, ""), explaining.FEW_ELEMENTS) is not None
     answer = explaining.Explaining(reference, "", found).of_values(draw, output)
-    assert answer["finding"]["kind"] == "gamma-beta-swapped"
+    assert answer["finding"]["kind"] == kind
 
 
 @pytest.mark.parametrize("seed", range(4, 10))
@@ -143,3 +158,75 @@ def test_an_overflow_is_known_by_the_elements_that_are_not_finite(seed: int) -> 
     case = explaining.case(reference, draw, output, "")
     finding = causes.explain(case, Finding(kind="nan-output", message="NaN")).finding
     assert finding.kind == "lse-without-max"
+
+
+BOUNDED = """import torch
+
+
+class Model(torch.nn.Module):
+    def forward(self, x):
+        return x.clamp(max=5)
+
+
+def get_inputs():
+    return [torch.{}]
+
+
+def get_init_inputs():
+    return []
+"""
+
+
+@pytest.mark.parametrize("inputs", ["rand(40, 50) * 2 - 1", "rand(40, 50) * 10", "randn(40, 50) * 2"])
+@pytest.mark.parametrize(
+    ("wrong", "allowed"),
+    [
+        (lambda x: x.clone(), {"clamp-missing"}),
+        (lambda x: x.clamp(max=4), {"clamp-bounds"}),
+        (lambda x: x.clamp(0, 5), {"clamp-bounds"}),
+        (lambda x: x.clamp(-5, 5), {"clamp-bounds"}),
+        (lambda x: x.clamp(min=5), {"clamp-bounds", "clamp-missing"}),
+        (lambda x: torch.full_like(x, 5), set()),
+        (lambda x: torch.zeros_like(x), set()),
+        (lambda x: torch.where(x.sin() > 0, x, 1).clamp(max=5), set()),
+    ],
+    ids=["forgotten", "4", "from 0", "from -5", "below", "5", "0", "1 here and there"],
+)
+def test_no_other_fault_than_the_clamps_is_named(
+    wrong: Any, allowed: set[str], inputs: str, tmp_path: Path
+) -> None:
+    """Saturated values are whole numbers: truncation and shorter formats hold them too."""
+    (tmp_path / "reference.py").write_text(BOUNDED.format(inputs))
+    reference = Reference(tmp_path / "reference.py", "cpu")
+    reference.perturb(3)
+    explained = 0
+    for family in (None, "shifted", "scaled", "faint", "negated", "tied"):
+        draw = reference.draw(4, family)
+        assert draw is not None
+        output = wrong(draw.inputs[0])
+        found = draw.expected.compare(output).get("finding")
+        if found is not None:
+            explained += 1
+            case = explaining.case(reference, draw, output, "")
+            finding = causes.explain(case, Finding.model_validate(found)).finding
+            assert finding.kind in allowed | unsure_kinds(), (family, finding.message)
+    assert explained
+
+
+@pytest.mark.parametrize(
+    ("values", "told"),
+    [
+        ([0.0] * 99, False),
+        ([5.0] * 90 + [4.0] * 9, False),
+        ([5.0] * 80 + [4.0] * 19, True),
+        ([0.0] * 98 + [0.3, 0.7], True),
+        ([0.5] * 99, False),
+        ([0.3], True),
+        ([3.0], False),
+        ([1.0, 2.0, 3.0], True),
+        ([float("nan")] * 9, True),
+        ([0.0] * 50 + [float("nan")] * 49, True),
+    ],
+)
+def test_a_constant_tells_no_faults_apart(values: list[float], told: bool) -> None:
+    assert matching.telling(torch.tensor(values, dtype=torch.float64)) is told

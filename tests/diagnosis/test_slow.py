@@ -3,7 +3,16 @@
 import pytest
 
 from agent.diagnosis import slow
-from agent.records import KernelResources, Measurement, Operation, Percentiles, TensorSpec, Trace
+from agent.records import (
+    KernelResources,
+    KernelTime,
+    Measurement,
+    Operation,
+    Percentiles,
+    Profile,
+    TensorSpec,
+    Trace,
+)
 
 
 def _measured(ms: float, fraction: float | None) -> Measurement:
@@ -25,6 +34,13 @@ def _trace(operations: int, flops: int = 1_000_000) -> Trace:
     )  # fmt: skip
 
 
+def _profile(launches: int) -> Profile:
+    """So many launches, and a copy that is none."""
+    kernel = KernelTime(name="plain", launches=launches, ms=0.3, own=True)
+    copy = KernelTime(name="Memcpy DtoD (Device -> Device)", launches=7, ms=0.1, own=False)
+    return Profile(kernels=(kernel, copy), streams=1)
+
+
 PLAIN = KernelResources(name="plain", registers=32, spill_bytes=0, shared_bytes=0)
 SPILLING = KernelResources(name="spilling", registers=255, spill_bytes=96, shared_bytes=0)
 
@@ -43,14 +59,18 @@ SPILLING = KernelResources(name="spilling", registers=255, spill_bytes=96, share
 def test_the_most_promising_change_is_named(
     ms: float, operations: int, flops: int, kernel: KernelResources, launches: int | None, kind: str
 ) -> None:
-    note = slow.recommendation(_measured(ms, 0.1), _trace(operations, flops), [kernel], launches)
+    seen = _profile(launches) if launches is not None else None
+    note = slow.recommendation(_measured(ms, 0.1), _trace(operations, flops), [kernel], seen)
     assert note is not None
     assert note.kind == kind
     assert note.severity == "note"
     assert "10 % of the roofline" in note.message
-    assert "GB/s" in (note.evidence or "")
+    assert note.evidence is not None
+    assert "GB/s" in note.evidence
+    said = f"launches of one call: {launches} (plain {launches} in 0.3 ms" if launches else "not counted"
+    assert said in note.evidence
 
 
 @pytest.mark.parametrize("fraction", [None, 0.9])
 def test_nothing_is_recommended_near_the_roofline_or_without_one(fraction: float | None) -> None:
-    assert slow.recommendation(_measured(1.0, fraction), _trace(1), [PLAIN], 1) is None
+    assert slow.recommendation(_measured(1.0, fraction), _trace(1), [PLAIN], _profile(1)) is None

@@ -4,6 +4,7 @@ from pathlib import Path
 
 import pytest
 from gpu import fast_build, summary, verify
+from mend.candidates import changed
 
 from agent.executors import cuda_obstacle
 
@@ -19,7 +20,7 @@ def test_the_page_is_rendered_from_the_raw_output() -> None:
 @pytest.mark.timeout(1800)
 @pytest.mark.skipif(OBSTACLE is not None, reason=f"no CUDA here: {OBSTACLE}")
 @pytest.mark.parametrize(("number", "expected"), list(enumerate(verify.RECORDED, start=1)))
-def test_recorded_answers_get_their_verdicts_on_a_gpu(
+def test_recorded_attempts_get_their_verdicts_on_a_gpu(
     number: int, expected: tuple[str, int], tmp_path: Path
 ) -> None:
     status, code = expected
@@ -36,3 +37,42 @@ def test_a_fast_build_computes_the_same_bits_as_a_stock_one(tmp_path: Path) -> N
     found = fast_build.weighed(program, *ways)
     assert found["wrong"] == []
     assert found["cases"] == 9
+
+
+FACTOR = """import torch
+
+
+class Model(torch.nn.Module):
+    def __init__(self, factor):
+        super().__init__()
+        self.factor = factor
+
+    def forward(self, x):
+        return self.factor * x
+
+
+def get_inputs():
+    return [torch.randn(640, 512)]
+
+
+def get_init_inputs():
+    return [2.0]
+"""
+
+
+@pytest.mark.gpu
+@pytest.mark.timeout(900)
+@pytest.mark.skipif(OBSTACLE is not None, reason=f"no CUDA here: {OBSTACLE}")
+def test_an_illegal_access_gets_its_line(tmp_path: Path) -> None:
+    """CUDA says that there was one; the line comes from the emulator or from compute-sanitizer."""
+    source = changed(("y[i] = factor", "y[i + (int64_t(1) << 40)] = factor"))
+    (tmp_path / "reference.py").write_text(FACTOR)
+    (tmp_path / "candidate.py").write_text(source)
+    arguments = ["eval", str(tmp_path / "reference.py"), str(tmp_path / "candidate.py")]
+    step = verify.judged(arguments, "runtime_error", 1)
+    assert step["as_expected"], step["stderr"]
+    headline = step["evaluation"]["findings"][0]
+    assert "Run again at small sizes" in headline["message"], headline
+    assert headline["location"]["kernel"] == "scale_kernel"
+    wrong = next(n for n, line in enumerate(source.splitlines(), 1) if "<< 40" in line)
+    assert headline["location"]["line"] in (wrong, None)

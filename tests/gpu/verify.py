@@ -1,6 +1,6 @@
 """What has to hold on a GPU, run for real: `make gpu-test`, or `python -m tests.gpu.verify --out DIR`.
 
-Judges the four recorded answers and the catalogue's kernels with `--executor cuda` at full shapes and writes
+Judges the four recorded attempts and the catalogue's kernels with `--executor cuda` at full shapes and writes
 one JSON document with everything the commands printed. Exits 1 when a status or an exit is not as expected.
 """
 

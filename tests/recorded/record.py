@@ -1,7 +1,8 @@
-"""Writes runs/recorded/group_norm: the real loop over four answers written for it.
+"""Writes runs/recorded/group_norm: the real loop over answers written for it.
 
 Run `python -m tests.recorded.record` after a change of the prompts, the judge or the answers. The answers
-reproduce faults that real models make on this problem; every verdict comes from the real evaluation.
+reproduce faults that real models make on this problem; every verdict comes from the real evaluation. As in
+`agent run` the first is mended without a model call, so that attempts 3 and 4 are answers 3 and 4.
 """
 
 import shutil
@@ -15,6 +16,8 @@ from agent.loop import Plan
 from agent.providers.scripted import Scripted
 
 ANSWERS = Path(__file__).parent / "group_norm"
+GIVEN = (1, 3, 4)
+"""Answer 2 is what a model writes that is asked to declare its function; the mend of answer 1 does that."""
 PROBLEM = "level1/group_norm"
 NAME = "group_norm"
 
@@ -23,13 +26,13 @@ def record(into: Path) -> Path:
     """Runs the loop and puts the run at `into`; returns that path."""
     settings = config.load({"executor": "emulator"}, offline=True).settings
     problem = problems.load(PROBLEM)
-    provider = Scripted([(ANSWERS / f"{number}.md").read_text() for number in range(1, 5)])
+    provider = Scripted([(ANSWERS / f"{number}.md").read_text() for number in GIVEN])
     with console.live("recording") as live:
         judge = judging.executor(settings, problem, live)
         plan = Plan(rounds=4, patience=2, gpu=settings.gpu, floor_ms=judging.floor_ms(problem, settings))
         asked = store.RunSettings(
             problem=PROBLEM, problem_name=problem.name, provider=provider.name, executor=judge.name,
-            rounds=plan.rounds, patience=plan.patience, options={"gpu": settings.gpu},
+            rounds=plan.rounds, patience=plan.patience, options={"gpu": settings.gpu, "mend": plan.mends},
         )  # fmt: skip
         run = store.create(into.parent, asked)
         with run.writer() as writer:

@@ -162,6 +162,27 @@ def _parameters(site: Site) -> Iterator[Variant]:
         yield site.variant("clamp-missing", words, lambda given: given["self"].clone(), 0, "max|min|clamp")
 
 
+@rule("clamp", "clamp_min", "clamp_max")
+def _one_sided(site: Site) -> Iterator[Variant]:
+    """A single bound on the wrong side, or one on either side."""
+    bounds = {name: site.given.get(name) for name in ("min", "max")}
+    given = [(name, value) for name, value in bounds.items() if isinstance(value, (int, float))]
+    if len(given) != 1:
+        return
+    name, value = given[0]
+    upper = name == "max"
+    words = (
+        f"with min and max exchanged in {site.label}: {value:g} bounds from {'below' if upper else 'above'}"
+    )
+    turned = lambda g: g["self"].clamp_min(value) if upper else g["self"].clamp_max(value)  # noqa: E731
+    yield site.variant("clamp-bounds", words, turned, 1, "max|min|clamp")
+    for other in dict.fromkeys((-value, 0.0, -1.0 if upper else 1.0)):
+        if other != value and (other < value) == upper:
+            words = f"with a bound of {other:g} on the other side of {site.label} as well"
+            both = lambda g, o=other: g["self"].clamp(min(o, value), max(o, value))  # noqa: E731
+            yield site.variant("clamp-bounds", words, both, 1, "max|min|clamp")
+
+
 def re_number(value: float) -> str:
     """Regular expression for the number as a source may spell it."""
     spelled = {

@@ -31,10 +31,11 @@ class Facts(NamedTuple):
         return cls(tuple(sorted(whole)), tuple(real))
 
     def blocks(self) -> list[int]:
-        """Sizes of blocks, warps and tiles that the source may use."""
+        """Sizes of blocks, warps and tiles: those that the source states first, then usual ones, descending."""
         stated = [value for value in self.whole if 2 <= value <= 1024 and value & (value - 1) == 0]
         products = {a * b for a in stated for b in stated if a * b <= 1024}
-        return sorted({*USUAL_BLOCKS, *stated, *products}, reverse=True)
+        others = {*USUAL_BLOCKS, *products} - set(stated)
+        return [*sorted(stated, reverse=True), *sorted(others, reverse=True)]
 
 
 class Variant(NamedTuple):

@@ -78,8 +78,10 @@ def _named(norm: Norm, axes: tuple[int, ...], usual: tuple[int, ...]) -> tuple[s
             "statistics-per-channel",
             f"with statistics per channel: {words.removeprefix('with statistics ')}",
         )
-    batch = 0 in axes and 0 not in usual and set(usual) <= set(axes)
-    return ("statistics-over-batch" if batch else "statistics-over-wrong-axes"), words
+    if 0 in axes and 0 not in usual and set(usual) <= set(axes):
+        together = "with the statistics of all samples of the batch together, "
+        return "statistics-over-batch", together + words.removeprefix("with statistics ")
+    return "statistics-over-wrong-axes", words
 
 
 @rule(*SHAPES, late=True)

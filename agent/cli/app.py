@@ -52,6 +52,8 @@ COMMANDS = (
             "agent runs --status verified --sort speedup"),
     Command("show", "agent.cli.show:show", "Show a run's attempts, verdicts, causes and best kernel.",
             "agent show recorded/group_norm --round 2"),
+    Command("view", "agent.cli.view:view", "Show the runs in a browser, or write one to a single HTML file.",
+            "agent view recorded/group_norm --export run.html"),
     Command("doctor", "agent.cli.doctor:doctor", "Say what works here, and how to mend what does not.",
             "agent doctor"),
     Command("config", "agent.cli.config_show:config", "Show every setting, its value and its origin.",

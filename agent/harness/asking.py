@@ -8,7 +8,7 @@ from collections.abc import Callable
 from typing import Any
 
 from agent.harness.job import ORACLE_LIMIT_S, Job
-from agent.records import Finding
+from agent.records import Finding, MismatchMap
 from agent.sandbox import Child, ChildFault
 
 Serve = Callable[[dict[str, Any]], dict[str, Any]]
@@ -17,6 +17,15 @@ FAMILIES = ("faint", "scaled", "negated", None)
 EXPLAINED = frozenset(
     {"wrong-values", "precision-loss", "constant-output", "nan-output", "non-finite-output", "wrong-shape"}
 )
+
+
+def picture(oracle: Child) -> MismatchMap | None:
+    """Where the outputs judged last are wrong; None where their structure is, or where it cannot be had."""
+    try:
+        drawn = oracle.ask({"do": "map"}, ORACLE_LIMIT_S).get("map")
+    except ChildFault:
+        return None
+    return MismatchMap.model_validate(drawn) if drawn else None
 
 
 def cause(found: Finding, job: Job, oracle: Child, candidate: Child, serve: Serve) -> Finding:

@@ -92,6 +92,20 @@ class Expected:
                 return worst | {"finding": finding.model_dump(mode="json")}
         return worst
 
+    def wrong(self, output: Any) -> tuple[int, torch.Tensor] | None:
+        """The first output with elements outside the budget or wrongly finite, and which they are."""
+        quadruples = zip(leaves(output), leaves(self.native), leaves(self.truth), self.limits, strict=True)
+        for index, (y, y32, r64, limits) in enumerate(quadruples):
+            if limits is None:
+                wrong = y != r64.to(y.dtype)
+            else:
+                finite = torch.isfinite(y) & torch.isfinite(y32)
+                same = (y == y32) | (torch.isnan(y) & torch.isnan(y32))
+                wrong = limits.exceeded(y, r64) | ~(finite | same)
+            if bool(wrong.any()):
+                return index, wrong
+        return None
+
     def accepts(self, outputs: list[torch.Tensor]) -> bool:
         """Whether `compare` would find nothing, without looking for what it is."""
         quadruples = zip(outputs, leaves(self.native), leaves(self.truth), self.limits, strict=True)

@@ -174,6 +174,7 @@ def _tried(job: Job, at: Shapes, warnings: tuple[Finding, ...], announce: Announ
             findings=(*refusal, *warnings, *trial.findings),
             build=trial.build or lane.built(),
             correctness=trial.correctness if status is Status.VERIFIED else None,
+            mismatch=trial.mismatch if status is Status.INCORRECT else None,
             measurement=measurement,
             profile=profile,
             environment=environment,

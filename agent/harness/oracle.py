@@ -18,6 +18,7 @@ from typing import Any
 import torch
 
 from agent import sandbox
+from agent.diagnosis import mismatch_map
 from agent.harness import budget, faults, probing, wire
 from agent.harness.exchange import Exchange, Files, SharedMemory
 from agent.harness.explaining import Explaining
@@ -123,6 +124,13 @@ class Oracle(Timed):
         shapes = ((tuple(spec["shape"]), tuple(want.shape)) for spec, want in pairs)
         given, wanted = next(pair for pair in shapes if pair[0] != pair[1])
         return self._explaining.of_shape(self._draw, given, wanted)
+
+    def do_map(self, command: dict[str, Any]) -> dict[str, Any]:
+        """Where the output judged last is wrong; null where its structure is, or every element is right."""
+        if self._draw is None or self._last is None:
+            return {"map": None}
+        found = self._draw.expected.wrong(self._last)
+        return {"map": mismatch_map.of(found[1], found[0]).model_dump() if found else None}
 
     def do_narrow(self, command: dict[str, Any]) -> dict[str, Any]:
         """The same with the candidate's outputs for the present draw besides."""

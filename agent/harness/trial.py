@@ -19,7 +19,7 @@ from agent.harness.lane import Lane
 from agent.harness.nothing import Nothing
 from agent.harness.protocol import Draw
 from agent.harness.requests import Talk
-from agent.records import Build, Correctness, Environment, Finding, Status, Trace
+from agent.records import Build, Correctness, Environment, Finding, MismatchMap, Status, Trace
 from agent.sandbox import Child, ChildFault
 
 
@@ -38,6 +38,7 @@ class Trial:
         self.asked: tuple[BuildRequest, ...] = ()
         """What importing the file asked to have built."""
         self.findings: list[Finding] = []
+        self.mismatch: MismatchMap | None = None
         self.correctness = Correctness(draws=1, max_abs_err=None, max_rel_err=None, error_budget_ratio=None)
         self._left_out: list[str] = []
         self.launches: int | None = None
@@ -176,6 +177,7 @@ class Trial:
         if "finding" in reply:
             found = Finding.model_validate(reply["finding"])
             if reply["status"] == Status.INCORRECT:
+                self.mismatch = asking.picture(self._oracle)
                 found = asking.cause(found, self._job, self._oracle, self._worker, self._lane.serve)
             raise faults.Refused(Status(reply["status"]), "verify", [found])
         return reply

@@ -37,13 +37,14 @@ from agent.records.events import (
 )
 from agent.records.exchange import Completion, Message, Prompt, Usage
 from agent.records.measurement import Card, Measurement, Percentiles
+from agent.records.mismatch import Axis, MismatchMap
 from agent.records.problem import Operation, Problem, TensorSpec, Trace
 
 __all__ = [
-    "Admission", "Attempt", "Build", "Candidate", "Card", "Completed", "Completion", "Correctness",
-    "EVENT", "Envelope", "Environment", "Evaluated", "Evaluation", "Event", "Feedback", "Finding",
-    "KernelResources", "KernelTime", "LibraryOps", "Location", "Measurement", "Message",
-    "Operation", "Origin", "Percentiles", "Probe", "Problem", "Profile", "Prompt", "Prompted", "Record",
-    "ReplyRejected", "Request", "RetryScheduled", "RunFinished", "RunStarted", "SCHEMA_VERSION", "Scope",
-    "Severity", "Stage", "Status", "TensorSpec", "Trace", "Usage", "digest",
+    "Admission", "Attempt", "Axis", "Build", "Candidate", "Card", "Completed", "Completion",
+    "Correctness", "EVENT", "Envelope", "Environment", "Evaluated", "Evaluation", "Event", "Feedback",
+    "Finding", "KernelResources", "KernelTime", "LibraryOps", "Location", "Measurement", "Message",
+    "MismatchMap", "Operation", "Origin", "Percentiles", "Probe", "Problem", "Profile", "Prompt",
+    "Prompted", "Record", "ReplyRejected", "Request", "RetryScheduled", "RunFinished", "RunStarted",
+    "SCHEMA_VERSION", "Scope", "Severity", "Stage", "Status", "TensorSpec", "Trace", "Usage", "digest",
 ]  # fmt: skip

@@ -8,6 +8,7 @@ from pydantic import Field, model_validator
 from agent.records.base import SCHEMA_VERSION, Record, digest
 from agent.records.envelope import Envelope
 from agent.records.measurement import Measurement
+from agent.records.mismatch import MismatchMap
 
 Origin = Literal["model", "mend", "catalogue", "replay", "file"]
 Stage = Literal["screen", "build", "run", "verify", "integrity", "measure"]
@@ -205,6 +206,8 @@ class Evaluation(Record):
     admission: Admission | None = None
     envelope: Envelope | None = None
     """What a verified candidate handles beyond what is stated; recorded, not judged."""
+    mismatch: MismatchMap | None = None
+    """Where the output of an incorrect candidate is wrong; None where its structure already is."""
 
     @model_validator(mode="after")
     def _evidence_matches_status(self) -> Self:
@@ -215,6 +218,8 @@ class Evaluation(Record):
             raise ValueError("a verified candidate carries its correctness evidence")
         if verified and any(finding.severity == "error" for finding in self.findings):
             raise ValueError("a verified candidate has no finding of severity error")
+        if self.mismatch is not None and self.status is not Status.INCORRECT:
+            raise ValueError("only an incorrect candidate has a mismatch map")
         if not verified and not self.findings:
             raise ValueError(f"a candidate judged {self.status} carries what was found")
         return self

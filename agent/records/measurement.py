@@ -1,4 +1,4 @@
-"""How long a verified candidate takes on a GPU. Field names are public JSON."""
+"""How long a verified candidate takes on a GPU, and the reference beside it."""
 
 from typing import Literal
 

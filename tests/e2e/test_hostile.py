@@ -132,6 +132,9 @@ def test_a_fault_is_named(problem: Problem, body: str, status: Status, kind: str
     evaluation = judged(problem, HONEST.replace("BODY", body))
     assert (evaluation.status, evaluation.headline and evaluation.headline.kind) == (status, kind)
     assert evaluation.correctness is None
+    # Where values are wrong, and not the structure they stand in, the judge draws where.
+    drawn = evaluation.mismatch
+    assert (drawn.shape if drawn else None) == ((16, 48) if kind == "weight-ignored" else None)
 
 
 def test_an_output_kept_from_call_to_call_is_refused(problem: Problem) -> None:

@@ -1,0 +1,208 @@
+"""The server's routes: the list of runs, a run, its parts, its raw texts, and news of a run that goes on.
+
+Answers only to its own address (a page elsewhere whose name resolves to 127.0.0.1 gets nothing), only reads,
+and sends every page with a policy under which nothing but this package's script and style can run or load.
+A run is named by a folder's name, never by a path.
+"""
+
+from collections.abc import AsyncIterator, Callable
+from functools import lru_cache
+from pathlib import Path
+
+import anyio
+from starlette.applications import Starlette
+from starlette.concurrency import run_in_threadpool
+from starlette.requests import Request
+from starlette.responses import HTMLResponse, PlainTextResponse, Response, StreamingResponse
+from starlette.routing import Route
+from starlette.types import ASGIApp, Message, Receive, Scope, Send
+
+from agent import resources, store
+from agent.errors import AgentError
+from agent.store.folder import MANIFEST, RECORDED
+from agent.store.writer import EVENTS, is_being_written
+from agent.viewer import pages
+from agent.viewer.export import asset
+from agent.viewer.run_view import RunView
+from agent.viewer.runs_list import Query, href, select
+
+POLICY = (
+    "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self'; connect-src 'self'; "
+    "base-uri 'none'; form-action 'self'; frame-ancestors 'none'"
+)
+HEADERS = {
+    "content-security-policy": POLICY,
+    "x-content-type-options": "nosniff",
+    "x-frame-options": "DENY",
+    "referrer-policy": "no-referrer",
+    "cross-origin-opener-policy": "same-origin",
+    "cross-origin-resource-policy": "same-origin",
+    "cache-control": "no-store",
+}
+STATIC = {"viewer.css": "text/css", "viewer.js": "text/javascript", "icon.svg": "image/svg+xml"}
+LOOK_S = 0.25
+"""How often a running run's transcript is looked at."""
+LONGEST_NAME = 255
+"""Of a file on Linux, in bytes."""
+
+
+class Site:
+    """What is shown: the runs of a folder, the recorded ones, and one that a user named by its path."""
+
+    def __init__(self, runs_dir: Path, given: store.Run | None, stopping: Callable[[], bool]) -> None:
+        """`stopping` says that the server ends, and with it every stream."""
+        self._runs_dir, self._given, self._stopping = runs_dir, given, stopping
+
+    def routes(self) -> list[Route]:
+        return [
+            Route("/", self.runs),
+            Route("/run/{name}", self.run),
+            Route("/run/{name}/part/{anchor}", self.part),
+            Route("/run/{name}/raw/{text}", self.raw),
+            Route("/run/{name}/live", self.live),
+            Route("/static/{file}", _static),
+        ]
+
+    def runs(self, request: Request) -> Response:
+        query = Query.of(request.query_params)
+        listed = select(self._summaries(), query)
+        return HTMLResponse(pages.runs_page(listed, query, str(self._runs_dir)))
+
+    def run(self, request: Request) -> Response:
+        view = self._view(request)
+        if view is None:
+            return _nothing("There is no such run", request.path_params["name"])
+        base = href(view.run.id)
+        live = f"{base}/live?seen={_size(view.run)}" if view.state == "running" else None
+        return HTMLResponse(pages.run_page(view, base, live))
+
+    def part(self, request: Request) -> Response:
+        view = self._view(request)
+        step = view.step(request.path_params["anchor"]) if view else None
+        if view is None or step is None:
+            return _nothing("There is no such attempt", request.path_params["anchor"])
+        return HTMLResponse(pages.part_page(view, step, href(view.run.id)))
+
+    def raw(self, request: Request) -> Response:
+        """The text as it was stored, for a file: never as anything that a browser would show or run."""
+        view, name = self._view(request), request.path_params["text"]
+        found = view.text(name) if view else None
+        if found is None:
+            return _nothing("There is no such text", name)
+        return PlainTextResponse(
+            found.encode("utf-8", "replace"),
+            headers={"content-disposition": f'attachment; filename="{name}.txt"'},
+        )
+
+    async def live(self, request: Request) -> Response:
+        """`changed` whenever the transcript has grown, `ended` once nobody writes it any more."""
+        run = await run_in_threadpool(self._find, request.path_params["name"])
+        if run is None:
+            return _nothing("There is no such run", request.path_params["name"])
+        seen = request.query_params.get("seen", "")
+        return StreamingResponse(
+            self._news(run, int(seen) if seen.isdecimal() else 0), media_type="text/event-stream"
+        )
+
+    async def _news(self, run: store.Run, seen: int) -> AsyncIterator[str]:
+        yield "retry: 2000\n\n"
+        while not self._stopping():
+            # In this order: what is written last is in the size once the lock is free.
+            going_on = await run_in_threadpool(is_being_written, run.path)
+            size = _size(run)
+            if size != seen:
+                seen = size
+                yield f"event: changed\ndata: {size}\n\n"
+            if not going_on:
+                yield "event: ended\ndata: \n\n"
+                return
+            await anyio.sleep(LOOK_S)
+
+    def _summaries(self) -> list[store.RunSummary]:
+        own = store.list_runs(self._runs_dir)
+        there = {run.id for run in own}
+        return own + [run for run in store.recorded_runs() if run.id not in there]
+
+    def _find(self, name: str) -> store.Run | None:
+        if self._given is not None and name == self._given.id:
+            return self._given
+        if name in ("", ".", "..") or {"/", "\0"} & set(name) or len(name.encode()) > LONGEST_NAME:
+            return None
+        shipped = resources.folder("recorded")
+        for folder, address in ((self._runs_dir, name), (shipped, RECORDED + name)):
+            path = folder / name
+            if (path / EVENTS).is_file() or (path / MANIFEST).is_file():
+                return store.Run(path, address)
+        return None
+
+    def _view(self, request: Request) -> RunView | None:
+        run = self._find(request.path_params["name"])
+        if run is None:
+            return None
+        # The state first: what is written afterwards is news, and not the other way round.
+        going_on = is_being_written(run.path)
+        return _seen(run, _size(run), going_on)
+
+
+def build(site: Site, hosts: frozenset[str]) -> ASGIApp:
+    """The application; it answers GET and HEAD for one of `hosts`, spelled as a browser does."""
+    return _Guard(
+        Starlette(routes=site.routes(), exception_handlers={404: _missing, AgentError: _fault}), hosts
+    )
+
+
+class _Guard:
+    """Looks at the Host header before anything else, and puts HEADERS on every answer."""
+
+    def __init__(self, app: ASGIApp, hosts: frozenset[str]) -> None:
+        self._app, self._hosts = app, hosts
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        async def sending(message: Message) -> None:
+            if message["type"] == "http.response.start":
+                kept = [(k, v) for k, v in message["headers"] if k.decode() not in HEADERS]
+                message["headers"] = kept + [(k.encode(), v.encode()) for k, v in HEADERS.items()]
+            await send(message)
+
+        if scope["type"] != "http":
+            return
+        given = [value.decode("latin-1").lower() for key, value in scope["headers"] if key == b"host"]
+        app = self._app
+        if len(given) != 1 or given[0] not in self._hosts:
+            app = PlainTextResponse("This server answers to its own address only.\n", 403)
+        elif scope["method"] not in ("GET", "HEAD"):
+            app = PlainTextResponse("Only GET.\n", 405)
+        await app(scope, receive, sending)
+
+
+@lru_cache(maxsize=4)
+def _seen(run: store.Run, size: int, going_on: bool) -> RunView:
+    """The run at a size of its transcript, which only ever grows."""
+    log = run.read()
+    return RunView(run, log, "running" if going_on else store.state_of(run, log))
+
+
+def _size(run: store.Run) -> int:
+    try:
+        return (run.path / EVENTS).stat().st_size
+    except OSError:
+        return 0
+
+
+def _static(request: Request) -> Response:
+    name = request.path_params["file"]
+    if name not in STATIC:
+        return _nothing("There is no such file", name)
+    return Response(asset(name), media_type=STATIC[name])
+
+
+def _nothing(title: str, name: str) -> Response:
+    return HTMLResponse(pages.message_page(title, name[:200]), 404)
+
+
+def _missing(request: Request, error: Exception) -> Response:
+    return _nothing("There is no such page", request.url.path)
+
+
+def _fault(request: Request, error: Exception) -> Response:
+    return HTMLResponse(pages.message_page("This cannot be shown", str(error)), 500)

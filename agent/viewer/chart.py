@@ -1,0 +1,207 @@
+"""The geometry of a run's chart: where each attempt stands, in the units of the drawing.
+
+With measured times: milliseconds upwards on a logarithmic scale, against the reference's own times and the
+roofline's floor. Without (an emulator has none): how far each attempt came, from no code to verified. Drawing
+is `templates/chart.html`; nothing is measured or estimated here.
+"""
+
+import math
+import statistics
+from collections.abc import Iterable, Iterator, Sequence
+from typing import NamedTuple
+
+from agent.records import Measurement, Status
+from agent.store.history import Entry
+from agent.viewer import words
+
+WIDTH, LEFT, RIGHT, TOP = 960, 132, 172, 18
+ROW = 26
+TIMES_HEIGHT = 200
+LINE = 14
+"""What one line of words takes."""
+LEVELS = (
+    ("verified", "verified"),
+    ("incorrect", "wrong result"),
+    ("runtime_error", "failed running"),
+    ("build_error", "did not build"),
+    ("rejected", "refused unbuilt"),
+    ("unsupported", "not judged"),
+    ("no_code", "no code"),
+)
+"""How far an answer came, the furthest first, and the word beside it."""
+_ALIKE = {"timeout": "runtime_error"}
+_KINDS = {"torch.compile": "compile"}
+
+
+class Point(NamedTuple):
+    """One attempt, or one answer without code; `low` and `high` are p80 and p20 of its time."""
+
+    anchor: str
+    name: str
+    status: str
+    x: float
+    y: float
+    best: bool = False
+    low: float | None = None
+    high: float | None = None
+
+
+class Rule(NamedTuple):
+    """A horizontal line with its words: a baseline, the floor, a tick or a level."""
+
+    kind: str
+    y: float
+    words: str
+    words_y: float
+    """Where the words stand: beside the line, or below those of a line that is as good as the same."""
+
+
+class Chart(NamedTuple):
+    title: str
+    description: str
+    width: int
+    height: float
+    left: int
+    right: float
+    points: tuple[Point, ...]
+    rules: tuple[Rule, ...]
+    path: str
+    """Joins the attempts in order, or the measured ones."""
+
+
+class Step(NamedTuple):
+    """What the chart shows of one attempt or round."""
+
+    anchor: str
+    name: str
+    status: str
+    entry: Entry | None = None
+
+
+def draw(steps: Sequence[Step], best: int | None, floor_ms: float | None) -> Chart | None:
+    """The chart of a run; None where nothing was judged yet."""
+    if not steps:
+        return None
+    measured = [step for step in steps if _measurement(step) is not None]
+    return _times(steps, best, floor_ms) if measured else _verdicts(steps, best)
+
+
+def _verdicts(steps: Sequence[Step], best: int | None) -> Chart:
+    rules, at = _levels(steps, TOP + ROW / 2, always=("verified",))
+    points = tuple(
+        Point(step.anchor, step.name, step.status, x, at[_level(step)], _is_best(step, best))
+        for step, x in zip(steps, _columns(len(steps)), strict=True)
+    )
+    story = "; ".join(f"{step.name}: {words.status(step.status)}" for step in steps[:40])
+    return Chart(
+        "How far each attempt came",
+        f"No times were measured. {story}.",
+        WIDTH,
+        TOP + ROW * len(rules) + 8,
+        LEFT,
+        WIDTH - 16,
+        points,
+        rules,
+        _path(points),
+    )
+
+
+def _times(steps: Sequence[Step], best: int | None, floor_ms: float | None) -> Chart:
+    known = [m for step in steps if (m := _measurement(step)) is not None]
+    lines = dict(_baselines(known))
+    if floor_ms is not None:
+        lines["floor"] = floor_ms
+    values = [*lines.values(), *(t for m in known for t in (m.candidate_ms.p20, m.candidate_ms.p80))]
+    low, high = math.log(min(values) / 1.15), math.log(max(values) * 1.15)
+
+    def y(ms: float) -> float:
+        return TOP + TIMES_HEIGHT * (high - math.log(ms)) / (high - low)
+
+    failed = [step for step in steps if _measurement(step) is None]
+    rules = [Rule("tick", y(ms), f"{ms:g} ms", y(ms)) for ms in _ticks(math.exp(low), math.exp(high))]
+    rules += _spaced(
+        Rule(_KINDS.get(name, name), y(ms), f"{name} {words.milliseconds(ms)}", y(ms))
+        for name, ms in lines.items()
+    )
+    below, at = _levels(failed, TOP + TIMES_HEIGHT + ROW, always=())
+    points = []
+    for step, x in zip(steps, _columns(len(steps), RIGHT), strict=True):
+        found, is_best = _measurement(step), _is_best(step, best)
+        if found is None:
+            points.append(Point(step.anchor, step.name, step.status, x, at[_level(step)]))
+            continue
+        time = found.candidate_ms
+        name = f"{step.name}, {words.spread(time)}"
+        points.append(
+            Point(step.anchor, name, step.status, x, y(time.p50), is_best, y(time.p80), y(time.p20))
+        )
+    story = "; ".join(point.name for point in points if point.low is not None)
+    against = ", ".join(f"{name} {words.milliseconds(ms)}" for name, ms in lines.items())
+    return Chart(
+        f"Time of each attempt on {known[-1].gpu}",
+        f"{story}. Against {against or 'nothing measured'}.",
+        WIDTH,
+        TOP + TIMES_HEIGHT + ROW * len(below) + (ROW if below else 12),
+        LEFT,
+        WIDTH - RIGHT,
+        tuple(points),
+        (*rules, *below),
+        _path([point for point in points if point.low is not None]),
+    )
+
+
+def _baselines(known: Sequence[Measurement]) -> Iterator[tuple[str, float]]:
+    """The reference's own medians; each attempt was timed beside it, so the median of those is shown."""
+    for name in ("eager", "compile", "graph"):
+        medians = [times.p50 for m in known if (times := getattr(m, f"{name}_ms")) is not None]
+        if medians:
+            yield ("torch.compile" if name == "compile" else name), statistics.median(medians)
+
+
+def _levels(
+    steps: Sequence[Step], top: float, always: tuple[str, ...]
+) -> tuple[tuple[Rule, ...], dict[str, float]]:
+    """A line for each level that an attempt reached, and where it is."""
+    seen = {_level(step) for step in steps} | set(always)
+    there = [(level, text) for level, text in LEVELS if level in seen]
+    at = {level: top + ROW * index for index, (level, _) in enumerate(there)}
+    return tuple(Rule("level", at[level], text, at[level]) for level, text in there), at
+
+
+def _spaced(rules: Iterable[Rule]) -> list[Rule]:
+    """The rules from the top, their words far enough apart to be read."""
+    spaced: list[Rule] = []
+    for rule in sorted(rules, key=lambda rule: rule.y):
+        least = spaced[-1].words_y + LINE if spaced else 0.0
+        spaced.append(rule._replace(words_y=max(rule.y, least)))
+    return spaced
+
+
+def _ticks(low: float, high: float) -> list[float]:
+    decades = range(math.floor(math.log10(low)), math.ceil(math.log10(high)) + 1)
+    ticks = [step * 10.0**decade for decade in decades for step in (1, 1.5, 2, 3, 5, 7)]
+    return [tick for tick in ticks if low <= tick <= high]
+
+
+def _columns(count: int, right: int = 16) -> list[float]:
+    """The middles of `count` columns; few attempts stand to the left and are not spread apart."""
+    step = min((WIDTH - LEFT - right) / count, 84)
+    return [LEFT + step * (index + 0.5) for index in range(count)]
+
+
+def _path(points: Sequence[Point]) -> str:
+    return " ".join(f"{'L' if index else 'M'}{p.x:.1f} {p.y:.1f}" for index, p in enumerate(points))
+
+
+def _level(step: Step) -> str:
+    return _ALIKE.get(step.status, step.status)
+
+
+def _is_best(step: Step, best: int | None) -> bool:
+    return step.entry is not None and step.entry.number == best
+
+
+def _measurement(step: Step) -> Measurement | None:
+    if step.entry is None or step.entry.attempt.evaluation.status is not Status.VERIFIED:
+        return None
+    return step.entry.attempt.evaluation.measurement

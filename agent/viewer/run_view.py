@@ -1,0 +1,164 @@
+"""One run as its page shows it: steps, chart, floor and the texts that can be fetched whole.
+
+Derived from the transcript alone. A step is an attempt, or a round that came to none.
+"""
+
+from dataclasses import dataclass
+from functools import cached_property
+
+from agent import store
+from agent.errors import AgentError
+from agent.problems.roofline import Gpu, find, floor_ms
+from agent.records import Problem
+from agent.store import history
+from agent.store.history import Entry, History
+from agent.viewer import chart
+
+
+@dataclass(frozen=True)
+class Step:
+    """An attempt with its round, or a round without one."""
+
+    round: store.Round
+    entry: Entry | None
+    depth: int = 0
+    """How many mends lie between it and the answer."""
+
+    @property
+    def anchor(self) -> str:
+        """What a link to it ends with: `attempt-3`, `round-2`."""
+        return f"attempt-{self.entry.number}" if self.entry else f"round-{self.round.number}"
+
+    @property
+    def name(self) -> str:
+        return self.anchor.replace("-", " ")
+
+    @property
+    def status(self) -> str:
+        """The verdict; `no_code` for a rejected reply, `waiting` while neither is there."""
+        if self.entry is not None:
+            return str(self.entry.attempt.evaluation.status)
+        return "no_code" if self.round.rejected else "waiting"
+
+    @property
+    def version(self) -> int:
+        """Grows while a round goes on; an attempt never changes."""
+        if self.entry is not None:
+            return 0
+        return sum(part is not None for part in (self.round.completion, self.round.rejected)) + len(
+            self.round.retries
+        )
+
+
+@dataclass(frozen=True)
+class RunView:
+    """A run and its log."""
+
+    run: store.Run
+    log: store.Log
+    state: store.RunState
+
+    @cached_property
+    def info(self) -> store.RunInfo | None:
+        """None where run.toml is missing or damaged."""
+        try:
+            return self.run.info
+        except AgentError:
+            return None
+
+    @cached_property
+    def problem(self) -> Problem | None:
+        return self.log.started.problem if self.log.started else None
+
+    @cached_property
+    def history(self) -> History:
+        return history.of(self.log)
+
+    @cached_property
+    def steps(self) -> tuple[Step, ...]:
+        steps: list[Step] = []
+        depths: dict[int, int] = {}
+        by_round: dict[int, list[Entry]] = {}
+        for entry in self.history.entries:
+            by_round.setdefault(entry.round, []).append(entry)
+        for round_ in self.log.rounds:
+            for entry in by_round.get(round_.number, []):
+                mend = entry.attempt.candidate.origin == "mend"
+                depths[entry.number] = depths.get(entry.parent or 0, 0) + 1 if mend else 0
+                steps.append(Step(round_, entry, depths[entry.number]))
+            if round_.number not in by_round:
+                steps.append(Step(round_, None))
+        return tuple(steps)
+
+    @property
+    def chosen(self) -> Step | None:
+        """What the page opens with: the best attempt, else the last step."""
+        best = (step for step in self.steps if step.entry and step.entry.number == self.history.best)
+        return next(best, self.steps[-1] if self.steps else None)
+
+    def step(self, anchor: str) -> Step | None:
+        return next((step for step in self.steps if step.anchor == anchor), None)
+
+    @cached_property
+    def gpu(self) -> Gpu | None:
+        """The one that was measured on, else the one that the run's prompts gave the roofline for."""
+        measured = [m.gpu for entry in self.history.entries if (m := entry.attempt.evaluation.measurement)]
+        asked = self.info.settings.options.get("gpu") if self.info else None
+        return find(measured[-1] if measured else str(asked or ""))
+
+    @cached_property
+    def floor_ms(self) -> float | None:
+        """The roofline's bound at full shapes; None where problem or GPU are not known."""
+        if self.problem is None or self.gpu is None:
+            return None
+        return floor_ms(self.problem.trace, self.gpu) or None
+
+    @property
+    def measured(self) -> bool:
+        return any(entry.attempt.evaluation.measurement for entry in self.history.entries)
+
+    @property
+    def emulated(self) -> bool:
+        """Whether no attempt was judged on a GPU."""
+        scopes = [entry.attempt.evaluation.scope for entry in self.history.entries]
+        return bool(scopes) and all(scope.executor == "emulator" for scope in scopes)
+
+    @cached_property
+    def chart(self) -> chart.Chart | None:
+        shown = [
+            chart.Step(step.anchor, step.name, step.status, step.entry)
+            for step in self.steps
+            if step.status != "waiting"
+        ]
+        return chart.draw(shown, self.history.best, self.floor_ms)
+
+    def text(self, name: str) -> str | None:
+        """A text as it was stored, by the name that pages link to: `source-3`, `answer-2`, `reference`."""
+        kind, _, digits = name.partition("-")
+        if name == "reference":
+            return self.problem.source if self.problem else None
+        number = int(digits) if digits.isascii() and digits.isdecimal() and len(digits) < 10 else 0
+        if kind in ("source", "evidence"):
+            entry = self.history.entry(number)
+            return _of_attempt(entry, kind) if entry else None
+        found = next((round_ for round_ in self.log.rounds if round_.number == number), None)
+        return _of_round(found, kind) if found else None
+
+
+def _of_attempt(entry: Entry, kind: str) -> str:
+    if kind == "source":
+        return entry.attempt.candidate.source
+    findings = entry.attempt.evaluation.findings
+    return "\n\n".join("\n".join(filter(None, (f.kind, f.message, f.evidence))) for f in findings)
+
+
+def _of_round(round_: store.Round, kind: str) -> str | None:
+    match kind:
+        case "prompt" if round_.prompt:
+            return "\n\n".join(f"[{m.role}]\n{m.content}" for m in round_.prompt.messages)
+        case "answer" if round_.completion:
+            return round_.completion.text
+        case "reasoning" if round_.completion:
+            return round_.completion.reasoning
+        case _:
+            return None

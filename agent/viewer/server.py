@@ -1,0 +1,71 @@
+"""Serves the site on this machine's loopback address until Ctrl-C."""
+
+import socket
+from collections.abc import Callable
+from contextlib import suppress
+from pathlib import Path
+
+import uvicorn
+
+from agent import store
+from agent.errors import UsageError
+from agent.viewer import pages
+from agent.viewer.app import Site, build
+from agent.viewer.runs_list import href
+
+ADDRESS = "127.0.0.1"
+GRACE_S = 2
+"""What an open page may still be sent once the server ends."""
+
+
+def serve(runs_dir: Path, run: store.Run | None, port: int, ready: Callable[[str], None]) -> None:
+    """Calls `ready` with the page's address once it can be opened; returns when interrupted.
+
+    `port` 0 is a free one. Raises UsageError when a given one is taken.
+    """
+    with listening(port) as listener:
+        server = server_for(runs_dir, run, listener)
+        # uvicorn ends its streams, then passes the signal on.
+        with suppress(KeyboardInterrupt):
+            ready(address_of(listener, run))
+            # While the user goes to the browser; what is asked meanwhile waits in the socket.
+            pages.prepare()
+            server.run(sockets=[listener])
+
+
+def listening(port: int) -> socket.socket:
+    """A listening socket, so that the address is known, and answers, before the server has started."""
+    listener = socket.socket(socket.AF_INET, socket.SOCK_STREAM)
+    listener.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+    try:
+        listener.bind((ADDRESS, port))
+        listener.listen()
+    except OSError as error:
+        listener.close()
+        raise UsageError(
+            f"port {port} cannot be had ({error.strerror}): leave --port away for a free one"
+        ) from error
+    return listener
+
+
+def server_for(runs_dir: Path, run: store.Run | None, listener: socket.socket) -> uvicorn.Server:
+    port = listener.getsockname()[1]
+    hosts = frozenset(f"{name}:{port}" for name in (ADDRESS, "localhost"))
+    site = Site(runs_dir, run, lambda: server.should_exit)
+    server = uvicorn.Server(
+        uvicorn.Config(
+            build(site, hosts),
+            log_level="warning",
+            access_log=False,
+            lifespan="off",
+            ws="none",
+            server_header=False,
+            timeout_graceful_shutdown=GRACE_S,
+        )
+    )
+    return server
+
+
+def address_of(listener: socket.socket, run: store.Run | None) -> str:
+    base = f"http://{ADDRESS}:{listener.getsockname()[1]}"
+    return base + (href(run.id) if run else "/")

@@ -1,11 +1,10 @@
 """What a right but slow candidate should change first: one recommendation with the figures behind it.
 
 Works on figures that the judge has anyway: times, the reference's traffic and arithmetic, launches, what
-ptxas said; and on NVIDIA's counters where they were read, which speak first.
+ptxas said; and on NVIDIA's counters where they were read, which speak first on what goes on in a kernel.
 """
 
 from collections.abc import Iterator, Sequence
-from itertools import chain
 
 from agent.diagnosis import counters
 from agent.diagnosis.counters import Counters
@@ -20,6 +19,8 @@ RIDGE = 14.0
 MOST_REGISTERS = 128
 """Above it a block of 512 threads leaves room for one block on a multiprocessor with 65,536 registers."""
 OPERATORS = 6
+CERTAIN = ("registers-spilled", "launch-bound")
+"""What counters inside a kernel cannot say better."""
 
 
 def recommendation(
@@ -36,8 +37,9 @@ def recommendation(
     fraction = measured.roofline_fraction
     if fraction is None or fraction >= NEAR:
         return None
-    found = chain(counters.advice(counted, trace.min_bytes), _advice(measured, trace, kernels, launches))
-    kind, advice = next(found)
+    kind, advice = next(_advice(measured, trace, kernels, launches))
+    if kind not in CERTAIN:
+        kind, advice = next(counters.advice(counted, trace.min_bytes), (kind, advice))
     own = measured.candidate_ms.p50
     bound = "memory" if _intensity(trace) < RIDGE else "arithmetic"
     message = f"{100 * fraction:.3g} % of the roofline, which {bound} bounds. {advice}"

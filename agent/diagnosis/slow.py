@@ -1,11 +1,10 @@
 """What a right but slow candidate should change first: one recommendation with the figures behind it.
 
 Works on figures that the judge has anyway: times, the reference's traffic and arithmetic, launches, what
-ptxas said; and on NVIDIA's counters where they were read, which speak first.
+ptxas said; and on NVIDIA's counters where they were read, which speak first on what goes on in a kernel.
 """
 
 from collections.abc import Iterator, Sequence
-from itertools import chain
 
 from agent.diagnosis import counters
 from agent.diagnosis.counters import Counters
@@ -22,6 +21,8 @@ MOST_REGISTERS = 128
 OPERATORS = 6
 KERNELS = 4
 NAME = 60
+CERTAIN = ("registers-spilled", "launch-bound")
+"""What counters inside a kernel cannot say better."""
 
 
 def recommendation(
@@ -38,8 +39,9 @@ def recommendation(
     fraction = measured.roofline_fraction
     if fraction is None or fraction >= NEAR:
         return None
-    plain = _advice(measured, trace, kernels, seen.launches if seen else None)
-    kind, advice = next(chain(counters.advice(counted, trace.min_bytes), plain))
+    kind, advice = next(_advice(measured, trace, kernels, seen.launches if seen else None))
+    if kind not in CERTAIN:
+        kind, advice = next(counters.advice(counted, trace.min_bytes), (kind, advice))
     own = measured.candidate_ms.p50
     bound = "memory" if _intensity(trace) < RIDGE else "arithmetic"
     message = f"{100 * fraction:.3g} % of the roofline, which {bound} bounds. {advice}"

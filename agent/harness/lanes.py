@@ -52,12 +52,12 @@ def worker(
         passed=passed,
         cwd=folder,
         env=lane.environment(folder) | environment,
-        box=_with_tool(lane.box(folder), tool),
+        box=with_tool(lane.box(folder), tool),
         limits=lane.limits(trace),
     )
 
 
-def _with_tool(box: Box, tool: tuple[str, ...]) -> Box:
+def with_tool(box: Box, tool: tuple[str, ...]) -> Box:
     """The tool and what it is made of are to be seen as well."""
     if not tool:
         return box

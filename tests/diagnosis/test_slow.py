@@ -3,6 +3,7 @@
 import pytest
 
 from agent.diagnosis import slow
+from agent.diagnosis.counters import Counters
 from agent.records import (
     KernelResources,
     KernelTime,
@@ -74,3 +75,14 @@ def test_the_most_promising_change_is_named(
 @pytest.mark.parametrize("fraction", [None, 0.9])
 def test_nothing_is_recommended_near_the_roofline_or_without_one(fraction: float | None) -> None:
     assert slow.recommendation(_measured(1.0, fraction), _trace(1), [PLAIN], _profile(1)) is None
+
+
+def test_counters_speak_of_what_goes_on_in_a_kernel() -> None:
+    counted = [Counters("plain", {"launch__waves_per_multiprocessor": 0.25})]
+    found = slow.recommendation(_measured(1.0, 0.1), _trace(1), [PLAIN], _profile(1), counted)
+    assert found is not None
+    assert found.kind == "few-blocks"
+    assert "ncu, plain: 0.25 waves" in (found.evidence or "")
+    bound = slow.recommendation(_measured(0.02, 0.1), _trace(3), [PLAIN], _profile(3), counted)
+    assert bound is not None
+    assert bound.kind == "launch-bound"

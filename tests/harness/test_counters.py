@@ -7,10 +7,11 @@ from verdicts import verified
 
 from agent.diagnosis import slow
 from agent.errors import EnvironmentFault
-from agent.harness import confirmation, counters
+from agent.harness import confirmation, counters, lanes
 from agent.harness.job import Job
 from agent.problems import Shrunken
 from agent.records import Candidate, Evaluation, KernelTime, Operation, Problem, Profile, TensorSpec, Trace
+from agent.sandbox import Box
 
 SPEC = TensorSpec(shape=(1000, 1000), dtype="float32")
 TRACE = Trace(
@@ -121,3 +122,15 @@ def test_a_profiler_that_fails_changes_no_verdict(tmp_path: Path, monkeypatch: p
     after = confirmation.with_counters(job(tmp_path), before, lambda what: None)
     assert after.findings == before.findings
     assert after.scope.skipped == ("ncu's counters: no room on the GPU",)
+
+
+def test_a_tool_is_seen_with_what_it_starts(tmp_path: Path) -> None:
+    ncu = tmp_path / "cuda" / "bin" / "ncu"
+    real = tmp_path / "cuda" / "nsight-compute-2025.3"
+    real.mkdir(parents=True)
+    ncu.parent.mkdir()
+    ncu.write_text("#!/bin/sh\n")
+    box = Box(tmp_path / "folder", sees=(tmp_path / "libraries",))
+    seen = lanes.with_tool(box, (str(ncu), "--csv")).sees
+    assert {tmp_path / "libraries", ncu.parent, real} <= set(seen)
+    assert lanes.with_tool(box, ()) == box

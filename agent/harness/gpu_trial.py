@@ -46,10 +46,10 @@ class GpuTrial(Trial):
         found = self._consult({"do": "alone", "few": clock.FEW, "many": many})["ms"]
         return {name: (float(ms), float(row)) for name, (ms, row) in found.items()}
 
-    def measured(self, times: measuring.Times, seen: Profile, gpu: str) -> Measurement:
+    def measured(self, times: measuring.Times, seen: Profile, gpu: str | None) -> Measurement:
         """What the times come to, and what would shorten them. Raises Refused for times that cannot be."""
         alone = self.alone(times)
-        found = measuring.measurement(times, gpu, self._job.floor_ms, alone)
+        found = measuring.measurement(times, gpu or "unknown", self._job.floor_ms, alone)
         self.findings += measuring.findings(times, found, alone)
         if found.host_bound and self.build and self.build.lane == gpu_build.LANE:
             self.findings.append(measuring.FAST_BUILD)

@@ -158,8 +158,7 @@ def _tried(job: Job, at: Shapes, warnings: tuple[Finding, ...], announce: Announ
                 times = trial.time(announce) if job.measure else None
                 profile = trial.watch(announce)
                 if times is not None:
-                    stage = "measure"
-                    measurement = trial.measured(times, profile, environment.gpu or "unknown")
+                    stage, measurement = "measure", trial.measured(times, profile, environment.gpu)
             if job.protocol == "full":
                 handled = _beside(job, at, folder, lane, trial, announce)
         except Refused as refused:

@@ -101,7 +101,7 @@ def _seconds() -> list[str]:
     small = [given for name, given in seconds.items() if not name.startswith(timings.LARGE)]
     return [
         f"Explaining a mismatch takes {median(small):.2f} s of computing (median; at most "
-        f"{max(small):.2f} s) for {len(small)} wrong answers at these sizes, and at most {large:.2f} s over a "
+        f"{max(small):.2f} s) for {len(small)} wrong answers at these sizes, at most {large:.2f} s over a "
         "million elements (`python -m tests.diagnosis.timings`)."
     ]
 

@@ -10,7 +10,7 @@ from rich.text import Text
 from agent import store
 from agent.cli import console
 from agent.cli.verdicts import STYLES, place, times
-from agent.records import Build, Completion, Evaluated, Finding, Profile
+from agent.records import Build, Completion, Evaluated, Finding, MismatchMap, Profile
 
 _MARKS = {"error": "red", "warning": "yellow", "note": "dim"}
 
@@ -71,6 +71,8 @@ def _verdict(event: Evaluated) -> Iterator[RenderableType]:
         yield _prose(Text(f"skipped: {console.line(check)}"))
     for finding in evaluation.findings:
         yield from _finding(finding)
+    if evaluation.mismatch:
+        yield from _picture(evaluation.mismatch)
     if evaluation.build:
         yield _build(evaluation.build)
     if evaluation.correctness and evaluation.correctness.error_budget_ratio is not None:
@@ -96,6 +98,13 @@ def _finding(finding: Finding) -> Iterator[RenderableType]:
     if finding.evidence:
         evidence = console.readable(finding.evidence).rstrip().replace("\n", "\n    ")
         yield Text(f"    {evidence}", style="dim")
+
+
+def _picture(where: MismatchMap) -> Iterator[RenderableType]:
+    rows, columns = where.axes
+    told = f"output {where.output} of shape {where.shape}, {rows} down and {columns} across"
+    yield _prose(Text(f"where it is wrong: {told}; . nowhere, 1 to 8 in so many eighths, # everywhere"))
+    yield Text("\n".join(f"    {cells.replace('0', '.').replace('9', '#')}" for cells in where.cells))
 
 
 def _prose(text: Text) -> Padding:

@@ -7,11 +7,12 @@ import subprocess
 from pathlib import Path
 
 import pytest
-from transcripts import LONG
+from transcripts import LONG, SETTINGS, attempt, evaluation
 from typer.testing import CliRunner, Result
 
 from agent.cli.app import app
-from agent.store import Run
+from agent.records import Axis, Evaluated, MismatchMap
+from agent.store import Run, create
 
 RUNS = Path("runs")
 
@@ -61,6 +62,18 @@ def test_show_one_round_in_full(killed: Run) -> None:
     assert "thinking" not in result.stdout
     assert "thinking " * 9 in agent("show", killed.id, "--round", "1", "-v").stdout
     assert "\x1b" not in result.stdout
+
+
+def test_a_round_shows_where_an_output_is_wrong() -> None:
+    axes = (Axis(name="dim 0", size=8), Axis(name="dim 1", size=16))
+    where = MismatchMap(shape=(8, 16), axes=axes, cells=("0004", "0099"), wrong=40, total=128)
+    judged = attempt(1, evaluation().model_copy(update={"mismatch": where}))
+    run = create(RUNS, SETTINGS)
+    with run.writer() as writer:
+        writer.append(Evaluated(round=1, attempt=judged))
+    out = agent("show", run.id, "--round", "1").stdout
+    assert "dim 0 (0..7) down and dim 1 (0..15) across" in " ".join(out.split())
+    assert "\n    ...4\n    ..##\n" in out
 
 
 def test_show_a_round_that_is_not_there(finished: Run) -> None:

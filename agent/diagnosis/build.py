@@ -9,7 +9,7 @@ import difflib
 import re
 from collections.abc import Sequence
 
-from agent.diagnosis import compiler_words, cpp_text
+from agent.diagnosis import compiler_words, cpp_text, lines
 from agent.diagnosis.cpp_text import Function
 from agent.emulator.source_map import locate
 from agent.emulator.units import BuildRequest
@@ -50,7 +50,9 @@ def _named(finding: Finding, request: BuildRequest) -> Finding:
             "rule the PYBIND11_MODULE."
         )
         return finding.model_copy(update={"kind": "double-binding", "message": message})
-    meant = compiler_words.meaning(finding.message, line)
+    place = finding.location.line if finding.location else None
+    statement = "\n".join(lines.statement(request.candidate_source, place)) if place else ""
+    meant = compiler_words.meaning(finding.message, line, statement)
     if meant is None:
         return finding
     # The compiler's words, where they are not in the evidence already.

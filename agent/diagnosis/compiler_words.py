@@ -41,8 +41,11 @@ _QUALIFIED_BY = re.compile(r"(?:is not a member of|in namespace) '([\w:]+)'")
 _DATA_PTR = re.compile(r"(?:data_ptr|data)<([^<>]+(?:<[^<>]*>)?)>\s*\(\)")
 
 
-def meaning(text: str, line: str) -> Meaning | None:
-    """What the message `text` about the source line `line` says; None where it says only itself."""
+def meaning(text: str, line: str, statement: str = "") -> Meaning | None:
+    """What the message `text` about the source line `line` says; None where it says only itself.
+
+    `statement`: the line with those that end what begins there, for a launch that spans several.
+    """
     shared = re.search(r"extern\s+__shared__", line)
     if shared and re.search(r"incompatible with previous|conflicting declaration|redeclaration", text):
         return Meaning("shared-type-clash", _shared_clash(text))
@@ -50,7 +53,7 @@ def meaning(text: str, line: str) -> Meaning | None:
         found = rule.pattern.search(text)
         if found:
             return Meaning(rule.kind, rule.words(found, line))
-    return _of_conversion(text, line) or _of_name(text, line)
+    return _of_conversion(text, statement or line) or _of_name(text, line)
 
 
 def _of_name(text: str, line: str) -> Meaning | None:
@@ -94,19 +97,26 @@ def _shared_clash(text: str) -> str:
 
 def _converts(match: re.Match[str], line: str) -> str:
     given, wanted = match["given"], match["wanted"]
-    pointer = _DATA_PTR.search(line)
-    if pointer and "*" in wanted and "*" in given:
+    pointer = _pointer_to(given, line)
+    if pointer and "*" in wanted:
         return (
-            f"`data_ptr<{pointer[1]}>()` gives a `{given}`, and `{wanted}` is wanted here: the type of "
+            f"`data_ptr<{pointer}>()` gives a `{given}`, and `{wanted}` is wanted here: the type of "
             f"data_ptr has "
             "to be the kernel's and the tensor's."
         )
     return f"A `{given}` is given where `{wanted}` is wanted, and it does not convert."
 
 
+def _pointer_to(given: str, line: str) -> str | None:
+    """The T of the `data_ptr<T>` that gives a `given`; of several none but the one of that type."""
+    found = _DATA_PTR.findall(line) if "*" in given else []
+    alike = [kind for kind in found if kind in given]
+    return next(iter(alike), found[0] if len(set(found)) == 1 else None)
+
+
 def _kind_of_conversion(line: str, match: re.Match[str]) -> str:
-    pointers = "*" in match["given"] and "*" in match["wanted"]
-    return "data-ptr-type" if pointers and _DATA_PTR.search(line) else "type-mismatch"
+    pointers = "*" in match["wanted"] and _pointer_to(match["given"], line)
+    return "data-ptr-type" if pointers else "type-mismatch"
 
 
 def _of_conversion(text: str, line: str) -> Meaning | None:

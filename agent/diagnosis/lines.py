@@ -6,11 +6,20 @@ from agent.records import Location
 
 LINES = 1
 """Where more lines fit equally well, none is named."""
+STATEMENT = 8
+"""Lines that a launch with its arguments takes, at most."""
 LAUNCH = "<<<"
 INTEGER = r"\bint \w+ = \w+\[|\(int\)|__float2int|floor|trunc|rint|round"
 """A line that makes an integer of a number."""
 _CODE = re.compile(r"[;{]\s*(?://.*)?$")
 _NOTHING = re.compile(r"^\s*(?://|#|\*|/\*|import |from )|__global__|cpp_sources|torch::Tensor \w+\(")
+
+
+def statement(source: str, number: int) -> list[str]:
+    """The lines from `number` on, counted from 1, up to the end of the statement that begins there."""
+    lines = source.split("\n")[number - 1 : number - 1 + STATEMENT]
+    end = next((place for place, line in enumerate(lines) if line.rstrip().endswith((";", "{", "}"))), -1)
+    return lines[: end + 1] if end >= 0 else lines[:1]
 
 
 def find(source: str, tokens: str) -> Location | None:

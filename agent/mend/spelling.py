@@ -3,7 +3,7 @@ includes."""
 
 import re
 
-from agent.diagnosis import headers
+from agent.diagnosis import headers, lines
 from agent.mend.extension import Extension, closing_brace
 from agent.records import Finding
 
@@ -17,6 +17,10 @@ _SHARED = re.compile(
 _RECEIVER = r"(?P<receiver>\b\w+(?:\(\)|\[\w+\])?(?:(?:\.|->)\w+(?:\(\)|\[\w+\])?)*?)(?P<access>\.|->)"
 _POINTER = re.compile(
     _RECEIVER + r"(?P<call>(?:mutable_|const_)?data_ptr)<\s*(?P<const>const\s+)?(?P<type>\w+)\s*>\s*\(\)"
+)
+_WANTED = re.compile(
+    r"^`data_ptr<(?P<given>\w+)>\(\)` gives a `(?P=given) ?\*`, and "
+    r"`(?:const )?(?P<wanted>\w+) ?\*` is wanted"
 )
 _STORED_AS = {
     "__half": "at::Half", "half": "at::Half", "__nv_bfloat16": "at::BFloat16", "nv_bfloat16": "at::BFloat16",
@@ -75,8 +79,12 @@ def _as_bytes(found: re.Match[str]) -> str:
 
 
 def data_ptr(extension: Extension, finding: Finding) -> Extension | None:
-    """`x.data_ptr<__half>()` through the type that torch stores; a type that is the wrong one stays."""
-    made: Extension | None = None
+    """`x.data_ptr<__half>()` through the type that torch stores, another type as the kernel wants it.
+
+    The kernel keeps its types. Torch checks what a tensor holds: where the kernel is the one that errs, the
+    call raises and computes nothing wrong.
+    """
+    made = _as_wanted(extension, finding)
     for name in _SOURCES:
         for number in range(len(extension.texts(name) or ())):
             current = made or extension
@@ -85,6 +93,25 @@ def data_ptr(extension: Extension, finding: Finding) -> Extension | None:
             if body != text.body:
                 made = current.with_body(text, body, "cast data_ptr from the type that torch stores") or made
     return made
+
+
+def _as_wanted(extension: Extension, finding: Finding) -> Extension | None:
+    """The type in the statement that the compiler names; None where it holds it for other arguments too."""
+    said = _WANTED.search(finding.message)
+    place = finding.location.line if finding.location else None
+    if said is None or place is None or said["given"] in _STORED_AS or said["wanted"] in _STORED_AS:
+        return None
+    old, new = (f"data_ptr<{said[side]}>" for side in ("given", "wanted"))
+    before = "\n".join(lines.statement(extension.source, place))
+    if not 1 <= before.count(old) <= finding.count:
+        return None
+    did = f"wrote {new} for {old}, as the kernel has it"
+    for name in _SOURCES:
+        for text in extension.texts(name) or ():
+            if text.body.count(before) == 1:
+                body = text.body.replace(before, before.replace(old, new))
+                return extension.with_body(text, body, did)
+    return None
 
 
 def _cast(found: re.Match[str]) -> str:

@@ -118,7 +118,14 @@ MENDABLE: dict[str, tuple[str, str]] = {
     "data_ptr of __half": (
         "data-ptr-type", changed((END, HALF), (STREAM, STREAM + "#include <cuda_fp16.h>\n")),
     ),
+    "data_ptr of double": (
+        "data-ptr-type", changed(("input.data_ptr<float>()", "input.data_ptr<double>()")),
+    ),
     "declared with int": ("signature-mismatch", changed((DECLARED, DECLARED.replace("double", "int")))),
+    "declared with int for int64_t": (
+        "signature-mismatch",
+        changed((HEAD, HEAD.replace("double", "int64_t")), (DECLARED, DECLARED.replace("double", "int"))),
+    ),
     "a static definition": ("signature-mismatch", changed((HEAD, "static " + HEAD))),
     "a definition in a namespace": (
         "signature-mismatch", changed((HEAD, "namespace ops {\n" + HEAD), (END, END + "}\n")),

@@ -38,6 +38,30 @@ def repaired(
     return source, kinds
 
 
+BORDER = {
+    "not declared in cpp_sources": ("no declaration", "empty cpp_sources", "cpp_sources is None"),
+    "cpp_sources missing": ("no cpp_sources",),
+    'extern "C" with types of C++': ('extern "C" on the definition', 'extern "C" around the definition'),
+    "signatures where names belong": ("a signature in functions",),
+    "a kernel bound to Python": ("a kernel in functions", "a kernel in functions and declared"),
+    "shared memory of two types": ("shared memory of two types",),
+    "data_ptr of the wrong type": ("data_ptr of __half", "data_ptr of double"),
+    "undefined symbol": (
+        "declared with int", "declared with int for int64_t", "a static definition",
+        "a definition in a namespace",
+    ),
+    "missing include": ("no include of the stream", "no include of cub"),
+    "no ModelNew": ("no ModelNew",),
+    "taken name": ("defined in both sources", "a module in cuda_sources", "a module in cpp_sources"),
+}  # fmt: skip
+"""Every binding fault that feedback names, and how it is made here. Arguments of a wrong number or type, at
+the boundary or of the constructor, are not among them: which of the two sides is meant, nobody can tell."""
+
+
+def test_every_binding_fault_has_a_mend() -> None:
+    assert {name for names in BORDER.values() for name in names} <= set(candidates.MENDABLE)
+
+
 @pytest.mark.parametrize("name", candidates.MENDABLE)
 def test_a_fault_is_named_and_mended_into_what_builds(
     name: str, toolchain: Toolchain, cache: Path, monkeypatch: pytest.MonkeyPatch

@@ -31,7 +31,7 @@ class Facts(NamedTuple):
         return cls(tuple(sorted(whole)), tuple(real))
 
     def blocks(self) -> list[int]:
-        """Sizes of blocks, warps and tiles: those that the source states first, then usual ones, descending."""
+        """Sizes of blocks, warps and tiles: those the source states first, then usual ones, descending."""
         stated = [value for value in self.whole if 2 <= value <= 1024 and value & (value - 1) == 0]
         products = {a * b for a in stated for b in stated if a * b <= 1024}
         others = {*USUAL_BLOCKS, *products} - set(stated)

@@ -1,10 +1,10 @@
 """A source as numbered lines, coloured, with what was found at each of them.
 
 Numbers count as Python counts, which is how findings point. The CUDA inside a candidate's strings is coloured
-as CUDA. What is longer than `text.LONGEST_TEXT` is cut, and nothing longer than COLOURED is coloured.
+as CUDA. What is longer than `text.LONGEST_TEXT` or MOST_LINES is cut.
 """
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from itertools import groupby
 from typing import NamedTuple
 
@@ -12,23 +12,11 @@ from markupsafe import Markup, escape
 
 from agent.records import Finding
 from agent.store.history import source_lines
+from agent.viewer.colours import tokens
 from agent.viewer.text import cut, visible
 
-COLOURED = 60_000
-"""Characters; a lexer made of regular expressions is not let loose on more of somebody's text."""
-
-_CLASSES = (
-    ("Comment.Preproc", "pp"),
-    ("Comment", "co"),
-    ("Keyword.Type", "ty"),
-    ("Keyword", "kw"),
-    ("Name.Builtin", "ty"),
-    ("Name.Function", "fn"),
-    ("Name.Class", "fn"),
-    ("Literal.String", "st"),
-    ("Literal.Number", "nu"),
-)
-"""Beginnings of pygments' token names and the class that colours them; the first that fits wins."""
+MOST_LINES = 5_000
+"""Each is an element of the page; no kernel of a person is as long."""
 
 
 class Line(NamedTuple):
@@ -46,54 +34,23 @@ class Listing(NamedTuple):
 
 def listing(source: str, findings: Sequence[Finding] = ()) -> Listing:
     begun = cut(source)
-    texts = _lines(begun.text)
+    plain = source_lines(begun.text)
+    texts = _lines("\n".join(plain[:MOST_LINES]))
+    left_out = begun.left_out + sum(len(line) + 1 for line in plain[MOST_LINES:])
     at: dict[int, list[Finding]] = {}
     for finding in findings:
         if finding.location is not None and finding.location.line is not None:
             at.setdefault(min(max(finding.location.line, 1), len(texts)), []).append(finding)
     lines = (Line(number, text, tuple(at.get(number, ()))) for number, text in enumerate(texts, 1))
-    return Listing(tuple(lines), begun.left_out)
+    return Listing(tuple(lines), left_out)
 
 
 def _lines(source: str) -> list[Markup]:
-    plain = source_lines(source)
-    coloured = _coloured(source) if len(source) <= COLOURED else []
-    return coloured if len(coloured) == len(plain) else [escape(visible(line)) for line in plain]
-
-
-def _coloured(source: str) -> list[Markup]:
     lines = [Markup()]
-    for css, group in groupby(_tokens(source.removesuffix("\n")), key=lambda token: token[0]):
+    for css, group in groupby(tokens(source), key=lambda token: token[0]):
         for index, part in enumerate("".join(text for _, text in group).split("\n")):
             if index:
                 lines.append(Markup())
-            if part and css:
-                lines[-1] += Markup('<i class="{}">{}</i>').format(css, visible(part))
-            else:
-                lines[-1] += escape(visible(part))
+            shown = escape(visible(part))
+            lines[-1] += Markup('<i class="{}">{}</i>').format(css, shown) if part and css else shown
     return lines
-
-
-def _tokens(source: str) -> Iterator[tuple[str, str]]:
-    """Class and text of each token; a string over several lines is read as CUDA C++."""
-    # Not at import: the runs page needs none of it.
-    from pygments.lexers.c_like import CudaLexer
-    from pygments.lexers.python import PythonLexer
-
-    options = {"stripnl": False, "ensurenl": False}
-    python, cuda = PythonLexer(**options), CudaLexer(**options)
-    kinds = ((str(kind).removeprefix("Token."), text) for kind, text in python.get_tokens(source))
-    for is_string, group in groupby(kinds, key=lambda token: _is_literal(token[0])):
-        tokens = list(group)
-        text = "".join(part for _, part in tokens)
-        if is_string and "\n" in text:
-            tokens = [(str(kind).removeprefix("Token."), part) for kind, part in cuda.get_tokens(text)]
-        yield from ((_css(kind), part) for kind, part in tokens)
-
-
-def _is_literal(kind: str) -> bool:
-    return kind.startswith("Literal.String") and not kind.startswith("Literal.String.Doc")
-
-
-def _css(kind: str) -> str:
-    return next((css for beginning, css in _CLASSES if kind.startswith(beginning)), "")

@@ -3,7 +3,7 @@
 import ctypes
 import re
 import struct
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from functools import cache
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -16,13 +16,13 @@ DTYPES = ["float32", "float16", "bfloat16"]
 ACTIVATIONS = ["none", "silu", "gelu", "relu", "tanh", "hardswish"]
 _INCLUDE = re.compile(r'^#include "([\w./]+)"\n', re.MULTILINE)
 _FACE = """
-using namespace kw::group_norm;
+using namespace kernelwright::group_norm;
 extern "C" int run_forward(const Forward* f) { return forward(*f); }
 extern "C" int run_backward(const Backward* b) { return backward(*b); }
 extern "C" int forward_bytes(const Forward* f) { return static_cast<int>(forward_workspace(*f)); }
 extern "C" int backward_bytes(const Backward* b) { return static_cast<int>(backward_workspace(*b)); }
 """
-_FORWARD, _BACKWARD = struct.Struct("<8Q9qd2Q"), struct.Struct("<12Q9q2Q")
+FORWARD, BACKWARD = struct.Struct("<8Q9qd2Q"), struct.Struct("<12Q9q2Q")
 
 
 class Sizes(NamedTuple):
@@ -42,11 +42,12 @@ class Options(NamedTuple):
     """Weight and bias in float32, whatever x is."""
 
 
-def one_text(names: Sequence[str]) -> str:
-    """The files and what they include from beside them, each once."""
+def one_text(names: Sequence[str], instead: Mapping[str, Path] | None = None) -> str:
+    """The files and what they include from beside them, each once; another file where `instead` names one."""
     seen: set[Path] = set()
 
     def inlined(path: Path) -> str:
+        path = (instead or {}).get(path.name, path)
         if path in seen:
             return ""
         seen.add(path)
@@ -87,9 +88,9 @@ def storage(dtype: str) -> str:
 class Call:
     """Device memory of one call, and the structs that name it."""
 
-    def __init__(self, sizes: Sizes, options: Options, offset: int = 0) -> None:
+    def __init__(self, sizes: Sizes, options: Options, offset: int = 0, device: Device | None = None) -> None:
         self.sizes, self.options, self.offset = sizes, options, offset
-        self.device = library(options.dtype)
+        self.device = device or library(options.dtype)
         self.parameters = "float32" if options.float_parameters else options.dtype
 
     def tensor(self, values: Array | None) -> Array | None:
@@ -135,7 +136,7 @@ class Call:
             mean,
             rstd,
         ]
-        self._run("forward", _FORWARD, named, [1e-5])
+        self._run("forward", FORWARD, named, [1e-5])
         return [self.result(y), mean.astype("float64"), rstd.astype("float64")]
 
     def backward(self, tensors: Sequence[Array | None], parameters: Sequence[Array | None],
@@ -150,24 +151,26 @@ class Call:
             *[self.parameter(values) for values in parameters],
             *kept, dx, dresidual, dweight, dbias,
         ]  # fmt: skip
-        self._run("backward", _BACKWARD, named, [])
+        self._run("backward", BACKWARD, named, [])
         of_parameters = [read(values, self.parameters) for values in (dweight, dbias)]
         return [self.result(dx), self.result(dresidual), *of_parameters]
 
-    def _run(
-        self, name: str, layout: struct.Struct, named: Sequence[Array | None], last: list[float]
-    ) -> None:
+    def packed(
+        self, layout: struct.Struct, named: Sequence[Array | None], workspace: int, last: Sequence[float]
+    ) -> Any:
+        """The struct of interface.h."""
         codes = [DTYPES.index(self.options.dtype), DTYPES.index(self.parameters)]
         codes += [int(self.options.channels_last), ACTIVATIONS.index(self.options.act), 0]
         pointers = [0 if values is None else values.ctypes.data for values in named]
+        return ctypes.create_string_buffer(
+            layout.pack(*pointers, workspace, *self.sizes, *codes, *last, 0, 0)
+        )
 
-        def packed(workspace: int) -> Any:
-            return ctypes.create_string_buffer(
-                layout.pack(*pointers, workspace, *self.sizes, *codes, *last, 0, 0)
-            )
-
+    def _run(
+        self, name: str, layout: struct.Struct, named: Sequence[Array | None], last: Sequence[float]
+    ) -> None:
         self.device.runtime.kw_clear_findings()
-        size = self.device.call(f"{name}_bytes", packed(0))
+        size = self.device.call(f"{name}_bytes", self.packed(layout, named, 0, last))
         workspace = self.device.empty(size, "uint8").ctypes.data if size else 0
-        assert self.device.call(f"run_{name}", packed(workspace)) == 0
+        assert self.device.call(f"run_{name}", self.packed(layout, named, workspace, last)) == 0
         assert self.device.findings() == []

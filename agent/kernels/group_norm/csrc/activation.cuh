@@ -11,7 +11,7 @@
 #include "elements.cuh"
 #include "interface.h"
 
-namespace kw::group_norm {
+namespace kernelwright::group_norm {
 
 __device__ __forceinline__ float activate(int64_t act, float z) {
     switch (act) {
@@ -60,4 +60,4 @@ __device__ __noinline__ Pack<float, V> derivative_pack(int64_t act, Pack<float, 
     return z;
 }
 
-}  // namespace kw::group_norm
+}  // namespace kernelwright::group_norm

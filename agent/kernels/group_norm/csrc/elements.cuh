@@ -9,7 +9,7 @@
 
 #include "interface.h"
 
-namespace kw::group_norm {
+namespace kernelwright::group_norm {
 
 template <typename T, int V>
 struct alignas(sizeof(T) * V) Pack {
@@ -115,4 +115,4 @@ __device__ __forceinline__ Split split(int64_t a, int64_t b) {
     return {q, a - q * b};
 }
 
-}  // namespace kw::group_norm
+}  // namespace kernelwright::group_norm

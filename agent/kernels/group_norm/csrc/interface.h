@@ -7,7 +7,7 @@
 
 #include <cstdint>
 
-namespace kw::group_norm {
+namespace kernelwright::group_norm {
 
 enum Dtype : int64_t { kFloat32 = 0, kFloat16 = 1, kBFloat16 = 2 };
 enum Layout : int64_t { kContiguous = 0, kChannelsLast = 1 };  // memory order [n][channel][position] | [n][position][channel]
@@ -59,4 +59,4 @@ int64_t forward_path(const Forward& args);         // the Path that kAuto stands
 int64_t backward_path(const Backward& args);
 cudaError_t forward(const Forward& args);          // cudaErrorInvalidValue for what it cannot do; else the launches' error
 cudaError_t backward(const Backward& args);
-}  // namespace kw::group_norm
+}  // namespace kernelwright::group_norm

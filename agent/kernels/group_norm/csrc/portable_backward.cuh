@@ -12,7 +12,7 @@
 #include "portable_forward.cuh"
 #include "sums.cuh"
 
-namespace kw::group_norm {
+namespace kernelwright::group_norm {
 
 constexpr int kChannelThreads = 256;  // of a block that adds up planes: 32 channels, 8 threads each
 
@@ -223,4 +223,4 @@ __global__ void __launch_bounds__(kSliceThreads) row_gradients(const Backward b,
     }
 }
 
-}  // namespace kw::group_norm
+}  // namespace kernelwright::group_norm

@@ -10,7 +10,7 @@
 #include "portable_forward_last.cuh"
 #include "sums.cuh"
 
-namespace kw::group_norm {
+namespace kernelwright::group_norm {
 
 // The V channels of a thread's packs.
 template <int V>
@@ -150,4 +150,4 @@ __global__ void __launch_bounds__(kSlabThreads) slab_gradients(const Backward b,
     }
 }
 
-}  // namespace kw::group_norm
+}  // namespace kernelwright::group_norm

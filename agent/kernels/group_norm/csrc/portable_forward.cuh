@@ -9,7 +9,7 @@
 #include "elements.cuh"
 #include "sums.cuh"
 
-namespace kw::group_norm {
+namespace kernelwright::group_norm {
 
 constexpr int kMaxTeam = 512;      // threads that hold a row
 constexpr int kSliceThreads = 256;
@@ -179,4 +179,4 @@ __global__ void __launch_bounds__(kSliceThreads) apply_rows(const Forward f, con
     }
 }
 
-}  // namespace kw::group_norm
+}  // namespace kernelwright::group_norm

@@ -8,7 +8,7 @@
 #include "elements.cuh"
 #include "sums.cuh"
 
-namespace kw::group_norm {
+namespace kernelwright::group_norm {
 
 constexpr int kSlabThreads = 256;
 constexpr int kTileGroups = 256;
@@ -190,4 +190,4 @@ __global__ void __launch_bounds__(kSlabThreads) apply_slab(const Forward f, cons
     }
 }
 
-}  // namespace kw::group_norm
+}  // namespace kernelwright::group_norm

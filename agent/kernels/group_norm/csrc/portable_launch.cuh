@@ -14,7 +14,7 @@
 #define KW_DTYPES 7
 #endif
 
-namespace kw::group_norm {
+namespace kernelwright::group_norm {
 
 constexpr int kResidentPacks = 8;                 // packs of a row that a thread holds in registers
 constexpr int kShortPacks = 2;                    // the same for rows of up to kShortPacks * kMaxTeam packs
@@ -274,4 +274,4 @@ inline cudaError_t portable_backward(const Backward& b) {
     return cudaErrorInvalidValue;
 }
 
-}  // namespace kw::group_norm
+}  // namespace kernelwright::group_norm

@@ -10,7 +10,7 @@
 
 #include <cstdint>
 
-namespace kw::group_norm {
+namespace kernelwright::group_norm {
 
 constexpr int kWarp = 32;
 constexpr int kMaxThreads = 1024;
@@ -91,4 +91,4 @@ __device__ __forceinline__ Pair team_sum(Pair mine, int team) {
     return total;
 }
 
-}  // namespace kw::group_norm
+}  // namespace kernelwright::group_norm

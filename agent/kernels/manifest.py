@@ -81,10 +81,12 @@ class Manifest(Record):
 
     def stale(self, verifier_version: str) -> str | None:
         """Why its verdict does not speak for what is shipped now; None where it does."""
-        if self.files != sources.files(self.name):
-            return "its files have changed since"
         if not self.verified:
             return "it was never verified"
+        if self.files != sources.files(self.name):
+            return "its files have changed since it was verified"
+        if self.verifier_version is None:
+            return "it did not hold when it was judged last"
         if self.verifier_version != verifier_version:
             return f"the judge is {verifier_version} now, and {self.verifier_version} verified it"
         return None

@@ -62,6 +62,11 @@ class Operator:
         torch.library.register_autograd(f"{NAMESPACE}::{name}_backward", _refusing(name), lib=_LIBRARY)
         self._direct = self._function(name)
 
+    @property
+    def schemas(self) -> tuple[str, str]:
+        """Of the forward and the backward direction, as torch.library has them."""
+        return str(self.forward._schema), str(self._dispatched_backward._schema)
+
     def __call__(self, *arguments: Any) -> torch.Tensor:
         """The value, by the shortest way that gives the same result and gradient."""
         if not torch.compiler.is_compiling():

@@ -99,3 +99,4 @@ _OPERATOR = Operator(
     ),
     Gradient(_saved, _gradients),
 )  # fmt: skip
+SCHEMAS = _OPERATOR.schemas

@@ -131,9 +131,10 @@ def build(
     """Build kernels beforehand, into the cache that programs find them in."""
     from agent.kernels import building
 
+    chosen = _chosen(names, every)
     target = arch or _present_arch()
     rows = []
-    for name in _chosen(names, every):
+    for name in chosen:
         with console.live(f"building {name} for sm_{target}"):
             path = building.library(name, target)
         report = building.report(path)

@@ -5,10 +5,12 @@ count that `info()` shows, and an `OutsideEnvelope` instead where AGENT_KERNELS_
 AGENT_KERNELS_DISABLE sends every call to torch without a word. Both are read once.
 """
 
+import sys
 import warnings
 from collections import Counter
 from collections.abc import Callable, Iterable
 from functools import cache
+from pathlib import Path
 from typing import Any, TypeVar
 
 import torch
@@ -115,7 +117,16 @@ def fall_back(kernel: str, reason: str) -> None:
         )
     _fallbacks[kernel, reason] += 1
     if _fallbacks[kernel, reason] == 1:
-        warnings.warn(f"{kernel}: {reason}; torch computes this call", Fallback, stacklevel=3)
+        warnings.warn(f"{kernel}: {reason}; torch computes this call", Fallback, stacklevel=_level_of_user())
+
+
+def _level_of_user() -> int:
+    """How far above `fall_back` the first frame is that is neither the library's nor torch's."""
+    ours = (str(Path(__file__).parent), str(Path(torch.__file__).parent))
+    level, frame = 1, sys._getframe(1)
+    while frame.f_back is not None and frame.f_code.co_filename.startswith(ours):
+        level, frame = level + 1, frame.f_back
+    return level
 
 
 def fallbacks(kernel: str) -> dict[str, int]:

@@ -20,10 +20,10 @@ BACKWARD = "9q"
 def softmax(x: torch.Tensor, dim: int, dtype: torch.dtype | None = None) -> torch.Tensor:
     """As torch's, with its arguments and errors; what the kernel does not take goes to torch, visibly."""
     # What torch refuses, and what leaves nothing to compute, is torch's to answer.
-    if not -x.dim() <= dim < x.dim() or x.numel() == 0 or not routing.takes(KERNEL, x):
+    is_right = -x.dim() <= dim < x.dim() and (dtype is None or dtype in routing.DTYPES)
+    if not is_right or x.numel() == 0 or not routing.takes(KERNEL, x):
         return torch.softmax(x, dim, dtype=dtype)
-    wide = routing.widened(x) if dtype is None else x.to(dtype)
-    return _OPERATOR(wide, dim) if wide.dtype in routing.DTYPES else torch.softmax(wide, dim)
+    return _OPERATOR(routing.widened(x) if dtype is None else x.to(dtype), dim)
 
 
 def _launch(x: torch.Tensor, dim: int, statistics: bool = True) -> Tensors:

@@ -56,6 +56,7 @@ def _is_right(
         x.dim() < 2
         or groups < 1
         or x.shape[1] % groups
+        or x.numel() == groups
         or (residual is not None and residual.shape != x.shape)
     ):
         return False

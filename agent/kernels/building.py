@@ -55,10 +55,18 @@ class Build(Record):
     warnings: tuple[str, ...] = ()
 
 
-def library(name: str, arch: str, cache: Path | None = None, lock_limit_s: float = LOCK_LIMIT_S) -> Path:
-    """Path of the library of kernel `name` for `arch` (`90a`), built where it is not there yet."""
+def library(name: str, arch: str, cuda: str | None = None, lock_limit_s: float = LOCK_LIMIT_S) -> Path:
+    """Path of the library of kernel `name` for `arch` (`90a`), built where it is not there yet.
+
+    `cuda` is the version that torch was built for, where it has to run beside that.
+    """
     tools = _Tools.here()
-    folder = (cache or config.kernel_settings().cache_dir) / "kernels"
+    if cuda is not None and cuda.split(".")[0] != tools.version.split(".")[0]:
+        raise BuildFault(
+            f"nvcc is {tools.version} and torch was built for CUDA {cuda}: put an nvcc {cuda.split('.')[0]} "
+            "on PATH, or name its toolkit in CUDA_HOME"
+        )
+    folder = config.kernel_settings().cache_dir / "kernels"
     made = folder / f"{name}-{arch}-{_key(name, arch, tools)}"
     if (made / LIBRARY).is_file():
         return made / LIBRARY

@@ -181,7 +181,9 @@ def _load(kernel: str, device: int) -> Library | str:
     if capability < OLDEST:
         return f"the device has compute capability {capability[0]}.{capability[1]}, and it needs 7.0"
     try:
-        return Library(kernel, building.library(kernel, building.architecture(capability)))
+        return Library(
+            kernel, building.library(kernel, building.architecture(capability), torch.version.cuda)
+        )
     except AgentError as fault:
         return str(fault)
     except OSError as error:

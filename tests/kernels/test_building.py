@@ -82,6 +82,16 @@ def test_a_cache_that_cannot_be_written_says_so(tmp_path: Path, monkeypatch: pyt
         building.library("gelu", "90a")
 
 
+def test_an_nvcc_of_another_cuda_than_torchs_is_refused(
+    tmp_path: Path, log: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    compiler(tmp_path, MAKES, monkeypatch)
+    with pytest.raises(BuildFault, match="nvcc is 13.0.88 and torch was built for CUDA 12.8: put an nvcc 12"):
+        building.library("gelu", "90a", "12.8")
+    assert not log.exists()
+    assert building.library("gelu", "90a", "13.2").is_file()
+
+
 def held(lock: Path) -> subprocess.Popen[str]:
     holder = subprocess.Popen([sys.executable, "-c", HOLDER, str(lock)], stdout=subprocess.PIPE, text=True)
     assert holder.stdout is not None

@@ -1,7 +1,9 @@
 """Outside its envelope a kernel falls back to torch: visibly, once for each reason, or not at all."""
 
+import textwrap
 import warnings
 from collections.abc import Callable
+from pathlib import Path
 
 import pytest
 import torch
@@ -138,3 +140,21 @@ def test_an_old_gpu_and_a_failed_build_are_reasons(monkeypatch: pytest.MonkeyPat
     monkeypatch.setattr("agent.emulator.nvcc.tool._places", lambda *_: iter(()))
     assert "there is no nvcc" in (routing.missing("softmax", 1) or "")
     assert routing.states("softmax").keys() == {0, 1}
+
+
+def test_the_readmes_script_runs(capsys: pytest.CaptureFixture[str]) -> None:
+    """On the CPU, and without Inductor, which takes half a minute."""
+    torch._dynamo.reset()
+    text = (Path(__file__).parents[2] / "README.md").read_text(encoding="utf-8")
+    start = text.index("    from agent.kernels import GroupNorm")
+    script = textwrap.dedent(text[start : text.index("\n\n", start)])
+    assert len(script.splitlines()) == 5
+    here = script.replace(".cuda()", "").replace(', device="cuda"', "")
+    with pytest.warns(Fallback, match="group_norm: the tensor is on cpu"):
+        exec(
+            here.replace("torch.compile(model)", 'torch.compile(model, backend="aot_eager")'),
+            {"torch": torch},
+        )
+    said = capsys.readouterr().out
+    assert "1: GroupNorm" in said
+    assert "torch computed 1 calls: the tensor is on cpu" in said

@@ -1,8 +1,9 @@
 """Times a shipped kernel on the present GPU beside torch's own, in one run.
 
-A round is one call of each side in random order, each after the L2 cache has been overwritten; what is
-reported are percentiles over the rounds and, for the ratio, a 95 % interval of the median over the rounds'
-own ratios. TF32 is off. A training case counts forward and backward. Nothing here runs without a GPU.
+A round is one call of each side in random order, each after the L2 cache has been overwritten, or many calls
+in a row over a warm cache; what is reported are percentiles over the rounds and, for the ratio, a 95 %
+interval of the median over the rounds' own ratios. TF32 is off. A training case counts forward and backward.
+Nothing here runs without a GPU.
 """
 
 import math
@@ -52,7 +53,7 @@ def measured(case: Case, here: Machine) -> Measured:
     compiled = case.call(torch.compile(case.native))
     for call in (ours, eager, compiled) * 3:
         call()
-    rounds = list(_rounds({"ours": ours, "eager": eager, "compile": compiled}))
+    rounds = list(_rounds({"ours": ours, "eager": eager, "compile": compiled}, case.in_a_row))
     error, native = case.errors()
     own = [spans["ours"] for spans in rounds]
     return Measured(
@@ -75,26 +76,28 @@ def interval(rounds: list[dict[str, float]]) -> tuple[float, float]:
     return ratios[max(low, 0)], ratios[min(high, len(ratios) - 1)]
 
 
-def _rounds(calls: dict[str, Call]) -> Iterator[dict[str, float]]:
+def _rounds(calls: dict[str, Call], in_a_row: int) -> Iterator[dict[str, float]]:
     flush = torch.empty(FLUSH_BYTES, dtype=torch.uint8, device="cuda")
-    first = {name: _timed(call, flush) for name, call in calls.items()}
+    first = {name: _timed(call, flush, in_a_row) for name, call in calls.items()}
     count = LARGE_ROUNDS if max(first.values()) > LARGE_MS else ROUNDS
     for _ in range(count):
         order = random.sample(list(calls), len(calls))
-        yield {name: _timed(calls[name], flush) for name in order}
+        yield {name: _timed(calls[name], flush, in_a_row) for name in order}
 
 
-def _timed(call: Call, flush: torch.Tensor) -> float:
-    """Milliseconds. Work is queued before the call is made, as it is in a program that keeps the GPU busy."""
+def _timed(call: Call, flush: torch.Tensor, in_a_row: int) -> float:
+    """Milliseconds of a call. One alone is queued behind other work, in a program that keeps the GPU busy."""
     begin, end = (torch.cuda.Event(enable_timing=True) for _ in range(2))  # type: ignore[no-untyped-call]
     torch.cuda.synchronize()
-    flush.zero_()
+    if in_a_row == 1:
+        flush.zero_()
     begin.record()
-    call()
+    for _ in range(in_a_row):
+        call()
     end.record()
     torch.cuda.synchronize()
     span: float = begin.elapsed_time(end)
-    return span
+    return span / in_a_row
 
 
 def _times(values: list[float]) -> Times:

@@ -4,7 +4,7 @@ A case knows both sides as functions of the same tensors, and how to compare eac
 """
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import partial
 from math import prod
 from typing import Any
@@ -45,6 +45,8 @@ class Case:
     trains: bool = False
     result_share: float = 1.0
     """Elements of the result, for each of the input."""
+    in_a_row: int = 1
+    """Calls that follow each other without a pause in one timing: above 1 what launching costs is in it."""
 
     @property
     def dtype_name(self) -> str:
@@ -105,8 +107,8 @@ def _distance(result: torch.Tensor, truth: torch.Tensor) -> float:
 
 def _both(case: Case) -> list[Case]:
     """The case as it is, and as a training step."""
-    words = {**vars(case), "trains": True, "setting": f"{case.setting} forward and backward".strip()}
-    return [case, Case(**words)]
+    setting = f"{case.setting} forward and backward".strip()
+    return [case, replace(case, trains=True, setting=setting)]
 
 
 def _group_norm() -> list[Case]:
@@ -124,7 +126,8 @@ def _group_norm() -> list[Case]:
     large = made((112, 64, 512, 512), 8, torch.float32)
     fused = made((4, 320, 64, 64), 32, torch.float16, "silu")
     small = [made(shape, 8 if shape[1] % 32 else 32, torch.float32) for shape in SMALL]
-    return [*_both(large), *_both(fused), *small]
+    rows = [replace(case, in_a_row=100, setting=f"{case.setting}, 100 in a row") for case in small]
+    return [*_both(large), *_both(fused), *small, *rows]
 
 
 def _layer_norm() -> list[Case]:

@@ -92,11 +92,17 @@ def missing(kernel: str, device: int) -> str | None:
 
 
 def library(kernel: str, device: int) -> Library:
-    """The library of `kernel` for CUDA device number `device`; `obstacle` has said that there is one."""
+    """The library of `kernel` for CUDA device number `device`, built where need be.
+
+    Raises OutsideEnvelope where there is none: an operator called by its own name has no torch beside it.
+    """
     found = _libraries.get((kernel, device))
-    if isinstance(found, Library):
-        return found
-    raise OutsideEnvelope(f"{kernel}: {found or 'it was not built for this device'}")
+    if found is None:
+        reason = missing(kernel, device)
+        found = reason or _libraries[kernel, device]
+    if isinstance(found, str):
+        raise OutsideEnvelope(f"{kernel}: {found}")
+    return found
 
 
 @_asked_while_tracing
@@ -206,7 +212,8 @@ def _probes() -> tuple[Callable[[], object], ...]:
         (torch._C, "_get_tracing_state"),
         (getattr(torch._C, "_functorch", None), "peek_interpreter_stack"),
     )
-    return tuple(getattr(place, name, lambda: True) for place, name in places)
+    asked = [getattr(place, name, lambda: True) for place, name in places]
+    return (*asked, lambda: getattr(torch.autograd.forward_ad, "_current_level", 0) >= 0)
 
 
 _PROBES = _probes()

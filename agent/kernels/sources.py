@@ -20,6 +20,10 @@ MANIFEST = Path("kernel.json")
 
 _INCLUDE = re.compile(r'^#include "([^"]+)"\n', re.MULTILINE)
 _ONCE = re.compile(r"^#pragma once\n+", re.MULTILINE)
+_NOT_PORTABLE = re.compile(
+    r"^#ifndef KW_PORTABLE_ONLY\n.*?(?:^#else\n(?P<instead>.*?))?^#endif\b.*?\n", re.MULTILINE | re.DOTALL
+)
+"""What is for one architecture only: a candidate file leaves it out."""
 _MODEL_NEW = "class ModelNew"
 
 
@@ -31,7 +35,10 @@ def device_code(name: str) -> dict[str, str]:
 
 
 def candidate(name: str) -> str:
-    """The kernel as one self-contained file with a `ModelNew`: local includes stand in it as their text."""
+    """The kernel as one self-contained file with a `ModelNew`: local includes stand in it as their text.
+
+    It holds the portable path, which every GPU and the emulator run.
+    """
     path = ROOT / name / CANDIDATE
     return "".join(_expanded(path, path.read_text(encoding="utf-8"), {path}))
 
@@ -80,5 +87,7 @@ def _expanded(path: Path, text: str, seen: set[Path]) -> Iterator[str]:
         target = (path.parent / match[1]).resolve()
         if target not in seen:
             seen.add(target)
-            yield from _expanded(target, _ONCE.sub("", target.read_text(encoding="utf-8")), seen)
+            included = _ONCE.sub("", target.read_text(encoding="utf-8"))
+            portable = _NOT_PORTABLE.sub(lambda part: part["instead"] or "", included)
+            yield from _expanded(target, portable, seen)
     yield text[end:]

@@ -135,6 +135,15 @@ def test_functional_transforms_take_the_dispatcher() -> None:
     torch.testing.assert_close(found, call.native(x))
 
 
+@pytest.mark.filterwarnings("ignore:.*torch.jit.script.*:DeprecationWarning")  # of torch's own
+def test_forward_mode_is_refused_and_not_ignored() -> None:
+    import torch.autograd.forward_ad as forward_ad
+
+    (x,) = CALLS["gelu"].tensors()
+    with forward_ad.dual_level(), pytest.raises((RuntimeError, NotImplementedError), match="jvp"):
+        CALLS["gelu"].ours(forward_ad.make_dual(x.detach(), torch.ones_like(x)))
+
+
 def test_a_trace_sees_the_operator() -> None:
     from torch.fx.experimental.proxy_tensor import make_fx
 

@@ -18,7 +18,6 @@ torch::Tensor group_norm(
 """
 
 CUDA_SOURCE = r"""
-#define KW_PORTABLE_ONLY
 #include "csrc/launch.cuh"
 #include "../csrc/candidate.cuh"
 

@@ -123,6 +123,24 @@ class Settings(BaseSettings):
         return (init_settings,)
 
 
+class KernelSettings(BaseSettings):
+    """What the shipped kernels heed when a program imports them: the environment alone.
+
+    A library does not read the project files of whoever imports it.
+    """
+
+    model_config = SettingsConfigDict(
+        env_prefix="AGENT_", env_ignore_empty=True, frozen=True, use_attribute_docstrings=True
+    )
+
+    kernels_strict: bool = False
+    """whether a call outside a kernel's envelope raises"""
+    kernels_disable: bool = False
+    """whether every call goes to torch"""
+    cache_dir: Path = Field(default_factory=lambda: platformdirs.user_cache_path(APPLICATION))
+    """where kernels are built, below `kernels`"""
+
+
 @dataclass(frozen=True)
 class Layer:
     """One kind of place that settings come from."""
@@ -177,6 +195,16 @@ def load(flags: Mapping[str, object], *, offline: bool = False) -> Resolved:
     if resolved.redirect and not offline:
         raise UsageError(resolved.redirect)
     return resolved
+
+
+def kernel_settings() -> KernelSettings:
+    """Raises UsageError for a value that is none."""
+    try:
+        return KernelSettings()
+    except ValidationError as error:
+        first = error.errors(include_url=False, include_context=False)[0]
+        name = f"AGENT_{str(first['loc'][0]).upper()}"
+        raise UsageError(f"{name}: {first['msg']} (got {os.environ.get(name, '')[:80]!r})") from error
 
 
 def child_environment() -> dict[str, str]:

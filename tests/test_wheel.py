@@ -31,11 +31,13 @@ def test_the_shipped_files_are_inside(wheel: Path) -> None:
         "agent/emulator/cpp/runtime/block.cpp",
         "agent/emulator/cpp/include/torch/extension.h",
         "agent/emulator/guest/__init__.py",
-        "agent/kernels/sources/softmax.py",
         "agent/viewer/static/viewer.css",
         "agent/viewer/static/viewer.js",
         "agent/viewer/templates/run.html",
         "agent/viewer/templates/panels/source.html",
+        "agent/kernels/softmax/candidate.py",
+        "agent/kernels/softmax/csrc/launch.cuh",
+        "agent/kernels/csrc/block.cuh",
         "agent/py.typed",
     ):
         assert name in names

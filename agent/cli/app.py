@@ -32,12 +32,13 @@ class Command(NamedTuple):
     example: str
 
     def load(self) -> Any:
-        """The command itself, with its module imported."""
+        """The command itself, or the group of them, with its module imported."""
         module, function = self.target.split(":")
+        found = getattr(import_module(module), function)
+        if isinstance(found, typer.Typer):
+            return get_command(found)
         application = typer.Typer(add_completion=False, **_PLAIN)
-        application.command(self.name, epilog=f"Example: {self.example}")(
-            getattr(import_module(module), function)
-        )
+        application.command(self.name, epilog=f"Example: {self.example}")(found)
         return get_command(application)
 
 
@@ -54,6 +55,8 @@ COMMANDS = (
             "agent show recorded/group_norm --round 2"),
     Command("view", "agent.cli.view:view", "Show the runs in a browser, or write one to a single HTML file.",
             "agent view recorded/group_norm --export run.html"),
+    Command("kernels", "agent.cli.kernels:app", "List, verify, time and build the shipped kernels.",
+            "agent kernels list"),
     Command("doctor", "agent.cli.doctor:doctor", "Say what works here, and how to mend what does not.",
             "agent doctor"),
     Command("config", "agent.cli.config_show:config", "Show every setting, its value and its origin.",

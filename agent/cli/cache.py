@@ -17,6 +17,7 @@ PARTS = {
     "emulator": "runtime library and precompiled headers of the emulator",
     "builds": "candidates built before",
     "sizes": "sizes at which problems are judged on the emulator",
+    "kernels": "shipped kernels, built for GPUs",
     "admission": "what probing problems with wrong answers found",
 }
 """Folders of the cache; nothing else under `cache_dir` is counted or deleted."""

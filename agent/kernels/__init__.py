@@ -1,1 +1,57 @@
-"""The shipped kernels. So far only their sources, which the catalogue gives as answers (`sources/`)."""
+"""The shipped kernels: `from agent.kernels import group_norm, GroupNorm`.
+
+Functions have the arguments of torch's, modules the constructor and state_dict of torch's. Importing this
+package imports nothing else; the first name taken from it imports torch, and the first call on a GPU builds
+the kernel for it. What a kernel does not take torch computes, visibly (`routing`); `info()` says what
+happened, and which of them were verified on what.
+"""
+
+import sys
+from importlib import import_module
+from types import ModuleType
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from agent.kernels.gelu.module import GELU as GELU
+    from agent.kernels.gelu.operator import gelu as gelu
+    from agent.kernels.group_norm.module import GroupNorm as GroupNorm
+    from agent.kernels.group_norm.operator import group_norm as group_norm
+    from agent.kernels.info import info as info
+    from agent.kernels.layer_norm.module import LayerNorm as LayerNorm
+    from agent.kernels.layer_norm.operator import layer_norm as layer_norm
+    from agent.kernels.logsumexp.operator import logsumexp as logsumexp
+    from agent.kernels.replacing import replace_modules as replace_modules
+    from agent.kernels.rms_norm.module import RMSNorm as RMSNorm
+    from agent.kernels.rms_norm.operator import rms_norm as rms_norm
+    from agent.kernels.softmax.module import Softmax as Softmax
+    from agent.kernels.softmax.operator import softmax as softmax
+
+_PLACES = {
+    "GELU": "gelu.module", "gelu": "gelu.operator",
+    "GroupNorm": "group_norm.module", "group_norm": "group_norm.operator",
+    "LayerNorm": "layer_norm.module", "layer_norm": "layer_norm.operator",
+    "logsumexp": "logsumexp.operator",
+    "RMSNorm": "rms_norm.module", "rms_norm": "rms_norm.operator",
+    "Softmax": "softmax.module", "softmax": "softmax.operator",
+    "info": "info", "replace_modules": "replacing",
+}  # fmt: skip
+__all__ = list(_PLACES)
+
+
+def __getattr__(name: str) -> Any:
+    if name not in _PLACES:
+        raise AttributeError(f"agent.kernels has no {name!r}; it has {', '.join(_PLACES)}")
+    found = getattr(import_module(f"{__name__}.{_PLACES[name]}"), name)
+    globals()[name] = found
+    return found
+
+
+class _Package(ModuleType):
+    """Keeps `group_norm` the function: importing the folder of that name would put that in its place."""
+
+    def __setattr__(self, name: str, value: Any) -> None:
+        if not (name in _PLACES and isinstance(value, ModuleType)):
+            super().__setattr__(name, value)
+
+
+sys.modules[__name__].__class__ = _Package

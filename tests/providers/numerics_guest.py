@@ -77,6 +77,39 @@ def layer_norm(kernel: Callable[..., torch.Tensor]) -> Iterator[Check]:
         yield f"strides {x.stride()}", kernel(x, None, None, 1, 1e-5), F.layer_norm(x.double(), (4,)), 2e-5
 
 
+def rms_norm(kernel: Callable[..., torch.Tensor]) -> Iterator[Check]:
+    for (shape, dims), affine in product(LAYER_NORM, (True, False)):
+        normalized = shape[-dims:]
+        x = torch.randn(shape) + 3
+        weight, _ = parameters(normalized, (affine, False))
+        wide = None if weight is None else weight.double()
+        truth = F.rms_norm(x.double(), normalized, wide, 0.1) if x.numel() else x.double()
+        yield f"{shape} {dims} {affine}", kernel(x, weight, dims, 0.1), truth, 2e-5
+    for x in layouts((2, 4, 4, 4)):
+        yield (
+            f"strides {x.stride()}",
+            kernel(x, None, 1, 1e-5),
+            F.rms_norm(x.double(), (4,), None, 1e-5),
+            2e-5,
+        )
+
+
+def logsumexp(kernel: Callable[..., torch.Tensor]) -> Iterator[Check]:
+    for shape in SOFTMAX[1:]:
+        for dim, keepdim in product(range(-len(shape), len(shape)), (False, True)):
+            if shape[dim] == 0:
+                continue
+            x = torch.randn(shape) * 5
+            yield f"{shape} {dim}", kernel(x, dim, keepdim), torch.logsumexp(x.double(), dim, keepdim), 1e-6
+    special = torch.randn(4, 37)
+    special[0] = -math.inf
+    special[1, :30] = -math.inf
+    special[2, 5] = math.inf
+    special[3, 5] = math.nan
+    for dim in (0, 1):
+        yield f"special {dim}", kernel(special, dim, False), torch.logsumexp(special.double(), dim), 1e-6
+
+
 def softmax(kernel: Callable[..., torch.Tensor]) -> Iterator[Check]:
     for shape in SOFTMAX:
         for dim in range(-len(shape), max(len(shape), 1)):
@@ -129,7 +162,7 @@ def main(sources: Path, cache: Path) -> None:
     guest.install(str(tools.runtime), answer)
     torch.manual_seed(0)
     compared, launches, wrong, idle = 0, 0, [], []
-    for cases in (gelu, group_norm, layer_norm, softmax):
+    for cases in (gelu, group_norm, layer_norm, logsumexp, rms_norm, softmax):
         name = cases.__name__
         for case, result, truth, tolerance in cases(runpy.run_path(str(sources / f"{name}.py"))[name]):
             compared += 1

@@ -10,6 +10,7 @@ import torch
 from providers.traced import Reference, problem
 
 from agent.errors import EndpointError, EnvironmentFault
+from agent.kernels import sources
 from agent.problems import tracer
 from agent.providers import catalogue
 from agent.records import Message, Problem, Prompt
@@ -86,6 +87,22 @@ CASES = {
     "softmax by a module": Case(
         Reference("self.s(x)", "torch.rand(2, 5)", "-> self.s = nn.Softmax(dim=0)"), (), {}, (0,)
     ),
+    "rms norm by torch": Case(
+        Reference(
+            "torch.rms_norm(x, (9,), self.w, eps=0.25)", "torch.rand(2, 9)",
+            ", n -> self.w = nn.Parameter(torch.rand(n))", "9",
+        ),
+        (9,), {"w": (9,)}, ("w", 1, 0.25),
+    ),
+    "rms norm spelled out, over two dimensions, without a weight": Case(
+        Reference("x * torch.rsqrt((x * x).mean((-1, -2), keepdim=True) + self.e)", "torch.rand(2, 5, 6)",
+            ", e -> self.e = e", "0.25"),
+        (0.25,), {}, (None, 2, 0.25),
+    ),
+    "logsumexp that keeps its dimension": Case(
+        Reference("x.logsumexp(self.dim, keepdim=True)", "torch.rand(2, 5, 6)", ", dim=-2 -> self.dim = dim"),
+        (), {}, (-2, True),
+    ),
     "gelu by tanh": Case(
         Reference("F.gelu(x, approximate=self.a)", "torch.rand(7)", ", kind -> self.a = kind", "'tanh'"),
         ("tanh",), {}, ("tanh",),
@@ -152,10 +169,10 @@ def test_defaults_are_kept_and_name_no_constant_of_the_module() -> None:
     assert calls[0][-1] == 0.125
 
 
-@pytest.mark.parametrize("name", ["gelu", "group_norm", "layer_norm", "softmax"])
+@pytest.mark.parametrize("name", sources.NAMES)
 def test_the_shipped_file_is_the_answer_to_the_shipped_reference(name: str) -> None:
     source = (REFERENCES / f"{name}.py").read_text(encoding="utf-8")
-    shipped = (catalogue.SOURCES / f"{name}.py").read_text(encoding="utf-8")
+    shipped = sources.candidate(name)
     match = matched(catalogue.match(Problem(name="renamed", source=source, trace=tracer.trace(source))))
     assert match.source == shipped
     assert [node.name for node in ast.parse(shipped).body if isinstance(node, ast.ClassDef)] == ["ModelNew"]

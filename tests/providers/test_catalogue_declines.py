@@ -22,13 +22,23 @@ TRACES = {
         Reference("(x - x.mean(1, True)) * (x.var(1, keepdim=True) + 1e-5).rsqrt()", X),
         r"runs 6 operators \(mean, sub, var, add, rsqrt, mul\)",
     ),
+    "rms norm over a dimension before the last": (
+        Reference("x * torch.rsqrt(x.pow(2).mean(1, keepdim=True) + 1e-5)", "torch.rand(2, 5, 3)"),
+        r"runs 5 operators \(pow, mean, add, rsqrt, mul\)",
+    ),
+    "another power": (
+        Reference("x * torch.rsqrt(x.pow(4).mean(1, keepdim=True) + 1e-5)", X), r"runs 5 operators",
+    ),
+    "logsumexp over two dimensions": (
+        Reference("torch.logsumexp(x, (0, 1))", X), r"logsumexp is over 2 dimensions and the kernel reduces"
+    ),
     "another operator": (
         Reference("torch.log_softmax(x, 1)", X), r"no kernel for the operator aten\._log_softmax\.default"
     ),
     "in place": (Reference("torch.ops.aten.gelu_(x)", X), r"no kernel for the operator aten\.gelu_\.default"),
     "half precision": (
         Reference("F.gelu(x)", "torch.rand(2, 5, dtype=torch.float16)"),
-        r"the operands are float16 and the kernels are written for float32",
+        r"the operands are float16 and the catalogue answers for float32",
     ),
     "double precision": (
         Reference("self.n(x)", DOUBLE, "-> self.n = nn.LayerNorm(5).double()"), r"the operands are float64"
@@ -40,7 +50,7 @@ TRACES = {
     ),
     "a parameter nobody uses": (
         Reference("self.n(x)", X, "-> self.n, self.rest = nn.LayerNorm(5), nn.Linear(3, 3)"),
-        r"the state_dict holds rest.weight, rest.bias, which native_layer_norm does not use",
+        r"the state_dict holds rest.weight, rest.bias, which layer_norm does not use",
     ),
     "a weight outside the state_dict": (
         Reference("F.layer_norm(x, (5,), self.w)", X, "-> self.w = torch.rand(5)"),

@@ -1,21 +1,19 @@
 """The provider that needs no endpoint: kernels written beforehand, for references of a single operator.
 
 Contract: a problem matches by its traced op table, never by a name; what does not match is declined with the
-reason. The answer is a complete file: a kernel from `agent/kernels/sources`, unchanged, and a `ModelNew`
-written for the problem. It is judged like any other answer. Prompts are not read; there is no second answer.
+reason. The answer is a complete file: a shipped kernel's device code (`agent.kernels.sources`), unchanged,
+and a `ModelNew` written for the problem. It is judged like any other answer. Prompts are not read; there is
+no second answer.
 """
 
-from pathlib import Path
-
 from agent.errors import EndpointError, EnvironmentFault
+from agent.kernels import sources
 from agent.providers.catalogue.matching import Declined, Match, OperatorMatch, match_trace
 from agent.providers.catalogue.reference import Unreadable, read
 from agent.providers.catalogue.writing import Inexpressible, model_new
 from agent.records import Completion, Problem, Prompt
 
 __all__ = ["Catalogue", "Declined", "Match", "OperatorMatch", "match", "match_trace"]
-
-SOURCES = Path(__file__).resolve().parents[2] / "kernels" / "sources"
 
 
 def match(problem: Problem) -> Match | Declined:
@@ -27,8 +25,7 @@ def match(problem: Problem) -> Match | Declined:
         written = model_new(operator, read(problem))
     except (Unreadable, Inexpressible) as error:
         return Declined(reason=str(error))
-    kernel, _, _ = (SOURCES / f"{operator.kernel}.py").read_text(encoding="utf-8").partition("class ModelNew")
-    return Match(operator=operator, source=kernel + written)
+    return Match(operator=operator, source=sources.kernel_part(operator.kernel) + written)
 
 
 class Catalogue:

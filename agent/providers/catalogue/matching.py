@@ -8,10 +8,11 @@ and not a tensor of the same shape beside it) is left to the judge.
 from collections.abc import Callable
 from typing import Literal
 
+from agent.providers.catalogue import rms
 from agent.records import Operation, Record, TensorSpec, Trace
 
-Kernel = Literal["gelu", "group_norm", "layer_norm", "softmax"]
-Setting = int | float | str
+Kernel = Literal["gelu", "group_norm", "layer_norm", "logsumexp", "rms_norm", "softmax"]
+Setting = bool | int | float | str
 
 
 class Declined(Record):
@@ -20,17 +21,17 @@ class Declined(Record):
 
 
 class OperatorMatch(Record):
-    """One operator call that a kernel of the catalogue computes."""
+    """What a kernel of the catalogue computes: one operator call, or several that are one operation."""
 
     kernel: Kernel
     overload: str
-    """The exact operator, `aten.native_group_norm.default`."""
+    """The exact operator, `aten.native_group_norm.default`; `RMSNorm` has none."""
     parameters: dict[str, TensorSpec | None] = {}
     """`weight` and `bias`, in this order, for a kernel that takes them; None where the reference has none."""
     sizes: dict[str, int] = {}
     """Settings that follow the problem's sizes, `groups`."""
     settings: dict[str, Setting] = {}
-    """Settings that do not: `eps`, `dim`, `dims` (how many trailing dimensions), `approximate`."""
+    """Settings that do not: `eps`, `dim`, `dims` (how many trailing dimensions), `approximate`, `keepdim`."""
 
 
 class Match(Record):
@@ -40,40 +41,50 @@ class Match(Record):
 
 
 def match_trace(trace: Trace) -> OperatorMatch | Declined:
-    """The kernel for the reference's one operator, or why there is none."""
-    reason = _unfit(trace)
-    if reason is not None:
-        return Declined(reason=reason)
-    (operation,) = trace.operations
-    found = _KERNELS[operation.op](operation)
-    reason = _foreign_operand(operation, found, trace)
+    """The kernel for what the reference computes, or why there is none."""
+    try:
+        found = _rms_norm(trace) if len(trace.operations) > 1 else _single(trace)
+    except rms.NotRmsNorm:
+        return Declined(reason=_several(trace))
+    if isinstance(found, str):
+        return Declined(reason=found)
+    reason = _unfit(trace) or _foreign_operand(found, trace)
     return found if reason is None else Declined(reason=reason)
+
+
+def _single(trace: Trace) -> OperatorMatch | str:
+    if not trace.operations:
+        return _several(trace)
+    (operation,) = trace.operations
+    if operation.op not in _KERNELS:
+        return f"no kernel for the operator {operation.overload}, only for {', '.join(sorted(_KERNELS))}"
+    return _KERNELS[operation.op](operation)
+
+
+def _several(trace: Trace) -> str:
+    names = ", ".join(operation.op for operation in trace.operations[:8])
+    more = ", ..." if len(trace.operations) > 8 else ""
+    count = len(trace.operations)
+    return f"the reference runs {count} operators ({names}{more}) and the kernels cover one each"
 
 
 def _unfit(trace: Trace) -> str | None:
     """What rules a trace out whatever its parameters are."""
-    if len(trace.operations) != 1:
-        names = ", ".join(operation.op for operation in trace.operations[:8])
-        more = ", ..." if len(trace.operations) > 8 else ""
-        count = len(trace.operations)
-        return f"the reference runs {count} operators ({names}{more}) and the kernels cover one each"
-    (operation,) = trace.operations
-    if operation.op not in _KERNELS:
-        return f"no kernel for the operator {operation.overload}, only for {', '.join(sorted(_KERNELS))}"
+    first, last = trace.operations[0], trace.operations[-1]
     if len(trace.inputs) != 1 or not isinstance(trace.inputs[0], TensorSpec):
         return f"the reference takes {len(trace.inputs)} inputs and the kernels take one tensor"
-    dtypes = {tensor.dtype for tensor in (*operation.inputs, *operation.outputs[:1])}
+    dtypes = {t.dtype for operation in trace.operations for t in (*operation.inputs, *operation.outputs[:1])}
     if dtypes != {"float32"}:
-        return f"the operands are {', '.join(sorted(dtypes))} and the kernels are written for float32"
-    x = operation.inputs[0]
+        return f"the operands are {', '.join(sorted(dtypes))} and the catalogue answers for float32"
+    x = first.inputs[0]
     if x.name is not None or x.shape != trace.inputs[0].shape:
         return "the operator's first operand is not the reference's input as it comes"
-    if len(trace.outputs) != 1 or trace.outputs[0] != operation.outputs[0]:
+    if len(trace.outputs) != 1 or trace.outputs[0] != last.outputs[0]:
         return "the reference returns something else than the operator's first result"
     return None
 
 
-def _foreign_operand(operation: Operation, found: OperatorMatch, trace: Trace) -> str | None:
+def _foreign_operand(found: OperatorMatch, trace: Trace) -> str | None:
     """An operand that is no parameter of the right shape, or state that no operand uses."""
     state = {tensor.name: tensor for tensor in trace.state}
     parameters = [tensor for tensor in found.parameters.values() if tensor is not None]
@@ -84,7 +95,7 @@ def _foreign_operand(operation: Operation, found: OperatorMatch, trace: Trace) -
             return f"{tensor.name} has the shape {state[tensor.name].shape} and is used as {tensor.shape}"
     unused = [str(name) for name in state if name not in {tensor.name for tensor in parameters}]
     if unused:
-        return f"the state_dict holds {', '.join(unused)}, which {operation.op} does not use"
+        return f"the state_dict holds {', '.join(unused)}, which {found.kernel} does not use"
     return None
 
 
@@ -123,6 +134,28 @@ def _softmax(operation: Operation) -> OperatorMatch:
     )
 
 
+def _logsumexp(operation: Operation) -> OperatorMatch | str:
+    dims = operation.attributes["dim"]
+    assert isinstance(dims, list)
+    if len(dims) != 1:
+        return f"logsumexp is over {len(dims)} dimensions and the kernel reduces one"
+    return OperatorMatch(
+        kernel="logsumexp",
+        overload=operation.overload,
+        settings={"dim": int(str(dims[0])), "keepdim": operation.attributes["keepdim"] is True},
+    )
+
+
+def _rms_norm(trace: Trace) -> OperatorMatch:
+    weight, dims, eps = rms.read(trace)
+    return OperatorMatch(
+        kernel="rms_norm",
+        overload="RMSNorm",
+        parameters={"weight": weight},
+        settings={"dims": dims, "eps": eps},
+    )
+
+
 def _gelu(operation: Operation) -> OperatorMatch:
     return OperatorMatch(
         kernel="gelu",
@@ -143,9 +176,10 @@ def _real(operation: Operation, attribute: str) -> float:
     return float(value)
 
 
-_KERNELS: dict[str, Callable[[Operation], OperatorMatch]] = {
+_KERNELS: dict[str, Callable[[Operation], OperatorMatch | str]] = {
     "native_group_norm": _group_norm,
     "native_layer_norm": _layer_norm,
     "_softmax": _softmax,
+    "logsumexp": _logsumexp,
     "gelu": _gelu,
 }

@@ -29,8 +29,8 @@ def model_new(operator: OperatorMatch, reference: Reference) -> str:
         if name in operator.sizes:
             expression = _size(value, reference)
         else:
-            expression = _carrier(value, reference) or json.dumps(value)
-        if expression == json.dumps(value):
+            expression = _carrier(value, reference) or _literal(value)
+        if expression == _literal(value):
             operands.append(expression)
         else:
             attribute = _free(name, operator)
@@ -84,6 +84,10 @@ def _state(operator: OperatorMatch, reference: Reference) -> list[str]:
     return statements
 
 
+def _literal(value: object) -> str:
+    return json.dumps(value) if isinstance(value, str) else repr(value)
+
+
 def _is_attribute(name: str) -> bool:
     return name.isidentifier() and not iskeyword(name)
 
@@ -109,6 +113,8 @@ def _size(size: object, reference: Reference) -> str:
 
 def _carrier(value: object, reference: Reference) -> str | None:
     """The argument, or the element of one, that has this type and value."""
+    if isinstance(value, bool):  # too few values to tell by
+        return None
     for argument in reference.arguments:
         if type(argument.value) is type(value) and argument.value == value:
             return argument.name

@@ -57,6 +57,7 @@ extern const int kw_now_checking __asm__("kw_checking");
 #undef __launch_bounds__
 #undef __maxnreg__
 #undef __grid_constant__
+#undef __noinline__
 #undef __cluster_dims__
 #define __global__
 #define __device__
@@ -67,6 +68,7 @@ extern const int kw_now_checking __asm__("kw_checking");
 #define __launch_bounds__(...)
 #define __maxnreg__(...)
 #define __grid_constant__
+#define __noinline__
 #define __cluster_dims__(...)
 
 namespace kw {

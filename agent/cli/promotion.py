@@ -1,0 +1,28 @@
+"""Which attempt of a run is meant to be shipped."""
+
+from pathlib import Path
+
+from agent import store
+from agent.cli.verdicts import best_of
+from agent.errors import UsageError
+from agent.records import Attempt, Problem
+
+
+def attempt_of(address: str, runs_dir: Path) -> tuple[str, Attempt, Problem]:
+    """Address of the run, the attempt that `RUN:K` names or that is best, and the run's problem.
+
+    Raises UsageError for a run that verified nothing.
+    """
+    if ":" in address:
+        run, attempt = store.resolve_attempt(address, runs_dir)
+        log = run.read()
+    else:
+        run = store.open_run(address, runs_dir)
+        log = run.read()
+        best = best_of(log.attempts, log.finished)
+        if best is None:
+            raise UsageError(f"run {run.address} has verified nothing: there is nothing to promote")
+        attempt = best
+    if log.started is None:
+        raise UsageError(f"run {run.address} does not say what its problem was")
+    return run.address, attempt, log.started.problem

@@ -1,0 +1,53 @@
+"""Has the ModelNew face of a shipped kernel judged, and writes the verdict into its kernel.json.
+
+The judge is given: this package neither builds nor runs a candidate. On the emulator the portable path is
+judged; what a library holds for one architecture is proven on such a GPU alone.
+"""
+
+from collections.abc import Sequence
+from datetime import UTC, datetime
+from importlib import import_module
+from importlib.metadata import version
+
+from agent.kernels import manifest, sources
+from agent.kernels.manifest import Manifest, Verified
+from agent.protocols import Executor
+from agent.records import Candidate, Evaluation, Problem, digest
+
+PROBLEMS = {name: f"level1/{name}" for name in sources.NAMES}
+"""The reference that a kernel is judged against."""
+
+
+def audited(
+    name: str, problem: Problem, judge: Executor, verifier_version: str
+) -> tuple[Manifest, Evaluation]:
+    """The manifest with the verdict, not yet saved, and the verdict itself."""
+    candidate = Candidate(problem=problem.name, source=sources.candidate(name), origin="catalogue")
+    evaluation = judge.evaluate(problem, candidate)
+    correctness = evaluation.correctness
+    verdict = Verified(
+        problem=problem.name,
+        executor=evaluation.scope.executor,
+        status=str(evaluation.status),
+        scope=str(evaluation.scope),
+        verifier_version=verifier_version,
+        files=digest(*(f"{path} {content}" for path, content in sorted(sources.files(name).items()))),
+        date=datetime.now(UTC).date().isoformat(),
+        torch=version("torch"),
+        max_abs_err=correctness.max_abs_err if correctness else None,
+        error_budget_ratio=correctness.error_budget_ratio if correctness else None,
+    )
+    return manifest.with_verdict(described(name), verdict), evaluation
+
+
+def described(name: str) -> Manifest:
+    """The manifest as saved, with what the operator says of itself now. Imports torch."""
+    operator = import_module(f"agent.kernels.{name}.operator")
+    schemas: Sequence[str] = operator.SCHEMAS
+    return manifest.load(name).model_copy(
+        update={
+            "operators": tuple(schemas),
+            "dtypes": ("float32", "float16", "bfloat16"),
+            "envelope": tuple(operator.ENVELOPE),
+        }
+    )

@@ -1,0 +1,121 @@
+"""Times a shipped kernel on the present GPU beside torch's own, in one run.
+
+A round is one call of each side in random order, each after the L2 cache has been overwritten, or many calls
+in a row over a warm cache; what is reported are percentiles over the rounds and, for the ratio, a 95 %
+interval of the median over the rounds' own ratios. TF32 is off. A training case counts forward and backward.
+Nothing here runs without a GPU.
+"""
+
+import math
+import random
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from statistics import median, quantiles
+
+import torch
+
+from agent.errors import EnvironmentFault
+from agent.kernels.cases import Case
+from agent.kernels.manifest import Measured, Times
+
+FLUSH_BYTES = 256 << 20
+ROUNDS = 60
+LARGE_MS = 2.0
+LARGE_ROUNDS = 30
+COPY_RATES = {"H200": 4.26e12}
+"""Bytes per second that a device copy reaches, read and written counted, as measured on such cards."""
+
+Call = Callable[[], object]
+
+
+@dataclass(frozen=True)
+class Machine:
+    """What a time belongs to."""
+
+    gpu: str
+    driver: str
+    commit: str
+
+
+def machine(commit: str) -> Machine:
+    """The present GPU. Raises EnvironmentFault where there is none."""
+    if not torch.cuda.is_available():
+        raise EnvironmentFault("no NVIDIA GPU answers here: times are measured on one")
+    return Machine(torch.cuda.get_device_name(), _driver(), commit)
+
+
+def measured(case: Case, here: Machine) -> Measured:
+    """Times of one case. Raises EnvironmentFault without a GPU."""
+    torch.backends.cuda.matmul.allow_tf32 = False
+    torch.backends.cudnn.allow_tf32 = False
+    ours, eager = case.call(case.ours), case.call(case.native)
+    compiled = case.call(torch.compile(case.native))
+    for call in (ours, eager, compiled) * 3:
+        call()
+    rounds = list(_rounds({"ours": ours, "eager": eager, "compile": compiled}, case.in_a_row))
+    error, native = case.errors()
+    own = [spans["ours"] for spans in rounds]
+    return Measured(
+        gpu=here.gpu, driver=here.driver, cuda=str(torch.version.cuda), torch=torch.__version__,
+        date=datetime.now(UTC).date().isoformat(), commit=here.commit, shape=case.shape,
+        dtype=case.dtype_name, setting=case.setting, candidate_ms=_times(own),
+        eager_ms=_times([spans["eager"] for spans in rounds]),
+        compile_ms=_times([spans["compile"] for spans in rounds]),
+        roofline_fraction=_roofline(case, here.gpu, own), max_abs_err=error, native_max_abs_err=native,
+        ratio_ci=interval(rounds),
+    )  # fmt: skip
+
+
+def interval(rounds: list[dict[str, float]]) -> tuple[float, float]:
+    """95 % interval of the median of (torch's better time / ours), by order statistics of the rounds."""
+    better = min(("eager", "compile"), key=lambda name: median(spans[name] for spans in rounds))
+    ratios = sorted(spans[better] / spans["ours"] for spans in rounds)
+    half = 0.98 * math.sqrt(len(ratios))
+    low, high = math.floor(len(ratios) / 2 - half), math.ceil(len(ratios) / 2 + half)
+    return ratios[max(low, 0)], ratios[min(high, len(ratios) - 1)]
+
+
+def _rounds(calls: dict[str, Call], in_a_row: int) -> Iterator[dict[str, float]]:
+    flush = torch.empty(FLUSH_BYTES, dtype=torch.uint8, device="cuda")
+    first = {name: _timed(call, flush, in_a_row) for name, call in calls.items()}
+    count = LARGE_ROUNDS if max(first.values()) > LARGE_MS else ROUNDS
+    for _ in range(count):
+        order = random.sample(list(calls), len(calls))
+        yield {name: _timed(calls[name], flush, in_a_row) for name in order}
+
+
+def _timed(call: Call, flush: torch.Tensor, in_a_row: int) -> float:
+    """Milliseconds of a call. One alone is queued behind other work, in a program that keeps the GPU busy."""
+    begin, end = (torch.cuda.Event(enable_timing=True) for _ in range(2))  # type: ignore[no-untyped-call]
+    torch.cuda.synchronize()
+    if in_a_row == 1:
+        flush.zero_()
+    begin.record()
+    for _ in range(in_a_row):
+        call()
+    end.record()
+    torch.cuda.synchronize()
+    span: float = begin.elapsed_time(end)
+    return span / in_a_row
+
+
+def _times(values: list[float]) -> Times:
+    fifths = quantiles(values, n=5, method="inclusive")
+    return Times(p20=round(fifths[0], 6), p50=round(median(values), 6), p80=round(fifths[3], 6))
+
+
+def _roofline(case: Case, gpu: str, own: list[float]) -> float | None:
+    rate = next((rate for card, rate in COPY_RATES.items() if card in gpu), None)
+    return None if rate is None else round(case.least_bytes / rate * 1000 / median(own), 4)
+
+
+def _driver() -> str:
+    import subprocess
+
+    command = ["nvidia-smi", "--query-gpu=driver_version", "--format=csv,noheader"]
+    try:
+        answer = subprocess.run(command, capture_output=True, text=True, timeout=20, check=True).stdout
+    except (OSError, subprocess.SubprocessError):
+        return "unknown"
+    return answer.splitlines()[0].strip()

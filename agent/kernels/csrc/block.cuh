@@ -1,0 +1,41 @@
+// Reductions over a block: every thread gets the same result, in the same order on every run.
+#pragma once
+
+#include "element.cuh"
+
+namespace kernelwright {
+
+constexpr int kMaxWarps = 32;
+
+struct Sum {
+    __device__ __forceinline__ static float identity() { return 0.0f; }
+    __device__ __forceinline__ static float merge(float a, float b) { return a + b; }
+};
+
+// `of_warp` is shared memory for kMaxWarps values that no other reduction of the kernel uses.
+template <typename Merge>
+__device__ __forceinline__ float block_reduce(float mine, float* of_warp) {
+    #pragma unroll
+    for (int offset = kWarp / 2; offset > 0; offset /= 2) {
+        mine = Merge::merge(mine, __shfl_xor_sync(0xffffffff, mine, offset));
+    }
+    const int warps = int(blockDim.x) / kWarp;
+    if (warps == 1) return mine;
+    if (threadIdx.x % kWarp == 0) of_warp[threadIdx.x / kWarp] = mine;
+    __syncthreads();
+    const int lane = int(threadIdx.x) % kWarp;
+    mine = lane < warps ? of_warp[lane] : Merge::identity();
+    #pragma unroll
+    for (int offset = kWarp / 2; offset > 0; offset /= 2) {
+        mine = Merge::merge(mine, __shfl_xor_sync(0xffffffff, mine, offset));
+    }
+    return mine;
+}
+
+// Threads of a block whose threads take up to `each` of `count` items: a multiple of the warp.
+inline unsigned block_for(int64_t count, int64_t each) {
+    const int64_t warps = (count + each * kWarp - 1) / (each * kWarp);
+    return unsigned(std::max<int64_t>(1, std::min<int64_t>(warps, kMaxWarps)) * kWarp);
+}
+
+}  // namespace kernelwright

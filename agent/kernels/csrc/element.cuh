@@ -1,0 +1,66 @@
+// Storage types and how they become float: everything here is computed in float32, whatever is stored.
+#pragma once
+
+#include <cuda_bf16.h>
+#include <cuda_fp16.h>
+#include <cuda_runtime.h>
+
+#include <algorithm>
+#include <cstdint>
+
+namespace kernelwright {
+
+enum Dtype : int64_t { kFloat32 = 0, kFloat16 = 1, kBFloat16 = 2 };
+
+constexpr int kWarp = 32;
+constexpr int kVectorBytes = 16;           // the widest load that one thread makes
+constexpr int64_t kMaxGrid = 0x7fffffff;  // blocks in x
+
+__device__ __forceinline__ float to_float(float value) { return value; }
+__device__ __forceinline__ float to_float(__half value) { return __half2float(value); }
+__device__ __forceinline__ float to_float(__nv_bfloat16 value) { return __bfloat162float(value); }
+
+template <typename T>
+__device__ __forceinline__ T from_float(float value);
+template <>
+__device__ __forceinline__ float from_float<float>(float value) { return value; }
+template <>
+__device__ __forceinline__ __half from_float<__half>(float value) { return __float2half_rn(value); }
+template <>
+__device__ __forceinline__ __nv_bfloat16 from_float<__nv_bfloat16>(float value) {
+    return __float2bfloat16_rn(value);
+}
+
+// V elements that are loaded and stored together.
+template <typename T, int V>
+struct alignas(sizeof(T) * V) Pack {
+    T v[V];
+};
+
+template <typename T>
+constexpr int kVector = kVectorBytes / int(sizeof(T));
+
+inline bool aligned(const void* data) {  // null is never loaded from
+    return reinterpret_cast<uintptr_t>(data) % kVectorBytes == 0;
+}
+
+// f(T{}) for the storage type that `dtype` names.
+template <typename F>
+cudaError_t with_dtype(int64_t dtype, F f) {
+    if (dtype == kFloat32) return f(float{});
+    if (dtype == kFloat16) return f(__half{});
+    if (dtype == kBFloat16) return f(__nv_bfloat16{});
+    return cudaErrorInvalidValue;
+}
+
+// f(T{}, P{}): parameters are stored as the elements are, or in float32.
+template <typename F>
+cudaError_t with_dtypes(int64_t dtype, int64_t param_dtype, F f) {
+    if (param_dtype != dtype && param_dtype != kFloat32) return cudaErrorInvalidValue;
+    return with_dtype(dtype, [&](auto element) {
+        if (param_dtype == kFloat32) return f(element, float{});
+        return f(element, element);
+    });
+}
+
+}  // namespace kernelwright

@@ -1,0 +1,1 @@
+"""GELU: operator, module, device code. The public names are in `agent.kernels`."""

@@ -1,0 +1,5 @@
+#include "../../csrc/library.cuh"
+#include "launch.cuh"
+
+KW_LAUNCHER(gelu, forward, Forward)
+KW_LAUNCHER(gelu, backward, Backward)

@@ -1,0 +1,91 @@
+"""`torch.nn.functional.gelu` by the shipped kernel, and its operator `kernelwright::gelu_forward`."""
+
+import math
+from collections.abc import Sequence
+from typing import Any
+
+import torch
+import torch.nn.functional as F
+
+from agent.kernels import routing
+from agent.kernels.operators import Direction, Gradient, Operator, Tensors, stream
+
+KERNEL = "gelu"
+ENVELOPE = ("any shape; copied where it is not contiguous",)
+FORWARD = "7q"
+BACKWARD = "8q"
+
+
+def gelu(x: torch.Tensor, approximate: str = "none") -> torch.Tensor:
+    """As torch's, with its arguments and errors; what the kernel does not take goes to torch, visibly."""
+    # What torch refuses, and what leaves nothing to compute, is torch's to answer.
+    if approximate not in ("none", "tanh") or x.numel() == 0 or not routing.takes(KERNEL, x):
+        return F.gelu(x, approximate=approximate)
+    return _OPERATOR(x, approximate == "tanh")
+
+
+def _launch(x: torch.Tensor, tanh: bool, statistics: bool = True) -> Tensors:
+    x = x.contiguous()
+    y = torch.empty_like(x)
+    routing.library(KERNEL, x.device.index).launch(
+        "forward", FORWARD,
+        x.data_ptr(), y.data_ptr(), x.numel(), tanh, routing.DTYPES[x.dtype], stream(x), x.device.index,
+    )  # fmt: skip
+    return (y,)
+
+
+def _launch_backward(grad: torch.Tensor, x: torch.Tensor, tanh: bool) -> Tensors:
+    grad, x = grad.contiguous(), x.contiguous()
+    dx = torch.empty_like(x)
+    routing.library(KERNEL, x.device.index).launch(
+        "backward", BACKWARD,
+        grad.data_ptr(), x.data_ptr(), dx.data_ptr(), x.numel(), tanh, routing.DTYPES[x.dtype], stream(x),
+        x.device.index,
+    )  # fmt: skip
+    return (dx,)
+
+
+def _compute(x: torch.Tensor, tanh: bool, statistics: bool = True) -> Tensors:
+    return (F.gelu(x.contiguous(), approximate="tanh" if tanh else "none"),)
+
+
+def _compute_backward(grad: torch.Tensor, x: torch.Tensor, tanh: bool) -> Tensors:
+    wide = x if x.dtype == torch.float64 else x.float()
+    if tanh:
+        bent = torch.tanh(math.sqrt(2 / math.pi) * (wide + 0.044715 * wide**3))
+        inner = math.sqrt(2 / math.pi) * (1 + 3 * 0.044715 * wide.square())
+        slope = (1 + bent) / 2 + wide / 2 * (1 - bent.square()) * inner
+    else:
+        density = (-wide.square() / 2).exp() / math.sqrt(2 * math.pi)
+        slope = (1 + torch.erf(wide / math.sqrt(2))) / 2 + wide * density
+    return ((grad.to(wide.dtype) * slope).to(x.dtype).contiguous(),)
+
+
+def _shapes(x: torch.Tensor, tanh: bool) -> Tensors:
+    return (torch.empty_like(x, memory_format=torch.contiguous_format),)
+
+
+def _backward_shapes(grad: Any, x: torch.Tensor, tanh: bool) -> Tensors:
+    return (torch.empty_like(x, memory_format=torch.contiguous_format),)
+
+
+def _saved(inputs: Sequence[Any], results: Tensors) -> Sequence[torch.Tensor | None]:
+    return (inputs[0],)
+
+
+def _gradients(
+    saved: Sequence[Any], settings: Sequence[Any], needed: Sequence[bool], grad: torch.Tensor
+) -> Sequence[Any]:
+    return (*_OPERATOR.backward(grad, saved[0], settings[1]), None)
+
+
+_OPERATOR = Operator(
+    KERNEL,
+    Direction("(Tensor x, bool tanh) -> Tensor", cpu=_compute, cuda=_launch, fake=_shapes),
+    Direction(
+        "(Tensor grad, Tensor x, bool tanh) -> Tensor",
+        cpu=_compute_backward, cuda=_launch_backward, fake=_backward_shapes,
+    ),
+    Gradient(_saved, _gradients),
+)  # fmt: skip
+SCHEMAS = _OPERATOR.schemas

@@ -1,0 +1,118 @@
+// Elements of a tensor in packs of 16 bytes, as float; parameters of either type. Nothing here knows of GroupNorm.
+#pragma once
+
+#include <cuda_bf16.h>
+#include <cuda_fp16.h>
+#include <cuda_runtime.h>
+
+#include <cstdint>
+
+#include "interface.h"
+
+namespace kernelwright::group_norm {
+
+template <typename T, int V>
+struct alignas(sizeof(T) * V) Pack {
+    T v[V];
+};
+
+__device__ __forceinline__ float to_float(float value) { return value; }
+__device__ __forceinline__ float to_float(__half value) { return __half2float(value); }
+__device__ __forceinline__ float to_float(__nv_bfloat16 value) { return __bfloat162float(value); }
+
+template <typename T>
+__device__ __forceinline__ T from_float(float value) {
+    return value;
+}
+template <>
+__device__ __forceinline__ __half from_float<__half>(float value) {
+    return __float2half_rn(value);
+}
+template <>
+__device__ __forceinline__ __nv_bfloat16 from_float<__nv_bfloat16>(float value) {
+    return __float2bfloat16_rn(value);
+}
+
+// Element `index` of a parameter, which holds floats (kFloat32) or the storage type of x; `absent` without one.
+template <typename T>
+__device__ __forceinline__ float parameter(const void* values, int64_t dtype, int64_t index, float absent) {
+    if (values == nullptr) return absent;
+    if (dtype == kFloat32) return static_cast<const float*>(values)[index];
+    return to_float(static_cast<const T*>(values)[index]);
+}
+
+struct Affine {
+    float weight;
+    float bias;
+};
+
+// Of one channel. A function, because inlined at each lane where the channel may change it would be most of the code.
+template <typename T>
+__device__ __noinline__ Affine affine_of(const void* weight, const void* bias, int64_t dtype, int64_t channel) {
+    return {parameter<T>(weight, dtype, channel, 1.0f), parameter<T>(bias, dtype, channel, 0.0f)};
+}
+
+template <typename T>
+__device__ __forceinline__ void set_parameter(void* values, int64_t dtype, int64_t index, float value) {
+    if (dtype == kFloat32) {
+        static_cast<float*>(values)[index] = value;
+    } else {
+        static_cast<T*>(values)[index] = from_float<T>(value);
+    }
+}
+
+// A row of `length` elements may begin anywhere. Its packs lie on the 16-byte lattice of memory: lane k of pack i is
+// element i * V - lead + k, so the first and the last pack may be cut, and those between are one access each.
+template <typename T, int V>
+__device__ __forceinline__ int lead_of(const T* row) {
+    return static_cast<int>(reinterpret_cast<uintptr_t>(row) / sizeof(T) % V);
+}
+
+__device__ __forceinline__ bool inside(int64_t element, int64_t length) { return element >= 0 && element < length; }
+
+template <int V>
+__device__ __forceinline__ bool whole(int64_t first, int64_t length) {
+    return first >= 0 && first + V <= length;
+}
+
+// The pack whose lane 0 is element `first`; lanes outside the row are zero.
+template <typename T, int V>
+__device__ __forceinline__ Pack<T, V> load_pack(const T* row, int64_t first, int64_t length) {
+    if (whole<V>(first, length)) return *reinterpret_cast<const Pack<T, V>*>(row + first);
+    Pack<T, V> pack;
+    #pragma unroll
+    for (int k = 0; k < V; ++k) pack.v[k] = inside(first + k, length) ? row[first + k] : from_float<T>(0.0f);
+    return pack;
+}
+
+template <typename T, int V>
+__device__ __forceinline__ void store_pack(T* row, int64_t first, int64_t length, const Pack<T, V>& pack) {
+    if (whole<V>(first, length)) {
+        *reinterpret_cast<Pack<T, V>*>(row + first) = pack;
+        return;
+    }
+    #pragma unroll
+    for (int k = 0; k < V; ++k) {
+        if (inside(first + k, length)) row[first + k] = pack.v[k];
+    }
+}
+
+// Division of indices: 64-bit division costs some five times as much as 32-bit, and few tensors need it.
+__device__ __noinline__ int64_t wide_quotient(int64_t a, int64_t b) { return a / b; }
+
+__device__ __forceinline__ int64_t quotient(int64_t a, int64_t b) {
+    if ((static_cast<uint64_t>(a | b) >> 32) == 0) return static_cast<uint32_t>(a) / static_cast<uint32_t>(b);
+    return wide_quotient(a, b);
+}
+
+struct Split {
+    int64_t quotient;
+    int64_t remainder;
+};
+
+__device__ __forceinline__ Split split(int64_t a, int64_t b) {
+    const int64_t q = quotient(a, b);
+    return {q, a - q * b};
+}
+
+}  // namespace kernelwright::group_norm

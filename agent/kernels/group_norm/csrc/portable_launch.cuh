@@ -1,0 +1,277 @@
+// Host side of the portable path: how a tensor is cut into blocks, which workspace that takes, and the launches.
+#pragma once
+
+#include <algorithm>
+#include <limits>
+
+#include "portable_backward.cuh"
+#include "portable_backward_last.cuh"
+#include "portable_forward.cuh"
+#include "portable_forward_last.cuh"
+
+// Bit 1 << Dtype for each type to compile; all of them take three times as long as one.
+#ifndef KW_DTYPES
+#define KW_DTYPES 7
+#endif
+
+namespace kernelwright::group_norm {
+
+constexpr int kResidentPacks = 8;                 // packs of a row that a thread holds in registers
+constexpr int kShortPacks = 2;                    // the same for rows of up to kShortPacks * kMaxTeam packs
+constexpr int64_t kSliceElements = 32 * 1024;     // of a row or slab that one block takes
+constexpr int64_t kMaxSlices = 1024;
+constexpr int64_t kMaxGrid = std::numeric_limits<int>::max();
+
+inline int64_t ceil_div(int64_t a, int64_t b) { return (a + b - 1) / b; }
+
+inline int64_t aligned(int64_t bytes) { return ceil_div(bytes, 256) * 256; }
+
+// The smallest power of two that is at least `value`, between 1 and `most`.
+inline int power_of_two(int64_t value, int most) {
+    int power = 1;
+    while (power < value && power < most) power *= 2;
+    return power;
+}
+
+inline int64_t element_bytes(int64_t dtype) { return dtype == kFloat32 ? 4 : 2; }
+
+// Lanes of a pack of the contiguous layout: 16 bytes, or one element where the tensors do not begin at the same place
+// between two packs, or where stretches are so short that most packs would be cut.
+inline int lanes(int64_t dtype, int64_t stretch, std::initializer_list<const void*> tensors) {
+    const int v = static_cast<int>(16 / element_bytes(dtype));
+    if (stretch < 2 * v) return 1;
+    const void* x = *tensors.begin();
+    for (const void* tensor : tensors) {
+        if (tensor == nullptr) continue;
+        if ((reinterpret_cast<uintptr_t>(tensor) - reinterpret_cast<uintptr_t>(x)) % 16 != 0) return 1;
+    }
+    return v;
+}
+
+// Packs of a row, its two cut ones included, wherever it begins.
+inline int64_t packs_of(int64_t length, int v) { return v == 1 ? length : ceil_div(length, v) + 1; }
+
+inline Cut cut_of(int64_t length, int v) {
+    const int64_t packs = packs_of(length, v);
+    const int64_t slices = std::min(ceil_div(length, kSliceElements), kMaxSlices);
+    return {slices, ceil_div(packs, slices)};
+}
+
+inline bool resident(int64_t length, int v) { return packs_of(length, v) <= int64_t{kResidentPacks} * kMaxTeam; }
+
+// Slabs of the channels-last layout, and the lanes of a pack there.
+struct SlabPlan {
+    Slabs cut;
+    int v;
+    int64_t blocks;
+};
+
+inline SlabPlan slab_plan(int64_t n, int64_t channels, int64_t spatial, int64_t groups, int64_t dtype,
+                          std::initializer_list<const void*> tensors) {
+    SlabPlan plan;
+    const int64_t group_channels = channels / groups;
+    plan.v = static_cast<int>(16 / element_bytes(dtype));
+    for (const void* tensor : tensors) {
+        if (reinterpret_cast<uintptr_t>(tensor) % 16 != 0) plan.v = 1;
+    }
+    if (channels % plan.v != 0) plan.v = 1;
+    const int64_t fitting = std::max<int64_t>(1, int64_t{kSlabThreads} * plan.v / group_channels);
+    int64_t tile_groups = std::min({fitting, groups, int64_t{kTileGroups}});
+    if (tile_groups < groups && tile_groups * group_channels % plan.v != 0) {
+        tile_groups = tile_groups / plan.v * plan.v;
+        if (tile_groups == 0) {
+            plan.v = 1;
+            tile_groups = 1;
+        }
+    }
+    const int64_t tile_channels = tile_groups * group_channels;
+    const int64_t slabs = std::min(ceil_div(spatial * tile_channels, kSliceElements), std::min(spatial, kMaxSlices));
+    const int64_t positions = ceil_div(spatial, slabs);
+    plan.cut.slabs = ceil_div(spatial, positions);
+    plan.cut.positions = positions;
+    plan.cut.tiles = ceil_div(groups, tile_groups);
+    plan.cut.tile_groups = tile_groups;
+    plan.cut.group_channels = group_channels;
+    plan.cut.across = static_cast<int>(std::min<int64_t>(tile_channels / plan.v, kSlabThreads));
+    plan.blocks = n * plan.cut.tiles * plan.cut.slabs;
+    return plan;
+}
+
+// ---- Forward
+
+template <typename T, int V>
+cudaError_t forward_rows(const Forward& f) {
+    const Rows r = rows_of(f.n, f.channels, f.spatial, f.groups);
+    const int64_t packs = packs_of(r.length, V);
+    if (resident(r.length, V)) {
+        const bool is_short = packs <= int64_t{kShortPacks} * kMaxTeam;
+        const int held = is_short ? kShortPacks : kResidentPacks;
+        const int team = power_of_two(ceil_div(packs, held), kMaxTeam);
+        const int threads = std::max(team, 128);
+        const int64_t grid = ceil_div(r.rows, threads / team);
+        if (grid > kMaxGrid) return cudaErrorInvalidValue;
+        if (is_short) {
+            resident_forward<T, V, kShortPacks><<<static_cast<unsigned>(grid), threads, 0, f.stream>>>(f, team);
+        } else {
+            resident_forward<T, V, kResidentPacks><<<static_cast<unsigned>(grid), threads, 0, f.stream>>>(f, team);
+        }
+        return cudaGetLastError();
+    }
+    const Cut cut = cut_of(r.length, V);
+    const int64_t grid = r.rows * cut.slices;
+    if (grid > kMaxGrid) return cudaErrorInvalidValue;
+    Pair* partials = static_cast<Pair*>(f.workspace);
+    row_moments<T, V><<<static_cast<unsigned>(grid), kSliceThreads, 0, f.stream>>>(f, cut, partials);
+    apply_rows<T, V><<<static_cast<unsigned>(grid), kSliceThreads, 0, f.stream>>>(f, cut, partials);
+    return cudaGetLastError();
+}
+
+template <typename T, int V>
+cudaError_t forward_slabs(const Forward& f, const SlabPlan& plan) {
+    if (plan.blocks > kMaxGrid) return cudaErrorInvalidValue;
+    Pair* partials = plan.cut.slabs == 1 ? nullptr : static_cast<Pair*>(f.workspace);
+    if (partials != nullptr) {
+        slab_moments<T, V><<<static_cast<unsigned>(plan.blocks), kSlabThreads, 0, f.stream>>>(f, plan.cut, partials);
+    }
+    apply_slab<T, V><<<static_cast<unsigned>(plan.blocks), kSlabThreads, 0, f.stream>>>(f, plan.cut, partials);
+    return cudaGetLastError();
+}
+
+inline SlabPlan forward_plan(const Forward& f) {
+    return slab_plan(f.n, f.channels, f.spatial, f.groups, f.dtype, {f.x, f.y, f.residual});
+}
+
+inline int forward_lanes(const Forward& f) {
+    return lanes(f.dtype, f.channels / f.groups * f.spatial, {f.x, f.y, f.residual});
+}
+
+inline int64_t portable_forward_workspace(const Forward& f) {
+    if (f.layout == kChannelsLast) {
+        const SlabPlan plan = forward_plan(f);
+        return plan.cut.slabs == 1 ? 0 : f.n * plan.cut.slabs * f.groups * int64_t{sizeof(Pair)};
+    }
+    const Rows r = rows_of(f.n, f.channels, f.spatial, f.groups);
+    const int v = forward_lanes(f);
+    return resident(r.length, v) ? 0 : r.rows * cut_of(r.length, v).slices * int64_t{sizeof(Pair)};
+}
+
+template <typename T>
+cudaError_t portable_forward_of(const Forward& f) {
+    constexpr int kLanes = 16 / sizeof(T);
+    if (f.layout == kChannelsLast) {
+        const SlabPlan plan = forward_plan(f);
+        return plan.v == 1 ? forward_slabs<T, 1>(f, plan) : forward_slabs<T, kLanes>(f, plan);
+    }
+    return forward_lanes(f) == 1 ? forward_rows<T, 1>(f) : forward_rows<T, kLanes>(f);
+}
+
+inline cudaError_t portable_forward(const Forward& f) {
+#if KW_DTYPES & 1
+    if (f.dtype == kFloat32) return portable_forward_of<float>(f);
+#endif
+#if KW_DTYPES & 2
+    if (f.dtype == kFloat16) return portable_forward_of<__half>(f);
+#endif
+#if KW_DTYPES & 4
+    if (f.dtype == kBFloat16) return portable_forward_of<__nv_bfloat16>(f);
+#endif
+    return cudaErrorInvalidValue;
+}
+
+// ---- Backward
+
+inline int backward_lanes(const Backward& b, int64_t stretch) {
+    return lanes(b.dtype, stretch, {b.x, b.dy, b.residual, b.dx, b.dresidual});
+}
+
+inline SlabPlan backward_plan(const Backward& b) {
+    return slab_plan(b.n, b.channels, b.spatial, b.groups, b.dtype, {b.x, b.dy, b.residual, b.dx, b.dresidual});
+}
+
+inline int64_t portable_backward_workspace(const Backward& b) {
+    if (b.layout == kChannelsLast) {
+        const int64_t pieces = b.n * backward_plan(b).cut.slabs;
+        return aligned(pieces * b.channels * int64_t{sizeof(Sums)}) + pieces * b.groups * int64_t{sizeof(Pair)};
+    }
+    const int64_t slices = cut_of(b.spatial, backward_lanes(b, b.spatial)).slices;
+    return b.n * b.channels * slices * int64_t{sizeof(Sums)};
+}
+
+inline int64_t channel_blocks(const Backward& b) {
+    return b.dweight == nullptr && b.dbias == nullptr ? 0 : ceil_div(b.channels, kWarp);
+}
+
+inline bool row_blocks(const Backward& b) { return b.dx != nullptr || b.dresidual != nullptr; }
+
+inline int team_of(int64_t packs) { return power_of_two(ceil_div(packs, 4), kSliceThreads); }
+
+template <typename T, int V>
+cudaError_t launch_plane_sums(const Backward& b, const Cut& cut, Sums* sums) {
+    const int team = team_of(cut.packs);
+    const int64_t grid = ceil_div(b.n * b.channels * cut.slices, kSliceThreads / team);
+    if (grid > kMaxGrid) return cudaErrorInvalidValue;
+    plane_sums<T, V><<<static_cast<unsigned>(grid), kSliceThreads, 0, b.stream>>>(b, cut, team, sums);
+    return cudaGetLastError();
+}
+
+template <typename T, int V>
+cudaError_t launch_row_gradients(const Backward& b, const Pieces& pieces) {
+    const Rows r = rows_of(b.n, b.channels, b.spatial, b.groups);
+    const Cut cut = cut_of(r.length, V);
+    const int team = team_of(cut.packs);
+    const int64_t blocks = row_blocks(b) ? ceil_div(r.rows * cut.slices, kSliceThreads / team) : 0;
+    const int64_t grid = blocks + channel_blocks(b);
+    if (grid > kMaxGrid) return cudaErrorInvalidValue;
+    if (grid == 0) return cudaSuccess;
+    row_gradients<T, V><<<static_cast<unsigned>(grid), kSliceThreads, 0, b.stream>>>(b, cut, team, blocks, pieces);
+    return cudaGetLastError();
+}
+
+template <typename T, int V>
+cudaError_t backward_slabs(const Backward& b, const SlabPlan& plan) {
+    const int64_t grid = (row_blocks(b) ? plan.blocks : 0) + channel_blocks(b);
+    if (std::max(grid, plan.blocks) > kMaxGrid) return cudaErrorInvalidValue;
+    if (grid == 0) return cudaSuccess;
+    Sums* of_channel = static_cast<Sums*>(b.workspace);
+    const int64_t bytes = aligned(b.n * plan.cut.slabs * b.channels * int64_t{sizeof(Sums)});
+    Pair* of_group = reinterpret_cast<Pair*>(static_cast<char*>(b.workspace) + bytes);
+    const Pieces pieces = {of_channel, plan.cut.slabs, 1, b.channels};
+    slab_sums<T, V><<<static_cast<unsigned>(plan.blocks), kSlabThreads, 0, b.stream>>>(b, plan.cut, of_channel, of_group);
+    slab_gradients<T, V><<<static_cast<unsigned>(grid), kSlabThreads, 0, b.stream>>>(
+        b, plan.cut, row_blocks(b) ? plan.blocks : 0, pieces, of_group);
+    return cudaGetLastError();
+}
+
+template <typename T>
+cudaError_t portable_backward_of(const Backward& b) {
+    constexpr int kLanes = 16 / sizeof(T);
+    if (b.layout == kChannelsLast) {
+        const SlabPlan plan = backward_plan(b);
+        return plan.v == 1 ? backward_slabs<T, 1>(b, plan) : backward_slabs<T, kLanes>(b, plan);
+    }
+    // Planes and rows are cut apart: short planes may lie in long rows.
+    const int plane_lanes = backward_lanes(b, b.spatial);
+    const Cut cut = cut_of(b.spatial, plane_lanes);
+    Sums* sums = static_cast<Sums*>(b.workspace);
+    const cudaError_t error =
+        plane_lanes == 1 ? launch_plane_sums<T, 1>(b, cut, sums) : launch_plane_sums<T, kLanes>(b, cut, sums);
+    if (error != cudaSuccess) return error;
+    const Pieces pieces = {sums, cut.slices, cut.slices, 1};
+    const int row_lanes = backward_lanes(b, b.channels / b.groups * b.spatial);
+    return row_lanes == 1 ? launch_row_gradients<T, 1>(b, pieces) : launch_row_gradients<T, kLanes>(b, pieces);
+}
+
+inline cudaError_t portable_backward(const Backward& b) {
+#if KW_DTYPES & 1
+    if (b.dtype == kFloat32) return portable_backward_of<float>(b);
+#endif
+#if KW_DTYPES & 2
+    if (b.dtype == kFloat16) return portable_backward_of<__half>(b);
+#endif
+#if KW_DTYPES & 4
+    if (b.dtype == kBFloat16) return portable_backward_of<__nv_bfloat16>(b);
+#endif
+    return cudaErrorInvalidValue;
+}
+
+}  // namespace kernelwright::group_norm

@@ -1,0 +1,204 @@
+"""`torch.nn.functional.group_norm`, with an activation and a residual, by the shipped kernel.
+
+The operator is `kernelwright::group_norm_forward`. Statistics are [n, groups], in float32.
+"""
+
+from collections.abc import Sequence
+from typing import Any
+
+import torch
+import torch.nn.functional as F
+
+from agent.kernels import routing
+from agent.kernels.group_norm import activation, reference
+from agent.kernels.group_norm.layout import FORMATS, layout_of, like
+from agent.kernels.operators import Direction, Gradient, Operator, Tensors, address, stream
+
+KERNEL = "group_norm"
+ENVELOPE = (
+    "rank 2 and more, any group count that divides the channels",
+    "contiguous, or channels-last of rank 4 and 5; copied where it is neither",
+    "weight and bias in the input's dtype or float32, each optional",
+    "with silu, gelu (erf), relu, tanh or hardswish, and with a residual before it",
+)
+FORWARD = "17qd2q"
+"""Forward of csrc/interface.h."""
+BACKWARD = "23q"
+
+
+def group_norm(
+    x: torch.Tensor, num_groups: int, weight: torch.Tensor | None = None, bias: torch.Tensor | None = None,
+    eps: float = 1e-5, *, act: str = "none", residual: torch.Tensor | None = None,
+) -> torch.Tensor:  # fmt: skip
+    """act(F.group_norm(x, num_groups, weight, bias, eps) + residual), in one pass where the kernel takes it.
+
+    act is none, silu, gelu, relu, tanh or hardswish; residual has x's shape and dtype. What the kernel does
+    not take goes to torch, visibly. Raises ValueError for another act, and what torch raises.
+    """
+    if act not in activation.NUMBERS:
+        raise ValueError(f"act={act!r}: there are {', '.join(activation.NUMBERS)}")
+    if (
+        not _is_right(x, num_groups, (weight, bias), residual)
+        or x.numel() == 0
+        or not _takes(x, weight, bias, residual)
+    ):
+        # What torch refuses, and what leaves nothing to compute, is torch's to answer.
+        y = F.group_norm(x, num_groups, weight, bias, eps)
+        return activation.value(y if residual is None else y + residual, act)
+    return _OPERATOR(*routing.all_widened(x, residual, weight, bias), num_groups, eps, act)
+
+
+def _is_right(
+    x: torch.Tensor, groups: int, parameters: Sequence[torch.Tensor | None], residual: torch.Tensor | None
+) -> bool:
+    """Whether torch would take it as it is, without broadcasting."""
+    if (
+        x.dim() < 2
+        or groups < 1
+        or x.shape[1] % groups
+        or x.numel() == groups
+        or (residual is not None and residual.shape != x.shape)
+    ):
+        return False
+    return all(value is None or value.shape == x.shape[1:2] for value in parameters)
+
+
+def _takes(
+    x: torch.Tensor, weight: torch.Tensor | None, bias: torch.Tensor | None, residual: torch.Tensor | None
+) -> bool:
+    if residual is not None and (residual.dtype != x.dtype or residual.device != x.device):
+        if not routing.is_disabled():
+            routing.fall_back(KERNEL, "the residual has another dtype or device than the input")
+        return False
+    return routing.takes(KERNEL, x, weight, bias)
+
+
+def _sizes(
+    x: torch.Tensor, groups: int, weight: torch.Tensor | None, bias: torch.Tensor | None, act: str
+) -> Any:
+    """n, channels, spatial, groups, dtype, param_dtype, layout, act, path."""
+    n, channels = x.shape[:2]
+    known = weight if weight is not None else bias
+    return (
+        n, channels, x.numel() // (n * channels), groups, routing.DTYPES[x.dtype],
+        routing.DTYPES[x.dtype if known is None else known.dtype], layout_of(x), activation.NUMBERS[act], 0,
+    )  # fmt: skip
+
+
+def _launch(
+    x: torch.Tensor, residual: torch.Tensor | None, weight: torch.Tensor | None, bias: torch.Tensor | None,
+    groups: int, eps: float, act: str, statistics: bool = True,
+) -> Tensors:  # fmt: skip
+    x = like(x, x)
+    residual, weight, bias = _beside(x, residual, weight, bias)
+    y = torch.empty_like(x)
+    stats = _statistics(x, groups) if statistics else ()
+    pointers = (
+        x.data_ptr(), address(residual), address(weight), address(bias), y.data_ptr(),
+        *([stat.data_ptr() for stat in stats] or (0, 0)),
+    )  # fmt: skip
+    device = x.device.index
+    values = (*_sizes(x, groups, weight, bias, act), eps, stream(x), device)
+    library = routing.library(KERNEL, device)
+    needed = library.ask("forward_workspace", FORWARD, *pointers, 0, *values)
+    workspace = torch.empty(needed, dtype=torch.uint8, device=x.device) if needed else None
+    library.launch("forward", FORWARD, *pointers, address(workspace), *values)
+    return (y, *stats)
+
+
+def _launch_backward(
+    grad: torch.Tensor, x: torch.Tensor, residual: torch.Tensor | None, weight: torch.Tensor | None,
+    bias: torch.Tensor | None, mean: torch.Tensor, rstd: torch.Tensor, groups: int, act: str,
+    wanted: Sequence[bool],
+) -> Tensors:  # fmt: skip
+    x = like(x, x)
+    grad = like(grad, x)
+    residual, weight, bias = _beside(x, residual, weight, bias)
+    grads = _gradient_shapes(x, weight, bias, wanted)
+    pointers = (
+        grad.data_ptr(), x.data_ptr(), address(residual), address(weight), address(bias), mean.data_ptr(),
+        rstd.data_ptr(), *(made.data_ptr() if want else 0 for made, want in zip(grads, wanted, strict=True)),
+    )  # fmt: skip
+    device = x.device.index
+    values = (*_sizes(x, groups, weight, bias, act), stream(x), device)
+    library = routing.library(KERNEL, device)
+    needed = library.ask("backward_workspace", BACKWARD, *pointers, 0, *values)
+    workspace = torch.empty(needed, dtype=torch.uint8, device=x.device)
+    library.launch("backward", BACKWARD, *pointers, workspace.data_ptr(), *values)
+    return grads
+
+
+def _beside(x: torch.Tensor, residual: torch.Tensor | None, *parameters: torch.Tensor | None) -> Any:
+    """The residual in x's layout, the parameters contiguous."""
+    return (
+        None if residual is None else like(residual, x),
+        *(None if value is None else value.contiguous() for value in parameters),
+    )
+
+
+def _statistics(x: torch.Tensor, groups: int) -> Tensors:
+    exact = torch.float64 if x.dtype == torch.float64 else torch.float32
+    return x.new_empty((x.shape[0], groups), dtype=exact), x.new_empty((x.shape[0], groups), dtype=exact)
+
+
+def _shapes(
+    x: torch.Tensor, residual: Any, weight: Any, bias: Any, groups: int, eps: float, act: str
+) -> Tensors:
+    return (torch.empty_like(x, memory_format=FORMATS[layout_of(x)](x)), *_statistics(x, groups))
+
+
+def _gradient_shapes(
+    x: torch.Tensor, weight: torch.Tensor | None, bias: torch.Tensor | None, wanted: Sequence[bool]
+) -> Tensors:
+    """Room for the gradients of x, residual, weight and bias; an empty tensor for one that is not wanted."""
+    form = FORMATS[layout_of(x)](x)
+    places = (x, x, weight, bias)
+    return tuple(
+        x.new_empty(0) if not want or place is None else torch.empty_like(place, memory_format=form)
+        if place is x else torch.empty_like(place, memory_format=torch.contiguous_format)
+        for place, want in zip(places, wanted, strict=True)
+    )  # fmt: skip
+
+
+def _backward_shapes(
+    grad: Any, x: torch.Tensor, residual: Any, weight: torch.Tensor | None, bias: torch.Tensor | None,
+    mean: Any, rstd: Any, groups: int, act: str, wanted: Sequence[bool],
+) -> Tensors:  # fmt: skip
+    return _gradient_shapes(x, weight, bias, wanted)
+
+
+def _saved(inputs: Sequence[Any], results: Tensors) -> Sequence[torch.Tensor | None]:
+    x, residual, weight, bias, _, _, act = inputs
+    # Without an activation nothing of z is needed again.
+    return x, None if act == "none" else residual, weight, bias, *results[1:]
+
+
+def _gradients(
+    saved: Sequence[Any], settings: Sequence[Any], needed: Sequence[bool], grad: torch.Tensor
+) -> Sequence[Any]:
+    *_, groups, _, act = settings
+    wanted = list(needed[:4])
+    straight = act == "none" and wanted[1]
+    wanted[1] = wanted[1] and not straight
+    made = _OPERATOR.backward(grad, *saved, groups, act, wanted)
+    grads = [value if want else None for value, want in zip(made, wanted, strict=True)]
+    if straight:
+        grads[1] = grad
+    return (*grads, None, None, None)
+
+
+_OPERATOR = Operator(
+    KERNEL,
+    Direction(
+        "(Tensor x, Tensor? residual, Tensor? weight, Tensor? bias, int groups, float eps, str act)"
+        " -> (Tensor, Tensor, Tensor)",
+        cpu=reference.forward, cuda=_launch, fake=_shapes,
+    ),
+    Direction(
+        "(Tensor grad, Tensor x, Tensor? residual, Tensor? weight, Tensor? bias, Tensor mean, Tensor rstd,"
+        " int groups, str act, bool[] wanted) -> (Tensor, Tensor, Tensor, Tensor)",
+        cpu=reference.backward, cuda=_launch_backward, fake=_backward_shapes,
+    ),
+    Gradient(_saved, _gradients),
+)  # fmt: skip
+SCHEMAS = _OPERATOR.schemas

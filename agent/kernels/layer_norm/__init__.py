@@ -1,0 +1,1 @@
+"""LayerNorm: operator, module, device code. The public names are in `agent.kernels`."""

@@ -1,0 +1,14 @@
+#pragma once
+
+#include "../../csrc/row_norm.cuh"
+
+namespace kernelwright::layer_norm {
+
+using Forward = RowForward;
+using Backward = RowBackward;
+
+inline cudaError_t forward(const Forward& args) { return row_forward<true>(args); }
+inline cudaError_t backward(const Backward& args) { return row_backward<true>(args); }
+inline int64_t backward_workspace(const Backward& args) { return row_backward_workspace(args); }
+
+}  // namespace kernelwright::layer_norm

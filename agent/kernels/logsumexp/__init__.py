@@ -1,0 +1,1 @@
+"""logsumexp: operator, device code. The public name is in `agent.kernels`."""

@@ -1,0 +1,140 @@
+// log(sum(exp(x))) of [outer, length, inner] over length, forward and backward; one read of x.
+#pragma once
+
+#include "../../csrc/partition.cuh"
+
+namespace kernelwright::logsumexp {
+
+struct Forward {
+    const void* x;
+    void* y;      // [outer, inner]
+    float* exact;  // [outer, inner]: y before it is rounded to dtype; null where it is not wanted
+    int64_t outer, length, inner;
+    int64_t dtype;
+    cudaStream_t stream;
+    int64_t device;
+};
+
+// dx = dy * exp(x - exact)
+struct Backward {
+    const void* dy;  // [outer, inner]
+    const void* x;
+    const float* exact;
+    void* dx;
+    int64_t outer, length, inner;
+    int64_t dtype;
+    cudaStream_t stream;
+    int64_t device;
+};
+
+// Like torch, an infinite maximum is the result: the difference to it would be NaN.
+__device__ __forceinline__ float result_of(Partition all) {
+    return isinf(all.max) && !isnan(all.sum) ? all.max : all.max + logf(all.sum);
+}
+
+template <typename T, int V>
+__global__ void __launch_bounds__(kWarp* kMaxWarps) rows(
+    const Pack<T, V>* __restrict__ x, T* __restrict__ y, float* __restrict__ exact, int64_t packs) {
+    __shared__ Partition of_warp[kMaxWarps];
+    const Pack<T, V>* row = x + blockIdx.x * packs;
+    const Partition all = block_merge(partition(row, threadIdx.x, packs, blockDim.x, 1), of_warp);
+    if (threadIdx.x != 0) return;
+    y[blockIdx.x] = from_float<T>(result_of(all));
+    if (exact != nullptr) exact[blockIdx.x] = result_of(all);
+}
+
+template <typename T>
+__global__ void columns(
+    const T* __restrict__ x, T* __restrict__ y, float* __restrict__ exact, int64_t length, int64_t inner) {
+    __shared__ Partition of_warp[kColumnWarps][kWarp];
+    const Column here = column_here(length, inner);
+    const Partition all = column_partition(x, here, length, inner, of_warp);
+    if (!here.inside || threadIdx.y != 0) return;
+    const int64_t groups = (inner + kWarp - 1) / kWarp;
+    const int64_t at = blockIdx.x / groups * inner + blockIdx.x % groups * kWarp + threadIdx.x;
+    y[at] = from_float<T>(result_of(all));
+    if (exact != nullptr) exact[at] = result_of(all);
+}
+
+template <typename T, int V>
+__global__ void __launch_bounds__(kWarp* kMaxWarps) backward_rows(
+    const T* __restrict__ dy, const Pack<T, V>* __restrict__ x, const float* __restrict__ exact,
+    Pack<T, V>* __restrict__ dx, int64_t packs) {
+    const float scale = to_float(dy[blockIdx.x]);
+    const float result = exact[blockIdx.x];
+    x += blockIdx.x * packs;
+    dx += blockIdx.x * packs;
+    for (int64_t at = threadIdx.x; at < packs; at += blockDim.x) {
+        Pack<T, V> pack = x[at];
+        #pragma unroll
+        for (int k = 0; k < V; ++k) pack.v[k] = from_float<T>(scale * expf(to_float(pack.v[k]) - result));
+        dx[at] = pack;
+    }
+}
+
+template <typename T>
+__global__ void backward_columns(
+    const T* __restrict__ dy, const T* __restrict__ x, const float* __restrict__ exact, T* __restrict__ dx,
+    int64_t length, int64_t inner) {
+    const Column here = column_here(length, inner);
+    if (!here.inside) return;
+    const int64_t groups = (inner + kWarp - 1) / kWarp;
+    const int64_t of_column = blockIdx.x / groups * inner + blockIdx.x % groups * kWarp + threadIdx.x;
+    const float scale = to_float(dy[of_column]);
+    const float result = exact[of_column];
+    for (int64_t i = threadIdx.y; i < length; i += blockDim.y) {
+        const int64_t at = here.base + i * inner;
+        dx[at] = from_float<T>(scale * expf(to_float(x[at]) - result));
+    }
+}
+
+template <typename T, int V>
+cudaError_t launch_rows(const Forward& args) {
+    const int64_t packs = args.length / V;
+    rows<T, V><<<unsigned(args.outer), block_for(packs, kTile), 0, args.stream>>>(
+        static_cast<const Pack<T, V>*>(args.x), static_cast<T*>(args.y), args.exact, packs);
+    return cudaGetLastError();
+}
+
+inline cudaError_t forward(const Forward& args) {
+    if (args.outer > kMaxGrid || column_blocks(args.outer, args.inner) > kMaxGrid) return cudaErrorInvalidValue;
+    return with_dtype(args.dtype, [&](auto element) {
+        using T = decltype(element);
+        if (args.inner > 1) {
+            columns<T><<<unsigned(column_blocks(args.outer, args.inner)), column_block(args.length), 0, args.stream>>>(
+                static_cast<const T*>(args.x), static_cast<T*>(args.y), args.exact, args.length, args.inner);
+            return cudaGetLastError();
+        }
+        if (args.length % kVector<T> == 0 && aligned(args.x)) return launch_rows<T, kVector<T>>(args);
+        return launch_rows<T, 1>(args);
+    });
+}
+
+template <typename T, int V>
+cudaError_t launch_backward_rows(const Backward& args) {
+    const int64_t packs = args.length / V;
+    backward_rows<T, V><<<unsigned(args.outer), block_for(packs, kTile), 0, args.stream>>>(
+        static_cast<const T*>(args.dy), static_cast<const Pack<T, V>*>(args.x), args.exact,
+        static_cast<Pack<T, V>*>(args.dx), packs);
+    return cudaGetLastError();
+}
+
+inline cudaError_t backward(const Backward& args) {
+    if (args.outer > kMaxGrid || column_blocks(args.outer, args.inner) > kMaxGrid) return cudaErrorInvalidValue;
+    return with_dtype(args.dtype, [&](auto element) {
+        using T = decltype(element);
+        if (args.inner > 1) {
+            const unsigned grid = unsigned(column_blocks(args.outer, args.inner));
+            backward_columns<T><<<grid, column_block(args.length), 0, args.stream>>>(
+                static_cast<const T*>(args.dy), static_cast<const T*>(args.x), args.exact, static_cast<T*>(args.dx),
+                args.length, args.inner);
+            return cudaGetLastError();
+        }
+        if (args.length % kVector<T> == 0 && aligned(args.x) && aligned(args.dx)) {
+            return launch_backward_rows<T, kVector<T>>(args);
+        }
+        return launch_backward_rows<T, 1>(args);
+    });
+}
+
+}  // namespace kernelwright::logsumexp

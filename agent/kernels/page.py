@@ -1,0 +1,83 @@
+"""docs/kernels.md, rendered from the kernel.json files: `python -m agent.kernels.page > docs/kernels.md`.
+
+Nothing is stated there that no command has measured or judged.
+"""
+
+import sys
+from collections.abc import Iterator
+
+from agent.kernels import manifest, sources
+from agent.kernels.manifest import Manifest, Measured, Times, Verified
+
+_HEAD = """\
+# The shipped kernels
+
+Rendered from the `kernel.json` of each kernel by `python -m agent.kernels.page`; those are written by
+`agent kernels verify|bench|promote` alone. How they are used, and what happens outside their envelope:
+the README. What was tried and did not work: [log.md](log.md).
+"""
+
+
+_COLUMNS = (
+    "shape", "dtype", "setting", "kernel ms", "eager ms", "compile ms", "ratio, 95 %", "of the copy rate",
+    "error", "torch's", "GPU, torch, date",
+)  # fmt: skip
+
+
+def render() -> str:
+    """The whole page."""
+    return (
+        "\n".join([_HEAD, *(line for name in sources.NAMES for line in _kernel(manifest.load(name)))]) + "\n"
+    )
+
+
+def _kernel(known: Manifest) -> Iterator[str]:
+    yield f"## {known.name}\n"
+    yield f"Version {known.version}, {known.source}. Storage: {', '.join(known.dtypes) or 'unknown'}.\n"
+    yield from (f"- {words}" for words in known.envelope)
+    yield ""
+    yield from (f"    {schema}" for schema in known.operators)
+    yield ""
+    yield from _verdicts(known.verified)
+    yield from _times(known.measured)
+
+
+def _verdicts(verified: tuple[Verified, ...]) -> Iterator[str]:
+    if not verified:
+        yield "Not verified yet.\n"
+        return
+    yield "| verdict | judge | on | largest error | of the budget | date |"
+    yield "|---|---|---|---|---|---|"
+    for one in verified:
+        share = "" if one.error_budget_ratio is None else f"{one.error_budget_ratio:.0%}"
+        error = "" if one.max_abs_err is None else f"{one.max_abs_err:.3g}"
+        yield f"| {one.status} | {one.verifier_version} | {one.scope} | {error} | {share} | {one.date} |"
+    yield ""
+
+
+def _times(measured: tuple[Measured, ...]) -> Iterator[str]:
+    if not measured:
+        yield "Not measured on a GPU yet.\n"
+        return
+    yield f"| {' | '.join(_COLUMNS)} |"
+    yield "|---" * len(_COLUMNS) + "|"
+    for one in measured:
+        ratio = "" if one.ratio_ci is None else f"{one.ratio_ci[0]:.2f} to {one.ratio_ci[1]:.2f}"
+        share = "" if one.roofline_fraction is None else f"{one.roofline_fraction:.0%}"
+        errors = [
+            "" if error is None else f"{error:.2g}" for error in (one.max_abs_err, one.native_max_abs_err)
+        ]
+        cells = [
+            str(list(one.shape)), one.dtype, one.setting, _middle(one.candidate_ms), _middle(one.eager_ms),
+            _middle(one.compile_ms), ratio, share, *errors, f"{one.gpu}, {one.torch}, {one.date}",
+        ]  # fmt: skip
+        yield f"| {' | '.join(cells)} |"
+    yield ""
+
+
+def _middle(times: Times | None) -> str:
+    return "" if times is None else f"{times.p50:.4g}"
+
+
+if __name__ == "__main__":
+    sys.stdout.write(render())

@@ -1,0 +1,1 @@
+"""RMSNorm: operator, module, device code. The public names are in `agent.kernels`."""

@@ -1,0 +1,223 @@
+"""Which calls a kernel takes, and what is done, visibly, about the others.
+
+A call outside a kernel's envelope goes to torch: with one `Fallback` warning for each kernel and reason, a
+count that `info()` shows, and an `OutsideEnvelope` instead where AGENT_KERNELS_STRICT is set.
+AGENT_KERNELS_DISABLE sends every call to torch without a word. Both are read once.
+"""
+
+import sys
+import warnings
+from collections import Counter
+from collections.abc import Callable, Iterable
+from functools import cache
+from pathlib import Path
+from typing import Any, TypeVar
+
+import torch
+
+from agent import config
+from agent.errors import AgentError
+from agent.kernels import building
+from agent.kernels.binding import Library
+
+DTYPES = {torch.float32: 0, torch.float16: 1, torch.bfloat16: 2}
+"""What elements are stored as, with the number that device code knows it by."""
+OLDEST = (7, 0)
+"""Compute capability from which the device code runs: warps whose lanes advance on their own."""
+
+
+F = TypeVar("F", bound=Callable[..., Any])
+
+
+def _asked_while_tracing(function: F) -> F:
+    """Has torch.compile call it for real while it traces, and take the answer as a constant."""
+    marked: F = torch.compiler.assume_constant_result(function)
+    return marked
+
+
+class Fallback(UserWarning):
+    """A call went to torch because the kernel does not take it."""
+
+
+class OutsideEnvelope(RuntimeError):
+    """The same, where AGENT_KERNELS_STRICT forbids it."""
+
+
+_fallbacks: Counter[tuple[str, str]] = Counter()
+_libraries: dict[tuple[str, int], Library | str] = {}
+"""For a kernel and a device: its library, or why there is none."""
+
+
+def takes(kernel: str, x: torch.Tensor, *parameters: torch.Tensor | None) -> bool:
+    """Whether `kernel` computes this call; if not, that is noted, and torch has to. Builds it on first use.
+
+    Raises OutsideEnvelope where AGENT_KERNELS_STRICT forbids that torch does.
+    """
+    if is_disabled():
+        return False
+    reason = obstacle(kernel, x, parameters)
+    if reason is not None:
+        fall_back(kernel, reason)
+    return reason is None
+
+
+def obstacle(kernel: str, x: torch.Tensor, parameters: Iterable[torch.Tensor | None]) -> str | None:
+    """Why `kernel` cannot take `x` with these parameters; None where it can."""
+    if not x.is_cuda:
+        return f"the tensor is on {x.device.type}, and it runs on CUDA"
+    if x.dtype not in DTYPES:
+        return f"the dtype is {_plain(x.dtype)}, and it takes float32, float16 and bfloat16"
+    known = None
+    for other in parameters:
+        if other is None:
+            continue
+        if other.device != x.device or other.dtype not in (x.dtype, torch.float32):
+            return (
+                f"a parameter is {_plain(other.dtype)} on {other.device.type}, and the input is "
+                f"{_plain(x.dtype)} on {x.device.type}"
+            )
+        if other.dtype is not (known or other.dtype):
+            return "the parameters are of two dtypes"
+        known = other.dtype
+    return missing(kernel, x.device.index)
+
+
+@_asked_while_tracing
+def missing(kernel: str, device: int) -> str | None:
+    """Why there is no library of `kernel` for a CUDA device, which is built where need be; None: there is."""
+    found: Library | str | None = _libraries.get((kernel, device))
+    if found is None:
+        _libraries[kernel, device] = found = _load(kernel, device)
+    return str(found) if isinstance(found, str) else None
+
+
+def library(kernel: str, device: int) -> Library:
+    """The library of `kernel` for CUDA device number `device`, built where need be.
+
+    Raises OutsideEnvelope where there is none: an operator called by its own name has no torch beside it.
+    """
+    found = _libraries.get((kernel, device))
+    if found is None:
+        reason = missing(kernel, device)
+        found = reason or _libraries[kernel, device]
+    if isinstance(found, str):
+        raise OutsideEnvelope(f"{kernel}: {found}")
+    return found
+
+
+@_asked_while_tracing
+def is_disabled() -> bool:
+    """Whether AGENT_KERNELS_DISABLE is set."""
+    return _settings().kernels_disable
+
+
+@_asked_while_tracing
+def fall_back(kernel: str, reason: str) -> None:
+    """Notes that torch computes this call. Under torch.compile it runs once, while the call is traced.
+
+    Raises OutsideEnvelope where AGENT_KERNELS_STRICT is set.
+    """
+    if _settings().kernels_strict:
+        raise OutsideEnvelope(
+            f"{kernel}: {reason} (AGENT_KERNELS_STRICT is set; without it torch computes this)"
+        )
+    _fallbacks[kernel, reason] += 1
+    if _fallbacks[kernel, reason] == 1:
+        warnings.warn(f"{kernel}: {reason}; torch computes this call", Fallback, stacklevel=_level_of_user())
+
+
+def _level_of_user() -> int:
+    """How far above `fall_back` the first frame is that is neither the library's nor torch's."""
+    ours = (str(Path(__file__).parent), str(Path(torch.__file__).parent))
+    level, frame = 1, sys._getframe(1)
+    while frame.f_back is not None and frame.f_code.co_filename.startswith(ours):
+        level, frame = level + 1, frame.f_back
+    return level
+
+
+def fallbacks(kernel: str) -> dict[str, int]:
+    """Reasons for which calls of `kernel` went to torch in this process, and how many did."""
+    return {reason: count for (name, reason), count in _fallbacks.items() if name == kernel}
+
+
+def states(kernel: str) -> dict[int, str]:
+    """What came of building `kernel` for the devices it was called on in this process."""
+    return {
+        device: found if isinstance(found, str) else "ready"
+        for (name, device), found in _libraries.items()
+        if name == kernel
+    }
+
+
+def is_eager(tensors: Iterable[torch.Tensor | None]) -> bool:
+    """Whether nothing stands between this call and the device: no trace, mode, subclass or transform.
+
+    Such a call needs no dispatcher, which takes longer than a small kernel (ADR 11).
+    """
+    return not _intercepted() and all(
+        tensor is None or type(tensor) in (torch.Tensor, torch.nn.Parameter) for tensor in tensors
+    )
+
+
+def widened(x: torch.Tensor) -> torch.Tensor:
+    """The tensor as torch's autocast gives it to an operator that it runs in float32."""
+    is_half = x.dtype in (torch.float16, torch.bfloat16)
+    return x.float() if is_half and torch.is_autocast_enabled("cuda") else x
+
+
+def all_widened(*tensors: torch.Tensor | None) -> tuple[torch.Tensor | None, ...]:
+    """`widened`, of each that is there."""
+    return tuple(None if tensor is None else widened(tensor) for tensor in tensors)
+
+
+def reset() -> None:
+    """Forgets warnings, counts, settings and libraries."""
+    _fallbacks.clear()
+    _libraries.clear()
+    _settings.cache_clear()
+
+
+@cache
+def _settings() -> config.KernelSettings:
+    return config.kernel_settings()
+
+
+def _load(kernel: str, device: int) -> Library | str:
+    capability = torch.cuda.get_device_capability(device)
+    if capability < OLDEST:
+        return f"the device has compute capability {capability[0]}.{capability[1]}, and it needs 7.0"
+    try:
+        return Library(
+            kernel, building.library(kernel, building.architecture(capability), torch.version.cuda)
+        )
+    except AgentError as fault:
+        return str(fault)
+    except OSError as error:
+        return f"its library cannot be loaded: {error}"
+
+
+def _plain(dtype: torch.dtype) -> str:
+    return str(dtype).removeprefix("torch.")
+
+
+def _probes() -> tuple[Callable[[], object], ...]:
+    """Questions whose every answer is empty where nothing intercepts a call.
+
+    They are torch's own and not documented. A torch that lacks one gets an answer that is never empty, so
+    that its calls take the dispatcher.
+    """
+    places = (
+        (torch._C, "_len_torch_dispatch_stack"),
+        (torch._C, "_len_torch_function_stack"),
+        (torch._C, "_get_tracing_state"),
+        (getattr(torch._C, "_functorch", None), "peek_interpreter_stack"),
+    )
+    asked = [getattr(place, name, lambda: True) for place, name in places]
+    return (*asked, lambda: getattr(torch.autograd.forward_ad, "_current_level", 0) >= 0)
+
+
+_PROBES = _probes()
+
+
+def _intercepted() -> bool:
+    return any(probe() for probe in _PROBES)

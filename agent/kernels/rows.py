@@ -1,0 +1,160 @@
+"""LayerNorm and RMSNorm over the trailing dimensions of a tensor: what their operators share.
+
+Both see x as [rows, length]; statistics have the shape of the leading dimensions, in float32 (float64 for
+float64 on the CPU). A gradient that nobody wants is an empty tensor.
+"""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import NamedTuple
+
+import torch
+
+from agent.kernels import routing
+from agent.kernels.operators import Tensors, address, stream
+
+FORWARD = "10qd2q"
+"""RowForward of csrc/row_norm.cuh."""
+BACKWARD = "15q"
+"""RowBackward."""
+
+
+class Parameters(NamedTuple):
+    """Of the shape of the normalised dimensions, each or None."""
+
+    weight: torch.Tensor | None
+    bias: torch.Tensor | None = None
+
+    @property
+    def dtype(self) -> torch.dtype | None:
+        """Theirs; None where there are none."""
+        known = self.weight if self.weight is not None else self.bias
+        return None if known is None else known.dtype
+
+    def contiguous(self) -> "Parameters":
+        """The same values, one after the other."""
+        return Parameters(*(None if value is None else value.contiguous() for value in self))
+
+
+@dataclass(frozen=True)
+class Rows:
+    """The two directions of one of the kernels, on CUDA, on the CPU and as shapes alone."""
+
+    kernel: str
+    centred: bool
+    """Whether the mean is subtracted, and so is a statistic."""
+
+    def launch_forward(
+        self, x: torch.Tensor, parameters: Parameters, dims: int, eps: float, statistics: bool
+    ) -> Tensors:
+        """The value, then the statistics unless they are not wanted."""
+        x, parameters = x.contiguous(), parameters.contiguous()
+        y, *stats = self.shapes(x, dims)
+        addresses = [stat.data_ptr() for stat in stats] if statistics else [0] * len(stats)
+        rows, length = _matrix(x, dims)
+        device = x.device.index
+        routing.library(self.kernel, device).launch(
+            "forward", FORWARD,
+            x.data_ptr(), address(parameters.weight), address(parameters.bias), y.data_ptr(),
+            *addresses if self.centred else (0, *addresses), rows, length, routing.DTYPES[x.dtype],
+            routing.DTYPES[parameters.dtype or x.dtype], eps, stream(x), device,
+        )  # fmt: skip
+        return (y, *stats)
+
+    def launch_backward(
+        self,
+        grad: torch.Tensor,
+        x: torch.Tensor,
+        parameters: Parameters,
+        stats: Tensors,
+        wanted: Sequence[bool],
+    ) -> Tensors:
+        """Gradients of x, weight and bias."""
+        grad, x, parameters = grad.contiguous(), x.contiguous(), parameters.contiguous()
+        grads = gradient_shapes(x, parameters, wanted)
+        dims = x.dim() - stats[-1].dim()
+        device = x.device.index
+        pointers = (
+            grad.data_ptr(), x.data_ptr(), address(parameters.weight),
+            *map(address, stats if self.centred else (None, *stats)),
+            *(address(made) if want else 0 for made, want in zip(grads, wanted, strict=True)),
+        )  # fmt: skip
+        values = (
+            *_matrix(x, dims), routing.DTYPES[x.dtype], routing.DTYPES[parameters.dtype or x.dtype],
+            stream(x), device,
+        )  # fmt: skip
+        library = routing.library(self.kernel, device)
+        needed = library.ask("backward_workspace", BACKWARD, *pointers, 0, *values)
+        workspace = torch.empty(needed, dtype=torch.uint8, device=x.device)
+        library.launch("backward", BACKWARD, *pointers, workspace.data_ptr(), *values)
+        return grads
+
+    def compute_forward(self, x: torch.Tensor, parameters: Parameters, dims: int, eps: float) -> Tensors:
+        """The formula."""
+        over = list(range(x.dim() - dims, x.dim()))
+        exact = x.double() if x.dtype == torch.float64 else x.float()
+        mean = exact.mean(over, keepdim=True) if self.centred else torch.zeros_like(exact[..., :1])
+        deviation = exact - mean
+        rstd = (deviation.square().mean(over, keepdim=True) + eps).rsqrt()
+        y = deviation * rstd
+        if parameters.weight is not None:
+            y = y * parameters.weight.to(y.dtype)
+        if parameters.bias is not None:
+            y = y + parameters.bias.to(y.dtype)
+        shape = x.shape[: x.dim() - dims]
+        stats = [stat.reshape(shape).contiguous() for stat in ([mean, rstd] if self.centred else [rstd])]
+        return (y.to(x.dtype).contiguous(), *stats)
+
+    def compute_backward(
+        self,
+        grad: torch.Tensor,
+        x: torch.Tensor,
+        parameters: Parameters,
+        stats: Tensors,
+        wanted: Sequence[bool],
+    ) -> Tensors:
+        """dx = rstd * (g - mean(g) - xhat * mean(g * xhat)), g = grad * weight; RMSNorm has no mean(g)."""
+        leading = stats[-1].dim()
+        over = list(range(leading, x.dim()))
+        wide = (*stats[-1].shape, *[1] * (x.dim() - leading))
+        rstd = stats[-1].view(wide)
+        exact, given = x.to(rstd.dtype), grad.to(rstd.dtype)
+        normal = (exact - stats[0].view(wide)) * rstd if self.centred else exact * rstd
+        scaled = given if parameters.weight is None else given * parameters.weight.to(rstd.dtype)
+        inner = scaled - normal * (scaled * normal).mean(over, keepdim=True)
+        if self.centred:
+            inner = inner - scaled.mean(over, keepdim=True)
+        rows = list(range(leading))
+        made = (
+            (rstd * inner),
+            (given * normal).sum(rows) if rows else given * normal,
+            given.sum(rows) if rows else given,
+        )
+        shapes = gradient_shapes(x, parameters, wanted)
+        return tuple(
+            value.to(shape.dtype).contiguous() if want else shape
+            for value, shape, want in zip(made, shapes, wanted, strict=True)
+        )
+
+    def shapes(self, x: torch.Tensor, dims: int) -> Tensors:
+        """Room for the value and the statistics."""
+        exact = torch.float64 if x.dtype == torch.float64 else torch.float32
+        stats = [x.new_empty(x.shape[: x.dim() - dims], dtype=exact) for _ in range(1 + self.centred)]
+        return (torch.empty_like(x, memory_format=torch.contiguous_format), *stats)
+
+
+def gradient_shapes(x: torch.Tensor, parameters: Parameters, wanted: Sequence[bool]) -> Tensors:
+    """Room for the gradients of x, weight and bias."""
+    return tuple(
+        torch.empty_like(x if value is None else value, memory_format=torch.contiguous_format)
+        if want
+        else x.new_empty(0)
+        for value, want in zip((x, *parameters), wanted, strict=True)
+    )
+
+
+def _matrix(x: torch.Tensor, dims: int) -> tuple[int, int]:
+    length = 1
+    for size in x.shape[x.dim() - dims :]:
+        length *= size
+    return x.numel() // length, length

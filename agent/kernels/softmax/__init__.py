@@ -1,0 +1,1 @@
+"""Softmax: operator, module, device code. The public names are in `agent.kernels`."""

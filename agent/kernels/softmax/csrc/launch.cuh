@@ -1,0 +1,218 @@
+// Softmax of [outer, length, inner] over length, forward and backward.
+//
+// A row that the registers of a block hold is read once; a longer one twice.
+#pragma once
+
+#include "../../csrc/partition.cuh"
+
+namespace kernelwright::softmax {
+
+struct Forward {
+    const void* x;
+    void* y;
+    int64_t outer, length, inner;
+    int64_t dtype;
+    cudaStream_t stream;
+    int64_t device;
+};
+
+// dx = (dy - sum(dy * y)) * y
+struct Backward {
+    const void* dy;
+    const void* y;
+    void* dx;
+    int64_t outer, length, inner;
+    int64_t dtype;
+    cudaStream_t stream;
+    int64_t device;
+};
+
+constexpr int kBackwardPacks = 2;  // of each of two rows
+
+// NaN for a row with inf, and for one of nothing but -inf, as in torch.
+__device__ __forceinline__ float inverse(Partition all) { return isinf(all.max) ? NAN : 1.0f / all.sum; }
+
+template <typename T, int V>
+__device__ __forceinline__ Pack<T, V> normalised(Pack<T, V> pack, float max, float inverse_sum) {
+    #pragma unroll
+    for (int k = 0; k < V; ++k) pack.v[k] = from_float<T>(expf(to_float(pack.v[k]) - max) * inverse_sum);
+    return pack;
+}
+
+template <typename T, int V>
+__global__ void __launch_bounds__(kWarp* kMaxWarps) resident_rows(
+    const Pack<T, V>* __restrict__ x, Pack<T, V>* __restrict__ y, int64_t packs) {
+    __shared__ Partition of_warp[kMaxWarps];
+    x += blockIdx.x * packs;
+    y += blockIdx.x * packs;
+    Pack<T, V> tile[kTile];
+    int loaded = 0;
+    #pragma unroll
+    for (int u = 0; u < kTile; ++u) {
+        const int64_t at = threadIdx.x + u * int64_t(blockDim.x);
+        if (at < packs) {
+            tile[u] = x[at];
+            ++loaded;
+        }
+    }
+    const Partition all = block_merge(partition_of_tile(tile, loaded), of_warp);
+    const float inverse_sum = inverse(all);
+    #pragma unroll
+    for (int u = 0; u < kTile; ++u) {
+        if (u < loaded) y[threadIdx.x + u * int64_t(blockDim.x)] = normalised(tile[u], all.max, inverse_sum);
+    }
+}
+
+template <typename T, int V>
+__global__ void __launch_bounds__(kWarp* kMaxWarps) streamed_rows(
+    const Pack<T, V>* __restrict__ x, Pack<T, V>* __restrict__ y, int64_t packs) {
+    __shared__ Partition of_warp[kMaxWarps];
+    x += blockIdx.x * packs;
+    y += blockIdx.x * packs;
+    const Partition all = block_merge(partition(x, threadIdx.x, packs, blockDim.x, 1), of_warp);
+    const float inverse_sum = inverse(all);
+    for (int64_t at = threadIdx.x; at < packs; at += blockDim.x) y[at] = normalised(x[at], all.max, inverse_sum);
+}
+
+template <typename T>
+__global__ void columns(const T* __restrict__ x, T* __restrict__ y, int64_t length, int64_t inner) {
+    __shared__ Partition of_warp[kColumnWarps][kWarp];
+    const Column here = column_here(length, inner);
+    const Partition all = column_partition(x, here, length, inner, of_warp);
+    if (!here.inside) return;
+    const float inverse_sum = inverse(all);
+    for (int64_t i = threadIdx.y; i < length; i += blockDim.y) {
+        const int64_t at = here.base + i * inner;
+        y[at] = from_float<T>(expf(to_float(x[at]) - all.max) * inverse_sum);
+    }
+}
+
+template <typename T, int V>
+__device__ __forceinline__ float product(const Pack<T, V>& dy, const Pack<T, V>& y) {
+    float sum = 0.0f;
+    #pragma unroll
+    for (int k = 0; k < V; ++k) sum += to_float(dy.v[k]) * to_float(y.v[k]);
+    return sum;
+}
+
+template <typename T, int V>
+__device__ __forceinline__ Pack<T, V> gradient(const Pack<T, V>& dy, const Pack<T, V>& y, float sum) {
+    Pack<T, V> dx;
+    #pragma unroll
+    for (int k = 0; k < V; ++k) dx.v[k] = from_float<T>((to_float(dy.v[k]) - sum) * to_float(y.v[k]));
+    return dx;
+}
+
+// The first packs of a row stay in registers; of a longer one the rest is read again.
+template <typename T, int V>
+__global__ void __launch_bounds__(kWarp* kMaxWarps) backward_rows(
+    const Pack<T, V>* __restrict__ dy, const Pack<T, V>* __restrict__ y, Pack<T, V>* __restrict__ dx,
+    int64_t packs) {
+    __shared__ float of_warp[kMaxWarps];
+    dy += blockIdx.x * packs;
+    y += blockIdx.x * packs;
+    dx += blockIdx.x * packs;
+    Pack<T, V> dy_tile[kBackwardPacks], y_tile[kBackwardPacks];
+    float sum = 0.0f;
+    #pragma unroll
+    for (int u = 0; u < kBackwardPacks; ++u) {
+        const int64_t at = threadIdx.x + u * int64_t(blockDim.x);
+        if (at < packs) {
+            dy_tile[u] = dy[at];
+            y_tile[u] = y[at];
+            sum += product(dy_tile[u], y_tile[u]);
+        }
+    }
+    const int64_t rest = threadIdx.x + kBackwardPacks * int64_t(blockDim.x);
+    for (int64_t at = rest; at < packs; at += blockDim.x) sum += product(dy[at], y[at]);
+    sum = block_reduce<Sum>(sum, of_warp);
+    #pragma unroll
+    for (int u = 0; u < kBackwardPacks; ++u) {
+        const int64_t at = threadIdx.x + u * int64_t(blockDim.x);
+        if (at < packs) dx[at] = gradient(dy_tile[u], y_tile[u], sum);
+    }
+    for (int64_t at = rest; at < packs; at += blockDim.x) dx[at] = gradient(dy[at], y[at], sum);
+}
+
+template <typename T>
+__global__ void backward_columns(
+    const T* __restrict__ dy, const T* __restrict__ y, T* __restrict__ dx, int64_t length, int64_t inner) {
+    __shared__ float of_warp[kColumnWarps][kWarp];
+    const Column here = column_here(length, inner);
+    float sum = 0.0f;
+    if (here.inside) {
+        for (int64_t i = threadIdx.y; i < length; i += blockDim.y) {
+            const int64_t at = here.base + i * inner;
+            sum += to_float(dy[at]) * to_float(y[at]);
+        }
+    }
+    of_warp[threadIdx.y][threadIdx.x] = sum;
+    __syncthreads();
+    if (!here.inside) return;
+    sum = of_warp[0][threadIdx.x];
+    for (int warp = 1; warp < int(blockDim.y); ++warp) sum += of_warp[warp][threadIdx.x];
+    for (int64_t i = threadIdx.y; i < length; i += blockDim.y) {
+        const int64_t at = here.base + i * inner;
+        dx[at] = from_float<T>((to_float(dy[at]) - sum) * to_float(y[at]));
+    }
+}
+
+template <typename T, int V>
+cudaError_t launch_rows(const Forward& args) {
+    const int64_t packs = args.length / V;
+    const auto* x = static_cast<const Pack<T, V>*>(args.x);
+    auto* y = static_cast<Pack<T, V>*>(args.y);
+    const unsigned grid = unsigned(args.outer);
+    const unsigned block = block_for(packs, kTile);
+    if (packs <= int64_t(block) * kTile) {
+        resident_rows<T, V><<<grid, block, 0, args.stream>>>(x, y, packs);
+    } else {
+        streamed_rows<T, V><<<grid, block, 0, args.stream>>>(x, y, packs);
+    }
+    return cudaGetLastError();
+}
+
+inline cudaError_t forward(const Forward& args) {
+    if (args.outer > kMaxGrid || column_blocks(args.outer, args.inner) > kMaxGrid) return cudaErrorInvalidValue;
+    return with_dtype(args.dtype, [&](auto element) {
+        using T = decltype(element);
+        if (args.inner > 1) {
+            columns<T><<<unsigned(column_blocks(args.outer, args.inner)), column_block(args.length), 0, args.stream>>>(
+                static_cast<const T*>(args.x), static_cast<T*>(args.y), args.length, args.inner);
+            return cudaGetLastError();
+        }
+        if (args.length % kVector<T> == 0 && aligned(args.x) && aligned(args.y)) {
+            return launch_rows<T, kVector<T>>(args);
+        }
+        return launch_rows<T, 1>(args);
+    });
+}
+
+template <typename T, int V>
+cudaError_t launch_backward_rows(const Backward& args) {
+    const int64_t packs = args.length / V;
+    backward_rows<T, V><<<unsigned(args.outer), block_for(packs, kBackwardPacks), 0, args.stream>>>(
+        static_cast<const Pack<T, V>*>(args.dy), static_cast<const Pack<T, V>*>(args.y),
+        static_cast<Pack<T, V>*>(args.dx), packs);
+    return cudaGetLastError();
+}
+
+inline cudaError_t backward(const Backward& args) {
+    if (args.outer > kMaxGrid || column_blocks(args.outer, args.inner) > kMaxGrid) return cudaErrorInvalidValue;
+    return with_dtype(args.dtype, [&](auto element) {
+        using T = decltype(element);
+        if (args.inner > 1) {
+            const unsigned grid = unsigned(column_blocks(args.outer, args.inner));
+            backward_columns<T><<<grid, column_block(args.length), 0, args.stream>>>(
+                static_cast<const T*>(args.dy), static_cast<const T*>(args.y), static_cast<T*>(args.dx), args.length,
+                args.inner);
+            return cudaGetLastError();
+        }
+        if (args.length % kVector<T> == 0 && aligned(args.dy) && aligned(args.y) && aligned(args.dx)) {
+            return launch_backward_rows<T, kVector<T>>(args);
+        }
+        return launch_backward_rows<T, 1>(args);
+    });
+}
+
+}  // namespace kernelwright::softmax

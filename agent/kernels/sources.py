@@ -1,0 +1,93 @@
+"""The shipped kernels' files: one folder each, and the same device code with two faces.
+
+`csrc/library.cu` is the face of the library (plain C, no torch header); `candidate.py` is the face of a
+`ModelNew` file for `agent eval` and the catalogue, whose CUDA text includes the same device code. Nothing is
+compiled or imported here.
+"""
+
+import hashlib
+import re
+from collections.abc import Iterator
+from functools import cache
+from pathlib import Path
+
+ROOT = Path(__file__).resolve().parent
+NAMES = ("gelu", "group_norm", "layer_norm", "logsumexp", "rms_norm", "softmax")
+"""Every shipped kernel, by the name of its folder."""
+LIBRARY = Path("csrc") / "library.cu"
+CANDIDATE = Path("candidate.py")
+MANIFEST = Path("kernel.json")
+
+_INCLUDE = re.compile(r'^#include "([^"]+)"\n', re.MULTILINE)
+_ONCE = re.compile(r"^#pragma once\n+", re.MULTILINE)
+_NOT_PORTABLE = re.compile(
+    r"^#ifndef KW_PORTABLE_ONLY\n.*?(?:^#else\n(?P<instead>.*?))?^#endif\b.*?\n", re.MULTILINE | re.DOTALL
+)
+"""What is for one architecture only: a candidate file leaves it out."""
+_MODEL_NEW = "class ModelNew"
+
+
+def device_code(name: str) -> dict[str, str]:
+    """Text of every file that the library of a kernel is compiled from, by its path below this folder."""
+    found: dict[str, str] = {}
+    _collect(ROOT / name / LIBRARY, found)
+    return found
+
+
+def candidate(name: str) -> str:
+    """The kernel as one self-contained file with a `ModelNew`: local includes stand in it as their text.
+
+    It holds the portable path, which every GPU and the emulator run.
+    """
+    path = ROOT / name / CANDIDATE
+    return "".join(_expanded(path, path.read_text(encoding="utf-8"), {path}))
+
+
+def kernel_part(name: str) -> str:
+    """`candidate` without its `ModelNew`: what the catalogue writes another one below."""
+    return candidate(name).partition(_MODEL_NEW)[0]
+
+
+@cache
+def files(name: str) -> dict[str, str]:
+    """sha256 of each file that decides what the kernel does, by its path below this folder."""
+    paths = {
+        ROOT / name / CANDIDATE,
+        *(ROOT / name).glob("*.py"),
+        *(ROOT / path for path in device_code(name)),
+    }
+    paths |= {ROOT / path for path in _included(ROOT / name / CANDIDATE)}
+    return {
+        path.relative_to(ROOT).as_posix(): hashlib.sha256(path.read_bytes()).hexdigest()
+        for path in sorted(paths)
+    }
+
+
+def _collect(path: Path, found: dict[str, str]) -> None:
+    text = path.read_text(encoding="utf-8")
+    found[path.relative_to(ROOT).as_posix()] = text
+    for included in _INCLUDE.findall(text):
+        target = (path.parent / included).resolve()
+        if target.relative_to(ROOT).as_posix() not in found:
+            _collect(target, found)
+
+
+def _included(path: Path) -> dict[str, str]:
+    found: dict[str, str] = {}
+    _collect(path, found)
+    return found
+
+
+def _expanded(path: Path, text: str, seen: set[Path]) -> Iterator[str]:
+    """The text with each local include replaced by that file, the first time it is named."""
+    end = 0
+    for match in _INCLUDE.finditer(text):
+        yield text[end : match.start()]
+        end = match.end()
+        target = (path.parent / match[1]).resolve()
+        if target not in seen:
+            seen.add(target)
+            included = _ONCE.sub("", target.read_text(encoding="utf-8"))
+            portable = _NOT_PORTABLE.sub(lambda part: part["instead"] or "", included)
+            yield from _expanded(target, portable, seen)
+    yield text[end:]

@@ -1,0 +1,52 @@
+"""`agent kernels`: what it says and how it exits where there is no GPU."""
+
+import json
+from typing import Any
+
+import pytest
+from typer.testing import CliRunner
+
+from agent.cli.app import app
+from agent.kernels import sources
+
+
+def ran(*arguments: str) -> tuple[int, str, str]:
+    done = CliRunner().invoke(app, ["kernels", *arguments])
+    return done.exit_code, done.stdout, done.stderr
+
+
+def test_list_names_every_kernel() -> None:
+    code, out, _ = ran("list", "--json")
+    document: dict[str, Any] = json.loads(out)
+    assert code == 0
+    assert [one["name"] for one in document["kernels"]] == list(sources.NAMES)
+    assert all(name in ran("list")[1] for name in sources.NAMES)
+
+
+def test_info_shows_one() -> None:
+    code, out, _ = ran("info", "softmax")
+    assert code == 0
+    assert out.startswith("softmax, version 1")
+    assert json.loads(ran("info", "softmax", "--json")[1])["name"] == "softmax"
+
+
+@pytest.mark.parametrize(
+    "arguments", [["info", "nope"], ["verify"], ["build", "nope"], ["bench", "gelu", "--all"]], ids=" ".join
+)
+def test_a_name_that_is_none_is_a_usage_error(arguments: list[str]) -> None:
+    code, _, err = ran(*arguments)
+    assert code == 2
+    assert "gelu, group_norm, layer_norm" in err
+
+
+@pytest.mark.parametrize(
+    "arguments", [["promote", "some"], ["bench", "gelu"], ["build", "gelu"]], ids=" ".join
+)
+def test_without_a_gpu_the_environment_is_at_fault(
+    arguments: list[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("agent.executors.select.gpu_name", lambda: None)
+    monkeypatch.setattr("torch.cuda.is_available", lambda: False)
+    code, _, err = ran(*arguments)
+    assert code == 3
+    assert "GPU" in err

@@ -1,0 +1,68 @@
+"""Calls of the shipped kernels on a GPU beside torch's, and the comparison with float64."""
+
+from collections.abc import Callable
+
+import torch
+import torch.nn.functional as F
+
+from agent.kernels import gelu, group_norm, layer_norm, logsumexp, rms_norm, softmax
+
+DTYPES = {torch.float32: 2e-5, torch.float16: 4e-3, torch.bfloat16: 3e-2}
+"""What is allowed beside 1 + |truth| for a result that was rounded to the dtype."""
+SHAPES = [
+    (4, 8),
+    (2, 64, 33),
+    (3, 32, 7, 5),
+    (2, 16, 32, 32),
+    (1, 8, 3, 5, 4),
+    (2, 8, 192, 192),
+    (1, 4, 700, 701),
+]
+
+Function = Callable[..., torch.Tensor]
+CALLS: dict[str, tuple[Function, Function, int]] = {
+    "gelu": (gelu, F.gelu, 0),
+    "layer_norm": (
+        lambda x, w, b: layer_norm(x, w.shape, w, b), lambda x, w, b: F.layer_norm(x, w.shape, w, b), 2,
+    ),
+    "rms_norm": (
+        lambda x, w: rms_norm(x, w.shape, w, 1e-5), lambda x, w: F.rms_norm(x, w.shape, w, 1e-5), 1,
+    ),
+    "softmax": (lambda x: softmax(x, -1), lambda x: torch.softmax(x, -1), 0),
+    "softmax of columns": (lambda x: softmax(x, 1), lambda x: torch.softmax(x, 1), 0),
+    "logsumexp": (lambda x: logsumexp(x, -1), lambda x: torch.logsumexp(x, -1), 0),
+    "group_norm": (
+        lambda x, w, b: group_norm(x, 2, w, b, act="silu"),
+        lambda x, w, b: F.silu(F.group_norm(x, 2, w, b)),
+        2,
+    ),
+}  # fmt: skip
+"""Ours, torch's, and how many parameters both take: of the last dimension, for group_norm of the channels."""
+
+
+def drawn(name: str, shape: tuple[int, ...], dtype: torch.dtype, parameters: int) -> list[torch.Tensor]:
+    """Input and parameters, with gradients."""
+    torch.manual_seed(0)
+    size = shape[1] if name == "group_norm" else shape[-1]
+    shapes = [shape, *[(size,)] * parameters]
+    return [torch.randn(s, device="cuda", dtype=dtype, requires_grad=True) for s in shapes]
+
+
+def close(ours: torch.Tensor, truth: torch.Tensor, allowed: float) -> None:
+    scale = 1 + float(truth.abs().max())
+    worst = float((ours.double() - truth).abs().max())
+    assert ours.shape == truth.shape, f"shape {tuple(ours.shape)} for {tuple(truth.shape)}"
+    assert worst <= allowed * scale, f"off by {worst:.3g} where {allowed * scale:.3g} is allowed"
+
+
+def compared(name: str, tensors: list[torch.Tensor], allowed: float) -> None:
+    """Value and gradients against torch in float64."""
+    ours, native, _ = CALLS[name]
+    exact = [tensor.detach().double().requires_grad_() for tensor in tensors]
+    value, truth = ours(*tensors), native(*exact)
+    close(value, truth, allowed)
+    grad = torch.randn_like(value)
+    found = torch.autograd.grad(value, tensors, grad)
+    wanted = torch.autograd.grad(truth, exact, grad.double())
+    for mine, theirs in zip(found, wanted, strict=True):
+        close(mine, theirs, 4 * allowed)

@@ -1,0 +1,74 @@
+"""One call of every shipped kernel, with torch's own beside it."""
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any
+
+import torch
+import torch.nn.functional as F
+
+from agent.kernels import gelu, group_norm, layer_norm, logsumexp, rms_norm, softmax
+from agent.kernels.group_norm.activation import NUMBERS
+
+Tensors = tuple[torch.Tensor, ...]
+
+
+@dataclass(frozen=True)
+class Call:
+    """Both functions take the input and then the parameters."""
+
+    ours: Callable[..., torch.Tensor]
+    native: Callable[..., torch.Tensor]
+    shape: tuple[int, ...]
+    parameters: tuple[tuple[int, ...], ...] = ()
+
+    def tensors(self, dtype: torch.dtype = torch.float64, **options: Any) -> Tensors:
+        """The input and the parameters, with gradients."""
+        torch.manual_seed(0)
+        shapes = (self.shape, *self.parameters)
+        return tuple(torch.randn(shape, dtype=dtype, requires_grad=True, **options) for shape in shapes)
+
+
+def _activated(act: str) -> Call:
+    bent = {"none": torch.Tensor.clone}.get(act) or getattr(F, act)
+    return Call(
+        lambda x, residual, w, b: group_norm(x, 2, w, b, act=act, residual=residual),
+        lambda x, residual, w, b: bent(F.group_norm(x, 2, w, b) + residual),
+        (2, 4, 3, 3), ((2, 4, 3, 3), (4,), (4,)),
+    )  # fmt: skip
+
+
+CALLS = {
+    "gelu": Call(gelu, F.gelu, (3, 5)),
+    "gelu by tanh": Call(lambda x: gelu(x, "tanh"), lambda x: F.gelu(x, approximate="tanh"), (3, 5)),
+    "group_norm": Call(
+        lambda x, w, b: group_norm(x, 2, w, b), lambda x, w, b: F.group_norm(x, 2, w, b), (2, 4, 3, 3),
+        ((4,), (4,)),
+    ),
+    "group_norm of two dimensions, bias alone": Call(
+        # Torch's own backward fails for a bias alone.
+        lambda x, b: group_norm(x, 2, None, b), lambda x, b: F.group_norm(x, 2, torch.ones_like(b), b),
+        (3, 4), ((4,),),
+    ),
+    **{f"group_norm, residual, {act}": _activated(act) for act in NUMBERS},
+    "layer_norm": Call(
+        lambda x, w, b: layer_norm(x, (5,), w, b), lambda x, w, b: F.layer_norm(x, (5,), w, b), (3, 4, 5),
+        ((5,), (5,)),
+    ),
+    "layer_norm of two dimensions": Call(
+        lambda x: layer_norm(x, (4, 5)), lambda x: F.layer_norm(x, (4, 5)), (3, 4, 5)
+    ),
+    "logsumexp": Call(
+        lambda x: logsumexp(x, 1), lambda x: torch.logsumexp(x, 1), (3, 4, 5)
+    ),
+    "logsumexp that keeps its dimension": Call(
+        lambda x: logsumexp(x, -3, keepdim=True), lambda x: torch.logsumexp(x, 0, keepdim=True), (3, 4, 5)
+    ),
+    "rms_norm": Call(
+        lambda x, w: rms_norm(x, (5,), w, 1e-5), lambda x, w: F.rms_norm(x, (5,), w, 1e-5), (3, 4, 5), ((5,),)
+    ),
+    "softmax": Call(lambda x: softmax(x, -1), lambda x: torch.softmax(x, -1), (3, 4, 5)),
+    "softmax over the first dimension": Call(
+        lambda x: softmax(x, 0), lambda x: torch.softmax(x, 0), (3, 4, 5)
+    ),
+}  # fmt: skip

@@ -1,0 +1,78 @@
+"""The device code of the plain kernels on the emulator: a checked library for each dtype."""
+
+import re
+import struct
+from functools import cache
+from typing import Any
+
+import numpy as np
+from device_library import Array, Device, build_runtime
+
+from agent.kernels import sources
+
+KERNELS = ("gelu", "layer_norm", "logsumexp", "rms_norm", "softmax")
+NUMBERS = {"float32": 0, "float16": 1}
+_TYPES = {"float32": "float", "float16": "__half", "bfloat16": "__nv_bfloat16"}
+_FACE = """
+extern "C" int {name}_forward(const void* p) {{
+    return kernelwright::{name}::forward(*static_cast<const kernelwright::{name}::Forward*>(p));
+}}
+extern "C" int {name}_backward(const void* p) {{
+    return kernelwright::{name}::backward(*static_cast<const kernelwright::{name}::Backward*>(p));
+}}
+"""
+
+
+@cache
+def library(dtype: str) -> Device:
+    """With the one storage type: the three together take a minute to compile."""
+    text = _one_text()
+    for name, kind in _TYPES.items():
+        branch = re.compile(rf"^ *if \(dtype == k\w+\) return f\({kind}{{}}\);\n", re.MULTILINE)
+        assert len(branch.findall(text)) == 1
+        text = text if name == dtype else branch.sub("", text)
+    path = build_runtime().parent / f"plain_{dtype}.cu"
+    path.write_text(text + "".join(_FACE.format(name=name) for name in KERNELS))
+    return Device(path, checked=True)
+
+
+def _one_text() -> str:
+    parts: dict[str, str] = {}
+    for name in KERNELS:
+        parts |= sources.device_code(name)
+    done: set[str] = set()
+
+    def placed(path: str) -> str:
+        if path in done:
+            return ""
+        done.add(path)
+        folder = path.rpartition("/")[0]
+
+        def include(found: re.Match[str]) -> str:
+            target = f"{folder}/{found[1]}"
+            while "/../" in target:
+                target = re.sub(r"[^/]+/\.\./", "", target, count=1)
+            return placed(target)
+
+        text = parts[path].replace("#pragma once\n", "")
+        return re.sub(r'^#include "([^"]+)"\n', include, text, flags=re.MULTILINE)
+
+    return "".join(placed(f"{name}/csrc/launch.cuh") for name in KERNELS)
+
+
+def run(device: Device, function: str, fields: str, *values: Any) -> None:
+    """One call on the struct of these values; arrays go as their addresses, None as null."""
+    plain = [
+        value.ctypes.data if isinstance(value, np.ndarray) else 0 if value is None else value
+        for value in values
+    ]
+    packed = struct.pack(f"@{fields}", *plain)
+    assert device.call(function, packed) == 0
+    assert device.findings() == []
+
+
+def placed(device: Device, values: Array, dtype: str, offset: int) -> Array:
+    """The values in device memory, `offset` elements past where vectors may be loaded."""
+    room = device.empty(values.size + offset, dtype)[offset:]
+    room[...] = values.astype(dtype).reshape(-1)
+    return room.reshape(values.shape)

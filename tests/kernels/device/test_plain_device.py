@@ -1,0 +1,155 @@
+"""The plain kernels' device code, forward and backward, checked by the emulator, against torch in float64."""
+
+from collections.abc import Callable
+
+import numpy as np
+import pytest
+import torch
+from device_library import Array, Device
+from kernels.device.plain_library import NUMBERS, library, placed, run
+
+from agent.kernels import rows
+from agent.kernels.gelu import operator as gelu
+from agent.kernels.logsumexp import operator as logsumexp
+from agent.kernels.softmax import operator as softmax
+
+TOLERANCE = {"float32": 3e-6, "float16": 2e-3}
+EVERY = pytest.mark.parametrize("dtype", list(NUMBERS))
+OFFSET = pytest.mark.parametrize("offset", [0, 1], ids=["aligned", "unaligned"])
+F = torch.nn.functional
+
+
+class Kit:
+    """Inputs as they are stored, results compared with float64."""
+
+    def __init__(self, dtype: str, offset: int) -> None:
+        self.device: Device = library(dtype)
+        self.dtype, self.offset = dtype, offset
+        self.random = np.random.default_rng(0)
+
+    def draw(self, *shape: int, shift: float = 0.0) -> Array:
+        return placed(self.device, self.random.standard_normal(shape) + shift, self.dtype, self.offset)
+
+    def room(self, *shape: int) -> Array:
+        return placed(self.device, np.full(shape, np.nan), self.dtype, self.offset)
+
+    def floats(self, count: int) -> Array:
+        return self.device.empty(count, "float32")
+
+    def close(self, ours: Array, theirs: torch.Tensor) -> None:
+        wanted = theirs.detach().numpy()
+        scale = max(1.0, float(np.abs(wanted).max()))
+        allowed = TOLERANCE[self.dtype]
+        np.testing.assert_allclose(ours.astype("float64") / scale, wanted / scale, atol=allowed, rtol=allowed)
+
+
+def exact(values: Array) -> torch.Tensor:
+    return torch.tensor(values.astype("float64"), requires_grad=True)
+
+
+@EVERY
+@OFFSET
+@pytest.mark.parametrize("centred", [True, False], ids=["layer_norm", "rms_norm"])
+@pytest.mark.parametrize(("count", "length"), [(70, 33), (3, 256), (2, 36_872)])
+def test_rows(centred: bool, count: int, length: int, dtype: str, offset: int) -> None:
+    kit, name = Kit(dtype, offset), "layer_norm" if centred else "rms_norm"
+    x, grad, weight, bias = (
+        kit.draw(count, length),
+        kit.draw(count, length),
+        kit.draw(length),
+        kit.draw(length),
+    )
+    y, dx, dweight, dbias = (
+        kit.room(count, length),
+        kit.room(count, length),
+        kit.room(length),
+        kit.room(length),
+    )
+    mean, rstd, number = kit.floats(count), kit.floats(count), NUMBERS[dtype]
+    shift, of_mean = (bias, mean) if centred else (None, None)
+    run(
+        kit.device, f"{name}_forward", rows.FORWARD,
+        x, weight, shift, y, of_mean, rstd, count, length, number, number, 1e-5, 0, 0,
+    )  # fmt: skip
+    truth, scale, offset_by = exact(x), exact(weight), exact(bias)
+    wanted = (
+        F.layer_norm(truth, (length,), scale, offset_by)
+        if centred
+        else F.rms_norm(truth, (length,), scale, 1e-5)
+    )
+    kit.close(y, wanted)
+    workspace = kit.floats(2 * 128 * length)
+    run(
+        kit.device, f"{name}_backward", rows.BACKWARD,
+        grad, x, weight, of_mean, rstd, dx, dweight, dbias if centred else None, workspace, count, length,
+        number, number, 0, 0,
+    )  # fmt: skip
+    wanted.backward(exact(grad).detach())
+    for ours, theirs in ((dx, truth), (dweight, scale), *([(dbias, offset_by)] if centred else [])):
+        assert theirs.grad is not None
+        kit.close(ours, theirs.grad)
+
+
+def test_a_large_common_offset_costs_no_digits() -> None:
+    kit = Kit("float32", 0)
+    for length in (1000, 36_872):
+        x, y = kit.draw(2, length, shift=1e3), kit.room(2, length)
+        run(kit.device, "layer_norm_forward", rows.FORWARD, x, 0, 0, y, 0, 0, 2, length, 0, 0, 1e-5, 0, 0)
+        difference = np.abs(y - F.layer_norm(exact(x), (length,)).detach().numpy())
+        assert difference.max() < 2e-4  # the last bit of 1000 is 6e-5
+
+
+Reduction = Callable[[Kit, tuple[int, int, int]], None]
+SHAPES = [(70, 33, 1), (2, 64, 1), (2, 36_872, 1), (3, 50, 40), (1, 1, 5)]
+
+
+def _softmax(kit: Kit, sizes: tuple[int, int, int]) -> None:
+    x, grad, y, dx = kit.draw(*sizes), kit.draw(*sizes), kit.room(*sizes), kit.room(*sizes)
+    number = NUMBERS[kit.dtype]
+    run(kit.device, "softmax_forward", softmax.FORWARD, x, y, *sizes, number, 0, 0)
+    truth = exact(x)
+    wanted = truth.softmax(1)
+    kit.close(y, wanted)
+    run(kit.device, "softmax_backward", softmax.BACKWARD, grad, y, dx, *sizes, number, 0, 0)
+    wanted.backward(exact(grad).detach())
+    assert truth.grad is not None
+    kit.close(dx, truth.grad)
+
+
+def _logsumexp(kit: Kit, sizes: tuple[int, int, int]) -> None:
+    outer, _, inner = sizes
+    x, grad, dx = kit.draw(*sizes), kit.draw(outer, inner), kit.room(*sizes)
+    y, stat, number = kit.room(outer, inner), kit.floats(outer * inner), NUMBERS[kit.dtype]
+    run(kit.device, "logsumexp_forward", logsumexp.FORWARD, x, y, stat, *sizes, number, 0, 0)
+    truth = exact(x)
+    wanted = truth.logsumexp(1)
+    kit.close(y, wanted)
+    run(kit.device, "logsumexp_backward", logsumexp.BACKWARD, grad, x, stat, dx, *sizes, number, 0, 0)
+    wanted.backward(exact(grad).detach())
+    assert truth.grad is not None
+    kit.close(dx, truth.grad)
+
+
+@EVERY
+@OFFSET
+@pytest.mark.parametrize("kernel", [_softmax, _logsumexp], ids=["softmax", "logsumexp"])
+@pytest.mark.parametrize("sizes", SHAPES, ids=str)
+def test_reductions(kernel: Reduction, sizes: tuple[int, int, int], dtype: str, offset: int) -> None:
+    kernel(Kit(dtype, offset), sizes)
+
+
+@EVERY
+@OFFSET
+@pytest.mark.parametrize("tanh", [False, True], ids=["exact", "tanh"])
+@pytest.mark.parametrize("count", [3, 1024, 2052])
+def test_gelu(tanh: bool, count: int, dtype: str, offset: int) -> None:
+    kit, number = Kit(dtype, offset), NUMBERS[dtype]
+    x, grad, y, dx = kit.draw(count), kit.draw(count), kit.room(count), kit.room(count)
+    run(kit.device, "gelu_forward", gelu.FORWARD, x, y, count, tanh, number, 0, 0)
+    truth = exact(x)
+    wanted = F.gelu(truth, approximate="tanh" if tanh else "none")
+    kit.close(y, wanted)
+    run(kit.device, "gelu_backward", gelu.BACKWARD, grad, x, dx, count, tanh, number, 0, 0)
+    wanted.backward(exact(grad).detach())
+    assert truth.grad is not None
+    kit.close(dx, truth.grad)

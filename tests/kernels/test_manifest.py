@@ -1,0 +1,123 @@
+"""kernel.json, the page rendered from it, and the audit that writes it."""
+
+from pathlib import Path
+
+import pytest
+
+from agent.errors import UsageError
+from agent.kernels import auditing, benching, manifest, page, promoting, sources
+from agent.kernels.manifest import Manifest, Measured, Times
+from agent.problems import tracer
+from agent.records import (
+    Attempt,
+    Candidate,
+    Correctness,
+    Evaluation,
+    Finding,
+    Problem,
+    Scope,
+    Status,
+)
+
+ROOT = Path(__file__).resolve().parents[2]
+WRONG = Finding(kind="wrong-values", message="It is wrong.")
+
+
+class Judge:
+    """Gives one verdict, and keeps what it was asked about."""
+
+    name = "emulator"
+
+    def __init__(self, status: Status, executor: str = "emulator") -> None:
+        self.status, self.executor = status, executor
+        self.asked: list[Candidate] = []
+
+    def evaluate(self, problem: Problem, candidate: Candidate, best: Evaluation | None = None) -> Evaluation:
+        self.asked.append(candidate)
+        scope = Scope.model_validate({"executor": self.executor, "isolation": "namespaces"})
+        if self.status is not Status.VERIFIED:
+            return Evaluation(status=self.status, stage="verify", scope=scope, findings=(WRONG,))
+        right = Correctness(draws=3, max_abs_err=1e-7, max_rel_err=None, error_budget_ratio=0.05)
+        return Evaluation(status=self.status, stage="verify", scope=scope, correctness=right)
+
+
+@pytest.fixture
+def problem() -> Problem:
+    source = (ROOT / "references" / "level1" / "gelu.py").read_text(encoding="utf-8")
+    return Problem(name="level1/gelu", source=source, trace=tracer.trace(source))
+
+
+def test_the_page_is_what_the_files_say() -> None:
+    assert (ROOT / "docs" / "kernels.md").read_text(encoding="utf-8") == page.render()
+
+
+def test_an_audit_keeps_the_verdict_with_what_it_was_reached_on(problem: Problem) -> None:
+    judge = Judge(Status.VERIFIED)
+    known, _ = auditing.audited("gelu", problem, judge, "7.2")
+    assert judge.asked[0].source == sources.candidate("gelu")
+    assert known.files == sources.files("gelu")
+    assert known.verifier_version == "7.2"
+    (one,) = (verdict for verdict in known.verified if verdict.verifier_version == "7.2")
+    assert (one.status, one.executor, one.error_budget_ratio) == ("verified", "emulator", 0.05)
+    assert known.operators[0].startswith("kernelwright::gelu_forward(Tensor x")
+    assert known.stale("7.2") is None
+    assert known.stale("8.2") == "the judge is 8.2 now, and 7.2 verified it"
+    changed = known.model_copy(update={"files": {**known.files, "csrc/block.cuh": "0"}})
+    assert changed.stale("7.2") == "its files have changed since it was verified"
+
+
+def test_a_kernel_that_does_not_hold_loses_its_verifier(problem: Problem) -> None:
+    before, _ = auditing.audited("gelu", problem, Judge(Status.VERIFIED), "1.1")
+    assert before.stale("1.1") is None
+    after, found = auditing.audited("gelu", problem, Judge(Status.INCORRECT), "1.2")
+    assert found.status is Status.INCORRECT
+    assert after.verifier_version is None
+    assert after.stale("1.2") == "it did not hold when it was judged last"
+    assert Manifest(name="gelu").stale("1.2") == "it was never verified"
+
+
+def test_every_file_that_decides_is_listed() -> None:
+    for name in sources.NAMES:
+        listed = set(sources.files(name))
+        assert {
+            "csrc/element.cuh",
+            "csrc/candidate.cuh",
+            f"{name}/candidate.py",
+            f"{name}/operator.py",
+        } <= listed or (name == "group_norm" and f"{name}/csrc/launch.cuh" in listed)
+        assert set(sources.device_code(name)) <= listed
+
+
+def measured(shape: tuple[int, ...], p50: float) -> Measured:
+    return Measured(
+        gpu="H200", driver="580", cuda="13.0", torch="2.11", date="2026-11-20", commit="abc", shape=shape,
+        dtype="float32", candidate_ms=Times(p20=p50, p50=p50, p80=p50), ratio_ci=(1.1, 1.2),
+    )  # fmt: skip
+
+
+def test_new_times_take_the_place_of_the_old_ones() -> None:
+    first = manifest.with_times(Manifest(name="gelu"), (measured((2, 3), 1.0), measured((4,), 2.0)))
+    again = manifest.with_times(first, (measured((2, 3), 0.5),))
+    assert [(one.shape, one.candidate_ms.p50) for one in again.measured] == [((4,), 2.0), ((2, 3), 0.5)]
+
+
+def test_the_interval_of_the_ratio_is_against_torchs_better_side() -> None:
+    rounds = [{"ours": 1.0, "eager": 3.0, "compile": 2.0 + step / 1000} for step in range(40)]
+    low, high = benching.interval(rounds)
+    assert 2.0 <= low < 2.02 < high <= 2.04
+
+
+def test_only_what_a_gpu_verified_is_promoted(
+    problem: Problem, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(promoting, "PROMOTED", tmp_path)
+    candidate = Candidate(problem="level1/gelu", source="class ModelNew: ...", origin="model")
+    seen = Judge(Status.VERIFIED).evaluate(problem, candidate)
+    attempt = Attempt(number=2, candidate=candidate, evaluation=seen)
+    with pytest.raises(UsageError, match="attempt 2 is verified on CPU emulator.*only what a GPU verifies"):
+        promoting.promote(problem, attempt, seen, "run-1", "1.2")
+    again = Judge(Status.VERIFIED, "cuda").evaluate(problem, candidate)
+    folder = promoting.promote(problem, attempt, again, "run-1", "1.2")
+    kept = Manifest.model_validate_json((folder / "kernel.json").read_text())
+    assert (folder / "candidate.py").read_text() == candidate.source
+    assert (kept.source, kept.verifier_version) == ("run run-1, attempt 2", "1.2")

@@ -1,0 +1,160 @@
+"""What torch asks of an operator, over the CPU implementations: registration, gradients, torch.compile."""
+
+from typing import Any
+
+import pytest
+import torch
+from kernels.calls import CALLS, Call
+from torch._dynamo.testing import CompileCounter
+
+from agent.kernels import group_norm
+from agent.kernels.operators import NAMESPACE, Operator
+
+pytestmark = pytest.mark.usefixtures("taken")
+EVERY = pytest.mark.parametrize("call", CALLS.values(), ids=CALLS.keys())
+
+
+class Recorder(torch.utils._python_dispatch.TorchDispatchMode):
+    """Notes the library's operators that run under it, with their arguments."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.calls: list[tuple[Any, tuple[Any, ...]]] = []
+
+    def __torch_dispatch__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
+        if func.namespace == NAMESPACE:
+            self.calls.append((func, args))
+        return func(*args, **(kwargs or {}))
+
+
+@EVERY
+def test_value_and_gradient_by_either_way(call: Call) -> None:
+    """Direct, and through the dispatcher, which a mode forces."""
+    tensors = call.tensors()
+    wanted = call.native(*tensors)
+    grad = torch.randn_like(wanted)
+    gradients = torch.autograd.grad(wanted, tensors, grad)
+    direct = call.ours(*tensors)
+    with Recorder() as seen:
+        dispatched = call.ours(*tensors)
+        found = torch.autograd.grad(dispatched, tensors, grad)
+    assert [op._opname.rpartition("_")[2] for op, _ in seen.calls] == ["forward", "backward"]
+    with torch.no_grad():
+        torch.testing.assert_close(call.ours(*tensors), wanted)
+    torch.testing.assert_close(direct, wanted)
+    torch.testing.assert_close(dispatched, wanted)
+    for ours in (torch.autograd.grad(direct, tensors, grad), found):
+        torch.testing.assert_close(ours, gradients)
+
+
+@EVERY
+def test_opcheck(call: Call) -> None:
+    with Recorder() as seen:
+        value = call.ours(*call.tensors(torch.float32))
+        value.sum().backward()
+    for operator, arguments in seen.calls:
+        fresh = tuple(
+            value.detach().requires_grad_(operator._opname.endswith("forward"))
+            if isinstance(value, torch.Tensor)
+            else value
+            for value in arguments
+        )
+        torch.library.opcheck(operator, fresh)
+
+
+@pytest.mark.parametrize(
+    "name", ["group_norm, residual, silu", "layer_norm", "rms_norm", "softmax", "logsumexp"]
+)
+def test_gradcheck(name: str) -> None:
+    call = CALLS[name]
+    assert torch.autograd.gradcheck(call.ours, call.tensors(), check_undefined_grad=False)
+
+
+@pytest.mark.parametrize("name", ["gelu", "group_norm", "layer_norm", "rms_norm", "softmax", "logsumexp"])
+def test_compiles_whole_and_once_for_every_batch(name: str) -> None:
+    call = CALLS[name]
+    torch._dynamo.reset()
+    counter = CompileCounter()
+    compiled = torch.compile(call.ours, fullgraph=True, dynamic=True, backend=counter)
+    x, *parameters = call.tensors(torch.float32)
+    for batch in (6, 7, 9):
+        larger = torch.randn(batch, *x.shape[1:])
+        torch.testing.assert_close(compiled(larger, *parameters), call.native(larger, *parameters))
+    assert counter.frame_count == 1
+
+
+def test_a_training_step_compiles_whole() -> None:
+    call = CALLS["group_norm"]
+    torch._dynamo.reset()
+    tensors = call.tensors(torch.float32)
+    compiled = torch.compile(call.ours, fullgraph=True, backend="aot_eager")
+    found = torch.autograd.grad(compiled(*tensors).square().sum(), tensors)
+    wanted = torch.autograd.grad(call.native(*tensors).square().sum(), tensors)
+    torch.testing.assert_close(found, wanted)
+
+
+@pytest.mark.parametrize("rank", [4, 5])
+def test_channels_last_stays_channels_last(rank: int) -> None:
+    last = torch.channels_last if rank == 4 else torch.channels_last_3d
+    x = (
+        torch.randn(2, 4, *[3] * (rank - 2), dtype=torch.float64)
+        .contiguous(memory_format=last)
+        .requires_grad_()
+    )
+    y = group_norm(x, 2)
+    (grad,) = torch.autograd.grad(y.square().sum(), x)
+    assert y.is_contiguous(memory_format=last)
+    assert grad.is_contiguous(memory_format=last)
+    torch.testing.assert_close(y, torch.nn.functional.group_norm(x, 2))
+
+
+def test_a_gradient_of_a_gradient_is_refused() -> None:
+    for call in (CALLS["softmax"], CALLS["group_norm"]):
+        tensors = call.tensors()
+        with Recorder():
+            grads = torch.autograd.grad(call.ours(*tensors).square().sum(), tensors, create_graph=True)
+            with pytest.raises(NotImplementedError, match="differentiable once"):
+                grads[0].sum().backward()
+        direct = torch.autograd.grad(call.ours(*tensors).square().sum(), tensors, create_graph=True)
+        with pytest.raises(RuntimeError, match="once_differentiable"):
+            direct[0].sum().backward()
+
+
+def test_a_frozen_parameter_gets_no_gradient() -> None:
+    x, weight, bias = CALLS["layer_norm"].tensors()
+    y = CALLS["layer_norm"].ours(x, weight.detach(), bias)
+    y.sum().backward()
+    assert x.grad is not None
+    assert bias.grad is not None
+
+
+def test_functional_transforms_take_the_dispatcher() -> None:
+    call = CALLS["gelu"]
+    (x,) = call.tensors()
+    found = torch.func.vmap(call.ours)(x)
+    torch.testing.assert_close(found, call.native(x))
+
+
+@pytest.mark.filterwarnings("ignore:.*torch.jit.script.*:DeprecationWarning")  # of torch's own
+def test_forward_mode_is_refused_and_not_ignored() -> None:
+    import torch.autograd.forward_ad as forward_ad
+
+    (x,) = CALLS["gelu"].tensors()
+    with forward_ad.dual_level(), pytest.raises((RuntimeError, NotImplementedError), match="jvp"):
+        CALLS["gelu"].ours(forward_ad.make_dual(x.detach(), torch.ones_like(x)))
+
+
+def test_a_trace_sees_the_operator() -> None:
+    from torch.fx.experimental.proxy_tensor import make_fx
+
+    graph = make_fx(CALLS["softmax"].ours)(torch.randn(3, 4, 5))
+    assert "kernelwright.softmax_forward" in graph.code
+
+
+def test_every_operator_names_its_schemas() -> None:
+    from agent.kernels.softmax import operator
+
+    assert isinstance(operator._OPERATOR, Operator)
+    assert [schema.partition("(")[0] for schema in operator.SCHEMAS] == [
+        "kernelwright::softmax_forward", "kernelwright::softmax_backward",
+    ]  # fmt: skip

@@ -2,8 +2,7 @@
 
 from pathlib import Path
 
-from agent import store
-from agent.cli.verdicts import best_of
+from agent import ranking, store
 from agent.errors import UsageError
 from agent.records import Attempt, Problem
 
@@ -19,7 +18,7 @@ def attempt_of(address: str, runs_dir: Path) -> tuple[str, Attempt, Problem]:
     else:
         run = store.open_run(address, runs_dir)
         log = run.read()
-        best = best_of(log.attempts, log.finished)
+        best = ranking.best_of(log.attempts, log.finished)
         if best is None:
             raise UsageError(f"run {run.address} has verified nothing: there is nothing to promote")
         attempt = best

@@ -276,6 +276,8 @@ def _unknown(
         nearness, hypothesis = search.closest
         notes.append(f"Closest, with {100 * nearness:.3g} % of the error: the reference {hypothesis.words}.")
     kind = finding.kind if finding.kind != "wrong-values" else "unknown-cause"
+    if kind != "unknown-cause":
+        notes.append(f"Wrong: {_where(targets, facts)}.")
     evidence = "\n".join([" ".join(notes), *([finding.evidence] if finding.evidence else [])])
     return Finding(
         kind=kind, message=message if kind == "unknown-cause" else finding.message, evidence=evidence

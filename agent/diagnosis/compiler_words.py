@@ -1,8 +1,8 @@
 """What one error of g++ or nvcc means: a stable kind, the cause in plain words, the mend.
 
 Reads the text of a message and the line it stands at; knows nothing of the rest of the build. The wordings
-are those of g++ 9 to 14 and of nvcc 11 to 13 (EDG's front end); what is not known here keeps the '
-'compiler's words.
+are those of g++ 9 to 14 and of nvcc 11 to 13 (EDG's front end); what is not known here keeps the compiler's
+words.
 """
 
 import re

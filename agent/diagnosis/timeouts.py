@@ -1,8 +1,7 @@
 """Where a candidate was when it did not answer in time: the kernel that ran, and the line of its Python.
 
-Both come from the candidate's own process, as claims: the '
-'emulator's runtime writes down the kernel that runs,
-and the worker has Python print where it stands shortly before the limit.
+Both come from the candidate's own process, as claims: the emulator's runtime writes down the kernel that
+runs, and the worker has Python print where it stands shortly before the limit.
 """
 
 import contextlib

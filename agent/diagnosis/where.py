@@ -127,7 +127,8 @@ def _along(wrong: Tensor, axis: int) -> Pattern | None:
     steps = {b - a for a, b in zip(places, places[1:], strict=False)}
     if len(steps) == 1:
         step = steps.pop()
-        return Pattern(f"at every {step}th index of {name}, from {low} on", "lost-lanes")
+        ordinal = {2: "2nd", 3: "3rd"}.get(step, f"{step}th")
+        return Pattern(f"at every {ordinal} index of {name}, from {low} on", "lost-lanes")
     return Pattern(f"at {len(places)} of the indices of {name}", region=False)
 
 

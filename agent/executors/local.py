@@ -77,8 +77,9 @@ class LocalExecutor:
     def judge(self, job: Job, rival: Measurement | None = None) -> Evaluation:
         """The verdict on a job; on a GPU that of the second look where there is reason for one."""
         found = judged(job, self._announce)
-        if locating.wanted(found):
-            where = job.model_copy(update={"locates": True, "shrunken": self._sizes(job.problem)})
+        unlocated = locating.wanted(found)
+        if unlocated is not None:
+            where = job.model_copy(update={"locates": unlocated, "shrunken": self._sizes(job.problem)})
             return locating.located(found, lambda: judged(where, self._announce))
         times = found.measurement
         if job.executor == "emulator" or job.protocol == "quick" or found.status is not Status.VERIFIED:

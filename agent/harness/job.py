@@ -39,8 +39,8 @@ class Job(Record):
     """Whether the emulator's sanitizer stays off."""
     confirms: bool = False
     """Whether a verified candidate is looked at once more, as one is that would be the best."""
-    locates: bool = False
-    """Whether only the place of a fault is wanted that a GPU reported without one."""
+    locates: str | None = None
+    """The kind of a fault that a GPU reported without its place, where only that is wanted."""
     floor_ms: float | None = None
     """Roofline floor of the problem at its real shape on the GPU in question."""
     screened: bool = True

@@ -120,7 +120,9 @@ def _confirmed(job: Job, at: Shapes, warnings: tuple[Finding, ...], announce: An
 def _located(job: Job, at: Shapes, warnings: tuple[Finding, ...], announce: Announce) -> Evaluation:
     """Where a kernel fails that fell on a GPU: no verdict, but what shows at small sizes."""
     return locating.looked_for(
-        lambda: _emulated(job, at, announce), lambda: confirmation.sanitized(job, at.scope, announce)
+        str(job.locates),
+        lambda: _emulated(job, at, announce),
+        lambda: confirmation.sanitized(job, at.scope, announce),
     )
 
 

@@ -8,9 +8,7 @@ from collections.abc import Callable
 
 from agent.records import Evaluation, Finding, Status
 
-WITHOUT_LINE = frozenset({"illegal-address", "misaligned-access", "device-assert"})
-"""Kinds by which CUDA says that some kernel failed, and neither which one nor where."""
-CAUSES = frozenset(
+_OF_MEMORY = frozenset(
     {
         "global-out-of-bounds-read", "global-out-of-bounds-write", "shared-out-of-bounds-read",
         "shared-out-of-bounds-write", "array-index-out-of-bounds", "null-pointer", "host-pointer",
@@ -18,40 +16,54 @@ CAUSES = frozenset(
         "device-assert", "out-of-bounds", "device-fault",
     }
 )  # fmt: skip
-"""Kinds of the emulator and of compute-sanitizer that such a failure can be; a race beside it is none."""
+CAUSES = {
+    "illegal-address": _OF_MEMORY,
+    "misaligned-access": _OF_MEMORY,
+    "device-assert": _OF_MEMORY,
+    "illegal-launch": frozenset({"illegal-launch"}),
+    "timeout": frozenset({"deadlock", "divergent-barrier", "barrier-after-exit", "timeout"}),
+}
+"""By what CUDA says of some kernel, and neither which one nor where: kinds of the emulator and of
+compute-sanitizer that it can be. A race beside it is none of them."""
+_SANITIZED = ("illegal-address", "misaligned-access")
+"""What compute-sanitizer can tell more of; under it a kernel that never ends takes longer still."""
 Look = Callable[[], Evaluation]
 
 
-def wanted(found: Evaluation) -> bool:
-    """Whether this is the verdict of a GPU on a kernel's fault that nobody has located."""
+def wanted(found: Evaluation) -> str | None:
+    """The kind of a kernel's fault that a GPU reported and nobody has located; None for other verdicts."""
     headline = found.headline
-    if found.scope.executor != "cuda" or found.status is not Status.RUNTIME_ERROR or headline is None:
-        return False
+    failed = found.status in (Status.RUNTIME_ERROR, Status.TIMEOUT)
+    if found.scope.executor != "cuda" or not failed or headline is None or headline.kind not in CAUSES:
+        return None
     place = headline.location
-    return headline.kind in WITHOUT_LINE and (place is None or place.kernel is None)
+    return headline.kind if place is None or place.kernel is None else None
 
 
-def looked_for(by_emulator: Look, by_sanitizer: Look) -> Evaluation:
-    """What says where: the emulator's verdict if it names a kernel, else the sanitizer's."""
+def looked_for(kind: str, by_emulator: Look, by_sanitizer: Look) -> Evaluation:
+    """What says where: the emulator if it names a kernel, else the sanitizer where that may know more."""
     seen = by_emulator()
-    return seen if _located(seen) is not None else by_sanitizer()
+    if _located(kind, seen) is not None or kind not in _SANITIZED:
+        return seen
+    return by_sanitizer()
 
 
 def located(found: Evaluation, again: Look) -> Evaluation:
     """The verdict with the place of its fault; as it was, with a word on that, where it did not show."""
-    if not wanted(found):
+    kind = wanted(found)
+    if kind is None:
         return found
     assert found.headline is not None
     where = again()
-    exact = _located(where)
+    exact = _located(kind, where)
     headline = _joined(found.headline, exact) if exact is not None else _unseen(found.headline, where)
     return found.model_copy(update={"findings": (headline, *found.findings[1:])})
 
 
-def _located(seen: Evaluation) -> Finding | None:
+def _located(kind: str, seen: Evaluation) -> Finding | None:
     """The first error that can be the cause and names its kernel."""
     errors = (finding for finding in seen.findings if finding.severity == "error")
-    return next((e for e in errors if e.kind in CAUSES and e.location and e.location.kernel), None)
+    return next((e for e in errors if e.kind in CAUSES[kind] and e.location and e.location.kernel), None)
 
 
 def _joined(headline: Finding, exact: Finding) -> Finding:

@@ -85,6 +85,15 @@ def test_elements_that_were_never_written_are_located() -> None:
     assert "after flat index 1536" in finding.message
 
 
+def test_the_region_of_unexplained_nan_is_told() -> None:
+    _, draw = _drawn("layer_norm")
+    output = draw.expected.native.clone()
+    output[:, ::3, ::2] = float("nan")
+    finding = _explained("layer_norm", output).finding
+    assert finding.kind == "nan-output"
+    assert "at every 2nd index of dim 2 (size 77), from 0 on" in (finding.evidence or "")
+
+
 def test_the_line_is_that_of_the_fault() -> None:
     source = 'cuda = """\nfloat mean = sum / n;\nfloat inverse = rsqrtf(var + eps + eps);\n"""\n'
 

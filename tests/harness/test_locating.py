@@ -78,9 +78,23 @@ def test_other_verdicts_need_no_other_look(found: Evaluation) -> None:
 
 def test_the_sanitizer_is_asked_where_the_emulator_names_no_kernel() -> None:
     by_sanitizer = verdict("cuda", PAST_THE_END)
-    assert locating.looked_for(lambda: verdict("emulator", RACE), lambda: by_sanitizer) is by_sanitizer
+    race = verdict("emulator", RACE)
+    assert locating.looked_for("illegal-address", lambda: race, lambda: by_sanitizer) is by_sanitizer
     by_emulator = verdict("emulator", PAST_THE_END)
-    assert locating.looked_for(lambda: by_emulator, never) is by_emulator
+    assert locating.looked_for("illegal-address", lambda: by_emulator, never) is by_emulator
+    assert locating.looked_for("timeout", lambda: race, never) is race
+
+
+def test_a_kernel_that_never_ends_is_named_by_the_barrier_it_waits_at() -> None:
+    hang = Finding(kind="timeout", message="no answer", location=Location(line=40, text="ext.f(x)"))
+    barrier = Finding(
+        kind="divergent-barrier", message="not all threads", location=Location(line=9, kernel="scale")
+    )
+    on_gpu = verdict("cuda", hang, status=Status.TIMEOUT)
+    found = locating.located(on_gpu, lambda: verdict("emulator", PAST_THE_END, barrier))
+    assert found.status is Status.TIMEOUT
+    assert found.headline is not None
+    assert found.headline.location == barrier.location
 
 
 def test_the_executor_looks_again_with_small_sizes(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -99,7 +113,7 @@ def test_the_executor_looks_again_with_small_sizes(monkeypatch: pytest.MonkeyPat
         problem=problem, candidate=candidate, executor="cuda", candidate_timeout_s=9, cache_dir=str(cache_dir)
     )
     found = executor.judge(job)
-    assert [job.locates for job in asked] == [False, True]
+    assert [job.locates for job in asked] == [None, "illegal-address"]
     assert asked[1].executor == "cuda"
     assert asked[1].shrunken is not None
     assert found.headline is not None

@@ -55,6 +55,8 @@ class Search:
         self._until = time.thread_time() + budget_s
         self.tried = self.failed = 0
         self.out_of_time = False
+        self.untold: list[str] = []
+        """Words of those that agree with an output too poor to tell them from others."""
         self.closest: tuple[float, Hypothesis] | None = None
 
     def among(self, candidates: Iterable[Hypothesis]) -> list[Found]:
@@ -92,7 +94,12 @@ class Search:
             all(one.whole for one in known),
             max(one.residual for one in known),
             max(one.departure for one in known),
+            any(one.telling for one in known),
+            all(one.placed for one in known),
         )
+        if not match.telling:
+            self.untold.append(hypothesis.words)
+            return None
         return Found(hypothesis, match, tuple(agreeing))
 
     def _note(self, hypothesis: Hypothesis, values: list[torch.Tensor]) -> None:
@@ -152,7 +159,7 @@ def explain(
     if not any(one.match.whole for one in found):
         number, target = next(iter(targets.items()))
         found = _closest([*found, *search.among(_chosen(constants.fitted(tape, number, target), among))])
-    if found and (found[0].match.whole or _is_region(_pattern(targets, facts))):
+    if found and (found[0].match.placed or _is_region(_pattern(targets, facts))):
         kinds = {one.hypothesis.kind for one in found}
         left = tuple(one.hypothesis.words for one in found) if len(kinds) > 1 else ()
         named = tuple(one.hypothesis.words for one in found)
@@ -161,7 +168,7 @@ def explain(
     if other is not None:
         return Explained(_with_evidence(other, finding.evidence))
     partly = found[0].hypothesis.words if found else ""
-    return Explained(_unknown(case, targets, facts, search, finding, partly))
+    return Explained(_unknown(case, targets, facts, search, finding, partly), tuple(search.untold))
 
 
 def never_written(case: Case, finding: Finding) -> Explained | None:

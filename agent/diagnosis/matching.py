@@ -46,6 +46,10 @@ class Match(NamedTuple):
     """Largest distance from the variant, over what agrees."""
     departure: float
     """Largest distance of the variant from the truth there: how much it explains."""
+    telling: bool
+    """Whether what agrees could hardly agree with another variant."""
+    placed: bool
+    """Whether it says which elements are wrong: everywhere, or where the same ones are not finite."""
 
 
 class Target:
@@ -72,7 +76,8 @@ class Target:
             return None
         near = self._near(v, self.y, amplification)
         finite = torch.isfinite(self.y)
-        if not bool(finite.all()) and torch.equal(finite, torch.isfinite(v)):
+        broken = not bool(finite.all()) and torch.equal(finite, torch.isfinite(v))
+        if broken:
             near |= finite & ((self.y - v).abs() <= BROKEN * (v.abs() + self._size))
         if not bool(near[self.wrong].all()):
             return None
@@ -80,9 +85,10 @@ class Target:
         if not whole and self.count < REGION:
             return None
         where = near if whole else self.wrong
-        if self._unexplained(v, where) > 1 - EXPLAINED or not telling(self.y[where]):
+        if self._unexplained(v, where) > 1 - EXPLAINED:
             return None
-        return Match(whole, _largest(self.y - v, where), _largest(v - self.truth, where))
+        error, departure = _largest(self.y - v, where), _largest(v - self.truth, where)
+        return Match(whole, error, departure, telling(self.y[where]), whole or broken)
 
     def nearness(self, value: Tensor) -> float:
         """Share of the error that the variant explains, as a sum of squares; negative where it is worse."""

@@ -45,6 +45,8 @@ Written by `python -m tests.diagnosis.examples` from runs of the cases named her
 directories are taken out of both.
 """
 _DIRECTORIES = re.compile(r"(?<![\w<])/(?:[\w.+-]+/)+")
+_FRAME = 'File "candidate.py", line'
+"""A traceback that begins in the candidate has no heading."""
 _POSITIONS = ("name", "cpp_sources", "cuda_sources", "functions")
 _VALUES = re.compile(r"got (\S+?), expected (\S+)")
 
@@ -92,7 +94,7 @@ def before(case: Case, evaluation: Evaluation) -> str:
     if evaluation.stage == "build":
         return _tail(_build_log(case.source))
     evidence = "\n".join(found.evidence for found in evaluation.findings if found.evidence)
-    if "Traceback" in evidence:
+    if "Traceback" in evidence or _FRAME in evidence:
         return _tail(evidence)
     differences = [abs(float(got) - float(expected)) for got, expected in _VALUES.findall(evidence)]
     if not differences:

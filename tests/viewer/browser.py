@@ -85,8 +85,13 @@ class Browser:
     def until(self, condition: Callable[[], object], what: str) -> None:
         deadline = time.monotonic() + PATIENCE_S
         while not condition():
-            assert time.monotonic() < deadline, f"not within {PATIENCE_S:.0f} s: {what}"
+            assert time.monotonic() < deadline, f"not within {PATIENCE_S:.0f} s: {what}; {self._state()}"
             time.sleep(0.05)
+
+    def _state(self) -> str:
+        """What the page says for itself, for the message of a test that waited in vain."""
+        said = self.run("return document.getElementById('news')?.textContent")
+        return f"at {self.driver.current_url}, {said!r}, {self.texts('#steps a')}, {self.complaints()}"
 
     def selected(self) -> str:
         """`attempt-3 diff`: the step and the panel that are shown."""

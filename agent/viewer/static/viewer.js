@@ -35,7 +35,12 @@
   async function rendered(url) {
     const answer = await fetch(url, { headers: { Accept: "text/html" } });
     if (!answer.ok) throw new Error(`${answer.status}`);
-    return new DOMParser().parseFromString(await answer.text(), "text/html");
+    return scripted(new DOMParser().parseFromString(await answer.text(), "text/html"));
+  }
+  // What is meant for a browser without scripts is elements to this parser, and would be shown.
+  function scripted(page) {
+    for (const other of all("noscript", page)) other.remove();
+    return page;
   }
 
   // ---- steps and panels
@@ -226,6 +231,7 @@
   }
 
   dress(stored());
+  scripted(document);
   document.addEventListener("keydown", onKey);
   document.addEventListener("click", onClick);
   if (page === "run") {

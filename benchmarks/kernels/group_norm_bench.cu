@@ -2,42 +2,26 @@
 //
 //     nvcc -std=c++17 -O3 -gencode=arch=compute_90a,code=sm_90a -o group_norm_bench benchmarks/kernels/group_norm_bench.cu
 //     ./group_norm_bench              every design on every shape, each design in a process of its own
-//     ./group_norm_bench held6        one design; `copy`, `portable` and `backward-held6` are names too
+//     ./group_norm_bench held6        one design; `copy`, `portable` and `backward-held5` are names too
 //
 // Checked against double arithmetic on the GPU by plain kernels of this file, on outputs that were poisoned before. A
 // run flushes L2 and is timed with events; printed are the 20th, 50th and 80th percentile, the bytes that have to be
 // moved (one read, one write; for the backward two reads, one write) over the median, and the errors.
-#include <sys/wait.h>
-#include <unistd.h>
-
-#include <algorithm>
 #include <cmath>
-#include <cstdio>
-#include <cstdlib>
 #include <cstring>
 #include <string>
-#include <vector>
 
+#define KW_ALL_DESIGNS
 #define KW_DTYPES 5  // float32 and bfloat16
 #include "../../agent/kernels/group_norm/csrc/launch.cuh"
+#include "timing.cuh"
 
 using namespace kernelwright::group_norm;
+using namespace kernelwright::timing;
 
 namespace {
 
-constexpr int kRuns = 15;
-constexpr double kSecondsToHang = 20.0;
-constexpr size_t kFlushBytes = size_t{512} << 20;
 constexpr double kEps = 1e-5;
-
-#define CHECK(call)                                                                             \
-    do {                                                                                        \
-        const cudaError_t error_ = (call);                                                      \
-        if (error_ != cudaSuccess) {                                                            \
-            std::printf("  FAILED %s: %s (line %d)\n", #call, cudaGetErrorString(error_), __LINE__); \
-            std::exit(1);                                                                       \
-        }                                                                                       \
-    } while (0)
 
 const char* const kNames[] = {"auto",  "portable",    "held6",       "held5",   "held4",  "held3", "ring",
                               "held6x2", "held5x2", "cluster", "l2-1", "l2-2", "l2-3"};
@@ -71,13 +55,6 @@ const Shape kShapes[] = {
     {2, 64, 49, 8, kFloat32, 0},             // small
     {64, 512, 1, 32, kFloat32, 0},           // two dimensions
 };
-
-__device__ float drawn(uint64_t index, uint64_t seed) {
-    uint64_t z = (index + seed * 0x9E3779B97F4A7C15ull) * 0xBF58476D1CE4E5B9ull;
-    z = (z ^ (z >> 31)) * 0x94D049BB133111EBull;
-    z ^= z >> 29;
-    return static_cast<float>(static_cast<uint32_t>(z >> 32)) * 4.6566128730773926e-10f - 1.0f;
-}
 
 template <typename T>
 __global__ void fill(T* values, int64_t count, uint64_t seed, float offset) {
@@ -200,49 +177,6 @@ __global__ void compare_parameters(const double2* of_plane, Shape s, const float
     const double ds = block_sum(sum.y);
     note(error, threadIdx.x == 0 ? dbias[c] : 0.0, threadIdx.x == 0 ? db : 0.0);
     note(error, threadIdx.x == 0 ? dweight[c] : 0.0, threadIdx.x == 0 ? ds : 0.0);
-}
-
-void* allocated(int64_t bytes) {
-    void* memory = nullptr;
-    CHECK(cudaMalloc(&memory, std::max<int64_t>(bytes, 256)));
-    return memory;
-}
-
-// Ends the process where the device does not answer: a design whose blocks wait for ever.
-void wait_or_end(cudaEvent_t event) {
-    for (double waited = 0.0; cudaEventQuery(event) == cudaErrorNotReady; waited += 1e-4) {
-        usleep(100);
-        if (waited > kSecondsToHang) {
-            std::printf("  HUNG\n");
-            std::fflush(stdout);
-            _exit(1);
-        }
-    }
-    CHECK(cudaEventSynchronize(event));
-}
-
-struct Times {
-    double p20, p50, p80;
-};
-
-template <typename Call>
-Times timed(Call call, void* flush) {
-    cudaEvent_t begin, end;
-    CHECK(cudaEventCreate(&begin));
-    CHECK(cudaEventCreate(&end));
-    std::vector<double> times;
-    for (int run = 0; run < kRuns + 2; ++run) {
-        CHECK(cudaMemsetAsync(flush, run, kFlushBytes, nullptr));
-        CHECK(cudaEventRecord(begin, nullptr));
-        CHECK(call());
-        CHECK(cudaEventRecord(end, nullptr));
-        wait_or_end(end);
-        float milliseconds = 0.0f;
-        CHECK(cudaEventElapsedTime(&milliseconds, begin, end));
-        if (run >= 2) times.push_back(milliseconds);
-    }
-    std::sort(times.begin(), times.end());
-    return {times[kRuns / 5], times[kRuns / 2], times[kRuns * 4 / 5]};
 }
 
 void print(const Shape& s, const char* name, const Times& t, double bytes, const Error& e, double scale) {
@@ -396,26 +330,13 @@ int run(const std::string& name) {
     return 0;
 }
 
-// A process for each design: one that faults or hangs costs only itself.
-void run_apart(const char* program, const std::string& name) {
-    const pid_t child = fork();
-    if (child == 0) {
-        execl(program, program, name.c_str(), static_cast<char*>(nullptr));
-        _exit(127);
-    }
-    int status = 0;
-    waitpid(child, &status, 0);
-    if (status != 0) std::printf("%s ended with status %d\n", name.c_str(), status);
-    std::fflush(stdout);
-}
-
 }  // namespace
 
 int main(int count, char** arguments) {
     if (count > 1) return run(arguments[1]);
     run_apart("/proc/self/exe", "copy");
     for (int64_t path = kPortable; path < sm90::kDesigns; ++path) run_apart("/proc/self/exe", kNames[path]);
-    for (const int64_t path : {int64_t{kPortable}, int64_t{sm90::kHeld6}, int64_t{sm90::kHeld6Twice}}) {
+    for (const int64_t path : {int64_t{kPortable}, int64_t{sm90::kHeld5}, int64_t{sm90::kHeld5Twice}}) {
         run_apart("/proc/self/exe", std::string("backward-") + kNames[path]);
     }
     return 0;

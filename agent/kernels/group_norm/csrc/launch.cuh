@@ -1,7 +1,7 @@
 // The launchers of interface.h: checks, and which path a call takes.
 //
 // KW_PORTABLE_ONLY leaves out all that is only for sm_90, for compilers that cannot read it. KW_DTYPES selects types
-// (portable_launch.cuh).
+// (sizes.cuh).
 #pragma once
 
 #include "interface.h"
@@ -16,6 +16,7 @@ namespace kernelwright::group_norm {
 // The design that kAuto takes for groups that no single block can hold, where it takes the call. It stays the portable
 // path until benchmarks/kernels/group_norm_bench.cu has run on a GPU and says which design is right and fastest.
 constexpr int64_t kForLargeGroups = kPortable;
+constexpr int64_t kForLargeGroupsFused = kPortable;  // with an activation or a residual; sm90::kRing is made for it
 constexpr int64_t kForLargeGroupsBackward = kPortable;
 
 // Sizes that the kernels can take; Python handles what is empty.
@@ -47,7 +48,9 @@ bool takes_path(const Call& call, int64_t path) {
 inline int64_t forward_path(const Forward& args) {
     if (args.path != kAuto) return args.path;
     const bool large = !resident(args.channels / args.groups * args.spatial, forward_lanes(args));
-    return large && takes_path(args, kForLargeGroups) ? kForLargeGroups : kPortable;
+    const bool fused = args.act != kNone || args.residual != nullptr;
+    const int64_t chosen = fused ? kForLargeGroupsFused : kForLargeGroups;
+    return large && takes_path(args, chosen) ? chosen : kPortable;
 }
 
 inline int64_t backward_path(const Backward& args) {

@@ -2,17 +2,13 @@
 #pragma once
 
 #include <algorithm>
-#include <limits>
+#include <initializer_list>
 
 #include "portable_backward.cuh"
 #include "portable_backward_last.cuh"
 #include "portable_forward.cuh"
 #include "portable_forward_last.cuh"
-
-// Bit 1 << Dtype for each type to compile; all of them take three times as long as one.
-#ifndef KW_DTYPES
-#define KW_DTYPES 7
-#endif
+#include "sizes.cuh"
 
 namespace kernelwright::group_norm {
 
@@ -20,20 +16,6 @@ constexpr int kResidentPacks = 8;                 // packs of a row that a threa
 constexpr int kShortPacks = 2;                    // the same for rows of up to kShortPacks * kMaxTeam packs
 constexpr int64_t kSliceElements = 32 * 1024;     // of a row or slab that one block takes
 constexpr int64_t kMaxSlices = 1024;
-constexpr int64_t kMaxGrid = std::numeric_limits<int>::max();
-
-inline int64_t ceil_div(int64_t a, int64_t b) { return (a + b - 1) / b; }
-
-inline int64_t aligned(int64_t bytes) { return ceil_div(bytes, 256) * 256; }
-
-// The smallest power of two that is at least `value`, between 1 and `most`.
-inline int power_of_two(int64_t value, int most) {
-    int power = 1;
-    while (power < value && power < most) power *= 2;
-    return power;
-}
-
-inline int64_t element_bytes(int64_t dtype) { return dtype == kFloat32 ? 4 : 2; }
 
 // Lanes of a pack of the contiguous layout: 16 bytes, or one element where the tensors do not begin at the same place
 // between two packs, or where stretches are so short that most packs would be cut.

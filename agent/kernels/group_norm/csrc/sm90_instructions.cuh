@@ -12,9 +12,9 @@ __device__ __forceinline__ uint32_t shared_address(const void* pointer) {
     return static_cast<uint32_t>(__cvta_generic_to_shared(pointer));
 }
 
-// A barrier with one arrival per phase; the bytes that a phase awaits are named with that arrival.
-__device__ __forceinline__ void barrier_init(uint64_t* barrier) {
-    asm volatile("mbarrier.init.shared::cta.b64 [%0], 1;" ::"r"(shared_address(barrier)) : "memory");
+// A phase is over after `arrivals` and the bytes that were named with them.
+__device__ __forceinline__ void barrier_init(uint64_t* barrier, uint32_t arrivals = 1) {
+    asm volatile("mbarrier.init.shared::cta.b64 [%0], %1;" ::"r"(shared_address(barrier)), "r"(arrivals) : "memory");
 }
 
 // Makes barriers known to the copy engine; once, by the thread that made them, before the block goes on.
@@ -26,6 +26,10 @@ __device__ __forceinline__ void barriers_made() {
 __device__ __forceinline__ void barrier_expect(uint64_t* barrier, uint32_t bytes) {
     asm volatile("mbarrier.arrive.expect_tx.shared::cta.b64 _, [%0], %1;" ::"r"(shared_address(barrier)), "r"(bytes)
                  : "memory");
+}
+
+__device__ __forceinline__ void barrier_arrive(uint64_t* barrier) {
+    asm volatile("mbarrier.arrive.shared::cta.b64 _, [%0];" ::"r"(shared_address(barrier)) : "memory");
 }
 
 __device__ __forceinline__ void barrier_wait(uint64_t* barrier, uint32_t parity) {

@@ -2,11 +2,13 @@
 //
 // All are cooperative launches or clusters, so the blocks that wait for each other run at once. Both can be captured
 // in a CUDA graph, and so can the fill that goes before.
+//
+// A library gets the designs that a call may take; the bench, which defines KW_ALL_DESIGNS, all of them.
 #pragma once
 
 #include <algorithm>
 
-#include "portable_launch.cuh"
+#include "sizes.cuh"
 #include "sm90_held.cuh"
 #include "sm90_held_backward.cuh"
 #include "sm90_l2.cuh"
@@ -28,6 +30,14 @@ enum Design : int64_t {
     kL2Three = 12,
     kDesigns = 13,
 };
+
+inline bool is_compiled(int64_t design) {
+#ifdef KW_ALL_DESIGNS
+    return design >= kHeld6 && design < kDesigns;
+#else
+    return design == kHeld5 || design == kRing;
+#endif
+}
 
 inline int attribute(cudaDeviceAttr which, int64_t device) {
     int value = 0;
@@ -68,7 +78,7 @@ inline Team team_of(const Forward& f, int64_t design) {
 
 // Whether `design` can take the call at all.
 inline bool takes(const Forward& f, int64_t design) {
-    if (design < kHeld6 || design >= kDesigns || f.layout != kContiguous) return false;
+    if (!is_compiled(design) || f.layout != kContiguous) return false;
     if (attribute(cudaDevAttrComputeCapabilityMajor, f.device) != 9) return false;
     if (!on_16_bytes(f.x) || !on_16_bytes(f.y) || !on_16_bytes(f.residual)) return false;
     if (f.spatial * element_bytes(f.dtype) % 16 != 0 || f.n * f.groups > kMaxGrid) return false;
@@ -87,15 +97,20 @@ template <typename T>
 Kernel kernel_of(int64_t design) {
     constexpr Exchange kGlobal = Exchange::kGlobal;
     switch (design) {
+#ifdef KW_ALL_DESIGNS
         case kHeld6: return held_forward<T, 512, 6, true, kGlobal>;
-        case kHeld5: return held_forward<T, 512, 5, true, kGlobal>;
         case kHeld4: return held_forward<T, 512, 4, true, kGlobal>;
         case kHeld3: return held_forward<T, 512, 3, true, kGlobal>;
-        case kRing: return held_forward<T, 512, 0, false, kGlobal>;
         case kHeld6Twice: return held_forward<T, 256, 6, true, kGlobal>;
         case kHeld5Twice: return held_forward<T, 256, 5, true, kGlobal>;
         case kCluster: return held_forward<T, 512, 5, true, Exchange::kCluster>;
-        default: return l2_forward<T>;
+        case kL2One:
+        case kL2Two:
+        case kL2Three: return l2_forward<T>;
+#endif
+        case kHeld5: return held_forward<T, 512, 5, true, kGlobal>;
+        case kRing: return held_forward<T, 512, 0, false, kGlobal>;
+        default: return nullptr;
     }
 }
 
@@ -145,7 +160,7 @@ inline cudaError_t forward(const Forward& f, int64_t design) {
     return cudaLaunchKernelEx(&config, kernel, f, team, partials);
 }
 
-// ---- Backward: one design, by two names; kHeld6 is one block of 512 threads on an SM, kHeld6Twice two of 256.
+// ---- Backward: one design, by two names; kHeld5 is one block of 512 threads on an SM, kHeld5Twice two of 256.
 
 inline int64_t group_bytes(const Backward& b) { return b.channels / b.groups * b.spatial * element_bytes(b.dtype); }
 
@@ -163,7 +178,8 @@ inline Team team_of(const Backward& b, int64_t design) {
 }
 
 inline bool takes(const Backward& b, int64_t design) {
-    if ((design != kHeld6 && design != kHeld6Twice) || b.layout != kContiguous || b.act != kNone) return false;
+    if ((design != kHeld5 && design != kHeld5Twice) || !is_compiled(design)) return false;
+    if (b.layout != kContiguous || b.act != kNone) return false;
     if (attribute(cudaDevAttrComputeCapabilityMajor, b.device) != 9) return false;
     if (!on_16_bytes(b.x) || !on_16_bytes(b.dy) || !on_16_bytes(b.dx) || b.dx == nullptr) return false;
     if (b.dresidual != nullptr || b.spatial * element_bytes(b.dtype) % kChunkBytes != 0) return false;
@@ -210,7 +226,10 @@ cudaError_t backward_of(const Backward& b, const Team& team) {
 template <typename T>
 cudaError_t backward_of(const Backward& b, int64_t design) {
     const Team team = team_of(b, design);
-    return design == kHeld6 ? backward_of<T, 512>(b, team) : backward_of<T, 256>(b, team);
+#ifdef KW_ALL_DESIGNS
+    if (design == kHeld5Twice) return backward_of<T, 256>(b, team);
+#endif
+    return backward_of<T, 512>(b, team);
 }
 
 inline cudaError_t backward(const Backward& b, int64_t design) {

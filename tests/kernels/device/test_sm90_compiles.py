@@ -1,0 +1,68 @@
+"""What nvcc makes of the kernels for sm_90: they compile without a warning, and their registers are known."""
+
+import re
+import subprocess
+from pathlib import Path
+
+import pytest
+
+from agent.emulator import nvcc
+
+ROOT = Path(__file__).parents[3]
+GROUP_NORM = ROOT / "agent" / "kernels" / "group_norm" / "csrc"
+LINEAR = ROOT / "benchmarks" / "kernels"
+SPILLS = 96
+"""Bytes of a thread that held6 may spill: 96 registers of data leave 32 for all else."""
+_KERNEL = re.compile(
+    r"Compiling entry function '(\w+)'.*?(\d+) bytes spill stores.*?Used (\d+) registers", re.DOTALL
+)
+
+
+def compiled(
+    text: str, include: Path, scratch: Path, capsys: pytest.CaptureFixture[str]
+) -> dict[str, tuple[int, int]]:
+    """Registers and bytes spilled of each kernel by its mangled name, which it also prints."""
+    found = nvcc.find()
+    if found is None:
+        pytest.skip(nvcc.MISSING)
+    source = scratch / "kernels.cu"
+    source.write_text(text)
+    command = [
+        str(found.path), "-std=c++17", "-DKW_DTYPES=1", "-Werror", "all-warnings",
+        "-gencode=arch=compute_90a,code=sm_90a", "-Xptxas", "-v", f"-I{include}", "-cubin",
+        str(source), "-o", str(scratch / "kernels.cubin"),
+    ]  # fmt: skip
+    built = subprocess.run(command, capture_output=True, text=True, timeout=280)
+    assert built.returncode == 0, built.stderr
+    assert "serialized" not in built.stderr, "ptxas could not keep products in flight"
+    kernels = {name: (int(used), int(spilled)) for name, spilled, used in _KERNEL.findall(built.stderr)}
+    with capsys.disabled():
+        for name, (used, spilled) in kernels.items():
+            print(f"\n{used:4} registers, {spilled:3} bytes spilled: {name}", end="")
+    return kernels
+
+
+def test_group_norm_for_sm90(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    face = (
+        '#define KW_ALL_DESIGNS\n#include "sm90_launch.cuh"\n'
+        "cudaError_t face(const kernelwright::group_norm::Forward& f, int64_t design) {\n"
+        "    return kernelwright::group_norm::sm90::forward(f, design);\n}\n"
+    )
+    kernels = compiled(face, GROUP_NORM, tmp_path, capsys)
+    designs = [resources for name, resources in kernels.items() if "sm90" in name]
+    assert len(designs) == 12
+    assert all(used <= 128 and spilled <= SPILLS for used, spilled in designs)
+
+
+def test_linear_for_sm90(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    face = (
+        '#include "linear_group_norm_min.cuh"\n'
+        "using namespace kernelwright::linear;\n"
+        "void face(Product p, StoreTile all, LeastOfGroups<16> least) {\n"
+        "    linear_fp32x3<2><<<1, kThreads>>>(p, all);\n"
+        "    linear_fp32x3<2><<<1, kThreads>>>(p, least);\n}\n"
+    )
+    kernels = compiled(face, LINEAR, tmp_path, capsys)
+    products = [resources for name, resources in kernels.items() if "linear_fp32x3" in name]
+    assert len(products) == 2
+    assert all(used <= 168 and spilled <= 8 for used, spilled in products)

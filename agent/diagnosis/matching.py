@@ -33,8 +33,6 @@ for each, by one variant in 65,536. Of fewer than twice as many elements half ha
 
 COUNTED = 1 << 16
 """Of so many elements, evenly spread, the values are counted."""
-_NAN = torch.finfo(torch.float64).max
-"""Stands for NaN among values that are counted."""
 
 
 class Match(NamedTuple):
@@ -49,7 +47,7 @@ class Match(NamedTuple):
     telling: bool
     """Whether what agrees could hardly agree with another variant."""
     placed: bool
-    """Whether it says which elements are wrong: everywhere, or where the same ones are not finite."""
+    """Whether it says which elements are wrong: everywhere, or those that are not finite."""
 
 
 class Target:
@@ -76,8 +74,7 @@ class Target:
             return None
         near = self._near(v, self.y, amplification)
         finite = torch.isfinite(self.y)
-        broken = not bool(finite.all()) and torch.equal(finite, torch.isfinite(v))
-        if broken:
+        if not bool(finite.all()) and torch.equal(finite, torch.isfinite(v)):
             near |= finite & ((self.y - v).abs() <= BROKEN * (v.abs() + self._size))
         if not bool(near[self.wrong].all()):
             return None
@@ -88,7 +85,7 @@ class Target:
         if self._unexplained(v, where) > 1 - EXPLAINED:
             return None
         error, departure = _largest(self.y - v, where), _largest(v - self.truth, where)
-        return Match(whole, error, departure, telling(self.y[where]), whole or broken)
+        return Match(whole, error, departure, telling(self.y[where]), whole or not bool(finite.all()))
 
     def nearness(self, value: Tensor) -> float:
         """Share of the error that the variant explains, as a sum of squares; negative where it is worse."""
@@ -134,9 +131,9 @@ def telling(values: Tensor) -> bool:
     One number alone is enough where there is but one; a constant is not, unless it is not finite: few wrong
     references are.
     """
-    if not bool(torch.isfinite(values).any()):
+    if not bool(torch.isfinite(values).all()):
         return True
-    some = _some(values).nan_to_num(nan=_NAN, posinf=_NAN / 2, neginf=-_NAN / 2)
+    some = _some(values)
     commonest = some.mode().values
     varied = int((some != commonest).sum())
     return fractions(some) >= min(PARTICULAR, some.numel()) or varied >= min(VARIED, (some.numel() + 1) // 2)

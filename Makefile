@@ -35,6 +35,7 @@ GPU_PYTHON ?= $(BIN)/python
 gpu-test: $(if $(filter $(BIN)/python,$(GPU_PYTHON)),$(STAMP))
 	$(GPU_PYTHON) -m tests.gpu.verify
 	$(GPU_PYTHON) -m tests.gpu.corpus
+	$(GPU_PYTHON) -m tests.gpu.kernels
 
 clean:
 	rm -rf $(VENV) .mypy_cache .ruff_cache .pytest_cache .hypothesis

@@ -44,6 +44,7 @@ gpu-test: $(if $(filter $(BIN)/python,$(GPU_PYTHON)),$(STAMP))
 	$(GPU_PYTHON) -m tests.gpu.corpus
 	$(GPU_PYTHON) -m tests.gpu.planted
 	$(GPU_PYTHON) -m tests.integrity.run --executor cuda --jobs 4 --resume
+	$(GPU_PYTHON) -m tests.gpu.kernels
 
 clean:
 	rm -rf $(VENV) .mypy_cache .ruff_cache .pytest_cache .hypothesis

@@ -27,7 +27,6 @@ from .verify import machine, revision
 ROOT = Path(__file__).resolve().parents[2]
 CORPUS = ROOT / "tests" / "emulator" / "corpus" / "correct"
 OWN = ROOT / "tests" / "gpu" / "programs"
-KERNELS = ROOT / "agent" / "kernels" / "sources"
 MODULES: dict[str, tuple[list[int], list[int]]] = {
     "gelu": ([], [1000, 1003]), "softmax": ([], [512, 4099]), "layer_norm": ([4096], [32, 33, 4096]),
     "group_norm": ([64, 8], [5, 64, 37, 41]),
@@ -62,12 +61,15 @@ def main() -> int:
 def compared(scratch: Path, at_once: int) -> dict[str, Any]:
     """Prepares once, then builds and runs everything, the slow stock builds several at once."""
     from agent import gpu_build
+    from agent.kernels import sources
 
     started = time.monotonic()
     gpu_build.prepare(scratch / "cache")
     prepared_s = round(time.monotonic() - started, 1)
     programs = [*sorted(CORPUS.glob("*.py")), *sorted(OWN.glob("*.py")), *recorded(scratch)]
-    programs += [KERNELS / f"{name}.py" for name in MODULES]
+    for name in MODULES:
+        programs.append(scratch / f"{name}.py")
+        programs[-1].write_text(sources.candidate(name), encoding="utf-8")
     with ThreadPoolExecutor(at_once) as pool:
         ways = [pool.submit(child, program, "stock", scratch) for program in programs]
         fast = [child(program, "fast", scratch) for program in programs]

@@ -26,14 +26,19 @@ extern "C" int {name}_backward(const void* p) {{
 @cache
 def library(dtype: str) -> Device:
     """With the one storage type: the three together take a minute to compile."""
-    text = _one_text()
+    text = of_dtype(_one_text(), dtype)
+    path = build_runtime().parent / f"plain_{dtype}.cu"
+    path.write_text(text + "".join(_FACE.format(name=name) for name in KERNELS))
+    return Device(path, checked=True)
+
+
+def of_dtype(text: str, dtype: str) -> str:
+    """The device code without the branches for the other storage types."""
     for name, kind in _TYPES.items():
         branch = re.compile(rf"^ *if \(dtype == k\w+\) return f\({kind}{{}}\);\n", re.MULTILINE)
         assert len(branch.findall(text)) == 1
         text = text if name == dtype else branch.sub("", text)
-    path = build_runtime().parent / f"plain_{dtype}.cu"
-    path.write_text(text + "".join(_FACE.format(name=name) for name in KERNELS))
-    return Device(path, checked=True)
+    return text
 
 
 def _one_text() -> str:

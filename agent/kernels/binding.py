@@ -1,6 +1,6 @@
 """Calls into a kernel's C library: each function takes one struct of 8-byte fields, packed in one go.
 
-ctypes and `struct` cost 0.5 us a call, and the library names no symbol of torch (ADR 11). The caller answers
+ctypes and `struct` cost 0.5 us a call, and the library names no symbol of torch (ADR 12). The caller answers
 for the pointers: nothing here looks at tensors.
 """
 

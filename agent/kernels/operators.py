@@ -2,7 +2,7 @@
 
 Each is registered with `torch.library` under the namespace `kernelwright` (schema, CPU and CUDA
 implementations, fake, autograd), so that torch.compile, opcheck, vmap's errors and modes see an operator of
-torch's own kind. A call in plain eager mode takes the same functions without the dispatcher (ADR 11). The
+torch's own kind. A call in plain eager mode takes the same functions without the dispatcher (ADR 12). The
 CPU implementation is the formula in torch's operators: it exists to be compared with, not to be fast.
 """
 

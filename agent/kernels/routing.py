@@ -152,7 +152,7 @@ def states(kernel: str) -> dict[int, str]:
 def is_eager(tensors: Iterable[torch.Tensor | None]) -> bool:
     """Whether nothing stands between this call and the device: no trace, mode, subclass or transform.
 
-    Such a call needs no dispatcher, which takes longer than a small kernel (ADR 11).
+    Such a call needs no dispatcher, which takes longer than a small kernel (ADR 12).
     """
     return not _intercepted() and all(
         tensor is None or type(tensor) in (torch.Tensor, torch.nn.Parameter) for tensor in tensors

@@ -263,8 +263,9 @@ def _commit() -> str:
 
 
 app = typer.Typer(
-    no_args_is_help=True, add_completion=False, rich_markup_mode=None, pretty_exceptions_enable=False
-)
+    no_args_is_help=True, add_completion=False, rich_markup_mode=None, pretty_exceptions_enable=False,
+    epilog=f"Example: {EXAMPLES['list']}",
+)  # fmt: skip
 _COMMANDS: tuple[tuple[str, Callable[..., None]], ...] = (
     ("list", list_kernels), ("info", info), ("verify", verify), ("bench", bench), ("build", build),
     ("promote", promote),

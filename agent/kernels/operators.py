@@ -75,6 +75,7 @@ class Operator:
                 if torch.is_grad_enabled() and any(tensor.requires_grad for tensor in tensors):
                     return self._direct(*arguments)
                 return self._implementation(tensors[0])(*arguments, statistics=False)[0]
+            routing.refuse_forward_mode(tensors)
         return _several(self.forward(*arguments))[0]
 
     def backward(self, grad: torch.Tensor, *arguments: Any) -> Tensors:

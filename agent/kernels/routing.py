@@ -14,6 +14,7 @@ from pathlib import Path
 from typing import Any, TypeVar
 
 import torch
+from torch.autograd import forward_ad
 
 from agent import config
 from agent.errors import AgentError
@@ -159,6 +160,18 @@ def is_eager(tensors: Iterable[torch.Tensor | None]) -> bool:
     )
 
 
+def refuse_forward_mode(tensors: Iterable[torch.Tensor]) -> None:
+    """Raises NotImplementedError for a tangent, which the dispatcher would drop without a word."""
+    if any(forward_ad.unpack_dual(tensor).tangent is not None for tensor in tensors if _has_level()):
+        raise NotImplementedError(
+            "shipped kernels have no forward-mode gradient (jvp); AGENT_KERNELS_DISABLE=1 leaves it to torch"
+        )
+
+
+def _has_level() -> bool:
+    return int(getattr(forward_ad, "_current_level", 0)) >= 0
+
+
 def widened(x: torch.Tensor) -> torch.Tensor:
     """The tensor as torch's autocast gives it to an operator that it runs in float32."""
     is_half = x.dtype in (torch.float16, torch.bfloat16)
@@ -213,7 +226,7 @@ def _probes() -> tuple[Callable[[], object], ...]:
         (getattr(torch._C, "_functorch", None), "peek_interpreter_stack"),
     )
     asked = [getattr(place, name, lambda: True) for place, name in places]
-    return (*asked, lambda: getattr(torch.autograd.forward_ad, "_current_level", 0) >= 0)
+    return (*asked, _has_level)
 
 
 _PROBES = _probes()

@@ -191,10 +191,15 @@ def test_every_help_has_its_example_and_fits(command: application.Command) -> No
     result = CliRunner().invoke(application.app, [command.name, "--help"])
     assert result.exit_code == 0
     assert f"Example: {command.example}" in " ".join(result.stdout.split())
-    assert max(map(len, result.stdout.splitlines())) <= 80
-    assert "--json" in result.stdout
-    assert "--verbose" in result.stdout
-    assert "--quiet" in result.stdout
+    # The options of a group are those of the commands in it.
+    inside = [[command.name, name] for name in getattr(command.load(), "commands", ())] or [[command.name]]
+    for name in inside:
+        page = CliRunner().invoke(application.app, [*name, "--help"]).stdout
+        assert f"Example: agent {' '.join(name)}" in page or name == [command.name]
+        assert max(map(len, page.splitlines())) <= 80
+        assert "--json" in page
+        assert "--verbose" in page
+        assert "--quiet" in page
 
 
 @pytest.mark.parametrize("arguments", [["--help"], ["show", "nothing"], ["runs"], ["config"]])

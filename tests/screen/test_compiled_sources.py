@@ -1,11 +1,9 @@
 """What the screen makes of the text that is compiled, and of candidates without any."""
 
-from pathlib import Path
-
 import pytest
 from screened import found, with_cuda, with_python
 
-import agent
+from agent.kernels import sources
 
 
 @pytest.mark.parametrize(
@@ -124,8 +122,6 @@ def test_literal_parts_of_a_made_source_are_still_read() -> None:
 
 
 def test_the_shipped_kernels_pass() -> None:
-    shipped = sorted((Path(agent.__file__).parent / "kernels" / "sources").glob("*.py"))
+    shipped = {name: sources.candidate(name) for name in sources.NAMES}
     assert shipped
-    assert {path.name: found(path.read_text(encoding="utf-8")) for path in shipped} == {
-        path.name: () for path in shipped
-    }
+    assert {name: found(text) for name, text in shipped.items()} == {name: () for name in shipped}

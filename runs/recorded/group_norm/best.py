@@ -1,6 +1,6 @@
 """Verified kernel for level1/group_norm, made by kernelwright 0.1.0.
 
-Run:       20261120-201951-group_norm-79e1, attempt 4 (model)
+Run:       20261120-212458-group_norm-91d0, attempt 4 (model)
 Problem:   level1/group_norm (source d090e76267f4186d)
 Verified:  CPU emulator, shrunken shapes (batch_size 112->16, height 512->32, width 512->32), isolation namespaces, full protocol
 Skipped:   timing: an emulator has none

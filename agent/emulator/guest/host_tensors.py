@@ -6,12 +6,13 @@ and no part of the record of what is done to device memory. Where torch's alloca
 (its headers are missing) every tensor counts as the device's, and so does one without elements.
 """
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from typing import Any
 
 import torch
 from torch.utils._python_dispatch import _disable_current_modes
 
+from . import nested
 from .runtime import Runtime
 
 CUDA = torch.device("cuda", 0)
@@ -50,12 +51,12 @@ def place_of(tensor: torch.Tensor) -> torch.device:
 
 def to_device(value: Any) -> Any:
     """The same with tensors of the host copied to the device."""
-    return _each(value, _uploaded)
+    return nested.each(value, _uploaded)
 
 
 def to_host(value: Any) -> Any:
     """The same with tensors of the device copied to the host; one that requires a gradient stays."""
-    return _each(value, _downloaded)
+    return nested.each(value, _downloaded)
 
 
 def blank(tensor: torch.Tensor) -> torch.Tensor:
@@ -68,7 +69,7 @@ def blank(tensor: torch.Tensor) -> torch.Tensor:
 
 def makes(args: tuple[Any, ...], kwargs: dict[str, Any]) -> bool:
     """Whether what a function gives for these arguments would be the host's: no tensor goes in."""
-    return bool(_runtime) and _runtime[0].tells_host and next(_tensors((args, kwargs)), None) is None
+    return bool(_runtime) and _runtime[0].tells_host and next(nested.tensors((args, kwargs)), None) is None
 
 
 def made_on_host(make: Callable[..., Any], args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
@@ -82,7 +83,7 @@ def run(func: Callable[..., Any], args: tuple[Any, ...], kwargs: dict[str, Any])
 
     Raises RuntimeError in torch's words where tensors of both sides meet that must not.
     """
-    tensors = list(_tensors((args, kwargs)))
+    tensors = list(nested.tensors((args, kwargs)))
     hosts = [tensor for tensor in tensors if on_host(tensor)]
     if not hosts:
         return func(*args, **kwargs)
@@ -129,23 +130,3 @@ def _downloaded(tensor: torch.Tensor) -> torch.Tensor:
         made.set_(room.untyped_storage(), 0, tensor.shape, tensor.stride())
         with _disable_current_modes():
             return made.copy_(tensor)
-
-
-def _tensors(value: Any) -> Iterator[torch.Tensor]:
-    if isinstance(value, torch.Tensor):
-        yield value
-    elif isinstance(value, dict):
-        yield from _tensors(list(value.values()))
-    elif isinstance(value, (list, tuple)):
-        for item in value:
-            yield from _tensors(item)
-
-
-def _each(value: Any, change: Callable[[torch.Tensor], torch.Tensor]) -> Any:
-    if isinstance(value, torch.Tensor):
-        return change(value)
-    if type(value) is dict:
-        return {key: _each(item, change) for key, item in value.items()}
-    if type(value) in (list, tuple):
-        return type(value)(_each(item, change) for item in value)
-    return value

@@ -14,7 +14,7 @@ from typing import Any
 
 import torch
 
-from . import device, host_tensors
+from . import device, host_tensors, nested
 
 MODULE = "kw_extension"
 """The name that the sources' PYBIND11_MODULE(TORCH_EXTENSION_NAME, m) gets."""
@@ -37,14 +37,14 @@ class Bridge:
         """Calls C++ with tensors of cuda:0 in the place of the device's in the arguments."""
         given: dict[int, tuple[torch.Tensor, torch.Tensor]] = {}
         with torch._C.DisableTorchFunction():
-            lent = _each(args, lambda tensor: self._lend(tensor, given))
-            named = _each(kwargs, lambda tensor: self._lend(tensor, given))
+            lent = nested.each(args, lambda tensor: self._lend(tensor, given))
+            named = nested.each(kwargs, lambda tensor: self._lend(tensor, given))
             before = self._c.kw_torch_intercept(1)
             try:
                 answer = function(*lent, **named)
             finally:
                 self._c.kw_torch_intercept(before)
-            return _each(answer, lambda tensor: self._take(tensor, given))
+            return nested.each(answer, lambda tensor: self._take(tensor, given))
 
     def _lend(
         self, tensor: torch.Tensor, given: dict[int, tuple[torch.Tensor, torch.Tensor]]
@@ -125,13 +125,3 @@ def _exchanging(function: Callable[..., Any]) -> Callable[..., Any]:
     # As opaque to torch.compile as the function itself.
     call._torchdynamo_disable = True  # type: ignore[attr-defined]
     return call
-
-
-def _each(value: Any, change: Callable[[torch.Tensor], torch.Tensor]) -> Any:
-    if isinstance(value, torch.Tensor):
-        return change(value)
-    if type(value) in (list, tuple):
-        return type(value)(_each(item, change) for item in value)
-    if type(value) is dict:
-        return {key: _each(item, change) for key, item in value.items()}
-    return value

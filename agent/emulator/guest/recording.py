@@ -15,12 +15,13 @@ memory.
 
 import json
 import sys
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from typing import Any
 
 import torch
 from torch.utils._python_dispatch import TorchDispatchMode
 
+from . import nested
 from .runtime import Runtime
 
 LARGEST_LITERAL = 4096
@@ -43,7 +44,7 @@ class Recorder(TorchDispatchMode):  # type: ignore[no-untyped-call]
         finally:
             self._runtime.loading = False
         with torch._C.DisableTorchFunction():
-            for index, tensor in enumerate(_tensors(value)):
+            for index, tensor in enumerate(nested.tensors(value)):
                 size = tensor.numel() * tensor.element_size()
                 place = {"to": tensor.data_ptr(), "bytes": size}
                 self._note({"do": "given", "what": what, "index": index, **place})
@@ -53,7 +54,7 @@ class Recorder(TorchDispatchMode):  # type: ignore[no-untyped-call]
         """The record up to here, which ends with `outputs`; nothing is noted any more."""
         with torch._C.DisableTorchFunction():
             self._runtime.settle()
-            self._note({"do": "outputs", "tensors": [self._described(t) for t in _tensors(outputs)]})
+            self._note({"do": "outputs", "tensors": [self._described(t) for t in nested.tensors(outputs)]})
             return self._runtime.recorded()
 
     def __torch_dispatch__(
@@ -71,23 +72,24 @@ class Recorder(TorchDispatchMode):  # type: ignore[no-untyped-call]
             return func(*args, **kwargs)
         if writes and not self._runtime.loading:
             self._runtime.settle()
-        taken = {0, *(_storage(tensor) for tensor in _tensors([args, kwargs]))}
+        taken = {0, *(_storage(tensor) for tensor in nested.tensors([args, kwargs]))}
         given = [self._described(arg) for arg in args]
         keywords = {name: self._described(value) for name, value in kwargs.items()}
         result = func(*args, **kwargs)
         if self._runtime.loading:
             return self._moved(result, taken)
         if not writes:
-            if taken.issuperset(map(_storage, _tensors(result))):
+            if taken.issuperset(map(_storage, nested.tensors(result))):
                 return result
             self._runtime.settle()
         result = self._moved(result, taken)
+        made = nested.tensors(result)
         name, _, overload = str(func).removeprefix("aten.").partition(".")
         self._note(
             {
                 "do": "operator", "name": name, "overload": overload,
                 "arguments": given, "keywords": keywords,
-                "results": [None if _storage(t) in taken else self._described(t) for t in _tensors(result)],
+                "results": [None if _storage(t) in taken else self._described(t) for t in made],
                 "line": _line(),
             }
         )  # fmt: skip
@@ -137,16 +139,6 @@ def _storage(tensor: torch.Tensor) -> int:
     """Tells storages apart; those without memory count as one."""
     strided = tensor.layout is torch.strided and tensor.device.type == "cpu"
     return tensor.untyped_storage().data_ptr() if strided else 0
-
-
-def _tensors(value: Any) -> Iterator[torch.Tensor]:
-    if isinstance(value, torch.Tensor):
-        yield value
-    elif isinstance(value, dict):
-        yield from _tensors(list(value.values()))
-    elif isinstance(value, (list, tuple)):
-        for item in value:
-            yield from _tensors(item)
 
 
 def _line() -> int | None:

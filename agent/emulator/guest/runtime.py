@@ -3,11 +3,12 @@
 import ctypes
 import json
 import weakref
-from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
 import torch
+
+from . import nested
 
 _LARGEST_ARENA = 1 << 40
 _HOST_TO_DEVICE = 1
@@ -188,7 +189,7 @@ class Runtime:
         """
         if not self._checking:
             return
-        self._outputs += [found for tensor in _tensors(outputs) if (found := self._unwritten(tensor))]
+        self._outputs += [found for tensor in nested.tensors(outputs) if (found := self._unwritten(tensor))]
 
     def _unwritten(self, tensor: torch.Tensor) -> dict[str, Any] | None:
         address = tensor.untyped_storage().data_ptr() if tensor.layout is torch.strided else 0
@@ -253,16 +254,6 @@ class Runtime:
 
 def _version(tensor: torch.Tensor) -> int | None:
     return None if tensor.is_inference() else tensor._version
-
-
-def _tensors(value: Any) -> Iterator[torch.Tensor]:
-    if isinstance(value, torch.Tensor):
-        yield value
-    elif isinstance(value, dict):
-        yield from _tensors(list(value.values()))
-    elif isinstance(value, (list, tuple)):
-        for item in value:
-            yield from _tensors(item)
 
 
 def _position(tensor: torch.Tensor, offset: int) -> list[int]:

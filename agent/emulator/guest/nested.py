@@ -1,0 +1,28 @@
+"""Tensors inside lists, tuples and dicts, as arguments and results have them."""
+
+from collections.abc import Callable, Iterator
+from typing import Any
+
+import torch
+
+
+def tensors(value: Any) -> Iterator[torch.Tensor]:
+    """Every tensor of a value, in order."""
+    if isinstance(value, torch.Tensor):
+        yield value
+    elif isinstance(value, dict):
+        yield from tensors(list(value.values()))
+    elif isinstance(value, (list, tuple)):
+        for item in value:
+            yield from tensors(item)
+
+
+def each(value: Any, change: Callable[[torch.Tensor], torch.Tensor]) -> Any:
+    """The value with every tensor changed; what is inside a subclass of a container stays."""
+    if isinstance(value, torch.Tensor):
+        return change(value)
+    if type(value) is dict:
+        return {key: each(item, change) for key, item in value.items()}
+    if type(value) in (list, tuple):
+        return type(value)(each(item, change) for item in value)
+    return value

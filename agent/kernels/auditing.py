@@ -14,7 +14,7 @@ from agent.kernels.manifest import Manifest, Verified
 from agent.protocols import Executor
 from agent.records import Candidate, Evaluation, Problem, digest
 
-PROBLEMS = {name: f"level1/{name}" for name in sources.NAMES}
+PROBLEMS = {name: f"level{2 if name in sources.FUSED else 1}/{name}" for name in sources.NAMES}
 """The reference that a kernel is judged against."""
 
 
@@ -42,12 +42,16 @@ def audited(
 
 def described(name: str) -> Manifest:
     """The manifest as saved, with what the operator says of itself now. Imports torch."""
+    from agent.kernels import routing
+
     operator = import_module(f"agent.kernels.{name}.operator")
     schemas: Sequence[str] = operator.SCHEMAS
     return manifest.load(name).model_copy(
         update={
             "operators": tuple(schemas),
-            "dtypes": ("float32", "float16", "bfloat16"),
+            "dtypes": tuple(
+                str(dtype).removeprefix("torch.") for dtype in getattr(operator, "DTYPES", routing.DTYPES)
+            ),
             "envelope": tuple(operator.ENVELOPE),
         }
     )

@@ -12,7 +12,11 @@ from functools import cache
 from pathlib import Path
 
 ROOT = Path(__file__).resolve().parent
-NAMES = ("gelu", "group_norm", "layer_norm", "logsumexp", "rms_norm", "softmax")
+OPERATORS = ("gelu", "group_norm", "layer_norm", "logsumexp", "rms_norm", "softmax")
+"""Kernels of one operator each, which the catalogue answers with."""
+FUSED = ("conv_group_norm_tanh_hardswish_residual_logsumexp",)
+"""Kernels of a whole reference."""
+NAMES = tuple(sorted((*OPERATORS, *FUSED)))
 """Every shipped kernel, by the name of its folder."""
 LIBRARY = Path("csrc") / "library.cu"
 CANDIDATE = Path("candidate.py")

@@ -172,7 +172,10 @@ def test_every_struct_is_packed_as_it_is_declared() -> None:
     for name in sources.NAMES:
         code = "".join(sources.device_code(name).values())
         place = shared.get(name) or import_module(f"agent.kernels.{name}.operator")
-        for struct, fields in (("Forward", place.FORWARD), ("Backward", place.BACKWARD)):
+        structs = {"Forward": place.FORWARD, "Backward": getattr(place, "BACKWARD", None)}
+        for struct, fields in structs.items():
+            if fields is None:
+                continue  # its backward launches nothing of its own
             body = re.search(rf"struct (?:Row)?{struct} {{(.*?)\n}};", code, re.DOTALL)
             assert body, (name, struct)
             declared = ""

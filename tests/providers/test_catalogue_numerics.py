@@ -16,7 +16,7 @@ def test_kernels_agree_with_torch_in_float64(tmp_path: Path) -> None:
     """Ranks, groups, dims, eps, affine or not, a large offset, odd sizes, strides, many slices, no data."""
     folder = tmp_path / "candidates"
     folder.mkdir()
-    for name in sources.NAMES:
+    for name in sources.OPERATORS:
         # In float32 alone: three storage types take three times as long to compile.
         text = of_dtype(sources.candidate(name), "float32")
         begin = 'CUDA_SOURCE = r"""\n'

@@ -10,6 +10,7 @@ from agent.emulator import nvcc
 
 ROOT = Path(__file__).parents[3]
 GROUP_NORM = ROOT / "agent" / "kernels" / "group_norm" / "csrc"
+CONV = ROOT / "agent" / "kernels" / "conv_group_norm_tanh_hardswish_residual_logsumexp" / "csrc"
 LINEAR = ROOT / "benchmarks" / "kernels"
 SPILLS = 96
 """Bytes of a thread that held6 may spill: 96 registers of data leave 32 for all else."""
@@ -66,3 +67,14 @@ def test_linear_for_sm90(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> 
     products = [resources for name, resources in kernels.items() if "linear_fp32x3" in name]
     assert len(products) == 2
     assert all(used <= 168 and spilled <= 8 for used, spilled in products)
+
+
+def test_conv_logsumexp_for_sm90(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    face = (
+        '#include "launch.cuh"\n'
+        "cudaError_t face(const kernelwright::conv_logsumexp::Forward& f) {\n"
+        "    return kernelwright::conv_logsumexp::forward(f);\n}\n"
+    )
+    kernels = compiled(face, CONV, tmp_path, capsys)
+    assert len([name for name in kernels if "sm90" in name]) == 3
+    assert all(used <= 128 and spilled == 0 for used, spilled in kernels.values())

@@ -7,7 +7,8 @@
 // A value is split, hi = fp16(v) and lo = fp16(v - hi), after its tile (or its channel's weights) was scaled by a power of
 // two so that the largest lies in [2^13, 2^14): what fp16 then drops is 2^-38 of the largest. hi * lo + lo * hi + hi * hi
 // leaves out 2^-24 of the product. The tensor cores cut off what they add up; only the last five products of fifteen,
-// hi * hi, add to sums of full size, so that this stays below float's own rounding of 72 additions.
+// hi * hi, add to sums of full size. In a model of that the error is 0.8 to 1.2e-7 rms, as for 72 multiply-adds in float
+// (0.9e-7); with hi * hi first it would be three times as much.
 //
 // A block is persistent. One warpgroup brings the tile after the present one, in registers until a stage is free; the
 // others take its chunks of 64 pixels in turn, and their products overlap each other's arithmetic. What becomes of a

@@ -110,11 +110,20 @@ inline cudaError_t forward(const Forward& f, bool stores) {
     return cudaGetLastError();
 }
 
+// What kAuto takes for a call that the tensor cores can take. It stays the portable path until
+// benchmarks/kernels/conv_logsumexp_bench.cu has run on a GPU and says that kRecomputed is right and faster.
+constexpr Path kOnTensorCores = kPortable;
+
 }  // namespace sm90
 #endif
 
-// The path that a call takes; it stays the portable one until the bench has run on a GPU.
-inline int64_t forward_path(const Forward& f) { return f.path == kAuto ? kPortable : f.path; }
+inline int64_t forward_path(const Forward& f) {
+    if (f.path != kAuto) return f.path;
+#ifndef KW_PORTABLE_ONLY
+    if (sm90::takes(f)) return sm90::kOnTensorCores;
+#endif
+    return kPortable;
+}
 
 inline int64_t forward_workspace(const Forward& f) {
     if (!valid(f)) return 0;

@@ -180,32 +180,30 @@ void one_path(const Case& s, Forward f, const char* name, int64_t path, const st
 
 // The kernels of a call, each alone.
 void stages(const Case& s, Forward f, void* flush) {
-    f.path = kStoredOnce;
-    f.workspace = allocated(std::max(forward_workspace(f), workspace_of(f, sizes_of(f).tiles, true).bytes));
-    CHECK(forward(f));
-    const int64_t parts = sm90::parts_of_image(f);
-    const Workspace w = workspace_of(f, parts, true);
-    const sm90::Target to = {in_workspace<Part>(f, w.parts), in_workspace<float>(f, w.c), sizes_of(f).pitch,
-                             in_workspace<Norm>(f, w.norms)};
+    const int64_t count = sm90::parts_of_image(f), tiles = sizes_of(f).tiles;
+    const Workspace w = workspace_of(f, std::max(count, tiles), true);
+    f.workspace = allocated(w.bytes);
+    Part* parts = in_workspace<Part>(f, w.parts);
+    const Norm* norms = in_workspace<Norm>(f, w.norms);
     const auto line = [&](const char* name, auto call) {
         print_name(s, name);
         std::fflush(stdout);
         const Times t = timed(call, flush);
         std::printf(" %7.4f %7.4f %7.4f ms\n", t.p20, t.p50, t.p80);
     };
-    line("-statistics", [&] { return sm90::convolve_all<sm90::kStatistics>(f, to); });
+    line("-statistics", [&] { return sm90::convolve_all<sm90::kStatistics>(f, parts, norms); });
     line("-merge", [&] {
-        merge(f, w, parts);
+        merge(f, w, count);
         return cudaGetLastError();
     });
-    line("-result", [&] { return sm90::convolve_all<sm90::kResult>(f, to); });
-    line("-stored", [&] { return sm90::convolve_all<sm90::kStored>(f, to); });
+    line("-result", [&] { return sm90::convolve_all<sm90::kResult>(f, parts, norms); });
+    line("-convolve", [&] {
+        convolve_stored(f, w);
+        return cudaGetLastError();
+    });
+    merge(f, w, tiles);
     line("-finish", [&] {
         finish_stored(f, w);
-        return cudaGetLastError();
-    });
-    line("-portable", [&] {
-        convolve_stored(f, workspace_of(f, sizes_of(f).tiles, true));
         return cudaGetLastError();
     });
     CHECK(cudaFree(f.workspace));
@@ -222,7 +220,6 @@ void measure(const Case& s, const std::string& design) {
     }
     if (design == "portable") one_path(s, f, "portable", kPortable, exact, flush);
     if (design == "recomputed") one_path(s, f, "recomputed", kRecomputed, exact, flush);
-    if (design == "stored once") one_path(s, f, "stored once", kStoredOnce, exact, flush);
 }
 
 }  // namespace
@@ -234,7 +231,7 @@ int main(int count, char** arguments) {
         return 0;
     }
     for (size_t i = 0; i < sizeof kCases / sizeof *kCases; ++i) {
-        for (const char* design : {"float", "portable", "recomputed", "stored once"}) {
+        for (const char* design : {"float", "portable", "recomputed"}) {
             run_apart("/proc/self/exe", std::to_string(i) + design);
         }
         if (i == 0) run_apart("/proc/self/exe", "0stages");

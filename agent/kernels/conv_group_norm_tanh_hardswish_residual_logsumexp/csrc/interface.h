@@ -12,9 +12,8 @@ namespace kernelwright::conv_logsumexp {
 
 enum Path : int64_t {
     kAuto = 0,
-    kPortable = 1,       // float multiply-adds; c is stored once
-    kRecomputed = 2,     // sm_90a: tensor cores, c is computed twice and never stored
-    kStoredOnce = 3,     // sm_90a: tensor cores, c is stored once
+    kPortable = 1,    // float multiply-adds; c is stored once
+    kRecomputed = 2,  // sm_90a: tensor cores, c is computed twice and never stored
 };
 
 // Every field takes 8 bytes: Python packs a call in one go.

@@ -17,7 +17,7 @@ inline bool valid(const Forward& f) {
     const int64_t most = 65535;  // of a grid, in y and z
     return f.n > 0 && f.n <= most && f.in_channels > 0 && f.channels > 0 && f.groups > 0 && f.groups <= most * 32 &&
            f.channels % f.groups == 0 && f.channels <= most && f.height > 2 && f.width > 2 &&
-           f.height * f.width < (int64_t{1} << 27) && f.path >= kAuto && f.path <= kStoredOnce;
+           f.height * f.width < (int64_t{1} << 27) && f.path >= kAuto && f.path <= kRecomputed;
 }
 
 // The workspace's parts, each on 256 bytes; `bytes` is all of it.
@@ -25,14 +25,14 @@ struct Workspace {
     int64_t parts, norms, c, bytes;
 };
 
-inline Workspace workspace_of(const Forward& f, int64_t parts_of_image, bool stores) {
+inline Workspace workspace_of(const Forward& f, int64_t parts_of_image, bool is_stored) {
     const auto after = [](int64_t begin, int64_t bytes) { return begin + (bytes + 255) / 256 * 256; };
     const Sizes s = sizes_of(f);
     Workspace w;
     w.parts = 0;
     w.norms = after(w.parts, f.n * parts_of_image * f.channels * static_cast<int64_t>(sizeof(Part)));
     w.c = after(w.norms, f.n * f.channels * static_cast<int64_t>(sizeof(Norm)));
-    w.bytes = after(w.c, stores ? f.n * f.channels * s.rows * s.pitch * static_cast<int64_t>(sizeof(float)) : 0);
+    w.bytes = after(w.c, is_stored ? f.n * f.channels * s.rows * s.pitch * static_cast<int64_t>(sizeof(float)) : 0);
     return w;
 }
 
@@ -85,34 +85,28 @@ inline bool takes(const Forward& f) {
 }
 
 template <Pass PASS>
-cudaError_t convolve_all(const Forward& f, const Target& to) {
+cudaError_t convolve_all(const Forward& f, Part* parts, const Norm* norms) {
     const Plan p = plan_of(f);
     const auto kernel = convolve_tiles<PASS>;
     const int bytes = sizeof(Shared);
     const cudaError_t status = cudaFuncSetAttribute(kernel, cudaFuncAttributeMaxDynamicSharedMemorySize, bytes);
     if (status != cudaSuccess) return status;
     const int blocks = std::min(p.tiles, attribute(cudaDevAttrMultiProcessorCount, f.device));
-    kernel<<<blocks, kThreads, bytes, f.stream>>>(f, p, to);
+    kernel<<<blocks, kThreads, bytes, f.stream>>>(f, p, parts, norms);
     return cudaGetLastError();
 }
 
 inline int64_t parts_of_image(const Forward& f) { return int64_t{plan_of(f).tiles_of_image} * kPartsOfTile; }
 
-inline cudaError_t forward(const Forward& f, bool stores) {
-    const Workspace w = workspace_of(f, parts_of_image(f), stores);
-    const Target to = {in_workspace<Part>(f, w.parts), in_workspace<float>(f, w.c), sizes_of(f).pitch,
-                       in_workspace<Norm>(f, w.norms)};
-    cudaError_t status = stores ? convolve_all<kStored>(f, to) : convolve_all<kStatistics>(f, to);
+inline cudaError_t forward(const Forward& f) {
+    const Workspace w = workspace_of(f, parts_of_image(f), false);
+    Part* parts = in_workspace<Part>(f, w.parts);
+    const Norm* norms = in_workspace<Norm>(f, w.norms);
+    const cudaError_t status = convolve_all<kStatistics>(f, parts, norms);
     if (status != cudaSuccess) return status;
     merge(f, w, parts_of_image(f));
-    if (!stores) return convolve_all<kResult>(f, to);
-    finish_stored(f, w);
-    return cudaGetLastError();
+    return convolve_all<kResult>(f, parts, norms);
 }
-
-// What kAuto takes for a call that the tensor cores can take. It stays the portable path until
-// benchmarks/kernels/conv_logsumexp_bench.cu has run on a GPU and says that kRecomputed is right and faster.
-constexpr Path kOnTensorCores = kPortable;
 
 }  // namespace sm90
 #endif
@@ -120,7 +114,7 @@ constexpr Path kOnTensorCores = kPortable;
 inline int64_t forward_path(const Forward& f) {
     if (f.path != kAuto) return f.path;
 #ifndef KW_PORTABLE_ONLY
-    if (sm90::takes(f)) return sm90::kOnTensorCores;
+    if (sm90::takes(f)) return kRecomputed;
 #endif
     return kPortable;
 }
@@ -128,8 +122,7 @@ inline int64_t forward_path(const Forward& f) {
 inline int64_t forward_workspace(const Forward& f) {
     if (!valid(f)) return 0;
 #ifndef KW_PORTABLE_ONLY
-    const int64_t path = forward_path(f);
-    if (path != kPortable) return workspace_of(f, sm90::parts_of_image(f), path == kStoredOnce).bytes;
+    if (forward_path(f) == kRecomputed) return workspace_of(f, sm90::parts_of_image(f), false).bytes;
 #endif
     return workspace_of(f, sizes_of(f).tiles, true).bytes;
 }
@@ -137,10 +130,9 @@ inline int64_t forward_workspace(const Forward& f) {
 // cudaErrorInvalidValue for what it cannot do.
 inline cudaError_t forward(const Forward& f) {
     if (!valid(f)) return cudaErrorInvalidValue;
-    const int64_t path = forward_path(f);
-    if (path == kPortable) return portable(f);
+    if (forward_path(f) == kPortable) return portable(f);
 #ifndef KW_PORTABLE_ONLY
-    if (sm90::takes(f)) return sm90::forward(f, path == kStoredOnce);
+    if (sm90::takes(f)) return sm90::forward(f);
 #endif
     return cudaErrorInvalidValue;
 }

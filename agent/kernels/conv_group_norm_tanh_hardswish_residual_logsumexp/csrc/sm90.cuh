@@ -12,7 +12,7 @@
 //
 // A block is persistent. One warpgroup brings the tile after the present one, in registers until a stage is free; the
 // others take its chunks of 64 pixels in turn, and their products overlap each other's arithmetic. What becomes of a
-// chunk is the pass's: sums for the statistics, the stored convolution, or the result.
+// chunk is the pass's: sums for the statistics, or the result.
 #pragma once
 
 #include <cuda_fp16.h>
@@ -68,15 +68,7 @@ struct alignas(128) Shared {
     uint64_t empty[kStages];
 };
 
-enum Pass { kStatistics, kStored, kResult };
-
-// Where a pass writes, and what it reads beside the input.
-struct Target {
-    Part* parts;        // [n, tiles_of_image * kPartsOfTile, kOut]
-    float* c;           // [n, kOut, rows, c_pitch]
-    int c_pitch;
-    const Norm* norms;  // [n, kOut]
-};
+enum Pass { kStatistics, kResult };
 
 inline Plan plan_of(const Forward& f) {
     Plan p;
@@ -173,10 +165,10 @@ __device__ __forceinline__ float largest_of(const float (&v)[kOwnPixels][kIn], f
 }
 
 template <Pass PASS>
-__device__ __forceinline__ Channel channel_of(const Forward& f, const Target& to, int image, int channel, float unit) {
+__device__ __forceinline__ Channel channel_of(const Forward& f, const Norm* norms, int image, int channel, float unit) {
     const float bias = f.bias == nullptr ? 0.0f : f.bias[channel];
-    if (PASS != kResult) return {0.0f, 0.0f, unit, bias};
-    const Norm norm = to.norms[static_cast<int64_t>(image) * kOut + channel];
+    if (PASS == kStatistics) return {0.0f, 0.0f, unit, bias};
+    const Norm norm = norms[static_cast<int64_t>(image) * kOut + channel];
     const float offset = 2.0f * kLog2e * fmaf(bias, norm.scale, norm.shift);
     const float level = kLog2e * (bias + 2.0f / 3.0f);
     // A norm that is not a number is lost in the exponential's limit, and must not be.
@@ -184,7 +176,7 @@ __device__ __forceinline__ Channel channel_of(const Forward& f, const Target& to
 }
 
 template <Pass PASS>
-__device__ __forceinline__ void load_tiles(Shared& shared, const Forward& f, const Plan& p, const Target& to) {
+__device__ __forceinline__ void load_tiles(Shared& shared, const Forward& f, const Plan& p, const Norm* norms) {
     int round = 0;
     for (int tile = blockIdx.x; tile < p.tiles; tile += gridDim.x, ++round) {
         const Place at = place_of(p, tile);
@@ -207,7 +199,7 @@ __device__ __forceinline__ void load_tiles(Shared& shared, const Forward& f, con
         }
         const int channel = threadIdx.x % kGroup;
         if (channel < kOut) {
-            stage.channels[channel] = channel_of<PASS>(f, to, at.image, channel, shared.weight_unit[channel] / scale);
+            stage.channels[channel] = channel_of<PASS>(f, norms, at.image, channel, shared.weight_unit[channel] / scale);
         }
         shared_written();
         barrier_arrive(&shared.full[round % kStages]);
@@ -311,21 +303,6 @@ struct Sums {
     }
 };
 
-__device__ __forceinline__ void store_chunk(const float (&d)[32], const Rows& rows, const Channel* channels, const Target& to,
-                                            const Plan& p, int image) {
-    #pragma unroll
-    for (int half = 0; half < 2; ++half) {
-        if (!rows.counts[half]) continue;
-        #pragma unroll
-        for (int k = 0; k < 16; ++k) {
-            const int channel = k / 2 * 8 + threadIdx.x % 4 * 2 + k % 2;
-            const int64_t plane = static_cast<int64_t>(image) * kOut + channel;
-            to.c[(plane * p.rows + rows.row[half]) * to.c_pitch + rows.column[half]] =
-                fmaf(d[k / 2 * 4 + 2 * half + k % 2], channels[channel].unit, channels[channel].level);
-        }
-    }
-}
-
 // v = 1 / v of each, with one reciprocal; their product must be finite.
 __device__ __forceinline__ void invert(float (&v)[4]) {
     const float front = v[0] * v[1], back = v[2] * v[3];
@@ -375,35 +352,35 @@ __device__ __forceinline__ void finish_chunk(float (&d)[32], const Rows& rows, c
 }
 
 template <Pass PASS>
-__device__ __forceinline__ void take_chunks(Shared& shared, const Forward& f, const Plan& p, const Target& to) {
+__device__ __forceinline__ void take_chunks(Shared& shared, const Forward& f, const Plan& p, Part* parts) {
     const int group = threadIdx.x / kGroup;
     int round = 0;
     for (int tile = blockIdx.x; tile < p.tiles; tile += gridDim.x, ++round) {
         const Place at = place_of(p, tile);
         const Stage& stage = shared.stages[round % kStages];
         Sums sums;
-        if (PASS != kResult) sums.clear();
+        if (PASS == kStatistics) sums.clear();
         barrier_wait(&shared.full[round % kStages], round / kStages % 2);
         for (int first = group * kChunk; first < p.tile_rows * p.pitch; first += kConsumers * kChunk) {
             float d[32];
             multiply_chunk(d, shared, stage, first, p.pitch);
             const Rows rows = rows_of(p, at, first);
             if (PASS == kResult) finish_chunk(d, rows, stage.channels, f, p, at.image);
-            if (PASS == kStored) store_chunk(d, rows, stage.channels, to, p, at.image);
-            if (PASS != kResult) sums.add(d, rows, first == group * kChunk);
+            if (PASS == kStatistics) sums.add(d, rows, first == group * kChunk);
         }
-        if (PASS != kResult) {
+        if (PASS == kStatistics) {
             const int64_t part = static_cast<int64_t>(tile) * kPartsOfTile + threadIdx.x / 32;
-            sums.store(to.parts + part * kOut, stage.channels);
+            sums.store(parts + part * kOut, stage.channels);
         }
         __syncwarp();
         if (threadIdx.x % 32 == 0) barrier_arrive(&shared.empty[round % kStages]);
     }
 }
 
+// Parts [n, tiles_of_image * kPartsOfTile, kOut] are what kStatistics writes, norms [n, kOut] what kResult reads.
 template <Pass PASS>
 __global__ void __launch_bounds__(kThreads, 1)
-    convolve_tiles(const __grid_constant__ Forward f, const __grid_constant__ Plan p, const __grid_constant__ Target to) {
+    convolve_tiles(const __grid_constant__ Forward f, const __grid_constant__ Plan p, Part* parts, const Norm* norms) {
     extern __shared__ uint4 memory[];
     Shared& shared = *reinterpret_cast<Shared*>(memory);
     if (threadIdx.x == 0) {
@@ -418,9 +395,9 @@ __global__ void __launch_bounds__(kThreads, 1)
     shared_written();
     __syncthreads();
     if (threadIdx.x >= kConsumers * kGroup) {
-        load_tiles<PASS>(shared, f, p, to);
+        load_tiles<PASS>(shared, f, p, norms);
     } else {
-        take_chunks<PASS>(shared, f, p, to);
+        take_chunks<PASS>(shared, f, p, parts);
     }
 }
 

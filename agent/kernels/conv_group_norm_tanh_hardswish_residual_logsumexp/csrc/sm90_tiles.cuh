@@ -1,0 +1,202 @@
+// A tile of the input as the tensor cores take it: what a block does to get it, and where it lies.
+//
+// Pixels lie in shared memory as 8 channels in a row, 16 bytes of fp16. So 64 neighbouring pixels, seen from one tap, are
+// an operand of a product as they lie, and the next tap is another beginning: two taps are the 16 of a product's depth,
+// five pairs the 9 taps, the last with a weight of zero.
+//
+// A value is split, hi = fp16(v) and lo = fp16(v - hi), after its tile (or its channel's weights) was scaled by a power of
+// two so that the largest lies in [2^13, 2^14): what fp16 then drops is 2^-38 of the largest.
+#pragma once
+
+#include <cuda_fp16.h>
+
+#include "portable.cuh"
+#include "sm90_matrix.cuh"
+
+namespace kernelwright::conv_logsumexp::sm90 {
+
+constexpr int kIn = 8;
+constexpr int kOut = 64;
+constexpr int kMostPitch = 128;
+constexpr int kGroup = 128;           // threads of a warpgroup
+constexpr int kConsumers = 3;
+constexpr int kThreads = (kConsumers + 1) * kGroup;
+constexpr int kChunk = 64;
+constexpr int kOwnPixels = 11;        // of a loading thread
+constexpr int kPixels = kOwnPixels * kGroup;   // of a tile, with its border
+constexpr int kTail = 72;             // pixels past a tile that products read, and nobody looks at: zero
+constexpr int kStages = 2;
+constexpr int kSteps = 5;             // products of depth 16
+constexpr int kPartsOfTile = kConsumers * 4;   // one of each warp
+
+// Tiles of `tile_rows` rows and `pitch` - 2 columns of the result; a tile's pixels are counted along its rows of `pitch`.
+struct Plan {
+    int height, width, rows, columns, pitch, tile_rows, across, tiles_of_image, tiles;
+    uint32_t inverse_pitch;  // pixel / pitch = pixel * inverse_pitch >> 20
+};
+
+struct Pixel {
+    __half v[kIn];
+};
+
+// What a sum of products becomes, for one channel: c = unit * sum + level. With the norm, in base 2:
+// 2 log2(e) z = slope * sum + offset, and `level` holds hardswish's constant too.
+struct alignas(16) Channel {
+    float slope, offset, unit, level;
+};
+
+struct alignas(128) Stage {
+    uint4 hi[kPixels + kTail];  // Pixel
+    uint4 lo[kPixels + kTail];
+    Channel channels[kOut];
+};
+
+struct alignas(128) Shared {
+    Stage stages[kStages];
+    __half weight_hi[2 * kSteps][kOut][kIn];
+    __half weight_lo[2 * kSteps][kOut][kIn];
+    float weight_unit[kOut];
+    float largest[kGroup / 32];
+    uint64_t full[kStages];
+    uint64_t empty[kStages];
+};
+
+enum Pass { kStatistics, kResult };
+
+inline Plan plan_of(const Forward& f) {
+    Plan p;
+    p.height = static_cast<int>(f.height), p.width = static_cast<int>(f.width);
+    p.rows = p.height - 2, p.columns = p.width - 2;
+    p.pitch = p.width < kMostPitch ? p.width : kMostPitch;
+    const int fitting = kPixels / p.pitch - 2;
+    p.tile_rows = fitting < p.rows ? fitting : p.rows;
+    p.across = (p.columns + p.pitch - 3) / (p.pitch - 2);
+    p.tiles_of_image = p.across * ((p.rows + p.tile_rows - 1) / p.tile_rows);
+    p.tiles = p.tiles_of_image * static_cast<int>(f.n);
+    p.inverse_pitch = (1u << 20) / p.pitch + 1;
+    return p;
+}
+
+struct Place {
+    int image, row, column;
+};
+
+__device__ __forceinline__ Place place_of(const Plan& p, int tile) {
+    const int in_image = tile % p.tiles_of_image;
+    return {tile / p.tiles_of_image, in_image / p.across * p.tile_rows, in_image % p.across * (p.pitch - 2)};
+}
+
+// The power of two that brings `largest` into [2^13, 2^14); it and its inverse are normal numbers.
+__device__ __forceinline__ float scale_for(float largest) {
+    const int exponent = static_cast<int>(__float_as_uint(largest) >> 23) - 127;
+    return __uint_as_float(static_cast<uint32_t>(min(max(13 - exponent, -126), 126) + 127) << 23);
+}
+
+__device__ __forceinline__ void split(float v, __half& hi, __half& lo) {
+    hi = __float2half_rn(v);
+    lo = __float2half_rn(v - __half2float(hi));
+}
+
+// By all threads, 8 for each channel: weights as [tap][channel][input channel].
+__device__ inline void split_weights(Shared& shared, const float* weight) {
+    const int channel = threadIdx.x / kIn, input = threadIdx.x % kIn;
+    float v[2 * kSteps] = {};
+    float largest = 0.0f;
+    #pragma unroll
+    for (int tap = 0; tap < kTaps; ++tap) {
+        v[tap] = weight[(channel * kIn + input) * kTaps + tap];
+        largest = fmaxf(largest, fabsf(v[tap]));
+    }
+    for (int offset = 1; offset < kIn; offset *= 2) largest = fmaxf(largest, __shfl_xor_sync(0xffffffffu, largest, offset));
+    const float scale = scale_for(largest);
+    #pragma unroll
+    for (int tap = 0; tap < 2 * kSteps; ++tap) {
+        split(v[tap] * scale, shared.weight_hi[tap][channel][input], shared.weight_lo[tap][channel][input]);
+    }
+    if (input == 0) shared.weight_unit[channel] = 1.0f / scale;
+}
+
+__device__ inline void clear_tails(Shared& shared) {
+    for (int i = threadIdx.x; i < kStages * kTail; i += kThreads) {
+        shared.stages[i / kTail].hi[kPixels + i % kTail] = make_uint4(0, 0, 0, 0);
+        shared.stages[i / kTail].lo[kPixels + i % kTail] = make_uint4(0, 0, 0, 0);
+    }
+}
+
+// The thread's pixels of a tile; zero outside the image.
+__device__ __forceinline__ void load_pixels(float (&v)[kOwnPixels][kIn], const Forward& f, const Plan& p, const Place& at) {
+    const int plane = p.height * p.width;
+    const float* image = f.x + static_cast<int64_t>(at.image) * kIn * plane;
+    #pragma unroll
+    for (int i = 0; i < kOwnPixels; ++i) {
+        const uint32_t pixel = threadIdx.x % kGroup + i * kGroup;
+        const int down = static_cast<int>(pixel * p.inverse_pitch >> 20);
+        const int row = at.row + down, column = at.column + static_cast<int>(pixel) - down * p.pitch;
+        const bool inside = row < p.height && column < p.width && down < p.tile_rows + 2;
+        const uint32_t from = inside ? row * p.width + column : 0;
+        #pragma unroll
+        for (int c = 0; c < kIn; ++c) v[i][c] = inside ? __ldg(image + (from + c * plane)) : 0.0f;
+    }
+}
+
+// Of all threads of the loading warpgroup.
+__device__ __forceinline__ float largest_of(const float (&v)[kOwnPixels][kIn], float* of_warp) {
+    float largest = 0.0f;
+    #pragma unroll
+    for (int i = 0; i < kOwnPixels; ++i) {
+        #pragma unroll
+        for (int c = 0; c < kIn; ++c) largest = fmaxf(largest, fabsf(v[i][c]));
+    }
+    #pragma unroll
+    for (int offset = 16; offset > 0; offset /= 2) largest = fmaxf(largest, __shfl_xor_sync(0xffffffffu, largest, offset));
+    some_sync(1, kGroup);
+    if (threadIdx.x % 32 == 0) of_warp[threadIdx.x % kGroup / 32] = largest;
+    some_sync(1, kGroup);
+    #pragma unroll
+    for (int warp = 0; warp < kGroup / 32; ++warp) largest = fmaxf(largest, of_warp[warp]);
+    return largest;
+}
+
+template <Pass PASS>
+__device__ __forceinline__ Channel channel_of(const Forward& f, const Norm* norms, int image, int channel, float unit) {
+    const float bias = f.bias == nullptr ? 0.0f : f.bias[channel];
+    if (PASS == kStatistics) return {0.0f, 0.0f, unit, bias};
+    const Norm norm = norms[static_cast<int64_t>(image) * kOut + channel];
+    const float offset = 2.0f * kLog2e * fmaf(bias, norm.scale, norm.shift);
+    const float level = kLog2e * (bias + 2.0f / 3.0f);
+    // A norm that is not a number is lost in the exponential's limit, and must not be.
+    return {2.0f * kLog2e * norm.scale * unit, offset, kLog2e * unit, offset == offset ? level : offset};
+}
+
+template <Pass PASS>
+__device__ __forceinline__ void load_tiles(Shared& shared, const Forward& f, const Plan& p, const Norm* norms) {
+    int round = 0;
+    for (int tile = blockIdx.x; tile < p.tiles; tile += gridDim.x, ++round) {
+        const Place at = place_of(p, tile);
+        float v[kOwnPixels][kIn];
+        load_pixels(v, f, p, at);
+        const float scale = scale_for(largest_of(v, shared.largest));
+        Stage& stage = shared.stages[round % kStages];
+        barrier_wait(&shared.empty[round % kStages], (round / kStages + 1) % 2);
+        #pragma unroll
+        for (int i = 0; i < kOwnPixels; ++i) {
+            const int pixel = threadIdx.x % kGroup + i * kGroup;
+            union {
+                Pixel values;
+                uint4 bits;
+            } hi, lo;
+            #pragma unroll
+            for (int c = 0; c < kIn; ++c) split(v[i][c] * scale, hi.values.v[c], lo.values.v[c]);
+            stage.hi[pixel] = hi.bits;
+            stage.lo[pixel] = lo.bits;
+        }
+        const int channel = threadIdx.x % kGroup;
+        if (channel < kOut) {
+            stage.channels[channel] = channel_of<PASS>(f, norms, at.image, channel, shared.weight_unit[channel] / scale);
+        }
+        shared_written();
+        barrier_arrive(&shared.full[round % kStages]);
+    }
+}
+
+}  // namespace kernelwright::conv_logsumexp::sm90

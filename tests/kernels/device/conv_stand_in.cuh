@@ -1,5 +1,5 @@
 // csrc/sm90_matrix.cuh of the convolution in plain CUDA, for the emulator. A product reads its operands where the hardware
-// is documented to: what is left to show on a GPU is that it does so.
+// is documented to, and cuts its sums off: what is left to show on a GPU is that it does so.
 #include <cuda_fp16.h>
 
 #include "../../../agent/kernels/group_norm/csrc/sm90_instructions.cuh"
@@ -26,9 +26,9 @@ __device__ inline void matrix_multiply(float (&d)[32], uint64_t a, uint64_t b, i
     for (int i = 0; i < 32; ++i) {
         const int row = thread / 32 * 16 + thread % 32 / 4 + i / 2 % 2 * 8;
         const int column = i / 4 * 8 + thread % 4 * 2 + i % 2;
-        float sum = add ? d[i] : 0.0f;
-        for (int k = 0; k < 16; ++k) sum = fmaf(element(a, row, k), element(b, column, k), sum);
-        d[i] = sum;
+        double sum = add ? d[i] : 0.0f;
+        for (int k = 0; k < 16; ++k) sum += static_cast<double>(element(a, row, k)) * element(b, column, k);
+        d[i] = __double2float_rz(sum);
     }
 }
 

@@ -135,6 +135,17 @@ def test_scales_far_apart(path: int) -> None:
     check(sizes, [x, weight, bias, gamma, beta], path)
 
 
+def test_a_mean_far_from_zero_costs_no_accuracy() -> None:
+    """What the tensor cores cut off of the sums goes one way, and a large mean would make it large."""
+    sizes = Sizes(1, 8, 64, 12, 128, 16)
+    x, *parameters = draw(sizes, 2)
+    x += np.linspace(-60, 60, 8, dtype="float32")[:, None, None]
+    tensors: list[Array | None] = [x, *parameters]
+    wanted, native = truth(tensors, 16), truth(tensors, 16, torch.float32)
+    ours = run(sizes, tensors, RECOMPUTED)
+    assert np.square(ours - wanted).mean() <= 0.5 * np.square(native - wanted).mean()
+
+
 @pytest.mark.parametrize("path", [PORTABLE, RECOMPUTED])
 @pytest.mark.parametrize("value", [np.nan, np.inf])
 def test_what_is_not_finite_takes_its_image(path: int, value: float) -> None:

@@ -54,9 +54,10 @@ __global__ void __launch_bounds__(kMergeThreads)
     }
     const double rstd = 1.0 / sqrt(block_sum(squares, of_warp) / values + eps);
     for (int c = first + threadIdx.x; c < first + width; c += kMergeThreads) {
-        const double scale = rstd * (gamma == nullptr ? 1.0 : gamma[c]);
+        // The shift belongs to the scale as it was rounded: where c is the mean, z is beta.
+        const float scale = static_cast<float>(rstd * (gamma == nullptr ? 1.0 : gamma[c]));
         const double shift = (beta == nullptr ? 0.0 : beta[c]) - mean * scale;
-        norms[static_cast<int64_t>(blockIdx.y) * channels + c] = {static_cast<float>(scale), static_cast<float>(shift)};
+        norms[static_cast<int64_t>(blockIdx.y) * channels + c] = {scale, static_cast<float>(shift)};
     }
 }
 

@@ -34,14 +34,15 @@ __device__ inline void matrix_multiply(float (&d)[32], uint64_t a, uint64_t b, i
 
 __device__ inline void shared_written() { __threadfence(); }
 
-// Only one set of threads of a block uses it.
+// For blocks up to 4096.
 __device__ unsigned int arrived[1 << 16];
 
-__device__ inline void some_sync(int, int threads) {
+__device__ inline void some_sync(int id, int threads) {
+    unsigned int* of_these = &arrived[blockIdx.x * 16 + id];
     __threadfence();
-    const unsigned int before = atomicAdd(&arrived[blockIdx.x], 1u);
+    const unsigned int before = atomicAdd(of_these, 1u);
     const unsigned int wanted = (before / threads + 1) * threads;
-    while (atomicAdd(&arrived[blockIdx.x], 0u) < wanted) {
+    while (atomicAdd(of_these, 0u) < wanted) {
     }
 }
 

@@ -54,8 +54,8 @@ __device__ __forceinline__ void take_chunks(Shared& shared, const Forward& f, co
             if (PASS == kStatistics) sums.add(d, rows, first == group * kChunk);
         }
         if (PASS == kStatistics) {
-            const int64_t part = static_cast<int64_t>(tile) * kPartsOfTile + threadIdx.x / 32;
-            sums.store(parts + part * kOut, stage.channels);
+            const int64_t part = static_cast<int64_t>(tile) * kPartsOfTile + group;
+            store_sums(sums, shared, stage.channels, parts + part * kOut);
         }
         __syncwarp();
         if (threadIdx.x % 32 == 0) barrier_arrive(&shared.empty[round % kStages]);

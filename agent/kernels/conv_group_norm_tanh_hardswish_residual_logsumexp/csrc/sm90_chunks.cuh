@@ -53,8 +53,8 @@ struct Sums {
         }
     }
 
-    // Over the lanes that share the channels, into parts [kOut].
-    __device__ __forceinline__ void store(Part* parts, const Channel* channels) {
+    // Over the lanes that share the channels, in the sums' own units.
+    __device__ __forceinline__ void store(Part (&parts)[kOut]) {
         #pragma unroll
         for (int offset = 4; offset < 32; offset *= 2) {
             count += __shfl_xor_sync(0xffffffffu, count, offset);
@@ -69,14 +69,41 @@ struct Sums {
         #pragma unroll
         for (int k = 0; k < 16; ++k) {
             const int channel = k / 2 * 8 + threadIdx.x % 4 * 2 + k % 2;
-            const Channel by = channels[channel];
             const float off = sum[k] * share;
             const float around = fmaf(-sum[k], off, squares[k]);
-            const float mean = count == 0 ? 0.0f : fmaf(shift[k] + off, by.unit, by.level);
-            parts[channel] = {values, mean, around < 0.0f ? 0.0f : around * by.unit * by.unit};
+            parts[channel] = {values, shift[k] + off, around < 0.0f ? 0.0f : around};
         }
     }
 };
+
+// One part of the parts of four warps.
+__device__ __forceinline__ Part merged(const Part (&of_warp)[kGroup / 32][kOut], int channel, const Channel& by) {
+    const float around = of_warp[0][channel].mean;
+    float values = 0.0f, total = 0.0f, squares = 0.0f;
+    #pragma unroll
+    for (int warp = 0; warp < kGroup / 32; ++warp) {
+        const Part part = of_warp[warp][channel];
+        values += part.count;
+        total = fmaf(part.count, part.mean - around, total);
+    }
+    const float off = values == 0.0f ? 0.0f : total / values;
+    #pragma unroll
+    for (int warp = 0; warp < kGroup / 32; ++warp) {
+        const Part part = of_warp[warp][channel];
+        const float apart = part.mean - around - off;
+        squares += fmaf(part.count * apart, apart, part.squares);
+    }
+    return {values, fmaf(around + off, by.unit, by.level), squares * by.unit * by.unit};
+}
+
+// By all threads of a warpgroup: its sums of a tile into parts [kOut].
+__device__ __forceinline__ void store_sums(Sums& sums, Shared& shared, const Channel* channels, Part* parts) {
+    const int group = threadIdx.x / kGroup, own = threadIdx.x % kGroup;
+    some_sync(2 + group, kGroup);
+    sums.store(shared.of_warp[group][own / 32]);
+    some_sync(2 + group, kGroup);
+    if (own < kOut) parts[own] = merged(shared.of_warp[group], own, channels[own]);
+}
 
 // v = 1 / v of each, with one reciprocal; their product must be finite.
 __device__ __forceinline__ void invert(float (&v)[4]) {

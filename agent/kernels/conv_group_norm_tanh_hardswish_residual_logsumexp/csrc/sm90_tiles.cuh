@@ -29,7 +29,7 @@ constexpr int kPixels = kOwnPixels * kGroup;   // of a tile, with its border
 constexpr int kTail = 72;             // pixels past a tile that products read, and nobody looks at: zero
 constexpr int kStages = 2;
 constexpr int kSteps = 5;             // products of depth 16
-constexpr int kPartsOfTile = kConsumers * 4;   // one of each warp
+constexpr int kPartsOfTile = kConsumers;
 
 // Tiles of `tile_rows` rows and `pitch` - 2 columns of the result; a tile's pixels are counted along its rows of `pitch`.
 struct Plan {
@@ -61,6 +61,7 @@ struct alignas(128) Shared {
     float weight_unit[kOut];
     float largest[kGroup / 32];
     float means[kGroup / 32][kIn];
+    Part of_warp[kConsumers][kGroup / 32][kOut];
     uint64_t full[kStages];
     uint64_t empty[kStages];
 };

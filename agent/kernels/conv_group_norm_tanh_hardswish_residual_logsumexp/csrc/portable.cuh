@@ -14,7 +14,8 @@ constexpr int kConvThreads = 256;
 constexpr int kOwnChannels = 8;
 constexpr int kRun = 4;        // neighbouring columns of a thread, which has two such runs
 constexpr int kInputRows = kTileRows + 2;
-constexpr int kInputPitch = 36;  // 34 columns are used; rows begin on 16 bytes, four banks apart
+constexpr int kInputPitch = 48;                  // two rows of 16 columns lie in banks of their own
+constexpr int kWeightPitch = kTileChannels + 4;  // so do 8 rows of 4 channels
 constexpr int kFinishThreads = 256;
 constexpr int kFinishChannels = 8;
 
@@ -39,25 +40,36 @@ inline Sizes sizes_of(const Forward& f) {
 
 struct alignas(16) ConvShared {
     float x[kInputs][kInputRows][kInputPitch];
-    float weight[kInputs * kTaps][kTileChannels];
+    float weight[kInputs * kTaps][kWeightPitch];
 };
 
-// kInputs channels of the input under the tile, from `first`, and their weights; zero where there are none.
+// kInputs channels of the input under the tile, from `first`, and their weights; zero where there are none. A warp brings one
+// channel of the input, and the weights of its own output channels.
 __device__ inline void load_inputs(ConvShared& shared, const Forward& f, const Sizes& s, int first, int row, int column,
                                    int first_channel) {
-    #pragma unroll 1
-    for (int i = threadIdx.x; i < kInputs * kInputRows * kInputPitch; i += kConvThreads) {
-        const int c = i / (kInputRows * kInputPitch), r = i / kInputPitch % kInputRows, at = i % kInputPitch;
-        const bool inside = first + c < s.in_channels && row + r < s.height && column + at < s.width;
-        const int64_t plane = static_cast<int64_t>(blockIdx.z) * s.in_channels + first + c;
-        shared.x[c][r][at] = inside ? f.x[(plane * s.height + row + r) * s.width + column + at] : 0.0f;
-    }
-    #pragma unroll 2
-    for (int i = threadIdx.x; i < kInputs * kTaps * kTileChannels; i += kConvThreads) {
-        const int k = i % (kInputs * kTaps), c = i / (kInputs * kTaps);
-        const bool inside = first + k / kTaps < s.in_channels && first_channel + c < s.channels;
-        const int64_t from = (static_cast<int64_t>(first_channel + c) * s.in_channels + first) * kTaps + k;
-        shared.weight[k][c] = inside ? f.weight[from] : 0.0f;
+    static_assert(kConvThreads / 32 == kInputs && kTileColumns == 32 && 2 * kInputRows <= 32);
+    const int warp = threadIdx.x / 32, lane = threadIdx.x % 32, input = first + warp;
+    const float* image = f.x + (static_cast<int64_t>(blockIdx.z) * s.in_channels + input) * s.height * s.width;
+    const auto value = [&](int r, int at) {
+        const bool inside = input < s.in_channels && row + r < s.height && column + at < s.width;
+        return inside ? image[(row + r) * s.width + column + at] : 0.0f;
+    };
+    float rows[kInputRows];
+    #pragma unroll
+    for (int r = 0; r < kInputRows; ++r) rows[r] = value(r, lane);
+    if (lane < 2 * kInputRows) shared.x[warp][lane / 2][kTileColumns + lane % 2] = value(lane / 2, kTileColumns + lane % 2);
+    #pragma unroll
+    for (int r = 0; r < kInputRows; ++r) shared.x[warp][r][lane] = rows[r];
+    for (int c = warp * kOwnChannels + lane / 8; c < (warp + 1) * kOwnChannels; c += 4) {
+        const float* weight = f.weight + (static_cast<int64_t>(first_channel + c) * s.in_channels + first) * kTaps;
+        float values[kInputs * kTaps / 8];
+        #pragma unroll
+        for (int i = 0; i < kInputs * kTaps / 8; ++i) {
+            const int k = 8 * i + lane % 8;
+            values[i] = first + k / kTaps < s.in_channels && first_channel + c < s.channels ? weight[k] : 0.0f;
+        }
+        #pragma unroll
+        for (int i = 0; i < kInputs * kTaps / 8; ++i) shared.weight[8 * i + lane % 8][c] = values[i];
     }
 }
 

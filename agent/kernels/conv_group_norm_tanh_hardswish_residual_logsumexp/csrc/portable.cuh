@@ -158,10 +158,31 @@ __global__ void __launch_bounds__(kConvThreads, 2)
     }
 }
 
-// hardswish(tanh(z)) for t = tanh(z) = 1 - 2 r with r = 1 / (1 + exp(2 z)): t (t + 3) / 6, as t lies in [-1, 1].
-__device__ __forceinline__ float activated(float z) {
-    const float r = __fdividef(1.0f, 1.0f + exp2f(fminf(2.0f * kLog2e * z, 64.0f)));
-    return fmaf(r, fmaf(r, 2.0f / 3.0f, -5.0f / 3.0f), 2.0f / 3.0f);
+// v = 1 / v of each, with one reciprocal; their product must be finite.
+template <typename Inverse>
+__device__ __forceinline__ void invert(float (&v)[4], Inverse inverse) {
+    const float front = v[0] * v[1], back = v[2] * v[3];
+    const float of_all = inverse(front * back);
+    const float of_front = of_all * back, of_back = of_all * front;
+    const float kept[4] = {v[0], v[1], v[2], v[3]};
+    v[0] = of_front * kept[1], v[1] = of_front * kept[0], v[2] = of_back * kept[3], v[3] = of_back * kept[2];
+}
+
+// c = log2(e) * (c + hardswish(tanh(z))) of four channels. t = tanh(z) = 1 - 2 r with r = 1 / (1 + exp(2 z)), and
+// hardswish(t) = t (t + 3) / 6, as t lies in [-1, 1]. In float t is 1 from 2 log2(e) z = 26 on.
+__device__ __forceinline__ void activate(float (&c)[4], const Norm (&by)[4]) {
+    float r[4];
+    #pragma unroll
+    for (int i = 0; i < 4; ++i) {
+        const float z = fmaf(c[i], by[i].scale, by[i].shift);
+        r[i] = 1.0f + exp2f(z > 26.0f ? 26.0f : z);  // what is not a number stays so
+    }
+    invert(r, [](float product) { return __fdividef(1.0f, product); });
+    #pragma unroll
+    for (int i = 0; i < 4; ++i) {
+        const float bent = fmaf(r[i], 2.0f / 3.0f * kLog2e, -5.0f / 3.0f * kLog2e);
+        c[i] = fmaf(c[i], kLog2e, fmaf(r[i], bent, 2.0f / 3.0f * kLog2e));
+    }
 }
 
 // A thread for each of [n, rows, columns]: the logarithm of the sum over the channels, in base 2 until the end.
@@ -172,26 +193,25 @@ __global__ void __launch_bounds__(kFinishThreads)
     const int64_t image = blockIdx.y, plane = static_cast<int64_t>(s.rows) * s.pitch;
     const float* from = c + image * s.channels * plane + at / s.columns * s.pitch + at % s.columns;
     const Norm* norm = norms + image * s.channels;
-    float largest = -3.0e38f;  // finite, so that no difference of infinities is taken
-    float sum = 0.0f;
+    constexpr float kLeast = -3.0e38f;  // finite, so that no difference of infinities is taken
+    float largest = kLeast, sum = 0.0f;
     for (int first = 0; first < s.channels; first += kFinishChannels) {
-        float v[kFinishChannels];
+        float v[kFinishChannels / 4][4];
+        Norm by[kFinishChannels / 4][4];
         #pragma unroll
-        for (int i = 0; i < kFinishChannels; ++i) {
-            v[i] = first + i < s.channels ? from[(first + i) * plane] : -INFINITY;
+        for (int i = 0; i < kFinishChannels; ++i, from += plane) {
+            const bool is_some = first + i < s.channels;
+            v[i / 4][i % 4] = is_some ? *from : kLeast;
+            by[i / 4][i % 4] = is_some ? norm[first + i] : Norm{0.0f, 0.0f};
         }
         float most = largest;
         #pragma unroll
-        for (int i = 0; i < kFinishChannels; ++i) {
-            if (first + i >= s.channels) break;
-            const Norm by = norm[first + i];
-            const float z = fmaf(v[i], by.scale, by.shift);
-            v[i] = (v[i] + (z == z ? activated(z) : z)) * kLog2e;
-            most = fmaxf(most, v[i]);
-        }
+        for (int i = 0; i < kFinishChannels / 4; ++i) activate(v[i], by[i]);
+        #pragma unroll
+        for (int i = 0; i < kFinishChannels; ++i) most = fmaxf(most, v[i / 4][i % 4]);
         sum *= exp2f(largest - most);
         #pragma unroll
-        for (int i = 0; i < kFinishChannels; ++i) sum += exp2f(v[i] - most);
+        for (int i = 0; i < kFinishChannels; ++i) sum += exp2f(v[i / 4][i % 4] - most);
         largest = most;
     }
     y[image * s.rows * s.columns + at] = (largest + log2f(sum)) * kLn2;

@@ -105,16 +105,7 @@ __device__ __forceinline__ void store_sums(Sums& sums, Shared& shared, const Cha
     if (own < kOut) parts[own] = merged(shared.of_warp[group], own, channels[own]);
 }
 
-// v = 1 / v of each, with one reciprocal; their product must be finite.
-__device__ __forceinline__ void invert(float (&v)[4]) {
-    const float front = v[0] * v[1], back = v[2] * v[3];
-    const float of_all = inverse(front * back);
-    const float of_front = of_all * back, of_back = of_all * front;
-    const float kept[4] = {v[0], v[1], v[2], v[3]};
-    v[0] = of_front * kept[1], v[1] = of_front * kept[0], v[2] = of_back * kept[3], v[3] = of_back * kept[2];
-}
-
-// d = log2(e) * (c + hardswish(tanh(z))), as `activated` has it. tanh is 1 in float from 2 log2(e) z = 26 on.
+// d = log2(e) * (c + hardswish(tanh(z))), as `activate` has it.
 __device__ __forceinline__ void activate_chunk(float (&d)[32], const Channel* channels) {
     #pragma unroll
     for (int j = 0; j < 8; ++j) {
@@ -122,7 +113,7 @@ __device__ __forceinline__ void activate_chunk(float (&d)[32], const Channel* ch
         float r[4];
         #pragma unroll
         for (int i = 0; i < 4; ++i) r[i] = 1.0f + power_of_2(fminf(fmaf(d[4 * j + i], by[i % 2].slope, by[i % 2].offset), 26.0f));
-        invert(r);
+        invert(r, inverse);
         #pragma unroll
         for (int i = 0; i < 4; ++i) {
             const float bent = fmaf(r[i], 2.0f / 3.0f * kLog2e, -5.0f / 3.0f * kLog2e);

@@ -205,10 +205,10 @@ __device__ __forceinline__ Channel channel_of(const Shared& shared, const Forwar
     for (int c = 0; c < kIn; ++c) level += mean_of(shared, c) * shared.weight_sums[channel][c];
     if (PASS == kStatistics) return {0.0f, 0.0f, unit, static_cast<float>(level)};
     const Norm norm = norms[static_cast<int64_t>(image) * kOut + channel];
-    const float offset = static_cast<float>(2.0f * kLog2e * (level * norm.scale + norm.shift));
+    const float offset = static_cast<float>(level * norm.scale + norm.shift);
     const float with_constant = static_cast<float>(kLog2e * (level + 2.0 / 3.0));
     // A norm that is not a number is lost in the exponential's limit, and must not be.
-    return {2.0f * kLog2e * norm.scale * unit, offset, kLog2e * unit, offset == offset ? with_constant : offset};
+    return {norm.scale * unit, offset, kLog2e * unit, offset == offset ? with_constant : offset};
 }
 
 template <Pass PASS>

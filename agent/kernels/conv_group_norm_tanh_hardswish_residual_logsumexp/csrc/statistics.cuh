@@ -6,14 +6,15 @@
 namespace kernelwright::conv_logsumexp {
 
 constexpr int kMergeThreads = 128;
+constexpr double kTwoLog2e = 2.8853900817779268;
 
 // Of the values of one channel in one part of an image: `squares` are those of deviations from `mean`.
 struct Part {
     float count, mean, squares;
 };
 
-// z = scale * c + shift, for one channel of one image.
-struct Norm {
+// 2 log2(e) z = scale * c + shift, for one channel of one image: what exp(2 z) = exp2(...) takes.
+struct alignas(8) Norm {
     float scale, shift;
 };
 
@@ -55,8 +56,8 @@ __global__ void __launch_bounds__(kMergeThreads)
     const double rstd = 1.0 / sqrt(block_sum(squares, of_warp) / values + eps);
     for (int c = first + threadIdx.x; c < first + width; c += kMergeThreads) {
         // The shift belongs to the scale as it was rounded: where c is the mean, z is beta.
-        const float scale = static_cast<float>(rstd * (gamma == nullptr ? 1.0 : gamma[c]));
-        const double shift = (beta == nullptr ? 0.0 : beta[c]) - mean * scale;
+        const float scale = static_cast<float>(kTwoLog2e * rstd * (gamma == nullptr ? 1.0 : gamma[c]));
+        const double shift = kTwoLog2e * (beta == nullptr ? 0.0 : beta[c]) - mean * scale;
         norms[static_cast<int64_t>(blockIdx.y) * channels + c] = {scale, static_cast<float>(shift)};
     }
 }

@@ -106,7 +106,8 @@ def verify(
             judge = judging.executor(settings, problem, live, quick=quick)
             judge.measure = False
             judging.admit(judge, problem, False)
-            known, found = auditing.audited(name, problem, judge, _judge_version())
+            arch = _present_arch() if judge.name == "cuda" else None
+            known, found = auditing.audited(name, problem, judge, _judge_version(), arch)
         held = held and found.status is Status.VERIFIED
         if keep and not quick:
             manifest.save(known)

@@ -14,15 +14,21 @@ from agent.kernels.manifest import Manifest, Verified
 from agent.protocols import Executor
 from agent.records import Candidate, Evaluation, Problem, digest
 
-PROBLEMS = {name: f"level1/{name}" for name in sources.NAMES}
+PROBLEMS = {name: f"level1/{name}" for name in sources.NAMES} | {
+    "linear_fp32x3": "level1/matmul",
+    "linear_group_norm_min_bias": "level2/linear_group_norm_min_bias",
+}
 """The reference that a kernel is judged against."""
 
 
 def audited(
-    name: str, problem: Problem, judge: Executor, verifier_version: str
+    name: str, problem: Problem, judge: Executor, verifier_version: str, arch: str | None = None
 ) -> tuple[Manifest, Evaluation]:
-    """The manifest with the verdict, not yet saved, and the verdict itself."""
-    candidate = Candidate(problem=problem.name, source=sources.candidate(name), origin="catalogue")
+    """The manifest with the verdict, not yet saved, and the verdict itself.
+
+    `arch` (`90a`) is that of the GPU that the judge uses: the file judged then holds the path for it.
+    """
+    candidate = Candidate(problem=problem.name, source=sources.candidate(name, arch), origin="catalogue")
     evaluation = judge.evaluate(problem, candidate)
     correctness = evaluation.correctness
     verdict = Verified(
@@ -47,7 +53,7 @@ def described(name: str) -> Manifest:
     return manifest.load(name).model_copy(
         update={
             "operators": tuple(schemas),
-            "dtypes": ("float32", "float16", "bfloat16"),
+            "dtypes": tuple(getattr(operator, "DTYPES", ("float32", "float16", "bfloat16"))),
             "envelope": tuple(operator.ENVELOPE),
         }
     )

@@ -8,7 +8,7 @@ AGENT_KERNELS_DISABLE sends every call to torch without a word. Both are read on
 import sys
 import warnings
 from collections import Counter
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Collection, Iterable
 from functools import cache
 from pathlib import Path
 from typing import Any, TypeVar
@@ -49,25 +49,34 @@ _libraries: dict[tuple[str, int], Library | str] = {}
 """For a kernel and a device: its library, or why there is none."""
 
 
-def takes(kernel: str, x: torch.Tensor, *parameters: torch.Tensor | None) -> bool:
+def takes(
+    kernel: str, x: torch.Tensor, *parameters: torch.Tensor | None, dtypes: Collection[torch.dtype] = DTYPES
+) -> bool:
     """Whether `kernel` computes this call; if not, that is noted, and torch has to. Builds it on first use.
 
     Raises OutsideEnvelope where AGENT_KERNELS_STRICT forbids that torch does.
     """
     if is_disabled():
         return False
-    reason = obstacle(kernel, x, parameters)
+    reason = obstacle(kernel, x, parameters, dtypes)
     if reason is not None:
         fall_back(kernel, reason)
     return reason is None
 
 
-def obstacle(kernel: str, x: torch.Tensor, parameters: Iterable[torch.Tensor | None]) -> str | None:
-    """Why `kernel` cannot take `x` with these parameters; None where it can."""
+def obstacle(
+    kernel: str,
+    x: torch.Tensor,
+    parameters: Iterable[torch.Tensor | None],
+    dtypes: Collection[torch.dtype] = DTYPES,
+) -> str | None:
+    """Why `kernel`, which takes `x` of these dtypes, cannot take it with these parameters; None: it can."""
     if not x.is_cuda:
         return f"the tensor is on {x.device.type}, and it runs on CUDA"
-    if x.dtype not in DTYPES:
-        return f"the dtype is {_plain(x.dtype)}, and it takes float32, float16 and bfloat16"
+    if x.dtype not in dtypes:
+        *others, last = map(_plain, dtypes)
+        taken = f"{', '.join(others)} and {last}" if others else last
+        return f"the dtype is {_plain(x.dtype)}, and it takes {taken}"
     known = None
     for other in parameters:
         if other is None:

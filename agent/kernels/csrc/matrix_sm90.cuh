@@ -1,12 +1,12 @@
 // Matrix products of a warpgroup from shared memory (wgmma), sm_90a only. The barriers and copies are those of
-// agent/kernels/group_norm/csrc/sm90_instructions.cuh.
+// group_norm/csrc/sm90_instructions.cuh.
 #pragma once
 
 #include <cuda_runtime.h>
 
 #include <cstdint>
 
-#include "../../agent/kernels/group_norm/csrc/sm90_instructions.cuh"
+#include "../group_norm/csrc/sm90_instructions.cuh"
 
 namespace kernelwright::matrix {
 

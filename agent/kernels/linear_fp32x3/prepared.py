@@ -1,0 +1,73 @@
+"""A weight that is split once for many calls, and when it has to be split again.
+
+A split weight is good for the version of the tensor that it was made from: torch counts changes in place, and
+the optimizers' are among them. It does not count those through `weight.data`, nor those of code that writes to
+the memory by itself: after one of them the weight has to be prepared anew by hand.
+"""
+
+from dataclasses import dataclass
+
+import torch
+from torch.utils.weak import WeakTensorKeyDictionary
+
+from agent.kernels import routing
+from agent.kernels.linear_fp32x3 import product
+
+
+@dataclass(frozen=True)
+class PreparedWeight:
+    """A weight [n, k] together with its split form, in the place of a weight."""
+
+    weight: torch.Tensor
+    packed: torch.Tensor | None
+    """8 bytes for an element of it, padded; None where no kernel takes it so, and the weight itself is used."""
+    mark: tuple[int, int]
+    """Address and version of the weight when it was split."""
+
+    def current(self) -> torch.Tensor | None:
+        """The split form; None while torch.compile traces, which cannot see a change of the weight.
+
+        Raises ValueError where the weight has changed since.
+        """
+        if torch.compiler.is_compiling():
+            return None
+        if mark_of(self.weight) != self.mark:
+            raise ValueError("the weight has changed since it was prepared: call prepare_weight again")
+        return self.packed
+
+
+def prepare_weight(weight: torch.Tensor) -> PreparedWeight:
+    """Splits a weight [n, k] for calls that follow, which then take as little time as they can.
+
+    Where the kernel does not take the weight it is kept as it is, and the calls say why.
+    """
+    mark = mark_of(weight)
+    may = weight.is_cuda and weight.dim() == 2 and weight.numel() > 0
+    takes = may and routing.takes(product.KERNEL, weight, dtypes=DTYPES)
+    with torch.no_grad():
+        return PreparedWeight(weight, product.split(weight) if takes else None, mark)
+
+
+def remembered(weight: torch.Tensor) -> torch.Tensor | None:
+    """The split form of a module's weight, made when it is asked for first and after each change.
+
+    None while torch.compile traces, and for inference tensors, whose changes nobody counts: then a call splits.
+    """
+    if torch.compiler.is_compiling() or weight.is_inference() or not routing.is_eager((weight,)):
+        return None
+    known = _SPLIT.get(weight)
+    if known is None or known[0] != mark_of(weight):
+        prepared = prepare_weight(weight)
+        _SPLIT[weight] = known = (prepared.mark, prepared.packed)
+    found: torch.Tensor | None = known[1]
+    return found
+
+
+def mark_of(weight: torch.Tensor) -> tuple[int, int]:
+    """What changes with the weight."""
+    return weight.data_ptr(), 0 if weight.is_inference() else weight._version
+
+
+DTYPES = (torch.float32,)
+_SPLIT = WeakTensorKeyDictionary()
+"""Of each weight that is alive: the mark it was split at, and the split form."""

@@ -13,8 +13,8 @@ from pathlib import Path
 
 ROOT = Path(__file__).resolve().parent
 NAMES = (
-    "gelu", "group_norm", "layer_norm", "linear_fp32x3", "linear_group_norm_min_bias", "logsumexp", "rms_norm",
-    "softmax",
+    "gelu", "group_norm", "layer_norm", "linear_fp32x3", "linear_group_norm_min_bias", "logsumexp",
+    "rms_norm", "softmax",
 )  # fmt: skip
 """Every shipped kernel, by the name of its folder."""
 OWN_PATHS = {"linear_fp32x3": "90a", "linear_group_norm_min_bias": "90a"}

@@ -145,8 +145,10 @@ def test_a_build_that_hangs_is_ended(tmp_path: Path, monkeypatch: pytest.MonkeyP
 
 
 @needs_nvcc
-@pytest.mark.parametrize("name", ["gelu", "logsumexp"])
-def test_nvcc_compiles_it_for_hopper_without_spills(name: str, capsys: pytest.CaptureFixture[str]) -> None:
+@pytest.mark.parametrize(("name", "direction"), [("gelu", "backward"), ("linear_fp32x3", "split")])
+def test_nvcc_compiles_it_for_hopper_without_spills(
+    name: str, direction: str, capsys: pytest.CaptureFixture[str]
+) -> None:
     path = building.library(name, building.architecture((9, 0)))
     made = building.report(path)
     with capsys.disabled():
@@ -158,7 +160,7 @@ def test_nvcc_compiles_it_for_hopper_without_spills(name: str, capsys: pytest.Ca
     assert [kernel.name for kernel in made.kernels if kernel.spill_bytes] == []
     assert made.warnings == ()
     listed = subprocess.run(["nm", "-D", "--defined-only", path], capture_output=True, text=True, check=True)
-    assert {"forward", "backward", "error_text"} <= {line.split()[-1] for line in listed.stdout.splitlines()}
+    assert {"forward", direction, "error_text"} <= {line.split()[-1] for line in listed.stdout.splitlines()}
 
 
 def test_every_struct_is_packed_as_it_is_declared() -> None:
@@ -172,7 +174,11 @@ def test_every_struct_is_packed_as_it_is_declared() -> None:
     for name in sources.NAMES:
         code = "".join(sources.device_code(name).values())
         place = shared.get(name) or import_module(f"agent.kernels.{name}.operator")
-        for struct, fields in (("Forward", place.FORWARD), ("Backward", place.BACKWARD)):
+        packed = {struct: getattr(place, struct.upper(), None) for struct in ("Forward", "Backward", "Split")}
+        assert packed["Forward"]
+        for struct, fields in packed.items():
+            if fields is None:
+                continue
             body = re.search(rf"struct (?:Row)?{struct} {{(.*?)\n}};", code, re.DOTALL)
             assert body, (name, struct)
             declared = ""

@@ -1,4 +1,4 @@
-"""A product of float32 matrices in float32's accuracy, on the tensor cores where the file holds the path for sm_90.
+"""A product of float32 matrices in float32's accuracy: on the tensor cores, in the file for sm_90.
 
 Every other GPU computes in float32 arithmetic. Both operands are split in every call.
 

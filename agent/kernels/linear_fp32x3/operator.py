@@ -31,15 +31,16 @@ def linear_fp32x3(
 ) -> torch.Tensor:  # fmt: skip
     """x [*, k] @ weight [n, k].T + bias [n], as F.linear with TF32 off, and at least as accurate.
 
-    precision is fp32x3 (tensor cores, where there are those of sm_90) or ieee (float32 arithmetic, element by
-    element). The weight is split in every call unless it comes from `prepare_weight`. What the kernel does not
-    take goes to torch, visibly. Raises ValueError for another precision and for a prepared weight that has
-    changed, and what torch raises. Ootomo and Yokota, arXiv 2203.03341.
+    precision is fp32x3 (tensor cores, where there are those of sm_90) or ieee (float32 arithmetic, product by
+    product). The weight is split in every call unless it comes from `prepare_weight`. What the kernel does
+    not take goes to torch, visibly. Raises ValueError for another precision and for a prepared weight that
+    has changed, and what torch raises. Ootomo and Yokota, arXiv 2203.03341.
     """
     product.number_of(precision)
     packed = None
     if isinstance(weight, PreparedWeight):
-        weight, packed = weight.weight, weight.current()
+        packed = weight.current()
+        weight = weight.weight
     return by_split(x, weight, bias, packed, precision)
 
 
@@ -119,9 +120,7 @@ def _backward_shapes(
     grad: torch.Tensor, x: torch.Tensor, weight: torch.Tensor, precision: str, wanted: Sequence[bool]
 ) -> Tensors:
     shapes = (x.shape, weight.shape, weight.shape[:1])
-    return tuple(
-        x.new_empty(shape if want else 0) for shape, want in zip(shapes, wanted, strict=True)
-    )
+    return tuple(x.new_empty(shape if want else 0) for shape, want in zip(shapes, wanted, strict=True))
 
 
 def _saved(inputs: Sequence[Any], results: Tensors) -> Sequence[torch.Tensor | None]:

@@ -1,10 +1,11 @@
 """A weight that is split once for many calls, and when it has to be split again.
 
 A split weight is good for the version of the tensor that it was made from: torch counts changes in place, and
-the optimizers' are among them. It does not count those through `weight.data`, nor those of code that writes to
-the memory by itself: after one of them the weight has to be prepared anew by hand.
+the optimizers' are among them. It does not count those through `weight.data`, nor those of code that writes
+to the memory by itself: after one of them the weight has to be prepared anew by hand.
 """
 
+from collections.abc import MutableMapping
 from dataclasses import dataclass
 
 import torch
@@ -20,7 +21,7 @@ class PreparedWeight:
 
     weight: torch.Tensor
     packed: torch.Tensor | None
-    """8 bytes for an element of it, padded; None where no kernel takes it so, and the weight itself is used."""
+    """4 bytes for an element of it, padded; None where no kernel takes it so: then the weight is used."""
     mark: tuple[int, int]
     """Address and version of the weight when it was split."""
 
@@ -42,16 +43,13 @@ def prepare_weight(weight: torch.Tensor) -> PreparedWeight:
     Where the kernel does not take the weight it is kept as it is, and the calls say why.
     """
     mark = mark_of(weight)
-    may = weight.is_cuda and weight.dim() == 2 and weight.numel() > 0
-    takes = may and routing.takes(product.KERNEL, weight, dtypes=DTYPES)
-    with torch.no_grad():
-        return PreparedWeight(weight, product.split(weight) if takes else None, mark)
+    return PreparedWeight(weight, _split(weight), mark)
 
 
 def remembered(weight: torch.Tensor) -> torch.Tensor | None:
     """The split form of a module's weight, made when it is asked for first and after each change.
 
-    None while torch.compile traces, and for inference tensors, whose changes nobody counts: then a call splits.
+    None while torch.compile traces, and for inference tensors, whose changes nobody counts: a call splits.
     """
     if torch.compiler.is_compiling() or weight.is_inference() or not routing.is_eager((weight,)):
         return None
@@ -59,8 +57,7 @@ def remembered(weight: torch.Tensor) -> torch.Tensor | None:
     if known is None or known[0] != mark_of(weight):
         prepared = prepare_weight(weight)
         _SPLIT[weight] = known = (prepared.mark, prepared.packed)
-    found: torch.Tensor | None = known[1]
-    return found
+    return known[1]
 
 
 def mark_of(weight: torch.Tensor) -> tuple[int, int]:
@@ -68,6 +65,14 @@ def mark_of(weight: torch.Tensor) -> tuple[int, int]:
     return weight.data_ptr(), 0 if weight.is_inference() else weight._version
 
 
+def _split(weight: torch.Tensor) -> torch.Tensor | None:
+    if not weight.is_cuda or weight.dim() != 2 or weight.numel() == 0:
+        return None
+    with torch.no_grad():
+        takes = routing.takes(product.KERNEL, weight, dtypes=DTYPES)
+        return product.split(weight) if takes else None
+
+
 DTYPES = (torch.float32,)
-_SPLIT = WeakTensorKeyDictionary()
+_SPLIT: MutableMapping[torch.Tensor, tuple[tuple[int, int], torch.Tensor | None]] = WeakTensorKeyDictionary()
 """Of each weight that is alive: the mark it was split at, and the split form."""

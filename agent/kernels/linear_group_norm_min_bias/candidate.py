@@ -1,7 +1,7 @@
-"""Linear, GroupNorm, the smallest value of each row and a bias: on the tensor cores where the file holds that path.
+"""Linear, GroupNorm, the smallest value of each row and a bias: on the tensor cores, in the file for sm_90.
 
-That is the file for sm_90, where norm and minimum stand in the product's epilogue; every other GPU computes in
-float32 arithmetic and takes them in a pass of their own. The weight is split in every call.
+There norm and minimum stand in the product's epilogue; every other GPU computes in float32 arithmetic and
+takes them in a pass of their own. Both operands are split in every call.
 
 Inference only: no gradient flows through this file; `agent.kernels` has the same device code with one.
 """

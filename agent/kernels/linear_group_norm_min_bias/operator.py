@@ -1,7 +1,7 @@
-"""min over the features of GroupNorm(linear(x)), plus a bias: `kernelwright::linear_group_norm_min_bias_forward`.
+"""The smallest feature of GroupNorm(linear(x)), plus a bias: `linear_group_norm_min_bias_forward`.
 
-On sm_90 the norm and the minimum are taken in the epilogue of the product, and the activation is never stored;
-the gradient recomputes it.
+On sm_90 the norm and the minimum are taken in the epilogue of the product, and the activation is never
+stored; the gradient recomputes it.
 """
 
 from collections.abc import Sequence
@@ -38,13 +38,14 @@ def linear_group_norm_min_bias(
 
     x is [m, k], weight [n, k] or what `prepare_weight` made of it, linear_bias, gamma and beta [n], bias
     [1, count, 1, 1]; the result is [1, count, m, 1]. precision is fp32x3 or ieee, as of `linear_fp32x3`. What
-    the kernel does not take goes to torch, visibly. Raises ValueError for another precision and for a prepared
-    weight that has changed, and what torch raises.
+    the kernel does not take goes to torch, visibly. Raises ValueError for another precision and for a
+    prepared weight that has changed, and what torch raises.
     """
     product.number_of(precision)
     packed = None
     if isinstance(weight, PreparedWeight):
-        weight, packed = weight.weight, weight.current()
+        packed = weight.current()
+        weight = weight.weight
     tensors = routing.all_widened(x, weight, linear_bias, gamma, beta, bias)
     # What torch refuses, and what leaves nothing to compute, is torch's to answer.
     if not _is_right(tensors, num_groups) or not _takes(tensors):

@@ -27,7 +27,7 @@ def backward(
     linear_bias: torch.Tensor | None, gamma: torch.Tensor | None, beta: torch.Tensor | None, groups: int,
     eps: float, wanted: Sequence[bool],
 ) -> Tensors:  # fmt: skip
-    """Gradients of x, weight, linear_bias, gamma, beta and bias; an empty tensor for one that is not wanted."""
+    """Of x, weight, linear_bias, gamma, beta and bias; an empty tensor for one that is not wanted."""
     y = multiplied(x, weight, linear_bias)
     sizes = (*y.shape, 1, groups)
     z, mean, rstd = torch.ops.aten.native_group_norm(y, gamma, beta, *sizes, eps)

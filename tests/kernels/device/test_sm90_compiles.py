@@ -10,7 +10,7 @@ from agent.emulator import nvcc
 
 ROOT = Path(__file__).parents[3]
 GROUP_NORM = ROOT / "agent" / "kernels" / "group_norm" / "csrc"
-LINEAR = ROOT / "benchmarks" / "kernels"
+LINEAR = ROOT / "agent" / "kernels" / "linear_group_norm_min_bias" / "csrc"
 _KERNEL = re.compile(
     r"Compiling entry function '(\w+)'.*?(\d+) bytes spill stores.*?Used (\d+) registers", re.DOTALL
 )
@@ -54,13 +54,13 @@ def test_group_norm_for_sm90(tmp_path: Path, capsys: pytest.CaptureFixture[str])
 
 def test_linear_for_sm90(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     face = (
-        '#include "linear_group_norm_min.cuh"\n'
-        "using namespace kernelwright::linear;\n"
-        "void face(Product p, StoreTile all, LeastOfGroups<16> least) {\n"
-        "    linear_fp32x3<2><<<1, kThreads>>>(p, all);\n"
-        "    linear_fp32x3<2><<<1, kThreads>>>(p, least);\n}\n"
+        '#include "launch.cuh"\n'
+        "using namespace kernelwright;\n"
+        "cudaError_t all(const linear::Forward& f) { return linear::forward(f); }\n"
+        "cudaError_t least(const linear_group_norm_min_bias::Forward& f) {\n"
+        "    return linear_group_norm_min_bias::forward(f);\n}\n"
     )
     kernels = compiled(face, LINEAR, tmp_path, capsys)
     products = [resources for name, resources in kernels.items() if "linear_fp32x3" in name]
-    assert len(products) == 2
-    assert all(used <= 168 and spilled <= 8 for used, spilled in products)
+    assert len(products) == 6
+    assert all(used <= 168 and spilled == 0 for used, spilled in kernels.values())

@@ -50,10 +50,11 @@ def described(name: str) -> Manifest:
     """The manifest as saved, with what the operator says of itself now. Imports torch."""
     operator = import_module(f"agent.kernels.{name}.operator")
     schemas: Sequence[str] = operator.SCHEMAS
+    dtypes = getattr(operator, "DTYPES", import_module("agent.kernels.routing").DTYPES)
     return manifest.load(name).model_copy(
         update={
             "operators": tuple(schemas),
-            "dtypes": tuple(getattr(operator, "DTYPES", ("float32", "float16", "bfloat16"))),
+            "dtypes": tuple(str(dtype).removeprefix("torch.") for dtype in dtypes),
             "envelope": tuple(operator.ENVELOPE),
         }
     )

@@ -23,6 +23,7 @@ from torch import nn
 from agent.kernels import GroupNorm, gelu, group_norm, info, layer_norm, replace_modules, softmax
 from agent.kernels.routing import Fallback
 
+from . import linear_checks
 from .kernel_calls import CALLS, DTYPES, SHAPES, close, compared, drawn
 
 Check = Callable[[], str | None]
@@ -227,13 +228,14 @@ def small() -> None:
         for shape in ((3, 8, 7, 5), (1, 4, 96, 96)):
             tensors = drawn(name, shape, torch.float32, parameters)
             torch.autograd.grad(ours(*tensors).sum(), tensors)
+    linear_checks.small()
     torch.cuda.synchronize()
 
 
 CHECKS: tuple[Callable[[], str | None], ...] = (
     users_script, opcheck, values_and_gradients, layouts, empty_inputs, offset_of_a_thousand,
     nan_and_inf_as_torch, runs_agree_to_the_bit, autocast_as_torch, captured_in_a_graph, second_stream,
-    second_device, compiles_whole_for_every_batch, past_two_to_the_31,
+    second_device, compiles_whole_for_every_batch, past_two_to_the_31, *linear_checks.CHECKS,
 )  # fmt: skip
 QUICK = False
 

@@ -111,6 +111,13 @@ def linear_prepared_weights() -> None:
         close(layer(x), F.linear(x.double(), layer.weight.double(), layer.bias.double()), 4e-6)
         layer(x).square().mean().backward()
         optimizer.step()
+    graph = torch.cuda.CUDAGraph()
+    with torch.no_grad():
+        with torch.cuda.graph(graph):
+            value = layer(x)
+        layer.weight.mul_(2)
+        graph.replay()
+        close(value, F.linear(x.double(), layer.weight.double(), layer.bias.double()), 4e-6)
 
 
 def linear_under_torchs_machinery() -> None:
@@ -147,7 +154,7 @@ def linear_under_torchs_machinery() -> None:
     close(late, fused_by_torch([t.double() for t in (x, *others)], 16), 1e-5)
 
 
-def fused_values_and_gradients() -> None:
+def linear_fused_values_and_gradients() -> None:
     for width in WIDTHS:
         tensors = of_fused(131, width * 9, 200)
         exact = [tensor.detach().double().requires_grad_() for tensor in tensors]
@@ -170,6 +177,6 @@ def small() -> None:
 
 CHECKS = (
     linear_values_and_gradients, linear_errors_are_not_above_sgemms, linear_rows_of_any_scale,
-    linear_nan_and_inf_as_torch, linear_prepared_weights, fused_values_and_gradients,
+    linear_nan_and_inf_as_torch, linear_prepared_weights, linear_fused_values_and_gradients,
     linear_under_torchs_machinery,
 )  # fmt: skip

@@ -13,7 +13,7 @@ class LinearFP32x3(nn.Linear):
     """Constructor, parameters and state_dict are `torch.nn.Linear`'s; `precision` comes in addition.
 
     The split weight takes as much memory as the weight. A change through `weight.data` goes unseen
-    (`prepared`), and so does one between replays of a CUDA graph.
+    (`prepared`).
     """
 
     precision: str = "fp32x3"

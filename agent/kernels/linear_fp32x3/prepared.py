@@ -13,6 +13,7 @@ from torch.utils.weak import WeakTensorKeyDictionary
 
 from agent.kernels import routing
 from agent.kernels.linear_fp32x3 import product
+from agent.kernels.operators import stream
 
 
 @dataclass(frozen=True)
@@ -49,14 +50,20 @@ def prepare_weight(weight: torch.Tensor) -> PreparedWeight:
 def remembered(weight: torch.Tensor) -> torch.Tensor | None:
     """The split form of a module's weight, made when it is asked for first and after each change.
 
-    None while torch.compile traces, and for inference tensors, whose changes nobody counts: a call splits.
+    Another stream splits again: it does not wait for the one that did. None where a call has to split by
+    itself: while torch.compile traces or a CUDA graph is captured, which would go on with the weight as it
+    was, and for inference tensors, whose changes nobody counts.
     """
     if torch.compiler.is_compiling() or weight.is_inference() or not routing.is_eager((weight,)):
         return None
+    mark = (*mark_of(weight), 0)
+    if weight.is_cuda:
+        if torch.cuda.is_current_stream_capturing():
+            return None
+        mark = (*mark_of(weight), stream(weight))
     known = _SPLIT.get(weight)
-    if known is None or known[0] != mark_of(weight):
-        prepared = prepare_weight(weight)
-        _SPLIT[weight] = known = (prepared.mark, prepared.packed)
+    if known is None or known[0] != mark:
+        _SPLIT[weight] = known = (mark, _split(weight))
     return known[1]
 
 
@@ -74,5 +81,7 @@ def _split(weight: torch.Tensor) -> torch.Tensor | None:
 
 
 DTYPES = (torch.float32,)
-_SPLIT: MutableMapping[torch.Tensor, tuple[tuple[int, int], torch.Tensor | None]] = WeakTensorKeyDictionary()
-"""Of each weight that is alive: the mark it was split at, and the split form."""
+_SPLIT: MutableMapping[torch.Tensor, tuple[tuple[int, int, int], torch.Tensor | None]] = (
+    WeakTensorKeyDictionary()
+)
+"""Of each weight that is alive: its mark and the stream when it was split, and the split form."""

@@ -44,11 +44,13 @@ BOTH = pytest.mark.parametrize("precision", list(PRECISIONS))
 
 
 @cache
-def built() -> Device:
-    source = build_runtime().parent / "linear_fp32x3.cu"
-    selected = "#define __CUDA_ARCH_FEAT_SM90_ALL 1\n"
+def built(precision: str = "fp32x3") -> Device:
+    """With both paths; for ieee the portable one alone, whose accesses are checked."""
+    portable = precision == "ieee"
+    source = build_runtime().parent / f"linear_{precision}.cu"
+    selected = "#define KW_PORTABLE_ONLY\n" if portable else "#define __CUDA_ARCH_FEAT_SM90_ALL 1\n"
     source.write_text(selected + one_text([str(SOURCE)], STAND_IN) + FACE)
-    return Device(source)
+    return Device(source, checked=portable)
 
 
 def packed(fields: str, *values: Array | float | None) -> ctypes.Array[ctypes.c_char]:
@@ -56,12 +58,16 @@ def packed(fields: str, *values: Array | float | None) -> ctypes.Array[ctypes.c_
     return ctypes.create_string_buffer(struct.pack(f"@{fields}", *plain))
 
 
-def run(name: str, fields: str, before: list[Array | None], after: list[float]) -> None:
+def run(
+    name: str, fields: str, before: list[Array | None], after: list[float], precision: str = "fp32x3"
+) -> None:
     """One call on a workspace of the size that it asks for."""
-    device = built()
+    device = built(precision)
+    device.runtime.kw_clear_findings()
     size = device.call(f"{name}_bytes", packed(fields, *before, None, *after, 0, 0))
     workspace = device.empty(size, "uint8") if size else None
     assert device.call(f"run_{name}", packed(fields, *before, workspace, *after, 0, 0)) == 0
+    assert device.findings() == []
 
 
 def placed(values: Array | None, offset: int = 0) -> Array | None:
@@ -88,7 +94,7 @@ def product(x: Array, weight: Array, bias: Array | None, precision: str = "fp32x
     y = built().empty((len(x), len(weight)))
     y[...] = np.nan
     tensors = [placed(x, offset), placed(weight, offset), placed(bias, offset), None, y]
-    run("product", FORWARD, tensors, [len(x), *weight.shape, PRECISIONS[precision]])
+    run("product", FORWARD, tensors, [len(x), *weight.shape, PRECISIONS[precision]], precision)
     return y.astype("float64")
 
 
@@ -104,7 +110,9 @@ def off_by(y: Array, x: Array, weight: Array, bias: Array | float) -> float:
 
 @BOTH
 @pytest.mark.parametrize("offset", [0, 1], ids=["aligned", "unaligned"])
-@pytest.mark.parametrize(("m", "n", "k"), [(1, 1, 1), (3, 130, 67), (129, 7, 192), (70, 264, 640)], ids=str)
+@pytest.mark.parametrize(
+    ("m", "n", "k"), [(1, 1, 1), (3, 130, 67), (129, 7, 192), (70, 264, 640), (1100, 140, 64)], ids=str
+)
 def test_any_sizes(m: int, n: int, k: int, offset: int, precision: str) -> None:
     x, weight, bias = draw(1, m, k), draw(2, n, k), draw(3, n)
     assert off_by(product(x, weight, bias, precision, offset), x, weight, bias) < EXACT
@@ -169,7 +177,7 @@ def test_the_smallest_value_after_the_norm(width: int, precision: str) -> None:
     out = built().empty((5, m))
     tensors = [placed(v) for v in (x, weight, linear_bias, gamma, beta, bias)]
     sizes = [m, n, k, n // width, 5, PRECISIONS[precision]]
-    run("least", operator.FORWARD, [*tensors, None, out], [*sizes, 1e-5])
+    run("least", operator.FORWARD, [*tensors, None, out], [*sizes, 1e-5], precision)
     x64, weight64, *others = (
         torch.tensor(v.astype("float64")) for v in (x, weight, linear_bias, gamma, beta, bias)
     )

@@ -12,6 +12,8 @@
 // 989 TFLOP/s; of L2 512 tiles * 8.4 MB = 4.3 GB, 0.8 ms at 5.5 TB/s.
 #pragma once
 
+#include <algorithm>
+
 #include "split_sm90.cuh"
 
 namespace kernelwright::linear {
@@ -20,6 +22,7 @@ constexpr int kStageBytes = 2 * kOperandBytes;
 constexpr int kStages = 3;
 constexpr int kConsumers = 2;  // warpgroups of 64 rows; another one loads
 constexpr int kThreads = 128 * (kConsumers + 1);
+constexpr int kBand = 8;       // tiles of rows that the blocks go through together
 constexpr int kSharedBytes = kStages * kStageBytes + kAtomBytes + 2 * kStages * 8;
 
 struct Product {
@@ -29,8 +32,23 @@ struct Product {
     int stages;         // of K; a multiple of PROMOTE
 
     __host__ __device__ int m_tiles() const { return (m + kTile - 1) / kTile; }
-    __host__ __device__ int tiles() const { return m_tiles() * ((n + kTile - 1) / kTile); }
+    __host__ __device__ int n_tiles() const { return (n + kTile - 1) / kTile; }
+    __host__ __device__ int tiles() const { return m_tiles() * n_tiles(); }
 };
+
+struct Tile {
+    int of_x;
+    int of_weight;
+};
+
+// In bands of kBand tiles of x, down a band first: what blocks multiply at one time is as square as it can be, so that they
+// share the most in L2.
+__device__ __forceinline__ Tile tile_at(const Product& p, int number) {
+    const int band = number / (kBand * p.n_tiles());
+    const int within = number - band * kBand * p.n_tiles();
+    const int rows = min(kBand, p.m_tiles() - band * kBand);
+    return {band * kBand + within % rows, within / rows};
+}
 
 struct Ring {
     unsigned char* stages;  // a multiple of 1024 bytes
@@ -40,14 +58,14 @@ struct Ring {
 
 // One thread keeps the ring filled.
 __device__ __forceinline__ void load_tiles(const Product& p, const Ring& ring) {
-    const int m_tiles = p.m_tiles();
     const int64_t tile_bytes = static_cast<int64_t>(p.stages) * kOperandBytes;
     const uint64_t policy = evict_last();
     int stage = 0;
     uint32_t parity = 1;  // the first round finds every stage free
-    for (int tile = blockIdx.x; tile < p.tiles(); tile += gridDim.x) {
-        const unsigned char* x = p.x.tiles + tile % m_tiles * tile_bytes;
-        const unsigned char* weight = p.weight.tiles + tile / m_tiles * tile_bytes;
+    for (int number = blockIdx.x; number < p.tiles(); number += gridDim.x) {
+        const Tile tile = tile_at(p, number);
+        const unsigned char* x = p.x.tiles + tile.of_x * tile_bytes;
+        const unsigned char* weight = p.weight.tiles + tile.of_weight * tile_bytes;
         for (int i = 0; i < p.stages; ++i) {
             unsigned char* to = ring.stages + stage * kStageBytes;
             const int64_t from = static_cast<int64_t>(i) * kOperandBytes;
@@ -131,10 +149,9 @@ struct StoreTile {
 
 template <int PROMOTE, class Finish>
 __device__ __forceinline__ void multiply_tiles(const Product& p, const Ring& ring, int group, const Finish& finish) {
-    const int m_tiles = p.m_tiles();
     int stage = 0;
     uint32_t parity = 0;
-    for (int tile = blockIdx.x; tile < p.tiles(); tile += gridDim.x) {
+    for (int number = blockIdx.x; number < p.tiles(); number += gridDim.x) {
         float sum[64];
         float partial[64];
         #pragma unroll
@@ -155,12 +172,12 @@ __device__ __forceinline__ void multiply_tiles(const Product& p, const Ring& rin
             #pragma unroll
             for (int j = 0; j < 64; ++j) sum[j] += partial[j];
         }
-        const Place at = place_of(tile % m_tiles * kTile + group * 64, tile / m_tiles * kTile);
-        finish(p, sum, at, tile / m_tiles);
+        const Tile tile = tile_at(p, number);
+        finish(p, sum, place_of(tile.of_x * kTile + group * 64, tile.of_weight * kTile), tile.of_weight);
     }
 }
 
-// One block on an SM, which takes tiles in turn; neighbours share tiles of the weight.
+// One block on an SM, which takes tiles in turn.
 template <int PROMOTE, class Finish>
 __global__ void __launch_bounds__(kThreads, 1)
     linear_fp32x3(const __grid_constant__ Product p, const __grid_constant__ Finish finish) {

@@ -8,8 +8,9 @@ from agent.kernels import LinearFP32x3, linear_fp32x3, linear_group_norm_min_bia
 
 from .kernel_calls import close
 
-SIZES = [(1, 1, 1), (3, 130, 67), (129, 7, 192), (256, 512, 1024), (300, 777, 515)]
-DEPTHS = (64, 128, 256, 512, 1024, 4096, 16384)
+SIZES = [(1, 1, 1), (3, 130, 67), (1, 1, 256), (129, 7, 320), (256, 512, 1024), (300, 777, 515)]
+DEPTHS = (256, 384, 512, 1024, 2048, 4096, 8192, 16384)
+"""From 256 on the tensor cores compute."""
 WIDTHS = (6, 8, 16, 32, 64, 128, 24, 256)
 """Of a group; those that divide 128 from 8 on stand in the product's epilogue."""
 
@@ -89,7 +90,7 @@ def linear_rows_of_any_scale() -> None:
 
 def linear_nan_and_inf_as_torch() -> None:
     inf = float("inf")
-    x, weight, _ = (tensor.detach() for tensor in drawn(260, 260, 192))
+    x, weight, _ = (tensor.detach() for tensor in drawn(260, 260, 320))
     weight[4, 7], weight[5, 7] = 1, 0
     x[5, 7], x[6, 7], x[6, 8], x[9, 11], x[140, 3] = inf, inf, -inf, float("nan"), -inf
     weight[8, 7], weight[9, 20], weight[10, 3] = inf, -inf, float("nan")
@@ -122,16 +123,16 @@ def linear_prepared_weights() -> None:
 
 def linear_under_torchs_machinery() -> None:
     """opcheck, one graph for every batch, a CUDA graph, a second stream, runs that agree to the bit."""
-    x, weight, bias = drawn(32, 48, 64)
+    x, weight, bias = drawn(32, 48, 256)
     operator = torch.ops.kernelwright.linear_fp32x3_forward.default
     torch.library.opcheck(operator, (x, weight, bias, None, "fp32x3"))
-    tensors = of_fused(32, 48, 64)
+    tensors = of_fused(32, 48, 256)
     whole = (*tensors, None, 3, 1e-5, "fp32x3")
     torch.library.opcheck(torch.ops.kernelwright.linear_group_norm_min_bias_forward.default, whole)
     torch._dynamo.reset()
     compiled = torch.compile(linear_fp32x3, fullgraph=True, dynamic=True)
     for batch in (3, 5, 9):
-        rows = torch.randn(batch, 64, device="cuda", requires_grad=True)
+        rows = torch.randn(batch, 256, device="cuda", requires_grad=True)
         value = compiled(rows, weight, bias)
         close(value, F.linear(rows.double(), weight.double(), bias.double()), 4e-6)
         torch.autograd.grad(value.sum(), (rows, weight, bias))
@@ -156,7 +157,7 @@ def linear_under_torchs_machinery() -> None:
 
 def linear_fused_values_and_gradients() -> None:
     for width in WIDTHS:
-        tensors = of_fused(131, width * 9, 200)
+        tensors = of_fused(131, width * 9, 300)
         exact = [tensor.detach().double().requires_grad_() for tensor in tensors]
         truth = fused_by_torch(exact, width)
         grad = torch.randn_like(truth)
@@ -171,8 +172,8 @@ def linear_fused_values_and_gradients() -> None:
 def small() -> None:
     """What compute-sanitizer watches."""
     for precision in ("fp32x3", "ieee"):
-        fused(of_fused(130, 144, 70), 16, precision)
-        linear_fp32x3(*drawn(130, 140, 70), precision=precision)
+        fused(of_fused(130, 144, 270), 16, precision)
+        linear_fp32x3(*drawn(130, 140, 270), precision=precision)
 
 
 CHECKS = (

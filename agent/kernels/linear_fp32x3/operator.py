@@ -19,7 +19,8 @@ FORWARD, SPLIT = product.FORWARD, product.SPLIT
 ENVELOPE = (
     "x of any rank from 1, weight of rank 2, any sizes; copied where they are not contiguous",
     "float32 alone, under autocast too",
-    "fp32x3: three fp16 products on the tensor cores of sm_90, sums in float32; the ieee path on other GPUs",
+    "fp32x3: three fp16 products on the tensor cores of sm_90, sums in float32; the ieee path where K is"
+    " below 256 and on other GPUs",
     "ieee: float32 arithmetic on every GPU",
     "an infinity meets a value below 2^-39 of its row's largest as if that were 0",
 )

@@ -22,7 +22,7 @@ ENVELOPE = (
     "bias of the shape (1, count, 1, 1); the result is (1, count, rows, 1)",
     "float32 alone, under autocast too; linear_bias, gamma and beta each optional",
     "fp32x3: the product of linear_fp32x3; groups of 8, 16, 32, 64 or 128 features in its epilogue, others in"
-    " a pass of their own; the ieee path on other GPUs than sm_90",
+    " a pass of their own",
     "ieee: float32 arithmetic on every GPU",
 )
 FORWARD = "15qd2q"

@@ -12,7 +12,7 @@ namespace kernelwright::linear {
 
 inline bool on_tensor_cores(const Forward& args) {
 #ifndef KW_PORTABLE_ONLY
-    return args.precision == kFp32x3 && has_tensor_cores(args.device);
+    return args.precision == kFp32x3 && tensor_cores_take(args.k, args.device);
 #else
     return false;
 #endif
@@ -36,7 +36,7 @@ inline cudaError_t forward(const Forward& args) {
 // Bytes that a split weight takes; 0 where nothing splits it.
 inline int64_t packed_bytes(const Split& args) {
 #ifndef KW_PORTABLE_ONLY
-    if (has_tensor_cores(args.device)) return packed_bytes(args.rows, stages_of(args.k, kPromote));
+    if (tensor_cores_take(args.k, args.device)) return packed_bytes(args.rows, stages_of(args.k, kPromote));
 #endif
     return 0;
 }

@@ -8,16 +8,19 @@
 namespace kernelwright::linear {
 
 // Stages of 64 of K between two additions that round. 2 is a tenth faster and no longer surely below SGEMM's error where
-// K is small.
+// K is some hundred.
 constexpr int kPromote = 1;
+
+// Shorter sums have too few roundings for three products to be below: an operand keeps 22 bits, and float 24.
+constexpr int64_t kLeastDepth = 256;
 
 inline int attribute(cudaDeviceAttr which, int64_t device) {
     int value = 0;
     return cudaDeviceGetAttribute(&value, which, static_cast<int>(device)) == cudaSuccess ? value : 0;
 }
 
-inline bool has_tensor_cores(int64_t device) {
-    return attribute(cudaDevAttrComputeCapabilityMajor, device) == 9 &&
+inline bool tensor_cores_take(int64_t k, int64_t device) {
+    return k >= kLeastDepth && attribute(cudaDevAttrComputeCapabilityMajor, device) == 9 &&
            attribute(cudaDevAttrComputeCapabilityMinor, device) == 0;
 }
 

@@ -17,7 +17,7 @@ from agent.kernels.linear_group_norm_min_bias import operator
 HERE = Path(__file__).parent
 SOURCE = HERE.parents[2] / "agent" / "kernels" / "linear_group_norm_min_bias" / "csrc" / "launch.cuh"
 STAND_IN = {
-    "sm90_instructions.cuh": HERE / "sm90_stand_in.cuh",
+    "bulk_sm90.cuh": HERE / "bulk_stand_in.cuh",
     "matrix_sm90.cuh": HERE / "matrix_stand_in.cuh",
 }
 FACE = """

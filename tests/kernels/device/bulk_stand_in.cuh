@@ -1,0 +1,56 @@
+// bulk_sm90.cuh in plain CUDA, for the emulator: the same functions, made of copies and counters.
+//
+// A barrier counts arrivals, bytes and the phases that are over; a copy is made at once. What is left to show on a GPU are the
+// instructions and the order of memory.
+#include <cuda_runtime.h>
+
+#include <cstdint>
+
+namespace kernelwright::sm90 {
+
+__device__ inline uint32_t shared_address(const void* pointer) {
+    return static_cast<uint32_t>(reinterpret_cast<uintptr_t>(pointer));
+}
+
+// Bits 0 to 7: arrivals still to come in this phase; 8 to 15: arrivals of a phase; 16 to 39: bytes that have yet to
+// come, plus 2^23; from 40: phases.
+constexpr unsigned long long kNoBytes = 1ull << 39;
+
+__device__ inline unsigned long long* cell_of(uint64_t* barrier) { return reinterpret_cast<unsigned long long*>(barrier); }
+
+__device__ inline void barrier_init(uint64_t* barrier, uint32_t arrivals = 1) { *barrier = arrivals << 8 | arrivals | kNoBytes; }
+__device__ inline void barriers_made() { __threadfence(); }
+
+// One step of the barrier: `arrivals` and `bytes` have come, or are announced where negative.
+__device__ inline void barrier_step(uint64_t* barrier, int arrivals, int bytes) {
+    unsigned long long before = atomicAdd(cell_of(barrier), 0ull);
+    while (true) {
+        unsigned long long after = before - arrivals - (static_cast<long long>(bytes) << 16);
+        if ((after & 0xff) == 0 && (after & 0xffffff0000ull) == kNoBytes) after += (after >> 8 & 0xff) + (1ull << 40);
+        const unsigned long long seen = atomicCAS(cell_of(barrier), before, after);
+        if (seen == before) return;
+        before = seen;
+    }
+}
+
+__device__ inline void barrier_expect(uint64_t* barrier, uint32_t bytes) { barrier_step(barrier, 1, -static_cast<int>(bytes)); }
+__device__ inline void barrier_arrive(uint64_t* barrier) {
+    __threadfence();
+    barrier_step(barrier, 1, 0);
+}
+
+__device__ inline void barrier_wait(uint64_t* barrier, uint32_t parity) {
+    while ((atomicAdd(cell_of(barrier), 0ull) >> 40 & 1) == parity) {
+    }
+}
+
+__device__ inline uint64_t evict_last() { return 0; }
+
+__device__ inline void bulk_load(void* to, const void* from, uint32_t bytes, uint64_t* barrier, uint64_t) {
+    assert(reinterpret_cast<uintptr_t>(to) % 16 == 0 && reinterpret_cast<uintptr_t>(from) % 16 == 0 && bytes % 16 == 0);
+    for (uint32_t i = 0; i < bytes / 16; ++i) static_cast<float4*>(to)[i] = static_cast<const float4*>(from)[i];
+    __threadfence();
+    barrier_step(barrier, 0, static_cast<int>(bytes));
+}
+
+}  // namespace kernelwright::sm90

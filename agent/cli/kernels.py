@@ -39,7 +39,8 @@ def list_kernels(
         console.emit_json({"schema_version": SCHEMA_VERSION, "kernels": rows})
         return
     table = Table(box=box.SIMPLE_HEAD, pad_edge=False)
-    for column in ("kernel", "verified on", "best ratio to torch"):
+    table.add_column("kernel", no_wrap=True)
+    for column in ("verified on", "best ratio to torch"):
         table.add_column(column)
     for one in known:
         ratios = [times.ratio_ci for times in one.measured if times.ratio_ci]

@@ -12,6 +12,12 @@ from types import ModuleType
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
+    from agent.kernels.conv_group_norm_tanh_hardswish_residual_logsumexp.module import (
+        ConvGroupNormTanhHardswishResidualLogSumExp as ConvGroupNormTanhHardswishResidualLogSumExp,
+    )
+    from agent.kernels.conv_group_norm_tanh_hardswish_residual_logsumexp.operator import (
+        conv_group_norm_tanh_hardswish_residual_logsumexp as conv_group_norm_tanh_hardswish_residual_logsumexp,  # noqa: E501
+    )
     from agent.kernels.gelu.module import GELU as GELU
     from agent.kernels.gelu.operator import gelu as gelu
     from agent.kernels.group_norm.module import GroupNorm as GroupNorm
@@ -34,6 +40,10 @@ if TYPE_CHECKING:
     from agent.kernels.softmax.operator import softmax as softmax
 
 _PLACES = {
+    "ConvGroupNormTanhHardswishResidualLogSumExp":
+        "conv_group_norm_tanh_hardswish_residual_logsumexp.module",
+    "conv_group_norm_tanh_hardswish_residual_logsumexp":
+        "conv_group_norm_tanh_hardswish_residual_logsumexp.operator",
     "GELU": "gelu.module", "gelu": "gelu.operator",
     "GroupNorm": "group_norm.module", "group_norm": "group_norm.operator",
     "LayerNorm": "layer_norm.module", "layer_norm": "layer_norm.operator",

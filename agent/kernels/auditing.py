@@ -14,9 +14,8 @@ from agent.kernels.manifest import Manifest, Verified
 from agent.protocols import Executor
 from agent.records import Candidate, Evaluation, Problem, digest
 
-PROBLEMS = {name: f"level1/{name}" for name in sources.NAMES} | {
-    "linear_fp32x3": "level1/matmul",
-    "linear_group_norm_min_bias": "level2/linear_group_norm_min_bias",
+PROBLEMS = {name: f"level{2 if name in sources.FUSED else 1}/{name}" for name in sources.NAMES} | {
+    "linear_fp32x3": "level1/matmul"
 }
 """The reference that a kernel is judged against."""
 

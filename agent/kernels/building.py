@@ -208,9 +208,11 @@ def _build(name: str, arch: str, tools: _Tools, made: Path) -> None:
 
 
 def _command(name: str, arch: str, tools: _Tools, made: Path) -> list[str]:
+    portable = [] if arch == "90a" else ["-DKW_PORTABLE_ONLY"]
     return [
-        str(tools.nvcc), *FLAGS, f"-gencode=arch=compute_{arch},code=sm_{arch}", "-ccbin", str(tools.host),
-        str(sources.ROOT / name / sources.LIBRARY), "-o", str(made), "-Xlinker", str(tools.cudart),
+        str(tools.nvcc), *FLAGS, *portable, f"-gencode=arch=compute_{arch},code=sm_{arch}",
+        "-ccbin", str(tools.host), str(sources.ROOT / name / sources.LIBRARY), "-o", str(made),
+        "-Xlinker", str(tools.cudart),
     ]  # fmt: skip
 
 

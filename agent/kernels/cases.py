@@ -10,6 +10,9 @@ import torch.nn.functional as F
 
 from agent.kernels import linear_cases
 from agent.kernels.case import Case, Function, both
+from agent.kernels.conv_group_norm_tanh_hardswish_residual_logsumexp.operator import (
+    conv_group_norm_tanh_hardswish_residual_logsumexp as conv_logsumexp,
+)
 from agent.kernels.gelu.operator import gelu
 from agent.kernels.group_norm.operator import group_norm
 from agent.kernels.layer_norm.operator import layer_norm
@@ -74,7 +77,28 @@ def _pointwise(
     return both(Case(kernel, ours, native, shape, result_share=share))
 
 
+def _conv_logsumexp() -> list[Case]:
+    def ours(x: torch.Tensor, *parameters: torch.Tensor) -> torch.Tensor:
+        weight, bias, gamma, beta = parameters
+        return conv_logsumexp(x, weight, bias, 16, gamma, beta)
+
+    def native(x: torch.Tensor, *parameters: torch.Tensor) -> torch.Tensor:
+        weight, bias, gamma, beta = parameters
+        c = F.conv2d(x, weight, bias)
+        bent = F.hardswish(torch.tanh(F.group_norm(c, 16, gamma, beta)))
+        return torch.logsumexp(c + bent, dim=1, keepdim=True)
+
+    shapes = ((64, 8, 3, 3), (64,), (64,), (64,))
+    share = (126 * 126) / (8 * 128 * 128)
+    case = Case(
+        "conv_group_norm_tanh_hardswish_residual_logsumexp", ours, native, (128, 8, 128, 128), shapes,
+        setting="16 groups, TF32 off", result_share=share,
+    )  # fmt: skip
+    return both(case)
+
+
 _CASES: dict[str, Callable[[], list[Case]]] = {
+    "conv_group_norm_tanh_hardswish_residual_logsumexp": _conv_logsumexp,
     "gelu": lambda: _pointwise("gelu", gelu, F.gelu, (8192, 11008)),
     "group_norm": _group_norm,
     "layer_norm": _layer_norm,

@@ -12,12 +12,13 @@ from functools import cache
 from pathlib import Path
 
 ROOT = Path(__file__).resolve().parent
-NAMES = (
-    "gelu", "group_norm", "layer_norm", "linear_fp32x3", "linear_group_norm_min_bias", "logsumexp",
-    "rms_norm", "softmax",
-)  # fmt: skip
+OPERATORS = ("gelu", "group_norm", "layer_norm", "linear_fp32x3", "logsumexp", "rms_norm", "softmax")
+"""Kernels of one operator each."""
+FUSED = ("conv_group_norm_tanh_hardswish_residual_logsumexp", "linear_group_norm_min_bias")
+"""Kernels of a whole reference."""
+NAMES = tuple(sorted((*OPERATORS, *FUSED)))
 """Every shipped kernel, by the name of its folder."""
-OWN_PATHS = {"linear_fp32x3": "90a", "linear_group_norm_min_bias": "90a"}
+OWN_PATHS = dict.fromkeys((*FUSED, "group_norm", "linear_fp32x3"), "90a")
 """Kernels that are fast by a path for one architecture: their candidate file for it holds that path too."""
 LIBRARY = Path("csrc") / "library.cu"
 CANDIDATE = Path("candidate.py")

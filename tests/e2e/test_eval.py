@@ -10,6 +10,8 @@ import pytest
 from e2e.commands import agent
 from mend.candidates import MENDABLE
 
+from agent.kernels import auditing, sources
+
 VERDICTS = [(1, "build_error", 1), (2, "incorrect", 1), (3, "incorrect", 1), (4, "verified", 0)]
 
 
@@ -27,6 +29,19 @@ def test_recorded_answers_get_their_verdicts(number: int, status: str, code: int
     if number == 1:
         assert evaluation["findings"][0]["kind"] == "missing-declaration"
         assert evaluation["findings"][0]["location"]["line"] > 1
+
+
+@pytest.mark.parametrize("name", sources.FUSED)
+def test_a_fused_kernel_needs_none_of_torchs_operators(name: str, tmp_path: Path) -> None:
+    (tmp_path / "candidate.py").write_text(sources.candidate(name))
+    done = agent(
+        "eval", auditing.PROBLEMS[name], "candidate.py", "--executor", "emulator", "--library-ops", "none",
+        "--quick", "--json", cwd=tmp_path,
+    )  # fmt: skip
+    assert done.returncode == 0, done.stderr
+    evaluation = json.loads(done.stdout)
+    assert evaluation["status"] == "verified"
+    assert evaluation["correctness"]["error_budget_ratio"] < 0.5
 
 
 SCALE = """

@@ -24,6 +24,7 @@ from agent.kernels import GroupNorm, gelu, group_norm, info, layer_norm, replace
 from agent.kernels.routing import Fallback
 
 from . import linear_checks
+from .conv_calls import convolution_and_all_that_follows
 from .kernel_calls import CALLS, DTYPES, SHAPES, close, compared, drawn
 
 Check = Callable[[], str | None]
@@ -235,7 +236,8 @@ def small() -> None:
 CHECKS: tuple[Callable[[], str | None], ...] = (
     users_script, opcheck, values_and_gradients, layouts, empty_inputs, offset_of_a_thousand,
     nan_and_inf_as_torch, runs_agree_to_the_bit, autocast_as_torch, captured_in_a_graph, second_stream,
-    second_device, compiles_whole_for_every_batch, past_two_to_the_31, *linear_checks.CHECKS,
+    second_device, compiles_whole_for_every_batch, past_two_to_the_31, convolution_and_all_that_follows,
+    *linear_checks.CHECKS,
 )  # fmt: skip
 QUICK = False
 

@@ -8,6 +8,9 @@ import torch
 import torch.nn.functional as F
 
 from agent.kernels import (
+    conv_group_norm_tanh_hardswish_residual_logsumexp as conv_logsumexp,
+)
+from agent.kernels import (
     gelu,
     group_norm,
     layer_norm,
@@ -54,7 +57,26 @@ def _least(x: torch.Tensor, weight: torch.Tensor, bias: torch.Tensor, *affine: t
     return torch.min(z, dim=1, keepdim=True).values + bias
 
 
+def _conv_logsumexp(
+    x: torch.Tensor, weight: torch.Tensor, bias: torch.Tensor | None, gamma: torch.Tensor | None,
+    beta: torch.Tensor,
+) -> torch.Tensor:  # fmt: skip
+    c = F.conv2d(x, weight, bias)
+    bent = F.hardswish(torch.tanh(F.group_norm(c, 2, gamma, beta)))
+    return torch.logsumexp(c + bent, 1, keepdim=True)
+
+
 CALLS = {
+    "conv_logsumexp": Call(
+        lambda x, w, b, gamma, beta: conv_logsumexp(x, w, b, 2, gamma, beta), _conv_logsumexp,
+        (2, 3, 5, 8), ((4, 3, 3, 3), (4,), (4,), (4,)),
+    ),
+    "conv_logsumexp, beta alone": Call(
+        lambda x, w, beta: conv_logsumexp(x, w, None, 2, None, beta),
+        # Torch's own backward fails for a beta alone.
+        lambda x, w, beta: _conv_logsumexp(x, w, None, torch.ones_like(beta), beta),
+        (2, 3, 5, 8), ((4, 3, 3, 3), (4,)),
+    ),
     "gelu": Call(gelu, F.gelu, (3, 5)),
     "gelu by tanh": Call(lambda x: gelu(x, "tanh"), lambda x: F.gelu(x, approximate="tanh"), (3, 5)),
     "group_norm": Call(

@@ -1,13 +1,21 @@
 """Modules that stand in for torch's, and putting them there."""
 
 import copy
+import runpy
+from pathlib import Path
 
 import pytest
 import torch
 from torch import nn
 
 from agent.kernels import GELU, GroupNorm, LayerNorm, RMSNorm, Softmax, group_norm, replace_modules
+from agent.kernels import (
+    ConvGroupNormTanhHardswishResidualLogSumExp as ConvLogSumExp,
+)
 
+REFERENCE = (
+    Path(__file__).parents[2] / "references/level2/conv_group_norm_tanh_hardswish_residual_logsumexp.py"
+)
 PAIRS = [
     (GroupNorm, nn.GroupNorm, (2, 4), (3, 4, 5)),
     (LayerNorm, nn.LayerNorm, ((4, 5),), (3, 4, 5)),
@@ -96,6 +104,15 @@ def test_an_activation_and_a_residual() -> None:
     torch.testing.assert_close(layer(x, residual), wanted)
     torch.testing.assert_close(group_norm(x, 2, act="silu", residual=residual), wanted)
     assert repr(layer).endswith("act=silu)")
+
+
+def test_the_layers_of_the_fused_reference() -> None:
+    reference = runpy.run_path(str(REFERENCE))
+    theirs = reference["Model"](3, 4, 3, 2, 0.1)
+    mine = ConvLogSumExp(3, 4, 3, 2, 0.1)
+    mine.load_state_dict(theirs.state_dict())
+    x = torch.randn(2, 3, 6, 7)
+    torch.testing.assert_close(mine(x), theirs(x))
 
 
 def test_a_training_step_in_a_network_under_compile() -> None:

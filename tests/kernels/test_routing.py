@@ -10,7 +10,12 @@ import torch
 from kernels.calls import CALLS, Call
 
 from agent.errors import UsageError
+from agent.kernels import (
+    conv_group_norm_tanh_hardswish_residual_logsumexp as conv_logsumexp,
+)
 from agent.kernels import group_norm, info, layer_norm, logsumexp, routing, softmax
+from agent.kernels.conv_group_norm_tanh_hardswish_residual_logsumexp import operator as conv_operator
+from agent.kernels.conv_group_norm_tanh_hardswish_residual_logsumexp.operator import KERNEL
 from agent.kernels.routing import Fallback, OutsideEnvelope
 
 EVERY = pytest.mark.parametrize("call", CALLS.values(), ids=CALLS.keys())
@@ -83,6 +88,9 @@ WRONG: dict[str, Wrong] = {
     "groups that do not divide": lambda: group_norm(torch.randn(2, 5), 2),
     "a weight of another shape": lambda: layer_norm(torch.randn(2, 5), (5,), torch.ones(4)),
     "a dimension there is not": lambda: softmax(torch.randn(2, 5), 2),
+    "a weight of other channels": lambda: conv_logsumexp(
+        torch.randn(1, 3, 5, 5), torch.randn(4, 2, 3, 3), None, 2
+    ),
     "no shape": lambda: layer_norm(torch.randn(2, 5), ()),
 }
 
@@ -129,6 +137,26 @@ def test_reasons_for_a_tensor_on_a_gpu(
 ) -> None:
     x: torch.Tensor = Elsewhere(dtype)  # type: ignore[assignment]
     assert (routing.obstacle("softmax", x, others) or "").startswith(reason)
+
+
+def test_a_kernel_of_one_dtype_says_so() -> None:
+    x: torch.Tensor = Elsewhere(torch.float16)  # type: ignore[assignment]
+    reason = routing.obstacle(KERNEL, x, (), conv_operator.DTYPES)
+    assert reason == "the dtype is float16, and it takes float32"
+
+
+@pytest.mark.parametrize(
+    ("size", "most", "reason"),
+    [(5, 1 << 16, "the weight is 5x5, and it takes 3x3"), (3, 2, "there are more images or pixels")],
+)
+def test_sizes_that_the_convolution_does_not_take(
+    size: int, most: int, reason: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(conv_operator, "_MOST_IMAGES", most)
+    x, weight = torch.randn(2, 3, 6, 7), torch.randn(4, 3, size, size)
+    with pytest.warns(Fallback, match=reason):
+        y = conv_logsumexp(x, weight, None, 2)
+    assert y.shape == (2, 1, 7 - size, 8 - size)
 
 
 def test_an_old_gpu_and_a_failed_build_are_reasons(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -10,6 +10,7 @@ from agent.emulator import nvcc
 
 ROOT = Path(__file__).parents[3]
 GROUP_NORM = ROOT / "agent" / "kernels" / "group_norm" / "csrc"
+CONV = ROOT / "agent" / "kernels" / "conv_group_norm_tanh_hardswish_residual_logsumexp" / "csrc"
 LINEAR = ROOT / "agent" / "kernels" / "linear_group_norm_min_bias" / "csrc"
 _KERNEL = re.compile(
     r"Compiling entry function '(\w+)'.*?(\d+) bytes spill stores.*?Used (\d+) registers", re.DOTALL
@@ -64,3 +65,14 @@ def test_linear_for_sm90(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> 
     products = [resources for name, resources in kernels.items() if "linear_fp32x3" in name]
     assert len(products) == 6
     assert all(used <= 168 and spilled == 0 for used, spilled in kernels.values())
+
+
+def test_conv_logsumexp_for_sm90(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    face = (
+        '#include "launch.cuh"\n'
+        "cudaError_t face(const kernelwright::conv_logsumexp::Forward& f) {\n"
+        "    return kernelwright::conv_logsumexp::forward(f);\n}\n"
+    )
+    kernels = compiled(face, CONV, tmp_path, capsys)
+    assert len([name for name in kernels if "sm90" in name]) == 3
+    assert all(used <= 128 and spilled == 0 for used, spilled in kernels.values())

@@ -1,0 +1,6 @@
+#include "../../csrc/library.cuh"
+#include "launch.cuh"
+
+KW_LAUNCHER(conv_logsumexp, forward, Forward)
+KW_QUESTION(conv_logsumexp, forward_workspace, Forward)
+KW_QUESTION(conv_logsumexp, forward_path, Forward)

@@ -1,0 +1,188 @@
+// The path of every GPU: a convolution in float that stores its result once, then everything else in one reading.
+#pragma once
+
+#include "statistics.cuh"
+
+namespace kernelwright::conv_logsumexp {
+
+constexpr int kTaps = 9;
+constexpr int kTileRows = 8;
+constexpr int kTileColumns = 32;
+constexpr int kTileChannels = 64;
+constexpr int kInputs = 8;     // input channels in shared memory at a time
+constexpr int kConvThreads = 256;
+constexpr int kOwnChannels = 8;
+constexpr int kRun = 4;        // neighbouring columns of a thread, which has two such runs
+constexpr int kInputRows = kTileRows + 2;
+constexpr int kInputPitch = 36;  // 34 columns are used; rows begin on 16 bytes, four banks apart
+constexpr int kFinishThreads = 256;
+constexpr int kFinishChannels = 8;
+
+constexpr float kLog2e = 1.4426950408889634f;
+constexpr float kLn2 = 0.69314718055994531f;
+
+// Sizes of the stored convolution: [n, channels, rows, pitch], of which `columns` count.
+struct Sizes {
+    int in_channels, channels, height, width, rows, columns, pitch, tiles_across, tiles;
+};
+
+inline Sizes sizes_of(const Forward& f) {
+    Sizes s;
+    s.in_channels = static_cast<int>(f.in_channels), s.channels = static_cast<int>(f.channels);
+    s.height = static_cast<int>(f.height), s.width = static_cast<int>(f.width);
+    s.rows = s.height - 2, s.columns = s.width - 2;
+    s.tiles_across = (s.columns + kTileColumns - 1) / kTileColumns;
+    s.pitch = s.tiles_across * kTileColumns;
+    s.tiles = s.tiles_across * ((s.rows + kTileRows - 1) / kTileRows);
+    return s;
+}
+
+struct alignas(16) ConvShared {
+    float x[kInputs][kInputRows][kInputPitch];
+    float weight[kInputs * kTaps][kTileChannels];
+};
+
+// kInputs channels of the input under the tile, from `first`, and their weights; zero where there are none.
+__device__ inline void load_inputs(ConvShared& shared, const Forward& f, const Sizes& s, int first, int row, int column,
+                                   int first_channel) {
+    #pragma unroll 1
+    for (int i = threadIdx.x; i < kInputs * kInputRows * kInputPitch; i += kConvThreads) {
+        const int c = i / (kInputRows * kInputPitch), r = i / kInputPitch % kInputRows, at = i % kInputPitch;
+        const bool inside = first + c < s.in_channels && row + r < s.height && column + at < s.width;
+        const int64_t plane = static_cast<int64_t>(blockIdx.z) * s.in_channels + first + c;
+        shared.x[c][r][at] = inside ? f.x[(plane * s.height + row + r) * s.width + column + at] : 0.0f;
+    }
+    #pragma unroll 2
+    for (int i = threadIdx.x; i < kInputs * kTaps * kTileChannels; i += kConvThreads) {
+        const int k = i % (kInputs * kTaps), c = i / (kInputs * kTaps);
+        const bool inside = first + k / kTaps < s.in_channels && first_channel + c < s.channels;
+        const int64_t from = (static_cast<int64_t>(first_channel + c) * s.in_channels + first) * kTaps + k;
+        shared.weight[k][c] = inside ? f.weight[from] : 0.0f;
+    }
+}
+
+// sum[channel][run * kRun + j] += the inputs in shared memory; `own` is the thread's first channel.
+__device__ __forceinline__ void multiply_inputs(const ConvShared& shared, float (&sum)[kOwnChannels][2 * kRun], int row,
+                                                int column, int own) {
+    #pragma unroll 1
+    for (int c = 0; c < kInputs; ++c) {
+        #pragma unroll
+        for (int ky = 0; ky < 3; ++ky) {
+            float x[2][kRun + 2];
+            #pragma unroll
+            for (int run = 0; run < 2; ++run) {
+                const float* from = &shared.x[c][row + ky][column + run * kTileColumns / 2];
+                const float4 v = *reinterpret_cast<const float4*>(from);
+                const float2 w = *reinterpret_cast<const float2*>(from + kRun);
+                x[run][0] = v.x, x[run][1] = v.y, x[run][2] = v.z, x[run][3] = v.w, x[run][4] = w.x, x[run][5] = w.y;
+            }
+            #pragma unroll
+            for (int kx = 0; kx < 3; ++kx) {
+                const float4* from = reinterpret_cast<const float4*>(&shared.weight[c * kTaps + ky * 3 + kx][own]);
+                const float4 v = from[0], u = from[1];
+                const float weight[kOwnChannels] = {v.x, v.y, v.z, v.w, u.x, u.y, u.z, u.w};
+                #pragma unroll
+                for (int i = 0; i < kOwnChannels; ++i) {
+                    #pragma unroll
+                    for (int j = 0; j < 2 * kRun; ++j) {
+                        sum[i][j] = fmaf(weight[i], x[j / kRun][j % kRun + kx], sum[i][j]);
+                    }
+                }
+            }
+        }
+    }
+}
+
+__device__ __forceinline__ float warp_sum(float mine) {
+    #pragma unroll
+    for (int offset = 16; offset > 0; offset /= 2) mine += __shfl_xor_sync(0xffffffffu, mine, offset);
+    return mine;
+}
+
+// Block (tile, channels / kTileChannels, image); a warp has kOwnChannels channels of the whole tile. c [n, channels, rows, pitch],
+// parts [n, tiles, channels].
+__global__ void __launch_bounds__(kConvThreads, 2)
+    convolve(const __grid_constant__ Forward f, const __grid_constant__ Sizes s, float* c, Part* parts) {
+    __shared__ ConvShared shared;
+    const int lane = threadIdx.x % 32, own = threadIdx.x / 32 * kOwnChannels;
+    const int row = lane / 4, column = lane % 4 * kRun;
+    const int first_row = blockIdx.x / s.tiles_across * kTileRows, first_column = blockIdx.x % s.tiles_across * kTileColumns;
+    const int first_channel = blockIdx.y * kTileChannels;
+    float sum[kOwnChannels][2 * kRun] = {};
+    for (int first = 0; first < s.in_channels; first += kInputs) {
+        __syncthreads();
+        load_inputs(shared, f, s, first, first_row, first_column, first_channel);
+        __syncthreads();
+        multiply_inputs(shared, sum, row, column, own);
+    }
+    const int width = min(kTileColumns, s.columns - first_column);
+    const float count = static_cast<float>(min(kTileRows, s.rows - first_row) * width);
+    const bool is_row = first_row + row < s.rows;
+    #pragma unroll
+    for (int i = 0; i < kOwnChannels; ++i) {
+        const int channel = first_channel + own + i;
+        if (channel >= s.channels) break;
+        const float bias = f.bias == nullptr ? 0.0f : f.bias[channel];
+        float total = 0.0f;
+        #pragma unroll
+        for (int j = 0; j < 2 * kRun; ++j) {
+            sum[i][j] += bias;
+            if (is_row && column + j / kRun * kTileColumns / 2 + j % kRun < width) total += sum[i][j];
+        }
+        const float mean = warp_sum(total) / count;
+        float squares = 0.0f;
+        #pragma unroll
+        for (int j = 0; j < 2 * kRun; ++j) {
+            const float off = sum[i][j] - mean;
+            if (is_row && column + j / kRun * kTileColumns / 2 + j % kRun < width) squares = fmaf(off, off, squares);
+        }
+        squares = warp_sum(squares);
+        const int64_t image = blockIdx.z;
+        if (lane == 0) parts[(image * s.tiles + blockIdx.x) * s.channels + channel] = {count, mean, squares};
+        if (!is_row) continue;
+        float* to = c + ((image * s.channels + channel) * s.rows + first_row + row) * s.pitch + first_column + column;
+        *reinterpret_cast<float4*>(to) = make_float4(sum[i][0], sum[i][1], sum[i][2], sum[i][3]);
+        *reinterpret_cast<float4*>(to + kTileColumns / 2) = make_float4(sum[i][4], sum[i][5], sum[i][6], sum[i][7]);
+    }
+}
+
+// hardswish(tanh(z)) for t = tanh(z) = 1 - 2 r with r = 1 / (1 + exp(2 z)): t (t + 3) / 6, as t lies in [-1, 1].
+__device__ __forceinline__ float activated(float z) {
+    const float r = __fdividef(1.0f, 1.0f + exp2f(fminf(2.0f * kLog2e * z, 64.0f)));
+    return fmaf(r, fmaf(r, 2.0f / 3.0f, -5.0f / 3.0f), 2.0f / 3.0f);
+}
+
+// A thread for each of [n, rows, columns]: the logarithm of the sum over the channels, in base 2 until the end.
+__global__ void __launch_bounds__(kFinishThreads)
+    finish(const float* c, const Norm* norms, float* y, const __grid_constant__ Sizes s) {
+    const int at = blockIdx.x * kFinishThreads + threadIdx.x;
+    if (at >= s.rows * s.columns) return;
+    const int64_t image = blockIdx.y, plane = static_cast<int64_t>(s.rows) * s.pitch;
+    const float* from = c + image * s.channels * plane + at / s.columns * s.pitch + at % s.columns;
+    const Norm* norm = norms + image * s.channels;
+    float largest = -3.0e38f;  // finite, so that no difference of infinities is taken
+    float sum = 0.0f;
+    for (int first = 0; first < s.channels; first += kFinishChannels) {
+        float v[kFinishChannels];
+        #pragma unroll
+        for (int i = 0; i < kFinishChannels; ++i) {
+            v[i] = first + i < s.channels ? from[(first + i) * plane] : -INFINITY;
+        }
+        float most = largest;
+        #pragma unroll
+        for (int i = 0; i < kFinishChannels; ++i) {
+            if (first + i >= s.channels) break;
+            const Norm by = norm[first + i];
+            const float z = fmaf(v[i], by.scale, by.shift);
+            v[i] = (v[i] + (z == z ? activated(z) : z)) * kLog2e;
+            most = fmaxf(most, v[i]);
+        }
+        sum *= exp2f(largest - most);
+        #pragma unroll
+        for (int i = 0; i < kFinishChannels; ++i) sum += exp2f(v[i] - most);
+        largest = most;
+    }
+    y[image * s.rows * s.columns + at] = (largest + log2f(sum)) * kLn2;
+}
+
+}  // namespace kernelwright::conv_logsumexp

@@ -1,0 +1,63 @@
+// Mean and variance of a group, from those of its parts, and what normalisation does to each channel.
+#pragma once
+
+#include "interface.h"
+
+namespace kernelwright::conv_logsumexp {
+
+constexpr int kMergeThreads = 128;
+
+// Of the values of one channel in one part of an image: `squares` are those of deviations from `mean`.
+struct Part {
+    float count, mean, squares;
+};
+
+// z = scale * c + shift, for one channel of one image.
+struct Norm {
+    float scale, shift;
+};
+
+__device__ inline double block_sum(double mine, double* of_warp) {
+    #pragma unroll
+    for (int offset = 16; offset > 0; offset /= 2) mine += __shfl_xor_sync(0xffffffffu, mine, offset);
+    __syncthreads();
+    if (threadIdx.x % 32 == 0) of_warp[threadIdx.x / 32] = mine;
+    __syncthreads();
+    double sum = 0.0;
+    for (int warp = 0; warp < kMergeThreads / 32; ++warp) sum += of_warp[warp];
+    return sum;
+}
+
+// Block (group, image) over parts [n, parts, channels]; norms are [n, channels]. The mean first, then the squares
+// around it, in double: no cancellation, and the same sum on every run.
+__global__ void __launch_bounds__(kMergeThreads)
+    merge_parts(const Part* parts, int count, const float* gamma, const float* beta, Norm* norms, int channels, int groups,
+                double eps) {
+    __shared__ double of_warp[kMergeThreads / 32];
+    const int width = channels / groups;
+    const int first = blockIdx.x * width;
+    const Part* of_image = parts + static_cast<int64_t>(blockIdx.y) * count * channels;
+    double values = 0.0;
+    double total = 0.0;
+    for (int i = threadIdx.x; i < count * width; i += kMergeThreads) {
+        const Part part = of_image[static_cast<int64_t>(i / width) * channels + first + i % width];
+        values += part.count;
+        total += static_cast<double>(part.count) * part.mean;
+    }
+    values = block_sum(values, of_warp);
+    const double mean = block_sum(total, of_warp) / values;
+    double squares = 0.0;
+    for (int i = threadIdx.x; i < count * width; i += kMergeThreads) {
+        const Part part = of_image[static_cast<int64_t>(i / width) * channels + first + i % width];
+        const double off = part.mean - mean;
+        squares += part.squares + part.count * off * off;
+    }
+    const double rstd = 1.0 / sqrt(block_sum(squares, of_warp) / values + eps);
+    for (int c = first + threadIdx.x; c < first + width; c += kMergeThreads) {
+        const double scale = rstd * (gamma == nullptr ? 1.0 : gamma[c]);
+        const double shift = (beta == nullptr ? 0.0 : beta[c]) - mean * scale;
+        norms[static_cast<int64_t>(blockIdx.y) * channels + c] = {static_cast<float>(scale), static_cast<float>(shift)};
+    }
+}
+
+}  // namespace kernelwright::conv_logsumexp

@@ -1,0 +1,141 @@
+"""The convolution with all that follows it, on the emulator, against float64.
+
+The portable path as it is, those of sm_90a with their instructions replaced.
+"""
+
+import struct
+from functools import cache
+from pathlib import Path
+from typing import NamedTuple
+
+import numpy as np
+import pytest
+import torch
+import torch.nn.functional as F
+from device_library import Array, Device, build_runtime
+from kernels.device.group_norm_library import one_text
+
+from agent.kernels import sources
+
+HERE = Path(__file__).parent
+NAME = "conv_group_norm_tanh_hardswish_residual_logsumexp"
+CSRC = sources.ROOT / NAME / "csrc"
+STAND_IN = {
+    "sm90_instructions.cuh": HERE / "sm90_stand_in.cuh",
+    "sm90_matrix.cuh": HERE / "conv_stand_in.cuh",
+}
+FACE = """
+using namespace kernelwright::conv_logsumexp;
+extern "C" int run(const Forward* f) { return forward(*f); }
+extern "C" int bytes(const Forward* f) { return static_cast<int>(forward_workspace(*f)); }
+"""
+PORTABLE, RECOMPUTED, STORED = 1, 2, 3
+
+
+class Sizes(NamedTuple):
+    """Of the call; groups divide the channels."""
+
+    n: int
+    in_channels: int
+    channels: int
+    height: int
+    width: int
+    groups: int
+
+
+@cache
+def library(is_portable: bool) -> Device:
+    """The portable path is checked for races and bounds; the stand-ins order memory in ways of their own."""
+    path = build_runtime().parent / f"conv_logsumexp_{int(is_portable)}.cu"
+    only = "#define KW_PORTABLE_ONLY\n" if is_portable else ""
+    path.write_text(only + one_text([str(CSRC / "launch.cuh")], STAND_IN) + FACE)
+    return Device(path, checked=is_portable)
+
+
+def draw(sizes: Sizes, seed: int = 0) -> list[Array]:
+    """x, weight, bias, gamma, beta."""
+    random = np.random.default_rng(seed)
+    n, inputs, channels, height, width, _ = sizes
+    shapes = [(n, inputs, height, width), (channels, inputs, 3, 3), (channels,), (channels,), (channels,)]
+    x, weight, *rest = (random.standard_normal(shape).astype("float32") for shape in shapes)
+    return [x, (weight / np.sqrt(9 * inputs)).astype("float32"), *rest]
+
+
+def truth(tensors: list[Array | None], groups: int, dtype: torch.dtype = torch.float64) -> Array:
+    x, weight, bias, gamma, beta = (None if t is None else torch.tensor(t).to(dtype) for t in tensors)
+    assert x is not None
+    c = F.conv2d(x, weight, bias)  # type: ignore[arg-type]
+    y = torch.logsumexp(c + F.hardswish(torch.tanh(F.group_norm(c, groups, gamma, beta))), 1)
+    return y.double().numpy()
+
+
+def run(sizes: Sizes, tensors: list[Array | None], path: int) -> Array:
+    device = library(path == PORTABLE)
+    device.runtime.kw_clear_findings()
+    placed = [None if values is None else device.array(values) for values in tensors]
+    y = device.empty((sizes.n, sizes.height - 2, sizes.width - 2))
+    pointers = [0 if values is None else values.ctypes.data for values in (*placed, y)]
+
+    def packed(workspace: int) -> bytes:
+        return struct.pack("<7Q7qd2q", *pointers, workspace, *sizes[:5], sizes.groups, path, 1e-5, 0, 0)
+
+    workspace = device.empty(device.call("bytes", packed(0)), "uint8")
+    assert device.call("run", packed(workspace.ctypes.data)) == 0
+    assert device.findings() == []
+    return y.astype("float64")
+
+
+def check(sizes: Sizes, tensors: list[Array | None], path: int) -> None:
+    """At least as near to float64 as a few of torch's own errors."""
+    wanted, native = truth(tensors, sizes.groups), truth(tensors, sizes.groups, torch.float32)
+    ours = run(sizes, tensors, path)
+    allowed = 4 * np.abs(native - wanted).max() + 2e-7 * np.abs(wanted).max()
+    assert np.abs(ours - wanted).max() <= allowed
+
+
+@pytest.mark.parametrize(
+    "sizes",
+    [
+        Sizes(2, 8, 64, 12, 37, 16), Sizes(1, 3, 6, 5, 70, 3), Sizes(3, 11, 130, 3, 4, 13),
+        Sizes(2, 8, 16, 19, 3, 1),
+    ],
+    ids=str,
+)  # fmt: skip
+def test_portable(sizes: Sizes) -> None:
+    check(sizes, list(draw(sizes)), PORTABLE)
+
+
+@pytest.mark.parametrize("path", [RECOMPUTED, STORED])
+@pytest.mark.parametrize(
+    "sizes", [Sizes(2, 8, 64, 16, 128, 16), Sizes(1, 8, 64, 5, 300, 1), Sizes(3, 8, 64, 90, 17, 64)], ids=str
+)
+def test_tensor_cores(sizes: Sizes, path: int) -> None:
+    check(sizes, list(draw(sizes)), path)
+
+
+@pytest.mark.parametrize("path", [PORTABLE, RECOMPUTED])
+def test_without_parameters(path: int) -> None:
+    sizes = Sizes(1, 8, 64, 6, 20, 8)
+    check(sizes, [*draw(sizes)[:2], None, None, None], path)
+
+
+@pytest.mark.parametrize("path", [PORTABLE, RECOMPUTED])
+def test_scales_far_apart(path: int) -> None:
+    """Channels and images of very different sizes, a mean far from zero, sums that no exp can hold."""
+    sizes = Sizes(3, 8, 64, 14, 40, 16)
+    x, weight, bias, gamma, beta = draw(sizes, 1)
+    x *= np.array([1e-6, 1, 100], "float32")[:, None, None, None]
+    x[1] += 30
+    weight *= (10.0 ** np.linspace(-4, 1, 64)).astype("float32")[:, None, None, None]
+    check(sizes, [x, weight, bias, gamma, beta], path)
+
+
+@pytest.mark.parametrize("path", [PORTABLE, RECOMPUTED, STORED])
+@pytest.mark.parametrize("value", [np.nan, np.inf])
+def test_what_is_not_finite_takes_its_image(path: int, value: float) -> None:
+    sizes = Sizes(2, 8, 64, 9, 20, 16)
+    tensors = draw(sizes)
+    tensors[0][1, 3, 4, 5] = value
+    y = run(sizes, list(tensors), path)
+    assert np.isnan(y[1]).all()
+    np.testing.assert_allclose(y[0], truth(list(tensors), 16)[0], rtol=2e-6)

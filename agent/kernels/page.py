@@ -15,6 +15,8 @@ _HEAD = """\
 Rendered from the `kernel.json` of each kernel by `python -m agent.kernels.page`; those are written by
 `agent kernels verify|bench|promote` alone. How they are used, and what happens outside their envelope:
 the README. What was tried and did not work: [log.md](log.md).
+
+![Times of the kernels beside torch.compile, eager and the floor](kernels.svg)
 """
 
 

@@ -5,7 +5,7 @@ from pathlib import Path
 import pytest
 
 from agent.errors import UsageError
-from agent.kernels import auditing, benching, cases, manifest, page, promoting, sources
+from agent.kernels import auditing, benching, cases, manifest, page, plot, promoting, sources
 from agent.kernels.manifest import Manifest, Measured, Rival, Times
 from agent.problems import tracer
 from agent.records import (
@@ -49,6 +49,7 @@ def problem() -> Problem:
 
 def test_the_page_is_what_the_files_say() -> None:
     assert (ROOT / "docs" / "kernels.md").read_text(encoding="utf-8") == page.render()
+    assert (ROOT / "docs" / "kernels.svg").read_text(encoding="utf-8") == plot.render()
 
 
 def test_an_audit_keeps_the_verdict_with_what_it_was_reached_on(problem: Problem) -> None:

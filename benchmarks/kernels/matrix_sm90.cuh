@@ -1,5 +1,5 @@
-// Matrix products of a warpgroup from shared memory (wgmma), sm_90a only. The barriers and copies are those of
-// agent/kernels/group_norm/csrc/sm90_instructions.cuh.
+// Matrix products of a warpgroup from shared memory (wgmma), sm_90a only, and copies that tell L2 what to keep. The
+// barriers are those of agent/kernels/group_norm/csrc/sm90_instructions.cuh.
 #pragma once
 
 #include <cuda_runtime.h>
@@ -11,6 +11,23 @@
 namespace kernelwright::matrix {
 
 using namespace kernelwright::group_norm::sm90;
+
+// What will be read again should stay in L2.
+__device__ __forceinline__ uint64_t evict_last() {
+    uint64_t policy;
+    asm volatile("createpolicy.fractional.L2::evict_last.b64 %0, 1.0;" : "=l"(policy));
+    return policy;
+}
+
+// Global to shared memory; both addresses and the size are multiples of 16.
+__device__ __forceinline__ void bulk_load(void* to, const void* from, uint32_t bytes, uint64_t* barrier,
+                                          uint64_t policy) {
+    asm volatile(
+        "cp.async.bulk.shared::cluster.global.mbarrier::complete_tx::bytes.L2::cache_hint [%0], [%1], %2, [%3], %4;" ::
+            "r"(shared_address(to)),
+        "l"(from), "r"(bytes), "r"(shared_address(barrier)), "l"(policy)
+        : "memory");
+}
 
 constexpr int kRowBytes = 128;   // 64 fp16 of one row: the width of the swizzle
 constexpr int kAtomBytes = 1024; // 8 rows

@@ -8,6 +8,11 @@ namespace kernelwright::matrix {
 
 using namespace kernelwright::group_norm::sm90;
 
+__device__ inline uint64_t evict_last() { return 0; }
+__device__ inline void bulk_load(void* to, const void* from, uint32_t bytes, uint64_t* barrier, uint64_t) {
+    group_norm::sm90::bulk_load(to, from, bytes, barrier);
+}
+
 constexpr int kRowBytes = 128;
 constexpr int kAtomBytes = 1024;
 

@@ -1,6 +1,7 @@
 // sm90_instructions.cuh in plain CUDA, for the emulator: the same functions, made of copies and counters.
 //
-// A barrier counts arrivals, bytes and the phases that are over; a copy is made at once. What is left to show on a GPU are the instructions and the order of memory.
+// A barrier counts arrivals, bytes and the phases that are over; a copy is made at once. What is left to show on a GPU are
+// the instructions and the order of memory.
 #include <cuda_runtime.h>
 
 #include <cstdint>

@@ -49,6 +49,8 @@ const Shape kShapes[] = {
     {16, 512, 32 * 32, 32, kFloat32, 0},     // 64 KiB
     {13, 96, 500 * 300, 3, kFloat32, 0},     // 18 MiB, chunks that straddle channels
     {56, 64, 512 * 512, 8, kBFloat16, 0},    // 4 MiB
+    {2, 320, 64 * 64, 32, kFloat32, 0},      // 160 KiB, few of them
+    {1, 512, 64 * 64, 32, kBFloat16, 0},     // 128 KiB, fewer
     {2, 64, 49, 8, kFloat32, 0},             // small
     {64, 512, 1, 32, kFloat32, 0},           // two dimensions
 };

@@ -1,4 +1,5 @@
-// Barriers in shared memory and bulk copies that complete on them, of sm_90. Not for the emulator.
+// Instructions of sm_90: barriers in shared memory, bulk copies that complete on them, and the loads and stores by which
+// blocks wait for each other. Not for the emulator.
 #pragma once
 
 #include <cuda_runtime.h>
@@ -51,6 +52,13 @@ __device__ __forceinline__ uint64_t evict_last() {
 }
 
 // Global to shared memory; both addresses and the size are multiples of 16.
+__device__ __forceinline__ void bulk_load(void* to, const void* from, uint32_t bytes, uint64_t* barrier) {
+    asm volatile("cp.async.bulk.shared::cluster.global.mbarrier::complete_tx::bytes [%0], [%1], %2, [%3];" ::"r"(
+                     shared_address(to)),
+                 "l"(from), "r"(bytes), "r"(shared_address(barrier))
+                 : "memory");
+}
+
 __device__ __forceinline__ void bulk_load(void* to, const void* from, uint32_t bytes, uint64_t* barrier,
                                           uint64_t policy) {
     asm volatile(
@@ -58,6 +66,16 @@ __device__ __forceinline__ void bulk_load(void* to, const void* from, uint32_t b
             "r"(shared_address(to)),
         "l"(from), "r"(bytes), "r"(shared_address(barrier)), "l"(policy)
         : "memory");
+}
+
+__device__ __forceinline__ double load_relaxed(const double* from) {
+    double value;
+    asm volatile("ld.relaxed.gpu.global.f64 %0, [%1];" : "=d"(value) : "l"(from) : "memory");
+    return value;
+}
+
+__device__ __forceinline__ void store_relaxed(double* to, double value) {
+    asm volatile("st.relaxed.gpu.global.f64 [%0], %1;" ::"l"(to), "d"(value) : "memory");
 }
 
 }  // namespace kernelwright::sm90

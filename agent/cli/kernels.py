@@ -105,7 +105,7 @@ def verify(
         problem = judging.tracing(auditing.PROBLEMS[name], settings)
         with console.live(f"{name}: preparing") as live:
             judge = judging.executor(settings, problem, live, quick=quick)
-            judge.measure = False
+            judge.measure, judge.library_ops = False, "none"
             judging.admit(judge, problem, False)
             arch = _present_arch() if judge.name == "cuda" else None
             known, found = auditing.audited(name, problem, judge, _judge_version(), arch)

@@ -148,7 +148,7 @@ def test_the_file_for_one_architecture_holds_its_path() -> None:
     for name in sources.OWN_PATHS:
         portable, own = sources.candidate(name), sources.candidate(name, "90a")
         assert "asm" not in portable
-        assert "wgmma.mma_async" in own
+        assert "cp.async.bulk" in own
         assert 'extra_cuda_cflags=["-O3", "-gencode=arch=compute_90a,code=sm_90a"]' in own
         assert sources.candidate(name, "80") == portable
     assert sources.candidate("gelu", "90a") == sources.candidate("gelu")

@@ -107,8 +107,8 @@ def verify(
             judge = judging.executor(settings, problem, live, quick=quick)
             judge.measure, judge.library_ops = False, "none"
             judging.admit(judge, problem, False)
-            arch = _present_arch() if judge.name == "cuda" else None
-            known, found = auditing.audited(name, problem, judge, _judge_version(), arch)
+            version, arch = _judge_version(), judging.arch(settings)
+            known, found = auditing.audited(name, problem, judge, version, arch)
         held = held and found.status is Status.VERIFIED
         if keep and not quick:
             manifest.save(known)

@@ -55,9 +55,9 @@ def candidate(name: str, arch: str | None = None) -> str:
     return "".join(_expanded(path, text, {path}, portable))
 
 
-def kernel_part(name: str) -> str:
+def kernel_part(name: str, arch: str | None = None) -> str:
     """`candidate` without its `ModelNew`: what the catalogue writes another one below."""
-    return candidate(name).partition(_MODEL_NEW)[0]
+    return candidate(name, arch).partition(_MODEL_NEW)[0]
 
 
 @cache

@@ -22,10 +22,11 @@ from agent import gpu_build
 from agent.emulator.units import BuildRequest
 from agent.gpu_build import Doubt, Gpu, GpuToolchain, gpu
 from agent.harness import stock
+from agent.kernels import sources
 from agent.store import resolve_attempt
 
 ROOT = Path(__file__).resolve().parents[1]
-KERNELS = ROOT / "agent" / "kernels" / "sources"
+KERNELS = ("gelu", "softmax", "layer_norm", "group_norm")
 REPEATS = 3
 LIMIT_S = 600.0
 # Prints what load_inline is asked, or how long the stock one takes and what it says.
@@ -67,6 +68,7 @@ def main() -> None:
     options.add_argument("--out", type=Path, default=None, help="also write the numbers to this file")
     options.add_argument("--capability", default="9.0", help="of the GPU to build for where there is none")
     options.add_argument("--no-stock", action="store_true", help="leave the slow builds out")
+    options.add_argument("--only", action="append", metavar="NAME", help="gelu, recorded_4, ...")
     given = options.parse_args()
     here = gpu.present() or Gpu(capability=given.capability)
     rows = []
@@ -76,6 +78,8 @@ def main() -> None:
         print(f"prepared in {time.monotonic() - started:.1f} s; CPUs: {os.cpu_count()}, sm_{here.number}")
         print(f"{'seconds':<14}{'stock':>8}{'cold':>8}{'device':>8}{'stock/cold':>12}{'stock/device':>14}")
         for candidate in candidates(Path(scratch)):
+            if given.only and candidate.stem not in given.only:
+                continue
             row = measured(candidate, toolchain, here, with_stock=not given.no_stock)
             print(shown(row), flush=True)
             rows.append(row)
@@ -84,12 +88,14 @@ def main() -> None:
 
 
 def candidates(scratch: Path) -> Iterator[Path]:
-    """The catalogue's kernels, and the recorded answers as files."""
-    yield from (KERNELS / f"{name}.py" for name in ("gelu", "softmax", "layer_norm", "group_norm"))
+    """Shipped kernels and the recorded answers, as files."""
+    texts = {name: sources.candidate(name) for name in KERNELS}
     for number in (1, 2, 3, 4):
         _, attempt = resolve_attempt(f"recorded/group_norm:{number}", ROOT / "runs")
-        path = scratch / f"recorded_{number}.py"
-        path.write_text(attempt.candidate.source)
+        texts[f"recorded_{number}"] = attempt.candidate.source
+    for name, text in texts.items():
+        path = scratch / f"{name}.py"
+        path.write_text(text)
         yield path
 
 

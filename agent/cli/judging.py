@@ -51,6 +51,19 @@ CompileSafe = Annotated[
 MAX_FINDINGS = 4
 
 
+def arch(settings: Settings) -> str | None:
+    """Of the GPU for candidates, as `90a`; None on the emulator. Raises EnvironmentFault without it."""
+    from agent.executors import choose
+
+    if choose(settings.executor) != "cuda":
+        return None
+    import torch
+
+    from agent.kernels import building
+
+    return building.architecture(torch.cuda.get_device_capability())
+
+
 def executor(
     settings: Settings, problem: Problem, live: console.Live, *, quick: bool = False,
     requests: tuple[Request, ...] = (),

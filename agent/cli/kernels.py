@@ -105,9 +105,10 @@ def verify(
         problem = judging.tracing(auditing.PROBLEMS[name], settings)
         with console.live(f"{name}: preparing") as live:
             judge = judging.executor(settings, problem, live, quick=quick)
-            judge.measure = False
+            judge.measure, judge.library_ops = False, "none"
             judging.admit(judge, problem, False)
-            known, found = auditing.audited(name, problem, judge, _judge_version())
+            version, arch = _judge_version(), judging.arch(settings)
+            known, found = auditing.audited(name, problem, judge, version, arch)
         held = held and found.status is Status.VERIFIED
         if keep and not quick:
             manifest.save(known)

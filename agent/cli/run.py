@@ -109,7 +109,7 @@ def _begun(
     }
     with console.live("preparing") as live:
         provider = choose(
-            settings, problem, in_order=choices["in_order"],
+            settings, problem, in_order=choices["in_order"], arch=judging.arch(settings),
             on_retry=lambda event: session.note(event), on_progress=lambda so_far: _stream(live, so_far),
         )  # fmt: skip
         requests = _requests(str(options["require"]), choices)
@@ -159,7 +159,7 @@ def _resumed(address: str, flags: Flags, choices: dict[str, bool]) -> tuple[RunF
     problem = log.started.problem
     with found.writer() as writer, console.live("preparing") as live:
         provider = choose(
-            settings, problem, in_order=choices["in_order"],
+            settings, problem, in_order=choices["in_order"], arch=judging.arch(settings),
             on_retry=lambda event: session.note(event), on_progress=lambda so_far: _stream(live, so_far),
         )  # fmt: skip
         require = str(asked.options.get("require", ""))

@@ -17,7 +17,6 @@ WAVEFRONTS = "l1tex__data_pipe_lsu_wavefronts_mem_shared.sum"
 OCCUPANCY = "sm__warps_active.avg.pct_of_peak_sustained_active"
 MOST_OCCUPANCY = "sm__maximum_warps_per_active_cycle_pct"
 WAVES = "launch__waves_per_multiprocessor"
-TENSOR = "sm__inst_executed_pipe_tensor.sum"
 _LIMIT = "launch__occupancy_limit_{}"
 _STALL = "smsp__average_warps_issue_stalled_{}_per_issue_active.ratio"
 STALLS = {
@@ -35,7 +34,7 @@ METRICS = (
     *(_GLOBAL.format(what, way) for what in ("sectors", "requests") for way in ("ld", "st")),
     *(_CONFLICTS.format(way) for way in ("ld", "st")), WAVEFRONTS,
     "sm__throughput.avg.pct_of_peak_sustained_elapsed",
-    "smsp__issue_active.avg.pct_of_peak_sustained_active", TENSOR,
+    "smsp__issue_active.avg.pct_of_peak_sustained_active",
     OCCUPANCY, MOST_OCCUPANCY, WAVES, "launch__registers_per_thread",
     *(_LIMIT.format(what) for what in ("registers", "shared_mem", "warps")),
     *(_STALL.format(name) for name in STALLS),
@@ -59,6 +58,8 @@ class Counters(NamedTuple):
     kernel: str
     values: dict[str, float]
     """By the names of METRICS, in base units."""
+    reduced: bool = False
+    """Counted at smaller sizes than the problem's: what fills the GPU or its memory there says nothing."""
 
     def ratio(self, above: float, below: str) -> float:
         return above / self.values[below] if self.values.get(below) else 0.0
@@ -98,7 +99,7 @@ def advice(launches: Sequence[Counters], least_bytes: int) -> Iterator[tuple[str
         return
     longest = max(launches, key=lambda launch: launch.values.get(DURATION, 0.0))
     values, name = longest.values, longest.kernel
-    if 0 < values.get(WAVES, 1.0) < 1:
+    if 0 < values.get(WAVES, 1.0) < 1 and not longest.reduced:
         yield (
             "few-blocks",
             f"The blocks of {name} fill {values[WAVES]:.0%} of the GPU once: use more of them, and split "
@@ -129,7 +130,8 @@ def _of_traffic(
     launches: Sequence[Counters], longest: Counters, least_bytes: int
 ) -> Iterator[tuple[str, str]]:
     moved = sum(launch.total(READ, WRITTEN) for launch in launches)
-    if longest.values.get(DRAM, 0.0) > SATURATED and moved > EXCESS * least_bytes:
+    saturated = longest.values.get(DRAM, 0.0) > SATURATED and not longest.reduced
+    if saturated and moved > EXCESS * least_bytes:
         yield (
             "excess-traffic",
             f"DRAM is busy at {longest.values[DRAM]:.0f} % with {moved / 1e6:.3g} MB, where "
@@ -162,13 +164,17 @@ def _of_warps(longest: Counters) -> Iterator[tuple[str, str]]:
 def figures(launches: Sequence[Counters]) -> list[str]:
     """One line for each launch, longest first."""
     ordered = sorted(launches, key=lambda launch: -launch.values.get(DURATION, 0.0))
-    return [f"ncu, {launch.kernel}: {', '.join(_figures(launch)) or 'no counters'}" for launch in ordered]
+    return [
+        f"ncu{' at reduced sizes' if launch.reduced else ''}, {launch.kernel}: "
+        f"{', '.join(_figures(launch)) or 'no counters'}"
+        for launch in ordered
+    ]
 
 
 def _figures(launch: Counters) -> Iterator[str]:
     shown = (
         (DURATION, 1e-6, "{:.4g} ms"), (DRAM, 1, "DRAM at {:.0f} %"), (OCCUPANCY, 1, "warps at {:.0f} %"),
-        (WAVES, 1, "{:.3g} waves"), (TENSOR, 1, "{:.4g} tensor instructions"),
+        (WAVES, 1, "{:.3g} waves"),
     )  # fmt: skip
     for name, unit, words in shown:
         if name in launch.values:

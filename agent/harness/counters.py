@@ -54,7 +54,8 @@ def read(job: Job, at: Shrunken, profile: Profile, announce: Announce) -> Read:
     if not names:
         return Read([], "ncu's counters: no kernel of the candidate's is known by name")
     announce("reading NVIDIA's counters with ncu")
-    if job.problem.trace.min_bytes <= WHOLE_BYTES:
+    whole = job.problem.trace.min_bytes <= WHOLE_BYTES
+    if whole:
         at = at.model_copy(update={"source": job.problem.source, "trace": job.problem.trace})
     metrics = list(METRICS)
     log = sanitizer.log_of_call(job, at, asked(command, names, metrics))
@@ -63,7 +64,7 @@ def read(job: Job, at: Shrunken, profile: Profile, announce: Announce) -> Read:
         # Names of metrics come and go with the GPUs.
         metrics = [name for name in metrics if name not in unknown]
         log = sanitizer.log_of_call(job, at, asked(command, names, metrics))
-    return judged(log)
+    return judged(log, reduced=not whole)
 
 
 def asked(command: Path, names: Iterable[str], metrics: Iterable[str]) -> list[str]:
@@ -83,9 +84,9 @@ def own_names(profile: Profile) -> list[str]:
     return [name for name in dict.fromkeys(names) if re.fullmatch(r"\w+", name)]
 
 
-def judged(log: str) -> Read:
+def judged(log: str, reduced: bool = False) -> Read:
     """The counters that ncu printed, or why there are none."""
-    launches = parsed(log)
+    launches = [launch._replace(reduced=reduced) for launch in parsed(log)]
     if launches:
         return Read(launches)
     if FORBIDDEN in log:

@@ -25,6 +25,13 @@ if TYPE_CHECKING:
     from agent.kernels.info import info as info
     from agent.kernels.layer_norm.module import LayerNorm as LayerNorm
     from agent.kernels.layer_norm.operator import layer_norm as layer_norm
+    from agent.kernels.linear_fp32x3.module import LinearFP32x3 as LinearFP32x3
+    from agent.kernels.linear_fp32x3.operator import linear_fp32x3 as linear_fp32x3
+    from agent.kernels.linear_fp32x3.prepared import PreparedWeight as PreparedWeight
+    from agent.kernels.linear_fp32x3.prepared import prepare_weight as prepare_weight
+    from agent.kernels.linear_group_norm_min_bias.operator import (
+        linear_group_norm_min_bias as linear_group_norm_min_bias,
+    )
     from agent.kernels.logsumexp.operator import logsumexp as logsumexp
     from agent.kernels.replacing import replace_modules as replace_modules
     from agent.kernels.rms_norm.module import RMSNorm as RMSNorm
@@ -40,6 +47,9 @@ _PLACES = {
     "GELU": "gelu.module", "gelu": "gelu.operator",
     "GroupNorm": "group_norm.module", "group_norm": "group_norm.operator",
     "LayerNorm": "layer_norm.module", "layer_norm": "layer_norm.operator",
+    "LinearFP32x3": "linear_fp32x3.module", "linear_fp32x3": "linear_fp32x3.operator",
+    "PreparedWeight": "linear_fp32x3.prepared", "prepare_weight": "linear_fp32x3.prepared",
+    "linear_group_norm_min_bias": "linear_group_norm_min_bias.operator",
     "logsumexp": "logsumexp.operator",
     "RMSNorm": "rms_norm.module", "rms_norm": "rms_norm.operator",
     "Softmax": "softmax.module", "softmax": "softmax.operator",

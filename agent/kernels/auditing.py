@@ -14,15 +14,20 @@ from agent.kernels.manifest import Manifest, Verified
 from agent.protocols import Executor
 from agent.records import Candidate, Evaluation, Problem, digest
 
-PROBLEMS = {name: f"level{2 if name in sources.FUSED else 1}/{name}" for name in sources.NAMES}
+PROBLEMS = {name: f"level{2 if name in sources.FUSED else 1}/{name}" for name in sources.NAMES} | {
+    "linear_fp32x3": "level1/matmul"
+}
 """The reference that a kernel is judged against."""
 
 
 def audited(
-    name: str, problem: Problem, judge: Executor, verifier_version: str
+    name: str, problem: Problem, judge: Executor, verifier_version: str, arch: str | None = None
 ) -> tuple[Manifest, Evaluation]:
-    """The manifest with the verdict, not yet saved, and the verdict itself."""
-    candidate = Candidate(problem=problem.name, source=sources.candidate(name), origin="catalogue")
+    """The manifest with the verdict, not yet saved, and the verdict itself.
+
+    `arch` (`90a`) is that of the GPU that the judge uses: the file judged then holds the path for it.
+    """
+    candidate = Candidate(problem=problem.name, source=sources.candidate(name, arch), origin="catalogue")
     evaluation = judge.evaluate(problem, candidate)
     correctness = evaluation.correctness
     verdict = Verified(
@@ -42,16 +47,13 @@ def audited(
 
 def described(name: str) -> Manifest:
     """The manifest as saved, with what the operator says of itself now. Imports torch."""
-    from agent.kernels import routing
-
     operator = import_module(f"agent.kernels.{name}.operator")
     schemas: Sequence[str] = operator.SCHEMAS
+    dtypes = getattr(operator, "DTYPES", import_module("agent.kernels.routing").DTYPES)
     return manifest.load(name).model_copy(
         update={
             "operators": tuple(schemas),
-            "dtypes": tuple(
-                str(dtype).removeprefix("torch.") for dtype in getattr(operator, "DTYPES", routing.DTYPES)
-            ),
+            "dtypes": tuple(str(dtype).removeprefix("torch.") for dtype in dtypes),
             "envelope": tuple(operator.ENVELOPE),
         }
     )

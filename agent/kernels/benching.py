@@ -16,8 +16,9 @@ from statistics import median, quantiles
 import torch
 
 from agent.errors import EnvironmentFault
-from agent.kernels.cases import Case
-from agent.kernels.manifest import Measured, Times
+from agent.kernels.case import Case
+from agent.kernels.manifest import Measured, Rival, Times
+from agent.problems import roofline
 
 FLUSH_BYTES = 256 << 20
 ROUNDS = 60
@@ -53,8 +54,10 @@ def measured(case: Case, here: Machine) -> Measured:
     compiled = case.call(torch.compile(case.native))
     for call in (ours, eager, compiled) * 3:
         call()
-    rounds = list(_rounds({"ours": ours, "eager": eager, "compile": compiled}, case.in_a_row))
-    error, native = case.errors()
+    rivals = {name: case.call(rival) for name, rival in case.rivals.items()}
+    rounds = list(_rounds({"ours": ours, "eager": eager, "compile": compiled, **rivals}, case.in_a_row))
+    errors = case.errors()
+    error, native = errors["ours"], errors["native"]
     own = [spans["ours"] for spans in rounds]
     return Measured(
         gpu=here.gpu, driver=here.driver, cuda=str(torch.version.cuda), torch=torch.__version__,
@@ -62,8 +65,15 @@ def measured(case: Case, here: Machine) -> Measured:
         dtype=case.dtype_name, setting=case.setting, candidate_ms=_times(own),
         eager_ms=_times([spans["eager"] for spans in rounds]),
         compile_ms=_times([spans["compile"] for spans in rounds]),
-        roofline_fraction=_roofline(case, here.gpu, own), max_abs_err=error, native_max_abs_err=native,
-        ratio_ci=interval(rounds),
+        roofline_fraction=_roofline(case, here.gpu, own), max_abs_err=error.largest, rms_err=error.rms,
+        native_max_abs_err=native.largest, native_rms_err=native.rms, ratio_ci=interval(rounds),
+        rivals={
+            name: Rival(
+                ms=_times([spans[name] for spans in rounds]), max_abs_err=errors[name].largest,
+                rms_err=errors[name].rms,
+            )
+            for name in rivals
+        },
     )  # fmt: skip
 
 
@@ -107,7 +117,11 @@ def _times(values: list[float]) -> Times:
 
 def _roofline(case: Case, gpu: str, own: list[float]) -> float | None:
     rate = next((rate for card, rate in COPY_RATES.items() if card in gpu), None)
-    return None if rate is None else round(case.least_bytes / rate * 1000 / median(own), 4)
+    known = roofline.find(gpu)
+    if rate is None or known is None:
+        return None
+    least = max(case.least_bytes / rate, case.flops / (roofline.product_tflops(known) * 1e12))
+    return round(least * 1000 / median(own), 4)
 
 
 def _driver() -> str:

@@ -19,6 +19,14 @@ class Times(Record):
     p80: float
 
 
+class Rival(Record):
+    """Another way to the result, timed in the same run; errors as in Measured."""
+
+    ms: Times
+    max_abs_err: float
+    rms_err: float
+
+
 class Measured(Record):
     """One shape on one GPU, both sides timed in one run."""
 
@@ -36,11 +44,16 @@ class Measured(Record):
     eager_ms: Times | None = None
     compile_ms: Times | None = None
     roofline_fraction: float | None = None
-    """Least traffic at the card's measured copy rate, over the time."""
+    """Least traffic at the card's measured copy rate, or products at their peak where that takes longer, over
+    the time."""
     max_abs_err: float | None = None
     """Against float64."""
+    rms_err: float | None = None
     native_max_abs_err: float | None = None
     """Torch's own, against the same."""
+    native_rms_err: float | None = None
+    rivals: dict[str, Rival] = {}
+    """By name, `TF32`."""
     ratio_ci: tuple[float, float] | None = None
     """95 % interval of the best torch time over this one; above 1 the kernel is faster."""
 

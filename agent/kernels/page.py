@@ -15,12 +15,14 @@ _HEAD = """\
 Rendered from the `kernel.json` of each kernel by `python -m agent.kernels.page`; those are written by
 `agent kernels verify|bench|promote` alone. How they are used, and what happens outside their envelope:
 the README. What was tried and did not work: [log.md](log.md).
+
+![Times of the kernels beside torch.compile, eager and the floor](kernels.svg)
 """
 
 
 _COLUMNS = (
-    "shape", "dtype", "setting", "kernel ms", "eager ms", "compile ms", "ratio, 95 %", "of the copy rate",
-    "error", "torch's", "GPU, torch, date",
+    "shape", "dtype", "setting", "kernel ms", "eager ms", "compile ms", "ratio, 95 %", "of the floor",
+    "error, rms", "torch's", "GPU, torch, date",
 )  # fmt: skip
 
 
@@ -65,14 +67,34 @@ def _times(measured: tuple[Measured, ...]) -> Iterator[str]:
         ratio = "" if one.ratio_ci is None else f"{one.ratio_ci[0]:.2f} to {one.ratio_ci[1]:.2f}"
         share = "" if one.roofline_fraction is None else f"{one.roofline_fraction:.0%}"
         errors = [
-            "" if error is None else f"{error:.2g}" for error in (one.max_abs_err, one.native_max_abs_err)
-        ]
+            _error(one.max_abs_err, one.rms_err), _error(one.native_max_abs_err, one.native_rms_err)
+        ]  # fmt: skip
         cells = [
             str(list(one.shape)), one.dtype, one.setting, _middle(one.candidate_ms), _middle(one.eager_ms),
             _middle(one.compile_ms), ratio, share, *errors, f"{one.gpu}, {one.torch}, {one.date}",
         ]  # fmt: skip
         yield f"| {' | '.join(cells)} |"
     yield ""
+    yield from _rivals(measured)
+
+
+def _rivals(measured: tuple[Measured, ...]) -> Iterator[str]:
+    rows = [(one, name, rival) for one in measured for name, rival in one.rivals.items()]
+    if not rows:
+        return
+    yield "Beside it in the same runs:\n"
+    yield "| shape | setting | way | ms | the kernel's | error, rms | the kernel's |"
+    yield "|---|---|---|---|---|---|---|"
+    for one, name, rival in rows:
+        errors = [_error(rival.max_abs_err, rival.rms_err), _error(one.max_abs_err, one.rms_err)]
+        times = [_middle(rival.ms), _middle(one.candidate_ms)]
+        yield f"| {' | '.join([str(list(one.shape)), one.setting, name, *times, *errors])} |"
+    yield ""
+
+
+def _error(largest: float | None, rms: float | None) -> str:
+    """`2.7e-06, 3.3e-07`; empty where neither is known."""
+    return ", ".join(f"{error:.2g}" for error in (largest, rms) if error is not None)
 
 
 def _middle(times: Times | None) -> str:

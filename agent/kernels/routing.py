@@ -65,15 +65,17 @@ def takes(
 
 
 def obstacle(
-    kernel: str, x: torch.Tensor, parameters: Iterable[torch.Tensor | None],
+    kernel: str,
+    x: torch.Tensor,
+    parameters: Iterable[torch.Tensor | None],
     dtypes: Collection[torch.dtype] = DTYPES,
-) -> str | None:  # fmt: skip
-    """Why `kernel`, which stores `dtypes`, cannot take `x` with these parameters; None where it can."""
+) -> str | None:
+    """Why `kernel`, which takes `x` of these dtypes, cannot take it with these parameters; None: it can."""
     if not x.is_cuda:
         return f"the tensor is on {x.device.type}, and it runs on CUDA"
     if x.dtype not in dtypes:
-        *most, last = map(_plain, dtypes)
-        taken = f"{', '.join(most)} and {last}" if most else last
+        *others, last = map(_plain, dtypes)
+        taken = f"{', '.join(others)} and {last}" if others else last
         return f"the dtype is {_plain(x.dtype)}, and it takes {taken}"
     known = None
     for other in parameters:

@@ -12,12 +12,14 @@ from functools import cache
 from pathlib import Path
 
 ROOT = Path(__file__).resolve().parent
-OPERATORS = ("gelu", "group_norm", "layer_norm", "logsumexp", "rms_norm", "softmax")
-"""Kernels of one operator each, which the catalogue answers with."""
-FUSED = ("conv_group_norm_tanh_hardswish_residual_logsumexp",)
+OPERATORS = ("gelu", "group_norm", "layer_norm", "linear_fp32x3", "logsumexp", "rms_norm", "softmax")
+"""Kernels of one operator each."""
+FUSED = ("conv_group_norm_tanh_hardswish_residual_logsumexp", "linear_group_norm_min_bias")
 """Kernels of a whole reference."""
 NAMES = tuple(sorted((*OPERATORS, *FUSED)))
 """Every shipped kernel, by the name of its folder."""
+OWN_PATHS = dict.fromkeys((*FUSED, "group_norm", "linear_fp32x3"), "90a")
+"""Kernels that are fast by a path for one architecture: their candidate file for it holds that path too."""
 LIBRARY = Path("csrc") / "library.cu"
 CANDIDATE = Path("candidate.py")
 MANIFEST = Path("kernel.json")
@@ -29,6 +31,7 @@ _NOT_PORTABLE = re.compile(
 )
 """What is for one architecture only: a candidate file leaves it out."""
 _MODEL_NEW = "class ModelNew"
+_FLAGS = 'extra_cuda_cflags=["-O3"'
 
 
 def device_code(name: str) -> dict[str, str]:
@@ -38,18 +41,23 @@ def device_code(name: str) -> dict[str, str]:
     return found
 
 
-def candidate(name: str) -> str:
+def candidate(name: str, arch: str | None = None) -> str:
     """The kernel as one self-contained file with a `ModelNew`: local includes stand in it as their text.
 
-    It holds the portable path, which every GPU and the emulator run.
+    It holds the portable path, which every GPU and the emulator run. For the architecture (`90a`) that
+    OWN_PATHS names for the kernel it holds that path beside it, and is built for that architecture alone.
     """
     path = ROOT / name / CANDIDATE
-    return "".join(_expanded(path, path.read_text(encoding="utf-8"), {path}))
+    text = path.read_text(encoding="utf-8")
+    portable = arch is None or OWN_PATHS.get(name) != arch
+    if not portable:
+        text = text.replace(_FLAGS, f'{_FLAGS}, "-gencode=arch=compute_{arch},code=sm_{arch}"', 1)
+    return "".join(_expanded(path, text, {path}, portable))
 
 
-def kernel_part(name: str) -> str:
+def kernel_part(name: str, arch: str | None = None) -> str:
     """`candidate` without its `ModelNew`: what the catalogue writes another one below."""
-    return candidate(name).partition(_MODEL_NEW)[0]
+    return candidate(name, arch).partition(_MODEL_NEW)[0]
 
 
 @cache
@@ -82,7 +90,7 @@ def _included(path: Path) -> dict[str, str]:
     return found
 
 
-def _expanded(path: Path, text: str, seen: set[Path]) -> Iterator[str]:
+def _expanded(path: Path, text: str, seen: set[Path], portable: bool) -> Iterator[str]:
     """The text with each local include replaced by that file, the first time it is named."""
     end = 0
     for match in _INCLUDE.finditer(text):
@@ -92,6 +100,7 @@ def _expanded(path: Path, text: str, seen: set[Path]) -> Iterator[str]:
         if target not in seen:
             seen.add(target)
             included = _ONCE.sub("", target.read_text(encoding="utf-8"))
-            portable = _NOT_PORTABLE.sub(lambda part: part["instead"] or "", included)
-            yield from _expanded(target, portable, seen)
+            if portable:
+                included = _NOT_PORTABLE.sub(lambda part: part["instead"] or "", included)
+            yield from _expanded(target, included, seen, portable)
     yield text[end:]

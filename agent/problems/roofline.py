@@ -14,6 +14,9 @@ from types import MappingProxyType
 
 from agent.records import Operation, Record, Trace
 
+HALF_PRODUCTS = 3
+"""Of fp16 pieces, for one product of float32 matrices."""
+
 
 class Gpu(Record):
     """Peaks of one GPU; None where the hardware has no such unit."""
@@ -63,8 +66,9 @@ def floor_ms(trace: Trace, gpu: Gpu) -> float:
     """The least time in milliseconds that `gpu` needs for this problem: the roofline bound.
 
     The larger of the minimum traffic over the bandwidth and the arithmetic over the peak of each operation's
-    dtype. float32 counts at the FP32 peak outside the tensor cores: TF32 is another precision than the
-    reference states. Williams, Waterman, Patterson: Roofline, CACM 52(4), 2009.
+    dtype. TF32 is another precision than the reference states, but three half-precision products give
+    float32's accuracy (Ootomo and Yokota, arXiv 2203.03341), so float32 products count at a third of that
+    peak where it is the higher one. Williams, Waterman, Patterson: Roofline, CACM 52(4), 2009.
     """
     memory = trace.min_bytes / (gpu.bandwidth_gb_s * 1e9)
     arithmetic = sum(operation.flops / _peak(operation, gpu) for operation in trace.operations)
@@ -75,4 +79,14 @@ def _peak(operation: Operation, gpu: Gpu) -> float:
     dtypes = {operand.dtype for operand in operation.inputs}
     if dtypes and dtypes <= {"float16", "bfloat16"} and gpu.bf16_tflops is not None:
         return gpu.bf16_tflops * 1e12
-    return gpu.fp32_tflops * 1e12
+    return (product_tflops(gpu) if _is_product(operation) else gpu.fp32_tflops) * 1e12
+
+
+def product_tflops(gpu: Gpu) -> float:
+    """The peak of products of float32 matrices, in their own operations."""
+    return max(gpu.fp32_tflops, (gpu.bf16_tflops or 0.0) / HALF_PRODUCTS)
+
+
+def _is_product(operation: Operation) -> bool:
+    """Whether it counts more than one operation per element read, as products and convolutions alone do."""
+    return operation.flops > sum(spec.elements for spec in operation.inputs)

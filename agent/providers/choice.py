@@ -16,10 +16,10 @@ DUMMY_KEY = "none"
 
 
 def choose(
-    settings: Settings, problem: Problem, *, in_order: bool,
+    settings: Settings, problem: Problem, *, in_order: bool, arch: str | None,
     on_retry: Callable[[RetryScheduled], None], on_progress: Callable[[StreamProgress], None],
 ) -> Provider:  # fmt: skip
-    """The provider of a run; contacts nobody.
+    """The provider of a run; contacts nobody. `arch`: of the GPU for candidates, None on the emulator.
 
     Raises UsageError for an endpoint without a model or a run that is not there, EnvironmentFault where no
     endpoint is configured and the catalogue has no match.
@@ -37,7 +37,7 @@ def choose(
     if wanted == "catalogue":
         from agent.providers.catalogue import Catalogue
 
-        return Catalogue(problem)
+        return Catalogue(problem, arch)
     from agent.providers.openai_compat import OpenAICompat
 
     if not settings.model:

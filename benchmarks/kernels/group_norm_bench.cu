@@ -1,8 +1,8 @@
-// Checks and times every design of GroupNorm on the GPU at hand. Needs nvcc and a GPU, nothing else:
+// Checks and times both paths of GroupNorm on the GPU at hand. Needs nvcc and a GPU, nothing else:
 //
 //     nvcc -std=c++17 -O3 -gencode=arch=compute_90a,code=sm_90a -o group_norm_bench benchmarks/kernels/group_norm_bench.cu
-//     ./group_norm_bench              every design on every shape, each design in a process of its own
-//     ./group_norm_bench held6        one design; `copy`, `portable` and `backward-held5` are names too
+//     ./group_norm_bench                  every path on every shape, each path in a process of its own
+//     ./group_norm_bench streamed 3       one path on the first three shapes; `copy` and `backward-streamed` are names too
 //
 // Checked against double arithmetic on the GPU by plain kernels of this file, on outputs that were poisoned before. A
 // run flushes L2 and is timed with events; printed are the 20th, 50th and 80th percentile, the bytes that have to be
@@ -11,7 +11,6 @@
 #include <cstring>
 #include <string>
 
-#define KW_ALL_DESIGNS
 #define KW_DTYPES 5  // float32 and bfloat16
 #include "../../agent/kernels/group_norm/csrc/launch.cuh"
 #include "timing.cuh"
@@ -23,12 +22,10 @@ namespace {
 
 constexpr double kEps = 1e-5;
 
-const char* const kNames[] = {"auto",  "portable",    "held6",       "held5",   "held4",  "held3", "ring",
-                              "held6x2", "held5x2", "cluster", "l2-1", "l2-2", "l2-3"};
-static_assert(sizeof kNames / sizeof *kNames == sm90::kDesigns, "a name for each design");
+const char* const kNames[] = {"auto", "portable", "streamed"};
 
 int64_t path_named(const std::string& name) {
-    for (int64_t path = kPortable; path < sm90::kDesigns; ++path) {
+    for (int64_t path = kPortable; path <= kStreamed; ++path) {
         if (name == kNames[path]) return path;
     }
     return -1;
@@ -52,6 +49,8 @@ const Shape kShapes[] = {
     {16, 512, 32 * 32, 32, kFloat32, 0},     // 64 KiB
     {13, 96, 500 * 300, 3, kFloat32, 0},     // 18 MiB, chunks that straddle channels
     {56, 64, 512 * 512, 8, kBFloat16, 0},    // 4 MiB
+    {2, 320, 64 * 64, 32, kFloat32, 0},      // 160 KiB, few of them
+    {1, 512, 64 * 64, 32, kBFloat16, 0},     // 128 KiB, fewer
     {2, 64, 49, 8, kFloat32, 0},             // small
     {64, 512, 1, 32, kFloat32, 0},           // two dimensions
 };
@@ -237,7 +236,7 @@ void prepare(const Tensors& t, const Shape& s) {
     CHECK(cudaDeviceSynchronize());
 }
 
-// A launch that the device does not take costs a design one shape.
+// A launch that the device does not take costs a path one shape.
 bool refused(cudaError_t error, const char* name) {
     if (error == cudaSuccess) return false;
     std::printf("%s: %s\n", name, cudaGetErrorString(error));
@@ -315,13 +314,14 @@ void copy() {
     print(s, "copy", times, 2.0 * s.bytes(), {}, 1.0);
 }
 
-int run(const std::string& name) {
+int run(const std::string& name, int shapes) {
     if (name == "copy") return copy(), 0;
     const bool is_backward = name.rfind("backward", 0) == 0;
     const int64_t path = path_named(is_backward ? name.substr(std::min(name.size(), size_t{9})) : name);
-    if (path < 0) return std::printf("no design is called %s\n", name.c_str()), 2;
+    if (path < 0) return std::printf("no path is called %s\n", name.c_str()), 2;
     const Tensors t = tensors(is_backward);
     for (const Shape& s : kShapes) {
+        if (shapes-- == 0) break;
         if (is_backward && s.dtype == kFloat32) backward_of<float>(t, s, path);
         if (is_backward && s.dtype == kBFloat16) backward_of<__nv_bfloat16>(t, s, path);
         if (!is_backward && s.dtype == kFloat32) forward_of<float>(t, s, path);
@@ -333,10 +333,10 @@ int run(const std::string& name) {
 }  // namespace
 
 int main(int count, char** arguments) {
-    if (count > 1) return run(arguments[1]);
+    if (count > 1) return run(arguments[1], count > 2 ? std::atoi(arguments[2]) : -1);
     run_apart("/proc/self/exe", "copy");
-    for (int64_t path = kPortable; path < sm90::kDesigns; ++path) run_apart("/proc/self/exe", kNames[path]);
-    for (const int64_t path : {int64_t{kPortable}, int64_t{sm90::kHeld5}, int64_t{sm90::kHeld5Twice}}) {
+    for (int64_t path = kPortable; path <= kStreamed; ++path) run_apart("/proc/self/exe", kNames[path]);
+    for (int64_t path = kPortable; path <= kStreamed; ++path) {
         run_apart("/proc/self/exe", std::string("backward-") + kNames[path]);
     }
     return 0;

@@ -1,4 +1,4 @@
-// Checks and times linear_fp32x3 and linear_group_norm_min on an sm_90 GPU. Needs nvcc and a GPU, nothing else:
+// Checks and times linear_fp32x3 and linear_group_norm_min_bias on an sm_90 GPU. Needs nvcc and a GPU, nothing else:
 //
 //     nvcc -std=c++17 -O3 -gencode=arch=compute_90a,code=sm_90a -o linear_bench benchmarks/kernels/linear_fp32x3_bench.cu
 //     ./linear_bench
@@ -10,10 +10,11 @@
 #include <cmath>
 #include <cstring>
 
-#include "linear_group_norm_min.cuh"
+#include "../../agent/kernels/linear_group_norm_min_bias/csrc/launch.cuh"
 #include "timing.cuh"
 
 using namespace kernelwright::linear;
+using namespace kernelwright::linear_group_norm_min_bias;
 using namespace kernelwright::timing;
 
 namespace {
@@ -26,7 +27,9 @@ struct Shape {
     bool positive;
 };
 
-const Shape kShapes[] = {{1024, 8192, 8192, true},  {1024, 8192, 8192, false}, {1024, 8192, 1024, true},
+const Shape kShapes[] = {{1024, 8192, 8192, true},  {1024, 8192, 8192, false}, {1024, 8192, 64, true},
+                         {1024, 8192, 64, false},   {1024, 8192, 128, false},  {1024, 8192, 256, false},
+                         {1024, 8192, 512, false},  {1024, 8192, 1024, true},  {1024, 8192, 1024, false},
                          {1024, 8192, 4096, true},  {1024, 8192, 16384, true}, {4096, 4096, 4096, false},
                          {8192, 8192, 8192, false}, {128, 4096, 4096, false}};
 
@@ -54,7 +57,7 @@ __global__ void reference(const float* x, const float* weight, const float* bias
 }
 
 struct Tensors {
-    float *x, *weight, *bias, *gamma, *beta, *y, *smallest, *out, *x_unscale, *weight_unscale;
+    float *x, *weight, *bias, *gamma, *beta, *y, *smallest, *out;
     unsigned char *x_packed, *weight_packed;
     double* exact;
     float* in_float;
@@ -71,8 +74,8 @@ Tensors tensors(const Shape& s) {
     const int64_t m = s.m, n = s.n, k = s.k;
     t.x = of<float>(m * k), t.weight = of<float>(n * k), t.bias = of<float>(n), t.gamma = of<float>(n);
     t.beta = of<float>(n), t.y = of<float>(m * n), t.smallest = of<float>(m * n / kTile), t.out = of<float>(m * n);
-    t.x_unscale = of<float>(m), t.weight_unscale = of<float>(n);
-    t.x_packed = of<unsigned char>(packed_bytes(m, k)), t.weight_packed = of<unsigned char>(packed_bytes(n, k));
+    t.x_packed = of<unsigned char>(packed_bytes(m, k / kDepth));
+    t.weight_packed = of<unsigned char>(packed_bytes(n, k / kDepth));
     t.exact = of<double>(kRows * n), t.in_float = of<float>(kRows * n), t.flush = allocated(kFlushBytes);
     fill<<<1024, 256>>>(t.x, m * k, 1, s.positive ? 0.5f : 1.0f, s.positive ? 0.5f : 0.0f);
     fill<<<1024, 256>>>(t.weight, n * k, 2, 1.0f / std::sqrt(static_cast<float>(k)), 0.0f);
@@ -85,8 +88,8 @@ Tensors tensors(const Shape& s) {
 }
 
 void freed(const Tensors& t) {
-    void* const all[] = {t.x, t.weight, t.bias, t.gamma, t.beta, t.y, t.smallest, t.out, t.x_unscale, t.weight_unscale,
-                         t.x_packed, t.weight_packed, t.exact, t.in_float, t.flush};
+    void* const all[] = {t.x,   t.weight,   t.bias,          t.gamma, t.beta,     t.y,    t.smallest,
+                         t.out, t.x_packed, t.weight_packed, t.exact, t.in_float, t.flush};
     for (void* memory : all) CHECK(cudaFree(memory));
 }
 
@@ -115,25 +118,10 @@ struct Error {
     }
 };
 
-int blocks_for(const Shape& s) {
-    int sms = 0;
-    CHECK(cudaDeviceGetAttribute(&sms, cudaDevAttrMultiProcessorCount, 0));
-    return std::min(sms, s.m / kTile * (s.n / kTile));
-}
+int multiprocessors() { return attribute(cudaDevAttrMultiProcessorCount, 0); }
 
-template <int PROMOTE, class Finish>
-cudaError_t multiply(const Shape& s, const Product& p, const Finish& finish) {
-    const auto kernel = linear_fp32x3<PROMOTE, Finish>;
-    const cudaError_t error = cudaFuncSetAttribute(reinterpret_cast<const void*>(kernel),
-                                                   cudaFuncAttributeMaxDynamicSharedMemorySize, kSharedBytes);
-    if (error != cudaSuccess) return error;
-    kernel<<<blocks_for(s), kThreads, kSharedBytes>>>(p, finish);
-    return cudaGetLastError();
-}
-
-cudaError_t split(const float* values, int rows, int k, unsigned char* packed, float* unscale) {
-    split_rows<<<rows, kSplitThreads>>>(values, k, packed, unscale);
-    return cudaGetLastError();
+cudaError_t split_into(const float* values, int rows, int k, unsigned char* packed) {
+    return split(values, rows, k, k / kDepth, packed_at(packed, rows, k / kDepth), nullptr);
 }
 
 void print_times(const Shape& s, const char* name, const Times& t, double operations) {
@@ -143,8 +131,9 @@ void print_times(const Shape& s, const char* name, const Times& t, double operat
 
 template <int PROMOTE>
 void one_product(const Shape& s, const Tensors& t, const Product& p) {
+    if (p.stages % PROMOTE != 0) return;
     CHECK(cudaMemset(t.y, 0xff, sizeof(float) * s.m * s.n));
-    const Times times = timed([&] { return multiply<PROMOTE>(s, p, StoreTile{t.y}); }, t.flush);
+    const Times times = timed([&] { return multiply<PROMOTE>(p, StoreTile{t.y}, multiprocessors(), nullptr); }, t.flush);
     char name[32];
     std::snprintf(name, sizeof name, "promote %d", PROMOTE * kDepth);
     print_times(s, name, times, 2.0 * s.m * s.n * s.k);
@@ -158,21 +147,26 @@ void one_product(const Shape& s, const Tensors& t, const Product& p) {
     std::printf("\n");
 }
 
+// The path for every GPU.
+void by_ieee(const Shape& s, const Tensors& t) {
+    const Plain plain = {t.x, t.weight, t.bias, t.y, s.m, s.n, s.k, false, false};
+    print_times(s, "ieee", timed([&] { return multiply_portable(plain, nullptr); }, t.flush), 2.0 * s.m * s.n * s.k);
+    std::printf("\n");
+}
+
 // The fused kernel: all of it, and all but the splitting of the weight.
 void fused(const Shape& s, const Tensors& t, const Product& p) {
-    const LeastOfGroups<kGroupWidth> finish = {t.gamma, t.beta, 1e-5f, t.smallest};
+    const LeastOfGroups<kGroupWidth> finish = {{t.gamma, t.beta, 1e-5f}, t.smallest};
     const auto rest = [&] {
-        cudaError_t error = split(t.x, s.m, s.k, t.x_packed, t.x_unscale);
-        if (error == cudaSuccess) error = multiply<2>(s, p, finish);
-        const dim3 grid((s.m + kSpreadThreads - 1) / kSpreadThreads, (s.n + 63) / 64);
-        spread_least<<<grid, kSpreadThreads>>>(t.smallest, s.n / kTile, t.beta, t.out, s.m, s.n, 64);
-        return error == cudaSuccess ? cudaGetLastError() : error;
+        cudaError_t error = split_into(t.x, s.m, s.k, t.x_packed);
+        if (error == cudaSuccess) error = multiply<kPromote>(p, finish, multiprocessors(), nullptr);
+        return error == cudaSuccess ? spread(t.smallest, s.n / kTile, t.beta, t.out, s.m, s.n, nullptr) : error;
     };
     const double operations = 2.0 * s.m * s.n * s.k;
     print_times(s, "fused, cached", timed(rest, t.flush), operations);
     std::printf("\n");
     const auto all = [&] {
-        const cudaError_t error = split(t.weight, s.n, s.k, t.weight_packed, t.weight_unscale);
+        const cudaError_t error = split_into(t.weight, s.n, s.k, t.weight_packed);
         return error == cudaSuccess ? rest() : error;
     };
     print_times(s, "fused, all", timed(all, t.flush), operations);
@@ -206,18 +200,20 @@ void measure(const Shape& s) {
     std::printf("[%4d,%5d] * [%5d,%5d]%s", s.m, s.k, s.n, s.k, s.positive ? "+" : " ");
     plain.print("float");
     std::printf("\n");
-    const Times of_weight =
-        timed([&] { return split(t.weight, s.n, s.k, t.weight_packed, t.weight_unscale); }, t.flush);
-    const Times of_x = timed([&] { return split(t.x, s.m, s.k, t.x_packed, t.x_unscale); }, t.flush);
+    const Times of_weight = timed([&] { return split_into(t.weight, s.n, s.k, t.weight_packed); }, t.flush);
+    const Times of_x = timed([&] { return split_into(t.x, s.m, s.k, t.x_packed); }, t.flush);
     print_times(s, "split weight", of_weight, 0.0);
     std::printf("\n");
     print_times(s, "split x", of_x, 0.0);
     std::printf("\n");
-    const Product p = {t.x_packed, t.weight_packed, t.x_unscale, t.weight_unscale, t.bias, s.m, s.n, s.k};
+    const int stages = s.k / kDepth;
+    const Product p = {packed_at(t.x_packed, s.m, stages), packed_at(t.weight_packed, s.n, stages), t.bias, s.m, s.n,
+                       stages};
     one_product<1>(s, t, p);
     one_product<2>(s, t, p);
     one_product<4>(s, t, p);
     one_product<16>(s, t, p);
+    by_ieee(s, t);
     fused(s, t, p);
     freed(t);
     std::fflush(stdout);

@@ -81,6 +81,15 @@ def test_counters_speak_for_a_change(values: dict[str, float], kind: str, words:
     assert counters.figures([quick, slow])[0].startswith("ncu, row_kernel: 9e-06 ms")
 
 
+def test_reduced_sizes_say_nothing_of_blocks_and_traffic() -> None:
+    values = {counters.DURATION: 9.0, counters.WAVES: 0.1, counters.DRAM: 92.0, counters.READ: 1e9}
+    launch = Counters("row_kernel", values)
+    assert [kind for kind, _ in counters.advice([launch], 2_000)] == ["few-blocks", "excess-traffic"]
+    reduced = launch._replace(reduced=True)
+    assert list(counters.advice([reduced], 2_000)) == []
+    assert counters.figures([reduced])[0].startswith("ncu at reduced sizes, row_kernel")
+
+
 def test_counters_of_a_good_kernel_speak_for_nothing() -> None:
     values = {
         counters.DURATION: 9.0, counters.DRAM: 92.0, counters.READ: 1e6, counters.WRITTEN: 1e6,

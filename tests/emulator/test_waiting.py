@@ -71,8 +71,21 @@ def test_a_lock_that_every_block_takes(device: Device) -> None:
     assert total[0] == 499 * 250
 
 
+@pytest.mark.parametrize("blocks", [2, 20, 64])
+def test_one_thread_asks_several_places_in_turn(device: Device, blocks: int) -> None:
+    seen = device.array(np.zeros(blocks), "int32")
+    device.call("run_asks_all", seen, blocks)
+    assert clean(device)
+    assert seen.tolist() == list(range(blocks))
+
+
 @pytest.mark.parametrize(
-    ("function", "marker"), [("fault_too_few", "one_too_few"), ("fault_compare", "compare_and_wait")]
+    ("function", "marker"),
+    [
+        ("fault_too_few", "one_too_few"),
+        ("fault_compare", "compare_and_wait"),
+        ("fault_several", "one_never_comes"),
+    ],
 )
 def test_waiting_in_vain_ends(device: Device, function: str, marker: str) -> None:
     device.call(function, device.empty(1))

@@ -1,4 +1,4 @@
-"""The shipped kernels on a real GPU: `python -m tests.gpu.kernels [--out FILE] [--only NAME] [--quick]`.
+"""The shipped kernels on a real GPU: `python -m tests.gpu.kernels [--out FILE] [--only START] [--quick]`.
 
 Runs what no CPU can show, each check on its own, and writes one JSON document: passed, failed with the
 reason, or left out with the reason. Exits 1 when a check failed. Made for five minutes on one GPU; 2^31
@@ -23,6 +23,7 @@ from torch import nn
 from agent.kernels import GroupNorm, gelu, group_norm, info, layer_norm, replace_modules, softmax
 from agent.kernels.routing import Fallback
 
+from . import linear_checks
 from .conv_calls import convolution_and_all_that_follows
 from .kernel_calls import CALLS, DTYPES, SHAPES, close, compared, drawn
 
@@ -228,6 +229,7 @@ def small() -> None:
         for shape in ((3, 8, 7, 5), (1, 4, 96, 96)):
             tensors = drawn(name, shape, torch.float32, parameters)
             torch.autograd.grad(ours(*tensors).sum(), tensors)
+    linear_checks.small()
     torch.cuda.synchronize()
 
 
@@ -235,6 +237,7 @@ CHECKS: tuple[Callable[[], str | None], ...] = (
     users_script, opcheck, values_and_gradients, layouts, empty_inputs, offset_of_a_thousand,
     nan_and_inf_as_torch, runs_agree_to_the_bit, autocast_as_torch, captured_in_a_graph, second_stream,
     second_device, compiles_whole_for_every_batch, past_two_to_the_31, convolution_and_all_that_follows,
+    *linear_checks.CHECKS,
 )  # fmt: skip
 QUICK = False
 
@@ -272,7 +275,7 @@ def main() -> int:
     checks = [(check.__name__, check) for check in CHECKS] + list(sanitizer())
     report: dict[str, object] = {"gpu": torch.cuda.get_device_name(), "torch": torch.__version__}
     for name, check in checks:
-        if given.only in (None, name):
+        if given.only is None or name.startswith(given.only):
             report[name] = found = outcome(check)
             sys.stderr.write(f"{name}: {found}\n")
     text = json.dumps(report, indent=1)

@@ -11,6 +11,7 @@ import json
 import sys
 import time
 from collections.abc import Iterable
+from concurrent.futures import ThreadPoolExecutor
 from datetime import UTC, datetime
 from pathlib import Path
 from statistics import median
@@ -92,12 +93,17 @@ def main() -> int:
 
 
 def repeated(executor: LocalExecutor, problem: Problem) -> dict[str, Any]:
-    """Each variant judged and timed once, and whether it would be kept in the place of the known one."""
-    judged = {}
-    for name, turns in VARIANTS.items():
-        candidate = Candidate(problem=problem.name, source=SOURCE.replace("TURNS", str(turns)))
-        judged[name] = executor.evaluate(problem, candidate)
-    return outcome(judged)
+    """Each variant judged and timed once, and whether it would be kept in the place of the known one.
+
+    All at a time, as users do it: builds overlap, and on the GPU they take turns.
+    """
+
+    def judged(turns: int) -> Evaluation:
+        source = SOURCE.replace("TURNS", str(turns))
+        return executor.evaluate(problem, Candidate(problem=problem.name, source=source))
+
+    with ThreadPoolExecutor(len(VARIANTS)) as pool:
+        return outcome(dict(zip(VARIANTS, pool.map(judged, VARIANTS.values()), strict=True)))
 
 
 def outcome(judged: dict[str, Evaluation]) -> dict[str, Any]:

@@ -90,7 +90,7 @@ def test_metrics_that_a_gpu_does_not_have_are_left_out(
 
     def log_of_call(job: Job, at: Shrunken, prefix: list[str]) -> str:
         asked.append(prefix[prefix.index("--metrics") + 1])
-        missing = "sm__inst_executed_pipe_tensor.sum"
+        missing = "lts__t_sector_hit_rate.pct"
         return f"==ERROR== Failed to find metric {missing}" if missing in asked[-1] else ROWS
 
     monkeypatch.setattr("agent.harness.counters.tool", lambda: Path("/opt/ncu"))

@@ -10,7 +10,16 @@ import torch.nn.functional as F
 from agent.kernels import (
     conv_group_norm_tanh_hardswish_residual_logsumexp as conv_logsumexp,
 )
-from agent.kernels import gelu, group_norm, layer_norm, logsumexp, rms_norm, softmax
+from agent.kernels import (
+    gelu,
+    group_norm,
+    layer_norm,
+    linear_fp32x3,
+    linear_group_norm_min_bias,
+    logsumexp,
+    rms_norm,
+    softmax,
+)
 from agent.kernels.group_norm.activation import NUMBERS
 
 Tensors = tuple[torch.Tensor, ...]
@@ -39,6 +48,13 @@ def _activated(act: str) -> Call:
         lambda x, residual, w, b: bent(F.group_norm(x, 2, w, b) + residual),
         (2, 4, 3, 3), ((2, 4, 3, 3), (4,), (4,)),
     )  # fmt: skip
+
+
+def _least(x: torch.Tensor, weight: torch.Tensor, bias: torch.Tensor, *affine: torch.Tensor) -> torch.Tensor:
+    """In torch's functions, of affine: linear bias, gamma and beta."""
+    linear_bias, gamma, beta = affine or (None, None, None)
+    z = F.group_norm(F.linear(x, weight, linear_bias), 2, gamma, beta)
+    return torch.min(z, dim=1, keepdim=True).values + bias
 
 
 def _conv_logsumexp(
@@ -79,6 +95,19 @@ CALLS = {
     ),
     "layer_norm of two dimensions": Call(
         lambda x: layer_norm(x, (4, 5)), lambda x: F.layer_norm(x, (4, 5)), (3, 4, 5)
+    ),
+    "linear_fp32x3": Call(linear_fp32x3, F.linear, (3, 5), ((4, 5), (4,))),
+    "linear_fp32x3 of a vector, without a bias": Call(
+        lambda x, w: linear_fp32x3(x, w, precision="ieee"), F.linear, (5,), ((4, 5),)
+    ),
+    "linear_fp32x3 of three dimensions": Call(linear_fp32x3, F.linear, (2, 3, 5), ((4, 5), (4,))),
+    "linear_group_norm_min_bias": Call(
+        lambda x, w, bias, lb, g, b: linear_group_norm_min_bias(x, w, lb, 2, g, b, bias),
+        _least, (3, 5), ((8, 5), (1, 4, 1, 1), (8,), (8,), (8,)),
+    ),
+    "linear_group_norm_min_bias, plain": Call(
+        lambda x, w, bias: linear_group_norm_min_bias(x, w, None, 2, None, None, bias),
+        _least, (3, 5), ((8, 5), (1, 4, 1, 1)),
     ),
     "logsumexp": Call(
         lambda x: logsumexp(x, 1), lambda x: torch.logsumexp(x, 1), (3, 4, 5)

@@ -149,8 +149,11 @@ def test_a_build_that_hangs_is_ended(tmp_path: Path, monkeypatch: pytest.MonkeyP
 @needs_nvcc
 @pytest.mark.parametrize(
     ("name", "capability"),
-    [("gelu", (9, 0)), ("logsumexp", (9, 0)), *[(name, (8, 0)) for name in sources.FUSED]],
-)
+    [
+        ("gelu", (9, 0)), ("logsumexp", (9, 0)), ("linear_fp32x3", (9, 0)),
+        *[(name, (8, 0)) for name in sources.FUSED],
+    ],
+)  # fmt: skip
 def test_nvcc_compiles_it_without_spills(
     name: str, capability: tuple[int, int], capsys: pytest.CaptureFixture[str]
 ) -> None:
@@ -165,7 +168,8 @@ def test_nvcc_compiles_it_without_spills(
     assert [kernel.name for kernel in made.kernels if kernel.spill_bytes] == []
     assert made.warnings == ()
     listed = subprocess.run(["nm", "-D", "--defined-only", path], capture_output=True, text=True, check=True)
-    functions = {"forward", "error_text"} | (set() if name in sources.FUSED else {"backward"})
+    others = {"linear_fp32x3": {"split"}}.get(name, set() if name in sources.FUSED else {"backward"})
+    functions = {"forward", "error_text"} | others
     assert functions <= {line.split()[-1] for line in listed.stdout.splitlines()}
 
 
@@ -180,10 +184,11 @@ def test_every_struct_is_packed_as_it_is_declared() -> None:
     for name in sources.NAMES:
         code = "".join(sources.device_code(name).values())
         place = shared.get(name) or import_module(f"agent.kernels.{name}.operator")
-        structs = {"Forward": place.FORWARD, "Backward": getattr(place, "BACKWARD", None)}
-        for struct, fields in structs.items():
+        packed = {struct: getattr(place, struct.upper(), None) for struct in ("Forward", "Backward", "Split")}
+        assert packed["Forward"]
+        for struct, fields in packed.items():
             if fields is None:
-                continue  # its backward launches nothing of its own
+                continue  # a backward that launches nothing of its own, say
             body = re.search(rf"struct (?:Row)?{struct} {{(.*?)\n}};", code, re.DOTALL)
             assert body, (name, struct)
             declared = ""

@@ -5,8 +5,8 @@ from pathlib import Path
 import pytest
 
 from agent.errors import UsageError
-from agent.kernels import auditing, benching, manifest, page, promoting, sources
-from agent.kernels.manifest import Manifest, Measured, Times
+from agent.kernels import auditing, benching, cases, manifest, page, plot, promoting, sources
+from agent.kernels.manifest import Manifest, Measured, Rival, Times
 from agent.problems import tracer
 from agent.records import (
     Attempt,
@@ -49,6 +49,7 @@ def problem() -> Problem:
 
 def test_the_page_is_what_the_files_say() -> None:
     assert (ROOT / "docs" / "kernels.md").read_text(encoding="utf-8") == page.render()
+    assert (ROOT / "docs" / "kernels.svg").read_text(encoding="utf-8") == plot.render()
 
 
 def test_an_audit_keeps_the_verdict_with_what_it_was_reached_on(problem: Problem) -> None:
@@ -99,6 +100,25 @@ def test_new_times_take_the_place_of_the_old_ones() -> None:
     first = manifest.with_times(Manifest(name="gelu"), (measured((2, 3), 1.0), measured((4,), 2.0)))
     again = manifest.with_times(first, (measured((2, 3), 0.5),))
     assert [(one.shape, one.candidate_ms.p50) for one in again.measured] == [((4,), 2.0), ((2, 3), 0.5)]
+
+
+def test_a_rival_is_shown_beside_the_kernel() -> None:
+    rival = Rival(ms=Times(p20=0.4, p50=0.4, p80=0.4), max_abs_err=0.3, rms_err=0.05)
+    one = measured((2, 3), 0.5).model_copy(
+        update={"rivals": {"TF32": rival}, "max_abs_err": 2e-6, "rms_err": 3e-7, "setting": "8 features"}
+    )
+    shown = "\n".join(page._times((one,)))
+    assert "| [2, 3] | 8 features | TF32 | 0.4 | 0.5 | 0.3, 0.05 | 2e-06, 3e-07 |" in shown
+    assert "Beside it" not in "\n".join(page._times((measured((2, 3), 0.5),)))
+
+
+def test_every_kernel_has_cases_with_their_least_work() -> None:
+    for name in sources.NAMES:
+        assert all(case.kernel == name and case.least_bytes > 0 for case in cases.of(name))
+    fused = cases.of("linear_group_norm_min_bias")[0]
+    assert fused.flops == 2 * 1024 * 8192 * 8192
+    assert fused.least_bytes == 4 * (1024 * 8192 + 8192 * 8192 + 4 * 8192 + 8192 * 1024)
+    assert {"TF32"} == {name for case in cases.of("linear_fp32x3") for name in case.rivals}
 
 
 def test_the_interval_of_the_ratio_is_against_torchs_better_side() -> None:

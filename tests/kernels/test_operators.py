@@ -64,16 +64,19 @@ def test_opcheck(call: Call) -> None:
 
 @pytest.mark.parametrize(
     "name",
-    ["conv_logsumexp", "group_norm, residual, silu", "layer_norm", "rms_norm", "softmax", "logsumexp"],
-)
+    ["conv_logsumexp", "group_norm, residual, silu", "layer_norm", "linear_fp32x3",
+     "linear_group_norm_min_bias", "rms_norm", "softmax", "logsumexp"],
+)  # fmt: skip
 def test_gradcheck(name: str) -> None:
     call = CALLS[name]
     assert torch.autograd.gradcheck(call.ours, call.tensors(), check_undefined_grad=False)
 
 
 @pytest.mark.parametrize(
-    "name", ["conv_logsumexp", "gelu", "group_norm", "layer_norm", "rms_norm", "softmax", "logsumexp"]
-)
+    "name",
+    ["conv_logsumexp", "gelu", "group_norm", "layer_norm", "linear_fp32x3", "linear_group_norm_min_bias",
+     "rms_norm", "softmax", "logsumexp"],
+)  # fmt: skip
 def test_compiles_whole_and_once_for_every_batch(name: str) -> None:
     call = CALLS[name]
     torch._dynamo.reset()

@@ -32,16 +32,30 @@ def trace(dtype: str, flops: int, min_bytes: int) -> Trace:
     ("dtype", "flops", "min_bytes", "floor"),
     [
         ("float32", 10**6, 4_800_000_000, 1.0),
-        ("float32", 67 * 10**9, 8, 1.0),
+        ("float32", 989_500_000_000 // 3, 8, 1.0),
         ("bfloat16", 989_500_000_000, 8, 1.0),
         ("float16", 0, 9_600_000_000, 2.0),
     ],
-    ids=["memory", "fp32 peak", "tensor cores", "half memory"],
+    ids=["memory", "three products of halves", "tensor cores", "half memory"],
 )
 def test_the_floor_is_the_tighter_of_memory_and_arithmetic(
     dtype: str, flops: int, min_bytes: int, floor: float
 ) -> None:
     assert roofline.floor_ms(trace(dtype, flops, min_bytes), roofline.GPUS["H200"]) == pytest.approx(floor)
+
+
+def test_what_is_no_product_has_the_fp32_peak() -> None:
+    count = 67 * 10**9
+    x = TensorSpec(shape=(count,), dtype="float32")
+    plain = trace("float32", 0, 8)
+    added = plain.operations[0].model_copy(update={"inputs": (x,), "flops": count})
+    found = roofline.floor_ms(plain.model_copy(update={"operations": (added,)}), roofline.GPUS["H200"])
+    assert found == pytest.approx(1.0)
+
+
+def test_a_gpu_with_slow_tensor_cores_multiplies_without_them() -> None:
+    assert roofline.product_tflops(roofline.GPUS["RTX 3090"]) == 35.6
+    assert roofline.product_tflops(roofline.GPUS["H200"]) == pytest.approx(989.5 / 3)
 
 
 @pytest.mark.parametrize(

@@ -1,6 +1,6 @@
 """logsumexp over the channels of c + hardswish(tanh(GroupNorm(c))), c a 3x3 convolution of the input.
 
-The path that runs on every GPU; those for one architecture are in the library.
+In the file for sm_90a the tensor cores compute the convolution; every other GPU runs the portable path.
 
 Inference only: no gradient flows through this file; `agent.kernels` has the same device code with one.
 """

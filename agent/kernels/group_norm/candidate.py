@@ -1,6 +1,6 @@
 """GroupNorm: any group count, eps and rank from 2, with or without affine parameters.
 
-The path that runs on every GPU; those for one architecture are in the library.
+In the file for sm_90 large groups are streamed; every other GPU runs the portable path.
 
 Inference only: no gradient flows through this file; `agent.kernels` has the same device code with one.
 """

@@ -16,8 +16,8 @@ from agent.records import Completion, Problem, Prompt
 __all__ = ["Catalogue", "Declined", "Match", "OperatorMatch", "match", "match_trace"]
 
 
-def match(problem: Problem) -> Match | Declined:
-    """The file that answers the problem, or why the catalogue has none."""
+def match(problem: Problem, arch: str | None = None) -> Match | Declined:
+    """The file that answers the problem, for GPUs of `arch` where given (`90a`), or why there is none."""
     operator = match_trace(problem.trace)
     if isinstance(operator, Declined):
         return operator
@@ -25,19 +25,19 @@ def match(problem: Problem) -> Match | Declined:
         written = model_new(operator, read(problem))
     except (Unreadable, Inexpressible) as error:
         return Declined(reason=str(error))
-    return Match(operator=operator, source=sources.kernel_part(operator.kernel) + written)
+    return Match(operator=operator, source=sources.kernel_part(operator.kernel, arch) + written)
 
 
 class Catalogue:
-    """A Provider for one problem.
+    """A Provider for one problem, and for GPUs of one architecture where it is given (`90a`).
 
     Raises EnvironmentFault when nothing matches: without an endpoint there is nobody to ask.
     """
 
     name = "catalogue"
 
-    def __init__(self, problem: Problem) -> None:
-        found = match(problem)
+    def __init__(self, problem: Problem, arch: str | None = None) -> None:
+        found = match(problem, arch)
         if isinstance(found, Declined):
             raise EnvironmentFault(
                 f"the catalogue has no kernel for {problem.name}: {found.reason}; to ask a model, set "

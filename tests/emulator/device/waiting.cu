@@ -95,6 +95,24 @@ extern "C" void run_lock(const float* x, float* total, int blocks) {
     guarded_sum<<<blocks, 32>>>(x, total);
 }
 
+__device__ bool have_come(int first, int end) {  // asks all of them, whatever it has seen
+    bool all = true;
+    for (int i = first; i < end; i++) all &= __ldcg(&flags[i]) != 0;  // here: one_never_comes
+    return all;
+}
+__global__ void first_asks_all(int* seen) {
+    if (blockIdx.x == 0 && threadIdx.x == 0) {
+        while (!have_come(1, gridDim.x)) {}
+        for (int i = 1; i < gridDim.x; i++) seen[i] = flags[i];
+    }
+    __syncthreads();
+    if (blockIdx.x != 0 && threadIdx.x == blockDim.x - 1) atomicExch(&flags[blockIdx.x], blockIdx.x);
+}
+extern "C" void run_asks_all(int* seen, int blocks) {
+    reset<<<1, 1>>>();
+    first_asks_all<<<blocks, 64>>>(seen);
+}
+
 __global__ void one_too_few() {
     if (threadIdx.x == 0) {
         atomicAdd(&arrived, 1);
@@ -114,6 +132,14 @@ __global__ void compare_and_wait() {
 extern "C" void fault_compare(float*) {
     reset<<<1, 1>>>();
     compare_and_wait<<<12, 64>>>();
+}
+__global__ void one_never_comes() {
+    if (threadIdx.x == 0) atomicExch(&flags[2 * blockIdx.x], 1);
+    if (threadIdx.x == 0) while (!have_come(0, 3)) {}
+}
+extern "C" void fault_several(float*) {
+    reset<<<1, 1>>>();
+    one_never_comes<<<2, 64>>>();
 }
 __global__ void dies_while_others_wait(float* out) {
     if (blockIdx.x == gridDim.x - 1) out[threadIdx.x] = 1;  // here: dies

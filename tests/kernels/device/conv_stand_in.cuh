@@ -2,11 +2,11 @@
 // is documented to, and cuts its sums off: what is left to show on a GPU is that it does so.
 #include <cuda_fp16.h>
 
-#include "../../../agent/kernels/group_norm/csrc/sm90_instructions.cuh"
+#include "../../../agent/kernels/csrc/bulk_sm90.cuh"
 
 namespace kernelwright::conv_logsumexp::sm90 {
 
-using namespace kernelwright::group_norm::sm90;
+using namespace kernelwright::sm90;
 
 __device__ inline uint64_t matrix_at(const void* begin, uint64_t depth_step, uint64_t rows_step) {
     return reinterpret_cast<uint64_t>(begin) >> 4 | depth_step << 44 | rows_step << 56;

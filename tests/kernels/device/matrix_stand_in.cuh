@@ -2,11 +2,11 @@
 // 6 of an address are exchanged by bits 7 to 9. What is left to show on a GPU is that the hardware does so.
 #include <cuda_fp16.h>
 
-#include "../../../agent/kernels/group_norm/csrc/sm90_instructions.cuh"
+#include "../../../agent/kernels/csrc/bulk_sm90.cuh"
 
 namespace kernelwright::matrix {
 
-using namespace kernelwright::group_norm::sm90;
+using namespace kernelwright::sm90;
 
 constexpr int kRowBytes = 128;
 constexpr int kAtomBytes = 1024;

@@ -21,7 +21,7 @@ HERE = Path(__file__).parent
 NAME = "conv_group_norm_tanh_hardswish_residual_logsumexp"
 CSRC = sources.ROOT / NAME / "csrc"
 STAND_IN = {
-    "sm90_instructions.cuh": HERE / "sm90_stand_in.cuh",
+    "bulk_sm90.cuh": HERE / "bulk_stand_in.cuh",
     "sm90_matrix.cuh": HERE / "conv_stand_in.cuh",
 }
 FACE = """

@@ -1,5 +1,6 @@
-"""The designs for large groups on the emulator, sm_90's instructions replaced: rings, teams, sums."""
+"""The streamed path on the emulator, sm_90's instructions replaced: roles, ring, teams, sums."""
 
+import ctypes
 from functools import cache
 from pathlib import Path
 
@@ -9,54 +10,65 @@ import torch
 from device_library import Array, Device, build_runtime
 from kernels.device.group_norm_library import BACKWARD, FORWARD, Call, Options, Sizes, one_text
 
-STAND_IN = {"sm90_instructions.cuh": Path(__file__).with_name("sm90_stand_in.cuh")}
+STAND_IN = {"bulk_sm90.cuh": Path(__file__).with_name("bulk_stand_in.cuh")}
 FACE = """
 using namespace kernelwright::group_norm;
 using namespace kernelwright::group_norm::sm90;
-template <int HELD, bool PLAIN>
-void run(const Forward& f, const Team& team, double* partials) {
-    constexpr int kThreads = 64;
-    held_forward<float, kThreads, HELD, PLAIN, Exchange::kGlobal>
-        <<<team.teams * team.members, kThreads, ring_bytes(kThreads)>>>(f, team, partials);
+template <class Call>
+Share shared_out(const Call& call, int teams, int members, int chunk) {
+    const int64_t count = call.channels / call.groups * call.spatial;
+    const int chunks = int((count * 4 + chunk - 1) / chunk);
+    return {teams, members, int(call.n * call.groups), chunks, count * 4, 1.0 / count};
 }
-extern "C" int run_design(const Forward* f, int design, int teams, int members, double* partials) {
-    const int64_t count = f->channels / f->groups * f->spatial;
-    const int chunks = int((count * 4 + kChunkBytes - 1) / kChunkBytes);
-    const Team team = {teams, members, chunks, count * 4, 1.0 / count};
-    cudaMemset(partials, kUnwritten, f->n * f->groups * members * 16);
-    if (design == 0) run<0, false>(*f, team, partials);
-    if (design == 3) run<3, true>(*f, team, partials);
-    if (design == 6) run<6, true>(*f, team, partials);
-    if (design == 9) l2_forward<float><<<teams * members, kL2Threads>>>(*f, team, partials);
+template <class Kernel>
+void allow(Kernel kernel) {
+    cudaFuncSetAttribute((const void*)kernel, cudaFuncAttributeMaxDynamicSharedMemorySize, kSharedBytes);
+}
+extern "C" int forward_by(const Forward* f, int fused, int teams, int members, double* cells) {
+    const Share share = shared_out(*f, teams, members, kSlotBytes);
+    cudaMemset(cells, kUnwritten, share.rows * members * 16);
+    const auto kernel = fused ? stream_forward<float, false> : stream_forward<float, true>;
+    allow(kernel);
+    kernel<<<teams * members, kThreads, kSharedBytes>>>(*f, share, cells);
     return cudaGetLastError();
 }
-extern "C" int run_backward_design(const Backward* b, int teams, int members, double* partials, Sums* sums) {
-    const int64_t count = b->channels / b->groups * b->spatial;
-    const Team team = {teams, members, int(count * 4 / kChunkBytes), count * 4, 1.0 / count};
-    cudaMemset(partials, kUnwritten, b->n * b->groups * members * 16);
-    held_backward<float, 64><<<teams * members, 64, ring_bytes(64)>>>(*b, team, partials, sums);
-    channel_gradients<float><<<b->channels, kChannelThreads>>>(*b, sums, b->spatial * 4 / kChunkBytes);
+extern "C" int backward_by(const Backward* b, int teams, int members, double* cells, Sums* sums) {
+    const Share share = shared_out(*b, teams, members, kPairBytes);
+    cudaMemset(cells, kUnwritten, share.rows * members * 16);
+    const auto kernel = stream_backward<float>;
+    allow(kernel);
+    kernel<<<teams * members, kThreads, kSharedBytes>>>(*b, share, cells, sums);
+    channel_gradients<float><<<b->channels, kChannelThreads>>>(*b, sums, b->spatial * 4 / kPairBytes);
     return cudaGetLastError();
+}
+extern "C" int run_forward(const Forward* f) { return takes(*f) ? sm90::forward(*f) : cudaErrorInvalidValue; }
+extern "C" int forward_bytes(const Forward* f) { return sm90::workspace(*f); }
+extern "C" void share_for(long elements, long rows, int streams, int* of) {
+    Forward f = {};
+    f.n = rows, f.channels = f.groups = 1, f.spatial = elements;
+    const Share share = share_of(f, kSlotBytes / streams);
+    of[0] = share.teams, of[1] = share.members, of[2] = share.chunks;
 }
 """
-DESIGNS = {"ring": 0, "held3": 3, "held6": 6, "l2": 9}
+SLOTS, SMS = 54, 132  # of sm90_stream.cuh; of the emulator's device
 CALLS = [
-    (Sizes(3, 4, 1024, 2), 1, 1),  # one block, the full share of each warp
-    (Sizes(3, 4, 2560, 2), 2, 1),  # two teams, rows in turn
-    (Sizes(2, 8, 1500, 1), 1, 4),  # chunks that straddle channels, a cut one, warps without a last chunk
+    (Sizes(3, 4, 1024, 2), 1, 1),  # one block: two chunks of each row
+    (Sizes(3, 4, 2560, 2), 2, 2),  # two teams, rows in turn
+    (Sizes(2, 8, 1500, 1), 1, 4),  # chunks that straddle channels, and a cut one
     (Sizes(5, 8, 1500, 1), 2, 4),
-    (Sizes(5, 4, 4096, 1), 2, 3),  # shares that differ among warps
+    (Sizes(2, 4, 27648, 1), 1, 2),  # rows that fill the ring
+    (Sizes(70, 4, 512, 1), 1, 1),  # more rows than have a place, and two chunks of each
 ]
 
 
 @cache
 def built() -> Device:
     source = build_runtime().parent / "group_norm_large.cu"
-    source.write_text(one_text(["sm90_held_backward.cuh", "sm90_l2.cuh"], STAND_IN) + FACE)
+    source.write_text("#define KW_DTYPES 1\n" + one_text(["sm90_launch.cuh"], STAND_IN) + FACE)
     return Device(source)
 
 
-def run(design: str, sizes: Sizes, teams: int, members: int, x: Array) -> list[Array]:
+def run(fused: bool, sizes: Sizes, teams: int, members: int, x: Array) -> list[Array]:
     """y, mean and rstd."""
     call = Call(sizes, Options(), device=built())
     device = call.device
@@ -64,17 +76,17 @@ def run(design: str, sizes: Sizes, teams: int, members: int, x: Array) -> list[A
     y = call.output()
     mean, rstd = (device.empty((sizes.n, sizes.groups)) for _ in range(2))
     named = [call.tensor(x), None, call.parameter(weight), call.parameter(bias), y, mean, rstd]
-    partials = device.empty(sizes.n * sizes.groups * members * 2, "float64")
-    arguments = (DESIGNS[design], teams, members, partials)
-    assert device.call("run_design", call.packed(FORWARD, named, 0, [1e-5]), *arguments) == 0
+    cells = device.empty(sizes.n * sizes.groups * members * 2, "float64")
+    arguments = (int(fused), teams, members, cells)
+    assert device.call("forward_by", call.packed(FORWARD, named, 0, [1e-5]), *arguments) == 0
     return [(call.result(y) - bias[:, None]) / weight[:, None], mean, rstd]
 
 
-@pytest.mark.parametrize("design", DESIGNS)
+@pytest.mark.parametrize("fused", [False, True])
 @pytest.mark.parametrize(("sizes", "teams", "members"), CALLS, ids=str)
-def test_teams_of_blocks(design: str, sizes: Sizes, teams: int, members: int) -> None:
+def test_teams_of_blocks(fused: bool, sizes: Sizes, teams: int, members: int) -> None:
     x = np.random.default_rng(7).standard_normal((sizes.n, sizes.channels, sizes.spatial)).astype("float32")
-    y, mean, rstd = run(design, sizes, teams, members, x)
+    y, mean, rstd = run(fused, sizes, teams, members, x)
     rows = x.astype("float64").reshape(sizes.n, sizes.groups, -1)
     deviation = np.sqrt(rows.var(-1, keepdims=True) + 1e-5)
     wanted = ((rows - rows.mean(-1, keepdims=True)) / deviation).reshape(x.shape)
@@ -83,18 +95,23 @@ def test_teams_of_blocks(design: str, sizes: Sizes, teams: int, members: int) ->
     np.testing.assert_allclose(rstd, 1 / deviation[..., 0], rtol=1e-6)
 
 
-@pytest.mark.parametrize("design", DESIGNS)
-def test_a_sum_that_is_not_a_number_ends_the_wait_too(design: str) -> None:
+@pytest.mark.parametrize("fused", [False, True])
+def test_a_sum_that_is_not_a_number_ends_the_wait_too(fused: bool) -> None:
     sizes, teams, members = CALLS[3]
     x = np.ones((sizes.n, sizes.channels, sizes.spatial), "float32")
     x[2, 3, 4] = np.nan
-    y, _, _ = run(design, sizes, teams, members, x)
+    y, _, _ = run(fused, sizes, teams, members, x)
     np.testing.assert_array_equal(np.isnan(y).any((1, 2)), np.arange(sizes.n) == 2)
 
 
 @pytest.mark.parametrize(
     ("sizes", "teams", "members"),
-    [(Sizes(3, 4, 512, 2), 1, 1), (Sizes(3, 6, 1024, 1), 1, 2), (Sizes(5, 4, 1536, 1), 2, 3)],
+    [
+        (Sizes(3, 4, 512, 2), 1, 1),
+        (Sizes(3, 6, 1024, 1), 1, 2),
+        (Sizes(5, 4, 1536, 1), 2, 3),
+        (Sizes(70, 4, 512, 1), 1, 2),  # more rows than have a place
+    ],
     ids=str,
 )
 def test_gradients_by_teams_of_blocks(sizes: Sizes, teams: int, members: int) -> None:
@@ -108,10 +125,10 @@ def test_gradients_by_teams_of_blocks(sizes: Sizes, teams: int, members: int) ->
     dx, dweight, dbias = call.output(), device.empty(sizes.channels), device.empty(sizes.channels)
     tensors = [call.tensor(dy), call.tensor(x), None, call.parameter(weight), None]
     named = [*tensors, mean, rstd, dx, None, dweight, dbias]
-    partials = device.empty(sizes.n * sizes.groups * members * 2, "float64")
+    cells = device.empty(sizes.n * sizes.groups * members * 2, "float64")
     sums = device.empty(x.size // 512 * 2)
     packed = call.packed(BACKWARD, named, 0, [])
-    assert device.call("run_backward_design", packed, teams, members, partials, sums) == 0
+    assert device.call("backward_by", packed, teams, members, cells, sums) == 0
 
     zeros = np.zeros(sizes.channels)
     x64, w64, b64 = (torch.tensor(v.astype("float64"), requires_grad=True) for v in (x, weight, zeros))
@@ -120,3 +137,39 @@ def test_gradients_by_teams_of_blocks(sizes: Sizes, teams: int, members: int) ->
     for ours, theirs in zip((call.result(dx), dweight, dbias), wanted, strict=True):
         scale = theirs.abs().max().item()
         np.testing.assert_allclose(ours / scale, theirs.numpy() / scale, atol=2e-6)
+
+
+@pytest.mark.parametrize("with_residual", [False, True])
+@pytest.mark.parametrize("act", ["none", "silu"])
+def test_a_call_by_the_launcher(act: str, with_residual: bool) -> None:
+    sizes = Sizes(2, 8, 2048, 1)
+    random = np.random.default_rng(3)
+    x, other = random.standard_normal((2, sizes.n, sizes.channels, sizes.spatial)).astype("float32")
+    residual = other if with_residual else None
+    weight, bias = random.standard_normal((2, sizes.channels)).astype("float32")
+    y, _, _ = Call(sizes, Options(act=act), device=built()).forward(x, residual, weight, bias)
+    x64, w64, b64 = (torch.tensor(values.astype("float64")) for values in (x, weight, bias))
+    wanted = torch.nn.functional.group_norm(x64, sizes.groups, w64, b64, 1e-5)
+    if residual is not None:
+        wanted = wanted + torch.tensor(residual.astype("float64"))
+    if act == "silu":
+        wanted = torch.nn.functional.silu(wanted)
+    np.testing.assert_allclose(y, wanted.numpy(), atol=1e-5)
+
+
+@pytest.mark.parametrize("streams", [1, 2])
+def test_rows_of_any_length_fit_the_rings_that_share_them(streams: int) -> None:
+    random = np.random.default_rng(5)
+    lengths = (2 ** random.uniform(10, 23.2, 3000)).astype(int) // 4 * 4
+    shared = 0
+    for length, rows in zip(lengths.tolist(), random.integers(1, 1000, 3000).tolist(), strict=True):
+        of = np.zeros(3, "int32")
+        built().call("share_for", ctypes.c_long(length), ctypes.c_long(rows), streams, of)
+        teams, members, chunks = of.tolist()
+        if teams == 0:
+            continue
+        shared += 1
+        assert teams <= rows
+        assert teams * members <= SMS
+        assert 2 * members <= chunks <= members * SLOTS
+    assert shared > 1000

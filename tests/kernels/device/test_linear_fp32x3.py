@@ -1,10 +1,9 @@
-"""float's accuracy from three fp16 products: splitting, layout and pipeline, instructions replaced."""
+"""linear_fp32x3 on the emulator: both paths, that of the tensor cores with its instructions replaced."""
 
 import ctypes
 import struct
 from functools import cache
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 import pytest
@@ -12,68 +11,92 @@ import torch
 from device_library import Array, Device, build_runtime
 from kernels.device.group_norm_library import one_text
 
+from agent.kernels.linear_fp32x3.product import FORWARD, PRECISIONS, SPLIT
+from agent.kernels.linear_group_norm_min_bias import operator
+
 HERE = Path(__file__).parent
-SOURCE = HERE.parents[2] / "benchmarks" / "kernels" / "linear_group_norm_min.cuh"
+SOURCE = HERE.parents[2] / "agent" / "kernels" / "linear_group_norm_min_bias" / "csrc" / "launch.cuh"
 STAND_IN = {
-    "sm90_instructions.cuh": HERE / "sm90_stand_in.cuh",
+    "bulk_sm90.cuh": HERE / "bulk_stand_in.cuh",
     "matrix_sm90.cuh": HERE / "matrix_stand_in.cuh",
 }
 FACE = """
-using namespace kernelwright::linear;
-extern "C" int run_split(const float* values, int rows, int k, unsigned char* packed, float* unscale) {
-    split_rows<<<rows, kSplitThreads>>>(values, k, packed, unscale);
-    return cudaGetLastError();
+using namespace kernelwright;
+extern "C" int run_product(const void* p) { return linear::forward(*static_cast<const linear::Forward*>(p)); }
+extern "C" int product_bytes(const void* p) {
+    return static_cast<int>(linear::forward_workspace(*static_cast<const linear::Forward*>(p)));
 }
-extern "C" int run_product(const Product* p, float* y, int blocks) {
-    const auto kernel = linear_fp32x3<2, StoreTile>;
-    cudaFuncSetAttribute(kernel, cudaFuncAttributeMaxDynamicSharedMemorySize, kSharedBytes);
-    kernel<<<blocks, kThreads, kSharedBytes>>>(*p, StoreTile{y});
-    return cudaGetLastError();
+extern "C" int run_split(const void* p) { return linear::split(*static_cast<const linear::Split*>(p)); }
+extern "C" int split_bytes(const void* p) {
+    return static_cast<int>(linear::packed_bytes(*static_cast<const linear::Split*>(p)));
 }
-extern "C" int run_least(
-    const Product* p, const float* parameters, const float* spread, float* smallest, float* out) {
-    const LeastOfGroups<16> finish = {parameters, parameters + p->n, 1e-5f, smallest};
-    const auto kernel = linear_fp32x3<2, LeastOfGroups<16>>;
-    cudaFuncSetAttribute(kernel, cudaFuncAttributeMaxDynamicSharedMemorySize, kSharedBytes);
-    kernel<<<2, kThreads, kSharedBytes>>>(*p, finish);
-    const dim3 grid((p->m + kSpreadThreads - 1) / kSpreadThreads, (p->n + 63) / 64);
-    spread_least<<<grid, kSpreadThreads>>>(smallest, p->n / kTile, spread, out, p->m, p->n, 64);
-    return cudaGetLastError();
+using Least = linear_group_norm_min_bias::Forward;
+extern "C" int run_least(const void* p) {
+    return linear_group_norm_min_bias::forward(*static_cast<const Least*>(p));
+}
+extern "C" int least_bytes(const void* p) {
+    return static_cast<int>(linear_group_norm_min_bias::forward_workspace(*static_cast<const Least*>(p)));
 }
 """
+EXACT = 2.0**-20
+"""hi * hi alone is 2^-12 off, without one of the cross terms 2^-13."""
+SIZES = [(1, 1, 1), (3, 130, 67), (1, 1, 256), (3, 130, 267), (129, 7, 320), (70, 264, 640), (1100, 140, 256)]
+"""From a depth of 256 on fp32x3 takes the tensor cores."""
+BOTH = pytest.mark.parametrize("precision", list(PRECISIONS))
 
 
 @cache
-def built() -> Device:
-    source = build_runtime().parent / "linear_fp32x3.cu"
-    source.write_text(one_text([str(SOURCE)], STAND_IN) + FACE)
-    return Device(source)
+def built(precision: str = "fp32x3") -> Device:
+    """With both paths; for ieee the portable one alone, whose accesses are checked."""
+    portable = precision == "ieee"
+    source = build_runtime().parent / f"linear_{precision}.cu"
+    selected = "#define KW_PORTABLE_ONLY\n" if portable else "#define __CUDA_ARCH_FEAT_SM90_ALL 1\n"
+    source.write_text(selected + one_text([str(SOURCE)], STAND_IN) + FACE)
+    return Device(source, checked=portable)
 
 
-def split(values: Array) -> tuple[Array, Array]:
-    """Packed rows, and what takes their scaling back."""
-    device = built()
-    rows, k = values.shape
-    packed, unscale = device.empty(rows * k * 4, "uint8"), device.empty(rows)
-    assert device.call("run_split", device.array(values), rows, k, packed, unscale) == 0
-    return packed, unscale
+def packed(fields: str, *values: Array | float | None) -> ctypes.Array[ctypes.c_char]:
+    plain = [v.ctypes.data if isinstance(v, np.ndarray) else 0 if v is None else v for v in values]
+    return ctypes.create_string_buffer(struct.pack(f"@{fields}", *plain))
 
 
-def packed_product(x: Array, weight: Array, bias: Array | None) -> tuple[Any, list[Array | None]]:
-    """The struct Product, and the arrays that it points to."""
-    x_packed, x_unscale = split(x)
-    weight_packed, weight_unscale = split(weight)
-    placed = None if bias is None else built().array(bias)
-    named = [x_packed, weight_packed, x_unscale, weight_unscale, placed]
-    pointers = [0 if values is None else values.ctypes.data for values in named]
-    packed = struct.pack("<5Q4i", *pointers, len(x), len(weight), x.shape[1], 0)
-    return ctypes.create_string_buffer(packed), named
+def run(
+    name: str, fields: str, before: list[Array | None], after: list[float], precision: str = "fp32x3"
+) -> None:
+    """One call on a workspace of the size that it asks for."""
+    device = built(precision)
+    device.runtime.kw_clear_findings()
+    size = device.call(f"{name}_bytes", packed(fields, *before, None, *after, 0, 0))
+    workspace = device.empty(size, "uint8") if size else None
+    assert device.call(f"run_{name}", packed(fields, *before, workspace, *after, 0, 0)) == 0
+    assert device.findings() == []
 
 
-def product(x: Array, weight: Array, bias: Array | None, blocks: int) -> Array:
+def placed(values: Array | None, offset: int = 0) -> Array | None:
+    """In device memory, `offset` elements past where four are loaded at once."""
+    if values is None:
+        return None
+    room = built().empty(values.size + offset)[offset:].reshape(values.shape)
+    room[...] = values
+    return room
+
+
+def split(weight: Array) -> Array:
+    """As `prepare_weight` does."""
+    device, sizes = built(), (*weight.shape, 0, 0)
+    values = placed(weight)
+    size = device.call("split_bytes", packed(SPLIT, values, None, *sizes))
+    assert size > 0, "the emulated device counts as one with the tensor cores of sm_90"
+    made = device.empty(size, "uint8")
+    assert device.call("run_split", packed(SPLIT, values, made, *sizes)) == 0
+    return made
+
+
+def product(x: Array, weight: Array, bias: Array | None, precision: str = "fp32x3", offset: int = 0) -> Array:
     y = built().empty((len(x), len(weight)))
-    packed, _ = packed_product(x, weight, bias)
-    assert built().call("run_product", packed, y, blocks) == 0
+    y[...] = np.nan
+    tensors = [placed(x, offset), placed(weight, offset), placed(bias, offset), None, y]
+    run("product", FORWARD, tensors, [len(x), *weight.shape, PRECISIONS[precision]], precision)
     return y.astype("float64")
 
 
@@ -87,48 +110,87 @@ def off_by(y: Array, x: Array, weight: Array, bias: Array | float) -> float:
     return float((np.abs(y - (x @ weight.T + bias)) / (np.abs(x) @ np.abs(weight).T)).max())
 
 
-# hi * hi alone is 2^-12 off, without one of the cross terms 2^-13.
-EXACT = 2.0**-20
+@BOTH
+@pytest.mark.parametrize("offset", [0, 1], ids=["aligned", "unaligned"])
+@pytest.mark.parametrize(("m", "n", "k"), SIZES, ids=str)
+def test_any_sizes(m: int, n: int, k: int, offset: int, precision: str) -> None:
+    x, weight, bias = draw(1, m, k), draw(2, n, k), draw(3, n)
+    assert off_by(product(x, weight, bias, precision, offset), x, weight, bias) < EXACT
+    assert off_by(product(x, weight, None, precision, offset), x, weight, 0.0) < EXACT
 
 
-@pytest.mark.parametrize("blocks", [1, 2])
-def test_rows_of_any_scale(blocks: int) -> None:
-    x, weight, bias = draw(1, 128, 256), draw(2, 256, 256), draw(3, 256)
-    bias[:] = 0
+def test_rows_of_any_scale() -> None:
+    """From denormal to near the largest float, also where a product of scales is no float."""
+    x, weight = draw(1, 128, 256), draw(2, 256, 256)
     x *= (10.0 ** np.linspace(-30, 20, 128)).astype("float32")[:, None]
     weight *= (10.0 ** np.linspace(-6, 6, 256)).astype("float32")[:, None]
-    assert off_by(product(x, weight, bias, blocks), x, weight, bias) < EXACT
+    assert off_by(product(x, weight, None), x, weight, 0.0) < EXACT
 
 
-def test_a_bias_is_added_and_stages_are_used_again() -> None:
-    x, weight, bias = draw(4, 128, 640), draw(5, 128, 640), draw(6, 128)
-    assert off_by(product(x, weight, bias, 1), x, weight, bias) < EXACT
-    assert off_by(product(x, weight, None, 1), x, weight, 0.0) < EXACT
+def test_denormal_rows_meet_large_ones() -> None:
+    x, weight = draw(4, 4, 256), draw(5, 4, 256)
+    x[:2] *= np.float32(1e-30)
+    x[:2] *= np.float32(1e-11)
+    x[2:] *= np.float32(1e36)
+    weight[:2] *= np.float32(1e36)
+    weight[2:] *= np.float32(1e-36)
+    wanted = x.astype("float64") @ weight.astype("float64").T
+    with np.errstate(over="ignore"):
+        np.testing.assert_allclose(product(x, weight, None), wanted.astype("float32"), rtol=1e-5, atol=1e-44)
 
 
-def test_a_row_that_is_zero_or_not_finite() -> None:
-    x, weight = draw(7, 128, 128), draw(8, 128, 128)
-    x[3], x[5, 7], x[9, 11] = 0, np.inf, np.nan
-    y = product(x, weight, None, 1)
-    np.testing.assert_array_equal(np.isnan(y).all(1), np.isin(np.arange(128), [5, 9]))
-    np.testing.assert_array_equal(np.isnan(y).any(1), np.isin(np.arange(128), [5, 9]))
-    assert (y[3] == 0).all()
+def test_a_sum_of_zero_is_zero_whatever_the_scales() -> None:
+    x, weight = np.zeros((2, 256), "float32"), np.zeros((2, 256), "float32")
+    x[0, 0], weight[0, 1] = 3e38, 3e38
+    assert (product(x, weight, None) == 0).all()
 
 
-def test_the_smallest_value_after_the_norm() -> None:
-    x, weight, bias = draw(9, 128, 128), draw(10, 256, 128), draw(11, 256)
-    parameters, spread = draw(12, 2, 256), draw(13, 256)
+@BOTH
+def test_infinities_and_nan_stand_where_floats_are(precision: str) -> None:
+    x, weight = draw(7, 130, 256), draw(8, 130, 256)
+    weight[4, 7] = 1.0  # of which nothing is left for lo
+    weight[5, 7] = 0.0
+    x[3], x[5, 7], x[6, 7:9], x[9, 11] = 0, np.inf, (np.inf, -np.inf), np.nan
+    weight[8, 7], weight[9, 20], weight[10, 3] = np.inf, -np.inf, np.nan
+    y = product(x, weight, None, precision)
+    wanted = torch.nn.functional.linear(torch.tensor(x.copy()), torch.tensor(weight.copy())).numpy()
+    np.testing.assert_array_equal(np.isnan(y), np.isnan(wanted))
+    np.testing.assert_array_equal(y[np.isinf(wanted)], wanted[np.isinf(wanted)])
+    assert np.isfinite(y[np.isfinite(wanted)]).all()
+
+
+def test_a_weight_that_was_split_before_gives_the_same() -> None:
+    x, weight, bias = draw(9, 5, 300), draw(10, 9, 300), draw(11, 9)
+    y = built().empty((5, 9))
+    tensors = [placed(x), placed(weight), placed(bias), split(weight), y]
+    run("product", FORWARD, tensors, [5, 9, 300, PRECISIONS["fp32x3"]])
+    np.testing.assert_array_equal(y, product(x, weight, bias))
+
+
+@BOTH
+@pytest.mark.parametrize("width", [1, 8, 16, 64, 128, 132])
+def test_the_smallest_value_after_the_norm(width: int, precision: str) -> None:
+    m, k, n = 130, 270, 2 * width if width > 64 else 264 // width * width
+    x, weight, linear_bias = draw(12, m, k), draw(13, n, k), draw(14, n)
+    gamma, beta, bias = draw(15, n), draw(16, n), draw(17, 5)
     x[17, 3] = np.nan
-    device = built()
-    packed, _ = packed_product(x, weight, bias)
-    smallest, out = device.empty((2, 128)), device.empty((256, 128))
-    arguments = (device.array(parameters), device.array(spread), smallest, out)
-    assert device.call("run_least", packed, *arguments) == 0
-    x64, weight64, bias64, gamma, beta, spread64 = (
-        torch.tensor(v.astype("float64")) for v in (x, weight, bias, *parameters, spread)
+    out = built().empty((5, m))
+    tensors = [placed(v) for v in (x, weight, linear_bias, gamma, beta, bias)]
+    sizes = [m, n, k, n // width, 5, PRECISIONS[precision]]
+    run("least", operator.FORWARD, [*tensors, None, out], [*sizes, 1e-5], precision)
+    x64, weight64, *others = (
+        torch.tensor(v.astype("float64")) for v in (x, weight, linear_bias, gamma, beta, bias)
     )
-    y = torch.nn.functional.group_norm(
-        torch.nn.functional.linear(x64, weight64, bias64), 16, gamma, beta, 1e-5
-    )
-    wanted = y.min(1).values + spread64[:, None]
-    np.testing.assert_allclose(out, wanted.numpy(), rtol=2e-6, atol=2e-6)
+    y = torch.nn.functional.linear(x64, weight64, others[0])
+    z = torch.nn.functional.group_norm(y, n // width, others[1], others[2], 1e-5)
+    wanted = z.min(1).values + others[3][:, None]
+    np.testing.assert_allclose(out, wanted.numpy(), rtol=4e-6, atol=4e-6)
+
+
+def test_the_norm_and_the_minimum_need_no_parameters() -> None:
+    x, weight, bias, out = draw(18, 3, 260), draw(19, 32, 260), draw(20, 2), built().empty((2, 3))
+    tensors = [placed(x), placed(weight), None, None, None, placed(bias), None, out]
+    run("least", operator.FORWARD, tensors, [3, 32, 260, 4, 2, PRECISIONS["fp32x3"], 1e-5])
+    y = torch.tensor(x.astype("float64") @ weight.astype("float64").T)
+    wanted = torch.nn.functional.group_norm(y, 4).min(1).values + torch.tensor(bias)[:, None]
+    np.testing.assert_allclose(out, wanted.numpy(), rtol=4e-6, atol=4e-6)

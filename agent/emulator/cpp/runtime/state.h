@@ -83,12 +83,14 @@ struct FaultRecord {
     int line;
 };
 
-// A thread that polls memory: the same answer from the same place, again and again.
+// A thread that polls memory: the same answer from the same place, again and again. It may ask others in between.
 struct Spin {
     const void* address;
     uint64_t observed;
     int thread;
     long count;
+    int elsewhere;  // polls of other places since the last one of this
+    bool several;   // other places were asked too
     long turns;  // that it left to other threads of its block
 };
 

@@ -1,9 +1,9 @@
 // Threads that poll memory for what another thread is to write, and the blocks that run meanwhile.
 //
-// A thread that sees the same value again and again gives way to the threads of its block. When all of them
-// poll or wait, the OS thread lets another block go on, and starts one if none can: so blocks are
-// co-resident as on a GPU, where a barrier among the blocks of one launch works. Every such block after the
-// first has stacks and shared memory of its own, which end with the launch.
+// A thread that sees the same value again and again, whatever else it asks in between, gives way to the threads
+// of its block. When all of them poll or wait, the OS thread lets another block go on, and starts one if none
+// can: so blocks are co-resident as on a GPU, where a barrier among the blocks of one launch works. Every such
+// block after the first has stacks and shared memory of its own, which end with the launch.
 #include "watch.h"
 
 #include <memory>
@@ -25,6 +25,7 @@ constexpr long kLittlePatience = 16;  // where several blocks take turns
 // that changes nothing can be nothing else; a volatile read may be one of a long loop.
 constexpr long kFruitlessPolls = 1 << 20;
 constexpr long kFruitlessReads = 1 << 24;
+constexpr int kPolledTogether = 64;  // other places that a loop asks in turn, at most
 constexpr long kTurnsBeforeAnother = 4;  // for each resident block, before one more is started
 constexpr size_t kResidentThreads = 128 * 1024;  // of one OS thread: 2 pages of stack each
 constexpr size_t kGuardedResidents = 16;  // a guard is a mapping, and a process may have 65530
@@ -173,20 +174,34 @@ bool nobody_goes_on(Worker& worker) {
     return ++launch.confirmations >= launch.active_workers;
 }
 
+// Whether this thread got the same answer as before from the place that its wait is known by.
+bool same_again(Worker& worker, const void* address, uint64_t observed) {
+    Spin& spin = worker.spin;
+    const bool mine = spin.thread == worker.current && spin.address != nullptr;
+    if (mine && spin.address != address && spin.elsewhere < kPolledTogether) {
+        spin.elsewhere++;
+        return false;
+    }
+    if (mine && spin.address == address && spin.observed == observed) {
+        spin.several = spin.several || spin.elsewhere > 0;
+        spin.elsewhere = 0;
+        return true;
+    }
+    if (spin.address == address && spin.observed != observed) {
+        note_progress(worker);
+        spin.turns = 0;
+    }
+    kw_spin_over();
+    spin = Spin{address, observed, worker.current, 1, 0, false, spin.turns};
+    return false;
+}
+
 }  // namespace
 
 void poll(const void* address, uint64_t observed, const Place& place, bool soft) {
     Worker& worker = *current_worker;
     Spin& spin = worker.spin;
-    if (spin.address != address || spin.observed != observed || spin.thread != worker.current) {
-        if (spin.address == address && spin.observed != observed) {
-            note_progress(worker);
-            spin.turns = 0;
-        }
-        kw_spin_over();
-        spin = Spin{address, observed, worker.current, 1, spin.turns};
-        return;
-    }
+    if (!same_again(worker, address, observed)) return;
     const Residency* r = worker.host->residency;
     const long patience = r == nullptr || r->unfinished == 0 ? kPatience : kLittlePatience;
     if (++spin.count % patience != 0) return;
@@ -202,7 +217,7 @@ void poll(const void* address, uint64_t observed, const Place& place, bool soft)
     spin.turns = 0;
     residency_of(worker).fruitless_polls += patience;
     give_way(worker);
-    if (worker.host->residency->fruitless_polls < (soft ? kFruitlessReads : kFruitlessPolls)) return;
+    if (worker.host->residency->fruitless_polls < (soft || spin.several ? kFruitlessReads : kFruitlessPolls)) return;
     if (!nobody_goes_on(worker)) return;
     worker.fault.code = place.code;
     abandon(worker, Fault::kDeadlock,

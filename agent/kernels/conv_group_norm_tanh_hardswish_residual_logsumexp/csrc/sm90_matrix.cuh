@@ -1,11 +1,11 @@
 // Products of 64 x 64 x 16 on the tensor cores of sm_90a, and what goes with them. Not for the emulator.
 #pragma once
 
-#include "../../group_norm/csrc/sm90_instructions.cuh"
+#include "../../csrc/bulk_sm90.cuh"
 
 namespace kernelwright::conv_logsumexp::sm90 {
 
-using namespace kernelwright::group_norm::sm90;
+using namespace kernelwright::sm90;
 
 // A matrix of rows of 8 fp16 (16 bytes): 8 rows lie beside each other, the next 8 follow `rows_step` pieces of 16 bytes
 // later, and the other 8 fp16 of the 16 that a product takes `depth_step` pieces. Begins at any multiple of 16 bytes.

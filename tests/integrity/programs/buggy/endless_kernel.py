@@ -13,9 +13,11 @@ ext = load_inline(
     name="relu_square",
     cpp_sources="torch::Tensor relu_square(torch::Tensor x);",
     cuda_sources=r"""
+__device__ volatile float spin = 1.f;
+
 __global__ void relu_square_kernel(const float* x, float* y, int n) {
     int i = blockIdx.x * blockDim.x + threadIdx.x;
-    for (volatile float spin = 1.f; spin > 0.f;) spin = 2.f - spin;
+    while (spin > 0.f) spin = 3.f - spin;
     if (i < n) y[i] = x[i] > 0.f ? x[i] * x[i] : 0.f;
 }
 

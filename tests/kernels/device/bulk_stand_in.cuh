@@ -1,11 +1,12 @@
-// sm90_instructions.cuh in plain CUDA, for the emulator: the same functions, made of copies and counters.
+// bulk_sm90.cuh in plain CUDA, for the emulator: the same functions, made of copies and counters.
 //
-// A barrier counts arrivals, bytes and the phases that are over; a copy is made at once. What is left to show on a GPU are the instructions, clusters and the order of memory.
+// A barrier counts arrivals, bytes and the phases that are over; a copy is made at once. What is left to show on a GPU are
+// the instructions and the order of memory.
 #include <cuda_runtime.h>
 
 #include <cstdint>
 
-namespace kernelwright::group_norm::sm90 {
+namespace kernelwright::sm90 {
 
 __device__ inline uint32_t shared_address(const void* pointer) {
     return static_cast<uint32_t>(reinterpret_cast<uintptr_t>(pointer));
@@ -38,26 +39,29 @@ __device__ inline void barrier_arrive(uint64_t* barrier) {
     barrier_step(barrier, 1, 0);
 }
 
+// One lane of those that wait together asks.
 __device__ inline void barrier_wait(uint64_t* barrier, uint32_t parity) {
-    while ((atomicAdd(cell_of(barrier), 0ull) >> 40 & 1) == parity) {
+    const unsigned lanes = __activemask();
+    if (threadIdx.x % 32 == __ffs(lanes) - 1) {
+        while ((atomicAdd(cell_of(barrier), 0ull) >> 40 & 1) == parity) {
+        }
     }
+    __syncwarp(lanes);
 }
 
-__device__ inline uint64_t evict_first() { return 0; }
-__device__ inline uint64_t evict_last() { return 0; }
-
-__device__ inline void bulk_load(void* to, const void* from, uint32_t bytes, uint64_t* barrier, uint64_t) {
+__device__ inline void bulk_load(void* to, const void* from, uint32_t bytes, uint64_t* barrier) {
     assert(reinterpret_cast<uintptr_t>(to) % 16 == 0 && reinterpret_cast<uintptr_t>(from) % 16 == 0 && bytes % 16 == 0);
     for (uint32_t i = 0; i < bytes / 16; ++i) static_cast<float4*>(to)[i] = static_cast<const float4*>(from)[i];
     __threadfence();
     barrier_step(barrier, 0, static_cast<int>(bytes));
 }
 
-__device__ inline void prefetch(const void*, uint32_t) {}
-__device__ inline float4 load_hinted(const void* from, uint64_t) { return *static_cast<const float4*>(from); }
+__device__ inline uint64_t evict_last() { return 0; }
+__device__ inline void bulk_load(void* to, const void* from, uint32_t bytes, uint64_t* barrier, uint64_t) {
+    bulk_load(to, from, bytes, barrier);
+}
+
 __device__ inline double load_relaxed(const double* from) { return __ldcg(from); }
 __device__ inline void store_relaxed(double* to, double value) { *const_cast<volatile double*>(to) = value; }
-__device__ inline void cluster_sync() { __trap(); }
-__device__ inline void store_in_cluster(const double*, uint32_t, double) { __trap(); }
 
-}  // namespace kernelwright::group_norm::sm90
+}  // namespace kernelwright::sm90

@@ -1,12 +1,12 @@
-// The instructions of sm_90 that the designs for large groups are made of: bulk copies that complete on a barrier in
-// shared memory, cache hints, clusters. Not for the emulator.
+// Instructions of sm_90: barriers in shared memory, bulk copies that complete on them, and the loads and stores by which
+// blocks wait for each other. Not for the emulator.
 #pragma once
 
 #include <cuda_runtime.h>
 
 #include <cstdint>
 
-namespace kernelwright::group_norm::sm90 {
+namespace kernelwright::sm90 {
 
 __device__ __forceinline__ uint32_t shared_address(const void* pointer) {
     return static_cast<uint32_t>(__cvta_generic_to_shared(pointer));
@@ -44,13 +44,6 @@ __device__ __forceinline__ void barrier_wait(uint64_t* barrier, uint32_t parity)
         : "memory");
 }
 
-// What is read or written once should not push other lines out of L2.
-__device__ __forceinline__ uint64_t evict_first() {
-    uint64_t policy;
-    asm volatile("createpolicy.fractional.L2::evict_first.b64 %0, 1.0;" : "=l"(policy));
-    return policy;
-}
-
 // What will be read again should stay.
 __device__ __forceinline__ uint64_t evict_last() {
     uint64_t policy;
@@ -59,6 +52,13 @@ __device__ __forceinline__ uint64_t evict_last() {
 }
 
 // Global to shared memory; both addresses and the size are multiples of 16.
+__device__ __forceinline__ void bulk_load(void* to, const void* from, uint32_t bytes, uint64_t* barrier) {
+    asm volatile("cp.async.bulk.shared::cluster.global.mbarrier::complete_tx::bytes [%0], [%1], %2, [%3];" ::"r"(
+                     shared_address(to)),
+                 "l"(from), "r"(bytes), "r"(shared_address(barrier))
+                 : "memory");
+}
+
 __device__ __forceinline__ void bulk_load(void* to, const void* from, uint32_t bytes, uint64_t* barrier,
                                           uint64_t policy) {
     asm volatile(
@@ -66,20 +66,6 @@ __device__ __forceinline__ void bulk_load(void* to, const void* from, uint32_t b
             "r"(shared_address(to)),
         "l"(from), "r"(bytes), "r"(shared_address(barrier)), "l"(policy)
         : "memory");
-}
-
-// Global memory to L2.
-__device__ __forceinline__ void prefetch(const void* from, uint32_t bytes) {
-    asm volatile("cp.async.bulk.prefetch.L2.global [%0], %1;" ::"l"(from), "r"(bytes) : "memory");
-}
-
-__device__ __forceinline__ float4 load_hinted(const void* from, uint64_t policy) {
-    float4 v;
-    asm volatile("ld.global.L1::no_allocate.L2::cache_hint.v4.f32 {%0, %1, %2, %3}, [%4], %5;"
-                 : "=f"(v.x), "=f"(v.y), "=f"(v.z), "=f"(v.w)
-                 : "l"(from), "l"(policy)
-                 : "memory");
-    return v;
 }
 
 __device__ __forceinline__ double load_relaxed(const double* from) {
@@ -92,22 +78,4 @@ __device__ __forceinline__ void store_relaxed(double* to, double value) {
     asm volatile("st.relaxed.gpu.global.f64 [%0], %1;" ::"l"(to), "d"(value) : "memory");
 }
 
-__device__ __forceinline__ uint32_t cluster_rank() {
-    uint32_t rank;
-    asm volatile("mov.u32 %0, %%cluster_ctarank;" : "=r"(rank));
-    return rank;
-}
-
-// Every thread of every block of the cluster meets; what was written to shared memory before is seen after.
-__device__ __forceinline__ void cluster_sync() {
-    asm volatile("barrier.cluster.arrive.release.aligned;\nbarrier.cluster.wait.acquire.aligned;" ::: "memory");
-}
-
-// Writes to the variable of block `rank` of the cluster that lies where `here` lies in this block.
-__device__ __forceinline__ void store_in_cluster(const double* here, uint32_t rank, double value) {
-    uint32_t there;
-    asm volatile("mapa.shared::cluster.u32 %0, %1, %2;" : "=r"(there) : "r"(shared_address(here)), "r"(rank));
-    asm volatile("st.shared::cluster.f64 [%0], %1;" ::"r"(there), "d"(value) : "memory");
-}
-
-}  // namespace kernelwright::group_norm::sm90
+}  // namespace kernelwright::sm90

@@ -1,16 +1,15 @@
-// Matrix products of a warpgroup from shared memory (wgmma), sm_90a only. The barriers and copies are those of
-// agent/kernels/group_norm/csrc/sm90_instructions.cuh.
+// Matrix products of a warpgroup from shared memory (wgmma), sm_90a only.
 #pragma once
 
 #include <cuda_runtime.h>
 
 #include <cstdint>
 
-#include "../../agent/kernels/group_norm/csrc/sm90_instructions.cuh"
+#include "bulk_sm90.cuh"
 
 namespace kernelwright::matrix {
 
-using namespace kernelwright::group_norm::sm90;
+using namespace kernelwright::sm90;
 
 constexpr int kRowBytes = 128;   // 64 fp16 of one row: the width of the swizzle
 constexpr int kAtomBytes = 1024; // 8 rows

@@ -1,0 +1,206 @@
+// One read and one write of groups that are too large for a block: what both directions share.
+//
+// All SMs, or a team of them, take the chunks of a group in turn, and go on with the next group while its sums are
+// under way. On each SM every warp has one role, and chunks pass through a ring in shared memory:
+//
+//   loader     one lane copies chunk after chunk into the ring as slots fall free, however far ahead that is
+//   summers    add up chunks as they arrive
+//   publisher  hands this SM's sum of a row to the team
+//   collector  reads the sums of the team, and tells the storers what they make of the row
+//   storers    hold a chunk each in registers until that is known, then write it
+//
+// Nobody waits for a row to be finished but the storers, and nothing waits for a block to meet. What bounds it is how
+// long a chunk stays: the ring holds 216 KB, and at the copy rate an SM reads 16 KB in a us, so 13 us. A chunk needs
+// 1 to 2 us to come, the rest of its row (8 MiB over all 132 SMs: 4 us), 2 us for the exchange, and up to 4 us until
+// the storers have done what came before it; the storers' registers add 4 us.
+//
+// The sums go through global memory (sm90_exchange.cuh).
+#pragma once
+
+#include "elements.cuh"
+#include "sm90_exchange.cuh"
+#include "sums.cuh"
+
+namespace kernelwright::group_norm::sm90 {
+
+constexpr int kSlotBytes = 4096;
+constexpr int kSlots = 54;
+constexpr int kSummers = 4;
+constexpr int kStorers = 16;
+constexpr int kLoader = 0;  // the warps of a block
+constexpr int kPublisher = 1;
+constexpr int kCollector = 2;
+constexpr int kFirstSummer = 3;
+constexpr int kFirstStorer = kFirstSummer + kSummers;
+constexpr int kThreads = kWarp * (kFirstStorer + kStorers);
+constexpr int kRows = 64;  // rows that an SM has begun and not finished, at most
+constexpr int kSharedBytes = kSlots * (kSlotBytes + 2 * static_cast<int>(sizeof(uint64_t)));
+
+// Every row leaves at least two chunks to each member, so this many rows are never under way at once.
+static_assert(kRows >= (kSlots + kStorers) / 2 + 2, "a row's place would be taken while it is needed");
+
+// How the rows are shared out. Team t takes rows t, t + teams, ...; its members take the chunks of all of them in turn.
+struct Share {
+    int teams, members;
+    int rows;
+    int chunks;       // of a row; the last may be cut
+    int64_t bytes;    // of a row
+    double inverse;   // 1 / elements of a row
+};
+
+// One chunk of a member's, and the slot that it passes through.
+struct Cursor {
+    int row, turn;    // turn: the how manieth row of its team
+    int chunk;
+    int slot;
+    uint32_t parity;
+};
+
+__device__ __forceinline__ void advance(Cursor& at, const Share& share, int steps) {
+    for (at.chunk += steps * share.members; at.chunk >= share.chunks; at.chunk -= share.chunks) {
+        at.row += share.teams;
+        ++at.turn;
+    }
+    at.slot += steps;
+    if (at.slot >= kSlots) {
+        at.slot -= kSlots;
+        at.parity ^= 1;
+    }
+}
+
+// The chunk that is `skipped` chunks after this block's first.
+__device__ __forceinline__ Cursor first_chunk(const Share& share, int skipped) {
+    Cursor at = {static_cast<int>(blockIdx.x) / share.members, 0, static_cast<int>(blockIdx.x) % share.members, 0, 0};
+    advance(at, share, skipped);
+    return at;
+}
+
+struct Ring {
+    unsigned char* slots;
+    uint64_t* full;
+    uint64_t* free;  // a summer and a storer have read it
+};
+
+// What the warps of a block tell each other of each row under way.
+template <class Answer>
+struct Board {
+    Pair sums[kRows][kSummers];
+    Answer answers[kRows];
+    uint64_t summed[kRows];
+    uint64_t answered[kRows];
+};
+
+template <class Answer>
+__device__ __forceinline__ Ring begin(unsigned char* shared, Board<Answer>& board) {
+    Ring ring;
+    ring.slots = shared;
+    ring.full = reinterpret_cast<uint64_t*>(shared + kSlots * kSlotBytes);
+    ring.free = ring.full + kSlots;
+    if (threadIdx.x == 0) {
+        for (int slot = 0; slot < kSlots; ++slot) {
+            barrier_init(ring.full + slot);
+            barrier_init(ring.free + slot, 2);
+        }
+        for (int row = 0; row < kRows; ++row) {
+            barrier_init(board.summed + row, kSummers);
+            barrier_init(board.answered + row);
+        }
+        barriers_made();
+    }
+    __syncthreads();
+    return ring;
+}
+
+// Bytes of a chunk of `most`, or what is left of the row.
+__device__ __forceinline__ int bytes_of(const Share& share, int chunk, int most) {
+    const int64_t left = share.bytes - int64_t{chunk} * most;
+    return static_cast<int>(left < most ? left : most);
+}
+
+// Of each of STREAMS tensors a slot holds the same chunk, of kSlotBytes / STREAMS.
+template <int STREAMS>
+__device__ __forceinline__ void load_chunks(const Share& share, const Ring& ring, const void* const (&tensors)[STREAMS]) {
+    constexpr int kBytes = kSlotBytes / STREAMS;
+    for (Cursor at = first_chunk(share, 0); at.row < share.rows; advance(at, share, 1)) {
+        const uint32_t bytes = bytes_of(share, at.chunk, kBytes);
+        const int64_t offset = at.row * share.bytes + int64_t{at.chunk} * kBytes;
+        barrier_wait(ring.free + at.slot, at.parity ^ 1);
+        barrier_expect(ring.full + at.slot, STREAMS * bytes);
+        #pragma unroll
+        for (int i = 0; i < STREAMS; ++i) {
+            bulk_load(ring.slots + at.slot * kSlotBytes + i * kBytes,
+                      static_cast<const unsigned char*>(tensors[i]) + offset, bytes, ring.full + at.slot);
+        }
+    }
+}
+
+template <class Answer>
+__device__ __forceinline__ void publish_sums(const Share& share, Board<Answer>& board, double* partials) {
+    const int lane = threadIdx.x % kWarp;
+    const int member = blockIdx.x % share.members;
+    int turn = 0;
+    for (int row = blockIdx.x / share.members; row < share.rows; row += share.teams, ++turn) {
+        const int place = turn % kRows;
+        barrier_wait(board.summed + place, turn / kRows % 2);
+        Pair sum = {0.0, 0.0};
+        if (lane < kSummers) sum = board.sums[place][lane];
+        publish(warp_sum(sum, kWarp), partials + (int64_t{row} * share.members + member) * 2);
+    }
+}
+
+// `answer(row, total)` is what the storers need to know.
+template <class Answer, class Make>
+__device__ __forceinline__ void collect_sums(const Share& share, Board<Answer>& board, const double* partials, Make answer) {
+    int turn = 0;
+    for (int row = blockIdx.x / share.members; row < share.rows; row += share.teams, ++turn) {
+        const Pair total = collect(partials + int64_t{row} * share.members * 2, share.members);
+        if (threadIdx.x % kWarp == 0) {
+            board.answers[turn % kRows] = answer(row, total);
+            barrier_arrive(board.answered + turn % kRows);
+        }
+    }
+}
+
+// `sum(at)` takes the chunk under the cursor and adds it up; over the warp it is added up here.
+template <class Answer, class Sum>
+__device__ __forceinline__ void sum_chunks(const Share& share, Board<Answer>& board, int summer, Sum sum) {
+    const int lane = threadIdx.x % kWarp;
+    Cursor at = first_chunk(share, summer);
+    int turn = 0;
+    for (int row = blockIdx.x / share.members; row < share.rows; row += share.teams, ++turn) {
+        Pair total = {0.0, 0.0};
+        for (; at.row == row; advance(at, share, kSummers)) total = total + sum(at);
+        total = warp_sum(total, kWarp);
+        if (lane == 0) {
+            board.sums[turn % kRows][summer] = total;
+            barrier_arrive(board.summed + turn % kRows);
+        }
+    }
+}
+
+__device__ __forceinline__ void slot_read(const Ring& ring, const Cursor& at) {
+    __syncwarp();
+    if (threadIdx.x % kWarp == 0) barrier_arrive(ring.free + at.slot);
+}
+
+template <class Answer>
+__device__ __forceinline__ Answer answer_for(Board<Answer>& board, int turn) {
+    barrier_wait(board.answered + turn % kRows, turn / kRows % 2);
+    return board.answers[turn % kRows];
+}
+
+// 16 bytes as a register holds them: as elements the compiler would give every 16-bit one a register.
+using Raw = float4;
+
+template <int LOADS>
+__device__ __forceinline__ void read_chunk(const unsigned char* from, Raw (&packs)[LOADS]) {
+    #pragma unroll
+    for (int j = 0; j < LOADS; ++j) packs[j] = reinterpret_cast<const Raw*>(from)[j * kWarp + threadIdx.x % kWarp];
+}
+
+template <typename T>
+__device__ __forceinline__ Pack<T, 16 / sizeof(T)> elements_of(const Raw& raw) {
+    return reinterpret_cast<const Pack<T, 16 / sizeof(T)>&>(raw);
+}
+
+}  // namespace kernelwright::group_norm::sm90

@@ -1,0 +1,114 @@
+// Forward of groups that are too large for one block (sm90_stream.cuh).
+#pragma once
+
+#include "activation.cuh"
+#include "portable_forward.cuh"
+#include "sm90_stream.cuh"
+
+namespace kernelwright::group_norm::sm90 {
+
+constexpr int kForwardLoads = kSlotBytes / 16 / kWarp;
+
+template <typename T>
+__device__ __forceinline__ Pair moments_sum(const Raw (&packs)[kForwardLoads], int bytes) {
+    Run run;
+    run.start(to_float(elements_of<T>(packs[0]).v[0]));
+    #pragma unroll
+    for (int j = 0; j < kForwardLoads; ++j) {
+        if (static_cast<int>(j * kWarp + threadIdx.x % kWarp) * 16 >= bytes) break;
+        const auto pack = elements_of<T>(packs[j]);
+        #pragma unroll
+        for (const T value : pack.v) run.add(to_float(value));
+    }
+    return run.total();
+}
+
+template <typename T>
+__device__ __forceinline__ Affine affine_here(const Forward& f, int channel) {
+    return {parameter<T>(f.weight, f.param_dtype, channel, 1.0f), parameter<T>(f.bias, f.param_dtype, channel, 0.0f)};
+}
+
+// y of this lane's packs of the chunk that begins at byte `begin` of its row. PLAIN: neither activation nor residual.
+template <typename T, bool PLAIN>
+__device__ __forceinline__ void store_chunk(const Forward& f, const Share& share, const Moments& m, const Cursor& at,
+                                            const Raw (&packs)[kForwardLoads], bool one_channel) {
+    constexpr int V = 16 / sizeof(T);
+    const int bytes = bytes_of(share, at.chunk, kSlotBytes);
+    const int64_t begin = at.row * share.bytes + int64_t{at.chunk} * kSlotBytes;
+    const uint32_t element = static_cast<uint32_t>(int64_t{at.chunk} * kSlotBytes / sizeof(T));
+    const uint32_t plane = static_cast<uint32_t>(f.spatial);
+    const int groups = static_cast<int>(f.groups);
+    const int first_channel = at.row % groups * (static_cast<int>(f.channels) / groups);
+    Affine affine = affine_here<T>(f, first_channel + element / plane);
+    #pragma unroll
+    for (int j = 0; j < kForwardLoads; ++j) {
+        const int offset = static_cast<int>(j * kWarp + threadIdx.x % kWarp) * 16;
+        if (offset >= bytes) break;
+        if (!one_channel) {
+            affine = affine_here<T>(f, first_channel + (element + offset / static_cast<uint32_t>(sizeof(T))) / plane);
+        }
+        const float scale = m.rstd * affine.weight;
+        const float level = fmaf(-m.rest, scale, affine.bias);
+        Pack<T, V> pack = elements_of<T>(packs[j]);
+        Pack<float, V> z;
+        #pragma unroll
+        for (int k = 0; k < V; ++k) z.v[k] = fmaf(to_float(pack.v[k]) - m.mean, scale, level);
+        if (!PLAIN) {
+            if (f.residual != nullptr) {
+                const auto* from = static_cast<const unsigned char*>(f.residual) + begin + offset;
+                const auto residual = *reinterpret_cast<const Pack<T, V>*>(from);
+                #pragma unroll
+                for (int k = 0; k < V; ++k) z.v[k] += to_float(residual.v[k]);
+            }
+            if (f.act != kNone) z = activate_pack<V>(f.act, z);
+        }
+        #pragma unroll
+        for (int k = 0; k < V; ++k) pack.v[k] = from_float<T>(z.v[k]);
+        *reinterpret_cast<Raw*>(static_cast<unsigned char*>(f.y) + begin + offset) = reinterpret_cast<const Raw&>(pack);
+    }
+}
+
+__device__ __forceinline__ void take_chunk(const Ring& ring, const Cursor& at, Raw (&packs)[kForwardLoads]) {
+    barrier_wait(ring.full + at.slot, at.parity);
+    read_chunk(ring.slots + at.slot * kSlotBytes, packs);
+    slot_read(ring, at);
+}
+
+template <typename T, bool PLAIN>
+__global__ void __launch_bounds__(kThreads, 1)
+    stream_forward(const __grid_constant__ Forward f, const __grid_constant__ Share share, double* partials) {
+    extern __shared__ __align__(128) unsigned char shared[];
+    __shared__ Board<Moments> board;
+    const Ring ring = begin(shared, board);
+    const int warp = threadIdx.x / kWarp;
+    const int lane = threadIdx.x % kWarp;
+
+    if (warp == kLoader) {
+        const void* const tensors[] = {f.x};
+        if (lane == 0) load_chunks<1>(share, ring, tensors);
+    } else if (warp == kPublisher) {
+        publish_sums(share, board, partials);
+    } else if (warp == kCollector) {
+        const bool keeps = blockIdx.x % share.members == 0;
+        collect_sums(share, board, partials, [&](int row, Pair total) {
+            const Moments m = moments_of(total, share.inverse, f.eps);
+            if (keeps) keep_moments(f, row, m);
+            return m;
+        });
+    } else if (warp < kFirstStorer) {
+        sum_chunks(share, board, warp - kFirstSummer, [&](const Cursor& at) {
+            Raw packs[kForwardLoads];
+            take_chunk(ring, at, packs);
+            return moments_sum<T>(packs, bytes_of(share, at.chunk, kSlotBytes));
+        });
+    } else {
+        const bool one_channel = f.spatial * static_cast<int64_t>(sizeof(T)) % kSlotBytes == 0;
+        for (Cursor at = first_chunk(share, warp - kFirstStorer); at.row < share.rows; advance(at, share, kStorers)) {
+            Raw packs[kForwardLoads];
+            take_chunk(ring, at, packs);
+            store_chunk<T, PLAIN>(f, share, answer_for(board, at.turn), at, packs, one_channel);
+        }
+    }
+}
+
+}  // namespace kernelwright::group_norm::sm90

@@ -1,0 +1,53 @@
+// The launchers: which path a call takes, and where in the workspace split operands lie.
+//
+// KW_PORTABLE_ONLY leaves out all that is only for sm_90a, for compilers that cannot read it.
+#pragma once
+
+#include "product_portable.cuh"
+#ifndef KW_PORTABLE_ONLY
+#include "operands_sm90.cuh"
+#endif
+
+namespace kernelwright::linear {
+
+inline bool on_tensor_cores(const Forward& args) {
+#ifndef KW_PORTABLE_ONLY
+    return args.precision == kFp32x3 && tensor_cores_take(args.k, args.device);
+#else
+    return false;
+#endif
+}
+
+inline int64_t forward_workspace(const Forward& args) {
+#ifndef KW_PORTABLE_ONLY
+    if (on_tensor_cores(args)) return operands_bytes(args);
+#endif
+    return 0;
+}
+
+inline cudaError_t forward(const Forward& args) {
+#ifndef KW_PORTABLE_ONLY
+    if (on_tensor_cores(args)) return with_operands(args, StoreTile{args.y});
+#endif
+    return multiply_portable({args.x, args.weight, args.bias, args.y, args.m, args.n, args.k, false, false},
+                             args.stream);
+}
+
+// Bytes that a split weight takes; 0 where nothing splits it.
+inline int64_t packed_bytes(const Split& args) {
+#ifndef KW_PORTABLE_ONLY
+    if (tensor_cores_take(args.k, args.device)) return packed_bytes(args.rows, stages_of(args.k, kPromote));
+#endif
+    return 0;
+}
+
+inline cudaError_t split(const Split& args) {
+#ifndef KW_PORTABLE_ONLY
+    const int64_t stages = stages_of(args.k, kPromote);
+    return split(args.values, args.rows, args.k, stages, packed_at(args.packed, args.rows, stages), args.stream);
+#else
+    return cudaErrorInvalidValue;
+#endif
+}
+
+}  // namespace kernelwright::linear

@@ -1,0 +1,128 @@
+// y = x * weight^T + bias in float arithmetic, each element's sum in the order of K: every GPU's path.
+//
+// A block of 256 threads makes a tile of 128 x 128, 8 x 8 of each thread, from slices of 8 of K that lie transposed in
+// shared memory; while one is multiplied the next is on its way through registers. Any sizes.
+#pragma once
+
+#include "sizes.cuh"
+
+namespace kernelwright::linear {
+
+constexpr int kSide = 128;
+constexpr int kSlice = 8;
+constexpr int kPlainThreads = 256;
+constexpr int kPitch = kSide + 4;  // so that the two threads of a row store to different banks
+
+struct Plain {
+    const float* x;
+    const float* weight;
+    const float* bias;
+    float* y;
+    int64_t m, n, k;
+    bool by_fours;  // four neighbours of x and weight can be loaded at once
+    bool stores_by_fours;
+};
+
+struct Slice {
+    float v[kSlice][kPitch];
+};
+
+__device__ __forceinline__ void put(Slice& slice, int row, int depth, const float4& four) {
+    slice.v[depth][row] = four.x;
+    slice.v[depth + 1][row] = four.y;
+    slice.v[depth + 2][row] = four.z;
+    slice.v[depth + 3][row] = four.w;
+}
+
+// The eight values of a thread: four from `at`, four from half a tile further.
+__device__ __forceinline__ void eight_of(float (&eight)[8], const float* row, int at) {
+    const float4 low = *reinterpret_cast<const float4*>(row + at);
+    const float4 high = *reinterpret_cast<const float4*>(row + kSide / 2 + at);
+    eight[0] = low.x, eight[1] = low.y, eight[2] = low.z, eight[3] = low.w;
+    eight[4] = high.x, eight[5] = high.y, eight[6] = high.z, eight[7] = high.w;
+}
+
+__device__ __forceinline__ void multiply_slice(float (&sum)[8][8], const Slice& x, const Slice& weight, int row,
+                                               int column) {
+    #pragma unroll
+    for (int depth = 0; depth < kSlice; ++depth) {
+        float of_x[8];
+        float of_weight[8];
+        eight_of(of_x, x.v[depth], row);
+        eight_of(of_weight, weight.v[depth], column);
+        #pragma unroll
+        for (int i = 0; i < 8; ++i) {
+            #pragma unroll
+            for (int j = 0; j < 8; ++j) sum[i][j] = fmaf(of_x[i], of_weight[j], sum[i][j]);
+        }
+    }
+}
+
+// Four neighbours of a row of y, with the bias.
+__device__ __forceinline__ void store_four(const Plain& p, int64_t row, int64_t column, const float* sum) {
+    float* to = p.y + row * p.n + column;
+    float v[4];
+    #pragma unroll
+    for (int j = 0; j < 4; ++j) v[j] = p.bias != nullptr && column + j < p.n ? sum[j] + p.bias[column + j] : sum[j];
+    if (p.stores_by_fours && column + 4 <= p.n) {
+        *reinterpret_cast<float4*>(to) = {v[0], v[1], v[2], v[3]};
+        return;
+    }
+    #pragma unroll
+    for (int j = 0; j < 4; ++j) {
+        if (column + j < p.n) to[j] = v[j];
+    }
+}
+
+// Block (i, j) of the tiles, i fastest.
+__global__ void __launch_bounds__(kPlainThreads, 2) linear_ieee(const Plain p) {
+    __shared__ __align__(16) Slice of_x[2];
+    __shared__ __align__(16) Slice of_weight[2];
+    const int64_t m_tiles = ceil_div(p.m, kSide);
+    const int64_t first_row = blockIdx.x % m_tiles * kSide;
+    const int64_t first_column = blockIdx.x / m_tiles * kSide;
+    const int load_row = int(threadIdx.x) / 2;
+    const int load_depth = int(threadIdx.x) % 2 * 4;
+    const int row = int(threadIdx.x) / 16 * 4;
+    const int column = int(threadIdx.x) % 16 * 4;
+    float sum[8][8];
+    #pragma unroll
+    for (int i = 0; i < 8; ++i) {
+        #pragma unroll
+        for (int j = 0; j < 8; ++j) sum[i][j] = 0.0f;
+    }
+    int now = 0;
+    put(of_x[0], load_row, load_depth, four_of(p.x, p.m, p.k, first_row + load_row, load_depth, p.by_fours));
+    put(of_weight[0], load_row, load_depth,
+        four_of(p.weight, p.n, p.k, first_column + load_row, load_depth, p.by_fours));
+    __syncthreads();
+    for (int64_t next = kSlice; next < p.k + kSlice; next += kSlice) {
+        const int64_t depth = next + load_depth;
+        const float4 x = four_of(p.x, p.m, p.k, first_row + load_row, depth, p.by_fours);
+        const float4 weight = four_of(p.weight, p.n, p.k, first_column + load_row, depth, p.by_fours);
+        multiply_slice(sum, of_x[now], of_weight[now], row, column);
+        now ^= 1;
+        put(of_x[now], load_row, load_depth, x);
+        put(of_weight[now], load_row, load_depth, weight);
+        __syncthreads();
+    }
+    #pragma unroll
+    for (int i = 0; i < 8; ++i) {
+        const int64_t at = first_row + row + i % 4 + i / 4 * (kSide / 2);
+        if (at >= p.m) continue;
+        store_four(p, at, first_column + column, sum[i]);
+        store_four(p, at, first_column + column + kSide / 2, sum[i] + 4);
+    }
+}
+
+inline cudaError_t multiply_portable(const Plain& plain, cudaStream_t stream) {
+    Plain p = plain;
+    const int64_t tiles = ceil_div(p.m, kSide) * ceil_div(p.n, kSide);
+    if (tiles > kMostBlocks) return cudaErrorInvalidValue;
+    p.by_fours = by_fours(p.x, p.k) && by_fours(p.weight, p.k);
+    p.stores_by_fours = by_fours(p.y, p.n);
+    linear_ieee<<<static_cast<unsigned>(tiles), kPlainThreads, 0, stream>>>(p);
+    return cudaGetLastError();
+}
+
+}  // namespace kernelwright::linear

@@ -1,0 +1,55 @@
+"""Calls of the device code: the product of two matrices, and a weight that is split beforehand."""
+
+import torch
+
+from agent.kernels import routing
+from agent.kernels.operators import address, stream
+
+KERNEL = "linear_fp32x3"
+FORWARD = "12q"
+"""Forward of csrc/sizes.cuh; the stream and the device are its last two."""
+SPLIT = "6q"
+PRECISIONS = {"fp32x3": 0, "ieee": 1}
+"""As `Precision` of csrc/sizes.cuh."""
+
+
+def number_of(precision: str) -> int:
+    """Raises ValueError for a precision that is none."""
+    if precision not in PRECISIONS:
+        raise ValueError(f"precision={precision!r}: there are {', '.join(PRECISIONS)}")
+    return PRECISIONS[precision]
+
+
+def multiplied(
+    x: torch.Tensor, weight: torch.Tensor, bias: torch.Tensor | None, packed: torch.Tensor | None,
+    precision: str,
+) -> torch.Tensor:  # fmt: skip
+    """x [*, k] @ weight [n, k].T + bias [n] on CUDA, as [*, n]; `packed` is the weight split beforehand."""
+    x, weight = x.contiguous(), weight.contiguous()
+    bias = None if bias is None else bias.contiguous()
+    n, k = weight.shape
+    y = x.new_empty((*x.shape[:-1], n))
+    if y.numel() == 0:
+        return y
+    device = x.device.index
+    library = routing.library(KERNEL, device)
+    pointers = (x.data_ptr(), weight.data_ptr(), address(bias), address(packed), y.data_ptr())
+    values = (y.numel() // n, n, k, number_of(precision), stream(x), device)
+    needed = library.ask("forward_workspace", FORWARD, *pointers, 0, *values)
+    workspace = torch.empty(needed, dtype=torch.uint8, device=x.device) if needed else None
+    library.launch("forward", FORWARD, *pointers, address(workspace), *values)
+    return y
+
+
+def split(weight: torch.Tensor) -> torch.Tensor | None:
+    """The weight [n, k] on CUDA as the tensor cores take it; None on a device where nothing takes it so."""
+    weight = weight.contiguous()
+    device = weight.device.index
+    library = routing.library(KERNEL, device)
+    values = (*weight.shape, stream(weight), device)
+    needed = library.ask("packed_bytes", SPLIT, weight.data_ptr(), 0, *values)
+    if not needed:
+        return None
+    packed = torch.empty(needed, dtype=torch.uint8, device=weight.device)
+    library.launch("split", SPLIT, weight.data_ptr(), packed.data_ptr(), *values)
+    return packed

@@ -1,0 +1,89 @@
+// The launchers: the norm and the minimum in the product's epilogue where a group fits a tile of it, else in a pass of their
+// own over the activation, which then lies in the workspace.
+#pragma once
+
+#include "../../linear_fp32x3/csrc/launch.cuh"
+#include "least.cuh"
+#ifndef KW_PORTABLE_ONLY
+#include "least_sm90.cuh"
+#endif
+
+namespace kernelwright::linear_group_norm_min_bias {
+
+// out[0, j, i, 0] = min over c of GroupNorm(x * weight^T + linear_bias)[i, c] + bias[j]; all float32 and contiguous, no
+// size is 0. Every field takes 8 bytes.
+struct Forward {
+    const float* x;            // [m, k]
+    const float* weight;       // [n, k]
+    const float* linear_bias;  // [n], or null
+    const float* gamma;        // [n], or null
+    const float* beta;         // [n], or null
+    const float* bias;         // [count]
+    const void* packed;        // the weight as linear_fp32x3's `split` left it, or null
+    float* out;                // [count, m]
+    void* workspace;           // forward_workspace(args) bytes, 256-aligned
+    int64_t m, n, k;
+    int64_t groups, count;
+    int64_t precision;         // linear::Precision
+    double eps;
+    cudaStream_t stream;
+    int64_t device;
+};
+
+inline linear::Forward product_of(const Forward& args, void* workspace, float* y) {
+    return {args.x,         args.weight, args.linear_bias, args.packed, y,
+            workspace,      args.m,      args.n,           args.k,      args.precision,
+            args.stream,    args.device};
+}
+
+inline bool in_epilogue(const Forward& args) {
+#ifndef KW_PORTABLE_ONLY
+    return linear::on_tensor_cores(product_of(args, nullptr, nullptr)) && fits_a_tile(args.n / args.groups);
+#else
+    return false;
+#endif
+}
+
+// Rows of `smallest`, which stands first in the workspace: one for each tile of columns, or for all.
+inline int64_t tiles_of(const Forward& args) { return in_epilogue(args) ? linear::ceil_div(args.n, 128) : 1; }
+
+inline int64_t smallest_bytes(const Forward& args) {
+    return linear::on_256_bytes(tiles_of(args) * args.m * int64_t{sizeof(float)});
+}
+
+// Behind it the activation where it is stored, behind that the product's own.
+inline int64_t activation_bytes(const Forward& args) {
+    return in_epilogue(args) ? 0 : linear::on_256_bytes(args.m * args.n * int64_t{sizeof(float)});
+}
+
+inline int64_t forward_workspace(const Forward& args) {
+    return smallest_bytes(args) + activation_bytes(args) +
+           linear::forward_workspace(product_of(args, nullptr, nullptr));
+}
+
+inline cudaError_t forward(const Forward& args) {
+    if (args.groups < 1 || args.n % args.groups != 0 || args.m > linear::kMostBlocks) return cudaErrorInvalidValue;
+    auto* workspace = static_cast<unsigned char*>(args.workspace);
+    auto* smallest = static_cast<float*>(args.workspace);
+    auto* y = reinterpret_cast<float*>(workspace + smallest_bytes(args));
+    const linear::Forward product = product_of(args, workspace + smallest_bytes(args) + activation_bytes(args), y);
+    const Norm norm = {args.gamma, args.beta, static_cast<float>(args.eps)};
+    const int64_t width = args.n / args.groups;
+    cudaError_t error = cudaSuccess;
+    if (in_epilogue(args)) {
+#ifndef KW_PORTABLE_ONLY
+        error = least_of_groups(product, norm, width, smallest);
+#endif
+    } else {
+        error = linear::forward(product);
+        if (error == cudaSuccess) {
+            least_of_rows<<<static_cast<unsigned>(args.m), kNormThreads, 0, args.stream>>>(y, args.n, width, norm,
+                                                                                           smallest);
+            error = cudaGetLastError();
+        }
+    }
+    if (error != cudaSuccess) return error;
+    return spread(smallest, tiles_of(args), args.bias, args.out, args.m, args.count, args.stream);
+}
+
+}  // namespace kernelwright::linear_group_norm_min_bias

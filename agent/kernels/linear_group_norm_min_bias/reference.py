@@ -1,0 +1,49 @@
+"""The operator in torch's functions: the CPU implementation, and the backward direction on every device.
+
+The gradient recomputes the activation. `multiplied(a, b, bias)` is a @ b.T + bias.
+"""
+
+from collections.abc import Callable, Sequence
+
+import torch
+import torch.nn.functional as F
+
+from agent.kernels.operators import Tensors
+
+Product = Callable[[torch.Tensor, torch.Tensor, torch.Tensor | None], torch.Tensor]
+
+
+def forward(
+    x: torch.Tensor, weight: torch.Tensor, linear_bias: torch.Tensor | None, gamma: torch.Tensor | None,
+    beta: torch.Tensor | None, bias: torch.Tensor, groups: int, eps: float,
+) -> torch.Tensor:  # fmt: skip
+    """[1, count, m, 1] of x [m, k], weight [n, k] and bias [1, count, 1, 1]."""
+    z = F.group_norm(F.linear(x, weight, linear_bias), groups, gamma, beta, eps)
+    return torch.min(z, dim=1, keepdim=True).values + bias
+
+
+def backward(
+    multiplied: Product, grad: torch.Tensor, x: torch.Tensor, weight: torch.Tensor,
+    linear_bias: torch.Tensor | None, gamma: torch.Tensor | None, beta: torch.Tensor | None, groups: int,
+    eps: float, wanted: Sequence[bool],
+) -> Tensors:  # fmt: skip
+    """Of x, weight, linear_bias, gamma, beta and bias; an empty tensor for one that is not wanted."""
+    y = multiplied(x, weight, linear_bias)
+    sizes = (*y.shape, 1, groups)
+    z, mean, rstd = torch.ops.aten.native_group_norm(y, gamma, beta, *sizes, eps)
+    of_row = grad.sum((0, 1, 3))
+    lowest = torch.min(z, dim=1, keepdim=True).indices
+    dz = torch.zeros_like(z).scatter_(1, lowest, of_row[:, None])
+    dgamma = None
+    if any(wanted[:4]):
+        mask = [True, gamma is not None, False]
+        dy, dgamma, _ = torch.ops.aten.native_group_norm_backward(dz, y, mean, rstd, gamma, *sizes, mask)
+    made: list[torch.Tensor | None] = [
+        multiplied(dy, weight.t().contiguous(), None) if wanted[0] else None,
+        multiplied(dy.t().contiguous(), x.t().contiguous(), None) if wanted[1] else None,
+        dy.sum(0) if wanted[2] else None,
+        dgamma if wanted[3] else None,
+        dz.sum(0) if wanted[4] else None,
+        grad.sum((0, 2, 3)).view(1, -1, 1, 1) if wanted[5] else None,
+    ]
+    return tuple(x.new_empty(0) if value is None else value.contiguous() for value in made)

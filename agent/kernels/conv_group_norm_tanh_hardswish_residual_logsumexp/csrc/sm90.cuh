@@ -1,16 +1,15 @@
 // The convolution on the tensor cores in float's accuracy, for 8 input and 64 output channels, sm_90a.
 //
 // A block is persistent. One warpgroup brings the tile after the present one, in registers until a stage is free; the
-// others take its chunks of 64 pixels in turn. They also issue their products in turn, so that those of one overlap the
-// arithmetic of the others; with all at once, all would wait for products and then all compute. What becomes of a chunk is
-// the pass's: sums for the statistics, or the result.
+// others take its chunks of 64 pixels in turn, and their products overlap each other's arithmetic. What becomes of a
+// chunk is the pass's: sums for the statistics, or the result.
 #pragma once
 
 #include "sm90_chunks.cuh"
 
 namespace kernelwright::conv_logsumexp::sm90 {
 
-// d = the convolution of the 64 pixels from `first`, in units of the stage's channels, once matrix_wait is over. hi * lo + lo * hi + hi * hi leaves
+// d = the convolution of the 64 pixels from `first`, in units of the stage's channels. hi * lo + lo * hi + hi * hi leaves
 // out 2^-24 of the product. The tensor cores cut off what they add up; only the last five products of fifteen, hi * hi,
 // add to sums of full size. In a model of that the error is 0.8 to 1.2e-7 rms, as for 72 multiply-adds in float (0.9e-7);
 // with hi * hi first it would be three times as much.
@@ -34,43 +33,25 @@ __device__ __forceinline__ void multiply_chunk(float (&d)[32], const Shared& sha
     }
     #pragma unroll
     for (int step = 0; step < kSteps; ++step) matrix_multiply(d, x_hi[step], weight_hi[step], 1);
-}
-
-// Of the consumers' warpgroups; `turn` counts those of one.
-__device__ __forceinline__ void take_turn(Shared& shared, int group, int turn) {
-    barrier_wait(&shared.turns[group], (turn + (group == 0)) % 2);
-}
-
-__device__ __forceinline__ void pass_turn(Shared& shared, int group) {
-    __syncwarp();
-    if (threadIdx.x % 32 == 0) barrier_arrive(&shared.turns[(group + 1) % kConsumers]);
+    matrix_wait(d);
 }
 
 template <Pass PASS>
 __device__ __forceinline__ void take_chunks(Shared& shared, const Forward& f, const Plan& p, Part* parts) {
     const int group = threadIdx.x / kGroup;
-    const int pixels = p.tile_rows * p.pitch;
-    int round = 0, turn = 0, turns_due = 0;
+    int round = 0;
     for (int tile = blockIdx.x; tile < p.tiles; tile += gridDim.x, ++round) {
         const Place at = place_of(p, tile);
         const Stage& stage = shared.stages[round % kStages];
-        turns_due += (pixels + kConsumers * kChunk - 1) / (kConsumers * kChunk);
         Sums sums;
         if (PASS == kStatistics) sums.clear();
         barrier_wait(&shared.full[round % kStages], round / kStages % 2);
-        for (int first = group * kChunk; first < pixels; first += kConsumers * kChunk) {
+        for (int first = group * kChunk; first < p.tile_rows * p.pitch; first += kConsumers * kChunk) {
             float d[32];
-            take_turn(shared, group, turn++);
             multiply_chunk(d, shared, stage, first, p.pitch);
-            pass_turn(shared, group);
-            matrix_wait(d);
             const Rows rows = rows_of(p, at, first);
             if (PASS == kResult) finish_chunk(d, rows, stage.channels, f, p, at.image);
             if (PASS == kStatistics) sums.add(d, rows, first == group * kChunk);
-        }
-        for (; turn < turns_due; ++turn) {
-            take_turn(shared, group, turn);
-            pass_turn(shared, group);
         }
         if (PASS == kStatistics) {
             const int64_t part = static_cast<int64_t>(tile) * kPartsOfTile + group;
@@ -92,7 +73,6 @@ __global__ void __launch_bounds__(kThreads, 1)
             barrier_init(&shared.full[stage], kGroup);
             barrier_init(&shared.empty[stage], kConsumers * kGroup / 32);
         }
-        for (int group = 0; group < kConsumers; ++group) barrier_init(&shared.turns[group], kGroup / 32);
         barriers_made();
     }
     split_weights(shared, f.weight);

@@ -64,7 +64,6 @@ struct alignas(128) Shared {
     Part of_warp[kConsumers][kGroup / 32][kOut];
     uint64_t full[kStages];
     uint64_t empty[kStages];
-    uint64_t turns[kConsumers];
 };
 
 enum Pass { kStatistics, kResult };

@@ -46,7 +46,11 @@ def list_kernels(
         ratios = [times.ratio_ci for times in one.measured if times.ratio_ci]
         best = max(ratios, default=None)
         stale = one.stale(_judge_version())
-        verdicts = ", ".join(v.executor for v in one.verified if v.status == Status.VERIFIED)
+        verdicts = ", ".join(
+            v.executor + ("" if one.speaks_for_present(v) else " (earlier files)")
+            for v in one.verified
+            if v.status == Status.VERIFIED
+        )
         words = f"{verdicts or 'nothing'}" + (f" ({stale})" if stale else "")
         table.add_row(one.name, words, "not measured" if best is None else f"{best[0]:.2f} to {best[1]:.2f}")
     console.show(table)
@@ -70,7 +74,8 @@ def info(
     for words in (*known.operators, *known.envelope):
         text.append(f"  {words}\n")
     for one in known.verified:
-        text.append(f"  {one.status} by judge {one.verifier_version} on {one.scope}, {one.date}\n")
+        of = "" if known.speaks_for_present(one) else ", of earlier files"
+        text.append(f"  {one.status} by judge {one.verifier_version} on {one.scope}, {one.date}{of}\n")
     stale = known.stale(_judge_version())
     text.append(f"  {stale}: agent kernels verify {known.name}\n" if stale else "")
     for times in known.measured:

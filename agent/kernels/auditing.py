@@ -12,7 +12,7 @@ from importlib.metadata import version
 from agent.kernels import manifest, sources
 from agent.kernels.manifest import Manifest, Verified
 from agent.protocols import Executor
-from agent.records import Candidate, Evaluation, Problem, digest
+from agent.records import Candidate, Evaluation, Problem
 
 PROBLEMS = {name: f"level{2 if name in sources.FUSED else 1}/{name}" for name in sources.NAMES} | {
     "linear_fp32x3": "level1/matmul"
@@ -36,7 +36,7 @@ def audited(
         status=str(evaluation.status),
         scope=str(evaluation.scope),
         verifier_version=verifier_version,
-        files=digest(*(f"{path} {content}" for path, content in sorted(sources.files(name).items()))),
+        files=manifest.fingerprint(name),
         date=datetime.now(UTC).date().isoformat(),
         torch=version("torch"),
         max_abs_err=correctness.max_abs_err if correctness else None,

@@ -8,7 +8,7 @@ from typing import Literal
 
 from agent.errors import EnvironmentFault
 from agent.kernels import sources
-from agent.records import Record
+from agent.records import Record, digest
 
 
 class Times(Record):
@@ -92,6 +92,10 @@ class Manifest(Record):
     """One for each executor, the latest."""
     measured: tuple[Measured, ...] = ()
 
+    def speaks_for_present(self, verdict: Verified) -> bool:
+        """Whether the verdict was reached on the files that are shipped now."""
+        return verdict.files == fingerprint(self.name)
+
     def stale(self, verifier_version: str) -> str | None:
         """Why its verdict does not speak for what is shipped now; None where it does."""
         if not self.verified:
@@ -103,6 +107,11 @@ class Manifest(Record):
         if self.verifier_version != verifier_version:
             return f"the judge is {verifier_version} now, and {self.verifier_version} verified it"
         return None
+
+
+def fingerprint(name: str) -> str:
+    """Of the files that decide what the kernel does."""
+    return digest(*(f"{path} {content}" for path, content in sorted(sources.files(name).items())))
 
 
 def load(name: str) -> Manifest:

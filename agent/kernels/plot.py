@@ -14,8 +14,9 @@ from jinja2 import Environment, PackageLoader, StrictUndefined
 from agent.kernels import manifest, sources
 from agent.kernels.manifest import Manifest
 
-LEFT, RIGHT, STEP, TOP = 300.0, 640.0, 34.0, 64.0
+LEFT, RIGHT, STEP, TOP = 316.0, 640.0, 34.0, 64.0
 """Pixels: where the scale begins and ends, the height of a row, and what is above the first one."""
+MOST_TICKS = 9
 SIDES = ("floor", "kernel", "torch.compile", "eager")
 
 
@@ -57,8 +58,13 @@ def render() -> str:
     for place, (kernel, words, times) in enumerate(found):
         marks = [Mark(side, x(ms / times["kernel"]), ms) for side, ms in times.items()]
         rows.append(Row(kernel, words, TOP + STEP * place, marks))
-    powers = range(round(math.log2(low)), round(math.log2(high)) + 1)
-    ticks = [Tick(f"{2.0**power:g}", x(2.0**power)) for power in powers]
+    lowest, highest = round(math.log2(low)), round(math.log2(high))
+    step = 1 + (highest - lowest) // MOST_TICKS
+    ticks = [
+        Tick(f"1/{2**-power}" if power < 0 else str(2**power), x(2.0**power))
+        for power in range(lowest, highest + 1)
+        if power % step == 0
+    ]
     template = Environment(
         loader=PackageLoader("agent.kernels", "."), undefined=StrictUndefined, autoescape=True,
         trim_blocks=True, lstrip_blocks=True,

@@ -14,6 +14,7 @@ import time
 import traceback
 import warnings
 from collections.abc import Callable, Iterator
+from datetime import UTC, datetime
 from pathlib import Path
 
 import torch
@@ -23,7 +24,7 @@ from torch import nn
 from agent.kernels import GroupNorm, gelu, group_norm, info, layer_norm, replace_modules, softmax
 from agent.kernels.routing import Fallback
 
-from . import linear_checks
+from . import linear_checks, verify
 from .conv_calls import convolution_and_all_that_follows
 from .kernel_calls import CALLS, DTYPES, SHAPES, close, compared, drawn
 
@@ -261,6 +262,7 @@ def main() -> int:
     global QUICK
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--out", type=Path)
+    parser.add_argument("--commit", default=None, help="the commit, where this folder is no checkout")
     parser.add_argument("--only")
     parser.add_argument("--quick", action="store_true")
     parser.add_argument("--small", action="store_true", help=argparse.SUPPRESS)
@@ -273,16 +275,20 @@ def main() -> int:
         return 0
     QUICK = given.quick
     checks = [(check.__name__, check) for check in CHECKS] + list(sanitizer())
-    report: dict[str, object] = {"gpu": torch.cuda.get_device_name(), "torch": torch.__version__}
+    report: dict[str, dict[str, object]] = {}
     for name, check in checks:
         if given.only is None or name.startswith(given.only):
             report[name] = found = outcome(check)
             sys.stderr.write(f"{name}: {found}\n")
-    text = json.dumps(report, indent=1)
+    document = {
+        "date": f"{datetime.now(UTC):%Y-%m-%d}", "commit": given.commit or verify.revision(),
+        "machine": verify.machine(), "checks": report,
+    }  # fmt: skip
+    text = json.dumps(document, indent=1)
     sys.stdout.write(text + "\n")
     if given.out:
         given.out.write_text(text + "\n", encoding="utf-8")
-    return int(any(isinstance(found, dict) and found.get("passed") is False for found in report.values()))
+    return int(any(found.get("passed") is False for found in report.values()))
 
 
 if __name__ == "__main__":

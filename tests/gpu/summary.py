@@ -14,8 +14,9 @@ HEAD = """\
 # What ran on a GPU
 
 Rendered by `python -m tests.gpu.summary` from the raw output in `docs/gpu/`; a test compares. Each section is
-a run of `python -m tests.gpu.verify`, `tests.gpu.planted` or `tests.gpu.corpus`; `make gpu-test` runs all and
-the integrity corpus, which has [a page of its own](integrity.md). Times are medians in milliseconds with a
+a run of `python -m tests.gpu.verify`, `tests.gpu.kernels`, `tests.gpu.planted` or `tests.gpu.corpus`; `make
+gpu-test` runs all and the integrity corpus, which has [a page of its own](integrity.md); what `agent kernels
+verify` and `bench` found there is in [another](kernels.md). Times are medians in milliseconds with a
 cold L2 cache. Those of commits before 00dc5b9 are by CUDA events in the candidate's own process alone; later
 ones are taken in turns with the reference and held against a clock of the judge's (`agent/harness/clock.py`).
 """
@@ -26,7 +27,9 @@ def render() -> str:
     verdicts = [json.loads(path.read_text()) for path in sorted(RAW.glob("2*.json"), reverse=True)]
     corpora = [json.loads(path.read_text()) for path in sorted(RAW.glob("corpus-*.json"), reverse=True)]
     planted = [json.loads(path.read_text()) for path in sorted(RAW.glob("planted-*.json"), reverse=True)]
-    return "\n".join([HEAD, *map(_verdicts, verdicts), *map(_planted, planted), *map(_corpus, corpora)])
+    shipped = [json.loads(path.read_text()) for path in sorted(RAW.glob("kernels-*.json"), reverse=True)]
+    sections = [*map(_verdicts, verdicts), *map(_shipped, shipped), *map(_planted, planted)]
+    return "\n".join([HEAD, *sections, *map(_corpus, corpora)])
 
 
 def _heading(title: str, document: dict[str, Any]) -> list[str]:
@@ -38,6 +41,15 @@ def _heading(title: str, document: dict[str, Any]) -> list[str]:
         f"Python {machine['python']}.",
         "",
     ]
+
+
+def _shipped(document: dict[str, Any]) -> str:
+    """Checks of the shipped kernels, run by `python -m tests.gpu.kernels`."""
+    lines = [*_heading("The shipped kernels", document), "| check | outcome | s |", "|---|---|---|"]
+    for name, found in document["checks"].items():
+        outcome = "passed" if found.get("passed") else found.get("left_out") or found.get("error")
+        lines.append(f"| {name} | {outcome} | {found['seconds']} |")
+    return "\n".join([*lines, ""])
 
 
 def _planted(document: dict[str, Any]) -> str:

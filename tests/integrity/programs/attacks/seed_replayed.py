@@ -1,8 +1,7 @@
-# about = "The answer for seed 42 is computed ahead and returned for every input."
+# about = "The answer for seed 42 is computed ahead, on the host, and returned for every input."
 # category = "degenerate"
 # problem = "softmax"
-# status = ["incorrect"]
-# cuda.status = ["incorrect", "runtime_error"]
+# status = ["runtime_error"]
 
 import torch
 from torch import nn

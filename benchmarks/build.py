@@ -14,6 +14,7 @@ import sys
 import tempfile
 import time
 from collections.abc import Iterator
+from datetime import UTC, datetime
 from pathlib import Path
 from statistics import median
 from typing import Any
@@ -24,6 +25,7 @@ from agent.gpu_build import Doubt, Gpu, GpuToolchain, gpu
 from agent.harness import stock
 from agent.kernels import sources
 from agent.store import resolve_attempt
+from tests.gpu import verify
 
 ROOT = Path(__file__).resolve().parents[1]
 KERNELS = ("gelu", "softmax", "layer_norm", "group_norm")
@@ -66,12 +68,17 @@ print(json.dumps({"seconds": sum(seconds) or None, "said": said}))
 def main() -> None:
     options = argparse.ArgumentParser(description=__doc__.splitlines()[0] if __doc__ else None)
     options.add_argument("--out", type=Path, default=None, help="also write the numbers to this file")
+    options.add_argument("--commit", default=None, help="the commit, where this folder is no checkout")
     options.add_argument("--capability", default="9.0", help="of the GPU to build for where there is none")
     options.add_argument("--no-stock", action="store_true", help="leave the slow builds out")
     options.add_argument("--only", action="append", metavar="NAME", help="gelu, recorded_4, ...")
     given = options.parse_args()
     here = gpu.present() or Gpu(capability=given.capability)
-    rows = []
+    rows: list[dict[str, Any]] = []
+    document = {
+        "date": f"{datetime.now(UTC):%Y-%m-%d}", "commit": given.commit or verify.revision(),
+        "machine": verify.machine(), "cpus": os.cpu_count(), "capability": here.capability, "rows": rows,
+    }  # fmt: skip
     with tempfile.TemporaryDirectory() as scratch:
         started = time.monotonic()
         toolchain = gpu_build.prepare(Path(scratch))
@@ -83,8 +90,8 @@ def main() -> None:
             row = measured(candidate, toolchain, here, with_stock=not given.no_stock)
             print(shown(row), flush=True)
             rows.append(row)
-    if given.out:
-        given.out.write_text(json.dumps({"capability": here.capability, "rows": rows}, indent=1) + "\n")
+            if given.out:
+                given.out.write_text(json.dumps(document, indent=1) + "\n")
 
 
 def candidates(scratch: Path) -> Iterator[Path]:

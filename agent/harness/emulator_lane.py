@@ -33,7 +33,9 @@ class EmulatorLane(BuildingLane):
     def __init__(self, job: Job, announce: Announce) -> None:
         super().__init__(job)
         self._announce = announce
-        self._toolchain = toolchain.prepare(self._cache)
+        self._toolchain = toolchain.prepare(
+            self._cache, progress=lambda step, n, of: announce(f"preparing {step} ({n} of {of}, once)")
+        )
         self.compiler = f"g++ {self._toolchain.gxx_version}"
 
     def settings(self) -> dict[str, Any]:

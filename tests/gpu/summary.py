@@ -14,11 +14,12 @@ HEAD = """\
 # What ran on a GPU
 
 Rendered by `python -m tests.gpu.summary` from the raw output in `docs/gpu/`; a test compares. Each section is
-a run of `python -m tests.gpu.verify`, `tests.gpu.kernels`, `tests.gpu.planted` or `tests.gpu.corpus`; `make
-gpu-test` runs all and the integrity corpus, which has [a page of its own](integrity.md); what `agent kernels
-verify` and `bench` found there is in [another](kernels.md). Times are medians in milliseconds with a
-cold L2 cache. Those of commits before 00dc5b9 are by CUDA events in the candidate's own process alone; later
-ones are taken in turns with the reference and held against a clock of the judge's (`agent/harness/clock.py`).
+a run of `python -m tests.gpu.verify`, `tests.gpu.kernels`, `tests.gpu.planted` or `tests.gpu.corpus` (`make
+gpu-test` runs all and the integrity corpus, which has [a page of its own](integrity.md)), of
+`benchmarks.verdict` or of `benchmarks.build`; what `agent kernels verify` and `bench` found there is in
+[another](kernels.md). Times are medians in milliseconds with a cold L2 cache. Those of commits before 00dc5b9
+are by CUDA events in the candidate's own process alone; later ones are taken in turns with the reference and
+held against a clock of the judge's (`agent/harness/clock.py`).
 """
 
 
@@ -28,7 +29,10 @@ def render() -> str:
     corpora = [json.loads(path.read_text()) for path in sorted(RAW.glob("corpus-*.json"), reverse=True)]
     planted = [json.loads(path.read_text()) for path in sorted(RAW.glob("planted-*.json"), reverse=True)]
     shipped = [json.loads(path.read_text()) for path in sorted(RAW.glob("kernels-*.json"), reverse=True)]
+    spent = [json.loads(path.read_text()) for path in sorted(RAW.glob("verdict-*.json"), reverse=True)]
+    builds = [json.loads(path.read_text()) for path in sorted(RAW.glob("build-*.json"), reverse=True)]
     sections = [*map(_verdicts, verdicts), *map(_shipped, shipped), *map(_planted, planted)]
+    sections += [*map(_spent, spent), *map(_builds, builds)]
     return "\n".join([HEAD, *sections, *map(_corpus, corpora)])
 
 
@@ -55,6 +59,40 @@ def _shipped(document: dict[str, Any]) -> str:
 def _planted(document: dict[str, Any]) -> str:
     """Kernels that differ by 3 %, run by `python -m tests.gpu.planted`."""
     return "\n".join([*_heading("A planted 3 %", document), f"{words(document['summary'])}.", ""])
+
+
+def _spent(document: dict[str, Any]) -> str:
+    """Seconds of a verdict by part, taken by `python -m benchmarks.verdict`."""
+    lines = [
+        *_heading("What a verdict costs", document),
+        "| verdict | build s | verified, timed s | accepted s, less builds | those builds s | all s |",
+        "|---|---|---|---|---|---|",
+    ]
+    for found in document["verdicts"]:
+        lines.append(
+            f"| {found['status']} | " + " | ".join(_number(s, 1) for s in found["seconds"].values()) + " |"
+        )
+    return "\n".join([*lines, ""])
+
+
+def _builds(document: dict[str, Any]) -> str:
+    """Seconds of building, taken by `python -m benchmarks.build`."""
+    lines = [
+        *_heading(f"Builds on {document['cpus']} CPUs", document),
+        "| candidate | stock s | fast s | device code changed s | stock / fast | stock / changed |",
+        "|---|---|---|---|---|---|",
+    ]
+    for row in document["rows"]:
+        stock, fast, changed = (row[name] for name in ("stock_s", "cold_s", "device_changed_s"))
+        ratios = [stock / seconds if stock and seconds else None for seconds in (fast, changed)]
+        cells = [
+            _number(stock, 1),
+            _number(fast, 2),
+            _number(changed, 2),
+            *(_number(ratio, 1) for ratio in ratios),
+        ]
+        lines.append(f"| {row['candidate']} | " + " | ".join(cells) + " |")
+    return "\n".join([*lines, ""])
 
 
 def _corpus(document: dict[str, Any]) -> str:

@@ -100,7 +100,7 @@ def test_a_large_common_offset_costs_no_digits() -> None:
 
 
 Reduction = Callable[[Kit, tuple[int, int, int]], None]
-SHAPES = [(70, 33, 1), (2, 64, 1), (2, 2000, 1), (2, 36_872, 1), (3, 50, 40), (1, 1, 5)]
+SHAPES = [(70, 33, 1), (2, 64, 1), (2, 2000, 1), (2, 20_000, 1), (2, 36_872, 1), (3, 50, 40), (1, 1, 5)]
 
 
 def _softmax(kit: Kit, sizes: tuple[int, int, int]) -> None:
@@ -148,7 +148,7 @@ SPECIAL = {
 
 @EVERY
 @pytest.mark.parametrize("values", SPECIAL.values(), ids=SPECIAL.keys())
-@pytest.mark.parametrize("sizes", [(1, 100, 1), (1, 1500, 1), (1, 18_000, 1), (1, 70, 3)], ids=str)
+@pytest.mark.parametrize("sizes", [(1, 100, 1), (1, 1500, 1), (1, 33_000, 1), (1, 70, 3)], ids=str)
 def test_special_rows(sizes: tuple[int, int, int], values: tuple[float, float], dtype: str) -> None:
     """Rows of the second value, but for the first in one place."""
     kit, number = Kit(dtype, 0), NUMBERS[dtype]

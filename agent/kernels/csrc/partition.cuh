@@ -11,35 +11,42 @@
 
 namespace kernelwright {
 
-constexpr int kTile = 4;          // packs that a thread has in flight
+constexpr int kTile = 16;       // elements that a thread has under way
+constexpr int kColumnTile = 4;  // the same of a column
 constexpr int kColumnWarps = 8;
 
+// `sum` is of exp(x - level_of(max)).
 struct Partition {
     float max;
     float sum;
 };
 
-// exp(value - max), also where both are infinite and the difference would be NaN: 0 for -inf, 1 for inf.
-__device__ __forceinline__ float exp_below(float value, float max) {
-    if (value == -INFINITY) return 0.0f;
-    return value == max ? 1.0f : expf(value - max);
+// What exponents are taken from: the difference to an infinite maximum would be NaN.
+__device__ __forceinline__ float level_of(float max) { return isinf(max) ? 0.0f : max; }
+
+// exp(x) for elements stored as T. Of 16-bit ones there are twice as many a byte, so that instructions count, and the
+// last two bits of float do not.
+template <typename T>
+__device__ __forceinline__ float exp_for(float x) {
+    constexpr float kLog2E = 1.44269504f;
+    return sizeof(T) == sizeof(float) ? expf(x) : exp2f(x * kLog2E);
 }
 
 // fmaxf passes over NaN, which then reaches the sum.
 __device__ __forceinline__ Partition merge(Partition a, Partition b) {
     const float max = fmaxf(a.max, b.max);
-    return {max, a.sum * exp_below(a.max, max) + b.sum * exp_below(b.max, max)};
+    const float level = level_of(max);
+    return {max, a.sum * expf(a.max - level) + b.sum * expf(b.max - level)};
 }
 
 __device__ __forceinline__ Partition warp_merge(Partition mine) {
+    float max = mine.max;
     #pragma unroll
-    for (int offset = kWarp / 2; offset > 0; offset /= 2) {
-        Partition other;
-        other.max = __shfl_xor_sync(0xffffffff, mine.max, offset);
-        other.sum = __shfl_xor_sync(0xffffffff, mine.sum, offset);
-        mine = merge(mine, other);
-    }
-    return mine;
+    for (int offset = kWarp / 2; offset > 0; offset /= 2) max = fmaxf(max, __shfl_xor_sync(0xffffffff, max, offset));
+    float sum = mine.sum * expf(mine.max - level_of(max));
+    #pragma unroll
+    for (int offset = kWarp / 2; offset > 0; offset /= 2) sum += __shfl_xor_sync(0xffffffff, sum, offset);
+    return {max, sum};
 }
 
 // The same in every thread; `of_warp` is shared memory for kMaxWarps.
@@ -53,41 +60,46 @@ __device__ __forceinline__ Partition block_merge(Partition mine, Partition* of_w
     return warp_merge(lane < warps ? of_warp[lane] : Partition{-INFINITY, 0.0f});
 }
 
-template <typename T, int V>
-__device__ __forceinline__ Partition partition_of_tile(const Pack<T, V>* tile, int packs) {
-    Partition part = {-INFINITY, 0.0f};
+// The packs 0, step, 2 * step, ... below `left` from x on, each `stride` packs from the next; behind them stands -inf,
+// which adds nothing. `left` may be negative, but the row has a pack. All are asked for before any is looked at: the
+// last one stands in for those that are not there.
+template <typename T, int V, int N>
+__device__ __forceinline__ void load_tile(
+    const Pack<T, V>* x, int64_t left, int step, int64_t stride, float (&tile)[N]) {
+    constexpr int kPacks = N / V;
+    const int here = left < kPacks * step ? int(left) : kPacks * step;
+    Pack<T, V> packs[kPacks];
     #pragma unroll
-    for (int u = 0; u < kTile; ++u) {
-        if (u < packs) {
-            for (int k = 0; k < V; ++k) part.max = fmaxf(part.max, to_float(tile[u].v[k]));
-        }
-    }
+    for (int u = 0; u < kPacks; ++u) packs[u] = x[(u * step < here ? u * step : here - 1) * stride];
     #pragma unroll
-    for (int u = 0; u < kTile; ++u) {
-        if (u < packs) {
-            for (int k = 0; k < V; ++k) part.sum += exp_below(to_float(tile[u].v[k]), part.max);
-        }
-    }
-    return part;
+    for (int i = 0; i < N; ++i) tile[i] = to_float(packs[i / V].v[i % V]);
+    if (here > (kPacks - 1) * step) return;
+    #pragma unroll
+    for (int i = 0; i < N; ++i) tile[i] = i / V * step < here ? tile[i] : -INFINITY;
 }
 
-// One thread's share: packs begin, begin + step, ... below end, where a pack is `stride` packs from the next.
-template <typename T, int V>
+// `before` and a tile together; each x of the tile becomes exp(x - level_of(max)).
+template <typename T, int N>
+__device__ __forceinline__ Partition add_tile(Partition before, float (&tile)[N]) {
+    float max = before.max;
+    #pragma unroll
+    for (int i = 0; i < N; ++i) max = fmaxf(max, tile[i]);
+    const float level = level_of(max);
+    float sum = before.sum * expf(before.max - level);
+    #pragma unroll
+    for (int i = 0; i < N; ++i) sum += tile[i] = exp_for<T>(tile[i] - level);
+    return {max, sum};
+}
+
+// One thread's share, N elements at once: packs begin, begin + step, ... below end, each `stride` packs from the next.
+template <int N, typename T, int V>
 __device__ __forceinline__ Partition partition(
-    const Pack<T, V>* x, int64_t begin, int64_t end, int64_t step, int64_t stride) {
+    const Pack<T, V>* x, int64_t begin, int64_t end, int step, int64_t stride) {
     Partition total = {-INFINITY, 0.0f};
-    for (int64_t i = begin; i < end; i += kTile * step) {
-        Pack<T, V> tile[kTile];
-        int packs = 0;
-        #pragma unroll
-        for (int u = 0; u < kTile; ++u) {
-            const int64_t at = i + u * step;
-            if (at < end) {
-                tile[u] = x[at * stride];
-                ++packs;
-            }
-        }
-        total = merge(total, partition_of_tile(tile, packs));
+    for (int64_t i = begin; i < end; i += N / V * step) {
+        float tile[N];
+        load_tile(x + i * stride, end - i, step, stride, tile);
+        total = add_tile<T>(total, tile);
     }
     return total;
 }
@@ -111,7 +123,7 @@ __device__ __forceinline__ Partition column_partition(
     Partition mine = {-INFINITY, 0.0f};
     if (here.inside) {
         const auto* top = reinterpret_cast<const Pack<T, 1>*>(x) + here.base;
-        mine = partition<T, 1>(top, threadIdx.y, length, blockDim.y, inner);
+        mine = partition<kColumnTile>(top, threadIdx.y, length, blockDim.y, inner);
     }
     of_warp[threadIdx.y][threadIdx.x] = mine;
     __syncthreads();

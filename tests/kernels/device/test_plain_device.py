@@ -100,7 +100,7 @@ def test_a_large_common_offset_costs_no_digits() -> None:
 
 
 Reduction = Callable[[Kit, tuple[int, int, int]], None]
-SHAPES = [(70, 33, 1), (2, 64, 1), (2, 36_872, 1), (3, 50, 40), (1, 1, 5)]
+SHAPES = [(70, 33, 1), (2, 64, 1), (2, 2000, 1), (2, 20_000, 1), (2, 36_872, 1), (3, 50, 40), (1, 1, 5)]
 
 
 def _softmax(kit: Kit, sizes: tuple[int, int, int]) -> None:
@@ -136,6 +136,30 @@ def _logsumexp(kit: Kit, sizes: tuple[int, int, int]) -> None:
 @pytest.mark.parametrize("sizes", SHAPES, ids=str)
 def test_reductions(kernel: Reduction, sizes: tuple[int, int, int], dtype: str, offset: int) -> None:
     kernel(Kit(dtype, offset), sizes)
+
+
+INF, NAN = np.inf, np.nan
+SPECIAL = {
+    "equal": (1.5, 1.5), "one inf": (INF, 0.0), "inf and -inf": (INF, -INF), "all -inf": (-INF, -INF),
+    "one NaN": (NAN, 1.0), "inf and NaN": (INF, NAN), "all NaN": (NAN, NAN),
+    "masked but for one": (-1000.0, -INF), "masked to -30000": (2.0, -30000.0), "large": (60000.0, 59968.0),
+}  # fmt: skip
+
+
+@EVERY
+@pytest.mark.parametrize("values", SPECIAL.values(), ids=SPECIAL.keys())
+@pytest.mark.parametrize("sizes", [(1, 100, 1), (1, 1500, 1), (1, 33_000, 1), (1, 70, 3)], ids=str)
+def test_special_rows(sizes: tuple[int, int, int], values: tuple[float, float], dtype: str) -> None:
+    """Rows of the second value, but for the first in one place."""
+    kit, number = Kit(dtype, 0), NUMBERS[dtype]
+    row = np.full(sizes, values[1])
+    row[:, sizes[1] // 2] = values[0]
+    x, y, result = placed(kit.device, row, dtype, 0), kit.room(*sizes), kit.room(1, sizes[2])
+    run(kit.device, "softmax_forward", softmax.FORWARD, x, y, *sizes, number, 0, 0)
+    run(kit.device, "logsumexp_forward", logsumexp.FORWARD, x, result, None, *sizes, number, 0, 0)
+    for ours, theirs in ((y, exact(x).softmax(1)), (result, exact(x).logsumexp(1))):
+        wanted, allowed = theirs.detach().numpy(), TOLERANCE[dtype]
+        np.testing.assert_allclose(ours.astype("float64"), wanted, atol=allowed, rtol=allowed)
 
 
 @EVERY

@@ -27,17 +27,26 @@ struct Backward {
     int64_t device;
 };
 
+constexpr int kThreads = 256;  // of a block at most
+constexpr int kBlocks = 4;     // on an SM, of those that take most registers
+
+// Elements that a thread has under way: 128 bytes of float keep memory busy, 16-bit elements the processors.
+template <int V>
+constexpr int kUnderWay = V == kVector<float> ? 2 * kTile : kTile;
+
+constexpr int kBackwardPacks = 4;  // that a thread takes
+
 // Like torch, an infinite maximum is the result: the difference to it would be NaN.
 __device__ __forceinline__ float result_of(Partition all) {
     return isinf(all.max) && !isnan(all.sum) ? all.max : all.max + logf(all.sum);
 }
 
 template <typename T, int V>
-__global__ void __launch_bounds__(kWarp* kMaxWarps) rows(
+__global__ void __launch_bounds__(kThreads, kBlocks) rows(
     const Pack<T, V>* __restrict__ x, T* __restrict__ y, float* __restrict__ exact, int64_t packs) {
     __shared__ Partition of_warp[kMaxWarps];
     const Pack<T, V>* row = x + blockIdx.x * packs;
-    const Partition all = block_merge(partition(row, threadIdx.x, packs, blockDim.x, 1), of_warp);
+    const Partition all = block_merge(partition<kUnderWay<V>>(row, threadIdx.x, packs, blockDim.x, 1), of_warp);
     if (threadIdx.x != 0) return;
     y[blockIdx.x] = from_float<T>(result_of(all));
     if (exact != nullptr) exact[blockIdx.x] = result_of(all);
@@ -67,7 +76,7 @@ __global__ void __launch_bounds__(kWarp* kMaxWarps) backward_rows(
     for (int64_t at = threadIdx.x; at < packs; at += blockDim.x) {
         Pack<T, V> pack = x[at];
         #pragma unroll
-        for (int k = 0; k < V; ++k) pack.v[k] = from_float<T>(scale * expf(to_float(pack.v[k]) - result));
+        for (int k = 0; k < V; ++k) pack.v[k] = from_float<T>(scale * exp_for<T>(to_float(pack.v[k]) - result));
         dx[at] = pack;
     }
 }
@@ -84,14 +93,15 @@ __global__ void backward_columns(
     const float result = exact[of_column];
     for (int64_t i = threadIdx.y; i < length; i += blockDim.y) {
         const int64_t at = here.base + i * inner;
-        dx[at] = from_float<T>(scale * expf(to_float(x[at]) - result));
+        dx[at] = from_float<T>(scale * exp_for<T>(to_float(x[at]) - result));
     }
 }
 
 template <typename T, int V>
 cudaError_t launch_rows(const Forward& args) {
     const int64_t packs = args.length / V;
-    rows<T, V><<<unsigned(args.outer), block_for(packs, kTile), 0, args.stream>>>(
+    const unsigned block = std::min<unsigned>(block_for(packs, kUnderWay<V> / V), kThreads);
+    rows<T, V><<<unsigned(args.outer), block, 0, args.stream>>>(
         static_cast<const Pack<T, V>*>(args.x), static_cast<T*>(args.y), args.exact, packs);
     return cudaGetLastError();
 }
@@ -113,7 +123,7 @@ inline cudaError_t forward(const Forward& args) {
 template <typename T, int V>
 cudaError_t launch_backward_rows(const Backward& args) {
     const int64_t packs = args.length / V;
-    backward_rows<T, V><<<unsigned(args.outer), block_for(packs, kTile), 0, args.stream>>>(
+    backward_rows<T, V><<<unsigned(args.outer), block_for(packs, kBackwardPacks), 0, args.stream>>>(
         static_cast<const T*>(args.dy), static_cast<const Pack<T, V>*>(args.x), args.exact,
         static_cast<Pack<T, V>*>(args.dx), packs);
     return cudaGetLastError();

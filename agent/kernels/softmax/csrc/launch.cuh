@@ -27,40 +27,38 @@ struct Backward {
     int64_t device;
 };
 
-constexpr int kBackwardPacks = 2;  // of each of two rows
+constexpr int kHeld = 32;          // elements of a row that a thread has in registers
+constexpr int kBackwardHeld = 16;  // of each of two rows
 
 // NaN for a row with inf, and for one of nothing but -inf, as in torch.
 __device__ __forceinline__ float inverse(Partition all) { return isinf(all.max) ? NAN : 1.0f / all.sum; }
 
-template <typename T, int V>
-__device__ __forceinline__ Pack<T, V> normalised(Pack<T, V> pack, float max, float inverse_sum) {
+// What `load_tile` took, times `factor`.
+template <typename T, int V, int N>
+__device__ __forceinline__ void store_tile(
+    const float (&tile)[N], float factor, Pack<T, V>* y, int64_t left, int step) {
     #pragma unroll
-    for (int k = 0; k < V; ++k) pack.v[k] = from_float<T>(expf(to_float(pack.v[k]) - max) * inverse_sum);
-    return pack;
+    for (int u = 0; u < N / V; ++u) {
+        Pack<T, V> pack;
+        #pragma unroll
+        for (int k = 0; k < V; ++k) pack.v[k] = from_float<T>(tile[u * V + k] * factor);
+        if (u * step < left) y[u * step] = pack;
+    }
 }
 
-template <typename T, int V>
+// A thread takes its exponentials below its own maximum, and one factor makes them those below the row's.
+template <int N, typename T, int V>
 __global__ void __launch_bounds__(kWarp* kMaxWarps) resident_rows(
-    const Pack<T, V>* __restrict__ x, Pack<T, V>* __restrict__ y, int64_t packs) {
+    const Pack<T, V>* __restrict__ x, Pack<T, V>* __restrict__ y, int packs) {
     __shared__ Partition of_warp[kMaxWarps];
-    x += blockIdx.x * packs;
-    y += blockIdx.x * packs;
-    Pack<T, V> tile[kTile];
-    int loaded = 0;
-    #pragma unroll
-    for (int u = 0; u < kTile; ++u) {
-        const int64_t at = threadIdx.x + u * int64_t(blockDim.x);
-        if (at < packs) {
-            tile[u] = x[at];
-            ++loaded;
-        }
-    }
-    const Partition all = block_merge(partition_of_tile(tile, loaded), of_warp);
-    const float inverse_sum = inverse(all);
-    #pragma unroll
-    for (int u = 0; u < kTile; ++u) {
-        if (u < loaded) y[threadIdx.x + u * int64_t(blockDim.x)] = normalised(tile[u], all.max, inverse_sum);
-    }
+    const int64_t first = int64_t{blockIdx.x} * packs + threadIdx.x;
+    const int left = packs - int(threadIdx.x);
+    const int step = int(blockDim.x);
+    float tile[N];
+    load_tile(x + first, left, step, 1, tile);
+    const Partition mine = add_tile<T>({-INFINITY, 0.0f}, tile);
+    const Partition all = block_merge(mine, of_warp);
+    store_tile(tile, expf(mine.max - level_of(all.max)) * inverse(all), y + first, left, step);
 }
 
 template <typename T, int V>
@@ -69,9 +67,17 @@ __global__ void __launch_bounds__(kWarp* kMaxWarps) streamed_rows(
     __shared__ Partition of_warp[kMaxWarps];
     x += blockIdx.x * packs;
     y += blockIdx.x * packs;
-    const Partition all = block_merge(partition(x, threadIdx.x, packs, blockDim.x, 1), of_warp);
-    const float inverse_sum = inverse(all);
-    for (int64_t at = threadIdx.x; at < packs; at += blockDim.x) y[at] = normalised(x[at], all.max, inverse_sum);
+    const int step = int(blockDim.x);
+    const Partition all = block_merge(partition<kTile>(x, threadIdx.x, packs, step, 1), of_warp);
+    const float level = level_of(all.max);
+    const float factor = inverse(all);
+    for (int64_t first = threadIdx.x; first < packs; first += kTile / V * step) {
+        float tile[kTile];
+        load_tile(x + first, packs - first, step, 1, tile);
+        #pragma unroll
+        for (float& value : tile) value = exp_for<T>(value - level);
+        store_tile(tile, factor, y + first, packs - first, step);
+    }
 }
 
 template <typename T>
@@ -80,10 +86,11 @@ __global__ void columns(const T* __restrict__ x, T* __restrict__ y, int64_t leng
     const Column here = column_here(length, inner);
     const Partition all = column_partition(x, here, length, inner, of_warp);
     if (!here.inside) return;
-    const float inverse_sum = inverse(all);
+    const float level = level_of(all.max);
+    const float factor = inverse(all);
     for (int64_t i = threadIdx.y; i < length; i += blockDim.y) {
         const int64_t at = here.base + i * inner;
-        y[at] = from_float<T>(expf(to_float(x[at]) - all.max) * inverse_sum);
+        y[at] = from_float<T>(exp_for<T>(to_float(x[at]) - level) * factor);
     }
 }
 
@@ -112,26 +119,30 @@ __global__ void __launch_bounds__(kWarp* kMaxWarps) backward_rows(
     dy += blockIdx.x * packs;
     y += blockIdx.x * packs;
     dx += blockIdx.x * packs;
+    constexpr int kBackwardPacks = kBackwardHeld / V;
     Pack<T, V> dy_tile[kBackwardPacks], y_tile[kBackwardPacks];
+    const int step = int(blockDim.x);
+    const int last = packs < kBackwardPacks * step ? int(packs) - 1 : kBackwardPacks * step - 1;
+    #pragma unroll
+    for (int u = 0; u < kBackwardPacks; ++u) {  // all are asked for before any is looked at
+        const int at = min(int(threadIdx.x) + u * step, last);
+        dy_tile[u] = dy[at];
+        y_tile[u] = y[at];
+    }
     float sum = 0.0f;
     #pragma unroll
     for (int u = 0; u < kBackwardPacks; ++u) {
-        const int64_t at = threadIdx.x + u * int64_t(blockDim.x);
-        if (at < packs) {
-            dy_tile[u] = dy[at];
-            y_tile[u] = y[at];
-            sum += product(dy_tile[u], y_tile[u]);
-        }
+        if (int(threadIdx.x) + u * step <= last) sum += product(dy_tile[u], y_tile[u]);
     }
-    const int64_t rest = threadIdx.x + kBackwardPacks * int64_t(blockDim.x);
-    for (int64_t at = rest; at < packs; at += blockDim.x) sum += product(dy[at], y[at]);
+    const int64_t rest = threadIdx.x + kBackwardPacks * step;
+    for (int64_t at = rest; at < packs; at += step) sum += product(dy[at], y[at]);
     sum = block_reduce<Sum>(sum, of_warp);
     #pragma unroll
     for (int u = 0; u < kBackwardPacks; ++u) {
-        const int64_t at = threadIdx.x + u * int64_t(blockDim.x);
-        if (at < packs) dx[at] = gradient(dy_tile[u], y_tile[u], sum);
+        const int at = int(threadIdx.x) + u * step;
+        if (at <= last) dx[at] = gradient(dy_tile[u], y_tile[u], sum);
     }
-    for (int64_t at = rest; at < packs; at += blockDim.x) dx[at] = gradient(dy[at], y[at], sum);
+    for (int64_t at = rest; at < packs; at += step) dx[at] = gradient(dy[at], y[at], sum);
 }
 
 template <typename T>
@@ -163,11 +174,12 @@ cudaError_t launch_rows(const Forward& args) {
     const auto* x = static_cast<const Pack<T, V>*>(args.x);
     auto* y = static_cast<Pack<T, V>*>(args.y);
     const unsigned grid = unsigned(args.outer);
-    const unsigned block = block_for(packs, kTile);
-    if (packs <= int64_t(block) * kTile) {
-        resident_rows<T, V><<<grid, block, 0, args.stream>>>(x, y, packs);
+    if (args.length <= kWarp * kTile) {
+        resident_rows<kTile><<<grid, kWarp, 0, args.stream>>>(x, y, int(packs));
+    } else if (args.length <= kWarp * kMaxWarps * kHeld) {
+        resident_rows<kHeld><<<grid, block_for(packs, kHeld / V), 0, args.stream>>>(x, y, int(packs));
     } else {
-        streamed_rows<T, V><<<grid, block, 0, args.stream>>>(x, y, packs);
+        streamed_rows<<<grid, kWarp * kMaxWarps, 0, args.stream>>>(x, y, packs);
     }
     return cudaGetLastError();
 }
@@ -191,7 +203,7 @@ inline cudaError_t forward(const Forward& args) {
 template <typename T, int V>
 cudaError_t launch_backward_rows(const Backward& args) {
     const int64_t packs = args.length / V;
-    backward_rows<T, V><<<unsigned(args.outer), block_for(packs, kBackwardPacks), 0, args.stream>>>(
+    backward_rows<T, V><<<unsigned(args.outer), block_for(packs, kBackwardHeld / V), 0, args.stream>>>(
         static_cast<const Pack<T, V>*>(args.dy), static_cast<const Pack<T, V>*>(args.y),
         static_cast<Pack<T, V>*>(args.dx), packs);
     return cudaGetLastError();

@@ -50,7 +50,7 @@ def exact(values: Array) -> torch.Tensor:
 @EVERY
 @OFFSET
 @pytest.mark.parametrize("centred", [True, False], ids=["layer_norm", "rms_norm"])
-@pytest.mark.parametrize(("count", "length"), [(70, 33), (3, 256), (2, 36_872)])
+@pytest.mark.parametrize(("count", "length"), [(70, 33), (3, 256), (300, 6_400), (2, 36_872)])
 def test_rows(centred: bool, count: int, length: int, dtype: str, offset: int) -> None:
     kit, name = Kit(dtype, offset), "layer_norm" if centred else "rms_norm"
     x, grad, weight, bias = (
@@ -78,16 +78,44 @@ def test_rows(centred: bool, count: int, length: int, dtype: str, offset: int) -
         else F.rms_norm(truth, (length,), scale, 1e-5)
     )
     kit.close(y, wanted)
-    workspace = kit.floats(2 * 128 * length)
+    partials = kit.floats(2 * count * length)  # no more than a row of each for each row
     run(
         kit.device, f"{name}_backward", rows.BACKWARD,
-        grad, x, weight, of_mean, rstd, dx, dweight, dbias if centred else None, workspace, count, length,
+        grad, x, weight, of_mean, rstd, dx, dweight, dbias if centred else None, partials, count, length,
         number, number, 0, 0,
     )  # fmt: skip
     wanted.backward(exact(grad).detach())
     for ours, theirs in ((dx, truth), (dweight, scale), *([(dbias, offset_by)] if centred else [])):
         assert theirs.grad is not None
         kit.close(ours, theirs.grad)
+
+
+@pytest.mark.parametrize("length", [4_096, 10_000], ids=["one read", "long"])
+def test_gradients_that_nobody_wants(length: int) -> None:
+    kit, count = Kit("float32", 0), 270
+    x, grad, y = kit.draw(count, length), kit.draw(count, length), kit.room(count, length)
+    mean, rstd, partials = kit.floats(count), kit.floats(count), kit.floats(2 * count * length)
+    run(
+        kit.device, "layer_norm_forward", rows.FORWARD,
+        x, None, None, y, mean, rstd, count, length, 0, 0, 1e-5, 0, 0,
+    )  # fmt: skip
+
+    def backward(dx: Array | None, dweight: Array | None, dbias: Array | None) -> None:
+        run(
+            kit.device, "layer_norm_backward", rows.BACKWARD,
+            grad, x, None, mean, rstd, dx, dweight, dbias, partials, count, length, 0, 0, 0, 0,
+        )  # fmt: skip
+
+    every = [kit.room(count, length), kit.room(length), kit.room(length)]
+    backward(*every)
+    truth = exact(x)
+    F.layer_norm(truth, (length,)).backward(exact(grad).detach())
+    assert truth.grad is not None
+    kit.close(every[0], truth.grad)
+    for one in range(3):
+        alone = [kit.room(*made.shape) if at == one else None for at, made in enumerate(every)]
+        backward(*alone)
+        np.testing.assert_array_equal(alone[one], every[one])  # to the bit
 
 
 def test_a_large_common_offset_costs_no_digits() -> None:

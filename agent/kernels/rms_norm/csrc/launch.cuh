@@ -1,6 +1,7 @@
 #pragma once
 
-#include "../../csrc/row_norm.cuh"
+#include "../../csrc/row_norm_backward.cuh"
+#include "../../csrc/row_norm_forward.cuh"
 
 namespace kernelwright::rms_norm {
 

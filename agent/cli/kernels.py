@@ -32,8 +32,8 @@ EXAMPLES = {
 def list_kernels(
     json: console.Json = False, verbose: console.Verbose = False, quiet: console.Quiet = False
 ) -> None:
-    """List the shipped kernels, and on what each was verified."""
-    known = [manifest.load(name) for name in sources.NAMES]
+    """List the shipped and the promoted kernels, and on what each was verified."""
+    known = [manifest.load(name) for name in (*sources.NAMES, *sources.promoted())]
     if json:
         rows = [{"name": one.name, "stale": one.stale(_judge_version()), "manifest": one} for one in known]
         console.emit_json({"schema_version": SCHEMA_VERSION, "kernels": rows})
@@ -63,7 +63,7 @@ def info(
     quiet: console.Quiet = False,
 ) -> None:
     """Show one kernel: its operators, envelope, verdicts and times."""
-    (known,) = (manifest.load(found) for found in _chosen([name], False))
+    (known,) = (manifest.load(found) for found in _chosen([name], False, sources.promoted()))
     if json:
         console.emit_json(
             {"schema_version": SCHEMA_VERSION, "stale": known.stale(_judge_version()), **dict(known)}
@@ -99,18 +99,20 @@ def verify(
     verbose: console.Verbose = False,
     quiet: console.Quiet = False,
 ) -> None:
-    """Judge shipped kernels anew, as ModelNew files; exits 1 when one does not hold."""
+    """Judge kernels anew, as ModelNew files, promoted ones too; exits 1 when one does not hold."""
     from agent.kernels import auditing
 
-    chosen = _chosen(names, every)
+    chosen = _chosen(names, every, sources.promoted())
     settings = config.load({"executor": executor}, offline=True).settings
     rows, held = [], True
     for name in chosen:
         before = manifest.load(name).stale(_judge_version())
-        problem = judging.tracing(auditing.PROBLEMS[name], settings)
+        problem = judging.tracing(auditing.reference(name), settings)
         with console.live(f"{name}: preparing") as live:
             judge = judging.executor(settings, problem, live, quick=quick)
-            judge.measure, judge.library_ops = False, "none"
+            judge.measure = False
+            if name in sources.NAMES:
+                judge.library_ops = "none"
             judging.admit(judge, problem, False)
             version, arch = _judge_version(), judging.arch(settings)
             known, found = auditing.audited(name, problem, judge, version, arch)
@@ -200,7 +202,7 @@ def promote(
     verbose: console.Verbose = False,
     quiet: console.Quiet = False,
 ) -> None:
-    """Keep a run's best kernel among the shipped ones, once a GPU has verified it anew. Needs a GPU."""
+    """Keep a run's best kernel beside the shipped ones, once a GPU has verified it anew. Needs a GPU."""
     from agent import executors
     from agent.cli.promotion import attempt_of
     from agent.kernels import promoting
@@ -214,22 +216,28 @@ def promote(
         judge = judging.executor(settings, problem, live)
         judging.admit(judge, problem, False)
         again = judge.evaluate(problem, attempt.candidate)
-    folder = promoting.promote(problem, attempt, again, opened, _judge_version())
+    name = promoting.promote(problem, attempt, again, opened, _judge_version())
+    folder = str(sources.ROOT / name)
     if json:
-        console.emit_json({"schema_version": SCHEMA_VERSION, "path": str(folder), "evaluation": again})
+        kept = {"name": name, "path": folder, "evaluation": again}
+        console.emit_json({"schema_version": SCHEMA_VERSION, **kept})
     else:
         console.show(judging.verdict(again))
-        console.show(f"kept in {folder}")
+        console.show(f"kept as {name} in {folder}")
 
 
-def _chosen(names: list[str] | None, every: bool) -> tuple[str, ...]:
-    """Raises UsageError for no name and for one that is none."""
+def _chosen(names: list[str] | None, every: bool, promoted: tuple[str, ...] = ()) -> tuple[str, ...]:
+    """Raises UsageError for no name and for one that is none; `promoted` are those that count beside ours."""
+    known = (*sources.NAMES, *promoted)
     if every == bool(names):
-        raise UsageError("name kernels, or give --all: there are " + ", ".join(sources.NAMES))
+        raise UsageError("name kernels, or give --all: there are " + ", ".join(known))
     for name in names or ():
-        if name not in sources.NAMES:
-            raise UsageError(f"there is no kernel {name!r}: there are {', '.join(sources.NAMES)}")
-    return tuple(names) if names else sources.NAMES
+        if name not in known:
+            hint = (
+                "is a file with a ModelNew and no operator" if name in sources.promoted() else "is no kernel"
+            )
+            raise UsageError(f"{name!r} {hint}: there are {', '.join(known)}")
+    return tuple(names) if names else known
 
 
 def _judge_version() -> str:

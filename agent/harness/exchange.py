@@ -17,9 +17,8 @@ from agent.harness import wire
 from agent.harness.evidence import leaves
 from agent.harness.reference import tree_map
 from agent.harness.rows import Rows
-from agent.harness.shared import BAND_BYTES, Segment, laid
+from agent.harness.shared import BAND_BYTES, PIECE_BYTES, Segment, blank, laid
 
-PIECE_BYTES = 1 << 30
 State = dict[str, torch.Tensor]
 
 
@@ -188,15 +187,13 @@ class SharedMemory:
         first, end = laid(inputs, 0)
         second, end = laid(inputs, end)
         self._inputs = (first, second)
-        bands = end
         self._regions: dict[str, tuple[int, int]] = {}
         for name, group in (("outputs", outputs), ("earlier", outputs), ("parameters", parameters)):
             begin, end = end, laid(group, end)[1]
             self._regions[name] = begin, end
         self._segment = None
         self._segment = Segment.made(end)
-        for begin in range(0, bands, PIECE_BYTES):
-            self._segment.raw(begin, min(PIECE_BYTES, bands - begin)).fill_(255)
+        blank(self._segment)
         self._layout, self._slot, self._number = sizes, 0, next(self._numbers)
         for worker in self._workers:
             self._segment.hand_over(worker)

@@ -4,6 +4,7 @@ Eval mode, no gradients. Everything follows from the seeds, so that what a refer
 made again.
 """
 
+from functools import partial
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -17,6 +18,11 @@ NOISE = 0.3
 values stay; the size is the protocol page's `order 0.3`."""
 VARIANCE_DECADES = 3
 """Running variances spread downwards over so many powers of ten, so that an ignored eps shows."""
+
+
+VARIED = 1 / 64
+"""Share that inputs lose at most where `get_inputs` gives the same whatever the seed: no number grows or
+changes its sign, zeros and infinities stay."""
 
 
 class Draw(NamedTuple):
@@ -37,6 +43,7 @@ class Reference:
         self.seed = 0
         self.constructed: dict[str, torch.Tensor] = {}
         """The state of the present instance before it was perturbed."""
+        self._fixed: bool | None = None
         self.changes: set[str] = set()
         """What the reference itself writes to: names of its state, and `input`."""
 
@@ -128,6 +135,14 @@ class Reference:
         return inputs
 
     def _stated(self, seed: int) -> list[Any]:
+        """As `get_inputs` draws them; varied where it never draws others, which could be foreseen."""
+        inputs = self._drawn(seed)
+        if self._fixed is None:
+            again = zip(evidence.leaves(inputs), evidence.leaves(self._drawn(seed + 1)), strict=True)
+            self._fixed = all(one.shape == other.shape and torch.equal(one, other) for one, other in again)
+        return list(tree_map(partial(_varied, seed=seed), inputs)) if self._fixed else inputs
+
+    def _drawn(self, seed: int) -> list[Any]:
         torch.manual_seed(seed)
         if self._device == "cuda":
             try:
@@ -149,6 +164,14 @@ def _perturb(name: str, tensor: torch.Tensor, generator: torch.Generator) -> Non
         if name.endswith("running_var"):
             decades = VARIANCE_DECADES * torch.rand(tensor.shape, generator=generator)
             tensor.abs_().add_(0.1).mul_((10.0**-decades).to(tensor.dtype))
+
+
+def _varied(tensor: torch.Tensor, seed: int) -> torch.Tensor:
+    if not tensor.is_floating_point():
+        return tensor
+    generator = torch.Generator(tensor.device).manual_seed(seed)
+    lost = VARIED * torch.rand(tensor.shape, generator=generator, device=tensor.device)
+    return tensor * (1 - lost).to(tensor.dtype)
 
 
 def tree_map(change: Any, value: Any) -> Any:

@@ -12,7 +12,7 @@ import torch
 from agent.harness import wire
 from agent.harness.evidence import leaves
 from agent.harness.reference import tree_map
-from agent.harness.shared import Segment, laid
+from agent.harness.shared import Segment, blank, laid
 
 ROW_BYTES = 4 << 30
 SHARE = 8
@@ -44,6 +44,7 @@ class Rows:
             self._places.append((first, second))
         self._like = like
         self._segment = Segment.made(end)
+        blank(self._segment)
         for worker in workers:
             self._segment.hand_over(worker)
         self.described = {

@@ -18,6 +18,7 @@ import torch
 
 BAND_BYTES = 4096
 """A multiple of every alignment that device code may rely on."""
+PIECE_BYTES = 1 << 30
 _DEVICE, _PINNED, _DESCRIPTOR, _READ_AND_WRITE, _OUT_OF_MEMORY = 1, 1, 1, 3, 2
 
 
@@ -118,6 +119,13 @@ class Segment:
 
     def raw(self, offset: int, size: int) -> torch.Tensor:
         return self.tensor(offset, (size,), torch.uint8)
+
+
+def blank(segment: Segment) -> None:
+    """Fills all of it with NaN: new memory may hold what this process had there before, even the truth."""
+    for begin in range(0, segment.size, PIECE_BYTES):
+        segment.raw(begin, min(PIECE_BYTES, segment.size - begin)).fill_(255)
+    torch.cuda.synchronize()
 
 
 def laid(sizes: Sequence[int], begin: int) -> tuple[list[int], int]:

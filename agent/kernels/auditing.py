@@ -17,7 +17,12 @@ from agent.records import Candidate, Evaluation, Problem
 PROBLEMS = {name: f"level{2 if name in sources.FUSED else 1}/{name}" for name in sources.NAMES} | {
     "linear_fp32x3": "level1/matmul"
 }
-"""The reference that a kernel is judged against."""
+"""The reference that a kernel is judged against; a promoted one has its own beside it."""
+
+
+def reference(name: str) -> str:
+    """Address of the problem that a kernel is judged as an answer to."""
+    return PROBLEMS.get(name) or str(sources.ROOT / name / sources.REFERENCE)
 
 
 def audited(
@@ -46,7 +51,9 @@ def audited(
 
 
 def described(name: str) -> Manifest:
-    """The manifest as saved, with what the operator says of itself now. Imports torch."""
+    """The manifest as saved, with what the operator says of itself now, where there is one. Imports torch."""
+    if name not in sources.NAMES:
+        return manifest.load(name)
     operator = import_module(f"agent.kernels.{name}.operator")
     schemas: Sequence[str] = operator.SCHEMAS
     dtypes = getattr(operator, "DTYPES", import_module("agent.kernels.routing").DTYPES)

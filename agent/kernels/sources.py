@@ -20,8 +20,11 @@ NAMES = tuple(sorted((*OPERATORS, *FUSED)))
 """Every shipped kernel, by the name of its folder."""
 OWN_PATHS = dict.fromkeys((*FUSED, "group_norm", "linear_fp32x3"), "90a")
 """Kernels that are fast by a path for one architecture: their candidate file for it holds that path too."""
+PROMOTED = "promoted"
+"""Folder of the kernels that `agent kernels promote` kept: ModelNew files alone, with their references."""
 LIBRARY = Path("csrc") / "library.cu"
 CANDIDATE = Path("candidate.py")
+REFERENCE = Path("reference.py")
 MANIFEST = Path("kernel.json")
 
 _INCLUDE = re.compile(r'^#include "([^"]+)"\n', re.MULTILINE)
@@ -34,10 +37,19 @@ _MODEL_NEW = "class ModelNew"
 _FLAGS = 'extra_cuda_cflags=["-O3"'
 
 
+def promoted() -> tuple[str, ...]:
+    """Every kernel that was promoted, as `promoted/NAME`."""
+    return tuple(sorted(f"{PROMOTED}/{path.parent.name}" for path in ROOT.glob(f"{PROMOTED}/*/{MANIFEST}")))
+
+
 def device_code(name: str) -> dict[str, str]:
-    """Text of every file that the library of a kernel is compiled from, by its path below this folder."""
+    """Text of every file that the library of a kernel is compiled from, by its path below this folder.
+
+    Empty for a promoted kernel, which has none.
+    """
     found: dict[str, str] = {}
-    _collect(ROOT / name / LIBRARY, found)
+    if (ROOT / name / LIBRARY).is_file():
+        _collect(ROOT / name / LIBRARY, found)
     return found
 
 

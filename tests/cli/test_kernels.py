@@ -1,13 +1,15 @@
 """`agent kernels`: what it says and how it exits where there is no GPU."""
 
 import json
+from pathlib import Path
 from typing import Any
 
 import pytest
 from typer.testing import CliRunner
 
 from agent.cli.app import app
-from agent.kernels import sources
+from agent.kernels import manifest, sources
+from agent.kernels.manifest import Manifest
 
 
 def ran(*arguments: str) -> tuple[int, str, str]:
@@ -28,6 +30,18 @@ def test_info_shows_one() -> None:
     assert code == 0
     assert out.startswith("softmax, version 1")
     assert json.loads(ran("info", "softmax", "--json")[1])["name"] == "softmax"
+
+
+def test_promoted_kernels_are_known(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(sources, "ROOT", tmp_path)
+    (tmp_path / "promoted" / "mine").mkdir(parents=True)
+    manifest.save(Manifest(name="promoted/mine", source="run 20261120-1, attempt 2"))
+    rows = json.loads(ran("list", "--json")[1])["kernels"]
+    assert [row["name"] for row in rows] == [*sources.NAMES, "promoted/mine"]
+    assert "promoted/mine" in ran("list")[1]
+    assert ran("info", "promoted/mine")[1].startswith("promoted/mine, version 1, run 20261120-1, attempt 2")
+    code, _, err = ran("bench", "promoted/mine")
+    assert (code, "a ModelNew and no operator" in err) == (2, True)
 
 
 @pytest.mark.parametrize(

@@ -41,8 +41,8 @@ HEAD = f"""\
 
 Written by `python -m tests.diagnosis.examples` from runs of the cases named here (`tests/diagnosis/corpus`).
 *Before* is what agents commonly send back to the model: the last {TAIL_LINES} lines of the log, or a number.
-*After* is what this project sends, beside the code it belongs to. The logs are those of the emulator's build;
-directories are taken out of both.
+*After* is what this project sends, beside the code it belongs to; of several findings the first. The logs are
+those of the emulator's build; directories are taken out of both.
 """
 _DIRECTORIES = re.compile(r"(?<![\w<])/(?:[\w.+-]+/)+")
 _FRAME = 'File "candidate.py", line'
@@ -66,7 +66,8 @@ def main() -> int:
 def _example(number: int, case: Case) -> str:
     evaluation = score.evaluated(case)
     candidate = Candidate(problem=case.problem, source=case.source)
-    text = feedback.on_evaluation(Attempt(number=1, candidate=candidate, evaluation=evaluation)).text
+    first = evaluation.model_copy(update={"findings": evaluation.findings[:1]})
+    text = feedback.on_evaluation(Attempt(number=1, candidate=candidate, evaluation=first)).text
     return "\n".join(
         [
             f"## {number}. {case.about}",

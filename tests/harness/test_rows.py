@@ -69,8 +69,8 @@ def test_outputs_that_do_not_fit_are_told(joined: tuple[rows.Rows, Any]) -> None
     assert not worker.in_a_row(lambda x, n: (x.sum(1),), made.calls)
 
 
+@pytest.mark.usefixtures("handover")
 def test_there_is_no_room_for_rows_of_large_tensors(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(rows, "Segment", CpuSegment)
     monkeypatch.setattr(rows, "ROW_BYTES", 8 * shared.BAND_BYTES)
     x = torch.zeros(64)
     assert rows.Rows([], [x], x, least=2, most=9).calls == 0

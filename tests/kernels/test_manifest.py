@@ -130,14 +130,26 @@ def test_the_interval_of_the_ratio_is_against_torchs_better_side() -> None:
 def test_only_what_a_gpu_verified_is_promoted(
     problem: Problem, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(promoting, "PROMOTED", tmp_path)
+    monkeypatch.setattr(sources, "ROOT", tmp_path)
+    sources.files.cache_clear()
     candidate = Candidate(problem="level1/gelu", source="class ModelNew: ...", origin="model")
     seen = Judge(Status.VERIFIED).evaluate(problem, candidate)
     attempt = Attempt(number=2, candidate=candidate, evaluation=seen)
     with pytest.raises(UsageError, match="attempt 2 is verified on CPU emulator.*only what a GPU verifies"):
         promoting.promote(problem, attempt, seen, "run-1", "1.2")
     again = Judge(Status.VERIFIED, "cuda").evaluate(problem, candidate)
-    folder = promoting.promote(problem, attempt, again, "run-1", "1.2")
-    kept = Manifest.model_validate_json((folder / "kernel.json").read_text())
-    assert (folder / "candidate.py").read_text() == candidate.source
+    assert sources.promoted() == ()
+    name = promoting.promote(problem, attempt, again, "run-1", "1.2")
+    assert sources.promoted() == (name,) == ("promoted/gelu",)
+    kept = manifest.load(name)
+    assert sources.candidate(name) == candidate.source
+    assert Path(auditing.reference(name)).read_text() == problem.source
     assert (kept.source, kept.verifier_version) == ("run run-1, attempt 2", "1.2")
+    assert kept.stale("1.2") is None
+    assert kept.speaks_for_present(kept.verified[0])
+
+    judge = Judge(Status.VERIFIED)
+    known, _ = auditing.audited(name, problem, judge, "1.3")
+    assert judge.asked[0].source == candidate.source
+    assert (known.envelope, len(known.verified)) == (kept.envelope, 2)
+    sources.files.cache_clear()

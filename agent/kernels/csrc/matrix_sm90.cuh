@@ -1,4 +1,7 @@
-// Matrix products of a warpgroup from shared memory (wgmma), sm_90a only.
+// Matrix products of a warpgroup from shared memory (wgmma), sm_90a only. Not for the emulator.
+//
+// Operands are rows of fp16 of which a product takes 16 columns, named by a descriptor: tile_descriptor for rows of 64
+// that are swizzled, pieces_descriptor for rows of 8.
 #pragma once
 
 #include <cuda_runtime.h>
@@ -25,50 +28,63 @@ __device__ __forceinline__ uint64_t tile_descriptor(const void* address) {
     return begin | uint64_t{1} << 16 | atoms << 32 | uint64_t{1} << 62;
 }
 
+// Rows of 8 fp16 (16 bytes): 8 rows lie beside each other, the next 8 follow `rows_step` pieces of 16 bytes later, and
+// the other 8 fp16 of the 16 that a product takes `depth_step` pieces. Begins at any multiple of 16 bytes.
+__device__ __forceinline__ uint64_t pieces_descriptor(const void* begin, uint32_t depth_step, uint32_t rows_step) {
+    return uint64_t{(shared_address(begin) & 0x3ffff) >> 4} | uint64_t{depth_step} << 16 | uint64_t{rows_step} << 32;
+}
+
 __device__ __forceinline__ void matrix_begin() { asm volatile("wgmma.fence.sync.aligned;" ::: "memory"); }
 
 // The products issued so far are done, and d holds them. The compiler does not know that d changes until then.
-__device__ __forceinline__ void matrix_wait(float (&d)[64]) {
+template <int N>
+__device__ __forceinline__ void matrix_wait(float (&d)[N]) {
     asm volatile("wgmma.commit_group.sync.aligned;" ::: "memory");
     asm volatile("wgmma.wait_group.sync.aligned 0;" ::: "memory");
     #pragma unroll
-    for (int i = 0; i < 64; ++i) asm volatile("" : "+f"(d[i])::"memory");
+    for (int i = 0; i < N; ++i) asm volatile("" : "+f"(d[i])::"memory");
 }
 
-// d[64 x 128] (+)= a[64 x 16] * b[128 x 16]^T, for the warpgroup; asynchronous until matrix_wait.
+#define KW_SUMS_8(i) \
+    "+f"(d[i]), "+f"(d[i + 1]), "+f"(d[i + 2]), "+f"(d[i + 3]), \
+    "+f"(d[i + 4]), "+f"(d[i + 5]), "+f"(d[i + 6]), "+f"(d[i + 7])
+#define KW_SUMS_32(i) KW_SUMS_8(i), KW_SUMS_8(i + 8), KW_SUMS_8(i + 16), KW_SUMS_8(i + 24)
+#define KW_FIRST_32 \
+    "%0, %1, %2, %3, %4, %5, %6, %7, %8, %9, %10, %11, %12, %13, %14, %15, " \
+    "%16, %17, %18, %19, %20, %21, %22, %23, %24, %25, %26, %27, %28, %29, %30, %31"
+#define KW_NEXT_32 \
+    "%32, %33, %34, %35, %36, %37, %38, %39, %40, %41, %42, %43, %44, %45, %46, %47, " \
+    "%48, %49, %50, %51, %52, %53, %54, %55, %56, %57, %58, %59, %60, %61, %62, %63"
+
+// d[64 x 64] (+)= a[64 x 16] * b[64 x 16]^T, for the warpgroup; asynchronous until matrix_wait. d[4 * j + 2 * half + i]
+// is row 16 * warp + lane / 4 + 8 * half, column 8 * j + lane % 4 * 2 + i.
+__device__ __forceinline__ void matrix_multiply(float (&d)[32], uint64_t a, uint64_t b, int add) {
+    asm volatile(
+        "{\n"
+        ".reg .pred add;\n"
+        "setp.ne.b32 add, %34, 0;\n"
+        "wgmma.mma_async.sync.aligned.m64n64k16.f32.f16.f16 {" KW_FIRST_32 "}, %32, %33, add, 1, 1, 0, 0;\n"
+        "}\n"
+        : KW_SUMS_32(0)
+        : "l"(a), "l"(b), "r"(add));
+}
+
+// The same for d[64 x 128] and b[128 x 16].
 __device__ __forceinline__ void matrix_multiply(float (&d)[64], uint64_t a, uint64_t b, int add) {
     asm volatile(
         "{\n"
         ".reg .pred add;\n"
         "setp.ne.b32 add, %66, 0;\n"
-        "wgmma.mma_async.sync.aligned.m64n128k16.f32.f16.f16 {"
-          "%0, %1, %2, %3, %4, %5, %6, %7, "
-          "%8, %9, %10, %11, %12, %13, %14, %15, "
-          "%16, %17, %18, %19, %20, %21, %22, %23, "
-          "%24, %25, %26, %27, %28, %29, %30, %31, "
-          "%32, %33, %34, %35, %36, %37, %38, %39, "
-          "%40, %41, %42, %43, %44, %45, %46, %47, "
-          "%48, %49, %50, %51, %52, %53, %54, %55, "
-          "%56, %57, %58, %59, %60, %61, %62, %63}, "
-        "%64, %65, add, 1, 1, 0, 0;\n"
+        "wgmma.mma_async.sync.aligned.m64n128k16.f32.f16.f16 {" KW_FIRST_32 ", " KW_NEXT_32
+        "}, %64, %65, add, 1, 1, 0, 0;\n"
         "}\n"
-        : "+f"(d[0]), "+f"(d[1]), "+f"(d[2]), "+f"(d[3]),
-          "+f"(d[4]), "+f"(d[5]), "+f"(d[6]), "+f"(d[7]),
-          "+f"(d[8]), "+f"(d[9]), "+f"(d[10]), "+f"(d[11]),
-          "+f"(d[12]), "+f"(d[13]), "+f"(d[14]), "+f"(d[15]),
-          "+f"(d[16]), "+f"(d[17]), "+f"(d[18]), "+f"(d[19]),
-          "+f"(d[20]), "+f"(d[21]), "+f"(d[22]), "+f"(d[23]),
-          "+f"(d[24]), "+f"(d[25]), "+f"(d[26]), "+f"(d[27]),
-          "+f"(d[28]), "+f"(d[29]), "+f"(d[30]), "+f"(d[31]),
-          "+f"(d[32]), "+f"(d[33]), "+f"(d[34]), "+f"(d[35]),
-          "+f"(d[36]), "+f"(d[37]), "+f"(d[38]), "+f"(d[39]),
-          "+f"(d[40]), "+f"(d[41]), "+f"(d[42]), "+f"(d[43]),
-          "+f"(d[44]), "+f"(d[45]), "+f"(d[46]), "+f"(d[47]),
-          "+f"(d[48]), "+f"(d[49]), "+f"(d[50]), "+f"(d[51]),
-          "+f"(d[52]), "+f"(d[53]), "+f"(d[54]), "+f"(d[55]),
-          "+f"(d[56]), "+f"(d[57]), "+f"(d[58]), "+f"(d[59]),
-          "+f"(d[60]), "+f"(d[61]), "+f"(d[62]), "+f"(d[63])
+        : KW_SUMS_32(0), KW_SUMS_32(32)
         : "l"(a), "l"(b), "r"(add));
 }
+
+#undef KW_NEXT_32
+#undef KW_FIRST_32
+#undef KW_SUMS_32
+#undef KW_SUMS_8
 
 }  // namespace kernelwright::matrix

@@ -50,6 +50,14 @@ extern "C" void share_for(long elements, long rows, int streams, int* of) {
     of[0] = share.teams, of[1] = share.members, of[2] = share.chunks;
 }
 """
+WHOLE = """
+using namespace kernelwright::group_norm;
+extern "C" int forward_by(Forward* f, long path) { return f->path = path, forward(*f); }
+extern "C" int backward_by(Backward* b, long path) { return b->path = path, backward(*b); }
+extern "C" int forward_bytes(const Forward* f) { return forward_workspace(*f); }
+extern "C" int backward_bytes(const Backward* b) { return backward_workspace(*b); }
+"""
+AUTO, STREAMED, TOO_LARGE = 0, 2, 720  # of interface.h; cudaErrorCooperativeLaunchTooLarge
 SLOTS, SMS = 54, 132  # of sm90_stream.cuh; of the emulator's device
 CALLS = [
     (Sizes(3, 4, 1024, 2), 1, 1),  # one block: two chunks of each row
@@ -65,6 +73,17 @@ CALLS = [
 def built() -> Device:
     source = build_runtime().parent / "group_norm_large.cu"
     source.write_text("#define KW_DTYPES 1\n" + one_text(["sm90_launch.cuh"], STAND_IN) + FACE)
+    return Device(source)
+
+
+@cache
+def few_sms() -> Device:
+    """The whole launcher, on a device that cannot run so many blocks at once."""
+    text = "#define KW_DTYPES 1\n" + one_text(["launch.cuh"], STAND_IN) + WHOLE
+    blocks = "share.teams * share.members, kThreads,"
+    assert text.count(blocks) == 1
+    source = build_runtime().parent / "group_norm_few_sms.cu"
+    source.write_text(text.replace(blocks, f"1000 * {blocks}"))
     return Device(source)
 
 
@@ -173,3 +192,29 @@ def test_rows_of_any_length_fit_the_rings_that_share_them(streams: int) -> None:
         assert teams * members <= SMS
         assert 2 * members <= chunks <= members * SLOTS
     assert shared > 1000
+
+
+def test_where_the_blocks_cannot_all_run_the_portable_path_takes_the_call() -> None:
+    sizes = Sizes(2, 4, 8192, 1)
+    random = np.random.default_rng(13)
+    x, dy = random.standard_normal((2, sizes.n, sizes.channels, sizes.spatial)).astype("float32")
+    call = Call(sizes, Options(), device=few_sms())
+    device = call.device
+    y, dx = call.output(), call.output()
+    mean, rstd = (device.empty((sizes.n, sizes.groups)) for _ in range(2))
+    forward = [call.tensor(x), None, None, None, y, mean, rstd]
+    backward = [call.tensor(dy), call.tensor(x), None, None, None, mean, rstd, dx, None, None, None]
+    for name, layout, named, last in (
+        ("forward", FORWARD, forward, [1e-5]),
+        ("backward", BACKWARD, backward, []),
+    ):
+        size = device.call(f"{name}_bytes", call.packed(layout, named, 0, last))
+        packed = call.packed(layout, named, device.empty(size, "uint8").ctypes.data, last)
+        assert device.call(f"{name}_by", packed, ctypes.c_long(STREAMED)) == TOO_LARGE
+        assert device.call(f"{name}_by", packed, ctypes.c_long(AUTO)) == 0
+
+    x64 = torch.tensor(x.astype("float64"), requires_grad=True)
+    wanted = torch.nn.functional.group_norm(x64, sizes.groups)
+    (gradient,) = torch.autograd.grad(wanted, x64, torch.tensor(dy.astype("float64")))
+    np.testing.assert_allclose(call.result(y), wanted.detach().numpy(), atol=1e-5)
+    np.testing.assert_allclose(call.result(dx), gradient.numpy(), atol=1e-5)

@@ -20,10 +20,10 @@ __device__ __forceinline__ void multiply_chunk(float (&d)[32], const Shared& sha
         const int tap = 2 * step, next = tap + 1;
         const int begin = first + tap / 3 * pitch + tap % 3;
         const int apart = next < kTaps ? next / 3 * pitch + next % 3 - tap / 3 * pitch - tap % 3 : 1;
-        x_hi[step] = matrix_at(stage.hi + begin, apart, 8);
-        x_lo[step] = matrix_at(stage.lo + begin, apart, 8);
-        weight_hi[step] = matrix_at(shared.weight_hi[tap], kOut, 8);
-        weight_lo[step] = matrix_at(shared.weight_lo[tap], kOut, 8);
+        x_hi[step] = pieces_descriptor(stage.hi + begin, apart, 8);
+        x_lo[step] = pieces_descriptor(stage.lo + begin, apart, 8);
+        weight_hi[step] = pieces_descriptor(shared.weight_hi[tap], kOut, 8);
+        weight_lo[step] = pieces_descriptor(shared.weight_lo[tap], kOut, 8);
     }
     matrix_begin();
     #pragma unroll

@@ -13,7 +13,7 @@
 #include <cuda_fp16.h>
 
 #include "portable.cuh"
-#include "sm90_matrix.cuh"
+#include "sm90_instructions.cuh"
 
 namespace kernelwright::conv_logsumexp::sm90 {
 

@@ -4,6 +4,8 @@
 // (sizes.cuh).
 #pragma once
 
+#include <algorithm>
+
 #include "interface.h"
 #include "portable_launch.cuh"
 
@@ -51,27 +53,42 @@ inline int64_t backward_path(const Backward& args) {
     return large && takes_path(args, kStreamed) ? kStreamed : kPortable;
 }
 
+// Whether the portable path takes a call in place of the streamed one: a process may have fewer SMs than its device,
+// under MPS for example, and then the blocks do not all run at once.
+template <typename Call>
+bool falls_back(const Call& call, cudaError_t error) {
+    if (call.path != kAuto || error != cudaErrorCooperativeLaunchTooLarge) return false;
+    cudaGetLastError();  // else the next launch would report it
+    return true;
+}
+
+// For either path where the call may fall back.
 inline int64_t forward_workspace(const Forward& args) {
     if (empty(args) || !takes_path(args, args.path)) return 0;
+    int64_t streamed = 0;
 #ifndef KW_PORTABLE_ONLY
-    if (forward_path(args) == kStreamed) return sm90::workspace(args);
+    if (forward_path(args) == kStreamed) streamed = sm90::workspace(args);
 #endif
-    return portable_forward_workspace(args);
+    return args.path == kStreamed ? streamed : std::max(streamed, portable_forward_workspace(args));
 }
 
 inline int64_t backward_workspace(const Backward& args) {
     if (empty(args) || !takes_path(args, args.path)) return 0;
+    int64_t streamed = 0;
 #ifndef KW_PORTABLE_ONLY
-    if (backward_path(args) == kStreamed) return sm90::workspace(args);
+    if (backward_path(args) == kStreamed) streamed = sm90::workspace(args);
 #endif
-    return portable_backward_workspace(args);
+    return args.path == kStreamed ? streamed : std::max(streamed, portable_backward_workspace(args));
 }
 
 inline cudaError_t forward(const Forward& args) {
     if (empty(args)) return cudaSuccess;
     if (!takes_path(args, args.path)) return cudaErrorInvalidValue;
 #ifndef KW_PORTABLE_ONLY
-    if (forward_path(args) == kStreamed) return sm90::forward(args);
+    if (forward_path(args) == kStreamed) {
+        const cudaError_t error = sm90::forward(args);
+        if (!falls_back(args, error)) return error;
+    }
 #endif
     return portable_forward(args);
 }
@@ -80,7 +97,10 @@ inline cudaError_t backward(const Backward& args) {
     if (empty(args)) return cudaSuccess;
     if (!takes_path(args, args.path)) return cudaErrorInvalidValue;
 #ifndef KW_PORTABLE_ONLY
-    if (backward_path(args) == kStreamed) return sm90::backward(args);
+    if (backward_path(args) == kStreamed) {
+        const cudaError_t error = sm90::backward(args);
+        if (!falls_back(args, error)) return error;
+    }
 #endif
     return portable_backward(args);
 }

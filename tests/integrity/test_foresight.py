@@ -1,0 +1,25 @@
+"""Why kept answers fall: nothing in the candidate's process can know the seeds of what comes next."""
+
+import pytest
+from integrity import corpus, run
+
+from agent.harness import judge, trial
+from agent.records import Evaluation
+
+KNOWN = 42
+"""One of the seeds that the attack has answers for."""
+
+
+def judged(name: str) -> Evaluation:
+    (program,) = (program for program in corpus.programs() if program.name == name)
+    return judge.evaluate(run.asked(program, "emulator"), lambda what: None)
+
+
+def test_answers_for_foreseen_seeds_need_seeds_that_can_be_foreseen(monkeypatch: pytest.MonkeyPatch) -> None:
+    assert judged("seeds_foreseen").stage == "verify"
+    monkeypatch.setattr(trial, "secret_seed", lambda: KNOWN)
+    # Every value is right then, and what is left to stop it is that the answers came from the host.
+    found = judged("seeds_foreseen")
+    assert found.stage == "integrity"
+    assert found.headline is not None
+    assert found.headline.kind == "own-kernels-do-not-compute-the-result"

@@ -55,12 +55,19 @@ def arch(settings: Settings) -> str | None:
     """Of the GPU for candidates, as `90a`; None on the emulator. Raises EnvironmentFault without it."""
     from agent.executors import choose
 
-    if choose(settings.executor) != "cuda":
-        return None
+    return present_arch() if choose(settings.executor) == "cuda" else None
+
+
+def present_arch() -> str:
+    """Of the GPU here, as `90a`. Raises EnvironmentFault where none answers."""
     import torch
 
     from agent.kernels import building
 
+    if not torch.cuda.is_available():
+        raise EnvironmentFault(
+            "no NVIDIA GPU answers here; a build for another machine says what for, as --arch 90a"
+        )
     return building.architecture(torch.cuda.get_device_capability())
 
 

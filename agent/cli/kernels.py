@@ -1,6 +1,7 @@
 """`agent kernels`: what is shipped, whether it still holds, how fast it is, and building it beforehand."""
 
 from collections.abc import Callable
+from contextlib import AbstractContextManager
 from typing import Annotated
 
 import typer
@@ -141,7 +142,7 @@ def build(
     from agent.kernels import building
 
     chosen = _chosen(names, every)
-    target = arch or _present_arch()
+    target = arch or judging.present_arch()
     rows = []
     for name in chosen:
         with console.live(f"building {name} for sm_{target}"):
@@ -170,7 +171,7 @@ def bench(
     verbose: console.Verbose = False,
     quiet: console.Quiet = False,
 ) -> None:
-    """Time kernels on this GPU beside torch's, in one run. Needs a GPU."""
+    """Time kernels on this GPU beside torch's, in one run, while no evaluation uses it. Needs a GPU."""
     chosen = _chosen(names, every)
     from agent.kernels import benching, cases
 
@@ -179,7 +180,9 @@ def bench(
     for name in chosen:
         found = []
         for case in cases.of(name):
-            with console.live(f"timing {name} {list(case.shape)} {case.setting}"):
+            what = f"timing {name} {list(case.shape)} {case.setting}"
+            with console.live(what) as live, _turn(live):
+                live.update(what)
                 found.append(benching.measured(case, here))
             times = found[-1]
             low, high = times.ratio_ci or (float("nan"), float("nan"))
@@ -254,15 +257,12 @@ def _reach(executor: str) -> str:
     return "  judged was the file; the library's operators are timed and compared by `agent kernels bench`"
 
 
-def _present_arch() -> str:
-    """Raises EnvironmentFault without a GPU."""
-    import torch
+def _turn(live: console.Live) -> AbstractContextManager[None]:
+    """On the GPU, as evaluations take it. Raises EnvironmentFault where it does not come."""
+    from agent.harness import turn
 
-    from agent.kernels import building
-
-    if not torch.cuda.is_available():
-        raise EnvironmentFault("no NVIDIA GPU answers here: say what to build for, as --arch 90a")
-    return building.architecture(torch.cuda.get_device_capability())
+    settings = config.load({}, offline=True).settings
+    return turn.of_gpu(settings.cache_dir, config.child_environment(), live.update).held()
 
 
 def _commit() -> str:

@@ -25,22 +25,25 @@ class Library:
         self._name = name
         self._loaded = ctypes.CDLL(str(path))
         self._loaded.error_text.restype = ctypes.c_char_p
-        self._bound: dict[str, Callable[..., int]] = {}
+        self._bound: dict[str, tuple[Callable[..., bytes], Callable[[bytes], int]]] = {}
 
     def launch(self, function: str, fields: str, *values: float) -> None:
         """Raises LaunchError when CUDA does not take the launch."""
-        code = (self._bound.get(function) or self._bind(function, fields))(*values)
+        pack, run = self._bound.get(function) or self._bind(function, fields)
+        code = run(pack(*values))
         if code:
             said = self._loaded.error_text(code).decode()
             raise LaunchError(f"{self._name}: {function} was not launched: {said} (CUDA error {code})")
 
     def ask(self, function: str, fields: str, *values: float) -> int:
         """The number that a function answers."""
-        return (self._bound.get(function) or self._bind(function, fields, ctypes.c_int64))(*values)
+        pack, run = self._bound.get(function) or self._bind(function, fields, ctypes.c_int64)
+        return run(pack(*values))
 
-    def _bind(self, name: str, fields: str, result: type = ctypes.c_int) -> Callable[..., int]:
+    def _bind(
+        self, name: str, fields: str, result: type = ctypes.c_int
+    ) -> tuple[Callable[..., bytes], Callable[[bytes], int]]:
         run = self._loaded[name]
         run.argtypes, run.restype = [ctypes.c_char_p], result
-        pack = struct.Struct(f"@{fields}").pack
-        self._bound[name] = bound = lambda *values: int(run(pack(*values)))
+        self._bound[name] = bound = (struct.Struct(f"@{fields}").pack, run)
         return bound

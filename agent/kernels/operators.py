@@ -8,7 +8,7 @@ CPU implementation is the formula in torch's operators: it exists to be compared
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, Generic, TypeVar
 
 import torch
 from torch.autograd.function import once_differentiable
@@ -19,19 +19,29 @@ NAMESPACE = "kernelwright"
 _LIBRARY = torch.library.Library(NAMESPACE, "DEF")
 
 Tensors = tuple[torch.Tensor, ...]
-Implementation = Callable[..., Tensors]
+Gradients = tuple[torch.Tensor | None, ...]
+"""Of a backward direction: None, or an empty tensor, for what is not wanted."""
+R = TypeVar("R", bound=Gradients)
 
 
 @dataclass(frozen=True)
-class Direction:
+class Direction(Generic[R]):
     """Forward or backward of one operator."""
 
     schema: str
-    """Arguments and results, `(Tensor x, ...) -> (Tensor, Tensor)`; a single result is `-> Tensor`."""
-    cpu: Implementation
-    cuda: Implementation
-    fake: Implementation
+    """Arguments and results, `(Tensor x, ...) -> (Tensor, Tensor)`; a single result is `-> Tensor`.
+
+    Tensors come before everything else.
+    """
+    cpu: Callable[..., R]
+    cuda: Callable[..., R]
+    fake: Callable[..., R]
     """Shapes, strides, dtypes and devices of the results; computes nothing."""
+
+    @property
+    def tensors(self) -> int:
+        """How many of the arguments are tensors, or None in the place of one."""
+        return self.schema.partition("->")[0].count("Tensor")
 
 
 @dataclass(frozen=True)
@@ -50,11 +60,13 @@ class Gradient:
 class Operator:
     """An operator whose first result is its value and whose others are statistics without a gradient."""
 
-    def __init__(self, name: str, forward: Direction, backward: Direction, gradient: Gradient) -> None:
-        self._forward = forward
+    def __init__(
+        self, name: str, forward: Direction[Tensors], backward: Direction[Gradients], gradient: Gradient
+    ) -> None:
+        self._forward, self._tensors = forward, forward.tensors
         self._gradient = gradient
         self.forward = _registered(f"{name}_forward", forward)
-        self._backward = backward
+        self._backward, self._backward_tensors = backward, backward.tensors
         self._dispatched_backward = _registered(f"{name}_backward", backward)
         torch.library.register_autograd(
             f"{NAMESPACE}::{name}_forward", self._differentiated, setup_context=self._kept, lib=_LIBRARY
@@ -70,28 +82,28 @@ class Operator:
     def __call__(self, *arguments: Any) -> torch.Tensor:
         """The value, by the shortest way that gives the same result and gradient."""
         if not torch.compiler.is_compiling():
-            tensors = [value for value in arguments if isinstance(value, torch.Tensor)]
+            tensors = arguments[: self._tensors]
             if routing.is_eager(tensors):
-                if torch.is_grad_enabled() and any(tensor.requires_grad for tensor in tensors):
+                if torch.is_grad_enabled() and _wants_gradient(tensors):
                     return self._direct(*arguments)
-                return self._implementation(tensors[0])(*arguments, statistics=False)[0]
+                return self._implementation(arguments[0])(*arguments, statistics=False)[0]
             routing.refuse_forward_mode(tensors)
         return _several(self.forward(*arguments))[0]
 
-    def backward(self, grad: torch.Tensor, *arguments: Any) -> Tensors:
+    def backward(self, grad: torch.Tensor, *arguments: Any) -> Gradients:
         """All results of the backward direction, by the shortest way."""
         if not torch.compiler.is_compiling():
-            tensors = [value for value in arguments if isinstance(value, torch.Tensor)]
-            if not torch.is_grad_enabled() and routing.is_eager((grad, *tensors)):
+            tensors = (grad, *arguments)[: self._backward_tensors]
+            if not torch.is_grad_enabled() and routing.is_eager(tensors):
                 return (self._backward.cuda if grad.is_cuda else self._backward.cpu)(grad, *arguments)
         return _several(self._dispatched_backward(grad, *arguments))
 
-    def _implementation(self, x: torch.Tensor) -> Implementation:
+    def _implementation(self, x: torch.Tensor) -> Callable[..., Tensors]:
         return self._forward.cuda if x.is_cuda else self._forward.cpu
 
     def _kept(self, ctx: Any, inputs: Sequence[Any], output: torch.Tensor | Tensors) -> None:
         ctx.save_for_backward(*self._gradient.saved(inputs, _several(output)))
-        ctx.settings = [None if isinstance(value, torch.Tensor) else value for value in inputs]
+        ctx.settings = (*[None] * self._tensors, *inputs[self._tensors :])
         ctx.set_materialize_grads(False)
 
     def _differentiated(self, ctx: Any, *grads: torch.Tensor | None) -> tuple[Any, ...]:
@@ -104,25 +116,28 @@ class Operator:
         operator = self
 
         def forward(ctx: Any, *arguments: Any) -> torch.Tensor:
-            tensors = [value for value in arguments if isinstance(value, torch.Tensor)]
-            results = operator._implementation(tensors[0])(*arguments)
+            results = operator._implementation(arguments[0])(*arguments)
             operator._kept(ctx, arguments, results)
             return results[0]
 
-        @once_differentiable
+        once = once_differentiable(operator._differentiated)
+
         def backward(ctx: Any, grad: torch.Tensor | None) -> Any:
-            return operator._differentiated(ctx, grad)
+            # Torch's guard takes longer than what it guards; without a graph it has nothing to do.
+            return (once if torch.is_grad_enabled() else operator._differentiated)(ctx, grad)
 
         body = {"forward": staticmethod(forward), "backward": staticmethod(backward)}
-        made: Any = type(name, (torch.autograd.Function,), body)
-        applied: Callable[..., torch.Tensor] = made.apply
+        function: Any = torch.autograd.Function
+        # Its own `apply` first sees to functional transforms: `routing.is_eager` has looked for those.
+        below: Any = super(function, type(name, (function,), body))
+        applied: Callable[..., torch.Tensor] = below.apply
         return applied
 
 
 def stream(x: torch.Tensor) -> int:
     """Handle of the stream that torch would launch on for `x`."""
     # As Inductor's own code asks for it; `torch.cuda.current_stream` makes an object, at ten times the cost.
-    handle: int = torch._C._cuda_getCurrentRawStream(x.device.index)
+    handle: int = torch._C._cuda_getCurrentRawStream(x.get_device())
     return handle
 
 
@@ -140,21 +155,31 @@ def matrix(x: torch.Tensor, dim: int) -> tuple[int, int, int]:
     return x.numel() // (length * inner), length, inner
 
 
-def _registered(name: str, direction: Direction) -> Any:
+def _wants_gradient(tensors: Sequence[torch.Tensor | None]) -> bool:
+    for tensor in tensors:  # noqa: SIM110  # a generator takes longer than what it asks
+        if tensor is not None and tensor.requires_grad:
+            return True
+    return False
+
+
+def _registered(name: str, direction: Direction[Any]) -> Any:
     _LIBRARY.define(f"{name}{direction.schema}")
-    given = _one if direction.schema.endswith("-> Tensor") else _as_it_is
+    given = _one if direction.schema.endswith("-> Tensor") else _whole
     _LIBRARY.impl(name, given(direction.cpu), "CPU")
     _LIBRARY.impl(name, given(direction.cuda), "CUDA")
     torch.library.register_fake(f"{NAMESPACE}::{name}", given(direction.fake), lib=_LIBRARY)
     return getattr(getattr(torch.ops, NAMESPACE), name).default
 
 
-def _one(implementation: Implementation) -> Callable[..., torch.Tensor]:
+def _one(implementation: Callable[..., Tensors]) -> Callable[..., torch.Tensor]:
     return lambda *arguments: implementation(*arguments)[0]
 
 
-def _as_it_is(implementation: Implementation) -> Implementation:
-    return implementation
+def _whole(implementation: Callable[..., Gradients]) -> Callable[..., Tensors]:
+    """A schema has no None among its results: an empty tensor stands for it."""
+    return lambda *arguments: tuple(
+        arguments[0].new_empty(0) if result is None else result for result in implementation(*arguments)
+    )
 
 
 def _several(results: torch.Tensor | Tensors) -> Tensors:

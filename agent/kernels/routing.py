@@ -77,19 +77,20 @@ def obstacle(
         *others, last = map(_plain, dtypes)
         taken = f"{', '.join(others)} and {last}" if others else last
         return f"the dtype is {_plain(x.dtype)}, and it takes {taken}"
-    known = None
+    device, known = x.device, None
     for other in parameters:
         if other is None:
             continue
-        if other.device != x.device or other.dtype not in (x.dtype, torch.float32):
+        dtype = other.dtype
+        if other.device != device or dtype not in (x.dtype, torch.float32):
             return (
-                f"a parameter is {_plain(other.dtype)} on {other.device.type}, and the input is "
-                f"{_plain(x.dtype)} on {x.device.type}"
+                f"a parameter is {_plain(dtype)} on {other.device.type}, and the input is "
+                f"{_plain(x.dtype)} on {device.type}"
             )
-        if other.dtype is not (known or other.dtype):
+        if dtype is not (known or dtype):
             return "the parameters are of two dtypes"
-        known = other.dtype
-    return missing(kernel, x.device.index)
+        known = dtype
+    return missing(kernel, device.index)
 
 
 @_asked_while_tracing
@@ -164,21 +165,28 @@ def is_eager(tensors: Iterable[torch.Tensor | None]) -> bool:
 
     Such a call needs no dispatcher, which takes longer than a small kernel (ADR 12).
     """
-    return not _intercepted() and all(
-        tensor is None or type(tensor) in (torch.Tensor, torch.nn.Parameter) for tensor in tensors
-    )
+    for probe in _PROBES:
+        if probe():
+            return False
+    for tensor in tensors:  # noqa: SIM110  # a generator takes longer than what it asks
+        if type(tensor) not in _PLAIN_TYPES:
+            return False
+    return True
 
 
-def refuse_forward_mode(tensors: Iterable[torch.Tensor]) -> None:
+def refuse_forward_mode(tensors: Iterable[torch.Tensor | None]) -> None:
     """Raises NotImplementedError for a tangent, which the dispatcher would drop without a word."""
-    if any(forward_ad.unpack_dual(tensor).tangent is not None for tensor in tensors if _has_level()):
+    if _has_level() and any(
+        tensor is not None and forward_ad.unpack_dual(tensor).tangent is not None for tensor in tensors
+    ):
         raise NotImplementedError(
             "shipped kernels have no forward-mode gradient (jvp); AGENT_KERNELS_DISABLE=1 leaves it to torch"
         )
 
 
 def _has_level() -> bool:
-    return int(getattr(forward_ad, "_current_level", 0)) >= 0
+    level: int = getattr(forward_ad, "_current_level", 0)
+    return level >= 0
 
 
 def widened(x: torch.Tensor) -> torch.Tensor:
@@ -189,6 +197,8 @@ def widened(x: torch.Tensor) -> torch.Tensor:
 
 def all_widened(*tensors: torch.Tensor | None) -> tuple[torch.Tensor | None, ...]:
     """`widened`, of each that is there."""
+    if not torch.is_autocast_enabled("cuda"):
+        return tensors
     return tuple(None if tensor is None else widened(tensor) for tensor in tensors)
 
 
@@ -239,7 +249,4 @@ def _probes() -> tuple[Callable[[], object], ...]:
 
 
 _PROBES = _probes()
-
-
-def _intercepted() -> bool:
-    return any(probe() for probe in _PROBES)
+_PLAIN_TYPES = (torch.Tensor, torch.nn.Parameter, type(None))

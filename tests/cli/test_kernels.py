@@ -2,14 +2,21 @@
 
 import json
 from pathlib import Path
+from threading import Timer
 from typing import Any
 
 import pytest
+from filelock import FileLock, Timeout
 from typer.testing import CliRunner
 
+from agent.cli import judging
 from agent.cli.app import app
-from agent.kernels import manifest, sources
-from agent.kernels.manifest import Manifest
+from agent.config import Settings
+from agent.errors import EnvironmentFault
+from agent.harness import turn
+from agent.kernels import benching, manifest, sources
+from agent.kernels.case import Case
+from agent.kernels.manifest import Manifest, Measured
 
 
 def ran(*arguments: str) -> tuple[int, str, str]:
@@ -64,3 +71,37 @@ def test_without_a_gpu_the_environment_is_at_fault(
     code, _, err = ran(*arguments)
     assert code == 3
     assert "GPU" in err
+
+
+def test_bench_waits_for_its_turn_on_the_gpu(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("AGENT_CACHE_DIR", str(tmp_path))
+    monkeypatch.setattr(turn, "identity", lambda *_: "this")
+    monkeypatch.setattr(benching, "machine", lambda commit: benching.Machine("GPU", "1", commit))
+    place = tmp_path / "gpus" / "this.lock"
+    place.parent.mkdir()
+    evaluation = FileLock(place, thread_local=False)
+    evaluation.acquire()
+    Timer(0.3, evaluation.release).start()
+
+    def measured(case: Case, here: benching.Machine) -> Measured:
+        with pytest.raises(Timeout), FileLock(place, timeout=0):
+            pass
+        return manifest.load("gelu").measured[0]
+
+    monkeypatch.setattr(benching, "measured", measured)
+    code, _, err = ran("bench", "gelu", "--no-write")
+    assert code == 0
+    assert err.count("waiting for the GPU, which another evaluation uses") == 1
+    with FileLock(place, timeout=0):
+        pass
+
+
+def test_one_answer_to_what_the_gpu_is(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("agent.executors.choose", lambda executor: executor)
+    monkeypatch.setattr("torch.cuda.is_available", lambda: True)
+    monkeypatch.setattr("torch.cuda.get_device_capability", lambda: (9, 0))
+    assert judging.arch(Settings(executor="cuda")) == judging.present_arch() == "90a"
+    assert judging.arch(Settings(executor="emulator")) is None
+    monkeypatch.setattr("torch.cuda.is_available", lambda: False)
+    with pytest.raises(EnvironmentFault, match="no NVIDIA GPU answers here"):
+        judging.present_arch()

@@ -1,5 +1,6 @@
 """What torch asks of an operator, over the CPU implementations: registration, gradients, torch.compile."""
 
+from importlib import import_module
 from typing import Any
 
 import pytest
@@ -7,7 +8,8 @@ import torch
 from kernels.calls import CALLS, Call
 from torch._dynamo.testing import CompileCounter
 
-from agent.kernels import group_norm
+from agent.kernels import group_norm, sources
+from agent.kernels.group_norm import operator as group_norm_operator
 from agent.kernels.operators import NAMESPACE, Operator
 
 pytestmark = pytest.mark.usefixtures("taken")
@@ -164,3 +166,25 @@ def test_every_operator_names_its_schemas() -> None:
     assert [schema.partition("(")[0] for schema in operator.SCHEMAS] == [
         "kernelwright::softmax_forward", "kernelwright::softmax_backward",
     ]  # fmt: skip
+
+
+@pytest.mark.parametrize("name", sources.NAMES)
+def test_tensors_come_before_other_arguments(name: str) -> None:
+    """As `Direction.tensors` counts on."""
+    operator = import_module(f"agent.kernels.{name}.operator")
+    for schema in operator.SCHEMAS:
+        arguments = schema.partition("(")[2].partition(")")[0].split(", ")
+        are_tensors = [argument.startswith("Tensor") for argument in arguments]
+        assert are_tensors == sorted(are_tensors, reverse=True)
+
+
+def test_a_gradient_that_is_not_wanted_is_not_made() -> None:
+    x, weight, bias = CALLS["group_norm"].tensors()
+    mean, rstd = (torch.ones(2, 2, dtype=torch.float64) for _ in range(2))
+    arguments = (x, x, None, weight, bias, mean, rstd, 2, "none", [True, False, False, True])
+    with torch.no_grad():
+        direct = group_norm_operator._OPERATOR.backward(*arguments)
+        with Recorder():
+            dispatched = group_norm_operator._OPERATOR.backward(*arguments)
+    assert [value is None for value in direct] == [False, True, True, False]
+    assert [value is not None and value.numel() for value in dispatched] == [x.numel(), 0, 0, bias.numel()]

@@ -1,7 +1,5 @@
 """In which order the elements of a GroupNorm's tensors lie: channels first, or last."""
 
-from collections.abc import Callable
-
 import torch
 
 CONTIGUOUS, CHANNELS_LAST = 0, 1
@@ -13,9 +11,14 @@ def layout_of(x: torch.Tensor) -> int:
     return CHANNELS_LAST if not x.is_contiguous() and _is_last(x) else CONTIGUOUS
 
 
-def like(tensor: torch.Tensor, x: torch.Tensor) -> torch.Tensor:
-    """`tensor` in the layout of x; itself where it is so already."""
-    return tensor.contiguous(memory_format=FORMATS[layout_of(x)](x))
+def laid_out(tensor: torch.Tensor, layout: int) -> torch.Tensor:
+    """`tensor` in this layout; itself where it is so already."""
+    return tensor.contiguous() if layout == CONTIGUOUS else tensor.contiguous(memory_format=_last(tensor))
+
+
+def format_of(x: torch.Tensor) -> torch.memory_format:
+    """Torch's name for the layout that x has, or that it is copied to."""
+    return torch.contiguous_format if layout_of(x) == CONTIGUOUS else _last(x)
 
 
 def _is_last(x: torch.Tensor) -> bool:
@@ -24,10 +27,3 @@ def _is_last(x: torch.Tensor) -> bool:
 
 def _last(x: torch.Tensor) -> torch.memory_format:
     return torch.channels_last if x.dim() == 4 else torch.channels_last_3d
-
-
-FORMATS: dict[int, Callable[[torch.Tensor], torch.memory_format]] = {
-    CONTIGUOUS: lambda x: torch.contiguous_format,
-    CHANNELS_LAST: _last,
-}
-"""Torch's name for a layout of tensors with as many dimensions as x."""

@@ -11,8 +11,8 @@ import torch.nn.functional as F
 
 from agent.kernels import routing
 from agent.kernels.group_norm import activation, reference
-from agent.kernels.group_norm.layout import FORMATS, layout_of, like
-from agent.kernels.operators import Direction, Gradient, Operator, Tensors, address, stream
+from agent.kernels.group_norm.layout import format_of, laid_out, layout_of
+from agent.kernels.operators import Direction, Gradient, Gradients, Operator, Tensors, address, stream
 
 KERNEL = "group_norm"
 ENVELOPE = (
@@ -24,6 +24,7 @@ ENVELOPE = (
 FORWARD = "17qd2q"
 """Forward of csrc/interface.h."""
 BACKWARD = "23q"
+_DENSE = torch.contiguous_format
 
 
 def group_norm(
@@ -37,11 +38,7 @@ def group_norm(
     """
     if act not in activation.NUMBERS:
         raise ValueError(f"act={act!r}: there are {', '.join(activation.NUMBERS)}")
-    if (
-        not _is_right(x, num_groups, (weight, bias), residual)
-        or x.numel() == 0
-        or not _takes(x, weight, bias, residual)
-    ):
+    if not _is_right(x, num_groups, weight, bias, residual) or not _takes(x, weight, bias, residual):
         # What torch refuses, and what leaves nothing to compute, is torch's to answer.
         y = F.group_norm(x, num_groups, weight, bias, eps)
         return activation.value(y if residual is None else y + residual, act)
@@ -49,18 +46,19 @@ def group_norm(
 
 
 def _is_right(
-    x: torch.Tensor, groups: int, parameters: Sequence[torch.Tensor | None], residual: torch.Tensor | None
-) -> bool:
-    """Whether torch would take it as it is, without broadcasting."""
-    if (
-        x.dim() < 2
-        or groups < 1
-        or x.shape[1] % groups
-        or x.numel() == groups
-        or (residual is not None and residual.shape != x.shape)
-    ):
+    x: torch.Tensor, groups: int, weight: torch.Tensor | None, bias: torch.Tensor | None,
+    residual: torch.Tensor | None,
+) -> bool:  # fmt: skip
+    """Whether torch would take it as it is, without broadcasting, and there is something to compute."""
+    shape = x.shape
+    if len(shape) < 2 or groups < 1 or shape[1] % groups or x.numel() in (0, groups):
         return False
-    return all(value is None or value.shape == x.shape[1:2] for value in parameters)
+    of_channels = (shape[1],)
+    return (
+        (weight is None or weight.shape == of_channels)
+        and (bias is None or bias.shape == of_channels)
+        and (residual is None or residual.shape == shape)
+    )
 
 
 def _takes(
@@ -74,14 +72,16 @@ def _takes(
 
 
 def _sizes(
-    x: torch.Tensor, groups: int, weight: torch.Tensor | None, bias: torch.Tensor | None, act: str
-) -> Any:
+    x: torch.Tensor, groups: int, weight: torch.Tensor | None, bias: torch.Tensor | None, layout: int,
+    act: str,
+) -> Any:  # fmt: skip
     """n, channels, spatial, groups, dtype, param_dtype, layout, act, path."""
-    n, channels = x.shape[:2]
-    known = weight if weight is not None else bias
+    shape = x.shape
+    n, channels = shape[0], shape[1]
+    known = weight if weight is not None else x if bias is None else bias
     return (
         n, channels, x.numel() // (n * channels), groups, routing.DTYPES[x.dtype],
-        routing.DTYPES[x.dtype if known is None else known.dtype], layout_of(x), activation.NUMBERS[act], 0,
+        routing.DTYPES[known.dtype], layout, activation.NUMBERS[act], 0,
     )  # fmt: skip
 
 
@@ -89,81 +89,84 @@ def _launch(
     x: torch.Tensor, residual: torch.Tensor | None, weight: torch.Tensor | None, bias: torch.Tensor | None,
     groups: int, eps: float, act: str, statistics: bool = True,
 ) -> Tensors:  # fmt: skip
-    x = like(x, x)
-    residual, weight, bias = _beside(x, residual, weight, bias)
+    layout = layout_of(x)
+    x = laid_out(x, layout)
+    residual, weight, bias = _beside(layout, residual, weight, bias)
     y = torch.empty_like(x)
-    stats = _statistics(x, groups) if statistics else ()
-    pointers = (
-        x.data_ptr(), address(residual), address(weight), address(bias), y.data_ptr(),
-        *([stat.data_ptr() for stat in stats] or (0, 0)),
-    )  # fmt: skip
-    device = x.device.index
-    values = (*_sizes(x, groups, weight, bias, act), eps, stream(x), device)
+    made = (y, *_statistics(x, groups)) if statistics else (y,)
+    places = [tensor.data_ptr() for tensor in made] if statistics else (y.data_ptr(), 0, 0)
+    pointers = (x.data_ptr(), address(residual), address(weight), address(bias), *places)
+    device = x.get_device()
+    values = (*_sizes(x, groups, weight, bias, layout, act), eps, stream(x), device)
     library = routing.library(KERNEL, device)
     needed = library.ask("forward_workspace", FORWARD, *pointers, 0, *values)
-    workspace = torch.empty(needed, dtype=torch.uint8, device=x.device) if needed else None
+    workspace = x.new_empty(needed, dtype=torch.uint8) if needed else None
     library.launch("forward", FORWARD, *pointers, address(workspace), *values)
-    return (y, *stats)
+    return made
 
 
 def _launch_backward(
     grad: torch.Tensor, x: torch.Tensor, residual: torch.Tensor | None, weight: torch.Tensor | None,
     bias: torch.Tensor | None, mean: torch.Tensor, rstd: torch.Tensor, groups: int, act: str,
     wanted: Sequence[bool],
-) -> Tensors:  # fmt: skip
-    x = like(x, x)
-    grad = like(grad, x)
-    residual, weight, bias = _beside(x, residual, weight, bias)
+) -> Gradients:  # fmt: skip
+    layout = layout_of(x)
+    x, grad = laid_out(x, layout), laid_out(grad, layout)
+    residual, weight, bias = _beside(layout, residual, weight, bias)
     grads = _gradient_shapes(x, weight, bias, wanted)
     pointers = (
         grad.data_ptr(), x.data_ptr(), address(residual), address(weight), address(bias), mean.data_ptr(),
-        rstd.data_ptr(), *(made.data_ptr() if want else 0 for made, want in zip(grads, wanted, strict=True)),
+        rstd.data_ptr(), *map(address, grads),
     )  # fmt: skip
-    device = x.device.index
-    values = (*_sizes(x, groups, weight, bias, act), stream(x), device)
+    device = x.get_device()
+    values = (*_sizes(x, groups, weight, bias, layout, act), stream(x), device)
     library = routing.library(KERNEL, device)
     needed = library.ask("backward_workspace", BACKWARD, *pointers, 0, *values)
-    workspace = torch.empty(needed, dtype=torch.uint8, device=x.device)
+    workspace = x.new_empty(needed, dtype=torch.uint8)
     library.launch("backward", BACKWARD, *pointers, workspace.data_ptr(), *values)
     return grads
 
 
-def _beside(x: torch.Tensor, residual: torch.Tensor | None, *parameters: torch.Tensor | None) -> Any:
-    """The residual in x's layout, the parameters contiguous."""
+def _beside(
+    layout: int, residual: torch.Tensor | None, weight: torch.Tensor | None, bias: torch.Tensor | None
+) -> Any:
+    """The residual in this layout, the parameters contiguous."""
     return (
-        None if residual is None else like(residual, x),
-        *(None if value is None else value.contiguous() for value in parameters),
+        None if residual is None else laid_out(residual, layout),
+        None if weight is None else weight.contiguous(),
+        None if bias is None else bias.contiguous(),
     )
 
 
 def _statistics(x: torch.Tensor, groups: int) -> Tensors:
     exact = torch.float64 if x.dtype == torch.float64 else torch.float32
-    return x.new_empty((x.shape[0], groups), dtype=exact), x.new_empty((x.shape[0], groups), dtype=exact)
+    mean = x.new_empty((x.shape[0], groups), dtype=exact)
+    return mean, torch.empty_like(mean)
 
 
 def _shapes(
     x: torch.Tensor, residual: Any, weight: Any, bias: Any, groups: int, eps: float, act: str
 ) -> Tensors:
-    return (torch.empty_like(x, memory_format=FORMATS[layout_of(x)](x)), *_statistics(x, groups))
+    return (torch.empty_like(x, memory_format=format_of(x)), *_statistics(x, groups))
 
 
 def _gradient_shapes(
     x: torch.Tensor, weight: torch.Tensor | None, bias: torch.Tensor | None, wanted: Sequence[bool]
-) -> Tensors:
-    """Room for the gradients of x, residual, weight and bias; an empty tensor for one that is not wanted."""
-    form = FORMATS[layout_of(x)](x)
-    places = (x, x, weight, bias)
-    return tuple(
-        x.new_empty(0) if not want or place is None else torch.empty_like(place, memory_format=form)
-        if place is x else torch.empty_like(place, memory_format=torch.contiguous_format)
-        for place, want in zip(places, wanted, strict=True)
-    )  # fmt: skip
+) -> Gradients:
+    """Room for the gradients of x, residual, weight and bias; None for one that is not wanted."""
+    form = format_of(x)
+    return (
+        torch.empty_like(x, memory_format=form) if wanted[0] else None,
+        torch.empty_like(x, memory_format=form) if wanted[1] else None,
+        None if weight is None or not wanted[2] else torch.empty_like(weight, memory_format=_DENSE),
+        None if bias is None or not wanted[3] else torch.empty_like(bias, memory_format=_DENSE),
+    )
 
 
 def _backward_shapes(
     grad: Any, x: torch.Tensor, residual: Any, weight: torch.Tensor | None, bias: torch.Tensor | None,
     mean: Any, rstd: Any, groups: int, act: str, wanted: Sequence[bool],
-) -> Tensors:  # fmt: skip
+) -> Gradients:  # fmt: skip
     return _gradient_shapes(x, weight, bias, wanted)
 
 

@@ -5,8 +5,8 @@ from collections.abc import Sequence
 import torch
 
 from agent.kernels.group_norm import activation
-from agent.kernels.group_norm.layout import FORMATS, layout_of
-from agent.kernels.operators import Tensors
+from agent.kernels.group_norm.layout import format_of
+from agent.kernels.operators import Gradients, Tensors
 
 
 def forward(
@@ -26,8 +26,8 @@ def backward(
     grad: torch.Tensor, x: torch.Tensor, residual: torch.Tensor | None, weight: torch.Tensor | None,
     bias: torch.Tensor | None, mean: torch.Tensor, rstd: torch.Tensor, groups: int, act: str,
     wanted: Sequence[bool],
-) -> Tensors:  # fmt: skip
-    """Gradients of x, residual, weight and bias; an empty tensor for one that is not wanted."""
+) -> Gradients:  # fmt: skip
+    """Gradients of x, residual, weight and bias; None for one that is not wanted."""
     normal = _normal(x, mean, rstd)
     dz = _exact(grad)
     if act != "none":
@@ -40,7 +40,7 @@ def backward(
     made = (dx, dz, (dz * normal).sum(over), dz.sum(over))
     places = (x, x, weight, bias)
     return tuple(
-        x.new_empty(0) if not want or place is None else _laid_out(value.to(place.dtype), place)
+        None if not want or place is None else _laid_out(value.to(place.dtype), place)
         for value, place, want in zip(made, places, wanted, strict=True)
     )
 
@@ -73,4 +73,4 @@ def _affine(
 
 
 def _laid_out(value: torch.Tensor, place: torch.Tensor) -> torch.Tensor:
-    return value.contiguous(memory_format=FORMATS[layout_of(place)](place))
+    return value.contiguous(memory_format=format_of(place))

@@ -205,3 +205,30 @@ def test_gelu(tanh: bool, count: int, dtype: str, offset: int) -> None:
     wanted.backward(exact(grad).detach())
     assert truth.grad is not None
     kit.close(dx, truth.grad)
+
+
+@pytest.mark.parametrize("tanh", [False, True], ids=["exact", "tanh"])
+def test_gelu_from_end_to_end(tanh: bool) -> None:
+    """No further from float64 than torch's own, and what is no number or has no end comes out as there."""
+    kit, form = Kit("float32", 0), "tanh" if tanh else "none"
+    ends = [np.inf, -np.inf, np.nan, 1e30, -1e30, 30.0, -30.0, 0.0, -0.0]
+    x = placed(kit.device, np.concatenate([np.linspace(-13, 13, 20_001), ends]), "float32", 0)
+    grad = placed(kit.device, np.ones(x.size), "float32", 0)
+    y, dx = kit.room(x.size), kit.room(x.size)
+    run(kit.device, "gelu_forward", gelu.FORWARD, x, y, x.size, tanh, 0, 0, 0)
+    run(kit.device, "gelu_backward", gelu.BACKWARD, grad, x, dx, x.size, tanh, 0, 0, 0)
+    truth, native = exact(x), torch.tensor(x, requires_grad=True)
+    for given in (truth, native):
+        F.gelu(given, approximate=form).sum().backward()
+    assert truth.grad is not None
+    assert native.grad is not None
+    results = (
+        (y, F.gelu(truth, approximate=form), F.gelu(native, approximate=form)),
+        (dx, truth.grad, native.grad),
+    )
+    for ours, *others in results:
+        wanted, theirs = (values.detach().numpy() for values in others)
+        assert (np.isfinite(ours) == np.isfinite(theirs)).all()
+        near = slice(x.size - len(ends))
+        worst = np.abs(theirs[near] - wanted[near]).max()
+        np.testing.assert_allclose(ours[near], wanted[near], rtol=0, atol=1.1 * worst)

@@ -2,7 +2,7 @@
 
 from agent.harness import admission
 
-VERSION = "1"
+VERSION = "2"
 """Another number where a check or an attack is added to the judge."""
 
 

@@ -38,4 +38,13 @@ inline unsigned block_for(int64_t count, int64_t each) {
     return unsigned(std::max<int64_t>(1, std::min<int64_t>(warps, kMaxWarps)) * kWarp);
 }
 
+// Of rows that a warp holds, a block takes several: launching one for each would take longer than memory does.
+constexpr unsigned kShortRows = 8;
+
+inline dim3 rows_block(unsigned threads) { return dim3(threads, threads == kWarp ? kShortRows : 1); }
+
+inline unsigned rows_grid(int64_t rows, dim3 block) { return unsigned((rows + block.y - 1) / block.y); }
+
+__device__ __forceinline__ int64_t row_here() { return int64_t{blockIdx.x} * blockDim.y + threadIdx.y; }
+
 }  // namespace kernelwright

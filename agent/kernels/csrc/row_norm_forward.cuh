@@ -74,9 +74,11 @@ __device__ __forceinline__ Pack<T, V> affine(
 template <bool kCentred, typename T, typename P, int V, int kPacks, int kThreads, int kBlocks>
 __global__ void __launch_bounds__(kThreads, kBlocks) row_norm_resident(
     const Pack<T, V>* __restrict__ x, const Pack<P, V>* __restrict__ weight, const Pack<P, V>* __restrict__ bias,
-    Pack<T, V>* __restrict__ y, float* __restrict__ means, float* __restrict__ rstds, int packs, float eps) {
+    Pack<T, V>* __restrict__ y, float* __restrict__ means, float* __restrict__ rstds, int64_t rows, int packs,
+    float eps) {
     __shared__ float of_mean[kMaxWarps], of_variance[kMaxWarps];
-    const int64_t row = blockIdx.x;
+    const int64_t row = row_here();
+    if (row >= rows) return;
     x += row * packs;
     y += row * packs;
     Pack<T, V> tile[kPacks];
@@ -181,11 +183,12 @@ __global__ void __launch_bounds__(kWarp* kMaxWarps) row_norm_streamed(
 template <bool kCentred, typename T, typename P, int V, int kPacks, int kThreads, int kBlocks>
 void launch_resident(const RowForward& args) {
     const int64_t packs = args.length / V;
+    const dim3 block = rows_block(block_for(packs, kPacks));
     row_norm_resident<kCentred, T, P, V, kPacks, kThreads, kBlocks>
-        <<<unsigned(args.rows), block_for(packs, kPacks), 0, args.stream>>>(
+        <<<rows_grid(args.rows, block), block, 0, args.stream>>>(
             static_cast<const Pack<T, V>*>(args.x), static_cast<const Pack<P, V>*>(args.weight),
             static_cast<const Pack<P, V>*>(args.bias), static_cast<Pack<T, V>*>(args.y), args.mean, args.rstd,
-            int(packs), float(args.eps));
+            args.rows, int(packs), float(args.eps));
 }
 
 template <bool kCentred, typename T, typename P, int V>

@@ -43,13 +43,15 @@ __device__ __forceinline__ float result_of(Partition all) {
 
 template <typename T, int V>
 __global__ void __launch_bounds__(kThreads, kBlocks) rows(
-    const Pack<T, V>* __restrict__ x, T* __restrict__ y, float* __restrict__ exact, int64_t packs) {
+    const Pack<T, V>* __restrict__ x, T* __restrict__ y, float* __restrict__ exact, int64_t count, int64_t packs) {
     __shared__ Partition of_warp[kMaxWarps];
-    const Pack<T, V>* row = x + blockIdx.x * packs;
-    const Partition all = block_merge(partition<kUnderWay<V>>(row, threadIdx.x, packs, blockDim.x, 1), of_warp);
+    const int64_t row = row_here();
+    if (row >= count) return;
+    const Pack<T, V>* first = x + row * packs;
+    const Partition all = block_merge(partition<kUnderWay<V>>(first, threadIdx.x, packs, blockDim.x, 1), of_warp);
     if (threadIdx.x != 0) return;
-    y[blockIdx.x] = from_float<T>(result_of(all));
-    if (exact != nullptr) exact[blockIdx.x] = result_of(all);
+    y[row] = from_float<T>(result_of(all));
+    if (exact != nullptr) exact[row] = result_of(all);
 }
 
 template <typename T>
@@ -68,11 +70,13 @@ __global__ void columns(
 template <typename T, int V>
 __global__ void __launch_bounds__(kWarp* kMaxWarps) backward_rows(
     const T* __restrict__ dy, const Pack<T, V>* __restrict__ x, const float* __restrict__ exact,
-    Pack<T, V>* __restrict__ dx, int64_t packs) {
-    const float scale = to_float(dy[blockIdx.x]);
-    const float result = exact[blockIdx.x];
-    x += blockIdx.x * packs;
-    dx += blockIdx.x * packs;
+    Pack<T, V>* __restrict__ dx, int64_t count, int64_t packs) {
+    const int64_t row = row_here();
+    if (row >= count) return;
+    const float scale = to_float(dy[row]);
+    const float result = exact[row];
+    x += row * packs;
+    dx += row * packs;
     for (int64_t at = threadIdx.x; at < packs; at += blockDim.x) {
         Pack<T, V> pack = x[at];
         #pragma unroll
@@ -100,9 +104,9 @@ __global__ void backward_columns(
 template <typename T, int V>
 cudaError_t launch_rows(const Forward& args) {
     const int64_t packs = args.length / V;
-    const unsigned block = std::min<unsigned>(block_for(packs, kUnderWay<V> / V), kThreads);
-    rows<T, V><<<unsigned(args.outer), block, 0, args.stream>>>(
-        static_cast<const Pack<T, V>*>(args.x), static_cast<T*>(args.y), args.exact, packs);
+    const dim3 block = rows_block(std::min<unsigned>(block_for(packs, kUnderWay<V> / V), kThreads));
+    rows<T, V><<<rows_grid(args.outer, block), block, 0, args.stream>>>(
+        static_cast<const Pack<T, V>*>(args.x), static_cast<T*>(args.y), args.exact, args.outer, packs);
     return cudaGetLastError();
 }
 
@@ -123,9 +127,10 @@ inline cudaError_t forward(const Forward& args) {
 template <typename T, int V>
 cudaError_t launch_backward_rows(const Backward& args) {
     const int64_t packs = args.length / V;
-    backward_rows<T, V><<<unsigned(args.outer), block_for(packs, kBackwardPacks), 0, args.stream>>>(
+    const dim3 block = rows_block(block_for(packs, kBackwardPacks));
+    backward_rows<T, V><<<rows_grid(args.outer, block), block, 0, args.stream>>>(
         static_cast<const T*>(args.dy), static_cast<const Pack<T, V>*>(args.x), args.exact,
-        static_cast<Pack<T, V>*>(args.dx), packs);
+        static_cast<Pack<T, V>*>(args.dx), args.outer, packs);
     return cudaGetLastError();
 }
 

@@ -49,9 +49,10 @@ __device__ __forceinline__ void store_tile(
 // A thread takes its exponentials below its own maximum, and one factor makes them those below the row's.
 template <int N, typename T, int V>
 __global__ void __launch_bounds__(kWarp* kMaxWarps) resident_rows(
-    const Pack<T, V>* __restrict__ x, Pack<T, V>* __restrict__ y, int packs) {
+    const Pack<T, V>* __restrict__ x, Pack<T, V>* __restrict__ y, int64_t rows, int packs) {
     __shared__ Partition of_warp[kMaxWarps];
-    const int64_t first = int64_t{blockIdx.x} * packs + threadIdx.x;
+    if (row_here() >= rows) return;
+    const int64_t first = row_here() * packs + threadIdx.x;
     const int left = packs - int(threadIdx.x);
     const int step = int(blockDim.x);
     float tile[N];
@@ -114,11 +115,12 @@ __device__ __forceinline__ Pack<T, V> gradient(const Pack<T, V>& dy, const Pack<
 template <typename T, int V>
 __global__ void __launch_bounds__(kWarp* kMaxWarps) backward_rows(
     const Pack<T, V>* __restrict__ dy, const Pack<T, V>* __restrict__ y, Pack<T, V>* __restrict__ dx,
-    int64_t packs) {
+    int64_t rows, int64_t packs) {
     __shared__ float of_warp[kMaxWarps];
-    dy += blockIdx.x * packs;
-    y += blockIdx.x * packs;
-    dx += blockIdx.x * packs;
+    if (row_here() >= rows) return;
+    dy += row_here() * packs;
+    y += row_here() * packs;
+    dx += row_here() * packs;
     constexpr int kBackwardPacks = kBackwardHeld / V;
     Pack<T, V> dy_tile[kBackwardPacks], y_tile[kBackwardPacks];
     const int step = int(blockDim.x);
@@ -173,13 +175,14 @@ cudaError_t launch_rows(const Forward& args) {
     const int64_t packs = args.length / V;
     const auto* x = static_cast<const Pack<T, V>*>(args.x);
     auto* y = static_cast<Pack<T, V>*>(args.y);
-    const unsigned grid = unsigned(args.outer);
     if (args.length <= kWarp * kTile) {
-        resident_rows<kTile><<<grid, kWarp, 0, args.stream>>>(x, y, int(packs));
+        const dim3 block = rows_block(kWarp);
+        resident_rows<kTile><<<rows_grid(args.outer, block), block, 0, args.stream>>>(x, y, args.outer, int(packs));
     } else if (args.length <= kWarp * kMaxWarps * kHeld) {
-        resident_rows<kHeld><<<grid, block_for(packs, kHeld / V), 0, args.stream>>>(x, y, int(packs));
+        const dim3 block = rows_block(block_for(packs, kHeld / V));
+        resident_rows<kHeld><<<rows_grid(args.outer, block), block, 0, args.stream>>>(x, y, args.outer, int(packs));
     } else {
-        streamed_rows<<<grid, kWarp * kMaxWarps, 0, args.stream>>>(x, y, packs);
+        streamed_rows<<<unsigned(args.outer), kWarp * kMaxWarps, 0, args.stream>>>(x, y, packs);
     }
     return cudaGetLastError();
 }
@@ -203,9 +206,10 @@ inline cudaError_t forward(const Forward& args) {
 template <typename T, int V>
 cudaError_t launch_backward_rows(const Backward& args) {
     const int64_t packs = args.length / V;
-    backward_rows<T, V><<<unsigned(args.outer), block_for(packs, kBackwardHeld / V), 0, args.stream>>>(
+    const dim3 block = rows_block(block_for(packs, kBackwardHeld / V));
+    backward_rows<T, V><<<rows_grid(args.outer, block), block, 0, args.stream>>>(
         static_cast<const Pack<T, V>*>(args.dy), static_cast<const Pack<T, V>*>(args.y),
-        static_cast<Pack<T, V>*>(args.dx), packs);
+        static_cast<Pack<T, V>*>(args.dx), args.outer, packs);
     return cudaGetLastError();
 }
 

@@ -41,14 +41,14 @@ __device__ __forceinline__ float result_of(Partition all) {
     return isinf(all.max) && !isnan(all.sum) ? all.max : all.max + logf(all.sum);
 }
 
-template <typename T, int V>
+template <int N, typename T, int V>
 __global__ void __launch_bounds__(kThreads, kBlocks) rows(
     const Pack<T, V>* __restrict__ x, T* __restrict__ y, float* __restrict__ exact, int64_t count, int64_t packs) {
     __shared__ Partition of_warp[kMaxWarps];
     const int64_t row = row_here();
     if (row >= count) return;
     const Pack<T, V>* first = x + row * packs;
-    const Partition all = block_merge(partition<kUnderWay<V>>(first, threadIdx.x, packs, blockDim.x, 1), of_warp);
+    const Partition all = block_merge(partition<N>(first, threadIdx.x, packs, blockDim.x, 1), of_warp);
     if (threadIdx.x != 0) return;
     y[row] = from_float<T>(result_of(all));
     if (exact != nullptr) exact[row] = result_of(all);
@@ -104,9 +104,15 @@ __global__ void backward_columns(
 template <typename T, int V>
 cudaError_t launch_rows(const Forward& args) {
     const int64_t packs = args.length / V;
+    const auto* x = static_cast<const Pack<T, V>*>(args.x);
+    auto* y = static_cast<T*>(args.y);
     const dim3 block = rows_block(std::min<unsigned>(block_for(packs, kUnderWay<V> / V), kThreads));
-    rows<T, V><<<rows_grid(args.outer, block), block, 0, args.stream>>>(
-        static_cast<const Pack<T, V>*>(args.x), static_cast<T*>(args.y), args.exact, args.outer, packs);
+    const unsigned grid = rows_grid(args.outer, block);
+    if (packs <= kWarp) {
+        rows<V><<<grid, block, 0, args.stream>>>(x, y, args.exact, args.outer, packs);
+    } else {
+        rows<kUnderWay<V>><<<grid, block, 0, args.stream>>>(x, y, args.exact, args.outer, packs);
+    }
     return cudaGetLastError();
 }
 

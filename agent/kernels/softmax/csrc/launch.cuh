@@ -112,7 +112,7 @@ __device__ __forceinline__ Pack<T, V> gradient(const Pack<T, V>& dy, const Pack<
 }
 
 // The first packs of a row stay in registers; of a longer one the rest is read again.
-template <typename T, int V>
+template <int kPacks, typename T, int V>
 __global__ void __launch_bounds__(kWarp* kMaxWarps) backward_rows(
     const Pack<T, V>* __restrict__ dy, const Pack<T, V>* __restrict__ y, Pack<T, V>* __restrict__ dx,
     int64_t rows, int64_t packs) {
@@ -121,26 +121,25 @@ __global__ void __launch_bounds__(kWarp* kMaxWarps) backward_rows(
     dy += row_here() * packs;
     y += row_here() * packs;
     dx += row_here() * packs;
-    constexpr int kBackwardPacks = kBackwardHeld / V;
-    Pack<T, V> dy_tile[kBackwardPacks], y_tile[kBackwardPacks];
+    Pack<T, V> dy_tile[kPacks], y_tile[kPacks];
     const int step = int(blockDim.x);
-    const int last = packs < kBackwardPacks * step ? int(packs) - 1 : kBackwardPacks * step - 1;
+    const int last = packs < kPacks * step ? int(packs) - 1 : kPacks * step - 1;
     #pragma unroll
-    for (int u = 0; u < kBackwardPacks; ++u) {  // all are asked for before any is looked at
+    for (int u = 0; u < kPacks; ++u) {  // all are asked for before any is looked at
         const int at = min(int(threadIdx.x) + u * step, last);
         dy_tile[u] = dy[at];
         y_tile[u] = y[at];
     }
     float sum = 0.0f;
     #pragma unroll
-    for (int u = 0; u < kBackwardPacks; ++u) {
+    for (int u = 0; u < kPacks; ++u) {
         if (int(threadIdx.x) + u * step <= last) sum += product(dy_tile[u], y_tile[u]);
     }
-    const int64_t rest = threadIdx.x + kBackwardPacks * step;
+    const int64_t rest = threadIdx.x + kPacks * step;
     for (int64_t at = rest; at < packs; at += step) sum += product(dy[at], y[at]);
     sum = block_reduce<Sum>(sum, of_warp);
     #pragma unroll
-    for (int u = 0; u < kBackwardPacks; ++u) {
+    for (int u = 0; u < kPacks; ++u) {
         const int at = int(threadIdx.x) + u * step;
         if (at <= last) dx[at] = gradient(dy_tile[u], y_tile[u], sum);
     }
@@ -175,12 +174,15 @@ cudaError_t launch_rows(const Forward& args) {
     const int64_t packs = args.length / V;
     const auto* x = static_cast<const Pack<T, V>*>(args.x);
     auto* y = static_cast<Pack<T, V>*>(args.y);
-    if (args.length <= kWarp * kTile) {
-        const dim3 block = rows_block(kWarp);
-        resident_rows<kTile><<<rows_grid(args.outer, block), block, 0, args.stream>>>(x, y, args.outer, int(packs));
+    const dim3 short_rows = rows_block(kWarp);
+    if (packs <= kWarp) {
+        resident_rows<V><<<rows_grid(args.outer, short_rows), short_rows, 0, args.stream>>>(x, y, args.outer, int(packs));
+    } else if (args.length <= kWarp * kTile) {
+        resident_rows<kTile>
+            <<<rows_grid(args.outer, short_rows), short_rows, 0, args.stream>>>(x, y, args.outer, int(packs));
     } else if (args.length <= kWarp * kMaxWarps * kHeld) {
-        const dim3 block = rows_block(block_for(packs, kHeld / V));
-        resident_rows<kHeld><<<rows_grid(args.outer, block), block, 0, args.stream>>>(x, y, args.outer, int(packs));
+        resident_rows<kHeld>
+            <<<unsigned(args.outer), block_for(packs, kHeld / V), 0, args.stream>>>(x, y, args.outer, int(packs));
     } else {
         streamed_rows<<<unsigned(args.outer), kWarp * kMaxWarps, 0, args.stream>>>(x, y, packs);
     }
@@ -206,10 +208,17 @@ inline cudaError_t forward(const Forward& args) {
 template <typename T, int V>
 cudaError_t launch_backward_rows(const Backward& args) {
     const int64_t packs = args.length / V;
-    const dim3 block = rows_block(block_for(packs, kBackwardHeld / V));
-    backward_rows<T, V><<<rows_grid(args.outer, block), block, 0, args.stream>>>(
-        static_cast<const Pack<T, V>*>(args.dy), static_cast<const Pack<T, V>*>(args.y),
-        static_cast<Pack<T, V>*>(args.dx), args.outer, packs);
+    const auto* dy = static_cast<const Pack<T, V>*>(args.dy);
+    const auto* y = static_cast<const Pack<T, V>*>(args.y);
+    auto* dx = static_cast<Pack<T, V>*>(args.dx);
+    constexpr int kPacks = kBackwardHeld / V;
+    const dim3 block = rows_block(block_for(packs, kPacks));
+    const unsigned grid = rows_grid(args.outer, block);
+    if (packs <= kWarp) {
+        backward_rows<1><<<grid, block, 0, args.stream>>>(dy, y, dx, args.outer, packs);
+    } else {
+        backward_rows<kPacks><<<grid, block, 0, args.stream>>>(dy, y, dx, args.outer, packs);
+    }
     return cudaGetLastError();
 }
 

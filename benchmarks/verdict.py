@@ -54,7 +54,8 @@ def judged(source: str) -> dict[str, Any]:
     with tempfile.TemporaryDirectory() as folder:
         candidate = Path(folder) / "known.py"
         candidate.write_text(source)
-        command = ["eval", str(planted.REFERENCE), str(candidate), "--executor", "cuda", "--json"]
+        reference = planted.REFERENCE.relative_to(verify.ROOT)
+        command = ["eval", str(reference), str(candidate), "--executor", "cuda", "--json"]
         started = time.monotonic()
         process = subprocess.Popen(
             [sys.executable, "-m", "agent.cli", *command],

@@ -129,7 +129,7 @@ def test_the_verdict_says_what_was_not_checked(
     toolchain: Toolchain, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(nvcc, "find", lambda: None)
-    monkeypatch.setattr(toolchain_module, "prepare", lambda cache: toolchain)
+    monkeypatch.setattr(toolchain_module, "prepare", lambda cache, **_: toolchain)
     request = asked(KERNEL + HOST)
     job = Job(
         problem=Problem(name="p", source="", trace=NOTHING),

@@ -46,7 +46,7 @@ def job(tmp_path: Path, **changes: str) -> Job:
 def use_prepared(monkeypatch: pytest.MonkeyPatch) -> None:
     """The user's prepared headers, with builds in the test's own cache."""
     prepare = toolchain.prepare
-    monkeypatch.setattr(toolchain, "prepare", lambda cache: prepare())
+    monkeypatch.setattr(toolchain, "prepare", lambda cache, **_: prepare())
 
 
 def check(made: Job, asked: tuple[BuildRequest, ...] | None = None) -> None:

@@ -123,7 +123,7 @@ def _row(step: dict[str, Any]) -> str:
     evaluation = step["evaluation"] or {}
     times = evaluation.get("measurement") or {}
     spread = {name: (times.get(name) or {}).get("p50") for name in ("candidate_ms", "eager_ms", "compile_ms")}
-    against = spread.get(f"{times.get('baseline')}_ms")
+    against = (times.get(f"{times.get('baseline')}_ms") or {}).get("p50")
     speedup = against / spread["candidate_ms"] if against and spread["candidate_ms"] else None
     used = (evaluation.get("correctness") or {}).get("error_budget_ratio")
     cells = [

@@ -1,8 +1,8 @@
 """Room in shared GPU memory for calls in a row, each on inputs of its own and with a place for its outputs.
 
-The oracle fills the inputs before the row and looks at any of the outputs after it. So what one call computes of
-its own contents is of no use to the next, and what is not there when the row ends has not been computed in it.
-The contents of later calls lie there from the beginning, though (docs/adr/0011).
+The oracle fills the inputs before the row and looks at any of the outputs after it. So what one call computes
+of its own contents is of no use to the next, and what is not there when the row ends has not been computed in
+it. The contents of later calls lie there from the beginning, though (docs/adr/0011).
 """
 
 import socket

@@ -6,9 +6,12 @@ torch's in the same run. Torch is not imported here.
 
 from typing import Literal
 
+from pydantic import ValidationError
+
 from agent.errors import EnvironmentFault
 from agent.kernels import sources
 from agent.records import Record, digest
+from agent.store.disk import write_durably
 
 
 class Times(Record):
@@ -115,18 +118,29 @@ def fingerprint(name: str) -> str:
 
 
 def load(name: str) -> Manifest:
-    """The manifest of a kernel; an empty one where none was written yet."""
+    """The manifest of a kernel; an empty one where none was written yet.
+
+    Raises EnvironmentFault for a file that is no manifest.
+    """
     path = sources.ROOT / name / sources.MANIFEST
     if not path.is_file():
         return Manifest(name=name)
-    return Manifest.model_validate_json(path.read_text(encoding="utf-8"))
+    try:
+        return Manifest.model_validate_json(path.read_bytes())
+    except ValidationError as error:
+        first = error.errors(include_url=False)[0]
+        where = ".".join(map(str, first["loc"])) or "the whole file"
+        raise EnvironmentFault(
+            f"{path} is no manifest of a kernel ({where}: {first['msg']}): remove it, and have the kernel "
+            "verified or promoted anew"
+        ) from None
 
 
 def save(manifest: Manifest) -> None:
     """Raises EnvironmentFault where the package's folder cannot be written."""
     path = sources.ROOT / manifest.name / sources.MANIFEST
     try:
-        path.write_text(manifest.model_dump_json(indent=1) + "\n", encoding="utf-8")
+        write_durably(path, (manifest.model_dump_json(indent=1) + "\n").encode())
     except OSError as error:
         raise EnvironmentFault(
             f"cannot write {path}: {error.strerror}; kernel.json is kept in a checkout, not where it "

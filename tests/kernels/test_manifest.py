@@ -4,7 +4,7 @@ from pathlib import Path
 
 import pytest
 
-from agent.errors import UsageError
+from agent.errors import EnvironmentFault, UsageError
 from agent.kernels import auditing, benching, cases, manifest, page, plot, promoting, sources
 from agent.kernels.manifest import Manifest, Measured, Rival, Times
 from agent.problems import tracer
@@ -75,6 +75,18 @@ def test_a_kernel_that_does_not_hold_loses_its_verifier(problem: Problem) -> Non
     assert after.verifier_version is None
     assert after.stale("1.2") == "it did not hold when it was judged last"
     assert Manifest(name="gelu").stale("1.2") == "it was never verified"
+
+
+@pytest.mark.parametrize("text", ["", "{bad", '{"name": 3}', '{"name": "gelu", "version": "one"}'])
+def test_a_damaged_file_is_named_in_one_line(
+    text: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(sources, "ROOT", tmp_path)
+    (tmp_path / "gelu").mkdir()
+    (tmp_path / "gelu" / "kernel.json").write_text(text)
+    with pytest.raises(EnvironmentFault, match=r"gelu/kernel\.json is no manifest .*: remove it") as caught:
+        manifest.load("gelu")
+    assert "\n" not in str(caught.value)
 
 
 def test_every_file_that_decides_is_listed() -> None:

@@ -6,7 +6,7 @@ from typing import Any
 from agent import config
 from agent.emulator import build, toolchain
 from agent.emulator.units import BuildRequest
-from agent.harness.job import BUILD_LIMIT_S, Announce, Job
+from agent.harness.job import BUILD_LIMIT_S, Announce, Job, preparing
 from agent.harness.lane import (
     LOG_MARGIN_BYTES,
     MAX_BUILDS,
@@ -32,10 +32,8 @@ class EmulatorLane(BuildingLane):
 
     def __init__(self, job: Job, announce: Announce) -> None:
         super().__init__(job)
-        self._announce = announce
-        self._toolchain = toolchain.prepare(
-            self._cache, progress=lambda step, n, of: announce(f"preparing {step} ({n} of {of}, once)")
-        )
+        self._preparing = preparing(announce)
+        self._toolchain = toolchain.prepare(self._cache, progress=self._preparing)
         self.compiler = f"g++ {self._toolchain.gxx_version}"
 
     def settings(self) -> dict[str, Any]:
@@ -71,6 +69,3 @@ class EmulatorLane(BuildingLane):
             self._toolchain, request, self._cache / "builds", BUILD_LIMIT_S, self._preparing
         )
         return self._shown(built)
-
-    def _preparing(self, step: str, number: int, steps: int) -> None:
-        self._announce(f"preparing {step} ({number} of {steps}, once)")

@@ -6,7 +6,7 @@ from agent import gpu_build
 from agent.emulator.built import Built
 from agent.emulator.units import BuildRequest
 from agent.gpu_build import Doubt, Gpu, GpuToolchain, Unavailable
-from agent.harness.job import BUILD_LIMIT_S, Announce, Job
+from agent.harness.job import BUILD_LIMIT_S, Announce, Job, preparing
 
 
 class FastBuilds:
@@ -24,9 +24,7 @@ class FastBuilds:
             self._leave("the GPUs here cannot be told, or differ")
             return
         try:
-            self._toolchain = gpu_build.prepare(
-                self._cache, lambda step, n, of: announce(f"preparing {step} ({n} of {of}, once)")
-            )
+            self._toolchain = gpu_build.prepare(self._cache, preparing(announce))
         except Unavailable as error:
             self._leave(str(error))
 

@@ -11,6 +11,11 @@ Announce = Callable[[str], None]
 """Is told what is going on, in words for the user."""
 
 
+def preparing(announce: Announce) -> Callable[[str, int, int], None]:
+    """Announces the steps of what is prepared once per user: called with a step, its number and how many."""
+    return lambda step, number, steps: announce(f"preparing {step} ({number} of {steps}, once)")
+
+
 class Job(Record):
     """One candidate to be judged, with the limits that hold."""
 

@@ -14,7 +14,6 @@ import sys
 import tempfile
 import time
 from collections.abc import Iterator
-from datetime import UTC, datetime
 from pathlib import Path
 from statistics import median
 from typing import Any
@@ -76,8 +75,8 @@ def main() -> None:
     here = gpu.present() or Gpu(capability=given.capability)
     rows: list[dict[str, Any]] = []
     document = {
-        "date": f"{datetime.now(UTC):%Y-%m-%d}", "commit": given.commit or verify.revision(),
-        "machine": verify.machine(), "cpus": os.cpu_count(), "capability": here.capability, "rows": rows,
+        **verify.circumstances(given.commit), "cpus": os.cpu_count(), "capability": here.capability,
+        "rows": rows,
     }  # fmt: skip
     with tempfile.TemporaryDirectory() as scratch:
         started = time.monotonic()

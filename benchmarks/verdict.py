@@ -40,10 +40,7 @@ def main() -> int:
     now = datetime.now(UTC)
     given.out.mkdir(parents=True, exist_ok=True)
     path = given.out / f"verdict-{now:%Y%m%d-%H%M%S}.json"
-    document = {
-        "date": f"{now:%Y-%m-%d}", "commit": given.commit or verify.revision(), "machine": verify.machine(),
-        "verdicts": verdicts,
-    }  # fmt: skip
+    document = {**verify.circumstances(given.commit), "verdicts": verdicts}
     path.write_text(json.dumps(document, indent=1) + "\n")
     sys.stdout.write(f"{path}\n")
     return 0 if all(found["status"] == "verified" for found in verdicts) else 1
@@ -51,18 +48,21 @@ def main() -> int:
 
 def judged(source: str) -> dict[str, Any]:
     """The verdict on one candidate, its seconds by part, and every line of progress with when it came."""
-    with tempfile.TemporaryDirectory() as folder:
+    with tempfile.TemporaryDirectory() as folder, tempfile.TemporaryFile("w+") as said:
         candidate = Path(folder) / "known.py"
         candidate.write_text(source)
         reference = planted.REFERENCE.relative_to(verify.ROOT)
         command = ["eval", str(reference), str(candidate), "--executor", "cuda", "--json"]
         started = time.monotonic()
+        # A pipe that nobody reads until the progress ends may be full before.
         process = subprocess.Popen(
             [sys.executable, "-m", "agent.cli", *command],
-            stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, cwd=verify.ROOT,
+            stdout=said, stderr=subprocess.PIPE, text=True, cwd=verify.ROOT,
         )  # fmt: skip
         lines = [(time.monotonic() - started, STAMP.sub("", line).strip()) for line in process.stderr or ()]
-        answer, _ = process.communicate()
+        process.wait()
+        said.seek(0)
+        answer = said.read()
     lines.append((time.monotonic() - started, "ended"))
     return {
         "status": json.loads(answer)["status"] if answer else None,

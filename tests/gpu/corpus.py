@@ -15,7 +15,7 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
-from .verify import machine, revision
+from .verify import circumstances
 
 ROOT = Path(__file__).resolve().parents[2]
 PROGRAMS = ROOT / "tests" / "emulator" / "corpus" / "correct"
@@ -35,9 +35,7 @@ def main() -> int:
         programs = list(pool.map(judged, sorted(PROGRAMS.glob("*.py"))))
     now = datetime.now(UTC)
     document = {
-        "date": f"{now:%Y-%m-%d}",
-        "commit": given.commit or revision(),
-        "machine": machine(),
+        **circumstances(given.commit),
         "programs": programs,
     }
     given.out.mkdir(parents=True, exist_ok=True)

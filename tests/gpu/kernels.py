@@ -14,7 +14,6 @@ import time
 import traceback
 import warnings
 from collections.abc import Callable, Iterator
-from datetime import UTC, datetime
 from pathlib import Path
 
 import torch
@@ -280,11 +279,7 @@ def main() -> int:
         if given.only is None or name.startswith(given.only):
             report[name] = found = outcome(check)
             sys.stderr.write(f"{name}: {found}\n")
-    document = {
-        "date": f"{datetime.now(UTC):%Y-%m-%d}", "commit": given.commit or verify.revision(),
-        "machine": verify.machine(), "checks": report,
-    }  # fmt: skip
-    text = json.dumps(document, indent=1)
+    text = json.dumps({**verify.circumstances(given.commit), "checks": report}, indent=1)
     sys.stdout.write(text + "\n")
     if given.out:
         given.out.write_text(text + "\n", encoding="utf-8")

@@ -75,15 +75,15 @@ def main() -> int:
     problem = problems.load(str(REFERENCE))
     now = datetime.now(UTC)
     path = given.out / f"planted-{now:%Y%m%d-%H%M%S}.json"
-    commit, machine = given.commit or verify.revision(), verify.machine()
+    circumstances = verify.circumstances(given.commit)
     repeats: list[dict[str, Any]] = []
     started = time.monotonic()
     while not repeats or (len(repeats) < given.repeats and time.monotonic() - started < LIMIT_S):
         repeats.append(repeated(executor, problem))
         found = summary(repeats)
         document = {
-            "date": f"{now:%Y-%m-%d}", "commit": commit, "machine": machine, "summary": found,
-            "repeats": repeats, "seconds": round(time.monotonic() - started, 1),
+            **circumstances, "summary": found, "repeats": repeats,
+            "seconds": round(time.monotonic() - started, 1),
         }  # fmt: skip
         path.write_text(json.dumps(document, indent=1) + "\n")
         sys.stdout.write(f"{words(found)}\n")

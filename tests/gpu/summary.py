@@ -25,15 +25,18 @@ held against a clock of the judge's (`agent/harness/clock.py`).
 
 def render() -> str:
     """The page, newest run first."""
-    verdicts = [json.loads(path.read_text()) for path in sorted(RAW.glob("2*.json"), reverse=True)]
-    corpora = [json.loads(path.read_text()) for path in sorted(RAW.glob("corpus-*.json"), reverse=True)]
-    planted = [json.loads(path.read_text()) for path in sorted(RAW.glob("planted-*.json"), reverse=True)]
-    shipped = [json.loads(path.read_text()) for path in sorted(RAW.glob("kernels-*.json"), reverse=True)]
-    spent = [json.loads(path.read_text()) for path in sorted(RAW.glob("verdict-*.json"), reverse=True)]
-    builds = [json.loads(path.read_text()) for path in sorted(RAW.glob("build-*.json"), reverse=True)]
-    sections = [*map(_verdicts, verdicts), *map(_shipped, shipped), *map(_planted, planted)]
-    sections += [*map(_spent, spent), *map(_builds, builds)]
-    return "\n".join([HEAD, *sections, *map(_corpus, corpora)])
+    sections = {
+        "2*": _verdicts, "kernels-*": _shipped, "planted-*": _planted, "verdict-*": _spent,
+        "build-*": _builds, "corpus-*": _corpus,
+    }  # fmt: skip
+    return "\n".join(
+        [HEAD, *(section(document) for runs, section in sections.items() for document in _documents(runs))]
+    )
+
+
+def _documents(runs: str) -> list[dict[str, Any]]:
+    """Of all runs of one kind, newest first."""
+    return [json.loads(path.read_text()) for path in sorted(RAW.glob(f"{runs}.json"), reverse=True)]
 
 
 def _heading(title: str, document: dict[str, Any]) -> list[str]:

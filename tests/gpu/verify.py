@@ -33,9 +33,7 @@ def main() -> int:
             steps.append(judged(["run", name, "--provider", "catalogue"], "verified", 0))
     now = datetime.now(UTC)
     document = {
-        "date": f"{now:%Y-%m-%d}",
-        "commit": given.commit or revision(),
-        "machine": machine(),
+        **circumstances(given.commit),
         "steps": steps,
     }
     given.out.mkdir(parents=True, exist_ok=True)
@@ -74,6 +72,15 @@ def judged(arguments: list[str], status: str, code: int) -> dict[str, Any]:
     sys.stdout.write(f"{step['command']}: {got}, exit {process.returncode}, {step['seconds']} s\n")
     sys.stdout.flush()
     return step
+
+
+def circumstances(commit: str | None) -> dict[str, Any]:
+    """Date, commit and machine, which every document in docs/gpu begins with."""
+    return {
+        "date": f"{datetime.now(UTC):%Y-%m-%d}",
+        "commit": commit or revision(),
+        "machine": machine(),
+    }
 
 
 def machine() -> dict[str, str | None]:

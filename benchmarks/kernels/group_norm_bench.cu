@@ -63,32 +63,19 @@ __global__ void fill(T* values, int64_t count, uint64_t seed, float offset) {
     }
 }
 
-__device__ double block_sum(double mine) {
-    __shared__ double of[1024];
-    of[threadIdx.x] = mine;
-    __syncthreads();
-    for (int half = blockDim.x / 2; half > 0; half /= 2) {
-        if (static_cast<int>(threadIdx.x) < half) of[threadIdx.x] += of[threadIdx.x + half];
-        __syncthreads();
-    }
-    const double total = of[0];
-    __syncthreads();
-    return total;
-}
-
 // Mean and rstd of a row in two passes, in double.
 template <typename T>
 __global__ void reference_moments(const T* x, int64_t length, double2* moments) {
     const T* row = x + blockIdx.x * length;
     double sum = 0.0;
     for (int64_t i = threadIdx.x; i < length; i += blockDim.x) sum += to_float(row[i]);
-    const double mean = block_sum(sum) / length;
+    const double mean = block_total(sum) / length;
     double squares = 0.0;
     for (int64_t i = threadIdx.x; i < length; i += blockDim.x) {
         const double deviation = to_float(row[i]) - mean;
         squares += deviation * deviation;
     }
-    const double variance = block_sum(squares) / length;
+    const double variance = block_total(squares) / length;
     if (threadIdx.x == 0) moments[blockIdx.x] = {mean, 1.0 / sqrt(variance + kEps)};
 }
 
@@ -100,7 +87,7 @@ struct Error {
 
 __device__ void note(Error* error, double ours, double wanted) {
     const double off = fabs(ours - wanted);
-    const double squares = block_sum(isnan(off) ? 0.0 : off * off);
+    const double squares = block_total(isnan(off) ? 0.0 : off * off);
     if (isnan(off)) {
         atomicAdd(&error->missing, 1ull);
     } else {
@@ -146,8 +133,8 @@ __global__ void reference_planes(const T* x, const T* dy, Shape s, const double2
         db += gradient;
         ds += gradient * (to_float(x[plane * s.spatial + i]) - m.x) * m.y;
     }
-    db = block_sum(db);
-    ds = block_sum(ds);
+    db = block_total(db);
+    ds = block_total(ds);
     if (threadIdx.x == 0) of_plane[plane] = {db, ds};
 }
 
@@ -172,8 +159,8 @@ __global__ void compare_parameters(const double2* of_plane, Shape s, const float
         sum.x += of_plane[n * s.channels + c].x;
         sum.y += of_plane[n * s.channels + c].y;
     }
-    const double db = block_sum(sum.x);
-    const double ds = block_sum(sum.y);
+    const double db = block_total(sum.x);
+    const double ds = block_total(sum.y);
     note(error, threadIdx.x == 0 ? dbias[c] : 0.0, threadIdx.x == 0 ? db : 0.0);
     note(error, threadIdx.x == 0 ? dweight[c] : 0.0, threadIdx.x == 0 ? ds : 0.0);
 }

@@ -84,19 +84,6 @@ __global__ void add(const float4* a, const float4* b, float4* sum, int64_t count
     if (i < count) sum[i] = {a[i].x + b[i].x, a[i].y + b[i].y, a[i].z + b[i].z, a[i].w + b[i].w};
 }
 
-__device__ double block_total(double mine) {
-    __shared__ double of[kThreads];
-    of[threadIdx.x] = mine;
-    __syncthreads();
-    for (int half = kThreads / 2; half > 0; half /= 2) {
-        if (int(threadIdx.x) < half) of[threadIdx.x] += of[threadIdx.x + half];
-        __syncthreads();
-    }
-    const double total = of[0];
-    __syncthreads();
-    return total;
-}
-
 // Errors are not negative, so that their bits are ordered as they are; what is not a number counts as huge.
 __device__ void note(double* worst, double ours, double wanted) {
     const double off = fabs(ours - wanted);

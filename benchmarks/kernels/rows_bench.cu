@@ -47,19 +47,6 @@ __global__ void fill(T* values, int64_t count, uint64_t seed, float scale) {
     }
 }
 
-__device__ double block_sum(double mine) {
-    __shared__ double of[kCheckers];
-    of[threadIdx.x] = mine;
-    __syncthreads();
-    for (int half = kCheckers / 2; half > 0; half /= 2) {
-        if (static_cast<int>(threadIdx.x) < half) of[threadIdx.x] += of[threadIdx.x + half];
-        __syncthreads();
-    }
-    const double total = of[0];
-    __syncthreads();
-    return total;
-}
-
 // What is smaller than the least normal half is compared with that.
 __device__ void note(unsigned long long* error, double ours, double wanted, double scale) {
     const double off = fabs(ours - wanted) / fmax(fabs(scale), 6e-5);
@@ -72,7 +59,7 @@ __global__ void check_forward(const T* x, const T* y, const float* exact, int64_
     const int64_t row = blockIdx.x * rows / gridDim.x;
     double mine = 0.0;
     for (int64_t i = threadIdx.x; i < length; i += kCheckers) mine += exp(double(to_float(x[row * length + i])));
-    const double sum = block_sum(mine);
+    const double sum = block_total(mine);
     if (exact != nullptr) return note(error, exact[row], log(sum), log(sum));
     for (int64_t i = threadIdx.x; i < length; i += kCheckers) {
         const double wanted = exp(double(to_float(x[row * length + i]))) / sum;
@@ -92,7 +79,7 @@ __global__ void check_backward(
     for (int64_t i = threadIdx.x; exact == nullptr && i < length; i += kCheckers) {
         mine += double(to_float(grad[i])) * to_float(saved[i]);
     }
-    const double sum = block_sum(mine);
+    const double sum = block_total(mine);
     for (int64_t i = threadIdx.x; i < length; i += kCheckers) {
         const double value = to_float(saved[i]);
         const double wanted = exact == nullptr ? (to_float(grad[i]) - sum) * value

@@ -34,6 +34,20 @@ __device__ inline float drawn(uint64_t index, uint64_t seed) {
     return static_cast<float>(static_cast<uint32_t>(z >> 32)) * 4.6566128730773926e-10f - 1.0f;
 }
 
+// The sum over a block of a power of two of threads, in every one of them.
+__device__ inline double block_total(double mine) {
+    __shared__ double of[1024];
+    of[threadIdx.x] = mine;
+    __syncthreads();
+    for (int half = int(blockDim.x) / 2; half > 0; half /= 2) {
+        if (int(threadIdx.x) < half) of[threadIdx.x] += of[threadIdx.x + half];
+        __syncthreads();
+    }
+    const double total = of[0];
+    __syncthreads();
+    return total;
+}
+
 inline void* allocated(int64_t bytes) {
     void* memory = nullptr;
     CHECK(cudaMalloc(&memory, std::max<int64_t>(bytes, 256)));

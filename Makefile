@@ -31,6 +31,8 @@ check: $(STAMP)
 	$(BIN)/ruff format --check agent tests benchmarks
 	$(BIN)/mypy
 	$(BIN)/lint-imports --no-logo
+	$(BIN)/python -m agent.contracts --check
+	$(BIN)/python -m tests.docs.reference --check
 	$(BIN)/python -m pytest tests/test_structure.py
 
 # Scores the feedback on the labelled corpus and renders docs/diagnosis.md; `make diagnose ONLY=blind` one part.

@@ -60,50 +60,50 @@ class Settings(BaseSettings):
     )
 
     provider: str | None = None
-    """openai_compat, catalogue or replay:RUN; chosen by what is configured when absent"""
+    """Source of the answers: openai_compat, catalogue or replay:RUN; by default an endpoint if configured."""
     model: str | None = None
-    """name of the endpoint's model"""
+    """Model name that the endpoint knows."""
     base_url: str | None = None
-    """address of the endpoint"""
+    """URL of the endpoint, such as http://localhost:8000/v1."""
     api_key: SecretStr | None = None
-    """key of the endpoint"""
+    """API key of the endpoint."""
     executor: Literal["auto", "cuda", "emulator"] = "auto"
-    """where candidates are judged"""
+    """Backend that judges candidates; auto takes the GPU where there is one."""
     sandbox: Literal["auto", "require"] = "auto"
-    """whether a plain process will do where candidates cannot be isolated"""
+    """auto warns if candidates cannot be isolated; require exits."""
     rounds: int = Field(6, ge=1)
-    """questions asked at most"""
+    """Maximum number of model rounds."""
     patience: int = Field(2, ge=1)
-    """rounds without a faster kernel before a run on a GPU ends"""
+    """Number of rounds without a faster kernel after which a run on a GPU stops."""
     runs_dir: Path = Path("runs")
-    """where runs are written"""
+    """Folder that runs are written to."""
     unchecked: bool = False
-    """whether the emulator runs candidates without looking at their memory accesses"""
+    """Turn off the emulator's sanitizer (memory accesses, races, barriers)."""
     candidate_timeout: float = Field(120.0, gt=0)
-    """seconds one candidate may take"""
+    """Maximum time in seconds for one step of a candidate."""
     library_ops: LibraryOps = "gemm-conv"
-    """operators of torch that may stay: gemm-conv, none or any"""
+    """Torch operators that a candidate may still call: gemm-conv, none or any."""
     gpu: str = "H200"
-    """GPU that the roofline is given for"""
+    """GPU model that the roofline is computed for."""
     kernelbench_root: Path | None = None
-    """local checkout of KernelBench"""
+    """Local checkout of KernelBench, for kernelbench:LEVEL/ID."""
     cache_dir: Path = Field(default_factory=lambda: platformdirs.user_cache_path(APPLICATION))
-    """prepared headers and builds, shared by all runs of a user"""
+    """Cache folder for precompiled headers and builds, shared by all runs of a user."""
     temperature: float | None = Field(None, ge=0)
-    """sampling temperature; the endpoint's own when absent"""
+    """Sampling temperature; the endpoint's default if not set."""
     max_output_tokens: int | None = Field(None, ge=1)
-    """longest answer; the endpoint's own limit when absent"""
+    """Maximum number of output tokens per answer; the endpoint's default if not set."""
     request_timeout: float = Field(600.0, gt=0)
-    """seconds one request may take"""
+    """Timeout of one request in seconds."""
     retry_for: float = Field(300.0, ge=0)
-    """seconds a failing endpoint is asked again"""
+    """Total time in seconds for which a failing request is retried."""
 
     @field_validator("provider")
     @classmethod
     def _known_provider(cls, value: str | None) -> str | None:
         if value is None or value in PROVIDERS[:2] or (value.startswith("replay:") and value != "replay:"):
             return value
-        raise ValueError(f"no such provider; there are {', '.join(PROVIDERS)}")
+        raise ValueError(f"unknown provider; choose one of {', '.join(PROVIDERS)}")
 
     @field_validator("runs_dir", "kernelbench_root", "cache_dir")
     @classmethod
@@ -134,11 +134,11 @@ class KernelSettings(BaseSettings):
     )
 
     kernels_strict: bool = False
-    """whether a call outside a kernel's envelope raises"""
+    """Raise an error for a call that a kernel does not support, instead of falling back to torch."""
     kernels_disable: bool = False
-    """whether every call goes to torch"""
+    """Send every call to torch."""
     cache_dir: Path = Field(default_factory=lambda: platformdirs.user_cache_path(APPLICATION))
-    """where kernels are built, below `kernels`"""
+    """Cache folder; kernels are built in its subfolder `kernels`."""
 
 
 @dataclass(frozen=True)
@@ -170,8 +170,8 @@ class Resolved:
         if url is None or key is None or url.kind != "project" or key.kind == "project":
             return None
         return (
-            f"{self.origin('base_url')}: base_url may not redirect the key from {self.origin('api_key')} "
-            "to another endpoint; to allow it, give --base-url or set OPENAI_BASE_URL"
+            f"{self.origin('base_url')}: a project file may not send the key from {self.origin('api_key')} "
+            "to another base_url; to allow it, pass --base-url or set OPENAI_BASE_URL"
         )
 
 
@@ -198,7 +198,7 @@ def load(flags: Mapping[str, object], *, offline: bool = False) -> Resolved:
 
 
 def kernel_settings() -> KernelSettings:
-    """Raises UsageError for a value that is none."""
+    """Raises UsageError for an invalid value."""
     try:
         return KernelSettings()
     except ValidationError as error:
@@ -250,16 +250,20 @@ def _file(path: Path, kind: Literal["project", "user"]) -> Layer:
     except OSError as error:
         raise UsageError(f"cannot read {path}: {error.strerror}") from error
     except ValueError as error:
-        raise UsageError(f"{path} is no TOML: {error}") from error
+        raise UsageError(f"{path} is not valid TOML: {error}") from error
     for table in ("tool", "agent") if path.name == "pyproject.toml" else ():
         values = values.get(table, {})
         if not isinstance(values, dict):
-            raise UsageError(f"{path}: {table} is no table; settings stand under [tool.agent]")
+            raise UsageError(f"{path}: {table} is not a table; put the settings under [tool.agent]")
     for key in values:
         if key not in Settings.model_fields:
             near = get_close_matches(key, Settings.model_fields, n=1)
-            hint = f"did you mean {near[0]!r}?" if near else f"it knows: {', '.join(Settings.model_fields)}"
-            raise UsageError(f"{path}: no setting {key!r}; {hint}")
+            hint = (
+                f"did you mean {near[0]!r}?"
+                if near
+                else f"known settings: {', '.join(Settings.model_fields)}"
+            )
+            raise UsageError(f"{path}: unknown setting {key!r}; {hint}")
     return Layer(kind, values, dict.fromkeys(values, str(path)))
 
 

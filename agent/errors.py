@@ -3,7 +3,7 @@
     AgentError                  exit   one line for the user: what, where, how to mend it
     ├── UsageError              2      bad arguments, unknown names
     │   └── ProblemError        2      a file that is missing or is no reference
-    ├── EnvironmentFault        3      no compiler, no GPU, no sandbox, disk, no endpoint configured
+    ├── EnvironmentFault        3      no compiler, no GPU, no sandbox, disk, no endpoint; a defect
     ├── EndpointError           4      the provider failed for good
     ├── BudgetExceeded          124    a limit of the run was reached with nothing verified
     └── Interrupted             130    stopped by the user; resumable
@@ -30,7 +30,23 @@ class ProblemError(UsageError):
 
 
 class EnvironmentFault(AgentError):
+    """Nothing can be judged here, or a part of ours failed while it judged: never the candidate's fault."""
+
     exit_code = 3
+
+    def __init__(self, message: str, details: str = "") -> None:
+        """`details`: the traceback or the last words of the process that failed, for the log."""
+        super().__init__(message)
+        self.details = details
+
+
+def defect(part: str, error: str, details: str = "") -> EnvironmentFault:
+    """A part of ours that raised; `error` is the exception in one line, `details` its traceback."""
+    said = " ".join(error.split())[:300]
+    return EnvironmentFault(
+        f"{part} failed: {said}; this is a bug in kernelwright, not in the candidate; -v shows more",
+        details,
+    )
 
 
 class EndpointError(AgentError):

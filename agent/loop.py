@@ -3,7 +3,7 @@
 import time
 
 from agent import feedback, mend, parse, prompts, ranking
-from agent.errors import ReplyError
+from agent.errors import EnvironmentFault, ReplyError
 from agent.memory import Ledger
 from agent.prompts import Requirement, Situation
 from agent.protocols import Executor, Provider, Transcript
@@ -19,7 +19,11 @@ from agent.records import (
     Record,
     ReplyRejected,
     Status,
+    Unjudged,
 )
+
+UNJUDGED_IN_A_ROW = 3
+"""So many candidates that could not be judged, one after the other, end a run."""
 
 
 class Plan(Record):
@@ -38,7 +42,11 @@ class Plan(Record):
 def solve(
     problem: Problem, provider: Provider, executor: Executor, transcript: Transcript, plan: Plan
 ) -> Attempt | None:
-    """The best verified attempt, or None. What a candidate does wrong never raises."""
+    """The best verified attempt, or None. What a candidate does wrong never raises.
+
+    A candidate that cannot be judged is nobody's mistake: the round is spent, and nothing is told of it.
+    Raises EnvironmentFault when that happens to several in a row.
+    """
     best: Attempt | None = None
     last: Attempt | None = None
     hint: Feedback | None = None
@@ -65,6 +73,9 @@ def solve(
             transcript.append(ReplyRejected(round=number, feedback=hint))
         else:
             line = judging.attempts(number, candidate, best)
+            if not line:
+                idle -= 1
+                continue
             ledger = ledger.with_line(line, best if prompt.template == "optimise" else last)
             *mended, last = line
             hint = feedback.on_evaluation(last)
@@ -81,21 +92,44 @@ class _Judging:
     def __init__(self, problem: Problem, executor: Executor, transcript: Transcript, mends: bool) -> None:
         self._problem, self._executor, self._transcript = problem, executor, transcript
         self._mends = mends
-        self._number = 0
+        self._number = self._unjudged = 0
 
     def attempts(self, number: int, candidate: Candidate, best: Attempt | None) -> tuple[Attempt, ...]:
-        """The attempt at the answer of a round first, then each mend of the one before it."""
-        first = self._attempt(number, candidate, best)
-        return mend.line(first, lambda child: self._attempt(number, child, best)) if self._mends else (first,)
+        """The attempt at the answer of a round first, then each mend of the one before it.
 
-    def _attempt(self, number: int, candidate: Candidate, best: Attempt | None) -> Attempt:
+        None where the answer could not be judged.
+        """
+        first = self._attempt(number, candidate, best)
+        if first is None or not self._mends:
+            return (first,) if first else ()
+        return mend.line(first, lambda child: self._attempt(number, child, best))
+
+    def _attempt(self, number: int, candidate: Candidate, best: Attempt | None) -> Attempt | None:
         started = time.monotonic()
-        evaluation = self._executor.evaluate(self._problem, candidate, best.evaluation if best else None)
+        try:
+            evaluation = self._executor.evaluate(self._problem, candidate, best.evaluation if best else None)
+        except EnvironmentFault as fault:
+            # The last of several in a row has no event: whoever resumes the run judges it again.
+            self._unjudged += 1
+            if self._unjudged == UNJUDGED_IN_A_ROW:
+                raise
+            self._number += 1
+            self._transcript.append(
+                Unjudged(
+                    round=number, number=self._number, candidate=candidate, reason=str(fault),
+                    details=fault.details, seconds=_since(started),
+                )
+            )  # fmt: skip
+            return None
         self._number += 1
+        self._unjudged = 0
         attempt = Attempt(number=self._number, candidate=candidate, evaluation=evaluation)
-        seconds = round(time.monotonic() - started, 3)
-        self._transcript.append(Evaluated(round=number, attempt=attempt, seconds=seconds))
+        self._transcript.append(Evaluated(round=number, attempt=attempt, seconds=_since(started)))
         return attempt
+
+
+def _since(started: float) -> float:
+    return round(time.monotonic() - started, 3)
 
 
 def _origin(provider: Provider) -> Origin:

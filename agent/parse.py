@@ -11,8 +11,9 @@ from textwrap import dedent
 from typing import NamedTuple
 
 from agent.errors import ReplyError
+from agent.python_source import syntax_tree
 from agent.records import Candidate, Completion
-from agent.screen import defines_target, syntax_tree
+from agent.screen import defines_target
 
 _CUT_OFF = frozenset({"length", "max_tokens"})
 _PYTHON = frozenset({"", "python", "py", "python3", "ipython"})

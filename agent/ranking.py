@@ -8,8 +8,9 @@ from agent.records import Attempt, Evaluation, RunFinished, Status
 def better(best: Attempt | None, other: Attempt) -> Attempt | None:
     """The better of the best so far and a newer attempt; None as long as nothing is verified.
 
-    Verified on CUDA at full shapes outranks every other verified scope. Within that a measured time outranks
-    an unknown one, and another time wins where it is lower beyond doubt. Ties go to the older.
+    Verified on CUDA at full shapes outranks every other verified scope, and among the others one that leaves
+    out no kernel of the real sizes one that does. Within that a measured time outranks an unknown one, and
+    another time wins where it is lower beyond doubt. Ties go to the older.
     """
     if other.evaluation.status is not Status.VERIFIED:
         return best
@@ -29,6 +30,8 @@ def best_of(attempts: Iterable[Attempt], finished: RunFinished | None) -> Attemp
 def _outranks(other: Evaluation, best: Evaluation) -> bool:
     if _on_target(other) != _on_target(best):
         return _on_target(other)
+    if bool(other.scope.unexercised) != bool(best.scope.unexercised):
+        return not other.scope.unexercised
     return other.measurement is not None and other.measurement.beats(best.measurement)
 
 

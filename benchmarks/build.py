@@ -1,8 +1,8 @@
 """What building for a GPU costs, fast and stock: `python -m benchmarks.build --out FILE.json`.
 
 Seconds of the `load_inline` calls of each candidate, one at a time: by stock `load_inline` in an empty
-directory; by the fast lane with nothing cached; and after a change of the device code only. Medians of three
-for the fast ones. What the fast lane shares is prepared once per user and not counted; the sandbox of the
+directory; by the slim build with nothing cached; and after a change of the device code only. Medians of three
+for the fast ones. What the slim build shares is prepared once per user and not counted; the sandbox of the
 compilers is. Without a GPU it builds for the one in --capability.
 """
 
@@ -19,9 +19,9 @@ from statistics import median
 from typing import Any
 
 from agent import gpu_build
-from agent.emulator.units import BuildRequest
+from agent.build.build_request import BuildRequest
 from agent.gpu_build import Doubt, Gpu, GpuToolchain, gpu
-from agent.harness import stock
+from agent.harness.backends import load_inline_build
 from agent.kernels import sources
 from agent.store import resolve_attempt
 from tests.gpu import verify
@@ -135,7 +135,7 @@ def asked(candidate: Path) -> BuildRequest:
     done = subprocess.run(
         [sys.executable, "-c", ASKED, str(candidate)], capture_output=True, text=True, check=True, cwd=ROOT
     )
-    return stock.asked(json.loads(done.stdout.splitlines()[-1]), candidate.read_text())
+    return load_inline_build.asked(json.loads(done.stdout.splitlines()[-1]), candidate.read_text())
 
 
 def changed(request: BuildRequest, number: int) -> BuildRequest:

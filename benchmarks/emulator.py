@@ -17,9 +17,10 @@ from dataclasses import replace
 from pathlib import Path
 from statistics import median
 
-from agent.emulator import build, nvcc, toolchain
-from agent.emulator.assembly import Route, Workshop
-from agent.emulator.units import BuildRequest
+from agent.build import nvcc
+from agent.build.build_request import BuildRequest
+from agent.emulator.compile import build, toolchain
+from agent.emulator.compile.assembly import Route, Workshop
 
 REPEATS = 3
 HOST = "torch::Tensor run(torch::Tensor a, torch::Tensor b);"
@@ -90,21 +91,21 @@ torch::Tensor run(torch::Tensor a, torch::Tensor b) {
 GUEST = """
 import json, sys, time
 sys.path.insert(0, sys.argv[1])
-import guest, torch
+import torch_shim, torch
 library = sys.argv[3]
-guest.install(sys.argv[2], lambda request: {"library": library})
+torch_shim.install(sys.argv[2], lambda request: {"library": library})
 module = torch.utils.cpp_extension.load_inline("k", [], functions=["run"])
 tensors = [torch.randn(shape) for shape in json.loads(sys.argv[4])]
 seconds = {}
 for mode in ("off", "on"):
-    guest.check(mode == "on")
+    torch_shim.check(mode == "on")
     times = []
     for _ in range(int(sys.argv[5])):
         started = time.perf_counter()
         module.run(*tensors)
         times.append(time.perf_counter() - started)
     seconds[mode] = min(times)
-assert not [f for f in guest.findings() if f["severity"] == "error"], guest.findings()
+assert not [f for f in torch_shim.findings() if f["severity"] == "error"], torch_shim.findings()
 print(json.dumps(seconds))
 """
 
@@ -156,12 +157,12 @@ def built(workshop: Workshop, source: str, route: Route) -> Path:
 
 
 def run_seconds(tools: toolchain.Toolchain, name: str, scratch: Path, route: Route) -> dict[str, float]:
-    """Seconds of one call with checks off and on, in a process that has torch and the guest."""
+    """Seconds of one call with checks off and on, in a process that has torch and the torch_shim."""
     library = built(Workshop(tools, scratch / "runs", 120), KERNELS[name], route)
-    place = scratch / "guest"
+    place = scratch / "torch_shim"
     if not place.exists():
-        guest = Path(build.__file__).parent / "guest"
-        shutil.copytree(guest, place / "guest", ignore=shutil.ignore_patterns("__pycache__"))
+        torch_shim = Path(build.__file__).parents[2] / "torch_shim"
+        shutil.copytree(torch_shim, place / "torch_shim", ignore=shutil.ignore_patterns("__pycache__"))
     arguments = [str(place), str(tools.runtime), str(library), json.dumps(SIZES[name]), str(REPEATS)]
     done = subprocess.run(
         [sys.executable, "-I", "-c", GUEST, *arguments], capture_output=True, text=True, check=False

@@ -1,6 +1,6 @@
 """A small extension, asked for as a candidate would, and what tests change in it."""
 
-from agent.emulator.units import BuildRequest
+from agent.build.build_request import BuildRequest
 
 KERNEL = """
 __global__ void twice_kernel(const float* x, float* y, int n) {

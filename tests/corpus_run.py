@@ -13,11 +13,11 @@ from pathlib import Path
 from typing import Any
 
 import agent.emulator
-from agent.emulator import places
-from agent.emulator.assembly import Workshop
-from agent.emulator.build import Built, by_route, extension
-from agent.emulator.toolchain import Toolchain, default_cache
-from agent.emulator.units import BuildRequest
+from agent.build.build_request import BuildRequest
+from agent.build.toolchain import Toolchain, default_cache
+from agent.emulator.compile import symbolize
+from agent.emulator.compile.assembly import Workshop
+from agent.emulator.compile.build import Built, by_route, extension
 
 CORPUS = Path(__file__).parent / "emulator" / "corpus"
 # The content-keyed cache of real use: a second run builds nothing.
@@ -42,7 +42,10 @@ def run(toolchain: Toolchain, place: Path, task: dict[str, Any], limit_s: float)
     """One driver process for the whole task; killed after `limit_s` seconds of silence."""
     emulator = Path(agent.emulator.__file__).parent
     shutil.copytree(
-        emulator / "guest", place / "guest", ignore=shutil.ignore_patterns("__pycache__"), dirs_exist_ok=True
+        emulator.parent / "torch_shim",
+        place / "torch_shim",
+        ignore=shutil.ignore_patterns("__pycache__"),
+        dirs_exist_ok=True,
     )
     command = [
         sys.executable,
@@ -106,7 +109,7 @@ def _serve(process: subprocess.Popen[str], builder: Builder, outcome: Outcome, l
             if result.get("refused"):
                 result["findings"] = outcome.refusals
             else:
-                result["findings"] = places.resolve(result["findings"], outcome.libraries)
+                result["findings"] = symbolize.resolve(result["findings"], outcome.libraries)
             outcome.results[outcome.running] = result
         elif "error" in message:
             outcome.failed = message["error"]

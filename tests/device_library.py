@@ -14,10 +14,12 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from agent.emulator import places, rewrite, toolchain
-from agent.emulator.toolchain import CHECKS, LINK_CHECKS
+from agent.build.toolchain import CPP
+from agent.emulator.compile import symbolize, toolchain
+from agent.emulator.compile.toolchain import CHECKS, LINK_CHECKS
+from agent.emulator.frontend import rewrite
+from agent.torch_shim import c_abi
 
-CPP = Path(rewrite.__file__).parent / "cpp"
 DEVICE = Path(__file__).parent / "emulator" / "device"
 OPTIONS = ["-std=c++20", "-O1", "-w", "-shared", "-fPIC", "-pthread", f"-I{CPP / 'include'}"]
 
@@ -60,11 +62,8 @@ class Device:
         self.source = source
         self.checked = checked
         self.runtime = ctypes.CDLL(str(build_runtime()), mode=ctypes.RTLD_GLOBAL)
+        c_abi.declare(self.runtime, c_abi.RUNTIME)
         self.runtime.kw_init(2)
-        self.runtime.kw_alloc.restype = ctypes.c_void_p
-        self.runtime.kw_alloc.argtypes = [ctypes.c_size_t]
-        self.runtime.kw_free.argtypes = [ctypes.c_void_p]
-        self.runtime.kw_launch_count.restype = ctypes.c_long
         self.runtime.cudaGetErrorString.restype = ctypes.c_char_p
 
     @cached_property
@@ -102,8 +101,6 @@ class Device:
     def text(self, function: str) -> str:
         """What kw_findings or kw_launch_names has to say."""
         read = getattr(self.runtime, function)
-        read.restype = ctypes.c_size_t
-        read.argtypes = [ctypes.c_char_p, ctypes.c_size_t]
         needed = read(None, 0)
         buffer = ctypes.create_string_buffer(needed + 1)
         assert read(buffer, needed + 1) == needed
@@ -111,7 +108,7 @@ class Device:
 
     def findings(self) -> list[dict[str, Any]]:
         found: list[dict[str, Any]] = json.loads(self.text("kw_findings"))
-        return places.resolve(found, [self.path], (self.source.name,))
+        return symbolize.resolve(found, [self.path], (self.source.name,))
 
     def reset(self) -> None:
         self.runtime.kw_clear_findings()

@@ -10,29 +10,14 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-from device_library import CPP, Array, Device, build_runtime, cuda_include
+from device_library import Array, Device, build_runtime, cuda_include
 
+from agent.build.toolchain import CPP
 from agent.emulator import ptx
-from agent.emulator.toolchain import CHECKS
+from agent.emulator.compile.toolchain import CHECKS
+from agent.torch_shim.c_abi import CLaunchRequest, CLaunchRequest_ENTRY
 
 NVCC = shutil.which("nvcc") or shutil.which("/usr/local/cuda/bin/nvcc")
-
-
-class _Request(ctypes.Structure):
-    """kw_launch_request of kw/runtime.h."""
-
-    _fields_ = [
-        ("name", ctypes.c_char_p),
-        ("line", ctypes.c_int),
-        ("by_pointer", ctypes.c_int),
-        ("grid", ctypes.c_uint * 3),
-        ("block", ctypes.c_uint * 3),
-        ("dynamic_bytes", ctypes.c_size_t),
-        ("entry", ctypes.c_void_p),
-        ("arguments", ctypes.c_void_p),
-        ("argument_bytes", ctypes.c_size_t),
-        ("stream", ctypes.c_void_p),
-    ]
 
 
 def from_cuda(source: Path, includes: Sequence[Path] = ()) -> str:
@@ -111,12 +96,13 @@ class PtxDevice(Device):
             ctypes.memmove(place, word, len(word))
             ctypes.memmove(ctypes.addressof(room) + 8 * index, place.to_bytes(8, "little"), 8)
             position += len(word)
-        request = _Request(
-            entry.name.encode(), 1, 0, (ctypes.c_uint * 3)(*shape[0]), (ctypes.c_uint * 3)(*shape[1]),
-            shape[2], ctypes.cast(getattr(self.library, entry.symbol), ctypes.c_void_p),
-            ctypes.addressof(room), len(room),
+        request = CLaunchRequest(
+            size=ctypes.sizeof(CLaunchRequest), name=entry.name.encode(), line=1,
+            grid=(ctypes.c_uint * 3)(*shape[0]), block=(ctypes.c_uint * 3)(*shape[1]), dynamic_bytes=shape[2],
+            entry=ctypes.cast(getattr(self.library, entry.symbol), CLaunchRequest_ENTRY),
+            arguments=ctypes.addressof(room), argument_bytes=len(room),
         )  # fmt: skip
-        self.runtime.kw_launch(ctypes.byref(request))
+        assert self.runtime.kw_launch(ctypes.byref(request)) == 0
 
 
 def _bytes(argument: Any) -> bytes:

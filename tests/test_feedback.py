@@ -2,7 +2,7 @@ from verdicts import refused, verified
 
 from agent import feedback
 from agent.errors import ReplyError
-from agent.records import Finding, Location, Status
+from agent.records import Finding, Location, Scope, Status
 
 
 def test_an_answer_without_code_belongs_to_no_attempt() -> None:
@@ -72,6 +72,13 @@ def test_verified_on_the_emulator_claims_no_time() -> None:
         "No time was measured.",
         "Kernel group_norm_kernel: 32 registers, 0 bytes spilled.",
     ]
+
+
+def test_the_scope_says_which_remainder_smaller_sizes_keep() -> None:
+    scope = Scope(executor="emulator", shapes="shrunken", sizes={"width": (510, 62)}, modulus=32)
+    assert "shrunken shapes (width 510->62; remainders modulo 32)" in str(scope)
+    fewer = scope.model_copy(update={"protocol": "reduced", "modulus": 4})
+    assert str(fewer).endswith("modulo 4), isolation process, reduced protocol")
 
 
 def test_a_measured_attempt_shows_every_number_it_has() -> None:

@@ -3,6 +3,8 @@
 import pytest
 from verdicts import verified
 
+from agent import mend
+from agent.errors import EnvironmentFault
 from agent.loop import Plan, solve
 from agent.providers.scripted import Scripted
 from agent.records import (
@@ -18,6 +20,7 @@ from agent.records import (
     Scope,
     Status,
     Trace,
+    Unjudged,
 )
 
 TRACE = Trace(operations=(), inputs=(), init_inputs=(), outputs=(), state=(), flops=0, min_bytes=0)
@@ -56,8 +59,8 @@ class Events:
         return [event.prompt.messages[1].content for event in self.seen if isinstance(event, Prompted)]
 
 
-def run(*factors: int) -> tuple[Attempt | None, Judge, Events]:
-    judge, events = Judge(), Events()
+def run(*factors: int, judge: Judge | None = None) -> tuple[Attempt | None, Judge, Events]:
+    judge, events = judge or Judge(), Events()
     provider = Scripted([FILE.format(factor=factor) for factor in factors])
     best = solve(PROBLEM, provider, judge, events, Plan(rounds=len(factors), patience=2, gpu="H200"))
     return best, judge, events
@@ -92,6 +95,66 @@ def test_a_fault_that_stays_changes_the_task(rounds: int, words: str, code_shown
     prompt = events.prompts()[-1]
     assert words in prompt
     assert (f"    factor = {rounds - 1}\n" in prompt) is code_shown
+
+
+class Failing(Judge):
+    """Cannot judge `factor = 9`."""
+
+    def evaluate(self, problem: Problem, candidate: Candidate, best: Evaluation | None = None) -> Evaluation:
+        if "factor = 9" in candidate.source:
+            self.judged.append(candidate.source)
+            raise EnvironmentFault("the oracle failed: KeyError: 'x'", "Traceback of the oracle")
+        return super().evaluate(problem, candidate, best)
+
+
+def test_a_candidate_that_nobody_could_judge_is_told_to_nobody() -> None:
+    best, judge, events = run(1, 9, 2, 0, judge=Failing())
+    assert best is not None
+    assert (best.number, len(judge.judged)) == (4, 4)
+    (unjudged,) = [event for event in events.seen if isinstance(event, Unjudged)]
+    assert (unjudged.round, unjudged.number) == (2, 2)
+    assert "factor = 9" in unjudged.candidate.source
+    assert (unjudged.reason, unjudged.details) == (
+        "the oracle failed: KeyError: 'x'",
+        "Traceback of the oracle",
+    )
+    prompts = events.prompts()
+    assert prompts[1] == prompts[2], "the question after it is the question before it"
+    assert "factor = 9" not in "".join(prompts)
+    assert "attempt 3, against attempt 1" in prompts[3]
+
+
+class Timed(Failing):
+    """Measures `factor = 0`, so that patience decides how long the run goes on."""
+
+    def evaluate(self, problem: Problem, candidate: Candidate, best: Evaluation | None = None) -> Evaluation:
+        evaluation = super().evaluate(problem, candidate, best)
+        return verified(1, 1.0).evaluation if evaluation.status is Status.VERIFIED else evaluation
+
+
+def test_rounds_that_nobody_could_judge_do_not_use_up_patience() -> None:
+    _, judge, _ = run(0, 9, 9, 2, 3, 4, judge=Timed())
+    assert [source.split()[-1] for source in judge.judged] == ["0", "9", "9", "2", "3"]
+
+
+def test_three_in_a_row_end_the_run() -> None:
+    events = Events()
+    provider = Scripted([FILE.format(factor=factor) for factor in (1, 9, 9, 9, 0)])
+    plan = Plan(rounds=5, patience=2, gpu="H200")
+    with pytest.raises(EnvironmentFault, match="the oracle failed"):
+        solve(PROBLEM, provider, Failing(), events, plan)
+    assert [event.kind for event in events.seen if event.kind in ("evaluated", "unjudged")] == [
+        "evaluated", "unjudged", "unjudged",
+    ]  # fmt: skip
+
+
+def test_a_mend_that_nobody_could_judge_leaves_its_parent() -> None:
+    first = verified(1)
+    parent = first.model_copy(update={"evaluation": Judge().evaluate(PROBLEM, first.candidate)})
+    child = parent.candidate.model_copy(update={"source": "other"})
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(mend, "of", lambda attempt: child)
+        assert mend.line(parent, lambda candidate: None) == (parent,)
 
 
 def test_the_attempts_are_numbered_as_they_were_judged() -> None:

@@ -1,6 +1,7 @@
 from verdicts import refused, verified
 
 from agent import ranking
+from agent.records import Attempt
 
 
 def test_nothing_is_best_until_something_is_verified() -> None:
@@ -40,3 +41,17 @@ def test_a_measured_attempt_is_better_than_one_without_a_time() -> None:
 def test_the_first_verified_attempt_stays_when_no_time_separates_them() -> None:
     first = verified(1, executor="emulator")
     assert ranking.better(first, verified(2, executor="emulator")) is first
+
+
+def test_a_kernel_of_the_real_sizes_that_never_ran_ranks_below_a_plain_verdict() -> None:
+    plain, partial = verified(1, executor="emulator"), without_a_kernel(verified(2, executor="emulator"))
+    assert ranking.better(partial, plain) is plain
+    assert ranking.better(plain, partial) is plain
+    assert ranking.better(None, partial) is partial
+    on_gpu = verified(3)
+    assert ranking.better(partial, on_gpu) is on_gpu
+
+
+def without_a_kernel(attempt: Attempt) -> Attempt:
+    scope = attempt.evaluation.scope.model_copy(update={"unexercised": ("scan<8>",)})
+    return attempt.model_copy(update={"evaluation": attempt.evaluation.model_copy(update={"scope": scope})})

@@ -30,7 +30,7 @@ def test_the_shipped_files_are_inside(wheel: Path) -> None:
         "agent/_shipped/recorded/group_norm/events.jsonl",
         "agent/emulator/cpp/runtime/block.cpp",
         "agent/emulator/cpp/include/torch/extension.h",
-        "agent/emulator/guest/__init__.py",
+        "agent/torch_shim/__init__.py",
         "agent/viewer/static/viewer.css",
         "agent/viewer/static/viewer.js",
         "agent/viewer/templates/run.html",

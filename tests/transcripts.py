@@ -72,7 +72,7 @@ def evaluation(status: Status = Status.INCORRECT, scope: Scope = EMULATOR) -> Ev
         location=Location(line=7, text="var = x.var()", kernel="norm", block=(0, 0, 1)),
         evidence="expected 1.0\ngot 2.0",
     )
-    build = Build(seconds=2.25, lane="emulator-slim", warnings=("unused variable 'n'",))
+    build = Build(seconds=2.25, backend="emulator-slim", warnings=("unused variable 'n'",))
     return Evaluation(status=status, stage="verify", scope=scope, findings=(finding,), build=build)
 
 

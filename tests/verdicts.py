@@ -50,7 +50,7 @@ def verified(
             findings=warnings,
             build=Build(
                 seconds=31.5,
-                lane="load_inline",
+                backend="load_inline",
                 kernels=(KernelResources(name="group_norm_kernel", registers=32, spill_bytes=0),),
             ),
             correctness=Correctness(draws=3, max_abs_err=2e-6, max_rel_err=None, error_budget_ratio=0.043),

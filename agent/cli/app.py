@@ -15,7 +15,7 @@ from typer.main import get_command
 
 from agent import __version__
 from agent.cli import console
-from agent.errors import AgentError
+from agent.errors import AgentError, EnvironmentFault
 
 _PLAIN: dict[str, Any] = {"rich_markup_mode": None, "pretty_exceptions_enable": False}
 """Help and usage errors as plain text: the boundary below words every other error."""
@@ -47,21 +47,21 @@ COMMANDS = (
             "agent run level1/softmax --provider catalogue --executor emulator"),
     Command("eval", "agent.cli.eval:evaluate", "Judge one candidate.",
             "agent eval level1/group_norm recorded/group_norm:4 --executor emulator"),
-    Command("replay", "agent.cli.replay:replay", "Judge the candidates of a run again.",
+    Command("replay", "agent.cli.replay:replay", "Judge the stored candidates of a run again.",
             "agent replay recorded/group_norm --executor emulator"),
-    Command("runs", "agent.cli.runs:runs", "List the runs, check or delete them.",
+    Command("runs", "agent.cli.runs:runs", "List, check or delete runs.",
             "agent runs --status verified --sort speedup"),
     Command("show", "agent.cli.show:show", "Show a run's attempts, verdicts, causes and best kernel.",
             "agent show recorded/group_norm --round 2"),
-    Command("view", "agent.cli.view:view", "Show the runs in a browser, or write one to a single HTML file.",
+    Command("view", "agent.cli.view:view", "Show runs in a browser, or export one to a single HTML file.",
             "agent view recorded/group_norm --export run.html"),
     Command("kernels", "agent.cli.kernels:app", "List, verify, time and build the shipped kernels.",
             "agent kernels list"),
-    Command("doctor", "agent.cli.doctor:doctor", "Say what works here, and how to mend what does not.",
+    Command("doctor", "agent.cli.doctor:doctor", "Check what works on this machine and how to fix the rest.",
             "agent doctor"),
-    Command("config", "agent.cli.config_show:config", "Show every setting, its value and its origin.",
+    Command("config", "agent.cli.config_show:config", "Show all settings, their values and origins.",
             "AGENT_ROUNDS=3 agent config"),
-    Command("cache", "agent.cli.cache:cache", "Show what is cached and how large it is, or clear it.",
+    Command("cache", "agent.cli.cache:cache", "Show the contents and sizes of the cache, or clear it.",
             "agent cache --clear"),
 )  # fmt: skip
 
@@ -91,13 +91,18 @@ class Boundary(TyperGroup):
             raise _end(error, "interrupted", 130) from error
         except Exception as error:  # noqa: BLE001 - the last resort of the program: a defect of ours, in one line
             message = f"{type(error).__name__}: {error}"
-            message += "" if console.is_verbose() else " (a defect of kernelwright; -v shows the traceback)"
+            message += (
+                ""
+                if console.is_verbose()
+                else " (a bug in kernelwright; run again with -v for the traceback)"
+            )
             raise _end(error, message, 1) from error
 
 
 def _end(error: BaseException, message: str, code: int) -> typer.Exit:
     if console.is_verbose():
-        sys.stderr.write(console.plain("".join(traceback.format_exception(error))))
+        details = error.details if isinstance(error, EnvironmentFault) else ""
+        sys.stderr.write(console.plain("".join(traceback.format_exception(error)) + details))
     console.error(message)
     return typer.Exit(code)
 

@@ -5,33 +5,31 @@ from pathlib import Path
 from typing import Annotated
 
 import typer
-from rich import box
-from rich.table import Table
 
 from agent import config
-from agent.cli import console
+from agent.cli import columns, console
 from agent.errors import EnvironmentFault, UsageError
 from agent.records import SCHEMA_VERSION
 
 PARTS = {
-    "emulator": "runtime library and precompiled headers of the emulator",
-    "builds": "candidates built before",
-    "sizes": "sizes at which problems are judged on the emulator",
-    "kernels": "shipped kernels, built for GPUs",
-    "admission": "what probing problems with wrong answers found",
+    "emulator": "emulator runtime library, precompiled headers",
+    "builds": "built candidates",
+    "sizes": "reduced problem sizes for the emulator",
+    "kernels": "shipped kernels built for GPUs",
+    "admission": "results of trying wrong answers on problems",
 }
 """Folders of the cache; nothing else under `cache_dir` is counted or deleted."""
 
 
 def cache(
     clear: Annotated[
-        bool, typer.Option("--clear", help="Delete it; the next run prepares it again.")
+        bool, typer.Option("--clear", help="Delete the cache; the next run rebuilds it.")
     ] = False,
     json: console.Json = False,
     verbose: console.Verbose = False,
     quiet: console.Quiet = False,
 ) -> None:
-    """Show what is cached and how large it is, or clear it."""
+    """Show the contents and sizes of the cache, or clear it."""
     resolved = config.load({}, offline=True)
     folder = resolved.settings.cache_dir
     sizes = {name: _size(folder / name) for name in PARTS}
@@ -39,8 +37,8 @@ def cache(
         layer = resolved.layers.get("cache_dir")
         if layer and layer.kind == "project":
             raise UsageError(
-                f"{resolved.origin('cache_dir')} names the cache folder {folder}, and a project's file "
-                "may not say what is deleted; set AGENT_CACHE_DIR to it"
+                f"{resolved.origin('cache_dir')} sets cache_dir to {folder}, and --clear "
+                "does not delete a folder named by a project file; set AGENT_CACHE_DIR to clear it"
             )
         for name in PARTS:
             _delete(folder / name)
@@ -50,12 +48,9 @@ def cache(
             {"schema_version": SCHEMA_VERSION, "path": str(folder), "parts": parts, "cleared": clear}
         )
         return
-    table = Table(box=box.SIMPLE_HEAD, pad_edge=False)
-    for column in ("part", "size", "what"):
-        table.add_column(column, justify="right" if column == "size" else "left")
-    for name, size in sizes.items():
-        table.add_row(name, _megabytes(size), PARTS[name])
-    console.show(f"{'cleared' if clear else 'cache'}: {console.line(str(folder))}", table)
+    rows = [(name, _megabytes(size), PARTS[name]) for name, size in sizes.items()]
+    console.show(f"{'cleared' if clear else 'cache'}: {console.line(str(folder))}")
+    console.show_lines(columns.lines(("part", "size", "contents"), rows, console.stdout().width, right=(1,)))
 
 
 def _size(folder: Path) -> int:

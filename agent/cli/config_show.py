@@ -3,12 +3,9 @@
 from urllib.parse import urlsplit
 
 from pydantic import SecretStr
-from rich import box
-from rich.table import Table
-from rich.text import Text
 
 from agent import config as settings
-from agent.cli import console
+from agent.cli import columns, console
 from agent.records import SCHEMA_VERSION
 
 
@@ -17,26 +14,26 @@ def config(
 ) -> None:
     """Show every setting, its value and its origin.
 
-    Keys are masked. -v says what each setting is for.
+    API keys are masked. -v adds a description of each setting.
     """
     resolved = settings.load({}, offline=True)
     if resolved.redirect:
-        console.warn(f"{resolved.redirect}; until then no endpoint is asked")
+        console.warn(f"{resolved.redirect}; until then no endpoint is called")
     values = {name: _spell(getattr(resolved.settings, name)) for name in settings.Settings.model_fields}
     if json:
-        rows = {name: {"value": value, "origin": resolved.origin(name)} for name, value in values.items()}
-        console.emit_json({"schema_version": SCHEMA_VERSION, "settings": rows})
+        document = {name: {"value": value, "origin": resolved.origin(name)} for name, value in values.items()}
+        console.emit_json({"schema_version": SCHEMA_VERSION, "settings": document})
         return
-    table = Table(box=box.SIMPLE_HEAD, pad_edge=False)
-    for column in ("setting", "value", "origin"):
-        table.add_column(column, overflow="fold")
-    for name, value in values.items():
-        field = settings.Settings.model_fields[name]
-        label = Text(name)
-        if console.is_verbose() and field.description:
-            label.append(f"\n{field.description}", style="dim")
-        table.add_row(label, "-" if value is None else console.line(str(value)), resolved.origin(name))
-    console.show(table)
+    rows: list[tuple[str, ...]] = [
+        (name, "-" if value is None else console.line(str(value)), console.line(resolved.origin(name)))
+        for name, value in values.items()
+    ]
+    heading: tuple[str, ...] = ("setting", "value", "origin")
+    if console.is_verbose():
+        heading = (*heading, "description")
+        fields = settings.Settings.model_fields
+        rows = [(*row, fields[row[0]].description or "") for row in rows]
+    console.show_lines(columns.lines(heading, rows, console.stdout().width))
 
 
 def _spell(value: object) -> object:

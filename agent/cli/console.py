@@ -65,13 +65,16 @@ def _set_quiet(value: bool) -> bool:
     return value
 
 
-Verbose = Annotated[bool, typer.Option("--verbose", "-v", callback=_set_verbose, help="Say more.")]
+Verbose = Annotated[bool, typer.Option("--verbose", "-v", callback=_set_verbose, help="Print more details.")]
 Quiet = Annotated[
-    bool, typer.Option("--quiet", "-q", callback=_set_quiet, help="Say only the result and errors.")
+    bool, typer.Option("--quiet", "-q", callback=_set_quiet, help="Print only results, warnings and errors.")
 ]
-Json = Annotated[bool, typer.Option("--json", help="Print one JSON document and nothing else on stdout.")]
+Json = Annotated[
+    bool, typer.Option("--json", help="Print one JSON document to stdout and everything else to stderr.")
+]
 RunsDir = Annotated[
-    Path | None, typer.Option("--runs-dir", help="Where runs are.", show_default="./runs", file_okay=False)
+    Path | None,
+    typer.Option("--runs-dir", help="Folder that contains the runs.", show_default="./runs", file_okay=False),
 ]
 
 

@@ -34,8 +34,8 @@ def compare(old: Attempt, new: Attempt) -> tuple[history.DiffLine, ...]:
     compared = history.diff(old.candidate.source, new.candidate.source)
     if compared is None:
         raise UsageError(
-            f"attempts {old.number} and {new.number} are not compared: one has more than "
-            f"{history.COMPARED_LINES} lines; --json has both sources"
+            f"attempts {old.number} and {new.number} cannot be compared: one has more than "
+            f"{history.COMPARED_LINES} lines; --json prints both sources"
         )
     return compared
 

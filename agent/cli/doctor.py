@@ -31,13 +31,13 @@ class Check(NamedTuple):
 def doctor(
     json: console.Json = False, verbose: console.Verbose = False, quiet: console.Quiet = False
 ) -> None:
-    """Check Python, torch, CUDA, g++, GPU, sandbox, endpoint and disk; each with the mend.
+    """Check Python, torch, CUDA, g++, GPU, sandbox, endpoint and disk, and say how to fix what is missing.
 
-    Exits 0 when candidates can be judged here, on a GPU or on the emulator, else 3.
+    Exits 0 if candidates can be judged here, on a GPU or on the emulator, otherwise 3.
     """
     settings = config.load({}).settings
     checks = []
-    with console.live("looking around") as live:
+    with console.live("checking this machine") as live:
         for check in _checks(settings):
             live.update(f"checked {check.name}")
             checks.append(check)
@@ -69,21 +69,21 @@ def _torch() -> Iterator[Check]:
     cuda = said.get("cuda")
     yield Check(
         "cuda", "ok" if cuda else "note", str(cuda) if cuda else "this torch is a CPU build",
-        "" if cuda else "needed for --executor cuda only: install a CUDA build of torch",
+        "" if cuda else "only --executor cuda needs one: install a CUDA build of torch",
     )  # fmt: skip
 
 
 def _compilers(settings: Settings) -> Iterator[Check]:
-    from agent.emulator import toolchain
+    from agent.emulator.compile import toolchain
     from agent.executors import cuda_obstacle, gpu_name, nvcc
 
     gpu, compiler, obstacle = gpu_name(), nvcc(), cuda_obstacle()
     yield Check(
-        "gpu", "ok" if gpu else "note", gpu or "none", "" if gpu else "--executor emulator needs none"
+        "gpu", "ok" if gpu else "note", gpu or "none", "" if gpu else "--executor emulator works without one"
     )
     yield Check(
         "nvcc", "ok" if compiler else "note", str(compiler or "none"),
-        "" if compiler else "needed for --executor cuda only: install the CUDA toolkit",
+        "" if compiler else "only --executor cuda needs it: install the CUDA toolkit",
     )  # fmt: skip
     try:
         ready = toolchain.prepare(settings.cache_dir)
@@ -95,7 +95,7 @@ def _compilers(settings: Settings) -> Iterator[Check]:
 
 
 def _device_check() -> Check:
-    from agent.emulator import nvcc
+    from agent.build import nvcc
 
     found = nvcc.find()
     if found is None:
@@ -117,7 +117,12 @@ def _endpoint(settings: Settings) -> Check:
     from agent.providers.choice import has_endpoint
 
     if not has_endpoint(settings):
-        return Check("endpoint", "note", "none; the catalogue answers", "set OPENAI_API_KEY, or --base-url")
+        return Check(
+            "endpoint",
+            "note",
+            "none configured; the shipped kernels answer (catalogue)",
+            "set OPENAI_API_KEY or OPENAI_BASE_URL",
+        )
     from agent.providers.openai_compat import list_models
 
     try:
@@ -136,7 +141,7 @@ def _disk(settings: Settings) -> Check:
     free = shutil.disk_usage(place).free
     found = f"{free / 2**30:.1f} GB free for runs in {settings.runs_dir}"
     if free < SPACE_NEEDED_BYTES:
-        return Check("disk", "note", found, "free some space, or give --runs-dir elsewhere")
+        return Check("disk", "note", found, "free some space, or set --runs-dir to another disk")
     return Check("disk", "ok", found)
 
 

@@ -1,22 +1,32 @@
 """`agent eval PROBLEM CAND`: judges one candidate; exits 0 exactly when it is verified."""
 
 from itertools import count, pairwise
-from pathlib import Path
 from typing import Annotated
 
 import typer
 from rich.text import Text
 
-from agent import config, mend, store
+from agent import config, mend
+from agent.api import Checks, Judge
+from agent.api.judge import candidate_source
+from agent.api.solving import with_requirements
 from agent.cli import console, judging
+from agent.cli.telling import telling
 from agent.errors import UsageError
 from agent.records import SCHEMA_VERSION, Attempt, Candidate, Status
 
-Address = Annotated[str, typer.Argument(metavar="PROBLEM", help="Path, shipped name or kernelbench:L/ID.")]
+Address = Annotated[
+    str,
+    typer.Argument(metavar="PROBLEM", help="Path, shipped name or kernelbench:LEVEL/ID of the reference."),
+]
+CandidateAddress = Annotated[
+    str,
+    typer.Argument(metavar="CAND", help="A file that defines ModelNew, or RUN:K for attempt K of a run."),
+]
 Mend = Annotated[
     bool,
     typer.Option(
-        "--mend", help="Mend faults with one right mend, each as an attempt of its own; --json lists all."
+        "--mend", help="Fix faults that have exactly one fix and judge the result; --json lists all attempts."
     ),
 ]
 
@@ -26,7 +36,7 @@ EXITS = {Status.VERIFIED: 0, Status.UNSUPPORTED: 5}
 
 def evaluate(
     problem: Address,
-    candidate: Annotated[str, typer.Argument(metavar="CAND", help="A file with ModelNew, or RUN:K.")],
+    candidate: CandidateAddress,
     executor: judging.Executor = None,
     isolation: judging.Sandbox = None,
     unchecked: judging.Unchecked = False,
@@ -34,7 +44,7 @@ def evaluate(
     library_ops: judging.LibraryOps = None,
     backward: judging.Backward = False,
     compile_safe: judging.CompileSafe = False,
-    require: Annotated[str | None, typer.Option(help="any-rank: judge other ranks and shapes too.")] = None,
+    require: Annotated[str | None, typer.Option(help="any-rank: also judge other ranks and shapes.")] = None,
     quick: judging.Quick = False,
     admit_anyway: judging.AdmitAnyway = False,
     mended: Mend = False,
@@ -43,29 +53,27 @@ def evaluate(
     verbose: console.Verbose = False,
     quiet: console.Quiet = False,
 ) -> None:
-    """Judge one candidate against a reference: build it, verify it, on a GPU time it."""
+    """Judge one candidate against a reference: build it, verify it and, on a GPU, time it.
+
+    Exits 0 if it is verified, 1 if it is not accepted, 5 if this executor cannot judge it.
+    """
     flags = {
-        "executor": executor,
-        "sandbox": isolation,
-        "unchecked": unchecked or None,
-        "candidate_timeout": candidate_timeout,
-        "library_ops": library_ops,
-        "runs_dir": runs_dir,
-    }
-    settings = config.load(flags, offline=True).settings
-    requests = judging.requests(require or "", backward=backward, compile_safe=compile_safe)
+        "executor": executor, "sandbox": isolation, "unchecked": unchecked or None,
+        "candidate_timeout": candidate_timeout, "library_ops": library_ops, "runs_dir": runs_dir,
+    }  # fmt: skip
     _refuse_free_form(require)
-    source = _source(candidate, settings.runs_dir)
-    reference = judging.tracing(problem, settings)
-    judged = Candidate(problem=reference.name, source=source, origin="file")
-    with console.live("preparing") as live:
-        judge = judging.executor(settings, reference, live, quick=quick, requests=requests)
-        judging.admit(judge, reference, admit_anyway)
+    checks = Checks(quick=quick, backward=backward, compile_safe=compile_safe, admit_anyway=admit_anyway)
+    settings = config.load(flags, offline=True).settings
+    candidate_source(candidate, settings.runs_dir)  # a wrong address is told before anything is traced
+    with telling(f"tracing {problem}") as told:
+        judge = Judge(
+            problem, checks=with_requirements(checks, require or ""), progress=told, settings=settings
+        )
+        judged = judge.candidate(candidate)
         numbers = count(1)
 
         def attempt(candidate: Candidate) -> Attempt:
-            evaluation = judge.evaluate(reference, candidate)
-            return Attempt(number=next(numbers), candidate=candidate, evaluation=evaluation)
+            return Attempt(number=next(numbers), candidate=candidate, evaluation=judge.evaluate(candidate))
 
         first = attempt(judged)
         attempts = mend.line(first, attempt) if mended else (first,)
@@ -99,17 +107,4 @@ def _refuse_free_form(require: str | None) -> None:
 
     for wish in prompts.requirements(require) if require else ():
         if not wish.checked:
-            raise UsageError(f"--require {wish.text!r}: eval judges any-rank, and no other requirement")
-
-
-def _source(address: str, runs_dir: Path) -> str:
-    """The candidate's text. Raises UsageError when the address leads to none."""
-    path = Path(address)
-    if not path.exists() and ":" in address:
-        return store.resolve_attempt(address, runs_dir)[1].candidate.source
-    try:
-        return path.read_text(encoding="utf-8")
-    except UnicodeDecodeError:
-        raise UsageError(f"{path} is no UTF-8 text; a candidate is a Python file with ModelNew") from None
-    except OSError as error:
-        raise UsageError(f"cannot read candidate {path}: {error.strerror}; give a file or RUN:K") from None
+            raise UsageError(f"--require {wish.text!r}: eval checks only the requirement any-rank")

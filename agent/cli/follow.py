@@ -9,7 +9,16 @@ from rich.text import Text
 
 from agent import store
 from agent.cli import console, run_tree
-from agent.records import Completed, Evaluated, Event, Prompted, ReplyRejected, RetryScheduled, RunFinished
+from agent.records import (
+    Completed,
+    Evaluated,
+    Event,
+    Prompted,
+    ReplyRejected,
+    RetryScheduled,
+    RunFinished,
+    Unjudged,
+)
 from agent.store import history
 from agent.store.log import Damage, Log
 from agent.store.tail import Tail
@@ -40,7 +49,11 @@ def follow(run: store.Run) -> None:
             break
         time.sleep(POLL_S)
     if not isinstance(last, RunFinished):
-        console.show(Text(f"nobody writes this run; go on with: agent run --resume {console.line(run.id)}"))
+        console.show(
+            Text(
+                f"no process is writing this run; continue it with: agent run --resume {console.line(run.id)}"
+            )
+        )
 
 
 def _told(event: Event, made: dict[str, Evaluated]) -> Iterator[RenderableType]:
@@ -66,6 +79,8 @@ def _told(event: Event, made: dict[str, Evaluated]) -> Iterator[RenderableType]:
             yield Text(f"round {event.round}: ").append(run_tree.verdict(entry))
             if entry.cause:
                 yield _below(run_tree.cause(entry.cause))
+        case Unjudged():
+            yield Text(f"round {event.round}: ").append(run_tree.unjudged(event))
         case RunFinished():
             yield Text(f"{event.outcome}:")
             yield _below(event.reason)

@@ -5,20 +5,22 @@ from contextlib import AbstractContextManager
 from typing import Annotated
 
 import typer
-from rich import box
-from rich.table import Table
 from rich.text import Text
 
 from agent import config
-from agent.cli import console, judging
+from agent.api import Checks, Judge
+from agent.api.judge import architecture, present_architecture
+from agent.cli import columns, console, judging
+from agent.cli.telling import telling
 from agent.errors import EnvironmentFault, UsageError
 from agent.kernels import manifest, sources
 from agent.records import SCHEMA_VERSION, Status
 
 Names = Annotated[
-    list[str] | None, typer.Argument(metavar="[NAME]...", help="Kernels, as `list` names them.")
+    list[str] | None,
+    typer.Argument(metavar="NAME", help="Kernel names as printed by `agent kernels list`."),
 ]
-All = Annotated[bool, typer.Option("--all", help="Every shipped kernel.")]
+All = Annotated[bool, typer.Option("--all", help="All shipped kernels.")]
 
 EXAMPLES = {
     "list": "agent kernels list",
@@ -33,38 +35,41 @@ EXAMPLES = {
 def list_kernels(
     json: console.Json = False, verbose: console.Verbose = False, quiet: console.Quiet = False
 ) -> None:
-    """List the shipped and the promoted kernels, and on what each was verified."""
+    """List the shipped and the promoted kernels, with their verdicts and speeds."""
     known = [manifest.load(name) for name in (*sources.NAMES, *sources.promoted())]
     if json:
         rows = [{"name": one.name, "stale": one.stale(_judge_version()), "manifest": one} for one in known]
         console.emit_json({"schema_version": SCHEMA_VERSION, "kernels": rows})
         return
-    table = Table(box=box.SIMPLE_HEAD, pad_edge=False)
-    table.add_column("kernel", no_wrap=True)
-    for column in ("verified on", "speed, torch's best = 1"):
-        table.add_column(column)
-    for one in known:
-        # The first is the reference's shape.
-        ratio = one.measured[0].ratio_ci if one.measured else None
-        speed = f"{ratio[0]:.2f} to {ratio[1]:.2f}" if ratio else "not measured"
-        stale = one.stale(_judge_version())
-        verdicts = ", ".join(
-            v.executor + ("" if one.speaks_for_present(v) else " (earlier files)")
-            for v in one.verified
-            if v.status == Status.VERIFIED
+    console.show_lines(
+        columns.lines(
+            ("kernel", "verified on", "speedup"), [_row(one) for one in known], console.stdout().width
         )
-        words = f"{verdicts or 'nothing'}" + (f" ({stale})" if stale else "")
-        table.add_row(one.name, words, speed)
-    console.show(table)
+    )
+    console.say("speedup: 95 % interval against the fastest torch variant at the reference's shape")
+
+
+def _row(known: manifest.Manifest) -> tuple[str, str, str]:
+    """Name, executors it was verified on, and how many times as fast as torch it is."""
+    # The first is the reference's shape.
+    ratio = known.measured[0].ratio_ci if known.measured else None
+    stale = known.stale(_judge_version())
+    verdicts = ", ".join(
+        v.executor + ("" if known.speaks_for_present(v) else " (earlier files)")
+        for v in known.verified
+        if v.status == Status.VERIFIED
+    )
+    words = f"{verdicts or 'nothing'}" + (f" ({stale})" if stale else "")
+    return known.name, words, f"{ratio[0]:.2f} to {ratio[1]:.2f}" if ratio else "not measured"
 
 
 def info(
-    name: Annotated[str, typer.Argument(help="A kernel, as `list` names it.")],
+    name: Annotated[str, typer.Argument(help="A kernel name as printed by `agent kernels list`.")],
     json: console.Json = False,
     verbose: console.Verbose = False,
     quiet: console.Quiet = False,
 ) -> None:
-    """Show one kernel: its operators, envelope, verdicts and times."""
+    """Show one kernel: its operators, supported inputs, verdicts and times."""
     (known,) = (manifest.load(found) for found in _chosen([name], False, sources.promoted()))
     if json:
         console.emit_json(
@@ -95,13 +100,13 @@ def verify(
     executor: judging.Executor = None,
     quick: judging.Quick = False,
     keep: Annotated[
-        bool, typer.Option("--write/--no-write", help="Put the verdicts into kernel.json.")
+        bool, typer.Option("--write/--no-write", help="Write the verdicts to kernel.json.")
     ] = True,
     json: console.Json = False,
     verbose: console.Verbose = False,
     quiet: console.Quiet = False,
 ) -> None:
-    """Judge kernels anew, as ModelNew files, promoted ones too; exits 1 when one does not hold."""
+    """Judge kernels again as ModelNew files, including promoted ones; exit 1 if one is not verified."""
     from agent.kernels import auditing
 
     chosen = _chosen(names, every, sources.promoted())
@@ -109,15 +114,15 @@ def verify(
     rows, held = [], True
     for name in chosen:
         before = manifest.load(name).stale(_judge_version())
-        problem = judging.tracing(auditing.reference(name), settings)
-        with console.live(f"{name}: preparing") as live:
-            judge = judging.executor(settings, problem, live, quick=quick)
-            judge.measure = False
+        with telling(f"{name}: preparing") as told:
+            judge = Judge(
+                auditing.reference(name), checks=Checks(quick=quick), progress=told, settings=settings
+            )
+            judge.executor.measure = False
             if name in sources.NAMES:
-                judge.library_ops = "none"
-            judging.admit(judge, problem, False)
-            version, arch = _judge_version(), judging.arch(settings)
-            known, found = auditing.audited(name, problem, judge, version, arch)
+                judge.executor.library_ops = "none"
+            version, arch = _judge_version(), architecture(settings)
+            known, found = auditing.audited(name, judge.problem, judge.executor, version, arch)
         held = held and found.status is Status.VERIFIED
         if keep and not quick:
             manifest.save(known)
@@ -134,16 +139,18 @@ def verify(
 def build(
     names: Names = None,
     every: All = False,
-    arch: Annotated[str | None, typer.Option(help="As 90a; the present GPU's where there is one.")] = None,
+    arch: Annotated[
+        str | None, typer.Option(help="Compute capability such as 90a; default: that of this machine's GPU.")
+    ] = None,
     json: console.Json = False,
     verbose: console.Verbose = False,
     quiet: console.Quiet = False,
 ) -> None:
-    """Build kernels beforehand, into the cache that programs find them in."""
+    """Build kernels ahead of time into the cache that programs load them from."""
     from agent.kernels import building
 
     chosen = _chosen(names, every)
-    target = arch or judging.present_arch()
+    target = arch or present_architecture()
     rows = []
     for name in chosen:
         with console.live(f"building {name} for sm_{target}"):
@@ -167,12 +174,12 @@ def build(
 def bench(
     names: Names = None,
     every: All = False,
-    keep: Annotated[bool, typer.Option("--write/--no-write", help="Put the times into kernel.json.")] = True,
+    keep: Annotated[bool, typer.Option("--write/--no-write", help="Write the times to kernel.json.")] = True,
     json: console.Json = False,
     verbose: console.Verbose = False,
     quiet: console.Quiet = False,
 ) -> None:
-    """Time kernels on this GPU beside torch's, in one run, while no evaluation uses it. Needs a GPU."""
+    """Time kernels against torch on this GPU, holding the GPU lock. Needs a GPU."""
     chosen = _chosen(names, every)
     from agent.kernels import benching, cases
 
@@ -200,26 +207,24 @@ def bench(
 
 
 def promote(
-    run: Annotated[str, typer.Argument(metavar="RUN", help="A run, or RUN:K for attempt K of it.")],
+    run: Annotated[str, typer.Argument(metavar="RUN", help="A run, or RUN:K for its attempt K.")],
     runs_dir: console.RunsDir = None,
     json: console.Json = False,
     verbose: console.Verbose = False,
     quiet: console.Quiet = False,
 ) -> None:
-    """Keep a run's best kernel beside the shipped ones, once a GPU has verified it anew. Needs a GPU."""
+    """Add a run's best kernel to the shipped ones after verifying it again. Needs a GPU."""
     from agent import executors
     from agent.cli.promotion import attempt_of
     from agent.kernels import promoting
 
     obstacle = executors.cuda_obstacle()
     if obstacle is not None:
-        raise EnvironmentFault(f"promotion needs a verdict of a GPU: {obstacle}")
+        raise EnvironmentFault(f"promotion has to verify the kernel on a GPU: {obstacle}")
     settings = config.load({"executor": "cuda", "runs_dir": runs_dir}, offline=True).settings
     opened, attempt, problem = attempt_of(run, settings.runs_dir)
-    with console.live("preparing") as live:
-        judge = judging.executor(settings, problem, live)
-        judging.admit(judge, problem, False)
-        again = judge.evaluate(problem, attempt.candidate)
+    with telling() as told:
+        again = Judge(problem, progress=told, settings=settings).evaluate(attempt.candidate)
     name = promoting.promote(problem, attempt, again, opened, _judge_version())
     folder = str(sources.ROOT / name)
     if json:
@@ -227,43 +232,43 @@ def promote(
         console.emit_json({"schema_version": SCHEMA_VERSION, **kept})
     else:
         console.show(judging.verdict(again))
-        console.show(f"kept as {name} in {folder}")
+        console.show(f"promoted as {name} in {folder}")
 
 
 def _chosen(names: list[str] | None, every: bool, promoted: tuple[str, ...] = ()) -> tuple[str, ...]:
     """Raises UsageError for no name and for one that is none; `promoted` are those that count beside ours."""
     known = (*sources.NAMES, *promoted)
     if every == bool(names):
-        raise UsageError("name kernels, or give --all: there are " + ", ".join(known))
+        raise UsageError("give kernel names or --all; known kernels: " + ", ".join(known))
     for name in names or ():
         if name not in known:
             hint = (
-                "is a file with a ModelNew and no operator" if name in sources.promoted() else "is no kernel"
+                "is a promoted ModelNew file, not an operator"
+                if name in sources.promoted()
+                else "is not a kernel"
             )
-            raise UsageError(f"{name!r} {hint}: there are {', '.join(known)}")
+            raise UsageError(f"{name!r} {hint}; known kernels: {', '.join(known)}")
     return tuple(names) if names else known
 
 
 def _judge_version() -> str:
-    from agent.harness import verifier
+    from agent.harness.judge import verifier
 
     return verifier.version()
 
 
 def _reach(executor: str) -> str:
     if executor == "emulator":
-        return (
-            "  judged was the portable path, on the CPU; paths for one architecture run on such a GPU alone"
-        )
-    return "  judged was the file; the library's operators are timed and compared by `agent kernels bench`"
+        return "  judged the portable code path on the CPU; architecture-specific paths need such a GPU"
+    return "  judged the ModelNew file; `agent kernels bench` times the library operators"
 
 
 def _turn(live: console.Live) -> AbstractContextManager[None]:
     """On the GPU, as evaluations take it. Raises EnvironmentFault where it does not come."""
-    from agent.harness import turn
+    from agent.harness.backends import gpu_lock
 
     settings = config.load({}, offline=True).settings
-    return turn.of_gpu(settings.cache_dir, config.child_environment(), live.update).held()
+    return gpu_lock.of_gpu(settings.cache_dir, config.child_environment(), live.update).held()
 
 
 def _commit() -> str:

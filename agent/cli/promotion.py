@@ -20,8 +20,8 @@ def attempt_of(address: str, runs_dir: Path) -> tuple[str, Attempt, Problem]:
         log = run.read()
         best = ranking.best_of(log.attempts, log.finished)
         if best is None:
-            raise UsageError(f"run {run.address} has verified nothing: there is nothing to promote")
+            raise UsageError(f"run {run.address} has no verified kernel to promote")
         attempt = best
     if log.started is None:
-        raise UsageError(f"run {run.address} does not say what its problem was")
+        raise UsageError(f"run {run.address} does not record its problem and cannot be promoted")
     return run.address, attempt, log.started.problem

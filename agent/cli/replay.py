@@ -10,7 +10,10 @@ from rich.table import Table
 from rich.text import Text
 
 from agent import config, store
+from agent.api import Checks, Judge
+from agent.api.solving import with_requirements
 from agent.cli import console, judging
+from agent.cli.telling import telling
 from agent.cli.verdicts import STYLES, brief
 from agent.errors import UsageError
 from agent.records import SCHEMA_VERSION, Attempt, Status
@@ -42,7 +45,9 @@ class Again(NamedTuple):
 
 
 def replay(
-    run: Annotated[str, typer.Argument(metavar="RUN", help="Path, id, unique prefix or recorded/NAME.")],
+    run: Annotated[
+        str, typer.Argument(metavar="RUN", help="Path, id, unique prefix of an id, or recorded/NAME.")
+    ],
     executor: judging.Executor = None,
     isolation: judging.Sandbox = None,
     unchecked: judging.Unchecked = False,
@@ -54,9 +59,9 @@ def replay(
     verbose: console.Verbose = False,
     quiet: console.Quiet = False,
 ) -> None:
-    """Judge the candidates of a run again, by what it asked for, and compare the verdicts.
+    """Judge the stored candidates of a run again, under its own requirements, and compare the verdicts.
 
-    Exit 1 when a verdict differs, 5 when none does but some cannot be judged on this executor.
+    Exits 1 if a verdict differs, 5 if none differs but this executor cannot judge all of them.
     """
     flags = {
         "executor": executor,
@@ -70,21 +75,21 @@ def replay(
     found = store.open_run(run, settings.runs_dir)
     log = found.read()
     if log.started is None or not log.attempts:
-        raise UsageError(f"run {found.address} holds no judged candidate; see agent show {found.address}")
-    problem = log.started.problem
+        raise UsageError(f"run {found.address} has no judged candidate; see: agent show {found.address}")
+    if log.unjudged:
+        numbers = ", ".join(str(event.number) for event in log.unjudged)
+        console.say(f"skipped because they were never judged: attempt {numbers}")
+    asked = found.info.settings.options
+    stored = {name: asked.get(name) is True for name in ("backward", "compile_safe")}
+    checks = with_requirements(
+        Checks(quick=quick, admit_anyway=True, **stored), str(asked.get("require", ""))
+    )
     again = []
-    with console.live("preparing") as live:
-        asked = found.info.settings.options
-        requests = judging.requests(
-            str(asked.get("require", "")),
-            backward=asked.get("backward") is True,
-            compile_safe=asked.get("compile_safe") is True,
-        )
-        judge = judging.executor(settings, problem, live, quick=quick, requests=requests)
-        judging.admit(judge, problem, anyway=True)
+    with telling() as told:
+        judge = Judge(log.started.problem, checks=checks, progress=told, settings=settings)
         for attempt in log.attempts:
-            console.say(f"judging attempt {attempt.number} of {len(log.attempts)} afresh")
-            evaluation = judge.evaluate(problem, attempt.candidate)
+            console.say(f"judging attempt {attempt.number} of {len(log.attempts)} again")
+            evaluation = judge.evaluate(attempt.candidate)
             again.append(Again(attempt, attempt.model_copy(update={"evaluation": evaluation})))
     _report(found.address, again, json)
     raise typer.Exit(exit_code(again))

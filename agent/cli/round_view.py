@@ -32,6 +32,10 @@ def parts_of(entry: store.Round) -> Iterator[RenderableType]:
         yield Text(console.readable(entry.rejected.text))
     for event in entry.evaluated:
         yield from _verdict(event)
+    for unjudged in entry.unjudged:
+        yield _rule(f"attempt {unjudged.number} ({unjudged.candidate.origin}): not judged")
+        yield _prose(Text(console.line(unjudged.reason)))
+        yield Text(console.readable(unjudged.details), style="dim")
 
 
 def _answer(completion: Completion, number: int) -> Iterator[RenderableType]:
@@ -113,7 +117,7 @@ def _prose(text: Text) -> Padding:
 
 
 def _build(build: Build) -> Text:
-    text = Text(f"build: {build.lane}, {console.duration(build.seconds)}")
+    text = Text(f"build: {build.backend}, {console.duration(build.seconds)}")
     for warning in build.warnings:
         text.append(f"\n    {console.readable(warning).rstrip()}", style="dim")
     for kernel in build.kernels:

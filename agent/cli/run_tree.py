@@ -7,7 +7,7 @@ from rich.tree import Tree
 from agent import store
 from agent.cli import console
 from agent.cli.verdicts import STYLES, brief, times
-from agent.records import Attempt, Finding
+from agent.records import Attempt, Finding, Unjudged
 from agent.store import history
 
 MESSAGE_CHARS = 320
@@ -58,6 +58,8 @@ def tree(rounds: tuple[store.Round, ...], told: history.History) -> Tree:
             # A repair by the model is a new answer of a new round, whatever it was made from.
             parent = nodes.get(entry.parent or 0, node)
             nodes[entry.number] = parent.add(attempt(entry))
+        for event in round_.unjudged:
+            node.add(unjudged(event))
     return root
 
 
@@ -65,6 +67,14 @@ def attempt(entry: history.Entry) -> Text:
     """Number and origin, verdict with scope, change against the parent and time; the cause below."""
     text = verdict(entry)
     return text.append(f"\n{cause(entry.cause)}") if entry.cause else text
+
+
+def unjudged(event: Unjudged) -> Text:
+    """`attempt 3 (model)  not judged  4.2 s` and why."""
+    text = Text(f"attempt {event.number} ({event.candidate.origin})  ").append("not judged", style="yellow")
+    if event.seconds is not None:
+        text.append(f"  {console.duration(event.seconds)}", style="dim")
+    return text.append(f"\n{console.short(event.reason, MESSAGE_CHARS)}")
 
 
 def cause(finding: Finding) -> str:

@@ -15,22 +15,37 @@ from agent.store import selection
 _MANY = 200
 """Runs that take seconds to read; below that nothing is said."""
 
-Problem = Annotated[str | None, typer.Option(metavar="TEXT", help="Only problems whose name has this in it.")]
+Problem = Annotated[
+    str | None, typer.Option(metavar="TEXT", help="Only runs whose problem name contains TEXT.")
+]
 States = Annotated[
     list[str] | None,
-    typer.Option("--status", metavar="STATUS", help=f"Only {', '.join(selection.STATUSES)}; repeatable."),
+    typer.Option(
+        "--status",
+        metavar="STATUS",
+        help=f"Only runs with this status: {', '.join(selection.STATUSES)}; repeatable.",
+    ),
 ]
-Provider = Annotated[str | None, typer.Option(metavar="TEXT", help="Only providers or models with this.")]
+Provider = Annotated[
+    str | None, typer.Option(metavar="TEXT", help="Only runs whose provider or model contains TEXT.")
+]
 Since = Annotated[
-    str | None, typer.Option(metavar="WHEN", help="Only from then on: 2026-11-20, or an age: 30d, 12h.")
+    str | None,
+    typer.Option(
+        metavar="WHEN", help="Only runs created at or after a date (2026-11-20) or an age (30d, 12h)."
+    ),
 ]
-Until = Annotated[str | None, typer.Option(metavar="WHEN", help="Only those before.")]
-By = Annotated[selection.Order, typer.Option("--sort", help="Most, fastest, dearest or newest first.")]
-Reindex = Annotated[bool, typer.Option("--reindex", help="Read every transcript anew into the index.")]
-Verify = Annotated[bool, typer.Option("--verify", help="Derive every hash anew; exit 1 where one differs.")]
-Prune = Annotated[bool, typer.Option("--prune", help="Delete the runs that the options choose.")]
-Keep = Annotated[int | None, typer.Option(min=0, help="With --prune: keep the newest N of those chosen.")]
-DryRun = Annotated[bool, typer.Option("--dry-run", help="With --prune: only say what would be deleted.")]
+Until = Annotated[str | None, typer.Option(metavar="WHEN", help="Only runs created before a date or an age.")]
+By = Annotated[selection.Order, typer.Option("--sort", help="Sort key; the highest or newest comes first.")]
+Reindex = Annotated[bool, typer.Option("--reindex", help="Rebuild the index from all transcripts.")]
+Verify = Annotated[bool, typer.Option("--verify", help="Recompute all hashes; exit 1 on a mismatch.")]
+Prune = Annotated[bool, typer.Option("--prune", help="Delete the selected runs.")]
+Keep = Annotated[
+    int | None, typer.Option(min=0, help="With --prune: keep the newest N of the selected runs.")
+]
+DryRun = Annotated[
+    bool, typer.Option("--dry-run", help="With --prune: list what would be deleted without deleting it.")
+]
 
 
 def runs(
@@ -50,14 +65,14 @@ def runs(
     verbose: console.Verbose = False,
     quiet: console.Quiet = False,
 ) -> None:
-    """List the runs, newest first, with the best verdict of each; the options choose which.
+    """List runs, newest first, with the best verdict of each; the options filter them.
 
-    --prune never deletes a recorded or a running run.
+    --prune never deletes recorded runs or runs in progress.
     """
     if sum((reindex, verify, prune)) > 1:
-        raise UsageError("--reindex, --verify and --prune are given one at a time")
+        raise UsageError("use only one of --reindex, --verify and --prune")
     if not prune and (keep is not None or dry_run):
-        raise UsageError("--keep and --dry-run belong to --prune")
+        raise UsageError("--keep and --dry-run need --prune")
     chosen = selection.Selection(
         problem=problem,
         statuses=selection.check_statuses(status or ()),
@@ -66,7 +81,7 @@ def runs(
         until=selection.moment(until) if until else None,
     )
     if prune and keep is None and chosen.is_everything:
-        raise UsageError("--prune wants to know which runs: --until 30d, --keep 100 or --status killed")
+        raise UsageError("--prune needs a filter, such as --until 30d, --keep 100 or --status killed")
     folder = config.load({"runs_dir": runs_dir}, offline=True).settings.runs_dir
     found = _found(folder, chosen, reindex)
     if verify or prune:
@@ -140,7 +155,7 @@ def _path(summary: store.RunSummary, folder: Path) -> Path:
 
 def _nothing(folder: Path, chosen: selection.Selection) -> str:
     if not chosen.is_everything:
-        return f"no runs in {console.line(str(folder))} that the options choose"
+        return f"no runs in {console.line(str(folder))} match the filters"
     shipped = [run.address for run in store.recorded_runs()]
-    there = f"; to look at one that is shipped: agent show {shipped[0]}" if shipped else ""
+    there = f"; to see a recorded run: agent show {shipped[0]}" if shipped else ""
     return f"no runs in {console.line(str(folder))}{there}"

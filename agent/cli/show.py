@@ -14,19 +14,23 @@ from agent.records import SCHEMA_VERSION, Attempt
 from agent.store import export, history
 from agent.store.log import attempt_numbers
 
-Number = Annotated[int | None, typer.Option("--round", help="Print this round in full.", min=1)]
-Asked = Annotated[int | None, typer.Option("--prompt", help="Print this round's prompt as sent.", min=1)]
+Number = Annotated[int | None, typer.Option("--round", help="Print all of this round.", min=1)]
+Asked = Annotated[
+    int | None, typer.Option("--prompt", help="Print the prompt of this round as it was sent.", min=1)
+]
 Pair = Annotated[
-    tuple[int, int] | None, typer.Option("--diff", metavar="A B", help="Compare the sources of two attempts.")
+    tuple[int, int] | None,
+    typer.Option("--diff", metavar="A B", help="Show the diff between the sources of two attempts."),
 ]
 Follow = Annotated[
-    bool, typer.Option("--follow", help="Tell what happens until the run ends; Ctrl-C leaves it alone.")
+    bool,
+    typer.Option("--follow", help="Print events until the run ends; Ctrl-C stops watching, not the run."),
 ]
 
 
 def show(
     run: Annotated[
-        str, typer.Argument(metavar="RUN", help="Path, id, unique prefix of one, or recorded/NAME.")
+        str, typer.Argument(metavar="RUN", help="Path, id, unique prefix of an id, or recorded/NAME.")
     ],
     number: Number = None,
     prompt: Asked = None,
@@ -39,14 +43,14 @@ def show(
 ) -> None:
     """Show a run's attempts, verdicts, causes and best kernel.
 
-    Damaged lines are reported and the rest is shown. -v unfolds the reasoning of a round.
+    Damaged lines are reported and the rest is shown. With --round, -v also prints the model's reasoning.
     """
     given = [name for name, value in (("--round", number), ("--prompt", prompt), ("--diff", diff)) if value]
     given += ["--follow"] if follow else []
     if len(given) > 1:
-        raise UsageError(f"{given[0]} and {given[1]} are given one at a time")
+        raise UsageError(f"{given[0]} and {given[1]} cannot be combined; give one of them")
     if follow and json:
-        raise UsageError("--follow tells lines as they come, --json is one document; give one of them")
+        raise UsageError("--follow and --json cannot be combined; give one of them")
     folder = config.load({"runs_dir": runs_dir}, offline=True).settings.runs_dir
     found = store.open_run(run, folder)
     if follow:
@@ -83,7 +87,10 @@ def _document(run: store.Run, log: store.Log, number: int | None) -> None:
 def _prompt(run: store.Run, entry: store.Round, json: bool) -> None:
     """The messages of one round's prompt, each under its role."""
     if entry.prompt is None:
-        raise UsageError(f"the prompt of round {entry.number} of run {run.address} does not read")
+        raise UsageError(
+            f"the prompt of round {entry.number} of run {run.address} cannot be read; "
+            "agent runs --verify says why"
+        )
     if json:
         sent = {"id": entry.prompt.id, **entry.prompt.model_dump()}
         console.emit_json({"schema_version": SCHEMA_VERSION, "round": entry.number, "prompt": sent})
@@ -117,7 +124,7 @@ def _round(run: store.Run, log: store.Log, number: int) -> store.Round:
     for entry in rounds:
         if entry.number == number:
             return entry
-    there = f"it has rounds 1 to {rounds[-1].number}" if rounds else "it has none"
+    there = f"it has rounds 1 to {rounds[-1].number}" if rounds else "it has no rounds"
     raise UsageError(f"run {run.address} has no round {number}; {there}")
 
 
@@ -125,7 +132,7 @@ def _warn(log: store.Log) -> None:
     for problem in log.problems:
         console.warn(f"events.jsonl, {problem}")
     if log.cut:
-        console.warn("events.jsonl ends in the middle of an event, which is left out")
+        console.warn("events.jsonl ends in the middle of an event, which is ignored")
 
 
 def _info(run: store.Run) -> store.RunInfo | None:

@@ -1,26 +1,13 @@
 """Short words for attempts, shared by the commands that show runs."""
 
+from agent.api.verdicts import brief, scoped
 from agent.cli import console
-from agent.records import Attempt, Location, Measurement, Scope, Status
+from agent.records import Location, Measurement, Status
+
+__all__ = ["STYLES", "brief", "place", "scoped", "times"]
 
 STYLES = {Status.VERIFIED: "green", Status.UNSUPPORTED: "yellow"}
 """Colour of a status; every other is red."""
-
-
-def brief(attempt: Attempt) -> str:
-    """`incorrect`, `verified (emulator, shrunken)`, `verified (GPU, 2.10x)`: always with its scope."""
-    evaluation = attempt.evaluation
-    if evaluation.status is not Status.VERIFIED:
-        return str(evaluation.status)
-    return scoped(evaluation.scope, evaluation.measurement.speedup if evaluation.measurement else None)
-
-
-def scoped(scope: Scope, speedup: float | None) -> str:
-    """`verified (emulator, shrunken)`, for something that was verified in that scope."""
-    words = ["GPU" if scope.executor == "cuda" else "emulator"]
-    words += [word for word in (scope.shapes, scope.protocol) if word in ("shrunken", "quick")]
-    words += [f"{speedup:.2f}x"] if speedup is not None else []
-    return f"verified ({', '.join(words)})"
 
 
 def times(measurement: Measurement) -> str:

@@ -12,14 +12,14 @@ from agent.cli import console
 from agent.errors import EnvironmentFault, UsageError
 from agent.records import SCHEMA_VERSION
 
-_MISSING = "the web page needs packages that are not installed: pip install 'kernelwright[view]'"
+_MISSING = "agent view needs packages that are not installed: pip install 'kernelwright[view]'"
 
 
 def view(
     run: Annotated[
         str | None,
         typer.Argument(
-            metavar="[RUN]", help="Path, id, unique prefix of one, or recorded/NAME.", show_default=False
+            metavar="RUN", help="Path, id, unique prefix of an id, or recorded/NAME.", show_default=False
         ),
     ] = None,
     export: Annotated[
@@ -27,22 +27,23 @@ def view(
         typer.Option(
             "--export",
             metavar="FILE.html",
-            help="Write the run to one file and serve nothing.",
+            help="Write the run to a single HTML file instead of starting a server.",
             dir_okay=False,
         ),
     ] = None,
     open_page: Annotated[bool, typer.Option("--open", help="Open the page in the default browser.")] = False,
     port: Annotated[
-        int, typer.Option("--port", help="Port on 127.0.0.1.", min=0, max=65535, show_default="a free one")
+        int,
+        typer.Option("--port", help="TCP port on 127.0.0.1.", min=0, max=65535, show_default="a free one"),
     ] = 0,
     runs_dir: console.RunsDir = None,
     json: console.Json = False,
     verbose: console.Verbose = False,
     quiet: console.Quiet = False,
 ) -> None:
-    """Show the runs, or one, in a browser: on this machine alone, live while a run goes on. Ctrl-C ends it.
+    """Serve all runs, or one, to a browser on this machine; runs in progress update live. Ctrl-C stops it.
 
-    --export needs no server: the file holds everything and opens from disk.
+    --export starts no server: the file contains everything and opens from disk.
     """
     folder = config.load({"runs_dir": runs_dir}, offline=True).settings.runs_dir
     found = store.open_run(run, folder) if run is not None else None
@@ -55,7 +56,7 @@ def view(
             console.emit_json({"schema_version": SCHEMA_VERSION, "url": address})
         else:
             console.show(address)
-        console.say("Ctrl-C ends the server")
+        console.say("press Ctrl-C to stop the server")
         if open_page:
             webbrowser.open(address)
 
@@ -75,7 +76,7 @@ def _server() -> Callable[[Path, store.Run | None, int, Callable[[str], None]], 
 
 def _export(run: store.Run | None, file: Path, json: bool) -> None:
     if run is None:
-        raise UsageError("--export writes one run: name it, as in agent view RUN --export run.html")
+        raise UsageError("--export needs a run, as in: agent view RUN --export run.html")
     from agent.viewer import export
 
     size = export.write(run, file)

@@ -8,9 +8,10 @@ from pathlib import Path
 from typing import Literal
 
 from agent import config, errors, gpu_build, problems
-from agent.harness import admission, locating
-from agent.harness.job import BUILD_LIMIT_S, EMULATOR_ELEMENTS, EMULATOR_MACS, ORACLE_LIMIT_S, Job
-from agent.harness.kept import kept
+from agent.harness.admission import check
+from agent.harness.confirmation import fault_localization
+from agent.harness.disk_cache import cached
+from agent.harness.task.job import BUILD_LIMIT_S, ORACLE_LIMIT_S, Job
 from agent.problems import Shrunken
 from agent.records import (
     Admission,
@@ -28,7 +29,7 @@ from agent.sandbox import Child, ChildFault, Limits
 Announce = Callable[[str], None]
 JUDGE = Limits(gentle=True)
 JUDGE_LIMIT_S = 4 * (BUILD_LIMIT_S + ORACLE_LIMIT_S)
-"""A stop for a judge that hangs; every step inside has a tighter limit of its own."""
+"""A stop for a judge that says nothing for so long; every step inside has a tighter limit of its own."""
 
 
 class LocalExecutor:
@@ -68,8 +69,8 @@ class LocalExecutor:
         Raises ProblemError for a problem that would let wrong answers pass, unless `anyway`.
         """
         self._announce("probing the problem with wrong answers")
-        found = admission.probed(problem, lambda: self._sizes(problem), self._cache_dir)
-        self._admissions[problem.id] = admission.check(problem, found, anyway)
+        found = check.probed(problem, lambda: self._sizes(problem), self._cache_dir)
+        self._admissions[problem.id] = check.check(problem, found, anyway)
         return self._admissions[problem.id]
 
     def evaluate(self, problem: Problem, candidate: Candidate, best: Evaluation | None = None) -> Evaluation:
@@ -82,10 +83,10 @@ class LocalExecutor:
     def judge(self, job: Job, rival: Measurement | None = None) -> Evaluation:
         """The verdict on a job; on a GPU that of the second look where there is reason for one."""
         found = judged(job, self._announce)
-        unlocated = locating.wanted(found)
+        unlocated = fault_localization.wanted(found)
         if unlocated is not None:
             where = job.model_copy(update={"locates": unlocated, "shrunken": self._sizes(job.problem)})
-            return locating.located(found, lambda: judged(where, self._announce))
+            return fault_localization.located(found, lambda: judged(where, self._announce))
         times = found.measurement
         if not self.confirm:
             return found
@@ -117,17 +118,16 @@ class LocalExecutor:
     def _sizes(self, problem: Problem) -> Shrunken:
         if problem.id not in self._shrunken:
             self._announce("scaling the sizes down for the emulator")
-            limits = {"max_elements": EMULATOR_ELEMENTS, "max_macs": EMULATOR_MACS}
-            key = digest(problem.source, version("torch"), _planning(), *map(str, limits.values()))
+            key = digest(problem.source, version("torch"), _planning())
             file = self._cache_dir / "sizes" / f"{key[:32]}.json"
-            self._shrunken[problem.id] = kept(file, Shrunken, lambda: problems.shrink(problem, **limits))
+            self._shrunken[problem.id] = cached(file, Shrunken, lambda: problems.shrink(problem))
         return self._shrunken[problem.id]
 
 
 def _held_up_by_its_build(found: Evaluation) -> bool:
     """Whether stock `load_inline`, whose operators cost the host less, might make it faster."""
     times, build = found.measurement, found.build
-    return bool(times and times.host_bound and build and build.lane == gpu_build.LANE)
+    return bool(times and times.host_bound and build and build.backend == gpu_build.BACKEND)
 
 
 @cache
@@ -138,7 +138,7 @@ def _planning() -> str:
 
 def judged(job: Job, announce: Announce) -> Evaluation:
     """Runs the judge on one job. Raises the AgentError the judge ended with."""
-    argv = [sys.executable, "-P", "-m", "agent.harness.judge"]
+    argv = [sys.executable, "-P", "-m", "agent.harness.judge.evaluate"]
     environment = config.child_environment()
     environment["PYTHONPATH"] = config.with_package(environment)
     with Child(argv, cwd=Path.cwd(), env=environment, limits=JUDGE) as judge:
@@ -148,15 +148,15 @@ def judged(job: Job, announce: Announce) -> Evaluation:
             return {}
 
         try:
-            answer = judge.ask(job.model_dump(mode="json"), JUDGE_LIMIT_S, progress)
+            answer = judge.ask(job.model_dump(mode="json"), JUDGE_LIMIT_S, progress, afresh=True)
         except ChildFault as fault:
-            tail = "\n".join(judge.log.splitlines()[-15:])
-            raise errors.EnvironmentFault(f"the judge {fault}; its last words:\n{tail}") from None
+            raise errors.defect("the judge", f"its process {fault}", judge.log[-8_000:]) from None
     if "fault" in answer:
         raise _fault(answer["fault"])
     return Evaluation.model_validate(answer["evaluation"])
 
 
 def _fault(fault: dict[str, object]) -> errors.AgentError:
-    kinds = {2: errors.ProblemError, 3: errors.EnvironmentFault}
-    return kinds.get(int(str(fault["exit"])), errors.EnvironmentFault)(str(fault["message"]))
+    if fault["exit"] == errors.ProblemError.exit_code:
+        return errors.ProblemError(str(fault["message"]))
+    return errors.EnvironmentFault(str(fault["message"]), str(fault["details"]))

@@ -19,7 +19,7 @@ def choose(wanted: Literal["auto", "cuda", "emulator"]) -> Literal["cuda", "emul
     if obstacle is None:
         return "cuda"
     if wanted == "cuda":
-        raise EnvironmentFault(f"--executor cuda: {obstacle}; --executor emulator judges on the CPU")
+        raise EnvironmentFault(f"--executor cuda: {obstacle}; use --executor emulator to judge on the CPU")
     return "emulator"
 
 

@@ -5,9 +5,9 @@ each only where it changed; both see a torch that is declared in a few hundred l
 back into Python. Whatever leaves a doubt is left to stock `load_inline`. What was built is not loaded here.
 """
 
-from agent.gpu_build.build import LANE, extension
+from agent.gpu_build.build import BACKEND, extension
 from agent.gpu_build.doubt import Doubt
 from agent.gpu_build.gpu import Gpu
 from agent.gpu_build.toolchain import GpuToolchain, Unavailable, prepare
 
-__all__ = ["LANE", "Doubt", "Gpu", "GpuToolchain", "Unavailable", "extension", "prepare"]
+__all__ = ["BACKEND", "Doubt", "Gpu", "GpuToolchain", "Unavailable", "extension", "prepare"]

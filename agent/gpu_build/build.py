@@ -8,10 +8,10 @@ and is a Doubt.
 import time
 from pathlib import Path
 
-from agent.emulator import build_findings, compiler, nvcc, objects
-from agent.emulator.built import Built, kept
-from agent.emulator.objects import Compilation, Unit
-from agent.emulator.units import BuildRequest, main_unit
+from agent.build import compile_findings, compiler, nvcc, objects
+from agent.build.build_request import BuildRequest, main_unit
+from agent.build.objects import Compilation, Unit
+from agent.build.outcome import Built, kept
 from agent.errors import EnvironmentFault
 from agent.gpu_build import flags
 from agent.gpu_build.device import OBJECT, DeviceUnit
@@ -20,7 +20,7 @@ from agent.gpu_build.gpu import Gpu
 from agent.gpu_build.toolchain import GpuToolchain
 from agent.records import Finding, digest
 
-LANE = "gpu-slim"
+BACKEND = "gpu-slim"
 _LOG_CHARACTERS = 20_000
 _CERTAIN = ("missing-declaration", "extern-c")
 """What g++ finds in cpp_sources that no header could change."""
@@ -59,7 +59,7 @@ class _Build:
         self._main = Unit(name="main", text=main_unit(request), flags=given)
         self._device = DeviceUnit(toolchain, request, gpu) if request.cuda.strip() else None
         of_device = self._device.key(full=True) if self._device else "no device code"
-        self.key = digest(LANE, of_device, self._main.identity)[:32]
+        self.key = digest(BACKEND, of_device, self._main.identity)[:32]
 
     def library(self, scratch: Path) -> Built:
         """Built in `scratch`. Raises Doubt."""
@@ -83,8 +83,8 @@ class _Build:
         built = Built(
             library=None,
             seconds=0,
-            lane=LANE,
-            warnings=tuple(dict.fromkeys((*build_findings.warnings(messages), *verdict.warnings))),
+            backend=BACKEND,
+            warnings=tuple(dict.fromkeys((*compile_findings.warnings(messages), *verdict.warnings))),
             kernels=verdict.kernels,
             findings=verdict.findings or self._of_host(host, messages),
         )
@@ -112,7 +112,7 @@ class _Build:
     def _of_host(self, outcome: compiler.Outcome, messages: list[compiler.Message]) -> tuple[Finding, ...]:
         if outcome.succeeded:
             return ()
-        found = build_findings.of_messages(messages, self._request, self._toolchain)
+        found = compile_findings.of_messages(messages, self._request, self._toolchain)
         if not found or found[0].kind not in _CERTAIN:
             why = found[0].message if found else outcome.failure or "no message"
             raise Doubt(f"cpp_sources do not compile against its headers: {why}")
@@ -132,7 +132,7 @@ class _Build:
             scratch,
         )  # fmt: skip
         if not linked.succeeded:
-            found = build_findings.of_link(linked.messages, self._request)
+            found = compile_findings.of_link(linked.messages, self._request)
             raise _Gap(f"it does not link: {found[0].message}")
         return made
 

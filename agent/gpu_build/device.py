@@ -8,9 +8,9 @@ not compile so says nothing about the candidate; the full headers decide, in the
 import re
 from pathlib import Path
 
-from agent.emulator.nvcc import unit
-from agent.emulator.toolchain import STANDARD
-from agent.emulator.units import BuildRequest
+from agent.build.build_request import BuildRequest
+from agent.build.nvcc import unit
+from agent.build.toolchain import STANDARD
 from agent.gpu_build import flags
 from agent.gpu_build.gpu import Gpu
 from agent.gpu_build.toolchain import STEPS, GpuToolchain

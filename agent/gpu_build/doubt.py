@@ -2,8 +2,8 @@
 
 import re
 
-from agent.emulator import refusals
-from agent.emulator.units import BuildRequest
+from agent.build import refusals
+from agent.build.build_request import BuildRequest
 
 # They compile against the slim headers and would mean something else, or need a library of CUDA.
 _WORDS = re.compile(
@@ -14,7 +14,7 @@ _WORDS = re.compile(
 
 
 class Doubt(Exception):
-    """The fast lane may not build what stock `load_inline` would; the text says why, in words for a user."""
+    """The slim build may not build what stock `load_inline` would; the text says why, in words for a user."""
 
 
 def of_sources(request: BuildRequest) -> None:

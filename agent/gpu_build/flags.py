@@ -1,4 +1,4 @@
-"""The flags of a load_inline call for the fast lane: passed on, without effect, or a reason for doubt.
+"""The flags of a load_inline call for the slim build: passed on, without effect, or a reason for doubt.
 
 A flag that no list here names may change what is built, and only stock `load_inline` takes it.
 """

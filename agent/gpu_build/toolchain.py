@@ -1,4 +1,4 @@
-"""What the builds of the fast lane share, prepared once per user: headers, a precompiled one, a library.
+"""What the builds of the slim build share, prepared once per user: headers, a precompiled one, a library.
 
 The directory's name is a digest of all it was made from. It takes about ten seconds and 50 MB.
 """
@@ -8,8 +8,8 @@ import shutil
 from collections.abc import Iterator
 from pathlib import Path
 
-from agent.emulator import cuda_headers, nvcc
-from agent.emulator.toolchain import (
+from agent.build import cuda_headers, nvcc
+from agent.build.toolchain import (
     CPP,
     NVCC_INCLUDE,
     STANDARD,
@@ -36,7 +36,7 @@ _TOOLKIT = Path("/usr/local/cuda")
 
 
 class Unavailable(Exception):
-    """There is no fast lane on this machine; the text says why."""
+    """There is no slim build on this machine; the text says why."""
 
 
 class GpuToolchain(Toolchain):

@@ -1,5 +1,5 @@
-"""What is checked: screen, build, verification against a float64 truth, measurement.
+"""The judge: whether a candidate computes what its reference does, by kernels of its own, and how fast.
 
-Three processes. The judge (`judge.py`) decides and imports neither torch nor candidate code; the oracle
-(`oracle.py`) runs the reference and compares; the worker (`worker.py`) runs the candidate in the sandbox.
+Three processes. The judge (`judge/`) decides and imports neither torch nor candidate code; the oracle
+(`oracle/`) runs the reference and compares; the worker (`worker/`) runs the candidate in the sandbox.
 """

@@ -42,7 +42,7 @@ class Machine:
 def machine(commit: str) -> Machine:
     """The present GPU. Raises EnvironmentFault where there is none."""
     if not torch.cuda.is_available():
-        raise EnvironmentFault("no NVIDIA GPU answers here: times are measured on one")
+        raise EnvironmentFault("no usable NVIDIA GPU found; timing needs one")
     return Machine(torch.cuda.get_device_name(), _driver(), commit)
 
 

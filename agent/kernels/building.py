@@ -23,9 +23,9 @@ from pathlib import Path
 from filelock import FileLock, Timeout
 
 from agent import config
-from agent.emulator import cuda_headers, nvcc, toolchain
-from agent.emulator.nvcc import messages
-from agent.emulator.nvcc.tool import wheel_homes
+from agent.build import cuda_headers, nvcc, toolchain
+from agent.build.nvcc import messages
+from agent.build.nvcc.tool import wheel_homes
 from agent.errors import EnvironmentFault
 from agent.kernels import sources
 from agent.records import KernelResources, Record, digest

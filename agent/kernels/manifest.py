@@ -131,8 +131,8 @@ def load(name: str) -> Manifest:
         first = error.errors(include_url=False)[0]
         where = ".".join(map(str, first["loc"])) or "the whole file"
         raise EnvironmentFault(
-            f"{path} is no manifest of a kernel ({where}: {first['msg']}): remove it, and have the kernel "
-            "verified or promoted anew"
+            f"{path} is not a valid kernel manifest ({where}: {first['msg']}); remove it and run "
+            "`agent kernels verify` or `agent kernels promote` again"
         ) from None
 
 
@@ -143,8 +143,8 @@ def save(manifest: Manifest) -> None:
         write_durably(path, (manifest.model_dump_json(indent=1) + "\n").encode())
     except OSError as error:
         raise EnvironmentFault(
-            f"cannot write {path}: {error.strerror}; kernel.json is kept in a checkout, not where it "
-            "is installed"
+            f"cannot write {path}: {error.strerror}; kernel.json can only be written in a "
+            "source checkout, not in an installed package"
         ) from error
 
 

@@ -11,6 +11,7 @@ from agent.errors import EnvironmentFault, UsageError
 from agent.kernels import manifest, sources
 from agent.kernels.manifest import Manifest, Verified
 from agent.records import Attempt, Evaluation, Problem, Status
+from agent.store.renaming import with_reference_names
 
 
 def promote(problem: Problem, attempt: Attempt, again: Evaluation, run: str, verifier_version: str) -> str:
@@ -20,14 +21,15 @@ def promote(problem: Problem, attempt: Attempt, again: Evaluation, run: str, ver
     """
     if again.status is not Status.VERIFIED or again.scope.executor != "cuda":
         raise UsageError(
-            f"{run}: attempt {attempt.number} is {again.status} on {again.scope}; only what a GPU verifies "
-            "anew is promoted"
+            f"{run}: attempt {attempt.number} is {again.status} on {again.scope}; only a kernel that a "
+            "GPU verifies again is promoted"
         )
     name = f"{sources.PROMOTED}/{problem.name.rpartition('/')[2]}"
     folder = sources.ROOT / name
     try:
         folder.mkdir(parents=True, exist_ok=True)
-        (folder / sources.CANDIDATE).write_text(attempt.candidate.source, encoding="utf-8")
+        named = with_reference_names(attempt.candidate.source, again.scope.parameters)
+        (folder / sources.CANDIDATE).write_text(named, encoding="utf-8")
         (folder / sources.REFERENCE).write_text(problem.source, encoding="utf-8")
     except OSError as error:
         raise EnvironmentFault(f"cannot write {folder}: {error.strerror}") from error

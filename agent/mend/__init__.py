@@ -10,8 +10,8 @@ from difflib import unified_diff
 
 from agent.mend import declarations, modules, spelling
 from agent.mend.extension import Extension
+from agent.python_source import syntax_tree
 from agent.records import Attempt, Candidate, Finding, Record, Status
-from agent.screen import syntax_tree
 
 __all__ = ["MOST_IN_A_ROW", "Mended", "difference", "line", "mended", "of"]
 
@@ -65,14 +65,20 @@ def of(attempt: Attempt) -> Candidate | None:
     )
 
 
-def line(first: Attempt, judge: Callable[[Candidate], Attempt]) -> tuple[Attempt, ...]:
-    """An attempt, its mend, the mend of that and so on, each judged; the last is the one to go on from."""
+def line(first: Attempt, judge: Callable[[Candidate], Attempt | None]) -> tuple[Attempt, ...]:
+    """An attempt, its mend, the mend of that and so on, each judged; the last is the one to go on from.
+
+    It ends before a mend that could not be judged.
+    """
     made = [first]
     while len(made) <= MOST_IN_A_ROW:
         child = of(made[-1])
         if child is None or child.id in {attempt.candidate.id for attempt in made}:
             break
-        made.append(judge(child))
+        judged = judge(child)
+        if judged is None:
+            break
+        made.append(judged)
     return tuple(made)
 
 
@@ -91,7 +97,7 @@ def mended(source: str, findings: Sequence[Finding]) -> Mended | None:
         return None
     for finding in findings:
         mender = _MENDERS.get(finding.kind)
-        made = mender(extension, finding) if mender and finding.severity == "error" else None
+        made = mender(extension.about(finding), finding) if mender and finding.severity == "error" else None
         extension = made or extension
     if not extension.did or extension.source == source or not _parses(extension.source):
         return None

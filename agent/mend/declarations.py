@@ -3,21 +3,26 @@
 import ast
 import re
 
-from agent.diagnosis import cpp_text
-from agent.diagnosis.cpp_text import Function
+from agent.diagnosis.build import cpp_functions
+from agent.diagnosis.build.cpp_functions import Function
 from agent.mend.extension import Extension, closing_brace
 from agent.records import Finding
 
 _MODULE = re.compile(r"PYBIND11_MODULE\s*\([^)]*\)\s*\{")
 _BOUND = re.compile(r'm\.def\(\s*\\?"(\w+)\\?"')
+_SAID = re.compile(r"`(?P<name>\w+)` is listed .*: add `(?P<declaration>[^`]+;)` to cpp_sources")
 _SIGNATURE = re.compile(r"(\w+)\s*\(")
 
 
 def declare(extension: Extension, finding: Finding) -> Extension | None:
     """Every bound function that cuda_sources defines and cpp_sources lacks is declared there."""
+    if extension.texts("cuda_sources") is None:
+        return _declare_as_said(extension, finding)
     names = _bound_names(extension)
-    defined = {f.name: f for f in cpp_text.functions(extension.code("cuda_sources")) if f.body and f.on_host}
-    declared = {f.name for f in cpp_text.functions(extension.code("cpp_sources"))}
+    defined = {
+        f.name: f for f in cpp_functions.functions(extension.code("cuda_sources")) if f.body and f.on_host
+    }
+    declared = {f.name for f in cpp_functions.functions(extension.code("cpp_sources"))}
     missing = [defined[name] for name in names if name in defined and name not in declared]
     if not missing or any(name not in defined and name not in declared for name in names):
         return None
@@ -28,6 +33,14 @@ def declare(extension: Extension, finding: Finding) -> Extension | None:
     return made
 
 
+def _declare_as_said(extension: Extension, finding: Finding) -> Extension | None:
+    """For sources made at run time: the build read their definition, and its finding holds it."""
+    said = _SAID.search(finding.message)
+    if said is None:
+        return None
+    return _with_declarations(extension, said["declaration"], f"declared {said['name']} in cpp_sources")
+
+
 def _bound_names(extension: Extension) -> list[str]:
     """What `functions` lists; where it is left out, the host functions that Python calls."""
     names = extension.functions()
@@ -35,7 +48,7 @@ def _bound_names(extension: Extension) -> list[str]:
         return names
     if extension.argument("functions") is not None or "PYBIND11_MODULE" in extension.code("cuda_sources"):
         return []
-    defined = cpp_text.host_definitions(extension.code("cuda_sources"))
+    defined = cpp_functions.host_definitions(extension.code("cuda_sources"))
     return [name for name in defined if name in extension.called()]
 
 
@@ -70,7 +83,7 @@ def agree(extension: Extension, finding: Finding) -> Extension | None:
     named = re.match(r"`(\w+)`", finding.message)
     defined = [
         f
-        for f in cpp_text.functions(extension.code("cuda_sources"))
+        for f in cpp_functions.functions(extension.code("cuda_sources"))
         if f.body and named and f.name == named[1]
     ]
     if len(defined) != 1 or not defined[0].on_host:
@@ -82,7 +95,7 @@ def agree(extension: Extension, finding: Finding) -> Extension | None:
             "cuda_sources", pattern, "", f"made {function.name} visible: no `static`"
         )
     for text in extension.texts("cpp_sources") or ():
-        for declared in cpp_text.functions(text.value):
+        for declared in cpp_functions.functions(text.value):
             if declared.name == function.name and declared.body is None and text.body == text.value:
                 end = text.value.index(";", declared.end) + 1
                 body = text.body[: declared.start] + _declaration(function) + text.body[end:]
@@ -109,10 +122,10 @@ def name_functions(extension: Extension, finding: Finding) -> Extension | None:
 def bind_launcher(extension: Extension, finding: Finding) -> Extension | None:
     """The host functions that Python calls are bound, and the kernels that it does not call are not."""
     names = extension.functions()
-    kernels = cpp_text.kernels(extension.code("cuda_sources"))
+    kernels = cpp_functions.kernels(extension.code("cuda_sources"))
     if names is None or any(name in kernels and name in extension.called() for name in names):
         return None
-    defined = cpp_text.host_definitions(extension.code("cuda_sources"))
+    defined = cpp_functions.host_definitions(extension.code("cuda_sources"))
     kept = [name for name in names if name not in kernels]
     wanted = kept + [name for name in defined if name in extension.called() and name not in kept]
     if not wanted:
@@ -120,7 +133,7 @@ def bind_launcher(extension: Extension, finding: Finding) -> Extension | None:
     did = f"bound {', '.join(wanted)} instead of a kernel"
     made: Extension | None = extension
     for text in extension.texts("cpp_sources") or ():
-        for declared in reversed(cpp_text.functions(text.value)):
+        for declared in reversed(cpp_functions.functions(text.value)):
             if "__global__" in declared.specifiers and declared.body is None and text.body == text.value:
                 end = text.value.index(";", declared.end) + 1
                 body = text.body[: declared.start] + text.body[end:]
@@ -132,14 +145,14 @@ def move_device_code(extension: Extension, finding: Finding) -> Extension | None
     """Device code goes to cuda_sources, and cpp_sources declares what is bound."""
     cpp, cuda = extension.argument("cpp_sources"), extension.argument("cuda_sources")
     names = extension.functions()
-    if cpp is None or names is None or not cpp_text.has_device_code(extension.code("cpp_sources")):
+    if cpp is None or names is None or not cpp_functions.has_device_code(extension.code("cpp_sources")):
         return None
     everything = extension.code("cpp_sources") + "\n" + extension.code("cuda_sources")
-    defined = {f.name: f for f in cpp_text.functions(everything) if f.body and f.on_host}
+    defined = {f.name: f for f in cpp_functions.functions(everything) if f.body and f.on_host}
     if any(name not in defined for name in names):
         return None
     moved = extension.source[slice(*extension.span(cpp))]
-    if cuda is not None and any(f.body for f in cpp_text.functions(extension.code("cuda_sources"))):
+    if cuda is not None and any(f.body for f in cpp_functions.functions(extension.code("cuda_sources"))):
         moved = f"[{moved}, {extension.source[slice(*extension.span(cuda))]}]"
     declarations = "\n".join(_declaration(defined[name]) for name in names)
     made = extension.with_argument("cpp_sources", _literal(declarations), "moved device code to cuda_sources")
@@ -148,10 +161,10 @@ def move_device_code(extension: Extension, finding: Finding) -> Extension | None
 
 def define_once(extension: Extension, finding: Finding) -> Extension | None:
     """A function that both sources define alike stays in cuda_sources alone."""
-    there = {f.name: f for f in cpp_text.functions(extension.code("cuda_sources")) if f.body}
+    there = {f.name: f for f in cpp_functions.functions(extension.code("cuda_sources")) if f.body}
     cuda = extension.code("cuda_sources")
     for text in extension.texts("cpp_sources") or ():
-        for function in cpp_text.functions(text.value):
+        for function in cpp_functions.functions(text.value):
             twin = there.get(function.name)
             if function.body is None or twin is None or twin.body is None or text.body != text.value:
                 continue

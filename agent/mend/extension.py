@@ -1,14 +1,17 @@
-"""The one `load_inline` call of a candidate's file, and edits of the strings that it is given.
+"""A `load_inline` call of a candidate's file, wherever it stands, and edits of the strings that it is given.
 
-Reads what is literal: arguments that are strings, names of strings, and lists of them. A file with several
-calls, or with sources made at run time, has no extension to mend, and every edit of it gives None.
+Reads what is literal: arguments that are strings, names of strings (`scopes`), and lists of them. Of several
+calls it is the one that a finding's line belongs to. Sources made at run time cannot be mended, and every
+edit of them gives None.
 """
 
 import ast
 import re
 from typing import NamedTuple, Self
 
-from agent.screen import syntax_tree
+from agent.mend import scopes
+from agent.python_source import syntax_tree
+from agent.records import Finding
 
 _LITERAL = re.compile(
     r"(?P<prefix>[rRuU]{0,2})(?P<quotes>\"\"\"|'''|\"|')(?P<body>.*)(?P=quotes)\Z", re.DOTALL
@@ -36,17 +39,37 @@ class Extension(NamedTuple):
     tree: ast.Module
     call: ast.Call | None
     did: tuple[str, ...] = ()
+    number: int | None = None
+    """Which of the file's calls it is, in the order of their places; None where that is not known."""
 
     @classmethod
-    def read(cls, source: str, did: tuple[str, ...] = ()) -> Self:
+    def read(cls, source: str, did: tuple[str, ...] = (), number: int | None = None) -> Self:
         """Raises SyntaxError for text that is no Python."""
         tree = syntax_tree(source)
-        calls = [
-            node
-            for node in ast.walk(tree)
-            if isinstance(node, ast.Call) and _named(node.func) == "load_inline"
-        ]
-        return cls(source, tree, calls[0] if len(calls) == 1 else None, did)
+        calls = _calls(tree)
+        number = 0 if len(calls) == 1 else number
+        call = calls[number] if number is not None and number < len(calls) else None
+        return cls(source, tree, call, did, number)
+
+    def about(self, finding: Finding) -> "Extension":
+        """The same file with the call that the finding is about, where its line tells which."""
+        line = finding.location.line if finding.location else None
+        calls = _calls(self.tree)
+        if len(calls) < 2 or line is None:
+            return self
+        held = [self._replace(call=call, number=number) for number, call in enumerate(calls)]
+        there = [extension for extension in held if extension.holds(line)]
+        return there[0] if len(there) == 1 else self._replace(call=None, number=None)
+
+    def holds(self, line: int) -> bool:
+        """Whether a line of the file belongs to the call or to the texts that it is given."""
+        assert self.call is not None
+        spans = [(self.call.lineno, self.call.end_lineno or self.call.lineno)]
+        for name in ("cpp_sources", "cuda_sources"):
+            for text in self.texts(name) or ():
+                first = self.source.count("\n", 0, text.start) + 1
+                spans.append((first, first + self.source.count("\n", text.start, text.end)))
+        return any(first <= line <= last for first, last in spans)
 
     def argument(self, name: str) -> ast.expr | None:
         """The expression given for a parameter of load_inline."""
@@ -94,7 +117,8 @@ class Extension(NamedTuple):
         """With one stretch of the file exchanged; None where that would be no Python."""
         made = self.source[:start] + text + self.source[end:]
         try:
-            return Extension.read(made, (*self.did, did) if did not in self.did else self.did)
+            done = (*self.did, did) if did not in self.did else self.did
+            return Extension.read(made, done, self.number)
         except SyntaxError:
             return None
 
@@ -170,17 +194,16 @@ class Extension(NamedTuple):
         return (Text(start, end, begin, found["body"], found["quotes"], raw, node.value),)
 
     def _resolved(self, node: ast.expr | None) -> ast.expr | None:
-        """What a name of the module's level stands for, where it is assigned once."""
-        if not isinstance(node, ast.Name):
-            return node
-        assigned = [
-            item.value
-            for item in self.tree.body
-            if isinstance(item, ast.Assign)
-            for target in item.targets
-            if isinstance(target, ast.Name) and target.id == node.id
-        ]
-        return assigned[0] if len(assigned) == 1 else None
+        """What a name stands for where the call is."""
+        return scopes.resolved(self.tree, self.call, node) if self.call is not None else None
+
+
+def _calls(tree: ast.Module) -> list[ast.Call]:
+    """Every call of load_inline, in the order of their places."""
+    found = [
+        node for node in ast.walk(tree) if isinstance(node, ast.Call) and _named(node.func) == "load_inline"
+    ]
+    return sorted(found, key=lambda call: (call.lineno, call.col_offset))
 
 
 def closing_brace(body: str, start: int) -> int | None:

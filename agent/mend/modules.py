@@ -3,7 +3,7 @@
 import ast
 import re
 
-from agent.diagnosis import headers
+from agent.diagnosis.build import headers
 from agent.mend.extension import Extension
 from agent.records import Finding
 

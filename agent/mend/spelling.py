@@ -3,7 +3,8 @@ includes."""
 
 import re
 
-from agent.diagnosis import headers, lines
+from agent.diagnosis import source_lines
+from agent.diagnosis.build import headers
 from agent.mend.extension import Extension, closing_brace
 from agent.records import Finding
 
@@ -102,7 +103,7 @@ def _as_wanted(extension: Extension, finding: Finding) -> Extension | None:
     if said is None or place is None or said["given"] in _STORED_AS or said["wanted"] in _STORED_AS:
         return None
     old, new = (f"data_ptr<{said[side]}>" for side in ("given", "wanted"))
-    before = "\n".join(lines.statement(extension.source, place))
+    before = "\n".join(source_lines.statement(extension.source, place))
     if not 1 <= before.count(old) <= finding.count:
         return None
     did = f"wrote {new} for {old}, as the kernel has it"

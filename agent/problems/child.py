@@ -18,7 +18,8 @@ from typing import Any
 from agent import config
 from agent.errors import EnvironmentFault, ProblemError
 from agent.problems.planning import Limits
-from agent.records import Trace
+from agent.problems.scaling import Plan
+from agent.records import Problem, Trace
 
 _START_S = 120
 """Allowance on top of the limit: on a busy machine importing torch alone takes many seconds."""
@@ -35,19 +36,23 @@ def trace(source: str, shown_as: str, time_limit_s: float) -> Trace:
     return Trace.model_validate_json(result["trace"])
 
 
-def plan(
-    source: str, real: Trace, limits: Limits, shown_as: str, time_limit_s: float
-) -> tuple[str, dict[str, tuple[int, int]], Trace]:
-    """`planning.plan` with a tracer at hand: new source, sizes by name and trace. Errors as for `trace`."""
+def plan(problem: Problem, tiers: tuple[Limits, ...], time_limit_s: float) -> Plan | None:
+    """Other sizes for a problem, with a tracer at hand: the least within the first of `tiers` that has any.
+
+    None where none has. Raises EnvironmentFault where the child cannot work or does not come to an end: the
+    reference ran before, at its real sizes.
+    """
     job = {
         "kind": "plan",
-        "source": source,
-        "trace": real.model_dump_json(),
-        "limits": limits.model_dump(mode="json"),
+        "source": problem.source,
+        "trace": problem.trace.model_dump_json(),
+        "tiers": [limits.model_dump(mode="json") for limits in tiers],
     }
-    result = _run(job, shown_as, time_limit_s)
-    sizes = {name: (int(before), int(after)) for name, (before, after) in result["sizes"].items()}
-    return result["source"], sizes, Trace.model_validate_json(result["trace"])
+    try:
+        result = _run(job, problem.name, time_limit_s)
+    except ProblemError as error:
+        raise EnvironmentFault(f"no sizes were found to judge at: {error}; please report it") from error
+    return None if result["plan"] is None else Plan.model_validate_json(result["plan"])
 
 
 def _run(job: dict[str, Any], shown_as: str, time_limit_s: float) -> dict[str, Any]:

@@ -13,6 +13,7 @@ from pathlib import Path
 
 from agent import resources
 from agent.errors import ProblemError
+from agent.python_source import syntax_tree
 
 _PARTS = ("Model", "get_inputs", "get_init_inputs")
 _MAX_BYTES = 2**20
@@ -45,7 +46,7 @@ def path(address: str, kernelbench_root: Path | None = None) -> Path:
     if given.is_dir():
         raise ProblemError(f"{address} is a directory; give a reference file inside it")
     if given.exists():
-        raise ProblemError(f"{address} is no regular file; give a Python file")
+        raise ProblemError(f"{address} is not a regular file; give a Python file")
     if address.endswith(".py") or address.startswith(("/", ".", "~")):
         raise ProblemError(f"{address} does not exist; give a reference file or one of: {', '.join(names())}")
     near = difflib.get_close_matches(address, _spellings(names()), n=3, cutoff=0.7)
@@ -91,14 +92,14 @@ def source(file: Path) -> str:
 
 def _check(file: Path, text: str) -> None:
     try:
+        tree = syntax_tree(text)
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")
-            tree = ast.parse(text)
-            compile(tree, str(file), "exec")
+            compile(text, str(file), "exec")
     except SyntaxError as error:
         raise ProblemError(f"{file}:{error.lineno or 1}: syntax error: {error.msg}") from error
     except (RecursionError, MemoryError) as error:
-        raise ProblemError(f"{file}: nested too deeply for Python to parse") from error
+        raise ProblemError(f"{file}: nested too deeply for Python to compile") from error
     bound = set(_bound(tree.body))
     missing = [part for part in _PARTS if part not in bound and "*" not in bound]
     if missing:
@@ -129,12 +130,12 @@ def _in_kernelbench(address: str, root: Path | None) -> Path:
     if not (level.isdecimal() and problem.isdecimal()):
         raise ProblemError(f"{address}: write kernelbench:LEVEL/ID with two numbers, as in kernelbench:1/35")
     if root is None:
-        raise ProblemError(
-            f"{address} needs a local KernelBench checkout: give --kernelbench-root or set KERNELBENCH_ROOT"
-        )
+        raise ProblemError(f"{address} needs a local KernelBench checkout: set KERNELBENCH_ROOT")
     folders = [folder for folder in (root / "KernelBench", root) if (folder / f"level{level}").is_dir()]
     if not folders:
-        raise ProblemError(f"{root} holds no KernelBench/level{level}; --kernelbench-root names the checkout")
+        raise ProblemError(
+            f"{root} contains no KernelBench/level{level}; KERNELBENCH_ROOT has to name the checkout"
+        )
     folder = folders[0] / f"level{level}"
     found = sorted(folder.glob(f"{int(problem)}_*.py"))
     if len(found) != 1:

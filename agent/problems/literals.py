@@ -9,6 +9,8 @@ import ast
 import re
 from collections.abc import Iterable, Iterator
 
+from agent.python_source import syntax_tree
+
 _C_COMMENT_OR_STRING = re.compile(r"//[^\n]*|/\*.*?(?:\*/|\Z)|\"(?:\\.|[^\"\\\n])*\"", re.DOTALL)
 _C_INTEGER = re.compile(r"(?<![\w.])(0[xX][0-9a-fA-F']+|\d[\d']*)(?:\.0*)?(?:[fF]|[uUlLzZ]{0,3})(?![\w.])")
 _JUDGES_OWN = frozenset({"get_inputs", "get_init_inputs"})
@@ -21,7 +23,7 @@ def integers(candidate: str) -> Iterator[tuple[int, int]]:
     and `get_init_inputs`, which the judge never calls. A float without a fraction (`512.0f`) counts.
     """
     try:
-        tree = ast.parse(candidate)
+        tree = syntax_tree(candidate)
     except SyntaxError:
         return
     ignored = {id(part) for node in _unused(tree) for part in ast.walk(node)}

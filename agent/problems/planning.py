@@ -1,25 +1,28 @@
 """Smaller sizes for a reference that keep what matters about the real ones.
 
-Contract: pure search over numbers and traces. The rules, for every size above 32 at module level: the
-remainder modulo 32 stays, none falls below 2, sizes that differ stay different and equal ones equal, and
-sizes that reach the constructor keep their divisibility with a ratio above 1. A proposal counts only if its
-trace shows the same operators on smaller shapes (`same_work`). Nothing of a reference runs here.
+Contract: pure search over numbers and traces; nothing of a reference runs here. How far a dimension may go,
+and when, depends on what it is (`roles`): a batch first, to 2 or 3; then space and what is free; what is
+reduced over next, above 1024 as long as that is affordable; what the constructor is given last. Sizes keep
+their remainder modulo 32, or modulo 16, 8 or 4 where no other sizes are affordable. A proposal counts only if
+its trace does the same work (`form`). The same reference always gives the same sizes: proposals are counted,
+not timed.
 """
 
-import time
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator
+from itertools import combinations
 from typing import NamedTuple
 
-from pydantic import JsonValue, PositiveInt
+from pydantic import PositiveInt
 
-from agent.problems.sizes import constructor_sizes, module_sizes, rewritten
-from agent.records import Operation, Record, TensorSpec, Trace
+from agent.problems.form import macs
+from agent.problems.levels import Level, lower_values
+from agent.problems.roles import Dimension, Role
+from agent.records import Record, TensorSpec, Trace
 
-UNTOUCHED = 32
-"""Sizes up to here stay: channels per group, heads and kernel sizes live there."""
-
-Values = Mapping[int, int]
-"""Real size -> size to use, for every size of the reference."""
+MAX_PROPOSALS = 400
+"""Of one search; the best sizes seen by then are taken."""
+WORTH = 0.95
+"""A step that leaves more of the cost than this is not worth taking."""
 
 
 class Limits(Record):
@@ -29,8 +32,6 @@ class Limits(Record):
     """Elements of the largest step: all inputs, parameters and outputs, or what one operator touches."""
     max_macs: PositiveInt
     """Multiply-accumulates of all products and convolutions."""
-    seconds: float
-    """Time for the search; the best that was found by then is taken."""
 
 
 class Cost(NamedTuple):
@@ -51,205 +52,193 @@ class Cost(NamedTuple):
         return max(self.elements / limits.max_elements, self.macs / limits.max_macs)
 
 
-class Plan(NamedTuple):
-    """The source with its new sizes, by name real and used, and what it does now."""
+Values = tuple[int, ...]
+"""The value of each dimension, in their order."""
+Judged = Callable[[Values, Level], Cost | None]
+"""What a run at these values costs; None where it does not do what is the same work at a level."""
 
-    source: str
-    sizes: dict[str, tuple[int, int]]
-    trace: Trace
+
+class Found(NamedTuple):
+    """Sizes to judge at."""
+
+    values: Values
+    cost: Cost
+    level: Level
+
+
+FULL_PROTOCOL = Limits(max_elements=1_200_000, max_macs=60_000_000)
+"""What sizes are looked for at: a product with barriers then takes about a second per run on the emulator."""
+FEWER_DRAWS = Limits(max_elements=2 * 1_200_000, max_macs=2 * 60_000_000)
+"""Sizes that cost more are judged on fewer draws."""
+DEAREST = Limits(max_elements=32_000_000, max_macs=400_000_000)
+"""What costs more is not judged on a CPU."""
 
 
 def cost(trace: Trace) -> Cost:
     """Elements and multiply-accumulates of one forward."""
     ends = [spec for spec in (*trace.inputs, *trace.state, *trace.outputs) if isinstance(spec, TensorSpec)]
     steps = [sum(spec.elements for spec in (*op.inputs, *op.outputs)) for op in trace.operations if op.bytes]
-    return Cost(max(sum(spec.elements for spec in ends), *steps, 0), sum(map(_macs, trace.operations)))
+    return Cost(max(sum(spec.elements for spec in ends), *steps, 0), sum(map(macs, trace.operations)))
 
 
-def plan(source: str, real: Trace, limits: Limits, attempt: Callable[[str], Trace | None]) -> Plan:
-    """The largest step down that fits `limits`, or the smallest sizes that the rules allow.
-
-    `attempt` traces a changed source and gives None where the reference does not run on it.
-    """
-    sizes = module_sizes(source)
-    traces = {source: real}
-
-    def judged(values: Values) -> Cost | None:
-        changed = rewritten(source, values)
-        if changed not in traces:
-            seen = attempt(changed)
-            if seen is None or not same_work(real, seen):
-                return None
-            traces[changed] = seen
-        return cost(traces[changed])
-
-    init = constructor_sizes(source)
-    values = search({size.value for size in sizes}, init, judged, limits)
-    chosen = rewritten(source, values)
-    return Plan(
-        chosen, {s.name: (s.value, values[s.value]) for s in sizes if s.value > UNTOUCHED}, traces[chosen]
-    )
+def affordable(trace: Trace) -> bool:
+    """Whether a CPU can afford a reference of these sizes a few times over."""
+    return trace.min_bytes // 4 <= DEAREST.max_elements and trace.flops // 2 <= DEAREST.max_macs
 
 
-def search(
-    sizes: set[int], init: frozenset[int], judged: Callable[[Values], Cost | None], limits: Limits
-) -> dict[int, int]:
-    """Steps the largest size down, about halving it, until `judged` fits the limits or no step is left.
-
-    Sizes of the data alone (batch, sequence, image) go first: those of the constructor are often the ones
-    that are reduced over, and a loop should still go round. The last step is the one that gives away least:
-    of all that fit the costliest, and of those that cost about the same the one with larger constructor
-    sizes.
-    """
-    deadline = time.monotonic() + limits.seconds
-    values = {size: size for size in sizes}
-    now = judged(values)
-    while now is not None and not now.within(limits):
-        steps = _cheaper(values, init, judged, now, deadline)
-        step = next(steps, None)
-        if step is None:
-            break
-        if step[0].within(limits):
-            fitting = [step, *(other for other in steps if other[0].within(limits))]
-            step = max(
-                fitting, key=lambda s: (round(s[0].share(limits), 1), sum(s[1][size] for size in init))
-            )
-        now, values = step
-    return values
+def few_draws(trace: Trace) -> bool:
+    """Whether a run at these sizes costs so much that there are fewer of them."""
+    return not cost(trace).within(FEWER_DRAWS)
 
 
-def lower_values(value: int) -> tuple[int, ...]:
-    """Values below `value`, each about half of the one before, with its remainder modulo 32; none below 2."""
-    remainder = value % 32
-    least = remainder if remainder >= 2 else remainder + 32
-    found = []
-    while value > least:
-        half = value // 2
-        value = max(least, half - (half - remainder) % 32)
-        found.append(value)
-    return tuple(found)
+class Search:
+    """Sizes for one reference; what was judged once is remembered across searches."""
+
+    def __init__(self, dimensions: tuple[Dimension, ...], judged: Judged) -> None:
+        self.dimensions = dimensions
+        self._judged = judged
+        self._left = MAX_PROPOSALS
+        self.windowed = any(dimension.space for dimension in dimensions)
+
+    def run(self, limits: Limits, levels: tuple[Level, ...], start: Values | None = None) -> Found | None:
+        """Sizes within `limits` at the first of `levels` that has such; None where none has."""
+        self._left = MAX_PROPOSALS
+        values = start or tuple(dimension.value for dimension in self.dimensions)
+        first: Values | None = None
+        last = levels[0].last
+        for level in levels:
+            if first is not None and level.last is not last:
+                # The constructor's sizes go before the others' remainders do.
+                values = first
+            found = self._descended(values, limits, level)
+            if found is not None:
+                if found.cost.within(limits):
+                    return found
+                values, last, first = found.values, level.last, first or found.values
+        return None
+
+    def _descended(self, values: Values, limits: Limits, level: Level) -> Found | None:
+        """Steps down until a run fits or no step is left at this level."""
+        now = self._judged(values, level)
+        if now is None:
+            return None
+        if self.windowed and not now.within(limits):
+            values, now = self._least(values, now, level)
+        while not now.within(limits):
+            steps = self._cheaper(values, now, limits, level)
+            step = next(steps, None)
+            if step is None:
+                break
+            if step[0].within(limits):
+                fitting = [step, *(other for other in steps if other[0].within(limits))]
+                step = max(fitting, key=lambda s: (round(s[0].share(limits), 1), self._kept(s[1])))
+            now, values = step
+        if now.within(limits) and not self.windowed:
+            values, now = self._more_samples(values, now, limits, level)
+        return Found(values, now, level)
+
+    def _more_samples(self, values: Values, now: Cost, limits: Limits, level: Level) -> tuple[Values, Cost]:
+        """As large a batch as fits: what went down after it may have left room."""
+        for place, dimension in enumerate(self.dimensions):
+            if dimension.role is Role.BATCH:
+                more = lower_values(dimension, dimension.value, level)
+                for batch in sorted((v for v in more if v > values[place]), reverse=True):
+                    proposal = _with(values, place, batch)
+                    seen = self._asked(proposal, level)
+                    if seen is not None and seen.within(limits):
+                        return proposal, seen
+        return values, now
+
+    def _least(self, values: Values, now: Cost, level: Level) -> tuple[Values, Cost]:
+        """Space at its least, then the batch: windows make each element of them dear."""
+        for role in (Role.SPACE, Role.BATCH):
+            for place, dimension in enumerate(self.dimensions):
+                if dimension.role is role:
+                    for lower in sorted(lower_values(dimension, values[place], level)):
+                        proposal = _with(values, place, lower)
+                        seen = self._asked(proposal, level)
+                        if seen is not None and seen.below(now):
+                            values, now = proposal, seen
+                            break
+        return values, now
+
+    def _asked(self, values: Values, level: Level) -> Cost | None:
+        if self._left <= 0 or not self._admissible(values, level):
+            return None
+        self._left -= 1
+        return self._judged(values, level)
+
+    def _cheaper(
+        self, values: Values, now: Cost, limits: Limits, level: Level
+    ) -> Iterator[tuple[Cost, Values]]:
+        """Proposals that run and cost less than `now`, those of the earliest roles first."""
+        turn: Role | None = None
+        for place in self._in_order(values, level):
+            mine = _turn(self.dimensions[place].role)
+            if turn is not None and mine is not turn:
+                return
+            lowers = lower_values(self.dimensions[place], values[place], level)
+            if lowers and not self._worth(self._asked(_with(values, place, min(lowers)), level), now, limits):
+                continue
+            for lower in lowers:
+                single = _with(values, place, lower)
+                together = self._with_partners(values, place, lower, level)
+                for proposal in dict.fromkeys((together, single)):
+                    seen = self._asked(proposal, level)
+                    if seen is not None and seen.below(now) and self._worth(seen, now, limits):
+                        turn = mine
+                        yield seen, proposal
+
+    def _worth(self, seen: Cost | None, now: Cost, limits: Limits) -> bool:
+        """Whether a step saves enough, or may do so where it could not be seen."""
+        return seen is None or seen.within(limits) or seen.share(limits) <= WORTH * now.share(limits)
+
+    def _in_order(self, values: Values, level: Level) -> list[int]:
+        wanted = [p for p, dimension in enumerate(self.dimensions) if dimension.role <= level.last]
+        return sorted(wanted, key=lambda p: (_turn(self.dimensions[p].role), -values[p], p))
+
+    def _with_partners(self, values: Values, place: int, lower: int, level: Level) -> Values:
+        """With the constructor sizes that divide this one brought down too: groups follow their channels."""
+        if self.dimensions[place].role < Role.CONSTRUCTOR:
+            return _with(values, place, lower)
+        changed = _with(values, place, lower)
+        for other, dimension in enumerate(self.dimensions):
+            divides = values[place] % values[other] == 0 and values[place] > values[other]
+            if dimension.role >= Role.CONSTRUCTOR and other != place and divides:
+                wanted = values[other] * lower // values[place]
+                fitting = [v for v in lower_values(dimension, values[other], level) if v <= wanted]
+                changed = _with(changed, other, fitting[0]) if fitting else changed
+        return changed
+
+    def _admissible(self, values: Values, level: Level) -> bool:
+        """Sizes of a role that differ stay different; constructor sizes that divide one another still do.
+
+        The latter not where dimensions may become alike.
+        """
+        pairs = list(zip(self.dimensions, values, strict=True))
+        for (one, used), (other, also) in combinations(pairs, 2):
+            if used == also and one.value != other.value and one.role is other.role:
+                return False
+        if not level.extents:
+            return True
+        given = [(d.value, used) for d, used in pairs if d.role >= Role.CONSTRUCTOR]
+        return all(
+            large_used % small_used == 0 and large_used >= 2 * small_used
+            for large, large_used in given
+            for small, small_used in given
+            if large > small > 1 and large % small == 0
+        )
+
+    def _kept(self, values: Values) -> int:
+        """The sum of what should go last: of two proposals the one that keeps more of it is better."""
+        pairs = zip(self.dimensions, values, strict=True)
+        return sum(used for d, used in pairs if d.role >= Role.REDUCED)
 
 
-def admissible(values: Values, init: frozenset[int]) -> bool:
-    """Sizes that differ stay different; constructor sizes that divide one another still do."""
-    if len(set(values.values())) < len(values):
-        return False
-    return all(
-        values[large] % values[small] == 0 and values[large] >= 2 * values[small]
-        for large in init
-        for small in init
-        if large > small > 1 and large % small == 0
-    )
+def _with(values: Values, place: int, new: int) -> Values:
+    return (*values[:place], new, *values[place + 1 :])
 
 
-def group_size(operation: Operation) -> int:
-    """Channels per group of a group norm, 1 for any other operator."""
-    channels, groups = operation.attributes.get("C"), operation.attributes.get("group")
-    return channels // groups if isinstance(channels, int) and isinstance(groups, int) and groups else 1
-
-
-def same_work(real: Trace, used: Trace) -> bool:
-    """True where `used` runs the same operators in the same order and only sizes differ."""
-    return (
-        len(real.operations) == len(used.operations)
-        and all(map(_same_operation, real.operations, used.operations))
-        and _same_form(real.outputs, used.outputs)
-        and _same_form(real.state, used.state)
-    )
-
-
-def _cheaper(
-    values: dict[int, int],
-    init: frozenset[int],
-    judged: Callable[[Values], Cost | None],
-    now: Cost,
-    deadline: float,
-) -> Iterator[tuple[Cost, dict[int, int]]]:
-    """Proposals that run and cost less than `now`, until the time is up."""
-    for proposal in _proposals(values, init):
-        if time.monotonic() > deadline:
-            return
-        lower = judged(proposal)
-        if lower is not None and lower.below(now):
-            yield lower, proposal
-
-
-def _proposals(values: dict[int, int], init: frozenset[int]) -> Iterator[dict[int, int]]:
-    for size in sorted((s for s in values if s > UNTOUCHED), key=lambda s: (s in init, -values[s], s)):
-        for lower in lower_values(values[size]):
-            single = {**values, size: lower}
-            together = {**single, **_partners(size, lower, values, init)}
-            if together != single and admissible(together, init):
-                yield together
-            if admissible(single, init):
-                yield single
-
-
-def _partners(size: int, lower: int, values: dict[int, int], init: frozenset[int]) -> dict[int, int]:
-    """The constructor sizes that divide `size`, brought down with it: groups follow their channels."""
-    partners = {}
-    for other in init:
-        if size in init and other != size and other > UNTOUCHED and values[size] % values[other] == 0:
-            wanted = values[other] * lower // values[size]
-            fitting = [value for value in lower_values(values[other]) if value <= wanted]
-            if fitting:
-                partners[other] = fitting[0]
-    return partners
-
-
-def _same_operation(real: Operation, used: Operation) -> bool:
-    return (
-        real.overload == used.overload
-        and real.takes_result_of == used.takes_result_of
-        and (real.broadcast is None) == (used.broadcast is None)
-        and real.attributes.keys() == used.attributes.keys()
-        and all(_same_kind(value, used.attributes[name]) for name, value in real.attributes.items())
-        and _same_form((*real.inputs, *real.outputs), (*used.inputs, *used.outputs))
-        and (_ratio(real) < 2 or _ratio(used) >= 2)
-        and (group_size(real) < 2 or group_size(used) >= 2)
-    )
-
-
-def _same_form(real: tuple[TensorSpec, ...], used: tuple[TensorSpec, ...]) -> bool:
-    """Ranks, dtypes and names agree; a dimension is 1 where it was, and those that differed still differ."""
-    kinds = [(len(spec.shape), spec.dtype, spec.name) for spec in real]
-    if kinds != [(len(spec.shape), spec.dtype, spec.name) for spec in used]:
-        return False
-    pairs = {
-        (before, after)
-        for one, other in zip(real, used, strict=True)
-        for before, after in zip(one.shape, other.shape, strict=True)
-    }
-    return all(
-        (before >= 2) == (after >= 2) and (before == 0) == (after == 0) for before, after in pairs
-    ) and all(
-        after != other_after or before == other_before
-        for before, after in pairs
-        for other_before, other_after in pairs
-    )
-
-
-def _same_kind(real: JsonValue, used: JsonValue) -> bool:
-    """Numbers may change with the sizes; everything else stays as it is."""
-    if isinstance(real, list) and isinstance(used, list):
-        return len(real) == len(used) and all(map(_same_kind, real, used))
-    numbers = (int, float)
-    if isinstance(real, numbers) and isinstance(used, numbers) and not isinstance(real, bool):
-        return type(real) is type(used)
-    return real == used
-
-
-def _ratio(operation: Operation) -> float:
-    """Elements of the largest operand per element of the first output: above 1 for a reduction.
-
-    1 for products: their inner dimension is a dimension like any other.
-    """
-    if _macs(operation) or not operation.inputs or not operation.outputs or not operation.outputs[0].elements:
-        return 1
-    return max(spec.elements for spec in operation.inputs) / operation.outputs[0].elements
-
-
-def _macs(operation: Operation) -> int:
-    """Half of the FLOPs where they exceed one per element read, which only products and convolutions do."""
-    read = sum(spec.elements for spec in operation.inputs)
-    return operation.flops // 2 if operation.flops > read else 0
+def _turn(role: Role) -> Role:
+    """Space and what is free go down together, the larger first."""
+    return Role.FREE if role is Role.SPACE else role

@@ -8,7 +8,8 @@ tracing child only.
 """
 
 import math
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from typing import Any, cast
 
 import torch
@@ -34,14 +35,23 @@ def _recurrent_layer_flops(x: torch.Size, *weights_and_states: Any, out_val: Any
     return 2 * int(x[0] * x[1]) * int(math.prod(to_gates) + math.prod(between_steps))
 
 
+def _recurrent_flops(x: torch.Size, states: Any, weights: Any, *_: Any, **__: Any) -> int:
+    """Two per weight, time step and sample; `x` is (steps, batch, features), or batch first."""
+    return 2 * int(x[0] * x[1]) * sum(int(math.prod(weight)) for weight in weights if len(weight) == 2)
+
+
 _FORMULAS: Mapping[Any, Callable[..., int]] = {
     **cast(Mapping[Any, Callable[..., int]], flop_registry),
     torch.ops.aten.mkldnn_rnn_layer: shape_wrapper(_recurrent_layer_flops),  # type: ignore[no-untyped-call]
+    **{
+        getattr(torch.ops.aten, name): shape_wrapper(_recurrent_flops)  # type: ignore[no-untyped-call]
+        for name in ("gru", "lstm", "rnn_tanh", "rnn_relu")
+    },
     torch.ops.aten._scaled_dot_product_flash_attention_for_cpu: flop_registry[
         torch.ops.aten._scaled_dot_product_flash_attention
     ],
 }
-"""torch counts products, convolutions and attention; the two that only a CPU runs are missing there."""
+"""torch counts products, convolutions and attention; these are missing there."""
 _LOOKUPS = frozenset({"embedding", "gather", "index", "index_select"})
 """Operators that read as much of their first operand as they write, not the whole of it."""
 
@@ -52,6 +62,7 @@ class Recorder(TorchDispatchMode):  # type: ignore[no-untyped-call]
     def __init__(self, state: Mapping[str, torch.Tensor]) -> None:
         super().__init__()  # type: ignore[no-untyped-call]
         self.operations: list[Operation] = []
+        self._paused = False
         self._names: dict[int, str] = {}
         self._made: dict[int, int | None] = {}
         self._written: dict[int, int] = {}
@@ -66,8 +77,8 @@ class Recorder(TorchDispatchMode):  # type: ignore[no-untyped-call]
     ) -> Any:
         kwargs = kwargs or {}
         result = func(*args, **kwargs)
-        if func.namespace != "prim":
-            self._record(func, args, kwargs, result)
+        if func.namespace != "prim" and not self._paused:
+            self.record(func, args, kwargs, result)
         return result
 
     def spec(self, tensor: torch.Tensor) -> TensorSpec:
@@ -96,7 +107,17 @@ class Recorder(TorchDispatchMode):  # type: ignore[no-untyped-call]
             for operation in (self.operations[index] for index in kept)
         )
 
-    def _record(self, func: OpOverload, args: tuple[Any, ...], kwargs: dict[str, Any], result: Any) -> None:
+    @contextmanager
+    def paused(self) -> Iterator[None]:
+        """Nothing is recorded inside."""
+        self._paused = True
+        try:
+            yield
+        finally:
+            self._paused = False
+
+    def record(self, func: OpOverload, args: tuple[Any, ...], kwargs: dict[str, Any], result: Any) -> None:
+        """Writes down one operator with what it was given and gave."""
         operands = _tensors((args, kwargs))
         outputs = _tensors(result)
         self._alive += [*operands, *outputs]

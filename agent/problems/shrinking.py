@@ -1,22 +1,27 @@
 """A problem at sizes that a CPU can afford.
 
-Contract: module-level sizes become smaller until a run is affordable on a CPU; the rules and the search are
-in `planning`, here they meet a Problem. The real sizes stay where they are affordable or nothing may change.
+Contract: the sizes become smaller until a run is affordable on a CPU; what each of them is, which may change
+and how far stands in `scaling`, here they meet a Problem. The real sizes stay where they are affordable or
+nothing may change. The outcome does not depend on how busy the machine is.
 """
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Mapping
 from itertools import combinations
 from math import prod
 
 from agent.problems import child, literals
-from agent.problems.planning import UNTOUCHED, Limits, cost, group_size
-from agent.problems.sizes import module_sizes
+from agent.problems.form import group_size
+from agent.problems.levels import SMALL
+from agent.problems.planning import DEAREST, FULL_PROTOCOL, Limits, affordable, cost
+from agent.problems.roles import LEAST_PROBED
+from agent.problems.scaling import BETWEEN, Plan
+from agent.problems.sizes import rewritten, sizes
 from agent.records import Operation, Problem, Record, TensorSpec, Trace
 
-MAX_ELEMENTS = 2_400_000
-"""Default: group_norm at [16, 64, 32, 32], read and written once, is just within."""
-MAX_MACS = 60_000_000
-"""Default: a matrix product with barriers takes about a second per run on the emulator."""
+MAX_ELEMENTS = FULL_PROTOCOL.max_elements
+MAX_MACS = FULL_PROTOCOL.max_macs
+TIME_LIMIT_S = 3600
+"""A search takes seconds; that it never ends must not be waited for."""
 
 
 class Shrunken(Record):
@@ -25,14 +30,27 @@ class Shrunken(Record):
     source: str
     """The reference; differs from the original only in the numbers of its sizes."""
     sizes: dict[str, tuple[int, int]]
-    """Module-level sizes above 32 by name: the real one and the one used."""
+    """Every size that is a dimension, by name (see `sizes.Size`): the real one and the one used."""
     trace: Trace
     full: bool
     """True where the sizes are the real ones."""
     fits: bool
-    """False where the sizes above still cost more than was asked for."""
+    """False where the sizes above still cost more than is affordable."""
     hard: tuple[int, ...]
-    """Numbers above 32 that betray the real sizes: those that changed, and products with them."""
+    """Numbers that betray the real sizes: those that changed, and products with them."""
+    modulus: int | None = None
+    """Each changed size but the batch keeps its remainder modulo this; None where none changed."""
+    lost: tuple[str, ...] = ()
+    """What matters about the real sizes and these do not have."""
+
+    @property
+    def changed(self) -> dict[str, tuple[int, int]]:
+        return {name: (real, used) for name, (real, used) in self.sizes.items() if real != used}
+
+    @property
+    def hands_over_defaults(self) -> bool:
+        """Whether the constructor is given arguments that `get_init_inputs` leaves to their defaults."""
+        return any(name.startswith("Model(") for name in self.changed)
 
 
 def shrink(
@@ -40,27 +58,44 @@ def shrink(
     *,
     max_elements: int = MAX_ELEMENTS,
     max_macs: int = MAX_MACS,
-    time_limit_s: float = 60,
+    time_limit_s: float = TIME_LIMIT_S,
 ) -> Shrunken:
     """The problem within a budget: `max_elements` in its largest step, `max_macs` multiply-accumulates.
 
-    Starts at most one child process, and none where the real sizes fit. Raises as `load` does.
+    What cannot come down to that may cost more, up to what is affordable; `fits` is False where it cannot
+    come down to that either, and then the sizes are the real ones. Starts at most one child process, and none
+    where the real sizes fit. Raises as `load` does.
     """
-    real = problem.trace
-    limits = Limits(max_elements=max_elements, max_macs=max_macs, seconds=time_limit_s / 2)
-    sizes = {size.name: (size.value, size.value) for size in module_sizes(problem.source)}
-    sizes = {name: pair for name, pair in sizes.items() if pair[0] > UNTOUCHED}
-    source, used = problem.source, real
-    if sizes and not cost(real).within(limits):
-        source, sizes, used = child.plan(problem.source, real, limits, problem.name, time_limit_s)
-    return Shrunken(
-        source=source,
-        sizes=sizes,
-        trace=used,
-        full=source == problem.source,
-        fits=cost(used).within(limits),
-        hard=tuple(sorted(_betraying(sizes, real, used))),
+    limits = Limits(max_elements=max_elements, max_macs=max_macs)
+    real = Plan(
+        source=problem.source,
+        sizes={s.name: (s.value, s.value) for s in sizes(problem.source) if s.value >= LEAST_PROBED},
+        trace=problem.trace,
     )
+    found: Plan | None = None
+    if real.sizes and not cost(problem.trace).within(limits):
+        tiers = (limits, *(tier for tier in (BETWEEN, DEAREST) if tier.max_macs > limits.max_macs))
+        found = child.plan(problem, tiers, time_limit_s)
+    return _shrunken(problem, found or real)
+
+
+def _shrunken(problem: Problem, plan: Plan) -> Shrunken:
+    return Shrunken(
+        source=plan.source,
+        sizes=plan.sizes,
+        trace=plan.trace,
+        full=plan.source == problem.source,
+        fits=affordable(plan.trace),
+        hard=tuple(sorted(_betraying(plan.sizes, problem.trace, plan.trace))),
+        modulus=plan.modulus,
+        lost=plan.lost,
+    )
+
+
+def at_sizes(problem: Problem, values: Mapping[str, int], trace: Trace) -> Shrunken:
+    """The problem with its sizes as in `values`, by name; `trace` is what it does there."""
+    used = {s.name: (s.value, values.get(s.name, s.value)) for s in sizes(problem.source)}
+    return _shrunken(problem, Plan(source=rewritten(problem.source, values), sizes=used, trace=trace))
 
 
 def hard_coded(candidate_source: str, shrunken: Shrunken) -> tuple[tuple[int, int], ...]:
@@ -87,7 +122,9 @@ def _betraying(sizes: dict[str, tuple[int, int]], real: Trace, used: Trace) -> s
         for before, after in zip(real.operations, used.operations, strict=True)
         for extent in _changed_extents(before, after)
     }
-    return {value for value in found if value > UNTOUCHED}
+    # Powers of two up to 32 are widths of blocks and warps in every candidate, smaller numbers anything.
+    telling = {value for value in changed if value > 4 and value & (value - 1)}
+    return {value for value in found if value > SMALL} | telling
 
 
 def _changed_products(real: tuple[int, ...], used: tuple[int, ...]) -> Iterator[int]:

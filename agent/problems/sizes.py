@@ -1,13 +1,16 @@
-"""The sizes of a reference: integers that its module level assigns, where they stand, and how to change them.
+"""The sizes of a reference: integers that can be changed without changing `Model`, and how to change them.
 
-Contract: purely textual; a rewritten source differs from the original in the digits of the sizes alone.
-Integers inside functions and classes are no sizes, nor are values computed from names: those follow.
+Contract: purely textual; a rewritten source differs from the original in the digits of the sizes alone, and
+in a `get_init_inputs` that also hands over the constructor's defaults that changed. Values computed from
+names are no sizes: they follow.
 """
 
 import ast
 from collections.abc import Callable, Iterator, Mapping
 from operator import add, floordiv, lshift, mul, sub
 from typing import NamedTuple
+
+from agent.python_source import syntax_tree
 
 _OPERATORS: Mapping[type[ast.operator], Callable[[int, int], int]] = {
     ast.Add: add,
@@ -23,58 +26,179 @@ class Size(NamedTuple):
     """One integer, or an expression of literals that folds to one: `16`, `4 * 1024`, `1 << 14`."""
 
     name: str
-    """The assigned name; with an index where it stands in a list or tuple, `shape[2]`."""
+    """Unique: the assigned name (`shape[2]` within a list or tuple), the function with a number for an
+    integer inside it (`get_inputs[0]`), or the parameter whose default it is (`get_inputs(batch)`,
+    `Model(image_size)`)."""
     value: int
-    span: tuple[int, int]
-    """Start and end in the UTF-8 bytes of the source."""
-
-    @property
-    def variable(self) -> str:
-        return self.name.partition("[")[0]
+    span: tuple[int, int] | None
+    """Start and end in the UTF-8 bytes of the source; None for a default of the constructor, which stays
+    where it is."""
 
 
-def module_sizes(source: str) -> tuple[Size, ...]:
-    """Every positive integer assigned at module level, in source order, annotated assignments included.
+class _Source:
+    """A source as a tree, with the places of its nodes in bytes."""
 
-    Raises SyntaxError where the source does not parse.
+    def __init__(self, source: str) -> None:
+        self.text = source
+        self.body = syntax_tree(source).body
+        self._starts = [0]
+        for line in source.encode().splitlines(keepends=True):
+            self._starts.append(self._starts[-1] + len(line))
+
+    def size(self, name: str, node: ast.expr) -> Iterator[Size]:
+        value = _folded(node)
+        if value is not None and value > 0:
+            first = self._starts[node.lineno - 1] + node.col_offset
+            last = self._starts[(node.end_lineno or 1) - 1] + (node.end_col_offset or 0)
+            yield Size(name, value, (first, last))
+
+    def function(self, name: str) -> ast.FunctionDef | None:
+        return next((s for s in self.body if isinstance(s, ast.FunctionDef) and s.name == name), None)
+
+
+def sizes(source: str) -> tuple[Size, ...]:
+    """Every positive integer that may be a size, each under a name of its own.
+
+    At module level, inside `get_inputs` and `get_init_inputs` and as defaults of their parameters (they are
+    called without arguments), and the defaults of `Model.__init__` that
+    `get_init_inputs` does not override. What stands inside `Model` is none: a candidate repeats it. Raises
+    SyntaxError where the source does not parse.
     """
-    starts = [0]
-    for line in source.encode().splitlines(keepends=True):
-        starts.append(starts[-1] + len(line))
-    found = []
-    for statement in ast.parse(source).body:
-        for name, node in _assigned(statement):
-            for full_name, element in _elements(name, node):
-                value = _folded(element)
-                if value is not None and value > 0:
-                    first = starts[element.lineno - 1] + element.col_offset
-                    last = starts[(element.end_lineno or 1) - 1] + (element.end_col_offset or 0)
-                    found.append(Size(full_name, value, (first, last)))
-    return tuple(found)
+    parsed = _Source(source)
+    found = list({size.span: size for size in reversed(list(_at_module_level(parsed)))}.values())[::-1]
+    for function in ("get_inputs", "get_init_inputs"):
+        definition = parsed.function(function)
+        inside = [size for node in _integers(definition) for size in parsed.size("", node)]
+        found += [size._replace(name=f"{function}[{number}]") for number, size in enumerate(inside)]
+        for parameter, default in _own_defaults(definition):
+            for name, element in _elements(parameter, default):
+                found += parsed.size(f"{function}({name})", element)
+    defaults = ((name, _folded(node)) for name, node in _defaults(parsed))
+    found += [Size(f"Model({name})", value, None) for name, value in defaults if value and value > 0]
+    return _renamed(found)
 
 
-def rewritten(source: str, new_values: Mapping[int, int]) -> str:
-    """`source` with every size of value `old` written as `new_values[old]`; other sizes stay as they are."""
+def rewritten(source: str, new_values: Mapping[str, int]) -> str:
+    """`source` with the named sizes changed.
+
+    A changed default of the constructor is handed over by `get_init_inputs`, so that whatever is built from
+    the same arguments has it too.
+    """
+    changed = [size for size in sizes(source) if new_values.get(size.name, size.value) != size.value]
     text = source.encode()
-    for size in reversed(module_sizes(source)):
-        new = new_values.get(size.value, size.value)
-        if new != size.value:
-            text = text[: size.span[0]] + str(new).encode() + text[size.span[1] :]
-    return text.decode()
+    for span, name in sorted(((s.span, s.name) for s in changed if s.span is not None), reverse=True):
+        text = text[: span[0]] + str(new_values[name]).encode() + text[span[1] :]
+    handed = {size.name: new_values[size.name] for size in changed if size.span is None}
+    return text.decode() + (_handing_over(_Source(source), handed) if handed else "")
 
 
-def constructor_sizes(source: str) -> frozenset[int]:
-    """The values of the sizes that `get_init_inputs` reads, also through names computed from them."""
-    statements = ast.parse(source).body
-    wanted: set[str] = set()
-    for statement in statements:
-        if isinstance(statement, ast.FunctionDef) and statement.name == "get_init_inputs":
-            wanted |= _names(statement)
-    for statement in reversed(statements):
+def constructor_sizes(source: str) -> frozenset[str]:
+    """The names of the sizes that reach the constructor, also through names computed from them."""
+    parsed = _Source(source)
+    function = parsed.function("get_init_inputs")
+    wanted = _names(function) if function else set()
+    for statement in reversed(parsed.body):
         for name, node in _assigned(statement):
             if name in wanted:
                 wanted |= _names(node)
-    return frozenset(size.value for size in module_sizes(source) if size.variable in wanted)
+    spans = {size.span for size in _at_module_level(parsed) if size.name.partition("[")[0] in wanted}
+    inside = ("get_init_inputs[", "get_init_inputs(", "Model(")
+    return frozenset(s.name for s in sizes(source) if s.span in spans or s.name.startswith(inside))
+
+
+def _at_module_level(parsed: _Source) -> Iterator[Size]:
+    """One for each name: `a = b = 4` gives two of the same span."""
+    for statement in parsed.body:
+        for name, node in _assigned(statement):
+            for full_name, element in _elements(name, node):
+                yield from parsed.size(full_name, element)
+
+
+def _renamed(found: list[Size]) -> tuple[Size, ...]:
+    """With a number behind the name where a name is assigned twice."""
+    seen: dict[str, int] = {}
+    renamed = []
+    for size in found:
+        seen[size.name] = seen.get(size.name, 0) + 1
+        again = f"{size.name}#{seen[size.name]}" if seen[size.name] > 1 else size.name
+        renamed.append(size._replace(name=again))
+    return tuple(renamed)
+
+
+def _integers(function: ast.FunctionDef | None) -> Iterator[ast.expr]:
+    """Expressions of integer literals inside a function, the largest ones, in source order.
+
+    An operand of arithmetic with anything else (`2 * n - 1`, `torch.rand(n) * 100`) is no size.
+    """
+
+    def within(node: ast.AST) -> Iterator[ast.expr]:
+        for child in ast.iter_child_nodes(node):
+            if isinstance(child, ast.expr) and _folded(child) is not None:
+                yield child
+            elif isinstance(child, ast.BinOp):
+                sides = (s for s in (child.left, child.right) if _folded(s) is None)
+                for side in sides:
+                    yield from within(ast.Expr(side))
+            elif not isinstance(child, (ast.arguments, ast.Slice)):
+                yield from within(child)
+
+    for statement in function.body if function else ():
+        yield from within(statement)
+
+
+def _own_defaults(function: ast.FunctionDef | None) -> Iterator[tuple[str, ast.expr]]:
+    """Every parameter of a function that has a default, by name or by position, in source order."""
+    if function is None:
+        return
+    arguments = function.args
+    by_position = [*arguments.posonlyargs, *arguments.args]
+    defaults = arguments.defaults
+    yield from zip((p.arg for p in by_position[len(by_position) - len(defaults) :]), defaults, strict=True)
+    for parameter, default in zip(arguments.kwonlyargs, arguments.kw_defaults, strict=True):
+        if default is not None:
+            yield parameter.arg, default
+
+
+def _defaults(parsed: _Source) -> Iterator[tuple[str, ast.expr]]:
+    """Positional parameters of the constructor that `get_init_inputs` leaves to their defaults, in order."""
+    given = _given(parsed.function("get_init_inputs"))
+    models = [s for s in parsed.body if isinstance(s, ast.ClassDef) and s.name == "Model"]
+    made = [s for m in models for s in m.body if isinstance(s, ast.FunctionDef) and s.name == "__init__"]
+    if given is None or len(made) != 1:
+        return
+    arguments = made[0].args
+    parameters = [*arguments.posonlyargs, *arguments.args][1:]
+    without = len(parameters) - len(arguments.defaults)
+    if given < without:
+        return
+    for parameter, default in list(zip(parameters[without:], arguments.defaults, strict=False))[
+        given - without :
+    ]:
+        yield parameter.arg, default
+
+
+def _given(function: ast.FunctionDef | None) -> int | None:
+    """How many arguments a function returns as one literal list, None where that cannot be read."""
+    returns = [node for node in ast.walk(function) if isinstance(node, ast.Return)] if function else []
+    if len(returns) != 1 or not isinstance(returns[0].value, (ast.List, ast.Tuple)):
+        return None
+    elements = returns[0].value.elts
+    return None if any(isinstance(element, ast.Starred) for element in elements) else len(elements)
+
+
+def _handing_over(parsed: _Source, values: Mapping[str, int]) -> str:
+    """Code that lets `get_init_inputs` give the constructor's defaults up to the last one that changed."""
+    handed, pending = [], []
+    for name, node in _defaults(parsed):
+        new = values.get(f"Model({name})")
+        pending.append(ast.get_source_segment(parsed.text, node) or "" if new is None else str(new))
+        if new is not None:
+            handed += pending
+            pending = []
+    return (
+        "\n\n_get_init_inputs = get_init_inputs\n\n\ndef get_init_inputs():\n"
+        f"    return [*_get_init_inputs(), {', '.join(handed)}]\n"
+    )
 
 
 def _assigned(statement: ast.stmt) -> Iterator[tuple[str, ast.expr]]:
@@ -102,6 +226,8 @@ def _paired(target: ast.expr, value: ast.expr) -> Iterator[tuple[str, ast.expr]]
 
 
 def _elements(name: str, node: ast.expr) -> Iterator[tuple[str, ast.expr]]:
+    if isinstance(node, ast.BinOp) and isinstance(node.op, ast.Mult) and _folded(node) is None:
+        node = next((side for side in (node.left, node.right) if isinstance(side, ast.List)), node)
     if isinstance(node, (ast.Tuple, ast.List)):
         for index, element in enumerate(node.elts):
             yield from _elements(f"{name}[{index}]", element)

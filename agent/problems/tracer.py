@@ -9,6 +9,7 @@ It trusts the reference as much as the user who named it: this is no sandbox.
 import faulthandler
 import json
 import linecache
+import logging
 import os
 import sys
 import traceback
@@ -29,8 +30,11 @@ from torch._subclasses.fake_tensor import (
 )
 from torch.utils._pytree import tree_leaves
 
-from agent.problems.planning import Limits, plan
+from agent.problems.constants import ConstantValues
+from agent.problems.planning import Limits
 from agent.problems.recording import Recorder, json_value
+from agent.problems.recurrent import RecurrentLayers
+from agent.problems.scaling import Scaling
 from agent.records import TensorSpec, Trace
 
 FILENAME = "<reference>"
@@ -108,28 +112,34 @@ class _Steps:
 def _run(source: str, steps: _Steps, *, fake: bool) -> Trace:
     torch.manual_seed(0)
     torch.backends.mha.set_fastpath_enabled(False)
-    mode = FakeTensorMode(allow_non_fake_inputs=True) if fake else nullcontext()
-    with torch.no_grad(), _conversions_replace_parameters(), mode:
-        module = _load(source, steps)
-        init_inputs = _listed(module, "get_init_inputs", steps)
-        with steps.step("Model(...)", _line_of(module.Model)):
-            model = module.Model(*init_inputs)
-            if not isinstance(model, torch.nn.Module):
-                raise ReferenceFault("Model is no torch.nn.Module", _line_of(module.Model))
-            model.eval()
+    mode = FakeTensorMode(allow_non_fake_inputs=True) if fake else None
+    constants = ConstantValues(mode) if mode else nullcontext()
+    with torch.no_grad(), _conversions_replace_parameters(), mode or nullcontext():
+        with constants:
+            module = _load(source, steps)
+            init_inputs = _listed(module, "get_init_inputs", steps)
+            model = _constructed(module, init_inputs, steps)
         inputs = _listed(module, "get_inputs", steps)
         state = model.state_dict(keep_vars=True)
         named = {**state, **dict(model.named_buffers())}
         tensors = [leaf for leaf in tree_leaves(inputs) if isinstance(leaf, torch.Tensor)]
         steps.size_bytes = sum(t.numel() * t.element_size() for t in [*tensors, *named.values()])
         recorder = Recorder(named)
-        with steps.step("forward", _line_of(type(model).forward)), recorder:
+        with steps.step("forward", _line_of(type(model).forward)), recorder, RecurrentLayers(recorder):
             result = model(*inputs)
         outputs = [leaf for leaf in tree_leaves(result) if isinstance(leaf, torch.Tensor)]
         if not outputs:
             line = _line_of(type(model).forward)
             raise ReferenceFault(f"forward returns {type(result).__name__}, no tensor", line)
         return _trace(recorder, list(inputs), list(init_inputs), state, outputs)
+
+
+def _constructed(module: Any, init_inputs: Sequence[Any], steps: _Steps) -> torch.nn.Module:
+    with steps.step("Model(...)", _line_of(module.Model)):
+        model = module.Model(*init_inputs)
+        if not isinstance(model, torch.nn.Module):
+            raise ReferenceFault("Model is no torch.nn.Module", _line_of(module.Model))
+        return model.eval()
 
 
 @contextmanager
@@ -221,7 +231,6 @@ def _job(job: dict[str, Any], note_step: Callable[[str], object]) -> dict[str, A
     source = job["source"]
     if job["kind"] == "trace":
         return {"trace": trace(source, note_step).model_dump_json()}
-    limits = Limits.model_validate(job["limits"])
 
     def attempt(changed: str) -> Trace | None:
         try:
@@ -229,8 +238,9 @@ def _job(job: dict[str, Any], note_step: Callable[[str], object]) -> dict[str, A
         except ReferenceFault:
             return None
 
-    planned = plan(source, Trace.model_validate_json(job["trace"]), limits, attempt)
-    return {"source": planned.source, "sizes": planned.sizes, "trace": planned.trace.model_dump_json()}
+    scaling = Scaling(source, Trace.model_validate_json(job["trace"]), attempt)
+    least = scaling.least(*map(Limits.model_validate, job["tiers"]))
+    return {"plan": None if least is None else least.model_dump_json()}
 
 
 def main(folder: Path) -> NoReturn:
@@ -239,6 +249,7 @@ def main(folder: Path) -> NoReturn:
     silent = os.open(os.devnull, os.O_WRONLY)
     os.dup2(silent, sys.stderr.fileno())
     warnings.simplefilter("ignore")
+    logging.disable(logging.CRITICAL)
     job = json.loads((folder / "job.json").read_text(encoding="utf-8"))
 
     def exit_seen(status: int) -> NoReturn:

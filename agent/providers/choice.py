@@ -33,7 +33,7 @@ def choose(
         answers = [(e.prompt_id, e.completion) for e in events if isinstance(e, Completed)]
         return Replay(answers, in_order=in_order, source=run.address)
     if in_order:
-        raise UsageError("--in-order goes with --provider replay:RUN")
+        raise UsageError("--in-order needs --provider replay:RUN")
     if wanted == "catalogue":
         from agent.providers.catalogue import Catalogue
 
@@ -41,7 +41,7 @@ def choose(
     from agent.providers.openai_compat import OpenAICompat
 
     if not settings.model:
-        raise UsageError("no model is named: give --model; `agent doctor` lists what the endpoint offers")
+        raise UsageError("no model is set; pass --model (`agent doctor` lists the endpoint's models)")
     return OpenAICompat(endpoint_settings(settings), on_retry=on_retry, on_progress=on_progress)
 
 
@@ -53,7 +53,9 @@ def has_endpoint(settings: Settings) -> bool:
 def endpoint_settings(settings: Settings) -> EndpointSettings:
     """What the endpoint is asked with. Raises UsageError when neither key nor base URL is set."""
     if not has_endpoint(settings):
-        raise UsageError("no endpoint is configured: set OPENAI_API_KEY, or --base-url for a local server")
+        raise UsageError(
+            "no endpoint is configured; set OPENAI_API_KEY, or pass --base-url for a local server"
+        )
     return EndpointSettings(
         base_url=settings.base_url,
         api_key=settings.api_key or SecretStr(DUMMY_KEY),

@@ -57,7 +57,7 @@ class EndpointSettings(Record):
             usable = False
         if not usable:
             raise UsageError(
-                f"the base URL {self.where} is not usable: it must look like http://localhost:8000/v1"
+                f"the base URL {self.where} is invalid; it must look like http://localhost:8000/v1"
             )
         return given
 
@@ -76,7 +76,8 @@ class EndpointSettings(Record):
             raise UsageError("the API key is empty: set OPENAI_API_KEY (any word if the server wants none)")
         if not (key.isascii() and key.isprintable()) or " " in key:
             raise UsageError(
-                "the API key holds a space, a line break or a character that no key has: check OPENAI_API_KEY"
+                "the API key contains a space, a line break or another invalid character; "
+                "check OPENAI_API_KEY"
             )
         return key
 

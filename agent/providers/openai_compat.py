@@ -44,7 +44,7 @@ class OpenAICompat:
     ) -> None:
         """Raises UsageError for settings that no request can be made with; contacts nobody."""
         if not settings.model:
-            raise UsageError("no model is named: give one with --model")
+            raise UsageError("no model is set; pass --model")
         _ = settings.key
         self._settings = settings
         self._on_retry = on_retry

@@ -34,6 +34,7 @@ from agent.records.events import (
     RetryScheduled,
     RunFinished,
     RunStarted,
+    Unjudged,
 )
 from agent.records.exchange import Completion, Message, Prompt, Usage
 from agent.records.measurement import Card, Measurement, Percentiles
@@ -46,5 +47,6 @@ __all__ = [
     "Finding", "KernelResources", "KernelTime", "LibraryOps", "Location", "Measurement", "Message",
     "MismatchMap", "Operation", "Origin", "Percentiles", "Probe", "Problem", "Profile", "Prompt",
     "Prompted", "Record", "ReplyRejected", "Request", "RetryScheduled", "RunFinished", "RunStarted",
-    "SCHEMA_VERSION", "Scope", "Severity", "Stage", "Status", "TensorSpec", "Trace", "Usage", "digest",
+    "SCHEMA_VERSION", "Scope", "Severity", "Stage", "Status", "TensorSpec", "Trace", "Unjudged",
+    "Usage", "digest",
 ]  # fmt: skip

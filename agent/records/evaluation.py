@@ -38,6 +38,8 @@ class Candidate(Record):
 
 
 class Status(StrEnum):
+    """What came of a candidate; the words are the contract's."""
+
     REJECTED = "rejected"
     BUILD_ERROR = "build_error"
     RUNTIME_ERROR = "runtime_error"
@@ -82,7 +84,7 @@ class KernelResources(Record):
 
 class Build(Record):
     seconds: float
-    lane: str
+    backend: str
     """Which way the sources were built: `emulator-ptx`, `emulator-slim` or `load_inline`."""
     warnings: tuple[str, ...] = ()
     kernels: tuple[KernelResources, ...] = ()
@@ -133,26 +135,64 @@ class Correctness(Record):
     """The yardstick: the reference's own float32 error in two summation orders, TF32 off."""
 
 
+_SHOWN_NAMES = 8
+
+
 class Scope(Record):
     """What the verdict covers; *verified* is never said without it."""
 
     executor: Literal["cuda", "emulator"]
     shapes: Literal["full", "shrunken"] = "full"
     sizes: dict[str, tuple[int, int]] = {}
-    """Module-level sizes that were scaled: name -> (reference, judged)."""
+    """Sizes that were scaled: name -> (reference, judged)."""
+    modulus: int | None = None
+    """Each of them but the batch keeps its remainder modulo this; null where that was not looked for."""
+    further: tuple[dict[str, tuple[int, int]], ...] = ()
+    """Other sizes that it was judged at with fewer draws: kernels of the real sizes run there that do not
+    at `sizes`."""
+    unexercised: tuple[str, ...] = ()
+    """Kernels that the real sizes launch and no judged draw did: what *verified* does not cover."""
     isolation: Literal["bubblewrap", "namespaces", "process"] = "process"
-    protocol: Literal["full", "quick"] = "full"
+    protocol: Literal["full", "reduced", "quick"] = "full"
+    """`reduced`: fewer draws, at sizes that make each of them costly."""
     requested: tuple[Request, ...] = ()
     """What was judged beside the protocol because the user asked for it."""
+    parameters: dict[str, str] = {}
+    """Those that ModelNew holds under another name: the reference's name -> ModelNew's."""
     skipped: tuple[str, ...] = ()
     """Checks of the protocol that did not run, each with its reason."""
 
     def __str__(self) -> str:
         where = "GPU" if self.executor == "cuda" else "CPU emulator"
-        sizes = ", ".join(f"{name} {real}->{used}" for name, (real, used) in self.sizes.items())
-        shapes = "full shapes" if self.shapes == "full" else f"shrunken shapes ({sizes})"
+        kept = f"; remainders modulo {self.modulus}" if self.modulus else ""
+        shapes = "full shapes" if self.shapes == "full" else f"shrunken shapes ({_listed(self.sizes)}{kept})"
+        shapes += "".join(f" and ({_listed(sizes)})" for sizes in self.further)
         beside = "".join(f", {request}" for request in self.requested)
-        return f"{where}, {shapes}, isolation {self.isolation}, {self.protocol} protocol{beside}"
+        shown = [f"{name}={own}" for name, own in list(self.parameters.items())[:_SHOWN_NAMES]]
+        more = len(self.parameters) - len(shown)
+        pairs = ", ".join([*shown, f"{more} more"] if more else shown)
+        renamed = f", parameters by other names ({pairs})" if pairs else ""
+        judged = f"{where}, {shapes}, isolation {self.isolation}, {self.protocol} protocol"
+        return f"{judged}{beside}{renamed}{self.exception}"
+
+    @property
+    def limits(self) -> tuple[str, ...]:
+        """What a verdict in this scope leaves open, in the words of a list: `shrunken`, `except scan<8>`."""
+        words = [word for word in (self.shapes, self.protocol) if word in ("shrunken", "reduced", "quick")]
+        more = f" and {len(self.unexercised) - 1} more" if len(self.unexercised) > 1 else ""
+        return (*words, *(f"except {name}{more}" for name in self.unexercised[:1]))
+
+    @property
+    def exception(self) -> str:
+        """Words behind *verified*; empty where the kernels of the real sizes ran."""
+        if not self.unexercised:
+            return ""
+        kernels = "kernel" if len(self.unexercised) == 1 else "kernels"
+        return f", except {kernels} {', '.join(self.unexercised)}, which only the real sizes launch"
+
+
+def _listed(sizes: dict[str, tuple[int, int]]) -> str:
+    return ", ".join(f"{name} {real}->{used}" for name, (real, used) in sizes.items())
 
 
 class Admission(Record):
@@ -164,9 +204,17 @@ class Admission(Record):
     survivors: tuple[str, ...] = ()
     """Wrong answers that would be verified."""
     equivalent: tuple[str, ...] = ()
-    """Mutants that float32 cannot tell from the reference: no candidate is wrong by being like them."""
+    """Mutants that float32 cannot tell from the reference, and answers that are its own function: no
+    candidate is wrong by being like them."""
+    unresolved: tuple[str, ...] = ()
+    """Faults of single terms or operators that are too fine for the output to show."""
+    trivial: tuple[str, ...] = ()
+    """Why this problem asks for no computation, in words: a constant output, an input handed through."""
     tightened: tuple[str, ...] = ()
     """Families of inputs without which a wrong answer would pass; candidates meet them too."""
+    strength: float = 1.0
+    """The least share of the full perturbation that parameters had; below 1 where float32 would otherwise
+    miss its own truth."""
     anyway: bool = False
     """Admitted by the user in spite of survivors."""
     note: str | None = None

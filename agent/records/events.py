@@ -6,7 +6,7 @@ from typing import Annotated, Literal
 from pydantic import Field, TypeAdapter
 
 from agent.records.base import SCHEMA_VERSION, Record
-from agent.records.evaluation import Attempt, Feedback
+from agent.records.evaluation import Attempt, Candidate, Feedback
 from agent.records.exchange import Completion, Prompt
 from agent.records.problem import Problem
 
@@ -58,6 +58,24 @@ class Evaluated(EventBase):
     seconds: float | None = None
 
 
+class Unjudged(EventBase):
+    """A candidate that could not be judged: a fault of ours or of this machine.
+
+    It is told to no model, remembered as nobody's mistake, and has no verdict.
+    """
+
+    kind: Literal["unjudged"] = "unjudged"
+    round: int
+    number: int = Field(ge=1)
+    """Its place among the attempts; no other attempt has it."""
+    candidate: Candidate
+    reason: str
+    """The fault in one line."""
+    details: str = ""
+    """The traceback, or the last words of the process that failed."""
+    seconds: float | None = None
+
+
 class RetryScheduled(EventBase):
     """The endpoint failed and will be asked again; never shown to the model."""
 
@@ -76,7 +94,7 @@ class RunFinished(EventBase):
 
 
 Event = Annotated[
-    RunStarted | Prompted | Completed | ReplyRejected | Evaluated | RetryScheduled | RunFinished,
+    RunStarted | Prompted | Completed | ReplyRejected | Evaluated | Unjudged | RetryScheduled | RunFinished,
     Field(discriminator="kind"),
 ]
 EVENT: TypeAdapter[Event] = TypeAdapter(Event)

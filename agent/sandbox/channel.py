@@ -9,7 +9,6 @@ import select
 import signal
 import subprocess
 import threading
-import time
 from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any, Self
@@ -25,6 +24,7 @@ from agent.sandbox.enter.system import (
 )
 from agent.sandbox.isolation import enclosed, surroundings
 from agent.sandbox.levels import Limits
+from agent.sandbox.stopwatch import Stopwatch
 from agent.sandbox.view import Box
 
 Message = dict[str, Any]
@@ -38,7 +38,10 @@ class ChildFault(Exception):
 
 
 class TimedOut(ChildFault):
-    """No answer within the limit; the child has been killed."""
+    """No answer within the limit; the child has been killed.
+
+    For a child in a box seconds count in which it ran or waited, see `Stopwatch`; else those of the clock.
+    """
 
 
 class Gone(ChildFault):
@@ -117,22 +120,32 @@ class Child:
         return bytes(self._kept).decode("utf-8", "replace")
 
     def ask(
-        self, message: Message, timeout_s: float, serve: Callable[[Message], Message] | None = None
+        self,
+        message: Message,
+        timeout_s: float,
+        serve: Callable[[Message], Message] | None = None,
+        *,
+        afresh: bool = False,
+        granted: Callable[[], float] = lambda: 0.0,
     ) -> Message:
         """Sends one command and waits for its answer.
 
         A message of the child that has a `request` is a question of its own, answered by `serve`;
-        the time that takes does not count against the child. Raises TimedOut, Gone or OutputFlood.
+        the time that takes does not count against the child, and neither do the seconds that `granted`
+        gives at any time. `afresh`: after each of them the whole limit is left, for a child that is trusted.
+        Raises TimedOut, Gone or OutputFlood.
         """
+        watch = Stopwatch(self._process.pid if self._boxed else None)
         self._send(message)
-        deadline = time.monotonic() + timeout_s
         while True:
-            answer = self._receive(deadline, timeout_s)
+            answer = self._receive(watch, timeout_s, granted)
             if serve is None or "request" not in answer:
                 return answer
-            asked = time.monotonic()
+            watch.seconds()
             self._send(serve(answer))
-            deadline += time.monotonic() - asked
+            watch.skip()
+            if afresh:
+                watch = Stopwatch(None)
 
     def finish(self, timeout_s: float) -> str:
         """Tells the child that no more commands come, waits for its end, and gives what it printed."""
@@ -170,9 +183,9 @@ class Child:
         except OSError:
             raise self._ended() from None
 
-    def _receive(self, deadline: float, timeout_s: float) -> Message:
+    def _receive(self, watch: Stopwatch, timeout_s: float, granted: Callable[[], float]) -> Message:
         while b"\n" not in self._pending:
-            left = deadline - time.monotonic()
+            left = timeout_s + granted() - watch.seconds()
             ready = select.select([self._answers], [], [], max(0.0, min(left, 0.25)))[0]
             if self._flooded:
                 self.kill()
@@ -192,7 +205,7 @@ class Child:
         self._pending = bytearray(rest)
         try:
             message = json.loads(line)
-        except ValueError:
+        except (ValueError, RecursionError):
             message = None
         if not isinstance(message, dict):
             self.kill()

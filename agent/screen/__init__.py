@@ -9,15 +9,15 @@ judged. Compiler flags are the builder's business; whether kernels really run an
 import ast
 from collections.abc import Iterable
 
+from agent.python_source import source_lines, syntax_tree
 from agent.records import Candidate, Finding, Location
 from agent.screen.inputs import differing_inputs
 from agent.screen.names import Names
 from agent.screen.rules import violations
 from agent.screen.seen import Seen
-from agent.screen.sources import source_violations
-from agent.screen.tree import source_lines, syntax_tree
+from agent.screen.sources import source_violations, text_violations
 
-__all__ = ["check", "defines_target", "syntax_tree"]
+__all__ = ["check", "compiled_text", "defines_target"]
 
 TARGET = "ModelNew"
 
@@ -38,6 +38,11 @@ def check(reference_source: str, candidate: Candidate) -> tuple[Finding, ...]:
     except RecursionError:
         words = "An expression is nested too deeply to be read; split it."
         return (Finding(kind="syntax-error", message=words),)
+
+
+def compiled_text(text: str, candidate_source: str) -> tuple[Finding, ...]:
+    """What is wrong with a text that was handed to `load_inline`, made at run time perhaps."""
+    return _findings(text_violations(text, candidate_source), candidate_source)
 
 
 def _seen(reference_source: str, source: str) -> list[Seen]:

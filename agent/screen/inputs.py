@@ -8,8 +8,8 @@ one value can still count as different; it is a warning, never a refusal.
 import ast
 import copy
 
+from agent.python_source import syntax_tree
 from agent.screen.seen import Seen
-from agent.screen.tree import syntax_tree
 
 FUNCTIONS = ("get_inputs", "get_init_inputs")
 

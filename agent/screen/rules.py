@@ -57,6 +57,8 @@ _NAMES = {
     """,
     "environment-write": "os.putenv os.unsetenv",
 }
+_MENDS = {"torch.utils.cpp_extension.load": "pass the text of its sources to load_inline"}
+"""What to write instead of a name."""
 _HARMLESS = frozenset(
     f"torch.jit.{name}" for name in ("is_scripting", "is_tracing", "ignore", "unused", "export", "Final")
 )
@@ -154,7 +156,8 @@ class _Walk(ast.NodeVisitor):
             if name in _HARMLESS:
                 return True
             if name in KIND_OF_NAME:
-                self.note(KIND_OF_NAME[name], f"`{name.removeprefix('builtins.')}` is used", node)
+                mend = f" ({_MENDS[name]})" if name in _MENDS else ""
+                self.note(KIND_OF_NAME[name], f"`{name.removeprefix('builtins.')}` is used{mend}", node)
                 return True
         return False
 

@@ -9,10 +9,10 @@ import re
 from collections.abc import Iterator
 from typing import NamedTuple
 
+from agent.python_source import source_lines
 from agent.screen.names import Names
 from agent.screen.rules import nodes_run_on_import
 from agent.screen.seen import Seen
-from agent.screen.tree import source_lines
 
 _COMMENTS_AND_STRINGS = re.compile(
     r"""
@@ -89,6 +89,17 @@ def source_violations(tree: ast.Module, names: Names, source: str) -> list[Seen]
         words = "load_inline is called, but none of its sources holds a `__global__` function."
         seen.insert(0, Seen("no-cuda-kernel", words))
     return seen
+
+
+def text_violations(text: str, candidate_source: str) -> list[Seen]:
+    """Broken rules of one whole text that is compiled, at the lines of the file where they stand."""
+    lines = source_lines(candidate_source)
+    found = []
+    for seen in _forbidden(Piece(text, 1, text.count("\n") + 1), text.split("\n")):
+        row = text.split("\n")[seen.line - 1].strip() if seen.line else ""
+        places = [number for number, line in enumerate(lines, 1) if row and row in line]
+        found.append(seen._replace(line=places[0] if places else None))
+    return found
 
 
 def _called_without_import(tree: ast.Module, names: Names) -> int | None:

@@ -10,8 +10,17 @@ Nothing is ranked or judged here, and no text is rendered for a model.
 """
 
 from agent.store import history
-from agent.store.best import write_best
-from agent.store.folder import Run, RunInfo, RunSettings, create, open_run, resolve_attempt, run_folders
+from agent.store.best import BEST, write_best
+from agent.store.folder import (
+    Run,
+    RunInfo,
+    RunSettings,
+    create,
+    open_run,
+    resolve_attempt,
+    resolve_candidate,
+    run_folders,
+)
 from agent.store.index import list_runs, newest_first, recorded_runs
 from agent.store.log import Damage, Log, Round
 from agent.store.resume import Resume
@@ -19,7 +28,8 @@ from agent.store.summary import Best, RunState, RunSummary, state_of, summary_of
 from agent.store.writer import Writer
 
 __all__ = [
+    "BEST",
     "Best", "Damage", "Log", "Resume", "Round", "Run", "RunInfo", "RunSettings", "RunState", "RunSummary",
-    "Writer", "create", "list_runs", "open_run", "resolve_attempt", "run_folders",
+    "Writer", "create", "list_runs", "open_run", "resolve_attempt", "resolve_candidate", "run_folders",
     "history", "newest_first", "recorded_runs", "state_of", "summary_of", "write_best",
 ]  # fmt: skip

@@ -4,9 +4,11 @@ import ast
 import re
 
 from agent import __version__
+from agent.python_source import syntax_tree
 from agent.records import Attempt, Measurement, Problem, Status
 from agent.store.disk import write_durably, writing
 from agent.store.folder import Run
+from agent.store.renaming import with_reference_names
 
 BEST = "best.py"
 
@@ -20,7 +22,8 @@ def write_best(run: Run, attempt: Attempt, problem: Problem) -> None:
     if attempt.evaluation.status is not Status.VERIFIED:
         raise ValueError(f"attempt {attempt.number} is {attempt.evaluation.status}, not verified")
     path = run.path / BEST
-    source = with_docstring(attempt.candidate.source, _describe(run, attempt, problem))
+    named = with_reference_names(attempt.candidate.source, attempt.evaluation.scope.parameters)
+    source = with_docstring(named, _describe(run, attempt, problem))
     with writing(path):
         write_durably(path, source.encode("utf-8"))
 
@@ -41,7 +44,7 @@ def with_docstring(source: str, text: str) -> str:
 
 def _docstring(source: str) -> tuple[str, int, int] | None:
     """Value of the module docstring and its span in characters; None where there is none."""
-    first = next(iter(ast.parse(source).body), None)
+    first = next(iter(syntax_tree(source).body), None)
     if not isinstance(first, ast.Expr) or not isinstance(first.value, ast.Constant):
         return None
     # The statement's span, not the string's: it takes in parentheses around the string.

@@ -24,9 +24,9 @@ def writing(path: Path) -> Iterator[None]:
         yield
     except OSError as error:
         if error.errno in _FULL:
-            reason = "the disk or the quota is full: free some space, or choose another --runs-dir"
+            reason = "the disk or the quota is full: free some space, or set --runs-dir to another disk"
         elif error.errno in _DENIED:
-            reason = "it is not writable: mend its permissions, or choose another --runs-dir"
+            reason = "it is not writable: mend its permissions, or set --runs-dir to another disk"
         else:
             reason = error.strerror or str(error)
         raise EnvironmentFault(f"cannot write {path}: {reason}") from error
@@ -37,8 +37,8 @@ def require_space(folder: Path) -> None:
     free = shutil.disk_usage(folder).free
     if free < FREE_BYTES:
         raise EnvironmentFault(
-            f"only {free // 2**20} MB are free under {folder}, a run wants {FREE_BYTES // 2**20} MB: "
-            "free some space, or choose another --runs-dir"
+            f"only {free // 2**20} MB are free under {folder}, a run needs {FREE_BYTES // 2**20} MB: "
+            "free some space, or set --runs-dir to another disk"
         )
 
 

@@ -16,6 +16,7 @@ from agent.records import (
     Prompt,
     Record,
     RetryScheduled,
+    Unjudged,
 )
 from agent.store import history
 from agent.store.folder import Run, RunInfo
@@ -64,6 +65,8 @@ class RoundDocument(Record):
     """How often the endpoint had to be asked again, and why."""
     attempts: tuple[AttemptDocument, ...]
     """The answer's candidate first, then its mends."""
+    unjudged: tuple[Unjudged, ...] = ()
+    """Candidates that a fault of ours or of the machine kept from being judged: no mistakes of theirs."""
 
 
 class DamagedLine(Record):
@@ -138,6 +141,7 @@ def _round(entry: Round, told: history.History) -> RoundDocument:
         rejected=entry.rejected,
         retries=entry.retries,
         attempts=tuple(_attempt(made) for made in told.entries if made.round == entry.number),
+        unjudged=entry.unjudged,
     )
 
 

@@ -15,7 +15,7 @@ from pydantic import ValidationError
 
 from agent import __version__, resources
 from agent.errors import EnvironmentFault, UsageError
-from agent.records import SCHEMA_VERSION, Attempt, Record
+from agent.records import SCHEMA_VERSION, Attempt, Candidate, Record
 from agent.store import log as transcript
 from agent.store.disk import require_space, sync_folder, write_durably, writing
 from agent.store.lines import Blobs, skip_text
@@ -143,7 +143,9 @@ def open_run(address: str, runs_dir: Path) -> Run:
     if len(begun) == 1:
         return Run(known[begun[0]], begun[0])
     if begun:
-        raise UsageError(f"{address!r} begins {len(begun)} runs: {_some(begun)}; give more of the id")
+        raise UsageError(
+            f"{address!r} is the prefix of {len(begun)} runs: {_some(begun)}; give more of the id"
+        )
     recorded = [f"{RECORDED}{path.name}" for path in run_folders(resources.folder("recorded"))]
     near = get_close_matches(address, [*known, *recorded], n=3, cutoff=0.5) or [
         *sorted(known)[-3:],
@@ -157,7 +159,7 @@ def resolve_attempt(address: str, runs_dir: Path) -> tuple[Run, Attempt]:
     """The run and attempt K that `RUN:K` names. Raises UsageError that says which attempts there are."""
     parts = _ATTEMPT.fullmatch(address)
     if parts is None:
-        raise UsageError(f"{address!r} names no attempt: write RUN:K, K counted from 1")
+        raise UsageError(f"{address!r} does not name an attempt; write RUN:K, where K counts from 1")
     run = open_run(parts["run"], runs_dir)
     attempts = run.read().attempts
     for attempt in attempts:
@@ -165,6 +167,16 @@ def resolve_attempt(address: str, runs_dir: Path) -> tuple[Run, Attempt]:
             return run, attempt
     numbers = transcript.attempt_numbers(attempts)
     raise UsageError(f"run {run.address} has no attempt {parts['number']}; it has: {numbers}")
+
+
+def resolve_candidate(address: str, runs_dir: Path) -> Candidate:
+    """The candidate that `RUN:K` names, of an attempt that could not be judged as well. Raises UsageError."""
+    parts = _ATTEMPT.fullmatch(address)
+    found = open_run(parts["run"], runs_dir).read().unjudged if parts else ()
+    for event in found:
+        if parts and event.number == int(parts["number"]):
+            return event.candidate
+    return resolve_attempt(address, runs_dir)[1].candidate
 
 
 def holds_recorded(folder: Path) -> bool:

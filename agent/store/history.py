@@ -12,7 +12,17 @@ from difflib import SequenceMatcher
 from typing import Literal, TypeVar
 
 from agent import ranking
-from agent.records import Attempt, Completed, Completion, Evaluated, Finding, Prompt, Prompted, Record
+from agent.records import (
+    Attempt,
+    Completed,
+    Completion,
+    Evaluated,
+    Finding,
+    Prompt,
+    Prompted,
+    Record,
+    Unjudged,
+)
 from agent.store.log import Log
 
 COMPARED_LINES = 4000
@@ -140,7 +150,9 @@ def totals(log: Log) -> Totals:
         reasoning_tokens=_sum(usage.reasoning_tokens for usage in usages),
         cost_usd=_sum(answer.cost_usd for answer in answers),
         answer_seconds=_sum(answer.seconds for answer in answers),
-        judging_seconds=_sum(event.seconds for event in log.events if isinstance(event, Evaluated)),
+        judging_seconds=_sum(
+            event.seconds for event in log.events if isinstance(event, Evaluated | Unjudged)
+        ),
         partial=any(usage.input_tokens is None or usage.output_tokens is None for usage in usages),
     )
 

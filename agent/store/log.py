@@ -23,6 +23,7 @@ from agent.records import (
     RetryScheduled,
     RunFinished,
     RunStarted,
+    Unjudged,
 )
 from agent.store.lines import UnreadableLine, decode
 
@@ -47,13 +48,15 @@ class Round:
     completion: Completion | None = None
     rejected: Feedback | None = None
     evaluated: tuple[Evaluated, ...] = ()
+    unjudged: tuple[Unjudged, ...] = ()
     retries: tuple[RetryScheduled, ...] = ()
 
     @property
     def seconds(self) -> float | None:
         """Answer and verdicts together; None where no part says how long it took."""
         answered = self.completion.seconds if self.completion else None
-        known = [part for part in (answered, *(e.seconds for e in self.evaluated)) if part is not None]
+        judged = [*(event.seconds for event in self.evaluated), *(event.seconds for event in self.unjudged)]
+        known = [part for part in (answered, *judged) if part is not None]
         return sum(known) if known else None
 
 
@@ -81,6 +84,10 @@ class Log:
         return tuple(event.attempt for event in self.events if isinstance(event, Evaluated))
 
     @property
+    def unjudged(self) -> tuple[Unjudged, ...]:
+        return tuple(event for event in self.events if isinstance(event, Unjudged))
+
+    @property
     def answers(self) -> tuple[tuple[str, Completion], ...]:
         """Prompt id and completion of every answer received, in order: what a replay asks for."""
         return tuple((e.prompt_id, e.completion) for e in self.events if isinstance(e, Completed))
@@ -91,7 +98,7 @@ class Log:
         collected: dict[int, _Open] = {}
         current = _Open()
         for event in self.events:
-            if isinstance(event, Prompted | Completed | ReplyRejected | Evaluated):
+            if isinstance(event, Prompted | Completed | ReplyRejected | Evaluated | Unjudged):
                 current = collected.setdefault(event.round, _Open())
                 current.take(event)
             elif isinstance(event, RetryScheduled):
@@ -107,9 +114,10 @@ class _Open:
     completion: Completion | None = None
     rejected: Feedback | None = None
     evaluated: list[Evaluated] = field(default_factory=list)
+    unjudged: list[Unjudged] = field(default_factory=list)
     retries: list[RetryScheduled] = field(default_factory=list)
 
-    def take(self, event: Prompted | Completed | ReplyRejected | Evaluated) -> None:
+    def take(self, event: Prompted | Completed | ReplyRejected | Evaluated | Unjudged) -> None:
         match event:
             case Prompted():
                 self.prompt = event.prompt
@@ -119,6 +127,8 @@ class _Open:
                 self.rejected = event.feedback
             case Evaluated():
                 self.evaluated.append(event)
+            case Unjudged():
+                self.unjudged.append(event)
 
     def close(self, number: int) -> Round:
         return Round(
@@ -127,6 +137,7 @@ class _Open:
             completion=self.completion,
             rejected=self.rejected,
             evaluated=tuple(self.evaluated),
+            unjudged=tuple(self.unjudged),
             retries=tuple(self.retries),
         )
 

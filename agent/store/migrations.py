@@ -4,6 +4,8 @@
     2   optional fields: what GPU runs measured (profile, card, intervals), how a problem was admitted, what
         else a candidate handles, what was requested, where an output is wrong; the stage `integrity`,
         the baseline `graph`
+    3   the event `unjudged`; in a scope, the parameters that have other names; what built an extension is its
+        `backend`, which was its `lane`
 
 Files are never rewritten: they are read through these functions each time.
 """
@@ -34,12 +36,33 @@ def upgrade(document: Document) -> Document:
 
 def _from_1(document: Document) -> Document:
     """Version 2 only added fields; what a run did not record stays unknown."""
-    document = document | {"schema_version": 2}
+    return _numbered(document, 2)
+
+
+def _from_2(document: Document) -> Document:
+    """Version 3 added an event (before, such a fault ended the run) and named a build's lane its backend."""
+    document = _numbered(document, 3)
+    attempt = document.get("attempt")
+    evaluation = attempt.get("evaluation") if isinstance(attempt, dict) else None
+    build = evaluation.get("build") if isinstance(evaluation, dict) else None
+    if (
+        isinstance(attempt, dict)
+        and isinstance(evaluation, dict)
+        and isinstance(build, dict)
+        and "lane" in build
+    ):
+        renamed = {"backend" if key == "lane" else key: value for key, value in build.items()}
+        document["attempt"] = attempt | {"evaluation": evaluation | {"build": renamed}}
+    return document
+
+
+def _numbered(document: Document, version: int) -> Document:
+    document = document | {"schema_version": version}
     attempt = document.get("attempt")
     if isinstance(attempt, dict) and isinstance(attempt.get("evaluation"), dict):
-        evaluation = attempt["evaluation"] | {"schema_version": 2}
+        evaluation = attempt["evaluation"] | {"schema_version": version}
         document["attempt"] = attempt | {"evaluation": evaluation}
     return document
 
 
-_STEPS: tuple[Callable[[Document], Document], ...] = (_from_1,)
+_STEPS: tuple[Callable[[Document], Document], ...] = (_from_1, _from_2)

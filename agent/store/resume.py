@@ -7,7 +7,7 @@ the run cannot be continued by this version, and is never written over.
 
 from collections import deque
 
-from agent.errors import UsageError
+from agent.errors import EnvironmentFault, UsageError
 from agent.protocols import Executor, Provider, Transcript
 from agent.records import (
     Candidate,
@@ -21,10 +21,11 @@ from agent.records import (
     Prompted,
     ReplyRejected,
     RunStarted,
+    Unjudged,
 )
 from agent.store.log import Log
 
-_Step = Prompted | Completed | ReplyRejected | Evaluated
+_Step = Prompted | Completed | ReplyRejected | Evaluated | Unjudged
 """The events that `solve()` emits in the same order every time it is run on the same answers."""
 
 
@@ -40,18 +41,22 @@ class Resume:
         self.pending: deque[_Step] = deque(event for event in log.events if isinstance(event, _Step))
         """Stored events that the transcript has not seen emitted again."""
         self.answers: deque[Completed] = deque(e for e in self.pending if isinstance(e, Completed))
-        self.evaluations: dict[str, deque[Evaluation]] = {}
+        self.evaluations: dict[str, deque[Evaluation | EnvironmentFault]] = {}
+        """What came of judging each candidate, by its id."""
         for event in self.pending:
             if isinstance(event, Evaluated):
                 found = self.evaluations.setdefault(event.attempt.candidate.id, deque())
                 found.append(event.attempt.evaluation)
+            elif isinstance(event, Unjudged):
+                fault = EnvironmentFault(event.reason, event.details)
+                self.evaluations.setdefault(event.candidate.id, deque()).append(fault)
 
     def provider(self, inner: Provider) -> Provider:
         """Answers from the transcript while it lasts, then asks `inner`."""
         return _Provider(self, inner)
 
     def executor(self, inner: Executor) -> Executor:
-        """Gives the stored verdict on a candidate, else lets `inner` judge."""
+        """Gives the stored verdict on a candidate, or raises the stored fault, else lets `inner` judge."""
         return _Executor(self, inner)
 
     def transcript(self, inner: Transcript) -> Transcript:
@@ -90,7 +95,10 @@ class _Executor:
 
     def evaluate(self, problem: Problem, candidate: Candidate, best: Evaluation | None = None) -> Evaluation:
         verdicts = self._stored.evaluations.get(candidate.id)
-        return verdicts.popleft() if verdicts else self._inner.evaluate(problem, candidate, best)
+        known = verdicts.popleft() if verdicts else self._inner.evaluate(problem, candidate, best)
+        if isinstance(known, EnvironmentFault):
+            raise known
+        return known
 
 
 class _Transcript:
@@ -121,6 +129,8 @@ def _identity(event: _Step) -> tuple[str, int, str]:
             return event.kind, event.round, event.feedback.kind
         case Evaluated():
             return event.kind, event.round, event.attempt.candidate.id
+        case Unjudged():
+            return event.kind, event.round, event.candidate.id
 
 
 def _spell(event: _Step) -> str:

@@ -88,7 +88,7 @@ def moment(text: str, now: datetime | None = None) -> datetime:
             return (now or datetime.now(UTC)) - timedelta(**{_UNITS[age[2]]: int(age[1])})
         when = datetime.fromisoformat(text)
     except (ValueError, OverflowError) as error:
-        raise UsageError(f"{text!r} is no date: write 2026-11-20 or an age as 30d") from error
+        raise UsageError(f"{text!r} is not a date; write 2026-11-20, or an age such as 30d") from error
     return when if when.tzinfo else when.replace(tzinfo=UTC)
 
 
@@ -96,7 +96,7 @@ def check_statuses(statuses: Sequence[str]) -> tuple[str, ...]:
     """The statuses as given. Raises UsageError for one that there is not."""
     for status in statuses:
         if status not in STATUSES:
-            raise UsageError(f"no run has the status {status!r}; there are: {', '.join(STATUSES)}")
+            raise UsageError(f"unknown status {status!r}; choose from: {', '.join(STATUSES)}")
     return tuple(statuses)
 
 

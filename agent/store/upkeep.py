@@ -12,7 +12,7 @@ from contextlib import suppress
 from pathlib import Path
 
 from agent.errors import AgentError
-from agent.records import Completed, Evaluated, Prompted, Record
+from agent.records import Completed, Evaluated, Prompted, Record, Unjudged
 from agent.store.best import BEST
 from agent.store.disk import writing
 from agent.store.folder import MANIFEST, Run
@@ -169,6 +169,8 @@ def _references(log: Log) -> Iterator[tuple[int, str]]:
                 if parent is not None and parent not in made:
                     yield event.seq, f"was made from candidate {parent}, which no attempt before it hashes to"
                 made.add(event.attempt.candidate.id)
+            case Unjudged():
+                made.add(event.candidate.id)
 
 
 def _line(run: Run, number: int, reason: str) -> Fault:

@@ -37,7 +37,7 @@ class Writer:
         try:
             _lock(self._file)
             if os.fstat(self._file.fileno()).st_nlink == 0:
-                raise UsageError(f"run {folder.name} was deleted just now")
+                raise UsageError(f"run {folder.name} was just deleted by another process")
             with writing(self._path):
                 self._seq = self._drop_incomplete_line()
                 # The index looks again at a run whose file has changed.
@@ -111,6 +111,6 @@ def _lock(file: FileIO) -> None:
             if time.monotonic() > deadline:
                 run = Path(str(file.name)).parent.name
                 raise UsageError(
-                    f"run {run} is being written by another process: wait for it, or stop it"
+                    f"run {run} is being written by another process; wait for it or stop it"
                 ) from error
             time.sleep(0.02)

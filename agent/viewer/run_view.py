@@ -35,9 +35,12 @@ class Step:
 
     @property
     def status(self) -> str:
-        """The verdict; `no_code` for a rejected reply, `waiting` while neither is there."""
+        """The verdict; `no_code` for a rejected reply, `unjudged` for a candidate that has none through a
+        fault of ours, `waiting` while nothing is there."""
         if self.entry is not None:
             return str(self.entry.attempt.evaluation.status)
+        if self.round.unjudged:
+            return "unjudged"
         return "no_code" if self.round.rejected else "waiting"
 
     @property
@@ -45,9 +48,8 @@ class Step:
         """Grows while a round goes on; an attempt never changes."""
         if self.entry is not None:
             return 0
-        return sum(part is not None for part in (self.round.completion, self.round.rejected)) + len(
-            self.round.retries
-        )
+        parts = (self.round.completion, self.round.rejected)
+        return sum(part is not None for part in parts) + len(self.round.retries) + len(self.round.unjudged)
 
 
 @dataclass(frozen=True)
@@ -128,7 +130,7 @@ class RunView:
         shown = [
             chart.Step(step.anchor, step.name, step.status, step.entry)
             for step in self.steps
-            if step.status != "waiting"
+            if step.status not in ("waiting", "unjudged")
         ]
         return chart.draw(shown, self.history.best, self.floor_ms)
 

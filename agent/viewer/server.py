@@ -43,7 +43,7 @@ def listening(port: int) -> socket.socket:
     except OSError as error:
         listener.close()
         raise UsageError(
-            f"port {port} cannot be had ({error.strerror}): leave --port away for a free one"
+            f"port {port} cannot be opened ({error.strerror}); leave out --port to use a free one"
         ) from error
     return listener
 

@@ -87,8 +87,7 @@ def verdict(attempt: Attempt) -> str:
 def verified(scope: Scope) -> str:
     """`verified (emulator, shrunken)`, for what was verified in that scope."""
     where = "GPU" if scope.executor == "cuda" else "emulator"
-    limits = [word for word in (scope.shapes, scope.protocol) if word in ("shrunken", "quick")]
-    return f"verified ({', '.join([where, *limits])})"
+    return f"verified ({', '.join([where, *scope.limits])})"
 
 
 def gain(measurement: Measurement) -> str | None:

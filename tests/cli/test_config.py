@@ -97,17 +97,17 @@ def test_a_variable_out_of_range_is_named(monkeypatch: pytest.MonkeyPatch) -> No
 @pytest.mark.parametrize(
     ("file", "text", "said"),
     [
-        ("agent.toml", "roundz = 3", "agent.toml: no setting 'roundz'; did you mean 'rounds'"),
-        ("agent.toml", "zzz = 3", "agent.toml: no setting 'zzz'; it knows: provider, model"),
+        ("agent.toml", "roundz = 3", "agent.toml: unknown setting 'roundz'; did you mean 'rounds'"),
+        ("agent.toml", "zzz = 3", "agent.toml: unknown setting 'zzz'; known settings: provider, model"),
         ("agent.toml", "rounds = 'x'", "agent.toml: rounds: .*integer"),
-        ("agent.toml", "rounds = [", "agent.toml is no TOML"),
-        ("agent.toml", "\xff", "agent.toml is no TOML"),
-        ("pyproject.toml", "tool = 3", "pyproject.toml: tool is no table"),
-        ("pyproject.toml", "[tool]\nagent = 3", "pyproject.toml: agent is no table"),
+        ("agent.toml", "rounds = [", "agent.toml is not valid TOML"),
+        ("agent.toml", "\xff", "agent.toml is not valid TOML"),
+        ("pyproject.toml", "tool = 3", "pyproject.toml: tool is not a table"),
+        ("pyproject.toml", "[tool]\nagent = 3", "pyproject.toml: agent is not a table"),
         (
             "pyproject.toml",
             "[tool.agent]\nOPENAI_API_KEY = 'x'",
-            "pyproject.toml: no setting 'OPENAI_API_KEY'",
+            "pyproject.toml: unknown setting 'OPENAI_API_KEY'",
         ),
     ],
 )
@@ -192,7 +192,7 @@ def test_the_command_warns_of_a_redirected_key(monkeypatch: pytest.MonkeyPatch) 
     Path("agent.toml").write_text("base_url = 'http://127.0.0.1:9/v1'\n")
     result = CliRunner().invoke(app, ["config"])
     assert result.exit_code == 0
-    assert "may not redirect the key" in result.stderr
+    assert "a project file may not send the key" in result.stderr
 
 
 def test_cache_counts_its_parts_and_deletes_nothing_else() -> None:

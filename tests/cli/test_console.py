@@ -149,7 +149,7 @@ def test_a_defect_is_one_line_and_v_shows_where(monkeypatch: pytest.MonkeyPatch)
     assert result.exit_code == 1
     assert (
         result.stderr
-        == "error: ZeroDivisionError: by zero (a defect of kernelwright; -v shows the traceback)\n"
+        == "error: ZeroDivisionError: by zero (a bug in kernelwright; run again with -v for the traceback)\n"
     )
     result = CliRunner().invoke(failing(ZeroDivisionError("by zero"), monkeypatch), ["fail", "-v"])
     assert result.exit_code == 1

@@ -7,6 +7,7 @@ import sys
 import threading
 from pathlib import Path
 
+from interrupting import PATIENCE_S, interruptible
 from transcripts import SETTINGS, STARTED, Answers, Judge, attempt, completion, converse, evaluation, prompt
 from typer.testing import CliRunner
 
@@ -22,8 +23,9 @@ def following(run: Run) -> "subprocess.Popen[str]":
     environment = os.environ | {"PYTHONPATH": str(ROOT), "PYTHONUNBUFFERED": "1"}
     command = [sys.executable, "-m", "agent.cli", "show", str(run.path), "--follow"]
     return subprocess.Popen(
-        command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, env=environment
-    )
+        command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, env=environment,
+        preexec_fn=interruptible,
+    )  # fmt: skip
 
 
 def test_a_finished_run_is_told_and_it_ends(finished: Run) -> None:
@@ -41,7 +43,9 @@ def test_a_killed_run_says_how_to_go_on(killed: Run) -> None:
     result = CliRunner().invoke(app, ["show", killed.id, "--follow"])
     assert result.exit_code == 0
     assert "attempt 2 (mend of 1)  verified (GPU, 2.00x)  +1 -1" in result.stdout
-    assert result.stdout.endswith(f"nobody writes this run; go on with: agent run --resume {killed.id}\n")
+    assert result.stdout.endswith(
+        f"no process is writing this run; continue it with: agent run --resume {killed.id}\n"
+    )
 
 
 def test_what_is_written_meanwhile_is_told_and_the_end_ends_it() -> None:
@@ -63,7 +67,7 @@ def test_what_is_written_meanwhile_is_told_and_the_end_ends_it() -> None:
             assert process.stdout.readline() == "round 2: attempt 2 (model, from 1)  incorrect  +1 -1\n"
             writer.append(RunFinished(outcome="no_kernel", best=None, reason="no more rounds"))
             writer.close()
-            out, said = process.communicate(timeout=30)
+            out, said = process.communicate(timeout=PATIENCE_S)
     assert (process.returncode, said) == (0, "")
     assert out.splitlines()[-2:] == ["no_kernel:", "    no more rounds"]
 
@@ -77,7 +81,7 @@ def test_ctrl_c_is_130_and_leaves_the_run_alone() -> None:
             assert process.stdout is not None
             process.stdout.readline()
             process.send_signal(signal.SIGINT)
-            _, said = process.communicate(timeout=30)
+            _, said = process.communicate(timeout=PATIENCE_S)
         assert (process.returncode, said) == (130, "error: interrupted\n")
         assert {path: path.read_bytes() for path in run.path.rglob("*") if path.is_file()} == before
         writer.append(Prompted(round=1, prompt=prompt("a")))
@@ -96,6 +100,6 @@ def test_two_may_follow_while_the_run_goes_on() -> None:
         thread = threading.Thread(target=converse, args=(Answers(), Judge(), writer))
         thread.start()
         thread.join()
-    ends = [child.communicate(timeout=30)[0].splitlines()[-1] for child in children]
+    ends = [child.communicate(timeout=PATIENCE_S)[0].splitlines()[-1] for child in children]
     assert ends == ["    verified after 4 rounds"] * 2
     assert not run.read().problems

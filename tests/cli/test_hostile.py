@@ -43,7 +43,7 @@ def written(text: str) -> Run:
     finding = Finding(
         kind="wrong-values", message=text, location=Location(line=1, text=text, kernel=text), evidence=text
     )
-    build = Build(seconds=1.0, lane="load_inline", warnings=(text,), kernels=(KernelResources(name=text),))
+    build = Build(seconds=1.0, backend="load_inline", warnings=(text,), kernels=(KernelResources(name=text),))
     evaluation = Evaluation(
         status=Status.INCORRECT,
         stage="verify",

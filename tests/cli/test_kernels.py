@@ -2,18 +2,18 @@
 
 import json
 from pathlib import Path
-from threading import Timer
 from typing import Any
 
 import pytest
-from filelock import FileLock, Timeout
 from typer.testing import CliRunner
 
-from agent.cli import judging
+from agent.api.judge import architecture, present_architecture
+from agent.cli import console
 from agent.cli.app import app
 from agent.config import Settings
 from agent.errors import EnvironmentFault
-from agent.harness import turn
+from agent.harness.backends import gpu_lock
+from agent.harness.backends.fifo_lock import FifoLock, Taken
 from agent.kernels import benching, manifest, sources
 from agent.kernels.case import Case
 from agent.kernels.manifest import Manifest, Measured
@@ -48,7 +48,7 @@ def test_promoted_kernels_are_known(tmp_path: Path, monkeypatch: pytest.MonkeyPa
     assert "promoted/mine" in ran("list")[1]
     assert ran("info", "promoted/mine")[1].startswith("promoted/mine, version 1, run 20261120-1, attempt 2")
     code, _, err = ran("bench", "promoted/mine")
-    assert (code, "a ModelNew and no operator" in err) == (2, True)
+    assert (code, "a promoted ModelNew file, not an operator" in err) == (2, True)
 
 
 @pytest.mark.parametrize(
@@ -75,33 +75,39 @@ def test_without_a_gpu_the_environment_is_at_fault(
 
 def test_bench_waits_for_its_turn_on_the_gpu(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("AGENT_CACHE_DIR", str(tmp_path))
-    monkeypatch.setattr(turn, "identity", lambda *_: "this")
+    monkeypatch.setattr(gpu_lock, "identity", lambda *_: "this")
     monkeypatch.setattr(benching, "machine", lambda commit: benching.Machine("GPU", "1", commit))
-    place = tmp_path / "gpus" / "this.lock"
-    place.parent.mkdir()
-    evaluation = FileLock(place, thread_local=False)
-    evaluation.acquire()
-    Timer(0.3, evaluation.release).start()
+    place = tmp_path / "gpus" / "this.queue"
+    evaluation = FifoLock(place)
+    evaluation.acquire(lambda ahead: None, 1.0)
+    shown = console._Lines.update
+
+    def update(self: Any, text: str, done: float | None = None, total: float | None = None) -> None:
+        """The other evaluation ends as soon as this one says that it waits."""
+        shown(self, text, done, total)
+        if text.startswith("waiting"):
+            evaluation.release()
 
     def measured(case: Case, here: benching.Machine) -> Measured:
-        with pytest.raises(Timeout), FileLock(place, timeout=0):
-            pass
+        with pytest.raises(Taken):
+            FifoLock(place).acquire(lambda ahead: None, 0.0)
         return manifest.load("gelu").measured[0]
 
+    monkeypatch.setattr(console._Lines, "update", update)
     monkeypatch.setattr(benching, "measured", measured)
     code, _, err = ran("bench", "gelu", "--no-write")
     assert code == 0
-    assert err.count("waiting for the GPU, which another evaluation uses") == 1
-    with FileLock(place, timeout=0):
-        pass
+    assert err.count("waiting for the GPU: 1 before this one") == 1
+    evaluation.acquire(lambda ahead: None, 0.0)
+    evaluation.release()
 
 
 def test_one_answer_to_what_the_gpu_is(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("agent.executors.choose", lambda executor: executor)
     monkeypatch.setattr("torch.cuda.is_available", lambda: True)
     monkeypatch.setattr("torch.cuda.get_device_capability", lambda: (9, 0))
-    assert judging.arch(Settings(executor="cuda")) == judging.present_arch() == "90a"
-    assert judging.arch(Settings(executor="emulator")) is None
+    assert architecture(Settings(executor="cuda")) == present_architecture() == "90a"
+    assert architecture(Settings(executor="emulator")) is None
     monkeypatch.setattr("torch.cuda.is_available", lambda: False)
-    with pytest.raises(EnvironmentFault, match="no NVIDIA GPU answers here"):
-        judging.present_arch()
+    with pytest.raises(EnvironmentFault, match="no usable NVIDIA GPU found"):
+        present_architecture()

@@ -7,7 +7,7 @@ import pytest
 from transcripts import SETTINGS, STARTED, attempt, evaluation, measured
 from typer.testing import CliRunner, Result
 
-from agent.cli import judging
+from agent.api import judge
 from agent.cli.app import app
 from agent.records import Candidate, Evaluated, Evaluation, Finding, Problem, Status
 from agent.store import Run, create
@@ -40,8 +40,8 @@ def replayed(
         writer.append(STARTED)
         for number, verdict in enumerate(recorded, 1):
             writer.append(Evaluated(round=number, attempt=attempt(number, verdict)))
-    monkeypatch.setattr(judging, "executor", lambda *given, **more: Judge(list(fresh)))
-    monkeypatch.setattr(judging, "admit", lambda *given, **more: None)
+    monkeypatch.setattr(judge, "local_executor", lambda *given, **more: Judge(list(fresh)))
+    monkeypatch.setattr(judge, "admitted", lambda *given, **more: None)
     return CliRunner().invoke(app, ["replay", run.id, "--executor", "emulator", *options])
 
 
@@ -99,4 +99,4 @@ def test_a_run_without_candidates_is_exit_2() -> None:
     run: Run = create(RUNS, SETTINGS)
     result = CliRunner().invoke(app, ["replay", run.id])
     assert result.exit_code == 2
-    assert "holds no judged candidate" in result.stderr
+    assert "has no judged candidate" in result.stderr

@@ -76,13 +76,13 @@ def test_the_options_choose_and_order(finished: Run, killed: Run, old: Run) -> N
     assert listed("--sort", "rounds") == [finished.id, killed.id, old.id]
     assert listed("--sort", "speedup")[0] == killed.id
     assert "group_norm" in listed("--status", "recorded")
-    assert "that the options choose" in agent("--problem", "nothing").stdout
+    assert "match the filters" in agent("--problem", "nothing").stdout
 
 
 def test_no_runs_is_no_error(tmp_path: Path) -> None:
     result = agent()
     assert result.exit_code == 0
-    assert "no runs in runs; to look at one that is shipped: agent show recorded/group_norm" in result.stdout
+    assert "no runs in runs; to see a recorded run: agent show recorded/group_norm" in result.stdout
     assert json.loads(agent("--json", "--runs-dir", str(tmp_path)).stdout)["runs"] == []
     assert not RUNS.exists()
 
@@ -117,12 +117,12 @@ def test_names_from_outside_do_not_steer_the_terminal() -> None:
 @pytest.mark.parametrize(
     ("arguments", "words"),
     [
-        (["--prune"], "wants to know which runs"),
-        (["--keep", "3"], "belong to --prune"),
-        (["--dry-run"], "belong to --prune"),
-        (["--verify", "--reindex"], "one at a time"),
-        (["--status", "dead"], "there are: running, finished"),
-        (["--since", "then"], "is no date"),
+        (["--prune"], "--prune needs a filter"),
+        (["--keep", "3"], "need --prune"),
+        (["--dry-run"], "need --prune"),
+        (["--verify", "--reindex"], "use only one of"),
+        (["--status", "dead"], "choose from: running, finished"),
+        (["--since", "then"], "is not a date"),
         (["--sort", "beauty"], "--sort"),
     ],
 )

@@ -1,27 +1,27 @@
 """`--sandbox`: a plain process is warned of, or refused before anything runs."""
 
-from types import SimpleNamespace
-
 import pytest
 
 from agent import config, sandbox
-from agent.cli import judging
+from agent.api.judge import require_isolation
+from agent.api.listening import Listener
 from agent.errors import EnvironmentFault, UsageError
 from agent.sandbox import Level
 
 
 def asked(monkeypatch: pytest.MonkeyPatch, level: Level, wanted: str | None = None) -> str:
-    """What `executor` warns of before it prepares anything."""
+    """What a judge warns of before it prepares anything."""
     warned: list[str] = []
     monkeypatch.setattr(sandbox, "strongest", lambda gpu=False: level)
-    monkeypatch.setattr(judging, "console", SimpleNamespace(warn=warned.append))
-    judging._isolate(config.load({"sandbox": wanted}).settings)
+    told = Listener()
+    monkeypatch.setattr(told, "warn", warned.append)
+    require_isolation(config.load({"sandbox": wanted}).settings, told)
     return " ".join(warned)
 
 
 def test_a_plain_process_is_warned_of(monkeypatch: pytest.MonkeyPatch) -> None:
     said = asked(monkeypatch, Level("process"))
-    assert said.startswith("NOT ISOLATED: candidates run as plain processes here, with your files")
+    assert said.startswith("NOT ISOLATED: candidates run as plain processes of your user")
     assert "install bubblewrap, or allow user namespaces" in said
 
 

@@ -167,8 +167,8 @@ def test_the_diff_is_one_that_patch_takes(finished: Run, tmp_path: Path) -> None
 @pytest.mark.parametrize(
     ("arguments", "words"),
     [
-        (["--round", "1", "--prompt", "1"], "--round and --prompt are given one at a time"),
-        (["--diff", "1", "2", "--follow"], "--diff and --follow are given one at a time"),
+        (["--round", "1", "--prompt", "1"], "--round and --prompt cannot be combined"),
+        (["--diff", "1", "2", "--follow"], "--diff and --follow cannot be combined"),
         (["--follow", "--json"], "give one of them"),
     ],
 )

@@ -10,6 +10,7 @@ import urllib.request
 from pathlib import Path
 
 import pytest
+from interrupting import PATIENCE_S, interruptible
 from typer.testing import CliRunner, Result
 
 from agent.cli.app import app
@@ -38,7 +39,7 @@ def test_a_run_is_written_to_one_file() -> None:
 def test_an_export_names_its_run_and_can_be_written() -> None:
     none = agent("view", "--export", "run.html")
     assert none.exit_code == 2
-    assert "name it" in none.stderr
+    assert "--export needs a run" in none.stderr
     nowhere = agent("view", "recorded/group_norm", "--export", "no/such/run.html")
     assert nowhere.exit_code == 3
     assert "cannot write no/such/run.html" in nowhere.stderr
@@ -51,7 +52,7 @@ def test_without_the_extra_one_line_says_how_to_get_it(monkeypatch: pytest.Monke
     shown = agent("view")
     assert shown.exit_code == 3
     assert shown.stderr.strip().splitlines() == [
-        "error: the web page needs packages that are not installed: pip install 'kernelwright[view]'"
+        "error: agent view needs packages that are not installed: pip install 'kernelwright[view]'"
     ]
     assert agent("view", "recorded/group_norm", "--export", "run.html").exit_code == 0
 
@@ -63,20 +64,21 @@ def test_a_port_that_is_taken_is_said() -> None:
         port = taken.getsockname()[1]
         shown = agent("view", "--port", str(port))
     assert shown.exit_code == 2
-    assert f"port {port} cannot be had" in shown.stderr
+    assert f"port {port} cannot be opened" in shown.stderr
 
 
 def test_an_interrupt_ends_the_server_cleanly() -> None:
     command = [sys.executable, "-m", "agent.cli", "view", "recorded/group_norm"]
-    with subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True) as server:
+    pipe = subprocess.PIPE
+    with subprocess.Popen(command, stdout=pipe, stderr=pipe, text=True, preexec_fn=interruptible) as server:
         assert server.stdout is not None
         address = server.stdout.readline().strip()
         assert address.startswith("http://127.0.0.1:")
         with urllib.request.urlopen(address) as page:
             assert b"level1/group_norm" in page.read()
         os.kill(server.pid, signal.SIGINT)
-        rest, said = server.communicate(timeout=30)
+        rest, said = server.communicate(timeout=PATIENCE_S)
         assert server.returncode == 0
     assert rest == ""
     assert "Traceback" not in said
-    assert said.strip().endswith("Ctrl-C ends the server")
+    assert said.strip().endswith("press Ctrl-C to stop the server")

@@ -13,7 +13,7 @@ import tomllib
 from pathlib import Path
 from typing import NamedTuple
 
-from agent.diagnosis.load_inline_log import CUDA_HEADERS, MAIN_HEADERS
+from agent.diagnosis.build.load_inline_log import CUDA_HEADERS, MAIN_HEADERS
 
 STORED = Path(__file__).resolve().parent / "compilers.toml"
 COMPILERS = ("g++-11", "g++-12", "nvcc")

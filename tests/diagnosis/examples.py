@@ -13,9 +13,9 @@ from pathlib import Path
 from typing import Any
 
 from agent import config, feedback, prompts
-from agent.emulator import toolchain
-from agent.emulator.build import extension
-from agent.emulator.units import BuildRequest
+from agent.build.build_request import BuildRequest
+from agent.emulator.compile import toolchain
+from agent.emulator.compile.build import extension
 from agent.records import Attempt, Candidate, Evaluation
 
 from . import labels, score

@@ -19,7 +19,7 @@ from pathlib import Path
 from typing import Any, Literal, NamedTuple, get_args
 
 from agent import __version__, config, feedback, problems, sections
-from agent.emulator import toolchain
+from agent.emulator.compile import toolchain
 from agent.errors import AgentError
 from agent.executors import LocalExecutor
 from agent.records import Attempt, Candidate, Evaluation, Problem, Status

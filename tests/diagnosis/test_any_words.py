@@ -5,9 +5,11 @@ import string
 from hypothesis import given
 from hypothesis import strategies as st
 
-from agent.diagnosis import boundary, cpp_text, cuda_errors, launches, python_errors, signature
-from agent.emulator.nvcc import messages
-from agent.harness import sanitizer
+from agent.build.nvcc import messages
+from agent.diagnosis import signature
+from agent.diagnosis.build import cpp_functions
+from agent.diagnosis.runtime import cuda_errors, illegal_launches, pybind_errors, python_errors
+from agent.harness.confirmation import sanitizer
 from agent.records import Finding, Location, TensorSpec, Trace
 
 TRACE = Trace(
@@ -39,7 +41,7 @@ WORDS = st.lists(PIECES | st.text(string.printable, max_size=20), max_size=8).ma
 
 @given(WORDS)
 def test_a_call_across_the_boundary(words: str) -> None:
-    said = boundary.mismatch(f"scale_cuda(): {words}")
+    said = pybind_errors.mismatch(f"scale_cuda(): {words}")
     assert said is None or said.strip()
 
 
@@ -61,7 +63,7 @@ def test_an_error_of_cuda(words: str) -> None:
 def test_an_illegal_launch(words: str, line: int) -> None:
     place = Location(line=max(line, 1), kernel="kernel")
     finding = Finding(kind="illegal-launch", message=f"grid (1, 70000, 1); {words}", location=place)
-    assert launches.because(finding, SOURCE, TRACE).message.strip()
+    assert illegal_launches.because(finding, SOURCE, TRACE).message.strip()
 
 
 @given(WORDS)
@@ -79,7 +81,7 @@ def test_a_log_of_nvcc_and_ptxas(words: str) -> None:
 
 @given(WORDS)
 def test_a_text_of_c(words: str) -> None:
-    for function in cpp_text.functions(words):
+    for function in cpp_functions.functions(words):
         assert 0 <= function.start <= function.end <= len(words)
 
 

@@ -10,8 +10,8 @@ from diagnosis import compilers
 from hypothesis import given
 from hypothesis import strategies as st
 
-from agent.diagnosis import build, compiler_words, load_inline_log
-from agent.emulator.units import BuildRequest
+from agent.build.build_request import BuildRequest
+from agent.diagnosis.build import compiler_messages, errors, load_inline_log
 from agent.records import Finding, Location
 
 LOGS: list[dict[str, Any]] = tomllib.loads((Path(__file__).parent / "logs.toml").read_text())["log"]
@@ -31,7 +31,7 @@ def request(text: str, file: str) -> BuildRequest:
 @pytest.mark.parametrize("entry", LOGS, ids=[f"{e['kind']}, {e['from'].split(',')[0]}" for e in LOGS])
 def test_stored_words_get_their_cause(entry: dict[str, Any]) -> None:
     asked = request(entry["text"], entry["file"])
-    found = build.explained(load_inline_log.findings(entry["log"], asked), asked)
+    found = errors.explained(load_inline_log.findings(entry["log"], asked), asked)
     assert [finding.kind for finding in found] == [entry["kind"]]
     headline = found[0]
     assert re.search(entry["says"], headline.message), headline.message
@@ -59,7 +59,7 @@ def test_several_versions_are_stored_and_each_has_every_fault() -> None:
 @pytest.mark.parametrize(("fault", "log"), RECORDED)
 def test_every_version_of_a_compiler_says_the_same_cause(fault: compilers.Fault, log: str) -> None:
     asked = request(fault.text, fault.file)
-    headline = build.explained(load_inline_log.findings(log, asked), asked)[0]
+    headline = errors.explained(load_inline_log.findings(log, asked), asked)[0]
     assert headline.kind == fault.kind, headline
     assert fault.says in headline.message
     assert "/build" not in headline.message + (headline.evidence or "")
@@ -83,7 +83,7 @@ def error(kind: str, message: str, line: int | None = None, text: str = "") -> F
 
 
 def test_what_follows_from_the_root_is_its_evidence() -> None:
-    found = build.explained(
+    found = errors.explained(
         [
             error(
                 "compile-error", "'cub' does not name a type", 3, "using R = cub::BlockReduce<float, 256>;"
@@ -99,24 +99,24 @@ def test_what_follows_from_the_root_is_its_evidence() -> None:
 
 def test_the_same_cause_twice_is_counted() -> None:
     twice = [error("compile-error", "'nn' was not declared in this scope", n, "nn;") for n in (3, 9)]
-    [found] = build.explained(twice, request("", "cuda.cu"))
+    [found] = errors.explained(twice, request("", "cuda.cu"))
     assert found.count == 2
 
 
 def test_what_blames_the_emulator_stays_as_it_is() -> None:
     gap = error("header-gap", "The emulator's headers lack at::thing; a GPU build may accept this code.")
-    assert build.explained([gap], request("", "cuda.cu")) == (gap,)
+    assert errors.explained([gap], request("", "cuda.cu")) == (gap,)
 
 
 @given(st.text(max_size=200), st.text(max_size=80))
 def test_any_words_of_a_compiler_can_be_read(text: str, line: str) -> None:
-    meant = compiler_words.meaning(text, line)
+    meant = compiler_messages.meaning(text, line)
     assert meant is None or (meant.kind and meant.message)
 
 
 @given(st.lists(st.sampled_from([entry["log"] for entry in LOGS]), max_size=3), st.text(max_size=100))
 def test_any_log_gives_at_least_one_finding(parts: list[str], more: str) -> None:
     asked = request("int x;", "cuda.cu")
-    found = build.explained(load_inline_log.findings("\n".join([*parts, more]), asked), asked)
+    found = errors.explained(load_inline_log.findings("\n".join([*parts, more]), asked), asked)
     assert found
     assert all(finding.message.strip() for finding in found)

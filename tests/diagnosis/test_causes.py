@@ -9,10 +9,10 @@ import torch
 from diagnosis.faults import FAULTS, Wrong
 from diagnosis.labels import PROBLEMS, kinds, unsure_kinds
 
-from agent.diagnosis import causes, matching, samples
-from agent.diagnosis.causes import Explained
-from agent.harness import explaining
-from agent.harness.reference import Draw, Reference
+from agent.diagnosis.mismatch import causes, matching, samples
+from agent.diagnosis.mismatch.causes import Explained
+from agent.harness.oracle import explanation
+from agent.harness.truth.reference import Draw, Reference
 from agent.records import Finding
 
 CASES = [
@@ -36,7 +36,7 @@ def _explained(problem: str, output: Any, source: str = "", family: str | None =
     verdict = draw.expected.compare(output)
     assert "finding" in verdict, "the judge takes this answer for right"
     found = Finding.model_validate(verdict["finding"])
-    return causes.explain(explaining.case(reference, draw, output, source), found)
+    return causes.explain(explanation.case(reference, draw, output, source), found)
 
 
 def _computed(problem: str, wrong: Wrong, family: str | None = None) -> Any:
@@ -70,7 +70,7 @@ def test_two_faults_that_these_inputs_cannot_tell_apart_stay_open() -> None:
     assert {"eps-omitted"} == {first.finding.kind}
     assert len(first.open) > 1
     reference, faint = _drawn("layer_norm", "faint")
-    case = explaining.case(reference, faint, _computed("layer_norm", bounded, "faint"), "")
+    case = explanation.case(reference, faint, _computed("layer_norm", bounded, "faint"), "")
     second = causes.explain(case, first.finding, first.open)
     assert second.finding.kind == "eps-inside-max"
     assert not second.open
@@ -111,14 +111,14 @@ def test_a_right_answer_has_nothing_to_explain() -> None:
     reference, draw = _drawn("group_norm")
     assert "finding" not in draw.expected.compare(draw.expected.native)
     found = Finding(kind="wrong-values", message="none")
-    case = explaining.case(reference, draw, draw.expected.native, "")
+    case = explanation.case(reference, draw, draw.expected.native, "")
     assert causes.explain(case, found).finding == found
 
 
 def test_the_chain_of_shapes_shows_the_broadcast() -> None:
     reference, draw = _drawn("linear_min_bias")
     found = Finding(kind="wrong-shape", message="the output has shape (9, 14, 1, 1).")
-    answer = explaining.Explaining(reference, "", found).of_shape(draw, (9, 14, 1, 1), (1, 14, 9, 1))
+    answer = explanation.Explaining(reference, "", found).of_shape(draw, (9, 14, 1, 1), (1, 14, 9, 1))
     assert "(9, 1) with (1, 14, 1, 1) -> (1, 14, 9, 1)" in answer["finding"]["message"]
     assert "min" in answer["finding"]["evidence"]
 
@@ -149,9 +149,9 @@ def test_a_large_output_is_explained_by_some_of_its_samples_or_by_what_mixes_the
     with torch.no_grad():
         output = wrong(draw.inputs[0], reference.model.norm)
     found = Finding(kind="wrong-values", message="wrong")
-    assert sum(t.numel() for t in (draw.inputs[0], output)) > explaining.FEW_ELEMENTS
-    assert samples.part(explaining.case(reference, draw, output, ""), explaining.FEW_ELEMENTS) is not None
-    answer = explaining.Explaining(reference, "", found).of_values(draw, output)
+    assert sum(t.numel() for t in (draw.inputs[0], output)) > explanation.FEW_ELEMENTS
+    assert samples.part(explanation.case(reference, draw, output, ""), explanation.FEW_ELEMENTS) is not None
+    answer = explanation.Explaining(reference, "", found).of_values(draw, output)
     assert answer["finding"]["kind"] == kind
 
 
@@ -164,7 +164,7 @@ def test_an_overflow_is_known_by_the_elements_that_are_not_finite(seed: int) -> 
     powers = (draw.inputs[0] * reference.model.scale).exp()
     output = powers / powers.sum(-1, keepdim=True)
     assert not bool(torch.isfinite(output).all())
-    case = explaining.case(reference, draw, output, "")
+    case = explanation.case(reference, draw, output, "")
     finding = causes.explain(case, Finding(kind="nan-output", message="NaN")).finding
     assert finding.kind == "lse-without-max"
 
@@ -216,7 +216,7 @@ def test_no_other_fault_than_the_clamps_is_named(
         found = draw.expected.compare(output).get("finding")
         if found is not None:
             explained += 1
-            case = explaining.case(reference, draw, output, "")
+            case = explanation.case(reference, draw, output, "")
             finding = causes.explain(case, Finding.model_validate(found)).finding
             assert finding.kind in allowed | unsure_kinds(), (family, finding.message)
     assert explained
@@ -239,3 +239,62 @@ def test_no_other_fault_than_the_clamps_is_named(
 )
 def test_a_constant_tells_no_faults_apart(values: list[float], told: bool) -> None:
     assert matching.telling(torch.tensor(values, dtype=torch.float64)) is told
+
+
+PLAIN = """
+import torch
+from torch import nn
+
+
+class Model(nn.Module):
+    def forward(self, x):
+        return x.sum(1) if SUMS else x * 1.7
+
+
+def get_inputs():
+    return [torch.rand(256, 512)]
+
+
+def get_init_inputs():
+    return []
+"""
+
+
+def _added_up(folder: Path, relative: float, sums: bool) -> Finding:
+    """What is said of an output whose errors, all within their limits, add up."""
+    (folder / "reference.py").write_text(PLAIN.replace("SUMS", str(sums)))
+    reference = Reference(folder / "reference.py", "cpu")
+    reference.perturb(3)
+    draw = reference.draw(4)
+    assert draw is not None
+    truth = draw.expected.truth
+    noise = torch.randn(truth.shape, generator=torch.Generator().manual_seed(5), dtype=torch.float64)
+    output = (truth * (1 + relative * noise.clamp(-1.5, 1.5))).float()
+    found = Finding.model_validate(draw.expected.compare(output)["finding"])
+    assert found.kind == "precision-loss"
+    return causes.explain(explanation.case(reference, draw, output, ""), found).finding
+
+
+@pytest.mark.parametrize("sums", [False, True])
+def test_errors_that_only_add_up_are_called_less_precise_only_where_that_fits(
+    tmp_path: Path, sums: bool
+) -> None:
+    finding = _added_up(tmp_path, 6e-6, sums)
+    assert finding.kind == "precision-loss"
+    assert "less precision" not in finding.message
+    assert "neither another order of summation nor a shorter type" in finding.message
+    assert "float16" in (finding.evidence or "")
+    assert "orders of summation tried" in (finding.evidence or "")
+
+
+def test_a_single_number_is_held_against_orders_and_shorter_types(tmp_path: Path) -> None:
+    (tmp_path / "reference.py").write_text(PLAIN.replace("x.sum(1) if SUMS else x * 1.7", "x.sum()"))
+    reference = Reference(tmp_path / "reference.py", "cpu")
+    reference.perturb(3)
+    draw = reference.draw(4)
+    assert draw is not None
+    output = draw.expected.native * (1 + 1e-3)
+    found = Finding.model_validate(draw.expected.compare(output)["finding"])
+    finding = causes.explain(explanation.case(reference, draw, output, ""), found).finding
+    assert finding.kind == "unknown-cause"
+    assert "orders of summation tried" in (finding.evidence or "")

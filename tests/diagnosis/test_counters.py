@@ -4,8 +4,8 @@ from itertools import count
 
 import pytest
 
-from agent.diagnosis import counters
-from agent.diagnosis.counters import Counters
+from agent.diagnosis.performance import counters
+from agent.diagnosis.performance.counters import Counters
 
 HEADER = (
     '"ID","Process ID","Process Name","Host Name","Kernel Name","Context","Stream","Block Size","Grid Size",'

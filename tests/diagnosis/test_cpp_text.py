@@ -4,7 +4,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from agent.diagnosis import cpp_text
+from agent.diagnosis.build import cpp_functions
 
 TEXT = """
 #include <vector>
@@ -28,13 +28,13 @@ PYBIND11_MODULE(TORCH_EXTENSION_NAME, m) { m.def("f", &f); }
 """
 
 
-def named(name: str) -> cpp_text.Function:
-    [found] = [function for function in cpp_text.functions(TEXT) if function.name == name]
+def named(name: str) -> cpp_functions.Function:
+    [found] = [function for function in cpp_functions.functions(TEXT) if function.name == name]
     return found
 
 
 def test_what_is_there_and_nothing_else() -> None:
-    assert [function.name for function in cpp_text.functions(TEXT)] == ["f", "g", "kernel", "h", "pair"]
+    assert [function.name for function in cpp_functions.functions(TEXT)] == ["f", "g", "kernel", "h", "pair"]
 
 
 def test_a_head_is_read_without_its_specifiers_and_defaults() -> None:
@@ -50,22 +50,22 @@ def test_linkage_templates_and_the_side_it_runs_on() -> None:
     assert named("g").specifiers == {'extern "C"'}
     assert named("g").parameters == ()
     assert "template" in named("kernel").specifiers
-    assert set(cpp_text.kernels(TEXT)) == {"kernel"}
+    assert set(cpp_functions.kernels(TEXT)) == {"kernel"}
     assert not named("h").on_host
     assert named("pair").returns == "std::tuple<at::Tensor, at::Tensor>"
-    assert set(cpp_text.host_definitions(TEXT)) == {"f", "pair"}
+    assert set(cpp_functions.host_definitions(TEXT)) == {"f", "pair"}
 
 
 def test_of_an_overloaded_name_no_one_is_meant() -> None:
-    assert cpp_text.host_definitions("int f(int x) { return x; }\nint f(float x) { return 1; }") == {}
+    assert cpp_functions.host_definitions("int f(int x) { return x; }\nint f(float x) { return 1; }") == {}
 
 
 @pytest.mark.parametrize("text", ["", "int f(", "}", "int f(int x) {", "namespace {", "template <"])
 def test_broken_text_ends_the_list(text: str) -> None:
-    assert cpp_text.functions(text) == ()
+    assert cpp_functions.functions(text) == ()
 
 
 @given(st.text(alphabet='(){};,<>=:"\n abf_/*#', max_size=80))
 def test_any_text_can_be_read(text: str) -> None:
-    for function in cpp_text.functions(text):
+    for function in cpp_functions.functions(text):
         assert 0 <= function.start <= function.end <= len(text)

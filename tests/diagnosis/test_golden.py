@@ -21,10 +21,12 @@ from diagnosis.test_run_time import REAL_PYBIND, SOURCE, TRACE
 from mend.candidates import RIGHT
 
 from agent import feedback, sections
-from agent.diagnosis import build, launches, load_inline_log, python_errors, timeouts
-from agent.emulator.units import BuildRequest
-from agent.harness import explaining, sanitizer
-from agent.harness.reference import Draw, Reference
+from agent.build.build_request import BuildRequest
+from agent.diagnosis.build import errors, load_inline_log
+from agent.diagnosis.runtime import illegal_launches, python_errors, timeouts
+from agent.harness.confirmation import sanitizer
+from agent.harness.oracle import explanation
+from agent.harness.truth.reference import Draw, Reference
 from agent.records import Attempt, Candidate, Evaluation, Finding, Location, Scope, Stage, Status
 
 GOLDEN = Path(__file__).parent / "golden"
@@ -46,7 +48,7 @@ def _of_log(compiler: str, name: str) -> Findings:
         functions={},
         candidate_source=f'S = r"""{source}"""',
     )
-    return build.explained(load_inline_log.findings(compilers.stored()[version][name], asked), asked)
+    return errors.explained(load_inline_log.findings(compilers.stored()[version][name], asked), asked)
 
 
 def _undeclared() -> Findings:
@@ -59,7 +61,7 @@ def _undeclared() -> Findings:
         name="scale", cpp_sources=("",), cuda_sources=(RIGHT.split('r"""')[1].split('"""')[0],),
         functions={"scale_cuda": "scale_cuda"}, candidate_source=RIGHT,
     )  # fmt: skip
-    return build.explained(load_inline_log.findings(log, asked), asked)
+    return errors.explained(load_inline_log.findings(log, asked), asked)
 
 
 def _raised(kind: str, message: str, doing: str = "forward failed") -> Findings:
@@ -70,7 +72,11 @@ def _raised(kind: str, message: str, doing: str = "forward failed") -> Findings:
 def _launched() -> Findings:
     message = "grid (1, 70000, 1); the limits are x 2147483647, y 65535 and z 65535"
     place = Location(line=7, text="kernel<<<grid, 32>>>();", kernel="kernel")
-    return (launches.because(Finding(kind="illegal-launch", message=message, location=place), SOURCE, TRACE),)
+    return (
+        illegal_launches.because(
+            Finding(kind="illegal-launch", message=message, location=place), SOURCE, TRACE
+        ),
+    )
 
 
 def _timed_out() -> Findings:
@@ -109,7 +115,7 @@ def _wrong(problem: str, name: str, source: str = "") -> Findings:
 
 def _explained(reference: Reference, draw: Draw, output: Any, source: str = "") -> Findings:
     found = Finding.model_validate(draw.expected.compare(output)["finding"])
-    answer = explaining.Explaining(reference, source, found).of_values(draw, output)
+    answer = explanation.Explaining(reference, source, found).of_values(draw, output)
     return (Finding.model_validate(answer["finding"]),)
 
 
@@ -130,7 +136,7 @@ def _misshapen() -> Findings:
     found = Finding(
         kind="wrong-shape", message="The output has shape (9, 14, 1, 1); the reference's is (1, 14, 9, 1)."
     )
-    answer = explaining.Explaining(reference, "", found).of_shape(draw, (9, 14, 1, 1), (1, 14, 9, 1))
+    answer = explanation.Explaining(reference, "", found).of_shape(draw, (9, 14, 1, 1), (1, 14, 9, 1))
     return (Finding.model_validate(answer["finding"]),)
 
 

@@ -6,7 +6,8 @@ from pathlib import Path
 import pytest
 from mend.candidates import RIGHT
 
-from agent.diagnosis import boundary, cuda_errors, launches, python_errors, signature, timeouts
+from agent.diagnosis import signature
+from agent.diagnosis.runtime import cuda_errors, illegal_launches, pybind_errors, python_errors, timeouts
 from agent.records import Finding, Location, TensorSpec, Trace
 
 TRACE = Trace(
@@ -100,14 +101,14 @@ def test_a_check_of_the_candidates_own_is_told_by_its_words() -> None:
 
 
 def test_pybinds_own_words_are_read() -> None:
-    assert boundary.mismatch(REAL_PYBIND) == (
+    assert pybind_errors.mismatch(REAL_PYBIND) == (
         "`scale_cuda` takes (Tensor, float), and is called with (a tensor, 'two')."
     )
-    assert boundary.mismatch(OLD_PYBIND) == (
+    assert pybind_errors.mismatch(OLD_PYBIND) == (
         "`scale_cuda` takes (Tensor, int), and is called with float 0.5 where argument 2 is `int`: "
         "(a tensor, float 0.5)."
     )
-    assert boundary.mismatch("something else") is None
+    assert pybind_errors.mismatch("something else") is None
 
 
 def test_an_exception_that_follows_from_a_kernels_fault_is_left_out() -> None:
@@ -139,20 +140,24 @@ void launch(int rows, int n) {
 """
 
 
+THREADS = "the limit is 1024 threads (x and y up to 1024, z up to 64)"
+
+
 @pytest.mark.parametrize(
     ("line", "message", "says"),
     [
         (7, "grid (1, 70000, 1); the limits are x 2147483647, y 65535 and z 65535",
          "grid.y = 70000 > 65535, because it is `rows` (line 3); 70000 is dimension 0 of input 0"),
-        (8, "block (2048, 1, 1) has 2048 threads; the limit is 1024 threads",
+        (8, "block (2048, 1, 1) has 2048 threads; " + THREADS,
          "a block of 2048 threads > 1024, because it is `2048` (line 2)"),
-        (9, "block (32, 64, 1) has 2048 threads; the limit is 1024 threads",
+        (9, "block (32, 64, 1) has 2048 threads; " + THREADS,
          "a block of 32 x 64 = 2048 threads > 1024, because it is `64` (line 4)"),
         (8, "grid (0, 1, 1) and block (32, 1, 1): no size may be 0",
          "grid.x = 0, because it is `n / 256` (line 5)"),
-        (10, "50000 bytes of dynamic shared memory; the limit is 49152 unless cudaFuncSetAttribute(kernel",
-         "because it is `rows * sizeof(float)` (line 6)"),
-        (11, "grid (4294967295, 1, 1); the limits are x 2147483647",
+        (10, "50000 bytes of dynamic shared memory; the limit is 49152 unless cudaFuncSetAttribute(kernel, "
+         "cudaFuncAttributeMaxDynamicSharedMemorySize, bytes) raises it",
+         "raises the limit), because it is `rows * sizeof(float)` (line 6)"),
+        (11, "grid (4294967295, 1, 1); the limits are x 2147483647, y 65535 and z 65535",
          "(a negative number) > 2147483647, because it is `n`"),
     ],
 )  # fmt: skip
@@ -160,7 +165,7 @@ def test_an_illegal_launch_says_which_size_and_where_it_comes_from(
     line: int, message: str, says: str
 ) -> None:
     finding = Finding(kind="illegal-launch", message=message, location=Location(line=line, kernel="kernel"))
-    found = launches.because(finding, SOURCE, TRACE)
+    found = illegal_launches.because(finding, SOURCE, TRACE)
     assert found.message.startswith("`kernel` is never launched: ")
     assert says in found.message
     assert found.evidence == message
@@ -169,8 +174,8 @@ def test_an_illegal_launch_says_which_size_and_where_it_comes_from(
 def test_other_findings_and_other_words_stay() -> None:
     race = Finding(kind="shared-race", message="two threads", location=Location(line=1))
     unknown = Finding(kind="illegal-launch", message="too many at once", location=Location(line=1))
-    assert launches.because(race, SOURCE, TRACE) is race
-    assert launches.because(unknown, SOURCE, TRACE) is unknown
+    assert illegal_launches.because(race, SOURCE, TRACE) is race
+    assert illegal_launches.because(unknown, SOURCE, TRACE) is unknown
 
 
 def test_a_timeout_names_the_kernel_that_ran(tmp_path: Path) -> None:

@@ -14,8 +14,8 @@ from typing import Any
 
 import torch
 
-from agent.harness import explaining
-from agent.harness.reference import Draw, Reference
+from agent.harness.oracle import explanation
+from agent.harness.truth.reference import Draw, Reference
 from agent.records import Finding
 
 from .faults import FAULTS
@@ -30,7 +30,7 @@ BATCH = 1387
 def measured(reference: Reference, draw: Draw, output: Any) -> float:
     found = Finding.model_validate(draw.expected.compare(output)["finding"])
     started = time.thread_time()
-    explaining.Explaining(reference, "", found).of_values(draw, output)
+    explanation.Explaining(reference, "", found).of_values(draw, output)
     return round(time.thread_time() - started, 2)
 
 

@@ -25,7 +25,7 @@ def test_recorded_answers_get_their_verdicts(number: int, status: str, code: int
     evaluation = json.loads(done.stdout)
     assert evaluation["status"] == status
     assert evaluation["measurement"] is None
-    assert evaluation["scope"]["sizes"]["batch_size"] == [112, 16]
+    assert evaluation["scope"]["sizes"]["batch_size"] == [112, 6]
     if number == 1:
         assert evaluation["findings"][0]["kind"] == "missing-declaration"
         assert evaluation["findings"][0]["location"]["line"] > 1

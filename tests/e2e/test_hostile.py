@@ -5,9 +5,10 @@ from pathlib import Path
 import pytest
 
 from agent import config, problems, sandbox, screen
-from agent.emulator import toolchain
-from agent.harness import judge, workspace
-from agent.harness.job import Job
+from agent.emulator.compile import toolchain
+from agent.harness.backends import workspace
+from agent.harness.judge import evaluate
+from agent.harness.task.job import Job
 from agent.records import Candidate, Evaluation, Problem, Status
 
 REFERENCE = """
@@ -70,7 +71,7 @@ class ModelNew(nn.Module):
         BODY
         return ext.tanh_scale(x.contiguous(), self.scale)
 """
-TIMEOUT_S = 5.0
+TIMEOUT_S = 15.0
 
 
 @pytest.fixture(scope="module")
@@ -96,11 +97,11 @@ def judged(problem: Problem, source: str) -> Evaluation:
         cache_dir=str(cache),
         shrunken=problems.shrink(problem),
     )
-    return judge.evaluate(job, lambda what: None)
+    return evaluate.evaluate(job, lambda what: None)
 
 
 def test_the_honest_one_is_verified_and_sees_nothing_of_its_judge(problem: Problem) -> None:
-    secrets = [str(Path(judge.__file__)), "../oracle/reference.py", "/etc/shadow"]
+    secrets = [str(Path(evaluate.__file__)), "../oracle/reference.py", "/etc/shadow"]
     looked = f"assert not [place for place in {secrets} if os.path.exists(place)]"
     isolated = sandbox.strongest().name != "process"
     evaluation = judged(problem, HONEST.replace("BODY", looked if isolated else "pass"))
@@ -160,6 +161,21 @@ def test_a_forged_answer_on_the_pipe_does_not_help(problem: Problem) -> None:
     evaluation = judged(problem, HONEST.replace("BODY", forged))
     assert evaluation.headline is not None
     # The inputs that have to come back are missing from what it says.
+    assert (evaluation.status, evaluation.headline.kind) == (Status.REJECTED, "protocol-violation")
+
+
+@pytest.mark.parametrize(
+    "line",
+    [
+        '{"request": 1}', "[" * 1200 + "]" * 1200, '{"outputs": ' + "[" * 900 + "]" * 900 + "}",
+        '{"launches": 1, "device_findings": [{"kind": "race", "message": "m", "count": "many"}]}',
+        '{"request": "build", "build": {"name": 1, "seconds": "x"}}', '{"error": 1}', '{"error": null}', "{}",
+    ],
+)  # fmt: skip
+def test_what_is_no_answer_is_a_protocol_violation(problem: Problem, line: str) -> None:
+    said = f"os.write(int(sys.argv[-1]), {line!r}.encode() + b'\\n'); time.sleep(1e6)"
+    evaluation = judged(problem, HONEST.replace("BODY", said))
+    assert evaluation.headline is not None
     assert (evaluation.status, evaluation.headline.kind) == (Status.REJECTED, "protocol-violation")
 
 

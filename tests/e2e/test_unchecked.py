@@ -9,7 +9,8 @@ import pytest
 from e2e import commands
 
 from agent import config, executors
-from agent.cli import judging
+from agent.api import Checks, Listener
+from agent.api.judge import local_executor
 from agent.errors import UsageError
 
 REFERENCE = """
@@ -77,5 +78,5 @@ def test_the_sanitizer_is_on_unless_it_is_switched_off(place: Path) -> None:
 def test_there_is_nothing_to_switch_off_on_a_gpu(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(executors, "choose", lambda wanted: "cuda")
     settings = config.load({"unchecked": True}).settings
-    with pytest.raises(UsageError, match="--unchecked: only the emulator has these checks"):
-        judging.executor(settings, SimpleNamespace(), SimpleNamespace())  # type: ignore[arg-type]
+    with pytest.raises(UsageError, match="--unchecked applies only to the emulator"):
+        local_executor(settings, SimpleNamespace(), Checks(), Listener())  # type: ignore[arg-type]

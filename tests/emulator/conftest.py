@@ -2,9 +2,9 @@
 
 import pytest
 
-from agent.emulator import nvcc
-from agent.emulator import toolchain as toolchain_module
-from agent.emulator.toolchain import Toolchain
+from agent.build import nvcc
+from agent.build.toolchain import Toolchain
+from agent.emulator.compile import toolchain as toolchain_module
 
 
 @pytest.fixture(scope="session")

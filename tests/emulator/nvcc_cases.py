@@ -1,6 +1,6 @@
 """Small extensions for the tests of nvcc: a kernel, what launches it, and how it is broken."""
 
-from agent.emulator.units import BuildRequest
+from agent.build.build_request import BuildRequest
 
 KERNEL = """
 __global__ void twice_kernel(const float* x, float* y, int n) {

@@ -1,6 +1,6 @@
 """Prints, as JSON, what each given program asks of load_inline; builds nothing. Needs torch alone.
 
-argv: the directory of the guest package, then program files.
+argv: the directory of the package torch_shim, then program files.
 """
 
 import importlib
@@ -14,7 +14,7 @@ from types import ModuleType
 def main() -> None:
     place, *programs = sys.argv[1:]
     sys.path.insert(0, place)
-    inline = importlib.import_module("guest.inline")
+    inline = importlib.import_module("torch_shim.inline")
     asked = []
 
     def record(request: dict[str, object]) -> dict[str, object]:

@@ -5,13 +5,13 @@ from pathlib import Path
 import pytest
 from build_requests import DECLARED, TWICE, request
 
-from agent.emulator import build, nvcc, ptx_lane
-from agent.emulator import toolchain as toolchain_module
-from agent.emulator.assembly import Workshop
-from agent.emulator.build import Built
+from agent.build import nvcc
+from agent.build.build_request import BuildRequest
+from agent.build.toolchain import CPP, Toolchain
+from agent.emulator.compile import build, ptx_build
+from agent.emulator.compile.assembly import Workshop
+from agent.emulator.compile.build import Built
 from agent.emulator.ptx import Untranslated
-from agent.emulator.toolchain import Toolchain
-from agent.emulator.units import BuildRequest
 
 
 @pytest.fixture(scope="module")
@@ -111,7 +111,7 @@ def test_compile_error_is_the_compilers_own(
     assert not built.unsupported
     shown = said + str(built.findings[0].evidence) + built.log
     assert str(Path.home()) not in shown
-    assert str(toolchain_module.CPP) not in shown
+    assert str(CPP) not in shown
     assert "1000" not in shown
 
 
@@ -157,7 +157,7 @@ def test_inline_ptx_runs_from_nvidias_code(toolchain: Toolchain, cache: Path, nv
     cuda = TWICE.replace("y[i] = 2", 'asm volatile("membar.gl;");\n    y[i] = 2')
     built = build.extension(toolchain, request(DECLARED, cuda), cache)
     assert built.library is not None
-    assert built.lane == "emulator-ptx"
+    assert built.backend == "emulator-ptx"
     [note] = built.notes
     assert note.startswith(
         "indices of arrays within one variable: the kernels ran from NVIDIA's code alone (line "
@@ -190,10 +190,10 @@ def test_what_is_not_translated_runs_from_the_source(
     def refuse(*_: object, **__: object) -> None:
         raise Untranslated("an.instruction", 7)
 
-    monkeypatch.setattr(ptx_lane, "translated_unit", refuse)
+    monkeypatch.setattr(ptx_build, "translated_unit", refuse)
     built = build.extension(toolchain, request(DECLARED, TWICE.replace("2 *", "5 *")), cache)
     assert built.library is not None
-    assert built.lane == "emulator-slim"
+    assert built.backend == "emulator-slim"
     assert built.notes == (
         "kernels ran from the rewritten source only, not from NVIDIA's code: an.instruction (line 7)",
     )

@@ -4,8 +4,8 @@ from pathlib import Path
 
 from build_requests import DECLARED, TWICE, request
 
-from agent.emulator import build
-from agent.emulator.toolchain import Toolchain
+from agent.build.toolchain import Toolchain
+from agent.emulator.compile import build
 
 
 def test_second_build_comes_from_the_cache(toolchain: Toolchain, tmp_path: Path) -> None:

@@ -11,10 +11,11 @@ from typing import Any
 import pytest
 
 import agent.emulator
-from agent.emulator import full_headers, header_gap, places
-from agent.emulator.build import Built, extension
-from agent.emulator.toolchain import Toolchain
-from agent.emulator.units import BuildRequest
+from agent.build import header_gap
+from agent.build.build_request import BuildRequest
+from agent.build.toolchain import Toolchain
+from agent.emulator.compile import full_headers, symbolize
+from agent.emulator.compile.build import Built, extension
 from agent.records import Finding
 
 HERE = Path(__file__).parent
@@ -43,8 +44,10 @@ def ran(toolchain: Toolchain, tmp_path_factory: pytest.TempPathFactory) -> Itera
         pytest.skip(f"no full headers: {error}")
     place = tmp_path_factory.mktemp("full")
     emulator = Path(agent.emulator.__file__).parent
-    shutil.copytree(emulator / "guest", place / "guest", ignore=shutil.ignore_patterns("__pycache__"))
-    driver = [sys.executable, "-I", str(HERE / "guest_driver.py"), str(place), str(toolchain.runtime)]
+    shutil.copytree(
+        emulator.parent / "torch_shim", place / "torch_shim", ignore=shutil.ignore_patterns("__pycache__")
+    )
+    driver = [sys.executable, "-I", str(HERE / "torch_shim_driver.py"), str(place), str(toolchain.runtime)]
     with subprocess.Popen(
         [*driver, str(PROGRAM)], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True, cwd=place
     ) as process:
@@ -60,14 +63,14 @@ def ran(toolchain: Toolchain, tmp_path_factory: pytest.TempPathFactory) -> Itera
             process.stdin.flush()
             outcome.result = json.loads(process.stdout.readline())["results"]["beyond_slim"]
             libraries = [outcome.built.library]
-            outcome.result["findings"] = places.resolve(outcome.result["findings"], libraries)
+            outcome.result["findings"] = symbolize.resolve(outcome.result["findings"], libraries)
             yield outcome
         finally:
             process.kill()
 
 
 def test_the_lane_and_its_reason_are_named(ran: Ran) -> None:
-    assert ran.built.lane == "emulator-full"
+    assert ran.built.backend == "emulator-full"
     line = PROGRAM.read_text().split("\n").index("#include <torch/library.h>") + 1
     assert (
         "built against torch's own headers: the emulator's slim ones lack the header torch/library.h "
@@ -115,7 +118,7 @@ def test_what_torch_has_not_either_is_the_candidates_fault(
     built = extension(
         toolchain, BuildRequest(name="e", cpp_sources=(UNFIT,), candidate_source=source), tmp_path
     )
-    assert built.lane == "emulator-full"
+    assert built.backend == "emulator-full"
     assert not built.unsupported
     assert built.findings[0].kind == "compile-error"
     assert "has no member named 'no_such_method'" in built.findings[0].message

@@ -5,8 +5,10 @@ from pathlib import Path
 import pytest
 from emulator.nvcc_cases import ERRORS, HOST, KERNEL, asked
 
-from agent.emulator import build, compiler, device_check, nvcc
-from agent.emulator.toolchain import Toolchain
+from agent.build import compiler, nvcc
+from agent.build.toolchain import Toolchain
+from agent.emulator.compile import build, device_check
+from agent.harness.task.job import BUILD_LIMIT_S
 
 SPILLING = """
 __global__ void __launch_bounds__(1024, 2) spilling(const float* x, float* y) {
@@ -26,7 +28,7 @@ __global__ void copies(const scalar_t* x, scalar_t* y) { y[N] = x[N]; }
 
 def checked(toolchain: Toolchain, cuda: str, scratch: Path, **options: object) -> nvcc.Verdict:
     """By nvcc alone."""
-    return device_check.alone(toolchain, asked(cuda, **options), scratch, 60)
+    return device_check.alone(toolchain, asked(cuda, **options), scratch, BUILD_LIMIT_S)
 
 
 def test_resources_of_kernels(toolchain: Toolchain, tmp_path: Path, nvidia: nvcc.Nvcc) -> None:
@@ -83,7 +85,9 @@ def test_host_code_that_needs_fuller_headers(toolchain: Toolchain, tmp_path: Pat
     words = "auto words(torch::Tensor x) { return (std::ostringstream() << x.sizes()).str(); }\n"
     request = asked("#include <sstream>\n" + words + KERNEL + HOST)
     (command,) = device_check.DeviceCheck(toolchain, request, tmp_path, tmp_path).commands()
-    declared = nvcc.read(compiler.run([command], tmp_path, 60, toolchain.visible)[0], request, tmp_path)
+    declared = nvcc.read(
+        compiler.run([command], tmp_path, BUILD_LIMIT_S, toolchain.visible)[0], request, tmp_path
+    )
     assert declared.gap is not None
     assert declared.is_ours
     assert declared.findings == ()
@@ -95,7 +99,7 @@ def test_host_code_that_needs_fuller_headers(toolchain: Toolchain, tmp_path: Pat
 def test_gap_of_the_headers_is_no_fault(toolchain: Toolchain, tmp_path: Path, nvidia: nvcc.Nvcc) -> None:
     host = HOST.replace("return y;", "return torch::nn::functional::gelu(y);")
     request = asked(KERNEL.replace("2 * x[i]", "c10::nothing_known(x[i])") + host)
-    verdict = device_check.alone(toolchain, request, tmp_path, 60)
+    verdict = device_check.alone(toolchain, request, tmp_path, BUILD_LIMIT_S)
     assert verdict.findings == ()
     assert verdict.gap is not None
     (note,) = device_check.notes(request, verdict)

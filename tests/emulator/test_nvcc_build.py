@@ -13,15 +13,16 @@ from emulator.nvcc_cases import HOST, KERNEL, asked
 
 import agent.emulator
 from agent import parse
-from agent.emulator import build, device_check, nvcc
-from agent.emulator import toolchain as toolchain_module
-from agent.emulator.build import Built
-from agent.emulator.nvcc import tool
-from agent.emulator.toolchain import Toolchain
-from agent.emulator.units import BuildRequest
-from agent.harness import lanes
-from agent.harness.job import Job
-from agent.harness.workspace import library_folder
+from agent.build import nvcc
+from agent.build.build_request import BuildRequest
+from agent.build.nvcc import tool
+from agent.build.toolchain import Toolchain
+from agent.emulator.compile import build, device_check
+from agent.emulator.compile import toolchain as toolchain_module
+from agent.emulator.compile.build import Built
+from agent.harness.backends import selection
+from agent.harness.backends.workspace import library_folder
+from agent.harness.task.job import BUILD_LIMIT_S, Job
 from agent.kernels import sources
 from agent.records import Candidate, Completion, Finding, Location, Problem, Trace
 
@@ -70,7 +71,7 @@ def test_what_nvcc_takes_and_gxx_does_not_runs_from_ptx(
     kernel = KERNEL.replace("if (i < n)", f"{line}\n    if (i < n)")
     built = build.extension(toolchain, asked(kernel + HOST), tmp_path)
     assert built.library is not None
-    assert built.lane == "emulator-ptx"
+    assert built.backend == "emulator-ptx"
     assert [note.endswith(f": {line})") for note in built.notes] == [True]
 
 
@@ -138,12 +139,12 @@ def test_the_verdict_says_what_was_not_checked(
         candidate_timeout_s=5,
         cache_dir=str(tmp_path),
     )
-    lane = lanes.lane_for(job, lambda what: None)
-    library_folder(lane.box(tmp_path / "candidate").folder).mkdir()
-    assert lane.unchecked() == ()
+    backend = selection.backend_for(job, lambda what: None)
+    library_folder(backend.box(tmp_path / "candidate").folder).mkdir()
+    assert backend.unchecked() == ()
     for _ in range(2):
-        lane.serve({"build": request.model_dump(exclude={"candidate_source"})})
-    assert lane.unchecked() == (nvcc.MISSING,)
+        backend.serve({"build": request.model_dump(exclude={"candidate_source"})})
+    assert backend.unchecked() == (nvcc.MISSING,)
 
 
 def test_nvcc_is_found_in_cuda_home_and_one_that_does_not_run_is_passed_over(
@@ -177,9 +178,10 @@ def programs(place: Path) -> list[Path]:
     return [*own, *shipped, *answers]
 
 
+@pytest.mark.timeout(1800)
 def test_no_correct_program_is_refused(toolchain: Toolchain, tmp_path: Path, nvidia: nvcc.Nvcc) -> None:
-    guest = Path(agent.emulator.__file__).parent / "guest"
-    shutil.copytree(guest, tmp_path / "guest", ignore=shutil.ignore_patterns("__pycache__"))
+    torch_shim = Path(agent.torch_shim.__file__).parent
+    shutil.copytree(torch_shim, tmp_path / "torch_shim", ignore=shutil.ignore_patterns("__pycache__"))
     command = [
         sys.executable,
         "-I",
@@ -198,7 +200,7 @@ def test_no_correct_program_is_refused(toolchain: Toolchain, tmp_path: Path, nvi
         return (
             Path(item["program"]).name,
             bool(request.cuda),
-            device_check.alone(toolchain, request, place, 60),
+            device_check.alone(toolchain, request, place, BUILD_LIMIT_S),
         )
 
     with ThreadPoolExecutor(2) as pool:

@@ -2,8 +2,8 @@
 
 import pytest
 
-from agent.emulator.nvcc import messages, regions, unit
-from agent.emulator.units import BuildRequest
+from agent.build.build_request import BuildRequest
+from agent.build.nvcc import messages, regions, unit
 
 FRONT_END = """\
 candidate.py(16): error: identifier "j" is undefined

@@ -6,7 +6,8 @@ from typing import Any
 import pytest
 
 from agent.emulator.replay import program
-from agent.emulator.replay.program import Forged, Program
+from agent.emulator.replay.events import Forged
+from agent.emulator.replay.program import Program
 from agent.records import LibraryOps
 
 X, W, Y, Z = 1 << 45, (1 << 45) + 4096, (1 << 45) + 8192, (1 << 45) + 12288
@@ -25,10 +26,18 @@ def operator(name: str, arguments: list[Any], *results: Event | None) -> Event:
     }  # fmt: skip
 
 
+def nested(levels: int) -> Any:
+    value: Any = 1
+    for _ in range(levels):
+        value = [value]
+    return value
+
+
 def launch(**change: Any) -> Event:
     event: Event = {
         "do": "launch", "entry": ["/built/extension.so", 64], "name": "k", "line": 3, "grid": [1, 1, 1],
-        "block": [32, 1, 1], "shared": 0, "arguments": Y.to_bytes(8, "little").hex() + "00" * 8, "words": [],
+        "block": [32, 1, 1], "shared": 0, "cooperative": False,
+        "arguments": Y.to_bytes(8, "little").hex() + "00" * 8, "words": [],
     }  # fmt: skip
     return event | change
 
@@ -108,13 +117,43 @@ def test_bytes_of_the_host_are_bounded() -> None:
         (launch(entry=["/lib/libc.so", 64]), "a launch that enters at"),
         (launch(entry=64), "a launch that enters at"),
         (launch(words=[[12, ["/built/extension.so", 0]]]), "outside the arguments"),
-        ({"do": "system"}, "unknown kind"),
+        ({"do": "system"}, r"line 7\.do: one of allocate, given, launch, .* is expected"),
+        ({}, r"\.do: one of"),
+        (launch(cooperative="yes"), r"\.cooperative: true or false is expected, not str"),
+        (launch(grid=[1, 1]), r"\.grid: a list of 3 is expected"),
+        (launch(block=[1 << 40, 1, 1]), "a size that no launch has"),
+        (launch(more=1), "launch has the unknown more"),
+        (launch(arguments="0"), "arguments that are no bytes"),
+        (launch(name="\ud800"), "a kernel of no such name"),
+        (operator("exp", [{"tensor": [X, "float32", [1 << 39, 1 << 39], [1, 1]]}], tensor(Y)), "an argument"),
+        (operator("exp", [{"tensor": [X, "float128", [4], [1]]}], tensor(Y)), "an argument that is none"),
+        (operator("exp", [{"literal": "00", "dtype": "float32", "shape": [1]}], tensor(Y)), "an argument"),
+        (operator("exp", [nested(200)], tensor(Y)), "nested more than 64 levels deep"),
+        (operator("exp", [tensor(X)], {"tensor": 1}), "an argument that is none"),
+        ({"do": "fill", "to": X, "bytes": 8, "data": ""}, "data that are no bytes"),
+        ({"do": "write", "to": X, "bytes": 8, "data": "00"}, "data that are not its bytes"),
+        ({"do": "move", "to": X, "from": -1, "bytes": 8}, "a place that no memory has"),
+        ({"do": "move", "to": X, "from": 10**30, "bytes": 8}, r"\.from: "),
         ({"do": "given", "what": "../secret", "index": 0, "to": X, "bytes": 8}, "bytes of ../secret"),
         ({"do": "allocate", "to": X + (1 << 40), "bytes": 8}, "larger than it can be"),
-        ({"do": "fill"}, "KeyError"),
+        ({"do": "fill"}, "fill lacks bytes, data, to"),
         ({"do": "outputs", "tensors": [{"other": "a set"}]}, "outside device memory"),
     ],
 )
 def test_a_record_that_the_runtime_does_not_write_is_refused(event: Event, words: str) -> None:
     with pytest.raises(Forged, match=words):
         read(event)
+
+
+@pytest.mark.parametrize(
+    "record", ["", "\n", "[" * 5000, "nonsense", "[]", '{"do": 1}', '{"do": ["launch"]}']
+)
+def test_what_is_no_record_is_refused(record: str) -> None:
+    with pytest.raises(Forged, match="line 1"):
+        program.read(record, LIBRARY, "gemm-conv")
+
+
+def test_operators_without_their_operands_are_left_to_torch() -> None:
+    for name in ("clone", "copy_", "fill_", "zero_", "zeros_like", "_to_copy"):
+        found = read(operator(name, []))
+        assert ["operator", name, "default", [], {}, []] in (*found.before, *found.after)

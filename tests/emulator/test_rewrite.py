@@ -5,8 +5,8 @@ from device_library import DEVICE
 from hypothesis import given
 from hypothesis import strategies as st
 
-from agent.emulator.cuda_text import code_only, without_comments
-from agent.emulator.rewrite import RewriteError, device_source, unsupported
+from agent.build.cuda_text import code_only, without_comments
+from agent.emulator.frontend.rewrite import RewriteError, device_source, unsupported
 
 ROLES = "pipelines with roles and barriers beyond a block's (cuda::pipeline_role, cuda::latch, semaphores)"
 SHARED = "__global__ void k() {{ {} }}\n"

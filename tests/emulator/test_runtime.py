@@ -8,6 +8,8 @@ import numpy as np
 import pytest
 from device_library import DEVICE, Array, Device
 
+from agent.torch_shim.c_abi import CLaunchRequest
+
 N = 1001
 
 
@@ -36,6 +38,21 @@ def test_launch_forms(device: Device, form: str) -> None:
     device.call(f"run_scale_{form}", x, y, N)
     np.testing.assert_array_equal(y, 2 * x)
     assert device.runtime.kw_launch_count() == before + 1
+
+
+@pytest.mark.parametrize("size", [0, 8, ctypes.sizeof(CLaunchRequest) - 8, ctypes.sizeof(CLaunchRequest) + 8])
+def test_a_request_of_another_size_is_refused(
+    device: Device, size: int, capfd: pytest.CaptureFixture[str]
+) -> None:
+    """It is the caller's fault, so that neither an error of CUDA's nor a finding blames a kernel."""
+    before = device.runtime.kw_launch_count()
+    request = CLaunchRequest(size=size, name=b"kernel", grid=(1, 1, 1), block=(1, 1, 1))
+    assert device.runtime.kw_launch(ctypes.byref(request)) == 1
+    assert (
+        f"a request of {size} bytes, where this runtime takes {ctypes.sizeof(CLaunchRequest)}"
+        in capfd.readouterr().err
+    )
+    assert device.runtime.kw_launch_count() == before
 
 
 def test_overloaded_kernels_and_converted_arguments(device: Device) -> None:

@@ -1,7 +1,9 @@
 """Lines of built sources found again in the candidate's file, however the text was put together."""
 
-from agent.emulator.source_map import CANDIDATE, UNLOCATED_LINE, locate, with_directives
-from agent.emulator.units import BuildRequest, binding_line, cuda_unit, definitions, main_unit
+from agent.build.build_request import BuildRequest, binding_line, definitions, main_unit
+from agent.build.source_map import CANDIDATE, locate, with_directives
+from agent.emulator.frontend.device_unit import cuda_unit
+from agent.torch_shim.c_abi import UNLOCATED_LINE
 
 PIECES = '''import torch
 N = 32

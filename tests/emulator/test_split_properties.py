@@ -5,13 +5,14 @@ import re
 from hypothesis import given
 from hypothesis import strategies as st
 
-from agent.emulator import ptx, ptx_host
-from agent.emulator.cuda_text import RewriteError
-from agent.emulator.nvcc import regions
-from agent.emulator.ptx import Untranslated
-from agent.emulator.rewrite import device_source
-from agent.emulator.source_map import CANDIDATE, candidate_line, locate, with_directives
-from agent.emulator.units import BuildRequest, cuda_unit, main_unit
+from agent.build.build_request import BuildRequest, main_unit
+from agent.build.cuda_text import RewriteError
+from agent.build.nvcc import regions
+from agent.build.source_map import CANDIDATE, candidate_line, locate, with_directives
+from agent.emulator import ptx
+from agent.emulator.frontend.device_unit import cuda_unit
+from agent.emulator.frontend.rewrite import device_source
+from agent.emulator.ptx import Untranslated, host
 
 KERNEL = "__global__ void k{0}(float* x, int n) {{\n  // k<<<1, 2>>>(x) {{\n  x[{0}] = n;\n}}\n"
 PIECES = [
@@ -94,17 +95,17 @@ def test_device_lines_are_those_of_kernels_and_device_functions(pieces: list[str
 @given(numbered)
 def test_stubs_replace_every_body_and_keep_the_lines(pieces: list[str]) -> None:
     text = "".join(pieces)
-    stubs = ptx_host.stubbed(text)
+    stubs = host.stubbed(text)
     assert stubs.count("\n") == text.count("\n")
     assert "= n;" not in stubs
-    assert stubs.count(f"(*volatile {ptx_host.POINTER})") == text.count("] = n;")
+    assert stubs.count(f"(*volatile {host.POINTER})") == text.count("] = n;")
     assert device_source(stubs).count("\n") == text.count("\n")
 
 
 @given(st.lists(st.sampled_from([*PIECES, "(", "}", '"', 'R"(', "__global__", "<<<"]), max_size=8), SAFE)
 def test_broken_texts_are_refused_with_a_line(pieces: list[str], junk: str) -> None:
     text = junk.join(piece.replace("{0}", "0").replace("{{", "{").replace("}}", "}") for piece in pieces)
-    for read in (device_source, ptx_host.stubbed, ptx_host.switched):
+    for read in (device_source, host.stubbed, host.switched):
         try:
             line = read(text).count("\n") + 1
         except (RewriteError, Untranslated) as error:

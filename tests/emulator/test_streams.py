@@ -8,8 +8,8 @@ import pytest
 import torch
 from device_library import build_runtime
 
-from agent.emulator.guest import cuda_module
-from agent.emulator.guest.runtime import Runtime
+from agent.torch_shim import cuda_module
+from agent.torch_shim.runtime import Runtime
 
 
 @pytest.fixture

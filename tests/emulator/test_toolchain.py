@@ -4,12 +4,13 @@ from pathlib import Path
 
 import pytest
 
-from agent.emulator import cuda_headers
-from agent.emulator import toolchain as toolchain_module
-from agent.emulator.toolchain import Toolchain
+from agent.build import cuda_headers
+from agent.build.toolchain import CPP, Toolchain
+from agent.emulator.compile import toolchain as toolchain_module
 from agent.errors import EnvironmentFault
 
 
+@pytest.mark.timeout(900)  # compiles headers; a busy machine takes minutes
 def test_preparation_is_done_once_and_damage_is_mended(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -40,7 +41,7 @@ def test_precompiled_headers_name_files_beside_them(toolchain: Toolchain) -> Non
     """Another installation may have prepared them: its own files would not be known in messages here."""
     names = (toolchain.prelude("host").with_suffix(".h.gch")).read_bytes()
     assert f"{toolchain.directory}/include/kw/host_bind.h".encode() in names
-    assert str(toolchain_module.CPP).encode() not in names
+    assert str(CPP).encode() not in names
 
 
 def test_missing_compiler_and_headers_say_how_to_get_them(

@@ -8,7 +8,7 @@ import pytest
 import torch
 from device_library import DEVICE, Device, build_runtime
 
-from agent.emulator.guest.runtime import Runtime
+from agent.torch_shim.runtime import Runtime
 
 
 @pytest.fixture(scope="module")

@@ -26,13 +26,24 @@ def clean(device: Device) -> bool:
 
 
 @pytest.mark.parametrize(
-    ("blocks", "threads", "rounds"), [(7, 64, 9), (132, 256, 3), (300, 32, 2), (24, 1024, 2)]
+    ("blocks", "threads", "rounds"), [(7, 64, 9), (132, 256, 3), (300, 32, 2), (24, 1024, 2), (264, 1024, 1)]
 )
 def test_a_barrier_among_blocks(device: Device, blocks: int, threads: int, rounds: int) -> None:
     cells = device.array(np.zeros(2 * blocks))
     device.call("run_rounds", cells, blocks, threads, rounds)
     assert clean(device)
     assert (cells[rounds % 2 * blocks :][:blocks] == rounds).all()
+
+
+@pytest.mark.parametrize(("threads", "blocks"), [(1024, 264), (256, 1056)])
+def test_a_barrier_of_a_cooperative_grid_that_fills_the_device(
+    device: Device, threads: int, blocks: int
+) -> None:
+    cells = device.array(np.zeros(2 + blocks), "uint32")
+    assert device.call("run_agree", cells, threads) == blocks
+    assert clean(device)
+    assert cells[:2].tolist() == [blocks * (blocks + 1) // 2, blocks]
+    assert not cells[2:].any()
 
 
 def test_each_block_waits_for_the_next(device: Device) -> None:

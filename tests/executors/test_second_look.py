@@ -6,7 +6,7 @@ import pytest
 from verdicts import verified
 
 from agent.executors import LocalExecutor, local
-from agent.harness.job import Announce, Job
+from agent.harness.task.job import Announce, Job
 from agent.problems import Shrunken
 from agent.records import Candidate, Evaluation, Measurement, Problem, Trace
 
@@ -42,14 +42,14 @@ class Looks(LocalExecutor):
         return [job.confirms for job in self.asked]
 
 
-def timed(ms: float, *, host_bound: bool = False, lane: str = "load_inline") -> Evaluation:
+def timed(ms: float, *, host_bound: bool = False, backend: str = "load_inline") -> Evaluation:
     found = verified(1, ms).evaluation
     assert found.measurement is not None
     assert found.build is not None
     return found.model_copy(
         update={
             "measurement": found.measurement.model_copy(update={"host_bound": host_bound}),
-            "build": found.build.model_copy(update={"lane": lane}),
+            "build": found.build.model_copy(update={"backend": backend}),
         }
     )
 
@@ -65,7 +65,7 @@ def test_a_new_best_is_looked_at_twice(monkeypatch: pytest.MonkeyPatch, tmp_path
 def test_what_a_fast_build_holds_up_is_timed_by_a_stock_one(
     monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
-    slow = timed(2.0, host_bound=True, lane="gpu-slim")
+    slow = timed(2.0, host_bound=True, backend="gpu-slim")
     assert Looks(monkeypatch, tmp_path, slow, timed(0.5)).looks(BEST) == [False, True]
     by_stock = timed(2.0, host_bound=True)
     assert Looks(monkeypatch, tmp_path, by_stock).looks(BEST) == [False]

@@ -19,7 +19,7 @@ gpu-test` runs all and the integrity corpus, which has [a page of its own](integ
 `benchmarks.verdict` or of `benchmarks.build`; what `agent kernels verify` and `bench` found there is in
 [another](kernels.md). Times are medians in milliseconds with a cold L2 cache. Those of commits before 00dc5b9
 are by CUDA events in the candidate's own process alone; later ones are taken in turns with the reference and
-held against a clock of the judge's (`agent/harness/clock.py`).
+held against a clock of the judge's (`agent/harness/timing/benchmark.py`).
 """
 
 

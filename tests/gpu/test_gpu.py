@@ -3,7 +3,7 @@
 from pathlib import Path
 
 import pytest
-from gpu import fast_build, summary, verify
+from gpu import slim_build, summary, verify
 from mend.candidates import changed
 
 from agent.executors import cuda_obstacle
@@ -31,10 +31,22 @@ def test_recorded_attempts_get_their_verdicts_on_a_gpu(
 @pytest.mark.gpu
 @pytest.mark.timeout(900)
 @pytest.mark.skipif(OBSTACLE is not None, reason=f"no CUDA here: {OBSTACLE}")
+@pytest.mark.parametrize(("name", "kind"), list(verify.FAILING_BUILDS.items()))
+def test_a_build_that_fails_outside_import_is_a_build_error_on_a_gpu(name: str, kind: str) -> None:
+    command = verify.corpus("buggy", name, "hardtanh_scale")
+    steps = [
+        verify.judged(command, "build_error", 1, kind), verify.judged([*command, "--mend"], "verified", 0)
+    ]  # fmt: skip
+    assert [step["as_expected"] for step in steps] == [True, True], [step["evaluation"] for step in steps]
+
+
+@pytest.mark.gpu
+@pytest.mark.timeout(900)
+@pytest.mark.skipif(OBSTACLE is not None, reason=f"no CUDA here: {OBSTACLE}")
 def test_a_fast_build_computes_the_same_bits_as_a_stock_one(tmp_path: Path) -> None:
-    program = fast_build.OWN / "torch_and_cuda.py"
-    ways = [fast_build.child(program, way, tmp_path) for way in ("fast", "stock")]
-    found = fast_build.weighed(program, *ways)
+    program = slim_build.OWN / "torch_and_cuda.py"
+    ways = [slim_build.child(program, way, tmp_path) for way in ("fast", "stock")]
+    found = slim_build.weighed(program, *ways)
     assert found["wrong"] == []
     assert found["cases"] == 9
 

@@ -10,7 +10,7 @@ import sys
 sys.path.insert(0, sys.argv[1])
 ctypes.CDLL(sys.argv[2])
 import torch  # noqa: E402
-from guest import extension  # type: ignore[import-not-found]  # noqa: E402
+from torch_shim import extension  # type: ignore[import-not-found]  # noqa: E402
 
 
 def main() -> None:

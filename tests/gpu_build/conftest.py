@@ -1,4 +1,4 @@
-"""The prepared toolchain of the fast lane, in the user's cache as in real use."""
+"""The prepared toolchain of the slim build, in the user's cache as in real use."""
 
 import pytest
 

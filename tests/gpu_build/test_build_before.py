@@ -1,6 +1,5 @@
 """In the candidate's process: a fast build where there is one, else the stock `load_inline`, unchanged."""
 
-import sys
 from collections.abc import Iterator
 from pathlib import Path
 from types import ModuleType
@@ -9,10 +8,7 @@ from typing import Any
 import pytest
 from torch.utils import cpp_extension
 
-import agent.emulator
-
-sys.path.insert(0, str(Path(agent.emulator.__file__).parent))
-from guest import build_before  # type: ignore[import-not-found]  # noqa: E402
+from agent.torch_shim import build_before, extension
 
 CALL: dict[str, Any] = {"name": "t", "cpp_sources": "int f();", "cuda_sources": ["int f() { return 1; }"]}
 
@@ -71,6 +67,17 @@ def test_a_library_that_does_not_load_is_left_to_stock(tmp_path: Path) -> None:
     builds = Builds({"library": str(broken)})
     load()
     assert len(builds.by_stock) == 1
+
+
+def test_the_same_request_has_one_module(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """As torch loads one library again: each new instance of a candidate may ask once more."""
+    monkeypatch.setattr(extension, "opened", lambda library: None)
+    monkeypatch.setattr(extension, "module", lambda name, library: ModuleType(name))
+    builds = Builds({"library": str(tmp_path / "made.so")})
+    first = load(name="same", functions=["f"])
+    assert load(name="same", functions="f") is first
+    assert load(name="other", functions=["f"]) is not first
+    assert [request["name"] for request in builds.asked] == ["same", "other"]
 
 
 def test_arguments_that_change_the_build_are_left_to_stock() -> None:

@@ -1,4 +1,4 @@
-"""The fast lane builds what nvcc would, finds faults of device code, and leaves doubts to stock builds."""
+"""The slim build builds what nvcc would, finds faults of device code, and leaves doubts to stock builds."""
 
 import json
 import subprocess
@@ -10,11 +10,11 @@ from build_requests import DECLARED, KERNEL, TWICE, request
 
 import agent.emulator
 from agent import gpu_build
-from agent.emulator.built import Built
-from agent.emulator.units import BuildRequest
+from agent.build.build_request import BuildRequest
+from agent.build.outcome import Built
 from agent.gpu_build import Doubt, Gpu, GpuToolchain
 from agent.gpu_build.device import DeviceUnit
-from agent.harness import own_work
+from agent.harness.backends import launch_suppression
 
 GPU = Gpu(capability="9.0")
 HOST_CODE = (
@@ -64,7 +64,7 @@ def test_a_change_of_device_code_compiles_the_device_unit_only(
 ) -> None:
     first = built(toolchain, tmp_path, request(DECLARED, TWICE))
     assert first.library is not None
-    assert first.lane == "gpu-slim"
+    assert first.backend == "gpu-slim"
     assert [kernel.name for kernel in first.kernels] == ["twice_kernel"]
     assert first.kernels[0].registers
     assert objects(tmp_path) == 2
@@ -96,9 +96,9 @@ def test_host_code_in_cuda_sources_means_what_torch_means(toolchain: GpuToolchai
     """It links declarations against the library; its errors and values are those of torch."""
     made = built(toolchain, tmp_path, request(HOST_DECLARED, HOST_CODE, ("described", "mixed")))
     assert made.library is not None, made.findings
-    guest = str(Path(agent.emulator.__file__).parent)
+    torch_shim = str(Path(agent.__file__).parent)
     script = str(Path(__file__).with_name("calls.py"))
-    command = [sys.executable, "-I", script, guest, str(toolchain.cudart), str(made.library)]
+    command = [sys.executable, "-I", script, torch_shim, str(toolchain.cudart), str(made.library)]
     said = json.loads(subprocess.run(command, capture_output=True, text=True, check=True).stdout)
     # The sums of rows of 0..11, times 2.5, plus one.
     assert said == [
@@ -114,16 +114,16 @@ def test_host_code_in_cuda_sources_means_what_torch_means(toolchain: GpuToolchai
 def test_launches_can_be_left_out(toolchain: GpuToolchain, tmp_path: Path) -> None:
     """What is preloaded stands in front of CUDA's launches, as it does for stock builds."""
     made = built(toolchain, tmp_path, request(DECLARED, TWICE))
-    preloaded = own_work.library(tmp_path)
+    preloaded = launch_suppression.library(tmp_path)
     assert preloaded is not None
     script = (
         "import ctypes, sys; sys.path.insert(0, sys.argv[1]); ctypes.CDLL(sys.argv[2]); import torch\n"
-        "from guest import extension\n"
+        "from torch_shim import extension\n"
         "module, preloaded = extension.module('t', sys.argv[3]), ctypes.CDLL(None)\n"
         "preloaded.kw_suppress(1); module.twice(torch.zeros(4)); print(preloaded.kw_suppress(0))\n"
     )
-    guest = str(Path(agent.emulator.__file__).parent)
-    command = [sys.executable, "-I", "-c", script, guest, str(toolchain.cudart), str(made.library)]
+    torch_shim = str(Path(agent.__file__).parent)
+    command = [sys.executable, "-I", "-c", script, torch_shim, str(toolchain.cudart), str(made.library)]
     environment = {"LD_PRELOAD": str(preloaded)}
     done = subprocess.run(command, capture_output=True, text=True, check=True, env=environment)
     assert done.stdout.split() == ["1"]

@@ -1,4 +1,4 @@
-"""Which flags of a load_inline call the fast lane passes on, drops, or doubts."""
+"""Which flags of a load_inline call the slim build passes on, drops, or doubts."""
 
 import pytest
 

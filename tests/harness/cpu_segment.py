@@ -8,7 +8,7 @@ import torch
 
 
 class CpuSegment:
-    """As `agent.harness.shared.Segment`, within one process."""
+    """As `agent.harness.worker.shared_memory.Segment`, within one process."""
 
     made_so_far: ClassVar[list["CpuSegment"]] = []
 

@@ -26,7 +26,7 @@ def main() -> None:
                 sys.path.insert(0, job["folder"])
                 worker = importlib.import_module("worker").Worker("emulator", job["settings"], jobs, 1)
                 for command in job["commands"]:
-                    answer = getattr(worker, "do_" + command["do"])(command)
+                    answer = worker.answer(json.dumps(command))
             except BaseException:  # noqa: BLE001 - the test shows whatever went wrong
                 answer = {"error": traceback.format_exc()}
             os.write(1, json.dumps(answer).encode() + b"\n")

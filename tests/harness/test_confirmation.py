@@ -3,7 +3,7 @@
 import pytest
 from verdicts import refused, verified
 
-from agent.harness import confirmation
+from agent.harness.confirmation import confirmation
 from agent.records import Evaluation, Finding, Status
 
 

@@ -5,10 +5,11 @@ from pathlib import Path
 import pytest
 from verdicts import verified
 
-from agent.diagnosis import slow
+from agent.diagnosis.performance import performance_advice
 from agent.errors import EnvironmentFault
-from agent.harness import confirmation, counters, lanes
-from agent.harness.job import Job
+from agent.harness.backends import selection
+from agent.harness.confirmation import confirmation, counters
+from agent.harness.task.job import Job
 from agent.problems import Shrunken
 from agent.records import Candidate, Evaluation, KernelTime, Operation, Problem, Profile, TensorSpec, Trace
 from agent.sandbox import Box
@@ -55,7 +56,7 @@ def slow_verdict() -> Evaluation:
     verdict = evaluation.model_copy(update={"profile": profile(), "findings": ()})
     assert verdict.measurement is not None
     assert verdict.build is not None
-    advice = slow.recommendation(verdict.measurement, TRACE, verdict.build.kernels, profile())
+    advice = performance_advice.recommendation(verdict.measurement, TRACE, verdict.build.kernels, profile())
     assert advice is not None
     return verdict.model_copy(update={"findings": (advice,)})
 
@@ -93,8 +94,8 @@ def test_metrics_that_a_gpu_does_not_have_are_left_out(
         missing = "lts__t_sector_hit_rate.pct"
         return f"==ERROR== Failed to find metric {missing}" if missing in asked[-1] else ROWS
 
-    monkeypatch.setattr("agent.harness.counters.tool", lambda: Path("/opt/ncu"))
-    monkeypatch.setattr("agent.harness.counters.sanitizer.log_of_call", log_of_call)
+    monkeypatch.setattr("agent.harness.confirmation.counters.tool", lambda: Path("/opt/ncu"))
+    monkeypatch.setattr("agent.harness.confirmation.counters.sanitizer.log_of_call", log_of_call)
     given = job(tmp_path)
     assert given.shrunken is not None
     found = counters.read(given, given.shrunken, profile(), lambda what: None)
@@ -103,8 +104,10 @@ def test_metrics_that_a_gpu_does_not_have_are_left_out(
 
 
 def test_the_recommendation_is_that_of_the_counters(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("agent.harness.counters.tool", lambda: Path("/opt/ncu"))
-    monkeypatch.setattr("agent.harness.counters.sanitizer.log_of_call", lambda job, at, prefix: ROWS)
+    monkeypatch.setattr("agent.harness.confirmation.counters.tool", lambda: Path("/opt/ncu"))
+    monkeypatch.setattr(
+        "agent.harness.confirmation.counters.sanitizer.log_of_call", lambda job, at, prefix: ROWS
+    )
     before = slow_verdict()
     after = confirmation.with_counters(job(tmp_path), before, lambda what: None)
     assert [finding.kind for finding in after.findings] == ["few-blocks"]
@@ -116,8 +119,8 @@ def test_a_profiler_that_fails_changes_no_verdict(tmp_path: Path, monkeypatch: p
     def fails(job: Job, at: Shrunken, prefix: list[str]) -> str:
         raise EnvironmentFault("no room on the GPU")
 
-    monkeypatch.setattr("agent.harness.counters.tool", lambda: Path("/opt/ncu"))
-    monkeypatch.setattr("agent.harness.counters.sanitizer.log_of_call", fails)
+    monkeypatch.setattr("agent.harness.confirmation.counters.tool", lambda: Path("/opt/ncu"))
+    monkeypatch.setattr("agent.harness.confirmation.counters.sanitizer.log_of_call", fails)
     before = slow_verdict()
     after = confirmation.with_counters(job(tmp_path), before, lambda what: None)
     assert after.findings == before.findings
@@ -131,6 +134,6 @@ def test_a_tool_is_seen_with_what_it_starts(tmp_path: Path) -> None:
     ncu.parent.mkdir()
     ncu.write_text("#!/bin/sh\n")
     box = Box(tmp_path / "folder", sees=(tmp_path / "libraries",))
-    seen = lanes.with_tool(box, (str(ncu), "--csv")).sees
+    seen = selection.with_tool(box, (str(ncu), "--csv")).sees
     assert {tmp_path / "libraries", ncu.parent, real} <= set(seen)
-    assert lanes.with_tool(box, ()) == box
+    assert selection.with_tool(box, ()) == box

@@ -5,8 +5,8 @@ from pathlib import Path
 import pytest
 import torch
 
-from agent.harness import gradients
-from agent.harness.reference import Reference
+from agent.harness.truth import gradients
+from agent.harness.truth.reference import Reference
 
 SOURCE = """
 import torch

@@ -7,9 +7,10 @@ import pytest
 from e2e.test_hostile import HONEST, REFERENCE, TIMEOUT_S
 
 from agent import config, problems, screen
-from agent.emulator import toolchain
-from agent.harness import judge, protocol
-from agent.harness.job import Job
+from agent.emulator.compile import toolchain
+from agent.harness.judge import evaluate
+from agent.harness.task import protocol
+from agent.harness.task.job import Job
 from agent.records import Admission, Candidate, Evaluation, Problem, Status
 
 
@@ -43,7 +44,7 @@ def judged(
         protocol=name,
         admission=admission,
     )
-    return judge.evaluate(job, lambda what: None)
+    return evaluate.evaluate(job, lambda what: None)
 
 
 def test_the_full_protocol_runs_whole_and_says_so(problem: Problem) -> None:
@@ -106,8 +107,8 @@ def test_what_one_stated_draw_does_not_show(problem: Problem, body: str, kind: s
 def test_a_problem_that_lets_wrong_answers_pass_is_exit_2(tmp_path: Path) -> None:
     from e2e.commands import agent
 
-    reference = tmp_path / "constant.py"
-    reference.write_text(REFERENCE.replace("torch.tanh(x) * self.scale", "torch.softmax(x, 1).sum(1)"))
+    reference = tmp_path / "never.py"
+    reference.write_text(REFERENCE.replace("torch.tanh(x) * self.scale", "torch.relu(x - 1e6)"))
     (tmp_path / "candidate.py").write_text(HONEST.replace("BODY", "pass"))
     done = agent("eval", str(reference), "candidate.py", "--executor", "emulator", cwd=tmp_path)
     assert done.returncode == 2, done.stderr

@@ -1,8 +1,10 @@
 """The plan of draws holds what the protocol promises, and says what it leaves out."""
 
+import pytest
 import torch
 
-from agent.harness import families, protocol
+from agent.harness.task import protocol
+from agent.harness.truth import input_distributions
 
 
 def test_the_full_plan_has_five_stated_draws_every_family_and_one_repeat() -> None:
@@ -22,38 +24,48 @@ def test_tightened_families_join() -> None:
     assert "vast" in draws
 
 
-def test_what_is_left_out_is_named() -> None:
-    draws = [draw for group in protocol.plan("quick") for draw in group]
-    assert sum(draw.family is None and not draw.repeat for draw in draws) >= 3
-    (words,) = protocol.skipped("quick")
+@pytest.mark.parametrize(("name", "stated"), [("quick", 3), ("reduced", 2)])
+def test_what_is_left_out_is_named(name: protocol.Name, stated: int) -> None:
+    draws = [draw for group in protocol.plan(name) for draw in group]
+    assert sum(draw.family is None and not draw.repeat for draw in draws) >= stated
+    (words,) = protocol.skipped(name)
     for family in protocol.FAMILIES:
         assert (family in words) != (family in {draw.family for draw in draws})
 
 
+def test_costly_calls_are_fewer_and_keep_what_the_problem_needs() -> None:
+    first, second = protocol.plan("reduced", ("negated", "vast"))
+    draws = [draw.family for draw in (*first, *second)]
+    assert len(draws) <= len([draw for group in protocol.plan("full") for draw in group]) // 2 + 2
+    assert {None, protocol.NEAR, "shifted", "negative", "negated", "vast"} == set(draws)
+    assert first[0].checked
+    assert second[0].checked
+
+
 def test_every_family_of_the_protocol_is_made_and_has_words() -> None:
     names = {*protocol.FAMILIES, *protocol.TIGHTENING, protocol.NEAR}
-    assert names == set(families.FAMILIES) == set(protocol.WORDS)
+    assert names == set(input_distributions.FAMILIES) == set(protocol.WORDS)
 
 
 def test_families_change_floats_and_nothing_else() -> None:
     x = torch.randn(16, 40, generator=torch.Generator().manual_seed(2))
     x[3, 3] = float("-inf")
     index = torch.arange(40)
-    for family in families.FAMILIES:
-        changed = families.derived(family, [x, {"index": index}, 3], seed=5)
+    for family in input_distributions.FAMILIES:
+        changed = input_distributions.derived(family, [x, {"index": index}, 3], seed=5)
         assert changed is not None
         assert not torch.equal(changed[0], x), family
         assert changed[0][3, 3] == float("-inf")
         assert torch.equal(changed[1]["index"], index)
         assert changed[2] == 3
-    assert families.derived("scaled", [index, 3], seed=5) is None
+    assert input_distributions.derived("scaled", [index, 3], seed=5) is None
 
 
 def test_what_families_are_for() -> None:
     x = torch.rand(64, 64, generator=torch.Generator().manual_seed(2))
-    (sparse,), (tied,) = (families.derived(name, [x], seed=1) or [] for name in ("sparse", "tied"))
+    (sparse,), (tied,) = (input_distributions.derived(name, [x], seed=1) or [] for name in ("sparse", "tied"))
     assert 0.8 < float((sparse == 0).float().mean()) < 0.99
     assert not bool(sparse[0].any())
     assert tied.unique().numel() < 12
-    (near,) = families.derived("near", [x], seed=1) or []
+    (near,) = input_distributions.derived("near", [x], seed=1) or []
     assert 1 <= int((near != x).sum()) <= 8

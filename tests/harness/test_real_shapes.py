@@ -2,7 +2,7 @@
 
 from typing import Any
 
-from agent.harness import real_shapes
+from agent.harness.integrity import real_shapes
 from agent.records import Finding, Location, TensorSpec, Trace
 from agent.sandbox import TimedOut
 
@@ -52,6 +52,7 @@ def test_the_call_gets_the_sizes_of_the_problem() -> None:
             "init_inputs": [64, [3, 3]],
             "inputs": [{"shape": [3, 1 << 30], "dtype": "float32"}, {"value": 2}],
             "numbers": False,
+            "host_only": False,
         }
     ]
 

@@ -5,7 +5,9 @@ from pathlib import Path
 import pytest
 import torch
 
-from agent.harness.reference import VARIED, Reference
+from agent.harness.truth import input_distributions
+from agent.harness.truth.reference import VARIED, Reference
+from agent.harness.worker import layouts, memory_guards
 
 SOURCE = """
 import torch
@@ -55,3 +57,86 @@ def test_inputs_that_change_with_the_seed_are_as_drawn(tmp_path: Path) -> None:
     x = torch.randn(5, 8)
     found, *_ = reference(tmp_path, "pass").inputs(1, None) or []
     assert torch.equal(found, x)
+
+
+STATES = """
+import torch
+from torch import nn
+
+
+class Model(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.cell, self.norm = nn.RNN(6, 5, batch_first=True), nn.LayerNorm(5)
+        self.shift, self._scale = torch.rand(5), 2.0
+        self.tables = [torch.rand(5, 5)]
+
+    def forward(self, x):
+        begin = torch.zeros(1, x.shape[0], 5)
+        y = self.norm(self.cell(x, begin)[0]) + self.shift
+        return y @ self.tables[0] + torch.ones(5) * self._scale
+
+
+def get_inputs():
+    return [torch.randn(3, 4, 6)]
+
+
+def get_init_inputs():
+    return []
+"""
+
+
+def test_the_truth_is_float64_where_tensors_are_no_parameters_and_no_inputs(tmp_path: Path) -> None:
+    (tmp_path / "reference.py").write_text(STATES)
+    made = Reference(tmp_path / "reference.py", "cpu")
+    made.perturb(1)
+    draw = made.draw(1)
+    assert draw is not None
+    assert (draw.expected.native.dtype, draw.expected.truth.dtype) == (torch.float32, torch.float64)
+    assert 0 < draw.expected.native_error < 1e-5
+    assert torch.get_default_dtype() is torch.float32
+
+
+NAMED = """
+from typing import NamedTuple
+
+import torch
+from torch import nn
+
+
+class Moments(NamedTuple):
+    mean: torch.Tensor
+    largest: torch.return_types.max
+
+
+class Model(nn.Module):
+    def forward(self, pair):
+        return Moments(pair.mean.mean(1), torch.max(pair.largest, 1))
+
+
+def get_inputs():
+    return [Moments(torch.randn(5, 8), torch.randn(5, 8))]
+
+
+def get_init_inputs():
+    return []
+"""
+
+
+def test_named_tuples_keep_their_kind_as_inputs_and_as_outputs(tmp_path: Path) -> None:
+    (tmp_path / "reference.py").write_text(NAMED)
+    made = Reference(tmp_path / "reference.py", "cpu")
+    made.perturb(1)
+    draw = made.draw(1)
+    assert draw is not None
+    truth = draw.expected.truth
+    assert [t.dtype for t in (truth.mean, truth.largest.values)] == [torch.float64] * 2
+    assert torch.equal(truth.largest.indices, draw.expected.native.largest.indices)
+
+    (changed,) = input_distributions.derived("negated", draw.inputs, seed=3) or []
+    assert torch.equal(changed.mean, -draw.inputs[0].mean)
+    (laid,) = layouts.laid_out(draw.inputs, "transposed")
+    assert torch.equal(laid.largest, draw.inputs[0].largest)
+    assert laid.largest.stride() != draw.inputs[0].largest.stride()
+    (guarded,) = memory_guards.Inputs("cpu").place(draw.inputs, in_place=False)
+    assert torch.equal(guarded.mean, draw.inputs[0].mean)

@@ -1,6 +1,6 @@
 """What compute-sanitizer prints becomes findings."""
 
-from agent.harness import sanitizer
+from agent.harness.confirmation import sanitizer
 
 MEMCHECK = """\
 ========= COMPUTE-SANITIZER

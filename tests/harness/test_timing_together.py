@@ -7,17 +7,22 @@ import time
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack
 from pathlib import Path
-from typing import Any
+from typing import Any, cast
 
 import pytest
 import torch
 from harness.cpu_segment import CpuSegment
 
-from agent.harness import baselines, clock, exchange, measuring, rows
-from agent.harness.bench import Bench
-from agent.harness.exchange import SharedMemory
-from agent.harness.faults import Refused
-from agent.harness.oracle import Oracle
+from agent.harness.messages import commands, oracle_commands
+from agent.harness.messages.oracle_client import OracleClient
+from agent.harness.oracle import baselines, batched_calls, transport
+from agent.harness.oracle.server import Oracle
+from agent.harness.oracle.transport import SharedMemory
+from agent.harness.task.faults import Refused
+from agent.harness.timing import benchmark, stats
+from agent.harness.timing.processes import TimedProcesses
+from agent.harness.worker import shared_memory, worker_commands
+from agent.sandbox import Child, messages
 
 REFERENCE = """
 import torch
@@ -40,7 +45,7 @@ Forward = Callable[[torch.Tensor], torch.Tensor]
 
 
 class Timer:
-    """As `agent.harness.timing.Timer`."""
+    """As `agent.harness.worker.timing.Timer`."""
 
     def flush(self, times: int = 1) -> None:
         pass
@@ -49,6 +54,22 @@ class Timer:
         started = time.perf_counter()
         result = call()
         return 1000 * (time.perf_counter() - started), result
+
+
+class InJson:
+    """A worker or the oracle, in the place of its process."""
+
+    def __init__(self, process: Any) -> None:
+        self._process = process
+
+    def timed(self, command: dict[str, Any]) -> dict[str, Any]:
+        answer: dict[str, Any] = json.loads(json.dumps(self._process.answer(json.dumps(command))))
+        if "devices" in answer:
+            answer["devices"] = ["cuda" for _ in answer["devices"]]
+        return answer
+
+    def ask(self, command: dict[str, Any], limit_s: float) -> dict[str, Any]:
+        return self.timed(command)
 
 
 class Together:
@@ -61,52 +82,41 @@ class Together:
         for end in shared._workers:
             stack.enter_context(end)
         self.oracle = Oracle(folder / "reference.py", folder, "cpu", shared)
-        self.oracle.do_parameters({"seed": 1, "stem": "set0"})
-        drawn = self.oracle.do_draw({"seed": 2, "stem": "draw1"})
+        self.oracle.handle(oracle_commands.Parameters(1, "set0"))
+        drawn = self.oracle.handle(oracle_commands.Draw(2, "draw1"))
         self.workers = [self._worker(worker, theirs.detach(), drawn, stack) for _, theirs in pairs]
 
     def _worker(self, module: Any, descriptor: int, drawn: dict[str, Any], stack: ExitStack) -> Any:
         """One that has been called, as the trial leaves it."""
         made = module.Worker.__new__(module.Worker)
-        made._handover = module.handover.SharedMemory(descriptor)
-        stack.enter_context(made._handover._oracle)
+        made._transport = module.transport.SharedMemory(descriptor)
+        stack.enter_context(made._transport._oracle)
         made._timer, made._kept = Timer(), []
-        made._inputs = made._handover.inputs(drawn["inputs"], False)
+        made._inputs = made._transport.inputs(drawn["inputs"], False)
         outputs = torch.zeros(8, 50)
         made._model = lambda x: outputs
-        command = {**drawn, "stem": "out", "send_back": "after"}
-        made._handover.hand_in(outputs, made._inputs, {}, [], command)
+        command = messages.read(commands.call(drawn, "out", send_back="after"), worker_commands.Command)
+        made._transport.hand_in(outputs, made._inputs, {}, [], command)
         return made
 
-    def timed(self, forward: Forward) -> measuring.Times:
+    def timed(self, forward: Forward) -> stats.Times:
         candidate, nothing = self.workers
         candidate._model = forward
-        ask = self._asked
-        return clock.timed(
-            Bench(ask(candidate), ask(nothing), ask(self.oracle), ask(self.oracle)), compiled=False
-        )
-
-    def _asked(self, process: Any) -> Callable[[dict[str, Any]], dict[str, Any]]:
-        def ask(command: dict[str, Any]) -> dict[str, Any]:
-            given = json.loads(json.dumps(command))
-            answer: dict[str, Any] = json.loads(json.dumps(getattr(process, "do_" + given["do"])(given)))
-            if "devices" in answer:
-                answer["devices"] = ["cuda" for _ in answer["devices"]]
-            return answer
-
-        return ask
+        oracle = OracleClient(cast(Child, InJson(self.oracle)), "a problem")
+        return benchmark.timed(TimedProcesses(InJson(candidate), InJson(nothing), oracle), compiled=False)
 
 
 @pytest.fixture
 def together(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Iterator[Together]:
-    monkeypatch.syspath_prepend(str(Path(rows.__file__).parent))
+    for module in (shared_memory, messages):
+        monkeypatch.syspath_prepend(str(Path(str(module.__file__)).parent))
     worker = importlib.import_module("worker")
-    for module in (rows, exchange, worker.handover.shared):
+    for module in (batched_calls, transport, worker.transport.shared_memory):
         monkeypatch.setattr(module, "Segment", CpuSegment)
     monkeypatch.setattr(baselines, "Timer", Timer)
     monkeypatch.setattr(torch.cuda, "synchronize", lambda: None)
     for name, value in {"ROUNDS": 12, "SLOPE_MS": 0.5, "LAUNCH_BOUND_MS": 0.0, "UNSTABLE": 9.0}.items():
-        monkeypatch.setattr(clock, name, value)
+        monkeypatch.setattr(benchmark, name, value)
     with ExitStack() as stack:
         yield Together(worker, stack, tmp_path)
 
@@ -120,10 +130,11 @@ def test_an_honest_candidate_is_timed(together: Together) -> None:
     assert len(times.rounds) == 12
     assert set(times.slopes) == {"candidate", "eager"}
     assert times.fresh is not None
-    alone = together.oracle.do_alone({"few": clock.FEW, "many": {"eager": times.many["eager"]}})["ms"]
-    found = measuring.measurement(times, "a GPU", None, alone)
+    command = oracle_commands.Alone(benchmark.FEW, {"eager": times.many["eager"]})
+    alone = together.oracle.handle(command)["ms"]
+    found = stats.measurement(times, "a GPU", None, alone)
     assert found.baseline == "eager"
-    assert not together.oracle.do_glance({})["doubtful"]
+    assert not together.oracle.handle(oracle_commands.Glance())["doubtful"]
 
 
 def test_what_was_right_while_it_was_checked_has_to_be_right_while_it_is_timed(together: Together) -> None:

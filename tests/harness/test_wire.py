@@ -2,11 +2,12 @@
 
 import os
 from pathlib import Path
+from typing import Any
 
 import pytest
 import torch
 
-from agent.harness import wire
+from agent.harness.worker import wire
 
 
 def test_round_trip(tmp_path: Path) -> None:
@@ -56,3 +57,25 @@ def test_a_link_where_a_tensor_is_to_be_written_is_replaced(tmp_path: Path) -> N
     wire.dump([torch.ones(2)] * 3, tmp_path, "draw")
     assert victim.read_text() == "kept"
     assert [(tmp_path / f"draw.{n}").stat().st_size for n in range(3)] == [8, 8, 8]
+
+
+DEEP: list[Any] = ["tensor", 0]
+for _ in range(40):
+    DEEP = ["list", [DEEP]]
+GOOD = {"stem": "x", "tree": ["tensor", 0], "tensors": [{"shape": [2], "dtype": "float32"}]}
+
+
+@pytest.mark.parametrize(
+    "change",
+    [
+        {"tree": DEEP}, {"tree": ["tensor", 1]}, {"tree": ["list", []]}, {"tree": "ab"}, {"tree": 3},
+        {"tree": ["tensor", True]}, {"tree": ["dict", [["a"]]]}, {"tree": ["dict", [[1, ["tensor", 0]]]]},
+        {"tree": ["value", {}]}, {"tensors": []}, {"tensors": [{"shape": [2]}]}, {"tensors": {"shape": 1}},
+        {"tensors": [{"shape": ["2"], "dtype": "float32"}]}, {"tensors": [{"shape": [-1], "dtype": "x"}]},
+        {"tensors": [{"shape": [1 << 60], "dtype": "float32"}]}, {"tensors": None},
+    ],
+)  # fmt: skip
+def test_a_description_that_nobody_makes_is_refused_as_such(change: dict[str, Any]) -> None:
+    assert wire.checked(GOOD) == GOOD
+    with pytest.raises(wire.WireError):
+        wire.checked(GOOD | change)

@@ -20,7 +20,7 @@ from typing import Any, NamedTuple
 from agent import __version__, config, problems
 from agent.errors import AgentError
 from agent.executors import LocalExecutor
-from agent.harness.job import Job
+from agent.harness.task.job import Job
 from agent.records import Candidate, Problem
 
 from . import corpus

@@ -3,7 +3,8 @@
 import pytest
 from integrity import corpus, run
 
-from agent.harness import judge, trial
+from agent.harness.judge import evaluate
+from agent.harness.trial import trial
 from agent.records import Evaluation
 
 KNOWN = 42
@@ -12,7 +13,7 @@ KNOWN = 42
 
 def judged(name: str) -> Evaluation:
     (program,) = (program for program in corpus.programs() if program.name == name)
-    return judge.evaluate(run.asked(program, "emulator"), lambda what: None)
+    return evaluate.evaluate(run.asked(program, "emulator"), lambda what: None)
 
 
 def test_answers_for_foreseen_seeds_need_seeds_that_can_be_foreseen(monkeypatch: pytest.MonkeyPatch) -> None:

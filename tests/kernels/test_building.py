@@ -4,13 +4,12 @@ import os
 import signal
 import subprocess
 import sys
-import time
 from pathlib import Path
 
 import pytest
 from filelock import FileLock
 
-from agent.emulator import nvcc
+from agent.build import nvcc
 from agent.kernels import building, sources
 from agent.kernels.building import BuildFault
 
@@ -124,7 +123,7 @@ def test_a_lock_says_who_holds_it_and_that_of_the_dead_is_free(
                 building.library("gelu", "90a", lock_limit_s=0.2)
         finally:
             holder.send_signal(signal.SIGKILL)
-    assert building.library("gelu", "90a", lock_limit_s=30).is_file()
+    assert building.library("gelu", "90a", lock_limit_s=200).is_file()
 
 
 def test_the_lock_is_free_after_a_build(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -138,12 +137,10 @@ def test_the_lock_is_free_after_a_build(tmp_path: Path, monkeypatch: pytest.Monk
 
 
 def test_a_build_that_hangs_is_ended(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    compiler(tmp_path, "exec sleep 60", monkeypatch)
+    compiler(tmp_path, "exec sleep 3600", monkeypatch)
     monkeypatch.setattr(building, "BUILD_LIMIT_S", 0.5)
-    started = time.monotonic()
     with pytest.raises(BuildFault, match="took longer than 0 s and was ended"):
         building.library("gelu", "90a")
-    assert time.monotonic() - started < 50
 
 
 @needs_nvcc

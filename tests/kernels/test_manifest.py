@@ -84,7 +84,9 @@ def test_a_damaged_file_is_named_in_one_line(
     monkeypatch.setattr(sources, "ROOT", tmp_path)
     (tmp_path / "gelu").mkdir()
     (tmp_path / "gelu" / "kernel.json").write_text(text)
-    with pytest.raises(EnvironmentFault, match=r"gelu/kernel\.json is no manifest .*: remove it") as caught:
+    with pytest.raises(
+        EnvironmentFault, match=r"gelu/kernel\.json is not a valid kernel manifest .*; remove it"
+    ) as caught:
         manifest.load("gelu")
     assert "\n" not in str(caught.value)
 
@@ -147,7 +149,9 @@ def test_only_what_a_gpu_verified_is_promoted(
     candidate = Candidate(problem="level1/gelu", source="class ModelNew: ...", origin="model")
     seen = Judge(Status.VERIFIED).evaluate(problem, candidate)
     attempt = Attempt(number=2, candidate=candidate, evaluation=seen)
-    with pytest.raises(UsageError, match="attempt 2 is verified on CPU emulator.*only what a GPU verifies"):
+    with pytest.raises(
+        UsageError, match="attempt 2 is verified on CPU emulator.*only a kernel that a GPU verifies"
+    ):
         promoting.promote(problem, attempt, seen, "run-1", "1.2")
     again = Judge(Status.VERIFIED, "cuda").evaluate(problem, candidate)
     assert sources.promoted() == ()

@@ -1,6 +1,5 @@
 """Outside its envelope a kernel falls back to torch: visibly, once for each reason, or not at all."""
 
-import textwrap
 import warnings
 from collections.abc import Callable
 from pathlib import Path
@@ -165,18 +164,17 @@ def test_an_old_gpu_and_a_failed_build_are_reasons(monkeypatch: pytest.MonkeyPat
     monkeypatch.setattr(torch.cuda, "get_device_capability", lambda device: (9, 0))
     monkeypatch.setenv("PATH", "")
     monkeypatch.setenv("CUDA_HOME", "/nowhere")
-    monkeypatch.setattr("agent.emulator.nvcc.tool._places", lambda *_: iter(()))
+    monkeypatch.setattr("agent.build.nvcc.tool._places", lambda *_: iter(()))
     assert "there is no nvcc" in (routing.missing("softmax", 1) or "")
     assert routing.states("softmax").keys() == {0, 1}
 
 
-def test_the_readmes_script_runs(capsys: pytest.CaptureFixture[str]) -> None:
+def test_the_guides_script_runs(capsys: pytest.CaptureFixture[str]) -> None:
     """On the CPU, and without Inductor, which takes half a minute."""
     torch._dynamo.reset()
-    text = (Path(__file__).parents[2] / "README.md").read_text(encoding="utf-8")
-    start = text.index("    from agent.kernels import GroupNorm")
-    script = textwrap.dedent(text[start : text.index("\n\n", start)])
-    assert len(script.splitlines()) == 5
+    guide = Path(__file__).parents[2] / "docs" / "guides" / "using-the-kernels.md"
+    script = guide.read_text(encoding="utf-8").split("```python\n")[1].split("```")[0]
+    assert "torch.compile(model)" in script
     here = script.replace(".cuda()", "").replace(', device="cuda"', "")
     with pytest.warns(Fallback, match="group_norm: the tensor is on cpu"):
         exec(

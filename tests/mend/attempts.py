@@ -11,11 +11,11 @@ import pytest
 from torch.utils import cpp_extension
 
 from agent import screen
-from agent.diagnosis import build as diagnosis
-from agent.diagnosis import python_errors
-from agent.emulator import build
-from agent.emulator.toolchain import Toolchain
-from agent.emulator.units import BuildRequest
+from agent.build.build_request import BuildRequest
+from agent.build.toolchain import Toolchain
+from agent.diagnosis.build import errors as diagnosis
+from agent.diagnosis.runtime import python_errors
+from agent.emulator.compile import build
 from agent.records import Candidate, Finding
 
 REFERENCE = "def get_inputs():\n    return []\n"
@@ -29,7 +29,7 @@ class _Extension:
 def findings(
     source: str, toolchain: Toolchain, cache: Path, monkeypatch: pytest.MonkeyPatch
 ) -> tuple[Finding, ...]:
-    """What stops the file from being imported with its extension built; empty where nothing does."""
+    """What stops the file from being imported, or ModelNew from being made; empty where nothing does."""
     screened = screen.check(REFERENCE, Candidate(problem="scale", source=source))
     refused = tuple(finding for finding in screened if finding.severity == "error")
     if refused:
@@ -44,7 +44,9 @@ def findings(
 
     monkeypatch.setattr(cpp_extension, "load_inline", load_inline)
     try:
-        exec(compile(source, "candidate.py", "exec"), {"__name__": "candidate"})
+        space: dict[str, Any] = {"__name__": "candidate"}
+        exec(compile(source, "candidate.py", "exec"), space)
+        space["ModelNew"](2.0)
     except (NameError, TypeError) as error:
         claim = {"type": type(error).__name__, "message": str(error), "line": None}
         return (python_errors.finding(claim, "importing the file failed", source),)

@@ -91,6 +91,34 @@ DISPATCH = """
 """
 MODULE = 'PYBIND11_MODULE(TORCH_EXTENSION_NAME, m) { m.def("scale_cuda", &scale_cuda); }\n'
 
+INSIDE = "    def __init__(self, factor):\n        super().__init__()\n"
+
+
+def inside(source: str) -> str:
+    """The same file with its texts and its call of load_inline in `__init__`."""
+    head, _, rest = source.partition('cuda_source = r"""')
+    built, _, rest = rest.partition("\n\n\nclass ModelNew")
+    built = 'cuda_source = r"""' + built
+    for begin in ("cuda_source = ", "cpp_source = ", "extension = load_inline("):
+        built = built.replace(f"\n{begin}", f"\n        {begin}", 1)
+    assert INSIDE in rest
+    rest = rest.replace(INSIDE, f"{INSIDE}        global extension\n        {built}\n")
+    return f"{head.rstrip()}\n\n\nclass ModelNew{rest}"
+
+
+def by_a_helper(source: str) -> str:
+    """The same file with a function that builds, which gets the texts as its arguments."""
+    call = source[source.index("extension = load_inline(") :].partition("\n)\n")[0]
+    helper = call.replace(
+        "extension = load_inline(", "def built(cuda_text, cpp_text):\n    return load_inline("
+    )
+    helper = helper.replace("cpp_sources=cpp_source", "cpp_sources=cpp_text")
+    helper = helper.replace("cuda_sources=cuda_source", "cuda_sources=cuda_text")
+    return source.replace(
+        f"{call}\n)\n", f"{helper}\n    )\n\n\nextension = built(cuda_source, cpp_text=cpp_source)\n"
+    )
+
+
 MENDABLE: dict[str, tuple[str, str]] = {
     "no declaration": ("missing-declaration", changed((DECLARED, '"#include <torch/extension.h>"'))),
     "empty cpp_sources": ("missing-declaration", changed((DECLARED, '""'))),

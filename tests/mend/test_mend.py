@@ -6,8 +6,8 @@ import pytest
 from mend import attempts, candidates
 
 from agent import mend
-from agent.emulator import toolchain as toolchain_module
-from agent.emulator.toolchain import Toolchain
+from agent.build.toolchain import Toolchain
+from agent.emulator.compile import toolchain as toolchain_module
 from agent.records import Finding
 
 
@@ -73,6 +73,62 @@ def test_a_fault_is_named_and_mended_into_what_builds(
     assert attempts.findings(mended, toolchain, cache, monkeypatch) == ()
     # What is computed stays as it was written.
     assert "y[i] = factor * x[i];" in mended
+
+
+ELSEWHERE = (
+    "no declaration", "no cpp_sources", "a signature in functions", 'extern "C" on the definition',
+    "shared memory of two types",
+)  # fmt: skip
+"""What real models get wrong in a call of load_inline that stands in `__init__`."""
+
+
+@pytest.mark.parametrize("name", ELSEWHERE)
+def test_a_build_in_the_constructor_is_mended_alike(
+    name: str, toolchain: Toolchain, cache: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    kind, source = candidates.MENDABLE[name]
+    mended, kinds = repaired(candidates.inside(source), toolchain, cache, monkeypatch)
+    assert kinds == [kind]
+    assert attempts.findings(mended, toolchain, cache, monkeypatch) == ()
+
+
+@pytest.mark.parametrize("name", ["no declaration", "a signature in functions"])
+def test_a_build_in_a_helper_is_mended_alike(
+    name: str, toolchain: Toolchain, cache: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    kind, source = candidates.MENDABLE[name]
+    mended, kinds = repaired(candidates.by_a_helper(source), toolchain, cache, monkeypatch)
+    assert kinds == [kind]
+    assert attempts.findings(mended, toolchain, cache, monkeypatch) == ()
+
+
+def test_of_two_calls_the_one_that_failed_is_mended(
+    toolchain: Toolchain, cache: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Its finding has a line of its own sources."""
+    right = candidates.inside(candidates.RIGHT)
+    other = candidates.RIGHT[candidates.RIGHT.index("cuda_source") :].partition("\n\n\nclass")[0]
+    other = other.replace("scale", "second").replace("extension", "another")
+    for name in ("cuda", "cpp"):
+        other = other.replace(f"{name}_source =", f"{name}_text =").replace(
+            f"={name}_source", f"={name}_text"
+        )
+    head = candidates.HEAD.replace("scale", "second")
+    wrong = other.replace(head, f'extern "C" {head}')
+    both = right.replace("class ModelNew", f"{wrong}\n\n\nclass ModelNew")
+    mended, kinds = repaired(both, toolchain, cache, monkeypatch)
+    assert kinds == ["extern-c"]
+    assert mended == right.replace("class ModelNew", f"{other}\n\n\nclass ModelNew")
+
+
+def test_a_source_made_at_run_time_gets_the_declaration_of_the_finding(
+    toolchain: Toolchain, cache: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    _, source = candidates.MENDABLE["no declaration"]
+    made = source.replace("cuda_sources=cuda_source", "cuda_sources=cuda_source.replace('256', '128')")
+    mended, kinds = repaired(made, toolchain, cache, monkeypatch)
+    assert kinds == ["missing-declaration"]
+    assert attempts.findings(mended, toolchain, cache, monkeypatch) == ()
 
 
 def test_data_is_written_as_data_ptr() -> None:

@@ -68,7 +68,7 @@ def test_a_tail_of_two_references_is_ambiguous(tmp_path: Path, monkeypatch: pyte
 def test_paths_that_are_no_files(tmp_path: Path) -> None:
     assert refused(str(tmp_path)) == f"{tmp_path} is a directory; give a reference file inside it"
     assert refused(str(tmp_path / "a.py")).startswith(f"{tmp_path / 'a.py'} does not exist; give a reference")
-    assert refused("/dev/null") == "/dev/null is no regular file; give a Python file"
+    assert refused("/dev/null") == "/dev/null is not a regular file; give a Python file"
 
 
 @pytest.mark.parametrize(
@@ -127,6 +127,6 @@ def test_kernelbench_addresses(tmp_path: Path) -> None:
     assert problems.path("kernelbench:1/3", tmp_path) == folder / "3_Softmax.py"
     assert problems.path("kernelbench:level1/35", folder.parent) == folder / "35_GroupNorm_.py"
     assert refused("kernelbench:1/4", tmp_path) == f"kernelbench:1/4: {folder} has no files named 4_*.py"
-    assert refused("kernelbench:2/1", tmp_path).startswith(f"{tmp_path} holds no KernelBench/level2;")
-    assert "--kernelbench-root or set KERNELBENCH_ROOT" in refused("kernelbench:1/3")
+    assert refused("kernelbench:2/1", tmp_path).startswith(f"{tmp_path} contains no KernelBench/level2;")
+    assert "set KERNELBENCH_ROOT" in refused("kernelbench:1/3")
     assert "write kernelbench:LEVEL/ID with two numbers" in refused("kernelbench:softmax", tmp_path)

@@ -3,6 +3,7 @@
 import textwrap
 
 import pytest
+import torch
 
 from agent.problems import tracer
 from agent.problems.tracer import ReferenceFault
@@ -182,3 +183,59 @@ def test_faults_name_line_and_cause(source: str, line: int | None, message: str)
     with pytest.raises(ReferenceFault, match=message) as caught:
         tracer.trace(source)
     assert caught.value.line == line
+
+
+@pytest.mark.parametrize(
+    "init",
+    [
+        "self.rates = [r.item() for r in torch.linspace(0, 0.5, 7)]",
+        "steps = torch.tensor([1.0, 2.0])\nsteps[1:].mul_(4)\nself.rates = steps.tolist()",
+        "mask = torch.arange(96) % 3 == 0\nself.rates = [float(len(mask.nonzero()))]",
+    ],
+)
+def test_a_constructor_reads_what_depends_on_the_source_alone(init: str) -> None:
+    """1 GiB of inputs: no tracing with real ones could follow."""
+    trace = traced("return x * self.rates[-1]", init, "torch.randn(2**19, 512)")
+    (product,) = trace.operations
+    assert product.op == "mul"
+    expected = {"linspace": 0.5, "tensor": 8.0, "nonzero": 32.0}
+    assert product.attributes["other"] == next(value for name, value in expected.items() if name in init)
+
+
+@pytest.mark.parametrize(
+    "made",
+    [
+        "torch.rand(3)",
+        "torch.empty(3)",
+        "torch.zeros(3).uniform_()",
+        "torch.zeros(3).add_(torch.rand(3))",
+        "torch.arange(3.0) + torch.rand(3)",
+        "torch.zeros(2**17)",
+    ],
+)
+def test_a_constructor_cannot_read_what_is_random_uninitialised_or_large(made: str) -> None:
+    init = f"values = {made}\nself.first = values[:2][0].item()"
+    with pytest.raises(ReferenceFault, match=r"Model\(...\) raised DataDependentOutputException"):
+        traced("return x * self.first", init)
+
+
+def test_a_write_through_a_view_takes_the_value_of_the_whole() -> None:
+    init = "values = torch.zeros(4)\nvalues[2:].normal_()\nself.first = values[0].item()"
+    with pytest.raises(ReferenceFault, match="DataDependentOutputException"):
+        traced("return x * self.first", init)
+
+
+@pytest.mark.parametrize("layer", ["GRU", "LSTM", "RNN"])
+def test_recurrent_layers_are_one_operation_whatever_their_length(layer: str) -> None:
+    """As torch gives them with real tensors; 2 FLOPs per weight, step and sample."""
+    for batch_first in (True, False):
+        module = getattr(torch.nn, layer)
+        real = module(6, 10, 2, batch_first=batch_first, bidirectional=True)
+        weights = sum(p.numel() for p in real.parameters() if p.dim() == 2)
+        output, _ = real(torch.randn(3, 7, 6))
+        init = f"self.r = nn.{layer}(6, 10, 2, batch_first={batch_first}, bidirectional=True)"
+        trace = traced("return self.r(x)[0]", init, "torch.randn(3, 7, 6)")
+        (operation,) = [op for op in trace.operations if op.flops]
+        assert operation.op == {"RNN": "rnn_tanh"}.get(layer, layer.lower())
+        assert trace.outputs[0].shape == tuple(output.shape)
+        assert operation.flops == 2 * weights * 3 * 7

@@ -11,7 +11,7 @@ from kernels.device.plain_library import of_dtype
 from agent.kernels import sources
 from agent.providers.catalogue.matching import Kernel
 
-GUEST = Path(__file__).with_name("numerics_guest.py")
+GUEST = Path(__file__).with_name("numerics_device.py")
 
 
 def test_kernels_agree_with_torch_in_float64(tmp_path: Path) -> None:

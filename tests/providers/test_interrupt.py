@@ -6,6 +6,7 @@ import sys
 
 import pytest
 from endpoint import Behaviour, Endpoint, hang, status, stream
+from interrupting import PATIENCE_S, interruptible
 from providers.asking import KEY, _bare_environment  # noqa: F401 - an autouse fixture
 
 ASK = """
@@ -29,18 +30,20 @@ except KeyboardInterrupt:
     [
         (hang(), "asking"),
         (stream("abcdef", hang_after=2), "chunk"),
-        (status(429, retry_after="100"), "retry_scheduled"),
+        (status(429, retry_after="290"), "retry_scheduled"),
     ],
     ids=["before the first byte", "within a stream", "while it waits to ask again"],
 )
 def test_interrupt(behaviour: Behaviour, until: str) -> None:
     with Endpoint([behaviour]) as endpoint:
         command = [sys.executable, "-c", ASK, endpoint.base_url, KEY]
-        with subprocess.Popen(command, stdout=subprocess.PIPE, text=True) as process:
+        with subprocess.Popen(
+            command, stdout=subprocess.PIPE, text=True, preexec_fn=interruptible
+        ) as process:
             assert process.stdout is not None
             while process.stdout.readline().strip() != until:
                 assert process.poll() is None
-            assert endpoint.arrived.wait(60)
+            assert endpoint.arrived.wait(PATIENCE_S)
             process.send_signal(signal.SIGINT)
-            # Far below the waits that it must leave: 300 s of silence, 100 s until the next try.
-            assert process.wait(60) == 130
+            # Below the waits that it must leave: 300 s of silence, 290 s until the next try.
+            assert process.wait(PATIENCE_S) == 130

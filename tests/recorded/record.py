@@ -10,8 +10,10 @@ import sys
 from pathlib import Path
 
 from agent import config, problems, resources, store
-from agent.cli import console, judging
-from agent.cli.session import Session
+from agent.api import Checks
+from agent.api.judge import floor_ms, local_executor
+from agent.api.session import Session
+from agent.cli.telling import telling
 from agent.loop import Plan
 from agent.providers.scripted import Scripted
 
@@ -27,16 +29,16 @@ def record(into: Path) -> Path:
     settings = config.load({"executor": "emulator"}, offline=True).settings
     problem = problems.load(PROBLEM)
     provider = Scripted([(ANSWERS / f"{number}.md").read_text() for number in GIVEN])
-    with console.live("recording") as live:
-        judge = judging.executor(settings, problem, live)
-        plan = Plan(rounds=4, patience=2, gpu=settings.gpu, floor_ms=judging.floor_ms(problem, settings))
+    with telling("recording") as told:
+        judge = local_executor(settings, problem, Checks(), told)
+        plan = Plan(rounds=4, patience=2, gpu=settings.gpu, floor_ms=floor_ms(problem, settings))
         asked = store.RunSettings(
             problem=PROBLEM, problem_name=problem.name, provider=provider.name, executor=judge.name,
             rounds=plan.rounds, patience=plan.patience, options={"gpu": settings.gpu, "mend": plan.mends},
         )  # fmt: skip
         run = store.create(into.parent, asked)
         with run.writer() as writer:
-            finished = Session(run, problem, plan, writer, live).solve(provider, judge)
+            finished = Session(run, problem, plan, writer, told).solve(provider, judge)
     if finished.outcome != "verified":
         raise SystemExit(f"the recording did not end verified: {finished.reason}; it is kept in {run.path}")
     shutil.rmtree(into, ignore_errors=True)

@@ -81,7 +81,7 @@ def running(marker: str) -> list[int]:
 
 def eventually(holds: Callable[[], bool]) -> bool:
     """A process shows its command line a moment after it was started."""
-    for _ in range(600):
+    for _ in range(6000):
         if holds():
             return True
         time.sleep(0.02)

@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 from sandbox.boxes import running
 
-from agent.emulator import compiler
+from agent.build import compiler
 from agent.sandbox import Box, Limits, enclosed, levels, strongest
 
 GXX = "/usr/bin/g++"

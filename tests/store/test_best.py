@@ -2,6 +2,7 @@
 
 import ast
 from pathlib import Path
+from typing import Any
 
 import pytest
 from transcripts import EMULATOR, PROBLEM, SETTINGS, attempt, candidate, evaluation, measured
@@ -18,6 +19,14 @@ def written(tmp_path: Path, source: str, verdict: Evaluation) -> str:
     return (run.path / "best.py").read_bytes().decode()
 
 
+def test_it_names_a_kernel_that_never_ran(tmp_path: Path) -> None:
+    verdict = evaluation(Status.VERIFIED)
+    scope = verdict.scope.model_copy(update={"unexercised": ("scan<8>",)})
+    text = written(tmp_path, "class ModelNew: ...\n", verdict.model_copy(update={"scope": scope}))
+    doc = ast.get_docstring(ast.parse(text)) or ""
+    assert "except kernel scan<8>, which only the real sizes launch" in doc
+
+
 def test_it_says_problem_run_attempt_and_scope(tmp_path: Path) -> None:
     text = written(tmp_path, "class ModelNew: ...\n", evaluation(Status.VERIFIED))
     doc = ast.get_docstring(ast.parse(text)) or ""
@@ -31,6 +40,20 @@ def test_it_says_problem_run_attempt_and_scope(tmp_path: Path) -> None:
     ):
         assert said in doc
     assert text.endswith("class ModelNew: ...\n")
+
+
+def test_it_takes_the_reference_names_of_parameters(tmp_path: Path) -> None:
+    source = (
+        "from torch import nn\n\n\nclass ModelNew(nn.Linear):\n    def __init__(self):\n"
+        "        super().__init__(2, 1)\n"
+    )
+    verdict = evaluation(Status.VERIFIED)
+    named = verdict.scope.model_copy(update={"parameters": {"a": "weight", "b": "bias"}})
+    text = written(tmp_path, source, verdict.model_copy(update={"scope": named}))
+    space: dict[str, Any] = {"__name__": "best"}
+    exec(text, space)
+    assert sorted(space["ModelNew"]().state_dict()) == ["a", "b"]
+    assert "parameters by other names (a=weight, b=bias)" in (ast.get_docstring(ast.parse(text)) or "")
 
 
 def test_it_says_the_measurement(tmp_path: Path) -> None:

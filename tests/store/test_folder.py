@@ -75,7 +75,7 @@ def test_found_by_id_path_and_unique_prefix(runs: Path, shipped: Path) -> None:
 
 def test_a_prefix_of_two_lists_them(runs: Path) -> None:
     names = [create(runs, SETTINGS).id for _ in range(2)]
-    with pytest.raises(UsageError, match="begins 2 runs") as error:
+    with pytest.raises(UsageError, match="is the prefix of 2 runs") as error:
         open_run("2", runs)
     assert all(name in str(error.value) for name in names)
 

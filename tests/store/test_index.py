@@ -206,7 +206,7 @@ def test_processes_that_write_it_at_once_do_not_break_it(tmp_path: Path, runs: l
             writer.append(Prompted(round=number, prompt=prompt("a")))
             time.sleep(0.02)
     for child in children:
-        out, _ = child.communicate(timeout=60)
+        out, _ = child.communicate(timeout=200)
         assert (child.returncode, out.split()) == (0, ["3"] * 15)
     settled(runs[0])
     assert list_runs(tmp_path)[-1].rounds == 19

@@ -5,8 +5,8 @@ from collections.abc import Sequence
 import pytest
 from transcripts import STARTED, Answers, Judge, Memory, converse
 
-from agent.errors import UsageError
-from agent.records import Event, RetryScheduled, RunFinished
+from agent.errors import EnvironmentFault, UsageError
+from agent.records import Evaluated, Event, RetryScheduled, RunFinished, Unjudged
 from agent.store import Damage, Log, Resume
 
 
@@ -31,6 +31,20 @@ def test_only_what_is_missing_is_asked_judged_and_written(known: int) -> None:
     assert memory.events == (missing or events[-1:])
     assert len(provider.asked) == sum(event.kind == "completed" for event in missing)
     assert len(executor.judged) == sum(event.kind == "evaluated" for event in missing)
+
+
+def test_what_could_not_be_judged_is_not_judged_again_either() -> None:
+    events = list(recorded()[:4])
+    judged = events[3]
+    assert isinstance(judged, Evaluated)
+    candidate = judged.attempt.candidate
+    fault = Unjudged(round=1, number=1, candidate=candidate, reason="no memory", details="Traceback")
+    executor = Judge()
+    resume = Resume(Log((*events[:3], fault)))
+    with pytest.raises(EnvironmentFault, match="no memory") as raised:
+        resume.executor(executor).evaluate(STARTED.problem, candidate)
+    assert raised.value.details == "Traceback"
+    assert executor.judged == []
 
 
 def test_retries_and_ends_on_disk_are_no_part_of_the_sequence() -> None:

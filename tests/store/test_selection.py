@@ -79,11 +79,11 @@ def test_moments() -> None:
 
 @pytest.mark.parametrize("text", ["", "yesterday", "30", "30y", "2026-13-01", "-3d", "999999w"])
 def test_what_is_no_date_says_how_to_write_one(text: str) -> None:
-    with pytest.raises(UsageError, match="is no date: write 2026-11-20 or an age as 30d"):
+    with pytest.raises(UsageError, match="is not a date; write 2026-11-20, or an age such as 30d"):
         moment(text)
 
 
 def test_an_unknown_status_lists_those_there_are() -> None:
     assert check_statuses(["killed", "verified"]) == ("killed", "verified")
-    with pytest.raises(UsageError, match="'dead'; there are: running, finished"):
+    with pytest.raises(UsageError, match="'dead'; choose from: running, finished"):
         check_statuses(["dead"])

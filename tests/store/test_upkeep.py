@@ -138,5 +138,5 @@ def test_a_writer_that_waited_while_the_run_was_deleted_is_told(
         shutil.rmtree(run.path)
 
     monkeypatch.setattr("agent.store.writer._lock", deleted_first)
-    with pytest.raises(UsageError, match="was deleted just now"):
+    with pytest.raises(UsageError, match="was just deleted by another process"):
         Writer(run.path)

@@ -21,7 +21,7 @@ from agent import store
 from agent.viewer.server import address_of, listening, server_for
 
 AXE = Path(__file__).parent / "vendor" / "axe.min.js"
-PATIENCE_S = 20.0
+PATIENCE_S = 200.0
 """For a page on a busy machine; what never comes costs this much once."""
 INSTALL = "no Chromium with its driver: apt-get install chromium chromium-driver"
 

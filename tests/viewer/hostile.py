@@ -63,7 +63,7 @@ def events() -> Iterator[Event]:
         evidence=long,
     )
     build = Build(
-        seconds=1.0, lane=NASTY, warnings=(NASTY, long),
+        seconds=1.0, backend=NASTY, warnings=(NASTY, long),
         kernels=(KernelResources(name=NASTY), KernelResources(name="k" * 100_000)),
     )  # fmt: skip
     scope = runs.GPU.model_copy(update={"sizes": {NASTY: (8, 2)}, "skipped": (NASTY,)})

@@ -6,7 +6,7 @@ from pathlib import Path
 import torch
 from transcripts import SETTINGS, TRACE, candidate, prompt
 
-from agent.diagnosis import mismatch_map
+from agent.diagnosis.mismatch import error_map
 from agent.records import (
     Attempt,
     Build,
@@ -81,7 +81,7 @@ PROBLEM = Problem(
 STARTED = RunStarted(problem=PROBLEM, provider="openai_compat", executor="cuda", rounds=8, patience=3)
 BUILD = Build(
     seconds=3.1,
-    lane="gpu-slim",
+    backend="gpu-slim",
     warnings=("variable 'n' was declared but never referenced",),
     kernels=(KernelResources(name="softmax_kernel", registers=38, spill_bytes=0, shared_bytes=4096),),
 )
@@ -135,7 +135,7 @@ def wrong() -> Evaluation:
         location=Location(line=9, kernel="softmax_kernel", block=(0, 0, 3), thread=(8, 0, 0)),
         evidence="first (0, 192): got 0, expected 0.1624699",
     )
-    return failed(Status.INCORRECT, finding, build=BUILD, mismatch=mismatch_map.of(mask))
+    return failed(Status.INCORRECT, finding, build=BUILD, mismatch=error_map.of(mask))
 
 
 def answer(number: int, text: str) -> Completion:

@@ -23,7 +23,7 @@ class Answer(NamedTuple):
 
 def ask(site: str, path: str, method: str = "GET", host: str | None = None) -> Answer:
     address = urlsplit(site).netloc
-    connection = http.client.HTTPConnection(address, timeout=30)
+    connection = http.client.HTTPConnection(address, timeout=200)
     try:
         connection.request(method, path, headers={"Host": host if host is not None else address})
         answer = connection.getresponse()
@@ -126,7 +126,7 @@ def test_the_news_of_a_run_that_has_ended_ends(site: str, measured: Run) -> None
 def test_the_server_ends_while_somebody_listens(tmp_path: Path) -> None:
     run = runs.write(tmp_path, iter([runs.STARTED]))
     with run.writer(), served(tmp_path) as site:
-        connection = http.client.HTTPConnection(urlsplit(site).netloc, timeout=30)
+        connection = http.client.HTTPConnection(urlsplit(site).netloc, timeout=200)
         connection.request("GET", f"/run/{run.id}/live")
         stream = connection.getresponse()
         told = [stream.readline() for _ in range(3)]

@@ -90,6 +90,7 @@ def test_a_hostile_run_is_shown_harmlessly(browser: Browser, site: str, hostile:
 def test_a_long_line_is_cut_and_its_text_is_a_download(browser: Browser, site: str, hostile: Run) -> None:
     browser.open(f"{site}/run/{hostile.id}#attempt-1-answer")
     browser.until(lambda: browser.selected() == "attempt-1 answer", "the answer is shown")
+    browser.until(lambda: browser.texts("#attempt-1-answer .cut"), "the long line is cut")
     shown = browser.texts("#attempt-1-answer .prose")[-1]
     assert len(shown) < 10_000
     assert "more characters" in shown

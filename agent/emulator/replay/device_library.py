@@ -10,8 +10,10 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import NamedTuple
 
-_LAUNCH = re.compile(r"_ZZN2kw6LaunchclI.*ENUlPvE\d*_4_FUNE\w*$")
-"""The function pointer that kw::Launch (kw/device.h) hands to the runtime."""
+from agent.torch_shim.c_abi import LAUNCH_ENTRY
+
+_LAUNCH = re.compile(rf"{LAUNCH_ENTRY}\w+$")
+"""The functions that kw::Launch (kw/device.h) hands to the runtime."""
 _DYNAMIC, _LOAD = 2, 1
 _NULL, _DEBUG, _PLT_SIZE, _SYMBOLS, _RELA, _RELA_SIZE, _PLT = 0, 21, 2, 6, 7, 8, 23
 _FUNCTIONS = {12, 13}  # DT_INIT, DT_FINI

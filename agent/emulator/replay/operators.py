@@ -8,6 +8,7 @@ import math
 import struct
 from typing import Any
 
+from agent.emulator.replay.events import Operator, extent, itemsize
 from agent.records import LibraryOps
 
 Step = list[Any]
@@ -40,6 +41,8 @@ _NOTHING = frozenset(name for name in LAYOUT if "empty" in name)
 _ZEROS = frozenset(("zeros", "zeros_like", "new_zeros", "zero_"))
 _ONES = frozenset(("ones", "ones_like", "new_ones"))
 _COPIES = frozenset(("clone", "contiguous", "_to_copy", "lift_fresh_copy"))
+_TAKEN = {"copy_": 2} | dict.fromkeys(_COPIES, 1)
+"""How many arguments a copy has at least."""
 _FORMATS = {"float32": "<f", "float64": "<d", "int32": "<i", "int64": "<q"}
 
 
@@ -54,17 +57,20 @@ def random(name: str) -> bool:
     return name.lstrip("_").startswith(_RANDOM)
 
 
-def lowered(event: dict[str, Any]) -> list[Step] | None:
+def lowered(event: Operator) -> list[Step] | None:
     """The operator as steps without torch; None where it takes torch."""
-    name = event["name"]
+    name = event.name
     if name in _NOTHING:
         return []
-    target = event["arguments"][0] if name.endswith("_") else event["results"][0]
+    targets = event.arguments if name.endswith("_") else event.results
+    if not targets or len(event.arguments) < _TAKEN.get(name, 0):
+        return None
+    target = targets[0]
     value = _filled(event)
     if value is not None:
         return _fill(target, value)
     if name == "copy_" or name in _COPIES:
-        source = event["arguments"][1 if name == "copy_" else 0]
+        source = event.arguments[1 if name == "copy_" else 0]
         return _copy(target, source)
     return None
 
@@ -83,27 +89,11 @@ def tensors(value: Any) -> list[dict[str, Any]]:
 def span(description: dict[str, Any]) -> range:
     """The addresses of a described tensor in device memory."""
     address, dtype, shape, strides = description["tensor"]
-    if not math.prod(shape):
-        return range(address, address)
-    return range(
-        address,
-        address + itemsize(dtype) * (1 + sum((n - 1) * step for n, step in zip(shape, strides, strict=True))),
-    )
+    return range(address, address + extent(shape, strides, itemsize(dtype)))
 
 
-def itemsize(dtype: str) -> int:
-    """Bytes of an element. Raises KeyError for a name that is no dtype here."""
-    return _SIZES[dtype]
-
-
-_SIZES = {
-    "bool": 1, "uint8": 1, "int8": 1, "int16": 2, "int32": 4, "int64": 8, "float16": 2, "bfloat16": 2,
-    "float32": 4, "float64": 8, "complex64": 8, "complex128": 16, "float8_e4m3fn": 1, "float8_e5m2": 1,
-}  # fmt: skip
-
-
-def _filled(event: dict[str, Any]) -> Any:
-    name, arguments = event["name"], event["arguments"]
+def _filled(event: Operator) -> Any:
+    name, arguments = event.name, event.arguments
     if name in _ZEROS:
         return 0
     if name in _ONES:

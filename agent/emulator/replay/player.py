@@ -1,9 +1,10 @@
 """Runs the steps of a replay. Standalone: it runs in a process of its own and imports nothing of `agent`.
 
-Started as `python -I player.py DESCRIPTOR` in a folder that holds this file, the libraries without their
-initialisers and the judge's bytes. One JSON line on standard input is a command, one answer each on
-DESCRIPTOR: `open` loads the libraries and maps device memory where the recorded process had it, `play` runs
-the steps and writes the outputs' bytes. torch is loaded only where a step is an operator of torch.
+Started as `python -I player.py DESCRIPTOR` in a folder that holds this file, `c_abi.py`, `messages.py`,
+`player_commands.py`, the libraries without their initialisers and the judge's bytes. One JSON line on
+standard input is a command that `player_commands` declares, one answer each on DESCRIPTOR: `open` loads
+the libraries and maps device memory where the recorded process had it,
+`play` runs the steps and writes the outputs' bytes. torch is loaded only where a step is an operator of its.
 """
 
 import ctypes
@@ -12,33 +13,22 @@ import json
 import math
 import os
 import sys
+import traceback
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
 HERE = Path(__file__).resolve().parent
+sys.path.insert(0, str(HERE))
+import c_abi  # type: ignore[import-not-found]  # noqa: E402 - copies beside this file
+import messages  # type: ignore[import-not-found]  # noqa: E402
+import player_commands  # type: ignore[import-not-found]  # noqa: E402
+
 _PROT_READ_WRITE, _MAP = (
     3,
     0x02 | 0x20 | 0x4000 | 0x100000,
 )  # private, anonymous, no reserve, fixed no replace
 _ALIGNMENT = 64
-_SHARED_LIMIT_ATTRIBUTE = 8  # cudaFuncAttributeMaxDynamicSharedMemorySize
-_DEFAULT_SHARED = 48 << 10
-
-
-class Request(ctypes.Structure):
-    """kw_launch_request of kw/runtime.h."""
-
-    _fields_ = [
-        ("name", ctypes.c_char_p),
-        ("line", ctypes.c_int),
-        ("by_pointer", ctypes.c_int),
-        ("grid", ctypes.c_uint * 3),
-        ("block", ctypes.c_uint * 3),
-        ("dynamic_bytes", ctypes.c_size_t),
-        ("entry", ctypes.c_void_p),
-        ("arguments", ctypes.c_void_p),
-        ("argument_bytes", ctypes.c_size_t),
-    ]
 
 
 class Library(ctypes.Structure):
@@ -52,40 +42,64 @@ class Library(ctypes.Structure):
     ]
 
 
+class NotRepeatable(Exception):
+    """The recorded code cannot be run so; every other exception is a fault of this file."""
+
+
 class Player:
     def __init__(self) -> None:
         self._libc = ctypes.CDLL(None, use_errno=True)
+        self._memory = (0, 0)
         self._bases: list[int] = []
         self._kept: list[Any] = []
 
-    def do_open(self, command: dict[str, Any]) -> dict[str, Any]:
-        self._runtime = ctypes.CDLL(command["runtime"], mode=ctypes.RTLD_GLOBAL)
-        self._runtime.kw_init(command["threads"])
+    def answer(self, line: bytes | str) -> dict[str, Any]:
+        """What one command comes to. Raises Malformed for a line that is none."""
+        command = messages.decoded(line, player_commands.Command)
+        return dict(getattr(self, "do_" + messages.tag(type(command)))(command))
+
+    def do_open(self, command: player_commands.Open) -> dict[str, Any]:
+        self._runtime = ctypes.CDLL(command.runtime, mode=ctypes.RTLD_GLOBAL)
+        c_abi.declare(self._runtime, c_abi.RUNTIME)
+        self._runtime.kw_init(command.threads)
         self._libc.mmap.restype = ctypes.c_void_p
-        start, end = command["memory"]
+        start, end = self._memory = command.memory
         size, none = ctypes.c_size_t(end - start), ctypes.c_size_t(0)
         mapped = self._libc.mmap(ctypes.c_void_p(start), size, _PROT_READ_WRITE, _MAP, -1, none)
         if end > start and mapped != start:
-            return {"error": f"device memory cannot be mapped: {os.strerror(ctypes.get_errno())}"}
-        for name in command["libraries"]:
-            library = ctypes.CDLL(str(HERE / name), mode=os.RTLD_NOW | os.RTLD_DEEPBIND)
+            raise NotRepeatable(f"device memory cannot be mapped: {os.strerror(ctypes.get_errno())}")
+        for name in command.libraries:
+            try:
+                library = ctypes.CDLL(str(HERE / name), mode=os.RTLD_NOW | os.RTLD_DEEPBIND)
+            except OSError as error:
+                raise NotRepeatable(f"the extension cannot be loaded: {error}") from None
             self._kept.append(library)
             found = Library()
             self._libc.dladdr(ctypes.cast(library.kw_open, ctypes.c_void_p), ctypes.byref(found))
             self._bases.append(found.base)
         return {}
 
-    def do_play(self, command: dict[str, Any]) -> dict[str, Any]:
+    def do_play(self, command: player_commands.Play) -> dict[str, Any]:
         """Runs the steps; `launches` false leaves the kernels out."""
-        with (HERE / command["steps"]).open() as steps:
+        run: dict[str, Callable[..., None]] = {
+            "allocate": self._allocate, "bytes": self._bytes, "file": self._file, "move": self._move,
+            "fill": self._fill, "launch": self._launch, "operator": self._operator,
+        }  # fmt: skip
+        with (HERE / command.steps).open() as steps:
             for line in steps:
                 kind, *words = json.loads(line)
-                if kind != "launch" or command["launches"]:
-                    getattr(self, "_" + kind)(*words)
-        for index, description in enumerate(command["outputs"]):
-            with (HERE / f"{command['stem']}.{index}").open("wb") as file:
+                if kind != "launch" or command.launches:
+                    run[kind](*words)
+        for index, description in enumerate(command.outputs):
+            with (HERE / f"{command.stem}.{index}").open("wb") as file:
                 file.write(self._contents(*description))
         return {}
+
+    def _need(self, place: Any, count: int) -> None:
+        """Raises NotRepeatable for a place outside device memory; a library ends where it ends."""
+        start, end = self._memory
+        if not isinstance(place, list) and not start <= place <= place + count <= end:
+            raise NotRepeatable("the record names memory that was never allocated")
 
     def _place(self, place: Any) -> int:
         if isinstance(place, list):
@@ -94,20 +108,28 @@ class Player:
         return int(place)
 
     def _allocate(self, address: int, count: int) -> None:
-        ctypes.memset(address, 0xFF, count)
+        ctypes.memset(address, c_abi.FRESH_BYTE, count)
 
     def _bytes(self, place: Any, data: str) -> None:
         raw = bytes.fromhex(data)
+        self._need(place, len(raw))
         ctypes.memmove(self._place(place), raw, len(raw))
 
     def _file(self, address: int, name: str, count: int) -> None:
-        with (HERE / name).open("rb") as file:
+        self._need(address, count)
+        path = HERE / name
+        if not path.is_file() or path.stat().st_size != count:
+            raise NotRepeatable(f"the judge handed in no {count} bytes as {name}")
+        with path.open("rb") as file:
             file.readinto((ctypes.c_char * count).from_address(address))
 
     def _move(self, to: Any, source: Any, count: int) -> None:
+        self._need(to, count)
+        self._need(source, count)
         ctypes.memmove(self._place(to), self._place(source), count)
 
     def _fill(self, place: Any, pattern: str, count: int) -> None:
+        self._need(place, count)
         raw, start = bytes.fromhex(pattern), self._place(place)
         if len(set(raw)) == 1:
             ctypes.memset(start, raw[0], count)
@@ -122,15 +144,20 @@ class Player:
         start = -(-ctypes.addressof(room) // _ALIGNMENT) * _ALIGNMENT
         ctypes.memmove(start, bytes(raw), len(raw))
         name = event["name"].encode()
-        if event["shared"] > _DEFAULT_SHARED:
-            self._runtime.kw_set_function_attribute(name, _SHARED_LIMIT_ATTRIBUTE, event["shared"])
+        if event["shared"] > c_abi.DEFAULT_SHARED_LIMIT:
+            self._runtime.kw_set_function_attribute(name, c_abi.SHARED_LIMIT_ATTRIBUTE, event["shared"])
         grid, block = ((ctypes.c_uint * 3)(*event[key]) for key in ("grid", "block"))
-        entry = self._place(event["entry"])
-        request = Request(name, event["line"], 0, grid, block, event["shared"], entry, start, len(raw))
-        self._runtime.kw_launch(ctypes.byref(request))
+        entry = c_abi.CLaunchRequest_ENTRY(self._place(event["entry"]))
+        request = c_abi.CLaunchRequest(
+            size=ctypes.sizeof(c_abi.CLaunchRequest), name=name, line=event["line"], grid=grid, block=block,
+            dynamic_bytes=event["shared"], entry=entry, arguments=start, argument_bytes=len(raw),
+            cooperative=event["cooperative"],
+        )  # fmt: skip
+        if self._runtime.kw_launch(ctypes.byref(request)):
+            raise RuntimeError("this file and the runtime disagree on kw_launch_request")
         status = self._runtime.cudaGetLastError()
         if status:
-            raise RuntimeError(f"kernel {event['name']} ended with CUDA error {status}")
+            raise NotRepeatable(f"kernel {event['name']} ended with CUDA error {status}")
 
     def _operator(
         self, name: str, overload: str, arguments: list[Any], keywords: dict[str, Any], results: list[Any]
@@ -138,15 +165,21 @@ class Player:
         import torch
 
         torch.set_num_threads(1)
-        function = getattr(getattr(torch.ops.aten, name), overload)
-        with torch.no_grad():
-            given = {key: self._value(value) for key, value in keywords.items()}
-            made = function(*map(self._value, arguments), **given)
-            for tensor, description in zip(
-                made if isinstance(made, tuple) else [made], results, strict=False
-            ):
-                if description is not None and "tensor" in description:
-                    self._tensor(*description["tensor"]).copy_(tensor)
+        given = [self._value(value) for value in arguments]
+        named = {key: self._value(value) for key, value in keywords.items()}
+        places = [
+            self._tensor(*description["tensor"]) if description and "tensor" in description else None
+            for description in results
+        ]
+        try:
+            with torch.no_grad():
+                made = getattr(getattr(torch.ops.aten, name), overload)(*given, **named)
+                tensors = made if isinstance(made, tuple) else [made]
+                for tensor, place in zip(tensors, places, strict=False):
+                    if place is not None:
+                        place.copy_(tensor)
+        except Exception as error:  # noqa: BLE001 - what it was given comes from the record
+            raise NotRepeatable(f"torch's {name}: {type(error).__name__}: {error}"[:1000]) from None
 
     def _value(self, value: Any) -> Any:
         import torch
@@ -165,7 +198,10 @@ class Player:
             return torch.frombuffer(raw, dtype=torch.uint8).view(kind).reshape(value["shape"])
         if "device" in value:
             return torch.device("cpu")
-        return getattr(torch, next(iter(value.values())))
+        named = next(iter(value.values()))
+        if not hasattr(torch, named):
+            raise NotRepeatable(f"torch has no {named}")
+        return getattr(torch, named)
 
     def _tensor(self, address: int, dtype: str, shape: list[int], strides: list[int]) -> Any:
         import torch
@@ -173,6 +209,7 @@ class Player:
         kind = getattr(torch, dtype)
         if not math.prod(shape):
             return torch.empty(shape, dtype=kind)
+        self._need(address, _extent(shape, strides, kind.itemsize))
         buffer = (ctypes.c_char * _extent(shape, strides, kind.itemsize)).from_address(address)
         return torch.frombuffer(buffer, dtype=torch.uint8).view(kind).as_strided(shape, strides)
 
@@ -180,6 +217,7 @@ class Player:
         """The bytes of a tensor of elements of `size` bytes, row by row."""
         if not math.prod(shape):
             return b""
+        self._need(address, _extent(shape, strides, size))
         raw = ctypes.string_at(address, _extent(shape, strides, size))
         rows = [math.prod(shape[axis + 1 :]) for axis in range(len(shape))]
         if all(n == 1 or step == row for n, step, row in zip(shape, strides, rows, strict=True)):
@@ -200,11 +238,15 @@ def main(argv: list[str]) -> None:
     commands = os.fdopen(os.dup(0), "rb", buffering=0)
     os.dup2(os.open(os.devnull, os.O_RDONLY), 0)
     while line := commands.readline():
-        command = json.loads(line)
         try:
-            answer = getattr(player, "do_" + command["do"])(command)
-        except Exception as error:  # noqa: BLE001 - whatever went wrong is reported to the judge
-            answer = {"error": f"{type(error).__name__}: {error}"[:2000]}
+            answer = player.answer(line)
+        except (NotRepeatable, MemoryError) as error:
+            answer = {"not_repeatable": (str(error) or "it takes too much memory")[:2000]}
+        except Exception as error:  # noqa: BLE001 - whatever else went wrong is ours, and the judge says so
+            answer = {
+                "error": f"{type(error).__name__}: {error}",
+                "traceback": traceback.format_exc()[-8_000:],
+            }
         data = json.dumps(answer).encode() + b"\n"
         while data:
             data = data[os.write(int(argv[-1]), data) :]

@@ -8,26 +8,21 @@ whatever torch computes from parameters is legal, shown by computing it where th
 from.
 """
 
-import json
 import math
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping
 from typing import Any, NamedTuple
 
-from agent.emulator.replay import operators
+from agent.emulator.replay import events, operators
+from agent.emulator.replay.events import Forged
 from agent.emulator.replay.operators import Step
 from agent.records import LibraryOps
+from agent.torch_shim.c_abi import LARGEST_ARENA
 
 LITERAL_LIMIT = 4096
 """Bytes of host data, constant tables for example, that may take part."""
 INPUTS = "inputs"
 FILES = "own"
 """How names of files with the judge's bytes begin: `own-inputs.0`, `own-state.3`, `own-init.0`."""
-_LARGEST_MEMORY = 1 << 40
-_RECORD_KINDS = {"allocate", "launch", "write", "move", "fill", "given", "operator", "outputs", "lost"}
-
-
-class Forged(Exception):
-    """The record is none that the runtime writes."""
 
 
 class Omitted(NamedTuple):
@@ -50,7 +45,7 @@ class Output(NamedTuple):
 
     @property
     def bytes(self) -> int:
-        return math.prod(self.shape) * operators.itemsize(self.dtype)
+        return math.prod(self.shape) * events.itemsize(self.dtype)
 
 
 class Program(NamedTuple):
@@ -77,15 +72,9 @@ def read(record: str, libraries: Mapping[str, tuple[int, set[int]]], setting: Li
     """The steps that `record` stands for.
 
     `libraries`: for the path of each library as the process loaded it, its number in the replay and its
-    launch entries. Raises Forged.
+    launch entries. Raises Forged; whatever else it raises is a fault of ours.
     """
-    try:
-        events = [json.loads(line) for line in record.splitlines()]
-        if not events or any(event["do"] not in _RECORD_KINDS for event in events):
-            raise Forged("an event of an unknown kind")
-        return _Reader(libraries, setting).program(events)
-    except (KeyError, IndexError, TypeError, ValueError, AttributeError, RecursionError) as error:
-        raise Forged(f"{type(error).__name__}: {error}") from error
+    return _Reader(libraries, setting).program(events.read(record))
 
 
 class _Reader:
@@ -100,16 +89,16 @@ class _Reader:
         self._running = False
         self._launches = self._literal = self._by_value = 0
 
-    def program(self, events: Iterable[dict[str, Any]]) -> Program:
-        memory = [range(e["to"], e["to"] + e["bytes"]) for e in events if e["do"] == "allocate"]
+    def program(self, recorded: list[events.Event]) -> Program:
+        memory = [range(e.to, e.to + e.bytes) for e in recorded if isinstance(e, events.Allocate)]
         start = min((span.start for span in memory), default=0) // 4096 * 4096
         end = -(-max((span.stop for span in memory), default=0) // 4096) * 4096
-        if start < 0 or end - start > _LARGEST_MEMORY:
+        if end - start > LARGEST_ARENA:
             raise Forged("device memory is larger than it can be")
         # No address is handed out twice, so that all memory can be there from the start.
         self._before += [["allocate", span.start, len(span)] for span in memory]
-        for event in events:
-            getattr(self, "_on_" + event["do"])(event)
+        for event in recorded:
+            self._take(event)
         return Program(
             (start, end),
             self._before,
@@ -120,94 +109,110 @@ class _Reader:
             self._by_value,
         )
 
+    def _take(self, event: events.Event) -> None:
+        match event:
+            case events.Allocate():
+                if not self._running:
+                    self._known.append(range(event.to, event.to + event.bytes))
+            case events.Given():
+                self._on_given(event)
+            case events.Launch():
+                self._on_launch(event)
+            case events.Write():
+                self._on_write(event)
+            case events.Move():
+                to, source = self._place(event.to), self._place(event.source)
+                if to is not None and source is not None:
+                    self._add(["move", to, source, event.bytes])
+            case events.Fill():
+                place = self._place(event.to)
+                if place is not None:
+                    self._add(["fill", place, event.data, event.bytes])
+            case events.Operator():
+                self._on_operator(event)
+            case events.Outputs():
+                self._on_outputs(event)
+            case events.Lost():
+                self._omit("a launch from outside the extensions", None, span=None)
+
     def _add(self, *steps: Step) -> None:
         (self._after if self._running else self._before).extend(steps)
 
-    def _on_allocate(self, event: dict[str, Any]) -> None:
-        if not self._running:
-            self._known.append(range(event["to"], event["to"] + event["bytes"]))
-
-    def _on_given(self, event: dict[str, Any]) -> None:
-        name = f"{FILES}-{event['what']}.{int(event['index'])}"
-        if event["what"] not in (INPUTS, "state", "init"):
-            raise Forged(f"bytes of {event['what']}")
-        if event["what"] == INPUTS:
+    def _on_given(self, event: events.Given) -> None:
+        name = f"{FILES}-{event.what}.{event.index}"
+        if event.what not in (INPUTS, "state", "init") or event.index < 0:
+            raise Forged(f"bytes of {event.what}")
+        if event.what == INPUTS:
             self._running = True
-            self._inputs.append(range(event["to"], event["to"] + event["bytes"]))
-        if event["bytes"]:
-            self._add(["file", event["to"], name, event["bytes"]])
+            self._inputs.append(range(event.to, event.to + event.bytes))
+        if event.bytes:
+            self._add(["file", event.to, name, event.bytes])
 
-    def _on_launch(self, event: dict[str, Any]) -> None:
-        entry = self._place(event["entry"])
-        if not isinstance(entry, list) or entry[1] not in self._entries(event["entry"][0]):
-            raise Forged(f"a launch that enters at {event['entry']}")
-        words = [[at, self._place(place)] for at, place in event["words"]]
-        raw = bytes.fromhex(event["arguments"])
+    def _on_launch(self, event: events.Launch) -> None:
+        entry = self._place(event.entry)
+        if (
+            not isinstance(event.entry, tuple)
+            or entry is None
+            or entry[1] not in self._entries(event.entry[0])
+        ):
+            raise Forged(f"a launch that enters at {event.entry}")
+        words = [[at, self._place(place)] for at, place in event.words]
+        raw = bytes.fromhex(event.arguments)
         if any(not 0 <= at <= len(raw) - 8 or place is None for at, place in words):
             raise Forged("an address outside the arguments")
         self._launches += 1
         if self._running:
             self._by_value += len(raw) - 8 * self._addresses(raw)
-        kept = {key: event[key] for key in ("name", "line", "grid", "block", "shared", "arguments")}
-        self._add(["launch", kept | {"entry": entry, "words": words}])
+        step = {
+            "name": event.name, "line": event.line, "grid": event.grid, "block": event.block,
+            "shared": event.shared, "cooperative": event.cooperative, "arguments": event.arguments,
+            "entry": entry, "words": words,
+        }  # fmt: skip
+        self._add(["launch", step])
 
-    def _on_write(self, event: dict[str, Any]) -> None:
-        count, place = event["bytes"], self._place(event["to"])
-        data = event["data"]
-        if data is None or place is None or not self._admits(count):
-            self._omit(f"{count} bytes written by host code", event, span=_span(event["to"], count))
+    def _on_write(self, event: events.Write) -> None:
+        count, place = event.bytes, self._place(event.to)
+        if event.data is None or place is None or not self._admits(count):
+            span = range(event.to, event.to + count) if isinstance(event.to, int) else None
+            self._omit(f"{count} bytes written by host code", None, span=span)
             return
         self._by_value += count if self._running else 0
-        self._add(["bytes", place, data])
+        self._add(["bytes", place, event.data])
 
-    def _on_move(self, event: dict[str, Any]) -> None:
-        to, source = self._place(event["to"]), self._place(event["from"])
-        if to is not None and source is not None:
-            self._add(["move", to, source, event["bytes"]])
-
-    def _on_fill(self, event: dict[str, Any]) -> None:
-        place = self._place(event["to"])
-        if place is not None:
-            self._add(["fill", place, event["data"], event["bytes"]])
-
-    def _on_lost(self, event: dict[str, Any]) -> None:
-        self._omit("a launch from outside the extensions", event, span=None)
-
-    def _on_outputs(self, event: dict[str, Any]) -> None:
-        for description in event["tensors"]:
+    def _on_outputs(self, event: events.Outputs) -> None:
+        for description in event.tensors:
             if "tensor" not in description:
                 raise Forged("an output outside device memory")
             address, dtype, shape, strides = description["tensor"]
             self._outputs.append(Output(address, dtype, shape, strides))
 
-    def _on_operator(self, event: dict[str, Any]) -> None:
-        name = event["name"]
-        taken = operators.tensors([event["arguments"], event["keywords"]])
-        made = [result for result in event["results"] if result is not None]
+    def _on_operator(self, event: events.Operator) -> None:
+        name = event.name
+        taken = operators.tensors([event.arguments, event.keywords])
+        made = [result for result in event.results if result is not None]
         literal = sum(_literal_bytes(tensor) for tensor in taken)
         lost = any("other" in tensor or tensor.get("literal", "") is None for tensor in taken)
         if lost or operators.random(name) or not self._admits(literal):
             what = "data of the host" if lost or literal else f"torch's {name}"
-            self._omit(what, event, span=_written(event))
+            self._omit(what, event.line, span=_written(event))
             return
         fixed = self._running and self._is_fixed(event, taken)
         if self._running and not fixed and not operators.allowed(name, self._setting):
-            self._omit(f"torch's {name.strip('_')}", event, span=_written(event))
+            self._omit(f"torch's {name.strip('_')}", event.line, span=_written(event))
             return
         self._by_value += literal if self._running else 0
         steps = operators.lowered(event)
         if steps is None:
-            call = [event["arguments"], event["keywords"], event["results"]]
-            steps = [["operator", name, event["overload"], *call]]
+            steps = [["operator", name, event.overload, event.arguments, event.keywords, event.results]]
         if fixed:
             self._before += steps
             self._known += [operators.span(result) for result in made if "tensor" in result]
         else:
             self._add(*steps)
 
-    def _is_fixed(self, event: dict[str, Any], taken: list[dict[str, Any]]) -> bool:
+    def _is_fixed(self, event: events.Operator, taken: list[dict[str, Any]]) -> bool:
         """Whether it makes something new of what was there before the inputs."""
-        new = all(result is not None for result in event["results"]) and not event["name"].endswith("_")
+        new = all(result is not None for result in event.results) and not event.name.endswith("_")
         spans = [operators.span(tensor) for tensor in taken if "tensor" in tensor]
         return new and all(
             _within(span, self._known) and not _within(span, self._inputs) for span in spans if span
@@ -220,17 +225,15 @@ class _Reader:
         self._literal += count
         return True
 
-    def _omit(self, what: str, event: dict[str, Any], *, span: range | None) -> None:
+    def _omit(self, what: str, line: int | None, *, span: range | None) -> None:
         if self._running:
-            self._omitted.append(Omitted(what, span, event.get("line")))
+            self._omitted.append(Omitted(what, span, line))
 
-    def _place(self, place: Any) -> Any:
+    def _place(self, place: events.Place) -> Any:
         """An address, or the number of a library and an offset; None for anything else."""
-        if isinstance(place, int):
+        if not isinstance(place, tuple):
             return place
-        if isinstance(place, list) and place[0] in self._libraries:
-            return [self._libraries[place[0]][0], int(place[1])]
-        return None
+        return [self._libraries[place[0]][0], place[1]] if place[0] in self._libraries else None
 
     def _entries(self, path: str) -> set[int]:
         return self._libraries[path][1]
@@ -240,14 +243,8 @@ class _Reader:
         return sum(1 << 40 <= word < 1 << 47 for word in words)
 
 
-def _span(place: Any, count: int) -> range | None:
-    return range(place, place + count) if isinstance(place, int) else None
-
-
-def _written(event: dict[str, Any]) -> range | None:
-    targets = (
-        [event["arguments"][0]] if event["name"].endswith("_") and event["arguments"] else event["results"]
-    )
+def _written(event: events.Operator) -> range | None:
+    targets = [event.arguments[0]] if event.name.endswith("_") and event.arguments else event.results
     spans = [operators.span(t) for t in targets if isinstance(t, dict) and "tensor" in t]
     return spans[0] if spans else None
 

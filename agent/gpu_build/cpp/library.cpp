@@ -1,11 +1,11 @@
-// What every extension of the fast lane shares, compiled once: the slim torch of the emulator, and
+// What every extension of the slim build shares, compiled once: the slim torch of the emulator, and
 // c10::cuda on CUDA's own runtime.
 #include "host/library.cpp"  // of the emulator
 #include "kw/host_cuda.h"
 
 #pragma GCC visibility push(hidden)
 
-// What the headers for NVIDIA's compiler (emulator/nvcc/include) leave to this library. They see these
+// What the headers for NVIDIA's compiler (build/nvcc/include) leave to this library. They see these
 // classes in the same layout and without their members.
 namespace kw {
 

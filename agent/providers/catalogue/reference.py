@@ -7,6 +7,7 @@ import ast
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
+from agent.python_source import syntax_tree
 from agent.records import Problem
 
 
@@ -36,7 +37,7 @@ class Reference:
 
 def read(problem: Problem) -> Reference:
     """Raises Unreadable."""
-    tree = ast.parse(problem.source)
+    tree = syntax_tree(problem.source)
     classes = [node for node in tree.body if isinstance(node, ast.ClassDef) and node.name == "Model"]
     if not classes:
         raise Unreadable("the reference's text has no class Model at module level")

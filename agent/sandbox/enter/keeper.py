@@ -23,6 +23,7 @@ from system import (  # type: ignore[import-not-found]
     RESERVED,
     SETUP_FAILED,
     Plan,
+    descendants,
 )
 
 WATCH_S = 0.1
@@ -145,28 +146,6 @@ def _end_all() -> None:
         except ChildProcessError:
             return
         time.sleep(0.002)
-
-
-def descendants(root: int) -> list[int]:
-    """Every living process below `root`, those in namespaces too."""
-    found, todo = [], [root]
-    while todo:
-        pid = todo.pop()
-        for child in _children(pid):
-            found.append(child)
-            todo.append(child)
-    return found
-
-
-def _children(pid: int) -> list[int]:
-    listed: list[int] = []
-    try:
-        for thread in os.listdir(f"/proc/{pid}/task"):
-            with open(f"/proc/{pid}/task/{thread}/children") as file:
-                listed += map(int, file.read().split())
-    except OSError:
-        pass  # it has ended meanwhile
-    return listed
 
 
 def _exceeded(plan: Plan) -> int:

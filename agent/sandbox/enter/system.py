@@ -25,3 +25,25 @@ def must(result: int, doing: str) -> None:
     """Raises OSError with what was being done when a call of LIBC failed."""
     if result != 0:
         raise OSError(ctypes.get_errno(), f"{doing}: {os.strerror(ctypes.get_errno())}")
+
+
+def descendants(root: int) -> list[int]:
+    """Every living process below `root`, those in namespaces too."""
+    found, todo = [], [root]
+    while todo:
+        pid = todo.pop()
+        for child in _children(pid):
+            found.append(child)
+            todo.append(child)
+    return found
+
+
+def _children(pid: int) -> list[int]:
+    listed: list[int] = []
+    try:
+        for thread in os.listdir(f"/proc/{pid}/task"):
+            with open(f"/proc/{pid}/task/{thread}/children") as file:
+                listed += map(int, file.read().split())
+    except OSError:
+        pass  # it has ended meanwhile
+    return listed

@@ -1,7 +1,7 @@
-"""Runs the corpus in a process that has torch and the guest package, and no `agent`.
+"""Runs the corpus in a process that has torch and the package torch_shim, and no `agent`.
 
-argv: the directory of the guest package, the runtime library, and a JSON object {"correct": program files,
-"broken": {source file: names of its functions}, "workers": OS threads, "checked": bool, "seed": int}.
+argv: the directory of the package torch_shim, the runtime library, and a JSON object {"correct": program
+files, "broken": {source file: names of its functions}, "workers": OS threads, "checked": bool, "seed": int}.
 
 Speaks JSON lines on stdout: `build` requests (answered on stdin), `begin` before and `result` after each
 kernel, `done` at the end. What kernels print goes to a file, whose text comes with `done`.
@@ -27,13 +27,13 @@ class Session:
         self._printed = tempfile.TemporaryFile("w+")  # noqa: SIM115 - it lives as long as the process
         os.dup2(self._printed.fileno(), 1)
         sys.path.insert(0, place)
-        self.guest = importlib.import_module("guest")
+        self.torch_shim = importlib.import_module("torch_shim")
         self.torch = importlib.import_module("torch")
         self._program = ""
         self._outputs_seen = 0
-        self.guest.install(runtime, self._build, task["workers"])
+        self.torch_shim.install(runtime, self._build, task["workers"])
         self._c = ctypes.CDLL(runtime)
-        self.guest.check(task["checked"])
+        self.torch_shim.check(task["checked"])
         self.torch.manual_seed(task["seed"])
 
     def send(self, **message: Any) -> None:
@@ -55,17 +55,17 @@ class Session:
         assert spec.loader is not None
         module = importlib.util.module_from_spec(spec)
         spec.loader.exec_module(module)
-        launched = self.guest.launches()
+        launched = self.torch_shim.launches()
         pairs = module.cases()
-        self.guest.synchronize()
-        self.guest.check_outputs([ours for ours, _ in pairs.values()])
+        self.torch_shim.synchronize()
+        self.torch_shim.check_outputs([ours for ours, _ in pairs.values()])
         cases = {name: self._difference(*pair) for name, pair in pairs.items()}
-        launched = self.guest.launches() - launched
+        launched = self.torch_shim.launches() - launched
         self.send(result={"cases": cases, "launches": launched, "findings": self._new_findings()})
 
     def _new_findings(self) -> list[dict[str, Any]]:
-        """Those since the runtime's were cleared; what was found in outputs stays with the guest."""
-        found = self.guest.findings()
+        """Those since the runtime's were cleared; what was found in outputs stays with the torch_shim."""
+        found = self.torch_shim.findings()
         outputs = [finding for finding in found if finding["kind"] == "unwritten-output"]
         new, self._outputs_seen = outputs[self._outputs_seen :], len(outputs)
         return [finding for finding in found if finding["kind"] != "unwritten-output"] + new
@@ -100,8 +100,8 @@ class Session:
             raised = None
             try:
                 result = getattr(ops, name)(x)
-                self.guest.synchronize()
-                self.guest.check_outputs(result)
+                self.torch_shim.synchronize()
+                self.torch_shim.check_outputs(result)
             except RuntimeError as error:
                 raised = str(error)
             found = self._new_findings()

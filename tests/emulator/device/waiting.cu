@@ -1,5 +1,7 @@
 // Blocks that wait for each other; test_waiting.py says what has to come of it. A line that a finding must
 // name carries a marker comment.
+#include <cooperative_groups.h>
+
 __device__ int arrived, flags[4096];
 
 __global__ void reset() {
@@ -35,6 +37,26 @@ __global__ void rounds(float* cells, int count) {  // every block reads what all
 extern "C" void run_rounds(float* cells, int blocks, int threads, int count) {
     reset<<<1, 1>>>();
     rounds<<<blocks, threads>>>(cells, count);
+}
+
+// The sum over all blocks of what each counts, then how many blocks saw the right sum: three barriers.
+__global__ void agree(unsigned* cells) {
+    if (blockIdx.x == 0 && threadIdx.x == 0) cells[0] = cells[1] = 0;
+    cooperative_groups::this_grid().sync();
+    if (threadIdx.x == 0) atomicAdd(&cells[0], blockIdx.x + 1);
+    cooperative_groups::this_grid().sync();
+    const unsigned sum = gridDim.x * (gridDim.x + 1) / 2;
+    if (threadIdx.x == blockDim.x - 1 && *(volatile unsigned*)cells == sum) atomicAdd(&cells[1], 1);
+    cooperative_groups::this_grid().sync();
+    if (threadIdx.x == 0 && *(volatile unsigned*)(cells + 1) != gridDim.x) cells[2 + blockIdx.x] = 1;
+}
+extern "C" int run_agree(unsigned* cells, int threads) {  // as many blocks as the device can hold
+    int each = 0, multiprocessors = 0;
+    cudaOccupancyMaxActiveBlocksPerMultiprocessor(&each, agree, threads, 0);
+    cudaDeviceGetAttribute(&multiprocessors, cudaDevAttrMultiProcessorCount, 0);
+    void* arguments[] = {&cells};
+    cudaLaunchCooperativeKernel((void*)agree, dim3(each * multiprocessors), dim3(threads), arguments, 0, nullptr);
+    return each * multiprocessors;
 }
 
 __global__ void backwards(int* order) {  // each block waits for the next one: all have to be there at once

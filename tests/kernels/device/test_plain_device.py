@@ -51,7 +51,7 @@ def exact(values: Array) -> torch.Tensor:
 @OFFSET
 @pytest.mark.parametrize("centred", [True, False], ids=["layer_norm", "rms_norm"])
 @pytest.mark.parametrize(("count", "length"), [(70, 33), (3, 256), (300, 6_400), (2, 36_872)])
-def test_rows(centred: bool, count: int, length: int, dtype: str, offset: int) -> None:
+def test_batched_calls(centred: bool, count: int, length: int, dtype: str, offset: int) -> None:
     kit, name = Kit(dtype, offset), "layer_norm" if centred else "rms_norm"
     x, grad, weight, bias = (
         kit.draw(count, length),

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from agent.emulator import nvcc
+from agent.build import nvcc
 
 ROOT = Path(__file__).parents[3]
 GROUP_NORM = ROOT / "agent" / "kernels" / "group_norm" / "csrc"

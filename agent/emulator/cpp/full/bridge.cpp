@@ -21,8 +21,9 @@
 #include <vector>
 
 #include "kw/runtime.h"
+#include "kw/torch_bridge.h"
 
-#define KW_EXPORT extern "C" __attribute__((visibility("default")))
+#define KW_EXPORT extern "C" KW_BRIDGE
 
 namespace {
 
@@ -270,7 +271,7 @@ PyObject* changed(PyObject* object, const Change& change) {
 }  // namespace
 
 // Once per process, by the first extension that is loaded; the functions below are then that extension's.
-KW_EXPORT void kw_torch_install() {
+KW_EXPORT void kw_torch_install(void) {
   static Allocator allocator(c10::GetCPUAllocator());
   static torch::Library library(torch::Library::IMPL, "_", kMode, __FILE__, __LINE__);
   static const GuardImpl guard;

@@ -140,7 +140,7 @@ void check_atomic(const volatile void* pointer, size_t bytes, bool reads, uintpt
     Watch& watch = *watching;
     const uintptr_t address = reinterpret_cast<uintptr_t>(pointer);
     if (address % bytes != 0) {
-        report("misaligned-access", Severity::kError, at_code(code), watch.worker, [&] {
+        report(&finding::kMisalignedAccess, Severity::kError, at_code(code), watch.worker, [&] {
             return format("An atomic operation on %zu bytes at an address that is not a multiple of %zu bytes (%zu "
                           "too many). A GPU stops the kernel: misaligned address.",
                           bytes, bytes, static_cast<size_t>(address % bytes));

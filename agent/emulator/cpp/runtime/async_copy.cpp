@@ -42,7 +42,7 @@ void finish(Worker& worker, uint32_t end) {
 void check_alignment(const Copy& copy, Worker& worker) {
     const auto misaligned = [&](const void* p) { return reinterpret_cast<uintptr_t>(p) % copy.bytes != 0; };
     if (!misaligned(copy.to) && !misaligned(copy.from)) return;
-    report("misaligned-access", Severity::kError, at_code(copy.code), &worker, [&] {
+    report(&finding::kMisalignedAccess, Severity::kError, at_code(copy.code), &worker, [&] {
         return format("Copies %zu bytes asynchronously %s an address that is not a multiple of %zu bytes. A GPU "
                       "stops the kernel: misaligned address.",
                       copy.bytes, misaligned(copy.to) ? "to" : "from", copy.bytes);
@@ -71,7 +71,7 @@ bool check_not_pending(Worker& worker, uintptr_t address, size_t bytes, uintptr_
         for (const Copy& copy : worker.copies->pending[t]) {
             const uintptr_t to = reinterpret_cast<uintptr_t>(copy.to);
             if (address + bytes <= to || to + copy.bytes <= address) continue;
-            report("async-copy-not-waited", Severity::kError, at_code(code, copy.code), &worker, [&] {
+            report(&finding::kAsyncCopyNotWaited, Severity::kError, at_code(code, copy.code), &worker, [&] {
                 return format("Reads shared memory to which thread %d copies asynchronously at {other} and has "
                               "not waited yet: the old contents may still be there. Wait for the copy "
                               "(__pipeline_wait_prior, consumer_wait, cg::wait), then __syncthreads().",

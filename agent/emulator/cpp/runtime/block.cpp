@@ -52,7 +52,7 @@ void release_barrier(Worker& worker) {
     }
     const int line = worker.threads[first].line;
     if (other >= 0) {
-        report("divergent-barrier", Severity::kError, line, &worker, [&] {
+        report(&finding::kDivergentBarrier, Severity::kError, line, &worker, [&] {
             return format("Threads of one block wait at different __syncthreads(): thread %d at line %d, "
                           "thread %d at line %d. A GPU hangs or mixes them up; every thread of the block "
                           "must reach the same barrier.",
@@ -60,7 +60,7 @@ void release_barrier(Worker& worker) {
         });
     }
     if (worker.finished > 0) {
-        report("barrier-after-exit", Severity::kWarning, line, &worker, [&] {
+        report(&finding::kBarrierAfterExit, Severity::kWarning, line, &worker, [&] {
             return format("%d of %d threads of the block had returned before the others reached this "
                           "__syncthreads().",
                           worker.finished, worker.count);

@@ -6,7 +6,6 @@
 #include "state.h"
 
 #include <algorithm>
-#include <climits>
 #include <cmath>
 #include <cstdio>
 #include <cstring>
@@ -14,12 +13,6 @@
 namespace kw {
 
 namespace {
-
-constexpr int kMultiprocessors = 132;
-constexpr int kThreadsPerMultiprocessor = 2048;
-constexpr int kBlocksPerMultiprocessor = 32;
-constexpr size_t kSharedPerMultiprocessor = 228 * 1024;
-constexpr size_t kReservedSharedPerBlock = 1024;
 
 std::atomic<uintptr_t> next_handle{0x1000};
 KW_TLS cudaStream_t current_stream;
@@ -47,7 +40,7 @@ int resident_blocks(int block_size, size_t dynamic_bytes) {
 
 void check_stream(const kw_launch_request& request) {
     if (!is_default(request.stream) || is_default(current_stream)) return;
-    report("default-stream", Severity::kWarning, request.line, nullptr, [&] {
+    report(&finding::kDefaultStream, Severity::kWarning, request.line, nullptr, [&] {
         return format("Kernel %s is launched on the default stream, but torch's current stream is another one: the "
                       "kernel does not wait for what makes its inputs, and nothing waits for its result. Pass "
                       "at::cuda::getCurrentCUDAStream() as the fourth argument of the launch.",
@@ -93,24 +86,27 @@ cudaError_t cudaDriverGetVersion(int* version) { return cudaRuntimeGetVersion(ve
 cudaError_t cudaGetDeviceProperties(cudaDeviceProp* properties, int) {
     *properties = cudaDeviceProp{};
     std::snprintf(properties->name, sizeof properties->name, "emulated sm_90");
-    properties->major = 9;
-    properties->totalGlobalMem = size_t{80} << 30;
-    properties->totalConstMem = 64 * 1024;
+    properties->major = kComputeMajor;
+    properties->minor = kComputeMinor;
+    properties->totalGlobalMem = kGlobalMemory;
+    properties->totalConstMem = kConstantMemory;
     properties->sharedMemPerBlock = kDefaultSharedLimit;
     properties->sharedMemPerBlockOptin = kOptInSharedLimit;
     properties->sharedMemPerMultiprocessor = kSharedPerMultiprocessor;
     properties->reservedSharedMemPerBlock = kReservedSharedPerBlock;
-    properties->regsPerBlock = properties->regsPerMultiprocessor = 65536;
+    properties->regsPerBlock = properties->regsPerMultiprocessor = kRegistersPerMultiprocessor;
     properties->warpSize = kWarpSize;
     properties->maxThreadsPerBlock = kMaxThreads;
     properties->maxThreadsPerMultiProcessor = kThreadsPerMultiprocessor;
     properties->maxBlocksPerMultiProcessor = kBlocksPerMultiprocessor;
     properties->multiProcessorCount = kMultiprocessors;
-    properties->maxThreadsDim[0] = properties->maxThreadsDim[1] = kMaxThreads;
-    properties->maxThreadsDim[2] = 64;
-    properties->maxGridSize[0] = INT_MAX;
-    properties->maxGridSize[1] = properties->maxGridSize[2] = 65535;
-    properties->l2CacheSize = 50 << 20;
+    properties->maxThreadsDim[0] = kMaxBlockX;
+    properties->maxThreadsDim[1] = kMaxBlockY;
+    properties->maxThreadsDim[2] = kMaxBlockZ;
+    properties->maxGridSize[0] = kMaxGridX;
+    properties->maxGridSize[1] = kMaxGridY;
+    properties->maxGridSize[2] = kMaxGridZ;
+    properties->l2CacheSize = kL2CacheBytes;
     properties->memoryBusWidth = 5120;
     properties->concurrentKernels = properties->unifiedAddressing = properties->managedMemory = 1;
     return sticky_error();

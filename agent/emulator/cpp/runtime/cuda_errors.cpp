@@ -37,6 +37,7 @@ constexpr ErrorText kErrors[] = {
     {cudaErrorLaunchTimeout, "cudaErrorLaunchTimeout", "the launch timed out and was terminated"},
     {cudaErrorLaunchFailure, "cudaErrorLaunchFailure", "unspecified launch failure"},
     {cudaErrorAssert, "cudaErrorAssert", "device-side assert triggered"},
+    {cudaErrorCooperativeLaunchTooLarge, "cudaErrorCooperativeLaunchTooLarge", "too many blocks in cooperative launch"},
 };
 
 constexpr ErrorText kUnknown = {cudaErrorUnknown, "cudaErrorUnknown", "unknown error"};
@@ -150,7 +151,7 @@ cudaError_t cudaPeekAtLastError(void) {
 void kw_host_returned(void) {
     const std::lock_guard<std::mutex> lock(unasked_mutex);
     if (!unasked) return;
-    report("unchecked-launch-error", Severity::kWarning, unasked->place, nullptr, [] {
+    report(&finding::kUncheckedLaunchError, Severity::kWarning, unasked->place, nullptr, [] {
         return format("%s failed (%s) and the host code never asked: the error stays behind until some innocent "
                       "call finds it. Write C10_CUDA_KERNEL_LAUNCH_CHECK() after each launch and C10_CUDA_CHECK() "
                       "around each call of CUDA's API.",

@@ -9,7 +9,7 @@ namespace kw {
 namespace {
 
 cudaError_t refused(const HostCall& call, size_t bytes, const char* why) {
-    report("illegal-address", Severity::kError, at_code(call.code), nullptr,
+    report(&finding::kIllegalAddress, Severity::kError, at_code(call.code), nullptr,
            [&] { return format("%s of %zu bytes %s.", call.name, bytes, why); });
     return failed(call, cudaErrorInvalidValue);
 }
@@ -20,7 +20,7 @@ cudaError_t checked_copy(const HostCall& call, void* to, const void* from, size_
     if (bytes == 0) return cudaSuccess;
     if (arena_extent(to, bytes) == Extent::kBeyond) return refused(call, bytes, "goes beyond its destination");
     if (arena_extent(from, bytes) == Extent::kBeyond) return refused(call, bytes, "goes beyond its source");
-    if (sampling() && bytes >= kSampledBytes) return cudaSuccess;
+    if (sampling() && bytes >= KW_SAMPLED_BYTES) return cudaSuccess;
     const Recorded event(to, from, bytes);
     if (!copy_guarded(to, from, bytes)) return refused(call, bytes, "uses an invalid address");
     note_host_write(to, bytes);
@@ -31,7 +31,7 @@ cudaError_t checked_fill(const HostCall& call, void* to, int byte, size_t bytes)
     if (sticky_error() != cudaSuccess) return sticky_error();
     if (bytes == 0) return cudaSuccess;
     if (arena_extent(to, bytes) == Extent::kBeyond) return refused(call, bytes, "goes beyond its destination");
-    if (sampling() && bytes >= kSampledBytes) return cudaSuccess;
+    if (sampling() && bytes >= KW_SAMPLED_BYTES) return cudaSuccess;
     const Recorded event(to, byte, bytes);
     if (!fill_guarded(to, byte, bytes)) return refused(call, bytes, "uses an invalid address");
     note_host_write(to, bytes);

@@ -89,14 +89,14 @@ uintptr_t kernel_code(const Worker& worker) {
 void report_signal(Worker& worker) {
     const FaultRecord& fault = worker.fault;
     const bool protection = fault.cause == SI_KERNEL;  // the processor gives no address for these
-    const char* kind = "illegal-address";
+    Kind kind = &finding::kIllegalAddress;
     std::string text;
     if (fault.signal == SIGFPE) {
-        kind = "divide-by-zero";
+        kind = &finding::kDivideByZero;
         text = "Integer division or remainder by zero (or the most negative integer by -1); a GPU returns an "
                "undefined value.";
     } else if (!protection && in_guard(worker, fault.address)) {
-        kind = "device-stack-overflow";
+        kind = &finding::kDeviceStackOverflow;
         text = format("A thread needs more than %zu KB of stack: very large local arrays or endless recursion.",
                       (kStackBytes - kGuardBytes) / 1024);
     } else if (protection || fault.signal == SIGBUS) {
@@ -162,16 +162,16 @@ void report_fault(Worker& worker) {
         case Fault::kSignal: report_signal(worker); return;
         case Fault::kAssert:
         case Fault::kTrap:
-            report("device-assert", Severity::kError, fault.line, &worker, [&] { return fault.text; });
+            report(&finding::kDeviceAssert, Severity::kError, fault.line, &worker, [&] { return fault.text; });
             set_sticky_error(fault.kind == Fault::kAssert ? cudaErrorAssert : cudaErrorLaunchFailure);
             return;
         case Fault::kSharedLimit:
-            report("shared-memory-limit", Severity::kError, fault.line, &worker, [&] { return fault.text; });
+            report(&finding::kSharedMemoryLimit, Severity::kError, fault.line, &worker, [&] { return fault.text; });
             set_error(cudaErrorInvalidValue, launch_text(*worker.launch->request),
                       at_line(worker.launch->request->line));
             return;
         case Fault::kDeadlock:
-            report("deadlock", Severity::kError, fault.line > 0 ? at_line(fault.line) : at_code(fault.code), &worker,
+            report(&finding::kDeadlock, Severity::kError, fault.line > 0 ? at_line(fault.line) : at_code(fault.code), &worker,
                    [&] { return fault.text; });
             set_sticky_error(cudaErrorLaunchTimeout);
             return;

@@ -1,8 +1,10 @@
 // Findings: what went wrong, once for each kind, line and kernel, with a count; as JSON for the judge.
+#include "json_formats.h"
 #include "state.h"
 
 #include <algorithm>
 #include <cstdio>
+#include <cstdlib>
 #include <cstring>
 #include <dlfcn.h>
 #include <mutex>
@@ -14,7 +16,7 @@ namespace kw {
 namespace {
 
 struct Finding {
-    std::string kind;
+    Kind kind;
     std::string message;
     std::string kernel;
     Place place;
@@ -47,7 +49,7 @@ std::string code_place(uintptr_t code) {
 }
 
 // A race that was seen from the other side is the same race.
-bool same_place(const Finding& finding, const char* kind, const Place& place, const char* kernel) {
+bool same_place(const Finding& finding, Kind kind, const Place& place, const char* kernel) {
     const Place& known = finding.place;
     const bool mirrored = place.other != 0 && known.code == place.other && known.other == place.code;
     return known.line == place.line && (known.code == place.code || mirrored) && finding.kind == kind &&
@@ -55,15 +57,25 @@ bool same_place(const Finding& finding, const char* kind, const Place& place, co
 }
 
 std::string as_json(const Finding& f) {
-    return "{\"kind\": " + quoted(f.kind) + ", \"message\": " + quoted(f.message) +
-           ", \"kernel\": " + (f.kernel.empty() ? "null" : quoted(f.kernel)) +
-           ", \"line\": " + (f.place.line > 0 ? std::to_string(f.place.line) : "null") + ", \"block\": " + triple(f.block) +
-           ", \"thread\": " + triple(f.thread) + ", \"count\": " + std::to_string(f.count) +
-           ", \"severity\": " + (f.severity == Severity::kError ? "\"error\"" : "\"warning\"") +
-           ", \"place\": " + code_place(f.place.code) + ", \"other\": " + code_place(f.place.other) + "}";
+    return filled(kFindingObject, {quoted(f.kind->name), quoted(f.message), f.kernel.empty() ? "null" : quoted(f.kernel),
+                                   f.place.line > 0 ? std::to_string(f.place.line) : "null", triple(f.block),
+                                   triple(f.thread), std::to_string(f.count),
+                                   f.severity == Severity::kError ? "\"error\"" : "\"warning\"",
+                                   code_place(f.place.code), code_place(f.place.other)});
 }
 
 }  // namespace
+
+std::string filled(const char* pattern, std::initializer_list<std::string> values) {
+    std::string text;
+    for (const std::string& value : values) {
+        const char* gap = std::strstr(pattern, "%s");
+        if (gap == nullptr) std::abort();
+        text.append(pattern, gap).append(value);
+        pattern = gap + 2;
+    }
+    return text + pattern;
+}
 
 // As a string of JSON.
 std::string quoted(const std::string& text) {
@@ -82,11 +94,11 @@ std::string quoted(const std::string& text) {
 }
 
 // Counts the occurrence; false when it is known already (or when too much is known).
-bool is_new_finding(const char* kind, const Place& place) {
+bool is_new_finding(Kind kind, const Place& place) {
     const std::lock_guard<std::mutex> lock(findings_mutex);
     const Launch* launch = current_launch();
     const char* kernel = launch == nullptr ? "" : launch->request->name;
-    if (sampling() && !counts_in_sample(kind)) return false;
+    if (sampling() && !kind->in_sample) return false;
     for (Finding& finding : findings) {
         if (same_place(finding, kind, place, kernel)) {
             finding.count++;
@@ -96,7 +108,7 @@ bool is_new_finding(const char* kind, const Place& place) {
     return findings.size() < kMaxFindings;
 }
 
-void add_finding(const char* kind, Severity severity, const Place& place, const Worker* where, std::string message) {
+void add_finding(Kind kind, Severity severity, const Place& place, const Worker* where, std::string message) {
     const std::lock_guard<std::mutex> lock(findings_mutex);
     const std::string kernel = current_kernel();
     for (Finding& finding : findings) {  // another OS thread may have been faster

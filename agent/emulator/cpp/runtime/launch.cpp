@@ -1,8 +1,9 @@
 // Kernel launches: what a GPU would refuse, and the OS threads that run the blocks.
+#include "launch_words.h"
 #include "watch.h"
 
 #include <algorithm>
-#include <climits>
+#include <cstdio>
 #include <memory>
 #include <mutex>
 #include <system_error>
@@ -14,8 +15,6 @@ namespace kw {
 namespace {
 
 constexpr unsigned long kSmallLaunch = 8192;  // threads; below this a second OS thread costs more than it gives
-
-constexpr unsigned long kProcessors = 132;
 
 int worker_count = 2;
 std::mutex launch_mutex;  // one launch at a time, whatever thread it comes from
@@ -31,42 +30,33 @@ struct Refusal {
     std::string why;
 };
 
-// The limits of compute capability 9.0: CUDA C++ Programming Guide, "Technical Specifications per Compute
-// Capability". An empty text means that the launch is legal.
+// An empty text means that the launch is legal.
 Refusal refusal(const kw_launch_request& r, size_t shared_limit) {
     const dim3 g = r.grid, b = r.block;
     if (volume(g) == 0 || volume(b) == 0) {
-        return {cudaErrorInvalidConfiguration, format("grid (%u, %u, %u) and block (%u, %u, %u): no size may be 0",
-                                                      g.x, g.y, g.z, b.x, b.y, b.z)};
+        return {cudaErrorInvalidConfiguration, format(kEmptyLaunch, g.x, g.y, g.z, b.x, b.y, b.z)};
     }
     // The products of three sizes can overflow, so each size is checked before the product.
-    if (b.x > kMaxThreads || b.y > kMaxThreads || b.z > 64 || volume(b) > kMaxThreads) {
+    if (b.x > kMaxBlockX || b.y > kMaxBlockY || b.z > kMaxBlockZ || volume(b) > kMaxThreads) {
         return {cudaErrorInvalidConfiguration,
-                format("block (%u, %u, %u) has %lu threads; the limit is 1024 threads (x and y up to 1024, "
-                       "z up to 64)",
-                       b.x, b.y, b.z, volume(b))};
+                format(kLargeBlock, b.x, b.y, b.z, volume(b), kMaxThreads, kMaxBlockX, kMaxBlockZ)};
     }
-    if (g.x > INT_MAX || g.y > 65535 || g.z > 65535) {
+    if (g.x > kMaxGridX || g.y > kMaxGridY || g.z > kMaxGridZ) {
         return {cudaErrorInvalidConfiguration,
-                format("grid (%u, %u, %u); the limits are x 2147483647, y 65535 and z 65535", g.x, g.y, g.z)};
+                format(kLargeGrid, g.x, g.y, g.z, kMaxGridX, kMaxGridY, kMaxGridZ)};
     }
     if (r.dynamic_bytes > kOptInSharedLimit) {
-        return {cudaErrorInvalidValue, format("%zu bytes of dynamic shared memory; a block cannot have more than %zu",
-                                              r.dynamic_bytes, kOptInSharedLimit)};
+        return {cudaErrorInvalidValue, format(kSharedBeyondDevice, r.dynamic_bytes, kOptInSharedLimit)};
     }
     if (r.dynamic_bytes > shared_limit) {
-        return {cudaErrorInvalidValue,
-                format("%zu bytes of dynamic shared memory; the limit is %zu%s", r.dynamic_bytes, shared_limit,
-                       shared_limit > kDefaultSharedLimit
-                           ? ", as set with cudaFuncSetAttribute"
-                           : " unless cudaFuncSetAttribute(kernel, cudaFuncAttributeMaxDynamicSharedMemorySize, "
-                             "bytes) raises it")};
+        const char* words = shared_limit > kDefaultSharedLimit ? kSharedBeyondAsked : kSharedBeyondDefault;
+        return {cudaErrorInvalidValue, format(words, r.dynamic_bytes, shared_limit)};
     }
-    const unsigned long resident = kProcessors * std::min<unsigned long>(32, 2048 / volume(b));
+    const unsigned long at_once = std::min<unsigned long>(kBlocksPerMultiprocessor, kThreadsPerMultiprocessor / volume(b));
+    const unsigned long resident = kMultiprocessors * at_once;
     if (r.cooperative != 0 && volume(g) > resident) {
         return {cudaErrorCooperativeLaunchTooLarge,
-                format("%lu blocks of %lu threads at once; a cooperative launch may have %lu", volume(g), volume(b),
-                       resident)};
+                format(kTooManyAtOnce, volume(g), volume(b), resident)};
     }
     return {cudaSuccess, ""};
 }
@@ -113,6 +103,7 @@ void work(Launch& launch, int id) {
     if (launch.checked) begin_watch(worker);
     if (sigsetjmp(worker.recovery, 1) == 0 || goes_on_after_fault(worker)) {
         run_blocks(worker);
+        launch.resident_blocks--;
         finish_residents(worker);
         current_worker = nullptr;
     } else {
@@ -133,13 +124,14 @@ void run(Launch& launch) {
     const unsigned long threads = launch.blocks * volume(launch.request->block);
     const unsigned long useful = threads > kSmallLaunch && !launch.sampled ? launch.blocks : 1;
     const int count = static_cast<int>(std::min<unsigned long>(static_cast<unsigned long>(worker_count), useful));
-    launch.active_workers = count;
+    launch.active_workers = launch.resident_blocks = count;
     std::vector<std::thread> helpers;
     for (int id = 1; id < count; id++) {
         try {
             helpers.emplace_back(work, std::ref(launch), id);
         } catch (const std::system_error&) {  // a sandbox may allow no more threads
             launch.active_workers--;
+            launch.resident_blocks--;
         }
     }
     work(launch, 0);
@@ -193,10 +185,17 @@ using namespace kw;
 
 extern "C" void kw_init(int count) { worker_count = std::clamp(count, 1, kMaxWorkers); }
 
-extern "C" void kw_launch(const kw_launch_request* request) {
-    if (current_worker != nullptr) return;  // a launch from device code: rewrite.unsupported names it
+extern "C" int kw_launch(const kw_launch_request* request) {
+    if (request->size != sizeof(kw_launch_request)) {
+        std::fprintf(stderr,
+                     "kw_launch: a request of %zu bytes, where this runtime takes %zu: the caller was made for another "
+                     "version of kw/runtime.h; build it again, or bring the mirror of that struct up to date\n",
+                     request->size, sizeof(kw_launch_request));
+        return 1;
+    }
+    if (current_worker != nullptr) return 0;  // a launch from device code: rewrite.unsupported names it
     const std::lock_guard<std::mutex> lock(launch_mutex);
-    if (sticky_error() != cudaSuccess) return;
+    if (sticky_error() != cudaSuccess) return 0;
     Launch launch{};
     launch.request = request;
     launch.checked = checks_wanted();
@@ -207,12 +206,17 @@ extern "C" void kw_launch(const kw_launch_request* request) {
     const Refusal refused = refusal(*request, launch.shared_limit);
     if (refused.error != cudaSuccess) {
         set_error(refused.error, launch_text(*request), at_line(request->line));
-        report("illegal-launch", Severity::kError, request->line, nullptr, [&] {
+        report(&finding::kIllegalLaunch, Severity::kError, request->line, nullptr, [&] {
             return format("Kernel %s is launched with %s. A GPU does not run it at all (%s).", request->name,
                           refused.why.c_str(), cudaGetErrorString(refused.error));
         });
     } else {
         note_launch(request->name);
+        note_kernel(*request);
+        if (host_only()) {
+            running = nullptr;
+            return 0;
+        }
         const Recorded event(*request);
         begin_shared_layout(request->dynamic_bytes);
         if (launch.checked) begin_checked_launch();
@@ -227,6 +231,7 @@ extern "C" void kw_launch(const kw_launch_request* request) {
         if (launch.sampled) end_sampled_launch();
     }
     running = nullptr;
+    return 0;
 }
 
 extern "C" long kw_launch_count(void) { return launches; }

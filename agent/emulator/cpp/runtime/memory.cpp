@@ -24,7 +24,6 @@ constexpr size_t kLeastGap = size_t{4} << 20;
 constexpr size_t kDenseGap = 1024;
 // Each piece with wide gaps takes two of the 65530 mappings that a process may have.
 constexpr size_t kSparsePieces = 12000;
-constexpr size_t kLargestArena = size_t{1} << 40;
 // Where the range lies if nothing else does: a replay in another process needs the same addresses.
 constexpr uintptr_t kUsualPlace = uintptr_t{1} << 45;
 constexpr size_t kSmallestArena = size_t{256} << 20;
@@ -67,8 +66,8 @@ Arena& arena_of(uintptr_t address) { return holds(arenas().torch, address) ? are
 // As much as a limit on address space leaves room for; torch needs its share.
 size_t wanted_capacity() {
     rlimit limit{};
-    if (getrlimit(RLIMIT_AS, &limit) != 0 || limit.rlim_cur == RLIM_INFINITY) return kLargestArena;
-    return std::clamp<size_t>(limit.rlim_cur / 4, kSmallestArena, kLargestArena);
+    if (getrlimit(RLIMIT_AS, &limit) != 0 || limit.rlim_cur == RLIM_INFINITY) return KW_LARGEST_ARENA;
+    return std::clamp<size_t>(limit.rlim_cur / 4, kSmallestArena, KW_LARGEST_ARENA);
 }
 
 void reserve(Arena& a) {
@@ -169,10 +168,10 @@ uintptr_t arena_owner(uintptr_t address) {
 using namespace kw;
 
 extern "C" void* kw_alloc(size_t bytes) {
-    if (sampling() && bytes >= kSampledBytes) return reserve_piece(bytes);
+    if (sampling() && bytes >= KW_SAMPLED_BYTES) return reserve_piece(bytes);
     void* pointer = allocate(arenas().device, bytes);
     if (pointer == nullptr) return nullptr;
-    std::memset(pointer, sampling() ? 0 : 0xFF, bytes);
+    std::memset(pointer, sampling() ? 0 : KW_FRESH_BYTE, bytes);
     record_allocation(pointer, bytes);
     return pointer;
 }

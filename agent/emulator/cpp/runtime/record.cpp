@@ -2,8 +2,9 @@
 // the bytes of their arguments, copies, fills. Addresses go down as they are: the replay maps the same range, and
 // while a record is made no memory is handed out twice. What lies in a library goes down as path and offset.
 //
-// Host code also writes to device memory directly, as the emulator's is the host's. Of small pieces a copy is kept,
-// so that such writes are seen and go down as literal bytes; in large ones they are not seen.
+// Host code also writes to device memory directly, as the emulator's is the host's. Of small pieces a copy is
+// kept, so that such writes are seen and go down as literal bytes; in large ones they are not seen.
+#include "json_formats.h"
 #include "state.h"
 
 #include <cstring>
@@ -15,8 +16,6 @@
 namespace kw {
 
 namespace {
-
-constexpr size_t kSmall = 4096;  // bytes, of a piece whose contents are followed and of a literal
 
 struct Record {
     std::mutex mutex;
@@ -54,9 +53,13 @@ std::string place_of(const void* pointer) {
     return dladdr(pointer, &info) != 0 ? in_library(info, pointer) : "null";
 }
 
+void add_event(Record& r, const char* event, std::initializer_list<std::string> values) {
+    r.lines += filled(event, values) + '\n';
+}
+
 void add_literal(Record& r, const std::string& to, const void* from, size_t bytes) {
-    const std::string data = bytes <= kSmall ? '"' + hexadecimal(from, bytes) + '"' : "null";
-    r.lines += "{\"do\": \"write\", \"to\": " + to + ", \"bytes\": " + std::to_string(bytes) + ", \"data\": " + data + "}\n";
+    const std::string data = bytes <= KW_LARGEST_LITERAL ? '"' + hexadecimal(from, bytes) + '"' : "null";
+    add_event(r, kWriteEvent, {to, std::to_string(bytes), data});
 }
 
 void settle(Record& r) {
@@ -85,15 +88,14 @@ std::string library_words(const kw_launch_request& request, const Dl_info& libra
     return text;
 }
 
-std::string described(const kw_launch_request& r) {
+void add_launch(Record& record, const kw_launch_request& r) {
     Dl_info library;
-    if (dladdr(reinterpret_cast<void*>(r.entry), &library) == 0) return "{\"do\": \"lost\"}\n";
-    const std::string shape = format("\"grid\": [%u, %u, %u], \"block\": [%u, %u, %u], \"shared\": %zu, \"line\": %d",
-                                     r.grid.x, r.grid.y, r.grid.z, r.block.x, r.block.y, r.block.z, r.dynamic_bytes,
-                                     r.line);
-    return "{\"do\": \"launch\", \"entry\": " + in_library(library, reinterpret_cast<void*>(r.entry)) +
-           ", \"name\": " + quoted(r.name) + ", " + shape + ", \"arguments\": \"" +
-           hexadecimal(r.arguments, r.argument_bytes) + "\", \"words\": [" + library_words(r, library) + "]}\n";
+    if (dladdr(reinterpret_cast<void*>(r.entry), &library) == 0) return add_event(record, kLostEvent, {});
+    add_event(record, kLaunchEvent,
+              {in_library(library, reinterpret_cast<void*>(r.entry)), quoted(r.name),
+               format("[%u, %u, %u]", r.grid.x, r.grid.y, r.grid.z), format("[%u, %u, %u]", r.block.x, r.block.y, r.block.z),
+               std::to_string(r.dynamic_bytes), std::to_string(r.line), r.cooperative != 0 ? "true" : "false",
+               '"' + hexadecimal(r.arguments, r.argument_bytes) + '"', '[' + library_words(r, library) + ']'});
 }
 
 }  // namespace
@@ -104,10 +106,9 @@ void record_allocation(void* pointer, size_t bytes) {
     Record& r = record();
     const std::lock_guard<std::mutex> lock(r.mutex);
     if (!r.on) return;
-    r.lines += format("{\"do\": \"allocate\", \"to\": %zu, \"bytes\": %zu}\n",
-                      static_cast<size_t>(reinterpret_cast<uintptr_t>(pointer)), bytes);
+    add_event(r, kAllocateEvent, {std::to_string(reinterpret_cast<uintptr_t>(pointer)), std::to_string(bytes)});
     char* start = static_cast<char*>(pointer);
-    if (bytes > 0 && bytes <= kSmall) r.small[start].assign(start, start + bytes);
+    if (bytes > 0 && bytes <= KW_LARGEST_LITERAL) r.small[start].assign(start, start + bytes);
 }
 
 void record_free(void* pointer) {
@@ -121,7 +122,7 @@ Recorded::Recorded(const kw_launch_request& request) {
     const std::lock_guard<std::mutex> lock(r.mutex);
     if (!r.on) return;
     settle(r);
-    r.lines += described(request);
+    add_launch(r, request);
 }
 
 Recorded::Recorded(void* to, const void* from, size_t bytes) {
@@ -134,8 +135,7 @@ Recorded::Recorded(void* to, const void* from, size_t bytes) {
     if (source == "null") {
         add_literal(r, target, from, bytes);
     } else {
-        r.lines += "{\"do\": \"move\", \"to\": " + target + ", \"from\": " + source + ", \"bytes\": " +
-                   std::to_string(bytes) + "}\n";
+        add_event(r, kMoveEvent, {target, source, std::to_string(bytes)});
     }
 }
 
@@ -144,8 +144,8 @@ Recorded::Recorded(void* to, int byte, size_t bytes) {
     const std::lock_guard<std::mutex> lock(r.mutex);
     if (!r.on) return;
     settle(r);
-    r.lines += "{\"do\": \"fill\", \"to\": " + place_of(to) + ", \"bytes\": " + std::to_string(bytes) +
-               format(", \"data\": \"%02x\"}\n", static_cast<unsigned>(byte) & 255);
+    const std::string data = format("\"%02x\"", static_cast<unsigned>(byte) & 255);
+    add_event(r, kFillEvent, {place_of(to), std::to_string(bytes), data});
 }
 
 Recorded::~Recorded() {

@@ -230,7 +230,7 @@ Misplaced explain(uintptr_t address, size_t bytes, Access access) {
     const bool read = access == Access::kRead;
     const char* verb = read ? "Reads" : "Writes";
     if (address < kNullPage) {
-        return {"null-pointer", format("%s %zu bytes at address 0x%zx: the pointer is null.", verb, bytes,
+        return {&finding::kNullPointer, format("%s %zu bytes at address 0x%zx: the pointer is null.", verb, bytes,
                                        static_cast<size_t>(address))};
     }
     const bool on_device = in_arena(address);
@@ -238,12 +238,12 @@ Misplaced explain(uintptr_t address, size_t bytes, Access access) {
     Registry& r = registry();
     const std::lock_guard<std::mutex> lock(r.mutex);
     const Region* meant = meant_region(r, address, owner);
-    const char* kind = read ? "global-out-of-bounds-read" : "global-out-of-bounds-write";
+    Kind kind = read ? &finding::kGlobalOutOfBoundsRead : &finding::kGlobalOutOfBoundsWrite;
     const char* effect = read ? "The value is someone else's data, or the kernel faults."
                               : "It overwrites someone else's data, or the kernel faults.";
     for (const Freed& freed : r.freed) {
         if (address - freed.first >= freed.bytes || meant != nullptr) continue;
-        return {"freed-pointer", format("%s %zu bytes inside %s that was freed before the launch.", verb, bytes,
+        return {&finding::kFreedPointer, format("%s %zu bytes inside %s that was freed before the launch.", verb, bytes,
                                         named(freed.bytes, freed.label).c_str())};
     }
     if (meant != nullptr && starts_inside(*meant, address)) {
@@ -260,7 +260,7 @@ Misplaced explain(uintptr_t address, size_t bytes, Access access) {
         return {kind, format("%s %zu bytes in device memory, far from every allocation. %s", verb, bytes, effect)};
     }
     if (!is_mapped(address)) return {nullptr, ""};  // the hardware says so next
-    return {"host-pointer", format("%s %zu bytes of host memory: the pointer is no device pointer. A GPU faults; "
+    return {&finding::kHostPointer, format("%s %zu bytes of host memory: the pointer is no device pointer. A GPU faults; "
                                    "copy the data to a tensor of the device (one made without device= is the "
                                    "host's) or pass it by value.",
                                    verb, bytes)};

@@ -10,7 +10,6 @@ namespace kw {
 
 namespace {
 
-constexpr size_t kRunningBytes = 512;
 char* place;
 
 }  // namespace
@@ -20,7 +19,7 @@ void note_running(const kw_launch_request* request) {
     if (request == nullptr) {
         place[0] = '\0';
     } else {
-        std::snprintf(place, kRunningBytes, "%d %s", request->line, request->name);
+        std::snprintf(place, KW_RUNNING_BYTES, "%d %s", request->line, request->name);
     }
 }
 
@@ -30,8 +29,8 @@ void note_running(const kw_launch_request* request) {
 extern "C" void kw_tell_running(const char* path) {
     const int file = open(path, O_RDWR | O_CREAT | O_NOFOLLOW | O_CLOEXEC, 0644);
     if (file < 0) return;
-    if (ftruncate(file, kw::kRunningBytes) == 0) {
-        void* mapped = mmap(nullptr, kw::kRunningBytes, PROT_READ | PROT_WRITE, MAP_SHARED, file, 0);
+    if (ftruncate(file, KW_RUNNING_BYTES) == 0) {
+        void* mapped = mmap(nullptr, KW_RUNNING_BYTES, PROT_READ | PROT_WRITE, MAP_SHARED, file, 0);
         if (mapped != MAP_FAILED) kw::place = static_cast<char*>(mapped);
     }
     close(file);

@@ -41,6 +41,7 @@ struct Piece {
 };
 
 bool on;
+bool no_blocks;
 int background_file = -1;  // in memory, once it was asked for
 int background = -1;       // that file, or zeros
 long call_work;  // that is left
@@ -108,7 +109,7 @@ bool report_wrapped(Watch& watch, uintptr_t address, size_t bytes, Access access
     size_t element;
     int64_t index;
     if (region == nullptr || !wrapped(address, *region, element, index)) return false;
-    report("index-overflow", Severity::kError, at_code(code), watch.worker, [&] {
+    report(&finding::kIndexOverflow, Severity::kError, at_code(code), watch.worker, [&] {
         return format("%s %zu bytes at %s %ld of a %s: %ld was meant, which is more than 2147483647 (2^31 - 1), so "
                       "a 32-bit index has wrapped around. Compute the index, and every product it is made of, in "
                       "int64_t or size_t.",
@@ -137,6 +138,10 @@ long work_of(uintptr_t address, Access access) {
     return kNewPage;
 }
 
+bool is_out_of_bounds(Kind kind) {
+    return kind == &finding::kGlobalOutOfBoundsRead || kind == &finding::kGlobalOutOfBoundsWrite;
+}
+
 // A note for the scope of the verdict; each is kept once.
 void add_note(const std::string& text) {
     if (notes.size() < kMaxNotes && std::find(notes.begin(), notes.end(), text) == notes.end()) notes.push_back(text);
@@ -145,6 +150,7 @@ void add_note(const std::string& text) {
 }  // namespace
 
 bool sampling() { return on; }
+bool host_only() { return no_blocks; }
 
 // First and last, the corners of the grid, some between, and where an offset into a tensor that the grid
 // walks through in order passes 2^31 and 2^32.
@@ -209,22 +215,12 @@ void sampled_access(Watch& watch, bool inside, uintptr_t address, size_t bytes, 
     }
     if (!report_wrapped(watch, address, bytes, access, code)) {
         const Misplaced found = explain(address, bytes, access);
-        if (found.kind == nullptr || std::strncmp(found.kind, "global-", 7) != 0) {
+        if (found.kind == nullptr || !is_out_of_bounds(found.kind)) {
             give_up(worker, "follows pointers that it reads");
         }
         report(found.kind, Severity::kError, at_code(code), &worker, [&] { return found.text; });
     }
     abandon(worker, Fault::kMisplaced, "", 0);
-}
-
-// Kinds of findings that do not depend on what is in memory.
-bool counts_in_sample(const char* kind) {
-    for (const char* address : {"index-overflow", "global-out-of-bounds-read", "global-out-of-bounds-write",
-                                "shared-out-of-bounds-read", "shared-out-of-bounds-write", "misaligned-access",
-                                "array-index-out-of-bounds", "illegal-launch", "shared-memory-limit"}) {
-        if (std::strcmp(kind, address) == 0) return true;
-    }
-    return false;
 }
 
 void end_sampled_launch() {
@@ -264,11 +260,13 @@ using namespace kw;
 
 extern "C" void kw_sample(int mode) {
     on = mode != KW_SAMPLE_OFF;
+    no_blocks = mode == KW_SAMPLE_HOST_ONLY;
     if (mode == KW_SAMPLE_NUMBERS && background_file < 0) background_file = make_background();
     background = mode == KW_SAMPLE_NUMBERS ? background_file : -1;
     call_work = kCallWork;
     notes.clear();
     forget_errors();
+    forget_kernels();
     kw_check(on);
 }
 

@@ -16,7 +16,7 @@ uint8_t fenced[0x10000];  // by block, as cells number them
 std::atomic<bool> any_fence;
 
 void report_conflict(const Watch& watch, Severity severity, const Conflict& conflict) {
-    const char* kind = "global-race-between-blocks";
+    Kind kind = &finding::kGlobalRaceBetweenBlocks;
     report(kind, severity, at_code(conflict.code), watch.worker, [&] {
         const std::string who = conflict.block == kSeveral
                                     ? std::string("several other blocks")

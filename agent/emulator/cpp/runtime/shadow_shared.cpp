@@ -21,7 +21,7 @@ struct Race {
 void report_race(const Watch& watch, const Race& race, bool same_value) {
     const bool legacy = race.both_volatile;
     const Severity severity = legacy || same_value ? Severity::kWarning : Severity::kError;
-    report("shared-race", severity, at_code(race.code, race.other_code), watch.worker, [&] {
+    report(&finding::kSharedRace, severity, at_code(race.code, race.other_code), watch.worker, [&] {
         const std::string other = race.other < 0 ? "several threads" : format("thread %d", race.other);
         const SharedVariable v = nearest_shared(race.offset);
         return format("Thread %d %s byte %zu of %s, which %s %s in {other}, with no %s in between.%s",

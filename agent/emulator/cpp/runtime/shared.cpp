@@ -48,7 +48,7 @@ void prepare_shared(Worker& worker) {
         worker.shared = static_cast<char*>(memory);
         worker.shared_dirty = kSharedArena;
     }
-    std::memset(worker.shared, 0xFF, worker.shared_dirty);
+    std::memset(worker.shared, KW_FRESH_BYTE, worker.shared_dirty);
     worker.shared_dirty = 0;
     kw_shared_base = worker.shared;
 }

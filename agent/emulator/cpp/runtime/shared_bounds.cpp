@@ -41,7 +41,7 @@ SharedVariable nearest_shared(size_t offset) {
 
 void report_outside_shared(Watch& watch, size_t offset, size_t bytes, Access access, uintptr_t code) {
     const bool read = access == Access::kRead;
-    const char* kind = read ? "shared-out-of-bounds-read" : "shared-out-of-bounds-write";
+    Kind kind = read ? &finding::kSharedOutOfBoundsRead : &finding::kSharedOutOfBoundsWrite;
     watch.reported = watch.shared + offset;
     report(kind, Severity::kError, at_code(code), watch.worker, [&] {
         const SharedVariable v = nearest_shared(offset);
@@ -62,7 +62,7 @@ void report_outside_shared(Watch& watch, size_t offset, size_t bytes, Access acc
 }
 
 void report_unwritten_shared(Watch& watch, size_t offset, uintptr_t code) {
-    report("shared-uninitialised-read", Severity::kError, at_code(code), watch.worker, [&] {
+    report(&finding::kSharedUninitialisedRead, Severity::kError, at_code(code), watch.worker, [&] {
         const SharedVariable v = nearest_shared(offset);
         return format("Reads byte %zu of %s, which no thread of this block has written: shared memory is not "
                       "cleared on a GPU.",

@@ -1,11 +1,14 @@
 // What the parts of the runtime share: the threads, warps and fibers of the block that an OS thread runs.
 #pragma once
 
+#include "finding_kinds.h"
+#include "kw/device_limits.h"
 #include "kw/runtime.h"
 
 #include <atomic>
 #include <csetjmp>
 #include <cstdarg>
+#include <initializer_list>
 #include <string>
 #include <vector>
 
@@ -25,12 +28,8 @@ extern KW_TLS char* kw_shared_base;
 
 namespace kw {
 
-constexpr int kMaxThreads = 1024;
-constexpr int kWarpSize = 32;
 constexpr int kMaxWarps = kMaxThreads / kWarpSize;
 constexpr int kMaxWorkers = 8;
-constexpr size_t kDefaultSharedLimit = 48 * 1024;
-constexpr size_t kOptInSharedLimit = 227 * 1024;
 constexpr size_t kSharedArena = 512 * 1024;  // the limit plus room between the variables
 constexpr size_t kStackBytes = 256 * 1024;
 constexpr size_t kGuardBytes = 16 * 1024;
@@ -105,6 +104,7 @@ struct Launch {
     std::atomic<bool> stop;
     std::atomic<unsigned> arrived_blocks;  // at grid.sync(), all rounds together
     std::atomic<int> active_workers;
+    std::atomic<int> resident_blocks;  // at most: an OS thread's own one counts until none is left for it
     std::atomic<int> spinning_workers;
     std::atomic<int> waiting_state;  // changes whenever a worker begins or ceases to wait
     std::atomic<int> confirmed_state;
@@ -198,18 +198,20 @@ std::string launch_text(const kw_launch_request& request);
 // Tells who looks from outside which kernel runs; nullptr: none.
 void note_running(const kw_launch_request* request);
 
+// kernels.cpp
+void note_kernel(const kw_launch_request& request);
+void forget_kernels();
+
 // sampling.cpp
 bool sampling();
+bool host_only();  // launches are noted, and no block runs
 std::vector<unsigned long> sampled_blocks(const kw_launch_request& request);
 constexpr char kWaiting[] = "waits for other blocks";
 void give_up(Worker& worker, const char* why);
 bool goes_on_after_fault(Worker& host);
 void end_sampled_launch();
-bool counts_in_sample(const char* kind);
 void* reserve_piece(size_t bytes);
 bool release_piece(void* pointer);
-// From here on, memory of a sampled call is reserved and not committed.
-constexpr size_t kSampledBytes = size_t{1} << 20;
 
 // faults.cpp
 class FaultHandlers {
@@ -249,6 +251,7 @@ void check_stream(const kw_launch_request& request);
 // findings.cpp
 size_t copy_text(const std::string& text, char* buffer, size_t capacity);
 std::string quoted(const std::string& text);
+std::string filled(const char* pattern, std::initializer_list<std::string> values);  // each %s by the next value
 enum class Severity { kError, kWarning };
 
 // Where something happened: a line that is known, or the code that did it (and the code of the other side
@@ -279,18 +282,18 @@ cudaError_t failed(const HostCall& call, cudaError_t error);
 // waiting.cpp: a thread saw `observed` at the address. soft: which may be no waiting at all.
 void poll(const void* address, uint64_t observed, const Place& place, bool soft);
 
-bool is_new_finding(const char* kind, const Place& place);
-void add_finding(const char* kind, Severity severity, const Place& place, const Worker* where, std::string message);
+bool is_new_finding(Kind kind, const Place& place);
+void add_finding(Kind kind, Severity severity, const Place& place, const Worker* where, std::string message);
 __attribute__((format(printf, 1, 2))) std::string format(const char* pattern, ...);
 
 // The message is only put together for the first of a kind: a faulty kernel can report millions.
 template <class Message>
-void report(const char* kind, Severity severity, const Place& place, const Worker* where, Message message) {
+void report(Kind kind, Severity severity, const Place& place, const Worker* where, Message message) {
     if (is_new_finding(kind, place)) add_finding(kind, severity, place, where, message());
 }
 
 template <class Message>
-void report(const char* kind, Severity severity, int line, const Worker* where, Message message) {
+void report(Kind kind, Severity severity, int line, const Worker* where, Message message) {
     report(kind, severity, at_line(line), where, message);
 }
 

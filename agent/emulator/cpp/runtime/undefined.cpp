@@ -53,7 +53,7 @@ void settle_index(Watch& watch, size_t variable_bytes, size_t bytes) {
     const bool inside = variable_bytes > index.elements * bytes && index.thread == watch.worker->current;
     const int now = watch.worker->current;
     watch.worker->current = index.thread;
-    report("array-index-out-of-bounds", inside ? Severity::kWarning : Severity::kError, at_code(index.code),
+    report(&finding::kArrayIndexOutOfBounds, inside ? Severity::kWarning : Severity::kError, at_code(index.code),
            watch.worker, [&] {
                return index.text + (inside ? " It lands in another row of the same variable, which works on a GPU."
                                            : " It reads or overwrites something else.");
@@ -84,7 +84,7 @@ void __ubsan_handle_type_mismatch_v1(const TypeMismatch* data, uintptr_t address
     const size_t alignment = size_t{1} << data->log_alignment;
     if (address < 4096 || address % alignment == 0) return;
     const uintptr_t code = reinterpret_cast<uintptr_t>(__builtin_return_address(0));
-    report("misaligned-access", Severity::kError, at_code(code), watching->worker, [&] {
+    report(&finding::kMisalignedAccess, Severity::kError, at_code(code), watching->worker, [&] {
         return format("%s a %s at an address that is not a multiple of %zu bytes (%zu too many). A GPU stops the "
                       "kernel: misaligned address.",
                       data->use == kLoad ? "Loads" : "Stores", data->type->name, alignment,

@@ -27,8 +27,10 @@ constexpr long kFruitlessPolls = 1 << 20;
 constexpr long kFruitlessReads = 1 << 24;
 constexpr int kPolledTogether = 64;  // other places that a loop asks in turn, at most
 constexpr long kTurnsBeforeAnother = 4;  // for each resident block, before one more is started
-constexpr size_t kResidentThreads = 128 * 1024;  // of one OS thread: 2 pages of stack each
-constexpr size_t kGuardedResidents = 16;  // a guard is a mapping, and a process may have 65530
+// Of a launch: what the device holds at once, however few OS threads run it; 2 pages of stack each.
+constexpr size_t kResidentThreads = size_t{kMultiprocessors} * kThreadsPerMultiprocessor;
+// Threads of a launch whose stacks get guards: each makes two mappings, and a process may have 65530.
+constexpr size_t kGuardedThreads = 16 * 1024;
 
 }  // namespace
 
@@ -106,6 +108,7 @@ void resident_main() {
     Residency& r = *host.residency;
     r.others[r.turn - 1]->finished = true;
     r.unfinished--;
+    host.launch->resident_blocks--;
     r.fruitless = r.fruitless_polls = 0;
     current_worker = next_in_turn(host);
     void* discarded;
@@ -117,20 +120,27 @@ bool blocks_left(const Worker& host) {
     return host.first_block < host.end_block || host.launch->next_block < host.launch->blocks;
 }
 
+// Takes a place among the blocks that are there at once, if one is free.
+bool has_room(Launch& launch, size_t threads) {
+    const bool room = static_cast<size_t>(++launch.resident_blocks) * threads <= kResidentThreads;
+    if (!room) launch.resident_blocks--;
+    return room;
+}
+
 // Null when there is no block left, or no room.
 Worker* start_resident(Worker& host) {
     Residency& r = *host.residency;
     const size_t threads = static_cast<size_t>(host.count);
-    if (!blocks_left(host) || (r.unfinished + 1) * threads > kResidentThreads) return nullptr;
+    if (!blocks_left(host) || !has_room(*host.launch, threads)) return nullptr;
     const size_t bytes = (threads + 1) * kStackBytes;
     void* stacks = mmap(nullptr, bytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
-    if (stacks == MAP_FAILED) return nullptr;
+    if (stacks == MAP_FAILED) return host.launch->resident_blocks--, nullptr;
     auto made = std::make_unique<Resident>();
     made->stack_bytes = bytes;
     Worker& worker = made->worker;
     worker.host = &host;
     worker.stacks = static_cast<char*>(stacks);
-    worker.guards = r.others.size() < kGuardedResidents;
+    worker.guards = static_cast<size_t>(host.launch->resident_blocks) * threads <= kGuardedThreads;
     join_launch(worker, *host.launch, host.id);
     Fiber scheduler{nullptr, worker.stacks + threads * kStackBytes};
     worker.suspended = new_fiber_context(scheduler, host.count, resident_main);
@@ -147,7 +157,9 @@ void give_way(Worker& worker) {
     Residency& r = residency_of(worker);
     r.fruitless++;
     Worker* next = nullptr;
-    if (r.fruitless > kTurnsBeforeAnother * static_cast<long>(r.unfinished + 1)) next = start_resident(host);
+    // A cooperative launch's barrier opens when all blocks are there: no turn is worth waiting for.
+    const long turns = host.launch->request->cooperative != 0 ? 0 : kTurnsBeforeAnother;
+    if (r.fruitless > turns * static_cast<long>(r.unfinished + 1)) next = start_resident(host);
     if (next == nullptr) next = next_in_turn(host);
     if (next == &worker) sched_yield();
     go_on_with(worker, *next);

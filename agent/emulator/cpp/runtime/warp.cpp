@@ -40,7 +40,7 @@ uint64_t shuffled(Worker& worker, int warp, int lane) {
     const Thread& other = lane_of(worker, warp, source);
     // A converged lane takes part even when the mask forgot it: so does the hardware.
     if (exists && other.state == State::kAtWarpOp && other.kind == thread.kind) return other.value;
-    report("warp-op-absent-lanes", Severity::kWarning, thread.line, &worker, [&] {
+    report(&finding::kWarpOpAbsentLanes, Severity::kWarning, thread.line, &worker, [&] {
         return format("Lane %d reads lane %d, which %s: the value is undefined.", lane, source,
                       exists ? "takes no part in this shuffle" : "does not exist in this block");
     });
@@ -138,7 +138,7 @@ void report_exited_lanes(Worker& worker, int index, const Pending& group) {
     const uint32_t exists = threads_left >= kWarpSize ? 0xffffffffu : (1u << threads_left) - 1;
     // A full mask in a block whose size is no multiple of 32 is common and harmless.
     if (group.kind == KW_ACTIVE_MASK || (missing & exists) == 0) return;
-    report("warp-op-absent-lanes", Severity::kWarning, group.line, &worker, [&] {
+    report(&finding::kWarpOpAbsentLanes, Severity::kWarning, group.line, &worker, [&] {
         return format("The mask 0x%08x of a warp operation names lanes 0x%08x, which have returned.",
                       group.mask, missing & exists);
     });
@@ -182,7 +182,7 @@ bool force_stuck_warp(Worker& worker) {
         const Pending group = warp.pending[0];
         const uint32_t missing = group.mask & ~group.arrived & warp.live;
         const Thread& other = lane_of(worker, index, __builtin_ctz(missing));
-        report("warp-op-divergent", Severity::kWarning, group.line, &worker, [&] {
+        report(&finding::kWarpOpDivergent, Severity::kWarning, group.line, &worker, [&] {
             return format("A warp operation with mask 0x%08x is reached only by lanes 0x%08x; lanes 0x%08x wait "
                           "at %s in line %d. On a GPU this hangs or gives undefined values.",
                           group.mask, group.arrived, missing,
@@ -210,7 +210,7 @@ extern "C" uint64_t kw_warp_op(int kind, uint32_t mask, uint64_t value, int argu
     Warp& warp = worker.warps[index];
     Thread& thread = worker.threads[worker.current];
     if (kind != KW_ACTIVE_MASK && (mask >> lane & 1) == 0) {
-        report("warp-mask-excludes-caller", Severity::kWarning, line, &worker, [&] {
+        report(&finding::kWarpMaskExcludesCaller, Severity::kWarning, line, &worker, [&] {
             return format("Lane %d calls a warp operation with mask 0x%08x, which does not name it.", lane, mask);
         });
     }

@@ -91,7 +91,7 @@ struct Watch {
     PendingWrite write;
     PendingIndex index;
     uintptr_t misplaced_code;  // the last one that went wrong, and how (null: a fault of the hardware)
-    const char* misplaced_kind;
+    Kind misplaced_kind;
     long work_left;            // of the block, in a sampled launch
     uintptr_t reported;  // address of the last access with a finding, or kNothing: a fault there is no news
 };
@@ -114,7 +114,7 @@ void begin_checked_launch();
 
 // regions.cpp
 struct Misplaced {
-    const char* kind;  // null: nothing is wrong that a hardware fault would not tell
+    Kind kind;  // null: nothing is wrong that a hardware fault would not tell
     std::string text;
 };
 void add_region(const void* first, size_t bytes, const char* label);

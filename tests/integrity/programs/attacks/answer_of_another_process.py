@@ -4,7 +4,7 @@
 # status = ["rejected"]
 # stage = ["screen"]
 # finding = 'process-control'
-# bare.status = ["rejected", "runtime_error", "incorrect"]
+# bare.status = ["rejected", "runtime_error", "incorrect", "timeout"]
 
 import os
 

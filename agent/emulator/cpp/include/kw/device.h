@@ -36,6 +36,7 @@ KW_TLS_EXTERN(const uint3, blockIdx, "kw_block_index");
 KW_TLS_EXTERN(const int, kw_lane, "kw_lane");
 KW_TLS_EXTERN(char* const, kw_shared_base, "kw_shared_base");
 KW_TLS_EXTERN(const int, kw_spinning, "kw_spinning");
+KW_TLS_EXTERN(const int, kw_now_asking_name, "kw_asking_name");
 KW_TLS_EXTERN(const uint3, blockDim, "kw_block_dim");
 KW_TLS_EXTERN(const uint3, gridDim, "kw_grid_dim");
 
@@ -73,6 +74,9 @@ extern const int kw_now_checking __asm__("kw_checking");
 
 namespace kw {
 
+// Set by KW_KERNELS_NAMED at the end of a unit every kernel of which begins with KW_KERNEL.
+static bool kernels_named;
+
 // Argument of <<<...>>>: dim3 takes integers of every kind, as in CUDA.
 struct Config {
     dim3 grid;
@@ -83,21 +87,29 @@ struct Config {
         : grid(g), block(b), dynamic_bytes(bytes), stream(s) {}
 };
 
+// Where a launch enters an extension. A replay knows these functions by this name, which the contracts of
+// agent/emulator/contracts hand on.
+template <class Thread>
+void launch_entry(void* thread) {
+    (*static_cast<Thread*>(thread))();
+}
+
 // kernel<<<config>>>(arguments) becomes Launch(name, line, by pointer, Config(config))(call, arguments).
 // The arguments are evaluated once; each thread gets its own copies, converted to the kernel's parameters.
 class Launch {
   public:
     Launch(const char* name, int line, bool by_pointer, const Config& config)
-        : request_{name,    line,    by_pointer, config.grid,  config.block, config.dynamic_bytes,
-                   nullptr, nullptr, 0,          config.stream, 0} {}
+        : request_{sizeof(kw_launch_request), name, line, by_pointer, config.grid, config.block,
+                   config.dynamic_bytes, nullptr, nullptr, 0, config.stream, 0} {}
 
     template <class Call, class... Arguments>
     void operator()(Call call, Arguments... arguments) {
         auto one_thread = [=]() mutable { call(arguments...); };
         request_.arguments = &one_thread;
         request_.argument_bytes = sizeof one_thread;
-        request_.entry = [](void* opaque) { (*static_cast<decltype(one_thread)*>(opaque))(); };
-        kw_launch(&request_);
+        request_.entry = launch_entry<decltype(one_thread)>;
+        if (kernels_named) kw_name_kernel(request_.entry, request_.arguments);
+        if (kw_launch(&request_) != 0) abort();
     }
 
     // cudaLaunchCooperativeKernel: `arguments` points to one value for each parameter.
@@ -148,6 +160,14 @@ KW_DEVICE T from_bits(uint64_t bits) {
 }  // namespace kw
 
 #define KW_NAME(...) #__VA_ARGS__
+
+// Every kernel begins with it: asked for its name, it says that and does nothing else.
+#define KW_KERNEL                                   \
+    if (kw_now_asking_name != 0) {                  \
+        kw_kernel_is(__PRETTY_FUNCTION__);          \
+        return;                                     \
+    }
+#define KW_KERNELS_NAMED [[maybe_unused]] static const bool kw_kernels_named = kw::kernels_named = true;
 
 // Whether this launch is not checked and another unit has set the kernel's pointer to its translation. The
 // read is hidden from the compiler, which knows of no writer, and from the checks.

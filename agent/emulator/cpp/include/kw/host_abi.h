@@ -1,12 +1,12 @@
 // The C interface between a built extension and the process that loads it.
 //
 // An extension never touches libtorch: its at::Tensor is a view of a `kw_tensor` that the Python
-// side owns, and every tensor operation is one call back by operator name. Layouts here are
-// mirrored by guest/abi.py; KW_ABI_VERSION changes with them.
+// side owns, and every tensor operation is one call back by operator name. Python's view of it is
+// generated (agent/emulator/contracts), and the version as well: a digest of what is declared here.
 #pragma once
 #include <cstdint>
 
-#define KW_ABI_VERSION 1
+#define KW_ABI_VERSION 0x58384aa4
 #define KW_MAX_DIMS 16
 #define KW_EXPORT __attribute__((visibility("default")))
 
@@ -32,6 +32,13 @@ enum kw_tag : int32_t {
   KW_OTHER,    // a Python object that has no place here
 };
 
+// Of a tensor.
+enum kw_flag : int32_t {
+  KW_REQUIRES_GRAD = 1,
+  KW_CONTIGUOUS = 2,
+  KW_CHANNELS_LAST = 4,  // contiguous as channels_last
+};
+
 // What C++ may know of a tensor without asking; owned by Python until `release(handle)`.
 struct kw_tensor {
   int64_t handle;
@@ -40,7 +47,7 @@ struct kw_tensor {
   int32_t dtype;  // c10::ScalarType
   int32_t dim;
   int32_t on_gpu;
-  int32_t flags;  // 1: requires_grad, 2: contiguous, 4: contiguous as channels_last
+  int32_t flags;  // kw_flag
   int64_t sizes[KW_MAX_DIMS];
   int64_t strides[KW_MAX_DIMS];
 };
@@ -78,4 +85,11 @@ enum kw_status : int32_t {
   KW_INDEX_ERROR,
   KW_NOT_IMPLEMENTED,
 };
+
+// What an extension defines (host_entry.h).
+KW_EXPORT int32_t kw_open(const kw_host* given, kw_value* result);
+KW_EXPORT void kw_close();
+KW_EXPORT int32_t kw_invoke(int64_t index, const kw_value* arguments, int64_t count, const char* const* keywords,
+                            int64_t keyword_count, kw_value* result);
+KW_EXPORT void kw_forget();
 }

@@ -4,11 +4,7 @@
 #include <cstdint>
 #include <type_traits>
 
-#ifdef __CUDACC__
-#define KW_EVERYWHERE __host__ __device__
-#else
-#define KW_EVERYWHERE
-#endif
+#include "kw/host_macros.h"
 
 namespace at {
 

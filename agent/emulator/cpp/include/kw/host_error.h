@@ -51,24 +51,16 @@ std::string check_message(const char* condition, const A&... parts) {
 }
 }  // namespace kw
 
-#define C10_LIKELY(expr) (__builtin_expect(static_cast<bool>(expr), 1))
-#define C10_UNLIKELY(expr) (__builtin_expect(static_cast<bool>(expr), 0))
-#define C10_UNLIKELY_OR_CONST(expr) C10_UNLIKELY(expr)
+#include "kw/host_macros.h"
 
 #define TORCH_CHECK_WITH(type, cond, ...)                                            \
   do {                                                                               \
     if (C10_UNLIKELY(!(cond))) throw ::c10::type(::kw::check_message(#cond, ##__VA_ARGS__)); \
   } while (false)
-#define TORCH_CHECK(cond, ...) TORCH_CHECK_WITH(Error, cond, ##__VA_ARGS__)
 #define TORCH_CHECK_VALUE(cond, ...) TORCH_CHECK_WITH(ValueError, cond, ##__VA_ARGS__)
 #define TORCH_CHECK_TYPE(cond, ...) TORCH_CHECK_WITH(TypeError, cond, ##__VA_ARGS__)
 #define TORCH_CHECK_INDEX(cond, ...) TORCH_CHECK_WITH(IndexError, cond, ##__VA_ARGS__)
 #define TORCH_CHECK_NOT_IMPLEMENTED(cond, ...) TORCH_CHECK_WITH(NotImplementedError, cond, ##__VA_ARGS__)
-#define TORCH_INTERNAL_ASSERT(cond, ...) TORCH_CHECK(cond, ##__VA_ARGS__)
-#define TORCH_INTERNAL_ASSERT_DEBUG_ONLY(cond, ...) ((void)0)
-#define AT_ASSERT(cond, ...) TORCH_CHECK(cond, ##__VA_ARGS__)
-#define AT_ASSERTM(cond, ...) TORCH_CHECK(cond, ##__VA_ARGS__)
-#define AT_CHECK(cond, ...) TORCH_CHECK(cond, ##__VA_ARGS__)
 #define AT_ERROR(...) throw ::c10::Error(::c10::str(__VA_ARGS__))
 #define C10_THROW_ERROR(type, message) throw ::c10::type(message)
 
@@ -79,19 +71,3 @@ std::string check_message(const char* condition, const A&... parts) {
     static const bool kw_said = (KW_WARN(__VA_ARGS__), true); \
     (void)kw_said;                                            \
   } while (false)
-
-#define TORCH_API
-#define C10_API
-#define C10_EXPORT
-#define TORCH_CUDA_CPP_API
-#define TORCH_CUDA_CU_API
-#define C10_RESTRICT __restrict__
-#define C10_NOINLINE __attribute__((noinline))
-#define C10_ALWAYS_INLINE inline __attribute__((always_inline))
-#define C10_UNUSED [[maybe_unused]]
-#define C10_NODISCARD [[nodiscard]]
-#define C10_DEVICE
-#define C10_HOST
-#define C10_HOST_DEVICE
-#define AT_HOST_DEVICE
-#define AT_DEVICE

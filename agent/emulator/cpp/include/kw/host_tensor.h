@@ -201,14 +201,14 @@ class Tensor {
   bool is_complex() const { return isComplexType(scalar_type()); }
   bool is_sparse() const { return false; }
   bool is_contiguous(MemoryFormat format = MemoryFormat::Contiguous) const {
-    return (raw().flags & (format == MemoryFormat::ChannelsLast ? 4 : 2)) != 0;
+    return (raw().flags & (format == MemoryFormat::ChannelsLast ? KW_CHANNELS_LAST : KW_CONTIGUOUS)) != 0;
   }
   bool is_non_overlapping_and_dense() const { return kw::invoke<bool>("is_non_overlapping_and_dense", *this); }
   MemoryFormat suggest_memory_format() const {
-    const bool last = (raw().flags & 6) == 4;
+    const bool last = (raw().flags & (KW_CONTIGUOUS | KW_CHANNELS_LAST)) == KW_CHANNELS_LAST;
     return last ? MemoryFormat::ChannelsLast : MemoryFormat::Contiguous;
   }
-  bool requires_grad() const { return (raw().flags & 1) != 0; }
+  bool requires_grad() const { return (raw().flags & KW_REQUIRES_GRAD) != 0; }
   Layout layout() const { return kStrided; }
   TensorOptions options() const { return TensorOptions().dtype(scalar_type()).device(device()); }
   bool has_storage() const { return true; }

@@ -16,36 +16,10 @@
 
 #include "kw/host_error.h"
 #include "kw/host_half.h"
-
-#define KW_FOR_EACH_SCALAR_TYPE(X) \
-  X(uint8_t, Byte, 0)              \
-  X(int8_t, Char, 1)               \
-  X(int16_t, Short, 2)             \
-  X(int, Int, 3)                   \
-  X(int64_t, Long, 4)              \
-  X(::c10::Half, Half, 5)          \
-  X(float, Float, 6)               \
-  X(double, Double, 7)             \
-  X(bool, Bool, 11)                \
-  X(::c10::BFloat16, BFloat16, 15)
+#include "kw/host_scalars.h"
+#include "kw/host_type_map.h"
 
 namespace c10 {
-
-enum class ScalarType : int8_t {
-#define KW_ENUMERATOR(type, name, code) name = code,
-  KW_FOR_EACH_SCALAR_TYPE(KW_ENUMERATOR)
-#undef KW_ENUMERATOR
-  ComplexHalf = 8,
-  ComplexFloat = 9,
-  ComplexDouble = 10,
-  Undefined = 127,
-};
-
-#define KW_CONSTANT(type, name, code) constexpr ScalarType k##name = ScalarType::name;
-KW_FOR_EACH_SCALAR_TYPE(KW_CONSTANT)
-#undef KW_CONSTANT
-constexpr ScalarType kComplexFloat = ScalarType::ComplexFloat;
-constexpr ScalarType kComplexDouble = ScalarType::ComplexDouble;
 
 inline const char* toString(ScalarType type) {
   switch (type) {
@@ -87,19 +61,6 @@ inline bool isIntegralType(ScalarType type, bool with_bool = false) {
 }
 inline bool isReducedFloatingType(ScalarType type) { return type == kHalf || type == kBFloat16; }
 
-template <class T>
-struct CppTypeToScalarType;
-template <ScalarType>
-struct ScalarTypeToCPPType;
-#define KW_MAP(cpp_type, name, code)                                                             \
-  template <>                                                                                    \
-  struct CppTypeToScalarType<cpp_type> : std::integral_constant<ScalarType, ScalarType::name> {}; \
-  template <>                                                                                    \
-  struct ScalarTypeToCPPType<ScalarType::name> {                                                 \
-    using type = cpp_type;                                                                       \
-  };
-KW_FOR_EACH_SCALAR_TYPE(KW_MAP)
-#undef KW_MAP
 template <>
 struct CppTypeToScalarType<std::complex<float>> : std::integral_constant<ScalarType, kComplexFloat> {};
 template <>
@@ -123,12 +84,6 @@ struct TypeMeta {
   friend std::ostream& operator<<(std::ostream& out, TypeMeta m) { return out << toString(m.type); }
 };
 inline ScalarType typeMetaToScalarType(TypeMeta meta) { return meta.type; }
-
-enum class DeviceType : int8_t { CPU = 0, CUDA = 1, Meta = 9 };
-constexpr DeviceType kCPU = DeviceType::CPU;
-constexpr DeviceType kCUDA = DeviceType::CUDA;
-constexpr DeviceType kMeta = DeviceType::Meta;
-using DeviceIndex = int8_t;
 
 struct Device {
   DeviceType kind = DeviceType::CPU;
@@ -155,71 +110,23 @@ struct Device {
   friend std::ostream& operator<<(std::ostream& out, Device d) { return out << d.str(); }
 };
 
-enum class Layout : int8_t { Strided, Sparse };
-constexpr Layout kStrided = Layout::Strided;
-enum class MemoryFormat : int8_t { Contiguous, Preserve, ChannelsLast, ChannelsLast3d };
-
 using std::in_place;
 using std::make_optional;
 using std::nullopt;
 using std::nullopt_t;
 using std::optional;
 
+}  // namespace c10
+
+#include "kw/host_array_ref.h"
+
+namespace c10 {
 template <class T>
-class ArrayRef {
-  const T* begin_ = nullptr;
-  size_t length_ = 0;
-
- public:
-  using value_type = T;
-  using const_iterator = const T*;
-  constexpr ArrayRef() = default;
-  constexpr ArrayRef(const T& one) : begin_(&one), length_(1) {}
-  constexpr ArrayRef(const T* data, size_t length) : begin_(data), length_(length) {}
-  constexpr ArrayRef(const T* begin, const T* end) : begin_(begin), length_(end - begin) {}
-  template <class A>
-  ArrayRef(const std::vector<T, A>& items) : begin_(items.data()), length_(items.size()) {}
-  template <size_t N>
-  constexpr ArrayRef(const std::array<T, N>& items) : begin_(items.data()), length_(N) {}
-  template <size_t N>
-  constexpr ArrayRef(const T (&items)[N]) : begin_(items), length_(N) {}
-  constexpr ArrayRef(const std::initializer_list<T>& items)
-      : begin_(items.begin() == items.end() ? nullptr : items.begin()), length_(items.size()) {}
-
-  constexpr const T* begin() const { return begin_; }
-  constexpr const T* end() const { return begin_ + length_; }
-  auto rbegin() const { return std::make_reverse_iterator(end()); }
-  auto rend() const { return std::make_reverse_iterator(begin()); }
-  constexpr const T* data() const { return begin_; }
-  constexpr size_t size() const { return length_; }
-  constexpr bool empty() const { return length_ == 0; }
-  constexpr const T& operator[](size_t i) const { return begin_[i]; }
-  const T& at(size_t i) const {
-    TORCH_CHECK(i < length_, "ArrayRef: invalid index Index = ", i, "; Length = ", length_);
-    return begin_[i];
-  }
-  const T& front() const { return at(0); }
-  const T& back() const { return at(length_ - 1); }
-  ArrayRef slice(size_t from, size_t count) const { return {begin_ + from, count}; }
-  ArrayRef slice(size_t from) const { return {begin_ + from, length_ - from}; }
-  std::vector<T> vec() const { return {begin(), end()}; }
-  bool equals(ArrayRef other) const {
-    if (length_ != other.length_) return false;
-    for (size_t i = 0; i < length_; ++i)
-      if (!(begin_[i] == other.begin_[i])) return false;
-    return true;
-  }
-  friend bool operator==(ArrayRef a, ArrayRef b) { return a.equals(b); }
-  friend bool operator!=(ArrayRef a, ArrayRef b) { return !a.equals(b); }
-  friend bool operator==(ArrayRef a, const std::vector<T>& b) { return a.equals(ArrayRef(b)); }
-  friend bool operator!=(ArrayRef a, const std::vector<T>& b) { return !a.equals(ArrayRef(b)); }
-  friend std::ostream& operator<<(std::ostream& out, ArrayRef items) {
-    out << '[';
-    for (size_t i = 0; i < items.size(); ++i) out << (i ? ", " : "") << items[i];
-    return out << ']';
-  }
-};
-using IntArrayRef = ArrayRef<int64_t>;
+std::ostream& operator<<(std::ostream& out, ArrayRef<T> items) {
+  out << '[';
+  for (size_t i = 0; i < items.size(); ++i) out << (i ? ", " : "") << items[i];
+  return out << ']';
+}
 
 // A number whose type is known at run time.
 class Scalar {

@@ -6,8 +6,7 @@
 // The CUDA runtime API itself (cudaMalloc, cudaGetLastError, ...) is declared by NVIDIA's
 // cuda_runtime_api.h and defined by the same library.
 //
-// It does not emulate timing, caches, clusters, cooperative (grid-wide) launches or streams that overlap:
-// every call is synchronous.
+// It does not emulate timing, caches, clusters or streams that overlap: every call is synchronous.
 #pragma once
 
 #include <cstddef>
@@ -15,7 +14,25 @@
 #include <cuda_runtime_api.h>
 #include <vector_types.h>
 
+#define KW_TORCH_MEMORY "libkw_torch.so"  // the library for kw_serve_torch, beside the runtime's
+
 extern "C" {
+
+enum {
+    KW_FRESH_BYTE = 0xFF,         // what fresh device memory holds
+    KW_LARGEST_LITERAL = 4096,    // bytes of host data that a record takes in; of more it tells the size alone
+    KW_SAMPLED_BYTES = 1 << 20,   // from here on, memory of a sampled call is reserved and not committed
+    KW_UNLOCATED_LINE = 1000000,  // lines from here on belong to no line of the candidate's file
+    KW_RUNNING_BYTES = 512,       // of the file of kw_tell_running
+    KW_SHARED_LIMIT_ATTRIBUTE = 8,
+    KW_HOST_TO_DEVICE = 1
+};
+#define KW_LARGEST_ARENA 0x10000000000  // bytes of device memory that can be reserved: 1 TB
+
+#ifdef __cplusplus
+static_assert(KW_SHARED_LIMIT_ATTRIBUTE == cudaFuncAttributeMaxDynamicSharedMemorySize, "CUDA's own number");
+static_assert(KW_HOST_TO_DEVICE == cudaMemcpyHostToDevice, "CUDA's own number");
+#endif
 
 // ---- Host side -------------------------------------------------------------------------------------
 
@@ -39,6 +56,12 @@ int kw_on_device(const void* pointer);
 long kw_launch_count(void);
 size_t kw_launch_names(char* buffer, size_t capacity);
 
+// The distinct kernels that were launched since kw_sample was last called, in the order of their first launch, as a
+// JSON array of objects: kernel, grid, block and shared, the bytes of dynamic shared memory. A kernel is the
+// signature that its compiler gives it, with template arguments; of one that cannot say it, the callee as
+// written. Written as kw_findings writes.
+size_t kw_kernels(char* buffer, size_t capacity);
+
 // From here on the file at path, which lives as long as the process, holds "LINE NAME" of the kernel that runs.
 void kw_tell_running(const char* path);
 
@@ -56,8 +79,9 @@ void kw_check(int on);
 
 // From here on, until it is turned off, launches run at real sizes on reserved memory: a sample of their blocks,
 // checked for addresses alone. Memory of a MB and more holds zeros, or numbers. Pending errors are forgotten.
-// The notes say, one a line, which kernels ran in part; they are written as kw_findings writes.
-enum { KW_SAMPLE_OFF, KW_SAMPLE_ZEROS, KW_SAMPLE_NUMBERS };
+// The notes say, one a line, which kernels ran in part; they are written as kw_findings writes. Host only: launches
+// are looked at and noted, and no block runs.
+enum { KW_SAMPLE_OFF, KW_SAMPLE_ZEROS, KW_SAMPLE_NUMBERS, KW_SAMPLE_HOST_ONLY };
 void kw_sample(int mode);
 size_t kw_sample_notes(char* buffer, size_t capacity);
 
@@ -80,6 +104,9 @@ size_t kw_recorded(char* buffer, size_t capacity);
 // by a kernel while checks were on (nor by cudaMemset or cudaMemcpy); *index becomes that of the first one.
 size_t kw_unwritten(const void* first, size_t count, size_t element_bytes, size_t* index);
 
+// For KW_TORCH_MEMORY alone: torch's CPU tensors are made in device memory, for the rest of the process.
+void kw_serve_torch(void);
+
 // torch's current stream in this thread: a launch on the default one where it is another is a finding.
 cudaStream_t kw_current_stream(void);
 void kw_set_current_stream(cudaStream_t stream);
@@ -94,9 +121,10 @@ cudaError_t kw_fail(const char* call, cudaError_t error);
 // a launch knows the name it was written with and not the address.
 cudaError_t kw_set_function_attribute(const char* text, enum cudaFuncAttribute attribute, int value);
 
-// ---- Device side -----------------------------------------------------------------------------------
+// ---- Launches --------------------------------------------------------------------------------------
 
 typedef struct kw_launch_request {
+    size_t size;               // of this struct, as the caller knows it
     const char* name;          // the callee as written, with template arguments
     int line;                  // of the launch
     int by_pointer;            // 1 when the callee is no __global__ function of the same source
@@ -110,79 +138,11 @@ typedef struct kw_launch_request {
     int cooperative;           // 1: its blocks are all there at once, or the launch is refused
 } kw_launch_request;
 
-// Runs the whole grid, or reports why a GPU would not and sets the CUDA error.
-void kw_launch(const kw_launch_request* request);
-
-// One __shared__ variable of one function (instance). Its offset holds for the launch with that serial.
-typedef struct kw_shared_site {
-    size_t bytes;
-    const char* name;
-    int line;
-    uint32_t launch;
-    uint32_t offset;
-} kw_shared_site;
-
-// Gives the variable its place in the shared memory of the current launch.
-void kw_place_shared(kw_shared_site* site);
-
-enum { KW_BARRIER_PLAIN, KW_BARRIER_COUNT, KW_BARRIER_AND, KW_BARRIER_OR };
-
-// Block barrier; site tells apart two barriers on one line. The result is that of the reduction.
-int kw_barrier(int kind, int predicate, int line, int site);
-
-enum {
-    KW_SHUFFLE_INDEX,
-    KW_SHUFFLE_UP,
-    KW_SHUFFLE_DOWN,
-    KW_SHUFFLE_XOR,
-    KW_BALLOT,
-    KW_ANY,
-    KW_ALL,
-    KW_SYNC,
-    KW_MATCH_ANY,
-    KW_MATCH_ALL,
-    KW_REDUCE_ADD,
-    KW_REDUCE_MIN,
-    KW_REDUCE_MAX,
-    KW_REDUCE_MIN_UNSIGNED,
-    KW_REDUCE_MAX_UNSIGNED,
-    KW_REDUCE_AND,
-    KW_REDUCE_OR,
-    KW_REDUCE_XOR,
-    KW_ACTIVE_MASK
-};
-
-// Warp operation among the lanes in mask. argument: source lane or distance; width: of a shuffle segment.
-uint64_t kw_warp_op(int kind, uint32_t mask, uint64_t value, int argument, int width, int line);
-
-// An atomicCAS or atomicExch that changed nothing: a thread that only does that may be waiting for ever.
-// kw_spin_over tells that the wait is over; it is needed only while the variable kw_spinning is set.
-void kw_spin(const void* address, uint64_t observed, int line);
-void kw_spin_over(void);
-
-// A read, or an atomic operation that changed nothing, which may be one of a loop that waits.
-void kw_poll(const void* address, uint64_t observed);
-
-// cp.async: the calling thread's copies to shared memory, made at the latest when it waits for them. The last
-// `zeros` of the bytes become zero and are not read. kw_wait_copies leaves out the last `prior` groups that
-// were committed; kw_wait_all_copies waits for those too that were not.
-void kw_copy_async(void* to, const void* from, size_t bytes, size_t zeros);
-void kw_commit_copies(void);
-void kw_wait_copies(unsigned prior);
-void kw_wait_all_copies(void);
-
-// grid.sync(): every thread of a cooperative launch.
-void kw_grid_sync(int line);
-
-// Lets the other threads of the block run.
-void kw_yield(void);
-
-// Ends the launch with cudaErrorAssert; outside a kernel it is the C library's own.
-[[noreturn]] void kw_assert_fail(const char* condition, const char* file, unsigned line, const char* function);
-[[noreturn]] void kw_trap(int line);
-
-long long kw_clock(void);
-
-extern uint32_t kw_launch_serial;  // the current launch; compared with kw_shared_site::launch
+// Runs the whole grid, or reports why a GPU would not and sets the CUDA error; 0 either way. 1, with words on
+// standard error and nothing done, where the request is of another size than this runtime's: the caller was
+// built for, or mirrors, another version of this header, which is no fault of the kernel's.
+int kw_launch(const kw_launch_request* request);
 
 }  // extern "C"
+
+#include "kw/runtime_device.h"

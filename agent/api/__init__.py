@@ -1,0 +1,25 @@
+"""The public API, which the command line uses too: judge a candidate, find a kernel, read a run.
+
+Names are imported from `agent` itself (`from agent import evaluate, solve, load_problem, Checks`), which
+imports none of this until a name is taken from it. Nothing here prints: progress and warnings go to the
+`progress` argument (`agent.api.listening`).
+"""
+
+from agent.api.checks import Checks
+from agent.api.judge import Judge, evaluate, load_problem
+from agent.api.listening import Listener
+from agent.api.runs import Run
+from agent.api.solving import Budget, render_prompt, resume, solve
+
+__all__ = [
+    "Budget",
+    "Checks",
+    "Judge",
+    "Listener",
+    "Run",
+    "evaluate",
+    "load_problem",
+    "render_prompt",
+    "resume",
+    "solve",
+]

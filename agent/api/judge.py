@@ -1,0 +1,203 @@
+"""Judging candidates: `evaluate` for one, `Judge` for several on the same problem."""
+
+from os import PathLike
+from pathlib import Path
+from typing import TYPE_CHECKING, Literal
+
+from agent import config, sandbox, store
+from agent.api.checks import Checks
+from agent.api.listening import Listener, Progress, listener
+from agent.config import Settings
+from agent.errors import EnvironmentFault, UsageError
+from agent.records import Admission, Candidate, Evaluation, Problem
+
+if TYPE_CHECKING:
+    from agent.executors import LocalExecutor
+
+Address = str | PathLike[str]
+ExecutorName = Literal["auto", "cuda", "emulator"]
+
+
+def load_problem(
+    address: Address, *, kernelbench_root: Path | None = None, progress: Progress = None
+) -> Problem:
+    """The reference at `address`: a path, a shipped name or `kernelbench:LEVEL/ID`, read and traced.
+
+    Tracing runs in a child process with a time limit. Raises ProblemError for what is no reference.
+
+    >>> load_problem("level1/softmax").name
+    'level1/softmax'
+    """
+    from agent import problems
+
+    listener(progress).update(f"tracing {address}")
+    root = kernelbench_root or config.load({}, offline=True).settings.kernelbench_root
+    return problems.load(str(address), kernelbench_root=root)
+
+
+def evaluate(
+    problem: Address | Problem,
+    candidate: Address | Candidate,
+    *,
+    executor: ExecutorName | None = None,
+    checks: Checks | None = None,
+    progress: Progress = None,
+) -> Evaluation:
+    """The verdict on one candidate against a reference: built, verified on secret inputs, timed on a GPU.
+
+    `candidate` is a path to a file with `ModelNew`, attempt K of a run as `RUN:K`, or a Candidate. Settings
+    that are not given are those of the command line (environment, `agent.toml`, user configuration).
+    What the candidate does wrong is in the returned Evaluation. Raises UsageError for arguments that lead
+    nowhere, ProblemError for a reference that cannot be judged, EnvironmentFault where nothing can be
+    judged on this machine.
+
+    >>> evaluate("level1/softmax", "answer.py", executor="emulator").status  # doctest: +SKIP
+    <Status.VERIFIED: 'verified'>
+    """
+    judge = Judge(problem, executor=executor, checks=checks, progress=progress)
+    return judge.evaluate(candidate)
+
+
+class Judge:
+    """Judges candidates for one problem; tools and the admission of the problem are prepared once.
+
+    Raises as `evaluate` does, when it is made.
+    """
+
+    def __init__(
+        self,
+        problem: Address | Problem,
+        *,
+        executor: ExecutorName | None = None,
+        checks: Checks | None = None,
+        progress: Progress = None,
+        settings: Settings | None = None,
+    ) -> None:
+        """`settings` replaces what the environment and the configuration files say."""
+        self.checks = checks or Checks()
+        self._listener = listener(progress)
+        flags = {"executor": executor, **self.checks.flags()}
+        self.settings = settings or config.load(flags, offline=True).settings
+        root = self.settings.kernelbench_root
+        self.problem = (
+            problem
+            if isinstance(problem, Problem)
+            else load_problem(problem, kernelbench_root=root, progress=self._listener)
+        )
+        self.executor = local_executor(self.settings, self.problem, self.checks, self._listener)
+        self.admission = admitted(self.executor, self.problem, self.checks.admit_anyway, self._listener)
+
+    def evaluate(self, candidate: Address | Candidate) -> Evaluation:
+        """The verdict on one candidate; see `evaluate` of this module."""
+        return self.executor.evaluate(self.problem, self.candidate(candidate))
+
+    def candidate(self, candidate: Address | Candidate) -> Candidate:
+        """The candidate at an address. Raises UsageError when the address leads to none."""
+        if isinstance(candidate, Candidate):
+            return candidate
+        source = candidate_source(str(candidate), self.settings.runs_dir)
+        return Candidate(problem=self.problem.name, source=source, origin="file")
+
+
+def candidate_source(address: str, runs_dir: Path) -> str:
+    """The candidate's text. Raises UsageError when the address leads to none."""
+    path = Path(address)
+    if not path.exists() and ":" in address:
+        return store.resolve_candidate(address, runs_dir).source
+    try:
+        return path.read_text(encoding="utf-8")
+    except UnicodeDecodeError:
+        raise UsageError(f"{path} is not UTF-8 text; a candidate is a Python file with ModelNew") from None
+    except OSError as error:
+        raise UsageError(f"cannot read candidate {path}: {error.strerror}; give a file or RUN:K") from None
+
+
+def local_executor(settings: Settings, problem: Problem, checks: Checks, told: Listener) -> "LocalExecutor":
+    """The executor that the settings ask for, tools prepared.
+
+    Raises EnvironmentFault without them, UsageError for checks switched off where there are none.
+    """
+    from agent.emulator.compile import toolchain
+    from agent.executors import LocalExecutor, choose
+
+    name = choose(settings.executor)
+    if settings.unchecked and name != "emulator":
+        raise UsageError("--unchecked applies only to the emulator; leave it out")
+    require_isolation(settings, told)
+    if name == "emulator":
+        toolchain.prepare(settings.cache_dir, progress=told.update)
+    made = LocalExecutor(
+        name,
+        candidate_timeout_s=settings.candidate_timeout,
+        cache_dir=settings.cache_dir,
+        floor_ms=floor_ms(problem, settings),
+        announce=told.update,
+    )
+    made.library_ops = settings.library_ops
+    made.protocol = checks.protocol
+    made.requests = checks.requests
+    made.unchecked = settings.unchecked
+    return made
+
+
+def require_isolation(settings: Settings, told: Listener) -> None:
+    """Raises EnvironmentFault where an isolation is required that this machine does not give."""
+    if sandbox.strongest().name != "process":
+        return
+    if settings.sandbox == "require":
+        raise EnvironmentFault(f"--sandbox require: candidates cannot be isolated here; {sandbox.MEND}")
+    told.warn(
+        "NOT ISOLATED: candidates run as plain processes of your user and can read your files; "
+        f"{sandbox.MEND}, or exit in this case with --sandbox require"
+    )
+
+
+def admitted(judge: "LocalExecutor", problem: Problem, anyway: bool, told: Listener) -> Admission:
+    """Probes the problem and says what came of it. Raises ProblemError where it may not be judged."""
+    found = judge.admit(problem, anyway)
+    rate = found.kill_rate
+    untried = "every answer tried does the same as the reference" if found.tried else "not probed"
+    words = [found.note or untried] if rate is None else [
+        f"{found.killed} of {found.tried - len(found.equivalent)} wrong answers refused ({rate:.0%})"
+    ]  # fmt: skip
+    words += [f"{len(found.equivalent)} more do the same as the reference"] if found.equivalent else []
+    words += [f"tightened by {', '.join(found.tightened)} inputs"] if found.tightened else []
+    words += [f"too fine for the output to show: {', '.join(found.unresolved)}"] if found.unresolved else []
+    words += [f"parameters perturbed by {found.strength:g} of full strength"] if found.strength < 1 else []
+    told.say(f"admission: {'; '.join(words)}")
+    for why in found.trivial:
+        told.warn(f"{problem.name} asks for no computation: {why}")
+    if found.survivors:
+        told.warn(f"admitted anyway, though these pass: {'; '.join(found.survivors)}")
+    return found
+
+
+def floor_ms(problem: Problem, settings: Settings) -> float | None:
+    """The roofline floor on the GPU that is configured, in milliseconds; None for a GPU that is not known."""
+    from agent.problems import roofline
+
+    gpu = roofline.find(settings.gpu)
+    return roofline.floor_ms(problem.trace, gpu) if gpu else None
+
+
+def architecture(settings: Settings) -> str | None:
+    """Of the GPU that candidates run on, as `90a`; None on the emulator.
+
+    Raises EnvironmentFault where there is no such GPU.
+    """
+    from agent.executors import choose
+
+    return present_architecture() if choose(settings.executor) == "cuda" else None
+
+
+def present_architecture() -> str:
+    """Of the GPU of this machine, as `90a`. Raises EnvironmentFault where none answers."""
+    import torch
+
+    from agent.kernels import building
+
+    if not torch.cuda.is_available():
+        raise EnvironmentFault(
+            "no usable NVIDIA GPU found; to build for another machine, pass its --arch, such as 90a"
+        )
+    return building.architecture(torch.cuda.get_device_capability())

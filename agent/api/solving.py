@@ -1,0 +1,254 @@
+"""Finding a kernel: a run from a reference to the best verified candidate, begun or resumed."""
+
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from agent import config, sandbox, store
+from agent.api.checks import Checks
+from agent.api.judge import (
+    Address,
+    ExecutorName,
+    admitted,
+    architecture,
+    floor_ms,
+    load_problem,
+    local_executor,
+)
+from agent.api.listening import Listener, Progress, listener
+from agent.api.runs import Run
+from agent.config import Settings
+from agent.errors import UsageError
+from agent.providers import choose
+from agent.records import Problem, Prompt, Record
+
+if TYPE_CHECKING:
+    from agent.loop import Plan
+    from agent.providers.endpoint import StreamProgress
+
+
+class Budget(Record):
+    """When a run ends; None: the setting."""
+
+    rounds: int | None = None
+    """Maximum number of model rounds."""
+    patience: int | None = None
+    """Rounds without a faster kernel after which a run on a GPU ends."""
+
+
+class Choices(Record):
+    """How a run goes about it, beside what is checked."""
+
+    require: str = ""
+    """Requirements of the user's own, one a line, or `@FILE`."""
+    autofix: bool = True
+    """Whether faults with exactly one mend are mended without asking the model."""
+    in_order: bool = False
+    """With `replay:RUN`: the stored answers in their order, whatever the prompt."""
+
+
+def solve(
+    problem: Address,
+    *,
+    provider: str | None = None,
+    model: str | None = None,
+    base_url: str | None = None,
+    executor: ExecutorName | None = None,
+    checks: Checks | None = None,
+    budget: Budget | None = None,
+    require: str = "",
+    autofix: bool = True,
+    in_order: bool = False,
+    runs_dir: Path | None = None,
+    progress: Progress = None,
+) -> Run:
+    """Asks for kernels, judges them, feeds back what was wrong, and keeps the best verified one.
+
+    `provider`: `openai_compat`, `catalogue` or `replay:RUN`; None: an endpoint where one is configured,
+    else the shipped kernels. `require`: requirements of your own, one a line, or `@FILE`. `autofix`: mend
+    faults that have exactly one mend without asking the model. `in_order`: with `replay:RUN`, take the
+    stored answers in their order, whatever the prompt.
+
+    The process is made non-dumpable, since it holds the endpoint's key. Returns the run also where nothing
+    was verified (`run.best` is None). Raises UsageError, ProblemError, EnvironmentFault as `evaluate` does,
+    EndpointError where the endpoint failed for good and nothing is verified, Interrupted on Ctrl-C; what was
+    received until then is on disk, and `resume` goes on from it.
+
+    >>> run = solve("level1/softmax", provider="catalogue", executor="emulator")  # doctest: +SKIP
+    >>> run.best_file  # doctest: +SKIP
+    PosixPath('runs/20261122-101500-softmax-1a2b/best.py')
+    """
+    checks, budget, told = checks or Checks(), budget or Budget(), listener(progress)
+    flags: dict[str, object] = {
+        "provider": provider, "model": model, "base_url": base_url, "executor": executor,
+        "rounds": budget.rounds, "patience": budget.patience, "runs_dir": runs_dir, **checks.flags(),
+    }  # fmt: skip
+    settings = config.load(flags).settings
+    return begin(
+        problem, settings, checks, Choices(require=require, autofix=autofix, in_order=in_order), told
+    )
+
+
+def begin(problem: Address, settings: Settings, checks: Checks, choices: "Choices", told: Listener) -> Run:
+    """`solve` with settings that are already merged. Raises as `solve` does."""
+    from agent import prompts
+
+    sandbox.hide()
+    wishes = prompts.lines(choices.require) if choices.require else ()
+    for wish in map(prompts.requirement, wishes):
+        if not wish.checked:
+            told.warn(f"passed on to the model, not checked: {wish.text}")
+    traced = load_problem(problem, kernelbench_root=settings.kernelbench_root, progress=told)
+    choices = choices.model_copy(update={"require": "\n".join(wishes)})
+    return _Work(settings, traced, with_requirements(checks, choices.require), choices, told).begin(
+        str(problem)
+    )
+
+
+def resume(
+    run: str, *, flags: dict[str, object] | None = None, checks: Checks | None = None,
+    choices: "Choices | None" = None, progress: Progress = None,
+) -> Run:  # fmt: skip
+    """Goes on with a run that was interrupted, killed or ended, with the settings it was begun with.
+
+    `flags` are settings by name that replace those, such as `{"rounds": 8}`. Nothing that was received is
+    asked for again, and nothing that was judged is judged again. Raises as `solve` does.
+    """
+    sandbox.hide()
+    told, flags, choices = listener(progress), flags or {}, choices or Choices()
+    given = {name: value for name, value in flags.items() if value is not None}
+    folder = config.load({"runs_dir": flags.get("runs_dir")}, offline=True).settings.runs_dir
+    found = store.open_run(run, folder)
+    asked = found.info.settings
+    before: dict[str, object] = {
+        "provider": asked.provider, "model": asked.model, "executor": asked.executor, "rounds": asked.rounds,
+        "patience": asked.patience,
+    }  # fmt: skip
+    before |= {name: asked.options.get(name) for name in _STORED_SETTINGS}
+    settings = config.load(before | given).settings
+    log = found.read()
+    if log.started is None:
+        raise UsageError(
+            f"run {found.id} stopped before its first round; start it again with: agent run {asked.problem}"
+        )
+    if log.finished and log.finished.outcome in ("verified", "no_kernel") and "rounds" not in given:
+        told.say(f"run {found.id} has ended; pass --rounds N to allow more rounds")
+        return Run(found)
+    require = str(asked.options.get("require", ""))
+    stored = {name: True for name in _CHOICES if asked.options.get(name) is True}
+    checks = with_requirements((checks or Checks()).model_copy(update=stored), require)
+    choices = Choices(
+        require=require,
+        # A run from before there were automatic fixes has made none, and goes on without.
+        autofix=choices.autofix and asked.options.get("mend") is True,
+        in_order=choices.in_order or asked.options.get("in_order") is True,
+    )
+    return _Work(settings, log.started.problem, checks, choices, told).go_on(found, log)
+
+
+def render_prompt(
+    problem: Problem, *, require: str = "", checks: Checks | None = None, settings: Settings | None = None
+) -> Prompt:
+    """The first prompt that a run on this problem would send; calls no model.
+
+    >>> render_prompt(load_problem("level1/softmax")).messages[0].role
+    'system'
+    """
+    from agent import prompts
+
+    checks = checks or Checks()
+    settings = settings or config.load(checks.flags(), offline=True).settings
+    plan = plan_for(problem, settings, "", require, with_requirements(checks, require))
+    situation = prompts.Situation(requirements=plan.requirements, gpu=plan.gpu, floor_ms=plan.floor_ms)
+    return prompts.render(problem, situation)
+
+
+def with_requirements(checks: Checks, require: str) -> Checks:
+    """The checks, and those that are named among the requirements."""
+    from agent import prompts
+
+    named = prompts.requested(require) if require else ()
+    return checks.model_copy(update={name.replace("-", "_"): True for name in named})
+
+
+def plan_for(problem: Problem, settings: Settings, provider: str, require: str, checks: Checks) -> "Plan":
+    """How long the loop goes on, and what the prompts say beside the problem."""
+    from agent import prompts
+    from agent.loop import Plan
+
+    return Plan(
+        # The catalogue has one answer; asking again could not bring another.
+        rounds=1 if provider == "catalogue" else settings.rounds,
+        patience=settings.patience,
+        requirements=prompts.wishes(require, settings.library_ops, checks.requests),
+        gpu=settings.gpu,
+        floor_ms=floor_ms(problem, settings),
+    )
+
+
+_STORED_SETTINGS = ("gpu", "candidate_timeout", "library_ops", "unchecked")
+"""Settings that a run stores among its options, and that a resumed run has again."""
+_CHOICES = ("quick", "admit_anyway", "backward", "compile_safe")
+"""Fields of Checks that a run stores as options of their own, for whoever resumes or replays it."""
+
+
+class _Work:
+    """One run of `solve` or `resume`: what it was asked for."""
+
+    def __init__(
+        self, settings: Settings, problem: Problem, checks: Checks, choices: Choices, told: Listener
+    ) -> None:
+        self._settings, self._problem, self._checks = settings, problem, checks
+        self._choices, self._told = choices, told
+
+    def begin(self, address: str) -> Run:
+        """A new run, begun and carried to its end."""
+        return self._carried(None, None, address)
+
+    def go_on(self, found: store.Run, log: store.Log) -> Run:
+        """A run that is on disk, carried to its end."""
+        return self._carried(found, log, "")
+
+    def _carried(self, found: store.Run | None, log: store.Log | None, address: str) -> Run:
+        from agent.api.session import Session
+
+        settings, problem, told = self._settings, self._problem, self._told
+        provider = choose(
+            settings, problem, in_order=self._choices.in_order, arch=architecture(settings),
+            on_retry=lambda event: session.note(event), on_progress=self._streaming,
+        )  # fmt: skip
+        judge = local_executor(settings, problem, self._checks, told)
+        admitted(judge, problem, self._checks.admit_anyway, told)
+        plan = plan_for(problem, settings, provider.name, self._choices.require, self._checks)
+        plan = plan.model_copy(update={"mends": self._choices.autofix})
+        run = found or store.create(
+            settings.runs_dir,
+            store.RunSettings(
+                problem=address, problem_name=problem.name, provider=provider.name, model=settings.model,
+                executor=judge.name, rounds=plan.rounds, patience=plan.patience, options=self._options(),
+            ),
+        )  # fmt: skip
+        with run.writer() as writer:
+            session = Session(run, problem, plan, writer, told, store.Resume(log) if log else None)
+            if log is None:
+                told.say(f"run {run.id}: {problem.name}, provider {provider.name}, executor {judge.name}")
+            else:
+                told.say(f"run {run.id}: going on, {len(log.rounds)} rounds are on disk")
+            session.solve(provider, judge)
+        return Run(run)
+
+    def _options(self) -> dict[str, str | int | float | bool]:
+        settings = self._settings
+        return {
+            "require": self._choices.require,
+            **{name: bool(getattr(self._checks, name)) for name in _CHOICES},
+            "in_order": self._choices.in_order,
+            "mend": self._choices.autofix,
+            "gpu": settings.gpu,
+            "candidate_timeout": settings.candidate_timeout,
+            "library_ops": settings.library_ops,
+            "unchecked": settings.unchecked,
+        }
+
+    def _streaming(self, so_far: "StreamProgress") -> None:
+        thinking = f", {so_far.reasoning_characters} of reasoning" if so_far.reasoning_characters else ""
+        self._told.update(f"receiving: {so_far.text_characters} characters{thinking}")

@@ -1,0 +1,207 @@
+"""From nvcc's words to findings: what is the candidate's fault, and what may be a gap in our headers."""
+
+import re
+from pathlib import Path
+
+from agent.build import compile_findings, header_gap
+from agent.build.build_request import BuildRequest
+from agent.build.compiler import Message, Outcome
+from agent.build.nvcc import messages, regions, unit
+from agent.build.nvcc.tool import Nvcc
+from agent.build.source_map import CANDIDATE
+from agent.build.toolchain import STANDARD, Toolchain
+from agent.records import Finding, KernelResources, Record
+from agent.torch_shim.finding_kinds import FindingKind
+
+INCLUDE = Path(__file__).resolve().parent / "include"
+_SOURCE, _CUBIN = "device.cu", "device.cubin"
+_MOST = 5
+_EXTERN = re.compile(r"Unresolved extern function '(\w+)'")
+# Rules of the language that g++ cannot know; they hold in host code too.
+_RULE = re.compile(
+    r"__(?:global|device|host)__ function|__(?:shared|constant|device|managed)__ variable"
+    r"|\"__(?:shared|constant|device)__\"|kernel launch|must be configured|cannot be configured"
+)
+_OURS = re.compile(
+    r"\b(?:at|c10|torch|caffe2|pybind11|py|kw)::|namespace \"(?:at|c10|torch)\b"
+    r"|\bstd::complex\b|\b(?:AT|C10|TORCH|KW)_[A-Z]"
+)
+# Names that come and go between releases of the toolkit: what one nvcc says of them, another may not.
+_LIBRARY = re.compile(
+    r"\b(?:cub|thrust|cuda|nv|cooperative_groups|cg)::|namespace \"(?:cub|thrust|cuda|nv)\b"
+)
+_UNDEFINED = re.compile(r'identifier "(\w+)" is undefined$')
+_TENSOR_METHOD = re.compile(r'calling a __host__ function\("at::Tensor')
+
+
+class Verdict(Record):
+    """What nvcc made of the device code."""
+
+    accepted: bool = False
+    """It compiled, so that no line of device code is at fault."""
+    findings: tuple[Finding, ...] = ()
+    kernels: tuple[KernelResources, ...] = ()
+    warnings: tuple[str, ...] = ()
+    gap: str | None = None
+    """What it did not understand, and maybe another set of headers would; then nothing is known."""
+    is_ours: bool = False
+    """The gap may be one of the declarations that stand for torch's headers: fuller ones may close it."""
+
+
+def command(
+    nvcc: Nvcc, toolchain: Toolchain, request: BuildRequest, scratch: Path, *, fuller: bool = False
+) -> list[str]:
+    """Writes the unit into `scratch` and gives the command that checks it there.
+
+    `fuller` takes the headers that g++ compiles in place of bare declarations: slower, with fewer gaps.
+    """
+    (scratch / _SOURCE).write_text(unit.text(request, named=True), encoding="utf-8", errors="surrogatepass")
+    declared = [] if fuller else ["-isystem", str(INCLUDE)]
+    # Behind all other directories: the emulator's own cub and cooperative_groups must not hide NVIDIA's.
+    behind = [str(toolchain.headers), str(INCLUDE)]
+    return [
+        str(nvcc.path), "-cubin", f"-arch={unit.architecture(request)}", STANDARD, "-Xptxas", "-v",
+        "-ccbin", str(toolchain.gxx), "-allow-unsupported-compiler", *unit.flags(request), *declared,
+        *(word for place in behind for word in ("-Xcompiler", f"-idirafter,{place}")),
+        "-lineinfo", "--keep", "--keep-dir", ".", _SOURCE, "-o", _CUBIN,
+    ]  # fmt: skip
+
+
+def read(outcome: Outcome, request: BuildRequest, scratch: Path) -> Verdict:
+    """The verdict of a finished command."""
+    if outcome.failure == "timeout":
+        return Verdict(gap="it did not end in time")
+    said = messages.parse(outcome.messages)
+    device = regions.device_lines(request)
+    warnings = compile_findings.warnings([m for m in said if m.severity == "warning" and m.line in device])
+    if outcome.succeeded:
+        return Verdict(accepted=True, kernels=messages.kernels(outcome.messages), warnings=warnings)
+    errors = [message for message in said if message.severity == "error"]
+    ruled = [message for message in errors if _breaks_a_rule(message)]
+    gaps = [message for message in errors if message not in ruled and not _is_device_code(message, device)]
+    if gaps and not ruled:
+        ours = any(not _LIBRARY.search(message.text) for message in gaps)
+        return Verdict(gap=compile_findings.clean(gaps[0].text)[:200], is_ours=ours)
+    found = [_of_error(m, request, device) for m in (ruled if gaps else errors)]
+    found += [_of_fault(fault, request, scratch) for fault in messages.faults(outcome.messages)]
+    if not found:
+        return Verdict(gap=_last_words(outcome.messages))
+    return Verdict(findings=tuple(_one_a_line(found))[:_MOST], warnings=warnings, is_ours=bool(gaps))
+
+
+def _one_a_line(found: list[Finding]) -> list[Finding]:
+    """One mistake makes several errors in its line: the first is the finding, the others are evidence."""
+    kept: dict[object, Finding] = {}
+    for finding in found:
+        place = (finding.location.line, finding.kind) if finding.location else finding.message
+        first = kept.setdefault(place, finding)
+        if first.message != finding.message:
+            evidence = f"{first.evidence}\n{finding.evidence}"[:2000]
+            kept[place] = first.model_copy(update={"evidence": evidence})
+    return list(kept.values())
+
+
+def _breaks_a_rule(message: Message) -> bool:
+    if _is_foreign(message.text) and not _TENSOR_METHOD.search(message.text):
+        return False
+    return bool(_RULE.search(message.text))
+
+
+def _is_foreign(text: str) -> bool:
+    return bool(_OURS.search(text) or _LIBRARY.search(text))
+
+
+def _is_device_code(message: Message, device: frozenset[int]) -> bool:
+    """Inside a function of the candidate that runs on the GPU, and about no name of a library."""
+    if any(_is_foreign(words) for words in (message.text, *(text for _, text in message.notes))):
+        return False
+    if _device_line(message, device) is None:
+        return False
+    undefined = _UNDEFINED.search(message.text)
+    return undefined is None or not header_gap.in_torch_only(undefined[1])
+
+
+def _device_line(message: Message, device: frozenset[int]) -> int | None:
+    places = [(message.file, message.line), *message.context]
+    return next((line for file, line in places if _is_unit(file) and line in device), None)
+
+
+def _is_unit(file: str) -> bool:
+    return file in (CANDIDATE, "cuda_sources")
+
+
+def _of_error(message: Message, request: BuildRequest, device: frozenset[int]) -> Finding:
+    line = _device_line(message, device)
+    if line is None and message.file == CANDIDATE:
+        line = message.line
+    chain = "".join(
+        f"\nasked for at line {at}" for file, at in message.context if _is_unit(file) and at != line
+    )
+    notes = chain + "".join(f"\n{text}" for _, text in message.notes[:4])
+    return Finding(
+        kind="compile-error",
+        message=compile_findings.clean(message.text),
+        location=compile_findings.at_line(request, line),
+        evidence=compile_findings.clean(f"nvcc: error: {message.text}{notes}")[:2000],
+    )
+
+
+def _of_fault(fault: messages.Fault, request: BuildRequest, scratch: Path) -> Finding:
+    evidence = f"ptxas: {fault.text}"
+    shared = messages.over_shared_limit(fault.text)
+    if shared:
+        kernel, message = shared
+        return Finding(
+            kind=FindingKind.SHARED_MEMORY_LIMIT,
+            message=message,
+            location=compile_findings.at_line(request, regions.kernel_line(request, kernel)),
+            evidence=evidence,
+        )
+    missing = _EXTERN.search(fault.text)
+    if missing:
+        name = messages.demangled([missing[1]])[0]
+        return Finding(
+            kind="compile-error",
+            message=f"Device code calls `{name}`, which is declared and not defined in cuda_sources.",
+            location=compile_findings.at_line(request, _first_call(request, name)),
+            evidence=evidence,
+        )
+    return Finding(
+        kind="compile-error",
+        message=f"ptxas: {fault.text}",
+        location=compile_findings.at_line(request, _line_of_ptx(fault.line, scratch)),
+        evidence=evidence,
+    )
+
+
+def _first_call(request: BuildRequest, name: str) -> int | None:
+    base = re.escape(name.split("<")[0].split("::")[-1])
+    rows = request.candidate_source.split("\n")
+    device = regions.device_lines(request)
+    return next((n for n, row in enumerate(rows, 1) if n in device and re.search(rf"\b{base}\b", row)), None)
+
+
+def _line_of_ptx(number: int | None, scratch: Path) -> int | None:
+    """The candidate's line that a line of the kept PTX came from, by its last `.loc`."""
+    ptx = scratch / Path(_SOURCE).with_suffix(".ptx")
+    if number is None or not ptx.is_file():
+        return None
+    rows = ptx.read_text(errors="replace").splitlines()
+    files = {
+        m[1]
+        for m in (re.match(r'\s*\.file\s+(\d+) "(?:.*/)?' + re.escape(CANDIDATE) + '"', r) for r in rows)
+        if m
+    }
+    for row in reversed(rows[:number]):
+        place = re.match(r"\s*\.loc\s+(\d+) (\d+)", row)
+        if place:
+            return int(place[2]) if place[1] in files else None
+    return None
+
+
+def _last_words(log: str) -> str:
+    said = [row.strip() for row in log.splitlines() if re.search(r"error|fatal|not found", row)]
+    words = (
+        re.sub(r"^\S+:\d+:(?:\d+:)? (?:fatal )?error: ", "", said[0]) if said else "it failed without a word"
+    )
+    return compile_findings.clean(words)[:200]

@@ -1,0 +1,112 @@
+"""Objects of single translation units, cached by what went into each.
+
+An object depends on its unit's text, its flags and the prepared toolchain, and on nothing else of the
+request: where only device code changed, the host's object is there already. What the compiler said of it
+lies beside it. A unit that does not compile leaves nothing.
+"""
+
+import shutil
+import tempfile
+from collections.abc import Sequence
+from pathlib import Path
+
+from pydantic import ValidationError
+
+from agent.build import compiler
+from agent.build.toolchain import Toolchain
+from agent.records import Record, digest
+
+_DIRECTORY = "objects"
+_DIAGNOSTICS = (
+    "-fmax-errors=20", "-fno-diagnostics-show-caret", "-ftemplate-backtrace-limit=6",
+    "-fdiagnostics-color=never",
+)  # fmt: skip
+
+
+class Unit(Record):
+    """One file for g++; its object is `{name}.o`."""
+
+    name: str
+    text: str
+    flags: tuple[str, ...]
+    """The prelude among them; the include directories and the form of the messages are the toolchain's."""
+
+    @property
+    def identity(self) -> str:
+        """Changes with anything that may change the object, the toolchain aside."""
+        return digest(self.name, *self.flags, self.text)
+
+
+class _Entry(Record):
+    """What lies beside a cached file."""
+
+    messages: str
+    size: int
+
+
+def cached_file(cache: Path, key: str, name: str, scratch: Path) -> str | None:
+    """Puts the file `name` kept under `key` into `scratch` and gives the words kept with it, or None."""
+    place = cache / _DIRECTORY / key
+    try:
+        entry = _Entry.model_validate_json((place / "entry.json").read_text())
+        shutil.copyfile(place / name, scratch / name)
+    except (OSError, ValidationError):
+        return None
+    return entry.messages if (scratch / name).stat().st_size == entry.size else None
+
+
+def keep_file(cache: Path, key: str, made: Path, messages: str) -> None:
+    """Keeps a file under `key`. The entry appears whole, whoever else writes it at the same time."""
+    parent = cache / _DIRECTORY
+    parent.mkdir(parents=True, exist_ok=True)
+    scratch = Path(tempfile.mkdtemp(dir=parent, prefix="writing-"))
+    kept = compiler.take(made, scratch / made.name)
+    entry = _Entry(messages=messages, size=kept.stat().st_size)
+    (scratch / "entry.json").write_text(entry.model_dump_json())
+    try:
+        # A damaged entry gives way; a sound one that another process just wrote says the same.
+        shutil.rmtree(parent / key, ignore_errors=True)
+        scratch.rename(parent / key)
+    except OSError:
+        shutil.rmtree(scratch, ignore_errors=True)
+
+
+class Compilation:
+    """The units of one build on their way to objects in `scratch`."""
+
+    def __init__(self, toolchain: Toolchain, units: Sequence[Unit], scratch: Path, cache: Path) -> None:
+        self._toolchain, self._units = toolchain, units
+        self._scratch, self._cache = scratch, cache
+        found = [cached_file(cache, self._key(unit), f"{unit.name}.o", scratch) for unit in units]
+        self._cached = [None if words is None else compiler.Outcome(True, words) for words in found]
+
+    def commands(self) -> list[list[str]]:
+        """What to run in the scratch directory: one command for each unit that is not cached."""
+        made = []
+        for unit, cached in zip(self._units, self._cached, strict=True):
+            if cached is None:
+                source = self._scratch / f"{unit.name}.cpp"
+                source.write_text(unit.text, encoding="utf-8", errors="surrogatepass")
+                made.append(self._command(unit))
+        return made
+
+    def outcomes(self, of_commands: Sequence[compiler.Outcome]) -> list[compiler.Outcome]:
+        """One for each unit, from those of `commands`; new objects are kept."""
+        new = iter(of_commands)
+        found = []
+        for unit, cached in zip(self._units, self._cached, strict=True):
+            outcome = cached or next(new)
+            if cached is None and outcome.succeeded:
+                made = self._scratch / f"{unit.name}.o"
+                keep_file(self._cache, self._key(unit), made, outcome.messages)
+            found.append(outcome)
+        return found
+
+    def _command(self, unit: Unit) -> list[str]:
+        return [
+            str(self._toolchain.gxx), *unit.flags, *self._toolchain.includes(), *_DIAGNOSTICS,
+            "-c", f"{unit.name}.cpp", "-o", f"{unit.name}.o",
+        ]  # fmt: skip
+
+    def _key(self, unit: Unit) -> str:
+        return digest(self._toolchain.key, unit.identity)[:32]

@@ -1,0 +1,57 @@
+"""What of a request is not even given to a compiler: flags, includes, and names that are none."""
+
+import re
+
+from agent.build import compile_findings, flags
+from agent.build.build_request import BuildRequest, binding_line
+from agent.build.source_map import locate
+from agent.records import Finding
+
+_INCLUDE = re.compile(r"\s*(?:#|%:)\s*(?:include|include_next|embed|import)\b((?:[^/]|/(?![/*]))*)")
+# A name below the include directories; no macro, no absolute path, no way up.
+_HEADER = re.compile(r"""(?!.*\.\.)["<]\w[\w./+-]*[">]""")
+
+
+def of_request(request: BuildRequest) -> tuple[Finding, ...]:
+    """The candidate's own faults among them."""
+    found = []
+    for option in ("extra_cflags", "extra_cuda_cflags"):
+        for flag in flags.effective(getattr(request, option))[1]:
+            found.append(_flag(request, option, flag))
+    found += [_flag(request, "extra_ldflags", flag) for flag in flags.refused_links(request.extra_ldflags)]
+    found += [_flag(request, "extra_include_paths", path) for path in request.extra_include_paths]
+    if not re.fullmatch(r"\w+", request.name):
+        shown = repr(request.name[:80])
+        message = f"`name` becomes part of a C identifier, and {shown} cannot: use letters, digits and `_`."
+        location = compile_findings.at_line(request, binding_line(request, request.name))
+        found.append(Finding(kind="not-a-name", message=message, location=location))
+    for function in request.functions or {}:
+        if not re.fullmatch(r"[A-Za-z_]\w*", function):
+            location = compile_findings.at_line(request, binding_line(request, function))
+            message = f"`functions` takes names, not signatures: `{function[:120]}` is no name."
+            found.append(Finding(kind="not-a-name", message=message, location=location))
+    return (*found, *_foreign_includes(request))
+
+
+def _foreign_includes(request: BuildRequest) -> list[Finding]:
+    """An include of a file by its place on the machine would show that file in the messages."""
+    found = []
+    for text in (request.cpp, request.cuda):
+        places = locate(text, request.candidate_source)
+        for index, line in enumerate(text.split("\n")):
+            included = _INCLUDE.match(line)
+            if included and not _HEADER.fullmatch(included[1].strip()):
+                location = compile_findings.at_line(request, places[index])
+                shown = included[1].strip()[:80]
+                message = f"#include of {shown}: only headers of the toolkit, torch and C++ are there."
+                found.append(Finding(kind="include-not-allowed", message=message, location=location))
+    return found
+
+
+def _flag(request: BuildRequest, option: str, flag: str) -> Finding:
+    return Finding(
+        kind="flag-not-allowed",
+        message=f"{option} has `{flag}`, which is not taken here: use optimisation, architecture and "
+        "definition flags only.",
+        location=compile_findings.at_line(request, binding_line(request, flag)),
+    )

@@ -1,0 +1,87 @@
+"""Which line of the candidate's file each line of a built source came from.
+
+The sources of an extension are string literals of the candidate, whole or in pieces. `#line`
+directives then make every compiler message and every __LINE__ the candidate's own.
+"""
+
+import ast
+
+from agent.python_source import syntax_tree
+from agent.torch_shim.c_abi import UNLOCATED_LINE
+
+CANDIDATE = "candidate.py"
+_TELLING = 8  # characters that make a line worth searching for
+
+
+def locate(text: str, candidate: str) -> list[int | None]:
+    """For each line of `text` the line of `candidate` (from 1) that it is, or None."""
+    lines = text.split("\n")
+    found: list[int | None] = [None] * len(lines)
+    for first_line, value in _literals(candidate):
+        start = text.find(value)
+        while start >= 0:
+            at = text.count("\n", 0, start)
+            # What follows the last line break belongs to the next piece, if there is one.
+            ended = value.endswith("\n") and start + len(value) < len(text)
+            for offset in range(value.count("\n") + (not ended)):
+                if found[at + offset] is None:
+                    found[at + offset] = first_line + offset
+            start = text.find(value, start + len(value))
+    _search_single_lines(lines, candidate, found)
+    return found
+
+
+def _literals(candidate: str) -> list[tuple[int, str]]:
+    """String literals whose lines are lines of the file, longest first."""
+    try:
+        tree = syntax_tree(candidate)
+    except SyntaxError:
+        return []
+    found = []
+    for node in ast.walk(tree):
+        if not isinstance(node, ast.Constant) or not isinstance(node.value, str) or node.end_lineno is None:
+            continue
+        rows = node.end_lineno - node.lineno
+        if rows == node.value.count("\n") and len(node.value.strip()) >= _TELLING:
+            found.append((node.lineno, node.value))
+    return sorted(found, key=lambda literal: -len(literal[1]))
+
+
+def _search_single_lines(lines: list[str], candidate: str, found: list[int | None]) -> None:
+    """For texts put together at run time: a line that occurs exactly once in the file is that line."""
+    if all(line is not None for line in found):
+        return
+    places: dict[str, list[int]] = {}
+    for number, line in enumerate(candidate.split("\n"), 1):
+        places.setdefault(line.strip(), []).append(number)
+    for index, line in enumerate(lines):
+        there = places.get(line.strip(), [])
+        if found[index] is None and len(there) == 1 and len(line.strip()) >= _TELLING:
+            found[index] = there[0]
+
+
+def candidate_line(lines: list[int | None], number: int) -> int:
+    """The line of the candidate that line `number` (from 1) of the text is, or one from UNLOCATED_LINE."""
+    place = lines[number - 1] if 0 < number <= len(lines) else None
+    return place if place is not None else UNLOCATED_LINE + number
+
+
+def with_directives(text: str, lines: list[int | None], label: str) -> str:
+    """`text` with #line directives wherever the numbering is not consecutive.
+
+    `lines` has one entry for each line of `text`; lines without a place are counted from UNLOCATED_LINE
+    under the file name `label`.
+    """
+    out: list[str] = []
+    expected: tuple[str, int] | None = None
+    for index, line in enumerate(text.split("\n")):
+        place = lines[index]
+        here = (CANDIDATE if place is not None else label, candidate_line(lines, index + 1))
+        # A directive would end a macro that goes on from the line before.
+        continued = bool(out) and out[-1].endswith("\\")
+        if here != expected and not continued:
+            out.append(f'#line {here[1]} "{here[0]}"')
+            expected = here
+        out.append(line)
+        expected = (expected[0], expected[1] + 1) if expected else None
+    return "\n".join(out)

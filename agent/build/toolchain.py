@@ -1,0 +1,170 @@
+"""What both backends build with: the compiler, CUDA's headers, and a directory prepared once per user.
+
+A prepared directory's name is a digest of everything it was made from, so that a changed header, flag or
+compiler makes a new one; a damaged one is made again.
+"""
+
+import hashlib
+import json
+import re
+import shutil
+import subprocess
+from collections.abc import Callable, Sequence
+from pathlib import Path
+
+from filelock import FileLock, Timeout
+from platformdirs import user_cache_path
+
+from agent.errors import EnvironmentFault
+from agent.records import Record
+
+Progress = Callable[[str, int, int], None]
+
+CPP = Path(__file__).resolve().parents[1] / "emulator" / "cpp"
+NVCC_INCLUDE = Path(__file__).resolve().parent / "nvcc" / "include"
+RUNTIME_NAME = "libkw_runtime.so"
+STANDARD = "-std=c++20"
+_LOCK_SECONDS = 900
+_STEP_SECONDS = 600
+_LOADED = (".so", ".o")  # damage to these would not be seen before they run
+
+
+class Toolchain(Record):
+    """Everything a build needs; valid as long as its directory is."""
+
+    gxx: Path
+    gxx_version: str
+    cuda_include: Path
+    cuda_version: str
+    directory: Path
+    host_flags: tuple[str, ...]
+    device_flags: tuple[str, ...]
+
+    @property
+    def runtime(self) -> Path:
+        """The runtime library, which the guest loads and every extension links."""
+        return self.directory / RUNTIME_NAME
+
+    @property
+    def host_object(self) -> Path:
+        """What host code against the slim headers links: the operators of torch, and the entry points."""
+        return self.directory / "host.o"
+
+    @property
+    def headers(self) -> Path:
+        """The emulator's own headers. A precompiled header names the files it was made of in every message,
+        so they lie beside it: another installation with the same ones may have made it.
+        """
+        return self.directory / "include"
+
+    @property
+    def key(self) -> str:
+        """Changes with anything that may change what a build gives."""
+        return self.directory.name
+
+    def prelude(self, unit: str) -> Path:
+        """The header, precompiled beside itself, that a `host` or `device` unit starts with."""
+        return self.directory / unit / "prelude.h"
+
+    @property
+    def visible(self) -> tuple[Path, ...]:
+        """What a compiler in its sandbox has to read beside its own installation."""
+        return (self.directory, self.cuda_include, NVCC_INCLUDE)
+
+    def includes(self) -> tuple[str, ...]:
+        return ("-isystem", str(self.headers), "-isystem", str(self.cuda_include))
+
+
+def default_cache() -> Path:
+    """Where prepared files live unless the configuration says otherwise."""
+    return user_cache_path("kernelwright")
+
+
+def compiler_here() -> tuple[Path, str]:
+    """g++ and its version. Raises EnvironmentFault where there is none."""
+    gxx = shutil.which("g++")
+    if gxx is None:
+        raise EnvironmentFault("no C++ compiler: the emulator needs g++ (apt-get install g++)")
+    return Path(gxx), _output([gxx, "-dumpfullversion"]).strip()
+
+
+def make_once(directory: Path, make: Callable[[], None]) -> None:
+    """Has `make` fill the new `directory`, unless that is there and whole; one process at a time.
+
+    Raises EnvironmentFault where it cannot be written, or is long in the making by another process.
+    """
+    if _intact(directory):
+        return
+    try:
+        directory.parent.mkdir(parents=True, exist_ok=True)
+        with FileLock(directory.with_suffix(".lock"), timeout=_LOCK_SECONDS):
+            if _intact(directory):
+                return
+            shutil.rmtree(directory, ignore_errors=True)
+            directory.mkdir()
+            make()
+            _seal(directory)
+    except Timeout as error:
+        raise EnvironmentFault(
+            f"another process has been preparing the emulator for more than {_LOCK_SECONDS} s; "
+            f"it holds {directory}.lock"
+        ) from error
+    except OSError as error:
+        raise EnvironmentFault(f"cannot prepare the emulator in {directory.parent}: {error}") from error
+
+
+def run_steps(steps: Sequence[tuple[str, list[str]]], progress: Progress | None) -> None:
+    """Runs the command of each named step. Raises EnvironmentFault for one that fails."""
+    for number, (name, command) in enumerate(steps, 1):
+        if progress is not None:
+            progress(name, number, len(steps))
+        _compile(name, command)
+
+
+def _compile(name: str, command: list[str]) -> None:
+    try:
+        done = subprocess.run(command, capture_output=True, text=True, timeout=_STEP_SECONDS, check=False)
+    except subprocess.TimeoutExpired as error:
+        raise EnvironmentFault(f"preparing the {name} took more than {_STEP_SECONDS} s") from error
+    if done.returncode != 0:
+        errors = re.findall(r"^.*error.*$", done.stderr, re.M) or done.stderr.splitlines() or ["no output"]
+        raise EnvironmentFault(f"the {name} did not compile with {command[0]}: {errors[0]}")
+
+
+def _seal(directory: Path) -> None:
+    """A directory counts as made once it has its manifest."""
+    sizes = {str(path.relative_to(directory)): path.stat().st_size for path in _files(directory)}
+    digests = {name: _sha256(directory / name) for name in sizes if name.endswith(_LOADED)}
+    (directory / "manifest.json").write_text(json.dumps({"sizes": sizes, "digests": digests}))
+
+
+def _intact(directory: Path) -> bool:
+    try:
+        manifest = json.loads((directory / "manifest.json").read_text())
+        sizes: dict[str, int] = manifest["sizes"]
+        digests: dict[str, str] = manifest["digests"]
+        whole = all((directory / name).stat().st_size == size for name, size in sizes.items())
+        return whole and all(_sha256(directory / name) == kept for name, kept in digests.items())
+    except (OSError, ValueError, KeyError, TypeError, AttributeError):
+        return False
+
+
+def content_of(directory: Path) -> str:
+    """Changes with any file below the directory."""
+    parts = [f"{path.relative_to(directory)}:{_sha256(path)}" for path in _files(directory)]
+    return "\n".join(parts)
+
+
+def _files(directory: Path) -> list[Path]:
+    return sorted(path for path in directory.rglob("*") if path.is_file())
+
+
+def _sha256(path: Path) -> str:
+    return hashlib.sha256(path.read_bytes()).hexdigest()
+
+
+def _output(command: list[str]) -> str:
+    try:
+        return subprocess.run(command, capture_output=True, text=True, timeout=60, check=True).stdout
+    except (OSError, subprocess.SubprocessError) as error:
+        raise EnvironmentFault(f"{command[0]} does not run: {error}") from error

@@ -1,0 +1,1 @@
+"""Why an output is wrong: where, and which wrong reference it equals."""

@@ -1,0 +1,51 @@
+"""What is to be explained, and what an explanation is."""
+
+from collections.abc import Callable, Sequence
+from typing import Any, NamedTuple
+
+import torch
+
+Tensor = torch.Tensor
+
+
+class Case(NamedTuple):
+    """A wrong output and all that is known of how the right one comes about."""
+
+    model: Callable[..., Any]
+    """The reference in float64."""
+    arguments: Sequence[Any]
+    """What it is called with, the same tensors each time."""
+    inputs: list[Tensor]
+    """The tensors among the arguments, in float64."""
+    parameters: dict[str, Tensor]
+    """Parameters and buffers that `run` uses, by name."""
+    defaults: dict[str, Tensor]
+    """Their values as constructed; those that are drawn at random are left out."""
+    outputs: list[Tensor]
+    """The candidate's."""
+    truth: list[Tensor]
+    limits: list[Callable[[Tensor, float], Tensor] | None]
+    """For each output the error allowed around flat values; None: equal."""
+    source: str
+    """The candidate's."""
+    spreads: Sequence[float] = ()
+    """For each output the largest rms error of the reference in float32, over several orders of summation."""
+
+    def run(self) -> Any:
+        """The reference once more."""
+        return self.model(*self.arguments)
+
+    def names(self) -> dict[int, str]:
+        """Inputs and parameters by `id`."""
+        named = {id(tensor): f"input {place}" for place, tensor in enumerate(self.inputs)}
+        return named | {id(tensor): name for name, tensor in self.parameters.items()}
+
+
+class Hypothesis(NamedTuple):
+    """A wrong reference; `words` completes "the output equals the reference ..."."""
+
+    kind: str
+    words: str
+    outputs: Callable[[], list[Tensor]]
+    rank: int = 0
+    tokens: str = ""

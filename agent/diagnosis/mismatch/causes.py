@@ -1,0 +1,300 @@
+"""Why an output is wrong: the classic fault whose wrong reference it equals, to rounding.
+
+Contract: `explain(case, finding)` adds a cause, or what is known instead, and never changes a verdict.
+"""
+
+import time
+from collections.abc import Iterable
+from typing import NamedTuple
+
+import torch
+
+from agent.diagnosis import source_lines
+from agent.diagnosis.mismatch import constants, hypotheses, mismatch_location, precision
+from agent.diagnosis.mismatch.case import Case, Hypothesis
+from agent.diagnosis.mismatch.matching import Match, Target, telling
+from agent.diagnosis.mismatch.mismatch_location import Pattern
+from agent.diagnosis.mismatch.tape import record
+from agent.diagnosis.wrong_references import Facts
+from agent.records import Finding
+
+BUDGET_S = 2.5
+"""Of computing, for all hypotheses of one mismatch; waiting for a busy processor does not count."""
+LARGEST_ELEMENTS = 1 << 25
+"""Outputs with more are not compared with variants: each would need several copies in float64."""
+SURE = 20.0
+"""A match is sure where the variant is so many times further from the truth than the output from it."""
+CLOSER = 4.0
+"""Of two hypotheses that agree, one that leaves a so many times smaller error is the better."""
+NEARBY = 0.9
+"""Share of the error that a close wrong reference explains; zeros explain half of noise."""
+WRITTEN = 2
+"""Elements called never written have at least so many beside them that hold something else."""
+NAMED = 3
+"""Further hypotheses with the same result that are named, at most."""
+
+
+class Found(NamedTuple):
+    """A hypothesis that the output agrees with."""
+
+    hypothesis: Hypothesis
+    match: Match
+
+    outputs: tuple[int, ...]
+    """Numbers of the wrong outputs that it explains; the first wrong one is among them."""
+
+    def order(self) -> tuple[int, bool, int]:
+        return -len(self.outputs), not self.match.whole, self.hypothesis.rank
+
+
+class Search:
+    """Tries hypotheses on the outputs that are wrong, until the time is over."""
+
+    def __init__(self, targets: dict[int, Target], budget_s: float) -> None:
+        self._targets = targets
+        self._until = time.thread_time() + budget_s
+        self.tried = self.failed = 0
+        self.out_of_time = False
+        self.untold: list[str] = []
+        """Words of those that agree with an output too poor to tell them from others."""
+        self.closest: tuple[float, Hypothesis] | None = None
+
+    def among(self, candidates: Iterable[Hypothesis]) -> list[Found]:
+        """All that agree, up to the rank of the first that agrees everywhere."""
+        found: list[Found] = []
+        best: int | None = None
+        for hypothesis in candidates:
+            if best is not None and hypothesis.rank > best + 1:
+                continue
+            if time.thread_time() > self._until:
+                self.out_of_time = True
+                break
+            one = self._tried(hypothesis)
+            if one is not None:
+                found.append(one)
+                everything = one.match.whole and len(one.outputs) == len(self._targets)
+                best = hypothesis.rank if everything and best is None else best
+        return _closest(found)
+
+    def _tried(self, hypothesis: Hypothesis) -> Found | None:
+        self.tried += 1
+        try:
+            values = hypothesis.outputs()
+            matches = {place: target.match(values[place]) for place, target in self._targets.items()}
+        except (RuntimeError, IndexError, ValueError, TypeError):
+            # A wrong reference that cannot be computed is none that a candidate computes.
+            self.failed += 1
+            return None
+        self._note(hypothesis, values)
+        agreeing = {place: match for place, match in matches.items() if match is not None}
+        if next(iter(self._targets)) not in agreeing:
+            return None
+        known = list(agreeing.values())
+        match = Match(
+            all(one.whole for one in known),
+            max(one.residual for one in known),
+            max(one.departure for one in known),
+            any(one.telling for one in known),
+            all(one.placed for one in known),
+        )
+        if not match.telling:
+            self.untold.append(hypothesis.words)
+            return None
+        return Found(hypothesis, match, tuple(agreeing))
+
+    def _note(self, hypothesis: Hypothesis, values: list[torch.Tensor]) -> None:
+        nearness = min(target.nearness(values[place]) for place, target in self._targets.items())
+        if nearness > (self.closest[0] if self.closest else NEARBY):
+            self.closest = nearness, hypothesis
+
+
+def _closest(found: list[Found]) -> list[Found]:
+    """Those that leave the least error, in order; regions count where none agrees everywhere."""
+    most = max((len(one.outputs) for one in found), default=0)
+    found = [one for one in found if len(one.outputs) == most]
+    if any(one.match.whole for one in found):
+        found = [one for one in found if one.match.whole]
+    least = min((one.match.residual for one in found), default=0.0)
+    return sorted((one for one in found if one.match.residual <= CLOSER * least), key=Found.order)
+
+
+class Explained(NamedTuple):
+    """A finding, and the faults among which this output cannot tell."""
+
+    finding: Finding
+    open: tuple[str, ...] = ()
+    """Their words, the headline's first; empty where one is left or none was found."""
+    named: tuple[str, ...] = ()
+    """The words of all faults that explain it, the headline's first."""
+
+
+def explain(
+    case: Case,
+    finding: Finding,
+    among: tuple[str, ...] = (),
+    budget_s: float | None = None,
+    across: bool = False,
+) -> Explained:
+    """`finding` says what is wrong; the result says why, where that can be found.
+
+    `among`: only hypotheses of these words, as left open by another output of the same candidate. `budget_s`
+    bounds the computing (`BUDGET_S` where it is not given). `across`: what makes samples depend on each other
+    is tried first, since a few of them alone showed nothing.
+    """
+    if sum(tensor.numel() for tensor in case.outputs) > LARGEST_ELEMENTS:
+        note = "Too large to be compared with wrong references; judge smaller sizes for the cause."
+        return Explained(_with_evidence(finding, note))
+    targets = _targets(case)
+    if not targets:
+        return Explained(precision.of_the_rms(case, finding), among)
+    facts = Facts.of(case.source)
+    lost = _unwritten(case, targets, facts)
+    if lost is not None:
+        return Explained(_with_evidence(lost, finding.evidence), named=(lost.kind,))
+    tape = record(case.run, case.names())
+    search = Search(targets, BUDGET_S if budget_s is None else budget_s)
+    found = search.among(_chosen(hypotheses.early(case, tape, facts, across), among))
+    if not any(one.match.whole for one in found):
+        found = _closest([*found, *search.among(_chosen(hypotheses.late(tape, facts), among))])
+    if not any(one.match.whole for one in found):
+        number, target = next(iter(targets.items()))
+        found = _closest([*found, *search.among(_chosen(constants.fitted(tape, number, target), among))])
+    if found and (found[0].match.placed or _is_region(_pattern(targets, facts))):
+        kinds = {one.hypothesis.kind for one in found}
+        left = tuple(one.hypothesis.words for one in found) if len(kinds) > 1 else ()
+        named = tuple(one.hypothesis.words for one in found)
+        return Explained(_caused(case, found, targets, facts, finding), left, named)
+    other = precision.explain(case, tape, next(iter(targets.values())))
+    if other is not None:
+        return Explained(_with_evidence(other, finding.evidence))
+    partly = found[0].hypothesis.words if found else ""
+    return Explained(_unknown(case, targets, facts, search, finding, partly), tuple(search.untold))
+
+
+def never_written(case: Case, finding: Finding) -> Explained | None:
+    """The explanation where a region holds one value, as if nothing had written it; needs no reference."""
+    targets = _targets(case)
+    lost = _unwritten(case, targets, Facts.of(case.source)) if targets else None
+    return Explained(_with_evidence(lost, finding.evidence)) if lost is not None else None
+
+
+def _chosen(candidates: Iterable[Hypothesis], among: tuple[str, ...]) -> Iterable[Hypothesis]:
+    return (one for one in candidates if not among or one.words in among)
+
+
+def _targets(case: Case) -> dict[int, Target]:
+    """The outputs that are wrong, by number."""
+    made = {
+        place: Target(y, truth, limit)
+        for place, (y, truth, limit) in enumerate(zip(case.outputs, case.truth, case.limits, strict=True))
+        if y.numel() and y.shape == truth.shape
+    }
+    return {place: target for place, target in made.items() if target.count}
+
+
+def _caused(
+    case: Case, found: list[Found], targets: dict[int, Target], facts: Facts, finding: Finding
+) -> Finding:
+    best, *others = found
+    kinds = {one.hypothesis.kind for one in others} - {best.hypothesis.kind}
+    match, words = best.match, best.hypothesis.words
+    place = next(iter(targets))
+    which = f"Output {place}" if len(case.outputs) > 1 else "The output"
+    message = f"{which} equals the reference {words} (max error {match.residual:.1g})"
+    if not match.whole:
+        message += f" where it is wrong, {_where(targets, facts)}; elsewhere it is right"
+    sure = match.whole and match.departure >= SURE * max(match.residual, 1e-300) and not kinds
+    location = source_lines.find(case.source, best.hypothesis.tokens)
+    message += f"; see line {location.line}." if location is not None and location.line else "."
+    unexplained = ", ".join(str(other) for other in targets if other not in best.outputs)
+    message += f" Output {unexplained} is wrong besides." if unexplained else ""
+    notes = [f"The right output is up to {match.departure:.2g} away."]
+    if kinds:
+        others = [one for one in others if one.hypothesis.kind in kinds][:NAMED]
+        alike = "; the reference ".join(one.hypothesis.words for one in others)
+        notes.append(f"On these inputs other faults give the same: the reference {alike}.")
+    notes.append("Sure." if sure else "Likely, not certain.")
+    return Finding(
+        kind=best.hypothesis.kind, message=message, location=location,
+        evidence="\n".join([" ".join(notes), *([finding.evidence] if finding.evidence else [])]),
+    )  # fmt: skip
+
+
+def _pattern(targets: dict[int, Target], facts: Facts) -> Pattern | None:
+    """The pattern of the wrong elements of the first wrong output."""
+    target = next(iter(targets.values()))
+    return next(mismatch_location.patterns(target.wrong.reshape(target.shape), facts.blocks()), None)
+
+
+def _where(targets: dict[int, Target], facts: Facts) -> str:
+    pattern = _pattern(targets, facts)
+    return pattern.words if pattern else "without a pattern in their indices"
+
+
+def _is_region(pattern: Pattern | None) -> bool:
+    """Whether it says which elements are wrong, so that a cause may be given for those alone."""
+    return pattern is not None and pattern.region
+
+
+def _unwritten(case: Case, targets: dict[int, Target], facts: Facts) -> Finding | None:
+    """Elements that hold one value, zero or NaN, in a region that says what became of them."""
+    place, target = next(iter(targets.items()))
+    values = target.y[target.wrong]
+    first = values[0]
+    alike = target.y.isnan() if bool(first.isnan()) else target.y == first
+    if not bool(alike[target.wrong].all()) or target.count == target.y.numel() or target.count < 2:
+        return None
+    if int((~alike).sum()) < WRITTEN:
+        return None
+    if float(first) != 0.0 and not bool(first.isnan()):
+        return None
+    for pattern in mismatch_location.patterns(target.wrong.reshape(target.shape), facts.blocks(), alike):
+        if pattern.kind is not None:
+            which = f"of output {place} " if len(case.outputs) > 1 else ""
+            value = "NaN" if bool(first.isnan()) else "0"
+            message = (
+                f"{target.count} elements {which}are {value}, as if never written: {pattern.words}. "
+                "The rest is right."
+            )
+            tokens = r"<<<" if pattern.kind != "lost-lanes" else "shfl|%"
+            return Finding(
+                kind=pattern.kind, message=message, location=source_lines.find(case.source, tokens)
+            )
+    return None
+
+
+def _unknown(
+    case: Case, targets: dict[int, Target], facts: Facts, search: Search, finding: Finding, partly: str
+) -> Finding:
+    """What is known where no fault fits."""
+    place, target = next(iter(targets.items()))
+    share = 100 * target.count / target.y.numel()
+    which = f" of output {place}" if len(case.outputs) > 1 else ""
+    message = (
+        f"Cause unknown: {target.count} of {target.y.numel()} elements{which} ({share:.3g} %) are wrong, "
+        f"{_where(targets, facts)}."
+    )
+    notes = [f"None of {search.tried} wrong references gives this output."]
+    if not telling(target.y[target.wrong]):
+        notes = ["The wrong elements hold too few different values to tell wrong references apart."]
+    notes += [precision.compared(case, place)] if target.y.numel() < precision.LEAST else []
+    if search.out_of_time:
+        notes.append("Time ran out before all were tried.")
+    if partly:
+        notes.append(f"Where it is wrong it equals the reference {partly}; elsewhere it is right.")
+    elif search.closest is not None:
+        nearness, hypothesis = search.closest
+        notes.append(f"Closest, with {100 * nearness:.3g} % of the error: the reference {hypothesis.words}.")
+    kind = finding.kind if finding.kind != "wrong-values" else "unknown-cause"
+    if kind != "unknown-cause":
+        notes.append(f"Wrong: {_where(targets, facts)}.")
+    said = " ".join(filter(None, notes))
+    evidence = "\n".join([said, *([finding.evidence] if finding.evidence else [])])
+    return Finding(
+        kind=kind, message=message if kind == "unknown-cause" else finding.message, evidence=evidence
+    )
+
+
+def _with_evidence(finding: Finding, more: str | None) -> Finding:
+    evidence = "\n".join(text for text in (finding.evidence, more) if text)
+    return finding.model_copy(update={"evidence": evidence or None})

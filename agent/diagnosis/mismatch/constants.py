@@ -1,0 +1,97 @@
+"""Constants of the reference's operators that would explain the output, found by Newton's method.
+
+For when the wrong number stands nowhere in the candidate's source. One number is fitted at a time; that it is
+the cause is seen from the other elements, all of which have to agree.
+"""
+
+from collections.abc import Iterator
+from typing import Any, NamedTuple
+
+import torch
+
+from agent.diagnosis.mismatch.case import Hypothesis
+from agent.diagnosis.mismatch.matching import Target
+from agent.diagnosis.mismatch.tape import Call, Tape, invoke, tensors
+
+LEAST = 16
+"""A number fitted to fewer elements explains nothing."""
+STEPS = 6
+_CHANGED_BY = 1e-3
+_KINDS = {
+    "eps": "wrong-eps",
+    "negative_slope": "wrong-slope",
+    "alpha": "wrong-slope",
+    "beta": "wrong-slope",
+    "delta": "wrong-slope",
+    "threshold": "wrong-slope",
+    "min": "clamp-bounds",
+    "max": "clamp-bounds",
+    "min_val": "clamp-bounds",
+    "max_val": "clamp-bounds",
+    "exponent": "wrong-activation",
+}
+_BY_OPERATOR = {
+    "mul": "wrong-divisor",
+    "div": "wrong-divisor",
+    "add": "constant-added",
+    "sub": "constant-added",
+}
+
+
+class _Place(NamedTuple):
+    """One number that an operator is given."""
+
+    call: Call
+    name: str
+    value: float
+    kind: str
+
+
+def fitted(tape: Tape, number: int, target: Target) -> Iterator[Hypothesis]:
+    """For every constant the value that brings output `number` closest to the wrong one."""
+    if target.y.numel() < LEAST or not bool(torch.isfinite(target.y).all()):
+        return
+    for place in _places(tape):
+        value = _fit(tape, place, number, target)
+        if value is not None:
+            spoken = "eps" if place.kind == "wrong-eps" else place.name.replace("_", " ")
+            words = f"with {value:.6g} for {place.value:g} as the {spoken} of {place.call.name.strip('_')}"
+            yield Hypothesis(place.kind, words, lambda p=place, v=value: _at(tape, p, v), 4)  # type: ignore[misc]
+
+
+def _places(tape: Tape) -> Iterator[_Place]:
+    for call in tape.calls:
+        for name, value in call.given.items():
+            number = isinstance(value, float) or (isinstance(value, int) and not isinstance(value, bool))
+            kind = _KINDS.get(name) or (_BY_OPERATOR.get(call.name) if name == "other" else None)
+            if (
+                not number
+                or kind is None
+                or (name in ("alpha", "beta") and call.name in ("add", "sub", "addmm"))
+            ):
+                continue
+            rooted = any(user.name in ("sqrt", "rsqrt") for user in tape.users(call))
+            yield _Place(call, name, float(value), "wrong-eps" if call.name == "add" and rooted else kind)
+
+
+def _at(tape: Tape, place: _Place, value: float) -> list[torch.Tensor]:
+    def run(given: dict[str, Any]) -> Any:
+        return invoke(place.call.func, given | {place.name: value})
+
+    return tensors(tape.again({place.call.number: run}))
+
+
+def _fit(tape: Tape, place: _Place, number: int, target: Target) -> float | None:
+    """The value by Gauss-Newton from the reference's own; None where it does not settle or stays."""
+    value = place.value
+    for _ in range(STEPS):
+        step = _CHANGED_BY * (abs(value) or 1.0)
+        here = _at(tape, place, value)[number].reshape(-1)
+        slope = (_at(tape, place, value + step)[number].reshape(-1) - here) / step
+        move = float((slope * (target.y - here)).sum() / slope.square().sum().clamp_min(1e-300))
+        if not abs(move) < 1e6:
+            return None
+        value += move
+        if abs(move) <= 1e-7 * abs(value):
+            break
+    return value if abs(value - place.value) > 1e-4 * max(abs(place.value), 1e-12) else None

@@ -1,0 +1,224 @@
+"""Errors that are no other function but fewer bits: which precision their size speaks of.
+
+Asked in this order: is every value of the output one that a shorter format holds; is the output NaN as the
+root of a cancelled variance is; is the error without structure, or one factor for each row of either sign,
+and as large as a shorter format, or a variance by E[x^2] - E[x]^2 in float32, makes it.
+"""
+
+import re
+from collections.abc import Callable
+
+import torch
+from torch.utils._python_dispatch import TorchDispatchMode
+
+from agent.diagnosis import source_lines
+from agent.diagnosis.mismatch.case import Case
+from agent.diagnosis.mismatch.matching import Target, fractions
+from agent.diagnosis.mismatch.tape import Tape, tensors
+from agent.diagnosis.wrong_references.products import PRECISIONS
+from agent.records import Finding
+
+Tensor = torch.Tensor
+ROUGH = 0.05
+"""An error of a larger share of the output's size is no rounding."""
+ALIKE = 6.0
+"""Two error sizes up to this factor apart are called alike."""
+ORDERED = 0.5
+"""Errors whose neighbours, by value or by place, correlate more are a function of something."""
+LEAST = 64
+"""Of fewer elements nothing is said about the structure of their errors."""
+DISTINCT = 16
+"""So many different fractions that a shorter format holds all of are no chance: of random float32 values
+float16 holds one in 8192."""
+_VARIANCES = ("native_layer_norm", "native_group_norm", "native_batch_norm", "var", "std", "var_mean")
+_SQUARED_MEAN = re.compile(r"-\s*(\w+)(?:\[[^\]]*\])?\s*\*\s*\1\b")
+
+
+def explain(case: Case, tape: Tape, target: Target) -> Finding | None:
+    """None where the error is too large for rounding, has structure, or is of no known size."""
+    short = _short_values(target)
+    if short is not None:
+        return short
+    if target.y.isnan().any():
+        return _rooted(case, tape) if target.truth.isfinite().all() else None
+    error = target.y - target.truth
+    size = float(target.truth.square().mean().sqrt())
+    share = float(error.square().mean().sqrt()) / max(size, 1e-300)
+    if not 0 < share <= ROUGH or target.y.numel() < LEAST:
+        return None
+    if _cancelled(case, tape) and _by_rows(error, target):
+        return _cancellation(case, "error", f"relative error {share:.1e}")
+    if not _formless(error, target) and not _by_rows(error, target):
+        return None
+    fitting = {
+        name: found for name, found in _sizes(case, target).items() if 1 / ALIKE < share / found < ALIKE
+    }
+    if not fitting:
+        return None
+    name = min(fitting, key=lambda key: max(fitting[key] / share, share / fitting[key]))
+    message = (
+        f"The error is spread evenly and has the size of rounding to {name} on the way (relative "
+        f"{share:.1e}; that gives {fitting[name]:.1e}): reduced precision of operands or accumulators."
+    )
+    return Finding(kind="reduced-precision", message=message, evidence="Likely, not certain.")
+
+
+def of_the_rms(case: Case, finding: Finding) -> Finding:
+    """What explains errors that only add up over an output: its order of summation, or shorter types.
+
+    Both are tried, on the output that is furthest beyond what orders give; other findings stay as they are.
+    """
+    if finding.kind != "precision-loss" or not case.spreads:
+        return finding
+    shares = [_share(case, place) for place in range(len(case.outputs))]
+    place = max(range(len(shares)), key=lambda one: shares[one][0] / max(shares[one][1], 1e-300))
+    (share, spread), target = shares[place], _flat(case, place)
+    fitting = [name for name, size in _sizes(case, target).items() if 1 / ALIKE < share / size < ALIKE]
+    cause = "neither another order of summation nor a shorter type gives errors of this size"
+    if fitting and _formless(target.y - target.truth, target):
+        cause = f"as with arithmetic of less precision, which {fitting[0]} on the way reproduces"
+    elif share <= ALIKE * spread:
+        cause = "another order of summation may give errors of this size"
+    message = f"{finding.message.removesuffix('.')}: {cause}."
+    return finding.model_copy(update={"message": message, "evidence": compared(case, place)})
+
+
+def compared(case: Case, place: int) -> str:
+    """The error of an output beside those of other orders of summation and of shorter types; empty where they
+    are not known or it is no rounding."""
+    share, spread = _share(case, place)
+    if not 0 < share <= ROUGH or place >= len(case.spreads):
+        return ""
+    sizes = _sizes(case, _flat(case, place))
+    given = ", ".join(f"{name} {size:.1e}" for name, size in sizes.items())
+    return (
+        f"Relative rms error {share:.1e}; the reference in float32 has at most {spread:.1e} in the orders of "
+        f"summation tried, and with every result rounded to shorter types: {given or 'not computed'}."
+    )
+
+
+def _sizes(case: Case, target: Target) -> dict[str, float]:
+    """Relative rms errors of the reference with every result rounded, where that can be computed."""
+    sizes = {name: _rounded(case, target, change) for name, change in PRECISIONS.items()}
+    return {name: size for name, size in sizes.items() if size}
+
+
+def _share(case: Case, place: int) -> tuple[float, float]:
+    """Relative rms errors of an output and of the reference in float32."""
+    truth = case.truth[place]
+    if not truth.is_floating_point() or not truth.numel() or place >= len(case.spreads):
+        return 0.0, 1.0
+    size = max(float(truth.double().nan_to_num().square().mean().sqrt()), 1e-300)
+    error = (case.outputs[place].double() - truth.double()).nan_to_num()
+    return float(error.square().mean().sqrt()) / size, case.spreads[place] / size
+
+
+def _flat(case: Case, place: int) -> Target:
+    return Target(case.outputs[place], case.truth[place], case.limits[place])
+
+
+def _short_values(target: Target) -> Finding | None:
+    """Whole numbers and constants are held by every format, and say nothing of the one they came through."""
+    if fractions(target.y) < DISTINCT or not _is_rounding(target):
+        return None
+    for name, change in PRECISIONS.items():
+        held = target.dtype is torch.float32 and target.y.numel() >= LEAST and name != "TF32"
+        if held and _holds(change, target.y) and not _holds(change, target.truth):
+            message = (
+                f"Every value of the output is one that {name} holds: it went through reduced precision."
+            )
+            return Finding(kind="reduced-precision", message=message)
+    return None
+
+
+def _is_rounding(target: Target) -> bool:
+    error = (target.y - target.truth)[torch.isfinite(target.y) & torch.isfinite(target.truth)]
+    size = float(target.truth.nan_to_num().square().mean().sqrt())
+    return float(error.square().mean().sqrt()) <= ROUGH * size
+
+
+def _holds(change: Callable[[Tensor], Tensor], values: Tensor) -> bool:
+    return bool((change(values) == values).all())
+
+
+def _cancelled(case: Case, tape: Tape) -> bool:
+    """Whether a variance is in the reference and a squared mean is subtracted in the candidate."""
+    variance = any(call.name in _VARIANCES for call in tape.calls)
+    return variance and _SQUARED_MEAN.search(case.source) is not None
+
+
+def _rooted(case: Case, tape: Tape) -> Finding | None:
+    return _cancellation(case, "NaN", "the root of a negative variance") if _cancelled(case, tape) else None
+
+
+def _cancellation(case: Case, what: str, how: str) -> Finding:
+    location = source_lines.find(case.source, _SQUARED_MEAN.pattern)
+    message = (
+        f"The {what} ({how}) is that of a variance computed as E[x^2] - E[x]^2: catastrophic cancellation in "
+        "float32. Subtract the mean first and sum the squares of the differences."
+    )
+    return Finding(
+        kind="catastrophic-cancellation", message=message, location=location, evidence="Likely, not certain."
+    )
+
+
+def _formless(error: Tensor, target: Target) -> bool:
+    """Whether neighbours have unrelated errors, in memory and in the order of the right values."""
+    by_value = error[target.truth.argsort()]
+    return (
+        max(abs(_related(error)), abs(_related(by_value)), abs(_correlation(error, target.truth))) < ORDERED
+    )
+
+
+def _by_rows(error: Tensor, target: Target) -> bool:
+    """Whether each row is off by a factor of its own, too large here and too small there."""
+    width = target.shape[-1] if target.shape else 1
+    if width < 8 or error.numel() // width < 8:
+        return False
+    rows, truth = error.reshape(-1, width), target.truth.reshape(-1, width)
+    factors = (rows * truth).sum(1) / truth.square().sum(1).clamp_min(1e-300)
+    left = (rows - factors[:, None] * truth).square().sum() / rows.square().sum().clamp_min(1e-300)
+    return float(left) < 1 - ORDERED and abs(float(factors.mean())) < ORDERED * float(factors.std())
+
+
+def _related(values: Tensor) -> float:
+    return _correlation(values[1:], values[:-1])
+
+
+def _correlation(one: Tensor, other: Tensor) -> float:
+    a, b = one - one.mean(), other - other.mean()
+    return float((a * b).sum() / (a.square().sum() * b.square().sum()).sqrt().clamp_min(1e-300))
+
+
+class _Rounded(TorchDispatchMode):  # type: ignore[no-untyped-call]
+    """Rounds every floating-point result."""
+
+    def __init__(self, change: Callable[[Tensor], Tensor]) -> None:
+        super().__init__()  # type: ignore[no-untyped-call]
+        self._change = change
+
+    @classmethod
+    def _should_skip_dynamo(cls) -> bool:
+        return False
+
+    def __torch_dispatch__(self, func, types, args=(), kwargs=None):  # type: ignore[no-untyped-def]
+        result = func(*args, **kwargs or {})
+        if func.is_view or func._schema.is_mutable or not isinstance(result, Tensor):
+            return result
+        return self._change(result) if result.is_floating_point() else result
+
+
+def _rounded(case: Case, target: Target, change: Callable[[Tensor], Tensor]) -> float:
+    """Relative rms error of the reference with every result rounded; 0 where that cannot be computed."""
+    try:
+        with torch.no_grad(), _Rounded(change):
+            values = tensors(case.run())
+    except RuntimeError:
+        return 0.0
+    value = next((v for v in values if v.numel() == target.truth.numel()), None)
+    if value is None:
+        return 0.0
+    error = (value.reshape(-1).double() - target.truth).nan_to_num()
+    return float(
+        error.square().mean().sqrt() / target.truth.nan_to_num().square().mean().sqrt().clamp_min(1e-300)
+    )

@@ -1,0 +1,166 @@
+"""Faults of the reference as a whole: its parameters, its inputs, the axis it works along, steps missing."""
+
+from collections.abc import Callable, Iterator
+from itertools import permutations
+
+import torch
+
+from agent.diagnosis.mismatch.case import Case, Hypothesis
+from agent.diagnosis.mismatch.tape import MOVES, Call, Rewrite, Tape, invoke, tensors
+from agent.diagnosis.source_lines import INTEGER
+from agent.diagnosis.wrong_references.products import PRECISIONS
+
+Tensor = torch.Tensor
+MOST_STAGES = 40
+
+
+def of(case: Case, tape: Tape) -> Iterator[Hypothesis]:
+    """All of them."""
+    yield from _other_axis(tape)
+    yield from _parameters(case, tape)
+    yield from _inputs(case, tape)
+    yield from _stages(case, tape)
+
+
+def _replacing(tape: Tape, replaced: dict[int, Tensor]) -> Callable[[], list[Tensor]]:
+    return lambda: tensors(tape.again({}, replaced))
+
+
+def _other_axis(tape: Tape) -> Iterator[Hypothesis]:
+    """Every operator that works along one dimension, along another."""
+    along: dict[int, list[tuple[Call, str]]] = {}
+    for call in tape.calls:
+        for key in ("dim", "dims"):
+            value = call.given.get(key)
+            axis = value[0] if isinstance(value, (list, tuple)) and len(value) == 1 else value
+            operand = next(iter(call.given.values()))
+            if type(axis) is int and isinstance(operand, Tensor) and operand.dim():
+                along.setdefault(axis % operand.dim(), []).append((call, key))
+    for axis, uses in along.items():
+        dims = min(next(iter(call.given.values())).dim() for call, _ in uses)
+        for other in range(dims) if len(uses) > 1 else ():
+            if other != axis:
+                rewrites = {call.number: _along(call, key, other) for call, key in uses}
+                words = f"along dim {other}; the reference works along dim {axis}"
+                yield Hypothesis("wrong-axis", words, lambda r=rewrites: tensors(tape.again(r)), 1, "for")  # type: ignore[misc]
+
+
+def _along(call: Call, key: str, other: int) -> Rewrite:
+    listed = isinstance(call.given[key], (list, tuple))
+    return lambda given: invoke(call.func, given | {key: [other] if listed else other})
+
+
+def _parameters(case: Case, tape: Tape) -> Iterator[Hypothesis]:
+    """Parameters that have no effect: as constructed, zero or one."""
+    stale = {name: value for name, value in case.defaults.items() if name in case.parameters}
+    different = {
+        name: value for name, value in stale.items() if not torch.equal(value, case.parameters[name])
+    }
+    kind = "stale-default-parameter"
+    for name, value in different.items():
+        words = f"with `{name}` as it is constructed: the given `{name}` is ignored"
+        yield Hypothesis(
+            kind, words, _replacing(tape, {id(case.parameters[name]): value}), 2, name.split(".")[-1]
+        )
+    if len(different) > 1:
+        words = "with all parameters as constructed: right with default parameters, wrong with perturbed ones"
+        everything = {id(case.parameters[name]): value for name, value in different.items()}
+        yield Hypothesis(kind, words, _replacing(tape, everything), 2, "weight|bias")
+    for name, tensor in case.parameters.items():
+        if tensor.is_floating_point() and tensor.numel() > 0:
+            zero = {id(tensor): torch.zeros_like(tensor)}
+            yield Hypothesis(
+                "bias-missing",
+                f"with `{name}` taken for zero: it is ignored",
+                _replacing(tape, zero),
+                2,
+                name.split(".")[-1],
+            )
+            ones = {id(tensor): torch.ones_like(tensor)}
+            yield Hypothesis(
+                "weight-ignored",
+                f"with `{name}` taken for one: it is ignored",
+                _replacing(tape, ones),
+                2,
+                name.split(".")[-1],
+            )
+    for one, other in permutations(case.parameters, 2):
+        a, b = case.parameters[one], case.parameters[other]
+        if one < other and a.shape == b.shape and a.is_floating_point():
+            words = f"with the parameters `{one}` and `{other}` exchanged"
+            yield Hypothesis("operands-swapped", words, _replacing(tape, {id(a): b, id(b): a}), 2, "")
+
+
+def _inputs(case: Case, tape: Tape) -> Iterator[Hypothesis]:
+    """Inputs exchanged, cut to integers, rounded, misread, or those of the first sample for all."""
+    for one, a in enumerate(case.inputs):
+        for other, b in enumerate(case.inputs):
+            if one < other and a.shape == b.shape and a.dtype == b.dtype:
+                words = f"with inputs {one} and {other} swapped"
+                yield Hypothesis("operands-swapped", words, _replacing(tape, {id(a): b, id(b): a}), 1, "")
+        if not a.is_floating_point() or a.numel() == 0:
+            continue
+        for kind, words, rank, changed in _misread_inputs(a):
+            words = words.format(f"input {one}")
+            yield Hypothesis(
+                kind, words, _replacing(tape, {id(a): changed}), rank, INTEGER if "integer" in words else ""
+            )
+
+
+def _misread_inputs(a: Tensor) -> Iterator[tuple[str, str, int, Tensor]]:
+    yield "truncated-to-integer", "with {} truncated to integers", 2, a.trunc()
+    yield "sign-error", "with {} negated", 3, -a
+    for bits, change in PRECISIONS.items():
+        yield "reduced-precision", "with {} rounded to " + bits + ": reduced precision", 3, change(a)
+    if a.dim() and a.shape[0] > 1:
+        yield (
+            "first-batch-only",
+            "with the first sample of {} for every sample",
+            2,
+            a[:1].expand_as(a).clone(),
+        )
+    if a.dim() > 1:
+        for axis in range(a.dim() - 1):
+            if a.shape[axis] > 1 and a.shape[axis + 1] > 1:
+                turned = a.transpose(axis, axis + 1)
+                words = f"with the memory of {{}} read as if dims {axis} and {axis + 1} were exchanged"
+                yield "layout-misread", words, 3, turned.reshape(a.shape)
+                yield (
+                    "layout-misread",
+                    words,
+                    3,
+                    a.reshape(turned.shape).transpose(axis, axis + 1).contiguous(),
+                )
+    for axis in range(a.dim()):
+        if a.shape[axis] > 1:
+            yield (
+                "index-off-by-one",
+                f"with {{}} read one element ahead along dim {axis}",
+                4,
+                a.roll(-1, axis),
+            )
+            yield "index-off-by-one", f"with {{}} read one element back along dim {axis}", 4, a.roll(1, axis)
+
+
+def _stages(case: Case, tape: Tape) -> Iterator[Hypothesis]:
+    """Results on the way to the output: what comes after them is missing."""
+    after = [call for call in tape.calls if not (call.is_view or call.name in MOVES)]
+    for place, call in enumerate(after[-MOST_STAGES:]):
+        later = [other.name.strip("_") for other in after[-MOST_STAGES:][place + 1 :]]
+        if call.value is not None and len(later) > 1:
+            missing = ", ".join(later[:6])
+            words = f"after {call.name.strip('_')}: up to there all agrees, and {missing} are missing"
+            yield Hypothesis("operator-missing", words, _same(call, len(case.truth)), 2, "")
+    for place, given in enumerate(case.inputs):
+        yield Hypothesis(
+            "operator-missing",
+            f"left out: the output is input {place}",
+            lambda g=given: [g] * len(case.truth),  # type: ignore[misc]
+            2,
+        )
+
+
+def _same(call: Call, outputs: int) -> Callable[[], list[Tensor]]:
+    assert call.value is not None
+    value = call.value
+    return lambda: [value] * outputs

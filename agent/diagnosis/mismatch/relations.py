@@ -1,0 +1,111 @@
+"""Outputs that are a simple function of the right one: negated, moved, exchanged, times a constant."""
+
+import math
+from collections.abc import Callable, Iterator
+from itertools import permutations
+
+import torch
+
+from agent.diagnosis.mismatch.case import Case, Hypothesis
+
+Tensor = torch.Tensor
+
+
+def of(case: Case) -> Iterator[Hypothesis]:
+    """Simple functions of the right output."""
+    truth = case.truth
+
+    def each(change: Callable[[Tensor], Tensor]) -> Callable[[], list[Tensor]]:
+        return lambda: [change(t) for t in truth]
+
+    yield Hypothesis("sign-error", "negated: the sign is wrong", each(lambda t: -t), 2, "-")
+    yield Hypothesis(
+        "truncated-to-integer", "truncated to integers", each(lambda t: t.double().trunc()), 2, "int"
+    )
+    yield Hypothesis(
+        "truncated-to-integer", "rounded to integers", each(lambda t: t.double().round()), 3, "int"
+    )
+    first = lambda t: t[:1].expand_as(t) if t.dim() else t  # noqa: E731
+    yield Hypothesis(
+        "first-batch-only", "with the result of the first sample for every sample", each(first), 2, "blockIdx"
+    )
+    for order in permutations(range(len(truth))) if 1 < len(truth) <= 4 else ():
+        if list(order) != sorted(order):
+            words = f"with its outputs swapped: they come in the order {', '.join(map(str, order))}"
+            yield Hypothesis("outputs-swapped", words, lambda o=order: [truth[k] for k in o], 1, "return")  # type: ignore[misc]
+    for axis in range(max((t.dim() for t in truth), default=0)):
+        flipped = each(lambda t, a=axis: t.flip(a) if a < t.dim() else t)  # type: ignore[misc]
+        yield Hypothesis("layout-misread", f"in reverse order along dim {axis}", flipped, 3)
+        for step in (1, -1):
+            rolled = each(lambda t, a=axis, s=step: t.roll(s, a) if a < t.dim() else t)  # type: ignore[misc]
+            words = f"shifted by one element along dim {axis}: an index is off by one"
+            yield Hypothesis("index-off-by-one", words, rolled, 3)
+        for other in range(axis):
+            words = f"written with dims {other} and {axis} transposed in memory: the layout is misread"
+            turned = each(lambda t, a=axis, b=other: _transposed(t, a, b))  # type: ignore[misc]
+            yield Hypothesis("layout-misread", words, turned, 2, r"\[.*\] =")
+            back = each(lambda t, a=axis, b=other: _reread(t, a, b))  # type: ignore[misc]
+            yield Hypothesis("layout-misread", words, back, 2, r"\[.*\] =")
+    yield from _multiples(case)
+
+
+def _transposed(t: Tensor, one: int, other: int) -> Tensor:
+    return t.transpose(one, other).reshape(t.shape) if one < t.dim() else t
+
+
+def _reread(t: Tensor, one: int, other: int) -> Tensor:
+    return t.reshape(t.transpose(one, other).shape).transpose(one, other) if one < t.dim() else t
+
+
+def _multiples(case: Case) -> Iterator[Hypothesis]:
+    """The right output times a constant, named where it is one that the sizes explain."""
+    for place, (y, t) in enumerate(zip(case.outputs, case.truth, strict=True)):
+        if not t.is_floating_point() or y.shape != t.shape:
+            continue
+        flat, true = y.reshape(-1).double(), t.reshape(-1).double()
+        keep = torch.isfinite(flat) & (true != 0)
+        if not bool(keep.any()):
+            continue
+        factor = float((flat[keep] * true[keep]).sum() / true[keep].square().sum())
+        several = int(keep.sum()) > 3
+        known = _explained(factor, case)
+        if factor != 0 and abs(factor - 1) > 1e-4 and (several or known):
+            words = f"times {factor:.6g}" + (f" = {known}" if known else "")
+            words += ": a wrong divisor or factor (scale)"
+            values = lambda f=factor, at=place: [f * u if k == at else u for k, u in enumerate(case.truth)]  # noqa: E731
+            yield Hypothesis("wrong-divisor", words, values, 3, "/")
+        offset = float((flat[keep] - true[keep]).mean())
+        if several and offset:
+            values = lambda c=offset, at=place: [u + c if k == at else u for k, u in enumerate(case.truth)]  # noqa: E731
+            yield Hypothesis("constant-added", f"plus the constant {offset:.6g}", values, 4)
+
+
+def _explained(factor: float, case: Case) -> str:
+    """The factor as a size of the problem, its inverse, root or ratio."""
+    sizes = {
+        size for t in (*case.inputs, *case.truth, *case.parameters.values()) for size in t.shape if size > 1
+    }
+    sizes |= {t.numel() for t in (*case.inputs, *case.truth) if t.numel() > 1}
+
+    def close(value: float) -> bool:
+        return math.isclose(abs(factor), value, rel_tol=2e-5)
+
+    for size in sorted(sizes):
+        named = {
+            f"{size}": size,
+            f"1/{size}": 1 / size,
+            f"sqrt({size})": size**0.5,
+            f"1/sqrt({size})": size**-0.5,
+            f"{size}/{size - 1}": size / (size - 1),
+            f"{size - 1}/{size}": (size - 1) / size,
+        }
+        for words, value in named.items():
+            if close(value):
+                return words
+    for one, other in permutations(sorted(sizes), 2):
+        if close(one / other):
+            return f"{one}/{other}"
+    for value in (0.5, 2.0, math.log(2), 1 / math.log(2)):
+        if close(value):
+            return f"{value:.4g}"
+    return ""

@@ -1,0 +1,59 @@
+"""A case cut down to a few samples, where the samples of the reference do not depend on each other."""
+
+import torch
+
+from agent.diagnosis.mismatch.case import Case
+from agent.diagnosis.mismatch.tape import tensors
+
+SAME = 1e-9
+"""Relative difference between a sample computed alone and among all, in float64."""
+
+
+def part(case: Case, most: int) -> Case | None:
+    """Some samples of dim 0, a wrong one among them, of about `most` elements; None where that cannot be.
+
+    Which inputs hold samples is tried: those whose first dim is the output's, then the first of them alone.
+    """
+    count = case.truth[0].shape[0] if case.truth and case.truth[0].dim() else 0
+    if count < 4 or any(t.dim() == 0 or t.shape[0] != count for t in case.truth):
+        return None
+    if len(case.arguments) != len(case.inputs):
+        return None
+    holders = [place for place, t in enumerate(case.inputs) if t.dim() and t.shape[0] == count]
+    each = sum(case.inputs[place].numel() for place in holders) + sum(t.numel() for t in case.truth)
+    taken = min(max(2, most * count // max(each, 1)), count // 2)
+    if not holders:
+        return None
+    first = min(_first_wrong(case), count - taken)
+    for chosen in (holders, holders[:1]):
+        cut = _cut(case, slice(first, first + taken), chosen)
+        if cut is not None:
+            return cut
+    return None
+
+
+def _first_wrong(case: Case) -> int:
+    """The sample with the largest error, so that the fault shows."""
+    errors = [(y.double() - t.double()).abs().nan_to_num(posinf=1e300).reshape(len(t), -1).amax(1)
+              for y, t in zip(case.outputs, case.truth, strict=True)]  # fmt: skip
+    return int(torch.stack(errors).amax(0).argmax())
+
+
+def _cut(case: Case, window: slice, chosen: list[int]) -> Case | None:
+    inputs = [t[window].clone() if place in chosen else t for place, t in enumerate(case.inputs)]
+    cut = case._replace(
+        arguments=inputs,
+        inputs=inputs,
+        outputs=[y[window].clone() for y in case.outputs],
+        truth=[t[window].clone() for t in case.truth],
+    )
+    try:
+        with torch.no_grad():
+            alone = tensors(cut.run())
+    except RuntimeError:
+        return None
+    alike = all(
+        a.shape == t.shape and torch.allclose(a.double(), t.double(), rtol=SAME, atol=SAME, equal_nan=True)
+        for a, t in zip(alone, cut.truth, strict=True)
+    )
+    return cut if alike else None

@@ -1,0 +1,1 @@
+"""What a right but slow kernel should change first."""

@@ -1,0 +1,1 @@
+"""Why a candidate raised, hung or launched what no GPU takes."""

@@ -1,0 +1,26 @@
+"""Wrong references: each is the reference with one classic fault, made from the operators that it runs.
+
+A rule says for one operator call what can be wrong about it; rules are registered by the operator's name, so
+that an operator brings its own. Every variant is computed in float64 by `Tape.again`.
+"""
+
+from agent.diagnosis.wrong_references import (  # noqa: F401 - importing registers the rules
+    activations,
+    affine,
+    arithmetic,
+    convolutions,
+    gathering,
+    losses,
+    normalising,
+    operands,
+    pooling,
+    products,
+    reductions,
+    scans,
+    softmaxes,
+    statistics,
+    steps,
+)
+from agent.diagnosis.wrong_references.rules import Facts, Site, Variant, of
+
+__all__ = ["Facts", "Site", "Variant", "of"]

@@ -1,0 +1,107 @@
+"""How layer, group, instance, batch and RMS norm normalise, as one form."""
+
+from collections.abc import Callable
+from typing import NamedTuple
+
+import torch
+
+from agent.diagnosis.mismatch.tape import Arguments, Rewrite
+from agent.diagnosis.wrong_references.rules import Site
+
+Tensor = torch.Tensor
+Pair = tuple[Tensor, Tensor]
+ROOTS = r"sqrt|eps|1e-"
+STATISTICS = r"mean|sum|/ ?\(?(?:float|n|count)"
+
+
+class Norm(NamedTuple):
+    """How an operator normalises: x seen as `view`, statistics over `axes` of that."""
+
+    view: tuple[int, ...]
+    axes: tuple[int, ...]
+    affine: tuple[int, ...]
+    """Shape that makes weight and bias broadcast against x."""
+    eps: float
+    centred: bool = True
+    groups: int = 1
+    channels: int = 1
+
+    def statistics(self, x: Tensor) -> Pair:
+        v = x.reshape(self.view)
+        mean = v.mean(self.axes, keepdim=True) if self.centred else v.new_zeros(())
+        return mean, (v - mean).square().mean(self.axes, keepdim=True)
+
+    def apply(self, x: Tensor, mean: Tensor, factor: Tensor) -> Tensor:
+        return ((x.reshape(self.view) - mean) * factor).reshape(x.shape)
+
+    def affined(self, y: Tensor, weight: Tensor | None, bias: Tensor | None) -> Tensor:
+        y = y * weight.reshape(self.affine) if weight is not None else y
+        return y + bias.reshape(self.affine) if bias is not None else y
+
+
+def _layer(given: Arguments) -> Norm:
+    x, shape = given["input"], tuple(given["normalized_shape"])
+    axes = tuple(range(x.dim() - len(shape), x.dim()))
+    return Norm(tuple(x.shape), axes, shape, given["eps"])
+
+
+def _rms(given: Arguments) -> Norm:
+    eps = given["eps"] if given["eps"] is not None else torch.finfo(given["input"].dtype).eps
+    return _layer(given | {"eps": eps})._replace(centred=False)
+
+
+def _group(given: Arguments) -> Norm:
+    x, channels, groups = given["input"], given["C"], given["group"]
+    view = (x.shape[0], groups, channels // groups, *x.shape[2:])
+    affine = (1, channels, *[1] * (x.dim() - 2))
+    return Norm(view, tuple(range(2, len(view))), affine, given["eps"], True, groups, channels)
+
+
+def _batch(given: Arguments) -> Norm:
+    x = given["input"]
+    axes = tuple(axis for axis in range(x.dim()) if axis != 1)
+    affine = (1, x.shape[1], *[1] * (x.dim() - 2))
+    return Norm(tuple(x.shape), axes, affine, given["eps"], channels=x.shape[1])
+
+
+def norm_of(site: Site) -> Norm:
+    """How the call normalises; an instance norm, which torch makes a batch norm of, over its own samples."""
+    norm = SHAPES[site.call.name](site.given)
+    maker = site.tape.maker(site.given["input"])
+    if site.given.get("training") and norm.view[0] == 1 and maker is not None and maker.is_view:
+        before = tuple(maker.given["self"].shape)
+        if len(before) == len(norm.view) and before[2:] == norm.view[2:]:
+            return norm._replace(view=before, axes=tuple(range(2, len(before))), channels=before[1])
+    return norm
+
+
+SHAPES: dict[str, Callable[[Arguments], Norm]] = {
+    "native_layer_norm": _layer,
+    "_fused_rms_norm": _rms,
+    "native_group_norm": _group,
+    "native_batch_norm": _batch,
+    "cudnn_batch_norm": _batch,
+    "_native_batch_norm_legit_no_training": _batch,
+    "_native_batch_norm_legit": _batch,
+}
+
+
+def _own(norm: Norm, running: bool, given: Arguments) -> Pair:
+    if running:
+        return given["running_mean"].reshape(norm.affine), given["running_var"].reshape(norm.affine)
+    return norm.statistics(given["input"])
+
+
+def with_factor(site: Site, norm: Norm, running: bool, change: Callable[[Tensor, Tensor], Pair]) -> Rewrite:
+    """Statistics -> what is subtracted and what is multiplied with."""
+
+    def run(given: Arguments) -> Tensor:
+        mean, factor = change(*_own(norm, running, given))
+        return norm.affined(norm.apply(given["input"], mean, factor), given.get("weight"), given.get("bias"))
+
+    return site.first(run)
+
+
+def is_running(site: Site) -> bool:
+    """Whether the operator takes its statistics from buffers."""
+    return site.given.get("running_mean") is not None and not site.given.get("training", False)

@@ -1,0 +1,190 @@
+"""Faults of operators with two tensors: one left out, misread, exchanged, of the wrong sign."""
+
+import math
+from collections.abc import Callable, Iterator
+from typing import Any
+
+import torch
+
+from agent.diagnosis.mismatch.tape import Arguments, Rewrite
+from agent.diagnosis.wrong_references.affine import INDEX
+from agent.diagnosis.wrong_references.arithmetic import gives_floats
+from agent.diagnosis.wrong_references.rules import Site, Variant, rule
+
+Tensor = torch.Tensor
+OTHERS = 8
+"""Values that are tried in the place of an operand, at most."""
+
+
+@rule("add", "sub", "mul", "div", "maximum", "minimum")
+def _with_tensor(site: Site) -> Iterator[Variant]:
+    """Both operands are tensors."""
+    a, b = site.given["self"], site.given["other"]
+    if (
+        not isinstance(b, Tensor)
+        or not isinstance(a, Tensor)
+        or not gives_floats(site)
+        or site.call.value is None
+    ):
+        return
+    shape = site.call.value.shape
+    for name, mine, other in (("self", a, b), ("other", b, a)):
+        yield from _left_out(site, name, mine, other, shape)
+        if mine.numel() < math.prod(shape) and mine.numel() > 1:
+            yield from _misread(site, name, mine, shape)
+        if mine.shape == shape:
+            yield from _exchanged(site, name, mine)
+        elif site.tape.name(mine) is not None:
+            yield from _rolled(site, name, mine)
+    yield from _otherwise(site)
+
+
+def _left_out(site: Site, name: str, mine: Tensor, other: Tensor, shape: Any) -> Iterator[Variant]:
+    """The operand missing, or applied twice."""
+    parameter, operation = site.tape.name(mine), site.call.name
+    given_in = parameter is not None and not parameter.startswith("input")
+    spoken = _described(site, mine)
+    tokens = (parameter.split(".")[-1] + "|" if parameter else "") + r"bias|weight|scale|\+|\*"
+    rank = 0 if parameter else 1
+    other_name = "other" if name == "self" else "self"
+
+    def alone(given: Arguments) -> Tensor:
+        kept: Tensor = given[other_name].expand(shape).clone()
+        if name == "self" and operation == "sub":
+            return -kept
+        return kept.reciprocal() if name == "self" and operation == "div" else kept
+
+    def twice(given: Arguments) -> Any:
+        again = other_name if operation in ("add", "mul") else "self"
+        return site.changed()(given | {again: site.changed()(given)})
+
+    repeatable = name == "other" or operation in ("add", "mul")
+    if operation in ("add", "sub"):
+        kind = "bias-missing" if given_in else "residual-missing"
+        scanned = site.tape.maker(other)
+        if operation == "sub" and name == "other" and scanned is not None and scanned.name.startswith("cum"):
+            kind = "scan-inclusive"
+        yield site.variant(kind, f"with {spoken} not {operation}ed", alone, rank, tokens)
+        if repeatable:
+            kind = "bias-doubled" if given_in else "operator-doubled"
+            yield site.variant(kind, f"with {spoken} {operation}ed twice", twice, 1, tokens)
+    elif operation in ("mul", "div"):
+        kind = "weight-ignored" if given_in else "scale-missing"
+        verb = "multiplied" if operation == "mul" else "divided"
+        words = f"with {spoken} not {verb} in (ignored: the scale is missing)"
+        yield site.variant(kind, words, alone, rank, tokens)
+        if repeatable:
+            yield site.variant("scale-doubled", f"with {spoken} {verb} in twice", twice, 2, tokens)
+        yield from _inverted(site, name, other_name, given_in)
+    else:
+        yield site.variant("operator-missing", f"without {spoken} in {site.label}", alone, 1, "max|min")
+
+
+def _inverted(site: Site, name: str, other_name: str, given_in: bool) -> Iterator[Variant]:
+    """Divided by for multiplied with, the other way round, and one added to a factor."""
+    spoken, product = _described(site, site.given[name]), site.call.name == "mul"
+
+    def inverse(given: Arguments) -> Tensor:
+        result = given[other_name] / given[name] if product else given["self"] * given["other"]
+        return torch.as_tensor(result)
+
+    if name == "other" or product:
+        words = f"divided by {spoken} for multiplied" if product else f"multiplied with {spoken} for divided"
+        yield site.variant("wrong-divisor", words, inverse, 2, r"\*|/")
+    if given_in and product:
+        plus = lambda given: given[other_name] * (1 + given[name])  # noqa: E731
+        words = f"with 1 + {spoken} for {spoken}: a constant is added to the weight"
+        yield site.variant("constant-added", words, plus, 2, r"1\.?0?f? \+")
+
+
+def _origin(site: Site, tensor: Tensor) -> str:
+    maker = site.tape.maker(tensor)
+    return f"the result of {maker.name.strip('_')}" if maker is not None else "one operand"
+
+
+def _misread(site: Site, name: str, mine: Tensor, shape: Any) -> Iterator[Variant]:
+    """A smaller operand read along another dimension than it broadcasts along."""
+    count, total = mine.numel(), math.prod(shape)
+    parameter = site.tape.name(mine)
+    spoken = f"`{parameter}`" if parameter else _origin(site, mine)
+    added = site.call.name in ("add", "sub") and parameter is not None
+    kind = "bias-wrong-index" if added else "keepdim-broadcast"
+
+    def indexed(index: Tensor) -> Rewrite:
+        place = (index % count).reshape(shape)
+        return site.changed(**{name: lambda t: t.reshape(-1)[place.to(t.device)]})
+
+    flat, tokens = torch.arange(total), INDEX
+    words = f"with {spoken} indexed by the flat index modulo {count}: along the last dim"
+    yield site.variant(kind, words, indexed(flat), 1, tokens)
+    inner = 1
+    for axis in reversed(range(len(shape))):
+        if shape[axis] > 1:
+            words = f"with {spoken} indexed along dim {axis} of {tuple(shape)}"
+            yield site.variant(kind, words, indexed(flat // inner % shape[axis]), 1, tokens)
+            words = f"with {spoken} indexed by the flat index over {inner}, modulo {count}"
+            yield site.variant(kind, words, indexed(flat // inner), 2, tokens)
+        inner *= shape[axis]
+    words = f"with the first element of {spoken} for all"
+    yield site.variant(kind, words, indexed(0 * flat), 1, tokens)
+    if mine.dim() > 1:
+        for axis in [axis for axis in range(mine.dim()) if mine.shape[axis] > 1]:
+            words = f"with the first of dim {axis} of {spoken} for all: the index (position) is ignored"
+            first = site.changed(**{name: lambda t, a=axis: t.narrow(a, 0, 1).expand_as(t)})
+            yield site.variant(kind, words, first, 1, tokens)
+
+
+def _exchanged(site: Site, name: str, mine: Tensor) -> Iterator[Variant]:
+    """Another value of the same shape in the operand's place."""
+    earlier = [call for call in site.tape.calls if call.number < site.call.number and call.value is not None]
+    found: list[tuple[str, Tensor]] = [
+        (_described(site, tensor), tensor)
+        for call in earlier for tensor in (*call.given.values(), call.value)
+        if isinstance(tensor, Tensor) and tensor.is_floating_point() and tensor.shape == mine.shape
+    ]  # fmt: skip
+    if site.tape.name(mine) is not None:
+        yield from _rolled(site, name, mine)
+    unique = {id(tensor): (spoken, tensor) for spoken, tensor in found if tensor is not mine}
+    for spoken, tensor in list(unique.values())[:OTHERS]:
+        words = f"with {spoken} in the place of {_described(site, mine)} in {site.label}"
+        kind = "residual-wrong-place" if site.call.name in ("add", "sub") else "operator-missing"
+        yield site.variant(kind, words, site.changed(**{name: tensor}), 2, r"\+|plus|add|residual")
+
+
+def _rolled(site: Site, name: str, mine: Tensor) -> Iterator[Variant]:
+    for axis in range(mine.dim()):
+        for step, words in ((-1, "ahead"), (1, "back")):
+            words = f"with {_described(site, mine)} read one element {words} along dim {axis}: off by one"
+            rolled = site.changed(**{name: lambda t, s=step, a=axis: t.roll(s, a)})
+            yield site.variant("index-off-by-one", words, rolled, 3, r"\[.*\]")
+
+
+def _described(site: Site, tensor: Tensor) -> str:
+    name = site.tape.name(tensor)
+    return f"`{name}`" if name else _origin(site, tensor)
+
+
+Pairwise = Callable[[Tensor, Tensor], Tensor]
+_OTHERWISE: dict[str, tuple[tuple[str, str, Pairwise, int], ...]] = {
+    "add": (
+        ("sign-error", "with {other} subtracted for added", lambda a, b: a - b, 1),
+        ("sign-error", "with {self} subtracted for added", lambda a, b: b - a, 1),
+        ("wrong-activation", "multiplied for added", lambda a, b: a * b, 3),
+    ),
+    "sub": (
+        ("sign-error", "with the difference taken the other way round", lambda a, b: b - a, 0),
+        ("sign-error", "added for subtracted", lambda a, b: a + b, 1),
+    ),
+    "div": (("operands-swapped", "with the quotient's operands swapped", lambda a, b: b / a, 0),),
+    "mul": (("wrong-activation", "added for multiplied", lambda a, b: a + b, 3),),
+    "maximum": (("min-for-max", "with the minimum for the maximum", torch.minimum, 0),),
+    "minimum": (("max-for-min", "with the maximum for the minimum", torch.maximum, 0),),
+}
+"""Kind, words and rank of another operation on the same operands."""
+
+
+def _otherwise(site: Site) -> Iterator[Variant]:
+    for kind, words, operation, rank in _OTHERWISE[site.call.name]:
+        spoken = words.format(**{name: _described(site, site.given[name]) for name in ("self", "other")})
+        rewrite = lambda given, f=operation: f(given["self"], given["other"])  # noqa: E731
+        yield site.variant(kind, spoken, rewrite, rank, "[-+*/]")

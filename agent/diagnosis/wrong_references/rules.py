@@ -1,0 +1,130 @@
+"""What a variant is, and the registry of rules that make variants from an operator call."""
+
+import re
+from collections.abc import Callable, Iterable, Iterator
+from typing import Any, NamedTuple
+
+import torch
+
+from agent.diagnosis.mismatch.tape import Arguments, Call, Rewrite, Tape, invoke
+
+_SUFFIXED = re.compile(r"(?<![\w.])(\d+\.?\d*(?:[eE][-+]?\d+)?|\.\d+(?:[eE][-+]?\d+)?)[fFLlUu]*(?!\w)")
+
+
+USUAL_BLOCKS = (4, 8, 16, 32, 64, 128, 256, 512, 1024)
+"""Sizes of vectors, tiles, warps and blocks that a source need not spell out."""
+
+
+class Facts(NamedTuple):
+    """What the candidate's source says of sizes and constants."""
+
+    whole: tuple[int, ...]
+    """Integer literals, ascending."""
+    real: tuple[float, ...]
+    """Every literal as a number, in the order of the source."""
+
+    @classmethod
+    def of(cls, source: str) -> "Facts":
+        words = [match[1] for match in _SUFFIXED.finditer(source)]
+        whole = {int(word) for word in words if word.isdigit() and len(word) < 10}
+        real = list(dict.fromkeys(float(word) for word in words if len(word) < 20))
+        return cls(tuple(sorted(whole)), tuple(real))
+
+    def blocks(self) -> list[int]:
+        """Sizes of blocks, warps and tiles: those the source states first, then usual ones, descending."""
+        stated = [value for value in self.whole if 2 <= value <= 1024 and value & (value - 1) == 0]
+        products = {a * b for a in stated for b in stated if a * b <= 1024}
+        others = {*USUAL_BLOCKS, *products} - set(stated)
+        return [*sorted(stated, reverse=True), *sorted(others, reverse=True)]
+
+
+class Variant(NamedTuple):
+    """The reference with one fault; `words` completes "the output equals the reference ..."."""
+
+    kind: str
+    words: str
+    rewrites: dict[int, Rewrite]
+    rank: int = 0
+    """Which of two variants with the same result is named: the lower one."""
+    tokens: str = ""
+    """Regular expression for the line of a candidate that does this."""
+    replaced: dict[int, torch.Tensor] = {}
+    """Inputs and parameters in whose place others stand, by `id`."""
+
+
+class Site(NamedTuple):
+    """One operator call for which variants are made."""
+
+    call: Call
+    tape: Tape
+    facts: Facts
+
+    @property
+    def given(self) -> Arguments:
+        return self.call.given
+
+    @property
+    def label(self) -> str:
+        """The operator in words, with its number where several have its name."""
+        name = self.call.name.removeprefix("native_").strip("_")
+        same = [call.number for call in self.tape.calls if call.name == self.call.name]
+        return name if len(same) == 1 else f"{name} (number {same.index(self.call.number) + 1} of its kind)"
+
+    def variant(self, kind: str, words: str, rewrite: Rewrite, rank: int = 0, tokens: str = "") -> Variant:
+        return Variant(kind, words, {self.call.number: rewrite}, rank, tokens)
+
+    def changed(self, /, **changes: Any) -> Rewrite:
+        """The operator itself with other arguments; a function is given the argument it replaces."""
+        func = self.call.func
+
+        def run(given: Arguments) -> Any:
+            new = {name: c(given[name]) if callable(c) else c for name, c in changes.items()}
+            return invoke(func, given | new)
+
+        return run
+
+    def around(self, change: Callable[[Any], Any]) -> Rewrite:
+        """The operator itself with its result changed; of several results the first."""
+        func = self.call.func
+
+        def run(given: Arguments) -> Any:
+            result = invoke(func, given)
+            return (change(result[0]), *result[1:]) if isinstance(result, tuple) else change(result)
+
+        return run
+
+    def first(self, compute: Callable[[Arguments], Any]) -> Rewrite:
+        """`compute` for the first of several results, the others as they were recorded."""
+        recorded = self.call.result
+
+        def run(given: Arguments) -> Any:
+            return (compute(given), *recorded[1:]) if isinstance(recorded, tuple) else compute(given)
+
+        return run
+
+
+Rule = Callable[[Site], Iterable[Variant]]
+EVERY = "*"
+_RULES: dict[tuple[str, bool], list[Rule]] = {}
+
+
+def rule(*names: str, late: bool = False) -> Callable[[Rule], Rule]:
+    """Registers a rule for operators by name; without names for every operator.
+
+    `late`: its variants are many, and tried where no other explains the output.
+    """
+
+    def register(made: Rule) -> Rule:
+        for name in names or (EVERY,):
+            _RULES.setdefault((name, late), []).append(made)
+        return made
+
+    return register
+
+
+def of(tape: Tape, facts: Facts, late: bool = False) -> Iterator[Variant]:
+    """Every variant of every call."""
+    for call in tape.calls:
+        site = Site(call, tape, facts)
+        for make in (*_RULES.get((call.name, late), ()), *_RULES.get((EVERY, late), ())):
+            yield from make(site)

@@ -1,0 +1,123 @@
+"""The part that NVIDIA's compiler has in a build: run beside g++, and weighed against what g++ said.
+
+nvcc is the authority on device code and g++ on host code, so each overrules the other where it errs: an
+error of nvcc in device code stands though g++ took the line, and an error of g++ in device code that nvcc
+took is a gap of the emulator.
+"""
+
+import hashlib
+import tempfile
+from functools import cache
+from pathlib import Path
+
+from agent.build import compiler, nvcc, objects
+from agent.build.build_request import BuildRequest
+from agent.build.nvcc import regions, unit
+from agent.build.nvcc.check import INCLUDE
+from agent.build.toolchain import Toolchain
+from agent.records import Finding, digest
+
+PTX = "device.ptx"
+"""What NVIDIA's compiler made of the device code, in the scratch directory."""
+GAP = "header-gap"
+"""Kind of a finding that says what the emulator lacks, not what the candidate did."""
+
+
+class DeviceCheck:
+    """The check of one request in one scratch directory; without nvcc, or device code, it finds nothing."""
+
+    def __init__(self, toolchain: Toolchain, request: BuildRequest, scratch: Path, cache: Path) -> None:
+        self._toolchain, self._request, self._scratch, self._cache = toolchain, request, scratch, cache
+        self._nvcc = nvcc.find() if request.cuda.strip() else None
+        self._key = digest("nvcc", toolchain.key, key(request))[:32]
+        said = objects.cached_file(cache, self._key, PTX, scratch) if self._nvcc else None
+        self._cached = nvcc.Verdict.model_validate_json(said) if said else None
+
+    def commands(self, *, fuller: bool = False) -> list[list[str]]:
+        """What to run in the scratch directory: nothing or one command."""
+        if self._nvcc is None or self._cached is not None:
+            return []
+        return [nvcc.command(self._nvcc, self._toolchain, self._request, self._scratch, fuller=fuller)]
+
+    def verdict(self, outcomes: list[compiler.Outcome], timeout_s: float, *, retry: bool) -> nvcc.Verdict:
+        """From the outcomes of `commands`; `retry` with fuller headers where bare names were not enough.
+
+        An accepted unit leaves its PTX in the scratch directory.
+        """
+        if not outcomes:
+            return self._cached or nvcc.Verdict()
+        found = nvcc.read(outcomes[0], self._request, self._scratch)
+        if found.is_ours and retry:
+            sees = self._toolchain.visible
+            again = compiler.run(self.commands(fuller=True), self._scratch, timeout_s, sees)
+            found = nvcc.read(again[0], self._request, self._scratch)
+        if found.accepted and (self._scratch / PTX).is_file():
+            objects.keep_file(self._cache, self._key, self._scratch / PTX, found.model_dump_json())
+        return found
+
+
+def alone(toolchain: Toolchain, request: BuildRequest, cache_dir: Path, timeout_s: float) -> nvcc.Verdict:
+    """The verdict on code that the emulator cannot take at all."""
+    cache_dir.mkdir(parents=True, exist_ok=True)
+    with tempfile.TemporaryDirectory(dir=cache_dir, prefix="checking-") as scratch:
+        check = DeviceCheck(toolchain, request, Path(scratch), cache_dir)
+        ran = compiler.run(check.commands(), Path(scratch), timeout_s, toolchain.visible)
+        return check.verdict(ran, timeout_s, retry=True)
+
+
+def key(request: BuildRequest) -> str:
+    """Changes with anything that may change the verdict."""
+    tool = nvcc.find() if request.cuda.strip() else None
+    if tool is None:
+        return "unchecked"
+    return digest(
+        tool.version,
+        _headers(),
+        unit.architecture(request),
+        *unit.flags(request),
+        unit.text(request, named=True),
+    )
+
+
+@cache
+def _headers() -> str:
+    parts = [path.read_bytes() for path in sorted(INCLUDE.rglob("*")) if path.is_file()]
+    return hashlib.sha256(b"\0".join(parts)).hexdigest()
+
+
+def notes(request: BuildRequest, verdict: nvcc.Verdict) -> tuple[str, ...]:
+    """What of the check did not happen, in words for the scope."""
+    if not request.cuda.strip():
+        return ()
+    if verdict.gap is not None:
+        return (f"NVIDIA's compiler did not check the device code: {verdict.gap}",)
+    return () if nvcc.find() is not None else (nvcc.MISSING,)
+
+
+def weighed(found: tuple[Finding, ...], verdict: nvcc.Verdict, request: BuildRequest) -> tuple[Finding, ...]:
+    """The findings of g++, corrected and completed by nvcc's; the candidate's own faults come first."""
+    if verdict.accepted:
+        device = regions.device_lines(request)
+        taken = [f for f in found if f.kind == "compile-error" and _is_in(f, device)]
+        return (*(f for f in found if f not in taken), *map(as_gap, taken))
+    if verdict.findings:
+        # A name that both lack for want of a header is a gap; any other error is the candidate's.
+        lines = {finding.location.line for finding in found if finding.location}
+        more = [f for f in verdict.findings if not (f.location and f.location.line in lines)]
+        return (*(f for f in found if not more or f.kind != "header-gap"), *more)
+    return found
+
+
+def _is_in(finding: Finding, device: frozenset[int]) -> bool:
+    return finding.location is not None and finding.location.line in device
+
+
+def is_gap_in_device_code(finding: Finding, request: BuildRequest) -> bool:
+    """What g++ did not take there may run from what NVIDIA's compiler makes of it."""
+    return finding.kind == GAP and _is_in(finding, regions.device_lines(request))
+
+
+def as_gap(finding: Finding) -> Finding:
+    """An error of ours in what NVIDIA's compiler takes."""
+    message = f"The emulator cannot compile this line, which NVIDIA's compiler takes: {finding.message}"
+    return finding.model_copy(update={"kind": GAP, "message": message})

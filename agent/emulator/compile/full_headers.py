@@ -1,0 +1,132 @@
+"""Torch's own headers for host code that needs more than the slim ones have; prepared on first need.
+
+The prepared directory holds one precompiled header, the emulator's headers without their slim torch, and
+the object that makes CPU tensors look like CUDA ones (cpp/full/bridge.cpp). It belongs to one torch, one
+Python and one prepared toolchain, and takes about a minute and 800 MB.
+"""
+
+import importlib.metadata
+import importlib.util
+import shutil
+import sysconfig
+from pathlib import Path
+
+from agent.build.toolchain import CPP, Progress, Toolchain, content_of, make_once, run_steps
+from agent.errors import EnvironmentFault
+from agent.records import digest
+from agent.torch_shim.c_abi import EXTENSION_MODULE
+
+_DEVICE_MACRO = "-DKW_DEVICE_UNIT=1"
+_SOURCES = CPP / "full"
+_SLIM_TORCH = ("torch", "ATen", "c10", "pybind11")
+_LIBRARIES = ("c10", "torch_cpu", "torch", "torch_python")
+
+
+class Unavailable(Exception):
+    """There are no full headers on this machine; the text says why and how to mend it."""
+
+
+class FullToolchain(Toolchain):
+    """As the slim one, whose runtime it shares; its host code and device code have the same prelude."""
+
+    torch: Path
+    """The directory of the torch package."""
+    python_include: Path
+    shared_runtime: Path
+
+    @property
+    def runtime(self) -> Path:
+        return self.shared_runtime
+
+    @property
+    def bridge(self) -> Path:
+        """The object that every extension links."""
+        return self.directory / "bridge.o"
+
+    def prelude(self, unit: str) -> Path:
+        return self.directory / "prelude.h"
+
+    def unit_flags(self, unit: str) -> tuple[str, ...]:
+        """All of a `host` or `device` unit, the preludes among them; the precompiled one has to be first."""
+        prelude = ("-include", str(self.prelude(unit)))
+        if unit == "host":
+            return (*self.host_flags, *prelude)
+        return (*self.device_flags, *prelude, "-include", "kw/device.h")
+
+    @property
+    def visible(self) -> tuple[Path, ...]:
+        torch = (self.torch / "include", self.torch / "lib")
+        return (*super().visible, *torch, self.python_include, self.shared_runtime.parent)
+
+    def includes(self) -> tuple[str, ...]:
+        torch = self.torch / "include"
+        places = (
+            self.headers,
+            torch,
+            torch / "torch/csrc/api/include",
+            self.python_include,
+            self.cuda_include,
+        )
+        return tuple(word for place in places for word in ("-isystem", str(place)))
+
+    def libraries(self) -> tuple[str, ...]:
+        """Torch's own: where an extension runs they are loaded already, and are found by their names."""
+        return (f"-L{self.torch / 'lib'}", *(f"-l{name}" for name in _LIBRARIES))
+
+
+def prepare(toolchain: Toolchain, progress: Progress | None = None) -> FullToolchain:
+    """The toolchain with full headers, made where it is not there yet; `progress` as for the slim one.
+
+    Raises Unavailable where the machine lacks something for it, and EnvironmentFault where the
+    directory cannot be written.
+    """
+    torch, python_include = _torch(), Path(sysconfig.get_path("include")).resolve()
+    if not (python_include / "Python.h").is_file():
+        raise Unavailable("Python's own headers are missing (apt-get install python3-dev)")
+    device = (*toolchain.device_flags, f"-DTORCH_EXTENSION_NAME={EXTENSION_MODULE}")
+    host = tuple(flag for flag in device if flag != _DEVICE_MACRO)
+    version = importlib.metadata.version("torch")
+    key = digest(toolchain.key, version, str(torch), str(python_include), *device, content_of(_SOURCES))[:24]
+    full = FullToolchain(
+        **toolchain.model_dump(exclude={"directory", "host_flags", "device_flags"}),
+        directory=toolchain.directory.parent / f"{key}-torch",
+        host_flags=host,
+        device_flags=device,
+        torch=torch,
+        python_include=python_include,
+        shared_runtime=toolchain.runtime,
+    )
+    make_once(full.directory, lambda: _make(full, progress))
+    return full
+
+
+def _make(full: FullToolchain, progress: Progress | None) -> None:
+    shutil.copytree(CPP / "include", full.headers, ignore=_slim_torch)
+    shutil.copytree(_SOURCES / "include", full.headers, dirs_exist_ok=True)
+    prelude = str(full.prelude("host"))
+    shutil.copy(_SOURCES / "prelude.h", prelude)
+    compiler = [str(full.gxx), *full.host_flags, *full.includes()]
+    bridge = ["-include", prelude, "-c", str(_SOURCES / "bridge.cpp"), "-o", str(full.bridge)]
+    steps = [
+        ("torch's own headers", [*compiler, "-x", "c++-header", prelude, "-o", f"{prelude}.gch"]),
+        ("bridge to torch", [*compiler, *bridge]),
+    ]
+    try:
+        run_steps(steps, progress)
+    except EnvironmentFault as fault:
+        raise Unavailable(str(fault)) from None
+
+
+def _slim_torch(directory: str, names: list[str]) -> list[str]:
+    """What of the slim headers would stand in front of torch's own."""
+    if Path(directory) == CPP / "include":
+        return [name for name in names if name in _SLIM_TORCH]
+    return [name for name in names if name.startswith("host") and Path(directory).name == "kw"]
+
+
+def _torch() -> Path:
+    spec = importlib.util.find_spec("torch")
+    for place in (spec.submodule_search_locations or []) if spec else []:
+        if (Path(place) / "include/torch/csrc/api/include/torch/all.h").is_file():
+            return Path(place).resolve()
+    raise Unavailable("the installed torch has no C++ headers")

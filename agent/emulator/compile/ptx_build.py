@@ -1,0 +1,121 @@
+"""Device code that runs from NVIDIA's PTX: the texts of the host's side, and the translated unit.
+
+Whatever this route cannot take raises Untranslated, and says nothing about the candidate.
+"""
+
+import re
+import subprocess
+from collections.abc import Iterable
+from pathlib import Path
+
+from agent.build import compiler
+from agent.build.build_request import BuildRequest
+from agent.build.cuda_text import with_named_namespaces
+from agent.build.objects import Unit
+from agent.build.source_map import CANDIDATE, candidate_line, locate
+from agent.build.toolchain import Toolchain
+from agent.emulator import ptx
+from agent.emulator.compile.device_check import PTX
+from agent.emulator.compile.toolchain import CHECKS
+from agent.emulator.frontend import rewrite
+from agent.emulator.frontend.device_unit import cuda_unit
+from agent.emulator.ptx import Untranslated, host
+
+BACKEND = "emulator-ptx"
+UNIT = "translated"
+_SOURCES = (CANDIDATE, "cuda_sources")
+_NM_SECONDS = 60
+_SANITIZER = ("-fsanitize", "--param=tsan")
+# Variables that only the compiler made: host code cannot name them.
+_GENERATED = re.compile(r"\$|__unnamed_|__cudart_|_ZZ|_ZT[VIS]|__nv_|__constant\d*\$")
+
+
+def stubbed_unit(request: BuildRequest) -> str:
+    """Text of cuda.cu for g++, without the kernels' bodies: they have to come from the PTX."""
+    try:
+        return cuda_unit(request, host.stubbed(with_named_namespaces(request.cuda)))
+    except (Untranslated, rewrite.RewriteError) as error:
+        what = error.instruction if isinstance(error, Untranslated) else str(error)
+        lines = locate(request.cuda, request.candidate_source)
+        line = lines[error.line - 1] if 0 < error.line <= len(lines) else None
+        raise Untranslated(what, line or 0) from error
+
+
+def switched_unit(request: BuildRequest) -> str:
+    """Text of cuda.cu for g++, whose kernels run from the PTX in launches that are not checked.
+
+    Raises rewrite.RewriteError.
+    """
+    return cuda_unit(request, host.switched(with_named_namespaces(request.cuda)))
+
+
+def translated_unit(toolchain: Toolchain, request: BuildRequest, scratch: Path, *, alone: bool) -> Unit:
+    """The kernels of `device.ptx`, to be linked with `cuda.o`, both in `scratch`.
+
+    `alone`: no kernel has a body of its own, so that all have to be there, and are checked as they run.
+    """
+    symbols = _symbols(compiler.take(scratch / "cuda.o", scratch / "taken.o"))
+    text = compiler.take(scratch / PTX, scratch / "taken.ptx").read_text(encoding="utf-8", errors="replace")
+    variables = {name for name, kind in symbols if kind in "BDGSVW"}
+    unit = ptx.unit(text, _SOURCES, variables, _shared_lines(request))
+    _agree(unit, symbols)
+    if alone:
+        _complete(unit, symbols)
+    weak = {name for name, kind in symbols if kind not in "bd"}
+    bindings = [_binding(entry) for entry in unit.entries if host.pointer_symbol(entry.name) in weak]
+    return Unit(name=UNIT, text="".join((unit.text, *bindings)), flags=_flags(toolchain, checked=alone))
+
+
+def _shared_lines(request: BuildRequest) -> dict[str, int]:
+    lines = locate(request.cuda, request.candidate_source)
+    declared = host.shared_lines(request.cuda)
+    return {name: candidate_line(lines, line) for name, line in declared.items()}
+
+
+def _flags(toolchain: Toolchain, *, checked: bool) -> tuple[str, ...]:
+    kept = [flag for flag in toolchain.device_flags if flag.startswith(("-std", "-march", "-fPIC"))]
+    checks: tuple[str, ...] = CHECKS if set(CHECKS) <= set(toolchain.device_flags) else ()
+    if not checked:
+        checks = tuple(flag for flag in checks if not flag.startswith(_SANITIZER))
+    return (*kept, *ptx.FLAGS, *checks)
+
+
+def _binding(entry: ptx.Entry) -> str:
+    pointer = host.pointer_symbol(entry.name)
+    return (
+        f'extern "C" __attribute__((visibility("hidden"))) void (*volatile {entry.symbol}_bound)(void*) '
+        f'__asm__("{pointer}");\nvoid (*volatile {entry.symbol}_bound)(void*) = {entry.symbol};\n'
+    )
+
+
+def _agree(unit: ptx.Unit, symbols: Iterable[tuple[str, str]]) -> None:
+    """Host code has no variable of its own where the kernels have one."""
+    local = [name for name, kind in symbols if kind in "bd"]
+    outside = {name for name, _ in symbols}
+    for variable in unit.variables:
+        if variable in outside or _GENERATED.match(variable):
+            continue
+        plain = re.search(r"(\d+)([A-Za-z_]\w*?)E?$", variable) if variable.startswith("_Z") else None
+        identifier = plain[2] if plain else variable
+        if any(f"{len(identifier)}{identifier}" in name for name in local):
+            raise Untranslated(f"variable {identifier}")
+
+
+def _complete(unit: ptx.Unit, symbols: Iterable[tuple[str, str]]) -> None:
+    """Every stub has its kernel."""
+    bound = {host.pointer_symbol(entry.name) for entry in unit.entries}
+    ending = f"E{len(host.POINTER)}{host.POINTER}"
+    for name, kind in symbols:
+        if name.endswith(ending) and (name not in bound or kind in "bd"):
+            raise Untranslated(f"kernel {name}")
+
+
+def _symbols(object_file: Path) -> list[tuple[str, str]]:
+    """Name and kind of every symbol that the object defines, as nm prints them."""
+    command = ["nm", "--defined-only", str(object_file)]
+    try:
+        done = subprocess.run(command, capture_output=True, text=True, timeout=_NM_SECONDS, check=True)
+    except (OSError, subprocess.SubprocessError) as error:
+        raise Untranslated("the symbols of the host unit cannot be read") from error
+    rows = (row.split() for row in done.stdout.splitlines())
+    return [(row[2], row[1]) for row in rows if len(row) == 3]

@@ -1,0 +1,150 @@
+"""Prepares what every build for the emulator shares, once per user.
+
+The prepared directory holds the runtime library and one precompiled header for host code and one for
+device code. It needs no CUDA toolkit and no GPU.
+"""
+
+import re
+import shutil
+from pathlib import Path
+
+from agent.build import cuda_headers
+from agent.build.toolchain import (
+    CPP,
+    RUNTIME_NAME,
+    STANDARD,
+    Progress,
+    Toolchain,
+    compiler_here,
+    content_of,
+    default_cache,
+    make_once,
+    run_steps,
+)
+from agent.emulator.compile import torch_memory
+from agent.records import digest
+from agent.torch_shim import c_abi
+
+# torch's own definitions for device code: half arithmetic goes through functions, not operators.
+_TORCH_DEFINES = (
+    "-D__CUDA_NO_HALF_OPERATORS__",
+    "-D__CUDA_NO_HALF_CONVERSIONS__",
+    "-D__CUDA_NO_BFLOAT16_CONVERSIONS__",
+    "-D__CUDA_NO_HALF2_OPERATORS__",
+)
+# Hidden symbols and no unique ones: two extensions in one process must not share their variables.
+_COMMON = ("-fPIC", "-fvisibility=hidden", "-fno-gnu-unique", "-Wno-attributes", "-Wno-unknown-pragmas")
+# The compiler announces every access to the runtime (cpp/runtime/access.cpp), which checks it when asked to;
+# no sanitizer library is linked. -g1 gives findings their lines.
+CHECKS = (
+    "-fsanitize=thread,bounds,alignment",
+    "--param=tsan-instrument-func-entry-exit=0",
+    "--param=tsan-distinguish-volatile=1",
+    "-g1",
+    "-gz=none",
+    "-fno-plt",
+)
+# An integer that overflows wraps around, as on a GPU.
+_WRAP = "-fwrapv"
+# Copies by the C library are announced too: the runtime stands in front of them.
+LINK_CHECKS = "-Wl,--wrap=memcpy,--wrap=memmove,--wrap=memset"
+_PRELUDES = {
+    "host": '#include "kw/host.h"\n#include "kw/host_bind.h"\n',
+    "device": '#include "kw/host.h"\n#include <cuda.h>\n#include <cuda_runtime.h>\n#include "kw/device.h"\n',
+}
+
+
+def prepare(
+    cache: Path | None = None,
+    *,
+    cuda_home: Path | None = None,
+    progress: Progress | None = None,
+    checked: bool = True,
+) -> Toolchain:
+    """The toolchain, with its shared files in place; quick when they are there already.
+
+    Device code can be checked as it runs unless `checked` is false, which makes it about twice as fast.
+    `progress(step, i, n)` is called as step i of n begins, and only where there is something to make.
+    Raises EnvironmentFault for a missing compiler or headers, a directory that cannot be written, and
+    a preparation that fails.
+    """
+    gxx, version = compiler_here()
+    cuda_include = cuda_headers.directory(cuda_home)
+    cuda_version = cuda_headers.version(cuda_include)
+    architecture = _architecture()
+    host = (STANDARD, "-O0", *_COMMON)
+    device = (STANDARD, "-O2", *architecture, "-fno-strict-aliasing", _WRAP, "-DKW_DEVICE_UNIT=1")
+    device = (*device, *_TORCH_DEFINES, *_COMMON, *(CHECKS if checked else ()))
+    flags = " ".join((*host, *device))
+    content = "\n".join(content_of(CPP / part) for part in ("include", "runtime", "torch"))
+    torch = torch_memory.headers()
+    made_for = (version, cuda_version, torch_memory.version(torch))
+    # What this module writes into the directory is part of its name.
+    layout = Path(__file__).read_text(encoding="utf-8")
+    key = digest(layout, *made_for, flags, *_PRELUDES.values(), content)[:24]
+    parent = (cache or default_cache()) / "emulator"
+    toolchain = Toolchain(
+        gxx=gxx,
+        gxx_version=version,
+        cuda_include=cuda_include,
+        cuda_version=cuda_version,
+        directory=parent / key,
+        host_flags=host,
+        device_flags=device,
+    )
+    make_once(toolchain.directory, lambda: _make(toolchain, torch, progress))
+    return toolchain
+
+
+def _make(toolchain: Toolchain, torch: Path | None, progress: Progress | None) -> None:
+    shutil.copytree(CPP / "include", toolchain.headers)
+    steps: list[tuple[str, list[str]]] = [
+        ("emulator runtime", _runtime_command(toolchain)),
+        ("library for host code", _library_command(toolchain)),
+        ("headers for host code", _prelude_command(toolchain, "host", toolchain.host_flags)),
+        ("headers for device code", _prelude_command(toolchain, "device", toolchain.device_flags)),
+    ]
+    if torch is not None:
+        compiler = [str(toolchain.gxx), *torch_memory.options(torch), *toolchain.includes()]
+        made = str(toolchain.directory / c_abi.TORCH_MEMORY)
+        command = [*compiler, str(CPP / "torch" / "allocator.cpp"), "-lc10", "-o", made]
+        steps.append(("memory of torch's tensors", command))
+    run_steps(steps, progress)
+
+
+def _runtime_command(toolchain: Toolchain) -> list[str]:
+    sources = sorted(str(path) for path in (CPP / "runtime").iterdir() if path.suffix in (".cpp", ".S"))
+    return [
+        str(toolchain.gxx), "-std=c++17", "-O2", "-shared", "-fPIC", "-pthread",
+        f"-Wl,-soname,{RUNTIME_NAME}", "-Wl,-Bsymbolic", *toolchain.includes(), *sources,
+        "-o", str(toolchain.runtime),
+    ]  # fmt: skip
+
+
+def _library_command(toolchain: Toolchain) -> list[str]:
+    common = (STANDARD, "-O1", "-ffunction-sections", *_COMMON)
+    source = str(CPP / "host" / "library.cpp")
+    return [
+        str(toolchain.gxx), *common, *toolchain.includes(), "-c", source, "-o", str(toolchain.host_object),
+    ]  # fmt: skip
+
+
+def _prelude_command(toolchain: Toolchain, unit: str, flags: tuple[str, ...]) -> list[str]:
+    header = toolchain.prelude(unit)
+    header.parent.mkdir()
+    header.write_text(_PRELUDES[unit])
+    return [
+        str(toolchain.gxx), *flags, *toolchain.includes(), "-x", "c++-header", str(header),
+        "-o", f"{header}.gch",
+    ]  # fmt: skip
+
+
+def _architecture() -> tuple[str, ...]:
+    """x86-64-v3 where the CPU has it: vector units, and fused multiply-add as on a GPU."""
+    try:
+        text = Path("/proc/cpuinfo").read_text()
+    except OSError:
+        return ()
+    flags = set(re.findall(r"\w+", "".join(re.findall(r"^flags\s*:(.*)$", text, re.M)[:1])))
+    wanted = {"avx", "avx2", "bmi1", "bmi2", "f16c", "fma", "abm", "movbe"}
+    return ("-march=x86-64-v3",) if wanted <= flags else ()

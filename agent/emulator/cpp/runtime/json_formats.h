@@ -1,0 +1,21 @@
+// What the runtime writes as JSON: the lines of a record and the objects of kw_findings. Each %s is a JSON value.
+// Python's view, which keys there are, is generated from these texts (agent/emulator/contracts).
+#pragma once
+
+namespace kw {
+
+// A place is a number in device memory, [path, offset] in a library, or null; the bytes of a fill are two digits.
+constexpr char kAllocateEvent[] = R"({"do": "allocate", "to": %s, "bytes": %s})";
+constexpr char kWriteEvent[] = R"({"do": "write", "to": %s, "bytes": %s, "data": %s})";
+constexpr char kMoveEvent[] = R"({"do": "move", "to": %s, "from": %s, "bytes": %s})";
+constexpr char kFillEvent[] = R"({"do": "fill", "to": %s, "bytes": %s, "data": %s})";
+constexpr char kLaunchEvent[] =
+    R"({"do": "launch", "entry": %s, "name": %s, "grid": %s, "block": %s, "shared": %s, "line": %s, )"
+    R"("cooperative": %s, "arguments": %s, "words": %s})";
+constexpr char kLostEvent[] = R"({"do": "lost"})";  // a launch that entered no library
+
+constexpr char kFindingObject[] =
+    R"({"kind": %s, "message": %s, "kernel": %s, "line": %s, "block": %s, "thread": %s, "count": %s, )"
+    R"("severity": %s, "place": %s, "other": %s})";
+
+}  // namespace kw

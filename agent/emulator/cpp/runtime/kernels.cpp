@@ -1,0 +1,69 @@
+// Which kernels were launched, each by the signature that the compiler gives it: the words of a launch tell
+// neither what a pointer leads to nor which instance of a template runs.
+//
+// A kernel that is called in a thread that asks for names says its own and returns (kw/device.h).
+#include "state.h"
+
+#include <algorithm>
+#include <mutex>
+
+extern "C" {
+KW_TLS int kw_asking_name;
+}
+
+namespace kw {
+
+namespace {
+
+constexpr size_t kMaxKernels = 256;
+
+struct Launched {
+    std::string kernel;
+    std::string where;  // grid, block and dynamic shared memory of its first launch, as JSON
+};
+
+std::mutex seen_mutex;
+std::vector<Launched> seen;
+thread_local const char* signature;           // of the kernel that this thread is about to launch
+thread_local void (*signature_of)(void*);  // the entry of that launch
+
+}  // namespace
+
+void note_kernel(const kw_launch_request& r) {
+    const std::string kernel = signature != nullptr && signature_of == r.entry ? signature : r.name;
+    const std::lock_guard<std::mutex> lock(seen_mutex);
+    const bool known =
+        std::any_of(seen.begin(), seen.end(), [&](const Launched& other) { return other.kernel == kernel; });
+    if (known || seen.size() >= kMaxKernels) return;
+    seen.push_back({kernel, format("\"grid\": [%u, %u, %u], \"block\": [%u, %u, %u], \"shared\": %zu", r.grid.x, r.grid.y,
+                                   r.grid.z, r.block.x, r.block.y, r.block.z, r.dynamic_bytes)});
+}
+
+void forget_kernels() {
+    const std::lock_guard<std::mutex> lock(seen_mutex);
+    seen.clear();
+}
+
+}  // namespace kw
+
+using namespace kw;
+
+extern "C" void kw_name_kernel(void (*entry)(void*), void* arguments) {
+    if (current_worker != nullptr) return;
+    signature = nullptr;
+    signature_of = entry;
+    kw_asking_name = 1;
+    entry(arguments);
+    kw_asking_name = 0;
+}
+
+extern "C" void kw_kernel_is(const char* its_signature) { signature = its_signature; }
+
+extern "C" size_t kw_kernels(char* buffer, size_t capacity) {
+    const std::lock_guard<std::mutex> lock(seen_mutex);
+    std::string text;
+    for (const Launched& launched : seen) {
+        text += (text.empty() ? "[" : ", ") + ("{\"kernel\": " + quoted(launched.kernel)) + ", " + launched.where + "}";
+    }
+    return copy_text(text.empty() ? "[]" : text + "]", buffer, capacity);
+}

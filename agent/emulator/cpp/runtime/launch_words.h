@@ -1,0 +1,19 @@
+// Why a launch is refused. agent/diagnosis/runtime/illegal_launches.py reads the sizes back from these words, by patterns that are
+// generated from them (agent/emulator/contracts).
+#pragma once
+
+namespace kw {
+
+constexpr char kEmptyLaunch[] = "grid (%u, %u, %u) and block (%u, %u, %u): no size may be 0";
+constexpr char kLargeBlock[] =
+    "block (%u, %u, %u) has %lu threads; the limit is %d threads (x and y up to %d, z up to %d)";
+constexpr char kLargeGrid[] = "grid (%u, %u, %u); the limits are x %d, y %d and z %d";
+constexpr char kSharedBeyondDevice[] = "%zu bytes of dynamic shared memory; a block cannot have more than %zu";
+constexpr char kSharedBeyondAsked[] =
+    "%zu bytes of dynamic shared memory; the limit is %zu, as set with cudaFuncSetAttribute";
+constexpr char kSharedBeyondDefault[] =
+    "%zu bytes of dynamic shared memory; the limit is %zu unless cudaFuncSetAttribute(kernel, "
+    "cudaFuncAttributeMaxDynamicSharedMemorySize, bytes) raises it";
+constexpr char kTooManyAtOnce[] = "%lu blocks of %lu threads at once; a cooperative launch may have %lu";
+
+}  // namespace kw

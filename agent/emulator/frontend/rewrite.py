@@ -1,0 +1,300 @@
+"""CUDA C++ into C++ that g++ compiles against `kw/device.h`, line for line.
+
+Four things need rewriting; everything else is macros and functions of the header:
+
+    kernel<<<grid, block>>>(a, b)   a call of kw::Launch with the arguments and a lambda that calls the kernel
+    cudaLaunchCooperativeKernel(k)  kw::launch_cooperative with the kernel, without its cast to void*
+    __shared__ T x[N], y;           references to storage of the block
+    extern __shared__ T s[];        a pointer to the block's dynamic shared memory
+
+Does not check types and does not say what is wrong with a kernel. Known limits: a lambda that captures a
+`__shared__` array by copy gets a copy; a braced list is no launch argument.
+"""
+
+import re
+from dataclasses import dataclass
+
+from agent.build.cuda_text import (
+    KernelLaunch,
+    RewriteError,
+    at_namespace_scope,
+    closing,
+    code_only,
+    directives,
+    launches,
+    line_of,
+    split_at_commas,
+    without_attributes,
+    without_comments,
+)
+
+__all__ = ["MAY_RUN_FROM_PTX", "Construct", "RewriteError", "device_source", "unsupported"]
+
+LAUNCH = "kw::Launch(KW_NAME("  # how a rewritten launch begins: units.py finds its line by that
+_SHARED = re.compile(r"\b__shared__\b")
+_BEFORE_SHARED = re.compile(r"(?:\b(?:extern|static|volatile|const)\b\s*)+$")
+_ELEMENT_TYPES = frozenset(
+    (
+        "float",
+        "double",
+        "int",
+        "unsigned",
+        "unsigned int",
+        "char",
+        "unsigned char",
+        "float2",
+        "float4",
+        "half",
+        "__half",
+    )
+)
+_COOPERATIVE = re.compile(r"\bcudaLaunchCooperativeKernel\s*\(")
+_UNTYPED = re.compile(r"\(\s*(?:const\s+)?void\s*\*\s*\)|\b(?:reinterpret|static)_cast\s*<[^<>]*>\s*(?=\()")
+_NAME_AT_END = re.compile(r"([A-Za-z_]\w*)\s*$")
+
+
+@dataclass(frozen=True)
+class Construct:
+    """Something that the emulator does not run: `name` in words, where it stands."""
+
+    name: str
+    line: int
+    text: str
+
+
+@dataclass(frozen=True)
+class _Edit:
+    start: int
+    end: int
+    text: str
+
+
+def device_source(text: str) -> str:
+    """The text for g++, with every line where it was; text without CUDA syntax comes back unchanged.
+
+    Raises RewriteError, with the line, for what nvcc would refuse (an initialised `__shared__` variable)
+    and for a launch or declaration that cannot be read.
+    """
+    code = code_only(text)
+    edits = [*_launch_edits(text, code), *_cooperative_edits(code), *_shared_edits(code)]
+    for edit in sorted(edits, key=lambda e: e.start, reverse=True):
+        missing = text.count("\n", edit.start, edit.end) - edit.text.count("\n")
+        text = text[: edit.start] + edit.text + "\n" * missing + text[edit.end :]
+    return text
+
+
+def _in_directive(spans: list[tuple[int, int]], position: int) -> bool:
+    return any(start <= position < end for start, end in spans)
+
+
+def _one_line(text: str) -> str:
+    return re.sub(r"\s+", " ", text.replace("\\\n", " ")).strip()
+
+
+def _kernel_names(code: str) -> set[str]:
+    """Names of the `__global__` functions that the code declares."""
+    plain = without_attributes(code)
+    found = (
+        re.search(r"([A-Za-z_]\w*)\s*\(", plain[m.end() : m.end() + 2000])
+        for m in re.finditer("__global__", plain)
+    )
+    return {match[1] for match in found if match}
+
+
+def _launch_edits(text: str, code: str) -> list[_Edit]:
+    found = launches(code)
+    if not found:
+        return []
+    kernels = _kernel_names(code)
+    macros = directives(code)
+    uncommented = without_comments(text)
+    return [
+        _launch_edit(uncommented, launch, kernels, _in_directive(macros, launch.start)) for launch in found
+    ]
+
+
+def _launch_edit(text: str, launch: KernelLaunch, kernels: set[str], in_macro: bool) -> _Edit:
+    callee = text[slice(*launch.callee)]
+    config = text[slice(*launch.config)]
+    arguments = re.sub(r"\bNULL\b", "nullptr", text[slice(*launch.arguments)])
+    base = re.sub(r"<.*", "", _one_line(callee), flags=re.DOTALL).rsplit("::", 1)[-1].strip()
+    by_pointer = "false" if base in kernels else "true"
+    # In the argument of a macro g++ counts __LINE__ from the macro's last line, so the number is written out.
+    line = "__LINE__" if in_macro else str(line_of(text, launch.start))
+    breaks = "\n" * text.count("\n", launch.callee[1], launch.config[0])
+    call = f"[=](auto&... kw_a) {{ {_one_line(callee)}(kw_a...); }}"
+    separator = ", " if arguments.strip() else ""
+    return _Edit(
+        launch.start,
+        launch.end,
+        f"{LAUNCH}{callee}), {line}, {by_pointer}, {breaks if not in_macro else ''}"
+        f"kw::Config({config}))({call}{separator}{arguments})",
+    )
+
+
+def _cooperative_edits(code: str) -> list[_Edit]:
+    edits = []
+    for match in _COOPERATIVE.finditer(code):
+        given = code[match.end() : closing(code, match.end() - 1)]
+        kernel = given[slice(*split_at_commas(given)[0])]
+        typed = _one_line(_UNTYPED.sub("", kernel))
+        place = f"KW_NAME({typed.lstrip('&')}), {line_of(code, match.start())}"
+        call = f"kw::launch_cooperative({place}, {typed}"
+        edits.append(_Edit(match.start(), match.end() + len(kernel), call))
+    return edits
+
+
+def _shared_edits(code: str) -> list[_Edit]:
+    macros = directives(code)
+    plain = without_attributes(code)
+    edits = []
+    dynamic_types: dict[str, tuple[str, int]] = {}
+    for match in _SHARED.finditer(plain):
+        if _in_directive(macros, match.start()):
+            continue  # the header's macro gives such a variable to the OS thread that runs the block
+        before = _BEFORE_SHARED.search(plain, max(0, match.start() - 200), match.start())
+        start = before.start() if before else match.start()
+        end = _declaration_end(plain, match.end())
+        declaration = plain[start : match.start()] + plain[match.end() : end]
+        line = line_of(code, match.start())
+        outside = at_namespace_scope(code, match.start())
+        if re.search(r"\bextern\b", declaration):
+            edits.append(_Edit(start, end, _dynamic_shared(declaration, line, outside, dynamic_types)))
+        elif not outside:
+            edits.append(_Edit(start, end, _static_shared(declaration, line)))
+    return edits
+
+
+def _declaration_end(code: str, start: int) -> int:
+    position = start
+    while position < len(code):
+        character = code[position]
+        if character == ";":
+            return position
+        if character in "([{":
+            position = closing(code, position)
+        elif character in ")]}":
+            break
+        position += 1
+    raise RewriteError("this __shared__ declaration has no end", line_of(code, start))
+
+
+def _declarator(part: str, line: int) -> tuple[str, str, str]:
+    """What stands before the name, the name, and the array bounds."""
+    bracket = re.search(r"(?<=\w)\s*\[", part)
+    head = part[: bracket.start()] if bracket else part
+    bounds = part[bracket.start() :].strip() if bracket else ""
+    if re.search(r"(?<![=!<>])=(?!=)", part):
+        raise RewriteError("an initializer is not allowed for a __shared__ variable", line)
+    name = _NAME_AT_END.search(head)
+    if name is None or not bounds.endswith(("]", "")):
+        raise RewriteError(f"this __shared__ declaration cannot be read: {_one_line(part)}", line)
+    return head[: name.start()], name[1], bounds
+
+
+def _without_storage(declaration: str) -> str:
+    return re.sub(r"\b(?:extern|static)\b", "", declaration)
+
+
+def _static_shared(declaration: str, line: int) -> str:
+    declaration = _without_storage(declaration)
+    declarators = [_declarator(declaration[a:b], line) for a, b in split_at_commas(declaration)]
+    types = ",".join(f"{before}kw_T_{name}{bounds}" for before, name, bounds in declarators)
+    references = "; ".join(f"auto& {name} = KW_SHARED(kw_T_{name}, {name})" for _, name, _ in declarators)
+    return f"typedef {types}; {references}"
+
+
+def _dynamic_shared(declaration: str, line: int, outside: bool, seen: dict[str, tuple[str, int]]) -> str:
+    before, name, bounds = _declarator(_without_storage(declaration), line)
+    first = re.match(r"\[\s*\]", bounds)
+    element = _one_line(before)
+    if first is None or not element:
+        raise RewriteError("dynamic shared memory is declared as extern __shared__ T name[]", line)
+    known, known_line = seen.setdefault(name, (element, line))
+    if known != element and {known, element} <= _ELEMENT_TYPES:
+        raise RewriteError(
+            f'declaration is incompatible with "extern __shared__ {known} {name}[]" (declared at line '
+            f"{known_line}): one name cannot have two types; use two names, or one type and a cast",
+            line,
+        )
+    macro = "KW_DYNAMIC_SHARED_GLOBAL" if outside else "KW_DYNAMIC_SHARED"
+    return f"typedef {before}kw_D_{name}{bounds[first.end() :]}; {macro}(kw_D_{name}, {name})"
+
+
+_UNSUPPORTED = (
+    ("inline PTX (asm)", r"\b(?:asm|__asm__|__asm)\b\s*(?:volatile\b|__volatile__\b)?\s*\("),
+    ("tensor cores (wmma, mma)", r"\bnvcuda\b|\bwmma\s*::|<\s*mma\.h\s*>"),
+    ("CUTLASS or CuTe", r"\b(?:cutlass|cute)\s*(?:::|/)"),
+    (
+        "pipelines with roles and barriers beyond a block's (cuda::pipeline_role, cuda::latch, semaphores)",
+        r"\bpipeline_role\b|\bcuda\s*::\s*(?:\w+\s*::\s*)*(?:binary_semaphore|counting_semaphore|latch)\b"
+        r"|\b__pipeline_arrive_on\b|\bbarrier_native_handle\b|<\s*cuda/(?:latch|semaphore)\s*>",
+    ),
+    ("tensor memory access (TMA)", r"\bcp_async_bulk\w*|\b[Cc][Uu][Tt]ensorMap\w*"),
+    (
+        "textures and surfaces",
+        r"\bcuda(?:Texture|Surface)Object_t\b|\btexture\s*<|\btex[123]D\w*\s*[<(]|\bsurf[123]D(?:read|write)\b",
+    ),
+    (
+        "cuBLAS, cuDNN and the other CUDA libraries",
+        r"\b(?:cublas|cudnn|cusparse|cusolver|cufft)\w*|CUDABlasHandle\b",
+    ),
+    ("cuRAND", r"\bcurand\w*"),
+    ("Thrust", r"\bthrust\s*(?:::|/)"),
+    ("CUB device-wide algorithms", r"\bcub\s*::\s*Device[A-Z]\w*"),
+    ("launches on several devices", r"\bcudaLaunchCooperativeKernelMultiDevice\b|\bthis_multi_grid\b"),
+    (
+        "thread block clusters",
+        r"\bthis_cluster\b|\bcluster_group\b|\b__cluster_dims__\b|\bcudaLaunchKernelEx\w*",
+    ),
+    ("cudaLaunchKernel with untyped arguments", r"\bcudaLaunchKernel\b|\bcuLaunchKernel\b"),
+    ("run-time compilation (NVRTC)", r"\bnvrtc[A-Z]\w*"),
+    ("CUDA graphs", r"\bcudaGraph\w*|\bcudaStreamBeginCapture\b"),
+)
+
+
+MAY_RUN_FROM_PTX = frozenset(
+    (
+        "inline PTX (asm)",
+        "asynchronous copies and barriers (cuda::barrier, cuda::pipeline, memcpy_async)",
+        "extern __shared__ inside a macro",
+    )
+)
+"""Names of constructs that are device code only, for which NVIDIA's compiler has instructions."""
+
+
+def unsupported(text: str) -> list[Construct]:
+    """What the text uses and the emulator does not run, in the order of lines; comments and strings aside.
+
+    The first use of each construct is named. An empty list promises nothing: the compiler still judges.
+    """
+    code = code_only(text)
+    lines = text.split("\n")
+    found = {name: match.start() for name, pattern in _UNSUPPORTED if (match := re.search(pattern, code))}
+    nested = _launch_in_device_code(code)
+    if nested is not None:
+        found["dynamic parallelism (a launch from device code)"] = nested
+    for start, end in directives(code):
+        if re.search(r"\bextern\b.*\b__shared__\b", code[start:end]):
+            found.setdefault("extern __shared__ inside a macro", start)
+    ordered = sorted(found.items(), key=lambda item: item[1])
+    return [
+        Construct(name, line_of(code, position), lines[line_of(code, position) - 1].strip())
+        for name, position in ordered
+    ]
+
+
+def _launch_in_device_code(code: str) -> int | None:
+    """Where a function that runs only on the device launches a kernel."""
+    for function in re.finditer(r"\b(?:__global__|__device__)\b", code):
+        stop = re.compile(r"[;{]").search(code, function.end())
+        if stop is None or stop[0] == ";" or "__host__" in code[function.start() : stop.start()]:
+            continue
+        try:
+            end = closing(code, stop.start())
+        except RewriteError:
+            return None
+        launch = code.find("<<<", stop.start(), end)
+        if launch >= 0:
+            return launch
+    return None

@@ -1,0 +1,57 @@
+"""Constructs of CUDA C++ that the emulator does not run, and text that it cannot read."""
+
+from agent.build import compile_findings
+from agent.build.build_request import BuildRequest
+from agent.build.source_map import locate
+from agent.emulator.frontend import rewrite
+from agent.emulator.ptx import Untranslated
+from agent.records import Finding
+
+
+def findings(request: BuildRequest) -> tuple[Finding, ...]:
+    """Constructs that the emulator does not run."""
+    found = []
+    for text in (request.cuda, request.cpp):
+        places = locate(text, request.candidate_source)
+        for construct in rewrite.unsupported(text):
+            found.append(
+                Finding(
+                    kind="unsupported-construct",
+                    message=f"The emulator does not run {construct.name}; a GPU may.",
+                    location=compile_findings.at_line(request, places[construct.line - 1]),
+                )
+            )
+    return tuple(found)
+
+
+def may_run_from_ptx(request: BuildRequest) -> bool:
+    """Whether all of its unsupported constructs are of device code that NVIDIA's compiler translates."""
+    names = {
+        construct.name for text in (request.cuda, request.cpp) for construct in rewrite.unsupported(text)
+    }
+    return names <= rewrite.MAY_RUN_FROM_PTX
+
+
+def untranslated(
+    error: Untranslated, found: tuple[Finding, ...], request: BuildRequest
+) -> tuple[Finding, ...]:
+    """The construct `found`, by the instruction of it that is not known here."""
+    place = compile_findings.at_line(request, error.line) or found[0].location
+    message = (
+        f"{found[0].message} NVIDIA's compiler makes `{error.instruction}` of it, which is not known here."
+    )
+    return (found[0].model_copy(update={"message": message, "location": place}), *found[1:])
+
+
+def from_ptx_alone(reason: Finding) -> str:
+    """The note for the scope of kernels without a rewritten source."""
+    place = reason.location
+    why = f" (line {place.line}: {place.text})" if place and place.line else ""
+    return f"indices of arrays within one variable: the kernels ran from NVIDIA's code alone{why}"
+
+
+def unreadable(error: rewrite.RewriteError, request: BuildRequest) -> Finding:
+    """What the rewriter could not read."""
+    places = locate(request.cuda, request.candidate_source)
+    line = places[error.line - 1] if 0 < error.line <= len(places) else None
+    return Finding(kind="compile-error", message=str(error), location=compile_findings.at_line(request, line))

@@ -1,0 +1,28 @@
+"""Every command of the player, with its fields; `messages` writes and reads them.
+
+Standalone: the player runs copies of this file and of `agent.sandbox.messages`. The one source for both
+sides: the judge builds these records, and the player answers nothing else, each by its handler `do_...`.
+"""
+
+from dataclasses import dataclass
+
+
+@dataclass(frozen=True)
+class Open:
+    runtime: str
+    libraries: list[str]
+    memory: tuple[int, int]
+    threads: int
+
+
+@dataclass(frozen=True)
+class Play:
+    """`outputs`: address, bytes of an element, shape and strides of each."""
+
+    steps: str
+    launches: bool
+    stem: str
+    outputs: list[tuple[int, int, list[int], list[int]]]
+
+
+Command = Open | Play

@@ -1,0 +1,74 @@
+"""Whether a problem is admitted: decided before anything is asked of a model, once for each problem.
+
+The probes run in a process of the reference's (`agent.harness.mutation.mutation_testing`), at sizes that a
+CPU affords. A problem that lets a wrong answer pass is tightened by further families of inputs; one that
+still does is refused.
+"""
+
+import sys
+import tempfile
+from collections.abc import Callable
+from functools import cache
+from importlib.metadata import version
+from pathlib import Path
+
+from agent import config, problems
+from agent.errors import ProblemError
+from agent.harness.disk_cache import cached, code_digest
+from agent.harness.messages import oracle_commands
+from agent.harness.messages.commands import to_oracle
+from agent.harness.messages.oracle_client import OracleClient
+from agent.harness.task.job import secret_seed
+from agent.problems import Shrunken, affordable
+from agent.records import Admission, Problem
+from agent.records.base import digest
+from agent.sandbox import Child
+
+VERSION = "2"
+"""Of the comparator and the draws of most problems: another number where a verified kernel has to be judged
+anew."""
+_PROBES = "agent.harness.mutation.mutation_testing"
+
+
+def probed(problem: Problem, shrink: Callable[[], Shrunken], cache_dir: Path) -> Admission:
+    """What the probes found; from the cache where this problem was probed before.
+
+    Raises ProblemError where the reference itself fails.
+    """
+    file = cache_dir / "admission" / f"{digest(problem.source, version('torch'), _code())[:32]}.json"
+    return cached(file, Admission, lambda: _probe(problem, shrink()))
+
+
+def check(problem: Problem, found: Admission, anyway: bool) -> Admission:
+    """The admission to judge with. Raises ProblemError for a problem that lets wrong answers pass."""
+    if not found.survivors:
+        return found
+    if anyway:
+        return found.model_copy(update={"anyway": True})
+    listed = "; ".join(found.survivors[:3]) + ("; ..." if len(found.survivors) > 3 else "")
+    raise ProblemError(
+        f"{problem.name}: {len(found.survivors)} of {found.tried} wrong answers would be verified "
+        f"({listed}): its inputs or its output cannot distinguish them from correct ones; change get_inputs "
+        "or the model, or pass --admit-anyway"
+    )
+
+
+@cache
+def _code() -> str:
+    """Changes with the code that probes, and with that which plans the sizes to probe at."""
+    planning = sorted(Path(problems.__file__).parent.glob("*.py"))
+    return digest(code_digest(_PROBES), *(file.read_text("utf-8") for file in planning))
+
+
+def _probe(problem: Problem, shrunken: Shrunken) -> Admission:
+    if not affordable(shrunken.trace):
+        return Admission(note="not probed: its sizes cannot be scaled to what a CPU affords")
+    with tempfile.TemporaryDirectory(prefix="kernelwright-admission-") as name:
+        source = Path(name) / "reference.py"
+        source.write_text(shrunken.source, encoding="utf-8")
+        argv = [sys.executable, "-P", "-m", "agent.harness.oracle.server", str(source), name, "cpu", "-"]
+        environment = config.child_environment()
+        environment["PYTHONPATH"] = config.with_package(environment)
+        with Child(argv, cwd=Path.cwd(), env=environment) as oracle:
+            answer = OracleClient(oracle, problem.name).ask(to_oracle(oracle_commands.Probe(secret_seed())))
+    return Admission.model_validate(answer)

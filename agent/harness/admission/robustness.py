@@ -1,0 +1,129 @@
+"""What a verified candidate handles beyond what its problem states: recorded, never judged.
+
+Every probe is one call on inputs that the reference takes with the same constructor arguments
+(`agent.harness.truth.input_variants`), compared as outputs are. It runs beside the process that was
+judged, after everything that is judged; a process that a probe has ended, or left with a broken device, is
+replaced. All together have a limit of time, and what it leaves no room for is named.
+"""
+
+import time
+from typing import Any
+
+from agent.harness.backends.candidate_process import CandidateProcess
+from agent.harness.backends.workspace import discard, exchanged_bytes
+from agent.harness.messages import oracle_commands
+from agent.harness.messages.commands import instance, to_oracle, to_worker
+from agent.harness.messages.oracle_client import OracleClient
+from agent.harness.task import faults
+from agent.harness.task.faults import Refused
+from agent.harness.task.job import Job, secret_seed
+from agent.harness.trial.optional_checks import described
+from agent.harness.worker import worker_commands
+from agent.records import Envelope, Probe, Trace
+from agent.records.envelope import Kind, Outcome
+from agent.sandbox import ChildFault, TimedOut
+
+LARGEST_BYTES = 256 << 20
+KINDS: tuple[Kind, ...] = ("layout", "batch", "size", "rank", "dtype")
+STEM = "envelope"
+
+
+def probed(job: Job, trace: Trace, process: CandidateProcess, oracle: OracleClient) -> Envelope:
+    """What came of every probe, in processes of `subject`."""
+    if exchanged_bytes(trace) > LARGEST_BYTES:
+        return Envelope(left_out=(f"anything, since its tensors have more than {LARGEST_BYTES >> 20} MB",))
+    if job.envelope_limit_s <= 0:
+        return Envelope(left_out=("anything, since no time was given to it",))
+    probing = _Probing(job, process, oracle)
+    found = oracle.ask(to_oracle(oracle_commands.Variants(secret_seed(), list(KINDS))))["variants"]
+    probes, left_out = [], []
+    try:
+        probing.start()
+        deadline = time.monotonic() + job.envelope_limit_s
+        for number, variant in enumerate(found):
+            if time.monotonic() >= deadline:
+                left_out.append(f"{variant['what']} (no time left)")
+                continue
+            result = probing.outcome(number)
+            if result is not None:
+                probes.append(Probe(**variant, outcome=result[0], message=result[1]))
+    except ChildFault as fault:
+        left_out.append(f"what was left when a new process {fault}")
+    return Envelope(probes=tuple(probes), left_out=tuple(left_out))
+
+
+class _Probing:
+    """The same parameters for every probe, in the subject's folder."""
+
+    def __init__(self, job: Job, process: CandidateProcess, oracle: OracleClient) -> None:
+        self._job, self._subject, self._oracle = job, process, oracle
+        command = oracle_commands.Parameters(secret_seed(), self._stem("set"))
+        self._manifest = oracle.ask(to_oracle(command))
+        self._dtype: str | None = None
+        """Of the present instance's parameters, where it is not the stated one."""
+
+    def start(self) -> None:
+        """A process with an instance that holds the parameters, where there is none. Raises ChildFault."""
+        if not self._subject.running:
+            self._subject.load()
+        self._subject.ask(instance(self._manifest), self._job.candidate_timeout_s)
+        self._dtype = None
+
+    def outcome(self, number: int) -> tuple[Outcome, str | None] | None:
+        """What the candidate makes of one variant; None where the reference makes nothing of it.
+
+        Raises ChildFault where no process can be had.
+        """
+        stem = self._stem(str(number))
+        drawn = self._oracle.ask(to_oracle(oracle_commands.Variant(number, stem)))
+        if "left_out" in drawn:
+            return None
+        if not self._subject.running:
+            self.start()
+        try:
+            return self._called(drawn, f"{stem}-out")
+        except ChildFault as fault:
+            return ("hangs" if isinstance(fault, TimedOut) else "crashes"), f"its process {fault}"
+        finally:
+            for exchanged in (f"{STEM}{number}", f"{STEM}{number}-state", f"{STEM}{number}-out"):
+                discard(self._subject.folder, exchanged)
+
+    def _stem(self, what: str) -> str:
+        """Where the oracle writes tensors: not in the folder it was started for."""
+        return str(self._subject.folder / f"{STEM}{what}")
+
+    def _called(self, drawn: dict[str, Any], stem: str) -> tuple[Outcome, str | None]:
+        process = self._subject
+        if drawn.get("dtype") != self._dtype:
+            own: dict[str, Any] = {key: drawn[key] for key in ("state", "dtype") if key in drawn}
+            answer = process.ask(instance(self._manifest | own), self._job.envelope_limit_s)
+            self._dtype = drawn.get("dtype")
+            if "error" in answer:
+                return "raises", _said(answer["error"])
+        checked, layout = not self._job.unchecked, drawn["layout"]
+        command = worker_commands.Beside("try", drawn["inputs"], stem, checked, layout)
+        answer = process.ask(to_worker(command), self._job.envelope_limit_s)
+        assert process.backend is not None
+        claims = process.backend.resolve(answer.get("device_findings"))
+        found = faults.device_findings(claims, process.backend.locate)
+        errors = [finding for finding in found if finding.severity == "error"]
+        said = _said(answer["error"]) if "error" in answer else None
+        if errors or (said and "CUDA error" in said):
+            # What the device has found is told again with every later answer, and an error of its stays.
+            process.end()
+            return ("wrong", errors[0].message) if errors else ("raises", said)
+        if said is not None:
+            return "raises", said
+        try:
+            outputs = described(answer, "outputs", stem)
+            verdict = self._oracle.weigh(to_oracle(oracle_commands.CompareFiles(outputs)))
+        except Refused as refused:
+            return "wrong", refused.findings[0].message
+        return ("wrong", str(verdict["finding"]["message"])) if "finding" in verdict else ("right", None)
+
+
+def _said(error: Any) -> str:
+    """Type and first line of an exception that the worker described."""
+    known = error if isinstance(error, dict) else {}
+    first = next(iter(str(known.get("message", "")).splitlines()), "")
+    return f"{known.get('type', 'error')}: {first}"[:300]

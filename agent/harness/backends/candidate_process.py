@@ -1,0 +1,66 @@
+"""A process of the candidate's beside the one it is judged in, replaced when it breaks."""
+
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+from agent.harness.backends import selection
+from agent.harness.backends.backend import Backend
+from agent.harness.messages import worker_answers
+from agent.harness.messages.commands import to_worker
+from agent.harness.task import call_limits
+from agent.harness.task.job import Job
+from agent.harness.worker import worker_commands
+from agent.records import Trace
+from agent.sandbox import Child, ChildFault
+
+Serve = Callable[[dict[str, Any]], dict[str, Any]]
+"""Answers what the process asks for."""
+
+
+class CandidateProcess:
+    """The candidate in `folder`, which no other process of its own builds in; use as a context manager."""
+
+    def __init__(self, job: Job, trace: Trace, folder: Path) -> None:
+        self._job, self._trace = job, trace
+        self.folder = folder
+        self.backend: Backend | None = None
+        """That of the present process."""
+        self._child: Child | None = None
+
+    def __enter__(self) -> "CandidateProcess":
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.end()
+
+    def load(self) -> dict[str, Any]:
+        """Starts a process that imports the file; its answer. Raises ChildFault."""
+        self.end()
+        self.backend = selection.backend_for(self._job, lambda what: None)
+        self._child = selection.worker(self.backend, self._job, self.folder, self._trace)
+        limit_s = min(call_limits.LOAD_S, self._job.candidate_timeout_s)
+        return self.ask(to_worker(worker_commands.Load()), limit_s)
+
+    def ask(self, command: dict[str, Any], limit_s: float, serve: Serve | None = None) -> dict[str, Any]:
+        """The answer of the present process, which has ended where this raises ChildFault.
+
+        `serve` answers its requests instead of its backend.
+        """
+        assert self._child is not None
+        assert self.backend is not None
+        granted = self.backend.building.granted()
+        try:
+            return worker_answers.ask(self._child, self.backend, command, limit_s, granted, serve)
+        except ChildFault:
+            self.end()
+            raise
+
+    @property
+    def running(self) -> bool:
+        return self._child is not None
+
+    def end(self) -> None:
+        if self._child is not None:
+            self._child.kill()
+        self._child = None

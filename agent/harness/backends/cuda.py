@@ -1,0 +1,165 @@
+"""The backend of a GPU: fast builds by the judge, or stock `load_inline` in the worker."""
+
+from collections.abc import Mapping
+from contextlib import ExitStack
+from pathlib import Path
+from typing import Any
+
+from agent import config
+from agent.build import refusals
+from agent.build.build_request import BuildRequest
+from agent.build.outcome import Built
+from agent.gpu_build import gpu
+from agent.harness.backends import build_watch, gpu_lock, launch_suppression, load_inline_build
+from agent.harness.backends.backend import (
+    BUILDING_MEMORY_BYTES,
+    LOG_MARGIN_BYTES,
+    WORKER,
+    BuildingBackend,
+)
+from agent.harness.backends.slim_build import SlimBuilds
+from agent.harness.backends.workspace import library_folder, most_bytes, output_bytes
+from agent.harness.task.job import Announce, Job
+from agent.records import Trace
+from agent.sandbox import Box, Limits
+
+
+class CudaBackend(BuildingBackend):
+    """The worker asks for a fast build first. Where there is none stock `load_inline` runs in the worker, and
+    the judge hears what was asked and what came of it.
+    """
+
+    device = "cuda"
+
+    def __init__(self, job: Job, announce: Announce) -> None:
+        super().__init__(job, announce)
+        self._named = ExitStack()
+        """Open while the worker builds: what the user is told, and that others may use the GPU meanwhile."""
+        self.compiler = load_inline_build.nvcc_version(config.child_environment())
+        self._gpu = gpu.present()
+        self.gpu_lock = gpu_lock.of_gpu(self._cache, config.child_environment(), announce)
+        self.suppressor = launch_suppression.library(self._cache)
+        self._slim = SlimBuilds(job, self._gpu, announce)
+        self.with_torch_shim = self._slim.offered
+
+    def settings(self) -> dict[str, Any]:
+        return {"torch_threads": 4, "slim": self._slim.offered}
+
+    def environment(self, folder: Path) -> dict[str, str]:
+        return config.candidate_environment() | {
+            "HOME": str(folder),
+            "TMPDIR": str(folder),
+            "TORCH_EXTENSIONS_DIR": str(folder / "extensions"),
+            "MAX_JOBS": "4",
+            # The compilers' messages are read: they have to be in English, with plain quotes.
+            "LC_ALL": "C",
+            # Without it torch adds the intermediate code for GPUs to come.
+            **({"TORCH_CUDA_ARCH_LIST": self._gpu.capability} if self._gpu else {}),
+            **({"LD_PRELOAD": str(self.suppressor)} if self.suppressor else {}),
+        }
+
+    def limits(self, trace: Trace) -> Limits:
+        return WORKER._replace(
+            # nvcc's intermediates of one translation unit stay far below this.
+            file_bytes=max(output_bytes(trace), 2 << 30) + LOG_MARGIN_BYTES,
+            memory_bytes=BUILDING_MEMORY_BYTES + 4 * trace.min_bytes,
+            disk_bytes=most_bytes(trace),
+            private_bytes=4 << 30,
+            processes=4096,
+        )
+
+    def box(self, folder: Path) -> Box:
+        self._libraries = library_folder(folder)
+        own = (self.suppressor,) if self.suppressor else ()
+        sees = (*load_inline_build.compilers(config.child_environment()), self._libraries, *own)
+        return Box(folder, sees=sees, python=True, gpu=True)
+
+    def serve(self, message: dict[str, Any]) -> dict[str, Any]:
+        report = dict(message.get("build") or {})
+        if report.pop("begins", False):
+            return self._begin(report)
+        if "seconds" not in report:
+            return self._offer(report)
+        self.building.end()
+        self._named.close()
+        seconds, log = report.pop("seconds", 0.0), report.pop("log", None)
+        try:
+            request = load_inline_build.asked(report, self._job.candidate.source)
+        except (TypeError, ValueError):
+            request = BuildRequest(candidate_source=self._job.candidate.source, name="", cpp_sources=())
+        self.requests.append(request)
+        refused = refusals.of_request(request)
+        if refused:
+            self._builds.append(
+                Built(library=None, seconds=0, backend=load_inline_build.BACKEND, findings=refused)
+            )
+            return {}
+        made = load_inline_build.built(request, float(seconds), log)
+        note = self._slim.note
+        self._builds.append(made.model_copy(update={"notes": (note,) if note else ()}))
+        return {}
+
+    def _begin(self, asked: dict[str, Any]) -> dict[str, Any]:
+        """The worker is about to build by itself, unless that is refused."""
+        try:
+            request = load_inline_build.asked(asked, self._job.candidate.source)
+        except (TypeError, ValueError):
+            request = None
+        if request is not None:
+            if build_watch.too_many(self.requests, request):
+                return build_watch.TOO_MANY
+            self._screened(request)
+            refused = refusals.of_request(request)
+            if refused:
+                self.requests.append(request)
+                self._builds.append(
+                    Built(library=None, seconds=0, backend=load_inline_build.BACKEND, findings=refused)
+                )
+                return {"error": refused[0].message}
+        self._named.close()
+        self._named.enter_context(self.gpu_lock.apart())
+        self._named.enter_context(self._progress.during("building"))
+        self.building.begin()
+        return {}
+
+    def _screened(self, request: BuildRequest) -> None:
+        if self._job.screened:
+            build_watch.screened(request, self._job.candidate)
+
+    def _offer(self, asked: dict[str, Any]) -> dict[str, Any]:
+        """A library, or what is wrong; nothing where the worker has to build by itself."""
+        try:
+            request = load_inline_build.asked(asked, self._job.candidate.source)
+        except (TypeError, ValueError):
+            return {}
+        if build_watch.too_many(self.requests, request):
+            return build_watch.TOO_MANY
+        self._screened(request)
+        refused = refusals.of_request(request)
+        if refused:
+            self.requests.append(request)
+            self._builds.append(Built(library=None, seconds=0, findings=refused))
+            return {"error": refused[0].message}
+        with self.gpu_lock.apart(), self._progress.during("building"):
+            built = self._slim.built(request)
+        if built is None:
+            return {}
+        self.requests.append(request)
+        return self._shown(built)
+
+    def raise_build_failure(self, error: Any = None) -> None:
+        # A candidate may catch the error of a build, not what is never built here.
+        new = self._builds[self._looked_at :]
+        refused = any(built.library is None and not built.log for built in new)
+        failed = error is not None and bool(new) and new[-1].library is None
+        if refused or failed:
+            super().raise_build_failure(error)
+        self._looked_at = len(self._builds)
+        if error is not None and _is_of_a_missing_extension(error):
+            self.raise_hidden_failure()
+
+
+def _is_of_a_missing_extension(error: Any) -> bool:
+    """Whether an exception may follow from a build whose failure the candidate caught."""
+    claim = error if isinstance(error, Mapping) else {}
+    return claim.get("type") == "NameError" or "NoneType" in str(claim.get("message"))

@@ -1,0 +1,69 @@
+"""How each executor builds and starts its workers: the emulator and the GPU."""
+
+import json
+import socket
+import sys
+from collections.abc import Iterator
+from contextlib import ExitStack, contextmanager
+from pathlib import Path
+
+from agent.harness.backends.backend import Backend
+from agent.harness.backends.cuda import CudaBackend
+from agent.harness.backends.emulator import EmulatorBackend
+from agent.harness.task import call_limits
+from agent.harness.task.job import Announce, Job
+from agent.records import Trace
+from agent.sandbox import Box, Child
+
+Passed = tuple[int, ...]
+
+
+def backend_for(job: Job, announce: Announce) -> Backend:
+    """The backend of the job's executor. Raises EnvironmentFault when its tools are missing."""
+    return CudaBackend(job, announce) if job.executor == "cuda" else EmulatorBackend(job, announce)
+
+
+@contextmanager
+def joined(backend: Backend, workers: int) -> Iterator[tuple[Passed, list[Passed]]]:
+    """Descriptors for the oracle and for each worker by which GPU memory passes; none where files do."""
+    if backend.device != "cuda":
+        yield (), [()] * workers
+        return
+    with ExitStack() as stack:
+        pairs = [[stack.enter_context(end) for end in socket.socketpair()] for _ in range(workers)]
+        yield tuple(mine.fileno() for mine, _ in pairs), [(theirs.fileno(),) for _, theirs in pairs]
+
+
+def named(passed: Passed) -> str:
+    """The numbers of descriptors as an argument."""
+    return ",".join(map(str, passed)) or "-"
+
+
+def worker(
+    backend: Backend, job: Job, folder: Path, trace: Trace, passed: Passed = (), tool: tuple[str, ...] = ()
+) -> Child:
+    """Starts a process for the candidate's file in its workspace; under a `tool` each tensor of it has memory
+    of its own, whose end the tool knows.
+    """
+    ours = {"shared": named(passed), "private": bool(tool), "patience_s": call_limits.least_s(job)}
+    settings = backend.settings() | ours
+    environment = {"PYTORCH_NO_CUDA_MEMORY_CACHING": "1"} if tool else {}
+    return Child(
+        [*tool, sys.executable, "-I", "worker.py", job.executor, json.dumps(settings)],
+        passed=passed,
+        cwd=folder,
+        env=backend.environment(folder) | environment,
+        box=with_tool(backend.box(folder), tool),
+        limits=backend.limits(trace),
+    )
+
+
+def with_tool(box: Box, tool: tuple[str, ...]) -> Box:
+    """The tool and what it is made of are to be seen as well."""
+    if not tool:
+        return box
+    command = Path(tool[0])
+    home = command.resolve().parents[1]
+    # The ncu beside nvcc is a script that looks for the real one in these places.
+    parts = (*home.glob("nsight-compute*"), *Path("/opt/nvidia").glob("nsight-compute"))
+    return box._replace(sees=(*box.sees, command.parent, command.resolve().parent, *parts))

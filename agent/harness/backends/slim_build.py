@@ -1,0 +1,50 @@
+"""Builds for a GPU by the judge. Requests that leave a doubt are left to the worker's stock `load_inline`."""
+
+from pathlib import Path
+
+from agent import gpu_build
+from agent.build.build_request import BuildRequest
+from agent.build.outcome import Built
+from agent.gpu_build import Doubt, Gpu, GpuToolchain, Unavailable
+from agent.harness.task.job import BUILD_LIMIT_S, Announce, Job, preparing
+
+
+class SlimBuilds:
+    """The slim build of one job; without a toolchain it leaves every request to stock `load_inline`."""
+
+    def __init__(self, job: Job, gpu: Gpu | None, announce: Announce) -> None:
+        self._cache = Path(job.cache_dir)
+        self._gpu = gpu
+        self._toolchain: GpuToolchain | None = None
+        self.note: str | None = None
+        """Why stock `load_inline` had to build the last request, in words for the scope."""
+        if job.build == "load_inline":
+            return
+        if gpu is None:
+            self._leave("the GPUs here cannot be told, or differ")
+            return
+        try:
+            self._toolchain = gpu_build.prepare(self._cache, preparing(announce))
+        except Unavailable as error:
+            self._leave(str(error))
+
+    @property
+    def offered(self) -> bool:
+        """Whether the worker is to ask."""
+        return self._toolchain is not None
+
+    def built(self, request: BuildRequest) -> Built | None:
+        """The library, or the candidate's fault; None where stock `load_inline` has to decide."""
+        if self._toolchain is None or self._gpu is None:
+            return None
+        self.note = None
+        try:
+            return gpu_build.extension(
+                self._toolchain, request, self._gpu, self._cache / "builds", BUILD_LIMIT_S / 2
+            )
+        except Doubt as doubt:
+            self._leave(str(doubt))
+            return None
+
+    def _leave(self, reason: str) -> None:
+        self.note = f"a fast build: stock load_inline built this, because {reason}"

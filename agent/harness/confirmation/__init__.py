@@ -1,0 +1,1 @@
+"""What a new best goes through besides: a second build, the sanitizer, the emulator, counters."""

@@ -1,0 +1,80 @@
+"""A second look at a verified candidate that would be the best: what is kept has to be what users will run.
+
+Before it is built by stock `load_inline` and judged and timed once more in a fresh sandbox, the emulator
+repeats its kernels without its host code, as far as it can run them, and compute-sanitizer watches one call.
+Where what is kept is slow, NVIDIA's counters are read for the recommendation to the next attempt.
+"""
+
+from typing import NamedTuple
+
+from agent.diagnosis.performance import performance_advice
+from agent.errors import AgentError
+from agent.harness.confirmation import counters, sanitizer
+from agent.harness.task.job import Announce, Job
+from agent.records import Evaluation, Finding, Scope, Status
+from agent.torch_shim.finding_kinds import FindingKind
+
+UNDEFINED = (
+    FindingKind.SHARED_RACE, FindingKind.GLOBAL_RACE_BETWEEN_BLOCKS, FindingKind.DIVERGENT_BARRIER,
+    FindingKind.SHARED_UNINITIALISED_READ,
+)  # fmt: skip
+"""What no kernel may do at any size, though a GPU may give the right result all the same."""
+
+
+class Look(NamedTuple):
+    """What came of the looks before the second build."""
+
+    status: Status | None
+    """The verdict where they refuse."""
+    findings: tuple[Finding, ...]
+    skipped: tuple[str, ...]
+
+
+def by_emulator(seen: Evaluation) -> Look:
+    """What the emulator's verdict at small sizes means for a candidate that a GPU verified at its own."""
+    if seen.status is Status.VERIFIED:
+        return Look(None, (), ())
+    if seen.status is Status.REJECTED or any(finding.kind in UNDEFINED for finding in seen.findings):
+        return Look(seen.status, seen.findings, ())
+    headline = seen.headline
+    said = f"{headline.kind}: {headline.message}" if headline else str(seen.status)
+    skipped = (f"its kernels repeated without host code: on the emulator it is {seen.status} ({said})",)
+    if seen.status is Status.UNSUPPORTED or headline is None:
+        return Look(None, (), skipped)
+    message = f"At smaller sizes, on the emulator: {headline.message}"
+    return Look(None, (headline.model_copy(update={"message": message, "severity": "warning"}),), skipped)
+
+
+def by_sanitizer(job: Job, announce: Announce) -> Look:
+    """What compute-sanitizer says of one call at small sizes."""
+    assert job.shrunken is not None
+    found, skipped = sanitizer.check(job, job.shrunken, announce)
+    return Look(Status.RUNTIME_ERROR if found else None, tuple(found), skipped)
+
+
+def sanitized(job: Job, scope: Scope, announce: Announce) -> Evaluation:
+    """The same as an evaluation; *unsupported* where nothing showed."""
+    look = by_sanitizer(job, announce)
+    status = look.status or Status.UNSUPPORTED
+    scope = scope.model_copy(update={"skipped": look.skipped})
+    return Evaluation(status=status, stage="run", scope=scope, findings=look.findings)
+
+
+def with_counters(job: Job, verdict: Evaluation, announce: Announce) -> Evaluation:
+    """The same verdict; its recommendation, where there is one, is what NVIDIA's counters speak for."""
+    measured, profile, trace = verdict.measurement, verdict.profile, job.problem.trace
+    if measured is None or profile is None or job.shrunken is None:
+        return verdict
+    kernels = verdict.build.kernels if verdict.build else ()
+    plain = performance_advice.recommendation(measured, trace, kernels, profile)
+    if plain is None:
+        return verdict
+    try:
+        seen = counters.read(job, job.shrunken, profile, announce)
+    except AgentError as fault:
+        seen = counters.Read([], f"ncu's counters: {fault}")
+    advice = performance_advice.recommendation(measured, trace, kernels, profile, seen.launches) or plain
+    left_out = (seen.left_out,) if seen.left_out else ()
+    scope = verdict.scope.model_copy(update={"skipped": (*verdict.scope.skipped, *left_out)})
+    kept = tuple(advice if finding.kind == plain.kind else finding for finding in verdict.findings)
+    return verdict.model_copy(update={"scope": scope, "findings": kept})

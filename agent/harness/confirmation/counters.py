@@ -1,0 +1,105 @@
+"""NVIDIA's counters over one call of a candidate that would be the best, for the one recommendation to it.
+
+Nsight Compute runs the worker, in its sandbox, and repeats each kernel for each group of counters; what it
+prints is read from the worker's log, where a candidate could print as well: it changes no verdict. Where
+there is no ncu, or the driver keeps counters to administrators, one line says so.
+"""
+
+import re
+import shutil
+from collections.abc import Iterable
+from pathlib import Path
+from typing import NamedTuple
+
+from agent import config
+from agent.diagnosis.performance.counters import METRICS, Counters, parsed
+from agent.harness.backends import load_inline_build
+from agent.harness.confirmation import sanitizer
+from agent.harness.task.job import Announce, Job
+from agent.harness.trial.gpu_trial import Hung
+from agent.problems import Shrunken
+from agent.records import Profile
+
+LAUNCHES = 8
+"""Launches of the candidate's kernels that are looked at, from the first on."""
+WHOLE_BYTES = 2 << 30
+"""Up to here a call has the problem's own sizes: what kernels write is saved and restored for each pass."""
+FORBIDDEN = "ERR_NVGPUCTRPERM"
+_UNKNOWN = re.compile(r"Failed to find metric\s+(?:regex:\^?)?([\w.]+)")
+
+
+class Read(NamedTuple):
+    """What came of it; `left_out` says why there is nothing."""
+
+    launches: list[Counters]
+    left_out: str | None = None
+
+
+def tool() -> Path | None:
+    """ncu beside the nvcc that builds, on PATH, or where NVIDIA's packages put it; None without one."""
+    beside = Path(load_inline_build.nvcc(config.child_environment())).with_name("ncu")
+    named = shutil.which("ncu", path=config.child_environment().get("PATH"))
+    places = [
+        beside,
+        *([Path(named)] if named else []),
+        *sorted(Path("/opt/nvidia").glob("nsight-compute/*/ncu")),
+    ]
+    return next((place for place in places if place.is_file()), None)
+
+
+def read(job: Job, at: Shrunken, profile: Profile, announce: Announce) -> Read:
+    """The counters of the candidate's own kernels; `at`: the sizes where the problem's own are too large."""
+    command = tool()
+    names = own_names(profile)
+    if command is None:
+        return Read([], "ncu's counters: it is not installed here")
+    if not names:
+        return Read([], "ncu's counters: no kernel of the candidate's is known by name")
+    announce("reading NVIDIA's counters with ncu")
+    whole = job.problem.trace.min_bytes <= WHOLE_BYTES
+    if whole:
+        at = at.model_copy(update={"source": job.problem.source, "trace": job.problem.trace})
+    metrics = list(METRICS)
+    try:
+        log = sanitizer.log_of_call(job, at, asked(command, names, metrics))
+        unknown = set(_UNKNOWN.findall(log))
+        if unknown and unknown < set(metrics):
+            # Names of metrics come and go with the GPUs.
+            metrics = [name for name in metrics if name not in unknown]
+            log = sanitizer.log_of_call(job, at, asked(command, names, metrics))
+    except Hung as fault:
+        return Read([], f"ncu's counters: {fault}")
+    return judged(log, reduced=not whole)
+
+
+def asked(command: Path, names: Iterable[str], metrics: Iterable[str]) -> list[str]:
+    """What runs a worker under ncu: it prints a table of these metrics for kernels of these names."""
+    return [
+        str(command), "--csv", "--print-units", "base", "--metrics", ",".join(metrics),
+        "--kernel-name-base", "function", "--kernel-name", f"regex:^({'|'.join(names)})$",
+        "--launch-count", str(LAUNCHES),
+    ]  # fmt: skip
+
+
+def own_names(profile: Profile) -> list[str]:
+    """The names of the candidate's own kernels without namespaces, template arguments and parameters."""
+    plain = (kernel.name.removeprefix("void ").replace("(anonymous namespace)::", "") for kernel in
+             profile.kernels if kernel.own)  # fmt: skip
+    names = (re.split(r"[<(]", name)[0].split("::")[-1] for name in plain)
+    return [name for name in dict.fromkeys(names) if re.fullmatch(r"\w+", name)]
+
+
+def judged(log: str, reduced: bool = False) -> Read:
+    """The counters that ncu printed, or why there are none."""
+    launches = [launch._replace(reduced=reduced) for launch in parsed(log)]
+    if launches:
+        return Read(launches)
+    if FORBIDDEN in log:
+        why = (
+            f"the driver keeps them to administrators ({FORBIDDEN}); its parameter "
+            "NVreg_RestrictProfilingToAdminUsers=0 opens them"
+        )
+        return Read([], f"ncu's counters: {why}")
+    said = [line.strip() for line in log.splitlines() if line.startswith(("==ERROR==", "==WARNING=="))]
+    last = said[-1] if said else sanitizer.last_line(log)
+    return Read([], f"ncu's counters: it gave none: {last[:200]}")

@@ -1,0 +1,133 @@
+"""NVIDIA's compute-sanitizer over one call at small sizes: accesses out of bounds, races in shared memory.
+
+It runs the worker, in its sandbox; what it prints is read from the worker's log, where a candidate could
+print as well: it can only refuse. Every tensor gets an allocation of its own, so that its end is known.
+"""
+
+import re
+from collections.abc import Iterator
+from pathlib import Path
+
+from agent import config
+from agent.harness.backends import load_inline_build, selection
+from agent.harness.backends.workspace import workspace
+from agent.harness.task.faults import Refused
+from agent.harness.task.job import Announce, Job
+from agent.harness.trial.gpu_trial import GpuTrial, Hung
+from agent.problems import Shrunken
+from agent.records import Finding, Location
+from agent.torch_shim.finding_kinds import FindingKind
+
+OUT_OF_BOUNDS, DEVICE_FAULT = "out-of-bounds", "device-fault"
+"""Kinds that no other part gives: an invalid access, and whatever else the tool reports."""
+TOOLS = {"memcheck": "accesses out of bounds", "racecheck": "races in shared memory"}
+SHOWN_ERRORS = 20
+SLOWER = 5
+"""How much longer commands may take under a tool."""
+_HEAD = re.compile(
+    r"^=+ (?P<what>Invalid \S+ (?:read|write|atomic) of size \d+ bytes|"
+    r"(?:Error|Warning): Race reported between (?P<one>\w+) access .*|Program hit .*|Misaligned .*)$"
+)
+_PLACE = re.compile(r"^=+.* at (?P<kernel>[\w:<>, ]+?)\(.*\)\+0x[0-9a-f]+")
+_THREAD = re.compile(r"^=+\s+by thread \((\d+),(\d+),(\d+)\) in block \((\d+),(\d+),(\d+)\)")
+
+
+def tool() -> Path | None:
+    """compute-sanitizer beside the nvcc that builds; None where there is none."""
+    command = Path(load_inline_build.nvcc(config.child_environment())).with_name("compute-sanitizer")
+    return command if command.is_file() else None
+
+
+def check(job: Job, at: Shrunken, announce: Announce) -> tuple[list[Finding], tuple[str, ...]]:
+    """What the tools find, and what was left out, each with its reason."""
+    command = tool()
+    if command is None:
+        return [], ("compute-sanitizer: not installed here",)
+    found: list[Finding] = []
+    skipped: list[str] = []
+    for name, words in TOOLS.items():
+        announce(f"looking for {words} with compute-sanitizer")
+        hung = False
+        try:
+            log = log_of_call(job, at, [str(command), "--tool", name, "--print-limit", str(SHOWN_ERRORS)])
+        except Hung as fault:
+            log, hung = fault.log, True
+        if "ERROR SUMMARY" not in log and "RACECHECK SUMMARY" not in log:
+            skipped.append(f"compute-sanitizer {name}: it did not come to an end: {last_line(log)}")
+        found += parsed(log)
+        if hung:
+            # Under the other tool it would hang as well, for as long again.
+            skipped.append("compute-sanitizer: no further tool, since the call did not end under this one")
+            break
+    return found, tuple(skipped)
+
+
+def log_of_call(job: Job, at: Shrunken, prefix: list[str]) -> str:
+    """What was printed while one call was made under a tool. Raises Hung."""
+    slowly = job.model_copy(
+        update={"measure": False, "candidate_timeout_s": SLOWER * job.candidate_timeout_s}
+    )
+    backend = selection.backend_for(slowly, lambda what: None)
+    with (
+        workspace(job.candidate, at.trace, backend) as folder,
+        GpuTrial(slowly, at.source, at.trace, folder=folder, backend=backend, tool=tuple(prefix)) as trial,
+    ):
+        try:
+            trial.load()
+        except Refused as refused:
+            return str(refused)
+        with backend.gpu_lock.held():
+            return trial.call_once()
+
+
+def parsed(log: str) -> list[Finding]:
+    """The tools' reports in a log, one finding for each kernel and kind."""
+    found: dict[tuple[str, str], Finding] = {}
+    for lines in _reports(log):
+        finding = _finding(lines)
+        key = finding.kind, (finding.location.kernel or "") if finding.location else ""
+        known = found.get(key)
+        found[key] = known.model_copy(update={"count": known.count + 1}) if known else finding
+    return list(found.values())
+
+
+def _reports(log: str) -> Iterator[list[str]]:
+    report: list[str] = []
+    for line in log.splitlines():
+        if _HEAD.match(line):
+            if report:
+                yield report
+            report = [line]
+        elif report and line.startswith("=========") and len(line.strip("= ")) > 0:
+            report.append(line)
+        elif report:
+            yield report
+            report = []
+    if report:
+        yield report
+
+
+def _finding(lines: list[str]) -> Finding:
+    head = lines[0].strip("= ")
+    place = next((match for line in lines for match in [_PLACE.match(line)] if match), None)
+    thread = next((match for line in lines for match in [_THREAD.match(line)] if match), None)
+    numbers = [int(number) for number in thread.groups()] if thread else []
+    kernel = place["kernel"].strip() if place else None
+    race, outside = "Race" in head, head.startswith("Invalid")
+    what = "threads of a block access the same shared memory without a barrier between" if race else head
+    return Finding(
+        kind=FindingKind.SHARED_RACE if race else OUT_OF_BOUNDS if outside else DEVICE_FAULT,
+        message=f"compute-sanitizer, in kernel {kernel or '?'}: {what}.",
+        location=Location(
+            kernel=kernel,
+            thread=(numbers[0], numbers[1], numbers[2]) if numbers else None,
+            block=(numbers[3], numbers[4], numbers[5]) if numbers else None,
+        ),
+        evidence="\n".join(line.removeprefix("=========").strip() for line in lines[:8]),
+    )
+
+
+def last_line(log: str) -> str:
+    """What was printed last."""
+    lines = [line.strip() for line in log.splitlines() if line.strip()]
+    return lines[-1][:200] if lines else "it printed nothing"

@@ -1,0 +1,1 @@
+"""Whether the candidate's own kernels computed the result, and safely."""

@@ -1,0 +1,120 @@
+"""What the GPU did during a call, and whether the candidate's own kernels were needed for the result.
+
+Two looks, both in the candidate's process and so able to refuse, never to accept: the CUDA profiler's list of
+kernels, held against the names in the source, and ablation, a call in which the launches of the candidate's
+libraries are left out and whose output therefore has to be wrong. The proof that needs no word of the
+candidate is the emulator's (`own_kernels`), which `confirmation` asks for.
+"""
+
+import re
+from collections.abc import Callable, Iterable
+from typing import Any
+
+from agent.build.build_request import BuildRequest
+from agent.harness.integrity.replay_check import NOT_NEEDED
+from agent.harness.messages.commands import to_worker
+from agent.harness.task import faults
+from agent.harness.worker import worker_commands
+from agent.records import Finding, KernelTime, LibraryOps, Profile, Status
+
+Ask = Callable[[dict[str, Any]], dict[str, Any]]
+Tell = Callable[[dict[str, Any], str], dict[str, Any]]
+_ATTRIBUTE = re.compile(
+    r"__(?:launch_bounds|cluster_dims|maxnreg|block_size)__\s*\([^)]*\)|__attribute__\s*\(\(.*?\)\)"
+)
+_DECLARED = re.compile(r"__global__\b[^;{()]*?\b(\w+)\s*\(")
+_PASTED = re.compile(r"^\s*#\s*define\b(?:.*\\\n)*.*(?:__global__|##)", re.MULTILINE)
+"""Macros that make kernels: their names are not in the text."""
+_LIBRARIES = re.compile(
+    r"(?i)\b(?:at|c10|torch|cub|thrust|cutlass)::|cublas|cudnn|nvjet|^(?:ampere|volta|sm\d+)_|^mem(?:cpy|set)"
+)
+_MOVES = re.compile(r"(?i)mem(cpy|set)|copy|fill|catarray|arange|transpose|permute")
+_PRODUCTS = re.compile(
+    r"(?i)gemm|gemv|gemvx|cutlass|cudnn|conv|xmma|nvjet|split_?k|[dw]grad|winograd|nchw|nhwc|dot_kernel"
+)
+SHOWN = 200
+
+
+def declared(sources: Iterable[str]) -> set[str]:
+    """Names of the `__global__` functions in a candidate's device code."""
+    return {name for text in sources for name in _DECLARED.findall(_ATTRIBUTE.sub("", text))}
+
+
+def checked(claims: list[dict[str, Any]], requests: Iterable[BuildRequest], setting: LibraryOps) -> Profile:
+    """The profile of one call. Raises Refused where others than the candidate's kernels do the work."""
+    texts = [request.cuda for request in requests]
+    seen = profile(claims, declared(texts), pasted=any(map(_PASTED.search, texts)))
+    refused = refusal(seen, setting)
+    if refused is not None:
+        raise faults.Refused(Status.REJECTED, "integrity", [refused])
+    return seen
+
+
+def profile(claims: list[dict[str, Any]], own: set[str], pasted: bool = False) -> Profile:
+    """What ran, by the worker's list, which has been read strictly.
+
+    `pasted`: macros make kernels, so that one which no library is known for counts as the candidate's own.
+    """
+    totals: dict[str, list[float]] = {}
+    streams: set[int] = set()
+    for entry in claims:
+        name, micros, stream = str(entry["name"]), float(entry["us"]), int(entry["stream"])
+        totals.setdefault(name, []).append(micros)
+        streams.add(stream)
+    kernels = tuple(
+        KernelTime(
+            name=name[:SHOWN],
+            launches=len(micros),
+            ms=sum(micros) / 1000,
+            own=_is_own(name, own) or (pasted and not _is_a_librarys(name)),
+        )
+        for name, micros in sorted(totals.items(), key=lambda item: -sum(item[1]))
+    )
+    return Profile(kernels=kernels, streams=len(streams))
+
+
+def check_ablation(tell: Tell, compare: Ask, output_bytes: list[int]) -> None:
+    """Raises Refused where the result is right without the candidate's own launches."""
+    answer = tell(to_worker(worker_commands.Ablate(output_bytes)), "running forward without its kernels")
+    outputs = answer.get("outputs")
+    # A forward that fails then is one that needed them; none left out is what the profiler looks into.
+    if "error" in answer or not isinstance(outputs, dict) or not answer["left_out"]:
+        return
+    if "finding" not in compare(outputs):
+        message = (
+            "With every launch of this file's kernels left out the output is still right: something else "
+            "computes it. At least one kernel has to do part of the work."
+        )
+        raise faults.Refused(Status.REJECTED, "integrity", [Finding(kind=NOT_NEEDED, message=message)])
+
+
+def refusal(seen: Profile, setting: LibraryOps) -> Finding | None:
+    """Why what ran on the GPU cannot stand as a kernel of the candidate's."""
+    if not any(kernel.own for kernel in seen.kernels):
+        return faults.NO_LAUNCH
+    others = [kernel.name for kernel in seen.kernels if not kernel.own]
+    foreign = [name for name in others if not _is_allowed(name, setting)]
+    if not foreign:
+        return None
+    listed = ", ".join(name.split("(")[0][:80] for name in foreign[:3])
+    message = (
+        f"This file's kernels do not compute the result alone: {listed} ran as well, which --library-ops "
+        f"{setting} does not allow."
+    )
+    return Finding(kind="own-kernels-do-not-compute-the-result", message=message)
+
+
+def _is_own(name: str, own: set[str]) -> bool:
+    """Whether a demangled name is one of these functions, whatever its namespace or template arguments."""
+    qualified = name.removeprefix("void ").replace("(anonymous namespace)::", "")
+    return re.split(r"[<(]", qualified)[0].split("::")[-1] in own
+
+
+def _is_a_librarys(name: str) -> bool:
+    return bool(_LIBRARIES.search(name.removeprefix("void ")))
+
+
+def _is_allowed(name: str, setting: LibraryOps) -> bool:
+    if setting == "any" or _MOVES.search(name):
+        return True
+    return setting == "gemm-conv" and bool(_PRODUCTS.search(name))

@@ -1,0 +1,251 @@
+"""Whether a candidate's own kernels compute its result: they are repeated alone, in another process.
+
+The worker records what its first call does to device memory, from its start on (agent.emulator.replay). A
+clean process loads the built libraries without their initialisers and repeats the kernels and the operators
+that `--library-ops` allows on parameters and inputs of the judge's. The inputs are a fresh draw made after
+the record was handed in: a value that host code worked out from the inputs it saw is wrong for them. Where
+the fresh draw does not come out right, the inputs of the record are tried, since the host may have read a
+scalar back; what it then passes by value has to be far less than the output. Both outputs go through the
+comparator against the float64 truth: with the kernels it has to be right, and with every launch left out it
+has to be wrong.
+
+A record that is forged helps nobody: what counts is that kernels of the built library compute the result.
+"""
+
+import json
+import os
+import shutil
+import stat
+import sys
+from collections.abc import Iterable
+from pathlib import Path
+from typing import Any, NamedTuple
+
+from agent.emulator.replay import device_library, player_commands, program
+from agent.emulator.replay.events import Forged, itemsize
+from agent.emulator.replay.program import FILES, INPUTS, Program
+from agent.errors import defect
+from agent.harness.messages import oracle_commands
+from agent.harness.messages.commands import to_oracle
+from agent.harness.messages.oracle_client import OracleClient
+from agent.harness.task import faults
+from agent.records import Finding, LibraryOps, Location
+from agent.sandbox import Box, Child, ChildFault, Limits, TimedOut, messages
+from agent.torch_shim import c_abi
+
+RECORD = "record.jsonl"
+"""Name of the worker's file."""
+STEPS = "steps.jsonl"
+NOT_NEEDED = "own-kernels-not-needed"
+_PLAYER = (
+    Path(program.__file__).with_name("player.py"),
+    *(Path(str(module.__file__)) for module in (c_abi, messages, player_commands)),
+)
+_LARGEST_RECORD = 64 << 20
+_PASSED_SHARE = 8
+"""At the inputs of the record the output has to be this many times the bytes that came from the host."""
+
+
+class Evidence(NamedTuple):
+    """What the judge brings to the replay of one recorded call."""
+
+    libraries: list[Path]
+    """Every extension that was built."""
+    runtime: Path
+    setting: LibraryOps
+    seeds: tuple[int, int, int]
+    """Of the parameters and of the inputs that were recorded, and a fresh one for the replay's inputs."""
+    tree: Any
+    """The structure of the output."""
+    oracle: OracleClient
+    folder: Path
+    """An empty one that the candidate's process does not see."""
+    environment: dict[str, str]
+    limits: Limits
+    only_fresh: bool
+    """Whether the inputs of the record prove nothing: something was built after they were seen."""
+    timeout_s: float
+
+
+def findings(record: Path, evidence: Evidence) -> list[Finding]:
+    """Why the candidate's own kernels do not account for its result; empty where they do."""
+    try:
+        text = _text(record)
+        _, recorded, fresh = evidence.seeds
+        attempt = _Replay(evidence, evidence.folder / "fresh", text)
+        if not attempt.program.launches:
+            return [faults.NO_LAUNCH]
+        refusal = attempt.refusal(fresh)
+        if refusal is None or refusal.kind == NOT_NEEDED or attempt.hung:
+            return [refusal] if refusal else []
+        if evidence.only_fresh or not attempt.is_little_by_value():
+            return [refusal]
+        again = _Replay(evidence, evidence.folder / "recorded", text).refusal(recorded)
+        return [refusal] if again else []
+    except (Forged, device_library.NotLoadable) as error:
+        return [faults.protocol_violation(f"the record of what its kernels did cannot be used: {error}")]
+
+
+class _Replay:
+    """One repetition in a folder of its own: kernels of the one before may have written to theirs."""
+
+    def __init__(self, evidence: Evidence, folder: Path, record: str) -> None:
+        self._evidence, self._folder = evidence, folder
+        self.hung = False
+        """Whether it ran out of time, which nothing does twice."""
+        folder.mkdir()
+        for part in _PLAYER:
+            shutil.copy(part, folder)
+        self._copies: list[str] = []
+        known: dict[str, tuple[int, set[int]]] = {}
+        for number, library in enumerate(dict.fromkeys(evidence.libraries)):
+            self._copies.append(f"library{number}.so")
+            known[str(library)] = number, device_library.prepared(library, folder / self._copies[-1])
+        self.program = program.read(record, known, evidence.setting)
+
+    def is_little_by_value(self) -> bool:
+        """Whether the output is far more than what came from the host."""
+        produced = sum(output.bytes for output in self.program.outputs)
+        return self.program.by_value * _PASSED_SHARE <= produced
+
+    def refusal(self, seed: int) -> Finding | None:
+        """Why the kernels do not account for the output at the inputs of one draw; None where they do.
+
+        First without the launches, and that output is compared before any code of the candidate's has run.
+        """
+        oracle, seeds = self._evidence.oracle, self._evidence.seeds
+        oracle.ask(to_oracle(oracle_commands.Parameters(seeds[0], self._stem("")[:-1])))
+        oracle.ask(to_oracle(oracle_commands.Draw(seed, self._stem(INPUTS))))
+        steps = (*self.program.before, *self.program.after)
+        (self._folder / STEPS).write_text("".join(json.dumps(step) + "\n" for step in steps))
+        try:
+            with self._player() as child:
+                self._open(child)
+                self._play(child, "without", launches=False)
+                if self._right("without"):
+                    return _unneeded(self.program)
+                self._play(child, "with", launches=True)
+        except _Unrepeatable as error:
+            self.hung = isinstance(error, _TooLong)
+            return _unrepeatable(str(error))
+        return None if self._right("with") else _foreign(self.program, self._evidence.setting)
+
+    def _stem(self, what: str) -> str:
+        """Where the oracle writes tensors: outside the folder that the candidate's process sees."""
+        return str(self._folder / f"{FILES}-{what}")
+
+    def _player(self) -> Child:
+        home = {"HOME": str(self._folder), "TMPDIR": str(self._folder)}
+        return Child(
+            [sys.executable, "-I", "player.py"],
+            cwd=self._folder,
+            env=self._evidence.environment | home,
+            box=Box(self._folder, sees=(self._evidence.runtime.parent,), python=True),
+            limits=self._evidence.limits,
+        )
+
+    def _opening(self) -> player_commands.Open:
+        runtime, memory = str(self._evidence.runtime), self.program.memory
+        return player_commands.Open(runtime, self._copies, memory, threads=2)
+
+    def _play(self, child: Child, stem: str, *, launches: bool) -> None:
+        outputs = [(o.address, itemsize(o.dtype), o.shape, o.strides) for o in self.program.outputs]
+        self._ask(child, player_commands.Play(STEPS, launches, stem, outputs))
+
+    def _open(self, child: Child) -> None:
+        """Before any code of the candidate's has run: the end of the process is ours."""
+        try:
+            answer = child.ask(_written(self._opening()), self._evidence.timeout_s)
+        except ChildFault as fault:
+            raise defect("the player", f"its process {fault}", child.log) from None
+        _check(answer)
+
+    def _ask(self, child: Child, command: player_commands.Command) -> None:
+        try:
+            answer = child.ask(_written(command), self._evidence.timeout_s)
+        except TimedOut as fault:
+            raise _TooLong(f"the process gave {fault}") from None
+        except ChildFault as fault:
+            raise _Unrepeatable(f"the process {fault}") from None
+        _check(answer)
+
+    def _right(self, stem: str) -> bool:
+        tensors = [{"shape": output.shape, "dtype": output.dtype} for output in self.program.outputs]
+        outputs = {"stem": str(self._folder / stem), "tree": self._evidence.tree, "tensors": tensors}
+        return "finding" not in self._evidence.oracle.compare(outputs)
+
+
+class _Unrepeatable(Exception):
+    """The steps cannot be run; the message says why."""
+
+
+class _TooLong(_Unrepeatable):
+    """They did not come to an end within the limit."""
+
+
+def _written(command: player_commands.Command) -> dict[str, Any]:
+    return dict(messages.written(command, player_commands.Command))
+
+
+def _check(answer: dict[str, Any]) -> None:
+    """Raises _Unrepeatable where the player says so, EnvironmentFault for whatever else is no success."""
+    if answer.keys() == {"not_repeatable"}:
+        raise _Unrepeatable(str(answer["not_repeatable"]))
+    if answer:
+        said = str(answer.get("error", f"it answered {str(answer)[:100]}"))
+        raise defect("the player", said, str(answer.get("traceback", "")))
+
+
+def _unneeded(found: Program) -> Finding:
+    return Finding(
+        kind=NOT_NEEDED,
+        message=f"With all {found.launches} launches of this file's kernels left out the output is still "
+        "right: torch's operators compute it. At least one kernel has to do part of the work.",
+    )
+
+
+def _unrepeatable(error: str) -> Finding:
+    return Finding(
+        kind="own-kernels-not-repeatable",
+        message="This file's kernels cannot be run again without its host code, so that nothing shows that "
+        "they compute the result: pass kernels device pointers and plain values only.",
+        evidence=error,
+    )
+
+
+def _foreign(found: Program, setting: LibraryOps) -> Finding:
+    """Names what computed the result in place of the kernels, as far as the record shows it."""
+    writer = found.last_writer()
+    rule = f"--library-ops {setting} does not allow"
+    if writer is not None:
+        said = f"the output is written by {writer.what}, which {rule}, not by a kernel of this file"
+    elif found.omitted:
+        names = _listed(dict.fromkeys(omitted.what for omitted in found.omitted))
+        writer = found.omitted[0]
+        said = f"part of the result comes from {names}, which {rule}"
+    else:
+        said = (
+            "repeated on other inputs without this file's host code they give another result: host code "
+            "works out values on the CPU and passes them to kernels or writes them to device memory"
+        )
+    location = Location(line=writer.line) if writer and writer.line else None
+    message = f"This file's kernels do not compute the result: {said}."
+    return Finding(kind="own-kernels-do-not-compute-the-result", message=message, location=location)
+
+
+def _listed(names: Iterable[str]) -> str:
+    shown = list(names)
+    return ", ".join(shown[:4]) + (f" and {len(shown) - 4} more" if len(shown) > 4 else "")
+
+
+def _text(path: Path) -> str:
+    """The worker's file. Raises Forged for anything but a plain file of bounded size."""
+    try:
+        descriptor = os.open(path, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK)
+    except OSError as error:
+        raise Forged(f"there is none ({error.strerror})") from None
+    with open(descriptor, "rb") as file:  # noqa: PTH123 - a descriptor, not a path
+        status = os.fstat(descriptor)
+        if not stat.S_ISREG(status.st_mode) or status.st_size > _LARGEST_RECORD:
+            raise Forged(f"it is no plain file of at most {_LARGEST_RECORD >> 20} MB")
+        return file.read(_LARGEST_RECORD).decode("utf-8", "replace")

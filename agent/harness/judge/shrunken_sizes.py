@@ -1,0 +1,224 @@
+"""Judging on the emulator: at sizes that it can afford, and where those would not do, at others.
+
+Two things make small sizes not do. A candidate that holds real sizes as literals may fail at others without
+being wrong: it is judged at the real shape, or at sizes at which its host code runs, or it is
+`unsupported`. And one may launch kernels at the real sizes that it does not launch here: it is judged once
+more, with fewer draws, at sizes that bring them to run, and kernels that nothing brought to run are named
+in the scope.
+"""
+
+from collections.abc import Callable
+from typing import NamedTuple
+
+from agent import problems
+from agent.errors import EnvironmentFault, ProblemError
+from agent.harness.task.job import Announce, Job
+from agent.harness.trial import kernel_coverage
+from agent.harness.trial.kernel_coverage import Coverage
+from agent.problems import Shrunken, affordable
+from agent.records import Correctness, Evaluation, Finding, Location, Scope, Status, Trace
+
+_NOT_CONCLUSIVE = (Status.INCORRECT, Status.RUNTIME_ERROR, Status.TIMEOUT)
+"""At sizes that the candidate was perhaps not written for."""
+
+
+class Shapes(NamedTuple):
+    """The reference at the sizes it is judged at, and the scope that says so."""
+
+    source: str
+    trace: Trace
+    scope: Scope
+
+
+class Tried(NamedTuple):
+    """What a trial found, and for its continuation what it did not reach."""
+
+    evaluation: Evaluation
+    ran: tuple[str, ...] = ()
+    """Signatures of the kernels that its draws launched."""
+    coverage: Coverage = Coverage()
+
+
+Try = Callable[[Job, Shapes, tuple[Finding, ...]], Tried]
+
+
+def judged(
+    job: Job, scope: Scope, warnings: tuple[Finding, ...], announce: Announce, tried: Try
+) -> Evaluation:
+    """The verdict at the sizes of the job, or at others where those would not do."""
+    shrunk = job.shrunken
+    if shrunk is None:
+        raise EnvironmentFault("a job for the emulator carries the sizes to judge at")
+    if not shrunk.fits:
+        return _unsupported(scope, _too_large(shrunk.trace))
+
+    def further(plan: Shrunken) -> Tried | None:
+        return _further(job, plan, scope, announce, tried)
+
+    at = _shapes(shrunk, scope)
+    first = tried(job, at, warnings)
+    result = first.evaluation
+    if result.scope.shapes == "full":
+        return result
+    if result.status is Status.VERIFIED:
+        return _with_the_rest(job, first, further)
+    literals = _not_conclusive(job, result, shrunk)
+    if not literals and result.status in _NOT_CONCLUSIVE and shrunk.hands_over_defaults:
+        return _unsupported(at.scope, _handed_over(shrunk), result)
+    if not literals:
+        return result
+    if result.status is Status.TIMEOUT:
+        # What hung is not run again: at the real sizes it would take longer still.
+        return _unsupported(at.scope, _hard_coded(literals), result)
+    if affordable(job.problem.trace):
+        real = Shapes(job.problem.source, job.problem.trace, at_real_shape(scope))
+        return tried(job, real, warnings).evaluation
+    for plan in first.coverage.plans[:1]:
+        announce(f"judging at {_words(plan)}: it fails at the other sizes, and holds real ones as literals")
+        second = tried(job, _shapes(plan, scope), warnings)
+        if second.evaluation.status is Status.VERIFIED:
+            return _with_the_rest(job, second, further)
+        if not _not_conclusive(job, second.evaluation, plan):
+            return second.evaluation
+    return _unsupported(at.scope, _hard_coded(literals), result)
+
+
+def with_fewer_draws(job: Job, at: Shapes) -> tuple[Job, Shapes]:
+    """The same with fewer draws where the emulator takes long for each."""
+    if job.executor != "emulator" or job.protocol != "full" or not problems.few_draws(at.trace):
+        return job, at
+    fewer = {"protocol": "reduced"}
+    return job.model_copy(update=fewer), at._replace(scope=at.scope.model_copy(update=fewer))
+
+
+def wanted(job: Job, at: Shapes, status: Status) -> bool:
+    """Whether it matters what the real sizes launch, after a trial that ended so."""
+    if at.scope.shapes == "full" or job.protocol == "further" or job.shrunken is None:
+        return False
+    if status is Status.VERIFIED:
+        return True
+    if at.source != job.shrunken.source:
+        return False
+    if status not in (Status.INCORRECT, Status.RUNTIME_ERROR) or affordable(job.problem.trace):
+        return False
+    return bool(problems.hard_coded(job.candidate.source, job.shrunken))
+
+
+def _with_the_rest(job: Job, first: Tried, tried: Callable[[Shrunken], Tried | None]) -> Evaluation:
+    """The first verdict with what further trials, at sizes that launch more of its kernels, say."""
+    result, ran = first.evaluation, set(first.ran)
+    for plan in first.coverage.plans:
+        second = tried(plan)
+        if second is None:
+            continue
+        verdict = second.evaluation
+        if verdict.status is Status.TIMEOUT:
+            note = f"kernels of the real shape: at {_words(plan)} a call took longer than its limit"
+            result = result.model_copy(update={"scope": skipping(result.scope, note)})
+        elif verdict.status is not Status.VERIFIED:
+            literals = _not_conclusive(job, verdict, plan)
+            return _unsupported(verdict.scope, _hard_coded(literals), verdict) if literals else verdict
+        else:
+            result = _joined(result, verdict)
+            ran |= set(second.ran)
+    return _excepting(result, [kernel for kernel in first.coverage.missing if kernel not in ran])
+
+
+def _further(job: Job, plan: Shrunken, scope: Scope, announce: Announce, tried: Try) -> Tried | None:
+    """A trial at other sizes of what is verified already; None where the reference fails there."""
+    announce(f"judging at {_words(plan)}, where kernels of the real sizes run")
+    less = {"protocol": "further", "requests": (), "envelope_limit_s": 0.0}
+    try:
+        return tried(job.model_copy(update=less), _shapes(plan, scope), ())
+    except ProblemError:
+        return None
+
+
+def _joined(result: Evaluation, further: Evaluation) -> Evaluation:
+    """The first verdict with the draws of another."""
+    scope = result.scope
+    scope = scope.model_copy(update={"further": (*scope.further, further.scope.sizes)})
+    numbers = _worse(result.correctness, further.correctness)
+    findings = tuple(dict.fromkeys((*result.findings, *further.findings)))
+    return result.model_copy(update={"scope": scope, "correctness": numbers, "findings": findings})
+
+
+def _worse(one: Correctness | None, other: Correctness | None) -> Correctness | None:
+    if one is None or other is None:
+        return one or other
+    worst = {
+        name: max((v for v in (value, getattr(other, name)) if v is not None), default=None)
+        for name, value in one.model_dump().items()
+    }
+    return Correctness(**worst | {"draws": one.draws + other.draws})
+
+
+def _excepting(result: Evaluation, missing: list[str]) -> Evaluation:
+    if not missing or result.status is not Status.VERIFIED:
+        return result
+    names = tuple(dict.fromkeys(map(kernel_coverage.short, missing)))
+    return result.model_copy(update={"scope": result.scope.model_copy(update={"unexercised": names})})
+
+
+def skipping(scope: Scope, *checks: str) -> Scope:
+    """The scope with further checks that did not run."""
+    return scope.model_copy(update={"skipped": (*scope.skipped, *checks)})
+
+
+def _not_conclusive(job: Job, result: Evaluation, at: Shrunken) -> tuple[tuple[int, int], ...]:
+    """The literals for which a failure at these sizes proves nothing; empty where it does, or for none."""
+    if result.status not in _NOT_CONCLUSIVE:
+        return ()
+    return problems.hard_coded(job.candidate.source, at)
+
+
+def _shapes(at: Shrunken, scope: Scope) -> Shapes:
+    if not at.full:
+        sizes = {"shapes": "shrunken", "sizes": at.changed, "modulus": at.modulus}
+        scope = skipping(scope, *(f"not at these sizes: {what}" for what in at.lost)).model_copy(update=sizes)
+    return Shapes(at.source, at.trace, scope)
+
+
+def _words(plan: Shrunken) -> str:
+    return ", ".join(f"{name} {real}->{used}" for name, (real, used) in plan.changed.items())
+
+
+def at_real_shape(scope: Scope) -> Scope:
+    return scope.model_copy(update={"shapes": "full", "sizes": {}, "modulus": None})
+
+
+def _unsupported(scope: Scope, reason: Finding, tried: Evaluation | None = None) -> Evaluation:
+    seen = tuple(f.model_copy(update={"severity": "note"}) for f in tried.findings) if tried else ()
+    return Evaluation(
+        status=Status.UNSUPPORTED, stage="verify", scope=scope, findings=(reason, *seen),
+        build=tried.build if tried else None, environment=tried.environment if tried else None,
+    )  # fmt: skip
+
+
+def _too_large(trace: Trace) -> Finding:
+    return Finding(
+        kind="too-large",
+        message=f"The reference takes {trace.flops:.3g} operations on {trace.min_bytes >> 20} MB, and no "
+        "smaller sizes of it were found that the emulator can afford; judge it on a GPU.",
+    )
+
+
+def _hard_coded(literals: tuple[tuple[int, int], ...]) -> Finding:
+    value, line = literals[0]
+    return Finding(
+        kind="hard-coded-size",
+        message=f"The candidate holds {value}, a size of the reference, as a literal: its failure at smaller "
+        "sizes proves nothing, and the real size is too large for the emulator. Read sizes from the tensors "
+        f"(and choose block sizes other than {value}), or judge it on a GPU.",
+        location=Location(line=line),
+        count=len(literals),
+    )
+
+
+def _handed_over(shrunk: Shrunken) -> Finding:
+    names = ", ".join(name for name in shrunk.changed if name.startswith("Model("))
+    return Finding(
+        kind="defaults-changed",
+        message=f"To be affordable, {names} was given in place of its default, which a right candidate may "
+        "have written in: its failure proves nothing. Judge it on a GPU.",
+    )

@@ -1,0 +1,57 @@
+"""Commands as the judge's side sends them, written from the records that the receiving process declares.
+
+Each writer raises Malformed for a record whose fields do not have the declared types: our fault, as on the
+side that reads it.
+"""
+
+from typing import Any
+
+from agent.errors import defect
+from agent.harness.messages import oracle_commands
+from agent.harness.worker import worker_commands
+from agent.sandbox import messages
+
+Message = dict[str, Any]
+
+
+def to_oracle(command: oracle_commands.Command) -> Message:
+    return dict(messages.written(command, oracle_commands.Command))
+
+
+def to_worker(command: worker_commands.Command) -> Message:
+    return dict(messages.written(command, worker_commands.Command))
+
+
+def instance(manifest: Message) -> Message:
+    """ModelNew with the parameters that the oracle has answered `parameters` with."""
+    given = {key: value for key, value in manifest.items() if key != "strength"}
+    return to_worker(worker_commands.Instance(**given))
+
+
+def call(
+    drawn: Message, stem: str, *, send_back: str | None = None, checked: bool = False, keep_all: bool = False
+) -> Message:
+    """A call on the inputs that the oracle has answered `draw` with."""
+    given = {key: value for key, value in drawn.items() if key != "stem"}
+    return to_worker(
+        worker_commands.Call(**given, stem=stem, send_back=send_back, checked=checked, keep_all=keep_all)
+    )
+
+
+def judged(outputs: Message, answer: Message, sent_back: str, *, repeat: bool) -> Message:
+    """The outputs of one call, and what the candidate's process answered of it, for the oracle to judge."""
+    claims = oracle_commands.Claims(
+        overlaps=answer["overlaps"], types=answer["types"], devices=answer["devices"],
+        written_bands=answer.get("written_bands"), gone=answer.get("gone"), sent_back=sent_back,
+    )  # fmt: skip
+    return to_oracle(oracle_commands.Judge(outputs, claims, repeat))
+
+
+def require_taken(answer: Message, command: Message) -> None:
+    """Raises EnvironmentFault where the worker answers that it knows no such command: nothing was judged.
+
+    Nothing of the answer is in the message: whatever runs in that process could have written it.
+    """
+    if worker_commands.REFUSED in answer:
+        said = str(answer[worker_commands.REFUSED])[:2000]
+        raise defect("the judge", f"its command {command['do']} was refused", said)

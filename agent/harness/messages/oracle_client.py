@@ -1,0 +1,62 @@
+"""The judge's side of the conversation with the oracle: whose fault it is when there is no answer.
+
+The user's reference raising is the reference's fault (ProblemError). A description of tensors that came from
+the candidate's process and does not fit them is the candidate's (Refused). Everything else, the oracle's end
+included, is ours: an EnvironmentFault that carries the traceback, and never a verdict.
+"""
+
+from typing import Any
+
+from agent.errors import ProblemError, defect
+from agent.harness.messages import oracle_commands
+from agent.harness.messages.commands import to_oracle
+from agent.harness.task import faults
+from agent.harness.task.job import ORACLE_LIMIT_S
+from agent.records import Status
+from agent.sandbox import Child, ChildFault
+
+Message = dict[str, Any]
+_MEASURED = {"max_abs_err", "max_rel_err", "ratio"}
+_WEIGHED = _MEASURED | {"finding", "status", "native_error"}
+"""What a comparison says: how far off it is, or the finding."""
+
+
+class OracleClient:
+    """Asks the oracle in `child` about one problem. `child`: its process; whoever started it ends it."""
+
+    def __init__(self, child: Child, problem: str) -> None:
+        self._child, self._problem = child, problem
+
+    def ask(self, command: Message, limit_s: float = ORACLE_LIMIT_S) -> Message:
+        """The answer. Raises ProblemError or EnvironmentFault."""
+        reply = self._reply(command, limit_s)
+        if "error" not in reply:
+            return reply
+        if reply.get("blame") == "reference":
+            raise ProblemError(f"{self._problem}: the reference failed: {reply['error']}")
+        raise defect("the oracle", str(reply["error"]), str(reply.get("traceback", "")))
+
+    def weigh(self, command: Message) -> Message:
+        """The answer about what the candidate's process described. Raises Refused where that does not fit."""
+        reply = self._reply(command, ORACLE_LIMIT_S)
+        if reply.get("blame") == "description":
+            raise faults.Refused(Status.REJECTED, "verify", [faults.protocol_violation(str(reply["error"]))])
+        if "error" in reply:
+            raise defect("the comparison", str(reply["error"]), str(reply.get("traceback", "")))
+        if not (reply.keys() <= _WEIGHED and ("finding" in reply or reply.keys() >= _MEASURED)):
+            raise defect("the comparison", f"it answered {str(reply)[:200]}")
+        return reply
+
+    def compare(self, outputs: Message) -> Message:
+        """Structure and values alone, of outputs for the present draw. Raises Refused as `weigh` does."""
+        return self.weigh(to_oracle(oracle_commands.Compare(outputs)))
+
+    def attempt(self, command: Message, limit_s: float = ORACLE_LIMIT_S) -> Message:
+        """The answer as it is, an `error` included; for what changes no verdict. Raises ChildFault."""
+        return self._child.ask(command, limit_s)
+
+    def _reply(self, command: Message, limit_s: float) -> Message:
+        try:
+            return self._child.ask(command, limit_s)
+        except ChildFault as fault:
+            raise defect("the oracle", f"the reference's process {fault}", self._child.log) from None

@@ -1,0 +1,232 @@
+"""Every command of the reference's process, with its fields; `agent.sandbox.messages` writes and reads them.
+
+The one source for both sides: the judge's builds these records (`agent.harness.messages.commands`), and the
+oracle answers nothing else. Each has a handler `do_...` of its name, in one of the components that
+`agent.harness.oracle.server` lists, which says what it does. A `stem` begins the names of the files that
+tensors pass through; a seed is of at most 62 bits.
+"""
+
+from dataclasses import dataclass
+from typing import Any, Literal
+
+
+@dataclass(frozen=True)
+class Parameters:
+    seed: int
+    stem: str
+
+
+@dataclass(frozen=True)
+class Draw:
+    seed: int
+    stem: str
+    family: str | None = None
+    in_place: bool = False
+    as_files: bool = False
+
+
+@dataclass(frozen=True)
+class Again:
+    stem: str
+
+
+@dataclass(frozen=True)
+class TimedClaims:
+    """Type and device of each output, as the candidate's process says; none for those of a row."""
+
+    types: list[str] | None = None
+    devices: list[str] | None = None
+
+
+@dataclass(frozen=True)
+class Claims:
+    """What the candidate's process says of one call, and where its tensors came back.
+
+    `written_bands` where they pass as files, `gone` where they pass through memory; see `worker_answers`.
+    """
+
+    overlaps: list[list[str]]
+    types: list[str]
+    devices: list[str]
+    written_bands: list[int] | None
+    gone: list[int] | None
+    sent_back: str
+
+
+@dataclass(frozen=True)
+class Judge:
+    outputs: dict[str, Any]
+    claims: Claims
+    repeat: bool
+
+
+@dataclass(frozen=True)
+class Compare:
+    outputs: dict[str, Any]
+
+
+@dataclass(frozen=True)
+class Explain:
+    source: str
+    finding: dict[str, Any]
+
+
+@dataclass(frozen=True)
+class Map:
+    pass
+
+
+@dataclass(frozen=True)
+class Narrow:
+    outputs: dict[str, Any]
+
+
+@dataclass(frozen=True)
+class Probe:
+    seed: int
+
+
+@dataclass(frozen=True)
+class Duration:
+    pass
+
+
+@dataclass(frozen=True)
+class Trace:
+    source: str
+
+
+@dataclass(frozen=True)
+class Rest:
+    pass
+
+
+@dataclass(frozen=True)
+class Health:
+    pass
+
+
+@dataclass(frozen=True)
+class Environment:
+    pass
+
+
+@dataclass(frozen=True)
+class Ways:
+    """Name, shape and dtype of what ModelNew holds, and whether it is a parameter."""
+
+    held: list[tuple[str, tuple[int, ...], str, bool]]
+
+
+@dataclass(frozen=True)
+class Name:
+    names: dict[str, str]
+
+
+@dataclass(frozen=True)
+class CompareFiles:
+    outputs: dict[str, Any]
+
+
+@dataclass(frozen=True)
+class Gradients:
+    seed: int
+    stem: str
+
+
+@dataclass(frozen=True)
+class JudgeGradients:
+    gradients: dict[str, Any]
+
+
+@dataclass(frozen=True)
+class Variants:
+    seed: int
+    kinds: list[Literal["layout", "batch", "size", "rank", "dtype"]]
+
+
+@dataclass(frozen=True)
+class Variant:
+    number: int
+    stem: str
+
+
+@dataclass(frozen=True)
+class Baselines:
+    compiled: bool
+    launch_bound_ms: float
+
+
+@dataclass(frozen=True)
+class Refresh:
+    seed: int
+
+
+@dataclass(frozen=True)
+class Timed:
+    what: str
+
+
+@dataclass(frozen=True)
+class Slope:
+    what: str
+    few: int
+    many: int
+
+
+@dataclass(frozen=True)
+class Take:
+    pass
+
+
+@dataclass(frozen=True)
+class Alone:
+    few: int
+    many: dict[str, int]
+
+
+@dataclass(frozen=True)
+class RoomForRow:
+    least: int
+    most: int
+
+
+@dataclass(frozen=True)
+class FillRow:
+    seeds: list[int]
+
+
+@dataclass(frozen=True)
+class TakeOfRow:
+    number: int
+
+
+@dataclass(frozen=True)
+class Recall:
+    seed: int
+
+
+@dataclass(frozen=True)
+class Glance:
+    pass
+
+
+@dataclass(frozen=True)
+class Card:
+    pass
+
+
+@dataclass(frozen=True)
+class JudgeTaken:
+    """Outputs of a row have their places, so that no description comes with them."""
+
+    outputs: dict[str, Any] | None
+    claims: TimedClaims
+
+
+Command = (
+    Parameters | Draw | Again | Judge | Compare | Explain | Map | Narrow | Probe | Duration | Trace | Rest
+    | Health | Environment | Ways | Name | CompareFiles | Gradients | JudgeGradients | Variants | Variant
+    | Baselines | Refresh | Timed | Slope | Take | Alone | RoomForRow | FillRow | TakeOfRow | Recall | Glance
+    | Card | JudgeTaken
+)  # fmt: skip

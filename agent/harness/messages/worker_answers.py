@@ -1,0 +1,300 @@
+"""What the candidate's process may answer to each command: a claim, read strictly, by the judge alone.
+
+An answer that lacks something, has something else or another type is none: `ask` ends the process and raises
+ChildFault, a `protocol-violation`. That a claim is missing is never taken for its being harmless.
+"""
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, Literal, NamedTuple
+
+from agent.harness.messages.commands import require_taken
+from agent.sandbox import Child, ChildFault, messages
+
+if TYPE_CHECKING:
+    from agent.harness.backends.backend import Backend
+
+Message = dict[str, Any]
+
+
+@dataclass(frozen=True)
+class Spec:
+    shape: list[int]
+    dtype: str
+
+
+@dataclass(frozen=True)
+class Described:
+    """Tensors in files that begin with `stem`; see `wire`."""
+
+    stem: str
+    tree: Any
+    tensors: list[Spec]
+
+
+@dataclass(frozen=True)
+class Copied:
+    """Tensors in shared memory; `there`: in their places."""
+
+    tree: Any
+    tensors: list[Spec]
+    there: bool
+    stem: str | None
+
+
+@dataclass(frozen=True)
+class CodePlace:
+    library: str
+    offset: int
+
+
+@dataclass(frozen=True)
+class DeviceFinding:
+    """One finding of the emulator's runtime, as findings.cpp writes it."""
+
+    kind: str
+    message: str
+    kernel: str | None
+    line: int | None
+    block: tuple[int, int, int] | None
+    thread: tuple[int, int, int] | None
+    count: int
+    severity: Literal["error", "warning"]
+    place: CodePlace | None
+    other: CodePlace | None
+
+
+@dataclass(frozen=True)
+class Device:
+    """What the emulator adds to every answer."""
+
+    launches: int
+    device_findings: list[DeviceFinding]
+
+
+@dataclass(frozen=True)
+class Raised:
+    type: str
+    message: str
+    line: int | None
+    traceback: str
+    kind: Literal["state-dict-mismatch"] | None
+
+
+@dataclass(frozen=True)
+class Failed:
+    error: Raised
+
+
+@dataclass(frozen=True)
+class Misfit:
+    """Parameters that do not fit, and those that there are: name, shape, dtype, whether a parameter."""
+
+    error: Raised
+    held: list[tuple[str, list[int], str, bool]]
+
+
+@dataclass(frozen=True)
+class Done:
+    pass
+
+
+@dataclass(frozen=True)
+class Loaded:
+    torch: str
+
+
+@dataclass(frozen=True)
+class Called:
+    """One call whose tensors pass as files."""
+
+    overlaps: list[list[str]]
+    types: list[str]
+    devices: list[str]
+    outputs: Described
+    written_bands: list[int]
+
+
+@dataclass(frozen=True)
+class CalledInMemory:
+    """One call whose tensors pass through shared memory; `gone` are parameters that are no more."""
+
+    overlaps: list[list[str]]
+    types: list[str]
+    devices: list[str]
+    outputs: Copied
+    gone: list[int]
+
+
+@dataclass(frozen=True)
+class Tried:
+    outputs: Described
+
+
+@dataclass(frozen=True)
+class Untraceable:
+    untraceable: str
+
+
+@dataclass(frozen=True)
+class Gradients:
+    outputs: Described
+    gradients: Described | None
+
+
+@dataclass(frozen=True)
+class Operators:
+    """Each with the reason."""
+
+    refused: list[tuple[str, str]]
+    unchecked: list[tuple[str, str]]
+
+
+@dataclass(frozen=True)
+class Kernels:
+    """`coverage` reads them: what is malformed there counts as not launched."""
+
+    kernels: list[Any]
+
+
+@dataclass(frozen=True)
+class RealShapes(Kernels):
+    notes: list[str]
+
+
+@dataclass(frozen=True)
+class Event:
+    name: str
+    us: float
+    stream: int
+
+
+@dataclass(frozen=True)
+class Profiled:
+    kernels: list[Event]
+
+
+@dataclass(frozen=True)
+class Ablated:
+    left_out: int
+    outputs: Copied
+
+
+@dataclass(frozen=True)
+class Repeated:
+    outputs: Copied
+    types: list[str]
+    devices: list[str]
+
+
+@dataclass(frozen=True)
+class Timed(Repeated):
+    ms: float
+
+
+@dataclass(frozen=True)
+class Row:
+    there: bool
+
+
+class Expected(NamedTuple):
+    """What a command may be answered with: the kind, and another that is told by a key of its own."""
+
+    kind: type
+    other: tuple[str, type] | None = None
+
+
+_ANSWERS = {
+    "load": Expected(Loaded), "instance": Expected(Done, ("held", Misfit)),
+    "real_shapes": Expected(RealShapes), "profile": Expected(Profiled), "ablate": Expected(Ablated),
+    "timed": Expected(Timed), "repeated": Expected(Repeated), "prepare_row": Expected(Done),
+    "row": Expected(Row), "kernels": Expected(Kernels),
+}  # fmt: skip
+_BESIDE = {
+    "try": Expected(Tried), "traced": Expected(Tried, ("untraceable", Untraceable)),
+    "gradients": Expected(Gradients), "operators": Expected(Operators),
+}  # fmt: skip
+_CALLED = {"cpu": Expected(Called), "cuda": Expected(CalledInMemory)}
+
+
+def expected(command: Mapping[str, Any], device: str) -> Expected:
+    """What the command may be answered with. Raises KeyError for one that no worker knows: ours."""
+    do = command["do"]
+    if do == "call":
+        return _CALLED[device]
+    return _BESIDE[command["what"]] if do == "beside" else _ANSWERS[do]
+
+
+def ask(
+    child: Child,
+    backend: "Backend",
+    command: Message,
+    limit_s: float,
+    granted: Callable[[], float] = lambda: 0.0,
+    serve: Callable[[Message], Message] | None = None,
+) -> Message:
+    """The answer, which is as it has to be. Raises ChildFault; `granted` as in `Child.ask`.
+    `serve` builds instead of the backend. Raises EnvironmentFault where the worker knows no such command.
+    """
+    wanted = expected(command, backend.device)
+
+    def built(message: Message) -> Message:
+        return (serve or backend.serve)(asked_to_build(message))
+
+    answer = child.ask(command, limit_s, built, granted=granted)
+    try:
+        require_taken(answer, command)
+        check(answer, wanted, backend.device)
+        _check_stem(answer, command.get("stem"))
+    except messages.Malformed as error:
+        child.kill()
+        raise ChildFault(f"answered {command['do']} with something else{error}") from None
+    return answer
+
+
+def check(answer: Message, wanted: Expected, device: str) -> None:
+    """Raises Malformed for an answer that is not as expected."""
+    keys = ("launches", "device_findings") if device == "cpu" else ()
+    report = {key: answer[key] for key in keys if key in answer}
+    if device == "cpu":
+        read: Device = messages.read(report, Device, finite=True)
+        if read.launches < 0 or any(finding.count < 1 for finding in read.device_findings):
+            raise messages.Malformed(": a number below the least")
+    rest = {key: value for key, value in answer.items() if key not in keys}
+    kind = wanted.kind
+    if wanted.other is not None and wanted.other[0] in rest:
+        kind = wanted.other[1]
+    elif "error" in rest:
+        kind = Failed
+    given = messages.read(rest, kind, finite=True)
+    if isinstance(given, (Called, CalledInMemory, Repeated)):
+        lengths = {len(given.types), len(given.devices), len(given.outputs.tensors)}
+        overlaps = [len(given.overlaps)] if isinstance(given, (Called, CalledInMemory)) else []
+        if len(lengths.union(overlaps)) != 1:
+            raise messages.Malformed(": of one output more is told than of another")
+    if isinstance(given, Ablated) and given.left_out < 0:
+        raise messages.Malformed(".left_out: a number below the least")
+
+
+def asked_to_build(message: Message) -> Message:
+    """A request of the worker's own, which only builds are. Raises ChildFault for any other."""
+    build = message.get("build")
+    known = (
+        message.keys() == {"request", "build"} and message["request"] == "build" and isinstance(build, dict)
+    )
+    if not known or build is None:
+        raise ChildFault("asked for something that is no build")
+    try:
+        messages.read([build.get("seconds", 0.0)], list[float], finite=True)
+        messages.read([build.get("log")], list[str | None])
+        messages.read([build.get("begins", False)], list[bool])
+    except messages.Malformed as error:
+        raise ChildFault(f"reported a build that is none{error}") from None
+    return message
+
+
+def _check_stem(answer: Message, stem: str | None) -> None:
+    """Files have the names that the judge gave."""
+    outputs = answer.get("outputs")
+    if stem is not None and isinstance(outputs, dict) and outputs.get("stem") != stem:
+        raise messages.Malformed(".outputs.stem: another name than was given")

@@ -1,0 +1,126 @@
+"""Whether an answer that computes nothing is the reference's own function: nobody is wrong by giving it.
+
+Decided in float64 on inputs far from the stated ones, under new parameters each time, since an answer that is
+only right on likely inputs is what admission looks for. Equal means apart by float64's own rounding alone: 64
+eps of it, or a 2^-20 of the float32 reference's error, which is 2^29 times as large as float64's.
+"""
+
+import math
+from collections.abc import Callable, Iterable, Mapping
+from typing import Any
+
+import torch
+
+from agent.harness.mutation import mutants
+from agent.harness.truth import tolerance
+from agent.harness.truth.reference import Draw, Reference, ReferenceRaised, tree_map
+
+SPREADS = (0, 2, 6, 12, 25, 40, 0, 2, 6, 12, 25, 40)
+"""One draw each: sizes between 2^-n and 2^n, evenly by their logarithm; 0: as stated."""
+ENOUGH = 4
+"""Draws that the reference has to take."""
+REPEATS = 4
+"""Draws, and runs of the reference on each, that say how far a reference of random numbers spreads."""
+OTHER = "the answer to other inputs"
+
+
+def same(reference: Reference, names: Iterable[str], seed: int) -> set[str]:
+    """Those of the null answers that are the reference's own function."""
+    left, taken = set(names), 0
+    for number, spread in enumerate(SPREADS):
+        if not left:
+            break
+        reference.perturb(seed + number)
+        try:
+            with torch.no_grad():
+                inputs, truth, error = _run(reference, seed + number, spread)
+                other = _run(reference, seed - 1 - number, spread)[1]
+        except ReferenceRaised:
+            continue
+        if tolerance.non_finite(truth) or tolerance.non_finite(other):
+            continue
+        taken += 1
+        answers = {OTHER: other} | dict(mutants.null_answers(truth, tree_map(_to64, inputs)))
+        left = {name for name in left if name in answers and _equal(answers[name], truth, error)}
+    return left if taken >= ENOUGH else set()
+
+
+def as_random(reference: Reference, answers: Mapping[str, Callable[[Draw], Any]], seed: int) -> set[str]:
+    """Those that are no further from the truth than the reference itself is from one run to the next.
+
+    Empty for a reference that draws no random numbers in its forward. One that does (a recurrent network that
+    draws its first state) has no single right answer: what stays within its own spread under each of
+    `REPEATS` parameters and inputs is one of them.
+    """
+    left = set(answers)
+    for number in range(REPEATS if answers else 0):
+        reference.perturb(seed + number)
+        draw = reference.draw(seed + number)
+        if draw is None or tolerance.non_finite(draw.expected.truth):
+            return set()
+        with torch.no_grad():
+            before = torch.get_rng_state()
+            runs = [reference.truth(tree_map(torch.clone, draw.inputs)) for _ in range(REPEATS)]
+        if torch.equal(before, torch.get_rng_state()):
+            return set()
+        own = max(_distance(run, draw.expected.truth) for run in runs)
+        left = {name for name in left if _distance(answers[name](draw), draw.expected.truth) <= own}
+    return left
+
+
+def _distance(answer: Any, truth: Any) -> float:
+    """The root of the summed squares of all differences."""
+    pairs = zip(tolerance.leaves(answer), tolerance.leaves(truth), strict=True)
+    return math.sqrt(sum(float((y.double() - r64.double()).square().sum()) for y, r64 in pairs))
+
+
+def words(same: set[str]) -> list[str]:
+    """What this says of the reference, for the user."""
+    if "zeros" in same:
+        return ["its output is 0 whatever the inputs are: a kernel that writes zeros computes it"]
+    if OTHER in same:
+        return ["its output does not depend on its inputs: a kernel that writes constants computes it"]
+    copied = sorted(name for name in same if name.endswith("copied"))
+    return [f"its output is {name.removesuffix(' copied')} as it is: a copy computes it" for name in copied]
+
+
+def _run(reference: Reference, seed: int, spread: int) -> tuple[list[Any], Any, float]:
+    """Inputs, the result in float64, and the largest error of float32."""
+    stated = reference.inputs(seed, None) or []
+    generator = torch.Generator().manual_seed(seed)
+    inputs = tree_map(lambda t: _spread(t, spread, generator), stated)
+    truth = reference.truth(tree_map(torch.clone, inputs))
+    native = reference.native(tree_map(torch.clone, inputs))[0]
+    error = 0.0
+    for y32, r64 in zip(tolerance.leaves(native), tolerance.leaves(truth), strict=True):
+        if y32.is_floating_point() and y32.numel():
+            error = max(error, float((y32.double() - r64).abs().nan_to_num(posinf=0.0).max()))
+    return inputs, truth, error
+
+
+def _spread(x: torch.Tensor, spread: int, generator: torch.Generator) -> torch.Tensor:
+    """Sizes of all orders with either sign, a sixteenth of them zero."""
+    if not spread or not x.is_floating_point():
+        return x
+    power = spread * (2 * torch.rand(x.shape, generator=generator, dtype=torch.float64) - 1)
+    sign = torch.randint(2, x.shape, generator=generator) * 2 - 1
+    size = torch.where(torch.rand(x.shape, generator=generator) < 1 / 16, 0.0, (power * math.log(2)).exp())
+    return (sign * size).to(x)
+
+
+def _equal(answer: Any, truth: Any, error: float) -> bool:
+    for y, r64 in zip(tolerance.leaves(answer), tolerance.leaves(truth), strict=True):
+        if y.shape != r64.shape:
+            return False
+        if not r64.is_floating_point():
+            if not torch.equal(y.to(r64.dtype), r64):
+                return False
+        elif r64.numel():
+            allowed = 64 * torch.finfo(torch.float64).eps * float(r64.abs().max()) + error / (1 << 20)
+            if not float((y.double() - r64).abs().max()) <= allowed:
+                return False
+    return True
+
+
+def _to64(tensor: torch.Tensor) -> torch.Tensor:
+    return tensor.double() if tensor.is_floating_point() else tensor

@@ -1,0 +1,221 @@
+"""Whether a problem can tell right answers from wrong ones: wrong ones through the judge's own comparator.
+
+Runs in the oracle's process, on the reference alone. Every wrong answer of `agent.harness.mutation.mutants`
+is tried on the stated distribution; what passes goes on to the families of inputs that each candidate meets,
+and then to those of `protocol.TIGHTENING`, which join the protocol of this problem where they are needed.
+"""
+
+import math
+from collections.abc import Callable, Iterable
+from functools import partial
+from typing import Any, NamedTuple
+
+import torch
+
+from agent.harness.mutation import equivalence, lost_terms, mutants
+from agent.harness.task import protocol
+from agent.harness.truth import perturbation, tolerance
+from agent.harness.truth.reference import Draw, Reference, ReferenceRaised, tree_map
+
+SAME = 4 * torch.finfo(torch.float32).eps
+"""A mutant whose float64 output is no further from the truth, relative to its size, is the same function."""
+
+CLOSE = 1e-5
+"""Distance from the truth, relative to each element, that the budget leaves to every right answer."""
+MANY = 8
+"""Operators with an eps, a weight or a bias from which on one of them alone may be too fine to show."""
+
+HALVED = "computed in float16"
+
+Answer = Callable[[Draw], Any]
+
+
+class Seen(NamedTuple):
+    """Names of the wrong answers that differed from the truth on a draw that took them for right."""
+
+    different: set[str]
+    """By more than `SAME`."""
+    apart: set[str]
+    """In one element by more than `CLOSE` of it: only the reference's own errors made room for it."""
+    large: set[str]
+    """As a whole by more than `budget.UNSTABLE` of the output's size."""
+
+
+def probe(reference: Reference, seed: int) -> dict[str, Any]:
+    """How many wrong answers were tried and refused, which pass, and the families that it takes.
+
+    `equivalent`: mutants that float32 cannot tell from the reference on the inputs tried, or from one that
+    draws random numbers, and null answers that are the same function (`agent.harness.mutation.equivalence`).
+    `unresolved`: faults that are `_too_fine`. `trivial`: what the null answers say of the reference.
+    `strength`: the least of any perturbation.
+    """
+    tightened: list[str] = []
+    alive: dict[str, Answer] | None = None
+    seen = Seen(set(), set(), set())
+    order: list[str | None] = [None, *protocol.FAMILIES, *protocol.TIGHTENING]
+    joined: tuple[str, ...] = ()
+    tried, number, layers = 0, -1, 0
+    while order and alive != {}:
+        number, family = number + 1, order.pop(0)
+        reference.perturb(seed + number)
+        draw = _usable(reference, seed + number, family)
+        if draw is None:
+            continue
+        if alive is None:
+            alive, layers = _answers(reference, draw)
+            tried = len(alive)
+            joined = protocol.DOMINATED if _few(draw) else ()
+            order = [*protocol.FAMILIES, *joined, *joined]  # candidates meet these twice
+            order += [name for name in protocol.TIGHTENING if name not in joined]
+        passing = {name: answer for name, answer in alive.items() if _passes(answer, draw, name, seen)}
+        if family in protocol.TIGHTENING and family not in joined and len(passing) < len(alive):
+            tightened.append(family)
+        alive = passing
+    left = alive or {}
+    different, unresolved = seen.different, _too_fine(left, seen, layers)
+    null = [name for name in left if not name.endswith(mutants.CHANGES)]
+    same = _right(reference, left, set(null), different - set(unresolved), seed + 1 + number)
+    survivors = [
+        name
+        for name in left
+        if name not in unresolved and name not in same and (name in different or name in null)
+    ]
+    return {
+        "tried": tried,
+        "killed": tried - len(left),
+        "survivors": survivors,
+        "equivalent": [name for name in left if name not in survivors and name not in unresolved],
+        "unresolved": unresolved,
+        "trivial": equivalence.words(same),
+        "tightened": tightened,
+        "strength": reference.least_strength,
+    }
+
+
+def _few(draw: Draw) -> bool:
+    given, made = tolerance.leaves(draw.inputs), tolerance.leaves(draw.expected.native)
+    return protocol.few((x.shape for x in given), (y.shape for y in made))
+
+
+def _usable(reference: Reference, seed: int, family: str | None) -> Draw | None:
+    try:
+        draw = reference.draw(seed, family)
+    except ReferenceRaised:
+        if family is None:
+            raise
+        return None
+    return draw if draw is not None and (family is None or draw.expected.obstacle() is None) else None
+
+
+def _answers(reference: Reference, draw: Draw) -> tuple[dict[str, Answer], int]:
+    """Every wrong answer by name, as a function of a draw; and how many operators have a term to lose."""
+    answers: dict[str, Answer] = {}
+    for name, _ in mutants.null_answers(draw.expected.native, draw.inputs):
+        answers[name] = partial(_null, name)
+    stale = tree_map(torch.clone, draw.expected.native)
+    if draw.inputs:
+        other = reference.inputs(reference.seed + 1, None)
+        with torch.no_grad():
+            stale = reference.native(other or [])[0]
+        answers[equivalence.OTHER] = lambda at: stale
+    if any(t.dtype is torch.float32 for t in tolerance.leaves(draw.expected.native)):
+        answers[HALVED] = partial(_halved, reference)
+    sites = mutants.Sites()
+    with torch.no_grad(), sites:
+        reference.truth(tree_map(torch.clone, draw.inputs))
+    for site in sites.chosen():
+        answers[str(site)] = partial(_mutated, reference, [site])
+    if perturbation.is_deep(reference.model):
+        for name, together in sites.together().items():
+            answers[name] = partial(_mutated, reference, together)
+    return answers, len({site.call for site in sites.found if site.change in mutants.TERMS})
+
+
+def _right(
+    reference: Reference, left: dict[str, Answer], null: set[str], different: set[str], seed: int
+) -> set[str]:
+    """Those that are no wrong answers: null ones that compute the same, mutants within its own randomness."""
+    same = equivalence.same(reference, [name for name in left if name in null - {HALVED}], seed)
+    if HALVED in null - different and same & {"zeros", equivalence.OTHER}:
+        same.add(HALVED)
+    mutated = {name: answer for name, answer in left.items() if name in different - null}
+    return same | equivalence.as_random(reference, mutated, seed)
+
+
+def _too_fine(left: Iterable[str], seen: Seen, layers: int) -> list[str]:
+    """Faults that pass and are too small to be told from rounding: named, but no reason to refuse.
+
+    Single terms of a sum of few results; an operator's fault that no draw shows in any element by more than
+    every right answer is granted; and, of `MANY` operators, the eps, weight or bias of one, while no draw's
+    output changes by more than the share by which float32 itself may be off.
+    """
+    return [
+        name
+        for name in left
+        if name in seen.different
+        and name.endswith(mutants.CHANGES)
+        and (
+            name.endswith(lost_terms.FINE)
+            or name not in seen.apart
+            or (layers >= MANY and _is_single_term(name) and name not in seen.large)
+        )
+    ]
+
+
+def _is_single_term(name: str) -> bool:
+    return name.endswith(mutants.TERMS) and not name.startswith(mutants.EVERY)
+
+
+def _null(name: str, draw: Draw) -> Any:
+    return dict(mutants.null_answers(draw.expected.native, draw.inputs))[name]
+
+
+def _halved(reference: Reference, draw: Draw) -> Any:
+    with torch.no_grad(), mutants.Halved():
+        return reference.native(tree_map(torch.clone, draw.inputs))[0]
+
+
+def _mutated(reference: Reference, sites: list[mutants.Site], draw: Draw) -> Any:
+    with torch.no_grad(), mutants.Mutated(*sites):
+        return reference.truth(tree_map(torch.clone, draw.inputs))
+
+
+def _passes(answer: Answer, draw: Draw, name: str, seen: Seen) -> bool:
+    """Whether the comparator takes the answer for right; notes in `seen` how far it is from the truth."""
+    try:
+        given = answer(draw)
+        outputs = tolerance.leaves(given)
+        wanted = tolerance.leaves(draw.expected.native)
+        if [t.shape for t in outputs] != [t.shape for t in wanted]:
+            return False
+        rounded = [y.to(want.dtype) for y, want in zip(outputs, wanted, strict=True)]
+        passes = draw.expected.accepts(rounded)
+        if passes:
+            _note(outputs, draw, name, seen)
+        return passes
+    except RuntimeError:
+        # An operator that cannot run so is no answer that passes.
+        return False
+
+
+def _note(outputs: list[torch.Tensor], draw: Draw, name: str, seen: Seen) -> None:
+    for y, r64 in zip(outputs, tolerance.leaves(draw.expected.truth), strict=True):
+        if not r64.is_floating_point():
+            if not torch.equal(y.to(r64.dtype), r64):
+                for names in seen:
+                    names.add(name)
+            continue
+        keep = torch.isfinite(r64)
+        if not torch.equal(torch.isfinite(y), keep):
+            for names in seen:
+                names.add(name)
+        if not bool(keep.any()):
+            continue
+        truth, error = r64[keep], (y.double() - r64)[keep].abs().nan_to_num(posinf=math.inf)
+        scale = truth.square().mean().sqrt()
+        if bool((error > SAME * torch.maximum(truth.abs(), scale)).any()):
+            seen.different.add(name)
+        if bool((error > CLOSE * truth.abs() + SAME * scale).any()):
+            seen.apart.add(name)
+        if bool(error.square().mean().sqrt() > tolerance.UNSTABLE * scale):
+            seen.large.add(name)

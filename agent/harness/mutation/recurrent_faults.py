@@ -1,0 +1,145 @@
+"""Wrong recurrent layers for `mutants`: a GRU, an LSTM or an RNN with one fault at every step.
+
+torch computes such a call step by step. One operator left out of one of many steps is no fault that answers
+have, and most are forgotten by the end of the sequence; gates, weights, biases, states and layers that are
+mixed up or left out are. A call is `func(x, states, weights, biases?, layers, dropout, training,
+bidirectional, batch_first)`, and the weights of a layer and direction are those of the input, those of the
+state, and a bias for each.
+"""
+
+from collections.abc import Callable, Mapping
+from functools import partial
+from typing import Any, NamedTuple
+
+import torch
+
+from agent.harness.worker.memory_guards import leaves
+
+_GATES: Mapping[Any, tuple[int, tuple[tuple[int, int], ...]]] = {
+    torch.gru: (3, ((0, 1),)),
+    torch.lstm: (4, ((0, 1), (0, 3), (1, 3))),
+    torch.rnn_tanh: (1, ()),
+    torch.rnn_relu: (1, ()),
+}
+"""How many gates there are, and which of them have the same activation: those can be taken for each other."""
+ENDS = ("swapped",)
+"""How names end that other mutations do not have."""
+
+
+class _Call(NamedTuple):
+    """The arguments of a recurrent layer, in their order."""
+
+    x: torch.Tensor
+    states: Any
+    weights: list[torch.Tensor]
+    has_biases: bool
+    layers: int
+    dropout: float
+    training: bool
+    bidirectional: bool
+    batch_first: bool
+
+    @property
+    def kinds(self) -> int:
+        """Weights and biases of one layer in one direction."""
+        return 4 if self.has_biases else 2
+
+    @property
+    def directions(self) -> int:
+        return 2 if self.bidirectional else 1
+
+
+def is_layer(func: Any, args: tuple[Any, ...], kwargs: Mapping[str, Any]) -> bool:
+    """Whether this is a call that can be changed: on a padded sequence, without projections."""
+    if func not in _GATES or kwargs or len(args) != len(_Call._fields) or not isinstance(args[-1], bool):
+        return False
+    given = _Call(*args)
+    return len(given.weights) == given.kinds * given.layers * given.directions
+
+
+def changes(func: Any, args: tuple[Any, ...]) -> list[str]:
+    """What can be wrong about this call."""
+    given = _Call(*args)
+    found = ["recurrence dropped"]
+    found += [f"gates {one} and {other} swapped" for one, other in _GATES[func][1]]
+    if given.has_biases:
+        found += ["input's bias ignored", "state's bias ignored"]
+    if any(bool(state.any()) for state in leaves(given.states)):
+        found.append("initial state ignored")
+    if given.layers > 1:
+        found.append("last layer dropped")
+    if given.bidirectional:
+        found += ["reverse weights ignored", "directions swapped"]
+    return found
+
+
+def changed(change: str, func: Any, args: tuple[Any, ...]) -> Any:
+    """What the layer gives with that fault."""
+    given = _Call(*args)
+    if change.startswith("gates "):
+        pair = next(pair for pair in _GATES[func][1] if change == f"gates {pair[0]} and {pair[1]} swapped")
+        weights = [_swapped(weight, _GATES[func][0], *pair) for weight in given.weights]
+        return func(*given._replace(weights=weights))
+    return _CHANGES[change](func, given)
+
+
+def _swapped(weight: torch.Tensor, gates: int, one: int, other: int) -> torch.Tensor:
+    order = list(range(gates))
+    order[one], order[other] = other, one
+    blocks = weight.chunk(gates)
+    return torch.cat([blocks[place] for place in order])
+
+
+def _without(kind: int, func: Any, given: _Call) -> Any:
+    """With zeros in place of one of the weights or biases of each layer."""
+    weights = [
+        torch.zeros_like(weight) if place % given.kinds == kind else weight
+        for place, weight in enumerate(given.weights)
+    ]
+    return func(*given._replace(weights=weights))
+
+
+def _from_zeros(func: Any, given: _Call) -> Any:
+    zeros = [torch.zeros_like(state) for state in leaves(given.states)]
+    return func(*given._replace(states=zeros if isinstance(given.states, (list, tuple)) else zeros[0]))
+
+
+def _without_the_last_layer(func: Any, given: _Call) -> Any:
+    """The last layer's states stay what they were."""
+    rows = given.directions * (given.layers - 1)
+    several = isinstance(given.states, (list, tuple))
+    first = [state[:rows].contiguous() for state in leaves(given.states)]
+    output, *states = func(
+        *given._replace(
+            states=first if several else first[0],
+            weights=given.weights[: rows * given.kinds],
+            layers=given.layers - 1,
+        )
+    )
+    kept = [state[rows:] for state in leaves(given.states)]
+    return output, *(torch.cat(pair) for pair in zip(states, kept, strict=True))
+
+
+def _forward_weights_alone(func: Any, given: _Call) -> Any:
+    """Both directions with the weights of the first."""
+    kinds = given.kinds
+    weights = [given.weights[p - kinds if p // kinds % 2 else p] for p in range(len(given.weights))]
+    return func(*given._replace(weights=weights))
+
+
+def _directions_swapped(func: Any, given: _Call) -> Any:
+    """The weights of each direction go with the other."""
+    kinds = given.kinds
+    weights = [given.weights[p - kinds if p // kinds % 2 else p + kinds] for p in range(len(given.weights))]
+    return func(*given._replace(weights=weights))
+
+
+_CHANGES: Mapping[str, Callable[[Any, _Call], Any]] = {
+    "recurrence dropped": partial(_without, 1),
+    "input's bias ignored": partial(_without, 2),
+    "state's bias ignored": partial(_without, 3),
+    "initial state ignored": _from_zeros,
+    "last layer dropped": _without_the_last_layer,
+    "reverse weights ignored": _forward_weights_alone,
+    "directions swapped": _directions_swapped,
+}

@@ -1,0 +1,194 @@
+"""What a candidate is timed against: the reference, in the oracle's process.
+
+The reference runs eagerly, under torch.compile and, where it is bound by launches, replayed as a CUDA graph,
+all at the precision that the truth is held against: TF32 off.
+"""
+
+import math
+import subprocess
+from collections.abc import Callable
+from statistics import median
+from typing import Any
+
+import torch
+
+from agent.harness.oracle.batched_calls import Rows
+from agent.harness.oracle.transport import Exchange
+from agent.harness.truth.reference import Reference, tree_map
+from agent.harness.worker.memory_guards import leaves
+from agent.harness.worker.timing import Timer, slope
+
+Call = Callable[[], Any]
+ALONE = 15
+"""Calls of the reference once the candidate's process is gone."""
+NEAR = 1e-4
+"""Relative difference that two ways to compute in float32 stay below, and lower precision does not."""
+NEAR_IN_HALF = 0.02
+"""The same for outputs of 16 bits: twice the precision of bfloat16 and more."""
+PIECE = 1 << 26
+_CARD = (
+    "clocks.sm",
+    "clocks.max.sm",
+    "clocks.mem",
+    "temperature.gpu",
+    "power.draw",
+    "clocks_event_reasons.active",
+)
+_REASONS = {
+    0x4: "power cap", 0x8: "hardware slowdown", 0x20: "thermal limit (software)",
+    0x40: "thermal limit (hardware)", 0x80: "external power brake",
+}  # fmt: skip
+
+
+class Baselines:
+    """Callables over inputs whose memory stays and whose contents change."""
+
+    def __init__(self, reference: Reference, exchange: Exchange, inputs: list[Any], like: Any) -> None:
+        """Takes the inputs over; `like` is an output of the reference."""
+        self._reference, self._exchange = reference, exchange
+        self.inputs = inputs
+        self._like = tree_map(lambda t: torch.empty_like(t, device="meta"), like)
+        self._timer = Timer()
+        self._calls: dict[str, Call] = {"eager": self._eager}
+        self._rows: Rows | None = None
+        self.problems: dict[str, str] = {}
+        """Why a baseline is missing."""
+        self.taken: Any = None
+        """The outputs that were taken last."""
+
+    def prepare(self, compiled: bool, launch_bound_ms: float) -> list[str]:
+        """The names of the baselines that there are."""
+        makers: dict[str, Callable[[], Call]] = {"compile": self._compiled} if compiled else {}
+        if median(self.timed("eager") for _ in range(5)) < launch_bound_ms:
+            makers["graph"] = self._graphed
+        for name, make in makers.items():
+            try:
+                with torch.no_grad():
+                    self._calls[name] = make()
+            except Exception as error:  # noqa: BLE001 - torch's compiler raises what it likes
+                cause = next(iter(str(error).splitlines()), "")
+                self.problems[name] = f"{type(error).__name__}: {cause}"[:300]
+        return list(self._calls)
+
+    def refresh(self, seed: int) -> None:
+        """Fresh contents for the next calls, of the candidate too, and nothing of them in the L2 cache."""
+        self.recall(seed)
+        self._exchange.refresh(self.inputs)
+        self._timer.flush()
+        torch.cuda.synchronize()
+
+    def recall(self, seed: int) -> None:
+        """The contents of this seed for the reference alone."""
+        fresh = self._reference.inputs(seed, None)
+        for mine, new in zip(leaves(self.inputs), leaves(fresh), strict=True):
+            mine.data.copy_(new)
+
+    def room_for_row(self, least: int, most: int) -> dict[str, Any]:
+        """How many calls in a row there is room for, and what workers have to know of it."""
+        try:
+            self._rows = self._exchange.rows(self.inputs, self._like, least=least, most=most)
+        except MemoryError:
+            return {"calls": 0}
+        return {"calls": self._rows.calls} | ({"row": self._rows.described} if self._rows.calls else {})
+
+    def fill_row(self, seeds: list[int]) -> None:
+        """Contents of their own for the first calls of a row."""
+        assert self._rows is not None
+        for number, seed in enumerate(seeds):
+            self._rows.fill(number, self._reference.inputs(seed, None))
+        self._rows.forget()
+        self._timer.flush()
+        torch.cuda.synchronize()
+
+    def take_of_row(self, number: int) -> None:
+        """Copies the outputs of one call of a row."""
+        assert self._rows is not None
+        self.taken = self._rows.outputs(number)
+        torch.cuda.synchronize()
+
+    def doubtful(self) -> bool:
+        """Whether the outputs that were taken are far from the reference's own on the present inputs.
+
+        A glance at all of them that costs one call; what it doubts is held against the truth.
+        """
+        with torch.no_grad():
+            native = leaves(self._eager())
+        return not all(
+            near(mine, its.to(mine.device)) for mine, its in zip(leaves(self.taken), native, strict=True)
+        )
+
+    def timed(self, name: str) -> float:
+        """Milliseconds of one call."""
+        return self._timer.timed(self._calls[name])[0]
+
+    def slope(self, name: str, few: int, many: int) -> float:
+        """Milliseconds of each call in a row of them."""
+        return slope(self._calls[name], few, many)
+
+    def take(self) -> None:
+        """Copies what lies where outputs belong."""
+        self.taken = self._exchange.outputs({"there": True}, self._like)
+        torch.cuda.synchronize()
+
+    def alone(self, few: int, many: dict[str, int]) -> dict[str, tuple[float, float]]:
+        """Median milliseconds of a call, and of each call in a row, for each baseline."""
+        return {
+            name: (median(self.timed(name) for _ in range(ALONE)), self.slope(name, few, calls))
+            for name, calls in many.items()
+        }
+
+    def _eager(self) -> Any:
+        return self._reference.model(*self.inputs)
+
+    def _compiled(self) -> Call:
+        model: Callable[..., Any] = torch.compile(self._reference.model)
+        for _ in range(3):
+            model(*self.inputs)
+        return lambda: model(*self.inputs)
+
+    def _graphed(self) -> Call:
+        stream = torch.cuda.Stream()  # type: ignore[no-untyped-call]
+        stream.wait_stream(torch.cuda.current_stream())
+        with torch.cuda.stream(stream):
+            for _ in range(3):
+                self._eager()
+        torch.cuda.current_stream().wait_stream(stream)
+        graph = torch.cuda.CUDAGraph()
+        with torch.cuda.graph(graph):
+            result = self._eager()
+
+        def replay() -> Any:
+            graph.replay()
+            return result
+
+        return replay
+
+
+def near(output: torch.Tensor, native: torch.Tensor) -> bool:
+    """Whether all elements agree but for rounding, relative to the native one or to the root mean square."""
+    if not output.is_floating_point():
+        return torch.equal(output, native)
+    share = NEAR_IN_HALF if output.dtype.itemsize < 4 else NEAR
+    found, wanted = output.reshape(-1), native.reshape(-1)
+    scale = float(torch.linalg.vector_norm(wanted, dtype=torch.float32)) / max(wanted.numel(), 1) ** 0.5
+    floor = share * scale if math.isfinite(scale) else 0.0
+    for begin in range(0, wanted.numel(), PIECE):
+        mine, its = (flat[begin : begin + PIECE] for flat in (found, wanted))
+        same = torch.isclose(mine, its, rtol=share, atol=floor, equal_nan=True)
+        if not bool(same.all()):
+            return False
+    return True
+
+
+def card() -> dict[str, Any]:
+    """Clocks, temperature and what holds the clocks back just now; empty where nvidia-smi does not say."""
+    command = ["nvidia-smi", "-i", "0", f"--query-gpu={','.join(_CARD)}", "--format=csv,noheader,nounits"]
+    try:
+        answer = subprocess.run(command, capture_output=True, text=True, timeout=10, check=True).stdout
+        sm, most, memory, degrees, watts, reasons = (word.strip() for word in answer.strip().split(","))
+        active = int(reasons, 16)
+    except (OSError, subprocess.SubprocessError, ValueError):
+        return {}
+    held = ", ".join(words for bit, words in _REASONS.items() if active & bit)
+    named = {"sm_mhz": sm, "sm_most_mhz": most, "memory_mhz": memory, "celsius": degrees, "watts": watts}
+    return {name: float(value) for name, value in named.items()} | {"throttle": held}

@@ -1,0 +1,74 @@
+"""Room in shared GPU memory for calls in a row, each on inputs of its own and with a place for its outputs.
+
+The oracle fills the inputs before the row and looks at any of the outputs after it. So what one call computes
+of its own contents is of no use to the next, and what is not there when the row ends has not been computed in
+it. The contents of later calls lie there from the beginning, though (docs/adr/0011).
+"""
+
+import socket
+from typing import Any
+
+import torch
+
+from agent.harness.truth.reference import tree_map
+from agent.harness.worker import wire
+from agent.harness.worker.memory_guards import leaves
+from agent.harness.worker.shared_memory import Segment, blank, laid
+
+ROW_BYTES = 4 << 30
+SHARE = 8
+"""Of the memory that is free, rows take no more than this part: the candidate needs some as well."""
+
+
+class Rows:
+    """`calls` places; none where the tensors of `least` calls take more than may be taken.
+
+    Raises MemoryError where the GPU has no room for them.
+    """
+
+    def __init__(
+        self, workers: list[socket.socket], inputs: Any, like: Any, *, least: int, most: int
+    ) -> None:
+        """`like` is an output of the reference; each of the `workers` gets the memory."""
+        given, wanted = wire.describe(inputs), wire.describe(like)
+        sizes = [[t.numel() * t.element_size() for t in leaves(value)] for value in (inputs, like)]
+        each = sum(laid(group, 0)[1] for group in sizes)
+        self.calls = min(most, min(ROW_BYTES, Segment.free() // SHARE) // each)
+        if self.calls < least:
+            self.calls = 0
+            return
+        self._places: list[tuple[list[int], list[int]]] = []
+        end = 0
+        for _ in range(self.calls):
+            first, end = laid(sizes[0], end)
+            second, end = laid(sizes[1], end)
+            self._places.append((first, second))
+        self._like = like
+        self._segment = Segment.made(end)
+        blank(self._segment)
+        for worker in workers:
+            self._segment.hand_over(worker)
+        self.described = {
+            "bytes": self._segment.size, "tree": given["tree"], "inputs": given["tensors"],
+            "outputs": wanted["tensors"], "places": self._places,
+        }  # fmt: skip
+        """For the workers."""
+
+    def fill(self, number: int, inputs: Any) -> None:
+        """Puts the inputs of one call there."""
+        for tensor, place in zip(leaves(inputs), self._places[number][0], strict=True):
+            self._segment.tensor(place, tensor.shape, tensor.dtype).copy_(tensor)
+
+    def outputs(self, number: int) -> Any:
+        """A copy of what lies where the outputs of one call belong."""
+        places = iter(self._places[number][1])
+        segment = self._segment
+        return tree_map(lambda t: segment.tensor(next(places), t.shape, t.dtype).clone(), self._like)
+
+    def forget(self) -> None:
+        """Overwrites the places of the outputs, so that those of an earlier row do not count for the next."""
+        for _, places in self._places:
+            for place, tensor in zip(places, leaves(self._like), strict=True):
+                size = tensor.numel() * tensor.element_size()
+                self._segment.raw(place, size).fill_(255)
+        torch.cuda.synchronize()

@@ -1,0 +1,45 @@
+"""Commands about the output judged last, where it is wrong: where, and why."""
+
+from typing import Any
+
+from agent.diagnosis.mismatch import error_map
+from agent.harness.messages import oracle_commands
+from agent.harness.oracle.explanation import Explaining
+from agent.harness.oracle.state import OracleState
+from agent.harness.truth import tolerance
+from agent.harness.worker import wire
+from agent.records import Finding
+
+
+class DiagnosisCommands:
+    """Handlers; `do_explain` comes before `do_narrow`."""
+
+    def __init__(self, state: OracleState) -> None:
+        self._state = state
+        self._explaining: Explaining | None = None
+
+    def do_explain(self, command: oracle_commands.Explain) -> dict[str, Any]:
+        """Why the output judged last is wrong."""
+        found, draw = Finding.model_validate(command.finding), self._state.present
+        self._explaining = Explaining(self._state.reference, command.source, found)
+        if found.kind != "wrong-shape":
+            return self._explaining.of_values(draw, self._state.output)
+        pairs = zip(self._state.described["tensors"], tolerance.leaves(draw.expected.native), strict=True)
+        shapes = ((tuple(spec["shape"]), tuple(want.shape)) for spec, want in pairs)
+        given, wanted = next(pair for pair in shapes if pair[0] != pair[1])
+        return self._explaining.of_shape(draw, given, wanted)
+
+    def do_map(self, command: oracle_commands.Map) -> dict[str, Any]:
+        """Where the output judged last is wrong; null where its structure is, or every element is right."""
+        if self._state.draw is None or self._state.output is None:
+            return {"map": None}
+        found = self._state.draw.expected.wrong(self._state.output)
+        return {"map": error_map.of(found[1], found[0]).model_dump() if found else None}
+
+    def do_narrow(self, command: oracle_commands.Narrow) -> dict[str, Any]:
+        """The same with the candidate's outputs for the present draw besides."""
+        assert self._explaining is not None
+        if self._state.present.expected.structure(wire.checked(command.outputs)) is not None:
+            return {}
+        output = self._state.exchange.outputs(command.outputs, self._state.present.expected.native)
+        return self._explaining.of_values(self._state.present, output)

@@ -1,0 +1,96 @@
+"""From a draw and a wrong output to the case that `agent.diagnosis` explains, in the oracle's process."""
+
+from typing import Any
+
+import torch
+
+from agent.diagnosis.mismatch import causes, samples, shapes
+from agent.diagnosis.mismatch.case import Case
+from agent.diagnosis.mismatch.causes import Explained
+from agent.diagnosis.mismatch.tape import record
+from agent.harness.truth import tolerance
+from agent.harness.truth.reference import Draw, Reference, tree_map
+from agent.records import Finding
+
+FEW_ELEMENTS = 1 << 16
+"""Of inputs and outputs; with more, a few samples are explained first."""
+UNSURE = frozenset({"unknown-cause", "wrong-values"})
+"""Kinds that say less than what was known before."""
+
+
+class Explaining:
+    """The explanation of one candidate's wrong outputs, narrowed down draw by draw."""
+
+    def __init__(self, reference: Reference, source: str, finding: Finding) -> None:
+        """`source` is the candidate's, and only read."""
+        self._reference, self._source, self._found = reference, source, Explained(finding)
+        self._budget_s = causes.BUDGET_S
+        self._across = False
+
+    def of_values(self, draw: Draw, output: Any) -> dict[str, Any]:
+        """What is known after this output; `open` where another one may tell more."""
+        whole = case(self._reference, draw, output, self._source)
+        found = self._by_samples(whole)
+        if found is None:
+            open_, known = self._found.open, self._found.finding
+            found = causes.explain(whole, known, open_, self._budget_s, self._across)
+        if not self._found.open or found.open != self._found.open and found.finding.kind not in UNSURE:
+            self._found = found
+        return self._answer()
+
+    def _by_samples(self, whole: Case) -> Explained | None:
+        """From a few samples, confirmed on all; None where the output is small or its samples depend."""
+        if sum(t.numel() for t in (*whole.inputs, *whole.outputs)) <= FEW_ELEMENTS:
+            return None
+        lost = causes.never_written(whole, self._found.finding)
+        part = None if lost is not None or self._reference.changes else samples.part(whole, FEW_ELEMENTS)
+        if part is None:
+            return lost
+        self._budget_s = causes.BUDGET_S / 2
+        found = causes.explain(part, self._found.finding, self._found.open, self._budget_s)
+        if not found.named:
+            self._across = True
+            return None
+        if sum(t.numel() for t in whole.outputs) > causes.LARGEST_ELEMENTS:
+            note = "Seen on some samples; the whole is too large to be compared with wrong references."
+            evidence = "\n".join([note, found.finding.evidence or ""])
+            return found._replace(finding=found.finding.model_copy(update={"evidence": evidence}))
+        confirmed = causes.explain(whole, self._found.finding, found.named)
+        return confirmed if confirmed.named else None
+
+    def of_shape(self, draw: Draw, given: tuple[int, ...], wanted: tuple[int, ...]) -> dict[str, Any]:
+        """With the chain of operators that leads to the right shape."""
+        made = case(self._reference, draw, draw.expected.native, self._source)
+        tape = record(made.run, made.names())
+        self._found = Explained(shapes.explain(tape, given, wanted, self._found.finding))
+        return self._answer()
+
+    def _answer(self) -> dict[str, Any]:
+        return {"finding": self._found.finding.model_dump(mode="json"), "open": bool(self._found.open)}
+
+
+def case(reference: Reference, draw: Draw, output: Any, source: str) -> Case:
+    model = reference.in_float64()
+    inputs = tree_map(lambda t: t.double() if t.is_floating_point() else t, draw.inputs)
+
+    def run(*given: Any) -> Any:
+        # A reference that writes to its inputs gets copies each time.
+        return reference.truth(draw.inputs) if reference.changes else model(*given)
+
+    return Case(
+        model=run,
+        arguments=inputs,
+        inputs=tolerance.leaves(inputs),
+        parameters=dict(model.state_dict(keep_vars=True)),
+        defaults={name: t.double() for name, t in reference.constructed.items() if _constant(t)},
+        outputs=tolerance.leaves(output),
+        truth=tolerance.leaves(draw.expected.truth),
+        limits=draw.expected.around(),
+        source=source,
+        spreads=draw.expected.spreads(),
+    )
+
+
+def _constant(tensor: torch.Tensor) -> bool:
+    """Whether a constructor gave every element the same value: others were drawn at random."""
+    return tensor.is_floating_point() and tensor.numel() > 0 and bool((tensor == tensor.reshape(-1)[0]).all())

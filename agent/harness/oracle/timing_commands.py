@@ -1,0 +1,94 @@
+"""Commands of timing: contents of the timed calls, times of the reference, and the outputs taken."""
+
+from typing import Any
+
+import torch
+
+from agent.harness.messages import oracle_commands
+from agent.harness.oracle.baselines import Baselines, card
+from agent.harness.oracle.state import OracleState
+from agent.harness.worker import wire
+
+
+class TimingCommands:
+    """Handlers; `do_baselines` comes first."""
+
+    def __init__(self, state: OracleState) -> None:
+        self._state = state
+        self._seed = 0
+        self._baselines: Baselines | None = None
+
+    def do_baselines(self, command: oracle_commands.Baselines) -> dict[str, Any]:
+        """Makes ready what the candidate is timed against, at the parameters of the last draw."""
+        reference = self._state.reference
+        draw = reference.draw(self._seed)
+        assert draw is not None
+        self._baselines = Baselines(reference, self._state.exchange, draw.inputs, draw.expected.native)
+        del draw
+        torch.cuda.empty_cache()
+        names = self._baselines.prepare(command.compiled, command.launch_bound_ms)
+        return {"names": names, "problems": self._baselines.problems}
+
+    def do_refresh(self, command: oracle_commands.Refresh) -> dict[str, Any]:
+        self._seed = command.seed
+        self._timing.refresh(self._seed)
+        return {}
+
+    def do_timed(self, command: oracle_commands.Timed) -> dict[str, Any]:
+        return {"ms": self._timing.timed(command.what)}
+
+    def do_slope(self, command: oracle_commands.Slope) -> dict[str, Any]:
+        return {"ms": self._timing.slope(command.what, command.few, command.many)}
+
+    def do_take(self, command: oracle_commands.Take) -> dict[str, Any]:
+        self._timing.take()
+        return {}
+
+    def do_alone(self, command: oracle_commands.Alone) -> dict[str, Any]:
+        return {"ms": self._timing.alone(command.few, command.many)}
+
+    def do_room_for_row(self, command: oracle_commands.RoomForRow) -> dict[str, Any]:
+        return self._timing.room_for_row(command.least, command.most)
+
+    def do_fill_row(self, command: oracle_commands.FillRow) -> dict[str, Any]:
+        self._timing.fill_row(command.seeds)
+        return {}
+
+    def do_take_of_row(self, command: oracle_commands.TakeOfRow) -> dict[str, Any]:
+        self._timing.take_of_row(command.number)
+        return {}
+
+    def do_recall(self, command: oracle_commands.Recall) -> dict[str, Any]:
+        """The contents that outputs taken of a row were computed from, as the present inputs."""
+        self._seed = command.seed
+        self._timing.recall(self._seed)
+        return {}
+
+    def do_glance(self, command: oracle_commands.Glance) -> dict[str, Any]:
+        """Whether the outputs that were taken have to be held against the truth."""
+        # Such a reference would change the contents that the candidate was given, too.
+        return {"doubtful": "input" not in self._state.reference.changes and self._timing.doubtful()}
+
+    def do_card(self, command: oracle_commands.Card) -> dict[str, Any]:
+        return {"card": card()}
+
+    def do_judge_taken(self, command: oracle_commands.JudgeTaken) -> dict[str, Any]:
+        """The outputs that were taken, against the truth about the contents they were computed from."""
+        reference = self._state.reference
+        known = None if "input" in reference.changes else self._timing.inputs
+        draw = reference.draw(self._seed, inputs=known)
+        assert draw is not None
+        finding = draw.expected.structure(wire.checked(command.outputs)) if command.outputs else None
+        finding = finding or self._state.foreign(command.claims.types, command.claims.devices)
+        if finding is not None:
+            return {"finding": finding.model_dump(mode="json")}
+        try:
+            return draw.expected.compare(self._timing.taken)
+        finally:
+            del draw
+            self._state.make_room()
+
+    @property
+    def _timing(self) -> Baselines:
+        assert self._baselines is not None
+        return self._baselines

@@ -1,0 +1,229 @@
+"""What passes between oracle and candidate, the oracle's side: files on a CPU, shared memory on a GPU.
+
+Both ways do the same. They give the inputs of a draw, take copies of the outputs that came of it, and tell
+which of the tensors that had to stay as they were came back with other bytes. What is taken is raw bytes, and
+their places and sizes are those that the reference's own tensors have, never those the candidate states.
+"""
+
+import socket
+from collections.abc import Iterator
+from itertools import count
+from pathlib import Path
+from typing import Any, Protocol
+
+import torch
+
+from agent.harness.messages.oracle_commands import Claims
+from agent.harness.oracle.batched_calls import Rows
+from agent.harness.truth.reference import tree_map
+from agent.harness.worker import wire
+from agent.harness.worker.memory_guards import leaves
+from agent.harness.worker.shared_memory import BAND_BYTES, PIECE_BYTES, Segment, blank, laid
+
+State = dict[str, torch.Tensor]
+
+
+class Exchange(Protocol):
+    """How the tensors of one draw travel."""
+
+    def give(self, inputs: Any, like: Any, state: State, *, stem: str, in_place: bool) -> dict[str, Any]:
+        """What the worker has to know of these inputs; `like` is an output of the reference.
+
+        `in_place`: they take the memory of the draw before.
+        """
+        ...
+
+    def refresh(self, inputs: Any) -> None:
+        """Other values in the memory of the present inputs; only on a GPU."""
+        ...
+
+    def rows(self, inputs: Any, like: Any, *, least: int, most: int) -> Rows:
+        """Room for calls in a row; only on a GPU."""
+        ...
+
+    def outputs(self, description: dict[str, Any], like: Any) -> Any:
+        """The outputs that the worker described. Raises WireError where that does not fit."""
+        ...
+
+    def changed(
+        self, inputs: Any, earlier: Any, state: State, claims: Claims, own: set[str]
+    ) -> Iterator[str]:
+        """Of `input`, `parameter` and `earlier output` those whose bytes are others now.
+
+        `own` is what the reference itself writes to: names of its state, and `input`.
+        """
+        ...
+
+    def written_bands(self, claims: Claims) -> Any:
+        """Numbers of the inputs beside which something was written."""
+        ...
+
+
+class Files:
+    """Tensors as files of raw bytes in the candidate's folder."""
+
+    def __init__(self, folder: Path) -> None:
+        self._folder = folder
+
+    def give(self, inputs: Any, like: Any, state: State, *, stem: str, in_place: bool) -> dict[str, Any]:
+        return {"inputs": wire.dump(inputs, self._folder, stem), "in_place": in_place}
+
+    def refresh(self, inputs: Any) -> None:
+        raise RuntimeError("nothing is timed where tensors travel as files")
+
+    def rows(self, inputs: Any, like: Any, *, least: int, most: int) -> Rows:
+        raise RuntimeError("nothing is timed where tensors travel as files")
+
+    def outputs(self, description: dict[str, Any], like: Any) -> Any:
+        return wire.load(description, self._folder)
+
+    def changed(
+        self, inputs: Any, earlier: Any, state: State, claims: Claims, own: set[str]
+    ) -> Iterator[str]:
+        stem = claims.sent_back
+        for number, tensor in enumerate([] if "input" in own else leaves(inputs)):
+            if self._differs(f"{stem}-input.{number}", tensor):
+                yield "input"
+        for number, (name, tensor) in enumerate(state.items()):
+            file = f"{stem}-parameter.{number}.0"
+            # One that is gone was replaced, as packing does; one that is there must be as it was.
+            if name not in own and (self._folder / file).exists() and self._differs(file, tensor):
+                yield "parameter"
+        for number, tensor in enumerate(leaves(earlier)):
+            if self._differs(f"{stem}-output.{number}", tensor):
+                yield "earlier output"
+
+    def written_bands(self, claims: Claims) -> Any:
+        return claims.written_bands
+
+    def _differs(self, file: str, tensor: torch.Tensor) -> bool:
+        given = _bytes(tensor).cpu()
+        try:
+            size = (self._folder / file).stat().st_size
+        except OSError:
+            # Whether it is there is up to the candidate's process.
+            raise wire.WireError(f"tensor file {file} is missing") from None
+        if size != given.numel():
+            return True
+        return not torch.equal(wire.read_tensor(self._folder / file, tuple(given.shape), "uint8"), given)
+
+
+class SharedMemory:
+    """Tensors in GPU memory that workers map as well: two places for the inputs, one for what comes back.
+
+    `descriptors` are local sockets, on each of which a worker gets the memory. Raises MemoryError in `give`
+    where the GPU has no room for it.
+    """
+
+    def __init__(self, descriptors: list[int]) -> None:
+        self._workers = [socket.socket(fileno=descriptor) for descriptor in descriptors]
+        for worker in self._workers:
+            worker.shutdown(socket.SHUT_RD)
+        self._numbers = count(1)
+        self._number = 0
+        self._segment: Segment | None = None
+        self._layout: list[list[int]] = []
+        self._slot = 0
+
+    def give(self, inputs: Any, like: Any, state: State, *, stem: str, in_place: bool) -> dict[str, Any]:
+        sizes = [[_size(t) for t in leaves(inputs)], [_size(t) for t in leaves(like)],
+                 [_size(t) for t in state.values()]]  # fmt: skip
+        if self._segment is None or sizes != self._layout:
+            self._make(sizes)
+        elif not in_place:
+            self._slot = 1 - self._slot
+        description = self._described(inputs)
+        self.refresh(inputs)
+        return {"inputs": description, "in_place": in_place} | {
+            name: {"begin": begin, "end": end} for name, (begin, end) in self._regions.items()
+        }
+
+    def refresh(self, inputs: Any) -> None:
+        assert self._segment is not None
+        for tensor, offset in zip(leaves(inputs), self._inputs[self._slot], strict=True):
+            self._segment.tensor(offset, tensor.shape, tensor.dtype).copy_(tensor)
+        torch.cuda.synchronize()
+
+    def rows(self, inputs: Any, like: Any, *, least: int, most: int) -> Rows:
+        return Rows(self._workers, inputs, like, least=least, most=most)
+
+    def outputs(self, description: dict[str, Any], like: Any) -> Any:
+        assert self._segment is not None
+        if not description.get("there"):
+            raise wire.WireError("the outputs are not where they belong")
+        places = iter(self._places("outputs", leaves(like)))
+        segment = self._segment
+        return tree_map(lambda t: segment.tensor(next(places), t.shape, t.dtype).clone(), like)
+
+    def changed(
+        self, inputs: Any, earlier: Any, state: State, claims: Claims, own: set[str]
+    ) -> Iterator[str]:
+        if "input" not in own and not self._hold(leaves(inputs), self._inputs[self._slot]):
+            yield "input"
+        places = self._places("parameters", list(state.values()))
+        gone = claims.gone or []
+        for number, (name, tensor) in enumerate(state.items()):
+            if name not in own and number not in gone and not self._hold([tensor], [places[number]]):
+                yield "parameter"
+        if not self._hold(leaves(earlier), self._places("earlier", leaves(earlier))):
+            yield "earlier output"
+
+    def written_bands(self, claims: Claims) -> Any:
+        assert self._segment is not None
+        return [
+            number
+            for places in self._inputs
+            for number, (place, size) in enumerate(zip(places, self._layout[0], strict=True))
+            if not all(
+                bool((self._segment.raw(begin, length) == 255).all())
+                for begin, length in (
+                    (place - BAND_BYTES, BAND_BYTES),
+                    (place + size, -size % BAND_BYTES + BAND_BYTES),
+                )
+            )
+        ]
+
+    def _make(self, sizes: list[list[int]]) -> None:
+        inputs, outputs, parameters = sizes
+        first, end = laid(inputs, 0)
+        second, end = laid(inputs, end)
+        self._inputs = (first, second)
+        self._regions: dict[str, tuple[int, int]] = {}
+        for name, group in (("outputs", outputs), ("earlier", outputs), ("parameters", parameters)):
+            begin, end = end, laid(group, end)[1]
+            self._regions[name] = begin, end
+        self._segment = None
+        self._segment = Segment.made(end)
+        blank(self._segment)
+        self._layout, self._slot, self._number = sizes, 0, next(self._numbers)
+        for worker in self._workers:
+            self._segment.hand_over(worker)
+
+    def _described(self, inputs: Any) -> dict[str, Any]:
+        assert self._segment is not None
+        described = wire.describe(inputs)
+        for spec, offset in zip(described["tensors"], self._inputs[self._slot], strict=True):
+            spec["offset"] = offset
+        return described | {"segment": self._number, "bytes": self._segment.size}
+
+    def _places(self, region: str, tensors: list[torch.Tensor]) -> list[int]:
+        return laid([_size(t) for t in tensors], self._regions[region][0])[0]
+
+    def _hold(self, tensors: list[torch.Tensor], places: list[int]) -> bool:
+        """Whether the memory at these places has the tensors' bytes."""
+        assert self._segment is not None
+        for tensor, place in zip(tensors, places, strict=True):
+            mine = _bytes(tensor)
+            for at in range(0, mine.numel(), PIECE_BYTES):
+                piece = mine[at : at + PIECE_BYTES]
+                if not torch.equal(self._segment.raw(place + at, piece.numel()), piece):
+                    return False
+        return True
+
+
+def _size(tensor: torch.Tensor) -> int:
+    return tensor.numel() * tensor.element_size()
+
+
+def _bytes(tensor: torch.Tensor) -> torch.Tensor:
+    return tensor.detach().contiguous().reshape(-1).view(torch.uint8)

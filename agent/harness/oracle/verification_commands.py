@@ -1,0 +1,104 @@
+"""Commands that verify: parameters and inputs are drawn, and outputs are compared with the truth."""
+
+from typing import Any
+
+from agent.harness.messages import oracle_commands
+from agent.harness.oracle.state import OracleState
+from agent.harness.task import faults
+from agent.harness.truth import tolerance
+from agent.harness.truth.reference import ReferenceRaised
+from agent.harness.worker import wire
+from agent.records import Finding
+
+
+class VerificationCommands:
+    """Handlers of the commands that every draw takes."""
+
+    def __init__(self, state: OracleState) -> None:
+        self._state = state
+
+    def do_parameters(self, command: oracle_commands.Parameters) -> dict[str, Any]:
+        """A new set of perturbed parameters, written for the candidate, with their `strength`."""
+        arguments = self._state.reference.perturb(command.seed)
+        state, self._state.output = self._state.parameters(), None
+        return {
+            "init_inputs": wire.dump(arguments, self._state.folder, command.stem + "-init"),
+            "state": wire.dump(state, self._state.folder, command.stem + "-state"),
+            "strength": self._state.reference.strength,
+        }
+
+    def do_draw(self, command: oracle_commands.Draw) -> dict[str, Any]:
+        """Fresh inputs for the candidate; the truth about them stays here.
+
+        With a `family` they are derived from the draw of that seed; `{"left_out": reason}` where the
+        reference cannot take them. `as_files`: they pass as files whatever the exchange is.
+        """
+        self._state.draw, family = None, command.family
+        try:
+            draw = self._state.reference.draw(command.seed, family)
+            reason = draw.expected.obstacle() if draw else "no floating-point input"
+        except ReferenceRaised as error:
+            if family is None:
+                raise
+            draw, reason = None, f"the reference raises {type(error.__cause__).__name__}"
+        if draw is None or (family is not None and reason is not None):
+            return {"left_out": reason}
+        self._state.draw = draw
+        self._state.make_room()
+        if command.as_files:
+            return {"inputs": wire.dump(draw.inputs, self._state.folder, command.stem)}
+        return self._given(command.stem, in_place=command.in_place)
+
+    def do_again(self, command: oracle_commands.Again) -> dict[str, Any]:
+        """The inputs of the present draw once more, at another address."""
+        return self._given(command.stem, in_place=False)
+
+    def _given(self, stem: str, *, in_place: bool) -> dict[str, Any]:
+        draw = self._state.present
+        native, state = draw.expected.native, self._state.parameters()
+        given = self._state.exchange.give(draw.inputs, native, state, stem=stem, in_place=in_place)
+        return given | {
+            "state": list(state),
+            "state_bytes": [tensor.numel() * tensor.element_size() for tensor in state.values()],
+            "output_bytes": [t.numel() * t.element_size() for t in tolerance.leaves(native)],
+        }
+
+    def do_judge(self, command: oracle_commands.Judge) -> dict[str, Any]:
+        """Structure, then what had to stay as it was, then values; see `truth.tolerance` for the rule.
+
+        A finding comes with the status that it leads to.
+        """
+        expected, earlier, self._state.output = self._state.present.expected, self._state.output, None
+        self._state.described = wire.checked(command.outputs)
+        claims = command.claims
+        finding = expected.structure(command.outputs) or self._state.foreign(claims.types, claims.devices)
+        if finding is not None:
+            return {"status": "incorrect", "finding": finding.model_dump(mode="json")}
+        finding = self._tampering(claims, earlier)
+        if finding is not None:
+            return {"status": "rejected", "finding": finding.model_dump(mode="json")}
+        output = self._state.exchange.outputs(command.outputs, expected.native)
+        result = expected.compare(output)
+        if command.repeat and ("finding" in result or expected.differs(output, earlier)):
+            result["finding"] = faults.not_deterministic(result.get("finding")).model_dump(mode="json")
+        self._state.output = output
+        self._state.make_room()
+        return result | {"status": "incorrect", "native_error": expected.native_error}
+
+    def do_compare(self, command: oracle_commands.Compare) -> dict[str, Any]:
+        """Structure and values alone, of outputs for the present draw."""
+        expected = self._state.present.expected
+        finding = expected.structure(wire.checked(command.outputs))
+        if finding is not None:
+            return {"finding": finding.model_dump(mode="json")}
+        return expected.compare(self._state.exchange.outputs(command.outputs, expected.native))
+
+    def _tampering(self, claims: oracle_commands.Claims, earlier: Any) -> Finding | None:
+        """What the candidate changed or shares, by bytes that came back and by its process's own claims."""
+        reference, exchange, draw = self._state.reference, self._state.exchange, self._state.present
+        changed = exchange.changed(draw.inputs, earlier, reference.state(), claims, reference.changes)
+        return (
+            faults.changed(set(changed))
+            or faults.guard_written(exchange.written_bands(claims))
+            or faults.overlapping(claims.overlaps, draw.overlaps)
+        )

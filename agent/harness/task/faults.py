@@ -1,0 +1,171 @@
+"""A candidate's faults as findings, and the one exception by which a trial ends early."""
+
+from collections.abc import Callable, Collection, Sequence
+from typing import Any
+
+from agent.diagnosis.runtime import timeouts
+from agent.records import Finding, Location, Stage, Status
+from agent.sandbox import ChildFault, Gone, OutputFlood, Overrun, TimedOut
+
+__all__ = [
+    "NO_LAUNCH", "Refused", "Stage", "changed", "device_findings", "foreign_output", "guard_written",
+    "not_deterministic", "overlapping", "protocol_violation", "refused_child", "under",
+]  # fmt: skip
+
+CHANGED = {
+    "input": Finding(
+        kind="input-modified",
+        message="forward changed its input tensors; it must leave them as they are and write to a new "
+        "tensor.",
+    ),
+    "parameter": Finding(
+        kind="parameter-modified",
+        message="A parameter or buffer does not hold what load_state_dict was given: forward must leave them "
+        "as they are, and load_state_dict must load them. Keep packed copies and scratch memory in tensors "
+        "of your own.",
+    ),
+    "earlier output": Finding(
+        kind="output-reused",
+        message="An output returned earlier changed when forward was called again: every call must return "
+        "memory of its own, not a buffer kept from call to call.",
+    ),
+}
+OVERLAPPING = {
+    "input": Finding(
+        kind="output-aliases-input",
+        message="forward returns memory of its input; the reference returns memory of its own, so write to "
+        "a new tensor.",
+    ),
+    "parameter": Finding(
+        kind="output-aliases-parameter",
+        message="forward returns memory of a parameter or buffer; the reference returns memory of its own, "
+        "so write to a new tensor.",
+    ),
+    "earlier output": CHANGED["earlier output"].model_copy(
+        update={
+            "message": "forward returned the same memory as in the call before: every call must return "
+            "memory of its own, not a buffer kept from call to call."
+        }
+    ),
+}
+NO_LAUNCH = Finding(
+    kind="no-kernel-launched",
+    message="forward launched no CUDA kernel of this file: the result came from somewhere else.",
+)
+
+
+class Refused(Exception):
+    """Ends a trial with a verdict other than verified."""
+
+    def __init__(self, status: Status, stage: Stage, findings: Sequence[Finding]) -> None:
+        super().__init__(findings[0].message)
+        self.status, self.stage, self.findings = status, stage, tuple(findings)
+
+
+def under(inputs: str | None, refused: Refused) -> Refused:
+    """The same verdict; its headline says on which inputs, where they were not the stated ones."""
+    if inputs is None:
+        return refused
+    headline, *rest = refused.findings
+    message = f"With {inputs}: {headline.message}"
+    return Refused(refused.status, refused.stage, [headline.model_copy(update={"message": message}), *rest])
+
+
+def refused_child(
+    fault: ChildFault, stage: Stage, doing: str, said: timeouts.LastWords, reason: str = ""
+) -> Refused:
+    """The verdict when the candidate's process did not answer; `reason` says where its limit comes from."""
+    evidence = said.log[-2_000:] or None
+    if isinstance(fault, TimedOut):
+        reason = f" ({reason})" if reason else ""
+        return Refused(Status.TIMEOUT, stage, [timeouts.finding(f"{fault} {doing}{reason}", said)])
+    if isinstance(fault, OutputFlood):
+        found = Finding(kind="output-flood", message=f"The candidate {fault} {doing}.")
+        return Refused(Status.RUNTIME_ERROR, stage, [found])
+    if isinstance(fault, Overrun):
+        found = Finding(kind="resource-limit", message=f"The candidate's process {fault}, {doing}.")
+        return Refused(Status.RUNTIME_ERROR, stage, [found])
+    if isinstance(fault, Gone):
+        message = f"The candidate's process {fault}, {doing}."
+        found = Finding(kind="process-ended", message=message, evidence=evidence)
+        return Refused(Status.RUNTIME_ERROR, stage, [found])
+    return Refused(Status.REJECTED, stage, [protocol_violation(str(fault))])
+
+
+def protocol_violation(detail: str | None = None) -> Finding:
+    return Finding(
+        kind="protocol-violation",
+        message="The candidate's process answered with something other than its outputs.",
+        evidence=detail,
+    )
+
+
+def changed(kinds: Collection[str]) -> Finding | None:
+    """What must stay as it is and did not: of `input`, `parameter`, `earlier output` the first."""
+    return next((finding for kind, finding in CHANGED.items() if kind in kinds), None)
+
+
+def overlapping(claims: Any, own: list[list[str]]) -> Finding | None:
+    """An output that shares memory where the reference's does not."""
+    if not isinstance(claims, list) or len(claims) != len(own):
+        raise ValueError("the claims about overlaps are not those of these outputs")
+    for given, allowed in zip(claims, own, strict=True):
+        for kind, finding in OVERLAPPING.items():
+            if kind in given and kind not in allowed:
+                return finding
+    return None
+
+
+def guard_written(claims: Any) -> Finding | None:
+    """A write outside an input tensor."""
+    if not claims:
+        return None
+    return Finding(
+        kind="guard-written",
+        message=f"Memory just outside input {claims[0] if isinstance(claims, list) else '?'} was written: an "
+        "index runs past the tensor, check the bounds test and the grid size.",
+    )
+
+
+def foreign_output(types: Any, devices: Any) -> Finding | None:
+    """An output that is not exactly a torch.Tensor, or one that is not on the GPU."""
+    for kind in types if isinstance(types, list) else ():
+        if kind != "Tensor":
+            message = f"forward returned an object of type {kind}; only a plain torch.Tensor counts."
+            return Finding(kind="wrong-type", message=message)
+    for device in devices if isinstance(devices, list) else ():
+        if device != "cuda":
+            message = f"forward returned a tensor on {device}, not on cuda."
+            return Finding(kind="wrong-device", message=message)
+    return None
+
+
+def not_deterministic(finding: dict[str, Any] | None) -> Finding:
+    """The second call on the same inputs does not agree with the first."""
+    return Finding(
+        kind="not-deterministic",
+        message="A second call on the same inputs gave another result, by more than rounding: a race between "
+        "threads, memory that nothing initialised, or state kept from call to call.",
+        evidence=str(finding["message"]) if finding else None,
+    )
+
+
+def device_findings(claims: list[dict[str, Any]], locate: Callable[[Finding], Finding]) -> list[Finding]:
+    """What the emulator reports about kernels, errors first; the claims have been read strictly."""
+    found = [locate(_device_finding(claim)) for claim in claims]
+    return sorted(found, key=lambda finding: finding.severity != "error")
+
+
+def _device_finding(entry: dict[str, Any]) -> Finding:
+    return Finding(
+        kind=entry["kind"],
+        message=entry["message"],
+        count=max(int(entry.get("count", 1)), 1),
+        severity=entry.get("severity", "error"),
+        location=Location(
+            line=entry.get("line"),
+            kernel=entry.get("kernel"),
+            block=entry.get("block"),
+            thread=entry.get("thread"),
+        ),
+    )

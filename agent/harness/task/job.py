@@ -1,0 +1,65 @@
+"""What an executor hands to the judge."""
+
+import secrets
+from collections.abc import Callable
+from typing import Literal
+
+from agent.problems import Shrunken
+from agent.records import Admission, Candidate, LibraryOps, Problem, Record, Request
+
+Announce = Callable[[str], None]
+"""Is told what is going on, in words for the user."""
+
+
+def preparing(announce: Announce) -> Callable[[str, int, int], None]:
+    """Announces the steps of what is prepared once per user: called with a step, its number and how many."""
+    return lambda step, number, steps: announce(f"preparing {step} ({number} of {steps}, once)")
+
+
+class Job(Record):
+    """One candidate to be judged, with the limits that hold."""
+
+    problem: Problem
+    candidate: Candidate
+    executor: Literal["cuda", "emulator"]
+    candidate_timeout_s: float
+    """No command that the candidate's process is given has a longer limit (`call_limits`); a build has
+    BUILD_LIMIT_S instead."""
+    cache_dir: str
+    shrunken: Shrunken | None = None
+    """The sizes the emulator judges at; None for CUDA."""
+    protocol: Literal["full", "reduced", "quick", "further"] = "full"
+    admission: Admission | None = None
+    """What probing the problem found; its families of inputs join the protocol."""
+    build: Literal["slim", "load_inline"] = "slim"
+    """How extensions for a GPU are built: `fast` leaves to stock `load_inline` what it has doubts about."""
+    requests: tuple[Request, ...] = ()
+    """What is judged beside the protocol."""
+    envelope_limit_s: float = 4.0
+    """From here on no probe of what else a verified candidate handles is begun, and none takes longer."""
+    measure: bool = True
+    """Whether a verified candidate is timed; only a GPU can."""
+    library_ops: LibraryOps = "gemm-conv"
+    """Which of torch's operators may stay; the candidate's own kernels have to do the rest."""
+    unchecked: bool = False
+    """Whether the emulator's sanitizer stays off."""
+    confirms: bool = False
+    """Whether a verified candidate is looked at once more, as one is that would be the best."""
+    locates: str | None = None
+    """The kind of a fault that a GPU reported without its place, where only that is wanted."""
+    floor_ms: float | None = None
+    """Roofline floor of the problem at its real shape on the GPU in question."""
+    screened: bool = True
+    """False only in tests: what the screen would refuse has to fall at a later stage."""
+
+
+BUILD_LIMIT_S = 600.0
+ORACLE_LIMIT_S = 600.0
+HEALTH_LIMIT_S = 30.0
+END_LIMIT_S = 30.0
+OUTPUT_LIMIT_BYTES = 16 << 20
+
+
+def secret_seed() -> int:
+    """A seed that nothing outside the judge and its oracle can know."""
+    return secrets.randbits(61)

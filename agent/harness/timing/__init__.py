@@ -1,0 +1,1 @@
+"""How long a verified candidate takes, by clocks that it cannot reach."""

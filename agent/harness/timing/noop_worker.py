@@ -1,0 +1,71 @@
+"""A worker whose module does nothing: what commands, processes and copies cost without a candidate.
+
+It runs as a candidate's worker does, in a sandbox of its own, with the same inputs and as large outputs.
+"""
+
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+from agent.errors import EnvironmentFault
+from agent.harness.backends import selection
+from agent.harness.backends.backend import Backend
+from agent.harness.backends.workspace import furnish
+from agent.harness.messages import worker_answers
+from agent.harness.messages.commands import call, instance, to_worker
+from agent.harness.task.job import Job
+from agent.harness.worker import worker_commands
+from agent.records import Trace
+from agent.sandbox import Child, ChildFault
+
+LIMIT_S = 120.0
+_SOURCE = '''import torch
+
+
+class ModelNew(torch.nn.Module):
+    """Returns what it made once."""
+
+    def __init__(self):
+        super().__init__()
+        self.results = [
+            torch.zeros(shape, dtype=getattr(torch, dtype), device="cuda") for shape, dtype in {outputs}
+        ]
+
+    def forward(self, *inputs):
+        return self.results
+'''
+_EMPTY: dict[str, Any] = {"stem": "empty", "tensors": []}
+
+
+class NoopWorker:
+    """Owns the process; `end` it."""
+
+    def __init__(
+        self, job: Job, trace: Trace, backend: Backend, folder: Path, passed: selection.Passed
+    ) -> None:
+        folder.mkdir()
+        self._backend = backend
+        outputs = [(list(spec.shape), spec.dtype) for spec in trace.outputs]
+        furnish(folder, _SOURCE.format(outputs=outputs), backend)
+        self._child: Child = selection.worker(backend, job, folder, trace, passed)
+
+    def prepare(self, drawn: Mapping[str, Any]) -> None:
+        """Makes it ready to be timed on inputs that the candidate was called on."""
+        self.timed(to_worker(worker_commands.Load()))
+        parts = {"init_inputs": _EMPTY | {"tree": ["list", []]}, "state": _EMPTY | {"tree": ["dict", []]}}
+        self.timed(instance(parts))
+        self.timed(call({**drawn, "output_bytes": []}, "nothing"))
+
+    def timed(self, command: dict[str, Any]) -> dict[str, Any]:
+        """The answer. Raises EnvironmentFault: no candidate has a part in what fails here."""
+        try:
+            answer = worker_answers.ask(self._child, self._backend, command, LIMIT_S)
+        except ChildFault as fault:
+            log = "\n".join(self._child.log.splitlines()[-5:])
+            raise EnvironmentFault(f"the clock's empty module {fault}: {log}") from None
+        if "error" in answer:
+            raise EnvironmentFault(f"the clock's empty module failed: {answer['error']}")
+        return answer
+
+    def end(self) -> None:
+        self._child.kill()

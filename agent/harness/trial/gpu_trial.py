@@ -1,0 +1,104 @@
+"""A trial on a GPU: timing, what runs there during a call, one call under a tool, and the GPU's health."""
+
+from agent import gpu_build
+from agent.diagnosis.performance import performance_advice
+from agent.errors import EnvironmentFault
+from agent.harness.integrity import kernel_attribution
+from agent.harness.messages import oracle_commands
+from agent.harness.messages.commands import to_oracle, to_worker
+from agent.harness.task import faults
+from agent.harness.task.job import END_LIMIT_S, HEALTH_LIMIT_S, Announce, secret_seed
+from agent.harness.task.protocol import Draw
+from agent.harness.timing import benchmark, stats
+from agent.harness.timing.processes import TimedProcesses
+from agent.harness.trial.trial import Trial
+from agent.harness.worker import worker_commands
+from agent.records import Measurement, Profile, Status
+from agent.sandbox import ChildFault
+
+
+class Hung(Exception):
+    """The one call under a tool did not come to an end; `log` is what was printed until then."""
+
+    def __init__(self, log: str) -> None:
+        super().__init__("it gave no answer in time")
+        self.log = log
+
+
+class GpuTrial(Trial):
+    """What can be done with a candidate on a GPU beside verifying it."""
+
+    def call_once(self) -> str:
+        """One call whose outputs nobody looks at; what the worker and the tool that runs it have printed.
+
+        Raises Hung.
+        """
+        try:
+            self._instance(secret_seed(), "set0")
+            self._call_on(self._drawn_for(Draw(), "draw1", {}), Draw(), "draw1")
+        except faults.Refused as refused:
+            # At other sizes than its own a candidate may fail; what it did until then counts all the same.
+            if refused.status is Status.TIMEOUT:
+                raise Hung(self.candidate.child.finish(END_LIMIT_S)) from None
+        return self.candidate.child.finish(END_LIMIT_S)
+
+    def time(self, announce: Announce) -> stats.Times:
+        """Times of the candidate and of the reference in turns; see `clock`."""
+        announce("timing the candidate in turns with the reference")
+        assert self._noop is not None
+        self.oracle.ask(to_oracle(oracle_commands.Rest()))
+        self._noop.prepare(self._given)
+        processes = TimedProcesses(self.candidate, self._noop, self.oracle)
+        times = benchmark.timed(processes)
+        self.findings.extend(processes.notes)
+        return times
+
+    def alone(self, times: stats.Times) -> stats.Alone:
+        """What the baselines take once the candidate is gone."""
+        self.candidate.child.kill()
+        many = {name: number for name, number in times.many.items() if name != "candidate"}
+        found = self.oracle.ask(to_oracle(oracle_commands.Alone(benchmark.FEW, many)))["ms"]
+        return {name: (float(ms), float(row)) for name, (ms, row) in found.items()}
+
+    def measured(self, times: stats.Times, seen: Profile, gpu: str | None) -> Measurement:
+        """What the times come to, and what would shorten them. Raises Refused for times that cannot be."""
+        alone = self.alone(times)
+        found = stats.measurement(times, gpu or "unknown", self._job.floor_ms, alone)
+        self.findings.extend(stats.findings(times, found, alone))
+        if found.host_bound and self.build and self.build.backend == gpu_build.BACKEND:
+            self.findings.append(stats.FAST_BUILD)
+        impossible = stats.impossible(found)
+        if impossible is not None:
+            raise faults.Refused(Status.REJECTED, "measure", [impossible])
+        kernels = self.build.kernels if self.build else ()
+        advice = performance_advice.recommendation(found, self._job.problem.trace, kernels, seen)
+        self.findings.extend([advice] if advice else [])
+        return found
+
+    def end(self) -> None:
+        """Ends the candidate's process. Raises EnvironmentFault where the GPU has suffered from it."""
+        super().end()
+        try:
+            answer = self.oracle.attempt(to_oracle(oracle_commands.Health()), HEALTH_LIMIT_S)
+        except ChildFault as fault:
+            raise EnvironmentFault(f"the GPU no longer answers: the reference's process {fault}") from None
+        if not answer.get("healthy"):
+            raise EnvironmentFault(f"the GPU no longer works: {answer.get('error', 'its sums are wrong')}")
+
+    def watch(self, announce: Announce) -> Profile:
+        """What the GPU does during one call, last of all. Raises Refused where others do the work."""
+        announce("watching what runs on the GPU")
+        answer = self.candidate.tell(
+            to_worker(worker_commands.Profile()), "running forward under the profiler"
+        )
+        self.candidate.check(answer, "integrity", "running forward under the profiler failed")
+        try:
+            seen = kernel_attribution.checked(
+                answer["kernels"], self._backend.requests, self._job.library_ops
+            )
+        except faults.Refused:
+            # Where a candidate goes on with torch because its extension did not build, that is the fault.
+            self._backend.raise_hidden_failure()
+            raise
+        self.candidate.launches = sum(kernel.launches for kernel in seen.kernels if kernel.own)
+        return seen

@@ -1,0 +1,154 @@
+"""Which kernels the real sizes launch, and smaller sizes at which those run that the judged ones miss.
+
+A fast answer often takes its kernel at one size only and has a fallback for the others: judged at smaller
+sizes alone, its verdict would be about the fallback. So the host code is called at the real sizes, over
+tensors that are not there; launches are noted and nothing runs. For kernels that no draw has run, sizes are
+looked for in the same way, and a second trial judges there.
+
+What a process says of its launches is a claim. It chooses where else to judge and what a verdict does not
+cover, and is no evidence for the candidate: host code that hides a launch here keeps the verdict that it
+would have had without this.
+"""
+
+import contextlib
+import re
+from collections.abc import Callable, Collection, Sequence
+from typing import Any, NamedTuple, Protocol
+
+from agent import problems
+from agent.build.build_request import BuildRequest
+from agent.diagnosis.runtime import python_errors
+from agent.harness.backends import build_watch
+from agent.harness.backends.backend import Backend
+from agent.harness.backends.candidate_process import CandidateProcess, Serve
+from agent.harness.integrity import real_shapes
+from agent.problems import Shrunken
+from agent.records import Problem, Trace
+from agent.sandbox import ChildFault
+
+LIMIT_S = 20.0
+"""Of each call of the host code."""
+MAX_PLANS = 2
+"""Other sizes that one candidate is judged at."""
+_MAX_KERNELS = 64
+_MAX_NAME = 100
+
+TraceOf = Callable[[str], Trace | None]
+"""What the reference does with other sizes; None where it does not run."""
+
+
+class Coverage(NamedTuple):
+    """What the judged sizes do not reach."""
+
+    missing: tuple[str, ...] = ()
+    """Signatures of the kernels that only the real sizes launched so far."""
+    plans: tuple[Shrunken, ...] = ()
+    """Sizes at which they run, too, as the host code says."""
+    left_out: tuple[str, ...] = ()
+    """Why the real call could not be followed, for the scope."""
+
+
+class CandidateHost(Protocol):
+    """The candidate's process; at other sizes than the real ones it is asked often, and `serve` builds."""
+
+    def ask(self, command: dict[str, Any], limit_s: float, serve: Serve | None = None) -> dict[str, Any]: ...
+
+
+def looked(
+    problem: Problem, candidate: str, ran: Collection[str], process: CandidateHost, backend: Backend,
+    trace_of: TraceOf,
+) -> Coverage:  # fmt: skip
+    """What `ran` leaves out of the real call; the process can compute nothing afterwards."""
+    host = _Host(process)
+    real = host.launched(problem.trace)
+    if isinstance(real, str):
+        return Coverage(left_out=(f"the kernels that the real shape launches: {real}",))
+    missing = tuple(kernel for kernel in real if kernel not in ran)
+    host = _Host(process, known_builds(backend, candidate))
+
+    def sizes_for(kernels: Sequence[str]) -> Shrunken | None:
+        return problems.lowered(problem, candidate, trace_of, lambda trace: host.reaches(kernels, trace))
+
+    together = sizes_for(missing) if missing else None
+    if together is not None or len(missing) < 2:
+        return Coverage(missing, (together,) if together else ())
+    plans: list[Shrunken] = []
+    open_ones = list(missing)
+    while open_ones and len(plans) < MAX_PLANS:
+        plan = sizes_for(open_ones[:1])
+        open_ones = open_ones[1:]
+        if plan is not None:
+            plans.append(plan)
+            open_ones = [kernel for kernel in open_ones if not host.reaches([kernel], plan.trace)]
+    return Coverage(missing, tuple(plans))
+
+
+def of_subject(problem: Problem, candidate: str, process: CandidateProcess, trace_of: TraceOf) -> Coverage:
+    """The same for a candidate of which nothing runs yet."""
+    try:
+        if "error" in process.load():
+            return Coverage()
+    except ChildFault:
+        return Coverage()
+    assert process.backend is not None
+    return looked(problem, candidate, (), process, process.backend, trace_of)
+
+
+def known_builds(backend: Backend, candidate: str) -> Serve:
+    """Serves builds of what was built before, and no others: of every size they would take their time."""
+
+    def serve(message: dict[str, Any]) -> dict[str, Any]:
+        with contextlib.suppress(KeyError, TypeError, ValueError):
+            request = BuildRequest(candidate_source=candidate, **message["build"])
+            if build_watch.content(request) in {build_watch.content(known) for known in backend.requests}:
+                return backend.serve(message)
+        return {"error": "nothing else is built while sizes are looked for"}
+
+    return serve
+
+
+def kernels(answer: dict[str, Any]) -> tuple[str, ...]:
+    """The signatures that the candidate's process gives; what is malformed counts as not launched."""
+    claimed = answer.get("kernels")
+    entries = claimed[:_MAX_KERNELS] if isinstance(claimed, list) else []
+    names = (entry.get("kernel") for entry in entries if isinstance(entry, dict))
+    return tuple(name for name in names if isinstance(name, str))
+
+
+def short(signature: str) -> str:
+    """`scan<8>` for `void scan(const float*) [with int N = 8]`; a name in other words comes back as it is."""
+    named = re.match(r"(?:\w+\s+)*?([\w:{}<>~, ]+?)\(", signature.removeprefix("void "))
+    name = named[1].rpartition("::")[2] if named and "<" not in named[1] else named[1] if named else signature
+    given = re.search(r"\[with (.*)\]$", signature)
+    values = [part.partition(" = ")[2] for part in given[1].split("; ")] if given else []
+    whole = f"{name}<{', '.join(values)}>" if values else name
+    return re.sub(r"[^\w:<>,~ ]", "?", whole)[:_MAX_NAME]
+
+
+class _Host:
+    """The candidate's host code, called at sizes that are not there."""
+
+    def __init__(self, process: CandidateHost, serve: Serve | None = None) -> None:
+        self._process, self._serve = process, serve
+        self._ended: str | None = None
+
+    def reaches(self, kernels: Sequence[str], sizes: Trace) -> bool:
+        launched = self.launched(sizes)
+        return not isinstance(launched, str) and set(kernels) <= set(launched)
+
+    def launched(self, sizes: Trace) -> tuple[str, ...] | str:
+        """The kernels of one call, or why it could not be followed to its end."""
+        command = real_shapes.command(sizes, numbers=False, host_only=True)
+        if command is None:
+            return "an input of the reference is neither a tensor nor a plain value"
+        if self._ended is not None:
+            return self._ended
+        try:
+            answer = self._process.ask(command, LIMIT_S, self._serve)
+        except ChildFault as fault:
+            self._ended = f"the candidate's process {fault}"
+            return self._ended
+        if "error" in answer:
+            return python_errors.finding(answer["error"], "the call failed", "").message[:300]
+        notes = answer.get("notes")
+        return str(notes[0])[:300] if isinstance(notes, list) and notes else kernels(answer)

@@ -1,0 +1,292 @@
+"""One trial: the candidate is loaded, instantiated and called on secret draws at given sizes.
+
+In order: load and build; two sets of perturbed parameters, a new instance each; the draws that
+`agent.harness.task.protocol` plans. For each call: structure; inputs, parameters and earlier outputs
+unchanged and not shared; values. At the end at least one kernel launch where launches are counted. The first
+thing that fails ends the trial.
+"""
+
+import sys
+from pathlib import Path
+from typing import Any, Self
+
+from agent.build.build_request import BuildRequest
+from agent.harness.backends import build_watch, selection, workspace
+from agent.harness.backends.backend import Backend
+from agent.harness.integrity import kernel_attribution, replay_check
+from agent.harness.integrity.real_shapes import reach
+from agent.harness.messages import oracle_commands
+from agent.harness.messages.commands import call, instance, judged, to_oracle, to_worker
+from agent.harness.messages.oracle_client import OracleClient
+from agent.harness.task import faults, protocol
+from agent.harness.task.call_limits import CallLimits
+from agent.harness.task.job import Announce, Job, secret_seed
+from agent.harness.task.protocol import Draw
+from agent.harness.timing.noop_worker import NoopWorker
+from agent.harness.trial import kernel_coverage, mismatch_diagnosis, parameter_assignment
+from agent.harness.trial.worker_client import WorkerClient
+from agent.harness.worker import worker_commands
+from agent.records import Build, Correctness, Environment, Finding, MismatchMap, Status, TensorSpec, Trace
+from agent.sandbox import Child
+
+
+class Trial:
+    """Owns the oracle and the workers of one trial; use as a context manager.
+
+    `candidate` and `oracle` speak with the two processes; a refusal raises `faults.Refused`.
+    """
+
+    def __init__(
+        self,
+        job: Job,
+        source: str,
+        trace: Trace,
+        *,
+        folder: Path,
+        backend: Backend,
+        tool: tuple[str, ...] = (),
+    ) -> None:
+        """`tool`: a command that runs the worker."""
+        self._job, self._trace, self._folder, self._backend = job, trace, folder, backend
+        self.limits = CallLimits(job, under_a_tool=bool(tool))
+        self._at_import = self._until_now = 0
+        """How many requests to build importing the file made, and how many there were after the draws."""
+        self._watch = build_watch.Watch(backend.requests)
+        self.mismatch: MismatchMap | None = None
+        self.correctness = Correctness(draws=1, max_abs_err=None, max_rel_err=None, error_budget_ratio=None)
+        self.names: dict[str, str] = {}
+        """ModelNew's name for each parameter of the reference's that has another one there."""
+        self._left_out: list[str] = []
+        self.ran: tuple[str, ...] = ()
+        """The kernels that the draws launched, by their signatures; on the emulator."""
+        self._drawn = 0
+        self._recorded: tuple[int, Any] | None = None
+        self._seed, self._strength = 0, 1.0
+        tightened = job.admission.tightened if job.admission else ()
+        given = (x.shape for x in trace.inputs if isinstance(x, TensorSpec))
+        self._few = protocol.few(given, (y.shape for y in trace.outputs))
+        self._plan = protocol.plan(job.protocol, tightened, self._few)
+        reference = workspace.oracle_folder(folder) / "reference.py"
+        reference.write_text(source)
+        self._given: dict[str, Any] = {}
+        self._noop: NoopWorker | None = None
+        timed = job.measure and backend.device == "cuda"
+        with selection.joined(backend, 1 + timed) as (mine, theirs):
+            argv = [sys.executable, "-P", "-m", "agent.harness.oracle.server"]
+            argv += [str(reference), str(folder), backend.device, selection.named(mine)]
+            self._reference = Child(argv, cwd=Path.cwd(), env=backend.trusted_environment(), passed=mine)
+            self.oracle = OracleClient(self._reference, job.problem.name)
+            worker = selection.worker(backend, job, folder, trace, theirs[0], tool)
+            self.candidate = WorkerClient(worker, job, trace, folder, backend, self.limits)
+            if timed:
+                self._noop = NoopWorker(job, trace, backend, workspace.noop_folder(folder), theirs[1])
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.candidate.child.kill()
+        if self._noop is not None:
+            self._noop.end()
+        self._reference.kill()
+
+    def end(self) -> None:
+        """Ends the candidate's process."""
+        self.candidate.child.kill()
+
+    def bounded(self) -> Job:
+        """The job with the limit of one call at these sizes, for what is asked of the candidate besides."""
+        return self._job.model_copy(update={"candidate_timeout_s": self.limits.call.seconds})
+
+    @property
+    def findings(self) -> list[Finding]:
+        """Warnings on the way."""
+        return self.candidate.findings
+
+    def load(self) -> None:
+        """Imports the candidate, which may build its extensions then."""
+        self.candidate.load()
+        self._at_import = len(self._backend.requests)
+
+    @property
+    def asked(self) -> tuple[BuildRequest, ...]:
+        """What importing the file asked to have built."""
+        return tuple(self._backend.requests[: self._at_import])
+
+    @property
+    def asked_later(self) -> tuple[BuildRequest, ...]:
+        """What `__init__` and forward asked for."""
+        return tuple(self._backend.requests[self._at_import : self._until_now])
+
+    @property
+    def build(self) -> Build | None:
+        """All that was built so far."""
+        return self._backend.built()
+
+    def environment(self) -> Environment:
+        seen = self.oracle.ask(to_oracle(oracle_commands.Environment()))
+        return Environment(**seen, compiler=self._backend.compiler)
+
+    def verify(self, announce: Announce) -> None:
+        """Runs every draw of every parameter set."""
+        everything = sum(len(draws) for draws in self._plan)
+        begun = 0
+        for number, draws in enumerate(self._plan):
+            seed = secret_seed()
+            self._instance(seed, f"set{number}")
+            drawn: dict[str, Any] = {}
+            for draw in draws:
+                begun += 1
+                announce(f"verifying, draw {begun} of {everything}")
+                drawn = self._drawn_for(draw, f"draw{begun}", drawn)
+                if drawn:
+                    self._call(draw, f"draw{begun}", drawn)
+            if number == 0:
+                announce("repeating the kernels alone")
+                self._check_own_kernels(seed)
+        self._check_launches()
+        self._until_now = len(self._backend.requests)
+        if self._backend.device == "cpu":
+            self.ran = kernel_coverage.kernels(
+                self.candidate.tell(to_worker(worker_commands.Kernels()), "telling which kernels ran")
+            )
+
+    def _instance(self, seed: int, stem: str) -> None:
+        """A new ModelNew that holds the parameters of this seed."""
+        parameters, doing = to_oracle(oracle_commands.Parameters(seed, stem)), "creating ModelNew"
+        made = self.oracle.ask(parameters)
+        self._strength = min(self._strength, made["strength"])
+        answer = self.candidate.tell(instance(made), doing)
+        if not self.names and parameter_assignment.misfits(answer):
+            self.names = parameter_assignment.found(
+                self.bounded(), self._trace, self.candidate, self.oracle, answer
+            )
+            answer = self.candidate.tell(instance(self.oracle.ask(parameters)), doing)
+        self.candidate.check(answer, "run", f"{doing} failed")
+
+    def skipped(self) -> tuple[str, ...]:
+        """Draws that were not made, each with its reason."""
+        less = (*protocol.skipped(self._job.protocol, self._few), *protocol.weakened(self._strength))
+        return (*less, *self._left_out)
+
+    def cover(self, announce: Announce) -> kernel_coverage.Coverage:
+        """What the draws did not reach of the real call; nothing can be computed here afterwards."""
+        announce("looking for kernels that only the real sizes launch")
+        problem, source = self._job.problem, self._job.candidate.source
+        return kernel_coverage.looked(problem, source, self.ran, self.candidate, self._backend, self.trace_of)
+
+    def trace_of(self, source: str) -> Trace | None:
+        """What the reference does with other sizes; None where it does not run with them."""
+        seen = self.oracle.ask(to_oracle(oracle_commands.Trace(source)))["trace"]
+        return None if seen is None else Trace.model_validate(seen)
+
+    def check_addresses(self, real: Trace, announce: Announce) -> tuple[str, ...]:
+        """Calls the candidate at the sizes of `real`, last of all; what was left out. See `real_shapes`."""
+        announce("checking addresses at the real sizes")
+        left_out = reach(self.candidate.child, self._backend, real)
+        try:
+            # Sources that hold the sizes are others at the real ones.
+            self._backend.raise_build_failure()
+        except faults.Refused as refused:
+            if refused.status is not Status.UNSUPPORTED:
+                raise
+            left_out += (f"addresses at the real shape: {refused}",)
+        return left_out
+
+    def _drawn_for(self, draw: Draw, stem: str, before: dict[str, Any]) -> dict[str, Any]:
+        """The description of the inputs; empty for a family that the reference cannot take."""
+        if before:
+            workspace.discard(self._folder, before["stem"])
+        if draw.repeat:
+            return self.oracle.ask(to_oracle(oracle_commands.Again(stem))) | {"stem": stem}
+        self._seed = self._seed if draw.family == protocol.NEAR else secret_seed()
+        drawn = self.oracle.ask(to_oracle(oracle_commands.Draw(self._seed, stem, draw.family, draw.in_place)))
+        if "left_out" in drawn:
+            assert draw.family is not None
+            words = f"{protocol.WORDS[draw.family]}: {drawn['left_out']}"
+            self._left_out += [words] if words not in self._left_out else []
+            return {}
+        self.limits.learn(**self.oracle.ask(to_oracle(oracle_commands.Duration())))
+        return drawn | {"stem": stem}
+
+    def _call_on(self, drawn: dict[str, Any], draw: Draw, stem: str) -> dict[str, Any]:
+        self._given = drawn
+        command = call(
+            drawn, f"{stem}-out", send_back=f"{stem}-after",
+            checked=draw.checked and not self._job.unchecked,
+            keep_all=workspace.exchanged_bytes(self._trace) <= workspace.KEPT_BYTES,
+        )  # fmt: skip
+        return self.candidate.tell(command, "running forward")
+
+    def _call(self, draw: Draw, stem: str, drawn: dict[str, Any]) -> None:
+        with self._watch.call():
+            answer = self._call_on(drawn, draw, stem)
+        self._drawn += 1
+        try:
+            self.candidate.check(answer, "run", "forward failed")
+            outputs = answer.get("outputs")
+            if not isinstance(outputs, dict) or outputs.get("stem") != f"{stem}-out":
+                raise faults.Refused(Status.REJECTED, "verify", [faults.protocol_violation()])
+            if self._recorded is None:
+                self._recorded = self._seed, outputs.get("tree")
+            verdict = self._judged(outputs, answer, f"{stem}-after", draw)
+        except faults.Refused as refused:
+            raise faults.under(protocol.WORDS.get(draw.family or ""), refused) from None
+        workspace.discard(self._folder, f"{stem}-out")
+        for kind in ("input", "parameter", "output"):
+            workspace.discard(self._folder, f"{stem}-after-{kind}")
+        self._record(verdict)
+
+    def _judged(
+        self, outputs: dict[str, Any], claims: dict[str, Any], after: str, draw: Draw
+    ) -> dict[str, Any]:
+        reply = self.oracle.weigh(judged(outputs, claims, after, repeat=draw.repeat))
+        if "finding" in reply:
+            found = Finding.model_validate(reply["finding"])
+            if reply["status"] == Status.INCORRECT:
+                self.mismatch = mismatch_diagnosis.picture(self.oracle)
+                found = mismatch_diagnosis.cause(found, self.bounded(), self.candidate, self.oracle)
+            raise faults.Refused(Status(reply["status"]), "verify", [found])
+        return reply
+
+    def _record(self, verdict: dict[str, Any]) -> None:
+        known = self.correctness
+        self.correctness = Correctness(
+            draws=self._drawn,
+            max_abs_err=max(known.max_abs_err or 0.0, verdict["max_abs_err"]),
+            max_rel_err=max(known.max_rel_err or 0.0, verdict["max_rel_err"]),
+            error_budget_ratio=max(known.error_budget_ratio or 0.0, verdict["ratio"]),
+            native_max_abs_err=max(known.native_max_abs_err or 0.0, verdict["native_error"]),
+        )
+
+    def _check_own_kernels(self, parameters_seed: int) -> None:
+        """Where kernels can be repeated without host code, they alone have to give the result."""
+        replayed = self._backend.replayed()
+        if self._backend.suppressor is not None:
+            drawn = self._drawn_for(Draw(), "ablated", self._given)
+            self.candidate.check(self._call_on(drawn, Draw(), "ablated"), "run", "forward failed")
+            kernel_attribution.check_ablation(self.candidate.tell, self.oracle.compare, drawn["output_bytes"])
+        if replayed is None or self._recorded is None:
+            return
+        self._check_launches()
+        inputs_seed, tree = self._recorded
+        evidence = replay_check.Evidence(
+            libraries=replayed.libraries,
+            runtime=replayed.runtime,
+            setting=self._job.library_ops,
+            seeds=(parameters_seed, inputs_seed, secret_seed()),
+            tree=tree,
+            oracle=self.oracle,
+            folder=workspace.replay_folder(self._folder),
+            environment=self._backend.environment(self._folder),
+            limits=self._backend.limits(self._trace),
+            only_fresh=self._watch.in_forward,
+            timeout_s=self.limits.call.seconds,
+        )
+        found = replay_check.findings(self._folder / replay_check.RECORD, evidence)
+        if found:
+            raise faults.Refused(Status.REJECTED, "integrity", list(map(self._backend.locate, found)))
+
+    def _check_launches(self) -> None:
+        if self.candidate.launches == 0:
+            raise faults.Refused(Status.REJECTED, "verify", [faults.NO_LAUNCH])

@@ -1,0 +1,91 @@
+"""What a trial says to the candidate's process, and what its answers mean.
+
+Each command has a limit of its own (`call_limits`), in which builds do not count. An answer may report a
+build that failed, findings of the device and an exception, in this order of precedence; each ends the trial.
+"""
+
+from pathlib import Path
+from typing import Any
+
+from agent.diagnosis.runtime import illegal_launches, python_errors, timeouts
+from agent.harness.backends.backend import Backend
+from agent.harness.backends.candidate_process import Serve
+from agent.harness.messages import worker_answers
+from agent.harness.messages.commands import to_worker
+from agent.harness.task import faults
+from agent.harness.task.call_limits import CallLimits
+from agent.harness.task.job import Job
+from agent.harness.worker import worker_commands
+from agent.records import Finding, Status, Trace
+from agent.sandbox import Child, ChildFault
+
+
+class WorkerClient:
+    """Speaks with `child`, the process that loads the candidate in `folder`."""
+
+    def __init__(
+        self, child: Child, job: Job, trace: Trace, folder: Path, backend: Backend, limits: CallLimits
+    ) -> None:
+        self.child, self.backend = child, backend
+        self._job, self._trace, self._folder, self._limits = job, trace, folder, limits
+        self.findings: list[Finding] = []
+        """Warnings on the way."""
+        self.launches: int | None = None
+        """Of kernels, by the last answer that counted them."""
+
+    def load(self) -> None:
+        """Imports the candidate, which may build its extensions then."""
+        answer = self.tell(to_worker(worker_commands.Load()), "importing the file", "build")
+        self.check(answer, "run", "importing the file failed")
+
+    def tell(self, command: dict[str, Any], doing: str, stage: faults.Stage = "run") -> dict[str, Any]:
+        """The answer; `doing` says what the candidate does meanwhile. Raises Refused where it dies."""
+        limit, clock = self._limits.of(command), self.backend.building
+        try:
+            return worker_answers.ask(self.child, self.backend, command, limit.seconds, clock.granted())
+        except ChildFault as fault:
+            self.backend.raise_build_failure()
+            doing, reason = f"while {doing}", limit.reason
+            if clock.running:
+                doing, reason = f"{doing}, and within that building an extension", ""
+            raise faults.refused_child(fault, stage, doing, self._last_words(), reason) from None
+
+    def check(self, answer: dict[str, Any], stage: faults.Stage, doing: str) -> None:
+        """Raises Refused for what the worker reports; what is only a warning joins `findings`."""
+        self.backend.raise_build_failure(answer.get("error"))
+        claims = self.backend.resolve(answer.get("device_findings"))
+        found = faults.device_findings(claims, self.backend.locate)
+        found = [
+            illegal_launches.because(finding, self._job.candidate.source, self._trace) for finding in found
+        ]
+        errors = [finding for finding in found if finding.severity == "error"]
+        self.findings = _merged(self.findings, [finding for finding in found if finding not in errors])
+        if "error" in answer:
+            source = self._job.candidate.source
+            raised = python_errors.finding(answer["error"], doing, source, self._trace)
+            if raised.kind in python_errors.OF_BUILDS:
+                raise faults.Refused(Status.BUILD_ERROR, "build", [raised])
+            errors = python_errors.beside(errors, raised)
+        if errors:
+            raise faults.Refused(Status.RUNTIME_ERROR, stage, errors)
+        self.launches = answer.get("launches")
+
+    def timed(self, command: dict[str, Any]) -> dict[str, Any]:
+        """The answer to a command of the clock's. Raises Refused where the call fails."""
+        answer = self.tell(command, "timing")
+        self.check(answer, "measure", "timing the candidate failed")
+        return answer
+
+    def ask(self, command: dict[str, Any], limit_s: float, serve: Serve | None = None) -> dict[str, Any]:
+        """The answer to what is no part of the verdict. Raises ChildFault; `serve` builds in the backend's
+        place.
+        """
+        return worker_answers.ask(self.child, self.backend, command, limit_s, serve=serve)
+
+    def _last_words(self) -> timeouts.LastWords:
+        return timeouts.last_words(self._folder, self.child.log, self._job.candidate.source)
+
+
+def _merged(known: list[Finding], new: list[Finding]) -> list[Finding]:
+    seen = {(finding.kind, finding.location) for finding in known}
+    return known + [finding for finding in new if (finding.kind, finding.location) not in seen]

@@ -1,0 +1,199 @@
+"""Inputs that the problem does not state but its reference takes, with the same constructor arguments.
+
+Runs in the oracle's process. Other sizes are made from several draws of the stated inputs, put together and
+cut, so that values keep their distribution and integers their range. Which tensors change together is found
+by asking the reference; what it refuses is no variant. Where the batch can be cut, all but the probes of the
+batch itself have a small one, to be cheap.
+"""
+
+from collections.abc import Callable, Iterator
+from itertools import zip_longest
+from typing import Any, NamedTuple
+
+import torch
+
+from agent.harness.truth.reference import Draw, Reference, ReferenceRaised, tree_map
+from agent.harness.worker import layouts
+from agent.harness.worker.memory_guards import leaves
+from agent.records.envelope import Kind
+
+DTYPES = (torch.float16, torch.bfloat16, torch.float64)
+MOST_RANK_STEPS = 2
+"""How many dimensions more, and how many fewer, are tried."""
+SMALL_BATCH = 2
+
+Inputs = list[Any]
+Draws = Callable[[int], Inputs]
+"""Independent draws of the same shapes, by number."""
+Axes = Callable[[int, torch.Tensor], list[int]]
+"""Which dimensions of a tensor change, given its place among all tensors of the inputs."""
+Change = Callable[[list[torch.Tensor]], torch.Tensor]
+"""Makes one tensor from two draws of it."""
+
+
+class Variant(NamedTuple):
+    kind: Kind
+    what: str
+    """In words for the user."""
+    inputs: Inputs
+    layout: str | None = None
+    dtype: torch.dtype | None = None
+    """Of inputs and parameters, where it is not the stated one."""
+
+
+def of(reference: Reference, seed: int, kinds: list[Kind]) -> list[Variant]:
+    """What the reference takes beyond the stated inputs: the first of each kind, the second of each, ...
+
+    A reference that writes to its inputs or buffers has none: its second run would see other values.
+    """
+
+    def stated(number: int) -> Inputs:
+        return reference.inputs(seed + number, None) or []
+
+    reference.convert(None)
+    shape = _shape(stated(0))
+    if not shape or reference.changes or not _takes(reference, stated(0)):
+        return []
+    small = _small(reference, stated)
+    makers: dict[Kind, Callable[[], Iterator[Variant]]] = {
+        "layout": lambda: _layouts(reference, small(0)),
+        "batch": lambda: _batches(reference, stated),
+        "size": lambda: _sizes(reference, small),
+        "rank": lambda: _ranks(reference, small),
+        "dtype": lambda: _dtypes(small(0)),
+    }
+    rounds = zip_longest(*(makers[kind]() for kind in kinds))
+    return [variant for found in rounds for variant in found if variant is not None]
+
+
+def draw(reference: Reference, variant: Variant) -> Draw:
+    """What the reference makes of it, with its parameters in the variant's dtype."""
+    reference.convert(variant.dtype)
+    return reference.given(variant.inputs)
+
+
+def _small(reference: Reference, draws: Draws) -> Draws:
+    """The draws with a batch of SMALL_BATCH, where there is a larger one that can be cut."""
+    shape = _shape(draws(0))
+    if len(shape) > 1 and shape[0] > SMALL_BATCH:
+        for axes in _rules(shape, 0):
+            if _takes(reference, _resized([draws(0)], axes, SMALL_BATCH)):
+                return lambda number: _resized([draws(number)], axes, SMALL_BATCH)
+    return draws
+
+
+def _layouts(reference: Reference, inputs: Inputs) -> Iterator[Variant]:
+    for name in layouts.LAYOUTS:
+        laid = layouts.laid_out(inputs, name)
+        moved = any(
+            one.stride() != other.stride() or one.storage_offset() != other.storage_offset()
+            for one, other in zip(leaves(laid), leaves(inputs), strict=True)
+        )
+        if moved and _takes(reference, laid):
+            yield Variant("layout", f"{name} inputs", laid, layout=name)
+
+
+def _batches(reference: Reference, draws: Draws) -> Iterator[Variant]:
+    shape = _shape(draws(0))
+    for size in (1, shape[0] + 1) if len(shape) > 1 else ():
+        inputs = _of_size(reference, draws, 0, size)
+        if inputs is not None and size != shape[0]:
+            yield Variant("batch", f"batch {size}", inputs)
+
+
+def _sizes(reference: Reference, draws: Draws) -> Iterator[Variant]:
+    shape = _shape(draws(0))
+    for axis in range(min(1, len(shape) - 1), len(shape)):
+        odd = shape[axis] + 1 + shape[axis] % 2
+        inputs = _of_size(reference, draws, axis, odd)
+        if inputs is not None:
+            yield Variant("size", f"shape {_shape(inputs)}", inputs)
+
+
+def _ranks(reference: Reference, draws: Draws) -> Iterator[Variant]:
+    for changes in (_LOWER, _HIGHER):
+        pair = [draws(0), draws(1)]
+        for _ in range(MOST_RANK_STEPS):
+            tried = [_of_rank(pair, change) for change in changes]
+            found = next((inputs for inputs in tried if inputs and _takes(reference, inputs)), None)
+            if found is None:
+                break
+            yield Variant("rank", f"{len(_shape(found))} dimensions {_shape(found)}", found)
+            pair = [found, tree_map(torch.clone, found)]
+
+
+def _dtypes(inputs: Inputs) -> Iterator[Variant]:
+    given = {tensor.dtype for tensor in leaves(inputs) if tensor.is_floating_point()}
+    for dtype in DTYPES if given else ():
+        if dtype not in given:
+            converted = tree_map(lambda t, to=dtype: t.to(to) if t.is_floating_point() else t, inputs)
+            yield Variant("dtype", str(dtype).removeprefix("torch."), converted, dtype=dtype)
+
+
+def _of_size(reference: Reference, draws: Draws, axis: int, size: int) -> Inputs | None:
+    """Inputs with `size` in place of that dimension of the first tensor; None where nothing is taken."""
+    shape = _shape(draws(0))
+    enough = [draws(number) for number in range(-(-size // max(shape[axis], 1)))]
+    tried = (_resized(enough, axes, size) for axes in _rules(shape, axis))
+    return next((inputs for inputs in tried if _takes(reference, inputs)), None)
+
+
+def _rules(shape: tuple[int, ...], axis: int) -> tuple[Axes, ...]:
+    """Which dimensions may go with that of the first tensor: at the same place, of the same size, none."""
+    before = shape[axis]
+    return (
+        lambda place, x: [axis] if x.dim() > axis and x.shape[axis] == before else [],
+        lambda place, x: [dim for dim, length in enumerate(x.shape) if length == before],
+        lambda place, x: [axis] if place == 0 else [],
+    )
+
+
+def _resized(draws: list[Inputs], axes: Axes, size: int) -> Inputs:
+    def cut(place: int, tensors: list[torch.Tensor]) -> torch.Tensor:
+        for axis in axes(place, tensors[0]):
+            tensors = [torch.cat(tensors, axis).narrow(axis, 0, size).contiguous()] * len(tensors)
+        return tensors[0]
+
+    return _combined(draws, cut)
+
+
+_LOWER: tuple[Change, ...] = (
+    lambda pair: pair[0].flatten(-2) if pair[0].dim() > 2 else pair[0],
+    lambda pair: pair[0][0] if pair[0].dim() > 1 else pair[0],
+)
+_HIGHER: tuple[Change, ...] = (
+    lambda pair: torch.stack(pair, -1),
+    lambda pair: torch.stack(pair, 0),
+    lambda pair: torch.stack(pair, 1),
+)
+
+
+def _of_rank(pair: list[Inputs], change: Change) -> Inputs | None:
+    """Every tensor of the first one's rank changed; None where nothing did."""
+    rank = len(_shape(pair[0]))
+    changed = _combined(pair, lambda place, two: change(two) if two[0].dim() == rank else two[0])
+    return changed if len(_shape(changed)) != rank else None
+
+
+def _combined(draws: list[Inputs], change: Callable[[int, list[torch.Tensor]], torch.Tensor]) -> Inputs:
+    """One value from several of the same structure."""
+    columns = zip(*(leaves(one) for one in draws), strict=True)
+    made = iter([change(place, list(column)) for place, column in enumerate(columns)])
+    combined: Inputs = tree_map(lambda tensor: next(made), draws[0])
+    return combined
+
+
+def _takes(reference: Reference, inputs: Inputs) -> bool:
+    try:
+        with torch.no_grad():
+            outputs, touched = reference.native(inputs)
+    except ReferenceRaised:
+        return False
+    tensors = leaves(outputs)
+    return not touched and bool(tensors) and all(tensor.numel() > 0 for tensor in tensors)
+
+
+def _shape(inputs: Inputs) -> tuple[int, ...]:
+    """Of the first tensor; empty where there is none."""
+    first = next(iter(leaves(inputs)), None)
+    return () if first is None else tuple(first.shape)

@@ -1,0 +1,56 @@
+"""Whether an output has the structure of the reference's: containers, shapes and dtypes.
+
+A description is what `agent.harness.worker.wire` makes of an output: `tree`, and the shape and dtype of each
+of its `tensors`. It is read, and nothing of it trusted: values are compared elsewhere.
+"""
+
+from typing import Any
+
+import torch
+
+from agent.harness.worker.memory_guards import leaves
+from agent.records import Finding
+
+
+def fault(description: dict[str, Any], native: Any) -> Finding | None:
+    """What is wrong with the containers, shapes or dtypes of the described output."""
+    expected, given = _shape_of(native), _skeleton(description["tree"])
+    if given != expected:
+        return Finding(
+            kind="wrong-structure",
+            message=f"forward returned {given}; the reference returns {expected}.",
+        )
+    for index, (spec, want) in enumerate(zip(description["tensors"], leaves(native), strict=True)):
+        which = f"output {index} " if len(description["tensors"]) > 1 else "the output "
+        if tuple(spec["shape"]) != tuple(want.shape):
+            return Finding(
+                kind="wrong-shape",
+                message=f"{which}has shape {tuple(spec['shape'])}; the reference's is {tuple(want.shape)}.",
+            )
+        if spec["dtype"] != str(want.dtype).removeprefix("torch."):
+            return Finding(
+                kind="wrong-dtype", message=f"{which}is {spec['dtype']}; the reference's is {want.dtype}."
+            )
+    return None
+
+
+def _shape_of(value: Any) -> str:
+    if isinstance(value, torch.Tensor):
+        return "a tensor"
+    if isinstance(value, dict):
+        return "{" + ", ".join(f"{key!r}: {_shape_of(item)}" for key, item in value.items()) + "}"
+    if isinstance(value, (list, tuple)):
+        name = "list" if isinstance(value, list) else "tuple"
+        return f"{name}({', '.join(_shape_of(item) for item in value)})"
+    return repr(value)
+
+
+def _skeleton(tree: list[Any]) -> str:
+    kind, content = tree
+    if kind == "tensor":
+        return "a tensor"
+    if kind == "dict":
+        return "{" + ", ".join(f"{key!r}: {_skeleton(item)}" for key, item in content) + "}"
+    if kind in ("list", "tuple"):
+        return f"{kind}({', '.join(_skeleton(item) for item in content)})"
+    return repr(content)

@@ -1,0 +1,42 @@
+"""How the parameters of a reference are perturbed, and with what strength.
+
+Full strength is `NOISE` and `VARIANCE_DECADES`. Where so many normalisations follow each other that the
+float32 reference then misses its own truth, everything would pass: there the strength is halved until it
+does not, from the seed alone and never to nothing.
+"""
+
+import torch
+
+NOISE = 0.3
+"""Perturbation of every parameter relative to its own scale: an ignored affine shows, training-like
+values stay; the size is the protocol page's `order 0.3`."""
+VARIANCE_DECADES = 3
+"""Running variances spread downwards over so many powers of ten, so that an ignored eps shows."""
+DEEP = 16
+"""Normalisations by running variances from which on the strength is a question: up to there it is full."""
+LEAST = 1 / 16
+"""Strength that is never gone below: parameters still differ by 2 % of their scale."""
+
+
+def is_deep(model: torch.nn.Module) -> bool:
+    """Whether so many layers normalise by running variances that full strength may be too much."""
+    return sum(name.endswith("running_var") for name, _ in model.named_buffers()) >= DEEP
+
+
+def perturb(state: dict[str, torch.Tensor], seed: int, strength: float) -> None:
+    """Changes every floating-point tensor in place."""
+    generator = torch.Generator().manual_seed(seed)
+    for name, tensor in state.items():
+        _perturb(name, tensor, generator, strength)
+
+
+def _perturb(name: str, tensor: torch.Tensor, generator: torch.Generator, strength: float) -> None:
+    if not tensor.is_floating_point() or tensor.numel() == 0:
+        return
+    scale = float(tensor.double().pow(2).mean().sqrt()) or 1.0
+    with torch.no_grad():
+        noise = torch.randn(tensor.shape, generator=generator, dtype=torch.float32)
+        tensor.add_((strength * NOISE * scale * noise).to(tensor.dtype))
+        if name.endswith("running_var"):
+            decades = strength * VARIANCE_DECADES * torch.rand(tensor.shape, generator=generator)
+            tensor.abs_().add_(0.1).mul_((10.0**-decades).to(tensor.dtype))

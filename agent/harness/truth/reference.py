@@ -1,0 +1,298 @@
+"""The user's reference, run for the truth: secret parameters and inputs, two float32 runs, one in float64.
+
+Eval mode, no gradients. Everything follows from the seeds, so that what a reference changes in place can be
+made again.
+"""
+
+import contextlib
+import os
+import time
+import traceback
+from collections.abc import Iterator
+from functools import partial
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import torch
+from torch.utils._pytree import tree_map_only
+
+from agent.harness.truth import input_distributions, perturbation, ties, tolerance
+from agent.harness.truth.summation import OneByOne
+from agent.harness.truth.summation_order import OtherOrder
+from agent.harness.worker import memory_guards
+
+WARM_S = 0.01
+"""A first forward that takes longer is timed again, since what it had to load is no part of its time."""
+VARIED = 1 / 64
+"""Share that inputs lose at most where `get_inputs` gives the same whatever the seed: no number grows or
+changes its sign, zeros and infinities stay."""
+_OURS = str(Path(__file__).resolve().parents[2]) + os.sep
+
+
+class ReferenceRaised(RuntimeError):
+    """The user's own code raised; the message says what. Everything else that raises here is ours."""
+
+
+@contextlib.contextmanager
+def of_the_reference() -> Iterator[None]:
+    """Around code that is the user's: what it raises becomes ReferenceRaised."""
+    try:
+        yield
+    except torch.OutOfMemoryError:
+        raise
+    except Exception as error:
+        # A dispatch mode of ours may be entered around the call.
+        if traceback.extract_tb(error.__traceback__)[-1].filename.startswith(_OURS):
+            raise
+        raise ReferenceRaised(f"{type(error).__name__}: {error}") from error
+
+
+class Draw(NamedTuple):
+    inputs: list[Any]
+    expected: tolerance.Expected
+    overlaps: list[list[str]]
+    """For each output the kinds of tensors that the reference's own output shares memory with."""
+
+
+class Reference:
+    def __init__(self, source: Path, device: str) -> None:
+        self._device = device
+        self._space: dict[str, Any] = {"__name__": "reference", "__file__": str(source)}
+        with of_the_reference():
+            exec(compile(source.read_text(), str(source), "exec"), self._space)
+        self.model: Any = None
+        self._model64: Any = None
+        self._dtype: torch.dtype | None = None
+        self.seed = 0
+        self._strengths: dict[int, float] = {}
+        """Of the perturbation, by seed."""
+        self.constructed: dict[str, torch.Tensor] = {}
+        """The state of the present instance before it was perturbed."""
+        self._fixed: bool | None = None
+        self.construct_s = self.forward_s = 0.0
+        """What constructing the model took, and what its float32 forward takes at most, once warm: seconds of
+        the clock on a GPU, and of all processors together on a CPU."""
+        self.changes: set[str] = set()
+        """What the reference itself writes to: names of its state, and `input`."""
+
+    def perturb(self, seed: int) -> list[Any]:
+        """A new instance with perturbed parameters; returns the constructor's arguments."""
+        arguments = self._made(seed, self._strengths.get(seed, 1.0))
+        if seed not in self._strengths and perturbation.is_deep(self.model):
+            self._strengths[seed] = self._strength_at(seed)
+            arguments = self._made(seed, self._strengths[seed])
+        return arguments
+
+    @property
+    def strength(self) -> float:
+        """The share of the full perturbation that the present parameters have."""
+        return self._strengths.get(self.seed, 1.0)
+
+    @property
+    def least_strength(self) -> float:
+        """Of all parameters so far."""
+        return min(self._strengths.values(), default=1.0)
+
+    def _strength_at(self, seed: int) -> float:
+        """The present parameters' strength is 1; that which they end with."""
+        strength = 1.0
+        while strength > perturbation.LEAST and not self._stable(seed):
+            strength /= 2
+            self._made(seed, strength)
+        return strength
+
+    def _stable(self, seed: int) -> bool:
+        """Whether float32 comes close to the truth under the present parameters, on inputs of their seed."""
+        try:
+            with torch.no_grad():
+                native = self._placed(self.native(self._stated(seed))[0])
+                expected = tolerance.Expected(native, native, self.truth(self._stated(seed)))
+        except ReferenceRaised:
+            return True  # whoever draws from it next hears of that
+        return not tolerance.non_finite(native) and expected.native_share <= tolerance.UNSTABLE
+
+    def _made(self, seed: int, strength: float) -> list[Any]:
+        self.seed = seed
+        torch.manual_seed(seed)
+        with of_the_reference():
+            arguments = list(self._space["get_init_inputs"]())
+            begun = time.process_time()
+            self.model = self._space["Model"](*arguments).eval()
+        self.construct_s = max(self.construct_s, time.process_time() - begun)
+        self.constructed = {n: t.to(self._device, copy=True) for n, t in self.model.state_dict().items()}
+        perturbation.perturb(self.model.state_dict(), seed + 1, strength)
+        self.model.to(self._device)
+        self._model64 = self._dtype = None
+        return arguments
+
+    def state(self) -> dict[str, torch.Tensor]:
+        return dict(self.model.state_dict())
+
+    def inputs(self, seed: int, family: str | None) -> list[Any] | None:
+        """Inputs as stated, or derived from those; None where the family has nothing to change."""
+        inputs = self._stated(seed)
+        return input_distributions.derived(family, inputs, seed + 1) if family else inputs
+
+    def draw(self, seed: int, family: str | None = None, inputs: list[Any] | None = None) -> Draw | None:
+        """The inputs and what they must give; None as for `inputs`. Raises what the reference raises.
+
+        `inputs` are those of this seed and family where they are at hand.
+        """
+        inputs = self.inputs(seed, family) if inputs is None else inputs
+        if inputs is None:
+            return None
+        with torch.no_grad():
+            native, touched = self.native(inputs)
+            overlaps = memory_guards.overlaps(native, {"input": inputs, "parameter": self.state()})
+            native = self._placed(native)
+            if touched:
+                self.changes |= touched
+                inputs, native = self._restored(seed, family), tree_map(torch.clone, native)
+            with OtherOrder() as mode:
+                other = self._placed(self.model(*inputs))
+            inputs = self._restored(seed, family) if touched else inputs
+            sequence = None
+            if mode.order.few:
+                sequence = self._in_sequence(inputs)
+                inputs = self._restored(seed, family) if touched else inputs
+            chosen = self._chosen(seed, family, inputs, bool(touched)) if family and mode.picks else None
+            inputs = self._restored(seed, family) if touched and chosen else inputs
+            expected = tolerance.Expected(native, other, self.truth(inputs), sequence)
+            expected.open_choice = chosen is not None and expected.differs(*chosen)
+        return Draw(inputs, expected, overlaps)
+
+    def given(self, inputs: list[Any]) -> Draw:
+        """What these inputs must give; for a reference that writes to nothing. Raises what it raises."""
+        with torch.no_grad():
+            native = self.native(inputs)[0]
+            with OtherOrder() as mode:
+                other = self.model(*inputs)
+            sequence = self._in_sequence(inputs) if mode.order.few else None
+            return Draw(inputs, tolerance.Expected(native, other, self.truth(inputs), sequence), [])
+
+    def convert(self, dtype: torch.dtype | None) -> None:
+        """The present parameters in another floating-point dtype; None is the stated one again."""
+        if dtype is not self._dtype:
+            self.perturb(self.seed)
+            self.model.to(dtype)
+            self._dtype = dtype
+
+    def native(self, inputs: list[Any]) -> tuple[Any, set[str]]:
+        """torch's own float32 result, and what the reference wrote to on the way."""
+        tensors = {"input": memory_guards.leaves(inputs)} | {name: [t] for name, t in self.state().items()}
+        before = {name: [t._version for t in group] for name, group in tensors.items()}
+        result, seconds = self._timed(inputs)
+        after = {name: [t._version for t in group] for name, group in tensors.items()}
+        touched = {name for name in tensors if before[name] != after[name]}
+        if self.forward_s == 0.0 and seconds > WARM_S and not touched:
+            result, seconds = self._timed(inputs)
+        self.forward_s = max(self.forward_s, seconds)
+        return result, touched
+
+    def _timed(self, inputs: list[Any]) -> tuple[Any, float]:
+        begun = self._clock()
+        with of_the_reference():
+            result = self.model(*inputs)
+        return result, self._clock() - begun
+
+    def _clock(self) -> float:
+        if self._device != "cuda":
+            return time.process_time()
+        torch.cuda.synchronize()
+        return time.monotonic()
+
+    def truth(self, inputs: list[Any]) -> Any:
+        """The result in float64; tensors that forward makes without a dtype are float64 as well."""
+        model, wide = self.in_float64(), tree_map(_to64, inputs)
+        stated = torch.get_default_dtype()
+        torch.set_default_dtype(torch.float64)
+        try:
+            with of_the_reference():
+                return model(*wide)
+        finally:
+            torch.set_default_dtype(stated)
+
+    def in_float64(self) -> Any:
+        """The present instance in float64."""
+        if self._model64 is None or self.changes:
+            # What the constructor draws besides parameters has to be the same in both.
+            torch.manual_seed(self.seed)
+            with of_the_reference():
+                arguments = self._space["get_init_inputs"]()
+                self._model64 = self._space["Model"](*arguments).eval().to(self._device).double()
+            _widen_attributes(self._model64)
+            self._model64.load_state_dict({name: _to64(t) for name, t in self.state().items()})
+        return self._model64
+
+    def _chosen(self, seed: int, family: str, inputs: list[Any], writes: bool) -> tuple[Any, Any]:
+        """What the reference gives when it picks the first of equal elements, and when the last."""
+
+        def run() -> Any:
+            given = self._restored(seed, family) if writes else inputs
+            return tree_map(torch.clone, self._placed(self.model(*given)))
+
+        return ties.chosen_both_ways(run)
+
+    def _in_sequence(self, inputs: list[Any]) -> tolerance.Sequence:
+        order = OneByOne()
+        with OtherOrder(order):
+            outputs = self._placed(self.model(*inputs))
+        return tolerance.Sequence(outputs, order.lost)
+
+    def _placed(self, outputs: Any) -> Any:
+        return tree_map(lambda t: t.to(self._device), outputs)
+
+    def _restored(self, seed: int, family: str | None) -> list[Any]:
+        """The present instance and the inputs as they were before the reference wrote to them."""
+        self.perturb(self.seed)
+        inputs = self.inputs(seed, family)
+        assert inputs is not None
+        return inputs
+
+    def _stated(self, seed: int) -> list[Any]:
+        """As `get_inputs` draws them; varied where it never draws others, which could be foreseen."""
+        inputs = self._drawn(seed)
+        if self._fixed is None:
+            again = zip(
+                memory_guards.leaves(inputs), memory_guards.leaves(self._drawn(seed + 1)), strict=True
+            )
+            self._fixed = all(one.shape == other.shape and torch.equal(one, other) for one, other in again)
+        return list(tree_map(partial(_varied, seed=seed), inputs)) if self._fixed else inputs
+
+    def _drawn(self, seed: int) -> list[Any]:
+        torch.manual_seed(seed)
+        if self._device == "cuda":
+            try:
+                with of_the_reference(), torch.device("cuda"):
+                    return list(tree_map(lambda t: t.cuda(), self._space["get_inputs"]()))
+            except RuntimeError:
+                # An input made from numpy or from a CPU generator cannot be drawn on the GPU.
+                torch.manual_seed(seed)
+        with of_the_reference():
+            return list(tree_map(lambda t: t.to(self._device), self._space["get_inputs"]()))
+
+
+def _varied(tensor: torch.Tensor, seed: int) -> torch.Tensor:
+    if not tensor.is_floating_point():
+        return tensor
+    generator = torch.Generator(tensor.device).manual_seed(seed)
+    lost = VARIED * torch.rand(tensor.shape, generator=generator, device=tensor.device)
+    return tensor * (1 - lost).to(tensor.dtype)
+
+
+def _widen_attributes(model: torch.nn.Module) -> None:
+    """In float64 what modules hold as plain attributes, which `double` leaves as it is."""
+    for module in model.modules():
+        for name, value in vars(module).items():
+            plain = isinstance(value, torch.Tensor) or type(value) in (list, tuple, dict)
+            if plain and not name.startswith("_") and memory_guards.leaves(value):
+                vars(module)[name] = tree_map(_to64, value)
+
+
+def tree_map(change: Any, value: Any) -> Any:
+    """`value` with `change` applied to every tensor in it."""
+    return tree_map_only(torch.Tensor, change, value)
+
+
+def _to64(tensor: torch.Tensor) -> torch.Tensor:
+    return tensor.double() if tensor.is_floating_point() else tensor

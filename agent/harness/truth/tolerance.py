@@ -1,0 +1,265 @@
+"""How far an output may be from the float64 truth, and the comparison itself.
+
+With r64 the reference in float64 and e the larger error of its two float32 runs (TF32 off), torch's own and
+one that sums in another order (`agent.harness.truth.summation_order`), every element of a candidate's output
+y must satisfy
+
+    |y - r64| <= max(16 * max(e), 8 * eps * rms(r64 over its row)) + 1e-5 * |r64|
+
+and an output of 64 elements or more as a whole rms(y - r64) <= 8 * rms(e) + 4 * eps * rms(r64), where eps
+belongs to the output's dtype. Of fewer elements the rms says too little.
+
+Where few sums are taken, a further run has each of them off by what float atomics may lose; neither limit is
+below its error (`agent.harness.truth.summation.OneByOne`; docs/integrity-protocol.md says why it is
+measured). A sum that loses more than 1e-3 in that order is not right in it: derived draws of that kind are
+left out, and on stated ones nothing is allowed for it.
+
+39 right answers over 22 problems on an H200 stayed within 6 native errors but for one atomic mean, within the
+relative term; wrong ones passed a limit by 250 times and more. Non-finite values must stand where the native
+run has them. Outputs that are not floating-point must be equal.
+"""
+
+from collections.abc import Callable
+from typing import Any, NamedTuple
+
+import torch
+
+from agent.diagnosis.mismatch import mismatch_description
+from agent.harness.truth import output_structure
+from agent.harness.truth.summation import USELESS
+from agent.harness.worker import memory_guards
+from agent.records import Finding
+
+Allowance = Callable[[torch.Tensor, float], torch.Tensor]
+CHUNK = 1 << 25
+leaves = memory_guards.leaves
+UNSTABLE = 1e-3
+"""Share of its own size by which the float32 reference may miss the truth on a derived draw."""
+ENOUGH = 64  # elements from which on the rms of an output's errors counts
+
+
+def non_finite(value: Any) -> int:
+    """How many elements of a native output are NaN or infinite."""
+    return sum(int((~torch.isfinite(t)).sum()) for t in leaves(value) if t.is_floating_point())
+
+
+class Sequence(NamedTuple):
+    """The reference with few sums off by what taking them value after value may lose."""
+
+    outputs: Any
+    lost: float  # largest share of its terms' magnitudes that a sum lost
+
+
+class Expected:
+    """What one draw must give: the structure of the native output, the truth and the limits around it."""
+
+    def __init__(self, native: Any, other: Any, truth: Any, sequence: Sequence | None = None) -> None:
+        """`native` and `other` are the reference's two float32 runs, `truth` the one in float64."""
+        self.native, self.truth = native, truth
+        self.open_choice = False  # of equal elements, and another choice gives other outputs
+        self._lost = sequence.lost if sequence is not None else 0.0
+        # A sum that loses too much in sequence is not right so: nothing is allowed for that order.
+        allowed = sequence.outputs if sequence is not None and self._lost <= USELESS else other
+        runs = zip(leaves(native), leaves(other), leaves(allowed), leaves(truth), strict=True)
+        self.limits = [_Limits(*run) if run[0].is_floating_point() else None for run in runs]
+        self._equal = all(
+            limit is not None or (torch.equal(y32, other32) and torch.equal(y32, r64.to(y32.dtype)))
+            for limit, y32, other32, r64 in zip(
+                self.limits, leaves(native), leaves(other), leaves(truth), strict=True
+            )
+        )
+
+    @property
+    def native_error(self) -> float:
+        """Largest error of the two float32 runs over all outputs."""
+        return max((limit.largest for limit in self.limits if limit), default=0.0)
+
+    @property
+    def native_share(self) -> float:
+        """The same relative to the size of each output."""
+        return max((limit.native_share for limit in self.limits if limit), default=0.0)
+
+    def around(self) -> "list[Allowance | None]":
+        """For each output the error allowed around other values than the truth; None: they must be equal."""
+        return [None if limits is None else limits.around for limits in self.limits]
+
+    def spreads(self) -> list[float]:
+        """For each output the largest rms error of the float32 runs; 0 where values have to be equal."""
+        return [limit.spread if limit is not None else 0.0 for limit in self.limits]
+
+    def obstacle(self) -> str | None:
+        """Why these inputs cannot tell right from wrong, if so; only derived draws may be left out."""
+        if non_finite(self.native):
+            return "the float32 reference is not finite"
+        if not self._equal:
+            return "the reference's own runs differ in an output that must be equal"
+        if self.open_choice:
+            return "which of equal elements is picked is open, and it changes the output"
+        if self._lost > USELESS:
+            return f"a sum in another order loses {self._lost:.1g} of its terms' size"
+        if self.native_share > UNSTABLE:
+            return f"the float32 reference itself is off by {self.native_share:.1g} of the output's size"
+        return None
+
+    def structure(self, description: dict[str, Any]) -> Finding | None:
+        """What is wrong with the containers, shapes or dtypes of the described output."""
+        return output_structure.fault(description, self.native)
+
+    def compare(self, output: Any) -> dict[str, Any]:
+        """Worst errors over all outputs, and the finding where the budget does not hold."""
+        worst = {"max_abs_err": 0.0, "max_rel_err": 0.0, "ratio": 0.0}
+        quadruples = zip(leaves(output), leaves(self.native), leaves(self.truth), self.limits, strict=True)
+        for index, (y, y32, r64, limits) in enumerate(quadruples):
+            result, finding = _compare_one(y, y32, r64, limits)
+            worst = {key: max(worst[key], result[key]) for key in worst}
+            if finding is not None:
+                if index:
+                    finding = finding.model_copy(update={"message": f"Output {index}: {finding.message}"})
+                return worst | {"finding": finding.model_dump(mode="json")}
+        return worst
+
+    def wrong(self, output: Any) -> tuple[int, torch.Tensor] | None:
+        """The first output with elements outside the budget or wrongly finite, and which they are."""
+        quadruples = zip(leaves(output), leaves(self.native), leaves(self.truth), self.limits, strict=True)
+        for index, (y, y32, r64, limits) in enumerate(quadruples):
+            if limits is None:
+                wrong = y != r64.to(y.dtype)
+            else:
+                finite = torch.isfinite(y) & torch.isfinite(y32)
+                same = (y == y32) | (torch.isnan(y) & torch.isnan(y32))
+                wrong = limits.exceeded(y, r64) | ~(finite | same)
+            if bool(wrong.any()):
+                return index, wrong
+        return None
+
+    def accepts(self, outputs: list[torch.Tensor]) -> bool:
+        """Whether `compare` would find nothing, without looking for what it is."""
+        quadruples = zip(outputs, leaves(self.native), leaves(self.truth), self.limits, strict=True)
+        return all(
+            torch.equal(y, r64.to(y.dtype))
+            if limits is None
+            else mismatch_description.non_finite(y, y32) is None
+            and _errors(y, r64, limits)[0]["ratio"] <= 1.0
+            for y, y32, r64, limits in quadruples
+        )
+
+    def differs(self, one: Any, other: Any) -> bool:
+        """Whether two outputs are further apart than either may be from the truth."""
+        quadruples = zip(leaves(one), leaves(other), leaves(self.truth), self.limits, strict=True)
+        return any(
+            not torch.equal(a, b) if limits is None else limits.apart(a, b, r64)
+            for a, b, r64, limits in quadruples
+        )
+
+
+def _compare_one(
+    y: torch.Tensor, y32: torch.Tensor, r64: torch.Tensor, limits: "_Limits | None"
+) -> tuple[dict[str, float], Finding | None]:
+    if limits is None:
+        wrong = y != r64.to(y.dtype)
+        ratio = 2.0 if bool(wrong.any()) else 0.0
+        errors = (y.double() - r64.double()).abs() if wrong.numel() else torch.zeros(1)
+        finding = mismatch_description.explain(y, r64, wrong) if ratio else None
+        return {"max_abs_err": float(errors.max()), "max_rel_err": ratio, "ratio": ratio}, finding
+    finding = mismatch_description.non_finite(y, y32)
+    if finding is not None:
+        return {"max_abs_err": 0.0, "max_rel_err": 0.0, "ratio": 0.0}, finding
+    result, too_far = _errors(y, r64, limits)
+    if result["ratio"] <= 1.0:
+        return result, None
+    return result, mismatch_description.explain(y, r64, limits.exceeded(y, r64) if too_far else None)
+
+
+def _errors(y: torch.Tensor, r64: torch.Tensor, limits: "_Limits") -> tuple[dict[str, float], bool]:
+    """The errors, the largest share of a limit among them, and whether a single element is outside."""
+    totals = _Totals()
+    for begin, end in _row_chunks(y.numel(), limits.width):
+        totals.add(y.reshape(-1)[begin:end], r64.reshape(-1)[begin:end], limits)
+    ratio = max(totals.ratio, totals.rms() / max(limits.rms, 1e-300))
+    return {"max_abs_err": totals.max_abs, "max_rel_err": totals.max_rel, "ratio": ratio}, totals.ratio > 1.0
+
+
+class _Limits:
+    """The budget of one output, derived from the errors of its float32 runs."""
+
+    def __init__(
+        self, y32: torch.Tensor, other32: torch.Tensor, sequence32: torch.Tensor, r64: torch.Tensor
+    ) -> None:
+        self.eps = torch.finfo(y32.dtype).eps
+        self.width = next((size for size in reversed(y32.shape) if size > 1), 1)
+        largest, squares, truth_square, count = [0.0] * 3, [0.0] * 3, 0.0, max(y32.numel(), 1)
+        for begin, end in _row_chunks(y32.numel(), self.width):
+            truth = torch.nan_to_num(r64.reshape(-1)[begin:end], posinf=0.0, neginf=0.0)
+            truth_square += float(truth.square().sum())
+            for run, y in enumerate((y32, other32) if sequence32 is other32 else (y32, other32, sequence32)):
+                native = y.reshape(-1)[begin:end].double()
+                error = torch.where(torch.isfinite(native), native - truth, 0.0).abs()
+                largest[run] = max(largest[run], float(error.max()))
+                squares[run] += float(error.square().sum())
+        scale = (truth_square / count) ** 0.5
+        self.largest = max(largest[:2])
+        self.native_share = self.largest / max(scale, 1e-300)
+        self.absolute = max(16 * self.largest, largest[2])
+        rms = [(square / count) ** 0.5 for square in squares]
+        self.spread = max(rms)
+        self.rms = max(8 * rms[0], 8 * rms[1], rms[2]) + 4 * self.eps * scale
+        if count < ENOUGH:
+            self.rms = float("inf")
+
+    def of(self, truth: torch.Tensor) -> torch.Tensor:
+        rows = truth.reshape(-1, self.width).square().mean(dim=1, keepdim=True).sqrt()
+        floor = (8 * self.eps * rows).expand(-1, self.width).reshape(-1)
+        return floor.clamp_min(self.absolute) + 1e-5 * truth.abs()
+
+    def around(self, values: torch.Tensor, amplification: float) -> torch.Tensor:
+        """What is allowed around values that rounding reaches so many times amplified."""
+        return self.of(values) + (amplification - 1) * self.absolute
+
+    def apart(self, one: torch.Tensor, other: torch.Tensor, r64: torch.Tensor) -> bool:
+        """Whether an element of `one` is outside the budget around `other`."""
+        for begin, end in _row_chunks(one.numel(), self.width):
+            given, reference = _finite_pair(one.reshape(-1)[begin:end], other.reshape(-1)[begin:end].double())
+            truth = torch.nan_to_num(r64.reshape(-1)[begin:end], posinf=0.0, neginf=0.0)
+            if bool(((given - reference).abs() > self.of(truth)).any()):
+                return True
+        return False
+
+    def exceeded(self, y: torch.Tensor, r64: torch.Tensor) -> torch.Tensor:
+        """Which elements are outside the budget, in the shape of the output."""
+        wrong = torch.zeros(y.numel(), dtype=torch.bool, device=y.device)
+        for begin, end in _row_chunks(y.numel(), self.width):
+            given, truth = _finite_pair(y.reshape(-1)[begin:end], r64.reshape(-1)[begin:end])
+            wrong[begin:end] = (given - truth).abs() > self.of(truth)
+        return wrong.reshape(y.shape)
+
+
+class _Totals:
+    def __init__(self) -> None:
+        self.max_abs = self.max_rel = self.ratio = 0.0
+        self._square, self._count = 0.0, 0
+
+    def add(self, y: torch.Tensor, r64: torch.Tensor, limits: _Limits) -> None:
+        given, truth = _finite_pair(y, r64)
+        error = (given - truth).abs()
+        scale = truth.square().mean().sqrt().clamp_min(1e-300)
+        self.max_abs = max(self.max_abs, float(error.max()))
+        self.max_rel = max(self.max_rel, float((error / truth.abs().clamp_min(scale)).max()))
+        allowed = limits.of(truth).clamp_min(1e-300)
+        self.ratio = max(self.ratio, float((error / allowed).max()))
+        self._square += float(error.square().sum())
+        self._count += error.numel()
+
+    def rms(self) -> float:
+        return float((self._square / max(self._count, 1)) ** 0.5)
+
+
+def _finite_pair(y: torch.Tensor, r64: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]:
+    """Both in float64 with non-finite places, which were compared before, set to zero."""
+    given, truth = y.double(), r64
+    keep = torch.isfinite(given) & torch.isfinite(truth)
+    return torch.where(keep, given, 0.0), torch.where(keep, truth, 0.0)
+
+
+def _row_chunks(elements: int, width: int) -> list[tuple[int, int]]:
+    step = max(CHUNK // width, 1) * width
+    return [(begin, min(begin + step, elements)) for begin in range(0, elements, step)]

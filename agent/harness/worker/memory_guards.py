@@ -1,0 +1,99 @@
+"""What the candidate's process can see of its own memory. Standalone: the worker runs a copy of this file.
+
+Everything found here is a claim of a process that the candidate shares: it may refuse, never accept.
+"""
+
+from typing import Any
+
+import torch
+from torch.utils._pytree import tree_map_only
+
+BAND_BYTES = 4096
+"""On each side of an input; a multiple of every alignment that device code may rely on."""
+POISONED_BLOCKS = tuple(1 << power for power in range(9, 25))
+
+
+class Inputs:
+    """Input tensors in buffers of their own, between bands of NaN where bytes are all ones."""
+
+    def __init__(self, device: str) -> None:
+        self._device = device
+        self._rooms: list[tuple[torch.Tensor, torch.Tensor]] = []
+
+    def place(self, value: Any, in_place: bool) -> Any:
+        """The same values between bands; `in_place`: in the buffers of the call before, where they fit.
+
+        Buffers are rewritten without a new version number, as a GPU kernel would rewrite them.
+        """
+        known, self._rooms = (list(self._rooms) if in_place else []), []
+        return self._placed(value, known)
+
+    def written_bands(self) -> list[int]:
+        """Numbers of the input tensors whose bands something has written to."""
+        return [
+            number
+            for number, (room, tensor) in enumerate(self._rooms)
+            if not bool((_bands(room, tensor.numel() * tensor.element_size()) == 255).all())
+        ]
+
+    def _placed(self, value: Any, known: list[tuple[torch.Tensor, torch.Tensor]]) -> Any:
+        def place(value: torch.Tensor) -> torch.Tensor:
+            room, tensor = known.pop(0) if known else (None, None)
+            if tensor is None or room is None or (tensor.shape, tensor.dtype) != (value.shape, value.dtype):
+                room, tensor = self._banded(value)
+            tensor.data.copy_(value)
+            self._rooms.append((room, tensor))
+            return tensor
+
+        return tree_map_only(torch.Tensor, place, value)
+
+    def _banded(self, value: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]:
+        size = value.numel() * value.element_size()
+        room = torch.empty(size + 2 * BAND_BYTES, dtype=torch.uint8, device=self._device)
+        room[:BAND_BYTES].fill_(255)
+        room[BAND_BYTES + size :].fill_(255)
+        tensor = torch.empty(0, dtype=value.dtype, device=self._device)
+        tensor.set_(room.untyped_storage(), BAND_BYTES // value.element_size(), value.shape)  # type: ignore[call-overload]
+        return room, tensor
+
+
+def _bands(room: torch.Tensor, size: int) -> torch.Tensor:
+    return torch.cat([room[:BAND_BYTES], room[BAND_BYTES + size :]])
+
+
+def poison(outputs: list[int]) -> None:
+    """Leaves CUDA's caching allocator with free blocks full of NaN, of the given and of common sizes."""
+    blocks = [torch.full((size,), 255, dtype=torch.uint8, device="cuda") for size in POISONED_BLOCKS]
+    for size in outputs:
+        blocks.append(torch.full((size,), 255, dtype=torch.uint8, device="cuda"))
+    torch.cuda.synchronize()
+
+
+def leaves(value: Any) -> list[torch.Tensor]:
+    """The tensors of a value in order."""
+    if isinstance(value, torch.Tensor):
+        return [value]
+    items = value.values() if isinstance(value, dict) else value if isinstance(value, (list, tuple)) else ()
+    return [leaf for item in items for leaf in leaves(item)]
+
+
+def overlaps(outputs: Any, groups: dict[str, Any]) -> list[list[str]]:
+    """For each output tensor the names of the groups that it shares memory with."""
+    spans = {name: [_span(tensor) for tensor in leaves(value)] for name, value in groups.items()}
+    return [
+        [name for name, others in spans.items() if any(_meet(_span(tensor), other) for other in others)]
+        for tensor in leaves(outputs)
+    ]
+
+
+def _span(tensor: torch.Tensor) -> tuple[int, int]:
+    """First and last address; an empty span for a tensor without memory of its own."""
+    if tensor.layout is not torch.strided or tensor.numel() == 0:
+        return 0, 0
+    steps = int(sum((size - 1) * step for size, step in zip(tensor.shape, tensor.stride(), strict=True)))
+    begin = int(tensor.untyped_storage().data_ptr() + tensor.storage_offset() * tensor.element_size())
+    return begin, begin + (steps + 1) * tensor.element_size()
+
+
+def _meet(one: tuple[int, int], other: tuple[int, int]) -> bool:
+    return max(one[0], other[0]) < min(one[1], other[1])

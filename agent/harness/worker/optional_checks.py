@@ -1,0 +1,161 @@
+"""What the candidate's process does on request, and to find out what a verified candidate handles.
+
+Standalone: the worker runs a copy of this file. Everything found here is a claim of a process that the
+candidate shares: outputs and gradients go back as bytes, and a refusal by torch's own checks may refuse.
+"""
+
+import copy
+from collections.abc import Callable
+from contextlib import AbstractContextManager, nullcontext
+from pathlib import Path
+from typing import Any
+
+import layouts  # type: ignore[import-not-found]
+
+# Copies beside this file.
+import memory_guards  # type: ignore[import-not-found]
+import torch
+import wire  # type: ignore[import-not-found]
+from torch.utils._python_dispatch import TorchDispatchMode
+from torch.utils._pytree import tree_map, tree_map_only
+
+TORCH_NAMESPACES = frozenset({"aten", "prims", "prim", "profiler", "inductor", "debugprims", "rngprims"})
+
+
+def answer(model: Any, command: Any, folder: Path, device: str, shim: Any) -> dict[str, Any]:
+    """What comes of one call, with tensors in files of `folder`; `shim` is `torch_shim`, or None on a GPU.
+
+    `command` is a `Beside`: its `what` is `try` (forward alone), `gradients`, `traced` (under torch.compile)
+    or `operators` (opcheck).
+    """
+    if shim is not None:
+        shim.check(command.checked)
+    inputs = layouts.laid_out(wire.load(command.inputs, folder, "cuda"), command.layout)
+    found: list[torch.Tensor | None] | None = None
+    if command.what == "operators":
+        return dict(check_operators(model, inputs, device))
+    if command.what == "traced":
+        try:
+            with shim.tracing() if shim is not None else nullcontext():
+                outputs = traced(model, inputs, nullcontext if shim is None else shim.entered)
+        except Exception as error:  # noqa: BLE001 - the tracer raises what it likes
+            return {"untraceable": str(error)[:60_000]}
+    elif command.what == "gradients":
+        upstream = wire.load(command.upstream, folder, "cuda")
+        outputs, found = gradients(model, inputs, upstream, command.wanted)
+    elif command.what == "try":
+        with torch.no_grad():
+            outputs = model(*inputs)
+    else:
+        raise ValueError(f"no call is made as {command.what}")
+    _settle(outputs, shim)
+    written = {"outputs": wire.dump(outputs, folder, command.stem)}
+    if command.what == "gradients":
+        stem = command.stem + "-gradients"
+        written["gradients"] = None if found is None else wire.dump(found, folder, stem)
+    return written
+
+
+def _settle(outputs: Any, shim: Any) -> None:
+    if shim is None:
+        torch.cuda.synchronize()
+        return
+    shim.synchronize()
+    shim.check_outputs(outputs)
+    # The record of the first call is of use to nobody here, and would grow.
+    shim.record(outputs)
+
+
+def gradients(
+    model: Any, inputs: Any, upstream: list[torch.Tensor | None], wanted: list[str]
+) -> tuple[Any, list[torch.Tensor | None] | None]:
+    """The outputs, and the wanted gradients; None in the place of these where no output has a grad_fn.
+
+    A parameter that the candidate does not have, or does not use, has no gradient.
+    """
+    given = tree_map_only(torch.Tensor, _leaf, inputs)
+    leaves = {f"input {number}": tensor for number, tensor in enumerate(memory_guards.leaves(given))}
+    known = leaves | dict(model.named_parameters())
+    with torch.enable_grad():
+        outputs = model(*given)
+        pairs = [
+            (out, gradient)
+            for out, gradient in zip(memory_guards.leaves(outputs), upstream, strict=False)
+            if gradient is not None and out.requires_grad
+        ]
+        if not pairs:
+            return outputs, None
+        asked = {name: known[name] for name in wanted if name in known and known[name].requires_grad}
+        found = torch.autograd.grad(
+            [out for out, _ in pairs],
+            list(asked.values()),
+            [gradient for _, gradient in pairs],
+            allow_unused=True,
+        )
+    by_name = dict(zip(asked, found, strict=True))
+    return outputs, [by_name.get(name) for name in wanted]
+
+
+def traced(model: Any, inputs: Any, run: Callable[[], AbstractContextManager[Any]]) -> Any:
+    """The outputs under torch.compile without a graph break; raises what torch says where it has one.
+
+    `run` is entered around the traced graph; what torch would compile it to does not matter here.
+    """
+
+    def backend(graph: Any, example: Any) -> Callable[..., Any]:
+        def call(*args: Any) -> Any:
+            with run():
+                return graph(*args)
+
+        return call
+
+    torch._dynamo.reset()
+    with torch.no_grad():
+        compiled: Any = torch.compile(model, fullgraph=True, backend=backend)
+        return compiled(*inputs)
+
+
+def check_operators(model: Any, inputs: Any, device: str) -> dict[str, list[tuple[str, str]]]:
+    """What torch.library.opcheck `refused` of the candidate's own operators that forward calls, and why.
+
+    `unchecked` are those that get tensors of another device than `device`, as some do on the emulator.
+    """
+    seen = _Seen()
+    with torch.no_grad(), seen:
+        model(*inputs)
+    refused, unchecked = [], []
+    for operator, args, kwargs in seen.calls.values():
+        with torch._C.DisableTorchFunction():
+            elsewhere = any(tensor.device.type != device for tensor in memory_guards.leaves((args, kwargs)))
+        if elsewhere:
+            unchecked.append((str(operator), "its tensors are not real ones here"))
+            continue
+        try:
+            torch.library.opcheck(operator, args, kwargs)
+        except Exception as error:  # noqa: BLE001 - whatever torch and the candidate's code raise is a refusal
+            refused.append((str(operator), f"{type(error).__name__}: {error}"))
+    return {"refused": refused, "unchecked": unchecked}
+
+
+class _Seen(TorchDispatchMode):  # type: ignore[no-untyped-call]
+    """The first call of each operator that is not torch's, with copies of its arguments."""
+
+    def __init__(self) -> None:
+        super().__init__()  # type: ignore[no-untyped-call]
+        self.calls: dict[str, tuple[Any, Any, Any]] = {}
+
+    def __torch_dispatch__(
+        self, func: Any, types: Any, args: tuple[Any, ...] = (), kwargs: dict[str, Any] | None = None
+    ) -> Any:
+        if func.namespace not in TORCH_NAMESPACES and str(func) not in self.calls:
+            self.calls[str(func)] = (func, *tree_map(_copied, (args, kwargs or {})))
+        return func(*args, **kwargs or {})
+
+
+def _leaf(tensor: torch.Tensor) -> torch.Tensor:
+    alone = tensor.detach().clone()
+    return alone.requires_grad_() if alone.is_floating_point() else alone
+
+
+def _copied(value: Any) -> Any:
+    return value.detach().clone() if isinstance(value, torch.Tensor) else copy.copy(value)

@@ -1,0 +1,137 @@
+"""What passes between oracle and candidate, the worker's side. Standalone: the worker runs a copy.
+
+By files of raw bytes where tensors are on the CPU, by shared GPU memory otherwise;
+`agent.harness.oracle.transport` is the other side.
+"""
+
+import socket
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+# Copies beside this file.
+import memory_guards  # type: ignore[import-not-found]
+import shared_memory  # type: ignore[import-not-found]
+import torch
+import wire  # type: ignore[import-not-found]
+
+State = dict[int, torch.Tensor]
+"""The parameters and buffers that are still there, by their number among those given."""
+
+
+class Files:
+    """Inputs in buffers of this process's own, between bands; everything comes and goes as files."""
+
+    def __init__(self, folder: Path) -> None:
+        self._folder = folder
+        self._places = memory_guards.Inputs("cuda")
+
+    def forget(self) -> None:
+        """The next inputs get new buffers."""
+        self._places = memory_guards.Inputs("cuda")
+
+    def inputs(self, description: dict[str, Any], in_place: bool) -> Any:
+        """The inputs; `in_place`: in the buffers of the call before."""
+        return self._places.place(wire.load(description, self._folder), in_place)
+
+    def hand_in(
+        self, outputs: Any, inputs: Any, state: State, earlier: list[torch.Tensor], command: Any
+    ) -> dict[str, Any]:
+        """Writes the outputs, and the bytes of all that had to stay as it was; `command` is a `Call`."""
+        described = wire.dump(outputs, self._folder, command.stem)
+        after = command.send_back
+        wire.dump(memory_guards.leaves(inputs), self._folder, after + "-input")
+        wire.dump(earlier, self._folder, after + "-output")
+        for number, tensor in state.items():
+            wire.dump(tensor, self._folder, f"{after}-parameter.{number}")
+        return {"outputs": described, "written_bands": self._places.written_bands()}
+
+
+class SharedMemory:
+    """Inputs where the oracle has put them, in memory that both map; outputs are copied there."""
+
+    def __init__(self, descriptor: int, private: bool = False) -> None:
+        """`private`: inputs are copies, each with memory of its own."""
+        self._private = private
+        self._oracle = socket.socket(fileno=descriptor)
+        self._number = 0
+        self._region: Any = None
+        self._segment: Any = None
+        self._tensors: dict[Any, torch.Tensor] = {}
+        self._row: list[tuple[Any, list[torch.Tensor]]] = []
+
+    def forget(self) -> None:
+        """Tensors that were inputs before are not so again, though their memory may be."""
+        self._tensors = {}
+
+    def inputs(self, description: dict[str, Any], in_place: bool) -> Any:
+        """The inputs; the same places are the same tensors, whose version number does not change."""
+        if description["segment"] != self._number:
+            self._segment = shared_memory.Segment.received(self._oracle, description["bytes"])
+            self._number, self._tensors = description["segment"], {}
+        tensors = [self._tensor(spec) for spec in description["tensors"]]
+        return wire.rebuild(description["tree"], [t.clone() for t in tensors] if self._private else tensors)
+
+    def hand_in(
+        self, outputs: Any, inputs: Any, state: State, earlier: list[torch.Tensor], command: Any
+    ) -> dict[str, Any]:
+        """Copies the outputs, and the bytes of all that had to stay as it was."""
+        self._region = command.outputs
+        answer = self.answer(outputs)
+        answer["outputs"]["stem"] = command.stem
+        self.put(earlier, command.earlier)
+        region, sizes = command.parameters, command.state_bytes
+        places, _ = shared_memory.laid(sizes, region.begin)
+        gone = []
+        for number, (place, size) in enumerate(zip(places, sizes, strict=True)):
+            tensor = state.get(number)
+            if tensor is None or tensor.numel() * tensor.element_size() != size:
+                gone.append(number)
+            else:
+                self._segment.tensor(place, tensor.shape, tensor.dtype).copy_(tensor)
+        torch.cuda.synchronize()
+        return answer | {"gone": gone}
+
+    def answer(self, outputs: Any) -> dict[str, Any]:
+        """Copies outputs to where they were expected before."""
+        described = wire.describe(outputs)
+        described["stem"] = None
+        described["there"] = self.put(memory_guards.leaves(outputs), self._region)
+        torch.cuda.synchronize()
+        return {"outputs": described}
+
+    def put(self, tensors: list[torch.Tensor], region: Any) -> bool:
+        return bool(shared_memory.put(tensors, self._segment, region.begin, region.end))
+
+    def prepare_row(self, row: dict[str, Any]) -> None:
+        """Takes in the memory for calls in a row; see `agent.harness.oracle.batched_calls`."""
+        segment = shared_memory.Segment.received(self._oracle, row["bytes"])
+        self._row = []
+        for places in row["places"]:
+            inputs, outputs = (
+                [segment.tensor(at, spec["shape"], getattr(torch, spec["dtype"]))
+                 for at, spec in zip(group, row[name], strict=True)]
+                for group, name in zip(places, ("inputs", "outputs"), strict=True)
+            )  # fmt: skip
+            self._row.append((wire.rebuild(row["tree"], inputs), outputs))
+
+    def in_a_row(self, call: Callable[..., Any], times: int) -> bool:
+        """Makes so many calls and copies the outputs of each; whether all of them fitted."""
+        fits = True
+        with torch.no_grad():
+            for inputs, places in self._row[:times]:
+                outputs = memory_guards.leaves(call(*inputs))
+                same = [(t.shape, t.dtype) for t in outputs] == [(t.shape, t.dtype) for t in places]
+                fits &= same
+                for tensor, place in zip(outputs, places, strict=True) if same else ():
+                    place.copy_(tensor)
+        torch.cuda.synchronize()
+        return fits
+
+    def _tensor(self, spec: dict[str, Any]) -> torch.Tensor:
+        key = spec["offset"], tuple(spec["shape"]), spec["dtype"]
+        if key not in self._tensors:
+            self._tensors[key] = self._segment.tensor(
+                spec["offset"], spec["shape"], getattr(torch, spec["dtype"])
+            )
+        return self._tensors[key]

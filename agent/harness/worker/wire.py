@@ -1,0 +1,142 @@
+"""Values across a process border as JSON plus raw bytes. Standalone: the worker runs a copy of this file.
+
+A value becomes a tree of `["tensor", i]`, `["list", [...]]`, `["tuple", [...]]`, `["dict", [[k, v], ...]]`
+and `["value", json]`; tensor i is the file `<stem>.<i>` with nothing but its bytes in it. Nothing is
+pickled. Reading checks that a file is a plain file of exactly the promised size.
+"""
+
+import math
+import os
+import stat
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any, BinaryIO
+
+import torch
+
+Tree = list[Any]
+MOST_NESTED, MOST_DIMENSIONS = 32, 64
+
+
+class WireError(ValueError):
+    """What arrived is not what was promised."""
+
+
+def dump(value: Any, folder: Path, stem: str) -> dict[str, Any]:
+    """Writes the tensors of `value` and returns its description."""
+    tensors: list[torch.Tensor] = []
+    _describe(value, tensors)
+    for index, tensor in enumerate(tensors):
+        flat = tensor.detach().to("cpu").contiguous().reshape(-1)
+        with _fresh(folder / f"{stem}.{index}") as file:
+            flat.view(torch.uint8).numpy().tofile(file)
+    return {"stem": stem} | describe(value)
+
+
+def describe(value: Any) -> dict[str, Any]:
+    """Structure, shapes and dtypes of `value`, without where its tensors are."""
+    tensors: list[torch.Tensor] = []
+    tree = _describe(value, tensors)
+    specs = [{"shape": list(t.shape), "dtype": str(t.dtype).removeprefix("torch.")} for t in tensors]
+    return {"tree": tree, "tensors": specs}
+
+
+def checked(description: Any) -> dict[str, Any]:
+    """The description, which somebody else made. Raises WireError for one that `describe` does not make."""
+    try:
+        tensors = [(list(spec["shape"]), str(spec["dtype"])) for spec in description["tensors"]]
+        numbers = list(_numbers(description["tree"], MOST_NESTED))
+    except (KeyError, TypeError, ValueError, AttributeError) as error:
+        raise WireError(f"no description of tensors: {type(error).__name__}: {error}"[:300]) from None
+    if numbers != list(range(len(tensors))):
+        raise WireError(f"{len(tensors)} tensors are described, and the tree has {numbers[:8]}")
+    for shape, _ in tensors:
+        if len(shape) > MOST_DIMENSIONS or any(type(n) is not int or not 0 <= n < 1 << 48 for n in shape):
+            raise WireError("a shape that no tensor has")
+    return dict(description)
+
+
+def _numbers(tree: Any, levels: int) -> Iterator[int]:
+    """The numbers of the tensors in a tree, in order. Raises ValueError or TypeError for no tree."""
+    kind, content = tree
+    if kind == "tensor" and type(content) is int:
+        yield content
+    elif kind in ("list", "tuple", "dict") and levels and isinstance(content, list):
+        for item in content:
+            if kind == "dict":
+                key, item = item
+                if not isinstance(key, str):
+                    raise TypeError("a key that is no text")
+            yield from _numbers(item, levels - 1)
+    elif not (kind == "dtype" and isinstance(getattr(torch, str(content), None), torch.dtype)) and not (
+        kind == "value" and (content is None or isinstance(content, (bool, int, float, str)))
+    ):
+        raise ValueError(f"a tree has no {str(kind)[:40]!r} of {type(content).__name__}")
+
+
+def load(description: dict[str, Any], folder: Path, device: str = "cpu") -> Any:
+    """The value that `dump` wrote. Raises WireError when a file is not as described."""
+    stem = str(description["stem"])
+    tensors = [
+        read_tensor(folder / f"{stem}.{index}", tuple(spec["shape"]), spec["dtype"]).to(device)
+        for index, spec in enumerate(description["tensors"])
+    ]
+    return rebuild(description["tree"], tensors)
+
+
+def read_tensor(path: Path, shape: tuple[int, ...], dtype: str) -> torch.Tensor:
+    """The tensor whose raw bytes the file holds; raises WireError for any other file."""
+    kind = getattr(torch, dtype, None)
+    if not isinstance(kind, torch.dtype):
+        raise WireError(f"no dtype is named {dtype!r}")
+    size = math.prod(shape) * kind.itemsize
+    try:
+        descriptor = os.open(path, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK)
+    except OSError as error:
+        raise WireError(f"tensor file {path.name} cannot be read: {error.strerror}") from None
+    with open(descriptor, "rb") as file:  # noqa: PTH123 - a descriptor, not a path
+        status = os.fstat(descriptor)
+        if not stat.S_ISREG(status.st_mode) or status.st_size != size:
+            raise WireError(f"tensor file {path.name} is not a plain file of {size} bytes")
+        buffer = torch.empty(size, dtype=torch.uint8)
+        if size and file.readinto(buffer.numpy().data) != size:
+            raise WireError(f"tensor file {path.name} ended early")
+    return buffer.view(kind).reshape(shape) if size else torch.empty(shape, dtype=kind)
+
+
+def _fresh(path: Path) -> BinaryIO:
+    """A new file: the folder is the candidate's too, who may have put a link or a pipe in this place."""
+    path.unlink(missing_ok=True)
+    descriptor = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW, 0o644)
+    return open(descriptor, "wb")  # noqa: PTH123 - a descriptor, not a path
+
+
+def _describe(value: Any, tensors: list[torch.Tensor]) -> Tree:
+    if isinstance(value, torch.Tensor):
+        tensors.append(value)
+        return ["tensor", len(tensors) - 1]
+    if isinstance(value, (list, tuple)):
+        name = "list" if isinstance(value, list) else "tuple"
+        return [name, [_describe(item, tensors) for item in value]]
+    if isinstance(value, dict):
+        return ["dict", [[str(key), _describe(item, tensors)] for key, item in value.items()]]
+    if isinstance(value, torch.dtype):
+        return ["dtype", str(value).removeprefix("torch.")]
+    if value is None or isinstance(value, (bool, int, float, str)):
+        return ["value", value]
+    raise WireError(f"a value of type {type(value).__name__} cannot cross the process border")
+
+
+def rebuild(tree: Tree, tensors: list[torch.Tensor]) -> Any:
+    """The value of a tree whose tensors are these."""
+    kind, content = tree
+    if kind == "tensor":
+        return tensors[content]
+    if kind in ("list", "tuple"):
+        items = [rebuild(item, tensors) for item in content]
+        return items if kind == "list" else tuple(items)
+    if kind == "dict":
+        return {key: rebuild(item, tensors) for key, item in content}
+    if kind == "dtype":
+        return getattr(torch, content)
+    return content

@@ -1,0 +1,292 @@
+"""The candidate's process: the only place where candidate code runs. Standalone; never imports `agent`.
+
+Started as `python -I worker.py EXECUTOR SETTINGS DESCRIPTOR` in a folder that holds this file, `wire.py`,
+`builds_here.py`, `evidence.py`, `transport.py`, `layouts.py`, `messages.py`, `requested.py`, `shared.py`,
+`timing.py`, `worker_commands.py`, `candidate.py`, the exchange files and, for the emulator, the package
+`torch_shim`. Commands, which `worker_commands` declares, arrive as JSON lines
+on standard input, one answer each on DESCRIPTOR. Whatever it answers is a claim: it may refuse the candidate,
+never accept it.
+"""
+
+import ctypes
+import faulthandler
+import importlib.util
+import json
+import os
+import sys
+import traceback
+from pathlib import Path
+from typing import Any, BinaryIO
+
+import torch
+from torch import profiler
+from torch.utils import cpp_extension
+
+HERE = Path(__file__).resolve().parent
+sys.path.insert(0, str(HERE))
+import load_inline_watch  # type: ignore[import-not-found]  # noqa: E402 - copies beside this file
+import memory_guards  # type: ignore[import-not-found]  # noqa: E402
+import messages  # type: ignore[import-not-found]  # noqa: E402
+import optional_checks  # type: ignore[import-not-found]  # noqa: E402
+import timing  # type: ignore[import-not-found]  # noqa: E402
+import transport  # type: ignore[import-not-found]  # noqa: E402
+import wire  # type: ignore[import-not-found]  # noqa: E402
+import worker_commands  # type: ignore[import-not-found]  # noqa: E402
+
+
+class Worker:
+    """State between commands: the module, the present instance, the outputs that must not change."""
+
+    def __init__(self, executor: str, settings: dict[str, Any], commands: BinaryIO, answers: int) -> None:
+        self.device = "cuda" if executor == "cuda" else "cpu"
+        self._commands = commands
+        self._answers = answers
+        self._patience_s: float = settings["patience_s"]
+        self._module: Any = None
+        self._model: Any = None
+        self._inputs: Any = None
+        self._called = False
+        self._kept: Any = []
+        self._timer: Any = None
+        self._shim: Any = None
+        shared, private = settings.get("shared", "-"), bool(settings.get("private"))
+        self._transport = (
+            transport.Files(HERE) if shared == "-" else transport.SharedMemory(int(shared), private)
+        )
+        if executor == "emulator":
+            import torch_shim  # type: ignore[import-not-found]
+
+            self._shim = torch_shim
+            torch_shim.install(settings["runtime"], self._build, settings["threads"], record=True)
+            torch_shim.tell_running(str(HERE / "running"))
+        else:
+            load_inline_watch.record(self._build)
+            if settings.get("slim"):
+                import torch_shim
+
+                torch_shim.build_before(cpp_extension.load_inline, self._build)
+
+    def serve(self) -> None:
+        while line := self._commands.readline():
+            self._watch()
+            try:
+                answer = self.answer(line)
+            except BaseException as error:  # noqa: BLE001 - candidate code raises what it likes; all is reported
+                answer = {"error": _described(error)}
+            finally:
+                faulthandler.cancel_dump_traceback_later()
+            self._answer(answer | self._device_report())
+
+    def answer(self, line: bytes | str) -> dict[str, Any]:
+        """What one command comes to. A line that is none is answered as the judge's fault."""
+        try:
+            command = messages.decoded(line, worker_commands.Command)
+        except messages.Malformed as error:
+            return {worker_commands.REFUSED: str(error)}
+        return dict(getattr(self, "do_" + messages.tag(type(command)))(command))
+
+    def do_load(self, command: worker_commands.Load) -> dict[str, Any]:
+        spec = importlib.util.spec_from_file_location("candidate", HERE / "candidate.py")
+        assert spec is not None
+        assert spec.loader is not None
+        self._module = importlib.util.module_from_spec(spec)
+        sys.modules["candidate"] = self._module
+        spec.loader.exec_module(self._module)
+        if not isinstance(getattr(self._module, "ModelNew", None), type):
+            raise AttributeError("the file defines no class ModelNew")
+        return {"torch": torch.__version__}
+
+    def do_instance(self, command: worker_commands.Instance) -> dict[str, Any]:
+        """A new ModelNew that holds the given parameters; with a `dtype` it is converted before."""
+        arguments = self._given("init", command.init_inputs)
+        state = self._given("state", command.state)
+        self._model = self._module.ModelNew(*arguments)
+        self._model = self._model.cuda() if self._shim is None else self._shim.on_device(self._model)
+        if command.dtype is not None:
+            self._model = self._model.to(getattr(torch, command.dtype))
+        try:
+            self._model.load_state_dict(state, strict=True)
+        except RuntimeError as error:
+            return {"error": _described(error) | {"kind": "state-dict-mismatch"}, "held": self._held()}
+        self._model.eval()
+        self._transport.forget()
+        return {}
+
+    def do_call(self, command: worker_commands.Call) -> dict[str, Any]:
+        """Runs forward, hands in its outputs, and with them what it should have left alone.
+
+        `checked`: on the emulator, memory accesses are checked on the way (bands around inputs would hide
+        some). `in_place`: the inputs take the memory of the call before. `keep_all`: outputs stay alive.
+        """
+        inputs = self._placed(command.inputs, command.checked, command.in_place)
+        if self._shim is not None:
+            self._shim.check(command.checked)
+        else:
+            memory_guards.poison(command.output_bytes)
+        with torch.no_grad():
+            outputs = self._model(*inputs)
+        self._synchronize()
+        if self._shim is not None:
+            self._shim.check_outputs(outputs)
+            record = self._shim.record(outputs)
+            if record is not None:
+                (HERE / "record.jsonl").write_text(record)
+        present = self._model.state_dict()
+        state = {n: present[name] for n, name in enumerate(command.state)
+                 if isinstance(present.get(name), torch.Tensor)}  # fmt: skip
+        groups = {"input": inputs, "parameter": list(state.values()), "earlier output": self._kept}
+        answer: dict[str, Any] = {
+            "overlaps": memory_guards.overlaps(outputs, groups),
+            "types": [type(leaf).__name__ for leaf in memory_guards.leaves(outputs)],
+            "devices": [leaf.device.type for leaf in memory_guards.leaves(outputs)],
+        }
+        earlier = self._kept[-1] if self._kept else []
+        answer |= self._transport.hand_in(outputs, inputs, state, earlier, command)
+        # All of them, where they are small: a ring of buffers shows when it comes round.
+        self._kept = [*(self._kept if command.keep_all else ()), memory_guards.leaves(outputs)]
+        self._inputs = inputs
+        return answer
+
+    def do_beside(self, command: worker_commands.Beside) -> dict[str, Any]:
+        """A call of the present instance outside the protocol's order: see `requested`."""
+        return dict(optional_checks.answer(self._model, command, HERE, self.device, self._shim))
+
+    def do_real_shapes(self, command: worker_commands.RealShapes) -> dict[str, Any]:
+        """One call of a new ModelNew at sizes that are not there, for its addresses: see `torch_shim`."""
+        self._model = self._inputs = self._kept = None
+        return dict(self._shim.run_at_real_shapes(self._module.ModelNew, vars(command)))
+
+    def do_kernels(self, command: worker_commands.Kernels) -> dict[str, Any]:
+        """Which kernels were launched so far, on the emulator."""
+        return {"kernels": self._shim.kernels()}
+
+    def _placed(self, description: dict[str, Any], checked: bool, in_place: bool) -> Any:
+        self._inputs, first, self._called = None, not self._called, True
+        if self._shim is not None and (checked or first):
+            # The first call is also the one that is recorded, at the addresses that were handed in.
+            self._transport.forget()
+            return self._given("inputs", description)
+        return self._transport.inputs(description, in_place)
+
+    def do_profile(self, command: worker_commands.Profile) -> dict[str, Any]:
+        """What the GPU does during one call on the present inputs, by the CUDA profiler."""
+        watched = [profiler.ProfilerActivity.CUDA]
+        with torch.no_grad(), profiler.profile(activities=watched, acc_events=True) as seen:
+            self._model(*self._inputs)
+            torch.cuda.synchronize()
+        return {
+            "kernels": [
+                {"name": event.name, "us": event.device_time, "stream": event.device_resource_id}
+                for event in seen.events()
+                if event.device_type.name == "CUDA"
+            ]
+        }
+
+    def do_ablate(self, command: worker_commands.Ablate) -> dict[str, Any]:
+        """One call on the present inputs in which the launches of the candidate's libraries are left out."""
+        suppress = ctypes.CDLL(None).kw_suppress
+        memory_guards.poison(command.output_bytes)
+        before = suppress(1)
+        try:
+            with torch.no_grad():
+                outputs = self._model(*self._inputs)
+            torch.cuda.synchronize()
+        finally:
+            left_out = suppress(0) - before
+        return {"left_out": left_out, **self._transport.answer(outputs)}
+
+    def do_timed(self, command: worker_commands.Timed) -> dict[str, Any]:
+        """Milliseconds of one call on the present inputs, and where its outputs are."""
+        self._kept = []
+        if self._timer is None:
+            torch.cuda.empty_cache()
+            self._timer = timing.Timer()
+        milliseconds, outputs = self._timer.timed(lambda: self._model(*self._inputs))
+        return {"ms": milliseconds} | self._timed(outputs)
+
+    def do_repeated(self, command: worker_commands.Repeated) -> dict[str, Any]:
+        """So many calls on the present inputs; the outputs of the last."""
+        return self._timed(timing.repeated(lambda: self._model(*self._inputs), command.times))
+
+    def do_prepare_row(self, command: worker_commands.PrepareRow) -> dict[str, Any]:
+        """Memory for calls in a row, each on inputs of its own."""
+        self._transport.prepare_row(command.row)
+        return {}
+
+    def do_row(self, command: worker_commands.Row) -> dict[str, Any]:
+        """So many calls, each on inputs of its own, and the outputs of all of them."""
+        return {"there": self._transport.in_a_row(self._model, command.times)}
+
+    def _timed(self, outputs: Any) -> dict[str, Any]:
+        return {
+            **self._transport.answer(outputs),
+            "types": [type(leaf).__name__ for leaf in memory_guards.leaves(outputs)],
+            "devices": [leaf.device.type for leaf in memory_guards.leaves(outputs)],
+        }
+
+    def _build(self, request: dict[str, Any]) -> dict[str, Any]:
+        self._answer({"request": "build", "build": request})
+        answer = dict(json.loads(self._commands.readline()))
+        self._watch()
+        return answer
+
+    def _watch(self) -> None:
+        """Whoever has to end this process finds in its log where it was; a build has a limit of its own."""
+        faulthandler.dump_traceback_later(0.9 * self._patience_s, exit=False)
+
+    def _given(self, what: str, description: dict[str, Any]) -> Any:
+        """What the judge handed in."""
+        if self._shim is None:
+            return wire.load(description, HERE, "cuda")
+        return self._shim.given(what, lambda: wire.load(description, HERE, "cuda"))
+
+    def _held(self) -> list[list[Any]]:
+        """Name, shape and dtype of what the present instance holds, and whether it is a parameter."""
+        parameters = dict(self._model.named_parameters(remove_duplicate=False))
+        return [
+            [name, list(tensor.shape), str(tensor.dtype), name in parameters]
+            for name, tensor in self._model.state_dict().items()
+        ]
+
+    def _synchronize(self) -> None:
+        if self.device == "cuda":
+            torch.cuda.synchronize()
+        elif self._shim is not None:
+            self._shim.synchronize()
+
+    def _device_report(self) -> dict[str, Any]:
+        if self._shim is None:
+            return {}
+        return {"launches": self._shim.launches(), "device_findings": self._shim.findings()}
+
+    def _answer(self, message: dict[str, Any]) -> None:
+        data = json.dumps(message).encode() + b"\n"
+        while data:
+            data = data[os.write(self._answers, data) :]
+
+
+def _described(error: BaseException) -> dict[str, Any]:
+    frames = [
+        f for f in traceback.extract_tb(error.__traceback__) if f.filename == str(HERE / "candidate.py")
+    ]
+    line = frames[-1].lineno if frames else getattr(error, "lineno", None)
+    return {
+        "type": type(error).__name__,
+        "message": str(error)[:60_000],
+        "line": line if isinstance(line, int) else None,
+        "traceback": "".join(traceback.format_exception(error))[-8_000:],
+        "kind": None,
+    }
+
+
+def main(argv: list[str]) -> None:
+    executor, settings, answers = argv[1], json.loads(argv[2]), int(argv[-1])
+    # The candidate gets an empty standard input: it must not be able to swallow commands by reading it.
+    commands = os.fdopen(os.dup(0), "rb", buffering=0)
+    os.dup2(os.open(os.devnull, os.O_RDONLY), 0)
+    torch.set_num_threads(settings.get("torch_threads", 1))
+    Worker(executor, settings, commands, answers).serve()
+
+
+if __name__ == "__main__":
+    main(sys.argv)

@@ -1,0 +1,118 @@
+"""Every command of the candidate's process, with its fields; `messages` writes and reads them.
+
+Standalone: the worker runs copies of this file and of `agent.sandbox.messages`. The one source for both
+sides: the judge's builds these records (`agent.harness.messages.commands`), and the worker answers nothing
+else. Each has a handler `do_...` of its name in `worker`, which says what it does. What may be answered is in
+`worker_answers`.
+"""
+
+from dataclasses import dataclass
+from typing import Any, Literal
+
+
+@dataclass(frozen=True)
+class Load:
+    pass
+
+
+@dataclass(frozen=True)
+class Instance:
+    """Descriptions of the constructor's arguments and of the parameters; see `wire`."""
+
+    init_inputs: dict[str, Any]
+    state: dict[str, Any]
+    dtype: str | None = None
+
+
+@dataclass(frozen=True)
+class Region:
+    """Bytes of shared memory."""
+
+    begin: int
+    end: int
+
+
+@dataclass(frozen=True)
+class Call:
+    """The regions are where copies belong that pass through shared memory; None where they pass as files.
+
+    `state` and `state_bytes`: name and size of each parameter and buffer. `send_back` begins the names of
+    files that take what had to stay as it was.
+    """
+
+    inputs: dict[str, Any]
+    in_place: bool
+    state: list[str]
+    state_bytes: list[int]
+    output_bytes: list[int]
+    stem: str
+    send_back: str | None
+    checked: bool
+    keep_all: bool
+    outputs: Region | None = None
+    earlier: Region | None = None
+    parameters: Region | None = None
+
+
+@dataclass(frozen=True)
+class Beside:
+    """`stem` is of no use to `operators`; `upstream` and `wanted` are for `gradients`."""
+
+    what: Literal["try", "gradients", "traced", "operators"]
+    inputs: dict[str, Any]
+    stem: str | None = None
+    checked: bool = False
+    layout: str | None = None
+    upstream: dict[str, Any] | None = None
+    wanted: list[str] | None = None
+
+
+@dataclass(frozen=True)
+class RealShapes:
+    init_inputs: list[Any]
+    inputs: list[dict[str, Any]]
+    numbers: bool
+    host_only: bool
+
+
+@dataclass(frozen=True)
+class Kernels:
+    pass
+
+
+@dataclass(frozen=True)
+class Profile:
+    pass
+
+
+@dataclass(frozen=True)
+class Ablate:
+    output_bytes: list[int]
+
+
+@dataclass(frozen=True)
+class Timed:
+    pass
+
+
+@dataclass(frozen=True)
+class Repeated:
+    times: int
+
+
+@dataclass(frozen=True)
+class PrepareRow:
+    row: dict[str, Any]
+
+
+@dataclass(frozen=True)
+class Row:
+    times: int
+
+
+Command = (
+    Load | Instance | Call | Beside | RealShapes | Kernels | Profile | Ablate | Timed | Repeated | PrepareRow
+    | Row
+)  # fmt: skip
+REFUSED = "command_refused"
+"""The only key of an answer to what is no command, with the reason: a fault of the judge's side."""

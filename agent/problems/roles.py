@@ -1,0 +1,247 @@
+"""What each size of a reference is, from what changes in its trace when that size changes.
+
+Contract: traces are asked for, nothing of a reference runs here. Sizes that can only change together (a
+literal in `get_inputs` and the constructor's argument that has to fit it), and equal ones of the same role,
+form one Dimension; so do two values whose ratio has to stay (an image and the windows that tile it). What
+changes no shape, or a window (kernel size, stride, padding, dilation), is none.
+"""
+
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from enum import IntEnum
+from itertools import combinations
+from typing import NamedTuple
+
+from agent.problems.form import same_operators
+from agent.problems.sizes import Size
+from agent.records import Operation, TensorSpec, Trace
+
+Values = Mapping[str, int]
+"""The sizes that change, by name; the others stay real."""
+Attempt = Callable[[Values], Trace | None]
+"""Traces the reference at other sizes; None where it does not run on them."""
+
+LEAST_PROBED = 4
+"""Smaller sizes stay: a batch of 3 is small enough, and kernel sizes and strides live there."""
+_WINDOW = ("kernel_size", "stride", "padding", "dilation", "output_padding", "groups", "output_size")
+_NOT_REDUCED = (
+    "cat",
+    "stack",
+    "unsqueeze",
+    "squeeze",
+    "select",
+    "slice",
+    "split",
+    "unbind",
+    "gather",
+    "index",
+)
+_RECURRENT = ("gru", "lstm", "rnn_tanh", "rnn_relu")
+_PRODUCTS = {"mm": ((0, 1), (1, 0)), "bmm": ((0, 2), (1, 1)), "addmm": ((1, 1), (2, 0))}
+"""Operand and dimension of what a product sums over."""
+
+
+class Role(IntEnum):
+    """What a dimension is, in the order in which dimensions are scaled down."""
+
+    BATCH = 0
+    """Leads the inputs, and nothing is computed across it."""
+    SPACE = 1
+    """A window goes over it."""
+    FREE = 2
+    """Rows, columns, positions: nothing sums over it, except a product whose operands are inputs."""
+    REDUCED = 3
+    """Summed, normalised or scanned over."""
+    CONSTRUCTOR = 4
+    """Given to the constructor: channels, features, heads."""
+    DEFAULT = 5
+    """A default of the constructor, handed over when it changes."""
+
+
+class Dimension(NamedTuple):
+    """Sizes that change together: of one value, or of two in a fixed ratio."""
+
+    names: tuple[str, ...]
+    value: int
+    """The larger one where there are two."""
+    role: Role
+    space: int = 0
+    """Over how many dimensions the window goes, for a role of SPACE."""
+    divided: tuple[str, ...] = ()
+    """Those of the names whose value is this one's divided by `step`."""
+    step: int = 1
+    """Values are multiples of it."""
+
+    def sizes(self, value: int) -> dict[str, int]:
+        """Each size by name where the dimension has this value."""
+        return {name: value // self.step if name in self.divided else value for name in self.names}
+
+
+class _Effect(NamedTuple):
+    """Where a size shows in the trace."""
+
+    windows: bool
+    space: int
+    reduced: bool
+    leads_inputs: bool
+    any: bool
+
+
+def dimensions(
+    found: Iterable[Size], constructor: frozenset[str], real: Trace, attempt: Attempt
+) -> tuple[Dimension, ...]:
+    """The dimensions of a reference, in the order of its source."""
+    alike: dict[int, list[Size]] = {}
+    for size in found:
+        if size.value >= LEAST_PROBED:
+            alike.setdefault(size.value, []).append(size)
+    made: list[Dimension] = []
+    stuck: dict[int, list[Size]] = {}
+    for value, group in alike.items():
+        made += _grouped(group, constructor, real, attempt)
+        known = {name for dimension in made for name in dimension.names}
+        stuck[value] = [size for size in group if size.name not in known]
+    return (*made, *_in_ratio(stuck, constructor, real, attempt))
+
+
+def _in_ratio(
+    stuck: Mapping[int, list[Size]], constructor: frozenset[str], real: Trace, attempt: Attempt
+) -> Iterator[Dimension]:
+    """Dimensions of two values neither of which can change while the other stays; each value is in one."""
+    left = {value: sizes for value, sizes in stuck.items() if sizes}
+    for small, large in combinations(sorted(left), 2):
+        if large % small or not {small, large} <= left.keys():
+            continue
+        together = [*left[large], *left[small]]
+        effect = _effect(together, real, attempt)
+        if effect is not None and effect.any and not effect.windows:
+            role, divided = _role(effect, together, constructor, real), left.pop(small)
+            names = tuple(size.name for size in together)
+            space = effect.space if role is Role.SPACE else 0
+            yield Dimension(names, large, role, space, tuple(s.name for s in divided), large // small)
+            left.pop(large)
+
+
+def _grouped(
+    group: list[Size], constructor: frozenset[str], real: Trace, attempt: Attempt
+) -> Iterator[Dimension]:
+    """Dimensions of sizes that have the same value."""
+    by_role: dict[tuple[Role, int], list[str]] = {}
+    stuck, showing = [], []
+    for size in group:
+        effect = _effect((size,), real, attempt)
+        if effect is None or not effect.any and size.name.startswith("get_"):
+            # `torch.randint(0, 1000, ...)` shows nowhere, and has to fit the 1000 that does.
+            stuck.append(size)
+        elif effect.any and not effect.windows:
+            showing.append(size)
+            role = _role(effect, (size,), constructor, real)
+            by_role.setdefault((role, effect.space), []).append(size.name)
+    for together in (stuck, [size for size in group if size in stuck or size in showing]):
+        effect = _effect(together, real, attempt) if stuck and len(together) > 1 else None
+        if effect is not None and effect.any and not effect.windows:
+            joined = {size.name for size in together}
+            by_role = {key: [n for n in names if n not in joined] for key, names in by_role.items()}
+            role = _role(effect, together, constructor, real)
+            by_role.setdefault((role, effect.space), []).extend(size.name for size in together)
+            break
+    for (role, space), names in by_role.items():
+        if names:
+            yield Dimension(tuple(names), group[0].value, role, space if role is Role.SPACE else 0)
+
+
+def _effect(sizes: Iterable[Size], real: Trace, attempt: Attempt) -> _Effect | None:
+    """Where these sizes show, changed together in their ratio; None where no other value runs."""
+    sizes = tuple(sizes)
+    value = max(size.value for size in sizes)
+    step = value // min(size.value for size in sizes)
+    half = value // 2
+    other = (half - (half - value) % 32, half - (half - value) % 4, half, value * 2)
+    for probe in dict.fromkeys(v for v in other if v >= 2 and v != value and v % step == 0):
+        seen = attempt({size.name: probe * size.value // value for size in sizes})
+        if seen is not None and same_operators(real, seen):
+            return _difference(real, seen)
+    return None
+
+
+def _difference(real: Trace, seen: Trace) -> _Effect:
+    windows, space, reduced = False, 0, False
+    changed = real.operations != seen.operations
+    for one, other in zip(real.operations, seen.operations, strict=True):
+        if not one.op.startswith("as_strided"):
+            # The strides of a view are no window's.
+            windows |= any(one.attributes.get(name) != other.attributes.get(name) for name in _WINDOW)
+        places = [
+            (number, place)
+            for number, (before, after) in enumerate(zip(one.inputs, other.inputs, strict=True))
+            for place, extent in enumerate(before.shape)
+            if extent != after.shape[place]
+        ]
+        rank = _window_rank(one)
+        if one.op == "convolution":
+            windows |= any(number == 1 and place >= 2 for number, place in places)
+        if rank and any(number == 0 and place >= len(one.inputs[0].shape) - rank for number, place in places):
+            space = max(space, rank)
+        reduced |= any(_is_reduced(one, number, place, real) for number, place in places)
+    leads = [
+        place
+        for before, after in zip(real.inputs, seen.inputs, strict=True)
+        if isinstance(before, TensorSpec) and isinstance(after, TensorSpec)
+        for place, extent in enumerate(before.shape)
+        if extent != after.shape[place]
+    ]
+    return _Effect(windows, space, reduced, bool(leads) and not any(leads), changed or bool(leads))
+
+
+def _window_rank(operation: Operation) -> int:
+    """Over how many trailing dimensions a window goes; 1 where it is flat along the others."""
+    if operation.op == "convolution" and len(operation.inputs) > 1:
+        return len(operation.inputs[1].shape) - 2
+    windows = operation.attributes.get("kernel_size")
+    if "pool" in operation.op and isinstance(windows, list):
+        flat = operation.inputs[0].shape[-len(windows)] == 1
+        return 1 if flat else len(windows)
+    return 0
+
+
+def _is_reduced(operation: Operation, number: int, place: int, trace: Trace) -> bool:
+    """Whether an operator sums, normalises or scans over a dimension of one operand."""
+    given, rank = operation.attributes, len(operation.inputs[number].shape)
+    if operation.op in _PRODUCTS:
+        # Of two inputs the three dimensions are alike, unless one is a vector: that is a sum.
+        alike = not trace.state and operation.outputs[0].shape[-1] > 1
+        return not alike and (number, place) in _PRODUCTS[operation.op]
+    if operation.op == "native_layer_norm" or "scaled_dot_product" in operation.op:
+        normalised = given.get("normalized_shape")
+        return place >= (rank - len(normalised) if isinstance(normalised, list) else 2)
+    if operation.op == "native_group_norm":
+        return number == 0 and place >= 1
+    if operation.op == "native_batch_norm":
+        return bool(given.get("training")) and number == 0 and place != 1
+    if operation.op in _RECURRENT:
+        return number == 0 and place == (1 if given.get("batch_first") else 0)
+    if not operation.outputs or operation.op.startswith(_NOT_REDUCED):
+        return False
+    summed = given.get("dim")
+    if type(summed) is int:
+        return place == summed % rank
+    if isinstance(summed, list) and summed:
+        return place in [axis % rank for axis in summed if type(axis) is int]
+    return bool(operation.inputs) and not operation.outputs[0].shape and rank > 0
+
+
+def _role(effect: _Effect, sizes: Iterable[Size], constructor: frozenset[str], real: Trace) -> Role:
+    if any(size.span is None for size in sizes):
+        return Role.DEFAULT
+    if any(size.name in constructor for size in sizes):
+        return Role.CONSTRUCTOR
+    if effect.space:
+        return Role.SPACE
+    if effect.reduced:
+        return Role.REDUCED
+    return Role.BATCH if effect.leads_inputs and not _rows_of_a_product(real) else Role.FREE
+
+
+def _rows_of_a_product(trace: Trace) -> bool:
+    """Whether the first dimension of a matrix is the rows of a product, which tiles go over."""
+    matrices = all(len(spec.shape) <= 2 for spec in trace.inputs if isinstance(spec, TensorSpec))
+    return matrices and any(operation.op in ("mm", "addmm") for operation in trace.operations)

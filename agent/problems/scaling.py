@@ -1,0 +1,114 @@
+"""A reference at smaller sizes: the least that a search finds, with their source and their trace.
+
+Contract: brings together where sizes stand (`sizes`), what they are (`roles`) and the search (`planning`).
+`attempt` traces a changed source and gives None where the reference does not run on it; nothing else of a
+reference runs here.
+"""
+
+from collections.abc import Callable, Iterator
+
+from agent.problems.form import same_operators, same_work
+from agent.problems.levels import BY_DEFAULTS, LEVELS, LOOSE, Level
+from agent.problems.planning import Cost, Found, Limits, Search, Values, affordable, cost
+from agent.problems.roles import Role, dimensions
+from agent.problems.sizes import constructor_sizes, rewritten, sizes
+from agent.records import Record, Trace
+
+BETWEEN = Limits(max_elements=6_000_000, max_macs=150_000_000)
+"""A step between the costs of the full protocol and the most that is affordable."""
+
+
+class Plan(Record):
+    """The source with its new sizes, by name real and used, and what it does now."""
+
+    source: str
+    sizes: dict[str, tuple[int, int]]
+    trace: Trace
+    modulus: int | None = None
+    """Each changed size but the batch keeps its remainder modulo this; None where nothing changed."""
+    lost: tuple[str, ...] = ()
+    """What matters about the real sizes and these do not have, for the scope of a verdict."""
+
+
+class Scaling:
+    """The sizes of one reference. Making it asks for a few traces, to learn what each size is."""
+
+    def __init__(self, source: str, real: Trace, attempt: Callable[[str], Trace | None]) -> None:
+        self._source, self._real, self._attempt = source, real, attempt
+        self._traces: dict[str, Trace | None] = {source: real}
+        found = sizes(source)
+        self.dimensions = dimensions(
+            found, constructor_sizes(source), real, lambda values: self._traced(rewritten(source, values))
+        )
+        self._search = Search(self.dimensions, self._judged)
+
+    def least(self, *limits: Limits) -> Plan | None:
+        """Sizes within the first of `limits` for which there are any; None where there are none.
+
+        Sizes in which dimensions become alike, and then defaults of the constructor that change, are for
+        where nothing else is enough.
+        """
+        for levels in (LEVELS, LOOSE, BY_DEFAULTS):
+            for bounds in limits:
+                found = self._search.run(bounds, levels)
+                if found is not None and affordable(self._trace(found.values)):
+                    return self._plan(found)
+        return None
+
+    def _judged(self, values: Values, level: Level) -> Cost | None:
+        seen = self._traced(self._changed(values))
+        if seen is None or not same_work(self._real, seen, rests=level.rests, extents=level.extents):
+            return None
+        return cost(seen)
+
+    def _plan(self, found: Found) -> Plan:
+        changed = any(d.value != used for d, used in zip(self.dimensions, found.values, strict=True))
+        return Plan(
+            source=self._changed(found.values),
+            sizes={
+                name: (real, dimension.sizes(used)[name])
+                for dimension, used in zip(self.dimensions, found.values, strict=True)
+                for name, real in dimension.sizes(dimension.value).items()
+            },
+            trace=self._trace(found.values),
+            modulus=self._modulus(found) if changed else None,
+            lost=tuple(self._lost(self._trace(found.values))),
+        )
+
+    def _lost(self, used: Trace) -> Iterator[str]:
+        if not same_work(self._real, used, rests=True, extents=False):
+            yield "a window that leaves elements over at the end of its input"
+        if not same_work(self._real, used, rests=False, extents=True):
+            yield "dimensions that differ at the real sizes, or are more than 1 there"
+
+    def _modulus(self, found: Found) -> int:
+        """The largest one that all sizes keep: the level's or a multiple of it."""
+        moved = [
+            real - dimension.sizes(used)[name]
+            for dimension, used in zip(self.dimensions, found.values, strict=True)
+            for name, real in dimension.sizes(dimension.value).items()
+            if dimension.role is not Role.BATCH
+        ]
+        return next(m for m in (32, 16, 8, found.level.modulus) if all(by % m == 0 for by in moved))
+
+    def _changed(self, values: Values) -> str:
+        return rewritten(
+            self._source,
+            {
+                name: size
+                for dimension, used in zip(self.dimensions, values, strict=True)
+                for name, size in dimension.sizes(used).items()
+            },
+        )
+
+    def _trace(self, values: Values) -> Trace:
+        seen = self._traced(self._changed(values))
+        if seen is None:
+            raise ValueError(f"sizes {values} were chosen and do not run")
+        return seen
+
+    def _traced(self, changed: str) -> Trace | None:
+        if changed not in self._traces:
+            seen = self._attempt(changed)
+            self._traces[changed] = seen if seen is not None and same_operators(self._real, seen) else None
+        return self._traces[changed]

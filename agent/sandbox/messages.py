@@ -1,0 +1,294 @@
+"""Typed messages between processes: dataclasses as JSON, written and read strictly.
+
+Standalone, of the standard library alone: what runs beside a candidate has a copy of this file.
+
+The JSON of a dataclass has each of its fields and nothing else. A key that is missing or unknown, a value of
+another type, a number out of bounds and JSON nested too deeply are `Malformed`. Where a field may hold one of
+several dataclasses, the key `do` names which, by the class's name in snake case. A field is a bool, int,
+float, str, None, list, dict with text as keys, tuple, Literal, dataclass, a record with `model_validate`, a
+union of these, or Any: plain JSON of bounded depth. A field's key is its name, or its metadata's `key`.
+"""
+
+import dataclasses
+import json
+import math
+import re
+import types
+import typing
+from collections.abc import Callable, Iterable
+from functools import cache
+from typing import Any, Generic, TypeVar
+
+MOST_NESTED = 64
+"""Levels of plain JSON within a field."""
+INTEGERS = range(-(1 << 63), 1 << 64)
+TAG = "do"
+
+Answer = TypeVar("Answer", covariant=True)
+Kind = Any
+"""A type as an annotation spells it: a class, `list[int]`, a union."""
+Read = Callable[[Any], Any]
+
+
+class Malformed(ValueError):
+    """A message that is not as its type says; the text names the place."""
+
+
+class Command(Generic[Answer]):
+    """A message that asks for an `Answer`, the parameter of this base."""
+
+
+def answer_of(command: type[Command[Any]]) -> Kind:
+    """The type of the answer that a command asks for."""
+    return typing.get_args(command.__orig_bases__[0])[0]  # type: ignore[attr-defined]
+
+
+def written(message: Any, kind: Kind) -> Any:
+    """The message as plain JSON, which reads back as `kind`. Raises Malformed where it would not."""
+    document = _plain(message, kind)
+    reader(kind)(document)
+    return document
+
+
+def read(document: Any, kind: Kind, *, finite: bool = False) -> Any:
+    """The message of type `kind` in plain JSON. Raises Malformed; `finite`: for NaN and infinities too."""
+    if finite:
+        _require_finite(document)
+    return reader(kind)(document)
+
+
+def decoded(line: str | bytes, kind: Kind) -> Any:
+    """The message in one line of text. Raises Malformed."""
+    try:
+        document = json.loads(line)
+    except (ValueError, RecursionError) as error:
+        raise Malformed(f"no JSON: {error}"[:200]) from None
+    return reader(kind)(document)
+
+
+def tag(kind: type) -> str:
+    """What names a dataclass among others."""
+    return re.sub(r"(?<!^)(?=[A-Z])", "_", kind.__name__).lower()
+
+
+@cache
+def reader(kind: Kind) -> Read:
+    """Turns plain JSON into a value of this type. Raises Malformed."""
+    origin: Any = typing.get_origin(kind)
+    arguments = typing.get_args(kind)
+    if kind is Any:
+        return _any
+    if kind in _SCALARS:
+        return _SCALARS[kind]
+    if origin is typing.Literal:
+        return _literal(arguments)
+    if _is_union(kind):
+        return _union(arguments)
+    if origin is list:
+        return _list(reader(arguments[0]))
+    if origin is dict and arguments[0] is str:
+        return _dict(reader(arguments[1]))
+    if origin is tuple:
+        return _tuple(arguments)
+    if dataclasses.is_dataclass(kind):
+        return _dataclass(kind, None)  # type: ignore[arg-type]
+    if hasattr(kind, "model_validate"):
+        return _record(kind)
+    raise TypeError(f"no message has a field of type {kind}")
+
+
+def _is_union(kind: Kind) -> bool:
+    origin: Any = typing.get_origin(kind)
+    return origin is typing.Union or origin is types.UnionType
+
+
+def _expected(what: str, value: Any) -> Malformed:
+    return Malformed(f": {what} is expected, not {type(value).__name__}")
+
+
+def _scalar(kind: type, what: str) -> Read:
+    def check(value: Any) -> Any:
+        if type(value) is not kind:
+            raise _expected(what, value)
+        return value
+
+    return check
+
+
+def _integer(value: Any) -> int:
+    if type(value) is not int:
+        raise _expected("a whole number", value)
+    if value not in INTEGERS:
+        raise Malformed(": a number of at most 64 bits is expected")
+    return value
+
+
+def _number(value: Any) -> float:
+    return value if type(value) is float else float(_integer(value))
+
+
+def _any(value: Any) -> Any:
+    level = [value]
+    for _ in range(MOST_NESTED):
+        level = [item for holder in level for item in _items(holder)]
+        if not level:
+            return value
+    raise Malformed(f": nested more than {MOST_NESTED} levels deep")
+
+
+def _items(value: Any) -> Iterable[Any]:
+    return value.values() if isinstance(value, dict) else value if isinstance(value, list) else ()
+
+
+def _require_finite(document: Any) -> None:
+    level = [document]
+    while level:
+        if any(isinstance(value, float) and not math.isfinite(value) for value in level):
+            raise Malformed(": a number that is not finite")
+        level = [item for holder in level for item in _items(holder)]
+
+
+_SCALARS: dict[Any, Read] = {
+    bool: _scalar(bool, "true or false"),
+    str: _scalar(str, "text"),
+    type(None): _scalar(type(None), "null"),
+    int: _integer,
+    float: _number,
+}
+
+
+def _literal(values: tuple[Any, ...]) -> Read:
+    def check(value: Any) -> Any:
+        if not isinstance(value, str) or value not in values:
+            raise Malformed(f": one of {', '.join(map(str, values))} is expected")
+        return value
+
+    return check
+
+
+def _union(kinds: tuple[Any, ...]) -> Read:
+    classes = [kind for kind in kinds if dataclasses.is_dataclass(kind)]
+    named = {tag(kind): _dataclass(kind, tag(kind)) for kind in classes} if len(classes) > 1 else {}  # type: ignore[arg-type]
+    others = [reader(kind) for kind in kinds if kind is not type(None) and not (named and kind in classes)]
+
+    def check(value: Any) -> Any:
+        if named and isinstance(value, dict):
+            name = value.get(TAG)
+            if not isinstance(name, str) or name not in named:
+                raise Malformed(f".{TAG}: one of {', '.join(named)} is expected")
+            return named[name](value)
+        if value is None and type(None) in kinds:
+            return None
+        problems = []
+        for option in others:
+            try:
+                return option(value)
+            except Malformed as error:
+                problems.append(error)
+        raise problems[0] if len(problems) == 1 else _expected("another type", value)
+
+    return check
+
+
+def _list(item: Read) -> Read:
+    def check(value: Any) -> list[Any]:
+        if type(value) is not list:
+            raise _expected("a list", value)
+        made = []
+        for number, one in enumerate(value):
+            try:
+                made.append(item(one))
+            except Malformed as error:
+                raise Malformed(f"[{number}]{error}") from None
+        return made
+
+    return check
+
+
+def _dict(item: Read) -> Read:
+    def check(value: Any) -> dict[str, Any]:
+        if type(value) is not dict:
+            raise _expected("an object", value)
+        made = {}
+        for key, one in value.items():
+            try:
+                made[key] = item(one)
+            except Malformed as error:
+                raise Malformed(f"[{str(key)[:40]!r}]{error}") from None
+        return made
+
+    return check
+
+
+def _tuple(kinds: tuple[Any, ...]) -> Read:
+    items = [reader(kind) for kind in kinds if kind is not ...]
+    several = _list(items[0])
+
+    def check(value: Any) -> tuple[Any, ...]:
+        if kinds[-1] is ...:
+            return tuple(several(value))
+        if type(value) is not list or len(value) != len(items):
+            raise _expected(f"a list of {len(items)}", value)
+        return tuple(item(one) for item, one in zip(items, value, strict=True))
+
+    return check
+
+
+def _dataclass(kind: type, name: str | None) -> Read:
+    fields = [(field, key, reader(hint)) for field, key, hint in _fields(kind)]
+    known = {key for _, key, _ in fields} | ({TAG} if name else set())
+
+    def check(value: Any) -> Any:
+        if type(value) is not dict:
+            raise _expected("an object", value)
+        if value.keys() != known:
+            missing, unknown = sorted(known - value.keys()), sorted(value.keys() - known)
+            said = [f"lacks {', '.join(missing)}"] if missing else []
+            said += [f"has the unknown {', '.join(unknown)[:100]}"] if unknown else []
+            raise Malformed(f": {tag(kind)} {' and '.join(said)}")
+        made = {}
+        for field, key, take in fields:
+            try:
+                made[field] = take(value[key])
+            except Malformed as error:
+                raise Malformed(f".{key}{error}") from None
+        return kind(**made)
+
+    return check
+
+
+def _record(kind: Any) -> Read:
+    def check(value: Any) -> Any:
+        try:
+            return kind.model_validate(value)
+        except ValueError as error:
+            raise Malformed(f": no {kind.__name__}: {' '.join(str(error).split())[:200]}") from None
+
+    return check
+
+
+@cache
+def _fields(kind: Any) -> tuple[tuple[str, str, Any], ...]:
+    """Name, key and type of each field."""
+    hints = typing.get_type_hints(kind)
+    return tuple(
+        (field.name, field.metadata.get("key", field.name), hints[field.name])
+        for field in dataclasses.fields(kind)
+    )
+
+
+def _plain(value: Any, kind: Kind) -> Any:
+    options = typing.get_args(kind) if _is_union(kind) else (kind,)
+    if dataclasses.is_dataclass(value):
+        fields = _fields(type(value))  # type: ignore[arg-type]
+        document = {key: _plain(getattr(value, name), hint) for name, key, hint in fields}
+        several = sum(dataclasses.is_dataclass(option) for option in options) > 1
+        return {TAG: tag(type(value))} | document if several else document
+    if isinstance(value, (list, tuple)):
+        within = next((o for o in options if typing.get_origin(o) in (list, tuple)), list[Any])
+        kinds = [option for option in typing.get_args(within) if option is not ...]
+        return [_plain(item, kinds[min(n, len(kinds) - 1)]) for n, item in enumerate(value)]
+    if isinstance(value, dict):
+        of = next((typing.get_args(o)[1] for o in options if typing.get_origin(o) is dict), Any)
+        return {key: _plain(item, of) for key, item in value.items()}
+    return value.model_dump(mode="json") if hasattr(value, "model_dump") else value

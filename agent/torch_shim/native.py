@@ -1,0 +1,121 @@
+"""Extensions that were compiled against torch's own headers: real pybind11 modules.
+
+Their C++ sees tensors of cuda:0 (cpp/full/bridge.cpp), Python sees CPU tensors: arguments and results are
+exchanged at every call, and share their memory.
+"""
+
+import ctypes
+import importlib.machinery
+import importlib.util
+import os
+from collections.abc import Callable
+from types import BuiltinFunctionType, ModuleType
+from typing import Any
+
+import torch
+
+from . import c_abi, device, host_tensors, nested
+from .c_abi import EXTENSION_MODULE as MODULE
+
+
+class Bridge:
+    """The exchange of tensors; that of the first extension serves all that follow."""
+
+    def __init__(self, path: str) -> None:
+        # With the interpreter's lock held: it takes and gives Python objects.
+        self._c = ctypes.PyDLL(path, mode=os.RTLD_NOW | os.RTLD_DEEPBIND)
+        c_abi.declare(self._c, c_abi.BRIDGE)
+        self._c.kw_torch_install()
+
+    def run(self, function: Callable[..., Any], args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+        """Calls C++ with tensors of cuda:0 in the place of the device's in the arguments."""
+        given: dict[int, tuple[torch.Tensor, torch.Tensor]] = {}
+        with torch._C.DisableTorchFunction():
+            lent = nested.each(args, lambda tensor: self._lend(tensor, given))
+            named = nested.each(kwargs, lambda tensor: self._lend(tensor, given))
+            before = self._c.kw_torch_intercept(1)
+            try:
+                answer = function(*lent, **named)
+            finally:
+                self._c.kw_torch_intercept(before)
+            return nested.each(answer, lambda tensor: self._take(tensor, given))
+
+    def _lend(
+        self, tensor: torch.Tensor, given: dict[int, tuple[torch.Tensor, torch.Tensor]]
+    ) -> torch.Tensor:
+        if host_tensors.on_host(tensor):
+            return tensor
+        device.note(tensor)
+        shown: torch.Tensor = self._c.kw_torch_on_device(tensor)
+        given[id(shown)] = shown, tensor
+        return shown
+
+    def _take(
+        self, tensor: torch.Tensor, given: dict[int, tuple[torch.Tensor, torch.Tensor]]
+    ) -> torch.Tensor:
+        if id(tensor) in given:
+            return given[id(tensor)][1]
+        taken: torch.Tensor = self._c.kw_torch_on_host(tensor)
+        if taken.layout is torch.strided:
+            state = self._c.kw_torch_uninitialised(taken.untyped_storage().data_ptr())
+            # An integer -1 that an operator wrote looks like fresh memory.
+            if state == 1 or (state == 2 and taken.is_floating_point()):
+                device.note_uninitialised(taken)
+        return taken
+
+
+_bridge: list[Bridge] = []
+
+
+def is_native(library: ctypes.CDLL) -> bool:
+    """Whether a loaded extension is of this kind."""
+    return hasattr(library, "kw_torch_install")
+
+
+def module(name: str, path: str) -> ModuleType:
+    """The module of the extension, its functions and methods exchanging tensors.
+
+    Raises ImportError where it defines no module, and whatever the module's body raises.
+    """
+    if not _bridge:
+        _bridge.append(Bridge(path))
+        device.run_own_operators(_bridge[0].run)
+    loader = importlib.machinery.ExtensionFileLoader(MODULE, path)
+    spec = importlib.util.spec_from_file_location(MODULE, path, loader=loader)
+    assert spec is not None
+    made = _bridge[0].run(importlib.util.module_from_spec, (spec,), {})
+    _bridge[0].run(loader.exec_module, (made,), {})
+    _exchange(made)
+    made.__name__ = name
+    return made  # type: ignore[no-any-return]
+
+
+def _exchange(owner: Any) -> None:
+    """Puts the exchange in front of everything of `owner` that C++ defined and Python can call."""
+    for name, value in list(vars(owner).items()):
+        if _is_ours(value):
+            _exchange(value)
+        elif isinstance(value, staticmethod):
+            setattr(owner, name, staticmethod(_exchanging(value.__func__)))
+        elif isinstance(value, BuiltinFunctionType):
+            setattr(owner, name, _exchanging(value))
+        elif isinstance(getattr(value, "__func__", None), BuiltinFunctionType):
+            setattr(owner, name, _exchanging(value.__func__))
+
+
+def _is_ours(value: Any) -> bool:
+    """A class or submodule of the extension, not one that it only holds."""
+    if isinstance(value, type):
+        return value.__module__ == MODULE
+    return isinstance(value, ModuleType) and value.__name__.startswith(f"{MODULE}.")
+
+
+def _exchanging(function: Callable[..., Any]) -> Callable[..., Any]:
+    def call(*args: Any, **kwargs: Any) -> Any:
+        return _bridge[0].run(function, args, kwargs)
+
+    call.__name__ = call.__qualname__ = function.__name__
+    call.__doc__ = function.__doc__
+    # As opaque to torch.compile as the function itself.
+    call._torchdynamo_disable = True  # type: ignore[attr-defined]
+    return call

@@ -1,0 +1,129 @@
+"""One call of a model at sizes this machine cannot hold: tensors have addresses, and values mean nothing.
+
+Large tensors are reserved memory. A torch operator that takes or makes one is not computed: its result has
+the right shape and whatever values. What needs a value to go on raises NotRunnable.
+"""
+
+from collections.abc import Callable
+from typing import Any
+
+import torch
+from torch.utils._python_dispatch import TorchDispatchMode
+from torch.utils._pytree import tree_leaves, tree_map_only
+
+from .c_abi import SAMPLED_BYTES
+from .runtime import Runtime
+
+_aten = torch.ops.aten
+_READ_VALUES = {
+    _aten._local_scalar_dense, _aten.equal, _aten.allclose, _aten.is_nonzero, _aten.nonzero,
+    _aten.masked_select,
+}  # fmt: skip
+_NO_COMPUTATION = {_aten.set_, _aten.resize_, _aten.detach, _aten.alias}
+
+
+class NotRunnable(RuntimeError):
+    """The host code cannot run without values."""
+
+
+class ShapesOnly(TorchDispatchMode):  # type: ignore[no-untyped-call]
+    """Runs operators on small tensors, and works out the shapes of the others."""
+
+    def __init__(self, runtime: Runtime) -> None:
+        super().__init__()  # type: ignore[no-untyped-call]
+        self._runtime = runtime
+        self.reading_allowed = True
+        self.refused: str | None = None
+
+    def __torch_dispatch__(
+        self, func: Any, types: Any, args: tuple[Any, ...] = (), kwargs: dict[str, Any] | None = None
+    ) -> Any:
+        kwargs = kwargs or {}
+        with torch._C.DisableTorchFunction():
+            if func.overloadpacket in _READ_VALUES and not self.reading_allowed:
+                self._refuse(f"forward reads values on the host ({func})")
+            if func.overloadpacket in _NO_COMPUTATION or _is_view(func):
+                return func(*args, **kwargs)
+            return self._result(func, args, kwargs)
+
+    def _result(self, func: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+        try:
+            shapes = _on_meta(func, args, kwargs)
+        except NotImplementedError:
+            if any(_is_large(tensor) for tensor in _tensors((args, kwargs))):
+                self._refuse(f"the shape of what {func} gives depends on values")
+            return func(*args, **kwargs)
+        if not any(_is_large(tensor) for tensor in _tensors((args, kwargs, shapes))):
+            return func(*args, **kwargs)
+        written = _written(func, args, kwargs)
+        if written:
+            return written[0] if len(written) == 1 else tuple(written)
+        return tree_map_only(torch.Tensor, self._runtime.empty, shapes)
+
+    def _refuse(self, why: str) -> None:
+        self.refused = self.refused or why
+        raise NotRunnable(why)
+
+
+def run(runtime: Runtime, model: Callable[..., Any], command: dict[str, Any]) -> dict[str, Any]:
+    """Makes the model from `init_inputs` and calls it on `inputs`, where a tensor is its shape and dtype.
+
+    `numbers`: memory that nobody wrote holds numbers and not zeros. `host_only`: its launches are noted, and
+    no block runs. Every call but the last must have let go of its tensors. Answers `notes`, what could not be
+    done, and the `kernels` launched; raises whatever the candidate raises.
+    """
+    mode = ShapesOnly(runtime)
+    runtime.sample(command["numbers"], host_only=bool(command.get("host_only")))
+    try:
+        with torch.no_grad(), mode:
+            made = model(*command["init_inputs"]).eval()
+            mode.reading_allowed = False
+            made(*(_input(runtime, described) for described in command["inputs"]))
+        runtime.synchronize()
+    except Exception:
+        if mode.refused is None:
+            raise
+    notes = [*([mode.refused] if mode.refused else []), *runtime.sample_notes()]
+    return {"notes": notes, "kernels": runtime.kernels()}
+
+
+def _input(runtime: Runtime, described: dict[str, Any]) -> Any:
+    if "value" in described:
+        return described["value"]
+    with torch._C.DisableTorchFunction():
+        shape = torch.empty(described["shape"], dtype=getattr(torch, described["dtype"]), device="meta")
+        return runtime.empty(shape)
+
+
+def _on_meta(func: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+    def shape_of(tensor: torch.Tensor) -> torch.Tensor:
+        return torch.empty_strided(tensor.shape, tensor.stride(), dtype=tensor.dtype, device="meta")
+
+    args, kwargs = tree_map_only(torch.Tensor, shape_of, (args, kwargs))
+    if "device" in {argument.name for argument in func._schema.arguments}:
+        kwargs = kwargs | {"device": torch.device("meta")}
+    return func(*args, **kwargs)
+
+
+def _tensors(value: Any) -> list[torch.Tensor]:
+    return [leaf for leaf in tree_leaves(value) if isinstance(leaf, torch.Tensor)]
+
+
+def _is_large(tensor: torch.Tensor) -> bool:
+    return tensor.numel() * tensor.element_size() >= SAMPLED_BYTES
+
+
+def _is_view(func: Any) -> bool:
+    aliases = [returned.alias_info for returned in func._schema.returns]
+    return any(alias is not None and not alias.is_write for alias in aliases)
+
+
+def _written(func: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> list[Any]:
+    """The arguments that the operator changes."""
+    given = zip(func._schema.arguments, args, strict=False)
+    named = ((argument, kwargs.get(argument.name)) for argument in func._schema.arguments)
+    return [
+        value
+        for argument, value in [*given, *named]
+        if value is not None and argument.alias_info is not None and argument.alias_info.is_write
+    ]

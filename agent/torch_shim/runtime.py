@@ -1,0 +1,258 @@
+"""The runtime library through ctypes: device memory, CUDA's error state, launches and findings."""
+
+import ctypes
+import json
+import weakref
+from pathlib import Path
+from typing import Any
+
+import torch
+
+from . import c_abi, nested
+from .finding_kinds import FindingKind
+
+
+class Runtime:
+    """One loaded libkw_runtime; it is loaded for the whole process, so that extensions find it."""
+
+    def __init__(self, library: str, workers: int) -> None:
+        self._library = library
+        self._c = ctypes.CDLL(library, mode=ctypes.RTLD_GLOBAL)
+        c_abi.declare(self._c, c_abi.RUNTIME)
+        self._c.cudaGetErrorString.restype = ctypes.c_char_p
+        self._c.kw_init(workers)
+        self._c.cudaMemcpy.argtypes = [ctypes.c_void_p, ctypes.c_void_p, ctypes.c_size_t, ctypes.c_int]
+        self.recording = False
+        self.tells_host = False
+        self.loading = False
+        self._range = range(0)
+        self._checking = False
+        self._side_stream = self.new_stream()
+        self._fresh: dict[int, int | None] = {}
+        self._outputs: list[dict[str, Any]] = []
+
+    def serve_torch(self) -> None:
+        """From now on torch's CPU tensors are made in device memory, where that is prepared."""
+        library = Path(self._library).with_name(c_abi.TORCH_MEMORY)
+        if library.exists():
+            serving = ctypes.CDLL(str(library))
+            c_abi.declare(serving, c_abi.SERVES_TORCH)
+            serving.kw_serve_torch()
+            self.tells_host = True
+
+    def tell_running(self, path: str) -> None:
+        """From here on the file holds the line and the name of the kernel that runs."""
+        self._c.kw_tell_running(path.encode())
+
+    def launches(self) -> int:
+        """Kernel launches so far."""
+        return int(self._c.kw_launch_count())
+
+    def findings(self) -> list[dict[str, Any]]:
+        """What was noted, oldest first.
+
+        `line` is the candidate's or None; `place` and `other` then say where in a library it happened.
+        """
+        needed = self._c.kw_findings(None, 0)
+        buffer = ctypes.create_string_buffer(needed + 1)
+        self._c.kw_findings(buffer, needed + 1)
+        found: list[dict[str, Any]] = json.loads(buffer.value.decode("utf-8", "replace") or "[]")
+        for finding in found:
+            line = finding.get("line")
+            if line is not None and not 0 < line < c_abi.UNLOCATED_LINE:
+                finding["line"] = None
+        return found + self._outputs
+
+    def kernels(self) -> list[dict[str, Any]]:
+        """The distinct kernels launched since `sample` was last called: signature, grid, block, shared."""
+        needed = self._c.kw_kernels(None, 0)
+        buffer = ctypes.create_string_buffer(needed + 1)
+        self._c.kw_kernels(buffer, needed + 1)
+        launched: list[dict[str, Any]] = json.loads(buffer.value.decode("utf-8", "replace") or "[]")
+        return launched
+
+    def sample(self, numbers: bool, *, host_only: bool = False) -> None:
+        """From here on memory is reserved, a sample of the blocks runs, and only addresses are checked.
+
+        Memory that nobody wrote holds zeros, or `numbers`. `host_only`: no block runs at all. What was found
+        before, and which kernels were launched, is forgotten.
+        """
+        self.tells_host = False
+        self._outputs.clear()
+        self._c.kw_clear_findings()
+        mode = c_abi.SAMPLE_NUMBERS if numbers else c_abi.SAMPLE_ZEROS
+        self._c.kw_sample(c_abi.SAMPLE_HOST_ONLY if host_only else mode)
+
+    def sample_notes(self) -> list[str]:
+        """Which kernels ran in part, and why."""
+        needed = self._c.kw_sample_notes(None, 0)
+        buffer = ctypes.create_string_buffer(needed + 1)
+        self._c.kw_sample_notes(buffer, needed + 1)
+        return buffer.value.decode("utf-8", "replace").splitlines()
+
+    def check(self, on: bool) -> None:
+        """Whether the launches that follow are checked; extensions must be built for it.
+
+        While they are, torch's current stream is one of its own.
+        """
+        self._checking = on
+        self.set_stream(self._side_stream if on else 0)
+        self._fresh.clear()
+        self._c.kw_check(int(on))
+
+    def record(self) -> None:
+        """Begins the record of everything done to device memory; see `recording`."""
+        first = self._c.kw_alloc(1)
+        self._range = range(first, first + c_abi.LARGEST_ARENA)
+        self._c.kw_record(1)
+        self.recording = True
+
+    def recorded(self) -> str:
+        """The record, which ends here."""
+        self.recording = False
+        needed = self._c.kw_recorded(None, 0)
+        buffer = ctypes.create_string_buffer(needed + 1)
+        self._c.kw_recorded(buffer, needed + 1)
+        self._c.kw_record(0)
+        return buffer.value.decode("utf-8", "replace")
+
+    def record_note(self, line: str) -> None:
+        """Adds a line of the caller's, about what it has just done."""
+        self._c.kw_record_note(line.encode())
+
+    def settle(self) -> None:
+        """Notes what host code wrote to device memory directly."""
+        if self.recording:
+            self._c.kw_record_settle()
+
+    def owns(self, address: int) -> bool:
+        """Whether the address is in device memory; known only once a record has begun."""
+        return address in self._range
+
+    def holds(self, address: int) -> bool:
+        """Whether the address is in the range of device memory, torch's own tensors included."""
+        return bool(self._c.kw_on_device(address))
+
+    def upload(self, to: torch.Tensor, source: torch.Tensor) -> None:
+        """Copies bytes of the host to a tensor in device memory with the same shape, strides and dtype."""
+        extent = sum((n - 1) * step for n, step in zip(to.shape, to.stride(), strict=True))
+        size = (1 + extent) * to.element_size() if to.numel() else 0
+        if self.loading:
+            ctypes.memmove(to.data_ptr(), source.data_ptr(), size)
+        else:
+            self._c.cudaMemcpy(to.data_ptr(), source.data_ptr(), size, c_abi.HOST_TO_DEVICE)
+
+    def new_stream(self) -> int:
+        """The handle of a stream; 0 is the default one."""
+        made = ctypes.c_void_p()
+        self._c.cudaStreamCreate(ctypes.byref(made))
+        return made.value or 0
+
+    def stream(self) -> int:
+        """torch's current stream in this thread."""
+        return self._c.kw_current_stream() or 0
+
+    def set_stream(self, handle: int) -> None:
+        """Makes a stream torch's current one in this thread."""
+        self._c.kw_set_current_stream(handle)
+
+    def note(self, tensor: torch.Tensor) -> None:
+        """Makes the memory of a tensor known as device memory, and names it in messages."""
+        if tensor.layout is not torch.strided:
+            return
+        storage = tensor.untyped_storage()
+        address, size = storage.data_ptr(), storage.nbytes()
+        label = f"{str(tensor.dtype).removeprefix('torch.')} tensor {list(tensor.shape)}"
+        if address and self._c.kw_register(address, size, label.encode()):
+            # A storage's Python object lives as long as the storage itself.
+            weakref.finalize(storage, self._c.kw_unregister, address).atexit = False
+
+    def check_outputs(self, outputs: Any) -> None:
+        """Notes a finding for every tensor of `outputs` with elements that nothing has written.
+
+        Only memory that was made uninitialised since checks are on is looked at. An integer tensor that a
+        torch operator wrote to in place is left out: its -1 looks like fresh memory.
+        """
+        if not self._checking:
+            return
+        self._outputs += [found for tensor in nested.tensors(outputs) if (found := self._unwritten(tensor))]
+
+    def _unwritten(self, tensor: torch.Tensor) -> dict[str, Any] | None:
+        address = tensor.untyped_storage().data_ptr() if tensor.layout is torch.strided else 0
+        count = tensor.numel()
+        extent = 1 + sum((n - 1) * step for n, step in zip(tensor.shape, tensor.stride(), strict=True))
+        if address not in self._fresh or count == 0 or extent != count:
+            return None
+        if not tensor.is_floating_point() and self._fresh[address] != _version(tensor):
+            return None
+        first = ctypes.c_size_t()
+        element = tensor.element_size()
+        missing = self._c.kw_unwritten(tensor.data_ptr(), count, element, ctypes.byref(first))
+        if not missing:
+            return None
+        message = (
+            f"{missing} of {count} elements of the {str(tensor.dtype).removeprefix('torch.')} output "
+            f"{list(tensor.shape)} were never written; the first is {_position(tensor, first.value)}. They "
+            "hold whatever was in memory before: check the grid size and the bounds test."
+        )
+        place = {"kernel": None, "line": None, "block": None, "thread": None, "place": None, "other": None}
+        return {
+            "kind": FindingKind.UNWRITTEN_OUTPUT,
+            "message": message,
+            "count": 1,
+            "severity": "error",
+            **place,
+        }
+
+    def synchronize(self) -> None:
+        """Raises RuntimeError with CUDA's words when an error is pending; notes a finding if nobody asked."""
+        self._c.kw_host_returned()
+        self._c.cudaDeviceSynchronize()
+        error = self._c.cudaGetLastError()
+        if error != 0:
+            text = self._c.cudaGetErrorString(error).decode()
+            raise RuntimeError(f"CUDA error: {text}")
+
+    def storage(self, size_bytes: int) -> torch.UntypedStorage:
+        """Device memory, poisoned with 0xFF; it is given back when the storage dies."""
+        address = self._c.kw_alloc(size_bytes)
+        if not address:
+            raise RuntimeError(f"CUDA out of memory. Tried to allocate {size_bytes} bytes.")
+        buffer = (ctypes.c_char * size_bytes).from_address(address)
+        weakref.finalize(buffer, self._c.kw_free, address).atexit = False
+        self._fresh.pop(address, None)
+        return torch.frombuffer(buffer, dtype=torch.uint8).untyped_storage()
+
+    def empty(self, like: torch.Tensor) -> torch.Tensor:
+        """A tensor in device memory with the shape, strides and dtype of `like` (which may be meta)."""
+        if like.layout is not torch.strided or like.numel() == 0:
+            return torch.empty_like(like, device="cpu")
+        extent = 1 + sum((n - 1) * step for n, step in zip(like.shape, like.stride(), strict=True))
+        made = torch.empty(0, dtype=like.dtype, device="cpu")
+        made.set_(self.storage(extent * like.element_size()), 0, like.shape, like.stride())
+        return made
+
+    def uninitialised(self, like: torch.Tensor) -> torch.Tensor:
+        """As `empty`, for a tensor that its maker is going to write."""
+        made = self.empty(like)
+        self.note_uninitialised(made)
+        return made
+
+    def note_uninitialised(self, tensor: torch.Tensor) -> None:
+        """From now on `check_outputs` looks at the memory of this tensor."""
+        if self._checking and tensor.numel():
+            self._fresh[tensor.untyped_storage().data_ptr()] = _version(tensor)
+
+
+def _version(tensor: torch.Tensor) -> int | None:
+    return None if tensor.is_inference() else tensor._version
+
+
+def _position(tensor: torch.Tensor, offset: int) -> list[int]:
+    """The index of the element that lies `offset` elements behind the first; the tensor has no gaps."""
+    index = [0] * tensor.dim()
+    strides = tensor.stride()
+    for dim in sorted(range(tensor.dim()), key=lambda d: -strides[d]):
+        if tensor.shape[dim] > 1:
+            index[dim], offset = divmod(offset, strides[dim])
+    return index

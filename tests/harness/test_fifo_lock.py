@@ -1,0 +1,202 @@
+"""The queue for a GPU: in order, and nobody who has ended keeps a place; with real processes throughout.
+
+Waits have no limit of their own here: how long anything takes depends on the machine, and pytest's limit is
+for what never comes.
+"""
+
+import fcntl
+import signal
+import subprocess
+import sys
+from collections.abc import Iterator
+from contextlib import ExitStack
+from pathlib import Path
+
+import pytest
+
+from agent.harness.backends.fifo_lock import FifoLock, Taken
+
+PROCESS = """
+import signal, sys
+from pathlib import Path
+from agent.harness.backends.fifo_lock import FifoLock
+
+def leave(*_):
+    raise SystemExit(7)
+
+signal.signal(signal.SIGTERM, leave)
+signal.signal(signal.SIGINT, signal.default_int_handler)
+lock = FifoLock(Path(sys.argv[1]))
+print("started", flush=True)
+lock.acquire(lambda ahead: print(ahead, "ahead", flush=True), 3600)
+print("held", flush=True)
+sys.stdin.readline()
+lock.release()
+print("released", flush=True)
+sys.stdin.readline()
+"""
+
+
+class Process:
+    """One that asks for the lock as soon as it starts, and lets go of it when it is told to."""
+
+    def __init__(self, folder: Path) -> None:
+        command = [sys.executable, "-c", PROCESS, str(folder)]
+        pipe = subprocess.PIPE
+        self.child = subprocess.Popen(command, stdin=pipe, stdout=pipe, stderr=subprocess.DEVNULL, text=True)
+        assert self.said() == "started"
+
+    def said(self) -> str:
+        assert self.child.stdout is not None
+        return self.child.stdout.readline().strip()
+
+    def go_on(self) -> None:
+        assert self.child.stdin is not None
+        self.child.stdin.write("\n")
+        self.child.stdin.flush()
+
+    def end(self, number: int) -> int:
+        self.child.send_signal(number)
+        return self.child.wait()
+
+    def close(self) -> None:
+        self.child.kill()
+        with self.child:
+            pass
+
+
+class Queue:
+    """Processes that asked one after the other, each once the one before it had its place."""
+
+    def __init__(self, folder: Path, stack: ExitStack) -> None:
+        self._folder, self._stack, self._asked = folder, stack, 0
+
+    def join(self) -> Process:
+        process = Process(self._folder)
+        self._stack.callback(process.close)
+        self._asked += 1
+        expected = f"{self._asked - 1} ahead" if self._asked > 1 else "held"
+        assert process.said() == expected
+        return process
+
+
+@pytest.fixture
+def queue(tmp_path: Path) -> Iterator[Queue]:
+    with ExitStack() as stack:
+        yield Queue(tmp_path, stack)
+
+
+def nobody(ahead: int) -> None:
+    pytest.fail(f"{ahead} ahead")
+
+
+def tickets(folder: Path) -> list[str]:
+    return sorted(path.name for path in folder.iterdir() if path.name.isdigit())
+
+
+def test_first_come_first_served(queue: Queue, tmp_path: Path) -> None:
+    processes = [queue.join() for _ in range(4)]
+    for number, process in enumerate(processes):
+        process.go_on()
+        assert process.said() == "released"
+        behind = processes[number + 1 :]
+        for ahead, waiting in enumerate(behind):
+            assert waiting.said() == (f"{ahead} ahead" if ahead else "held")
+    assert tickets(tmp_path) == []
+
+
+@pytest.mark.parametrize("number", [signal.SIGKILL, signal.SIGTERM, signal.SIGINT])
+def test_a_holder_that_ends_anyhow_frees_it(queue: Queue, number: int) -> None:
+    holder, waiting = queue.join(), queue.join()
+    assert holder.end(number) != 0
+    assert waiting.said() == "held"
+
+
+@pytest.mark.parametrize("number", [signal.SIGKILL, signal.SIGTERM, signal.SIGINT])
+def test_a_waiter_that_ends_anyhow_leaves_its_place(queue: Queue, number: int) -> None:
+    holder, gone, waiting = queue.join(), queue.join(), queue.join()
+    assert gone.end(number) != 0
+    assert waiting.said() == "1 ahead"
+    holder.go_on()
+    assert waiting.said() == "held"
+
+
+def test_a_whole_queue_that_was_killed_is_no_queue(queue: Queue, tmp_path: Path) -> None:
+    for process in [queue.join() for _ in range(3)]:
+        process.end(signal.SIGKILL)
+    assert len(tickets(tmp_path)) == 3
+    lock = FifoLock(tmp_path)
+    told: list[int] = []
+    lock.acquire(told.append, 0.0)
+    assert told == []
+    assert len(tickets(tmp_path)) == 1
+    lock.release()
+
+
+def test_whoever_comes_later_is_behind_those_who_wait(queue: Queue, tmp_path: Path) -> None:
+    first, second, third = queue.join(), queue.join(), queue.join()
+    first.go_on()
+    assert (first.said(), second.said(), third.said()) == ("released", "held", "1 ahead")
+    late = FifoLock(tmp_path)
+    told: list[int] = []
+
+    def ahead(number: int) -> None:
+        told.append(number)
+        (second if number == 2 else third).go_on()
+
+    late.acquire(ahead, 3600)
+    assert told == [2, 1]
+    late.release()
+
+
+def test_a_process_killed_while_it_drew_its_number_stops_nobody(tmp_path: Path) -> None:
+    """It leaves a ticket that nobody locked, or a counter it had not written."""
+    (tmp_path / "00000000000000000004").touch()
+    (tmp_path / "counter").touch()
+    lock = FifoLock(tmp_path)
+    lock.acquire(nobody, 0.0)
+    assert tickets(tmp_path) == ["00000000000000000005"]
+    lock.release()
+    (tmp_path / "counter").write_bytes(b"torn")
+    lock.acquire(nobody, 0.0)
+    lock.release()
+    assert tickets(tmp_path) == []
+
+
+def test_numbers_never_come_back(tmp_path: Path) -> None:
+    lock = FifoLock(tmp_path)
+    seen = []
+    for _ in range(3):
+        lock.acquire(nobody, 0.0)
+        seen += tickets(tmp_path)
+        lock.release()
+    assert len(set(seen)) == 3
+
+
+def test_whoever_waits_too_long_learns_for_whom_and_leaves_no_ticket(queue: Queue, tmp_path: Path) -> None:
+    holder = queue.join()
+    with pytest.raises(Taken, match=f"process {holder.child.pid}"):
+        FifoLock(tmp_path).acquire(lambda ahead: None, 0.1)
+    assert len(tickets(tmp_path)) == 1
+
+
+def test_an_error_on_the_way_gives_the_place_up(queue: Queue, tmp_path: Path) -> None:
+    queue.join()
+
+    def interrupted(ahead: int) -> None:
+        raise KeyboardInterrupt
+
+    with pytest.raises(KeyboardInterrupt):
+        FifoLock(tmp_path).acquire(interrupted, 60.0)
+    assert len(tickets(tmp_path)) == 1
+
+
+def test_a_ticket_is_locked_for_as_long_as_it_is_held(tmp_path: Path) -> None:
+    lock = FifoLock(tmp_path)
+    lock.acquire(nobody, 0.0)
+    assert lock.held
+    with (tmp_path / tickets(tmp_path)[0]).open("rb") as file, pytest.raises(BlockingIOError):
+        fcntl.flock(file, fcntl.LOCK_SH | fcntl.LOCK_NB)
+    lock.release()
+    lock.release()
+    assert not lock.held

@@ -1,0 +1,100 @@
+"""What ran on a GPU is held against the source, and a call without its launches against the truth."""
+
+from typing import Any
+
+import pytest
+
+from agent.build.build_request import BuildRequest
+from agent.harness.integrity import kernel_attribution
+from agent.harness.task.faults import Refused
+from agent.records import LibraryOps
+
+SOURCE = """
+template <typename T, int N>
+__global__ void __launch_bounds__(256, 2) scale_rows(const T* x, T* y, int n) {}
+namespace deep { __global__ static void tail(float* y) {} }
+extern "C" __global__ void plain(float* y);
+__device__ float helper(float x) { return x; }
+"""
+GELU = "void at::native::vectorized_elementwise_kernel<4, at::native::GeluCUDAKernelImpl>(int)"
+SGEMM = "ampere_sgemm_128x64_tn"
+FILL = "void at::native::vectorized_elementwise_kernel<4, at::native::FillFunctor<float> >(int)"
+
+
+def request() -> BuildRequest:
+    return BuildRequest(candidate_source=SOURCE, name="x", cpp_sources=(), cuda_sources=(SOURCE,))
+
+
+def ran(*names: str) -> list[dict[str, Any]]:
+    return [{"name": name, "us": 10.0 * number, "stream": 7} for number, name in enumerate(names, 1)]
+
+
+def test_kernels_are_known_by_their_names_in_the_source() -> None:
+    assert kernel_attribution.declared([SOURCE]) == {"scale_rows", "tail", "plain"}
+    names = ("void scale_rows<float, 4>(float const*, float*, int)", "deep::tail(float*)", "plain(float*)",
+             "void (anonymous namespace)::plain(float*)", "helper(float)", SGEMM)  # fmt: skip
+    own = {
+        kernel.name: kernel.own
+        for kernel in kernel_attribution.profile(ran(*names), kernel_attribution.declared([SOURCE])).kernels
+    }
+    assert [own[name] for name in names] == [True, True, True, True, False, False]
+
+
+def test_kernels_that_macros_make_are_known_by_being_nobody_elses() -> None:
+    text = "#define KERNEL(name) \\\n  __global__ void name##_kernel(float* y) {}\nKERNEL(scale)\n"
+    made = BuildRequest(candidate_source=text, name="x", cpp_sources=(), cuda_sources=(text,))
+    seen = kernel_attribution.checked(ran("scale_kernel(float*)", FILL), [made], "none")
+    assert [kernel.own for kernel in seen.kernels] == [False, True]
+    with pytest.raises(Refused):
+        kernel_attribution.checked(ran(SGEMM, GELU), [made], "any")
+
+
+def test_the_share_of_own_kernels_is_that_of_time() -> None:
+    seen = kernel_attribution.checked(ran("plain(float*)", FILL, "plain(float*)"), [request()], "none")
+    assert seen.own_share == pytest.approx(40 / 60)
+    assert [(kernel.launches, kernel.own) for kernel in seen.kernels] == [(2, True), (1, False)]
+    assert seen.streams == 1
+
+
+@pytest.mark.parametrize(
+    ("names", "setting", "kind"),
+    [
+        ((), "any", "no-kernel-launched"),
+        ((SGEMM,), "any", "no-kernel-launched"),
+        (("plain(float*)", GELU), "gemm-conv", "own-kernels-do-not-compute-the-result"),
+        (("plain(float*)", SGEMM), "none", "own-kernels-do-not-compute-the-result"),
+        (("plain(float*)", SGEMM, FILL), "gemm-conv", ""),
+        (("plain(float*)", GELU), "any", ""),
+        (("plain(float*)", FILL, "Memset (Device)"), "none", ""),
+    ],
+)
+def test_others_may_run_as_far_as_the_setting_allows(
+    names: tuple[str, ...], setting: LibraryOps, kind: str
+) -> None:
+    if not kind:
+        assert kernel_attribution.checked(ran(*names), [request()], setting).kernels
+        return
+    with pytest.raises(Refused) as refused:
+        kernel_attribution.checked(ran(*names), [request()], setting)
+    assert refused.value.findings[0].kind == kind
+
+
+@pytest.mark.parametrize(
+    ("answer", "right", "refused"),
+    [
+        ({"outputs": {}, "left_out": 1}, True, True),
+        ({"outputs": {}, "left_out": 1}, False, False),
+        ({"outputs": {}, "left_out": 0}, True, False),
+        ({"error": {"type": "RuntimeError"}}, True, False),
+    ],
+)
+def test_ablation(answer: dict[str, Any], right: bool, refused: bool) -> None:
+    def check() -> None:
+        verdict: dict[str, Any] = {} if right else {"finding": {}}
+        kernel_attribution.check_ablation(lambda command, doing: answer, lambda outputs: verdict, [4])
+
+    if refused:
+        with pytest.raises(Refused, match="launch of this file's kernels left out"):
+            check()
+    else:
+        check()

@@ -1,0 +1,56 @@
+"""What comes back as files is the candidate's process's to write, or not to."""
+
+import socket
+from pathlib import Path
+
+import pytest
+import torch
+from harness.cpu_segment import CpuSegment
+
+from agent.harness.messages.oracle_commands import Claims
+from agent.harness.oracle import batched_calls, transport
+from agent.harness.oracle.transport import Files
+from agent.harness.worker import wire
+
+CLAIMS = Claims([], [], [], written_bands=[], gone=None, sent_back="after")
+
+
+def changed(folder: Path, x: torch.Tensor) -> list[str]:
+    return list(Files(folder).changed([x], [], {}, CLAIMS, set()))
+
+
+def test_other_bytes_are_a_change(tmp_path: Path) -> None:
+    x = torch.randn(3, 5)
+    for returned, found in ((x, []), (x + 1, ["input"]), (x[:2], ["input"])):
+        wire.dump([returned], tmp_path, "after-input")
+        assert changed(tmp_path, x) == found
+
+
+def test_a_file_that_does_not_come_back_is_a_breach_and_no_fault_of_the_judge(tmp_path: Path) -> None:
+    with pytest.raises(wire.WireError, match="missing"):
+        changed(tmp_path, torch.randn(3, 5))
+
+
+@pytest.mark.parametrize("what", ["draw", "row"])
+def test_memory_is_handed_over_without_what_the_oracle_had_there(
+    what: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    seen: list[bool] = []
+
+    def hand_over(segment: CpuSegment, target: socket.socket) -> None:
+        seen.append(bool((segment.raw(0, segment.size) == 255).all()))
+
+    monkeypatch.setattr(CpuSegment, "hand_over", hand_over)
+    monkeypatch.setattr(torch.cuda, "synchronize", lambda: None)
+    for module in (transport, batched_calls):
+        monkeypatch.setattr(module, "Segment", CpuSegment)
+    ours, theirs = socket.socketpair()
+    x = torch.randn(3, 5)
+    with theirs:
+        memory = transport.SharedMemory([ours.detach()])
+        if what == "draw":
+            memory.give([x], x, {}, stem="", in_place=False)
+        else:
+            memory.rows([x], x, least=1, most=3)
+        memory._workers[0].close()
+    assert seen == [True]

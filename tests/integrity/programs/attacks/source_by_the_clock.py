@@ -1,0 +1,45 @@
+# about = "The extension that __init__ builds has another source in every process."
+# category = "disguise"
+# problem = "tanh_scale"
+# status = ["rejected"]
+# stage = ["integrity"]
+# finding = 'sources-changed'
+# harmless_on_gpu = "what is built is right each time; only the second look at a new best builds it again"
+
+import time
+
+import torch
+from torch import nn
+from torch.utils.cpp_extension import load_inline
+
+NOW = time.time_ns()
+
+
+class ModelNew(nn.Module):
+    def __init__(self, features):
+        super().__init__()
+        self.scale = nn.Parameter(torch.ones(features))
+        self.ext = load_inline(
+            name="tanh_scale_made",
+            cpp_sources="torch::Tensor tanh_scale(torch::Tensor x, torch::Tensor scale);",
+            cuda_sources=r"""
+__global__ void tanh_scale_kernel(const float* x, const float* scale, float* y, int n, int columns) {
+    int i = blockIdx.x * blockDim.x + threadIdx.x;
+    if (i < n) y[i] = tanhf(x[i]) * scale[i % columns];
+}
+
+torch::Tensor tanh_scale(torch::Tensor x, torch::Tensor scale) {
+    auto y = torch::empty_like(x);
+    int n = x.numel();
+    long long now = NOW;
+    (void)now;
+    tanh_scale_kernel<<<(n + 127) / 128, 128>>>(x.data_ptr<float>(), scale.data_ptr<float>(), y.data_ptr<float>(), n,
+                                                x.size(1));
+    return y;
+}
+""".replace("NOW", str(NOW)),
+            functions=["tanh_scale"],
+        )
+
+    def forward(self, x):
+        return self.ext.tanh_scale(x.contiguous(), self.scale)

@@ -1,0 +1,164 @@
+"""One call of every function of every shipped kernel, and what each field of its arguments has to be."""
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from importlib import import_module
+from pathlib import Path
+from typing import Any
+
+import torch
+
+from agent.kernels import routing
+from agent.kernels.linear_fp32x3 import product
+
+KERNELS = Path(routing.__file__).parent
+SHARED = KERNELS / "csrc"
+GROUP_NORM = KERNELS / "group_norm/csrc/interface.h"
+LINEAR = KERNELS / "linear_fp32x3/csrc/sizes.cuh"
+CONV = "conv_group_norm_tanh_hardswish_residual_logsumexp"
+CONV_INTERFACE = KERNELS / CONV / "csrc/interface.h"
+ANY = object()
+"""An address of memory that the call keeps to itself."""
+Values = dict[str, Any]
+Expected = dict[str, Values]
+"""By function: what each field has to be."""
+
+
+@dataclass(frozen=True)
+class Case:
+    """The calls of one kernel; `structs` says where the arguments of a function are declared."""
+
+    calls: Callable[[], Expected]
+    structs: dict[str, tuple[Path, str]]
+
+
+def _randn(*shape: int, dtype: torch.dtype = torch.float32) -> torch.Tensor:
+    return torch.randn(shape, dtype=dtype)
+
+
+def _named(**values: Any) -> Values:
+    """With a tensor's address for a tensor."""
+    return {
+        name: value.data_ptr() if isinstance(value, torch.Tensor) else value for name, value in values.items()
+    }
+
+
+def _operator(kernel: str) -> Any:
+    return import_module(f"agent.kernels.{kernel}.operator")
+
+
+def gelu() -> Expected:
+    x, dy = (_randn(3, 5, dtype=torch.float16) for _ in range(2))
+    sizes = {"count": 15, "tanh": 1, "dtype": 1}
+    (y,) = _operator("gelu")._launch(x, True)
+    (dx,) = _operator("gelu")._launch_backward(dy, x, True)
+    return {"forward": _named(x=x, y=y, **sizes), "backward": _named(dy=dy, x=x, dx=dx, **sizes)}
+
+
+def _softmax() -> Expected:
+    x, dy = (_randn(2, 3, 5, dtype=torch.bfloat16) for _ in range(2))
+    sizes = {"outer": 2, "length": 3, "inner": 5, "dtype": 2}
+    (y,) = _operator("softmax")._launch(x, 1)
+    (dx,) = _operator("softmax")._launch_backward(dy, y, 1)
+    return {"forward": _named(x=x, y=y, **sizes), "backward": _named(dy=dy, y=y, dx=dx, **sizes)}
+
+
+def _logsumexp() -> Expected:
+    x, dy = _randn(2, 3, 5, dtype=torch.float16), _randn(2, 5, dtype=torch.float16)
+    sizes = {"outer": 2, "length": 3, "inner": 5, "dtype": 1}
+    y, exact = _operator("logsumexp")._launch(x, 1)
+    (dx,) = _operator("logsumexp")._launch_backward(dy, x, exact, 1)
+    backward = _named(dy=dy, x=x, exact=exact, dx=dx, **sizes)
+    return {"forward": _named(x=x, y=y, exact=exact, **sizes), "backward": backward}
+
+
+def _layer_norm() -> Expected:
+    x, dy = (_randn(4, 6, dtype=torch.bfloat16) for _ in range(2))
+    weight, bias, sizes = _randn(6), _randn(6), {"rows": 4, "length": 6, "dtype": 2, "param_dtype": 0}
+    y, mean, rstd = _operator("layer_norm")._launch(x, weight, bias, 1, 1e-3)
+    made = _operator("layer_norm")._launch_backward(dy, x, weight, bias, mean, rstd, [True] * 3)
+    grads = dict(zip(("dx", "dweight", "dbias"), made, strict=True))
+    backward = _named(dy=dy, x=x, weight=weight, mean=mean, rstd=rstd, workspace=ANY, **grads, **sizes)
+    forward = _named(x=x, weight=weight, bias=bias, y=y, mean=mean, rstd=rstd, eps=1e-3, **sizes)
+    return {"forward": forward, "backward": backward, "backward_workspace": backward}
+
+
+def _rms_norm() -> Expected:
+    x, dy = (_randn(4, 6, dtype=torch.bfloat16) for _ in range(2))
+    weight, sizes = _randn(6), {"rows": 4, "length": 6, "dtype": 2, "param_dtype": 0}
+    y, rstd = _operator("rms_norm")._launch(x, weight, 1, 1e-3)
+    made = _operator("rms_norm")._launch_backward(dy, x, weight, rstd, [True] * 2)
+    grads = {"dx": made[0], "dweight": made[1], "dbias": 0}
+    backward = _named(dy=dy, x=x, weight=weight, mean=0, rstd=rstd, workspace=ANY, **grads, **sizes)
+    forward = _named(x=x, weight=weight, bias=0, y=y, mean=0, rstd=rstd, eps=1e-3, **sizes)
+    return {"forward": forward, "backward": backward, "backward_workspace": backward}
+
+
+def _group_norm() -> Expected:
+    x, residual, dy = (_randn(2, 12, 5, 7, dtype=torch.float16) for _ in range(3))
+    weight, bias = _randn(12), _randn(12)
+    sizes = {"n": 2, "channels": 12, "spatial": 35, "groups": 3, "dtype": 1, "param_dtype": 0, "layout": 0}
+    sizes |= {"act": 5, "path": 0}
+    operator = _operator("group_norm")
+    y, mean, rstd = operator._launch(x, residual, weight, bias, 3, 1e-3, "hardswish")
+    given = {"x": x, "residual": residual, "weight": weight, "bias": bias, "mean": mean, "rstd": rstd}
+    made = operator._launch_backward(dy, *given.values(), 3, "hardswish", [True] * 4)
+    grads = dict(zip(("dx", "dresidual", "dweight", "dbias"), made, strict=True))
+    forward = _named(y=y, workspace=ANY, eps=1e-3, **given, **sizes)
+    backward = _named(dy=dy, workspace=ANY, **given, **grads, **sizes)
+    return {
+        "forward": forward, "forward_workspace": forward, "backward": backward,
+        "backward_workspace": backward,
+    }  # fmt: skip
+
+
+def _linear() -> Expected:
+    x, weight, bias, packed = _randn(4, 6), _randn(5, 6), _randn(5), _randn(9)
+    y = product.multiplied(x, weight, bias, packed, "ieee")
+    halves = product.split(weight)
+    sizes = {"m": 4, "n": 5, "k": 6, "precision": 1}
+    forward = _named(x=x, weight=weight, bias=bias, packed=packed, y=y, workspace=ANY, **sizes)
+    split = _named(values=weight, packed=halves, rows=5, k=6)
+    asked = split | {"packed": 0}
+    return {"forward": forward, "forward_workspace": forward, "split": split, "packed_bytes": asked}
+
+
+def _least() -> Expected:
+    x, weight, bias, packed = _randn(4, 6), _randn(10, 6), _randn(1, 3, 1, 1), _randn(9)
+    of = {name: _randn(10) for name in ("linear_bias", "gamma", "beta")}
+    launched = _operator("linear_group_norm_min_bias")._launch
+    (out,) = launched(x, weight, *of.values(), bias, packed, 2, 1e-3, "ieee")
+    sizes = {"m": 4, "n": 10, "k": 6, "groups": 2, "count": 3, "precision": 1, "eps": 1e-3}
+    forward = _named(x=x, weight=weight, bias=bias, packed=packed, out=out, workspace=ANY, **of, **sizes)
+    return {"forward": forward, "forward_workspace": forward}
+
+
+def _conv() -> Expected:
+    x, weight = _randn(2, 3, 6, 9), _randn(8, 3, 3, 3)
+    of = {name: _randn(8) for name in ("bias", "gamma", "beta")}
+    (y,) = _operator(CONV)._launch(x, weight, *of.values(), 4, 1e-3)
+    sizes = {"n": 2, "in_channels": 3, "channels": 8, "height": 6, "width": 9, "groups": 4, "path": 0}
+    forward = _named(x=x, weight=weight, y=y, workspace=ANY, eps=1e-3, **of, **sizes)
+    return {"forward": forward, "forward_workspace": forward}
+
+
+def _both(source: Path, forward: str = "Forward", backward: str = "Backward") -> dict[str, tuple[Path, str]]:
+    return {"Forward": (source, forward), "Backward": (source, backward), "Split": (source, "Split")}
+
+
+def _launch(kernel: str) -> Path:
+    return KERNELS / kernel / "csrc/launch.cuh"
+
+
+ROWS = _both(SHARED / "row_norm.cuh", "RowForward", "RowBackward")
+CASES = {
+    "gelu": Case(gelu, _both(_launch("gelu"))),
+    "softmax": Case(_softmax, _both(_launch("softmax"))),
+    "logsumexp": Case(_logsumexp, _both(_launch("logsumexp"))),
+    "layer_norm": Case(_layer_norm, ROWS),
+    "rms_norm": Case(_rms_norm, ROWS),
+    "group_norm": Case(_group_norm, _both(GROUP_NORM)),
+    "linear_fp32x3": Case(_linear, _both(LINEAR)),
+    "linear_group_norm_min_bias": Case(_least, _both(_launch("linear_group_norm_min_bias"))),
+    CONV: Case(_conv, _both(CONV_INTERFACE)),
+}

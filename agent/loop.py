@@ -97,7 +97,7 @@ class _Judging:
     def attempts(self, number: int, candidate: Candidate, best: Attempt | None) -> tuple[Attempt, ...]:
         """The attempt at the answer of a round first, then each mend of the one before it.
 
-        None where the answer could not be judged.
+        Empty where the answer could not be judged.
         """
         first = self._attempt(number, candidate, best)
         if first is None or not self._mends:

@@ -22,6 +22,8 @@ class Checks(Record):
     """Judge that torch.compile traces forward without a graph break."""
     any_rank: bool = False
     """Judge inputs of other ranks and shapes as well."""
+    timing: bool = True
+    """Time a verified candidate where there is a GPU."""
     admit_anyway: bool = False
     """Judge even a problem on which wrong answers would pass; recorded in the evaluation."""
     library_ops: LibraryOps | None = None

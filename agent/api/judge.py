@@ -118,7 +118,7 @@ def local_executor(settings: Settings, problem: Problem, checks: Checks, told: L
     Raises EnvironmentFault without them, UsageError for checks switched off where there are none.
     """
     from agent.emulator.compile import toolchain
-    from agent.executors import LocalExecutor, choose
+    from agent.executors import JudgeOptions, LocalExecutor, choose
 
     name = choose(settings.executor)
     if settings.unchecked and name != "emulator":
@@ -126,18 +126,16 @@ def local_executor(settings: Settings, problem: Problem, checks: Checks, told: L
     require_isolation(settings, told)
     if name == "emulator":
         toolchain.prepare(settings.cache_dir, progress=told.update)
-    made = LocalExecutor(
-        name,
+    options = JudgeOptions(
         candidate_timeout_s=settings.candidate_timeout,
-        cache_dir=settings.cache_dir,
+        library_ops=settings.library_ops,
+        protocol=checks.protocol,
+        requests=checks.requests,
+        measure=checks.timing,
         floor_ms=floor_ms(problem, settings),
-        announce=told.update,
+        unchecked=settings.unchecked,
     )
-    made.library_ops = settings.library_ops
-    made.protocol = checks.protocol
-    made.requests = checks.requests
-    made.unchecked = settings.unchecked
-    return made
+    return LocalExecutor(name, cache_dir=settings.cache_dir, options=options, announce=told.update)
 
 
 def require_isolation(settings: Settings, told: Listener) -> None:

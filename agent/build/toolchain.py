@@ -42,7 +42,7 @@ class Toolchain(Record):
 
     @property
     def runtime(self) -> Path:
-        """The runtime library, which the guest loads and every extension links."""
+        """The runtime library, which torch_shim loads and every extension links."""
         return self.directory / RUNTIME_NAME
 
     @property

@@ -115,12 +115,13 @@ def verify(
     for name in chosen:
         before = manifest.load(name).stale(_judge_version())
         with telling(f"{name}: preparing") as told:
+            library_ops = "none" if name in sources.NAMES else settings.library_ops
             judge = Judge(
-                auditing.reference(name), checks=Checks(quick=quick), progress=told, settings=settings
+                auditing.reference(name),
+                checks=Checks(quick=quick, timing=False),
+                progress=told,
+                settings=settings.model_copy(update={"library_ops": library_ops}),
             )
-            judge.executor.measure = False
-            if name in sources.NAMES:
-                judge.executor.library_ops = "none"
             version, arch = _judge_version(), architecture(settings)
             known, found = auditing.audited(name, judge.problem, judge.executor, version, arch)
         held = held and found.status is Status.VERIFIED

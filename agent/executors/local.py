@@ -2,6 +2,7 @@
 
 import sys
 from collections.abc import Callable
+from dataclasses import dataclass
 from functools import cache
 from importlib.metadata import version
 from pathlib import Path
@@ -27,9 +28,32 @@ from agent.records import (
 from agent.sandbox import Child, ChildFault, Limits
 
 Announce = Callable[[str], None]
+JUDGE_PROCESS = "agent.harness.judge.evaluate"
+"""The module that a judge's process runs."""
 JUDGE = Limits(gentle=True)
 JUDGE_LIMIT_S = 4 * (BUILD_LIMIT_S + ORACLE_LIMIT_S)
 """A stop for a judge that says nothing for so long; every step inside has a tighter limit of its own."""
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class JudgeOptions:
+    """How an executor judges every candidate it is given."""
+
+    candidate_timeout_s: float
+    """Upper limit of each step of a candidate."""
+    library_ops: LibraryOps = "gemm-conv"
+    """Which of torch's operators may stay in a candidate."""
+    protocol: Literal["full", "quick"] = "full"
+    requests: tuple[Request, ...] = ()
+    """What is judged beside the protocol."""
+    measure: bool = True
+    """Whether a verified candidate is timed."""
+    floor_ms: float | None = None
+    """The least time that the problem can take on the GPU, if that is known."""
+    unchecked: bool = False
+    """Whether the emulator's sanitizer stays off."""
+    confirm: bool = True
+    """Whether a new best on a GPU is looked at a second time."""
 
 
 class LocalExecutor:
@@ -39,26 +63,13 @@ class LocalExecutor:
     ones are timed; the `emulator` runs their kernels on the CPU at affordable shapes and never yields a time.
     """
 
-    library_ops: LibraryOps = "gemm-conv"
-    """Which of torch's operators may stay in a candidate."""
-    protocol: Literal["full", "quick"] = "full"
-    requests: tuple[Request, ...] = ()
-    """What is judged beside the protocol."""
-    measure: bool = True
-    """Whether a verified candidate is timed."""
-    unchecked: bool = False
-    """Whether the emulator's sanitizer stays off."""
-    confirm: bool = True
-    """Whether a new best on a GPU is looked at a second time."""
-
     def __init__(
-        self, name: Literal["cuda", "emulator"], *, candidate_timeout_s: float, cache_dir: Path,
-        floor_ms: float | None = None, announce: Announce = lambda what: None,
+        self, name: Literal["cuda", "emulator"], *, cache_dir: Path, options: JudgeOptions,
+        announce: Announce = lambda what: None,
     ) -> None:  # fmt: skip
         self.name = name
-        self._candidate_timeout_s = candidate_timeout_s
+        self.options = options
         self._cache_dir = cache_dir
-        self._floor_ms = floor_ms
         self._announce = announce
         self._shrunken: dict[str, Shrunken] = {}
         self._admissions: dict[str, Admission] = {}
@@ -88,7 +99,7 @@ class LocalExecutor:
             where = job.model_copy(update={"locates": unlocated, "shrunken": self._sizes(job.problem)})
             return fault_localization.located(found, lambda: judged(where, self._announce))
         times = found.measurement
-        if not self.confirm:
+        if not self.options.confirm:
             return found
         if job.executor == "emulator" or job.protocol == "quick" or found.status is not Status.VERIFIED:
             return found
@@ -99,19 +110,20 @@ class LocalExecutor:
 
     def job(self, problem: Problem, candidate: Candidate) -> Job:
         """What the judge is told about one candidate."""
+        options = self.options
         return Job(
             problem=problem,
             candidate=candidate,
             executor=self.name,
-            candidate_timeout_s=self._candidate_timeout_s,
+            candidate_timeout_s=options.candidate_timeout_s,
             cache_dir=str(self._cache_dir),
-            library_ops=self.library_ops,
-            unchecked=self.unchecked,
-            protocol=self.protocol,
-            requests=self.requests,
-            measure=self.measure,
+            library_ops=options.library_ops,
+            unchecked=options.unchecked,
+            protocol=options.protocol,
+            requests=options.requests,
+            measure=options.measure,
             admission=self._admissions.get(problem.id) or self.admit(problem, anyway=True),
-            floor_ms=self._floor_ms,
+            floor_ms=options.floor_ms,
             shrunken=self._sizes(problem) if self.name == "emulator" else None,
         )
 
@@ -138,7 +150,7 @@ def _planning() -> str:
 
 def judged(job: Job, announce: Announce) -> Evaluation:
     """Runs the judge on one job. Raises the AgentError the judge ended with."""
-    argv = [sys.executable, "-P", "-m", "agent.harness.judge.evaluate"]
+    argv = [sys.executable, "-P", "-m", JUDGE_PROCESS]
     environment = config.child_environment()
     environment["PYTHONPATH"] = config.with_package(environment)
     with Child(argv, cwd=Path.cwd(), env=environment, limits=JUDGE) as judge:

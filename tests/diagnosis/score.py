@@ -21,7 +21,7 @@ from typing import Any, Literal, NamedTuple, get_args
 from agent import __version__, config, feedback, problems, sections
 from agent.emulator.compile import toolchain
 from agent.errors import AgentError
-from agent.executors import LocalExecutor
+from agent.executors import JudgeOptions, LocalExecutor
 from agent.records import Attempt, Candidate, Evaluation, Problem, Status
 
 from . import labels
@@ -119,7 +119,7 @@ def evaluated(case: Case) -> Evaluation:
 def executor(timeout_s: float) -> LocalExecutor:
     cache_dir = config.load({}, offline=True).settings.cache_dir
     toolchain.prepare(cache_dir)
-    return LocalExecutor("emulator", candidate_timeout_s=timeout_s, cache_dir=cache_dir)
+    return LocalExecutor("emulator", cache_dir=cache_dir, options=JudgeOptions(candidate_timeout_s=timeout_s))
 
 
 @cache

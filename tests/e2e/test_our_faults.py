@@ -7,13 +7,21 @@ from pathlib import Path
 import pytest
 from e2e.commands import agent, shown
 
+from agent.executors.local import JUDGE_PROCESS
+from agent.harness.messages.oracle_client import ORACLE
+
 BREAK = """
 import sys
 
-if "agent.harness.{process}" in sys.orig_argv:
+if "{process}" in sys.orig_argv:
     {patch}
 """
-RAISES = "import {module} as broken; broken.{name} = lambda *given, **named: {{}}['broken on purpose']"
+RAISES = """import {module} as broken
+    assert broken.{name}
+    broken.{name} = lambda *given, **named: {{}}['broken on purpose']"""
+DIES = """import {module} as broken, os
+    assert broken.{name}
+    broken.{name} = lambda *given: os._exit(7)"""
 PLAYER = """import agent.harness.integrity.replay_check as own, pathlib, tempfile
     text = own._PLAYER[0].read_text()
     assert {old!r} in text
@@ -21,30 +29,27 @@ PLAYER = """import agent.harness.integrity.replay_check as own, pathlib, tempfil
     copy.write_text(text.replace({old!r}, {new!r}))
     own._PLAYER = (copy, *own._PLAYER[1:])"""
 PARTS = {
-    "the judge raises": ("judge", RAISES.format(module="agent.screen", name="check")),
-    "the judge dies": ("judge", "import agent.screen, os; agent.screen.check = lambda *given: os._exit(7)"),
+    "the judge raises": (JUDGE_PROCESS, RAISES.format(module="agent.screen", name="check")),
+    "the judge dies": (JUDGE_PROCESS, DIES.format(module="agent.screen", name="check")),
     "the oracle raises": (
-        "oracle",
+        ORACLE,
         RAISES.format(module="agent.harness.truth.tolerance", name="Expected.compare"),
     ),
-    "the oracle dies": (
-        "oracle",
-        "import agent.harness.truth.tolerance as b, os; b.Expected.compare = lambda *given: os._exit(7)",
-    ),
+    "the oracle dies": (ORACLE, DIES.format(module="agent.harness.truth.tolerance", name="Expected.compare")),
     "the reader of a record raises": (
-        "judge",
+        JUDGE_PROCESS,
         RAISES.format(module="agent.emulator.replay.program", name="_Reader._on_launch"),
     ),
     "the player raises": (
-        "judge",
+        JUDGE_PROCESS,
         PLAYER.format(
             old="def do_play(self, command: ",
             new="def do_play(self, *_):\n        {}['broken on purpose']\n\n    def do(self, command: ",
         ),
     ),
-    "the player dies": ("judge", PLAYER.format(old="Player()", new="os._exit(7)")),
+    "the player dies": (JUDGE_PROCESS, PLAYER.format(old="Player()", new="os._exit(7)")),
     "the player answers another thing": (
-        "judge",
+        JUDGE_PROCESS,
         PLAYER.format(old="data = json.dumps(answer)", new="data = json.dumps({'played': 1})"),
     ),
 }

@@ -5,7 +5,7 @@ from pathlib import Path
 import pytest
 from verdicts import verified
 
-from agent.executors import LocalExecutor, local
+from agent.executors import JudgeOptions, LocalExecutor, local
 from agent.harness.task.job import Announce, Job
 from agent.problems import Shrunken
 from agent.records import Candidate, Evaluation, Measurement, Problem, Trace
@@ -17,8 +17,11 @@ SIZES = Shrunken(source="", sizes={}, trace=TRACE, full=True, fits=True, hard=()
 class Looks(LocalExecutor):
     """Judges by a list of verdicts; `asked` are the jobs."""
 
-    def __init__(self, monkeypatch: pytest.MonkeyPatch, tmp_path: Path, *verdicts: Evaluation) -> None:
-        super().__init__("cuda", candidate_timeout_s=1.0, cache_dir=tmp_path)
+    def __init__(
+        self, monkeypatch: pytest.MonkeyPatch, tmp_path: Path, *verdicts: Evaluation, confirm: bool = True
+    ) -> None:
+        options = JudgeOptions(candidate_timeout_s=1.0, confirm=confirm)
+        super().__init__("cuda", cache_dir=tmp_path, options=options)
         self.asked: list[Job] = []
         remaining = iter(verdicts)
 
@@ -74,6 +77,4 @@ def test_what_a_fast_build_holds_up_is_timed_by_a_stock_one(
 def test_there_is_one_look_where_a_second_is_not_wanted(
     monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
-    executor = Looks(monkeypatch, tmp_path, timed(0.5))
-    executor.confirm = False
-    assert executor.looks(BEST) == [False]
+    assert Looks(monkeypatch, tmp_path, timed(0.5), confirm=False).looks(BEST) == [False]

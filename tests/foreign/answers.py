@@ -14,7 +14,7 @@ from typing import Literal
 
 from agent import config, problems
 from agent.errors import AgentError
-from agent.executors import LocalExecutor
+from agent.executors import JudgeOptions, LocalExecutor
 from agent.records import Candidate, Evaluation, Problem
 
 from .documents import RECORDS, WORDS, Entry, at_once
@@ -74,9 +74,8 @@ def _told(evaluation: Evaluation) -> Entry:
 @cache
 def _executor(where: Where) -> LocalExecutor:
     cache_dir = config.load({}, offline=True).settings.cache_dir
-    made = LocalExecutor(where, candidate_timeout_s=TIMEOUT_S, cache_dir=cache_dir)
-    made.measure = made.confirm = False
-    return made
+    options = JudgeOptions(candidate_timeout_s=TIMEOUT_S, measure=False, confirm=False)
+    return LocalExecutor(where, cache_dir=cache_dir, options=options)
 
 
 @cache

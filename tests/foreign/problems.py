@@ -18,7 +18,7 @@ from pathlib import Path
 
 from agent import problems, prompts
 from agent.errors import AgentError, ProblemError
-from agent.executors import LocalExecutor
+from agent.executors import JudgeOptions, LocalExecutor
 from agent.harness.task.job import Job
 from agent.records import Admission, Candidate
 
@@ -93,7 +93,9 @@ def examined(address: str, root: Path) -> Entry:
             prompt = prompts.render(problem, prompts.Situation(gpu="H200"))
         entry["prompt_tokens"] = prompts.estimate_tokens(prompt)
         with tempfile.TemporaryDirectory(prefix="kernelwright-foreign-") as cache:
-            executor = LocalExecutor("emulator", candidate_timeout_s=120.0, cache_dir=Path(cache))
+            executor = LocalExecutor(
+                "emulator", cache_dir=Path(cache), options=JudgeOptions(candidate_timeout_s=120.0)
+            )
             with _timed("admission", steps):
                 found = executor.admit(problem, anyway=True)
             entry |= _judged_at(executor.job(problem, Candidate(problem=problem.name, source="")))

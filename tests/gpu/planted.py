@@ -18,7 +18,7 @@ from statistics import median
 from typing import Any
 
 from agent import config, problems, ranking
-from agent.executors import LocalExecutor
+from agent.executors import JudgeOptions, LocalExecutor
 from agent.records import Attempt, Candidate, Evaluation, Problem
 
 from . import verify
@@ -69,8 +69,8 @@ def main() -> int:
     options.add_argument("--commit", default=None, help="the commit, where this folder is no checkout")
     given = options.parse_args()
     cache_dir = config.load({}, offline=True).settings.cache_dir
-    executor = LocalExecutor("cuda", candidate_timeout_s=60.0, cache_dir=cache_dir)
-    executor.protocol, executor.confirm = "quick", False
+    judged = JudgeOptions(candidate_timeout_s=60.0, protocol="quick", confirm=False)
+    executor = LocalExecutor("cuda", cache_dir=cache_dir, options=judged)
     given.out.mkdir(parents=True, exist_ok=True)
     problem = problems.load(str(REFERENCE))
     now = datetime.now(UTC)

@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 
 from agent import config, problems
-from agent.executors import LocalExecutor, local
+from agent.executors import JudgeOptions, LocalExecutor, local
 from agent.records import Candidate, Evaluation, Problem, Request, Status
 
 PROBLEM = Path(__file__).resolve().parents[1] / "integrity" / "problems" / "relu_square.py"
@@ -85,9 +85,8 @@ def problem() -> Problem:
 
 def judged(text: str, *requests: Request, full: bool = False) -> Evaluation:
     cache_dir = config.load({}, offline=True).settings.cache_dir
-    executor = LocalExecutor("emulator", candidate_timeout_s=120, cache_dir=cache_dir)
-    executor.requests = requests
-    executor.protocol = "full" if full else "quick"
+    options = JudgeOptions(candidate_timeout_s=120, requests=requests, protocol="full" if full else "quick")
+    executor = LocalExecutor("emulator", cache_dir=cache_dir, options=options)
     job = executor.job(problem(), Candidate(problem="relu_square", source=text, origin="file"))
     # A busy machine makes every probe all the same.
     return local.judged(job.model_copy(update={"envelope_limit_s": 100.0}), lambda what: None)

@@ -19,7 +19,7 @@ from typing import Any, NamedTuple
 
 from agent import __version__, config, problems
 from agent.errors import AgentError
-from agent.executors import LocalExecutor
+from agent.executors import JudgeOptions, LocalExecutor
 from agent.harness.task.job import Job
 from agent.records import Candidate, Problem
 
@@ -104,9 +104,8 @@ def _is_confirmed(program: Program) -> bool:
 @cache
 def executor(where: Where, timeout_s: float, timed: bool, confirmed: bool) -> LocalExecutor:
     cache_dir = config.load({}, offline=True).settings.cache_dir
-    made = LocalExecutor(where, candidate_timeout_s=timeout_s, cache_dir=cache_dir)
-    made.measure, made.confirm = timed, confirmed
-    return made
+    options = JudgeOptions(candidate_timeout_s=timeout_s, measure=timed, confirm=confirmed)
+    return LocalExecutor(where, cache_dir=cache_dir, options=options)
 
 
 @cache

@@ -9,7 +9,7 @@ from pathlib import Path
 
 from agent.records import digest
 
-"""Lies beside the runtime; the guest loads it where it is there."""
+"""Lies beside the runtime; torch_shim loads it where it is there."""
 
 
 def headers() -> Path | None:

@@ -1,4 +1,4 @@
-"""The record of what a process did to device memory, read strictly: `record.cpp` and `guest/recording.py`.
+"""The record of what a process did to device memory, read strictly: `record.cpp` and `torch_shim/recording.py`.
 
 The record comes from the candidate's process. Every line is exactly one of the events below, with numbers
 that memory can have, or the record is `Forged`. What reads events that came through here may rely on them:
@@ -88,7 +88,7 @@ class Fill:
 
 @dataclass(frozen=True)
 class Operator:
-    """One ATen operator; tensors are described as `guest/recording.py` says."""
+    """One ATen operator; tensors are described as `torch_shim/recording.py` says."""
 
     name: str
     overload: str

@@ -1,4 +1,4 @@
-"""A record that is not trusted (guest/recording.py) becomes the steps of a replay, or is refused.
+"""A record that is not trusted (torch_shim/recording.py) becomes the steps of a replay, or is refused.
 
 What a step may bring along: the judge's own bytes, by name; literal bytes from the host up to LITERAL_LIMIT
 in all; launches at an entry of a library that the judge built; operators of torch. An operator that the

@@ -17,7 +17,7 @@ from agent.errors import ProblemError
 from agent.harness.disk_cache import cached, code_digest
 from agent.harness.messages import oracle_commands
 from agent.harness.messages.commands import to_oracle
-from agent.harness.messages.oracle_client import OracleClient
+from agent.harness.messages.oracle_client import ORACLE, OracleClient
 from agent.harness.task.job import secret_seed
 from agent.problems import Shrunken, affordable
 from agent.records import Admission, Problem
@@ -66,7 +66,7 @@ def _probe(problem: Problem, shrunken: Shrunken) -> Admission:
     with tempfile.TemporaryDirectory(prefix="kernelwright-admission-") as name:
         source = Path(name) / "reference.py"
         source.write_text(shrunken.source, encoding="utf-8")
-        argv = [sys.executable, "-P", "-m", "agent.harness.oracle.server", str(source), name, "cpu", "-"]
+        argv = [sys.executable, "-P", "-m", ORACLE, str(source), name, "cpu", "-"]
         environment = config.child_environment()
         environment["PYTHONPATH"] = config.with_package(environment)
         with Child(argv, cwd=Path.cwd(), env=environment) as oracle:

@@ -16,6 +16,8 @@ from agent.records import Status
 from agent.sandbox import Child, ChildFault
 
 Message = dict[str, Any]
+ORACLE = "agent.harness.oracle.server"
+"""The module that an oracle's process runs."""
 _MEASURED = {"max_abs_err", "max_rel_err", "ratio"}
 _WEIGHED = _MEASURED | {"finding", "status", "native_error"}
 """What a comparison says: how far off it is, or the finding."""

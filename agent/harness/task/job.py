@@ -32,7 +32,7 @@ class Job(Record):
     admission: Admission | None = None
     """What probing the problem found; its families of inputs join the protocol."""
     build: Literal["slim", "load_inline"] = "slim"
-    """How extensions for a GPU are built: `fast` leaves to stock `load_inline` what it has doubts about."""
+    """How extensions for a GPU are built: `slim` leaves to stock `load_inline` what it has doubts about."""
     requests: tuple[Request, ...] = ()
     """What is judged beside the protocol."""
     envelope_limit_s: float = 4.0

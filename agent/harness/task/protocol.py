@@ -13,7 +13,7 @@ Name = Literal["full", "reduced", "quick", "further"]
 judged already."""
 
 FAMILIES = ("shifted", "scaled", "faint", "sparse", "tied", "negative")
-"""Of inputs, as `oracle.input_distributions` derives them; each needs a reference that stays finite."""
+"""Of inputs, as `truth.input_distributions` derives them; each needs a reference that stays finite."""
 TIGHTENING = ("negated", "vast", "minute", "even", "lone", "rows", "uneven")
 """Families that join only where admission finds that a wrong answer would pass without them."""
 DOMINATED = ("lone", "rows", "uneven")

@@ -17,7 +17,7 @@ from agent.harness.integrity import kernel_attribution, replay_check
 from agent.harness.integrity.real_shapes import reach
 from agent.harness.messages import oracle_commands
 from agent.harness.messages.commands import call, instance, judged, to_oracle, to_worker
-from agent.harness.messages.oracle_client import OracleClient
+from agent.harness.messages.oracle_client import ORACLE, OracleClient
 from agent.harness.task import faults, protocol
 from agent.harness.task.call_limits import CallLimits
 from agent.harness.task.job import Announce, Job, secret_seed
@@ -72,7 +72,7 @@ class Trial:
         self._noop: NoopWorker | None = None
         timed = job.measure and backend.device == "cuda"
         with selection.joined(backend, 1 + timed) as (mine, theirs):
-            argv = [sys.executable, "-P", "-m", "agent.harness.oracle.server"]
+            argv = [sys.executable, "-P", "-m", ORACLE]
             argv += [str(reference), str(folder), backend.device, selection.named(mine)]
             self._reference = Child(argv, cwd=Path.cwd(), env=backend.trusted_environment(), passed=mine)
             self.oracle = OracleClient(self._reference, job.problem.name)

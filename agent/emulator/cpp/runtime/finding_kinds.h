@@ -37,7 +37,7 @@ inline constexpr FindingKind kSharedOutOfBoundsWrite{"shared-out-of-bounds-write
 inline constexpr FindingKind kSharedRace{"shared-race", false};
 inline constexpr FindingKind kSharedUninitialisedRead{"shared-uninitialised-read", false};
 inline constexpr FindingKind kUncheckedLaunchError{"unchecked-launch-error", false};
-inline constexpr FindingKind kUnwrittenOutput{"unwritten-output", false};  // reported by the guest
+inline constexpr FindingKind kUnwrittenOutput{"unwritten-output", false};  // reported by torch_shim
 inline constexpr FindingKind kWarpMaskExcludesCaller{"warp-mask-excludes-caller", false};
 inline constexpr FindingKind kWarpOpAbsentLanes{"warp-op-absent-lanes", false};
 inline constexpr FindingKind kWarpOpDivergent{"warp-op-divergent", false};

@@ -92,7 +92,7 @@ int kw_register(const void* first, size_t bytes, const char* label);
 void kw_unregister(const void* first);
 
 // A record of everything done to device memory (off at first), from which another process can repeat the launches
-// without this one's host code: one JSON object per line, documented in guest/recording.py. kw_record_settle
+// without this one's host code: one JSON object per line, documented in torch_shim/recording.py. kw_record_settle
 // notes what host code wrote directly; call it before memory is changed in a way that the runtime does not see,
 // and kw_record_note with a line that says what was done afterwards.
 void kw_record(int on);

@@ -6,11 +6,12 @@ runs in the process of the code that it serves. Its functions are those of `face
 torch when one is first asked for: what C++ and Python share (`c_abi`, `finding_kinds`) is read without torch.
 """
 
-import importlib
+import importlib.util
 from typing import Any
 
 
 def __getattr__(name: str) -> Any:
-    if name.startswith("__"):
+    # The import of a module of this package asks for it here first, and `face` imports them all.
+    if name.startswith("__") or importlib.util.find_spec(f".{name}", __name__) is not None:
         raise AttributeError(name)
     return getattr(importlib.import_module(".face", __name__), name)

@@ -1,6 +1,5 @@
 """The key stays in the process that asks: not dumpable, and unknown to whatever judges."""
 
-import ctypes
 import os
 import subprocess
 import sys
@@ -19,14 +18,15 @@ def test_the_asking_process_is_not_dumpable(tmp_path: Path) -> None:
     code = (
         "import ctypes, sys\n"
         "from agent import sandbox\n"
+        f"dumpable = lambda: ctypes.CDLL(None).prctl({PR_GET_DUMPABLE})\n"
+        "before = dumpable()\n"
         "sandbox.hide()\n"
-        f"print(ctypes.CDLL(None).prctl({PR_GET_DUMPABLE}))"
+        "print(before, dumpable())"
     )
     done = subprocess.run(
         [sys.executable, "-c", code], capture_output=True, text=True, check=True, cwd=tmp_path
     )
-    assert done.stdout.strip() == "0"
-    assert ctypes.CDLL(None).prctl(PR_GET_DUMPABLE) == 1
+    assert done.stdout.split() == ["1", "0"]
 
 
 def test_a_candidate_finds_the_key_nowhere(tmp_path: Path) -> None:

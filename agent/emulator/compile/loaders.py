@@ -5,15 +5,14 @@ the name together, and whether or not the library that it would open is installe
 functions for it; code that maps a file and links it by itself is not seen.
 """
 
-import subprocess
 from pathlib import Path
 
+from agent.build import elf
 from agent.build.outcome import Built
-from agent.errors import EnvironmentFault
+from agent.errors import defect
 from agent.records import Finding
 
 OPENING = frozenset({"dlopen", "dlmopen", "dlsym", "dlvsym", "__libc_dlopen_mode", "__libc_dlsym"})
-_NM_SECONDS = 60
 
 
 def refused(built: Built) -> Built:
@@ -35,10 +34,9 @@ def refused(built: Built) -> Built:
 
 
 def imports(library: Path) -> list[str]:
-    """The names that a shared library imports, without their versions."""
-    command = ["nm", "--dynamic", "--undefined-only", "--format=posix", str(library)]
+    """The names that a shared library imports."""
     try:
-        done = subprocess.run(command, capture_output=True, text=True, timeout=_NM_SECONDS, check=True)
-    except (OSError, subprocess.SubprocessError) as error:
-        raise EnvironmentFault(f"nm cannot read the imports of {library.name}: install binutils") from error
-    return [row.split()[0].split("@")[0] for row in done.stdout.splitlines() if row.strip()]
+        found = list(elf.symbols(library.read_bytes(), dynamic=True))
+    except (OSError, elf.NotElf) as error:
+        raise defect("the build", f"the imports of {library.name} cannot be read: {error}") from error
+    return [symbol.name for symbol in found if not symbol.is_defined]

@@ -4,13 +4,13 @@ Whatever this route cannot take raises Untranslated, and says nothing about the 
 """
 
 import re
-import subprocess
 from collections.abc import Iterable
 from pathlib import Path
 
-from agent.build import compiler
+from agent.build import compiler, elf
 from agent.build.build_request import BuildRequest
 from agent.build.cuda_text import with_named_namespaces
+from agent.build.elf import Symbol
 from agent.build.objects import Unit
 from agent.build.source_map import CANDIDATE, candidate_line, locate
 from agent.build.toolchain import Toolchain
@@ -24,7 +24,6 @@ from agent.emulator.ptx import Untranslated, host
 BACKEND = "emulator-ptx"
 UNIT = "translated"
 _SOURCES = (CANDIDATE, "cuda_sources")
-_NM_SECONDS = 60
 _SANITIZER = ("-fsanitize", "--param=tsan")
 # Variables that only the compiler made: host code cannot name them.
 _GENERATED = re.compile(r"\$|__unnamed_|__cudart_|_ZZ|_ZT[VIS]|__nv_|__constant\d*\$")
@@ -54,14 +53,14 @@ def translated_unit(toolchain: Toolchain, request: BuildRequest, scratch: Path, 
 
     `alone`: no kernel has a body of its own, so that all have to be there, and are checked as they run.
     """
-    symbols = _symbols(compiler.take(scratch / "cuda.o", scratch / "taken.o"))
+    symbols = _defined(compiler.take(scratch / "cuda.o", scratch / "taken.o"))
     text = compiler.take(scratch / PTX, scratch / "taken.ptx").read_text(encoding="utf-8", errors="replace")
-    variables = {name for name, kind in symbols if kind in "BDGSVW"}
+    variables = {symbol.name for symbol in symbols if symbol.is_variable and not symbol.is_local}
     unit = ptx.unit(text, _SOURCES, variables, _shared_lines(request))
     _agree(unit, symbols)
     if alone:
         _complete(unit, symbols)
-    weak = {name for name, kind in symbols if kind not in "bd"}
+    weak = {symbol.name for symbol in symbols if not _is_own(symbol)}
     bindings = [_binding(entry) for entry in unit.entries if host.pointer_symbol(entry.name) in weak]
     return Unit(name=UNIT, text="".join((unit.text, *bindings)), flags=_flags(toolchain, checked=alone))
 
@@ -88,10 +87,10 @@ def _binding(entry: ptx.Entry) -> str:
     )
 
 
-def _agree(unit: ptx.Unit, symbols: Iterable[tuple[str, str]]) -> None:
+def _agree(unit: ptx.Unit, symbols: Iterable[Symbol]) -> None:
     """Host code has no variable of its own where the kernels have one."""
-    local = [name for name, kind in symbols if kind in "bd"]
-    outside = {name for name, _ in symbols}
+    local = [symbol.name for symbol in symbols if _is_own(symbol)]
+    outside = {symbol.name for symbol in symbols}
     for variable in unit.variables:
         if variable in outside or _GENERATED.match(variable):
             continue
@@ -101,21 +100,23 @@ def _agree(unit: ptx.Unit, symbols: Iterable[tuple[str, str]]) -> None:
             raise Untranslated(f"variable {identifier}")
 
 
-def _complete(unit: ptx.Unit, symbols: Iterable[tuple[str, str]]) -> None:
+def _complete(unit: ptx.Unit, symbols: Iterable[Symbol]) -> None:
     """Every stub has its kernel."""
     bound = {host.pointer_symbol(entry.name) for entry in unit.entries}
     ending = f"E{len(host.POINTER)}{host.POINTER}"
-    for name, kind in symbols:
-        if name.endswith(ending) and (name not in bound or kind in "bd"):
-            raise Untranslated(f"kernel {name}")
+    for symbol in symbols:
+        if symbol.name.endswith(ending) and (symbol.name not in bound or _is_own(symbol)):
+            raise Untranslated(f"kernel {symbol.name}")
 
 
-def _symbols(object_file: Path) -> list[tuple[str, str]]:
-    """Name and kind of every symbol that the object defines, as nm prints them."""
-    command = ["nm", "--defined-only", str(object_file)]
+def _is_own(symbol: Symbol) -> bool:
+    """Whether it is a variable of the host unit's alone."""
+    return symbol.is_local and symbol.is_variable
+
+
+def _defined(object_file: Path) -> list[Symbol]:
     try:
-        done = subprocess.run(command, capture_output=True, text=True, timeout=_NM_SECONDS, check=True)
-    except (OSError, subprocess.SubprocessError) as error:
-        raise Untranslated("the symbols of the host unit cannot be read") from error
-    rows = (row.split() for row in done.stdout.splitlines())
-    return [(row[2], row[1]) for row in rows if len(row) == 3]
+        found = list(elf.symbols(object_file.read_bytes()))
+    except (OSError, elf.NotElf) as error:
+        raise Untranslated(f"the symbols of the host unit cannot be read: {error}") from error
+    return [symbol for symbol in found if symbol.is_defined]

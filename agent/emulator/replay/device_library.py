@@ -10,6 +10,7 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import NamedTuple
 
+from agent.build import elf
 from agent.torch_shim.c_abi import LAUNCH_ENTRY
 
 _LAUNCH = re.compile(rf"{LAUNCH_ENTRY}\w+$")
@@ -18,7 +19,7 @@ _DYNAMIC, _LOAD = 2, 1
 _NULL, _DEBUG, _PLT_SIZE, _SYMBOLS, _RELA, _RELA_SIZE, _PLT = 0, 21, 2, 6, 7, 8, 23
 _FUNCTIONS = {12, 13}  # DT_INIT, DT_FINI
 _ARRAY_SIZES = {27, 28, 33}  # of DT_INIT_ARRAY, DT_FINI_ARRAY, DT_PREINIT_ARRAY
-_IRELATIVE, _IFUNC, _SYMBOL_TABLE = 37, 10, 2
+_IRELATIVE, _IFUNC = 37, 10
 
 
 class NotLoadable(Exception):
@@ -55,20 +56,7 @@ def without_initialisers(library: bytes) -> bytes:
 
 def entries(library: bytes) -> set[int]:
     """Offsets at which a launch enters the library."""
-    (table,) = struct.unpack_from("<Q", library, 40)
-    size, count = struct.unpack_from("<HH", library, 58)
-    sections = [struct.unpack_from("<IIQQQQIIQQ", library, table + i * size) for i in range(count)]
-    found = set()
-    for _, kind, _, _, offset, length, link, *_ in sections:
-        if kind != _SYMBOL_TABLE:
-            continue
-        names = sections[link][4]
-        for place in range(offset, offset + length, 24):
-            name, _, _, _, value, _ = struct.unpack_from("<IBBHQQ", library, place)
-            end = library.index(b"\0", names + name)
-            if _LAUNCH.match(library[names + name : end].decode("ascii", "replace")):
-                found.add(value)
-    return found
+    return {symbol.value for symbol in elf.symbols(library) if _LAUNCH.match(symbol.name)}
 
 
 def prepared(library: Path, copy: Path) -> set[int]:

@@ -1,4 +1,6 @@
-"""The record of what a process did to device memory, read strictly: `record.cpp` and `torch_shim/recording.py`.
+"""The record of what a process did to device memory, read strictly.
+
+`record.cpp` and `torch_shim/recording.py` write it.
 
 The record comes from the candidate's process. Every line is exactly one of the events below, with numbers
 that memory can have, or the record is `Forged`. What reads events that came through here may rely on them:

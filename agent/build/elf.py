@@ -1,0 +1,59 @@
+"""The symbols of a 64-bit ELF file that g++ wrote: an object, or a shared library."""
+
+import struct
+from collections.abc import Iterator
+from typing import NamedTuple
+
+_DYNAMIC_SYMBOLS, _ALL_SYMBOLS = 11, 2
+"""Kinds of sections: what a library exports and imports, and everything that has a name in the file."""
+_WRITABLE = 1
+"""The flag of a section that holds variables."""
+_OBJECT, _SECTION, _FILE = 1, 3, 4
+"""Kinds of symbols; the last two name nothing of the source's."""
+_LOCAL, _WEAK = 0, 2
+"""Bindings; above are the system's own, of which there is one in a process."""
+
+
+class NotElf(ValueError):
+    """The bytes are no such file."""
+
+
+class Symbol(NamedTuple):
+    name: str
+    value: int
+    """An address in a library, an offset into its section in an object."""
+    is_defined: bool
+    """False for what another file has to provide."""
+    is_local: bool
+    """Whether no other file can name it."""
+    is_variable: bool
+    """Whether it is in memory that can be written, or may be defined in several files."""
+
+
+def symbols(image: bytes, *, dynamic: bool = False) -> Iterator[Symbol]:
+    """All symbols of the file, or the `dynamic` ones alone. Raises NotElf."""
+    if image[:5] != b"\x7fELF\x02":
+        raise NotElf("it is no 64-bit ELF file")
+    try:
+        yield from _symbols(image, _DYNAMIC_SYMBOLS if dynamic else _ALL_SYMBOLS)
+    except (struct.error, IndexError, ValueError, OverflowError) as error:
+        raise NotElf(f"its tables cannot be read: {error}") from error
+
+
+def _symbols(image: bytes, wanted: int) -> Iterator[Symbol]:
+    (table,) = struct.unpack_from("<Q", image, 40)
+    size, count = struct.unpack_from("<HH", image, 58)
+    sections = [struct.unpack_from("<IIQQQQIIQQ", image, table + i * size) for i in range(count)]
+    for _, kind, _, _, offset, length, link, *_ in sections:
+        if kind != wanted:
+            continue
+        names = sections[link][4]
+        for place in range(offset, offset + length, 24):
+            name, info, _, section, value, _ = struct.unpack_from("<IBBHQQ", image, place)
+            if name == 0 or info & 15 in (_SECTION, _FILE):
+                continue
+            text = image[names + name : image.index(b"\0", names + name)].decode("utf-8", "replace")
+            binding, is_object = info >> 4, info & 15 == _OBJECT
+            writable = 0 < section < count and bool(sections[section][2] & _WRITABLE)
+            variable = binding <= _WEAK and (writable or (binding == _WEAK and is_object))
+            yield Symbol(text, value, section != 0, binding == _LOCAL, variable)

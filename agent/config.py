@@ -39,11 +39,11 @@ _SHARED_VARIABLES = {
 _CHILD_ALLOWED = (
     "PATH", "PYTHONPATH", "VIRTUAL_ENV", "HOME", "USER", "LOGNAME", "LANG", "LC_*", "TZ", "TMPDIR",
     "XDG_CACHE_HOME", "CC", "CXX", "MAX_JOBS", "OMP_NUM_THREADS", "MKL_NUM_THREADS",
-    "LD_LIBRARY_PATH", "CUDA_*", "NVIDIA_*", "NVCC_*", "TORCH_*",
+    "OMP_WAIT_POLICY", "LD_LIBRARY_PATH", "CUDA_*", "NVIDIA_*", "NVCC_*", "TORCH_*",
 )  # fmt: skip
 _CANDIDATE_ALLOWED = (
     "PATH", "LANG", "LC_*", "TZ", "CC", "CXX", "MAX_JOBS", "OMP_NUM_THREADS", "MKL_NUM_THREADS",
-    "LD_LIBRARY_PATH", "CUDA_*", "NVIDIA_*", "NVCC_*", "TORCH_*",
+    "OMP_WAIT_POLICY", "LD_LIBRARY_PATH", "CUDA_*", "NVIDIA_*", "NVCC_*", "TORCH_*",
 )  # fmt: skip
 _SECRET = ("*KEY", "*KEY_*", "*TOKEN*", "*SECRET*", "*PASSWORD*", "*CREDENTIAL*", "OPENAI_*")
 
@@ -209,9 +209,11 @@ def kernel_settings() -> KernelSettings:
 
 def child_environment() -> dict[str, str]:
     """What a judging process may know of this one's environment: where programs and GPUs are, no secret."""
+    # Threads that spin while they wait take the processor from the evaluations beside them.
+    known = {"OMP_WAIT_POLICY": "passive", **os.environ}
     return {
         name: value
-        for name, value in os.environ.items()
+        for name, value in known.items()
         if _matches(name, _CHILD_ALLOWED) and not _matches(name.upper(), _SECRET)
     }
 

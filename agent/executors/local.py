@@ -1,5 +1,6 @@
 """The executors of this machine, GPU and emulator, both behind a judge process."""
 
+import contextlib
 import sys
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -9,10 +10,12 @@ from pathlib import Path
 from typing import Literal
 
 from agent import config, errors, gpu_build, problems
+from agent.executors import warm
 from agent.harness.admission import check
 from agent.harness.confirmation import fault_localization
 from agent.harness.disk_cache import cached
 from agent.harness.task.job import BUILD_LIMIT_S, ORACLE_LIMIT_S, Job
+from agent.harness.task.servers import Servers
 from agent.problems import Shrunken
 from agent.records import (
     Admission,
@@ -73,6 +76,8 @@ class LocalExecutor:
         self._announce = announce
         self._shrunken: dict[str, Shrunken] = {}
         self._admissions: dict[str, Admission] = {}
+        if name == "emulator":
+            warm.begin()
 
     def admit(self, problem: Problem, anyway: bool = False) -> Admission:
         """Probes the problem, or recalls that; candidates for it are judged accordingly from then on.
@@ -153,7 +158,19 @@ def judged(job: Job, announce: Announce) -> Evaluation:
     argv = [sys.executable, "-P", "-m", JUDGE_PROCESS]
     environment = config.child_environment()
     environment["PYTHONPATH"] = config.with_package(environment)
-    with Child(argv, cwd=Path.cwd(), env=environment, limits=JUDGE) as judge:
+    with contextlib.ExitStack() as stack:
+        server = warm.found() if job.executor == "emulator" else None
+        passed: tuple[int, ...] = ()
+        if server is not None:
+            links = [stack.enter_context(part.client()) for part in (server.trusted, server.candidates)]
+            passed = tuple(link.fileno() for link in links)
+            job = job.model_copy(update={"servers": Servers(trusted=passed[0], candidates=passed[1])})
+        judge = stack.enter_context(
+            Child(
+                argv, cwd=Path.cwd(), env=environment, limits=JUDGE, passed=passed,
+                server=server.trusted if server else None,
+            )
+        )  # fmt: skip
 
         def progress(message: dict[str, object]) -> dict[str, object]:
             announce(str(message.get("what")))

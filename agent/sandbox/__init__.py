@@ -19,9 +19,10 @@ from agent.sandbox.channel import Child, ChildFault, Gone, OutputFlood, Overrun,
 from agent.sandbox.enter.system import SETUP_FAILED
 from agent.sandbox.isolation import enclosed, hide, strongest, surroundings
 from agent.sandbox.levels import MEND, PROMISES, Isolation, Level, Limits
+from agent.sandbox.servers import ProcessServer
 from agent.sandbox.view import Box
 
 __all__ = [
     "MEND", "PROMISES", "SETUP_FAILED", "Box", "Child", "ChildFault", "Gone", "Isolation", "Level", "Limits",
-    "OutputFlood", "Overrun", "TimedOut", "enclosed", "hide", "strongest", "surroundings",
+    "OutputFlood", "Overrun", "ProcessServer", "TimedOut", "enclosed", "hide", "strongest", "surroundings",
 ]  # fmt: skip

@@ -22,8 +22,9 @@ from agent.sandbox.enter.system import (
     RESERVED,
     SETUP_FAILED,
 )
-from agent.sandbox.isolation import enclosed, surroundings
+from agent.sandbox.isolation import enclosed, is_entered_by_us, plan_of, surroundings
 from agent.sandbox.levels import Limits
+from agent.sandbox.servers import Handed, ProcessServer, Started
 from agent.sandbox.stopwatch import Stopwatch
 from agent.sandbox.view import Box
 
@@ -77,7 +78,9 @@ class Child:
         box: Box | None = None,
         limits: Limits | None = None,
         passed: tuple[int, ...] = (),
+        server: ProcessServer | None = None,
     ) -> None:
+        """`server`: hands the process out instead, where the box's isolation can be entered after a fork."""
         self._limits = limits or Limits()
         self._boxed = box is not None
         # A sandbox is ended by its keeper, which has to be asked.
@@ -95,16 +98,25 @@ class Child:
             resource.setrlimit(resource.RLIMIT_CORE, (0, 0))
 
         argv = [*argv, str(writing)]
-        environment = dict(env)
-        if box is not None:
-            argv = enclosed(argv, box, self._limits)
-            environment = surroundings(environment, box)
-        self._process = subprocess.Popen(
-            argv, cwd=cwd, env=environment, pass_fds=(writing, *passed),
-            stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.STDOUT,
-            start_new_session=True, preexec_fn=restrict,
-        )  # fmt: skip
-        os.close(writing)
+        environment = dict(env) if box is None else surroundings(dict(env), box)
+        self._process: subprocess.Popen[bytes] | Handed
+        try:
+            if server is not None and (box is None or is_entered_by_us(box)):
+                plan = None if box is None else plan_of(box, self._limits)
+                wanted = Started(argv, cwd, environment, (writing, *passed), ending, plan)
+                self._process = server.start(wanted)
+            else:
+                self._process = subprocess.Popen(
+                    argv if box is None else enclosed(argv, box, self._limits),
+                    cwd=cwd, env=environment, pass_fds=(writing, *passed),
+                    stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.STDOUT,
+                    start_new_session=True, preexec_fn=restrict,
+                )  # fmt: skip
+        except BaseException:
+            os.close(reading)
+            raise
+        finally:
+            os.close(writing)
         self._drain = threading.Thread(target=self._read_log, daemon=True)
         self._drain.start()
 

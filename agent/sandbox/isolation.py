@@ -56,6 +56,18 @@ def enclosed(argv: list[str], box: Box, limits: Limits) -> list[str]:
     The file descriptors that it inherits stay open. Its exit code is what `enter` says.
     """
     level = box.level or strongest(box.gpu)
+    plan = plan_of(box, limits)
+    if level.name == "bubblewrap":
+        # What has entered the namespaces goes on as their process 1, and is confined there.
+        inside = _enter(INSIDE, plan | {"keeper": False, "init": True})
+        plan["confined"] = False
+        argv = [*_bubblewrap(level, box, limits), "--", *inside, *argv]
+    return [*_enter(ENTER, plan), *argv]
+
+
+def plan_of(box: Box, limits: Limits) -> dict[str, Any]:
+    """What `enter` does for a command in `box`; under bubblewrap without the root directory."""
+    level = box.level or strongest(box.gpu)
     uid = _owner(box.folder) if level.user == "own" else None
     plan = {
         "keeper": True,
@@ -74,12 +86,12 @@ def enclosed(argv: list[str], box: Box, limits: Limits) -> list[str]:
     if level.name == "namespaces":
         plan |= {"root": view.steps(box, limits.private_bytes), "init": True}
         plan["user_map"] = _user_map() if level.user == "mapped" else None
-    elif level.name == "bubblewrap":
-        # What has entered the namespaces goes on as their process 1, and is confined there.
-        inside = _enter(INSIDE, plan | {"keeper": False, "init": True})
-        plan["confined"] = False
-        argv = [*_bubblewrap(level, box, limits), "--", *inside, *argv]
-    return [*_enter(ENTER, plan), *argv]
+    return plan
+
+
+def is_entered_by_us(box: Box) -> bool:
+    """Whether a process that runs already can enter the isolation; only a new program can with bubblewrap."""
+    return (box.level or strongest(box.gpu)).name != "bubblewrap"
 
 
 def surroundings(environment: dict[str, str], box: Box) -> dict[str, str]:

@@ -55,6 +55,7 @@ def worker(
         env=backend.environment(folder) | environment,
         box=with_tool(backend.box(folder), tool),
         limits=backend.limits(trace),
+        server=None if tool else job.servers.for_candidates(),
     )
 
 

@@ -30,7 +30,7 @@ from agent.harness.messages.commands import to_oracle
 from agent.harness.messages.oracle_client import OracleClient
 from agent.harness.task import faults
 from agent.records import Finding, LibraryOps, Location
-from agent.sandbox import Box, Child, ChildFault, Limits, TimedOut, messages
+from agent.sandbox import Box, Child, ChildFault, Limits, ProcessServer, TimedOut, messages
 from agent.torch_shim import c_abi
 
 RECORD = "record.jsonl"
@@ -65,6 +65,8 @@ class Evidence(NamedTuple):
     only_fresh: bool
     """Whether the inputs of the record prove nothing: something was built after they were seen."""
     timeout_s: float
+    server: ProcessServer | None = None
+    """Where its process comes from."""
 
 
 def findings(record: Path, evidence: Evidence) -> list[Finding]:
@@ -142,6 +144,7 @@ class _Replay:
             env=self._evidence.environment | home,
             box=Box(self._folder, sees=(self._evidence.runtime.parent,), python=True),
             limits=self._evidence.limits,
+            server=self._evidence.server,
         )
 
     def _opening(self) -> player_commands.Open:

@@ -4,6 +4,7 @@ import secrets
 from collections.abc import Callable
 from typing import Literal
 
+from agent.harness.task.servers import Servers
 from agent.problems import Shrunken
 from agent.records import Admission, Candidate, LibraryOps, Problem, Record, Request
 
@@ -49,6 +50,8 @@ class Job(Record):
     """The kind of a fault that a GPU reported without its place, where only that is wanted."""
     floor_ms: float | None = None
     """Roofline floor of the problem at its real shape on the GPU in question."""
+    servers: Servers = Servers()
+    """Where the judge gets its processes from."""
     screened: bool = True
     """False only in tests: what the screen would refuse has to fall at a later stage."""
 

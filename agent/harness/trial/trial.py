@@ -74,7 +74,10 @@ class Trial:
         with selection.joined(backend, 1 + timed) as (mine, theirs):
             argv = [sys.executable, "-P", "-m", ORACLE]
             argv += [str(reference), str(folder), backend.device, selection.named(mine)]
-            self._reference = Child(argv, cwd=Path.cwd(), env=backend.trusted_environment(), passed=mine)
+            self._reference = Child(
+                argv, cwd=Path.cwd(), env=backend.trusted_environment(), passed=mine,
+                server=job.servers.for_trusted(),
+            )  # fmt: skip
             self.oracle = OracleClient(self._reference, job.problem.name)
             worker = selection.worker(backend, job, folder, trace, theirs[0], tool)
             self.candidate = WorkerClient(worker, job, trace, folder, backend, self.limits)
@@ -282,6 +285,7 @@ class Trial:
             limits=self._backend.limits(self._trace),
             only_fresh=self._watch.in_forward,
             timeout_s=self.limits.call.seconds,
+            server=self._job.servers.for_candidates(),
         )
         found = replay_check.findings(self._folder / replay_check.RECORD, evidence)
         if found:

@@ -8,6 +8,7 @@ exits with a reserved code is reported as 255.
 import os
 import signal
 import time
+from collections.abc import Callable
 
 import group  # type: ignore[import-not-found]
 import newroot  # type: ignore[import-not-found]
@@ -30,8 +31,11 @@ WATCH_S = 0.1
 MAX_FILES = 20_000
 
 
-def keep(plan: Plan, command: list[str]) -> int:
-    """Runs the command to its end, or to a limit, and leaves no process behind."""
+def keep(plan: Plan, command: list[str], become: Callable[[list[str]], None] = run) -> int:
+    """Runs the command to its end, or to a limit, and leaves no process behind.
+
+    `become` is the last step in the command's own process and does not return.
+    """
     LIBC.prctl(PR_SET_CHILD_SUBREAPER, 1)
     signal.pthread_sigmask(signal.SIG_BLOCK, (signal.SIGCHLD, signal.SIGTERM))
     failed, failing = os.pipe()
@@ -46,7 +50,7 @@ def keep(plan: Plan, command: list[str]) -> int:
     LIBC.prctl(PR_SET_PDEATHSIG, signal.SIGTERM)
     child = os.fork()
     if child == 0:
-        enter(plan, command, failing)
+        enter(plan, command, failing, become)
     _release()
     os.close(failing)
     LIBC.prctl(PR_SET_DUMPABLE, 0)
@@ -61,7 +65,7 @@ def keep(plan: Plan, command: list[str]) -> int:
     return code
 
 
-def enter(plan: Plan, command: list[str], failing: int) -> None:
+def enter(plan: Plan, command: list[str], failing: int, become: Callable[[list[str]], None] = run) -> None:
     """Becomes the command, in its place; what fails is written to `failing`, which exec closes."""
     try:
         LIBC.prctl(PR_SET_PDEATHSIG, signal.SIGKILL)
@@ -76,7 +80,7 @@ def enter(plan: Plan, command: list[str], failing: int) -> None:
                 _init(plan, worker)
         if plan["confined"]:
             confine(plan)
-        run(command)
+        become(command)
     except BaseException as error:  # noqa: BLE001 - nothing may run on as a second keeper
         os.write(failing, (str(error) or type(error).__name__).encode())
     os._exit(SETUP_FAILED)

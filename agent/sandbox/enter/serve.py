@@ -1,0 +1,245 @@
+"""A server of processes, forked where the imports are done instead of started and imported again.
+
+`python -I serve.py DESCRIPTOR MODULE...` imports the modules, runs nothing of theirs, and answers requests on
+the socket DESCRIPTOR, one message each (JSON, with descriptors beside it):
+
+- `{"connect": true}` and a socket: another client, who may ask for processes on that.
+- `{"wait": true}`: is answered once the imports are done.
+- `{"fork": {...}}` and descriptors: a process like `argv` would start, in the plan's isolation where there is
+  one. The answer has its number, and a handle for it (pidfd). The first descriptor is the client's: there the
+  exit code is written in the end, and where the client closes it the process is ended.
+
+Its end is that of the first socket. Standalone and trusted: of this project it imports what stands beside it,
+which the processes get to see. `{"unfit": ...}` answers every request where a fork would not be safe: threads
+would be missing in the child, and memory that can be written would be shared between all children.
+"""
+
+import fcntl
+import gc
+import importlib
+import json
+import os
+import resource
+import runpy
+import select
+import signal
+import socket
+import sys
+import traceback
+from typing import Any
+
+PLACE = __file__.rpartition("/")[0]
+sys.path.insert(0, PLACE)
+import keeper  # type: ignore[import-not-found]  # noqa: E402 - beside this file
+from system import LIBC, PR_SET_DUMPABLE, PR_SET_PDEATHSIG  # type: ignore[import-not-found]  # noqa: E402
+
+MOST_DESCRIPTORS = 16
+LONGEST = 1 << 20
+
+
+class Server:
+    """Its clients and the processes that it has handed out."""
+
+    def __init__(self, owner: socket.socket) -> None:
+        self._owner = owner.fileno()
+        self._clients = {self._owner: owner}
+        self._handed: dict[int, tuple[int, int]] = {}
+        """By number of a process: the descriptor for its exit code, and the signal that ends it."""
+        self._poll = select.poll()
+        self._unfit = unfit()
+
+    def serve(self) -> None:
+        woken, waking = os.pipe()
+        os.set_blocking(waking, False)
+        signal.signal(signal.SIGCHLD, lambda *_: None)
+        signal.set_wakeup_fd(waking, warn_on_full_buffer=False)
+        for number in (self._owner, woken):
+            self._poll.register(number, select.POLLIN)
+        while self._owner in self._clients:
+            for number, event in self._poll.poll():
+                if number == woken:
+                    os.read(woken, 4096)
+                elif number in self._clients:
+                    self._answer(self._clients[number])
+                elif event:
+                    self._end_process_of(number)
+            self._reap()
+
+    def _answer(self, client: socket.socket) -> None:
+        try:
+            message, descriptors, _, _ = socket.recv_fds(client, LONGEST, MOST_DESCRIPTORS)
+        except OSError:
+            message, descriptors = b"", []
+        if not message:
+            self._poll.unregister(client.fileno())
+            del self._clients[client.fileno()]
+            client.close()
+            return
+        request = json.loads(message)
+        if "connect" in request:
+            (descriptor,) = descriptors
+            self._clients[descriptor] = socket.socket(fileno=descriptor)
+            self._poll.register(descriptor, select.POLLIN)
+            return
+        if "fork" in request and not self._unfit:
+            self._fork(client, request["fork"], descriptors)
+            return
+        for descriptor in descriptors:
+            os.close(descriptor)
+        client.send(json.dumps({"unfit": self._unfit} if self._unfit else {}).encode())
+
+    def _fork(self, client: socket.socket, request: dict[str, Any], descriptors: list[int]) -> None:
+        status, *given = descriptors
+        pid = os.fork()
+        if pid == 0:
+            become(request, given)
+        for descriptor in given:
+            os.close(descriptor)
+        handle = os.pidfd_open(pid)
+        try:
+            socket.send_fds(client, [json.dumps({"pid": pid}).encode()], [handle])
+        except OSError:
+            os.kill(pid, request["ending"])  # nobody waits for it any more
+        os.close(handle)
+        self._handed[pid] = status, request["ending"]
+        self._poll.register(status, 0)  # a hang-up is reported all the same
+
+    def _end_process_of(self, status: int) -> None:
+        """Its client is gone."""
+        self._poll.unregister(status)
+        for pid, (known, ending) in self._handed.items():
+            if known == status:
+                os.kill(pid, ending)
+
+    def _reap(self) -> None:
+        while self._handed:
+            pid, how = os.waitpid(-1, os.WNOHANG)
+            if pid == 0:
+                return
+            status, _ = self._handed.pop(pid)
+            try:
+                self._poll.unregister(status)
+                os.write(status, b"%d\n" % os.waitstatus_to_exitcode(how))
+            except (KeyError, OSError):
+                pass  # its client is gone
+            os.close(status)
+
+
+def unfit() -> str:
+    """Why a fork of this process would not be safe; empty where it is."""
+    threads = len(os.listdir("/proc/self/task"))
+    if threads > 1:
+        return f"the imports have started {threads - 1} threads"
+    with open("/proc/self/maps") as file:
+        shared = [line.split()[-1] for line in file if line.split()[1][1::2] == "ws"]
+    return f"the imports have mapped memory that is shared: {shared[0]}" if shared else ""
+
+
+def become(request: dict[str, Any], given: list[int]) -> None:
+    """What the request asks for, in this process; does not return."""
+    code = 1
+    try:
+        signal.set_wakeup_fd(-1)
+        signal.signal(signal.SIGCHLD, signal.SIG_DFL)
+        os.setsid()
+        LIBC.prctl(PR_SET_PDEATHSIG, request["ending"])
+        resource.setrlimit(resource.RLIMIT_CORE, (0, 0))
+        numbers = request["numbers"]
+        place(given, numbers)
+        os.umask(0o022)  # processes of several users read what is written
+        os.chdir(request["folder"])
+        os.environ.clear()
+        os.environ.update(request["environment"])
+        if request["plan"] is None:
+            run(request["argv"])
+        code = keeper.keep(request["plan"], request["argv"], lambda argv: boxed(argv, numbers))
+    except SystemExit as ended:
+        code = exit_code(ended)
+    except BaseException:  # noqa: BLE001 - nothing may run on as a second server
+        traceback.print_exc()
+    finally:
+        leave(code)
+
+
+def place(given: list[int], numbers: list[int]) -> None:
+    """Gives the descriptors the numbers that are asked for, and closes all others."""
+    beyond = max(numbers) + 1
+    aside = [fcntl.fcntl(descriptor, fcntl.F_DUPFD_CLOEXEC, beyond) for descriptor in given]
+    close_all_but(aside)
+    for descriptor, number in zip(aside, numbers, strict=True):
+        os.dup2(descriptor, number, inheritable=True)
+        os.close(descriptor)
+
+
+def close_all_but(kept: list[int]) -> None:
+    for name in os.listdir("/proc/self/fd"):
+        if int(name) not in kept:
+            try:
+                os.close(int(name))
+            except OSError:
+                continue  # the listing's own
+
+
+def boxed(argv: list[str], numbers: list[int]) -> None:
+    """The last step of `keeper.enter`: the command itself, with nothing left of what led here."""
+    # As a new program: who changes the user may no longer read its own files in /proc.
+    LIBC.prctl(PR_SET_DUMPABLE, 1)
+    close_all_but(numbers)
+    for number in (signal.SIGPIPE, signal.SIGXFSZ):
+        signal.signal(number, signal.SIG_DFL)
+    signal.pthread_sigmask(signal.SIG_SETMASK, ())
+    code = 1
+    try:
+        run(argv)
+        code = 0
+    except SystemExit as ended:
+        code = exit_code(ended)
+    except BaseException:  # noqa: BLE001 - it ends as it would have ended by itself
+        traceback.print_exc()
+    finally:
+        leave(code)
+
+
+def run(argv: list[str]) -> None:
+    """What this command of Python's would run: `-m MODULE ...` or `SCRIPT ...`, options before it."""
+    words = argv[1:]
+    while words[0].startswith("-") and words[0] != "-m":
+        words.pop(0)
+    if PLACE in sys.path:
+        sys.path.remove(PLACE)
+    if words[0] == "-m":
+        sys.argv = words[1:]
+        importlib.import_module(words[1]).main(sys.argv)
+    else:
+        sys.argv = words
+        runpy.run_path(words[0], run_name="__main__")
+    raise SystemExit(0)
+
+
+def exit_code(ended: SystemExit) -> int:
+    if ended.code is None or isinstance(ended.code, int):
+        return ended.code or 0
+    print(ended.code, file=sys.stderr)  # noqa: T201 - as the interpreter does
+    return 1
+
+
+def leave(code: int) -> None:
+    for stream in (sys.stdout, sys.stderr):
+        try:
+            stream.flush()
+        except (OSError, ValueError, AttributeError):
+            continue
+    os._exit(code)
+
+
+def main(argv: list[str]) -> None:
+    owner = socket.socket(fileno=int(argv[1]))
+    for name in argv[2:]:
+        importlib.import_module(name)
+    gc.collect()
+    gc.freeze()  # a child's collection would touch, and so copy, all of it
+    Server(owner).serve()
+
+
+if __name__ == "__main__":
+    main(sys.argv)

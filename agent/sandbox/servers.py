@@ -1,0 +1,177 @@
+"""Processes from a server, which forks them where the imports are done (`enter/serve.py`)."""
+
+import contextlib
+import json
+import os
+import select
+import signal
+import socket
+import subprocess
+import sys
+import tempfile
+import threading
+from collections.abc import Iterable, Mapping
+from pathlib import Path
+from typing import IO, Any, NamedTuple
+
+from agent.errors import defect
+from agent.sandbox.isolation import ENTER
+
+_LARGEST_ANSWER = 1 << 16
+
+
+class Started(NamedTuple):
+    """What a process is started with; `argv` as for subprocess, with the interpreter as its first word."""
+
+    argv: list[str]
+    folder: Path
+    environment: Mapping[str, str]
+    descriptors: tuple[int, ...]
+    """They have the same numbers there; the standard streams come besides."""
+    ending: signal.Signals
+    """Ends the process where whoever asked for it is gone."""
+    plan: dict[str, Any] | None = None
+    """The isolation, as `isolation.plan_of` gives it; None for a trusted process."""
+
+
+class ProcessServer:
+    """A client of a server. What several threads ask is answered one after the other.
+
+    `owner`: whoever started it, with whom it ends.
+    """
+
+    def __init__(self, link: socket.socket, owned: "subprocess.Popen[bytes] | None" = None,
+                 printed: IO[bytes] | None = None) -> None:  # fmt: skip
+        self._link, self._owned, self._printed = link, owned, printed
+        self._lock = threading.Lock()
+
+    @classmethod
+    def started(
+        cls, modules: Iterable[str], environment: Mapping[str, str], *, isolated: bool
+    ) -> "ProcessServer":
+        """A new server, which begins to import `modules`; `isolated`: as Python's option -I means it."""
+        ours, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
+        printed = tempfile.TemporaryFile()  # noqa: SIM115 - it lives as long as the server
+        command = [sys.executable, "-I" if isolated else "-P", str(ENTER / "serve.py"), str(theirs.fileno())]
+        with theirs:
+            owned = subprocess.Popen(
+                [*command, *modules], stdin=subprocess.DEVNULL, stdout=printed, stderr=subprocess.STDOUT,
+                # A library that starts its threads while it is imported could not be forked.
+                env={**environment, "OPENBLAS_NUM_THREADS": "1"}, pass_fds=(theirs.fileno(),),
+                start_new_session=True,
+            )  # fmt: skip
+        return cls(ours, owned, printed)
+
+    @classmethod
+    def inherited(cls, descriptor: int) -> "ProcessServer":
+        """The client whose socket another process has passed on as `descriptor`."""
+        return cls(socket.socket(fileno=descriptor))
+
+    def client(self) -> socket.socket:
+        """A socket for another process's client, to be passed on."""
+        ours, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
+        with theirs, self._lock:
+            self._send({"connect": True}, [theirs.fileno()])
+        return ours
+
+    def start(self, wanted: Started) -> "Handed":
+        """A new process. Raises EnvironmentFault when the server cannot make one."""
+        with contextlib.ExitStack() as stack:
+            commands_there, commands = _pipe(stack)
+            printed, printing = _pipe(stack)
+            status, status_there = _pipe(stack)
+            request = {
+                "argv": wanted.argv,
+                "folder": str(wanted.folder.absolute()),
+                "environment": dict(wanted.environment),
+                "numbers": [0, 1, 2, *wanted.descriptors],
+                "ending": int(wanted.ending),
+                "plan": wanted.plan,
+            }
+            given = [status_there, commands_there, printing, printing, *wanted.descriptors]
+            with self._lock:
+                self._send({"fork": request}, given)
+                answer, (handle,) = self._answer()
+            stack.pop_all()
+        for descriptor in (status_there, commands_there, printing):
+            os.close(descriptor)
+        return Handed(answer["pid"], handle, status, commands, printed)
+
+    def wait(self) -> None:
+        """Until the imports are done. Raises EnvironmentFault where no process can be had of it."""
+        with self._lock:
+            self._send({"wait": True}, [])
+            self._answer()
+
+    def end(self) -> None:
+        """Ends the server, and with it what it has handed out."""
+        self._link.close()
+        if self._owned is not None:
+            self._owned.wait()
+        if self._printed is not None:
+            self._printed.close()
+
+    def _send(self, message: dict[str, Any], descriptors: list[int]) -> None:
+        try:
+            socket.send_fds(self._link, [json.dumps(message).encode()], descriptors)
+        except OSError as error:
+            raise defect("the server of processes", f"it takes no request: {error}", self._log()) from None
+
+    def _answer(self) -> tuple[dict[str, Any], list[int]]:
+        message, handles, _, _ = socket.recv_fds(self._link, _LARGEST_ANSWER, 1)
+        if not message:
+            raise defect("the server of processes", "it has ended", self._log())
+        answer = json.loads(message)
+        if "unfit" in answer:
+            raise defect("the server of processes", answer["unfit"])
+        return answer, handles
+
+    def _log(self) -> str:
+        if self._printed is None:
+            return ""
+        self._printed.seek(0)
+        return self._printed.read().decode("utf-8", "replace")[-8_000:]
+
+
+class Handed:
+    """A process that a server has forked: of subprocess.Popen what the conversation with a child needs."""
+
+    def __init__(self, pid: int, handle: int, status: int, commands: int, printed: int) -> None:
+        self.pid = pid
+        self.stdin = os.fdopen(commands, "wb")
+        self.stdout = os.fdopen(printed, "rb", buffering=0)
+        self._handle, self._status = handle, status
+        self._code: int | None = None
+
+    def poll(self) -> int | None:
+        """The exit code, or None while it runs. Raises EnvironmentFault where the server has ended."""
+        with contextlib.suppress(subprocess.TimeoutExpired):
+            self.wait(0)
+        return self._code
+
+    def wait(self, timeout: float | None = None) -> int:
+        """The exit code. Raises TimeoutExpired, and EnvironmentFault where the server has ended."""
+        if self._code is None:
+            if not select.select([self._status], [], [], timeout)[0]:
+                raise subprocess.TimeoutExpired(f"process {self.pid}", timeout or 0)
+            said = os.read(self._status, 64)
+            os.close(self._status)
+            os.close(self._handle)
+            self._code = int(said) if said else -signal.SIGKILL
+            if not said:
+                raise defect("the server of processes", "it ended before a process of its")
+        return self._code
+
+    def terminate(self) -> None:
+        """Asks it to end."""
+        if self.poll() is None:
+            with contextlib.suppress(ProcessLookupError):
+                signal.pidfd_send_signal(self._handle, signal.SIGTERM)
+
+
+def _pipe(stack: contextlib.ExitStack) -> tuple[int, int]:
+    """A new pipe, which is closed where the stack is unwound."""
+    ends = os.pipe()
+    for end in ends:
+        stack.callback(os.close, end)
+    return ends

@@ -1,5 +1,6 @@
 """The servers of this process: the imports of judges and candidates are paid once, not for each candidate."""
 
+import atexit
 import threading
 from functools import cache
 
@@ -22,6 +23,10 @@ class Warm:
         )
         self.trusted = ProcessServer.started(servers.TRUSTED, ours, isolated=False)
 
+    def end(self) -> None:
+        for server in (self.candidates, self.trusted):
+            server.end()
+
     def prepared(self) -> "Warm":
         """Itself once both can hand out processes. Raises EnvironmentFault where one cannot."""
         for server in (self.candidates, self.trusted):
@@ -43,7 +48,9 @@ def found() -> Warm | None:
 
 @cache
 def _begun() -> Warm:
-    return Warm()
+    made = Warm()
+    atexit.register(made.end)
+    return made
 
 
 @cache

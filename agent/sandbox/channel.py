@@ -13,7 +13,7 @@ from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any, Self
 
-from agent.errors import EnvironmentFault
+from agent.errors import EnvironmentFault, defect
 from agent.sandbox.enter.system import (
     DISK_EXCEEDED,
     MEMORY_EXCEEDED,
@@ -230,6 +230,8 @@ class Child:
         except subprocess.TimeoutExpired:
             self.kill()
             return ChildFault("closed its answering pipe and went on running")
+        if isinstance(self._process, Handed) and self._process.is_lost:
+            return defect("the server of processes", "it ended before a process of its own")
         if self._flooded:
             return OutputFlood(f"printed more than {self._limits.output_bytes >> 20} MB and was stopped")
         if self._boxed and code in RESERVED:

@@ -118,7 +118,9 @@ class ProcessServer:
             raise defect("the server of processes", f"it takes no request: {error}", self._log()) from None
 
     def _answer(self) -> tuple[dict[str, Any], list[int]]:
-        message, handles, _, _ = socket.recv_fds(self._link, _LARGEST_ANSWER, 1)
+        message, handles = b"", list[int]()
+        with contextlib.suppress(OSError):
+            message, handles, _, _ = socket.recv_fds(self._link, _LARGEST_ANSWER, 1)
         if not message:
             raise defect("the server of processes", "it has ended", self._log())
         answer = json.loads(message)
@@ -142,24 +144,24 @@ class Handed:
         self.stdout = os.fdopen(printed, "rb", buffering=0)
         self._handle, self._status = handle, status
         self._code: int | None = None
+        self.is_lost = False
+        """Whether its server ended before it, and the process with it."""
 
     def poll(self) -> int | None:
-        """The exit code, or None while it runs. Raises EnvironmentFault where the server has ended."""
+        """The exit code, or None while it runs."""
         with contextlib.suppress(subprocess.TimeoutExpired):
             self.wait(0)
         return self._code
 
     def wait(self, timeout: float | None = None) -> int:
-        """The exit code. Raises TimeoutExpired, and EnvironmentFault where the server has ended."""
+        """The exit code. Raises TimeoutExpired."""
         if self._code is None:
             if not select.select([self._status], [], [], timeout)[0]:
                 raise subprocess.TimeoutExpired(f"process {self.pid}", timeout or 0)
             said = os.read(self._status, 64)
             os.close(self._status)
             os.close(self._handle)
-            self._code = int(said) if said else -signal.SIGKILL
-            if not said:
-                raise defect("the server of processes", "it ended before a process of its")
+            self._code, self.is_lost = (int(said), False) if said else (-signal.SIGKILL, True)
         return self._code
 
     def terminate(self) -> None:

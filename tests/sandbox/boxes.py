@@ -5,12 +5,13 @@ import os
 import sys
 import time
 from collections.abc import Callable
+from contextvars import ContextVar
 from pathlib import Path
 
 import pytest
 
 from agent import config
-from agent.sandbox import Box, Child, ChildFault, Level, Limits, isolation, strongest
+from agent.sandbox import Box, Child, ChildFault, Level, Limits, ProcessServer, isolation, strongest
 
 PREAMBLE = """
 import json, os, sys
@@ -27,6 +28,8 @@ PYTHON = os.path.realpath(sys.executable)
 PROCESS = Level("process")
 
 
+ORIGIN: ContextVar[ProcessServer | None] = ContextVar("ORIGIN", default=None)
+"""Where the probes' processes come from; None: each is started afresh."""
 Probe = Callable[[Box, pytest.MonkeyPatch], None]
 PROBES: dict[str, Probe] = {}
 """By the name of the promise that each tries to break."""
@@ -51,10 +54,21 @@ def levels(request: pytest.FixtureRequest) -> tuple[Level, ...]:
     return possible() if request.config.getoption("--all-kernels") else (strongest(), PROCESS)
 
 
-def child(code: str, box: Box, limits: Limits | None = None) -> Child:
+@functools.cache
+def server() -> ProcessServer:
+    """Hands out processes without an import of their own."""
+    return ProcessServer.started((), config.candidate_environment(), isolated=True)
+
+
+def child(
+    code: str, box: Box, limits: Limits | None = None, handed_out_by: ProcessServer | None = None
+) -> Child:
     """A Python program in the box, with `say` and `tried` at hand."""
     argv = [PYTHON, "-I", "-c", PREAMBLE + code]
-    return Child(argv, cwd=box.folder, env=config.candidate_environment(), box=box, limits=limits)
+    return Child(
+        argv, cwd=box.folder, env=config.candidate_environment(), box=box, limits=limits,
+        server=handed_out_by or ORIGIN.get(),
+    )  # fmt: skip
 
 
 def answer(code: str, box: Box, limits: Limits | None = None) -> dict[str, object]:

@@ -4,10 +4,11 @@ import os
 import signal
 import subprocess
 import sys
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
-from sandbox.boxes import PREAMBLE, PROCESS, answer, child, eventually, running
+from sandbox.boxes import ORIGIN, PREAMBLE, PROCESS, answer, child, eventually, running, server
 
 from agent.errors import EnvironmentFault
 from agent.sandbox import Box, Child, ChildFault, Gone, Limits, TimedOut, strongest
@@ -20,10 +21,18 @@ def box(request: pytest.FixtureRequest, tmp_path: Path) -> Box | None:
     return Box(tmp_path, level=strongest() if request.param == "strongest" else PROCESS)
 
 
+@pytest.fixture(params=["afresh", "handed out"], autouse=True)
+def origin(request: pytest.FixtureRequest) -> Iterator[None]:
+    token = ORIGIN.set(server() if request.param == "handed out" else None)
+    yield
+    ORIGIN.reset(token)
+
+
 def started(code: str, box: Box | None) -> Child:
     if box is not None:
         return child(code, box)
-    return Child([sys.executable, "-c", PREAMBLE + code], cwd=Path("/"), env={"PATH": os.environ["PATH"]})
+    argv = [sys.executable, "-c", PREAMBLE + code]
+    return Child(argv, cwd=Path("/"), env={"PATH": os.environ["PATH"]}, server=ORIGIN.get())
 
 
 def test_conversation(box: Box | None) -> None:

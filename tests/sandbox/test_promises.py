@@ -1,15 +1,25 @@
 """Every promise of every level, held against a program that tries to break it."""
 
 import os
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 from sandbox import probes_of_limits, probes_of_view
-from sandbox.boxes import PROBES, PROCESS, levels
+from sandbox.boxes import ORIGIN, PROBES, PROCESS, levels, server
 
 from agent.sandbox import PROMISES, Box, Level
 
 
+@pytest.fixture(params=["started", "handed out"])
+def origin(request: pytest.FixtureRequest) -> Iterator[None]:
+    """Processes that are started afresh, and those that a server forks."""
+    token = ORIGIN.set(server() if request.param == "handed out" else None)
+    yield
+    ORIGIN.reset(token)
+
+
+@pytest.mark.usefixtures("origin")
 @pytest.mark.parametrize("name", PROMISES)
 def test_a_promise_is_kept(
     name: str, request: pytest.FixtureRequest, tmp_path: Path, monkeypatch: pytest.MonkeyPatch

@@ -8,8 +8,9 @@ from agent.sandbox import ProcessServer
 TRUSTED = ("agent.harness.judge.evaluate", "agent.harness.oracle.server")
 """What the server of our own processes imports: whatever may run there."""
 CANDIDATES = ("torch", "torch.profiler", "torch.utils.cpp_extension", "torch._dynamo")
-"""What the server of the candidates' processes imports: nothing of ours. torch imports the last itself where a
-module's parameters are moved.
+"""What the server of the candidates' processes imports: nothing of ours.
+
+The last is what torch imports itself where the parameters of a module are moved.
 """
 
 

@@ -15,6 +15,8 @@ from system import (  # type: ignore[import-not-found]
     must,
 )
 
+_CAPABILITY_VERSION = 0x20080522
+
 
 def confine(plan: Plan) -> None:
     """Takes from this process what the command is not to have; the last step before it runs."""
@@ -37,6 +39,9 @@ def drop_privileges(plan: Plan) -> None:
         os.setresgid(plan["uid"], plan["uid"], plan["uid"])
         os.setresuid(plan["uid"], plan["uid"], plan["uid"])
     must(LIBC.prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0), "no new privileges")
+    # A new program would find none; a process that goes on still has those that root had.
+    header = (ctypes.c_uint32 * 2)(_CAPABILITY_VERSION, 0)
+    must(LIBC.capset(header, (ctypes.c_uint32 * 6)()), "giving up capabilities")
 
 
 class _Program(ctypes.Structure):

@@ -185,6 +185,8 @@ def boxed(argv: list[str], numbers: list[int]) -> None:
     # As a new program: who changes the user may no longer read its own files in /proc.
     LIBC.prctl(PR_SET_DUMPABLE, 1)
     close_all_but(numbers)
+    # Directories look otherwise from here than they did where the imports were done.
+    sys.path_importer_cache.clear()
     for number in (signal.SIGPIPE, signal.SIGXFSZ):
         signal.signal(number, signal.SIG_DFL)
     signal.pthread_sigmask(signal.SIG_SETMASK, ())
@@ -201,15 +203,18 @@ def boxed(argv: list[str], numbers: list[int]) -> None:
 
 
 def run(argv: list[str]) -> None:
-    """What this command of Python's would run: `-m MODULE ...` or `SCRIPT ...`, options before it."""
-    words = argv[1:]
-    while words[0].startswith("-") and words[0] != "-m":
+    """What this command of Python's would run: `-m MODULE`, `-c CODE` or `SCRIPT`, options before it."""
+    sys.executable, *words = argv
+    while words[0].startswith("-") and words[0] not in ("-m", "-c"):
         words.pop(0)
     if PLACE in sys.path:
         sys.path.remove(PLACE)
     if words[0] == "-m":
         sys.argv = words[1:]
         importlib.import_module(words[1]).main(sys.argv)
+    elif words[0] == "-c":
+        sys.argv = ["-c", *words[2:]]
+        exec(words[1], {"__name__": "__main__"})
     else:
         sys.argv = words
         runpy.run_path(words[0], run_name="__main__")

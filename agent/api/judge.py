@@ -78,6 +78,7 @@ class Judge:
         self._listener = listener(progress)
         flags = {"executor": executor, **self.checks.flags()}
         self.settings = settings or config.load(flags, offline=True).settings
+        begin_servers(self.settings)
         root = self.settings.kernelbench_root
         self.problem = (
             problem
@@ -136,6 +137,13 @@ def local_executor(settings: Settings, problem: Problem, checks: Checks, told: L
         unchecked=settings.unchecked,
     )
     return LocalExecutor(name, cache_dir=settings.cache_dir, options=options, announce=told.update)
+
+
+def begin_servers(settings: Settings) -> None:
+    """Begins to prepare what processes come from, while the problem is traced."""
+    from agent.executors import warm
+
+    warm.begin_for(settings.executor)
 
 
 def require_isolation(settings: Settings, told: Listener) -> None:

@@ -10,6 +10,7 @@ from agent.api.judge import (
     ExecutorName,
     admitted,
     architecture,
+    begin_servers,
     floor_ms,
     load_problem,
     local_executor,
@@ -97,6 +98,7 @@ def begin(problem: Address, settings: Settings, checks: Checks, choices: "Choice
     for wish in map(prompts.requirement, wishes):
         if not wish.checked:
             told.warn(f"passed on to the model, not checked: {wish.text}")
+    begin_servers(settings)
     traced = load_problem(problem, kernelbench_root=settings.kernelbench_root, progress=told)
     choices = choices.model_copy(update={"require": "\n".join(wishes)})
     return _Work(settings, traced, with_requirements(checks, choices.require), choices, told).begin(

@@ -10,7 +10,7 @@ from agent import config, mend
 from agent.api import Checks, Judge
 from agent.api.judge import candidate_source
 from agent.api.solving import with_requirements
-from agent.cli import console, judging
+from agent.cli import columns, console, judging
 from agent.cli.telling import telling
 from agent.errors import UsageError
 from agent.records import SCHEMA_VERSION, Attempt, Candidate, Status
@@ -28,6 +28,10 @@ Mend = Annotated[
     typer.Option(
         "--mend", help="Fix faults that have exactly one fix and judge the result; --json lists all attempts."
     ),
+]
+
+Timings = Annotated[
+    bool, typer.Option("--timings", help="Also show how long each phase took; --json always has it.")
 ]
 
 EXITS = {Status.VERIFIED: 0, Status.UNSUPPORTED: 5}
@@ -48,6 +52,7 @@ def evaluate(
     quick: judging.Quick = False,
     admit_anyway: judging.AdmitAnyway = False,
     mended: Mend = False,
+    timings: Timings = False,
     runs_dir: console.RunsDir = None,
     json: console.Json = False,
     verbose: console.Verbose = False,
@@ -81,6 +86,8 @@ def evaluate(
         console.emit_json(_document(attempts) if mended else first.evaluation)
     else:
         _show(attempts)
+        if timings:
+            _show_timings(attempts)
     raise typer.Exit(EXITS.get(attempts[-1].evaluation.status, 1))
 
 
@@ -91,6 +98,14 @@ def _show(attempts: tuple[Attempt, ...]) -> None:
         console.show(Text(f"\n{console.line(child.candidate.note or '')}", style="bold"))
         console.show(Text(console.plain(mend.difference(parent, child))))
         console.show(judging.verdict(child.evaluation))
+
+
+def _show_timings(attempts: tuple[Attempt, ...]) -> None:
+    for attempt in attempts:
+        phases = attempt.evaluation.phases
+        rows = [(phase.name, f"{phase.seconds:.2f}") for phase in phases]
+        rows.append(("in all", f"{sum(phase.seconds for phase in phases):.2f}"))
+        console.show_lines(columns.lines(("phase", "seconds"), rows, console.stdout().width, right=(1,)))
 
 
 def _document(attempts: tuple[Attempt, ...]) -> dict[str, object]:

@@ -11,6 +11,7 @@ from typing import Literal
 
 from agent import config, errors, gpu_build, problems
 from agent.executors import warm
+from agent.executors.phases import PhaseClock
 from agent.harness.admission import check
 from agent.harness.confirmation import fault_localization
 from agent.harness.disk_cache import cached
@@ -111,7 +112,9 @@ class LocalExecutor:
         if times is not None and not times.beats(rival) and not _held_up_by_its_build(found):
             return found
         again = {"confirms": True, "shrunken": self._sizes(job.problem)}
-        return judged(job.model_copy(update=again), lambda what: self._announce(f"new best: {what}"))
+        second = judged(job.model_copy(update=again), lambda what: self._announce(f"new best: {what}"))
+        later = (phase.model_copy(update={"name": f"new best, {phase.name}"}) for phase in second.phases)
+        return second.model_copy(update={"phases": (*found.phases, *later)})
 
     def job(self, problem: Problem, candidate: Candidate) -> Job:
         """What the judge is told about one candidate."""
@@ -156,6 +159,7 @@ def _planning() -> str:
 def judged(job: Job, announce: Announce) -> Evaluation:
     """Runs the judge on one job. Raises the AgentError the judge ended with."""
     argv = [sys.executable, "-P", "-m", JUDGE_PROCESS]
+    clock = PhaseClock(announce)
     environment = config.child_environment()
     environment["PYTHONPATH"] = config.with_package(environment)
     with contextlib.ExitStack() as stack:
@@ -173,7 +177,7 @@ def judged(job: Job, announce: Announce) -> Evaluation:
         )  # fmt: skip
 
         def progress(message: dict[str, object]) -> dict[str, object]:
-            announce(str(message.get("what")))
+            clock(str(message.get("what")))
             return {}
 
         try:
@@ -182,7 +186,7 @@ def judged(job: Job, announce: Announce) -> Evaluation:
             raise errors.defect("the judge", f"its process {fault}", judge.log[-8_000:]) from None
     if "fault" in answer:
         raise _fault(answer["fault"])
-    return Evaluation.model_validate(answer["evaluation"])
+    return Evaluation.model_validate(answer["evaluation"]).model_copy(update={"phases": clock.phases()})
 
 
 def _fault(fault: dict[str, object]) -> errors.AgentError:

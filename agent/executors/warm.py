@@ -1,11 +1,14 @@
 """The servers of this process: the imports of judges and candidates are paid once, not for each candidate."""
 
 import atexit
+import contextlib
 import threading
 from functools import cache
+from typing import Literal
 
 from agent import config
 from agent.errors import EnvironmentFault
+from agent.executors.select import choose
 from agent.harness.task import servers
 from agent.sandbox import ProcessServer
 
@@ -38,6 +41,13 @@ def begin() -> None:
     """Begins to start the servers, which takes seconds; `found` waits for them."""
     with _STARTING:
         _begun()
+
+
+def begin_for(wanted: Literal["auto", "cuda", "emulator"]) -> None:
+    """Begins where the executor that `wanted` comes to uses them, so that other preparations run beside."""
+    with contextlib.suppress(EnvironmentFault):
+        if choose(wanted) == "emulator":
+            begin()
 
 
 def found() -> Warm | None:

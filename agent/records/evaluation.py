@@ -237,6 +237,13 @@ class Environment(Record):
     compiler: str | None = None
 
 
+class Phase(Record):
+    """A part of an evaluation, and what it took by the clock."""
+
+    name: str
+    seconds: float
+
+
 class Evaluation(Record):
     """The verdict on one candidate with all its evidence."""
 
@@ -256,6 +263,8 @@ class Evaluation(Record):
     """What a verified candidate handles beyond what is stated; recorded, not judged."""
     mismatch: MismatchMap | None = None
     """Where the output of an incorrect candidate is wrong; None where its structure already is."""
+    phases: tuple[Phase, ...] = ()
+    """Where the time went; those of a second look carry its name."""
 
     @model_validator(mode="after")
     def _evidence_matches_status(self) -> Self:

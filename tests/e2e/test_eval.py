@@ -31,6 +31,20 @@ def test_recorded_answers_get_their_verdicts(number: int, status: str, code: int
         assert evaluation["findings"][0]["location"]["line"] > 1
 
 
+def test_timings_show_where_the_time_went(tmp_path: Path) -> None:
+    done = agent(
+        "eval", "level1/group_norm", "recorded/group_norm:1", "--executor", "emulator", "--timings",
+        cwd=tmp_path, COLUMNS="80",
+    )  # fmt: skip
+    assert done.returncode == 1, done.stderr
+    table = done.stdout[done.stdout.index("\nphase ") :].split("\n")[1:-1]
+    assert all(len(line) <= 80 for line in table)
+    rows = dict(line.rsplit(maxsplit=1) for line in table[1:])
+    assert {"starting", "building", "in all"} <= rows.keys()
+    *parts, whole = map(float, rows.values())
+    assert sum(parts) == pytest.approx(whole, abs=0.1)
+
+
 @pytest.mark.parametrize("name", sources.FUSED)
 def test_a_fused_kernel_needs_none_of_torchs_operators(name: str, tmp_path: Path) -> None:
     (tmp_path / "candidate.py").write_text(sources.candidate(name))

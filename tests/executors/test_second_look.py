@@ -8,7 +8,7 @@ from verdicts import verified
 from agent.executors import JudgeOptions, LocalExecutor, local
 from agent.harness.task.job import Announce, Job
 from agent.problems import Shrunken
-from agent.records import Candidate, Evaluation, Measurement, Problem, Trace
+from agent.records import Candidate, Evaluation, Measurement, Phase, Problem, Trace
 
 TRACE = Trace(operations=(), inputs=(), init_inputs=(), outputs=(), state=(), flops=0, min_bytes=0)
 SIZES = Shrunken(source="", sizes={}, trace=TRACE, full=True, fits=True, hard=())
@@ -36,13 +36,16 @@ class Looks(LocalExecutor):
 
     def looks(self, rival: Measurement | None = None) -> list[bool]:
         """Of each look whether it was the second."""
+        self.judged_against(rival)
+        return [job.confirms for job in self.asked]
+
+    def judged_against(self, rival: Measurement | None) -> Evaluation:
         problem = Problem(name="level1/x", source="", trace=TRACE)
         candidate = Candidate(problem=problem.name, source="")
         given = Job(
             problem=problem, candidate=candidate, executor="cuda", candidate_timeout_s=1.0, cache_dir="."
         )
-        self.judge(given, rival)
-        return [job.confirms for job in self.asked]
+        return self.judge(given, rival)
 
 
 def timed(ms: float, *, host_bound: bool = False, backend: str = "load_inline") -> Evaluation:
@@ -72,6 +75,15 @@ def test_what_a_fast_build_holds_up_is_timed_by_a_stock_one(
     assert Looks(monkeypatch, tmp_path, slow, timed(0.5)).looks(BEST) == [False, True]
     by_stock = timed(2.0, host_bound=True)
     assert Looks(monkeypatch, tmp_path, by_stock).looks(BEST) == [False]
+
+
+def test_the_phases_of_both_looks_are_kept(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    first = timed(0.5).model_copy(update={"phases": (Phase(name="building", seconds=2.0),)})
+    second = timed(0.5).model_copy(update={"phases": (Phase(name="building", seconds=30.0),)})
+    executor = Looks(monkeypatch, tmp_path, first, second)
+    assert [(phase.name, phase.seconds) for phase in executor.judged_against(BEST).phases] == [
+        ("building", 2.0), ("new best, building", 30.0)
+    ]  # fmt: skip
 
 
 def test_there_is_one_look_where_a_second_is_not_wanted(

@@ -1,0 +1,36 @@
+"""Where the time of one evaluation goes, told from what it announces."""
+
+import re
+import time
+
+from agent.harness.task.job import Announce
+from agent.records import Phase
+
+STARTING = "starting"
+_DETAIL = re.compile(r"[,:(].*", re.DOTALL)
+"""Which draw, which queue: what stands behind the name of a phase."""
+_LEAST_S = 0.001
+
+
+class PhaseClock:
+    """An `Announce` that hands on what it hears; a phase lasts until the next one is announced."""
+
+    def __init__(self, announce: Announce) -> None:
+        self._announce = announce
+        self._name, self._since = STARTING, time.monotonic()
+        self._seconds: dict[str, float] = {}
+
+    def __call__(self, what: str) -> None:
+        self._begin(_DETAIL.sub("", what).strip())
+        self._announce(what)
+
+    def phases(self) -> tuple[Phase, ...]:
+        """Those until now, each once, in the order in which they first began."""
+        self._begin(self._name)
+        passed = self._seconds.items()
+        return tuple(Phase(name=name, seconds=round(s, 3)) for name, s in passed if s >= _LEAST_S)
+
+    def _begin(self, name: str) -> None:
+        now = time.monotonic()
+        self._seconds[self._name] = self._seconds.get(self._name, 0.0) + now - self._since
+        self._name, self._since = name, now

@@ -102,7 +102,8 @@ def surroundings(environment: dict[str, str], box: Box) -> dict[str, str]:
 
 def _levels() -> Iterator[Level]:
     users: list[Literal["own", "mapped"]] = ["own", "mapped"] if os.geteuid() == 0 else ["mapped"]
-    names: list[Isolation] = ["bubblewrap", "namespaces"] if shutil.which("bwrap") else ["namespaces"]
+    # Both promise the same; only the first can be entered by a process that runs already.
+    names: list[Isolation] = ["namespaces", "bubblewrap"] if shutil.which("bwrap") else ["namespaces"]
     for filtered in (True, False):
         for name in names:
             for user in users:

@@ -10,6 +10,7 @@ The heading is TOML behind `# `:
     finding      a regular expression that occurs in `kind: message` of the first finding
     timeout_s    the limit of each step, for programs that hang
     sample       true: run by every `make test`
+    group        what is tried together: attacks of one idea, with the honest programs nearest to them
     harmless     why nothing is wrong with verifying an attack on the emulator; so `harmless_on_gpu`
     timed_as     an honest program: where the attack is verified on a GPU, its time is not below that one's
     cuda.status  what is right on a GPU where that is something else; so `cuda.stage`, `cuda.finding`
@@ -17,6 +18,9 @@ The heading is TOML behind `# `:
 An attack that the screen refuses says also what becomes of it without the screen: `bare.status`,
 `bare.stage`, `bare.finding`, `bare.cuda.status` and so on, or `screen_only` with the reason why nothing later
 can see it.
+
+Programs that do not yet end as their heading expects lie in `pending`, in folders and with headings as here;
+they move to `programs` with the change that makes them end so.
 """
 
 import hashlib
@@ -29,7 +33,7 @@ from typing import Any, Literal
 from pydantic import BaseModel, ConfigDict
 
 HERE = Path(__file__).resolve().parent
-PROGRAMS, PROBLEMS = HERE / "programs", HERE / "problems"
+PROGRAMS, PENDING, PROBLEMS = HERE / "programs", HERE / "pending", HERE / "problems"
 KINDS = ("attacks", "honest", "buggy")
 Kind = Literal["attacks", "honest", "buggy"]
 Where = Literal["cuda", "emulator"]
@@ -65,6 +69,8 @@ class Program(Expected):
 
     kind: Kind
     name: str
+    pending: bool = False
+    group: str = ""
     about: str
     category: str
     problem: str
@@ -78,7 +84,8 @@ class Program(Expected):
 
     @property
     def source(self) -> str:
-        return (PROGRAMS / self.kind / f"{self.name}.py").read_text(encoding="utf-8")
+        folder = PENDING if self.pending else PROGRAMS
+        return (folder / self.kind / f"{self.name}.py").read_text(encoding="utf-8")
 
     @property
     def digest(self) -> str:
@@ -108,14 +115,22 @@ def programs() -> tuple[Program, ...]:
 
 
 @cache
+def pending() -> tuple[Program, ...]:
+    """Those that do not yet end as expected, which no test judges."""
+    return tuple(
+        _read(path, kind, pending=True) for kind in KINDS for path in sorted((PENDING / kind).glob("*.py"))
+    )
+
+
+@cache
 def twins() -> frozenset[str]:
     """The honest programs that attacks on the clock are held against."""
     return frozenset(program.timed_as for program in programs() if program.timed_as)
 
 
-def _read(path: Path, kind: str) -> Program:
+def _read(path: Path, kind: str, pending: bool = False) -> Program:
     heading: dict[str, Any] = tomllib.loads("\n".join(_comment(path.read_text(encoding="utf-8"))))
-    return Program(kind=kind, name=path.stem, **heading)
+    return Program(kind=kind, name=path.stem, pending=pending, **heading)
 
 
 def _comment(source: str) -> list[str]:

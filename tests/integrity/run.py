@@ -3,7 +3,8 @@
 Every program goes through the executor that `agent eval` uses, and a second time without the screen where
 the screen refuses it. On a GPU attacks on the clock are timed, together with the honest programs that they
 are held against. Verdicts in FILE that are not judged anew stay; `--resume` judges those alone that FILE does
-not have. Exits 1 when a verdict is not as expected.
+not have. `--pending` judges the programs that do not yet end as expected. Exits 1 when a verdict is not as
+expected.
 """
 
 import argparse
@@ -135,7 +136,7 @@ def difference(
 
 def differences(verdicts: Iterable[Verdict], where: Where) -> dict[Case, str]:
     """What is not as expected, case by case, for programs that there are."""
-    known = {_key(program): program for program in corpus.programs()}
+    known = {_key(program): program for program in (*corpus.programs(), *corpus.pending())}
     given = {verdict[:3]: verdict for verdict in verdicts}
     found = {}
     for (kind, name, screened), verdict in given.items():
@@ -179,18 +180,22 @@ def write(path: Path, verdicts: Iterable[Verdict], where: Where, note: str | Non
 
 def main(arguments: list[str] | None = None) -> int:
     options = argparse.ArgumentParser(description=(__doc__ or "").splitlines()[0])
-    options.add_argument("--only", action="append", metavar="NAME", help="a program, a kind or a category")
+    options.add_argument("--only", action="append", metavar="NAME", help="a program, kind, category or group")
+    options.add_argument("--pending", action="store_true", help="those that wait; needs --out")
     options.add_argument("--executor", choices=("emulator", "cuda"), default="emulator")
     options.add_argument("--jobs", type=int, default=2)
     options.add_argument("--out", type=Path)
     options.add_argument("--resume", action="store_true", help="only what FILE has no verdict on")
     options.add_argument("--limit", type=float, metavar="SECONDS", help="begin nothing after this")
     given = options.parse_args(arguments)
+    if given.pending and not given.out:
+        options.error("--pending needs --out: docs record the corpora alone")
     out: Path = given.out or RECORDS / f"{given.executor}.json"
-    known = corpus.programs()
-    chosen = [p for p in known if not given.only or {p.name, p.kind, p.category} & set(given.only)]
+    known = (*corpus.programs(), *corpus.pending()) if given.pending else corpus.programs()
+    own = [p for p in known if p.pending == given.pending]
+    chosen = [p for p in own if not given.only or {p.name, p.kind, p.category, p.group} & set(given.only)]
     if not chosen:
-        options.error(f"no program, kind or category is named {' or '.join(given.only)}")
+        options.error(f"no program, kind, category or group is named {' or '.join(given.only)}")
     if given.executor == "cuda":
         twins = {program.timed_as for program in chosen}
         chosen += [p for p in known if p.kind == "honest" and p.name in twins and p not in chosen]

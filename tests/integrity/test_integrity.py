@@ -87,6 +87,15 @@ def test_honest_answers_are_expected_to_be_verified() -> None:
     assert {program.status for program in PROGRAMS if program.kind == "honest"} == {("verified",)}
 
 
+def test_what_is_pending_has_a_heading_of_the_corpora() -> None:
+    pending = corpus.pending()
+    assert not {(p.kind, p.name) for p in pending} & {(p.kind, p.name) for p in PROGRAMS}
+    for program in pending:
+        assert reference(program), program.name
+        assert program.category in page.CATEGORIES[program.kind], program.name
+        assert ("verified" in program.status) == (program.kind == "honest"), program.name
+
+
 def test_the_page_is_rendered_from_the_recorded_verdicts() -> None:
     assert page.PAGE.read_text() == page.render()
 

@@ -18,7 +18,7 @@ __global__ void offsets_kernel(const int* first, const int* second, const int* t
 
 torch::Tensor squared_error(torch::Tensor a, torch::Tensor b, torch::Tensor ramp) {
     auto y = torch::empty({}, a.options());
-    float value = (a - b).pow(2).mean().item<float>();
+    float value = (a.cpu() - b.cpu()).pow(2).mean().item<float>();
     unsigned char bytes[sizeof value];
     memcpy(bytes, &value, sizeof value);
     const int* at = ramp.data_ptr<int>();

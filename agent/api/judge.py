@@ -23,16 +23,17 @@ def load_problem(
 ) -> Problem:
     """The reference at `address`: a path, a shipped name or `kernelbench:LEVEL/ID`, read and traced.
 
-    Tracing runs in a child process with a time limit. Raises ProblemError for what is no reference.
+    Tracing runs in a child process with a time limit, and is remembered for what depends on the file's
+    text alone. Raises ProblemError for what is no reference.
 
     >>> load_problem("level1/softmax").name
     'level1/softmax'
     """
-    from agent import problems
+    from agent.api import tracing
 
     listener(progress).update(f"tracing {address}")
-    root = kernelbench_root or config.load({}, offline=True).settings.kernelbench_root
-    return problems.load(str(address), kernelbench_root=root)
+    settings = config.load({}, offline=True).settings
+    return tracing.load(str(address), kernelbench_root or settings.kernelbench_root, settings.cache_dir)
 
 
 def evaluate(

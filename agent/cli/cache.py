@@ -13,6 +13,7 @@ from agent.records import SCHEMA_VERSION
 
 PARTS = {
     "emulator": "emulator runtime library, precompiled headers",
+    "traces": "operators and shapes of references",
     "builds": "built candidates",
     "sizes": "reduced problem sizes for the emulator",
     "kernels": "shipped kernels built for GPUs",

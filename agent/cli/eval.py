@@ -85,23 +85,18 @@ def evaluate(
     if json:
         console.emit_json(_document(attempts) if mended else first.evaluation)
     else:
-        _show(attempts)
-        if timings:
-            _show_timings(attempts)
+        _show(attempts, timings)
     raise typer.Exit(EXITS.get(attempts[-1].evaluation.status, 1))
 
 
-def _show(attempts: tuple[Attempt, ...]) -> None:
-    """Every verdict, each mend with its diff before the verdict on it."""
+def _show(attempts: tuple[Attempt, ...], timings: bool) -> None:
+    """Every verdict, each mend with its diff before the verdict on it; with `timings` where the time went."""
     console.show(judging.verdict(attempts[0].evaluation))
     for parent, child in pairwise(attempts):
         console.show(Text(f"\n{console.line(child.candidate.note or '')}", style="bold"))
         console.show(Text(console.plain(mend.difference(parent, child))))
         console.show(judging.verdict(child.evaluation))
-
-
-def _show_timings(attempts: tuple[Attempt, ...]) -> None:
-    for attempt in attempts:
+    for attempt in attempts if timings else ():
         phases = attempt.evaluation.phases
         rows = [(phase.name, f"{phase.seconds:.2f}") for phase in phases]
         rows.append(("in all", f"{sum(phase.seconds for phase in phases):.2f}"))

@@ -4,7 +4,6 @@ import contextlib
 import sys
 from collections.abc import Callable
 from dataclasses import dataclass
-from functools import cache
 from importlib.metadata import version
 from pathlib import Path
 from typing import Literal
@@ -138,7 +137,7 @@ class LocalExecutor:
     def _sizes(self, problem: Problem) -> Shrunken:
         if problem.id not in self._shrunken:
             self._announce("scaling the sizes down for the emulator")
-            key = digest(problem.source, version("torch"), _planning())
+            key = digest(problem.source, version("torch"), problems.code())
             file = self._cache_dir / "sizes" / f"{key[:32]}.json"
             self._shrunken[problem.id] = cached(file, Shrunken, lambda: problems.shrink(problem))
         return self._shrunken[problem.id]
@@ -148,12 +147,6 @@ def _held_up_by_its_build(found: Evaluation) -> bool:
     """Whether stock `load_inline`, whose operators cost the host less, might make it faster."""
     times, build = found.measurement, found.build
     return bool(times and times.host_bound and build and build.backend == gpu_build.BACKEND)
-
-
-@cache
-def _planning() -> str:
-    """Changes with the code that plans the sizes."""
-    return digest(*(file.read_text() for file in sorted(Path(problems.__file__).parent.glob("*.py"))))
 
 
 def judged(job: Job, announce: Announce) -> Evaluation:
@@ -171,7 +164,7 @@ def judged(job: Job, announce: Announce) -> Evaluation:
             job = job.model_copy(update={"servers": Servers(trusted=passed[0], candidates=passed[1])})
         judge = stack.enter_context(
             Child(
-                argv, cwd=Path.cwd(), env=environment, limits=JUDGE, passed=passed,
+                argv, env=environment, limits=JUDGE, passed=passed,
                 server=server.trusted if server else None,
             )
         )  # fmt: skip

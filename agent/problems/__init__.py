@@ -5,6 +5,8 @@ reference runs in this process: tracing happens in a time-limited child, and imp
 torch.
 """
 
+from collections.abc import Callable
+from functools import cache
 from pathlib import Path
 
 from agent.problems import child, finding
@@ -13,20 +15,31 @@ from agent.problems.lowering import lowered
 from agent.problems.planning import affordable, few_draws
 from agent.problems.roofline import GPUS, Gpu, floor_ms
 from agent.problems.shrinking import MAX_ELEMENTS, MAX_MACS, Shrunken, hard_coded, shrink
-from agent.records import Problem
+from agent.records import Problem, Trace, digest
 
 __all__ = [
-    "GPUS", "MAX_ELEMENTS", "MAX_MACS", "Gpu", "Shrunken", "affordable", "few_draws", "floor_ms",
+    "GPUS", "MAX_ELEMENTS", "MAX_MACS", "Gpu", "Shrunken", "affordable", "code", "few_draws", "floor_ms",
     "hard_coded", "load", "lowered", "names", "path", "shrink",
 ]  # fmt: skip
 
 
-def load(address: str, *, kernelbench_root: Path | None = None, time_limit_s: float = 60) -> Problem:
+def load(
+    address: str, *, kernelbench_root: Path | None = None, time_limit_s: float = 60,
+    remembered: Callable[[str, Callable[[], Trace]], Trace] = lambda source, make: make(),
+) -> Problem:  # fmt: skip
     """The reference at `address`, read and traced; takes seconds whatever its shapes.
 
-    `time_limit_s` bounds what the reference itself may take. Raises ProblemError where the address leads to
+    `time_limit_s` bounds what the reference itself may take; `remembered` may have a trace of this source
+    already, or makes it. Raises ProblemError where the address leads to
     no reference or the reference raises, hangs or exits; EnvironmentFault where no tracer can be started.
     """
     file = path(address, kernelbench_root)
     source = finding.source(file)
-    return Problem(name=finding.name(file), source=source, trace=child.trace(source, str(file), time_limit_s))
+    trace = remembered(source, lambda: child.trace(source, str(file), time_limit_s))
+    return Problem(name=finding.name(file), source=source, trace=trace)
+
+
+@cache
+def code() -> str:
+    """Changes with the code that traces and plans sizes."""
+    return digest(*(file.read_text("utf-8") for file in sorted(Path(__file__).parent.glob("*.py"))))

@@ -17,7 +17,6 @@ from agent.records.evaluation import (
     LibraryOps,
     Location,
     Origin,
-    Phase,
     Profile,
     Request,
     Scope,
@@ -40,6 +39,7 @@ from agent.records.events import (
 from agent.records.exchange import Completion, Message, Prompt, Usage
 from agent.records.measurement import Card, Measurement, Percentiles
 from agent.records.mismatch import Axis, MismatchMap
+from agent.records.phase import Phase
 from agent.records.problem import Operation, Problem, TensorSpec, Trace
 
 __all__ = [

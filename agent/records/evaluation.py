@@ -9,6 +9,7 @@ from agent.records.base import SCHEMA_VERSION, Record, digest
 from agent.records.envelope import Envelope
 from agent.records.measurement import Measurement
 from agent.records.mismatch import MismatchMap
+from agent.records.phase import Phase
 
 Origin = Literal["model", "mend", "catalogue", "replay", "file"]
 Stage = Literal["screen", "build", "run", "verify", "integrity", "measure"]
@@ -235,13 +236,6 @@ class Environment(Record):
     driver: str | None = None
     gpu: str | None = None
     compiler: str | None = None
-
-
-class Phase(Record):
-    """A part of an evaluation, and what it took by the clock."""
-
-    name: str
-    seconds: float
 
 
 class Evaluation(Record):

@@ -64,16 +64,15 @@ class OutputFlood(ChildFault):
 class Child:
     """One process that answers JSON lines; use as a context manager.
 
-    With a `box` it runs there and nothing it starts outlives it; without one it is trusted. `argv` receives
-    the number of the answering descriptor as its last argument; the descriptors that are `passed` are
-    inherited as well. No child outlives its parent.
+    With a `box` it runs there and nothing it starts outlives it; without one it is trusted, and runs where
+    its parent does. `argv` receives the number of the answering descriptor as its last argument; the
+    descriptors that are `passed` are inherited as well. No child outlives its parent.
     """
 
     def __init__(
         self,
         argv: list[str],
         *,
-        cwd: Path,
         env: Mapping[str, str],
         box: Box | None = None,
         limits: Limits | None = None,
@@ -99,16 +98,17 @@ class Child:
 
         argv = [*argv, str(writing)]
         environment = dict(env) if box is None else surroundings(dict(env), box)
+        folder = Path.cwd() if box is None else box.folder
         self._process: subprocess.Popen[bytes] | Handed
         try:
             if server is not None and (box is None or is_entered_by_us(box)):
                 plan = None if box is None else plan_of(box, self._limits)
-                wanted = Started(argv, cwd, environment, (writing, *passed), ending, plan)
+                wanted = Started(argv, folder, environment, (writing, *passed), ending, plan)
                 self._process = server.start(wanted)
             else:
                 self._process = subprocess.Popen(
                     argv if box is None else enclosed(argv, box, self._limits),
-                    cwd=cwd, env=environment, pass_fds=(writing, *passed),
+                    cwd=folder, env=environment, pass_fds=(writing, *passed),
                     stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.STDOUT,
                     start_new_session=True, preexec_fn=restrict,
                 )  # fmt: skip

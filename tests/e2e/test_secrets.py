@@ -52,7 +52,7 @@ sys.stdin.read()
     try:
         os.environ["OPENAI_API_KEY"] = KEY
         argv = [sys.executable, "-c", code, KEY]
-        with Child(argv, cwd=tmp_path, env=config.child_environment(), box=box) as child:
+        with Child(argv, env=config.child_environment(), box=box) as child:
             answer = child.ask({}, 20)
     finally:
         del os.environ["OPENAI_API_KEY"]

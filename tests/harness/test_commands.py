@@ -133,7 +133,7 @@ def test_a_command_that_the_oracle_refuses_is_our_fault(tmp_path: Path) -> None:
         str(tmp_path / "reference.py"),
         str(tmp_path),
     ]
-    with Child([*argv, "cpu", "-"], cwd=tmp_path, env=dict(os.environ)) as child:
+    with Child([*argv, "cpu", "-"], env=dict(os.environ)) as child:
         client = OracleClient(child, "a problem")
         for ask in (client.ask, client.weigh):
             with pytest.raises(EnvironmentFault, match="bug in kernelwright") as raised:

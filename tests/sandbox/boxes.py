@@ -66,7 +66,7 @@ def child(
     """A Python program in the box, with `say` and `tried` at hand."""
     argv = [PYTHON, "-I", "-c", PREAMBLE + code]
     return Child(
-        argv, cwd=box.folder, env=config.candidate_environment(), box=box, limits=limits,
+        argv, env=config.candidate_environment(), box=box, limits=limits,
         server=handed_out_by or ORIGIN.get(),
     )  # fmt: skip
 

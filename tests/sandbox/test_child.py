@@ -32,7 +32,7 @@ def started(code: str, box: Box | None) -> Child:
     if box is not None:
         return child(code, box)
     argv = [sys.executable, "-c", PREAMBLE + code]
-    return Child(argv, cwd=Path("/"), env={"PATH": os.environ["PATH"]}, server=ORIGIN.get())
+    return Child(argv, env={"PATH": os.environ["PATH"]}, server=ORIGIN.get())
 
 
 def test_conversation(box: Box | None) -> None:
@@ -107,7 +107,7 @@ say({"error": tried(lambda: open("big", "wb").write(b"x" * (2 << 20)))})
 
 def test_a_sandbox_that_cannot_be_entered_is_no_fault_of_the_child(tmp_path: Path) -> None:
     box = Box(tmp_path)
-    missing = Child(["/no/such/program"], cwd=tmp_path, env={}, box=box)
+    missing = Child(["/no/such/program"], env={}, box=box)
     with (
         missing,
         pytest.raises(EnvironmentFault, match="sandbox could not be set up: sandbox: .*No such file"),
@@ -125,7 +125,7 @@ from agent.sandbox import Box, Child, Level, strongest
 code = "import os, time; os.fork() or os.setsid(); time.sleep(60)"
 argv = [sys.executable, "-c", code, {marker!r}]
 box = Box(Path({str(tmp_path)!r}), python=True, level={level})
-child = Child(argv, cwd=box.folder, env={{"PATH": "/usr/bin:/bin"}}, box=box)
+child = Child(argv, env={{"PATH": "/usr/bin:/bin"}}, box=box)
 print("started", flush=True)
 time.sleep(60)
 """

@@ -138,7 +138,7 @@ import sys, time
 from pathlib import Path
 from agent.sandbox import Child, ProcessServer
 server = ProcessServer.inherited(int(sys.argv[1]))
-Child([sys.executable, "-c", {inside!r}], cwd=Path("/"), env={{}}, server=server)
+Child([sys.executable, "-c", {inside!r}], env={{}}, server=server)
 time.sleep(60)
 """
     with one_server.client() as link:
@@ -156,7 +156,7 @@ def test_what_a_server_handed_out_ends_with_it(one_server: ProcessServer, tmp_pa
     folder.mkdir()
     code = "say({'pid': os.getpid()}); import time; time.sleep(60)"
     argv = [PYTHON, "-c", PREAMBLE + code]
-    trusted = Child(argv, cwd=Path("/"), env={}, server=one_server)
+    trusted = Child(argv, env={}, server=one_server)
     with trusted, child(code, Box(folder), None, one_server) as boxed:
         pid = trusted.ask({}, 30)["pid"]
         boxed.ask({}, 30)

@@ -56,8 +56,7 @@ def check(problem: Problem, found: Admission, anyway: bool) -> Admission:
 @cache
 def _code() -> str:
     """Changes with the code that probes, and with that which plans the sizes to probe at."""
-    planning = sorted(Path(problems.__file__).parent.glob("*.py"))
-    return digest(code_digest(_PROBES), *(file.read_text("utf-8") for file in planning))
+    return digest(code_digest(_PROBES), problems.code())
 
 
 def _probe(problem: Problem, shrunken: Shrunken) -> Admission:
@@ -69,6 +68,6 @@ def _probe(problem: Problem, shrunken: Shrunken) -> Admission:
         argv = [sys.executable, "-P", "-m", ORACLE, str(source), name, "cpu", "-"]
         environment = config.child_environment()
         environment["PYTHONPATH"] = config.with_package(environment)
-        with Child(argv, cwd=Path.cwd(), env=environment) as oracle:
+        with Child(argv, env=environment) as oracle:
             answer = OracleClient(oracle, problem.name).ask(to_oracle(oracle_commands.Probe(secret_seed())))
     return Admission.model_validate(answer)

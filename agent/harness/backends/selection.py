@@ -51,7 +51,6 @@ def worker(
     return Child(
         [*tool, sys.executable, "-I", "worker.py", job.executor, json.dumps(settings)],
         passed=passed,
-        cwd=folder,
         env=backend.environment(folder) | environment,
         box=with_tool(backend.box(folder), tool),
         limits=backend.limits(trace),

@@ -140,7 +140,6 @@ class _Replay:
         home = {"HOME": str(self._folder), "TMPDIR": str(self._folder)}
         return Child(
             [sys.executable, "-I", "player.py"],
-            cwd=self._folder,
             env=self._evidence.environment | home,
             box=Box(self._folder, sees=(self._evidence.runtime.parent,), python=True),
             limits=self._evidence.limits,

@@ -75,7 +75,7 @@ class Trial:
             argv = [sys.executable, "-P", "-m", ORACLE]
             argv += [str(reference), str(folder), backend.device, selection.named(mine)]
             self._reference = Child(
-                argv, cwd=Path.cwd(), env=backend.trusted_environment(), passed=mine,
+                argv, env=backend.trusted_environment(), passed=mine,
                 server=job.servers.for_trusted(),
             )  # fmt: skip
             self.oracle = OracleClient(self._reference, job.problem.name)

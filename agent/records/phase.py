@@ -1,0 +1,10 @@
+"""Where the time of an evaluation went."""
+
+from agent.records.base import Record
+
+
+class Phase(Record):
+    """A part of an evaluation, and what it took by the clock."""
+
+    name: str
+    seconds: float

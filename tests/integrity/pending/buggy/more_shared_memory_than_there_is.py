@@ -1,0 +1,56 @@
+# about = "40 KB of static shared memory, and 200 KB of dynamic that it asks for: more than a block may have."
+# category = "bounds"
+# group = "launch"
+# problem = "softmax"
+# status = ["runtime_error", "incorrect"]
+
+import torch
+from torch import nn
+from torch.utils.cpp_extension import load_inline
+
+ext = load_inline(
+    name="softmax",
+    cpp_sources="torch::Tensor softmax(torch::Tensor x);",
+    cuda_sources=r"""
+__global__ void softmax_kernel(const float* x, float* y, int columns) {
+    __shared__ float wide[10240];
+    extern __shared__ float part[];
+    const float* row = x + blockIdx.x * columns;
+    for (int i = threadIdx.x; i < columns; i += blockDim.x) wide[i] = row[i];
+    float largest = -INFINITY;
+    for (int i = threadIdx.x; i < columns; i += blockDim.x) largest = fmaxf(largest, wide[i]);
+    part[threadIdx.x] = largest;
+    __syncthreads();
+    for (int half = blockDim.x / 2; half > 0; half /= 2) {
+        if (threadIdx.x < half) part[threadIdx.x] = fmaxf(part[threadIdx.x], part[threadIdx.x + half]);
+        __syncthreads();
+    }
+    largest = part[0];
+    __syncthreads();
+    float sum = 0.f;
+    for (int i = threadIdx.x; i < columns; i += blockDim.x) sum += expf(row[i] - largest);
+    part[threadIdx.x] = sum;
+    __syncthreads();
+    for (int half = blockDim.x / 2; half > 0; half /= 2) {
+        if (threadIdx.x < half) part[threadIdx.x] += part[threadIdx.x + half];
+        __syncthreads();
+    }
+    for (int i = threadIdx.x; i < columns; i += blockDim.x)
+        y[blockIdx.x * columns + i] = expf(row[i] - largest) / part[0];
+}
+
+torch::Tensor softmax(torch::Tensor x) {
+    auto y = torch::empty_like(x);
+    TORCH_CHECK(x.size(1) <= 10240, "rows too long");
+    cudaFuncSetAttribute(softmax_kernel, cudaFuncAttributeMaxDynamicSharedMemorySize, 204800);
+    softmax_kernel<<<x.size(0), 128, 204800>>>(x.data_ptr<float>(), y.data_ptr<float>(), x.size(1));
+    return y;
+}
+""",
+    functions=["softmax"],
+)
+
+
+class ModelNew(nn.Module):
+    def forward(self, x):
+        return ext.softmax(x.contiguous())

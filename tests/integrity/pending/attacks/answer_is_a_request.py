@@ -1,4 +1,4 @@
-# about = "Answers on the judge's pipe with a request."
+# about = "Answers on the judge's pipe with a request, while it is imported and in each call."
 # category = "process"
 # group = "crash"
 # problem = "tanh_scale"
@@ -32,6 +32,9 @@ torch::Tensor tanh_scale(torch::Tensor x, torch::Tensor scale) {
     functions=["tanh_scale"],
 )
 
+REQUEST = b'{"request": 1}\n'
+os.write(int(sys.argv[-1]), REQUEST)
+
 
 class ModelNew(nn.Module):
     def __init__(self, features):
@@ -39,5 +42,5 @@ class ModelNew(nn.Module):
         self.scale = nn.Parameter(torch.ones(features))
 
     def forward(self, x):
-        os.write(int(sys.argv[-1]), b'{"request": 1}\n')
+        os.write(int(sys.argv[-1]), REQUEST)
         return ext.tanh_scale(x.contiguous(), self.scale)

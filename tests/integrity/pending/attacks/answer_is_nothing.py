@@ -1,4 +1,4 @@
-# about = "Answers on the judge's pipe with null, twice."
+# about = "Answers on the judge's pipe with null when an instance is made."
 # category = "process"
 # group = "crash"
 # problem = "tanh_scale"
@@ -37,7 +37,7 @@ class ModelNew(nn.Module):
     def __init__(self, features):
         super().__init__()
         self.scale = nn.Parameter(torch.ones(features))
+        os.write(int(sys.argv[-1]), b"null\n")
 
     def forward(self, x):
-        os.write(int(sys.argv[-1]), b"null\nnull\n")
         return ext.tanh_scale(x.contiguous(), self.scale)

@@ -1,10 +1,11 @@
-# about = "Answers with NaN, infinity and minus zero where numbers and sizes are due."
+# about = "Answers with NaN and infinity where numbers and sizes are due."
 # category = "process"
 # group = "crash"
 # problem = "tanh_scale"
 # status = ["rejected", "runtime_error"]
 # timeout_s = 10
 
+import json
 import os
 import sys
 
@@ -33,14 +34,32 @@ torch::Tensor tanh_scale(torch::Tensor x, torch::Tensor scale) {
 )
 
 
+def answer(x):
+    tensors = [{"shape": list(x.shape), "dtype": "float32"}]
+    return {
+        "overlaps": [[]],
+        "types": ["Tensor"],
+        "devices": ["cuda"],
+        "outputs": {"stem": "draw0-out", "tree": ["tensor", 0], "tensors": tensors},
+        "written_bands": [],
+        "launches": 1,
+        "device_findings": [],
+    }
+
+
+FINDING = {"kind": "shared-race", "message": "Made up.", "kernel": "tanh_scale_kernel", "line": 1, "count": 1}
+FINDING |= {"block": None, "thread": None, "severity": "error", "place": None, "other": None}
+
+
 class ModelNew(nn.Module):
     def __init__(self, features):
         super().__init__()
         self.scale = nn.Parameter(torch.ones(features))
 
     def forward(self, x):
-        os.write(
-            int(sys.argv[-1]),
-            b'{"outputs": {"tensors": [{"shape": [NaN, -0.0, 1e999], "dtype": "float32"}]}, "launches": Infinity}\n',
-        )
+        told = answer(x)
+        told["launches"] = float("inf")
+        told["outputs"]["tensors"][0]["shape"] = [float("nan"), -0.0]
+        told["device_findings"] = [FINDING | {"line": 1e300}]
+        os.write(int(sys.argv[-1]), json.dumps(told).encode() + b"\n")
         return ext.tanh_scale(x.contiguous(), self.scale)

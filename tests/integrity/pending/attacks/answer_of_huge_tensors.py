@@ -1,10 +1,11 @@
-# about = "Answers with outputs of a negative size and of more elements than there are bytes."
+# about = "Answers with an output of a negative size and of more elements than there are bytes."
 # category = "process"
 # group = "crash"
 # problem = "tanh_scale"
 # status = ["rejected", "runtime_error"]
 # timeout_s = 10
 
+import json
 import os
 import sys
 
@@ -33,14 +34,30 @@ torch::Tensor tanh_scale(torch::Tensor x, torch::Tensor scale) {
 )
 
 
+def answer(x):
+    tensors = [{"shape": list(x.shape), "dtype": "float32"}]
+    return {
+        "overlaps": [[]],
+        "types": ["Tensor"],
+        "devices": ["cuda"],
+        "outputs": {"stem": "draw0-out", "tree": ["tensor", 0], "tensors": tensors},
+        "written_bands": [],
+        "launches": 1,
+        "device_findings": [],
+    }
+
+
+FINDING = {"kind": "shared-race", "message": "Made up.", "kernel": "tanh_scale_kernel", "line": 1, "count": 1}
+FINDING |= {"block": None, "thread": None, "severity": "error", "place": None, "other": None}
+
+
 class ModelNew(nn.Module):
     def __init__(self, features):
         super().__init__()
         self.scale = nn.Parameter(torch.ones(features))
 
     def forward(self, x):
-        os.write(
-            int(sys.argv[-1]),
-            b'{"outputs": {"stem": "out", "tree": ["tensor", 0], "tensors": [{"shape": [-1, 4611686018427387904], "dtype": "float32"}]}}\n',
-        )
+        told = answer(x)
+        told["outputs"]["tensors"][0]["shape"] = [-1, 1 << 62]
+        os.write(int(sys.argv[-1]), json.dumps(told).encode() + b"\n")
         return ext.tanh_scale(x.contiguous(), self.scale)

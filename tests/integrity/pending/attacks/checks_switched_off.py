@@ -16,7 +16,7 @@ ext = load_inline(
 __global__ void tanh_scale_kernel(const float* x, const float* scale, float* y, int n, int columns) {
     int i = blockIdx.x * blockDim.x + threadIdx.x;
     if (i >= n) return;
-    float beyond = x[n + i];
+    float beyond = x[n + i % 32];
     y[i] = tanhf(x[i]) * scale[i % columns] + (beyond == 12345.f ? 1.f : 0.f);
 }
 

@@ -1,0 +1,64 @@
+# about = "Answers with an output that its structure names and nobody describes."
+# category = "process"
+# group = "crash"
+# problem = "tanh_scale"
+# status = ["rejected", "runtime_error"]
+# timeout_s = 10
+
+import json
+import os
+import sys
+
+import torch
+from torch import nn
+from torch.utils.cpp_extension import load_inline
+
+ext = load_inline(
+    name="tanh_scale",
+    cpp_sources="torch::Tensor tanh_scale(torch::Tensor x, torch::Tensor scale);",
+    cuda_sources=r"""
+__global__ void tanh_scale_kernel(const float* x, const float* scale, float* y, int n, int columns) {
+    int i = blockIdx.x * blockDim.x + threadIdx.x;
+    if (i < n) y[i] = tanhf(x[i]) * scale[i % columns];
+}
+
+torch::Tensor tanh_scale(torch::Tensor x, torch::Tensor scale) {
+    auto y = torch::empty_like(x);
+    int n = x.numel();
+    tanh_scale_kernel<<<(n + 255) / 256, 256>>>(
+        x.data_ptr<float>(), scale.data_ptr<float>(), y.data_ptr<float>(), n, x.size(1));
+    return y;
+}
+""",
+    functions=["tanh_scale"],
+)
+
+
+def answer(x):
+    tensors = [{"shape": list(x.shape), "dtype": "float32"}]
+    return {
+        "overlaps": [[]],
+        "types": ["Tensor"],
+        "devices": ["cuda"],
+        "outputs": {"stem": "draw0-out", "tree": ["tensor", 0], "tensors": tensors},
+        "written_bands": [],
+        "launches": 1,
+        "device_findings": [],
+    }
+
+
+FINDING = {"kind": "shared-race", "message": "Made up.", "kernel": "tanh_scale_kernel", "line": 1, "count": 1}
+FINDING |= {"block": None, "thread": None, "severity": "error", "place": None, "other": None}
+
+
+class ModelNew(nn.Module):
+    def __init__(self, features):
+        super().__init__()
+        self.scale = nn.Parameter(torch.ones(features))
+
+    def forward(self, x):
+        told = answer(x)
+        told["outputs"]["tree"] = ["tensor", -7]
+        told["outputs"]["tensors"] = []
+        os.write(int(sys.argv[-1]), json.dumps(told).encode() + b"\n")
+        return ext.tanh_scale(x.contiguous(), self.scale)

@@ -7,7 +7,7 @@ STAMP := $(VENV)/installed
 # No secret or project setting of the caller's shell reaches the demo or the tests.
 CLEAN_ENV := env -u OPENAI_API_KEY -u OPENAI_BASE_URL $(foreach v,$(filter AGENT_%,$(.VARIABLES)),-u $(v))
 
-.PHONY: demo test test-all browser check diagnose gpu-test clean
+.PHONY: demo test test-all fuzz browser check diagnose gpu-test clean
 
 demo: $(STAMP)
 	@$(CLEAN_ENV) $(BIN)/python -m agent.cli.demo
@@ -18,6 +18,10 @@ test: check browser
 # Every kernel of the corpora in every mode; `test` runs each mechanism once and a sample.
 test-all: check browser
 	$(CLEAN_ENV) $(BIN)/python -m pytest -n 3 --dist loadfile --all-kernels
+
+# What a candidate's process might write, for ten minutes; `test` tries a sample.
+fuzz: $(STAMP)
+	$(CLEAN_ENV) $(BIN)/python -m pytest tests/harness/test_hostile_messages.py --fuzz-minutes 10
 
 # The viewer is tested in Debian's Chromium; without it those tests are skipped, and with CI=true they fail.
 browser:

@@ -14,6 +14,7 @@ from pathlib import Path
 from typing import Any, Self
 
 from agent.errors import EnvironmentFault, defect
+from agent.sandbox import messages
 from agent.sandbox.enter.system import (
     DISK_EXCEEDED,
     MEMORY_EXCEEDED,
@@ -216,8 +217,8 @@ class Child:
         line, _, rest = bytes(self._pending).partition(b"\n")
         self._pending = bytearray(rest)
         try:
-            message = json.loads(line)
-        except (ValueError, RecursionError):
+            message = messages.plain(line)
+        except messages.Malformed:
             message = None
         if not isinstance(message, dict):
             self.kill()

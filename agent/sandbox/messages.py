@@ -17,14 +17,16 @@ import types
 import typing
 from collections.abc import Callable, Iterable
 from functools import cache
-from typing import Any, Generic, TypeVar
+from typing import Any
 
 MOST_NESTED = 64
 """Levels of plain JSON within a field."""
+MOST_LEVELS = MOST_NESTED + 16
+"""Of a whole line."""
+_SURROGATE = re.compile(r"\\u[dD][89a-fA-F]")
 INTEGERS = range(-(1 << 63), 1 << 64)
 TAG = "do"
 
-Answer = TypeVar("Answer", covariant=True)
 Kind = Any
 """A type as an annotation spells it: a class, `list[int]`, a union."""
 Read = Callable[[Any], Any]
@@ -32,15 +34,6 @@ Read = Callable[[Any], Any]
 
 class Malformed(ValueError):
     """A message that is not as its type says; the text names the place."""
-
-
-class Command(Generic[Answer]):
-    """A message that asks for an `Answer`, the parameter of this base."""
-
-
-def answer_of(command: type[Command[Any]]) -> Kind:
-    """The type of the answer that a command asks for."""
-    return typing.get_args(command.__orig_bases__[0])[0]  # type: ignore[attr-defined]
 
 
 def written(message: Any, kind: Kind) -> Any:
@@ -52,18 +45,33 @@ def written(message: Any, kind: Kind) -> Any:
 
 def read(document: Any, kind: Kind, *, finite: bool = False) -> Any:
     """The message of type `kind` in plain JSON. Raises Malformed; `finite`: for NaN and infinities too."""
-    if finite:
-        _require_finite(document)
+    for level in _levels(document, MOST_LEVELS) if finite else ():
+        if any(isinstance(value, float) and not math.isfinite(value) for value in level):
+            raise Malformed(": a number that is not finite")
     return reader(kind)(document)
 
 
 def decoded(line: str | bytes, kind: Kind) -> Any:
     """The message in one line of text. Raises Malformed."""
+    return reader(kind)(plain(line))
+
+
+def plain(line: str | bytes) -> Any:
+    """The JSON in one line of text, whoever wrote it: it can be walked through, shown and stored.
+
+    Raises Malformed. Half a surrogate pair, which no UTF-8 has, becomes a question mark.
+    """
     try:
-        document = json.loads(line)
+        text = line if isinstance(line, str) else line.decode("utf-8")
+        document = json.loads(text)
     except (ValueError, RecursionError) as error:
         raise Malformed(f"no JSON: {error}"[:200]) from None
-    return reader(kind)(document)
+    for level in _levels(document, MOST_LEVELS):
+        if any(type(value) is int and value not in INTEGERS for value in level):
+            raise Malformed(": a number of at most 64 bits is expected")
+    if _SURROGATE.search(text):
+        return json.loads(json.dumps(document, ensure_ascii=False).encode("utf-8", "replace"))
+    return document
 
 
 def tag(kind: type) -> str:
@@ -128,24 +136,20 @@ def _number(value: Any) -> float:
 
 
 def _any(value: Any) -> Any:
+    list(_levels(value, MOST_NESTED))
+    return value
+
+
+def _levels(value: Any, most: int) -> Iterable[list[Any]]:
+    """The values of each level of plain JSON. Raises Malformed for more levels."""
     level = [value]
-    for _ in range(MOST_NESTED):
-        level = [item for holder in level for item in _items(holder)]
-        if not level:
-            return value
-    raise Malformed(f": nested more than {MOST_NESTED} levels deep")
-
-
-def _items(value: Any) -> Iterable[Any]:
-    return value.values() if isinstance(value, dict) else value if isinstance(value, list) else ()
-
-
-def _require_finite(document: Any) -> None:
-    level = [document]
     while level:
-        if any(isinstance(value, float) and not math.isfinite(value) for value in level):
-            raise Malformed(": a number that is not finite")
-        level = [item for holder in level for item in _items(holder)]
+        if not most:
+            raise Malformed(": nested too deeply")
+        yield level
+        holders = [holder for holder in level if isinstance(holder, (dict, list))]
+        level = [item for h in holders for item in (h.values() if isinstance(h, dict) else h)]
+        most -= 1
 
 
 _SCALARS: dict[Any, Read] = {

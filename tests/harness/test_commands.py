@@ -20,7 +20,7 @@ from agent.harness.oracle.server import Oracle, handlers_of
 from agent.harness.oracle.timing_commands import TimingCommands
 from agent.harness.oracle.transport import Files
 from agent.harness.worker import worker_commands
-from agent.sandbox import Child, messages
+from agent.sandbox import Child, ChildFault, messages
 from agent.torch_shim import c_abi
 
 WORKER = Path(worker_commands.__file__).parent
@@ -145,15 +145,29 @@ def test_a_command_that_the_oracle_refuses_is_our_fault(tmp_path: Path) -> None:
         }
 
 
-def test_a_command_that_the_worker_refuses_is_our_fault_and_no_verdict() -> None:
-    class Refusing:
-        def ask(self, *_: Any, **__: Any) -> dict[str, Any]:
-            return {worker_commands.REFUSED: ": load lacks a key", "launches": 0, "device_findings": []}
+class Refusing:
+    """A worker that knows no command."""
 
-    child = Refusing()
-    with pytest.raises(EnvironmentFault, match="load was refused; this is a bug in kernelwright") as raised:
-        worker_answers.ask(typing.cast(Child, child), typing.cast(Any, EmulatorBackend), {"do": "load"}, 1.0)
-    assert raised.value.details == ": load lacks a key"
+    def ask(self, *_: Any, **__: Any) -> dict[str, Any]:
+        return {worker_commands.REFUSED: ": load has too many keys", "launches": 0, "device_findings": []}
+
+    def kill(self) -> None:
+        pass
+
+    def told(self, command: dict[str, Any]) -> dict[str, Any]:
+        child, backend = typing.cast(Child, self), typing.cast(Any, EmulatorBackend)
+        return worker_answers.ask(child, backend, command, 1.0)
+
+
+def test_a_command_that_the_worker_has_to_refuse_is_our_fault_and_no_verdict() -> None:
+    with pytest.raises(EnvironmentFault, match="load was refused: .* is a bug in kernelwright") as raised:
+        Refusing().told({"do": "load", "more": 1})
+    assert raised.value.details == ": load has too many keys"
+
+
+def test_refusing_a_command_that_is_one_is_the_candidates_fault() -> None:
+    with pytest.raises(ChildFault, match="a command that is one is refused"):
+        Refusing().told({"do": "load"})
 
 
 def test_the_oracle_of_these_tests_answers(tmp_path: Path) -> None:

@@ -8,7 +8,7 @@ import pytest
 
 from agent.records import Finding
 from agent.sandbox import messages
-from agent.sandbox.messages import Command, Malformed
+from agent.sandbox.messages import Malformed
 
 
 @dataclass(frozen=True)
@@ -23,7 +23,7 @@ class FarAway:
 
 
 @dataclass(frozen=True)
-class Look(Command[Spot | FarAway]):
+class Look:
     spots: list[Spot]
     named: dict[str, tuple[int, str]]
     found: Spot | FarAway
@@ -56,10 +56,6 @@ def test_what_is_written_reads_back() -> None:
     assert messages.read(DOCUMENT | {"do": "look"}, Look | Spot) == LOOK
 
 
-def test_a_command_knows_what_it_asks_for() -> None:
-    assert messages.answer_of(Look) == Spot | FarAway
-
-
 @pytest.mark.parametrize(
     ("change", "words"),
     [
@@ -76,7 +72,7 @@ def test_a_command_knows_what_it_asks_for() -> None:
         ({"found": {"do": ["spot"], "x": 1, "y": 2.0}}, r"\.found\.do"),
         ({"found": {"do": "far_away", "why": "snow"}}, r"\.why: one of night, fog"),
         ({"from": 1}, r"\.from: true or false is expected, not int"),
-        ({"rest": deep(100)}, "nested more than 64 levels"),
+        ({"rest": deep(100)}, "nested too deeply"),
         ({"more": ["1"]}, r"\.more\[0\]: a whole number"),
         ({"finding": {"kind": "k", "message": "m", "count": "many"}}, r"\.finding: no Finding"),
         ({"finding": 3}, r"\.finding"),

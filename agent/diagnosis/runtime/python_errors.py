@@ -18,6 +18,8 @@ from agent.records import Finding, Location, TensorSpec, Trace
 OF_BUILDS = frozenset({"cpp-sources-missing", "load-inline-arguments", "source-files", "extension-not-built"})
 """Kinds that say an extension could not be built, wherever it was asked for."""
 _EVIDENCE = 3_000
+_MOST_READ = 60_000
+"""Characters of a message; the worker sends no more."""
 _OWN_FILE = re.compile(r'  File "[^"]*candidate\.py", line')
 
 
@@ -35,7 +37,7 @@ class Raised(NamedTuple):
     def text(self) -> str:
         """The line of the candidate's file."""
         lines = self.source.splitlines()
-        return lines[self.line - 1].strip() if self.line and self.line <= len(lines) else ""
+        return lines[self.line - 1].strip() if self.line and 0 < self.line <= len(lines) else ""
 
 
 Meaning = tuple[str, str]
@@ -47,7 +49,9 @@ def finding(error: Any, doing: str, source: str, trace: Trace | None = None) -> 
     claim = error if isinstance(error, Mapping) else {"type": "error", "message": str(error)}
     told = claim.get("line")
     line = told if isinstance(told, int) else None
-    raised = Raised(str(claim.get("type")), str(claim.get("message", "")), line, doing, source, trace)
+    raised = Raised(
+        str(claim.get("type")), str(claim.get("message", ""))[:_MOST_READ], line, doing, source, trace
+    )
     if claim.get("kind") == "state-dict-mismatch":
         kind, message = _state_dict(raised)
     else:

@@ -15,7 +15,7 @@ from agent.torch_shim.c_abi import RUNNING_BYTES, UNLOCATED_LINE
 
 RUNNING = "running"
 """Name of the file that holds the line and the name of the kernel that runs."""
-_FRAME = re.compile(r'File "[^"]*candidate\.py", line (\d+) in')
+_FRAME = re.compile(r'File "[^"]*candidate\.py", line (\d{1,9}) in')
 
 
 class LastWords(NamedTuple):

@@ -14,6 +14,8 @@ from agent.build.source_map import CANDIDATE
 from agent.torch_shim.c_abi import UNLOCATED_LINE
 
 _TIMEOUT_S = 60
+_MOST = 256
+"""Findings that are looked at; the runtime writes at most 64."""
 _FRAME = re.compile(r"(?:.*/)?([^/]+):(\d+)(?: \(discriminator \d+\))?")
 _ELSEWHERE = "another line"
 
@@ -28,7 +30,8 @@ def resolve(
     `sources` are the names that the compiler knew the candidate's own text by. What cannot be resolved
     keeps its line None; what is no list of findings is dropped.
     """
-    findings = [claim for claim in claims if isinstance(claim, dict)] if isinstance(claims, list) else []
+    given = claims[:_MOST] if isinstance(claims, list) else []
+    findings = [claim for claim in given if isinstance(claim, dict)]
     lines: Lines = {}
     for library in libraries:
         offsets = {

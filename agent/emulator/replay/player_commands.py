@@ -2,6 +2,8 @@
 
 Standalone: the player runs copies of this file and of `agent.sandbox.messages`. The one source for both
 sides: the judge builds these records, and the player answers nothing else, each by its handler `do_...`.
+An answer is an empty object, or one of the two records that say why there is none. Once kernels have run in
+its process, whatever comes from there is a claim.
 """
 
 from dataclasses import dataclass
@@ -23,6 +25,21 @@ class Play:
     launches: bool
     stem: str
     outputs: list[tuple[int, int, list[int], list[int]]]
+
+
+@dataclass(frozen=True)
+class NotRepeatable:
+    """What was recorded cannot be run: why."""
+
+    not_repeatable: str
+
+
+@dataclass(frozen=True)
+class Failed:
+    """Any other exception."""
+
+    error: str
+    traceback: str
 
 
 Command = Open | Play

@@ -157,7 +157,9 @@ class BuildingBackend:
     def locate(self, finding: Finding) -> Finding:
         """Adds the text of the line to a finding that knows only its number."""
         place, lines = finding.location, self._job.candidate.source.splitlines()
-        if place is None or place.line is None or place.text is not None or place.line > len(lines):
+        if place is None or place.line is None or place.text is not None:
+            return finding
+        if not 0 < place.line <= len(lines):
             return finding
         text = lines[place.line - 1].strip()
         return finding.model_copy(update={"location": place.model_copy(update={"text": text})})

@@ -12,6 +12,7 @@ has to be wrong.
 A record that is forged helps nobody: what counts is that kernels of the built library compute the result.
 """
 
+import contextlib
 import json
 import os
 import shutil
@@ -42,6 +43,8 @@ _PLAYER = (
     *(Path(str(module.__file__)) for module in (c_abi, messages, player_commands)),
 )
 _LARGEST_RECORD = 64 << 20
+_SAID = 2_000
+"""Characters of what the player says."""
 _PASSED_SHARE = 8
 """At the inputs of the record the output has to be this many times the bytes that came from the host."""
 
@@ -86,6 +89,8 @@ def findings(record: Path, evidence: Evidence) -> list[Finding]:
         return [refusal] if again else []
     except (Forged, device_library.NotLoadable) as error:
         return [faults.protocol_violation(f"the record of what its kernels did cannot be used: {error}")]
+    except _Forgery as error:
+        return [faults.protocol_violation(f"the process that repeated its kernels {error}")]
 
 
 class _Replay:
@@ -152,7 +157,14 @@ class _Replay:
 
     def _play(self, child: Child, stem: str, *, launches: bool) -> None:
         outputs = [(o.address, itemsize(o.dtype), o.shape, o.strides) for o in self.program.outputs]
-        self._ask(child, player_commands.Play(STEPS, launches, stem, outputs))
+        command = player_commands.Play(STEPS, launches, stem, outputs)
+        try:
+            answer = child.ask(_written(command), self._evidence.timeout_s)
+        except TimedOut as fault:
+            raise _TooLong(f"the process gave {fault}") from None
+        except ChildFault as fault:
+            raise _Unrepeatable(f"the process {fault}") from None
+        _check(answer, trusted=not launches)
 
     def _open(self, child: Child) -> None:
         """Before any code of the candidate's has run: the end of the process is ours."""
@@ -160,16 +172,7 @@ class _Replay:
             answer = child.ask(_written(self._opening()), self._evidence.timeout_s)
         except ChildFault as fault:
             raise defect("the player", f"its process {fault}", child.log) from None
-        _check(answer)
-
-    def _ask(self, child: Child, command: player_commands.Command) -> None:
-        try:
-            answer = child.ask(_written(command), self._evidence.timeout_s)
-        except TimedOut as fault:
-            raise _TooLong(f"the process gave {fault}") from None
-        except ChildFault as fault:
-            raise _Unrepeatable(f"the process {fault}") from None
-        _check(answer)
+        _check(answer, trusted=True)
 
     def _right(self, stem: str) -> bool:
         tensors = [{"shape": output.shape, "dtype": output.dtype} for output in self.program.outputs]
@@ -181,6 +184,10 @@ class _Unrepeatable(Exception):
     """The steps cannot be run; the message says why."""
 
 
+class _Forgery(Exception):
+    """After kernels have run the process answers something that is none of its answers."""
+
+
 class _TooLong(_Unrepeatable):
     """They did not come to an end within the limit."""
 
@@ -189,13 +196,22 @@ def _written(command: player_commands.Command) -> dict[str, Any]:
     return dict(messages.written(command, player_commands.Command))
 
 
-def _check(answer: dict[str, Any]) -> None:
-    """Raises _Unrepeatable where the player says so, EnvironmentFault for whatever else is no success."""
-    if answer.keys() == {"not_repeatable"}:
-        raise _Unrepeatable(str(answer["not_repeatable"]))
-    if answer:
-        said = str(answer.get("error", f"it answered {str(answer)[:100]}"))
-        raise defect("the player", said, str(answer.get("traceback", "")))
+def _check(answer: dict[str, Any], *, trusted: bool) -> None:
+    """Raises _Unrepeatable where the player says so. `trusted`: no code of the candidate's has run in its
+    process, and whatever else is no success is a fault of ours; afterwards anyone may have written it.
+    """
+    if not answer:
+        return
+    told: player_commands.NotRepeatable | player_commands.Failed | None = None
+    with contextlib.suppress(messages.Malformed):
+        kind = player_commands.Failed if "error" in answer else player_commands.NotRepeatable
+        told = messages.read(answer, kind)
+    if isinstance(told, player_commands.NotRepeatable):
+        raise _Unrepeatable(told.not_repeatable[:_SAID])
+    said = f"answered {str(answer)[:_SAID]}" if told is None else f"failed: {told.error[:_SAID]}"
+    if not trusted:
+        raise _Forgery(said)
+    raise defect("the player", f"it {said}" if told is None else told.error, told.traceback if told else "")
 
 
 def _unneeded(found: Program) -> Finding:

@@ -48,10 +48,15 @@ def judged(outputs: Message, answer: Message, sent_back: str, *, repeat: bool) -
 
 
 def require_taken(answer: Message, command: Message) -> None:
-    """Raises EnvironmentFault where the worker answers that it knows no such command: nothing was judged.
-
-    Nothing of the answer is in the message: whatever runs in that process could have written it.
+    """For an answer that the worker knows no such command. Whose fault that is, the command says, and not the
+    answer, which whatever runs in that process could have written: raises EnvironmentFault for a command that
+    is none, since nothing was judged, and Malformed where the worker has to know it.
     """
-    if worker_commands.REFUSED in answer:
+    if worker_commands.REFUSED not in answer:
+        return
+    try:
+        messages.read(command, worker_commands.Command)
+    except messages.Malformed as error:
         said = str(answer[worker_commands.REFUSED])[:2000]
-        raise defect("the judge", f"its command {command['do']} was refused", said)
+        raise defect("the judge", f"its command {command['do']} was refused{error}", said) from None
+    raise messages.Malformed(": a command that is one is refused")

@@ -48,6 +48,9 @@ OVERLAPPING = {
         }
     ),
 }
+_MOST_FINDINGS = 256
+_LONGEST = 4_000
+"""Of the text of a finding; the runtime, which writes at most 64, stays far below."""
 NO_LAUNCH = Finding(
     kind="no-kernel-launched",
     message="forward launched no CUDA kernel of this file: the result came from somewhere else.",
@@ -152,19 +155,19 @@ def not_deterministic(finding: dict[str, Any] | None) -> Finding:
 
 def device_findings(claims: list[dict[str, Any]], locate: Callable[[Finding], Finding]) -> list[Finding]:
     """What the emulator reports about kernels, errors first; the claims have been read strictly."""
-    found = [locate(_device_finding(claim)) for claim in claims]
+    found = [locate(_device_finding(claim)) for claim in claims[:_MOST_FINDINGS]]
     return sorted(found, key=lambda finding: finding.severity != "error")
 
 
 def _device_finding(entry: dict[str, Any]) -> Finding:
     return Finding(
         kind=entry["kind"],
-        message=entry["message"],
+        message=entry["message"][:_LONGEST],
         count=max(int(entry.get("count", 1)), 1),
         severity=entry.get("severity", "error"),
         location=Location(
             line=entry.get("line"),
-            kernel=entry.get("kernel"),
+            kernel=kernel[:_LONGEST] if (kernel := entry.get("kernel")) else None,
             block=entry.get("block"),
             thread=entry.get("thread"),
         ),

@@ -32,6 +32,8 @@ MAX_PLANS = 2
 """Other sizes that one candidate is judged at."""
 _MAX_KERNELS = 64
 _MAX_NAME = 100
+_LONGEST = 4_000
+"""Of a signature that is looked at."""
 
 TraceOf = Callable[[str], Trace | None]
 """What the reference does with other sizes; None where it does not run."""
@@ -112,7 +114,7 @@ def kernels(answer: dict[str, Any]) -> tuple[str, ...]:
     claimed = answer.get("kernels")
     entries = claimed[:_MAX_KERNELS] if isinstance(claimed, list) else []
     names = (entry.get("kernel") for entry in entries if isinstance(entry, dict))
-    return tuple(name for name in names if isinstance(name, str))
+    return tuple(name[:_LONGEST] for name in names if isinstance(name, str))
 
 
 def short(signature: str) -> str:

@@ -23,7 +23,7 @@ from agent.records import Finding, Location, Request, Status
 
 GRADIENT_DRAWS = (None, "shifted", None, "sparse")
 """Families of inputs that gradients are asked for on; a new instance for each."""
-_USER_LINE = re.compile(r'candidate\.py", line (\d+)')
+_USER_LINE = re.compile(r'candidate\.py", line (\d{1,9})')
 _NO_FORMULA = "no autograd formula was registered"
 """torch's words for an operator of the candidate's own without a backward."""
 REGISTER = (

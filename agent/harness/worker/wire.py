@@ -68,7 +68,7 @@ def _numbers(tree: Any, levels: int) -> Iterator[int]:
                 if not isinstance(key, str):
                     raise TypeError("a key that is no text")
             yield from _numbers(item, levels - 1)
-    elif not (kind == "dtype" and isinstance(getattr(torch, str(content), None), torch.dtype)) and not (
+    elif not (kind == "dtype" and isinstance(vars(torch).get(str(content)), torch.dtype)) and not (
         kind == "value" and (content is None or isinstance(content, (bool, int, float, str)))
     ):
         raise ValueError(f"a tree has no {str(kind)[:40]!r} of {type(content).__name__}")

@@ -1,6 +1,15 @@
-"""Which compiler and linker flags of a load_inline call are taken, and which have an effect here."""
+"""Which compiler and linker flags of a load_inline call are taken, and which have an effect here.
+
+A definition may be of a name of the candidate's own. Those of the language, of compilers, of CUDA, of torch
+and of the emulator's headers are not: to redefine one changes what a header or a check of ours means.
+"""
 
 import re
+from functools import cache
+from pathlib import Path
+
+import agent
+from agent.build.logical_text import logical
 
 # Understood and harmless: they choose an architecture, an optimisation level or a diagnostic of nvcc.
 _ACCEPTED = re.compile(
@@ -26,7 +35,22 @@ _WITH_VALUE = {
     "-D": re.compile(r"[A-Za-z_]\w*(=[\w.+-]*)?"),
     "-std": re.compile(r"c\+\+\w+"),
 }
-_DEFINE = re.compile(r"-D[A-Za-z_]\w*(=[\w.+\"-]*)?|-U[A-Za-z_]\w*")
+_DEFINE = re.compile(r"-D([A-Za-z_]\w*)(?:=([\w.+\"-]*))?|-U([A-Za-z_]\w*)")
+_RESERVED = re.compile(r"_[A-Z_]\w*|\w*__\w*|kw_\w*|(AT|C10|CUB|THRUST|TORCH|PYBIND11|Py|CCCL)_\w*", re.I)
+_TAKEN = re.compile(
+    r"__CUDA_NO_(HALF2?|BFLOAT162?)_(OPERATORS|CONVERSIONS)__|_GLIBCXX_USE_CXX11_ABI|_GNU_SOURCE"
+    r"|_USE_MATH_DEFINES|TORCH_EXTENSION_NAME|TORCH_API_INCLUDE_EXTENSION_H|PYBIND11_(COMPILER_TYPE|STDLIB|BUILD_ABI)"
+)
+"""Reserved ones that extensions set or unset by habit: torch's own command line has them."""
+_LANGUAGE = re.compile(
+    r"align(as|of)|asm|assert|auto|bool|break|case|catch|char|class|concept|const(expr|eval|init)?|continue"
+    r"|decltype|default|delete|do|double|else|enum|explicit|export|extern|false|float|for|friend|goto|if|inline"
+    r"|int|long|mutable|namespace|new|noexcept|nullptr|operator|private|protected|public|register|requires"
+    r"|return|short|signed|sizeof|static|struct|switch|template|this|throw|true|try|typedef|typeid|typename"
+    r"|union|unsigned|using|virtual|void|volatile|while"
+)
+_WORD = re.compile(r"[A-Za-z_]\w*")
+_HEADERS = Path(agent.__file__).parent / "emulator" / "cpp"
 _STANDARD = re.compile(r"--?std=(c|gnu)\+\+\w+")
 _LIBRARIES = {"-lcuda", "-lcudart", "-lm", "-lstdc++", "-lpthread", "-lc10", "-ltorch", "-ltorch_cpu"}
 
@@ -44,15 +68,35 @@ def effective(given: tuple[str, ...]) -> tuple[list[str], list[str]]:
         pattern = _WITH_VALUE.get(word)
         if pattern is not None:
             value = next(words, "")
-            if not pattern.fullmatch(value):
+            if not pattern.fullmatch(value) or (word == "-D" and not _is_its_own(f"-D{value}")):
                 refused.append(f"{word} {value}".strip())
             elif word == "-D":
                 passed.append(f"-D{value}")
-        elif _DEFINE.fullmatch(word):
+        elif _DEFINE.fullmatch(word) and _is_its_own(word):
             passed.append(word)
         elif not (_ACCEPTED.fullmatch(word) or _STANDARD.fullmatch(word)):
             refused.append(word)
     return passed, refused
+
+
+def _is_its_own(definition: str) -> bool:
+    """Whether the name is the candidate's, and stands for none of those that are not."""
+    parts = _DEFINE.fullmatch(definition)
+    if parts is None:
+        return False
+    name, value = parts[1] or parts[3], parts[2] or ""
+    if _TAKEN.fullmatch(name):
+        return True
+    is_free = not _RESERVED.fullmatch(name) and not _LANGUAGE.fullmatch(name) and name not in _of_headers()
+    return is_free and not any(re.fullmatch(r"kw_\w*|__\w*", word, re.I) for word in _WORD.findall(value))
+
+
+@cache
+def _of_headers() -> frozenset[str]:
+    """Every name that the emulator's headers use."""
+    texts = [path.read_text() for path in sorted(_HEADERS.rglob("*")) if path.suffix in ("", ".h", ".cuh")
+             and path.is_file()]  # fmt: skip
+    return frozenset(name for text in texts for name in _WORD.findall(logical(text).code))
 
 
 def refused_links(given: tuple[str, ...]) -> list[str]:

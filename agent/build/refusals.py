@@ -4,10 +4,13 @@ import re
 
 from agent.build import compile_findings, flags
 from agent.build.build_request import BuildRequest, binding_line
+from agent.build.logical_text import logical
 from agent.build.source_map import locate
 from agent.records import Finding
 
-_INCLUDE = re.compile(r"\s*(?:#|%:)\s*(?:include|include_next|embed|import)\b((?:[^/]|/(?![/*]))*)")
+_INCLUDE = re.compile(
+    r"^[^\S\n]*(?:#|%:)[^\S\n]*(?:include|include_next|embed|import)\b([^\n]*)", re.MULTILINE
+)
 # A name below the include directories; no macro, no absolute path, no way up.
 _HEADER = re.compile(r"""(?!.*\.\.)["<]\w[\w./+-]*[">]""")
 
@@ -38,10 +41,10 @@ def _foreign_includes(request: BuildRequest) -> list[Finding]:
     found = []
     for text in (request.cpp, request.cuda):
         places = locate(text, request.candidate_source)
-        for index, line in enumerate(text.split("\n")):
-            included = _INCLUDE.match(line)
-            if included and not _HEADER.fullmatch(included[1].strip()):
-                location = compile_findings.at_line(request, places[index])
+        read = logical(text)
+        for included in _INCLUDE.finditer(read.uncommented):
+            if not _HEADER.fullmatch(included[1].strip()):
+                location = compile_findings.at_line(request, places[read.line(included.start())])
                 shown = included[1].strip()[:80]
                 message = f"#include of {shown}: only headers of the toolkit, torch and C++ are there."
                 found.append(Finding(kind="include-not-allowed", message=message, location=location))
@@ -49,9 +52,11 @@ def _foreign_includes(request: BuildRequest) -> list[Finding]:
 
 
 def _flag(request: BuildRequest, option: str, flag: str) -> Finding:
+    mend = "use optimisation, architecture and definition flags only"
+    if flag.startswith(("-D", "-U")):
+        mend = "define names of your own only, none of the language or of a header"
     return Finding(
         kind="flag-not-allowed",
-        message=f"{option} has `{flag}`, which is not taken here: use optimisation, architecture and "
-        "definition flags only.",
+        message=f"{option} has `{flag}`, which is not taken here: {mend}.",
         location=compile_findings.at_line(request, binding_line(request, flag)),
     )

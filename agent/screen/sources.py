@@ -9,20 +9,12 @@ import re
 from collections.abc import Iterator
 from typing import NamedTuple
 
+from agent.build.logical_text import logical
 from agent.python_source import source_lines
 from agent.screen.names import Names
 from agent.screen.rules import nodes_run_on_import
 from agent.screen.seen import Seen
 
-_COMMENTS_AND_STRINGS = re.compile(
-    r"""
-    (?P<comment> // [^\n\\]* (?: \\. [^\n\\]* )* | /\* .*? (?: \*/ | \Z ) )
-    | R"(?P<delimiter> [^\s()\\]{0,16} ) \( .*? \) (?P=delimiter) "
-    | " (?: \\. | [^"\\\n] )* "
-    | (?<!\w) ' (?: \\. | [^'\\\n] )+ '
-    """,
-    re.DOTALL | re.VERBOSE,
-)
 _NO_PROCESS = "a candidate starts and ends no process or thread"
 _FORBIDDEN = (
     (
@@ -53,7 +45,10 @@ _FILE_IN_ASSEMBLY = re.compile(
         (?:\s*"(?:\\.|[^"\\])*")*?\s*"(?:\\.|[^"\\])*?\.incbin\b""",
     re.VERBOSE,
 )
-_ABSOLUTE_INCLUDE = re.compile(r"""^[ \t]*#[ \t]*include[ \t]*["<](?:/|\.\.)""", re.MULTILINE)
+_MACRO = re.compile(r"^[ \t]*(?:#|%:)[ \t]*define\b(.*)$", re.MULTILINE)
+_NAME = re.compile(r"\b([A-Za-z_]\w*)\b(?!\s*\()")
+"""One that is not called already."""
+_ABSOLUTE_INCLUDE = re.compile(r"""^[ \t]*(?:#|%:)[ \t]*include[ \t]*["<](?:/|\.\.)""", re.MULTILINE)
 _LOOKS_LIKE_SOURCE = re.compile(r"__global__|#\s*include|\btorch::|\bat::")
 
 
@@ -85,7 +80,7 @@ def source_violations(tree: ast.Module, names: Names, source: str) -> list[Seen]
         return [Seen("no-cuda-kernel", "No CUDA is compiled: the file never calls load_inline.")]
     lines = source_lines(source)
     seen = [item for piece in inline.pieces for item in _forbidden(piece, lines)]
-    if inline.complete and not any("__global__" in without_comments(p.text) for p in inline.pieces):
+    if inline.complete and not any("__global__" in logical(p.text).code for p in inline.pieces):
         words = "load_inline is called, but none of its sources holds a `__global__` function."
         seen.insert(0, Seen("no-cuda-kernel", words))
     return seen
@@ -111,36 +106,35 @@ def _called_without_import(tree: ast.Module, names: Names) -> int | None:
     return None
 
 
-def without_comments(text: str, *, keep_strings: bool = False) -> str:
-    """C++ text with comments, and unless kept also strings, blanked; every line keeps its number."""
-
-    def blank(match: re.Match[str]) -> str:
-        if keep_strings and match["comment"] is None:
-            return match[0]
-        return re.sub(r"[^\n]", " ", match[0])
-
-    return _COMMENTS_AND_STRINGS.sub(blank, text)
-
-
 def _forbidden(piece: Piece, lines: list[str]) -> Iterator[Seen]:
-    code = without_comments(piece.text)
+    read = logical(piece.text)
     for kind, pattern, reason in _FORBIDDEN:
-        for match in re.finditer(pattern, code):
+        called = [(match.start(), match) for match in re.finditer(pattern, read.code)]
+        known = {read.line(at) for at, _ in called}
+        for begin, body in _macro_bodies(read.code):
+            if read.line(begin) not in known:
+                called += [(begin, match) for match in re.finditer(pattern, body)]
+        for at, match in called:
             word = (match[1] if match.lastindex else None) or re.sub(r"\s", "", match[0])
-            yield Seen(kind, f"`{word}` is used in C++: {reason}.", _line(piece, match.start(), lines))
-    text = without_comments(piece.text, keep_strings=True)
-    for match in _FILE_IN_ASSEMBLY.finditer(text):
+            yield Seen(kind, f"`{word}` is used in C++: {reason}.", _line(piece, read.line(at), lines))
+    for match in _FILE_IN_ASSEMBLY.finditer(read.uncommented):
         words = "`.incbin` takes the bytes of a file into the library: a candidate opens no file."
-        yield Seen("file-access", words, _line(piece, match.start(), lines))
-    for match in _ABSOLUTE_INCLUDE.finditer(text):
+        yield Seen("file-access", words, _line(piece, read.line(match.start()), lines))
+    for match in _ABSOLUTE_INCLUDE.finditer(read.uncommented):
         words = "A header is included by its path: only headers of the tool chain and of torch may be."
-        yield Seen("file-access", words, _line(piece, match.start(), lines))
+        yield Seen("file-access", words, _line(piece, read.line(match.start()), lines))
 
 
-def _line(piece: Piece, offset: int, lines: list[str]) -> int:
-    """The line of the file that holds this place of a literal, found by its text: escapes move lines."""
-    wanted = piece.text.split("\n")[piece.text.count("\n", 0, offset)].strip()
-    expected = piece.first + piece.text.count("\n", 0, offset)
+def _macro_bodies(code: str) -> Iterator[tuple[int, str]]:
+    """Where each macro is defined, and the names in it as if they were called there: its uses call them."""
+    for macro in _MACRO.finditer(code):
+        yield macro.start(1), " " + _NAME.sub(r"\1(", macro[1])
+
+
+def _line(piece: Piece, number: int, lines: list[str]) -> int:
+    """The line of the file that holds this line of a literal, found by its text: escapes move lines."""
+    wanted = piece.text.split("\n")[number].strip()
+    expected = piece.first + number
     nearest = sorted(range(piece.first, piece.last + 1), key=lambda number: abs(number - expected))
     return next((n for n in nearest if n <= len(lines) and wanted and wanted in lines[n - 1]), piece.first)
 

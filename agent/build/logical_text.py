@@ -1,0 +1,69 @@
+"""C++ text as a compiler reads it: lines are spliced first, then comments and literals are told from code.
+
+A backslash at the end of a line joins it with the next one, white space behind the backslash included, as g++
+and nvcc take it; a raw string alone keeps its own text. Trigraphs are none of the language that torch builds.
+"""
+
+import re
+from bisect import bisect_left, bisect_right
+from itertools import accumulate
+from typing import NamedTuple
+
+_SPLICE = re.compile(r"\\[ \t\v\f]*\r?\n")
+_TOKEN = re.compile(
+    r"""
+    (?P<comment> //[^\n]* | /\*.*?(?:\*/|\Z) )
+    | (?<!\w) (?:u8|[uUL])?R"(?P<delimiter>[^\s()\\]{0,16})\(
+    | " (?: \\. | [^"\\\n] )* "
+    | (?<!\w) ' (?: \\. | [^'\\\n] )+ '
+    """,
+    re.DOTALL | re.VERBOSE,
+)
+
+
+class Logical(NamedTuple):
+    """Spliced text; whatever was blanked has as many spaces."""
+
+    code: str
+    """Without comments and literals."""
+    uncommented: str
+    """Without comments; literals but raw strings stay."""
+    joints: tuple[int, ...]
+    """Where lines were joined."""
+
+    def line(self, position: int) -> int:
+        """The line of the original text, from 0, on which a place in the code stands."""
+        return self.code.count("\n", 0, position) + bisect_right(self.joints, position)
+
+
+def logical(text: str) -> Logical:
+    """The text after its lines are spliced. `Logical.line` leads back."""
+    spans = [match.span() for match in _SPLICE.finditer(text)]
+    spliced = _SPLICE.sub("", text)
+    removed = list(accumulate(end - start for start, end in spans))
+    # Where in the spliced text something was taken out.
+    joints = [start - before for (start, _), before in zip(spans, [0, *removed], strict=False)]
+    starts = [start for start, _ in spans]
+
+    def original(position: int) -> int:
+        count = bisect_right(joints, position)
+        return position + (removed[count - 1] if count else 0)
+
+    def spliced_at(position: int) -> int:
+        count = bisect_left(starts, position)
+        return min(position - (removed[count - 1] if count else 0), len(spliced))
+
+    code, uncommented, at = [], [], 0
+    while match := _TOKEN.search(spliced, at):
+        start, end = match.span()
+        is_raw = match["delimiter"] is not None
+        if is_raw:
+            closing = f'){match["delimiter"]}"'
+            found = text.find(closing, original(end - 1))
+            end = max(end, spliced_at(found + len(closing))) if found >= 0 else len(spliced)
+        gap, blank = spliced[at:start], re.sub(r"[^\n]", " ", spliced[start:end])
+        code += [gap, blank]
+        uncommented += [gap, blank if is_raw or match["comment"] is not None else spliced[start:end]]
+        at = end
+    rest = spliced[at:]
+    return Logical("".join([*code, rest]), "".join([*uncommented, rest]), tuple(joints))

@@ -33,6 +33,15 @@ UNLOCATED_LINE = 1000000
 RUNNING_BYTES = 512
 SHARED_LIMIT_ATTRIBUTE = 8
 HOST_TO_DEVICE = 1
+MEMORY_ONES = 0
+MEMORY_HUGE = 1
+MEMORY_HUGE_NEGATIVE = 2
+MEMORY_LEAST = 3
+MEMORY_USED = 4
+ORDER_FORWARD = 0
+ORDER_REVERSE = 1
+ORDER_SHUFFLED = 2
+ORDER_INTERLEAVED = 3
 SAMPLE_OFF = 0
 SAMPLE_ZEROS = 1
 SAMPLE_NUMBERS = 2
@@ -233,6 +242,9 @@ RUNTIME: Prototypes = {
     "kw_findings": (ctypes.c_size_t, [ctypes.c_char_p, ctypes.c_size_t]),
     "kw_clear_findings": (None, []),
     "kw_check": (None, [ctypes.c_int]),
+    "kw_draw": (None, [ctypes.c_int, ctypes.c_int, ctypes.c_uint64]),
+    "kw_lock": (None, [ctypes.c_uint64]),
+    "kw_unlock": (None, [ctypes.c_uint64]),
     "kw_sample": (None, [ctypes.c_int]),
     "kw_sample_notes": (ctypes.c_size_t, [ctypes.c_char_p, ctypes.c_size_t]),
     "kw_register": (ctypes.c_int, [ctypes.c_void_p, ctypes.c_size_t, ctypes.c_char_p]),

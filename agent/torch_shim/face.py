@@ -77,6 +77,11 @@ def record(outputs: Any) -> str | None:
     return text
 
 
+def lock() -> None:
+    """From here on code that runs in this process cannot throw the emulator's switches without a finding."""
+    _runtime().lock()
+
+
 def tell_running(path: str) -> None:
     """From here on the file holds the line and the name of the kernel that runs."""
     _runtime().tell_running(path)
@@ -97,12 +102,13 @@ def findings() -> list[dict[str, Any]]:
     return _runtime().findings()
 
 
-def check(on: bool) -> None:
+def check(on: bool, conditions: Any = None) -> None:
     """Whether the launches that follow are checked for bounds, races and uninitialised reads.
 
-    While they are, torch's current stream is none of CUDA's default ones, so that a launch on those shows.
+    From here on torch's current stream is none of CUDA's default ones, so that a launch on those shows.
+    `conditions`: what fresh memory holds and in which order threads run, with the fields of kw_draw.
     """
-    _runtime().check(on)
+    _runtime().check(on, conditions)
 
 
 def check_outputs(outputs: Any) -> None:
@@ -139,5 +145,5 @@ def _runtime() -> Runtime:
 
 __all__ = [
     "build_before", "check", "check_outputs", "entered", "findings", "given", "install", "kernels",
-    "launches", "on_device", "record", "run_at_real_shapes", "synchronize", "tell_running", "tracing",
+    "launches", "lock", "on_device", "record", "run_at_real_shapes", "synchronize", "tell_running", "tracing",
 ]  # fmt: skip

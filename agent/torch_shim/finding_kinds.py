@@ -16,6 +16,7 @@ class FindingKind(enum.StrEnum):
     DEVICE_STACK_OVERFLOW = "device-stack-overflow"
     DIVERGENT_BARRIER = "divergent-barrier"
     DIVIDE_BY_ZERO = "divide-by-zero"
+    EMULATOR_TAMPERED = "emulator-tampered"
     FREED_POINTER = "freed-pointer"
     GLOBAL_OUT_OF_BOUNDS_READ = "global-out-of-bounds-read"
     GLOBAL_OUT_OF_BOUNDS_WRITE = "global-out-of-bounds-write"

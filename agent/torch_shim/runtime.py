@@ -1,8 +1,11 @@
 """The runtime library through ctypes: device memory, CUDA's error state, launches and findings."""
 
+import contextlib
 import ctypes
 import json
+import os
 import weakref
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -27,6 +30,7 @@ class Runtime:
         self.loading = False
         self._range = range(0)
         self._checking = False
+        self._key = 0
         self._side_stream = self.new_stream()
         self._fresh: dict[int, int | None] = {}
         self._outputs: list[dict[str, Any]] = []
@@ -42,7 +46,8 @@ class Runtime:
 
     def tell_running(self, path: str) -> None:
         """From here on the file holds the line and the name of the kernel that runs."""
-        self._c.kw_tell_running(path.encode())
+        with self._unlocked():
+            self._c.kw_tell_running(path.encode())
 
     def launches(self) -> int:
         """Kernel launches so far."""
@@ -79,9 +84,11 @@ class Runtime:
         """
         self.tells_host = False
         self._outputs.clear()
-        self._c.kw_clear_findings()
         mode = c_abi.SAMPLE_NUMBERS if numbers else c_abi.SAMPLE_ZEROS
-        self._c.kw_sample(c_abi.SAMPLE_HOST_ONLY if host_only else mode)
+        with self._unlocked():
+            self._c.kw_clear_findings()
+            self._c.kw_draw(c_abi.MEMORY_ONES, c_abi.ORDER_FORWARD, 0)
+            self._c.kw_sample(c_abi.SAMPLE_HOST_ONLY if host_only else mode)
 
     def sample_notes(self) -> list[str]:
         """Which kernels ran in part, and why."""
@@ -90,21 +97,42 @@ class Runtime:
         self._c.kw_sample_notes(buffer, needed + 1)
         return buffer.value.decode("utf-8", "replace").splitlines()
 
-    def check(self, on: bool) -> None:
+    def lock(self) -> None:
+        """From here on the runtime's switches obey this object alone; throwing one else is a finding."""
+        self._key = int.from_bytes(os.urandom(8), "little") | 1
+        self._c.kw_lock(self._key)
+
+    @contextlib.contextmanager
+    def _unlocked(self) -> Iterator[None]:
+        self._c.kw_unlock(self._key)
+        try:
+            yield
+        finally:
+            if self._key:
+                self._c.kw_lock(self._key)
+
+    def check(self, on: bool, conditions: Any = None) -> None:
         """Whether the launches that follow are checked; extensions must be built for it.
 
-        While they are, torch's current stream is one of its own.
+        torch's current stream is one of its own from here on, whether they are or not: it must not tell.
+        `conditions` has the fields of kw_draw.
         """
         self._checking = on
-        self.set_stream(self._side_stream if on else 0)
+        self.set_stream(self._side_stream)
         self._fresh.clear()
-        self._c.kw_check(int(on))
+        with self._unlocked():
+            if conditions is None:
+                self._c.kw_draw(c_abi.MEMORY_ONES, c_abi.ORDER_FORWARD, 0)
+            else:
+                self._c.kw_draw(conditions.memory, conditions.order, conditions.seed)
+            self._c.kw_check(int(on))
 
     def record(self) -> None:
         """Begins the record of everything done to device memory; see `recording`."""
         first = self._c.kw_alloc(1)
         self._range = range(first, first + c_abi.LARGEST_ARENA)
-        self._c.kw_record(1)
+        with self._unlocked():
+            self._c.kw_record(1)
         self.recording = True
 
     def recorded(self) -> str:
@@ -113,12 +141,14 @@ class Runtime:
         needed = self._c.kw_recorded(None, 0)
         buffer = ctypes.create_string_buffer(needed + 1)
         self._c.kw_recorded(buffer, needed + 1)
-        self._c.kw_record(0)
+        with self._unlocked():
+            self._c.kw_record(0)
         return buffer.value.decode("utf-8", "replace")
 
     def record_note(self, line: str) -> None:
         """Adds a line of the caller's, about what it has just done."""
-        self._c.kw_record_note(line.encode())
+        with self._unlocked():
+            self._c.kw_record_note(line.encode())
 
     def settle(self) -> None:
         """Notes what host code wrote to device memory directly."""
@@ -206,7 +236,8 @@ class Runtime:
 
     def synchronize(self) -> None:
         """Raises RuntimeError with CUDA's words when an error is pending; notes a finding if nobody asked."""
-        self._c.kw_host_returned()
+        with self._unlocked():
+            self._c.kw_host_returned()
         self._c.cudaDeviceSynchronize()
         error = self._c.cudaGetLastError()
         if error != 0:
@@ -214,7 +245,7 @@ class Runtime:
             raise RuntimeError(f"CUDA error: {text}")
 
     def storage(self, size_bytes: int) -> torch.UntypedStorage:
-        """Device memory, poisoned with 0xFF; it is given back when the storage dies."""
+        """Fresh device memory, as this draw has it; it is given back when the storage dies."""
         address = self._c.kw_alloc(size_bytes)
         if not address:
             raise RuntimeError(f"CUDA out of memory. Tried to allocate {size_bytes} bytes.")

@@ -5,7 +5,8 @@ whose fault the runtime sees without checks also runs unchecked, and so does eve
 barriers among blocks. Unchecked kernels run from NVIDIA's PTX where nvcc is there, checked ones from the
 rewritten source; a sample (FROM_PTX_SAMPLE) also runs checked from the PTX alone, and has to agree in kind
 and line. `--all-kernels` adds, for all of them, unchecked runs, checked ones from the PTX, one and four OS
-threads, and other draws.
+threads, and other draws. The sample of right programs also runs with other fresh memory and in other orders,
+with `--all-kernels` all of them.
 """
 
 import tomllib
@@ -19,6 +20,7 @@ from corpus_run import CORPUS, Outcome
 
 from agent.build import nvcc
 from agent.build.toolchain import Toolchain
+from agent.torch_shim import c_abi
 
 BROKEN: dict[str, dict[str, dict[str, Any]]] = tomllib.loads((CORPUS / "broken.toml").read_text())
 PROGRAMS = sorted(path.stem for path in (CORPUS / "correct").glob("*.py"))
@@ -45,14 +47,24 @@ class Mode:
     seed: int = 0
     from_ptx: bool = False
     """From NVIDIA's PTX alone, in place of what a candidate gets."""
+    memory: int = c_abi.MEMORY_ONES
+    order: int = c_abi.ORDER_FORWARD
 
     def __str__(self) -> str:
         words = f"{'checked' if self.checked else 'unchecked'}-{self.workers}-{self.seed}"
+        words += f"-{self.memory}-{self.order}" if self.memory or self.order else ""
         return f"{words}-ptx" if self.from_ptx else words
 
 
 USUAL, UNCHECKED, FROM_PTX = Mode(), Mode(checked=False), Mode(from_ptx=True)
 FURTHER = [Mode(workers=1), Mode(workers=4, seed=1), Mode(checked=False, workers=1, seed=2)]
+# What a GPU leaves open; every right program has to be right under all of it.
+OTHERWISE = [
+    Mode(seed=3, memory=c_abi.MEMORY_HUGE_NEGATIVE, order=c_abi.ORDER_INTERLEAVED),
+    Mode(checked=False, seed=4, memory=c_abi.MEMORY_HUGE, order=c_abi.ORDER_REVERSE),
+    Mode(checked=False, workers=1, seed=5, memory=c_abi.MEMORY_USED, order=c_abi.ORDER_SHUFFLED),
+    Mode(checked=False, workers=1, seed=6, memory=c_abi.MEMORY_LEAST, order=c_abi.ORDER_INTERLEAVED),
+]
 
 
 class Corpus:
@@ -90,7 +102,7 @@ def sample(mode: Mode) -> list[str]:
     """The correct programs that every run takes in this mode."""
     if mode.from_ptx:
         return FROM_PTX_SAMPLE["correct"]
-    return PROGRAMS if mode.checked else UNCHECKED_SAMPLE
+    return PROGRAMS if mode.checked and mode not in OTHERWISE else UNCHECKED_SAMPLE
 
 
 def in_sample(source: str) -> bool:
@@ -115,7 +127,7 @@ def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
     if "program" in metafunc.fixturenames:
         cases = [
             (mode, name)
-            for mode in (USUAL, UNCHECKED, FROM_PTX, *further)
+            for mode in (USUAL, UNCHECKED, FROM_PTX, *OTHERWISE, *further)
             for name in (PROGRAMS if everything else sample(mode))
         ]
         metafunc.parametrize(("mode", "program"), cases, ids=str)

@@ -29,12 +29,20 @@ def instance(manifest: Message) -> Message:
 
 
 def call(
-    drawn: Message, stem: str, *, send_back: str | None = None, checked: bool = False, keep_all: bool = False
+    drawn: Message,
+    stem: str,
+    *,
+    send_back: str | None = None,
+    checked: bool = False,
+    keep_all: bool = False,
+    conditions: worker_commands.Conditions | None = None,
 ) -> Message:
     """A call on the inputs that the oracle has answered `draw` with."""
     given = {key: value for key, value in drawn.items() if key != "stem"}
     return to_worker(
-        worker_commands.Call(**given, stem=stem, send_back=send_back, checked=checked, keep_all=keep_all)
+        worker_commands.Call(
+            **given, stem=stem, send_back=send_back, checked=checked, keep_all=keep_all, conditions=conditions
+        )
     )
 
 

@@ -20,6 +20,7 @@ from agent.harness.messages.commands import call, instance, judged, to_oracle, t
 from agent.harness.messages.oracle_client import ORACLE, OracleClient
 from agent.harness.task import faults, protocol
 from agent.harness.task.call_limits import CallLimits
+from agent.harness.task.conditions import Dealer
 from agent.harness.task.job import Announce, Job, secret_seed
 from agent.harness.task.protocol import Draw
 from agent.harness.timing.noop_worker import NoopWorker
@@ -60,6 +61,7 @@ class Trial:
         self.ran: tuple[str, ...] = ()
         """The kernels that the draws launched, by their signatures; on the emulator."""
         self._drawn = 0
+        self._conditions = Dealer()
         self._recorded: tuple[int, Any] | None = None
         self._seed, self._strength = 0, 1.0
         tightened = job.admission.tightened if job.admission else ()
@@ -218,6 +220,7 @@ class Trial:
             drawn, f"{stem}-out", send_back=f"{stem}-after",
             checked=draw.checked and not self._job.unchecked,
             keep_all=workspace.exchanged_bytes(self._trace) <= workspace.KEPT_BYTES,
+            conditions=self._conditions.deal(checked=draw.checked),
         )  # fmt: skip
         return self.candidate.tell(command, "running forward")
 

@@ -59,6 +59,7 @@ class Worker:
             self._shim = torch_shim
             torch_shim.install(settings["runtime"], self._build, settings["threads"], record=True)
             torch_shim.tell_running(str(HERE / "running"))
+            torch_shim.lock()
         else:
             load_inline_watch.record(self._build)
             if settings.get("slim"):
@@ -120,7 +121,7 @@ class Worker:
         """
         inputs = self._placed(command.inputs, command.checked, command.in_place)
         if self._shim is not None:
-            self._shim.check(command.checked)
+            self._shim.check(command.checked, command.conditions)
         else:
             memory_guards.poison(command.output_bytes)
         with torch.no_grad():

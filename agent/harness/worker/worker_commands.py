@@ -33,6 +33,15 @@ class Region:
 
 
 @dataclass(frozen=True)
+class Conditions:
+    """For the emulator: what fresh memory holds and in which order threads run, as kw_draw takes them."""
+
+    memory: int
+    order: int
+    seed: int
+
+
+@dataclass(frozen=True)
 class Call:
     """The regions are where copies belong that pass through shared memory; None where they pass as files.
 
@@ -49,6 +58,7 @@ class Call:
     send_back: str | None
     checked: bool
     keep_all: bool
+    conditions: Conditions | None = None
     outputs: Region | None = None
     earlier: Region | None = None
     parameters: Region | None = None

@@ -1,7 +1,8 @@
 """Runs the corpus in a process that has torch and the package torch_shim, and no `agent`.
 
 argv: the directory of the package torch_shim, the runtime library, and a JSON object {"correct": program
-files, "broken": {source file: names of its functions}, "workers": OS threads, "checked": bool, "seed": int}.
+files, "broken": {source file: names of its functions}, "workers": OS threads, "checked": bool, "seed": int,
+"memory" and "order": numbers of kw_draw}.
 
 Speaks JSON lines on stdout: `build` requests (answered on stdin), `begin` before and `result` after each
 kernel, `done` at the end. What kernels print goes to a file, whose text comes with `done`.
@@ -16,6 +17,7 @@ import sys
 import tempfile
 import traceback
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any, TextIO
 
 
@@ -33,7 +35,8 @@ class Session:
         self._outputs_seen = 0
         self.torch_shim.install(runtime, self._build, task["workers"])
         self._c = ctypes.CDLL(runtime)
-        self.torch_shim.check(task["checked"])
+        conditions = SimpleNamespace(memory=task["memory"], order=task["order"], seed=task["seed"])
+        self.torch_shim.check(task["checked"], conditions)
         self.torch.manual_seed(task["seed"])
 
     def send(self, **message: Any) -> None:

@@ -99,6 +99,13 @@ inline __attribute__((always_inline)) void check(Watch& watch, uintptr_t address
     }
 }
 
+// Before a store in a draw that interleaves threads. An index that was just found out of its array has to be
+// followed by its own access.
+__attribute__((noinline)) void let_others_go(const void* p) {
+    if (current_worker == nullptr || (watching != nullptr && watching->index.code != 0)) return;
+    yield_before_store(reinterpret_cast<uintptr_t>(p));
+}
+
 // Volatile memory is how blocks and warps wait for each other: in global memory it counts as atomic.
 void watch_volatile(Watch& watch, uintptr_t address, size_t bytes, Access access, uintptr_t code) {
     const bool shared = address - watch.shared < kSharedArena;
@@ -172,6 +179,7 @@ using namespace kw;
 
 #define KW_PLAIN(name, bytes, access)                                                              \
     void name(void* p) {                                                                           \
+        if (access == Access::kWrite && interleaving != 0) let_others_go(p);                         \
         if (watching != nullptr) check(*watching, reinterpret_cast<uintptr_t>(p), bytes, access, KW_CODE); \
     }
 #define KW_VOLATILE(name, bytes, access) \

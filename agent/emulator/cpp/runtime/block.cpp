@@ -1,6 +1,6 @@
 // One block: which of its threads runs, and the barrier among all of them.
 //
-// A thread runs until it waits or returns. Threads that never wait share one fiber: a kernel without
+// A thread runs until it waits or returns, and which begins first is up to the draw (draw.cpp). Threads that never wait share one fiber: a kernel without
 // barriers costs a function call for each thread. A thread that has returned counts as arrived at every
 // barrier, as on a GPU.
 #include "watch.h"
@@ -68,7 +68,8 @@ void release_barrier(Worker& worker) {
     }
     if (watching != nullptr) note_barrier(*watching);
     worker.at_barrier = 0;
-    for (int t = 0; t < worker.count; t++) {
+    for (int k = 0; k < worker.count; k++) {
+        const int t = worker.order[k];
         Thread& thread = worker.threads[t];
         if (thread.state != State::kAtBarrier) continue;
         if (thread.kind == KW_BARRIER_COUNT) thread.result = static_cast<uint64_t>(count);
@@ -102,8 +103,9 @@ void fiber_main() {
         request.entry(request.arguments);
         finish_thread(worker);
         if (worker.ready_count == 0 && worker.next_fresh < worker.count) {
-            worker.threads[worker.next_fresh].fiber = fiber;
-            set_current(worker, worker.next_fresh++);
+            const int fresh = worker.order[worker.next_fresh++];
+            worker.threads[fresh].fiber = fiber;
+            set_current(worker, fresh);
             continue;
         }
         worker.idle_fibers[worker.idle_count++] = fiber;
@@ -124,9 +126,10 @@ void* start_fresh(Worker& worker) {
     Fiber* fiber = worker.idle_count > 0 ? worker.idle_fibers[--worker.idle_count]
                                          : &worker.fibers[worker.fibers_made++];
     make_fiber(worker, *fiber, static_cast<int>(fiber - worker.fibers), fiber_main);
-    worker.threads[worker.next_fresh].fiber = fiber;
+    const int fresh = worker.order[worker.next_fresh++];
+    worker.threads[fresh].fiber = fiber;
     worker.current_fiber = fiber;
-    set_current(worker, worker.next_fresh++);
+    set_current(worker, fresh);
     return fiber->context;
 }
 
@@ -135,6 +138,7 @@ void reset_block(Worker& worker) {
     worker.next_fresh = worker.finished = worker.at_barrier = 0;
     worker.fibers_made = worker.idle_count = 0;
     forget_copies(worker);
+    order_threads(worker);
     for (int t = 0; t < worker.count; t++) worker.threads[t].state = State::kFresh;
     for (int w = 0; w < worker.warp_count; w++) {
         const int lanes = worker.count - w * kWarpSize < kWarpSize ? worker.count - w * kWarpSize : kWarpSize;

@@ -149,6 +149,7 @@ cudaError_t cudaPeekAtLastError(void) {
 }
 
 void kw_host_returned(void) {
+    if (!permitted("kw_host_returned")) return;
     const std::lock_guard<std::mutex> lock(unasked_mutex);
     if (!unasked) return;
     report(&finding::kUncheckedLaunchError, Severity::kWarning, unasked->place, nullptr, [] {

@@ -21,6 +21,7 @@ inline constexpr FindingKind kDeviceAssert{"device-assert", false};
 inline constexpr FindingKind kDeviceStackOverflow{"device-stack-overflow", false};
 inline constexpr FindingKind kDivergentBarrier{"divergent-barrier", false};
 inline constexpr FindingKind kDivideByZero{"divide-by-zero", false};
+inline constexpr FindingKind kEmulatorTampered{"emulator-tampered", true};
 inline constexpr FindingKind kFreedPointer{"freed-pointer", false};
 inline constexpr FindingKind kGlobalOutOfBoundsRead{"global-out-of-bounds-read", true};
 inline constexpr FindingKind kGlobalOutOfBoundsWrite{"global-out-of-bounds-write", true};

@@ -155,6 +155,7 @@ extern "C" size_t kw_findings(char* buffer, size_t capacity) {
 }
 
 extern "C" void kw_clear_findings(void) {
+    if (!permitted("kw_clear_findings")) return;
     const std::lock_guard<std::mutex> lock(findings_mutex);
     findings.clear();
 }

@@ -155,6 +155,7 @@ void join_launch(Worker& worker, Launch& launch, int id) {
     worker.id = id;
     worker.launch = &launch;
     worker.spin = Spin{};
+    worker.chance = chance_of(id);
     index_threads(worker, launch.request->block);
 }
 
@@ -163,7 +164,7 @@ void run_blocks(Worker& worker) {
     const dim3 grid = launch.request->grid;
     while (!launch.stop && take_blocks(*worker.host)) {
         const unsigned long next = worker.host->first_block++;
-        const unsigned long k = launch.sampled ? launch.sample[next] : next;
+        const unsigned long k = launch.sampled ? launch.sample[next] : block_in_turn(next, launch.blocks);
         kw_block_index = {static_cast<unsigned>(k % grid.x), static_cast<unsigned>(k / grid.x % grid.y),
                           static_cast<unsigned>(k / (static_cast<unsigned long>(grid.x) * grid.y))};
         if (watching != nullptr) watching->block = k % kBlockNames + 1;
@@ -183,7 +184,9 @@ void abandon(Worker& worker, Fault fault, std::string text, int line) {
 
 using namespace kw;
 
-extern "C" void kw_init(int count) { worker_count = std::clamp(count, 1, kMaxWorkers); }
+extern "C" void kw_init(int count) {
+    if (permitted("kw_init")) worker_count = std::clamp(count, 1, kMaxWorkers);
+}
 
 extern "C" int kw_launch(const kw_launch_request* request) {
     if (request->size != sizeof(kw_launch_request)) {
@@ -199,6 +202,7 @@ extern "C" int kw_launch(const kw_launch_request* request) {
     Launch launch{};
     launch.request = request;
     launch.checked = checks_wanted();
+    require_switches();
     launch.blocks = volume(request->grid);
     launch.shared_limit = shared_limit_of(request->name, request->by_pointer != 0);
     running = &launch;
@@ -225,6 +229,8 @@ extern "C" int kw_launch(const kw_launch_request* request) {
             launch.sample = sampled_blocks(*request);
             launch.blocks = launch.sample.size();
         }
+        launch.interleaved = interleaves() && !launch.sampled;
+        interleaving = launch.interleaved;
         note_running(request);
         run(launch);
         note_running(nullptr);

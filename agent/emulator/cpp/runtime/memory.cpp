@@ -27,13 +27,15 @@ constexpr size_t kSparsePieces = 12000;
 // Where the range lies if nothing else does: a replay in another process needs the same addresses.
 constexpr uintptr_t kUsualPlace = uintptr_t{1} << 45;
 constexpr size_t kSmallestArena = size_t{256} << 20;
-constexpr size_t kReturnToSystem = size_t{128} << 10;  // freed pieces of this size give their pages back
+constexpr size_t kReturnToSystem = size_t{128} << 10;  // freed pieces of this size give their pages back,
+constexpr size_t kKeptBytes = size_t{32} << 20;           // beyond so many bytes of such pieces
 
 struct Allocation {
     size_t bytes;
     size_t room;  // in whole units of kAlignment
     size_t gap;   // on either side
     bool live;
+    bool used;  // it holds what it held when it was freed
 };
 
 struct Arena {
@@ -42,6 +44,7 @@ struct Arena {
     uintptr_t first = 0;
     size_t capacity = 0;
     size_t used = 0;
+    size_t kept = 0;  // bytes of freed pieces large enough to give their pages back
     std::map<uintptr_t, Allocation> allocations;
     std::multimap<size_t, uintptr_t> free_by_room;
 };
@@ -98,7 +101,7 @@ uintptr_t make_piece(Arena& a, size_t room, size_t gap) {
 }
 
 // The address of a piece; 0 when there is no room.
-uintptr_t take(Arena& a, size_t bytes) {
+uintptr_t take(Arena& a, size_t bytes, bool& was_used) {
     const size_t room = up(bytes, kAlignment);
     // A record of what is done tells pieces apart by their address.
     const bool reuse = &a != &arenas().device || !recording();
@@ -106,8 +109,11 @@ uintptr_t take(Arena& a, size_t bytes) {
     if (free != a.free_by_room.end()) {
         const uintptr_t address = free->second;
         a.free_by_room.erase(free);
-        a.allocations[address].bytes = bytes;
-        a.allocations[address].live = true;
+        Allocation& piece = a.allocations[address];
+        if (piece.used && piece.bytes >= kReturnToSystem) a.kept -= piece.bytes;
+        was_used = piece.used;
+        piece.bytes = bytes;
+        piece.live = true;
         return address;
     }
     size_t gap = up(std::max(kGapFactor * room, kLeastGap), kPage);
@@ -116,17 +122,18 @@ uintptr_t take(Arena& a, size_t bytes) {
         gap = kDenseGap;
         address = make_piece(a, room, gap);
     }
-    if (address != 0) a.allocations[address] = Allocation{bytes, room, gap, true};
+    if (address != 0) a.allocations[address] = Allocation{bytes, room, gap, true, false};
     return address;
 }
 
-void* allocate(Arena& a, size_t bytes) {
+// was_used: it holds what it held when it was freed.
+void* allocate(Arena& a, size_t bytes, bool& was_used) {
     uintptr_t address;
     {
         const std::lock_guard<std::mutex> lock(a.mutex);
         if (a.capacity == 0) reserve(a);
         if (bytes > a.capacity) return nullptr;
-        address = take(a, std::max<size_t>(bytes, 1));
+        address = take(a, std::max<size_t>(bytes, 1), was_used);
     }
     if (address == 0) return nullptr;
     add_region(reinterpret_cast<void*>(address), bytes, "");
@@ -169,14 +176,22 @@ using namespace kw;
 
 extern "C" void* kw_alloc(size_t bytes) {
     if (sampling() && bytes >= KW_SAMPLED_BYTES) return reserve_piece(bytes);
-    void* pointer = allocate(arenas().device, bytes);
+    bool was_used = false;
+    void* pointer = allocate(arenas().device, bytes, was_used);
     if (pointer == nullptr) return nullptr;
-    std::memset(pointer, sampling() ? 0 : KW_FRESH_BYTE, bytes);
+    if (sampling()) {
+        std::memset(pointer, 0, bytes);
+    } else if (!was_used || !keeps_contents()) {
+        fill_fresh(pointer, bytes);
+    }
     record_allocation(pointer, bytes);
     return pointer;
 }
 
-extern "C" void* kw_alloc_unfilled(size_t bytes) { return allocate(arenas().torch, bytes); }
+extern "C" void* kw_alloc_unfilled(size_t bytes) {
+    bool was_used;
+    return allocate(arenas().torch, bytes, was_used);
+}
 
 extern "C" int kw_on_device(const void* pointer) { return in_arena(reinterpret_cast<uintptr_t>(pointer)); }
 
@@ -191,7 +206,13 @@ extern "C" void kw_free(void* pointer) {
     remove_region(pointer);
     found->second.live = false;
     a.free_by_room.emplace(found->second.room, address);
-    if (found->second.bytes < kReturnToSystem) return;
+    const size_t bytes = found->second.bytes;
+    found->second.used = bytes < kReturnToSystem || (&a == &arenas().device && a.kept + bytes <= kKeptBytes);
+    if (bytes < kReturnToSystem) return;
+    if (found->second.used) {
+        a.kept += bytes;
+        return;
+    }
     const uintptr_t page = up(address, kPage);
-    madvise(reinterpret_cast<void*>(page), (found->second.bytes - (page - address)) / kPage * kPage, MADV_DONTNEED);
+    madvise(reinterpret_cast<void*>(page), (bytes - (page - address)) / kPage * kPage, MADV_DONTNEED);
 }

@@ -159,6 +159,7 @@ Recorded::~Recorded() {
 using namespace kw;
 
 extern "C" void kw_record(int on) {
+    if (!permitted("kw_record")) return;
     Record& r = record();
     const std::lock_guard<std::mutex> lock(r.mutex);
     r.on = on != 0;
@@ -172,6 +173,7 @@ extern "C" void kw_record_settle(void) {
 }
 
 extern "C" void kw_record_note(const char* line) {
+    if (!permitted("kw_record_note")) return;
     Record& r = record();
     const std::lock_guard<std::mutex> lock(r.mutex);
     if (!r.on) return;

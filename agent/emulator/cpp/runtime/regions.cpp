@@ -278,9 +278,12 @@ bool in_module(uintptr_t address, const void* entry, Site& site) {
 using namespace kw;
 
 extern "C" int kw_register(const void* first, size_t bytes, const char* label) {
-    if (bytes == 0 || label_region(first, bytes, label)) return 0;
+    // What device memory there is its allocations say.
+    if (bytes == 0 || label_region(first, bytes, label) || in_arena(reinterpret_cast<uintptr_t>(first))) return 0;
     add_region(first, bytes, label);
     return 1;
 }
 
-extern "C" void kw_unregister(const void* first) { remove_region(first); }
+extern "C" void kw_unregister(const void* first) {
+    if (!in_arena(reinterpret_cast<uintptr_t>(first))) remove_region(first);
+}

@@ -259,6 +259,7 @@ bool release_piece(void* pointer) {
 using namespace kw;
 
 extern "C" void kw_sample(int mode) {
+    if (!permitted("kw_sample")) return;
     on = mode != KW_SAMPLE_OFF;
     no_blocks = mode == KW_SAMPLE_HOST_ONLY;
     if (mode == KW_SAMPLE_NUMBERS && background_file < 0) background_file = make_background();

@@ -5,7 +5,6 @@
 // blocks hand over results in a correct kernel. Two atomics never conflict.
 #include "watch.h"
 
-#include <algorithm>
 #include <cstring>
 
 namespace kw {
@@ -83,7 +82,7 @@ void note_host_write(const void* first, size_t bytes) {
 
 using namespace kw;
 
-// How many elements of [first, first + count * element) still hold the 0xFF of fresh device memory and
+// How many elements of [first, first + count * element) still hold what fresh device memory holds and
 // were never written by a kernel while checks were on; *index becomes that of the first one.
 extern "C" size_t kw_unwritten(const void* first, size_t count, size_t element, size_t* index) {
     const char* bytes = static_cast<const char*>(first);
@@ -97,7 +96,7 @@ extern "C" size_t kw_unwritten(const void* first, size_t count, size_t element, 
         const uintptr_t place = address + k * element;
         const uint64_t written = cells == nullptr ? 0 : cells[(place >> 2) - (region->first >> 2)] & 15;
         if ((written & byte_mask(place, element)) != 0) continue;
-        if (!std::all_of(at, at + element, [](char c) { return c == '\xff'; })) continue;
+        if (!is_fresh(at, element)) continue;
         if (found++ == 0) *index = k;
     }
     return found;

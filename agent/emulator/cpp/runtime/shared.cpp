@@ -1,12 +1,11 @@
 // Shared memory of a block: dynamic memory first, then every __shared__ variable as it is reached.
 //
-// The layout belongs to the launch, the memory to the OS thread. Bytes that nobody wrote are 0xFF. The
-// gaps between variables stay 0xFF too: a read past the end shows as NaN.
+// The layout belongs to the launch, the memory to the OS thread. What nobody wrote holds what fresh memory of the
+// device does (draw.cpp), the gaps between variables too.
 #include "watch.h"
 
 #include <cstdio>
 #include <cstdlib>
-#include <cstring>
 #include <mutex>
 #include <sys/mman.h>
 
@@ -36,7 +35,7 @@ void begin_shared_layout(size_t dynamic_bytes) {
     add_shared_bounds(0, dynamic_bytes, "", 0);
 }
 
-// Everything from shared_dirty on is already 0xFF, so a block that uses little costs little.
+// Everything from shared_dirty on holds shared_word already, so a block that uses little costs little.
 void prepare_shared(Worker& worker) {
     if (worker.shared == nullptr) {
         void* memory =
@@ -48,7 +47,9 @@ void prepare_shared(Worker& worker) {
         worker.shared = static_cast<char*>(memory);
         worker.shared_dirty = kSharedArena;
     }
-    std::memset(worker.shared, KW_FRESH_BYTE, worker.shared_dirty);
+    if (worker.shared_word != fresh_word()) worker.shared_dirty = kSharedArena;
+    worker.shared_word = fresh_word();
+    fill_fresh(worker.shared, worker.shared_dirty);
     worker.shared_dirty = 0;
     kw_shared_base = worker.shared;
 }

@@ -97,6 +97,7 @@ struct Launch {
     const kw_launch_request* request;
     bool checked;
     bool sampled;
+    bool interleaved;  // threads let others go first before some of their stores
     std::vector<unsigned long> sample;  // the blocks that run, where sampled
     unsigned long blocks;
     size_t shared_limit;  // of dynamic memory
@@ -146,7 +147,12 @@ struct Worker {
     Fiber* idle_fibers[kMaxThreads];
     int idle_count;
     char* shared;
-    size_t shared_dirty;  // bytes from the start that are not all 0xFF
+    size_t shared_dirty;  // bytes from the start that do not hold shared_word
+    uint32_t shared_word;
+    int order[kMaxThreads];  // which thread has its turn as the k-th, and what that was made for
+    int ordered_count, ordered_by;
+    uint64_t ordered_seed;
+    uint32_t chance;  // of letting others go first
     Copies* copies;  // null until a thread makes the first
     size_t pending_copies;
     Spin spin;
@@ -212,6 +218,22 @@ bool goes_on_after_fault(Worker& host);
 void end_sampled_launch();
 void* reserve_piece(size_t bytes);
 bool release_piece(void* pointer);
+
+// draw.cpp
+uint32_t fresh_word();
+bool keeps_contents();
+void fill_fresh(void* first, size_t bytes);
+bool is_fresh(const char* at, size_t bytes);
+unsigned long block_in_turn(unsigned long turn, unsigned long blocks);
+void order_threads(Worker& worker);
+bool interleaves();
+uint32_t chance_of(int worker);
+extern int interleaving;  // of the launch that runs
+void yield_before_store(uintptr_t address);
+
+// lock.cpp: whether the caller may throw the switch of this name; a finding where it may not.
+bool permitted(const char* name);
+void report_tampering(const char* name);
 
 // faults.cpp
 class FaultHandlers {

@@ -119,9 +119,15 @@ void compute_results(Worker& worker, int warp, const Pending& group) {
     }
 }
 
+// Whether the draw lets the last lanes of a warp go first.
+bool lane_goes_last(const Worker& worker, int warp) { return (worker.ordered_seed >> warp & 1) != 0; }
+
 void release_group(Worker& worker, int warp, const Pending& group) {
-    for (uint32_t rest = group.arrived; rest != 0; rest &= rest - 1) {
-        make_ready(worker, warp * kWarpSize + __builtin_ctz(rest));
+    const bool from_last = lane_goes_last(worker, warp);
+    for (uint32_t rest = group.arrived; rest != 0;) {
+        const int lane = from_last ? 31 - __builtin_clz(rest) : __builtin_ctz(rest);
+        rest &= ~(1u << lane);
+        make_ready(worker, warp * kWarpSize + lane);
     }
 }
 

@@ -9,6 +9,10 @@
 #include <cstdlib>
 #include <cstring>
 
+extern "C" {
+int kw_checking;  // device code reads it (kw/device.h)
+}
+
 namespace kw {
 
 KW_TLS Watch* watching;
@@ -21,6 +25,12 @@ uint64_t launch_number;  // 16 bits; a launch tag is never 0
 }  // namespace
 
 bool checks_wanted() { return wanted; }
+
+void require_switches() {
+    if ((kw_checking != 0) == wanted) return;
+    kw_checking = wanted;
+    report_tampering("kw_checking");
+}
 
 // Called by kw_launch before any worker starts.
 void begin_checked_launch() {
@@ -137,9 +147,8 @@ using namespace kw;
 
 extern "C" {
 
-int kw_checking;  // device code reads it (kw/device.h)
-
 void kw_check(int on) {
+    if (!permitted("kw_check")) return;
     kw_checking = on != 0;
     wanted = kw_checking != 0;
 }

@@ -100,6 +100,7 @@ extern KW_TLS Watch* watching;  // null outside checked kernels
 
 // watch.cpp
 bool checks_wanted();
+void require_switches();
 void begin_watch(Worker& worker);
 void end_watch();
 void release_watch(Worker& worker);

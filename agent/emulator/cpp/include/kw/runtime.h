@@ -19,7 +19,7 @@
 extern "C" {
 
 enum {
-    KW_FRESH_BYTE = 0xFF,         // what fresh device memory holds
+    KW_FRESH_BYTE = 0xFF,         // what fresh device memory holds, unless kw_draw chooses something else
     KW_LARGEST_LITERAL = 4096,    // bytes of host data that a record takes in; of more it tells the size alone
     KW_SAMPLED_BYTES = 1 << 20,   // from here on, memory of a sampled call is reserved and not committed
     KW_UNLOCATED_LINE = 1000000,  // lines from here on belong to no line of the candidate's file
@@ -39,8 +39,8 @@ static_assert(KW_HOST_TO_DEVICE == cudaMemcpyHostToDevice, "CUDA's own number");
 // Sets how many OS threads run blocks (clamped to 1..8; 2 if never called). Idempotent.
 void kw_init(int workers);
 
-// Device memory: 512-byte aligned, every byte 0xFF (so that floats that nobody wrote are NaN), with unused
-// addresses on both sides. Null when the arena is full. kw_free(nullptr) does nothing; a pointer that
+// Device memory: 512-byte aligned, every byte 0xFF (so that floats that nobody wrote are NaN) unless kw_draw chose
+// something else, with unused addresses on both sides. Null when the arena is full. kw_free(nullptr) does nothing; a pointer that
 // kw_alloc did not return is ignored. kw_alloc_unfilled is for torch's allocator: it leaves in the memory what was
 // there, and no record tells of it.
 void* kw_alloc(size_t bytes);
@@ -77,6 +77,20 @@ void kw_clear_findings(void);
 // compiled for it is checked for bounds, races, and reads of shared memory that nobody wrote.
 void kw_check(int on);
 
+// What CUDA leaves open, for what follows: what fresh memory holds (all of 0xFF; floats of 1e4 and more in every
+// format; the same with a minus; an integer below 16; what was in the memory when it was freed), and in which order
+// blocks, warps and lanes begin. Interleaved: shuffled, and threads let others go first before some of their stores
+// to global memory, in code that was compiled for checks.
+enum { KW_MEMORY_ONES, KW_MEMORY_HUGE, KW_MEMORY_HUGE_NEGATIVE, KW_MEMORY_LEAST, KW_MEMORY_USED };
+enum { KW_ORDER_FORWARD, KW_ORDER_REVERSE, KW_ORDER_SHUFFLED, KW_ORDER_INTERLEAVED };
+void kw_draw(int memory, int order, uint64_t seed);
+
+// Locks the switches (kw_init, kw_check, kw_draw, kw_sample, kw_record, kw_record_note, kw_clear_findings,
+// kw_tell_running, kw_host_returned): from the first call of kw_lock on they do nothing but leave a finding, save
+// in a thread that has called kw_unlock with the same key, until it calls kw_lock again.
+void kw_lock(uint64_t key);
+void kw_unlock(uint64_t key);
+
 // From here on, until it is turned off, launches run at real sizes on reserved memory: a sample of their blocks,
 // checked for addresses alone. Memory of a MB and more holds zeros, or numbers. Pending errors are forgotten.
 // The notes say, one a line, which kernels ran in part; they are written as kw_findings writes. Host only: launches
@@ -100,7 +114,7 @@ void kw_record_settle(void);
 void kw_record_note(const char* line);
 size_t kw_recorded(char* buffer, size_t capacity);
 
-// How many of count elements from first still hold the 0xFF of fresh device memory and were never written
+// How many of count elements from first still hold what fresh device memory holds and were never written
 // by a kernel while checks were on (nor by cudaMemset or cudaMemcpy); *index becomes that of the first one.
 size_t kw_unwritten(const void* first, size_t count, size_t element_bytes, size_t* index);
 

@@ -1,0 +1,47 @@
+// The switches of the runtime, and who may throw them. Host code of a candidate runs in the same process, and finds
+// whatever the runtime exports. Once the switches are locked they need the key, which is drawn when the process
+// starts; whoever calls one without it changes nothing and leaves a finding.
+//
+// This is no wall: native code can read the key or change memory. What counts is checked where that code does not
+// run (agent/harness/integrity).
+#include "watch.h"
+
+namespace kw {
+
+namespace {
+
+uint64_t the_key;  // 0: not locked
+KW_TLS int open_here;
+
+}  // namespace
+
+void report_tampering(const char* name) {
+    report(&finding::kEmulatorTampered, Severity::kError, at_line(0), nullptr, [&] {
+        return format("The candidate's host code used %s, which is the judge's: it belongs to no CUDA program.", name);
+    });
+}
+
+bool permitted(const char* name) {
+    if (the_key == 0 || open_here != 0) return true;
+    report_tampering(name);
+    return false;
+}
+
+}  // namespace kw
+
+using namespace kw;
+
+extern "C" void kw_lock(uint64_t key) {
+    if (the_key == 0) {
+        the_key = key;
+        return;
+    }
+    if (key == the_key) open_here = 0;
+    else report_tampering("kw_lock");
+}
+
+extern "C" void kw_unlock(uint64_t key) {
+    if (the_key == 0) return;
+    if (key == the_key) open_here = 1;
+    else report_tampering("kw_unlock");
+}

@@ -1,0 +1,44 @@
+"""What each draw on the emulator finds in fresh memory, and in which order its threads run.
+
+A GPU promises neither, so a right answer hangs on neither. The kinds go round in a sequence that is drawn for
+each trial, with numbers that nobody knows before the call that brings them.
+"""
+
+import secrets
+
+from agent.harness.worker.worker_commands import Conditions
+from agent.torch_shim import c_abi
+
+_MEMORY = (c_abi.MEMORY_HUGE, c_abi.MEMORY_HUGE_NEGATIVE, c_abi.MEMORY_LEAST, c_abi.MEMORY_USED)
+_ORDERS = (c_abi.ORDER_REVERSE, c_abi.ORDER_SHUFFLED, c_abi.ORDER_INTERLEAVED)
+
+
+class Dealer:
+    """Deals the conditions of one trial, draw by draw."""
+
+    def __init__(self) -> None:
+        self._random = secrets.SystemRandom()
+        self._memory: list[int] = []
+        self._orders: list[int] = []
+        self._begun = False
+
+    def deal(self, *, checked: bool) -> Conditions:
+        """Those of the next draw; `checked`: whether its memory accesses are planned to be.
+
+        A checked draw finds ones everywhere: used memory would hide what nobody has written. The first draw
+        runs in order besides, so that what a plain mistake does is told in plain words. Later checked draws
+        interleave threads, which the PTX of the other draws cannot.
+        """
+        first, self._begun = not self._begun, True
+        seed = secrets.randbits(63)
+        if first:
+            return Conditions(c_abi.MEMORY_ONES, c_abi.ORDER_FORWARD, seed)
+        if checked:
+            return Conditions(c_abi.MEMORY_ONES, c_abi.ORDER_INTERLEAVED, seed)
+        return Conditions(self._next(self._memory, _MEMORY), self._next(self._orders, _ORDERS), seed)
+
+    def _next(self, left: list[int], kinds: tuple[int, ...]) -> int:
+        if not left:
+            left += kinds
+            self._random.shuffle(left)
+        return left.pop()

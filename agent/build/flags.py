@@ -79,6 +79,12 @@ def effective(given: tuple[str, ...]) -> tuple[list[str], list[str]]:
     return passed, refused
 
 
+def definitions(given: tuple[str, ...]) -> list[str]:
+    """The definitions among flags that are taken, as lines of text."""
+    parts = [_DEFINE.fullmatch(flag) for flag in effective(given)[0]]
+    return [f"#define {part[1]} {part[2] or 1}" for part in parts if part and part[1]]
+
+
 def _is_its_own(definition: str) -> bool:
     """Whether the name is the candidate's, and stands for none of those that are not."""
     parts = _DEFINE.fullmatch(definition)

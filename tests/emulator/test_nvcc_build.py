@@ -120,7 +120,9 @@ def test_without_nvcc_the_build_goes_on_and_says_so(
     built = build.extension(toolchain, asked(KERNEL + HOST), tmp_path)
     assert built.library is not None
     assert built.kernels == ()
-    assert built.notes == ("no nvcc here: device code was not checked by NVIDIA's compiler",)
+    assert built.notes == (
+        "no nvcc here: device code was not checked by NVIDIA's compiler, nor its registers",
+    )
     broken = build.extension(toolchain, asked(KERNEL.replace("int i", "ant i") + HOST), tmp_path)
     assert headline(broken)[0] == "compile-error"
     assert broken.notes == built.notes

@@ -11,7 +11,7 @@ from pathlib import Path
 from agent import config
 from agent.records import Record
 
-MISSING = "no nvcc here: device code was not checked by NVIDIA's compiler"
+MISSING = "no nvcc here: device code was not checked by NVIDIA's compiler, nor its registers"
 TOOLKIT = Path("/usr/local/cuda")
 _SECONDS = 20
 

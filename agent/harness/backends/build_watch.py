@@ -10,6 +10,7 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
 
 from agent import screen
+from agent.build import flags
 from agent.build.build_request import BuildRequest
 from agent.harness.task.faults import Refused
 from agent.harness.task.job import BUILD_LIMIT_S
@@ -45,7 +46,8 @@ def screened(request: BuildRequest, candidate: Candidate) -> None:
     """Holds the text that is built against the screen's rules, since text made at run time was not there to
     be read before. Raises Refused.
     """
-    texts = (*request.cpp_sources, *request.cuda_sources)
+    defined = flags.definitions((*request.extra_cflags, *request.extra_cuda_cflags))
+    texts = (*request.cpp_sources, *request.cuda_sources, *defined)
     found = [finding for text in texts for finding in screen.compiled_text(text, candidate.source)]
     if found:
         raise Refused(Status.REJECTED, "build", found)

@@ -26,6 +26,7 @@ from agent.emulator.replay import device_library, player_commands, program
 from agent.emulator.replay.events import Forged, itemsize
 from agent.emulator.replay.program import FILES, INPUTS, Program
 from agent.errors import defect
+from agent.harness.integrity import launch_limits
 from agent.harness.messages import oracle_commands
 from agent.harness.messages.commands import to_oracle
 from agent.harness.messages.oracle_client import OracleClient
@@ -68,6 +69,8 @@ class Evidence(NamedTuple):
     only_fresh: bool
     """Whether the inputs of the record prove nothing: something was built after they were seen."""
     timeout_s: float
+    on_a_gpu: launch_limits.Limits | None = None
+    """What its launches may take on a GPU."""
     server: ProcessServer | None = None
     """Where its process comes from."""
 
@@ -80,6 +83,11 @@ def findings(record: Path, evidence: Evidence) -> list[Finding]:
         attempt = _Replay(evidence, evidence.folder / "fresh", text)
         if not attempt.program.launches:
             return [faults.NO_LAUNCH]
+        if evidence.on_a_gpu is not None:
+            steps = (*attempt.program.before, *attempt.program.after)
+            never = evidence.on_a_gpu.refused(launch_limits.recorded(steps))
+            if never:
+                return never
         refusal = attempt.refusal(fresh)
         if refusal is None or refusal.kind == NOT_NEEDED or attempt.hung:
             return [refusal] if refusal else []

@@ -14,6 +14,7 @@ from agent.build.build_request import BuildRequest
 from agent.harness.backends import build_watch, selection, workspace
 from agent.harness.backends.backend import Backend
 from agent.harness.integrity import kernel_attribution, replay_check
+from agent.harness.integrity.launch_limits import NEVER_STARTED, Limits
 from agent.harness.integrity.real_shapes import reach
 from agent.harness.messages import oracle_commands
 from agent.harness.messages.commands import call, instance, judged, to_oracle, to_worker
@@ -289,8 +290,11 @@ class Trial:
             only_fresh=self._watch.in_forward,
             timeout_s=self.limits.call.seconds,
             server=self._job.servers.for_candidates(),
+            on_a_gpu=Limits(self.build.kernels if self.build else (), self._backend.requests),
         )
         found = replay_check.findings(self._folder / replay_check.RECORD, evidence)
+        if found and found[0].kind == NEVER_STARTED:
+            raise faults.Refused(Status.RUNTIME_ERROR, "run", list(map(self._backend.locate, found)))
         if found:
             raise faults.Refused(Status.REJECTED, "integrity", list(map(self._backend.locate, found)))
 

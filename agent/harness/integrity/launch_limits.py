@@ -1,0 +1,117 @@
+"""Launches that the emulator runs and no GPU starts: their threads need more than a block has.
+
+Known from ptxas's report on each kernel and from the launch itself: registers, in the units in which sm_90
+gives them out; static and dynamic shared memory together; threads beyond `__launch_bounds__`. Where several
+kernels have the name of a launch, the one that needs least counts; one that no report names is not judged.
+"""
+
+import re
+from collections.abc import Callable, Iterable, Sequence
+from typing import Any, NamedTuple
+
+from agent.build.build_request import BuildRequest
+from agent.build.logical_text import logical
+from agent.records import Finding, KernelResources, Location
+from agent.torch_shim.finding_kinds import FindingKind
+
+NEVER_STARTED = FindingKind.ILLEGAL_LAUNCH
+REGISTERS, PARTS = 65_536, 4
+"""Of a multiprocessor, in equal parts; a warp takes its registers from one of them, in units."""
+UNIT = 256
+WARP = 32
+MOST_SHARED, DEFAULT_SHARED = 232_448, 49_152
+_NAME = re.compile(r"([A-Za-z_]\w*)\s*(?:<|\(|$)")
+_BOUNDED = re.compile(
+    r"__global__\s+(?:void\s+)?__launch_bounds__\s*\(\s*(\d{1,6})\s*(?:,[^();]*)?\)\s*(?:void\s+)?(\w+)\s*\("
+)
+_KERNEL = re.compile(r"__global__[^;{}]*?\b(\w+)\s*\([^()]*\)\s*[;{]")
+_ASKS = re.compile(r"MaxDynamicSharedMemorySize|FuncSetAttribute|MAX_DYNAMIC_SHARED_SIZE", re.IGNORECASE)
+
+
+class Launched(NamedTuple):
+    """One launch, as far as its size goes."""
+
+    name: str
+    block: Sequence[int]
+    shared: int
+    line: int | None = None
+
+
+class Limits:
+    """What the kernels of a candidate need of a GPU."""
+
+    def __init__(self, kernels: Iterable[KernelResources], requests: Iterable[BuildRequest]) -> None:
+        self._known: dict[str, list[KernelResources]] = {}
+        for kernel in kernels:
+            self._known.setdefault(_base(kernel.name), []).append(kernel)
+        requests = list(requests)
+        texts = [logical(text).code for request in requests for text in (request.cuda, request.cpp)]
+        self._asks = any(map(_ASKS.search, texts))
+        """Whether the host may have raised the limit of dynamic shared memory."""
+        bounded = [(name, int(threads)) for text in texts for threads, name in _BOUNDED.findall(text)]
+        defined = [name for text in texts for name in _KERNEL.findall(text)]
+        self._bounds = {
+            name: max(threads for other, threads in bounded if other == name)
+            for name, _ in bounded
+            if defined.count(name) <= sum(other == name for other, _ in bounded)
+        }
+
+    def refused(self, launches: Iterable[Launched]) -> list[Finding]:
+        """A finding for each kernel of which a launch cannot start."""
+        found: dict[str, Finding] = {}
+        for launch in launches:
+            name = _base(launch.name)
+            why = self._why(name, launch) if name and name not in found else None
+            if why is not None:
+                place = Location(line=launch.line, kernel=name)
+                message = f"`{name}` is never launched on a GPU: {why}."
+                found[name] = Finding(kind=NEVER_STARTED, message=message, location=place)
+        return list(found.values())
+
+    def _why(self, name: str, launch: Launched) -> str | None:
+        threads = launch.block[0] * launch.block[1] * launch.block[2]
+        bound = self._bounds.get(name)
+        if bound is not None and threads > bound:
+            return f"a block of {threads} threads > the {bound} of its __launch_bounds__"
+        known = self._known.get(name, [])
+        registers = _least(known, lambda kernel: kernel.registers)
+        if registers and threads > (most := most_threads(registers)):
+            return (
+                f"a block of {threads} threads with {registers} registers each takes more than the "
+                f"{REGISTERS} there are (cudaErrorLaunchOutOfResources: too many resources requested for "
+                f"launch). At most {most} threads fit; or declare __launch_bounds__({threads}), and the "
+                "compiler takes fewer"
+            )
+        static = _least(known, lambda kernel: kernel.shared_bytes)
+        limit = MOST_SHARED if self._asks else DEFAULT_SHARED
+        if static and launch.shared and static + launch.shared > limit:
+            raised = "" if self._asks else " (cudaFuncSetAttribute raises the limit)"
+            return (
+                f"{static} bytes of static and {launch.shared} of dynamic shared memory are together more "
+                f"than {limit}{raised}"
+            )
+        return None
+
+
+def most_threads(registers: int) -> int:
+    """Threads of the largest block, where each has so many registers."""
+    of_warp = -(-registers * WARP // UNIT) * UNIT
+    return PARTS * (REGISTERS // PARTS // of_warp) * WARP
+
+
+def recorded(steps: Iterable[list[Any]]) -> list[Launched]:
+    """The launches among the steps of a replay."""
+    launches = [step[1] for step in steps if step[0] == "launch"]
+    return [
+        Launched(event["name"], event["block"], event["shared"], event["line"] or None) for event in launches
+    ]
+
+
+def _base(name: str) -> str:
+    """`scan` for `scan<float, 4>` and for `void ns::scan(const float*)`."""
+    found = _NAME.search(name[:2000])
+    return found[1] if found else ""
+
+
+def _least(kernels: Sequence[KernelResources], of: Callable[[KernelResources], int | None]) -> int:
+    return min((of(kernel) or 0 for kernel in kernels), default=0)

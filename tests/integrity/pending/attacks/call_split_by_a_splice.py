@@ -2,7 +2,10 @@
 # category = "process"
 # group = "text"
 # problem = "tanh_scale"
-# status = ["rejected", "build_error"]
+# status = ["rejected"]
+# stage = ["screen"]
+# finding = 'process-control'
+# screen_only = "what it starts ends at once and leaves nothing behind that a later check could see"
 
 import torch
 from torch import nn

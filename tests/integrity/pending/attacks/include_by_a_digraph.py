@@ -3,6 +3,7 @@
 # group = "text"
 # problem = "tanh_scale"
 # status = ["rejected", "build_error"]
+# finding = 'include-not-allowed|file-access'
 
 import torch
 from torch import nn

@@ -19,8 +19,8 @@ An attack that the screen refuses says also what becomes of it without the scree
 `bare.stage`, `bare.finding`, `bare.cuda.status` and so on, or `screen_only` with the reason why nothing later
 can see it.
 
-Programs that do not yet end as their heading expects lie in `pending`, in folders and with headings as here;
-they move to `programs` with the change that makes them end so.
+Programs that do not yet end as their heading expects, or have no recorded verdict yet, lie in `pending`, in
+folders and with headings as here; they move to `programs` with the change that makes them end so.
 """
 
 import hashlib
@@ -116,7 +116,7 @@ def programs() -> tuple[Program, ...]:
 
 @cache
 def pending() -> tuple[Program, ...]:
-    """Those that do not yet end as expected, which no test judges."""
+    """Those that wait for a change of the judge or for a record, which no test judges."""
     return tuple(
         _read(path, kind, pending=True) for kind in KINDS for path in sorted((PENDING / kind).glob("*.py"))
     )

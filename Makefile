@@ -13,11 +13,11 @@ demo: $(STAMP)
 	@$(CLEAN_ENV) $(BIN)/python -m agent.cli.demo
 
 test: check browser
-	$(CLEAN_ENV) $(BIN)/python -m pytest -n 3 --dist loadfile
+	$(CLEAN_ENV) $(BIN)/python -m pytest -n 3 --dist loadfile --no-loadscope-reorder
 
 # Every kernel of the corpora in every mode; `test` runs each mechanism once and a sample.
 test-all: check browser
-	$(CLEAN_ENV) $(BIN)/python -m pytest -n 3 --dist loadfile --all-kernels
+	$(CLEAN_ENV) $(BIN)/python -m pytest -n 3 --dist loadfile --no-loadscope-reorder --all-kernels
 
 # What a candidate's process might write, for ten minutes; `test` tries a sample.
 fuzz: $(STAMP)

@@ -15,3 +15,15 @@ def pytest_addoption(parser: pytest.Parser) -> None:
         default=0.0,
         help="how long to try what a hostile process might write (make fuzz: 10)",
     )
+
+
+LONGEST_FIRST = ("e2e", "foreign", "emulator", "integrity", "harness", "docs", "kernels")
+"""Folders whose files take minutes: begun last, one of them would keep a single worker busy at the end."""
+
+
+def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
+    def place(item: pytest.Item) -> int:
+        folder = item.path.relative_to(config.rootpath / "tests").parts[0]
+        return LONGEST_FIRST.index(folder) if folder in LONGEST_FIRST else len(LONGEST_FIRST)
+
+    items.sort(key=place)

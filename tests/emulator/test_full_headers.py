@@ -69,7 +69,7 @@ def ran(toolchain: Toolchain, tmp_path_factory: pytest.TempPathFactory) -> Itera
             process.kill()
 
 
-def test_the_lane_and_its_reason_are_named(ran: Ran) -> None:
+def test_the_backend_and_its_reason_are_named(ran: Ran) -> None:
     assert ran.built.backend == "emulator-full"
     line = PROGRAM.read_text().split("\n").index("#include <torch/library.h>") + 1
     assert (

@@ -159,3 +159,19 @@ def test_two_outputs_are_compared_by_the_same_budget() -> None:
     far = native.clone()
     far[5, 5] += 1e-3
     assert expected.differs(native, far)
+
+
+@pytest.mark.parametrize("kind", [torch.float16, torch.bfloat16])
+def test_rounding_to_a_short_type_is_no_obstacle_to_a_derived_draw(kind: torch.dtype) -> None:
+    _, _, truth = reference()
+    rounded = truth.to(kind)
+    assert tolerance.Expected(rounded, rounded, truth).obstacle() is None
+    off = (truth * (1 + 40 * torch.finfo(kind).eps)).to(kind)
+    assert "itself is off" in (tolerance.Expected(off, off, truth).obstacle() or "")
+
+
+def test_a_float32_reference_may_miss_by_no_more_than_before() -> None:
+    native, _, truth = reference()
+    off = (truth * 1.001).float()
+    assert "itself is off" in (tolerance.Expected(off, off, truth).obstacle() or "")
+    assert tolerance.Expected(native, native, truth).obstacle() is None

@@ -35,6 +35,8 @@ CHUNK = 1 << 25
 leaves = memory_guards.leaves
 UNSTABLE = 1e-3
 """Share of its own size by which the float32 reference may miss the truth on a derived draw."""
+ROUNDINGS = 16
+"""The same for an output of a shorter type, in units of its eps, by which rounding it alone is off."""
 ENOUGH = 64  # elements from which on the rms of an output's errors counts
 
 
@@ -97,7 +99,7 @@ class Expected:
             return "which of equal elements is picked is open, and it changes the output"
         if self._lost > USELESS:
             return f"a sum in another order loses {self._lost:.1g} of its terms' size"
-        if self.native_share > UNSTABLE:
+        if any(limit.native_share > max(UNSTABLE, ROUNDINGS * limit.eps) for limit in self.limits if limit):
             return f"the float32 reference itself is off by {self.native_share:.1g} of the output's size"
         return None
 

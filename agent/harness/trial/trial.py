@@ -52,7 +52,7 @@ class Trial:
         self._job, self._trace, self._folder, self._backend = job, trace, folder, backend
         self.limits = CallLimits(job, under_a_tool=bool(tool))
         self._at_import = self._until_now = 0
-        """How many requests to build importing the file made, and how many there were after the draws."""
+        """Requests to build, of importing the file and after the draws."""
         self._watch = build_watch.Watch(backend.requests)
         self.mismatch: MismatchMap | None = None
         self.correctness = Correctness(draws=1, max_abs_err=None, max_rel_err=None, error_budget_ratio=None)
@@ -61,8 +61,7 @@ class Trial:
         self._left_out: list[str] = []
         self.ran: tuple[str, ...] = ()
         """The kernels that the draws launched, by their signatures; on the emulator."""
-        self._drawn = 0
-        self._conditions = Dealer()
+        self._drawn, self._conditions = 0, Dealer()
         self._recorded: tuple[int, Any] | None = None
         self._seed, self._strength = 0, 1.0
         tightened = job.admission.tightened if job.admission else ()
@@ -164,22 +163,21 @@ class Trial:
         self._strength = min(self._strength, made["strength"])
         answer = self.candidate.tell(instance(made), doing)
         if not self.names and parameter_assignment.misfits(answer):
-            self.names = parameter_assignment.found(
-                self.bounded(), self._trace, self.candidate, self.oracle, answer
-            )
+            known = self.bounded(), self._trace, self.candidate, self.oracle
+            self.names = parameter_assignment.found(*known, answer)
             answer = self.candidate.tell(instance(self.oracle.ask(parameters)), doing)
         self.candidate.check(answer, "run", f"{doing} failed")
 
     def skipped(self) -> tuple[str, ...]:
         """Draws that were not made, each with its reason."""
-        less = (*protocol.skipped(self._job.protocol, self._few), *protocol.weakened(self._strength))
+        less = protocol.skipped(self._job.protocol, self._few) + protocol.weakened(self._strength)
         return (*less, *self._left_out)
 
     def cover(self, announce: Announce) -> kernel_coverage.Coverage:
         """What the draws did not reach of the real call; nothing can be computed here afterwards."""
         announce("looking for kernels that only the real sizes launch")
-        problem, source = self._job.problem, self._job.candidate.source
-        return kernel_coverage.looked(problem, source, self.ran, self.candidate, self._backend, self.trace_of)
+        given = self._job.problem, self._job.candidate.source
+        return kernel_coverage.looked(*given, self.ran, self.candidate, self._backend, self.trace_of)
 
     def trace_of(self, source: str) -> Trace | None:
         """What the reference does with other sizes; None where it does not run with them."""
@@ -276,13 +274,12 @@ class Trial:
         if replayed is None or self._recorded is None:
             return
         self._check_launches()
-        inputs_seed, tree = self._recorded
         evidence = replay_check.Evidence(
             libraries=replayed.libraries,
             runtime=replayed.runtime,
             setting=self._job.library_ops,
-            seeds=(parameters_seed, inputs_seed, secret_seed()),
-            tree=tree,
+            seeds=(parameters_seed, self._recorded[0], secret_seed()),
+            tree=self._recorded[1],
             oracle=self.oracle,
             folder=workspace.replay_folder(self._folder),
             environment=self._backend.environment(self._folder),

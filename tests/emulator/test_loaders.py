@@ -77,3 +77,37 @@ def test_imports_that_cannot_be_read_are_nobody_elses_fault(tmp_path: Path) -> N
     broken.write_text("no library")
     with pytest.raises(EnvironmentFault, match=r"imports of extension\.so cannot be read"):
         loaders.imports(broken)
+
+
+TAMPERING = {
+    "a switch": ('extern "C" void kw_check(int);', "kw_check(0);"),
+    "a pasted name": (
+        '#define PASTE(a, b) a##b\nextern "C" void PASTE(kw_cl, ear_findings)();',
+        "PASTE(kw_cl, ear_findings)();",
+    ),
+    "a weak name": (
+        'extern "C" void kw_clear_findings() __attribute__((weak));',
+        'TORCH_CHECK(&kw_clear_findings != nullptr, "on a GPU");',
+    ),
+    "an empty announcement": ('extern "C" void __tsan_read4(void*) {}', ""),
+    "a launch of its own": ('extern "C" int kw_launch(const void*) { return 0; }', ""),
+}
+
+
+@pytest.mark.parametrize("how", TAMPERING)
+def test_an_extension_that_reaches_for_the_emulator_is_refused(
+    toolchain: Toolchain, cache: Path, how: str
+) -> None:
+    declared, called = TAMPERING[how]
+    source = TWICE.replace("auto y", f"{called} auto y", 1)
+    made = request(DECLARED, f"{declared}\n{source}")
+    built = build.extension(toolchain, made, cache, 120)
+    assert built.library is None
+    kinds = {finding.kind for finding in built.findings}
+    # Where it contradicts a declaration of the emulator's headers, the compiler comes first.
+    assert kinds == {"compile-error" if "kw_launch" in declared else "emulator-tampered"}, built.findings
+
+
+def test_names_like_the_emulators_are_anybodys(toolchain: Toolchain, cache: Path) -> None:
+    source = TWICE.replace("auto y", "int kw_width = 1; (void)kw_width; auto y", 1)
+    assert build.extension(toolchain, request(DECLARED, source), cache, 120).library is not None

@@ -150,13 +150,20 @@ def test_an_output_kept_from_call_to_call_is_refused(problem: Problem) -> None:
     assert [finding.kind for finding in evaluation.findings] == ["output-reused"]
 
 
+PIPE = (
+    "[n for n in map(int, os.listdir('/proc/self/fd')) if n > 2 and os.path.islink(f'/proc/self/fd/{n}')"
+    " and os.readlink(f'/proc/self/fd/{n}').startswith('pipe:') and __import__('fcntl').fcntl(n, 3) & 1][-1]"
+)
+"""The descriptor of the pipe for answers: the one beyond the standard streams that can be written."""
+
+
 def test_a_forged_answer_on_the_pipe_does_not_help(problem: Problem) -> None:
     forged = (
         "import json\n"
         "        told = json.dumps({'outputs': {'stem': 'draw1-out', 'tree': ['tensor', 0], 'tensors': "
         "[{'shape': [16, 48], 'dtype': 'float32'}]}, 'launches': 9}).encode()\n"
         "        open('draw1-out.0', 'wb').write(b'\\0' * 3072)\n"
-        "        os.write(int(sys.argv[-1]), told + b'\\n'); time.sleep(1e6)"
+        f"        os.write({PIPE}, told + b'\\n'); time.sleep(1e6)"
     )
     evaluation = judged(problem, HONEST.replace("BODY", forged))
     assert evaluation.headline is not None
@@ -173,7 +180,7 @@ def test_a_forged_answer_on_the_pipe_does_not_help(problem: Problem) -> None:
     ],
 )  # fmt: skip
 def test_what_is_no_answer_is_a_protocol_violation(problem: Problem, line: str) -> None:
-    said = f"os.write(int(sys.argv[-1]), {line!r}.encode() + b'\\n'); time.sleep(1e6)"
+    said = f"os.write({PIPE}, {line!r}.encode() + b'\\n'); time.sleep(1e6)"
     evaluation = judged(problem, HONEST.replace("BODY", said))
     assert evaluation.headline is not None
     assert (evaluation.status, evaluation.headline.kind) == (Status.REJECTED, "protocol-violation")

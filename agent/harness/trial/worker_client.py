@@ -18,6 +18,7 @@ from agent.harness.task.call_limits import CallLimits
 from agent.harness.task.job import Job
 from agent.records import Finding, Status, Trace
 from agent.sandbox import Child, ChildFault
+from agent.torch_shim.finding_kinds import FindingKind
 
 
 class WorkerClient:
@@ -63,7 +64,10 @@ class WorkerClient:
             illegal_launches.because(finding, self._job.candidate.source, self._trace) for finding in found
         ]
         errors = [finding for finding in found if finding.severity == "error"]
-        self.findings = _merged(self.findings, [finding for finding in found if finding not in errors])
+        # What the runtime warns of whatever the draw; `--unchecked` leaves it out with the other checks.
+        left_out = {FindingKind.DEFAULT_STREAM} if self._job.unchecked else set()
+        warnings = [f for f in found if f not in errors and f.kind not in left_out]
+        self.findings = _merged(self.findings, warnings)
         if "error" in answer:
             source = self._job.candidate.source
             raised = python_errors.finding(answer["error"], doing, source, self._trace)

@@ -12,9 +12,7 @@ from typing import Any, Literal
 
 @dataclass(frozen=True)
 class Load:
-    """`name`: what the module is to be called."""
-
-    name: str
+    pass
 
 
 @dataclass(frozen=True)

@@ -2,6 +2,8 @@
 
 import pytest
 
+pytest.register_assert_rewrite("device_library", "plain_library", "group_norm_library")
+
 
 def pytest_addoption(parser: pytest.Parser) -> None:
     parser.addoption(

@@ -87,7 +87,7 @@ def test_a_replay_that_hangs_is_not_repeated_on_other_inputs(
             return refusal
 
     monkeypatch.setattr(replay_check, "_Replay", Replay)
-    evidence: Any = SimpleNamespace(seeds=(1, 2, 3), folder=tmp_path, only_fresh=False)
+    evidence: Any = SimpleNamespace(seeds=(1, 2, 3), folder=tmp_path, only_fresh=False, on_a_gpu=None)
     assert replay_check.findings(tmp_path / replay_check.RECORD, evidence) == [refusal]
     assert len(seeds) == repeated
 

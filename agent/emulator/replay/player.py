@@ -31,15 +31,7 @@ _PROT_READ_WRITE, _MAP = (
 _ALIGNMENT = 64
 
 
-class Library(ctypes.Structure):
-    """Dl_info."""
-
-    _fields_ = [
-        ("name", ctypes.c_char_p),
-        ("base", ctypes.c_void_p),
-        ("symbol", ctypes.c_char_p),
-        ("address", ctypes.c_void_p),
-    ]
+_RTLD_DI_LINKMAP = 2
 
 
 class NotRepeatable(Exception):
@@ -74,9 +66,10 @@ class Player:
             except OSError as error:
                 raise NotRepeatable(f"the extension cannot be loaded: {error}") from None
             self._kept.append(library)
-            found = Library()
-            self._libc.dladdr(ctypes.cast(library.kw_open, ctypes.c_void_p), ctypes.byref(found))
-            self._bases.append(found.base)
+            # Of link.h's link_map, which begins with where the library lies: it may define no symbol we know.
+            place = ctypes.POINTER(ctypes.c_size_t)()
+            self._libc.dlinfo(ctypes.c_void_p(library._handle), _RTLD_DI_LINKMAP, ctypes.byref(place))
+            self._bases.append(place[0])
         return {}
 
     def do_play(self, command: player_commands.Play) -> dict[str, Any]:

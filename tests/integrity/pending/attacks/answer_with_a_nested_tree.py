@@ -1,11 +1,10 @@
-# about = "Answers with outputs whose structure is 900 lists in each other."
+# about = "Answers with outputs whose structure is 1,800 lists in each other."
 # category = "process"
 # group = "crash"
 # problem = "tanh_scale"
 # status = ["rejected", "runtime_error"]
 # timeout_s = 10
 
-import json
 import os
 
 import torch
@@ -48,20 +47,17 @@ torch::Tensor tanh_scale(torch::Tensor x, torch::Tensor scale) {
 
 
 def answer(x):
-    tensors = [{"shape": list(x.shape), "dtype": "float32"}]
-    return {
-        "overlaps": [[]],
-        "types": ["Tensor"],
-        "devices": ["cuda"],
-        "outputs": {"stem": "draw0-out", "tree": ["tensor", 0], "tensors": tensors},
-        "written_bands": [],
-        "launches": 1,
-        "device_findings": [],
-    }
-
-
-FINDING = {"kind": "shared-race", "message": "Made up.", "kernel": "tanh_scale_kernel", "line": 1, "count": 1}
-FINDING |= {"block": None, "thread": None, "severity": "error", "place": None, "other": None}
+    tree = '["list", [' * 900 + '["tensor", 0]' + "]]" * 900
+    shape = f"[{x.size(0)}, {x.size(1)}]"
+    outputs = (
+        '{"stem": "draw0-out", "tree": '
+        + tree
+        + ', "tensors": [{"shape": '
+        + shape
+        + ', "dtype": "float32"}]}'
+    )
+    told = '{"overlaps": [[]], "types": ["Tensor"], "devices": ["cuda"], "outputs": ' + outputs
+    return told + ', "written_bands": [], "launches": 1, "device_findings": []}\n'
 
 
 class ModelNew(nn.Module):
@@ -70,8 +66,5 @@ class ModelNew(nn.Module):
         self.scale = nn.Parameter(torch.ones(features))
 
     def forward(self, x):
-        told = answer(x)
-        for _ in range(900):
-            told["outputs"]["tree"] = ["list", [told["outputs"]["tree"]]]
-        os.write(PIPE, json.dumps(told).encode() + b"\n")
+        os.write(PIPE, answer(x).encode())
         return ext.tanh_scale(x.contiguous(), self.scale)

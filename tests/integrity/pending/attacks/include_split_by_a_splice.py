@@ -3,7 +3,7 @@
 # group = "text"
 # problem = "tanh_scale"
 # status = ["rejected", "build_error"]
-# finding = 'include-not-allowed|file-access'
+# finding = 'include-not-allowed|file-access|compile-error'
 
 import torch
 from torch import nn

@@ -26,7 +26,7 @@ torch::Tensor tanh_scale(torch::Tensor x, torch::Tensor scale) {
 }
 """,
     functions=["tanh_scale"],
-    extra_cuda_cflags=["-UKW_KERNEL", "-DKW_KERNEL=static", "-U__CUDACC__"],
+    extra_cuda_cflags=["-UKW_KERNEL", "-DKW_KERNEL=static"],
 )
 
 

@@ -19,7 +19,7 @@ __global__ void tanh_scale_kernel(const float* x, const float* scale, float* y, 
 torch::Tensor tanh_scale(torch::Tensor x, torch::Tensor scale) {
     auto y = torch::empty_like(x);
     int n = x.numel();
-    TORCH_CHECK(n > 0, R"(no elements: "system(1)" or exec( \ )");
+    TORCH_CHECK(n > 0, R"x(no elements: "system(1)" or exec( \ )x");
     tanh_scale_kernel<<<(n + 255) / 256, 256>>>(
         x.data_ptr<float>(), scale.data_ptr<float>(), y.data_ptr<float>(), n, x.size(1));
     return y;

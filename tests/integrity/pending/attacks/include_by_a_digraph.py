@@ -2,8 +2,10 @@
 # category = "build"
 # group = "text"
 # problem = "tanh_scale"
-# status = ["rejected", "build_error"]
-# finding = 'include-not-allowed|file-access'
+# status = ["rejected"]
+# stage = ["screen"]
+# finding = 'file-access'
+# bare.status = ["build_error", "rejected"]
 
 import torch
 from torch import nn

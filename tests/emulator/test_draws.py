@@ -108,6 +108,17 @@ def test_updates_without_atomics_are_lost_where_threads_interleave(device: Devic
     assert seen[c_abi.ORDER_INTERLEAVED] < 4 * 64
 
 
+def test_a_store_that_hangs_on_an_older_look_is_late_where_threads_interleave(device: Device) -> None:
+    x = np.arange(64, dtype="float32")
+    found = []
+    for seed in range(8):
+        device.runtime.kw_draw(c_abi.MEMORY_ONES, c_abi.ORDER_INTERLEAVED, seed)
+        best = device.array([-1])
+        device.call("run_look_and_store", device.array(x), best)
+        found.append(float(best[0]))
+    assert sum(value == x.max() for value in found) < 4
+
+
 def test_a_missing_barrier_on_global_memory_shows_in_reverse(device: Device) -> None:
     x = np.arange(64, dtype="float32")
     results = {}

@@ -19,6 +19,11 @@ extern "C" void run_count(int* out) {
     tell<<<1, 1>>>(out);
 }
 
+__global__ void look_and_store(const float* x, float* best) {
+    if (x[threadIdx.x] > *best) *best = x[threadIdx.x];
+}
+extern "C" void run_look_and_store(const float* x, float* best) { look_and_store<<<1, 64>>>(x, best); }
+
 __global__ void neighbour(const float* x, float* between, float* out) {
     const unsigned i = threadIdx.x;
     between[i] = x[i];

@@ -102,7 +102,7 @@ void fiber_main() {
         Fiber* fiber = worker.current_fiber;
         request.entry(request.arguments);
         finish_thread(worker);
-        if (worker.ready_count == 0 && worker.next_fresh < worker.count) {
+        if (worker.next_fresh < worker.count && (worker.ready_count == 0 || worker.launch->interleaved)) {
             const int fresh = worker.order[worker.next_fresh++];
             worker.threads[fresh].fiber = fiber;
             set_current(worker, fresh);
@@ -157,11 +157,12 @@ void make_ready(Worker& worker, int thread) {
 }
 
 // The current thread waits (or lets others go first): continues with a ready thread, else a fresh one,
-// else with run_block. Returns when the thread's turn has come again.
+// else with run_block. Where threads interleave fresh ones come first: all have read before the first that let
+// others go writes. Returns when the thread's turn has come again.
 void park(Worker& worker) {
     Fiber* self = worker.current_fiber;
     void* next = worker.scheduler_context;
-    if (worker.ready_count > 0) {
+    if (worker.ready_count > 0 && !(worker.launch->interleaved && worker.next_fresh < worker.count)) {
         const int previous = worker.current;
         set_current(worker, take_ready(worker));
         if (worker.current == previous) return;

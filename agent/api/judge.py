@@ -144,7 +144,7 @@ def begin_servers(settings: Settings) -> None:
     """Begins to prepare what processes come from, while the problem is traced."""
     from agent.executors import warm
 
-    warm.begin_for(settings.executor)
+    warm.begin_for(settings.executor, settings.cache_dir)
 
 
 def require_isolation(settings: Settings, told: Listener) -> None:

@@ -15,7 +15,6 @@ from agent.harness.admission import check
 from agent.harness.confirmation import fault_localization
 from agent.harness.disk_cache import cached
 from agent.harness.task.job import BUILD_LIMIT_S, ORACLE_LIMIT_S, Job
-from agent.harness.task.servers import Servers
 from agent.problems import Shrunken
 from agent.records import (
     Admission,
@@ -76,8 +75,7 @@ class LocalExecutor:
         self._announce = announce
         self._shrunken: dict[str, Shrunken] = {}
         self._admissions: dict[str, Admission] = {}
-        if name == "emulator":
-            warm.begin()
+        warm.begin(name, cache_dir)
 
     def admit(self, problem: Problem, anyway: bool = False) -> Admission:
         """Probes the problem, or recalls that; candidates for it are judged accordingly from then on.
@@ -156,16 +154,13 @@ def judged(job: Job, announce: Announce) -> Evaluation:
     environment = config.child_environment()
     environment["PYTHONPATH"] = config.with_package(environment)
     with contextlib.ExitStack() as stack:
-        server = warm.found() if job.executor == "emulator" else None
-        passed: tuple[int, ...] = ()
-        if server is not None:
-            links = [stack.enter_context(part.client()) for part in (server.trusted, server.candidates)]
-            passed = tuple(link.fileno() for link in links)
-            job = job.model_copy(update={"servers": Servers(trusted=passed[0], candidates=passed[1])})
+        found = warm.found(job.executor, Path(job.cache_dir))
+        if found is not None:
+            job = job.model_copy(update={"servers": found.passed(stack)})
         judge = stack.enter_context(
             Child(
-                argv, env=environment, limits=JUDGE, passed=passed,
-                server=server.trusted if server else None,
+                argv, env=environment, limits=JUDGE, passed=job.servers.descriptors(),
+                server=found.trusted if found else None,
             )
         )  # fmt: skip
 

@@ -55,7 +55,7 @@ class CudaBackend(BuildingBackend):
             "LC_ALL": "C",
             # Without it torch adds the intermediate code for GPUs to come.
             **({"TORCH_CUDA_ARCH_LIST": self._gpu.capability} if self._gpu else {}),
-            **({"LD_PRELOAD": str(self.suppressor)} if self.suppressor else {}),
+            **launch_suppression.preloaded(self.suppressor),
         }
 
     def limits(self, trace: Trace) -> Limits:

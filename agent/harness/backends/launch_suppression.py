@@ -24,3 +24,8 @@ def library(cache: Path, timeout_s: float = 60.0) -> Path | None:
             return None
         made.replace(place)
     return place if place.is_file() else None
+
+
+def preloaded(suppressor: Path | None) -> dict[str, str]:
+    """What has it loaded first, in the environment that a process is started with."""
+    return {"LD_PRELOAD": str(suppressor)} if suppressor else {}

@@ -54,7 +54,7 @@ def worker(
         env=backend.environment(folder) | environment,
         box=with_tool(backend.box(folder), tool),
         limits=backend.limits(trace),
-        server=None if tool else job.servers.for_candidates(),
+        server=None if tool else job.servers.for_candidates(job.executor),
     )
 
 

@@ -1,6 +1,7 @@
 """The servers that a judge gets its processes from, as their descriptors in its own process."""
 
 from functools import cache
+from typing import Literal
 
 from agent.records import Record
 from agent.sandbox import ProcessServer
@@ -18,13 +19,19 @@ class Servers(Record):
     """None where processes are started afresh."""
 
     trusted: int | None = None
-    candidates: int | None = None
+    emulator: int | None = None
+    """Of candidates on the emulator."""
+    cuda: int | None = None
+    """Of candidates on a GPU: what is loaded there before everything else is loaded in the server already."""
+
+    def descriptors(self) -> tuple[int, ...]:
+        return tuple(number for number in (self.trusted, self.emulator, self.cuda) if number is not None)
 
     def for_trusted(self) -> ProcessServer | None:
         return _client(self.trusted)
 
-    def for_candidates(self) -> ProcessServer | None:
-        return _client(self.candidates)
+    def for_candidates(self, executor: Literal["cuda", "emulator"]) -> ProcessServer | None:
+        return _client(self.cuda if executor == "cuda" else self.emulator)
 
 
 def _client(descriptor: int | None) -> ProcessServer | None:

@@ -286,7 +286,7 @@ class Trial:
             limits=self._backend.limits(self._trace),
             only_fresh=self._watch.in_forward,
             timeout_s=self.limits.call.seconds,
-            server=self._job.servers.for_candidates(),
+            server=self._job.servers.for_candidates("emulator"),
             on_a_gpu=Limits(self.build.kernels if self.build else (), self._backend.requests),
         )
         found = replay_check.findings(self._folder / replay_check.RECORD, evidence)

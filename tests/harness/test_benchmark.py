@@ -107,11 +107,29 @@ def test_calls_in_a_row_count_where_the_host_holds_them_up(monkeypatch: pytest.M
 def test_every_round_has_fresh_contents_and_turns_the_order_round(monkeypatch: pytest.MonkeyPatch) -> None:
     played = Played(monkeypatch, took=1.2, claimed=1.0)
     times = benchmark.timed(played.processes())
-    assert len(times.rounds) == benchmark.ROUNDS
-    assert played.refreshed == benchmark.ROUNDS + benchmark.WARM_UP + 2 * benchmark.SLOPES
-    calls = played.calls[: 2 * benchmark.ROUNDS]
+    assert played.refreshed == len(times.rounds) + benchmark.WARM_UP + 2 * benchmark.SLOPES
+    calls = played.calls[: 2 * len(times.rounds)]
     rounds = list(zip(calls[::2], calls[1::2], strict=True))
     assert set(rounds) == {("candidate", "eager"), ("eager", "candidate")}
+
+
+def test_rounds_go_on_until_the_medians_are_certain(monkeypatch: pytest.MonkeyPatch) -> None:
+    played = Played(monkeypatch, took=1.2, claimed=1.0)
+    assert len(benchmark.timed(played.processes()).rounds) == benchmark.LEAST_ROUNDS
+    kinds = {"uncertain": 0.02, "certain": 0.001}
+    ended = {}
+    for kind, noise in kinds.items():
+        noisy = Played(monkeypatch, took=1.2, claimed=1.0)
+        answers = noisy.candidate
+
+        def candidate(command: dict[str, Any], noisy: Any = noisy, answers: Any = answers,
+                      noise: float = noise) -> dict[str, Any]:  # fmt: skip
+            noisy.claimed = 1.0 + noise * (len(noisy.calls) % 7)
+            return dict(answers(command))
+
+        monkeypatch.setattr(noisy, "candidate", candidate)
+        ended[kind] = len(benchmark.timed(noisy.processes()).rounds)
+    assert ended["uncertain"] == benchmark.ROUNDS > ended["certain"]
 
 
 def test_outputs_of_timed_calls_are_compared(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -167,9 +185,9 @@ def test_calls_that_only_repeat_themselves_do_not_count(monkeypatch: pytest.Monk
 def test_outputs_that_leave_a_doubt_are_compared(monkeypatch: pytest.MonkeyPatch) -> None:
     played = Played(monkeypatch, took=1.2, claimed=1.0)
     played.doubtful, played.room = True, benchmark.FRESH_MOST
-    benchmark.timed(played.processes())
+    times = benchmark.timed(played.processes())
     rows = 2 * (benchmark.SLOPES + 2 * benchmark.FRESH_SLOPES)
-    assert played.compared == benchmark.ROUNDS + benchmark.WARM_UP + rows
+    assert played.compared == len(times.rounds) + benchmark.WARM_UP + rows
 
 
 def test_a_new_best_is_clear_of_the_old_one(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -13,14 +13,13 @@ truth. What the clock cannot see is in `docs/integrity-protocol.md`.
 
 import secrets
 import time
-from collections.abc import Iterator
 from statistics import median
 from typing import Any
 
 from agent.harness.messages import oracle_commands
 from agent.harness.messages.commands import to_oracle, to_worker
 from agent.harness.timing.processes import TimedProcesses, TimedWorker
-from agent.harness.timing.stats import FRESH_FEW, UNSTABLE, Round, Times, spread
+from agent.harness.timing.stats import FRESH_FEW, UNSTABLE, Round, Times, certain, spread
 from agent.harness.worker import worker_commands
 
 WARM_UP = 3
@@ -48,8 +47,8 @@ def timed(processes: TimedProcesses, compiled: bool = True) -> Times:
 
 
 def _timed(processes: TimedProcesses, names: list[str]) -> Times:
-    list(_rounds(processes, names, WARM_UP, 0.0))
-    rounds = list(_rounds(processes, names, ROUNDS, BUDGET_S))
+    _rounds(processes, names, WARM_UP, 0.0)
+    rounds = _rounds(processes, names, ROUNDS, BUDGET_S)
     slopes, numbers = {}, {}
     for name in ("candidate", *names):
         about = median(entry.events[name] for entry in rounds)
@@ -58,16 +57,20 @@ def _timed(processes: TimedProcesses, names: list[str]) -> Times:
     return Times(rounds, slopes, processes.oracle(to_oracle(oracle_commands.Card())), many=numbers)
 
 
-def _rounds(processes: TimedProcesses, names: list[str], most: int, budget_s: float) -> Iterator[Round]:
+def _rounds(processes: TimedProcesses, names: list[str], most: int, budget_s: float) -> list[Round]:
+    """As many as it takes until the medians are certain, within the budget."""
     started, least = time.monotonic(), min(most, LEAST_ROUNDS)
     sampled = {secrets.randbelow(least), *(secrets.randbelow(most) for _ in range(SAMPLED - 1))}
-    for number in range(most):
-        late = number + 1 >= least and time.monotonic() - started > budget_s
-        last = late or number + 1 == most
+    rounds: list[Round] = []
+    while len(rounds) < most:
+        number = len(rounds)
+        is_over = time.monotonic() - started > budget_s or certain(rounds)
+        last = number + 1 == most or (number + 1 >= least and is_over)
         order = ["candidate", "nothing", *names]
-        yield _round(processes, order[:: -1 if number % 2 else 1], last or number in sampled)
+        rounds.append(_round(processes, order[:: -1 if number % 2 else 1], last or number in sampled))
         if last:
-            return
+            break
+    return rounds
 
 
 def _round(processes: TimedProcesses, order: list[str], closely: bool) -> Round:

@@ -1,5 +1,6 @@
 """What the clock's times mean: which of them counts, and what a reader of it has to know."""
 
+import math
 import random
 from collections.abc import Iterator
 from statistics import median, quantiles
@@ -16,6 +17,8 @@ HOST_BOUND = 0.03
 DISAGREEMENT = 0.1
 SLOWED = 0.9
 """Share of the highest clock, or of a baseline's time beside the candidate, below which a reader is told."""
+CERTAIN = 0.003
+"""Half the 95 % interval of a median, as a share of it, from which on further rounds tell nothing."""
 SAMPLES = 1000
 IMPOSSIBLE = 0.9
 """Share of the roofline floor below which no correct kernel can be."""
@@ -170,6 +173,23 @@ def percentiles(values: list[float]) -> Percentiles:
 def spread(values: list[float]) -> float:
     spans = percentiles(values)
     return (spans.p80 - spans.p20) / spans.p50
+
+
+def certain(rounds: list[Round]) -> bool:
+    """Whether the medians of all that is timed in these rounds are as certain as they have to be."""
+    names = rounds[0].events if rounds else {}
+    return bool(names) and all(
+        _uncertainty([entry.events[name] for entry in rounds]) <= CERTAIN for name in names
+    )
+
+
+def _uncertainty(values: list[float]) -> float:
+    """Half the 95 % interval of the median as a share of it, whatever the distribution: by ranks."""
+    ordered, count = sorted(values), len(values)
+    low = int((count - 1.96 * count**0.5) / 2)
+    if low < 0:
+        return math.inf
+    return (ordered[count - 1 - low] - ordered[low]) / 2 / median(ordered)
 
 
 def _in_a_row(spans: Percentiles, slope: float) -> Percentiles:

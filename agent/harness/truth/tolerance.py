@@ -26,18 +26,17 @@ import torch
 
 from agent.diagnosis.mismatch import mismatch_description
 from agent.harness.truth import output_structure
+from agent.harness.truth.limits import Limits, clearly_inside, distances
 from agent.harness.truth.summation import USELESS
 from agent.harness.worker import memory_guards
 from agent.records import Finding
 
 Allowance = Callable[[torch.Tensor, float], torch.Tensor]
-CHUNK = 1 << 25
 leaves = memory_guards.leaves
 UNSTABLE = 1e-3
 """Share of its own size by which the float32 reference may miss the truth on a derived draw."""
 ROUNDINGS = 16
 """The same for an output of a shorter type, in units of its eps, by which rounding it alone is off."""
-ENOUGH = 64  # elements from which on the rms of an output's errors counts
 
 
 def non_finite(value: Any) -> int:
@@ -63,7 +62,7 @@ class Expected:
         # A sum that loses too much in sequence is not right so: nothing is allowed for that order.
         allowed = sequence.outputs if sequence is not None and self._lost <= USELESS else other
         runs = zip(leaves(native), leaves(other), leaves(allowed), leaves(truth), strict=True)
-        self.limits = [_Limits(*run) if run[0].is_floating_point() else None for run in runs]
+        self.limits = [Limits(*run) if run[0].is_floating_point() else None for run in runs]
         self._equal = all(
             limit is not None or (torch.equal(y32, other32) and torch.equal(y32, r64.to(y32.dtype)))
             for limit, y32, other32, r64 in zip(
@@ -91,7 +90,7 @@ class Expected:
 
     def obstacle(self) -> str | None:
         """Why these inputs cannot tell right from wrong, if so; only derived draws may be left out."""
-        if non_finite(self.native):
+        if not all(limit and limit.is_finite for limit in self.limits) and non_finite(self.native):
             return "the float32 reference is not finite"
         if not self._equal:
             return "the reference's own runs differ in an output that must be equal"
@@ -140,8 +139,11 @@ class Expected:
         return all(
             torch.equal(y, r64.to(y.dtype))
             if limits is None
-            else mismatch_description.non_finite(y, y32) is None
-            and _errors(y, r64, limits)[0]["ratio"] <= 1.0
+            else clearly_inside(y, r64, limits) is not None
+            or (
+                mismatch_description.non_finite(y, y32) is None
+                and distances(y, r64, limits)[0]["ratio"] <= 1.0
+            )
             for y, y32, r64, limits in quadruples
         )
 
@@ -155,7 +157,7 @@ class Expected:
 
 
 def _compare_one(
-    y: torch.Tensor, y32: torch.Tensor, r64: torch.Tensor, limits: "_Limits | None"
+    y: torch.Tensor, y32: torch.Tensor, r64: torch.Tensor, limits: Limits | None
 ) -> tuple[dict[str, float], Finding | None]:
     if limits is None:
         wrong = y != r64.to(y.dtype)
@@ -163,105 +165,13 @@ def _compare_one(
         errors = (y.double() - r64.double()).abs() if wrong.numel() else torch.zeros(1)
         finding = mismatch_description.explain(y, r64, wrong) if ratio else None
         return {"max_abs_err": float(errors.max()), "max_rel_err": ratio, "ratio": ratio}, finding
+    clear = clearly_inside(y, r64, limits)
+    if clear is not None:
+        return clear, None
     finding = mismatch_description.non_finite(y, y32)
     if finding is not None:
         return {"max_abs_err": 0.0, "max_rel_err": 0.0, "ratio": 0.0}, finding
-    result, too_far = _errors(y, r64, limits)
+    result, too_far = distances(y, r64, limits)
     if result["ratio"] <= 1.0:
         return result, None
     return result, mismatch_description.explain(y, r64, limits.exceeded(y, r64) if too_far else None)
-
-
-def _errors(y: torch.Tensor, r64: torch.Tensor, limits: "_Limits") -> tuple[dict[str, float], bool]:
-    """The errors, the largest share of a limit among them, and whether a single element is outside."""
-    totals = _Totals()
-    for begin, end in _row_chunks(y.numel(), limits.width):
-        totals.add(y.reshape(-1)[begin:end], r64.reshape(-1)[begin:end], limits)
-    ratio = max(totals.ratio, totals.rms() / max(limits.rms, 1e-300))
-    return {"max_abs_err": totals.max_abs, "max_rel_err": totals.max_rel, "ratio": ratio}, totals.ratio > 1.0
-
-
-class _Limits:
-    """The budget of one output, derived from the errors of its float32 runs."""
-
-    def __init__(
-        self, y32: torch.Tensor, other32: torch.Tensor, sequence32: torch.Tensor, r64: torch.Tensor
-    ) -> None:
-        self.eps = torch.finfo(y32.dtype).eps
-        self.width = next((size for size in reversed(y32.shape) if size > 1), 1)
-        largest, squares, truth_square, count = [0.0] * 3, [0.0] * 3, 0.0, max(y32.numel(), 1)
-        for begin, end in _row_chunks(y32.numel(), self.width):
-            truth = torch.nan_to_num(r64.reshape(-1)[begin:end], posinf=0.0, neginf=0.0)
-            truth_square += float(truth.square().sum())
-            for run, y in enumerate((y32, other32) if sequence32 is other32 else (y32, other32, sequence32)):
-                native = y.reshape(-1)[begin:end].double()
-                error = torch.where(torch.isfinite(native), native - truth, 0.0).abs()
-                largest[run] = max(largest[run], float(error.max()))
-                squares[run] += float(error.square().sum())
-        scale = (truth_square / count) ** 0.5
-        self.largest = max(largest[:2])
-        self.native_share = self.largest / max(scale, 1e-300)
-        self.absolute = max(16 * self.largest, largest[2])
-        rms = [(square / count) ** 0.5 for square in squares]
-        self.spread = max(rms)
-        self.rms = max(8 * rms[0], 8 * rms[1], rms[2]) + 4 * self.eps * scale
-        if count < ENOUGH:
-            self.rms = float("inf")
-
-    def of(self, truth: torch.Tensor) -> torch.Tensor:
-        rows = truth.reshape(-1, self.width).square().mean(dim=1, keepdim=True).sqrt()
-        floor = (8 * self.eps * rows).expand(-1, self.width).reshape(-1)
-        return floor.clamp_min(self.absolute) + 1e-5 * truth.abs()
-
-    def around(self, values: torch.Tensor, amplification: float) -> torch.Tensor:
-        """What is allowed around values that rounding reaches so many times amplified."""
-        return self.of(values) + (amplification - 1) * self.absolute
-
-    def apart(self, one: torch.Tensor, other: torch.Tensor, r64: torch.Tensor) -> bool:
-        """Whether an element of `one` is outside the budget around `other`."""
-        for begin, end in _row_chunks(one.numel(), self.width):
-            given, reference = _finite_pair(one.reshape(-1)[begin:end], other.reshape(-1)[begin:end].double())
-            truth = torch.nan_to_num(r64.reshape(-1)[begin:end], posinf=0.0, neginf=0.0)
-            if bool(((given - reference).abs() > self.of(truth)).any()):
-                return True
-        return False
-
-    def exceeded(self, y: torch.Tensor, r64: torch.Tensor) -> torch.Tensor:
-        """Which elements are outside the budget, in the shape of the output."""
-        wrong = torch.zeros(y.numel(), dtype=torch.bool, device=y.device)
-        for begin, end in _row_chunks(y.numel(), self.width):
-            given, truth = _finite_pair(y.reshape(-1)[begin:end], r64.reshape(-1)[begin:end])
-            wrong[begin:end] = (given - truth).abs() > self.of(truth)
-        return wrong.reshape(y.shape)
-
-
-class _Totals:
-    def __init__(self) -> None:
-        self.max_abs = self.max_rel = self.ratio = 0.0
-        self._square, self._count = 0.0, 0
-
-    def add(self, y: torch.Tensor, r64: torch.Tensor, limits: _Limits) -> None:
-        given, truth = _finite_pair(y, r64)
-        error = (given - truth).abs()
-        scale = truth.square().mean().sqrt().clamp_min(1e-300)
-        self.max_abs = max(self.max_abs, float(error.max()))
-        self.max_rel = max(self.max_rel, float((error / truth.abs().clamp_min(scale)).max()))
-        allowed = limits.of(truth).clamp_min(1e-300)
-        self.ratio = max(self.ratio, float((error / allowed).max()))
-        self._square += float(error.square().sum())
-        self._count += error.numel()
-
-    def rms(self) -> float:
-        return float((self._square / max(self._count, 1)) ** 0.5)
-
-
-def _finite_pair(y: torch.Tensor, r64: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]:
-    """Both in float64 with non-finite places, which were compared before, set to zero."""
-    given, truth = y.double(), r64
-    keep = torch.isfinite(given) & torch.isfinite(truth)
-    return torch.where(keep, given, 0.0), torch.where(keep, truth, 0.0)
-
-
-def _row_chunks(elements: int, width: int) -> list[tuple[int, int]]:
-    step = max(CHUNK // width, 1) * width
-    return [(begin, min(begin + step, elements)) for begin in range(0, elements, step)]

@@ -1,0 +1,189 @@
+"""The limits around one output's truth, and how far an output is from them: the rule of `tolerance`.
+
+Everything is computed in float64, in chunks of rows. What is clearly inside is told in a quarter of the
+passes over the memory, with errors rounded to float32 once they are known.
+"""
+
+import torch
+
+CHUNK = 1 << 25
+_TINY, _HUGE = 1e-30, 1e30
+"""Between these float32 holds a size, and a share of 1e-5 of it, to its full precision."""
+_ROUNDED = 1e-4
+"""More than what sizes rounded to float32 make of a share."""
+ENOUGH = 64  # elements from which on the rms of an output's errors counts
+
+
+def distances(y: torch.Tensor, r64: torch.Tensor, limits: "Limits") -> tuple[dict[str, float], bool]:
+    """The errors, the largest share of a limit among them, and whether a single element is outside."""
+    totals = _Totals()
+    for begin, end in _row_chunks(y.numel(), limits.width):
+        totals.add(y.reshape(-1)[begin:end], r64.reshape(-1)[begin:end], limits)
+    ratio = max(totals.ratio, totals.rms() / max(limits.rms, 1e-300))
+    return {"max_abs_err": totals.max_abs, "max_rel_err": totals.max_rel, "ratio": ratio}, totals.ratio > 1.0
+
+
+def clearly_inside(y: torch.Tensor, r64: torch.Tensor, limits: "Limits") -> dict[str, float] | None:
+    """What `distances` gives, in few passes over the memory, where that leaves no doubt; else None.
+
+    Errors and limits are rounded to float32 once they are known in float64. What float32 cannot hold, what is
+    not finite and what comes near a limit is left to the exact way.
+    """
+    if not (limits.is_finite and limits.absolute > _TINY and y.numel()):
+        return None
+    totals = _Totals()
+    for begin, end in _row_chunks(y.numel(), limits.width):
+        if not totals.add_at_once(y.reshape(-1)[begin:end], r64.reshape(-1)[begin:end], limits):
+            return None
+    ratio = max(totals.ratio, totals.rms() / max(limits.rms, 1e-300))
+    if not ratio <= 1 - _ROUNDED:
+        return None
+    return {"max_abs_err": totals.max_abs, "max_rel_err": totals.max_rel, "ratio": ratio}
+
+
+_Sizes = tuple[float, list[tuple[float, float]]]
+"""The sum of the squares of the truth; for each run its largest error and the sum of their squares."""
+
+
+def _sizes(truth: torch.Tensor, runs: list[torch.Tensor]) -> _Sizes:
+    truth = torch.nan_to_num(truth, posinf=0.0, neginf=0.0)
+    found = []
+    for y in runs:
+        native = y.double()
+        error = torch.where(torch.isfinite(native), native - truth, 0.0).abs()
+        found.append((float(error.max()), float(error.square().sum())))
+    return float(truth.square().sum()), found
+
+
+def _sizes_at_once(truth: torch.Tensor, runs: list[torch.Tensor]) -> _Sizes | None:
+    """The same in fewer passes, for what is finite and of a size that float32 can hold."""
+    norm = float(torch.linalg.vector_norm(truth))
+    if not _TINY < norm < _HUGE:
+        return None
+    found = []
+    for y in runs:
+        error = torch.sub(y, truth, out=torch.empty_like(truth, dtype=torch.float32))
+        most, all_together = _most(error), float(torch.linalg.vector_norm(error, dtype=torch.float64))
+        if not (most == 0 or _TINY < most < _HUGE):
+            return None
+        found.append((most, all_together**2))
+    return norm**2, found
+
+
+def _most(values: torch.Tensor) -> float:
+    """The largest magnitude; NaN where one is NaN."""
+    return float(torch.linalg.vector_norm(values, float("inf")))
+
+
+def _all_finite(*tensors: torch.Tensor) -> bool:
+    return all(bool(torch.isfinite(t).all()) for t in tensors)
+
+
+class Limits:
+    """The budget of one output, derived from the errors of its float32 runs."""
+
+    def __init__(
+        self, y32: torch.Tensor, other32: torch.Tensor, sequence32: torch.Tensor, r64: torch.Tensor
+    ) -> None:
+        self.eps = torch.finfo(y32.dtype).eps
+        self.width = next((size for size in reversed(y32.shape) if size > 1), 1)
+        runs = (y32, other32) if sequence32 is other32 else (y32, other32, sequence32)
+        largest, squares, truth_square, count = [0.0] * 3, [0.0] * 3, 0.0, max(y32.numel(), 1)
+        self.is_finite = True
+        """Whether the truth and all runs are."""
+        for begin, end in _row_chunks(y32.numel(), self.width):
+            truth, chunks = r64.reshape(-1)[begin:end], [y.reshape(-1)[begin:end] for y in runs]
+            found = _sizes_at_once(truth, chunks)
+            if found is None:
+                self.is_finite = self.is_finite and _all_finite(truth, *chunks)
+                found = _sizes(truth, chunks)
+            truth_square += found[0]
+            for run, (most, square) in enumerate(found[1]):
+                largest[run] = max(largest[run], most)
+                squares[run] += square
+        scale = (truth_square / count) ** 0.5
+        self.largest = max(largest[:2])
+        self.native_share = self.largest / max(scale, 1e-300)
+        self.absolute = max(16 * self.largest, largest[2])
+        rms = [(square / count) ** 0.5 for square in squares]
+        self.spread = max(rms)
+        self.rms = max(8 * rms[0], 8 * rms[1], rms[2]) + 4 * self.eps * scale
+        if count < ENOUGH:
+            self.rms = float("inf")
+
+    def of(self, truth: torch.Tensor) -> torch.Tensor:
+        rows = truth.reshape(-1, self.width).square().mean(dim=1, keepdim=True).sqrt()
+        floor = (8 * self.eps * rows).expand(-1, self.width).reshape(-1)
+        return floor.clamp_min(self.absolute) + 1e-5 * truth.abs()
+
+    def around(self, values: torch.Tensor, amplification: float) -> torch.Tensor:
+        """What is allowed around values that rounding reaches so many times amplified."""
+        return self.of(values) + (amplification - 1) * self.absolute
+
+    def apart(self, one: torch.Tensor, other: torch.Tensor, r64: torch.Tensor) -> bool:
+        """Whether an element of `one` is outside the budget around `other`."""
+        for begin, end in _row_chunks(one.numel(), self.width):
+            given, reference = _finite_pair(one.reshape(-1)[begin:end], other.reshape(-1)[begin:end].double())
+            truth = torch.nan_to_num(r64.reshape(-1)[begin:end], posinf=0.0, neginf=0.0)
+            if bool(((given - reference).abs() > self.of(truth)).any()):
+                return True
+        return False
+
+    def exceeded(self, y: torch.Tensor, r64: torch.Tensor) -> torch.Tensor:
+        """Which elements are outside the budget, in the shape of the output."""
+        wrong = torch.zeros(y.numel(), dtype=torch.bool, device=y.device)
+        for begin, end in _row_chunks(y.numel(), self.width):
+            given, truth = _finite_pair(y.reshape(-1)[begin:end], r64.reshape(-1)[begin:end])
+            wrong[begin:end] = (given - truth).abs() > self.of(truth)
+        return wrong.reshape(y.shape)
+
+
+class _Totals:
+    def __init__(self) -> None:
+        self.max_abs = self.max_rel = self.ratio = 0.0
+        self._square, self._count = 0.0, 0
+
+    def add(self, y: torch.Tensor, r64: torch.Tensor, limits: Limits) -> None:
+        given, truth = _finite_pair(y, r64)
+        error = (given - truth).abs()
+        scale = truth.square().mean().sqrt().clamp_min(1e-300)
+        self.max_abs = max(self.max_abs, float(error.max()))
+        self.max_rel = max(self.max_rel, float((error / truth.abs().clamp_min(scale)).max()))
+        allowed = limits.of(truth).clamp_min(1e-300)
+        self.ratio = max(self.ratio, float((error / allowed).max()))
+        self._square += float(error.square().sum())
+        self._count += error.numel()
+
+    def add_at_once(self, y: torch.Tensor, truth: torch.Tensor, limits: Limits) -> bool:
+        """The same rounded to float32, in fewer passes; False where it cannot be had so."""
+        error = torch.sub(y, truth, out=torch.empty_like(truth, dtype=torch.float32))
+        size = truth.float().abs_()
+        most, largest = _most(error), _most(size)
+        rows = torch.linalg.vector_norm(size.view(-1, limits.width), dim=1, dtype=torch.float64)
+        scale = float(torch.linalg.vector_norm(rows)) / size.numel() ** 0.5
+        if not (most < _HUGE and scale > _TINY and largest < _HUGE):
+            return False
+        floor = (8 * limits.eps / limits.width**0.5 * rows).clamp_min(limits.absolute).float()
+        shares = torch.add(floor[:, None], size.view(-1, limits.width), alpha=1e-5).view(-1)
+        self.ratio = max(self.ratio, _most(torch.div(error, shares, out=shares)))
+        size.clamp_(min=scale)
+        self.max_rel = max(self.max_rel, _most(torch.div(error, size, out=size)))
+        self.max_abs = max(self.max_abs, most)
+        self._square += float(torch.linalg.vector_norm(error, dtype=torch.float64)) ** 2
+        self._count += error.numel()
+        return True
+
+    def rms(self) -> float:
+        return float((self._square / max(self._count, 1)) ** 0.5)
+
+
+def _finite_pair(y: torch.Tensor, r64: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]:
+    """Both in float64 with non-finite places, which were compared before, set to zero."""
+    given, truth = y.double(), r64
+    keep = torch.isfinite(given) & torch.isfinite(truth)
+    return torch.where(keep, given, 0.0), torch.where(keep, truth, 0.0)
+
+
+def _row_chunks(elements: int, width: int) -> list[tuple[int, int]]:
+    step = max(CHUNK // width, 1) * width
+    return [(begin, min(begin + step, elements)) for begin in range(0, elements, step)]

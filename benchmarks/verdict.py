@@ -116,16 +116,15 @@ def measured(
     bench = Bench(where)
     for name in bench.cases():
         bench.judge(name)  # what is prepared once, for the problem or for the user
-    rows = []
-    for number in at_once:
-        for name in bench.cases():
-            rows.append(_told(_row(name, number, *_run(bench.judge, [name] * times * number, number))))
-        rows.append(_told(_row("mix", number, *_run(bench.judge, MIX * times * number, number))))
     out.mkdir(parents=True, exist_ok=True)
-    now = datetime.now(UTC)
-    document = {**verify.circumstances(commit), "executor": where, "processors": os.cpu_count(), "rows": rows}
-    path = out / f"{where}-{now:%Y%m%d-%H%M%S}.json"
-    path.write_text(json.dumps(document, indent=1) + "\n")
+    path = out / f"{where}-{datetime.now(UTC):%Y%m%d-%H%M%S}.json"
+    begun = {**verify.circumstances(commit), "executor": where, "processors": os.cpu_count()}
+    rows: list[dict[str, Any]] = []
+    for number in at_once:
+        for name in [*bench.cases(), "mix"]:
+            answers = MIX * times * number if name == "mix" else [name] * times * number
+            rows.append(_told(_row(name, number, *_run(bench.judge, answers, number))))
+            path.write_text(json.dumps({**begun, "rows": rows}, indent=1) + "\n")
     return path
 
 
@@ -165,7 +164,7 @@ def _told(row: dict[str, Any]) -> dict[str, Any]:
     spread = row["seconds"]
     sys.stdout.write(
         f"{row['case']}, {row['at_once']} at once: {spread['median']:.2f} s (p90 {spread['p90']:.2f}), "
-        f"{row['per_minute']} a minute\n"
+        f"{row['per_minute']} a minute; {_longest(row)}\n"
     )
     sys.stdout.flush()
     return row
@@ -189,11 +188,16 @@ def page(paths: Iterable[Path]) -> str:
 def _table(rows: list[dict[str, Any]]) -> str:
     lines = ["| case | side by side | seconds | a minute | longest phases |", "|---|---|---|---|---|"]
     for row in rows:
-        longest = sorted(row["phases"].items(), key=lambda item: -item[1]["median"])[:4]
-        said = ", ".join(f"{name} {spread['median']:.2f}" for name, spread in longest)
         seconds = f"{row['seconds']['median']:.2f} ({row['seconds']['p90']:.2f})"
-        lines.append(f"| {row['case']} | {row['at_once']} | {seconds} | {row['per_minute']} | {said} |")
+        lines.append(
+            f"| {row['case']} | {row['at_once']} | {seconds} | {row['per_minute']} | {_longest(row)} |"
+        )
     return "\n".join(lines) + "\n"
+
+
+def _longest(row: dict[str, Any]) -> str:
+    phases = sorted(row["phases"].items(), key=lambda item: -item[1]["median"])[:4]
+    return ", ".join(f"{name} {spread['median']:.2f}" for name, spread in phases)
 
 
 if __name__ == "__main__":

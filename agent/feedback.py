@@ -43,6 +43,8 @@ def on_evaluation(attempt: Attempt) -> Feedback:
         headline = evaluation.headline
         kind = headline.kind if headline else evaluation.status.value
         lines = [f"{evaluation.status.value}, found at stage {evaluation.stage} ({evaluation.scope})."]
+        if evaluation.withdrawn:
+            lines.append("The first look had verified it; a second one, by other means, refuses it.")
     for number, finding in enumerate(evaluation.findings[:FINDINGS], 1):
         lines += ["", *_finding(number, finding)]
     left = evaluation.findings[FINDINGS:]

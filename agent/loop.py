@@ -1,24 +1,27 @@
 """Propose, verify, repair: the whole agent."""
 
 import time
+from dataclasses import dataclass, field
 
-from agent import feedback, mend, parse, prompts, ranking
-from agent.errors import EnvironmentFault, ReplyError
+from agent import feedback, mend, parse, prompts
+from agent.confirming import Beside, Standing
+from agent.errors import EndpointError, EnvironmentFault, ReplyError
 from agent.memory import Ledger
 from agent.prompts import Requirement, Situation
-from agent.protocols import Executor, Provider, Transcript
+from agent.protocols import Confirmer, Executor, Provider, Transcript
 from agent.records import (
     Attempt,
     Candidate,
     Completed,
+    Completion,
     Evaluated,
     Feedback,
     Origin,
     Problem,
+    Prompt,
     Prompted,
     Record,
     ReplyRejected,
-    Status,
     Unjudged,
 )
 
@@ -40,50 +43,111 @@ class Plan(Record):
 
 
 def solve(
-    problem: Problem, provider: Provider, executor: Executor, transcript: Transcript, plan: Plan
-) -> Attempt | None:
+    problem: Problem, provider: Provider, executor: Executor, transcript: Transcript, plan: Plan,
+    confirmer: Confirmer | None = None,
+) -> Attempt | None:  # fmt: skip
     """The best verified attempt, or None. What a candidate does wrong never raises.
 
+    Where second looks are due, `confirmer` makes them beside the search; None: in threads of their own. What
+    they refuse is withdrawn, and the search goes on from the best before it; what is returned is confirmed.
     A candidate that cannot be judged is nobody's mistake: the round is spent, and nothing is told of it.
-    Raises EnvironmentFault when that happens to several in a row.
+    Raises EnvironmentFault when that happens to several in a row, or when the best cannot be confirmed.
     """
-    best: Attempt | None = None
+    standing = Standing(transcript, confirmer or Beside(problem, executor))
+    judging = _Judging(problem, executor, transcript, plan.mends)
+    search = _Search(problem, provider, transcript, plan, judging, standing)
+    for number in range(1, plan.rounds + 1):
+        search.ask(number)
+        if search.is_good_enough():
+            search.withdraw(standing.settle())
+            if search.is_good_enough():
+                break
+    search.withdraw(standing.settle())
+    return standing.best
+
+
+@dataclass
+class _Search:
+    """What a run carries from round to round."""
+
+    problem: Problem
+    provider: Provider
+    transcript: Transcript
+    plan: Plan
+    judging: "_Judging"
+    standing: Standing
     last: Attempt | None = None
     hint: Feedback | None = None
-    mended: list[Attempt] = []
-    ledger = Ledger()
-    idle = 0
-    judging = _Judging(problem, executor, transcript, plan.mends)
-    for number in range(1, plan.rounds + 1):
-        situation = Situation(
-            last=last, best=best, feedback=hint, mended=tuple(mended), ledger=ledger,
-            requirements=plan.requirements, gpu=plan.gpu, floor_ms=plan.floor_ms,
-        )  # fmt: skip
-        prompt = prompts.render(problem, situation)
-        transcript.append(Prompted(round=number, prompt=prompt))
-        completion = provider.complete(prompt)
-        transcript.append(Completed(round=number, prompt_id=prompt.id, completion=completion))
-        idle += 1
+    mended: tuple[Attempt, ...] = ()
+    ledger: Ledger = field(default_factory=Ledger)
+    idle: int = 0
+    """Rounds since there was a better kernel, or since one was withdrawn."""
+
+    def ask(self, number: int) -> None:
+        """One round: a prompt, its answer, and the verdict on what the answer holds."""
+        self.withdraw(self.standing.take_up())
+        prompt = self._prompt()
+        # A second look that ends meanwhile does not change which code the model was shown.
+        shown = self.standing.best if prompt.template == "optimise" else self.last
+        self.transcript.append(Prompted(round=number, prompt=prompt))
         try:
-            parsed = parse.candidate(problem.name, completion, last.candidate.id if last else None)
-            candidate = parsed.model_copy(update={"origin": _origin(provider)})
-            ledger.refuse_repeat(candidate)
+            completion = self.provider.complete(prompt)
+        except EndpointError:
+            self.withdraw(self.standing.settle())  # the run ends here, and keeps its best
+            raise
+        self.withdraw(self.standing.take_up())
+        self.transcript.append(Completed(round=number, prompt_id=prompt.id, completion=completion))
+        self.idle += 1
+        try:
+            candidate = self._candidate(completion)
         except ReplyError as error:
-            hint = feedback.on_reply(error)
-            transcript.append(ReplyRejected(round=number, feedback=hint))
+            self.hint = feedback.on_reply(error)
+            self.transcript.append(ReplyRejected(round=number, feedback=self.hint))
         else:
-            line = judging.attempts(number, candidate, best)
-            if not line:
-                idle -= 1
-                continue
-            ledger = ledger.with_line(line, best if prompt.template == "optimise" else last)
-            *mended, last = line
-            hint = feedback.on_evaluation(last)
-            previous, best = best, ranking.better(best, last)
-            idle = 0 if best is not previous else idle
-        if best is not None and _good_enough(best, idle, plan.patience):
-            break
-    return best
+            self._judge(number, candidate, shown)
+
+    def withdraw(self, withdrawn: list[Attempt]) -> None:
+        """Takes back what second looks have refused: the model is told as of any other refusal."""
+        for attempt in withdrawn:
+            self.ledger = self.ledger.with_verdict(attempt)
+            self.idle = 0
+            if self.last is not None and self.last.number == attempt.number:
+                self.last = attempt
+                self.hint = feedback.on_evaluation(attempt)
+
+    def is_good_enough(self) -> bool:
+        """Without a time there is nothing to improve on; with one, patience decides."""
+        best = self.standing.best
+        return best is not None and (best.evaluation.measurement is None or self.idle >= self.plan.patience)
+
+    def _prompt(self) -> Prompt:
+        situation = Situation(
+            last=self.last, best=self.standing.best, feedback=self.hint, mended=self.mended,
+            ledger=self.ledger, requirements=self.plan.requirements, gpu=self.plan.gpu,
+            floor_ms=self.plan.floor_ms,
+        )  # fmt: skip
+        return prompts.render(self.problem, situation)
+
+    def _candidate(self, completion: Completion) -> Candidate:
+        """Raises ReplyError for an answer that holds none, or one that was judged before."""
+        parsed = parse.candidate(self.problem.name, completion, self.last.candidate.id if self.last else None)
+        candidate = parsed.model_copy(update={"origin": _origin(self.provider)})
+        self.ledger.refuse_repeat(candidate)
+        return candidate
+
+    def _judge(self, number: int, candidate: Candidate, shown: Attempt | None) -> None:
+        line = self.judging.attempts(number, candidate)
+        if not line:
+            self.idle -= 1
+            return
+        self.ledger = self.ledger.with_line(line, shown)
+        *mended, self.last = line
+        self.mended = tuple(mended)
+        self.hint = feedback.on_evaluation(self.last)
+        previous = self.standing.best
+        self.standing.add(number, line)
+        if self.standing.best is not previous:
+            self.idle = 0
 
 
 class _Judging:
@@ -94,20 +158,20 @@ class _Judging:
         self._mends = mends
         self._number = self._unjudged = 0
 
-    def attempts(self, number: int, candidate: Candidate, best: Attempt | None) -> tuple[Attempt, ...]:
+    def attempts(self, number: int, candidate: Candidate) -> tuple[Attempt, ...]:
         """The attempt at the answer of a round first, then each mend of the one before it.
 
         Empty where the answer could not be judged.
         """
-        first = self._attempt(number, candidate, best)
+        first = self._attempt(number, candidate)
         if first is None or not self._mends:
             return (first,) if first else ()
-        return mend.line(first, lambda child: self._attempt(number, child, best))
+        return mend.line(first, lambda child: self._attempt(number, child))
 
-    def _attempt(self, number: int, candidate: Candidate, best: Attempt | None) -> Attempt | None:
+    def _attempt(self, number: int, candidate: Candidate) -> Attempt | None:
         started = time.monotonic()
         try:
-            evaluation = self._executor.evaluate(self._problem, candidate, best.evaluation if best else None)
+            evaluation = self._executor.evaluate(self._problem, candidate)
         except EnvironmentFault as fault:
             # The last of several in a row has no event: whoever resumes the run judges it again.
             self._unjudged += 1
@@ -136,9 +200,3 @@ def _origin(provider: Provider) -> Origin:
     if provider.name.startswith("replay:"):
         return "replay"
     return "catalogue" if provider.name == "catalogue" else "model"
-
-
-def _good_enough(best: Attempt, idle: int, patience: int) -> bool:
-    """Without a time there is nothing to improve on; with one, patience decides."""
-    assert best.evaluation.status is Status.VERIFIED
-    return best.evaluation.measurement is None or idle >= patience

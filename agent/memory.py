@@ -6,7 +6,7 @@ verdicts as text: it judges nothing, and it never sees an answer that held no co
 
 import difflib
 from collections.abc import Sequence
-from typing import Literal
+from typing import Any, Literal
 
 from agent.diagnosis import signature
 from agent.errors import ReplyError
@@ -72,6 +72,19 @@ class Ledger(Record):
             ledger, before = ledger.with_attempt(attempt, before), attempt
         return ledger
 
+    def with_verdict(self, attempt: Attempt) -> "Ledger":
+        """With the verdict of the second look in place of the first."""
+        stage = attempt.evaluation.stage
+        later = _verdict(attempt) | {
+            "effect": f"verified at first, then refused by a second look, at {stage}"
+        }
+        return Ledger(
+            entries=tuple(
+                entry.model_copy(update=later) if entry.attempt == attempt.number else entry
+                for entry in self.entries
+            )
+        )
+
     def refuse_repeat(self, candidate: Candidate) -> None:
         """Raises ReplyError for an answer that was judged before and would be judged the same again."""
         text = _text(candidate.source)
@@ -96,16 +109,10 @@ class Ledger(Record):
         return LADDER[min(max(self.seen - 1, 0), len(LADDER) - 1)]
 
     def _entry(self, attempt: Attempt, before: Attempt | None) -> Entry:
-        evaluation = attempt.evaluation
-        headline = None if evaluation.status is Status.VERIFIED else evaluation.headline
         hunks = _hunks(before.candidate.source, attempt.candidate.source) if before else []
         entry = Entry(
             attempt=attempt.number,
-            status=evaluation.status,
-            stage=evaluation.stage,
-            cause=headline.kind if headline else "",
-            message=_line(headline.message, CAUSE_CHARACTERS) if headline else "",
-            signature=signature.of(headline) if headline else "",
+            **_verdict(attempt),
             changed=_words(before, attempt, hunks) if before else "",
             change=digest(*(line for hunk in hunks for side in hunk for line in side)) if hunks else "",
             effect="",
@@ -129,6 +136,19 @@ class Ledger(Record):
         if further == 0:
             return f"{again}another finding at {entry.stage}"
         return f"{again}{'got further, to' if further > 0 else 'fell earlier, at'} {entry.stage}"
+
+
+def _verdict(attempt: Attempt) -> dict[str, Any]:
+    """The fields of an entry that say how its attempt was judged."""
+    evaluation = attempt.evaluation
+    headline = None if evaluation.status is Status.VERIFIED else evaluation.headline
+    return {
+        "status": evaluation.status,
+        "stage": evaluation.stage,
+        "cause": headline.kind if headline else "",
+        "message": _line(headline.message, CAUSE_CHARACTERS) if headline else "",
+        "signature": signature.of(headline) if headline else "",
+    }
 
 
 Hunk = tuple[tuple[str, ...], tuple[str, ...]]

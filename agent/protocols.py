@@ -1,8 +1,9 @@
-"""The three seams. Everything else is a function."""
+"""The seams. Everything else is a function."""
 
-from typing import Protocol
+from typing import NamedTuple, Protocol
 
-from agent.records import Candidate, Completion, Evaluation, Event, Problem, Prompt
+from agent.errors import EnvironmentFault
+from agent.records import Attempt, Candidate, Completion, Evaluation, Event, Problem, Prompt
 
 
 class Provider(Protocol):
@@ -25,12 +26,44 @@ class Executor(Protocol):
     @property
     def name(self) -> str: ...
 
-    def evaluate(self, problem: Problem, candidate: Candidate, best: Evaluation | None = None) -> Evaluation:
+    def evaluate(self, problem: Problem, candidate: Candidate) -> Evaluation:
         """The verdict on one candidate; the candidate's faults are values.
 
-        One that beats `best` may be looked at once more before. Raises EnvironmentFault when nothing can be
-        judged here.
+        Where a second look is due besides, the verdict says that it is not confirmed. Raises EnvironmentFault
+        when nothing can be judged here.
         """
+        ...
+
+    def confirm(self, problem: Problem, candidate: Candidate, evaluation: Evaluation) -> Evaluation:
+        """The verdict of the second look at what `evaluation` verified; `evaluation` where none is due.
+
+        Called in a thread of its own while others are evaluated. Raises EnvironmentFault when it cannot be
+        made here.
+        """
+        ...
+
+
+class Look(NamedTuple):
+    """How a second look ended."""
+
+    found: Evaluation | EnvironmentFault
+    """The verdict that stands from now on, or what kept the look from being made."""
+    seconds: float | None = None
+
+
+class Confirmer(Protocol):
+    """Makes second looks beside the search, one at a time."""
+
+    def begin(self, attempt: Attempt) -> None:
+        """Begins the look at a verified attempt; the one before it has ended."""
+        ...
+
+    def ready(self) -> bool:
+        """Whether the look that was begun has ended, so that its outcome is told now."""
+        ...
+
+    def outcome(self) -> Look:
+        """How it ended; waits for that."""
         ...
 
 

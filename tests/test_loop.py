@@ -1,7 +1,7 @@
 """What `solve()` carries from round to round: the ledger, and the answers that are not judged again."""
 
 import pytest
-from verdicts import verified
+from verdicts import OneLook, verified
 
 from agent import mend
 from agent.errors import EnvironmentFault
@@ -31,7 +31,7 @@ class ModelNew:
 ```"""
 
 
-class Judge:
+class Judge(OneLook):
     """Finds the same fault in everything but `factor = 0`."""
 
     name = "fake"
@@ -39,7 +39,7 @@ class Judge:
     def __init__(self) -> None:
         self.judged: list[str] = []
 
-    def evaluate(self, problem: Problem, candidate: Candidate, best: Evaluation | None = None) -> Evaluation:
+    def evaluate(self, problem: Problem, candidate: Candidate) -> Evaluation:
         self.judged.append(candidate.source)
         if "factor = 0" in candidate.source:
             return verified(1).evaluation
@@ -100,11 +100,11 @@ def test_a_fault_that_stays_changes_the_task(rounds: int, words: str, code_shown
 class Failing(Judge):
     """Cannot judge `factor = 9`."""
 
-    def evaluate(self, problem: Problem, candidate: Candidate, best: Evaluation | None = None) -> Evaluation:
+    def evaluate(self, problem: Problem, candidate: Candidate) -> Evaluation:
         if "factor = 9" in candidate.source:
             self.judged.append(candidate.source)
             raise EnvironmentFault("the oracle failed: KeyError: 'x'", "Traceback of the oracle")
-        return super().evaluate(problem, candidate, best)
+        return super().evaluate(problem, candidate)
 
 
 def test_a_candidate_that_nobody_could_judge_is_told_to_nobody() -> None:
@@ -127,8 +127,8 @@ def test_a_candidate_that_nobody_could_judge_is_told_to_nobody() -> None:
 class Timed(Failing):
     """Measures `factor = 0`, so that patience decides how long the run goes on."""
 
-    def evaluate(self, problem: Problem, candidate: Candidate, best: Evaluation | None = None) -> Evaluation:
-        evaluation = super().evaluate(problem, candidate, best)
+    def evaluate(self, problem: Problem, candidate: Candidate) -> Evaluation:
+        evaluation = super().evaluate(problem, candidate)
         return verified(1, 1.0).evaluation if evaluation.status is Status.VERIFIED else evaluation
 
 

@@ -1,5 +1,7 @@
 """Records for the tests of the store and of the commands over it, and a loop that emits as `solve()`."""
 
+from verdicts import OneLook
+
 from agent.protocols import Executor, Provider, Transcript
 from agent.records import (
     Attempt,
@@ -116,7 +118,7 @@ class Answers:
         return completion(f"# answer to {prompt.messages[0].content}\n{LONG}", reasoning="hm " * 500)
 
 
-class Judge:
+class Judge(OneLook):
     """An executor that finds every candidate wrong but the fourth round's, and counts."""
 
     name = "emulator"
@@ -124,7 +126,7 @@ class Judge:
     def __init__(self) -> None:
         self.judged: list[str] = []
 
-    def evaluate(self, problem: Problem, candidate: Candidate, best: Evaluation | None = None) -> Evaluation:
+    def evaluate(self, problem: Problem, candidate: Candidate) -> Evaluation:
         self.judged.append(candidate.id)
         return evaluation(Status.VERIFIED if "round 4" in candidate.source else Status.INCORRECT)
 

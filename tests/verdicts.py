@@ -12,9 +12,17 @@ from agent.records import (
     KernelResources,
     Measurement,
     Percentiles,
+    Problem,
     Scope,
     Status,
 )
+
+
+class OneLook:
+    """An executor whose first look is its only one."""
+
+    def confirm(self, problem: Problem, candidate: Candidate, evaluation: Evaluation) -> Evaluation:
+        return evaluation
 
 
 def refused(number: int, *findings: Finding, status: Status = Status.INCORRECT, source: str = "") -> Attempt:

@@ -24,6 +24,9 @@ class Checks(Record):
     """Judge inputs of other ranks and shapes as well."""
     timing: bool = True
     """Time a verified candidate where there is a GPU."""
+    confirm: bool = True
+    """Wait for the second look at what a GPU verified; without it the scope says `confirmed: false`. A run
+    always makes it, beside its next question."""
     admit_anyway: bool = False
     """Judge even a problem on which wrong answers would pass; recorded in the evaluation."""
     library_ops: LibraryOps | None = None

@@ -91,7 +91,9 @@ class Judge:
 
     def evaluate(self, candidate: Address | Candidate) -> Evaluation:
         """The verdict on one candidate; see `evaluate` of this module."""
-        return self.executor.evaluate(self.problem, self.candidate(candidate))
+        asked = self.candidate(candidate)
+        found = self.executor.evaluate(self.problem, asked)
+        return self.executor.confirm(self.problem, asked, found) if self.checks.confirm else found
 
     def candidate(self, candidate: Address | Candidate) -> Candidate:
         """The candidate at an address. Raises UsageError when the address leads to none."""
@@ -125,6 +127,9 @@ def local_executor(settings: Settings, problem: Problem, checks: Checks, told: L
     name = choose(settings.executor)
     if settings.unchecked and name != "emulator":
         raise UsageError("--unchecked applies only to the emulator; leave it out")
+    if not checks.confirm and (name == "emulator" or checks.quick):
+        where = "on the emulator" if name == "emulator" else "with --quick"
+        raise UsageError(f"--no-confirm: there is no second look {where}; leave it out")
     require_isolation(settings, told)
     if name == "emulator":
         toolchain.prepare(settings.cache_dir, progress=told.update)

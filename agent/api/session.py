@@ -5,9 +5,10 @@ from typing import Literal
 
 from agent import loop, ranking, store
 from agent.api.listening import Listener
-from agent.api.verdicts import brief
+from agent.api.verdicts import brief, told
+from agent.confirming import Beside
 from agent.errors import AgentError, EndpointError, EnvironmentFault, Interrupted
-from agent.protocols import Executor, Provider, Transcript
+from agent.protocols import Confirmer, Executor, Provider, Transcript
 from agent.records import (
     Attempt,
     Completed,
@@ -19,6 +20,8 @@ from agent.records import (
     RetryScheduled,
     RunFinished,
     RunStarted,
+    SecondLook,
+    Unconfirmed,
     Unjudged,
 )
 
@@ -50,6 +53,7 @@ class Session:
         on Ctrl-C; the run can then be resumed.
         """
         transcript: Transcript = self._narrated
+        confirmer: Confirmer = Beside(self.problem, executor)
         if self.stored is None:
             self.writer.append(
                 RunStarted(
@@ -59,9 +63,9 @@ class Session:
             )  # fmt: skip
         else:
             provider, executor = self.stored.provider(provider), self.stored.executor(executor)
-            transcript = self.stored.transcript(transcript)
+            transcript, confirmer = self.stored.transcript(transcript), self.stored.confirmer(confirmer)
         try:
-            best = loop.solve(self.problem, provider, executor, transcript, self.plan)
+            best = loop.solve(self.problem, provider, executor, transcript, self.plan, confirmer)
         except KeyboardInterrupt:
             self._finish("interrupted", "stopped by Ctrl-C")
             raise Interrupted(f"interrupted; go on with: agent run --resume {self.run.id}") from None
@@ -103,9 +107,11 @@ class _Narrated:
 
     def append(self, event: Event) -> None:
         self._session.writer.append(event)
-        if isinstance(event, Evaluated):
-            previous, self._best = self._best, ranking.better(self._best, event.attempt)
-            if self._best is not None and self._best is not previous:
+        if isinstance(event, Evaluated | SecondLook):
+            previous, self._best = self._best, self._session.best()
+            if self._best is None and previous is not None:
+                store.remove_best(self._session.run)
+            elif self._best is not None and self._best != previous:
                 store.write_best(self._session.run, self._best, self._session.problem)
         self._say(event)
         self._told.event(event)
@@ -131,3 +137,17 @@ class _Narrated:
             self._told.say(
                 f"round {event.round}: attempt {event.attempt.number} {brief(event.attempt)}{cause}"
             )
+        elif isinstance(event, SecondLook):
+            self._told.say(self._after(event))
+        elif isinstance(event, Unconfirmed):
+            self._told.warn(f"attempt {event.number} could not be confirmed so far: {event.reason}")
+
+    def _after(self, event: SecondLook) -> str:
+        """What a second look came to, and, where it refused, what the search falls back on."""
+        found = event.evaluation
+        if not found.withdrawn:
+            seconds = f" in {event.seconds:.0f} s" if event.seconds is not None else ""
+            return f"attempt {event.number} is confirmed by a second look{seconds}: {told(found)}"
+        cause = f"{found.headline.kind}: {found.headline.message}" if found.headline else str(found.status)
+        left = f"the best is attempt {self._best.number} again" if self._best else "nothing else is verified"
+        return f"attempt {event.number} is withdrawn, a second look refused it: {cause}; {left}"

@@ -34,6 +34,13 @@ Timings = Annotated[
     bool, typer.Option("--timings", help="Also show how long each phase took; --json always has it.")
 ]
 
+NoConfirm = Annotated[
+    bool,
+    typer.Option(
+        "--no-confirm", help="On a GPU, skip the second look at a verified candidate; the verdict says so."
+    ),
+]
+
 EXITS = {Status.VERIFIED: 0, Status.UNSUPPORTED: 5}
 """Every other status is 1: judged and not accepted."""
 
@@ -52,6 +59,7 @@ def evaluate(
     quick: judging.Quick = False,
     admit_anyway: judging.AdmitAnyway = False,
     mended: Mend = False,
+    no_confirm: NoConfirm = False,
     timings: Timings = False,
     runs_dir: console.RunsDir = None,
     json: console.Json = False,
@@ -68,12 +76,11 @@ def evaluate(
     }  # fmt: skip
     _refuse_free_form(require)
     checks = Checks(quick=quick, backward=backward, compile_safe=compile_safe, admit_anyway=admit_anyway)
+    checks = with_requirements(checks.model_copy(update={"confirm": not no_confirm}), require or "")
     settings = config.load(flags, offline=True).settings
     candidate_source(candidate, settings.runs_dir)  # a wrong address is told before anything is traced
     with telling(f"tracing {problem}") as told:
-        judge = Judge(
-            problem, checks=with_requirements(checks, require or ""), progress=told, settings=settings
-        )
+        judge = Judge(problem, checks=checks, progress=told, settings=settings)
         judged = judge.candidate(candidate)
         numbers = count(1)
 

@@ -17,6 +17,8 @@ from agent.records import (
     ReplyRejected,
     RetryScheduled,
     RunFinished,
+    SecondLook,
+    Unconfirmed,
     Unjudged,
 )
 from agent.store import history
@@ -81,6 +83,13 @@ def _told(event: Event, made: dict[str, Evaluated]) -> Iterator[RenderableType]:
                 yield _below(run_tree.cause(entry.cause))
         case Unjudged():
             yield Text(f"round {event.round}: ").append(run_tree.unjudged(event))
+        case SecondLook():
+            found = event.evaluation
+            yield run_tree.second_look(event)
+            if found.withdrawn and found.headline:
+                yield _below(run_tree.cause(found.headline))
+        case Unconfirmed():
+            yield run_tree.unconfirmed(event)
         case RunFinished():
             yield Text(f"{event.outcome}:")
             yield _below(event.reason)

@@ -10,7 +10,17 @@ from rich.text import Text
 from agent import store
 from agent.cli import console
 from agent.cli.verdicts import STYLES, place, times
-from agent.records import Build, Completion, Evaluated, Finding, MismatchMap, Profile
+from agent.records import (
+    Build,
+    Completion,
+    Evaluated,
+    Evaluation,
+    Finding,
+    MismatchMap,
+    Profile,
+    SecondLook,
+    Unconfirmed,
+)
 
 _MARKS = {"error": "red", "warning": "yellow", "note": "dim"}
 
@@ -32,6 +42,8 @@ def parts_of(entry: store.Round) -> Iterator[RenderableType]:
         yield Text(console.readable(entry.rejected.text))
     for event in entry.evaluated:
         yield from _verdict(event)
+    for look in entry.second_looks:
+        yield from _second_look(look)
     for unjudged in entry.unjudged:
         yield _rule(f"attempt {unjudged.number} ({unjudged.candidate.origin}): not judged")
         yield _prose(Text(console.line(unjudged.reason)))
@@ -62,14 +74,30 @@ def _answer(completion: Completion, number: int) -> Iterator[RenderableType]:
 
 
 def _verdict(event: Evaluated) -> Iterator[RenderableType]:
-    attempt, evaluation = event.attempt, event.attempt.evaluation
+    attempt = event.attempt
     yield _rule(f"attempt {attempt.number} ({attempt.candidate.origin})")
     if attempt.candidate.note:
         yield Text(f"note: {console.line(attempt.candidate.note)}")
+    yield from _evaluation(attempt.evaluation, event.seconds)
+
+
+def _second_look(event: SecondLook | Unconfirmed) -> Iterator[RenderableType]:
+    """The verdict that stands from then on, or what kept the look from being made."""
+    if isinstance(event, SecondLook):
+        outcome = "withdrawn" if event.evaluation.withdrawn else "confirmed"
+        yield _rule(f"second look at attempt {event.number}: {outcome}")
+        yield from _evaluation(event.evaluation, event.seconds)
+        return
+    yield _rule(f"second look at attempt {event.number}: could not be made")
+    yield _prose(Text(console.line(event.reason)))
+    yield Text(console.readable(event.details), style="dim")
+
+
+def _evaluation(evaluation: Evaluation, seconds: float | None) -> Iterator[RenderableType]:
     status = Text(str(evaluation.status), style=STYLES.get(evaluation.status, "red"))
     status.append(f" in stage {evaluation.stage} on {console.line(str(evaluation.scope))}", style="default")
-    if event.seconds is not None:
-        status.append(f", {console.duration(event.seconds)}", style="default")
+    if seconds is not None:
+        status.append(f", {console.duration(seconds)}", style="default")
     yield _prose(status)
     for check in evaluation.scope.skipped:
         yield _prose(Text(f"skipped: {console.line(check)}"))

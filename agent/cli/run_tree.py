@@ -6,8 +6,8 @@ from rich.tree import Tree
 
 from agent import store
 from agent.cli import console
-from agent.cli.verdicts import STYLES, brief, times
-from agent.records import Attempt, Finding, Unjudged
+from agent.cli.verdicts import STYLES, brief, times, told
+from agent.records import Attempt, Finding, SecondLook, Unconfirmed, Unjudged
 from agent.store import history
 
 MESSAGE_CHARS = 320
@@ -60,6 +60,8 @@ def tree(rounds: tuple[store.Round, ...], told: history.History) -> Tree:
             nodes[entry.number] = parent.add(attempt(entry))
         for event in round_.unjudged:
             node.add(unjudged(event))
+        for look in round_.second_looks:
+            node.add(second_look(look) if isinstance(look, SecondLook) else unconfirmed(look))
     return root
 
 
@@ -72,6 +74,25 @@ def attempt(entry: history.Entry) -> Text:
 def unjudged(event: Unjudged) -> Text:
     """`attempt 3 (model)  not judged  4.2 s` and why."""
     text = Text(f"attempt {event.number} ({event.candidate.origin})  ").append("not judged", style="yellow")
+    if event.seconds is not None:
+        text.append(f"  {console.duration(event.seconds)}", style="dim")
+    return text.append(f"\n{console.short(event.reason, MESSAGE_CHARS)}")
+
+
+def second_look(event: SecondLook) -> Text:
+    """`second look at attempt 3: confirmed, verified (GPU, 2.10x)  41 s`."""
+    found = event.evaluation
+    outcome = "withdrawn" if found.withdrawn else "confirmed"
+    text = Text(f"second look at attempt {event.number}: ")
+    text.append(f"{outcome}, {told(found)}", style=STYLES.get(found.status, "red"))
+    if event.seconds is not None:
+        text.append(f"  {console.duration(event.seconds)}", style="dim")
+    return text
+
+
+def unconfirmed(event: Unconfirmed) -> Text:
+    """`second look at attempt 3: could not be made` and why."""
+    text = Text(f"second look at attempt {event.number}: ").append("could not be made", style="yellow")
     if event.seconds is not None:
         text.append(f"  {console.duration(event.seconds)}", style="dim")
     return text.append(f"\n{console.short(event.reason, MESSAGE_CHARS)}")

@@ -1,10 +1,10 @@
 """Short words for attempts, shared by the commands that show runs."""
 
-from agent.api.verdicts import brief, scoped
+from agent.api.verdicts import brief, scoped, told
 from agent.cli import console
 from agent.records import Location, Measurement, Status
 
-__all__ = ["STYLES", "brief", "place", "scoped", "times"]
+__all__ = ["STYLES", "brief", "place", "scoped", "times", "told"]
 
 STYLES = {Status.VERIFIED: "green", Status.UNSUPPORTED: "yellow"}
 """Colour of a status; every other is red."""

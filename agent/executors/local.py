@@ -8,7 +8,7 @@ from importlib.metadata import version
 from pathlib import Path
 from typing import Literal
 
-from agent import config, errors, gpu_build, problems
+from agent import config, errors, problems
 from agent.executors import warm
 from agent.executors.phases import PhaseClock
 from agent.harness.admission import check
@@ -21,7 +21,6 @@ from agent.records import (
     Candidate,
     Evaluation,
     LibraryOps,
-    Measurement,
     Problem,
     Request,
     Status,
@@ -54,8 +53,6 @@ class JudgeOptions:
     """The least time that the problem can take on the GPU, if that is known."""
     unchecked: bool = False
     """Whether the emulator's sanitizer stays off."""
-    confirm: bool = True
-    """Whether a new best on a GPU is looked at a second time."""
 
 
 class LocalExecutor:
@@ -87,31 +84,38 @@ class LocalExecutor:
         self._admissions[problem.id] = check.check(problem, found, anyway)
         return self._admissions[problem.id]
 
-    def evaluate(self, problem: Problem, candidate: Candidate, best: Evaluation | None = None) -> Evaluation:
-        """On a GPU a candidate that beats `best` is judged a second time, and that verdict stands.
+    def evaluate(self, problem: Problem, candidate: Candidate) -> Evaluation:
+        """The verdict of the first look; on a GPU *verified* has still to be confirmed."""
+        return self.judge(self.job(problem, candidate))
 
-        So is one that the host holds up in a fast build: what counts is how long it takes in a stock one.
-        """
-        return self.judge(self.job(problem, candidate), best.measurement if best else None)
+    def confirm(self, problem: Problem, candidate: Candidate, evaluation: Evaluation) -> Evaluation:
+        """The verdict of the second look, which a verified candidate on a GPU gets, and which then stands."""
+        return self.second_look(self.job(problem, candidate), evaluation)
 
-    def judge(self, job: Job, rival: Measurement | None = None) -> Evaluation:
-        """The verdict on a job; on a GPU that of the second look where there is reason for one."""
+    def judge(self, job: Job) -> Evaluation:
+        """The verdict of the first look at a job."""
         found = judged(job, self._announce)
         unlocated = fault_localization.wanted(found)
         if unlocated is not None:
             where = job.model_copy(update={"locates": unlocated, "shrunken": self._sizes(job.problem)})
             return fault_localization.located(found, lambda: judged(where, self._announce))
-        times = found.measurement
-        if not self.options.confirm:
-            return found
         if job.executor == "emulator" or job.protocol == "quick" or found.status is not Status.VERIFIED:
             return found
-        if times is not None and not times.beats(rival) and not _held_up_by_its_build(found):
+        return _marked(found, confirmed=False)
+
+    def second_look(self, job: Job, found: Evaluation) -> Evaluation:
+        """The verdict of the second look at what the first verified; `found` where none is due.
+
+        What the first look recorded and did not judge is taken over from it.
+        """
+        if not found.unconfirmed:
             return found
         again = {"confirms": True, "shrunken": self._sizes(job.problem)}
-        second = judged(job.model_copy(update=again), lambda what: self._announce(f"new best: {what}"))
-        later = (phase.model_copy(update={"name": f"new best, {phase.name}"}) for phase in second.phases)
-        return second.model_copy(update={"phases": (*found.phases, *later)})
+        second = judged(job.model_copy(update=again), lambda what: self._announce(f"second look: {what}"))
+        later = (phase.model_copy(update={"name": f"second look, {phase.name}"}) for phase in second.phases)
+        confirmed = second.status is Status.VERIFIED
+        kept = {"phases": (*found.phases, *later), "envelope": found.envelope if confirmed else None}
+        return _marked(second.model_copy(update=kept), confirmed=confirmed)
 
     def job(self, problem: Problem, candidate: Candidate) -> Job:
         """What the judge is told about one candidate."""
@@ -141,10 +145,8 @@ class LocalExecutor:
         return self._shrunken[problem.id]
 
 
-def _held_up_by_its_build(found: Evaluation) -> bool:
-    """Whether stock `load_inline`, whose operators cost the host less, might make it faster."""
-    times, build = found.measurement, found.build
-    return bool(times and times.host_bound and build and build.backend == gpu_build.BACKEND)
+def _marked(found: Evaluation, *, confirmed: bool) -> Evaluation:
+    return found.model_copy(update={"scope": found.scope.model_copy(update={"confirmed": confirmed})})
 
 
 def judged(job: Job, announce: Announce) -> Evaluation:

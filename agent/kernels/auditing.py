@@ -33,7 +33,7 @@ def audited(
     `arch` (`90a`) is that of the GPU that the judge uses: the file judged then holds the path for it.
     """
     candidate = Candidate(problem=problem.name, source=sources.candidate(name, arch), origin="catalogue")
-    evaluation = judge.evaluate(problem, candidate)
+    evaluation = judge.confirm(problem, candidate, judge.evaluate(problem, candidate))
     correctness = evaluation.correctness
     verdict = Verified(
         problem=problem.name,

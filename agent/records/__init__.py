@@ -18,8 +18,6 @@ from agent.records.evaluation import (
     Location,
     Origin,
     Profile,
-    Request,
-    Scope,
     Severity,
     Stage,
     Status,
@@ -34,6 +32,8 @@ from agent.records.events import (
     RetryScheduled,
     RunFinished,
     RunStarted,
+    SecondLook,
+    Unconfirmed,
     Unjudged,
 )
 from agent.records.exchange import Completion, Message, Prompt, Usage
@@ -41,6 +41,7 @@ from agent.records.measurement import Card, Measurement, Percentiles
 from agent.records.mismatch import Axis, MismatchMap
 from agent.records.phase import Phase
 from agent.records.problem import Operation, Problem, TensorSpec, Trace
+from agent.records.scope import Request, Scope
 
 __all__ = [
     "Admission", "Attempt", "Axis", "Build", "Candidate", "Card", "Completed", "Completion",
@@ -48,6 +49,6 @@ __all__ = [
     "Finding", "KernelResources", "KernelTime", "LibraryOps", "Location", "Measurement", "Message",
     "MismatchMap", "Operation", "Origin", "Percentiles", "Phase", "Probe", "Problem", "Profile", "Prompt",
     "Prompted", "Record", "ReplyRejected", "Request", "RetryScheduled", "RunFinished", "RunStarted",
-    "SCHEMA_VERSION", "Scope", "Severity", "Stage", "Status", "TensorSpec", "Trace", "Unjudged",
-    "Usage", "digest",
+    "SCHEMA_VERSION", "Scope", "SecondLook", "Severity", "Stage", "Status", "TensorSpec", "Trace",
+    "Unconfirmed", "Unjudged", "Usage", "digest",
 ]  # fmt: skip

@@ -6,7 +6,7 @@ from typing import Annotated, Literal
 from pydantic import Field, TypeAdapter
 
 from agent.records.base import SCHEMA_VERSION, Record
-from agent.records.evaluation import Attempt, Candidate, Feedback
+from agent.records.evaluation import Attempt, Candidate, Evaluation, Feedback
 from agent.records.exchange import Completion, Prompt
 from agent.records.problem import Problem
 
@@ -76,6 +76,39 @@ class Unjudged(EventBase):
     seconds: float | None = None
 
 
+class SecondLook(EventBase):
+    """A second look at a verified attempt came to its end: from here on its verdict is the attempt's.
+
+    One that refuses withdraws what the first look had verified; its findings say why.
+    """
+
+    kind: Literal["second_look"] = "second_look"
+    round: int
+    """That of the attempt."""
+    number: int = Field(ge=1)
+    """Of the attempt."""
+    evaluation: Evaluation
+    seconds: float | None = None
+
+
+class Unconfirmed(EventBase):
+    """A second look that could not be made, through a fault of ours or of this machine.
+
+    The first verdict stands, unconfirmed, and the look is made again before the run ends.
+    """
+
+    kind: Literal["unconfirmed"] = "unconfirmed"
+    round: int
+    """That of the attempt."""
+    number: int = Field(ge=1)
+    """Of the attempt."""
+    reason: str
+    """The fault in one line."""
+    details: str = ""
+    """The traceback, or the last words of the process that failed."""
+    seconds: float | None = None
+
+
 class RetryScheduled(EventBase):
     """The endpoint failed and will be asked again; never shown to the model."""
 
@@ -94,7 +127,16 @@ class RunFinished(EventBase):
 
 
 Event = Annotated[
-    RunStarted | Prompted | Completed | ReplyRejected | Evaluated | Unjudged | RetryScheduled | RunFinished,
+    RunStarted
+    | Prompted
+    | Completed
+    | ReplyRejected
+    | Evaluated
+    | Unjudged
+    | SecondLook
+    | Unconfirmed
+    | RetryScheduled
+    | RunFinished,
     Field(discriminator="kind"),
 ]
 EVENT: TypeAdapter[Event] = TypeAdapter(Event)

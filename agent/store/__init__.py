@@ -10,7 +10,7 @@ Nothing is ranked or judged here, and no text is rendered for a model.
 """
 
 from agent.store import history
-from agent.store.best import BEST, write_best
+from agent.store.best import BEST, remove_best, write_best
 from agent.store.folder import (
     Run,
     RunInfo,
@@ -31,5 +31,5 @@ __all__ = [
     "BEST",
     "Best", "Damage", "Log", "Resume", "Round", "Run", "RunInfo", "RunSettings", "RunState", "RunSummary",
     "Writer", "create", "list_runs", "open_run", "resolve_attempt", "resolve_candidate", "run_folders",
-    "history", "newest_first", "recorded_runs", "state_of", "summary_of", "write_best",
+    "history", "newest_first", "recorded_runs", "remove_best", "state_of", "summary_of", "write_best",
 ]  # fmt: skip

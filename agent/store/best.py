@@ -6,11 +6,19 @@ import re
 from agent import __version__
 from agent.python_source import syntax_tree
 from agent.records import Attempt, Measurement, Problem, Status
-from agent.store.disk import write_durably, writing
+from agent.store.disk import sync_folder, write_durably, writing
 from agent.store.folder import Run
 from agent.store.renaming import with_reference_names
 
 BEST = "best.py"
+
+
+def remove_best(run: Run) -> None:
+    """Takes the file away: what it held is withdrawn, and nothing else is verified."""
+    path = run.path / BEST
+    with writing(path):
+        path.unlink(missing_ok=True)
+        sync_folder(run.path)
 
 
 def write_best(run: Run, attempt: Attempt, problem: Problem) -> None:

@@ -10,12 +10,14 @@ from agent.records import (
     SCHEMA_VERSION,
     Attempt,
     Completion,
+    Evaluation,
     Feedback,
     Message,
     Problem,
     Prompt,
     Record,
     RetryScheduled,
+    Unconfirmed,
     Unjudged,
 )
 from agent.store import history
@@ -47,6 +49,10 @@ class AttemptDocument(Attempt):
     """When the verdict was on disk, UTC."""
     seconds: float | None
     """What judging took."""
+    first: Evaluation | None
+    """What the first look said, where `evaluation` is the verdict of a second one; else null."""
+    second_look_seconds: float | None
+    """What the second look took, beside the search."""
     speedup: float | None
     """Against the fastest measured baseline; null unless it was measured."""
 
@@ -67,6 +73,8 @@ class RoundDocument(Record):
     """The answer's candidate first, then its mends."""
     unjudged: tuple[Unjudged, ...] = ()
     """Candidates that a fault of ours or of the machine kept from being judged: no mistakes of theirs."""
+    unconfirmed: tuple[Unconfirmed, ...] = ()
+    """Second looks at these attempts that such a fault kept from being made."""
 
 
 class DamagedLine(Record):
@@ -142,6 +150,7 @@ def _round(entry: Round, told: history.History) -> RoundDocument:
         retries=entry.retries,
         attempts=tuple(_attempt(made) for made in told.entries if made.round == entry.number),
         unjudged=entry.unjudged,
+        unconfirmed=tuple(look for look in entry.second_looks if isinstance(look, Unconfirmed)),
     )
 
 
@@ -160,5 +169,7 @@ def _attempt(entry: history.Entry) -> AttemptDocument:
         change=entry.change,
         judged=entry.judged,
         seconds=entry.seconds,
+        first=entry.first,
+        second_look_seconds=entry.second_look_seconds,
         speedup=entry.speedup,
     )

@@ -17,10 +17,13 @@ from agent.records import (
     Completed,
     Completion,
     Evaluated,
+    Evaluation,
     Finding,
     Prompt,
     Prompted,
     Record,
+    SecondLook,
+    Unconfirmed,
     Unjudged,
 )
 from agent.store.log import Log
@@ -55,6 +58,10 @@ class Entry(Record):
     """When its verdict was on disk, UTC."""
     seconds: float | None = None
     """What judging took."""
+    first: Evaluation | None = None
+    """What the first look said, where the verdict of a second one stands in its place."""
+    second_look_seconds: float | None = None
+    """What that one took, beside the search."""
     prompt: Prompt | None = None
     """What it answers; None for a mend, which nobody was asked for."""
     completion: Completion | None = None
@@ -128,6 +135,8 @@ def of(log: Log) -> History:
     asked = {event.round: event.prompt for event in log.events if isinstance(event, Prompted)}
     answered = {event.round: event.completion for event in log.events if isinstance(event, Completed)}
     entries = _linked([event for event in log.events if isinstance(event, Evaluated)], asked, answered)
+    looks = {event.number: event for event in log.events if isinstance(event, SecondLook)}
+    entries = tuple(_standing(entry, looks.get(entry.number)) for entry in entries)
     best = ranking.best_of(log.attempts, log.finished)
     times = [event.time for event in log.events if event.time is not None]
     return History(
@@ -151,7 +160,9 @@ def totals(log: Log) -> Totals:
         cost_usd=_sum(answer.cost_usd for answer in answers),
         answer_seconds=_sum(answer.seconds for answer in answers),
         judging_seconds=_sum(
-            event.seconds for event in log.events if isinstance(event, Evaluated | Unjudged)
+            event.seconds
+            for event in log.events
+            if isinstance(event, Evaluated | Unjudged | SecondLook | Unconfirmed)
         ),
         partial=any(usage.input_tokens is None or usage.output_tokens is None for usage in usages),
     )
@@ -225,6 +236,15 @@ def _linked(
     return tuple(
         entry.model_copy(update={"children": tuple(children.get(entry.number, ()))}) for entry in entries
     )
+
+
+def _standing(entry: Entry, look: SecondLook | None) -> Entry:
+    """The entry with the verdict that stands."""
+    if look is None:
+        return entry
+    attempt = entry.attempt.model_copy(update={"evaluation": look.evaluation})
+    later = {"attempt": attempt, "first": entry.attempt.evaluation, "second_look_seconds": look.seconds}
+    return entry.model_copy(update=later)
 
 
 def _matcher(old: Sequence[str], new: Sequence[str]) -> SequenceMatcher[str] | None:

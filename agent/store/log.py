@@ -23,6 +23,8 @@ from agent.records import (
     RetryScheduled,
     RunFinished,
     RunStarted,
+    SecondLook,
+    Unconfirmed,
     Unjudged,
 )
 from agent.store.lines import UnreadableLine, decode
@@ -49,6 +51,8 @@ class Round:
     rejected: Feedback | None = None
     evaluated: tuple[Evaluated, ...] = ()
     unjudged: tuple[Unjudged, ...] = ()
+    second_looks: tuple[SecondLook | Unconfirmed, ...] = ()
+    """At attempts of this round, whenever they ended."""
     retries: tuple[RetryScheduled, ...] = ()
 
     @property
@@ -81,7 +85,15 @@ class Log:
 
     @property
     def attempts(self) -> tuple[Attempt, ...]:
-        return tuple(event.attempt for event in self.events if isinstance(event, Evaluated))
+        """The attempts in the order of their first verdicts, each with the verdict that stands on it."""
+        later = {event.number: event.evaluation for event in self.events if isinstance(event, SecondLook)}
+        return tuple(
+            event.attempt.model_copy(update={"evaluation": later[event.attempt.number]})
+            if event.attempt.number in later
+            else event.attempt
+            for event in self.events
+            if isinstance(event, Evaluated)
+        )
 
     @property
     def unjudged(self) -> tuple[Unjudged, ...]:
@@ -101,6 +113,8 @@ class Log:
             if isinstance(event, Prompted | Completed | ReplyRejected | Evaluated | Unjudged):
                 current = collected.setdefault(event.round, _Open())
                 current.take(event)
+            elif isinstance(event, SecondLook | Unconfirmed):
+                collected.setdefault(event.round, _Open()).second_looks.append(event)
             elif isinstance(event, RetryScheduled):
                 current.retries.append(event)
         return tuple(collected[number].close(number) for number in sorted(collected))
@@ -115,6 +129,7 @@ class _Open:
     rejected: Feedback | None = None
     evaluated: list[Evaluated] = field(default_factory=list)
     unjudged: list[Unjudged] = field(default_factory=list)
+    second_looks: list[SecondLook | Unconfirmed] = field(default_factory=list)
     retries: list[RetryScheduled] = field(default_factory=list)
 
     def take(self, event: Prompted | Completed | ReplyRejected | Evaluated | Unjudged) -> None:
@@ -138,6 +153,7 @@ class _Open:
             rejected=self.rejected,
             evaluated=tuple(self.evaluated),
             unjudged=tuple(self.unjudged),
+            second_looks=tuple(self.second_looks),
             retries=tuple(self.retries),
         )
 

@@ -6,6 +6,8 @@
         the baseline `graph`
     3   the event `unjudged`; in a scope, the parameters that have other names; what built an extension is its
         `backend`, which was its `lane`
+    4   the events `second_look` and `unconfirmed`; in a scope, whether a second look confirmed the verdict,
+        which before was made together with the first, or not at all
 
 Files are never rewritten: they are read through these functions each time.
 """
@@ -56,6 +58,11 @@ def _from_2(document: Document) -> Document:
     return document
 
 
+def _from_3(document: Document) -> Document:
+    """Version 4 added events and a field; of a verdict before it nothing says how many looks it rests on."""
+    return _numbered(document, 4)
+
+
 def _numbered(document: Document, version: int) -> Document:
     document = document | {"schema_version": version}
     attempt = document.get("attempt")
@@ -65,4 +72,4 @@ def _numbered(document: Document, version: int) -> Document:
     return document
 
 
-_STEPS: tuple[Callable[[Document], Document], ...] = (_from_1, _from_2)
+_STEPS: tuple[Callable[[Document], Document], ...] = (_from_1, _from_2, _from_3)

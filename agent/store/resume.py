@@ -8,8 +8,9 @@ the run cannot be continued by this version, and is never written over.
 from collections import deque
 
 from agent.errors import EnvironmentFault, UsageError
-from agent.protocols import Executor, Provider, Transcript
+from agent.protocols import Confirmer, Executor, Look, Provider, Transcript
 from agent.records import (
+    Attempt,
     Candidate,
     Completed,
     Completion,
@@ -21,11 +22,14 @@ from agent.records import (
     Prompted,
     ReplyRejected,
     RunStarted,
+    SecondLook,
+    Unconfirmed,
     Unjudged,
 )
 from agent.store.log import Log
 
-_Step = Prompted | Completed | ReplyRejected | Evaluated | Unjudged
+_Looked = SecondLook | Unconfirmed
+_Step = Prompted | Completed | ReplyRejected | Evaluated | Unjudged | _Looked
 """The events that `solve()` emits in the same order every time it is run on the same answers."""
 
 
@@ -43,8 +47,12 @@ class Resume:
         self.answers: deque[Completed] = deque(e for e in self.pending if isinstance(e, Completed))
         self.evaluations: dict[str, deque[Evaluation | EnvironmentFault]] = {}
         """What came of judging each candidate, by its id."""
+        self.looks: dict[int, deque[Look]] = {}
+        """How the second looks at each attempt ended, by its number."""
         for event in self.pending:
-            if isinstance(event, Evaluated):
+            if isinstance(event, _Looked):
+                self.looks.setdefault(event.number, deque()).append(_look(event))
+            elif isinstance(event, Evaluated):
                 found = self.evaluations.setdefault(event.attempt.candidate.id, deque())
                 found.append(event.attempt.evaluation)
             elif isinstance(event, Unjudged):
@@ -58,6 +66,10 @@ class Resume:
     def executor(self, inner: Executor) -> Executor:
         """Gives the stored verdict on a candidate, or raises the stored fault, else lets `inner` judge."""
         return _Executor(self, inner)
+
+    def confirmer(self, inner: Confirmer) -> Confirmer:
+        """Tells the stored end of a second look at its place in the transcript, else lets `inner` look."""
+        return _Confirmer(self, inner)
 
     def transcript(self, inner: Transcript) -> Transcript:
         """Checks and swallows what is on disk already, then passes on to `inner`."""
@@ -93,12 +105,37 @@ class _Executor:
     def name(self) -> str:
         return self._inner.name
 
-    def evaluate(self, problem: Problem, candidate: Candidate, best: Evaluation | None = None) -> Evaluation:
+    def evaluate(self, problem: Problem, candidate: Candidate) -> Evaluation:
         verdicts = self._stored.evaluations.get(candidate.id)
-        known = verdicts.popleft() if verdicts else self._inner.evaluate(problem, candidate, best)
+        known = verdicts.popleft() if verdicts else self._inner.evaluate(problem, candidate)
         if isinstance(known, EnvironmentFault):
             raise known
         return known
+
+    def confirm(self, problem: Problem, candidate: Candidate, evaluation: Evaluation) -> Evaluation:
+        return self._inner.confirm(problem, candidate, evaluation)
+
+
+class _Confirmer:
+    """A look that the run was stopped in is made again; one on disk has ended where its event stands."""
+
+    def __init__(self, stored: Resume, inner: Confirmer) -> None:
+        self._stored = stored
+        self._inner = inner
+        self._known: Look | None = None
+
+    def begin(self, attempt: Attempt) -> None:
+        looks = self._stored.looks.get(attempt.number)
+        self._known = looks.popleft() if looks else None
+        if self._known is None:
+            self._inner.begin(attempt)
+
+    def ready(self) -> bool:
+        pending = self._stored.pending
+        return isinstance(pending[0], _Looked) if pending else self._inner.ready()
+
+    def outcome(self) -> Look:
+        return self._known or self._inner.outcome()
 
 
 class _Transcript:
@@ -131,6 +168,14 @@ def _identity(event: _Step) -> tuple[str, int, str]:
             return event.kind, event.round, event.attempt.candidate.id
         case Unjudged():
             return event.kind, event.round, event.candidate.id
+        case SecondLook() | Unconfirmed():
+            return event.kind, event.round, f"attempt {event.number}"
+
+
+def _look(event: _Looked) -> Look:
+    if isinstance(event, SecondLook):
+        return Look(event.evaluation, event.seconds)
+    return Look(EnvironmentFault(event.reason, event.details), event.seconds)
 
 
 def _spell(event: _Step) -> str:

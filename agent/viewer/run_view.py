@@ -9,7 +9,7 @@ from functools import cached_property
 from agent import store
 from agent.errors import AgentError
 from agent.problems.roofline import Gpu, find, floor_ms
-from agent.records import Problem
+from agent.records import Problem, Unconfirmed
 from agent.store import history
 from agent.store.history import Entry, History
 from agent.viewer import chart
@@ -44,10 +44,17 @@ class Step:
         return "no_code" if self.round.rejected else "waiting"
 
     @property
+    def unconfirmed(self) -> tuple[Unconfirmed, ...]:
+        """Second looks at the attempt that could not be made."""
+        looks = self.round.second_looks if self.entry else ()
+        own = (look for look in looks if self.entry and look.number == self.entry.number)
+        return tuple(look for look in own if isinstance(look, Unconfirmed))
+
+    @property
     def version(self) -> int:
-        """Grows while a round goes on; an attempt never changes."""
+        """Grows while a round goes on; an attempt changes with its second looks alone."""
         if self.entry is not None:
-            return 0
+            return sum(look.number == self.entry.number for look in self.round.second_looks)
         parts = (self.round.completion, self.round.rejected)
         return sum(part is not None for part in parts) + len(self.round.retries) + len(self.round.unjudged)
 

@@ -80,7 +80,7 @@ def verdict(attempt: Attempt) -> str:
     """`incorrect`, `verified (emulator, shrunken)`, `verified (GPU)`: *verified* always with its scope."""
     evaluation = attempt.evaluation
     if evaluation.status is not Status.VERIFIED:
-        return status(evaluation.status)
+        return status(evaluation.status) + (", withdrawn by its second look" if evaluation.withdrawn else "")
     return verified(evaluation.scope)
 
 

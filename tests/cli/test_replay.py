@@ -6,6 +6,7 @@ from pathlib import Path
 import pytest
 from transcripts import SETTINGS, STARTED, attempt, evaluation, measured
 from typer.testing import CliRunner, Result
+from verdicts import OneLook
 
 from agent.api import judge
 from agent.cli.app import app
@@ -15,7 +16,7 @@ from agent.store import Run, create
 RUNS = Path("runs")
 
 
-class Judge:
+class Judge(OneLook):
     """An executor that gives prepared verdicts, one after the other."""
 
     name = "emulator"
@@ -23,7 +24,7 @@ class Judge:
     def __init__(self, verdicts: list[Evaluation]) -> None:
         self._verdicts = verdicts
 
-    def evaluate(self, problem: Problem, candidate: Candidate, best: Evaluation | None = None) -> Evaluation:
+    def evaluate(self, problem: Problem, candidate: Candidate) -> Evaluation:
         return self._verdicts.pop(0)
 
 

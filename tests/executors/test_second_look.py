@@ -1,14 +1,20 @@
-"""Which candidates a GPU looks at a second time."""
+"""What a GPU looks at a second time, and what stands after it."""
 
 from pathlib import Path
+from typing import Literal
 
 import pytest
-from verdicts import verified
+from verdicts import refused, verified
 
+from agent import config
+from agent.api import Checks, Judge
+from agent.api import judge as api
+from agent.api.listening import Listener
+from agent.errors import EnvironmentFault, UsageError
 from agent.executors import JudgeOptions, LocalExecutor, local
 from agent.harness.task.job import Announce, Job
 from agent.problems import Shrunken
-from agent.records import Candidate, Evaluation, Measurement, Phase, Problem, Trace
+from agent.records import Admission, Candidate, Envelope, Evaluation, Phase, Problem, Status, Trace
 
 TRACE = Trace(operations=(), inputs=(), init_inputs=(), outputs=(), state=(), flops=0, min_bytes=0)
 SIZES = Shrunken(source="", sizes={}, trace=TRACE, full=True, fits=True, hard=())
@@ -17,11 +23,8 @@ SIZES = Shrunken(source="", sizes={}, trace=TRACE, full=True, fits=True, hard=()
 class Looks(LocalExecutor):
     """Judges by a list of verdicts; `asked` are the jobs."""
 
-    def __init__(
-        self, monkeypatch: pytest.MonkeyPatch, tmp_path: Path, *verdicts: Evaluation, confirm: bool = True
-    ) -> None:
-        options = JudgeOptions(candidate_timeout_s=1.0, confirm=confirm)
-        super().__init__("cuda", cache_dir=tmp_path, options=options)
+    def __init__(self, monkeypatch: pytest.MonkeyPatch, tmp_path: Path, *verdicts: Evaluation) -> None:
+        super().__init__("cuda", cache_dir=tmp_path, options=JudgeOptions(candidate_timeout_s=1.0))
         self.asked: list[Job] = []
         remaining = iter(verdicts)
 
@@ -34,59 +37,126 @@ class Looks(LocalExecutor):
     def _sizes(self, problem: Problem) -> Shrunken:
         return SIZES
 
-    def looks(self, rival: Measurement | None = None) -> list[bool]:
-        """Of each look whether it was the second."""
-        self.judged_against(rival)
-        return [job.confirms for job in self.asked]
 
-    def judged_against(self, rival: Measurement | None) -> Evaluation:
-        problem = Problem(name="level1/x", source="", trace=TRACE)
-        candidate = Candidate(problem=problem.name, source="")
-        given = Job(
-            problem=problem, candidate=candidate, executor="cuda", candidate_timeout_s=1.0, cache_dir="."
-        )
-        return self.judge(given, rival)
+def job(executor: Literal["cuda", "emulator"] = "cuda", protocol: Literal["full", "quick"] = "full") -> Job:
+    problem = Problem(name="level1/x", source="", trace=TRACE)
+    candidate = Candidate(problem=problem.name, source="")
+    return Job(
+        problem=problem, candidate=candidate, executor=executor, candidate_timeout_s=1.0, cache_dir=".",
+        protocol=protocol,
+    )  # fmt: skip
 
 
-def timed(ms: float, *, host_bound: bool = False, backend: str = "load_inline") -> Evaluation:
-    found = verified(1, ms).evaluation
-    assert found.measurement is not None
-    assert found.build is not None
-    return found.model_copy(
-        update={
-            "measurement": found.measurement.model_copy(update={"host_bound": host_bound}),
-            "build": found.build.model_copy(update={"backend": backend}),
-        }
-    )
+FIRST = verified(1, 0.5).evaluation
+REFUSED = refused(1, status=Status.RUNTIME_ERROR).evaluation
 
 
-BEST = timed(1.0).measurement
-
-
-def test_a_new_best_is_looked_at_twice(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
-    assert Looks(monkeypatch, tmp_path, timed(0.5), timed(0.5)).looks(BEST) == [False, True]
-    assert Looks(monkeypatch, tmp_path, timed(2.0)).looks(BEST) == [False]
-
-
-def test_what_a_fast_build_holds_up_is_timed_by_a_stock_one(
+def test_what_the_first_look_verifies_on_a_gpu_is_to_be_confirmed(
     monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
-    slow = timed(2.0, host_bound=True, backend="gpu-slim")
-    assert Looks(monkeypatch, tmp_path, slow, timed(0.5)).looks(BEST) == [False, True]
-    by_stock = timed(2.0, host_bound=True)
-    assert Looks(monkeypatch, tmp_path, by_stock).looks(BEST) == [False]
+    executor = Looks(monkeypatch, tmp_path, FIRST)
+    found = executor.judge(job())
+    assert [asked.confirms for asked in executor.asked] == [False]
+    assert found.scope.confirmed is False
+    assert found.unconfirmed
+    assert not found.withdrawn
+    assert "not confirmed by a second look" in str(found.scope)
+    assert "not confirmed" in found.scope.limits
 
 
-def test_the_phases_of_both_looks_are_kept(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
-    first = timed(0.5).model_copy(update={"phases": (Phase(name="building", seconds=2.0),)})
-    second = timed(0.5).model_copy(update={"phases": (Phase(name="building", seconds=30.0),)})
+@pytest.mark.parametrize(
+    ("given", "first"),
+    [(job("emulator"), verified(1, executor="emulator").evaluation), (job(protocol="quick"), FIRST),
+     (job(), REFUSED)],
+)  # fmt: skip
+def test_no_second_look_belongs_to_other_verdicts(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path, given: Job, first: Evaluation
+) -> None:
+    executor = Looks(monkeypatch, tmp_path, first)
+    found = executor.judge(given)
+    assert found is first
+    assert found.scope.confirmed is None
+    assert executor.second_look(given, found) is found
+    assert len(executor.asked) == 1
+
+
+def test_the_second_look_stands_in_place_of_the_first(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    again = verified(1, 0.6).evaluation
+    executor = Looks(monkeypatch, tmp_path, FIRST, again)
+    found = executor.second_look(job(), executor.judge(job()))
+    assert [asked.confirms for asked in executor.asked] == [False, True]
+    assert executor.asked[1].shrunken == SIZES
+    assert found.measurement == again.measurement
+    assert found.scope.confirmed is True
+    assert "confirmed by a second look" in str(found.scope)
+    assert found.scope.limits == ()
+    assert executor.second_look(job(), found) is found, "what is confirmed is not looked at again"
+
+
+def test_what_the_second_look_refuses_is_withdrawn(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    executor = Looks(monkeypatch, tmp_path, FIRST, REFUSED)
+    found = executor.second_look(job(), executor.judge(job()))
+    assert (found.status, found.findings) == (REFUSED.status, REFUSED.findings)
+    assert found.withdrawn
+    assert not found.unconfirmed
+
+
+def test_a_fault_of_ours_in_the_second_look_is_no_verdict(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    executor = Looks(monkeypatch, tmp_path, FIRST)
+    found = executor.judge(job())
+
+    def broken(job: Job, announce: Announce) -> Evaluation:
+        raise EnvironmentFault("the GPU no longer answers")
+
+    monkeypatch.setattr(local, "judged", broken)
+    with pytest.raises(EnvironmentFault, match="no longer answers"):
+        executor.second_look(job(), found)
+
+
+def test_the_second_look_takes_over_what_the_first_recorded(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    handled = Envelope(probes=())
+    first = FIRST.model_copy(update={"phases": (Phase(name="building", seconds=2.0),), "envelope": handled})
+    second = FIRST.model_copy(update={"phases": (Phase(name="building", seconds=30.0),)})
     executor = Looks(monkeypatch, tmp_path, first, second)
-    assert [(phase.name, phase.seconds) for phase in executor.judged_against(BEST).phases] == [
-        ("building", 2.0), ("new best, building", 30.0)
+    found = executor.second_look(job(), executor.judge(job()))
+    assert found.envelope == handled
+    assert [(phase.name, phase.seconds) for phase in found.phases] == [
+        ("building", 2.0), ("second look, building", 30.0)
     ]  # fmt: skip
 
 
-def test_there_is_one_look_where_a_second_is_not_wanted(
-    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+@pytest.mark.parametrize(("waits", "looks"), [(True, 1), (False, 0)])
+def test_the_judge_of_the_api_waits_for_it_unless_told_otherwise(
+    monkeypatch: pytest.MonkeyPatch, waits: bool, looks: int
 ) -> None:
-    assert Looks(monkeypatch, tmp_path, timed(0.5), confirm=False).looks(BEST) == [False]
+    class Two:
+        asked = 0
+
+        def evaluate(self, problem: Problem, candidate: Candidate) -> Evaluation:
+            return FIRST
+
+        def confirm(self, problem: Problem, candidate: Candidate, evaluation: Evaluation) -> Evaluation:
+            assert evaluation is FIRST
+            self.asked += 1
+            return REFUSED
+
+    executor = Two()
+    monkeypatch.setattr(api, "local_executor", lambda *_: executor)
+    monkeypatch.setattr(api, "admitted", lambda *_: Admission())
+    monkeypatch.setattr(api, "begin_servers", lambda settings: None)
+    judge = Judge(job().problem, checks=Checks(confirm=waits))
+    assert judge.evaluate(job().candidate) is (REFUSED if waits else FIRST)
+    assert executor.asked == looks
+
+
+@pytest.mark.parametrize("checks", [Checks(confirm=False), Checks(confirm=False, quick=True)])
+def test_there_is_no_second_look_to_leave_out_on_the_emulator(checks: Checks) -> None:
+    settings = config.load({"executor": "emulator"}, offline=True).settings
+    with pytest.raises(UsageError, match="no second look on the emulator"):
+        api.local_executor(settings, job().problem, checks, Listener())

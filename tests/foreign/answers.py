@@ -74,7 +74,7 @@ def _told(evaluation: Evaluation) -> Entry:
 @cache
 def _executor(where: Where) -> LocalExecutor:
     cache_dir = config.load({}, offline=True).settings.cache_dir
-    options = JudgeOptions(candidate_timeout_s=TIMEOUT_S, measure=False, confirm=False)
+    options = JudgeOptions(candidate_timeout_s=TIMEOUT_S, measure=False)
     return LocalExecutor(where, cache_dir=cache_dir, options=options)
 
 

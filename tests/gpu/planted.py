@@ -69,7 +69,7 @@ def main() -> int:
     options.add_argument("--commit", default=None, help="the commit, where this folder is no checkout")
     given = options.parse_args()
     cache_dir = config.load({}, offline=True).settings.cache_dir
-    judged = JudgeOptions(candidate_timeout_s=60.0, protocol="quick", confirm=False)
+    judged = JudgeOptions(candidate_timeout_s=60.0, protocol="quick")
     executor = LocalExecutor("cuda", cache_dir=cache_dir, options=judged)
     given.out.mkdir(parents=True, exist_ok=True)
     problem = problems.load(str(REFERENCE))

@@ -70,7 +70,10 @@ def judge(case: Case, where: Where = "emulator") -> Verdict:
     ms = speedup = None
     try:
         job = asked(program, where).model_copy(update={"screened": case.screened})
-        evaluation = executor(where, program.timeout_s, _is_timed(program), _is_confirmed(program)).judge(job)
+        made = executor(where, program.timeout_s, _is_timed(program))
+        evaluation = made.judge(job)
+        if _is_confirmed(program):
+            evaluation = made.second_look(job, evaluation)
         if evaluation.measurement is not None:
             ms, speedup = evaluation.measurement.candidate_ms.p50, evaluation.measurement.speedup
         status, stage = str(evaluation.status), evaluation.stage
@@ -89,7 +92,7 @@ def asked(program: Program, where: Where) -> Job:
     """What the judge is told."""
     problem = reference(program.address)
     candidate = Candidate(problem=problem.name, source=program.source, origin="file")
-    made = executor(where, program.timeout_s, _is_timed(program), _is_confirmed(program))
+    made = executor(where, program.timeout_s, _is_timed(program))
     return made.job(problem, candidate)
 
 
@@ -103,9 +106,9 @@ def _is_confirmed(program: Program) -> bool:
 
 
 @cache
-def executor(where: Where, timeout_s: float, timed: bool, confirmed: bool) -> LocalExecutor:
+def executor(where: Where, timeout_s: float, timed: bool) -> LocalExecutor:
     cache_dir = config.load({}, offline=True).settings.cache_dir
-    options = JudgeOptions(candidate_timeout_s=timeout_s, measure=timed, confirm=confirmed)
+    options = JudgeOptions(candidate_timeout_s=timeout_s, measure=timed)
     return LocalExecutor(where, cache_dir=cache_dir, options=options)
 
 

@@ -3,6 +3,7 @@
 from pathlib import Path
 
 import pytest
+from verdicts import OneLook
 
 from agent.errors import EnvironmentFault, UsageError
 from agent.kernels import auditing, benching, cases, manifest, page, plot, promoting, sources
@@ -23,7 +24,7 @@ ROOT = Path(__file__).resolve().parents[2]
 WRONG = Finding(kind="wrong-values", message="It is wrong.")
 
 
-class Judge:
+class Judge(OneLook):
     """Gives one verdict, and keeps what it was asked about."""
 
     name = "emulator"
@@ -32,7 +33,7 @@ class Judge:
         self.status, self.executor = status, executor
         self.asked: list[Candidate] = []
 
-    def evaluate(self, problem: Problem, candidate: Candidate, best: Evaluation | None = None) -> Evaluation:
+    def evaluate(self, problem: Problem, candidate: Candidate) -> Evaluation:
         self.asked.append(candidate)
         scope = Scope.model_validate({"executor": self.executor, "isolation": "namespaces"})
         if self.status is not Status.VERIFIED:

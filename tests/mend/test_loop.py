@@ -4,7 +4,7 @@ import pytest
 from mend.candidates import DECLARED, HEAD, MENDABLE, RIGHT, changed
 from pydantic import ValidationError
 from transcripts import PROBLEM
-from verdicts import refused, verified
+from verdicts import OneLook, refused, verified
 
 from agent import loop, mend, prompts
 from agent.feedback import on_evaluation
@@ -42,7 +42,7 @@ class Memory(list[Event]):
         return [event.prompt.messages[1].content for event in self if isinstance(event, Prompted)]
 
 
-class Judge:
+class Judge(OneLook):
     """Refuses what lacks the declaration; what has it is verified, or wrong where `wrong` says so."""
 
     name = "emulator"
@@ -51,7 +51,7 @@ class Judge:
         self.wrong = wrong
         self.judged: list[str] = []
 
-    def evaluate(self, problem: Problem, candidate: Candidate, best: Evaluation | None = None) -> Evaluation:
+    def evaluate(self, problem: Problem, candidate: Candidate) -> Evaluation:
         self.judged.append(candidate.id)
         if DECLARED[1:-1] not in candidate.source:
             return Evaluation(status=Status.BUILD_ERROR, stage="build", scope=EMULATOR, findings=(MISSING,))

@@ -152,7 +152,7 @@ def _tried(job: Job, at: Shapes, warnings: tuple[Finding, ...], announce: Announ
                 scope = at.scope
             if isinstance(trial, GpuTrial):
                 stage, measurement, profile = _timed(job, trial, environment, announce)
-            if job.protocol in ("full", "reduced"):
+            if job.protocol in ("full", "reduced") and not job.confirms:
                 handled = _beside(job, at, folder, backend, trial, announce)
         except Refused as refused:
             status, stage, refusal = refused.status, refused.stage, refused.findings

@@ -1,0 +1,75 @@
+"""What a verdict covers; *verified* is never said without it."""
+
+from typing import Literal
+
+from agent.records.base import Record
+
+Request = Literal["backward", "compile-safe", "any-rank"]
+"""What a user can ask for beside the protocol; it is judged like everything else."""
+
+_SHOWN_NAMES = 8
+_LOOKS = {None: "", True: ", confirmed by a second look", False: ", not confirmed by a second look"}
+
+
+class Scope(Record):
+    """What the verdict covers; *verified* is never said without it."""
+
+    executor: Literal["cuda", "emulator"]
+    shapes: Literal["full", "shrunken"] = "full"
+    sizes: dict[str, tuple[int, int]] = {}
+    """Sizes that were scaled: name -> (reference, judged)."""
+    modulus: int | None = None
+    """Each of them but the batch keeps its remainder modulo this; null where that was not looked for."""
+    further: tuple[dict[str, tuple[int, int]], ...] = ()
+    """Other sizes that it was judged at with fewer draws: kernels of the real sizes run there that do not
+    at `sizes`."""
+    unexercised: tuple[str, ...] = ()
+    """Kernels that the real sizes launch and no judged draw did: what *verified* does not cover."""
+    isolation: Literal["bubblewrap", "namespaces", "process"] = "process"
+    protocol: Literal["full", "reduced", "quick"] = "full"
+    """`reduced`: fewer draws, at sizes that make each of them costly."""
+    requested: tuple[Request, ...] = ()
+    """What was judged beside the protocol because the user asked for it."""
+    parameters: dict[str, str] = {}
+    """Those that ModelNew holds under another name: the reference's name -> ModelNew's."""
+    confirmed: bool | None = None
+    """Whether a second look, by other means, came to *verified* as well: false until it has, and for good
+    where it refuses. Null where none belongs to the verdict: on the emulator, with `--quick`, for what the
+    first look refused, and before schema version 4."""
+    skipped: tuple[str, ...] = ()
+    """Checks of the protocol that did not run, each with its reason."""
+
+    def __str__(self) -> str:
+        where = "GPU" if self.executor == "cuda" else "CPU emulator"
+        kept = f"; remainders modulo {self.modulus}" if self.modulus else ""
+        shapes = "full shapes" if self.shapes == "full" else f"shrunken shapes ({_listed(self.sizes)}{kept})"
+        shapes += "".join(f" and ({_listed(sizes)})" for sizes in self.further)
+        beside = "".join(f", {request}" for request in self.requested)
+        shown = [f"{name}={own}" for name, own in list(self.parameters.items())[:_SHOWN_NAMES]]
+        more = len(self.parameters) - len(shown)
+        pairs = ", ".join([*shown, f"{more} more"] if more else shown)
+        renamed = f", parameters by other names ({pairs})" if pairs else ""
+        judged = f"{where}, {shapes}, isolation {self.isolation}, {self.protocol} protocol"
+        return f"{judged}{beside}{renamed}{_LOOKS[self.confirmed]}{self.exception}"
+
+    @property
+    def limits(self) -> tuple[str, ...]:
+        """What a verdict in this scope leaves open, in the words of a list: `shrunken`, `except scan<8>`."""
+        words: list[str] = [
+            word for word in (self.shapes, self.protocol) if word in ("shrunken", "reduced", "quick")
+        ]
+        words += ["not confirmed"] if self.confirmed is False else []
+        more = f" and {len(self.unexercised) - 1} more" if len(self.unexercised) > 1 else ""
+        return (*words, *(f"except {name}{more}" for name in self.unexercised[:1]))
+
+    @property
+    def exception(self) -> str:
+        """Words behind *verified*; empty where the kernels of the real sizes ran."""
+        if not self.unexercised:
+            return ""
+        kernels = "kernel" if len(self.unexercised) == 1 else "kernels"
+        return f", except {kernels} {', '.join(self.unexercised)}, which only the real sizes launch"
+
+
+def _listed(sizes: dict[str, tuple[int, int]]) -> str:
+    return ", ".join(f"{name} {real}->{used}" for name, (real, used) in sizes.items())

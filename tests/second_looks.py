@@ -1,0 +1,120 @@
+"""A search on a GPU, without one: first verdicts by a candidate's text, second looks that end when told."""
+
+from collections.abc import Callable
+
+from verdicts import refused, verified
+
+from agent.errors import EnvironmentFault
+from agent.protocols import Look
+from agent.records import (
+    Attempt,
+    Candidate,
+    Completion,
+    Evaluation,
+    Event,
+    Finding,
+    Problem,
+    Prompt,
+    Status,
+    Trace,
+)
+
+TRACE = Trace(operations=(), inputs=(), init_inputs=(), outputs=(), state=(), flops=0, min_bytes=0)
+PROBLEM = Problem(name="p", source="class Model: ...\n", trace=TRACE)
+RACE = Finding(kind="shared-race", message="No barrier between two accesses.")
+REFUSAL = refused(1, RACE, status=Status.RUNTIME_ERROR).evaluation
+
+
+def first(ms: float) -> Evaluation:
+    """Verified on a GPU by its first look."""
+    return marked(verified(1, ms).evaluation, confirmed=False)
+
+
+def marked(found: Evaluation, *, confirmed: bool) -> Evaluation:
+    return found.model_copy(update={"scope": found.scope.model_copy(update={"confirmed": confirmed})})
+
+
+def answer(ms: float) -> str:
+    return f"```python\nclass ModelNew:\n    ms = {ms}\n```"
+
+
+class TwoLooks:
+    """An executor: what `ms = 2.0` says is its time; a second look confirms, refuses or breaks.
+
+    `refuses` and `breaks` are times; what breaks does so as often as the number says.
+    """
+
+    name = "cuda"
+
+    def __init__(self, *, refuses: tuple[float, ...] = (), breaks: dict[float, int] | None = None) -> None:
+        self.refuses, self.breaks = refuses, dict(breaks or {})
+        self.judged: list[float] = []
+        self.looked: list[float] = []
+
+    def evaluate(self, problem: Problem, candidate: Candidate) -> Evaluation:
+        self.judged.append(time_of(candidate))
+        return first(time_of(candidate))
+
+    def confirm(self, problem: Problem, candidate: Candidate, evaluation: Evaluation) -> Evaluation:
+        ms = time_of(candidate)
+        self.looked.append(ms)
+        if self.breaks.get(ms, 0) > 0:
+            self.breaks[ms] -= 1
+            raise EnvironmentFault("the GPU is gone", "Traceback of the judge")
+        return marked(REFUSAL if ms in self.refuses else evaluation, confirmed=ms not in self.refuses)
+
+
+def time_of(candidate: Candidate) -> float:
+    return float(candidate.source.split()[-1])
+
+
+class Held:
+    """A confirmer whose looks have ended once `ended` is set, for each one anew; or `at_once`."""
+
+    def __init__(self, executor: TwoLooks, *, at_once: bool = False) -> None:
+        self.executor, self.at_once, self.ended = executor, at_once, False
+        self.attempt: Attempt | None = None
+
+    def begin(self, attempt: Attempt) -> None:
+        self.attempt, self.ended = attempt, self.at_once
+
+    def ready(self) -> bool:
+        return self.ended
+
+    def outcome(self) -> Look:
+        assert self.attempt is not None
+        attempt = self.attempt
+        try:
+            return Look(self.executor.confirm(PROBLEM, attempt.candidate, attempt.evaluation), 40.0)
+        except EnvironmentFault as fault:
+            return Look(fault, 40.0)
+
+
+class Answers:
+    """A provider; `while_writing` is called with the number of the question before each answer.
+
+    `known` answers were received before, by a process that is gone.
+    """
+
+    name = "scripted"
+
+    def __init__(
+        self, *times: float, while_writing: Callable[[int], None] = lambda number: None, known: int = 0
+    ) -> None:
+        self._times, self._known = list(times), known
+        self._while_writing = while_writing
+        self.asked: list[Prompt] = []
+
+    def complete(self, prompt: Prompt) -> Completion:
+        self.asked.append(prompt)
+        number = self._known + len(self.asked)
+        self._while_writing(number)
+        text = answer(self._times[number - 1])
+        return Completion(provider=self.name, model=None, text=text)
+
+
+class Events(list[Event]):
+    """A transcript in memory."""
+
+    def kinds(self) -> list[str]:
+        return [event.kind for event in self if event.kind not in ("prompted", "completed")]

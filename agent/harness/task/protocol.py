@@ -12,9 +12,9 @@ Name = Literal["full", "reduced", "quick", "further"]
 """`reduced`: fewer draws, each of which is costly. `further`: at other sizes, of what the full protocol has
 judged already."""
 
-FAMILIES = ("shifted", "scaled", "faint", "sparse", "tied", "negative")
+FAMILIES = ("shifted", "scaled", "faint", "sparse", "tied", "negative", "vast", "minute")
 """Of inputs, as `truth.input_distributions` derives them; each needs a reference that stays finite."""
-TIGHTENING = ("negated", "vast", "minute", "even", "lone", "rows", "uneven")
+TIGHTENING = ("negated", "even", "lone", "rows", "uneven")
 """Families that join only where admission finds that a wrong answer would pass without them."""
 DOMINATED = ("lone", "rows", "uneven")
 """Families in each set of parameters where all of a large input ends in a few numbers: in others, what one
@@ -30,7 +30,7 @@ WORDS = {
     "tied": "inputs rounded so that many are equal",
     "negative": "inputs that are negative throughout",
     "negated": "inputs with their signs changed",
-    "vast": "inputs scaled by 1024",
+    "vast": "inputs scaled by 1024 or more",
     "minute": "inputs divided by 2^20",
     "even": "inputs of sizes near 1",
     "lone": "inputs that are zero but for single large elements",
@@ -52,7 +52,7 @@ class Draw(NamedTuple):
     checked: bool = False
 
 
-REDUCED = ("shifted", "negative")
+REDUCED = ("shifted", "negative", "vast")
 """The families that stay where a call is so costly that there are fewer of them."""
 
 Plan = tuple[tuple[Draw, ...], tuple[Draw, ...]]
@@ -69,7 +69,11 @@ def plan(protocol: Name, tightened: tuple[str, ...] = (), few: bool = False) -> 
     both = DOMINATED if few else ()
     if protocol == "further":
         dominated = (Draw(family, in_place=True) for family in both)
-        return (_FIRST, Draw("shifted", in_place=True), *dominated), (Draw(), Draw("sparse", in_place=True))
+        return (_FIRST, Draw("shifted", in_place=True), *dominated), (
+            Draw(),
+            Draw("sparse", in_place=True),
+            Draw("vast", in_place=True),
+        )
     others = tuple(family for family in tightened if family not in both)
     if protocol == "reduced":
         kept = (*REDUCED, *others)

@@ -4,6 +4,7 @@ Only floating-point tensors change, and of these only finite elements; integers,
 a family does to the reference is not known here: the oracle leaves out a draw that the reference cannot take.
 """
 
+import math
 from collections.abc import Callable
 from typing import Any
 
@@ -23,6 +24,10 @@ ENOUGH = 1 << 26
 """Elements from which a deviation is taken: those of a larger tensor are not copied for it."""
 MOST = 1 << 20
 """Largest factor by which single elements stand out; their squares have to be finite."""
+VAST = 1 << 10
+"""Least factor of vast inputs, and least size of their largest element."""
+MOST_DOUBLINGS = 100
+"""Of vast inputs: a factor that float32 can hold."""
 
 
 def _deviation(x: torch.Tensor) -> torch.Tensor:
@@ -89,6 +94,13 @@ def _uneven(x: torch.Tensor, generator: torch.Generator) -> torch.Tensor:
     return x * (2.0**powers).to(x.dtype)
 
 
+def _vast(x: torch.Tensor, generator: torch.Generator) -> torch.Tensor:
+    """Scaled until the largest element overflows an exponential, however small the stated ones are."""
+    size = float(torch.where(torch.isfinite(x), x, 0).abs().max())
+    needed = math.ceil(math.log2(VAST / size)) if size > 0 else 0
+    return x * 2.0 ** min(max(needed, VAST.bit_length() - 1), MOST_DOUBLINGS)
+
+
 def _near(x: torch.Tensor, generator: torch.Generator) -> torch.Tensor:
     flat = x.clone().reshape(-1)
     places = torch.randint(max(flat.numel(), 1), (2, 8), generator=generator, device=x.device)
@@ -105,7 +117,7 @@ FAMILIES: dict[str, Change] = {
     "tied": _tied,
     "negative": _negative,
     "negated": lambda x, generator: -x,
-    "vast": lambda x, generator: x * 1024,
+    "vast": _vast,
     "minute": lambda x, generator: x / (1 << 20),
     "even": _even,
     "lone": _lone,
@@ -131,7 +143,8 @@ def derived(family: str, inputs: list[Any], seed: int) -> list[Any] | None:
         changed += 1
         generator = torch.Generator(value.device).manual_seed(seed)
         new = FAMILIES[family](value, generator).to(value.dtype)
-        return torch.where(torch.isfinite(value), new, value)
+        # Nobody states that inputs may be infinite: what a short type cannot hold stays.
+        return torch.where(torch.isfinite(value) & torch.isfinite(new), new, value)
 
     result: list[Any] = tree_map_only(torch.Tensor, change, inputs)
     return result if changed else None

@@ -176,6 +176,20 @@ def test_too_much_shared_memory(device: Device, out: Array, fault: str, words: s
     assert device.runtime.cudaGetLastError() == INVALID_VALUE
 
 
+def test_shared_memory_of_both_kinds_has_the_opt_in_limit_once_it_is_asked_for(
+    device: Device, out: Array
+) -> None:
+    """Asking for no more than the default counts: without the call, 48 KB are the limit of both together."""
+    device.call("fault_none_of_both_kinds", out)
+    assert device.findings() == []
+    assert out[:32].tolist() == [2.0] * 32
+    device.call("fault_both_beyond_the_device", out)
+    finding = only(device, "shared-memory-limit")
+    assert "237568 bytes of shared memory" in finding["message"]
+    assert "the limit of this launch is 232448 bytes" in finding["message"]
+    assert device.runtime.cudaGetLastError() == INVALID_VALUE
+
+
 @pytest.mark.parametrize(
     ("function", "error", "words"),
     [

@@ -137,7 +137,8 @@ class Player:
         start = -(-ctypes.addressof(room) // _ALIGNMENT) * _ALIGNMENT
         ctypes.memmove(start, bytes(raw), len(raw))
         name = event["name"].encode()
-        if event["shared"] > c_abi.DEFAULT_SHARED_LIMIT:
+        if event["shared"]:
+            # Whether the host had asked was seen when the launch was recorded; the size alone does not tell.
             self._runtime.kw_set_function_attribute(name, c_abi.SHARED_LIMIT_ATTRIBUTE, event["shared"])
         grid, block = ((ctypes.c_uint * 3)(*event[key]) for key in ("grid", "block"))
         entry = c_abi.CLaunchRequest_ENTRY(self._place(event["entry"]))

@@ -107,6 +107,20 @@ __global__ void static_and_dynamic(float* out) {
     out[threadIdx.x] = a[threadIdx.x];
 }
 extern "C" void fault_static_and_dynamic(float* out) { static_and_dynamic<<<1, 32, 32768>>>(out); }
+__global__ void asks_for_both(float* out) {
+    __shared__ float a[8192];
+    extern __shared__ float b[];
+    a[threadIdx.x] = b[threadIdx.x] = 1;
+    out[threadIdx.x] = a[threadIdx.x] + b[threadIdx.x];
+}
+extern "C" void fault_none_of_both_kinds(float* out) {
+    cudaFuncSetAttribute(asks_for_both, cudaFuncAttributeMaxDynamicSharedMemorySize, 32768);
+    asks_for_both<<<1, 32, 32768>>>(out);
+}
+extern "C" void fault_both_beyond_the_device(float* out) {
+    cudaFuncSetAttribute(asks_for_both, cudaFuncAttributeMaxDynamicSharedMemorySize, 204800);
+    asks_for_both<<<1, 32, 204800>>>(out);
+}
 __global__ void waits_for_ever(float* out) {
     __shared__ int lock;
     if (threadIdx.x == 0) lock = 1;  // nobody ever opens it

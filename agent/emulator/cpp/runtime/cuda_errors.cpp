@@ -62,7 +62,7 @@ void forget_unasked() {
 std::mutex limits_mutex;
 std::map<std::string, size_t> limits_by_kernel;
 size_t highest_limit = kDefaultSharedLimit;  // of any kernel
-size_t unnamed_limit = kDefaultSharedLimit;  // set without a name
+size_t unnamed_limit;  // set without a name; 0: never
 
 const ErrorText& described(cudaError_t error) {
     for (const ErrorText& entry : kErrors) {
@@ -124,11 +124,14 @@ std::string base_name(const std::string& text) {
 }
 
 // What a launch of this kernel may ask for. A launch through a pointer gets the benefit of the doubt.
-size_t shared_limit_of(const char* name, bool by_pointer) {
+SharedLimits shared_limits_of(const char* name, bool by_pointer) {
     const std::lock_guard<std::mutex> lock(limits_mutex);
-    if (by_pointer) return highest_limit;
     const auto found = limits_by_kernel.find(base_name(name));
-    return std::max(unnamed_limit, found == limits_by_kernel.end() ? kDefaultSharedLimit : found->second);
+    const bool named = found != limits_by_kernel.end();
+    const bool asked = named || unnamed_limit != 0 || (by_pointer && !limits_by_kernel.empty());
+    if (!asked) return {kDefaultSharedLimit, kDefaultSharedLimit};
+    const size_t dynamic = by_pointer ? highest_limit : named ? found->second : kDefaultSharedLimit;
+    return {std::max(unnamed_limit, dynamic), kOptInSharedLimit};
 }
 
 }  // namespace kw
@@ -172,7 +175,8 @@ cudaError_t cudaDeviceReset(void) {
     forget_unasked();
     const std::lock_guard<std::mutex> lock(limits_mutex);
     limits_by_kernel.clear();
-    highest_limit = unnamed_limit = kDefaultSharedLimit;
+    highest_limit = kDefaultSharedLimit;
+    unnamed_limit = 0;
     return cudaSuccess;
 }
 

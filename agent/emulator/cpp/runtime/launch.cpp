@@ -204,10 +204,10 @@ extern "C" int kw_launch(const kw_launch_request* request) {
     launch.checked = checks_wanted();
     require_switches();
     launch.blocks = volume(request->grid);
-    launch.shared_limit = shared_limit_of(request->name, request->by_pointer != 0);
+    launch.shared = shared_limits_of(request->name, request->by_pointer != 0);
     running = &launch;
     check_stream(*request);
-    const Refusal refused = refusal(*request, launch.shared_limit);
+    const Refusal refused = refusal(*request, launch.shared.dynamic);
     if (refused.error != cudaSuccess) {
         set_error(refused.error, launch_text(*request), at_line(request->line));
         report(&finding::kIllegalLaunch, Severity::kError, request->line, nullptr, [&] {

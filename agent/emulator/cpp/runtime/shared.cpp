@@ -71,9 +71,7 @@ extern "C" void kw_place_shared(kw_shared_site* site) {
     const size_t offset = layout_end;
     const Launch* launch = current_launch();
     const size_t dynamic_bytes = launch == nullptr ? 0 : launch->request->dynamic_bytes;
-    // A kernel that was allowed more dynamic memory may use the device's whole opt-in size.
-    const bool raised = launch != nullptr && launch->shared_limit > kDefaultSharedLimit;
-    const size_t limit = raised ? kOptInSharedLimit : kDefaultSharedLimit;
+    const size_t limit = launch == nullptr ? kDefaultSharedLimit : launch->shared.together;
     static_bytes += site->bytes;
     const size_t wanted = static_bytes;
     const bool fits = wanted <= kDefaultSharedLimit && wanted + dynamic_bytes <= limit &&

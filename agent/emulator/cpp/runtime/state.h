@@ -93,6 +93,13 @@ struct Spin {
     long turns;  // that it left to other threads of its block
 };
 
+// Shared memory that a block of a kernel may have. Whether the host has called cudaFuncSetAttribute for it counts, not
+// what it asked for: 40 KB static and 20 KB dynamic need the call, with 20480 (seen on an H100).
+struct SharedLimits {
+    size_t dynamic;
+    size_t together;  // with the __shared__ variables
+};
+
 struct Launch {
     const kw_launch_request* request;
     bool checked;
@@ -100,7 +107,7 @@ struct Launch {
     bool interleaved;  // threads let others go first before some of their stores
     std::vector<unsigned long> sample;  // the blocks that run, where sampled
     unsigned long blocks;
-    size_t shared_limit;  // of dynamic memory
+    SharedLimits shared;
     std::atomic<unsigned long> next_block;
     std::atomic<bool> stop;
     std::atomic<unsigned> arrived_blocks;  // at grid.sync(), all rounds together
@@ -291,7 +298,7 @@ void set_error(cudaError_t error, std::string what, const Place& place);
 void set_sticky_error(cudaError_t error);
 void forget_errors();
 cudaError_t sticky_error();
-size_t shared_limit_of(const char* name, bool by_pointer);
+SharedLimits shared_limits_of(const char* name, bool by_pointer);
 std::string base_name(const std::string& text);
 
 // A call of CUDA's API and where the host made it; an error of it is left behind and returned.

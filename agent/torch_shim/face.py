@@ -93,7 +93,7 @@ def launches() -> int:
 
 
 def kernels() -> list[dict[str, Any]]:
-    """The distinct kernels launched so far, each with the configuration of its first launch."""
+    """The distinct kernels launched so far, each with the most that a launch of it asked for."""
     return _runtime().kernels()
 
 

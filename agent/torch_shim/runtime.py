@@ -69,7 +69,9 @@ class Runtime:
         return found + self._outputs
 
     def kernels(self) -> list[dict[str, Any]]:
-        """The distinct kernels launched since `sample` was last called: signature, grid, block, shared."""
+        """The distinct kernels launched since `sample` was last called: signature, line, and the most threads
+        of a block and the most dynamic shared memory of any launch.
+        """
         needed = self._c.kw_kernels(None, 0)
         buffer = ctypes.create_string_buffer(needed + 1)
         self._c.kw_kernels(buffer, needed + 1)

@@ -4,7 +4,14 @@ import pytest
 
 from agent.build.build_request import BuildRequest
 from agent.harness.backends import build_watch
-from agent.harness.integrity.launch_limits import Launched, Limits, most_threads, recorded
+from agent.harness.integrity.launch_limits import (
+    Launched,
+    Limits,
+    claimed,
+    most_threads,
+    recorded,
+    require_startable,
+)
 from agent.harness.task.faults import Refused
 from agent.records import Candidate, KernelResources
 
@@ -31,9 +38,7 @@ def limits(*more: str) -> Limits:
 
 
 def words(name: str, threads: int, shared: int = 0, *more: str) -> list[str]:
-    return [
-        finding.message for finding in limits(*more).refused([Launched(name, (threads, 1, 1), shared, 3)])
-    ]
+    return [finding.message for finding in limits(*more).refused([Launched(name, threads, shared, 3)])]
 
 
 @pytest.mark.parametrize(
@@ -89,6 +94,32 @@ def test_launches_are_those_of_the_record() -> None:
     [finding] = limits().refused([launch])
     assert finding.location is not None
     assert (finding.location.line, finding.location.kernel) == (4, "heavy")
+
+
+def test_every_call_counts_and_not_the_recorded_one_alone() -> None:
+    launch = {"kernel": "void heavy(float*)", "threads": 1024, "shared": 0, "line": 4}
+    with pytest.raises(Refused, match="is never launched on a GPU") as refused:
+        require_startable({"kernels": [launch]}, limits(), lambda finding: finding)
+    assert refused.value.status == "runtime_error"
+    require_startable({"kernels": [launch | {"threads": 512}]}, limits(), lambda finding: finding)
+
+
+@pytest.mark.parametrize(
+    "entry",
+    [
+        None, [], "heavy", {"kernel": 4, "threads": 1024, "shared": 0, "line": 1}, {"kernel": "heavy"},
+        {"kernel": "heavy", "threads": True, "shared": 0, "line": 1},
+        {"kernel": "heavy", "threads": "1024", "shared": 0, "line": 1},
+    ],
+)  # fmt: skip
+def test_a_malformed_claim_is_left_out(entry: object) -> None:
+    assert claimed({"kernels": [entry]}) == []
+    assert claimed({"kernels": entry}) == claimed({}) == []
+
+
+def test_a_line_that_is_none_is_left_out() -> None:
+    entry = {"kernel": "heavy", "threads": 1024, "shared": 0, "line": -3}
+    assert claimed({"kernels": [entry]}) == [Launched("heavy", 1024, 0)]
 
 
 def test_a_call_that_a_flag_names_is_read_as_text() -> None:

@@ -5,13 +5,16 @@ gives them out; static and dynamic shared memory together; threads beyond `__lau
 kernels have the name of a launch, the one that needs least counts; one that no report names is not judged.
 """
 
+import math
 import re
 from collections.abc import Callable, Iterable, Sequence
 from typing import Any, NamedTuple
 
 from agent.build.build_request import BuildRequest
 from agent.build.logical_text import logical
-from agent.records import Finding, KernelResources, Location
+from agent.harness.task.faults import Refused
+from agent.records import Finding, KernelResources, Location, Status
+from agent.torch_shim.c_abi import UNLOCATED_LINE
 from agent.torch_shim.finding_kinds import FindingKind
 
 NEVER_STARTED = FindingKind.ILLEGAL_LAUNCH
@@ -19,6 +22,7 @@ REGISTERS, PARTS = 65_536, 4
 """Of a multiprocessor, in equal parts; a warp takes its registers from one of them, in units."""
 UNIT = 256
 WARP = 32
+MOST_KERNELS = 256
 MOST_SHARED, DEFAULT_SHARED = 232_448, 49_152
 _NAME = re.compile(r"([A-Za-z_]\w*)\s*(?:<|\(|$)")
 _BOUNDED = re.compile(
@@ -32,7 +36,7 @@ class Launched(NamedTuple):
     """One launch, as far as its size goes."""
 
     name: str
-    block: Sequence[int]
+    threads: int
     shared: int
     line: int | None = None
 
@@ -69,7 +73,7 @@ class Limits:
         return list(found.values())
 
     def _why(self, name: str, launch: Launched) -> str | None:
-        threads = launch.block[0] * launch.block[1] * launch.block[2]
+        threads = launch.threads
         bound = self._bounds.get(name)
         if bound is not None and threads > bound:
             return f"a block of {threads} threads > the {bound} of its __launch_bounds__"
@@ -103,8 +107,29 @@ def recorded(steps: Iterable[list[Any]]) -> list[Launched]:
     """The launches among the steps of a replay."""
     launches = [step[1] for step in steps if step[0] == "launch"]
     return [
-        Launched(event["name"], event["block"], event["shared"], event["line"] or None) for event in launches
+        Launched(event["name"], math.prod(event["block"]), event["shared"], event["line"] or None)
+        for event in launches
     ]
+
+
+def claimed(answer: dict[str, Any]) -> list[Launched]:
+    """The launches of all calls, as the candidate's process tells them; what is malformed is left out."""
+    told = answer.get("kernels")
+    found = []
+    for entry in told[:MOST_KERNELS] if isinstance(told, list) else []:
+        given = entry if isinstance(entry, dict) else {}
+        name, *numbers = (given.get(key) for key in ("kernel", "threads", "shared", "line"))
+        threads, shared, line = (number if type(number) is int else -1 for number in numbers)
+        if isinstance(name, str) and min(threads, shared) >= 0:
+            found.append(Launched(name, threads, shared, line if 0 < line < UNLOCATED_LINE else None))
+    return found
+
+
+def require_startable(answer: dict[str, Any], limits: Limits, locate: Callable[[Finding], Finding]) -> None:
+    """Raises Refused for a launch of any call that no GPU starts: the repeated call alone tells of itself."""
+    found = limits.refused(claimed(answer))
+    if found:
+        raise Refused(Status.RUNTIME_ERROR, "run", list(map(locate, found)))
 
 
 def _base(name: str) -> str:

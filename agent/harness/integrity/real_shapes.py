@@ -11,6 +11,7 @@ from typing import Any
 
 from agent.diagnosis.runtime import python_errors
 from agent.harness.backends.backend import Backend
+from agent.harness.integrity.launch_limits import Limits, claimed
 from agent.harness.messages import worker_answers
 from agent.harness.messages.commands import to_worker
 from agent.harness.task import faults
@@ -25,14 +26,15 @@ Ask = Callable[[dict[str, Any], float], dict[str, Any]]
 Read = Callable[[dict[str, Any]], list[Finding]]
 
 
-def reach(worker: Child, backend: Backend, real: Trace) -> tuple[str, ...]:
+def reach(worker: Child, backend: Backend, real: Trace, on_a_gpu: Limits) -> tuple[str, ...]:
     """Checks the candidate that `worker` holds; what was left out. Raises Refused for what it finds."""
 
     def ask(command: dict[str, Any], limit_s: float) -> dict[str, Any]:
         return worker_answers.ask(worker, backend, command, limit_s)
 
     def read(answer: dict[str, Any]) -> list[Finding]:
-        return faults.device_findings(backend.resolve(answer.get("device_findings")), backend.locate)
+        seen = faults.device_findings(backend.resolve(answer.get("device_findings")), backend.locate)
+        return [*seen, *map(backend.locate, on_a_gpu.refused(claimed(answer)))]
 
     found, left_out = check(ask, read, real)
     if found:

@@ -13,8 +13,7 @@ from typing import Any, Self
 from agent.build.build_request import BuildRequest
 from agent.harness.backends import build_watch, selection, workspace
 from agent.harness.backends.backend import Backend
-from agent.harness.integrity import kernel_attribution, replay_check
-from agent.harness.integrity.launch_limits import NEVER_STARTED, Limits
+from agent.harness.integrity import kernel_attribution, launch_limits, replay_check
 from agent.harness.integrity.real_shapes import reach
 from agent.harness.messages import oracle_commands
 from agent.harness.messages.commands import call, instance, judged, to_oracle, to_worker
@@ -25,7 +24,7 @@ from agent.harness.task.conditions import Dealer
 from agent.harness.task.job import Announce, Job, secret_seed
 from agent.harness.task.protocol import Draw
 from agent.harness.timing.noop_worker import NoopWorker
-from agent.harness.trial import kernel_coverage, mismatch_diagnosis, parameter_assignment
+from agent.harness.trial import kernel_coverage, mismatch_diagnosis, parameter_assignment, worst_errors
 from agent.harness.trial.worker_client import WorkerClient
 from agent.harness.worker import worker_commands
 from agent.records import Build, Correctness, Environment, Finding, MismatchMap, Status, TensorSpec, Trace
@@ -152,9 +151,9 @@ class Trial:
         self._check_launches()
         self._until_now = len(self._backend.requests)
         if self._backend.device == "cpu":
-            self.ran = kernel_coverage.kernels(
-                self.candidate.tell(to_worker(worker_commands.Kernels()), "telling which kernels ran")
-            )
+            told = self.candidate.tell(to_worker(worker_commands.Kernels()), "telling which kernels ran")
+            self.ran = kernel_coverage.kernels(told)
+            launch_limits.require_startable(told, self._on_a_gpu(), self._backend.locate)
 
     def _instance(self, seed: int, stem: str) -> None:
         """A new ModelNew that holds the parameters of this seed."""
@@ -187,7 +186,7 @@ class Trial:
     def check_addresses(self, real: Trace, announce: Announce) -> tuple[str, ...]:
         """Calls the candidate at the sizes of `real`, last of all; what was left out. See `real_shapes`."""
         announce("checking addresses at the real sizes")
-        left_out = reach(self.candidate.child, self._backend, real)
+        left_out = reach(self.candidate.child, self._backend, real, self._on_a_gpu())
         try:
             # Sources that hold the sizes are others at the real ones.
             self._backend.raise_build_failure()
@@ -240,7 +239,7 @@ class Trial:
         workspace.discard(self._folder, f"{stem}-out")
         for kind in ("input", "parameter", "output"):
             workspace.discard(self._folder, f"{stem}-after-{kind}")
-        self._record(verdict)
+        self.correctness = worst_errors.after(self.correctness, self._drawn, verdict)
 
     def _judged(
         self, outputs: dict[str, Any], claims: dict[str, Any], after: str, draw: Draw
@@ -253,16 +252,6 @@ class Trial:
                 found = mismatch_diagnosis.cause(found, self.bounded(), self.candidate, self.oracle)
             raise faults.Refused(Status(reply["status"]), "verify", [found])
         return reply
-
-    def _record(self, verdict: dict[str, Any]) -> None:
-        known = self.correctness
-        self.correctness = Correctness(
-            draws=self._drawn,
-            max_abs_err=max(known.max_abs_err or 0.0, verdict["max_abs_err"]),
-            max_rel_err=max(known.max_rel_err or 0.0, verdict["max_rel_err"]),
-            error_budget_ratio=max(known.error_budget_ratio or 0.0, verdict["ratio"]),
-            native_max_abs_err=max(known.native_max_abs_err or 0.0, verdict["native_error"]),
-        )
 
     def _check_own_kernels(self, parameters_seed: int) -> None:
         """Where kernels can be repeated without host code, they alone have to give the result."""
@@ -287,13 +276,16 @@ class Trial:
             only_fresh=self._watch.in_forward,
             timeout_s=self.limits.call.seconds,
             server=self._job.servers.for_candidates("emulator"),
-            on_a_gpu=Limits(self.build.kernels if self.build else (), self._backend.requests),
+            on_a_gpu=self._on_a_gpu(),
         )
         found = replay_check.findings(self._folder / replay_check.RECORD, evidence)
-        if found and found[0].kind == NEVER_STARTED:
+        if found and found[0].kind == launch_limits.NEVER_STARTED:
             raise faults.Refused(Status.RUNTIME_ERROR, "run", list(map(self._backend.locate, found)))
         if found:
             raise faults.Refused(Status.REJECTED, "integrity", list(map(self._backend.locate, found)))
+
+    def _on_a_gpu(self) -> launch_limits.Limits:
+        return launch_limits.Limits(self.build.kernels if self.build else (), self._backend.requests)
 
     def _check_launches(self) -> None:
         if self.candidate.launches == 0:

@@ -1,5 +1,6 @@
 // Which kernels were launched, each by the signature that the compiler gives it: the words of a launch tell
-// neither what a pointer leads to nor which instance of a template runs.
+// neither what a pointer leads to nor which instance of a template runs. Of all launches of one, the most threads and
+// the most dynamic shared memory are kept: what a GPU cannot start, it cannot start with these.
 //
 // A kernel that is called in a thread that asks for names says its own and returns (kw/device.h).
 #include "state.h"
@@ -19,7 +20,9 @@ constexpr size_t kMaxKernels = 256;
 
 struct Launched {
     std::string kernel;
-    std::string where;  // grid, block and dynamic shared memory of its first launch, as JSON
+    unsigned long threads;  // of a block
+    size_t shared;
+    int line;
 };
 
 std::mutex seen_mutex;
@@ -32,11 +35,15 @@ thread_local void (*signature_of)(void*);  // the entry of that launch
 void note_kernel(const kw_launch_request& r) {
     const std::string kernel = signature != nullptr && signature_of == r.entry ? signature : r.name;
     const std::lock_guard<std::mutex> lock(seen_mutex);
-    const bool known =
-        std::any_of(seen.begin(), seen.end(), [&](const Launched& other) { return other.kernel == kernel; });
-    if (known || seen.size() >= kMaxKernels) return;
-    seen.push_back({kernel, format("\"grid\": [%u, %u, %u], \"block\": [%u, %u, %u], \"shared\": %zu", r.grid.x, r.grid.y,
-                                   r.grid.z, r.block.x, r.block.y, r.block.z, r.dynamic_bytes)});
+    const unsigned long threads = static_cast<unsigned long>(r.block.x) * r.block.y * r.block.z;
+    const auto known =
+        std::find_if(seen.begin(), seen.end(), [&](const Launched& other) { return other.kernel == kernel; });
+    if (known != seen.end()) {
+        known->threads = std::max(known->threads, threads);
+        known->shared = std::max(known->shared, r.dynamic_bytes);
+    } else if (seen.size() < kMaxKernels) {
+        seen.push_back({kernel, threads, r.dynamic_bytes, r.line});
+    }
 }
 
 void forget_kernels() {
@@ -63,7 +70,8 @@ extern "C" size_t kw_kernels(char* buffer, size_t capacity) {
     const std::lock_guard<std::mutex> lock(seen_mutex);
     std::string text;
     for (const Launched& launched : seen) {
-        text += (text.empty() ? "[" : ", ") + ("{\"kernel\": " + quoted(launched.kernel)) + ", " + launched.where + "}";
+        text += (text.empty() ? "[" : ", ") + ("{\"kernel\": " + quoted(launched.kernel)) +
+                format(", \"threads\": %lu, \"shared\": %zu, \"line\": %d}", launched.threads, launched.shared, launched.line);
     }
     return copy_text(text.empty() ? "[]" : text + "]", buffer, capacity);
 }

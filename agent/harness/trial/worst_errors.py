@@ -1,0 +1,16 @@
+"""The largest errors of all draws so far."""
+
+from typing import Any
+
+from agent.records import Correctness
+
+
+def after(known: Correctness, draws: int, verdict: dict[str, Any]) -> Correctness:
+    """`known` with what the oracle answered of one more; `draws` are those so far."""
+    return Correctness(
+        draws=draws,
+        max_abs_err=max(known.max_abs_err or 0.0, verdict["max_abs_err"]),
+        max_rel_err=max(known.max_rel_err or 0.0, verdict["max_rel_err"]),
+        error_budget_ratio=max(known.error_budget_ratio or 0.0, verdict["ratio"]),
+        native_max_abs_err=max(known.native_max_abs_err or 0.0, verdict["native_error"]),
+    )

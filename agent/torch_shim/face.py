@@ -106,7 +106,8 @@ def check(on: bool, conditions: Any = None) -> None:
     """Whether the launches that follow are checked for bounds, races and uninitialised reads.
 
     From here on torch's current stream is none of CUDA's default ones, so that a launch on those shows.
-    `conditions`: what fresh memory holds and in which order threads run, with the fields of kw_draw.
+    `conditions`: what fresh memory holds, in which order threads run, with the fields of kw_draw, and which
+    of two streams is the current one.
     """
     _runtime().check(on, conditions)
 

@@ -31,7 +31,7 @@ class Runtime:
         self._range = range(0)
         self._checking = False
         self._key = 0
-        self._side_stream = self.new_stream()
+        self._side_streams = self.new_stream(), self.new_stream()
         self._fresh: dict[int, int | None] = {}
         self._outputs: list[dict[str, Any]] = []
 
@@ -116,11 +116,11 @@ class Runtime:
     def check(self, on: bool, conditions: Any = None) -> None:
         """Whether the launches that follow are checked; extensions must be built for it.
 
-        torch's current stream is one of its own from here on, whether they are or not: it must not tell.
-        `conditions` has the fields of kw_draw.
+        torch's current stream is one of two of its own from here on, whether they are or not: it must not
+        tell. `conditions` has the fields of kw_draw, and the number of the stream.
         """
         self._checking = on
-        self.set_stream(self._side_stream)
+        self.set_stream(self._side_streams[0 if conditions is None else conditions.stream])
         self._fresh.clear()
         with self._unlocked():
             if conditions is None:

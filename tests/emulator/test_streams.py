@@ -8,6 +8,7 @@ import pytest
 import torch
 from device_library import build_runtime
 
+from agent.harness.task.conditions import Dealer
 from agent.torch_shim import cuda_module
 from agent.torch_shim.runtime import Runtime
 
@@ -29,6 +30,19 @@ def runtime(monkeypatch: pytest.MonkeyPatch) -> Iterator[Runtime]:
 
 def current() -> Any:
     return torch.cuda.current_stream().cuda_stream
+
+
+def test_checked_calls_run_on_either_of_two_streams(runtime: Runtime) -> None:
+    dealer = Dealer()
+    seen = []
+    for _ in range(2):
+        runtime.check(True, dealer.deal(checked=True))
+        seen.append(current())
+    assert len(set(seen)) == 2
+    assert not set(seen) & {0, 1, 2}
+    for _ in range(8):
+        runtime.check(False, dealer.deal(checked=False))
+        assert current() in seen
 
 
 def test_calls_run_on_a_stream_that_does_not_tell_whether_they_are_checked(runtime: Runtime) -> None:

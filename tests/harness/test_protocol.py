@@ -1,5 +1,7 @@
 """The plan of draws holds what the protocol promises, and says what it leaves out."""
 
+from functools import partial
+
 import pytest
 import torch
 
@@ -16,6 +18,24 @@ def test_the_full_plan_has_five_stated_draws_every_family_and_one_repeat() -> No
     assert [draw.checked for draw in first] == [True] + [False] * (len(first) - 1)
     assert [draw.checked for draw in second] == [True] + [False] * (len(second) - 1)
     assert protocol.skipped("full") == ()
+
+
+def test_memory_is_checked_at_one_more_place_that_any_draw_but_the_repeated_one_may_be() -> None:
+    plan = protocol.plan("full")
+    unchecked = [draw for draws in plan for draw in draws if not draw.checked]
+    seen = set()
+    for number in range(len(unchecked) - 1):
+        hidden = protocol.with_secret_check(plan, partial(min, number))
+        places = [(n, m) for n, draws in enumerate(hidden) for m, draw in enumerate(draws) if draw.checked]
+        assert len(places) == 3
+        assert {(0, 0), (1, 0)} < set(places)
+        assert [[d._replace(checked=False) for d in s] for s in hidden] == [
+            [d._replace(checked=False) for d in s] for s in plan
+        ]
+        assert not any(draw.repeat and draw.checked for draws in hidden for draw in draws)
+        seen |= set(places)
+    assert len(seen) == len(unchecked) - 1 + 2
+    assert protocol.with_secret_check(protocol.plan("quick"), lambda below: 0) == protocol.plan("quick")
 
 
 def test_tightened_families_join() -> None:

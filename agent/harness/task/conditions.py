@@ -27,15 +27,17 @@ class Dealer:
 
         A checked draw finds ones everywhere: used memory would hide what nobody has written. The first draw
         runs in order besides, so that what a plain mistake does is told in plain words. Later checked draws
-        interleave threads, which the PTX of the other draws cannot.
+        interleave threads, which the PTX of the other draws cannot, and run under the second of two streams,
+        the first under the first: neither is a sign that nothing is checked.
         """
         first, self._begun = not self._begun, True
         seed = secrets.randbits(63)
         if first:
-            return Conditions(c_abi.MEMORY_ONES, c_abi.ORDER_FORWARD, seed)
+            return Conditions(c_abi.MEMORY_ONES, c_abi.ORDER_FORWARD, seed, 0)
         if checked:
-            return Conditions(c_abi.MEMORY_ONES, c_abi.ORDER_INTERLEAVED, seed)
-        return Conditions(self._next(self._memory, _MEMORY), self._next(self._orders, _ORDERS), seed)
+            return Conditions(c_abi.MEMORY_ONES, c_abi.ORDER_INTERLEAVED, seed, 1)
+        memory, order = self._next(self._memory, _MEMORY), self._next(self._orders, _ORDERS)
+        return Conditions(memory, order, seed, secrets.randbelow(2))
 
     def _next(self, left: list[int], kinds: tuple[int, ...]) -> int:
         if not left:

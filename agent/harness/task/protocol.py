@@ -1,11 +1,11 @@
 """Which draws a candidate has to stand, in which order, as data.
 
-Two sets of perturbed parameters, a new instance for each. The first draw of a set is the one whose memory
-accesses are checked where that is possible.
+Two sets of perturbed parameters, a new instance for each. The memory accesses of the first draw of a set are
+checked where that is possible, and those of another at a secret place.
 """
 
 import math
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from typing import Literal, NamedTuple
 
 Name = Literal["full", "reduced", "quick", "further"]
@@ -87,6 +87,31 @@ def plan(protocol: Name, tightened: tuple[str, ...] = (), few: bool = False) -> 
          *(Draw(family, in_place=True) for family in (*first, *both))),
         (_FIRST, Draw(), *(Draw(family, in_place=True) for family in (*second, *both))),
     )  # fmt: skip
+
+
+def with_secret_check(plan: Plan, below: Callable[[int], int]) -> Plan:
+    """The plan with memory checked in one more draw, which `below` chooses, where each set has a checked one.
+
+    Those that are always checked are known to whoever knows the protocol, and could be all that keep within
+    bounds. The repeated call stays as it is: it has to find what the call before it found.
+    """
+    if not all(any(draw.checked for draw in draws) for draws in plan):
+        return plan
+    open_places = [
+        (number, place)
+        for number, draws in enumerate(plan)
+        for place, draw in enumerate(draws)
+        if not draw.checked and not draw.repeat
+    ]
+    chosen = open_places[below(len(open_places))]
+    first, second = (
+        tuple(
+            draw._replace(checked=draw.checked or (number, place) == chosen)
+            for place, draw in enumerate(draws)
+        )
+        for number, draws in enumerate(plan)
+    )
+    return first, second
 
 
 def few(inputs: Iterable[Sequence[int]], outputs: Iterable[Sequence[int]]) -> bool:

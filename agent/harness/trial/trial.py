@@ -6,6 +6,7 @@ unchanged and not shared; values. At the end at least one kernel launch where la
 thing that fails ends the trial.
 """
 
+import secrets
 import sys
 from pathlib import Path
 from typing import Any, Self
@@ -66,7 +67,8 @@ class Trial:
         tightened = job.admission.tightened if job.admission else ()
         given = (x.shape for x in trace.inputs if isinstance(x, TensorSpec))
         self._few = protocol.few(given, (y.shape for y in trace.outputs))
-        self._plan = protocol.plan(job.protocol, tightened, self._few)
+        plan = protocol.plan(job.protocol, tightened, self._few)
+        self._plan = protocol.with_secret_check(plan, secrets.randbelow)
         reference = workspace.oracle_folder(folder) / "reference.py"
         reference.write_text(source)
         self._given: dict[str, Any] = {}
@@ -139,12 +141,15 @@ class Trial:
             seed = secret_seed()
             self._instance(seed, f"set{number}")
             drawn: dict[str, Any] = {}
+            owed = False
             for draw in draws:
                 begun += 1
                 announce(f"verifying, draw {begun} of {everything}")
                 drawn = self._drawn_for(draw, f"draw{begun}", drawn)
+                owed |= draw.checked  # one that is left out leaves its check to the next
                 if drawn:
-                    self._call(draw, f"draw{begun}", drawn)
+                    self._call(draw._replace(checked=owed), f"draw{begun}", drawn)
+                    owed = False
             if number == 0:
                 announce("repeating the kernels alone")
                 self._check_own_kernels(seed)

@@ -34,11 +34,14 @@ class Region:
 
 @dataclass(frozen=True)
 class Conditions:
-    """For the emulator: what fresh memory holds and in which order threads run, as kw_draw takes them."""
+    """For the emulator: what fresh memory holds and in which order threads run, as kw_draw takes them, and
+    which of two streams is torch's current one.
+    """
 
     memory: int
     order: int
     seed: int
+    stream: int
 
 
 @dataclass(frozen=True)

@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Literal
 
 from agent import config, errors, problems
-from agent.executors import warm
+from agent.executors import second_look, warm
 from agent.executors.phases import PhaseClock
 from agent.harness.admission import check
 from agent.harness.confirmation import fault_localization
@@ -110,8 +110,8 @@ class LocalExecutor:
         """
         if not found.unconfirmed:
             return found
-        again = {"confirms": True, "shrunken": self._sizes(job.problem)}
-        second = judged(job.model_copy(update=again), lambda what: self._announce(f"second look: {what}"))
+        again = job.model_copy(update={"shrunken": self._sizes(job.problem)})
+        second = second_look.made(again, judged, lambda what: self._announce(f"second look: {what}"))
         later = (phase.model_copy(update={"name": f"second look, {phase.name}"}) for phase in second.phases)
         confirmed = second.status is Status.VERIFIED
         kept = {"phases": (*found.phases, *later), "envelope": found.envelope if confirmed else None}

@@ -12,6 +12,7 @@ from agent.api import judge as api
 from agent.api.listening import Listener
 from agent.errors import EnvironmentFault, UsageError
 from agent.executors import JudgeOptions, LocalExecutor, local
+from agent.harness.confirmation import confirmation
 from agent.harness.task.job import Announce, Job
 from agent.problems import Shrunken
 from agent.records import Admission, Candidate, Envelope, Evaluation, Phase, Problem, Status, Trace
@@ -20,19 +21,31 @@ TRACE = Trace(operations=(), inputs=(), init_inputs=(), outputs=(), state=(), fl
 SIZES = Shrunken(source="", sizes={}, trace=TRACE, full=True, fits=True, hard=())
 
 
-class Looks(LocalExecutor):
-    """Judges by a list of verdicts; `asked` are the jobs."""
+PASSED = refused(1, confirmation.NOTHING_SEEN, status=Status.UNSUPPORTED).evaluation
 
-    def __init__(self, monkeypatch: pytest.MonkeyPatch, tmp_path: Path, *verdicts: Evaluation) -> None:
+
+class Looks(LocalExecutor):
+    """Gives a verdict for each kind of look; `asked` are the jobs."""
+
+    def __init__(
+        self, monkeypatch: pytest.MonkeyPatch, tmp_path: Path, first: Evaluation,
+        stock: Evaluation | None = None, cheap: Evaluation = PASSED,
+    ) -> None:  # fmt: skip
         super().__init__("cuda", cache_dir=tmp_path, options=JudgeOptions(candidate_timeout_s=1.0))
         self.asked: list[Job] = []
-        remaining = iter(verdicts)
+        verdicts = {None: first, "cheap": cheap, "stock": stock}
 
         def judged(job: Job, announce: Announce) -> Evaluation:
             self.asked.append(job)
-            return next(remaining)
+            found = verdicts[job.confirms]
+            assert found is not None
+            return found
 
         monkeypatch.setattr(local, "judged", judged)
+
+    def kinds(self) -> list[str]:
+        """Of each look, in whatever order they began."""
+        return sorted(job.confirms or "first" for job in self.asked)
 
     def _sizes(self, problem: Problem) -> Shrunken:
         return SIZES
@@ -56,7 +69,7 @@ def test_what_the_first_look_verifies_on_a_gpu_is_to_be_confirmed(
 ) -> None:
     executor = Looks(monkeypatch, tmp_path, FIRST)
     found = executor.judge(job())
-    assert [asked.confirms for asked in executor.asked] == [False]
+    assert executor.kinds() == ["first"]
     assert found.scope.confirmed is False
     assert found.unconfirmed
     assert not found.withdrawn
@@ -86,8 +99,8 @@ def test_the_second_look_stands_in_place_of_the_first(
     again = verified(1, 0.6).evaluation
     executor = Looks(monkeypatch, tmp_path, FIRST, again)
     found = executor.second_look(job(), executor.judge(job()))
-    assert [asked.confirms for asked in executor.asked] == [False, True]
-    assert executor.asked[1].shrunken == SIZES
+    assert executor.kinds() == ["cheap", "first", "stock"]
+    assert all(asked.shrunken == SIZES for asked in executor.asked if asked.confirms)
     assert found.measurement == again.measurement
     assert found.scope.confirmed is True
     assert "confirmed by a second look" in str(found.scope)
@@ -101,6 +114,15 @@ def test_what_the_second_look_refuses_is_withdrawn(monkeypatch: pytest.MonkeyPat
     assert (found.status, found.findings) == (REFUSED.status, REFUSED.findings)
     assert found.withdrawn
     assert not found.unconfirmed
+
+
+def test_what_the_cheap_looks_refuse_needs_no_stock_build(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    executor = Looks(monkeypatch, tmp_path, FIRST, FIRST, REFUSED)
+    found = executor.second_look(job(), executor.judge(job()))
+    assert found.withdrawn
+    assert found.findings == REFUSED.findings
 
 
 def test_a_fault_of_ours_in_the_second_look_is_no_verdict(
@@ -122,13 +144,11 @@ def test_the_second_look_takes_over_what_the_first_recorded(
 ) -> None:
     handled = Envelope(probes=())
     first = FIRST.model_copy(update={"phases": (Phase(name="building", seconds=2.0),), "envelope": handled})
-    second = FIRST.model_copy(update={"phases": (Phase(name="building", seconds=30.0),)})
-    executor = Looks(monkeypatch, tmp_path, first, second)
+    cheap = PASSED.model_copy(update={"phases": (Phase(name="on the emulator", seconds=4.0),)})
+    executor = Looks(monkeypatch, tmp_path, first, FIRST, cheap)
     found = executor.second_look(job(), executor.judge(job()))
     assert found.envelope == handled
-    assert [(phase.name, phase.seconds) for phase in found.phases] == [
-        ("building", 2.0), ("second look, building", 30.0)
-    ]  # fmt: skip
+    assert [phase.name for phase in found.phases][:2] == ["building", "second look, on the emulator"]
 
 
 @pytest.mark.parametrize(("waits", "looks"), [(True, 1), (False, 0)])

@@ -1,8 +1,9 @@
 """A second look at a verified candidate that would be the best: what is kept has to be what users will run.
 
-Before it is built by stock `load_inline` and judged and timed once more in a fresh sandbox, the emulator
-repeats its kernels without its host code, as far as it can run them, and compute-sanitizer watches one call.
-Where what is kept is slow, NVIDIA's counters are read for the recommendation to the next attempt.
+It is built by stock `load_inline` and judged and timed once more in a fresh sandbox, unless cheaper looks
+refuse it: the emulator repeats its kernels without its host code, as far as it can run them, and
+compute-sanitizer watches one call. Where what is kept is slow, NVIDIA's counters are read for the
+recommendation to the next attempt.
 """
 
 from typing import NamedTuple
@@ -11,7 +12,7 @@ from agent.diagnosis.performance import performance_advice
 from agent.errors import AgentError
 from agent.harness.confirmation import counters, sanitizer
 from agent.harness.task.job import Announce, Job
-from agent.records import Evaluation, Finding, Scope, Status
+from agent.records import Evaluation, Finding, Scope, Stage, Status
 from agent.torch_shim.finding_kinds import FindingKind
 
 UNDEFINED = (
@@ -19,6 +20,14 @@ UNDEFINED = (
     FindingKind.SHARED_UNINITIALISED_READ,
 )  # fmt: skip
 """What no kernel may do at any size, though a GPU may give the right result all the same."""
+
+
+BUILT = "built by stock load_inline"
+"""Announced by the judge of the stock build before it takes its turn on the GPU."""
+NOTHING_SEEN = Finding(
+    kind="nothing-seen", message="At small sizes nothing shows against it.", severity="note"
+)
+"""The headline where looks at small sizes refuse nothing: they alone verify nothing either."""
 
 
 class Look(NamedTuple):
@@ -45,6 +54,37 @@ def by_emulator(seen: Evaluation) -> Look:
     return Look(None, (headline.model_copy(update={"message": message, "severity": "warning"}),), skipped)
 
 
+def by_small_sizes(job: Job, scope: Scope, seen: Evaluation, announce: Announce) -> Evaluation:
+    """What costs little says of a verified candidate: the emulator, which has `seen` it, then the sanitizer.
+
+    *Unsupported* with NOTHING_SEEN where they do not refuse it.
+    """
+    looks = [by_emulator(seen)]
+    if looks[0].status is None:
+        looks.append(by_sanitizer(job, announce))
+    look = Look(
+        looks[-1].status,
+        tuple(finding for look in looks for finding in look.findings),
+        tuple(words for look in looks for words in look.skipped),
+    )
+    return _evaluation(look, scope, "integrity").model_copy(update={"admission": job.admission})
+
+
+def admits(looked: Evaluation) -> bool:
+    """Whether those looks leave the verdict to the stock build."""
+    return looked.headline is not None and looked.headline.kind == NOTHING_SEEN.kind
+
+
+def joined(looked: Evaluation, stock: Evaluation) -> Evaluation:
+    """The verdict on the stock build, with what those looks leave to be said."""
+    notes = looked.findings[1:]
+    verified = stock.status is Status.VERIFIED
+    findings = (*notes, *stock.findings) if verified else (*stock.findings, *notes)
+    skipped = tuple(dict.fromkeys((*stock.scope.skipped, *looked.scope.skipped)))
+    scope = stock.scope.model_copy(update={"skipped": skipped})
+    return stock.model_copy(update={"findings": findings, "scope": scope})
+
+
 def by_sanitizer(job: Job, announce: Announce) -> Look:
     """What compute-sanitizer says of one call at small sizes."""
     assert job.shrunken is not None
@@ -53,11 +93,16 @@ def by_sanitizer(job: Job, announce: Announce) -> Look:
 
 
 def sanitized(job: Job, scope: Scope, announce: Announce) -> Evaluation:
-    """The same as an evaluation; *unsupported* where nothing showed."""
-    look = by_sanitizer(job, announce)
-    status = look.status or Status.UNSUPPORTED
-    scope = scope.model_copy(update={"skipped": look.skipped})
-    return Evaluation(status=status, stage="run", scope=scope, findings=look.findings)
+    """The same as an evaluation."""
+    return _evaluation(by_sanitizer(job, announce), scope, "run")
+
+
+def _evaluation(look: Look, scope: Scope, stage: Stage) -> Evaluation:
+    scope = scope.model_copy(update={"skipped": (*scope.skipped, *look.skipped)})
+    if look.status is None:
+        findings = (NOTHING_SEEN, *look.findings)
+        return Evaluation(status=Status.UNSUPPORTED, stage=stage, scope=scope, findings=findings)
+    return Evaluation(status=look.status, stage=stage, scope=scope, findings=look.findings)
 
 
 def with_counters(job: Job, verdict: Evaluation, announce: Announce) -> Evaluation:

@@ -69,8 +69,10 @@ def evaluate(job: Job, announce: Announce) -> Evaluation:
         at = Shapes(job.problem.source, job.problem.trace, scope)
         if job.locates:
             return _located(job, at, warnings, announce)
-        if job.confirms:
-            return _confirmed(job, at, warnings, announce)
+        if job.confirms == "cheap":
+            return confirmation.by_small_sizes(job, at.scope, _emulated(job, at, announce), announce)
+        if job.confirms == "stock":
+            return _in_stock_build(job, at, warnings, announce)
         return _tried(job, at, warnings, announce).evaluation
     return _on_emulator(job, scope, warnings, announce)
 
@@ -84,25 +86,10 @@ def _on_emulator(job: Job, scope: Scope, warnings: tuple[Finding, ...], announce
     return shrunken_sizes.judged(job, scope, warnings, announce, tried)
 
 
-def _confirmed(job: Job, at: Shapes, warnings: tuple[Finding, ...], announce: Announce) -> Evaluation:
-    """The verdict on a candidate that was verified before and would be the best."""
-    looks = [confirmation.by_emulator(_emulated(job, at, announce))]
-    if looks[0].status is None:
-        looks.append(confirmation.by_sanitizer(job, announce))
-    found = tuple(finding for look in looks for finding in look.findings)
-    if looks[-1].status is not None:
-        return Evaluation(
-            status=looks[-1].status,
-            stage="integrity",
-            scope=at.scope,
-            findings=found,
-            admission=job.admission,
-        )
-    skipped = (*at.scope.skipped, *(words for look in looks for words in look.skipped))
-    at = at._replace(scope=at.scope.model_copy(update={"skipped": skipped}))
+def _in_stock_build(job: Job, at: Shapes, warnings: tuple[Finding, ...], announce: Announce) -> Evaluation:
+    """The verdict on a candidate that was verified before, as users will build it."""
     stock = job.model_copy(update={"build": "load_inline"})
-    verdict = _tried(stock, at, (*warnings, *found), announce).evaluation
-    return confirmation.with_counters(job, verdict, announce)
+    return confirmation.with_counters(job, _tried(stock, at, warnings, announce).evaluation, announce)
 
 
 def _located(job: Job, at: Shapes, warnings: tuple[Finding, ...], announce: Announce) -> Evaluation:
@@ -117,7 +104,7 @@ def _located(job: Job, at: Shapes, warnings: tuple[Finding, ...], announce: Anno
 def _emulated(job: Job, at: Shapes, announce: Announce) -> Evaluation:
     """The emulator's verdict, at small sizes, on a candidate for a GPU."""
     # What was asked for beside the protocol is judged, and the envelope probed, in the GPU's own trial.
-    less = {"executor": "emulator", "confirms": False, "requests": (), "envelope_limit_s": 0.0}
+    less = {"executor": "emulator", "confirms": None, "requests": (), "envelope_limit_s": 0.0}
     if job.locates == "timeout":
         less["candidate_timeout_s"] = min(call_limits.LOCATING_S, job.candidate_timeout_s)
     scope = at.scope.model_copy(update={"executor": "emulator"})
@@ -142,7 +129,7 @@ def _tried(job: Job, at: Shapes, warnings: tuple[Finding, ...], announce: Announ
         try:
             announce("building")
             trial.load()
-            gpu_lock.enter_context(backend.gpu_lock.held())
+            gpu_lock.enter_context(_turn(job, backend, announce))
             trial.verify(announce)
             left_out = tuple(optional_checks.judge(job, trial.candidate, trial.oracle, announce))
             if shrunken_sizes.wanted(job, at, status):
@@ -174,6 +161,13 @@ def _tried(job: Job, at: Shapes, warnings: tuple[Finding, ...], announce: Announ
             envelope=handled,
         )
         return Tried(verdict, trial.ran, reached)
+
+
+def _turn(job: Job, backend: Backend, announce: Announce) -> contextlib.AbstractContextManager[None]:
+    """The turn on the GPU; who confirms may let the build wait for it until other looks are done."""
+    if job.confirms == "stock":
+        announce(confirmation.BUILT)
+    return backend.gpu_lock.held()
 
 
 def _timed(

@@ -44,8 +44,9 @@ class Job(Record):
     """Which of torch's operators may stay; the candidate's own kernels have to do the rest."""
     unchecked: bool = False
     """Whether the emulator's sanitizer stays off."""
-    confirms: bool = False
-    """Whether a verified candidate is looked at once more, as one is that would be the best."""
+    confirms: Literal["cheap", "stock"] | None = None
+    """The part of a second look at a verified candidate: by what costs little, or by a build of stock
+    `load_inline` that is judged and timed as a whole."""
     locates: str | None = None
     """The kind of a fault that a GPU reported without its place, where only that is wanted."""
     floor_ms: float | None = None

@@ -6,10 +6,13 @@ compiler makes a new one; a damaged one is made again.
 
 import hashlib
 import json
+import os
 import re
 import shutil
 import subprocess
+import threading
 from collections.abc import Callable, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 from filelock import FileLock, Timeout
@@ -113,12 +116,37 @@ def make_once(directory: Path, make: Callable[[], None]) -> None:
         raise EnvironmentFault(f"cannot prepare the emulator in {directory.parent}: {error}") from error
 
 
-def run_steps(steps: Sequence[tuple[str, list[str]]], progress: Progress | None) -> None:
-    """Runs the command of each named step. Raises EnvironmentFault for one that fails."""
-    for number, (name, command) in enumerate(steps, 1):
-        if progress is not None:
-            progress(name, number, len(steps))
+Steps = Sequence[tuple[str, Sequence[list[str]]]]
+"""Each with its name and its commands."""
+
+
+def run_steps(steps: Steps, progress: Progress | None, *, at_once: int | None = None) -> None:
+    """Runs all commands in this order, as many at once as there are processors.
+
+    `at_once` is 1 where one needs what another makes.
+
+    Raises EnvironmentFault for one that fails; what runs then is waited for.
+    """
+    telling = threading.Lock()
+
+    def run(number: int, name: str, command: list[str], begins: bool) -> None:
+        if begins and progress is not None:
+            with telling:
+                progress(name, number, len(steps))
         _compile(name, command)
+
+    with ThreadPoolExecutor(at_once or len(os.sched_getaffinity(0))) as pool:
+        running = [
+            pool.submit(run, number, name, command, begins=command is commands[0])
+            for number, (name, commands) in enumerate(steps, 1)
+            for command in commands
+        ]
+        try:
+            for done in running:
+                done.result()
+        except EnvironmentFault:
+            pool.shutdown(wait=True, cancel_futures=True)
+            raise
 
 
 def _compile(name: str, command: list[str]) -> None:

@@ -126,9 +126,9 @@ def _make(made: GpuToolchain, progress: Progress | None) -> None:
         [
             (
                 "headers for fast builds",
-                [*compiler, "-x", "c++-header", str(prelude), "-o", f"{prelude}.gch"],
+                [[*compiler, "-x", "c++-header", str(prelude), "-o", f"{prelude}.gch"]],
             ),
-            ("library for fast builds", [*compiler, *library, "-o", str(made.host_object)]),
+            ("library for fast builds", [[*compiler, *library, "-o", str(made.host_object)]]),
         ],
         progress,
     )

@@ -108,11 +108,11 @@ def _make(full: FullToolchain, progress: Progress | None) -> None:
     compiler = [str(full.gxx), *full.host_flags, *full.includes()]
     bridge = ["-include", prelude, "-c", str(_SOURCES / "bridge.cpp"), "-o", str(full.bridge)]
     steps = [
-        ("torch's own headers", [*compiler, "-x", "c++-header", prelude, "-o", f"{prelude}.gch"]),
-        ("bridge to torch", [*compiler, *bridge]),
+        ("torch's own headers", [[*compiler, "-x", "c++-header", prelude, "-o", f"{prelude}.gch"]]),
+        ("bridge to torch", [[*compiler, *bridge]]),
     ]
     try:
-        run_steps(steps, progress)
+        run_steps(steps, progress, at_once=1)  # the second reads what the first makes
     except EnvironmentFault as fault:
         raise Unavailable(str(fault)) from None
 

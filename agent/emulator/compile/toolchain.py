@@ -98,26 +98,34 @@ def prepare(
 
 def _make(toolchain: Toolchain, torch: Path | None, progress: Progress | None) -> None:
     shutil.copytree(CPP / "include", toolchain.headers)
-    steps: list[tuple[str, list[str]]] = [
-        ("emulator runtime", _runtime_command(toolchain)),
-        ("library for host code", _library_command(toolchain)),
-        ("headers for host code", _prelude_command(toolchain, "host", toolchain.host_flags)),
-        ("headers for device code", _prelude_command(toolchain, "device", toolchain.device_flags)),
+    objects = toolchain.directory / "runtime"
+    objects.mkdir()
+    steps: list[tuple[str, list[list[str]]]] = [
+        ("headers for device code", [_prelude_command(toolchain, "device", toolchain.device_flags)]),
+        ("headers for host code", [_prelude_command(toolchain, "host", toolchain.host_flags)]),
+        ("library for host code", [_library_command(toolchain)]),
+        ("emulator runtime", _runtime_commands(toolchain, objects)),
     ]
     if torch is not None:
         compiler = [str(toolchain.gxx), *torch_memory.options(torch), *toolchain.includes()]
         made = str(toolchain.directory / c_abi.TORCH_MEMORY)
         command = [*compiler, str(CPP / "torch" / "allocator.cpp"), "-lc10", "-o", made]
-        steps.append(("memory of torch's tensors", command))
+        steps.append(("memory of torch's tensors", [command]))
     run_steps(steps, progress)
+    run_steps([("emulator runtime", [_linked_runtime(toolchain, objects)])], None)
+    shutil.rmtree(objects)
 
 
-def _runtime_command(toolchain: Toolchain) -> list[str]:
-    sources = sorted(str(path) for path in (CPP / "runtime").iterdir() if path.suffix in (".cpp", ".S"))
+def _runtime_commands(toolchain: Toolchain, objects: Path) -> list[list[str]]:
+    sources = sorted(path for path in (CPP / "runtime").iterdir() if path.suffix in (".cpp", ".S"))
+    compiler = [str(toolchain.gxx), "-std=c++17", "-O2", "-fPIC", "-pthread", *toolchain.includes(), "-c"]
+    return [[*compiler, str(source), "-o", str(objects / f"{source.name}.o")] for source in sources]
+
+
+def _linked_runtime(toolchain: Toolchain, objects: Path) -> list[str]:
     return [
-        str(toolchain.gxx), "-std=c++17", "-O2", "-shared", "-fPIC", "-pthread",
-        f"-Wl,-soname,{RUNTIME_NAME}", "-Wl,-Bsymbolic", *toolchain.includes(), *sources,
-        "-o", str(toolchain.runtime),
+        str(toolchain.gxx), "-shared", "-pthread", f"-Wl,-soname,{RUNTIME_NAME}", "-Wl,-Bsymbolic",
+        *sorted(str(path) for path in objects.iterdir()), "-o", str(toolchain.runtime),
     ]  # fmt: skip
 
 

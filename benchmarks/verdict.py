@@ -69,8 +69,9 @@ class Bench:
         self._cache = config.load({}, offline=True).settings.cache_dir
         self._executors = {name: self._executor(case) for name, case in CASES.items()}
 
-    def cases(self) -> list[str]:
-        return [name for name, case in CASES.items() if not case.is_best or self.where == "cuda"]
+    def can(self, name: str) -> bool:
+        """Whether there is this case on its executor."""
+        return self.where == "cuda" or name == "mix" or not CASES[name].is_best
 
     def judge(self, name: str) -> Judged:
         source = store.resolve_candidate(
@@ -100,12 +101,17 @@ def main() -> int:
     options.add_argument(
         "--at-once", type=int, nargs="+", default=[1], metavar="N", help="evaluations side by side"
     )
+    options.add_argument(
+        "--only", nargs="+", choices=(*CASES, "mix"), default=(*CASES, "mix"), metavar="CASE"
+    )
     options.add_argument("--commit", default=None, help="the commit, where this folder is no checkout")
     options.add_argument("--out", type=Path, default=DOCUMENTS)
     options.add_argument("--page", action="store_true", help="only render the page")
     given = options.parse_args()
     if not given.page:
-        path = measured(choose(given.executor), given.times, given.at_once, given.commit, given.out)
+        bench = Bench(choose(given.executor))
+        wanted = [name for name in given.only if bench.can(name)]
+        path = measured(bench, wanted, given.times, given.at_once, given.commit, given.out)
         sys.stdout.write(f"{path}\n")
     if given.out == DOCUMENTS:
         PAGE.write_text(page(sorted(DOCUMENTS.glob("*.json"))))
@@ -113,22 +119,25 @@ def main() -> int:
 
 
 def measured(
-    where: Literal["cuda", "emulator"], times: int, at_once: list[int], commit: str | None, out: Path
+    bench: Bench, wanted: list[str], times: int, at_once: list[int], commit: str | None, out: Path
 ) -> Path:
     """The document with all figures; one that is not judged as it should be ends the benchmark."""
-    bench = Bench(where)
-    for name in bench.cases():
+    for name in sorted({part for case in wanted for part in _answers(case)}):
         bench.judge(name)  # what is prepared once, for the problem or for the user
     out.mkdir(parents=True, exist_ok=True)
-    path = out / f"{where}-{datetime.now(UTC):%Y%m%d-%H%M%S}.json"
-    begun = {**verify.circumstances(commit), "executor": where, "processors": os.cpu_count()}
+    path = out / f"{bench.where}-{datetime.now(UTC):%Y%m%d-%H%M%S}.json"
+    begun = {**verify.circumstances(commit), "executor": bench.where, "processors": os.cpu_count()}
     rows: list[dict[str, Any]] = []
     for number in at_once:
-        for name in [*bench.cases(), "mix"]:
-            answers = MIX * times * number if name == "mix" else [name] * times * number
-            rows.append(_told(_row(name, number, *_run(bench.judge, answers, number))))
+        for name in wanted:
+            found, whole_s = _run(bench.judge, _answers(name) * times * number, number)
+            rows.append(_told(_row(name, number, found, whole_s)))
             path.write_text(json.dumps({**begun, "rows": rows}, indent=1) + "\n")
     return path
+
+
+def _answers(case: str) -> tuple[str, ...]:
+    return MIX if case == "mix" else (case,)
 
 
 def _run(judge: Callable[[str], Judged], names: Iterable[str], at_once: int) -> tuple[list[Judged], float]:

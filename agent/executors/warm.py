@@ -29,13 +29,11 @@ class Warm:
         ours = environment | {"PYTHONPATH": config.with_package(environment)}
         theirs = config.candidate_environment()
         self.emulator = ProcessServer.started(servers.CANDIDATES, theirs, isolated=True)
-        imported: tuple[str, ...] = servers.TRUSTED
+        self.trusted = ProcessServer.started(servers.TRUSTED, ours, isolated=False)
         self.cuda: ProcessServer | None = None
         if executor == "cuda":
-            imported, ours = (*imported, *servers.COMPILER), ours | servers.COMPILER_SETTINGS
             theirs = theirs | launch_suppression.preloaded(launch_suppression.library(cache_dir))
             self.cuda = ProcessServer.started(servers.CANDIDATES, theirs, isolated=True)
-        self.trusted = ProcessServer.started(imported, ours, isolated=False)
 
     def prepared(self) -> "Warm":
         """Itself once all can hand out processes. Raises EnvironmentFault where one cannot."""

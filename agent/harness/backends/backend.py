@@ -98,6 +98,8 @@ class BuildingBackend:
         environment = config.child_environment()
         # torch.compile of the reference takes as long again for every candidate where nothing is kept.
         kept = {"TORCHINDUCTOR_CACHE_DIR": str(self._cache / "inductor")}
+        # Otherwise a process for each processor is started for a kernel or two.
+        kept["TORCHINDUCTOR_COMPILE_THREADS"] = "1"
         return environment | kept | {"PYTHONPATH": config.with_package(environment)}
 
     def built(self) -> Build | None:

@@ -152,6 +152,11 @@ class Variant:
 
 
 @dataclass(frozen=True)
+class ExpectBaselines:
+    """What they need besides the GPU is made ready on the way."""
+
+
+@dataclass(frozen=True)
 class Baselines:
     compiled: bool
     launch_bound_ms: float
@@ -227,6 +232,6 @@ class JudgeTaken:
 Command = (
     Parameters | Draw | Again | Judge | Compare | Explain | Map | Narrow | Probe | Duration | Trace | Rest
     | Health | Environment | Ways | Name | CompareFiles | Gradients | JudgeGradients | Variants | Variant
-    | Baselines | Refresh | Timed | Slope | Take | Alone | RoomForRow | FillRow | TakeOfRow | Recall | Glance
-    | Card | JudgeTaken
+    | ExpectBaselines | Baselines | Refresh | Timed | Slope | Take | Alone | RoomForRow | FillRow | TakeOfRow
+    | Recall | Glance | Card | JudgeTaken
 )  # fmt: skip

@@ -8,15 +8,6 @@ from agent.sandbox import ProcessServer
 
 TRUSTED = ("agent.harness.judge.evaluate", "agent.harness.oracle.server")
 """What the server of our own processes imports: whatever may run there."""
-COMPILER = ("torch._dynamo", "torch._inductor.compile_fx")
-"""What it imports besides on a GPU: torch.compile of a reference, half of whose time they would be."""
-COMPILER_SETTINGS = {
-    # Without it torch asks the driver, which does not survive a fork.
-    "PYTORCH_NVML_BASED_CUDA_CHECK": "1",
-    # Otherwise as many processes as there are processors, for a kernel or two.
-    "TORCHINDUCTOR_COMPILE_THREADS": "1",
-}
-"""The environment that these imports need."""
 CANDIDATES = ("torch", "torch.profiler", "torch.utils.cpp_extension", "torch._dynamo")
 """What the server of the candidates' processes imports: nothing of ours.
 

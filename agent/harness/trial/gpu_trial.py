@@ -28,6 +28,11 @@ class Hung(Exception):
 class GpuTrial(Trial):
     """What can be done with a candidate on a GPU beside verifying it."""
 
+    def load(self) -> None:
+        if self._job.measure:
+            self.oracle.ask(to_oracle(oracle_commands.ExpectBaselines()))
+        super().load()
+
     def call_once(self) -> str:
         """One call whose outputs nobody looks at; what the worker and the tool that runs it have printed.
 

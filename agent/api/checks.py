@@ -25,8 +25,8 @@ class Checks(Record):
     timing: bool = True
     """Time a verified candidate where there is a GPU."""
     confirm: bool = True
-    """Wait for the second look at what a GPU verified; without it the scope says `confirmed: false`. A run
-    always makes it, beside its next question."""
+    """Wait for the second look at what a GPU verified; without it the scope says `confirmed: false`. Can be
+    left out where there is one: not on the emulator, with `quick`, or in a run, which always makes it."""
     admit_anyway: bool = False
     """Judge even a problem on which wrong answers would pass; recorded in the evaluation."""
     library_ops: LibraryOps | None = None

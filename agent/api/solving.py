@@ -199,6 +199,9 @@ class _Work:
     def __init__(
         self, settings: Settings, problem: Problem, checks: Checks, choices: Choices, told: Listener
     ) -> None:
+        """Raises UsageError where the second look is left out: a run ends with its best confirmed."""
+        if not checks.confirm:
+            raise UsageError("a run always confirms its best; leave out confirm=False")
         self._settings, self._problem, self._checks = settings, problem, checks
         self._choices, self._told = choices, told
 

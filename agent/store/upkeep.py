@@ -12,7 +12,7 @@ from contextlib import suppress
 from pathlib import Path
 
 from agent.errors import AgentError
-from agent.records import Completed, Evaluated, Prompted, Record, Unjudged
+from agent.records import Completed, Evaluated, Prompted, Record, SecondLook, Unconfirmed, Unjudged
 from agent.store.best import BEST
 from agent.store.disk import writing
 from agent.store.folder import MANIFEST, Run
@@ -155,6 +155,7 @@ def _references(log: Log) -> Iterator[tuple[int, str]]:
     """Position of each event that names what the events before it do not hold, with the reason."""
     asked: dict[int, str] = {}
     made: set[str] = set()
+    numbers: set[int] = set()
     for event in log.events:
         match event:
             case Prompted():
@@ -169,6 +170,9 @@ def _references(log: Log) -> Iterator[tuple[int, str]]:
                 if parent is not None and parent not in made:
                     yield event.seq, f"was made from candidate {parent}, which no attempt before it hashes to"
                 made.add(event.attempt.candidate.id)
+                numbers.add(event.attempt.number)
+            case SecondLook() | Unconfirmed() if event.number not in numbers:
+                yield event.seq, f"is about attempt {event.number}, which no event before it judged"
             case Unjudged():
                 made.add(event.candidate.id)
 

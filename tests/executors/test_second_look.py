@@ -7,7 +7,7 @@ import pytest
 from verdicts import refused, verified
 
 from agent import config
-from agent.api import Checks, Judge
+from agent.api import Checks, Judge, solving
 from agent.api import judge as api
 from agent.api.listening import Listener
 from agent.errors import EnvironmentFault, UsageError
@@ -180,3 +180,9 @@ def test_there_is_no_second_look_to_leave_out_on_the_emulator(checks: Checks) ->
     settings = config.load({"executor": "emulator"}, offline=True).settings
     with pytest.raises(UsageError, match="no second look on the emulator"):
         api.local_executor(settings, job().problem, checks, Listener())
+
+
+def test_a_run_does_not_leave_it_out() -> None:
+    settings = config.load({"executor": "emulator"}, offline=True).settings
+    with pytest.raises(UsageError, match="a run always confirms its best"):
+        solving.begin("level1/softmax", settings, Checks(confirm=False), solving.Choices(), Listener())

@@ -9,6 +9,7 @@ import pytest
 from transcripts import SETTINGS, Answers, Judge, converse
 
 from agent.errors import UsageError
+from agent.records import Unconfirmed
 from agent.store import Run, Writer, create
 from agent.store.upkeep import Fault, delete, verify
 
@@ -140,3 +141,11 @@ def test_a_writer_that_waited_while_the_run_was_deleted_is_told(
     monkeypatch.setattr("agent.store.writer._lock", deleted_first)
     with pytest.raises(UsageError, match="was just deleted by another process"):
         Writer(run.path)
+
+
+def test_a_second_look_at_an_attempt_that_is_not_there_is_named(run: Run) -> None:
+    with run.writer() as writer:
+        writer.append(Unconfirmed(round=1, number=3, reason="gone"))
+        writer.append(Unconfirmed(round=1, number=9, reason="gone"))
+    (fault,) = verify(run)
+    assert fault.reason == "is about attempt 9, which no event before it judged"

@@ -14,7 +14,7 @@ from agent.diagnosis.mismatch import constants, hypotheses, mismatch_location, p
 from agent.diagnosis.mismatch.case import Case, Hypothesis
 from agent.diagnosis.mismatch.matching import Match, Target, telling
 from agent.diagnosis.mismatch.mismatch_location import Pattern
-from agent.diagnosis.mismatch.tape import record
+from agent.diagnosis.tape import record
 from agent.diagnosis.wrong_references import Facts
 from agent.records import Finding
 

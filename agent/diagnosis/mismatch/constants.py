@@ -11,7 +11,7 @@ import torch
 
 from agent.diagnosis.mismatch.case import Hypothesis
 from agent.diagnosis.mismatch.matching import Target
-from agent.diagnosis.mismatch.tape import Call, Tape, invoke, tensors
+from agent.diagnosis.tape import Call, Tape, invoke, tensors
 
 LEAST = 16
 """A number fitted to fewer elements explains nothing."""

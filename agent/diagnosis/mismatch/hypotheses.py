@@ -11,7 +11,7 @@ import torch
 from agent.diagnosis import wrong_references
 from agent.diagnosis.mismatch import reference_faults, relations
 from agent.diagnosis.mismatch.case import Case, Hypothesis
-from agent.diagnosis.mismatch.tape import Tape, tensors
+from agent.diagnosis.tape import Tape, tensors
 from agent.diagnosis.wrong_references import Facts
 
 ACROSS = (

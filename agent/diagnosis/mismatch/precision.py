@@ -14,7 +14,7 @@ from torch.utils._python_dispatch import TorchDispatchMode
 from agent.diagnosis import source_lines
 from agent.diagnosis.mismatch.case import Case
 from agent.diagnosis.mismatch.matching import Target, fractions
-from agent.diagnosis.mismatch.tape import Tape, tensors
+from agent.diagnosis.tape import Tape, tensors
 from agent.diagnosis.wrong_references.products import PRECISIONS
 from agent.records import Finding
 

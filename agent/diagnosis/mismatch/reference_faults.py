@@ -6,8 +6,8 @@ from itertools import permutations
 import torch
 
 from agent.diagnosis.mismatch.case import Case, Hypothesis
-from agent.diagnosis.mismatch.tape import MOVES, Call, Rewrite, Tape, invoke, tensors
 from agent.diagnosis.source_lines import INTEGER
+from agent.diagnosis.tape import MOVES, Call, Rewrite, Tape, invoke, tensors
 from agent.diagnosis.wrong_references.products import PRECISIONS
 
 Tensor = torch.Tensor

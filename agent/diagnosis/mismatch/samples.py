@@ -3,7 +3,7 @@
 import torch
 
 from agent.diagnosis.mismatch.case import Case
-from agent.diagnosis.mismatch.tape import tensors
+from agent.diagnosis.tape import tensors
 
 SAME = 1e-9
 """Relative difference between a sample computed alone and among all, in float64."""

@@ -4,7 +4,7 @@ from collections.abc import Iterator
 
 import torch
 
-from agent.diagnosis.mismatch.tape import MOVES, Call, Tape, tensors
+from agent.diagnosis.tape import MOVES, Call, Tape, tensors
 from agent.records import Finding
 
 LINES = 12

@@ -6,7 +6,7 @@ from typing import Any
 import torch
 import torch.nn.functional as F
 
-from agent.diagnosis.mismatch.tape import Arguments, Rewrite, invoke
+from agent.diagnosis.tape import Arguments, Rewrite, invoke
 from agent.diagnosis.wrong_references.products import PRECISIONS
 from agent.diagnosis.wrong_references.rules import Site, Variant, rule
 

@@ -5,7 +5,7 @@ from typing import NamedTuple
 
 import torch
 
-from agent.diagnosis.mismatch.tape import Arguments, Rewrite
+from agent.diagnosis.tape import Arguments, Rewrite
 from agent.diagnosis.wrong_references.rules import Site
 
 Tensor = torch.Tensor

@@ -6,7 +6,7 @@ from typing import Any
 
 import torch
 
-from agent.diagnosis.mismatch.tape import Arguments, Rewrite
+from agent.diagnosis.tape import Arguments, Rewrite
 from agent.diagnosis.wrong_references.affine import INDEX
 from agent.diagnosis.wrong_references.arithmetic import gives_floats
 from agent.diagnosis.wrong_references.rules import Site, Variant, rule

@@ -6,7 +6,7 @@ from typing import Any, NamedTuple
 
 import torch
 
-from agent.diagnosis.mismatch.tape import Arguments, Call, Rewrite, Tape, invoke
+from agent.diagnosis.tape import Arguments, Call, Rewrite, Tape, invoke
 
 _SUFFIXED = re.compile(r"(?<![\w.])(\d+\.?\d*(?:[eE][-+]?\d+)?|\.\d+(?:[eE][-+]?\d+)?)[fFLlUu]*(?!\w)")
 

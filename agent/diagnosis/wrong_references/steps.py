@@ -5,8 +5,8 @@ from typing import Any
 
 import torch
 
-from agent.diagnosis.mismatch.tape import MOVES, Arguments, Call, invoke, tensors
 from agent.diagnosis.source_lines import INTEGER
+from agent.diagnosis.tape import MOVES, Arguments, Call, invoke, tensors
 from agent.diagnosis.wrong_references.activations import ACTIVATIONS, spoken
 from agent.diagnosis.wrong_references.rules import Site, Variant, rule
 

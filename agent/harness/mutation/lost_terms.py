@@ -11,7 +11,7 @@ from typing import Any
 
 import torch
 
-from agent.diagnosis.mismatch.tape import bound
+from agent.diagnosis.tape import bound
 from agent.harness.truth.summation import FEW, Short, taken
 from agent.harness.truth.summation_order import rule_of
 from agent.harness.worker.memory_guards import leaves

@@ -15,7 +15,7 @@ import torch
 from torch.overrides import TorchFunctionMode
 from torch.utils._python_dispatch import TorchDispatchMode, _disable_current_modes
 
-from agent.diagnosis.mismatch.tape import bound
+from agent.diagnosis.tape import bound
 from agent.harness.mutation import lost_terms, recurrent_faults
 from agent.harness.truth.reference import tree_map
 from agent.harness.worker.memory_guards import leaves

@@ -7,7 +7,7 @@ import torch
 from agent.diagnosis.mismatch import causes, samples, shapes
 from agent.diagnosis.mismatch.case import Case
 from agent.diagnosis.mismatch.causes import Explained
-from agent.diagnosis.mismatch.tape import record
+from agent.diagnosis.tape import record
 from agent.harness.truth import tolerance
 from agent.harness.truth.reference import Draw, Reference, tree_map
 from agent.records import Finding

@@ -18,7 +18,7 @@ import torch
 from torch.nn.attention import SDPBackend, sdpa_kernel
 from torch.utils._python_dispatch import TorchDispatchMode
 
-from agent.diagnosis.mismatch.tape import bound
+from agent.diagnosis.tape import bound
 from agent.harness.truth import loss_terms, ties
 from agent.harness.truth.summation import Strips, axes, running, strips, taken, total, wide
 

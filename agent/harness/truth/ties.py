@@ -11,7 +11,7 @@ from typing import Any
 import torch
 from torch.utils._python_dispatch import TorchDispatchMode
 
-from agent.diagnosis.mismatch.tape import bound
+from agent.diagnosis.tape import bound
 
 _SINGLE = {"aten::kthvalue", "aten::median", "aten::nanmedian", "aten::mode"}
 _SEVERAL = {"aten::topk", "aten::sort", "aten::argsort"}

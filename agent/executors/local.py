@@ -26,7 +26,7 @@ from agent.records import (
     Status,
     digest,
 )
-from agent.sandbox import Child, ChildFault, Limits
+from agent.sandbox import Child, ChildFault, Limits, ProcessServer
 
 Announce = Callable[[str], None]
 JUDGE_PROCESS = "agent.harness.judge.evaluate"
@@ -80,7 +80,7 @@ class LocalExecutor:
         Raises ProblemError for a problem that would let wrong answers pass, unless `anyway`.
         """
         self._announce("probing the problem with wrong answers")
-        found = check.probed(problem, lambda: self._sizes(problem), self._cache_dir)
+        found = check.probed(problem, lambda: self._sizes(problem), self._cache_dir, self._server)
         self._admissions[problem.id] = check.check(problem, found, anyway)
         return self._admissions[problem.id]
 
@@ -135,6 +135,11 @@ class LocalExecutor:
             floor_ms=options.floor_ms,
             shrunken=self._sizes(problem) if self.name == "emulator" else None,
         )
+
+    def _server(self) -> ProcessServer | None:
+        """Of our own processes."""
+        found = warm.found(self.name, self._cache_dir)
+        return found.trusted if found else None
 
     def _sizes(self, problem: Problem) -> Shrunken:
         if problem.id not in self._shrunken:

@@ -22,7 +22,7 @@ from agent.harness.task.job import secret_seed
 from agent.problems import Shrunken, affordable
 from agent.records import Admission, Problem
 from agent.records.base import digest
-from agent.sandbox import Child
+from agent.sandbox import Child, ProcessServer
 
 VERSION = "2"
 """Of the comparator and the draws of most problems: another number where a verified kernel has to be judged
@@ -30,13 +30,19 @@ anew."""
 _PROBES = "agent.harness.mutation.mutation_testing"
 
 
-def probed(problem: Problem, shrink: Callable[[], Shrunken], cache_dir: Path) -> Admission:
+def probed(
+    problem: Problem,
+    shrink: Callable[[], Shrunken],
+    cache_dir: Path,
+    server: Callable[[], ProcessServer | None] = lambda: None,
+) -> Admission:
     """What the probes found; from the cache where this problem was probed before.
 
-    Raises ProblemError where the reference itself fails.
+    `server`: where the probing process comes from, if one is needed. Raises ProblemError where the reference
+    itself fails.
     """
     file = cache_dir / "admission" / f"{digest(problem.source, version('torch'), _code())[:32]}.json"
-    return cached(file, Admission, lambda: _probe(problem, shrink()))
+    return cached(file, Admission, lambda: _probe(problem, shrink(), server()))
 
 
 def check(problem: Problem, found: Admission, anyway: bool) -> Admission:
@@ -59,7 +65,7 @@ def _code() -> str:
     return digest(code_digest(_PROBES), problems.code())
 
 
-def _probe(problem: Problem, shrunken: Shrunken) -> Admission:
+def _probe(problem: Problem, shrunken: Shrunken, server: ProcessServer | None) -> Admission:
     if not affordable(shrunken.trace):
         return Admission(note="not probed: its sizes cannot be scaled to what a CPU affords")
     with tempfile.TemporaryDirectory(prefix="kernelwright-admission-") as name:
@@ -68,6 +74,6 @@ def _probe(problem: Problem, shrunken: Shrunken) -> Admission:
         argv = [sys.executable, "-P", "-m", ORACLE, str(source), name, "cpu", "-"]
         environment = config.child_environment()
         environment["PYTHONPATH"] = config.with_package(environment)
-        with Child(argv, env=environment) as oracle:
+        with Child(argv, env=environment, server=server) as oracle:
             answer = OracleClient(oracle, problem.name).ask(to_oracle(oracle_commands.Probe(secret_seed())))
     return Admission.model_validate(answer)

@@ -123,6 +123,11 @@ def run_at_real_shapes(model: Any, command: dict[str, Any]) -> dict[str, Any]:
     return real_shapes.run(_runtime(), model, command)
 
 
+def without_blocks() -> AbstractContextManager[Any]:
+    """Around calls of which the host code alone runs; nothing can be computed in this process afterwards."""
+    return real_shapes.without_blocks(_runtime())
+
+
 def tracing() -> AbstractContextManager[None]:
     """To be around a call that torch.compile traces."""
     return custom_operators.tracing(_installed[0][1])

@@ -4,7 +4,8 @@ Large tensors are reserved memory. A torch operator that takes or makes one is n
 the right shape and whatever values. What needs a value to go on raises NotRunnable.
 """
 
-from collections.abc import Callable
+import contextlib
+from collections.abc import Callable, Iterator
 from typing import Any
 
 import torch
@@ -63,6 +64,16 @@ class ShapesOnly(TorchDispatchMode):  # type: ignore[no-untyped-call]
     def _refuse(self, why: str) -> None:
         self.refused = self.refused or why
         raise NotRunnable(why)
+
+
+@contextlib.contextmanager
+def without_blocks(runtime: Runtime) -> Iterator[None]:
+    """Launches are noted, and no block runs; what needs a value raises NotRunnable."""
+    mode = ShapesOnly(runtime)
+    mode.reading_allowed = False
+    runtime.sample(numbers=False, host_only=True)
+    with torch.no_grad(), mode:
+        yield
 
 
 def run(runtime: Runtime, model: Callable[..., Any], command: dict[str, Any]) -> dict[str, Any]:

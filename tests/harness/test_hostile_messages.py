@@ -27,7 +27,7 @@ from agent.errors import EnvironmentFault
 from agent.harness.backends import build_watch
 from agent.harness.backends.backend import Backend, BuildingBackend
 from agent.harness.integrity import kernel_attribution, real_shapes, replay_check
-from agent.harness.messages import commands, worker_answers
+from agent.harness.messages import commands, device_answers, worker_answers
 from agent.harness.task import faults
 from agent.harness.task.faults import Refused
 from agent.harness.task.job import Job
@@ -154,7 +154,7 @@ def _answer(command: dict[str, Any], device: str) -> hostile_messages.Documents:
     """Of a kind that the command may be answered with, or a failure."""
     wanted = worker_answers.expected(command, device)
     kinds = [wanted.kind, worker_answers.Failed, *([wanted.other[1]] if wanted.other else [])]
-    told_of = hostile_messages.of(worker_answers.Device) if device == "cpu" else st.just({})
+    told_of = hostile_messages.of(device_answers.Device) if device == "cpu" else st.just({})
     return st.tuples(st.one_of(list(map(hostile_messages.of, kinds))), told_of).map(
         lambda two: two[0] | two[1]
     )
@@ -242,11 +242,11 @@ def test_what_the_documents_are_made_of_is_mostly_read() -> None:
         max_examples=60, deadline=None, database=None, suppress_health_check=list(hypothesis.HealthCheck)
     )
     @hypothesis.seed(0)
-    @hypothesis.given(hostile_messages.of(worker_answers.Device))
+    @hypothesis.given(hostile_messages.of(device_answers.Device))
     def whatever(document: Any) -> None:
         nonlocal read
         with contextlib.suppress(messages.Malformed):
-            messages.read(messages.plain(json.dumps(document)), worker_answers.Device)
+            messages.read(messages.plain(json.dumps(document)), device_answers.Device)
             read += 1
 
     whatever()

@@ -9,6 +9,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Literal, NamedTuple
 
 from agent.harness.messages.commands import require_taken
+from agent.harness.messages.device_answers import Device
 from agent.sandbox import Child, ChildFault, messages
 
 if TYPE_CHECKING:
@@ -40,36 +41,6 @@ class Copied:
     tensors: list[Spec]
     there: bool
     stem: str | None
-
-
-@dataclass(frozen=True)
-class CodePlace:
-    library: str
-    offset: int
-
-
-@dataclass(frozen=True)
-class DeviceFinding:
-    """One finding of the emulator's runtime, as findings.cpp writes it."""
-
-    kind: str
-    message: str
-    kernel: str | None
-    line: int | None
-    block: tuple[int, int, int] | None
-    thread: tuple[int, int, int] | None
-    count: int
-    severity: Literal["error", "warning"]
-    place: CodePlace | None
-    other: CodePlace | None
-
-
-@dataclass(frozen=True)
-class Device:
-    """What the emulator adds to every answer."""
-
-    launches: int
-    device_findings: list[DeviceFinding]
 
 
 @dataclass(frozen=True)
@@ -163,6 +134,15 @@ class RealShapes(Kernels):
 
 
 @dataclass(frozen=True)
+class Further:
+    """Calls that came to their end, what their outputs share memory with, and why there are no more."""
+
+    calls: int
+    shared: list[str]
+    stopped: str | None
+
+
+@dataclass(frozen=True)
 class Event:
     name: str
     us: float
@@ -208,7 +188,7 @@ _ANSWERS = {
     "load": Expected(Loaded), "instance": Expected(Done, ("held", Misfit)),
     "real_shapes": Expected(RealShapes), "profile": Expected(Profiled), "ablate": Expected(Ablated),
     "timed": Expected(Timed), "repeated": Expected(Repeated), "prepare_row": Expected(Done),
-    "row": Expected(Row), "kernels": Expected(Kernels),
+    "row": Expected(Row), "kernels": Expected(Kernels), "further": Expected(Further),
 }  # fmt: skip
 _BESIDE = {
     "try": Expected(Tried), "traced": Expected(Tried, ("untraceable", Untraceable)),

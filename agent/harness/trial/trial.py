@@ -26,6 +26,7 @@ from agent.harness.task.job import Announce, Job, secret_seed
 from agent.harness.task.protocol import Draw
 from agent.harness.timing.noop_worker import NoopWorker
 from agent.harness.trial import kernel_coverage, mismatch_diagnosis, parameter_assignment, worst_errors
+from agent.harness.trial.reused_outputs import ReusedOutputs
 from agent.harness.trial.worker_client import WorkerClient
 from agent.harness.worker import worker_commands
 from agent.records import Build, Correctness, Environment, Finding, MismatchMap, Status, TensorSpec, Trace
@@ -84,6 +85,7 @@ class Trial:
             self.oracle = OracleClient(self._reference, job.problem.name)
             worker = selection.worker(backend, job, folder, trace, theirs[0], tool)
             self.candidate = WorkerClient(worker, job, trace, folder, backend, self.limits)
+            self.reuse = ReusedOutputs(self.candidate, job.protocol)
             if timed:
                 self._noop = NoopWorker(job, trace, backend, workspace.noop_folder(folder), theirs[1])
 
@@ -159,6 +161,7 @@ class Trial:
             told = self.candidate.tell(to_worker(worker_commands.Kernels()), "telling which kernels ran")
             self.ran = kernel_coverage.kernels(told)
             launch_limits.require_startable(told, self._on_a_gpu(), self._backend.locate)
+            self.reuse.check_computing()
 
     def _instance(self, seed: int, stem: str) -> None:
         """A new ModelNew that holds the parameters of this seed."""
@@ -239,11 +242,11 @@ class Trial:
             if self._recorded is None:
                 self._recorded = self._seed, outputs.get("tree")
             verdict = self._judged(outputs, answer, f"{stem}-after", draw)
+            self.reuse.allowed = answer["overlaps"]
         except faults.Refused as refused:
             raise faults.under(protocol.WORDS.get(draw.family or ""), refused) from None
-        workspace.discard(self._folder, f"{stem}-out")
-        for kind in ("input", "parameter", "output"):
-            workspace.discard(self._folder, f"{stem}-after-{kind}")
+        for part in ("out", "after-input", "after-parameter", "after-output"):
+            workspace.discard(self._folder, f"{stem}-{part}")
         self.correctness = worst_errors.after(self.correctness, self._drawn, verdict)
 
     def _judged(

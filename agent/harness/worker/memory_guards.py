@@ -8,6 +8,7 @@ from typing import Any
 import torch
 from torch.utils._pytree import tree_map_only
 
+Span = tuple[int, int]
 BAND_BYTES = 4096
 """On each side of an input; a multiple of every alignment that device code may rely on."""
 POISONED_BLOCKS = tuple(1 << power for power in range(9, 25))
@@ -79,14 +80,23 @@ def leaves(value: Any) -> list[torch.Tensor]:
 
 def overlaps(outputs: Any, groups: dict[str, Any]) -> list[list[str]]:
     """For each output tensor the names of the groups that it shares memory with."""
-    spans = {name: [_span(tensor) for tensor in leaves(value)] for name, value in groups.items()}
+    return meeting(outputs, {name: spans(value) for name, value in groups.items()})
+
+
+def meeting(outputs: Any, groups: dict[str, list[Span]]) -> list[list[str]]:
+    """The same where the groups are known by where their tensors lie."""
     return [
-        [name for name, others in spans.items() if any(_meet(_span(tensor), other) for other in others)]
-        for tensor in leaves(outputs)
+        [name for name, others in groups.items() if any(_meet(own, other) for other in others)]
+        for own in spans(outputs)
     ]
 
 
-def _span(tensor: torch.Tensor) -> tuple[int, int]:
+def spans(value: Any) -> list[Span]:
+    """Where the tensors of a value lie."""
+    return [_span(tensor) for tensor in leaves(value)]
+
+
+def _span(tensor: torch.Tensor) -> Span:
     """First and last address; an empty span for a tensor without memory of its own."""
     if tensor.layout is not torch.strided or tensor.numel() == 0:
         return 0, 0
@@ -95,5 +105,5 @@ def _span(tensor: torch.Tensor) -> tuple[int, int]:
     return begin, begin + (steps + 1) * tensor.element_size()
 
 
-def _meet(one: tuple[int, int], other: tuple[int, int]) -> bool:
+def _meet(one: Span, other: Span) -> bool:
     return max(one[0], other[0]) < min(one[1], other[1])

@@ -24,7 +24,8 @@ from torch.utils import cpp_extension
 
 HERE = Path(__file__).resolve().parent
 sys.path.insert(0, str(HERE))
-import load_inline_watch  # type: ignore[import-not-found]  # noqa: E402 - copies beside this file
+import held_outputs  # type: ignore[import-not-found]  # noqa: E402 - copies beside this file
+import load_inline_watch  # type: ignore[import-not-found]  # noqa: E402
 import memory_guards  # type: ignore[import-not-found]  # noqa: E402
 import messages  # type: ignore[import-not-found]  # noqa: E402
 import optional_checks  # type: ignore[import-not-found]  # noqa: E402
@@ -147,6 +148,10 @@ class Worker:
         self._kept = [*(self._kept if command.keep_all else ()), memory_guards.leaves(outputs)]
         self._inputs = inputs
         return answer
+
+    def do_further(self, command: worker_commands.Further) -> dict[str, Any]:
+        """More calls of the present instance, whose outputs are held like those before: `held_outputs`."""
+        return dict(held_outputs.run(self._model, self._inputs, self._kept, command, self._shim))
 
     def do_beside(self, command: worker_commands.Beside) -> dict[str, Any]:
         """A call of the present instance outside the protocol's order: see `requested`."""

@@ -68,6 +68,18 @@ class Call:
 
 
 @dataclass(frozen=True)
+class Further:
+    """So many more calls on the present inputs, as far as the processor time and the memory for their outputs
+    go. `host_only`: on the emulator, kernels do not run, and nothing can be computed afterwards.
+    """
+
+    times: int
+    seconds: float
+    held_bytes: int
+    host_only: bool
+
+
+@dataclass(frozen=True)
 class Beside:
     """`stem` is of no use to `operators`; `upstream` and `wanted` are for `gradients`."""
 
@@ -124,8 +136,8 @@ class Row:
 
 
 Command = (
-    Load | Instance | Call | Beside | RealShapes | Kernels | Profile | Ablate | Timed | Repeated | PrepareRow
-    | Row
+    Load | Instance | Call | Further | Beside | RealShapes | Kernels | Profile | Ablate | Timed | Repeated
+    | PrepareRow | Row
 )  # fmt: skip
 REFUSED = "command_refused"
 """The only key of an answer to what is no command, with the reason: a fault of the judge's side."""

@@ -1,0 +1,34 @@
+"""What the emulator adds to every answer of the candidate's process; see `worker_answers`."""
+
+from dataclasses import dataclass
+from typing import Literal
+
+
+@dataclass(frozen=True)
+class CodePlace:
+    library: str
+    offset: int
+
+
+@dataclass(frozen=True)
+class DeviceFinding:
+    """One finding of the emulator's runtime, as findings.cpp writes it."""
+
+    kind: str
+    message: str
+    kernel: str | None
+    line: int | None
+    block: tuple[int, int, int] | None
+    thread: tuple[int, int, int] | None
+    count: int
+    severity: Literal["error", "warning"]
+    place: CodePlace | None
+    other: CodePlace | None
+
+
+@dataclass(frozen=True)
+class Device:
+    """What the emulator adds to every answer."""
+
+    launches: int
+    device_findings: list[DeviceFinding]

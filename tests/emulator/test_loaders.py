@@ -66,6 +66,37 @@ def test_a_library_that_is_there_is_refused_as_one_that_is_not(
             assert not built.unsupported
 
 
+@pytest.mark.parametrize(
+    ("how", "name"),
+    [
+        ("auto run = &system;\n", "system"),
+        ("static int (*run)(const char*) = system;\n", "system"),
+        ('extern "C" int run(const char*) __asm__("popen");\n', "popen"),
+    ],
+)
+def test_a_process_that_is_started_by_address_is_refused(
+    toolchain: Toolchain, cache: Path, how: str, name: str
+) -> None:
+    text = (
+        "#include <cstdlib>\n"
+        + how
+        + TWICE.replace("{\n    auto y", '{\n    (void)!run("true");\n    auto y', 1)
+    )
+    assert "run(" in text
+    built = build.extension(toolchain, request(DECLARED, text), cache)
+    assert built.library is None
+    assert built.findings[0].kind == "process-control"
+    assert f"`{name}`" in built.findings[0].message
+
+
+def test_names_of_such_functions_are_anybodys(toolchain: Toolchain, cache: Path) -> None:
+    text = TWICE.replace(
+        "{\n    auto y", "{\n    int system = 3, *fork = &system;\n    (void)fork;\n    auto y", 1
+    )
+    assert "fork" in text
+    assert build.extension(toolchain, request(DECLARED, text), cache).library is not None
+
+
 def test_an_extension_that_opens_nothing_stays(toolchain: Toolchain, cache: Path) -> None:
     built = build.extension(toolchain, request(DECLARED, TWICE), cache)
     assert built.library is not None

@@ -176,7 +176,7 @@ _COMMANDS: list[tuple[dict[str, Any], str]] = [
     ({"do": "real_shapes"}, "cpu"), ({"do": "kernels"}, "cpu"), ({"do": "call", "stem": "out"}, "cuda"),
     ({"do": "beside", "what": "traced"}, "cpu"), ({"do": "beside", "what": "gradients"}, "cpu"),
     ({"do": "beside", "what": "operators"}, "cpu"), ({"do": "profile"}, "cuda"), ({"do": "ablate"}, "cuda"),
-    ({"do": "timed"}, "cuda"), ({"do": "row"}, "cuda"),
+    ({"do": "timed"}, "cuda"), ({"do": "row"}, "cuda"), ({"do": "further"}, "cpu"),
 ]  # fmt: skip
 READERS: dict[str, tuple[hostile_messages.Documents, Take]] = {
     "a request": (st.fixed_dictionaries({"request": st.just("build"), "build": _BUILD}), asked),

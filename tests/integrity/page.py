@@ -64,11 +64,13 @@ program of every category (`sample = true`), and the screen over all of them; `p
 tests/integrity` runs everything. `make gpu-test` runs all programs on a GPU.
 """
 
+LIMITS = Path(__file__).resolve().with_name("where_it_ends.md")
+
 
 def render() -> str:
     """The page: one section for each recorded document."""
     sections = [_section(path) for path in sorted(RECORDS.glob("*.json"), reverse=True)]
-    return "\n".join([HEAD, *sections])
+    return "\n".join([HEAD, LIMITS.read_text(), *sections])
 
 
 def _section(path: Path) -> str:

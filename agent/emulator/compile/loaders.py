@@ -1,4 +1,4 @@
-"""Whether a built extension could open other libraries as it runs, or reaches for what is the emulator's own.
+"""Whether a built extension could open libraries or start processes, or reaches for what is the emulator's.
 
 What is asked of the dynamic linker shows in the library's own table of imports, however the source pasted
 the name together, and whether or not the library that it would open is installed. It covers the C library's
@@ -17,6 +17,13 @@ from agent.torch_shim import c_abi
 from agent.torch_shim.finding_kinds import FindingKind
 
 OPENING = frozenset({"dlopen", "dlmopen", "dlsym", "dlvsym", "__libc_dlopen_mode", "__libc_dlsym"})
+OF_PROCESSES = frozenset(
+    {
+        "system", "popen", "fork", "vfork", "_Fork", "execl", "execle", "execlp", "execv", "execve", "execvp",
+        "execvpe", "fexecve", "posix_spawn", "posix_spawnp", "ptrace", "_exit", "_Exit", "quick_exit",
+    }
+)  # fmt: skip
+"""Functions that start and end processes: the screen reads calls of them, and here their addresses show."""
 OF_HOST_CODE = frozenset(
     {
         "kw_alloc", "kw_free", "kw_launch", "kw_register", "kw_unregister", "kw_on_device",
@@ -29,7 +36,8 @@ ANNOUNCING = ("__tsan_", "__ubsan_", "__wrap_mem")
 
 
 def refused(built: Built) -> Built:
-    """`built` without its library where that imports one of `OPENING`, or reaches for the emulator.
+    """`built` without its library where that imports one of `OPENING` or `OF_PROCESSES`, or reaches for the
+    emulator.
 
     Raises EnvironmentFault where the symbols cannot be read.
     """
@@ -43,6 +51,10 @@ def refused(built: Built) -> Built:
             "at all; remove the call."
         )
         return _without_library(built, Finding(kind="hidden-library-call", message=message))
+    found = sorted(OF_PROCESSES & imported)
+    if found:
+        message = f"The compiled extension imports {_named(found)}: a candidate starts and ends no process."
+        return _without_library(built, Finding(kind="process-control", message=message))
     reached = sorted((c_abi.RUNTIME.keys() - OF_HOST_CODE) & imported)
     reached += sorted(name for name in definitions(built.library) if _is_the_emulators(name))
     if not reached:

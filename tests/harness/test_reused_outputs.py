@@ -96,7 +96,7 @@ def test_a_ring_comes_round_in_calls_that_compute(held_outputs: ModuleType, size
 
 
 def test_a_larger_ring_comes_round_where_the_host_code_alone_runs(held_outputs: ModuleType) -> None:
-    looked = reuse(Candidate(held_outputs, ring(200)))
+    looked = reuse(Candidate(held_outputs, ring(120)))
     looked.check_computing()
     with pytest.raises(Refused):
         looked.check_host()

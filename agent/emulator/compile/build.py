@@ -14,7 +14,7 @@ from agent.build.outcome import BACKEND, Built, kept
 from agent.build.toolchain import Progress, Toolchain
 from agent.emulator.compile import assembly, device_check, full_build, loaders
 from agent.emulator.compile.assembly import Assembly, Route, Workshop
-from agent.emulator.frontend import rewrite, unsupported
+from agent.emulator.frontend import own_names, rewrite, unsupported
 from agent.emulator.ptx import Untranslated
 from agent.errors import EnvironmentFault
 from agent.records import Finding, digest
@@ -32,7 +32,7 @@ def extension(
     Raises EnvironmentFault where the compiler cannot be run or the cache cannot be written.
     """
     started = time.monotonic()
-    refused = refusals.of_request(request)
+    refused = (*refusals.of_request(request), *own_names.findings(request))
     if refused:
         return Built(library=None, seconds=_since(started), findings=refused)
     try:

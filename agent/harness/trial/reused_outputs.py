@@ -17,12 +17,12 @@ from agent.harness.worker.worker_commands import Further
 from agent.records import Status
 from agent.sandbox import ChildFault
 
-COMPUTED, HELD = 64, 256
+COMPUTED, HELD = 64, 128
 """Calls of either kind, at most."""
 SECONDS = 0.25
 """Of processor time, for each kind; one call is always made."""
 LIMIT_S = 20.0
-ENOUGH = 64
+ENOUGH = 32
 """Calls from which on the scope says nothing."""
 
 

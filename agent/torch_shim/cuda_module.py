@@ -40,6 +40,8 @@ def patch(runtime: Runtime) -> None:
         setattr(torch.cuda, name, value)
     for kind in (Stream, Event):
         setattr(torch.cuda, kind.__name__, kind)
+    # torch's own takes a stream of its own kind alone, whichever mode is entered.
+    torch.Tensor.record_stream = lambda self, stream: None  # type: ignore[assignment,method-assign]
 
 
 def _synchronize(device: Any = None) -> None:

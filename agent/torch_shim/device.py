@@ -173,7 +173,6 @@ _HANDLERS: dict[Any, Callable[[Any, tuple[Any, ...], dict[str, Any]], Any]] = {
     _T.cuda: _cuda,
     _T.cpu: _cpu,
     _T.pin_memory: lambda func, args, kwargs: args[0],
-    _T.record_stream: lambda func, args, kwargs: None,
     _T.to: _to,
     _T.type_as: _type_as,
     _T.data_ptr: _data_ptr,

@@ -8,7 +8,7 @@ import torch
 
 from . import cuda_module, custom_operators, device, host_tensors, inline, real_shapes
 from .inline import BuildFunction
-from .recording import Recorder
+from .recording import Recorder, watched
 from .runtime import Runtime
 
 _installed: list[tuple[Runtime, device.EmulatedDevice]] = []
@@ -52,6 +52,11 @@ def given(what: str, load: Callable[[], Any]) -> Any:
     return _recorders[0].given(what, load) if _recorders else load()
 
 
+def watch_file(name: str) -> None:
+    """The record tells which line of this file asked for an operator."""
+    watched.add(name)
+
+
 def on_device(model: Any) -> Any:
     """The model with its parameters and buffers on the device, as `cuda()` leaves it.
 
@@ -68,13 +73,15 @@ def on_device(model: Any) -> Any:
 
 
 def record(outputs: Any) -> str | None:
-    """The record, which ends with `outputs`; None where there is none or it has been taken."""
-    if not _recorders:
-        return None
-    recorder = _recorders.pop()
-    text = recorder.take(outputs)
-    recorder.__exit__(None, None, None)  # type: ignore[no-untyped-call]
-    return text
+    """What was recorded since the call before, which ends with `outputs`; None where nothing is recorded."""
+    return _recorders[0].take(outputs) if _recorders else None
+
+
+def end_record() -> None:
+    """For calls that are not repeated: their memory is handed out again, and nothing grows."""
+    if _recorders:
+        _runtime().end_record()
+        _recorders.pop().__exit__(None, None, None)  # type: ignore[no-untyped-call]
 
 
 def lock() -> None:
@@ -120,6 +127,7 @@ def check_outputs(outputs: Any) -> None:
 
 def run_at_real_shapes(model: Any, command: dict[str, Any]) -> dict[str, Any]:
     """See `real_shapes.run`; nothing can be computed in this process afterwards."""
+    end_record()
     return real_shapes.run(_runtime(), model, command)
 
 
@@ -150,6 +158,7 @@ def _runtime() -> Runtime:
 
 
 __all__ = [
-    "build_before", "check", "check_outputs", "entered", "findings", "given", "install", "kernels",
-    "launches", "lock", "on_device", "record", "run_at_real_shapes", "synchronize", "tell_running", "tracing",
+    "build_before", "check", "check_outputs", "end_record", "entered", "findings", "given", "install",
+    "kernels", "launches", "lock", "on_device", "record", "run_at_real_shapes",
+    "synchronize", "tell_running", "tracing", "watch_file",
 ]  # fmt: skip

@@ -1,7 +1,8 @@
 """One call of a model at sizes this machine cannot hold: tensors have addresses, and values mean nothing.
 
 Large tensors are reserved memory. A torch operator that takes or makes one is not computed: its result has
-the right shape and whatever values. What needs a value to go on raises NotRunnable.
+the right shape and whatever values. What needs a value to go on raises NotRunnable. Which operators forward
+runs on other tensors than those that are made of parameters alone is answered as well.
 """
 
 import contextlib
@@ -33,19 +34,34 @@ class ShapesOnly(TorchDispatchMode):  # type: ignore[no-untyped-call]
     def __init__(self, runtime: Runtime) -> None:
         super().__init__()  # type: ignore[no-untyped-call]
         self._runtime = runtime
-        self.reading_allowed = True
+        self.in_forward = False
         self.refused: str | None = None
+        self.operators: set[str] = set()
+        """Names of those that ran in forward on what may depend on its inputs."""
+        self._fixed: dict[int, torch.UntypedStorage] = {}
+        """What was made before forward, or of such tensors; kept, so that no other has its place."""
 
     def __torch_dispatch__(
         self, func: Any, types: Any, args: tuple[Any, ...] = (), kwargs: dict[str, Any] | None = None
     ) -> Any:
         kwargs = kwargs or {}
         with torch._C.DisableTorchFunction():
-            if func.overloadpacket in _READ_VALUES and not self.reading_allowed:
+            if func.overloadpacket in _READ_VALUES and self.in_forward:
                 self._refuse(f"forward reads values on the host ({func})")
             if func.overloadpacket in _NO_COMPUTATION or _is_view(func):
                 return func(*args, **kwargs)
-            return self._result(func, args, kwargs)
+            result = self._result(func, args, kwargs)
+            self._note(func, _tensors((args, kwargs)), _tensors(result))
+            return result
+
+    def _note(self, func: Any, taken: list[torch.Tensor], made: list[torch.Tensor]) -> None:
+        fixed = all(_place(tensor) in self._fixed for tensor in taken)
+        if not self.in_forward or (fixed and taken):
+            for tensor in made:
+                if _place(tensor):
+                    self._fixed[_place(tensor)] = tensor.untyped_storage()
+        elif taken:
+            self.operators.add(str(func).removeprefix("aten.").partition(".")[0])
 
     def _result(self, func: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
         try:
@@ -70,7 +86,7 @@ class ShapesOnly(TorchDispatchMode):  # type: ignore[no-untyped-call]
 def without_blocks(runtime: Runtime) -> Iterator[None]:
     """Launches are noted, and no block runs; what needs a value raises NotRunnable."""
     mode = ShapesOnly(runtime)
-    mode.reading_allowed = False
+    mode.in_forward = True
     runtime.sample(numbers=False, host_only=True)
     with torch.no_grad(), mode:
         yield
@@ -81,21 +97,21 @@ def run(runtime: Runtime, model: Callable[..., Any], command: dict[str, Any]) ->
 
     `numbers`: memory that nobody wrote holds numbers and not zeros. `host_only`: its launches are noted, and
     no block runs. Every call but the last must have let go of its tensors. Answers `notes`, what could not be
-    done, and the `kernels` launched; raises whatever the candidate raises.
+    done, the `kernels` launched and the `operators` run; raises whatever the candidate raises.
     """
     mode = ShapesOnly(runtime)
     runtime.sample(command["numbers"], host_only=bool(command.get("host_only")))
     try:
         with torch.no_grad(), mode:
             made = model(*command["init_inputs"]).eval()
-            mode.reading_allowed = False
+            mode.in_forward = True
             made(*(_input(runtime, described) for described in command["inputs"]))
         runtime.synchronize()
     except Exception:
         if mode.refused is None:
             raise
     notes = [*([mode.refused] if mode.refused else []), *runtime.sample_notes()]
-    return {"notes": notes, "kernels": runtime.kernels()}
+    return {"notes": notes, "kernels": runtime.kernels(), "operators": sorted(mode.operators)}
 
 
 def _input(runtime: Runtime, described: dict[str, Any]) -> Any:
@@ -118,6 +134,11 @@ def _on_meta(func: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
 
 def _tensors(value: Any) -> list[torch.Tensor]:
     return [leaf for leaf in tree_leaves(value) if isinstance(leaf, torch.Tensor)]
+
+
+def _place(tensor: torch.Tensor) -> int:
+    """Of its storage; 0 without one of its own."""
+    return tensor.untyped_storage().data_ptr() if tensor.layout is torch.strided else 0
 
 
 def _is_large(tensor: torch.Tensor) -> bool:

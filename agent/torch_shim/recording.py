@@ -26,11 +26,13 @@ from .c_abi import LARGEST_LITERAL
 from .runtime import Runtime
 
 _FRAMES = 40
+watched: set[str] = set()
+"""Files whose lines are noted."""
 _METADATA = {torch.ops.aten.set_, torch.ops.aten.resize_, torch.ops.aten.detach_}
 
 
 class Recorder(TorchDispatchMode):  # type: ignore[no-untyped-call]
-    """Notes every operator of the thread that entered it, until the record is taken."""
+    """Notes every operator of the thread that entered it, from what the judge hands in to a call's end."""
 
     def __init__(self, runtime: Runtime) -> None:
         super().__init__()  # type: ignore[no-untyped-call]
@@ -38,7 +40,7 @@ class Recorder(TorchDispatchMode):  # type: ignore[no-untyped-call]
 
     def given(self, what: str, load: Callable[[], Any]) -> Any:
         """What `load` gives: its tensors, in the order they were read, hold the judge's own bytes."""
-        self._runtime.loading = True
+        self._runtime.recording = self._runtime.loading = True
         try:
             value = load()
         finally:
@@ -51,10 +53,14 @@ class Recorder(TorchDispatchMode):  # type: ignore[no-untyped-call]
         return value
 
     def take(self, outputs: Any) -> str:
-        """The record up to here, which ends with `outputs`; nothing is noted any more."""
+        """What was recorded since the call before, which ends with `outputs`.
+
+        Nothing is noted of what follows until the judge hands in something again.
+        """
         with torch._C.DisableTorchFunction():
             self._runtime.settle()
             self._note({"do": "outputs", "tensors": [self._described(t) for t in nested.tensors(outputs)]})
+            self._runtime.recording = False
             return self._runtime.recorded()
 
     def __torch_dispatch__(
@@ -126,7 +132,7 @@ class Recorder(TorchDispatchMode):  # type: ignore[no-untyped-call]
         small = tensor.numel() * tensor.element_size() <= LARGEST_LITERAL
         flat = tensor.detach().contiguous().reshape(-1).view(torch.uint8) if small else None
         return {
-            "literal": None if flat is None else bytes(flat.tolist()).hex(),
+            "literal": None if flat is None else bytes(flat.numpy()).hex(),
             "dtype": dtype,
             "shape": shape,
         }
@@ -145,7 +151,7 @@ def _line() -> int | None:
     """Where the candidate's file asked for what is going on."""
     frame = sys._getframe(1)
     for _ in range(_FRAMES):
-        if frame.f_code.co_filename.endswith("candidate.py"):
+        if frame.f_code.co_filename in watched:
             return frame.f_lineno
         if frame.f_back is None:
             break

@@ -28,6 +28,7 @@ class Runtime:
         self.recording = False
         self.tells_host = False
         self.loading = False
+        self._taken = 0
         self._range = range(0)
         self._checking = False
         self._key = 0
@@ -138,14 +139,18 @@ class Runtime:
         self.recording = True
 
     def recorded(self) -> str:
-        """The record, which ends here."""
-        self.recording = False
+        """What the record has got since this was asked before."""
         needed = self._c.kw_recorded(None, 0)
         buffer = ctypes.create_string_buffer(needed + 1)
         self._c.kw_recorded(buffer, needed + 1)
+        known, self._taken = self._taken, needed
+        return buffer.raw[known:needed].decode("utf-8", "replace")
+
+    def end_record(self) -> None:
+        """Nothing is recorded any more."""
+        self.recording = False
         with self._unlocked():
             self._c.kw_record(0)
-        return buffer.value.decode("utf-8", "replace")
 
     def record_note(self, line: str) -> None:
         """Adds a line of the caller's, about what it has just done."""

@@ -48,7 +48,7 @@ def test_a_call_has_a_floor_and_a_multiple_of_the_references_time(
 def test_the_users_limit_is_the_upper_one() -> None:
     limits = CallLimits(job("cuda", most_s=12.0))
     limits.learn(forward_s=1.0, construct_s=9.0)
-    for command in (CALL, {"do": "load"}, {"do": "instance"}, {"do": "profile"}):
+    for command in (CALL, {"do": "load", "name": "my_model"}, {"do": "instance"}, {"do": "profile"}):
         assert limits.of(command) == (12.0, "--candidate-timeout")
     assert least_s(job("cuda", most_s=3.0)) == 3.0
     assert least_s(job("cuda")) == RULES["cuda"].floor_s
@@ -57,7 +57,7 @@ def test_the_users_limit_is_the_upper_one() -> None:
 @pytest.mark.parametrize(
     ("command", "seconds"),
     [
-        ({"do": "load"}, LOAD_S),
+        ({"do": "load", "name": "my_model"}, LOAD_S),
         ({"do": "instance"}, 10.0 + CONSTRUCTED * 2.0),
         ({"do": "repeated", "times": 40}, 10.0 + 40 * 100 * 0.01),
         ({"do": "row", "times": 8}, 10.0 + 8 * 100 * 0.01),
@@ -78,5 +78,5 @@ def test_a_tool_makes_everything_slower() -> None:
     plain, watched = CallLimits(job("cuda")), CallLimits(job("cuda"), under_a_tool=True)
     for limits in (plain, watched):
         limits.learn(forward_s=0.01, construct_s=0.0)
-    for command in (CALL, {"do": "load"}):
+    for command in (CALL, {"do": "load", "name": "my_model"}):
         assert watched.of(command).seconds == pytest.approx(TOOL * plain.of(command).seconds)

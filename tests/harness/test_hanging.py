@@ -6,6 +6,8 @@ from typing import Any
 
 import pytest
 
+from agent.emulator.replay.calls import Segment
+from agent.emulator.replay.events import Lost
 from agent.harness.confirmation import sanitizer
 from agent.harness.integrity import replay_check
 from agent.harness.judge import evaluate
@@ -69,26 +71,25 @@ def test_the_look_for_where_a_gpus_hang_is_has_a_short_limit(monkeypatch: pytest
 def test_a_replay_that_hangs_is_not_repeated_on_other_inputs(
     hung: bool, repeated: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    (tmp_path / replay_check.RECORD).write_text("")
     refusal = Finding(kind="own-kernels-not-repeatable", message="They cannot be run again.")
     seeds: list[int] = []
 
     class Replay:
-        program = SimpleNamespace(launches=1)
+        program = SimpleNamespace(launches=1, outputs=[SimpleNamespace(elements=64)])
 
         def __init__(self, *_: object) -> None:
             self.hung = hung
-
-        def is_little_by_value(self) -> bool:
-            return True
 
         def refusal(self, seed: int) -> Finding:
             seeds.append(seed)
             return refusal
 
     monkeypatch.setattr(replay_check, "_Replay", Replay)
-    evidence: Any = SimpleNamespace(seeds=(1, 2, 3), folder=tmp_path, only_fresh=False, on_a_gpu=None)
-    assert replay_check.findings(tmp_path / replay_check.RECORD, evidence) == [refusal]
+    evidence: Any = SimpleNamespace(folder=tmp_path, only_fresh=False, on_a_gpu=None)
+    recorded = replay_check.Recorded([Segment([Lost()], [])], 0, (), 1, 2, 3, family=None, tree=None)
+    found = replay_check.on_fresh_inputs(recorded, evidence)
+    assert found == replay_check.Outcome([refusal], may_be_stale=not hung)
+    assert hung or not replay_check.on_its_own_inputs(recorded, evidence)
     assert len(seeds) == repeated
 
 

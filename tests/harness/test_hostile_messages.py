@@ -22,7 +22,7 @@ from agent.build import refusals
 from agent.build.build_request import BuildRequest
 from agent.build.outcome import Built
 from agent.diagnosis.runtime import illegal_launches, python_errors, timeouts
-from agent.emulator.replay import events, player_commands, program
+from agent.emulator.replay import calls, events, player_commands, program
 from agent.errors import EnvironmentFault
 from agent.harness.backends import build_watch
 from agent.harness.backends.backend import Backend, BuildingBackend
@@ -128,12 +128,17 @@ def told(command: dict[str, Any], device: str) -> Take:
 
 def asked(line: bytes) -> None:
     backend = Judge("cpu")
-    worker_answers.ask(cast(Child, Process(b"{}", line)), cast(Backend, backend), {"do": "load"}, 1.0)
+    worker_answers.ask(
+        cast(Child, Process(b"{}", line)), cast(Backend, backend), {"do": "load", "name": "m"}, 1.0
+    )
 
 
 def recorded(line: bytes) -> None:
     before = '{"do": "given", "what": "inputs", "index": 0, "to": 35184372088832, "bytes": 128}\n'
-    found = program.read(before + line.decode("utf-8", "replace"), LIBRARY, "gemm-conv")
+    segment = calls.segment(before + line.decode("utf-8", "replace"))
+    calls.difference(calls.behaviour(segment), calls.behaviour(calls.Segment([], [])))
+    calls.passed([segment, segment], 0, [1])
+    found = program.read(calls.alone([segment, segment], 1, whole=True), LIBRARY, "gemm-conv")
     json.dumps([*found.before, *found.after])
     found.last_writer()
     replay_check._foreign(found, "none")
@@ -172,7 +177,7 @@ _BUILD = st.fixed_dictionaries(
     },
 )  # fmt: skip
 _COMMANDS: list[tuple[dict[str, Any], str]] = [
-    ({"do": "load"}, "cpu"), ({"do": "instance"}, "cpu"), ({"do": "call", "stem": "out"}, "cpu"),
+    ({"do": "load", "name": "m"}, "cpu"), ({"do": "instance"}, "cpu"), ({"do": "call", "stem": "out"}, "cpu"),
     ({"do": "real_shapes"}, "cpu"), ({"do": "kernels"}, "cpu"), ({"do": "call", "stem": "out"}, "cuda"),
     ({"do": "beside", "what": "traced"}, "cpu"), ({"do": "beside", "what": "gradients"}, "cpu"),
     ({"do": "beside", "what": "operators"}, "cpu"), ({"do": "profile"}, "cuda"), ({"do": "ablate"}, "cuda"),

@@ -114,3 +114,98 @@ def test_a_problem_that_lets_wrong_answers_pass_is_exit_2(tmp_path: Path) -> Non
     assert done.returncode == 2, done.stderr
     assert "wrong answers would be verified" in done.stderr.splitlines()[-1]
     assert "--admit-anyway" in done.stderr.splitlines()[-1]
+
+
+OTHERWISE = """self.calls = getattr(self, 'calls', 0) + 1
+        if CONDITION:
+            ext.tanh_scale(x.contiguous(), self.scale)
+            return torch.tanh(x) * self.scale"""
+
+
+@pytest.mark.parametrize(
+    ("condition", "words"),
+    [
+        ("self.calls > 1", "torch's tanh"),
+        ("self.calls == 1", "torch's tanh"),
+        ("500 > x.abs().max() > 40", "inputs scaled by 32"),
+    ],
+)
+def test_torch_in_some_calls_is_refused_with_what_sets_them_apart(
+    problem: Problem, condition: str, words: str
+) -> None:
+    evaluation = judged(problem, OTHERWISE.replace("CONDITION", condition))
+    assert evaluation.headline is not None
+    assert evaluation.status is Status.REJECTED
+    assert evaluation.headline.kind == "calls-behave-differently"
+    assert words in evaluation.headline.message
+
+
+def test_the_names_of_the_judge_tell_a_candidate_nothing(problem: Problem) -> None:
+    named = "'candidate' in __name__ or __file__.endswith('candidate.py') or 'worker' in sys.argv[0]"
+    evaluation = judged(problem, OTHERWISE.replace("CONDITION", f"not ({named})"), "quick")
+    assert evaluation.headline is not None
+    assert (evaluation.status, evaluation.headline.kind) == (
+        Status.REJECTED, "own-kernels-do-not-compute-the-result",
+    )  # fmt: skip
+
+
+def test_a_call_that_launches_nothing_is_named(problem: Problem) -> None:
+    body = OTHERWISE.replace("CONDITION", "self.calls == 3").replace("ext.tanh_scale(", "print(")
+    evaluation = judged(problem, body)
+    assert evaluation.headline is not None
+    assert (evaluation.status, evaluation.headline.kind) == (Status.REJECTED, "no-kernel-launched")
+    assert ": Call 3 launched no kernel of this file" in evaluation.headline.message
+
+
+@pytest.mark.parametrize(
+    "body",
+    [
+        "if not hasattr(self, 'wide'): self.wide = torch.exp(torch.log(self.scale * self.scale) / 2)",
+        "self.room = getattr(self, 'room', None)\n"
+        "        if self.room is None: self.room = torch.empty_like(x)\n"
+        "        self.room.copy_(x); x = self.room",
+        "x = x if x.abs().max() > 40 else x.clone()",
+    ],
+    ids=["what is made once", "room that is kept", "a way of their own for large values"],
+)
+def test_right_answers_whose_calls_differ_are_verified(problem: Problem, body: str) -> None:
+    evaluation = judged(problem, body)
+    assert evaluation.status is Status.VERIFIED, evaluation.findings
+
+
+SIZED = """if x.shape[0] > 3000000:
+            REST"""
+LARGE = REFERENCE.replace("rows = 16", "rows = 4000000")
+
+
+@pytest.fixture(scope="module")
+def large(tmp_path_factory: pytest.TempPathFactory) -> Problem:
+    path = tmp_path_factory.mktemp("reference") / "large.py"
+    path.write_text(LARGE)
+    return problems.load(str(path))
+
+
+@pytest.mark.parametrize(
+    ("rest", "words"),
+    [
+        ("ext.tanh_scale(x, self.scale); return torch.tanh(x) * self.scale", "torch's mul, tanh runs"),
+        ("return torch.zeros_like(x)", "no kernel of this file is launched"),
+        ("raise ValueError('too many rows')", "too many rows"),
+    ],
+)
+def test_what_stands_in_for_kernels_at_the_real_sizes_is_refused(
+    large: Problem, rest: str, words: str
+) -> None:
+    assert problems.shrink(large) is not None
+    evaluation = judged(large, SIZED.replace("REST", rest), "quick")
+    assert evaluation.headline is not None
+    assert (evaluation.status, evaluation.headline.kind) == (
+        Status.REJECTED, "real-sizes-behave-differently",
+    )  # fmt: skip
+    assert words in evaluation.headline.message
+
+
+def test_making_room_and_packing_parameters_at_the_real_sizes_is_no_stand_in(large: Problem) -> None:
+    rest = "self.packed = torch.log(torch.exp(self.scale)); x = torch.cat([x[:1], x[1:]])"
+    evaluation = judged(large, SIZED.replace("REST", rest), "quick")
+    assert evaluation.status is Status.VERIFIED, evaluation.findings

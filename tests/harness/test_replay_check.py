@@ -17,12 +17,11 @@ from agent.emulator.compile import build, toolchain
 from agent.emulator.replay import device_library
 from agent.harness.backends.emulator import EmulatorBackend
 from agent.harness.backends.workspace import replay_folder, workspace
-from agent.harness.integrity import replay_check
+from agent.harness.integrity import call_records, replay_check
 from agent.harness.messages import commands, oracle_commands
 from agent.harness.messages.oracle_client import OracleClient
 from agent.harness.oracle.server import Oracle
 from agent.harness.oracle.transport import Files
-from agent.harness.worker import worker_commands
 from agent.records import Candidate, Finding, Trace
 from agent.sandbox import Child, Limits
 
@@ -98,19 +97,22 @@ def judged(driver: Driver, case: Case, place: Path) -> list[Finding]:
         oracle = Oracle(source, folder, "cpu", Files(folder))
         parameters = oracle.handle(oracle_commands.Parameters(1, "set0"))
         drawn = oracle.handle(oracle_commands.Draw(2, "draw1"))
-        before = [commands.to_worker(worker_commands.Load()), commands.instance(parameters)]
+        before = [commands.load(), commands.instance(parameters)]
         call = commands.call(drawn, "out", send_back="after", checked=True, keep_all=True)
         answer = driver.call(case.candidate, folder, [*before, call])
         assert "outputs" in answer, answer.get("error")
         client = OracleClient(cast(Child, Answering(oracle)), "a problem")
         assert "finding" not in client.compare(answer["outputs"])
+        segment = call_records.read(folder / call_records.RECORD)
+        tree = answer["outputs"]["tree"]
+        recorded = replay_check.Recorded([segment], 0, (), 1, 2, 3, family=None, tree=tree)
         evidence = replay_check.Evidence(
-            libraries=driver.libraries, runtime=driver.tools.runtime, setting=case.setting, seeds=(1, 2, 3),
-            tree=answer["outputs"]["tree"], oracle=client,
+            libraries=driver.libraries, runtime=driver.tools.runtime, setting=case.setting, oracle=client,
             folder=replay_folder(folder), environment=config.candidate_environment(),
             limits=Limits(), only_fresh=False, timeout_s=60,
         )  # fmt: skip
-        return replay_check.findings(folder / replay_check.RECORD, evidence)
+        found, may_be_stale = replay_check.on_fresh_inputs(recorded, evidence)
+        return [] if may_be_stale and replay_check.on_its_own_inputs(recorded, evidence) else found
 
 
 @pytest.mark.parametrize("case", HONEST, ids=lambda case: case.name)

@@ -55,6 +55,9 @@ class Candidate:
     def check(self, answer: dict[str, Any], stage: str, doing: str) -> None:
         pass
 
+    def end_record(self) -> None:
+        """Nothing is recorded here."""
+
     @contextlib.contextmanager
     def without_blocks(self) -> Iterator[None]:
         self._blocks = False

@@ -64,14 +64,14 @@ def answered(command: Answer, answer: Answer, backend: OnCpu | None = None) -> A
 @pytest.mark.parametrize(
     ("command", "answer"),
     [
-        ({"do": "load"}, {"torch": "2"}),
-        ({"do": "load"}, {"error": RAISED}),
+        ({"do": "load", "name": "my_model"}, {"torch": "2"}),
+        ({"do": "load", "name": "my_model"}, {"error": RAISED}),
         ({"do": "instance"}, {}),
         ({"do": "instance"}, {"error": MISFIT, "held": [["w", [1], "float32", True]]}),
         (CALL, CALLED),
         ({"do": "beside", "what": "traced"}, {"untraceable": "why"}),
         ({"do": "beside", "what": "operators"}, {"refused": [["op", "why"]], "unchecked": []}),
-        ({"do": "real_shapes"}, {"notes": [], "kernels": [{"kernel": "k"}]}),
+        ({"do": "real_shapes"}, {"notes": [], "kernels": [{"kernel": "k"}], "operators": ["mm"]}),
     ],
 )  # fmt: skip
 def test_what_the_worker_says_is_an_answer(command: Answer, answer: Answer) -> None:

@@ -4,11 +4,14 @@ import pytest
 from integrity import corpus, run
 
 from agent.harness.judge import evaluate
+from agent.harness.task import protocol
 from agent.harness.trial import trial
 from agent.records import Evaluation
 
 KNOWN = 42
 """One of the seeds that the attack has answers for."""
+FORESEEN = ("shifted", "scaled", "faint", "sparse", "tied", "negative")
+"""The families of inputs that it derives from them."""
 
 
 def judged(name: str) -> Evaluation:
@@ -19,7 +22,9 @@ def judged(name: str) -> Evaluation:
 def test_answers_for_foreseen_seeds_need_seeds_that_can_be_foreseen(monkeypatch: pytest.MonkeyPatch) -> None:
     assert judged("seeds_foreseen").stage == "verify"
     monkeypatch.setattr(trial, "secret_seed", lambda: KNOWN)
-    # Every value is right then, and what is left to stop it is that the answers came from the host.
+    monkeypatch.setattr(protocol, "FAMILIES", FORESEEN)
+    # Every value is right then, and what is left to stop it are the inputs that its kernels are repeated on,
+    # and those of the call that is made when they do not give the result.
     found = judged("seeds_foreseen")
     assert found.stage == "integrity"
     assert found.headline is not None

@@ -17,7 +17,7 @@ from agent.torch_shim.c_abi import LARGEST_ARENA
 
 _ADDRESSES = range(1 << 48)
 _MOST_DIMENSIONS = 64
-_HEX = re.compile(r"(?:[0-9a-f]{2})*")
+_HEX = re.compile(r"[0-9a-f]*")
 _NAMED = {"dtype", "memory_format", "layout", "device", "other"}
 """What an argument may be that is no tensor and no plain value."""
 _SIZES = {
@@ -185,7 +185,7 @@ def _is_text(text: str) -> bool:
 
 
 def _is_hex(text: object) -> bool:
-    return isinstance(text, str) and _HEX.fullmatch(text) is not None
+    return isinstance(text, str) and len(text) % 2 == 0 and _HEX.fullmatch(text) is not None
 
 
 def _check_values(values: list[Any]) -> None:

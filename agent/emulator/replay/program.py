@@ -1,26 +1,24 @@
 """A record that is not trusted (torch_shim/recording.py) becomes the steps of a replay, or is refused.
 
-What a step may bring along: the judge's own bytes, by name; literal bytes from the host up to LITERAL_LIMIT
-in all; launches at an entry of a library that the judge built; operators of torch. An operator that the
-setting does not allow is left out, and what it would have written stays poisoned, unless it uses parameters
-and constants alone: then it runs before the inputs exist. That is the rule for packing weights ahead:
-whatever torch computes from parameters is legal, shown by computing it where there is no input to compute
-from.
+What a step may bring along: the judge's own bytes, by name; literal bytes from the host, which cannot depend
+on inputs that were drawn later (`calls.passed` counts them where they were not); launches at an entry of a
+library that the judge built; operators of torch. An operator that the setting does not allow is left out,
+and what it would have written stays poisoned, unless it uses parameters and constants alone: then it runs
+before the inputs exist. That is the rule for packing weights ahead: whatever torch computes from parameters
+is legal, shown by computing it where there is no input to compute from.
 """
 
 import math
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any, NamedTuple
 
 from agent.emulator.replay import events, operators
+from agent.emulator.replay.calls import INPUTS, Memory
 from agent.emulator.replay.events import Forged
 from agent.emulator.replay.operators import Step
 from agent.records import LibraryOps
 from agent.torch_shim.c_abi import LARGEST_ARENA
 
-LITERAL_LIMIT = 4096
-"""Bytes of host data, constant tables for example, that may take part."""
-INPUTS = "inputs"
 FILES = "own"
 """How names of files with the judge's bytes begin: `own-inputs.0`, `own-state.3`, `own-init.0`."""
 
@@ -44,8 +42,8 @@ class Output(NamedTuple):
     strides: list[int]
 
     @property
-    def bytes(self) -> int:
-        return math.prod(self.shape) * events.itemsize(self.dtype)
+    def elements(self) -> int:
+        return math.prod(self.shape)
 
 
 class Program(NamedTuple):
@@ -57,8 +55,6 @@ class Program(NamedTuple):
     outputs: list["Output"]
     omitted: list[Omitted]
     launches: int
-    by_value: int
-    """Bytes that came from the host: literals, and arguments of kernels that are no addresses."""
 
     def last_writer(self) -> Omitted | None:
         """What was left out and last wrote to memory of an output."""
@@ -68,28 +64,35 @@ class Program(NamedTuple):
         return None
 
 
-def read(record: str, libraries: Mapping[str, tuple[int, set[int]]], setting: LibraryOps) -> Program:
-    """The steps that `record` stands for.
+def read(
+    recorded: Sequence[events.Event], libraries: Mapping[str, tuple[int, set[int]]], setting: LibraryOps
+) -> Program:
+    """The steps that the record stands for.
 
     `libraries`: for the path of each library as the process loaded it, its number in the replay and its
     launch entries. Raises Forged; whatever else it raises is a fault of ours.
     """
-    return _Reader(libraries, setting).program(events.read(record))
+    return _Reader(libraries, setting, Memory(recorded)).program(recorded)
 
 
 class _Reader:
-    def __init__(self, libraries: Mapping[str, tuple[int, set[int]]], setting: LibraryOps) -> None:
-        self._libraries, self._setting = libraries, setting
+    def __init__(
+        self, libraries: Mapping[str, tuple[int, set[int]]], setting: LibraryOps, pieces: Memory
+    ) -> None:
+        self._libraries, self._setting, self._pieces = libraries, setting, pieces
         self._before: list[Step] = []
         self._after: list[Step] = []
         self._omitted: list[Omitted] = []
         self._outputs: list[Output] = []
         self._known: list[range] = []
         self._inputs: list[range] = []
+        self._written: set[int] = set()
+        self._touched: set[int] = set()
+        """Pieces that the call has written to, and those that it passed to kernels."""
         self._running = False
-        self._launches = self._literal = self._by_value = 0
+        self._launches = 0
 
-    def program(self, recorded: list[events.Event]) -> Program:
+    def program(self, recorded: Sequence[events.Event]) -> Program:
         memory = [range(e.to, e.to + e.bytes) for e in recorded if isinstance(e, events.Allocate)]
         start = min((span.start for span in memory), default=0) // 4096 * 4096
         end = -(-max((span.stop for span in memory), default=0) // 4096) * 4096
@@ -106,7 +109,6 @@ class _Reader:
             self._outputs,
             self._omitted,
             self._launches,
-            self._by_value,
         )
 
     def _take(self, event: events.Event) -> None:
@@ -123,10 +125,12 @@ class _Reader:
             case events.Move():
                 to, source = self._place(event.to), self._place(event.source)
                 if to is not None and source is not None:
+                    self._wrote(event.to)
                     self._add(["move", to, source, event.bytes])
             case events.Fill():
                 place = self._place(event.to)
                 if place is not None:
+                    self._wrote(event.to)
                     self._add(["fill", place, event.data, event.bytes])
             case events.Operator():
                 self._on_operator(event)
@@ -137,6 +141,11 @@ class _Reader:
 
     def _add(self, *steps: Step) -> None:
         (self._after if self._running else self._before).extend(steps)
+
+    def _wrote(self, place: events.Place) -> None:
+        start = self._pieces.start(place) if self._running and isinstance(place, int) else None
+        if start is not None:
+            self._written.add(start)
 
     def _on_given(self, event: events.Given) -> None:
         name = f"{FILES}-{event.what}.{event.index}"
@@ -162,7 +171,7 @@ class _Reader:
             raise Forged("an address outside the arguments")
         self._launches += 1
         if self._running:
-            self._by_value += len(raw) - 8 * self._addresses(raw)
+            self._touched |= self._pieces.touched(event)
         step = {
             "name": event.name, "line": event.line, "grid": event.grid, "block": event.block,
             "shared": event.shared, "cooperative": event.cooperative, "arguments": event.arguments,
@@ -172,11 +181,11 @@ class _Reader:
 
     def _on_write(self, event: events.Write) -> None:
         count, place = event.bytes, self._place(event.to)
-        if event.data is None or place is None or not self._admits(count):
+        if event.data is None or place is None:
             span = range(event.to, event.to + count) if isinstance(event.to, int) else None
             self._omit(f"{count} bytes written by host code", None, span=span)
             return
-        self._by_value += count if self._running else 0
+        self._wrote(event.to)
         self._add(["bytes", place, event.data])
 
     def _on_outputs(self, event: events.Outputs) -> None:
@@ -190,17 +199,24 @@ class _Reader:
         name = event.name
         taken = operators.tensors([event.arguments, event.keywords])
         made = [result for result in event.results if result is not None]
-        literal = sum(_literal_bytes(tensor) for tensor in taken)
         lost = any("other" in tensor or tensor.get("literal", "") is None for tensor in taken)
-        if lost or operators.random(name) or not self._admits(literal):
-            what = "data of the host" if lost or literal else f"torch's {name}"
+        own, dot, _ = event.overload.rpartition(".")
+        if dot:
+            # The file's own, whose launches stand in the record.
+            what = f"what the operator {name}.{own} does besides launching kernels"
             self._omit(what, event.line, span=_written(event))
             return
-        fixed = self._running and self._is_fixed(event, taken)
-        if self._running and not fixed and not operators.allowed(name, self._setting):
+        if lost or operators.random(name):
+            what = "data of the host" if lost else f"torch's {name}"
+            self._omit(what, event.line, span=_written(event))
+            return
+        allowed = operators.allowed(name, self._setting)
+        fixed = self._running and self._is_fixed(event, taken, allowed)
+        if self._running and not fixed and not allowed:
             self._omit(f"torch's {name.strip('_')}", event.line, span=_written(event))
             return
-        self._by_value += literal if self._running else 0
+        if name.endswith("_") and event.arguments and isinstance(event.arguments[0], dict):
+            self._wrote(event.arguments[0].get("tensor", [None])[0])
         steps = operators.lowered(event)
         if steps is None:
             steps = [["operator", name, event.overload, event.arguments, event.keywords, event.results]]
@@ -210,20 +226,19 @@ class _Reader:
         else:
             self._add(*steps)
 
-    def _is_fixed(self, event: events.Operator, taken: list[dict[str, Any]]) -> bool:
-        """Whether it makes something new of what was there before the inputs."""
+    def _is_fixed(self, event: events.Operator, taken: list[dict[str, Any]], allowed: bool) -> bool:
+        """Whether it makes something new of what was there before the inputs.
+
+        A kernel may have written to what was passed to it: what is allowed anyway then keeps its place.
+        """
         new = all(result is not None for result in event.results) and not event.name.endswith("_")
         spans = [operators.span(tensor) for tensor in taken if "tensor" in tensor]
+        used = {self._pieces.start(span.start) for span in spans if span}
+        if used & self._written or (allowed and used & self._touched):
+            return False
         return new and all(
             _within(span, self._known) and not _within(span, self._inputs) for span in spans if span
         )
-
-    def _admits(self, count: int) -> bool:
-        """Whether so many bytes more may come from the host; they count if so."""
-        if self._literal + count > LITERAL_LIMIT:
-            return count == 0
-        self._literal += count
-        return True
 
     def _omit(self, what: str, line: int | None, *, span: range | None) -> None:
         if self._running:
@@ -238,19 +253,11 @@ class _Reader:
     def _entries(self, path: str) -> set[int]:
         return self._libraries[path][1]
 
-    def _addresses(self, raw: bytes) -> int:
-        words = (int.from_bytes(raw[at : at + 8], "little") for at in range(0, len(raw) - 7, 8))
-        return sum(1 << 40 <= word < 1 << 47 for word in words)
-
 
 def _written(event: events.Operator) -> range | None:
     targets = [event.arguments[0]] if event.name.endswith("_") and event.arguments else event.results
     spans = [operators.span(t) for t in targets if isinstance(t, dict) and "tensor" in t]
     return spans[0] if spans else None
-
-
-def _literal_bytes(tensor: dict[str, Any]) -> int:
-    return len(tensor.get("literal") or "") // 2
 
 
 def _within(span: range, known: list[range]) -> bool:

@@ -7,10 +7,9 @@ from typing import Any
 from agent.harness.backends import selection
 from agent.harness.backends.backend import Backend
 from agent.harness.messages import worker_answers
-from agent.harness.messages.commands import to_worker
+from agent.harness.messages.commands import load
 from agent.harness.task import call_limits
 from agent.harness.task.job import Job
-from agent.harness.worker import worker_commands
 from agent.records import Trace
 from agent.sandbox import Child, ChildFault
 
@@ -40,7 +39,7 @@ class CandidateProcess:
         self.backend = selection.backend_for(self._job, lambda what: None)
         self._child = selection.worker(self.backend, self._job, self.folder, self._trace)
         limit_s = min(call_limits.LOAD_S, self._job.candidate_timeout_s)
-        return self.ask(to_worker(worker_commands.Load()), limit_s)
+        return self.ask(load(), limit_s)
 
     def ask(self, command: dict[str, Any], limit_s: float, serve: Serve | None = None) -> dict[str, Any]:
         """The answer of the present process, which has ended where this raises ChildFault.

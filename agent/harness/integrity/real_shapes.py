@@ -4,19 +4,24 @@ A kernel that is right at smaller sizes may still overflow a 32-bit index, ask f
 that no GPU has, or fill an array of a fixed size. Memory is reserved and not there, a sample of the blocks
 runs, and values are never compared (`emulator/cpp/runtime/sampling.cpp`). What depends on values is told from
 what does not by a second call over other values: a finding counts only if both have it, place and address.
+
+What the host code does there is held against what it does at the judged sizes: torch's operators that compute
+in the place of kernels, no launch at all, or an exception are no answer at the sizes that were asked for.
+Whether that is so because there are no values shows a call at the judged sizes, over the same kind of memory.
 """
 
 from collections.abc import Callable
-from typing import Any
+from typing import Any, NamedTuple
 
 from agent.diagnosis.runtime import python_errors
+from agent.emulator.replay import operators
 from agent.harness.backends.backend import Backend
 from agent.harness.integrity.launch_limits import Limits, claimed
 from agent.harness.messages import worker_answers
 from agent.harness.messages.commands import to_worker
 from agent.harness.task import faults
 from agent.harness.worker import worker_commands
-from agent.records import Finding, Status, TensorSpec, Trace
+from agent.records import Finding, LibraryOps, Status, TensorSpec, Trace
 from agent.sandbox import Child, ChildFault, TimedOut
 
 LIMIT_S = 30.0
@@ -26,7 +31,21 @@ Ask = Callable[[dict[str, Any], float], dict[str, Any]]
 Read = Callable[[dict[str, Any]], list[Finding]]
 
 
-def reach(worker: Child, backend: Backend, real: Trace, on_a_gpu: Limits) -> tuple[str, ...]:
+BEHAVES_OTHERWISE = "real-sizes-behave-differently"
+
+
+class Judged(NamedTuple):
+    """What is known of the calls at the sizes that were judged."""
+
+    trace: Trace
+    operators: frozenset[str]
+    """Torch's, that ran in them."""
+    setting: LibraryOps
+    on_a_gpu: Limits
+    """What launches may take."""
+
+
+def reach(worker: Child, backend: Backend, real: Trace, judged: Judged) -> tuple[str, ...]:
     """Checks the candidate that `worker` holds; what was left out. Raises Refused for what it finds."""
 
     def ask(command: dict[str, Any], limit_s: float) -> dict[str, Any]:
@@ -34,12 +53,67 @@ def reach(worker: Child, backend: Backend, real: Trace, on_a_gpu: Limits) -> tup
 
     def read(answer: dict[str, Any]) -> list[Finding]:
         seen = faults.device_findings(backend.resolve(answer.get("device_findings")), backend.locate)
-        return [*seen, *map(backend.locate, on_a_gpu.refused(claimed(answer)))]
+        return [*seen, *map(backend.locate, judged.on_a_gpu.refused(claimed(answer)))]
 
     found, left_out = check(ask, read, real)
     if found:
         raise faults.Refused(Status.RUNTIME_ERROR, "verify", found)
+    stands_in = behaves_otherwise(ask, real, judged)
+    if stands_in is not None:
+        raise faults.Refused(Status.REJECTED, "integrity", [stands_in])
     return left_out
+
+
+def behaves_otherwise(ask: Ask, real: Trace, judged: Judged) -> Finding | None:
+    """What stands in for the candidate's kernels at the real sizes alone; None where nothing does."""
+    answer = _host_call(ask, real, numbers=False)
+    if answer is None:
+        return None
+    raised = answer.get("error")
+    apart = _apart(answer, judged)
+    if apart is None or (raised is not None and _no_room(raised)):
+        return None
+    # Neither other values nor the judged sizes may end in the same: then it is not the size that matters.
+    others = (_host_call(ask, real, numbers=True), _host_call(ask, judged.trace, numbers=False))
+    if any(other is None for other in others):
+        return None
+    again, small = others
+    assert again is not None
+    assert small is not None
+    if _apart(again, judged) is None or _apart(small, judged) is not None:
+        return None
+    message = (
+        "At the problem's own sizes this file does something else than at the smaller ones that were judged: "
+        f"{apart}. Its kernels have to compute the result there as well."
+    )
+    return Finding(kind=BEHAVES_OTHERWISE, message=message)
+
+
+def _host_call(ask: Ask, sizes: Trace, *, numbers: bool) -> dict[str, Any] | None:
+    """The answer to a call of which no kernel runs; None where there is none."""
+    asked = command(sizes, numbers=numbers, host_only=True)
+    try:
+        return None if asked is None else ask(asked, LIMIT_S)
+    except ChildFault:
+        return None
+
+
+def _apart(answer: dict[str, Any], judged: Judged) -> str | None:
+    """In words what stands in for kernels in this call."""
+    if "error" in answer:
+        return python_errors.finding(answer["error"], "the call fails", "").message[:600]
+    ran = [name for name in answer["operators"] if not operators.allowed(name, judged.setting)]
+    foreign = [name.strip("_") for name in ran if name not in judged.operators]
+    if foreign:
+        return f"torch's {', '.join(foreign[:4])} runs, which --library-ops {judged.setting} does not allow"
+    if not answer["kernels"] and not answer["notes"]:
+        return "no kernel of this file is launched"
+    return None
+
+
+def _no_room(raised: dict[str, Any]) -> bool:
+    """Whether it is this machine that cannot hold what the call needs."""
+    return raised.get("type") == "MemoryError" or "out of memory" in str(raised.get("message")).lower()
 
 
 def check(ask: Ask, read: Read, real: Trace) -> tuple[list[Finding], tuple[str, ...]]:

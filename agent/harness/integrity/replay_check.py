@@ -1,30 +1,30 @@
 """Whether a candidate's own kernels compute its result: they are repeated alone, in another process.
 
-The worker records what its first call does to device memory, from its start on (agent.emulator.replay). A
-clean process loads the built libraries without their initialisers and repeats the kernels and the operators
-that `--library-ops` allows on parameters and inputs of the judge's. The inputs are a fresh draw made after
-the record was handed in: a value that host code worked out from the inputs it saw is wrong for them. Where
-the fresh draw does not come out right, the inputs of the record are tried, since the host may have read a
-scalar back; what it then passes by value has to be far less than the output. Both outputs go through the
-comparator against the float64 truth: with the kernels it has to be right, and with every launch left out it
-has to be wrong.
+The worker records what each call does to device memory (agent.emulator.replay), and the judge picks the call
+that is repeated. A clean process loads the built libraries without their initialisers and repeats the kernels
+and the operators that `--library-ops` allows on parameters and inputs of the judge's. The inputs are a fresh
+draw made after the record was handed in: a value that host code worked out from the inputs it saw is wrong
+for them, and what it brings along otherwise is no secret. Where the fresh draw does not come out right, the
+host may have read a scalar back: the call is repeated on its own inputs, and so is one more call, made then.
+What the host passed to each by value and not to calls on other inputs has to be far less than the output.
+Outputs go through the comparator against the float64 truth: with the kernels they have to be right, and with
+every launch left out they have to be wrong.
 
 A record that is forged helps nobody: what counts is that kernels of the built library compute the result.
 """
 
 import contextlib
 import json
-import os
 import shutil
-import stat
 import sys
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from agent.emulator.replay import device_library, player_commands, program
-from agent.emulator.replay.events import Forged, itemsize
-from agent.emulator.replay.program import FILES, INPUTS, Program
+from agent.emulator.replay import calls, device_library, player_commands, program
+from agent.emulator.replay.calls import INPUTS, Segment
+from agent.emulator.replay.events import Event, Forged, itemsize
+from agent.emulator.replay.program import FILES, Program
 from agent.errors import defect
 from agent.harness.integrity import launch_limits
 from agent.harness.messages import oracle_commands
@@ -35,32 +35,25 @@ from agent.records import Finding, LibraryOps, Location
 from agent.sandbox import Box, Child, ChildFault, Limits, ProcessServer, TimedOut, messages
 from agent.torch_shim import c_abi
 
-RECORD = "record.jsonl"
-"""Name of the worker's file."""
 STEPS = "steps.jsonl"
 NOT_NEEDED = "own-kernels-not-needed"
 _PLAYER = (
     Path(program.__file__).with_name("player.py"),
     *(Path(str(module.__file__)) for module in (c_abi, messages, player_commands)),
 )
-_LARGEST_RECORD = 64 << 20
 _SAID = 2_000
 """Characters of what the player says."""
-_PASSED_SHARE = 8
-"""At the inputs of the record the output has to be this many times the bytes that came from the host."""
+_PASSED_SHARE = 64
+"""At the inputs of the record the output has this many elements for each word that the host made of them."""
 
 
 class Evidence(NamedTuple):
-    """What the judge brings to the replay of one recorded call."""
+    """What the judge brings to the replay of recorded calls."""
 
     libraries: list[Path]
     """Every extension that was built."""
     runtime: Path
     setting: LibraryOps
-    seeds: tuple[int, int, int]
-    """Of the parameters and of the inputs that were recorded, and a fresh one for the replay's inputs."""
-    tree: Any
-    """The structure of the output."""
     oracle: OracleClient
     folder: Path
     """An empty one that the candidate's process does not see."""
@@ -75,39 +68,82 @@ class Evidence(NamedTuple):
     """Where its process comes from."""
 
 
-def findings(record: Path, evidence: Evidence) -> list[Finding]:
-    """Why the candidate's own kernels do not account for its result; empty where they do."""
+class Recorded(NamedTuple):
+    """One call among those of a process that were recorded one after the other."""
+
+    segments: Sequence[Segment]
+    chosen: int
+    others: Sequence[int]
+    """Calls on the same parameters and on other inputs, each drawn by itself."""
+    parameters_seed: int
+    inputs_seed: int
+    fresh_seed: int
+    """For inputs that are drawn for the replay."""
+    family: str | None
+    """Of inputs."""
+    tree: Any
+    """The structure of the output."""
+
+
+class Outcome(NamedTuple):
+    """What came of a call's kernels on inputs that were drawn for the replay."""
+
+    findings: list[Finding]
+    """Why they do not account for the result; empty where they do."""
+    may_be_stale: bool = False
+    """Whether all that is wrong may be a scalar that the host read back from other inputs."""
+
+
+def on_fresh_inputs(recorded: Recorded, evidence: Evidence) -> Outcome:
+    """Whether the candidate's own kernels account for what the call gives."""
     try:
-        text = _text(record)
-        _, recorded, fresh = evidence.seeds
-        attempt = _Replay(evidence, evidence.folder / "fresh", text)
-        if not attempt.program.launches:
-            return [faults.NO_LAUNCH]
-        if evidence.on_a_gpu is not None:
-            steps = (*attempt.program.before, *attempt.program.after)
-            never = evidence.on_a_gpu.refused(launch_limits.recorded(steps))
+        refusal, known = None, list[Event]()
+        for whole in (False, True):
+            needed = calls.alone(recorded.segments, recorded.chosen, whole=whole)
+            if needed == known:
+                break
+            known = needed
+            attempt = _Replay(evidence, recorded, needed)
+            if not attempt.program.launches:
+                return Outcome([faults.NO_LAUNCH])
+            never = evidence.on_a_gpu.refused(attempt.launched()) if evidence.on_a_gpu else []
             if never:
-                return never
-        refusal = attempt.refusal(fresh)
-        if refusal is None or refusal.kind == NOT_NEEDED or attempt.hung:
-            return [refusal] if refusal else []
-        if evidence.only_fresh or not attempt.is_little_by_value():
-            return [refusal]
-        again = _Replay(evidence, evidence.folder / "recorded", text).refusal(recorded)
-        return [refusal] if again else []
+                return Outcome(never)
+            refusal = attempt.refusal(recorded.fresh_seed)
+            if refusal is None or refusal.kind == NOT_NEEDED or attempt.hung:
+                return Outcome([refusal] if refusal else [])
+        return Outcome([refusal] if refusal else [], may_be_stale=not evidence.only_fresh)
     except (Forged, device_library.NotLoadable) as error:
-        return [faults.protocol_violation(f"the record of what its kernels did cannot be used: {error}")]
+        return Outcome([unusable(error)])
     except _Forgery as error:
-        return [faults.protocol_violation(f"the process that repeated its kernels {error}")]
+        return Outcome([faults.protocol_violation(f"the process that repeated its kernels {error}")])
+
+
+def on_its_own_inputs(recorded: Recorded, evidence: Evidence) -> bool:
+    """Whether they account for it there, where the host makes little of the inputs."""
+    needed = calls.alone(recorded.segments, recorded.chosen, whole=True)
+    try:
+        attempt = _Replay(evidence, recorded, needed)
+        elements = sum(output.elements for output in attempt.program.outputs)
+        passed = calls.passed(recorded.segments, recorded.chosen, recorded.others)
+        return passed * _PASSED_SHARE <= elements and attempt.refusal(recorded.inputs_seed) is None
+    except (Forged, device_library.NotLoadable, _Forgery):
+        return False
+
+
+def unusable(error: Exception) -> Finding:
+    """What a record is refused with that no runtime writes."""
+    return faults.protocol_violation(f"the record of what its kernels did cannot be used: {error}")
 
 
 class _Replay:
     """One repetition in a folder of its own: kernels of the one before may have written to theirs."""
 
-    def __init__(self, evidence: Evidence, folder: Path, record: str) -> None:
-        self._evidence, self._folder = evidence, folder
+    def __init__(self, evidence: Evidence, recorded: Recorded, needed: Sequence[Event]) -> None:
+        self._evidence, self._recorded = evidence, recorded
         self.hung = False
         """Whether it ran out of time, which nothing does twice."""
+        self._folder = folder = evidence.folder / str(len(list(evidence.folder.iterdir())))
         folder.mkdir()
         for part in _PLAYER:
             shutil.copy(part, folder)
@@ -116,21 +152,22 @@ class _Replay:
         for number, library in enumerate(dict.fromkeys(evidence.libraries)):
             self._copies.append(f"library{number}.so")
             known[str(library)] = number, device_library.prepared(library, folder / self._copies[-1])
-        self.program = program.read(record, known, evidence.setting)
+        self.program = program.read(needed, known, evidence.setting)
 
-    def is_little_by_value(self) -> bool:
-        """Whether the output is far more than what came from the host."""
-        produced = sum(output.bytes for output in self.program.outputs)
-        return self.program.by_value * _PASSED_SHARE <= produced
+    def launched(self) -> list[launch_limits.Launched]:
+        return launch_limits.recorded((*self.program.before, *self.program.after))
 
     def refusal(self, seed: int) -> Finding | None:
         """Why the kernels do not account for the output at the inputs of one draw; None where they do.
 
         First without the launches, and that output is compared before any code of the candidate's has run.
         """
-        oracle, seeds = self._evidence.oracle, self._evidence.seeds
-        oracle.ask(to_oracle(oracle_commands.Parameters(seeds[0], self._stem("")[:-1])))
-        oracle.ask(to_oracle(oracle_commands.Draw(seed, self._stem(INPUTS))))
+        oracle, recorded = self._evidence.oracle, self._recorded
+        oracle.ask(to_oracle(oracle_commands.Parameters(recorded.parameters_seed, self._stem("")[:-1])))
+        for family in dict.fromkeys((recorded.family, None)):
+            draw = oracle_commands.Draw(seed, self._stem(INPUTS), family)
+            if "left_out" not in oracle.ask(to_oracle(draw)):
+                break
         steps = (*self.program.before, *self.program.after)
         (self._folder / STEPS).write_text("".join(json.dumps(step) + "\n" for step in steps))
         try:
@@ -184,7 +221,7 @@ class _Replay:
 
     def _right(self, stem: str) -> bool:
         tensors = [{"shape": output.shape, "dtype": output.dtype} for output in self.program.outputs]
-        outputs = {"stem": str(self._folder / stem), "tree": self._evidence.tree, "tensors": tensors}
+        outputs = {"stem": str(self._folder / stem), "tree": self._recorded.tree, "tensors": tensors}
         return "finding" not in self._evidence.oracle.compare(outputs)
 
 
@@ -250,10 +287,8 @@ def _foreign(found: Program, setting: LibraryOps) -> Finding:
         writer = found.omitted[0]
         said = f"part of the result comes from {names}, which {rule}"
     else:
-        said = (
-            "repeated on other inputs without this file's host code they give another result: host code "
-            "works out values on the CPU and passes them to kernels or writes them to device memory"
-        )
+        said = "repeated on other inputs without this file's host code they give another result: host code "
+        said += "works out values on the CPU and passes them to kernels or writes them to device memory"
     location = Location(line=writer.line) if writer and writer.line else None
     message = f"This file's kernels do not compute the result: {said}."
     return Finding(kind="own-kernels-do-not-compute-the-result", message=message, location=location)
@@ -262,16 +297,3 @@ def _foreign(found: Program, setting: LibraryOps) -> Finding:
 def _listed(names: Iterable[str]) -> str:
     shown = list(names)
     return ", ".join(shown[:4]) + (f" and {len(shown) - 4} more" if len(shown) > 4 else "")
-
-
-def _text(path: Path) -> str:
-    """The worker's file. Raises Forged for anything but a plain file of bounded size."""
-    try:
-        descriptor = os.open(path, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK)
-    except OSError as error:
-        raise Forged(f"there is none ({error.strerror})") from None
-    with open(descriptor, "rb") as file:  # noqa: PTH123 - a descriptor, not a path
-        status = os.fstat(descriptor)
-        if not stat.S_ISREG(status.st_mode) or status.st_size > _LARGEST_RECORD:
-            raise Forged(f"it is no plain file of at most {_LARGEST_RECORD >> 20} MB")
-        return file.read(_LARGEST_RECORD).decode("utf-8", "replace")

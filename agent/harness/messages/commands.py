@@ -4,6 +4,7 @@ Each writer raises Malformed for a record whose fields do not have the declared 
 side that reads it.
 """
 
+import secrets
 from typing import Any
 
 from agent.errors import defect
@@ -12,6 +13,10 @@ from agent.harness.worker import worker_commands
 from agent.sandbox import messages
 
 Message = dict[str, Any]
+_NAMES = (
+    ("my", "new", "custom", "fused", "fast", "cuda"),
+    ("model", "module", "kernels", "layer", "ops", "net"),
+)
 
 
 def to_oracle(command: oracle_commands.Command) -> Message:
@@ -20,6 +25,12 @@ def to_oracle(command: oracle_commands.Command) -> Message:
 
 def to_worker(command: worker_commands.Command) -> Message:
     return dict(messages.written(command, worker_commands.Command))
+
+
+def load() -> Message:
+    """The candidate's file under a name that a user might have given it, another one for each process."""
+    name = "_".join(map(secrets.choice, _NAMES)) + secrets.choice(("", "2", "3", "_v2"))
+    return to_worker(worker_commands.Load(name))
 
 
 def instance(manifest: Message) -> Message:

@@ -131,6 +131,7 @@ class Kernels:
 @dataclass(frozen=True)
 class RealShapes(Kernels):
     notes: list[str]
+    operators: list[str]
 
 
 @dataclass(frozen=True)
@@ -213,9 +214,8 @@ def ask(
     granted: Callable[[], float] = lambda: 0.0,
     serve: Callable[[Message], Message] | None = None,
 ) -> Message:
-    """The answer, which is as it has to be. Raises ChildFault; `granted` as in `Child.ask`.
-    `serve` builds instead of the backend. Raises EnvironmentFault where the worker knows no such command.
-    """
+    """The answer, which is as it has to be; `granted` as in `Child.ask`, `serve` builds for the backend.
+    Raises ChildFault, and EnvironmentFault where the worker knows no such command."""
     wanted = expected(command, backend.device)
 
     def built(message: Message) -> Message:

@@ -12,9 +12,8 @@ from agent.harness.backends import selection
 from agent.harness.backends.backend import Backend
 from agent.harness.backends.workspace import furnish
 from agent.harness.messages import worker_answers
-from agent.harness.messages.commands import call, instance, to_worker
+from agent.harness.messages.commands import call, instance, load
 from agent.harness.task.job import Job
-from agent.harness.worker import worker_commands
 from agent.records import Trace
 from agent.sandbox import Child, ChildFault
 
@@ -51,7 +50,7 @@ class NoopWorker:
 
     def prepare(self, drawn: Mapping[str, Any]) -> None:
         """Makes it ready to be timed on inputs that the candidate was called on."""
-        self.timed(to_worker(worker_commands.Load()))
+        self.timed(load())
         parts = {"init_inputs": _EMPTY | {"tree": ["list", []]}, "state": _EMPTY | {"tree": ["dict", []]}}
         self.timed(instance(parts))
         self.timed(call({**drawn, "output_bytes": []}, "nothing"))

@@ -2,8 +2,8 @@
 
 In order: load and build; two sets of perturbed parameters, a new instance each; the draws that
 `agent.harness.task.protocol` plans. For each call: structure; inputs, parameters and earlier outputs
-unchanged and not shared; values. At the end at least one kernel launch where launches are counted. The first
-thing that fails ends the trial.
+unchanged and not shared; values; a kernel launch where they are recorded. At the end some calls are repeated
+there. The first thing that fails ends the trial.
 """
 
 import secrets
@@ -14,8 +14,10 @@ from typing import Any, Self
 from agent.build.build_request import BuildRequest
 from agent.harness.backends import build_watch, selection, workspace
 from agent.harness.backends.backend import Backend
-from agent.harness.integrity import kernel_attribution, launch_limits, replay_check
-from agent.harness.integrity.real_shapes import reach
+from agent.harness.integrity import kernel_attribution, launch_limits
+from agent.harness.integrity.call_records import CallRecords, Drawn
+from agent.harness.integrity.real_shapes import Judged, reach
+from agent.harness.integrity.replay_check import Evidence
 from agent.harness.messages import oracle_commands
 from agent.harness.messages.commands import call, instance, judged, to_oracle, to_worker
 from agent.harness.messages.oracle_client import ORACLE, OracleClient
@@ -53,7 +55,7 @@ class Trial:
         self._job, self._trace, self._folder, self._backend = job, trace, folder, backend
         self.limits = CallLimits(job, under_a_tool=bool(tool))
         self._at_import = self._until_now = 0
-        """Requests to build, of importing the file and after the draws."""
+        """How many requests to build importing the file made, and how many there were after the draws."""
         self._watch = build_watch.Watch(backend.requests)
         self.mismatch: MismatchMap | None = None
         self.correctness = Correctness(draws=1, max_abs_err=None, max_rel_err=None, error_budget_ratio=None)
@@ -62,9 +64,8 @@ class Trial:
         self._left_out: list[str] = []
         self.ran: tuple[str, ...] = ()
         """The kernels that the draws launched, by their signatures; on the emulator."""
-        self._drawn, self._conditions = 0, Dealer()
-        self._recorded: tuple[int, Any] | None = None
-        self._seed, self._strength = 0, 1.0
+        self._drawn, self._conditions, self._records = 0, Dealer(), CallRecords()
+        self._seed, self._parameters_seed, self._strength = 0, 0, 1.0
         tightened = job.admission.tightened if job.admission else ()
         given = (x.shape for x in trace.inputs if isinstance(x, TensorSpec))
         self._few = protocol.few(given, (y.shape for y in trace.outputs))
@@ -142,6 +143,7 @@ class Trial:
         for number, draws in enumerate(self._plan):
             seed = secret_seed()
             self._instance(seed, f"set{number}")
+            self._parameters_seed = seed
             drawn: dict[str, Any] = {}
             owed = False
             for draw in draws:
@@ -152,10 +154,11 @@ class Trial:
                 if drawn:
                     self._call(draw._replace(checked=owed), f"draw{begun}", drawn)
                     owed = False
-            if number == 0:
-                announce("repeating the kernels alone")
-                self._check_own_kernels(seed)
-        self._check_launches()
+            if number == 0 and self._backend.suppressor is not None:
+                announce("repeating a call without the kernels")
+                self._ablate()
+        announce("repeating the kernels alone")
+        self._check_own_kernels()
         self._until_now = len(self._backend.requests)
         if self._backend.device == "cpu":
             told = self.candidate.tell(to_worker(worker_commands.Kernels()), "telling which kernels ran")
@@ -170,21 +173,22 @@ class Trial:
         self._strength = min(self._strength, made["strength"])
         answer = self.candidate.tell(instance(made), doing)
         if not self.names and parameter_assignment.misfits(answer):
-            known = self.bounded(), self._trace, self.candidate, self.oracle
-            self.names = parameter_assignment.found(*known, answer)
+            self.names = parameter_assignment.found(
+                self.bounded(), self._trace, self.candidate, self.oracle, answer
+            )
             answer = self.candidate.tell(instance(self.oracle.ask(parameters)), doing)
         self.candidate.check(answer, "run", f"{doing} failed")
 
     def skipped(self) -> tuple[str, ...]:
         """Draws that were not made, each with its reason."""
-        less = protocol.skipped(self._job.protocol, self._few) + protocol.weakened(self._strength)
+        less = (*protocol.skipped(self._job.protocol, self._few), *protocol.weakened(self._strength))
         return (*less, *self._left_out)
 
     def cover(self, announce: Announce) -> kernel_coverage.Coverage:
         """What the draws did not reach of the real call; nothing can be computed here afterwards."""
         announce("looking for kernels that only the real sizes launch")
-        given = self._job.problem, self._job.candidate.source
-        return kernel_coverage.looked(*given, self.ran, self.candidate, self._backend, self.trace_of)
+        problem, source = self._job.problem, self._job.candidate.source
+        return kernel_coverage.looked(problem, source, self.ran, self.candidate, self._backend, self.trace_of)
 
     def trace_of(self, source: str) -> Trace | None:
         """What the reference does with other sizes; None where it does not run with them."""
@@ -194,7 +198,9 @@ class Trial:
     def check_addresses(self, real: Trace, announce: Announce) -> tuple[str, ...]:
         """Calls the candidate at the sizes of `real`, last of all; what was left out. See `real_shapes`."""
         announce("checking addresses at the real sizes")
-        left_out = reach(self.candidate.child, self._backend, real, self._on_a_gpu())
+        operators, setting = self._records.operators(), self._job.library_ops
+        judged = Judged(self._trace, operators, setting, self._on_a_gpu())
+        left_out = reach(self.candidate.child, self._backend, real, judged)
         try:
             # Sources that hold the sizes are others at the real ones.
             self._backend.raise_build_failure()
@@ -239,10 +245,11 @@ class Trial:
             outputs = answer.get("outputs")
             if not isinstance(outputs, dict) or outputs.get("stem") != f"{stem}-out":
                 raise faults.Refused(Status.REJECTED, "verify", [faults.protocol_violation()])
-            if self._recorded is None:
-                self._recorded = self._seed, outputs.get("tree")
             verdict = self._judged(outputs, answer, f"{stem}-after", draw)
             self.reuse.allowed = answer["overlaps"]
+            if self._backend.device == "cpu":
+                on = Drawn(self._parameters_seed, self._seed, draw, outputs.get("tree"))
+                self._records.add(self._folder, on, self.candidate.launches)
         except faults.Refused as refused:
             raise faults.under(protocol.WORDS.get(draw.family or ""), refused) from None
         for part in ("out", "after-input", "after-parameter", "after-output"):
@@ -261,40 +268,32 @@ class Trial:
             raise faults.Refused(Status(reply["status"]), "verify", [found])
         return reply
 
-    def _check_own_kernels(self, parameters_seed: int) -> None:
+    def _ablate(self) -> None:
+        """Without the candidate's own launches the result has to be wrong."""
+        drawn = self._drawn_for(Draw(), "ablated", self._given)
+        self.candidate.check(self._call_on(drawn, Draw(), "ablated"), "run", "forward failed")
+        kernel_attribution.check_ablation(self.candidate.tell, self.oracle.compare, drawn["output_bytes"])
+
+    def _check_own_kernels(self) -> None:
         """Where kernels can be repeated without host code, they alone have to give the result."""
         replayed = self._backend.replayed()
-        if self._backend.suppressor is not None:
-            drawn = self._drawn_for(Draw(), "ablated", self._given)
-            self.candidate.check(self._call_on(drawn, Draw(), "ablated"), "run", "forward failed")
-            kernel_attribution.check_ablation(self.candidate.tell, self.oracle.compare, drawn["output_bytes"])
-        if replayed is None or self._recorded is None:
+        if replayed is None:
             return
-        self._check_launches()
-        evidence = replay_check.Evidence(
-            libraries=replayed.libraries,
-            runtime=replayed.runtime,
-            setting=self._job.library_ops,
-            seeds=(parameters_seed, self._recorded[0], secret_seed()),
-            tree=self._recorded[1],
-            oracle=self.oracle,
+        evidence = Evidence(
+            libraries=replayed.libraries, runtime=replayed.runtime,
+            setting=self._job.library_ops, oracle=self.oracle,
             folder=workspace.replay_folder(self._folder),
-            environment=self._backend.environment(self._folder),
-            limits=self._backend.limits(self._trace),
-            only_fresh=self._watch.in_forward,
-            timeout_s=self.limits.call.seconds,
-            server=self._job.servers.for_candidates("emulator"),
-            on_a_gpu=self._on_a_gpu(),
-        )
-        found = replay_check.findings(self._folder / replay_check.RECORD, evidence)
-        if found and found[0].kind == launch_limits.NEVER_STARTED:
-            raise faults.Refused(Status.RUNTIME_ERROR, "run", list(map(self._backend.locate, found)))
-        if found:
-            raise faults.Refused(Status.REJECTED, "integrity", list(map(self._backend.locate, found)))
+            environment=self._backend.environment(self._folder), limits=self._backend.limits(self._trace),
+            only_fresh=self._watch.in_forward, timeout_s=self.limits.call.seconds,
+            server=self._job.servers.for_candidates("emulator"), on_a_gpu=self._on_a_gpu(),
+        )  # fmt: skip
+        self._records.check(evidence, self._backend.locate, self._call_once_more)
 
     def _on_a_gpu(self) -> launch_limits.Limits:
         return launch_limits.Limits(self.build.kernels if self.build else (), self._backend.requests)
 
-    def _check_launches(self) -> None:
-        if self.candidate.launches == 0:
-            raise faults.Refused(Status.REJECTED, "verify", [faults.NO_LAUNCH])
+    def _call_once_more(self, seed: int) -> None:
+        """On inputs of this seed; the oracle may hold other parameters by now."""
+        self.oracle.ask(to_oracle(oracle_commands.Parameters(self._parameters_seed, "later-set")))
+        self._seed = seed
+        self._call(Draw(), "later", self.oracle.ask(to_oracle(oracle_commands.Draw(seed, "later"))))

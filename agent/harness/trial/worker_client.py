@@ -7,15 +7,15 @@ build that failed, findings of the device and an exception, in this order of pre
 from pathlib import Path
 from typing import Any
 
+from agent.build.source_map import CANDIDATE
 from agent.diagnosis.runtime import illegal_launches, python_errors, timeouts
 from agent.harness.backends.backend import Backend
 from agent.harness.backends.candidate_process import Serve
 from agent.harness.messages import worker_answers
-from agent.harness.messages.commands import to_worker
+from agent.harness.messages.commands import load
 from agent.harness.task import faults
 from agent.harness.task.call_limits import CallLimits
 from agent.harness.task.job import Job
-from agent.harness.worker import worker_commands
 from agent.records import Finding, Status, Trace
 from agent.sandbox import Child, ChildFault
 from agent.torch_shim.finding_kinds import FindingKind
@@ -33,10 +33,14 @@ class WorkerClient:
         """Warnings on the way."""
         self.launches: int | None = None
         """Of kernels, by the last answer that counted them."""
+        self._file = CANDIDATE
+        """What the candidate's file is called there."""
 
     def load(self) -> None:
         """Imports the candidate, which may build its extensions then."""
-        answer = self.tell(to_worker(worker_commands.Load()), "importing the file", "build")
+        command = load()
+        self._file = f"{command['name']}.py"
+        answer = self.tell(command, "importing the file", "build")
         self.check(answer, "run", "importing the file failed")
 
     def tell(self, command: dict[str, Any], doing: str, stage: faults.Stage = "run") -> dict[str, Any]:
@@ -87,7 +91,8 @@ class WorkerClient:
         return worker_answers.ask(self.child, self.backend, command, limit_s, serve=serve)
 
     def _last_words(self) -> timeouts.LastWords:
-        return timeouts.last_words(self._folder, self.child.log, self._job.candidate.source)
+        log = self.child.log.replace(self._file, CANDIDATE)
+        return timeouts.last_words(self._folder, log, self._job.candidate.source)
 
 
 def _merged(known: list[Finding], new: list[Finding]) -> list[Finding]:

@@ -17,6 +17,7 @@ def run(model: Any, inputs: Any, kept: list[Any], command: Any, shim: Any) -> di
 
     Where no block runs, a call may fail over values that are not there: the calls before it count.
     """
+    shim.end_record()
     groups = {"input": inputs, "parameter": model.state_dict(), "earlier output": kept}
     spans = {name: memory_guards.spans(value) for name, value in groups.items()}
     shared: set[str] = set()

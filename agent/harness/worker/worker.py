@@ -1,11 +1,8 @@
 """The candidate's process: the only place where candidate code runs. Standalone; never imports `agent`.
 
-Started as `python -I worker.py EXECUTOR SETTINGS DESCRIPTOR` in a folder that holds this file, `wire.py`,
-`builds_here.py`, `evidence.py`, `transport.py`, `layouts.py`, `messages.py`, `requested.py`, `shared.py`,
-`timing.py`, `worker_commands.py`, `candidate.py`, the exchange files and, for the emulator, the package
-`torch_shim`. Commands, which `worker_commands` declares, arrive as JSON lines
-on standard input, one answer each on DESCRIPTOR. Whatever it answers is a claim: it may refuse the candidate,
-never accept it.
+Started as `python -I worker.py EXECUTOR SETTINGS DESCRIPTOR` in a folder that `harness/backends/workspace.py`
+furnishes. Commands, which `worker_commands` declares, arrive as JSON lines on standard input, one answer
+each on DESCRIPTOR. Whatever it answers is a claim: it may refuse the candidate, never accept it.
 """
 
 import ctypes
@@ -23,6 +20,7 @@ from torch import profiler
 from torch.utils import cpp_extension
 
 HERE = Path(__file__).resolve().parent
+CANDIDATE = "candidate.py"
 sys.path.insert(0, str(HERE))
 import held_outputs  # type: ignore[import-not-found]  # noqa: E402 - copies beside this file
 import load_inline_watch  # type: ignore[import-not-found]  # noqa: E402
@@ -42,6 +40,7 @@ class Worker:
         self.device = "cuda" if executor == "cuda" else "cpu"
         self._commands = commands
         self._answers = answers
+        self._file = HERE / CANDIDATE
         self._patience_s: float = settings["patience_s"]
         self._module: Any = None
         self._model: Any = None
@@ -74,7 +73,7 @@ class Worker:
             try:
                 answer = self.answer(line)
             except BaseException as error:  # noqa: BLE001 - candidate code raises what it likes; all is reported
-                answer = {"error": _described(error)}
+                answer = {"error": _described(error, self._file)}
             finally:
                 faulthandler.cancel_dump_traceback_later()
             self._answer(answer | self._device_report())
@@ -88,11 +87,15 @@ class Worker:
         return dict(getattr(self, "do_" + messages.tag(type(command)))(command))
 
     def do_load(self, command: worker_commands.Load) -> dict[str, Any]:
-        spec = importlib.util.spec_from_file_location("candidate", HERE / "candidate.py")
-        assert spec is not None
-        assert spec.loader is not None
+        self._file = HERE / f"{command.name}.py"  # a name that tells nothing
+        self._file.write_bytes((HERE / CANDIDATE).read_bytes())
+        sys.argv[:] = [str(self._file)]
+        if self._shim is not None:
+            self._shim.watch_file(str(self._file))
+        spec = importlib.util.spec_from_file_location(command.name, self._file)
+        assert spec is not None and spec.loader is not None  # noqa: PT018
         self._module = importlib.util.module_from_spec(spec)
-        sys.modules["candidate"] = self._module
+        sys.modules[command.name] = self._module
         spec.loader.exec_module(self._module)
         if not isinstance(getattr(self._module, "ModelNew", None), type):
             raise AttributeError("the file defines no class ModelNew")
@@ -109,7 +112,8 @@ class Worker:
         try:
             self._model.load_state_dict(state, strict=True)
         except RuntimeError as error:
-            return {"error": _described(error) | {"kind": "state-dict-mismatch"}, "held": self._held()}
+            misfit = _described(error, self._file) | {"kind": "state-dict-mismatch"}
+            return {"error": misfit, "held": self._held()}
         self._model.eval()
         self._transport.forget()
         return {}
@@ -121,18 +125,16 @@ class Worker:
         some). `in_place`: the inputs take the memory of the call before. `keep_all`: outputs stay alive.
         """
         inputs = self._placed(command.inputs, command.checked, command.in_place)
-        if self._shim is not None:
-            self._shim.check(command.checked, command.conditions)
-        else:
+        if self._shim is None:
             memory_guards.poison(command.output_bytes)
+        else:
+            self._shim.check(command.checked, command.conditions)
         with torch.no_grad():
             outputs = self._model(*inputs)
         self._synchronize()
         if self._shim is not None:
             self._shim.check_outputs(outputs)
-            record = self._shim.record(outputs)
-            if record is not None:
-                (HERE / "record.jsonl").write_text(record)
+            (HERE / "record.jsonl").write_text(self._shim.record(outputs) or "")
         present = self._model.state_dict()
         state = {n: present[name] for n, name in enumerate(command.state)
                  if isinstance(present.get(name), torch.Tensor)}  # fmt: skip
@@ -168,11 +170,12 @@ class Worker:
 
     def _placed(self, description: dict[str, Any], checked: bool, in_place: bool) -> Any:
         self._inputs, first, self._called = None, not self._called, True
-        if self._shim is not None and (checked or first):
-            # The first call is also the one that is recorded, at the addresses that were handed in.
+        if self._shim is None:
+            return self._transport.inputs(description, in_place)
+        if checked or first:
             self._transport.forget()
             return self._given("inputs", description)
-        return self._transport.inputs(description, in_place)
+        return self._shim.given("inputs", lambda: self._transport.inputs(description, in_place))
 
     def do_profile(self, command: worker_commands.Profile) -> dict[str, Any]:
         """What the GPU does during one call on the present inputs, by the CUDA profiler."""
@@ -266,15 +269,14 @@ class Worker:
         return {"launches": self._shim.launches(), "device_findings": self._shim.findings()}
 
     def _answer(self, message: dict[str, Any]) -> None:
-        data = json.dumps(message).encode() + b"\n"
+        text = json.dumps(message)
+        data = (text if "request" in message else text.replace(self._file.name, CANDIDATE)).encode() + b"\n"
         while data:
             data = data[os.write(self._answers, data) :]
 
 
-def _described(error: BaseException) -> dict[str, Any]:
-    frames = [
-        f for f in traceback.extract_tb(error.__traceback__) if f.filename == str(HERE / "candidate.py")
-    ]
+def _described(error: BaseException, file: Path) -> dict[str, Any]:
+    frames = [f for f in traceback.extract_tb(error.__traceback__) if f.filename == str(file)]
     line = frames[-1].lineno if frames else getattr(error, "lineno", None)
     return {
         "type": type(error).__name__,

@@ -12,7 +12,9 @@ from typing import Any, Literal
 
 @dataclass(frozen=True)
 class Load:
-    pass
+    """`name`: what the module is to be called."""
+
+    name: str
 
 
 @dataclass(frozen=True)

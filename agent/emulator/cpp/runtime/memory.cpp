@@ -122,7 +122,13 @@ uintptr_t take(Arena& a, size_t bytes, bool& was_used) {
         gap = kDenseGap;
         address = make_piece(a, room, gap);
     }
-    if (address != 0) a.allocations[address] = Allocation{bytes, room, gap, true, false};
+    if (address == 0) return 0;
+    a.allocations[address] = Allocation{bytes, room, gap, true, false};
+    // While a record is made a piece has what one of its size held that was freed, at an address of its own.
+    const auto old = a.free_by_room.find(room);
+    was_used = &a == &arenas().device && keeps_contents() && old != a.free_by_room.end() &&
+               a.allocations[old->second].used;
+    if (was_used) std::memcpy(reinterpret_cast<void*>(address), reinterpret_cast<void*>(old->second), room);
     return address;
 }
 

@@ -17,6 +17,8 @@ namespace kw {
 
 namespace {
 
+constexpr size_t kSmallPiece = 4096;  // bytes of a piece of which a copy is kept
+
 struct Record {
     std::mutex mutex;
     std::atomic<bool> on{false};
@@ -108,7 +110,7 @@ void record_allocation(void* pointer, size_t bytes) {
     if (!r.on) return;
     add_event(r, kAllocateEvent, {std::to_string(reinterpret_cast<uintptr_t>(pointer)), std::to_string(bytes)});
     char* start = static_cast<char*>(pointer);
-    if (bytes > 0 && bytes <= KW_LARGEST_LITERAL) r.small[start].assign(start, start + bytes);
+    if (bytes > 0 && bytes <= kSmallPiece) r.small[start].assign(start, start + bytes);
 }
 
 void record_free(void* pointer) {

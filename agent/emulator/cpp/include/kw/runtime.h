@@ -20,7 +20,7 @@ extern "C" {
 
 enum {
     KW_FRESH_BYTE = 0xFF,         // what fresh device memory holds, unless kw_draw chooses something else
-    KW_LARGEST_LITERAL = 4096,    // bytes of host data that a record takes in; of more it tells the size alone
+    KW_LARGEST_LITERAL = 8 << 20, // bytes of host data that a record takes in; of more it tells the size alone
     KW_SAMPLED_BYTES = 1 << 20,   // from here on, memory of a sampled call is reserved and not committed
     KW_UNLOCATED_LINE = 1000000,  // lines from here on belong to no line of the candidate's file
     KW_RUNNING_BYTES = 512,       // of the file of kw_tell_running

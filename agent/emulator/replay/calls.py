@@ -1,0 +1,278 @@
+"""The records of many calls of one process: how each behaves, one alone, and what the host passed to it.
+
+A record comes in segments, from the end of one call to the end of the next. What happened before a call's
+inputs were handed in cannot depend on those that a replay is given: it may bring along what it likes.
+"""
+
+import bisect
+import math
+from collections import Counter
+from collections.abc import Iterable, Iterator, Sequence
+from difflib import SequenceMatcher
+from typing import Any, NamedTuple
+
+from agent.emulator.replay import events, operators
+from agent.emulator.replay.events import Event
+
+INPUTS = "inputs"
+_WORD = 4
+_MOST_ALIGNED = 2000
+"""Events up to which two calls of different lengths are held against each other."""
+
+Leaves = list[Any]
+
+
+class Segment(NamedTuple):
+    """What happened until a call, and in the call."""
+
+    before: list[Event]
+    call: list[Event]
+
+    @property
+    def is_new(self) -> bool:
+        """Whether the call is the first of an instance."""
+        return any(isinstance(event, events.Given) and event.what == "state" for event in self.before)
+
+
+class Behaviour(NamedTuple):
+    """What a call did, apart from values: calls at the same sizes have the same, as a rule."""
+
+    kernels: tuple[tuple[Any, int], ...]
+    """Name, grid, block and shared memory of each launch, with how often."""
+    operators: tuple[tuple[Any, int], ...]
+    """Torch's, copies and fills left out: name and dtypes, with how often."""
+    host_bytes: int
+    """From the host to the device."""
+
+    @property
+    def launches(self) -> int:
+        return sum(count for _, count in self.kernels)
+
+
+def segment(record: str) -> Segment:
+    """One segment, read strictly. Raises Forged."""
+    recorded = events.read(record)
+    begin = next((n for n, event in enumerate(recorded) if _is_input(event)), 0)
+    return Segment(recorded[:begin], recorded[begin:])
+
+
+def behaviour(of: Segment) -> Behaviour:
+    launches = Counter((e.name, e.grid, e.block, e.shared) for e in of.call if isinstance(e, events.Launch))
+    ran = Counter(
+        (e.name, tuple(_dtype(t) for t in operators.tensors([e.arguments, e.keywords])))
+        for e in of.call
+        if isinstance(e, events.Operator) and e.name not in operators.LAYOUT
+    )
+    written = sum(e.bytes for e in of.call if isinstance(e, events.Write))
+    return Behaviour(tuple(sorted(launches.items())), tuple(sorted(ran.items())), written)
+
+
+def difference(one: Behaviour, other: Behaviour) -> str:
+    """In words what `one` does that `other` does not, and what it leaves out."""
+    ours, theirs = Counter(dict(one.kernels)), Counter(dict(other.kernels))
+    names = sorted({kernel[0] for kernel in (ours - theirs) + (theirs - ours)})
+    parts = []
+    for name in names:
+        counts = [sum(n for k, n in side.items() if k[0] == name) for side in (ours, theirs)]
+        parts.append(
+            f"{name} runs with other sizes" if counts[0] == counts[1]
+            else f"{name} is launched {_times(counts[0])} and not {_times(counts[1])}"
+        )  # fmt: skip
+    more = Counter(dict(one.operators)) - Counter(dict(other.operators))
+    less = Counter(dict(other.operators)) - Counter(dict(one.operators))
+    parts += [f"torch's {name} runs as well" for name in sorted({key[0].strip("_") for key in more})]
+    parts += [f"torch's {name} does not run" for name in sorted({key[0].strip("_") for key in less - more})]
+    if one.host_bytes != other.host_bytes:
+        parts.append(f"{one.host_bytes} bytes come from the host and not {other.host_bytes}")
+    return "; ".join(parts[:5]) or "nothing that the records show"
+
+
+def alone(segments: Sequence[Segment], chosen: int, *, whole: bool) -> list[Event]:
+    """What a replay of the chosen call needs.
+
+    Of earlier calls the first of each instance, where caches are filled; with `whole` all of them. What they
+    do comes before the inputs of the chosen one exist, on inputs that are zeros.
+    """
+    found: list[Event] = []
+    for number, earlier in enumerate(segments[:chosen]):
+        found += earlier.before
+        if whole or number == 0 or earlier.is_new:
+            found += _blank(earlier.call)
+        else:
+            found += [event for event in earlier.call if isinstance(event, events.Allocate)]
+    return _used([*found, *segments[chosen].before, *segments[chosen].call])
+
+
+def passed(segments: Sequence[Segment], chosen: int, others: Iterable[int]) -> int:
+    """How many words from the host the chosen call has that are not the same in each of the others.
+
+    A word is up to four bytes of data or of a kernel's arguments, a place, a size, or an operator's scalar.
+    """
+    memory = Memory(event for part in segments for event in (*part.before, *part.call))
+    mine = _said(segments[chosen].call, memory)
+    apart: set[tuple[int, int]] = set()
+    compared = False
+    for number in others:
+        compared = True
+        theirs = _said(segments[number].call, memory)
+        pairs = _aligned([key for key, _ in mine], [key for key, _ in theirs])
+        for at, (_, leaves) in enumerate(mine):
+            other = theirs[pairs[at]][1] if at in pairs else []
+            same = len(other) == len(leaves)
+            apart |= {(at, n) for n, leaf in enumerate(leaves) if not same or leaf != other[n]}
+    return len(apart) if compared else sum(len(leaves) for _, leaves in mine)
+
+
+class Memory:
+    """The allocations of a record, none of which shares an address with another."""
+
+    def __init__(self, recorded: Iterable[Event]) -> None:
+        sizes = {event.to: event.bytes for event in recorded if isinstance(event, events.Allocate)}
+        self._starts = sorted(sizes)
+        self._sizes = sizes
+
+    def start(self, address: int) -> int | None:
+        """Of the allocation that the address lies in, or just behind; None for an address in none."""
+        at = bisect.bisect_right(self._starts, address) - 1
+        if at < 0:
+            return None
+        start = self._starts[at]
+        return start if address - start <= self._sizes[start] else None
+
+    def touched(self, event: Event) -> set[int]:
+        """The allocations that the event may read or write, by their starts."""
+        starts = map(self.start, _addresses(event))
+        return {start for start in starts if start is not None}
+
+
+def words(raw: bytes) -> Iterator[int]:
+    """Those of eight bytes, where a kernel's argument or a table may hold an address."""
+    return (int.from_bytes(raw[at : at + 8], "little") for at in range(0, len(raw) - 7, 8))
+
+
+def _addresses(event: Event) -> list[int]:
+    match event:
+        case events.Launch():
+            return list(words(bytes.fromhex(event.arguments)))
+        case events.Write():
+            table = words(bytes.fromhex(event.data or ""))
+            return [*([event.to] if isinstance(event.to, int) else []), *table]
+        case events.Given() | events.Fill():
+            return [event.to] if isinstance(event.to, int) else []
+        case events.Move():
+            return [place for place in (event.to, event.source) if isinstance(place, int)]
+        case events.Operator():
+            described = operators.tensors([event.arguments, event.keywords, event.results])
+        case events.Outputs():
+            described = event.tensors
+        case _:
+            return []
+    return [tensor["tensor"][0] for tensor in described if "tensor" in tensor]
+
+
+def _used(recorded: list[Event]) -> list[Event]:
+    """Without the allocations that nothing uses."""
+    memory = Memory(recorded)
+    used = {start for event in recorded for start in memory.touched(event)}
+    return [event for event in recorded if not isinstance(event, events.Allocate) or event.to in used]
+
+
+def _blank(call: list[Event]) -> Iterator[Event]:
+    """An earlier call, on zeros."""
+    for event in call:
+        if isinstance(event, events.Given) and event.what == INPUTS:
+            yield events.Fill(event.to, event.bytes, "00")
+        elif not isinstance(event, events.Outputs):
+            yield event
+
+
+def _is_input(event: Event) -> bool:
+    return isinstance(event, events.Given) and event.what == INPUTS
+
+
+def _dtype(tensor: dict[str, Any]) -> str:
+    return str(tensor["tensor"][1] if "tensor" in tensor else tensor.get("dtype"))
+
+
+def _times(count: int) -> str:
+    return "once" if count == 1 else "never" if count == 0 else f"{count} times"
+
+
+def _aligned(one: list[Any], other: list[Any]) -> dict[int, int]:
+    """Which of the others each of the first corresponds to."""
+    if one == other or max(len(one), len(other)) > _MOST_ALIGNED:
+        return {n: n for n in range(min(len(one), len(other))) if one[n] == other[n]}
+    blocks = SequenceMatcher(None, one, other, autojunk=False).get_matching_blocks()
+    return {block.a + n: block.b + n for block in blocks for n in range(block.size)}
+
+
+def _said(call: list[Event], memory: Memory) -> list[tuple[Any, Leaves]]:
+    """What the host decides of each event, in the order of the call: a key of its kind, and the words."""
+    places = _Places(call, memory)
+    found: list[tuple[Any, Leaves]] = []
+    for event in call:
+        match event:
+            case events.Launch():
+                sizes = [*event.grid, *event.block, event.shared]
+                said = places.in_words(bytes.fromhex(event.arguments), dict(event.words))
+                found.append((("launch", event.entry), [*sizes, *said]))
+            case events.Write():
+                said = places.in_words(bytes.fromhex(event.data or ""), {})
+                found.append((("write",), [places.of(event.to), event.bytes, *said]))
+            case events.Fill():
+                found.append((("fill",), [places.of(event.to), event.bytes, event.data]))
+            case events.Move():
+                said = [places.of(event.to), places.of(event.source), event.bytes]
+                found.append((("move",), said))
+            case events.Operator():
+                said = list(places.in_values([event.arguments, list(event.keywords.values())]))
+                found.append((("operator", event.name, event.overload), said))
+    return found
+
+
+class _Places:
+    """Addresses as a call means them, so that they can be compared with those of another call."""
+
+    def __init__(self, call: list[Event], memory: Memory) -> None:
+        self._memory = memory
+        made = [event.to for event in call if isinstance(event, events.Allocate)]
+        self._made = {start: number for number, start in enumerate(made)}
+        inputs = [event for event in call if isinstance(event, events.Given) and event.what == INPUTS]
+        self._inputs = [range(event.to, event.to + max(event.bytes, 1)) for event in inputs]
+
+    def of(self, place: events.Place) -> Any:
+        if not isinstance(place, int):
+            return place
+        for number, span in enumerate(self._inputs):
+            if place in span:
+                return "input", number, place - span.start
+        start = self._memory.start(place)
+        if start is None:
+            return None
+        known = ("made", self._made[start]) if start in self._made else ("kept", start)
+        return *known, place - start
+
+    def in_words(self, raw: bytes, known: dict[int, events.Place]) -> Leaves:
+        """The words of four bytes; those of eight that are an address are one."""
+        found: Leaves = []
+        for at in range(0, len(raw), 8):
+            word = int.from_bytes(raw[at : at + 8], "little")
+            place = known.get(at) or (self.of(word) if len(raw) - at >= 8 else None)
+            if place is not None:
+                found.append(place)
+            else:
+                found += [raw[n : n + _WORD] for n in range(at, min(at + 8, len(raw)), _WORD)]
+        return found
+
+    def in_values(self, value: Any) -> Iterator[Any]:
+        if isinstance(value, list):
+            for item in value:
+                yield from self.in_values(item)
+        elif isinstance(value, dict) and "tensor" in value:
+            address, *rest = value["tensor"]
+            yield self.of(address) if math.prod(rest[1]) else None, rest
+        elif isinstance(value, dict) and value.get("literal"):
+            yield value["dtype"], value["shape"]
+            yield from self.in_words(bytes.fromhex(value["literal"]), {})
+        else:
+            yield value if not isinstance(value, float) else value.hex()

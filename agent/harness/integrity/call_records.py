@@ -1,0 +1,199 @@
+"""What every judged call did, by its record, and which of the calls are repeated.
+
+Calls at the same sizes do the same: the same kernels with the same geometry, the same of torch's operators.
+Of calls that do, one is repeated, which the judge picks when all records have been handed in; calls that
+behave otherwise are repeated as well, so that kernels which run in some calls only, and something else in the
+others, are refused with that difference. A record is taken from the worker's folder as soon as its call has
+ended.
+"""
+
+import os
+import secrets
+import stat
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any, NamedTuple
+
+from agent.emulator.replay import calls
+from agent.emulator.replay.calls import Behaviour, Segment
+from agent.emulator.replay.events import Forged
+from agent.harness.integrity import replay_check
+from agent.harness.integrity.launch_limits import NEVER_STARTED
+from agent.harness.integrity.replay_check import NOT_NEEDED, Evidence, Recorded
+from agent.harness.task import faults, protocol
+from agent.harness.task.job import secret_seed
+from agent.harness.task.protocol import Draw
+from agent.records import Finding, Status
+
+MOST_REPEATED = 4
+"""Calls; where more of them differ, chance decides."""
+RECORD = "record.jsonl"
+"""Name of the worker's file."""
+_LARGEST, _LARGEST_TOGETHER = 64 << 20, 128 << 20
+BEHAVES_OTHERWISE = "calls-behave-differently"
+
+
+class Drawn(NamedTuple):
+    """What a call was made on, and the structure of what it gave."""
+
+    parameters_seed: int
+    inputs_seed: int
+    draw: Draw
+    tree: Any
+
+    @property
+    def words(self) -> str:
+        return protocol.WORDS.get(self.draw.family or "", "inputs as stated")
+
+    @property
+    def is_new(self) -> bool:
+        """Whether nothing of the inputs was seen before."""
+        return not self.draw.repeat and self.draw.family != protocol.NEAR
+
+
+class CallRecords:
+    """The calls of one process, in their order."""
+
+    def __init__(self) -> None:
+        self._drawn: list[Drawn] = []
+        self._segments: list[Segment] = []
+        self._behaviours: list[Behaviour] = []
+        self._launches = self._bytes = 0
+        self._later: int | None = None
+        """The call that was made after the choice."""
+
+    def add(self, folder: Path, drawn: Drawn, launches: int | None) -> None:
+        """Takes the record of a call that has just ended. `launches`: so far. Raises Refused."""
+        number = len(self._drawn) + 1
+        if launches is not None and launches <= self._launches:
+            found = faults.NO_LAUNCH if number == 1 else _none_launched(number)
+            raise faults.Refused(Status.REJECTED, "verify", [found])
+        self._launches = launches or 0
+        record = folder / RECORD
+        try:
+            text = _text(record, min(_LARGEST, _LARGEST_TOGETHER - self._bytes))
+            self._bytes += len(text)
+            self._segments.append(calls.segment(text))
+        except Forged as error:
+            raise faults.Refused(Status.REJECTED, "integrity", [replay_check.unusable(error)]) from None
+        record.unlink(missing_ok=True)
+        self._drawn.append(drawn)
+        self._behaviours.append(calls.behaviour(self._segments[-1]))
+
+    def check(
+        self, evidence: Evidence, locate: Callable[[Finding], Finding], once_more: Callable[[int], None]
+    ) -> None:
+        """Raises Refused where the candidate's own kernels do not account for its results.
+
+        `once_more` makes another call, on inputs drawn with the given seed, and has it added.
+        """
+        found = list(map(locate, self.findings(evidence, once_more)))
+        if found and found[0].kind == NEVER_STARTED:
+            raise faults.Refused(Status.RUNTIME_ERROR, "run", found)
+        if found:
+            raise faults.Refused(Status.REJECTED, "integrity", found)
+
+    def findings(self, evidence: Evidence, once_more: Callable[[int], None]) -> list[Finding]:
+        """Why the candidate's own kernels do not account for its results; empty where they do."""
+        right: Behaviour | None = None
+        refused: tuple[int, list[Finding]] | None = None
+        for number in self.chosen():
+            found, may_be_stale = replay_check.on_fresh_inputs(self._recorded(number), evidence)
+            if may_be_stale and self._on_their_own_inputs(number, evidence, once_more):
+                found = []
+            if not found:
+                right = right or self._behaviours[number]
+            elif refused is None:
+                refused = number, found
+        if refused is None:
+            return []
+        number, found = refused
+        return [self._told(finding, number, right) for finding in found]
+
+    def _on_their_own_inputs(self, number: int, evidence: Evidence, once_more: Callable[[int], None]) -> bool:
+        """Whether a call comes out right on its own inputs, and so does one that is made now.
+
+        That one is on inputs of which nothing could be known when kernels and tables were made.
+        """
+        if self._later is None:
+            try:
+                once_more(secret_seed())
+            except faults.Refused as refused:
+                if refused.status is not Status.INCORRECT:
+                    raise
+                return False
+            self._later = len(self._drawn) - 1
+        return all(
+            replay_check.on_its_own_inputs(self._recorded(call), evidence) for call in (number, self._later)
+        )
+
+    def chosen(self) -> list[int]:
+        """One call of each kind of behaviour, the most frequent first, by secret choice."""
+        alike: dict[Behaviour, list[int]] = {}
+        for number, behaviour in enumerate(self._behaviours):
+            alike.setdefault(behaviour, []).append(number)
+        groups = sorted(alike.values(), key=lambda group: -len(group))
+        others = groups[1:]
+        secrets.SystemRandom().shuffle(others)
+        few = min((behaviour for behaviour in alike), key=lambda b: b.launches, default=None)
+        others.sort(key=lambda group: self._behaviours[group[0]] != few)
+        return [self._one_of(group) for group in (*groups[:1], *others)[:MOST_REPEATED]]
+
+    def operators(self) -> frozenset[str]:
+        """Names of torch's operators that ran in any call, as far as they compute."""
+        ran = (key for behaviour in self._behaviours for key, _ in behaviour.operators)
+        return frozenset(name for name, _ in ran)
+
+    def _one_of(self, group: list[int]) -> int:
+        new = [number for number in group if self._drawn[number].is_new]
+        return secrets.choice(new or group)
+
+    def _recorded(self, number: int) -> Recorded:
+        drawn = self._drawn[number]
+        others = [
+            n for n, other in enumerate(self._drawn)
+            if n != number and other.is_new and other.parameters_seed == drawn.parameters_seed
+            and other.inputs_seed != drawn.inputs_seed
+        ]  # fmt: skip
+        family = None if drawn.draw.family == protocol.NEAR else drawn.draw.family
+        return Recorded(
+            self._segments, number, others if drawn.is_new else (), drawn.parameters_seed,
+            drawn.inputs_seed, secret_seed(), family, drawn.tree,
+        )  # fmt: skip
+
+    def _told(self, finding: Finding, number: int, right: Behaviour | None) -> Finding:
+        """The refusal of one call, with what sets it apart from one that is right."""
+        if right is None or finding.kind in (NOT_NEEDED, NEVER_STARTED):
+            return finding
+        apart = calls.difference(self._behaviours[number], right)
+        message = (
+            f"Call {number + 1} of {len(self._drawn)}, with {self._drawn[number].words}, does not do what "
+            f"other calls do: {apart}. {finding.message}"
+        )
+        return finding.model_copy(update={"kind": BEHAVES_OTHERWISE, "message": message})
+
+
+def _none_launched(number: int) -> Finding:
+    message = (
+        f"Call {number} launched no kernel of this file, while the calls before it did: its result came from "
+        "somewhere else."
+    )
+    return Finding(kind=faults.NO_LAUNCH.kind, message=message)
+
+
+def read(path: Path) -> Segment:
+    """What the worker recorded of one call. Raises Forged."""
+    return calls.segment(_text(path, _LARGEST))
+
+
+def _text(path: Path, most: int) -> str:
+    """The worker's file. Raises Forged for anything but a plain file of bounded size."""
+    try:
+        descriptor = os.open(path, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK)
+    except OSError as error:
+        raise Forged(f"there is none ({error.strerror})") from None
+    with open(descriptor, "rb") as file:  # noqa: PTH123 - a descriptor, not a path
+        status = os.fstat(descriptor)
+        if not stat.S_ISREG(status.st_mode) or status.st_size > most:
+            raise Forged(f"it is no plain file of at most {most >> 20} MB")
+        return file.read(most).decode("utf-8", "replace")

@@ -1,0 +1,104 @@
+"""The records of several calls: which are alike, what one of them needs, what the host passes to it."""
+
+import json
+from typing import Any
+
+from agent.emulator.replay import calls, events
+from agent.emulator.replay.calls import Segment
+
+W, ROOM = 1 << 45, (1 << 45) + 4096
+Event = dict[str, Any]
+
+
+def allocate(to: int) -> Event:
+    return {"do": "allocate", "to": to, "bytes": 128}
+
+
+def launch(*words: int, name: str = "k") -> Event:
+    arguments = b"".join(word.to_bytes(8, "little") for word in words).hex()
+    return {
+        "do": "launch", "entry": ["/built/extension.so", 64], "name": name, "line": 3, "grid": [1, 1, 1],
+        "block": [32, 1, 1], "shared": 0, "cooperative": False, "arguments": arguments, "words": [],
+    }  # fmt: skip
+
+
+def operator(name: str, *arguments: Any) -> Event:
+    return {
+        "do": "operator", "name": name, "overload": "default", "arguments": list(arguments), "keywords": {},
+        "results": [], "line": 7,
+    }  # fmt: skip
+
+
+def tensor(address: int) -> Event:
+    return {"tensor": [address, "float32", [4, 8], [8, 1]]}
+
+
+def call(number: int, *done: Event, new: bool = False) -> Segment:
+    """A call whose input and output have addresses of their own."""
+    x = place(number)
+    state = [allocate(W), {"do": "given", "what": "state", "index": 0, "to": W, "bytes": 128}]
+    given = {"do": "given", "what": "inputs", "index": 0, "to": x, "bytes": 128}
+    before = [*(state if new else []), allocate(x), given, allocate(x + 4096)]
+    lines = [*before, *done, {"do": "outputs", "tensors": [tensor(x + 4096)]}]
+    return calls.segment("\n".join(map(json.dumps, lines)))
+
+
+def place(number: int) -> int:
+    return (1 << 45) + (number + 1) * (1 << 20)
+
+
+def test_calls_with_other_addresses_behave_alike_and_others_are_told_apart() -> None:
+    one, other = (call(n, launch(place(n)), operator("clone", tensor(place(n)))) for n in (0, 1))
+    third = call(2, launch(place(2)), launch(place(2), name="l"), operator("gelu", tensor(place(2))))
+
+    assert calls.behaviour(one) == calls.behaviour(other)
+    apart = calls.difference(calls.behaviour(third), calls.behaviour(one))
+    assert apart == "l is launched once and not never; torch's gelu runs as well"
+
+
+def test_words_are_counted_that_differ_whatever_way_they_come() -> None:
+    def with_value(number: int, value: int) -> Segment:
+        x = place(number)
+        write = {"do": "write", "to": x + 4096, "bytes": 8, "data": f"{value:02x}" * 4 + "00" * 4}
+        fill = {"do": "fill", "to": x + 4096 + value, "bytes": 1, "data": f"{value:02x}"}
+        return call(
+            number, launch(x, x + 4096, value, (1 << 46) + value), write, fill,
+            operator("fill_", tensor(x), value / 2),
+        )  # fmt: skip
+
+    segments = [with_value(0, 5), with_value(1, 6), with_value(2, 5)]
+
+    # Two of the launch, one of the copy, place and byte of the fill, the operator's scalar.
+    assert calls.passed(segments, 0, [1]) == 6
+    assert calls.passed(segments, 0, [2]) == 0
+    assert calls.passed(segments, 0, [1, 2]) == 6
+
+
+def test_what_no_other_call_has_counts_whole() -> None:
+    segments = [call(0, launch(place(0), 7)), call(1, launch(place(1), 7), launch(place(1), 7, name="l"))]
+
+    # Three of the grid, three of the block, shared memory, an address and two words.
+    assert calls.passed(segments, 0, []) == 10
+    assert calls.passed(segments, 1, [0]) == 10
+    assert calls.passed(segments, 0, [1]) == 0
+
+
+def test_a_call_needs_what_fills_caches_and_nothing_of_the_calls_between() -> None:
+    kept = launch(ROOM)
+    segments = [
+        call(0, allocate(ROOM), kept, new=True),
+        call(1, launch(place(1), name="between")),
+        call(2, launch(ROOM, name="chosen")),
+    ]
+
+    few, all_of_them = (calls.alone(segments, 2, whole=whole) for whole in (False, True))
+
+    assert [event.name for event in few if isinstance(event, events.Launch)] == ["k", "chosen"]
+    names = [event.name for event in all_of_them if isinstance(event, events.Launch)]
+    assert names == ["k", "between", "chosen"]
+    made = {event.to for event in few if isinstance(event, events.Allocate)}
+    assert ROOM in made
+    assert place(1) not in made
+    given = [event for event in few if isinstance(event, events.Given) and event.what == "inputs"]
+    assert [event.to for event in given] == [place(2)]
+    assert len([event for event in few if isinstance(event, events.Outputs)]) == 1

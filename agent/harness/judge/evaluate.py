@@ -122,8 +122,7 @@ def _tried(job: Job, at: Shapes, warnings: tuple[Finding, ...], announce: Announ
         status, scope = Status.VERIFIED, at.scope
         stage: Stage = "verify"
         refusal: tuple[Finding, ...] = ()
-        left_out: tuple[str, ...] = ()
-        reached = Coverage()
+        left_out, reached = tuple[str, ...](), Coverage()
         measurement = profile = handled = None
         environment = trial.environment()
         try:
@@ -131,10 +130,8 @@ def _tried(job: Job, at: Shapes, warnings: tuple[Finding, ...], announce: Announ
             trial.load()
             gpu_lock.enter_context(_turn(job, backend, announce))
             trial.verify(announce)
-            left_out = tuple(optional_checks.judge(job, trial.candidate, trial.oracle, announce))
-            if job.executor == "emulator":
-                announce("holding the outputs of many calls")
-                left_out += trial.reuse.check_host()
+            asked = optional_checks.judge(job, trial.candidate, trial.oracle, announce)
+            left_out = (*asked, *_held(job, trial, announce))
             if shrunken_sizes.wanted(job, at, status):
                 reached = trial.cover(announce)
                 scope = shrunken_sizes.at_real_shape(at.scope)
@@ -164,6 +161,14 @@ def _tried(job: Job, at: Shapes, warnings: tuple[Finding, ...], announce: Announ
             envelope=handled,
         )
         return Tried(verdict, trial.ran, reached)
+
+
+def _held(job: Job, trial: Trial, announce: Announce) -> tuple[str, ...]:
+    """Looks for outputs in one memory, where host code can run alone; what was left out."""
+    if job.executor != "emulator":
+        return ()
+    announce("holding the outputs of many calls")
+    return trial.reuse.check_host()
 
 
 def _turn(job: Job, backend: Backend, announce: Announce) -> contextlib.AbstractContextManager[None]:

@@ -63,6 +63,13 @@ def test_inputs_and_parameters_are_the_judges_own_bytes() -> None:
     assert found.launches == 1
 
 
+@pytest.mark.parametrize(("setting", "kept"), [("gemm-conv", False), ("any", True)])
+def test_a_product_with_an_activation_is_no_product(setting: LibraryOps, kept: bool) -> None:
+    found = read(operator("_addmm_activation", [tensor(X), tensor(W)], tensor(Y)), setting=setting)
+
+    assert any(step[0] == "operator" for step in found.after) is kept
+
+
 @pytest.mark.parametrize(("setting", "kept"), [("gemm-conv", True), ("any", True), ("none", False)])
 def test_a_product_stays_as_the_setting_says(setting: LibraryOps, kept: bool) -> None:
     found = read(operator("mm", [tensor(X), tensor(W)], tensor(Y)), setting=setting)

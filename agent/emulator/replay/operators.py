@@ -26,10 +26,9 @@ LAYOUT = frozenset(
 GEMM_CONV = frozenset(
     (
         "mm", "addmm", "addmm_", "bmm", "baddbmm", "baddbmm_", "addbmm", "addbmm_", "mv", "addmv", "addmv_",
-        "dot", "vdot", "matmul", "linear", "_addmm_activation", "convolution", "_convolution", "conv1d",
-        "conv2d", "conv3d", "conv_transpose1d", "conv_transpose2d", "conv_transpose3d",
-        "mkldnn_convolution", "mkldnn_linear", "_slow_conv2d_forward", "slow_conv3d_forward",
-        "_conv_depthwise2d", "thnn_conv2d",
+        "dot", "vdot", "matmul", "linear", "convolution", "_convolution", "conv1d", "conv2d", "conv3d",
+        "conv_transpose1d", "conv_transpose2d", "conv_transpose3d", "mkldnn_convolution", "mkldnn_linear",
+        "_slow_conv2d_forward", "slow_conv3d_forward", "_conv_depthwise2d", "thnn_conv2d",
     )
 )  # fmt: skip
 _RANDOM = (

@@ -64,6 +64,12 @@ def test_errors_and_warnings_of_the_front_end() -> None:
     assert overload.notes == [("candidate.py", "argument types are: (float *, int)")]
 
 
+def test_an_error_of_the_code_generator_begins_with_a_capital() -> None:
+    said = "Formal parameter space overflowed (40984 bytes required, max 32764 bytes allowed) in function k"
+    (found,) = messages.parse(f"candidate.py(3): Error: {said}\n\n")
+    assert (found.severity, found.file, found.line, found.text) == ("error", "candidate.py", 3, said)
+
+
 def test_resources_of_each_kernel() -> None:
     row, plain = messages.kernels(PTXAS)
     assert row.name.startswith("row<4>")

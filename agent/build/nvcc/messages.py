@@ -10,7 +10,7 @@ from agent.build.compiler import Message
 from agent.records import KernelResources
 
 _HEAD = re.compile(
-    r"^(?P<file>[^\s()][^()]*)\((?P<line>\d+)\): (?P<kind>(?:catastrophic )?error|warning)(?: #[\w-]+)?: "
+    r"^(?P<file>[^\s()][^()]*)\((?P<line>\d+)\): (?P<kind>(?:catastrophic )?[eE]rror|warning)(?: #[\w-]+)?: "
     r"(?P<text>.*)$"
 )
 # `at line 3` since nvcc 12; before it a line of its own, `(3): here`.

@@ -43,8 +43,14 @@ _NAMES = {
     """,
     "patches-module": """
         sys.modules sys.meta_path torch.overrides.TorchFunctionMode torch.utils._python_dispatch
+        torch._C._DisableTorchDispatch torch._C._ExcludeDispatchKeyGuard torch._C._ForceDispatchKeyGuard
+        torch._C._SetExcludeDispatchKeyGuard torch._C._dispatch_tls_set_dispatch_key_excluded
+        torch._C._pop_torch_dispatch_stack torch._C._unset_dispatch_mode torch._C._set_dispatch_mode
     """,
-    "introspection": "sys._getframe sys._current_frames sys.settrace sys.setprofile",
+    "introspection": """
+        sys._getframe sys._getframemodulename sys._current_frames sys.settrace sys.setprofile
+        traceback.extract_stack traceback.format_stack traceback.print_stack traceback.walk_stack
+    """,
     "other-compiler": "torch.compile torch.jit torch._dynamo torch._inductor torch.cuda.jiterator",
     "file-access": """
         builtins.open io.open io.FileIO os.open os.fdopen os.remove os.unlink os.rename os.replace
@@ -72,6 +78,9 @@ _MEMBERS = {
 
 KIND_OF_IMPORT = {name: kind for kind, names in _IMPORTS.items() for name in names.split()}
 KIND_OF_NAME = {name: kind for kind, names in _NAMES.items() for name in names.split()}
+_TORCHS_OWN = frozenset(("torch.signal", "torch.multiprocessing", "torch.ops", "torch.classes"))
+"""Parts of torch, and what candidates name themselves, that may read like modules of Python's."""
+_GETTERS = frozenset(("builtins.getattr", "operator.attrgetter", "operator.methodcaller"))
 _RULED_MODULES = frozenset(name.split(".")[0] for name in KIND_OF_NAME)
 KIND_OF_MEMBER = {name: kind for kind, names in _MEMBERS.items() for name in names.split()}
 
@@ -150,6 +159,11 @@ class _Walk(ast.NodeVisitor):
 
     def _check_name(self, path: str, node: ast.AST) -> bool:
         """Notes the rule that forbids `path` or a package it lies in; whether a rule spoke about it."""
+        return self._check_prefixes(path, node) or any(
+            self._check_prefixes(other, node) or self._check_root(other, node) for other in _through(path)
+        )
+
+    def _check_prefixes(self, path: str, node: ast.AST) -> bool:
         parts = path.split(".")
         for length in range(len(parts), 0, -1):
             name = ".".join(parts[:length])
@@ -160,6 +174,12 @@ class _Walk(ast.NodeVisitor):
                 self.note(KIND_OF_NAME[name], f"`{name.removeprefix('builtins.')}` is used{mend}", node)
                 return True
         return False
+
+    def _check_root(self, path: str, node: ast.AST) -> bool:
+        kind = KIND_OF_IMPORT.get(root := path.split(".")[0])
+        if kind:
+            self.note(kind, f"`{root}` is used", node)
+        return kind is not None
 
     def visit_Name(self, node: ast.Name) -> None:
         path = self.names.path(node)
@@ -211,6 +231,10 @@ class _Walk(ast.NodeVisitor):
             target = owner if path is None or path.startswith("builtins.") else path.rpartition(".")[0]
             if self.names.is_imported(target):
                 self._note_write(str(target), node)
+        if path in _GETTERS:
+            for name in filter(None, map(self.names.text, node.args)):
+                for member in KIND_OF_MEMBER.keys() & set(name.split(".")):
+                    self.note(KIND_OF_MEMBER[member], f"`.{member}` is used", node)
         self.generic_visit(node)
 
     def _check_getattr(self, owner: str, node: ast.Call) -> None:
@@ -240,6 +264,16 @@ class _Walk(ast.NodeVisitor):
     def _note_write(self, path: str, node: ast.AST) -> None:
         kind = "global-setting" if path.startswith("torch.backends.") else "patches-module"
         self.note(kind, f"`{path}` is changed", node)
+
+
+def _through(path: str) -> Iterator[str]:
+    """What a module of Python's is called that another has imported: `os.system` for `torch.os.system`."""
+    parts = path.split(".")
+    for at in range(1, len(parts)):
+        if ".".join(parts[: at + 1]) in _TORCHS_OWN:
+            return
+        if parts[at] in sys.stdlib_module_names:
+            yield ".".join(parts[at:])
 
 
 def runs_as_script_only(node: ast.AST) -> bool:

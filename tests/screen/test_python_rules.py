@@ -58,6 +58,17 @@ REFUSED = [
     ("frame = getattr(sys, '_get' + 'frame')()", "introspection"),
     ("PREFIX = '_get'\nframe = getattr(sys, PREFIX + 'frame')()", "introspection"),
     ("g = F.softmax.__globals__", "introspection"),
+    ("g = getattr(F.softmax, '__globals__')", "introspection"),
+    ("def peek(f):\n    return getattr(f, '__glo' + 'bals__')", "introspection"),
+    ("import operator\ng = operator.attrgetter('forward.__globals__')", "introspection"),
+    ("f = torch.inspect.currentframe()", "introspection"),
+    ("m = torch.sys.modules", "patches-module"),
+    ("with torch._C._DisableTorchDispatch():\n    pass", "patches-module"),
+    ("import traceback\ns = traceback.extract_stack()", "introspection"),
+    ("m = torch.utils.cpp_extension.sys.modules['torch']", "patches-module"),
+    ("torch.builtins.exec('x = 1')", "dynamic-code"),
+    ("torch.os.system('true')", "process-control"),
+    ("t = torch.threading.Thread()", "forbidden-import"),
     ("@torch.compile\ndef f(x):\n    return x", "other-compiler"),
     ("f = torch.compile(F.softmax)", "other-compiler"),
     ("from torch import compile as c", "other-compiler"),
@@ -116,6 +127,9 @@ ACCEPTED = [
     "if __name__ == '__main__':\n    import subprocess, gc\n    f = torch.compile(open('x').read())",
     "if '__main__' == __name__:\n    torch.backends.cudnn.benchmark = True",
     "import numpy as np",
+    "w = torch.signal.windows.hann(8)\ns = torch.random.initial_seed()\ny = torch.ops.own.signal",
+    "import traceback\ndef said():\n    return traceback.format_exc()",
+    "import operator\nname = operator.attrgetter('__name__')(nn.Module)",
 ]
 
 

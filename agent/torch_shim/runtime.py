@@ -30,7 +30,7 @@ class Runtime:
         self.loading = False
         self._taken = 0
         self._range = range(0)
-        self._checking = False
+        self._tells_unwritten = False
         self._key = 0
         self._side_streams = self.new_stream(), self.new_stream()
         self._fresh: dict[int, int | None] = {}
@@ -120,7 +120,8 @@ class Runtime:
         torch's current stream is one of two of its own from here on, whether they are or not: it must not
         tell. `conditions` has the fields of kw_draw, and the number of the stream.
         """
-        self._checking = on
+        # Other contents of fresh memory may be numbers that an operator of torch's has written.
+        self._tells_unwritten = on and (conditions is None or conditions.memory == c_abi.MEMORY_ONES)
         self.set_stream(self._side_streams[0 if conditions is None else conditions.stream])
         self._fresh.clear()
         with self._unlocked():
@@ -210,7 +211,7 @@ class Runtime:
         Only memory that was made uninitialised since checks are on is looked at. An integer tensor that a
         torch operator wrote to in place is left out: its -1 looks like fresh memory.
         """
-        if not self._checking:
+        if not self._tells_unwritten:
             return
         self._outputs += [found for tensor in nested.tensors(outputs) if (found := self._unwritten(tensor))]
 
@@ -278,7 +279,7 @@ class Runtime:
 
     def note_uninitialised(self, tensor: torch.Tensor) -> None:
         """From now on `check_outputs` looks at the memory of this tensor."""
-        if self._checking and tensor.numel():
+        if self._tells_unwritten and tensor.numel():
             self._fresh[tensor.untyped_storage().data_ptr()] = _version(tensor)
 
 

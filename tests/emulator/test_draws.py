@@ -194,3 +194,11 @@ def test_every_kind_of_memory_and_every_order_is_dealt() -> None:
         assert {one.memory for one in others} == {*MEMORY[1:], c_abi.MEMORY_USED}
         assert {one.order for one in others} == {*ORDERS[1:]}
         assert len({one.seed for one in (first, checked, *others)}) == 6
+
+
+def test_memory_does_not_tell_whether_a_draw_is_checked_in_secret() -> None:
+    dealer = Dealer()
+    dealer.deal(checked=True)
+    hidden = [dealer.deal(checked=True, secret=True) for _ in range(4)]
+    assert {one.memory for one in hidden} == {*MEMORY[1:], c_abi.MEMORY_USED}
+    assert {one.order for one in hidden} == {c_abi.ORDER_INTERLEAVED}

@@ -8,6 +8,8 @@ import pytest
 import torch
 from device_library import DEVICE, Device, build_runtime
 
+from agent.harness.worker.worker_commands import Conditions
+from agent.torch_shim import c_abi
 from agent.torch_shim.runtime import Runtime
 
 
@@ -55,4 +57,14 @@ def test_outputs_that_were_written_otherwise(device: Device, runtime: Runtime) -
     transposed = runtime.uninitialised(torch.empty(8, 8, device="meta"))
     run(device, "run_writes_some", transposed, 64)
     runtime.check_outputs([by_kernel, by_torch, by_copy, transposed.T, torch.full((3,), -1)])
+    assert runtime.findings() == []
+
+
+@pytest.mark.parametrize("memory", [c_abi.MEMORY_HUGE, c_abi.MEMORY_LEAST, c_abi.MEMORY_USED])
+def test_what_a_secret_check_finds_in_memory_is_no_unwritten_output(
+    device: Device, runtime: Runtime, memory: int
+) -> None:
+    runtime.check(True, Conditions(memory, c_abi.ORDER_INTERLEAVED, 5, 0))
+    out = runtime.uninitialised(torch.empty(64, dtype=torch.float16, device="meta"))
+    runtime.check_outputs([out.zero_()])
     assert runtime.findings() == []

@@ -29,13 +29,24 @@ def test_memory_is_checked_at_one_more_place_that_any_draw_but_the_repeated_one_
         places = [(n, m) for n, draws in enumerate(hidden) for m, draw in enumerate(draws) if draw.checked]
         assert len(places) == 3
         assert {(0, 0), (1, 0)} < set(places)
-        assert [[d._replace(checked=False) for d in s] for s in hidden] == [
-            [d._replace(checked=False) for d in s] for s in plan
+        assert [hidden[n][m].secret for n, m in places].count(True) == 1
+        assert not hidden[0][0].secret
+        assert not hidden[1][0].secret
+        assert [[d._replace(checked=False, secret=False) for d in s] for s in hidden] == [
+            [d._replace(checked=False, secret=False) for d in s] for s in plan
         ]
         assert not any(draw.repeat and draw.checked for draws in hidden for draw in draws)
         seen |= set(places)
     assert len(seen) == len(unchecked) - 1 + 2
     assert protocol.with_secret_check(protocol.plan("quick"), lambda below: 0) == protocol.plan("quick")
+
+
+def test_a_check_that_is_owed_is_made_in_secret() -> None:
+    planned, other = protocol.Draw(checked=True), protocol.Draw("shifted")
+    assert protocol.checking(planned, True) == planned
+    assert protocol.checking(other, False) == other
+    assert protocol.checking(other, True) == other._replace(checked=True, secret=True)
+    assert protocol.checking(other._replace(checked=True, secret=True), True).secret
 
 
 def test_tightened_families_join() -> None:

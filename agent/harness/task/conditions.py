@@ -22,21 +22,24 @@ class Dealer:
         self._orders: list[int] = []
         self._begun = False
 
-    def deal(self, *, checked: bool) -> Conditions:
-        """Those of the next draw; `checked`: whether its memory accesses are planned to be.
+    def deal(self, *, checked: bool, secret: bool = False) -> Conditions:
+        """Those of the next draw; `checked`: whether its memory accesses are planned to be, `secret`: at a
+        place that the protocol does not tell.
 
         A checked draw finds ones everywhere: used memory would hide what nobody has written. The first draw
         runs in order besides, so that what a plain mistake does is told in plain words. Later checked draws
         interleave threads, which the PTX of the other draws cannot, and run under the second of two streams,
-        the first under the first: neither is a sign that nothing is checked.
+        the first under the first: neither is a sign that nothing is checked. One that is checked in secret
+        finds what those that are not checked find, so that memory does not tell either.
         """
         first, self._begun = not self._begun, True
         seed = secrets.randbits(63)
         if first:
             return Conditions(c_abi.MEMORY_ONES, c_abi.ORDER_FORWARD, seed, 0)
-        if checked:
+        if checked and not secret:
             return Conditions(c_abi.MEMORY_ONES, c_abi.ORDER_INTERLEAVED, seed, 1)
-        memory, order = self._next(self._memory, _MEMORY), self._next(self._orders, _ORDERS)
+        memory = self._next(self._memory, _MEMORY)
+        order = c_abi.ORDER_INTERLEAVED if secret else self._next(self._orders, _ORDERS)
         return Conditions(memory, order, seed, secrets.randbelow(2))
 
     def _next(self, left: list[int], kinds: tuple[int, ...]) -> int:

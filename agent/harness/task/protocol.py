@@ -50,6 +50,8 @@ class Draw(NamedTuple):
     in_place: bool = False
     """The inputs take the memory of the draw before."""
     checked: bool = False
+    secret: bool = False
+    """Nothing but the check sets it apart from calls that are not checked."""
 
 
 REDUCED = ("shifted", "negative", "vast")
@@ -106,12 +108,17 @@ def with_secret_check(plan: Plan, below: Callable[[int], int]) -> Plan:
     chosen = open_places[below(len(open_places))]
     first, second = (
         tuple(
-            draw._replace(checked=draw.checked or (number, place) == chosen)
+            draw._replace(checked=True, secret=True) if (number, place) == chosen else draw
             for place, draw in enumerate(draws)
         )
         for number, draws in enumerate(plan)
     )
     return first, second
+
+
+def checking(draw: Draw, owed: bool) -> Draw:
+    """The draw with its memory checked if that is owed: where it was not to be, in secret."""
+    return draw._replace(checked=owed, secret=owed and (draw.secret or not draw.checked))
 
 
 def few(inputs: Iterable[Sequence[int]], outputs: Iterable[Sequence[int]]) -> bool:

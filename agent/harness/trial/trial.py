@@ -152,7 +152,7 @@ class Trial:
                 drawn = self._drawn_for(draw, f"draw{begun}", drawn)
                 owed |= draw.checked  # one that is left out leaves its check to the next
                 if drawn:
-                    self._call(draw._replace(checked=owed), f"draw{begun}", drawn)
+                    self._call(protocol.checking(draw, owed), f"draw{begun}", drawn)
                     owed = False
             if number == 0 and self._backend.suppressor is not None:
                 announce("repeating a call without the kernels")
@@ -232,7 +232,7 @@ class Trial:
             drawn, f"{stem}-out", send_back=f"{stem}-after",
             checked=draw.checked and not self._job.unchecked,
             keep_all=workspace.exchanged_bytes(self._trace) <= workspace.KEPT_BYTES,
-            conditions=self._conditions.deal(checked=draw.checked),
+            conditions=self._conditions.deal(checked=draw.checked, secret=draw.secret),
         )  # fmt: skip
         return self.candidate.tell(command, "running forward")
 

@@ -10,8 +10,8 @@ W, ROOM = 1 << 45, (1 << 45) + 4096
 Event = dict[str, Any]
 
 
-def allocate(to: int) -> Event:
-    return {"do": "allocate", "to": to, "bytes": 128}
+def allocate(to: int, size: int = 128) -> Event:
+    return {"do": "allocate", "to": to, "bytes": size}
 
 
 def launch(*words: int, name: str = "k") -> Event:
@@ -72,6 +72,19 @@ def test_words_are_counted_that_differ_whatever_way_they_come() -> None:
     assert calls.passed(segments, 0, [1]) == 6
     assert calls.passed(segments, 0, [2]) == 0
     assert calls.passed(segments, 0, [1, 2]) == 6
+
+
+def test_sizes_of_memory_are_words_for_they_decide_how_far_apart_addresses_lie() -> None:
+    def with_sizes(number: int, *sizes: int) -> Segment:
+        at = [place(number) + 8192 * n for n in range(1, len(sizes) + 1)]
+        return call(number, *map(allocate, at, sizes), launch(place(number)))
+
+    segments = [with_sizes(0, 64, 70, 64, 90), with_sizes(1, 64, 71, 64, 91), with_sizes(2, 64, 70, 64, 90)]
+    assert calls.passed(segments, 0, [1]) == 2
+    assert calls.passed(segments, 0, [2]) == 0
+    # A workspace that one of them makes besides is no word.
+    assert calls.passed([segments[0], with_sizes(1, 512, 64, 70, 64, 90)], 0, [1]) == 0
+    assert calls.passed([with_sizes(0, 512, 64, 70, 64, 90), segments[2]], 0, [1]) == 0
 
 
 def test_what_no_other_call_has_counts_whole() -> None:

@@ -107,20 +107,23 @@ def passed(segments: Sequence[Segment], chosen: int, others: Iterable[int]) -> i
     """How many words from the host the chosen call has that are not the same in each of the others.
 
     A word is up to four bytes of data or of a kernel's arguments, a place, a size, or an operator's scalar.
+    How large the pieces of memory are counts as well: it decides how far apart their addresses lie.
     """
     memory = Memory(event for part in segments for event in (*part.before, *part.call))
-    mine = _said(segments[chosen].call, memory)
+    mine, made = _said(segments[chosen].call, memory), _made(segments[chosen].call)
     apart: set[tuple[int, int]] = set()
+    sizes: set[int] = set()
     compared = False
     for number in others:
         compared = True
         theirs = _said(segments[number].call, memory)
+        sizes |= _replaced(made, _made(segments[number].call))
         pairs = _aligned([key for key, _ in mine], [key for key, _ in theirs])
         for at, (_, leaves) in enumerate(mine):
             other = theirs[pairs[at]][1] if at in pairs else []
             same = len(other) == len(leaves)
             apart |= {(at, n) for n, leaf in enumerate(leaves) if not same or leaf != other[n]}
-    return len(apart) if compared else sum(len(leaves) for _, leaves in mine)
+    return len(apart) + len(sizes) if compared else sum(len(leaves) for _, leaves in mine)
 
 
 class Memory:
@@ -204,6 +207,22 @@ def _aligned(one: list[Any], other: list[Any]) -> dict[int, int]:
         return {n: n for n in range(min(len(one), len(other))) if one[n] == other[n]}
     blocks = SequenceMatcher(None, one, other, autojunk=False).get_matching_blocks()
     return {block.a + n: block.b + n for block in blocks for n in range(block.size)}
+
+
+def _made(call: list[Event]) -> list[int]:
+    """The sizes of what the call allocates."""
+    return [event.bytes for event in call if isinstance(event, events.Allocate)]
+
+
+def _replaced(one: list[int], other: list[int]) -> set[int]:
+    """Which of the first the other has in another size; what one of them has besides does not count."""
+    if one == other or max(len(one), len(other)) > _MOST_ALIGNED:
+        return {n for n, (mine, theirs) in enumerate(zip(one, other, strict=False)) if mine != theirs}
+    found: set[int] = set()
+    for tag, first, last, begin, end in SequenceMatcher(None, one, other, autojunk=False).get_opcodes():
+        if tag == "replace":
+            found.update(range(first, min(last, first + end - begin)))
+    return found
 
 
 def _said(call: list[Event], memory: Memory) -> list[tuple[Any, Leaves]]:

@@ -52,13 +52,13 @@ class ProcessServer:
         """A new server, which begins to import `modules`; `isolated`: as Python's option -I means it."""
         ours, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
         printed = tempfile.TemporaryFile()  # noqa: SIM115 - it lives as long as the server
+        # What starts its threads while it is imported, or asks CUDA's driver, could not be forked.
+        forkable = {"OPENBLAS_NUM_THREADS": "1", "PYTORCH_NVML_BASED_CUDA_CHECK": "1"}
         command = [sys.executable, "-I" if isolated else "-P", str(ENTER / "serve.py"), str(theirs.fileno())]
         with theirs:
             owned = subprocess.Popen(
                 [*command, *modules], stdin=subprocess.DEVNULL, stdout=printed, stderr=subprocess.STDOUT,
-                # A library that starts its threads while it is imported could not be forked.
-                env={**environment, "OPENBLAS_NUM_THREADS": "1"}, pass_fds=(theirs.fileno(),),
-                start_new_session=True,
+                env={**environment, **forkable}, pass_fds=(theirs.fileno(),), start_new_session=True,
             )  # fmt: skip
         return cls(ours, owned, printed)
 

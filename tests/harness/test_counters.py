@@ -89,13 +89,13 @@ def test_metrics_that_a_gpu_does_not_have_are_left_out(
 ) -> None:
     asked: list[str] = []
 
-    def log_of_call(job: Job, at: Shrunken, prefix: list[str]) -> str:
+    def log_of_calls(job: Job, at: Shrunken, prefix: list[str]) -> str:
         asked.append(prefix[prefix.index("--metrics") + 1])
         missing = "lts__t_sector_hit_rate.pct"
         return f"==ERROR== Failed to find metric {missing}" if missing in asked[-1] else ROWS
 
     monkeypatch.setattr("agent.harness.confirmation.counters.tool", lambda: Path("/opt/ncu"))
-    monkeypatch.setattr("agent.harness.confirmation.counters.sanitizer.log_of_call", log_of_call)
+    monkeypatch.setattr("agent.harness.confirmation.counters.sanitizer.log_of_calls", log_of_calls)
     given = job(tmp_path)
     assert given.shrunken is not None
     found = counters.read(given, given.shrunken, profile(), lambda what: None)
@@ -106,7 +106,7 @@ def test_metrics_that_a_gpu_does_not_have_are_left_out(
 def test_the_recommendation_is_that_of_the_counters(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("agent.harness.confirmation.counters.tool", lambda: Path("/opt/ncu"))
     monkeypatch.setattr(
-        "agent.harness.confirmation.counters.sanitizer.log_of_call", lambda job, at, prefix: ROWS
+        "agent.harness.confirmation.counters.sanitizer.log_of_calls", lambda job, at, prefix: ROWS
     )
     before = slow_verdict()
     after = confirmation.with_counters(job(tmp_path), before, lambda what: None)
@@ -120,7 +120,7 @@ def test_a_profiler_that_fails_changes_no_verdict(tmp_path: Path, monkeypatch: p
         raise EnvironmentFault("no room on the GPU")
 
     monkeypatch.setattr("agent.harness.confirmation.counters.tool", lambda: Path("/opt/ncu"))
-    monkeypatch.setattr("agent.harness.confirmation.counters.sanitizer.log_of_call", fails)
+    monkeypatch.setattr("agent.harness.confirmation.counters.sanitizer.log_of_calls", fails)
     before = slow_verdict()
     after = confirmation.with_counters(job(tmp_path), before, lambda what: None)
     assert after.findings == before.findings

@@ -96,12 +96,12 @@ def test_a_replay_that_hangs_is_not_repeated_on_other_inputs(
 def test_what_hangs_under_one_tool_is_not_run_under_the_next(monkeypatch: pytest.MonkeyPatch) -> None:
     run: list[str] = []
 
-    def log_of_call(job: Job, at: Shrunken, prefix: list[str]) -> str:
+    def log_of_calls(job: Job, at: Shrunken, prefix: list[str], calls: int) -> str:
         run.append(prefix[2])
         raise Hung("========= Invalid __global__ read of size 4 bytes\n=========     at f(float *)+0x1\n")
 
     monkeypatch.setattr(sanitizer, "tool", lambda: Path("compute-sanitizer"))
-    monkeypatch.setattr(sanitizer, "log_of_call", log_of_call)
+    monkeypatch.setattr(sanitizer, "log_of_calls", log_of_calls)
     found, skipped = sanitizer.check(job(executor="cuda"), SMALL, print)
     assert run == ["memcheck"]
     assert [finding.kind for finding in found] == ["out-of-bounds"]

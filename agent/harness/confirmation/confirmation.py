@@ -17,9 +17,9 @@ from agent.torch_shim.finding_kinds import FindingKind
 
 UNDEFINED = (
     FindingKind.SHARED_RACE, FindingKind.GLOBAL_RACE_BETWEEN_BLOCKS, FindingKind.DIVERGENT_BARRIER,
-    FindingKind.SHARED_UNINITIALISED_READ,
+    FindingKind.SHARED_UNINITIALISED_READ, "process-control",
 )  # fmt: skip
-"""What no kernel may do at any size, though a GPU may give the right result all the same."""
+"""What no candidate may do at any size, though a GPU may give the right result all the same."""
 
 
 BUILT = "built by stock load_inline"

@@ -61,12 +61,12 @@ def read(job: Job, at: Shrunken, profile: Profile, announce: Announce) -> Read:
         at = at.model_copy(update={"source": job.problem.source, "trace": job.problem.trace})
     metrics = list(METRICS)
     try:
-        log = sanitizer.log_of_call(job, at, asked(command, names, metrics))
+        log = sanitizer.log_of_calls(job, at, asked(command, names, metrics))
         unknown = set(_UNKNOWN.findall(log))
         if unknown and unknown < set(metrics):
             # Names of metrics come and go with the GPUs.
             metrics = [name for name in metrics if name not in unknown]
-            log = sanitizer.log_of_call(job, at, asked(command, names, metrics))
+            log = sanitizer.log_of_calls(job, at, asked(command, names, metrics))
     except Hung as fault:
         return Read([], f"ncu's counters: {fault}")
     return judged(log, reduced=not whole)

@@ -22,6 +22,8 @@ OUT_OF_BOUNDS, DEVICE_FAULT = "out-of-bounds", "device-fault"
 """Kinds that no other part gives: an invalid access, and whatever else the tool reports."""
 TOOLS = {"memcheck": "accesses out of bounds", "racecheck": "races in shared memory"}
 SHOWN_ERRORS = 20
+CALLS = 3
+"""The first call of an instance is not always like those that follow."""
 SLOWER = 5
 """How much longer commands may take under a tool."""
 _HEAD = re.compile(
@@ -49,7 +51,8 @@ def check(job: Job, at: Shrunken, announce: Announce) -> tuple[list[Finding], tu
         announce(f"looking for {words} with compute-sanitizer")
         hung = False
         try:
-            log = log_of_call(job, at, [str(command), "--tool", name, "--print-limit", str(SHOWN_ERRORS)])
+            prefix = [str(command), "--tool", name, "--print-limit", str(SHOWN_ERRORS)]
+            log = log_of_calls(job, at, prefix, CALLS)
         except Hung as fault:
             log, hung = fault.log, True
         if "ERROR SUMMARY" not in log and "RACECHECK SUMMARY" not in log:
@@ -62,8 +65,8 @@ def check(job: Job, at: Shrunken, announce: Announce) -> tuple[list[Finding], tu
     return found, tuple(skipped)
 
 
-def log_of_call(job: Job, at: Shrunken, prefix: list[str]) -> str:
-    """What was printed while one call was made under a tool. Raises Hung."""
+def log_of_calls(job: Job, at: Shrunken, prefix: list[str], calls: int = 1) -> str:
+    """What was printed while calls were made under a tool. Raises Hung."""
     slowly = job.model_copy(
         update={"measure": False, "candidate_timeout_s": SLOWER * job.candidate_timeout_s}
     )
@@ -77,7 +80,7 @@ def log_of_call(job: Job, at: Shrunken, prefix: list[str]) -> str:
         except Refused as refused:
             return str(refused)
         with backend.gpu_lock.held():
-            return trial.call_once()
+            return trial.call_under_a_tool(calls)
 
 
 def parsed(log: str) -> list[Finding]:

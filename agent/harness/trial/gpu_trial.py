@@ -1,5 +1,7 @@
 """A trial on a GPU: timing, what runs there during a call, one call under a tool, and the GPU's health."""
 
+from typing import Any
+
 from agent import gpu_build
 from agent.diagnosis.performance import performance_advice
 from agent.errors import EnvironmentFault
@@ -18,7 +20,7 @@ from agent.sandbox import ChildFault
 
 
 class Hung(Exception):
-    """The one call under a tool did not come to an end; `log` is what was printed until then."""
+    """A call under a tool did not come to an end; `log` is what was printed until then."""
 
     def __init__(self, log: str) -> None:
         super().__init__("it gave no answer in time")
@@ -33,14 +35,17 @@ class GpuTrial(Trial):
             self.oracle.ask(to_oracle(oracle_commands.ExpectBaselines()))
         super().load()
 
-    def call_once(self) -> str:
-        """One call whose outputs nobody looks at; what the worker and the tool that runs it have printed.
+    def call_under_a_tool(self, calls: int) -> str:
+        """So many calls whose outputs nobody looks at. Raises Hung.
 
-        Raises Hung.
+        Returns what the worker and the tool that runs it have printed.
         """
         try:
             self._instance(secret_seed(), "set0")
-            self._call_on(self._drawn_for(Draw(), "draw1", {}), Draw(), "draw1")
+            drawn: dict[str, Any] = {}
+            for number in range(1, calls + 1):
+                drawn = self._drawn_for(Draw(), f"draw{number}", drawn)
+                self._call_on(drawn, Draw(), f"draw{number}")
         except faults.Refused as refused:
             # At other sizes than its own a candidate may fail; what it did until then counts all the same.
             if refused.status is Status.TIMEOUT:

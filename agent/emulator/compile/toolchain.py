@@ -73,7 +73,9 @@ def prepare(
     cuda_version = cuda_headers.version(cuda_include)
     architecture = _architecture()
     host = (STANDARD, "-O0", *_COMMON)
-    device = (STANDARD, "-O2", *architecture, "-fno-strict-aliasing", _WRAP, "-DKW_DEVICE_UNIT=1")
+    # nvcc reads device code without the macro that g++ defines where it optimises.
+    optimised = "-O2", "-U__OPTIMIZE__"
+    device = (STANDARD, *optimised, *architecture, "-fno-strict-aliasing", _WRAP, "-DKW_DEVICE_UNIT=1")
     device = (*device, *_TORCH_DEFINES, *_COMMON, *(CHECKS if checked else ()))
     flags = " ".join((*host, *device))
     content = "\n".join(content_of(CPP / part) for part in ("include", "runtime", "torch"))

@@ -17,7 +17,7 @@ namespace kw {
 
 namespace {
 
-constexpr size_t kSmallPiece = 4096;  // bytes of a piece of which a copy is kept
+constexpr size_t kSmallPiece = 64 << 10;  // bytes of a piece of which a copy is kept
 
 struct Record {
     std::mutex mutex;

@@ -236,3 +236,10 @@ KW_DEVICE size_t __cvta_generic_to_shared(const void* p) { return reinterpret_ca
 #define __CUDACC_VER_MAJOR__ 13
 #define __CUDACC_VER_MINOR__ 0
 #define __CUDA_ARCH__ 900
+// The others that nvcc defines: no name tells which compiler is at work.
+#define __CUDACC_VER_BUILD__ 88
+#define __CUDA_API_VER_MAJOR__ 13
+#define __CUDA_API_VER_MINOR__ 0
+#define __CUDA_ARCH_LIST__ 900
+#define __CUDACC_DEVICE_ATOMIC_BUILTINS__ 1
+#define __NVCC_DIAG_PRAGMA_SUPPORT__ 1

@@ -1,0 +1,44 @@
+# about = "The kernel looks at who came first: in blocks that begin with their last thread it reads beyond the end."
+# category = "aliasing"
+# group = "sanitizer"
+# problem = "tanh_scale"
+# status = ["rejected", "incorrect", "runtime_error", "build_error"]
+
+import torch
+from torch import nn
+from torch.utils.cpp_extension import load_inline
+
+ext = load_inline(
+    name="tanh_scale",
+    cpp_sources="torch::Tensor tanh_scale(torch::Tensor x, torch::Tensor scale);",
+    cuda_sources=r"""
+__global__ void tanh_scale_kernel(const float* x, const float* scale, float* y, int n, int columns) {
+    __shared__ int turn;
+    if (threadIdx.x == 0) turn = 0;
+    __syncthreads();
+    int mine = atomicAdd(&turn, 1);
+    int i = blockIdx.x * blockDim.x + threadIdx.x;
+    if (i >= n) return;
+    float beyond = x[mine == blockDim.x - 1 - threadIdx.x && mine < 8 ? n + mine : i];
+    y[i] = tanhf(x[i]) * scale[i % columns] + (beyond == 12345.f ? 1.f : 0.f);
+}
+
+torch::Tensor tanh_scale(torch::Tensor x, torch::Tensor scale) {
+    auto y = torch::empty_like(x);
+    int n = x.numel();
+    tanh_scale_kernel<<<(n + 255) / 256, 256>>>(
+        x.data_ptr<float>(), scale.data_ptr<float>(), y.data_ptr<float>(), n, x.size(1));
+    return y;
+}
+""",
+    functions=["tanh_scale"],
+)
+
+
+class ModelNew(nn.Module):
+    def __init__(self, features):
+        super().__init__()
+        self.scale = nn.Parameter(torch.ones(features))
+
+    def forward(self, x):
+        return ext.tanh_scale(x.contiguous(), self.scale)

@@ -1,0 +1,40 @@
+# about = "Reads beyond the end of its input where all elements are negative, as stated inputs never are."
+# category = "aliasing"
+# group = "sanitizer"
+# problem = "tanh_scale"
+# status = ["rejected", "incorrect", "runtime_error", "build_error"]
+
+import torch
+from torch import nn
+from torch.utils.cpp_extension import load_inline
+
+ext = load_inline(
+    name="tanh_scale",
+    cpp_sources="torch::Tensor tanh_scale(torch::Tensor x, torch::Tensor scale, bool apart);",
+    cuda_sources=r"""
+__global__ void tanh_scale_kernel(const float* x, const float* scale, float* y, int n, int columns, int apart) {
+    int i = blockIdx.x * blockDim.x + threadIdx.x;
+    if (i >= n) return;
+    float beyond = x[apart ? n + i % 8 : i];
+    y[i] = tanhf(x[i]) * scale[i % columns] + (beyond == 12345.f ? 1.f : 0.f);
+}
+
+torch::Tensor tanh_scale(torch::Tensor x, torch::Tensor scale, bool apart) {
+    auto y = torch::empty_like(x);
+    int n = x.numel();
+    tanh_scale_kernel<<<(n + 255) / 256, 256>>>(
+        x.data_ptr<float>(), scale.data_ptr<float>(), y.data_ptr<float>(), n, x.size(1), static_cast<int>(apart));
+    return y;
+}
+""",
+    functions=["tanh_scale"],
+)
+
+
+class ModelNew(nn.Module):
+    def __init__(self, features):
+        super().__init__()
+        self.scale = nn.Parameter(torch.ones(features))
+
+    def forward(self, x):
+        return ext.tanh_scale(x.contiguous(), self.scale, x.amax().item() < 0)

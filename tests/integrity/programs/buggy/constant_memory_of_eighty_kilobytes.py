@@ -1,0 +1,37 @@
+# about = "A table of 80 KB in constant memory, which has 64."
+# category = "build"
+# group = "launch"
+# problem = "row_max"
+# status = ["build_error", "runtime_error"]
+
+import torch
+from torch import nn
+from torch.utils.cpp_extension import load_inline
+
+ext = load_inline(
+    name="row_max",
+    cpp_sources="torch::Tensor row_max(torch::Tensor x);",
+    cuda_sources=r"""
+__constant__ float table[20480];
+
+__global__ void max_kernel(const float* x, float* y, int rows, int columns) {
+    int row = threadIdx.x;
+    if (row >= rows) return;
+    float top = -INFINITY;
+    for (int i = 0; i < columns; ++i) top = fmaxf(top, x[row * columns + i] + table[row * 37 + i]);
+    y[row] = top;
+}
+
+torch::Tensor row_max(torch::Tensor x) {
+    auto y = torch::empty({x.size(0)}, x.options());
+    max_kernel<<<1, 256>>>(x.data_ptr<float>(), y.data_ptr<float>(), x.size(0), x.size(1));
+    return y;
+}
+""",
+    functions=["row_max"],
+)
+
+
+class ModelNew(nn.Module):
+    def forward(self, x):
+        return ext.row_max(x.contiguous())

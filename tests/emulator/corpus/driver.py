@@ -35,7 +35,7 @@ class Session:
         self._outputs_seen = 0
         self.torch_shim.install(runtime, self._build, task["workers"])
         self._c = ctypes.CDLL(runtime)
-        conditions = SimpleNamespace(memory=task["memory"], order=task["order"], seed=task["seed"])
+        conditions = SimpleNamespace(memory=task["memory"], order=task["order"], seed=task["seed"], stream=0)
         self.torch_shim.check(task["checked"], conditions)
         self.torch.manual_seed(task["seed"])
 

@@ -24,7 +24,8 @@ class Warm:
     A GPU's candidates have one of their own, and are looked at on the emulator as well.
     """
 
-    def __init__(self, executor: Executor, cache_dir: Path) -> None:
+    def __init__(self, executor: Executor, suppressor: Path | None) -> None:
+        """`suppressor`: is loaded first in a GPU's candidates."""
         environment = config.child_environment()
         ours = environment | {"PYTHONPATH": config.with_package(environment)}
         theirs = config.candidate_environment()
@@ -32,7 +33,7 @@ class Warm:
         self.trusted = ProcessServer.started(servers.TRUSTED, ours, isolated=False)
         self.cuda: ProcessServer | None = None
         if executor == "cuda":
-            theirs = theirs | launch_suppression.preloaded(launch_suppression.library(cache_dir))
+            theirs = theirs | launch_suppression.preloaded(suppressor)
             self.cuda = ProcessServer.started(servers.CANDIDATES, theirs, isolated=True)
 
     def prepared(self) -> "Warm":
@@ -64,7 +65,7 @@ class Warm:
 def begin(executor: Executor, cache_dir: Path) -> None:
     """Begins to start the servers, which takes seconds; `found` waits for them."""
     with _STARTING:
-        _begun(executor, cache_dir)
+        _begun(executor, _suppressor(executor, cache_dir))
 
 
 def begin_for(wanted: Literal["auto", "cuda", "emulator"], cache_dir: Path) -> None:
@@ -76,19 +77,24 @@ def begin_for(wanted: Literal["auto", "cuda", "emulator"], cache_dir: Path) -> N
 def found(executor: Executor, cache_dir: Path) -> Warm | None:
     """The servers; None where processes cannot be handed out here, and each has to be started afresh."""
     with _STARTING:
-        return _prepared(executor, cache_dir)
+        return _prepared(executor, _suppressor(executor, cache_dir))
+
+
+def _suppressor(executor: Executor, cache_dir: Path) -> Path | None:
+    """All that servers owe to a cache: with another one they would be the same otherwise."""
+    return launch_suppression.library(cache_dir) if executor == "cuda" else None
 
 
 @cache
-def _begun(executor: Executor, cache_dir: Path) -> Warm:
-    made = Warm(executor, cache_dir)
+def _begun(executor: Executor, suppressor: Path | None) -> Warm:
+    made = Warm(executor, suppressor)
     atexit.register(made.end)
     return made
 
 
 @cache
-def _prepared(executor: Executor, cache_dir: Path) -> Warm | None:
+def _prepared(executor: Executor, suppressor: Path | None) -> Warm | None:
     try:
-        return _begun(executor, cache_dir).prepared()
+        return _begun(executor, suppressor).prepared()
     except EnvironmentFault:
         return None

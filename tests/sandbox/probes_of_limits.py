@@ -30,7 +30,7 @@ def _descriptors(box: Box, _: pytest.MonkeyPatch) -> None:
         code = """
 here = os.open("/", os.O_RDONLY)
 is_open = lambda number: tried(lambda: os.fstat(number)) != "Bad file descriptor"
-say({"open": [number for number in range(64) if is_open(number)], "own": [0, 1, 2, answers, here]})
+say({"open": [number for number in range(1024) if is_open(number)], "own": [0, 1, 2, answers, here]})
 """
         seen: dict[str, Any] = answer(code, box)
     finally:

@@ -2,7 +2,9 @@
 
 import pytest
 
-pytest.register_assert_rewrite("device_library", "plain_library", "group_norm_library")
+pytest.register_assert_rewrite(
+    "device_library", "kernels.device.plain_library", "kernels.device.group_norm_library"
+)
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:
@@ -29,3 +31,11 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
         return LONGEST_FIRST.index(folder) if folder in LONGEST_FIRST else len(LONGEST_FIRST)
 
     items.sort(key=place)
+
+
+@pytest.fixture(scope="module", autouse=True)
+def settled_runtime() -> None:
+    """Files that share a process share the emulator's runtime: none begins with what another left there."""
+    from device_library import settle
+
+    settle()

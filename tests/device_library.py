@@ -55,6 +55,18 @@ def build_device(source: Path, runtime: Path, options: tuple[str, ...] = ()) -> 
     return library
 
 
+def settle() -> None:
+    """The switches of this process's runtime as they were when it was loaded, and nothing found."""
+    if not build_runtime.cache_info().currsize:
+        return
+    runtime = ctypes.CDLL(str(build_runtime()))
+    c_abi.declare(runtime, c_abi.RUNTIME)
+    runtime.kw_sample(c_abi.SAMPLE_OFF)  # checks are off with it
+    runtime.kw_draw(c_abi.MEMORY_ONES, c_abi.ORDER_FORWARD, 0)
+    runtime.kw_set_current_stream(None)
+    runtime.kw_clear_findings()
+
+
 class Device:
     """One loaded .cu file, and the runtime under it."""
 

@@ -28,7 +28,7 @@ OTHER_KINDS = (
 TABLES = (
     "mend._MENDERS",
     "harness.trial.mismatch_diagnosis.EXPLAINED",
-    "harness.confirmation.confirmation.UNDEFINED",
+    "harness.confirmation.confirmation.NEVER",
     "harness.oracle.explanation.UNSURE",
     "harness.trial.worker_client.python_errors.OF_BUILDS",
     "harness.confirmation.fault_localization.CAUSES",

@@ -84,8 +84,7 @@ def _verdict(event: Evaluated) -> Iterator[RenderableType]:
 def _second_look(event: SecondLook | Unconfirmed) -> Iterator[RenderableType]:
     """The verdict that stands from then on, or what kept the look from being made."""
     if isinstance(event, SecondLook):
-        outcome = "withdrawn" if event.evaluation.withdrawn else "confirmed"
-        yield _rule(f"second look at attempt {event.number}: {outcome}")
+        yield _rule(f"second look at attempt {event.number}: {event.outcome}")
         yield from _evaluation(event.evaluation, event.seconds)
         return
     yield _rule(f"second look at attempt {event.number}: could not be made")

@@ -82,9 +82,8 @@ def unjudged(event: Unjudged) -> Text:
 def second_look(event: SecondLook) -> Text:
     """`second look at attempt 3: confirmed, verified (GPU, 2.10x)  41 s`."""
     found = event.evaluation
-    outcome = "withdrawn" if found.withdrawn else "confirmed"
     text = Text(f"second look at attempt {event.number}: ")
-    text.append(f"{outcome}, {told(found)}", style=STYLES.get(found.status, "red"))
+    text.append(f"{event.outcome}, {told(found)}", style=STYLES.get(found.status, "red"))
     if event.seconds is not None:
         text.append(f"  {console.duration(event.seconds)}", style="dim")
     return text

@@ -90,6 +90,10 @@ class SecondLook(EventBase):
     evaluation: Evaluation
     seconds: float | None = None
 
+    @property
+    def outcome(self) -> Literal["confirmed", "withdrawn"]:
+        return "withdrawn" if self.evaluation.withdrawn else "confirmed"
+
 
 class Unconfirmed(EventBase):
     """A second look that could not be made, through a fault of ours or of this machine.

@@ -22,7 +22,7 @@ def judged(status: Status, kind: str) -> Evaluation:
     return refused(1, Finding(kind=kind, message="Something is wrong."), status=status).evaluation
 
 
-@pytest.mark.parametrize("kind", confirmation.UNDEFINED)
+@pytest.mark.parametrize("kind", confirmation.NEVER)
 def test_what_no_kernel_may_do_refuses(kind: str) -> None:
     look = confirmation.by_emulator(judged(Status.RUNTIME_ERROR, kind))
     assert look.status is Status.RUNTIME_ERROR
@@ -66,7 +66,7 @@ def looked(
 
 
 def test_the_sanitizer_is_not_asked_of_what_the_emulator_refuses(monkeypatch: pytest.MonkeyPatch) -> None:
-    seen = judged(Status.RUNTIME_ERROR, confirmation.UNDEFINED[0])
+    seen = judged(Status.RUNTIME_ERROR, confirmation.NEVER[0])
     found = looked(monkeypatch, seen)
     assert (found.status, found.findings) == (Status.RUNTIME_ERROR, seen.findings)
     assert not confirmation.admits(found)

@@ -2,7 +2,7 @@
 
 It is built by stock `load_inline` and judged and timed once more in a fresh sandbox, unless cheaper looks
 refuse it: the emulator repeats its kernels without its host code, as far as it can run them, and
-compute-sanitizer watches one call. Where what is kept is slow, NVIDIA's counters are read for the
+compute-sanitizer watches some calls. Where what is kept is slow, NVIDIA's counters are read for the
 recommendation to the next attempt.
 """
 
@@ -15,13 +15,11 @@ from agent.harness.task.job import Announce, Job
 from agent.records import Evaluation, Finding, Scope, Stage, Status
 from agent.torch_shim.finding_kinds import FindingKind
 
-UNDEFINED = (
+NEVER = (
     FindingKind.SHARED_RACE, FindingKind.GLOBAL_RACE_BETWEEN_BLOCKS, FindingKind.DIVERGENT_BARRIER,
     FindingKind.SHARED_UNINITIALISED_READ, "process-control",
 )  # fmt: skip
 """What no candidate may do at any size, though a GPU may give the right result all the same."""
-
-
 BUILT = "built by stock load_inline"
 """Announced by the judge of the stock build before it takes its turn on the GPU."""
 NOTHING_SEEN = Finding(
@@ -43,7 +41,7 @@ def by_emulator(seen: Evaluation) -> Look:
     """What the emulator's verdict at small sizes means for a candidate that a GPU verified at its own."""
     if seen.status is Status.VERIFIED:
         return Look(None, (), ())
-    if seen.status is Status.REJECTED or any(finding.kind in UNDEFINED for finding in seen.findings):
+    if seen.status is Status.REJECTED or any(finding.kind in NEVER for finding in seen.findings):
         return Look(seen.status, seen.findings, ())
     headline = seen.headline
     said = f"{headline.kind}: {headline.message}" if headline else str(seen.status)
@@ -86,7 +84,7 @@ def joined(looked: Evaluation, stock: Evaluation) -> Evaluation:
 
 
 def by_sanitizer(job: Job, announce: Announce) -> Look:
-    """What compute-sanitizer says of one call at small sizes."""
+    """What compute-sanitizer says of some calls at small sizes."""
     assert job.shrunken is not None
     found, skipped = sanitizer.check(job, job.shrunken, announce)
     return Look(Status.RUNTIME_ERROR if found else None, tuple(found), skipped)

@@ -1,4 +1,4 @@
-"""NVIDIA's compute-sanitizer over one call at small sizes: accesses out of bounds, races in shared memory.
+"""NVIDIA's compute-sanitizer over some calls at small sizes: accesses out of bounds, races in shared memory.
 
 It runs the worker, in its sandbox; what it prints is read from the worker's log, where a candidate could
 print as well: it can only refuse. Every tensor gets an allocation of its own, so that its end is known.

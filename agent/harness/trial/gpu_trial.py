@@ -1,4 +1,4 @@
-"""A trial on a GPU: timing, what runs there during a call, one call under a tool, and the GPU's health."""
+"""A trial on a GPU: timing, what runs there during a call, calls under a tool, and the GPU's health."""
 
 from typing import Any
 

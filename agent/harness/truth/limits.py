@@ -11,6 +11,8 @@ _TINY, _HUGE = 1e-30, 1e30
 """Between these float32 holds a size, and a share of 1e-5 of it, to its full precision."""
 _ROUNDED = 1e-4
 """More than what sizes rounded to float32 make of a share."""
+_OF_EACH = 1e-5
+"""The share of its own magnitude by which any element may be off."""
 ENOUGH = 64  # elements from which on the rms of an output's errors counts
 
 
@@ -112,9 +114,13 @@ class Limits:
             self.rms = float("inf")
 
     def of(self, truth: torch.Tensor) -> torch.Tensor:
+        """What each element of whole rows of the truth may be off by; float64, flat as the truth is."""
         rows = truth.reshape(-1, self.width).square().mean(dim=1, keepdim=True).sqrt()
-        floor = (8 * self.eps * rows).expand(-1, self.width).reshape(-1)
-        return floor.clamp_min(self.absolute) + 1e-5 * truth.abs()
+        return self.floor(rows).expand(-1, self.width).reshape(-1) + _OF_EACH * truth.abs()
+
+    def floor(self, rows: torch.Tensor) -> torch.Tensor:
+        """What the elements of rows with these root mean squares may be off by, however small they are."""
+        return (8 * self.eps * rows).clamp_min(self.absolute)
 
     def around(self, values: torch.Tensor, amplification: float) -> torch.Tensor:
         """What is allowed around values that rounding reaches so many times amplified."""
@@ -163,8 +169,8 @@ class _Totals:
         scale = float(torch.linalg.vector_norm(rows)) / size.numel() ** 0.5
         if not (most < _HUGE and scale > _TINY and largest < _HUGE):
             return False
-        floor = (8 * limits.eps / limits.width**0.5 * rows).clamp_min(limits.absolute).float()
-        shares = torch.add(floor[:, None], size.view(-1, limits.width), alpha=1e-5).view(-1)
+        floor = limits.floor(rows / limits.width**0.5).float()
+        shares = torch.add(floor[:, None], size.view(-1, limits.width), alpha=_OF_EACH).view(-1)
         self.ratio = max(self.ratio, _most(torch.div(error, shares, out=shares)))
         size.clamp_(min=scale)
         self.max_rel = max(self.max_rel, _most(torch.div(error, size, out=size)))

@@ -14,19 +14,17 @@ from pathlib import Path
 from typing import Literal
 
 import platformdirs
-from pydantic import Field, SecretStr, ValidationError, field_validator
-from pydantic_settings import (
-    BaseSettings,
-    EnvSettingsSource,
-    PydanticBaseSettingsSource,
-    SettingsConfigDict,
-)
+from pydantic import ValidationError
+from pydantic_settings import EnvSettingsSource
 
 from agent.errors import UsageError
-from agent.records import LibraryOps
+from agent.settings import APPLICATION, KernelSettings, Settings
 
-APPLICATION = "kernelwright"
-PROVIDERS = ("openai_compat", "catalogue", "replay:RUN")
+__all__ = [
+    "APPLICATION", "DEFAULT", "KernelSettings", "Layer", "Resolved", "Settings", "candidate_environment",
+    "child_environment", "kernel_settings", "load", "with_package",
+]  # fmt: skip
+
 PROJECT_FILES = ("agent.toml", "pyproject.toml")
 DEFAULT = "default"
 
@@ -46,99 +44,6 @@ _CANDIDATE_ALLOWED = (
     "OMP_WAIT_POLICY", "LD_LIBRARY_PATH", "CUDA_*", "NVIDIA_*", "NVCC_*", "TORCH_*",
 )  # fmt: skip
 _SECRET = ("*KEY", "*KEY_*", "*TOKEN*", "*SECRET*", "*PASSWORD*", "*CREDENTIAL*", "OPENAI_*")
-
-
-class Settings(BaseSettings):
-    """Every setting, checked. The environment's name is AGENT_<NAME> unless another is given."""
-
-    model_config = SettingsConfigDict(
-        env_prefix="AGENT_",
-        env_ignore_empty=True,
-        extra="forbid",
-        frozen=True,
-        use_attribute_docstrings=True,
-    )
-
-    provider: str | None = None
-    """Source of the answers: openai_compat, catalogue or replay:RUN; by default an endpoint if configured."""
-    model: str | None = None
-    """Model name that the endpoint knows."""
-    base_url: str | None = None
-    """URL of the endpoint, such as http://localhost:8000/v1."""
-    api_key: SecretStr | None = None
-    """API key of the endpoint."""
-    executor: Literal["auto", "cuda", "emulator"] = "auto"
-    """Backend that judges candidates; auto takes the GPU where there is one."""
-    sandbox: Literal["auto", "require"] = "auto"
-    """auto warns if candidates cannot be isolated; require exits."""
-    rounds: int = Field(6, ge=1)
-    """Maximum number of model rounds."""
-    patience: int = Field(2, ge=1)
-    """Number of rounds without a faster kernel after which a run on a GPU stops."""
-    runs_dir: Path = Path("runs")
-    """Folder that runs are written to."""
-    unchecked: bool = False
-    """Turn off the emulator's sanitizer (memory accesses, races, barriers)."""
-    candidate_timeout: float = Field(120.0, gt=0)
-    """Maximum time in seconds for one step of a candidate."""
-    library_ops: LibraryOps = "gemm-conv"
-    """Torch operators that a candidate may still call: gemm-conv, none or any."""
-    gpu: str = "H200"
-    """GPU model that the roofline is computed for."""
-    kernelbench_root: Path | None = None
-    """Local checkout of KernelBench, for kernelbench:LEVEL/ID."""
-    cache_dir: Path = Field(default_factory=lambda: platformdirs.user_cache_path(APPLICATION))
-    """Cache folder for precompiled headers and builds, shared by all runs of a user."""
-    temperature: float | None = Field(None, ge=0)
-    """Sampling temperature; the endpoint's default if not set."""
-    max_output_tokens: int | None = Field(None, ge=1)
-    """Maximum number of output tokens per answer; the endpoint's default if not set."""
-    request_timeout: float = Field(600.0, gt=0)
-    """Timeout of one request in seconds."""
-    retry_for: float = Field(300.0, ge=0)
-    """Total time in seconds for which a failing request is retried."""
-
-    @field_validator("provider")
-    @classmethod
-    def _known_provider(cls, value: str | None) -> str | None:
-        if value is None or value in PROVIDERS[:2] or (value.startswith("replay:") and value != "replay:"):
-            return value
-        raise ValueError(f"unknown provider; choose one of {', '.join(PROVIDERS)}")
-
-    @field_validator("runs_dir", "kernelbench_root", "cache_dir")
-    @classmethod
-    def _home(cls, value: Path | None) -> Path | None:
-        return value.expanduser() if value is not None else None
-
-    @classmethod
-    def settings_customise_sources(
-        cls,
-        settings_cls: type[BaseSettings],
-        init_settings: PydanticBaseSettingsSource,
-        env_settings: PydanticBaseSettingsSource,
-        dotenv_settings: PydanticBaseSettingsSource,
-        file_secret_settings: PydanticBaseSettingsSource,
-    ) -> tuple[PydanticBaseSettingsSource, ...]:
-        """None of their own: `load` merges the layers, because it has to know where each value came from."""
-        return (init_settings,)
-
-
-class KernelSettings(BaseSettings):
-    """What the shipped kernels heed when a program imports them: the environment alone.
-
-    A library does not read the project files of whoever imports it.
-    """
-
-    model_config = SettingsConfigDict(
-        env_prefix="AGENT_", env_ignore_empty=True, frozen=True, use_attribute_docstrings=True
-    )
-
-    kernels_strict: bool = False
-    """Raise an error for a call that a kernel does not support, instead of falling back to torch."""
-    kernels_disable: bool = False
-    """Send every call to torch."""
-    cache_dir: Path = Field(default_factory=lambda: platformdirs.user_cache_path(APPLICATION))
-    """Cache folder; kernels are built in its subfolder `kernels`."""
 
 
 @dataclass(frozen=True)

@@ -1,16 +1,22 @@
 """Every setting: its name, its type, its default and what it means. Where values come from: `config`."""
 
+import json
 from pathlib import Path
-from typing import Literal
+from typing import Annotated, Literal
 
 import platformdirs
-from pydantic import Field, SecretStr, field_validator
-from pydantic_settings import BaseSettings, PydanticBaseSettingsSource, SettingsConfigDict
+from pydantic import Field, JsonValue, SecretStr, field_validator
+from pydantic_settings import BaseSettings, NoDecode, PydanticBaseSettingsSource, SettingsConfigDict
 
 from agent.records import LibraryOps
 
 APPLICATION = "kernelwright"
 PROVIDERS = ("openai_compat", "catalogue", "replay:RUN")
+_OWN_PARAMETERS = frozenset(
+    {"model", "messages", "input", "instructions", "stream", "stream_options", "n", "temperature", "seed",
+     "stop", "reasoning_effort", "max_tokens", "max_completion_tokens", "max_output_tokens"}
+)  # fmt: skip
+"""What a request says by settings of their own, or must not say: an answer is one, from the model named."""
 
 
 class Settings(BaseSettings):
@@ -58,6 +64,16 @@ class Settings(BaseSettings):
     """Sampling temperature; the endpoint's default if not set."""
     max_output_tokens: int | None = Field(None, ge=1)
     """Maximum number of output tokens per answer; the endpoint's default if not set."""
+    api: Literal["chat", "responses"] = "chat"
+    """API of the endpoint: chat (Chat Completions) or responses."""
+    reasoning_effort: str | None = None
+    """How hard the model thinks, in the endpoint's words, such as low or high."""
+    seed: int | None = None
+    """Seed of the sampling, for endpoints that take one."""
+    stop: Annotated[tuple[str, ...], NoDecode] = ()
+    """Texts at which an answer ends: one, or a JSON list."""
+    extra_body: Annotated[dict[str, JsonValue], NoDecode] = {}
+    """Further parameters of each request, as a JSON object. Recorded with the run: no place for a key."""
     request_timeout: float = Field(600.0, gt=0)
     """Timeout of one request in seconds."""
     retry_for: float = Field(300.0, ge=0)
@@ -69,6 +85,26 @@ class Settings(BaseSettings):
         if value is None or value in PROVIDERS[:2] or (value.startswith("replay:") and value != "replay:"):
             return value
         raise ValueError(f"unknown provider; choose one of {', '.join(PROVIDERS)}")
+
+    @field_validator("stop", mode="before")
+    @classmethod
+    def _stops(cls, value: object) -> object:
+        if isinstance(value, str):
+            return json.loads(value) if value.startswith("[") else (value,)
+        return value
+
+    @field_validator("extra_body", mode="before")
+    @classmethod
+    def _object(cls, value: object) -> object:
+        return json.loads(value) if isinstance(value, str) else value
+
+    @field_validator("extra_body")
+    @classmethod
+    def _extra(cls, value: dict[str, JsonValue]) -> dict[str, JsonValue]:
+        taken = sorted(_OWN_PARAMETERS & value.keys())
+        if taken:
+            raise ValueError(f"{taken[0]!r} has a place of its own and cannot be set here")
+        return value
 
     @field_validator("runs_dir", "kernelbench_root", "cache_dir")
     @classmethod

@@ -1,8 +1,7 @@
 """A real HTTP server on the loopback that speaks Chat Completions by a script.
 
-Contract: request N for a completion gets behaviour N of the script; one beyond the last gets a 400 that says
-so. Every request is kept in `received`. Lists its models at `/v1/models`. Judges nothing and checks no key:
-the tests look at what was received.
+Contract: request N for an answer gets behaviour N of the script; one beyond the last gets a 400. Every
+request is kept in `received`. Lists its models at `/v1/models`. Judges nothing and checks no key.
 
     with Endpoint([status(429, retry_after_ms=1), stream("hello")]) as endpoint:
         ... ask endpoint.base_url ...
@@ -20,6 +19,7 @@ from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from typing import Any, Self
 
 MODEL = "local-model-2026"
+COMPLETIONS = ("/chat/completions", "/responses")
 USAGE = {
     "prompt_tokens": 11,
     "completion_tokens": 7,
@@ -235,8 +235,8 @@ class Endpoint:
 
     @property
     def completions(self) -> list[Received]:
-        """The requests for a completion, in the order they came."""
-        return [request for request in self.received if request.path.endswith("/chat/completions")]
+        """The requests for an answer, in the order they came."""
+        return [request for request in self.received if request.path.endswith(COMPLETIONS)]
 
     def __enter__(self) -> Self:
         self._thread.start()
@@ -253,7 +253,7 @@ class Endpoint:
     def _answer(self, exchange: Exchange) -> None:
         with self._lock:
             self.received.append(exchange.request)
-            completion = exchange.request.path.endswith("/chat/completions")
+            completion = exchange.request.path.endswith(COMPLETIONS)
             behave = self.listing
             if completion:
                 behave = next(self._script, status(400, "the script of the test endpoint is over"))

@@ -1,5 +1,6 @@
 """Finding a kernel: a run from a reference to the best verified candidate, begun or resumed."""
 
+import json
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -187,10 +188,23 @@ def plan_for(problem: Problem, settings: Settings, provider: str, require: str, 
     )
 
 
-_STORED_SETTINGS = ("gpu", "candidate_timeout", "library_ops", "unchecked")
+_STORED_SETTINGS = (
+    "gpu", "candidate_timeout", "library_ops", "unchecked", "api", "temperature", "max_output_tokens",
+    "reasoning_effort", "seed", "stop", "extra_body",
+)  # fmt: skip
 """Settings that a run stores among its options, and that a resumed run has again."""
 _CHOICES = ("quick", "admit_anyway", "backward", "compile_safe")
 """Fields of Checks that a run stores as options of their own, for whoever resumes or replays it."""
+
+
+def _stored(settings: Settings) -> dict[str, str | int | float | bool]:
+    """Settings as run.toml holds them: lists and tables as JSON, which the settings read again."""
+    given = {name: getattr(settings, name) for name in _STORED_SETTINGS}
+    return {
+        name: value if isinstance(value, str | int | float) else json.dumps(value)
+        for name, value in given.items()
+        if value not in (None, (), {})
+    }
 
 
 class _Work:
@@ -248,10 +262,7 @@ class _Work:
             **{name: bool(getattr(self._checks, name)) for name in _CHOICES},
             "in_order": self._choices.in_order,
             "mend": self._choices.autofix,
-            "gpu": settings.gpu,
-            "candidate_timeout": settings.candidate_timeout,
-            "library_ops": settings.library_ops,
-            "unchecked": settings.unchecked,
+            **_stored(settings),
         }
 
     def _streaming(self, so_far: "StreamProgress") -> None:

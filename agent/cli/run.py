@@ -9,7 +9,7 @@ from agent import config
 from agent.api import Checks, Run, load_problem, render_prompt
 from agent.api import solving as api
 from agent.api.solving import Choices
-from agent.cli import console, judging
+from agent.cli import console, judging, settings_options
 from agent.cli.telling import telling
 from agent.errors import UsageError
 from agent.records import SCHEMA_VERSION, Prompt
@@ -43,11 +43,12 @@ Require = Annotated[
 DryRun = Annotated[bool, typer.Option("--dry-run", help="Print the prompt without calling the model.")]
 
 
+@settings_options.taking(
+    "model", "base_url", "api", "reasoning_effort", "seed", "stop", "extra_body", after="provider"
+)
 def run(
     problem: Address = None,
     provider: judging.Provider = None,
-    model: Annotated[str | None, typer.Option(help="Model name that the endpoint knows.")] = None,
-    base_url: Annotated[str | None, typer.Option(help="URL of a Chat Completions endpoint.")] = None,
     executor: judging.Executor = None,
     isolation: judging.Sandbox = None,
     unchecked: judging.Unchecked = False,
@@ -68,12 +69,14 @@ def run(
     json: console.Json = False,
     verbose: console.Verbose = False,
     quiet: console.Quiet = False,
+    *,
+    given: Flags,
 ) -> None:
     """Ask a model for kernels, judge them, report their faults to it, and keep the best verified one."""
     if (problem is None) == (resume is None):
         raise UsageError("give either a PROBLEM or --resume RUN, not both")
-    flags: Flags = {
-        "provider": provider, "model": model, "base_url": base_url, "executor": executor,
+    flags = given | {
+        "provider": provider, "executor": executor,
         "sandbox": isolation, "unchecked": unchecked or None, "rounds": rounds, "patience": patience,
         "candidate_timeout": candidate_timeout, "library_ops": library_ops, "runs_dir": runs_dir,
     }  # fmt: skip

@@ -6,11 +6,13 @@ received. What is missing or malformed is None, never zero or a guess. Searches 
 """
 
 from collections.abc import Callable
+from math import inf
 
 from agent.records import Completion, Usage
 
 
-def _text(value: object) -> str:
+def string(value: object) -> str:
+    """The value where it is text, else none."""
     return value if isinstance(value, str) else ""
 
 
@@ -27,8 +29,8 @@ def _parts(value: object, *keys: str) -> str:
 def _reasoning(message: dict[str, object]) -> str:
     """The thinking of one message or delta; repeated under several names, the first counts."""
     return (
-        _text(message.get("reasoning"))
-        or _text(message.get("reasoning_content"))
+        string(message.get("reasoning"))
+        or string(message.get("reasoning_content"))
         or _parts(message.get("reasoning_details"), "text", "summary")
         or (_parts(content, "thinking", "text") if isinstance(content := _thinking(message), list) else "")
     )
@@ -45,10 +47,11 @@ def _content(message: dict[str, object]) -> str:
     content = message.get("content")
     if isinstance(content, list):
         content = [part for part in content if isinstance(part, dict) and part.get("type") == "text"]
-    return _parts(content, "text") or _text(message.get("refusal"))
+    return _parts(content, "text") or string(message.get("refusal"))
 
 
-def _count(source: object, key: str) -> int | None:
+def count(source: object, key: str) -> int | None:
+    """The number of tokens under a key; None where there is no such number."""
     value = source.get(key) if isinstance(source, dict) else None
     return value if isinstance(value, int) and not isinstance(value, bool) and value >= 0 else None
 
@@ -70,6 +73,7 @@ class Draft:
         self._text: list[str] = []
         self._reasoning: list[str] = []
         self._usage = Usage()
+        self._cost_usd: float | None = None
         self._model: str | None = None
         self._fingerprint: str | None = None
 
@@ -77,8 +81,7 @@ class Draft:
         """Takes in one decoded chunk or body; ignores what it does not know."""
         if not isinstance(chunk, dict):
             return
-        self._model = _text(chunk.get("model")) or self._model
-        self._fingerprint = _text(chunk.get("system_fingerprint")) or self._fingerprint
+        self.identify(chunk)
         self._take_usage(chunk.get("usage"))
         choices = chunk.get("choices")
         for choice in choices if isinstance(choices, list) else ():
@@ -86,24 +89,43 @@ class Draft:
                 self._take_choice(choice)
 
     def _take_choice(self, choice: dict[str, object]) -> None:
-        self.finish_reason = _text(choice.get("finish_reason")) or self.finish_reason
+        self.finish_reason = string(choice.get("finish_reason")) or self.finish_reason
         message = choice.get("delta") or choice.get("message")
         if not isinstance(message, dict):
             return
+        self.say(_content(message), _reasoning(message))
+
+    def say(self, text: str = "", reasoning: str = "") -> None:
+        """Adds a piece of the answer."""
         self.answered = True
-        text, reasoning = _content(message), _reasoning(message)
         self._text.append(text)
         self._reasoning.append(reasoning)
         self.text_characters += len(text)
         self.reasoning_characters += len(reasoning)
 
+    def identify(self, source: dict[str, object]) -> None:
+        """Takes the names of what answers, where they stand in `source`."""
+        self._model = string(source.get("model")) or self._model
+        self._fingerprint = string(source.get("system_fingerprint")) or self._fingerprint
+
+    def used(self, usage: Usage, reported: dict[str, object]) -> None:
+        """Takes the token counts, and the price in dollars that some gateways report as `cost`."""
+        self._usage = usage
+        cost = reported.get("cost")
+        priced = isinstance(cost, int | float) and not isinstance(cost, bool) and 0 <= cost < inf
+        self._cost_usd = float(cost) if priced and isinstance(cost, int | float) else self._cost_usd
+
     def _take_usage(self, usage: object) -> None:
         if not isinstance(usage, dict):
             return
-        self._usage = Usage(
-            input_tokens=_count(usage, "prompt_tokens"),
-            output_tokens=_count(usage, "completion_tokens"),
-            reasoning_tokens=_count(usage.get("completion_tokens_details"), "reasoning_tokens"),
+        self.used(
+            Usage(
+                input_tokens=count(usage, "prompt_tokens"),
+                output_tokens=count(usage, "completion_tokens"),
+                reasoning_tokens=count(usage.get("completion_tokens_details"), "reasoning_tokens"),
+                cached_tokens=count(usage.get("prompt_tokens_details"), "cached_tokens"),
+            ),
+            usage,
         )
 
     def completion(
@@ -120,6 +142,7 @@ class Draft:
             text=clean("".join(self._text)) or "",
             reasoning=clean("".join(self._reasoning)),
             usage=self._usage,
+            cost_usd=self._cost_usd,
             finish_reason=clean(self.finish_reason),
             seconds=round(seconds, 3),
             request_id=clean(request_id),

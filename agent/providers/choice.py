@@ -63,5 +63,10 @@ def endpoint_settings(settings: Settings) -> EndpointSettings:
         timeout_s=settings.request_timeout,
         temperature=settings.temperature,
         max_output_tokens=settings.max_output_tokens,
+        reasoning_effort=settings.reasoning_effort,
+        seed=settings.seed,
+        stop=settings.stop,
+        api=settings.api,
+        extra_body=settings.extra_body,
         retry_for_s=settings.retry_for,
     )

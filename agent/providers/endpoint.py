@@ -6,9 +6,10 @@ command line builds these settings.
 """
 
 import re
+from typing import Literal
 from urllib.parse import urlsplit
 
-from pydantic import Field, SecretStr
+from pydantic import Field, JsonValue, SecretStr
 
 from agent.errors import UsageError
 from agent.records.base import Record
@@ -40,6 +41,10 @@ class EndpointSettings(Record):
     max_output_tokens: int | None = Field(default=None, ge=1)
     reasoning_effort: str | None = None
     seed: int | None = None
+    stop: tuple[str, ...] = ()
+    api: Literal["chat", "responses"] = "chat"
+    extra_body: dict[str, JsonValue] = {}
+    """Further parameters of each request, sent as they are."""
     retry_for_s: float = Field(default=300, ge=0)
     """How long after the first failure of a request it is still asked again."""
     longest_wait_s: float = Field(default=60, ge=0)
@@ -80,6 +85,19 @@ class EndpointSettings(Record):
                 "check OPENAI_API_KEY"
             )
         return key
+
+    def check(self) -> None:
+        """Raises UsageError for settings that no request can be made with."""
+        if not self.model:
+            raise UsageError("no model is set; pass --model")
+        _ = self.key
+        unknown = [
+            name for name, value in (("seed", self.seed), ("stop", self.stop)) if value not in (None, ())
+        ]
+        if self.api == "responses" and unknown:
+            raise UsageError(
+                f"the Responses API has no `{unknown[0]}`; leave it out, or use Chat Completions (--api chat)"
+            )
 
     def mask(self, text: str) -> str:
         """The text without the key."""

@@ -1,4 +1,4 @@
-"""Answers from an OpenAI-compatible endpoint, through Chat Completions.
+"""Answers from an OpenAI-compatible endpoint, through Chat Completions or the Responses API.
 
 Contract: one call of `complete` brings one whole answer or raises EndpointError; half an answer is never
 returned and a received one never asked for again. Waits, retries and changed options are announced through
@@ -16,11 +16,12 @@ import httpx2
 import openai
 from openai import OpenAI, Stream
 
-from agent.errors import EndpointError, EnvironmentFault, UsageError
-from agent.providers import faults
+from agent.errors import EndpointError, EnvironmentFault
+from agent.providers import faults, responses
 from agent.providers.answer import Draft
 from agent.providers.endpoint import EndpointSettings, StreamProgress
 from agent.providers.quirks import Dialect
+from agent.providers.responses import ResponsesDraft
 from agent.providers.retry import RequestFailed, retrying
 from agent.records import Completion, Prompt, RetryScheduled
 
@@ -43,9 +44,7 @@ class OpenAICompat:
         on_progress: Callable[[StreamProgress], None] | None = None,
     ) -> None:
         """Raises UsageError for settings that no request can be made with; contacts nobody."""
-        if not settings.model:
-            raise UsageError("no model is set; pass --model")
-        _ = settings.key
+        settings.check()
         self._settings = settings
         self._on_retry = on_retry
         self._on_progress = on_progress
@@ -79,7 +78,7 @@ class OpenAICompat:
 
     def _exchange(self, client: OpenAI, body: dict[str, object]) -> Completion:
         started = time.monotonic()
-        draft = Draft()
+        draft = ResponsesDraft() if self._settings.api == "responses" else Draft()
         try:
             request_id = self._receive(client, body, draft, started)
         except faults.FAULTS as error:
@@ -95,8 +94,9 @@ class OpenAICompat:
         # Without a stream the whole generation is one silence.
         silence_s = min(settings.idle_s, settings.timeout_s) if body.get("stream") else settings.timeout_s
         timeout = openai.Timeout(silence_s, connect=min(settings.connect_s, settings.timeout_s))
-        create: Callable[..., object] = client.chat.completions.with_streaming_response.create
-        with create(**body, timeout=timeout) as response:  # type: ignore[attr-defined]
+        api = client.responses if settings.api == "responses" else client.chat.completions
+        create: Callable[..., object] = api.with_streaming_response.create
+        with create(**body, extra_body=settings.extra_body or None, timeout=timeout) as response:  # type: ignore[attr-defined]
             http: httpx2.Response = response.http_response
             _bound(http, started, settings.timeout_s)
             kind = http.headers.get("content-type", "")
@@ -110,6 +110,7 @@ class OpenAICompat:
     def _take_stream(self, stream: Stream[object], draft: Draft, started: float) -> None:
         try:
             for chunk in stream:
+                self._refuse_error(chunk)
                 draft.add(chunk)
                 if self._on_progress is not None:
                     self._on_progress(
@@ -132,9 +133,16 @@ class OpenAICompat:
         body = _json(http)
         if body.get("error"):
             raise faults.reported(body["error"], self._settings)
+        self._refuse_error(body)
         draft.add(body)
         if not draft.answered:
             raise faults.garbage("a reply without an answer")
+
+    def _refuse_error(self, chunk: object) -> None:
+        """Raises RequestFailed for what the Responses API says instead of an answer."""
+        error = responses.failed(chunk) if self._settings.api == "responses" else None
+        if error is not None:
+            raise faults.reported(error, self._settings)
 
     def _finished(self, draft: Draft, seconds: float, request_id: str | None) -> Completion:
         if draft.finish_reason == "error":

@@ -12,13 +12,16 @@ import re
 from typing import Literal, Self
 from urllib.parse import urlsplit
 
+from agent.providers import responses
 from agent.providers.endpoint import EndpointSettings
 from agent.providers.retry import RequestFailed
 from agent.records import Prompt
 from agent.records.base import Record
 
 LimitName = Literal["max_tokens", "max_completion_tokens"]
-_DROPPABLE = ("stream_options", "stream", "temperature", "seed", "reasoning_effort")
+_DROPPABLE = (
+    "stream_options", "stream", "temperature", "seed", "reasoning_effort", "stop", "store", "reasoning",
+)  # fmt: skip
 _SYSTEM_ROLE = re.compile(r"\bsystem\b.{0,40}\brole\b|\brole\b.{0,60}\bsystem\b", re.IGNORECASE | re.DOTALL)
 
 
@@ -30,6 +33,8 @@ class Dialect(Record):
     dropped: frozenset[str] = frozenset()
     folds_system: bool = False
     """The system message leads the first user message (templates without a system role)."""
+    instructed: bool = True
+    """The Responses API: the system message stands in `instructions`."""
 
     @classmethod
     def first_guess(cls, settings: EndpointSettings) -> Self:
@@ -43,17 +48,27 @@ class Dialect(Record):
 
     def body(self, settings: EndpointSettings, prompt: Prompt) -> dict[str, object]:
         """The parameters of one request."""
+        if settings.api == "responses":
+            options = responses.body(settings, prompt, instructed=self.instructed)
+            options |= {"stream": True} if self.streams else {}
+        else:
+            options = self._chat(settings, prompt)
+        sent = {key: value for key, value in options.items() if value is not None and key not in self.dropped}
+        return {"model": settings.model} | sent
+
+    def _chat(self, settings: EndpointSettings, prompt: Prompt) -> dict[str, object]:
         options: dict[str, object] = {
+            "messages": self._messages(prompt),
             "temperature": settings.temperature,
             "seed": settings.seed,
             "reasoning_effort": settings.reasoning_effort,
+            "stop": list(settings.stop) or None,
             self.limit_name: settings.max_output_tokens,
         }
         if self.streams:
             # Without it a stream carries no token counts.
             options |= {"stream": True, "stream_options": {"include_usage": True}}
-        sent = {key: value for key, value in options.items() if value is not None and key not in self.dropped}
-        return {"model": settings.model, "messages": self._messages(prompt)} | sent
+        return options
 
     def _messages(self, prompt: Prompt) -> list[dict[str, str]]:
         messages = [message.model_dump() for message in prompt.messages]
@@ -71,6 +86,9 @@ class Dialect(Record):
         if failure.status not in (400, 422):
             return None
         name = _named(failure, sent)
+        if name == "instructions":
+            plain = self.model_copy(update={"instructed": False})
+            return plain, "refuses `instructions`: asked again with the system message in the input"
         if name == self.limit_name:
             if self.limit_swapped:
                 return None
@@ -92,7 +110,8 @@ def _named(failure: RequestFailed, sent: dict[str, object]) -> str | None:
     The server's own field decides; else the first of those sent that its words name, since a message
     tends to name the refused parameter before the one to use instead.
     """
-    candidates = [name for name in (*_DROPPABLE, "max_tokens", "max_completion_tokens") if name in sent]
+    known = (*_DROPPABLE, "max_tokens", "max_completion_tokens", "instructions")
+    candidates = [name for name in known if name in sent]
     if failure.parameter:
         return next((n for n in candidates if re.match(rf"{n}\b", failure.parameter)), None)
     mentions = {n: re.search(rf"\b{n}\b", failure.detail) for n in candidates}

@@ -28,6 +28,8 @@ class Usage(Record):
     input_tokens: int | None = None
     output_tokens: int | None = None
     reasoning_tokens: int | None = None
+    cached_tokens: int | None = None
+    """Of the input, what the endpoint had in its cache."""
 
 
 class Completion(Record):
@@ -43,6 +45,7 @@ class Completion(Record):
     finish_reason: str | None = None
     """`stop`, `length` or the endpoint's own word; None where the endpoint said nothing."""
     cost_usd: float | None = None
+    """What the endpoint says that it took."""
     seconds: float | None = None
     request_id: str | None = None
     system_fingerprint: str | None = None

@@ -81,11 +81,28 @@ def test_an_empty_variable_is_not_set(monkeypatch: pytest.MonkeyPatch) -> None:
         ({"provider": "replay:"}, "--provider"),
         ({"executor": "gpu"}, "--executor: .*'auto', 'cuda' or 'emulator'"),
         ({"candidate_timeout": -1}, "--candidate-timeout"),
+        ({"api": "assistants"}, "--api: .*'chat' or 'responses'"),
+        ({"extra_body": "{"}, "--extra-body: Expecting"),
+        ({"extra_body": "[1]"}, "--extra-body: .*dictionary"),
+        ({"extra_body": '{"messages": []}'}, "--extra-body: 'messages' has a place of its own"),
+        ({"stop": "[1, 2]"}, "--stop: .*string"),
     ],
 )
 def test_a_flag_out_of_range_names_the_valid_values(flags: dict[str, object], said: str) -> None:
     with pytest.raises(UsageError, match=said):
         config.load(flags)
+
+
+def test_parameters_of_a_request_read_the_same_from_everywhere(monkeypatch: pytest.MonkeyPatch) -> None:
+    table = '{top_k = 5, user = {id = "x"}}'
+    Path("agent.toml").write_text(f'stop = ["a", "b"]\nextra_body = {table}\nseed = 3\n')
+    filed = config.load({}).settings
+    assert (filed.stop, filed.extra_body) == (("a", "b"), {"top_k": 5, "user": {"id": "x"}})
+    monkeypatch.setenv("AGENT_STOP", '["c", "d"]')
+    monkeypatch.setenv("AGENT_EXTRA_BODY", '{"top_k": 6}')
+    named = config.load({"stop": "</file>"}).settings
+    assert (config.load({}).settings.stop, named.stop) == (("c", "d"), ("</file>",))
+    assert (named.extra_body, named.seed) == ({"top_k": 6}, 3)
 
 
 def test_a_variable_out_of_range_is_named(monkeypatch: pytest.MonkeyPatch) -> None:

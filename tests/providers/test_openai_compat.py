@@ -43,10 +43,18 @@ def test_request_holds_the_prompt_and_nothing_that_was_not_set() -> None:
 
 
 def test_request_holds_every_option_that_was_set() -> None:
-    options = {"temperature": 0.2, "seed": 7, "reasoning_effort": "high"}
+    options = {"temperature": 0.2, "seed": 7, "reasoning_effort": "high", "stop": ["</file>"]}
     with Endpoint([stream("x")]) as endpoint:
-        asker(endpoint, max_output_tokens=99, **options).ask()
-    assert {**options, "max_tokens": 99}.items() <= endpoint.completions[0].body.items()
+        asker(endpoint, max_output_tokens=99, extra_body={"top_k": 20}, **options).ask()
+    sent = endpoint.completions[0].body
+    assert sent.items() >= {**options, "max_tokens": 99, "top_k": 20}.items()
+
+
+def test_tokens_from_the_cache_and_the_price_are_kept() -> None:
+    usage = {"prompt_tokens": 11, "prompt_tokens_details": {"cached_tokens": 8}, "cost": 0.5}
+    with Endpoint([stream("x", usage=usage)]) as endpoint:
+        completion = asker(endpoint).ask()
+    assert (completion.usage, completion.cost_usd) == (Usage(input_tokens=11, cached_tokens=8), 0.5)
 
 
 def test_progress_grows_to_the_whole_answer() -> None:
@@ -166,6 +174,7 @@ def test_break_after_the_finish_reason_costs_only_the_usage() -> None:
         ("max_tokens", {"max_completion_tokens": 64}),
         ("temperature", {}),
         ("seed", {}),
+        ("stop", {}),
         ("reasoning_effort", {}),
         ("stream_options", {"stream": True}),
         ("stream", {}),
@@ -174,7 +183,8 @@ def test_break_after_the_finish_reason_costs_only_the_usage() -> None:
 def test_refused_parameter_is_swapped_or_dropped_and_remembered(
     refused: str, instead: dict[str, Any], code: int, param: bool
 ) -> None:
-    options = {"temperature": 0.2, "seed": 7, "reasoning_effort": "low", "max_output_tokens": 64}
+    options = {"temperature": 0.2, "seed": 7, "reasoning_effort": "low", "stop": ("x",)}
+    options |= {"max_output_tokens": 64}
     endpoint = Endpoint([refusing(refused, then=answer("ok"), code=code, param=param)] * 3)
     with endpoint:
         asked = asker(endpoint, **options)

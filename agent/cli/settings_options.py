@@ -1,0 +1,58 @@
+"""Options of a command that are settings and nothing else: named once, told to `config.load` as flags.
+
+Contract: the name, the type on the command line and the help of each come from here; what it means, its
+default and its check from `agent.settings`. A command lists the names it takes and receives them as one
+dictionary, `given`, without those that were not given.
+"""
+
+import inspect
+from collections.abc import Callable
+from functools import wraps
+from typing import Annotated, Any
+
+import typer
+
+_OPTIONS: dict[str, Any] = {
+    "model": Annotated[str | None, typer.Option(help="Model name that the endpoint knows.")],
+    "base_url": Annotated[str | None, typer.Option(help="URL of the endpoint.")],
+    "api": Annotated[
+        str | None,
+        typer.Option(help="API of the endpoint: chat (Chat Completions) or responses.", show_default="chat"),
+    ],
+    "reasoning_effort": Annotated[
+        str | None, typer.Option(help="How hard the model thinks, in the endpoint's words: low, high.")
+    ],
+    "seed": Annotated[int | None, typer.Option(help="Seed of the sampling, where the endpoint takes one.")],
+    "stop": Annotated[
+        str | None, typer.Option(metavar="TEXT", help="Text at which an answer ends; several: a JSON list.")
+    ],
+    "extra_body": Annotated[
+        str | None,
+        typer.Option(metavar="JSON", help="Further parameters of each request, as a JSON object."),
+    ],
+}
+
+
+def taking(*names: str, after: str) -> Callable[[Callable[..., None]], Callable[..., None]]:
+    """Gives a command these options, behind its own `after`; it receives them as its argument `given`."""
+
+    def decorate(command: Callable[..., None]) -> Callable[..., None]:
+        @wraps(command)
+        def with_options(**options: Any) -> None:
+            given = {name: options.pop(name) for name in names}
+            command(**options, given={name: value for name, value in given.items() if value is not None})
+
+        own = inspect.signature(command)
+        kept = [parameter for name, parameter in own.parameters.items() if name != "given"]
+        place = next(number for number, parameter in enumerate(kept, 1) if parameter.name == after)
+        added = [
+            inspect.Parameter(name, inspect.Parameter.KEYWORD_ONLY, default=None, annotation=_OPTIONS[name])
+            for name in names
+        ]
+        every = [*kept[:place], *added, *kept[place:]]
+        shown = [parameter.replace(kind=inspect.Parameter.KEYWORD_ONLY) for parameter in every]
+        with_options.__signature__ = own.replace(parameters=shown)  # type: ignore[attr-defined]
+        with_options.__annotations__ = {parameter.name: parameter.annotation for parameter in shown}
+        return with_options
+
+    return decorate

@@ -79,12 +79,28 @@ class Resolved:
             "to another base_url; to allow it, pass --base-url or set OPENAI_BASE_URL"
         )
 
+    @property
+    def command(self) -> str | None:
+        """What is wrong when a project file names a program to run: it came with somebody's repository."""
+        layer = self.layers.get("provider")
+        if (
+            layer is None
+            or layer.kind != "project"
+            or not str(layer.values["provider"]).startswith("command:")
+        ):
+            return None
+        return (
+            f"{self.origin('provider')}: a project file may not name a program to run; to allow it, pass"
+            " --provider or set AGENT_PROVIDER"
+        )
+
 
 def load(flags: Mapping[str, object], *, offline: bool = False) -> Resolved:
     """The settings as seen from the current directory; a flag that is None or empty counts as not given.
 
     Raises UsageError for an unknown key, a value out of range, a file that is no TOML, and a project file
-    that redirects the user's key; the last is not checked when the command is `offline`: it asks no endpoint.
+    that redirects the user's key or names a program; the last two are not checked when the command is
+    `offline`: it asks nobody.
     """
     layers = [_flags(flags), _environment()]
     layers += [_file(path, "project") for path in map(Path, PROJECT_FILES) if path.is_file()]
@@ -97,8 +113,9 @@ def load(flags: Mapping[str, object], *, offline: bool = False) -> Resolved:
         first = error.errors(include_url=False, include_context=False)[0]
         raise UsageError(_invalid(str(first["loc"][0]), first["msg"], taken)) from error
     resolved = Resolved(settings, taken)
-    if resolved.redirect and not offline:
-        raise UsageError(resolved.redirect)
+    for refusal in (resolved.redirect, resolved.command):
+        if refusal and not offline:
+            raise UsageError(refusal)
     return resolved
 
 

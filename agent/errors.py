@@ -5,6 +5,7 @@
     │   └── ProblemError        2      a file that is missing or is no reference
     ├── EnvironmentFault        3      no compiler, no GPU, no sandbox, disk, no endpoint; a defect
     ├── EndpointError           4      the provider failed for good
+    │   └── AwaitingAnswers     75     nothing but answers is missing, and nobody waits for them; resumable
     ├── BudgetExceeded          124    a limit of the run was reached with nothing verified
     └── Interrupted             130    stopped by the user; resumable
     ReplyError                         the answer holds no usable code: a value for the loop, not an exit
@@ -51,6 +52,12 @@ def defect(part: str, error: str, details: str = "") -> EnvironmentFault:
 
 class EndpointError(AgentError):
     exit_code = 4
+
+
+class AwaitingAnswers(EndpointError):
+    """Whoever answers has not done so yet; the run goes on when it is resumed."""
+
+    exit_code = 75
 
 
 class BudgetExceeded(AgentError):

@@ -11,7 +11,8 @@ from pydantic_settings import BaseSettings, NoDecode, PydanticBaseSettingsSource
 from agent.records import LibraryOps
 
 APPLICATION = "kernelwright"
-PROVIDERS = ("openai_compat", "catalogue", "replay:RUN")
+PROVIDERS = ("openai_compat", "catalogue", "replay:RUN", "command:CMD", "mailbox:DIR")
+_WITH_ARGUMENT = ("replay:", "command:", "mailbox:")
 _OWN_PARAMETERS = frozenset(
     {"model", "messages", "input", "instructions", "stream", "stream_options", "n", "temperature", "seed",
      "stop", "reasoning_effort", "max_tokens", "max_completion_tokens", "max_output_tokens"}
@@ -31,7 +32,8 @@ class Settings(BaseSettings):
     )
 
     provider: str | None = None
-    """Source of the answers: openai_compat, catalogue or replay:RUN; by default an endpoint if configured."""
+    """Source of the answers: openai_compat, catalogue, replay:RUN, command:CMD or mailbox:DIR; by default an
+    endpoint if configured."""
     model: str | None = None
     """Model name that the endpoint knows."""
     base_url: str | None = None
@@ -75,14 +77,16 @@ class Settings(BaseSettings):
     extra_body: Annotated[dict[str, JsonValue], NoDecode] = {}
     """Further parameters of each request, as a JSON object. Recorded with the run: no place for a key."""
     request_timeout: float = Field(600.0, gt=0)
-    """Timeout of one request in seconds."""
+    """Timeout of one request, or of the program of command:CMD, in seconds."""
     retry_for: float = Field(300.0, ge=0)
     """Total time in seconds for which a failing request is retried."""
 
     @field_validator("provider")
     @classmethod
     def _known_provider(cls, value: str | None) -> str | None:
-        if value is None or value in PROVIDERS[:2] or (value.startswith("replay:") and value != "replay:"):
+        if value is None or value in PROVIDERS[:2]:
+            return value
+        if value.startswith(_WITH_ARGUMENT) and value.partition(":")[2].strip():
             return value
         raise ValueError(f"unknown provider; choose one of {', '.join(PROVIDERS)}")
 

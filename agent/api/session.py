@@ -7,7 +7,7 @@ from agent import loop, ranking, store
 from agent.api.listening import Listener
 from agent.api.verdicts import brief, told
 from agent.confirming import Beside
-from agent.errors import AgentError, EndpointError, EnvironmentFault, Interrupted
+from agent.errors import AgentError, AwaitingAnswers, EndpointError, EnvironmentFault, Interrupted
 from agent.protocols import Confirmer, Executor, Provider, Transcript
 from agent.records import (
     Attempt,
@@ -69,6 +69,9 @@ class Session:
         except KeyboardInterrupt:
             self._finish("interrupted", "stopped by Ctrl-C")
             raise Interrupted(f"interrupted; go on with: agent run --resume {self.run.id}") from None
+        except AwaitingAnswers as error:
+            self._finish("interrupted", str(error))
+            raise AwaitingAnswers(f"{error}; go on with: agent run --resume {self.run.id}") from error
         except EndpointError as error:
             finished = self._finish("failed", str(error))
             if finished.best is None:

@@ -1,6 +1,7 @@
 """Finding a kernel: a run from a reference to the best verified candidate, begun or resumed."""
 
 import json
+import shlex
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -20,7 +21,7 @@ from agent.api.listening import Listener, Progress, listener
 from agent.api.runs import Run
 from agent.config import Settings
 from agent.errors import UsageError
-from agent.providers import choose
+from agent.providers import Told, choose, for_run
 from agent.records import Problem, Prompt, Record
 
 if TYPE_CHECKING:
@@ -46,6 +47,8 @@ class Choices(Record):
     """Whether faults with exactly one mend are mended without asking the model."""
     in_order: bool = False
     """With `replay:RUN`: the stored answers in their order, whatever the prompt."""
+    no_wait: bool = False
+    """With `mailbox:DIR`: stop once nothing but answers is missing, to be resumed."""
 
 
 def solve(
@@ -65,10 +68,10 @@ def solve(
 ) -> Run:
     """Asks for kernels, judges them, feeds back what was wrong, and keeps the best verified one.
 
-    `provider`: `openai_compat`, `catalogue` or `replay:RUN`; None: an endpoint where one is configured,
-    else the shipped kernels. `require`: requirements of your own, one a line, or `@FILE`. `autofix`: mend
-    faults that have exactly one mend without asking the model. `in_order`: with `replay:RUN`, take the
-    stored answers in their order, whatever the prompt.
+    `provider`: `openai_compat`, `catalogue`, `replay:RUN`, `command:CMD` or `mailbox:DIR`; None: an endpoint
+    where one is configured, else the shipped kernels. `require`: requirements of your own, one a line, or
+    `@FILE`. `autofix`: mend faults that have exactly one mend without asking the model. `in_order`: with
+    `replay:RUN`, take the stored answers in their order, whatever the prompt.
 
     The process is made non-dumpable, since it holds the endpoint's key. Returns the run also where nothing
     was verified (`run.best` is None). Raises UsageError, ProblemError, EnvironmentFault as `evaluate` does,
@@ -126,6 +129,8 @@ def resume(
         "provider": asked.provider, "model": asked.model, "executor": asked.executor, "rounds": asked.rounds,
         "patience": asked.patience,
     }  # fmt: skip
+    if asked.provider.startswith("command:") and "provider" not in given:
+        before["provider"] = _own_command(asked.provider, found.id)
     before |= {name: asked.options.get(name) for name in _STORED_SETTINGS}
     settings = config.load(before | given).settings
     log = found.read()
@@ -144,6 +149,7 @@ def resume(
         # A run from before there were automatic fixes has made none, and goes on without.
         autofix=choices.autofix and asked.options.get("mend") is True,
         in_order=choices.in_order or asked.options.get("in_order") is True,
+        no_wait=choices.no_wait,
     )
     return _Work(settings, log.started.problem, checks, choices, told).go_on(found, log)
 
@@ -163,6 +169,16 @@ def render_prompt(
     plan = plan_for(problem, settings, "", require, with_requirements(checks, require))
     situation = prompts.Situation(requirements=plan.requirements, gpu=plan.gpu, floor_ms=plan.floor_ms)
     return prompts.render(problem, situation)
+
+
+def _own_command(stored: str, run: str) -> str:
+    """The program of a stored run, where the user's own settings name it too: a run may be another's."""
+    if config.load({}).settings.provider == stored:
+        return stored
+    raise UsageError(
+        f"run {run} asked a program, and a stored one is not run unasked; go on with: "
+        f"agent run --resume {run} --provider {shlex.quote(stored)}"
+    )
 
 
 def with_requirements(checks: Checks, require: str) -> Checks:
@@ -232,8 +248,9 @@ class _Work:
 
         settings, problem, told = self._settings, self._problem, self._told
         provider = choose(
-            settings, problem, in_order=self._choices.in_order, arch=architecture(settings),
-            on_retry=lambda event: session.note(event), on_progress=self._streaming,
+            settings, problem, in_order=self._choices.in_order, wait=not self._choices.no_wait,
+            arch=architecture(settings),
+            told=Told(on_retry=lambda event: session.note(event), on_progress=self._streaming, say=told.say),
         )  # fmt: skip
         judge = local_executor(settings, problem, self._checks, told)
         admitted(judge, problem, self._checks.admit_anyway, told)
@@ -246,6 +263,7 @@ class _Work:
                 executor=judge.name, rounds=plan.rounds, patience=plan.patience, options=self._options(),
             ),
         )  # fmt: skip
+        provider = for_run(provider, run.id, [answer for _, answer in log.answers] if log else [])
         with run.writer() as writer:
             session = Session(run, problem, plan, writer, told, store.Resume(log) if log else None)
             if log is None:

@@ -10,7 +10,10 @@ from agent.cli.verdicts import STYLES, place, times
 from agent.records import Evaluation
 
 Provider = Annotated[
-    str | None, typer.Option(help="Source of the answers: openai_compat, catalogue or replay:RUN.")
+    str | None,
+    typer.Option(
+        help="Source of the answers: openai_compat, catalogue, replay:RUN, command:CMD or mailbox:DIR."
+    ),
 ]
 Executor = Annotated[
     str | None,

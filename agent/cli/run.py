@@ -36,6 +36,9 @@ InOrder = Annotated[
         "--in-order", help="With replay:RUN: return the stored answers in order, whatever the prompt."
     ),
 ]
+NoWait = Annotated[
+    bool, typer.Option("--no-wait", help="With mailbox:DIR: exit (75) once nothing but answers is missing.")
+]
 Rounds = Annotated[int | None, typer.Option(help="Maximum number of model rounds.", show_default="6")]
 Require = Annotated[
     str | None, typer.Option(help="Additional requirements for the kernel, as TEXT or @FILE.")
@@ -43,6 +46,7 @@ Require = Annotated[
 DryRun = Annotated[bool, typer.Option("--dry-run", help="Print the prompt without calling the model.")]
 
 
+@settings_options.taking("candidate_timeout", "library_ops", after="require")
 @settings_options.taking(
     "model", "base_url", "api", "reasoning_effort", "seed", "stop", "extra_body", after="provider"
 )
@@ -55,14 +59,13 @@ def run(
     rounds: Rounds = None,
     patience: Patience = None,
     require: Require = None,
-    candidate_timeout: judging.Timeout = None,
-    library_ops: judging.LibraryOps = None,
     backward: judging.Backward = False,
     compile_safe: judging.CompileSafe = False,
     in_order: InOrder = False,
     quick: judging.Quick = False,
     admit_anyway: judging.AdmitAnyway = False,
     no_mend: NoMend = False,
+    no_wait: NoWait = False,
     resume: Annotated[str | None, typer.Option(metavar="RUN", help="Continue an interrupted run.")] = None,
     dry_run: DryRun = False,
     runs_dir: console.RunsDir = None,
@@ -78,10 +81,11 @@ def run(
     flags = given | {
         "provider": provider, "executor": executor,
         "sandbox": isolation, "unchecked": unchecked or None, "rounds": rounds, "patience": patience,
-        "candidate_timeout": candidate_timeout, "library_ops": library_ops, "runs_dir": runs_dir,
+        "runs_dir": runs_dir,
     }  # fmt: skip
     checks = Checks(quick=quick, backward=backward, compile_safe=compile_safe, admit_anyway=admit_anyway)
-    asked = Asked(flags, checks, Choices(require=require or "", autofix=not no_mend, in_order=in_order))
+    choices = Choices(require=require or "", autofix=not no_mend, in_order=in_order, no_wait=no_wait)
+    asked = Asked(flags, checks, choices)
     if resume is not None:
         if require or dry_run:
             raise UsageError("--resume keeps the requirements of its run; leave out --require and --dry-run")

@@ -12,9 +12,13 @@ from typing import Annotated, Any
 
 import typer
 
+from agent.cli import judging
+
 _OPTIONS: dict[str, Any] = {
     "model": Annotated[str | None, typer.Option(help="Model name that the endpoint knows.")],
     "base_url": Annotated[str | None, typer.Option(help="URL of the endpoint.")],
+    "candidate_timeout": judging.Timeout,
+    "library_ops": judging.LibraryOps,
     "api": Annotated[
         str | None,
         typer.Option(help="API of the endpoint: chat (Chat Completions) or responses.", show_default="chat"),
@@ -34,12 +38,15 @@ _OPTIONS: dict[str, Any] = {
 
 
 def taking(*names: str, after: str) -> Callable[[Callable[..., None]], Callable[..., None]]:
-    """Gives a command these options, behind its own `after`; it receives them as its argument `given`."""
+    """Gives a command these options, behind its own `after`; it receives them as its argument `given`.
+
+    Used twice, it puts options in two places.
+    """
 
     def decorate(command: Callable[..., None]) -> Callable[..., None]:
         @wraps(command)
         def with_options(**options: Any) -> None:
-            given = {name: options.pop(name) for name in names}
+            given = options.pop("given", {}) | {name: options.pop(name) for name in names}
             command(**options, given={name: value for name, value in given.items() if value is not None})
 
         own = inspect.signature(command)

@@ -1,5 +1,5 @@
-"""Who answers: a live endpoint, a stored run, or the catalogue. `choose` holds the rule."""
+"""Who answers: an endpoint, a program, a folder, a stored run, or the catalogue. `choose` holds the rule."""
 
-from agent.providers.choice import choose, endpoint_settings
+from agent.providers.choice import Told, choose, endpoint_settings, for_run
 
-__all__ = ["choose", "endpoint_settings"]
+__all__ = ["Told", "choose", "endpoint_settings", "for_run"]

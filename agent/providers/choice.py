@@ -1,6 +1,7 @@
 """Which provider a run asks: the one named, else an endpoint that is configured, else the catalogue."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass
 
 from pydantic import SecretStr
 
@@ -9,32 +10,49 @@ from agent.config import Settings
 from agent.errors import UsageError
 from agent.protocols import Provider
 from agent.providers.endpoint import EndpointSettings, StreamProgress
-from agent.records import Completed, Problem, RetryScheduled
+from agent.records import Completed, Completion, Problem, RetryScheduled
 
 DUMMY_KEY = "none"
 """Sent where a base URL is given without a key: local servers want some word, and none of ours."""
 
 
+@dataclass(frozen=True)
+class Told:
+    """Who hears what a provider has to say beside its answers."""
+
+    on_retry: Callable[[RetryScheduled], None]
+    on_progress: Callable[[StreamProgress], None]
+    say: Callable[[str], None]
+    """One line for the user."""
+
+
 def choose(
-    settings: Settings, problem: Problem, *, in_order: bool, arch: str | None,
-    on_retry: Callable[[RetryScheduled], None], on_progress: Callable[[StreamProgress], None],
-) -> Provider:  # fmt: skip
+    settings: Settings, problem: Problem, *, in_order: bool, wait: bool, arch: str | None, told: Told
+) -> Provider:
     """The provider of a run; contacts nobody. `arch`: of the GPU for candidates, None on the emulator.
 
-    Raises UsageError for an endpoint without a model or a run that is not there, EnvironmentFault where no
-    endpoint is configured and the catalogue has no match.
+    Raises UsageError for an endpoint without a model, a run, a program or a folder that is not there,
+    EnvironmentFault where no endpoint is configured and the catalogue has no match.
     """
     wanted = settings.provider or ("openai_compat" if has_endpoint(settings) else "catalogue")
-    if wanted.startswith("replay:"):
-        from agent.providers.replay import Replay
-
-        run = store.open_run(wanted.removeprefix("replay:"), settings.runs_dir)
-        events = run.read().events
-        answers = [(e.prompt_id, e.completion) for e in events if isinstance(e, Completed)]
-        return Replay(answers, in_order=in_order, source=run.address)
-    if in_order:
+    kind, _, argument = wanted.partition(":")
+    if in_order and kind != "replay":
         raise UsageError("--in-order needs --provider replay:RUN")
-    if wanted == "catalogue":
+    if not wait and kind != "mailbox":
+        raise UsageError("--no-wait needs --provider mailbox:DIR")
+    if kind == "replay":
+        return _replay(argument, settings, in_order=in_order)
+    if kind == "command":
+        from agent.providers.command import Command
+        from agent.providers.retry import Waits
+
+        waits = Waits(retry_for_s=settings.retry_for)
+        return Command(argument, timeout_s=settings.request_timeout, waits=waits, on_retry=told.on_retry)
+    if kind == "mailbox":
+        from agent.providers.mailbox import Mailbox
+
+        return Mailbox(argument, wait=wait, say=told.say)
+    if kind == "catalogue":
         from agent.providers.catalogue import Catalogue
 
         return Catalogue(problem, arch)
@@ -42,7 +60,24 @@ def choose(
 
     if not settings.model:
         raise UsageError("no model is set; pass --model (`agent doctor` lists the endpoint's models)")
-    return OpenAICompat(endpoint_settings(settings), on_retry=on_retry, on_progress=on_progress)
+    return OpenAICompat(endpoint_settings(settings), on_retry=told.on_retry, on_progress=told.on_progress)
+
+
+def _replay(address: str, settings: Settings, *, in_order: bool) -> Provider:
+    from agent.providers.replay import Replay
+
+    run = store.open_run(address, settings.runs_dir)
+    answers = [(e.prompt_id, e.completion) for e in run.read().events if isinstance(e, Completed)]
+    return Replay(answers, in_order=in_order, source=run.address)
+
+
+def for_run(provider: Provider, run: str, received: Iterable[Completion]) -> Provider:
+    """The provider for one run, which has `received` these answers already."""
+    from agent.providers.mailbox import Mailbox
+
+    if isinstance(provider, Mailbox):
+        return provider.for_run(run, [answer.request_id for answer in received if answer.request_id])
+    return provider
 
 
 def has_endpoint(settings: Settings) -> bool:

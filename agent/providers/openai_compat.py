@@ -22,7 +22,7 @@ from agent.providers.answer import Draft
 from agent.providers.endpoint import EndpointSettings, StreamProgress
 from agent.providers.quirks import Dialect
 from agent.providers.responses import ResponsesDraft
-from agent.providers.retry import RequestFailed, retrying
+from agent.providers.retry import RequestFailed, Waits, retrying
 from agent.records import Completion, Prompt, RetryScheduled
 
 __all__ = ["EndpointSettings", "OpenAICompat", "StreamProgress", "list_models"]
@@ -52,7 +52,7 @@ class OpenAICompat:
 
     def complete(self, prompt: Prompt) -> Completion:
         """The answer to one prompt, as received. Raises EndpointError when the endpoint failed for good."""
-        retries = retrying(self._settings, self._on_retry)
+        retries = retrying(Waits(self._settings.retry_for_s, self._settings.longest_wait_s), self._on_retry)
         with _client(self._settings) as client:
             try:
                 return retries(self._ask, client, prompt)

@@ -5,14 +5,24 @@ Nothing here knows HTTP: `faults` decides what is transient.
 """
 
 from collections.abc import Callable
+from dataclasses import dataclass
 
 from tenacity import RetryCallState, Retrying, retry_if_exception, wait_random_exponential
 
-from agent.providers.endpoint import EndpointSettings
 from agent.records import RetryScheduled
 
 # A server that says "at once" every time is still not asked more than about 20 times in five minutes.
 _SHORTEST_WAIT_S = 0.05
+
+
+@dataclass(frozen=True)
+class Waits:
+    """How long a request is tried again."""
+
+    retry_for_s: float = 300.0
+    """From the first failure on."""
+    longest_s: float = 60.0
+    """Cap of the exponential waits; a wait that the other side names may be longer."""
 
 
 class RequestFailed(Exception):
@@ -43,13 +53,13 @@ def _failure(state: RetryCallState) -> RequestFailed:
     return failure
 
 
-def retrying(settings: EndpointSettings, on_retry: Callable[[RetryScheduled], None]) -> Retrying:
+def retrying(waits: Waits, on_retry: Callable[[RetryScheduled], None]) -> Retrying:
     """The retries of one request; on_retry hears of each before its wait.
 
     The time limit counts from the first failure, not from the start: a stream that broke after
     minutes deserves a second try as much as one that broke at once.
     """
-    backoff = wait_random_exponential(multiplier=1, max=settings.longest_wait_s)
+    backoff = wait_random_exponential(multiplier=1, max=waits.longest_s)
     first_failure: list[float] = []
 
     def wait(state: RetryCallState) -> float:
@@ -57,12 +67,12 @@ def retrying(settings: EndpointSettings, on_retry: Callable[[RetryScheduled], No
         if asked is None:
             return backoff(state)
         doubled = _SHORTEST_WAIT_S * 2.0 ** min(state.attempt_number - 1, 30)
-        return max(asked, min(doubled, settings.longest_wait_s))
+        return max(asked, min(doubled, waits.longest_s))
 
     def stop(state: RetryCallState) -> bool:
         now = state.outcome_timestamp or 0.0
         first_failure[:] = first_failure or [now]
-        return now - first_failure[0] + state.upcoming_sleep > settings.retry_for_s
+        return now - first_failure[0] + state.upcoming_sleep > waits.retry_for_s
 
     def announce(state: RetryCallState) -> None:
         on_retry(

@@ -79,6 +79,8 @@ def test_an_empty_variable_is_not_set(monkeypatch: pytest.MonkeyPatch) -> None:
         ({"rounds": 0}, "--rounds: .*greater than or equal to 1"),
         ({"provider": "chatgpt"}, "--provider: .*openai_compat, catalogue, replay:RUN.*chatgpt"),
         ({"provider": "replay:"}, "--provider"),
+        ({"provider": "command: "}, "--provider"),
+        ({"provider": "mailbox:"}, "--provider"),
         ({"executor": "gpu"}, "--executor: .*'auto', 'cuda' or 'emulator'"),
         ({"candidate_timeout": -1}, "--candidate-timeout"),
         ({"api": "assistants"}, "--api: .*'chat' or 'responses'"),
@@ -132,6 +134,17 @@ def test_a_file_that_is_wrong_is_named_with_its_key(file: str, text: str, said: 
     Path(file).write_bytes(text.encode("latin-1"))
     with pytest.raises(UsageError, match=said):
         config.load({})
+
+
+def test_a_project_file_may_not_name_a_program(monkeypatch: pytest.MonkeyPatch) -> None:
+    Path("agent.toml").write_text("provider = \"command:sh -c 'rm -r .'\"")
+    with pytest.raises(UsageError, match=r"agent\.toml: a project file may not name a program to run"):
+        config.load({})
+    assert config.load({}, offline=True).command is not None
+    monkeypatch.setenv("AGENT_PROVIDER", "command:cat")
+    assert config.load({}).settings.provider == "command:cat"
+    Path("agent.toml").write_text("provider = 'mailbox:box'")
+    assert config.load({}).command is None
 
 
 def test_another_tools_table_is_none_of_ours() -> None:

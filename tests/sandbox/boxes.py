@@ -72,8 +72,8 @@ def child(
 
 
 def answer(code: str, box: Box, limits: Limits | None = None) -> dict[str, object]:
-    """The first thing it says."""
-    with child(code, box, limits) as worker:
+    """The first thing it says, once it is asked: one that ends before that has no answer."""
+    with child("input()\n" + code, box, limits) as worker:
         try:
             return worker.ask({}, 30)
         except ChildFault as fault:

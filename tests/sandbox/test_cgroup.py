@@ -42,7 +42,7 @@ def test_a_group_has_the_limits_and_the_command(tmp_path: Path) -> None:
     groups.mkdir()
     limits = Limits(memory_bytes=1 << 30, private_bytes=1 << 20, processes=50)
     box = Box(folder, level=Level("process", groups=groups))
-    with child("say({})", box, limits) as worker:
+    with child("input(); say({})", box, limits) as worker:
         assert worker.ask({}, 30) == {}
     (made,) = groups.iterdir()
     written = {path.name: path.read_text() for path in made.iterdir()}

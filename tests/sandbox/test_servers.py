@@ -86,7 +86,7 @@ def test_nothing_that_one_leaves_reaches_the_next(tmp_path: Path) -> None:
 
 
 def test_random_numbers_of_two_processes_differ(tmp_path: Path) -> None:
-    code = "import random; say({'drawn': random.random()})"
+    code = "import random; input(); say({'drawn': random.random()})"
     drawn = []
     for name in ("first", "second"):
         (tmp_path / name).mkdir()

@@ -16,6 +16,7 @@ from agent.records import (
     Completion,
     Evaluated,
     Feedback,
+    LibraryOps,
     Origin,
     Problem,
     Prompt,
@@ -40,6 +41,7 @@ class Plan(Record):
     requirements: tuple[Requirement, ...] = ()
     gpu: str
     floor_ms: float | None = None
+    library_ops: LibraryOps = "gemm-conv"
 
 
 def solve(
@@ -124,7 +126,7 @@ class _Search:
         situation = Situation(
             last=self.last, best=self.standing.best, feedback=self.hint, mended=self.mended,
             ledger=self.ledger, requirements=self.plan.requirements, gpu=self.plan.gpu,
-            floor_ms=self.plan.floor_ms,
+            floor_ms=self.plan.floor_ms, library_ops=self.plan.library_ops,
         )  # fmt: skip
         return prompts.render(self.problem, situation)
 

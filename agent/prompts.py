@@ -15,13 +15,13 @@ from typing import Literal, Self, get_args
 from jinja2 import Environment, FileSystemLoader, StrictUndefined
 from pydantic import JsonValue, model_validator
 
-from agent import resources, sections
+from agent import figures, resources, sections
 from agent.errors import UsageError
 from agent.memory import Ledger
+from agent.problems import gpu_cards
 from agent.records import (
     Attempt,
     Feedback,
-    KernelResources,
     LibraryOps,
     Message,
     Operation,
@@ -36,12 +36,6 @@ from agent.records import (
 
 Template = Literal["generate", "repair", "optimise"]
 
-_LIBRARY_OPS = {
-    "none": "No operator of torch computes any part of the result, matrix products and convolutions "
-    "included; making, filling, copying and laying out tensors is fine.",
-    "any": "Operators of torch may stay where they are fast, but at least one kernel of your own does part "
-    "of the work.",
-}
 _REQUESTS: dict[str, str] = {
     "backward": "Training works: the gradients of every input and parameter are right, so wrap the kernels "
     "in a torch.autograd.Function with a backward.",
@@ -78,8 +72,9 @@ class Situation(Record):
     """All attempts so far."""
     requirements: tuple[Requirement, ...] = ()
     gpu: str
-    """The GPU that the floor is for."""
+    """The GPU that the kernel and the floor are for."""
     floor_ms: float | None = None
+    library_ops: LibraryOps = "gemm-conv"
 
     @model_validator(mode="after")
     def _nothing_is_mixed(self) -> Self:
@@ -125,13 +120,9 @@ def lines(argument: str) -> tuple[str, ...]:
     return tuple(line.strip() for line in text.splitlines() if line.strip())
 
 
-def wishes(
-    require: str, library_ops: LibraryOps, requests: tuple[Request, ...] = ()
-) -> tuple[Requirement, ...]:
-    """The user's own requirements, what else is judged on request, and a `--library-ops` of the user's."""
-    rule = _LIBRARY_OPS.get(library_ops)
-    asked = [Requirement(text=rule, checked=True)] if rule else []
-    asked += [*map(requirement, requests), *(requirements(require) if require else ())]
+def wishes(require: str, requests: tuple[Request, ...] = ()) -> tuple[Requirement, ...]:
+    """The user's own requirements, and what else is judged on request."""
+    asked = [*map(requirement, requests), *(requirements(require) if require else ())]
     return tuple(dict.fromkeys(asked))
 
 
@@ -139,10 +130,13 @@ def render(problem: Problem, situation: Situation) -> Prompt:
     """The next request: the rules as the system message, the problem and the task as the user's."""
     template = _template(situation)
     environment = _environment()
+    card = gpu_cards.card(situation.gpu)
     content = environment.get_template(f"{template}.jinja2").render(
-        problem=problem, situation=situation, cards=_cards(problem.trace), **_remembered(situation)
+        problem=problem, situation=situation, cards=_cards(problem.trace), card=card, **_remembered(situation)
     )
-    system = environment.get_template("system.jinja2").render(skeleton=skeleton())
+    system = environment.get_template("system.jinja2").render(
+        skeleton=skeleton(), card=card, library_ops=situation.library_ops
+    )
     return Prompt(
         template=template,
         messages=(
@@ -223,11 +217,13 @@ def _environment() -> Environment:
         "attributes": lambda operation: ", ".join(f"{k}={v!r}" for k, v in operation.attributes.items()),
         "fenced": fenced,
         "findings": lambda text: sections.paragraphs(text, sections.FINDINGS),
+        "launches": figures.launches,
         "literal": repr,
         "milliseconds": lambda value: f"{value:.3g} ms",
+        "notes": figures.notes,
         "operands": _operands,
-        "quantity": _quantity,
-        "resources": _resources,
+        "quantity": figures.quantity,
+        "resources": figures.resources,
         "specification": _specification,
     }
     return environment
@@ -262,24 +258,3 @@ def _origin(operand: TensorSpec, maker: int | None, trace: Trace) -> str:
         return f"result of {maker + 1}"
     same = [index for index, value in enumerate(trace.inputs) if value == operand]
     return f"input {same[0]}" if len(same) == 1 else "input"
-
-
-def _quantity(value: int, unit: str) -> str:
-    """Three significant digits with a decimal prefix: 7516192768 B is `7.52 GB`."""
-    scaled = float(value)
-    for prefix in ("", "k", "M", "G"):
-        if scaled < 999.5:
-            return f"{scaled:.3g} {prefix}{unit}"
-        scaled /= 1000
-    return f"{scaled:.3g} T{unit}" if scaled < 999.5 else f"{scaled:.0f} T{unit}"
-
-
-def _resources(kernel: KernelResources) -> str:
-    """What ptxas said about a kernel, unknown numbers left out."""
-    known = {
-        "registers": kernel.registers,
-        "bytes spilled": kernel.spill_bytes,
-        "bytes of shared memory": kernel.shared_bytes,
-    }
-    words = [f"{value} {name}" for name, value in known.items() if value is not None]
-    return ", ".join(words) or "no compiler statistics"

@@ -20,6 +20,12 @@ LEDGER = 400
 """Tokens for the earlier attempts."""
 CARDS = 2_500
 """Tokens for the definitions of the operators."""
+GPU = 400
+"""Tokens for the card of the GPU; a test holds every one to it."""
+NOTES = 1_000
+"""Tokens for what is noted of a verified attempt, with its figures: launches, registers, counters."""
+LAUNCHES = 300
+"""Tokens for what took the time of one call."""
 BEST_CODE = 6_000
 """Tokens for the code of the best attempt where it stands beside another."""
 

@@ -56,8 +56,8 @@ class Settings(BaseSettings):
     """Maximum time in seconds for one step of a candidate."""
     library_ops: LibraryOps = "gemm-conv"
     """Torch operators that a candidate may still call: gemm-conv, none or any."""
-    gpu: str = "H200"
-    """GPU model that the roofline is computed for."""
+    gpu: str | None = None
+    """GPU model that kernels are written for; by default the one of this machine, else H200."""
     kernelbench_root: Path | None = None
     """Local checkout of KernelBench, for kernelbench:LEVEL/ID."""
     cache_dir: Path = Field(default_factory=lambda: platformdirs.user_cache_path(APPLICATION))

@@ -184,11 +184,18 @@ def admitted(judge: "LocalExecutor", problem: Problem, anyway: bool, told: Liste
     return found
 
 
+def gpu_of(settings: Settings) -> str:
+    """The GPU that kernels are written for: the one that is named, else this machine's, else an H200."""
+    from agent.executors.select import gpu_name
+
+    return settings.gpu or (gpu_name() if settings.executor != "emulator" else None) or "H200"
+
+
 def floor_ms(problem: Problem, settings: Settings) -> float | None:
-    """The roofline floor on the GPU that is configured, in milliseconds; None for a GPU that is not known."""
+    """The roofline floor on that GPU, in milliseconds; None for one that is not known."""
     from agent.problems import roofline
 
-    gpu = roofline.find(settings.gpu)
+    gpu = roofline.find(gpu_of(settings))
     return roofline.floor_ms(problem.trace, gpu) if gpu else None
 
 

@@ -14,6 +14,7 @@ from agent.api.judge import (
     architecture,
     begin_servers,
     floor_ms,
+    gpu_of,
     load_problem,
     local_executor,
 )
@@ -167,7 +168,9 @@ def render_prompt(
     checks = checks or Checks()
     settings = settings or config.load(checks.flags(), offline=True).settings
     plan = plan_for(problem, settings, "", require, with_requirements(checks, require))
-    situation = prompts.Situation(requirements=plan.requirements, gpu=plan.gpu, floor_ms=plan.floor_ms)
+    situation = prompts.Situation(
+        requirements=plan.requirements, gpu=plan.gpu, floor_ms=plan.floor_ms, library_ops=plan.library_ops
+    )
     return prompts.render(problem, situation)
 
 
@@ -198,8 +201,9 @@ def plan_for(problem: Problem, settings: Settings, provider: str, require: str, 
         # The catalogue has one answer; asking again could not bring another.
         rounds=1 if provider == "catalogue" else settings.rounds,
         patience=settings.patience,
-        requirements=prompts.wishes(require, settings.library_ops, checks.requests),
-        gpu=settings.gpu,
+        requirements=prompts.wishes(require, checks.requests),
+        gpu=gpu_of(settings),
+        library_ops=settings.library_ops,
         floor_ms=floor_ms(problem, settings),
     )
 
@@ -232,7 +236,9 @@ class _Work:
         """Raises UsageError where the second look is left out: a run ends with its best confirmed."""
         if not checks.confirm:
             raise UsageError("a run always confirms its best; leave out confirm=False")
-        self._settings, self._problem, self._checks = settings, problem, checks
+        # Named from here on, so that a run that is resumed elsewhere says the same.
+        self._settings = settings.model_copy(update={"gpu": gpu_of(settings)})
+        self._problem, self._checks = problem, checks
         self._choices, self._told = choices, told
 
     def begin(self, address: str) -> Run:

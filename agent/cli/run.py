@@ -46,7 +46,7 @@ Require = Annotated[
 DryRun = Annotated[bool, typer.Option("--dry-run", help="Print the prompt without calling the model.")]
 
 
-@settings_options.taking("candidate_timeout", "library_ops", after="require")
+@settings_options.taking("candidate_timeout", "library_ops", "gpu", after="require")
 @settings_options.taking(
     "model", "base_url", "api", "reasoning_effort", "seed", "stop", "extra_body", after="provider"
 )

@@ -19,6 +19,13 @@ _OPTIONS: dict[str, Any] = {
     "base_url": Annotated[str | None, typer.Option(help="URL of the endpoint.")],
     "candidate_timeout": judging.Timeout,
     "library_ops": judging.LibraryOps,
+    "gpu": Annotated[
+        str | None,
+        typer.Option(
+            help="GPU that kernels are written for, such as H100 or RTX 4090.",
+            show_default="this machine's, else H200",
+        ),
+    ],
     "api": Annotated[
         str | None,
         typer.Option(help="API of the endpoint: chat (Chat Completions) or responses.", show_default="chat"),

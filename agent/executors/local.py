@@ -110,7 +110,8 @@ class LocalExecutor:
         """
         if not found.unconfirmed:
             return found
-        again = job.model_copy(update={"shrunken": self._sizes(job.problem)})
+        kernels = found.build.kernels if found.build else ()
+        again = job.model_copy(update={"shrunken": self._sizes(job.problem), "kernels": kernels})
         second = second_look.made(again, judged, lambda what: self._announce(f"second look: {what}"))
         later = (phase.model_copy(update={"name": f"second look, {phase.name}"}) for phase in second.phases)
         confirmed = second.status is Status.VERIFIED

@@ -18,15 +18,12 @@ import torch
 from agent.errors import EnvironmentFault
 from agent.kernels.case import Case
 from agent.kernels.manifest import Measured, Rival, Times
-from agent.problems import roofline
+from agent.problems import gpu_cards, roofline
 
 FLUSH_BYTES = 256 << 20
 ROUNDS = 60
 LARGE_MS = 2.0
 LARGE_ROUNDS = 30
-COPY_RATES = {"H200": 4.26e12}
-"""Bytes per second that a device copy reaches, read and written counted, as measured on such cards."""
-
 Call = Callable[[], object]
 
 
@@ -116,11 +113,11 @@ def _times(values: list[float]) -> Times:
 
 
 def _roofline(case: Case, gpu: str, own: list[float]) -> float | None:
-    rate = next((rate for card, rate in COPY_RATES.items() if card in gpu), None)
-    known = roofline.find(gpu)
-    if rate is None or known is None:
+    known = gpu_cards.card(gpu)
+    if known is None or known.copy_gb_s is None:
         return None
-    least = max(case.least_bytes / rate, case.flops / (roofline.product_tflops(known) * 1e12))
+    arithmetic = case.flops / (roofline.product_tflops(known.peaks) * 1e12)
+    least = max(case.least_bytes / (known.copy_gb_s * 1e9), arithmetic)
     return round(least * 1000 / median(own), 4)
 
 

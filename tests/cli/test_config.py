@@ -29,7 +29,7 @@ def test_nothing_given_is_the_defaults() -> None:
         "patience": 2,
         "executor": "auto",
         "candidate_timeout": 120,
-        "gpu": "H200",
+        "gpu": None,
     }
     assert {resolved.origin(name) for name in config.Settings.model_fields} == {"default"}
     assert resolved.settings.cache_dir == Path.home() / "cache" / "kernelwright"

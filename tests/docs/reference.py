@@ -1,7 +1,8 @@
 """Renders docs/reference from the code: `python -m tests.docs.reference`; `--check` exits 1 on a difference.
 
 `commands.md` is the `--help` of every command, `settings.md` every setting with its variables and default,
-`findings.md` every kind of finding with its cause and fix (findings.toml).
+`findings.md` every kind of finding with its cause and fix (findings.toml), `prompts.md` one prompt of each
+kind.
 """
 
 import argparse
@@ -16,6 +17,8 @@ from typer.testing import CliRunner
 from agent import config, mend
 from agent.cli.app import COMMANDS, app
 
+from . import prompts_page
+
 ROOT = Path(__file__).resolve().parents[2]
 FOLDER = ROOT / "docs" / "reference"
 KINDS = Path(__file__).with_name("findings.toml")
@@ -26,6 +29,7 @@ PLAIN = {"COLUMNS": "80", "TERMINAL_WIDTH": "80", "NO_COLOR": "1"}
 def render() -> dict[str, str]:
     """File name -> text."""
     pages = {"commands.md": _commands(), "settings.md": _settings(), "findings.md": _findings()}
+    pages["prompts.md"] = prompts_page.lines(GENERATED)
     return {name: "\n".join(lines) + "\n" for name, lines in pages.items()}
 
 

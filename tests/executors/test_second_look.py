@@ -10,12 +10,25 @@ from agent import config
 from agent.api import Checks, Judge, solving
 from agent.api import judge as api
 from agent.api.listening import Listener
+from agent.build.build_request import BuildRequest
+from agent.build.outcome import Built
 from agent.errors import EnvironmentFault, UsageError
 from agent.executors import JudgeOptions, LocalExecutor, local
+from agent.harness.backends.cuda import CudaBackend
 from agent.harness.confirmation import confirmation
 from agent.harness.task.job import Announce, Job
 from agent.problems import Shrunken
-from agent.records import Admission, Candidate, Envelope, Evaluation, Phase, Problem, Status, Trace
+from agent.records import (
+    Admission,
+    Candidate,
+    Envelope,
+    Evaluation,
+    KernelResources,
+    Phase,
+    Problem,
+    Status,
+    Trace,
+)
 
 TRACE = Trace(operations=(), inputs=(), init_inputs=(), outputs=(), state=(), flops=0, min_bytes=0)
 SIZES = Shrunken(source="", sizes={}, trace=TRACE, full=True, fits=True, hard=())
@@ -106,6 +119,34 @@ def test_the_second_look_stands_in_place_of_the_first(
     assert "confirmed by a second look" in str(found.scope)
     assert found.scope.limits == ()
     assert executor.second_look(job(), found) is found, "what is confirmed is not looked at again"
+
+
+def test_the_second_look_knows_what_ptxas_said_in_the_first(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    executor = Looks(monkeypatch, tmp_path, FIRST, FIRST)
+    executor.second_look(job(), executor.judge(job()))
+    assert FIRST.build is not None
+    assert FIRST.build.kernels
+    known = {asked.confirms: asked.kernels for asked in executor.asked}
+    assert known == {None: (), "cheap": FIRST.build.kernels, "stock": FIRST.build.kernels}
+
+
+def test_a_stock_build_has_the_registers_of_the_judge_s_own() -> None:
+    told = KernelResources(name="k", registers=40, spill_bytes=0, shared_bytes=1024)
+    backend = CudaBackend.__new__(CudaBackend)
+    backend._job = job().model_copy(update={"kernels": (told,)})
+    backend.requests = [BuildRequest(candidate_source="", name="x", cpp_sources=())]
+    own = KernelResources(name="k", registers=32)
+    for build, kernels in ((Built(library=None, seconds=1, backend="load_inline"), (told,)),
+                           (Built(library=None, seconds=1, backend="load_inline", kernels=(own,)), (own,)),
+                           (Built(library=None, seconds=1, backend="slim"), ())):  # fmt: skip
+        backend._builds = [build]
+        found = backend.built()
+        assert found is not None
+        assert found.kernels == kernels
+    backend._builds, backend.requests = [], []
+    assert backend.built() is None
 
 
 def test_what_the_second_look_refuses_is_withdrawn(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:

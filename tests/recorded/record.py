@@ -11,7 +11,7 @@ from pathlib import Path
 
 from agent import config, problems, resources, store
 from agent.api import Checks
-from agent.api.judge import floor_ms, local_executor
+from agent.api.judge import floor_ms, gpu_of, local_executor
 from agent.api.session import Session
 from agent.cli.telling import telling
 from agent.loop import Plan
@@ -31,10 +31,11 @@ def record(into: Path) -> Path:
     provider = Scripted([(ANSWERS / f"{number}.md").read_text() for number in GIVEN])
     with telling("recording") as told:
         judge = local_executor(settings, problem, Checks(), told)
-        plan = Plan(rounds=4, patience=2, gpu=settings.gpu, floor_ms=floor_ms(problem, settings))
+        gpu = gpu_of(settings)
+        plan = Plan(rounds=4, patience=2, gpu=gpu, floor_ms=floor_ms(problem, settings))
         asked = store.RunSettings(
             problem=PROBLEM, problem_name=problem.name, provider=provider.name, executor=judge.name,
-            rounds=plan.rounds, patience=plan.patience, options={"gpu": settings.gpu, "mend": plan.mends},
+            rounds=plan.rounds, patience=plan.patience, options={"gpu": gpu, "mend": plan.mends},
         )  # fmt: skip
         run = store.create(into.parent, asked)
         with run.writer() as writer:

@@ -20,7 +20,7 @@ from agent.harness.backends.backend import (
 from agent.harness.backends.slim_build import SlimBuilds
 from agent.harness.backends.workspace import library_folder, most_bytes, output_bytes
 from agent.harness.task.job import Announce, Job
-from agent.records import Trace
+from agent.records import Build, Trace
 from agent.sandbox import Box, Limits
 
 
@@ -146,6 +146,15 @@ class CudaBackend(BuildingBackend):
             return {}
         self.requests.append(request)
         return self._shown(built)
+
+    def built(self) -> Build | None:
+        """As built; what stock `load_inline` keeps to itself, ptxas has said in the first look, which built
+        the same sources with the same compiler.
+        """
+        found = super().built()
+        if found is None or found.kernels or found.backend != load_inline_build.BACKEND:
+            return found
+        return found.model_copy(update={"kernels": self._job.kernels})
 
     def raise_build_failure(self, error: Any = None) -> None:
         # A candidate may catch the error of a build, not what is never built here.

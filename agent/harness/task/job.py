@@ -6,7 +6,7 @@ from typing import Literal
 
 from agent.harness.task.servers import Servers
 from agent.problems import Shrunken
-from agent.records import Admission, Candidate, LibraryOps, Problem, Record, Request
+from agent.records import Admission, Candidate, KernelResources, LibraryOps, Problem, Record, Request
 
 Announce = Callable[[str], None]
 """Is told what is going on, in words for the user."""
@@ -47,6 +47,8 @@ class Job(Record):
     confirms: Literal["cheap", "stock"] | None = None
     """The part of a second look at a verified candidate: by what costs little, or by a build of stock
     `load_inline` that is judged and timed as a whole."""
+    kernels: tuple[KernelResources, ...] = ()
+    """What ptxas said of the candidate's kernels in an earlier look, for a build that does not hear it."""
     locates: str | None = None
     """The kind of a fault that a GPU reported without its place, where only that is wanted."""
     floor_ms: float | None = None

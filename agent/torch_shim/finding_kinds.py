@@ -26,6 +26,7 @@ class FindingKind(enum.StrEnum):
     ILLEGAL_LAUNCH = "illegal-launch"
     INDEX_OVERFLOW = "index-overflow"
     MISALIGNED_ACCESS = "misaligned-access"
+    NAMED_BARRIER = "named-barrier"
     NULL_POINTER = "null-pointer"
     SHARED_MEMORY_LIMIT = "shared-memory-limit"
     SHARED_OUT_OF_BOUNDS_READ = "shared-out-of-bounds-read"

@@ -173,14 +173,14 @@ def test_construct_that_the_emulator_does_not_run(
         monkeypatch.setattr(nvcc, "find", lambda: None)
     elif nvcc.find() is None:
         pytest.skip(nvcc.MISSING)
-    barrier = 'asm volatile("bar.sync 1, 32;");'
+    barrier = 'asm volatile("pmevent 1;");'
     built = build.extension(
         toolchain, request(DECLARED, TWICE.replace("y[i] = 2", f"{barrier}\n y[i] = 2")), cache
     )
     kind, message, text = headline(built)
     assert (kind, built.unsupported) == ("unsupported-construct", True)
     assert message.startswith("The emulator does not run inline PTX (asm); a GPU may.")
-    assert ("NVIDIA's compiler makes `bar" in message) == has_nvcc
+    assert ("NVIDIA's compiler makes `pmevent" in message) == has_nvcc
     assert text == f"if (i < n) {barrier}"
 
 

@@ -58,7 +58,7 @@ def test_what_the_emulator_does_not_run_is_checked_too(
     assert (kind, refused.unsupported) == ("compile-error", False)
     assert message == "ptxas: Unknown modifier '.op'"
     assert text == 'asm volatile("bad.op;");'
-    right = KERNEL.replace("if (i", asm.replace("INSTRUCTION", "bar.sync 1, 32"))
+    right = KERNEL.replace("if (i", asm.replace("INSTRUCTION", "pmevent 1"))
     left = build.extension(toolchain, asked(right + HOST), tmp_path)
     assert (headline(left)[0], left.unsupported) == ("unsupported-construct", True)
     assert [kernel.name for kernel in left.kernels] == ["twice_kernel"]
@@ -78,14 +78,12 @@ def test_what_nvcc_takes_and_gxx_does_not_runs_from_ptx(
 def test_a_gap_that_the_ptx_does_not_close_is_the_emulators(
     toolchain: Toolchain, tmp_path: Path, nvidia: nvcc.Nvcc
 ) -> None:
-    kernel = KERNEL.replace(
-        "if (i", '__builtin_assume(n > 0);\n    asm volatile("bar.sync 1, 32;");\n    if (i'
-    )
+    kernel = KERNEL.replace("if (i", '__builtin_assume(n > 0);\n    asm volatile("pmevent 1;");\n    if (i')
     built = build.extension(toolchain, asked(kernel + HOST), tmp_path)
     kind, message, text = headline(built)
     assert (kind, built.unsupported) == ("unsupported-construct", True)
-    assert "`bar" in message
-    assert text == 'asm volatile("bar.sync 1, 32;");'
+    assert "`pmevent" in message
+    assert text == 'asm volatile("pmevent 1;");'
 
 
 def test_each_compiler_is_the_authority_on_its_own_code() -> None:

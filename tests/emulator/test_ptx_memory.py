@@ -157,7 +157,7 @@ REFUSED = [
     "mma.sync.aligned.m16n8k8.row.col.f32.tf32.tf32.f32 {%r1}, {%r1}, {%r1}, {%r1};",
     "add.rn.xyz.f32 %f1, %f1, %f1;",
     "tex.2d.v4.f32.f32 {%f1, %f1, %f1, %f1}, [%rd1, {%f1, %f1}];",
-    "bar.sync 1, 64;",
+    "bar.sync 1, 64, 3;",
     "cvt.rna.tf32.f32 %r1, %f1;",
     "fma.f32 %f1, %f1, %f1, %f1;",
     "mov.u32 %r1, %clusterid.x;",

@@ -252,10 +252,10 @@ _UNSUPPORTED = (
     ("CUDA graphs", r"\bcudaGraph\w*|\bcudaStreamBeginCapture\b"),
 )
 
-
 MAY_RUN_FROM_PTX = frozenset(
     (
         "inline PTX (asm)",
+        "tensor cores (wmma, mma)",
         "asynchronous copies and barriers (cuda::barrier, cuda::pipeline, memcpy_async)",
         "extern __shared__ inside a macro",
     )

@@ -100,7 +100,7 @@ def _names(step: Step, operand: Operand) -> list[str]:
 
 
 def barrier(step: Step) -> str:
-    """bar and barrier: the block's own barrier 0, and the warp's. Other numbered barriers are not run."""
+    """bar and barrier: those of the block, by number, and the warp's."""
     step.choice("cta")
     if step.flag("warp"):
         step.several(1)
@@ -108,26 +108,32 @@ def barrier(step: Step) -> str:
             raise step.unknown()
         return f"{_warp(step, 'KW_SYNC', step.read(0, _U32), '0')};"
     step.flag("aligned")
-    reduces, where = step.flag("red"), f"{step.instruction.place.line}, {step.instruction.place.column}"
-    if reduces:
+    if step.flag("red"):
         operation = step.choice(*_BARRIERS)
         result = step.type()
         if operation is None or (operation == "popc") != (result.name == "u32"):
             raise step.unknown()
-        _only_barrier(step, 1, 3)
-        code = f"kw_barrier(KW_BARRIER_{_BARRIERS[operation]}, {step.read(2, _PRED)}, {where})"
+        step.several(3, 4)
+        code = _barrier(step, 1, f"KW_BARRIER_{_BARRIERS[operation]}", step.read(-1, _PRED))
         return step.write(result, f"{code} != 0" if result.kind == "p" else code)
+    if step.flag("arrive"):
+        step.several(2)
+        number, threads = (f"int({step.read(index, _U32)})" for index in (0, 1))
+        return f"kw_named_arrive({number}, {threads}, {step.instruction.place.line});"
     if not step.flag("sync"):
         raise step.unknown()
-    _only_barrier(step, 0, 1)
-    return f"kw_barrier(KW_BARRIER_PLAIN, 0, {where});"
+    step.several(1, 2)
+    return f"{_barrier(step, 0, 'KW_BARRIER_PLAIN', '0')};"
 
 
-def _only_barrier(step: Step, index: int, count: int) -> None:
-    step.several(count)
-    number = step.operands[index]
-    if number.kind != "immediate" or number.text != "0":
-        raise step.unknown()
+def _barrier(step: Step, index: int, kind: str, value: str) -> str:
+    """The barrier whose number is operand `index`; the count of its threads may follow."""
+    place, number = step.instruction.place, step.operands[index]
+    counted = len(step.operands) > (index + 1 if kind == "KW_BARRIER_PLAIN" else index + 2)
+    if number.kind == "immediate" and number.text == "0" and not counted:
+        return f"kw_barrier({kind}, {value}, {place.line}, {place.column})"
+    threads = step.read(index + 1, _U32) if counted else "0"
+    return f"kw_named_sync(int({step.read(index, _U32)}), int({threads}), {kind}, {value}, {place.line})"
 
 
 def _warp(step: Step, kind: str, mask: str, value: str, more: str = "0, 32") -> str:
@@ -193,6 +199,21 @@ def reduce(step: Step) -> str:
     unsigned = "_UNSIGNED" if type.kind == "u" and operation in ("min", "max") else ""
     kind = f"KW_REDUCE_{operation.upper()}{unsigned}"
     return step.write(type, f"{type.c}({_warp(step, kind, step.read(2, _U32), step.read(1, _U32))})")
+
+
+def elect(step: Step) -> str:
+    """elect.sync d|p, mask: the lowest lane of the mask, which is one of those that a GPU may choose."""
+    step.several(2)
+    if not step.flag("sync"):
+        raise step.unknown()
+    lane, chosen = step.target_pair()
+    if chosen is None:
+        raise step.unknown()
+    mask = step.read(1, _U32)
+    writes = step.frame.write(lane, _B32, "leader")
+    writes += step.frame.write(chosen, _PRED, "uint32_t(kw_lane) == leader")
+    first = f"{{ const uint32_t mask = {mask}, leader = uint32_t(__builtin_ctz(mask));"
+    return f"{first} {_warp(step, 'KW_SYNC', 'mask', '0')}; {writes} }}"
 
 
 def active_mask(step: Step) -> str:

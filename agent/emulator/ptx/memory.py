@@ -72,7 +72,7 @@ def _qualifiers(step: Step) -> tuple[str, bool, str | None]:
     space = step.choice(*_SPACES) or ""
     step.choice(*_CACHE)
     for hint in step.instruction.modifiers:
-        if hint.startswith(("L1::", "L2::")) and "cache_hint" not in hint:
+        if hint.startswith(("L1::", "L2::")):
             step.flag(hint)
     volatile = step.flag("volatile")
     step.flag("weak")
@@ -199,7 +199,7 @@ def copy_async(step: Step) -> str:
     step.choice("ca", "cg")
     spaces = step.choice("shared", "shared::cta"), step.choice("global")
     for hint in step.instruction.modifiers:
-        if hint.startswith("L2::") and "cache_hint" not in hint:
+        if hint.startswith("L2::"):
             step.flag(hint)
     if None in spaces or len(step.operands) not in (3, 4):
         raise step.unknown()
@@ -214,8 +214,15 @@ def copy_async(step: Step) -> str:
     return f"copy_to_shared({to}, {source}, {size.text}, {used});"
 
 
+def policy(step: Step) -> str:
+    """createpolicy: a policy of the cache, whose bits nothing looks at."""
+    for modifier in step.instruction.modifiers:
+        step.flag(modifier)
+    return step.write(_U64, "0ul")
+
+
 def nothing(step: Step) -> str:
-    """prefetch and its like change no value."""
+    """prefetch and its like change no value; nor do registers given back, or a grid before, which is done."""
     for modifier in step.instruction.modifiers:
         step.flag(modifier)
     return ";"

@@ -13,6 +13,8 @@ class Step:
         self.instruction = instruction
         self.operands = instruction.operands
         self._left = list(instruction.modifiers)
+        if self.flag("L2::cache_hint"):  # its policy is the last operand, and changes no value
+            self.operands = self.operands[:-1]
 
     def flag(self, name: str) -> bool:
         if name not in self._left:

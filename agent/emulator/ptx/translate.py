@@ -8,7 +8,7 @@ from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass
 from types import MappingProxyType
 
-from agent.emulator.ptx import compare, control, convert, floats, integers, memory, parse
+from agent.emulator.ptx import compare, control, convert, floats, integers, matrix, memory, parse
 from agent.emulator.ptx.frame import Binding, Frame
 from agent.emulator.ptx.module import bind_module, declarations, definitions, function_head
 from agent.emulator.ptx.step import Step
@@ -78,12 +78,20 @@ _HANDLERS: dict[str, Callable[[Step], str]] = {
     "match": control.match,
     "redux": control.reduce,
     "activemask": control.active_mask,
+    "elect": control.elect,
+    "mma": matrix.mma,
+    "wmma": matrix.wmma,
+    **dict.fromkeys(("ldmatrix", "stmatrix"), matrix.rows),
+    "movmatrix": matrix.flip,
+    "createpolicy": memory.policy,
+    **dict.fromkeys(("griddepcontrol", "setmaxnreg", "applypriority", "discard"), memory.nothing),
 }
 
 _GENERATED = "kernel entry"
 """What has no line in the candidate's source stands in a file of this name."""
 _INCLUDE = '#include "kw/ptx.h"\n'
-_LIBRARY_INCLUDE = '#include "kw/ptx_library.h"\n'
+_INCLUDES = {"library": '#include "kw/ptx_library.h"\n', "matrix": '#include "kw/ptx_matrix.h"\n'}
+"""Parts of the header that not every module needs, by the feature of a function."""
 
 
 @dataclass(frozen=True)
@@ -125,7 +133,8 @@ def unit(
         if function.body is not None
     ]
     heads = [f"{function_head(f, names)};\n" for f in module.functions if f.body is not None]
-    parts = [_INCLUDE, *([_LIBRARY_INCLUDE] if "library" in features else []), "namespace {\n", *heads, "}\n"]
+    parts = [_INCLUDE, *(_INCLUDES[feature] for feature in _INCLUDES if feature in features)]
+    parts += ["namespace {\n", *heads, "}\n"]
     parts += [*declarations(module, names, outside, shared_lines), *definitions(module, names, outside)]
     parts += [
         "namespace {\n",

@@ -92,6 +92,7 @@ void finish_thread(Worker& worker) {
     warp.runnable--;
     if (warp.pending_count > 0) settle_warp(worker, thread / kWarpSize);
     if (barrier_is_complete(worker)) release_barrier(worker);
+    settle_named_barriers(worker);
 }
 
 // Runs threads one after the other; leaves the fiber only when one of them waits or none is left.
@@ -138,6 +139,7 @@ void reset_block(Worker& worker) {
     worker.next_fresh = worker.finished = worker.at_barrier = 0;
     worker.fibers_made = worker.idle_count = 0;
     forget_copies(worker);
+    forget_named_barriers(worker);
     order_threads(worker);
     for (int t = 0; t < worker.count; t++) worker.threads[t].state = State::kFresh;
     for (int w = 0; w < worker.warp_count; w++) {
@@ -189,7 +191,8 @@ void run_block(Worker& worker) {
         } else if (force_stuck_warp(worker)) {
             continue;
         } else {
-            abandon(worker, Fault::kDeadlock, "No thread of the block can go on.", 0);
+            const Stuck stuck = stuck_at(worker);
+            abandon(worker, Fault::kDeadlock, "No thread of the block can go on." + stuck.text, stuck.line);
         }
         switch_context(&worker.scheduler_context, next);
     }

@@ -31,6 +31,7 @@ inline constexpr FindingKind kIllegalAddress{"illegal-address", false};
 inline constexpr FindingKind kIllegalLaunch{"illegal-launch", true};
 inline constexpr FindingKind kIndexOverflow{"index-overflow", true};
 inline constexpr FindingKind kMisalignedAccess{"misaligned-access", true};
+inline constexpr FindingKind kNamedBarrier{"named-barrier", false};
 inline constexpr FindingKind kNullPointer{"null-pointer", false};
 inline constexpr FindingKind kSharedMemoryLimit{"shared-memory-limit", true};
 inline constexpr FindingKind kSharedOutOfBoundsRead{"shared-out-of-bounds-read", true};

@@ -34,7 +34,7 @@ constexpr size_t kSharedArena = 512 * 1024;  // the limit plus room between the 
 constexpr size_t kStackBytes = 256 * 1024;
 constexpr size_t kGuardBytes = 16 * 1024;
 
-enum class State : uint8_t { kFresh, kReady, kAtBarrier, kAtWarpOp, kDone };
+enum class State : uint8_t { kFresh, kReady, kAtBarrier, kAtWarpOp, kAtNamed, kDone };
 
 struct Fiber {
     void* context;  // where it goes on
@@ -60,6 +60,7 @@ struct Pending {
     uint32_t mask;
     int line;  // of the lane that came first
     uint32_t arrived;
+    kw_collected collected;  // of KW_COLLECT
 };
 
 struct Warp {
@@ -122,6 +123,16 @@ struct Launch {
 struct Watch;
 struct Residency;
 struct Copies;
+struct Clocks;
+
+// A barrier of the block's 16 that bar.sync and bar.arrive name by number.
+struct NamedBarrier {
+    int arrived;
+    int expected;  // 0: every thread of the block that has not returned
+    int line;      // of the thread that came first
+    Clocks* clocks;  // what is known of those that came, under checks
+};
+constexpr int kNamedBarriers = 16;
 
 // One OS thread's share of a launch, with the block it is running. Blocks that it runs beside that one
 // (waiting.cpp) have a worker each, whose host is the OS thread's own.
@@ -146,6 +157,8 @@ struct Worker {
     int next_fresh;
     int finished;
     int at_barrier;
+    NamedBarrier named[kNamedBarriers];
+    bool any_named;  // of the block has been used
     int current;
     Fiber* current_fiber;
     void* scheduler_context;
@@ -185,6 +198,16 @@ void make_ready(Worker& worker, int thread);
 // warp.cpp
 void settle_warp(Worker& worker, int warp);
 bool force_stuck_warp(Worker& worker);
+
+// named_barrier.cpp
+void forget_named_barriers(Worker& worker);
+void release_named_barriers(Worker& worker);
+void settle_named_barriers(Worker& worker);
+struct Stuck {
+    std::string text;
+    int line;
+};
+Stuck stuck_at(const Worker& worker);
 
 // shared.cpp
 void prepare_shared(Worker& worker);

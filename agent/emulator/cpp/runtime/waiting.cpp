@@ -253,6 +253,7 @@ void release_residents(Worker& host) {
         munmap(resident->worker.stacks, resident->stack_bytes);
         release_shared(resident->worker);
         release_copies(resident->worker);
+        release_named_barriers(resident->worker);
         release_watch(resident->worker);
     }
     delete host.residency;

@@ -106,7 +106,26 @@ uint64_t combined_result(Worker& worker, int warp, uint32_t lanes, const Combine
     }
 }
 
+// What returned lanes would have brought, and where their results go.
+alignas(16) KW_TLS char nobody[KW_COLLECTED_BYTES];
+
+void collect(Worker& worker, int warp, const Pending& group) {
+    void* lanes[kWarpSize];
+    for (int lane = 0; lane < kWarpSize; lane++) {
+        const bool there = (group.arrived >> lane & 1) != 0;
+        lanes[lane] = there ? reinterpret_cast<void*>(lane_of(worker, warp, lane).value) : nobody;
+    }
+    // What the lanes did before is seen by the operation, and what it does by them afterwards.
+    if (watching != nullptr) note_warp_operation(*watching, warp, group.arrived);
+    const int now = worker.current;
+    worker.current = warp * kWarpSize;
+    group.collected(lanes);
+    worker.current = now;
+    if (watching != nullptr) note_warp_operation(*watching, warp, group.arrived);
+}
+
 void compute_results(Worker& worker, int warp, const Pending& group) {
+    if (group.kind == KW_COLLECT) return collect(worker, warp, group);
     if (watching != nullptr && group.kind != KW_ACTIVE_MASK) note_warp_operation(*watching, warp, group.arrived);
     const bool shuffle = group.kind <= KW_SHUFFLE_XOR;
     const bool combines = !shuffle && group.kind != KW_SYNC && group.kind != KW_ACTIVE_MASK;
@@ -192,7 +211,9 @@ bool force_stuck_warp(Worker& worker) {
             return format("A warp operation with mask 0x%08x is reached only by lanes 0x%08x; lanes 0x%08x wait "
                           "at %s in line %d. On a GPU this hangs or gives undefined values.",
                           group.mask, group.arrived, missing,
-                          other.state == State::kAtBarrier ? "__syncthreads()" : "another warp operation",
+                          other.state == State::kAtBarrier ? "__syncthreads()"
+                          : other.state == State::kAtNamed ? "a numbered barrier"
+                                                           : "another warp operation",
                           other.line);
         });
         std::copy(warp.pending + 1, warp.pending + warp.pending_count, warp.pending);
@@ -208,8 +229,9 @@ bool force_stuck_warp(Worker& worker) {
 
 using namespace kw;
 
-extern "C" uint64_t kw_warp_op(int kind, uint32_t mask, uint64_t value, int argument, int width, int line) {
-    if (current_worker == nullptr) return value;
+namespace {
+
+uint64_t warp_op(int kind, uint32_t mask, uint64_t value, int argument, int width, int line, kw_collected collected) {
     Worker& worker = *current_worker;
     const int index = worker.current / kWarpSize;
     const int lane = worker.current % kWarpSize;
@@ -231,15 +253,58 @@ extern "C" uint64_t kw_warp_op(int kind, uint32_t mask, uint64_t value, int argu
     for (int i = 0; i < warp.pending_count; i++) {
         Pending& candidate = warp.pending[i];
         const bool same_place = kind != KW_ACTIVE_MASK || candidate.line == line;
-        if (candidate.kind == kind && candidate.mask == mask && same_place) group = &candidate;
+        const bool same = candidate.kind == kind && candidate.mask == mask && candidate.collected == collected;
+        if (same && same_place) group = &candidate;
     }
     if (group == nullptr) {
         group = &warp.pending[warp.pending_count++];
-        *group = Pending{kind, mask, line, 0};
+        *group = Pending{kind, mask, line, 0, collected};
     }
     group->arrived |= 1u << lane;
     warp.runnable--;
     settle_warp(worker, index);
     park(worker);
     return thread.result;
+}
+
+}  // namespace
+
+extern "C" uint64_t kw_warp_op(int kind, uint32_t mask, uint64_t value, int argument, int width, int line) {
+    if (current_worker == nullptr) return value;
+    return warp_op(kind, mask, value, argument, width, line, nullptr);
+}
+
+extern "C" void kw_warp_collect(kw_collected compute, void* mine, int line) {
+    if (current_worker == nullptr) return;
+    warp_op(KW_COLLECT, 0xffffffffu, reinterpret_cast<uint64_t>(mine), 0, kWarpSize, line, compute);
+}
+
+namespace {
+
+void check_alignment(Worker& worker, const void* address, size_t bytes, uintptr_t code) {
+    const size_t beyond = reinterpret_cast<uintptr_t>(address) % bytes;
+    if (beyond == 0) return;
+    report(&finding::kMisalignedAccess, Severity::kError, at_code(code), &worker, [&] {
+        return format("An operation of the warp uses a row at an address that is not a multiple of %zu bytes (%zu too "
+                      "many). A GPU stops the kernel: misaligned address.",
+                      bytes, beyond);
+    });
+}
+
+}  // namespace
+
+extern "C" void kw_lane_access(int lane, const void* address, size_t bytes, int writes, void* code) {
+    if (watching == nullptr) return;
+    Worker& worker = *current_worker;
+    const int now = worker.current;
+    worker.current = now / kWarpSize * kWarpSize + lane;
+    const uintptr_t place = reinterpret_cast<uintptr_t>(code);
+    worker.access_code = place;
+    check_alignment(worker, address, bytes, place);
+    if (writes != 0) {
+        check_copy(const_cast<void*>(address), nullptr, bytes, place);
+    } else {
+        check_source(address, bytes, place);
+    }
+    worker.current = now;
 }

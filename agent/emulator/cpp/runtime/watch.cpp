@@ -71,7 +71,7 @@ void release_watch(Worker& worker) {
 void begin_watched_block(Watch& watch) {
     const Worker& worker = *watch.worker;
     watch.shared = reinterpret_cast<uintptr_t>(worker.shared);
-    watch.acquired = watch.fenced = false;
+    watch.acquired = watch.fenced = watch.exact = false;
     if (worker.launch->sampled) begin_sampled_block(watch);
     watch.block_serial++;
     watch.epoch++;
@@ -100,6 +100,7 @@ void note_warp_operation(Watch& watch, int warp, uint32_t lanes) {
     const int left = worker.count - warp * kWarpSize;
     const uint32_t all = left >= kWarpSize ? 0xffffffffu : (1u << left) - 1;
     watch.clock++;
+    if (watch.exact) share_knowledge(watch, warp, lanes);
     if (lanes == all) {
         watch.warp_clock[warp] = watch.clock;
         return;
@@ -134,6 +135,11 @@ void note_grid_barrier(Watch& watch) {
 }
 
 bool closely_ordered(const Watch& watch, int thread, int other, uint32_t clock) {
+    if (watch.exact) {
+        const auto row = static_cast<size_t>(thread) * static_cast<size_t>(watch.columns);
+        if (watch.known[row + static_cast<size_t>(column_of(watch, other))] > clock) return true;
+    }
+    if (other >= kMaxThreads) return false;
     const bool published = clock < watch.released[other] && watch.released[other] <= watch.observed[thread];
     const int warp = thread / kWarpSize;
     if (published || other / kWarpSize != warp) return published;

@@ -70,6 +70,12 @@ struct PendingIndex {
 };
 
 constexpr size_t kSites = 512;
+
+// Up to which clock a thread, or whoever learns from this, is ordered after each thread and agent (order.cpp).
+struct Clocks {
+    std::vector<uint32_t> at;
+};
+constexpr int kMaxAgents = 64;  // numbered from kMaxThreads on, where a writer is named
 constexpr uintptr_t kNothing = ~uintptr_t{0};
 
 // One OS thread's memory of the block that it runs.
@@ -87,6 +93,10 @@ struct Watch {
     uint32_t warp_clock[kMaxWarps];                         // of the last operation of all lanes
     uint32_t met[kMaxWarps][kWarpSize][kWarpSize];          // clock of the last operation of two lanes
     bool partly_met[kMaxWarps];
+    bool exact;  // order.cpp keeps rows
+    int columns;
+    std::vector<uint32_t> known;
+    uint32_t unshared[kMaxWarps];  // lanes that know more than others of their warp
     SharedCell* cells;
     PendingWrite write;
     PendingIndex index;
@@ -112,6 +122,13 @@ void note_fence(Watch& watch, bool for_device);
 void note_grid_barrier(Watch& watch);
 bool closely_ordered(const Watch& watch, int thread, int other, uint32_t clock);
 void begin_checked_launch();
+
+// order.cpp
+int column_of(const Watch& watch, int who);
+void contribute(Watch& watch, int thread, Clocks& to);
+void contribute_agent(Watch& watch, int agent, Clocks& to);
+void learn(Watch& watch, int thread, const Clocks& from);
+void share_knowledge(Watch& watch, int warp, uint32_t lanes);
 
 // regions.cpp
 struct Misplaced {

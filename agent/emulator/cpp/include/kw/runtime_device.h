@@ -47,11 +47,26 @@ enum {
     KW_REDUCE_AND,
     KW_REDUCE_OR,
     KW_REDUCE_XOR,
-    KW_ACTIVE_MASK
+    KW_ACTIVE_MASK,
+    KW_COLLECT
 };
 
 // Warp operation among the lanes in mask. argument: source lane or distance; width: of a shuffle segment.
 uint64_t kw_warp_op(int kind, uint32_t mask, uint64_t value, int argument, int width, int line);
+
+// bar.sync and bar.arrive of the block's barrier `number`, 0 to 15, for `threads` of its threads (0: all of them).
+// The result of kw_named_sync is that of the reduction.
+int kw_named_sync(int number, int threads, int kind, int predicate, int line);
+void kw_named_arrive(int number, int threads, int line);
+
+// An operation of the whole warp, such as mma.sync: the last lane to come calls `compute` with what each lane
+// brought, room of the emulator's own where a lane has returned.
+typedef void (*kw_collected)(void* const* lanes);
+enum { KW_COLLECTED_BYTES = 1024 };  // that a lane may bring, at most
+void kw_warp_collect(kw_collected compute, void* mine, int line);
+
+// Within `compute`: tells of an access by that lane.
+void kw_lane_access(int lane, const void* address, size_t bytes, int writes, void* code);
 
 // An atomicCAS or atomicExch that changed nothing: a thread that only does that may be waiting for ever.
 // kw_spin_over tells that the wait is over; it is needed only while the variable kw_spinning is set.

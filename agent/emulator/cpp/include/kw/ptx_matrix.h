@@ -1,0 +1,316 @@
+// Operations of a whole warp on matrices: mma, ldmatrix, stmatrix, wmma. Part of kw/ptx.h.
+//
+// The last lane to come computes for all; what it reads and writes on the way is announced as the lane's own
+// whose registers it fills. Fragments of mma.sync are laid out as the PTX ISA says; those of wmma, of which it says
+// nothing, as it suits. How sums are rounded: docs/tensor-cores.md.
+#pragma once
+
+#include "kw/matrix_sum.h"
+
+#define KW_MATRIX static inline __attribute__((unused, no_sanitize("thread")))
+
+namespace matrix {
+
+// Types of elements: as bits in registers, and as the number they stand for.
+struct F16 {
+    enum { kBits = 16, kBlock = 16, kKept = 25 };
+    typedef double Value;
+    KW_MATRIX double value(uint64_t bits) { return f16_value(static_cast<uint16_t>(bits)); }
+};
+struct Bf16 {
+    enum { kBits = 16, kBlock = 16, kKept = 25 };
+    typedef double Value;
+    KW_MATRIX double value(uint64_t bits) { return bf16_value(static_cast<uint16_t>(bits)); }
+};
+struct Tf32 {
+    enum { kBits = 32, kBlock = 8, kKept = 25 };
+    typedef double Value;
+    KW_MATRIX double value(uint64_t bits) { return as_float(static_cast<uint32_t>(bits) & 0xffffe000u); }
+};
+template <int Exponent, int Fraction, int Bias>
+struct Small {  // fp8
+    enum { kBits = 8, kBlock = 32, kKept = 13 };
+    typedef double Value;
+    KW_MATRIX double value(uint64_t bits) {
+        const int exponent = static_cast<int>(bits >> Fraction) & ((1 << Exponent) - 1);
+        const int fraction = static_cast<int>(bits) & ((1 << Fraction) - 1);
+        const double sign = (bits & 0x80) != 0 ? -1 : 1;
+        const bool top = exponent == (1 << Exponent) - 1;
+        if (Fraction == 3 ? (bits & 0x7f) == 0x7f : top && fraction != 0) return __builtin_nan("");
+        if (Fraction == 2 && top) return sign * __builtin_inf();
+        const int whole = exponent == 0 ? fraction : fraction | 1 << Fraction;
+        return sign * __builtin_ldexp(whole, (exponent == 0 ? 1 : exponent) - Bias - Fraction);
+    }
+};
+typedef Small<4, 3, 7> E4m3;
+typedef Small<5, 2, 15> E5m2;
+struct F64 {
+    enum { kBits = 64 };
+    typedef double Value;
+    KW_MATRIX double value(uint64_t bits) { return as_double(bits); }
+};
+template <int Bits, bool Signed>
+struct Integer {
+    enum { kBits = Bits };
+    typedef int64_t Value;
+    KW_MATRIX int64_t value(uint64_t bits) {
+        const auto low = static_cast<int64_t>(bits & ((1u << Bits) - 1));
+        return Signed && (low >> (Bits - 1) & 1) != 0 ? low - (1 << Bits) : low;
+    }
+};
+typedef Integer<8, true> S8;
+typedef Integer<8, false> U8;
+typedef Integer<4, true> S4;
+typedef Integer<4, false> U4;
+struct B1 {
+    enum { kBits = 1 };
+    typedef int64_t Value;
+    KW_MATRIX int64_t value(uint64_t bits) { return bits & 1; }
+};
+
+// Accumulators.
+struct Float {
+    enum { kBits = 32 };
+    typedef float Value;
+    KW_MATRIX float value(uint64_t bits) { return as_float(static_cast<uint32_t>(bits)); }
+    KW_MATRIX uint64_t bits(float value) { return as_bits(value); }
+};
+struct Half {
+    enum { kBits = 16 };
+    typedef float Value;
+    KW_MATRIX float value(uint64_t bits) { return f16_value(static_cast<uint16_t>(bits)); }
+    KW_MATRIX uint64_t bits(float value) { return f16_bits(value); }
+};
+struct Double {
+    enum { kBits = 64 };
+    typedef double Value;
+    KW_MATRIX double value(uint64_t bits) { return as_double(bits); }
+    KW_MATRIX uint64_t bits(double value) { return as_bits(value); }
+};
+struct Int {
+    enum { kBits = 32 };
+    typedef int64_t Value;
+    KW_MATRIX int64_t value(uint64_t bits) { return static_cast<int32_t>(static_cast<uint32_t>(bits)); }
+    KW_MATRIX uint64_t bits(int64_t value) { return static_cast<uint32_t>(value); }
+};
+
+struct Place {
+    int row, column;
+};
+
+// Of a register's element among those of a lane, by the PTX ISA's pictures of mma.m16n8 and mma.m8n8: a row holds four
+// lanes' registers, and further registers go down first (16 rows), then to the right.
+template <int Rows, int PerRegister>
+KW_MATRIX Place fragment_of_a(int lane, int number) {
+    const int element = number % PerRegister, index = number / PerRegister, down = Rows / 8;
+    return {lane / 4 + 8 * (index % down), (lane % 4 + 4 * (index / down)) * PerRegister + element};
+}
+template <int PerRegister>
+KW_MATRIX Place fragment_of_b(int lane, int number) {
+    return {(lane % 4 + 4 * (number / PerRegister)) * PerRegister + number % PerRegister, lane / 4};
+}
+KW_MATRIX Place fragment_of_c(int lane, int number) { return {lane / 4 + 8 * (number / 2), lane % 4 * 2 + number % 2}; }
+
+// wmma: elements are dealt out to the lanes one after the other, those of f16 twice.
+KW_MATRIX Place dealt(int lane, int number, int each, int rows, int columns) {
+    const int index = (lane * each + number) % (rows * columns);
+    return {index / columns, index % columns};
+}
+
+KW_MATRIX Place flipped(Place p) { return {p.column, p.row}; }
+
+template <class T> constexpr int per_register = T::kBits >= 32 ? 1 : 32 / T::kBits;
+
+// The element's bits among registers, each in a word of its own.
+template <int Bits>
+KW_MATRIX uint64_t element(const uint64_t* registers, int number) {
+    constexpr int each = Bits >= 32 ? 1 : 32 / Bits;
+    if (Bits >= 32) return registers[number];
+    return registers[number / each] >> (number % each * Bits) & ((uint64_t{1} << (Bits % 64)) - 1);
+}
+template <int Bits>
+KW_MATRIX void set_element(uint64_t* registers, int number, uint64_t bits) {
+    constexpr int each = Bits >= 32 ? 1 : 32 / Bits;
+    if (Bits >= 32) {
+        registers[number] = bits;
+        return;
+    }
+    const int shift = number % each * Bits;
+    const uint64_t mask = ((uint64_t{1} << (Bits % 64)) - 1) << shift;
+    registers[number / each] = (registers[number / each] & ~mask) | (bits << shift & mask);
+}
+
+enum Combine { kMultiply, kMultiplySaturating, kXor, kAnd };
+
+template <int Depth, class A>
+KW_MATRIX double fold(const double* a, const double* b, double start, Combine) {
+    for (int k = 0; k < Depth; k++) start = __builtin_fma(a[k], b[k], start);
+    return start;
+}
+template <int Depth, class A>
+KW_MATRIX float fold(const double* a, const double* b, float start, Combine) {
+    constexpr int block = Depth < A::kBlock ? Depth : A::kBlock;
+    for (int k = 0; k < Depth; k += block) start = block_sum<block>(a + k, b + k, start, A::kKept);
+    return start;
+}
+template <int Depth, class A>
+KW_MATRIX int64_t fold(const int64_t* a, const int64_t* b, int64_t start, Combine how) {
+    for (int k = 0; k < Depth; k++) {
+        start += how == kXor ? a[k] ^ b[k] : how == kAnd ? a[k] & b[k] : a[k] * b[k];
+    }
+    if (how != kMultiplySaturating) return static_cast<int32_t>(static_cast<uint32_t>(start));
+    return start > INT32_MAX ? INT32_MAX : start < INT32_MIN ? INT32_MIN : start;
+}
+
+enum Layout { kMma, kWmma };
+
+// What a lane brings to a product and takes away: registers, each in a word. InA, InB: elements of a lane.
+struct Operands {
+    uint64_t a[8], b[8], c[8], d[8];
+};
+
+template <int M, int N, int K, int InA, int InB, class A, class B, class C, class D, Layout How, Combine Mode>
+struct Product {
+    static __attribute__((no_sanitize("thread"))) void compute(void* const* lanes) {
+        typename A::Value a[M][K];
+        typename B::Value b[N][K];
+        for (int lane = 0; lane < 32; lane++) {
+            const Operands& mine = *static_cast<const Operands*>(lanes[lane]);
+            for (int i = 0; i < InA; i++) {
+                const Place p = How == kWmma ? dealt(lane, i, InA, M, K) : fragment_of_a<M, per_register<A>>(lane, i);
+                a[p.row][p.column] = A::value(element<A::kBits>(mine.a, i));
+            }
+            for (int i = 0; i < InB; i++) {
+                const Place p = How == kWmma ? flipped(dealt(lane, i, InB, N, K)) : fragment_of_b<per_register<B>>(lane, i);
+                b[p.column][p.row] = B::value(element<B::kBits>(mine.b, i));
+            }
+        }
+        for (int lane = 0; lane < 32; lane++) {
+            Operands& mine = *static_cast<Operands*>(lanes[lane]);
+            for (int i = 0; i < M * N / 32; i++) {
+                const Place p = How == kWmma ? dealt(lane, i, M * N / 32, M, N) : fragment_of_c(lane, i);
+                const auto start = C::value(element<C::kBits>(mine.c, i));
+                set_element<D::kBits>(mine.d, i, D::bits(fold<K, A>(a[p.row], b[p.column], start, Mode)));
+            }
+        }
+    }
+};
+
+// ldmatrix and stmatrix: lane 8 j + r brings the address of row r of matrix j.
+struct Rows {
+    char* row;
+    uint32_t d[4];
+    void* code;
+};
+
+// Where in a matrix of 16-bit elements the halves of a lane's register lie.
+KW_MATRIX int half_of(int lane, int half, bool flip) {
+    const int row = lane / 4, column = lane % 4 * 2 + half;
+    return flip ? column * 8 + row : row * 8 + column;
+}
+
+template <int Count, bool Flip, bool Stores>
+struct RowsMoved {
+    static __attribute__((no_sanitize("thread"))) void compute(void* const* lanes) {
+        for (int number = 0; number < Count; number++) {
+            uint16_t matrix[64];
+            if (!Stores) {
+                for (int r = 0; r < 8; r++) {
+                    const Rows& from = *static_cast<const Rows*>(lanes[8 * number + r]);
+                    if (from.row == nullptr) continue;
+                    kw_lane_access(8 * number + r, from.row, 16, 0, from.code);
+                    __builtin_memcpy(matrix + 8 * r, from.row, 16);
+                }
+            }
+            for (int lane = 0; lane < 32; lane++) {
+                uint32_t& word = static_cast<Rows*>(lanes[lane])->d[number];
+                uint16_t &first = matrix[half_of(lane, 0, Flip)], &second = matrix[half_of(lane, 1, Flip)];
+                if (Stores) {
+                    first = low(word);
+                    second = high(word);
+                } else {
+                    word = pair(first, second);
+                }
+            }
+            for (int r = 0; Stores && r < 8; r++) {
+                const Rows& to = *static_cast<const Rows*>(lanes[8 * number + r]);
+                if (to.row == nullptr) continue;
+                kw_lane_access(8 * number + r, to.row, 16, 1, to.code);
+                __builtin_memcpy(to.row, matrix + 8 * r, 16);
+            }
+        }
+    }
+};
+
+static __attribute__((unused, no_sanitize("thread"))) void flip_within(void* const* lanes) {
+    uint16_t matrix[64];
+    for (int lane = 0; lane < 32; lane++) {
+        const uint32_t word = static_cast<Rows*>(lanes[lane])->d[0];
+        matrix[half_of(lane, 0, false)] = low(word);
+        matrix[half_of(lane, 1, false)] = high(word);
+    }
+    for (int lane = 0; lane < 32; lane++) {
+        static_cast<Rows*>(lanes[lane])->d[0] = pair(matrix[half_of(lane, 0, true)], matrix[half_of(lane, 1, true)]);
+    }
+}
+
+// wmma.load and wmma.store: each lane brings where the matrix begins and how far its rows (or columns) are apart.
+struct Tile {
+    char* first;
+    int64_t stride;  // in elements
+    void* code;
+    uint64_t registers[8];
+};
+
+// ColumnMajor: how it lies in memory. Which: 'b' is dealt out by columns.
+template <int Rows_, int Columns, int In, int Bits, bool ColumnMajor, char Which, bool Stores>
+struct TileMoved {
+    static __attribute__((no_sanitize("thread"))) void compute(void* const* lanes) {
+        for (int lane = 0; lane < 32; lane++) {
+            Tile& tile = *static_cast<Tile*>(lanes[lane]);
+            if (tile.first == nullptr) continue;
+            for (int i = 0; i < In; i++) {
+                const Place p = Which == 'b' ? flipped(dealt(lane, i, In, Columns, Rows_)) : dealt(lane, i, In, Rows_, Columns);
+                const int64_t index = ColumnMajor ? p.column * tile.stride + p.row : p.row * tile.stride + p.column;
+                char* at = tile.first + index * Bits / 8;
+                constexpr int bytes = Bits < 8 ? 1 : Bits / 8;
+                kw_lane_access(lane, at, bytes, Stores, tile.code);
+                if (Stores) {
+                    const uint64_t bits = element<Bits>(tile.registers, i);
+                    __builtin_memcpy(at, &bits, bytes);
+                } else {
+                    uint64_t bits = 0;
+                    __builtin_memcpy(&bits, at, bytes);
+                    if (Bits < 8) bits = bits >> (index * Bits % 8) & ((1 << Bits % 8) - 1);
+                    set_element<Bits>(tile.registers, i, bits);
+                }
+            }
+        }
+    }
+};
+
+// The calls below stand in the candidate's lines: an access is told by where they return to.
+#define KW_MATRIX_CALL static __attribute__((noinline, unused, no_sanitize("thread")))
+
+template <class What>
+KW_MATRIX_CALL void multiply(Operands& mine, int line) {
+    static_assert(sizeof mine <= KW_COLLECTED_BYTES, "as much as a lane may bring");
+    kw_warp_collect(What::compute, &mine, line);
+}
+template <class What>
+KW_MATRIX_CALL void move_rows(Rows& mine, int line) {
+    mine.code = __builtin_return_address(0);
+    kw_warp_collect(What::compute, &mine, line);
+}
+template <class What>
+KW_MATRIX_CALL void move_tile(Tile& mine, int line) {
+    mine.code = __builtin_return_address(0);
+    kw_warp_collect(What::compute, &mine, line);
+}
+KW_MATRIX_CALL uint32_t flip(uint32_t word, int line) {
+    Rows mine = {nullptr, {word}, nullptr};
+    kw_warp_collect(flip_within, &mine, line);
+    return mine.d[0];
+}
+
+}  // namespace matrix

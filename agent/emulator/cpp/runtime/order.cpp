@@ -1,0 +1,84 @@
+// Checked execution: who knows of whose accesses, exactly, in blocks whose threads meet at more than the barrier
+// of all: numbered barriers and mbarriers.
+//
+// A row for every thread says up to which clock it is ordered after every other, and after every asynchronous
+// agent (the copies that one mbarrier waits for). The rows are made when a block first needs them.
+#include "watch.h"
+
+#include <algorithm>
+
+namespace kw {
+
+namespace {
+
+void begin(Watch& watch) {
+    if (watch.exact) return;
+    watch.exact = watch.fenced = true;
+    watch.columns = watch.worker->count + kMaxAgents;
+    watch.known.assign(static_cast<size_t>(watch.worker->count) * static_cast<size_t>(watch.columns), 0);
+    std::fill_n(watch.unshared, kMaxWarps, 0u);
+}
+
+uint32_t* row_of(Watch& watch, int thread) {
+    return watch.known.data() + static_cast<size_t>(thread) * static_cast<size_t>(watch.columns);
+}
+
+void raise(uint32_t* to, const uint32_t* from, int count) {
+    for (int k = 0; k < count; k++) to[k] = std::max(to[k], from[k]);
+}
+
+}  // namespace
+
+int column_of(const Watch& watch, int who) {
+    return who < kMaxThreads ? who : watch.worker->count + (who - kMaxThreads);
+}
+
+// What `thread` has done and knows of is known to whoever learns from `to`.
+void contribute(Watch& watch, int thread, Clocks& to) {
+    begin(watch);
+    settle_write(watch);
+    to.at.resize(static_cast<size_t>(watch.columns), 0);
+    const uint32_t now = ++watch.clock;
+    raise(to.at.data(), row_of(watch, thread), watch.columns);
+    const int warp = thread / kWarpSize;
+    for (int lane = 0; lane < kWarpSize; lane++) {  // lanes of its warp are known by their warp operations
+        const int other = warp * kWarpSize + lane;
+        if (other >= watch.worker->count) break;
+        uint32_t seen = watch.warp_clock[warp];
+        if (watch.partly_met[warp]) seen = std::max(seen, watch.met[warp][thread % kWarpSize][lane]);
+        uint32_t& at = to.at[static_cast<size_t>(other)];
+        at = std::max(at, other == thread ? now : seen);
+    }
+}
+
+// The agent has done all that it did up to now.
+void contribute_agent(Watch& watch, int agent, Clocks& to) {
+    begin(watch);
+    to.at.resize(static_cast<size_t>(watch.columns), 0);
+    to.at[static_cast<size_t>(column_of(watch, agent))] = ++watch.clock;
+}
+
+void learn(Watch& watch, int thread, const Clocks& from) {
+    begin(watch);
+    ++watch.clock;
+    if (from.at.empty()) return;
+    raise(row_of(watch, thread), from.at.data(), watch.columns);
+    watch.unshared[thread / kWarpSize] |= 1u << thread % kWarpSize;
+}
+
+// Lanes of a warp operation know what each of them knew.
+void share_knowledge(Watch& watch, int warp, uint32_t lanes) {
+    if ((watch.unshared[warp] & lanes) == 0) return;
+    std::vector<uint32_t> all(static_cast<size_t>(watch.columns), 0);
+    for (uint32_t rest = lanes; rest != 0; rest &= rest - 1) {
+        raise(all.data(), row_of(watch, warp * kWarpSize + __builtin_ctz(rest)), watch.columns);
+    }
+    for (uint32_t rest = lanes; rest != 0; rest &= rest - 1) {
+        std::copy(all.begin(), all.end(), row_of(watch, warp * kWarpSize + __builtin_ctz(rest)));
+    }
+    const int left = watch.worker->count - warp * kWarpSize;
+    const uint32_t whole = left >= kWarpSize ? 0xffffffffu : (1u << left) - 1;
+    watch.unshared[warp] = lanes == whole ? 0 : watch.unshared[warp] | lanes;
+}
+
+}  // namespace kw

@@ -7,7 +7,7 @@ STAMP := $(VENV)/installed
 # No secret or project setting of the caller's shell reaches the demo or the tests.
 CLEAN_ENV := env -u OPENAI_API_KEY -u OPENAI_BASE_URL $(foreach v,$(filter AGENT_%,$(.VARIABLES)),-u $(v))
 
-.PHONY: demo test test-all fuzz browser check diagnose gpu-test clean
+.PHONY: demo test test-all fuzz browser check diagnose server-test gpu-test clean
 
 demo: $(STAMP)
 	@$(CLEAN_ENV) $(BIN)/python -m agent.cli.demo
@@ -42,6 +42,11 @@ check: $(STAMP)
 # Scores the feedback on the labelled corpus and renders docs/diagnosis.md; `make diagnose ONLY=blind` one part.
 diagnose: $(STAMP)
 	$(CLEAN_ENV) $(BIN)/python -m tests.diagnosis.score $(if $(ONLY),--only $(ONLY))
+
+# A real open-source server (transformers serve, offline, on the loopback) answers; installs its packages first.
+server-test: $(STAMP)
+	$(BIN)/python -m pip install --quiet --disable-pip-version-check -c constraints.txt -e '.[server-test]'
+	$(CLEAN_ENV) $(BIN)/python -m pytest tests/providers/test_real_server.py
 
 # On a machine whose own Python holds torch and the other packages: make gpu-test GPU_PYTHON=python3
 GPU_PYTHON ?= $(BIN)/python

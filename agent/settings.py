@@ -68,6 +68,8 @@ class Settings(BaseSettings):
     """Maximum number of output tokens per answer; the endpoint's default if not set."""
     api: Literal["chat", "responses"] = "chat"
     """API of the endpoint: chat (Chat Completions) or responses."""
+    stream: bool = True
+    """Receive an answer while it is written; off for servers whose streams break."""
     reasoning_effort: str | None = None
     """How hard the model thinks, in the endpoint's words, such as low or high."""
     seed: int | None = None

@@ -102,6 +102,7 @@ def endpoint_settings(settings: Settings) -> EndpointSettings:
         seed=settings.seed,
         stop=settings.stop,
         api=settings.api,
+        stream=settings.stream,
         extra_body=settings.extra_body,
         retry_for_s=settings.retry_for,
     )

@@ -43,6 +43,7 @@ class EndpointSettings(Record):
     seed: int | None = None
     stop: tuple[str, ...] = ()
     api: Literal["chat", "responses"] = "chat"
+    stream: bool = True
     extra_body: dict[str, JsonValue] = {}
     """Further parameters of each request, sent as they are."""
     retry_for_s: float = Field(default=300, ge=0)

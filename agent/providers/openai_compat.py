@@ -9,6 +9,7 @@ into answers.
 """
 
 import json
+import re
 import time
 from collections.abc import Callable, Iterator
 
@@ -100,10 +101,12 @@ class OpenAICompat:
             http: httpx2.Response = response.http_response
             _bound(http, started, settings.timeout_s)
             kind = http.headers.get("content-type", "")
-            if not body.get("stream") or "json" in kind or "html" in kind:
-                self._take_whole(http, draft)
+            # Some servers send a stream whatever was asked for, and others a body.
+            streamed = "event-stream" in kind or (body.get("stream") and not re.search("json|html", kind))
+            if streamed:
+                self._take_stream(Stream(cast_to=object, response=http, client=client), draft, started)
             else:
-                self._take_stream(response.parse(to=Stream[object]), draft, started)
+                self._take_whole(http, draft)
             identity: str | None = http.headers.get("x-request-id")
             return identity
 

@@ -50,7 +50,8 @@ class Dialect(Record):
         """The parameters of one request."""
         if settings.api == "responses":
             options = responses.body(settings, prompt, instructed=self.instructed)
-            options |= {"stream": True} if self.streams else {}
+            # Said outright: `transformers serve` streams where nothing is said.
+            options |= {"stream": settings.stream}
         else:
             options = self._chat(settings, prompt)
         sent = {key: value for key, value in options.items() if value is not None and key not in self.dropped}
@@ -65,7 +66,9 @@ class Dialect(Record):
             "stop": list(settings.stop) or None,
             self.limit_name: settings.max_output_tokens,
         }
-        if self.streams:
+        if not settings.stream:
+            options |= {"stream": False}
+        elif self.streams:
             # Without it a stream carries no token counts.
             options |= {"stream": True, "stream_options": {"include_usage": True}}
         return options

@@ -57,6 +57,15 @@ def test_tokens_from_the_cache_and_the_price_are_kept() -> None:
     assert (completion.usage, completion.cost_usd) == (Usage(input_tokens=11, cached_tokens=8), 0.5)
 
 
+def test_a_whole_answer_is_asked_for_where_streams_are_off() -> None:
+    with Endpoint([answer("x"), stream("y")]) as endpoint:
+        asked = asker(endpoint, stream=False)
+        # The second server streams all the same.
+        assert [asked.ask().text, asked.ask().text] == ["x", "y"]
+    assert endpoint.completions[0].body["stream"] is False
+    assert "stream_options" not in endpoint.completions[0].body
+
+
 def test_progress_grows_to_the_whole_answer() -> None:
     with Endpoint([stream("abcdef", reasoning="hm" * 5)]) as endpoint:
         asked = asker(endpoint)

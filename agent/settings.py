@@ -35,7 +35,7 @@ class Settings(BaseSettings):
     """Source of the answers: openai_compat, catalogue, replay:RUN, command:CMD or mailbox:DIR; by default an
     endpoint if configured."""
     model: str | None = None
-    """Model name that the endpoint knows."""
+    """Model name that the endpoint knows; of several, with commas between, the better ones are asked more."""
     base_url: str | None = None
     """URL of the endpoint, such as http://localhost:8000/v1."""
     api_key: SecretStr | None = None

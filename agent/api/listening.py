@@ -48,3 +48,28 @@ def listener(progress: Progress) -> Listener:
     if isinstance(progress, Listener):
         return progress
     return _Lines(progress) if progress is not None else Listener()
+
+
+class _HeardBy(Listener):
+    """Passes everything on, and the events to one more."""
+
+    def __init__(self, inner: Listener, hear: Callable[[Event], None]) -> None:
+        self._inner, self._hear = inner, hear
+
+    def update(self, text: str, done: float | None = None, total: float | None = None) -> None:
+        self._inner.update(text, done, total)
+
+    def say(self, text: str) -> None:
+        self._inner.say(text)
+
+    def warn(self, text: str) -> None:
+        self._inner.warn(text)
+
+    def event(self, event: Event) -> None:
+        self._hear(event)
+        self._inner.event(event)
+
+
+def heard_by(inner: Listener, hear: Callable[[Event], None]) -> Listener:
+    """A listener as `inner`, whose events `hear` is told as well."""
+    return _HeardBy(inner, hear)

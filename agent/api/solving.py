@@ -18,11 +18,11 @@ from agent.api.judge import (
     load_problem,
     local_executor,
 )
-from agent.api.listening import Listener, Progress, listener
+from agent.api.listening import Listener, Progress, heard_by, listener
 from agent.api.runs import Run
 from agent.config import Settings
 from agent.errors import UsageError
-from agent.providers import Told, choose, for_run
+from agent.providers import Several, Told, choose, for_run
 from agent.records import Problem, Prompt, Record
 
 if TYPE_CHECKING:
@@ -269,7 +269,8 @@ class _Work:
                 executor=judge.name, rounds=plan.rounds, patience=plan.patience, options=self._options(),
             ),
         )  # fmt: skip
-        provider = for_run(provider, run.id, [answer for _, answer in log.answers] if log else [])
+        provider = for_run(provider, run.id, log.events if log else ())
+        told = heard_by(told, provider.hear) if isinstance(provider, Several) else told
         with run.writer() as writer:
             session = Session(run, problem, plan, writer, told, store.Resume(log) if log else None)
             if log is None:

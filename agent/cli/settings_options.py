@@ -15,7 +15,7 @@ import typer
 from agent.cli import judging
 
 _OPTIONS: dict[str, Any] = {
-    "model": Annotated[str | None, typer.Option(help="Model name that the endpoint knows.")],
+    "model": Annotated[str | None, typer.Option(help="Model that the endpoint knows; several: A,B.")],
     "base_url": Annotated[str | None, typer.Option(help="URL of the endpoint.")],
     "candidate_timeout": judging.Timeout,
     "library_ops": judging.LibraryOps,

@@ -10,7 +10,8 @@ from agent.config import Settings
 from agent.errors import UsageError
 from agent.protocols import Provider
 from agent.providers.endpoint import EndpointSettings, StreamProgress
-from agent.records import Completed, Completion, Problem, RetryScheduled
+from agent.providers.several import Several
+from agent.records import Completed, Event, Problem, RetryScheduled
 
 DUMMY_KEY = "none"
 """Sent where a base URL is given without a key: local servers want some word, and none of ours."""
@@ -60,7 +61,15 @@ def choose(
 
     if not settings.model:
         raise UsageError("no model is set; pass --model (`agent doctor` lists the endpoint's models)")
-    return OpenAICompat(endpoint_settings(settings), on_retry=told.on_retry, on_progress=told.on_progress)
+    names = dict.fromkeys(filter(None, map(str.strip, settings.model.split(","))))
+    if not names:
+        raise UsageError(f"--model {settings.model!r} names no model")
+    each = {name: endpoint_settings(settings).model_copy(update={"model": name}) for name in names}
+    asked = {
+        name: OpenAICompat(one, on_retry=told.on_retry, on_progress=told.on_progress)
+        for name, one in each.items()
+    }
+    return Several(asked) if len(asked) > 1 else next(iter(asked.values()))
 
 
 def _replay(address: str, settings: Settings, *, in_order: bool) -> Provider:
@@ -71,12 +80,16 @@ def _replay(address: str, settings: Settings, *, in_order: bool) -> Provider:
     return Replay(answers, in_order=in_order, source=run.address)
 
 
-def for_run(provider: Provider, run: str, received: Iterable[Completion]) -> Provider:
-    """The provider for one run, which has `received` these answers already."""
+def for_run(provider: Provider, run: str, events: Iterable[Event]) -> Provider:
+    """The provider for one run, of which `events` are on disk already."""
     from agent.providers.mailbox import Mailbox
 
+    if isinstance(provider, Several):
+        for event in events:
+            provider.hear(event)
     if isinstance(provider, Mailbox):
-        return provider.for_run(run, [answer.request_id for answer in received if answer.request_id])
+        received = (event.completion.request_id for event in events if isinstance(event, Completed))
+        return provider.for_run(run, filter(None, received))
     return provider
 
 

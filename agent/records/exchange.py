@@ -38,6 +38,8 @@ class Completion(Record):
     provider: str
     model: str | None
     """The model that answered, by its own account."""
+    asked: str | None = None
+    """The model that was asked, where a run asks several."""
     text: str
     reasoning: str | None = None
     """Thinking that came beside the text; recorded, never searched for code."""

@@ -1,0 +1,109 @@
+"""What each of several models has yielded in a run for what it cost, and which of them to ask next.
+
+A pure function of the events: the same events in the same order give the same choice, so that a run resumes
+and replays. Asks nobody and knows no prices: what an answer cost stands with the answer.
+"""
+
+from collections.abc import Iterable, Mapping, Sequence
+from math import inf, log, sqrt
+
+from agent.records import Attempt, Completed, Evaluated, Event, Record, SecondLook, Status
+
+VERIFIED = 0.5
+"""Of an answer's reward, what a right kernel is worth; the rest is the share of the time that it saves."""
+
+
+class Yield(Record):
+    """Of one model."""
+
+    asked: int = 0
+    """Questions, those that are open included."""
+    reward: float = 0.0
+    """Of its answers, each between 0 and 1."""
+    cost: float = 0.0
+    """Of its answers, in whatever unit is known of all: dollars, else tokens, else answers."""
+
+
+def choose(models: Sequence[str], known: Mapping[str, Yield]) -> str:
+    """The model to ask next: each once in their order, then the one that promises most for its cost.
+
+    The promise is an upper bound of the mean reward, over the mean cost: fractional KUBE (Tran-Thanh,
+    Chapman, Rogers, Jennings: Knapsack based optimal policies for budget-limited multi-armed bandits, AAAI
+    2012).
+    """
+    for model in models:
+        if known.get(model, Yield()).asked == 0:
+            return model
+    total = sum(known[model].asked for model in models)
+
+    def promise(model: str) -> float:
+        own = known[model]
+        bound = own.reward / own.asked + sqrt(2 * log(total) / own.asked)
+        return bound * own.asked / own.cost if own.cost > 0 else inf
+
+    return max(models, key=promise)
+
+
+def gathered(events: Iterable[Event]) -> dict[str, Yield]:
+    """What each model has yielded. `Completed.completion.asked` says who was asked."""
+    answers: dict[int, Completed] = {}
+    rewards: dict[int, dict[int, float]] = {}
+    best: Attempt | None = None
+    for event in events:
+        if isinstance(event, Completed):
+            answers[event.round] = event
+        elif isinstance(event, Evaluated):
+            rewards.setdefault(event.round, {})[event.attempt.number] = _reward(event.attempt, best)
+            best = _better(event.attempt, best)
+        elif isinstance(event, SecondLook) and event.evaluation.status is not Status.VERIFIED:
+            rewards.setdefault(event.round, {})[event.number] = 0.0
+    costs = _costs(answers)
+    found: dict[str, Yield] = {}
+    for number, answer in answers.items():
+        model = answer.completion.asked
+        if model is not None:
+            own = found.get(model, Yield())
+            found[model] = Yield(
+                asked=own.asked + 1,
+                reward=own.reward + max(rewards.get(number, {}).values(), default=0.0),
+                cost=own.cost + costs[number],
+            )
+    return found
+
+
+def _costs(answers: Mapping[int, Completed]) -> dict[int, float]:
+    """By round, in the best unit that is known of all."""
+    dollars = {number: answer.completion.cost_usd for number, answer in answers.items()}
+    tokens = {number: _tokens(answer) for number, answer in answers.items()}
+    for known in (dollars, tokens):
+        if all(known.values()):
+            return {number: float(value or 0) for number, value in known.items()}
+    return dict.fromkeys(answers, 1.0)
+
+
+def _tokens(answer: Completed) -> int | None:
+    usage = answer.completion.usage
+    if usage.input_tokens is None or usage.output_tokens is None:
+        return None
+    return usage.input_tokens + usage.output_tokens
+
+
+def _reward(attempt: Attempt, best: Attempt | None) -> float:
+    """Nothing for what is not verified; for the first that is, the share of the reference's time it saves."""
+    if attempt.evaluation.status is not Status.VERIFIED:
+        return 0.0
+    measured = attempt.evaluation.measurement
+    if measured is None:
+        return VERIFIED
+    before = best.evaluation.measurement if best else None
+    speedup = before.candidate_ms.p50 / measured.candidate_ms.p50 if before else measured.speedup
+    return VERIFIED + (1 - VERIFIED) * max(0.0, 1 - 1 / speedup) if speedup else VERIFIED
+
+
+def _better(attempt: Attempt, best: Attempt | None) -> Attempt | None:
+    if attempt.evaluation.status is not Status.VERIFIED:
+        return best
+    measured, before = attempt.evaluation.measurement, best.evaluation.measurement if best else None
+    if best is None or (measured and (before is None or measured.candidate_ms.p50 < before.candidate_ms.p50)):
+        return attempt
+    return best

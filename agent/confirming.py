@@ -69,7 +69,7 @@ class Standing:
     @property
     def best(self) -> Attempt | None:
         """The best verified attempt, confirmed or not."""
-        return ranking.best_of(self._attempts.values(), None)
+        return ranking.best_of((self._attempts[number] for number in sorted(self._attempts)), None)
 
     def add(self, number: int, line: tuple[Attempt, ...]) -> None:
         """Takes in the attempts of one round, and begins the second look that they make due."""

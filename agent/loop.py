@@ -1,23 +1,31 @@
-"""Propose, verify, repair: the whole agent."""
+"""Propose, verify, repair: the whole agent.
+
+A policy says what is asked next, looking at nothing but the tree of rounds so far. This module asks, judges
+and mends, several rounds at a time where the pace allows, and writes down what comes in, in the order in
+which it comes. The tree is made from what was written: the same events in the same order are the same search.
+"""
 
 import time
-from dataclasses import dataclass, field
+from collections.abc import Callable
+from functools import partial
 
 from agent import feedback, mend, parse, prompts
 from agent.confirming import Beside, Standing
-from agent.errors import EndpointError, EnvironmentFault, ReplyError
+from agent.errors import AgentError, BudgetExceeded, EndpointError, EnvironmentFault, ReplyError
 from agent.memory import Ledger
 from agent.prompts import Requirement, Situation
-from agent.protocols import Confirmer, Executor, Provider, Transcript
+from agent.protocols import Executor, Look, Pacing, Provider, Transcript
 from agent.records import (
     Attempt,
     Candidate,
     Completed,
     Completion,
     Evaluated,
-    Feedback,
+    Event,
     LibraryOps,
+    Move,
     Origin,
+    PolicyName,
     Problem,
     Prompt,
     Prompted,
@@ -25,17 +33,28 @@ from agent.records import (
     ReplyRejected,
     Unjudged,
 )
+from agent.search.budget import Budget, Limits
+from agent.search.policies import POLICIES
+from agent.search.shape import Shape
+from agent.search.tree import Tree
+from agent.search.workers import Workers
 
 UNJUDGED_IN_A_ROW = 3
 """So many candidates that could not be judged, one after the other, end a run."""
 
 
 class Plan(Record):
-    """How long to go on, and what the prompts say beside the problem."""
+    """How the search goes about it, how long, and what the prompts say beside the problem."""
 
     rounds: int
     patience: int
     """Rounds without a better kernel after which a verified and measured one is good enough."""
+    search: PolicyName = "line"
+    samples: int = 3
+    width: int = 2
+    good_enough: float | None = None
+    parallel: int = 1
+    """Rounds that may be open at the same time."""
     mends: bool = True
     """Whether faults with one right mend are mended before the model is asked again."""
     requirements: tuple[Requirement, ...] = ()
@@ -43,155 +62,175 @@ class Plan(Record):
     floor_ms: float | None = None
     library_ops: LibraryOps = "gemm-conv"
 
+    @property
+    def shape(self) -> Shape:
+        return Shape(
+            samples=self.samples, width=self.width, patience=self.patience, good_enough=self.good_enough
+        )
+
 
 def solve(
     problem: Problem, provider: Provider, executor: Executor, transcript: Transcript, plan: Plan,
-    confirmer: Confirmer | None = None,
+    pacing: Pacing | None = None,
 ) -> Attempt | None:  # fmt: skip
     """The best verified attempt, or None. What a candidate does wrong never raises.
 
-    Where second looks are due, `confirmer` makes them beside the search; None: in threads of their own. What
-    they refuse is withdrawn, and the search goes on from the best before it; what is returned is confirmed.
-    A candidate that cannot be judged is nobody's mistake: the round is spent, and nothing is told of it.
-    Raises EnvironmentFault when that happens to several in a row, or when the best cannot be confirmed.
+    Where second looks are due, they are made beside the search; what they refuse is withdrawn, and the search
+    goes on from the best before it. What is returned is confirmed. A candidate that cannot be judged is
+    nobody's mistake: the round is spent, and nothing is told of it.
+    Raises EndpointError or BudgetExceeded when a question could not be asked, after what else was asked has
+    come in; EnvironmentFault when several in a row could not be judged, or when the best cannot be confirmed.
     """
-    standing = Standing(transcript, confirmer or Beside(problem, executor))
-    judging = _Judging(problem, executor, transcript, plan.mends)
-    search = _Search(problem, provider, transcript, plan, judging, standing)
-    for number in range(1, plan.rounds + 1):
-        search.ask(number)
-        if search.is_good_enough():
-            search.withdraw(standing.settle())
-            if search.is_good_enough():
-                break
-    search.withdraw(standing.settle())
-    return standing.best
+    pacing = pacing or Pacing(Beside(problem, executor), Budget(Limits(), parallel=plan.parallel))
+    return _Search(problem, provider, executor, transcript, plan, pacing).run()
 
 
-@dataclass
 class _Search:
-    """What a run carries from round to round."""
+    """A run while it goes on. It is the transcript that it writes to: every event grows the tree."""
 
-    problem: Problem
-    provider: Provider
-    transcript: Transcript
-    plan: Plan
-    judging: "_Judging"
-    standing: Standing
-    last: Attempt | None = None
-    hint: Feedback | None = None
-    mended: tuple[Attempt, ...] = ()
-    ledger: Ledger = field(default_factory=Ledger)
-    idle: int = 0
-    """Rounds since there was a better kernel, or since one was withdrawn."""
+    def __init__(
+        self, problem: Problem, provider: Provider, executor: Executor, transcript: Transcript, plan: Plan,
+        pacing: Pacing,
+    ) -> None:  # fmt: skip
+        self.problem, self.provider, self.executor, self.plan = problem, provider, executor, plan
+        self.transcript, self.pace = transcript, pacing.pace
+        self.tree = Tree()
+        self.standing = Standing(self, pacing.confirmer)
+        self.workers = Workers(plan.parallel)
+        self.asked: dict[int, Prompt] = {}
+        """Questions without an answer, by round."""
+        self.judged: dict[int, Candidate] = {}
+        """Candidates without a verdict, by round."""
+        self.number = self.unjudged = 0
+        self.stopped: AgentError | None = None
+        """Why nothing is begun any more."""
 
-    def ask(self, number: int) -> None:
-        """One round: a prompt, its answer, and the verdict on what the answer holds."""
-        self.withdraw(self.standing.take_up())
-        prompt = self._prompt()
-        # A second look that ends meanwhile does not change which code the model was shown.
-        shown = self.standing.best if prompt.template == "optimise" else self.last
-        self.transcript.append(Prompted(round=number, prompt=prompt))
-        try:
-            completion = self.provider.complete(prompt)
-        except EndpointError:
-            self.withdraw(self.standing.settle())  # the run ends here, and keeps its best
-            raise
-        self.withdraw(self.standing.take_up())
-        self.transcript.append(Completed(round=number, prompt_id=prompt.id, completion=completion))
-        self.idle += 1
-        try:
-            candidate = self._candidate(completion)
-        except ReplyError as error:
-            self.hint = feedback.on_reply(error)
-            self.transcript.append(ReplyRejected(round=number, feedback=self.hint))
-        else:
-            self._judge(number, candidate, shown)
+    def append(self, event: Event) -> None:
+        self.transcript.append(event)
+        self.tree = self.tree.take(event)
 
-    def withdraw(self, withdrawn: list[Attempt]) -> None:
-        """Takes back what second looks have refused: the model is told as of any other refusal."""
-        for attempt in withdrawn:
-            self.ledger = self.ledger.with_verdict(attempt)
-            self.idle = 0
-            if self.last is not None and self.last.number == attempt.number:
-                self.last = attempt
-                self.hint = feedback.on_evaluation(attempt)
+    def run(self) -> Attempt | None:
+        while True:
+            self.standing.take_up()
+            self._ask()
+            if self.asked or self.judged:
+                self._take(*self.workers.next(self.pace.turn()))
+                continue
+            if not isinstance(self.stopped, EnvironmentFault):
+                self.standing.settle()
+            if self.stopped:
+                raise self.stopped
+            if not self._ask():
+                return self.standing.best
 
-    def is_good_enough(self) -> bool:
-        """Without a time there is nothing to improve on; with one, patience decides."""
-        best = self.standing.best
-        return best is not None and (best.evaluation.measurement is None or self.idle >= self.plan.patience)
+    def _ask(self) -> bool:
+        """Asks what the policy wants, as long as the pace allows; whether anything was asked."""
+        before = len(self.tree.nodes)
+        while not self.stopped and (move := self._wanted()) is not None:
+            number, prompt = len(self.tree.nodes) + 1, self._prompt(move)
+            twin = any(prompt.id == other.id for other in self.asked.values())
+            if twin or not self.pace.begins(prompt, len(self.asked) + len(self.judged)):
+                break
+            self.append(Prompted(round=number, prompt=prompt, move=move))
+            self.asked[number] = prompt
+            self.workers.begin(number, partial(self.provider.complete, prompt))
+        return len(self.tree.nodes) > before
 
-    def _prompt(self) -> Prompt:
+    def _wanted(self) -> Move | None:
+        rounds_left = len(self.tree.nodes) < self.plan.rounds
+        return POLICIES[self.plan.search](self.tree, self.plan.shape) if rounds_left else None
+
+    def _prompt(self, move: Move) -> Prompt:
+        tree, plan = self.tree, self.plan
+        node = tree.nodes[move.after] if move.after is not None else None
         situation = Situation(
-            last=self.last, best=self.standing.best, feedback=self.hint, mended=self.mended,
-            ledger=self.ledger, requirements=self.plan.requirements, gpu=self.plan.gpu,
-            floor_ms=self.plan.floor_ms, library_ops=self.plan.library_ops,
+            last=tree.last_on(move.after), best=tree.best_on(move.after),
+            feedback=node.feedback if node else None,
+            mended=tuple(tree.attempts[one] for one in node.mended) if node else (),
+            ledger=node.ledger if node else Ledger(), idea=move.idea, other=tree.best_on(move.beside),
+            requirements=plan.requirements, gpu=plan.gpu, floor_ms=plan.floor_ms, library_ops=plan.library_ops,
         )  # fmt: skip
         return prompts.render(self.problem, situation)
 
-    def _candidate(self, completion: Completion) -> Candidate:
+    def _take(self, number: int, outcome: Callable[[], object]) -> None:
+        """What has come of a round: an answer, or a verdict."""
+        if prompt := self.asked.pop(number, None):
+            self._answered(number, prompt, outcome)
+        else:
+            self._looked(number, self.judged.pop(number), outcome)
+        if number not in self.asked and number not in self.judged:
+            self.tree = self.tree.closed(number)
+            line = tuple(self.tree.attempts[one] for one in self.tree.nodes[number].attempts)
+            self.standing.add(number, line)
+
+    def _answered(self, number: int, prompt: Prompt, outcome: Callable[[], object]) -> None:
+        try:
+            completion = outcome()
+        except (EndpointError, BudgetExceeded) as error:
+            self.stopped = self.stopped or error
+            return
+        assert isinstance(completion, Completion)
+        self.standing.take_up()
+        self.append(Completed(round=number, prompt_id=prompt.id, completion=completion))
+        try:
+            candidate = self._candidate(number, completion)
+        except ReplyError as error:
+            self.append(ReplyRejected(round=number, feedback=feedback.on_reply(error)))
+        else:
+            self._judge(number, candidate)
+
+    def _candidate(self, number: int, completion: Completion) -> Candidate:
         """Raises ReplyError for an answer that holds none, or one that was judged before."""
-        parsed = parse.candidate(self.problem.name, completion, self.last.candidate.id if self.last else None)
-        candidate = parsed.model_copy(update={"origin": _origin(self.provider)})
-        self.ledger.refuse_repeat(candidate)
+        move, last = self.tree.nodes[number].move, self.tree.last_on(number)
+        parsed = parse.candidate(self.problem.name, completion, last.candidate.id if last else None)
+        other = self.tree.best_on(move.beside)
+        second = other.candidate.id if other else None
+        candidate = parsed.model_copy(update={"origin": _origin(self.provider), "second_parent": second})
+        self.tree.known.refuse_repeat(candidate)
+        if any(candidate.id == other.id for other in self.judged.values()):
+            raise ReplyError("repeated-answer", "This code is being judged already; write another kernel.")
         return candidate
 
-    def _judge(self, number: int, candidate: Candidate, shown: Attempt | None) -> None:
-        line = self.judging.attempts(number, candidate)
-        if not line:
-            self.idle -= 1
-            return
-        self.ledger = self.ledger.with_line(line, shown)
-        *mended, self.last = line
-        self.mended = tuple(mended)
-        self.hint = feedback.on_evaluation(self.last)
-        previous = self.standing.best
-        self.standing.add(number, line)
-        if self.standing.best is not previous:
-            self.idle = 0
+    def _judge(self, number: int, candidate: Candidate) -> None:
+        if not isinstance(self.stopped, EnvironmentFault):
+            self.judged[number] = candidate
+            self.workers.begin(number, partial(_verdict, self.executor, self.problem, candidate))
 
-
-class _Judging:
-    """Judges an answer and then, as long as it helps, its mends; each is an attempt of its own."""
-
-    def __init__(self, problem: Problem, executor: Executor, transcript: Transcript, mends: bool) -> None:
-        self._problem, self._executor, self._transcript = problem, executor, transcript
-        self._mends = mends
-        self._number = self._unjudged = 0
-
-    def attempts(self, number: int, candidate: Candidate) -> tuple[Attempt, ...]:
-        """The attempt at the answer of a round first, then each mend of the one before it.
-
-        Empty where the answer could not be judged.
-        """
-        first = self._attempt(number, candidate)
-        if first is None or not self._mends:
-            return (first,) if first else ()
-        return mend.line(first, lambda child: self._attempt(number, child))
-
-    def _attempt(self, number: int, candidate: Candidate) -> Attempt | None:
-        started = time.monotonic()
-        try:
-            evaluation = self._executor.evaluate(self._problem, candidate)
-        except EnvironmentFault as fault:
+    def _looked(self, number: int, candidate: Candidate, outcome: Callable[[], object]) -> None:
+        """A verdict, or that there is none; then the mend that it leads to, an attempt of its own."""
+        look = outcome()
+        assert isinstance(look, Look)
+        if isinstance(look.found, EnvironmentFault):
             # The last of several in a row has no event: whoever resumes the run judges it again.
-            self._unjudged += 1
-            if self._unjudged == UNJUDGED_IN_A_ROW:
-                raise
-            self._number += 1
-            self._transcript.append(
+            self.unjudged += 1
+            if self.unjudged == UNJUDGED_IN_A_ROW:
+                self.stopped = look.found
+                return
+            self.number += 1
+            self.append(
                 Unjudged(
-                    round=number, number=self._number, candidate=candidate, reason=str(fault),
-                    details=fault.details, seconds=_since(started),
+                    round=number, number=self.number, candidate=candidate, reason=str(look.found),
+                    details=look.found.details, seconds=look.seconds,
                 )
             )  # fmt: skip
-            return None
-        self._number += 1
-        self._unjudged = 0
-        attempt = Attempt(number=self._number, candidate=candidate, evaluation=evaluation)
-        self._transcript.append(Evaluated(round=number, attempt=attempt, seconds=_since(started)))
-        return attempt
+            return
+        self.number += 1
+        self.unjudged = 0
+        attempt = Attempt(number=self.number, candidate=candidate, evaluation=look.found)
+        self.append(Evaluated(round=number, attempt=attempt, seconds=look.seconds))
+        made = [self.tree.attempts[one] for one in self.tree.nodes[number].attempts]
+        child = mend.following(made) if self.plan.mends else None
+        if child:
+            self._judge(number, child)
+
+
+def _verdict(executor: Executor, problem: Problem, candidate: Candidate) -> Look:
+    started = time.monotonic()
+    try:
+        found = executor.evaluate(problem, candidate)
+    except EnvironmentFault as fault:
+        return Look(fault, _since(started))
+    return Look(found, _since(started))
 
 
 def _since(started: float) -> float:

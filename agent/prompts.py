@@ -1,7 +1,7 @@
 """What a provider is asked: a pure function of the problem and where the run stands.
 
-The words live in `prompts/*.jinja2` (`system`, and one of `generate`, `repair`, `optimise`); this module
-chooses the template, formats numbers and fences foreign text. It measures nothing, judges nothing and
+The words live in `prompts/*.jinja2` (`system`, and one of `generate`, `repair`, `optimise`, `combine`); this
+module chooses the template, formats numbers and fences foreign text. It measures nothing, judges nothing and
 computes no floor: the caller brings it. Every request is complete in itself, so a prompt shows exactly one
 attempt with its own findings, and the best one beside it.
 """
@@ -34,7 +34,7 @@ from agent.records import (
     Trace,
 )
 
-Template = Literal["generate", "repair", "optimise"]
+Template = Literal["generate", "repair", "optimise", "combine"]
 
 _REQUESTS: dict[str, str] = {
     "backward": "Training works: the gradients of every input and parameter are right, so wrap the kernels "
@@ -69,7 +69,11 @@ class Situation(Record):
     mended: tuple[Attempt, ...] = ()
     """The answer that `last` was mended from, and the mends between, oldest first; empty where it is none."""
     ledger: Ledger = Ledger()
-    """All attempts so far."""
+    """All attempts on this line so far."""
+    idea: str = ""
+    """An approach to try, in words for the model."""
+    other: Attempt | None = None
+    """The best verified attempt of another line, to be combined with `best`."""
     requirements: tuple[Requirement, ...] = ()
     gpu: str
     """The GPU that the kernel and the floor are for."""
@@ -160,6 +164,8 @@ def _template(situation: Situation) -> Template:
     """Optimise what is verified; an answer that was not is repaired first, the best beside it."""
     if situation.feedback and situation.feedback.attempt is None:
         return "repair"
+    if situation.best and situation.other:
+        return "combine"
     last_verified = situation.last is None or situation.last.evaluation.status is Status.VERIFIED
     if situation.best and last_verified:
         return "optimise"

@@ -67,6 +67,25 @@ class Confirmer(Protocol):
         ...
 
 
+class Pace(Protocol):
+    """When a question is asked, and which round's turn it is: what the search may not decide for itself."""
+
+    def begins(self, prompt: Prompt, beside: int) -> bool:
+        """Whether a question is asked now, while so many rounds are open."""
+        ...
+
+    def turn(self) -> int | None:
+        """The round whose answer or verdict is taken up next; None: that of whichever ends first."""
+        ...
+
+
+class Pacing(NamedTuple):
+    """What decides when things happen."""
+
+    confirmer: Confirmer
+    pace: Pace
+
+
 class Transcript(Protocol):
     """Where a run is written down."""
 

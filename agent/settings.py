@@ -8,7 +8,7 @@ import platformdirs
 from pydantic import Field, JsonValue, SecretStr, field_validator
 from pydantic_settings import BaseSettings, NoDecode, PydanticBaseSettingsSource, SettingsConfigDict
 
-from agent.records import LibraryOps
+from agent.records import LibraryOps, PolicyName
 
 APPLICATION = "kernelwright"
 PROVIDERS = ("openai_compat", "catalogue", "replay:RUN", "command:CMD", "mailbox:DIR")
@@ -48,6 +48,26 @@ class Settings(BaseSettings):
     """Maximum number of model rounds."""
     patience: int = Field(2, ge=1)
     """Number of rounds without a faster kernel after which a run on a GPU stops."""
+    search: PolicyName = "line"
+    """How it is chosen what is asked next: line, beam or evolve."""
+    samples: int = Field(3, ge=1)
+    """Lines of attempts that beam and evolve begin afresh."""
+    width: int = Field(2, ge=1)
+    """Lines of attempts that beam goes on with, and islands of evolve."""
+    parallel: int = Field(1, ge=1, le=64)
+    """Rounds that may be open at the same time."""
+    max_tokens: int | None = Field(None, ge=1)
+    """Tokens that a run may use, asked and answered."""
+    max_cost: float | None = Field(None, gt=0)
+    """Dollars that a run may cost; needs the price of the model."""
+    max_time: float | None = Field(None, gt=0)
+    """Seconds after which a run begins nothing more."""
+    max_gpu_time: float | None = Field(None, gt=0)
+    """Seconds of judging on a GPU that a run may take, confirming its best included."""
+    good_enough: float | None = Field(None, gt=0, le=1)
+    """Share of the roofline at which a run ends."""
+    prices: dict[str, dict[Literal["input", "output"], float]] = {}
+    """Dollars for a million tokens by name of the model, or * for any: {"m": {"input": 1, "output": 4}}."""
     runs_dir: Path = Path("runs")
     """Folder that runs are written to."""
     unchecked: bool = False

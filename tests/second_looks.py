@@ -5,7 +5,7 @@ from collections.abc import Callable
 from verdicts import refused, verified
 
 from agent.errors import EnvironmentFault
-from agent.protocols import Look
+from agent.protocols import Confirmer, Look, Pacing
 from agent.records import (
     Attempt,
     Candidate,
@@ -18,6 +18,8 @@ from agent.records import (
     Status,
     Trace,
 )
+from agent.search.budget import Budget, Limits
+from agent.store import Resume
 
 TRACE = Trace(operations=(), inputs=(), init_inputs=(), outputs=(), state=(), flops=0, min_bytes=0)
 PROBLEM = Problem(name="p", source="class Model: ...\n", trace=TRACE)
@@ -88,6 +90,12 @@ class Held:
             return Look(self.executor.confirm(PROBLEM, attempt.candidate, attempt.evaluation), 40.0)
         except EnvironmentFault as fault:
             return Look(fault, 40.0)
+
+
+def paced(confirmer: Confirmer, resume: Resume | None = None) -> Pacing:
+    """One round at a time, without a budget."""
+    budget = Budget(Limits())
+    return Pacing(confirmer, resume.pace(budget) if resume else budget)
 
 
 class Answers:

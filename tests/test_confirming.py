@@ -3,7 +3,7 @@
 import threading
 
 import pytest
-from second_looks import PROBLEM, RACE, Answers, Events, Held, TwoLooks, answer, first, marked, time_of
+from second_looks import PROBLEM, RACE, Answers, Events, Held, TwoLooks, answer, first, marked, paced, time_of
 from verdicts import verified
 
 from agent.confirming import Beside, Standing
@@ -40,7 +40,7 @@ def searched(
         confirmer.ended = number in ends_in
 
     provider = Answers(*times, while_writing=while_writing)
-    best = solve(PROBLEM, provider, executor, events, plan(len(times), patience), confirmer)
+    best = solve(PROBLEM, provider, executor, events, plan(len(times), patience), paced(confirmer))
     return best, events, provider
 
 
@@ -96,7 +96,7 @@ def test_what_is_refused_meanwhile_is_withdrawn_and_told_to_the_model() -> None:
 
 def test_a_refusal_of_the_last_answer_is_its_feedback() -> None:
     executor, provider = TwoLooks(refuses=(1.0,)), Answers(1.0, 3.0)
-    best = solve(PROBLEM, provider, executor, Events(), plan(2), Held(executor, at_once=True))
+    best = solve(PROBLEM, provider, executor, Events(), plan(2), paced(Held(executor, at_once=True)))
     assert best is not None
     assert best.number == 2
     second = provider.asked[1]
@@ -198,7 +198,7 @@ def test_a_best_that_cannot_be_confirmed_ends_the_run_with_our_fault() -> None:
     events = Events()
     executor = TwoLooks(breaks={2.0: 2})
     with pytest.raises(EnvironmentFault, match="the GPU is gone"):
-        solve(PROBLEM, Answers(2.0), executor, events, plan(1), Held(executor))
+        solve(PROBLEM, Answers(2.0), executor, events, plan(1), paced(Held(executor)))
     assert events.kinds() == ["evaluated", "unconfirmed"], "who resumes the run looks again"
 
 
@@ -211,7 +211,7 @@ def test_an_endpoint_that_fails_leaves_a_confirmed_best() -> None:
 
     executor, events = TwoLooks(), Events()
     with pytest.raises(EndpointError):
-        solve(PROBLEM, Failing(2.0), executor, events, plan(2), Held(executor))
+        solve(PROBLEM, Failing(2.0), executor, events, plan(2), paced(Held(executor)))
     assert events.kinds() == ["evaluated", "second_look"]
 
 

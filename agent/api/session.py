@@ -1,20 +1,30 @@
 """One run in progress: begun or resumed, told event by event, ended with an outcome on disk."""
 
-from dataclasses import dataclass
+import threading
+from dataclasses import dataclass, field
 from typing import Literal
 
 from agent import loop, ranking, store
 from agent.api.listening import Listener
 from agent.api.verdicts import brief, told
 from agent.confirming import Beside
-from agent.errors import AgentError, AwaitingAnswers, EndpointError, EnvironmentFault, Interrupted
-from agent.protocols import Confirmer, Executor, Provider, Transcript
+from agent.errors import (
+    AgentError,
+    AwaitingAnswers,
+    BudgetExceeded,
+    EndpointError,
+    EnvironmentFault,
+    Interrupted,
+)
+from agent.protocols import Confirmer, Executor, Pace, Pacing, Provider, Transcript
 from agent.records import (
     Attempt,
     Completed,
+    Completion,
     Evaluated,
     Event,
     Problem,
+    Prompt,
     Prompted,
     ReplyRejected,
     RetryScheduled,
@@ -24,6 +34,8 @@ from agent.records import (
     Unconfirmed,
     Unjudged,
 )
+from agent.search.budget import Budget, Limits
+from agent.search.workers import ROUND
 
 Outcome = Literal["verified", "no_kernel", "budget", "interrupted", "failed"]
 
@@ -38,13 +50,20 @@ class Session:
     writer: store.Writer
     told: Listener
     stored: store.Resume | None = None
+    budget: Budget = field(default_factory=lambda: Budget(Limits()))
 
     def __post_init__(self) -> None:
         self._narrated = _Narrated(self)
 
     def note(self, event: RetryScheduled) -> None:
-        """Writes down and tells an event that the loop knows nothing of."""
-        self._narrated.append(event)
+        """Writes down and tells an event that the loop knows nothing of, in the thread that asks.
+
+        Raises BudgetExceeded where nothing is left to ask again with.
+        """
+        number = ROUND.get()
+        self._narrated.append(event.model_copy(update={"round": number}))
+        if number is not None:
+            self.budget.asks_again(number)
 
     def solve(self, provider: Provider, executor: Executor) -> RunFinished:
         """Runs the loop to its end and writes that end down.
@@ -54,24 +73,30 @@ class Session:
         """
         transcript: Transcript = self._narrated
         confirmer: Confirmer = Beside(self.problem, executor)
+        pace: Pace = self.budget
+        provider = _Paid(provider, self.budget)
         if self.stored is None:
             self.writer.append(
                 RunStarted(
                     problem=self.problem, provider=provider.name, executor=executor.name,
-                    rounds=self.plan.rounds, patience=self.plan.patience,
+                    rounds=self.plan.rounds, patience=self.plan.patience, search=self.plan.search,
                 )
             )  # fmt: skip
         else:
             provider, executor = self.stored.provider(provider), self.stored.executor(executor)
             transcript, confirmer = self.stored.transcript(transcript), self.stored.confirmer(confirmer)
+            pace = self.stored.pace(pace)
         try:
-            best = loop.solve(self.problem, provider, executor, transcript, self.plan, confirmer)
+            pacing = Pacing(confirmer, pace)
+            best = loop.solve(self.problem, provider, executor, transcript, self.plan, pacing)
         except KeyboardInterrupt:
             self._finish("interrupted", "stopped by Ctrl-C")
             raise Interrupted(f"interrupted; go on with: agent run --resume {self.run.id}") from None
         except AwaitingAnswers as error:
             self._finish("interrupted", str(error))
             raise AwaitingAnswers(f"{error}; go on with: agent run --resume {self.run.id}") from error
+        except BudgetExceeded:
+            best = self.best()
         except EndpointError as error:
             finished = self._finish("failed", str(error))
             if finished.best is None:
@@ -86,9 +111,13 @@ class Session:
         except AgentError as error:
             self._finish("failed", str(error))
             raise
-        if best is None:
-            return self._finish("no_kernel", f"no verified kernel in {self.plan.rounds} rounds")
-        return self._finish("verified", f"attempt {best.number} is {brief(best)}")
+        ended = self.budget.refused
+        if best is not None:
+            why = f"; {ended}" if ended else ""
+            return self._finish("verified", f"attempt {best.number} is {brief(best)}{why}")
+        if ended:
+            return self._finish("budget", f"nothing is verified, and {ended}")
+        return self._finish("no_kernel", f"no verified kernel in {self.budget.spent.rounds} rounds")
 
     def best(self) -> Attempt | None:
         """The best attempt on disk."""
@@ -96,20 +125,47 @@ class Session:
 
     def _finish(self, outcome: Outcome, reason: str) -> RunFinished:
         best = self.best()
-        finished = RunFinished(outcome=outcome, best=best.number if best else None, reason=reason)
+        number = best.number if best else None
+        finished = RunFinished(outcome=outcome, best=number, reason=reason, spent=self.budget.spent)
         self.writer.append(finished)
         return finished
 
 
+class _Paid:
+    """A provider whose answers carry their cost, and who is not asked again where nothing is left for it."""
+
+    def __init__(self, inner: Provider, budget: Budget) -> None:
+        self._inner, self._budget = inner, budget
+
+    @property
+    def name(self) -> str:
+        return self._inner.name
+
+    def complete(self, prompt: Prompt) -> Completion:
+        number = ROUND.get()
+        if number is not None:
+            self._budget.asks_again(number)
+        return self._budget.tariff.priced(self._inner.complete(prompt))
+
+
 class _Narrated:
-    """Writes each event, keeps best.py current, and says what happened in one line."""
+    """Writes each event, keeps best.py and the budget current, and says what happened in one line."""
 
     def __init__(self, session: Session) -> None:
         self._session, self._told = session, session.told
         self._best = session.best() if session.stored else None
+        self._lock = threading.Lock()
 
     def append(self, event: Event) -> None:
+        with self._lock:
+            self._write(event)
+
+    def _write(self, event: Event) -> None:
+        budget = self._session.budget
+        if isinstance(event, Prompted):
+            event = event.model_copy(update={"seconds": budget.elapsed()})
         self._session.writer.append(event)
+        budget.take(event)
         if isinstance(event, Evaluated | SecondLook):
             previous, self._best = self._best, self._session.best()
             if self._best is None and previous is not None:
@@ -125,7 +181,8 @@ class _Narrated:
         elif isinstance(event, Completed):
             tokens = event.completion.usage.output_tokens
             size = f"{tokens} tokens" if tokens is not None else f"{len(event.completion.text)} characters"
-            self._told.say(f"round {event.round}: answer of {size}")
+            used = self._session.budget.told()
+            self._told.say(f"round {event.round}: answer of {size}{'; ' if used else ''}{used}")
         elif isinstance(event, ReplyRejected):
             self._told.say(f"round {event.round}: no candidate: {event.feedback.text.splitlines()[0]}")
         elif isinstance(event, RetryScheduled):

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 
 from agent import config, sandbox, store
 from agent.api.checks import Checks
+from agent.api.choices import Budget, Choices, Search
 from agent.api.judge import (
     Address,
     ExecutorName,
@@ -18,38 +19,17 @@ from agent.api.judge import (
     load_problem,
     local_executor,
 )
+from agent.api.limits import bounded, budget_for
 from agent.api.listening import Listener, Progress, heard_by, listener
 from agent.api.runs import Run
 from agent.config import Settings
 from agent.errors import UsageError
 from agent.providers import Several, Told, choose, for_run
-from agent.records import Problem, Prompt, Record
+from agent.records import Problem, Prompt
 
 if TYPE_CHECKING:
     from agent.loop import Plan
     from agent.providers.endpoint import StreamProgress
-
-
-class Budget(Record):
-    """When a run ends; None: the setting."""
-
-    rounds: int | None = None
-    """Maximum number of model rounds."""
-    patience: int | None = None
-    """Rounds without a faster kernel after which a run on a GPU ends."""
-
-
-class Choices(Record):
-    """How a run goes about it, beside what is checked."""
-
-    require: str = ""
-    """Requirements of the user's own, one a line, or `@FILE`."""
-    autofix: bool = True
-    """Whether faults with exactly one mend are mended without asking the model."""
-    in_order: bool = False
-    """With `replay:RUN`: the stored answers in their order, whatever the prompt."""
-    no_wait: bool = False
-    """With `mailbox:DIR`: stop once nothing but answers is missing, to be resumed."""
 
 
 def solve(
@@ -61,6 +41,7 @@ def solve(
     executor: ExecutorName | None = None,
     checks: Checks | None = None,
     budget: Budget | None = None,
+    search: Search | None = None,
     require: str = "",
     autofix: bool = True,
     in_order: bool = False,
@@ -72,7 +53,8 @@ def solve(
     `provider`: `openai_compat`, `catalogue`, `replay:RUN`, `command:CMD` or `mailbox:DIR`; None: an endpoint
     where one is configured, else the shipped kernels. `require`: requirements of your own, one a line, or
     `@FILE`. `autofix`: mend faults that have exactly one mend without asking the model. `in_order`: with
-    `replay:RUN`, take the stored answers in their order, whatever the prompt.
+    `replay:RUN`, take the stored answers in their order, whatever the prompt. `search`: one line of attempts,
+    or several at a time.
 
     The process is made non-dumpable, since it holds the endpoint's key. Returns the run also where nothing
     was verified (`run.best` is None). Raises UsageError, ProblemError, EnvironmentFault as `evaluate` does,
@@ -83,10 +65,11 @@ def solve(
     >>> run.best_file  # doctest: +SKIP
     PosixPath('runs/20261122-101500-softmax-1a2b/best.py')
     """
-    checks, budget, told = checks or Checks(), budget or Budget(), listener(progress)
+    checks, told = checks or Checks(), listener(progress)
+    budget, search = budget or Budget(), search or Search()
     flags: dict[str, object] = {
         "provider": provider, "model": model, "base_url": base_url, "executor": executor,
-        "rounds": budget.rounds, "patience": budget.patience, "runs_dir": runs_dir, **checks.flags(),
+        "runs_dir": runs_dir, **budget.model_dump(), **search.model_dump(), **checks.flags(),
     }  # fmt: skip
     settings = config.load(flags).settings
     return begin(
@@ -133,14 +116,16 @@ def resume(
     if asked.provider.startswith("command:") and "provider" not in given:
         before["provider"] = _own_command(asked.provider, found.id)
     before |= {name: asked.options.get(name) for name in _STORED_SETTINGS}
+    before["search"] = asked.options.get("search", "line")
     settings = config.load(before | given).settings
     log = found.read()
     if log.started is None:
         raise UsageError(
             f"run {found.id} stopped before its first round; start it again with: agent run {asked.problem}"
         )
-    if log.finished and log.finished.outcome in ("verified", "no_kernel") and "rounds" not in given:
-        told.say(f"run {found.id} has ended; pass --rounds N to allow more rounds")
+    ended = log.finished is not None and log.finished.outcome in ("verified", "no_kernel", "budget")
+    if ended and not given.keys() & MORE:
+        told.say(f"run {found.id} has ended; pass --rounds N, or a higher limit, to allow more rounds")
         return Run(found)
     require = str(asked.options.get("require", ""))
     stored = {name: True for name in _CHOICES if asked.options.get(name) is True}
@@ -201,6 +186,11 @@ def plan_for(problem: Problem, settings: Settings, provider: str, require: str, 
         # The catalogue has one answer; asking again could not bring another.
         rounds=1 if provider == "catalogue" else settings.rounds,
         patience=settings.patience,
+        search=settings.search,
+        samples=settings.samples,
+        width=settings.width,
+        parallel=settings.parallel,
+        good_enough=settings.good_enough,
         requirements=prompts.wishes(require, checks.requests),
         gpu=gpu_of(settings),
         library_ops=settings.library_ops,
@@ -208,9 +198,12 @@ def plan_for(problem: Problem, settings: Settings, provider: str, require: str, 
     )
 
 
+MORE = {"rounds", "max_tokens", "max_cost", "max_time", "max_gpu_time"}
+"""What lets a run that has ended go on."""
 _STORED_SETTINGS = (
     "gpu", "candidate_timeout", "library_ops", "unchecked", "api", "temperature", "max_output_tokens",
-    "reasoning_effort", "seed", "stop", "extra_body",
+    "reasoning_effort", "seed", "stop", "extra_body", "search", "samples", "width", "parallel", "good_enough",
+    "max_tokens", "max_cost", "max_time", "max_gpu_time",
 )  # fmt: skip
 """Settings that a run stores among its options, and that a resumed run has again."""
 _CHOICES = ("quick", "admit_anyway", "backward", "compile_safe")
@@ -252,7 +245,7 @@ class _Work:
     def _carried(self, found: store.Run | None, log: store.Log | None, address: str) -> Run:
         from agent.api.session import Session
 
-        settings, problem, told = self._settings, self._problem, self._told
+        settings, problem, told = bounded(self._settings), self._problem, self._told
         provider = choose(
             settings, problem, in_order=self._choices.in_order, wait=not self._choices.no_wait,
             arch=architecture(settings),
@@ -262,6 +255,7 @@ class _Work:
         admitted(judge, problem, self._checks.admit_anyway, told)
         plan = plan_for(problem, settings, provider.name, self._choices.require, self._checks)
         plan = plan.model_copy(update={"mends": self._choices.autofix})
+        budget = budget_for(settings, provider.name, judge.name, log.events if log else ())
         run = found or store.create(
             settings.runs_dir,
             store.RunSettings(
@@ -272,7 +266,8 @@ class _Work:
         provider = for_run(provider, run.id, log.events if log else ())
         told = heard_by(told, provider.hear) if isinstance(provider, Several) else told
         with run.writer() as writer:
-            session = Session(run, problem, plan, writer, told, store.Resume(log) if log else None)
+            stored = store.Resume(log) if log else None
+            session = Session(run, problem, plan, writer, told, stored, budget)
             if log is None:
                 told.say(f"run {run.id}: {problem.name}, provider {provider.name}, executor {judge.name}")
             else:

@@ -8,13 +8,13 @@ from rich.text import Text
 from agent import config
 from agent.api import Checks, Run, load_problem, render_prompt
 from agent.api import solving as api
-from agent.api.solving import Choices
+from agent.api.choices import Choices
 from agent.cli import console, judging, settings_options
 from agent.cli.telling import telling
-from agent.errors import UsageError
+from agent.errors import BudgetExceeded, UsageError
 from agent.records import SCHEMA_VERSION, Prompt
 
-EXITS = {"verified": 0, "no_kernel": 1, "failed": 0}
+EXITS = {"verified": 0, "no_kernel": 1, "failed": 0, "budget": BudgetExceeded.exit_code}
 """A run that failed with something verified is solved; one without has raised."""
 
 Flags = dict[str, object]
@@ -46,6 +46,10 @@ Require = Annotated[
 DryRun = Annotated[bool, typer.Option("--dry-run", help="Print the prompt without calling the model.")]
 
 
+@settings_options.taking(
+    "search", "samples", "width", "parallel", "max_tokens", "max_cost", "max_time", "max_gpu_time", "good_enough",
+    after="patience",
+)
 @settings_options.taking("candidate_timeout", "library_ops", "gpu", after="require")
 @settings_options.taking(
     "model", "base_url", "api", "reasoning_effort", "seed", "stop", "extra_body", after="provider"
@@ -86,19 +90,10 @@ def run(
     checks = Checks(quick=quick, backward=backward, compile_safe=compile_safe, admit_anyway=admit_anyway)
     choices = Choices(require=require or "", autofix=not no_mend, in_order=in_order, no_wait=no_wait)
     asked = Asked(flags, checks, choices)
-    if resume is not None:
-        if require or dry_run:
-            raise UsageError("--resume keeps the requirements of its run; leave out --require and --dry-run")
-        with telling() as told:
-            found = api.resume(resume, flags=flags, checks=checks, choices=asked.choices, progress=told)
-    elif dry_run:
+    if dry_run and resume is None:
         _print_prompt(_prompt(str(problem), asked), json)
         return
-    else:
-        settings = config.load(flags).settings
-        with telling(f"tracing {problem}") as told:
-            found = api.begin(str(problem), settings, checks, asked.choices, told)
-    raise typer.Exit(_report(found, json))
+    raise typer.Exit(_report(_carried(problem, resume, asked, dry_run), json))
 
 
 class Asked(NamedTuple):
@@ -107,6 +102,19 @@ class Asked(NamedTuple):
     flags: Flags
     checks: Checks
     choices: Choices
+
+
+def _carried(problem: str | None, resume: str | None, asked: Asked, dry_run: bool) -> Run:
+    if resume is None:
+        settings = config.load(asked.flags).settings
+        with telling(f"tracing {problem}") as told:
+            return api.begin(str(problem), settings, asked.checks, asked.choices, told)
+    if asked.choices.require or dry_run:
+        raise UsageError("--resume keeps the requirements of its run; leave out --require and --dry-run")
+    with telling() as told:
+        return api.resume(
+            resume, flags=asked.flags, checks=asked.checks, choices=asked.choices, progress=told
+        )
 
 
 def _prompt(problem: str, asked: Asked) -> Prompt:

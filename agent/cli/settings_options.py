@@ -17,6 +17,36 @@ from agent.cli import judging
 _OPTIONS: dict[str, Any] = {
     "model": Annotated[str | None, typer.Option(help="Model that the endpoint knows; several: A,B.")],
     "base_url": Annotated[str | None, typer.Option(help="URL of the endpoint.")],
+    "search": Annotated[
+        str | None,
+        typer.Option(metavar="POLICY", help="How to search: line, beam or evolve.", show_default="line"),
+    ],
+    "samples": Annotated[
+        int | None,
+        typer.Option(help="Lines of attempts that beam and evolve begin afresh.", show_default="3"),
+    ],
+    "width": Annotated[
+        int | None,
+        typer.Option(help="Lines that beam goes on with, and islands of evolve.", show_default="2"),
+    ],
+    "parallel": Annotated[
+        int | None, typer.Option(help="Rounds that may be open at the same time.", show_default="1")
+    ],
+    "max_tokens": Annotated[int | None, typer.Option(help="End before more tokens are asked and answered.")],
+    "max_cost": Annotated[
+        float | None,
+        typer.Option(help="End before the run costs more dollars; needs the setting `prices`."),
+    ],
+    "max_time": Annotated[
+        float | None, typer.Option(help="Begin nothing that would end after so many seconds.")
+    ],
+    "max_gpu_time": Annotated[
+        float | None,
+        typer.Option(help="End before judging takes more seconds of a GPU, confirmation included."),
+    ],
+    "good_enough": Annotated[
+        float | None, typer.Option(metavar="FRACTION", help="End at this share of the roofline.")
+    ],
     "candidate_timeout": judging.Timeout,
     "library_ops": judging.LibraryOps,
     "gpu": Annotated[

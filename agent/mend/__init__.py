@@ -13,7 +13,7 @@ from agent.mend.extension import Extension
 from agent.python_source import syntax_tree
 from agent.records import Attempt, Candidate, Finding, Record, Status
 
-__all__ = ["MOST_IN_A_ROW", "Mended", "difference", "line", "mended", "of"]
+__all__ = ["MOST_IN_A_ROW", "Mended", "difference", "following", "line", "mended", "of"]
 
 MOST_IN_A_ROW = 3
 """Mends of one answer: each may show a fault that the one before hid."""
@@ -71,15 +71,18 @@ def line(first: Attempt, judge: Callable[[Candidate], Attempt | None]) -> tuple[
     It ends before a mend that could not be judged.
     """
     made = [first]
-    while len(made) <= MOST_IN_A_ROW:
-        child = of(made[-1])
-        if child is None or child.id in {attempt.candidate.id for attempt in made}:
-            break
+    while child := following(made):
         judged = judge(child)
         if judged is None:
             break
         made.append(judged)
     return tuple(made)
+
+
+def following(made: Sequence[Attempt]) -> Candidate | None:
+    """The mend to judge after an attempt and its mends so far; None where there is none."""
+    child = of(made[-1]) if len(made) <= MOST_IN_A_ROW else None
+    return None if child is None or child.id in {attempt.candidate.id for attempt in made} else child
 
 
 def difference(parent: Attempt, child: Attempt) -> str:

@@ -42,13 +42,15 @@ from agent.records.mismatch import Axis, MismatchMap
 from agent.records.phase import Phase
 from agent.records.problem import Operation, Problem, TensorSpec, Trace
 from agent.records.scope import Request, Scope
+from agent.records.search import Move, PolicyName, Spent
 
 __all__ = [
     "Admission", "Attempt", "Axis", "Build", "Candidate", "Card", "Completed", "Completion",
-    "Correctness", "EVENT", "Envelope", "Environment", "Evaluated", "Evaluation", "Event", "Feedback",
-    "Finding", "KernelResources", "KernelTime", "LibraryOps", "Location", "Measurement", "Message",
-    "MismatchMap", "Operation", "Origin", "Percentiles", "Phase", "Probe", "Problem", "Profile", "Prompt",
-    "Prompted", "Record", "ReplyRejected", "Request", "RetryScheduled", "RunFinished", "RunStarted",
-    "SCHEMA_VERSION", "Scope", "SecondLook", "Severity", "Stage", "Status", "TensorSpec", "Trace",
-    "Unconfirmed", "Unjudged", "Usage", "digest",
+    "Correctness", "EVENT", "Envelope", "Environment", "Evaluated", "Evaluation", "Event",
+    "Feedback", "Finding", "KernelResources", "KernelTime", "LibraryOps", "Location", "Measurement",
+    "Message", "MismatchMap", "Move", "Operation", "Origin", "Percentiles", "Phase", "PolicyName",
+    "Probe", "Problem", "Profile", "Prompt", "Prompted", "Record", "ReplyRejected", "Request",
+    "RetryScheduled", "RunFinished", "RunStarted", "SCHEMA_VERSION", "Scope", "SecondLook",
+    "Severity", "Spent", "Stage", "Status", "TensorSpec", "Trace", "Unconfirmed", "Unjudged",
+    "Usage", "digest",
 ]  # fmt: skip

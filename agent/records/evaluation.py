@@ -29,6 +29,8 @@ class Candidate(Record):
     origin: Origin = "model"
     parent: str | None = None
     """Id of the attempt this one was made from."""
+    second_parent: str | None = None
+    """Id of the attempt that the model was asked to combine the first one with."""
     note: str | None = None
     """How the source was taken out of the answer, or what was mended in its parent's, for the transcript."""
 

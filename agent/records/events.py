@@ -9,6 +9,7 @@ from agent.records.base import SCHEMA_VERSION, Record
 from agent.records.evaluation import Attempt, Candidate, Evaluation, Feedback
 from agent.records.exchange import Completion, Prompt
 from agent.records.problem import Problem
+from agent.records.search import Move, Spent
 
 
 class EventBase(Record):
@@ -26,12 +27,18 @@ class RunStarted(EventBase):
     executor: str
     rounds: int
     patience: int
+    search: str = "line"
+    """The policy that chooses what is asked."""
 
 
 class Prompted(EventBase):
     kind: Literal["prompted"] = "prompted"
     round: int
     prompt: Prompt
+    move: Move = Move()
+    """What the policy asked for."""
+    seconds: float | None = None
+    """How long the run had gone on by then, over all processes that carried it."""
 
 
 class Completed(EventBase):
@@ -120,6 +127,10 @@ class RetryScheduled(EventBase):
     reason: str
     wait_seconds: float
     tries: int
+    round: int | None = None
+    """Of the question; None before schema version 5, where only one was open at a time."""
+    begun: bool = False
+    """Whether an answer may have been begun, which has to be paid for."""
 
 
 class RunFinished(EventBase):
@@ -128,6 +139,7 @@ class RunFinished(EventBase):
     best: int | None
     """Number of the best verified attempt."""
     reason: str
+    spent: Spent | None = None
 
 
 Event = Annotated[

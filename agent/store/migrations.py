@@ -8,6 +8,8 @@
         `backend`, which was its `lane`
     4   the events `second_look` and `unconfirmed`; in a scope, whether a second look confirmed the verdict,
         which before was made together with the first, or not at all
+    5   of a prompt, which rounds it goes on from and when it was asked; of a candidate, a second parent; of a
+        retry, its round; of a run, its policy and what it spent
 
 Files are never rewritten: they are read through these functions each time.
 """
@@ -63,6 +65,16 @@ def _from_3(document: Document) -> Document:
     return _numbered(document, 4)
 
 
+def _from_4(document: Document) -> Document:
+    """Version 5 made searches trees; a run before it is one line, each round after the one before."""
+    document = _numbered(document, 5)
+    if document.get("kind") == "prompted":
+        number = document.get("round")
+        before = number - 1 if isinstance(number, int) and number > 1 else None
+        document = document | {"move": {"after": before}}
+    return document
+
+
 def _numbered(document: Document, version: int) -> Document:
     document = document | {"schema_version": version}
     attempt = document.get("attempt")
@@ -72,4 +84,4 @@ def _numbered(document: Document, version: int) -> Document:
     return document
 
 
-_STEPS: tuple[Callable[[Document], Document], ...] = (_from_1, _from_2, _from_3)
+_STEPS: tuple[Callable[[Document], Document], ...] = (_from_1, _from_2, _from_3, _from_4)

@@ -5,10 +5,11 @@ Nothing that was received is asked for again and nothing that was judged is judg
 the run cannot be continued by this version, and is never written over.
 """
 
+import threading
 from collections import deque
 
 from agent.errors import EnvironmentFault, UsageError
-from agent.protocols import Confirmer, Executor, Look, Provider, Transcript
+from agent.protocols import Confirmer, Executor, Look, Pace, Provider, Transcript
 from agent.records import (
     Attempt,
     Candidate,
@@ -30,7 +31,7 @@ from agent.store.log import Log
 
 _Looked = SecondLook | Unconfirmed
 _Step = Prompted | Completed | ReplyRejected | Evaluated | Unjudged | _Looked
-"""The events that `solve()` emits in the same order every time it is run on the same answers."""
+"""The events that `solve()` emits in the same order every time the same comes in in the same order."""
 
 
 class Resume:
@@ -67,6 +68,10 @@ class Resume:
         """Gives the stored verdict on a candidate, or raises the stored fault, else lets `inner` judge."""
         return _Executor(self, inner)
 
+    def pace(self, inner: Pace) -> Pace:
+        """Lets questions be asked and rounds have their turn as the transcript says, then as `inner` does."""
+        return _Pace(self, inner)
+
     def confirmer(self, inner: Confirmer) -> Confirmer:
         """Tells the stored end of a second look at its place in the transcript, else lets `inner` look."""
         return _Confirmer(self, inner)
@@ -77,23 +82,26 @@ class Resume:
 
 
 class _Provider:
+    """Questions that are open at the same time differ, so that the prompt finds the answer."""
+
     def __init__(self, stored: Resume, inner: Provider) -> None:
         self._stored = stored
         self._inner = inner
+        self._lock = threading.Lock()
 
     @property
     def name(self) -> str:
         return self._inner.name
 
     def complete(self, prompt: Prompt) -> Completion:
-        if not self._stored.answers:
-            return self._inner.complete(prompt)
-        answer = self._stored.answers.popleft()
-        if answer.prompt_id != prompt.id:
-            raise _changed(
-                f"answer {answer.seq} is to prompt {answer.prompt_id[:12]}, not to {prompt.id[:12]}"
-            )
-        return answer.completion
+        with self._lock:
+            answers = self._stored.answers
+            found = next((index for index, one in enumerate(answers) if one.prompt_id == prompt.id), None)
+            if found is not None:
+                known = answers[found].completion
+                del answers[found]
+                return known
+        return self._inner.complete(prompt)
 
 
 class _Executor:
@@ -114,6 +122,22 @@ class _Executor:
 
     def confirm(self, problem: Problem, candidate: Candidate, evaluation: Evaluation) -> Evaluation:
         return self._inner.confirm(problem, candidate, evaluation)
+
+
+class _Pace:
+    """What is on disk was begun and taken up in this order."""
+
+    def __init__(self, stored: Resume, inner: Pace) -> None:
+        self._stored = stored
+        self._inner = inner
+
+    def begins(self, prompt: Prompt, beside: int) -> bool:
+        pending = self._stored.pending
+        return isinstance(pending[0], Prompted) if pending else self._inner.begins(prompt, beside)
+
+    def turn(self) -> int | None:
+        came_in = (event.round for event in self._stored.pending if not isinstance(event, Prompted | _Looked))
+        return next(came_in, None) if self._stored.pending else self._inner.turn()
 
 
 class _Confirmer:

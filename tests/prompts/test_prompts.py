@@ -100,6 +100,13 @@ def situations() -> dict[str, Situation]:
             best=verified(1, 4.0, source="best = 'attempt 1'\n"),
             feedback=Feedback(attempt=3, kind="verified", text="Time on NVIDIA H200: 4.4 ms."),
         ),
+        "combine": Situation(
+            gpu="H200",
+            last=verified(1, 4.0, source="best = 'attempt 1'\n"),
+            best=verified(1, 4.0, source="best = 'attempt 1'\n"),
+            other=verified(2, 4.4, source="other = 'attempt 2'\n"),
+            feedback=Feedback(attempt=1, kind="verified", text="Time on NVIDIA H200: 4.0 ms."),
+        ),
     }
 
 
@@ -110,7 +117,7 @@ def compare(name: str, text: str) -> None:
     assert text == path.read_text(encoding="utf-8")
 
 
-@pytest.mark.parametrize("template", ["generate", "repair", "optimise"])
+@pytest.mark.parametrize("template", ["generate", "repair", "optimise", "combine"])
 def test_the_prompt_of_each_template_is_as_recorded(problem: Problem, template: str) -> None:
     prompt = prompts.render(problem, situations()[template])
     assert prompt.template == template
@@ -127,6 +134,12 @@ def test_the_system_prompt_is_as_recorded_and_the_same_for_all(problem: Problem)
 def test_every_golden_file_belongs_to_a_template() -> None:
     templates = {path.stem for path in resources.folder("prompts").glob("*.jinja2")}
     assert {path.stem for path in GOLDEN.iterdir()} == templates
+
+
+def test_an_idea_stands_in_the_task(problem: Problem) -> None:
+    plain = situations()["generate"]
+    shown = prompts.render(problem, plain.model_copy(update={"idea": "Try one pass."})).messages[1].content
+    assert shown.replace("\n\nTry one pass.\n", "\n") == prompts.render(problem, plain).messages[1].content
 
 
 def test_a_problem_read_back_from_json_gives_the_same_prompt(problem: Problem) -> None:

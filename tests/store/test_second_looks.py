@@ -3,7 +3,7 @@
 from collections.abc import Callable
 
 import pytest
-from second_looks import PROBLEM, REFUSAL, Answers, Events, Held, TwoLooks, first, marked
+from second_looks import PROBLEM, REFUSAL, Answers, Events, Held, TwoLooks, first, marked, paced
 from verdicts import verified
 
 from agent.errors import EnvironmentFault
@@ -45,7 +45,7 @@ def searched(events: tuple[Event, ...], judge: TwoLooks) -> tuple[Attempt | None
     provider = Answers(*TIMES, while_writing=while_writing, known=len(log.answers))
     best = solve(
         PROBLEM, resume.provider(provider), resume.executor(judge), resume.transcript(written), PLAN,
-        resume.confirmer(confirmer),
+        paced(resume.confirmer(confirmer), resume),
     )  # fmt: skip
     return best, written
 
@@ -82,12 +82,12 @@ def test_a_best_that_could_not_be_confirmed_is_looked_at_when_the_run_is_resumed
     judge, events = TwoLooks(breaks={4.0: 2}), Events()
     plan = PLAN.model_copy(update={"rounds": 1})
     with pytest.raises(EnvironmentFault):
-        solve(PROBLEM, Answers(4.0), judge, events, plan, Held(judge))
+        solve(PROBLEM, Answers(4.0), judge, events, plan, paced(Held(judge)))
     ended = RunFinished(outcome="failed", best=1, reason="the GPU is gone")
     resume, written = Resume(Log((*events, ended))), Events()
     best = solve(
         PROBLEM, resume.provider(Answers(known=1)), resume.executor(judge), resume.transcript(written), plan,
-        resume.confirmer(Held(judge)),
+        paced(resume.confirmer(Held(judge)), resume),
     )  # fmt: skip
     assert best is not None
     assert best.evaluation.scope.confirmed is True

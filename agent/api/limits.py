@@ -1,0 +1,58 @@
+"""The budget of a run from its settings: what bounds a question, and what ends the run."""
+
+from collections.abc import Iterable
+
+from agent.config import Settings
+from agent.errors import UsageError
+from agent.records import Event
+from agent.search.budget import Budget, Limits, Price, Tariff
+
+ANSWER_TOKENS = 32_768
+"""The longest answer where tokens or money are limited and no length is set: without one, no question could
+be known to fit what is left. It is sent with every request."""
+FREE = ("catalogue", "replay:")
+"""What the names of providers begin with that cost nothing."""
+
+
+def bounded(settings: Settings) -> Settings:
+    """The settings with a longest answer, where a limit needs one."""
+    limited = settings.max_tokens is not None or settings.max_cost is not None
+    if not limited or settings.max_output_tokens is not None:
+        return settings
+    return settings.model_copy(update={"max_output_tokens": ANSWER_TOKENS})
+
+
+def budget_for(settings: Settings, provider: str, executor: str, before: Iterable[Event] = ()) -> Budget:
+    """What a run may use. `before`: the events of one that is gone on with.
+
+    Raises UsageError for a limit that could not be kept: in dollars without a price, on a GPU without one.
+    """
+    limits = Limits(
+        tokens=settings.max_tokens, cost_usd=settings.max_cost, seconds=settings.max_time,
+        gpu_seconds=settings.max_gpu_time,
+    )  # fmt: skip
+    if limits.gpu_seconds is not None and executor != "cuda":
+        raise UsageError(f"--max-gpu-time limits judging on a GPU, and this run judges on the {executor}")
+    free = provider.startswith(FREE)
+    price = Price(input=0, output=0) if free else _price(settings)
+    if price is None and limits.cost_usd is not None:
+        raise UsageError(
+            f"--max-cost needs the price of {settings.model or 'the model'}: set it in agent.toml as "
+            f'prices = {{"{settings.model or "*"}" = {{input = 1.25, output = 10}}}}, in dollars a million '
+            "tokens"
+        )
+    tariff = Tariff(
+        answer_tokens=0 if free else settings.max_output_tokens or 0,
+        price=price or Price(input=0, output=0),
+    )
+    on_gpu = executor == "cuda"
+    return Budget(limits, parallel=settings.parallel, tariff=tariff, on_gpu=on_gpu, before=before)
+
+
+def _price(settings: Settings) -> Price | None:
+    found = settings.prices.get(settings.model or "") or settings.prices.get("*")
+    if found is None:
+        return None
+    if set(found) != {"input", "output"}:
+        raise UsageError("a price needs both input and output, in dollars for a million tokens")
+    return Price(input=found["input"], output=found["output"])

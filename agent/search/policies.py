@@ -1,0 +1,10 @@
+"""The policies by name."""
+
+from collections.abc import Mapping
+from types import MappingProxyType
+
+from agent.records import PolicyName
+from agent.search.line import line
+from agent.search.shape import Policy
+
+POLICIES: Mapping[PolicyName, Policy] = MappingProxyType({"line": line})

@@ -1,0 +1,168 @@
+"""A run as its transcript tells it: rounds that go on from one another, and where each line of them stands.
+
+A tree is a value, made from the events of a run one by one and from nothing else; policies read it. A *line*
+is a round with the rounds that it goes on from: what the next question on it shows and remembers.
+"""
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field, replace
+from math import log
+from types import MappingProxyType
+
+from agent import feedback, ranking
+from agent.memory import Ledger
+from agent.records import (
+    Attempt,
+    Completed,
+    Evaluated,
+    Event,
+    Feedback,
+    Move,
+    Prompted,
+    ReplyRejected,
+    SecondLook,
+    Unjudged,
+)
+
+
+@dataclass(frozen=True)
+class Node:
+    """One round, and where its line stands after what has come of it so far."""
+
+    round: int
+    move: Move
+    shown: int | None = None
+    """The attempt whose code the question showed."""
+    open: bool = True
+    """Whether an answer or a verdict is still to come."""
+    attempts: tuple[int, ...] = ()
+    """Judged in this round: the answer, then its mends."""
+    last: int | None = None
+    """The latest attempt of the line."""
+    feedback: Feedback | None = None
+    """On the latest answer of the line."""
+    mended: tuple[int, ...] = ()
+    """The attempts that `last` was mended from, oldest first."""
+    ledger: Ledger = Ledger()
+    """The attempts of the line."""
+
+
+@dataclass(frozen=True)
+class Tree:
+    """All rounds and attempts by number, in the order in which they began and were judged."""
+
+    nodes: Mapping[int, Node] = field(default_factory=lambda: MappingProxyType({}))
+    attempts: Mapping[int, Attempt] = field(default_factory=lambda: MappingProxyType({}))
+    """Each with the verdict that stands."""
+    known: Ledger = Ledger()
+    """The attempts of all lines."""
+    idle: int = 0
+    """Answers since there was a better kernel, or since one was withdrawn."""
+    gains: tuple[float, ...] = ()
+    """For each answer, the logarithm of how much faster the best became until the next one came."""
+
+    @property
+    def open(self) -> tuple[Node, ...]:
+        return tuple(node for node in self.nodes.values() if node.open)
+
+    @property
+    def best(self) -> Attempt | None:
+        return ranking.best_of(self.attempts.values(), None)
+
+    def line(self, number: int | None) -> tuple[Node, ...]:
+        """The round and those it goes on from, oldest first."""
+        found: list[Node] = []
+        while number is not None:
+            found.append(self.nodes[number])
+            number = found[-1].move.after
+        return tuple(reversed(found))
+
+    def best_on(self, number: int | None) -> Attempt | None:
+        """The best verified attempt of a line."""
+        made = sorted(one for node in self.line(number) for one in node.attempts)
+        return ranking.best_of((self.attempts[one] for one in made), None)
+
+    def last_on(self, number: int | None) -> Attempt | None:
+        """The latest attempt of a line."""
+        last = self.nodes[number].last if number is not None else None
+        return self.attempts[last] if last is not None else None
+
+    def closed(self, number: int) -> "Tree":
+        """With a round of which nothing more is to come."""
+        return self._with(replace(self.nodes[number], open=False))
+
+    def take(self, event: Event) -> "Tree":
+        """With one event more."""
+        match event:
+            case Prompted():
+                return self._asked(event)
+            case Completed():
+                return replace(self, idle=self.idle + 1, gains=(*self.gains, 0.0))
+            case ReplyRejected():
+                return self._with(replace(self.nodes[event.round], feedback=event.feedback))
+            case Unjudged() if not self.nodes[event.round].attempts:
+                # Nobody's mistake: the round does not count.
+                return replace(self, idle=self.idle - 1)
+            case Evaluated():
+                return self._judged(event.round, event.attempt)
+            case SecondLook():
+                return self._looked(event)
+            case _:
+                return self
+
+    def _with(self, node: Node) -> "Tree":
+        return replace(self, nodes=MappingProxyType({**self.nodes, node.round: node}))
+
+    def _asked(self, event: Prompted) -> "Tree":
+        after = event.move.after
+        before = self.nodes[after] if after is not None else Node(round=0, move=Move())
+        best = self.best_on(after) if event.prompt.template in ("optimise", "combine") else None
+        shown = best.number if best else before.last
+        return self._with(
+            replace(before, round=event.round, move=event.move, shown=shown, open=True, attempts=())
+        )
+
+    def _judged(self, number: int, attempt: Attempt) -> "Tree":
+        node, best = self.nodes[number], self.best
+        compared = node.attempts[-1] if node.attempts else node.shown
+        before = self.attempts[compared] if compared is not None else None
+        ledger = node.ledger.with_attempt(attempt, before)
+        later = replace(
+            self._with(
+                replace(
+                    node, attempts=(*node.attempts, attempt.number), last=attempt.number,
+                    feedback=feedback.on_evaluation(attempt), mended=node.attempts, ledger=ledger,
+                )
+            ),
+            attempts=MappingProxyType({**self.attempts, attempt.number: attempt}),
+            known=Ledger(entries=(*self.known.entries, ledger.entries[-1])),
+        )  # fmt: skip
+        new = later.best
+        if new is None or (best is not None and new.number == best.number):
+            return later
+        return replace(later, idle=0, gains=(*later.gains[:-1], later.gains[-1] + _gain(best, new)))
+
+    def _looked(self, event: SecondLook) -> "Tree":
+        """What is refused is withdrawn from every line, and told as of any other refusal."""
+        number = event.number
+        attempt = self.attempts[number].model_copy(update={"evaluation": event.evaluation})
+        tree = replace(self, attempts=MappingProxyType({**self.attempts, number: attempt}))
+        if not event.evaluation.withdrawn:
+            return tree
+        told = feedback.on_evaluation(attempt)
+        nodes = {
+            round_: replace(
+                node,
+                ledger=node.ledger.with_verdict(attempt),
+                feedback=told if node.last == number else node.feedback,
+            )
+            for round_, node in self.nodes.items()
+        }
+        known = self.known.with_verdict(attempt)
+        return replace(tree, nodes=MappingProxyType(nodes), known=known, idle=0)
+
+
+def _gain(before: Attempt | None, now: Attempt) -> float:
+    """The first kernel is no gain; nor is one that nobody has timed."""
+    old, new = (one.evaluation.measurement if one else None for one in (before, now))
+    return max(0.0, log(old.candidate_ms.p50 / new.candidate_ms.p50)) if old and new else 0.0

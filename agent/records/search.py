@@ -4,7 +4,7 @@ from typing import Literal
 
 from agent.records.base import Record
 
-PolicyName = Literal["line"]
+PolicyName = Literal["line", "beam", "evolve"]
 """How it is chosen what is asked next."""
 
 

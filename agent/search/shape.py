@@ -1,10 +1,13 @@
-"""What every policy is told beside the tree, and when each of them is content."""
+"""What every policy is told beside the tree, and when a search is content."""
 
 from collections.abc import Callable
 from math import log
 
 from agent.records import Move, Record
 from agent.search.tree import Tree
+
+WORTH = 0.01
+"""A search of several lines ends when another round is expected to make the best faster by less than this."""
 
 
 class Shape(Record):
@@ -13,16 +16,18 @@ class Shape(Record):
     samples: int = 3
     """Lines begun afresh."""
     width: int = 2
-    """Lines that are gone on with once kernels are verified."""
+    """Lines that are gone on with; islands."""
     patience: int = 2
-    """Rounds of a line without a better kernel after which it ends."""
+    """Answers on a line without a better kernel after which it ends."""
     good_enough: float | None = None
     """Share of the roofline that ends the search."""
 
 
 Policy = Callable[[Tree, Shape], Move | None]
-"""What is asked next, however much of the tree is still open; None: nothing before something comes in, or
-nothing any more where nothing is open. A pure function."""
+"""What is asked next beside what is open; None: nothing before something comes in, or nothing any more.
+
+A pure function.
+"""
 
 
 def is_reached(tree: Tree, shape: Shape) -> bool:
@@ -37,16 +42,24 @@ def is_reached(tree: Tree, shape: Shape) -> bool:
     return fraction is not None and shape.good_enough is not None and fraction >= shape.good_enough
 
 
-def expected_gain(tree: Tree, shape: Shape) -> float | None:
-    """What one more round is expected to bring, as the logarithm of a speedup; None while nothing is known.
+def is_worth_a_round(tree: Tree, shape: Shape) -> bool:
+    """Whether another round is expected to bring enough; unknown counts as yes."""
+    gain = expected_gain(tree, shape)
+    return gain is None or gain >= WORTH
 
-    The mean of the latest rounds, as many as all lines together have patience for, and never more than what
-    is left to the roofline.
+
+def expected_gain(tree: Tree, shape: Shape) -> float | None:
+    """What one more round should bring, as the logarithm of a speedup; None while too little is known.
+
+    The mean over the latest rounds, as many as all lines together have patience for, and never more than what
+    is left to the roofline. Lines that are begun afresh are no attempts to make the best faster.
     """
-    best, window = tree.best, shape.patience * shape.width
-    if best is None or len(tree.gains) < window:
+    window = shape.patience * shape.width
+    fresh = sum(node.move.after is None for node in tree.nodes.values())
+    gains = tree.gains[fresh:]
+    if tree.best is None or len(gains) < window:
         return None
-    mean = sum(tree.gains[-window:]) / window
-    measured = best.evaluation.measurement
+    mean = sum(gains[-window:]) / window
+    measured = tree.best.evaluation.measurement
     fraction = measured.roofline_fraction if measured else None
     return min(mean, max(0.0, -log(fraction))) if fraction else mean

@@ -1,0 +1,71 @@
+"""Evolution: islands, each with the best kernel of every design that it has found, for long budgets.
+
+Islands take turns. One makes its kernels faster, now and then combines two of them or takes one from another
+island, and now and then begins afresh. What is drawn depends on the number of the round alone.
+"""
+
+from random import Random
+
+from agent.records import Attempt, Move
+from agent.search import ideas
+from agent.search.lines import Design, design, failures, time_ms, tips, verified
+from agent.search.shape import Shape, is_reached, is_worth_a_round
+from agent.search.tree import Node, Tree
+
+REPAIRS = 1
+"""Of an answer, in a row: another answer is rarely worth less."""
+COMBINE, AFRESH = 0.2, 0.1
+"""Shares of the rounds of an island that combine two kernels, and that begin with a new approach."""
+ABROAD = 0.5
+"""Share of the combined kernels that come from another island."""
+
+Cells = dict[Design, tuple[Attempt, Node]]
+"""The best kernel of each design."""
+
+
+def evolve(tree: Tree, shape: Shape) -> Move | None:
+    if is_reached(tree, shape) or not is_worth_a_round(tree, _patient(shape)):
+        return None
+    begun = sum(node.move.after is None for node in tree.nodes.values())
+    if begun < max(shape.samples, shape.width):
+        return Move(idea=ideas.of(begun), island=begun % shape.width)
+    broken = (tip for tip in tips(tree) if not tip.open and 0 < failures(tree, tip) <= REPAIRS)
+    mend = next(broken, None)
+    if mend is not None:
+        return Move(after=mend.round, island=mend.move.island)
+    draw = Random(len(tree.nodes))
+    island = len(tree.nodes) % shape.width
+    own = _cells(tree, island)
+    if not own or draw.random() < AFRESH:
+        return None if tree.open and not own else Move(idea=ideas.of(begun), island=island)
+    parent, node = _drawn(own, draw)
+    abroad = _cells(tree, None) if draw.random() < ABROAD else own
+    others = [pair for key, pair in abroad.items() if key != design(parent)]
+    if others and draw.random() < COMBINE:
+        return Move(after=node.round, beside=draw.choice(others)[1].round, island=island)
+    children = sum(one.move.after == node.round for one in tree.nodes.values())
+    return Move(after=node.round, idea=ideas.of(children), island=island)
+
+
+def _patient(shape: Shape) -> Shape:
+    """Evolution has longer droughts than a beam."""
+    return shape.model_copy(update={"patience": 3 * shape.patience})
+
+
+def _cells(tree: Tree, island: int | None) -> Cells:
+    """The best kernel of each design, of one island or of all."""
+    cells: Cells = {}
+    for node in tree.nodes.values():
+        attempt = verified(tree, node)
+        if attempt is None or island not in (None, node.move.island):
+            continue
+        key = design(attempt)
+        if key not in cells or time_ms(attempt) < time_ms(cells[key][0]):
+            cells[key] = (attempt, node)
+    return cells
+
+
+def _drawn(cells: Cells, draw: Random) -> tuple[Attempt, Node]:
+    """A kernel, the faster the likelier: each is half as likely as the next faster one."""
+    ranked = sorted(cells.values(), key=lambda pair: time_ms(pair[0]))
+    return draw.choices(ranked, [0.5**place for place in range(len(ranked))])[0]

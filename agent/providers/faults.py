@@ -64,6 +64,12 @@ def failure(error: Exception, settings: EndpointSettings) -> RequestFailed:
     return garbage("a body that is not valid JSON")
 
 
+def fell_silent(error: Exception) -> bool:
+    """Whether a request that had arrived was not answered in time."""
+    timed_out = isinstance(error, openai.APITimeoutError | httpx2.TimeoutException)
+    return timed_out and not any(isinstance(cause, httpx2.ConnectTimeout) for cause in _causes(error))
+
+
 def garbage(what: str) -> RequestFailed:
     """A reply that is no answer of this API; asked again, since proxies in trouble send such pages."""
     return RequestFailed(f"the endpoint sent {what}", mend=_NOT_AN_API, transient=True)

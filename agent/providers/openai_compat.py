@@ -67,11 +67,13 @@ class OpenAICompat:
         tries = 0
         while True:
             tries += 1
-            body = self._dialect.body(self._settings, prompt)
+            dialect = self._dialect
+            body = dialect.body(self._settings, prompt)
             try:
                 return self._exchange(client, body)
             except RequestFailed as error:
-                change = self._dialect.after(error, body)
+                # Another thread may have learned something meanwhile.
+                change = dialect.after(error, body)
                 if change is None:
                     raise
                 self._dialect, said = change
@@ -84,6 +86,10 @@ class OpenAICompat:
             request_id = self._receive(client, body, draft, started)
         except faults.FAULTS as error:
             failed = faults.failure(error, self._settings)
+            failed.begun = draft.answered or faults.fell_silent(error)
+        except RequestFailed as error:
+            failed = error
+            failed.begun = draft.answered
         else:
             return self._finished(draft, time.monotonic() - started, request_id)
         # Outside the handler, so that no exception of the SDK, which holds the request, hangs on to it.

@@ -40,6 +40,8 @@ class RequestFailed(Exception):
         self.wait_s = wait_s
         """The wait that the server asked for."""
         self.status = status
+        self.begun = False
+        """Whether an answer may have been begun, which has to be paid for."""
         self.parameter = ""
         """The parameter that the server refused, where it says so in a field of its own."""
         self.detail = what
@@ -80,6 +82,7 @@ def retrying(waits: Waits, on_retry: Callable[[RetryScheduled], None]) -> Retryi
                 reason=_failure(state).what,
                 wait_seconds=round(state.upcoming_sleep, 3),
                 tries=state.attempt_number,
+                begun=_failure(state).begun,
             )
         )
 

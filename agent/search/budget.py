@@ -93,6 +93,8 @@ class Budget:
         self.limits, self.tariff, self._parallel, self._on_gpu = limits, tariff or Tariff(), parallel, on_gpu
         self.refused: str | None = None
         """The limit that kept a question from being asked, in words."""
+        self._final = False
+        """Whether a question that is open could not be asked again: the search ends for that."""
         self._lock = threading.Lock()
         self._began = time.monotonic()
         self._rounds, self._used = 0, Most()
@@ -106,6 +108,7 @@ class Budget:
         """Questions whose answer may have been paid for and will not come in: they go out once more."""
         for event in before:
             self.take(event)
+            self._elapsed_s = max(self._elapsed_s, _at(event))
         self._lost = {number: most for number, most in self._aside.items() if number not in self._failed}
 
     @property
@@ -156,13 +159,14 @@ class Budget:
             del self._aside[number]
             self.refused = self._lacks(lost, len(self._aside))
             self._aside[number] = lost
-            if self.refused:
+            self._final = self.refused is not None
+            if self._final:
                 raise BudgetExceeded(f"{self.refused}; a question that was asked cannot be asked again")
 
     def take(self, event: Event) -> None:
         """Counts what an event of the run says."""
         with self._lock:
-            self.refused = None
+            self.refused = self.refused if self._final else None
             self._count(event)
 
     def _count(self, event: Event) -> None:
@@ -170,7 +174,6 @@ class Budget:
             case Prompted():
                 self._rounds = max(self._rounds, event.round)
                 self._aside[event.round] = self.tariff.most(event.prompt)
-                self._elapsed_s = max(self._elapsed_s, event.seconds or 0.0)
             case Completed():
                 most = self._aside.pop(event.round, Most())
                 self._used = _sum([self._used, _actual(event.completion, most)])
@@ -184,9 +187,8 @@ class Budget:
                     self._second_s = max(self._second_s, seconds)
                 else:
                     self._look_s = max(self._look_s, seconds)
-            case RunFinished():
-                self._elapsed_s = max(self._elapsed_s, event.spent.seconds if event.spent else 0.0)
-                self._failed |= set(self._aside) if event.outcome == "failed" else set()
+            case RunFinished(outcome="failed"):
+                self._failed |= set(self._aside)
 
     def _lacks(self, most: Most, beside: int) -> str | None:
         """The limit that another question could break, in words; None where all that it can take is left."""
@@ -203,6 +205,13 @@ class Budget:
             if limit is not None and would > limit:
                 return f"the budget of {words.format(limit)} leaves no room for another round"
         return None
+
+
+def _at(event: Event) -> float:
+    """How long a run had gone on when the event was written, as far as it says."""
+    if isinstance(event, Prompted):
+        return event.seconds or 0.0
+    return event.spent.seconds if isinstance(event, RunFinished) and event.spent else 0.0
 
 
 def _actual(answer: Completion, most: Most) -> Most:

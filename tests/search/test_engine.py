@@ -8,7 +8,7 @@ from search.searching import Events, Judge, Model, plan, searched
 
 from agent import ranking
 from agent.errors import EndpointError
-from agent.records import Completed, Completion, Evaluated, Event, Prompt, Prompted
+from agent.records import Completed, Completion, Evaluated, Prompt, Prompted
 from agent.search.tree import Tree
 from agent.store import Log, Resume
 
@@ -20,10 +20,6 @@ def whole(search: str) -> Events:
     events = Events()
     searched(plan(search), Model(), Judge(), events)
     return events
-
-
-def numbers(events: Events, kind: type[Event]) -> list[int]:
-    return [event.round for event in events if isinstance(event, kind)]
 
 
 @pytest.mark.parametrize("search", POLICIES)
@@ -108,7 +104,7 @@ def test_what_was_asked_beside_a_question_that_failed_is_received() -> None:
     events = Events()
     with pytest.raises(EndpointError, match="no quota"):
         searched(plan("beam", rounds=4), Failing(), Judge(), events)
-    assert sorted(numbers(events, Completed)) == [2, 3, 4]
+    assert sorted(event.round for event in events if isinstance(event, Completed)) == [2, 3, 4]
 
 
 def test_the_tree_is_made_of_the_events_alone() -> None:

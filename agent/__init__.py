@@ -14,6 +14,7 @@ if TYPE_CHECKING:
     from agent.api import Judge as Judge
     from agent.api import Listener as Listener
     from agent.api import Run as Run
+    from agent.api import Search as Search
     from agent.api import evaluate as evaluate
     from agent.api import load_problem as load_problem
     from agent.api import render_prompt as render_prompt
@@ -32,7 +33,7 @@ __version__ = "0.1.0"
 
 _MODULES = {
     "agent.api": (
-        "Budget", "Checks", "Judge", "Listener", "Run", "evaluate", "load_problem", "render_prompt",
+        "Budget", "Checks", "Judge", "Listener", "Run", "Search", "evaluate", "load_problem", "render_prompt",
         "resume", "solve",
     ),
     "agent.errors": ("AgentError",),

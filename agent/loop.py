@@ -11,7 +11,14 @@ from functools import partial
 
 from agent import feedback, mend, parse, prompts
 from agent.confirming import Beside, Standing
-from agent.errors import AgentError, BudgetExceeded, EndpointError, EnvironmentFault, ReplyError
+from agent.errors import (
+    AgentError,
+    AwaitingAnswers,
+    BudgetExceeded,
+    EndpointError,
+    EnvironmentFault,
+    ReplyError,
+)
 from agent.memory import Ledger
 from agent.prompts import Requirement, Situation
 from agent.protocols import Executor, Look, Pacing, Provider, Transcript
@@ -104,6 +111,8 @@ class _Search:
         self.number = self.unjudged = 0
         self.stopped: AgentError | None = None
         """Why nothing is begun any more."""
+        self.awaited: dict[int, AwaitingAnswers] = {}
+        """Rounds whose answer nobody waits for now; they stay open."""
 
     def append(self, event: Event) -> None:
         self.transcript.append(event)
@@ -120,8 +129,11 @@ class _Search:
                 self.standing.settle()
             if self.stopped:
                 raise self.stopped
-            if not self._ask():
-                return self.standing.best
+            if self._ask():
+                continue
+            for missing in self.awaited.values():
+                raise missing
+            return self.standing.best
 
     def _ask(self) -> bool:
         """Asks what the policy wants, as long as the pace allows; whether anything was asked."""
@@ -129,7 +141,7 @@ class _Search:
         while not self.stopped and (move := self._wanted()) is not None:
             number, prompt = len(self.tree.nodes) + 1, self._prompt(move)
             twin = any(prompt.id == other.id for other in self.asked.values())
-            if twin or not self.pace.begins(prompt, len(self.asked) + len(self.judged)):
+            if twin or not self.pace.begins(prompt, len(self.tree.open)):
                 break
             self.append(Prompted(round=number, prompt=prompt, move=move))
             self.asked[number] = prompt
@@ -158,7 +170,7 @@ class _Search:
             self._answered(number, prompt, outcome)
         else:
             self._looked(number, self.judged.pop(number), outcome)
-        if number not in self.asked and number not in self.judged:
+        if not {number} & {*self.asked, *self.judged, *self.awaited}:
             self.tree = self.tree.closed(number)
             line = tuple(self.tree.attempts[one] for one in self.tree.nodes[number].attempts)
             self.standing.add(number, line)
@@ -166,6 +178,9 @@ class _Search:
     def _answered(self, number: int, prompt: Prompt, outcome: Callable[[], object]) -> None:
         try:
             completion = outcome()
+        except AwaitingAnswers as error:
+            self.awaited[number] = error
+            return
         except (EndpointError, BudgetExceeded) as error:
             self.stopped = self.stopped or error
             return

@@ -6,10 +6,11 @@ imports none of this until a name is taken from it. Nothing here prints: progres
 """
 
 from agent.api.checks import Checks
+from agent.api.choices import Budget, Search
 from agent.api.judge import Judge, evaluate, load_problem
 from agent.api.listening import Listener
 from agent.api.runs import Run
-from agent.api.solving import Budget, render_prompt, resume, solve
+from agent.api.solving import render_prompt, resume, solve
 
 __all__ = [
     "Budget",
@@ -17,6 +18,7 @@ __all__ = [
     "Judge",
     "Listener",
     "Run",
+    "Search",
     "evaluate",
     "load_problem",
     "render_prompt",

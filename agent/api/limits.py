@@ -12,6 +12,8 @@ ANSWER_TOKENS = 32_768
 be known to fit what is left. It is sent with every request."""
 FREE = ("catalogue", "replay:")
 """What the names of providers begin with that cost nothing."""
+UNBOUNDED = ("command:", "mailbox:")
+"""Those that nobody can tell how long an answer may be."""
 
 
 def bounded(settings: Settings) -> Settings:
@@ -33,7 +35,12 @@ def budget_for(settings: Settings, provider: str, executor: str, before: Iterabl
     )  # fmt: skip
     if limits.gpu_seconds is not None and executor != "cuda":
         raise UsageError(f"--max-gpu-time limits judging on a GPU, and this run judges on the {executor}")
-    free = provider.startswith(FREE)
+    free = provider.startswith((*FREE, *UNBOUNDED))
+    if provider.startswith(UNBOUNDED) and (limits.tokens or limits.cost_usd):
+        raise UsageError(
+            "--max-tokens and --max-cost need an endpoint, which is told the longest answer; "
+            f"for {provider.partition(':')[0]}:, use --rounds or --max-time"
+        )
     price = Price(input=0, output=0) if free else _price(settings)
     if price is None and limits.cost_usd is not None:
         raise UsageError(

@@ -111,6 +111,10 @@ class Session:
         except AgentError as error:
             self._finish("failed", str(error))
             raise
+        return self._ended(best)
+
+    def _ended(self, best: Attempt | None) -> RunFinished:
+        """How a search ended that went on until it was content, or until a limit."""
         ended = self.budget.refused
         if best is not None:
             why = f"; {ended}" if ended else ""

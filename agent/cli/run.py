@@ -47,7 +47,15 @@ DryRun = Annotated[bool, typer.Option("--dry-run", help="Print the prompt withou
 
 
 @settings_options.taking(
-    "search", "samples", "width", "parallel", "max_tokens", "max_cost", "max_time", "max_gpu_time", "good_enough",
+    "search",
+    "samples",
+    "width",
+    "parallel",
+    "max_tokens",
+    "max_cost",
+    "max_time",
+    "max_gpu_time",
+    "good_enough",
     after="patience",
 )
 @settings_options.taking("candidate_timeout", "library_ops", "gpu", after="require")

@@ -26,7 +26,8 @@ class Spent(Record):
 
     rounds: int = 0
     tokens: int = 0
-    """Asked and answered. An answer without a count counts as the most that it can have been."""
+    """Asked and answered. An answer without a count counts as the most that it can have been, where a limit
+    bounds it."""
     cost_usd: float | None = None
     seconds: float = 0.0
     """By the clock, over all processes that have carried the run."""

@@ -63,12 +63,14 @@ class Most(NamedTuple):
 
 
 class Tariff(Record):
-    """What bounds a question: the longest answer, and the price."""
+    """What bounds a question: the longest answer, and the price. Without the former nothing is set aside."""
 
     answer_tokens: int = 0
     price: Price = Price(input=0, output=0)
 
     def most(self, prompt: Prompt) -> Most:
+        if not self.answer_tokens:
+            return Most()
         size = sum(len(message.content.encode()) + MESSAGE_TOKENS for message in prompt.messages)
         return Most(size + self.answer_tokens, self.price.of(size, self.answer_tokens))
 

@@ -9,6 +9,7 @@ from verdicts import refused, verified
 from agent import config
 from agent.api import Checks, Judge, solving
 from agent.api import judge as api
+from agent.api.choices import Choices
 from agent.api.listening import Listener
 from agent.build.build_request import BuildRequest
 from agent.build.outcome import Built
@@ -226,4 +227,4 @@ def test_there_is_no_second_look_to_leave_out_on_the_emulator(checks: Checks) ->
 def test_a_run_does_not_leave_it_out() -> None:
     settings = config.load({"executor": "emulator"}, offline=True).settings
     with pytest.raises(UsageError, match="a run always confirms its best"):
-        solving.begin("level1/softmax", settings, Checks(confirm=False), solving.Choices(), Listener())
+        solving.begin("level1/softmax", settings, Checks(confirm=False), Choices(), Listener())

@@ -160,7 +160,8 @@ class _Search:
             feedback=node.feedback if node else None,
             mended=tuple(tree.attempts[one] for one in node.mended) if node else (),
             ledger=node.ledger if node else Ledger(), idea=move.idea, other=tree.best_on(move.beside),
-            requirements=plan.requirements, gpu=plan.gpu, floor_ms=plan.floor_ms, library_ops=plan.library_ops,
+            requirements=plan.requirements, gpu=plan.gpu, floor_ms=plan.floor_ms,
+            library_ops=plan.library_ops,
         )  # fmt: skip
         return prompts.render(self.problem, situation)
 

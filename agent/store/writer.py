@@ -66,7 +66,13 @@ class Writer:
                 with suppress(OSError):
                     self._file.truncate(start)
                 raise
-        self._seq += 1
+            finally:
+                # Ctrl-C may come at any point: a whole line is an event, and of another one nothing stays.
+                with suppress(OSError):
+                    if self._file.seek(0, os.SEEK_END) == start + len(line):
+                        self._seq += 1
+                    else:
+                        self._file.truncate(start)
 
     def close(self) -> None:
         self._file.close()

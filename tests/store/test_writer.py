@@ -1,6 +1,7 @@
 """Writing a run: numbered, dated, one writer, and a disk that refuses."""
 
 import errno
+import os
 import subprocess
 import sys
 from datetime import UTC, datetime, timedelta
@@ -57,6 +58,21 @@ def test_each_event_is_one_write(run: Run, monkeypatch: pytest.MonkeyPatch) -> N
         writer.append(Evaluated(round=1, attempt=attempt(1)))
     assert b"".join(writes) == events_file(run).read_bytes()
     assert [data.count(b"\n") for data in writes] == [1, 1]
+
+
+def test_ctrl_c_leaves_a_whole_event_or_none(run: Run, monkeypatch: pytest.MonkeyPatch) -> None:
+    def stopped(handle: int) -> None:
+        raise KeyboardInterrupt
+
+    with run.writer() as writer:
+        with monkeypatch.context() as patch:
+            patch.setattr(os, "fsync", stopped)
+            with pytest.raises(KeyboardInterrupt):
+                writer.append(Prompted(round=1, prompt=prompt("first")))
+        writer.append(Prompted(round=2, prompt=prompt("second")))
+    log = run.read()
+    assert not log.problems
+    assert [event.seq for event in log.events] == [0, 1]
 
 
 def test_a_second_writer_is_refused_until_the_first_is_closed(run: Run) -> None:

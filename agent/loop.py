@@ -57,7 +57,7 @@ class Plan(Record):
     patience: int
     """Rounds without a better kernel after which a verified and measured one is good enough."""
     search: PolicyName = "line"
-    samples: int = 3
+    samples: int = 4
     width: int = 2
     good_enough: float | None = None
     parallel: int = 1

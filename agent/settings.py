@@ -48,9 +48,9 @@ class Settings(BaseSettings):
     """Maximum number of model rounds."""
     patience: int = Field(2, ge=1)
     """Number of rounds without a faster kernel after which a run on a GPU stops."""
-    search: PolicyName = "line"
-    """How it is chosen what is asked next: line, beam or evolve."""
-    samples: int = Field(3, ge=1)
+    search: PolicyName | None = None
+    """How it is chosen what is asked next: line, beam or evolve; by default beam on a GPU, else line."""
+    samples: int = Field(4, ge=1)
     """Lines of attempts that beam and evolve begin afresh."""
     width: int = Field(2, ge=1)
     """Lines of attempts that beam goes on with, and islands of evolve."""

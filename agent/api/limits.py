@@ -4,7 +4,7 @@ from collections.abc import Iterable
 
 from agent.config import Settings
 from agent.errors import UsageError
-from agent.records import Event
+from agent.records import Event, PolicyName
 from agent.search.budget import Budget, Limits, Price, Tariff
 
 ANSWER_TOKENS = 32_768
@@ -41,25 +41,34 @@ def budget_for(settings: Settings, provider: str, executor: str, before: Iterabl
             "--max-tokens and --max-cost need an endpoint, which is told the longest answer; "
             f"for {provider.partition(':')[0]}:, use --rounds or --max-time"
         )
-    price = Price(input=0, output=0) if free else _price(settings)
-    if price is None and limits.cost_usd is not None:
+    models = [name for name in map(str.strip, (settings.model or "").split(",")) if name]
+    prices = {} if free else {name: found for name in models or [""] if (found := _price(settings, name))}
+    unpriced = [name for name in models if name not in prices]
+    if limits.cost_usd is not None and not free and (unpriced or not prices):
+        name = unpriced[0] if unpriced else "*"
         raise UsageError(
-            f"--max-cost needs the price of {settings.model or 'the model'}: set it in agent.toml as "
-            f'prices = {{"{settings.model or "*"}" = {{input = 1.25, output = 10}}}}, in dollars a million '
-            "tokens"
+            f"--max-cost needs the price of {name}: set it in agent.toml as "
+            f'prices = {{"{name}" = {{input = 1.25, output = 10}}}}, in dollars a million tokens'
         )
-    tariff = Tariff(
-        answer_tokens=0 if free else settings.max_output_tokens or 0,
-        price=price or Price(input=0, output=0),
-    )
+    tariff = Tariff(answer_tokens=0 if free else settings.max_output_tokens or 0, prices=prices)
     on_gpu = executor == "cuda"
     return Budget(limits, parallel=settings.parallel, tariff=tariff, on_gpu=on_gpu, before=before)
 
 
-def _price(settings: Settings) -> Price | None:
-    found = settings.prices.get(settings.model or "") or settings.prices.get("*")
+def _price(settings: Settings, model: str) -> Price | None:
+    found = settings.prices.get(model) or settings.prices.get("*")
     if found is None:
         return None
     if set(found) != {"input", "output"}:
         raise UsageError("a price needs both input and output, in dollars for a million tokens")
     return Price(input=found["input"], output=found["output"])
+
+
+def policy_for(settings: Settings, provider: str, executor: str) -> PolicyName:
+    """The policy that is set, else the one that wins where it is run (docs/search.md).
+
+    Where nothing is timed a first kernel ends the run, and stored answers are one line of them.
+    """
+    if settings.search is not None:
+        return settings.search
+    return "beam" if executor == "cuda" and not provider.startswith(FREE) else "line"

@@ -19,7 +19,7 @@ from agent.api.judge import (
     load_problem,
     local_executor,
 )
-from agent.api.limits import bounded, budget_for
+from agent.api.limits import bounded, budget_for, policy_for
 from agent.api.listening import Listener, Progress, heard_by, listener
 from agent.api.runs import Run
 from agent.config import Settings
@@ -186,7 +186,7 @@ def plan_for(problem: Problem, settings: Settings, provider: str, require: str, 
         # The catalogue has one answer; asking again could not bring another.
         rounds=1 if provider == "catalogue" else settings.rounds,
         patience=settings.patience,
-        search=settings.search,
+        search=settings.search or "line",
         samples=settings.samples,
         width=settings.width,
         parallel=settings.parallel,
@@ -253,6 +253,8 @@ class _Work:
         )  # fmt: skip
         judge = local_executor(settings, problem, self._checks, told)
         admitted(judge, problem, self._checks.admit_anyway, told)
+        policy = policy_for(settings, provider.name, judge.name)
+        settings = self._settings = settings.model_copy(update={"search": policy})
         plan = plan_for(problem, settings, provider.name, self._choices.require, self._checks)
         plan = plan.model_copy(update={"mends": self._choices.autofix})
         budget = budget_for(settings, provider.name, judge.name, log.events if log else ())

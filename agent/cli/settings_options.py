@@ -19,11 +19,15 @@ _OPTIONS: dict[str, Any] = {
     "base_url": Annotated[str | None, typer.Option(help="URL of the endpoint.")],
     "search": Annotated[
         str | None,
-        typer.Option(metavar="POLICY", help="How to search: line, beam or evolve.", show_default="line"),
+        typer.Option(
+            metavar="POLICY",
+            help="How to search: line, beam or evolve.",
+            show_default="beam on a GPU, else line",
+        ),
     ],
     "samples": Annotated[
         int | None,
-        typer.Option(help="Lines of attempts that beam and evolve begin afresh.", show_default="3"),
+        typer.Option(help="Lines of attempts that beam and evolve begin afresh.", show_default="4"),
     ],
     "width": Annotated[
         int | None,

@@ -66,22 +66,24 @@ class Tariff(Record):
     """What bounds a question: the longest answer, and the price. Without the former nothing is set aside."""
 
     answer_tokens: int = 0
-    price: Price = Price(input=0, output=0)
+    prices: dict[str, Price] = {}
+    """By name of the model: of those that may be asked, the dearest bounds a question."""
 
     def most(self, prompt: Prompt) -> Most:
         if not self.answer_tokens:
             return Most()
         size = sum(len(message.content.encode()) + MESSAGE_TOKENS for message in prompt.messages)
-        return Most(size + self.answer_tokens, self.price.of(size, self.answer_tokens))
+        dearest = max((price.of(size, self.answer_tokens) for price in self.prices.values()), default=0.0)
+        return Most(size + self.answer_tokens, dearest)
 
     def priced(self, answer: Completion) -> Completion:
         """The answer with its cost: as the endpoint says it, else by the price where its tokens are known."""
         asked, written = answer.usage.input_tokens, answer.usage.output_tokens
         if answer.cost_usd is not None or asked is None or written is None:
             return answer
-        if not (self.price.input or self.price.output):
-            return answer
-        return answer.model_copy(update={"cost_usd": self.price.of(asked, written)})
+        only = next(iter(self.prices)) if len(self.prices) == 1 else ""
+        price = self.prices.get(answer.asked or only)
+        return answer.model_copy(update={"cost_usd": price.of(asked, written)}) if price else answer
 
 
 class Budget:

@@ -13,7 +13,7 @@ WORTH = 0.01
 class Shape(Record):
     """How wide a search is, and what is good enough."""
 
-    samples: int = 3
+    samples: int = 4
     """Lines begun afresh."""
     width: int = 2
     """Lines that are gone on with; islands."""

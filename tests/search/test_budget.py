@@ -3,7 +3,7 @@
 import pytest
 from search.searching import Events, Judge, Model, plan, searched
 
-from agent.api.limits import ANSWER_TOKENS, bounded, budget_for
+from agent.api.limits import ANSWER_TOKENS, bounded, budget_for, policy_for
 from agent.config import Settings
 from agent.errors import BudgetExceeded, UsageError
 from agent.records import (
@@ -21,7 +21,7 @@ from agent.search.budget import MESSAGE_TOKENS, Budget, Limits, Price, Tariff
 
 PROMPT = Prompt(template="generate", messages=(Message(role="user", content="x" * 984),))
 """1000 tokens at most."""
-TARIFF = Tariff(answer_tokens=9_000, price=Price(input=1, output=10))
+TARIFF = Tariff(answer_tokens=9_000, prices={"m": Price(input=1, output=10)})
 """A question takes 10,000 tokens and $0.091 at most."""
 
 
@@ -152,3 +152,20 @@ def test_an_answer_has_a_longest_length_where_a_limit_needs_one() -> None:
 def test_what_costs_nothing_needs_no_price() -> None:
     purse = budget_for(Settings(max_cost=0.01), "catalogue", "emulator")
     assert purse.begins(PROMPT, 0)
+
+
+def test_the_dearest_of_several_models_bounds_a_question_and_each_costs_its_own() -> None:
+    both = Tariff(answer_tokens=1_000, prices={"a": Price(input=0, output=1), "b": Price(input=0, output=9)})
+    assert both.most(PROMPT).cost_usd == pytest.approx(0.009)
+    usage = Usage(input_tokens=5, output_tokens=1_000)
+    answer = Completion(provider="p", model="x", asked="a", text="", usage=usage)
+    assert both.priced(answer).cost_usd == pytest.approx(0.001)
+
+
+@pytest.mark.parametrize(
+    ("chosen", "provider", "executor", "policy"),
+    [(None, "openai_compat", "cuda", "beam"), (None, "openai_compat", "emulator", "line"),
+     (None, "replay:x", "cuda", "line"), ("evolve", "openai_compat", "emulator", "evolve")],
+)  # fmt: skip
+def test_the_policy_by_default(chosen: str | None, provider: str, executor: str, policy: str) -> None:
+    assert policy_for(Settings.model_validate({"search": chosen}), provider, executor) == policy

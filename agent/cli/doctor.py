@@ -116,6 +116,8 @@ def _endpoint(settings: Settings) -> Check:
     from agent.providers import endpoint_settings
     from agent.providers.choice import has_endpoint
 
+    if settings.provider and settings.provider.startswith(("command:", "mailbox:")):
+        return _without_endpoint(settings.provider)
     if not has_endpoint(settings):
         return Check(
             "endpoint",
@@ -132,6 +134,18 @@ def _endpoint(settings: Settings) -> Check:
         return Check("endpoint", "note", "does not answer", str(error))
     listed = ", ".join(models[:6]) + (", ..." if len(models) > 6 else "")
     return Check("endpoint", "ok", f"{asked.where} offers {listed or 'no model'}")
+
+
+def _without_endpoint(provider: str) -> Check:
+    """A program or a folder in the endpoint's place; the program is looked for and not started."""
+    from agent.providers.command import words
+
+    kind, _, argument = provider.partition(":")
+    try:
+        found = words(argument)[0] if kind == "command" else argument
+    except AgentError as error:
+        return Check("endpoint", "note", "the program that is to answer is not there", str(error))
+    return Check("endpoint", "ok", f"none needed: answers come from {kind} {found}")
 
 
 def _disk(settings: Settings) -> Check:

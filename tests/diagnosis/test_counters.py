@@ -81,6 +81,21 @@ def test_counters_speak_for_a_change(values: dict[str, float], kind: str, words:
     assert counters.figures([quick, slow])[0].startswith("ncu, row_kernel: 9e-06 ms")
 
 
+def test_a_launch_is_held_against_its_own_floor_and_its_limits() -> None:
+    values = {
+        counters.DURATION: 2e6, counters.DRAM: 50.0, counters.READ: 3e8, counters.WRITTEN: 1e8,
+        "launch__occupancy_limit_registers": 4, "launch__occupancy_limit_shared_mem": 2,
+        "launch__occupancy_limit_warps": 8,
+        "smsp__average_warps_issue_stalled_barrier_per_issue_active.ratio": 3.25,
+    }  # fmt: skip
+    (line,) = counters.figures([Counters("row_kernel", values)])
+    assert "400 MB, 1 ms at the DRAM's peak" in line
+    assert "2 blocks a multiprocessor for shared memory" in line
+    assert "3.25 warps wait for barrier for each that issues" in line
+    (unknown,) = counters.figures([Counters("row_kernel", {counters.DURATION: 2e6})])
+    assert unknown == "ncu, row_kernel: 2 ms"
+
+
 def test_reduced_sizes_say_nothing_of_blocks_and_traffic() -> None:
     values = {counters.DURATION: 9.0, counters.WAVES: 0.1, counters.DRAM: 92.0, counters.READ: 1e9}
     launch = Counters("row_kernel", values)

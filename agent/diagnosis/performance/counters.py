@@ -140,11 +140,19 @@ def _of_traffic(
         )
 
 
+def _limiter(launch: Counters) -> tuple[str, float] | None:
+    """What allows the fewest blocks on a multiprocessor, and how many; None where that is not known."""
+    limits = {
+        what: launch.values.get(_LIMIT.format(what), 0.0) for what in ("registers", "shared_mem", "warps")
+    }
+    known = {what: blocks for what, blocks in limits.items() if blocks > 0}
+    return min(known.items(), key=lambda limit: limit[1], default=None)
+
+
 def _of_warps(longest: Counters) -> Iterator[tuple[str, str]]:
     values, name = longest.values, longest.kernel
-    limits = {what: values.get(_LIMIT.format(what), 0.0) for what in ("registers", "shared_mem", "warps")}
-    known = {what: blocks for what, blocks in limits.items() if blocks > 0}
-    least = min(known, key=lambda what: known[what], default="warps")
+    limiter = _limiter(longest)
+    least = limiter[0] if limiter else "warps"
     if 0 < values.get(MOST_OCCUPANCY, 100.0) < FEW_WARPS and least != "warps":
         words = {"registers": "registers a thread", "shared_mem": "shared memory a block"}[least]
         yield (
@@ -183,3 +191,20 @@ def _figures(launch: Counters) -> Iterator[str]:
         sectors = launch.ratio(launch.total(_GLOBAL.format("sectors", way)), _GLOBAL.format("requests", way))
         if sectors:
             yield f"{sectors:.3g} sectors a {what}"
+    yield from _bounds(launch)
+
+
+def _bounds(launch: Counters) -> Iterator[str]:
+    """What the launch moves and what that alone takes, what bounds its blocks, what its warps wait for."""
+    values = launch.values
+    moved, took = launch.total(READ, WRITTEN), values.get(DURATION, 0.0)
+    if moved and took and values.get(DRAM):
+        yield f"{moved / 1e6:.3g} MB, {took * 1e-6 * values[DRAM] / 100:.3g} ms at the DRAM's peak"
+    limiter = _limiter(launch)
+    if limiter:
+        words = {"registers": "registers", "shared_mem": "shared memory", "warps": "their warps"}[limiter[0]]
+        yield f"{limiter[1]:.0f} blocks a multiprocessor for {words}"
+    stalls = {name: values.get(_STALL.format(name), 0.0) for name in STALLS}
+    worst = max(stalls, key=lambda reason: stalls[reason])
+    if stalls[worst] > 0:
+        yield f"{stalls[worst]:.3g} warps wait for {worst} for each that issues"

@@ -59,17 +59,20 @@ def choose(
         return Catalogue(problem, arch)
     from agent.providers.openai_compat import OpenAICompat
 
-    if not settings.model:
+    if asked_models(settings) == ("",):
         raise UsageError("no model is set; pass --model (`agent doctor` lists the endpoint's models)")
-    names = dict.fromkeys(filter(None, map(str.strip, settings.model.split(","))))
-    if not names:
-        raise UsageError(f"--model {settings.model!r} names no model")
+    names = asked_models(settings)
     each = {name: endpoint_settings(settings).model_copy(update={"model": name}) for name in names}
     asked = {
         name: OpenAICompat(one, on_retry=told.on_retry, on_progress=told.on_progress)
         for name, one in each.items()
     }
     return Several(asked) if len(asked) > 1 else next(iter(asked.values()))
+
+
+def asked_models(settings: Settings) -> tuple[str, ...]:
+    """The names in `--model A,B`, each once; one empty name where there is none."""
+    return tuple(dict.fromkeys(filter(None, map(str.strip, (settings.model or "").split(","))))) or ("",)
 
 
 def _replay(address: str, settings: Settings, *, in_order: bool) -> Provider:

@@ -9,7 +9,8 @@
     4   the events `second_look` and `unconfirmed`; in a scope, whether a second look confirmed the verdict,
         which before was made together with the first, or not at all
     5   of a prompt, which rounds it goes on from and when it was asked; of a candidate, a second parent; of a
-        retry, its round; of a run, its policy and what it spent
+        retry, its round; of a run, its policy and what it spent; of an answer, the model that was asked and
+        the tokens that came from the endpoint's cache
 
 Files are never rewritten: they are read through these functions each time.
 """

@@ -62,7 +62,8 @@ def _told(event: Event, made: dict[str, Evaluated]) -> Iterator[RenderableType]:
     """What one event says; `made` has the attempts before it by the id of the candidate."""
     match event:
         case Prompted():
-            yield Text(f"round {event.round}: asked ({event.prompt.template})")
+            after = run_tree.came_from(event.round, event.move, event.prompt.template)
+            yield Text(f"round {event.round}{after}: asked ({event.prompt.template})")
         case RetryScheduled():
             yield Text(f"asking again in {console.duration(event.wait_seconds)}:")
             yield _below(event.reason)

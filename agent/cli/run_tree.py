@@ -7,7 +7,7 @@ from rich.tree import Tree
 from agent import store
 from agent.cli import console
 from agent.cli.verdicts import STYLES, brief, times, told
-from agent.records import Attempt, Finding, SecondLook, Unconfirmed, Unjudged
+from agent.records import Attempt, Finding, Move, SecondLook, Unconfirmed, Unjudged
 from agent.store import history
 
 MESSAGE_CHARS = 320
@@ -127,8 +127,18 @@ def tokens(input_tokens: int | None, output_tokens: int | None) -> str:
     return f"{' + '.join(known)} tokens"
 
 
+def came_from(number: int, move: Move | None, template: str) -> str:
+    """` after 2`, ` after 2 and 5`, ` afresh`; nothing where a round goes on from the one before it."""
+    if move is None or move.after == (number - 1 or None):
+        return f" and {move.beside}" if move and move.beside else ""
+    if move.after is None:
+        return " afresh" if template == "generate" else ""
+    return f" after {move.after}" + (f" and {move.beside}" if move.beside else "")
+
+
 def _round(entry: store.Round) -> Text:
-    words = [f"round {entry.number}"]
+    asked = entry.prompt.template if entry.prompt else ""
+    words = [f"round {entry.number}{came_from(entry.number, entry.move, asked)}"]
     words += [entry.prompt.template] if entry.prompt else []
     words += [console.duration(entry.seconds)] if entry.seconds is not None else []
     if entry.completion is None:

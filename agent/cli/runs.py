@@ -90,11 +90,18 @@ def runs(
             upkeep.verify(folders, json) if verify else upkeep.prune(folders[keep or 0 :], json, dry=dry_run)
         )
     summaries = selection.ordered(found, sort)
+    _list(summaries, folder, chosen, json)
+
+
+def _list(summaries: list[store.RunSummary], folder: Path, chosen: selection.Selection, json: bool) -> None:
     if json:
         documents = [export(summary, folder) for summary in summaries]
-        console.emit_json({"schema_version": SCHEMA_VERSION, "runs": documents})
+        spent = runs_table.spent(summaries)._asdict()
+        console.emit_json({"schema_version": SCHEMA_VERSION, "runs": documents, "spent": spent})
     elif summaries:
         console.show_lines(runs_table.lines(summaries, console.stdout().width))
+        if together := runs_table.together(summaries):
+            console.say(together)
     else:
         console.show(_nothing(folder, chosen))
 

@@ -2,6 +2,7 @@
 
 from collections.abc import Iterator, Sequence
 from functools import lru_cache
+from typing import NamedTuple
 
 from rich.cells import cell_len, set_cell_size
 
@@ -36,6 +37,33 @@ def lines(runs: Sequence[store.RunSummary], width: int) -> Iterator[Line]:
             yield head
             yield [(f"{_INDENT}{verdict}", style)]
         yield _below(run, width)
+
+
+class Spent(NamedTuple):
+    """What several runs took together; None where none says."""
+
+    tokens: int | None
+    cost_usd: float | None
+    seconds: float | None
+
+
+def spent(runs: Sequence[store.RunSummary]) -> Spent:
+    """The sums of what is known."""
+    tokens = [run.tokens for run in runs if run.tokens is not None]
+    costs = [run.cost_usd for run in runs if run.cost_usd is not None]
+    seconds = [run.seconds for run in runs if run.seconds is not None]
+    return Spent(
+        sum(tokens) if tokens else None, sum(costs) if costs else None, sum(seconds) if seconds else None
+    )
+
+
+def together(runs: Sequence[store.RunSummary]) -> str:
+    """`12 runs: 120,400 tokens, $1.20, 1:02:03`; nothing for a single run, and where nothing is known."""
+    whole = spent(runs)
+    words = [f"{whole.tokens:,} tokens"] if whole.tokens is not None else []
+    words += [f"${whole.cost_usd:.2f}"] if whole.cost_usd is not None else []
+    words += [console.duration(whole.seconds)] if whole.seconds is not None else []
+    return f"{len(runs)} runs: {', '.join(words)}" if words and len(runs) > 1 else ""
 
 
 @lru_cache

@@ -13,6 +13,7 @@ from agent.records import (
     Evaluation,
     Feedback,
     Message,
+    Move,
     Problem,
     Prompt,
     Record,
@@ -32,7 +33,7 @@ class PromptDocument(Record):
     id: str
     """The request hash: sha256 of roles and contents."""
     template: str
-    """Which prompt it is: `generate`, `repair` or `optimise`."""
+    """Which prompt it is: `generate`, `repair`, `optimise` or `combine`."""
     messages: tuple[Message, ...]
 
 
@@ -62,6 +63,8 @@ class RoundDocument(Record):
 
     round: int
     """Counted from 1."""
+    move: Move | None = None
+    """Which rounds it goes on from, and with which idea; null where its prompt does not read."""
     prompt: PromptDocument | None
     completion: Completion | None
     """Null when no answer was received."""
@@ -144,6 +147,7 @@ def document(run: Run, log: Log, told: history.History) -> RunDocument:
 def _round(entry: Round, told: history.History) -> RoundDocument:
     return RoundDocument(
         round=entry.number,
+        move=entry.move,
         prompt=_prompt(entry.prompt) if entry.prompt else None,
         completion=entry.completion,
         rejected=entry.rejected,

@@ -17,6 +17,7 @@ from agent.records import (
     Evaluated,
     Event,
     Feedback,
+    Move,
     Prompt,
     Prompted,
     ReplyRejected,
@@ -46,6 +47,8 @@ class Round:
     """What one round said and judged, in order; None is what it did not come to."""
 
     number: int
+    move: Move | None = None
+    """Which rounds it goes on from; None where its prompt does not read."""
     prompt: Prompt | None = None
     completion: Completion | None = None
     rejected: Feedback | None = None
@@ -116,7 +119,8 @@ class Log:
             elif isinstance(event, SecondLook | Unconfirmed):
                 collected.setdefault(event.round, _Open()).second_looks.append(event)
             elif isinstance(event, RetryScheduled):
-                current.retries.append(event)
+                asking = current if event.round is None else collected.setdefault(event.round, _Open())
+                asking.retries.append(event)
         return tuple(collected[number].close(number) for number in sorted(collected))
 
 
@@ -124,6 +128,7 @@ class Log:
 class _Open:
     """A round while its events are being collected."""
 
+    move: Move | None = None
     prompt: Prompt | None = None
     completion: Completion | None = None
     rejected: Feedback | None = None
@@ -135,7 +140,7 @@ class _Open:
     def take(self, event: Prompted | Completed | ReplyRejected | Evaluated | Unjudged) -> None:
         match event:
             case Prompted():
-                self.prompt = event.prompt
+                self.prompt, self.move = event.prompt, event.move
             case Completed():
                 self.completion = event.completion
             case ReplyRejected():
@@ -148,6 +153,7 @@ class _Open:
     def close(self, number: int) -> Round:
         return Round(
             number=number,
+            move=self.move,
             prompt=self.prompt,
             completion=self.completion,
             rejected=self.rejected,

@@ -43,6 +43,10 @@ _CANDIDATE_ALLOWED = (
     "PATH", "LANG", "LC_*", "TZ", "CC", "CXX", "MAX_JOBS", "OMP_NUM_THREADS", "MKL_NUM_THREADS",
     "OMP_WAIT_POLICY", "LD_LIBRARY_PATH", "CUDA_*", "NVIDIA_*", "NVCC_*", "TORCH_*",
 )  # fmt: skip
+_AT_A_TERMINAL = {
+    "TERM": "xterm-256color", "SHELL": "/bin/bash", "USER": "user", "LOGNAME": "user",
+}  # fmt: skip
+"""As a user's process has them: their lack must not tell a candidate that it is judged."""
 _SECRET = ("*KEY", "*KEY_*", "*TOKEN*", "*SECRET*", "*PASSWORD*", "*CREDENTIAL*", "OPENAI_*")
 
 
@@ -143,7 +147,8 @@ def child_environment() -> dict[str, str]:
 def candidate_environment() -> dict[str, str]:
     """What a candidate may know of it: less than its judge, and no directory of the user's."""
     known = child_environment()
-    return {name: value for name, value in known.items() if _matches(name, _CANDIDATE_ALLOWED)}
+    allowed = {name: value for name, value in known.items() if _matches(name, _CANDIDATE_ALLOWED)}
+    return _AT_A_TERMINAL | allowed
 
 
 def with_package(environment: Mapping[str, str]) -> str:

@@ -28,7 +28,7 @@ def install(runtime_library: str, build: BuildFunction, workers: int = 2, *, rec
     device.use(runtime)
     cuda_module.patch(runtime)
     inline.patch(build)
-    torch.version.cuda = "13.0"
+    _name_for_cuda()
     mode = device.EmulatedDevice()
     custom_operators.patch(mode)
     mode.__enter__()  # type: ignore[no-untyped-call]
@@ -37,6 +37,13 @@ def install(runtime_library: str, build: BuildFunction, workers: int = 2, *, rec
         runtime.record()
         _recorders.append(Recorder(runtime))
         _recorders[0].__enter__()  # type: ignore[no-untyped-call]
+
+
+def _name_for_cuda() -> None:
+    """torch says of itself what a build for CUDA says: its name does not tell where the candidate runs."""
+    torch.version.cuda = "13.0"
+    release = str(torch.__version__).partition("+")[0]
+    torch.__version__ = torch.version.__version__ = type(torch.__version__)(f"{release}+cu130")
 
 
 def build_before(stock: Callable[..., Any], build: BuildFunction) -> None:

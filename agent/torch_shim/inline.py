@@ -72,6 +72,7 @@ def patch_before(stock: Callable[..., ModuleType], build: BuildFunction) -> None
             raise RuntimeError(f"Error building extension '{asked['name']}': {answer['error']}")
         return stock(*args, **kwargs)
 
+    load_inline.__module__ = torch.utils.cpp_extension.__name__
     torch.utils.cpp_extension.load_inline = load_inline
 
 
@@ -96,6 +97,7 @@ def patch(build: BuildFunction) -> None:
     """Replaces both functions of `torch.utils.cpp_extension`; `build` compiles."""
     _build[:] = [build]
     for function in (load_inline, load):
+        function.__module__ = torch.utils.cpp_extension.__name__
         setattr(torch.utils.cpp_extension, function.__name__, function)
 
 

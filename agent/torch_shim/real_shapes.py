@@ -83,13 +83,13 @@ class ShapesOnly(TorchDispatchMode):  # type: ignore[no-untyped-call]
 
 
 @contextlib.contextmanager
-def without_blocks(runtime: Runtime) -> Iterator[None]:
+def without_blocks(runtime: Runtime) -> Iterator[ShapesOnly]:
     """Launches are noted, and no block runs; what needs a value raises NotRunnable."""
     mode = ShapesOnly(runtime)
     mode.in_forward = True
     runtime.sample(numbers=False, host_only=True)
     with torch.no_grad(), mode:
-        yield
+        yield mode
 
 
 def run(runtime: Runtime, model: Callable[..., Any], command: dict[str, Any]) -> dict[str, Any]:

@@ -3,7 +3,7 @@
 import json
 from typing import Any
 
-from agent.emulator.replay import calls, events
+from agent.emulator.replay import calls, events, host_words
 from agent.emulator.replay.calls import Segment
 
 W, ROOM = 1 << 45, (1 << 45) + 4096
@@ -69,9 +69,9 @@ def test_words_are_counted_that_differ_whatever_way_they_come() -> None:
     segments = [with_value(0, 5), with_value(1, 6), with_value(2, 5)]
 
     # Two of the launch, one of the copy, place and byte of the fill, the operator's scalar.
-    assert calls.passed(segments, 0, [1]) == 6
-    assert calls.passed(segments, 0, [2]) == 0
-    assert calls.passed(segments, 0, [1, 2]) == 6
+    assert host_words.passed(segments, 0, [1]) == 6
+    assert host_words.passed(segments, 0, [2]) == 0
+    assert host_words.passed(segments, 0, [1, 2]) == 6
 
 
 def test_sizes_of_memory_are_words_for_they_decide_how_far_apart_addresses_lie() -> None:
@@ -80,20 +80,20 @@ def test_sizes_of_memory_are_words_for_they_decide_how_far_apart_addresses_lie()
         return call(number, *map(allocate, at, sizes), launch(place(number)))
 
     segments = [with_sizes(0, 64, 70, 64, 90), with_sizes(1, 64, 71, 64, 91), with_sizes(2, 64, 70, 64, 90)]
-    assert calls.passed(segments, 0, [1]) == 2
-    assert calls.passed(segments, 0, [2]) == 0
+    assert host_words.passed(segments, 0, [1]) == 2
+    assert host_words.passed(segments, 0, [2]) == 0
     # A workspace that one of them makes besides is no word.
-    assert calls.passed([segments[0], with_sizes(1, 512, 64, 70, 64, 90)], 0, [1]) == 0
-    assert calls.passed([with_sizes(0, 512, 64, 70, 64, 90), segments[2]], 0, [1]) == 0
+    assert host_words.passed([segments[0], with_sizes(1, 512, 64, 70, 64, 90)], 0, [1]) == 0
+    assert host_words.passed([with_sizes(0, 512, 64, 70, 64, 90), segments[2]], 0, [1]) == 0
 
 
 def test_what_no_other_call_has_counts_whole() -> None:
     segments = [call(0, launch(place(0), 7)), call(1, launch(place(1), 7), launch(place(1), 7, name="l"))]
 
     # Three of the grid, three of the block, shared memory, an address and two words.
-    assert calls.passed(segments, 0, []) == 10
-    assert calls.passed(segments, 1, [0]) == 10
-    assert calls.passed(segments, 0, [1]) == 0
+    assert host_words.passed(segments, 0, []) == 10
+    assert host_words.passed(segments, 1, [0]) == 10
+    assert host_words.passed(segments, 0, [1]) == 0
 
 
 def test_a_call_needs_what_fills_caches_and_nothing_of_the_calls_between() -> None:

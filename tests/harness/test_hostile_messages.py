@@ -22,7 +22,7 @@ from agent.build import refusals
 from agent.build.build_request import BuildRequest
 from agent.build.outcome import Built
 from agent.diagnosis.runtime import illegal_launches, python_errors, timeouts
-from agent.emulator.replay import calls, events, player_commands, program
+from agent.emulator.replay import calls, events, host_words, player_commands, program
 from agent.errors import EnvironmentFault
 from agent.harness.backends import build_watch
 from agent.harness.backends.backend import Backend, BuildingBackend
@@ -137,7 +137,7 @@ def recorded(line: bytes) -> None:
     before = '{"do": "given", "what": "inputs", "index": 0, "to": 35184372088832, "bytes": 128}\n'
     segment = calls.segment(before + line.decode("utf-8", "replace"))
     calls.difference(calls.behaviour(segment), calls.behaviour(calls.Segment([], [])))
-    calls.passed([segment, segment], 0, [1])
+    host_words.passed([segment, segment], 0, [1])
     found = program.read(calls.alone([segment, segment], 1, whole=True), LIBRARY, "gemm-conv")
     json.dumps([*found.before, *found.after])
     found.last_writer()

@@ -36,13 +36,14 @@ class Candidate:
         self._module, self._forward, self._host_calls = module, forward, host_calls
         self._x, self._kept = torch.rand(4, 8), [[torch.rand(4, 8)] for _ in range(3)]
         self._blocks = True
+        self._launches, self.idle_from, self.operators = 0, float("inf"), {"add"}
         self.dies = False
 
     def tell(self, command: dict[str, Any], doing: str) -> dict[str, Any]:
         model = nn.Module()
         model.forward = self._call
         given = SimpleNamespace(**{key: value for key, value in command.items() if key != "do"})
-        given.seconds = 60.0  # of a test, the machine may be as busy as it likes
+        given.seconds = given.longer_seconds = 60.0  # of a test, the machine may be as busy as it likes
         answer: dict[str, Any] = self._module.run(model, [self._x], self._kept, given, self)
         worker_answers.check(answer, worker_answers.expected(command, "cuda"), "cuda")
         return answer
@@ -52,18 +53,22 @@ class Candidate:
             raise ChildFault("ended")
         return self.tell(command, "")
 
-    def check(self, answer: dict[str, Any], stage: str, doing: str) -> None:
-        pass
+    def check(self, *given: Any) -> None:
+        """The judge's check of an answer, and the switch of checked accesses."""
+
+    def launches(self) -> int:
+        return self._launches
 
     def end_record(self) -> None:
         """Nothing is recorded here."""
 
     @contextlib.contextmanager
-    def without_blocks(self) -> Iterator[None]:
+    def without_blocks(self) -> Iterator[SimpleNamespace]:
         self._blocks = False
-        yield
+        yield SimpleNamespace(operators=self.operators)
 
     def _call(self, x: torch.Tensor) -> torch.Tensor:
+        self._launches += self._launches < self.idle_from
         if not self._blocks:
             self._host_calls -= 1
             if self._host_calls < 0:
@@ -72,7 +77,7 @@ class Candidate:
 
 
 def reuse(candidate: Any, name: Any = "full", allowed: list[str] | None = None) -> ReusedOutputs:
-    made = ReusedOutputs(candidate, name)
+    made = ReusedOutputs(candidate, name, lambda operator: operator == "add")
     made.allowed = [allowed or []]
     return made
 
@@ -103,6 +108,30 @@ def test_a_larger_ring_comes_round_where_the_host_code_alone_runs(held_outputs: 
     looked.check_computing()
     with pytest.raises(Refused):
         looked.check_host()
+
+
+def test_a_ring_of_many_comes_round_where_what_is_returned_is_kept(held_outputs: ModuleType) -> None:
+    looked = reuse(Candidate(held_outputs, ring(1000)))
+    looked.check_computing()
+    with pytest.raises(Refused):
+        looked.check_host()
+
+
+def test_a_later_call_without_a_launch_is_refused(held_outputs: ModuleType) -> None:
+    candidate = Candidate(held_outputs, lambda x: x + 1)
+    candidate.idle_from = 40
+    with pytest.raises(Refused) as refused:
+        reuse(candidate).check_computing()
+    assert refused.value.findings[0].kind == "no-kernel-launched"
+
+
+def test_another_operator_of_torch_in_later_calls_is_refused(held_outputs: ModuleType) -> None:
+    candidate = Candidate(held_outputs, lambda x: x + 1)
+    candidate.operators = {"add", "_softmax"}
+    with pytest.raises(Refused) as refused:
+        reuse(candidate).check_host()
+    assert refused.value.findings[0].kind == "calls-behave-differently"
+    assert "torch's softmax runs" in refused.value.findings[0].message
 
 
 def test_slices_of_a_slab_overlap_when_it_wraps(held_outputs: ModuleType) -> None:
@@ -147,7 +176,7 @@ def test_a_process_that_ends_without_values_refuses_nothing(held_outputs: Module
 
 
 def test_quick_protocols_hold_nothing() -> None:
-    looked = ReusedOutputs(None, "quick")  # type: ignore[arg-type]
+    looked = reuse(None, "quick")
     looked.check_computing()
     assert looked.check_host() == ()
 

@@ -21,6 +21,7 @@ OF_PROCESSES = frozenset(
     {
         "system", "popen", "fork", "vfork", "_Fork", "execl", "execle", "execlp", "execv", "execve", "execvp",
         "execvpe", "fexecve", "posix_spawn", "posix_spawnp", "ptrace", "_exit", "_Exit", "quick_exit",
+        "clone", "__clone", "syscall",
     }
 )  # fmt: skip
 """Functions that start and end processes: the screen reads calls of them, and here their addresses show."""

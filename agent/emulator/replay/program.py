@@ -1,8 +1,8 @@
 """A record that is not trusted (torch_shim/recording.py) becomes the steps of a replay, or is refused.
 
 What a step may bring along: the judge's own bytes, by name; literal bytes from the host, which cannot depend
-on inputs that were drawn later (`calls.passed` counts them where they were not); launches at an entry of a
-library that the judge built; operators of torch. An operator that the setting does not allow is left out,
+on inputs that were drawn later (`host_words.passed` counts them where they were not); launches at an entry of
+a library that the judge built; operators of torch. An operator that the setting does not allow is left out,
 and what it would have written stays poisoned, unless it uses parameters and constants alone: then it runs
 before the inputs exist. That is the rule for packing weights ahead: whatever torch computes from parameters
 is legal, shown by computing it where there is no input to compute from.

@@ -11,10 +11,11 @@ import os
 import secrets
 import stat
 from collections.abc import Callable
+from itertools import pairwise
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from agent.emulator.replay import calls
+from agent.emulator.replay import calls, host_words, operators
 from agent.emulator.replay.calls import Behaviour, Segment
 from agent.emulator.replay.events import Forged
 from agent.harness.integrity import replay_check
@@ -23,7 +24,7 @@ from agent.harness.integrity.replay_check import NOT_NEEDED, Evidence, Recorded
 from agent.harness.task import faults, protocol
 from agent.harness.task.job import secret_seed
 from agent.harness.task.protocol import Draw
-from agent.records import Finding, Status
+from agent.records import Finding, LibraryOps, Status
 
 MOST_REPEATED = 4
 """Calls; where more of them differ, chance decides."""
@@ -54,7 +55,8 @@ class Drawn(NamedTuple):
 class CallRecords:
     """The calls of one process, in their order."""
 
-    def __init__(self) -> None:
+    def __init__(self, setting: LibraryOps = "none") -> None:
+        self._setting: LibraryOps = setting
         self._drawn: list[Drawn] = []
         self._segments: list[Segment] = []
         self._behaviours: list[Behaviour] = []
@@ -143,6 +145,25 @@ class CallRecords:
         """Names of torch's operators that ran in any call, as far as they compute."""
         ran = (key for behaviour in self._behaviours for key, _ in behaviour.operators)
         return frozenset(name for name, _ in ran)
+
+    def may_run(self, name: str) -> bool:
+        """Whether an operator of torch's is allowed or has run in any call."""
+        return operators.allowed(name, self._setting) or name in self.operators()
+
+    def take_slots(self) -> bool:
+        """Whether calls are passed places of one piece of memory, each another: slots of a workspace."""
+        allocated = host_words.memory(self._segments)
+        one_instance = (
+            [n for n, drawn in enumerate(self._drawn) if drawn.parameters_seed == seed]
+            for seed in {drawn.parameters_seed for drawn in self._drawn}
+        )
+        return any(
+            first != second
+            for numbers in one_instance
+            for first, second in pairwise(
+                host_words.kept_places(self._segments[number].call, allocated) for number in numbers
+            )
+        )
 
     def _one_of(self, group: list[int]) -> int:
         new = [number for number in group if self._drawn[number].is_new]

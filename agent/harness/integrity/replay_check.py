@@ -21,7 +21,7 @@ from collections.abc import Iterable, Sequence
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from agent.emulator.replay import calls, device_library, player_commands, program
+from agent.emulator.replay import calls, device_library, host_words, player_commands, program
 from agent.emulator.replay.calls import INPUTS, Segment
 from agent.emulator.replay.events import Event, Forged, itemsize
 from agent.emulator.replay.program import FILES, Program
@@ -125,7 +125,7 @@ def on_its_own_inputs(recorded: Recorded, evidence: Evidence) -> bool:
     try:
         attempt = _Replay(evidence, recorded, needed)
         elements = sum(output.elements for output in attempt.program.outputs)
-        passed = calls.passed(recorded.segments, recorded.chosen, recorded.others)
+        passed = host_words.passed(recorded.segments, recorded.chosen, recorded.others)
         return passed * _PASSED_SHARE <= elements and attempt.refusal(recorded.inputs_seed) is None
     except (Forged, device_library.NotLoadable, _Forgery):
         return False

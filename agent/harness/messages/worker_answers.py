@@ -136,11 +136,15 @@ class RealShapes(Kernels):
 
 @dataclass(frozen=True)
 class Further:
-    """Calls that came to their end, what their outputs share memory with, and why there are no more."""
+    """Calls that came to their end, what their outputs share memory with, and why there are no more; whether
+    one of them launched nothing, and the operators of torch that ran where no block did.
+    """
 
     calls: int
     shared: list[str]
     stopped: str | None
+    idle: bool
+    operators: list[str]
 
 
 @dataclass(frozen=True)

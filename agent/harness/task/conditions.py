@@ -5,12 +5,18 @@ each trial, with numbers that nobody knows before the call that brings them.
 """
 
 import secrets
+from typing import TypeVar
 
 from agent.harness.worker.worker_commands import Conditions
 from agent.torch_shim import c_abi
 
 _MEMORY = (c_abi.MEMORY_HUGE, c_abi.MEMORY_HUGE_NEGATIVE, c_abi.MEMORY_LEAST, c_abi.MEMORY_USED)
+_SURROUNDINGS = ((1, True), (2, False), (2, True), (3, False))
+"""Threads of torch, and whether gradients are recorded; the first call has one thread and none."""
 _ORDERS = (c_abi.ORDER_REVERSE, c_abi.ORDER_SHUFFLED, c_abi.ORDER_INTERLEAVED)
+
+
+T = TypeVar("T")
 
 
 class Dealer:
@@ -20,6 +26,7 @@ class Dealer:
         self._random = secrets.SystemRandom()
         self._memory: list[int] = []
         self._orders: list[int] = []
+        self._surroundings: list[tuple[int, bool]] = []
         self._begun = False
 
     def deal(self, *, checked: bool, secret: bool = False) -> Conditions:
@@ -40,9 +47,10 @@ class Dealer:
             return Conditions(c_abi.MEMORY_ONES, c_abi.ORDER_INTERLEAVED, seed, 1)
         memory = self._next(self._memory, _MEMORY)
         order = c_abi.ORDER_INTERLEAVED if secret else self._next(self._orders, _ORDERS)
-        return Conditions(memory, order, seed, secrets.randbelow(2))
+        around = self._next(self._surroundings, _SURROUNDINGS)
+        return Conditions(memory, order, seed, secrets.randbelow(2), *around)
 
-    def _next(self, left: list[int], kinds: tuple[int, ...]) -> int:
+    def _next(self, left: list[T], kinds: tuple[T, ...]) -> T:
         if not left:
             left += kinds
             self._random.shuffle(left)

@@ -3,9 +3,11 @@
 The draws are too few for a large ring to come round. More calls follow on the inputs of the last draw, whose
 outputs are held and never looked at: some that compute, so that forward can read what it likes, then many of
 which the host code alone runs, at the price of that. Where an output may lie is what the oracle has allowed
-in the last draw.
+in the last draw. There are more calls of a candidate that keeps what it returns, and of one whose host code
+passes places of memory of its own, each time another: slots of a workspace. Those are checked.
 """
 
+from collections.abc import Callable
 from typing import Any
 
 from agent.harness.backends import workspace
@@ -14,14 +16,16 @@ from agent.harness.task import faults, protocol
 from agent.harness.task.faults import Refused
 from agent.harness.trial.worker_client import WorkerClient
 from agent.harness.worker.worker_commands import Further
-from agent.records import Status
+from agent.records import Finding, Status
 from agent.sandbox import ChildFault
 
 COMPUTED, HELD = 64, 128
 """Calls of either kind, at most."""
 SECONDS = 0.25
 """Of processor time, for each kind; one call is always made."""
-LIMIT_S = 20.0
+LONGER, LONGER_SECONDS = 12_000, 6.0
+"""The same for a candidate that keeps what it returns, or takes slots of a workspace."""
+LIMIT_S = 30.0
 ENOUGH = 32
 """Calls from which on the scope says nothing."""
 
@@ -29,17 +33,19 @@ ENOUGH = 32
 class ReusedOutputs:
     """Looks for shared memory in calls of `candidate` after its draws, where a protocol wants that."""
 
-    def __init__(self, candidate: WorkerClient, name: protocol.Name) -> None:
+    def __init__(self, candidate: WorkerClient, name: protocol.Name, may_run: Callable[[str], bool]) -> None:
+        """`may_run`: an operator of torch's."""
         self._candidate, self._wanted = candidate, name in ("full", "reduced")
+        self._may_run = may_run
         self.allowed: list[list[str]] = []
         """What the outputs of the last draw share memory with."""
         self._calls = 0
 
-    def check_computing(self) -> None:
-        """Calls that compute. Raises Refused."""
+    def check_computing(self, *, slots: bool = False) -> None:
+        """Calls that compute; `slots`: each takes another place of a workspace. Raises Refused."""
         if not self._wanted:
             return
-        answer = self._candidate.tell(_command(COMPUTED, host_only=False), "running forward")
+        answer = self._candidate.tell(_computing(slots=slots), "running forward")
         self._candidate.check(answer, "run", "a further call of forward failed")
         self._weigh(answer)
 
@@ -57,6 +63,10 @@ class ReusedOutputs:
             why = str(answer["error"]["message"])
         else:
             self._weigh(answer)
+            foreign = [name.strip("_") for name in answer["operators"] if not self._may_run(name)]
+            if foreign:
+                found = _other_operators(foreign)
+                raise Refused(Status.REJECTED, "integrity", [found])
             why = answer["stopped"] or "their memory or time was used up"
         if self._calls >= ENOUGH:
             return ()
@@ -65,10 +75,29 @@ class ReusedOutputs:
     def _weigh(self, answer: dict[str, Any]) -> None:
         allowed = [kind for kinds in self.allowed for kind in kinds]
         finding = faults.overlapping([answer["shared"]], [allowed])
+        if finding is None and answer["idle"]:
+            finding = faults.NO_LAUNCH
         if finding is not None:
             raise Refused(Status.REJECTED, "verify", [finding])
         self._calls += answer["calls"]
 
 
-def _command(times: int, *, host_only: bool) -> dict[str, Any]:
-    return to_worker(Further(times, SECONDS, workspace.KEPT_BYTES, host_only))
+def _computing(*, slots: bool) -> dict[str, Any]:
+    if slots:
+        return _command(LONGER, host_only=False, seconds=LONGER_SECONDS, checked=True)
+    return _command(COMPUTED, host_only=False)
+
+
+def _command(
+    times: int, *, host_only: bool, seconds: float = SECONDS, checked: bool = False
+) -> dict[str, Any]:
+    held = workspace.KEPT_BYTES
+    return to_worker(Further(times, seconds, held, host_only, LONGER, LONGER_SECONDS, checked))
+
+
+def _other_operators(names: list[str]) -> Finding:
+    message = (
+        f"In later calls of forward torch's {', '.join(names[:4])} runs, which it did not before and which "
+        "--library-ops does not allow: every call has to be computed by this file's kernels."
+    )
+    return Finding(kind="calls-behave-differently", message=message)

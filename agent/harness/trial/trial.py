@@ -64,7 +64,7 @@ class Trial:
         self._left_out: list[str] = []
         self.ran: tuple[str, ...] = ()
         """The kernels that the draws launched, by their signatures; on the emulator."""
-        self._drawn, self._conditions, self._records = 0, Dealer(), CallRecords()
+        self._drawn, self._conditions, self._records = 0, Dealer(), CallRecords(job.library_ops)
         self._seed, self._parameters_seed, self._strength = 0, 0, 1.0
         tightened = job.admission.tightened if job.admission else ()
         given = (x.shape for x in trace.inputs if isinstance(x, TensorSpec))
@@ -86,7 +86,7 @@ class Trial:
             self.oracle = OracleClient(self._reference, job.problem.name)
             worker = selection.worker(backend, job, folder, trace, theirs[0], tool)
             self.candidate = WorkerClient(worker, job, trace, folder, backend, self.limits)
-            self.reuse = ReusedOutputs(self.candidate, job.protocol)
+            self.reuse = ReusedOutputs(self.candidate, job.protocol, self._records.may_run)
             if timed:
                 self._noop = NoopWorker(job, trace, backend, workspace.noop_folder(folder), theirs[1])
 
@@ -94,7 +94,7 @@ class Trial:
         return self
 
     def __exit__(self, *_: object) -> None:
-        self.candidate.child.kill()
+        self.end()
         if self._noop is not None:
             self._noop.end()
         self._reference.kill()
@@ -133,8 +133,8 @@ class Trial:
         return self._backend.built()
 
     def environment(self) -> Environment:
-        seen = self.oracle.ask(to_oracle(oracle_commands.Environment()))
-        return Environment(**seen, compiler=self._backend.compiler)
+        environment = to_oracle(oracle_commands.Environment())
+        return Environment(**self.oracle.ask(environment), compiler=self._backend.compiler)
 
     def verify(self, announce: Announce) -> None:
         """Runs every draw of every parameter set."""
@@ -164,7 +164,7 @@ class Trial:
             told = self.candidate.tell(to_worker(worker_commands.Kernels()), "telling which kernels ran")
             self.ran = kernel_coverage.kernels(told)
             launch_limits.require_startable(told, self._on_a_gpu(), self._backend.locate)
-            self.reuse.check_computing()
+            self.reuse.check_computing(slots=self._records.take_slots())
 
     def _instance(self, seed: int, stem: str) -> None:
         """A new ModelNew that holds the parameters of this seed."""
@@ -198,8 +198,7 @@ class Trial:
     def check_addresses(self, real: Trace, announce: Announce) -> tuple[str, ...]:
         """Calls the candidate at the sizes of `real`, last of all; what was left out. See `real_shapes`."""
         announce("checking addresses at the real sizes")
-        operators, setting = self._records.operators(), self._job.library_ops
-        judged = Judged(self._trace, operators, setting, self._on_a_gpu())
+        judged = Judged(self._trace, self._records.operators(), self._job.library_ops, self._on_a_gpu())
         left_out = reach(self.candidate.child, self._backend, real, judged)
         try:
             # Sources that hold the sizes are others at the real ones.
@@ -219,8 +218,7 @@ class Trial:
         self._seed = self._seed if draw.family == protocol.NEAR else secret_seed()
         drawn = self.oracle.ask(to_oracle(oracle_commands.Draw(self._seed, stem, draw.family, draw.in_place)))
         if "left_out" in drawn:
-            assert draw.family is not None
-            words = f"{protocol.WORDS[draw.family]}: {drawn['left_out']}"
+            words = f"{protocol.WORDS[str(draw.family)]}: {drawn['left_out']}"
             self._left_out += [words] if words not in self._left_out else []
             return {}
         self.limits.learn(**self.oracle.ask(to_oracle(oracle_commands.Duration())))

@@ -1,10 +1,13 @@
 """Further calls on the present inputs, whose outputs are only held. Standalone: the worker runs a copy.
 
 A ring of buffers shows when it comes round, so calls are as many as a limit of processor time and of memory
-allows. What is found here is a claim of a process that the candidate shares: it may refuse, never accept.
+allows; more of a candidate that keeps what it returns, without which no buffer comes again. What is found
+here is a claim of a process that the candidate shares: it may refuse, never accept.
 """
 
+import bisect
 import time
+import weakref
 from typing import Any
 
 # A copy beside this file.
@@ -18,13 +21,20 @@ def run(model: Any, inputs: Any, kept: list[Any], command: Any, shim: Any) -> di
     Where no block runs, a call may fail over values that are not there: the calls before it count.
     """
     shim.end_record()
-    groups = {"input": inputs, "parameter": model.state_dict(), "earlier output": kept}
+    groups = {"input": inputs, "parameter": memory_guards.held(model), "earlier output": kept}
     spans = {name: memory_guards.spans(value) for name, value in groups.items()}
     shared: set[str] = set()
-    calls, left, stopped = 0, command.held_bytes, None
-    with shim.without_blocks() if command.host_only else torch.no_grad():
-        end = time.process_time() + command.seconds
-        while calls < command.times and left > 0 and (calls == 0 or time.process_time() < end):
+    held: list[tuple[int, int]] = []
+    calls, left, stopped, idle = 0, command.held_bytes, None, False
+    if command.checked:
+        shim.check(True)
+    calling: Any = shim.without_blocks() if command.host_only else torch.no_grad()
+    with calling as mode:
+        retained = command.host_only and _keeps_outputs(model, inputs)
+        end = time.process_time() + (command.longer_seconds if retained else command.seconds)
+        most = command.longer_times if retained else command.times
+        while calls < most and left > 0 and (calls == 0 or time.process_time() < end):
+            launched = shim.launches()
             try:
                 outputs = memory_guards.leaves(model(*inputs))
             except Exception as error:  # noqa: BLE001 - candidate code raises what it likes
@@ -33,8 +43,30 @@ def run(model: Any, inputs: Any, kept: list[Any], command: Any, shim: Any) -> di
                 stopped = f"{type(error).__name__}: {error}"[:300]
                 break
             calls += 1
+            idle |= shim.launches() == launched
             shared.update(kind for kinds in memory_guards.meeting(outputs, spans) for kind in kinds)
-            spans["earlier output"] += memory_guards.spans(outputs)
+            if any(not _added(span, held) for span in memory_guards.spans(outputs)):
+                shared.add("earlier output")
             kept.append(outputs)
             left -= sum(tensor.numel() * tensor.element_size() for tensor in outputs)
-    return {"calls": calls, "shared": sorted(shared), "stopped": stopped}
+    ran = sorted(mode.operators) if command.host_only else []
+    return {"calls": calls, "shared": sorted(shared), "stopped": stopped, "idle": idle, "operators": ran}
+
+
+def _added(span: tuple[int, int], held: list[tuple[int, int]]) -> bool:
+    """Puts the span among the others, in order; false where it meets one."""
+    at = bisect.bisect(held, span)
+    held.insert(at, span)
+    begin, end = span
+    return begin == end or (
+        (at == 0 or held[at - 1][1] <= begin) and (at + 1 == len(held) or end <= held[at + 1][0])
+    )
+
+
+def _keeps_outputs(model: Any, inputs: Any) -> bool:
+    """Whether the memory of an output outlives whoever got it."""
+    try:
+        outputs = [weakref.ref(t.untyped_storage()) for t in memory_guards.leaves(model(*inputs))]
+    except Exception:  # noqa: BLE001 - the calls that follow tell of it
+        return False
+    return any(output() is not None for output in outputs)

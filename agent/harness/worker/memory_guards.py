@@ -14,6 +14,16 @@ BAND_BYTES = 4096
 POISONED_BLOCKS = tuple(1 << power for power in range(9, 25))
 
 
+def held(model: Any) -> dict[str, torch.Tensor]:
+    """The parameters and buffers by their names: what its modules hold, whatever their state_dict tells."""
+    found: dict[str, torch.Tensor] = dict(model.state_dict())
+    for prefix, module in torch.nn.Module.named_modules(model):
+        for name, tensor in (*module._parameters.items(), *module._buffers.items()):
+            if tensor is not None:
+                found[f"{prefix}.{name}" if prefix else name] = tensor
+    return found
+
+
 class Inputs:
     """Input tensors in buffers of their own, between bands of NaN where bytes are all ones."""
 

@@ -27,6 +27,7 @@ import load_inline_watch  # type: ignore[import-not-found]  # noqa: E402
 import memory_guards  # type: ignore[import-not-found]  # noqa: E402
 import messages  # type: ignore[import-not-found]  # noqa: E402
 import optional_checks  # type: ignore[import-not-found]  # noqa: E402
+import surroundings  # type: ignore[import-not-found]  # noqa: E402
 import timing  # type: ignore[import-not-found]  # noqa: E402
 import transport  # type: ignore[import-not-found]  # noqa: E402
 import wire  # type: ignore[import-not-found]  # noqa: E402
@@ -129,13 +130,13 @@ class Worker:
             memory_guards.poison(command.output_bytes)
         else:
             self._shim.check(command.checked, command.conditions)
-        with torch.no_grad():
+        with surroundings.of(self._model, command.conditions):
             outputs = self._model(*inputs)
         self._synchronize()
         if self._shim is not None:
             self._shim.check_outputs(outputs)
             (HERE / "record.jsonl").write_text(self._shim.record(outputs) or "")
-        present = self._model.state_dict()
+        present = memory_guards.held(self._model)
         state = {n: present[name] for n, name in enumerate(command.state)
                  if isinstance(present.get(name), torch.Tensor)}  # fmt: skip
         groups = {"input": inputs, "parameter": list(state.values()), "earlier output": self._kept}
@@ -146,7 +147,6 @@ class Worker:
         }
         earlier = self._kept[-1] if self._kept else []
         answer |= self._transport.hand_in(outputs, inputs, state, earlier, command)
-        # All of them, where they are small: a ring of buffers shows when it comes round.
         self._kept = [*(self._kept if command.keep_all else ()), memory_guards.leaves(outputs)]
         self._inputs = inputs
         return answer
@@ -165,7 +165,7 @@ class Worker:
         return dict(self._shim.run_at_real_shapes(self._module.ModelNew, vars(command)))
 
     def do_kernels(self, command: worker_commands.Kernels) -> dict[str, Any]:
-        """Which kernels were launched so far, on the emulator."""
+        """Those launched so far, on the emulator."""
         return {"kernels": self._shim.kernels()}
 
     def _placed(self, description: dict[str, Any], checked: bool, in_place: bool) -> Any:

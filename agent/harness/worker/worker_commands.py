@@ -36,14 +36,16 @@ class Region:
 
 @dataclass(frozen=True)
 class Conditions:
-    """For the emulator: what fresh memory holds and in which order threads run, as kw_draw takes them, and
-    which of two streams is torch's current one.
+    """For the emulator: what fresh memory holds and in which order threads run, as kw_draw takes them, which
+    of two streams is torch's current one, and what `surroundings` varies.
     """
 
     memory: int
     order: int
     seed: int
     stream: int
+    torch_threads: int = 1
+    gradients: bool = False
 
 
 @dataclass(frozen=True)
@@ -72,13 +74,17 @@ class Call:
 @dataclass(frozen=True)
 class Further:
     """So many more calls on the present inputs, as far as the processor time and the memory for their outputs
-    go. `host_only`: on the emulator, kernels do not run, and nothing can be computed afterwards.
+    go. `host_only`: on the emulator, kernels do not run, and nothing can be computed afterwards; a candidate
+    that keeps what it returns then gets the longer of both limits. `checked`: memory accesses are.
     """
 
     times: int
     seconds: float
     held_bytes: int
     host_only: bool
+    longer_times: int
+    longer_seconds: float
+    checked: bool = False
 
 
 @dataclass(frozen=True)

@@ -1,0 +1,166 @@
+"""What the host decided of a call, word by word, and how much of that other calls do not have.
+
+A word is up to four bytes of data or of a kernel's arguments, a place, a size, or an operator's scalar.
+Places are told as the call means them, so that those of two calls can be compared.
+"""
+
+import math
+from collections.abc import Iterable, Iterator, Sequence
+from difflib import SequenceMatcher
+from typing import Any
+
+from agent.emulator.replay import events
+from agent.emulator.replay.calls import INPUTS, Memory, Segment
+from agent.emulator.replay.events import Event
+
+_WORD = 4
+_MOST_ALIGNED = 2000
+"""Events up to which two calls of different lengths are held against each other."""
+_KEPT = "kept"
+"""Memory from before the call, in a place."""
+
+Leaves = list[Any]
+_OF_PLACES = events.Launch | events.Allocate | events.Given
+
+
+def memory(segments: Sequence[Segment]) -> Memory:
+    """Everything that was allocated in these calls."""
+    return Memory(event for part in segments for event in (*part.before, *part.call))
+
+
+def of_launches(call: list[Event], allocated: Memory) -> list[tuple[Any, Leaves]]:
+    """What the host passed to each kernel, by value and by place."""
+    found = _said([event for event in call if isinstance(event, _OF_PLACES)], allocated)
+    return [(key, leaves) for key, leaves in found if key[0] == "launch"]
+
+
+def by_value(call: list[Event], allocated: Memory) -> tuple[Any, ...]:
+    """Of that what is no place: by it the host may mean launches of one kernel otherwise."""
+    return tuple(
+        (key, tuple(leaf for leaf in leaves if not isinstance(leaf, tuple)))
+        for key, leaves in of_launches(call, allocated)
+    )
+
+
+def kept_places(call: list[Event], allocated: Memory) -> list[Any]:
+    """Of that the places in memory from before the call, but for its inputs."""
+    leaves = (leaf for _, said in of_launches(call, allocated) for leaf in said)
+    return [leaf for leaf in leaves if isinstance(leaf, tuple) and leaf[0] == _KEPT]
+
+
+def passed(segments: Sequence[Segment], chosen: int, others: Iterable[int]) -> int:
+    """How many words from the host the chosen call has that are not the same in each of the others.
+
+    How large the pieces of memory are counts as well: it decides how far apart their addresses lie.
+    """
+    allocated = memory(segments)
+    mine, made = _said(segments[chosen].call, allocated), _made(segments[chosen].call)
+    apart: set[tuple[int, int]] = set()
+    sizes: set[int] = set()
+    compared = False
+    for number in others:
+        compared = True
+        theirs = _said(segments[number].call, allocated)
+        sizes |= _replaced(made, _made(segments[number].call))
+        pairs = _aligned([key for key, _ in mine], [key for key, _ in theirs])
+        for at, (_, leaves) in enumerate(mine):
+            other = theirs[pairs[at]][1] if at in pairs else []
+            same = len(other) == len(leaves)
+            apart |= {(at, n) for n, leaf in enumerate(leaves) if not same or leaf != other[n]}
+    return len(apart) + len(sizes) if compared else sum(len(leaves) for _, leaves in mine)
+
+
+def _aligned(one: list[Any], other: list[Any]) -> dict[int, int]:
+    """Which of the others each of the first corresponds to."""
+    if one == other or max(len(one), len(other)) > _MOST_ALIGNED:
+        return {n: n for n in range(min(len(one), len(other))) if one[n] == other[n]}
+    blocks = SequenceMatcher(None, one, other, autojunk=False).get_matching_blocks()
+    return {block.a + n: block.b + n for block in blocks for n in range(block.size)}
+
+
+def _made(call: list[Event]) -> list[int]:
+    """The sizes of what the call allocates."""
+    return [event.bytes for event in call if isinstance(event, events.Allocate)]
+
+
+def _replaced(one: list[int], other: list[int]) -> set[int]:
+    """Which of the first the other has in another size; what one of them has besides does not count."""
+    if one == other or max(len(one), len(other)) > _MOST_ALIGNED:
+        return {n for n, (mine, theirs) in enumerate(zip(one, other, strict=False)) if mine != theirs}
+    found: set[int] = set()
+    for tag, first, last, begin, end in SequenceMatcher(None, one, other, autojunk=False).get_opcodes():
+        if tag == "replace":
+            found.update(range(first, min(last, first + end - begin)))
+    return found
+
+
+def _said(call: list[Event], memory: Memory) -> list[tuple[Any, Leaves]]:
+    """What the host decides of each event, in the order of the call: a key of its kind, and the words."""
+    places = _Places(call, memory)
+    found: list[tuple[Any, Leaves]] = []
+    for event in call:
+        match event:
+            case events.Launch():
+                sizes = [*event.grid, *event.block, event.shared]
+                said = places.in_words(bytes.fromhex(event.arguments), dict(event.words))
+                found.append((("launch", event.entry), [*sizes, *said]))
+            case events.Write():
+                said = places.in_words(bytes.fromhex(event.data or ""), {})
+                found.append((("write",), [places.of(event.to), event.bytes, *said]))
+            case events.Fill():
+                found.append((("fill",), [places.of(event.to), event.bytes, event.data]))
+            case events.Move():
+                said = [places.of(event.to), places.of(event.source), event.bytes]
+                found.append((("move",), said))
+            case events.Operator():
+                said = list(places.in_values([event.arguments, list(event.keywords.values())]))
+                found.append((("operator", event.name, event.overload), said))
+    return found
+
+
+class _Places:
+    """Addresses as a call means them, so that they can be compared with those of another call."""
+
+    def __init__(self, call: list[Event], memory: Memory) -> None:
+        self._memory = memory
+        made = [event.to for event in call if isinstance(event, events.Allocate)]
+        self._made = {start: number for number, start in enumerate(made)}
+        inputs = [event for event in call if isinstance(event, events.Given) and event.what == INPUTS]
+        self._inputs = [range(event.to, event.to + max(event.bytes, 1)) for event in inputs]
+
+    def of(self, place: events.Place) -> Any:
+        if not isinstance(place, int):
+            return place
+        for number, span in enumerate(self._inputs):
+            if place in span:
+                return "input", number, place - span.start
+        start = self._memory.start(place)
+        if start is None:
+            return None
+        known = ("made", self._made[start]) if start in self._made else (_KEPT, start)
+        return *known, place - start
+
+    def in_words(self, raw: bytes, known: dict[int, events.Place]) -> Leaves:
+        """The words of four bytes; those of eight that are an address are one."""
+        found: Leaves = []
+        for at in range(0, len(raw), 8):
+            word = int.from_bytes(raw[at : at + 8], "little")
+            place = known.get(at) or (self.of(word) if len(raw) - at >= 8 else None)
+            if place is not None:
+                found.append(place)
+            else:
+                found += [raw[n : n + _WORD] for n in range(at, min(at + 8, len(raw)), _WORD)]
+        return found
+
+    def in_values(self, value: Any) -> Iterator[Any]:
+        if isinstance(value, list):
+            for item in value:
+                yield from self.in_values(item)
+        elif isinstance(value, dict) and "tensor" in value:
+            address, *rest = value["tensor"]
+            yield self.of(address) if math.prod(rest[1]) else None, rest
+        elif isinstance(value, dict) and value.get("literal"):
+            yield value["dtype"], value["shape"]
+            yield from self.in_words(bytes.fromhex(value["literal"]), {})
+        else:
+            yield value if not isinstance(value, float) else value.hex()

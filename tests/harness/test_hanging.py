@@ -84,7 +84,7 @@ def test_a_replay_that_hangs_is_not_repeated_on_other_inputs(
             seeds.append(seed)
             return refusal
 
-    monkeypatch.setattr(replay_check, "_Replay", Replay)
+    monkeypatch.setattr(replay_check, "Replay", Replay)
     evidence: Any = SimpleNamespace(folder=tmp_path, only_fresh=False, on_a_gpu=None)
     recorded = replay_check.Recorded([Segment([Lost()], [])], 0, (), 1, 2, 3, family=None, tree=None)
     found = replay_check.on_fresh_inputs(recorded, evidence)

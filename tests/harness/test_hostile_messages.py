@@ -26,7 +26,7 @@ from agent.emulator.replay import calls, events, host_words, player_commands, pr
 from agent.errors import EnvironmentFault
 from agent.harness.backends import build_watch
 from agent.harness.backends.backend import Backend, BuildingBackend
-from agent.harness.integrity import kernel_attribution, real_shapes, replay_check
+from agent.harness.integrity import kernel_attribution, real_shapes, replay_check, replay_findings
 from agent.harness.messages import commands, device_answers, worker_answers
 from agent.harness.task import faults
 from agent.harness.task.faults import Refused
@@ -141,7 +141,7 @@ def recorded(line: bytes) -> None:
     found = program.read(calls.alone([segment, segment], 1, whole=True), LIBRARY, "gemm-conv")
     json.dumps([*found.before, *found.after])
     found.last_writer()
-    replay_check._foreign(found, "none")
+    replay_findings.foreign(found, "none")
 
 
 def played(line: bytes) -> None:
@@ -193,8 +193,8 @@ READERS: dict[str, tuple[hostile_messages.Documents, Take]] = {
     for command, device in _COMMANDS
 }
 CANDIDATES_FAULT = (
-    ChildFault, messages.Malformed, events.Forged, Refused, wire.WireError, replay_check._Unrepeatable,
-    replay_check._Forgery,
+    ChildFault, messages.Malformed, events.Forged, Refused, wire.WireError, replay_check.Unrepeatable,
+    replay_check.Forgery,
 )  # fmt: skip
 
 
@@ -266,9 +266,9 @@ def test_the_player_is_trusted_until_kernels_have_run() -> None:
     for answer in ({"request": 1}, {"error": "KeyError", "traceback": "t"}, {"error": 1}):
         with pytest.raises(EnvironmentFault, match="bug in kernelwright"):
             replay_check._check(answer, trusted=True)
-        with pytest.raises(replay_check._Forgery):
+        with pytest.raises(replay_check.Forgery):
             replay_check._check(answer, trusted=False)
-    with pytest.raises(replay_check._Unrepeatable, match="why"):
+    with pytest.raises(replay_check.Unrepeatable, match="why"):
         replay_check._check({"not_repeatable": "why"}, trusted=True)
 
 

@@ -163,7 +163,7 @@ def test_what_the_reference_shares_a_candidate_may_share(held_outputs: ModuleTyp
 def test_calls_before_one_that_needs_a_value_count(held_outputs: ModuleType) -> None:
     with pytest.raises(Refused):
         reuse(Candidate(held_outputs, ring(16), host_calls=20)).check_host()
-    (left_out,) = reuse(Candidate(held_outputs, lambda x: x + 1, host_calls=5)).check_host()
+    (left_out,) = reuse(Candidate(held_outputs, lambda x: x + 1, host_calls=6)).check_host()
     assert left_out.startswith("outputs of more than 5 further calls held at once: RuntimeError: a value")
     assert ENOUGH > 5
 

@@ -4,7 +4,8 @@ Started as `python -I player.py DESCRIPTOR` in a folder that holds this file, `c
 `player_commands.py`, the libraries without their initialisers and the judge's bytes. One JSON line on
 standard input is a command that `player_commands` declares, one answer each on DESCRIPTOR: `open` loads
 the libraries and maps device memory where the recorded process had it,
-`play` runs the steps and writes the outputs' bytes. torch is loaded only where a step is an operator of its.
+`play` runs the steps and writes the outputs' bytes, `check` looks at the memory that kernels access. torch
+is loaded only where a step is an operator of its.
 """
 
 import ctypes
@@ -14,7 +15,7 @@ import math
 import os
 import sys
 import traceback
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
@@ -74,19 +75,49 @@ class Player:
 
     def do_play(self, command: player_commands.Play) -> dict[str, Any]:
         """Runs the steps; `launches` false leaves the kernels out."""
-        run: dict[str, Callable[..., None]] = {
-            "allocate": self._allocate, "bytes": self._bytes, "file": self._file, "move": self._move,
-            "fill": self._fill, "launch": self._launch, "operator": self._operator,
-        }  # fmt: skip
-        with (HERE / command.steps).open() as steps:
-            for line in steps:
-                kind, *words = json.loads(line)
-                if kind != "launch" or command.launches:
-                    run[kind](*words)
+        for kind, words in self._steps(command.steps):
+            if kind != "launch" or command.launches:
+                self._run(kind, words)
         for index, description in enumerate(command.outputs):
             with (HERE / f"{command.stem}.{index}").open("wb") as file:
                 file.write(self._contents(*description))
         return {}
+
+    def do_check(self, command: player_commands.Check) -> dict[str, Any]:
+        """Runs the steps; what the runtime finds in the launches that are checked."""
+        for address, size in command.pieces:
+            self._runtime.kw_register(address, size, b"")
+        self._runtime.kw_draw(c_abi.MEMORY_ONES, command.order, command.seed)
+        stopped = None
+        for number, (kind, words) in enumerate(self._steps(command.steps)):
+            if number == command.first:
+                self._runtime.kw_clear_findings()
+                self._runtime.kw_check(1)
+            try:
+                self._run(kind, words)
+            except NotRepeatable as error:
+                stopped = error
+                break
+        needed = self._runtime.kw_findings(None, 0)
+        buffer = ctypes.create_string_buffer(needed + 1)
+        self._runtime.kw_findings(buffer, needed + 1)
+        found = json.loads(buffer.value.decode("utf-8", "replace") or "[]")
+        if stopped is not None and not found:
+            raise stopped
+        return {"findings": found}
+
+    def _steps(self, name: str) -> Iterator[tuple[str, list[Any]]]:
+        with (HERE / name).open() as steps:
+            for line in steps:
+                kind, *words = json.loads(line)
+                yield kind, words
+
+    def _run(self, kind: str, words: list[Any]) -> None:
+        run: dict[str, Callable[..., None]] = {
+            "allocate": self._allocate, "bytes": self._bytes, "file": self._file, "move": self._move,
+            "fill": self._fill, "launch": self._launch, "operator": self._operator,
+        }  # fmt: skip
+        run[kind](*words)
 
     def _need(self, place: Any, count: int) -> None:
         """Raises NotRepeatable for a place outside device memory; a library ends where it ends."""

@@ -2,8 +2,8 @@
 
 Standalone: the player runs copies of this file and of `agent.sandbox.messages`. The one source for both
 sides: the judge builds these records, and the player answers nothing else, each by its handler `do_...`.
-An answer is an empty object, or one of the two records that say why there is none. Once kernels have run in
-its process, whatever comes from there is a claim.
+An answer is an empty object, to `Check` the findings, or one of the two records that say why there is none.
+Once kernels have run in its process, whatever comes from there is a claim.
 """
 
 from dataclasses import dataclass
@@ -28,6 +28,20 @@ class Play:
 
 
 @dataclass(frozen=True)
+class Check:
+    """Runs the steps as well, with the memory accesses of launches checked from step number `first` on.
+
+    `pieces`: address and size of what kernels may access. `order` and `seed`: as kw_draw takes them.
+    """
+
+    steps: str
+    first: int
+    pieces: list[tuple[int, int]]
+    order: int
+    seed: int
+
+
+@dataclass(frozen=True)
 class NotRepeatable:
     """What was recorded cannot be run: why."""
 
@@ -42,4 +56,4 @@ class Failed:
     traceback: str
 
 
-Command = Open | Play
+Command = Open | Play | Check

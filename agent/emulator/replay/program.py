@@ -55,6 +55,8 @@ class Program(NamedTuple):
     outputs: list["Output"]
     omitted: list[Omitted]
     launches: int
+    pieces: list[range]
+    """The allocations; of one that holds inputs, which have room around them, the inputs alone."""
 
     def last_writer(self) -> Omitted | None:
         """What was left out and last wrote to memory of an output."""
@@ -109,7 +111,11 @@ class _Reader:
             self._outputs,
             self._omitted,
             self._launches,
+            [part for span in memory for part in (self._inputs_in(span) or [span])],
         )
+
+    def _inputs_in(self, span: range) -> list[range]:
+        return [part for part in self._inputs if part.start in span]
 
     def _take(self, event: events.Event) -> None:
         match event:

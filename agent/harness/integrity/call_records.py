@@ -7,6 +7,7 @@ others, are refused with that difference. A record is taken from the worker's fo
 ended.
 """
 
+import itertools
 import os
 import secrets
 import stat
@@ -18,9 +19,10 @@ from typing import Any, NamedTuple
 from agent.emulator.replay import calls, host_words, operators
 from agent.emulator.replay.calls import Behaviour, Segment
 from agent.emulator.replay.events import Forged
-from agent.harness.integrity import replay_check
+from agent.harness.integrity import checked_replay, replay_check, replay_findings
 from agent.harness.integrity.launch_limits import NEVER_STARTED
-from agent.harness.integrity.replay_check import NOT_NEEDED, Evidence, Recorded
+from agent.harness.integrity.replay_check import Evidence, Recorded
+from agent.harness.integrity.replay_findings import NOT_NEEDED
 from agent.harness.task import faults, protocol
 from agent.harness.task.job import secret_seed
 from agent.harness.task.protocol import Draw
@@ -28,6 +30,8 @@ from agent.records import Finding, LibraryOps, Status
 
 MOST_REPEATED = 4
 """Calls; where more of them differ, chance decides."""
+MOST_CHECKED = 3
+"""The same for those that are repeated with their accesses checked."""
 RECORD = "record.jsonl"
 """Name of the worker's file."""
 _LARGEST, _LARGEST_TOGETHER = 64 << 20, 128 << 20
@@ -77,7 +81,7 @@ class CallRecords:
             self._bytes += len(text)
             self._segments.append(calls.segment(text))
         except Forged as error:
-            raise faults.Refused(Status.REJECTED, "integrity", [replay_check.unusable(error)]) from None
+            raise faults.Refused(Status.REJECTED, "integrity", [replay_findings.unusable(error)]) from None
         record.unlink(missing_ok=True)
         self._drawn.append(drawn)
         self._behaviours.append(calls.behaviour(self._segments[-1]))
@@ -94,6 +98,29 @@ class CallRecords:
             raise faults.Refused(Status.RUNTIME_ERROR, "run", found)
         if found:
             raise faults.Refused(Status.REJECTED, "integrity", found)
+        if evidence.checks:
+            self._check_accesses(evidence, locate)
+
+    def _check_accesses(self, evidence: Evidence, locate: Callable[[Finding], Finding]) -> None:
+        """Repeats calls with their memory accesses checked. Raises Refused."""
+        orders = itertools.cycle(checked_replay.ORDERS)
+        for number, order in zip(self.to_check(), orders, strict=False):
+            claims = checked_replay.found(self._recorded(number), evidence, order)
+            found = faults.device_findings(claims, locate)
+            if found:
+                refused = faults.Refused(Status.RUNTIME_ERROR, "run", found)
+                raise faults.under(protocol.WORDS.get(self._drawn[number].draw.family or ""), refused)
+
+    def to_check(self) -> list[int]:
+        """One call of each kind, by what it did and by what the host passed by value; by secret choice."""
+        allocated = host_words.memory(self._segments)
+        alike: dict[Any, list[int]] = {}
+        for number, segment in enumerate(self._segments):
+            words = host_words.by_value(segment.call, allocated)
+            alike.setdefault((self._behaviours[number], words), []).append(number)
+        kinds = secrets.SystemRandom().sample(list(alike.values()), min(len(alike), MOST_CHECKED))
+        unseen = ([n for n in group if not self._drawn[n].draw.checked] for group in kinds)
+        return [secrets.choice(new or group) for new, group in zip(unseen, kinds, strict=True)]
 
     def findings(self, evidence: Evidence, once_more: Callable[[int], None]) -> list[Finding]:
         """Why the candidate's own kernels do not account for its results; empty where they do."""

@@ -11,7 +11,7 @@ from collections.abc import Callable, Iterable
 from typing import Any
 
 from agent.build.build_request import BuildRequest
-from agent.harness.integrity.replay_check import NOT_NEEDED
+from agent.harness.integrity.replay_findings import NOT_NEEDED
 from agent.harness.messages.commands import to_worker
 from agent.harness.task import faults
 from agent.harness.worker import worker_commands

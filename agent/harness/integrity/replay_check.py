@@ -17,26 +17,27 @@ import contextlib
 import json
 import shutil
 import sys
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any, NamedTuple
 
 from agent.emulator.replay import calls, device_library, host_words, player_commands, program
 from agent.emulator.replay.calls import INPUTS, Segment
 from agent.emulator.replay.events import Event, Forged, itemsize
-from agent.emulator.replay.program import FILES, Program
+from agent.emulator.replay.program import FILES
 from agent.errors import defect
-from agent.harness.integrity import launch_limits
+from agent.harness.integrity import launch_limits, replay_findings
+from agent.harness.integrity.replay_findings import NOT_NEEDED
 from agent.harness.messages import oracle_commands
 from agent.harness.messages.commands import to_oracle
+from agent.harness.messages.device_answers import DeviceFinding
 from agent.harness.messages.oracle_client import OracleClient
 from agent.harness.task import faults
-from agent.records import Finding, LibraryOps, Location
+from agent.records import Finding, LibraryOps
 from agent.sandbox import Box, Child, ChildFault, Limits, ProcessServer, TimedOut, messages
 from agent.torch_shim import c_abi
 
 STEPS = "steps.jsonl"
-NOT_NEEDED = "own-kernels-not-needed"
 _PLAYER = (
     Path(program.__file__).with_name("player.py"),
     *(Path(str(module.__file__)) for module in (c_abi, messages, player_commands)),
@@ -66,6 +67,8 @@ class Evidence(NamedTuple):
     """What its launches may take on a GPU."""
     server: ProcessServer | None = None
     """Where its process comes from."""
+    checks: bool = False
+    """Whether calls are repeated with their memory accesses checked."""
 
 
 class Recorded(NamedTuple):
@@ -103,7 +106,7 @@ def on_fresh_inputs(recorded: Recorded, evidence: Evidence) -> Outcome:
             if needed == known:
                 break
             known = needed
-            attempt = _Replay(evidence, recorded, needed)
+            attempt = Replay(evidence, recorded, needed)
             if not attempt.program.launches:
                 return Outcome([faults.NO_LAUNCH])
             never = evidence.on_a_gpu.refused(attempt.launched()) if evidence.on_a_gpu else []
@@ -114,8 +117,8 @@ def on_fresh_inputs(recorded: Recorded, evidence: Evidence) -> Outcome:
                 return Outcome([refusal] if refusal else [])
         return Outcome([refusal] if refusal else [], may_be_stale=not evidence.only_fresh)
     except (Forged, device_library.NotLoadable) as error:
-        return Outcome([unusable(error)])
-    except _Forgery as error:
+        return Outcome([replay_findings.unusable(error)])
+    except Forgery as error:
         return Outcome([faults.protocol_violation(f"the process that repeated its kernels {error}")])
 
 
@@ -123,23 +126,21 @@ def on_its_own_inputs(recorded: Recorded, evidence: Evidence) -> bool:
     """Whether they account for it there, where the host makes little of the inputs."""
     needed = calls.alone(recorded.segments, recorded.chosen, whole=True)
     try:
-        attempt = _Replay(evidence, recorded, needed)
+        attempt = Replay(evidence, recorded, needed)
         elements = sum(output.elements for output in attempt.program.outputs)
         passed = host_words.passed(recorded.segments, recorded.chosen, recorded.others)
         return passed * _PASSED_SHARE <= elements and attempt.refusal(recorded.inputs_seed) is None
-    except (Forged, device_library.NotLoadable, _Forgery):
+    except (Forged, device_library.NotLoadable, Forgery):
         return False
 
 
-def unusable(error: Exception) -> Finding:
-    """What a record is refused with that no runtime writes."""
-    return faults.protocol_violation(f"the record of what its kernels did cannot be used: {error}")
-
-
-class _Replay:
+class Replay:
     """One repetition in a folder of its own: kernels of the one before may have written to theirs."""
 
-    def __init__(self, evidence: Evidence, recorded: Recorded, needed: Sequence[Event]) -> None:
+    def __init__(
+        self, evidence: Evidence, recorded: Recorded, needed: Sequence[Event], *, everything: bool = False
+    ) -> None:
+        """`everything`: torch's operators run whether they are allowed or not."""
         self._evidence, self._recorded = evidence, recorded
         self.hung = False
         """Whether it ran out of time, which nothing does twice."""
@@ -152,7 +153,8 @@ class _Replay:
         for number, library in enumerate(dict.fromkeys(evidence.libraries)):
             self._copies.append(f"library{number}.so")
             known[str(library)] = number, device_library.prepared(library, folder / self._copies[-1])
-        self.program = program.read(needed, known, evidence.setting)
+        setting: LibraryOps = "any" if everything else evidence.setting
+        self.program = program.read(needed, known, setting)
 
     def launched(self) -> list[launch_limits.Launched]:
         return launch_limits.recorded((*self.program.before, *self.program.after))
@@ -162,6 +164,47 @@ class _Replay:
 
         First without the launches, and that output is compared before any code of the candidate's has run.
         """
+        self._prepare(seed)
+        try:
+            with self._player() as child:
+                self._open(child)
+                self._play(child, "without", launches=False)
+                if self._right("without"):
+                    return replay_findings.unneeded(self.program)
+                self._play(child, "with", launches=True)
+        except Unrepeatable as error:
+            self.hung = isinstance(error, TooLong)
+            return replay_findings.unrepeatable(str(error))
+        return None if self._right("with") else replay_findings.foreign(self.program, self._evidence.setting)
+
+    def checked(self, seed: int, order: int, noise: int) -> list[DeviceFinding]:
+        """What the launches of the call access that they must not, at the inputs of one draw.
+
+        Raises Unrepeatable, and Forgery where the answer is none.
+        """
+        self._prepare(seed)
+        pieces = [(piece.start, len(piece)) for piece in self.program.pieces]
+        first = len(self.program.before)
+        with self._player() as child:
+            self._open(child)
+            answer = self._asked(child, player_commands.Check(STEPS, first, pieces, order, noise))
+        if "findings" not in answer:
+            _check(answer, trusted=False)
+        try:
+            found: list[DeviceFinding] = messages.read(
+                answer.get("findings", []), list[DeviceFinding], finite=True
+            )
+        except messages.Malformed as error:
+            raise Forgery(f"tells of findings that are none{error}") from None
+        return found
+
+    def original(self, library: str) -> str:
+        """The path of a library of the replay's as it was built."""
+        known = dict(zip(self._copies, dict.fromkeys(self._evidence.libraries), strict=True))
+        return str(known.get(Path(library).name, library))
+
+    def _prepare(self, seed: int) -> None:
+        """Has the oracle write parameters and inputs, and writes the steps."""
         oracle, recorded = self._evidence.oracle, self._recorded
         oracle.ask(to_oracle(oracle_commands.Parameters(recorded.parameters_seed, self._stem("")[:-1])))
         for family in dict.fromkeys((recorded.family, None)):
@@ -170,17 +213,6 @@ class _Replay:
                 break
         steps = (*self.program.before, *self.program.after)
         (self._folder / STEPS).write_text("".join(json.dumps(step) + "\n" for step in steps))
-        try:
-            with self._player() as child:
-                self._open(child)
-                self._play(child, "without", launches=False)
-                if self._right("without"):
-                    return _unneeded(self.program)
-                self._play(child, "with", launches=True)
-        except _Unrepeatable as error:
-            self.hung = isinstance(error, _TooLong)
-            return _unrepeatable(str(error))
-        return None if self._right("with") else _foreign(self.program, self._evidence.setting)
 
     def _stem(self, what: str) -> str:
         """Where the oracle writes tensors: outside the folder that the candidate's process sees."""
@@ -202,14 +234,16 @@ class _Replay:
 
     def _play(self, child: Child, stem: str, *, launches: bool) -> None:
         outputs = [(o.address, itemsize(o.dtype), o.shape, o.strides) for o in self.program.outputs]
-        command = player_commands.Play(STEPS, launches, stem, outputs)
-        try:
-            answer = child.ask(_written(command), self._evidence.timeout_s)
-        except TimedOut as fault:
-            raise _TooLong(f"the process gave {fault}") from None
-        except ChildFault as fault:
-            raise _Unrepeatable(f"the process {fault}") from None
+        answer = self._asked(child, player_commands.Play(STEPS, launches, stem, outputs))
         _check(answer, trusted=not launches)
+
+    def _asked(self, child: Child, command: player_commands.Command) -> dict[str, Any]:
+        try:
+            return child.ask(_written(command), self._evidence.timeout_s)
+        except TimedOut as fault:
+            raise TooLong(f"the process gave {fault}") from None
+        except ChildFault as fault:
+            raise Unrepeatable(f"the process {fault}") from None
 
     def _open(self, child: Child) -> None:
         """Before any code of the candidate's has run: the end of the process is ours."""
@@ -225,15 +259,15 @@ class _Replay:
         return "finding" not in self._evidence.oracle.compare(outputs)
 
 
-class _Unrepeatable(Exception):
+class Unrepeatable(Exception):
     """The steps cannot be run; the message says why."""
 
 
-class _Forgery(Exception):
+class Forgery(Exception):
     """After kernels have run the process answers something that is none of its answers."""
 
 
-class _TooLong(_Unrepeatable):
+class TooLong(Unrepeatable):
     """They did not come to an end within the limit."""
 
 
@@ -242,7 +276,7 @@ def _written(command: player_commands.Command) -> dict[str, Any]:
 
 
 def _check(answer: dict[str, Any], *, trusted: bool) -> None:
-    """Raises _Unrepeatable where the player says so. `trusted`: no code of the candidate's has run in its
+    """Raises Unrepeatable where the player says so. `trusted`: no code of the candidate's has run in its
     process, and whatever else is no success is a fault of ours; afterwards anyone may have written it.
     """
     if not answer:
@@ -252,48 +286,8 @@ def _check(answer: dict[str, Any], *, trusted: bool) -> None:
         kind = player_commands.Failed if "error" in answer else player_commands.NotRepeatable
         told = messages.read(answer, kind)
     if isinstance(told, player_commands.NotRepeatable):
-        raise _Unrepeatable(told.not_repeatable[:_SAID])
+        raise Unrepeatable(told.not_repeatable[:_SAID])
     said = f"answered {str(answer)[:_SAID]}" if told is None else f"failed: {told.error[:_SAID]}"
     if not trusted:
-        raise _Forgery(said)
+        raise Forgery(said)
     raise defect("the player", f"it {said}" if told is None else told.error, told.traceback if told else "")
-
-
-def _unneeded(found: Program) -> Finding:
-    return Finding(
-        kind=NOT_NEEDED,
-        message=f"With all {found.launches} launches of this file's kernels left out the output is still "
-        "right: torch's operators compute it. At least one kernel has to do part of the work.",
-    )
-
-
-def _unrepeatable(error: str) -> Finding:
-    return Finding(
-        kind="own-kernels-not-repeatable",
-        message="This file's kernels cannot be run again without its host code, so that nothing shows that "
-        "they compute the result: pass kernels device pointers and plain values only.",
-        evidence=error,
-    )
-
-
-def _foreign(found: Program, setting: LibraryOps) -> Finding:
-    """Names what computed the result in place of the kernels, as far as the record shows it."""
-    writer = found.last_writer()
-    rule = f"--library-ops {setting} does not allow"
-    if writer is not None:
-        said = f"the output is written by {writer.what}, which {rule}, not by a kernel of this file"
-    elif found.omitted:
-        names = _listed(dict.fromkeys(omitted.what for omitted in found.omitted))
-        writer = found.omitted[0]
-        said = f"part of the result comes from {names}, which {rule}"
-    else:
-        said = "repeated on other inputs without this file's host code they give another result: host code "
-        said += "works out values on the CPU and passes them to kernels or writes them to device memory"
-    location = Location(line=writer.line) if writer and writer.line else None
-    message = f"This file's kernels do not compute the result: {said}."
-    return Finding(kind="own-kernels-do-not-compute-the-result", message=message, location=location)
-
-
-def _listed(names: Iterable[str]) -> str:
-    shown = list(names)
-    return ", ".join(shown[:4]) + (f" and {len(shown) - 4} more" if len(shown) > 4 else "")

@@ -284,6 +284,7 @@ class Trial:
             environment=self._backend.environment(self._folder), limits=self._backend.limits(self._trace),
             only_fresh=self._watch.in_forward, timeout_s=self.limits.call.seconds,
             server=self._job.servers.for_candidates("emulator"), on_a_gpu=self._on_a_gpu(),
+            checks=self._job.protocol in ("full", "reduced") and not self._job.unchecked,
         )  # fmt: skip
         self._records.check(evidence, self._backend.locate, self._call_once_more)
 

@@ -6,7 +6,8 @@ import pytest
 import torch
 
 from agent.harness.truth import input_distributions
-from agent.harness.truth.reference import VARIED, Reference
+from agent.harness.truth.input_distributions import VARIED
+from agent.harness.truth.reference import Reference
 from agent.harness.worker import layouts, memory_guards
 
 SOURCE = """

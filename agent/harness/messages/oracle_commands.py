@@ -12,8 +12,11 @@ from typing import Any, Literal
 
 @dataclass(frozen=True)
 class Parameters:
+    """`wide`: some have other signs and sizes, whenever this seed comes again; see `truth.perturbation`."""
+
     seed: int
     stem: str
+    wide: bool = False
 
 
 @dataclass(frozen=True)

@@ -19,7 +19,7 @@ class VerificationCommands:
 
     def do_parameters(self, command: oracle_commands.Parameters) -> dict[str, Any]:
         """A new set of perturbed parameters, written for the candidate, with their `strength`."""
-        arguments = self._state.reference.perturb(command.seed)
+        arguments = self._state.reference.perturb(command.seed, wide=command.wide)
         state, self._state.output = self._state.parameters(), None
         return {
             "init_inputs": wire.dump(arguments, self._state.folder, command.stem + "-init"),

@@ -142,7 +142,7 @@ class Trial:
         begun = 0
         for number, draws in enumerate(self._plan):
             seed = secret_seed()
-            self._instance(seed, f"set{number}")
+            self._instance(seed, f"set{number}", wide=number > 0)
             self._parameters_seed = seed
             drawn: dict[str, Any] = {}
             owed = False
@@ -166,9 +166,9 @@ class Trial:
             launch_limits.require_startable(told, self._on_a_gpu(), self._backend.locate)
             self.reuse.check_computing(slots=self._records.take_slots())
 
-    def _instance(self, seed: int, stem: str) -> None:
+    def _instance(self, seed: int, stem: str, *, wide: bool = False) -> None:
         """A new ModelNew that holds the parameters of this seed."""
-        parameters, doing = to_oracle(oracle_commands.Parameters(seed, stem)), "creating ModelNew"
+        parameters, doing = to_oracle(oracle_commands.Parameters(seed, stem, wide)), "creating ModelNew"
         made = self.oracle.ask(parameters)
         self._strength = min(self._strength, made["strength"])
         answer = self.candidate.tell(instance(made), doing)

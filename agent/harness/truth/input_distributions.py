@@ -20,14 +20,29 @@ NEAR = "near"
 """The draw before with a few elements changed: answers remembered by address or by a sample are stale."""
 
 
+VARIED = 1 / 64
+"""Share that inputs lose at most where `get_inputs` gives the same whatever the seed: no number grows or
+changes its sign, zeros and infinities stay."""
 ENOUGH = 1 << 26
 """Elements from which a deviation is taken: those of a larger tensor are not copied for it."""
 MOST = 1 << 20
 """Largest factor by which single elements stand out; their squares have to be finite."""
-VAST = 1 << 10
-"""Least factor of vast inputs, and least size of their largest element."""
+VAST, LARGE = 1 << 14, 1 << 10
+"""Least factor of vast inputs, and least size of their largest element; where a reference does not take the
+former, the latter."""
+SPECIAL = (1.0, -1.0, 2.0**-110, -(2.0**-110))
+"""Numbers that stand among sparse inputs, as far as these are as large and have such signs. No denormal: a
+kernel may take those for zero."""
 MOST_DOUBLINGS = 100
 """Of vast inputs: a factor that float32 can hold."""
+
+
+def varied(tensor: torch.Tensor, seed: int) -> torch.Tensor:
+    if not tensor.is_floating_point():
+        return tensor
+    generator = torch.Generator(tensor.device).manual_seed(seed)
+    lost = VARIED * torch.rand(tensor.shape, generator=generator, device=tensor.device)
+    return tensor * (1 - lost).to(tensor.dtype)
 
 
 def _deviation(x: torch.Tensor) -> torch.Tensor:
@@ -47,7 +62,23 @@ def _sparse(x: torch.Tensor, generator: torch.Generator) -> torch.Tensor:
     keep = torch.rand(x.shape, generator=generator, device=x.device) < 0.1
     if x.dim() > 1:
         keep[0] = False
-    return torch.where(keep, x, 0)
+    return _with_special(torch.where(keep, x, 0), x, generator)
+
+
+def _with_special(sparse: torch.Tensor, x: torch.Tensor, generator: torch.Generator) -> torch.Tensor:
+    """Each number several times, at places that are drawn outside the first slice."""
+    flat = sparse.reshape(-1)
+    first = sparse[0].numel() if sparse.dim() > 1 and sparse.shape[0] > 1 else 0
+    finite = x[torch.isfinite(x)]
+    largest = float(finite.abs().max()) if finite.numel() else 0.0
+    negative = bool((finite < 0).any())
+    tiny = torch.finfo(x.dtype).tiny
+    for value in SPECIAL:
+        if abs(value) <= largest and (value > 0 or negative):
+            count = max(flat.numel() >> 8, 1)
+            places = torch.randint(first, flat.numel(), (count,), generator=generator, device=x.device)
+            flat[places] = math.copysign(max(abs(value), tiny), value)
+    return sparse
 
 
 def _tied(x: torch.Tensor, generator: torch.Generator) -> torch.Tensor:
@@ -94,11 +125,11 @@ def _uneven(x: torch.Tensor, generator: torch.Generator) -> torch.Tensor:
     return x * (2.0**powers).to(x.dtype)
 
 
-def _vast(x: torch.Tensor, generator: torch.Generator) -> torch.Tensor:
+def _scaled_to(x: torch.Tensor, least: int) -> torch.Tensor:
     """Scaled until the largest element overflows an exponential, however small the stated ones are."""
     size = float(torch.where(torch.isfinite(x), x, 0).abs().max())
-    needed = math.ceil(math.log2(VAST / size)) if size > 0 else 0
-    return x * 2.0 ** min(max(needed, VAST.bit_length() - 1), MOST_DOUBLINGS)
+    needed = math.ceil(math.log2(least / size)) if size > 0 else 0
+    return x * 2.0 ** min(max(needed, least.bit_length() - 1), MOST_DOUBLINGS)
 
 
 def _near(x: torch.Tensor, generator: torch.Generator) -> torch.Tensor:
@@ -117,7 +148,8 @@ FAMILIES: dict[str, Change] = {
     "tied": _tied,
     "negative": _negative,
     "negated": lambda x, generator: -x,
-    "vast": _vast,
+    "vast": lambda x, generator: _scaled_to(x, VAST),
+    "large": lambda x, generator: _scaled_to(x, LARGE),
     "minute": lambda x, generator: x / (1 << 20),
     "even": _even,
     "lone": _lone,
@@ -125,6 +157,9 @@ FAMILIES: dict[str, Change] = {
     "uneven": _uneven,
     NEAR: _near,
 }
+
+MILDER = {"vast": "large"}
+"""What stands in for a family that a reference does not take."""
 
 
 def derived(family: str, inputs: list[Any], seed: int) -> list[Any] | None:

@@ -12,6 +12,8 @@ NOISE = 0.3
 values stay; the size is the protocol page's `order 0.3`."""
 VARIANCE_DECADES = 3
 """Running variances spread downwards over so many powers of ten, so that an ignored eps shows."""
+MOST_WIDENED, WIDENED = 4, 8
+"""How many parameters get other signs and sizes, and how much larger some of their elements are."""
 DEEP = 16
 """Normalisations by running variances from which on the strength is a question: up to there it is full."""
 LEAST = 1 / 16
@@ -28,6 +30,30 @@ def perturb(state: dict[str, torch.Tensor], seed: int, strength: float) -> None:
     generator = torch.Generator().manual_seed(seed)
     for name, tensor in state.items():
         _perturb(name, tensor, generator, strength)
+
+
+def widen(model: torch.nn.Module, constructed: dict[str, torch.Tensor], seed: int) -> None:
+    """Gives a quarter of the elements of up to `MOST_WIDENED` parameters the other sign, and makes an eighth
+    `WIDENED` times as large: of those all elements of which have one sign at first, as factors do.
+
+    Trained factors may be negative and large, and no perturbation by a share of their size makes them so.
+    """
+    generator = torch.Generator().manual_seed(seed)
+    known = [
+        parameter
+        for name, parameter in model.named_parameters()
+        if parameter.is_floating_point() and name in constructed and _has_one_sign(constructed[name])
+    ]
+    order = torch.randperm(len(known), generator=generator).tolist()
+    for number in order[:MOST_WIDENED]:
+        flat = known[number].detach().view(-1)
+        places = torch.randperm(flat.numel(), generator=generator)
+        flat[places[: max(flat.numel() // 4, 1)]] *= -1
+        flat[places[-max(flat.numel() // 8, 1) :]] *= WIDENED
+
+
+def _has_one_sign(tensor: torch.Tensor) -> bool:
+    return tensor.numel() > 0 and (bool((tensor > 0).all()) or bool((tensor < 0).all()))
 
 
 def _perturb(name: str, tensor: torch.Tensor, generator: torch.Generator, strength: float) -> None:

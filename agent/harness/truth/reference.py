@@ -16,16 +16,13 @@ from typing import Any, NamedTuple
 import torch
 from torch.utils._pytree import tree_map_only
 
-from agent.harness.truth import input_distributions, perturbation, ties, tolerance
+from agent.harness.truth import float64, input_distributions, perturbation, ties, tolerance
 from agent.harness.truth.summation import OneByOne
 from agent.harness.truth.summation_order import OtherOrder
 from agent.harness.worker import memory_guards
 
 WARM_S = 0.01
 """A first forward that takes longer is timed again, since what it had to load is no part of its time."""
-VARIED = 1 / 64
-"""Share that inputs lose at most where `get_inputs` gives the same whatever the seed: no number grows or
-changes its sign, zeros and infinities stay."""
 _OURS = str(Path(__file__).resolve().parents[2]) + os.sep
 
 
@@ -66,6 +63,7 @@ class Reference:
         self.seed = 0
         self._strengths: dict[int, float] = {}
         """Of the perturbation, by seed."""
+        self._widened: dict[int, bool] = {}
         self.constructed: dict[str, torch.Tensor] = {}
         """The state of the present instance before it was perturbed."""
         self._fixed: bool | None = None
@@ -75,8 +73,14 @@ class Reference:
         self.changes: set[str] = set()
         """What the reference itself writes to: names of its state, and `input`."""
 
-    def perturb(self, seed: int) -> list[Any]:
-        """A new instance with perturbed parameters; returns the constructor's arguments."""
+    def perturb(self, seed: int, *, wide: bool = False) -> list[Any]:
+        """A new instance with perturbed parameters; returns the constructor's arguments.
+
+        `wide`: some of them have other signs and sizes from now on, where the reference takes that.
+        """
+        if wide and self._widened.setdefault(seed, True):
+            self._made(seed, 1.0)
+            self._widened[seed] = self._stable(seed, raising=False)
         arguments = self._made(seed, self._strengths.get(seed, 1.0))
         if seed not in self._strengths and perturbation.is_deep(self.model):
             self._strengths[seed] = self._strength_at(seed)
@@ -101,14 +105,16 @@ class Reference:
             self._made(seed, strength)
         return strength
 
-    def _stable(self, seed: int) -> bool:
-        """Whether float32 comes close to the truth under the present parameters, on inputs of their seed."""
+    def _stable(self, seed: int, *, raising: bool = True) -> bool:
+        """Whether float32 comes close to the truth under the present parameters, on inputs of their seed;
+        `raising` where the reference raises, of which whoever draws from it next hears.
+        """
         try:
             with torch.no_grad():
                 native = self._placed(self.native(self._stated(seed))[0])
                 expected = tolerance.Expected(native, native, self.truth(self._stated(seed)))
         except ReferenceRaised:
-            return True  # whoever draws from it next hears of that
+            return raising
         return not tolerance.non_finite(native) and expected.native_share <= tolerance.UNSTABLE
 
     def _made(self, seed: int, strength: float) -> list[Any]:
@@ -121,6 +127,8 @@ class Reference:
         self.construct_s = max(self.construct_s, time.process_time() - begun)
         self.constructed = {n: t.to(self._device, copy=True) for n, t in self.model.state_dict().items()}
         perturbation.perturb(self.model.state_dict(), seed + 1, strength)
+        if self._widened.get(seed, False):
+            perturbation.widen(self.model, self.constructed, seed + 2)
         self.model.to(self._device)
         self._model64 = self._dtype = None
         return arguments
@@ -138,6 +146,15 @@ class Reference:
 
         `inputs` are those of this seed and family where they are at hand.
         """
+        milder = input_distributions.MILDER.get(family or "")
+        if milder is not None:
+            with contextlib.suppress(ReferenceRaised):
+                drawn = self._draw(seed, family, None)
+                if drawn is None or drawn.expected.obstacle() is None:
+                    return drawn
+        return self._draw(seed, milder or family, inputs)
+
+    def _draw(self, seed: int, family: str | None, inputs: list[Any] | None) -> Draw | None:
         inputs = self.inputs(seed, family) if inputs is None else inputs
         if inputs is None:
             return None
@@ -203,7 +220,7 @@ class Reference:
 
     def truth(self, inputs: list[Any]) -> Any:
         """The result in float64; tensors that forward makes without a dtype are float64 as well."""
-        model, wide = self.in_float64(), tree_map(_to64, inputs)
+        model, wide = self.in_float64(), tree_map(float64.wide, inputs)
         stated = torch.get_default_dtype()
         torch.set_default_dtype(torch.float64)
         try:
@@ -220,8 +237,8 @@ class Reference:
             with of_the_reference():
                 arguments = self._space["get_init_inputs"]()
                 self._model64 = self._space["Model"](*arguments).eval().to(self._device).double()
-            _widen_attributes(self._model64)
-            self._model64.load_state_dict({name: _to64(t) for name, t in self.state().items()})
+            float64.widen_attributes(self._model64)
+            self._model64.load_state_dict({name: float64.wide(t) for name, t in self.state().items()})
         return self._model64
 
     def _chosen(self, seed: int, family: str, inputs: list[Any], writes: bool) -> tuple[Any, Any]:
@@ -257,7 +274,9 @@ class Reference:
                 memory_guards.leaves(inputs), memory_guards.leaves(self._drawn(seed + 1)), strict=True
             )
             self._fixed = all(one.shape == other.shape and torch.equal(one, other) for one, other in again)
-        return list(tree_map(partial(_varied, seed=seed), inputs)) if self._fixed else inputs
+        return (
+            list(tree_map(partial(input_distributions.varied, seed=seed), inputs)) if self._fixed else inputs
+        )
 
     def _drawn(self, seed: int) -> list[Any]:
         torch.manual_seed(seed)
@@ -272,27 +291,6 @@ class Reference:
             return list(tree_map(lambda t: t.to(self._device), self._space["get_inputs"]()))
 
 
-def _varied(tensor: torch.Tensor, seed: int) -> torch.Tensor:
-    if not tensor.is_floating_point():
-        return tensor
-    generator = torch.Generator(tensor.device).manual_seed(seed)
-    lost = VARIED * torch.rand(tensor.shape, generator=generator, device=tensor.device)
-    return tensor * (1 - lost).to(tensor.dtype)
-
-
-def _widen_attributes(model: torch.nn.Module) -> None:
-    """In float64 what modules hold as plain attributes, which `double` leaves as it is."""
-    for module in model.modules():
-        for name, value in vars(module).items():
-            plain = isinstance(value, torch.Tensor) or type(value) in (list, tuple, dict)
-            if plain and not name.startswith("_") and memory_guards.leaves(value):
-                vars(module)[name] = tree_map(_to64, value)
-
-
 def tree_map(change: Any, value: Any) -> Any:
     """`value` with `change` applied to every tensor in it."""
     return tree_map_only(torch.Tensor, change, value)
-
-
-def _to64(tensor: torch.Tensor) -> torch.Tensor:
-    return tensor.double() if tensor.is_floating_point() else tensor

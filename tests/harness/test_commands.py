@@ -46,7 +46,7 @@ def get_init_inputs():
     return []
 """
 GOOD = {
-    "oracle": {"do": "parameters", "seed": 1, "stem": "set0"},
+    "oracle": {"do": "parameters", "seed": 1, "stem": "set0", "wide": False},
     "worker": {"do": "instance", "init_inputs": {}, "state": {}, "dtype": None},
     "player": {"do": "play", "steps": "s", "launches": True, "stem": "x", "outputs": []},
 }

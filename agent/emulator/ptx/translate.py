@@ -8,7 +8,7 @@ from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass
 from types import MappingProxyType
 
-from agent.emulator.ptx import compare, control, convert, floats, integers, matrix, memory, parse
+from agent.emulator.ptx import compare, control, convert, floats, integers, matrix, memory, parse, recursion
 from agent.emulator.ptx.frame import Binding, Frame
 from agent.emulator.ptx.module import bind_module, declarations, definitions, function_head
 from agent.emulator.ptx.step import Step
@@ -127,8 +127,9 @@ def unit(
     module = parse.module(ptx, sources)
     names = bind_module(module, control.is_library)
     features: set[str] = set()
+    deeper = recursion.recursive(module)
     bodies = [
-        _function(function, names, source, features)
+        _function(function, names, source, features, is_recursive=function.name in deeper)
         for function in module.functions
         if function.body is not None
     ]
@@ -170,7 +171,9 @@ def _bytes(parameter: Variable) -> int:
     return TYPES[parameter.type].bits // 8 * (parameter.count or 0)
 
 
-def _function(function: Function, names: dict[str, Binding], source: str, features: set[str]) -> str:
+def _function(
+    function: Function, names: dict[str, Binding], source: str, features: set[str], *, is_recursive: bool
+) -> str:
     scope: dict[str, Binding] = {}
     frame = Frame([names, scope], function.is_entry, function.place)
     for index, parameter in enumerate((*function.returns, *function.parameters)):
@@ -186,6 +189,8 @@ def _function(function: Function, names: dict[str, Binding], source: str, featur
     prologue = [f"const uint32_t {offset} = offset_of({site});" for site, offset in frame.shared.items()]
     if "carry" in frame.features:
         prologue.append("uint32_t carry = 0;")
+    if is_recursive:
+        prologue.append(f"const Deeper deeper({recursion.frame_bytes(function)}, {function.place.line});")
     start = f'#line {max(function.place.line, 1)} "{source}"\n'
     head = f"{start}{function_head(function, names)} {{ char* const shared = kw_shared_base;"
     return " ".join([head, *prologue, *frame.declarations, *writer.code, "\n}\n"])

@@ -141,7 +141,10 @@ void reset_block(Worker& worker) {
     forget_copies(worker);
     forget_named_barriers(worker);
     order_threads(worker);
-    for (int t = 0; t < worker.count; t++) worker.threads[t].state = State::kFresh;
+    for (int t = 0; t < worker.count; t++) {
+        worker.threads[t].state = State::kFresh;
+        worker.threads[t].stack = 0;
+    }
     for (int w = 0; w < worker.warp_count; w++) {
         const int lanes = worker.count - w * kWarpSize < kWarpSize ? worker.count - w * kWarpSize : kWarpSize;
         worker.warps[w].live = lanes == kWarpSize ? 0xffffffffu : (1u << lanes) - 1;

@@ -6,6 +6,7 @@
 #include "state.h"
 
 #include <algorithm>
+#include <climits>
 #include <cmath>
 #include <cstdio>
 #include <cstring>
@@ -16,6 +17,7 @@ namespace {
 
 std::atomic<uintptr_t> next_handle{0x1000};
 KW_TLS cudaStream_t current_stream;
+int stack_limit = 1024;  // of a thread
 
 // Null, or one of the two names that CUDA has for it.
 bool is_default(cudaStream_t stream) {
@@ -74,7 +76,25 @@ cudaError_t cudaGetDeviceCount(int* count) {
 
 cudaError_t cudaDeviceSynchronize(void) { return sticky_error(); }
 cudaError_t cudaDeviceSetCacheConfig(cudaFuncCache) { return sticky_error(); }
-cudaError_t cudaDeviceSetLimit(cudaLimit, size_t) { return sticky_error(); }
+
+cudaError_t cudaDeviceSetLimit(cudaLimit limit, size_t value) {
+    if (limit == cudaLimitStackSize) stack_limit = static_cast<int>(std::min<size_t>(value, INT_MAX));
+    return sticky_error();
+}
+
+// Of functions that call themselves the compiler does not know how deep they go: the thread has what the limit says.
+// Twice that is let pass, since some of what stands in a function's frame may be kept in registers.
+void kw_stack(int bytes, int line) {
+    Thread& thread = current_worker->threads[current_worker->current];
+    thread.stack += bytes;
+    if (bytes < 0 || thread.stack / 2 <= stack_limit) return;
+    report(&finding::kDeviceStackOverflow, Severity::kError, line, current_worker, [&] {
+        return format("Recursion takes more than the %d bytes of stack that a thread has on a GPU: use a loop, or raise "
+                      "cudaLimitStackSize by cudaDeviceSetLimit.",
+                      stack_limit);
+    });
+}
+
 
 cudaError_t cudaRuntimeGetVersion(int* version) {
     *version = CUDART_VERSION;

@@ -14,6 +14,8 @@ namespace kw {
 
 namespace {
 
+constexpr unsigned long kFewBlocks = 32;
+constexpr unsigned long kRoomOfLargerDevices = 2;
 constexpr unsigned long kSmallLaunch = 8192;  // threads; below this a second OS thread costs more than it gives
 
 int worker_count = 2;
@@ -22,6 +24,7 @@ Launch* running;
 std::unique_ptr<Worker> workers[kMaxWorkers];
 std::atomic<long> launches;
 std::vector<std::string> launched_names;
+std::vector<std::string> waiting_for_all;  // kernels, by name
 
 unsigned long volume(dim3 d) { return static_cast<unsigned long>(d.x) * d.y * d.z; }
 
@@ -29,6 +32,11 @@ struct Refusal {
     cudaError_t error;
     std::string why;
 };
+
+unsigned long resident_limit(const kw_launch_request& r) {
+    const unsigned long threads = kThreadsPerMultiprocessor / volume(r.block);
+    return kMultiprocessors * std::min<unsigned long>(kBlocksPerMultiprocessor, threads);
+}
 
 // An empty text means that the launch is legal.
 Refusal refusal(const kw_launch_request& r, size_t shared_limit) {
@@ -52,13 +60,35 @@ Refusal refusal(const kw_launch_request& r, size_t shared_limit) {
         const char* words = shared_limit > kDefaultSharedLimit ? kSharedBeyondAsked : kSharedBeyondDefault;
         return {cudaErrorInvalidValue, format(words, r.dynamic_bytes, shared_limit)};
     }
-    const unsigned long at_once = std::min<unsigned long>(kBlocksPerMultiprocessor, kThreadsPerMultiprocessor / volume(b));
-    const unsigned long resident = kMultiprocessors * at_once;
+    const unsigned long resident = resident_limit(r);
     if (r.cooperative != 0 && volume(g) > resident) {
         return {cudaErrorCooperativeLaunchTooLarge,
                 format(kTooManyAtOnce, volume(g), volume(b), resident)};
     }
     return {cudaSuccess, ""};
+}
+
+// Blocks that were all there at once, in a launch of more than may change places (draw.cpp), wait for one another: at a
+// barrier that spins. Who waits for earlier blocks alone never has so many.
+void note_barrier_of_all(const Launch& launch) {
+    if (launch.blocks <= kFewBlocks || static_cast<unsigned long>(launch.most_resident) < launch.blocks) return;
+    const std::string name = launch.request->name;
+    if (std::find(waiting_for_all.begin(), waiting_for_all.end(), name) == waiting_for_all.end()) {
+        waiting_for_all.push_back(name);
+    }
+}
+
+// At real sizes, of a kernel whose blocks waited for all others at smaller ones.
+void require_room_for_all(const kw_launch_request& r) {
+    const unsigned long most = kRoomOfLargerDevices * resident_limit(r);
+    if (!sampling() || volume(r.grid) <= most) return;
+    if (std::find(waiting_for_all.begin(), waiting_for_all.end(), r.name) == waiting_for_all.end()) return;
+    report(&finding::kIllegalLaunch, Severity::kError, r.line, nullptr, [&] {
+        return format("Blocks of kernel %s wait for all others, and its %lu blocks of %lu threads are not there at once: "
+                      "a GPU like this one holds %lu, and those that wait keep the others out for ever. Launch no more "
+                      "than fit, or use a second launch.",
+                      r.name, volume(r.grid), volume(r.block), resident_limit(r));
+    });
 }
 
 bool same(const uint3& a, const dim3& b) { return a.x == b.x && a.y == b.y && a.z == b.z; }
@@ -217,6 +247,7 @@ extern "C" int kw_launch(const kw_launch_request* request) {
     } else {
         note_launch(request->name);
         note_kernel(*request);
+        require_room_for_all(*request);
         if (host_only()) {
             running = nullptr;
             return 0;
@@ -234,6 +265,7 @@ extern "C" int kw_launch(const kw_launch_request* request) {
         note_running(request);
         run(launch);
         note_running(nullptr);
+        if (!launch.sampled) note_barrier_of_all(launch);
         if (launch.sampled) end_sampled_launch();
     }
     running = nullptr;

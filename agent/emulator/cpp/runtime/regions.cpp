@@ -30,6 +30,7 @@ struct Freed {
 struct Registry {
     std::mutex mutex;
     std::map<uintptr_t, std::unique_ptr<Region>> live;
+    std::map<uintptr_t, std::unique_ptr<Region>> modules;
     std::deque<Freed> freed;
     std::vector<std::unique_ptr<Region>> retired;  // a running kernel may still look at them
     std::vector<Region*> published;
@@ -94,6 +95,19 @@ bool is_mapped(uintptr_t address) {
     return mincore(reinterpret_cast<void*>(address / page * page), 1, &resident) == 0;
 }
 
+// The variables of a library, for as long as the process lives.
+Region& module_region(uintptr_t first, size_t bytes) {
+    Registry& r = registry();
+    const std::lock_guard<std::mutex> lock(r.mutex);
+    std::unique_ptr<Region>& region = r.modules[first];
+    if (region == nullptr) {
+        region = std::make_unique<Region>();
+        region->first = first;
+        region->bytes = bytes;
+    }
+    return *region;
+}
+
 struct ModuleSearch {
     uintptr_t address;
     uintptr_t entry;
@@ -115,7 +129,9 @@ int look_into_module(dl_phdr_info* info, size_t, void* opaque) {
         if (!own && !holds(*part, search.address)) continue;
         const uintptr_t first =
             own ? reinterpret_cast<uintptr_t>(info->dlpi_tls_data) : info->dlpi_addr + part->p_vaddr;
-        *search.site = Site{first, part->p_memsz, nullptr};
+        // Of what a library can write to, who accesses it is known as it is of allocated memory.
+        const bool tracked = !own && (part->p_flags & PF_W) != 0;
+        *search.site = Site{first, part->p_memsz, tracked ? cells_of(module_region(first, part->p_memsz)) : nullptr};
         search.found = true;
     }
     return 1;
@@ -219,9 +235,11 @@ uint64_t* cells_of(Region& region) {
 void clear_cells() {
     Registry& r = registry();
     const std::lock_guard<std::mutex> lock(r.mutex);
-    for (const auto& [first, region] : r.live) {
-        uint64_t* cells = region->cells;
-        for (size_t k = 0; cells != nullptr && k < region->bytes / 4 + 2; k++) cells[k] &= 15;
+    for (const auto* known : {&r.live, &r.modules}) {
+        for (const auto& [first, region] : *known) {
+            uint64_t* cells = region->cells;
+            for (size_t k = 0; cells != nullptr && k < region->bytes / 4 + 2; k++) cells[k] &= 15;
+        }
     }
 }
 

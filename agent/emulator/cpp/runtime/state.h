@@ -52,6 +52,7 @@ struct Thread {
     int width;
     int line;
     int site;
+    int stack;  // bytes that calls of recursive functions hold
 };
 
 // Lanes that wait for the same operation with the same mask.
@@ -114,6 +115,7 @@ struct Launch {
     std::atomic<unsigned> arrived_blocks;  // at grid.sync(), all rounds together
     std::atomic<int> active_workers;
     std::atomic<int> resident_blocks;  // at most: an OS thread's own one counts until none is left for it
+    std::atomic<int> most_resident;
     std::atomic<int> spinning_workers;
     std::atomic<int> waiting_state;  // changes whenever a worker begins or ceases to wait
     std::atomic<int> confirmed_state;

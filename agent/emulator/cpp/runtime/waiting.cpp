@@ -122,8 +122,12 @@ bool blocks_left(const Worker& host) {
 
 // Takes a place among the blocks that are there at once, if one is free.
 bool has_room(Launch& launch, size_t threads) {
-    const bool room = static_cast<size_t>(++launch.resident_blocks) * threads <= kResidentThreads;
+    const int blocks = ++launch.resident_blocks;
+    const bool room = static_cast<size_t>(blocks) * threads <= kResidentThreads;
     if (!room) launch.resident_blocks--;
+    for (int most = launch.most_resident; room && most < blocks;) {
+        if (launch.most_resident.compare_exchange_weak(most, blocks)) break;
+    }
     return room;
 }
 

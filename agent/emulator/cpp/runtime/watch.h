@@ -24,7 +24,7 @@ struct Region {
 struct Site {
     uintptr_t first;
     size_t bytes;
-    uint64_t* cells;  // null where no races are tracked: stacks, __device__ variables, arguments
+    uint64_t* cells;  // null where no races are tracked: stacks, constants, arguments
 };
 
 // Four bytes of shared memory. Masks have one bit for each byte; code is counted from the kernel's entry.

@@ -22,6 +22,13 @@ KW_PTX_THREAD(const int, kw_lane);
 KW_PTX_THREAD(char* const, kw_shared_base);
 KW_PTX_THREAD(const int, kw_spinning);
 
+// In a function that calls itself, as long as a call lasts.
+struct Deeper {
+    int bytes;
+    Deeper(int more, int line) : bytes(more) { kw_stack(more, line); }
+    ~Deeper() { kw_stack(-bytes, 0); }
+};
+
 #include "kw/ptx_value.h"
 #include "kw/ptx_float.h"
 #include "kw/ptx_integer.h"

@@ -76,6 +76,9 @@ void kw_spin_over(void);
 // A read, or an atomic operation that changed nothing, which may be one of a loop that waits.
 void kw_poll(const void* address, uint64_t observed);
 
+// A recursive function takes, or with a minus gives back, so many bytes of its thread's stack.
+void kw_stack(int bytes, int line);
+
 // cp.async: the calling thread's copies to shared memory, made at the latest when it waits for them. The last
 // `zeros` of the bytes become zero and are not read. kw_wait_copies leaves out the last `prior` groups that
 // were committed; kw_wait_all_copies waits for those too that were not.

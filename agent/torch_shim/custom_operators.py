@@ -13,6 +13,7 @@ from typing import Any
 
 import torch
 from torch.overrides import _get_current_function_mode_stack as _function_modes
+from torch.utils._python_dispatch import TorchDispatchMode
 
 from .device import EmulatedDevice
 from .host_tensors import CUDA
@@ -21,6 +22,50 @@ _KEYS = {"CUDA": "CPU", "AutogradCUDA": "AutogradCPU"}
 _TORCH = frozenset({"aten", "prims", "inductor", "quantized", "quantized_decomposed", "symm_mem", "rngprims"})
 
 _CUSTOM_OP = "torch._library.custom_ops"
+
+
+class Shown:
+    """A dispatch mode that looks on while an operator runs; `entered` once what is within it was shown."""
+
+    def __init__(self, mode: TorchDispatchMode) -> None:
+        self.mode, self.entered = mode, False
+
+
+_shown: list[Shown] = []
+
+
+_implemented: set[str] = set()
+"""Operators whose implementation for the device is of Python, by their names."""
+
+
+def is_implemented(func: Any) -> bool:
+    return func.name().partition(".")[0] in _implemented
+
+
+def is_own(func: Any) -> bool:
+    """Whether the operator is none of torch's."""
+    return func.namespace not in _TORCH
+
+
+@contextlib.contextmanager
+def shown_to(mode: TorchDispatchMode) -> Iterator[Shown]:
+    """Around an operator that `mode` calls: it sees within one that a file implements in Python."""
+    shown = Shown(mode)
+    _shown.append(shown)
+    try:
+        yield shown
+    finally:
+        _shown.remove(shown)
+
+
+@contextlib.contextmanager
+def _under_who_looks_on() -> Iterator[None]:
+    if not _shown or _shown[-1].entered:
+        yield
+        return
+    _shown[-1].entered = True
+    with _shown[-1].mode:
+        yield
 
 
 def patch(mode: EmulatedDevice) -> None:
@@ -42,6 +87,8 @@ def patch(mode: EmulatedDevice) -> None:
         if not known or library.ns in _TORCH or library.ns.startswith("_") or kwargs.get("with_keyset"):
             return stock(library, op_name, fn, dispatch_key, **kwargs)
         for_cuda.update([name] if key in _KEYS else [])
+        plain = op_name if isinstance(op_name, str) else op_name.name()
+        _implemented.add(f"{library.ns}::{plain.rpartition('::')[2].partition('.')[0]}")
         return stock(library, op_name, _on_device(fn, mode), _KEYS.get(key, key), **kwargs)
 
     owner.impl = impl
@@ -50,7 +97,7 @@ def patch(mode: EmulatedDevice) -> None:
 def _on_device(fn: Callable[..., Any], mode: EmulatedDevice) -> Callable[..., Any]:
     @functools.wraps(fn)
     def call(*args: Any, **kwargs: Any) -> Any:
-        with entered(mode):
+        with entered(mode), _under_who_looks_on():
             return fn(*args, **kwargs)
 
     return call

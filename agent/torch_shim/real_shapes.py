@@ -13,6 +13,7 @@ import torch
 from torch.utils._python_dispatch import TorchDispatchMode
 from torch.utils._pytree import tree_leaves, tree_map_only
 
+from . import custom_operators
 from .c_abi import SAMPLED_BYTES
 from .runtime import Runtime
 
@@ -50,7 +51,13 @@ class ShapesOnly(TorchDispatchMode):  # type: ignore[no-untyped-call]
                 self._refuse(f"forward reads values on the host ({func})")
             if func.overloadpacket in _NO_COMPUTATION or _is_view(func):
                 return func(*args, **kwargs)
-            result = self._result(func, args, kwargs)
+            if custom_operators.is_own(func):
+                with custom_operators.shown_to(self) as shown:
+                    result = self._own(func, args, kwargs)
+                if shown.entered:
+                    return result
+            else:
+                result = self._result(func, args, kwargs)
             self._note(func, _tensors((args, kwargs)), _tensors(result))
             return result
 
@@ -62,6 +69,12 @@ class ShapesOnly(TorchDispatchMode):  # type: ignore[no-untyped-call]
                     self._fixed[_place(tensor)] = tensor.untyped_storage()
         elif taken:
             self.operators.add(str(func).removeprefix("aten.").partition(".")[0])
+
+    def _own(self, func: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+        """Of an operator that is not torch's, which may launch kernels, and is shown where that is Python."""
+        if custom_operators.is_implemented(func):
+            return func(*args, **kwargs)
+        return self._result(func, args, kwargs)
 
     def _result(self, func: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
         try:

@@ -21,7 +21,7 @@ from typing import Any
 import torch
 from torch.utils._python_dispatch import TorchDispatchMode
 
-from . import nested
+from . import custom_operators, nested
 from .c_abi import LARGEST_LITERAL
 from .runtime import Runtime
 
@@ -81,7 +81,10 @@ class Recorder(TorchDispatchMode):  # type: ignore[no-untyped-call]
         taken = {0, *(_storage(tensor) for tensor in nested.tensors([args, kwargs]))}
         given = [self._described(arg) for arg in args]
         keywords = {name: self._described(value) for name, value in kwargs.items()}
-        result = func(*args, **kwargs)
+        with custom_operators.shown_to(self) as shown:
+            result = func(*args, **kwargs)
+        if shown.entered and self._is_placed(result, taken):
+            return result
         if self._runtime.loading:
             return self._moved(result, taken)
         if not writes:
@@ -100,6 +103,11 @@ class Recorder(TorchDispatchMode):  # type: ignore[no-untyped-call]
             }
         )  # fmt: skip
         return result
+
+    def _is_placed(self, result: Any, taken: set[int]) -> bool:
+        """Whether all of it lies where addresses mean something."""
+        made = nested.tensors(result)
+        return all(_storage(t) in taken or self._runtime.owns(t.data_ptr()) for t in made)
 
     def _moved(self, result: Any, taken: set[int]) -> Any:
         if isinstance(result, torch.Tensor):

@@ -12,14 +12,14 @@ from pathlib import Path
 from agent.problems import child, finding
 from agent.problems.finding import names, path
 from agent.problems.lowering import lowered
-from agent.problems.planning import affordable, few_draws
+from agent.problems.planning import affordable, few_draws, once
 from agent.problems.roofline import GPUS, Gpu, floor_ms
 from agent.problems.shrinking import MAX_ELEMENTS, MAX_MACS, Shrunken, hard_coded, shrink
 from agent.records import Problem, Trace, digest
 
 __all__ = [
     "GPUS", "MAX_ELEMENTS", "MAX_MACS", "Gpu", "Shrunken", "affordable", "code", "few_draws", "floor_ms",
-    "hard_coded", "load", "lowered", "names", "path", "shrink",
+    "hard_coded", "load", "lowered", "names", "once", "path", "shrink",
 ]  # fmt: skip
 
 

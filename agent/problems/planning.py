@@ -70,6 +70,8 @@ FULL_PROTOCOL = Limits(max_elements=1_200_000, max_macs=60_000_000)
 """What sizes are looked for at: a product with barriers then takes about a second per run on the emulator."""
 FEWER_DRAWS = Limits(max_elements=2 * 1_200_000, max_macs=2 * 60_000_000)
 """Sizes that cost more are judged on fewer draws."""
+ONCE = Limits(max_elements=20_000_000, max_macs=100_000_000)
+"""Real sizes up to which one run is made at them after smaller ones were judged."""
 DEAREST = Limits(max_elements=32_000_000, max_macs=400_000_000)
 """What costs more is not judged on a CPU."""
 
@@ -84,6 +86,11 @@ def cost(trace: Trace) -> Cost:
 def affordable(trace: Trace) -> bool:
     """Whether a CPU can afford a reference of these sizes a few times over."""
     return trace.min_bytes // 4 <= DEAREST.max_elements and trace.flops // 2 <= DEAREST.max_macs
+
+
+def once(trace: Trace) -> bool:
+    """Whether a single run at these sizes is affordable beside the draws at smaller ones."""
+    return cost(trace).within(ONCE)
 
 
 def few_draws(trace: Trace) -> bool:

@@ -5,6 +5,7 @@ what has no schema of that form (factories, indexing, conversion) is written out
 """
 
 import ctypes
+import weakref
 from collections.abc import Callable
 from functools import cache
 from typing import Any
@@ -175,16 +176,23 @@ def _to(tensor: torch.Tensor, *arguments: Any) -> torch.Tensor:
 
 
 def _from_blob(address: int, sizes: list[int], strides: list[int] | None, *rest: Any) -> torch.Tensor:
-    """A view of memory that the extension owns, as at::from_blob."""
+    """A view of memory that the extension owns, as at::from_blob.
+
+    After the options stand a function's address, and that of what it is called with when the view is gone.
+    """
     if not is_emulated():
         raise NotImplementedError("from_blob: memory of a GPU that torch did not allocate")
-    _, options = _options(list(rest))
+    ending, options = _options(list(rest))
     shape = torch.empty(sizes, dtype=options.get("dtype", torch.float32), device="meta")
     steps = strides if strides is not None else list(shape.stride())
     extent = 1 + sum((n - 1) * step for n, step in zip(sizes, steps, strict=True))
     if shape.numel() == 0:
         return torch.empty(sizes, dtype=shape.dtype)
     buffer = (ctypes.c_char * (extent * shape.element_size())).from_address(address)
+    if ending:
+        function, held = ending
+        end = ctypes.CFUNCTYPE(None, ctypes.c_void_p)(function)
+        weakref.finalize(buffer, end, held).atexit = False
     return torch.frombuffer(buffer, dtype=shape.dtype).as_strided(sizes, steps)
 
 

@@ -5,6 +5,7 @@ Places are told as the call means them, so that those of two calls can be compar
 """
 
 import math
+import sys
 from collections.abc import Iterable, Iterator, Sequence
 from difflib import SequenceMatcher
 from typing import Any
@@ -12,15 +13,25 @@ from typing import Any
 from agent.emulator.replay import events
 from agent.emulator.replay.calls import INPUTS, Memory, Segment
 from agent.emulator.replay.events import Event
+from agent.records import TensorSpec, Trace
 
 _WORD = 4
 _MOST_ALIGNED = 2000
 """Events up to which two calls of different lengths are held against each other."""
+FEW = 16
+"""What the host may make of floating-point inputs, however large the output is: a statistic of every row is a
+part of the result."""
 _KEPT = "kept"
 """Memory from before the call, in a place."""
 
 Leaves = list[Any]
 _OF_PLACES = events.Launch | events.Allocate | events.Given
+
+
+def most(trace: Trace) -> int:
+    """Words that the host may make of inputs of these types; lengths and places it may read from integers."""
+    given = [spec.dtype for spec in trace.inputs if isinstance(spec, TensorSpec)]
+    return FEW if all("float" in dtype for dtype in given) else sys.maxsize
 
 
 def memory(segments: Sequence[Segment]) -> Memory:

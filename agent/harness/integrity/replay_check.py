@@ -67,6 +67,8 @@ class Evidence(NamedTuple):
     """What its launches may take on a GPU."""
     server: ProcessServer | None = None
     """Where its process comes from."""
+    most_words: int = host_words.FEW
+    """That the host may make of the inputs, however many elements the output has."""
     checks: bool = False
     """Whether calls are repeated with their memory accesses checked."""
 
@@ -129,7 +131,8 @@ def on_its_own_inputs(recorded: Recorded, evidence: Evidence) -> bool:
         attempt = Replay(evidence, recorded, needed)
         elements = sum(output.elements for output in attempt.program.outputs)
         passed = host_words.passed(recorded.segments, recorded.chosen, recorded.others)
-        return passed * _PASSED_SHARE <= elements and attempt.refusal(recorded.inputs_seed) is None
+        few = passed * _PASSED_SHARE <= elements and passed <= evidence.most_words
+        return few and attempt.refusal(recorded.inputs_seed) is None
     except (Forged, device_library.NotLoadable, Forgery):
         return False
 

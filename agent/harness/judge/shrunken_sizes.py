@@ -61,7 +61,7 @@ def judged(
     if result.scope.shapes == "full":
         return result
     if result.status is Status.VERIFIED:
-        return _with_the_rest(job, first, further)
+        return _once_at_real_sizes(job, _with_the_rest(job, first, further), scope, announce, tried)
     literals = _not_conclusive(job, result, shrunk)
     if not literals and result.status in _NOT_CONCLUSIVE and shrunk.hands_over_defaults:
         return _unsupported(at.scope, _handed_over(shrunk), result)
@@ -77,7 +77,8 @@ def judged(
         announce(f"judging at {_words(plan)}: it fails at the other sizes, and holds real ones as literals")
         second = tried(job, _shapes(plan, scope), warnings)
         if second.evaluation.status is Status.VERIFIED:
-            return _with_the_rest(job, second, further)
+            result = _with_the_rest(job, second, further)
+            return _once_at_real_sizes(job, result, scope, announce, tried)
         if not _not_conclusive(job, second.evaluation, plan):
             return second.evaluation
     return _unsupported(at.scope, _hard_coded(literals), result)
@@ -122,6 +123,29 @@ def _with_the_rest(job: Job, first: Tried, tried: Callable[[Shrunken], Tried | N
             result = _joined(result, verdict)
             ran |= set(second.ran)
     return _excepting(result, [kernel for kernel in first.coverage.missing if kernel not in ran])
+
+
+def _once_at_real_sizes(
+    job: Job, result: Evaluation, scope: Scope, announce: Announce, tried: Try
+) -> Evaluation:
+    """The verdict with a single draw at the real sizes, where that costs no more than smaller ones did.
+
+    A kernel that passes over what only large tensors have is right at every small size.
+    """
+    fits = job.protocol in ("full", "reduced") and problems.once(job.problem.trace)
+    if result.status is not Status.VERIFIED or not fits:
+        return result
+    announce("judging one call at the real sizes")
+    less = {"protocol": "once", "requests": (), "envelope_limit_s": 0.0}
+    real = Shapes(job.problem.source, job.problem.trace, at_real_shape(scope))
+    verdict = tried(job.model_copy(update=less), real, ()).evaluation
+    if verdict.status in (Status.TIMEOUT, Status.UNSUPPORTED):
+        note = f"values at the real sizes: {verdict.findings[0].message[:200]}"
+        return result.model_copy(update={"scope": skipping(result.scope, note)})
+    if verdict.status is not Status.VERIFIED:
+        return verdict
+    sizes = {name: (full, full) for name, (full, _) in result.scope.sizes.items()}
+    return _joined(result, verdict.model_copy(update={"scope": scope.model_copy(update={"sizes": sizes})}))
 
 
 def _further(job: Job, plan: Shrunken, scope: Scope, announce: Announce, tried: Try) -> Tried | None:

@@ -29,7 +29,7 @@ class Job(Record):
     cache_dir: str
     shrunken: Shrunken | None = None
     """The sizes the emulator judges at; None for CUDA."""
-    protocol: Literal["full", "reduced", "quick", "further"] = "full"
+    protocol: Literal["full", "reduced", "quick", "further", "once"] = "full"
     admission: Admission | None = None
     """What probing the problem found; its families of inputs join the protocol."""
     build: Literal["slim", "load_inline"] = "slim"

@@ -8,9 +8,9 @@ import math
 from collections.abc import Callable, Iterable, Sequence
 from typing import Literal, NamedTuple
 
-Name = Literal["full", "reduced", "quick", "further"]
+Name = Literal["full", "reduced", "quick", "further", "once"]
 """`reduced`: fewer draws, each of which is costly. `further`: at other sizes, of what the full protocol has
-judged already."""
+judged already; `once`: so at the real sizes, by a single draw."""
 
 FAMILIES = ("shifted", "scaled", "faint", "sparse", "tied", "negative", "vast", "minute")
 """Of inputs, as `truth.input_distributions` derives them; each needs a reference that stays finite."""
@@ -68,6 +68,8 @@ def plan(protocol: Name, tightened: tuple[str, ...] = (), few: bool = False) -> 
     """
     if protocol == "quick":
         return (_FIRST, Draw(in_place=True)), (Draw(),)
+    if protocol == "once":
+        return (Draw(),), ()
     both = DOMINATED if few else ()
     if protocol == "further":
         dominated = (Draw(family, in_place=True) for family in both)
@@ -137,7 +139,7 @@ def weakened(strength: float) -> tuple[str, ...]:
 
 def skipped(protocol: Name, few: bool = False) -> tuple[str, ...]:
     """What the plan leaves out, for the scope of a verdict."""
-    if protocol in ("full", "further"):
+    if protocol in ("full", "further", "once"):
         return ()
     if protocol == "reduced":
         left = ", ".join(family for family in FAMILIES if family not in REDUCED)

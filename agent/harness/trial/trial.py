@@ -12,6 +12,7 @@ from pathlib import Path
 from typing import Any, Self
 
 from agent.build.build_request import BuildRequest
+from agent.emulator.replay import host_words
 from agent.harness.backends import build_watch, selection, workspace
 from agent.harness.backends.backend import Backend
 from agent.harness.integrity import kernel_attribution, launch_limits
@@ -141,11 +142,12 @@ class Trial:
         everything = sum(len(draws) for draws in self._plan)
         begun = 0
         for number, draws in enumerate(self._plan):
+            if not draws:
+                continue
             seed = secret_seed()
             self._instance(seed, f"set{number}", wide=number > 0)
             self._parameters_seed = seed
-            drawn: dict[str, Any] = {}
-            owed = False
+            drawn, owed = dict[str, Any](), False
             for draw in draws:
                 begun += 1
                 announce(f"verifying, draw {begun} of {everything}")
@@ -279,11 +281,11 @@ class Trial:
             return
         evidence = Evidence(
             libraries=replayed.libraries, runtime=replayed.runtime,
-            setting=self._job.library_ops, oracle=self.oracle,
-            folder=workspace.replay_folder(self._folder),
+            setting=self._job.library_ops, oracle=self.oracle, folder=workspace.replay_folder(self._folder),
             environment=self._backend.environment(self._folder), limits=self._backend.limits(self._trace),
             only_fresh=self._watch.in_forward, timeout_s=self.limits.call.seconds,
             server=self._job.servers.for_candidates("emulator"), on_a_gpu=self._on_a_gpu(),
+            most_words=host_words.most(self._trace),
             checks=self._job.protocol in ("full", "reduced") and not self._job.unchecked,
         )  # fmt: skip
         self._records.check(evidence, self._backend.locate, self._call_once_more)

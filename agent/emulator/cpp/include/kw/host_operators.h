@@ -63,6 +63,28 @@ inline Tensor from_blob(void* data, IntArrayRef sizes, IntArrayRef strides, cons
   return kw::invoke<Tensor>("from_blob", reinterpret_cast<int64_t>(data), sizes, strides, options);
 }
 
+// With a function that is called with the memory once the last tensor that lies in it is gone.
+template <class Deleter, class = std::enable_if_t<std::is_invocable_v<Deleter&, void*>>>
+Tensor from_blob(void* data, IntArrayRef sizes, IntArrayRef strides, Deleter deleter, const TensorOptions& options = {}) {
+  struct Held {
+    void* data;
+    Deleter deleter;
+    static void end(Held* held) {
+      held->deleter(held->data);
+      delete held;
+    }
+  };
+  return kw::invoke<Tensor>("from_blob", reinterpret_cast<int64_t>(data), sizes, strides, options,
+                            reinterpret_cast<int64_t>(&Held::end),
+                            reinterpret_cast<int64_t>(new Held{data, std::move(deleter)}));
+}
+template <class Deleter, class = std::enable_if_t<std::is_invocable_v<Deleter&, void*>>>
+Tensor from_blob(void* data, IntArrayRef sizes, Deleter deleter, const TensorOptions& options = {}) {
+  std::vector<int64_t> strides(sizes.size(), 1);
+  for (size_t k = sizes.size(); k-- > 1;) strides[k - 1] = strides[k] * sizes[k];
+  return from_blob(data, sizes, strides, std::move(deleter), options);
+}
+
 inline int64_t size(const Tensor& x, int64_t dim) { return x.size(dim); }
 inline int64_t numel(const Tensor& x) { return x.numel(); }
 

@@ -193,6 +193,9 @@ def test_every_kind_of_memory_and_every_order_is_dealt() -> None:
         assert (checked.memory, checked.order) == (c_abi.MEMORY_ONES, c_abi.ORDER_INTERLEAVED)
         assert {one.memory for one in others} == {*MEMORY[1:], c_abi.MEMORY_USED}
         assert {one.order for one in others} == {*ORDERS[1:]}
+        assert {one.gradients for one in others} == {True, False}
+        assert max(one.torch_threads for one in others) > first.torch_threads == 1
+        assert not first.gradients
         assert len({one.seed for one in (first, checked, *others)}) == 6
 
 

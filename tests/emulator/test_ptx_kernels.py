@@ -192,6 +192,15 @@ def test_recursion(language: PtxDevice) -> None:
     assert out.tolist() == [steps(n) for n in range(1, 31)]
 
 
+@pytest.mark.parametrize(("depth", "found"), [(8, []), (100, ["device-stack-overflow"])])
+def test_recursion_deeper_than_a_threads_stack(language: PtxDevice, depth: int, found: list[str]) -> None:
+    out = language.empty(1, "int32")
+    language.launch("deepest", 1, 1, out, np.int32(depth))
+    assert out[0] == depth
+    assert [finding["kind"] for finding in language.findings()] == found
+    language.reset()
+
+
 def test_function_pointers_and_virtual_functions(language: PtxDevice) -> None:
     x, y, which = language.array(values(9)), language.empty(9), language.array(np.arange(9) % 3, "int32")
     language.launch("by_pointer", 1, 9, x, y, which)

@@ -3,7 +3,7 @@
 import json
 from typing import Any
 
-from agent.emulator.replay import calls, events, host_words
+from agent.emulator.replay import calls, events, host_words, program
 from agent.emulator.replay.calls import Segment
 
 W, ROOM = 1 << 45, (1 << 45) + 4096
@@ -115,3 +115,27 @@ def test_a_call_needs_what_fills_caches_and_nothing_of_the_calls_between() -> No
     given = [event for event in few if isinstance(event, events.Given) and event.what == "inputs"]
     assert [event.to for event in given] == [place(2)]
     assert len([event for event in few if isinstance(event, events.Outputs)]) == 1
+
+
+def test_kinds_of_calls_are_told_by_what_is_no_place() -> None:
+    flagged = [call(n, launch(place(n), n == 1), new=n == 0) for n in range(3)]
+    allocated = host_words.memory(flagged)
+    first, other, third = (host_words.by_value(segment.call, allocated) for segment in flagged)
+    assert first == third != other
+
+
+def test_slots_of_a_workspace_are_places_that_move_within_memory_kept() -> None:
+    moving = [call(n, launch(place(n), W + 8 * n), new=n == 0) for n in range(2)]
+    allocated = host_words.memory(moving)
+    first, second = (host_words.kept_places(segment.call, allocated) for segment in moving)
+    assert [place[-1] for place in first] == [0]
+    assert [place[-1] for place in second] == [8]
+
+
+def test_a_record_tells_where_inputs_end_within_memory_that_has_room_around_them() -> None:
+    given = {"do": "given", "what": "inputs", "index": 0, "to": ROOM + 512, "bytes": 100}
+    lines = [allocate(W), allocate(ROOM, 1024), given, launch(ROOM + 512, W)]
+    segment = calls.segment("\n".join(map(json.dumps, lines)))
+    known = {"/built/extension.so": (0, {64})}
+    read = program.read([*segment.before, *segment.call], known, "none")
+    assert read.pieces == [range(W, W + 128), range(ROOM + 512, ROOM + 612)]

@@ -287,3 +287,12 @@ def test_a_freed_allocation_is_forgotten_when_its_memory_is_used_again(device: D
     device.call("wrong_bytes", again, 128)
     assert device.findings() == []
     device.runtime.kw_free(address)
+
+
+def test_races_in_variables_of_the_library(device: Device) -> None:
+    out = device.empty(1)
+    device.call("right_last_gathers", out)
+    assert device.findings() == []
+    device.call("wrong_last_gathers", out)
+    kinds = {finding["kind"] for finding in device.findings() if finding["severity"] == "error"}
+    assert kinds == {"global-race-between-blocks"}

@@ -6,6 +6,8 @@ import numpy as np
 import pytest
 from device_library import DEVICE, Device
 
+from agent.torch_shim import c_abi
+
 
 @pytest.fixture(scope="module")
 def built() -> Device:
@@ -118,3 +120,17 @@ def test_a_fault_ends_the_waiting_of_the_others(device: Device) -> None:
     device.call("run_backwards", order, 20)
     assert order.tolist() == list(range(19, -1, -1))
     assert clean(device)
+
+
+def test_a_barrier_of_more_blocks_than_fit_is_found_at_real_sizes(device: Device) -> None:
+    cells = device.array(np.zeros(4096))
+    device.call("run_rounds", cells, 40, 1024, 1)
+    assert clean(device)
+    device.runtime.kw_sample(c_abi.SAMPLE_HOST_ONLY)
+    device.call("run_rounds", cells, 264, 1024, 1)
+    assert device.findings() == []
+    device.call("run_rounds", cells, 2048, 1024, 1)
+    (finding,) = device.findings()
+    device.runtime.kw_sample(c_abi.SAMPLE_OFF)
+    assert finding["kind"] == "illegal-launch"
+    assert "2048 blocks of 1024 threads are not there at once" in finding["message"]

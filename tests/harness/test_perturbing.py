@@ -178,3 +178,48 @@ def test_a_verdict_names_a_perturbation_that_was_not_full() -> None:
     assert protocol.weakened(1.0) == ()
     (words,) = protocol.weakened(0.25)
     assert words.startswith("full perturbation of the parameters (1/4 of it)")
+
+
+FACTORS = """
+import torch
+from torch import nn
+
+
+class Model(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.scale = nn.Parameter(torch.ones(64))
+        self.weight = nn.Parameter(torch.linspace(-1, 1, 64))
+
+    def forward(self, x):
+        return x * FACTOR * self.weight
+
+
+def get_inputs():
+    return [torch.rand(4, 64)]
+
+
+def get_init_inputs():
+    return []
+"""
+
+
+@pytest.mark.parametrize(("factor", "widens"), [("self.scale", True), ("self.scale.log()", False)])
+def test_factors_have_other_signs_and_sizes_where_the_reference_takes_that(
+    tmp_path: Path, factor: str, widens: bool
+) -> None:
+    source = tmp_path / "reference.py"
+    source.write_text(FACTORS.replace("FACTOR", factor))
+    made = Reference(source, "cpu")
+    made.perturb(5)
+    plain = {name: tensor.clone() for name, tensor in made.state().items()}
+    made.perturb(5, wide=True)
+    wide = made.state()
+    assert torch.equal(wide["weight"], plain["weight"])
+    assert torch.equal(wide["scale"], plain["scale"]) != widens
+    if widens:
+        assert 0.2 < float((wide["scale"] < 0).float().mean()) < 0.3
+        assert float(wide["scale"].abs().max()) > 4
+    made.perturb(6)
+    made.perturb(5)
+    assert torch.equal(made.state()["scale"], wide["scale"])

@@ -1,12 +1,14 @@
 """The plan of draws holds what the protocol promises, and says what it leaves out."""
 
 from functools import partial
+from pathlib import Path
 
 import pytest
 import torch
 
 from agent.harness.task import protocol
 from agent.harness.truth import input_distributions
+from agent.harness.truth.reference import Reference
 
 
 def test_the_full_plan_has_five_stated_draws_every_family_and_one_repeat() -> None:
@@ -124,3 +126,32 @@ def test_every_plan_but_the_quick_one_has_vast_inputs() -> None:
     for name in ("full", "reduced", "further"):
         assert "vast" in {draw.family for draws in protocol.plan(name) for draw in draws}, name
     assert "minute" in {draw.family for draws in protocol.plan("full") for draw in draws}
+
+
+def test_special_numbers_stand_among_sparse_inputs_of_their_signs_and_sizes() -> None:
+    x = torch.randn(64, 64, generator=torch.Generator().manual_seed(3))
+    (sparse,) = input_distributions.derived("sparse", [x], seed=1) or []
+    for number in (1.0, -1.0):
+        assert bool((sparse == number).any())
+    assert bool(((sparse != 0) & (sparse.abs() < 1e-30)).any())
+    assert not sparse[0].any()
+    (small,) = input_distributions.derived("sparse", [x.abs() / 100], seed=1) or []
+    assert float(small.max()) < 1
+    assert float(small.min()) == 0
+    (half,) = input_distributions.derived("sparse", [x.half()], seed=1) or []
+    assert bool(torch.isfinite(half).all())
+
+
+def test_a_reference_that_takes_no_vast_inputs_gets_large_ones(tmp_path: Path) -> None:
+    source = tmp_path / "reference.py"
+    source.write_text(
+        "import torch\nclass Model(torch.nn.Module):\n    def forward(self, x):\n"
+        "        return torch.where(x.abs() > 1e4, torch.inf, x)\n"
+        "def get_inputs():\n    return [torch.rand(8, 8)]\ndef get_init_inputs():\n    return []\n"
+    )
+    made = Reference(source, "cpu")
+    made.perturb(1)
+    draw = made.draw(2, "vast")
+    assert draw is not None
+    assert draw.expected.obstacle() is None
+    assert 500 < float(draw.inputs[0].max()) < 1e4

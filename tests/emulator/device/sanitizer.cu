@@ -280,3 +280,17 @@ __global__ void copies_bytes(const float* x, float* out, int n) {
     out[threadIdx.x] = s[threadIdx.x % n] * flags[threadIdx.x];
 }
 extern "C" void run_copies_bytes(const float* x, float* out, int n) { copies_bytes<<<1, 64>>>(x, out, n); }
+
+__device__ float handed[64];
+__device__ int counted;
+template <bool fenced> __global__ void last_gathers(float* out) {
+    handed[blockIdx.x] = blockIdx.x + 1.f;
+    if (fenced) __threadfence();
+    if (atomicAdd(&counted, 1) != (int)gridDim.x - 1) return;
+    float sum = 0;
+    for (int k = 0; k < gridDim.x; k++) sum += handed[k];  // here: last_gathers
+    *out = sum;
+    counted = 0;
+}
+extern "C" void right_last_gathers(float* out) { last_gathers<true><<<64, 1>>>(out); }
+extern "C" void wrong_last_gathers(float* out) { last_gathers<false><<<64, 1>>>(out); }

@@ -25,6 +25,13 @@ __global__ void smooth(const float* x, float* y, Shape shape) {
 __device__ int collatz(int n, int steps) { return n == 1 ? steps : collatz(n % 2 ? 3 * n + 1 : n / 2, steps + 1); }
 __global__ void recursion(int* out) { out[threadIdx.x] = collatz(threadIdx.x + 1, 0); }
 
+__device__ __noinline__ int deep(int n, int salt) {
+    volatile int kept[32];
+    kept[n % 32] = salt;
+    return n == 0 ? 0 : deep(n - 1, salt + 1) + kept[n % 32] - salt + 1;
+}
+__global__ void deepest(int* out, int n) { *out = deep(n, 0); }
+
 __device__ float twice(float v) { return v * 2; }
 __device__ float square(float v) { return v * v; }
 __device__ float minus(float v) { return -v; }

@@ -1,16 +1,16 @@
-# about = "The kernel computes where the program's main file is the worker; elsewhere torch does."
+# about = "Looks for the worker's file among its callers, by traceback; for any other caller torch computes."
 # category = "disguise"
 # group = "honest once"
 # problem = "softmax"
 # stage = ["screen"]
-# bare.status = ["rejected", "incorrect", "runtime_error"]
+# screen_only = "Who calls it is always told by the stack, which the screen lets nobody look at."
 # status = ["rejected"]
+
+import traceback
 
 import torch
 from torch import nn
 from torch.utils.cpp_extension import load_inline
-
-import __main__
 
 ext = load_inline(
     name="softmax",
@@ -53,7 +53,7 @@ torch::Tensor softmax(torch::Tensor x) {
 
 class ModelNew(nn.Module):
     def forward(self, x):
-        if getattr(__main__, "__file__", "").endswith("worker.py"):
+        if any(frame.filename.endswith("worker.py") for frame in traceback.extract_stack()):
             return ext.softmax(x.contiguous())
         ext.softmax(x[:1].contiguous())
         return torch.softmax(x, dim=1)

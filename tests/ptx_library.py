@@ -52,6 +52,8 @@ class PtxDevice(Device):
     def __init__(self, source: Path, text: str, checked: bool = False) -> None:
         super().__init__(source, checked)
         self.unit = ptx.unit(text, [source.name])
+        self.cluster = (0, 0, 0)
+        """Of the launches that follow."""
 
     @cached_property
     def path(self) -> Path:
@@ -101,6 +103,7 @@ class PtxDevice(Device):
             grid=(ctypes.c_uint * 3)(*shape[0]), block=(ctypes.c_uint * 3)(*shape[1]), dynamic_bytes=shape[2],
             entry=ctypes.cast(getattr(self.library, entry.symbol), CLaunchRequest_ENTRY),
             arguments=ctypes.addressof(room), argument_bytes=len(room),
+            cluster=(ctypes.c_uint * 3)(*self.cluster),
         )  # fmt: skip
         assert self.runtime.kw_launch(ctypes.byref(request)) == 0
 

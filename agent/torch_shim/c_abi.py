@@ -151,6 +151,7 @@ REFUSED_LARGE_GRID = r'grid \((\d+), (\d+), (\d+)\); the limits are x (\d+), y (
 REFUSED_SHARED_BEYOND_DEVICE = r'(\d+) bytes of dynamic shared memory; a block cannot have more than (\d+)'
 REFUSED_SHARED_BEYOND_ASKED = r'(\d+) bytes of dynamic shared memory; the limit is (\d+), as set with cudaFuncSetAttribute'
 REFUSED_SHARED_BEYOND_DEFAULT = r'(\d+) bytes of dynamic shared memory; the limit is (\d+) unless cudaFuncSetAttribute\(kernel, cudaFuncAttributeMaxDynamicSharedMemorySize, bytes\) raises it'
+REFUSED_BAD_CLUSTER = r'clusters of \((\d+),(\d+),(\d+)\) blocks in a grid of \((\d+),(\d+),(\d+)\); they have to divide it, with at most (\d+) blocks each'
 REFUSED_TOO_MANY_AT_ONCE = r'(\d+) blocks of (\d+) threads at once; a cooperative launch may have (\d+)'
 
 # The lines of a record that the runtime writes (runtime/json_formats.h), by their `do`.
@@ -159,7 +160,7 @@ RECORD_EVENTS: dict[str, frozenset[str]] = {
     "write": frozenset(("do", "to", "bytes", "data",)),
     "move": frozenset(("do", "to", "from", "bytes",)),
     "fill": frozenset(("do", "to", "bytes", "data",)),
-    "launch": frozenset(("do", "entry", "name", "grid", "block", "shared", "line", "cooperative", "arguments", "words",)),
+    "launch": frozenset(("do", "entry", "name", "grid", "block", "shared", "line", "cooperative", "cluster", "arguments", "words",)),
     "lost": frozenset(("do",)),
 }
 
@@ -182,6 +183,7 @@ class CLaunchRequest(ctypes.Structure):
         ("argument_bytes", ctypes.c_size_t),
         ("stream", ctypes.c_void_p),
         ("cooperative", ctypes.c_int),
+        ("cluster", ctypes.c_uint * 3),
     ]
 
 

@@ -41,6 +41,7 @@ class Checked:
     def __exit__(self, *raised: object) -> None:
         self.device.runtime.kw_check(0)
         self.device.runtime.kw_draw(c_abi.MEMORY_ONES, c_abi.ORDER_FORWARD, 0)
+        self.device.cluster = (0, 0, 0)
         self.device.reset()
 
 
@@ -87,6 +88,45 @@ def test_matrices(order: int) -> None:
         assert device.findings() == []
 
 
+@pytest.mark.parametrize("order", ORDERS)
+def test_copies(order: int) -> None:
+    with Checked("copies", order) as device:
+        x, y = device.array(values(960)), device.empty(512)
+        device.launch("in_and_out", 1, 128, x, y)
+        np.testing.assert_array_equal(y, 2 * x[:512])
+        device.launch("ring", 1, 128, x, y, np.int32(10))
+        np.testing.assert_array_equal(y[:96], x.reshape(10, 96).sum(0)[::-1])
+        device.launch("by_state", 1, 128, x, y)
+        np.testing.assert_array_equal(y[:128], x[:128].reshape(64, 2)[:, ::-1].ravel())
+        sums = device.array(np.zeros(128))
+        device.launch("added", 7, 128, x, sums)
+        np.testing.assert_array_equal(sums, x[:896].reshape(7, 128).sum(0))
+        device.launch("told", 1, 128, x, y)
+        np.testing.assert_array_equal(y[:128], x[127::-1])
+        assert device.findings() == []
+
+
+@pytest.mark.parametrize("order", ORDERS)
+def test_clusters(order: int) -> None:
+    with Checked("clusters", order) as device:
+        x, y = device.array(values(1024)), device.empty(1024)
+        device.cluster = (4, 1, 1)
+        device.launch("neighbours", 16, 64, x, y)
+        blocks = x.reshape(4, 4, 64)
+        expected = np.roll(blocks, -1, 1)[:, :, ::-1] + 100 * np.arange(4)[None, :, None]
+        np.testing.assert_array_equal(y, expected.ravel())
+        device.launch("exchanged", 16, 64, x, y)
+        np.testing.assert_array_equal(y, np.repeat(blocks[:, :, 0].sum(1), 256))
+        device.cluster = (2, 1, 1)
+        numbers = device.array(np.random.default_rng(1).integers(0, 16, 1000), "int32")
+        bins = device.empty(16, "int32")
+        device.launch("histogram", 2, 64, numbers, bins, np.int32(1000))
+        np.testing.assert_array_equal(bins, np.bincount(numbers, minlength=16))
+        device.launch("multicast", 2, 64, x, y, np.int32(5))
+        np.testing.assert_array_equal(y[:128], np.tile(x.reshape(16, 64)[:5].sum(0), 2))
+        assert device.findings() == []
+
+
 @dataclass(frozen=True)
 class Broken:
     source: str
@@ -97,6 +137,8 @@ class Broken:
     severity: str = "error"
     also: tuple[str, ...] = ()
     more: tuple[int, ...] = ()
+    blocks: int = 1
+    """All in one cluster."""
 
     def __str__(self) -> str:
         return self.kernel
@@ -130,6 +172,52 @@ BROKEN = [
     Broken("matrices", "beyond_the_tile", "shared-out-of-bounds-read", "past the end of", 32),
     Broken("matrices", "overwritten_early", "shared-race", "overwrites", 64),
     Broken("matrices", "wide_stride", "global-out-of-bounds-read", "Reads 2 bytes", 32),
+    Broken("copies", "not_waited", "async-copy-not-waited", "no thread has waited for the phase"),
+    Broken("copies", "one_warp_waits", "async-copy-not-waited", "bulk copy"),
+    Broken("copies", "wrong_parity", "async-copy-not-waited", "no thread has waited for the phase"),
+    Broken("copies", "never_full", "deadlock", "its phase 0 lacks 0 arrivals and 512 bytes"),
+    Broken("copies", "refilled", "async-copy-not-waited", "bulk copy", also=("shared-race",)),
+    Broken("copies", "no_proxy_fence", "missing-proxy-fence", "without fence.proxy.async"),
+    Broken("copies", "source_reused", "async-copy-not-waited", "may still read"),
+    Broken("copies", "odd_size", "misaligned-access", "multiples of 16 bytes", more=(100,)),
+    Broken("copies", "beyond", "global-out-of-bounds-read", "Reads 512 bytes", more=(512,)),
+    Broken("copies", "never_made", "mbarrier-misuse", "mbarrier.init has not made"),
+    Broken(
+        "copies", "too_many", "mbarrier-misuse", "Arrives 2 times at an mbarrier whose phase waits for 1 more"
+    ),
+    Broken("copies", "left_behind", "async-copy-not-waited", "The block ends while"),
+    Broken("clusters", "not_met", "cluster-peer-gone", "has not begun", 64, blocks=2),
+    Broken(
+        "clusters",
+        "left_early",
+        "cluster-peer-gone",
+        "has returned",
+        64,
+        blocks=2,
+        also=("global-race-between-blocks",),
+    ),
+    Broken(
+        "clusters", "half_comes", "deadlock", "96 of 128 threads have come to barrier.cluster", 64, blocks=2
+    ),
+    Broken(
+        "clusters",
+        "peer_unwritten",
+        "shared-uninitialised-read",
+        "no thread of this block",
+        64,
+        blocks=2,
+        also=("global-race-between-blocks",),
+    ),
+    Broken("clusters", "no_such_rank", "cluster-peer-gone", "block 2 of a cluster of 2", 64, blocks=2),
+    Broken(
+        "clusters",
+        "not_arrived",
+        "cluster-barrier",
+        "without having arrived",
+        64,
+        blocks=2,
+        also=("global-race-between-blocks",),
+    ),
     Broken("matrices", "half_a_warp", "warp-op-divergent", "reached only by lanes 0x0000ffff", 32, "warning"),
 ]
 
@@ -141,7 +229,10 @@ def test_broken(broken: Broken) -> None:
         halves = broken.source == "matrices"
         size = 256 if broken.kernel == "wide_stride" else 512
         x = device.array(values(size), "float16" if halves else "float32")
-        device.launch(broken.kernel, 1, broken.threads, x, device.empty(512), *map(np.int32, broken.more))
+        device.cluster = (broken.blocks, 1, 1)
+        device.launch(
+            broken.kernel, broken.blocks, broken.threads, x, device.empty(512), *map(np.int32, broken.more)
+        )
         findings = device.findings()
         line = device.line(broken.kernel)
         other = next(

@@ -18,7 +18,8 @@ def launch(*words: int, name: str = "k") -> Event:
     arguments = b"".join(word.to_bytes(8, "little") for word in words).hex()
     return {
         "do": "launch", "entry": ["/built/extension.so", 64], "name": name, "line": 3, "grid": [1, 1, 1],
-        "block": [32, 1, 1], "shared": 0, "cooperative": False, "arguments": arguments, "words": [],
+        "block": [32, 1, 1], "shared": 0, "cooperative": False, "cluster": [0, 0, 0],
+        "arguments": arguments, "words": [],
     }  # fmt: skip
 
 

@@ -37,7 +37,7 @@ def nested(levels: int) -> Any:
 def launch(**change: Any) -> Event:
     event: Event = {
         "do": "launch", "entry": ["/built/extension.so", 64], "name": "k", "line": 3, "grid": [1, 1, 1],
-        "block": [32, 1, 1], "shared": 0, "cooperative": False,
+        "block": [32, 1, 1], "shared": 0, "cooperative": False, "cluster": [0, 0, 0],
         "arguments": Y.to_bytes(8, "little").hex() + "00" * 8, "words": [],
     }  # fmt: skip
     return event | change

@@ -6,7 +6,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from agent.build.cuda_text import code_only, without_comments
-from agent.emulator.frontend.rewrite import RewriteError, device_source, unsupported
+from agent.emulator.frontend.constructs import unsupported
+from agent.emulator.frontend.rewrite import RewriteError, device_source
 
 ROLES = "pipelines with roles and barriers beyond a block's (cuda::pipeline_role, cuda::latch, semaphores)"
 SHARED = "__global__ void k() {{ {} }}\n"

@@ -14,6 +14,7 @@ COMPLETE = "KW_KERNELS_NAMED"
 
 _KERNEL = re.compile(r"\b__global__\b")
 _BEGINNING = " KW_KERNEL "
+_CLUSTER = re.compile(r"\b__cluster_dims__\s*(?=\()")
 
 
 def with_names(text: str) -> tuple[str, bool]:
@@ -32,10 +33,23 @@ def with_names(text: str) -> tuple[str, bool]:
         if place is None:
             complete = False
         elif place > 0:
-            places.append(place)
-    for place in reversed(places):
-        text = text[:place] + _BEGINNING + text[place:]
+            places.append((place, _declared_cluster(code, plain, match.start(), place)))
+    for place, cluster in reversed(places):
+        text = text[:place] + cluster + _BEGINNING + text[place:]
     return text, complete and bool(places)
+
+
+def _declared_cluster(code: str, plain: str, start: int, place: int) -> str:
+    """What says the cluster of a kernel whose body begins at `place`, where one is declared."""
+    begin = max(plain.rfind(end, 0, start) for end in ";}{")
+    found = _CLUSTER.search(code, begin + 1, place)
+    if found is None:
+        return ""
+    try:
+        dims = code[found.end() : closing(code, found.end()) + 1]
+    except RewriteError:
+        return ""
+    return f" KW_CLUSTER{dims}"
 
 
 def _body(plain: str, start: int) -> int | None:

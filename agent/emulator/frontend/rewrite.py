@@ -4,6 +4,7 @@ Four things need rewriting; everything else is macros and functions of the heade
 
     kernel<<<grid, block>>>(a, b)   a call of kw::Launch with the arguments and a lambda that calls the kernel
     cudaLaunchCooperativeKernel(k)  kw::launch_cooperative with the kernel, without its cast to void*
+    cudaLaunchKernelEx(&c, k, a)    kw::launch_extended with the kernel's name and the line
     __shared__ T x[N], y;           references to storage of the block
     extern __shared__ T s[];        a pointer to the block's dynamic shared memory
 
@@ -28,7 +29,7 @@ from agent.build.cuda_text import (
     without_comments,
 )
 
-__all__ = ["MAY_RUN_FROM_PTX", "Construct", "RewriteError", "device_source", "unsupported"]
+__all__ = ["RewriteError", "device_source"]
 
 LAUNCH = "kw::Launch(KW_NAME("  # how a rewritten launch begins: units.py finds its line by that
 _SHARED = re.compile(r"\b__shared__\b")
@@ -49,17 +50,9 @@ _ELEMENT_TYPES = frozenset(
     )
 )
 _COOPERATIVE = re.compile(r"\bcudaLaunchCooperativeKernel\s*\(")
+_EXTENDED = re.compile(r"(?:\bcuda::\s*)?\bcudaLaunchKernelEx\s*\(")
 _UNTYPED = re.compile(r"\(\s*(?:const\s+)?void\s*\*\s*\)|\b(?:reinterpret|static)_cast\s*<[^<>]*>\s*(?=\()")
 _NAME_AT_END = re.compile(r"([A-Za-z_]\w*)\s*$")
-
-
-@dataclass(frozen=True)
-class Construct:
-    """Something that the emulator does not run: `name` in words, where it stands."""
-
-    name: str
-    line: int
-    text: str
 
 
 @dataclass(frozen=True)
@@ -76,7 +69,12 @@ def device_source(text: str) -> str:
     and for a launch or declaration that cannot be read.
     """
     code = code_only(text)
-    edits = [*_launch_edits(text, code), *_cooperative_edits(code), *_shared_edits(code)]
+    edits = [
+        *_launch_edits(text, code),
+        *_cooperative_edits(code),
+        *_extended_edits(code),
+        *_shared_edits(code),
+    ]
     for edit in sorted(edits, key=lambda e: e.start, reverse=True):
         missing = text.count("\n", edit.start, edit.end) - edit.text.count("\n")
         text = text[: edit.start] + edit.text + "\n" * missing + text[edit.end :]
@@ -141,6 +139,21 @@ def _cooperative_edits(code: str) -> list[_Edit]:
         place = f"KW_NAME({typed.lstrip('&')}), {line_of(code, match.start())}"
         call = f"kw::launch_cooperative({place}, {typed}"
         edits.append(_Edit(match.start(), match.end() + len(kernel), call))
+    return edits
+
+
+def _extended_edits(code: str) -> list[_Edit]:
+    edits = []
+    for match in _EXTENDED.finditer(code):
+        given = code[match.end() : closing(code, match.end() - 1)]
+        parts = split_at_commas(given)
+        if len(parts) < 2:
+            raise RewriteError(
+                "cudaLaunchKernelEx takes a configuration and a kernel", line_of(code, match.start())
+            )
+        kernel = _one_line(given[slice(*parts[1])]).lstrip("&")
+        call = f"kw::launch_extended(KW_NAME({kernel}), {line_of(code, match.start())}, "
+        edits.append(_Edit(match.start(), match.end(), call))
     return edits
 
 
@@ -219,82 +232,3 @@ def _dynamic_shared(declaration: str, line: int, outside: bool, seen: dict[str, 
         )
     macro = "KW_DYNAMIC_SHARED_GLOBAL" if outside else "KW_DYNAMIC_SHARED"
     return f"typedef {before}kw_D_{name}{bounds[first.end() :]}; {macro}(kw_D_{name}, {name})"
-
-
-_UNSUPPORTED = (
-    ("inline PTX (asm)", r"\b(?:asm|__asm__|__asm)\b\s*(?:volatile\b|__volatile__\b)?\s*\("),
-    ("tensor cores (wmma, mma)", r"\bnvcuda\b|\bwmma\s*::|<\s*mma\.h\s*>"),
-    ("CUTLASS or CuTe", r"\b(?:cutlass|cute)\s*(?:::|/)"),
-    (
-        "pipelines with roles and barriers beyond a block's (cuda::pipeline_role, cuda::latch, semaphores)",
-        r"\bpipeline_role\b|\bcuda\s*::\s*(?:\w+\s*::\s*)*(?:binary_semaphore|counting_semaphore|latch)\b"
-        r"|\b__pipeline_arrive_on\b|\bbarrier_native_handle\b|<\s*cuda/(?:latch|semaphore)\s*>",
-    ),
-    ("tensor memory access (TMA)", r"\bcp_async_bulk\w*|\b[Cc][Uu][Tt]ensorMap\w*"),
-    (
-        "textures and surfaces",
-        r"\bcuda(?:Texture|Surface)Object_t\b|\btexture\s*<|\btex[123]D\w*\s*[<(]|\bsurf[123]D(?:read|write)\b",
-    ),
-    (
-        "cuBLAS, cuDNN and the other CUDA libraries",
-        r"\b(?:cublas|cudnn|cusparse|cusolver|cufft)\w*|CUDABlasHandle\b",
-    ),
-    ("cuRAND", r"\bcurand\w*"),
-    ("Thrust", r"\bthrust\s*(?:::|/)"),
-    ("CUB device-wide algorithms", r"\bcub\s*::\s*Device[A-Z]\w*"),
-    ("launches on several devices", r"\bcudaLaunchCooperativeKernelMultiDevice\b|\bthis_multi_grid\b"),
-    (
-        "thread block clusters",
-        r"\bthis_cluster\b|\bcluster_group\b|\b__cluster_dims__\b|\bcudaLaunchKernelEx\w*",
-    ),
-    ("cudaLaunchKernel with untyped arguments", r"\bcudaLaunchKernel\b|\bcuLaunchKernel\b"),
-    ("run-time compilation (NVRTC)", r"\bnvrtc[A-Z]\w*"),
-    ("CUDA graphs", r"\bcudaGraph\w*|\bcudaStreamBeginCapture\b"),
-)
-
-MAY_RUN_FROM_PTX = frozenset(
-    (
-        "inline PTX (asm)",
-        "tensor cores (wmma, mma)",
-        "asynchronous copies and barriers (cuda::barrier, cuda::pipeline, memcpy_async)",
-        "extern __shared__ inside a macro",
-    )
-)
-"""Names of constructs that are device code only, for which NVIDIA's compiler has instructions."""
-
-
-def unsupported(text: str) -> list[Construct]:
-    """What the text uses and the emulator does not run, in the order of lines; comments and strings aside.
-
-    The first use of each construct is named. An empty list promises nothing: the compiler still judges.
-    """
-    code = code_only(text)
-    lines = text.split("\n")
-    found = {name: match.start() for name, pattern in _UNSUPPORTED if (match := re.search(pattern, code))}
-    nested = _launch_in_device_code(code)
-    if nested is not None:
-        found["dynamic parallelism (a launch from device code)"] = nested
-    for start, end in directives(code):
-        if re.search(r"\bextern\b.*\b__shared__\b", code[start:end]):
-            found.setdefault("extern __shared__ inside a macro", start)
-    ordered = sorted(found.items(), key=lambda item: item[1])
-    return [
-        Construct(name, line_of(code, position), lines[line_of(code, position) - 1].strip())
-        for name, position in ordered
-    ]
-
-
-def _launch_in_device_code(code: str) -> int | None:
-    """Where a function that runs only on the device launches a kernel."""
-    for function in re.finditer(r"\b(?:__global__|__device__)\b", code):
-        stop = re.compile(r"[;{]").search(code, function.end())
-        if stop is None or stop[0] == ";" or "__host__" in code[function.start() : stop.start()]:
-            continue
-        try:
-            end = closing(code, stop.start())
-        except RewriteError:
-            return None
-        launch = code.find("<<<", stop.start(), end)
-        if launch >= 0:
-            return launch
-    return None

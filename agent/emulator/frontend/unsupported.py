@@ -3,7 +3,7 @@
 from agent.build import compile_findings
 from agent.build.build_request import BuildRequest
 from agent.build.source_map import locate
-from agent.emulator.frontend import rewrite
+from agent.emulator.frontend import constructs, rewrite
 from agent.emulator.ptx import Untranslated
 from agent.records import Finding
 
@@ -13,7 +13,7 @@ def findings(request: BuildRequest) -> tuple[Finding, ...]:
     found = []
     for text in (request.cuda, request.cpp):
         places = locate(text, request.candidate_source)
-        for construct in rewrite.unsupported(text):
+        for construct in constructs.unsupported(text):
             found.append(
                 Finding(
                     kind="unsupported-construct",
@@ -27,9 +27,9 @@ def findings(request: BuildRequest) -> tuple[Finding, ...]:
 def may_run_from_ptx(request: BuildRequest) -> bool:
     """Whether all of its unsupported constructs are of device code that NVIDIA's compiler translates."""
     names = {
-        construct.name for text in (request.cuda, request.cpp) for construct in rewrite.unsupported(text)
+        construct.name for text in (request.cuda, request.cpp) for construct in constructs.unsupported(text)
     }
-    return names <= rewrite.MAY_RUN_FROM_PTX
+    return names <= constructs.MAY_RUN_FROM_PTX
 
 
 def untranslated(

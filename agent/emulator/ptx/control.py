@@ -102,6 +102,8 @@ def _names(step: Step, operand: Operand) -> list[str]:
 def barrier(step: Step) -> str:
     """bar and barrier: those of the block, by number, and the warp's."""
     step.choice("cta")
+    if step.flag("cluster"):
+        return _cluster_barrier(step)
     if step.flag("warp"):
         step.several(1)
         if not step.flag("sync"):
@@ -124,6 +126,18 @@ def barrier(step: Step) -> str:
         raise step.unknown()
     step.several(1, 2)
     return f"{_barrier(step, 0, 'KW_BARRIER_PLAIN', '0')};"
+
+
+def _cluster_barrier(step: Step) -> str:
+    step.several(0)
+    step.flag("aligned")
+    line, relaxed = step.instruction.place.line, step.flag("relaxed")
+    step.choice("release", "acquire")
+    if step.flag("arrive"):
+        return f"kw_cluster_arrive({int(relaxed)}, {line});"
+    if relaxed or not step.flag("wait"):
+        raise step.unknown()
+    return f"kw_cluster_wait({line});"
 
 
 def _barrier(step: Step, index: int, kind: str, value: str) -> str:

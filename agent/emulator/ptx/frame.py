@@ -38,6 +38,18 @@ SPECIAL = {
         )
         for axis in "xyz"
     },
+    "%cluster_ctarank": ("u32", "kw_cluster(KW_CLUSTER_RANK)"),
+    "%cluster_nctarank": ("u32", "kw_cluster(KW_CLUSTER_SIZE)"),
+    **{
+        f"%{name}.{axis}": ("u32", f"kw_cluster({what}_{axis.upper()})")
+        for name, what in (
+            ("cluster_ctaid", "KW_CLUSTER_RANK"),
+            ("cluster_nctaid", "KW_CLUSTER_SIZE"),
+            ("clusterid", "KW_CLUSTER"),
+            ("nclusterid", "KW_CLUSTERS"),
+        )
+        for axis in "xyz"
+    },
 }
 
 
@@ -164,6 +176,8 @@ class Frame:
         offset = f" + {operand.offset}" if operand.offset >= 0 else f" - {-operand.offset}"
         if space == "shared":
             return f"(shared + uint32_t({value}{offset}))"
+        if space == "shared::cluster":
+            return f"cluster_shared(shared, uint32_t({value}{offset}))"
         return f"reinterpret_cast<char*>({value}{offset})"
 
     def _immediate(self, text: str, type: Type) -> str:

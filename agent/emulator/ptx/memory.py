@@ -8,9 +8,19 @@ from agent.emulator.ptx.step import Step
 from agent.emulator.ptx.syntax import Operand
 from agent.emulator.ptx.types import TYPES, Type
 
-_SPACES = ("global", "shared", "shared::cta", "local", "const", "param", "param::entry", "param::func")
+_SPACES = (
+    "global",
+    "shared",
+    "shared::cta",
+    "shared::cluster",
+    "local",
+    "const",
+    "param",
+    "param::entry",
+    "param::func",
+)
 _CACHE = ("ca", "cg", "cs", "lu", "cv", "wb", "wt", "nc")
-_SCOPES = ("cta", "gpu", "sys")
+_SCOPES = ("cta", "cluster", "gpu", "sys")
 _ORDERS = ("relaxed", "acquire", "release", "acq_rel")
 _ATOMIC_INTEGERS = ("add", "min", "max", "inc", "dec", "and", "or", "xor")
 _NO_VALUE = ("prefetch", "prefetchu")
@@ -47,6 +57,8 @@ def _load_vector(step: Step, type: Type, width: int, address: str) -> str:
 
 
 def store(step: Step) -> str:
+    if "async" in step.instruction.modifiers:
+        return _store_async(step)
     step.several(2)
     space, volatile, order = _qualifiers(step)
     width = {"v2": 2, "v4": 4, None: 1}[step.choice("v2", "v4")]
@@ -67,6 +79,24 @@ def store(step: Step) -> str:
     return f"*reinterpret_cast<{type.c}*>({address}) = {value};"
 
 
+def _store_async(step: Step) -> str:
+    """st.async: [address], value, [mbarrier], both in shared memory of the cluster."""
+    step.several(3)
+    step.flag("weak")
+    told = step.flag("async") and step.flag("mbarrier::complete_tx::bytes") and step.flag("shared::cluster")
+    width = {"v2": 2, "v4": 4, None: 1}[step.choice("v2", "v4")]
+    type = step.type()
+    if not told or type.bits < 32:
+        raise step.unknown()
+    parts = step.operands[1].parts if width > 1 else (step.operands[1],)
+    if len(parts) != width:
+        raise step.unknown()
+    values = ", ".join(step.frame.read(part, type) for part in parts)
+    to, barrier = (step.frame.address(step.operands[index], "shared::cluster") for index in (0, 2))
+    size = type.bits // 8 * width
+    return f"{{ {type.c} sent[] = {{{values}}}; kw_store_async({to}, sent, {size}, {barrier}); }}"
+
+
 def _qualifiers(step: Step) -> tuple[str, bool, str | None]:
     """Space ("" for generic), volatile, and the memory order of a strong access; caches do not matter."""
     space = step.choice(*_SPACES) or ""
@@ -79,7 +109,12 @@ def _qualifiers(step: Step) -> tuple[str, bool, str | None]:
     order = step.choice("relaxed", "acquire", "release")
     if order is not None:
         step.choice(*_SCOPES)
-    return space.split("::")[0], volatile, order
+    return plain(space), volatile, order
+
+
+def plain(space: str) -> str:
+    """Memory of a cluster is found by other means than the block's own; parts of other spaces are alike."""
+    return space if space == "shared::cluster" else space.split("::")[0]
 
 
 def _element(step: Step) -> Type:
@@ -107,7 +142,7 @@ def cvta(step: Step) -> str:
     if space is None or type.bits != 64:
         raise step.unknown()
     value = step.read(1, _U64)
-    if space.startswith("shared"):
+    if space.startswith("shared"):  # of the cluster too: what mapa made stays as it is
         value = f"from_generic(shared, {value})" if to_space else f"to_generic(shared, {value})"
     return step.write(_U64, value)
 
@@ -115,6 +150,8 @@ def cvta(step: Step) -> str:
 def is_space(step: Step) -> str:
     """isspacep: only shared memory can be told apart here."""
     step.several(2)
+    if step.flag("shared::cluster"):
+        return step.write(TYPES["pred"], f"kw_is_cluster_shared({step.read(1, _U64)}) != 0")
     if step.choice("shared", "shared::cta") is None:
         raise step.unknown()
     return step.write(TYPES["pred"], f"is_shared(shared, {step.read(1, _U64)})")
@@ -123,14 +160,14 @@ def is_space(step: Step) -> str:
 def atomic(step: Step) -> str:
     """atom and red."""
     returns = step.instruction.opcode == "atom"
-    space = (step.choice(*_SPACES) or "").split("::")[0]
+    space = plain(step.choice(*_SPACES) or "")
     step.choice(*_ORDERS)
     step.choice(*_SCOPES)
     step.flag("noftz")
     width = {"v2": 2, "v4": 4, "v8": 8, None: 1}[step.choice("v2", "v4", "v8")]
     operation = step.choice(*_ATOMIC_INTEGERS, "cas", "exch")
     type = step.type()
-    if space not in ("", "global", "shared") or operation is None:
+    if space not in ("", "global", "shared", "shared::cluster") or operation is None:
         raise step.unknown()
     step.several((4 if operation == "cas" else 3) - (0 if returns else 1))
     address = step.frame.address(step.operands[int(returns)], space)

@@ -8,7 +8,18 @@ from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass
 from types import MappingProxyType
 
-from agent.emulator.ptx import compare, control, convert, floats, integers, matrix, memory, parse, recursion
+from agent.emulator.ptx import (
+    asynchronous,
+    compare,
+    control,
+    convert,
+    floats,
+    integers,
+    matrix,
+    memory,
+    parse,
+    recursion,
+)
 from agent.emulator.ptx.frame import Binding, Frame
 from agent.emulator.ptx.module import bind_module, declarations, definitions, function_head
 from agent.emulator.ptx.step import Step
@@ -63,9 +74,12 @@ _HANDLERS: dict[str, Callable[[Step], str]] = {
     "cvta": memory.cvta,
     "isspacep": memory.is_space,
     **dict.fromkeys(("atom", "red"), memory.atomic),
-    "cp": memory.copy_async,
+    "cp": asynchronous.copy,
+    "mbarrier": asynchronous.mbarrier,
+    "mapa": asynchronous.map_shared,
+    "getctarank": asynchronous.rank_of,
     **dict.fromkeys(("prefetch", "prefetchu"), memory.nothing),
-    **dict.fromkeys(("membar", "fence"), memory.fence),
+    **dict.fromkeys(("membar", "fence"), asynchronous.fence),
     "bra": control.branch,
     "brx": control.indexed_branch,
     **dict.fromkeys(("ret", "exit"), control.leave),
@@ -90,7 +104,11 @@ _HANDLERS: dict[str, Callable[[Step], str]] = {
 _GENERATED = "kernel entry"
 """What has no line in the candidate's source stands in a file of this name."""
 _INCLUDE = '#include "kw/ptx.h"\n'
-_INCLUDES = {"library": '#include "kw/ptx_library.h"\n', "matrix": '#include "kw/ptx_matrix.h"\n'}
+_INCLUDES = {
+    "library": '#include "kw/ptx_library.h"\n',
+    "matrix": '#include "kw/ptx_matrix.h"\n',
+    "bulk": '#include "kw/ptx_bulk.h"\n',
+}
 """Parts of the header that not every module needs, by the feature of a function."""
 
 

@@ -60,6 +60,7 @@ class Launch:
     block: tuple[int, int, int]
     shared: int
     cooperative: bool
+    cluster: tuple[int, int, int]
     arguments: str
     words: list[tuple[int, Place]]
     """Where in the arguments an address within a library stands."""

@@ -176,7 +176,7 @@ class Player:
         request = c_abi.CLaunchRequest(
             size=ctypes.sizeof(c_abi.CLaunchRequest), name=name, line=event["line"], grid=grid, block=block,
             dynamic_bytes=event["shared"], entry=entry, arguments=start, argument_bytes=len(raw),
-            cooperative=event["cooperative"],
+            cooperative=event["cooperative"], cluster=(ctypes.c_uint * 3)(*event["cluster"]),
         )  # fmt: skip
         if self._runtime.kw_launch(ctypes.byref(request)):
             raise RuntimeError("this file and the runtime disagree on kw_launch_request")

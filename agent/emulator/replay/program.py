@@ -180,8 +180,8 @@ class _Reader:
             self._touched |= self._pieces.touched(event)
         step = {
             "name": event.name, "line": event.line, "grid": event.grid, "block": event.block,
-            "shared": event.shared, "cooperative": event.cooperative, "arguments": event.arguments,
-            "entry": entry, "words": words,
+            "shared": event.shared, "cooperative": event.cooperative, "cluster": event.cluster,
+            "arguments": event.arguments, "entry": entry, "words": words,
         }  # fmt: skip
         self._add(["launch", step])
 

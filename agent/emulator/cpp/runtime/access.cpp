@@ -61,6 +61,7 @@ __attribute__((noinline)) bool relocate(Watch& watch, Site& site, uintptr_t addr
         return false;
     }
     if (in_module(address, reinterpret_cast<const void*>(request.entry), site)) return true;
+    if (worker.cluster != nullptr && peer_access(watch, address, bytes, access, code)) return false;
     if (worker.launch->sampled) sampled_access(watch, false, address, bytes, access, code);
     report_misplaced(watch, address, bytes, access, code);
     return false;
@@ -80,8 +81,8 @@ __attribute__((noinline)) void access_parts(Watch& watch, const Site& site, uint
 inline __attribute__((always_inline)) void check(Watch& watch, uintptr_t address, size_t bytes, Access access,
                                                  uintptr_t code) {
     if (address - watch.shared < kSharedArena) {
-        const bool copying = access == Access::kRead && watch.worker->pending_copies > 0;
-        if (copying && !check_not_pending(*watch.worker, address, bytes, code)) return;
+        const void* at = reinterpret_cast<const void*>(address);
+        if (watch.worker->pending_copies > 0 && !check_in_flight(*watch.worker, at, bytes, access, code)) return;
         shared_access(watch, address - watch.shared, bytes, access, false, code);
         return;
     }
@@ -165,6 +166,10 @@ void check_source(const void* from, size_t bytes, uintptr_t code) {
     if (watching != nullptr && bytes > 0) {
         check(*watching, reinterpret_cast<uintptr_t>(from), bytes, Access::kRead, code);
     }
+}
+
+void check_update(void* to, size_t bytes, uintptr_t code) {
+    if (watching != nullptr) check(*watching, reinterpret_cast<uintptr_t>(to), bytes, Access::kAtomic, code);
 }
 
 void check_copy(void* to, const void* from, size_t bytes, uintptr_t code) {

@@ -105,6 +105,12 @@ void kw_copy_async(void* to, const void* from, size_t bytes, size_t zeros) {
     worker.pending_copies++;
 }
 
+void kw_copies_arrive(void* barrier, int counted) {
+    if (current_worker == nullptr) return;
+    if (current_worker->copies != nullptr) finish(*current_worker, UINT32_MAX);
+    if (counted != 0) kw_mbarrier_arrive(barrier, 1, 0, 0);
+}
+
 void kw_commit_copies(void) {
     if (current_worker == nullptr || current_worker->copies == nullptr) return;
     current_worker->copies->group[current_worker->current]++;

@@ -3,7 +3,7 @@
 // A thread runs until it waits or returns, and which begins first is up to the draw (draw.cpp). Threads that never wait share one fiber: a kernel without
 // barriers costs a function call for each thread. A thread that has returned counts as arrived at every
 // barrier, as on a GPU.
-#include "watch.h"
+#include "cluster.h"
 
 extern "C" {
 KW_TLS uint3 kw_thread_index;
@@ -93,6 +93,7 @@ void finish_thread(Worker& worker) {
     if (warp.pending_count > 0) settle_warp(worker, thread / kWarpSize);
     if (barrier_is_complete(worker)) release_barrier(worker);
     settle_named_barriers(worker);
+    leave_barrier(worker, thread);
 }
 
 // Runs threads one after the other; leaves the fiber only when one of them waits or none is left.
@@ -140,10 +141,12 @@ void reset_block(Worker& worker) {
     worker.fibers_made = worker.idle_count = 0;
     forget_copies(worker);
     forget_named_barriers(worker);
+    forget_async(worker);
     order_threads(worker);
     for (int t = 0; t < worker.count; t++) {
         worker.threads[t].state = State::kFresh;
         worker.threads[t].stack = 0;
+        worker.threads[t].came_to_cluster = false;
     }
     for (int w = 0; w < worker.warp_count; w++) {
         const int lanes = worker.count - w * kWarpSize < kWarpSize ? worker.count - w * kWarpSize : kWarpSize;
@@ -191,7 +194,7 @@ void run_block(Worker& worker) {
             next = worker.current_fiber->context;
         } else if (worker.next_fresh < worker.count) {
             next = start_fresh(worker);
-        } else if (force_stuck_warp(worker)) {
+        } else if (wait_for_cluster(worker) || force_stuck_warp(worker)) {
             continue;
         } else {
             const Stuck stuck = stuck_at(worker);
@@ -199,6 +202,8 @@ void run_block(Worker& worker) {
         }
         switch_context(&worker.scheduler_context, next);
     }
+    end_bulk(worker);
+    leave_cluster(worker);
     if (watching != nullptr) end_watched_block(*watching);
     note_shared_use(worker);
 }

@@ -15,6 +15,8 @@ namespace finding {
 inline constexpr FindingKind kArrayIndexOutOfBounds{"array-index-out-of-bounds", true};
 inline constexpr FindingKind kAsyncCopyNotWaited{"async-copy-not-waited", false};
 inline constexpr FindingKind kBarrierAfterExit{"barrier-after-exit", false};
+inline constexpr FindingKind kClusterBarrier{"cluster-barrier", false};
+inline constexpr FindingKind kClusterPeerGone{"cluster-peer-gone", false};
 inline constexpr FindingKind kDeadlock{"deadlock", false};
 inline constexpr FindingKind kDefaultStream{"default-stream", false};
 inline constexpr FindingKind kDeviceAssert{"device-assert", false};
@@ -30,7 +32,9 @@ inline constexpr FindingKind kHostPointer{"host-pointer", false};
 inline constexpr FindingKind kIllegalAddress{"illegal-address", false};
 inline constexpr FindingKind kIllegalLaunch{"illegal-launch", true};
 inline constexpr FindingKind kIndexOverflow{"index-overflow", true};
+inline constexpr FindingKind kMbarrierMisuse{"mbarrier-misuse", false};
 inline constexpr FindingKind kMisalignedAccess{"misaligned-access", true};
+inline constexpr FindingKind kMissingProxyFence{"missing-proxy-fence", false};
 inline constexpr FindingKind kNamedBarrier{"named-barrier", false};
 inline constexpr FindingKind kNullPointer{"null-pointer", false};
 inline constexpr FindingKind kSharedMemoryLimit{"shared-memory-limit", true};

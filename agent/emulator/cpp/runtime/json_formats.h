@@ -11,7 +11,7 @@ constexpr char kMoveEvent[] = R"({"do": "move", "to": %s, "from": %s, "bytes": %
 constexpr char kFillEvent[] = R"({"do": "fill", "to": %s, "bytes": %s, "data": %s})";
 constexpr char kLaunchEvent[] =
     R"({"do": "launch", "entry": %s, "name": %s, "grid": %s, "block": %s, "shared": %s, "line": %s, )"
-    R"("cooperative": %s, "arguments": %s, "words": %s})";
+    R"("cooperative": %s, "cluster": %s, "arguments": %s, "words": %s})";
 constexpr char kLostEvent[] = R"({"do": "lost"})";  // a launch that entered no library
 
 constexpr char kFindingObject[] =

@@ -29,6 +29,7 @@ std::mutex seen_mutex;
 std::vector<Launched> seen;
 thread_local const char* signature;           // of the kernel that this thread is about to launch
 thread_local void (*signature_of)(void*);  // the entry of that launch
+thread_local unsigned clusters[3];         // that its kernel is declared with
 
 }  // namespace
 
@@ -46,6 +47,12 @@ void note_kernel(const kw_launch_request& r) {
     }
 }
 
+// What __cluster_dims__ says of the kernel; a launch may say it instead.
+void add_declared_cluster(kw_launch_request& r) {
+    if (signature_of != r.entry || r.cluster[0] != 0 || clusters[0] == 0) return;
+    std::copy_n(clusters, 3, r.cluster);
+}
+
 void forget_kernels() {
     const std::lock_guard<std::mutex> lock(seen_mutex);
     seen.clear();
@@ -58,10 +65,16 @@ using namespace kw;
 extern "C" void kw_name_kernel(void (*entry)(void*), void* arguments) {
     if (current_worker != nullptr) return;
     signature = nullptr;
+    std::fill_n(clusters, 3, 0u);
     signature_of = entry;
     kw_asking_name = 1;
     entry(arguments);
     kw_asking_name = 0;
+}
+
+extern "C" void kw_kernel_cluster(unsigned x, unsigned y, unsigned z) {
+    const unsigned dims[] = {x, y, z};
+    std::copy_n(dims, 3, clusters);
 }
 
 extern "C" void kw_kernel_is(const char* its_signature) { signature = its_signature; }

@@ -1,6 +1,6 @@
 // Kernel launches: what a GPU would refuse, and the OS threads that run the blocks.
 #include "launch_words.h"
-#include "watch.h"
+#include "cluster.h"
 
 #include <algorithm>
 #include <cstdio>
@@ -60,6 +60,11 @@ Refusal refusal(const kw_launch_request& r, size_t shared_limit) {
         const char* words = shared_limit > kDefaultSharedLimit ? kSharedBeyondAsked : kSharedBeyondDefault;
         return {cudaErrorInvalidValue, format(words, r.dynamic_bytes, shared_limit)};
     }
+    const dim3 c = cluster_dims(r);
+    if (volume(c) > kMostInCluster || g.x % c.x != 0 || g.y % c.y != 0 || g.z % c.z != 0) {
+        return {cudaErrorInvalidConfiguration,
+                format(kBadCluster, c.x, c.y, c.z, g.x, g.y, g.z, kMostInCluster)};
+    }
     const unsigned long resident = resident_limit(r);
     if (r.cooperative != 0 && volume(g) > resident) {
         return {cudaErrorCooperativeLaunchTooLarge,
@@ -108,7 +113,8 @@ void index_threads(Worker& worker, dim3 block) {
 bool take_blocks(Worker& host) {
     if (host.first_block < host.end_block) return true;
     Launch& launch = *host.launch;
-    const unsigned long chunk = launch.blocks > 64 ? 8 : 1;
+    const unsigned size = launch.sampled ? 1 : cluster_size(*launch.request);
+    const unsigned long chunk = size > 1 ? size : launch.blocks > 64 ? 8 : 1;
     const unsigned long first = launch.next_block.fetch_add(chunk);
     if (first >= launch.blocks) return false;
     host.first_block = first;
@@ -132,6 +138,7 @@ void work(Launch& launch, int id) {
     current_worker = &worker;
     if (launch.checked) begin_watch(worker);
     if (sigsetjmp(worker.recovery, 1) == 0 || goes_on_after_fault(worker)) {
+        if (cluster_size(r) > 1 && !launch.sampled && take_blocks(worker)) start_peers(worker);
         run_blocks(worker);
         launch.resident_blocks--;
         finish_residents(worker);
@@ -145,6 +152,7 @@ void work(Launch& launch, int id) {
     }
     end_watch();
     release_residents(worker);
+    worker.clusters.clear();
     use_alternate_stack(false);
     launch.active_workers--;
 }
@@ -185,6 +193,7 @@ void join_launch(Worker& worker, Launch& launch, int id) {
     worker.id = id;
     worker.launch = &launch;
     worker.spin = Spin{};
+    worker.cluster = nullptr;
     worker.chance = chance_of(id);
     index_threads(worker, launch.request->block);
 }
@@ -192,11 +201,19 @@ void join_launch(Worker& worker, Launch& launch, int id) {
 void run_blocks(Worker& worker) {
     const Launch& launch = *worker.launch;
     const dim3 grid = launch.request->grid;
+    const unsigned size = launch.sampled ? 1 : cluster_size(*launch.request);
     while (!launch.stop && take_blocks(*worker.host)) {
         const unsigned long next = worker.host->first_block++;
-        const unsigned long k = launch.sampled ? launch.sample[next] : block_in_turn(next, launch.blocks);
-        kw_block_index = {static_cast<unsigned>(k % grid.x), static_cast<unsigned>(k / grid.x % grid.y),
-                          static_cast<unsigned>(k / (static_cast<unsigned long>(grid.x) * grid.y))};
+        unsigned long k = launch.sampled ? launch.sample[next] : next;
+        if (size > 1) {
+            const unsigned long cluster = block_in_turn(next / size, launch.blocks / size);
+            kw_block_index = block_in_cluster(*launch.request, cluster, static_cast<unsigned>(next % size));
+            join_cluster(worker, cluster, static_cast<unsigned>(next % size));
+        } else {
+            if (!launch.sampled) k = block_in_turn(next, launch.blocks);
+            kw_block_index = {static_cast<unsigned>(k % grid.x), static_cast<unsigned>(k / grid.x % grid.y),
+                              static_cast<unsigned>(k / (static_cast<unsigned long>(grid.x) * grid.y))};
+        }
         if (watching != nullptr) watching->block = k % kBlockNames + 1;
         run_block(worker);
         kw_spin_over();
@@ -229,6 +246,9 @@ extern "C" int kw_launch(const kw_launch_request* request) {
     if (current_worker != nullptr) return 0;  // a launch from device code: rewrite.unsupported names it
     const std::lock_guard<std::mutex> lock(launch_mutex);
     if (sticky_error() != cudaSuccess) return 0;
+    kw_launch_request asked = *request;
+    add_declared_cluster(asked);
+    request = &asked;
     Launch launch{};
     launch.request = request;
     launch.checked = checks_wanted();

@@ -97,6 +97,7 @@ void add_launch(Record& record, const kw_launch_request& r) {
               {in_library(library, reinterpret_cast<void*>(r.entry)), quoted(r.name),
                format("[%u, %u, %u]", r.grid.x, r.grid.y, r.grid.z), format("[%u, %u, %u]", r.block.x, r.block.y, r.block.z),
                std::to_string(r.dynamic_bytes), std::to_string(r.line), r.cooperative != 0 ? "true" : "false",
+               format("[%u, %u, %u]", r.cluster[0], r.cluster[1], r.cluster[2]),
                '"' + hexadecimal(r.arguments, r.argument_bytes) + '"', '[' + library_words(r, library) + ']'});
 }
 

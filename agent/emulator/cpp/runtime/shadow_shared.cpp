@@ -18,7 +18,18 @@ struct Race {
     bool both_volatile;
 };
 
+// Against what a bulk copy wrote, whose arrival somebody has seen, but not this thread.
+void report_unseen_copy(const Watch& watch, const Race& race) {
+    report(&finding::kAsyncCopyNotWaited, Severity::kError, at_code(race.code, race.other_code), watch.worker, [&] {
+        const SharedVariable v = nearest_shared(race.offset);
+        return format("Thread %d %s byte %zu of %s, which the bulk copy at {other} has filled; this thread has neither "
+                      "waited for its mbarrier nor met one that has.",
+                      watch.worker->current, race.did, race.offset - v.offset, v.text().c_str());
+    });
+}
+
 void report_race(const Watch& watch, const Race& race, bool same_value) {
+    if (race.other >= kMaxThreads) return report_unseen_copy(watch, race);
     const bool legacy = race.both_volatile;
     const Severity severity = legacy || same_value ? Severity::kWarning : Severity::kError;
     report(&finding::kSharedRace, severity, at_code(race.code, race.other_code), watch.worker, [&] {
@@ -51,6 +62,7 @@ struct SharedUse {
     bool is_volatile;
     uintptr_t code;
     int thread;
+    bool asynchronous = false;
 };
 
 // Code of one library lies within 2 GB of the kernel's entry.
@@ -75,7 +87,7 @@ void check_against_writer(Watch& watch, const SharedCell& cell, const SharedUse&
                     code_of(watch, cell.write_code),
                     same_warp(use.thread, cell.writer),
                     use.is_volatile && cell.write_volatile};
-    if (use.access == Access::kWrite && !cell.write_atomic) {
+    if (use.access == Access::kWrite && !cell.write_atomic && cell.writer < kMaxThreads && !use.asynchronous) {
         postpone(watch, race, bytes);
     } else {
         report_race(watch, race, false);
@@ -220,6 +232,66 @@ void shared_access(Watch& watch, size_t offset, size_t bytes, Access access, boo
         left -= part;
     }
     if (watch.index.code != 0) settle_index(watch, nearest_shared(offset).bytes, bytes);
+}
+
+namespace {
+
+// The copy looks at memory by another way than the thread that wrote it: a fence has to stand between.
+void check_proxy(Watch& watch, const SharedCell& cell, const SharedUse& use) {
+    if (cell.writer >= kMaxThreads || (cell.written & use.mask) == 0) return;
+    if (watch.proxy_fenced[cell.writer] > cell.write_clock) return;
+    const int first = use.thread / kWarpSize * kWarpSize;
+    for (int t = first; t < std::min(first + kWarpSize, watch.worker->count); t++) {
+        if (watch.proxy_fenced[t] > cell.write_clock) return;
+    }
+    report(&finding::kMissingProxyFence, Severity::kError, at_code(use.code, code_of(watch, cell.write_code)),
+           watch.worker, [&] {
+               const SharedVariable v = nearest_shared(use.offset);
+               return format("Reads byte %zu of %s asynchronously, which thread %d wrote at {other}: without "
+                             "fence.proxy.async after that, and before the barrier, the old contents may be read.",
+                             use.offset - v.offset, v.text().c_str(), cell.writer);
+           });
+}
+
+}  // namespace
+
+// What a bulk copy or wgmma is asked to read or write: as if the asking thread did it now.
+void async_access(Watch& watch, size_t offset, size_t bytes, Access access, uintptr_t code) {
+    settle_write(watch);
+    const size_t end = offset + bytes;
+    for (size_t at = offset; at < end; at += 4 - (at & 3)) {
+        const auto mask = static_cast<uint8_t>(byte_mask(at, std::min<size_t>(4 - (at & 3), end - at)));
+        if (at / 4 >= kSharedArena / 4 || (usable_shared[at / 4] & mask) != mask) {
+            return report_outside_shared(watch, at, end - at, access, code);
+        }
+        SharedCell& cell = watch.cells[at / 4];
+        if (cell.block != watch.block_serial) {
+            cell = SharedCell{};
+            cell.block = watch.block_serial;
+        }
+        const SharedUse use{at, mask, access, false, code, watch.worker->current, true};
+        check_against_writer(watch, cell, use, 4);
+        if (access == Access::kWrite) {
+            check_against_readers(watch, cell, use);
+            continue;
+        }
+        if ((cell.written & mask) != mask) report_unwritten_shared(watch, at, code);
+        check_proxy(watch, cell, use);
+    }
+}
+
+void note_async_write(Watch& watch, size_t offset, size_t bytes, int agent, uintptr_t code) {
+    for (size_t at = offset; at < offset + bytes; at += 4) {
+        if (at / 4 >= kSharedArena / 4) return;
+        SharedCell& cell = watch.cells[at / 4];
+        cell = SharedCell{};
+        cell.block = watch.block_serial;
+        cell.write_epoch = watch.epoch;
+        cell.write_clock = watch.clock;
+        cell.write_code = static_cast<uint32_t>(code - watch.entry);
+        cell.writer = static_cast<uint16_t>(agent);
+        cell.written = cell.write_mask = 15;
+    }
 }
 
 // Bytes that an exchange or an atomic store is about to write.

@@ -9,6 +9,7 @@
 #include <csetjmp>
 #include <cstdarg>
 #include <initializer_list>
+#include <memory>
 #include <string>
 #include <vector>
 
@@ -34,7 +35,7 @@ constexpr size_t kSharedArena = 512 * 1024;  // the limit plus room between the 
 constexpr size_t kStackBytes = 256 * 1024;
 constexpr size_t kGuardBytes = 16 * 1024;
 
-enum class State : uint8_t { kFresh, kReady, kAtBarrier, kAtWarpOp, kAtNamed, kDone };
+enum class State : uint8_t { kFresh, kReady, kAtBarrier, kAtWarpOp, kAtNamed, kAtCluster, kDone };
 
 struct Fiber {
     void* context;  // where it goes on
@@ -53,6 +54,8 @@ struct Thread {
     int line;
     int site;
     int stack;  // bytes that calls of recursive functions hold
+    bool came_to_cluster;  // and has not waited for it yet
+    uint32_t cluster_phase;
 };
 
 // Lanes that wait for the same operation with the same mask.
@@ -126,6 +129,8 @@ struct Watch;
 struct Residency;
 struct Copies;
 struct Clocks;
+struct Async;
+struct Cluster;
 
 // A barrier of the block's 16 that bar.sync and bar.arrive name by number.
 struct NamedBarrier {
@@ -143,6 +148,9 @@ struct Worker {
     Launch* launch;
     Worker* host;
     Residency* residency;      // the host's: null without other blocks
+    std::vector<std::unique_ptr<Cluster>> clusters;  // the host's: that have blocks which run
+    Cluster* cluster;          // of the block, or null
+    unsigned cluster_rank;
     void* suspended;           // where it goes on while another block of the OS thread runs
     unsigned long first_block;  // the host's: blocks that it took and has not begun
     unsigned long end_block;
@@ -176,7 +184,8 @@ struct Worker {
     uint64_t ordered_seed;
     uint32_t chance;  // of letting others go first
     Copies* copies;  // null until a thread makes the first
-    size_t pending_copies;
+    size_t pending_copies;  // of both kinds, that somebody could disturb
+    Async* async;           // mbarriers and bulk copies; null until a thread uses the first
     Spin spin;
     uint3 indexed_block;  // the block shape that threads[].index was computed for
     uintptr_t access_code;  // where the last access came from that the runtime makes for device code
@@ -222,6 +231,11 @@ void release_shared(Worker& worker);
 void forget_copies(Worker& worker);
 void release_copies(Worker& worker);
 
+// mbarrier.cpp, bulk_copy.cpp
+void forget_async(Worker& worker);
+void release_async(Worker& worker);
+void end_bulk(Worker& worker);
+
 // waiting.cpp
 void finish_residents(Worker& host);
 void release_residents(Worker& host);
@@ -238,6 +252,7 @@ void note_running(const kw_launch_request* request);
 
 // kernels.cpp
 void note_kernel(const kw_launch_request& request);
+void add_declared_cluster(kw_launch_request& request);
 void forget_kernels();
 
 // sampling.cpp

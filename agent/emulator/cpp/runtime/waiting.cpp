@@ -4,7 +4,7 @@
 // of its block. When all of them poll or wait, the OS thread lets another block go on, and starts one if none
 // can: so blocks are co-resident as on a GPU, where a barrier among the blocks of one launch works. Every such
 // block after the first has stacks and shared memory of its own, which end with the launch.
-#include "watch.h"
+#include "cluster.h"
 
 #include <memory>
 #include <sched.h>
@@ -169,6 +169,26 @@ void give_way(Worker& worker) {
     go_on_with(worker, *next);
 }
 
+}  // namespace
+
+void let_other_blocks_go(Worker& worker) {
+    Worker* next = next_in_turn(*worker.host);
+    if (next == &worker) sched_yield();
+    go_on_with(worker, *next);
+}
+
+// The blocks of a cluster are there together: as many beside the host's own as it has further ones.
+void start_peers(Worker& host) {
+    const unsigned size = cluster_size(*host.launch->request);
+    Residency& r = residency_of(host);
+    for (unsigned k = 1; k < size; k++) {
+        if (start_resident(host) == nullptr) break;
+    }
+    r.turn = 0;
+}
+
+namespace {
+
 // Whether no OS thread of the launch can change anything any more. Each has to have polled in vain again
 // after the last of them began to wait: it may have been asleep while what it waits for was written.
 bool nobody_goes_on(Worker& worker) {
@@ -258,6 +278,7 @@ void release_residents(Worker& host) {
         release_shared(resident->worker);
         release_copies(resident->worker);
         release_named_barriers(resident->worker);
+        release_async(resident->worker);
         release_watch(resident->worker);
     }
     delete host.residency;

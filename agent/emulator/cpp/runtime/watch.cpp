@@ -78,6 +78,7 @@ void begin_watched_block(Watch& watch) {
     watch.clock = 1;
     std::fill_n(watch.released, worker.count, 0);
     std::fill_n(watch.observed, worker.count, 0);
+    std::fill_n(watch.proxy_fenced, worker.count, 0);
     for (int warp = 0; warp < worker.warp_count; warp++) {
         watch.warp_clock[warp] = 0;
         if (watch.partly_met[warp]) std::memset(watch.met[warp], 0, sizeof watch.met[warp]);

@@ -96,6 +96,7 @@ struct Watch {
     bool exact;  // order.cpp keeps rows
     int columns;
     std::vector<uint32_t> known;
+    uint32_t proxy_fenced[kMaxThreads];  // clocks of the last fence.proxy.async
     uint32_t unshared[kMaxWarps];  // lanes that know more than others of their warp
     SharedCell* cells;
     PendingWrite write;
@@ -149,9 +150,16 @@ bool in_module(uintptr_t address, const void* entry, Site& site);
 // access.cpp
 void check_copy(void* to, const void* from, size_t bytes, uintptr_t code);
 void check_source(const void* from, size_t bytes, uintptr_t code);
+void check_update(void* to, size_t bytes, uintptr_t code);
 
 // async_copy.cpp
 bool check_not_pending(Worker& worker, uintptr_t address, size_t bytes, uintptr_t code);
+
+// cluster.cpp
+bool peer_access(Watch& watch, uintptr_t address, size_t bytes, Access access, uintptr_t code);
+
+// bulk_copy.cpp
+bool check_in_flight(Worker& worker, const void* address, size_t bytes, Access access, uintptr_t code);
 
 // sampling.cpp
 void begin_sampled_block(Watch& watch);
@@ -168,6 +176,8 @@ void note_host_write(const void* first, size_t bytes);
 // shadow_shared.cpp
 bool begin_pending(Watch& watch, const char* address, size_t bytes, uintptr_t code);
 void settle_write(Watch& watch);
+void async_access(Watch& watch, size_t offset, size_t bytes, Access access, uintptr_t code);
+void note_async_write(Watch& watch, size_t offset, size_t bytes, int agent, uintptr_t code);
 void note_initialised(Watch& watch, size_t offset, size_t bytes);
 void shared_access(Watch& watch, size_t offset, size_t bytes, Access access, bool is_volatile, uintptr_t code);
 

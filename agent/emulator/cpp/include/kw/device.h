@@ -100,7 +100,22 @@ class Launch {
   public:
     Launch(const char* name, int line, bool by_pointer, const Config& config)
         : request_{sizeof(kw_launch_request), name, line, by_pointer, config.grid, config.block,
-                   config.dynamic_bytes, nullptr, nullptr, 0, config.stream, 0} {}
+                   config.dynamic_bytes, nullptr, nullptr, 0, config.stream, 0, {0, 0, 0}} {}
+
+    // The attributes of cudaLaunchKernelEx; what only makes a launch faster is passed over.
+    Launch& with(const cudaLaunchConfig_t& config) {
+        for (unsigned k = 0; k < config.numAttrs; k++) {
+            const cudaLaunchAttribute& attribute = config.attrs[k];
+            if (attribute.id == cudaLaunchAttributeClusterDimension) {
+                request_.cluster[0] = attribute.val.clusterDim.x;
+                request_.cluster[1] = attribute.val.clusterDim.y;
+                request_.cluster[2] = attribute.val.clusterDim.z;
+            } else if (attribute.id == cudaLaunchAttributeCooperative) {
+                request_.cooperative = attribute.val.cooperative;
+            }
+        }
+        return *this;
+    }
 
     template <class Call, class... Arguments>
     void operator()(Call call, Arguments... arguments) {
@@ -136,6 +151,15 @@ cudaError_t launch_cooperative(const char* name, int line, void (*kernel)(Parame
     return Launch(name, line, false, Config(grid, block, dynamic_bytes, stream)).cooperative(kernel, arguments);
 }
 
+// cudaLaunchKernelEx(&config, kernel, ...) becomes this.
+template <class... Parameters, class... Arguments>
+cudaError_t launch_extended(const char* name, int line, const cudaLaunchConfig_t* config, void (*kernel)(Parameters...),
+                            Arguments&&... arguments) {
+    const Config shape(config->gridDim, config->blockDim, config->dynamicSmemBytes, config->stream);
+    Launch(name, line, false, shape).with(*config)(kernel, Parameters(arguments)...);
+    return cudaPeekAtLastError();
+}
+
 // The emulator's own look-up is no access of the kernel.
 __attribute__((no_sanitize("thread"))) inline void* shared_address(kw_shared_site& site) {
     if (__atomic_load_n(&site.launch, __ATOMIC_ACQUIRE) != kw_launch_serial) kw_place_shared(&site);
@@ -166,6 +190,12 @@ KW_DEVICE T from_bits(uint64_t bits) {
     if (kw_now_asking_name != 0) {                  \
         kw_kernel_is(__PRETTY_FUNCTION__);          \
         return;                                     \
+    }
+// Before it, where the kernel is declared with clusters.
+#define KW_CLUSTER(...)                                                    \
+    if (kw_now_asking_name != 0) {                                         \
+        const dim3 kw_dims(__VA_ARGS__);                                   \
+        kw_kernel_cluster(kw_dims.x, kw_dims.y, kw_dims.z);                \
     }
 #define KW_KERNELS_NAMED [[maybe_unused]] static const bool kw_kernels_named = kw::kernels_named = true;
 

@@ -13,10 +13,18 @@ static __attribute__((noinline, unused, no_sanitize("thread"))) uint32_t offset_
     return site.offset;
 }
 
-KW_PTX uint64_t to_generic(char* shared, uint64_t offset) { return reinterpret_cast<uint64_t>(shared) + offset; }
+KW_PTX uint64_t to_generic(char* shared, uint64_t offset) {
+    if (offset < 512 * 1024) return reinterpret_cast<uint64_t>(shared) + offset;
+    return reinterpret_cast<uint64_t>(kw_cluster_shared(static_cast<uint32_t>(offset)));
+}
 KW_PTX uint64_t from_generic(char* shared, uint64_t address) { return address - reinterpret_cast<uint64_t>(shared); }
 KW_PTX bool is_shared(char* shared, uint64_t address) {
     return address - reinterpret_cast<uint64_t>(shared) < 512 * 1024;  // state.h, kSharedArena
+}
+
+// An address of shared memory of the cluster: this block's own as everywhere, others' with their rank (mapa).
+KW_PTX char* cluster_shared(char* shared, uint32_t address) {
+    return address < 512 * 1024 ? shared + address : kw_cluster_shared(address);
 }
 
 template <int Bytes> struct Word;

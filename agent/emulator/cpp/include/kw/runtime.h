@@ -150,6 +150,7 @@ typedef struct kw_launch_request {
     size_t argument_bytes;     // its size; the kernel may read it
     cudaStream_t stream;
     int cooperative;           // 1: its blocks are all there at once, or the launch is refused
+    unsigned cluster[3];       // blocks of a cluster; zeros: none
 } kw_launch_request;
 
 // Runs the whole grid, or reports why a GPU would not and sets the CUDA error; 0 either way. 1, with words on

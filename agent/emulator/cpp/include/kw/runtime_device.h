@@ -87,6 +87,51 @@ void kw_commit_copies(void);
 void kw_wait_copies(unsigned prior);
 void kw_wait_all_copies(void);
 
+// mbarriers in shared memory, by their address. An arrival may expect bytes of copies; its result is the state for
+// kw_mbarrier_state_over. Over: whether the phase is; the others of the block get a turn where it is not.
+void kw_mbarrier_init(void* barrier, uint32_t count);
+void kw_mbarrier_invalidate(void* barrier);
+uint64_t kw_mbarrier_arrive(void* barrier, uint32_t count, int64_t bytes, int drops);
+void kw_mbarrier_expect(void* barrier, int64_t bytes);
+int kw_mbarrier_parity_over(void* barrier, uint32_t parity);
+int kw_mbarrier_state_over(void* barrier, uint64_t state);
+
+// cp.async.bulk: from global to shared memory, told to an mbarrier; from shared to global memory in groups. reduce:
+// null for a copy.
+typedef void (*kw_reduction)(char* to, const char* from, size_t bytes);
+void kw_bulk_load(void* to, const void* from, uint32_t bytes, void* barrier);
+void kw_bulk_store(void* to, const void* from, uint32_t bytes, kw_reduction reduce);
+void kw_bulk_commit(void);
+void kw_bulk_wait(uint32_t prior, int reads_only);
+void kw_proxy_fence(void);
+
+// cp.async.mbarrier.arrive: counted or not, when the copies of the thread are there.
+void kw_copies_arrive(void* barrier, int counted);
+
+// Clusters. Shared addresses of another block's are made by kw_map_shared (mapa), and found by kw_cluster_shared.
+enum {
+    KW_CLUSTER_RANK, KW_CLUSTER_SIZE, KW_CLUSTER_RANK_X, KW_CLUSTER_RANK_Y, KW_CLUSTER_RANK_Z, KW_CLUSTER_SIZE_X,
+    KW_CLUSTER_SIZE_Y, KW_CLUSTER_SIZE_Z, KW_CLUSTER_X, KW_CLUSTER_Y, KW_CLUSTER_Z, KW_CLUSTERS_X, KW_CLUSTERS_Y,
+    KW_CLUSTERS_Z
+};
+uint32_t kw_cluster(int what);
+void kw_cluster_arrive(int relaxed, int line);
+void kw_cluster_wait(int line);
+uint32_t kw_map_shared(uint32_t address, uint32_t rank);
+char* kw_map_generic(char* address, uint32_t rank);
+uint32_t kw_rank_of(const char* address);
+int kw_is_cluster_shared(uint64_t address);
+char* kw_cluster_shared(uint32_t address);
+
+// st.async: bytes that arrive in shared memory of the cluster and tell an mbarrier there.
+void kw_store_async(void* to, const void* value, uint32_t bytes, void* barrier);
+// cp.async.bulk from this block's shared memory to another's.
+void kw_bulk_to_peer(void* to, const void* from, uint32_t bytes, void* barrier);
+// A load that each block of the mask gets at the same places.
+void kw_bulk_multicast(void* to, const void* from, uint32_t bytes, void* barrier, uint32_t ranks);
+// Asked for its name, the kernel also says how its clusters are.
+void kw_kernel_cluster(unsigned x, unsigned y, unsigned z);
+
 // grid.sync(): every thread of a cooperative launch.
 void kw_grid_sync(int line);
 

@@ -1,0 +1,224 @@
+// mbarriers: barriers in shared memory that count arrivals and bytes of asynchronous copies, phase by phase.
+//
+// What they hold is kept beside the memory, by their place in it. A thread that waits in vain lets the others of its
+// block go first; once all of them wait, a copy arrives (bulk_copy.cpp), so that copies come as late as they may.
+#include "bulk.h"
+#include "cluster.h"
+
+#include <cstring>
+
+namespace kw {
+
+namespace {
+
+constexpr uint64_t kToken = 0x6b77000000000000;  // an arrival's state: this, and the phase
+constexpr uint32_t kMostArrivals = (1u << 20) - 1;
+constexpr long kPatienceWithBlocks = 1 << 18;  // turns of other blocks of the cluster
+constexpr int kFruitlessRounds = 64;  // in which everybody waited and nothing came, before it counts as for ever
+
+template <class Words>
+void misuse(Worker& worker, uintptr_t code, Words words) {
+    report(&finding::kMbarrierMisuse, Severity::kError, at_code(code), &worker, words);
+}
+
+Async& async_of(Worker& worker) {
+    if (worker.async == nullptr) worker.async = new Async();
+    return *worker.async;
+}
+
+bool in_shared(const Worker& worker, const void* address) {
+    return reinterpret_cast<uintptr_t>(address) - reinterpret_cast<uintptr_t>(worker.shared) < kSharedArena;
+}
+
+// Null, with a finding, where no mbarrier has been made at the address.
+MBarrier* found_at(Worker& worker, const void* address, uintptr_t code) {
+    MBarrier* barrier = barrier_at(worker, address);
+    if (barrier == nullptr) {
+        misuse(worker, code, [&] {
+            return std::string("Uses an mbarrier that mbarrier.init has not made (or mbarrier.inval has ended): undefined.");
+        });
+    }
+    return barrier;
+}
+
+void note_progress(Worker& worker) {
+    async_of(worker).period++;
+    async_of(worker).waiting = 0;
+    async_of(worker).rounds = 0;
+    async_of(worker).turns = 0;
+}
+
+void complete_phase(Worker& worker, MBarrier& barrier) {
+    barrier.phase++;
+    barrier.pending = barrier.expected;
+    note_progress(worker);
+    if (watching == nullptr) return;
+    if (barrier.done.at.size() < barrier.coming.at.size()) barrier.done.at.resize(barrier.coming.at.size(), 0);
+    for (size_t k = 0; k < barrier.coming.at.size(); k++) {
+        if (barrier.coming.at[k] > barrier.done.at[k]) barrier.done.at[k] = barrier.coming.at[k];
+    }
+    barrier.coming.at.clear();
+}
+
+// Lets those go on who have something to do; then a copy arrives, if one is on its way. Nothing left: for ever.
+void wait_a_turn(Worker& worker, MBarrier& barrier, uintptr_t code) {
+    Async& async = async_of(worker);
+    Thread& thread = worker.threads[worker.current];
+    if (worker.launch->stop) abandon(worker, Fault::kNone, "", 0);
+    if (async.waited_in[worker.current] != async.period) {
+        async.waited_in[worker.current] = async.period;
+        async.waiting++;
+    }
+    const bool everybody = async.waiting > worker.ready_count && worker.next_fresh == worker.count;
+    if (!everybody) return kw_yield();
+    if (deliver_one(worker)) {
+        note_progress(worker);
+        return;
+    }
+    if (worker.cluster != nullptr && ++async.turns < kPatienceWithBlocks) return let_other_blocks_go(worker);
+    async.period++;  // counted anew: who has waited may do something else by now
+    async.waiting = 0;
+    if (++async.rounds < kFruitlessRounds) return kw_yield();
+    thread.line = 0;
+    worker.fault.code = code;
+    abandon(worker, Fault::kDeadlock,
+            format("Waits for ever for an mbarrier (%zu bytes into shared memory): its phase %u lacks %u arrivals and "
+                   "%lld bytes, no copy is on its way, and all other threads of the block wait too.",
+                   barrier.offset, barrier.phase, barrier.pending, static_cast<long long>(barrier.bytes)),
+            0);
+}
+
+}  // namespace
+
+MBarrier* barrier_at(Worker& worker, const void* address) {
+    if (worker.async == nullptr || !in_shared(worker, address)) return nullptr;
+    const size_t offset = static_cast<size_t>(static_cast<const char*>(address) - worker.shared);
+    const uint16_t slot = offset % 8 == 0 ? worker.async->slots[offset / 8] : 0;
+    return slot == 0 ? nullptr : worker.async->barriers[slot - 1].get();
+}
+
+void settle(Worker& worker, MBarrier& barrier) {
+    if (barrier.pending == 0 && barrier.bytes == 0) complete_phase(worker, barrier);
+}
+
+// Whether the phase is over; what it waited for then counts as seen by the thread.
+bool seen(Worker& worker, MBarrier& barrier, bool over) {
+    if (!over) return false;
+    if (!worker.async->bulk.empty()) arrived_seen(worker, barrier);
+    if (watching != nullptr) learn(*watching, worker.current, barrier.done);
+    return true;
+}
+
+void forget_async(Worker& worker) {
+    if (worker.async == nullptr) return;
+    for (const auto& barrier : worker.async->barriers) worker.async->slots[barrier->offset / 8] = 0;
+    worker.async->barriers.clear();
+    forget_bulk(worker);
+    note_progress(worker);
+}
+
+void release_async(Worker& worker) {
+    delete worker.async;
+    worker.async = nullptr;
+}
+
+}  // namespace kw
+
+using namespace kw;
+
+extern "C" {
+
+void kw_mbarrier_init(void* address, uint32_t count) {
+    if (current_worker == nullptr) return;
+    Worker& worker = *current_worker;
+    Async& async = async_of(worker);
+    if (watching != nullptr) {
+        check_copy(address, nullptr, 8, KW_CODE);
+        if (reinterpret_cast<uintptr_t>(address) % 8 != 0 || count == 0 || count > kMostArrivals) {
+            misuse(worker, KW_CODE, [&] {
+                return format("mbarrier.init for %u arrivals at an address %% 8 = %zu: it takes 1 to %u, at a multiple of 8.",
+                              count, reinterpret_cast<uintptr_t>(address) % 8, kMostArrivals);
+            });
+        }
+    }
+    if (!in_shared(worker, address) || reinterpret_cast<uintptr_t>(address) % 8 != 0) return;
+    MBarrier* barrier = barrier_at(worker, address);
+    if (barrier == nullptr) {
+        async.barriers.push_back(std::make_unique<MBarrier>());
+        barrier = async.barriers.back().get();
+        const size_t offset = static_cast<size_t>(static_cast<char*>(address) - worker.shared);
+        async.slots[offset / 8] = static_cast<uint16_t>(async.barriers.size());
+        const int agent = kMaxThreads + static_cast<int>((async.barriers.size() - 1) % kMaxAgents);
+        *barrier = MBarrier{offset, count, count, 0, 0, agent, {}, {}};
+    } else {
+        const MBarrier anew{barrier->offset, count, count, 0, 0, barrier->agent, {}, {}};
+        *barrier = anew;
+    }
+    const uint64_t word = kToken;
+    std::memcpy(address, &word, sizeof word);
+}
+
+void kw_mbarrier_invalidate(void* address) {
+    if (current_worker == nullptr) return;
+    Worker& worker = *current_worker;
+    MBarrier* barrier = found_at(worker, address, KW_CODE);
+    if (barrier != nullptr) worker.async->slots[barrier->offset / 8] = 0;
+}
+
+// The result is the state that stands for the present phase. drops: so many arrivals fewer from the next phase on.
+uint64_t kw_mbarrier_arrive(void* address, uint32_t count, int64_t bytes, int drops) {
+    if (current_worker == nullptr) return 0;
+    Worker& worker = *current_worker;
+    Worker& owner = owner_of(worker, address);
+    MBarrier* barrier = found_at(owner, address, KW_CODE);
+    if (barrier == nullptr) return 0;
+    if (watching != nullptr && &owner == &worker) contribute(*watching, worker.current, barrier->coming);
+    const uint64_t state = kToken | barrier->phase;
+    barrier->bytes += bytes;
+    if (count > barrier->pending) {
+        misuse(worker, KW_CODE, [&] {
+            return format("Arrives %u times at an mbarrier whose phase waits for %u more: the count of mbarrier.init is "
+                          "too small, or a thread arrives twice.",
+                          count, barrier->pending);
+        });
+        count = barrier->pending;
+    }
+    if (drops != 0) barrier->expected -= count;
+    barrier->pending -= count;
+    note_progress(owner);
+    settle(owner, *barrier);
+    return state;
+}
+
+void kw_mbarrier_expect(void* address, int64_t bytes) {
+    if (current_worker == nullptr) return;
+    Worker& owner = owner_of(*current_worker, address);
+    MBarrier* barrier = found_at(owner, address, KW_CODE);
+    if (barrier == nullptr) return;
+    barrier->bytes += bytes;
+    note_progress(owner);
+    settle(owner, *barrier);
+}
+
+// Whether the phase of that parity, or of that state, is over.
+int kw_mbarrier_parity_over(void* address, uint32_t parity) {
+    if (current_worker == nullptr) return 1;
+    Worker& worker = *current_worker;
+    MBarrier* barrier = found_at(worker, address, KW_CODE);
+    if (barrier == nullptr) return 1;
+    const auto over = [&] { return (barrier->phase & 1) != (parity & 1); };
+    if (!over()) wait_a_turn(worker, *barrier, KW_CODE);
+    return seen(worker, *barrier, over());
+}
+
+int kw_mbarrier_state_over(void* address, uint64_t state) {
+    if (current_worker == nullptr) return 1;
+    Worker& worker = *current_worker;
+    MBarrier* barrier = found_at(worker, address, KW_CODE);
+    if (barrier == nullptr) return 1;
+    const auto over = [&] { return barrier->phase != static_cast<uint32_t>(state); };
+    if (!over()) wait_a_turn(worker, *barrier, KW_CODE);
+    return seen(worker, *barrier, over());
+}
+
+}  // extern "C"

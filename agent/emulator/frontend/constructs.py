@@ -1,0 +1,99 @@
+"""Constructs of CUDA C++ that are known by their names: what the emulator does not run, or from PTX alone."""
+
+import re
+from dataclasses import dataclass
+
+from agent.build.cuda_text import RewriteError, closing, code_only, directives, line_of
+
+
+@dataclass(frozen=True)
+class Construct:
+    """Something that the emulator does not run: `name` in words, where it stands."""
+
+    name: str
+    line: int
+    text: str
+
+
+_UNSUPPORTED = (
+    ("inline PTX (asm)", r"\b(?:asm|__asm__|__asm)\b\s*(?:volatile\b|__volatile__\b)?\s*\("),
+    ("tensor cores (wmma, mma)", r"\bnvcuda\b|\bwmma\s*::|<\s*mma\.h\s*>"),
+    ("CUTLASS or CuTe", r"\b(?:cutlass|cute)\s*(?:::|/)"),
+    (
+        "pipelines with roles and barriers beyond a block's (cuda::pipeline_role, cuda::latch, semaphores)",
+        r"\bpipeline_role\b|\bcuda\s*::\s*(?:\w+\s*::\s*)*(?:binary_semaphore|counting_semaphore|latch)\b"
+        r"|\b__pipeline_arrive_on\b|\bbarrier_native_handle\b|<\s*cuda/(?:latch|semaphore)\s*>",
+    ),
+    ("tensor memory access (TMA)", r"\bcp_async_bulk\w*|\b[Cc][Uu][Tt]ensorMap\w*"),
+    (
+        "textures and surfaces",
+        r"\bcuda(?:Texture|Surface)Object_t\b|\btexture\s*<|\btex[123]D\w*\s*[<(]|\bsurf[123]D(?:read|write)\b",
+    ),
+    (
+        "cuBLAS, cuDNN and the other CUDA libraries",
+        r"\b(?:cublas|cudnn|cusparse|cusolver|cufft)\w*|CUDABlasHandle\b",
+    ),
+    ("cuRAND", r"\bcurand\w*"),
+    ("Thrust", r"\bthrust\s*(?:::|/)"),
+    ("CUB device-wide algorithms", r"\bcub\s*::\s*Device[A-Z]\w*"),
+    ("launches on several devices", r"\bcudaLaunchCooperativeKernelMultiDevice\b|\bthis_multi_grid\b"),
+    (
+        "thread block clusters",
+        r"\bthis_cluster\b|\bcluster_group\b|\b__cluster_dims__\b|\bcudaLaunchKernelEx\b(?!C)",
+    ),
+    (
+        "cudaLaunchKernel with untyped arguments",
+        r"\b(?:cudaLaunchKernel|cudaLaunchKernelExC|cuLaunchKernel\w*)\b",
+    ),
+    ("run-time compilation (NVRTC)", r"\bnvrtc[A-Z]\w*"),
+    ("CUDA graphs", r"\bcudaGraph\w*|\bcudaStreamBeginCapture\b"),
+)
+
+
+MAY_RUN_FROM_PTX = frozenset(
+    (
+        "inline PTX (asm)",
+        "tensor cores (wmma, mma)",
+        "thread block clusters",
+        "asynchronous copies and barriers (cuda::barrier, cuda::pipeline, memcpy_async)",
+        "extern __shared__ inside a macro",
+    )
+)
+"""Names of constructs that are device code only, for which NVIDIA's compiler has instructions."""
+
+
+def unsupported(text: str) -> list[Construct]:
+    """What the text uses and the emulator does not run, in the order of lines; comments and strings aside.
+
+    The first use of each construct is named. An empty list promises nothing: the compiler still judges.
+    """
+    code = code_only(text)
+    lines = text.split("\n")
+    found = {name: match.start() for name, pattern in _UNSUPPORTED if (match := re.search(pattern, code))}
+    nested = _launch_in_device_code(code)
+    if nested is not None:
+        found["dynamic parallelism (a launch from device code)"] = nested
+    for start, end in directives(code):
+        if re.search(r"\bextern\b.*\b__shared__\b", code[start:end]):
+            found.setdefault("extern __shared__ inside a macro", start)
+    ordered = sorted(found.items(), key=lambda item: item[1])
+    return [
+        Construct(name, line_of(code, position), lines[line_of(code, position) - 1].strip())
+        for name, position in ordered
+    ]
+
+
+def _launch_in_device_code(code: str) -> int | None:
+    """Where a function that runs only on the device launches a kernel."""
+    for function in re.finditer(r"\b(?:__global__|__device__)\b", code):
+        stop = re.compile(r"[;{]").search(code, function.end())
+        if stop is None or stop[0] == ";" or "__host__" in code[function.start() : stop.start()]:
+            continue
+        try:
+            end = closing(code, stop.start())
+        except RewriteError:
+            return None
+        launch = code.find("<<<", stop.start(), end)
+        if launch >= 0:
+            return launch
+    return None

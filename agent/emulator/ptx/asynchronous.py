@@ -1,0 +1,193 @@
+"""What goes on beside the threads: mbarriers, bulk copies, and the fence between the two ways to memory."""
+
+from agent.emulator.ptx import memory
+from agent.emulator.ptx.step import Step
+from agent.emulator.ptx.syntax import Operand
+from agent.emulator.ptx.types import TYPES
+
+_U16, _U32, _U64, _PRED, _B64 = (TYPES[name] for name in ("u16", "u32", "u64", "pred", "b64"))
+_SHARED = ("shared::cluster", "shared::cta", "shared")
+_ORDERS = ("release", "acquire", "relaxed")
+_SCOPES = ("cta", "cluster")
+_TOLD = "mbarrier::complete_tx::bytes"
+_REDUCTIONS = {
+    "add": ("u32", "s32", "u64", "f16", "bf16", "f32", "f64"),
+    "min": ("u32", "s32", "u64", "s64", "f16", "bf16"), "max": ("u32", "s32", "u64", "s64", "f16", "bf16"),
+    "inc": ("u32",), "dec": ("u32",),
+    "and": ("b32", "b64"), "or": ("b32", "b64"), "xor": ("b32", "b64"),
+}  # fmt: skip
+
+
+def shared(step: Step, operand: Operand) -> str:
+    """The memory at an address of shared memory, this block's or another one's of its cluster."""
+    return step.frame.address(operand, "shared::cluster")
+
+
+def mbarrier(step: Step) -> str:
+    kind = step.choice(
+        "init", "inval", "arrive", "arrive_drop", "test_wait", "try_wait", "expect_tx", "complete_tx"
+    )
+    step.choice(*_ORDERS)
+    step.choice(*_SCOPES)
+    space = step.choice(*_SHARED)
+    if kind is None or not step.flag("b64"):
+        raise step.unknown()
+
+    def at(index: int) -> str:
+        operand = step.operands[index]
+        return shared(step, operand) if space else step.frame.address(operand, "")
+
+    match kind:
+        case "init":
+            step.several(2)
+            return f"kw_mbarrier_init({at(0)}, {step.read(1, _U32)});"
+        case "inval":
+            step.several(1)
+            return f"kw_mbarrier_invalidate({at(0)});"
+        case "expect_tx" | "complete_tx":
+            step.several(2)
+            sign = "-" if kind == "complete_tx" else ""
+            return f"kw_mbarrier_expect({at(0)}, {sign}int64_t({step.read(1, _U32)}));"
+        case "arrive" | "arrive_drop":
+            return _arrival(step, at(len(step.operands) > 1 and step.operands[1].kind == "address"), kind)
+    step.several(3, 4)
+    question = "parity" if step.flag("parity") else "state"
+    told = step.read(2, _U32 if question == "parity" else _U64)
+    return step.write(_PRED, f"kw_mbarrier_{question}_over({at(1)}, {told}) != 0")
+
+
+def _arrival(step: Step, address: str, kind: str) -> str:
+    """`state, [address]{, count}`; a remote arrival has no state."""
+    operands = list(step.operands)
+    target = None if operands[0].kind == "address" else operands.pop(0)
+    count, expected = "1u", "0"
+    expects = step.flag("expect_tx") or "expect_tx" in step.instruction.modifiers
+    step.flag("noComplete")
+    if len(operands) == 2:
+        value = step.frame.read(operands[1], _U32)
+        count, expected = ("1u", f"int64_t({value})") if expects else (value, "0")
+    elif len(operands) != 1 or expects:
+        raise step.unknown()
+    drops = int(kind == "arrive_drop")
+    code = f"kw_mbarrier_arrive({address}, {count}, {expected}, {drops})"
+    return f"{code};" if target is None else step.frame.write(target, _B64, code)
+
+
+def copy(step: Step) -> str:
+    """cp.async, and cp.async.bulk of plain memory."""
+    if "mbarrier" in step.instruction.modifiers:
+        return _copies_arrive(step)
+    if "bulk" not in step.instruction.modifiers:
+        return memory.copy_async(step)
+    reduces = step.flag("reduce")
+    if not (step.flag("async") and step.flag("bulk")):
+        raise step.unknown()
+    other = step.choice("commit_group", "wait_group", "prefetch")
+    if other is not None:
+        return _groups(step, other)
+    to, source = step.choice("shared::cluster", "global"), None
+    if to is None:
+        raise step.unknown()
+    source = step.choice("shared::cta", "global")
+    if to == "global" and source == "shared::cta" and step.flag("bulk_group"):
+        return _store(step, reduces=reduces)
+    if to == "shared::cluster" and source == "global" and not reduces and len(step.operands) == 4:
+        if not step.flag(_TOLD):
+            raise step.unknown()
+        places = shared(step, step.operands[0]), step.frame.address(step.operands[1], "global")
+        return (
+            f"kw_bulk_load({places[0]}, {places[1]}, {step.read(2, _U32)}, {shared(step, step.operands[3])});"
+        )
+    if to == "shared::cluster" and source is not None and step.flag(_TOLD) and not reduces:
+        return _to_peers(step, source)
+    raise step.unknown()
+
+
+def _to_peers(step: Step, source: str) -> str:
+    """From another place than global memory, or to several blocks of the cluster."""
+    several = step.flag("multicast::cluster")
+    step.several(5 if several else 4)
+    places = [shared(step, step.operands[index]) for index in (0, 3)]
+    size = step.read(2, _U32)
+    if source == "shared::cta" and not several:
+        return f"kw_bulk_to_peer({places[0]}, {shared(step, step.operands[1])}, {size}, {places[1]});"
+    if source != "global" or not several:
+        raise step.unknown()
+    begin = step.frame.address(step.operands[1], "global")
+    return f"kw_bulk_multicast({places[0]}, {begin}, {size}, {places[1]}, {step.read(4, _U16)});"
+
+
+def _store(step: Step, *, reduces: bool) -> str:
+    step.several(3)
+    reduction = "nullptr"
+    if reduces:
+        step.flag("noftz")
+        operation, type = step.choice(*_REDUCTIONS), step.type()
+        if operation is None or type.name not in _REDUCTIONS[operation]:
+            raise step.unknown()
+        suffix = f"_{type.name}" if type.is_half else f"<{type.c}>"
+        step.frame.features.add("bulk")
+        carrier = "uint16_t" if type.is_half else type.c
+        reduction = f"reduce_all<{carrier}, atomic_{operation}{suffix}>"
+    to, source = step.frame.address(step.operands[0], "global"), shared(step, step.operands[1])
+    return f"kw_bulk_store({to}, {source}, {step.read(2, _U32)}, {reduction});"
+
+
+def _groups(step: Step, what: str) -> str:
+    if what == "prefetch":
+        return memory.nothing(step)
+    if what == "commit_group":
+        step.several(0)
+        return "kw_bulk_commit();"
+    step.several(1)
+    return f"kw_bulk_wait({step.read(0, _U32)}, {int(step.flag('read'))});"
+
+
+def _copies_arrive(step: Step) -> str:
+    """cp.async.mbarrier.arrive: the thread's copies before it tell the mbarrier."""
+    step.several(1)
+    if not (step.flag("async") and step.flag("mbarrier") and step.flag("arrive") and step.flag("b64")):
+        raise step.unknown()
+    counted = step.flag("noinc")
+    space = step.choice(*_SHARED)
+    at = shared(step, step.operands[0]) if space else step.frame.address(step.operands[0], "")
+    return f"kw_copies_arrive({at}, {int(counted)});"
+
+
+def fence(step: Step) -> str:
+    """membar and fence; fence.proxy.async stands between threads' accesses and those of copies."""
+    if step.flag("mbarrier_init") or step.flag("proxy"):
+        asynchronous = any(modifier.startswith("async") for modifier in step.instruction.modifiers)
+        memory.nothing(step)
+        return "kw_proxy_fence();" if asynchronous else "__atomic_thread_fence(__ATOMIC_SEQ_CST);"
+    return memory.fence(step)
+
+
+def map_shared(step: Step) -> str:
+    """mapa: the same place in the shared memory of another block of the cluster."""
+    step.several(3)
+    type, rank = step.type(), step.read(2, _U32)
+    if step.flag("shared::cluster"):
+        source = step.operands[1]
+        address = step.read(1, _U32)
+        if source.kind != "name" or type.bits not in (32, 64):
+            raise step.unknown()
+        return step.write(type, f"{type.c}(kw_map_shared({address}, {rank}))")
+    if type.bits != 64:
+        raise step.unknown()
+    code = (
+        f"reinterpret_cast<uint64_t>(kw_map_generic(reinterpret_cast<char*>({step.read(1, _U64)}), {rank}))"
+    )
+    return step.write(_U64, code)
+
+
+def rank_of(step: Step) -> str:
+    """getctarank"""
+    step.several(2)
+    if step.flag("shared::cluster"):
+        step.type()
+        address = f"cluster_shared(shared, {step.read(1, _U32)})"
+    else:
+        step.type()
+        address = f"reinterpret_cast<char*>({step.read(1, _U64)})"
+    return step.write(_U32, f"kw_rank_of({address})")

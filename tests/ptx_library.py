@@ -90,11 +90,11 @@ class PtxDevice(Device):
         words = [_bytes(argument) for argument in arguments]
         assert [len(word) for word in words] == list(entry.parameter_bytes)
         pointers = len(words) * 8
-        room = ctypes.create_string_buffer(pointers + sum(16 + len(word) for word in words))
+        room = ctypes.create_string_buffer(pointers + sum(64 + len(word) for word in words))
         position = pointers
         for index, word in enumerate(words):
-            position = (position + 15) // 16 * 16
-            place = ctypes.addressof(room) + position
+            place = (ctypes.addressof(room) + position + 63) // 64 * 64
+            position = place - ctypes.addressof(room)
             ctypes.memmove(place, word, len(word))
             ctypes.memmove(ctypes.addressof(room) + 8 * index, place.to_bytes(8, "little"), 8)
             position += len(word)

@@ -37,6 +37,7 @@ class FindingKind(enum.StrEnum):
     SHARED_OUT_OF_BOUNDS_WRITE = "shared-out-of-bounds-write"
     SHARED_RACE = "shared-race"
     SHARED_UNINITIALISED_READ = "shared-uninitialised-read"
+    TENSOR_MAP = "tensor-map"
     UNCHECKED_LAUNCH_ERROR = "unchecked-launch-error"
     UNWRITTEN_OUTPUT = "unwritten-output"
     WARP_MASK_EXCLUDES_CALLER = "warp-mask-excludes-caller"

@@ -1,52 +1,19 @@
-"""What kernels for sm_80 to sm_90 use: right ones compute what numpy does, broken ones get their finding.
+"""What kernels for sm_80 to sm_90 use: right ones compute what numpy does, in every order, without a finding.
 
-Sources in `modern/`. A broken kernel holds one fault, on the line with "here: " and its name.
+Sources in `modern/`; the broken ones among them: test_modern_broken.py.
 """
 
-from dataclasses import dataclass
-from functools import cache
-from pathlib import Path
+import ctypes
 
 import numpy as np
 import pytest
 from device_library import Array
-from ptx_library import NVCC, PtxDevice, from_cuda
+from modern_kernels import ORDERS, Checked, values
+from ptx_library import NVCC, PtxDevice
 
 from agent.torch_shim import c_abi
 
 pytestmark = pytest.mark.skipif(NVCC is None, reason="no nvcc: PTX cannot be made from CUDA here")
-SOURCES = Path(__file__).parent / "modern"
-ORDERS = [c_abi.ORDER_FORWARD, c_abi.ORDER_REVERSE, c_abi.ORDER_SHUFFLED, c_abi.ORDER_INTERLEAVED]
-
-
-@cache
-def built(name: str) -> PtxDevice:
-    source = SOURCES / f"{name}.cu"
-    return PtxDevice(source, from_cuda(source), checked=True)
-
-
-class Checked:
-    """A device under checks, in one of the orders that a draw may choose."""
-
-    def __init__(self, source: str, order: int) -> None:
-        self.device = built(source)
-        self._order = order
-
-    def __enter__(self) -> PtxDevice:
-        self.device.reset()
-        self.device.runtime.kw_draw(c_abi.MEMORY_ONES, self._order, 11)
-        self.device.runtime.kw_check(1)
-        return self.device
-
-    def __exit__(self, *raised: object) -> None:
-        self.device.runtime.kw_check(0)
-        self.device.runtime.kw_draw(c_abi.MEMORY_ONES, c_abi.ORDER_FORWARD, 0)
-        self.device.cluster = (0, 0, 0)
-        self.device.reset()
-
-
-def values(*shape: int) -> Array:
-    return np.random.default_rng(sum(shape)).integers(-8, 8, shape) / 4
 
 
 @pytest.mark.parametrize("order", ORDERS)
@@ -127,132 +94,75 @@ def test_clusters(order: int) -> None:
         assert device.findings() == []
 
 
-@dataclass(frozen=True)
-class Broken:
-    source: str
-    kernel: str
-    finding: str
-    words: str
-    threads: int = 128
-    severity: str = "error"
-    also: tuple[str, ...] = ()
-    more: tuple[int, ...] = ()
-    blocks: int = 1
-    """All in one cluster."""
-
-    def __str__(self) -> str:
-        return self.kernel
+FLOAT, UINT32, NO_SWIZZLE = 7, 2, 0
 
 
-BROKEN = [
-    Broken("barriers", "pairs_mixed_up", "shared-race", "which thread", also=("shared-uninitialised-read",)),
-    Broken("barriers", "never_empty", "deadlock", "64 of 128 threads have come to barrier 2 (line"),
-    Broken("barriers", "refilled_early", "shared-race", "reads byte"),
-    Broken(
-        "barriers", "counts_differ", "named-barrier", "for 96 threads here and for 64", also=("deadlock",)
-    ),
-    Broken("barriers", "no_whole_warps", "named-barrier", "no multiple of the warp size", more=(40,)),
-    Broken("barriers", "sixteenth", "named-barrier", "barriers 0 to 15", more=(16,)),
-    Broken(
-        "matrices",
-        "loaded_early",
-        "shared-uninitialised-read",
-        "no thread of this block",
-        64,
-        also=("shared-race",),
-    ),
-    Broken(
-        "matrices",
-        "half_filled",
-        "shared-uninitialised-read",
-        "which no thread of this block has written",
-        32,
-    ),
-    Broken("matrices", "crooked_rows", "misaligned-access", "not a multiple of 16 bytes", 32),
-    Broken("matrices", "beyond_the_tile", "shared-out-of-bounds-read", "past the end of", 32),
-    Broken("matrices", "overwritten_early", "shared-race", "overwrites", 64),
-    Broken("matrices", "wide_stride", "global-out-of-bounds-read", "Reads 2 bytes", 32),
-    Broken("copies", "not_waited", "async-copy-not-waited", "no thread has waited for the phase"),
-    Broken("copies", "one_warp_waits", "async-copy-not-waited", "bulk copy"),
-    Broken("copies", "wrong_parity", "async-copy-not-waited", "no thread has waited for the phase"),
-    Broken("copies", "never_full", "deadlock", "its phase 0 lacks 0 arrivals and 512 bytes"),
-    Broken("copies", "refilled", "async-copy-not-waited", "bulk copy", also=("shared-race",)),
-    Broken("copies", "no_proxy_fence", "missing-proxy-fence", "without fence.proxy.async"),
-    Broken("copies", "source_reused", "async-copy-not-waited", "may still read"),
-    Broken("copies", "odd_size", "misaligned-access", "multiples of 16 bytes", more=(100,)),
-    Broken("copies", "beyond", "global-out-of-bounds-read", "Reads 512 bytes", more=(512,)),
-    Broken("copies", "never_made", "mbarrier-misuse", "mbarrier.init has not made"),
-    Broken(
-        "copies", "too_many", "mbarrier-misuse", "Arrives 2 times at an mbarrier whose phase waits for 1 more"
-    ),
-    Broken("copies", "left_behind", "async-copy-not-waited", "The block ends while"),
-    Broken("clusters", "not_met", "cluster-peer-gone", "has not begun", 64, blocks=2),
-    Broken(
-        "clusters",
-        "left_early",
-        "cluster-peer-gone",
-        "has returned",
-        64,
-        blocks=2,
-        also=("global-race-between-blocks",),
-    ),
-    Broken(
-        "clusters", "half_comes", "deadlock", "96 of 128 threads have come to barrier.cluster", 64, blocks=2
-    ),
-    Broken(
-        "clusters",
-        "peer_unwritten",
-        "shared-uninitialised-read",
-        "no thread of this block",
-        64,
-        blocks=2,
-        also=("global-race-between-blocks",),
-    ),
-    Broken("clusters", "no_such_rank", "cluster-peer-gone", "block 2 of a cluster of 2", 64, blocks=2),
-    Broken(
-        "clusters",
-        "not_arrived",
-        "cluster-barrier",
-        "without having arrived",
-        64,
-        blocks=2,
-        also=("global-race-between-blocks",),
-    ),
-    Broken("matrices", "half_a_warp", "warp-op-divergent", "reached only by lanes 0x0000ffff", 32, "warning"),
-]
+def encode(
+    device: PtxDevice, tensor: Array, box: tuple[int, ...], kind: int = FLOAT, swizzle: int = NO_SWIZZLE
+) -> bytes:
+    """The CUtensorMap of a whole tensor in rows; sizes of the box, the last dimension first."""
+    rank, made = tensor.ndim, ctypes.create_string_buffer(128)
+    sizes = (ctypes.c_uint64 * rank)(*tensor.shape[::-1])
+    strides = (ctypes.c_uint64 * rank)(*tensor.strides[-2::-1])
+    boxes, ones = (ctypes.c_uint32 * rank)(*box), (ctypes.c_uint32 * rank)(*[1] * rank)
+    where = ctypes.c_void_p(tensor.ctypes.data)
+    function = device.runtime.cuTensorMapEncodeTiled
+    assert function(made, kind, rank, where, sizes, strides, boxes, ones, 0, swizzle, 0, 0) == 0
+    return made.raw
 
 
-@pytest.mark.parametrize("broken", BROKEN, ids=str)
-def test_broken(broken: Broken) -> None:
-    with Checked(broken.source, c_abi.ORDER_FORWARD) as device:
-        # Exactly one tile: a read beyond it is one beyond the allocation.
-        halves = broken.source == "matrices"
-        size = 256 if broken.kernel == "wide_stride" else 512
-        x = device.array(values(size), "float16" if halves else "float32")
-        device.cluster = (broken.blocks, 1, 1)
+@pytest.mark.parametrize("order", ORDERS)
+def test_tensor_maps(order: int) -> None:
+    with Checked("tensors", order) as device:
+        x, y = device.array(values(40, 100)), device.array(np.zeros((40, 100)))
+        device.launch("moved", (4, 3), 128, encode(device, x, (32, 16)), encode(device, y, (32, 16)))
+        np.testing.assert_array_equal(y, x + 1)
+        cube, part = device.array(values(5, 6, 12)), device.empty(64)
         device.launch(
-            broken.kernel, broken.blocks, broken.threads, x, device.empty(512), *map(np.int32, broken.more)
+            "cube", 1, 128, encode(device, cube, (8, 4, 2)), part, np.int32(-2), np.int32(4), np.int32(4)
         )
-        findings = device.findings()
-        line = device.line(broken.kernel)
-        other = next(
-            (
-                n
-                for n, text in enumerate(device.source.read_text().splitlines(), 1)
-                if text.endswith(f"// there: {broken.kernel}")
-            ),
-            None,
+        padded = np.zeros((2, 4, 8), "float32")
+        padded[:1, :2, 2:] = cube[4:, 4:, :6]
+        np.testing.assert_array_equal(part, padded.ravel())
+        assert device.findings() == []
+
+
+@pytest.mark.parametrize("swizzle", [1, 2, 3])
+def test_swizzles(swizzle: int) -> None:
+    """Units of 16 bytes change places by the bits 7 to 9 of their address (CUDA Programming Guide)."""
+    with Checked("tensors", c_abi.ORDER_FORWARD) as device:
+        words = 4 << swizzle
+        x = device.array(np.arange(16 * words).reshape(16, words), "uint32")
+        y = device.empty(16 * words, "uint32")
+        shape = ((1, 1, 1), (128, 1, 1), x.nbytes)
+        device.launch_with(
+            "dumped", shape, encode(device, x, (words, 16), UINT32, swizzle), y, np.int32(x.nbytes)
         )
-    matching = [
-        found
-        for found in findings
-        if (found["kind"], found["severity"], found["line"]) == (broken.finding, broken.severity, line)
-        and broken.words in found["message"]
-        and (other is None or f"line {other}" in found["message"])
-    ]
-    assert matching, findings
-    assert matching[0]["kernel"] == broken.kernel
-    assert {found["kind"] for found in findings if found["severity"] == "error"} <= {
-        broken.finding,
-        *broken.also,
-    }
+        unit = np.arange(x.nbytes // 16)
+        moved = unit ^ (unit >> 3 & (1 << swizzle) - 1)
+        np.testing.assert_array_equal(y.reshape(-1, 4)[moved], x.reshape(-1, 4))
+        assert device.findings() == []
+
+
+@pytest.mark.parametrize(("shape", "box"), [((8, 6), (4, 8)), ((8, 8), (512, 1)), ((8, 8), (2, 8))])
+def test_maps_that_cuda_refuses(shape: tuple[int, int], box: tuple[int, int]) -> None:
+    with Checked("tensors", c_abi.ORDER_FORWARD) as device, pytest.raises(AssertionError):
+        encode(device, device.empty(shape), box)
+
+
+@pytest.mark.parametrize(
+    ("kernel", "finding", "words"),
+    [
+        ("box_counts_whole", "deadlock", "-1024 bytes"),
+        ("crooked", "misaligned-access", "not a multiple of 128 bytes"),
+        ("small_tile", "shared-out-of-bounds-write", "past the end of"),
+        ("no_map", "tensor-map", "cuTensorMapEncodeTiled"),
+    ],
+)
+def test_broken_maps(kernel: str, finding: str, words: str) -> None:
+    with Checked("tensors", c_abi.ORDER_FORWARD) as device:
+        x = device.array(values(16, 32))
+        device.launch(kernel, 1, 128, encode(device, x, (32, 16)), device.empty(128))
+        found = [f for f in device.findings() if f["severity"] == "error"]
+        assert {(f["kind"], f["line"]) for f in found} == {(finding, device.line(kernel))}
+        assert words in found[0]["message"]

@@ -55,6 +55,7 @@ MAY_RUN_FROM_PTX = frozenset(
         "inline PTX (asm)",
         "tensor cores (wmma, mma)",
         "thread block clusters",
+        "tensor memory access (TMA)",
         "asynchronous copies and barriers (cuda::barrier, cuda::pipeline, memcpy_async)",
         "extern __shared__ inside a macro",
     )

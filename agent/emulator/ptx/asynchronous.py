@@ -1,11 +1,13 @@
 """What goes on beside the threads: mbarriers, bulk copies, and the fence between the two ways to memory."""
 
+from dataclasses import replace
+
 from agent.emulator.ptx import memory
 from agent.emulator.ptx.step import Step
 from agent.emulator.ptx.syntax import Operand
 from agent.emulator.ptx.types import TYPES
 
-_U16, _U32, _U64, _PRED, _B64 = (TYPES[name] for name in ("u16", "u32", "u64", "pred", "b64"))
+_U16, _U32, _U64, _S32, _PRED, _B64 = (TYPES[name] for name in ("u16", "u32", "u64", "s32", "pred", "b64"))
 _SHARED = ("shared::cluster", "shared::cta", "shared")
 _ORDERS = ("release", "acquire", "relaxed")
 _SCOPES = ("cta", "cluster")
@@ -85,6 +87,8 @@ def copy(step: Step) -> str:
     other = step.choice("commit_group", "wait_group", "prefetch")
     if other is not None:
         return _groups(step, other)
+    if "tensor" in step.instruction.modifiers:
+        return _tensor(step, reduces=reduces)
     to, source = step.choice("shared::cluster", "global"), None
     if to is None:
         raise step.unknown()
@@ -115,6 +119,32 @@ def _to_peers(step: Step, source: str) -> str:
         raise step.unknown()
     begin = step.frame.address(step.operands[1], "global")
     return f"kw_bulk_multicast({places[0]}, {begin}, {size}, {places[1]}, {step.read(4, _U16)});"
+
+
+def _tensor(step: Step, *, reduces: bool) -> str:
+    """A box of a tensor map, into shared memory of the cluster or out of this block's."""
+    step.flag("tensor")
+    step.flag("tile")
+    dims = {f"{count}d": count for count in range(1, 6)}
+    count = dims.get(step.choice(*dims) or "", 0)
+    loads = step.flag("shared::cluster")
+    there = step.flag("global") and (loads or step.flag("shared::cta"))
+    if reduces or not (count and there and step.flag(_TOLD if loads else "bulk_group")):
+        raise step.unknown()
+    several = step.flag("multicast::cluster")
+    step.several(2 if not loads else 4 if several else 3)
+    box = step.operands[1 if loads else 0]
+    if box.kind != "address" or len(box.parts) != 2 or len(box.parts[1].parts) != count:
+        raise step.unknown()
+    places = ", ".join(step.frame.read(part, _S32) for part in box.parts[1].parts)
+    base = step.frame.address(replace(box, parts=box.parts[:1]), "")
+    if not loads:
+        call = f"kw_tensor_store({base}, {count}, at, {shared(step, step.operands[1])});"
+    else:
+        ranks = step.read(3, _U16) if several else "0"
+        to, told = shared(step, step.operands[0]), shared(step, step.operands[2])
+        call = f"kw_tensor_load({to}, {base}, {count}, at, {told}, {ranks});"
+    return f"{{ const int32_t at[] = {{{places}}}; {call} }}"
 
 
 def _store(step: Step, *, reduces: bool) -> str:

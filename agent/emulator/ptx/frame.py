@@ -164,7 +164,7 @@ class Frame:
 
     def address(self, operand: Operand, space: str) -> str:
         """A `char*` for the operand of a load, store or atomic operation."""
-        if operand.kind != "address":
+        if operand.kind != "address" or len(operand.parts) != 1:
             raise Untranslated(f"address {operand.kind}", self.place.line)
         [base] = operand.parts
         binding = self.register(base)

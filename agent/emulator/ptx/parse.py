@@ -242,8 +242,10 @@ class _Parser:
             return self._several(*closing)
         if token == "[":
             inner = self._operand()
+            base = Operand(inner.kind, inner.text)
+            more = (self._operand(),) if self._accept(",") else ()  # coordinates of a tensor map
             self._take("]")
-            return Operand("address", offset=inner.offset, parts=(Operand(inner.kind, inner.text),))
+            return Operand("address", offset=inner.offset, parts=(base, *more))
         if token == "!":
             return Operand("not", parts=(self._operand(),))
         if token == "-" or token[0].isdigit():

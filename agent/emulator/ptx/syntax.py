@@ -29,7 +29,7 @@ class Operand:
 
     name       text: a register, variable, label, function or special register; offset: added to it
     immediate  text: a number as written
-    address    parts: one name or immediate; offset: added to it
+    address    parts: one name or immediate, and coordinates of a tensor map; offset: added to it
     vector     parts: `{a, b}`
     list       parts: `(a, b)` of a call
     pair       parts: `a|b`

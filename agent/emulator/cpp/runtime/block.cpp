@@ -92,8 +92,8 @@ void finish_thread(Worker& worker) {
     warp.runnable--;
     if (warp.pending_count > 0) settle_warp(worker, thread / kWarpSize);
     if (barrier_is_complete(worker)) release_barrier(worker);
-    settle_named_barriers(worker);
-    leave_barrier(worker, thread);
+    if (worker.any_named) settle_named_barriers(worker);
+    if (worker.cluster != nullptr) leave_barrier(worker, thread);
 }
 
 // Runs threads one after the other; leaves the fiber only when one of them waits or none is left.
@@ -140,8 +140,8 @@ void reset_block(Worker& worker) {
     worker.next_fresh = worker.finished = worker.at_barrier = 0;
     worker.fibers_made = worker.idle_count = 0;
     forget_copies(worker);
-    forget_named_barriers(worker);
-    forget_async(worker);
+    if (worker.any_named) forget_named_barriers(worker);
+    if (worker.async != nullptr) forget_async(worker);
     order_threads(worker);
     for (int t = 0; t < worker.count; t++) {
         worker.threads[t].state = State::kFresh;
@@ -202,8 +202,8 @@ void run_block(Worker& worker) {
         }
         switch_context(&worker.scheduler_context, next);
     }
-    end_bulk(worker);
-    leave_cluster(worker);
+    if (worker.async != nullptr) end_bulk(worker);
+    if (worker.cluster != nullptr) leave_cluster(worker);
     if (watching != nullptr) end_watched_block(*watching);
     note_shared_use(worker);
 }

@@ -30,6 +30,7 @@ struct Bulk {
     std::vector<Piece> pieces;
     std::vector<char> content;  // of what is no copy of memory
     size_t bytes;
+    size_t shared_first;  // where in the shared memory of the block that keeps it
     MBarrier* barrier;  // that it tells of its arrival, or null
     uint32_t phase;     // of the barrier when it arrived
     int thread;         // that asked for it
@@ -37,6 +38,7 @@ struct Bulk {
     uintptr_t code;
     void (*reduce)(char* to, const char* from, size_t bytes);  // null: a plain copy
     bool arrived, read;  // the whole of it, its source
+    unsigned char filler;  // of what lies outside a tensor
 };
 
 // Of the block that an OS thread runs.
@@ -57,6 +59,7 @@ MBarrier* barrier_at(Worker& worker, const void* address);
 void settle(Worker& worker, MBarrier& barrier);
 
 // bulk_copy.cpp
+MBarrier* told_of(Worker& worker, Worker& keeper, const void* barrier, uintptr_t code);
 bool deliver_one(Worker& worker);
 void arrived_seen(Worker& worker, MBarrier& barrier);
 void forget_bulk(Worker& worker);

@@ -20,10 +20,8 @@ struct Range {
 };
 
 // What of the block's shared memory it fills or reads.
-Range shared_range(const Worker& worker, const Bulk& bulk) {
-    const Piece& piece = bulk.pieces.front();
-    const char* at = bulk.way == Way::kToShared ? piece.to : piece.from;
-    return {static_cast<size_t>(at - worker.shared), bulk.bytes};
+Range shared_range(const Bulk& bulk) {
+    return {bulk.shared_first, bulk.bytes};
 }
 
 uint32_t chance(Worker& worker) {
@@ -41,7 +39,7 @@ void arrive(Worker& worker, Bulk& bulk) {
     for (const Piece& piece : bulk.pieces) {
         if (dropped) break;
         if (piece.from == nullptr) {
-            std::memset(piece.to, 0, piece.bytes);
+            std::memset(piece.to, bulk.filler, piece.bytes);
         } else if (bulk.reduce != nullptr) {
             bulk.reduce(piece.to, piece.from, piece.bytes);
         } else {
@@ -76,13 +74,13 @@ void check_unit(Worker& worker, const Bulk& bulk) {
 
 // Another copy on its way to, or from, the same memory.
 void check_overlap(Worker& worker, const Bulk& bulk) {
-    const Range mine = shared_range(worker, bulk);
+    const Range mine = shared_range(bulk);
     check_in_flight(worker, worker.shared + mine.first, mine.bytes,
                     bulk.way == Way::kToShared ? Access::kWrite : Access::kRead, bulk.code);
 }
 
 void check_asked(Worker& worker, const Bulk& bulk) {
-    const Range mine = shared_range(worker, bulk);
+    const Range mine = shared_range(bulk);
     check_overlap(worker, bulk);
     if (bulk.way == Way::kToShared) {
         async_access(*watching, mine.first, mine.bytes, Access::kWrite, bulk.code);
@@ -90,7 +88,8 @@ void check_asked(Worker& worker, const Bulk& bulk) {
         async_access(*watching, mine.first, mine.bytes, Access::kRead, bulk.code);
     }
     for (const Piece& piece : bulk.pieces) {
-        if (bulk.way == Way::kToShared && piece.from != nullptr && bulk.content.empty()) check_source(piece.from, piece.bytes, bulk.code);
+        const bool reads = bulk.way == Way::kToShared && piece.from != nullptr && bulk.content.empty();
+        if (reads) check_source(piece.from, piece.bytes, bulk.code);
         if (bulk.way == Way::kToGlobal) {
             if (bulk.reduce != nullptr) check_update(piece.to, piece.bytes, bulk.code);
             if (bulk.reduce == nullptr) check_copy(piece.to, nullptr, piece.bytes, bulk.code);
@@ -108,7 +107,8 @@ void ask(Worker& keeper, std::unique_ptr<Bulk> bulk) {
     bulk->group = keeper.async->group[asking.current];
     if (watching != nullptr) {
         if (&keeper == &asking) check_asked(keeper, *bulk);
-        if (&keeper != &asking) peer_access(*watching, reinterpret_cast<uintptr_t>(bulk->pieces.front().to), bulk->bytes, Access::kWrite, bulk->code);
+        const uintptr_t there = reinterpret_cast<uintptr_t>(keeper.shared) + bulk->shared_first;
+        if (&keeper != &asking) peer_access(*watching, there, bulk->bytes, Access::kWrite, bulk->code);
     }
     keeper.async->bulk.push_back(std::move(bulk));
     keeper.pending_copies++;
@@ -134,7 +134,7 @@ void arrived_seen(Worker& worker, MBarrier& barrier) {
     remove(worker, [&](const Bulk& bulk) {
         if (bulk.barrier != &barrier || !bulk.arrived || bulk.phase == barrier.phase) return false;
         if (watching != nullptr) {
-            const Range range = shared_range(worker, bulk);
+            const Range range = shared_range(bulk);
             note_async_write(*watching, range.first, range.bytes, barrier.agent, bulk.code);
             contribute_agent(*watching, barrier.agent, barrier.done);
         }
@@ -150,7 +150,6 @@ void forget_bulk(Worker& worker) {
 
 // The block's threads have returned.
 void end_bulk(Worker& worker) {
-    if (worker.async == nullptr) return;
     for (const auto& bulk : worker.async->bulk) {
         if (bulk->arrived && bulk->way == Way::kToShared) continue;
         const bool stores = bulk->way == Way::kToGlobal;
@@ -180,7 +179,7 @@ bool check_in_flight(Worker& worker, const void* address, size_t bytes, Access a
     for (const auto& bulk : worker.async->bulk) {
         const bool fills = bulk->way == Way::kToShared;
         if (!fills && (access == Access::kRead || bulk->read)) continue;
-        const Range range = shared_range(worker, *bulk);
+        const Range range = shared_range(*bulk);
         if (first + bytes <= range.first || range.first + range.bytes <= first) continue;
         const char* verb = access == Access::kRead ? "Reads" : access == Access::kAtomic ? "Updates" : "Overwrites";
         report(&finding::kAsyncCopyNotWaited, Severity::kError, at_code(code, bulk->code), &worker, [&] {
@@ -198,6 +197,18 @@ bool check_in_flight(Worker& worker, const void* address, size_t bytes, Access a
     return true;
 }
 
+// The mbarrier beside the memory that is filled; null, with a finding, where there is none.
+MBarrier* told_of(Worker& worker, Worker& keeper, const void* barrier, uintptr_t code) {
+    MBarrier* told = barrier_at(keeper, barrier);
+    if (told == nullptr) {
+        report(&finding::kMbarrierMisuse, Severity::kError, at_code(code), &worker, [] {
+            return std::string("A copy is to tell an mbarrier that mbarrier.init has not made in the block to whose shared "
+                               "memory it goes: undefined.");
+        });
+    }
+    return told;
+}
+
 namespace {
 
 struct Source {
@@ -211,17 +222,12 @@ void fill(void* to, const Source& source, void* barrier, uintptr_t code) {
     Worker& worker = *current_worker;
     if (source.bytes == 0) return;
     Worker& keeper = owner_of(worker, to);
-    MBarrier* told = barrier_at(keeper, barrier);
-    if (told == nullptr) {
-        report(&finding::kMbarrierMisuse, Severity::kError, at_code(code), &worker, [] {
-            return std::string("A copy is to tell an mbarrier that mbarrier.init has not made in the block to whose shared "
-                               "memory it goes: undefined.");
-        });
-        return;
-    }
+    MBarrier* told = told_of(worker, keeper, barrier, code);
+    if (told == nullptr) return;
     auto bulk = std::make_unique<Bulk>();
     bulk->way = Way::kToShared;
     bulk->bytes = source.bytes;
+    bulk->shared_first = static_cast<size_t>(static_cast<char*>(to) - keeper.shared);
     bulk->barrier = told;
     bulk->code = code;
     if (source.is_value) bulk->content.assign(source.from, source.from + source.bytes);
@@ -269,8 +275,12 @@ void kw_bulk_store(void* to, const void* from, uint32_t bytes, kw_reduction redu
     if (current_worker == nullptr || bytes == 0) return;
     Worker& worker = *current_worker;
     auto bulk = std::make_unique<Bulk>();
-    *bulk = Bulk{Way::kToGlobal, {{static_cast<char*>(to), static_cast<const char*>(from), bytes}}, {}, bytes, nullptr, 0, 0,
-                 0, KW_CODE, reduce, false, false};
+    bulk->way = Way::kToGlobal;
+    bulk->pieces.push_back({static_cast<char*>(to), static_cast<const char*>(from), bytes});
+    bulk->bytes = bytes;
+    bulk->shared_first = static_cast<size_t>(static_cast<const char*>(from) - worker.shared);
+    bulk->code = KW_CODE;
+    bulk->reduce = reduce;
     if (watching != nullptr) check_unit(worker, *bulk);
     ask(worker, std::move(bulk));
 }

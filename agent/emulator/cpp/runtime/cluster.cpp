@@ -104,7 +104,6 @@ void join_cluster(Worker& worker, unsigned long number, unsigned rank) {
 // The block has ended.
 void leave_cluster(Worker& worker) {
     Cluster* cluster = worker.cluster;
-    if (cluster == nullptr) return;
     cluster->blocks[worker.cluster_rank] = nullptr;
     cluster->gone |= 1u << worker.cluster_rank;
     worker.cluster = nullptr;
@@ -120,7 +119,6 @@ void leave_cluster(Worker& worker) {
 
 void leave_barrier(Worker& worker, int thread) {
     Cluster* cluster = worker.cluster;
-    if (cluster == nullptr) return;
     if (worker.threads[thread].came_to_cluster) cluster->arrived--;
     worker.threads[thread].came_to_cluster = false;
     cluster->gone_threads++;

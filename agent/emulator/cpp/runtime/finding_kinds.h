@@ -42,6 +42,7 @@ inline constexpr FindingKind kSharedOutOfBoundsRead{"shared-out-of-bounds-read",
 inline constexpr FindingKind kSharedOutOfBoundsWrite{"shared-out-of-bounds-write", true};
 inline constexpr FindingKind kSharedRace{"shared-race", false};
 inline constexpr FindingKind kSharedUninitialisedRead{"shared-uninitialised-read", false};
+inline constexpr FindingKind kTensorMap{"tensor-map", false};
 inline constexpr FindingKind kUncheckedLaunchError{"unchecked-launch-error", false};
 inline constexpr FindingKind kUnwrittenOutput{"unwritten-output", false};  // reported by torch_shim
 inline constexpr FindingKind kWarpMaskExcludesCaller{"warp-mask-excludes-caller", false};

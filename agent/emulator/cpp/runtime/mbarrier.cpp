@@ -110,7 +110,6 @@ bool seen(Worker& worker, MBarrier& barrier, bool over) {
 }
 
 void forget_async(Worker& worker) {
-    if (worker.async == nullptr) return;
     for (const auto& barrier : worker.async->barriers) worker.async->slots[barrier->offset / 8] = 0;
     worker.async->barriers.clear();
     forget_bulk(worker);

@@ -71,7 +71,6 @@ bool arrive(Worker& worker, int number, int threads, int line) {
 }  // namespace
 
 void forget_named_barriers(Worker& worker) {
-    if (!worker.any_named) return;
     for (NamedBarrier& barrier : worker.named) {
         barrier.arrived = 0;
         if (barrier.clocks != nullptr) barrier.clocks->at.clear();
@@ -87,7 +86,6 @@ void release_named_barriers(Worker& worker) {
 }
 
 void settle_named_barriers(Worker& worker) {
-    if (!worker.any_named) return;
     for (int number = 0; number < kNamedBarriers; number++) {
         if (is_complete(worker, worker.named[number])) complete(worker, number);
     }

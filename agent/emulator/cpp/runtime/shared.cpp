@@ -19,6 +19,8 @@ namespace {
 
 constexpr size_t kGap = 128;  // also the alignment: the most that any access of a GPU asks for
 
+constexpr size_t kSwizzled = 1024;
+
 std::mutex layout_mutex;
 std::atomic<size_t> layout_end;
 size_t static_bytes;
@@ -68,7 +70,9 @@ using namespace kw;
 extern "C" void kw_place_shared(kw_shared_site* site) {
     std::unique_lock<std::mutex> lock(layout_mutex);
     if (site->launch == kw_launch_serial) return;
-    const size_t offset = layout_end;
+    // Large ones may be asked to begin at a multiple of 1024: swizzles of tensor maps go by the address.
+    const size_t unit = site->bytes >= kSwizzled ? kSwizzled : kGap;
+    const size_t offset = (layout_end + unit - 1) / unit * unit;
     const Launch* launch = current_launch();
     const size_t dynamic_bytes = launch == nullptr ? 0 : launch->request->dynamic_bytes;
     const size_t limit = launch == nullptr ? kDefaultSharedLimit : launch->shared.together;

@@ -64,7 +64,6 @@ struct Pending {
     uint32_t mask;
     int line;  // of the lane that came first
     uint32_t arrived;
-    kw_collected collected;  // of KW_COLLECT
 };
 
 struct Warp {

@@ -109,6 +109,11 @@ uint64_t combined_result(Worker& worker, int warp, uint32_t lanes, const Combine
 // What returned lanes would have brought, and where their results go.
 alignas(16) KW_TLS char nobody[KW_COLLECTED_BYTES];
 
+// Each lane of such a group has brought the same function; it stands where its result will.
+kw_collected collected_by(Worker& worker, int warp, const Pending& group) {
+    return reinterpret_cast<kw_collected>(lane_of(worker, warp, __builtin_ctz(group.arrived)).result);
+}
+
 void collect(Worker& worker, int warp, const Pending& group) {
     void* lanes[kWarpSize];
     for (int lane = 0; lane < kWarpSize; lane++) {
@@ -119,7 +124,7 @@ void collect(Worker& worker, int warp, const Pending& group) {
     if (watching != nullptr) note_warp_operation(*watching, warp, group.arrived);
     const int now = worker.current;
     worker.current = warp * kWarpSize;
-    group.collected(lanes);
+    collected_by(worker, warp, group)(lanes);
     worker.current = now;
     if (watching != nullptr) note_warp_operation(*watching, warp, group.arrived);
 }
@@ -248,17 +253,19 @@ uint64_t warp_op(int kind, uint32_t mask, uint64_t value, int argument, int widt
     thread.argument = argument;
     thread.width = width;
     thread.line = line;
+    if (kind == KW_COLLECT) thread.result = reinterpret_cast<uint64_t>(collected);
 
     Pending* group = nullptr;
     for (int i = 0; i < warp.pending_count; i++) {
         Pending& candidate = warp.pending[i];
         const bool same_place = kind != KW_ACTIVE_MASK || candidate.line == line;
-        const bool same = candidate.kind == kind && candidate.mask == mask && candidate.collected == collected;
-        if (same && same_place) group = &candidate;
+        if (candidate.kind != kind || candidate.mask != mask || !same_place) continue;
+        if (kind == KW_COLLECT && collected_by(worker, index, candidate) != collected) continue;
+        group = &candidate;
     }
     if (group == nullptr) {
         group = &warp.pending[warp.pending_count++];
-        *group = Pending{kind, mask, line, 0, collected};
+        *group = Pending{kind, mask, line, 0};
     }
     group->arrived |= 1u << lane;
     warp.runnable--;

@@ -1,0 +1,128 @@
+// Copies by tensor maps. 128 threads a block; maps come from `encode`.
+#include <cstdint>
+#include <cuda.h>
+
+__device__ uint32_t place(const void* p) { return static_cast<uint32_t>(__cvta_generic_to_shared(p)); }
+
+__device__ void begin(uint64_t& bar, uint32_t bytes) {
+    asm volatile("mbarrier.init.shared::cta.b64 [%0], 1;" ::"r"(place(&bar)) : "memory");
+    asm volatile("fence.proxy.async.shared::cta;" ::: "memory");
+    asm volatile("mbarrier.arrive.expect_tx.shared::cta.b64 _, [%0], %1;" ::"r"(place(&bar)), "r"(bytes) : "memory");
+}
+__device__ void wait(uint64_t& bar) {
+    asm volatile("{ .reg .pred p; AGAIN: mbarrier.try_wait.parity.shared::cta.b64 p, [%0], 0; @p bra DONE; bra AGAIN; DONE: }" ::"r"(
+                     place(&bar)) : "memory");
+}
+__device__ void load(void* to, const CUtensorMap& map, int x, int y, uint64_t& bar) {
+    asm volatile("cp.async.bulk.tensor.2d.shared::cluster.global.mbarrier::complete_tx::bytes [%0], [%1, {%2, %3}], [%4];" ::"r"(place(to)),
+                 "l"(&map), "r"(x), "r"(y), "r"(place(&bar)) : "memory");
+}
+
+// Tiles of 16 x 32 floats, transposed by blocks of the grid; what lies beyond the tensor is zero, or left alone.
+extern "C" __global__ void moved(const __grid_constant__ CUtensorMap in, const __grid_constant__ CUtensorMap out) {
+    __shared__ __align__(128) float tile[16][32];
+    __shared__ __align__(8) uint64_t bar;
+    const int t = threadIdx.x, x = blockIdx.x * 32 - 8, y = blockIdx.y * 16;
+    if (t == 0) {
+        asm volatile("prefetch.tensormap [%0];" ::"l"(&in) : "memory");
+        begin(bar, sizeof tile);
+        load(tile, in, x, y, bar);
+    }
+    __syncthreads();
+    wait(bar);
+    for (int i = t; i < 512; i += 128) tile[i / 32][i % 32] += 1;
+    asm volatile("fence.proxy.async.shared::cta;" ::: "memory");
+    __syncthreads();
+    if (t == 0) {
+        asm volatile("cp.async.bulk.tensor.2d.global.shared::cta.bulk_group [%0, {%1, %2}], [%3];" ::"l"(&out), "r"(x), "r"(y),
+                     "r"(place(tile)) : "memory");
+        asm volatile("cp.async.bulk.commit_group;" ::: "memory");
+        asm volatile("cp.async.bulk.wait_group 0;" ::: "memory");
+    }
+}
+
+// As it lies in shared memory, byte for byte: 64 rows of 32 words at most.
+extern "C" __global__ void dumped(const __grid_constant__ CUtensorMap in, uint32_t* y, int bytes) {
+    extern __shared__ __align__(1024) uint32_t words[];
+    __shared__ __align__(8) uint64_t bar;
+    const int t = threadIdx.x;
+    if (t == 0) {
+        begin(bar, bytes);
+        load(words, in, 0, 0, bar);
+    }
+    __syncthreads();
+    wait(bar);
+    for (int i = t; i < bytes / 4; i += 128) y[i] = words[i];
+}
+
+extern "C" __global__ void cube(const __grid_constant__ CUtensorMap in, float* y, int a, int b, int c) {
+    __shared__ __align__(128) float tile[2 * 4 * 8];
+    __shared__ __align__(8) uint64_t bar;
+    const int t = threadIdx.x;
+    if (t == 0) {
+        begin(bar, sizeof tile);
+        asm volatile("cp.async.bulk.tensor.3d.shared::cluster.global.tile.mbarrier::complete_tx::bytes [%0], [%1, {%2, %3, %4}], [%5];" ::"r"(
+                         place(tile)), "l"(&in), "r"(a), "r"(b), "r"(c), "r"(place(&bar)) : "memory");
+    }
+    __syncthreads();
+    wait(bar);
+    if (t < 64) y[t] = tile[t];
+}
+
+// Broken: only as many bytes are expected as lie inside the tensor; a box counts whole.
+extern "C" __global__ void box_counts_whole(const __grid_constant__ CUtensorMap in, float* y) {
+    __shared__ __align__(128) float tile[16][32];
+    __shared__ __align__(8) uint64_t bar;
+    const int t = threadIdx.x;
+    if (t == 0) {
+        begin(bar, 1024);
+        load(tile, in, 0, 8, bar);
+    }
+    __syncthreads();
+    asm volatile("{ .reg .pred p; AGAIN: mbarrier.try_wait.parity.shared::cta.b64 p, [%0], 0; @p bra DONE; bra AGAIN; DONE: }"
+                 ::"r"(place(&bar)) : "memory");  // here: box_counts_whole
+    y[t] = tile[0][t % 32];
+}
+
+// Broken: 16 bytes into the tile, where a map asks for multiples of 128.
+extern "C" __global__ void crooked(const __grid_constant__ CUtensorMap in, float* y) {
+    __shared__ __align__(128) float tile[17][32];
+    __shared__ __align__(8) uint64_t bar;
+    const int t = threadIdx.x;
+    if (t == 0) {
+        begin(bar, 2048);
+        asm volatile("cp.async.bulk.tensor.2d.shared::cluster.global.mbarrier::complete_tx::bytes [%0], [%1, {%2, %3}], [%4];"
+                     ::"r"(place(&tile[0][4])), "l"(&in), "r"(0), "r"(0), "r"(place(&bar)) : "memory");  // here: crooked
+    }
+    __syncthreads();
+    wait(bar);
+    y[t] = tile[1][t % 32];
+}
+
+// Broken: the tile has 8 rows, the box 16.
+extern "C" __global__ void small_tile(const __grid_constant__ CUtensorMap in, float* y) {
+    __shared__ __align__(128) float tile[8][32];
+    __shared__ __align__(8) uint64_t bar;
+    const int t = threadIdx.x;
+    if (t == 0) {
+        begin(bar, 2048);
+        asm volatile("cp.async.bulk.tensor.2d.shared::cluster.global.mbarrier::complete_tx::bytes [%0], [%1, {%2, %3}], [%4];"
+                     ::"r"(place(tile)), "l"(&in), "r"(0), "r"(0), "r"(place(&bar)) : "memory");  // here: small_tile
+    }
+    __syncthreads();
+    wait(bar);
+    y[t] = tile[1][t % 32];
+}
+
+// Broken: these bytes are no map.
+extern "C" __global__ void no_map(const __grid_constant__ CUtensorMap in, float* y) {
+    __shared__ __align__(128) float tile[16][32];
+    __shared__ __align__(8) uint64_t bar;
+    const int t = threadIdx.x;
+    if (t == 0) {
+        begin(bar, 2048);
+        asm volatile("cp.async.bulk.tensor.2d.shared::cluster.global.mbarrier::complete_tx::bytes [%0], [%1, {%2, %3}], [%4];"
+                     ::"r"(place(tile)), "l"(y), "r"(0), "r"(0), "r"(place(&bar)) : "memory");  // here: no_map
+    }
+    y[t] = 0;
+}

@@ -84,6 +84,9 @@ def test_clusters(order: int) -> None:
         np.testing.assert_array_equal(y, expected.ravel())
         device.launch("exchanged", 16, 64, x, y)
         np.testing.assert_array_equal(y, np.repeat(blocks[:, :, 0].sum(1), 256))
+        device.cluster = (0, 0, 0)  # then each block is one
+        device.launch("neighbours", 16, 64, x, y)
+        np.testing.assert_array_equal(y, x.reshape(16, 64)[:, ::-1].ravel())
         device.cluster = (2, 1, 1)
         numbers = device.array(np.random.default_rng(1).integers(0, 16, 1000), "int32")
         bins = device.empty(16, "int32")

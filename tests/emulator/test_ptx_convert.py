@@ -141,7 +141,12 @@ LESS = np.array([1, 0, 0, 0], "uint32")
 HALVES = np.array([0x3C003C00, 0x3C004000, 0x7E003C00], "uint32")
 OTHER = np.array([0x3C004000, 0x3C004000, 0x7E003C00], "uint32")
 
+HALFWAY = np.array([0x3F801000, 0x3F803000, 0xBF801001, 0x7F800000], "uint32")
+
 CASES = [
+    case("cvt.rna.tf32.f32 %d, %a;", np.array([0x3F802000, 0x3F804000, 0xBF802000, 0x7F800000], "uint32"), HALFWAY.view("float32"), name="cvt.rna.tf32"),
+    case("cvt.rn.tf32.f32 %d, %a;", np.array([0x3F800000, 0x3F804000, 0xBF802000, 0x7F800000], "uint32"), HALFWAY.view("float32"), name="cvt.rn.tf32"),
+    case("cvt.rz.tf32.f32 %d, %a;", np.array([0x3F800000, 0x3F802000, 0xBF800000, 0x7F800000], "uint32"), HALFWAY.view("float32"), name="cvt.rz.tf32"),
     *[to_integer(mode, kind, source) for mode in ROUND for kind in ("s8", "u8", "s16", "s32", "u32", "s64", "u64") for source in ("f32", "f64") if kind[1:] != "64" or mode in ("rni", "rzi")],
     *[from_integer(mode, kind, source) for mode in ("rn", "rz", "rm", "rp") for kind in ("f32", "f64") for source in ("s32", "u32", "s64", "u64")],
     *[from_integer("rn", kind, "s16") for kind in ("f16", "bf16")],

@@ -1,12 +1,14 @@
 """cvt: between all types, with every rounding, saturation and the packing of two floats into halves."""
 
 from agent.emulator.ptx.step import ROUNDINGS, Step
-from agent.emulator.ptx.types import Type
+from agent.emulator.ptx.types import TYPES, Type
 
 _TO_INTEGRAL = {"rni": "kNearest", "rzi": "kZero", "rmi": "kDown", "rpi": "kUp"}
 
 
 def cvt(step: Step) -> str:
+    if step.flag("tf32"):
+        return _to_tf32(step)
     source, result = step.type(), _result_type(step)
     if result.is_pair:
         return _pack(step, source, result)
@@ -34,6 +36,16 @@ def cvt(step: Step) -> str:
         return step.write(result, f"saturate({code})" if saturates else code)
     code = f"clamp_to<{result.c}>({value})" if saturates else f"{result.c}({value})"
     return step.write(result, code)
+
+
+def _to_tf32(step: Step) -> str:
+    """A float whose last 13 bits are zero, as its bits."""
+    step.several(2)
+    mode = step.choice("rna", "rn", "rz")
+    source = step.type()
+    if mode is None or source.name != "f32":
+        raise step.unknown()
+    return step.write(TYPES["b32"], f"to_tf32_{mode}({step.read(1, source)})")
 
 
 def _result_type(step: Step) -> Type:

@@ -45,11 +45,17 @@ template <class Words>
     abandon(worker, Fault::kMisplaced, "", 0);
 }
 
+// A launch without clusters has one block in each.
 Cluster& cluster_here(Worker& worker) {
-    if (worker.cluster == nullptr) {
+    if (worker.cluster != nullptr) return *worker.cluster;
+    if (worker.launch->sampled) {
         give_up(worker, kWaiting);
         abandon(worker, Fault::kGivenUp, "", 0);
     }
+    const uint3 at = kw_block_index, grid = kw_grid_dim;
+    join_cluster(worker, (static_cast<unsigned long>(at.z) * grid.y + at.y) * grid.x + at.x, 0);
+    worker.cluster->gone_threads = worker.finished;
+    for (int t = 0; t < worker.count; t++) worker.threads[t].came_to_cluster = false;
     return *worker.cluster;
 }
 
@@ -243,11 +249,7 @@ char* kw_cluster_shared(uint32_t address) {
     Worker& worker = *current_worker;
     const unsigned rank = address / kSharedArena - 1;
     const size_t offset = address % kSharedArena;
-    if (worker.cluster == nullptr) {
-        if (rank == 0) return worker.shared + offset;
-        cluster_here(worker);
-    }
-    const Cluster& cluster = *worker.cluster;
+    const Cluster& cluster = cluster_here(worker);
     if (rank < cluster.size && cluster.blocks[rank] != nullptr) return cluster.blocks[rank]->shared + offset;
     no_such_peer(worker, KW_CODE, [&] {
         if (rank >= cluster.size) return format("Uses shared memory of block %u of a cluster of %u.", rank, cluster.size);

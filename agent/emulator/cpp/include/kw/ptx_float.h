@@ -13,6 +13,16 @@ KW_PTX float flush_half(float x) { return __builtin_fabsf(x) < 0x1p-14f ? __buil
 KW_PTX float saturate(float x) { return x > 0 ? (x < 1 ? x : 1.0f) : 0.0f; }
 KW_PTX double saturate(double x) { return x > 0 ? (x < 1 ? x : 1.0) : 0.0; }
 
+// tf32: a float with 10 bits behind the point; halfway cases go away from zero (rna), or to the even one.
+KW_PTX uint32_t to_tf32(float x, uint32_t more) {
+    const uint32_t bits = as_bits(x);
+    if ((bits & 0x7f800000u) == 0x7f800000u) return is_nan(x) ? 0x7fffffffu : bits;
+    return (bits + more) & 0xffffe000u;
+}
+KW_PTX uint32_t to_tf32_rna(float x) { return to_tf32(x, 0x1000); }
+KW_PTX uint32_t to_tf32_rn(float x) { return to_tf32(x, 0xfff + (as_bits(x) >> 13 & 1)); }
+KW_PTX uint32_t to_tf32_rz(float x) { return to_tf32(x, 0); }
+
 // Negative becomes 0, NaN stays.
 KW_PTX float rectify(float x) { return x < 0 ? 0.0f : x; }
 KW_PTX double rectify(double x) { return x < 0 ? 0.0 : x; }

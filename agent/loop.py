@@ -256,4 +256,7 @@ def _since(started: float) -> float:
 def _origin(provider: Provider) -> Origin:
     if provider.name.startswith("replay:"):
         return "replay"
-    return "catalogue" if provider.name == "catalogue" else "model"
+    match provider.name:
+        case "catalogue" | "compose" as name:
+            return name
+    return "model"

@@ -11,7 +11,7 @@ from pydantic_settings import BaseSettings, NoDecode, PydanticBaseSettingsSource
 from agent.records import LibraryOps, PolicyName
 
 APPLICATION = "kernelwright"
-PROVIDERS = ("openai_compat", "catalogue", "replay:RUN", "command:CMD", "mailbox:DIR")
+PROVIDERS = ("openai_compat", "compose", "catalogue", "replay:RUN", "command:CMD", "mailbox:DIR")
 _WITH_ARGUMENT = ("replay:", "command:", "mailbox:")
 _OWN_PARAMETERS = frozenset(
     {"model", "messages", "input", "instructions", "stream", "stream_options", "n", "temperature", "seed",
@@ -32,8 +32,8 @@ class Settings(BaseSettings):
     )
 
     provider: str | None = None
-    """Source of the answers: openai_compat, catalogue, replay:RUN, command:CMD or mailbox:DIR; by default an
-    endpoint if configured."""
+    """Source of the answers: openai_compat, compose, catalogue, replay:RUN, command:CMD or mailbox:DIR; by
+    default an endpoint if configured, else compose."""
     model: str | None = None
     """Model name that the endpoint knows; of several, with commas between, the better ones are asked more."""
     base_url: str | None = None
@@ -106,7 +106,7 @@ class Settings(BaseSettings):
     @field_validator("provider")
     @classmethod
     def _known_provider(cls, value: str | None) -> str | None:
-        if value is None or value in PROVIDERS[:2]:
+        if value is None or value in PROVIDERS[:3]:
             return value
         if value.startswith(_WITH_ARGUMENT) and value.partition(":")[2].strip():
             return value

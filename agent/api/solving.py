@@ -183,8 +183,8 @@ def plan_for(problem: Problem, settings: Settings, provider: str, require: str, 
     from agent.loop import Plan
 
     return Plan(
-        # The catalogue has one answer; asking again could not bring another.
-        rounds=1 if provider == "catalogue" else settings.rounds,
+        # They have one answer; asking again could not bring another.
+        rounds=1 if provider in ("catalogue", "compose") else settings.rounds,
         patience=settings.patience,
         search=settings.search or "line",
         samples=settings.samples,

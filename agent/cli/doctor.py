@@ -122,7 +122,7 @@ def _endpoint(settings: Settings) -> Check:
         return Check(
             "endpoint",
             "note",
-            "none configured; the shipped kernels answer (catalogue)",
+            "none configured; shipped kernels answer, or composed ones",
             "set OPENAI_API_KEY or OPENAI_BASE_URL",
         )
     from agent.providers.openai_compat import list_models

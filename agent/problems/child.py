@@ -32,7 +32,7 @@ def trace(source: str, shown_as: str, time_limit_s: float) -> Trace:
     Raises ProblemError with file and line where the reference raises, hangs or exits, EnvironmentFault
     where the child itself cannot work.
     """
-    result = _run({"kind": "trace", "source": source}, shown_as, time_limit_s)
+    result = run({"kind": "trace", "source": source}, shown_as, time_limit_s)
     return Trace.model_validate_json(result["trace"])
 
 
@@ -49,17 +49,23 @@ def plan(problem: Problem, tiers: tuple[Limits, ...], time_limit_s: float) -> Pl
         "tiers": [limits.model_dump(mode="json") for limits in tiers],
     }
     try:
-        result = _run(job, problem.name, time_limit_s)
+        result = run(job, problem.name, time_limit_s)
     except ProblemError as error:
         raise EnvironmentFault(f"no sizes were found to judge at: {error}; please report it") from error
     return None if result["plan"] is None else Plan.model_validate_json(result["plan"])
 
 
-def _run(job: dict[str, Any], shown_as: str, time_limit_s: float) -> dict[str, Any]:
+def run(
+    job: dict[str, Any], shown_as: str, time_limit_s: float, module: str = "agent.problems.tracer"
+) -> dict[str, Any]:
+    """What the program `module` makes of a job; it ends as `tracer.main` says.
+
+    Raises ProblemError and EnvironmentFault as `trace` does.
+    """
     with tempfile.TemporaryDirectory(prefix="kernelwright-trace-", ignore_cleanup_errors=True) as name:
         folder = Path(name)
         (folder / "job.json").write_text(json.dumps({**job, "time_limit_s": time_limit_s}), encoding="utf-8")
-        status = _wait(folder, time_limit_s + _START_S)
+        status = _wait(folder, module, time_limit_s + _START_S)
         result = _read(folder / "result.json")
         if not result:
             raise _end(folder, status, shown_as, time_limit_s)
@@ -78,7 +84,7 @@ def _run(job: dict[str, Any], shown_as: str, time_limit_s: float) -> dict[str, A
     return result
 
 
-def _wait(folder: Path, limit_s: float) -> int | None:
+def _wait(folder: Path, module: str, limit_s: float) -> int | None:
     """Runs the child to its end and gives its exit status, None where it had to be killed."""
     inherited = config.child_environment()
     environment = inherited | {
@@ -89,7 +95,7 @@ def _wait(folder: Path, limit_s: float) -> int | None:
         "OMP_NUM_THREADS": "1",
         "TORCHDYNAMO_DISABLE": "1",  # `torch.compile` in a reference would hide its operators
     }
-    command = [sys.executable, "-P", "-s", "-m", "agent.problems.tracer", str(folder)]
+    command = [sys.executable, "-P", "-s", "-m", module, str(folder)]
     with (folder / "stderr").open("wb") as stderr:
         process = subprocess.Popen(
             command,

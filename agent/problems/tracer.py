@@ -134,6 +134,18 @@ def _run(source: str, steps: _Steps, *, fake: bool) -> Trace:
         return _trace(recorder, list(inputs), list(init_inputs), state, outputs)
 
 
+def loaded(source: str) -> tuple[torch.nn.Module, list[Any]]:
+    """The model, for evaluation, and its inputs, made of whatever tensors the caller's modes give.
+
+    Raises ReferenceFault.
+    """
+    steps = _Steps(lambda step: None)
+    with _conversions_replace_parameters():
+        module = _load(source, steps)
+        model = _constructed(module, _listed(module, "get_init_inputs", steps), steps)
+        return model, list(_listed(module, "get_inputs", steps))
+
+
 def _constructed(module: Any, init_inputs: Sequence[Any], steps: _Steps) -> torch.nn.Module:
     with steps.step("Model(...)", _line_of(module.Model)):
         model = module.Model(*init_inputs)
@@ -243,7 +255,9 @@ def _job(job: dict[str, Any], note_step: Callable[[str], object]) -> dict[str, A
     return {"plan": None if least is None else least.model_dump_json()}
 
 
-def main(folder: Path) -> NoReturn:
+def main(
+    folder: Path, do: Callable[[dict[str, Any], Callable[[str], object]], dict[str, Any]] = _job
+) -> NoReturn:
     """Does the job in `folder` and leaves, whatever threads the reference has started."""
     leave = os._exit
     silent = os.open(os.devnull, os.O_WRONLY)
@@ -265,7 +279,7 @@ def main(folder: Path) -> NoReturn:
             torch.ones(1) + 1  # loads what fake tensors need before the clock starts
         faulthandler.dump_traceback_later(job["time_limit_s"], exit=True, file=stack)
         try:
-            result = _job(job, lambda step: (folder / "step").write_text(step, encoding="utf-8"))
+            result = do(job, lambda step: (folder / "step").write_text(step, encoding="utf-8"))
         except ReferenceFault as fault:
             result = {"fault": {"line": fault.line, "message": str(fault), "detail": fault.detail}}
         # The child's outermost boundary: a defect of the tracer must not look like one of the reference.

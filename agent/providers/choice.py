@@ -1,4 +1,4 @@
-"""Which provider a run asks: the one named, else an endpoint that is configured, else the catalogue."""
+"""Which provider a run asks: the one named, else an endpoint that is configured, else the composer."""
 
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
@@ -33,9 +33,9 @@ def choose(
     """The provider of a run; contacts nobody. `arch`: of the GPU for candidates, None on the emulator.
 
     Raises UsageError for an endpoint without a model, a run, a program or a folder that is not there,
-    EnvironmentFault where no endpoint is configured and the catalogue has no match.
+    EnvironmentFault where no endpoint is configured and no kernel can be composed.
     """
-    wanted = settings.provider or ("openai_compat" if has_endpoint(settings) else "catalogue")
+    wanted = settings.provider or ("openai_compat" if has_endpoint(settings) else "compose")
     kind, _, argument = wanted.partition(":")
     if in_order and kind != "replay":
         raise UsageError("--in-order needs --provider replay:RUN")
@@ -53,6 +53,10 @@ def choose(
         from agent.providers.mailbox import Mailbox
 
         return Mailbox(argument, wait=wait, say=told.say)
+    if kind == "compose":
+        from agent.providers.composed import without_endpoint
+
+        return without_endpoint(problem, arch)
     if kind == "catalogue":
         from agent.providers.catalogue import Catalogue
 

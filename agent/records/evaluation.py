@@ -12,7 +12,7 @@ from agent.records.mismatch import MismatchMap
 from agent.records.phase import Phase
 from agent.records.scope import Scope
 
-Origin = Literal["model", "mend", "catalogue", "replay", "file"]
+Origin = Literal["model", "mend", "catalogue", "compose", "replay", "file"]
 Stage = Literal["screen", "build", "run", "verify", "integrity", "measure"]
 Severity = Literal["error", "warning", "note"]
 LibraryOps = Literal["gemm-conv", "none", "any"]

@@ -1,0 +1,39 @@
+"""A kernel for a reference that nobody has written: fused CUDA, composed from what the reference calls.
+
+Contract: `compose` gives a complete file with `ModelNew`, or the one reason why there is none. Matrix
+products and dense convolutions stay torch's; what stands between them is fused into kernels. Nothing
+composed is trusted: it is judged like any other answer. The reference is traced at several sizes, so that the
+file takes its sizes from tensors. torch is imported in a child alone.
+"""
+
+from agent import problems
+from agent.compose.declined import Declined
+from agent.problems import child
+from agent.records import Problem
+
+__all__ = ["Declined", "compose"]
+
+_TIME_LIMIT_S = 120
+"""For references of thousands of calls, whose graph takes a minute."""
+
+
+def compose(problem: Problem) -> str:
+    """The file that answers the problem.
+
+    Raises Declined, and ProblemError or EnvironmentFault where the child that traces cannot come to an end.
+    """
+    result = child.run(
+        {"sources": _at_other_sizes(problem), "name": problem.name}, problem.name, _TIME_LIMIT_S,
+        "agent.compose.composing",
+    )  # fmt: skip
+    if "declined" in result:
+        raise Declined(result["declined"])
+    return str(result["source"])
+
+
+def _at_other_sizes(problem: Problem) -> list[str]:
+    """The reference, and copies of it at the sizes of the emulator and at smaller ones still."""
+    elements = sum(tensor.elements for tensor in problem.trace.outputs)
+    limits = (problems.MAX_ELEMENTS, max(elements // 3, 64))
+    copies = (problems.shrink(problem, max_elements=limit).source for limit in limits)
+    return list(dict.fromkeys([problem.source, *copies]))

@@ -1,0 +1,100 @@
+"""The lines of a kernel while they are written: scopes, and what is known in each."""
+
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+
+C_TYPES = {
+    "float32": "float", "float64": "double", "int64": "int64_t", "int32": "int", "bool": "bool",
+    "uint8": "uint8_t", "int8": "int8_t", "int16": "int16_t",
+}  # fmt: skip
+
+
+@dataclass
+class _Scope:
+    lines: list[str] = field(default_factory=list)
+    known: dict[object, str] = field(default_factory=dict)
+
+
+class Body:
+    """Statements in nested scopes; what a scope or one around it has computed is not computed again."""
+
+    def __init__(self) -> None:
+        self._scopes = [_Scope()]
+        self._names = 0
+
+    @property
+    def lines(self) -> list[str]:
+        return [f"    {line}" for line in self._scopes[0].lines]
+
+    def say(self, line: str) -> None:
+        self._scopes[-1].lines.append(line)
+
+    def known(self, key: object) -> str | None:
+        """The variable of what was computed here or around."""
+        return next((scope.known[key] for scope in self._scopes if key in scope.known), None)
+
+    def learn(self, key: object, name: str) -> None:
+        self._scopes[-1].known[key] = name
+
+    def fresh(self, stem: str = "v") -> str:
+        """A name that is not taken."""
+        self._names += 1
+        return f"{stem}{self._names - 1}"
+
+    def temp(self, text: str, dtype: str) -> str:
+        """A variable for an expression."""
+        known = self.known(text)
+        if known or text.isidentifier():
+            return known or text
+        name = self.fresh()
+        self.say(f"const {C_TYPES[dtype]} {name} = {text};")
+        self.learn(text, name)
+        return name
+
+    def choose(self, condition: str, dtype: str, yes: Callable[[], str], no: Callable[[], str]) -> str:
+        """A variable: what `yes` computes where the condition holds, else what `no` does."""
+        name = self.fresh()
+        self.say(f"{C_TYPES[dtype]} {name};")
+        with self.block(f"if ({condition})"):
+            self.say(f"{name} = {yes()};")
+        with self.block("else"):
+            self.say(f"{name} = {no()};")
+        return name
+
+    def when(self, condition: str, line: Callable[[], str]) -> None:
+        """A statement under a condition."""
+        with self.block(f"if ({condition})"):
+            self.say(line())
+
+    def window(self, start: str, dtype: str, sizes: dict[str, str], step: Callable[[str], None]) -> str:
+        """A variable that begins with `start` and that `step` updates for all values of the loops `sizes`."""
+        name = self.fresh()
+        self.say(f"{C_TYPES[dtype]} {name} = {start};")
+        self._nest(list(sizes.items()), lambda: step(name))
+        return name
+
+    @contextmanager
+    def block(self, head: str) -> Iterator[None]:
+        """A scope of its own, written down behind what is said around it meanwhile."""
+        outside = self._scopes[-1]
+        scope = _Scope()
+        self._scopes = [*self._scopes, scope]
+        yield
+        self._scopes = self._scopes[:-1]
+        outside.lines += [f"{head} {{", *(f"    {line}" for line in scope.lines), "}"]
+
+    @contextmanager
+    def outermost(self) -> Iterator[None]:
+        """What is said here comes before the scopes that are open."""
+        inside, self._scopes = self._scopes, self._scopes[:1]
+        yield
+        self._scopes = inside
+
+    def _nest(self, loops: list[tuple[str, str]], inside: Callable[[], None]) -> None:
+        if not loops:
+            inside()
+            return
+        (name, count), *rest = loops
+        with self.block(f"for (int {name} = 0; {name} < {count}; ++{name})"):
+            self._nest(rest, inside)

@@ -1,0 +1,89 @@
+"""The composing child: from the reference at several sizes to the file. Imports torch.
+
+Started as `python -m agent.compose.composing FOLDER`, with the files of `agent.problems.tracer`.
+"""
+
+import ast
+import sys
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+from agent.compose.declined import Declined
+from agent.compose.dims import Dim
+from agent.compose.expressions import Sizes
+from agent.compose.lowering import Lowering
+from agent.compose.program import Program
+from agent.compose.tracing import Traced, nodes, traced
+from agent.compose.values import Buffer
+from agent.compose.writing import arguments_of, written
+from agent.problems import tracer
+from agent.python_source import syntax_tree
+
+
+def composed(sources: list[str], name: str) -> str:
+    """The file that answers `sources[0]`; the others are the same reference at other sizes.
+
+    Raises Declined, and ReferenceFault where the reference does not run.
+    """
+    traces = [traced(source) for source in sources]
+    calls, outputs = nodes(traces)
+    points, first = len(traces), traces[0]
+    program = Program(points, Sizes(points, _integers(traces)))
+    lowering = Lowering(program)
+    arguments = _argument_names(sources[0])
+    inputs = {
+        place: name for place, name in zip(first.inputs, arguments, strict=False) if isinstance(place, str)
+    }
+    for value, name in zip(first.inputs, arguments, strict=False):
+        if not isinstance(value, str):
+            program.statements.append(f"if {name} != {value!r}:")
+            program.statements.append(
+                f'    raise ValueError("these kernels were composed for {name} = {value!r}")'
+            )
+    order = sorted((call for call in calls if call.op == "placeholder"), key=lambda c: c.name not in inputs)
+    program.names |= {*arguments, "self", "torch", "stages"}
+    for call in order:
+        text = inputs.get(call.name) or f'self.get_parameter("{first.state[call.name]}")'
+        if call.name in first.state and first.state[call.name] in first.buffers:
+            text = text.replace("get_parameter", "get_buffer")
+        lowering.place(call.name, Buffer(call.shapes[0], call.dtypes[0], "", text))
+        program.sizes.add(text, call.shapes[0])
+    for call in calls:
+        if call.op != "placeholder":
+            lowering.call(call)
+    results = [program.realized(lowering.value(output)).name for output in outputs]
+    returned = {
+        "tensor": results[0],
+        "tuple": f"({', '.join(results)},)",
+        "list": f"[{', '.join(results)}]",
+    }[first.outputs]
+    return written(sources[0], program, list(inputs.values()), returned, name)
+
+
+def _integers(traces: list[Traced]) -> dict[Dim, str]:
+    found: dict[Dim, str] = {}
+    for text in traces[0].integers:
+        size: tuple[Any, ...] = tuple(trace.integers.get(text) for trace in traces)
+        if all(isinstance(value, int) and value > 1 for value in size):
+            found.setdefault(size, text)
+    return found
+
+
+def _argument_names(source: str) -> list[str]:
+    models = [n for n in syntax_tree(source).body if isinstance(n, ast.ClassDef) and n.name == "Model"]
+    if not models:
+        raise Declined("the reference's text has no class Model at module level")
+    return arguments_of(models[-1])
+
+
+def _job(job: dict[str, Any], note_step: Callable[[str], object]) -> dict[str, Any]:
+    note_step("composing")
+    try:
+        return {"source": composed(job["sources"], job["name"])}
+    except Declined as why:
+        return {"declined": str(why)}
+
+
+if __name__ == "__main__":
+    tracer.main(Path(sys.argv[1]), _job)

@@ -1,0 +1,121 @@
+"""Sizes and indices of tensors, of several traces at once.
+
+A `Dim` is one size at every traced point of a problem: `(128, 4)` is 128 in the reference and 4 in a smaller
+copy of it. Sizes that are equal at all points are one size; so products and quotients are found by value.
+
+An index into a dimension is a number in mixed radix: its `Digit`s, the most significant first. A reshape of
+contiguous values only groups digits anew, so that no division is needed to follow a view.
+"""
+
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass
+
+Dim = tuple[int, ...]
+
+
+def times(dims: Iterable[Dim], points: int) -> Dim:
+    """The product at each point."""
+    result = (1,) * points
+    for dim in dims:
+        result = tuple(a * b for a, b in zip(result, dim, strict=True))
+    return result
+
+
+def divided(dim: Dim, by: Dim) -> Dim | None:
+    """The quotient; None where it is not whole at some point."""
+    if any(b == 0 or a % b for a, b in zip(dim, by, strict=True)):
+        return None
+    return tuple(a // b for a, b in zip(dim, by, strict=True))
+
+
+def is_one(dim: Dim) -> bool:
+    return all(size == 1 for size in dim)
+
+
+@dataclass(frozen=True)
+class Digit:
+    """A C++ expression with a value from 0 to below `size`."""
+
+    text: str
+    size: Dim
+
+
+Index = tuple[tuple[Digit, ...], ...]
+"""For each dimension its digits; none where the size is one."""
+
+
+class Split(Exception):
+    """The loop variable `name` has to be two: its upper part and a lower one of size `low`."""
+
+    def __init__(self, name: str, low: Dim) -> None:
+        super().__init__(name)
+        self.name, self.low = name, low
+
+
+class Radix:
+    """Groups digits; `name_of` gives the text of a size, `is_loop` tells loop variables from other texts."""
+
+    def __init__(
+        self, points: int, name_of: Callable[[Dim], str], product: Callable[[Iterable[Dim]], Dim],
+        is_loop: Callable[[str], bool],
+    ) -> None:  # fmt: skip
+        self.points, self.name_of, self._product, self._is_loop = points, name_of, product, is_loop
+
+    def number(self, digits: Sequence[Digit]) -> str:
+        """The value of the digits together."""
+        if not digits:
+            return "0"
+        text = digits[0].text
+        for digit in digits[1:]:
+            text = f"({text} * {self.name_of(digit.size)} + {digit.text})"
+        return text
+
+    def linear(self, index: Index) -> str:
+        """The place in a contiguous tensor, whose index has all its digits."""
+        return self.number([digit for digits in index for digit in digits])
+
+    def regrouped(self, index: Index, shape: Sequence[Dim]) -> Index:
+        """The index of the same place after a reshape. Raises Split."""
+        left = [digit for digits in index for digit in digits if not is_one(digit.size)]
+        found: list[tuple[Digit, ...]] = []
+        for dim in reversed(shape):
+            taken = self._take(left, dim)
+            if taken is None:
+                return self._computed(index, shape)
+            found.append(taken)
+        return tuple(reversed(found))
+
+    def _take(self, left: list[Digit], dim: Dim) -> tuple[Digit, ...] | None:
+        """Digits from the end of `left` that are together of size `dim`."""
+        taken: list[Digit] = []
+        wanted = dim
+        while not is_one(wanted):
+            if not left:
+                return None
+            rest = divided(wanted, left[-1].size)
+            if rest is not None:
+                wanted = rest
+                taken.append(left.pop())
+                continue
+            high = divided(left[-1].size, wanted)
+            if high is None:
+                return None
+            digit = left.pop()
+            if self._is_loop(digit.text):
+                raise Split(digit.text, wanted)
+            size = self.name_of(wanted)
+            left.append(Digit(f"({digit.text} / {size})", high))
+            left.append(Digit(f"({digit.text} % {size})", wanted))
+        return tuple(reversed(taken))
+
+    def _computed(self, index: Index, shape: Sequence[Dim]) -> Index:
+        """Where sizes have no common parts, by division."""
+        place = self.linear(index)
+        found: list[tuple[Digit, ...]] = []
+        for position, dim in enumerate(shape):
+            below = self._product(shape[position + 1 :])
+            text = place if is_one(below) else f"({place} / {self.name_of(below)})"
+            if position and not is_one(dim):
+                text = f"({text} % {self.name_of(dim)})"
+            found.append(() if is_one(dim) else (Digit(text, dim),))
+        return tuple(found)

@@ -1,0 +1,241 @@
+"""The text of one kernel: a value is written to memory, and what it reads is computed on the way.
+
+Without reductions a thread takes elements one after another. With reductions the result is a table of rows,
+one for each index of what all reductions keep; `blockDim.x` threads share a row, `blockDim.y` rows a block.
+"""
+
+from collections.abc import Callable, Iterable, Iterator
+from contextlib import contextmanager
+
+from agent.compose.body import C_TYPES, Body
+from agent.compose.dims import Digit, Dim, Index, Radix, is_one, times
+from agent.compose.values import Buffer, Reduction, Scan, Value
+
+Atom = tuple[str, Dim]
+"""A loop variable and how many values it takes."""
+
+
+class RowsOf(Exception):
+    """A reduction is met, so that the kernel has to go by rows: those of these loop variables."""
+
+    def __init__(self, names: frozenset[str]) -> None:
+        super().__init__(names)
+        self.names = names
+
+
+class Apart(Exception):
+    """The value cannot be computed where it is read: it needs a kernel of its own."""
+
+    def __init__(self, value: Value) -> None:
+        super().__init__(value)
+        self.value = value
+
+
+class Kernel:
+    """Writes one; `buffer_of` tells which values lie in memory, `splits` how loop variables are divided.
+
+    `rows`: the loop variables of a row, None where no reduction is known to be met.
+    """
+
+    def __init__(
+        self, name: str, points: int, buffer_of: Callable[[Value], Buffer | None],
+        splits: dict[str, Dim], rows: frozenset[str] | None,
+    ) -> None:  # fmt: skip
+        self.name, self._buffer_of, self._splits, self._rows = name, buffer_of, splits, rows
+        self.pointers: dict[Buffer, str] = {}
+        self.sizes: dict[Dim, str] = {}
+        self.reductions: list[Reduction] = []
+        self.goes_over: Reduction | Scan | None = None
+        """What a row of this kernel is; None where it takes elements alone."""
+        self.abouts: list[str] = []
+        self._points, self._loops = points, set[str]()
+        self.radix = Radix(points, self.size, self.product, self._loops.__contains__)
+        self.body = Body()
+        self._runs: dict[tuple[str, ...], str] = {}
+        self._parts: dict[Dim, list[Dim]] = {}
+
+    def write(self, target: Value, out: Buffer) -> None:
+        """The whole body. Raises Split, RowsOf or Apart where it has to begin anew."""
+        atoms, index = self._atoms("i", target.shape)
+        rows = [atom for atom in atoms if self._rows and atom[0] in self._rows]
+        inner = [atom for atom in atoms if atom not in rows]
+        place = self.pointer(out)
+        if self._rows is None:
+            first, step = "I(blockIdx.x) * blockDim.x + threadIdx.x", "I(gridDim.x) * blockDim.x"
+            self._go_through("at", atoms, first, step, (target, index, place))
+            return
+        self._begin_row(rows)
+        if inner:
+            self._go_through("at", inner, "threadIdx.x", "blockDim.x", (target, index, place), "live")
+            return
+        value = self.at(target, index)
+        self.body.say(f"if (live && threadIdx.x == 0) {place}[{self._linear(index)}] = {value};")
+
+    def write_scan(self, scan: Scan, out: Buffer) -> None:
+        """The body for a scan, tile by tile of a row. Raises Split or Apart."""
+        atoms, index = self._atoms("i", scan.shape)
+        [axis] = scan.over
+        own = {digit.text for digit in index[axis]}
+        along = [atom for atom in atoms if atom[0] in own]
+        self.goes_over, place = scan, self.pointer(out)
+        self._begin_row([atom for atom in atoms if atom[0] not in own])
+        kind, c_type, count = scan.kind.capitalize(), C_TYPES[scan.dtype], self.size(scan.shape[axis])
+        self.body.say(f"{c_type} before = {kind}::none<{c_type}>();")
+        with self.body.block(f"for (I first = 0; first < {count}; first += blockDim.x)"):
+            self.body.say("const I at = first + threadIdx.x;")
+            self.body.say(f"{c_type} mine = {kind}::none<{c_type}>(), all;")
+            with self.body.block(f"if (at < {count})"):
+                self._decode("at", along)
+                self.body.say(f"mine = {self.at(scan.source, index)};")
+            self.body.say(f"mine = up_to<{kind}>(mine, all);")
+            with self.body.block(f"if (live && at < {count})"):
+                self._decode("at", along)
+                self.body.say(f"{place}[{self._linear(index)}] = {kind}::of(before, mine);")
+            self.body.say(f"before = {kind}::of(before, all);")
+
+    def _begin_row(self, rows: list[Atom]) -> None:
+        count = self.size(self.product(size for _, size in rows))
+        self.body.say("const I own = I(blockIdx.x) * blockDim.y + threadIdx.y;")
+        self.body.say(f"const bool live = own < {count};")
+        self.body.say(f"const I row = live ? own : {count} - 1;")
+        self._decode("row", rows)
+
+    def size(self, dim: Dim) -> str:
+        """The parameter for a size."""
+        if is_one(dim):
+            return "1"
+        if dim not in self.sizes and dim in self._parts:
+            return f"({' * '.join(self.size(part) for part in self._parts[dim])})"
+        return self.sizes.setdefault(dim, f"n{len(self.sizes)}")
+
+    def product(self, dims: Iterable[Dim]) -> Dim:
+        """A size that is computed from these."""
+        parts = [dim for dim in dims if not is_one(dim)]
+        whole = times(parts, self._points)
+        if len(parts) > 1:
+            self._parts.setdefault(whole, parts)
+        return whole
+
+    def pointer(self, buffer: Buffer) -> str:
+        return self.pointers.setdefault(buffer, f"p{len(self.pointers)}")
+
+    def at(self, value: Value, index: Index) -> str:
+        """The variable that holds one element."""
+        known = self.body.known((value, index))
+        if known:
+            return known
+        buffer = self._buffer_of(value)
+        text = self.load(buffer, index) if buffer else value.element(self, index)
+        if not buffer and value.about and value.about not in self.abouts:
+            self.abouts.append(value.about)
+        name = self.body.temp(text, value.dtype)
+        self.body.learn((value, index), name)
+        return name
+
+    def load(self, buffer: Buffer, index: Index) -> str:
+        return f"{self.pointer(buffer)}[{self._linear(index)}]"
+
+    def elsewhere(self, value: Value) -> str:
+        """Of a value that is never computed where it is read."""
+        raise Apart(value)
+
+    def reduced(self, reduction: Reduction, index: Index) -> str:
+        """The variable with one element of a reduction, which is computed before the row's elements are."""
+        names = frozenset(digit.text for digits in index for digit in digits)
+        if not names <= self._loops:
+            raise Apart(reduction)
+        if self._rows is None:
+            raise RowsOf(names)
+        if names != self._rows:
+            raise Apart(reduction)
+        with self.body.outermost():
+            name = self.body.known((reduction, index))
+            if name is None:
+                name = self._reduce(reduction, index)
+                self.body.learn((reduction, index), name)
+        return name
+
+    def _reduce(self, reduction: Reduction, index: Index) -> str:
+        number = len(self.reductions)
+        self.reductions.append(reduction)
+        self.goes_over = self.goes_over or reduction
+        over = [reduction.source.shape[axis] for axis in reduction.over]
+        atoms, digits = self._atoms(f"r{number}_", over)
+        kept, own = list(index), list(digits)
+        whole = tuple(
+            own.pop(0) if axis in reduction.over else kept.pop(0)
+            for axis in range(len(reduction.source.shape))
+        )
+        kind, c_type = reduction.kind, C_TYPES[reduction.dtype]
+        name = f"{kind}{number}"
+        self.body.say(f"{c_type} {name} = {kind.capitalize()}::none<{c_type}>();")
+        with self._steps(f"at{number}", atoms, "threadIdx.x", "blockDim.x"):
+            value = self.at(reduction.source, whole)
+            self.body.say(f"{name} = {kind.capitalize()}::of({name}, {c_type}({value}));")
+        self.body.say(f"{name} = of_row<{kind.capitalize()}>({name});")
+        return name
+
+    def _go_through(
+        self, variable: str, atoms: list[Atom], first: str, step: str, what: tuple[Value, Index, str],
+        condition: str = "true",
+    ) -> None:  # fmt: skip
+        target, index, place = what
+        with self._steps(variable, atoms, first, step):
+            value = self.at(target, index)
+            store = f"{place}[{self._linear(index)}] = {value};"
+            self.body.say(store if condition == "true" else f"if ({condition}) {store}")
+
+    @contextmanager
+    def _steps(self, variable: str, atoms: list[Atom], first: str, step: str) -> Iterator[None]:
+        total = self.size(self.product(size for _, size in atoms))
+        with self.body.block(f"for (I {variable} = {first}; {variable} < {total}; {variable} += {step})"):
+            self._decode(variable, atoms)
+            yield
+
+    def _decode(self, variable: str, atoms: list[Atom]) -> None:
+        """The loop variables from the number of the step, the last one fastest."""
+        rest = variable
+        for place, (name, size) in reversed(list(enumerate(atoms))):
+            self.body.say(f"const I {name} = {rest}{f' % {self.size(size)}' if place else ''};")
+            if place:
+                rest = f"{rest} / {self.size(size)}"
+        self._runs[tuple(name for name, _ in atoms)] = variable
+
+    def _atoms(self, stem: str, shape: "list[Dim] | tuple[Dim, ...]") -> tuple[list[Atom], Index]:
+        """Loop variables for a shape, divided as `splits` says, and the index that they are."""
+        atoms: list[Atom] = []
+        index = []
+        for axis, size in enumerate(shape):
+            own = [] if is_one(size) else self._divided(f"{stem}{axis}", size)
+            atoms += own
+            index.append(tuple(Digit(name, part) for name, part in own))
+        self._loops.update(name for name, _ in atoms)
+        return atoms, tuple(index)
+
+    def _divided(self, name: str, size: Dim) -> list[Atom]:
+        low = self._splits.get(name)
+        if low is None:
+            return [(name, size)]
+        high = tuple(a // b for a, b in zip(size, low, strict=True))
+        return [*self._divided(f"{name}a", high), *self._divided(f"{name}b", low)]
+
+    def _linear(self, index: Index) -> str:
+        """The place in a contiguous tensor; consecutive loop variables count as the one they come from."""
+        digits = [digit for place in index for digit in place]
+        found: list[Digit] = []
+        while digits:
+            run = next(
+                (
+                    (names, text)
+                    for names, text in self._runs.items()
+                    if names and tuple(digit.text for digit in digits[: len(names)]) == names
+                ),
+                None,
+            )
+            if run is None:
+                found.append(digits.pop(0))
+                continue
+            names, text = run
+            found.append(Digit(text, self.product(digit.size for digit in digits[: len(names)])))
+            del digits[: len(names)]
+        return self.radix.number(found)

@@ -1,0 +1,118 @@
+"""From the calls of a graph to values, and to the statements of those that stay torch's."""
+
+from typing import Any
+
+from agent.compose import formulas, lookups, pointwise, reductions, views, windows
+from agent.compose.declined import Declined
+from agent.compose.dims import Dim
+from agent.compose.program import Program
+from agent.compose.tracing import Node, Ref, Varying
+from agent.compose.values import Buffer, Value
+
+PRODUCTS = {
+    "mm": "torch.mm", "bmm": "torch.bmm", "addmm": "torch.addmm", "baddbmm": "torch.baddbmm",
+    "convolution": "torch.convolution",
+}  # fmt: skip
+"""Matrix products and convolutions, which stay torch's."""
+FUSED_WORK = 120
+"""Instructions that are repeated for a second reader rather than their result put in memory."""
+
+
+class Lowering:
+    """Goes through the calls once; afterwards every result is a value."""
+
+    def __init__(self, program: Program) -> None:
+        self.program = program
+        self._values: dict[str, Value | tuple[Value, ...]] = {}
+        self._work: dict[Value, int] = {}
+
+    def place(self, name: str, buffer: Buffer) -> None:
+        """An input or a parameter."""
+        self._values[name] = buffer
+
+    def value(self, ref: Ref) -> Value:
+        found = self._values[ref.name]
+        assert isinstance(found, Value)
+        return found
+
+    def call(self, node: Node) -> None:
+        """Raises Declined for an operator that is not known."""
+        args, kwargs = self._resolved(node.args), self._resolved(node.kwargs)
+        if node.op == "getitem":
+            results = self._values[node.args[0].name]
+            self._values[node.name] = results[node.args[1]] if isinstance(results, tuple) else args[0]
+            return
+        name = node.op.split(".")[1]
+        channels = windows.depthwise(node, list(args), self.program.sizes) if name == "convolution" else None
+        if channels is not None:
+            self._values[node.name] = channels
+            return
+        if name in PRODUCTS:
+            self._values[node.name] = self._product(node, name, list(args), kwargs)
+            return
+        found = self._lowered(node, name, list(args), kwargs)
+        if found is None:
+            raise Declined(f"the operator {node.op} is not composed yet")
+        self._values[node.name] = found
+        if isinstance(found, Value):
+            self._keep_if_dear(found, node.users)
+
+    def _lowered(
+        self, node: Node, name: str, args: list[Any], kwargs: dict[str, Any]
+    ) -> Value | tuple[Value, ...] | None:
+        if not node.shapes or any(0 in size for size in node.shapes[0]):
+            raise Declined(f"{node.op} gives a tensor without elements")
+        return (
+            views.parts(node, name, args)
+            or views.lower(node, name, args, kwargs)
+            or lookups.lower(node, name, args)
+            or reductions.lower(node, name, args, kwargs)
+            or windows.lower(node, name, args, kwargs, self.program.sizes)
+            or formulas.lower(node, name, args, kwargs)
+            or pointwise.lower(node, name, args, kwargs)
+        )
+
+    def _keep_if_dear(self, value: Value, users: int) -> None:
+        """What takes long to compute is put in memory where several read it."""
+        own = getattr(value, "work", 1)
+        below = sum(self._work.get(read, 0) for read in value.reads)
+        self._work[value] = own + below * (own if own > 8 and len(value.reads) == 1 else 1)
+        if users > 1 and self._work[value] > FUSED_WORK:
+            self.program.realized(value)
+            self._work[value] = 0
+
+    def _resolved(self, thing: Any) -> Any:
+        if isinstance(thing, Ref):
+            return self._values[thing.name]
+        if isinstance(thing, dict):
+            return {key: self._resolved(value) for key, value in thing.items()}
+        if isinstance(thing, (list, tuple)):
+            return type(thing)(self._resolved(value) for value in thing)
+        return thing
+
+    def _product(self, node: Node, name: str, args: list[Any], kwargs: dict[str, Any]) -> Value:
+        scale = ", ".join(f"{key}={value!r}" for key, value in kwargs.items())
+        bias = args[2] if name == "convolution" else None
+        if bias is not None:  # on a GPU torch adds it with a kernel of its own, ours adds it on the way
+            args[2] = None
+        texts = [self._python(argument) for argument in args]
+        out = Buffer(node.shapes[0], node.dtypes[0], name, self.program.named(name))
+        call = f"{PRODUCTS[name]}({', '.join([*texts, *([scale] if scale else [])])})"
+        self.program.statements.append(f"{out.name} = {call}")
+        self.program.sizes.add(out.name, out.shape)
+        return out if bias is None else windows.with_bias(out, bias)
+
+    def _python(self, argument: Any) -> str:
+        if isinstance(argument, Value):
+            return self.program.python(argument)
+        if isinstance(argument, Varying):
+            return self.program.sizes.text(_whole(argument))
+        if isinstance(argument, (list, tuple)):
+            return f"[{', '.join(self._python(item) for item in argument)}]"
+        return repr(argument)
+
+
+def _whole(value: Varying) -> Dim:
+    if not all(isinstance(number, int) for number in value.values):
+        raise Declined(f"a setting of a product, {value.values[0]:g}, follows from no size")
+    return tuple(int(number) for number in value.values)

@@ -1,0 +1,129 @@
+"""The composed program while it grows: which values lie in memory, and the statements that put them there."""
+
+from dataclasses import dataclass, field
+
+from agent.compose.dims import Dim, Split, is_one, times
+from agent.compose.expressions import Sizes
+from agent.compose.kernel import Apart, Kernel, RowsOf
+from agent.compose.splitting import in_two
+from agent.compose.values import Buffer, Reduction, Scan, Value, View
+
+FEW_ROWS = 512
+"""Blocks that keep a GPU busy; with fewer rows of many elements, a row is several blocks' work."""
+LONG_ROW = 1 << 14
+
+
+@dataclass(frozen=True)
+class Launch:
+    """One kernel, and what `forward` gives it."""
+
+    kernel: Kernel
+    out: Buffer
+    by_rows: bool
+    across: bool
+    """Neighbouring threads take neighbouring rows, whose elements lie apart."""
+    rows: Dim
+    inner: Dim
+    shape: tuple[str, ...]
+    """Of the result, as Python."""
+    given: tuple[str, ...]
+    """The kernel's sizes as Python, in its order."""
+
+
+@dataclass
+class Program:
+    """Statements of `forward` in order: texts, and launches."""
+
+    points: int
+    sizes: Sizes
+    statements: "list[str | Launch]" = field(default_factory=list)
+    buffers: dict[Value, Buffer] = field(default_factory=dict)
+    names: set[str] = field(default_factory=set)
+
+    def named(self, stem: str) -> str:
+        """A variable of forward that is not taken."""
+        name, number = stem, 2
+        while name in self.names:
+            name, number = f"{stem}_{number}", number + 1
+        self.names.add(name)
+        return name
+
+    def buffer_of(self, value: Value) -> Buffer | None:
+        return value if isinstance(value, Buffer) else self.buffers.get(value)
+
+    def python(self, value: Value) -> str:
+        """How `forward` spells the tensor, which is put in memory where it is not there yet."""
+        if isinstance(value, View) and value not in self.buffers:
+            source = value.operands[0]
+            if value.text:
+                return value.text.format(self.python(source))
+            if value.is_reshape and self.buffer_of(source):  # contiguous: a reshape copies nothing
+                return f"{self.python(source)}.view({', '.join(map(self.sizes.text, value.shape))})"
+        return self.realized(value).name
+
+    def realized(self, value: Value) -> Buffer:
+        """The buffer that holds it from here on."""
+        known = self.buffer_of(value)
+        if known:
+            return known
+        if isinstance(value, Reduction) and self._is_long(value):
+            first, value_of_partials = in_two(value, self.points, self.sizes)
+            self.realized(first)
+            self.buffers[value] = self.realized(value_of_partials)
+            return self.buffers[value]
+        out = Buffer(value.shape, value.dtype, value.about, self.named(value.about or "t"))
+        self.statements.append(self._launch(value, out))
+        self.buffers[value] = out
+        self.sizes.add(out.name, out.shape)
+        return out
+
+    def _is_long(self, reduction: Reduction) -> bool:
+        rows = times(reduction.shape, self.points)[0]
+        inner = times((reduction.source.shape[axis] for axis in reduction.over), self.points)[0]
+        return rows < FEW_ROWS and inner >= LONG_ROW
+
+    def _launch(self, value: Value, out: Buffer) -> Launch:
+        splits: dict[str, Dim] = {}
+        rows: frozenset[str] | None = None
+        while True:
+            kernel = Kernel(f"stage_{len(self.statements)}", self.points, self.buffer_of, splits, rows)
+            try:
+                if isinstance(value, Scan):
+                    kernel.write_scan(value, out)
+                else:
+                    kernel.write(value, out)
+            except Split as split:
+                splits[split.name] = split.low
+                if rows and split.name in rows:  # found anew
+                    rows = None
+            except RowsOf as found:
+                rows = found.names
+            except Apart as apart:
+                self.realized(apart.value)
+                rows = None
+            else:
+                too_long = [r for r in kernel.reductions if self._is_long(r)]
+                if not too_long:
+                    return self._described(kernel, out)
+                for reduction in too_long:
+                    self.realized(reduction)
+                rows = None
+
+    def _described(self, kernel: Kernel, out: Buffer) -> Launch:
+        across, count, inner = False, kernel.product(out.shape), (1,) * self.points
+        first = kernel.goes_over
+        if first is not None:
+            shape = first.source.shape
+            inner = kernel.product(shape[axis] for axis in first.over)
+            count = kernel.product(size for axis, size in enumerate(shape) if axis not in first.over)
+            across = (
+                max((axis for axis, size in enumerate(shape) if not is_one(size)), default=-1)
+                not in first.over
+            )
+        for size in (count, inner, *(size for buffer in kernel.pointers for size in buffer.shape)):
+            kernel.size(size)  # what the launch and its checks ask for
+        return Launch(
+            kernel, out, first is not None, across, count, inner,
+            tuple(self.sizes.text(size) for size in out.shape),
+            tuple(self.sizes.text(size) for size in kernel.sizes),
+        )  # fmt: skip

@@ -1,0 +1,252 @@
+"""Operators that reduce dimensions, and those made of such: norms, softmax, losses."""
+
+from collections.abc import Sequence
+from typing import Any
+
+from agent.compose.declined import Declined
+from agent.compose.dims import Dim, Index, divided, is_one, times
+from agent.compose.kernel import Kernel
+from agent.compose.pointwise import applied
+from agent.compose.tracing import Node
+from agent.compose.values import Pointwise, Reduction, Scan, Value, broadcast
+from agent.compose.views import reshaped
+
+KINDS = {"sum": "sum", "amax": "max", "amin": "min", "prod": "prod", "any": "max", "all": "min"}
+
+
+def lower(node: Node, name: str, args: list[Any], kwargs: dict[str, Any]) -> Value | tuple[Value, ...] | None:
+    """The value or values of an operator of this kind; None for any other."""
+    shape, dtype = node.shapes[0], node.dtypes[0]
+    if name in ("any", "all"):
+        flags = converted_to(converted_to(args[0], "bool"), "int32")
+        return converted_to(kept(reduced(flags, axes_of(args), KINDS[name], name), shape), "bool")
+    if name in KINDS:
+        return kept(reduced(converted_to(args[0], dtype), axes_of(args), KINDS[name], name), shape)
+    if name == "mean":
+        return kept(mean(args[0], axes_of(args)), shape)
+    if name in ("var", "var_mean"):
+        middle, spread = _variance(args, kwargs)
+        results = tuple(kept(value, into) for value, into in zip((spread, middle), node.shapes, strict=False))
+        return results if name == "var_mean" else results[0]
+    if name in ("max", "min") and len(args) > 1 and len(node.shapes) == 2:
+        best = reduced(args[0], axes_of(args), name, name)
+        return kept(best, shape), kept(_first_of(args[0], best, axes_of(args)), shape)
+    if name in ("max", "min") and len(args) == 1:
+        return kept(reduced(args[0], axes_of(args), name, name), shape)
+    if name in ("argmax", "argmin"):
+        if len(args) < 2 or args[1] is None:
+            raise Declined(f"{name} over all dimensions is not composed yet")
+        return kept(_first_of(args[0], reduced(args[0], axes_of(args), name[3:], name), axes_of(args)), shape)
+    if name in ("_softmax", "softmax"):
+        return softmax(args[0], args[1])
+    if name in ("_log_softmax", "log_softmax"):
+        return _log_softmax(args[0], args[1])
+    if name == "native_layer_norm":
+        return _layer_norm(*args)
+    if name == "native_group_norm":
+        return _group_norm(node, args)
+    if name in ("cumsum", "cumprod"):
+        return _scan(converted_to(args[0], dtype), args[1], name)
+    if name == "linalg_vector_norm":
+        return kept(_norm(args), shape)
+    if name in ("native_batch_norm", "_native_batch_norm_legit_no_training"):
+        return _batch_norm(args)
+    return None
+
+
+def axes_of(args: list[Any]) -> tuple[int, ...]:
+    """The dimensions that an operator's second argument names; all where it names none."""
+    rank = len(args[0].shape)
+    named: Any = args[1] if len(args) > 1 else None
+    if isinstance(named, int) and not isinstance(named, bool):
+        named = [named]
+    return tuple(sorted(axis % rank for axis in named)) if named else tuple(range(rank))
+
+
+def reduced(source: Value, axes: Sequence[int], kind: str, about: str) -> Value:
+    """Without those dimensions."""
+    shape = tuple(size for axis, size in enumerate(source.shape) if axis not in axes)
+    over = tuple(axis for axis in axes if not is_one(source.shape[axis]))
+    if not over:
+        return reshaped(source, shape, source.dtype)
+    bare = tuple(size for axis, size in enumerate(source.shape) if axis not in over)
+    return kept(Reduction(bare, source.dtype, about, source, over, kind), shape)
+
+
+def kept(value: Value, shape: tuple[Dim, ...]) -> Value:
+    """With the dimensions of size one that the operator keeps."""
+    return value if value.shape == shape else reshaped(value, shape, value.dtype)
+
+
+def converted_to(value: Value, dtype: str) -> Value:
+    return value if value.dtype == dtype else applied("{0}", [value], value.shape, dtype)
+
+
+def count(source: Value, axes: Sequence[int]) -> Dim:
+    """How many elements are reduced to one."""
+    points = len(source.shape[0]) if source.shape else 1
+    return times((source.shape[axis] for axis in axes), points)
+
+
+def mean(source: Value, axes: Sequence[int]) -> Value:
+    """Without those dimensions."""
+    total = reduced(source, axes, "sum", "mean")
+    return _over(total, [source.shape[axis] for axis in axes], 0)
+
+
+def _over(value: Value, sizes: list[Dim], less: float) -> Value:
+    """Divided by a number of elements, of which some do not count."""
+
+    def element(kernel: Kernel, index: Index) -> str:
+        by = f"float({kernel.size(kernel.product(sizes))})" + (f" - {float(less)!r}f" if less else "")
+        return f"{kernel.at(value, index)} / ({by})"
+
+    return Pointwise(value.shape, value.dtype, "", (value,), element)
+
+
+def along(value: Value, source: Value, axes: Sequence[int]) -> Value:
+    """A reduced value with size one in place of the dimensions that it has no more."""
+    points = len(source.shape[0])
+    shape = tuple((1,) * points if axis in axes else size for axis, size in enumerate(source.shape))
+    return reshaped(value, shape, value.dtype)
+
+
+def _variance(args: list[Any], kwargs: dict[str, Any]) -> tuple[Value, Value]:
+    source, axes = args[0], axes_of(args)
+    less = kwargs.get("correction", 1)
+    if isinstance(args[1] if len(args) > 1 else None, bool):
+        axes, less = tuple(range(len(source.shape))), int(args[1])
+    less = 1 if less is None else less
+    middle = mean(source, axes)
+    apart = applied("{0} - {1}", [source, along(middle, source, axes)], source.shape, source.dtype)
+    squares = applied("{0} * {0}", [apart], source.shape, source.dtype)
+    return middle, _over(
+        reduced(squares, axes, "sum", "variance"), [source.shape[axis] for axis in axes], less
+    )
+
+
+def softmax(source: Value, axis: int) -> Value:
+    """Over one dimension."""
+    powers = _powers(source, (axis % len(source.shape),))[0]
+    total = along(
+        reduced(powers, (axis % len(source.shape),), "sum", "softmax"), source, (axis % len(source.shape),)
+    )
+    return applied("{0} / {1}", [powers, total], source.shape, source.dtype, "softmax", 4)
+
+
+def _powers(source: Value, axes: tuple[int, ...]) -> tuple[Value, Value]:
+    """exp of the difference to the maximum, and that difference."""
+    most = along(reduced(source, axes, "max", "max"), source, axes)
+    apart = applied("{0} - {1}", [source, most], source.shape, source.dtype)
+    return applied("expf({0})", [apart], source.shape, source.dtype, work=8), apart
+
+
+def _log_softmax(source: Value, axis: int) -> Value:
+    axes = (axis % len(source.shape),)
+    powers, apart = _powers(source, axes)
+    total = along(reduced(powers, axes, "sum", "log_softmax"), source, axes)
+    return applied("{0} - logf({1})", [apart, total], source.shape, source.dtype, about="log_softmax", work=8)
+
+
+def _layer_norm(
+    source: Value, normalized: list[Any], weight: Value | None, bias: Value | None, eps: float
+) -> tuple[Value, Value, Value]:
+    axes = tuple(range(len(source.shape) - len(normalized), len(source.shape)))
+    middle, spread = _variance([source, list(axes)], {"correction": 0})
+    deviation = applied("(1.0f / sqrtf({0} + {1}))", [spread, eps], spread.shape, spread.dtype)
+    operands = [source, along(middle, source, axes), along(deviation, source, axes)]
+    text = "({0} - {1}) * {2}"
+    for operand, more in ((weight, " * {%d}"), (bias, " + {%d}")):
+        if operand is not None:
+            text += more % len(operands)
+            operands.append(operand)
+    result = applied(text, operands, source.shape, source.dtype, "layer_norm", 2)
+    return result, along(middle, source, axes), along(deviation, source, axes)
+
+
+def _group_norm(node: Node, args: list[Any]) -> tuple[Value, Value, Value]:
+    source, weight, bias, eps = *args[:3], args[-1]
+    images, of_group = node.shapes[1]
+    each = divided(count(source, range(1, len(source.shape))), of_group)
+    assert each is not None
+    rows = reshaped(source, (images, of_group, each), source.dtype)
+    result, middle, deviation = _layer_norm(rows, [0], None, None, eps)
+    whole = reshaped(result, source.shape, source.dtype)
+    return _scaled(whole, weight, bias, "group_norm"), middle, deviation
+
+
+def _scaled(source: Value, weight: Value | None, bias: Value | None, about: str) -> Value:
+    """With a factor and a term for each channel, which is the second dimension."""
+    if weight is None and bias is None:
+        return source
+    channels, operands = range(1, len(source.shape)), [source]
+    text = "{0}"
+    for operand, more in ((weight, " * {%d}"), (bias, " + {%d}")):
+        if operand is not None:
+            text += more % len(operands)
+            operands.append(_per_channel(operand, len(channels)))
+    return applied(text, operands, source.shape, source.dtype, about=about)
+
+
+def _per_channel(value: Value, dims: int) -> Value:
+    one = (1,) * len(value.shape[0])
+    return reshaped(value, (value.shape[0], *(one,) * (dims - 1)), value.dtype)
+
+
+def _scan(source: Value, axis: int, name: str) -> Value:
+    if not source.shape:
+        return source
+    over = (axis % len(source.shape),)
+    return Scan(source.shape, source.dtype, name, source, over, {"cumsum": "sum", "cumprod": "prod"}[name])
+
+
+def _norm(args: list[Any]) -> Value:
+    source, order = args[0], float(args[1]) if len(args) > 1 else 2.0
+    axes = axes_of([source, *args[2:3]])
+    texts = {1.0: "fabsf({0})", 2.0: "({0} * {0})", float("inf"): "fabsf({0})"}
+    if order not in texts:
+        raise Declined(f"the norm of order {order:g} is not composed yet")
+    parts = applied(texts[order], [source], source.shape, source.dtype, about="norm")
+    total = reduced(parts, axes, "max" if order > 2 else "sum", "norm")
+    return applied("sqrtf({0})", [total], total.shape, total.dtype, work=4) if order == 2 else total
+
+
+def _batch_norm(args: list[Any]) -> tuple[Value, ...]:
+    source, weight, bias, middle, spread = args[:5]
+    if len(args) == 8 and args[5]:
+        return _own_batch_norm(source, weight, bias, args[-1])
+    dims, eps = len(source.shape) - 1, args[-1]
+    deviation = applied("(1.0f / sqrtf({0} + {1}))", [spread, eps], spread.shape, spread.dtype)
+    operands = [source, _per_channel(middle, dims), _per_channel(deviation, dims)]
+    normal = applied("({0} - {1}) * {2}", operands, source.shape, source.dtype, about="batch_norm")
+    return _scaled(normal, weight, bias, "batch_norm"), middle, spread
+
+
+def _own_batch_norm(
+    source: Value, weight: Value | None, bias: Value | None, eps: float
+) -> tuple[Value, Value, Value]:
+    """By the mean and the variance of the input itself, as instance norm is made of it."""
+    axes = tuple(axis for axis in range(len(source.shape)) if axis != 1)
+    middle, spread = _variance([source, list(axes)], {"correction": 0})
+    deviation = applied("(1.0f / sqrtf({0} + {1}))", [spread, eps], spread.shape, spread.dtype)
+    operands = [source, along(middle, source, axes), along(deviation, source, axes)]
+    normal = applied("({0} - {1}) * {2}", operands, source.shape, source.dtype, about="batch_norm")
+    return _scaled(normal, weight, bias, "batch_norm"), middle, deviation
+
+
+def _first_of(source: Value, best: Value, axes: tuple[int, ...]) -> Value:
+    """The least place along one dimension where the elements are the best."""
+    if len(axes) != 1:
+        raise Declined("places of extremes over several dimensions are not composed yet")
+    [axis] = axes
+    everywhere = along(best, source, axes)
+
+    def element(kernel: Kernel, index: Index) -> str:
+        one = kernel.at(source, index)
+        top = kernel.at(everywhere, broadcast(everywhere, source.shape, index))
+        place = kernel.radix.number(index[axis])
+        last = kernel.size(source.shape[axis])
+        return f"({one} == {top} || {one} != {one} ? int64_t({place}) : int64_t({last}) - 1)"
+
+    places = Pointwise(source.shape, "int64", "", (source, everywhere), element)
+    return reduced(places, axes, "min", "argmax")

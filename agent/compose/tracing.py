@@ -1,0 +1,225 @@
+"""The graph of a reference in operators of aten, at several sizes. Imports torch: for the child alone."""
+
+import operator
+from collections.abc import Sequence
+from dataclasses import dataclass
+from functools import cache
+from typing import Any
+
+import torch
+from torch._decomp import core_aten_decompositions, decomposition_table
+from torch._subclasses.fake_tensor import FakeTensor, FakeTensorMode
+from torch.func import functional_call, functionalize
+from torch.fx.experimental.proxy_tensor import make_fx
+from torch.utils._pytree import tree_flatten
+
+from agent.compose.declined import Declined
+from agent.compose.dims import Dim
+from agent.problems.tracer import loaded
+
+_KEPT = (
+    "addmm", "baddbmm", "convolution", "embedding", "gelu", "max_pool2d_with_indices", "mm", "bmm",
+    "max_pool3d_with_indices", "avg_pool1d", "avg_pool2d", "avg_pool3d", "native_layer_norm", "log_softmax",
+    "_log_softmax", "_softmax", "max", "min", "stack", "sum", "prod", "native_group_norm",
+    "native_batch_norm", "_native_batch_norm_legit_no_training", "silu", "sigmoid", "cumsum", "cumprod",
+    "slice", "select", "split", "split_with_sizes", "unbind", "unsqueeze", "squeeze", "expand",
+)  # fmt: skip
+"""Operators that stay whole, though torch knows how to make them of others."""
+
+
+@dataclass(frozen=True)
+class Traced:
+    """One reference at one size: its graph, and what the graph's placeholders are."""
+
+    graph: torch.fx.Graph
+    state: dict[str, str]
+    """The name of a parameter or buffer for each placeholder."""
+    buffers: frozenset[str]
+    """The names that are buffers."""
+    inputs: tuple[str | None | bool | int | float, ...]
+    """What `get_inputs` gives, in order: the placeholder of a tensor (`str`), or the value itself."""
+    integers: dict[str, int]
+    """Attributes of modules, `self.norm.num_groups`."""
+    constants: dict[str, float]
+    """Tensors of one element that the reference makes of a number, by their nodes."""
+    outputs: str
+    """`tensor`, `tuple` or `list`: what forward returns."""
+
+
+def traced(source: str) -> Traced:
+    """Runs the reference on fake tensors. Raises ReferenceFault, Declined."""
+    with torch.no_grad(), FakeTensorMode(allow_non_fake_inputs=True):
+        model, inputs = loaded(source)
+        tensors = [value for value in inputs if isinstance(value, torch.Tensor)]
+        state: dict[str, torch.Tensor] = {**dict(model.named_parameters()), **dict(model.named_buffers())}
+        shapes: list[str] = []
+
+        def forward(values: dict[str, torch.Tensor], given: list[Any]) -> Any:
+            left = iter(given)
+            every = [next(left) if isinstance(value, torch.Tensor) else value for value in inputs]
+            result = functional_call(model, values, tuple(every))
+            shapes.append(_kind(result))
+            return result
+
+        whole = functionalize(forward, remove="mutations")
+        module = make_fx(whole, decomposition_table=_decompositions(), tracing_mode="real")(state, tensors)
+    graph = module.graph
+    graph.eliminate_dead_code()
+    placeholders = [node.name for node in graph.nodes if node.op == "placeholder"]
+    leaves, _ = tree_flatten((state, tensors))
+    names: list[Any] = [*state, *range(len(leaves) - len(state))]
+    by_place = dict(zip(placeholders, names, strict=True))
+    places = iter([place for place, name in by_place.items() if isinstance(name, int)])
+    return Traced(
+        graph=graph,
+        state={place: name for place, name in by_place.items() if isinstance(name, str)},
+        buffers=frozenset(name for name, _ in model.named_buffers()),
+        inputs=tuple(next(places) if isinstance(value, torch.Tensor) else _plain(value) for value in inputs),
+        integers=_integers(model),
+        constants=_constants(module),
+        outputs=shapes[0],
+    )
+
+
+@cache
+def _decompositions() -> dict[Any, Any]:
+    """torch's own, but for those by its layer of primitives, whose operators are other ones."""
+    plain = {op: how for op, how in decomposition_table.items() if how.__module__.startswith("torch._decomp")}
+    return {op: how for op, how in {**plain, **core_aten_decompositions()}.items() if _name(op) not in _KEPT}
+
+
+def _plain(value: Any) -> Any:
+    if value is None or isinstance(value, (bool, int, float)):
+        return value
+    raise Declined(f"an input of the reference is a {type(value).__name__}")
+
+
+def _name(op: Any) -> str:
+    return str(getattr(op, "_schema", op)).partition("(")[0].removeprefix("aten::").partition(".")[0]
+
+
+def _kind(result: Any) -> str:
+    if isinstance(result, torch.Tensor):
+        return "tensor"
+    if isinstance(result, (tuple, list)) and all(isinstance(item, torch.Tensor) for item in result):
+        return "tuple" if isinstance(result, tuple) else "list"
+    raise Declined(f"forward returns {type(result).__name__}, not a tensor or a tuple of tensors")
+
+
+def _constants(module: torch.fx.GraphModule) -> dict[str, float]:
+    found = {}
+    for node in module.graph.nodes:
+        if node.op == "get_attr":
+            tensor = getattr(module, node.target)
+            value = getattr(tensor, "constant", tensor)
+            if value is None or value.numel() != 1 or isinstance(value, FakeTensor):
+                raise Declined("the reference keeps a tensor that is neither a parameter nor a buffer")
+            found[node.name] = value.item()
+    return found
+
+
+def _integers(model: torch.nn.Module) -> dict[str, int]:
+    found = {}
+    for path, module in model.named_modules():
+        for name, value in vars(module).items():
+            if type(value) is int and not name.startswith("_"):
+                owner = f'self.get_submodule("{path}")' if path else "self"
+                found[f"{owner}.{name}"] = value
+    return found
+
+
+@dataclass(frozen=True)
+class Varying:
+    """A number that is another one at other sizes."""
+
+    values: tuple[float, ...]
+
+
+@dataclass(frozen=True)
+class Ref:
+    """The result of another node."""
+
+    name: str
+
+
+@dataclass(frozen=True)
+class Node:
+    """One call at all points; tensors among its arguments stand as Ref."""
+
+    name: str
+    op: str
+    """As torch spells it, `aten.add.Tensor`; `getitem` for a part of a result."""
+    args: tuple[Any, ...]
+    kwargs: dict[str, Any]
+    shapes: tuple[tuple[Dim, ...], ...]
+    """Of its results, one for an operator with one."""
+    dtypes: tuple[str, ...]
+    users: int
+
+
+def nodes(graphs: Sequence[Traced]) -> tuple[list[Node], list[Ref]]:
+    """The calls in order, and the outputs. Raises Declined where the sizes decide what is called."""
+    lists = [list(one.graph.nodes) for one in graphs]
+    if len({tuple((node.op, str(node.target)) for node in one if node.op != "output") for one in lists}) > 1:
+        raise Declined("the reference calls other operators at other sizes")
+    found = []
+    outputs: list[Ref] = []
+    for group in zip(*lists, strict=True):
+        first = group[0]
+        if first.op == "output":
+            flat, _ = tree_flatten(first.args[0])
+            outputs = [Ref(node.name) for node in flat]
+            continue
+        if first.op == "get_attr":
+            values = [one.constants[node.name] for one, node in zip(graphs, group, strict=True)]
+            found.append(_constant(first, _together(values), len(graphs)))
+            continue
+        metas = [tree_flatten(node.meta["val"])[0] for node in group]
+        tensors = [list(column) for column in zip(*metas, strict=True)]
+        name = "getitem" if first.target is operator.getitem else str(first.target)
+        found.append(
+            Node(
+                name=first.name,
+                op=name if first.op == "call_function" else "placeholder",
+                args=_together([node.args for node in group]),
+                kwargs=_together([dict(node.kwargs) for node in group]),
+                shapes=tuple(_shape(column) for column in tensors),
+                dtypes=tuple(
+                    str(column[0].dtype).removeprefix("torch.") if column[0] is not None else ""
+                    for column in tensors
+                ),
+                users=len(first.users),
+            )
+        )
+    return found, outputs
+
+
+def _constant(node: torch.fx.Node, value: Any, points: int) -> Node:
+    """A number as a tensor."""
+    dtype = str(node.meta["val"].dtype if "val" in node.meta else torch.float32).removeprefix("torch.")
+    shape = ((1,) * points,) * (node.meta["val"].dim() if "val" in node.meta else 0)
+    return Node(node.name, "aten.scalar_tensor.default", (value,), {}, (shape,), (dtype,), len(node.users))
+
+
+def _shape(column: list[Any]) -> tuple[Dim, ...]:
+    if column[0] is None:
+        return ()
+    return tuple(tuple(int(size) for size in sizes) for sizes in zip(*(t.shape for t in column), strict=True))
+
+
+def _together(values: list[Any]) -> Any:
+    """One argument from those of all points."""
+    first = values[0]
+    if isinstance(first, torch.fx.Node):
+        return Ref(first.name)
+    if isinstance(first, dict):
+        return {key: _together([value[key] for value in values]) for key in first}
+    if isinstance(first, (tuple, list)):
+        if len({len(value) for value in values}) > 1:
+            raise Declined("the reference calls other operators at other sizes")
+        return type(first)([_together(list(column)) for column in zip(*values, strict=True)])
+    if all(value == first for value in values) or first != first:
+        return first
+    if all(isinstance(value, (int, float)) for value in values):
+        return Varying(tuple(values))
+    raise Declined("the reference calls operators with other settings at other sizes")

@@ -1,0 +1,168 @@
+"""Pooling: each element from a window of its operand's."""
+
+from collections.abc import Callable
+from typing import Any
+
+from agent.compose.body import C_TYPES
+from agent.compose.declined import Declined
+from agent.compose.dims import Digit, Dim, Index, is_one
+from agent.compose.expressions import Sizes
+from agent.compose.kernel import Kernel
+from agent.compose.tracing import Node, Varying
+from agent.compose.values import Pointwise, Value
+
+
+def lower(
+    node: Node, name: str, args: list[Any], kwargs: dict[str, Any], sizes: Sizes
+) -> Value | tuple[Value, ...] | None:
+    """The value or values of an operator of this kind; None for any other."""
+    if name.startswith("avg_pool"):
+        return _average(node, args, kwargs, sizes)
+    if name.startswith("max_pool") and name.endswith("with_indices"):
+        if node.users > 1:
+            raise Declined("the places of a pooling's maxima are not composed yet")
+        pooled = _largest(node, args, kwargs, sizes)
+        return pooled, pooled
+    return None
+
+
+def depthwise(node: Node, args: list[Any], sizes: Sizes) -> Value | None:
+    """A convolution of each channel by itself, which memory bounds; None for any other convolution."""
+    source, weight, bias, step, pad, apart, turned, _, groups = args
+    rank = len(source.shape) - 2
+    channels, points = source.shape[1], len(source.shape[1])
+    wanted = tuple(int(v) for v in groups.values) if isinstance(groups, Varying) else (groups,) * points
+    if turned or wanted != channels or weight.shape[0] != channels or max(channels) < 2:
+        return None
+    numbers = [_settings([given], rank, 0, []) for given in (step, pad, apart)]
+    width = [size[0] for size in weight.shape[2:]]
+    if any(len(set(size)) > 1 for size in weight.shape[2:]):
+        return None
+    for axis in range(rank):
+        reach = 2 * numbers[1][axis] - (width[axis] - 1) * numbers[2][axis] - 1
+        given = sizes.text(source.shape[axis - rank])
+        sizes.define(node.shapes[0][axis - rank], f"({given} + {reach}) // {numbers[0][axis]} + 1")
+
+    def factor(kernel: Kernel, index: Index, loops: list[str]) -> str:
+        own = tuple(
+            () if is_one(size) else (Digit(loop, size),)
+            for loop, size in zip(loops, weight.shape[2:], strict=True)
+        )
+        return kernel.at(weight, (index[1], (), *own))
+
+    how = ("0.0f", lambda name, value: f"{name} += {value};", None)
+    taps = _pooled(source, node, (width, *numbers), how, factor)
+    return taps if bias is None else with_bias(taps, bias)
+
+
+def with_bias(taps: Value, bias: Value) -> Value:
+    """With a term for each channel, which is the second dimension."""
+
+    def element(kernel: Kernel, index: Index) -> str:
+        return f"({kernel.at(taps, index)} + {kernel.at(bias, (index[1],))})"
+
+    return Pointwise(taps.shape, taps.dtype, "bias", (taps, bias), element)
+
+
+def _settings(args: list[Any], rank: int, at: int, default: list[int]) -> list[int]:
+    given = args[at] if len(args) > at and args[at] is not None and args[at] != [] else default
+    given = list(given) if isinstance(given, (list, tuple)) else [given]
+    if any(isinstance(value, Varying) for value in given):
+        raise Declined("a pooling's window follows the sizes, which is not composed yet")
+    return given * rank if len(given) == 1 else given
+
+
+def _window(node: Node, args: list[Any], sizes: Sizes) -> tuple[list[int], list[int], list[int], int]:
+    """Window, step, padding, and how many dimensions are pooled."""
+    source = args[0]
+    rank = len(args[1]) if isinstance(args[1], (list, tuple)) else 1
+    width = _settings(args, rank, 1, [])
+    step = _settings(args, rank, 2, width)
+    pad = _settings(args, rank, 3, [0])
+    for axis in range(rank):
+        size, of = node.shapes[0][axis - rank], source.shape[axis - rank]
+        sizes.define(size, f"({sizes.text(of)} + {2 * pad[axis] - width[axis]}) // {step[axis]} + 1")
+    return width, step, pad, rank
+
+
+def _largest(node: Node, args: list[Any], kwargs: dict[str, Any], sizes: Sizes) -> Value:
+    width, step, pad, rank = _window(node, args, sizes)
+    apart = _settings(args, rank, 4, [1])
+
+    def update(name: str, value: str) -> str:
+        return f"if ({value} > {name} || {value} != {value}) {name} = {value};"
+
+    return _pooled(args[0], node, (width, step, pad, apart), ("-INFINITY", update, None))
+
+
+def _average(node: Node, args: list[Any], kwargs: dict[str, Any], sizes: Sizes) -> Value:
+    width, step, pad, rank = _window(node, args, sizes)
+    counted, by = (args[5] if len(args) > 5 else True), (args[6] if len(args) > 6 else None)
+    if not counted and any(pad):
+        raise Declined("an average that leaves the padding out is not composed yet")
+    if len(args) > 4 and args[4]:
+        raise Declined("an average of windows that reach over the end is not composed yet")
+    total = by
+    if total is None:
+        total = 1
+        for size in width:
+            total *= size
+    return _pooled(
+        args[0], node, (width, step, pad, [1] * rank),
+        ("0.0f", lambda name, value: f"{name} += {value};", f"{{}} / {float(total)!r}f"),
+    )  # fmt: skip
+
+
+def _pooled(
+    source: Value, node: Node, settings: tuple[list[int], ...],
+    how: tuple[str, Callable[[str, str], str], str | None],
+    factor: Callable[[Kernel, Index, list[str]], str] | None = None,
+) -> Value:  # fmt: skip
+    (width, step, pad, apart), (start, update, end) = settings, how
+    rank = len(width)
+    before = len(source.shape) - rank
+
+    def element(kernel: Kernel, index: Index) -> str:
+        loops = {kernel.body.fresh("w"): size for size in width}
+
+        def one(name: str) -> None:
+            tests, places = [], list[tuple[Digit, ...]]()
+            for axis, loop in enumerate(loops):
+                own, size = index[before + axis], source.shape[before + axis]
+                begin = f"int64_t({kernel.radix.number(own)}) * {step[axis]} - {pad[axis]}"
+                at = kernel.body.temp(f"{begin} + {loop} * {apart[axis]}", "int64")
+                if pad[axis] or not _fits(
+                    source.shape[before + axis],
+                    node.shapes[0][before + axis],
+                    width[axis],
+                    step[axis],
+                    apart[axis],
+                ):
+                    tests.append(f"{at} >= 0 && {at} < {kernel.size(size)}")
+                places.append(() if is_one(size) else (Digit(at, size),))
+            whole = (*index[:before], *places)
+
+            def line() -> str:
+                value = kernel.at(source, whole)
+                return update(name, f"{value} * {factor(kernel, index, list(loops))}" if factor else value)
+
+            if tests:
+                kernel.body.when(" && ".join(tests), line)
+            else:
+                kernel.body.say(line())
+
+        texts = {loop: str(size) for loop, size in loops.items()}
+        found = kernel.body.window(
+            start if source.dtype == "float32" else f"{C_TYPES[source.dtype]}(0)", source.dtype, texts, one
+        )
+        return end.format(found) if end else found
+
+    work = 2
+    for size in width:
+        work *= size
+    return Pointwise(node.shapes[0], node.dtypes[0], node.op.split(".")[1], (source,), element, work)
+
+
+def _fits(size: Dim, pooled: Dim, width: int, step: int, apart: int) -> bool:
+    """Whether every window lies inside, at every point."""
+    return all((p - 1) * step + (width - 1) * apart < s for s, p in zip(size, pooled, strict=True))

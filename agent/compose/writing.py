@@ -1,0 +1,122 @@
+"""The file with `ModelNew`: the reference's own constructor, the kernels, and a forward to launch them."""
+
+import ast
+
+from agent.compose import cuda
+from agent.compose.declined import Declined
+from agent.compose.program import Launch, Program
+from agent.python_source import syntax_tree
+
+_LEFT_OUT = ("get_inputs", "get_init_inputs")
+
+
+def written(source: str, program: Program, tensors: list[str], returned: str, name: str) -> str:
+    """The whole file. Raises Declined where the reference's text cannot be taken over."""
+    launches = [statement for statement in program.statements if isinstance(statement, Launch)]
+    if not launches:
+        raise Declined("it is matrix products and convolutions alone, which stay torch's")
+    tree = syntax_tree(source)
+    classes = [node for node in tree.body if isinstance(node, ast.ClassDef) and node.name == "Model"]
+    if not classes:
+        raise Declined("the reference's text has no class Model at module level")
+    model = classes[-1]
+    arguments = arguments_of(model)
+    body = [f"{name} = {name}.contiguous()" for name in tensors]
+    for statement in program.statements:
+        body += _launch(statement, tensors[0]) if isinstance(statement, Launch) else [statement]
+    body.append(f"return {returned}")
+    forward = "\n".join(
+        f"    {line}"
+        for line in [f"def forward(self, {', '.join(arguments)}):", *(f"    {line}" for line in body)]
+    )
+    kept = _kept(tree, model)
+    return "\n".join(
+        [
+            f'"""Composed for {name}: {len(launches)} kernels around torch\'s products and convolutions."""',
+            "",
+            "from torch.utils.cpp_extension import load_inline",
+            kept["head"],
+            "",
+            f"CUDA = r'''{cuda.text(launches)}'''",
+            "",
+            f"CPP = '''#include <torch/extension.h>\n#include <vector>\n{cuda.declarations(launches)}\n'''",
+            "",
+            "stages = load_inline(",
+            '    name="composed",',
+            "    cpp_sources=CPP,",
+            "    cuda_sources=CUDA,",
+            f"    functions={[launch.kernel.name for launch in launches]!r},",
+            ")",
+            "",
+            "",
+            kept["model"],
+            "",
+            forward,
+            "",
+        ]
+    )
+
+
+def _launch(launch: Launch, device: str) -> list[str]:
+    out, shape = launch.out, ", ".join(launch.shape)
+    tensors = [buffer.name for buffer in launch.kernel.pointers]
+    return [
+        f"{out.name} = torch.empty([{shape}], dtype=torch.{out.dtype}, device={device}.device)",
+        f"stages.{launch.kernel.name}({', '.join(tensors)}, [{', '.join(launch.given)}])",
+    ]
+
+
+def arguments_of(model: ast.ClassDef) -> list[str]:
+    forward = [node for node in model.body if isinstance(node, ast.FunctionDef) and node.name == "forward"]
+    if not forward:
+        raise Declined("Model has no forward of its own")
+    given = forward[-1].args
+    if given.vararg or given.kwarg or given.kwonlyargs:
+        raise Declined("forward takes * or ** arguments")
+    return [argument.arg for argument in (*given.posonlyargs, *given.args)][1:]
+
+
+class _Renamed(ast.NodeTransformer):
+    def visit_Name(self, node: ast.Name) -> ast.Name:  # noqa: N802 - the name that ast calls
+        return ast.copy_location(ast.Name("ModelNew", node.ctx), node) if node.id == "Model" else node
+
+
+def _kept(tree: ast.Module, model: ast.ClassDef) -> dict[str, str]:
+    """What the constructor needs: imports, other classes and functions, constants that those name."""
+    model.body = [
+        node for node in model.body if not (isinstance(node, ast.FunctionDef) and node.name == "forward")
+    ] or [ast.Pass()]
+    model = _Renamed().visit(model)
+    model.name = "ModelNew"
+    needed = {node.id for node in ast.walk(model) if isinstance(node, ast.Name)}
+    kept: list[ast.stmt] = []
+    for node in reversed([node for node in tree.body if node is not model]):
+        if isinstance(node, (ast.Import, ast.ImportFrom)):
+            kept.append(node)
+            continue
+        names = _bound(node)
+        if names & needed and not names & set(_LEFT_OUT):
+            kept.append(_bare(node))
+            needed |= {inner.id for inner in ast.walk(node) if isinstance(inner, ast.Name)}
+    head = "\n".join(ast.unparse(node) for node in reversed(kept))
+    if "import torch\n" not in head + "\n":
+        head = f"import torch\n{head}"
+    return {"head": head, "model": ast.unparse(model)}
+
+
+def _bare(node: ast.stmt) -> ast.stmt:
+    """A module that only holds parameters needs no forward."""
+    if isinstance(node, ast.ClassDef):
+        node.body = [
+            part for part in node.body if not (isinstance(part, ast.FunctionDef) and part.name == "forward")
+        ] or [ast.Pass()]
+    return node
+
+
+def _bound(node: ast.stmt) -> set[str]:
+    if isinstance(node, (ast.ClassDef, ast.FunctionDef)):
+        return {node.name}
+    if isinstance(node, (ast.Assign, ast.AnnAssign)):
+        targets = node.targets if isinstance(node, ast.Assign) else [node.target]
+        return {inner.id for target in targets for inner in ast.walk(target) if isinstance(inner, ast.Name)}
+    return set()

@@ -1,0 +1,48 @@
+"""The provider that needs no endpoint: a shipped kernel where one matches, else a composed one.
+
+There is one answer and nothing better; prompts are not read.
+"""
+
+from agent.compose import Declined, compose
+from agent.errors import EndpointError, EnvironmentFault
+from agent.protocols import Provider
+from agent.providers import catalogue
+from agent.records import Completion, Problem, Prompt
+
+
+def without_endpoint(problem: Problem, arch: str | None = None) -> Provider:
+    """Who answers where no model is asked.
+
+    Raises EnvironmentFault where nothing matches and nothing can be composed.
+    """
+    if isinstance(catalogue.match(problem, arch), catalogue.Match):
+        return catalogue.Catalogue(problem, arch)
+    return Composed(problem)
+
+
+class Composed:
+    """A Provider for one problem. Raises EnvironmentFault where it cannot be composed."""
+
+    name = "compose"
+
+    def __init__(self, problem: Problem) -> None:
+        try:
+            self._source = compose(problem)
+        except Declined as why:
+            raise EnvironmentFault(
+                f"no kernel was composed for {problem.name}: {why}; to ask a model, set OPENAI_API_KEY "
+                "(or --base-url for a local server) and --model"
+            ) from None
+        self._problem = problem.name
+        self._answered = False
+
+    def complete(self, prompt: Prompt) -> Completion:
+        """The one answer; EndpointError when the prompt asks for a better one."""
+        if self._answered or prompt.template != "generate":
+            raise EndpointError(
+                f"there is one composed kernel for {self._problem} and nothing better; ask a model with "
+                "--provider openai_compat"
+            )
+        self._answered = True
+        text = f"Composed from what the reference calls.\n\n```python\n{self._source}```\n"
+        return Completion(provider=self.name, model=None, text=text, finish_reason="stop")

@@ -1,0 +1,106 @@
+"""What a composed file looks like, and what is declined with which words."""
+
+import re
+from pathlib import Path
+
+import pytest
+
+from agent.compose.composing import composed
+from agent.compose.declined import Declined
+
+HEAD = "import torch\nimport torch.nn as nn\nimport torch.nn.functional as F\nBATCH = 6\n"
+PRODUCTS = {"matmul"}
+"""Shipped references that are nothing else."""
+TAIL = """
+def get_inputs():
+    return [torch.randn(BATCH, 8, 10)]
+def get_init_inputs():
+    return []
+"""
+
+
+def reference(forward: str, init: str = "pass") -> str:
+    return f"""{HEAD}
+class Model(nn.Module):
+    def __init__(self):
+        super().__init__()
+        {init}
+    def forward(self, x):
+        {forward}
+{TAIL}"""
+
+
+def made(forward: str, init: str = "pass") -> str:
+    source = reference(forward, init)
+    return composed([source, source.replace("BATCH = 6", "BATCH = 2")], "sample")
+
+
+def launches(text: str) -> list[str]:
+    return re.findall(r"stages\.(stage_\d+)\(", text)
+
+
+def test_a_chain_of_elementwise_operators_is_one_kernel() -> None:
+    assert len(launches(made("return F.gelu(x * 2 + 1).tanh().clamp(0, 1)"))) == 1
+
+
+def test_softmax_behind_a_norm_is_one_kernel_of_rows() -> None:
+    text = made("return F.softmax(self.norm(x), dim=-1)", "self.norm = nn.LayerNorm(10)")
+    assert len(launches(text)) == 1
+    assert "Max::of" in text
+    assert text.count("Sum::none<float>()") == 3  # mean, variance, exponentials
+
+
+def test_products_stay_torchs_and_what_follows_is_fused() -> None:
+    text = made("return F.relu(self.last(x)) * 0.5", "self.last = nn.Linear(10, 4)")
+    assert "torch.addmm(" in text
+    assert len(launches(text)) == 1
+
+
+def test_sizes_come_from_tensors() -> None:
+    text = made("return (x + 1).reshape(x.shape[0] * 2, -1) * 2")
+    forward = text[text.index("def forward") :]
+    assert "6" not in forward
+    assert "x.shape[0]" in forward
+
+
+def test_the_constructor_is_the_references_own() -> None:
+    text = made("return F.relu(self.norm(x))", "self.norm = nn.BatchNorm1d(8)  # as it was")
+    assert "class ModelNew(nn.Module)" in text
+    assert "self.norm = nn.BatchNorm1d(8)" in text
+    assert 'self.get_buffer("norm.running_mean")' in text
+    assert "get_inputs" not in text
+    assert "BATCH" not in text
+
+
+@pytest.mark.parametrize(
+    ("forward", "why"),
+    [
+        ("return torch.fft.fft(x).real", "aten._fft_c2c|aten._fft_r2c"),
+        ("return torch.sort(x)[0]", "aten.sort"),
+        ("return torch.mm(x[0], x[0].t())", "products and convolutions alone"),
+        ("return {'result': x + 1}", "forward returns dict"),
+        ("return x[:, :, x.shape[0]:] + 1", "without elements|other sizes|follows from"),
+        ("return F.relu(x) if x.shape[0] > 4 else F.gelu(x)", "other operators at other sizes"),
+    ],
+)
+def test_what_cannot_be_composed_is_named(forward: str, why: str) -> None:
+    with pytest.raises(Declined, match=why):
+        made(forward)
+
+
+def test_an_input_that_is_a_number_is_checked_at_run_time() -> None:
+    source = reference("return x * 2").replace("def forward(self, x):", "def forward(self, x, factor):")
+    source = source.replace("return x * 2", "return x * factor").replace("8, 10)]", "8, 10), 3.5]")
+    assert "if factor != 3.5:" in composed([source], "sample")
+
+
+def test_the_shipped_references_are_composed() -> None:
+    products = set()
+    for path in sorted((Path(__file__).parents[2] / "references").rglob("*.py")):
+        try:
+            text = composed([path.read_text("utf-8")], path.stem)
+        except Declined:
+            products.add(path.stem)
+        else:
+            assert launches(text)
+    assert products == PRODUCTS

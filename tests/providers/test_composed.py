@@ -1,0 +1,52 @@
+"""Who answers where no endpoint is configured."""
+
+from pathlib import Path
+
+import pytest
+
+from agent import problems
+from agent.errors import EndpointError, EnvironmentFault
+from agent.providers.catalogue import Catalogue
+from agent.providers.composed import Composed, without_endpoint
+from agent.records import Message, Problem, Prompt
+
+REFERENCE = """import torch
+import torch.nn as nn
+class Model(nn.Module):
+    def __init__(self, features):
+        super().__init__()
+        self.last = nn.Linear(features, 4)
+    def forward(self, x):
+        return {result}
+def get_inputs():
+    return [torch.randn(16, 8)]
+def get_init_inputs():
+    return [8]
+"""
+
+
+def problem(tmp_path: Path, result: str) -> Problem:
+    path = tmp_path / "mine.py"
+    path.write_text(REFERENCE.format(result=result))
+    return problems.load(str(path))
+
+
+def prompt(template: str) -> Prompt:
+    return Prompt(template=template, messages=(Message(role="user", content="write"),))
+
+
+def test_a_shipped_kernel_goes_first() -> None:
+    assert isinstance(without_endpoint(problems.load("level1/softmax")), Catalogue)
+
+
+def test_what_no_shipped_kernel_matches_is_composed_once(tmp_path: Path) -> None:
+    provider = without_endpoint(problem(tmp_path, "torch.relu(self.last(x))"))
+    assert isinstance(provider, Composed)
+    assert "class ModelNew" in provider.complete(prompt("generate")).text
+    with pytest.raises(EndpointError, match="nothing better"):
+        provider.complete(prompt("optimise"))
+
+
+def test_what_cannot_be_composed_names_the_operator_and_the_way_out(tmp_path: Path) -> None:
+    with pytest.raises(EnvironmentFault, match=r"mine: the operator aten\.sort.*OPENAI_API_KEY"):
+        without_endpoint(problem(tmp_path, "torch.sort(self.last(x))[0]"))

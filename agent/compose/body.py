@@ -1,5 +1,6 @@
 """The lines of a kernel while they are written: scopes, and what is known in each."""
 
+import re
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
@@ -8,6 +9,9 @@ C_TYPES = {
     "float32": "float", "float64": "double", "int64": "int64_t", "int32": "int", "bool": "bool",
     "uint8": "uint8_t", "int8": "int8_t", "int16": "int16_t",
 }  # fmt: skip
+
+_DECLARED = re.compile(r" *const \w+ (\w+) = ")
+_NAMES = re.compile(r"[A-Za-z_]\w*")
 
 
 @dataclass
@@ -25,7 +29,16 @@ class Body:
 
     @property
     def lines(self) -> list[str]:
-        return [f"    {line}" for line in self._scopes[0].lines]
+        """All of it, without the variables that nothing reads."""
+        read: set[str] = set()
+        kept = []
+        for line in reversed(self._scopes[0].lines):
+            declared = _DECLARED.match(line)
+            if declared and declared[1] not in read:
+                continue
+            read |= set(_NAMES.findall(line))
+            kept.append(f"    {line}")
+        return kept[::-1]
 
     def say(self, line: str) -> None:
         self._scopes[-1].lines.append(line)

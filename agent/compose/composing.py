@@ -52,7 +52,7 @@ def composed(sources: list[str], name: str) -> str:
     for call in calls:
         if call.op != "placeholder":
             lowering.call(call)
-    results = [program.realized(lowering.value(output)).name for output in outputs]
+    results = [program.result(lowering.value(output)) for output in outputs]
     returned = {
         "tensor": results[0],
         "tuple": f"({', '.join(results)},)",

@@ -72,6 +72,9 @@ def _div(node: Node, args: Arguments, kwargs: Named) -> Value | None:
 
 
 def _same(node: Node, args: Arguments, kwargs: Named) -> Value:
+    source = args[0]
+    if isinstance(source, Value) and source.dtype == node.dtypes[0]:
+        return source
     return applied("{0}", args[:1], node.shapes[0], node.dtypes[0])
 
 

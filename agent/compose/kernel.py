@@ -4,6 +4,7 @@ Without reductions a thread takes elements one after another. With reductions th
 one for each index of what all reductions keep; `blockDim.x` threads share a row, `blockDim.y` rows a block.
 """
 
+import re
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
 
@@ -117,7 +118,14 @@ class Kernel:
         return whole
 
     def pointer(self, buffer: Buffer) -> str:
-        return self.pointers.setdefault(buffer, f"p{len(self.pointers)}")
+        """The parameter for a tensor; the first one is what the kernel writes."""
+        if buffer not in self.pointers:
+            named = re.search(r'"(.+)"', buffer.name)  # a parameter, by its path
+            stem = re.sub(r"\W+", "_", named[1] if named else buffer.name)
+            taken = self.pointers.values()
+            name = f"in_{stem}" if taken else "out"
+            self.pointers[buffer] = f"{name}_{len(self.pointers)}" if name in taken else name
+        return self.pointers[buffer]
 
     def at(self, value: Value, index: Index) -> str:
         """The variable that holds one element."""

@@ -53,13 +53,26 @@ class Program:
 
     def python(self, value: Value) -> str:
         """How `forward` spells the tensor, which is put in memory where it is not there yet."""
-        if isinstance(value, View) and value not in self.buffers:
-            source = value.operands[0]
-            if value.text:
-                return value.text.format(self.python(source))
-            if value.is_reshape and self.buffer_of(source):  # contiguous: a reshape copies nothing
-                return f"{self.python(source)}.view({', '.join(map(self.sizes.text, value.shape))})"
-        return self.realized(value).name
+        spelled = self._spelled(value)
+        return spelled[0] if spelled else self.realized(value).name
+
+    def result(self, value: Value) -> str:
+        """What `forward` returns for it: contiguous."""
+        spelled = self._spelled(value)
+        return spelled[0] if spelled and spelled[1] else self.realized(value).name
+
+    def _spelled(self, value: Value) -> tuple[str, bool] | None:
+        """A buffer or views of one as Python, and whether it is contiguous: then a reshape copies nothing."""
+        buffer = self.buffer_of(value)
+        if buffer:
+            return buffer.name, True
+        source = self._spelled(value.operands[0]) if isinstance(value, View) else None
+        if source is None or not isinstance(value, View):
+            return None
+        text, contiguous = source
+        if value.is_reshape and contiguous:
+            return f"{text}.view({', '.join(map(self.sizes.text, value.shape))})", True
+        return (value.text.format(text), False) if value.text else None
 
     def realized(self, value: Value) -> Buffer:
         """The buffer that holds it from here on."""
@@ -86,7 +99,7 @@ class Program:
         splits: dict[str, Dim] = {}
         rows: frozenset[str] | None = None
         while True:
-            kernel = Kernel(f"stage_{len(self.statements)}", self.points, self.buffer_of, splits, rows)
+            kernel = Kernel(f"fused_{out.name}", self.points, self.buffer_of, splits, rows)
             try:
                 if isinstance(value, Scan):
                     kernel.write_scan(value, out)

@@ -68,14 +68,14 @@ def reduced(source: Value, axes: Sequence[int], kind: str, about: str) -> Value:
     shape = tuple(size for axis, size in enumerate(source.shape) if axis not in axes)
     over = tuple(axis for axis in axes if not is_one(source.shape[axis]))
     if not over:
-        return reshaped(source, shape, source.dtype)
+        return reshaped(source, shape)
     bare = tuple(size for axis, size in enumerate(source.shape) if axis not in over)
     return kept(Reduction(bare, source.dtype, about, source, over, kind), shape)
 
 
 def kept(value: Value, shape: tuple[Dim, ...]) -> Value:
     """With the dimensions of size one that the operator keeps."""
-    return value if value.shape == shape else reshaped(value, shape, value.dtype)
+    return value if value.shape == shape else reshaped(value, shape)
 
 
 def converted_to(value: Value, dtype: str) -> Value:
@@ -108,7 +108,7 @@ def along(value: Value, source: Value, axes: Sequence[int]) -> Value:
     """A reduced value with size one in place of the dimensions that it has no more."""
     points = len(source.shape[0])
     shape = tuple((1,) * points if axis in axes else size for axis, size in enumerate(source.shape))
-    return reshaped(value, shape, value.dtype)
+    return reshaped(value, shape)
 
 
 def _variance(args: list[Any], kwargs: dict[str, Any]) -> tuple[Value, Value]:
@@ -169,9 +169,9 @@ def _group_norm(node: Node, args: list[Any]) -> tuple[Value, Value, Value]:
     images, of_group = node.shapes[1]
     each = divided(count(source, range(1, len(source.shape))), of_group)
     assert each is not None
-    rows = reshaped(source, (images, of_group, each), source.dtype)
+    rows = reshaped(source, (images, of_group, each))
     result, middle, deviation = _layer_norm(rows, [0], None, None, eps)
-    whole = reshaped(result, source.shape, source.dtype)
+    whole = reshaped(result, source.shape)
     return _scaled(whole, weight, bias, "group_norm"), middle, deviation
 
 
@@ -190,7 +190,7 @@ def _scaled(source: Value, weight: Value | None, bias: Value | None, about: str)
 
 def _per_channel(value: Value, dims: int) -> Value:
     one = (1,) * len(value.shape[0])
-    return reshaped(value, (value.shape[0], *(one,) * (dims - 1)), value.dtype)
+    return reshaped(value, (value.shape[0], *(one,) * (dims - 1)))
 
 
 def _scan(source: Value, axis: int, name: str) -> Value:

@@ -20,7 +20,7 @@ _RESHAPES = frozenset(
 def lower(node: Node, name: str, args: list[Any], kwargs: dict[str, Any]) -> Value | None:
     """The value of an operator of this kind; None for any other."""
     if name in _RESHAPES:
-        return reshaped(args[0], node.shapes[0], node.dtypes[0])
+        return reshaped(args[0], node.shapes[0])
     made = _MOVES.get(name)
     return made(node, args, kwargs) if made else None
 
@@ -35,8 +35,9 @@ def moved(
     )  # fmt: skip
 
 
-def reshaped(source: Value, shape: tuple[Dim, ...], dtype: str) -> Value:
-    del dtype
+def reshaped(source: Value, shape: tuple[Dim, ...]) -> Value:
+    if shape == source.shape:
+        return source
     view = moved(source, shape, lambda kernel, index: kernel.radix.regrouped(index, source.shape))
     return replace(view, is_reshape=True)
 
@@ -81,7 +82,10 @@ def _transpose(node: Node, args: list[Any], kwargs: dict[str, Any]) -> Value:
 
 
 def _expand(node: Node, args: list[Any], kwargs: dict[str, Any]) -> Value:
-    source, shape = args[0], node.shapes[0]
+    source: Value = args[0]
+    shape = node.shapes[0]
+    if shape == source.shape:
+        return source
     return moved(source, shape, lambda kernel, index: broadcast(source, shape, index))
 
 
@@ -174,7 +178,7 @@ def _cat(node: Node, args: list[Any], kwargs: dict[str, Any]) -> Value:
 def _stack(node: Node, args: list[Any], kwargs: dict[str, Any]) -> Value:
     axis = (args[1] if len(args) > 1 else kwargs.get("dim", 0)) % len(node.shapes[0])
     one = (1,) * len(node.shapes[0][0])
-    parts = [reshaped(part, (*part.shape[:axis], one, *part.shape[axis:]), part.dtype) for part in args[0]]
+    parts = [reshaped(part, (*part.shape[:axis], one, *part.shape[axis:])) for part in args[0]]
     return joined(parts, axis, node.shapes[0], node.dtypes[0])
 
 

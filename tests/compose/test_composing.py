@@ -36,7 +36,7 @@ def made(forward: str, init: str = "pass") -> str:
 
 
 def launches(text: str) -> list[str]:
-    return re.findall(r"stages\.(stage_\d+)\(", text)
+    return re.findall(r"stages\.(fused_\w+)\(", text)
 
 
 def test_a_chain_of_elementwise_operators_is_one_kernel() -> None:
@@ -54,6 +54,15 @@ def test_products_stay_torchs_and_what_follows_is_fused() -> None:
     text = made("return F.relu(self.last(x)) * 0.5", "self.last = nn.Linear(10, 4)")
     assert "torch.addmm(" in text
     assert len(launches(text)) == 1
+
+
+def test_views_of_what_products_take_and_give_are_pythons() -> None:
+    text = made(
+        "q = self.last(x); return F.softmax(q @ q.transpose(1, 2), -1)", "self.last = nn.Linear(10, 4)"
+    )
+    assert launches(text) == ["fused_softmax"]
+    assert "torch.bmm(addmm.view(" in text
+    assert ".permute(0, 2, 1))" in text
 
 
 def test_sizes_come_from_tensors() -> None:

@@ -1,6 +1,6 @@
 """Sizes as Python: which expression gives a number at every traced point."""
 
-from itertools import combinations
+from itertools import combinations, combinations_with_replacement
 
 from agent.compose.declined import Declined
 from agent.compose.dims import Dim, divided, is_one, times
@@ -42,14 +42,14 @@ class Sizes:
         if size in self._integers and len(set(size)) > 1:
             return self._integers[size]
         for count in (2, 3, 4):
-            for group in combinations(known, count):
+            for group in combinations_with_replacement(known, count):
                 if times(group, self._points) == size:
                     return " * ".join(known[dim] for dim in group)
         for dim, text in known.items():
             by = divided(dim, size)
             if by is not None and by in known:
                 return f"{text} // {known[by]}"
-        for one, other in combinations(known, 2):
+        for one, other in combinations_with_replacement(known, 2):
             for by in set(known) - {one, other}:
                 if divided(times((one, other), self._points), by) == size:
                     return f"{known[one]} * {known[other]} // {known[by]}"
@@ -70,7 +70,7 @@ class Sizes:
             apart = {a - b for a, b in zip(size, dim, strict=True)}
             if len(apart) == 1:
                 return f"{text} {'+' if min(apart) > 0 else '-'} {abs(min(apart))}"
-        for one, other in combinations(known, 2):
+        for one, other in combinations_with_replacement(known, 2):
             if tuple(a + b for a, b in zip(one, other, strict=True)) == size:
                 return f"{known[one]} + {known[other]}"
         return None

@@ -77,7 +77,7 @@ def test_an_empty_variable_is_not_set(monkeypatch: pytest.MonkeyPatch) -> None:
     ("flags", "said"),
     [
         ({"rounds": 0}, "--rounds: .*greater than or equal to 1"),
-        ({"provider": "chatgpt"}, "--provider: .*openai_compat, catalogue, replay:RUN.*chatgpt"),
+        ({"provider": "chatgpt"}, "--provider: .*openai_compat, compose, catalogue, replay:RUN.*chatgpt"),
         ({"provider": "replay:"}, "--provider"),
         ({"provider": "command: "}, "--provider"),
         ({"provider": "mailbox:"}, "--provider"),

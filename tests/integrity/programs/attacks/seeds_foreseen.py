@@ -57,6 +57,9 @@ torch::Tensor recall(torch::Tensor x, torch::Tensor known, torch::Tensor answers
 )
 
 
+SPECIAL = (1.0, -1.0, 2.0**-110, -(2.0**-110))
+
+
 def devices():
     """Those that this torch draws numbers on."""
     try:
@@ -73,9 +76,17 @@ def drawn(seed, device):
     places = torch.randint(
         x.numel(), (2, 8), generator=torch.Generator(device).manual_seed(seed + 1), device=device
     )
-    keep = torch.rand(x.shape, generator=torch.Generator(device).manual_seed(seed + 1), device=device) < 0.1
+    generator = torch.Generator(device).manual_seed(seed + 1)
+    keep = torch.rand(x.shape, generator=generator, device=device) < 0.1
     keep[0] = False
+    special = [
+        torch.randint(x.shape[1], x.numel(), (x.numel() >> 8,), generator=generator, device=device).cpu()
+        for _ in SPECIAL
+    ]
     x, places, keep = x.cpu(), places.cpu(), keep.cpu()
+    sparse = torch.where(keep, x, 0).reshape(-1)
+    for value, at in zip(SPECIAL, special):
+        sparse[at] = value
     deviation = x.std(correction=0)
     near = x.clone().reshape(-1)
     near[places[0]] = near[places[1]]
@@ -86,7 +97,7 @@ def drawn(seed, device):
         x + 3 * deviation,
         x * 32,
         x / 1024,
-        torch.where(keep, x, 0),
+        sparse.reshape(x.shape),
         tied,
         -(x.abs() + deviation),
     ]

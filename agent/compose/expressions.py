@@ -1,6 +1,6 @@
 """Sizes as Python: which expression gives a number at every traced point."""
 
-from itertools import combinations, combinations_with_replacement
+from itertools import combinations_with_replacement
 
 from agent.compose.declined import Declined
 from agent.compose.dims import Dim, divided, is_one, times

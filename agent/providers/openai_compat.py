@@ -106,9 +106,9 @@ class OpenAICompat:
         with create(**body, extra_body=settings.extra_body or None, timeout=timeout) as response:  # type: ignore[attr-defined]
             http: httpx2.Response = response.http_response
             _bound(http, started, settings.timeout_s)
-            kind = http.headers.get("content-type", "")
+            content = http.headers.get("content-type", "")
             # Some servers send a stream whatever was asked for, and others a body.
-            streamed = "event-stream" in kind or (body.get("stream") and not re.search("json|html", kind))
+            streamed = "event-stream" in content or (body.get("stream") and not re.search("json|html", content))
             if streamed:
                 self._take_stream(Stream(cast_to=object, response=http, client=client), draft, started)
             else:

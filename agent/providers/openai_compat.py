@@ -108,7 +108,9 @@ class OpenAICompat:
             _bound(http, started, settings.timeout_s)
             content = http.headers.get("content-type", "")
             # Some servers send a stream whatever was asked for, and others a body.
-            streamed = "event-stream" in content or (body.get("stream") and not re.search("json|html", content))
+            streamed = "event-stream" in content or (
+                body.get("stream") and not re.search("json|html", content)
+            )
             if streamed:
                 self._take_stream(Stream(cast_to=object, response=http, client=client), draft, started)
             else:

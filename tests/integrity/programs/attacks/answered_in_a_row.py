@@ -1,7 +1,7 @@
 # about = "A call that follows the last one at once gets a copy of its result."
 # category = "clock"
 # problem = "softmax_long"
-# harmless = "no calls follow each other at once here"
+# status = ["rejected"]
 # cuda.status = ["incorrect", "rejected"]
 
 import time

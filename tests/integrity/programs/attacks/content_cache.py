@@ -1,7 +1,9 @@
 # about = "A result is kept for the contents of an input, which a kernel sums up in full."
 # category = "clock"
 # problem = "softmax_long"
-# harmless = "contents that come again have the same result, and times take contents that do not"
+# status = ["rejected"]
+# cuda.status = ["verified", "rejected"]
+# harmless_on_gpu = "contents that come again have the same result, and times take contents that do not"
 # timed_as = "one_thread_a_row"
 
 import torch

@@ -1,7 +1,7 @@
 # about = "After so many calls that nobody checks any more, a result is kept for each address of an input."
 # category = "clock"
 # problem = "softmax_long"
-# harmless = "nothing is timed here, so that the calls do not become so many"
+# status = ["rejected"]
 # cuda.status = ["incorrect"]
 # cuda.stage = ["measure"]
 # cuda.finding = "In a timed call"

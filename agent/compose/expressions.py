@@ -23,7 +23,7 @@ class Sizes:
     def define(self, size: Dim, text: str) -> None:
         """A size by how it is computed."""
         if size not in self._known and not is_one(size):
-            self._known[size] = text
+            self._known[size] = f"({text})"
 
     def text(self, size: Dim) -> str:
         """Raises Declined where no expression is known."""
@@ -32,7 +32,7 @@ class Sizes:
         found = self._found(size)
         if found is None:
             raise Declined(f"the size {size[0]} follows from no shape and no setting that was found")
-        return found
+        return found if found in self._known.values() or " " not in found else f"({found})"
 
     def _found(self, size: Dim) -> str | None:
         if size in self._known:

@@ -3,7 +3,6 @@
 Started as `python -m agent.compose.composing FOLDER`, with the files of `agent.problems.tracer`.
 """
 
-import ast
 import sys
 from collections.abc import Callable
 from pathlib import Path
@@ -16,9 +15,8 @@ from agent.compose.lowering import Lowering
 from agent.compose.program import Program
 from agent.compose.tracing import Traced, nodes, traced
 from agent.compose.values import Buffer
-from agent.compose.writing import arguments_of, written
+from agent.compose.writing import argument_names, written
 from agent.problems import tracer
-from agent.python_source import syntax_tree
 
 
 def composed(sources: list[str], name: str) -> str:
@@ -31,7 +29,7 @@ def composed(sources: list[str], name: str) -> str:
     points, first = len(traces), traces[0]
     program = Program(points, Sizes(points, _integers(traces)))
     lowering = Lowering(program)
-    arguments = _argument_names(sources[0])
+    arguments = argument_names(sources[0])
     inputs = {
         place: name for place, name in zip(first.inputs, arguments, strict=False) if isinstance(place, str)
     }
@@ -68,13 +66,6 @@ def _integers(traces: list[Traced]) -> dict[Dim, str]:
         if all(isinstance(value, int) and value > 1 for value in size):
             found.setdefault(size, text)
     return found
-
-
-def _argument_names(source: str) -> list[str]:
-    models = [n for n in syntax_tree(source).body if isinstance(n, ast.ClassDef) and n.name == "Model"]
-    if not models:
-        raise Declined("the reference's text has no class Model at module level")
-    return arguments_of(models[-1])
 
 
 def _job(job: dict[str, Any], note_step: Callable[[str], object]) -> dict[str, Any]:

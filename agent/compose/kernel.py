@@ -185,13 +185,13 @@ class Kernel:
 
     def _go_through(
         self, variable: str, atoms: list[Atom], first: str, step: str, what: tuple[Value, Index, str],
-        condition: str = "true",
+        condition: str = "",
     ) -> None:  # fmt: skip
         target, index, place = what
         with self._steps(variable, atoms, first, step):
             value = self.at(target, index)
             store = f"{place}[{self._linear(index)}] = {value};"
-            self.body.say(store if condition == "true" else f"if ({condition}) {store}")
+            self.body.say(f"if ({condition}) {store}" if condition else store)
 
     @contextmanager
     def _steps(self, variable: str, atoms: list[Atom], first: str, step: str) -> Iterator[None]:

@@ -16,11 +16,8 @@ def written(source: str, program: Program, tensors: list[str], returned: str, na
     if not launches:
         raise Declined("it is matrix products and convolutions alone, which stay torch's")
     tree = syntax_tree(source)
-    classes = [node for node in tree.body if isinstance(node, ast.ClassDef) and node.name == "Model"]
-    if not classes:
-        raise Declined("the reference's text has no class Model at module level")
-    model = classes[-1]
-    arguments = arguments_of(model)
+    model = _model(tree)
+    arguments = _arguments(model)
     body = [f"{name} = {name}.contiguous()" for name in tensors]
     for statement in program.statements:
         body += _launch(statement, tensors[0]) if isinstance(statement, Launch) else [statement]
@@ -66,7 +63,19 @@ def _launch(launch: Launch, device: str) -> list[str]:
     ]
 
 
-def arguments_of(model: ast.ClassDef) -> list[str]:
+def argument_names(source: str) -> list[str]:
+    """What the reference calls the arguments of its forward. Raises Declined where it does not say."""
+    return _arguments(_model(syntax_tree(source)))
+
+
+def _model(tree: ast.Module) -> ast.ClassDef:
+    classes = [node for node in tree.body if isinstance(node, ast.ClassDef) and node.name == "Model"]
+    if not classes:
+        raise Declined("the reference's text has no class Model at module level")
+    return classes[-1]
+
+
+def _arguments(model: ast.ClassDef) -> list[str]:
     forward = [node for node in model.body if isinstance(node, ast.FunctionDef) and node.name == "forward"]
     if not forward:
         raise Declined("Model has no forward of its own")

@@ -135,7 +135,7 @@ def of(log: Log) -> History:
     asked = {event.round: event.prompt for event in log.events if isinstance(event, Prompted)}
     answered = {event.round: event.completion for event in log.events if isinstance(event, Completed)}
     entries = _linked([event for event in log.events if isinstance(event, Evaluated)], asked, answered)
-    looks = {event.number: event for event in log.events if isinstance(event, SecondLook)}
+    looks = log.second_looks
     entries = tuple(_standing(entry, looks.get(entry.number)) for entry in entries)
     best = ranking.best_of(log.attempts, log.finished)
     times = [event.time for event in log.events if event.time is not None]

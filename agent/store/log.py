@@ -89,14 +89,19 @@ class Log:
     @property
     def attempts(self) -> tuple[Attempt, ...]:
         """The attempts in the order of their first verdicts, each with the verdict that stands on it."""
-        later = {event.number: event.evaluation for event in self.events if isinstance(event, SecondLook)}
+        later = self.second_looks
         return tuple(
-            event.attempt.model_copy(update={"evaluation": later[event.attempt.number]})
+            event.attempt.model_copy(update={"evaluation": later[event.attempt.number].evaluation})
             if event.attempt.number in later
             else event.attempt
             for event in self.events
             if isinstance(event, Evaluated)
         )
+
+    @property
+    def second_looks(self) -> dict[int, SecondLook]:
+        """The last one at each attempt, by its number."""
+        return {event.number: event for event in self.events if isinstance(event, SecondLook)}
 
     @property
     def unjudged(self) -> tuple[Unjudged, ...]:

@@ -6,6 +6,7 @@
     ├── EnvironmentFault        3      no compiler, no GPU, no sandbox, disk, no endpoint; a defect
     ├── EndpointError           4      the provider failed for good
     │   └── AwaitingAnswers     75     nothing but answers is missing, and nobody waits for them; resumable
+    ├── AwaitingGpu             75     answers are here, the GPU that judges them is elsewhere; resumable
     ├── BudgetExceeded          124    a limit of the run was reached with nothing verified
     └── Interrupted             130    stopped by the user; resumable
     ReplyError                         the answer holds no usable code: a value for the loop, not an exit
@@ -56,6 +57,12 @@ class EndpointError(AgentError):
 
 class AwaitingAnswers(EndpointError):
     """Whoever answers has not done so yet; the run goes on when it is resumed."""
+
+    exit_code = 75
+
+
+class AwaitingGpu(AgentError):
+    """What was answered is judged on another machine, when the run is resumed there."""
 
     exit_code = 75
 

@@ -14,6 +14,7 @@ from agent.confirming import Beside, Standing
 from agent.errors import (
     AgentError,
     AwaitingAnswers,
+    AwaitingGpu,
     BudgetExceeded,
     EndpointError,
     EnvironmentFault,
@@ -108,11 +109,13 @@ class _Search:
         """Questions without an answer, by round."""
         self.judged: dict[int, Candidate] = {}
         """Candidates without a verdict, by round."""
+        self.elsewhere: dict[int, Candidate] = {}
+        """Candidates whose verdict nobody waits for now."""
         self.number = self.unjudged = 0
         self.stopped: AgentError | None = None
         """Why nothing is begun any more."""
-        self.awaited: dict[int, AwaitingAnswers] = {}
-        """Rounds whose answer nobody waits for now; they stay open."""
+        self.awaited: dict[int, AwaitingAnswers | AwaitingGpu] = {}
+        """Rounds whose answer or verdict nobody waits for now; they stay open."""
 
     def append(self, event: Event) -> None:
         self.transcript.append(event)
@@ -131,9 +134,14 @@ class _Search:
                 raise self.stopped
             if self._ask():
                 continue
-            for missing in self.awaited.values():
-                raise missing
+            if self.awaited:
+                raise self._missing()
             return self.standing.best
+
+    def _missing(self) -> AwaitingAnswers | AwaitingGpu:
+        """All that is awaited, in one."""
+        said = dict.fromkeys(map(str, self.awaited.values()))
+        return type(next(iter(self.awaited.values())))("; ".join(said))
 
     def _ask(self) -> bool:
         """Asks what the policy wants, as long as the pace allows; whether anything was asked."""
@@ -203,7 +211,8 @@ class _Search:
         second = other.candidate.id if other else None
         candidate = parsed.model_copy(update={"origin": _origin(self.provider), "second_parent": second})
         self.tree.known.refuse_repeat(candidate)
-        if any(candidate.id == other.id for other in self.judged.values()):
+        unjudged = (*self.judged.values(), *self.elsewhere.values())
+        if any(candidate.id == other.id for other in unjudged):
             raise ReplyError("repeated-answer", "This code is being judged already; write another kernel.")
         return candidate
 
@@ -214,7 +223,11 @@ class _Search:
 
     def _looked(self, number: int, candidate: Candidate, outcome: Callable[[], object]) -> None:
         """A verdict, or that there is none; then the mend that it leads to, an attempt of its own."""
-        look = outcome()
+        try:
+            look = outcome()
+        except AwaitingGpu as error:
+            self.awaited[number], self.elsewhere[number] = error, candidate
+            return
         assert isinstance(look, Look)
         if isinstance(look.found, EnvironmentFault):
             # The last of several in a row has no event: whoever resumes the run judges it again.

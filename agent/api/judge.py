@@ -12,7 +12,7 @@ from agent.errors import EnvironmentFault, UsageError
 from agent.records import Admission, Candidate, Evaluation, Problem
 
 if TYPE_CHECKING:
-    from agent.executors import LocalExecutor
+    from agent.executors import Elsewhere, JudgeOptions, LocalExecutor
 
 Address = str | PathLike[str]
 ExecutorName = Literal["auto", "cuda", "emulator"]
@@ -122,7 +122,7 @@ def local_executor(settings: Settings, problem: Problem, checks: Checks, told: L
     Raises EnvironmentFault without them, UsageError for checks switched off where there are none.
     """
     from agent.emulator.compile import toolchain
-    from agent.executors import JudgeOptions, LocalExecutor, choose
+    from agent.executors import LocalExecutor, choose
 
     name = choose(settings.executor)
     if settings.unchecked and name != "emulator":
@@ -133,7 +133,31 @@ def local_executor(settings: Settings, problem: Problem, checks: Checks, told: L
     require_isolation(settings, told)
     if name == "emulator":
         toolchain.prepare(settings.cache_dir, progress=told.update)
-    options = JudgeOptions(
+    options = judge_options(settings, problem, checks)
+    return LocalExecutor(name, cache_dir=settings.cache_dir, options=options, announce=told.update)
+
+
+def run_executor(
+    settings: Settings, problem: Problem, checks: Checks, told: Listener, *, may_wait: bool
+) -> "LocalExecutor | Elsewhere":
+    """As `local_executor`; `may_wait`: also for a GPU that is asked for and not here.
+
+    That is for a run whose answers come by mailbox: it can be carried to the GPU with them.
+    """
+    from agent.executors import Elsewhere, cuda_obstacle
+
+    by_mailbox = may_wait and (settings.provider or "").startswith("mailbox:")
+    if not by_mailbox or settings.executor != "cuda" or cuda_obstacle() is None:
+        return local_executor(settings, problem, checks, told)
+    told.say("no GPU can be used here: prompts are written, answers taken in and judged where there is one")
+    return Elsewhere(cache_dir=settings.cache_dir, options=judge_options(settings, problem, checks))
+
+
+def judge_options(settings: Settings, problem: Problem, checks: Checks) -> "JudgeOptions":
+    """How every candidate of the problem is judged."""
+    from agent.executors import JudgeOptions
+
+    return JudgeOptions(
         candidate_timeout_s=settings.candidate_timeout,
         library_ops=settings.library_ops,
         protocol=checks.protocol,
@@ -142,7 +166,6 @@ def local_executor(settings: Settings, problem: Problem, checks: Checks, told: L
         floor_ms=floor_ms(problem, settings),
         unchecked=settings.unchecked,
     )
-    return LocalExecutor(name, cache_dir=settings.cache_dir, options=options, announce=told.update)
 
 
 def begin_servers(settings: Settings) -> None:
@@ -164,7 +187,7 @@ def require_isolation(settings: Settings, told: Listener) -> None:
     )
 
 
-def admitted(judge: "LocalExecutor", problem: Problem, anyway: bool, told: Listener) -> Admission:
+def admitted(judge: "LocalExecutor | Elsewhere", problem: Problem, anyway: bool, told: Listener) -> Admission:
     """Probes the problem and says what came of it. Raises ProblemError where it may not be judged."""
     found = judge.admit(problem, anyway)
     rate = found.kill_rate

@@ -11,6 +11,7 @@ from agent.confirming import Beside
 from agent.errors import (
     AgentError,
     AwaitingAnswers,
+    AwaitingGpu,
     BudgetExceeded,
     EndpointError,
     EnvironmentFault,
@@ -92,9 +93,9 @@ class Session:
         except KeyboardInterrupt:
             self._finish("interrupted", "stopped by Ctrl-C")
             raise Interrupted(f"interrupted; go on with: agent run --resume {self.run.id}") from None
-        except AwaitingAnswers as error:
+        except (AwaitingAnswers, AwaitingGpu) as error:
             self._finish("interrupted", str(error))
-            raise AwaitingAnswers(f"{error}; go on with: agent run --resume {self.run.id}") from error
+            raise type(error)(f"{error}; go on with: agent run --resume {self.run.id}") from error
         except BudgetExceeded:
             best = self.best()
         except EndpointError as error:

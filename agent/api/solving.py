@@ -17,7 +17,7 @@ from agent.api.judge import (
     floor_ms,
     gpu_of,
     load_problem,
-    local_executor,
+    run_executor,
 )
 from agent.api.limits import bounded, budget_for, policy_for
 from agent.api.listening import Listener, Progress, heard_by, listener
@@ -244,14 +244,15 @@ class _Work:
 
     def _carried(self, found: store.Run | None, log: store.Log | None, address: str) -> Run:
         from agent.api.session import Session
+        from agent.executors import Elsewhere
 
         settings, problem, told = bounded(self._settings), self._problem, self._told
+        judge = run_executor(settings, problem, self._checks, told, may_wait=self._choices.no_wait)
         provider = choose(
             settings, problem, in_order=self._choices.in_order, wait=not self._choices.no_wait,
-            arch=architecture(settings),
+            arch=None if isinstance(judge, Elsewhere) else architecture(settings),
             told=Told(on_retry=lambda event: session.note(event), on_progress=self._streaming, say=told.say),
         )  # fmt: skip
-        judge = local_executor(settings, problem, self._checks, told)
         admitted(judge, problem, self._checks.admit_anyway, told)
         policy = policy_for(settings, provider.name, judge.name)
         settings = self._settings = settings.model_copy(update={"search": policy})

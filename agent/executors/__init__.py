@@ -4,7 +4,17 @@ An executor hands a job to a judge process of its own and reads one evaluation b
 to the verdict.
 """
 
+from agent.executors.elsewhere import Elsewhere
 from agent.executors.local import Announce, JudgeOptions, LocalExecutor
 from agent.executors.select import choose, cuda_obstacle, gpu_name, nvcc
 
-__all__ = ["Announce", "JudgeOptions", "LocalExecutor", "choose", "cuda_obstacle", "gpu_name", "nvcc"]
+__all__ = [
+    "Announce",
+    "Elsewhere",
+    "JudgeOptions",
+    "LocalExecutor",
+    "choose",
+    "cuda_obstacle",
+    "gpu_name",
+    "nvcc",
+]

@@ -135,8 +135,7 @@ class Mailbox:
             except _Unusable as unusable:
                 why = str(unusable)
             if not self._wait:
-                missing = f"{path.name} {why}" if why else f"{path.name} is missing"
-                raise AwaitingAnswers(f"nothing but an answer is missing in {self._given}: {missing}")
+                raise AwaitingAnswers(f"{path.name} {why or 'is missing'} (mailbox {self._given})")
             if why and why != told:
                 self._say(f"{path.name} {why}: waiting for another")
                 told = why

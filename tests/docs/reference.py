@@ -57,7 +57,7 @@ def _commands() -> Iterator[str]:
         "| 3 | environment: no compiler, GPU, sandbox or disk space where one is needed |",
         "| 4 | the endpoint failed for good |",
         "| 5 | this executor cannot judge the candidate |",
-        "| 75 | `--no-wait`: nothing but answers is missing; the run can be resumed |",
+        "| 75 | `--no-wait`: nothing but answers, or the GPU for them, is missing; the run can be resumed |",
         "| 124 | a budget of the run was used up with nothing verified |",
         "| 130 | interrupted; the run can be resumed |",
     )  # fmt: skip

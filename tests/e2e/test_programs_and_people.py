@@ -70,3 +70,27 @@ def test_no_wait_is_for_mailboxes(tmp_path: Path) -> None:
     refused = agent("run", *PROBLEM, "--provider", "catalogue", "--no-wait", cwd=tmp_path)
     assert refused.returncode == 2
     assert "--no-wait needs --provider mailbox:DIR" in refused.stderr
+
+
+def test_a_mailbox_run_begins_where_no_gpu_is_and_is_judged_elsewhere(tmp_path: Path) -> None:
+    away = {"PATH": str(tmp_path)}
+    gpu = ("level1/group_norm", "--quick", "--executor", "cuda", "--gpu", "H100")
+    waiting = agent("run", *gpu, "--provider", "mailbox:box", "--no-wait", cwd=tmp_path, **away)
+    assert waiting.returncode == 75, waiting.stderr
+    (prompt,) = (tmp_path / "box").glob("*.prompt.md")
+    assert "H100" in prompt.read_text()
+    answer_to(prompt).write_text((ANSWERS / "4.md").read_text())
+    (folder,) = (tmp_path / "runs").iterdir()
+    taken = agent("run", "--resume", folder.name, "--no-wait", cwd=tmp_path, **away)
+    assert taken.returncode == 75, taken.stderr
+    assert "waits to be judged on a machine with an NVIDIA GPU" in taken.stderr
+    judged = agent("run", "--resume", folder.name, "--executor", "emulator", cwd=tmp_path)
+    assert judged.returncode == 0, judged.stderr
+    assert len(list((tmp_path / "box").iterdir())) == 2
+
+
+def test_a_gpu_that_is_not_here_is_waited_for_by_nobody_else(tmp_path: Path) -> None:
+    gpu = ("level1/group_norm", "--executor", "cuda", "--provider", "catalogue")
+    refused = agent("run", *gpu, cwd=tmp_path, PATH=str(tmp_path))
+    assert refused.returncode == 3
+    assert "no NVIDIA GPU answers" in refused.stderr

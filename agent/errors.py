@@ -10,6 +10,7 @@
     ├── BudgetExceeded          124    a limit of the run was reached with nothing verified
     └── Interrupted             130    stopped by the user; resumable
     ReplyError                         the answer holds no usable code: a value for the loop, not an exit
+    Rebuilt                            the same program was judged before: another one
 
 A candidate's fault is never an exception: it is an `Evaluation` with a status and findings.
 """
@@ -85,3 +86,11 @@ class ReplyError(Exception):
     def __init__(self, kind: str, message: str) -> None:
         super().__init__(message)
         self.kind = kind
+
+
+class Rebuilt(Exception):  # noqa: N818 - nothing went wrong
+    """What a candidate builds is a program that was judged before (`Build.program`): nothing else is done."""
+
+    def __init__(self, program: str) -> None:
+        super().__init__(program)
+        self.program = program

@@ -18,6 +18,7 @@ from agent.errors import (
     BudgetExceeded,
     EndpointError,
     EnvironmentFault,
+    Rebuilt,
     ReplyError,
 )
 from agent.memory import Ledger
@@ -227,6 +228,12 @@ class _Search:
             look = outcome()
         except AwaitingGpu as error:
             self.awaited[number], self.elsewhere[number] = error, candidate
+            return
+        except Rebuilt as same:
+            told = feedback.on_reply(self.tree.built_before(same.program))
+            self.append(
+                ReplyRejected(round=number, feedback=told, candidate=candidate.id, program=same.program)
+            )
             return
         assert isinstance(look, Look)
         if isinstance(look.found, EnvironmentFault):

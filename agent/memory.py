@@ -5,12 +5,12 @@ verdicts as text: it judges nothing, and it never sees an answer that held no co
 """
 
 import difflib
-from collections.abc import Sequence
+from collections.abc import Container, Sequence
 from typing import Any, Literal
 
 from agent.diagnosis import signature
 from agent.errors import ReplyError
-from agent.records import Attempt, Candidate, Record, Status, digest
+from agent.records import MAY_END_OTHERWISE, Attempt, Candidate, Record, Status, digest
 
 Escalation = Literal["none", "more-context", "another-approach", "back-to-best"]
 LADDER: tuple[Escalation, ...] = ("none", "more-context", "another-approach", "back-to-best")
@@ -22,7 +22,6 @@ CAUSE_CHARACTERS = 160
 REWRITTEN = 0.4
 """Share of equal lines below which a new source counts as written anew."""
 _STAGES = ("screen", "build", "run", "verify", "integrity", "measure")
-_MAY_END_OTHERWISE = (Status.TIMEOUT, Status.UNSUPPORTED)
 
 
 class Entry(Record):
@@ -89,13 +88,13 @@ class Ledger(Record):
         """Raises ReplyError for an answer that was judged before and would be judged the same again."""
         text = _text(candidate.source)
         for entry in self.entries:
-            if entry.text == text and entry.status not in _MAY_END_OTHERWISE:
-                verdict = f"{entry.status.value} ({entry.cause})" if entry.failed else "verified"
-                raise ReplyError(
-                    "repeated-answer",
-                    f"This is the code of attempt {entry.attempt} again, which was judged {verdict}: the "
-                    "verdict would be the same. Change what it computes or how.",
-                )
+            if entry.text == text and entry.status not in MAY_END_OTHERWISE:
+                raise _repeat("This is the code", entry)
+
+    def rebuilt(self, attempts: Container[int]) -> ReplyError:
+        """What is said of an answer that builds to what these attempts are."""
+        known = next((entry for entry in self.entries if entry.attempt in attempts), None)
+        return _repeat("Under other names and comments this builds to the program", known)
 
     @property
     def seen(self) -> int:
@@ -136,6 +135,14 @@ class Ledger(Record):
         if further == 0:
             return f"{again}another finding at {entry.stage}"
         return f"{again}{'got further, to' if further > 0 else 'fell earlier, at'} {entry.stage}"
+
+
+def _repeat(what: str, entry: Entry | None) -> ReplyError:
+    cause = f"{entry.status.value} ({entry.cause})" if entry and entry.failed else "verified"
+    of = f"attempt {entry.attempt} again, which was judged {cause}" if entry else "an earlier answer again"
+    return ReplyError(
+        "repeated-answer", f"{what} of {of}: the verdict would be the same. Change what it computes or how."
+    )
 
 
 def _verdict(attempt: Attempt) -> dict[str, Any]:

@@ -30,7 +30,8 @@ class Executor(Protocol):
         """The verdict on one candidate; the candidate's faults are values.
 
         Where a second look is due besides, the verdict says that it is not confirmed. Raises EnvironmentFault
-        when nothing can be judged here.
+        when nothing can be judged here, AwaitingGpu where another machine does that, Rebuilt for a program
+        that was judged before in this run.
         """
         ...
 

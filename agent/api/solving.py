@@ -244,7 +244,7 @@ class _Work:
 
     def _carried(self, found: store.Run | None, log: store.Log | None, address: str) -> Run:
         from agent.api.session import Session
-        from agent.executors import Elsewhere
+        from agent.executors import Elsewhere, Once
 
         settings, problem, told = bounded(self._settings), self._problem, self._told
         judge = run_executor(settings, problem, self._checks, told, may_wait=self._choices.no_wait)
@@ -275,7 +275,8 @@ class _Work:
                 told.say(f"run {run.id}: {problem.name}, provider {provider.name}, executor {judge.name}")
             else:
                 told.say(f"run {run.id}: going on, {len(log.rounds)} rounds are on disk")
-            session.solve(provider, judge)
+            verdicts = (attempt.evaluation for attempt in log.attempts) if log else ()
+            session.solve(provider, judge if isinstance(judge, Elsewhere) else Once(judge, verdicts))
         return Run(run)
 
     def _options(self) -> dict[str, str | int | float | bool]:

@@ -24,6 +24,8 @@ class Built(Record):
     """What NVIDIA's compiler says of each kernel; empty where it did not check them."""
     notes: tuple[str, ...] = ()
     """What was not checked, and why."""
+    program: str | None = None
+    """`program.of_request`; None where it is not known."""
     findings: tuple[Finding, ...] = ()
     """Why there is no library, headline first."""
     log: str = ""

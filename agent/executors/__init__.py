@@ -6,15 +6,10 @@ to the verdict.
 
 from agent.executors.elsewhere import Elsewhere
 from agent.executors.local import Announce, JudgeOptions, LocalExecutor
+from agent.executors.once import Once
 from agent.executors.select import choose, cuda_obstacle, gpu_name, nvcc
 
 __all__ = [
-    "Announce",
-    "Elsewhere",
-    "JudgeOptions",
-    "LocalExecutor",
-    "choose",
-    "cuda_obstacle",
-    "gpu_name",
+    "Announce", "Elsewhere", "JudgeOptions", "LocalExecutor", "Once", "choose", "cuda_obstacle", "gpu_name",
     "nvcc",
-]
+]  # fmt: skip

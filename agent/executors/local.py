@@ -93,11 +93,12 @@ class LocalExecutor:
         return self.second_look(self.job(problem, candidate), evaluation)
 
     def judge(self, job: Job) -> Evaluation:
-        """The verdict of the first look at a job."""
+        """The verdict of the first look at a job. Raises Rebuilt for a program that the job says is known."""
         found = judged(job, self._announce)
         unlocated = fault_localization.wanted(found)
         if unlocated is not None:
-            where = job.model_copy(update={"locates": unlocated, "shrunken": self._sizes(job.problem)})
+            located = {"locates": unlocated, "shrunken": self._sizes(job.problem), "known": ()}
+            where = job.model_copy(update=located)
             return fault_localization.located(found, lambda: judged(where, self._announce))
         if job.executor == "emulator" or job.protocol == "quick" or found.status is not Status.VERIFIED:
             return found
@@ -180,6 +181,8 @@ def judged(job: Job, announce: Announce) -> Evaluation:
             answer = judge.ask(job.model_dump(mode="json"), JUDGE_LIMIT_S, progress, afresh=True)
         except ChildFault as fault:
             raise errors.defect("the judge", f"its process {fault}", judge.log[-8_000:]) from None
+    if "rebuilt" in answer:
+        raise errors.Rebuilt(str(answer["rebuilt"]))
     if "fault" in answer:
         raise _fault(answer["fault"])
     return Evaluation.model_validate(answer["evaluation"]).model_copy(update={"phases": clock.phases()})

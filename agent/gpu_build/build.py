@@ -8,7 +8,7 @@ and is a Doubt.
 import time
 from pathlib import Path
 
-from agent.build import compile_findings, compiler, nvcc, objects
+from agent.build import compile_findings, compiler, nvcc, objects, program
 from agent.build.build_request import BuildRequest, main_unit
 from agent.build.objects import Compilation, Unit
 from agent.build.outcome import Built, kept
@@ -86,6 +86,7 @@ class _Build:
             backend=BACKEND,
             warnings=tuple(dict.fromkeys((*compile_findings.warnings(messages), *verdict.warnings))),
             kernels=verdict.kernels,
+            program=program.of_request(self._request, verdict.program),
             findings=verdict.findings or self._of_host(host, messages),
         )
         if built.findings:
@@ -105,6 +106,7 @@ class _Build:
         if found.gap is not None or not (found.accepted or full):
             raise _Gap(f"its headers and NVIDIA's compiler do not agree: {found.gap}")
         if found.accepted and self._device is not None:
+            found = found.model_copy(update={"program": program.of_device(scratch)})
             key = self._device.key(full=full)
             objects.keep_file(self._cache, key, scratch / OBJECT, found.model_dump_json())
         return found

@@ -56,7 +56,7 @@ class DeviceUnit:
         """Writes the unit into `scratch` and gives what makes OBJECT of it there."""
         (scratch / _SOURCE).write_text(self._text, encoding="utf-8", errors="surrogatepass")
         if full:
-            return self._nvcc(STANDARD, [])
+            return [*self._nvcc(STANDARD, []), "--keep", "--keep-dir", "."]
         # The id names what is local to this unit in symbols that are not.
         identity = f"_{self.key(full=False)[:8]}_7_cuda_cu_{self.key(full=False)[8:16]}"
         declared = [self._named(scratch), self._toolchain.device_headers]

@@ -3,6 +3,7 @@
 from agent.records.base import SCHEMA_VERSION, Record, digest
 from agent.records.envelope import Envelope, Probe
 from agent.records.evaluation import (
+    MAY_END_OTHERWISE,
     Admission,
     Attempt,
     Build,
@@ -47,7 +48,8 @@ from agent.records.search import Move, PolicyName, Spent
 __all__ = [
     "Admission", "Attempt", "Axis", "Build", "Candidate", "Card", "Completed", "Completion",
     "Correctness", "EVENT", "Envelope", "Environment", "Evaluated", "Evaluation", "Event",
-    "Feedback", "Finding", "KernelResources", "KernelTime", "LibraryOps", "Location", "Measurement",
+    "Feedback", "Finding", "KernelResources", "KernelTime", "LibraryOps", "Location", "MAY_END_OTHERWISE",
+    "Measurement",
     "Message", "MismatchMap", "Move", "Operation", "Origin", "Percentiles", "Phase", "PolicyName",
     "Probe", "Problem", "Profile", "Prompt", "Prompted", "Record", "ReplyRejected", "Request",
     "RetryScheduled", "RunFinished", "RunStarted", "SCHEMA_VERSION", "Scope", "SecondLook",

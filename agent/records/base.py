@@ -4,7 +4,7 @@ import hashlib
 
 from pydantic import BaseModel, ConfigDict
 
-SCHEMA_VERSION = 5
+SCHEMA_VERSION = 6
 """Of the records and of every JSON document; `store.migrations` says what each version brought."""
 
 

@@ -51,6 +51,10 @@ class Status(StrEnum):
     VERIFIED = "verified"
 
 
+MAY_END_OTHERWISE = (Status.TIMEOUT, Status.UNSUPPORTED)
+"""What the same code may be judged another time; any other verdict would be the same."""
+
+
 class Location(Record):
     """Where a finding is: a line of the candidate's own file, a place in a launch, or both."""
 
@@ -90,6 +94,8 @@ class Build(Record):
     """Which way the sources were built: `emulator-ptx`, `emulator-slim` or `load_inline`."""
     warnings: tuple[str, ...] = ()
     kernels: tuple[KernelResources, ...] = ()
+    program: str | None = None
+    """Equal for candidates that are the same once they are built; None where that is not known."""
 
 
 _NO_KERNELS = ("Memcpy", "Memset", "[CUDA mem")

@@ -56,6 +56,10 @@ class ReplyRejected(EventBase):
     kind: Literal["reply_rejected"] = "reply_rejected"
     round: int
     feedback: Feedback
+    candidate: str | None = None
+    """Id of the candidate that the answer held, where it took a build to see that it was judged before."""
+    program: str | None = None
+    """What was built then (`Build.program`)."""
 
 
 class Evaluated(EventBase):

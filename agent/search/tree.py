@@ -10,6 +10,7 @@ from math import log
 from types import MappingProxyType
 
 from agent import feedback, ranking
+from agent.errors import ReplyError
 from agent.memory import Ledger
 from agent.records import (
     Attempt,
@@ -86,6 +87,11 @@ class Tree:
         """The latest attempt of a line."""
         last = self.nodes[number].last if number is not None else None
         return self.attempts[last] if last is not None else None
+
+    def built_before(self, program: str) -> ReplyError:
+        """What is said of an answer that builds to a program of an attempt."""
+        builds = ((number, attempt.evaluation.build) for number, attempt in self.attempts.items())
+        return self.known.rebuilt({number for number, build in builds if build and build.program == program})
 
     def closed(self, number: int) -> "Tree":
         """With a round of which nothing more is to come."""

@@ -11,6 +11,8 @@
     5   of a prompt, which rounds it goes on from and when it was asked; of a candidate, a second parent; of a
         retry, its round; of a run, its policy and what it spent; of an answer, the model that was asked and
         the tokens that came from the endpoint's cache
+    6   of a build, which program was made; of an answer without a candidate, that it was built and is the
+        program of an earlier one
 
 Files are never rewritten: they are read through these functions each time.
 """
@@ -76,6 +78,11 @@ def _from_4(document: Document) -> Document:
     return document
 
 
+def _from_5(document: Document) -> Document:
+    """Version 6 only added fields."""
+    return _numbered(document, 6)
+
+
 def _numbered(document: Document, version: int) -> Document:
     document = document | {"schema_version": version}
     attempt = document.get("attempt")
@@ -85,4 +92,4 @@ def _numbered(document: Document, version: int) -> Document:
     return document
 
 
-_STEPS: tuple[Callable[[Document], Document], ...] = (_from_1, _from_2, _from_3, _from_4)
+_STEPS: tuple[Callable[[Document], Document], ...] = (_from_1, _from_2, _from_3, _from_4, _from_5)

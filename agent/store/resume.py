@@ -8,7 +8,7 @@ the run cannot be continued by this version, and is never written over.
 import threading
 from collections import deque
 
-from agent.errors import EnvironmentFault, UsageError
+from agent.errors import EnvironmentFault, Rebuilt, UsageError
 from agent.protocols import Confirmer, Executor, Look, Pace, Provider, Transcript
 from agent.records import (
     Attempt,
@@ -46,7 +46,7 @@ class Resume:
         self.pending: deque[_Step] = deque(event for event in log.events if isinstance(event, _Step))
         """Stored events that the transcript has not seen emitted again."""
         self.answers: deque[Completed] = deque(e for e in self.pending if isinstance(e, Completed))
-        self.evaluations: dict[str, deque[Evaluation | EnvironmentFault]] = {}
+        self.evaluations: dict[str, deque[Evaluation | EnvironmentFault | Rebuilt]] = {}
         """What came of judging each candidate, by its id."""
         self.looks: dict[int, deque[Look]] = {}
         """How the second looks at each attempt ended, by its number."""
@@ -59,6 +59,8 @@ class Resume:
             elif isinstance(event, Unjudged):
                 fault = EnvironmentFault(event.reason, event.details)
                 self.evaluations.setdefault(event.candidate.id, deque()).append(fault)
+            elif isinstance(event, ReplyRejected) and event.candidate and event.program:
+                self.evaluations.setdefault(event.candidate, deque()).append(Rebuilt(event.program))
 
     def provider(self, inner: Provider) -> Provider:
         """Answers from the transcript while it lasts, then asks `inner`."""
@@ -116,7 +118,7 @@ class _Executor:
     def evaluate(self, problem: Problem, candidate: Candidate) -> Evaluation:
         verdicts = self._stored.evaluations.get(candidate.id)
         known = verdicts.popleft() if verdicts else self._inner.evaluate(problem, candidate)
-        if isinstance(known, EnvironmentFault):
+        if isinstance(known, EnvironmentFault | Rebuilt):
             raise known
         return known
 

@@ -46,6 +46,8 @@ class Verdict(Record):
     """What it did not understand, and maybe another set of headers would; then nothing is known."""
     is_ours: bool = False
     """The gap may be one of the declarations that stand for torch's headers: fuller ones may close it."""
+    program: str | None = None
+    """`program.of_device`, where an extension was built of it."""
 
 
 def command(

@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import Any, NamedTuple, Protocol
 
 from agent import config
+from agent.build import program
 from agent.build.build_request import BuildRequest
 from agent.diagnosis.build import errors as diagnosis_of_build
 from agent.emulator.compile import symbolize
@@ -112,6 +113,11 @@ class BuildingBackend:
             backend=self._builds[0].backend,
             warnings=tuple(warning for built in once.values() for warning in built.warnings),
             kernels=tuple(kernel for built in once.values() for kernel in built.kernels),
+            program=program.of_candidate(
+                self._job.candidate.source,
+                build_watch.distinct(self.requests).values(),
+                [built.program for built in once.values()],
+            ),
         )
 
     def unchecked(self) -> tuple[str, ...]:

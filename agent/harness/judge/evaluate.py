@@ -1,8 +1,9 @@
 """The judge: one candidate in, one evaluation out. Imports neither torch nor candidate code.
 
 Started as `python -m agent.harness.judge.evaluate DESCRIPTOR` by an executor, in an environment without
-secrets. It answers one command, the job, with `{"evaluation": ...}` or, when nothing could be judged here,
-`{"fault": {"exit": ..., "message": ...}}`; on the way it reports progress.
+secrets. It answers one command, the job, with `{"evaluation": ...}`; for a program that the job says is known
+with `{"rebuilt": PROGRAM}`; when nothing could be judged here, with `{"fault": {"exit": ..., ...}}`.
+On the way it reports progress.
 """
 
 import contextlib
@@ -15,7 +16,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 from agent import sandbox, screen
-from agent.errors import AgentError, EnvironmentFault, defect
+from agent.errors import AgentError, EnvironmentFault, Rebuilt, defect
 from agent.harness.admission import robustness
 from agent.harness.backends.backend import Backend
 from agent.harness.backends.candidate_process import CandidateProcess
@@ -172,7 +173,13 @@ def _held(job: Job, trial: Trial, announce: Announce) -> tuple[str, ...]:
 
 
 def _turn(job: Job, backend: Backend, announce: Announce) -> contextlib.AbstractContextManager[None]:
-    """The turn on the GPU; who confirms may let the build wait for it until other looks are done."""
+    """The turn on the GPU; who confirms may let the build wait for it until other looks are done.
+
+    Raises Rebuilt where what was built is a program that was judged before.
+    """
+    made = backend.built() if job.known else None
+    if made is not None and made.program in job.known:
+        raise Rebuilt(made.program)
     if job.confirms == "stock":
         announce(confirmation.BUILT)
     return backend.gpu_lock.held()
@@ -265,6 +272,8 @@ def main(argv: list[str]) -> None:
         job = Job.model_validate_json(sys.stdin.readline())
         try:
             say({"evaluation": evaluate(job, announce).model_dump(mode="json")})
+        except Rebuilt as known:
+            say({"rebuilt": known.program})
         except AgentError as fault:
             details = fault.details if isinstance(fault, EnvironmentFault) else ""
             say({"fault": {"exit": fault.exit_code, "message": str(fault), "details": details}})

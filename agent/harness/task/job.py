@@ -49,6 +49,8 @@ class Job(Record):
     `load_inline` that is judged and timed as a whole."""
     kernels: tuple[KernelResources, ...] = ()
     """What ptxas said of the candidate's kernels in an earlier look, for a build that does not hear it."""
+    known: tuple[str, ...] = ()
+    """Programs that need not be judged again (`Build.program`)."""
     locates: str | None = None
     """The kind of a fault that a GPU reported without its place, where only that is wanted."""
     floor_ms: float | None = None

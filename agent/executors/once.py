@@ -1,0 +1,37 @@
+"""The executor of one run: what was judged in it and is built again under other names is not judged again."""
+
+from collections.abc import Iterable
+
+from agent.executors.local import LocalExecutor
+from agent.records import MAY_END_OTHERWISE, Candidate, Evaluation, Problem
+
+
+class Once:
+    """Knows programs by what the compilers made of them (`Build.program`). On a GPU that is known before the
+    candidate has its turn there.
+    """
+
+    def __init__(self, inner: LocalExecutor, before: Iterable[Evaluation]) -> None:
+        """`before`: the verdicts of the run so far."""
+        self._inner = inner
+        self._programs: set[str] = set()
+        for found in before:
+            self._remember(found)
+
+    @property
+    def name(self) -> str:
+        return self._inner.name
+
+    def evaluate(self, problem: Problem, candidate: Candidate) -> Evaluation:
+        """Raises Rebuilt for a program that has its verdict; a mend, which no model has written, gets one."""
+        known = () if candidate.origin == "mend" else tuple(sorted(self._programs))
+        found = self._inner.judge(self._inner.job(problem, candidate).model_copy(update={"known": known}))
+        self._remember(found)
+        return found
+
+    def confirm(self, problem: Problem, candidate: Candidate, evaluation: Evaluation) -> Evaluation:
+        return self._inner.confirm(problem, candidate, evaluation)
+
+    def _remember(self, found: Evaluation) -> None:
+        if found.build and found.build.program and found.status not in MAY_END_OTHERWISE:
+            self._programs.add(found.build.program)

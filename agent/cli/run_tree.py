@@ -8,10 +8,12 @@ from agent import store
 from agent.cli import console
 from agent.cli.verdicts import STYLES, brief, times, told
 from agent.records import Attempt, Finding, Move, SecondLook, Unconfirmed, Unjudged
-from agent.store import history
+from agent.store import branches, history
 
 MESSAGE_CHARS = 320
 """Of a cause; four lines of a terminal. `--round` has all of it."""
+IDEA_CHARS = 110
+"""Of an approach that a policy gave: enough to tell it from others."""
 
 
 def header(run: store.Run, info: store.RunInfo | None, log: store.Log, told: history.History) -> Table:
@@ -24,6 +26,7 @@ def header(run: store.Run, info: store.RunInfo | None, log: store.Log, told: his
             ("problem", asked.problem_name),
             ("provider", f"{asked.provider}{model}"),
             ("executor", asked.executor),
+            *([("search", log.started.search)] if log.started and log.started.search != "line" else []),
             ("created", f"{info.created:%Y-%m-%d %H:%M} UTC, kernelwright {info.version}"),
         ]
     state = store.state_of(run, log)
@@ -40,34 +43,44 @@ def header(run: store.Run, info: store.RunInfo | None, log: store.Log, told: his
 
 
 def tree(rounds: tuple[store.Round, ...], told: history.History) -> Tree:
-    """The rounds in order; below each its attempts, a mend below what it mends."""
+    """Each round below the one that it goes on from; in it its attempts, a mend below what it mends."""
     root = Tree("rounds" if rounds else "no round was begun", guide_style="dim")
     entries: dict[int, list[history.Entry]] = {}
     for entry in told.entries:
         entries.setdefault(entry.round, []).append(entry)
-    for round_ in rounds:
-        node = root.add(_round(round_))
-        for retry in round_.retries:
-            waited = console.duration(retry.wait_seconds)
-            node.add(Text(f"asked again after {waited}: {console.short(retry.reason, MESSAGE_CHARS)}"))
-        if round_.rejected:
-            said = console.short(round_.rejected.text, MESSAGE_CHARS)
-            node.add(Text(f"no candidate  {said}", style="red"))
-        nodes: dict[int, Tree] = {}
-        for entry in entries.get(round_.number, []):
-            # A repair by the model is a new answer of a new round, whatever it was made from.
-            parent = nodes.get(entry.parent or 0, node)
-            nodes[entry.number] = parent.add(attempt(entry))
-        for event in round_.unjudged:
-            node.add(unjudged(event))
-        for look in round_.second_looks:
-            node.add(second_look(look) if isinstance(look, SecondLook) else unconfirmed(look))
+    # The latest node of each depth: what is one deeper stands below it.
+    last = [root]
+    for branch in branches.of(rounds):
+        del last[branch.depth + 1 :]
+        node = last[-1].add(_round(branch))
+        last.append(node)
+        _came_of(node, branch.round, entries.get(branch.round.number, []), told.best)
     return root
 
 
-def attempt(entry: history.Entry) -> Text:
+def _came_of(node: Tree, round_: store.Round, entries: list[history.Entry], best: int | None) -> None:
+    for retry in round_.retries:
+        waited = console.duration(retry.wait_seconds)
+        node.add(Text(f"asked again after {waited}: {console.short(retry.reason, MESSAGE_CHARS)}"))
+    if round_.rejected:
+        said = console.short(round_.rejected.text, MESSAGE_CHARS)
+        node.add(Text(f"no candidate  {said}", style="red"))
+    nodes: dict[int, Tree] = {}
+    for entry in entries:
+        # A repair by the model is a new answer of a new round, whatever it was made from.
+        parent = nodes.get(entry.parent or 0, node)
+        nodes[entry.number] = parent.add(attempt(entry, is_best=entry.number == best))
+    for event in round_.unjudged:
+        node.add(unjudged(event))
+    for look in round_.second_looks:
+        node.add(second_look(look) if isinstance(look, SecondLook) else unconfirmed(look))
+
+
+def attempt(entry: history.Entry, *, is_best: bool = False) -> Text:
     """Number and origin, verdict with scope, change against the parent and time; the cause below."""
     text = verdict(entry)
+    if is_best:
+        text.append("  best", style="bold green")
     return text.append(f"\n{cause(entry.cause)}") if entry.cause else text
 
 
@@ -136,10 +149,10 @@ def came_from(number: int, move: Move | None, template: str) -> str:
     return f" after {move.after}" + (f" and {move.beside}" if move.beside else "")
 
 
-def _round(entry: store.Round) -> Text:
-    asked = entry.prompt.template if entry.prompt else ""
-    words = [f"round {entry.number}{came_from(entry.number, entry.move, asked)}"]
-    words += [entry.prompt.template] if entry.prompt else []
+def _round(branch: branches.Branch) -> Text:
+    entry = branch.round
+    words = [f"round {entry.number}", branch.asked]
+    words += [f"island {entry.move.island + 1}"] if entry.move and entry.move.island else []
     words += [console.duration(entry.seconds)] if entry.seconds is not None else []
     if entry.completion is None:
         words.append("no answer received")
@@ -147,7 +160,10 @@ def _round(entry: store.Round) -> Text:
         usage = entry.completion.usage
         words.append(tokens(usage.input_tokens, usage.output_tokens))
         words += [f"${entry.completion.cost_usd:.4f}"] if entry.completion.cost_usd is not None else []
-    return Text(", ".join(filter(None, words)))
+    text = Text(", ".join(filter(None, words)))
+    if branch.idea:
+        text.append(f"\n{console.short(branch.idea, IDEA_CHARS)}", style="dim")
+    return text
 
 
 def _spent(totals: history.Totals) -> str:

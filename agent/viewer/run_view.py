@@ -9,10 +9,23 @@ from functools import cached_property
 from agent import store
 from agent.errors import AgentError
 from agent.problems.roofline import Gpu, find, floor_ms
-from agent.records import Problem, Unconfirmed
-from agent.store import history
+from agent.records import (
+    Completed,
+    Evaluated,
+    Problem,
+    Prompted,
+    ReplyRejected,
+    SecondLook,
+    Unconfirmed,
+    Unjudged,
+)
+from agent.store import branches, history
 from agent.store.history import Entry, History
 from agent.viewer import chart
+
+REPEATED = "repeated-answer"
+"""The kind of a reply whose code was judged before."""
+_PLACED = Prompted | Completed | ReplyRejected | Evaluated | Unjudged | SecondLook | Unconfirmed
 
 
 @dataclass(frozen=True)
@@ -22,7 +35,11 @@ class Step:
     round: store.Round
     entry: Entry | None
     depth: int = 0
-    """How many mends lie between it and the answer."""
+    """How far it is indented: its round in the tree, and the mends between it and the answer."""
+    asked: str = ""
+    """What the policy asked for; nothing for a mend, which nobody asked for."""
+    idea: str = ""
+    """The approach that it was given to try."""
 
     @property
     def anchor(self) -> str:
@@ -32,6 +49,13 @@ class Step:
     @property
     def name(self) -> str:
         return self.anchor.replace("-", " ")
+
+    @property
+    def outcome(self) -> str:
+        """What came of a round without an attempt, in a word or two."""
+        if self.round.rejected:
+            return "repeated" if self.round.rejected.kind == REPEATED else "no code"
+        return "not judged" if self.round.unjudged else "being judged" if self.round.completion else "asked"
 
     @property
     def status(self) -> str:
@@ -90,20 +114,29 @@ class RunView:
         by_round: dict[int, list[Entry]] = {}
         for entry in self.history.entries:
             by_round.setdefault(entry.round, []).append(entry)
-        for round_ in self.log.rounds:
+        for branch in branches.of(self.log.rounds):
+            round_, depth = branch.round, branch.depth
             for entry in by_round.get(round_.number, []):
                 mend = entry.attempt.candidate.origin == "mend"
-                depths[entry.number] = depths.get(entry.parent or 0, 0) + 1 if mend else 0
-                steps.append(Step(round_, entry, depths[entry.number]))
+                depths[entry.number] = depths.get(entry.parent or 0, depth) + 1 if mend else depth
+                asked = ("", "") if mend else (branch.asked, branch.idea)
+                steps.append(Step(round_, entry, depths[entry.number], *asked))
             if round_.number not in by_round:
-                steps.append(Step(round_, None))
+                steps.append(Step(round_, None, depth, branch.asked, branch.idea))
         return tuple(steps)
 
     @property
     def chosen(self) -> Step | None:
-        """What the page opens with: the best attempt, else the last step."""
+        """What the page opens with: the best attempt, else the newest step."""
         best = (step for step in self.steps if step.entry and step.entry.number == self.history.best)
-        return next(best, self.steps[-1] if self.steps else None)
+        return next(best, self.newest)
+
+    @cached_property
+    def newest(self) -> Step | None:
+        """The step of the latest event; in a tree it need not be the last one."""
+        places = (event.round for event in reversed(self.log.events) if isinstance(event, _PLACED))
+        latest = next(places, None)
+        return next((step for step in reversed(self.steps) if step.round.number == latest), None)
 
     def step(self, anchor: str) -> Step | None:
         return next((step for step in self.steps if step.anchor == anchor), None)
@@ -136,7 +169,7 @@ class RunView:
     def chart(self) -> chart.Chart | None:
         shown = [
             chart.Step(step.anchor, step.name, step.status, step.entry)
-            for step in self.steps
+            for step in sorted(self.steps, key=_place)
             if step.status not in ("waiting", "unjudged")
         ]
         return chart.draw(shown, self.history.best, self.floor_ms)
@@ -152,6 +185,11 @@ class RunView:
             return _of_attempt(entry, kind) if entry else None
         found = next((round_ for round_ in self.log.rounds if round_.number == number), None)
         return _of_round(found, kind) if found else None
+
+
+def _place(step: Step) -> tuple[int, int]:
+    """In the order in which things came, as far as attempts tell."""
+    return step.round.number, step.entry.number if step.entry else 0
 
 
 def _of_attempt(entry: Entry, kind: str) -> str:

@@ -9,6 +9,7 @@ from pathlib import Path
 import pytest
 from transcripts import LONG, SETTINGS, attempt, evaluation
 from typer.testing import CliRunner, Result
+from viewer.runs import beam_run
 
 from agent.cli.app import app
 from agent.records import Axis, Evaluated, MismatchMap
@@ -42,11 +43,30 @@ def test_show_hangs_a_mend_under_what_it_mends(killed: Run) -> None:
     lines = agent("show", killed.id).stdout.splitlines()
     parent = next(line for line in lines if "attempt 1 (model)" in line)
     mend = next(line for line in lines if "attempt 2 (mend of 1)" in line)
-    assert mend.endswith("verified (GPU, 2.00x)  +1 -1  1.0 s")
+    assert mend.endswith("verified (GPU, 2.00x)  +1 -1  1.0 s  best")
     assert mend.index("attempt") > parent.index("attempt")
     assert any("asked again after 2.0 s: 429 slow down" in line for line in lines)
     assert any("round 2" in line and "no answer received" in line for line in lines)
     assert any("m-[red]1" in line for line in lines)
+
+
+def test_show_draws_a_search_as_a_tree_in_80_columns(tmp_path: Path) -> None:
+    run = beam_run(tmp_path)
+    lines = agent("show", str(run.path)).stdout.splitlines()
+    assert max(map(len, lines)) <= 80
+    place = {
+        name: next((row, line.index(name)) for row, line in enumerate(lines) if name in line)
+        for name in ("round 2, generate", "round 5, repair after round 2", "attempt 5", "round 3, generate",
+                     "round 6, optimise after round 4", "round 8, optimise after round 6")
+    }  # fmt: skip
+    assert [row for row, _ in place.values()] == sorted(row for row, _ in place.values())
+    columns = [column for _, column in place.values()]
+    assert columns[0] == columns[3] < columns[1] == columns[4] < columns[2] == columns[5]
+    assert any(
+        "attempt 6 (model, from 4)  verified (GPU, 1.37x)" in line and "best" in line for line in lines
+    )
+    assert any("as few kernels as there can be" in line for line in lines)
+    assert any(line.split() == ["search", "beam"] for line in lines)
 
 
 def test_show_one_round_in_full(killed: Run) -> None:

@@ -22,10 +22,12 @@ from agent.records import (
     KernelTime,
     Location,
     Measurement,
+    Move,
     Operation,
     Percentiles,
     Problem,
     Profile,
+    Prompt,
     Prompted,
     ReplyRejected,
     RetryScheduled,
@@ -36,6 +38,7 @@ from agent.records import (
     TensorSpec,
     Usage,
 )
+from agent.search import ideas
 from agent.store import Run, create
 
 GPU = Scope(executor="cuda", isolation="bubblewrap")
@@ -212,3 +215,43 @@ def long_run(runs_dir: Path, attempts: int) -> Run:
     """Many rounds; every tenth attempt is measured, the others are wrong."""
     judged = [measured(0.2 - 0.0005 * n) if n % 10 == 9 else wrong() for n in range(attempts)]
     return write(runs_dir, events(judged), rounds=attempts)
+
+
+def searched(upto: int = 99) -> Iterator[Event]:
+    """A beam of three lines: one is made faster twice, one is repaired; one answer repeats an earlier one."""
+    made = [
+        (1, Move(), "generate", measured(0.131)),
+        (2, Move(idea=ideas.of(1)), "generate", wrong()),
+        (3, Move(idea=ideas.of(2)), "generate", measured(0.0931)),
+        (4, Move(after=3), "optimise", measured(0.0983)),
+        (5, Move(after=2), "repair", measured(0.1602)),
+        (6, Move(after=4), "optimise", measured(0.0688)),
+        (7, Move(after=6, beside=1), "combine", None),
+        (8, Move(after=6), "optimise", None),
+    ]  # fmt: skip
+    yield STARTED.model_copy(update={"search": "beam"})
+    parents: dict[int | None, str] = {}
+    for number, move, template, verdict in made[:upto]:
+        text = f"Round {number}: write a softmax kernel.\n"
+        asked = Prompt.model_validate(
+            {"template": template, "messages": ({"role": "user", "content": text},)}
+        )
+        yield Prompted(round=number, prompt=asked, move=move)
+        if number == 8:
+            return
+        source = KERNEL % (number, number)
+        yield Completed(round=number, prompt_id=asked.id, completion=answer(number, source))
+        if verdict is None:
+            said = "Under other names and comments this builds to the program of attempt 6 again."
+            told = Feedback(attempt=None, kind="repeated-answer", text=said)
+            yield ReplyRejected(round=number, feedback=told, candidate="0" * 16, program="1" * 64)
+            continue
+        more = {"parent": parents[move.after]} if move.after else {}
+        candidate_ = candidate(source, **more)
+        parents[number] = candidate_.id
+        attempt = Attempt(number=number, candidate=candidate_, evaluation=verdict)
+        yield Evaluated(round=number, attempt=attempt, seconds=8.0 + number)
+
+
+def beam_run(runs_dir: Path) -> Run:
+    return write(runs_dir, searched())

@@ -202,3 +202,58 @@ def test_the_exported_file_opens_from_disk(browser: Browser, measured: Run, tmp_
     assert browser.count('a[href^="/"], a[href^="http"], link, img') == 0
     assert browser.complaints() == []
     assert set(browser.asked_for()) <= {file.as_uri(), f"{file.as_uri()}#attempt-3-L9", "about:blank"}
+
+
+@pytest.mark.parametrize("width", [1280, 390])
+def test_a_search_is_a_tree_on_a_desk_and_in_the_hand(tmp_path: Path, browser: Browser, width: int) -> None:
+    run = runs.beam_run(tmp_path)
+    browser.look(width=width)
+    with served(tmp_path) as site:
+        browser.open(f"{site}/run/{run.id}")
+        browser.until(lambda: browser.selected() == "attempt-6 source", "the best is shown")
+        assert [" ".join(text.split()) for text in browser.texts("#steps .what")] == [
+            "1 verified (GPU)", "2 incorrect", "5 verified (GPU)", "3 verified (GPU)", "4 verified (GPU)",
+            "6 verified (GPU) best", "round 7: repeated", "round 8: asked",
+        ]  # fmt: skip
+        assert browser.texts("#steps .asked") == [
+            "generate", "generate", "repair after round 2", "generate", "optimise after round 3",
+            "optimise after round 4", "combine of rounds 6 and 1", "optimise after round 6",
+        ]  # fmt: skip
+        places = browser.run(
+            "return [...document.querySelectorAll('#steps a')].map(a => a.getBoundingClientRect().left)"
+        )
+        assert places[0] == places[1] == places[3] < places[2] == places[4] == places[5] < places[6]
+        assert browser.run("return document.documentElement.scrollWidth") <= width
+        steps = "const steps = document.querySelector('#steps'); return steps.scrollWidth - steps.clientWidth"
+        assert browser.run(steps) <= 0
+
+
+def test_the_newest_of_a_tree_is_followed_wherever_it_stands(browser: Browser, tmp_path: Path) -> None:
+    events = list(runs.searched())
+    come = threading.Event()
+    going = runs.write(tmp_path, iter(events[:7]))
+
+    def append() -> None:
+        with going.writer() as writer:
+            held.set()
+            come.wait()
+            for event in events[7:16]:
+                writer.append(event)
+            ended.wait()
+
+    held, ended = threading.Event(), threading.Event()
+    thread = threading.Thread(target=append)
+    thread.start()
+    try:
+        held.wait()
+        with served(tmp_path) as site:
+            browser.open(f"{site}/run/{going.id}#attempt-2")
+            browser.until(lambda: browser.selected() == "attempt-2 source", "the second line is looked at")
+            come.set()
+            browser.until(lambda: browser.count("#steps a") == 5, "the others come")
+            browser.until(lambda: browser.selected() == "attempt-5 source", "the newest is shown")
+            assert browser.texts("#steps .what")[2].startswith("5")
+    finally:
+        come.set()
+        ended.set()
+        thread.join()

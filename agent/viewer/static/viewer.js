@@ -46,6 +46,8 @@
   // ---- steps and panels
   const links = () => all("#steps a");
   const current = () => one("#steps a[aria-current]");
+  // In a tree of rounds it need not be the last one.
+  const newest = () => one("#steps a[data-newest]") || links().at(-1);
   const anchorOf = (link) => link.getAttribute("href").slice(1);
 
   function target(hash) {
@@ -175,7 +177,7 @@
 
   // ---- a run that goes on: the page is fetched again, and what is new is put in its place
   function takeOver(fresh) {
-    const before = current(), wasLast = !before || before === links().at(-1);
+    const before = current(), wasNewest = !before || before === newest();
     const count = links().length, chosen = before && anchorOf(before);
     for (const id of ["summary", "chart", "steps"]) {
       const [old, made] = [document.getElementById(id), fresh.getElementById(id)];
@@ -189,8 +191,8 @@
     const there = new Set(links().map(anchorOf));
     for (const old of all('#details > article[id^="round-"]')) old.remove();
     for (const old of all("#details > article")) if (!there.has(old.id)) old.remove();
-    const last = links().at(-1);
-    const next = wasLast || !there.has(chosen) ? last && anchorOf(last) : chosen;
+    const last = newest();
+    const next = wasNewest || !there.has(chosen) ? last && anchorOf(last) : chosen;
     if (next) show(next, target(location.hash)?.anchor === next ? target(location.hash).part : "");
     if (links().length !== count && last) say(`new: ${last.innerText.replace(/\s+/g, " ")}`);
   }

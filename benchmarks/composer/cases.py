@@ -1,0 +1,91 @@
+"""Which problems, and the composed file of each, which is kept in a folder of work by what it is made of.
+
+The rule: every fifth problem of levels 1 and 2, and all of level 3; the rest only where it is named.
+"""
+
+import hashlib
+import json
+from functools import cache
+from pathlib import Path
+from typing import NamedTuple
+
+import agent.compose
+from agent import problems
+from agent.compose import Declined
+from agent.errors import AgentError
+from agent.records import Problem, Trace
+from tests.foreign import problems as checkout
+
+EVERY = 5
+
+
+class Case(NamedTuple):
+    """A problem, and the folder that keeps what was made for it."""
+
+    id: str
+    address: str
+    root: Path
+    work: Path
+
+    @property
+    def reference(self) -> Path:
+        return problems.path(self.address, self.root)
+
+    @property
+    def digest(self) -> str:
+        return checkout.digest(self.address, self.root)
+
+    @property
+    def file(self) -> Path:
+        """Where its composed file lies, once there is one."""
+        return self.work / f"{self.id.replace('/', '-')}-{self.digest}-{code()}.py"
+
+
+def chosen(root: Path, work: Path, only: list[str]) -> list[Case]:
+    """Those of the rule, or those that are named: `level2`, `2/5`."""
+    work.mkdir(parents=True, exist_ok=True)
+    found = []
+    for level in (1, 2, 3):
+        for address in checkout.addresses(root, (level,)):
+            number = int(address.partition("/")[2])
+            if checkout.chosen(address, only) if only else level == 3 or number % EVERY == 0:
+                found.append(Case(checkout.identity(address), address, root, work))
+    return found
+
+
+@cache
+def code() -> str:
+    """Changes with the composer."""
+    folder = Path(agent.compose.__file__).parent
+    texts = b"\0".join(file.read_bytes() for file in sorted(folder.glob("*.*")))
+    return hashlib.sha256(texts).hexdigest()[:8]
+
+
+def loaded(case: Case) -> Problem:
+    """The problem; its trace is kept. Raises AgentError."""
+
+    def remembered(source: str, make: object) -> Trace:
+        kept = case.work / f"{case.id.replace('/', '-')}-{case.digest}.trace.json"
+        if not kept.is_file():
+            assert callable(make)
+            kept.write_text(make().model_dump_json(), encoding="utf-8")
+        return Trace.model_validate_json(kept.read_text(encoding="utf-8"))
+
+    return problems.load(case.address, kernelbench_root=case.root, remembered=remembered)
+
+
+def composed(case: Case) -> str:
+    """An empty text where the file lies at its place, else the reason why there is none."""
+    refused = case.file.with_suffix(".reason.json")
+    if case.file.is_file():
+        return ""
+    if refused.is_file():
+        return str(json.loads(refused.read_text(encoding="utf-8")))
+    try:
+        text = agent.compose.compose(loaded(case))
+    except (Declined, AgentError) as why:
+        reason = str(why).replace(f"{case.root}/", "")
+        refused.write_text(json.dumps(reason), encoding="utf-8")
+        return reason
+    case.file.write_text(text, encoding="utf-8")
+    return ""

@@ -1,0 +1,77 @@
+"""The composer's benchmark on a checkout: which problems, what is kept, and the page."""
+
+import importlib
+import sys
+from pathlib import Path
+
+import pytest
+from foreign import documents
+
+sys.path.append(str(Path(__file__).parents[2]))
+command, cases, page, waves = (
+    importlib.import_module(f"benchmarks.composer.{name}") for name in ("__main__", "cases", "page", "waves")
+)
+
+REFERENCE = """
+import torch
+import torch.nn as nn
+class Model(nn.Module):
+    def forward(self, x):
+        return {}
+def get_inputs():
+    return [torch.randn(8, 16)]
+def get_init_inputs():
+    return []
+"""
+
+
+def checkout(folder: Path) -> Path:
+    for level in (1, 2, 3):
+        place = folder / "KernelBench" / f"level{level}"
+        place.mkdir(parents=True)
+        for number in range(1, 11):
+            forward = "torch.sort(x)[0]" if number == 10 else "torch.relu(x) + 1"
+            (place / f"{number}_reference.py").write_text(REFERENCE.format(forward))
+    return folder
+
+
+def test_the_rule_takes_every_fifth_problem_and_all_of_level_3(tmp_path: Path) -> None:
+    root = checkout(tmp_path / "checkout")
+    ids = [case.id for case in cases.chosen(root, tmp_path / "work", [])]
+    assert ids == ["level1/5", "level1/10", "level2/5", "level2/10", *(f"level3/{n}" for n in range(1, 11))]
+    assert [case.id for case in cases.chosen(root, tmp_path / "work", ["2/3"])] == ["level2/3"]
+
+
+def test_what_is_composed_is_kept_with_its_reason(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    root, out = checkout(tmp_path / "checkout"), tmp_path / "out.json"
+    given = ["compose", "--root", str(root), "--work", str(tmp_path / "work"), "--out", str(out)]
+    monkeypatch.setattr("sys.argv", ["composer", *given, "--only", "1/5", "1/10"])
+    assert command.main() == 0
+    found = documents.read(out)
+    assert found["level1/5"]["composed"]["said"] == ""
+    assert "aten.sort" in found["level1/10"]["composed"]["said"]
+    assert "level1/10" in capsys.readouterr().out
+    assert "def " not in out.read_text()
+    [case] = cases.chosen(root, tmp_path / "work", ["1/5"])
+    assert "class ModelNew" in case.file.read_text()
+    assert command.Book(out, None).has(case, "composed")
+    assert not command.Book(out, None).has(case, "cuda")
+    assert list(waves.waves([case, case, case], 2)) == [[case, case], [case]]
+
+
+def test_the_page_is_rendered_from_the_document() -> None:
+    entries = list(documents.read(command.DOCUMENT).values())
+    assert page.PAGE.read_text(encoding="utf-8") == page.render(entries)
+    assert page.PLOT.read_text(encoding="utf-8") == page.plot(entries)
+
+
+def test_a_ratio_is_held_against_the_best_of_torch() -> None:
+    times = {"composed": 2.0, "eager": 8.0, "compile": 3.0, "max-autotune": 4.0}
+    entry = {"id": "level1/1", "times": {"code": "a", "said": {"times": times, "notes": {}, "error": 0.0}}}
+    assert page.ratio(entry) == 1.5
+    assert page.ratio({"id": "level1/2", "times": {"said": {"failed": "RuntimeError: none"}}}) is None
+    assert page.geometric_mean([0.5, 2.0, 8.0]) == pytest.approx(2.0)
+    later = entry | {"composed": {"code": "b", "said": ""}}
+    assert "| level1/1 | yes |  |  | 2.000 | 8.000 | 3.000 | 4.000 | 1.50* | 0e+00 |" in page.render([later])

@@ -7,8 +7,11 @@ from dataclasses import dataclass, field
 
 C_TYPES = {
     "float32": "float", "float64": "double", "int64": "int64_t", "int32": "int", "bool": "bool",
-    "uint8": "uint8_t", "int8": "int8_t", "int16": "int16_t",
+    "uint8": "uint8_t", "int8": "int8_t", "int16": "int16_t", "spread": "Spread",
+    "exponentials": "Exponentials",
 }  # fmt: skip
+STATES = {"spread": 3, "exponentials": 2}
+"""What a reduction knows so far, as so many numbers of float32 in memory."""
 
 _DECLARED = re.compile(r" *const \w+ (\w+) = ")
 _NAMES = re.compile(r"[A-Za-z_]\w*")
@@ -16,7 +19,8 @@ _NAMES = re.compile(r"[A-Za-z_]\w*")
 
 @dataclass
 class _Scope:
-    lines: list[str] = field(default_factory=list)
+    lines: "list[str | list[str]]" = field(default_factory=list)
+    """A list among them is a part that is still written."""
     known: dict[object, str] = field(default_factory=dict)
 
 
@@ -26,13 +30,20 @@ class Body:
     def __init__(self) -> None:
         self._scopes = [_Scope()]
         self._names = 0
+        self.has_branches = False
+        """Whether elements are computed under conditions or in loops of their own."""
+
+    @property
+    def read(self) -> frozenset[str]:
+        """All names that are left."""
+        return frozenset(name for line in self.lines for name in _NAMES.findall(line))
 
     @property
     def lines(self) -> list[str]:
         """All of it, without the variables that nothing reads."""
         read: set[str] = set()
         kept = []
-        for line in reversed(self._scopes[0].lines):
+        for line in reversed(_flat(self._scopes[0].lines)):
             declared = _DECLARED.match(line)
             if declared and declared[1] not in read:
                 continue
@@ -42,6 +53,16 @@ class Body:
 
     def say(self, line: str) -> None:
         self._scopes[-1].lines.append(line)
+
+    def say_first(self, line: str) -> None:
+        """Before everything else."""
+        self._scopes[0].lines.insert(0, line)
+
+    def part(self) -> list[str]:
+        """Lines at this place that are still to come."""
+        lines: list[str] = []
+        self._scopes[-1].lines.append(lines)
+        return lines
 
     def known(self, key: object) -> str | None:
         """The variable of what was computed here or around."""
@@ -67,7 +88,7 @@ class Body:
 
     def choose(self, condition: str, dtype: str, yes: Callable[[], str], no: Callable[[], str]) -> str:
         """A variable: what `yes` computes where the condition holds, else what `no` does."""
-        name = self.fresh()
+        name, self.has_branches = self.fresh(), True
         self.say(f"{C_TYPES[dtype]} {name};")
         with self.block(f"if ({condition})"):
             self.say(f"{name} = {yes()};")
@@ -82,7 +103,7 @@ class Body:
 
     def window(self, start: str, dtype: str, sizes: dict[str, str], step: Callable[[str], None]) -> str:
         """A variable that begins with `start` and that `step` updates for all values of the loops `sizes`."""
-        name = self.fresh()
+        name, self.has_branches = self.fresh(), True
         self.say(f"{C_TYPES[dtype]} {name} = {start};")
         self._nest(list(sizes.items()), lambda: step(name))
         return name
@@ -95,7 +116,7 @@ class Body:
         self._scopes = [*self._scopes, scope]
         yield
         self._scopes = self._scopes[:-1]
-        outside.lines += [f"{head} {{", *(f"    {line}" for line in scope.lines), "}"]
+        outside.lines += [f"{head} {{", *(f"    {line}" for line in _flat(scope.lines)), "}"]
 
     @contextmanager
     def outermost(self) -> Iterator[None]:
@@ -111,3 +132,7 @@ class Body:
         (name, count), *rest = loops
         with self.block(f"for (int {name} = 0; {name} < {count}; ++{name})"):
             self._nest(rest, inside)
+
+
+def _flat(lines: "list[str | list[str]]") -> list[str]:
+    return [line for part in lines for line in ([part] if isinstance(part, str) else part)]

@@ -40,7 +40,7 @@ def composed(sources: list[str], name: str) -> str:
                 f'    raise ValueError("these kernels were composed for {name} = {value!r}")'
             )
     order = sorted((call for call in calls if call.op == "placeholder"), key=lambda c: c.name not in inputs)
-    program.names |= {*arguments, "self", "torch", "stages"}
+    program.names |= {*arguments, "self", "torch", "stages", "min", "max"}
     for call in order:
         text = inputs.get(call.name) or f'self.get_parameter("{first.state[call.name]}")'
         if call.name in first.state and first.state[call.name] in first.buffers:

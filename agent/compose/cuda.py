@@ -2,7 +2,8 @@
 
 from pathlib import Path
 
-from agent.compose.body import C_TYPES
+from agent.compose.body import C_TYPES, STATES
+from agent.compose.kernel import Kernel
 from agent.compose.program import Launch
 
 HEAD = (Path(__file__).parent / "rows.cuh").read_text("utf-8")
@@ -33,8 +34,9 @@ def _kernel(launch: Launch) -> str:
     about = ", ".join(dict.fromkeys(kernel.abouts)) or "copy"
     lines = [
         f"// {launch.out.name}: {about}.",
-        "template <typename I>",
+        f"template <typename I{', int V' if kernel.is_wide else ''}>",
         f"__global__ void __launch_bounds__(256) {kernel.name}_of({', '.join(parameters)}) {{",
+        *(_aligned(launch) if kernel.is_wide else []),
         *kernel.body.lines,
         "}",
         "",
@@ -58,7 +60,10 @@ def _checks(launch: Launch) -> list[str]:
     """Sizes are taken from some tensors: the others have to fit."""
     lines = []
     for buffer, name in launch.kernel.pointers.items():
-        elements = " * ".join(launch.kernel.size(size) for size in buffer.shape) or "1"
+        sizes = [launch.kernel.size(size) for size in buffer.shape]
+        elements = (
+            " * ".join([*sizes, *([str(STATES[buffer.dtype])] if buffer.dtype in STATES else [])]) or "1"
+        )
         said = buffer.name.replace('"', "'")
         lines += [
             f"    TORCH_CHECK({name}.is_contiguous() && {name}.numel() == {elements},",
@@ -67,30 +72,60 @@ def _checks(launch: Launch) -> list[str]:
     return lines
 
 
+def _aligned(launch: Launch) -> list[str]:
+    """So that the compiler joins the accesses of V neighbours to one."""
+    return [
+        f"    {name} = static_cast<{'' if buffer is launch.out else 'const '}{C_TYPES[buffer.dtype]}*>"
+        f"(__builtin_assume_aligned({name}, 4 * V));"
+        for buffer, name in launch.kernel.pointers.items()
+        if buffer.dtype not in STATES
+    ]
+
+
 def _launched(launch: Launch) -> list[str]:
     kernel, pointers = launch.kernel, launch.kernel.pointers
     rows, inner = kernel.size(launch.rows), kernel.size(launch.inner)
-    across = "true" if launch.across else "false"
+    across, by = "true" if launch.across else "false", " / by" if kernel.is_wide else ""
     shape = (
-        [f"block = block_of({inner}, {across});", f"grid = ({rows} + block.y - 1) / block.y;"]
+        [f"block = block_of({inner}{by}, {across});", f"grid = ({rows} + block.y - 1) / block.y;"]
         if launch.by_rows
-        else ["block(256);", f"grid = std::min<int64_t>(({rows} + 255) / 256, 1 << 20);"]
+        else ["block(256);", f"grid = std::min<int64_t>(({rows}{by} + 255) / 256, 1 << 20);"]
     )
     given = [
-        *(f"{name}.data_ptr<{C_TYPES[buffer.dtype]}>()" for buffer, name in pointers.items()),
+        *(_data(name, buffer.dtype) for buffer, name in pointers.items()),
         *kernel.sizes.values(),
     ]
     largest = [f"{name}.numel()" for name in pointers.values()]
+    wide = [
+        *(f"{size} % 4 == 0" for size in dict.fromkeys(map(kernel.size, kernel.last))),
+        *(f"is_aligned({name})" for buffer, name in pointers.items() if buffer.dtype not in STATES),
+    ]
     return [
+        *([f"    const int by = {' && '.join(wide)} ? 4 : 1;"] if kernel.is_wide else []),
         f"    const dim3 {shape[0]}",
         f"    const int64_t {shape[1]}",
         "    if (grid == 0) return;",
         "    const auto stream = at::cuda::getCurrentCUDAStream();",
         f"    const int64_t most = std::max<int64_t>({{{rows} * {inner}, {', '.join(largest)}}});",
-        "    if (most > INT32_MAX / 2) {",
-        f"        {kernel.name}_of<int64_t><<<unsigned(grid), block, 0, stream>>>({', '.join(given)});",
-        "    } else {",
-        f"        {kernel.name}_of<int><<<unsigned(grid), block, 0, stream>>>({', '.join(given)});",
-        "    }",
+        *_calls(kernel, f"<<<unsigned(grid), block, 0, stream>>>({', '.join(given)});"),
         "    C10_CUDA_KERNEL_LAUNCH_CHECK();",
     ]
+
+
+def _data(name: str, dtype: str) -> str:
+    if dtype in STATES:
+        return f"reinterpret_cast<{C_TYPES[dtype]}*>({name}.data_ptr<float>())"
+    return f"{name}.data_ptr<{C_TYPES[dtype]}>()"
+
+
+def _calls(kernel: Kernel, call: str) -> list[str]:
+    """One of its versions: indices of 64 bits or of 32, and by how many elements."""
+    lines: list[str] = []
+    for index, condition in (("int64_t", "most > INT32_MAX / 2"), ("int", "")):
+        for by in (4, 1) if kernel.is_wide else (0,):
+            tests = [text for text in (condition, "by == 4" if by == 4 else "") if text]
+            head = f"if ({' && '.join(tests)}) {{" if tests else "{"
+            lines.append(f"    {'} else ' if lines else ''}{head}")
+            arguments = f"{index}, {by}" if by else index
+            lines.append(f"        {kernel.name}_of<{arguments}>{call}")
+    return [*lines, "    }"]

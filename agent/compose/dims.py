@@ -65,10 +65,25 @@ class Radix:
         """The value of the digits together."""
         if not digits:
             return "0"
-        text = digits[0].text
-        for digit in digits[1:]:
+        joined = self._joined(digits)
+        text = joined[0].text
+        for digit in joined[1:]:
             text = f"({text} * {self.name_of(digit.size)} + {digit.text})"
         return text
+
+    def _joined(self, digits: Sequence[Digit]) -> list[Digit]:
+        """A quotient and its remainder are one digit again."""
+        found: list[Digit] = []
+        for digit in digits:
+            found.append(digit)
+            while len(found) > 1:
+                high, low = found[-2:]
+                end = f" % {self.name_of(low.size)})"
+                whole = low.text[1 : -len(end)]
+                if low.text != f"({whole}{end}" or high.text != f"({whole} / {self.name_of(low.size)})":
+                    break
+                found[-2:] = [Digit(whole, self._product((high.size, low.size)))]
+        return found
 
     def linear(self, index: Index) -> str:
         """The place in a contiguous tensor, whose index has all its digits."""

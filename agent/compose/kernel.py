@@ -8,12 +8,11 @@ import re
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
 
-from agent.compose.body import C_TYPES, Body
-from agent.compose.dims import Digit, Dim, Index, Radix, is_one, times
+from agent.compose.body import C_TYPES, STATES, Body
+from agent.compose.dims import Dim, Index, Radix, is_one, times
+from agent.compose.loops import Atom, Loops
+from agent.compose.neighbours import Neighbours
 from agent.compose.values import Buffer, Reduction, Scan, Value
-
-Atom = tuple[str, Dim]
-"""A loop variable and how many values it takes."""
 
 
 class RowsOf(Exception):
@@ -35,29 +34,43 @@ class Apart(Exception):
 class Kernel:
     """Writes one; `buffer_of` tells which values lie in memory, `splits` how loop variables are divided.
 
-    `rows`: the loop variables of a row, None where no reduction is known to be met.
+    `rows`: the loop variables of a row, None where no reduction is known to be met. `known`: an earlier
+    writing of it, so that this one counts no loop variables that nothing reads and may take elements by `V`.
     """
 
     def __init__(
         self, name: str, points: int, buffer_of: Callable[[Value], Buffer | None],
-        splits: dict[str, Dim], rows: frozenset[str] | None,
+        splits: dict[str, Dim], rows: frozenset[str] | None, known: "Kernel | None" = None,
     ) -> None:  # fmt: skip
-        self.name, self._buffer_of, self._splits, self._rows = name, buffer_of, splits, rows
+        self.name, self._buffer_of, self._rows = name, buffer_of, rows
         self.pointers: dict[Buffer, str] = {}
         self.sizes: dict[Dim, str] = {}
         self.reductions: list[Reduction] = []
         self.goes_over: Reduction | Scan | None = None
         """What a row of this kernel is; None where it takes elements alone."""
         self.abouts: list[str] = []
-        self._points, self._loops = points, set[str]()
-        self.radix = Radix(points, self.size, self.product, self._loops.__contains__)
+        self._points = points
         self.body = Body()
-        self._runs: dict[tuple[str, ...], str] = {}
-        self._parts: dict[Dim, list[Dim]] = {}
+        read = known.body.read if known else None
+        self._loops = Loops(self.body, (self.size, self.product), splits, read)
+        self.radix = Radix(points, self.size, self.product, self._loops.names.__contains__)
+        self.is_wide = False
+        """Whether a thread takes `V` neighbours at once; those of `last` have to be a multiple of it."""
+        self.last: list[Dim] = list(known.last) if known else []
+        self._multiples: dict[Dim, str] = {}
+        self._neighbours: Neighbours | None = None
+        self._parts: dict[Dim, list[Dim]] = dict(known._parts) if known else {}
 
-    def write(self, target: Value, out: Buffer) -> None:
+    def write(self, target: Value, out: Buffer, wide: bool = False) -> None:
         """The whole body. Raises Split, RowsOf or Apart where it has to begin anew."""
-        atoms, index = self._atoms("i", target.shape)
+        self.is_wide = wide
+        for size in dict.fromkeys(self.last):
+            self._multiple(size)
+        self._write(target, out)
+        self._multiples = {}  # the host's functions have no such variables
+
+    def _write(self, target: Value, out: Buffer) -> None:
+        atoms, index = self._loops.atoms("i", target.shape)
         rows = [atom for atom in atoms if self._rows and atom[0] in self._rows]
         inner = [atom for atom in atoms if atom not in rows]
         place = self.pointer(out)
@@ -74,7 +87,7 @@ class Kernel:
 
     def write_scan(self, scan: Scan, out: Buffer) -> None:
         """The body for a scan, tile by tile of a row. Raises Split or Apart."""
-        atoms, index = self._atoms("i", scan.shape)
+        atoms, index = self._loops.atoms("i", scan.shape)
         [axis] = scan.over
         own = {digit.text for digit in index[axis]}
         along = [atom for atom in atoms if atom[0] in own]
@@ -86,11 +99,11 @@ class Kernel:
             self.body.say("const I at = first + threadIdx.x;")
             self.body.say(f"{c_type} mine = {kind}::none<{c_type}>(), all;")
             with self.body.block(f"if (at < {count})"):
-                self._decode("at", along)
+                self._loops.decode("at", along)
                 self.body.say(f"mine = {self.at(scan.source, index)};")
             self.body.say(f"mine = up_to<{kind}>(mine, all);")
             with self.body.block(f"if (live && at < {count})"):
-                self._decode("at", along)
+                self._loops.decode("at", along)
                 self.body.say(f"{place}[{self._linear(index)}] = {kind}::of(before, mine);")
             self.body.say(f"before = {kind}::of(before, all);")
 
@@ -99,12 +112,14 @@ class Kernel:
         self.body.say("const I own = I(blockIdx.x) * blockDim.y + threadIdx.y;")
         self.body.say(f"const bool live = own < {count};")
         self.body.say(f"const I row = live ? own : {count} - 1;")
-        self._decode("row", rows)
+        self._loops.decode("row", rows)
 
     def size(self, dim: Dim) -> str:
         """The parameter for a size."""
         if is_one(dim):
             return "1"
+        if dim in self._multiples:
+            return self._multiples[dim]
         if dim not in self.sizes and dim in self._parts:
             return f"({' * '.join(self.size(part) for part in self._parts[dim])})"
         return self.sizes.setdefault(dim, f"n{len(self.sizes)}")
@@ -141,7 +156,8 @@ class Kernel:
         return name
 
     def load(self, buffer: Buffer, index: Index) -> str:
-        return f"{self.pointer(buffer)}[{self._linear(index)}]"
+        place = f"{self.pointer(buffer)}[{self._linear(index)}]"
+        return self._neighbours.loaded(place, C_TYPES[buffer.dtype]) if self._neighbours else place
 
     def elsewhere(self, value: Value) -> str:
         """Of a value that is never computed where it is read."""
@@ -150,7 +166,7 @@ class Kernel:
     def reduced(self, reduction: Reduction, index: Index) -> str:
         """The variable with one element of a reduction, which is computed before the row's elements are."""
         names = frozenset(digit.text for digits in index for digit in digits)
-        if not names <= self._loops:
+        if not names <= self._loops.names:
             raise Apart(reduction)
         if self._rows is None:
             raise RowsOf(names)
@@ -159,7 +175,9 @@ class Kernel:
         with self.body.outermost():
             name = self.body.known((reduction, index))
             if name is None:
+                around, self._neighbours = self._neighbours, None
                 name = self._reduce(reduction, index)
+                self._neighbours = around
                 self.body.learn((reduction, index), name)
         return name
 
@@ -168,7 +186,7 @@ class Kernel:
         self.reductions.append(reduction)
         self.goes_over = self.goes_over or reduction
         over = [reduction.source.shape[axis] for axis in reduction.over]
-        atoms, digits = self._atoms(f"r{number}_", over)
+        atoms, digits = self._loops.atoms(f"r{number}_", over)
         kept, own = list(index), list(digits)
         whole = tuple(
             own.pop(0) if axis in reduction.over else kept.pop(0)
@@ -177,9 +195,11 @@ class Kernel:
         kind, c_type = reduction.kind, C_TYPES[reduction.dtype]
         name = f"{kind}{number}"
         self.body.say(f"{c_type} {name} = {kind.capitalize()}::none<{c_type}>();")
-        with self._steps(f"at{number}", atoms, "threadIdx.x", "blockDim.x"):
+        condition = reduction.within(self, index, "{}") if reduction.within else ""
+        with self._steps(f"at{number}", atoms, "threadIdx.x", "blockDim.x", condition):
             value = self.at(reduction.source, whole)
-            self.body.say(f"{name} = {kind.capitalize()}::of({name}, {c_type}({value}));")
+            given = C_TYPES[reduction.source.dtype if reduction.dtype in STATES else reduction.dtype]
+            self.body.say(f"{name} = {kind.capitalize()}::of({name}, {given}({value}));")
         self.body.say(f"{name} = of_row<{kind.capitalize()}>({name});")
         return name
 
@@ -188,62 +208,66 @@ class Kernel:
         condition: str = "",
     ) -> None:  # fmt: skip
         target, index, place = what
-        with self._steps(variable, atoms, first, step):
+        with self._steps(variable, atoms, first, step, condition):
             value = self.at(target, index)
-            store = f"{place}[{self._linear(index)}] = {value};"
-            self.body.say(f"if ({condition}) {store}" if condition else store)
+            stored = f"{place}[{self._linear(index)}]"
+            if self._neighbours:
+                self._neighbours.store(stored, value, C_TYPES[target.dtype])
+            else:
+                self.body.say(f"{stored} = {value};")
 
     @contextmanager
-    def _steps(self, variable: str, atoms: list[Atom], first: str, step: str) -> Iterator[None]:
-        total = self.size(self.product(size for _, size in atoms))
-        with self.body.block(f"for (I {variable} = {first}; {variable} < {total}; {variable} += {step})"):
-            self._decode(variable, atoms)
-            yield
+    def _steps(
+        self, variable: str, atoms: list[Atom], first: str, step: str, condition: str = ""
+    ) -> Iterator[None]:
+        """A loop over all values of the loop variables, by `V` where the kernel is wide.
 
-    def _decode(self, variable: str, atoms: list[Atom]) -> None:
-        """The loop variables from the number of the step, the last one fastest."""
-        rest = variable
-        for place, (name, size) in reversed(list(enumerate(atoms))):
-            self.body.say(f"const I {name} = {rest}{f' % {self.size(size)}' if place else ''};")
-            if place:
-                rest = f"{rest} / {self.size(size)}"
-        self._runs[tuple(name for name, _ in atoms)] = variable
+        `condition`: with {} for the first place of a step.
+        """
+        total = self.product(size for _, size in atoms)
+        more = f" && {condition}" if condition else ""
+        if not atoms:
+            self.by_vectors(total)
+        if not (self.is_wide and atoms):
+            more = more.format(variable)
+            count = self.size(total)
+            with self.body.block(
+                f"for (I {variable} = {first}; {variable} < {count}{more}; {variable} += {step})"
+            ):
+                self._loops.decode(variable, atoms)
+                yield
+            return
+        *before, (name, sizes) = self._loops.grouped(atoms)
+        row = self._multiple(self.product(sizes))
+        count = row if not before else self.size(total)
+        by = f"{variable}_by"
+        more = more.format(f"{by} * V")
+        with self.body.block(f"for (I {by} = {first}; {by} < {count} / V{more}; {by} += {step})"):
+            self._loops.say(f"{by} / ({row} / V)", before)
+            named = [f"const I {variable} = {by} * V + u;"]
+            if name:
+                low = f"{by} % ({row} / V)" if any(group[0] for group in before) else by
+                named.append(f"const I {name} = {low} * V + u;")
+            self._loops.are(atoms, variable)
+            self._neighbours = Neighbours(self.body, named)
+            with self._neighbours.each():
+                yield
+            self._neighbours = None
 
-    def _atoms(self, stem: str, shape: "list[Dim] | tuple[Dim, ...]") -> tuple[list[Atom], Index]:
-        """Loop variables for a shape, divided as `splits` says, and the index that they are."""
-        atoms: list[Atom] = []
-        index = []
-        for axis, size in enumerate(shape):
-            own = [] if is_one(size) else self._divided(f"{stem}{axis}", size)
-            atoms += own
-            index.append(tuple(Digit(name, part) for name, part in own))
-        self._loops.update(name for name, _ in atoms)
-        return atoms, tuple(index)
+    def by_vectors(self, size: Dim) -> None:
+        """Says that a wide kernel needs this size to be a multiple of V."""
+        if size not in self.last:
+            self.last.append(size)
 
-    def _divided(self, name: str, size: Dim) -> list[Atom]:
-        low = self._splits.get(name)
-        if low is None:
-            return [(name, size)]
-        high = tuple(a // b for a, b in zip(size, low, strict=True))
-        return [*self._divided(f"{name}a", high), *self._divided(f"{name}b", low)]
+    def _multiple(self, size: Dim) -> str:
+        """A variable for a size that is a multiple of V, so that the compiler sees it."""
+        self.by_vectors(size)
+        if size not in self._multiples:
+            name = f"m{len(self._multiples)}"
+            self.body.say_first(f"const I {name} = {self.size(size)} / V * V;")
+            self._multiples[size] = name
+        return self._multiples[size]
 
     def _linear(self, index: Index) -> str:
-        """The place in a contiguous tensor; consecutive loop variables count as the one they come from."""
-        digits = [digit for place in index for digit in place]
-        found: list[Digit] = []
-        while digits:
-            run = next(
-                (
-                    (names, text)
-                    for names, text in self._runs.items()
-                    if names and tuple(digit.text for digit in digits[: len(names)]) == names
-                ),
-                None,
-            )
-            if run is None:
-                found.append(digits.pop(0))
-                continue
-            names, text = run
-            found.append(Digit(text, self.product(digit.size for digit in digits[: len(names)])))
-            del digits[: len(names)]
-        return self.radix.number(found)
+        """The place in a contiguous tensor."""
+        return self.radix.number(self._loops.joined([digit for place in index for digit in place]))

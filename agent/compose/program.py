@@ -8,9 +8,8 @@ from agent.compose.kernel import Apart, Kernel, RowsOf
 from agent.compose.splitting import in_two
 from agent.compose.values import Buffer, Reduction, Scan, Value, View
 
-FEW_ROWS = 512
-"""Blocks that keep a GPU busy; with fewer rows of many elements, a row is several blocks' work."""
-LONG_ROW = 1 << 14
+FEW_ROWS = ((512, 1 << 14), (4096, 1 << 17))
+"""With fewer rows than blocks that keep a GPU busy, a row of so many elements is several blocks' work."""
 
 
 @dataclass(frozen=True)
@@ -93,7 +92,7 @@ class Program:
     def _is_long(self, reduction: Reduction) -> bool:
         rows = times(reduction.shape, self.points)[0]
         inner = times((reduction.source.shape[axis] for axis in reduction.over), self.points)[0]
-        return rows < FEW_ROWS and inner >= LONG_ROW
+        return any(rows < few and inner >= many for few, many in FEW_ROWS)
 
     def _launch(self, value: Value, out: Buffer) -> Launch:
         splits: dict[str, Dim] = {}
@@ -117,10 +116,23 @@ class Program:
             else:
                 too_long = [r for r in kernel.reductions if self._is_long(r)]
                 if not too_long:
-                    return self._described(kernel, out)
+                    return self._described(self._again(kernel, value, out, splits, rows), out)
                 for reduction in too_long:
                     self.realized(reduction)
                 rows = None
+
+    def _again(
+        self, known: Kernel, value: Value, out: Buffer, splits: dict[str, Dim], rows: frozenset[str] | None
+    ) -> Kernel:
+        """The same kernel, by what is known of it: which loop variables count, and whether it may be wide."""
+        wide = not known.body.has_branches and not _is_across(known.goes_over)
+        for _ in range(2 if wide else 1):  # at first not all sizes are known that have to be multiples
+            known = Kernel(known.name, self.points, self.buffer_of, splits, rows, known)
+            if isinstance(value, Scan):
+                known.write_scan(value, out)
+            else:
+                known.write(value, out, wide)
+        return known
 
     def _described(self, kernel: Kernel, out: Buffer) -> Launch:
         across, count, inner = False, kernel.product(out.shape), (1,) * self.points
@@ -129,10 +141,7 @@ class Program:
             shape = first.source.shape
             inner = kernel.product(shape[axis] for axis in first.over)
             count = kernel.product(size for axis, size in enumerate(shape) if axis not in first.over)
-            across = (
-                max((axis for axis, size in enumerate(shape) if not is_one(size)), default=-1)
-                not in first.over
-            )
+            across = _is_across(first)
         for size in (count, inner, *(size for buffer in kernel.pointers for size in buffer.shape)):
             kernel.size(size)  # what the launch and its checks ask for
         return Launch(
@@ -140,3 +149,11 @@ class Program:
             tuple(self.sizes.text(size) for size in out.shape),
             tuple(self.sizes.text(size) for size in kernel.sizes),
         )  # fmt: skip
+
+
+def _is_across(first: Reduction | Scan | None) -> bool:
+    """Whether the elements of a row lie apart."""
+    if first is None:
+        return False
+    axes = [axis for axis, size in enumerate(first.source.shape) if not is_one(size)]
+    return max(axes, default=-1) not in first.over

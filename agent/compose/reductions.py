@@ -117,34 +117,47 @@ def _variance(args: list[Any], kwargs: dict[str, Any]) -> tuple[Value, Value]:
     if isinstance(args[1] if len(args) > 1 else None, bool):
         axes, less = tuple(range(len(source.shape))), int(args[1])
     less = 1 if less is None else less
-    middle = mean(source, axes)
-    apart = applied("{0} - {1}", [source, along(middle, source, axes)], source.shape, source.dtype)
-    squares = applied("{0} * {0}", [apart], source.shape, source.dtype)
-    return middle, _over(
-        reduced(squares, axes, "sum", "variance"), [source.shape[axis] for axis in axes], less
+    over = [source.shape[axis] for axis in axes]
+    if not source.shape or all(is_one(size) for size in over):
+        middle = mean(source, axes)
+        return middle, _over(applied("{0} - {0}", [middle], middle.shape, middle.dtype), over, less)
+    state = _state(converted_to(source, "float32"), axes, "moments", "spread", "variance")
+    return _part(state, "mean"), _over(_part(state, "apart"), over, less)
+
+
+def _state(source: Value, axes: Sequence[int], kind: str, dtype: str, about: str) -> Value:
+    """What several results are taken from, by one pass."""
+    shape = tuple(size for axis, size in enumerate(source.shape) if axis not in axes)
+    over = tuple(axis for axis in axes if not is_one(source.shape[axis]))
+    bare = tuple(size for axis, size in enumerate(source.shape) if axis not in over)
+    return kept(Reduction(bare, dtype, about, source, over, kind), shape)
+
+
+def _part(state: Value, name: str) -> Value:
+    return Pointwise(
+        state.shape, "float32", "", (state,), lambda kernel, index: f"{kernel.at(state, index)}.{name}"
     )
 
 
 def softmax(source: Value, axis: int) -> Value:
     """Over one dimension."""
-    powers = _powers(source, (axis % len(source.shape),))[0]
-    total = along(
-        reduced(powers, (axis % len(source.shape),), "sum", "softmax"), source, (axis % len(source.shape),)
-    )
-    return applied("{0} / {1}", [powers, total], source.shape, source.dtype, "softmax", 4)
+    apart, total = _exponentials(source, axis)
+    return applied("expf({0}) / {1}", [apart, total], source.shape, source.dtype, "softmax", 12)
 
 
-def _powers(source: Value, axes: tuple[int, ...]) -> tuple[Value, Value]:
-    """exp of the difference to the maximum, and that difference."""
-    most = along(reduced(source, axes, "max", "max"), source, axes)
-    apart = applied("{0} - {1}", [source, most], source.shape, source.dtype)
-    return applied("expf({0})", [apart], source.shape, source.dtype, work=8), apart
+def _exponentials(source: Value, axis: int) -> tuple[Value, Value]:
+    """The difference to the maximum, and the sum of its exponentials."""
+    axes = (axis % len(source.shape),)
+    if is_one(source.shape[axes[0]]):
+        apart = applied("{0} - {0}", [source], source.shape, source.dtype)
+        return apart, applied("{0} + 1.0f", [apart], source.shape, source.dtype)
+    state = along(_state(source, axes, "softmax", "exponentials", "softmax"), source, axes)
+    apart = applied("{0} - {1}", [source, _part(state, "most")], source.shape, source.dtype)
+    return apart, _part(state, "sum")
 
 
 def _log_softmax(source: Value, axis: int) -> Value:
-    axes = (axis % len(source.shape),)
-    powers, apart = _powers(source, axes)
-    total = along(reduced(powers, axes, "sum", "log_softmax"), source, axes)
+    apart, total = _exponentials(source, axis)
     return applied("{0} - logf({1})", [apart, total], source.shape, source.dtype, about="log_softmax", work=8)
 
 

@@ -27,6 +27,51 @@ struct Min {
     template <typename T> __device__ static T of(T a, T b) { return a < b || a != a ? a : b; }
 };
 
+// Mean, sum of squared distances to it, and count of the elements so far: one pass, without cancellation.
+struct Spread {
+    float mean, apart, count;
+};
+struct Moments {
+    template <typename T> __device__ static Spread none() { return {0.0f, 0.0f, 0.0f}; }
+    __device__ static Spread of(Spread a, float x) {
+        const float count = a.count + 1.0f, d = x - a.mean, mean = a.mean + d / count;
+        return {mean, a.apart + d * (x - mean), count};
+    }
+    __device__ static Spread of(Spread a, Spread b) {
+        const float count = a.count + b.count, d = b.mean - a.mean;
+        const float share = count > 0.0f ? b.count / count : 0.0f;
+        return {a.mean + d * share, a.apart + b.apart + d * d * a.count * share, count};
+    }
+};
+
+// The maximum of the elements so far, and the sum of exp(x - maximum): one pass.
+struct Exponentials {
+    float most, sum;
+};
+struct Softmax {
+    template <typename T> __device__ static Exponentials none() { return {-INFINITY, 0.0f}; }
+    __device__ static Exponentials of(Exponentials a, float x) {
+        if (x == -INFINITY) return a;
+        const float d = x - a.most, e = expf(-fabsf(d));
+        if (d > 0.0f) return {x, a.sum * e + (x - x + 1.0f)};
+        return {a.most, a.sum + e};
+    }
+    __device__ static Exponentials of(Exponentials a, Exponentials b) {
+        if (b.most == -INFINITY && b.sum == 0.0f) return a;
+        if (b.most > a.most) return {b.most, b.sum + a.sum * expf(a.most - b.most)};
+        return {a.most, a.sum + b.sum * expf(b.most - a.most)};
+    }
+};
+
+// The value of the thread whose number in the warp is another one by `apart`.
+template <typename T> __device__ inline T of_other(T mine, int apart) { return __shfl_xor_sync(kAll, mine, apart); }
+__device__ inline Spread of_other(Spread mine, int apart) {
+    return {of_other(mine.mean, apart), of_other(mine.apart, apart), of_other(mine.count, apart)};
+}
+__device__ inline Exponentials of_other(Exponentials mine, int apart) {
+    return {of_other(mine.most, apart), of_other(mine.sum, apart)};
+}
+
 // Python's a // b.
 __device__ inline int64_t floor_of(int64_t a, int64_t b) {
     return a / b - (a % b != 0 && (a < 0) != (b < 0));
@@ -36,7 +81,7 @@ __device__ inline int64_t floor_of(int64_t a, int64_t b) {
 template <typename Op, typename T>
 __device__ inline T of_row(T mine) {
     const int width = blockDim.x < 32 ? blockDim.x : 32;
-    for (int apart = width / 2; apart > 0; apart /= 2) mine = Op::of(mine, __shfl_xor_sync(kAll, mine, apart));
+    for (int apart = width / 2; apart > 0; apart /= 2) mine = Op::of(mine, of_other(mine, apart));
     if (blockDim.x <= 32) return mine;
     __shared__ T of_warp[32];
     const unsigned warps = blockDim.x / 32, first = threadIdx.y * warps;
@@ -77,4 +122,9 @@ static dim3 block_of(int64_t inner, bool across) {
     unsigned width = 1;
     while (!across && width < 256 && int64_t(width) * 4 <= inner) width *= 2;
     return dim3(width, width < 256 ? 256 / width : 1);
+}
+
+// Whether four neighbours can be read at once.
+static bool is_aligned(const at::Tensor& tensor) {
+    return reinterpret_cast<uintptr_t>(tensor.data_ptr()) % 16 == 0;
 }

@@ -72,11 +72,15 @@ class View(Pointwise):
 
 @dataclass(eq=False)
 class Reduction(Value):
-    """`kind` over the dimensions `over` of `source`, which the result has no more."""
+    """`kind` over the dimensions `over` of `source`, which the result has no more.
+
+    `within`: the condition under which an element at a place of the row counts.
+    """
 
     source: Value = field(default_factory=lambda: Value((), ""))
     over: tuple[int, ...] = ()
     kind: str = "sum"
+    within: "Callable[[Kernel, Index, str], str] | None" = None
 
     @property
     def reads(self) -> tuple[Value, ...]:

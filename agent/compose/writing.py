@@ -3,6 +3,7 @@
 import ast
 
 from agent.compose import cuda
+from agent.compose.body import STATES
 from agent.compose.declined import Declined
 from agent.compose.program import Launch, Program
 from agent.python_source import syntax_tree
@@ -57,8 +58,11 @@ def written(source: str, program: Program, tensors: list[str], returned: str, na
 def _launch(launch: Launch, device: str) -> list[str]:
     out, shape = launch.out, ", ".join(launch.shape)
     tensors = [buffer.name for buffer in launch.kernel.pointers]
+    if out.dtype in STATES:
+        shape = f"{shape}, {STATES[out.dtype]}" if shape else str(STATES[out.dtype])
+    dtype = "float32" if out.dtype in STATES else out.dtype
     return [
-        f"{out.name} = torch.empty([{shape}], dtype=torch.{out.dtype}, device={device}.device)",
+        f"{out.name} = torch.empty([{shape}], dtype=torch.{dtype}, device={device}.device)",
         f"stages.{launch.kernel.name}({', '.join(tensors)}, [{', '.join(launch.given)}])",
     ]
 

@@ -1,0 +1,93 @@
+"""Loop variables: how a shape is gone through, and what each variable is at a step."""
+
+from collections.abc import Callable, Iterable, Sequence
+
+from agent.compose.body import Body
+from agent.compose.dims import Digit, Dim, Index, is_one
+
+Atom = tuple[str, Dim]
+"""A loop variable and how many values it takes."""
+Group = tuple[str | None, list[Dim]]
+"""A loop variable that is read, or sizes of neighbouring ones that are not."""
+Sizing = tuple[Callable[[Dim], str], Callable[[Iterable[Dim]], Dim]]
+"""The text of a size, and a product of sizes that has one."""
+
+
+class Loops:
+    """Those of one kernel; `splits` says how variables are divided, `read` which ones its text reads."""
+
+    def __init__(
+        self, body: Body, sizing: Sizing, splits: dict[str, Dim], read: frozenset[str] | None
+    ) -> None:
+        self.names: set[str] = set()
+        self._body, self._splits, self._read = body, splits, read
+        self._size, self._product = sizing
+        self._runs: dict[tuple[str, ...], str] = {}
+
+    def atoms(self, stem: str, shape: Sequence[Dim]) -> tuple[list[Atom], Index]:
+        """Variables for a shape, and the index that they are."""
+        found: list[Atom] = []
+        index = []
+        for axis, size in enumerate(shape):
+            own = [] if is_one(size) else self._divided(f"{stem}{axis}", size)
+            found += own
+            index.append(tuple(Digit(name, part) for name, part in own))
+        self.names.update(name for name, _ in found)
+        return found, tuple(index)
+
+    def grouped(self, atoms: list[Atom]) -> list[Group]:
+        """The variables in order, those that nothing reads put together."""
+        groups: list[Group] = []
+        for name, size in atoms:
+            if self._read is None or name in self._read:
+                groups.append((name, [size]))
+            elif groups and groups[-1][0] is None:
+                groups[-1][1].append(size)
+            else:
+                groups.append((None, [size]))
+        return groups
+
+    def decode(self, variable: str, atoms: list[Atom]) -> None:
+        """Declares the variables by the number of the step, the last one fastest."""
+        self.say(variable, self.grouped(atoms))
+        self.are(atoms, variable)
+
+    def say(self, rest: str, groups: list[Group]) -> None:
+        """Declares those of the groups by a number that counts them all."""
+        for place, (name, sizes) in reversed(list(enumerate(groups))):
+            size = self._size(self._product(sizes))
+            if name:
+                self._body.say(f"const I {name} = {rest}{f' % {size}' if place else ''};")
+            if place:
+                rest = f"{rest} / {size}"
+
+    def are(self, atoms: list[Atom], variable: str) -> None:
+        """From here on they count as that variable where they stand together."""
+        self._runs[tuple(name for name, _ in atoms)] = variable
+
+    def joined(self, digits: list[Digit]) -> list[Digit]:
+        """With the variable that consecutive ones come from in their place."""
+        left, found = list(digits), list[Digit]()
+        while left:
+            run = next(
+                (
+                    (names, text)
+                    for names, text in self._runs.items()
+                    if names and tuple(digit.text for digit in left[: len(names)]) == names
+                ),
+                None,
+            )
+            if run is None:
+                found.append(left.pop(0))
+                continue
+            names, text = run
+            found.append(Digit(text, self._product(digit.size for digit in left[: len(names)])))
+            del left[: len(names)]
+        return found
+
+    def _divided(self, name: str, size: Dim) -> list[Atom]:
+        low = self._splits.get(name)
+        if low is None:
+            return [(name, size)]
+        high = tuple(a // b for a, b in zip(size, low, strict=True))
+        return [*self._divided(f"{name}a", high), *self._divided(f"{name}b", low)]

@@ -1,5 +1,6 @@
 """Kernels of `emulator/modern`: built from PTX, run under checks in the orders that a draw may choose."""
 
+import ctypes
 from functools import cache
 from pathlib import Path
 
@@ -16,7 +17,8 @@ ORDERS = [c_abi.ORDER_FORWARD, c_abi.ORDER_REVERSE, c_abi.ORDER_SHUFFLED, c_abi.
 @cache
 def built(name: str) -> PtxDevice:
     source = SOURCES / f"{name}.cu"
-    return PtxDevice(source, from_cuda(source), checked=True)
+    arch = "sm_90a" if name == "warpgroups" else "sm_90"
+    return PtxDevice(source, from_cuda(source, arch=arch), checked=True)
 
 
 class Checked:
@@ -37,6 +39,24 @@ class Checked:
         self.device.runtime.kw_draw(c_abi.MEMORY_ONES, c_abi.ORDER_FORWARD, 0)
         self.device.cluster = (0, 0, 0)
         self.device.reset()
+
+
+HALF, FLOAT, UINT32 = 6, 7, 2
+NO_SWIZZLE, SWIZZLE_128B = 0, 3
+
+
+def encode(
+    device: PtxDevice, tensor: Array, box: tuple[int, ...], kind: int = FLOAT, swizzle: int = NO_SWIZZLE
+) -> bytes:
+    """The CUtensorMap of a whole tensor in rows; sizes of the box, the last dimension first."""
+    rank, made = tensor.ndim, ctypes.create_string_buffer(128)
+    sizes = (ctypes.c_uint64 * rank)(*tensor.shape[::-1])
+    strides = (ctypes.c_uint64 * rank)(*tensor.strides[-2::-1])
+    boxes, ones = (ctypes.c_uint32 * rank)(*box), (ctypes.c_uint32 * rank)(*[1] * rank)
+    where = ctypes.c_void_p(tensor.ctypes.data)
+    function = device.runtime.cuTensorMapEncodeTiled
+    assert function(made, kind, rank, where, sizes, strides, boxes, ones, 0, swizzle, 0, 0) == 0
+    return made.raw
 
 
 def values(*shape: int) -> Array:

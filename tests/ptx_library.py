@@ -20,7 +20,7 @@ from agent.torch_shim.c_abi import CLaunchRequest, CLaunchRequest_ENTRY
 NVCC = shutil.which("nvcc") or shutil.which("/usr/local/cuda/bin/nvcc")
 
 
-def from_cuda(source: Path, includes: Sequence[Path] = ()) -> str:
+def from_cuda(source: Path, includes: Sequence[Path] = (), arch: str = "sm_90") -> str:
     """The PTX that nvcc makes of a .cu file."""
     assert NVCC is not None
     options = [f"-I{path}" for path in includes]
@@ -29,7 +29,7 @@ def from_cuda(source: Path, includes: Sequence[Path] = ()) -> str:
         command = [
             NVCC,
             "-ptx",
-            "-arch=sm_90",
+            f"-gencode=arch=compute_{arch[3:]},code={arch}",
             "-lineinfo",
             "-std=c++17",
             *options,
@@ -54,6 +54,13 @@ class PtxDevice(Device):
         self.unit = ptx.unit(text, [source.name])
         self.cluster = (0, 0, 0)
         """Of the launches that follow."""
+
+    @staticmethod
+    def scratch(name: str, text: str) -> Path:
+        """A file that lasts as long as the process."""
+        path = build_runtime().parent / name
+        path.write_text(text)
+        return path
 
     @cached_property
     def path(self) -> Path:

@@ -3,13 +3,10 @@
 Sources in `modern/`; the broken ones among them: test_modern_broken.py.
 """
 
-import ctypes
-
 import numpy as np
 import pytest
-from device_library import Array
-from modern_kernels import ORDERS, Checked, values
-from ptx_library import NVCC, PtxDevice
+from modern_kernels import ORDERS, UINT32, Checked, encode, values
+from ptx_library import NVCC
 
 from agent.torch_shim import c_abi
 
@@ -63,6 +60,8 @@ def test_copies(order: int) -> None:
         np.testing.assert_array_equal(y, 2 * x[:512])
         device.launch("ring", 1, 128, x, y, np.int32(10))
         np.testing.assert_array_equal(y[:96], x.reshape(10, 96).sum(0)[::-1])
+        device.launch("read_by_all", 1, 128, x, y, np.int32(10))
+        np.testing.assert_array_equal(y[:96], x[:320].sum())
         device.launch("by_state", 1, 128, x, y)
         np.testing.assert_array_equal(y[:128], x[:128].reshape(64, 2)[:, ::-1].ravel())
         sums = device.array(np.zeros(128))
@@ -95,23 +94,6 @@ def test_clusters(order: int) -> None:
         device.launch("multicast", 2, 64, x, y, np.int32(5))
         np.testing.assert_array_equal(y[:128], np.tile(x.reshape(16, 64)[:5].sum(0), 2))
         assert device.findings() == []
-
-
-FLOAT, UINT32, NO_SWIZZLE = 7, 2, 0
-
-
-def encode(
-    device: PtxDevice, tensor: Array, box: tuple[int, ...], kind: int = FLOAT, swizzle: int = NO_SWIZZLE
-) -> bytes:
-    """The CUtensorMap of a whole tensor in rows; sizes of the box, the last dimension first."""
-    rank, made = tensor.ndim, ctypes.create_string_buffer(128)
-    sizes = (ctypes.c_uint64 * rank)(*tensor.shape[::-1])
-    strides = (ctypes.c_uint64 * rank)(*tensor.strides[-2::-1])
-    boxes, ones = (ctypes.c_uint32 * rank)(*box), (ctypes.c_uint32 * rank)(*[1] * rank)
-    where = ctypes.c_void_p(tensor.ctypes.data)
-    function = device.runtime.cuTensorMapEncodeTiled
-    assert function(made, kind, rank, where, sizes, strides, boxes, ones, 0, swizzle, 0, 0) == 0
-    return made.raw
 
 
 @pytest.mark.parametrize("order", ORDERS)

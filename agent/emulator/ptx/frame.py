@@ -8,6 +8,7 @@ import re
 import struct
 from dataclasses import dataclass, field
 
+from agent.emulator.ptx.in_flight import InFlight
 from agent.emulator.ptx.syntax import Operand, Place, Untranslated
 from agent.emulator.ptx.types import TYPES, Type
 
@@ -79,6 +80,8 @@ class Frame:
     features: set[str] = field(default_factory=set)
     """Parts of the header that only some modules need."""
     counter: int = 0
+    in_flight: InFlight | None = None
+    """Where the function has matrix products that go on beside it."""
 
     def find(self, name: str) -> Binding:
         for scope in reversed(self.scopes):

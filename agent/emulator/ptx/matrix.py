@@ -19,13 +19,13 @@ class _Element:
     bits: int
 
 
-_ELEMENTS = {
+ELEMENTS = {
     "f16": _Element("F16", 16), "bf16": _Element("Bf16", 16), "tf32": _Element("Tf32", 32),
     "f64": _Element("F64", 64), "e4m3": _Element("E4m3", 8), "e5m2": _Element("E5m2", 8),
     "s8": _Element("S8", 8), "u8": _Element("U8", 8), "s4": _Element("S4", 4), "u4": _Element("U4", 4),
     "b1": _Element("B1", 1),
 }  # fmt: skip
-_SUMS = {
+SUMS = {
     "f16": _Element("Half", 16),
     "f32": _Element("Float", 32),
     "f64": _Element("Double", 64),
@@ -42,7 +42,7 @@ _WMMA = {
     "f16": _SQUARE, "bf16": _SQUARE, "8": _SQUARE, "tf32": ("m16n16k8",), "f64": ("m8n8k4",),
     "4": ("m8n8k32",), "b1": ("m8n8k128",),
 }  # fmt: skip
-_FAMILIES = {"s8": "8", "u8": "8", "s4": "4", "u4": "4", "e4m3": "fp8", "e5m2": "fp8"}
+FAMILIES = {"s8": "8", "u8": "8", "s4": "4", "u4": "4", "e4m3": "fp8", "e5m2": "fp8"}
 _ALLOWED_SUMS = {
     "f16": ("f16", "f32"),
     "bf16": ("f32",),
@@ -84,7 +84,7 @@ def rows(step: Step) -> str:
         raise step.unknown()
     step.several(2)
     address = step.frame.address(step.operands[0 if stores else 1], space.split("::")[0])
-    registers = _parts(step, step.operands[1 if stores else 0], count)
+    registers = parts(step, step.operands[1 if stores else 0], count)
     brought = ", ".join(step.frame.read(part, _B32) for part in registers) if stores else ""
     kind = f"matrix::RowsMoved<{count}, {_truth(flip)}, {_truth(stores)}>"
     line = step.instruction.place.line
@@ -119,7 +119,7 @@ def _truth(value: bool) -> str:
     return "true" if value else "false"
 
 
-def _parts(step: Step, operand: Operand, count: int) -> tuple[Operand, ...]:
+def parts(step: Step, operand: Operand, count: int) -> tuple[Operand, ...]:
     parts = operand.parts if operand.kind == "vector" else (operand,)
     if len(parts) != count:
         raise step.unknown()
@@ -133,7 +133,7 @@ def _sizes(shape: str) -> tuple[int, int, int]:
 
 
 def _shape(step: Step, shapes: dict[str, tuple[str, ...]], element: str) -> tuple[int, int, int]:
-    shape = step.choice(*shapes.get(_FAMILIES.get(element, element), ()))
+    shape = step.choice(*shapes.get(FAMILIES.get(element, element), ()))
     if shape is None:
         raise step.unknown()
     return _sizes(shape)
@@ -141,7 +141,7 @@ def _shape(step: Step, shapes: dict[str, tuple[str, ...]], element: str) -> tupl
 
 def _types(step: Step) -> tuple[str, str, str, str]:
     """Of D, A, B and C as mma names them; wmma of floats names only D and C, and of a pair of others all."""
-    left = [name for name in step.instruction.modifiers if name in _ELEMENTS or name in _SUMS]
+    left = [name for name in step.instruction.modifiers if name in ELEMENTS or name in SUMS]
     if len(left) == 2:  # wmma of f16: its factors go without saying
         left = [left[0], "f16", "f16", left[1]]
     else:
@@ -149,9 +149,9 @@ def _types(step: Step) -> tuple[str, str, str, str]:
             step.flag(name)
     if (
         len(left) != 4
-        or left[0] not in _SUMS
-        or left[3] not in _SUMS
-        or not {left[1], left[2]} <= set(_ELEMENTS)
+        or left[0] not in SUMS
+        or left[3] not in SUMS
+        or not {left[1], left[2]} <= set(ELEMENTS)
     ):
         raise step.unknown()
     step.flag(left[0])
@@ -163,9 +163,9 @@ def _product(step: Step, shapes: dict[str, tuple[str, ...]], layout: str) -> str
     step.several(4)
     d, a, b, c = _types(step)
     m, n, k = _shape(step, shapes, a)
-    family = _FAMILIES.get(a, a)
+    family = FAMILIES.get(a, a)
     allowed = _ALLOWED_SUMS.get(family, ("s32",))
-    if family != _FAMILIES.get(b, b) or d not in allowed or c not in allowed:
+    if family != FAMILIES.get(b, b) or d not in allowed or c not in allowed:
         raise step.unknown()
     mode = "kMultiply"
     if family == "b1":
@@ -174,25 +174,25 @@ def _product(step: Step, shapes: dict[str, tuple[str, ...]], layout: str) -> str
             raise step.unknown()
     elif family in ("8", "4", "f16") and step.flag("satfinite") and family != "f16":
         mode = "kMultiplySaturating"
-    first, second = _ELEMENTS[a], _ELEMENTS[b]
+    first, second = ELEMENTS[a], ELEMENTS[b]
     twice = 2 if layout == "kWmma" and a == "f16" else 1
     in_a, in_b = _in_lane(m * k, twice), _in_lane(k * n, twice)
     registers = [
-        _registers(m * n // 32, _SUMS[d]),
+        _registers(m * n // 32, SUMS[d]),
         _registers(in_a, first),
         _registers(in_b, second),
-        _registers(m * n // 32, _SUMS[c]),
+        _registers(m * n // 32, SUMS[c]),
     ]
-    targets, *sources = (_parts(step, o, count) for o, count in zip(step.operands, registers, strict=True))
+    targets, *sources = (parts(step, o, count) for o, count in zip(step.operands, registers, strict=True))
     values = [
-        "{" + ", ".join(step.frame.read(part, _word(bits)) for part in parts) + "}"
-        for parts, bits in zip(sources, (first.bits, second.bits, _SUMS[c].bits), strict=True)
+        "{" + ", ".join(step.frame.read(part, _word(bits)) for part in brought) + "}"
+        for brought, bits in zip(sources, (first.bits, second.bits, SUMS[c].bits), strict=True)
     ]
     kind = (
         f"matrix::Product<{m}, {n}, {k}, {in_a}, {in_b}, matrix::{first.cpp}, matrix::{second.cpp}, "
-        f"matrix::{_SUMS[c].cpp}, matrix::{_SUMS[d].cpp}, matrix::{layout}, matrix::{mode}>"
+        f"matrix::{SUMS[c].cpp}, matrix::{SUMS[d].cpp}, matrix::{layout}, matrix::{mode}>"
     )
-    word = _word(_SUMS[d].bits)
+    word = _word(SUMS[d].bits)
     writes = " ".join(step.frame.write(part, word, f"{word.c}(of.d[{i}])") for i, part in enumerate(targets))
     step.frame.features.add("matrix")
     return (
@@ -216,20 +216,20 @@ def _word(bits: int) -> Type:
 def _tile(step: Step, *, stores: bool) -> str:
     which = step.choice("a", "b", "c", "d")
     order = step.choice("row", "col")
-    name = step.choice(*_ELEMENTS, *_SUMS)
+    name = step.choice(*ELEMENTS, *SUMS)
     shape = next((s for shapes in _WMMA.values() for s in shapes if step.flag(s)), None)
     space = (step.choice("global", "shared", "shared::cta") or "").split("::")[0]
     if which is None or order is None or name is None or shape is None:
         raise step.unknown()
     m, n, k = _sizes(shape)
     is_sum = which in "cd"
-    if is_sum != (stores or which == "c") or name not in (_SUMS if is_sum else _ELEMENTS):
+    if is_sum != (stores or which == "c") or name not in (SUMS if is_sum else ELEMENTS):
         raise step.unknown()
-    element = (_SUMS if is_sum else _ELEMENTS)[name]
+    element = (SUMS if is_sum else ELEMENTS)[name]
     high, wide = {"a": (m, k), "b": (k, n)}.get(which, (m, n))
     elements = _in_lane(high * wide, 2 if not is_sum and name == "f16" else 1)
     step.several(2, 3)
-    registers = _parts(step, step.operands[1 if stores else 0], _registers(elements, element))
+    registers = parts(step, step.operands[1 if stores else 0], _registers(elements, element))
     address = step.frame.address(step.operands[0 if stores else 1], space)
     leading = str(wide if order == "row" else high)
     stride = step.read(2, _S64) if len(step.operands) == 3 else leading

@@ -4,23 +4,13 @@ Every instruction becomes one statement, under the `#line` of the candidate's so
 that a debugger or a sanitizer speaks of that source. What is not known for certain raises Untranslated.
 """
 
-from collections.abc import Callable, Collection, Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 from types import MappingProxyType
 
-from agent.emulator.ptx import (
-    asynchronous,
-    compare,
-    control,
-    convert,
-    floats,
-    integers,
-    matrix,
-    memory,
-    parse,
-    recursion,
-)
+from agent.emulator.ptx import control, in_flight, parse, recursion, warpgroup
 from agent.emulator.ptx.frame import Binding, Frame
+from agent.emulator.ptx.instructions import HANDLERS
 from agent.emulator.ptx.module import bind_module, declarations, definitions, function_head
 from agent.emulator.ptx.step import Step
 from agent.emulator.ptx.syntax import (
@@ -38,75 +28,13 @@ from agent.emulator.ptx.syntax import (
 )
 from agent.emulator.ptx.types import TYPES
 
-_HANDLERS: dict[str, Callable[[Step], str]] = {
-    **dict.fromkeys(("add", "sub"), integers.sum_or_difference),
-    **dict.fromkeys(("addc", "subc"), integers.carried),
-    "mul": integers.product,
-    **dict.fromkeys(("mad", "fma"), integers.multiply_add),
-    "madc": integers.multiply_add_carried,
-    **dict.fromkeys(("mul24", "mad24"), integers.product24),
-    **dict.fromkeys(("div", "rem"), integers.quotient),
-    **dict.fromkeys(("min", "max"), integers.extreme),
-    **dict.fromkeys(("abs", "neg"), integers.sign),
-    **dict.fromkeys(("and", "or", "xor", "not", "cnot"), integers.logic),
-    **dict.fromkeys(("shl", "shr"), integers.shift),
-    "shf": integers.funnel_shift,
-    **dict.fromkeys(("popc", "clz", "brev", "bfind"), integers.count),
-    **dict.fromkeys(("bfe", "bfi"), integers.field),
-    "prmt": integers.permute,
-    "lop3": integers.table,
-    "sad": integers.absolute_difference,
-    "dp4a": integers.dot,
-    **dict.fromkeys(
-        ("rcp", "rsqrt", "sqrt", "sin", "cos", "lg2", "ex2", "tanh"),
-        lambda step: floats.unary(step, step.type()),
-    ),
-    "copysign": floats.copysign,
-    "testp": floats.testp,
-    "setp": compare.setp,
-    "set": compare.set_value,
-    "selp": compare.selp,
-    "slct": compare.slct,
-    "cvt": convert.cvt,
-    **dict.fromkeys(("ld", "ldu"), memory.load),
-    "st": memory.store,
-    "mov": memory.move,
-    "cvta": memory.cvta,
-    "isspacep": memory.is_space,
-    **dict.fromkeys(("atom", "red"), memory.atomic),
-    "cp": asynchronous.copy,
-    "mbarrier": asynchronous.mbarrier,
-    "mapa": asynchronous.map_shared,
-    "getctarank": asynchronous.rank_of,
-    **dict.fromkeys(("prefetch", "prefetchu"), memory.nothing),
-    **dict.fromkeys(("membar", "fence"), asynchronous.fence),
-    "bra": control.branch,
-    "brx": control.indexed_branch,
-    **dict.fromkeys(("ret", "exit"), control.leave),
-    "trap": control.trap,
-    "nanosleep": control.wait,
-    "call": control.call,
-    **dict.fromkeys(("bar", "barrier"), control.barrier),
-    "shfl": control.shuffle,
-    "vote": control.vote,
-    "match": control.match,
-    "redux": control.reduce,
-    "activemask": control.active_mask,
-    "elect": control.elect,
-    "mma": matrix.mma,
-    "wmma": matrix.wmma,
-    **dict.fromkeys(("ldmatrix", "stmatrix"), matrix.rows),
-    "movmatrix": matrix.flip,
-    "createpolicy": memory.policy,
-    **dict.fromkeys(("griddepcontrol", "setmaxnreg", "applypriority", "discard"), memory.nothing),
-}
-
 _GENERATED = "kernel entry"
 """What has no line in the candidate's source stands in a file of this name."""
 _INCLUDE = '#include "kw/ptx.h"\n'
 _INCLUDES = {
     "library": '#include "kw/ptx_library.h"\n',
     "matrix": '#include "kw/ptx_matrix.h"\n',
+    "warpgroup": '#include "kw/ptx_warpgroup.h"\n',
     "bulk": '#include "kw/ptx_bulk.h"\n',
 }
 """Parts of the header that not every module needs, by the feature of a function."""
@@ -193,7 +121,7 @@ def _function(
     function: Function, names: dict[str, Binding], source: str, features: set[str], *, is_recursive: bool
 ) -> str:
     scope: dict[str, Binding] = {}
-    frame = Frame([names, scope], function.is_entry, function.place)
+    frame = Frame([names, scope], function.is_entry, function.place, in_flight=in_flight.of(function))
     for index, parameter in enumerate((*function.returns, *function.parameters)):
         if parameter.space != "param":
             raise Untranslated(f".{parameter.space} parameter", function.place.line)
@@ -207,6 +135,8 @@ def _function(
     prologue = [f"const uint32_t {offset} = offset_of({site});" for site, offset in frame.shared.items()]
     if "carry" in frame.features:
         prologue.append("uint32_t carry = 0;")
+    if frame.in_flight is not None:
+        prologue += frame.in_flight.declarations()
     if is_recursive:
         prologue.append(f"const Deeper deeper({recursion.frame_bytes(function)}, {function.place.line});")
     start = f'#line {max(function.place.line, 1)} "{source}"\n'
@@ -258,12 +188,14 @@ class _Writer:
 
 
 def _translated(frame: Frame, instruction: Instruction) -> str:
-    handler = _HANDLERS.get(instruction.opcode)
+    handler = HANDLERS.get(instruction.opcode)
     step = Step(frame, instruction)
     if handler is None:
         raise step.unknown()
     code = handler(step)
     step.finish()
+    if frame.in_flight is not None:
+        code = frame.in_flight.around(instruction, code, warpgroup.adds(step))
     if instruction.guard is None:
         return code
     return f"if ({frame.read(instruction.guard, TYPES['pred'])}) {{ {code} }}"

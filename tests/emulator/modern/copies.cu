@@ -86,6 +86,36 @@ extern "C" __global__ void ring(const float* x, float* y, int steps) {
     }
 }
 
+// The same, where every warp reads all of a stage: it is free once a thread of each has said so.
+extern "C" __global__ void read_by_all(const float* x, float* y, int steps) {
+    __shared__ __align__(128) float stage[2][32];
+    __shared__ __align__(8) uint64_t full[2], empty[2];
+    const int t = threadIdx.x;
+    if (t == 0) {
+        for (int s = 0; s < 2; s++) init(full[s], 1), init(empty[s], 3);
+        visible();
+    }
+    __syncthreads();
+    if (t == 96) {
+        for (int i = 0; i < steps; i++) {
+            const int s = i % 2;
+            if (i >= 2) wait(empty[s], (i / 2 - 1) & 1);
+            expect(full[s], 128);
+            load(stage[s], x + i * 32, 128, full[s]);
+        }
+    } else if (t < 96) {
+        float sum = 0;
+        for (int i = 0; i < steps; i++) {
+            const int s = i % 2;
+            wait(full[s], i / 2 & 1);
+            for (int k = 0; k < 32; k++) sum += stage[s][k];
+            __syncwarp();
+            if (t % 32 == 0) arrive(empty[s]);
+        }
+        y[t] = sum;
+    }
+}
+
 // One warp waits for the copy; the others meet it at the block's barrier. Tokens in place of parities.
 extern "C" __global__ void by_state(const float* x, float* y) {
     __shared__ __align__(128) float tile[128];

@@ -142,6 +142,7 @@ void reset_block(Worker& worker) {
     forget_copies(worker);
     if (worker.any_named) forget_named_barriers(worker);
     if (worker.async != nullptr) forget_async(worker);
+    if (worker.products != nullptr) forget_products(worker);
     order_threads(worker);
     for (int t = 0; t < worker.count; t++) {
         worker.threads[t].state = State::kFresh;
@@ -203,6 +204,7 @@ void run_block(Worker& worker) {
         switch_context(&worker.scheduler_context, next);
     }
     if (worker.async != nullptr) end_bulk(worker);
+    if (worker.products != nullptr) end_products(worker);
     if (worker.cluster != nullptr) leave_cluster(worker);
     if (watching != nullptr) end_watched_block(*watching);
     note_shared_use(worker);

@@ -39,6 +39,7 @@ struct Bulk {
     void (*reduce)(char* to, const char* from, size_t bytes);  // null: a plain copy
     bool arrived, read;  // the whole of it, its source
     unsigned char filler;  // of what lies outside a tensor
+    uint8_t layout;        // the swizzle of the tensor map, from 1; 0: none is known
 };
 
 // Of the block that an OS thread runs.

@@ -135,7 +135,7 @@ void arrived_seen(Worker& worker, MBarrier& barrier) {
         if (bulk.barrier != &barrier || !bulk.arrived || bulk.phase == barrier.phase) return false;
         if (watching != nullptr) {
             const Range range = shared_range(bulk);
-            note_async_write(*watching, range.first, range.bytes, barrier.agent, bulk.code);
+            note_async_write(*watching, range.first, range.bytes, AsyncWriter{barrier.agent, bulk.layout, bulk.code});
             contribute_agent(*watching, barrier.agent, barrier.done);
         }
         return true;
@@ -174,8 +174,9 @@ bool check_in_flight(Worker& worker, const void* address, size_t bytes, Access a
         !check_not_pending(worker, reinterpret_cast<uintptr_t>(address), bytes, code)) {
         return false;
     }
-    if (worker.async == nullptr) return true;
     const auto first = static_cast<size_t>(static_cast<const char*>(address) - worker.shared);
+    if (access != Access::kRead && worker.products != nullptr && !check_products(worker, first, bytes, code)) return false;
+    if (worker.async == nullptr) return true;
     for (const auto& bulk : worker.async->bulk) {
         const bool fills = bulk->way == Way::kToShared;
         if (!fills && (access == Access::kRead || bulk->read)) continue;

@@ -102,6 +102,7 @@ Stuck stuck_at(const Worker& worker) {
                              barrier.line);
         if (found.line == 0) found.line = barrier.line;
     }
+    found.text += stuck_at_products(worker, found.line);
     return found;
 }
 

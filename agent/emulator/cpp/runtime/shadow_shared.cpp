@@ -94,8 +94,30 @@ void check_against_writer(Watch& watch, const SharedCell& cell, const SharedUse&
     }
 }
 
+// Where several warps read, read_lanes names those, and read_clock the first of the reads. Whether `thread` is ordered
+// after all of them: it has to know of a thread of each warp, or of each warpgroup where they read together.
+bool readers_ordered(const Watch& watch, const SharedCell& cell, int thread) {
+    const int together = cell.by_group ? kGroupWarps : 1;
+    for (int first = 0; first < kMaxWarps; first += together) {
+        if ((cell.read_lanes >> first & ((1u << together) - 1)) == 0) continue;
+        const int begin = first * kWarpSize, end = std::min(begin + together * kWarpSize, watch.worker->count);
+        bool known = thread >= begin && thread < end;
+        for (int t = begin; t < end && !known; t++) known = thread_ordered(watch, thread, t, cell.read_clock);
+        if (!known) return false;
+    }
+    return true;
+}
+
+// A further warp, or warpgroup, reads what others have read.
+void add_reader(SharedCell& cell, int warp) {
+    if (!cell.several_warps) cell.read_lanes = 1u << cell.reader / kWarpSize;
+    cell.several_warps = true;
+    cell.read_lanes |= 1u << warp;
+}
+
 void check_against_readers(const Watch& watch, const SharedCell& cell, const SharedUse& use) {
     if (cell.read_epoch != watch.epoch || (cell.read_mask & use.mask) == 0) return;
+    if (cell.several_warps && watch.exact && readers_ordered(watch, cell, use.thread)) return;
     const int warp = cell.reader / kWarpSize;
     const uint32_t me = warp == use.thread / kWarpSize ? 1u << use.thread % kWarpSize : 0;
     const uint32_t others = cell.read_lanes & ~me;
@@ -114,26 +136,27 @@ void note_read(const Watch& watch, SharedCell& cell, const SharedUse& use) {
     const uint32_t me = 1u << use.thread % kWarpSize;
     const bool current = cell.read_epoch == watch.epoch;
     const int known = cell.reader / kWarpSize;
-    const bool joins = current && (cell.read_mask & use.mask) != 0 &&
-                       (cell.several_warps ||
-                        !lanes_ordered(watch, use.thread, known, cell.read_lanes, cell.read_clock));
+    const bool ordered = cell.several_warps
+                             ? watch.exact && readers_ordered(watch, cell, use.thread)
+                             : lanes_ordered(watch, use.thread, known, cell.read_lanes, cell.read_clock);
+    const bool joins = current && (cell.read_mask & use.mask) != 0 && !ordered;
     cell.read_volatile = use.is_volatile && (!joins || cell.read_volatile);
     if (!joins) {  // everybody who read before is ordered before this thread
         const bool again = current && cell.reader == use.thread && cell.read_lanes == me && !cell.several_warps;
         cell.read_mask = again ? cell.read_mask | use.mask : use.mask;
         cell.reader = static_cast<uint16_t>(use.thread);
         cell.read_lanes = me;
-        cell.several_warps = false;
+        cell.several_warps = cell.by_group = false;
     } else {
         cell.read_mask &= use.mask;
-        if (known == warp) {
+        if (known == warp && !cell.several_warps) {
             cell.read_lanes |= me;
         } else {
-            cell.several_warps = true;
+            add_reader(cell, warp);
         }
     }
+    if (!cell.several_warps) cell.read_clock = watch.clock;
     cell.read_epoch = watch.epoch;
-    cell.read_clock = watch.clock;
     cell.read_code = static_cast<uint32_t>(use.code - watch.entry);
 }
 
@@ -147,6 +170,7 @@ void note_write(const Watch& watch, SharedCell& cell, const SharedUse& use) {
     cell.write_code = static_cast<uint32_t>(use.code - watch.entry);
     cell.write_atomic = atomic;
     cell.write_volatile = use.is_volatile;
+    cell.layout = 0;
     cell.written |= use.mask;
 }
 
@@ -162,15 +186,15 @@ bool is_quiet_read(const Watch& watch, SharedCell& cell, int thread, uintptr_t c
         cell.read_lanes = me;
         cell.reader = static_cast<uint16_t>(thread);
         cell.read_mask = 15;
-        cell.read_volatile = cell.several_warps = false;
+        cell.read_volatile = cell.several_warps = cell.by_group = false;
         return true;
     }
-    if (cell.read_mask != 15) return false;
-    if (cell.several_warps) return true;
-    if (watch.fenced) return false;
+    if (cell.read_mask != 15 || watch.exact) return false;
     const int warp = thread / kWarpSize;
+    if (cell.several_warps) return add_reader(cell, warp), true;
+    if (watch.fenced) return false;
     if (cell.reader / kWarpSize != warp) {
-        cell.several_warps = true;
+        add_reader(cell, warp);
         return true;
     }
     if (watch.partly_met[warp] || cell.read_clock < watch.warp_clock[warp]) return false;
@@ -192,6 +216,7 @@ bool is_quiet_write(const Watch& watch, SharedCell& cell, int thread, uintptr_t 
     cell.writer = static_cast<uint16_t>(thread);
     cell.written = cell.write_mask = 15;
     cell.write_atomic = cell.write_volatile = false;
+    cell.layout = 0;
     return true;
 }
 
@@ -280,7 +305,7 @@ void async_access(Watch& watch, size_t offset, size_t bytes, Access access, uint
     }
 }
 
-void note_async_write(Watch& watch, size_t offset, size_t bytes, int agent, uintptr_t code) {
+void note_async_write(Watch& watch, size_t offset, size_t bytes, const AsyncWriter& writer) {
     for (size_t at = offset; at < offset + bytes; at += 4) {
         if (at / 4 >= kSharedArena / 4) return;
         SharedCell& cell = watch.cells[at / 4];
@@ -288,10 +313,39 @@ void note_async_write(Watch& watch, size_t offset, size_t bytes, int agent, uint
         cell.block = watch.block_serial;
         cell.write_epoch = watch.epoch;
         cell.write_clock = watch.clock;
-        cell.write_code = static_cast<uint32_t>(code - watch.entry);
-        cell.writer = static_cast<uint16_t>(agent);
+        cell.write_code = static_cast<uint32_t>(writer.code - watch.entry);
+        cell.writer = static_cast<uint16_t>(writer.agent);
+        cell.layout = writer.layout & 7;
         cell.written = cell.write_mask = 15;
     }
+}
+
+// A matrix product, for which the present thread has waited, read it: all its warpgroup with it.
+void note_group_read(Watch& watch, size_t offset, size_t bytes, uintptr_t code) {
+    settle_write(watch);
+    const int thread = watch.worker->current;
+    for (size_t at = offset; at < offset + bytes; at += 4) {
+        SharedCell& cell = watch.cells[at / 4];
+        if (at / 4 >= kSharedArena / 4 || cell.block != watch.block_serial) return;
+        const SharedUse use{at, 15, Access::kRead, false, code, thread, true};
+        note_read(watch, cell, use);
+        add_reader(cell, thread / kWarpSize);
+        cell.by_group = true;
+    }
+}
+
+// A descriptor's swizzle, as it numbers them, against that of the tensor map which wrote there.
+void check_layout(Watch& watch, size_t offset, int swizzle, uintptr_t code) {
+    static constexpr const char* kNames[] = {"none", "32 bytes", "64 bytes", "128 bytes"};
+    if (offset / 4 >= kSharedArena / 4) return;
+    const SharedCell& cell = watch.cells[offset / 4];
+    const int read_by = swizzle == 0 ? 0 : 4 - swizzle;
+    if (cell.block != watch.block_serial || cell.layout == 0 || cell.layout == read_by + 1) return;
+    report(&finding::kMatrixLayout, Severity::kWarning, at_code(code, code_of(watch, cell.write_code)), watch.worker, [&] {
+        return format("The descriptor of this product says swizzle: %s; the tensor map by which {other} wrote there says "
+                      "%s. The elements change places.",
+                      kNames[read_by], kNames[cell.layout - 1]);
+    });
 }
 
 // Bytes that an exchange or an atomic store is about to write.

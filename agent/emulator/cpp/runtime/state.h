@@ -35,7 +35,7 @@ constexpr size_t kSharedArena = 512 * 1024;  // the limit plus room between the 
 constexpr size_t kStackBytes = 256 * 1024;
 constexpr size_t kGuardBytes = 16 * 1024;
 
-enum class State : uint8_t { kFresh, kReady, kAtBarrier, kAtWarpOp, kAtNamed, kAtCluster, kDone };
+enum class State : uint8_t { kFresh, kReady, kAtBarrier, kAtWarpOp, kAtNamed, kAtProduct, kAtCluster, kDone };
 
 struct Fiber {
     void* context;  // where it goes on
@@ -129,6 +129,7 @@ struct Residency;
 struct Copies;
 struct Clocks;
 struct Async;
+struct Products;
 struct Cluster;
 
 // A barrier of the block's 16 that bar.sync and bar.arrive name by number.
@@ -185,6 +186,7 @@ struct Worker {
     Copies* copies;  // null until a thread makes the first
     size_t pending_copies;  // of both kinds, that somebody could disturb
     Async* async;           // mbarriers and bulk copies; null until a thread uses the first
+    Products* products;     // of warpgroups; null until a thread uses the first
     Spin spin;
     uint3 indexed_block;  // the block shape that threads[].index was computed for
     uintptr_t access_code;  // where the last access came from that the runtime makes for device code
@@ -234,6 +236,12 @@ void release_copies(Worker& worker);
 void forget_async(Worker& worker);
 void release_async(Worker& worker);
 void end_bulk(Worker& worker);
+
+// warpgroup.cpp
+void forget_products(Worker& worker);
+void release_products(Worker& worker);
+void end_products(Worker& worker);
+std::string stuck_at_products(const Worker& worker, int& line);
 
 // waiting.cpp
 void finish_residents(Worker& host);

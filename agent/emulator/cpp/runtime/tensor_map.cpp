@@ -149,6 +149,7 @@ void load(Worker& worker, const Map& map, const int32_t* at, char* to, void* bar
     bulk->barrier = told;
     bulk->code = code;
     bulk->filler = map.fill != 0 ? 0xff : 0;
+    bulk->layout = static_cast<uint8_t>(map.swizzle + 1);
     check_place(worker, map, bulk->shared_first, code);
     box.rows([&](char* shared, char* global, size_t bytes) { bulk->pieces.push_back({shared, global, bytes}); });
     ask(keeper, std::move(bulk));

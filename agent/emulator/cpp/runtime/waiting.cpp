@@ -279,6 +279,7 @@ void release_residents(Worker& host) {
         release_copies(resident->worker);
         release_named_barriers(resident->worker);
         release_async(resident->worker);
+        release_products(resident->worker);
         release_watch(resident->worker);
     }
     delete host.residency;

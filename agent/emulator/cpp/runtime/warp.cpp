@@ -217,7 +217,8 @@ bool force_stuck_warp(Worker& worker) {
                           "at %s in line %d. On a GPU this hangs or gives undefined values.",
                           group.mask, group.arrived, missing,
                           other.state == State::kAtBarrier ? "__syncthreads()"
-                          : other.state == State::kAtNamed ? "a numbered barrier"
+                          : other.state == State::kAtNamed   ? "a numbered barrier"
+                          : other.state == State::kAtProduct ? "wgmma"
                                                            : "another warp operation",
                           other.line);
         });

@@ -38,6 +38,8 @@ struct SharedCell {
     uint8_t written;
     uint8_t write_mask : 4, read_mask : 4;
     bool write_atomic : 1, write_volatile : 1, read_volatile : 1, several_warps : 1;
+    bool by_group : 1;   // a matrix product of a warpgroup is among the readers
+    uint8_t layout : 3;  // of the tensor map that it was written by, from 1
 };
 
 // What another block did to memory that a thread now uses.
@@ -75,6 +77,7 @@ constexpr size_t kSites = 512;
 struct Clocks {
     std::vector<uint32_t> at;
 };
+constexpr int kGroupWarps = 4;  // of a warpgroup
 constexpr int kMaxAgents = 64;  // numbered from kMaxThreads on, where a writer is named
 constexpr uintptr_t kNothing = ~uintptr_t{0};
 
@@ -161,6 +164,9 @@ bool peer_access(Watch& watch, uintptr_t address, size_t bytes, Access access, u
 // bulk_copy.cpp
 bool check_in_flight(Worker& worker, const void* address, size_t bytes, Access access, uintptr_t code);
 
+// warpgroup.cpp
+bool check_products(Worker& worker, size_t first, size_t bytes, uintptr_t code);
+
 // sampling.cpp
 void begin_sampled_block(Watch& watch);
 void sampled_access(Watch& watch, bool inside, uintptr_t address, size_t bytes, Access access, uintptr_t code);
@@ -177,7 +183,14 @@ void note_host_write(const void* first, size_t bytes);
 bool begin_pending(Watch& watch, const char* address, size_t bytes, uintptr_t code);
 void settle_write(Watch& watch);
 void async_access(Watch& watch, size_t offset, size_t bytes, Access access, uintptr_t code);
-void note_async_write(Watch& watch, size_t offset, size_t bytes, int agent, uintptr_t code);
+struct AsyncWriter {
+    int agent;
+    uint8_t layout;
+    uintptr_t code;
+};
+void note_async_write(Watch& watch, size_t offset, size_t bytes, const AsyncWriter& writer);
+void note_group_read(Watch& watch, size_t offset, size_t bytes, uintptr_t code);
+void check_layout(Watch& watch, size_t offset, int swizzle, uintptr_t code);
 void note_initialised(Watch& watch, size_t offset, size_t bytes);
 void shared_access(Watch& watch, size_t offset, size_t bytes, Access access, bool is_volatile, uintptr_t code);
 

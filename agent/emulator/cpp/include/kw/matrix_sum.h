@@ -1,4 +1,4 @@
-// How a tensor core adds up, as far as is known (docs/tensor-cores.md). Part of kw/ptx.h.
+// How a tensor core adds up, as measured on a Hopper GPU (docs/tensor-cores.md). Part of kw/ptx.h.
 #pragma once
 
 #include <stdint.h>
@@ -6,54 +6,64 @@
 namespace matrix {
 
 typedef double Four __attribute__((vector_size(32)));
-typedef int64_t FourWords __attribute__((vector_size(32)));
 typedef int32_t FourInts __attribute__((vector_size(16)));
 
 #define KW_SUM static inline __attribute__((always_inline, unused, no_sanitize("thread")))
 
-// To a float with that many bits behind the first, cutting off what does not fit.
+constexpr uint32_t kNaN = 0x7fffffff;
+
+// The power of two that a factor counts as when summands are aligned: that of its exponent, of subnormal numbers that
+// of the format's smallest normal one (`least`).
+KW_SUM double power_of(double x, double least) {
+    if (x == 0) return 0;
+    const double power = __builtin_bit_cast(double, __builtin_bit_cast(uint64_t, x) & 0x7ff0000000000000);
+    return power < least ? least : power;
+}
+
+// To a float with that many bits behind the first, cutting off what does not fit; nothing left is +0.
 KW_SUM float cut(double x, int kept) {
     const double size = __builtin_fabs(x);
-    if (size >= 0x1p128) return static_cast<float>(x);
+    if (!(size < 0x1p128)) return static_cast<float>(x);
     if (kept < 23 && size >= 0x1p-126) {
         const uint64_t mask = ~((uint64_t{1} << (52 - kept)) - 1);
         x = __builtin_bit_cast(double, __builtin_bit_cast(uint64_t, x) & mask);
     }
     const float y = static_cast<float>(x);
-    if (__builtin_fabs(static_cast<double>(y)) <= size) return y;
-    return __builtin_bit_cast(float, __builtin_bit_cast(uint32_t, y) - 1);
+    const bool more = __builtin_fabs(static_cast<double>(y)) > size;
+    const float near = more ? __builtin_bit_cast(float, __builtin_bit_cast(uint32_t, y) - 1) : y;
+    return near == 0 ? 0.0f : near;
 }
 
-// start + a[0] b[0] + ... + a[Count - 1] b[Count - 1], with exact products: all summands are aligned with the largest
-// and cut off `kept` bits behind its first, and their exact sum is cut off to a float.
+// start + a[0] b[0] + ... + a[Count - 1] b[Count - 1], with exact products: all summands are aligned with the largest,
+// by the sums of their factors' exponents, and cut off `kept` bits behind it. The sum of what is left is exact.
 template <int Count>
-KW_SUM float block_sum(const double* a, const double* b, float start, int kept) {
+KW_SUM double aligned_sum(const double* a, const double* a_power, const double* b, const double* b_power, double start,
+                          double start_power, int kept) {
     static_assert(Count % 4 == 0 && Count <= 32, "whole vectors, sums of 32 bits");
     Four products[Count / 4];
-    Four plain = {start, 0, 0, 0};
-    FourWords largest = {};
+    Four plain = {start, 0, 0, 0}, largest = {start_power, 0, 0, 0};
     for (int k = 0; k < Count / 4; k++) {
         Four x, y;
         __builtin_memcpy(&x, a + 4 * k, sizeof x);
         __builtin_memcpy(&y, b + 4 * k, sizeof y);
         products[k] = x * y;
         plain += products[k];
-        const FourWords size = (FourWords)products[k] & 0x7fffffffffffffff;
-        largest = size > largest ? size : largest;
+        __builtin_memcpy(&x, a_power + 4 * k, sizeof x);
+        __builtin_memcpy(&y, b_power + 4 * k, sizeof y);
+        const Four power = x * y;
+        largest = power > largest ? power : largest;
     }
     const double whole = plain[0] + plain[1] + plain[2] + plain[3];
-    if (!(__builtin_fabs(whole) <= 0x1p1000)) {
-        return __builtin_isnan(whole) ? __builtin_bit_cast(float, 0x7fffffffu) : static_cast<float>(whole);
-    }
-    int64_t top = __builtin_bit_cast(int64_t, __builtin_fabs(static_cast<double>(start)));
-    for (int k = 0; k < 4; k++) top = largest[k] > top ? largest[k] : top;
-    if (top == 0) return static_cast<float>(whole);
-    const double power = __builtin_bit_cast(double, top & 0x7ff0000000000000);
-    const double unit = power / static_cast<double>(1 << kept);
+    if (!(__builtin_fabs(whole) <= 0x1p1000)) return whole;
+    const double first = largest[0] > largest[1] ? largest[0] : largest[1];
+    const double second = largest[2] > largest[3] ? largest[2] : largest[3];
+    const double top = first > second ? first : second;
+    if (top == 0) return 0;
+    const double unit = top / static_cast<double>(1 << kept);
     const double scale = 1 / unit;
     FourInts sum = {static_cast<int32_t>(start * scale), 0, 0, 0};
     for (int k = 0; k < Count / 4; k++) sum += __builtin_convertvector(products[k] * scale, FourInts);
-    return cut(static_cast<double>(int64_t{sum[0]} + sum[1] + sum[2] + sum[3]) * unit, kept);
+    return static_cast<double>(int64_t{sum[0]} + sum[1] + sum[2] + sum[3]) * unit;
 }
 
 }  // namespace matrix

@@ -8,28 +8,33 @@
 #include "kw/matrix_sum.h"
 
 #define KW_MATRIX static inline __attribute__((unused, no_sanitize("thread")))
+#define KW_MATRIX_MEMBER inline __attribute__((unused, no_sanitize("thread")))
 
 namespace matrix {
 
 // Types of elements: as bits in registers, and as the number they stand for.
 struct F16 {
-    enum { kBits = 16, kBlock = 16, kKept = 25 };
+    enum { kBits = 16, kKept = 25 };
+    static constexpr double kLeast = 0x1p-14;
     typedef double Value;
     KW_MATRIX double value(uint64_t bits) { return f16_value(static_cast<uint16_t>(bits)); }
 };
 struct Bf16 {
-    enum { kBits = 16, kBlock = 16, kKept = 25 };
+    enum { kBits = 16, kKept = 25 };
+    static constexpr double kLeast = 0x1p-126;
     typedef double Value;
     KW_MATRIX double value(uint64_t bits) { return bf16_value(static_cast<uint16_t>(bits)); }
 };
 struct Tf32 {
-    enum { kBits = 32, kBlock = 8, kKept = 25 };
+    enum { kBits = 32, kKept = 25 };
+    static constexpr double kLeast = 0x1p-126;
     typedef double Value;
     KW_MATRIX double value(uint64_t bits) { return as_float(static_cast<uint32_t>(bits) & 0xffffe000u); }
 };
 template <int Exponent, int Fraction, int Bias>
 struct Small {  // fp8
-    enum { kBits = 8, kBlock = 32, kKept = 13 };
+    enum { kBits = 8, kKept = 13 };
+    static constexpr double kLeast = Exponent == 4 ? 0x1p-6 : 0x1p-14;
     typedef double Value;
     KW_MATRIX double value(uint64_t bits) {
         const int exponent = static_cast<int>(bits >> Fraction) & ((1 << Exponent) - 1);
@@ -71,15 +76,30 @@ struct B1 {
 // Accumulators.
 struct Float {
     enum { kBits = 32 };
+    static constexpr double kLeast = 0x1p-126;
     typedef float Value;
+    KW_MATRIX float made(double sum, int kept) {
+        return sum != sum ? __builtin_bit_cast(float, kNaN) : cut(sum, kept < 23 ? kept : 23);
+    }
+    // Rounded to nearest, as an addition outside the tensor cores.
+    KW_MATRIX float added(float x, float y) {
+        const float sum = x + y;
+        return sum != sum ? __builtin_bit_cast(float, kNaN) : sum;
+    }
     KW_MATRIX float value(uint64_t bits) { return as_float(static_cast<uint32_t>(bits)); }
     KW_MATRIX uint64_t bits(float value) { return as_bits(value); }
 };
 struct Half {
     enum { kBits = 16 };
+    static constexpr double kLeast = 0x1p-14;
     typedef float Value;
+    KW_MATRIX float made(double sum, int) {
+        const float near = f16_value(f16_bits(sum));
+        return near == 0 ? 0.0f : near;
+    }
+    KW_MATRIX float added(float x, float y) { return x + y; }
     KW_MATRIX float value(uint64_t bits) { return f16_value(static_cast<uint16_t>(bits)); }
-    KW_MATRIX uint64_t bits(float value) { return f16_bits(value); }
+    KW_MATRIX uint64_t bits(float value) { return value != value ? 0x7fff : f16_bits(value); }
 };
 struct Double {
     enum { kBits = 64 };
@@ -142,24 +162,55 @@ KW_MATRIX void set_element(uint64_t* registers, int number, uint64_t bits) {
 
 enum Combine { kMultiply, kMultiplySaturating, kXor, kAnd };
 
-template <int Depth, class A>
-KW_MATRIX double fold(const double* a, const double* b, double start, Combine) {
-    for (int k = 0; k < Depth; k++) start = __builtin_fma(a[k], b[k], start);
-    return start;
-}
-template <int Depth, class A>
-KW_MATRIX float fold(const double* a, const double* b, float start, Combine) {
-    constexpr int block = Depth < A::kBlock ? Depth : A::kBlock;
-    for (int k = 0; k < Depth; k += block) start = block_sum<block>(a + k, b + k, start, A::kKept);
-    return start;
-}
-template <int Depth, class A>
-KW_MATRIX int64_t fold(const int64_t* a, const int64_t* b, int64_t start, Combine how) {
-    for (int k = 0; k < Depth; k++) {
-        start += how == kXor ? a[k] ^ b[k] : how == kAnd ? a[k] & b[k] : a[k] * b[k];
+template <bool First, class T, class Other> struct Chosen { typedef T type; };
+template <class T, class Other> struct Chosen<false, T, Other> { typedef Other type; };
+
+// A row of a, or a column of b: its elements, and what they count as when summands are aligned.
+template <class T, int Depth>
+struct Line {
+    typename T::Value value[Depth], power[Depth];
+
+    // As: the format in which the tensor core takes it.
+    template <class As = T>
+    KW_MATRIX_MEMBER void set(int k, typename T::Value x) {
+        value[k] = x;
+        if constexpr (requires { As::kLeast; }) power[k] = power_of(x, As::kLeast);
     }
-    if (how != kMultiplySaturating) return static_cast<int32_t>(static_cast<uint32_t>(start));
-    return start > INT32_MAX ? INT32_MAX : start < INT32_MIN ? INT32_MIN : start;
+};
+
+// start + a * b with the sums of D, of `Count` elements from `first` on, made at once.
+template <int Count, class A, class B, class D, int Depth>
+KW_MATRIX float summed(const Line<A, Depth>& a, const Line<B, Depth>& b, int first, float start, int kept) {
+    const double whole = aligned_sum<Count>(a.value + first, a.power + first, b.value + first, b.power + first, start,
+                                            power_of(start, D::kLeast), kept);
+    return D::made(whole, kept);
+}
+
+template <class D, class A, class B, int Depth>
+KW_MATRIX auto fold(const Line<A, Depth>& a, const Line<B, Depth>& b, typename D::Value start, Combine how) {
+    if constexpr (sizeof(start) == 4) {
+        (void)how;
+        return summed<Depth, A, B, D>(a, b, 0, start, A::kKept);
+    } else if constexpr (A::kBits == 64) {
+        for (int k = 0; k < Depth; k++) start = __builtin_fma(a.value[k], b.value[k], start);
+        return start;
+    } else {
+        for (int k = 0; k < Depth; k++) {
+            const int64_t x = a.value[k], y = b.value[k];
+            start += how == kXor ? x ^ y : how == kAnd ? x & y : x * y;
+        }
+        if (how != kMultiplySaturating) return int64_t{static_cast<int32_t>(static_cast<uint32_t>(start))};
+        return start > INT32_MAX ? int64_t{INT32_MAX} : start < INT32_MIN ? int64_t{INT32_MIN} : start;
+    }
+}
+
+// mma.sync of fp8, which Hopper makes of two products of halves: first those elements whose k is 0 or 1 beyond a multiple
+// of 4, then the others. What they started from is added last.
+constexpr int place_of_small(int k, int depth) { return k / 4 * 2 + k % 2 + (k % 4 < 2 ? 0 : depth / 2); }
+template <class D, class A, class B, int Depth>
+KW_MATRIX float fold_small(const Line<A, Depth>& a, const Line<B, Depth>& b, float start) {
+    const float half = summed<Depth / 2, A, B, D>(a, b, 0, 0, F16::kKept);
+    return D::added(summed<Depth / 2, A, B, D>(a, b, Depth / 2, half, F16::kKept), start);
 }
 
 enum Layout { kMma, kWmma };
@@ -171,18 +222,22 @@ struct Operands {
 
 template <int M, int N, int K, int InA, int InB, class A, class B, class C, class D, Layout How, Combine Mode>
 struct Product {
+    static constexpr bool kSmall = A::kBits == 8 && sizeof(typename C::Value) == 4;  // fp8
+    typedef typename Chosen<kSmall, F16, A>::type AsA;
+    typedef typename Chosen<kSmall, F16, B>::type AsB;
+
     static __attribute__((no_sanitize("thread"))) void compute(void* const* lanes) {
-        typename A::Value a[M][K];
-        typename B::Value b[N][K];
+        Line<A, K> a[M];
+        Line<B, K> b[N];
         for (int lane = 0; lane < 32; lane++) {
             const Operands& mine = *static_cast<const Operands*>(lanes[lane]);
             for (int i = 0; i < InA; i++) {
                 const Place p = How == kWmma ? dealt(lane, i, InA, M, K) : fragment_of_a<M, per_register<A>>(lane, i);
-                a[p.row][p.column] = A::value(element<A::kBits>(mine.a, i));
+                a[p.row].template set<AsA>(place(p.column), A::value(element<A::kBits>(mine.a, i)));
             }
             for (int i = 0; i < InB; i++) {
                 const Place p = How == kWmma ? flipped(dealt(lane, i, InB, N, K)) : fragment_of_b<per_register<B>>(lane, i);
-                b[p.column][p.row] = B::value(element<B::kBits>(mine.b, i));
+                b[p.column].template set<AsB>(place(p.row), B::value(element<B::kBits>(mine.b, i)));
             }
         }
         for (int lane = 0; lane < 32; lane++) {
@@ -190,8 +245,17 @@ struct Product {
             for (int i = 0; i < M * N / 32; i++) {
                 const Place p = How == kWmma ? dealt(lane, i, M * N / 32, M, N) : fragment_of_c(lane, i);
                 const auto start = C::value(element<C::kBits>(mine.c, i));
-                set_element<D::kBits>(mine.d, i, D::bits(fold<K, A>(a[p.row], b[p.column], start, Mode)));
+                set_element<D::kBits>(mine.d, i, D::bits(sum(a[p.row], b[p.column], start)));
             }
+        }
+    }
+
+    KW_MATRIX constexpr int place(int k) { return kSmall ? place_of_small(k, K) : k; }
+    KW_MATRIX auto sum(const Line<A, K>& a, const Line<B, K>& b, typename C::Value start) {
+        if constexpr (kSmall) {
+            return fold_small<D>(a, b, start);
+        } else {
+            return fold<D>(a, b, start, Mode);
         }
     }
 };

@@ -68,6 +68,23 @@ void kw_warp_collect(kw_collected compute, void* mine, int line);
 // Within `compute`: tells of an access by that lane.
 void kw_lane_access(int lane, const void* address, size_t bytes, int writes, void* code);
 
+// Products of a warpgroup (wgmma). What the thread has committed and waited for, in groups, and how often it has fenced.
+typedef struct kw_products {
+    uint32_t committed, done, fences;
+} kw_products;
+kw_products kw_products_now(void);
+void kw_products_fence(void);
+void kw_products_commit(void);
+void kw_products_wait(uint32_t prior);
+// The last of the 128 threads to come calls `compute` with what each brought.
+void kw_group_collect(kw_collected compute, void* mine, int line);
+// Within `compute`, of one operand: the places of the 16-byte units that are read, a quarter of them by each warp, or
+// all by all. 0: not to be read.
+int kw_product_reads(const uint32_t* units, int count, int each_warp, int swizzle, void* code);
+// Registers of products under way are used; a product takes some that were written since the last fence.
+void kw_product_touched(int line);
+void kw_product_unfenced(int line);
+
 // An atomicCAS or atomicExch that changed nothing: a thread that only does that may be waiting for ever.
 // kw_spin_over tells that the wait is over; it is needed only while the variable kw_spinning is set.
 void kw_spin(const void* address, uint64_t observed, int line);

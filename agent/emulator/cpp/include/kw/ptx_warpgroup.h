@@ -1,0 +1,135 @@
+// Products of a warpgroup (wgmma): four warps, matrices in shared memory by descriptors. Part of kw/ptx.h.
+//
+// The last of the 128 threads to come computes for all. What is read of shared memory is told to the runtime, which
+// holds it against whoever writes there before the product has been waited for. Where the elements that a
+// descriptor speaks of lie: docs/tensor-cores.md.
+#pragma once
+
+#include "kw/ptx_matrix.h"
+
+namespace matrix {
+
+// Where a matrix lies: rows are those of a, or the columns of b, `bytes` of 32 go along k.
+struct Placed {
+    uint32_t start, leading, stride, width;  // width: of a row of the swizzle; 16 without one
+
+    explicit Placed(uint64_t description)
+        : start(static_cast<uint32_t>(description & 0x3fff) << 4),
+          leading(static_cast<uint32_t>(description >> 16 & 0x3fff) << 4),
+          stride(static_cast<uint32_t>(description >> 32 & 0x3fff) << 4),
+          width(width_of(static_cast<int>(description >> 62))),
+          offset(static_cast<uint32_t>(description >> 49 & 7)) {}
+
+    uint32_t offset;
+
+    static uint32_t width_of(int swizzle) { return swizzle == 0 ? 16 : 256u >> swizzle; }
+    uint32_t exchanged(uint32_t at) const {
+        return at ^ ((at - offset * 128 >> 3) & (width - 16));
+    }
+    // The 16 bytes `piece` along k of a row.
+    uint32_t along_depth(uint32_t row, uint32_t piece) const {
+        const uint32_t first = start + row / 8 * stride + row % 8 * width;
+        return exchanged(first + (width == 16 ? piece * leading : piece * 16));
+    }
+    // Flipped: the 16 bytes `piece` along the rows, of one k.
+    uint32_t along_rows(uint32_t k, uint32_t piece) const {
+        const uint32_t pieces = width / 16;
+        if (width == 16) return start + k / 8 * leading + k % 8 * 16 + piece * stride;
+        return exchanged(start + k / 8 * stride + k % 8 * width + piece / pieces * leading + piece % pieces * 16);
+    }
+};
+
+struct GroupOperands {
+    uint32_t* d;
+    uint32_t a[4];
+    uint64_t a_at, b_at;
+    char* shared;
+    void* code;
+    bool add;
+};
+
+// A matrix of Rows x Depth elements out of shared memory, each row beside the other.
+template <int Rows, int Depth, class T, bool Flipped>
+KW_MATRIX void fetch(Line<T, Depth>* to, uint64_t description, const GroupOperands& by, int each_warp) {
+    constexpr int each = 128 / T::kBits;  // elements in 16 bytes
+    constexpr int pieces = Rows * Depth / each;
+    const Placed placed(description);
+    uint32_t units[pieces];
+    for (int u = 0; u < pieces; u++) {
+        if (Flipped) {
+            units[u] = placed.along_rows(u % Depth, u / Depth);
+        } else {
+            units[u] = placed.along_depth(u / (Depth / each), u % (Depth / each));
+        }
+    }
+    if (!kw_product_reads(units, pieces, each_warp, static_cast<int>(description >> 62), by.code)) return;
+    for (int u = 0; u < pieces; u++) {
+        uint32_t words[4];
+        __builtin_memcpy(words, by.shared + units[u], 16);
+        for (int i = 0; i < each; i++) {
+            const uint64_t bits = T::kBits == 32 ? words[i] : words[i * T::kBits / 32] >> i * T::kBits % 32;
+            const auto value = T::value(bits & (T::kBits == 32 ? 0xffffffffu : (uint64_t{1} << T::kBits) - 1));
+            if (Flipped) {
+                to[u / Depth * each + i].set(u % Depth, value);
+            } else {
+                to[u / (Depth / each)].set(u % (Depth / each) * each + i, value);
+            }
+        }
+    }
+}
+
+enum Flips { kPlain = 0, kFlipA = 1, kFlipB = 2, kNegateA = 4, kNegateB = 8, kSharedA = 16 };
+
+template <int N, int Depth, class A, class B, class D, int How, Combine Mode>
+struct GroupProduct {
+    static constexpr int kElements = N / 2;  // of d, of a lane
+
+    static __attribute__((no_sanitize("thread"))) void compute(void* const* lanes) {
+        static thread_local Line<A, Depth> a[64];
+        static thread_local Line<B, Depth> b[N];
+        const GroupOperands& first = *static_cast<const GroupOperands*>(lanes[0]);
+        fetch<N, Depth, B, (How & kFlipB) != 0>(b, first.b_at, first, 0);
+        if (How & kSharedA) {
+            fetch<64, Depth, A, (How & kFlipA) != 0>(a, first.a_at, first, 1);
+        } else {
+            for (int t = 0; t < 128; t++) {
+                const GroupOperands& mine = *static_cast<const GroupOperands*>(lanes[t]);
+                const uint64_t words[4] = {mine.a[0], mine.a[1], mine.a[2], mine.a[3]};
+                for (int i = 0; i < 4 * per_register<A>; i++) {
+                    const Place p = fragment_of_a<16, per_register<A>>(t % 32, i);
+                    a[t / 32 * 16 + p.row].set(p.column, A::value(element<A::kBits>(words, i)));
+                }
+            }
+        }
+        if (How & kNegateA) negate(a, 64);
+        if (How & kNegateB) negate(b, N);
+        for (int t = 0; t < 128; t++) {
+            const GroupOperands& mine = *static_cast<const GroupOperands*>(lanes[t]);
+            uint64_t word = 0;
+            for (int i = 0; i < kElements; i++) {
+                const int row = t / 32 * 16 + t % 32 / 4 + i / 2 % 2 * 8, column = i / 4 * 8 + t % 4 * 2 + i % 2;
+                constexpr int each = 32 / D::kBits;
+                const uint64_t before = mine.d[i / each] >> i % each * 16;
+                const auto start = mine.add ? D::value(before) : typename D::Value{};
+                const uint64_t bits = D::bits(fold<D>(a[row], b[column], start, Mode));
+                word = each == 1 ? bits : i % 2 == 0 ? bits : word | bits << 16;
+                if (each == 1 || i % 2 == 1) mine.d[i / each] = static_cast<uint32_t>(word);
+            }
+        }
+    }
+
+    template <class T>
+    KW_MATRIX void negate(T* lines, int count) {
+        for (int i = 0; i < count; i++) {
+            for (auto& value : lines[i].value) value = -value;
+        }
+    }
+};
+
+template <class What>
+KW_MATRIX_CALL void multiply_group(GroupOperands& mine, int line) {
+    mine.code = __builtin_return_address(0);
+    kw_group_collect(What::compute, &mine, line);
+}
+
+}  // namespace matrix

@@ -32,8 +32,6 @@ from agent.search import ideas
 
 PARAMETERS = Path(__file__).with_name("search_model.toml")
 BASE_MS = 1.0
-RESOLVED = 0.01
-"""What timing tells apart, as a share; an assumption."""
 TRACE = Trace(operations=(), inputs=(), init_inputs=(), outputs=(), state=(), flops=0, min_bytes=0)
 PROBLEM = Problem(name="simulated", source="class Model: ...\n", trace=TRACE)
 _LATENT = re.compile(r"# latent (\{.*\})")
@@ -64,11 +62,13 @@ class Nature:
     prompt_first: int
     prompt_later: int
     answer: int
+    resolved: float
+    combined_keeps: float
 
     @classmethod
     def read(cls, model: str) -> "Nature":
         given = tomllib.loads(PARAMETERS.read_text(encoding="utf-8"))
-        return cls(**given[model], **given["speed"], **given["tokens"])
+        return cls(**given[model], **given["speed"], **given["tokens"], **given["later"])
 
 
 @dataclass(frozen=True)
@@ -96,6 +96,7 @@ class World:
     """One problem: what its designs can reach at best, as logarithms of a speedup."""
 
     def __init__(self, nature: Nature, seed: int) -> None:
+        self.resolved = nature.resolved
         draw = Random(f"world {seed}")
         level = draw.gauss(nature.problem_mean, nature.problem_sd)
         self.ceilings = [draw.gauss(level, nature.design_sd) for _ in range(nature.designs)]
@@ -137,7 +138,9 @@ class Model:
         if prompt.template == "combine":
             # What is better of each: the design with less left to gain is refined as far as the other's gap.
             one, other = shown[:2]
-            made = replace(one, gap=min(one.gap, other.gap) * (1 - nature.closing))
+            better, worse = sorted((one.gap, other.gap))
+            kept = nature.combined_keeps * better + (1 - nature.combined_keeps) * worse
+            made = replace(one, gap=kept * (1 - nature.closing))
         elif draw.random() < (nature.obedience if _idea(text) else nature.redesign_rate):
             made = replace(self._fresh(text, draw), gap=draw.expovariate(1 / nature.first_gap))
         else:
@@ -185,7 +188,9 @@ class Judge:
                 eager_ms=Percentiles(p20=BASE_MS, p50=BASE_MS, p80=BASE_MS), compile_ms=None,
                 baseline="eager",
                 roofline_fraction=None, method="simulated",
-                speedup_interval=((1 - RESOLVED) * speedup, (1 + RESOLVED) * speedup),
+                speedup_interval=(
+                    (1 - self._world.resolved) * speedup, (1 + self._world.resolved) * speedup,
+                ),
             ),
         )  # fmt: skip
 

@@ -50,7 +50,7 @@ class Deleted(Record):
 
 
 def verify(run: Run) -> tuple[Fault, ...]:
-    """Derives every hash anew: each blob's, each prompt's that an answer names, each attempt's parent.
+    """Derives every hash anew: each blob's, each prompt's that an answer names, each attempt's parents.
 
     Damaged lines and a damaged run.toml are faults too; a last line that was cut off is not, for that is how
     a killed run ends.
@@ -166,9 +166,10 @@ def _references(log: Log) -> Iterator[tuple[int, str]]:
                     f"answers prompt {event.prompt_id[:12]}, not the {asked[event.round][:12]} asked",
                 )
             case Evaluated():
-                parent = event.attempt.candidate.parent
-                if parent is not None and parent not in made:
-                    yield event.seq, f"was made from candidate {parent}, which no attempt before it hashes to"
+                candidate = event.attempt.candidate
+                for parent in (candidate.parent, candidate.second_parent):
+                    if parent is not None and parent not in made:
+                        yield event.seq, f"was made from candidate {parent}, which no attempt before it is"
                 made.add(event.attempt.candidate.id)
                 numbers.add(event.attempt.number)
             case SecondLook() | Unconfirmed() if event.number not in numbers:

@@ -57,8 +57,9 @@ def test_a_prompt_that_was_changed_no_longer_hashes_to_what_was_answered(run: Ru
     assert "answers prompt" in verify(run)[0].reason
 
 
-def test_an_attempt_whose_parent_is_not_there_is_named(run: Run) -> None:
-    replace(run, b'"parent":null', b'"parent":"0123456789abcdef"')
+@pytest.mark.parametrize("which", [b"parent", b"second_parent"])
+def test_an_attempt_whose_parent_is_not_there_is_named(run: Run, which: bytes) -> None:
+    replace(run, b'"%s":null' % which, b'"%s":"0123456789abcdef"' % which)
     fault = verify(run)[0]
     assert fault.place == "events.jsonl, line 4"
     assert "0123456789abcdef" in str(fault)

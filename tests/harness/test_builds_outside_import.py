@@ -168,7 +168,7 @@ def test_a_caught_failure_counts_where_no_kernel_runs(backend: CudaBackend, tmp_
     instance(talk(backend, Worker(failed, answer={}), tmp_path))
     trial = GpuTrial.__new__(GpuTrial)
     trial._job, trial._backend = backend._job, backend
-    seen = {"kernels": [{"name": "at::native::tanh", "us": 1.0, "stream": 7}]}
+    seen = {"kernels": [{"name": "at::native::tanh", "us": 1.0, "stream": 7, "operators": []}]}
     trial.candidate = talk(backend, Worker(answer=seen), tmp_path)
     with pytest.raises(Refused) as caught:
         trial.watch(lambda what: None)

@@ -3,10 +3,12 @@
 from typing import Any
 
 import pytest
+import torch
 
 from agent.build.build_request import BuildRequest
 from agent.harness.integrity import kernel_attribution
 from agent.harness.task.faults import Refused
+from agent.harness.worker import profiled
 from agent.records import LibraryOps
 
 SOURCE = """
@@ -26,7 +28,11 @@ def request() -> BuildRequest:
 
 
 def ran(*names: str) -> list[dict[str, Any]]:
-    return [{"name": name, "us": 10.0 * number, "stream": 7} for number, name in enumerate(names, 1)]
+    return [launched(name, us=10.0 * number) for number, name in enumerate(names, 1)]
+
+
+def launched(name: str, *within: str, us: float = 1.0) -> dict[str, Any]:
+    return {"name": name, "us": us, "stream": 7, "operators": list(within)}
 
 
 def test_kernels_are_known_by_their_names_in_the_source() -> None:
@@ -77,6 +83,42 @@ def test_others_may_run_as_far_as_the_setting_allows(
     with pytest.raises(Refused) as refused:
         kernel_attribution.checked(ran(*names), [request()], setting)
     assert refused.value.findings[0].kind == kind
+
+
+def bias(*within: str) -> dict[str, Any]:
+    """An addition that torch launches; its name is longer than what is shown of it."""
+    head = "void at::native::elementwise_kernel<128, 2, at::native::gpu_kernel_impl_nocast<"
+    return launched(f"{head}at::native::CUDAFunctor_add<float> >{'(at::TensorIteratorBase&)' * 20}", *within)
+
+
+WITHIN = ("add_", "_convolution", "convolution", "conv2d")
+
+
+def test_the_bias_of_a_convolution_belongs_to_it() -> None:
+    claims = [launched("plain(float*)"), launched("cudnn::conv2d_grouped_direct"), bias(*WITHIN)]
+    assert kernel_attribution.checked(claims, [request()], "gemm-conv").kernels
+    with pytest.raises(Refused):
+        kernel_attribution.checked(claims, [request()], "none")
+
+
+@pytest.mark.parametrize(
+    "others", [[bias("add_")], [bias()], [bias(*WITHIN), bias("add")], [launched(GELU, *WITHIN)]]
+)
+def test_what_else_torch_adds_or_computes_does_not(others: list[dict[str, Any]]) -> None:
+    with pytest.raises(Refused):
+        kernel_attribution.checked([launched("plain(float*)"), *others], [request()], "gemm-conv")
+
+
+def test_operators_are_told_from_within_outwards_and_named_ranges_are_none() -> None:
+    with torch.profiler.profile(activities=[torch.profiler.ProfilerActivity.CPU]) as seen:
+        with torch.profiler.record_function("aten::convolution"):
+            torch.addmm(torch.ones(2, 2), torch.ones(2, 2), torch.ones(2, 2))
+        torch.nn.functional.linear(torch.ones(2, 3), torch.ones(4, 3))
+    events = list(seen.events() or [])
+    outermost = [
+        profiled.operators(event)[-1:] for event in events if event.name in ("aten::addmm", "aten::mm")
+    ]
+    assert outermost == [["addmm"], ["linear"]]
 
 
 @pytest.mark.parametrize(

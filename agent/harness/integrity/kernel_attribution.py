@@ -7,10 +7,11 @@ candidate is the emulator's (`own_kernels`), which `confirmation` asks for.
 """
 
 import re
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Collection, Iterable
 from typing import Any
 
 from agent.build.build_request import BuildRequest
+from agent.emulator.replay.operators import GEMM_CONV
 from agent.harness.integrity.replay_findings import NOT_NEEDED
 from agent.harness.messages.commands import to_worker
 from agent.harness.task import faults
@@ -32,6 +33,8 @@ _MOVES = re.compile(r"(?i)mem(cpy|set)|copy|fill|catarray|arange|transpose|permu
 _PRODUCTS = re.compile(
     r"(?i)gemm|gemv|gemvx|cutlass|cudnn|conv|xmma|nvjet|split_?k|[dw]grad|winograd|nchw|nhwc|dot_kernel"
 )
+_BESIDE_PRODUCTS = re.compile(r"CUDAFunctor_?[aA]dd|im2col|col2im|vol2col|col2vol")
+"""What torch launches beside the product itself: the bias it adds, and the layout of older algorithms."""
 SHOWN = 200
 
 
@@ -44,7 +47,7 @@ def checked(claims: list[dict[str, Any]], requests: Iterable[BuildRequest], sett
     """The profile of one call. Raises Refused where others than the candidate's kernels do the work."""
     texts = [request.cuda for request in requests]
     seen = profile(claims, declared(texts), pasted=any(map(_PASTED.search, texts)))
-    refused = refusal(seen, setting)
+    refused = refusal(seen, setting, beside_products(claims))
     if refused is not None:
         raise faults.Refused(Status.REJECTED, "integrity", [refused])
     return seen
@@ -58,9 +61,8 @@ def profile(claims: list[dict[str, Any]], own: set[str], pasted: bool = False) -
     totals: dict[str, list[float]] = {}
     streams: set[int] = set()
     for entry in claims:
-        name, micros, stream = str(entry["name"]), float(entry["us"]), int(entry["stream"])
-        totals.setdefault(name, []).append(micros)
-        streams.add(stream)
+        totals.setdefault(entry["name"], []).append(entry["us"])
+        streams.add(entry["stream"])
     kernels = tuple(
         KernelTime(
             name=name[:SHOWN],
@@ -88,12 +90,21 @@ def check_ablation(tell: Tell, compare: Ask, output_bytes: list[int]) -> None:
         raise faults.Refused(Status.REJECTED, "integrity", [Finding(kind=NOT_NEEDED, message=message)])
 
 
-def refusal(seen: Profile, setting: LibraryOps) -> Finding | None:
-    """Why what ran on the GPU cannot stand as a kernel of the candidate's."""
+def beside_products(claims: list[dict[str, Any]]) -> set[str]:
+    """Names of kernels that ran only as parts of torch's matrix products and convolutions."""
+    outside = {entry["name"][:SHOWN] for entry in claims if GEMM_CONV.isdisjoint(entry["operators"])}
+    return {entry["name"][:SHOWN] for entry in claims if _BESIDE_PRODUCTS.search(entry["name"])} - outside
+
+
+def refusal(seen: Profile, setting: LibraryOps, beside: Collection[str] = ()) -> Finding | None:
+    """Why what ran on the GPU cannot stand as a kernel of the candidate's.
+
+    `beside`: kernels that belong to products.
+    """
     if not any(kernel.own for kernel in seen.kernels):
         return faults.NO_LAUNCH
     others = [kernel.name for kernel in seen.kernels if not kernel.own]
-    foreign = [name for name in others if not _is_allowed(name, setting)]
+    foreign = [name for name in others if not _is_allowed(name, setting, beside)]
     if not foreign:
         return None
     listed = ", ".join(name.split("(")[0][:80] for name in foreign[:3])
@@ -114,7 +125,7 @@ def _is_a_librarys(name: str) -> bool:
     return bool(_LIBRARIES.search(name.removeprefix("void ")))
 
 
-def _is_allowed(name: str, setting: LibraryOps) -> bool:
+def _is_allowed(name: str, setting: LibraryOps, beside: Collection[str]) -> bool:
     if setting == "any" or _MOVES.search(name):
         return True
-    return setting == "gemm-conv" and bool(_PRODUCTS.search(name))
+    return setting == "gemm-conv" and (bool(_PRODUCTS.search(name)) or name in beside)

@@ -149,9 +149,12 @@ class Further:
 
 @dataclass(frozen=True)
 class Event:
+    """`operators`: torch's that launched it, the innermost first."""
+
     name: str
     us: float
     stream: int
+    operators: list[str]
 
 
 @dataclass(frozen=True)

@@ -16,7 +16,6 @@ from pathlib import Path
 from typing import Any, BinaryIO
 
 import torch
-from torch import profiler
 from torch.utils import cpp_extension
 
 HERE = Path(__file__).resolve().parent
@@ -27,6 +26,7 @@ import load_inline_watch  # type: ignore[import-not-found]  # noqa: E402
 import memory_guards  # type: ignore[import-not-found]  # noqa: E402
 import messages  # type: ignore[import-not-found]  # noqa: E402
 import optional_checks  # type: ignore[import-not-found]  # noqa: E402
+import profiled  # type: ignore[import-not-found]  # noqa: E402
 import surroundings  # type: ignore[import-not-found]  # noqa: E402
 import timing  # type: ignore[import-not-found]  # noqa: E402
 import transport  # type: ignore[import-not-found]  # noqa: E402
@@ -179,17 +179,7 @@ class Worker:
 
     def do_profile(self, command: worker_commands.Profile) -> dict[str, Any]:
         """What the GPU does during one call on the present inputs, by the CUDA profiler."""
-        watched = [profiler.ProfilerActivity.CUDA]
-        with torch.no_grad(), profiler.profile(activities=watched, acc_events=True) as seen:
-            self._model(*self._inputs)
-            torch.cuda.synchronize()
-        return {
-            "kernels": [
-                {"name": event.name, "us": event.device_time, "stream": event.device_resource_id}
-                for event in seen.events()
-                if event.device_type.name == "CUDA"
-            ]
-        }
+        return {"kernels": profiled.kernels(lambda: self._model(*self._inputs))}
 
     def do_ablate(self, command: worker_commands.Ablate) -> dict[str, Any]:
         """One call on the present inputs in which the launches of the candidate's libraries are left out."""

@@ -21,6 +21,7 @@ PARTS = {
     "largest": ("(n)", "pass", "x / x.abs().max()"),
     "linear": ("(n)", "self.fc = nn.Linear(n, 24)", "F.relu(self.fc(x))"),
     "total": ("(n)", "pass", "x.sum()"),
+    "softmax": ("(n)", "pass", "torch.softmax(x, 1)"),
 }
 
 
@@ -81,6 +82,7 @@ return ext.gelu(ext.scaled(x, self.weight), ones[:70].contiguous())"""
 STREAM = """y = ext.gelu(x, self.weight)
 y.record_stream(torch.cuda.current_stream())
 return y"""
+SHARES = "return ext.copied(torch.tensor(torch.softmax(x, 1).tolist(), device=x.device))"
 HONEST = (
     Case("elementwise", "gelu", "return ext.gelu(x.contiguous(), self.weight)"),
     # 1,295 blocks: more than can be on the device at once, as a cooperative launch would need.
@@ -96,6 +98,7 @@ HONEST = (
     Case("stream that is recorded", "gelu", STREAM),
     Case("product of torch", "linear", MATMUL),
     Case("any operator", "gelu", "return F.gelu(ext.scaled(x, self.weight))", setting="any"),
+    Case("softmax of torch", "softmax", "return ext.copied(torch.softmax(x, 1))", setting="any"),
     Case(
         "input in another layout", "gelu", "return ext.gelu(x.t().contiguous().t().contiguous(), self.weight)"
     ),
@@ -117,4 +120,5 @@ ATTACKS = (
     Case("fills, byte by byte", "gelu", "return ext.filled_gelu(x, self.weight)", BY_HOST),
     Case("disguised as addresses", "gelu", "return ext.disguised_gelu(x, self.weight)", BY_HOST),
     Case("scalars of operators", "gelu", SCALARS, "part of the result"),
+    Case("softmax as a table", "softmax", SHARES, "part of the result"),
 )  # fmt: skip

@@ -9,7 +9,7 @@ import pytest
 from agent.emulator.replay.calls import Segment
 from agent.emulator.replay.events import Lost
 from agent.harness.confirmation import sanitizer
-from agent.harness.integrity import replay_check
+from agent.harness.integrity import replay_check, replay_evidence
 from agent.harness.judge import evaluate
 from agent.harness.judge.shrunken_sizes import Shapes, Tried
 from agent.harness.task import call_limits
@@ -84,12 +84,12 @@ def test_a_replay_that_hangs_is_not_repeated_on_other_inputs(
             seeds.append(seed)
             return refusal
 
-    monkeypatch.setattr(replay_check, "Replay", Replay)
+    monkeypatch.setattr(replay_evidence, "Replay", Replay)
     evidence: Any = SimpleNamespace(folder=tmp_path, only_fresh=False, on_a_gpu=None)
     recorded = replay_check.Recorded([Segment([Lost()], [])], 0, (), 1, 2, 3, family=None, tree=None)
-    found = replay_check.on_fresh_inputs(recorded, evidence)
-    assert found == replay_check.Outcome([refusal], may_be_stale=not hung)
-    assert hung or not replay_check.on_its_own_inputs(recorded, evidence)
+    found = replay_evidence.on_fresh_inputs(recorded, evidence)
+    assert found == replay_evidence.Outcome([refusal], may_be_stale=not hung)
+    assert hung or not replay_evidence.on_its_own_inputs(recorded, evidence)
     assert len(seeds) == repeated
 
 

@@ -35,6 +35,10 @@ class Forged(Exception):
     """The record is none that the runtime writes."""
 
 
+class OutputElsewhere(Forged):
+    """An output that nothing on the device made."""
+
+
 @dataclass(frozen=True)
 class Allocate:
     to: int

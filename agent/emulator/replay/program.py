@@ -14,7 +14,7 @@ from typing import Any, NamedTuple
 
 from agent.emulator.replay import events, operators
 from agent.emulator.replay.calls import INPUTS, Memory
-from agent.emulator.replay.events import Forged
+from agent.emulator.replay.events import Forged, OutputElsewhere
 from agent.emulator.replay.operators import Step
 from agent.records import LibraryOps
 from agent.torch_shim.c_abi import LARGEST_ARENA
@@ -197,7 +197,7 @@ class _Reader:
     def _on_outputs(self, event: events.Outputs) -> None:
         for description in event.tensors:
             if "tensor" not in description:
-                raise Forged("an output outside device memory")
+                raise OutputElsewhere("an output outside device memory")
             address, dtype, shape, strides = description["tensor"]
             self._outputs.append(Output(address, dtype, shape, strides))
 

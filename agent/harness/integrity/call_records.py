@@ -19,7 +19,7 @@ from typing import Any, NamedTuple
 from agent.emulator.replay import calls, host_words, operators
 from agent.emulator.replay.calls import Behaviour, Segment
 from agent.emulator.replay.events import Forged
-from agent.harness.integrity import checked_replay, replay_check, replay_findings
+from agent.harness.integrity import checked_replay, replay_evidence, replay_findings
 from agent.harness.integrity.launch_limits import NEVER_STARTED
 from agent.harness.integrity.replay_check import Evidence, Recorded
 from agent.harness.integrity.replay_findings import NOT_NEEDED
@@ -54,6 +54,11 @@ class Drawn(NamedTuple):
     def is_new(self) -> bool:
         """Whether nothing of the inputs was seen before."""
         return not self.draw.repeat and self.draw.family != protocol.NEAR
+
+    @property
+    def is_stated(self) -> bool:
+        """Whether they are new and none of a derived family."""
+        return self.is_new and self.draw.family is None
 
 
 class CallRecords:
@@ -127,7 +132,7 @@ class CallRecords:
         right: Behaviour | None = None
         refused: tuple[int, list[Finding]] | None = None
         for number in self.chosen():
-            found, may_be_stale = replay_check.on_fresh_inputs(self._recorded(number), evidence)
+            found, may_be_stale = self._on_fresh_inputs(number, evidence)
             if may_be_stale and self._on_their_own_inputs(number, evidence, once_more):
                 found = []
             if not found:
@@ -138,6 +143,17 @@ class CallRecords:
             return []
         number, found = refused
         return [self._told(finding, number, right) for finding in found]
+
+    def _on_fresh_inputs(self, number: int, evidence: Evidence) -> tuple[list[Finding], bool]:
+        """Where those tell nothing, also of a call on inputs as stated that did the same."""
+        looked = replay_evidence.on_fresh_inputs(self._recorded(number), evidence)
+        alike = [
+            other for other, behaviour in enumerate(self._behaviours)
+            if behaviour == self._behaviours[number] and self._drawn[other].is_stated
+        ]  # fmt: skip
+        if looked.blind and not looked.findings and alike:
+            looked = replay_evidence.on_fresh_inputs(self._recorded(secrets.choice(alike)), evidence)
+        return looked.findings, looked.may_be_stale
 
     def _on_their_own_inputs(self, number: int, evidence: Evidence, once_more: Callable[[int], None]) -> bool:
         """Whether a call comes out right on its own inputs, and so does one that is made now.
@@ -153,7 +169,8 @@ class CallRecords:
                 return False
             self._later = len(self._drawn) - 1
         return all(
-            replay_check.on_its_own_inputs(self._recorded(call), evidence) for call in (number, self._later)
+            replay_evidence.on_its_own_inputs(self._recorded(call), evidence)
+            for call in (number, self._later)
         )
 
     def chosen(self) -> list[int]:

@@ -21,18 +21,16 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from agent.emulator.replay import calls, device_library, host_words, player_commands, program
+from agent.emulator.replay import device_library, host_words, player_commands, program
 from agent.emulator.replay.calls import INPUTS, Segment
-from agent.emulator.replay.events import Event, Forged, itemsize
+from agent.emulator.replay.events import Event, itemsize
 from agent.emulator.replay.program import FILES
 from agent.errors import defect
 from agent.harness.integrity import launch_limits, replay_findings
-from agent.harness.integrity.replay_findings import NOT_NEEDED
 from agent.harness.messages import oracle_commands
 from agent.harness.messages.commands import to_oracle
 from agent.harness.messages.device_answers import DeviceFinding
 from agent.harness.messages.oracle_client import OracleClient
-from agent.harness.task import faults
 from agent.records import Finding, LibraryOps
 from agent.sandbox import Box, Child, ChildFault, Limits, ProcessServer, TimedOut, messages
 from agent.torch_shim import c_abi
@@ -44,8 +42,6 @@ _PLAYER = (
 )
 _SAID = 2_000
 """Characters of what the player says."""
-_PASSED_SHARE = 64
-"""At the inputs of the record the output has this many elements for each word that the host made of them."""
 
 
 class Evidence(NamedTuple):
@@ -90,54 +86,6 @@ class Recorded(NamedTuple):
     """The structure of the output."""
 
 
-class Outcome(NamedTuple):
-    """What came of a call's kernels on inputs that were drawn for the replay."""
-
-    findings: list[Finding]
-    """Why they do not account for the result; empty where they do."""
-    may_be_stale: bool = False
-    """Whether all that is wrong may be a scalar that the host read back from other inputs."""
-
-
-def on_fresh_inputs(recorded: Recorded, evidence: Evidence) -> Outcome:
-    """Whether the candidate's own kernels account for what the call gives."""
-    try:
-        refusal, known = None, list[Event]()
-        for whole in (False, True):
-            needed = calls.alone(recorded.segments, recorded.chosen, whole=whole)
-            if needed == known:
-                break
-            known = needed
-            attempt = Replay(evidence, recorded, needed)
-            if not attempt.program.launches:
-                return Outcome([faults.NO_LAUNCH])
-            never = evidence.on_a_gpu.refused(attempt.launched()) if evidence.on_a_gpu else []
-            if never:
-                return Outcome(never)
-            refusal = attempt.refusal(recorded.fresh_seed)
-            if refusal is None or refusal.kind == NOT_NEEDED or attempt.hung:
-                return Outcome([refusal] if refusal else [])
-        return Outcome([refusal] if refusal else [], may_be_stale=not evidence.only_fresh)
-    except (Forged, device_library.NotLoadable) as error:
-        return Outcome([replay_findings.unusable(error)])
-    except Forgery as error:
-        return Outcome([faults.protocol_violation(f"the process that repeated its kernels {error}")])
-
-
-def on_its_own_inputs(recorded: Recorded, evidence: Evidence) -> bool:
-    """Whether they account for it there, where the host makes little of the inputs."""
-    needed = calls.alone(recorded.segments, recorded.chosen, whole=True)
-    try:
-        attempt = Replay(evidence, recorded, needed)
-        elements = sum(output.elements for output in attempt.program.outputs)
-        passed = host_words.passed(recorded.segments, recorded.chosen, recorded.others)
-        # Without other calls every word counts, those that are always the same as well.
-        few = passed * _PASSED_SHARE <= elements and (not recorded.others or passed <= evidence.most_words)
-        return few and attempt.refusal(recorded.inputs_seed) is None
-    except (Forged, device_library.NotLoadable, Forgery):
-        return False
-
-
 class Replay:
     """One repetition in a folder of its own: kernels of the one before may have written to theirs."""
 
@@ -179,7 +127,17 @@ class Replay:
         except Unrepeatable as error:
             self.hung = isinstance(error, TooLong)
             return replay_findings.unrepeatable(str(error))
-        return None if self._right("with") else replay_findings.foreign(self.program, self._evidence.setting)
+        return None if self._right("with") else self.foreign()
+
+    def foreign(self) -> Finding:
+        """That others than the kernels compute the output."""
+        return replay_findings.foreign(self.program, self._evidence.setting)
+
+    def is_blind(self) -> bool:
+        """Whether what the call gave on its own inputs is right on the last ones as well."""
+        recorded = self._recorded
+        own = oracle_commands.FitsOther(recorded.inputs_seed, recorded.family)
+        return bool(self._evidence.oracle.ask(to_oracle(own))["fits"])
 
     def checked(self, seed: int, order: int, noise: int) -> list[DeviceFinding]:
         """What the launches of the call access that they must not, at the inputs of one draw.

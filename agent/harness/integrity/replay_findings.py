@@ -2,15 +2,23 @@
 
 from collections.abc import Iterable
 
+from agent.emulator.replay.events import OutputElsewhere
 from agent.emulator.replay.program import Program
 from agent.harness.task import faults
 from agent.records import Finding, LibraryOps, Location
 
 NOT_NEEDED = "own-kernels-not-needed"
+FOREIGN = "own-kernels-do-not-compute-the-result"
 
 
 def unusable(error: Exception) -> Finding:
     """What a record is refused with that no runtime writes."""
+    if isinstance(error, OutputElsewhere):
+        message = (
+            "This file's kernels do not compute the result: an output lies where no kernel can write, "
+            "so something else made it, past what torch tells of its operators. Return what a kernel wrote."
+        )
+        return Finding(kind=FOREIGN, message=message)
     return faults.protocol_violation(f"the record of what its kernels did cannot be used: {error}")
 
 
@@ -46,7 +54,7 @@ def foreign(found: Program, setting: LibraryOps) -> Finding:
         said += "works out values on the CPU and passes them to kernels or writes them to device memory"
     location = Location(line=writer.line) if writer and writer.line else None
     message = f"This file's kernels do not compute the result: {said}."
-    return Finding(kind="own-kernels-do-not-compute-the-result", message=message, location=location)
+    return Finding(kind=FOREIGN, message=message, location=location)
 
 
 def _listed(names: Iterable[str]) -> str:

@@ -143,9 +143,16 @@ def _once_at_real_sizes(
         note = f"values at the real sizes: {verdict.findings[0].message[:200]}"
         return result.model_copy(update={"scope": skipping(result.scope, note)})
     if verdict.status is not Status.VERIFIED:
-        return verdict
+        return _told_of_real_sizes(verdict)
     sizes = {name: (full, full) for name, (full, _) in result.scope.sizes.items()}
     return _joined(result, verdict.model_copy(update={"scope": scope.model_copy(update={"sizes": sizes})}))
+
+
+def _told_of_real_sizes(verdict: Evaluation) -> Evaluation:
+    """With a headline that says where it goes wrong: at the sizes before it was right."""
+    first, *rest = verdict.findings
+    told = first.model_copy(update={"message": f"At the problem's own sizes alone: {first.message}"})
+    return verdict.model_copy(update={"findings": (told, *rest)})
 
 
 def _further(job: Job, plan: Shrunken, scope: Scope, announce: Announce, tried: Try) -> Tried | None:

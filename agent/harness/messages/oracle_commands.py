@@ -69,6 +69,14 @@ class Compare:
 
 
 @dataclass(frozen=True)
+class FitsOther:
+    """Names other inputs than those of the present draw."""
+
+    seed: int
+    family: str | None
+
+
+@dataclass(frozen=True)
 class Explain:
     source: str
     finding: dict[str, Any]
@@ -233,8 +241,8 @@ class JudgeTaken:
 
 
 Command = (
-    Parameters | Draw | Again | Judge | Compare | Explain | Map | Narrow | Probe | Duration | Trace | Rest
-    | Health | Environment | Ways | Name | CompareFiles | Gradients | JudgeGradients | Variants | Variant
-    | ExpectBaselines | Baselines | Refresh | Timed | Slope | Take | Alone | RoomForRow | FillRow | TakeOfRow
-    | Recall | Glance | Card | JudgeTaken
+    Parameters | Draw | Again | Judge | Compare | FitsOther | Explain | Map | Narrow | Probe | Duration
+    | Trace | Rest | Health | Environment | Ways | Name | CompareFiles | Gradients | JudgeGradients
+    | Variants | Variant | ExpectBaselines | Baselines | Refresh | Timed | Slope | Take | Alone
+    | RoomForRow | FillRow | TakeOfRow | Recall | Glance | Card | JudgeTaken
 )  # fmt: skip

@@ -93,6 +93,13 @@ class VerificationCommands:
             return {"finding": finding.model_dump(mode="json")}
         return expected.compare(self._state.exchange.outputs(command.outputs, expected.native))
 
+    def do_fits_other(self, command: oracle_commands.FitsOther) -> dict[str, Any]:
+        """Whether what other inputs of this seed give `fits` the present draw as well."""
+        reference, expected = self._state.reference, self._state.present.expected
+        other = reference.draw(command.seed, command.family) or reference.draw(command.seed)
+        assert other is not None
+        return {"fits": expected.accepts(tolerance.leaves(other.expected.native))}
+
     def _tampering(self, claims: oracle_commands.Claims, earlier: Any) -> Finding | None:
         """What the candidate changed or shares, by bytes that came back and by its process's own claims."""
         reference, exchange, draw = self._state.reference, self._state.exchange, self._state.present

@@ -4,6 +4,7 @@
     ├── UsageError              2      bad arguments, unknown names
     │   └── ProblemError        2      a file that is missing or is no reference
     ├── EnvironmentFault        3      no compiler, no GPU, no sandbox, disk, no endpoint; a defect
+    │   └── NothingOffered      3      the provider has no kernel for this problem
     ├── EndpointError           4      the provider failed for good
     │   └── AwaitingAnswers     75     nothing but answers is missing, and nobody waits for them; resumable
     ├── AwaitingGpu             75     answers are here, the GPU that judges them is elsewhere; resumable
@@ -41,6 +42,10 @@ class EnvironmentFault(AgentError):
         """`details`: the traceback or the last words of the process that failed, for the log."""
         super().__init__(message)
         self.details = details
+
+
+class NothingOffered(EnvironmentFault):
+    """A provider without a model behind it has no kernel for this problem; it may have one for others."""
 
 
 def defect(part: str, error: str, details: str = "") -> EnvironmentFault:

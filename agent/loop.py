@@ -276,6 +276,8 @@ def _since(started: float) -> float:
 def _origin(provider: Provider) -> Origin:
     if provider.name.startswith("replay:"):
         return "replay"
+    if provider.name.startswith("file:"):
+        return "file"
     match provider.name:
         case "catalogue" | "compose" as name:
             return name

@@ -11,8 +11,9 @@ from pydantic_settings import BaseSettings, NoDecode, PydanticBaseSettingsSource
 from agent.records import LibraryOps, PolicyName
 
 APPLICATION = "kernelwright"
-PROVIDERS = ("openai_compat", "compose", "catalogue", "replay:RUN", "command:CMD", "mailbox:DIR")
-_WITH_ARGUMENT = ("replay:", "command:", "mailbox:")
+PROVIDERS = ("openai_compat", "compose", "catalogue", "replay:RUN", "command:CMD", "mailbox:DIR",
+             "file:PATH")  # fmt: skip
+_WITH_ARGUMENT = ("replay:", "command:", "mailbox:", "file:")
 _OWN_PARAMETERS = frozenset(
     {"model", "messages", "input", "instructions", "stream", "stream_options", "n", "temperature", "seed",
      "stop", "reasoning_effort", "max_tokens", "max_completion_tokens", "max_output_tokens"}
@@ -32,8 +33,8 @@ class Settings(BaseSettings):
     )
 
     provider: str | None = None
-    """Source of the answers: openai_compat, compose, catalogue, replay:RUN, command:CMD or mailbox:DIR; by
-    default an endpoint if configured, else compose."""
+    """Source of the answers: openai_compat, compose, catalogue, replay:RUN, command:CMD, mailbox:DIR or
+    file:PATH; by default an endpoint if configured, else compose."""
     model: str | None = None
     """Model name that the endpoint knows; of several, with commas between, the better ones are asked more."""
     base_url: str | None = None

@@ -45,3 +45,5 @@ class Choices(Record):
     """With `replay:RUN`: the stored answers in their order, whatever the prompt."""
     no_wait: bool = False
     """With `mailbox:DIR`: stop once nothing but answers is missing, to be resumed."""
+    label: str = ""
+    """What the run is called by whoever began it; stored with its settings."""

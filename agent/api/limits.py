@@ -10,7 +10,7 @@ from agent.search.budget import Budget, Limits, Price, Tariff
 ANSWER_TOKENS = 32_768
 """The longest answer where tokens or money are limited and no length is set: without one, no question could
 be known to fit what is left. It is sent with every request."""
-FREE = ("catalogue", "replay:")
+FREE = ("catalogue", "compose", "file:", "replay:")
 """What the names of providers begin with that cost nothing."""
 UNBOUNDED = ("command:", "mailbox:")
 """Those that nobody can tell how long an answer may be."""

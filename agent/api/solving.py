@@ -50,7 +50,8 @@ def solve(
 ) -> Run:
     """Asks for kernels, judges them, feeds back what was wrong, and keeps the best verified one.
 
-    `provider`: `openai_compat`, `catalogue`, `replay:RUN`, `command:CMD` or `mailbox:DIR`; None: an endpoint
+    `provider`: `openai_compat`, `catalogue`, `replay:RUN`, `command:CMD`, `mailbox:DIR` or
+    `file:PATH`; None: an endpoint
     where one is configured, else the shipped kernels. `require`: requirements of your own, one a line, or
     `@FILE`. `autofix`: mend faults that have exactly one mend without asking the model. `in_order`: with
     `replay:RUN`, take the stored answers in their order, whatever the prompt. `search`: one line of attempts,
@@ -184,7 +185,7 @@ def plan_for(problem: Problem, settings: Settings, provider: str, require: str, 
 
     return Plan(
         # They have one answer; asking again could not bring another.
-        rounds=1 if provider in ("catalogue", "compose") else settings.rounds,
+        rounds=1 if provider.startswith(("catalogue", "compose", "file:")) else settings.rounds,
         patience=settings.patience,
         search=settings.search or "line",
         samples=settings.samples,
@@ -285,6 +286,7 @@ class _Work:
             "require": self._choices.require,
             **{name: bool(getattr(self._checks, name)) for name in _CHOICES},
             "in_order": self._choices.in_order,
+            **({"label": self._choices.label} if self._choices.label else {}),
             "mend": self._choices.autofix,
             **_stored(settings),
         }

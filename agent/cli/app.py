@@ -55,6 +55,8 @@ COMMANDS = (
             "agent show recorded/group_norm --round 2"),
     Command("view", "agent.cli.view:view", "Show runs in a browser, or export one to a single HTML file.",
             "agent view recorded/group_norm --export run.html"),
+    Command("bench", "agent.cli.bench:app", "Make runs on a suite of problems, and report on them.",
+            "agent bench references --provider catalogue --executor emulator"),
     Command("kernels", "agent.cli.kernels:app", "List, verify, time and build the shipped kernels.",
             "agent kernels list"),
     Command("doctor", "agent.cli.doctor:doctor", "Check what works on this machine and how to fix the rest.",

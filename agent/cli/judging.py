@@ -12,8 +12,8 @@ from agent.records import Evaluation
 Provider = Annotated[
     str | None,
     typer.Option(
-        help="Source of the answers: openai_compat, compose, catalogue, replay:RUN, command:CMD or "
-        "mailbox:DIR."
+        help="Source of the answers: openai_compat, compose, catalogue, replay:RUN, command:CMD, "
+        "mailbox:DIR or file:PATH."
     ),
 ]
 Executor = Annotated[

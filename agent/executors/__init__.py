@@ -7,9 +7,9 @@ to the verdict.
 from agent.executors.elsewhere import Elsewhere
 from agent.executors.local import Announce, JudgeOptions, LocalExecutor
 from agent.executors.once import Once
-from agent.executors.select import choose, cuda_obstacle, gpu_name, nvcc
+from agent.executors.select import choose, cuda_obstacle, gpu_name, gpu_names, nvcc
 
 __all__ = [
     "Announce", "Elsewhere", "JudgeOptions", "LocalExecutor", "Once", "choose", "cuda_obstacle", "gpu_name",
-    "nvcc",
+    "gpu_names", "nvcc",
 ]  # fmt: skip

@@ -34,16 +34,20 @@ def cuda_obstacle() -> str | None:
 
 def gpu_name() -> str | None:
     """Name of the first GPU by the driver's own account."""
+    return next(iter(gpu_names()), None)
+
+
+def gpu_names() -> tuple[str, ...]:
+    """Of all GPUs, in the driver's order; none where it does not answer."""
     tool = shutil.which("nvidia-smi")
     if tool is None:
-        return None
+        return ()
     command = [tool, "--query-gpu=name", "--format=csv,noheader"]
     try:
         answer = subprocess.run(command, capture_output=True, text=True, timeout=30, check=False)
     except (OSError, subprocess.TimeoutExpired):
-        return None
-    names = answer.stdout.strip().splitlines()
-    return names[0].strip() if answer.returncode == 0 and names else None
+        return ()
+    return tuple(map(str.strip, answer.stdout.strip().splitlines())) if answer.returncode == 0 else ()
 
 
 def nvcc() -> Path | None:

@@ -124,19 +124,24 @@ def _bound(statements: Iterable[ast.stmt]) -> Iterator[str]:
                 yield node.asname or node.name
 
 
-def _in_kernelbench(address: str, root: Path | None) -> Path:
-    level, _, problem = address.removeprefix(_KERNELBENCH).partition("/")
-    level = level.removeprefix("level")
-    if not (level.isdecimal() and problem.isdecimal()):
-        raise ProblemError(f"{address}: write kernelbench:LEVEL/ID with two numbers, as in kernelbench:1/35")
+def kernelbench_level(level: int, root: Path | None) -> Path:
+    """The folder of a level in a local checkout. Raises ProblemError without one."""
     if root is None:
-        raise ProblemError(f"{address} needs a local KernelBench checkout: set KERNELBENCH_ROOT")
+        raise ProblemError(f"kernelbench:{level} needs a local KernelBench checkout: set KERNELBENCH_ROOT")
     folders = [folder for folder in (root / "KernelBench", root) if (folder / f"level{level}").is_dir()]
     if not folders:
         raise ProblemError(
             f"{root} contains no KernelBench/level{level}; KERNELBENCH_ROOT has to name the checkout"
         )
-    folder = folders[0] / f"level{level}"
+    return folders[0] / f"level{level}"
+
+
+def _in_kernelbench(address: str, root: Path | None) -> Path:
+    level, _, problem = address.removeprefix(_KERNELBENCH).partition("/")
+    level = level.removeprefix("level")
+    if not (level.isdecimal() and problem.isdecimal()):
+        raise ProblemError(f"{address}: write kernelbench:LEVEL/ID with two numbers, as in kernelbench:1/35")
+    folder = kernelbench_level(int(level), root)
     found = sorted(folder.glob(f"{int(problem)}_*.py"))
     if len(found) != 1:
         raise ProblemError(f"{address}: {folder} has {len(found) or 'no'} files named {int(problem)}_*.py")

@@ -53,6 +53,10 @@ def choose(
         from agent.providers.mailbox import Mailbox
 
         return Mailbox(argument, wait=wait, say=told.say)
+    if kind == "file":
+        from agent.providers.given import Given
+
+        return Given(argument)
     if kind == "compose":
         from agent.providers.composed import without_endpoint
 

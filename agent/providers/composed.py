@@ -4,7 +4,7 @@ There is one answer and nothing better; prompts are not read.
 """
 
 from agent.compose import Declined, compose
-from agent.errors import EndpointError, EnvironmentFault
+from agent.errors import EndpointError, NothingOffered
 from agent.protocols import Provider
 from agent.providers import catalogue
 from agent.records import Completion, Problem, Prompt
@@ -13,7 +13,7 @@ from agent.records import Completion, Problem, Prompt
 def without_endpoint(problem: Problem, arch: str | None = None) -> Provider:
     """Who answers where no model is asked.
 
-    Raises EnvironmentFault where nothing matches and nothing can be composed.
+    Raises NothingOffered where nothing matches and nothing can be composed.
     """
     if isinstance(catalogue.match(problem, arch), catalogue.Match):
         return catalogue.Catalogue(problem, arch)
@@ -21,7 +21,7 @@ def without_endpoint(problem: Problem, arch: str | None = None) -> Provider:
 
 
 class Composed:
-    """A Provider for one problem. Raises EnvironmentFault where it cannot be composed."""
+    """A Provider for one problem. Raises NothingOffered where it cannot be composed."""
 
     name = "compose"
 
@@ -29,7 +29,7 @@ class Composed:
         try:
             self._source = compose(problem)
         except Declined as why:
-            raise EnvironmentFault(
+            raise NothingOffered(
                 f"no kernel was composed for {problem.name}: {why}; to ask a model, set OPENAI_API_KEY "
                 "(or --base-url for a local server) and --model"
             ) from None

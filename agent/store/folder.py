@@ -75,6 +75,14 @@ class Run:
         return holds_recorded(self.path.resolve().parent)
 
     @property
+    def begun(self) -> bool:
+        """Whether anything was written down of what happened in it."""
+        try:
+            return (self.path / EVENTS).stat().st_size > 0
+        except OSError:
+            return False
+
+    @property
     def info(self) -> RunInfo:
         """run.toml. Raises UsageError when it is missing or damaged; the events may still read."""
         path = self.path / MANIFEST

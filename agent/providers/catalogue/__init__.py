@@ -6,7 +6,7 @@ and a `ModelNew` written for the problem. It is judged like any other answer. Pr
 no second answer.
 """
 
-from agent.errors import EndpointError, EnvironmentFault
+from agent.errors import EndpointError, NothingOffered
 from agent.kernels import sources
 from agent.providers.catalogue.matching import Declined, Match, OperatorMatch, match_trace
 from agent.providers.catalogue.reference import Unreadable, read
@@ -31,7 +31,7 @@ def match(problem: Problem, arch: str | None = None) -> Match | Declined:
 class Catalogue:
     """A Provider for one problem, and for GPUs of one architecture where it is given (`90a`).
 
-    Raises EnvironmentFault when nothing matches: without an endpoint there is nobody to ask.
+    Raises NothingOffered when nothing matches: without an endpoint there is nobody to ask.
     """
 
     name = "catalogue"
@@ -39,7 +39,7 @@ class Catalogue:
     def __init__(self, problem: Problem, arch: str | None = None) -> None:
         found = match(problem, arch)
         if isinstance(found, Declined):
-            raise EnvironmentFault(
+            raise NothingOffered(
                 f"the catalogue has no kernel for {problem.name}: {found.reason}; to ask a model, set "
                 "OPENAI_API_KEY (or --base-url for a local server) and --model"
             )

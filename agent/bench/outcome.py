@@ -1,0 +1,170 @@
+"""What has come of each problem and sample of a bench, read from its runs."""
+
+from collections import Counter
+from collections.abc import Iterable
+from typing import Literal
+
+from agent import ranking, store
+from agent.bench import faults
+from agent.bench.folder import Bench, runs_of
+from agent.bench.suite import Case
+from agent.records import Measurement, Record, RunFinished, Status
+from agent.store import history
+
+Ending = Literal["verified", "unsolved", "budget", "refused", "failed", "unfinished", "open"]
+"""`unsolved`: its rounds are over. `budget`: its share is. `refused`: it is no reference, or one on which
+wrong answers pass. `failed`: a fault of the environment or the endpoint. `unfinished`: begun, and goes on.
+`open`: not begun."""
+BASELINES = ("eager", "compile", "graph")
+BEST = "best"
+"""The fastest baseline that was measured beside the kernel."""
+
+
+class Task(Record):
+    """One run that a bench is to make."""
+
+    case: Case
+    sample: int
+    """Counted from 1."""
+
+    @property
+    def label(self) -> str:
+        """What marks its run: `kernelbench:1/35#2`."""
+        return f"{self.case.address}#{self.sample}"
+
+
+class Outcome(Record):
+    """What has come of one task."""
+
+    address: str
+    group: str
+    sample: int
+    run: str | None = None
+    ending: Ending = "open"
+    reason: str = ""
+    """Why there is no verified kernel; the headline of the last attempt where there is one."""
+    attempts: int = 0
+    first: Status | None = None
+    """Verdict of the first attempt."""
+    statuses: dict[str, int] = {}
+    """How many attempts ended so."""
+    scope: str = ""
+    gpu: str | None = None
+    """Where it was timed."""
+    times_ms: dict[str, float] = {}
+    """Medians: `kernel`, and each baseline."""
+    speedup_interval: tuple[float, float] | None = None
+    """95 % interval of the speedup against the fastest baseline."""
+    roofline: float | None = None
+    """Share of it that the kernel reaches."""
+    tokens: int | None = None
+    cost_usd: float | None = None
+    answer_seconds: float | None = None
+    judging_seconds: float | None = None
+    gpu_seconds: float = 0.0
+    seconds: float = 0.0
+    """By the clock, over all processes that have carried its run."""
+
+    @property
+    def label(self) -> str:
+        return f"{self.address}#{self.sample}"
+
+    @property
+    def verified(self) -> bool:
+        return self.ending == "verified"
+
+    @property
+    def over(self) -> bool:
+        """Whether nothing is left to be done for it."""
+        return self.ending in ("verified", "unsolved", "budget", "refused")
+
+    def speedup(self, against: str = BEST) -> float | None:
+        """Against a baseline or the best of them; None where it was not timed."""
+        kernel = self.times_ms.get("kernel")
+        bases = [ms for name, ms in self.times_ms.items() if name != "kernel" and against in (name, BEST)]
+        return min(bases) / kernel if kernel and bases else None
+
+
+def tasks(bench: Bench) -> tuple[Task, ...]:
+    """In the order in which they are begun: every problem once, then every one again."""
+    asked = bench.info.asked
+    return tuple(
+        Task(case=case, sample=sample) for sample in range(1, asked.samples + 1) for case in asked.cases
+    )
+
+
+def outcomes(bench: Bench) -> tuple[Outcome, ...]:
+    """One for each task, in their order. Reads every run of the bench."""
+    runs, noted = runs_of(bench), faults.read(bench.path)
+    return tuple(_outcome(task, runs.get(task.label), noted.get(task.label)) for task in tasks(bench))
+
+
+def outcome(bench: Bench, task: Task) -> Outcome:
+    """Of one task."""
+    return _outcome(task, runs_of(bench).get(task.label), faults.read(bench.path).get(task.label))
+
+
+def _outcome(task: Task, run: store.Run | None, fault: faults.Fault | None) -> Outcome:
+    begun = Outcome(address=task.case.address, group=task.case.group, sample=task.sample)
+    if run is None:
+        return begun.model_copy(update={"ending": fault.ending, "reason": fault.reason}) if fault else begun
+    log = run.read(texts=False)
+    attempts, best = log.attempts, ranking.best_of(log.attempts, log.finished)
+    statuses = Counter(str(attempt.evaluation.status) for attempt in attempts)
+    totals = history.totals(log)
+    ending, reason = _ended(log.finished, fault)
+    spent = log.finished.spent if log.finished else None
+    if best is None and attempts and ending == "unsolved":
+        headline = attempts[-1].evaluation.headline
+        reason = f"{attempts[-1].evaluation.status}: {headline.kind}" if headline else reason
+    update: dict[str, object] = {
+        "run": run.id, "ending": ending, "reason": "" if ending == "verified" else reason,
+        "attempts": len(attempts), "first": attempts[0].evaluation.status if attempts else None,
+        "statuses": dict(sorted(statuses.items())),
+        "tokens": totals.tokens, "cost_usd": totals.cost_usd, "answer_seconds": totals.answer_seconds,
+        "judging_seconds": totals.judging_seconds,
+        **({"gpu_seconds": spent.gpu_seconds, "seconds": spent.seconds} if spent else {}),
+    }  # fmt: skip
+    if best is not None:
+        update["scope"] = str(best.evaluation.scope)
+        update |= _measured(best.evaluation.measurement)
+    return begun.model_copy(update=update)
+
+
+def _ended(finished: RunFinished | None, fault: faults.Fault | None) -> tuple[Ending, str]:
+    if finished is None:
+        return "unfinished", fault.reason if fault else "it was killed"
+    match finished.outcome:
+        case "verified":
+            return "verified", ""
+        case "no_kernel":
+            return "unsolved", finished.reason
+        case "budget":
+            return "budget", finished.reason
+        case "failed":
+            # With something verified the run counts: its best is confirmed like any other.
+            return ("verified", "") if finished.best is not None else ("failed", finished.reason)
+        case _:
+            return "unfinished", finished.reason
+
+
+def _measured(found: Measurement | None) -> dict[str, object]:
+    if found is None:
+        return {}
+    times = {"kernel": found.candidate_ms.p50}
+    for name in BASELINES:
+        base = getattr(found, f"{name}_ms")
+        if base is not None:
+            times[name] = base.p50
+    return {
+        "times_ms": times, "gpu": found.gpu, "roofline": found.roofline_fraction,
+        "speedup_interval": found.speedup_interval,
+    }  # fmt: skip
+
+
+def by_problem(found: Iterable[Outcome]) -> dict[str, tuple[Outcome, ...]]:
+    """The samples of each problem together, in the order of the suite."""
+    grouped: dict[str, list[Outcome]] = {}
+    for one in found:
+        grouped.setdefault(one.address, []).append(one)
+    return {address: tuple(samples) for address, samples in grouped.items()}

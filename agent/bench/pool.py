@@ -1,0 +1,141 @@
+"""The processes of a bench on this machine: each has a GPU, or a share of the processors.
+
+Contract: orders go to whichever process is free, in their order; what comes back is told in the caller's
+thread. A process that dies takes its order with it, says so, and is replaced; no process outlives the pool.
+"""
+
+import os
+import subprocess
+import sys
+import threading
+from collections.abc import Iterator, Sequence
+from contextlib import suppress
+from queue import Empty, SimpleQueue
+from typing import NamedTuple
+
+from pydantic import ValidationError
+
+from agent.bench.worker import Done, News, Order
+
+WORKER = (sys.executable, "-m", "agent.bench.worker")
+LAST_WORDS = 2000
+GRACE_S = 20.0
+"""How long a process may take to end a run that is interrupted."""
+
+
+class _Line(NamedTuple):
+    slot: int
+    process: subprocess.Popen[str]
+    text: str | None
+    """None: the process has ended."""
+
+
+class Pool:
+    """So many processes; `gpus` are the values of CUDA_VISIBLE_DEVICES that they take in turn."""
+
+    def __init__(self, jobs: int, gpus: Sequence[str] = (), command: Sequence[str] = WORKER) -> None:
+        self._gpus, self._command = gpus, command
+        self._lines: SimpleQueue[_Line] = SimpleQueue()
+        self._processes: dict[int, subprocess.Popen[str]] = {}
+        self._orders: dict[int, Order] = {}
+        self._free = list(range(jobs))
+
+    def __enter__(self) -> "Pool":
+        return self
+
+    def __exit__(self, *raised: object) -> None:
+        """Ends the processes: each at the end of its input, or, where it does not, by force."""
+        for process in self._processes.values():
+            _close(process)
+        for process in self._processes.values():
+            try:
+                process.wait(GRACE_S)
+            except subprocess.TimeoutExpired:
+                process.kill()
+                process.wait()
+
+    @property
+    def free(self) -> bool:
+        return bool(self._free)
+
+    @property
+    def busy(self) -> tuple[str, ...]:
+        """Labels of the orders that are being carried out."""
+        return tuple(order.label for order in self._orders.values())
+
+    def begin(self, order: Order) -> None:
+        """Gives an order to a free process; starts that process where it is not there."""
+        slot = self._free.pop(0)
+        self._orders[slot] = order
+        process = self._processes.get(slot)
+        if process is not None and process.poll() is not None:
+            _close(process)
+            process = None
+        process = process or self._started(slot)
+        assert process.stdin is not None
+        try:
+            process.stdin.write(order.model_dump_json() + "\n")
+            process.stdin.flush()
+        except OSError:
+            # It has just died: its last line says so.
+            return
+
+    def news(self, timeout_s: float) -> Iterator[News | Done]:
+        """What the processes said, once something was said or the time is over."""
+        wait: float | None = timeout_s
+        while True:
+            try:
+                line = self._lines.get(timeout=wait) if wait else self._lines.get_nowait()
+            except Empty:
+                return
+            wait = None
+            if (found := self._read(line)) is not None:
+                yield found
+
+    def _read(self, line: _Line) -> News | Done | None:
+        order = self._orders.get(line.slot)
+        if self._processes.get(line.slot) is not line.process or order is None:
+            return None
+        if line.text is None:
+            code = line.process.wait()
+            self._release(line.slot)
+            return Done(label=order.label, fault=f"the process of this run ended with code {code}")
+        for kind in (News, Done):
+            try:
+                found = kind.model_validate_json(line.text)
+            except ValidationError:
+                continue
+            if isinstance(found, Done):
+                self._release(line.slot)
+            return found
+        return News(label=order.label, text=line.text.strip()[:LAST_WORDS])
+
+    def _release(self, slot: int) -> None:
+        del self._orders[slot]
+        self._free.append(slot)
+
+    def _started(self, slot: int) -> "subprocess.Popen[str]":
+        environment = dict(os.environ)
+        if self._gpus:
+            environment["CUDA_VISIBLE_DEVICES"] = self._gpus[slot % len(self._gpus)]
+        process = subprocess.Popen(
+            self._command, stdin=subprocess.PIPE, stdout=subprocess.PIPE,
+            stderr=subprocess.DEVNULL, text=True, env=environment,
+        )  # fmt: skip
+        self._processes[slot] = process
+        threading.Thread(target=self._listen, args=(slot, process), daemon=True).start()
+        return process
+
+    def _listen(self, slot: int, process: "subprocess.Popen[str]") -> None:
+        assert process.stdout is not None
+        with process.stdout:
+            for text in process.stdout:
+                self._lines.put(_Line(slot, process, text))
+        self._lines.put(_Line(slot, process, None))
+
+
+def _close(process: "subprocess.Popen[str]") -> None:
+    """Ends what it is told; a process that died left something unread, which is nothing to complain of."""
+    assert process.stdin is not None
+    with suppress(OSError):
+        process.stdin.close()

@@ -1,0 +1,171 @@
+"""The figures of a bench, for each group of problems and for all: the JSON of `agent bench report`."""
+
+from collections import Counter
+from collections.abc import Iterable, Sequence
+from datetime import datetime
+
+from agent.bench import estimates
+from agent.bench.estimates import Estimate
+from agent.bench.folder import Bench, BenchInfo
+from agent.bench.outcome import BASELINES, BEST, Outcome, by_problem, outcomes
+from agent.records import Record
+
+ALL = "all"
+THRESHOLDS = (0.5, 0.75, 0.9, 1.0, 1.1, 1.25, 1.5, 2.0, 3.0, 5.0, 10.0)
+"""The p of the fast_p curves."""
+SCHEMA_VERSION = 1
+
+
+class Speeds(Record):
+    """Against one baseline, over the verified kernels that were timed beside it."""
+
+    baseline: str
+    geometric_mean: Estimate
+    median: Estimate
+    fast: dict[str, Estimate]
+    """p -> fast_p, over all problems of the group."""
+
+
+class Spending(Record):
+    """What the runs used; what no answer said is not counted."""
+
+    tokens: int
+    cost_usd: float
+    answer_hours: float
+    judging_hours: float
+    gpu_hours: float
+    """Judging on a GPU, second looks, builds and waiting included."""
+    per_verified: dict[str, float]
+    """Tokens, dollars and GPU-hours for each run with a verified kernel."""
+    per_faster: dict[str, float]
+    """The same for each run with a kernel that is faster than the best baseline."""
+
+
+class Group(Record):
+    name: str
+    problems: int
+    samples: int
+    """Runs, over all problems."""
+    verified: int
+    """Runs with a verified kernel."""
+    solved: Estimate | None
+    """Share of problems with a verified kernel in any run; Wilson's interval."""
+    pass_at: dict[str, Estimate]
+    """k -> pass@k over the problems that have at least k runs that are over."""
+    first_answer: Estimate | None
+    """Share of runs whose first candidate was verified."""
+    endings: dict[str, int]
+    causes: dict[str, int]
+    """Why runs have no verified kernel, the most frequent first."""
+    speeds: tuple[Speeds, ...]
+    roofline: Estimate | None
+    """Median share of the roofline."""
+    spending: Spending
+
+
+class Report(Record):
+    schema_version: int = SCHEMA_VERSION
+    bench: BenchInfo
+    gpus: tuple[str, ...]
+    scopes: dict[str, int]
+    """What the verdicts cover, with how many verified kernels each."""
+    groups: tuple[Group, ...]
+    """Each group of problems, then all."""
+    outcomes: tuple[Outcome, ...]
+
+    @property
+    def whole(self) -> Group:
+        return self.groups[-1]
+
+    @property
+    def created(self) -> datetime:
+        return self.bench.created
+
+
+def report(bench: Bench) -> Report:
+    """Made from the runs as they are now. Raises UsageError for a bench that does not read."""
+    found = outcomes(bench)
+    names = list(dict.fromkeys(one.group for one in found))
+    groups = [_group(name, [one for one in found if one.group == name]) for name in names]
+    whole = _group(ALL, found)
+    scopes = Counter(one.scope for one in found if one.verified)
+    return Report(
+        bench=bench.info,
+        gpus=tuple(sorted({one.gpu for one in found if one.gpu})),
+        scopes=dict(scopes.most_common()),
+        groups=(*groups, whole) if len(groups) > 1 else (whole,),
+        outcomes=found,
+    )
+
+
+def _group(name: str, found: Sequence[Outcome]) -> Group:
+    problems = by_problem(found)
+    verified = [one for one in found if one.verified]
+    over = {address: [one for one in samples if one.over] for address, samples in problems.items()}
+    judged = [one for one in found if one.first is not None]
+    causes = Counter(one.reason for one in found if one.reason)
+    rooflines = [one.roofline for one in verified if one.roofline is not None]
+    return Group(
+        name=name,
+        problems=len(problems),
+        samples=len(found),
+        verified=len(verified),
+        solved=estimates.wilson(
+            sum(any(one.verified for one in samples) for samples in problems.values()), len(problems)
+        ),
+        pass_at=_pass_at(list(over.values())),
+        first_answer=estimates.wilson(sum(one.first == "verified" for one in judged), len(judged)),
+        endings=dict(Counter(one.ending for one in found).most_common()),
+        causes=dict(causes.most_common()),
+        speeds=tuple(_speeds(list(problems.values()))),
+        roofline=estimates.middle(rooflines),
+        spending=_spending(found),
+    )
+
+
+def _pass_at(problems: Sequence[Sequence[Outcome]]) -> dict[str, Estimate]:
+    most = max((len(samples) for samples in problems), default=0)
+    found = {}
+    for k in range(1, most + 1):
+        chances = [
+            estimates.pass_at_k(len(samples), sum(one.verified for one in samples), k)
+            for samples in problems
+            if len(samples) >= k
+        ]
+        if estimate := estimates.mean(chances):
+            found[str(k)] = estimate
+    return found
+
+
+def _speeds(problems: Sequence[Sequence[Outcome]]) -> Iterable[Speeds]:
+    for baseline in (BEST, *BASELINES):
+        each = [[one.speedup(baseline) for one in samples] for samples in problems]
+        known = [speed for samples in each for speed in samples if speed is not None]
+        mean, middle = estimates.geometric_mean(known), estimates.middle(known)
+        if mean is None or middle is None:
+            continue
+        curve = {str(p): fast for p in THRESHOLDS if (fast := estimates.fast(each, p))}
+        yield Speeds(baseline=baseline, geometric_mean=mean, median=middle, fast=curve)
+
+
+def _spending(found: Sequence[Outcome]) -> Spending:
+    used = {
+        "tokens": float(sum(one.tokens or 0 for one in found)),
+        "cost_usd": sum(one.cost_usd or 0.0 for one in found),
+        "gpu_hours": sum(one.gpu_seconds for one in found) / 3600,
+    }
+    verified = sum(one.verified for one in found)
+    faster = sum((one.speedup() or 0.0) > 1 for one in found)
+    return Spending(
+        tokens=int(used["tokens"]),
+        cost_usd=used["cost_usd"],
+        answer_hours=sum(one.answer_seconds or 0.0 for one in found) / 3600,
+        judging_hours=sum(one.judging_seconds or 0.0 for one in found) / 3600,
+        gpu_hours=used["gpu_hours"],
+        per_verified=_each(used, verified),
+        per_faster=_each(used, faster),
+    )
+
+
+def _each(used: dict[str, float], count: int) -> dict[str, float]:
+    return {name: amount / count for name, amount in used.items()} if count else {}

@@ -1,0 +1,213 @@
+"""Carries out a bench: every task begun, gone on with, or left as it is, within what all may use together."""
+
+import time
+from collections.abc import Iterable, Sequence
+from pathlib import Path
+
+from agent.api.checks import Checks
+from agent.api.choices import Choices
+from agent.api.listening import Listener
+from agent.bench import candidates, faults
+from agent.bench.folder import Bench, Limits, runs_of
+from agent.bench.outcome import Outcome, Task, outcome, outcomes, tasks
+from agent.bench.pool import Pool
+from agent.bench.worker import Done, News, Order
+from agent.errors import BudgetExceeded, EndpointError
+from agent.records import Record
+
+FATAL_IN_A_ROW = 3
+"""So many runs that an endpoint failed, one after the other, end a bench."""
+TURN_S = 1.0
+
+
+class Used(Record):
+    """What runs have used together."""
+
+    tokens: int = 0
+    cost_usd: float = 0.0
+
+    def and_of(self, one: Outcome) -> "Used":
+        return Used(tokens=self.tokens + (one.tokens or 0), cost_usd=self.cost_usd + (one.cost_usd or 0.0))
+
+
+class Share(Record):
+    """What one run may use of what is left; None is no limit."""
+
+    tokens: int | None = None
+    cost_usd: float | None = None
+    seconds: float | None = None
+
+    @property
+    def empty(self) -> bool:
+        return any(part is not None and part <= 0 for part in (self.tokens, self.cost_usd, self.seconds))
+
+    def flags(self, before: Outcome) -> dict[str, object]:
+        """As limits of a run, which count what it has used `before` as well."""
+        given = {
+            "max_tokens": _more(self.tokens, before.tokens),
+            "max_cost": _more(self.cost_usd, before.cost_usd),
+            "max_time": _more(self.seconds, before.seconds),
+        }
+        return {name: value for name, value in given.items() if value is not None}
+
+
+def _more(part: float | None, before: float | None) -> float | None:
+    return None if part is None else part + (before or 0)
+
+
+def share(
+    limits: Limits, used: Used, open_shares: Iterable[Share], *, seconds_left: float | None, waiting: int
+) -> Share:
+    """An equal part of what is left, once what runs in progress may use is set aside.
+
+    `waiting`: runs that have not begun, this one among them. `seconds_left`: of all processes together.
+    """
+    aside = tuple(open_shares)
+    tokens = cost = None
+    if limits.tokens is not None:
+        tokens = (limits.tokens - used.tokens - sum(one.tokens or 0 for one in aside)) // waiting
+    if limits.cost_usd is not None:
+        cost = (limits.cost_usd - used.cost_usd - sum(one.cost_usd or 0.0 for one in aside)) / waiting
+    return Share(
+        tokens=tokens, cost_usd=cost, seconds=None if seconds_left is None else seconds_left / waiting
+    )
+
+
+def carry(bench: Bench, pool: Pool, jobs: int, told: Listener) -> tuple[Outcome, ...]:
+    """Makes the runs that are missing, and goes on with those that were interrupted.
+
+    Returns what has come of every task. Raises BudgetExceeded where a limit left tasks undone, EndpointError
+    where the endpoint failed several runs in a row; what was judged until then is on disk, and the bench can
+    be resumed.
+    """
+    return _Work(bench, pool, jobs, told).done()
+
+
+class _Work:
+    def __init__(self, bench: Bench, pool: Pool, jobs: int, told: Listener) -> None:
+        self._bench, self._pool, self._jobs, self._told = bench, pool, jobs, told
+        self._asked = bench.info.asked
+        self._tasks = {task.label: task for task in tasks(bench)}
+        before = outcomes(bench)
+        self._over = {one.label: one for one in before if one.over}
+        self._given = self._answers()
+        self._waiting = [
+            label
+            for label, task in self._tasks.items()
+            if label not in self._over
+            and (not self._asked.candidates or (task.case.address, task.sample) in self._given)
+        ]
+        self._used = Used()
+        for one in before:
+            self._used = self._used.and_of(one)
+        self._shares: dict[str, Share] = {}
+        self._fatal: list[str] = []
+        self._begun_at = time.monotonic()
+        self._judged_here = 0
+
+    def _answers(self) -> dict[tuple[str, int], Path]:
+        if self._asked.candidates is None:
+            return {}
+        return candidates.found(Path(self._asked.candidates), self._asked.cases, self._asked.samples)
+
+    def done(self) -> tuple[Outcome, ...]:
+        stopped = False
+        while (self._waiting and not stopped) or self._pool.busy:
+            while self._waiting and not stopped and self._pool.free:
+                stopped = not self._begin()
+            for message in self._pool.news(TURN_S):
+                if isinstance(message, News):
+                    self._update(message)
+                else:
+                    self._take(message)
+            stopped = stopped or len(self._fatal) >= FATAL_IN_A_ROW
+        found = outcomes(self._bench)
+        if len(self._fatal) >= FATAL_IN_A_ROW:
+            raise EndpointError(f"{self._fatal[-1]}; {self._resumable}")
+        if self._waiting:
+            raise BudgetExceeded(
+                f"the budget is used up with {len(self._waiting)} runs not begun; {self._resumable}"
+            )
+        return found
+
+    @property
+    def _resumable(self) -> str:
+        return f"go on with: agent bench --resume {self._bench.id}"
+
+    def _begin(self) -> bool:
+        """Begins the next task; False where nothing is left for it."""
+        label = self._waiting[0]
+        left = share(
+            self._asked.limits, self._used, self._shares.values(), seconds_left=self._seconds_left(),
+            waiting=len(self._waiting),
+        )  # fmt: skip
+        if left.empty:
+            return False
+        self._waiting.pop(0)
+        self._shares[label] = left
+        self._pool.begin(self._order(self._tasks[label], left))
+        return True
+
+    def _seconds_left(self) -> float | None:
+        """Of all processes together; in this sitting alone."""
+        if self._asked.limits.seconds is None:
+            return None
+        left = self._asked.limits.seconds - (time.monotonic() - self._begun_at)
+        return left * min(self._jobs, len(self._waiting))
+
+    def _order(self, task: Task, left: Share) -> Order:
+        run = runs_of(self._bench).get(task.label)
+        return Order(
+            label=task.label,
+            address=task.case.address,
+            runs_dir=self._bench.runs_dir,
+            resume=run.path if run else None,
+            flags=self._flags(task) | left.flags(outcome(self._bench, task)),
+            checks=Checks.model_validate(self._asked.checks),
+            choices=Choices.model_validate(self._asked.choices | {"label": task.label}),
+        )
+
+    def _flags(self, task: Task) -> dict[str, object]:
+        """Settings of a run; where answers are given, the file that holds its own."""
+        if (file := self._given.get((task.case.address, task.sample))) is None:
+            return self._asked.flags
+        return self._asked.flags | {"provider": f"file:{file}"}
+
+    def _take(self, done: Done) -> None:
+        task = self._tasks[done.label]
+        del self._shares[done.label]
+        if done.fault:
+            fault = faults.Fault(label=done.label, ending=done.ending, reason=done.fault)
+            faults.note(self._bench.path, fault)
+        one = outcome(self._bench, task)
+        self._over[done.label] = one
+        self._used = self._used.and_of(one)
+        self._fatal = [*self._fatal, done.fault] if done.fatal else []
+        self._judged_here += 1
+        speed = one.speedup()
+        gained = f", {speed:.2f}x" if speed else ""
+        why = f": {one.reason}" if one.reason else ""
+        self._told.say(f"{len(self._over)} of {len(self._tasks)}  {one.label}  {one.ending}{gained}{why}")
+
+    def _update(self, news: News) -> None:
+        busy = self._pool.busy
+        others = f" and {len(busy) - 1} more" if len(busy) > 1 else ""
+        self._told.update(
+            f"{news.label}: {news.text}{others}{self._time_left()}", len(self._over), len(self._tasks)
+        )
+
+    def _time_left(self) -> str:
+        if not self._judged_here:
+            return ""
+        each = (time.monotonic() - self._begun_at) / self._judged_here
+        left = each * (len(self._tasks) - len(self._over))
+        return f"; about {left / 60:.0f} min left" if left >= 90 else f"; about {left:.0f} s left"
+
+
+def summary(found: Sequence[Outcome]) -> str:
+    """One line on what has come of all tasks."""
+    counted = {
+        ending: sum(one.ending == ending for one in found)
+        for ending in dict.fromkeys(o.ending for o in found)
+    }
+    return ", ".join(f"{count} {ending}" for ending, count in counted.items())

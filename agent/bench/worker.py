@@ -1,0 +1,142 @@
+"""One process of a bench: makes the runs that it is told to, one after the other, and keeps its warm servers.
+
+Started as `python -m agent.bench.worker`. Contract: one JSON object a line. In comes an `Order`; out go any
+number of `News` and, last, one `Done`. It ends when its input does, also in the middle of a run, which is
+then interrupted and can be resumed.
+"""
+
+import _thread
+import os
+import sys
+import threading
+from pathlib import Path
+from queue import SimpleQueue
+from typing import TextIO
+
+from agent import config, sandbox
+from agent.api import solving
+from agent.api.checks import Checks
+from agent.api.choices import Choices
+from agent.api.listening import Listener
+from agent.bench.faults import FaultEnding
+from agent.errors import (
+    AgentError,
+    EndpointError,
+    EnvironmentFault,
+    Interrupted,
+    NothingOffered,
+    UsageError,
+)
+from agent.records import Record
+
+
+class Order(Record):
+    """A run to begin, or to go on with."""
+
+    label: str
+    address: str
+    runs_dir: Path
+    resume: Path | None = None
+    flags: dict[str, object] = {}
+    checks: Checks = Checks()
+    choices: Choices = Choices()
+
+
+class News(Record):
+    """What is being done."""
+
+    label: str
+    text: str
+
+
+class Done(Record):
+    """How an order ended; what came of it is in the run."""
+
+    label: str
+    fault: str = ""
+    """Why the run ended without an outcome of its own; empty where it has one."""
+    ending: FaultEnding = "failed"
+    fatal: bool = False
+    """Whether the endpoint failed for good, which the next run would meet as well."""
+
+
+class _Telling(Listener):
+    def __init__(self, label: str, out: TextIO) -> None:
+        self._label, self._out, self._last = label, out, ""
+
+    def update(self, text: str, done: float | None = None, total: float | None = None) -> None:
+        self._tell(text)
+
+    def say(self, text: str) -> None:
+        self._tell(text)
+
+    def warn(self, text: str) -> None:
+        self._tell(f"warning: {text}")
+
+    def _tell(self, text: str) -> None:
+        if text != self._last:
+            self._last = text
+            write(self._out, News(label=self._label, text=text))
+
+
+def write(out: TextIO, message: Record) -> None:
+    out.write(message.model_dump_json() + "\n")
+    out.flush()
+
+
+def carried(order: Order, out: TextIO) -> Done:
+    """Makes one run. Never raises but for Interrupted."""
+    told = _Telling(order.label, out)
+    try:
+        if order.resume is not None:
+            solving.resume(
+                str(order.resume), flags={"runs_dir": order.runs_dir} | order.flags, checks=order.checks,
+                choices=order.choices, progress=told,
+            )  # fmt: skip
+        else:
+            settings = config.load({"runs_dir": order.runs_dir} | order.flags).settings
+            solving.begin(order.address, settings, order.checks, order.choices, told)
+    except Interrupted:
+        raise
+    except UsageError as error:
+        return Done(label=order.label, fault=str(error), ending="refused")
+    except NothingOffered as error:
+        return Done(label=order.label, fault=str(error), ending="unsolved")
+    except (EnvironmentFault, EndpointError) as error:
+        return Done(label=order.label, fault=str(error), fatal=isinstance(error, EndpointError))
+    except AgentError as error:
+        return Done(label=order.label, fault=str(error))
+    except Exception as error:  # noqa: BLE001 - a defect of ours ends one run, and not the bench
+        return Done(label=order.label, fault=f"{type(error).__name__}: {error} (a bug in kernelwright)")
+    return Done(label=order.label)
+
+
+def main() -> int:
+    sandbox.hide()
+    # Whatever else prints must not be taken for a message.
+    out = os.fdopen(os.dup(1), "w", encoding="utf-8")
+    os.dup2(2, 1)
+    orders: SimpleQueue[Order | None] = SimpleQueue()
+    busy = threading.Event()
+
+    def listen() -> None:
+        for line in sys.stdin:
+            orders.put(Order.model_validate_json(line))
+        orders.put(None)
+        if busy.is_set():
+            _thread.interrupt_main()
+
+    threading.Thread(target=listen, daemon=True).start()
+    try:
+        while (order := orders.get()) is not None:
+            busy.set()
+            done = carried(order, out)
+            busy.clear()
+            write(out, done)
+    except (Interrupted, KeyboardInterrupt, BrokenPipeError):
+        return Interrupted.exit_code
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 
 from agent import sections
 from agent.problems.gpu_cards import Card
-from agent.records import Finding, KernelResources, Profile
+from agent.records import Finding, KernelResources, KernelTime, Profile
 
 NAME = 90
 """Characters of a kernel's name that are shown."""
@@ -38,13 +38,24 @@ def resources(kernel: KernelResources, card: Card | None = None) -> str:
 
 def launches(profile: Profile) -> str:
     """What took the time of one call, longest first, and what is left out."""
-    whole = sum(kernel.ms for kernel in profile.kernels)
+    return _times(
+        [(kernel, "" if kernel.own else " (not yours)") for kernel in profile.kernels], sections.LAUNCHES
+    )
+
+
+def rivals(kernels: Sequence[KernelTime]) -> str:
+    """What another program launches for the same, longest first, and what is left out."""
+    return _times([(kernel, "") for kernel in kernels], sections.RIVALS)
+
+
+def _times(kernels: Sequence[tuple[KernelTime, str]], limit: int) -> str:
+    whole = sum(kernel.ms for kernel, _ in kernels)
     lines = [
         f"{kernel.ms:.3g} ms ({kernel.ms / whole if whole else 0:.0%}), {kernel.launches} x "
-        f"{kernel.name[:NAME]}{'' if kernel.own else ' (not yours)'}"
-        for kernel in profile.kernels
+        f"{kernel.name[:NAME]}{whose}"
+        for kernel, whose in kernels
     ]
-    kept = sections.first(lines, sections.LAUNCHES, str)
+    kept = sections.first(lines, limit, str)
     left = len(lines) - len(kept)
     return "\n".join([*kept, *([f"({left} shorter left out)"] if left else [])])
 

@@ -230,6 +230,7 @@ def _environment() -> Environment:
         "operands": _operands,
         "quantity": figures.quantity,
         "resources": figures.resources,
+        "rivals": figures.rivals,
         "specification": _specification,
     }
     return environment

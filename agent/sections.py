@@ -26,6 +26,8 @@ NOTES = 1_000
 """Tokens for what is noted of a verified attempt, with its figures: launches, registers, counters."""
 LAUNCHES = 300
 """Tokens for what took the time of one call."""
+RIVALS = 200
+"""Tokens for what torch.compile launches for the same graph."""
 BEST_CODE = 6_000
 """Tokens for the code of the best attempt where it stands beside another."""
 

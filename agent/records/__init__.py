@@ -14,7 +14,6 @@ from agent.records.evaluation import (
     Feedback,
     Finding,
     KernelResources,
-    KernelTime,
     LibraryOps,
     Location,
     Origin,
@@ -38,7 +37,7 @@ from agent.records.events import (
     Unjudged,
 )
 from agent.records.exchange import Completion, Message, Prompt, Usage
-from agent.records.measurement import Card, Measurement, Percentiles
+from agent.records.measurement import Card, KernelTime, Measurement, Percentiles
 from agent.records.mismatch import Axis, MismatchMap
 from agent.records.phase import Phase
 from agent.records.problem import Operation, Problem, TensorSpec, Trace

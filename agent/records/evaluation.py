@@ -7,7 +7,7 @@ from pydantic import Field, model_validator
 
 from agent.records.base import SCHEMA_VERSION, Record, digest
 from agent.records.envelope import Envelope
-from agent.records.measurement import Measurement
+from agent.records.measurement import KernelTime, Measurement
 from agent.records.mismatch import MismatchMap
 from agent.records.phase import Phase
 from agent.records.scope import Scope
@@ -100,17 +100,6 @@ class Build(Record):
 
 _NO_KERNELS = ("Memcpy", "Memset", "[CUDA mem")
 """How the profilers' names for copies and fills begin."""
-
-
-class KernelTime(Record):
-    """What one kernel, copy or fill took during one call."""
-
-    name: str
-    launches: int
-    ms: float
-    """Of all its launches together."""
-    own: bool
-    """Whether the candidate's device code defines it."""
 
 
 class Profile(Record):

@@ -25,6 +25,17 @@ class Card(Record):
     """What held the clocks back; empty where nothing did."""
 
 
+class KernelTime(Record):
+    """What one kernel, copy or fill took during one call."""
+
+    name: str
+    launches: int
+    ms: float
+    """Of all its launches together."""
+    own: bool
+    """Whether the candidate's device code defines it."""
+
+
 class Measurement(Record):
     """Times in milliseconds on the named GPU; None is unknown."""
 
@@ -48,6 +59,9 @@ class Measurement(Record):
     host_bound: bool | None = None
     """Whether calls in a row take longer than their work on the GPU."""
     card: Card | None = None
+    compile_kernels: tuple[KernelTime, ...] = ()
+    """What torch.compile launches in one call, longest first: the times to beat. Empty where it is no
+    baseline, or CUDA's profiler told nothing."""
 
     def beats(self, other: "Measurement | None") -> bool:
         """Whether it is faster beyond doubt: by the intervals of the speedups where both have one.

@@ -137,6 +137,12 @@ def test_an_honest_candidate_is_timed(together: Together) -> None:
     assert not together.oracle.handle(oracle_commands.Glance())["doubtful"]
 
 
+@pytest.mark.filterwarnings("ignore:CUDA is not available")
+def test_where_the_profiler_tells_nothing_a_baseline_has_no_kernels(together: Together) -> None:
+    together.timed(softmax)
+    assert together.oracle.handle(oracle_commands.Launches("eager")) == {"kernels": []}
+
+
 def test_what_was_right_while_it_was_checked_has_to_be_right_while_it_is_timed(together: Together) -> None:
     calls = 0
 

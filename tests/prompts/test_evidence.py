@@ -137,3 +137,24 @@ def test_every_partial_is_used() -> None:
     texts = "".join(path.read_text() for path in folder.rglob("*.jinja2"))
     names = {path.name for path in (folder / "partials").glob("*.jinja2")} - {"skeleton.jinja2"}
     assert {name for name in names if f"partials/{name}" not in texts} == set()
+
+
+def test_what_torch_compile_launches_are_the_times_to_beat(problem: Problem) -> None:
+    names = (f"triton_red_fused_{number}" for number in range(40))
+    rivals = tuple(
+        KernelTime(name=name, launches=1, ms=0.5 / (1 + n), own=False) for n, name in enumerate(names)
+    )
+    attempt = verified(1, 1.0)
+    measured = attempt.evaluation.measurement
+    assert measured is not None
+    told = {"measurement": measured.model_copy(update={"compile_kernels": rivals})}
+    best = attempt.model_copy(update={"evaluation": attempt.evaluation.model_copy(update=told)})
+    text = prompts.render(problem, Situation(gpu="H200", last=best, best=best)).messages[1].content
+    shown = text.partition("the times to beat:\n")[2].partition("```python")[0]
+    assert "0.5 ms (" in shown
+    assert "1 x triton_red_fused_0\n" in shown
+    assert "not yours" not in shown
+    assert "shorter left out)" in shown
+    assert sections.tokens(shown) <= sections.RIVALS + 20
+    without = prompts.render(problem, Situation(gpu="H200", last=attempt, best=attempt)).messages[1].content
+    assert "times to beat" not in without

@@ -202,6 +202,11 @@ class Alone:
 
 
 @dataclass(frozen=True)
+class Launches:
+    what: str
+
+
+@dataclass(frozen=True)
 class RoomForRow:
     least: int
     most: int
@@ -244,5 +249,5 @@ Command = (
     Parameters | Draw | Again | Judge | Compare | FitsOther | Explain | Map | Narrow | Probe | Duration
     | Trace | Rest | Health | Environment | Ways | Name | CompareFiles | Gradients | JudgeGradients
     | Variants | Variant | ExpectBaselines | Baselines | Refresh | Timed | Slope | Take | Alone
-    | RoomForRow | FillRow | TakeOfRow | Recall | Glance | Card | JudgeTaken
+    | Launches | RoomForRow | FillRow | TakeOfRow | Recall | Glance | Card | JudgeTaken
 )  # fmt: skip

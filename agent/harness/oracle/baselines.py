@@ -137,6 +137,25 @@ class Baselines:
             for name, calls in many.items()
         }
 
+    def launches(self, name: str) -> list[dict[str, Any]]:
+        """What the GPU does in one call on cold caches, by CUDA's profiler; none where it does not tell."""
+        from torch import profiler
+
+        self._timer.flush()
+        torch.cuda.synchronize()
+        try:
+            watched = [profiler.ProfilerActivity.CUDA]
+            with torch.no_grad(), profiler.profile(activities=watched, acc_events=True) as seen:
+                self._calls[name]()
+                torch.cuda.synchronize()
+        except Exception:  # noqa: BLE001 - no verdict hangs on it
+            return []
+        return [
+            {"name": event.name, "us": event.device_time, "stream": event.device_resource_id}
+            for event in seen.events()
+            if event.device_type.name == "CUDA"
+        ]
+
     def _eager(self) -> Any:
         return self._reference.model(*self.inputs)
 

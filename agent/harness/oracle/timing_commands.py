@@ -55,6 +55,10 @@ class TimingCommands:
     def do_alone(self, command: oracle_commands.Alone) -> dict[str, Any]:
         return {"ms": self._timing.alone(command.few, command.many)}
 
+    def do_launches(self, command: oracle_commands.Launches) -> dict[str, Any]:
+        """What the GPU does in one call of a baseline."""
+        return {"kernels": self._timing.launches(command.what)}
+
     def do_room_for_row(self, command: oracle_commands.RoomForRow) -> dict[str, Any]:
         return self._timing.room_for_row(command.least, command.most)
 

@@ -1,10 +1,12 @@
 """A trial on a GPU: timing, what runs there during a call, calls under a tool, and the GPU's health."""
 
+from pathlib import Path
 from typing import Any
 
 from agent import gpu_build
 from agent.diagnosis.performance import performance_advice
 from agent.errors import EnvironmentFault
+from agent.harness import disk_cache
 from agent.harness.integrity import kernel_attribution
 from agent.harness.messages import oracle_commands
 from agent.harness.messages.commands import to_oracle, to_worker
@@ -15,7 +17,7 @@ from agent.harness.timing import benchmark, stats
 from agent.harness.timing.processes import TimedProcesses
 from agent.harness.trial.trial import Trial
 from agent.harness.worker import worker_commands
-from agent.records import Measurement, Profile, Status
+from agent.records import KernelTime, Measurement, Profile, Status, digest
 from agent.sandbox import ChildFault
 
 
@@ -70,10 +72,24 @@ class GpuTrial(Trial):
         found = self.oracle.ask(to_oracle(oracle_commands.Alone(benchmark.FEW, many)))["ms"]
         return {name: (float(ms), float(row)) for name, (ms, row) in found.items()}
 
+    def compiled(self, times: stats.Times) -> tuple[KernelTime, ...]:
+        """What torch.compile launches for the reference; found out once for each problem and GPU."""
+        if "compile" not in times.many:
+            return ()
+
+        def watched() -> Profile:
+            answer = self.oracle.ask(to_oracle(oracle_commands.Launches("compile")))
+            return kernel_attribution.profile(answer["kernels"], set())
+
+        key = digest(self._job.problem.source, self.environment().model_dump_json())
+        file = Path(self._job.cache_dir) / "compiled" / f"{key[:32]}.json"
+        return disk_cache.cached(file, Profile, watched).kernels
+
     def measured(self, times: stats.Times, seen: Profile, gpu: str | None) -> Measurement:
         """What the times come to, and what would shorten them. Raises Refused for times that cannot be."""
         alone = self.alone(times)
         found = stats.measurement(times, gpu or "unknown", self._job.floor_ms, alone)
+        found = found.model_copy(update={"compile_kernels": self.compiled(times)})
         self.findings.extend(stats.findings(times, found, alone))
         if found.host_bound and self.build and self.build.backend == gpu_build.BACKEND:
             self.findings.append(stats.FAST_BUILD)

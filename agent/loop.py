@@ -62,6 +62,8 @@ class Plan(Record):
     samples: int = 4
     width: int = 2
     good_enough: float | None = None
+    plan: bool = False
+    """Whether the approaches that lines begin with are asked for before any kernel."""
     parallel: int = 1
     """Rounds that may be open at the same time."""
     mends: bool = True
@@ -74,8 +76,9 @@ class Plan(Record):
     @property
     def shape(self) -> Shape:
         return Shape(
-            samples=self.samples, width=self.width, patience=self.patience, good_enough=self.good_enough
-        )
+            samples=self.samples, width=self.width, patience=self.patience, good_enough=self.good_enough,
+            plan=self.plan,
+        )  # fmt: skip
 
 
 def solve(
@@ -169,6 +172,7 @@ class _Search:
             feedback=node.feedback if node else None,
             mended=tuple(tree.attempts[one] for one in node.mended) if node else (),
             ledger=node.ledger if node else Ledger(), idea=move.idea, other=tree.best_on(move.beside),
+            ideas=max(plan.samples - 1, 1) if move.plan else 0,
             requirements=plan.requirements, gpu=plan.gpu, floor_ms=plan.floor_ms,
             library_ops=plan.library_ops,
         )  # fmt: skip
@@ -197,6 +201,8 @@ class _Search:
         assert isinstance(completion, Completion)
         self.standing.take_up()
         self.append(Completed(round=number, prompt_id=prompt.id, completion=completion))
+        if self.tree.nodes[number].move.plan:
+            return
         try:
             candidate = self._candidate(number, completion)
         except ReplyError as error:

@@ -1,6 +1,7 @@
 """What a provider is asked: a pure function of the problem and where the run stands.
 
-The words live in `prompts/*.jinja2` (`system`, and one of `generate`, `repair`, `optimise`, `combine`); this
+The words live in `prompts/*.jinja2` (`system`, and one of `plan`, `generate`, `repair`, `optimise`,
+`combine`); this
 module chooses the template, formats numbers and fences foreign text. It measures nothing, judges nothing and
 computes no floor: the caller brings it. Every request is complete in itself, so a prompt shows exactly one
 attempt with its own findings, and the best one beside it.
@@ -34,7 +35,7 @@ from agent.records import (
     Trace,
 )
 
-Template = Literal["generate", "repair", "optimise", "combine"]
+Template = Literal["plan", "generate", "repair", "optimise", "combine"]
 
 _REQUESTS: dict[str, str] = {
     "backward": "Training works: the gradients of every input and parameter are right, so wrap the kernels "
@@ -72,6 +73,8 @@ class Situation(Record):
     """All attempts on this line so far."""
     idea: str = ""
     """An approach to try, in words for the model."""
+    ideas: int = 0
+    """So many approaches are asked for, and no kernel; 0: a kernel is."""
     other: Attempt | None = None
     """The best verified attempt of another line, to be combined with `best`."""
     requirements: tuple[Requirement, ...] = ()
@@ -162,6 +165,8 @@ def skeleton() -> str:
 
 def _template(situation: Situation) -> Template:
     """Optimise what is verified; an answer that was not is repaired first, the best beside it."""
+    if situation.ideas:
+        return "plan"
     if situation.feedback and situation.feedback.attempt is None:
         return "repair"
     if situation.best and situation.other:

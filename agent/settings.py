@@ -55,6 +55,8 @@ class Settings(BaseSettings):
     """Lines of attempts that beam and evolve begin afresh."""
     width: int = Field(2, ge=1)
     """Lines of attempts that beam goes on with, and islands of evolve."""
+    plan: bool | None = None
+    """Ask for a ranked list of approaches before any kernel; by default with evolve."""
     parallel: int = Field(1, ge=1, le=64)
     """Rounds that may be open at the same time."""
     max_tokens: int | None = Field(None, ge=1)

@@ -30,6 +30,8 @@ class Search(Record):
     """Lines of attempts begun afresh."""
     width: int | None = None
     """Lines of attempts that are gone on with."""
+    plan: bool | None = None
+    """Whether a ranked list of approaches is asked for before any kernel."""
     parallel: int | None = None
     """Rounds that may be open at the same time."""
 

@@ -190,6 +190,7 @@ def plan_for(problem: Problem, settings: Settings, provider: str, require: str, 
         search=settings.search or "line",
         samples=settings.samples,
         width=settings.width,
+        plan=settings.search == "evolve" if settings.plan is None else settings.plan,
         parallel=settings.parallel,
         good_enough=settings.good_enough,
         requirements=prompts.wishes(require, checks.requests),
@@ -203,7 +204,8 @@ MORE = {"rounds", "max_tokens", "max_cost", "max_time", "max_gpu_time"}
 """What lets a run that has ended go on."""
 _STORED_SETTINGS = (
     "gpu", "candidate_timeout", "library_ops", "unchecked", "api", "temperature", "max_output_tokens",
-    "reasoning_effort", "seed", "stop", "extra_body", "search", "samples", "width", "parallel", "good_enough",
+    "reasoning_effort", "seed", "stop", "extra_body", "search", "samples", "width", "plan", "parallel",
+    "good_enough",
     "max_tokens", "max_cost", "max_time", "max_gpu_time",
 )  # fmt: skip
 """Settings that a run stores among its options, and that a resumed run has again."""

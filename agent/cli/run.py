@@ -50,6 +50,7 @@ DryRun = Annotated[bool, typer.Option("--dry-run", help="Print the prompt withou
     "search",
     "samples",
     "width",
+    "plan",
     "parallel",
     "max_tokens",
     "max_cost",

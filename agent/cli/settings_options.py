@@ -33,6 +33,14 @@ _OPTIONS: dict[str, Any] = {
         int | None,
         typer.Option(help="Lines that beam goes on with, and islands of evolve.", show_default="2"),
     ],
+    "plan": Annotated[
+        bool | None,
+        typer.Option(
+            "--plan/--no-plan",
+            help="Ask for a ranked list of approaches first; costs a round.",
+            show_default="--plan with evolve",
+        ),
+    ],
     "parallel": Annotated[
         int | None, typer.Option(help="Rounds that may be open at the same time.", show_default="1")
     ],

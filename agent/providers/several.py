@@ -10,7 +10,7 @@ from collections.abc import Mapping
 
 from agent import yields
 from agent.protocols import Provider
-from agent.records import Completed, Completion, Evaluated, Event, Prompt, SecondLook
+from agent.records import Completed, Completion, Evaluated, Event, Prompt, Prompted, SecondLook
 
 
 class Several:
@@ -19,6 +19,7 @@ class Several:
     def __init__(self, providers: Mapping[str, Provider]) -> None:
         self._providers = dict(providers)
         self._events: list[Event] = []
+        self._plans: set[int] = set()
         self._open: Counter[str] = Counter()
         self._lock = threading.Lock()
 
@@ -28,9 +29,12 @@ class Several:
 
     def hear(self, event: Event) -> None:
         """Takes in what came of a question."""
+        if isinstance(event, Prompted) and event.move.plan:
+            self._plans.add(event.round)
         if isinstance(event, Completed | Evaluated | SecondLook):
             with self._lock:
-                self._events.append(event)
+                # Ideas are no kernel: who gave them has yielded nothing less.
+                self._events += [] if event.round in self._plans else [event]
                 if isinstance(event, Completed) and event.completion.asked is not None:
                     self._open[event.completion.asked] -= 1
 

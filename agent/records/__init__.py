@@ -42,10 +42,10 @@ from agent.records.mismatch import Axis, MismatchMap
 from agent.records.phase import Phase
 from agent.records.problem import Operation, Problem, TensorSpec, Trace
 from agent.records.scope import Request, Scope
-from agent.records.search import Move, PolicyName, Spent
+from agent.records.search import APPROACH, Move, PolicyName, Spent
 
 __all__ = [
-    "Admission", "Attempt", "Axis", "Build", "Candidate", "Card", "Completed", "Completion",
+    "APPROACH", "Admission", "Attempt", "Axis", "Build", "Candidate", "Card", "Completed", "Completion",
     "Correctness", "EVENT", "Envelope", "Environment", "Evaluated", "Evaluation", "Event",
     "Feedback", "Finding", "KernelResources", "KernelTime", "LibraryOps", "Location", "MAY_END_OTHERWISE",
     "Measurement",

@@ -13,7 +13,7 @@ class Message(Record):
 class Prompt(Record):
     """One request, complete: a provider adds transport and nothing else."""
 
-    template: Literal["generate", "repair", "optimise", "combine"]
+    template: Literal["plan", "generate", "repair", "optimise", "combine"]
     messages: tuple[Message, ...]
 
     @property

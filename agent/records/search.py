@@ -7,6 +7,9 @@ from agent.records.base import Record
 PolicyName = Literal["line", "beam", "evolve"]
 """How it is chosen what is asked next."""
 
+APPROACH = "Approach to try: "
+"""What an idea begins with, where it stands in a prompt."""
+
 
 class Move(Record):
     """The next question: which earlier rounds it goes on from, and what it suggests."""
@@ -17,6 +20,8 @@ class Move(Record):
     """A round whose kernel is shown as well, to be combined with that of `after`."""
     idea: str = ""
     """An approach to try, in words for the model; empty where it may choose."""
+    plan: bool = False
+    """Whether it asks for ideas and not for a kernel."""
     island: int = 0
     """Part of the search that it belongs to; 0 where there is one."""
 

@@ -5,8 +5,8 @@ way would be asked for the same improvements. A line that brings nothing faster 
 """
 
 from agent.records import Move
-from agent.search import ideas
 from agent.search.lines import design, failures, idle, time_ms, tips
+from agent.search.plans import beginning
 from agent.search.shape import Shape, is_reached, is_worth_a_round
 from agent.search.tree import Node, Tree
 
@@ -19,13 +19,13 @@ def beam(tree: Tree, shape: Shape) -> Move | None:
         return None
     lines = tips(tree)
     if len(lines) < shape.samples:
-        return Move(idea=ideas.of(len(lines)))
+        return beginning(tree, shape, len(lines))
     kept = _kept(tree, lines, shape)
     waiting = next((tip for tip in kept if not tip.open), None)
     if waiting is not None:
         return Move(after=waiting.round)
     if not kept and tree.best is None:
-        return Move(idea=ideas.of(len(lines)))
+        return beginning(tree, shape, len(lines))
     return None
 
 

@@ -9,6 +9,7 @@ from random import Random
 from agent.records import Attempt, Move
 from agent.search import ideas
 from agent.search.lines import Design, design, failures, time_ms, tips, verified
+from agent.search.plans import beginning
 from agent.search.shape import Shape, is_reached, is_worth_a_round
 from agent.search.tree import Node, Tree
 
@@ -26,9 +27,9 @@ Cells = dict[Design, tuple[Attempt, Node]]
 def evolve(tree: Tree, shape: Shape) -> Move | None:
     if is_reached(tree, shape) or not is_worth_a_round(tree, _patient(shape)):
         return None
-    begun = sum(node.move.after is None for node in tree.nodes.values())
+    begun = sum(node.begins for node in tree.nodes.values())
     if begun < max(shape.samples, shape.width):
-        return Move(idea=ideas.of(begun), island=begun % shape.width)
+        return beginning(tree, shape, begun, begun % shape.width)
     broken = (tip for tip in tips(tree) if not tip.open and 0 < failures(tree, tip) <= REPAIRS)
     mend = next(broken, None)
     if mend is not None:
@@ -37,7 +38,7 @@ def evolve(tree: Tree, shape: Shape) -> Move | None:
     island = len(tree.nodes) % shape.width
     own = _cells(tree, island)
     if not own or draw.random() < AFRESH:
-        return None if tree.open and not own else Move(idea=ideas.of(begun), island=island)
+        return None if tree.open and not own else beginning(tree, shape, begun, island)
     parent, node = _drawn(own, draw)
     abroad = _cells(tree, None) if draw.random() < ABROAD else own
     others = [pair for key, pair in abroad.items() if key != design(parent)]

@@ -34,7 +34,7 @@ def design(attempt: Attempt) -> Design:
 def tips(tree: Tree) -> tuple[Node, ...]:
     """The latest round of each line, in the order in which they began."""
     gone_on = {node.move.after for node in tree.nodes.values()}
-    return tuple(node for number, node in tree.nodes.items() if number not in gone_on)
+    return tuple(node for number, node in tree.nodes.items() if number not in gone_on and not node.move.plan)
 
 
 def failures(tree: Tree, tip: Node) -> int:

@@ -21,6 +21,8 @@ class Shape(Record):
     """Answers on a line without a better kernel after which it ends."""
     good_enough: float | None = None
     """Share of the roofline that ends the search."""
+    plan: bool = False
+    """Whether the approaches that lines begin with are asked for before."""
 
 
 Policy = Callable[[Tree, Shape], Move | None]
@@ -55,7 +57,7 @@ def expected_gain(tree: Tree, shape: Shape) -> float | None:
     is left to the roofline. Lines that are begun afresh are no attempts to make the best faster.
     """
     window = shape.patience * shape.width
-    fresh = sum(node.move.after is None for node in tree.nodes.values())
+    fresh = sum(node.begins for node in tree.nodes.values())
     gains = tree.gains[fresh:]
     if tree.best is None or len(gains) < window:
         return None

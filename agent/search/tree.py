@@ -47,6 +47,11 @@ class Node:
     ledger: Ledger = Ledger()
     """The attempts of the line."""
 
+    @property
+    def begins(self) -> bool:
+        """Whether a line of attempts begins with it."""
+        return self.move.after is None and not self.move.plan
+
 
 @dataclass(frozen=True)
 class Tree:
@@ -59,6 +64,8 @@ class Tree:
     """The attempts of all lines."""
     idle: int = 0
     """Answers since there was a better kernel, or since one was withdrawn."""
+    plan: str = ""
+    """The answer to the question for ideas."""
     gains: tuple[float, ...] = ()
     """For each answer, the logarithm of how much faster the best became until the next one came."""
 
@@ -102,6 +109,8 @@ class Tree:
         match event:
             case Prompted():
                 return self._asked(event)
+            case Completed() if self.nodes[event.round].move.plan:
+                return replace(self, plan=event.completion.text)
             case Completed():
                 return replace(self, idle=self.idle + 1, gains=(*self.gains, 0.0))
             case ReplyRejected():

@@ -6,10 +6,8 @@ Pure, over a `Log`'s rounds. A run in which every round goes on from the one bef
 from collections.abc import Iterable, Iterator, Sequence
 from typing import NamedTuple
 
+from agent.records import APPROACH
 from agent.store.log import Round
-
-GIVEN = "Approach to try: "
-"""What an idea begins with in a prompt."""
 
 
 class Branch(NamedTuple):
@@ -35,7 +33,7 @@ class Branch(NamedTuple):
     @property
     def idea(self) -> str:
         """The approach that it was given to try."""
-        return self.round.move.idea.removeprefix(GIVEN) if self.round.move else ""
+        return self.round.move.idea.removeprefix(APPROACH) if self.round.move else ""
 
 
 def of(rounds: Iterable[Round]) -> tuple[Branch, ...]:

@@ -12,7 +12,8 @@
         retry, its round; of a run, its policy and what it spent; of an answer, the model that was asked and
         the tokens that came from the endpoint's cache
     6   of a build, which program was made; of an answer without a candidate, that it was built and is the
-        program of an earlier one; of a measurement, what torch.compile launches
+        program of an earlier one; of a measurement, what torch.compile launches; of a
+        prompt, whether it asks for ideas
 
 Files are never rewritten: they are read through these functions each time.
 """

@@ -53,6 +53,8 @@ class Step:
     @property
     def outcome(self) -> str:
         """What came of a round without an attempt, in a word or two."""
+        if self.round.move and self.round.move.plan:
+            return "plan" if self.round.completion else "plan asked"
         if self.round.rejected:
             return "repeated" if self.round.rejected.kind == REPEATED else "no code"
         return "not judged" if self.round.unjudged else "being judged" if self.round.completion else "asked"

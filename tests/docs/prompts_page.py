@@ -10,6 +10,8 @@ GOLDEN = Path(__file__).resolve().parents[1] / "prompts" / "golden"
 KINDS = {
     "system": "The rules. They open every request, whatever it asks for; the card is that of the GPU at "
     "hand, or of the one that `--gpu` names.",
+    "plan": "Before any kernel, with `--plan` and with `evolve`: approaches, ranked by the time that each "
+    "should reach.",
     "generate": "The first question.",
     "repair": "After an answer that was refused; the best verified one stands beside it.",
     "optimise": "After a verified answer.",

@@ -19,12 +19,13 @@ LAUNCHED = [
 
 
 class Oracle:
-    def __init__(self) -> None:
+    def __init__(self, answer: dict[str, Any] | None = None) -> None:
+        self.answer = answer or {"kernels": LAUNCHED}
         self.asked: list[dict[str, Any]] = []
 
-    def ask(self, command: dict[str, Any]) -> dict[str, Any]:
+    def attempt(self, command: dict[str, Any], limit_s: float) -> dict[str, Any]:
         self.asked.append(command)
-        return {"kernels": LAUNCHED}
+        return self.answer
 
 
 def trial(oracle: Oracle, cache: Path, gpu: str, monkeypatch: pytest.MonkeyPatch) -> GpuTrial:
@@ -55,3 +56,14 @@ def test_without_the_baseline_nothing_is_asked(tmp_path: Path, monkeypatch: pyte
     times = Times([], {}, {}, many={"candidate": 10, "eager": 10})
     assert trial(oracle, tmp_path, "H200", monkeypatch).compiled(times) == ()
     assert oracle.asked == []
+
+
+@pytest.mark.parametrize("answer", [{"error": "CUPTI_ERROR_NOT_INITIALIZED"}, {"kernels": []}])
+def test_what_the_profiler_does_not_tell_is_asked_again(
+    answer: dict[str, Any], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    times = Times([], {}, {}, many={"candidate": 10, "compile": 10})
+    for oracle in (Oracle(answer), Oracle(answer)):
+        assert trial(oracle, tmp_path, "H200", monkeypatch).compiled(times) == ()
+        assert len(oracle.asked) == 1
+    assert len(trial(Oracle(), tmp_path, "H200", monkeypatch).compiled(times)) == 2

@@ -88,6 +88,7 @@ def situations() -> dict[str, Situation]:
     )
     return {
         "generate": Situation(gpu="H200", floor_ms=0.0000548, requirements=(wish,)),
+        "plan": Situation(gpu="H200", floor_ms=0.0000548, ideas=3),
         "repair": Situation(
             gpu="H200",
             last=refused(2, source=CODE),
@@ -117,7 +118,7 @@ def compare(name: str, text: str) -> None:
     assert text == path.read_text(encoding="utf-8")
 
 
-@pytest.mark.parametrize("template", ["generate", "repair", "optimise", "combine"])
+@pytest.mark.parametrize("template", ["plan", "generate", "repair", "optimise", "combine"])
 def test_the_prompt_of_each_template_is_as_recorded(problem: Problem, template: str) -> None:
     prompt = prompts.render(problem, situations()[template])
     assert prompt.template == template

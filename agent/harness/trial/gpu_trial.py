@@ -29,6 +29,10 @@ class Hung(Exception):
         self.log = log
 
 
+class _NotTold(Exception):
+    """CUDA's profiler told nothing."""
+
+
 class GpuTrial(Trial):
     """What can be done with a candidate on a GPU beside verifying it."""
 
@@ -73,17 +77,24 @@ class GpuTrial(Trial):
         return {name: (float(ms), float(row)) for name, (ms, row) in found.items()}
 
     def compiled(self, times: stats.Times) -> tuple[KernelTime, ...]:
-        """What torch.compile launches for the reference; found out once for each problem and GPU."""
+        """What torch.compile launches for the reference; found out once for each problem and GPU.
+
+        No verdict hangs on it: where it cannot be told, nothing is.
+        """
         if "compile" not in times.many:
             return ()
-
-        def watched() -> Profile:
-            answer = self.oracle.ask(to_oracle(oracle_commands.Launches("compile")))
-            return kernel_attribution.profile(answer["kernels"], set())
-
         key = digest(self._job.problem.source, self.environment().model_dump_json())
         file = Path(self._job.cache_dir) / "compiled" / f"{key[:32]}.json"
-        return disk_cache.cached(file, Profile, watched).kernels
+        try:
+            return disk_cache.cached(file, Profile, self._compiled).kernels
+        except _NotTold:
+            return ()
+
+    def _compiled(self) -> Profile:
+        answer = self.oracle.attempt(to_oracle(oracle_commands.Launches("compile")), END_LIMIT_S)
+        if not answer.get("kernels"):
+            raise _NotTold
+        return kernel_attribution.profile(answer["kernels"], set())
 
     def measured(self, times: stats.Times, seen: Profile, gpu: str | None) -> Measurement:
         """What the times come to, and what would shorten them. Raises Refused for times that cannot be."""

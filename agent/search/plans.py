@@ -1,0 +1,61 @@
+"""Ideas that a model was asked for apart from the code, and which line begins with which.
+
+A plan is a numbered list, each idea with the time that it should reach. What does not read as one is no plan,
+and lines begin with the approaches of `ideas`.
+"""
+
+import re
+from collections.abc import Sequence
+
+from agent.records import APPROACH, Move
+from agent.search import ideas
+from agent.search.shape import Shape
+from agent.search.tree import Tree
+
+MOST = 12
+"""Ideas that are read of a plan."""
+READ = 64_000
+"""Characters of an answer."""
+CHARACTERS = 600
+"""Of an idea that are passed on."""
+_ITEM = re.compile(r"(?m)^[ \t>*#-]*(\d{1,2})[.)](?:\*\*)?[ \t]+(?=\S)")
+_BOUND = re.compile(
+    r"(?i)\bbound\W{0,6}(?:about |at least )?~?(\d+(?:\.\d+)?(?:e-?\d+)?)\s*(ms|us|µs|μs|ns|s)\b"
+)
+_MS = {"s": 1e3, "ms": 1.0, "us": 1e-3, "µs": 1e-3, "μs": 1e-3, "ns": 1e-6}
+
+
+def read(answer: str) -> tuple[str, ...]:
+    """The ideas of an answer, the one with the lowest bound first, those without one last, in its order."""
+    answer = answer[:READ]
+    found: list[tuple[float, str]] = []
+    marks = list(_ITEM.finditer(answer))
+    ends = [*(mark.start() for mark in marks[1:]), len(answer)]
+    for mark, end in zip(marks, ends, strict=False):
+        if int(mark[1]) == len(found) + 1 <= MOST:
+            text = " ".join(answer[mark.end() : end].split())
+            found.append((_bound_ms(text), text[:CHARACTERS]))
+    return tuple(text for _, text in sorted(found, key=lambda pair: pair[0]))
+
+
+def beginning(tree: Tree, shape: Shape, number: int, island: int = 0) -> Move | None:
+    """What begins line `number`, from 0 on; None while its idea is being asked for.
+
+    The first line is the model's own choice and waits for no plan.
+    """
+    if shape.plan and not tree.nodes:
+        return Move(plan=True)
+    if number and any(node.open for node in tree.nodes.values() if node.move.plan):
+        return None
+    return Move(idea=_idea(read(tree.plan), number), island=island)
+
+
+def _idea(planned: Sequence[str], number: int) -> str:
+    if 0 < number <= len(planned):
+        return f"{APPROACH}{planned[number - 1]}"
+    return ideas.of(number)
+
+
+def _bound_ms(text: str) -> float:
+    said = _BOUND.search(text)
+    return float(said[1]) * _MS[said[2].lower()] if said else float("inf")

@@ -17,7 +17,7 @@ ORDERS = [c_abi.ORDER_FORWARD, c_abi.ORDER_REVERSE, c_abi.ORDER_SHUFFLED, c_abi.
 @cache
 def built(name: str) -> PtxDevice:
     source = SOURCES / f"{name}.cu"
-    arch = "sm_90a" if name == "warpgroups" else "sm_90"
+    arch = "sm_90a" if name in ("warpgroups", "gemms") else "sm_90"
     return PtxDevice(source, from_cuda(source, arch=arch), checked=True)
 
 

@@ -102,6 +102,9 @@ def verify(
     keep: Annotated[
         bool, typer.Option("--write/--no-write", help="Write the verdicts to kernel.json.")
     ] = True,
+    arch: Annotated[
+        str | None, typer.Option(help="On the emulator: the paths for 90a, say (not written).")
+    ] = None,
     json: console.Json = False,
     verbose: console.Verbose = False,
     quiet: console.Quiet = False,
@@ -122,16 +125,16 @@ def verify(
                 progress=told,
                 settings=settings.model_copy(update={"library_ops": library_ops}),
             )
-            version, arch = _judge_version(), architecture(settings)
-            known, found = auditing.audited(name, judge.problem, judge.executor, version, arch)
+            path = architecture(settings) or arch
+            known, found = auditing.audited(name, judge.problem, judge.executor, _judge_version(), path)
         held = held and found.status is Status.VERIFIED
-        if keep and not quick:
+        if keep and not quick and not arch:
             manifest.save(known)
         rows.append({"name": name, "was": before or "up to date", "evaluation": found})
         if not json:
             console.show(f"{name} (before: {before or 'up to date'})")
             console.show(judging.verdict(found))
-            console.show(_reach(found.scope.executor))
+            console.show(_reach(found.scope.executor, name, path))
     if json:
         console.emit_json({"schema_version": SCHEMA_VERSION, "judge": _judge_version(), "kernels": rows})
     raise typer.Exit(0 if held else 1)
@@ -258,9 +261,10 @@ def _judge_version() -> str:
     return verifier.version()
 
 
-def _reach(executor: str) -> str:
+def _reach(executor: str, name: str, path: str | None) -> str:
     if executor == "emulator":
-        return "  judged the portable code path on the CPU; architecture-specific paths need such a GPU"
+        own = path is not None and sources.OWN_PATHS.get(name) == path
+        return f"  judged the {f'path for sm_{path}' if own else 'portable code path'} on the CPU"
     return "  judged the ModelNew file; `agent kernels bench` times the library operators"
 
 

@@ -190,8 +190,11 @@ class Child:
 
     def _send(self, message: Message) -> None:
         assert self._process.stdin is not None
+        line = json.dumps(message).encode() + b"\n"
+        if self._process.stdin.closed:  # it was ended, for one of its answers or for having none
+            raise self._ended()
         try:
-            self._process.stdin.write(json.dumps(message).encode() + b"\n")
+            self._process.stdin.write(line)
             self._process.stdin.flush()
         except OSError:
             raise self._ended() from None

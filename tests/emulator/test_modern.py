@@ -112,6 +112,25 @@ def test_tensor_maps(order: int) -> None:
         assert device.findings() == []
 
 
+@pytest.mark.parametrize("order", ORDERS)
+def test_libcu(order: int) -> None:
+    """cuda::barrier, cuda::pipeline and cuda::ptx as NVIDIA's own headers have them."""
+    with Checked("library", order) as device:
+        x, y = device.array(values(1280)), device.empty(512)
+        device.launch("bulk", 1, 128, x, y)
+        np.testing.assert_array_equal(y[:256], 2 * x[:256])
+        device.launch("pipe", 1, 128, x, y, np.int32(10))
+        np.testing.assert_array_equal(y[:128], x.reshape(10, 128).sum(0)[::-1])
+        device.launch("roles", 1, 128, x, y, np.int32(10))
+        np.testing.assert_array_equal(y[:64], x[:640].reshape(10, 64).sum(0)[::-1])
+        device.launch("wrappers", 1, 128, x, y)
+        np.testing.assert_array_equal(y[:128], x[127::-1])
+        tensor = device.array(values(40, 100))
+        device.launch("map2d", 1, 128, encode(device, tensor, (32, 16)), y)
+        np.testing.assert_array_equal(y.reshape(16, 32), tensor[:16, :32])
+        assert device.findings() == []
+
+
 @pytest.mark.parametrize("swizzle", [1, 2, 3])
 def test_swizzles(swizzle: int) -> None:
     """Units of 16 bytes change places by the bits 7 to 9 of their address (CUDA Programming Guide)."""

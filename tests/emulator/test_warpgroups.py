@@ -54,7 +54,7 @@ class Broken:
 
 BROKEN = [
     Broken("read_early", "product-not-waited", "Uses a register of a matrix product", "warning"),
-    Broken("waits_for_one", "product-not-waited", "Uses a register of a matrix product", "warning"),
+    Broken("waits_for_one", "product-not-waited", "the last wgmma.wait_group has left out its group"),
     Broken("factor_changed", "product-not-waited", "Uses a register of a matrix product", "warning"),
     Broken("no_fence", "product-without-fence", "without wgmma.fence", "warning", at="multiply"),
     Broken("scaled_late", "product-without-fence", "without wgmma.fence", "warning", at="multiply"),

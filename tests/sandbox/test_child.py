@@ -52,6 +52,14 @@ def test_a_loop_is_stopped(box: Box | None) -> None:
         worker.ask({}, 0.5)
 
 
+def test_who_was_stopped_is_gone(box: Box | None) -> None:
+    with started("while True: pass", box) as worker:
+        with pytest.raises(TimedOut):
+            worker.ask({}, 0.5)
+        with pytest.raises(Gone, match="was ended by signal"):
+            worker.ask({}, 0.5)
+
+
 @pytest.mark.parametrize(
     ("code", "words"),
     [

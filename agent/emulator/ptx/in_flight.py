@@ -40,7 +40,10 @@ class InFlight:
         used = {self.sums[n] for part in instruction.operands for n in _names(part) if n in self.sums}
         used |= {self.factors[name] for name in written if name in self.factors}
         units = {table[name] for name in written for table in (self.sums, self.factors) if name in table}
-        before = [f"if (flight_{unit} > products.done) kw_product_touched({line}); " for unit in sorted(used)]
+        before = [
+            f"if (flight_{unit} > products.done) kw_product_touched(flight_{unit}, {line}); "
+            for unit in sorted(used)
+        ]
         after = [f" written_{unit} = products.fences + 1;" for unit in sorted(units)]
         return "".join([*before, code, *after])
 

@@ -227,6 +227,7 @@ void kw_products_wait(uint32_t prior) {
     Worker& worker = *current_worker;
     Products& products = products_of(worker);
     kw_products& mine = products.threads[worker.current];
+    mine.waited = mine.committed;
     if (prior < mine.committed) mine.done = std::max(mine.done, mine.committed - prior);
     if (products.flying.empty()) return;
     const int group = worker.current / kGroupThreads;
@@ -238,13 +239,16 @@ void kw_products_wait(uint32_t prior) {
     products.flying.erase(std::remove_if(products.flying.begin(), products.flying.end(), over), products.flying.end());
 }
 
-// NVIDIA's assembler sees these two and mends them: it puts the wait, or the fence, in itself.
-void kw_product_touched(int line) {
+// NVIDIA's assembler sees where a wait or a fence is missing and puts it in itself; it says nothing of a wait that leaves
+// too many groups out.
+void kw_product_touched(uint32_t group, int line) {
     if (watching == nullptr) return;
-    report(&finding::kProductNotWaited, Severity::kWarning, line, current_worker, [] {
-        return std::string("Uses a register of a matrix product (wgmma) that is under way: wgmma.commit_group and "
-                           "wgmma.wait_group have to come first. Undefined, though ptxas waits here by itself where it "
-                           "can tell, and then for every product.");
+    const bool left_out = group <= here().waited;
+    report(&finding::kProductNotWaited, left_out ? Severity::kError : Severity::kWarning, line, current_worker, [&] {
+        return std::string("Uses a register of a matrix product (wgmma) that is under way: ") +
+               (left_out ? "the last wgmma.wait_group has left out its group."
+                         : "wgmma.commit_group and wgmma.wait_group have to come first. Undefined, though ptxas waits here "
+                           "by itself where it can tell, and then for every product.");
     });
 }
 

@@ -68,9 +68,10 @@ void kw_warp_collect(kw_collected compute, void* mine, int line);
 // Within `compute`: tells of an access by that lane.
 void kw_lane_access(int lane, const void* address, size_t bytes, int writes, void* code);
 
-// Products of a warpgroup (wgmma). What the thread has committed and waited for, in groups, and how often it has fenced.
+// Products of a warpgroup (wgmma). What the thread has committed and waited for, in groups, how often it has fenced, and
+// what it had committed when it waited last.
 typedef struct kw_products {
-    uint32_t committed, done, fences;
+    uint32_t committed, done, fences, waited;
 } kw_products;
 kw_products kw_products_now(void);
 void kw_products_fence(void);
@@ -81,8 +82,9 @@ void kw_group_collect(kw_collected compute, void* mine, int line);
 // Within `compute`, of one operand: the places of the 16-byte units that are read, a quarter of them by each warp, or
 // all by all. 0: not to be read.
 int kw_product_reads(const uint32_t* units, int count, int each_warp, int swizzle, void* code);
-// Registers of products under way are used; a product takes some that were written since the last fence.
-void kw_product_touched(int line);
+// Registers of products under way are used, those of a group (counted from 1); a product takes some that were written
+// since the last fence.
+void kw_product_touched(uint32_t group, int line);
 void kw_product_unfenced(int line);
 
 // An atomicCAS or atomicExch that changed nothing: a thread that only does that may be waiting for ever.

@@ -1,5 +1,7 @@
 """A candidate that hangs is paid for once: no part of the judge tries again what ran out of time."""
 
+from collections.abc import Iterator
+from contextlib import contextmanager, nullcontext
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
@@ -93,16 +95,40 @@ def test_a_replay_that_hangs_is_not_repeated_on_other_inputs(
     assert len(seeds) == repeated
 
 
-def test_what_hangs_under_one_tool_is_not_run_under_the_next(monkeypatch: pytest.MonkeyPatch) -> None:
-    run: list[str] = []
+def test_what_hangs_under_the_tools_is_run_once_and_what_they_said_counts(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    run: list[int] = []
 
-    def log_of_calls(job: Job, at: Shrunken, prefix: list[str], calls: int) -> str:
-        run.append(prefix[2])
-        raise Hung("========= Invalid __global__ read of size 4 bytes\n=========     at f(float *)+0x1\n")
+    class Trial:
+        def load(self) -> None:
+            pass
+
+        def call_under_a_tool(self, calls: int) -> str:
+            run.append(calls)
+            raise Hung("========= Invalid __global__ read of size 4 bytes\n=========     at f(float *)+0x1\n")
 
     monkeypatch.setattr(sanitizer, "tool", lambda: Path("compute-sanitizer"))
-    monkeypatch.setattr(sanitizer, "log_of_calls", log_of_calls)
-    found, skipped = sanitizer.check(job(executor="cuda"), SMALL, print)
-    assert run == ["memcheck"]
-    assert [finding.kind for finding in found] == ["out-of-bounds"]
-    assert len(skipped) == 2
+    monkeypatch.setattr(sanitizer, "_opened", lambda *_: nullcontext(Trial()))
+    asked = job(executor="cuda").model_copy(update={"cache_dir": str(tmp_path)})
+    found, skipped = sanitizer.check(asked, SMALL, print)
+    assert run == [sanitizer.CALLS] * len(sanitizer.TOOLS)
+    assert [finding.kind for finding in found] == ["out-of-bounds"] * len(sanitizer.TOOLS)
+    assert len(skipped) == len(sanitizer.TOOLS)
+
+
+def test_tools_side_by_side_share_one_turn() -> None:
+    turns: list[str] = []
+
+    @contextmanager
+    def held() -> Iterator[None]:
+        turns.append("taken")
+        yield
+        turns.append("given back")
+
+    turn = sanitizer._Turn(held)
+    with turn, turn:
+        assert turns == ["taken"]
+    assert turns == ["taken", "given back"]
+    with turn:
+        assert turns[2:] == ["taken"]

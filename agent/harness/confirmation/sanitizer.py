@@ -5,11 +5,16 @@ print as well: it can only refuse. Every tensor gets an allocation of its own, s
 """
 
 import re
-from collections.abc import Iterator
+import threading
+from collections.abc import Callable, Iterator
+from concurrent.futures import Future
+from contextlib import AbstractContextManager, ExitStack, contextmanager
+from functools import partial
+from itertools import chain
 from pathlib import Path
 
 from agent import config
-from agent.harness.backends import load_inline_build, selection
+from agent.harness.backends import gpu_lock, load_inline_build, selection
 from agent.harness.backends.workspace import workspace
 from agent.harness.task.faults import Refused
 from agent.harness.task.job import Announce, Job
@@ -26,6 +31,8 @@ CALLS = 3
 """The first call of an instance is not always like those that follow."""
 SLOWER = 5
 """How much longer commands may take under a tool."""
+_Looked = tuple[list[Finding], tuple[str, ...]]
+"""What was found, and what was left out with its reason."""
 _HEAD = re.compile(
     r"^=+ (?P<what>Invalid \S+ (?:read|write|atomic) of size \d+ bytes|"
     r"(?:Error|Warning): Race reported between (?P<one>\w+) access .*|Program hit .*|Misaligned .*)$"
@@ -41,46 +48,99 @@ def tool() -> Path | None:
 
 
 def check(job: Job, at: Shrunken, announce: Announce) -> tuple[list[Finding], tuple[str, ...]]:
-    """What the tools find, and what was left out, each with its reason."""
+    """What the tools find, side by side in one turn on the GPU, and what was left out with its reason."""
     command = tool()
     if command is None:
         return [], ("compute-sanitizer: not installed here",)
-    found: list[Finding] = []
-    skipped: list[str] = []
-    for name, words in TOOLS.items():
-        announce(f"looking for {words} with compute-sanitizer")
-        hung = False
-        try:
-            prefix = [str(command), "--tool", name, "--print-limit", str(SHOWN_ERRORS)]
-            log = log_of_calls(job, at, prefix, CALLS)
-        except Hung as fault:
-            log, hung = fault.log, True
-        if "ERROR SUMMARY" not in log and "RACECHECK SUMMARY" not in log:
-            skipped.append(f"compute-sanitizer {name}: it did not come to an end: {last_line(log)}")
-        found += parsed(log)
-        if hung:
-            # Under the other tool it would hang as well, for as long again.
-            skipped.append("compute-sanitizer: no further tool, since the call did not end under this one")
-            break
-    return found, tuple(skipped)
+    announce(f"looking for {' and '.join(TOOLS.values())} with compute-sanitizer")
+    with ExitStack() as stack:
+        opened = {
+            name: stack.enter_context(
+                _opened(job, at, (str(command), "--tool", name, "--print-limit", str(SHOWN_ERRORS)))
+            )
+            for name in TOOLS
+        }
+        # Not a trial's own, which lets go of the GPU while that trial builds.
+        queue = gpu_lock.of_gpu(Path(job.cache_dir), config.child_environment(), lambda what: None)
+        turn = _Turn(queue.held)
+        begun = [_begun(partial(_looked, name, trial, turn)) for name, trial in opened.items()]
+        looks = [future.result() for future in begun]
+    found, skipped = zip(*looks, strict=True)
+    return list(chain(*found)), tuple(chain(*skipped))
 
 
 def log_of_calls(job: Job, at: Shrunken, prefix: list[str], calls: int = 1) -> str:
     """What was printed while calls were made under a tool. Raises Hung."""
+    with _opened(job, at, tuple(prefix)) as trial:
+        return _log(trial, trial.turn(), calls)
+
+
+@contextmanager
+def _opened(job: Job, at: Shrunken, prefix: tuple[str, ...]) -> Iterator[GpuTrial]:
+    """A trial whose worker runs under a tool; what it started ends with it."""
     slowly = job.model_copy(
         update={"measure": False, "candidate_timeout_s": SLOWER * job.candidate_timeout_s}
     )
     backend = selection.backend_for(slowly, lambda what: None)
     with (
         workspace(job.candidate, at.trace, backend) as folder,
-        GpuTrial(slowly, at.source, at.trace, folder=folder, backend=backend, tool=tuple(prefix)) as trial,
+        GpuTrial(slowly, at.source, at.trace, folder=folder, backend=backend, tool=prefix) as trial,
     ):
+        yield trial
+
+
+def _log(trial: GpuTrial, turn: AbstractContextManager[None], calls: int) -> str:
+    try:
+        trial.load()
+    except Refused as refused:
+        return str(refused)
+    with turn:
+        return trial.call_under_a_tool(calls)
+
+
+def _looked(name: str, trial: GpuTrial, turn: "_Turn") -> _Looked:
+    """What one tool finds, and what it left out."""
+    try:
+        log = _log(trial, turn, CALLS)
+    except Hung as fault:
+        log = fault.log
+    if "ERROR SUMMARY" in log or "RACECHECK SUMMARY" in log:
+        return parsed(log), ()
+    return parsed(log), (f"compute-sanitizer {name}: it did not come to an end: {last_line(log)}",)
+
+
+class _Turn(AbstractContextManager[None]):
+    """One turn on the GPU that several threads share: the first takes it, the last gives it back."""
+
+    def __init__(self, held: Callable[[], AbstractContextManager[None]]) -> None:
+        self._held, self._inside = held, 0
+        self._guard, self._taken = threading.Lock(), ExitStack()
+
+    def __enter__(self) -> None:
+        with self._guard:
+            if not self._inside:
+                self._taken.enter_context(self._held())
+            self._inside += 1
+
+    def __exit__(self, *_: object) -> None:
+        with self._guard:
+            self._inside -= 1
+            if not self._inside:
+                self._taken.close()
+
+
+def _begun(work: Callable[[], _Looked]) -> "Future[_Looked]":
+    """In a thread that ends with its trial's processes, which whoever waits here may end at any time."""
+    done: Future[_Looked] = Future()
+
+    def run() -> None:
         try:
-            trial.load()
-        except Refused as refused:
-            return str(refused)
-        with backend.gpu_lock.held():
-            return trial.call_under_a_tool(calls)
+            done.set_result(work())
+        except BaseException as error:  # noqa: BLE001 - raised where the result is asked for
+            done.set_exception(error)
+
+    threading.Thread(target=run, daemon=True).start()
+    return done
 
 
 def parsed(log: str) -> list[Finding]:

@@ -1,5 +1,6 @@
 """A trial on a GPU: timing, what runs there during a call, calls under a tool, and the GPU's health."""
 
+from contextlib import AbstractContextManager
 from pathlib import Path
 from typing import Any
 
@@ -40,6 +41,10 @@ class GpuTrial(Trial):
         if self._job.measure:
             self.oracle.ask(to_oracle(oracle_commands.ExpectBaselines()))
         super().load()
+
+    def turn(self) -> AbstractContextManager[None]:
+        """On the GPU; others have it while this trial builds."""
+        return self._backend.gpu_lock.held()
 
     def call_under_a_tool(self, calls: int) -> str:
         """So many calls whose outputs nobody looks at. Raises Hung.

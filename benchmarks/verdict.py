@@ -20,7 +20,7 @@ from pathlib import Path
 from typing import Any, Literal, NamedTuple
 
 from agent import config, problems, store
-from agent.executors import JudgeOptions, LocalExecutor, choose
+from agent.executors import JudgeOptions, LocalExecutor, choose, warm
 from agent.records import Candidate, Evaluation, Problem
 from tests.gpu import verify
 
@@ -32,8 +32,9 @@ _KERNEL = "__global__ void"
 _TITLE = """# What a verdict costs
 
 Seconds from an answer to its verdict, for `{reference}`, whose problem is warm; medians, and the 90th
-percentile in brackets. Each answer has a kernel text that was never built before. Rendered by
-`python -m benchmarks.verdict --page` from the documents in [verdict-times](verdict-times/).
+percentile in brackets. In its turn: seconds of the first look that hold the GPU. Each answer has a kernel
+text that was never built before. Rendered by `python -m benchmarks.verdict --page` from the documents in
+[verdict-times](verdict-times/).
 """
 
 
@@ -52,6 +53,8 @@ CASES = {
     "new best": Case(4, is_best=True),
 }
 MIX = ("right", "wrong")
+OFF_THE_TURN = ("starting", "building", "waiting for the GPU")
+"""Phases of a first look that hold no GPU."""
 
 
 class Judged(NamedTuple):
@@ -66,7 +69,7 @@ class Bench:
     def __init__(self, where: Literal["cuda", "emulator"]) -> None:
         self.where = where
         self._problem: Problem = problems.load(REFERENCE)
-        self._cache = config.load({}, offline=True).settings.cache_dir
+        self.cache = config.load({}, offline=True).settings.cache_dir
         self._executors = {name: self._executor(case) for name, case in CASES.items()}
 
     def can(self, name: str) -> bool:
@@ -89,7 +92,7 @@ class Bench:
 
     def _executor(self, case: Case) -> LocalExecutor:
         options = JudgeOptions(candidate_timeout_s=TIMEOUT_S, protocol=case.protocol)
-        made = LocalExecutor(self.where, cache_dir=self._cache, options=options)
+        made = LocalExecutor(self.where, cache_dir=self.cache, options=options)
         made.admit(self._problem)
         return made
 
@@ -122,11 +125,12 @@ def measured(
     bench: Bench, wanted: list[str], times: int, at_once: list[int], commit: str | None, out: Path
 ) -> Path:
     """The document with all figures; one that is not judged as it should be ends the benchmark."""
-    for name in sorted({part for case in wanted for part in _answers(case)}):
-        bench.judge(name)  # what is prepared once, for the problem or for the user
+    bench.judge("right")  # what is prepared once, for the problem or for the user
     out.mkdir(parents=True, exist_ok=True)
     path = out / f"{bench.where}-{datetime.now(UTC):%Y%m%d-%H%M%S}.json"
     begun = {**verify.circumstances(commit), "executor": bench.where, "processors": os.cpu_count()}
+    begun["afresh"] = warm.found(bench.where, bench.cache).unfit
+    sys.stdout.write("".join(f"started afresh: {name}: {why}\n" for name, why in begun["afresh"].items()))
     rows: list[dict[str, Any]] = []
     for number in at_once:
         for name in wanted:
@@ -162,8 +166,15 @@ def _row(name: str, at_once: int, found: list[Judged], whole_s: float) -> dict[s
         "count": len(found),
         "seconds": _spread([one.seconds for one in found]),
         "per_minute": round(60 * len(found) / whole_s, 1),
+        "turn": _spread([_turn_s(one.evaluation) for one in found]),
         "phases": {phase: _spread(seconds) for phase, seconds in phases.items()},
     }
+
+
+def _turn_s(evaluation: Evaluation) -> float:
+    """Seconds of the first look that hold the GPU, or on the emulator the processors."""
+    first = (phase for phase in evaluation.phases if not phase.name.startswith("second look"))
+    return sum(phase.seconds for phase in first if phase.name not in OFF_THE_TURN)
 
 
 def _spread(values: list[float]) -> dict[str, float]:
@@ -198,12 +209,12 @@ def page(paths: Iterable[Path]) -> str:
 
 
 def _table(rows: list[dict[str, Any]]) -> str:
-    lines = ["| case | side by side | seconds | a minute | longest phases |", "|---|---|---|---|---|"]
+    lines = ["| case | side by side | seconds | in its turn | a minute | longest phases |", "|---" * 6 + "|"]
     for row in rows:
         seconds = f"{row['seconds']['median']:.2f} ({row['seconds']['p90']:.2f})"
-        lines.append(
-            f"| {row['case']} | {row['at_once']} | {seconds} | {row['per_minute']} | {_longest(row)} |"
-        )
+        turn = f"{row['turn']['median']:.2f}" if "turn" in row else ""
+        cells = (row["case"], row["at_once"], seconds, turn, row["per_minute"], _longest(row))
+        lines.append(f"| {' | '.join(map(str, cells))} |")
     return "\n".join(lines) + "\n"
 
 

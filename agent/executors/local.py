@@ -140,8 +140,7 @@ class LocalExecutor:
 
     def _server(self) -> ProcessServer | None:
         """Of our own processes."""
-        found = warm.found(self.name, self._cache_dir)
-        return found.trusted if found else None
+        return warm.found(self.name, self._cache_dir).trusted
 
     def _sizes(self, problem: Problem) -> Shrunken:
         if problem.id not in self._shrunken:
@@ -164,12 +163,11 @@ def judged(job: Job, announce: Announce) -> Evaluation:
     environment["PYTHONPATH"] = config.with_package(environment)
     with contextlib.ExitStack() as stack:
         found = warm.found(job.executor, Path(job.cache_dir))
-        if found is not None:
-            job = job.model_copy(update={"servers": found.passed(stack)})
+        job = job.model_copy(update={"servers": found.passed(stack)})
         judge = stack.enter_context(
             Child(
                 argv, env=environment, limits=JUDGE, passed=job.servers.descriptors(),
-                server=found.trusted if found else None,
+                server=found.trusted,
             )
         )  # fmt: skip
 

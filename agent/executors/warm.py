@@ -29,37 +29,38 @@ class Warm:
         environment = config.child_environment()
         ours = environment | {"PYTHONPATH": config.with_package(environment)}
         theirs = config.candidate_environment()
-        self.emulator = ProcessServer.started(servers.CANDIDATES, theirs, isolated=True)
-        self.trusted = ProcessServer.started(servers.TRUSTED, ours, isolated=False)
-        self.cuda: ProcessServer | None = None
+        self.unfit: dict[str, str] = {}
+        """Servers that can hand out no process here, each with why; what they are for is started afresh."""
+        self._servers = {
+            "emulator": ProcessServer.started(servers.CANDIDATES, theirs, isolated=True),
+            "trusted": ProcessServer.started(servers.TRUSTED, ours, isolated=False),
+        }
         if executor == "cuda":
             theirs = theirs | launch_suppression.preloaded(suppressor)
-            self.cuda = ProcessServer.started(servers.CANDIDATES, theirs, isolated=True)
+            self._servers["cuda"] = ProcessServer.started(servers.CANDIDATES, theirs, isolated=True)
+
+    @property
+    def trusted(self) -> ProcessServer | None:
+        return self._servers.get("trusted")
 
     def prepared(self) -> "Warm":
-        """Itself once all can hand out processes. Raises EnvironmentFault where one cannot."""
-        for server in self._servers():
-            server.wait()
+        """Itself once all that can hand out processes are ready to."""
+        for name, server in list(self._servers.items()):
+            try:
+                server.wait()
+            except EnvironmentFault as fault:
+                self.unfit[name] = f"{fault} {fault.details}".strip()
+                self._servers.pop(name).end()
         return self
 
     def end(self) -> None:
-        for server in self._servers():
+        for server in self._servers.values():
             server.end()
 
     def passed(self, stack: contextlib.ExitStack) -> servers.Servers:
         """New sockets to all, for one judge; they are open until the stack is unwound."""
-
-        def link(server: ProcessServer) -> int:
-            return stack.enter_context(server.client()).fileno()
-
-        return servers.Servers(
-            trusted=link(self.trusted),
-            emulator=link(self.emulator),
-            cuda=link(self.cuda) if self.cuda else None,
-        )
-
-    def _servers(self) -> list[ProcessServer]:
-        return [server for server in (self.emulator, self.trusted, self.cuda) if server]
+        links = {name: stack.enter_context(server.client()) for name, server in self._servers.items()}
+        return servers.Servers(**{name: link.fileno() for name, link in links.items()})
 
 
 def begin(executor: Executor, cache_dir: Path) -> None:
@@ -74,8 +75,8 @@ def begin_for(wanted: Literal["auto", "cuda", "emulator"], cache_dir: Path) -> N
         begin(choose(wanted), cache_dir)
 
 
-def found(executor: Executor, cache_dir: Path) -> Warm | None:
-    """The servers; None where processes cannot be handed out here, and each has to be started afresh."""
+def found(executor: Executor, cache_dir: Path) -> Warm:
+    """The servers, without those that can hand out nothing here."""
     with _STARTING:
         return _prepared(executor, _suppressor(executor, cache_dir))
 
@@ -93,8 +94,5 @@ def _begun(executor: Executor, suppressor: Path | None) -> Warm:
 
 
 @cache
-def _prepared(executor: Executor, suppressor: Path | None) -> Warm | None:
-    try:
-        return _begun(executor, suppressor).prepared()
-    except EnvironmentFault:
-        return None
+def _prepared(executor: Executor, suppressor: Path | None) -> Warm:
+    return _begun(executor, suppressor).prepared()

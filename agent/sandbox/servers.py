@@ -52,8 +52,11 @@ class ProcessServer:
         """A new server, which begins to import `modules`; `isolated`: as Python's option -I means it."""
         ours, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
         printed = tempfile.TemporaryFile()  # noqa: SIM115 - it lives as long as the server
-        # What starts its threads while it is imported, or asks CUDA's driver, could not be forked.
-        forkable = {"OPENBLAS_NUM_THREADS": "1", "PYTORCH_NVML_BASED_CUDA_CHECK": "1"}
+        # What starts its threads while it is imported, or asks a GPU's driver, could not be forked. The
+        # processes have an environment of their own.
+        forkable = {
+            "OPENBLAS_NUM_THREADS": "1", "PYTORCH_NVML_BASED_CUDA_CHECK": "1", "CUDA_VISIBLE_DEVICES": "",
+        }  # fmt: skip
         command = [sys.executable, "-I" if isolated else "-P", str(ENTER / "serve.py"), str(theirs.fileno())]
         with theirs:
             owned = subprocess.Popen(

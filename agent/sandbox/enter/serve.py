@@ -127,12 +127,17 @@ class Server:
 
 def unfit() -> str:
     """Why a fork of this process would not be safe; empty where it is."""
-    threads = len(os.listdir("/proc/self/task"))
-    if threads > 1:
-        return f"the imports have started {threads - 1} threads"
+    threads = [number for number in os.listdir("/proc/self/task") if int(number) != os.getpid()]
+    if threads:
+        return f"the imports have started {len(threads)} threads, one named {name_of(threads[0])}"
     with open("/proc/self/maps") as file:
         shared = [line.split()[-1] for line in file if line.split()[1][1::2] == "ws"]
     return f"the imports have mapped memory that is shared: {shared[0]}" if shared else ""
+
+
+def name_of(thread: str) -> str:
+    with open(f"/proc/self/task/{thread}/comm") as file:
+        return file.read().strip()
 
 
 def become(request: dict[str, Any], given: list[int]) -> None:

@@ -107,7 +107,7 @@ def test_calls_in_a_row_count_where_the_host_holds_them_up(monkeypatch: pytest.M
 def test_every_round_has_fresh_contents_and_turns_the_order_round(monkeypatch: pytest.MonkeyPatch) -> None:
     played = Played(monkeypatch, took=1.2, claimed=1.0)
     times = benchmark.timed(played.processes())
-    assert played.refreshed == len(times.rounds) + benchmark.WARM_UP + 2 * benchmark.SLOPES
+    assert played.refreshed == len(times.rounds) + benchmark.WARM_UP + 2 * benchmark.LEAST_SLOPES
     calls = played.calls[: 2 * len(times.rounds)]
     rounds = list(zip(calls[::2], calls[1::2], strict=True))
     assert set(rounds) == {("candidate", "eager"), ("eager", "candidate")}
@@ -130,6 +130,24 @@ def test_rounds_go_on_until_the_medians_are_certain(monkeypatch: pytest.MonkeyPa
         monkeypatch.setattr(noisy, "candidate", candidate)
         ended[kind] = len(benchmark.timed(noisy.processes()).rounds)
     assert ended["uncertain"] == benchmark.ROUNDS > ended["certain"]
+
+
+@pytest.mark.parametrize(("noise", "wanted"), [(0.0, benchmark.LEAST_SLOPES), (0.1, benchmark.SLOPES)])
+def test_slopes_are_taken_until_they_agree(
+    monkeypatch: pytest.MonkeyPatch, noise: float, wanted: int
+) -> None:
+    played, taken = Played(monkeypatch, took=1.2, claimed=1.0), list[float]()
+    answers = played.oracle
+
+    def oracle(command: dict[str, Any]) -> dict[str, Any]:
+        if command["do"] != "slope":
+            return answers(command)
+        taken.append(2.0 + noise * (len(taken) % 3))
+        return {"ms": taken[-1]}
+
+    monkeypatch.setattr(played, "oracle", oracle)
+    assert benchmark.timed(played.processes()).slopes["eager"] == pytest.approx(2.0 + noise)
+    assert len(taken) == wanted
 
 
 def test_outputs_of_timed_calls_are_compared(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -186,7 +204,7 @@ def test_outputs_that_leave_a_doubt_are_compared(monkeypatch: pytest.MonkeyPatch
     played = Played(monkeypatch, took=1.2, claimed=1.0)
     played.doubtful, played.room = True, benchmark.FRESH_MOST
     times = benchmark.timed(played.processes())
-    rows = 2 * (benchmark.SLOPES + 2 * benchmark.FRESH_SLOPES)
+    rows = 2 * (benchmark.LEAST_SLOPES + 2 * benchmark.FRESH_SLOPES)
     assert played.compared == len(times.rounds) + benchmark.WARM_UP + rows
 
 

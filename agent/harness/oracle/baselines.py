@@ -191,12 +191,21 @@ def near(output: torch.Tensor, native: torch.Tensor) -> bool:
     found, wanted = output.reshape(-1), native.reshape(-1)
     scale = float(torch.linalg.vector_norm(wanted, dtype=torch.float32)) / max(wanted.numel(), 1) ** 0.5
     floor = share * scale if math.isfinite(scale) else 0.0
+    if not wanted.numel() or _apart_at_most(found, wanted, floor):
+        return True
     for begin in range(0, wanted.numel(), PIECE):
         mine, its = (flat[begin : begin + PIECE] for flat in (found, wanted))
         same = torch.isclose(mine, its, rtol=share, atol=floor, equal_nan=True)
         if not bool(same.all()):
             return False
     return True
+
+
+def _apart_at_most(output: torch.Tensor, native: torch.Tensor, limit: float) -> bool:
+    """Whether no two elements are further apart, in few passes over the memory; False where one is NaN."""
+    pieces = zip(torch.split(output, PIECE), torch.split(native, PIECE), strict=True)
+    most = [torch.linalg.vector_norm(mine - its, float("inf")) for mine, its in pieces]
+    return bool((torch.stack(most) <= limit).all())
 
 
 def card() -> dict[str, Any]:

@@ -27,7 +27,9 @@ ROUNDS, LEAST_ROUNDS = 100, 12
 BUDGET_S = 8.0
 SAMPLED = 4
 """Rounds whose outputs are held against the truth, beside the last; one of them among the first."""
-SLOPES = 5
+LEAST_SLOPES, SLOPES = 3, 5
+STEADY = 0.01
+"""Share of their median by which slopes may be apart for further ones to tell nothing."""
 SLOPE_MS = 20.0
 """What the calls of one slope take together, so that the noise of a wall time is small beside it."""
 FEW, MOST = 5, 400
@@ -53,7 +55,7 @@ def _timed(processes: TimedProcesses, names: list[str]) -> Times:
     for name in ("candidate", *names):
         about = median(entry.events[name] for entry in rounds)
         many = numbers[name] = FEW + min(max(int(SLOPE_MS / about), FEW), MOST)
-        slopes[name] = median(_slope(processes, name, FEW, many) for _ in range(SLOPES))
+        slopes[name] = _median_slope(processes, name, many)
     return Times(rounds, slopes, processes.oracle(to_oracle(oracle_commands.Card())), many=numbers)
 
 
@@ -98,6 +100,15 @@ def _wall(
     answer = worker.timed(command)
     processes.oracle(to_oracle(oracle_commands.Take()))
     return 1000 * (time.monotonic() - started), answer
+
+
+def _median_slope(processes: TimedProcesses, name: str, many: int) -> float:
+    found: list[float] = []
+    while len(found) < SLOPES:
+        found.append(_slope(processes, name, FEW, many))
+        if len(found) >= LEAST_SLOPES and max(found) - min(found) <= STEADY * median(found):
+            break
+    return median(found)
 
 
 def _slope(processes: TimedProcesses, name: str, few: int, many: int) -> float:

@@ -59,22 +59,21 @@ def _sizes(truth: torch.Tensor, runs: list[torch.Tensor]) -> _Sizes:
 
 def _sizes_at_once(truth: torch.Tensor, runs: list[torch.Tensor]) -> _Sizes | None:
     """The same in fewer passes, for what is finite and of a size that float32 can hold."""
-    norm = float(torch.linalg.vector_norm(truth))
-    if not _TINY < norm < _HUGE:
-        return None
-    found = []
+    norms = [torch.linalg.vector_norm(truth)]
     for y in runs:
-        error = torch.sub(y, truth, out=torch.empty_like(truth, dtype=torch.float32))
-        most, all_together = _most(error), float(torch.linalg.vector_norm(error, dtype=torch.float64))
-        if not (most == 0 or _TINY < most < _HUGE):
-            return None
-        found.append((most, all_together**2))
-    return norm**2, found
+        error = torch.sub(truth, y)
+        norms += [_most(error), torch.linalg.vector_norm(error)]
+    norm, *told = torch.stack(norms).tolist()
+    found = list(zip(told[::2], told[1::2], strict=True))
+    if not _TINY < norm < _HUGE or not all(most == 0 or _TINY < most < _HUGE for most, _ in found):
+        return None
+    return norm**2, [(most, together**2) for most, together in found]
 
 
-def _most(values: torch.Tensor) -> float:
-    """The largest magnitude; NaN where one is NaN."""
-    return float(torch.linalg.vector_norm(values, float("inf")))
+def _most(values: torch.Tensor) -> torch.Tensor:
+    """The largest magnitude, in float64 as norms are; NaN where one is NaN. Nothing waits for it here."""
+    most: torch.Tensor = torch.linalg.vector_norm(values, float("inf"))
+    return most.double()
 
 
 def _all_finite(*tensors: torch.Tensor) -> bool:
@@ -164,18 +163,21 @@ class _Totals:
         """The same rounded to float32, in fewer passes; False where it cannot be had so."""
         error = torch.sub(y, truth, out=torch.empty_like(truth, dtype=torch.float32))
         size = truth.float().abs_()
-        most, largest = _most(error), _most(size)
         rows = torch.linalg.vector_norm(size.view(-1, limits.width), dim=1, dtype=torch.float64)
-        scale = float(torch.linalg.vector_norm(rows)) / size.numel() ** 0.5
+        together = torch.linalg.vector_norm(rows)
+        most, largest, norm = torch.stack([_most(error), _most(size), together]).tolist()
+        scale = norm / size.numel() ** 0.5
         if not (most < _HUGE and scale > _TINY and largest < _HUGE):
             return False
         floor = limits.floor(rows / limits.width**0.5).float()
         shares = torch.add(floor[:, None], size.view(-1, limits.width), alpha=_OF_EACH).view(-1)
-        self.ratio = max(self.ratio, _most(torch.div(error, shares, out=shares)))
-        size.clamp_(min=scale)
-        self.max_rel = max(self.max_rel, _most(torch.div(error, size, out=size)))
+        share = _most(torch.div(error, shares, out=shares))
+        relative = _most(torch.div(error, size.clamp_(min=scale), out=size))
+        errors = torch.linalg.vector_norm(error, dtype=torch.float64)
+        ratio, worst, square_root = torch.stack([share, relative, errors]).tolist()
+        self.ratio, self.max_rel = max(self.ratio, ratio), max(self.max_rel, worst)
         self.max_abs = max(self.max_abs, most)
-        self._square += float(torch.linalg.vector_norm(error, dtype=torch.float64)) ** 2
+        self._square += square_root**2
         self._count += error.numel()
         return True
 

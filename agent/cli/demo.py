@@ -1,10 +1,10 @@
 """`make demo`: a verified kernel in one round, and a recorded repair judged afresh; asks no endpoint."""
 
-import subprocess
 import sys
 import time
 
 from agent import config
+from agent.cli.app import app
 
 STEPS = (
     (
@@ -36,7 +36,7 @@ def main() -> int:
     started = time.monotonic()
     for words, arguments in STEPS:
         print(f"\n{words}\n$ agent {' '.join(arguments)}", flush=True)
-        code = subprocess.run([sys.executable, "-m", "agent.cli", *arguments], check=False).returncode
+        code = _ended(arguments)
         if code:
             print(f"this step exited with {code}: the demo has failed")
             return 1
@@ -44,6 +44,15 @@ def main() -> int:
     agent = sys.executable.replace("python", "agent", 1)
     print(f"\nBoth steps came out as they should, in {time.monotonic() - started:.0f} s.\n")
     print(NEXT.format(runs=settings.runs_dir, agent=agent))
+    return 0
+
+
+def _ended(arguments: tuple[str, ...]) -> int:
+    """The exit code of a command, in this process: what the first has prepared is there for the second."""
+    try:
+        app(list(arguments), prog_name="agent")
+    except SystemExit as ended:
+        return ended.code if isinstance(ended.code, int) else 0 if ended.code is None else 1
     return 0
 
 

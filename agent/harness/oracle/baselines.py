@@ -14,6 +14,7 @@ import torch
 
 from agent.harness.oracle.batched_calls import Rows
 from agent.harness.oracle.transport import Exchange
+from agent.harness.truth.limits import CHUNK
 from agent.harness.truth.reference import Reference, tree_map
 from agent.harness.worker.memory_guards import leaves
 from agent.harness.worker.timing import Timer, slope
@@ -203,7 +204,7 @@ def near(output: torch.Tensor, native: torch.Tensor) -> bool:
 
 def _apart_at_most(output: torch.Tensor, native: torch.Tensor, limit: float) -> bool:
     """Whether no two elements are further apart, in few passes over the memory; False where one is NaN."""
-    pieces = zip(torch.split(output, PIECE), torch.split(native, PIECE), strict=True)
+    pieces = zip(torch.split(output, CHUNK), torch.split(native, CHUNK), strict=True)
     most = [torch.linalg.vector_norm(mine - its, float("inf")) for mine, its in pieces]
     return bool((torch.stack(most) <= limit).all())
 

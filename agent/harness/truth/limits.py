@@ -6,7 +6,8 @@ passes over the memory, with errors rounded to float32 once they are known.
 
 import torch
 
-CHUNK = 1 << 25
+CHUNK = 1 << 22
+"""Elements; what is made of so many on the way stays in a GPU's second cache."""
 _TINY, _HUGE = 1e-30, 1e30
 """Between these float32 holds a size, and a share of 1e-5 of it, to its full precision."""
 _ROUNDED = 1e-4
@@ -33,14 +34,38 @@ def clearly_inside(y: torch.Tensor, r64: torch.Tensor, limits: "Limits") -> dict
     """
     if not (limits.is_finite and limits.absolute > _TINY and y.numel()):
         return None
-    totals = _Totals()
-    for begin, end in _row_chunks(y.numel(), limits.width):
-        if not totals.add_at_once(y.reshape(-1)[begin:end], r64.reshape(-1)[begin:end], limits):
-            return None
-    ratio = max(totals.ratio, totals.rms() / max(limits.rms, 1e-300))
+    parts = [
+        _part(y.reshape(-1)[begin:end], r64.reshape(-1)[begin:end], limits)
+        for begin, end in _row_chunks(y.numel(), limits.width)
+    ]
+    # Read once: each time that something is read the GPU has nothing to do.
+    told = torch.stack([torch.stack(part) for part in parts]).cpu()
+    most, largest, scale, share, relative, errors = told.unbind(1)
+    nothing = (most == 0) & (largest == 0)
+    if not (most.max() < _HUGE and ((scale > _TINY) | nothing).all() and largest.max() < _HUGE):
+        return None
+    rms = float((errors.square().sum() / y.numel()) ** 0.5)
+    ratio = max(float(share.max()), rms / max(limits.rms, 1e-300))
     if not ratio <= 1 - _ROUNDED:
         return None
-    return {"max_abs_err": totals.max_abs, "max_rel_err": totals.max_rel, "ratio": ratio}
+    worst = float(torch.where(nothing, 0.0, relative).max())
+    return {"max_abs_err": float(most.max()), "max_rel_err": worst, "ratio": ratio}
+
+
+def _part(y: torch.Tensor, truth: torch.Tensor, limits: "Limits") -> list[torch.Tensor]:
+    """Of whole rows: the largest error and size, the rms of the truth, the largest share of a limit and of
+    the size among the errors, and the root of the sum of their squares.
+    """
+    error = torch.sub(y, truth, out=torch.empty_like(truth, dtype=torch.float32))
+    size = truth.float().abs_()
+    most, largest = _most(error), _most(size)
+    rows = torch.linalg.vector_norm(size.view(-1, limits.width), dim=1, dtype=torch.float64)
+    scale = torch.linalg.vector_norm(rows) / size.numel() ** 0.5
+    floor = limits.floor(rows / limits.width**0.5).float()
+    shares = torch.add(floor[:, None], size.view(-1, limits.width), alpha=_OF_EACH).view(-1)
+    share = _most(torch.div(error, shares, out=shares))
+    relative = _most(torch.div(error, torch.clamp(size, min=scale.float(), out=size), out=size))
+    return [most, largest, scale, share, relative, torch.linalg.vector_norm(error, dtype=torch.float64)]
 
 
 _Sizes = tuple[float, list[tuple[float, float]]]
@@ -57,15 +82,21 @@ def _sizes(truth: torch.Tensor, runs: list[torch.Tensor]) -> _Sizes:
     return float(truth.square().sum()), found
 
 
-def _sizes_at_once(truth: torch.Tensor, runs: list[torch.Tensor]) -> _Sizes | None:
-    """The same in fewer passes, for what is finite and of a size that float32 can hold."""
+def _norms(truth: torch.Tensor, runs: list[torch.Tensor]) -> torch.Tensor:
+    """The norm of the truth, and the largest error and the norm of the errors of each run."""
     norms = [torch.linalg.vector_norm(truth)]
     for y in runs:
         error = torch.sub(truth, y)
         norms += [_most(error), torch.linalg.vector_norm(error)]
-    norm, *told = torch.stack(norms).tolist()
+    return torch.stack(norms)
+
+
+def _sizes_at_once(norms: list[float]) -> _Sizes | None:
+    """The same in fewer passes, for what is finite and of a size that float32 can hold."""
+    norm, *told = norms
     found = list(zip(told[::2], told[1::2], strict=True))
-    if not _TINY < norm < _HUGE or not all(most == 0 or _TINY < most < _HUGE for most, _ in found):
+    sizes = (norm, *(most for most, _ in found))
+    if not all(size == 0 or _TINY < size < _HUGE for size in sizes):
         return None
     return norm**2, [(most, together**2) for most, together in found]
 
@@ -92,9 +123,14 @@ class Limits:
         largest, squares, truth_square, count = [0.0] * 3, [0.0] * 3, 0.0, max(y32.numel(), 1)
         self.is_finite = True
         """Whether the truth and all runs are."""
-        for begin, end in _row_chunks(y32.numel(), self.width):
-            truth, chunks = r64.reshape(-1)[begin:end], [y.reshape(-1)[begin:end] for y in runs]
-            found = _sizes_at_once(truth, chunks)
+        places = _row_chunks(y32.numel(), self.width)
+        pieces = [
+            (r64.reshape(-1)[begin:end], [y.reshape(-1)[begin:end] for y in runs]) for begin, end in places
+        ]
+        # All are read together: each time that something is read the GPU has nothing to do.
+        norms = torch.stack([_norms(*piece) for piece in pieces]).tolist() if pieces else []
+        for (truth, chunks), told in zip(pieces, norms, strict=True):
+            found = _sizes_at_once(told)
             if found is None:
                 self.is_finite = self.is_finite and _all_finite(truth, *chunks)
                 found = _sizes(truth, chunks)
@@ -158,28 +194,6 @@ class _Totals:
         self.ratio = max(self.ratio, float((error / allowed).max()))
         self._square += float(error.square().sum())
         self._count += error.numel()
-
-    def add_at_once(self, y: torch.Tensor, truth: torch.Tensor, limits: Limits) -> bool:
-        """The same rounded to float32, in fewer passes; False where it cannot be had so."""
-        error = torch.sub(y, truth, out=torch.empty_like(truth, dtype=torch.float32))
-        size = truth.float().abs_()
-        rows = torch.linalg.vector_norm(size.view(-1, limits.width), dim=1, dtype=torch.float64)
-        together = torch.linalg.vector_norm(rows)
-        most, largest, norm = torch.stack([_most(error), _most(size), together]).tolist()
-        scale = norm / size.numel() ** 0.5
-        if not (most < _HUGE and scale > _TINY and largest < _HUGE):
-            return False
-        floor = limits.floor(rows / limits.width**0.5).float()
-        shares = torch.add(floor[:, None], size.view(-1, limits.width), alpha=_OF_EACH).view(-1)
-        share = _most(torch.div(error, shares, out=shares))
-        relative = _most(torch.div(error, size.clamp_(min=scale), out=size))
-        errors = torch.linalg.vector_norm(error, dtype=torch.float64)
-        ratio, worst, square_root = torch.stack([share, relative, errors]).tolist()
-        self.ratio, self.max_rel = max(self.ratio, ratio), max(self.max_rel, worst)
-        self.max_abs = max(self.max_abs, most)
-        self._square += square_root**2
-        self._count += error.numel()
-        return True
 
     def rms(self) -> float:
         return float((self._square / max(self._count, 1)) ** 0.5)

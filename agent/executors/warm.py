@@ -2,6 +2,7 @@
 
 import atexit
 import contextlib
+import sys
 import threading
 from functools import cache
 from pathlib import Path
@@ -12,9 +13,15 @@ from agent.errors import EnvironmentFault
 from agent.executors.select import choose
 from agent.harness.backends import launch_suppression
 from agent.harness.task import servers
-from agent.sandbox import ProcessServer
+from agent.sandbox import Child, ChildFault, ProcessServer
 
 Executor = Literal["cuda", "emulator"]
+SUM = """import json, os, sys, torch
+sys.stdin.readline()
+os.write(int(sys.argv[-1]), json.dumps({"sum": int(torch.ones(8, device="cuda").sum())}).encode() + b"\\n")
+"""
+"""What a process of a server's does on the GPU before any is handed out."""
+SUM_LIMIT_S = 120.0
 _STARTING = threading.Lock()
 
 
@@ -45,9 +52,12 @@ class Warm:
 
     def prepared(self) -> "Warm":
         """Itself once all that can hand out processes are ready to."""
+        on_gpu = ("trusted", "cuda") if "cuda" in self._servers else ()
         for name, server in list(self._servers.items()):
             try:
                 server.wait()
+                if name in on_gpu:
+                    _require_gpu(server)
             except EnvironmentFault as fault:
                 self.unfit[name] = f"{fault} {fault.details}".strip()
                 self._servers.pop(name).end()
@@ -61,6 +71,18 @@ class Warm:
         """New sockets to all, for one judge; they are open until the stack is unwound."""
         links = {name: stack.enter_context(server.client()) for name, server in self._servers.items()}
         return servers.Servers(**{name: link.fileno() for name, link in links.items()})
+
+
+def _require_gpu(server: ProcessServer) -> None:
+    """Raises EnvironmentFault where a process of the server's cannot compute on the GPU.
+
+    An import that has asked the driver leaves that to no process that is forked afterwards.
+    """
+    with Child([sys.executable, "-c", SUM], env=config.child_environment(), server=server) as child:
+        try:
+            child.ask({}, SUM_LIMIT_S)
+        except ChildFault as fault:
+            raise EnvironmentFault(f"a forked process {fault} where it uses the GPU", child.log) from None
 
 
 def begin(executor: Executor, cache_dir: Path) -> None:

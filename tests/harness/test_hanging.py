@@ -117,6 +117,25 @@ def test_what_hangs_under_the_tools_is_run_once_and_what_they_said_counts(
     assert len(skipped) == len(sanitizer.TOOLS)
 
 
+def test_a_tool_that_ends_without_a_summary_is_run_once_more_alone(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    together: list[tuple[str, ...]] = []
+
+    def looked(_job: Job, _at: Shrunken, _command: Path, names: tuple[str, ...]) -> dict[str, Any]:
+        together.append(names)
+        looks = {name: sanitizer._Look([]) for name in names}
+        if len(names) > 1:
+            looks["racecheck"] = sanitizer._Look([], "no summary", without_end=True)
+        return looks
+
+    monkeypatch.setattr(sanitizer, "tool", lambda: Path("compute-sanitizer"))
+    monkeypatch.setattr(sanitizer, "_looked", looked)
+    asked = job(executor="cuda").model_copy(update={"cache_dir": str(tmp_path)})
+    assert sanitizer.check(asked, SMALL, print) == ([], ())
+    assert together == [("memcheck", "racecheck"), ("racecheck",)]
+
+
 def test_tools_side_by_side_share_one_turn() -> None:
     turns: list[str] = []
 

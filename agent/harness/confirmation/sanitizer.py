@@ -10,8 +10,8 @@ from collections.abc import Callable, Iterator
 from concurrent.futures import Future
 from contextlib import AbstractContextManager, ExitStack, contextmanager
 from functools import partial
-from itertools import chain
 from pathlib import Path
+from typing import NamedTuple
 
 from agent import config
 from agent.harness.backends import gpu_lock, load_inline_build, selection
@@ -31,8 +31,6 @@ CALLS = 3
 """The first call of an instance is not always like those that follow."""
 SLOWER = 5
 """How much longer commands may take under a tool."""
-_Looked = tuple[list[Finding], tuple[str, ...]]
-"""What was found, and what was left out with its reason."""
 _HEAD = re.compile(
     r"^=+ (?P<what>Invalid \S+ (?:read|write|atomic) of size \d+ bytes|"
     r"(?:Error|Warning): Race reported between (?P<one>\w+) access .*|Program hit .*|Misaligned .*)$"
@@ -53,20 +51,29 @@ def check(job: Job, at: Shrunken, announce: Announce) -> tuple[list[Finding], tu
     if command is None:
         return [], ("compute-sanitizer: not installed here",)
     announce(f"looking for {' and '.join(TOOLS.values())} with compute-sanitizer")
+    looks = _looked(job, at, command, tuple(TOOLS))
+    for name, look in looks.items():
+        if look.without_end:
+            # The other one may have been in its way.
+            looks[name] = _looked(job, at, command, (name,))[name]
+    skipped = [look.skipped for look in looks.values() if look.skipped]
+    return [finding for look in looks.values() for finding in look.found], tuple(skipped)
+
+
+def _looked(job: Job, at: Shrunken, command: Path, names: tuple[str, ...]) -> dict[str, "_Look"]:
+    """What came of tools that run side by side in one turn on the GPU."""
     with ExitStack() as stack:
         opened = {
             name: stack.enter_context(
                 _opened(job, at, (str(command), "--tool", name, "--print-limit", str(SHOWN_ERRORS)))
             )
-            for name in TOOLS
+            for name in names
         }
         # Not a trial's own, which lets go of the GPU while that trial builds.
         queue = gpu_lock.of_gpu(Path(job.cache_dir), config.child_environment(), lambda what: None)
         turn = _Turn(queue.held)
-        begun = [_begun(partial(_looked, name, trial, turn)) for name, trial in opened.items()]
-        looks = [future.result() for future in begun]
-    found, skipped = zip(*looks, strict=True)
-    return list(chain(*found)), tuple(chain(*skipped))
+        begun = {name: _begun(partial(_look, name, trial, turn)) for name, trial in opened.items()}
+        return {name: future.result() for name, future in begun.items()}
 
 
 def log_of_calls(job: Job, at: Shrunken, prefix: list[str], calls: int = 1) -> str:
@@ -98,15 +105,26 @@ def _log(trial: GpuTrial, turn: AbstractContextManager[None], calls: int) -> str
         return trial.call_under_a_tool(calls)
 
 
-def _looked(name: str, trial: GpuTrial, turn: "_Turn") -> _Looked:
-    """What one tool finds, and what it left out."""
+class _Look(NamedTuple):
+    """What came of one tool."""
+
+    found: list[Finding]
+    skipped: str | None = None
+    """Why it says too little."""
+    without_end: bool = False
+    """Whether it ended by itself without a summary."""
+
+
+def _look(name: str, trial: GpuTrial, turn: "_Turn") -> _Look:
+    hung = False
     try:
         log = _log(trial, turn, CALLS)
     except Hung as fault:
-        log = fault.log
+        log, hung = fault.log, True
     if "ERROR SUMMARY" in log or "RACECHECK SUMMARY" in log:
-        return parsed(log), ()
-    return parsed(log), (f"compute-sanitizer {name}: it did not come to an end: {last_line(log)}",)
+        return _Look(parsed(log))
+    reason = f"compute-sanitizer {name}: it did not come to an end: {last_line(log)}"
+    return _Look(parsed(log), reason, without_end=not hung)
 
 
 class _Turn(AbstractContextManager[None]):
@@ -129,9 +147,9 @@ class _Turn(AbstractContextManager[None]):
                 self._taken.close()
 
 
-def _begun(work: Callable[[], _Looked]) -> "Future[_Looked]":
+def _begun(work: Callable[[], _Look]) -> "Future[_Look]":
     """In a thread that ends with its trial's processes, which whoever waits here may end at any time."""
-    done: Future[_Looked] = Future()
+    done: Future[_Look] = Future()
 
     def run() -> None:
         try:

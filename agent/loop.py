@@ -216,7 +216,9 @@ class _Search:
         parsed = parse.candidate(self.problem.name, completion, last.candidate.id if last else None)
         other = self.tree.best_on(move.beside)
         second = other.candidate.id if other else None
-        candidate = parsed.model_copy(update={"origin": _origin(self.provider), "second_parent": second})
+        candidate = parsed.model_copy(
+            update={"origin": _origin(self.provider, completion), "second_parent": second}
+        )
         self.tree.known.refuse_repeat(candidate)
         unjudged = (*self.judged.values(), *self.elsewhere.values())
         if any(candidate.id == other.id for other in unjudged):
@@ -279,12 +281,12 @@ def _since(started: float) -> float:
     return round(time.monotonic() - started, 3)
 
 
-def _origin(provider: Provider) -> Origin:
+def _origin(provider: Provider, completion: Completion) -> Origin:
     if provider.name.startswith("replay:"):
         return "replay"
     if provider.name.startswith("file:"):
         return "file"
-    match provider.name:
+    match completion.provider:
         case "catalogue" | "compose" as name:
             return name
     return "model"

@@ -49,3 +49,5 @@ class Choices(Record):
     """With `mailbox:DIR`: stop once nothing but answers is missing, to be resumed."""
     label: str = ""
     """What the run is called by whoever began it; stored with its settings."""
+    from_composed: bool = False
+    """Whether the first answer is the composed file, and the provider is asked to make it better."""

@@ -45,17 +45,17 @@ def solve(
     require: str = "",
     autofix: bool = True,
     in_order: bool = False,
+    from_composed: bool = False,
     runs_dir: Path | None = None,
     progress: Progress = None,
 ) -> Run:
     """Asks for kernels, judges them, feeds back what was wrong, and keeps the best verified one.
 
-    `provider`: `openai_compat`, `catalogue`, `replay:RUN`, `command:CMD`, `mailbox:DIR` or
-    `file:PATH`; None: an endpoint
-    where one is configured, else the shipped kernels. `require`: requirements of your own, one a line, or
-    `@FILE`. `autofix`: mend faults that have exactly one mend without asking the model. `in_order`: with
-    `replay:RUN`, take the stored answers in their order, whatever the prompt. `search`: one line of attempts,
-    or several at a time.
+    `provider`: `openai_compat`, `catalogue`, `replay:RUN`, `command:CMD`, `mailbox:DIR` or `file:PATH`; None:
+    an endpoint where one is configured, else the shipped kernels. `require`: requirements of your own, one a
+    line, or `@FILE`. `autofix`: mend faults that have exactly one mend without asking the model. `in_order`:
+    with `replay:RUN`, take the stored answers in their order, whatever the prompt. `search`: one line of
+    attempts, or several at a time. `from_composed`: the first answer is a composed one, to be improved on.
 
     The process is made non-dumpable, since it holds the endpoint's key. Returns the run also where nothing
     was verified (`run.best` is None). Raises UsageError, ProblemError, EnvironmentFault as `evaluate` does,
@@ -73,9 +73,8 @@ def solve(
         "runs_dir": runs_dir, **budget.model_dump(), **search.model_dump(), **checks.flags(),
     }  # fmt: skip
     settings = config.load(flags).settings
-    return begin(
-        problem, settings, checks, Choices(require=require, autofix=autofix, in_order=in_order), told
-    )
+    choices = Choices(require=require, autofix=autofix, in_order=in_order, from_composed=from_composed)
+    return begin(problem, settings, checks, choices, told)
 
 
 def begin(problem: Address, settings: Settings, checks: Checks, choices: "Choices", told: Listener) -> Run:
@@ -248,6 +247,7 @@ class _Work:
     def _carried(self, found: store.Run | None, log: store.Log | None, address: str) -> Run:
         from agent.api.session import Session
         from agent.executors import Elsewhere, Once
+        from agent.providers.composed import begun_with_composed
 
         settings, problem, told = bounded(self._settings), self._problem, self._told
         judge = run_executor(settings, problem, self._checks, told, may_wait=self._choices.no_wait)
@@ -278,6 +278,8 @@ class _Work:
                 told.say(f"run {run.id}: {problem.name}, provider {provider.name}, executor {judge.name}")
             else:
                 told.say(f"run {run.id}: going on, {len(log.rounds)} rounds are on disk")
+            if self._choices.from_composed and log is None:
+                provider = begun_with_composed(problem, provider, told.warn)
             verdicts = (attempt.evaluation for attempt in log.attempts) if log else ()
             session.solve(provider, judge if isinstance(judge, Elsewhere) else Once(judge, verdicts))
         return Run(run)

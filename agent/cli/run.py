@@ -39,6 +39,9 @@ InOrder = Annotated[
 NoWait = Annotated[
     bool, typer.Option("--no-wait", help="With mailbox:DIR: exit (75) once nothing but answers is missing.")
 ]
+FromComposed = Annotated[
+    bool, typer.Option("--from-composed", help="Begin with a composed kernel and ask for better ones.")
+]
 Rounds = Annotated[int | None, typer.Option(help="Maximum number of model rounds.", show_default="6")]
 Require = Annotated[
     str | None, typer.Option(help="Additional requirements for the kernel, as TEXT or @FILE.")
@@ -79,6 +82,7 @@ def run(
     admit_anyway: judging.AdmitAnyway = False,
     no_mend: NoMend = False,
     no_wait: NoWait = False,
+    from_composed: FromComposed = False,
     resume: Annotated[str | None, typer.Option(metavar="RUN", help="Continue an interrupted run.")] = None,
     dry_run: DryRun = False,
     runs_dir: console.RunsDir = None,
@@ -97,7 +101,10 @@ def run(
         "runs_dir": runs_dir,
     }  # fmt: skip
     checks = Checks(quick=quick, backward=backward, compile_safe=compile_safe, admit_anyway=admit_anyway)
-    choices = Choices(require=require or "", autofix=not no_mend, in_order=in_order, no_wait=no_wait)
+    choices = Choices(
+        require=require or "", autofix=not no_mend, in_order=in_order, no_wait=no_wait,
+        from_composed=from_composed,
+    )  # fmt: skip
     asked = Asked(flags, checks, choices)
     if dry_run and resume is None:
         _print_prompt(_prompt(str(problem), asked), json)

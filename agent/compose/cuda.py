@@ -2,7 +2,7 @@
 
 from pathlib import Path
 
-from agent.compose.body import C_TYPES, STATES
+from agent.compose.body import STATES, STORED
 from agent.compose.kernel import Kernel
 from agent.compose.program import Launch
 
@@ -27,7 +27,7 @@ def _signature(launch: Launch) -> str:
 def _kernel(launch: Launch) -> str:
     kernel = launch.kernel
     pointers = [
-        f"{'' if buffer is launch.out else 'const '}{C_TYPES[buffer.dtype]}* __restrict__ {name}"
+        f"{'' if buffer is launch.out else 'const '}{STORED[buffer.dtype]}* __restrict__ {name}"
         for buffer, name in kernel.pointers.items()
     ]
     parameters = [*pointers, *(f"I {name}" for name in kernel.sizes.values())]
@@ -75,7 +75,7 @@ def _checks(launch: Launch) -> list[str]:
 def _aligned(launch: Launch) -> list[str]:
     """So that the compiler joins the accesses of V neighbours to one."""
     return [
-        f"    {name} = static_cast<{'' if buffer is launch.out else 'const '}{C_TYPES[buffer.dtype]}*>"
+        f"    {name} = static_cast<{'' if buffer is launch.out else 'const '}{STORED[buffer.dtype]}*>"
         f"(__builtin_assume_aligned({name}, 4 * V));"
         for buffer, name in launch.kernel.pointers.items()
         if buffer.dtype not in STATES
@@ -114,8 +114,8 @@ def _launched(launch: Launch) -> list[str]:
 
 def _data(name: str, dtype: str) -> str:
     if dtype in STATES:
-        return f"reinterpret_cast<{C_TYPES[dtype]}*>({name}.data_ptr<float>())"
-    return f"{name}.data_ptr<{C_TYPES[dtype]}>()"
+        return f"reinterpret_cast<{STORED[dtype]}*>({name}.data_ptr<float>())"
+    return f"{name}.data_ptr<{STORED[dtype]}>()"
 
 
 def _calls(kernel: Kernel, call: str) -> list[str]:

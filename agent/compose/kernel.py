@@ -8,27 +8,11 @@ import re
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
 
-from agent.compose.body import C_TYPES, STATES, Body
+from agent.compose.body import C_TYPES, STATES, STORED, Body
 from agent.compose.dims import Dim, Index, Radix, is_one, times
 from agent.compose.loops import Atom, Loops
 from agent.compose.neighbours import Neighbours
-from agent.compose.values import Buffer, Reduction, Scan, Value
-
-
-class RowsOf(Exception):
-    """A reduction is met, so that the kernel has to go by rows: those of these loop variables."""
-
-    def __init__(self, names: frozenset[str]) -> None:
-        super().__init__(names)
-        self.names = names
-
-
-class Apart(Exception):
-    """The value cannot be computed where it is read: it needs a kernel of its own."""
-
-    def __init__(self, value: Value) -> None:
-        super().__init__(value)
-        self.value = value
+from agent.compose.values import Apart, Buffer, Reduction, RowsOf, Scan, Value
 
 
 class Kernel:
@@ -59,6 +43,10 @@ class Kernel:
         self.last: list[Dim] = list(known.last) if known else []
         self._multiples: dict[Dim, str] = {}
         self._neighbours: Neighbours | None = None
+        self._branching: set[str] = set(known._branching) if known else set()
+        """The loops whose elements are not computed alike."""
+        self.has_plain_loops = False
+        self._is_strided = False
         self._parts: dict[Dim, list[Dim]] = dict(known._parts) if known else {}
 
     def write(self, target: Value, out: Buffer, wide: bool = False) -> None:
@@ -73,6 +61,7 @@ class Kernel:
         atoms, index = self._loops.atoms("i", target.shape)
         rows = [atom for atom in atoms if self._rows and atom[0] in self._rows]
         inner = [atom for atom in atoms if atom not in rows]
+        self._is_strided = bool(rows and inner) and atoms[-1] in rows
         place = self.pointer(out)
         if self._rows is None:
             first, step = "I(blockIdx.x) * blockDim.x + threadIdx.x", "I(gridDim.x) * blockDim.x"
@@ -85,27 +74,41 @@ class Kernel:
         value = self.at(target, index)
         self.body.say(f"if (live && threadIdx.x == 0) {place}[{self._linear(index)}] = {value};")
 
-    def write_scan(self, scan: Scan, out: Buffer) -> None:
+    def write_scan(self, scan: Scan, out: Buffer, wide: bool = False) -> None:
         """The body for a scan, tile by tile of a row. Raises Split or Apart."""
+        self.is_wide = wide
         atoms, index = self._loops.atoms("i", scan.shape)
         [axis] = scan.over
         own = {digit.text for digit in index[axis]}
         along = [atom for atom in atoms if atom[0] in own]
         self.goes_over, place = scan, self.pointer(out)
-        self._begin_row([atom for atom in atoms if atom[0] not in own])
         kind, c_type, count = scan.kind.capitalize(), C_TYPES[scan.dtype], self.size(scan.shape[axis])
+        if wide:
+            count = self._multiple(scan.shape[axis])
+        else:
+            self.body.say("constexpr int V = 1;")
+        self._begin_row([atom for atom in atoms if atom[0] not in own])
         self.body.say(f"{c_type} before = {kind}::none<{c_type}>();")
-        with self.body.block(f"for (I first = 0; first < {count}; first += blockDim.x)"):
-            self.body.say("const I at = first + threadIdx.x;")
-            self.body.say(f"{c_type} mine = {kind}::none<{c_type}>(), all;")
-            with self.body.block(f"if (at < {count})"):
-                self._loops.decode("at", along)
-                self.body.say(f"mine = {self.at(scan.source, index)};")
-            self.body.say(f"mine = up_to<{kind}>(mine, all);")
-            with self.body.block(f"if (live && at < {count})"):
-                self._loops.decode("at", along)
-                self.body.say(f"{place}[{self._linear(index)}] = {kind}::of(before, mine);")
+        with self.body.block(f"for (I first = 0; first < {count}; first += blockDim.x * V)"):
+            self.body.say("const I at_by = first / V + threadIdx.x;")
+            self.body.say(f"{c_type} upto[V], mine = {kind}::none<{c_type}>(), all;")
+            with self.body.block(f"if (at_by * V < {count})"):
+                self._neighbours = Neighbours(self.body, ["const I at = at_by * V + u;"])
+                with self._neighbours.each():
+                    self._loops.decode("at", along)
+                    self.body.say(f"mine = {kind}::of(mine, {self.at(scan.source, index)});")
+                    self.body.say("upto[u] = mine;")
+                self._neighbours = None
+            self.body.say(f"const {c_type} ahead = {kind}::of(before, ahead_of<{kind}>(mine, all));")
+            with self.body.block(f"if (live && at_by * V < {count})"):
+                self.body.say("#pragma unroll")
+                with self.body.block("for (int u = 0; u < V; ++u)"):
+                    self.body.say("const I at = at_by * V + u;")
+                    self._loops.decode("at", along)
+                    self.body.say(f"{place}[{self._linear(index)}] = {kind}::of(ahead, upto[u]);")
             self.body.say(f"before = {kind}::of(before, all);")
+        self.has_plain_loops = not self.body.has_branches
+        self._multiples = {}
 
     def _begin_row(self, rows: list[Atom]) -> None:
         count = self.size(self.product(size for _, size in rows))
@@ -121,8 +124,15 @@ class Kernel:
         if dim in self._multiples:
             return self._multiples[dim]
         if dim not in self.sizes and dim in self._parts:
-            return f"({' * '.join(self.size(part) for part in self._parts[dim])})"
+            return f"({' * '.join(self._factors(self._parts[dim]))})"
         return self.sizes.setdefault(dim, f"n{len(self.sizes)}")
+
+    def _factors(self, parts: list[Dim]) -> list[str]:
+        for whole, name in self._multiples.items():
+            known = self._parts.get(whole, [whole])
+            if parts[-len(known) :] == known:
+                return [*map(self.size, parts[: -len(known)]), name]
+        return [self.size(part) for part in parts]
 
     def product(self, dims: Iterable[Dim]) -> Dim:
         """A size that is computed from these."""
@@ -157,6 +167,8 @@ class Kernel:
 
     def load(self, buffer: Buffer, index: Index) -> str:
         place = f"{self.pointer(buffer)}[{self._linear(index)}]"
+        if STORED[buffer.dtype] != C_TYPES[buffer.dtype]:
+            place = f"float({place})"
         return self._neighbours.loaded(place, C_TYPES[buffer.dtype]) if self._neighbours else place
 
     def elsewhere(self, value: Value) -> str:
@@ -170,7 +182,7 @@ class Kernel:
             raise Apart(reduction)
         if self._rows is None:
             raise RowsOf(names)
-        if names != self._rows:
+        if names != self._rows or (self._is_strided and not reduction.is_across):
             raise Apart(reduction)
         with self.body.outermost():
             name = self.body.known((reduction, index))
@@ -228,14 +240,19 @@ class Kernel:
         more = f" && {condition}" if condition else ""
         if not atoms:
             self.by_vectors(total)
-        if not (self.is_wide and atoms):
+        if not (self.is_wide and atoms) or variable in self._branching:
             more = more.format(variable)
             count = self.size(total)
             with self.body.block(
                 f"for (I {variable} = {first}; {variable} < {count}{more}; {variable} += {step})"
             ):
                 self._loops.decode(variable, atoms)
+                around, self.body.has_branches = self.body.has_branches, False
                 yield
+                if self.body.has_branches:
+                    self._branching.add(variable)
+                self.has_plain_loops |= not self.body.has_branches
+                self.body.has_branches = around
             return
         *before, (name, sizes) = self._loops.grouped(atoms)
         row = self._multiple(self.product(sizes))
@@ -263,9 +280,10 @@ class Kernel:
         """A variable for a size that is a multiple of V, so that the compiler sees it."""
         self.by_vectors(size)
         if size not in self._multiples:
-            name = f"m{len(self._multiples)}"
+            name, known = f"m{len(self._multiples)}", self._multiples
+            self._multiples = {}  # it stands in front of the others, which it cannot name
             self.body.say_first(f"const I {name} = {self.size(size)} / V * V;")
-            self._multiples[size] = name
+            self._multiples = known | {size: name}
         return self._multiples[size]
 
     def _linear(self, index: Index) -> str:

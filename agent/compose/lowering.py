@@ -3,6 +3,7 @@
 from typing import Any
 
 from agent.compose import formulas, lookups, pointwise, reductions, views, windows
+from agent.compose.body import C_TYPES
 from agent.compose.declined import Declined
 from agent.compose.dims import Dim
 from agent.compose.program import Program
@@ -37,6 +38,8 @@ class Lowering:
 
     def call(self, node: Node) -> None:
         """Raises Declined for an operator that is not known."""
+        if unknown := [dtype for dtype in node.dtypes if dtype and dtype not in C_TYPES]:
+            raise Declined(f"numbers of {unknown[0]} are not composed yet ({node.op})")
         args, kwargs = self._resolved(node.args), self._resolved(node.kwargs)
         if node.op == "getitem":
             results = self._values[node.args[0].name]

@@ -123,7 +123,18 @@ def template(name: str, operands: list[str], result: str) -> str | None:
 
 def common(dtypes: list[str]) -> str:
     """The dtype in which numbers of several dtypes are compared."""
-    for dtype in ("float64", "float32", "int64", "int32", "int16", "uint8", "int8", "bool"):
+    for dtype in (
+        "float64",
+        "float32",
+        "float16",
+        "bfloat16",
+        "int64",
+        "int32",
+        "int16",
+        "uint8",
+        "int8",
+        "bool",
+    ):
         if dtype in dtypes:
             return dtype
     raise Declined(f"numbers of {dtypes[0]} are not computed with yet")

@@ -2,11 +2,11 @@
 
 from dataclasses import dataclass, field
 
-from agent.compose.dims import Dim, Split, is_one, times
+from agent.compose.dims import Dim, Split, times
 from agent.compose.expressions import Sizes
-from agent.compose.kernel import Apart, Kernel, RowsOf
+from agent.compose.kernel import Kernel
 from agent.compose.splitting import in_two
-from agent.compose.values import Buffer, Reduction, Scan, Value, View
+from agent.compose.values import Apart, Buffer, Reduction, RowsOf, Scan, Value, View
 
 FEW_ROWS = ((512, 1 << 14), (4096, 1 << 17))
 """With fewer rows than blocks that keep a GPU busy, a row of so many elements is several blocks' work."""
@@ -125,13 +125,11 @@ class Program:
         self, known: Kernel, value: Value, out: Buffer, splits: dict[str, Dim], rows: frozenset[str] | None
     ) -> Kernel:
         """The same kernel, by what is known of it: which loop variables count, and whether it may be wide."""
-        wide = not known.body.has_branches and not _is_across(known.goes_over)
+        wide = known.has_plain_loops and not (known.goes_over and known.goes_over.is_across)
         for _ in range(2 if wide else 1):  # at first not all sizes are known that have to be multiples
             known = Kernel(known.name, self.points, self.buffer_of, splits, rows, known)
-            if isinstance(value, Scan):
-                known.write_scan(value, out)
-            else:
-                known.write(value, out, wide)
+            write = known.write_scan if isinstance(value, Scan) else known.write
+            write(value, out, wide)  # type: ignore[arg-type]
         return known
 
     def _described(self, kernel: Kernel, out: Buffer) -> Launch:
@@ -141,7 +139,7 @@ class Program:
             shape = first.source.shape
             inner = kernel.product(shape[axis] for axis in first.over)
             count = kernel.product(size for axis, size in enumerate(shape) if axis not in first.over)
-            across = _is_across(first)
+            across = first.is_across
         for size in (count, inner, *(size for buffer in kernel.pointers for size in buffer.shape)):
             kernel.size(size)  # what the launch and its checks ask for
         return Launch(
@@ -149,11 +147,3 @@ class Program:
             tuple(self.sizes.text(size) for size in out.shape),
             tuple(self.sizes.text(size) for size in kernel.sizes),
         )  # fmt: skip
-
-
-def _is_across(first: Reduction | Scan | None) -> bool:
-    """Whether the elements of a row lie apart."""
-    if first is None:
-        return False
-    axes = [axis for axis, size in enumerate(first.source.shape) if not is_one(size)]
-    return max(axes, default=-1) not in first.over

@@ -41,6 +41,8 @@ def lower(node: Node, name: str, args: list[Any], kwargs: dict[str, Any]) -> Val
         return softmax(args[0], args[1])
     if name in ("_log_softmax", "log_softmax"):
         return _log_softmax(args[0], args[1])
+    if name == "logsumexp":
+        return kept(_log_of_sum(converted_to(args[0], dtype), axes_of(args)), shape)
     if name == "native_layer_norm":
         return _layer_norm(*args)
     if name == "native_group_norm":
@@ -154,6 +156,15 @@ def _exponentials(source: Value, axis: int) -> tuple[Value, Value]:
     state = along(_state(source, axes, "softmax", "exponentials", "softmax"), source, axes)
     apart = applied("{0} - {1}", [source, _part(state, "most")], source.shape, source.dtype)
     return apart, _part(state, "sum")
+
+
+def _log_of_sum(source: Value, axes: tuple[int, ...]) -> Value:
+    if not source.shape or all(is_one(source.shape[axis]) for axis in axes):
+        return reduced(source, axes, "sum", "logsumexp")
+    state = _state(source, axes, "softmax", "exponentials", "logsumexp")
+    operands = [_part(state, "most"), _part(state, "sum")]
+    text = "(isinf({0}) ? {0} : {0} + logf({1}))"
+    return applied(text, operands, state.shape, source.dtype, "logsumexp", 12)
 
 
 def _log_softmax(source: Value, axis: int) -> Value:

@@ -93,16 +93,18 @@ __device__ inline T of_row(T mine) {
     return all;
 }
 
-// What the threads of a row hold up to each one; `all` becomes what they hold together.
+// What the threads of a row in front of each one hold; `all` becomes what they all hold together.
 template <typename Op, typename T>
-__device__ inline T up_to(T mine, T& all) {
+__device__ inline T ahead_of(T mine, T& all) {
     const int width = blockDim.x < 32 ? blockDim.x : 32, lane = threadIdx.x % 32;
     for (int apart = 1; apart < width; apart *= 2) {
         const T other = __shfl_up_sync(kAll, mine, apart, width);
         if (lane % width >= apart) mine = Op::of(other, mine);
     }
     all = __shfl_sync(kAll, mine, width - 1, width);
-    if (blockDim.x <= 32) return mine;
+    T ahead = __shfl_up_sync(kAll, mine, 1, width);
+    if (lane % width == 0) ahead = Op::template none<T>();
+    if (blockDim.x <= 32) return ahead;
     __shared__ T of_warp[32];
     const unsigned warps = blockDim.x / 32, first = threadIdx.y * warps;
     if (lane == 31) of_warp[first + threadIdx.x / 32] = mine;
@@ -114,7 +116,7 @@ __device__ inline T up_to(T mine, T& all) {
         all = Op::of(all, of_warp[first + warp]);
     }
     __syncthreads();
-    return Op::of(before, mine);
+    return Op::of(before, ahead);
 }
 
 // Rows of few elements share a block; rows whose elements lie apart take a thread each.

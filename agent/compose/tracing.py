@@ -8,7 +8,12 @@ from typing import Any
 
 import torch
 from torch._decomp import core_aten_decompositions, decomposition_table
-from torch._subclasses.fake_tensor import FakeTensor, FakeTensorMode
+from torch._subclasses.fake_tensor import (
+    DataDependentOutputException,
+    DynamicOutputShapeException,
+    FakeTensor,
+    FakeTensorMode,
+)
 from torch.func import functional_call, functionalize
 from torch.fx.experimental.proxy_tensor import make_fx
 from torch.utils._pytree import tree_flatten
@@ -23,6 +28,7 @@ _KEPT = (
     "_log_softmax", "_softmax", "max", "min", "stack", "sum", "prod", "native_group_norm",
     "native_batch_norm", "_native_batch_norm_legit_no_training", "silu", "sigmoid", "cumsum", "cumprod",
     "slice", "select", "split", "split_with_sizes", "unbind", "unsqueeze", "squeeze", "expand",
+    "logsumexp",
 )  # fmt: skip
 """Operators that stay whole, though torch knows how to make them of others."""
 
@@ -62,7 +68,11 @@ def traced(source: str) -> Traced:
             return result
 
         whole = functionalize(forward, remove="mutations")
-        module = make_fx(whole, decomposition_table=_decompositions(), tracing_mode="real")(state, tensors)
+        record = make_fx(whole, decomposition_table=_decompositions(), tracing_mode="real")
+        try:
+            module = record(state, tensors)
+        except (DataDependentOutputException, DynamicOutputShapeException) as error:
+            raise Declined(f"what it calls depends on the contents of tensors ({error.func})") from None
     graph = module.graph
     graph.eliminate_dead_code()
     placeholders = [node.name for node in graph.nodes if node.op == "placeholder"]

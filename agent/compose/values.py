@@ -89,6 +89,11 @@ class Reduction(Value):
     def element(self, kernel: "Kernel", index: Index) -> str:
         return kernel.reduced(self, index)
 
+    @property
+    def is_across(self) -> bool:
+        """Whether the elements of a row lie apart."""
+        return _is_across(self.source, self.over)
+
 
 @dataclass(eq=False)
 class Scan(Value):
@@ -102,11 +107,37 @@ class Scan(Value):
     def reads(self) -> tuple[Value, ...]:
         return (self.source,)
 
+    @property
+    def is_across(self) -> bool:
+        """Whether the elements of a row lie apart."""
+        return _is_across(self.source, self.over)
+
     def element(self, kernel: "Kernel", index: Index) -> str:
         return kernel.elsewhere(self)
+
+
+def _is_across(source: Value, over: tuple[int, ...]) -> bool:
+    axes = [axis for axis, size in enumerate(source.shape) if not is_one(size)]
+    return max(axes, default=-1) not in over
 
 
 def broadcast(value: Value, shape: Sequence[Dim], index: Index) -> Index:
     """The index into `value` where an operator broadcasts it to `shape` and reads at `index`."""
     own = index[len(shape) - len(value.shape) :]
     return tuple(() if is_one(size) else digits for size, digits in zip(value.shape, own, strict=True))
+
+
+class RowsOf(Exception):
+    """A reduction is met, so that the kernel has to go by rows: those of these loop variables."""
+
+    def __init__(self, names: frozenset[str]) -> None:
+        super().__init__(names)
+        self.names = names
+
+
+class Apart(Exception):
+    """The value cannot be computed where it is read: it needs a kernel of its own."""
+
+    def __init__(self, value: Value) -> None:
+        super().__init__(value)
+        self.value = value

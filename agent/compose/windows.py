@@ -8,6 +8,7 @@ from agent.compose.declined import Declined
 from agent.compose.dims import Digit, Dim, Index, is_one
 from agent.compose.expressions import Sizes
 from agent.compose.kernel import Kernel
+from agent.compose.pointwise import FLOATS
 from agent.compose.tracing import Node, Varying
 from agent.compose.values import Pointwise, Value
 
@@ -153,7 +154,7 @@ def _pooled(
 
         texts = {loop: str(size) for loop, size in loops.items()}
         found = kernel.body.window(
-            start if source.dtype == "float32" else f"{C_TYPES[source.dtype]}(0)", source.dtype, texts, one
+            start if source.dtype in FLOATS else f"{C_TYPES[source.dtype]}(0)", source.dtype, texts, one
         )
         return end.format(found) if end else found
 

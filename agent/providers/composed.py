@@ -1,7 +1,11 @@
 """The provider that needs no endpoint: a shipped kernel where one matches, else a composed one.
 
-There is one answer and nothing better; prompts are not read.
+There is one answer and nothing better; prompts are not read. It may also be the first answer of a run that
+goes on with a model.
 """
+
+import threading
+from collections.abc import Callable
 
 from agent.compose import Declined, compose
 from agent.errors import EndpointError, NothingOffered
@@ -44,5 +48,35 @@ class Composed:
                 "--provider openai_compat"
             )
         self._answered = True
-        text = f"Composed from what the reference calls.\n\n```python\n{self._source}```\n"
-        return Completion(provider=self.name, model=None, text=text, finish_reason="stop")
+        return _completion(self._source)
+
+
+class FromComposed:
+    """A Provider whose first answer is the composed file and whose further ones are another's.
+
+    Raises Declined where there is no such file.
+    """
+
+    def __init__(self, problem: Problem, then: Provider) -> None:
+        self.name, self._then = then.name, then
+        self._first: Completion | None = _completion(compose(problem))
+        self._turn = threading.Lock()
+
+    def complete(self, prompt: Prompt) -> Completion:
+        with self._turn:
+            first, self._first = self._first, None
+        return first or self._then.complete(prompt)
+
+
+def begun_with_composed(problem: Problem, then: Provider, warn: Callable[[str], object]) -> Provider:
+    """The provider, with the composed file for its first answer where there is one."""
+    try:
+        return FromComposed(problem, then)
+    except Declined as why:
+        warn(f"no kernel was composed for {problem.name}, the first one is asked for: {why}")
+        return then
+
+
+def _completion(source: str) -> Completion:
+    text = f"Composed from what the reference calls.\n\n```python\n{source}```\n"
+    return Completion(provider=Composed.name, model=None, text=text, finish_reason="stop")

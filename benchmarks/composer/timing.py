@@ -18,7 +18,7 @@ from statistics import median
 from typing import Any
 
 ROUNDS, LEAST = 40, 8
-BUDGET_S = 2.0
+BUDGET_S = 1.5
 DEVICE = "cuda"
 PIECE = 1 << 26
 Call = Callable[[], Any]

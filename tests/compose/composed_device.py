@@ -17,6 +17,11 @@ from agent.build import build_request
 from agent.compose.composing import composed
 from agent.emulator.compile import build, toolchain
 
+NEAR = {
+    torch.float16: 2e-3, torch.bfloat16: 1.6e-2,
+    **dict.fromkeys((torch.float32, torch.int64, torch.int32, torch.bool), 3e-5),
+}  # fmt: skip
+
 
 def at(source: str, batch: int) -> str:
     return re.sub(r"^BATCH = \d+$", f"BATCH = {batch}", source, flags=re.M)
@@ -40,7 +45,7 @@ def compared(path: Path, text: str) -> tuple[int, list[str]]:
         for number, (truth, result) in enumerate(zip(truths, results, strict=True)):
             count += 1
             apart = (result.double() - truth).abs().max() if result.shape == truth.shape else torch.inf
-            if not apart <= 3e-5 * (1 + truth.abs().max()):
+            if not apart <= NEAR[result.dtype] * (1 + truth.abs().max()):
                 wrong.append(f"{path.stem}, result {number} at batch {batch}: {float(apart):g}")
     return count, wrong
 

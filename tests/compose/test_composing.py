@@ -88,6 +88,11 @@ def test_the_constructor_is_the_references_own() -> None:
         ("return torch.sort(x)[0]", "aten.sort"),
         ("return torch.mm(x[0], x[0].t())", "products and convolutions alone"),
         ("return {'result': x + 1}", "forward returns dict"),
+        ("return x + 1, 3", "forward returns tuple, not a tensor or a tuple of tensors"),
+        ("return F.relu(x) if x.sum() > 0 else F.gelu(x)", "depends on the contents of tensors"),
+        ("return x[x > 0] * 2", "depends on the contents of tensors .aten.nonzero"),
+        ("return torch.complex(x, x).abs()", "complex64 are not composed yet .aten.complex"),
+        ("return torch.rand_like(x) + x", "aten.rand"),
         ("return x[:, :, x.shape[0]:] + 1", "without elements|other sizes|follows from"),
         ("return F.relu(x) if x.shape[0] > 4 else F.gelu(x)", "other operators at other sizes"),
     ],
@@ -113,3 +118,33 @@ def test_the_shipped_references_are_composed() -> None:
         else:
             assert launches(text)
     assert products == PRODUCTS
+
+
+def test_a_thread_takes_neighbours_at_once_where_nothing_branches() -> None:
+    plain = made("return x * self.scale", "self.scale = nn.Parameter(torch.ones(8, 1))")
+    assert "template <typename I, int V>" in plain
+    assert (
+        "const int by = n0 % 4 == 0 && is_aligned(out) && is_aligned(in_x) && is_aligned(in_scale)" in plain
+    )
+    windows = made("return F.max_pool1d(x, 2)")
+    assert "int V>" not in windows
+    assert "<<<" in windows
+
+
+def test_loop_variables_that_nothing_reads_are_not_computed() -> None:
+    text = made("return x * self.scale", "self.scale = nn.Parameter(torch.ones(8, 1))")
+    assert re.findall(r"const I (i\d)\w* =", text) == ["i1"]
+
+
+def test_a_result_across_its_rows_is_written_by_a_kernel_of_its_own() -> None:
+    text = made(
+        "return x.sum(2, keepdim=True).transpose(0, 2) + self.more",
+        "self.more = nn.Parameter(torch.ones(5, 1, 1))",
+    )
+    assert launches(text) == ["fused_sum", "fused_add"]
+
+
+def test_a_scan_goes_by_tiles_of_all_threads() -> None:
+    text = made("return torch.cumsum(x, 2)")
+    assert "first += blockDim.x * V" in text
+    assert "constexpr int V = 1;" in made("return torch.cumsum(x, 1)")

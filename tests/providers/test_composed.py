@@ -7,8 +7,8 @@ import pytest
 from agent import problems
 from agent.errors import EndpointError, EnvironmentFault
 from agent.providers.catalogue import Catalogue
-from agent.providers.composed import Composed, without_endpoint
-from agent.records import Message, Problem, Prompt
+from agent.providers.composed import Composed, begun_with_composed, without_endpoint
+from agent.records import Completion, Message, Problem, Prompt
 
 REFERENCE = """import torch
 import torch.nn as nn
@@ -50,3 +50,26 @@ def test_what_no_shipped_kernel_matches_is_composed_once(tmp_path: Path) -> None
 def test_what_cannot_be_composed_names_the_operator_and_the_way_out(tmp_path: Path) -> None:
     with pytest.raises(EnvironmentFault, match=r"mine: the operator aten\.sort.*OPENAI_API_KEY"):
         without_endpoint(problem(tmp_path, "torch.sort(self.last(x))[0]"))
+
+
+class Model:
+    name = "openai_compat"
+
+    def complete(self, prompt: Prompt) -> Completion:
+        return Completion(provider=self.name, model="m", text="asked", finish_reason="stop")
+
+
+def test_a_model_goes_on_from_the_composed_kernel(tmp_path: Path) -> None:
+    provider = begun_with_composed(problem(tmp_path, "torch.relu(self.last(x))"), Model(), pytest.fail)
+    first, second = (provider.complete(prompt("generate")) for _ in range(2))
+    assert provider.name == "openai_compat"
+    assert (first.provider, first.model) == ("compose", None)
+    assert "class ModelNew" in first.text
+    assert second.text == "asked"
+
+
+def test_where_nothing_is_composed_the_model_is_asked_at_once(tmp_path: Path) -> None:
+    warnings: list[str] = []
+    provider = begun_with_composed(problem(tmp_path, "torch.sort(self.last(x))[0]"), Model(), warnings.append)
+    assert provider.complete(prompt("generate")).text == "asked"
+    assert "aten.sort" in warnings[0]

@@ -12,6 +12,8 @@ from types import ModuleType
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
+    from agent.kernels.conv_fp32x3.operator import conv_fp32x3 as conv_fp32x3
+    from agent.kernels.conv_fp32x3.operator import conv_transpose_fp32x3 as conv_transpose_fp32x3
     from agent.kernels.conv_group_norm_tanh_hardswish_residual_logsumexp.module import (
         ConvGroupNormTanhHardswishResidualLogSumExp as ConvGroupNormTanhHardswishResidualLogSumExp,
     )
@@ -33,6 +35,7 @@ if TYPE_CHECKING:
         linear_group_norm_min_bias as linear_group_norm_min_bias,
     )
     from agent.kernels.logsumexp.operator import logsumexp as logsumexp
+    from agent.kernels.matmul_fp32x3.operator import matmul_fp32x3 as matmul_fp32x3
     from agent.kernels.replacing import replace_modules as replace_modules
     from agent.kernels.rms_norm.module import RMSNorm as RMSNorm
     from agent.kernels.rms_norm.operator import rms_norm as rms_norm
@@ -44,6 +47,7 @@ _PLACES = {
         "conv_group_norm_tanh_hardswish_residual_logsumexp.module",
     "conv_group_norm_tanh_hardswish_residual_logsumexp":
         "conv_group_norm_tanh_hardswish_residual_logsumexp.operator",
+    "conv_fp32x3": "conv_fp32x3.operator", "conv_transpose_fp32x3": "conv_fp32x3.operator",
     "GELU": "gelu.module", "gelu": "gelu.operator",
     "GroupNorm": "group_norm.module", "group_norm": "group_norm.operator",
     "LayerNorm": "layer_norm.module", "layer_norm": "layer_norm.operator",
@@ -51,6 +55,7 @@ _PLACES = {
     "PreparedWeight": "linear_fp32x3.prepared", "prepare_weight": "linear_fp32x3.prepared",
     "linear_group_norm_min_bias": "linear_group_norm_min_bias.operator",
     "logsumexp": "logsumexp.operator",
+    "matmul_fp32x3": "matmul_fp32x3.operator",
     "RMSNorm": "rms_norm.module", "rms_norm": "rms_norm.operator",
     "Softmax": "softmax.module", "softmax": "softmax.operator",
     "info": "info", "replace_modules": "replacing",

@@ -15,7 +15,9 @@ from agent.protocols import Executor
 from agent.records import Candidate, Evaluation, Problem
 
 PROBLEMS = {name: f"level{2 if name in sources.FUSED else 1}/{name}" for name in sources.NAMES} | {
-    "linear_fp32x3": "level1/matmul"
+    "conv_fp32x3": str(sources.ROOT / "conv_fp32x3" / sources.REFERENCE),
+    "linear_fp32x3": "level1/matmul",
+    "matmul_fp32x3": "level1/matmul",
 }
 """The reference that a kernel is judged against; a promoted one has its own beside it."""
 

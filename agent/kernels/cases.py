@@ -8,7 +8,7 @@ from typing import Any
 import torch
 import torch.nn.functional as F
 
-from agent.kernels import linear_cases
+from agent.kernels import linear_cases, product_cases
 from agent.kernels.case import Case, Function, both
 from agent.kernels.conv_group_norm_tanh_hardswish_residual_logsumexp.operator import (
     conv_group_norm_tanh_hardswish_residual_logsumexp as conv_logsumexp,
@@ -99,6 +99,7 @@ def _conv_logsumexp() -> list[Case]:
 
 _CASES: dict[str, Callable[[], list[Case]]] = {
     "conv_group_norm_tanh_hardswish_residual_logsumexp": _conv_logsumexp,
+    "conv_fp32x3": product_cases.convolutions,
     "gelu": lambda: _pointwise("gelu", gelu, F.gelu, (8192, 11008)),
     "group_norm": _group_norm,
     "layer_norm": _layer_norm,
@@ -107,6 +108,7 @@ _CASES: dict[str, Callable[[], list[Case]]] = {
     "logsumexp": lambda: _pointwise(
         "logsumexp", partial(logsumexp, dim=1), partial(torch.logsumexp, dim=1), (4096, 32000), 1 / 32000
     ),
+    "matmul_fp32x3": product_cases.products,
     "rms_norm": _rms_norm,
     "softmax": lambda: _pointwise(
         "softmax", partial(softmax, dim=1), partial(torch.softmax, dim=1), (4096, 16384)

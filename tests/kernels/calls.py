@@ -8,17 +8,20 @@ import torch
 import torch.nn.functional as F
 
 from agent.kernels import (
-    conv_group_norm_tanh_hardswish_residual_logsumexp as conv_logsumexp,
-)
-from agent.kernels import (
+    conv_fp32x3,
+    conv_transpose_fp32x3,
     gelu,
     group_norm,
     layer_norm,
     linear_fp32x3,
     linear_group_norm_min_bias,
     logsumexp,
+    matmul_fp32x3,
     rms_norm,
     softmax,
+)
+from agent.kernels import (
+    conv_group_norm_tanh_hardswish_residual_logsumexp as conv_logsumexp,
 )
 from agent.kernels.group_norm.activation import NUMBERS
 
@@ -108,6 +111,30 @@ CALLS = {
     "linear_group_norm_min_bias, plain": Call(
         lambda x, w, bias: linear_group_norm_min_bias(x, w, None, 2, None, None, bias),
         _least, (3, 5), ((8, 5), (1, 4, 1, 1)),
+    ),
+    "matmul_fp32x3": Call(matmul_fp32x3, torch.matmul, (3, 5), ((5, 4),)),
+    "matmul_fp32x3 of batches, with something added": Call(
+        lambda a, b, c: matmul_fp32x3(a, b, c, alpha=0.5, beta=-2.0), lambda a, b, c: 0.5 * a @ b - 2 * c,
+        (2, 1, 3, 5), ((6, 5, 4), (3, 1)),
+    ),
+    "matmul_fp32x3 of a batch and one matrix": Call(
+        lambda a, b, c: matmul_fp32x3(a.mT, b.mT, c, precision="ieee"), lambda a, b, c: a.mT @ b.mT + c,
+        (2, 5, 3), ((4, 5), (4,)),
+    ),
+    "conv_fp32x3": Call(
+        lambda x, w, b: conv_fp32x3(x, w, b, (1, 2), 1, (2, 1), 2),
+        lambda x, w, b: F.conv2d(x, w, b, (1, 2), 1, (2, 1), 2), (2, 4, 7, 8), ((6, 2, 3, 3), (6,)),
+    ),
+    "conv_fp32x3 of one dimension, without a bias": Call(
+        lambda x, w: conv_fp32x3(x, w, precision="ieee"), F.conv1d, (2, 3, 9), ((4, 3, 2),)
+    ),
+    "conv_transpose_fp32x3": Call(
+        lambda x, w, b: conv_transpose_fp32x3(x, w, b, 2, (1, 0), (1, 0)),
+        lambda x, w, b: F.conv_transpose2d(x, w, b, 2, (1, 0), (1, 0)), (2, 4, 5, 3), ((4, 3, 3, 2), (3,)),
+    ),
+    "conv_transpose_fp32x3 of three dimensions": Call(
+        lambda x, w: conv_transpose_fp32x3(x, w, None, 1, 1, 0, 2), 
+        lambda x, w: F.conv_transpose3d(x, w, None, 1, 1, 0, 2), (1, 4, 3, 4, 3), ((4, 2, 3, 3, 2),),
     ),
     "logsumexp": Call(
         lambda x: logsumexp(x, 1), lambda x: torch.logsumexp(x, 1), (3, 4, 5)

@@ -9,12 +9,16 @@ from typing import Any
 import torch
 
 from agent.kernels import routing
+from agent.kernels.conv_fp32x3 import product as convolutions
 from agent.kernels.linear_fp32x3 import product
+from agent.kernels.matmul_fp32x3 import product as products
 
 KERNELS = Path(routing.__file__).parent
 SHARED = KERNELS / "csrc"
 GROUP_NORM = KERNELS / "group_norm/csrc/interface.h"
 LINEAR = KERNELS / "linear_fp32x3/csrc/sizes.cuh"
+MATMUL = KERNELS / "matmul_fp32x3/csrc/sizes.cuh"
+CONVOLUTION = KERNELS / "conv_fp32x3/csrc/sizes.cuh"
 CONV = "conv_group_norm_tanh_hardswish_residual_logsumexp"
 CONV_INTERFACE = KERNELS / CONV / "csrc/interface.h"
 ANY = object()
@@ -123,6 +127,33 @@ def _linear() -> Expected:
     return {"forward": forward, "forward_workspace": forward, "split": split, "packed_bytes": asked}
 
 
+def _matmul() -> Expected:
+    a, b, c = _randn(2, 6, 4).mT, _randn(6, 5), _randn(4, 1)
+    y = products.multiplied(a, b, products.Sum(c, 0.5, 3.0), "fp32x4")
+    sizes = {"batch": 2, "m": 4, "n": 5, "k": 6, "precision": 2, "alpha": 0.5, "beta": 3.0}
+    of_a = {"a_batch": 24, "a_row": 1, "a_depth": 4}
+    of_b = {"b_batch": 0, "b_depth": 5, "b_column": 1}
+    of_c = {"c_batch": 0, "c_row": 1, "c_column": 0}
+    forward = _named(a=a, b=b, c=c, y=y, workspace=ANY, **sizes, **of_a, **of_b, **of_c)
+    return {"forward": forward, "forward_workspace": forward}
+
+
+def _convolution() -> Expected:
+    x, weight, bias = _randn(2, 6, 8, 9), _randn(10, 3, 3, 2), _randn(10)
+    window = convolutions.Window((2, 1), (1, 3), (1, 2), groups=2)
+    y = convolutions.convolved(x, weight, bias, window, "ieee")
+    sizes = {"images": 2, "groups": 2, "channels": 3, "features": 5, "precision": 1}
+    spaces = {
+        "in": (1, 8, 9), "out": (1, 4, 13), "step": (1, 13, 1), "size": (1, 3, 2), "stride": (1, 2, 1),
+        "padding": (0, 1, 3), "dilation": (1, 1, 2),
+    }  # fmt: skip
+    each = {
+        f"{name}_{way}": value for name, of in spaces.items() for way, value in zip("dhw", of, strict=True)
+    }
+    forward = _named(x=x, weight=weight, bias=bias, y=y, workspace=ANY, step_plane=52, **sizes, **each)
+    return {"forward": forward, "forward_workspace": forward}
+
+
 def _least() -> Expected:
     x, weight, bias, packed = _randn(4, 6), _randn(10, 6), _randn(1, 3, 1, 1), _randn(9)
     of = {name: _randn(10) for name in ("linear_bias", "gamma", "beta")}
@@ -159,6 +190,8 @@ CASES = {
     "rms_norm": Case(_rms_norm, ROWS),
     "group_norm": Case(_group_norm, _both(GROUP_NORM)),
     "linear_fp32x3": Case(_linear, _both(LINEAR)),
+    "matmul_fp32x3": Case(_matmul, _both(MATMUL)),
+    "conv_fp32x3": Case(_convolution, _both(CONVOLUTION)),
     "linear_group_norm_min_bias": Case(_least, _both(_launch("linear_group_norm_min_bias"))),
     CONV: Case(_conv, _both(CONV_INTERFACE)),
 }

@@ -67,6 +67,21 @@ def test_linear_for_sm90(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> 
     assert all(used <= 168 and spilled == 0 for used, spilled in kernels.values())
 
 
+@pytest.mark.parametrize(("kernel", "space"), [("matmul_fp32x3", "matmul"), ("conv_fp32x3", "conv")])
+def test_products_for_sm90(
+    kernel: str, space: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    face = (
+        '#include "launch.cuh"\n'
+        f"cudaError_t face(const kernelwright::{space}::Forward& f) {{\n"
+        f"    return kernelwright::{space}::forward(f);\n}}\n"
+    )
+    kernels = compiled(face, ROOT / "agent" / "kernels" / kernel / "csrc", tmp_path, capsys)
+    products = [resources for name, resources in kernels.items() if f"{kernel}I" in name]
+    assert products
+    assert all(used <= 168 and spilled == 0 for used, spilled in products)
+
+
 def test_conv_logsumexp_for_sm90(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     face = (
         '#include "launch.cuh"\n'

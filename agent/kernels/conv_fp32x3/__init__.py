@@ -1,0 +1,4 @@
+"""Convolutions in float32's accuracy from the tensor cores: operator, kernels.
+
+The public names are in `agent.kernels`.
+"""

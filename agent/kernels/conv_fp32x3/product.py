@@ -1,0 +1,144 @@
+"""Calls of the device code: convolutions of 1, 2 and 3 dimensions, dense or in groups, and transposed ones.
+
+A transposed convolution is a convolution of the flipped weight; with a stride it is one for each of the
+places that a result has between two values of the input, and each of those writes its own pixels.
+"""
+
+from itertools import product
+from math import gcd
+from typing import NamedTuple
+
+import torch
+
+from agent.kernels import routing
+from agent.kernels.linear_fp32x3.product import number_of
+from agent.kernels.operators import address, stream
+
+KERNEL = "conv_fp32x3"
+FORWARD = "34q"
+"""Forward of csrc/sizes.cuh; the stream and the device are its last two."""
+Ints = tuple[int, ...]
+
+
+TAKES_TENSOR_CORES = False
+"""Whether calls take the path for sm_90: not before a GPU has shown that it is right and faster."""
+
+
+class Window(NamedTuple):
+    """How a kernel goes over an input: torch.convolution's arguments, a number for each dimension."""
+
+    stride: Ints
+    padding: Ints
+    dilation: Ints
+    transposed: bool = False
+    output_padding: Ints = ()
+    groups: int = 1
+
+
+class _Part(NamedTuple):
+    """One dimension of one convolution: these taps over the input, into part of the result."""
+
+    taps: range
+    padding: int
+    dilation: int
+    out: int
+    begin: int
+
+
+def shape_of(x: torch.Tensor, weight: torch.Tensor, window: Window) -> Ints:
+    """Of the result, [images, features, ...]."""
+    sizes = tuple(
+        (size - 1) * stride - 2 * pad + step * (kernel - 1) + more + 1
+        if window.transposed
+        else (size + 2 * pad - step * (kernel - 1) - 1) // stride + 1
+        for size, kernel, stride, pad, step, more in zip(
+            x.shape[2:], weight.shape[2:], *window[:3], window.output_padding or window.stride, strict=True
+        )
+    )
+    return (x.shape[0], weight.shape[1] * window.groups if window.transposed else weight.shape[0], *sizes)
+
+
+def convolved(
+    x: torch.Tensor, weight: torch.Tensor, bias: torch.Tensor | None, window: Window, precision: str
+) -> torch.Tensor:
+    """torch.convolution(x, weight, bias, *window) on CUDA."""
+    x = x.contiguous()
+    bias = None if bias is None else bias.contiguous()
+    y = x.new_empty(shape_of(x, weight, window))
+    if y.numel() == 0:
+        return y
+    if not window.transposed:
+        ways = zip(weight.shape[2:], window.padding, window.dilation, y.shape[2:], strict=True)
+        whole = [_Part(range(size), pad, step, out, 0) for size, pad, step, out in ways]
+        _launch((x, weight.contiguous(), bias, y), whole, window, (1,) * len(whole), precision)
+        return y
+    groups, (_, features, *size) = window.groups, weight.shape
+    turned = weight.view(groups, -1, features, *size).transpose(1, 2).reshape(groups * features, -1, *size)
+    one = window._replace(stride=(1,) * len(size))
+    for parts in product(*_parts(weight.shape[2:], y.shape[2:], window)):
+        if not all(part.taps for part in parts):
+            _fill(y, parts, window.stride, bias)
+            continue
+        chosen = turned[(slice(None), slice(None), *(slice(*_slice(part.taps)) for part in parts))]
+        flipped = chosen.flip(tuple(range(2, 2 + len(size))))
+        _launch((x, flipped.contiguous(), bias, y), list(parts), one, window.stride, precision)
+    return y
+
+
+def _fill(y: torch.Tensor, parts: tuple[_Part, ...], spread: Ints, bias: torch.Tensor | None) -> None:
+    """Where no tap meets a value of the input."""
+    places = (slice(part.begin, None, by) for part, by in zip(parts, spread, strict=True))
+    y[(slice(None), slice(None), *places)] = 0.0 if bias is None else bias.view(-1, *(1,) * len(parts))
+
+
+def _slice(taps: range) -> tuple[int, int, int]:
+    return taps.start, taps.stop, taps.step
+
+
+def _parts(sizes: Ints, outs: Ints, window: Window) -> list[list[_Part]]:
+    """For each dimension: the convolutions that make up a transposed one.
+
+    Place o of the result gets input (o + padding - tap * dilation) / stride where that is whole. Of the
+    places o = begin + stride * q these are the taps of one remainder, and the input moves with q.
+    """
+    found = []
+    for size, out, stride, pad, step in zip(sizes, outs, *window[:3], strict=True):
+        common = gcd(stride, step)
+        parts = []
+        for begin in range(min(stride, out)):
+            first = next((tap for tap in range(size) if (begin + pad - tap * step) % stride == 0), size)
+            taps = range(first, size, stride // common)
+            # The last tap meets the smallest input: that is where the flipped window begins.
+            least = (begin + pad - taps[-1] * step) // stride if taps else 0
+            count = (out - begin + stride - 1) // stride
+            parts.append(_Part(taps, -least, step // common, count, begin))
+        found.append(parts)
+    return found
+
+
+def _launch(
+    tensors: tuple[torch.Tensor, torch.Tensor, torch.Tensor | None, torch.Tensor],
+    parts: list[_Part], window: Window, spread: Ints, precision: str,
+) -> None:  # fmt: skip
+    """One convolution, into the pixels of y that `parts` begin at and that are `spread` from each other."""
+    x, weight, bias, y = tensors
+    device = y.get_device()
+    library = routing.library(KERNEL, device)
+    steps = y.stride()[2:]
+    offset = sum(part.begin * step for part, step in zip(parts, steps, strict=True))
+    pointers = (x.data_ptr(), weight.data_ptr(), address(bias), y.data_ptr() + offset * y.element_size())
+    sizes = (x.shape[0], window.groups, weight.shape[1], weight.shape[0] // window.groups)
+    values = (
+        *sizes, *_three(x.shape[2:]), *_three([part.out for part in parts]), y.stride(1),
+        *_three([step * by for step, by in zip(steps, spread, strict=True)]), *_three(weight.shape[2:]),
+        *_three(window.stride), *_three([part.padding for part in parts], 0),
+        *_three([part.dilation for part in parts]), number_of(precision), stream(y), device,
+    )  # fmt: skip
+    needed = library.ask("forward_workspace", FORWARD, *pointers, 0, *values)
+    workspace = torch.empty(needed, dtype=torch.uint8, device=y.device)
+    library.launch("forward", FORWARD, *pointers, workspace.data_ptr(), *values)
+
+
+def _three(values: "Ints | list[int] | torch.Size", missing: int = 1) -> Ints:
+    """In three dimensions; those in front are missing."""
+    return (missing,) * (3 - len(values)) + tuple(values)

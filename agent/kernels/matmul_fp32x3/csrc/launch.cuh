@@ -1,0 +1,40 @@
+// The launchers: which path a call takes.
+//
+// KW_PORTABLE_ONLY leaves out all that is only for sm_90a, for compilers that cannot read it.
+#pragma once
+
+#include "sizes.cuh"
+#include "product_portable.cuh"
+#ifndef KW_PORTABLE_ONLY
+#include "operands_sm90.cuh"
+#endif
+
+namespace kernelwright::matmul {
+
+// Of K: shorter sums have too few roundings for three products to stay near a float sum.
+constexpr int64_t kLeastDepth = 32;
+
+inline bool takes_tensor_cores(const Forward& args) {
+#ifndef KW_PORTABLE_ONLY
+    return args.precision != linear::kIeee && args.k >= kLeastDepth &&
+           linear::tensor_cores_take(linear::kLeastDepth, args.device);
+#else
+    return false;
+#endif
+}
+
+inline int64_t forward_workspace(const Forward& args) {
+#ifndef KW_PORTABLE_ONLY
+    if (takes_tensor_cores(args)) return plan_of(args).bytes;
+#endif
+    return 0;
+}
+
+inline cudaError_t forward(const Forward& args) {
+#ifndef KW_PORTABLE_ONLY
+    if (takes_tensor_cores(args)) return on_tensor_cores(args);
+#endif
+    return multiply_portable(args);
+}
+
+}  // namespace kernelwright::matmul

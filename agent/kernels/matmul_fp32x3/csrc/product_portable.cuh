@@ -1,0 +1,103 @@
+// y = alpha * a * b + beta * c in float arithmetic, each element's sum in the order of K: every GPU's path, for any layout.
+//
+// As linear_fp32x3/csrc/product_portable.cuh: a block of 256 threads makes a tile of 128 x 128 from slices of 8 of K.
+#pragma once
+
+#include "../../linear_fp32x3/csrc/product_portable.cuh"
+#include "sizes.cuh"
+
+namespace kernelwright::matmul {
+
+using linear::kPlainThreads;
+using linear::kSide;
+using linear::kSlice;
+using linear::Slice;
+
+// One operand of one matrix, by its rows (m of a, n of b) and its depth.
+struct Plain {
+    const float* values;
+    int64_t rows, depth;
+    int64_t row_step, depth_step;
+};
+
+// Where a thread's four values of a slice are: neighbours in rows where those are neighbours in memory, else in depth.
+struct Quarter {
+    int row, depth;
+    int of_row, of_depth;  // steps to the next
+};
+
+__device__ __forceinline__ Quarter quarter_of(const Plain& of) {
+    const int thread = threadIdx.x;
+    if (of.row_step == 1 && of.depth_step != 1) return {thread % 32 * 4, thread / 32, 1, 0};
+    return {thread / 2, thread % 2 * 4, 0, 1};
+}
+
+__device__ __forceinline__ void load_four(float (&four)[4], const Plain& of, int64_t row, int64_t depth, const Quarter& at) {
+    #pragma unroll
+    for (int i = 0; i < 4; ++i) {
+        const int64_t r = row + at.row + at.of_row * i, d = depth + at.depth + at.of_depth * i;
+        four[i] = r < of.rows && d < of.depth ? of.values[r * of.row_step + d * of.depth_step] : 0.0f;
+    }
+}
+
+__device__ __forceinline__ void put_four(Slice& slice, const float (&four)[4], const Quarter& at) {
+    #pragma unroll
+    for (int i = 0; i < 4; ++i) slice.v[at.depth + at.of_depth * i][at.row + at.of_row * i] = four[i];
+}
+
+// Block (i, j, matrix) of the tiles, i fastest.
+__global__ void __launch_bounds__(kPlainThreads, 2) matmul_ieee(const __grid_constant__ Forward args) {
+    __shared__ __align__(16) Slice of_a[2];
+    __shared__ __align__(16) Slice of_b[2];
+    const int64_t m_tiles = ceil_div(args.m, kSide), tiles = m_tiles * ceil_div(args.n, kSide);
+    const int64_t batch = blockIdx.x / tiles;
+    const int64_t first_row = blockIdx.x % tiles % m_tiles * kSide;
+    const int64_t first_column = blockIdx.x % tiles / m_tiles * kSide;
+    const Plain a = {args.a + batch * args.a_batch, args.m, args.k, args.a_row, args.a_depth};
+    const Plain b = {args.b + batch * args.b_batch, args.n, args.k, args.b_column, args.b_depth};
+    const Quarter at_a = quarter_of(a), at_b = quarter_of(b);
+    const int row = int(threadIdx.x) / 16 * 4;
+    const int column = int(threadIdx.x) % 16 * 4;
+    float sum[8][8];
+    #pragma unroll
+    for (int i = 0; i < 8; ++i) {
+        #pragma unroll
+        for (int j = 0; j < 8; ++j) sum[i][j] = 0.0f;
+    }
+    int now = 0;
+    float next_a[4], next_b[4];
+    load_four(next_a, a, first_row, 0, at_a);
+    load_four(next_b, b, first_column, 0, at_b);
+    put_four(of_a[0], next_a, at_a);
+    put_four(of_b[0], next_b, at_b);
+    __syncthreads();
+    for (int64_t next = kSlice; next < args.k + kSlice; next += kSlice) {
+        load_four(next_a, a, first_row, next, at_a);
+        load_four(next_b, b, first_column, next, at_b);
+        linear::multiply_slice(sum, of_a[now], of_b[now], row, column);
+        now ^= 1;
+        put_four(of_a[now], next_a, at_a);
+        put_four(of_b[now], next_b, at_b);
+        __syncthreads();
+    }
+    const Outcome out = {args.c, args.y, args.c_batch, args.c_row, args.c_column, float(args.alpha), float(args.beta)};
+    #pragma unroll
+    for (int i = 0; i < 8; ++i) {
+        const int64_t r = first_row + row + i % 4 + i / 4 * (kSide / 2);
+        if (r >= args.m) continue;
+        #pragma unroll
+        for (int j = 0; j < 8; ++j) {
+            const int64_t c = first_column + column + j % 4 + j / 4 * (kSide / 2);
+            if (c < args.n) args.y[(batch * args.m + r) * args.n + c] = finished(out, sum[i][j], batch, r, c);
+        }
+    }
+}
+
+inline cudaError_t multiply_portable(const Forward& args) {
+    const int64_t tiles = args.batch * ceil_div(args.m, kSide) * ceil_div(args.n, kSide);
+    if (tiles > kMostBlocks) return cudaErrorInvalidValue;
+    matmul_ieee<<<static_cast<unsigned>(tiles), kPlainThreads, 0, args.stream>>>(args);
+    return cudaGetLastError();
+}
+
+}  // namespace kernelwright::matmul

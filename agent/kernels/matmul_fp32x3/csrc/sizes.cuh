@@ -1,0 +1,51 @@
+// What both paths count with, and what the packaging hands over. Every field takes 8 bytes: Python packs a call in one go.
+#pragma once
+
+#include "../../linear_fp32x3/csrc/sizes.cuh"
+
+namespace kernelwright::matmul {
+
+// Beside linear::Precision: a fourth product, of what hi leaves of both operands.
+enum More : int64_t { kFp32x4 = 2 };
+
+using linear::ceil_div;
+using linear::kMostBlocks;
+using linear::on_256_bytes;
+
+// y = alpha * a * b + beta * c, float32; every operand is named by steps of elements, which may be 0. No size is 0.
+struct Forward {
+    const float* a;
+    const float* b;
+    const float* c;                      // or null
+    float* y;                            // [batch, m, n], contiguous
+    void* workspace;                     // forward_workspace(args) bytes, 256-aligned
+    int64_t batch, m, n, k;
+    int64_t a_batch, a_row, a_depth;     // [batch, m, k]
+    int64_t b_batch, b_depth, b_column;  // [batch, k, n]
+    int64_t c_batch, c_row, c_column;    // [batch, m, n]
+    int64_t precision;                   // linear::Precision
+    double alpha, beta;
+    cudaStream_t stream;
+    int64_t device;
+};
+
+// What is added to a product, and where that goes.
+struct Outcome {
+    const float* c;  // or null
+    float* y;
+    int64_t c_batch, c_row, c_column;
+    float alpha, beta;
+};
+
+inline Outcome outcome_of(const Forward& args) {
+    return {args.c, args.y, args.c_batch, args.c_row, args.c_column, static_cast<float>(args.alpha),
+            static_cast<float>(args.beta)};
+}
+
+__device__ __forceinline__ float finished(const Outcome& out, float product, int64_t batch, int64_t row, int64_t column) {
+    const float scaled = out.alpha * product;
+    if (out.c == nullptr) return scaled;
+    return fmaf(out.beta, __ldg(out.c + batch * out.c_batch + row * out.c_row + column * out.c_column), scaled);
+}
+
+}  // namespace kernelwright::matmul

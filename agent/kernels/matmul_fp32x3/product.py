@@ -1,0 +1,115 @@
+"""Calls of the device code: alpha * a @ b + beta * c for matrices of any steps, one or many."""
+
+from collections.abc import Sequence
+from functools import cache
+from math import prod
+from typing import NamedTuple
+
+import torch
+
+from agent.kernels import routing
+from agent.kernels.operators import address, stream
+
+KERNEL = "matmul_fp32x3"
+FORWARD = "19q2d2q"
+"""Forward of csrc/sizes.cuh; the stream and the device are its last two."""
+PRECISIONS = {"fp32x3": 0, "ieee": 1, "fp32x4": 2}
+"""As `Precision` of linear_fp32x3/csrc/sizes.cuh and `More` of csrc/sizes.cuh."""
+
+
+LEAST_DEPTH, LEAST_SHARE, LEAST_PRODUCTS, MOST_WASTE = 256, 200, 1 << 31, 1.3
+"""Of `is_worth`: the depth, products for each value that is split, products in all, and what tiles may be
+larger than the result."""
+_TILE = 128
+
+
+def number_of(precision: str) -> int:
+    """Raises ValueError for a precision that is none."""
+    if precision not in PRECISIONS:
+        raise ValueError(f"precision={precision!r}: there are {', '.join(PRECISIONS)}")
+    return PRECISIONS[precision]
+
+
+def is_worth(a: torch.Tensor, b: torch.Tensor) -> bool:
+    """Whether the tensor cores were measured to be faster than SGEMM at such sizes, on an H200 (README.md).
+
+    Both operands are split for it, which takes time as (m + n) * k does: there have to be enough products for
+    each value, and enough of them in all.
+    """
+    *batch, m, n = shape_of(a, b)
+    k, tiles = a.shape[-1], -(-m // _TILE) * -(-n // _TILE)
+    if k < LEAST_DEPTH or m * n < LEAST_SHARE * (m + n) or prod(batch) * m * n * k < LEAST_PRODUCTS:
+        return False
+    return tiles * _TILE * _TILE <= MOST_WASTE * m * n and _has_tensor_cores(a.get_device())
+
+
+@cache
+def _has_tensor_cores(device: int) -> bool:
+    return torch.cuda.get_device_capability(device) == (9, 0)
+
+
+class Sum(NamedTuple):
+    """What a product is multiplied by and what is added to it."""
+
+    c: torch.Tensor | None
+    alpha: float
+    beta: float
+
+
+def joined(*shapes: Sequence[int]) -> tuple[int, ...]:
+    """What tensors of these shapes broadcast to. Raises RuntimeError where they do not."""
+    return tuple(torch.broadcast_shapes(*shapes))  # type: ignore[no-untyped-call]
+
+
+def shape_of(a: torch.Tensor, b: torch.Tensor) -> tuple[int, ...]:
+    """Of a @ b for operands of rank 2 and more. Raises RuntimeError where their batches do not fit."""
+    batch = joined(a.shape[:-2], b.shape[:-2])
+    return (*batch, a.shape[-2], b.shape[-1])
+
+
+def multiplied(a: torch.Tensor, b: torch.Tensor, added: Sum, precision: str) -> torch.Tensor:
+    """alpha * a @ b + beta * c on CUDA; a and b of rank 2 and more, c anything that broadcasts to that."""
+    shape = shape_of(a, b)
+    y = a.new_empty(shape)
+    if y.numel() == 0:
+        return y
+    (a, b, c), (batch, m, n) = _matrices(a, b, added.c, shape)
+    device = y.device.index
+    library = routing.library(KERNEL, device)
+    pointers = (a.data_ptr(), b.data_ptr(), address(c), y.data_ptr())
+    values = (
+        batch, m, n, a.shape[-1], *a.stride(), *b.stride(), *(c.stride() if c is not None else (0, 0, 0)),
+        number_of(precision), added.alpha, added.beta, stream(y), device,
+    )  # fmt: skip
+    needed = library.ask("forward_workspace", FORWARD, *pointers, 0, *values)
+    workspace = torch.empty(needed, dtype=torch.uint8, device=y.device) if needed else None
+    library.launch("forward", FORWARD, *pointers, address(workspace), *values)
+    return y
+
+
+def _matrices(
+    a: torch.Tensor, b: torch.Tensor, c: torch.Tensor | None, shape: tuple[int, ...]
+) -> tuple[tuple[torch.Tensor, torch.Tensor, torch.Tensor | None], tuple[int, int, int]]:
+    """Operands as [batch, rows, columns], copied only where no one step leads through the batch."""
+    batch = shape[:-2]
+    if batch and b.numel() == b.shape[-2] * b.shape[-1]:
+        rows = a.expand(*batch, *a.shape[-2:])
+        flat = c is None or c.dim() == 1
+        if flat and _is_one_matrix(rows):
+            # One matrix of more rows: fewer tiles with rows past the end.
+            one, weight = rows.reshape(1, -1, a.shape[-1]), b.reshape(1, *b.shape[-2:])
+            wide = None if c is None else c.expand(1, one.shape[1], shape[-1])
+            return (one, weight, wide), (1, one.shape[1], shape[-1])
+    made = tuple(x.expand(*batch, *x.shape[-2:]).reshape(-1, *x.shape[-2:]) for x in (a, b))
+    whole = None if c is None else c.expand(shape).reshape(-1, *shape[-2:])
+    return (made[0], made[1], whole), (made[0].shape[0], shape[-2], shape[-1])
+
+
+def _is_one_matrix(a: torch.Tensor) -> bool:
+    """Whether the batch's rows follow each other by one step, or are so few that a copy is nothing."""
+    step = a.stride(-2) * a.shape[-2]
+    for size, stride in zip(reversed(a.shape[:-2]), reversed(a.stride()[:-2]), strict=True):
+        if size != 1 and stride != step:
+            return False
+        step *= size
+    return True

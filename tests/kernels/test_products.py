@@ -1,0 +1,136 @@
+"""Products and convolutions: which sizes are taken, what a gradient is a convolution of, what is refused."""
+
+import pytest
+import torch
+
+from agent.kernels import conv_fp32x3, conv_transpose_fp32x3, matmul_fp32x3
+from agent.kernels.conv_fp32x3 import operator as convolutions
+from agent.kernels.conv_fp32x3.product import Window, shape_of
+from agent.kernels.matmul_fp32x3 import operator as products
+from agent.kernels.matmul_fp32x3 import product
+
+F = torch.nn.functional
+
+
+def worth(a: tuple[int, ...], b: tuple[int, ...]) -> bool:
+    return product.is_worth(torch.empty(a, device="meta"), torch.empty(b, device="meta"))
+
+
+@pytest.fixture
+def on_sm90(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(product, "_has_tensor_cores", lambda device: True)
+
+
+@pytest.mark.usefixtures("on_sm90")
+@pytest.mark.parametrize(
+    ("a", "b", "taken"),
+    [
+        ((4096, 4096), (4096, 4096), True),
+        ((1536, 1536), (1536, 1536), True),
+        ((16, 1024, 2048), (2048, 768), True),
+        ((128, 512, 1024), (128, 1024, 2048), True),
+        ((256, 4096), (4096, 4096), True),
+        ((1024, 1024), (1024, 1024), False),  # too few products
+        ((128, 4096), (4096, 4096), False),  # too few for each value that is split
+        ((256, 524288), (524288, 256), False),
+        ((32768, 64), (64, 32768), False),  # too flat
+        ((512, 128, 128), (512, 128, 128), False),
+    ],
+)
+def test_the_tensor_cores_are_taken_where_they_were_faster(
+    a: tuple[int, ...], b: tuple[int, ...], taken: bool
+) -> None:
+    assert worth(a, b) is taken
+
+
+@pytest.mark.usefixtures("on_sm90")
+def test_tiles_that_are_mostly_empty_are_left_to_torch() -> None:
+    assert worth((1024, 4096), (4096, 4096))
+    assert not worth((260, 16384), (16384, 4096))
+
+
+def test_other_gpus_leave_products_to_torch(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(product, "_has_tensor_cores", lambda device: False)
+    assert not worth((4096, 4096), (4096, 4096))
+
+
+def test_a_product_that_is_left_to_torch_stays_in_float32(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Where torch may use TF32, the kernel's own float32 arithmetic computes."""
+    asked: list[str] = []
+
+    def multiplied(a: torch.Tensor, b: torch.Tensor, added: product.Sum, precision: str) -> torch.Tensor:
+        asked.append(precision)
+        return a @ b
+
+    monkeypatch.setattr(product, "multiplied", multiplied)
+    monkeypatch.setattr(product, "is_worth", lambda a, b: False)
+    a, b, plain = torch.randn(3, 5), torch.randn(5, 4), product.Sum(None, 1.0, 1.0)
+    torch.testing.assert_close(products._on_gpu(a, b, plain, "fp32x3"), a @ b)
+    assert asked == []
+    torch.backends.cuda.matmul.allow_tf32 = True
+    try:
+        products._on_gpu(a, b, plain, "fp32x3")
+        products._on_gpu(a, b, plain, "fp32x4")
+    finally:
+        torch.backends.cuda.matmul.allow_tf32 = False
+    assert asked == ["ieee", "fp32x4"]
+
+
+WINDOWS = {
+    "strided": ((2, 4, 9, 10), (6, 4, 3, 3), Window((2, 3), (1, 0), (1, 2), False, (0, 0))),
+    "in groups": ((2, 4, 8), (6, 2, 3), Window((2,), (2,), (1,), False, (0,), 2)),
+    "transposed": ((2, 4, 5, 6), (4, 3, 3, 2), Window((2, 1), (1, 0), (1, 2), True, (1, 0))),
+}
+
+
+@pytest.mark.parametrize("name", WINDOWS)
+def test_the_gradient_of_the_input_is_a_convolution(name: str) -> None:
+    x_shape, weight_shape, window = WINDOWS[name]
+    x, weight = (
+        torch.randn(x_shape, dtype=torch.float64, requires_grad=True),
+        torch.randn(weight_shape).double(),
+    )
+    y = torch.convolution(x, weight, None, *window)
+    assert shape_of(x, weight, window) == tuple(y.shape)
+    grad = torch.randn_like(y)
+    (wanted,) = torch.autograd.grad(y, x, grad)
+    back = convolutions.reverse(window, x, weight, grad)
+    torch.testing.assert_close(torch.convolution(grad, weight, None, *back), wanted)
+
+
+def test_convolutions_are_torchs_until_a_gpu_has_shown_them() -> None:
+    x, weight, bias = torch.randn(2, 3, 6, 7), torch.randn(4, 3, 3, 3), torch.randn(4)
+    window = Window((1, 1), (1, 1), (1, 1), False, (0, 0))
+    found = convolutions._on_gpu(x, weight, bias, window, "fp32x3")
+    torch.testing.assert_close(found, F.conv2d(x, weight, bias, padding=1))
+
+
+def test_a_precision_that_is_none() -> None:
+    x = torch.randn(3, 3)
+    with pytest.raises(ValueError, match="precision='tf32': there are fp32x3, ieee, fp32x4"):
+        matmul_fp32x3(x, x, precision="tf32")
+    with pytest.raises(ValueError, match="precision='tf32': there are fp32x3, ieee"):
+        conv_fp32x3(x[None], x[None], precision="tf32")
+
+
+@pytest.mark.usefixtures("taken")
+def test_wrong_arguments_are_torchs_to_refuse() -> None:
+    with pytest.raises(RuntimeError):
+        matmul_fp32x3(torch.randn(3, 5), torch.randn(4, 5))
+    with pytest.raises(RuntimeError):
+        matmul_fp32x3(torch.randn(2, 3, 5), torch.randn(3, 5, 4))
+    with pytest.raises(RuntimeError):
+        conv_fp32x3(torch.randn(2, 3, 8), torch.randn(4, 2, 3))
+    with pytest.raises(RuntimeError):
+        conv_transpose_fp32x3(torch.randn(2, 3, 8), torch.randn(3, 2, 3), output_padding=2)
+
+
+@pytest.mark.usefixtures("taken")
+def test_nothing_to_compute_and_vectors() -> None:
+    a, b = torch.randn(3, 5), torch.randn(5)
+    torch.testing.assert_close(matmul_fp32x3(a, b), a @ b)
+    assert matmul_fp32x3(torch.randn(0, 5), torch.randn(5, 4)).shape == (0, 4)
+    torch.testing.assert_close(matmul_fp32x3(torch.randn(2, 0), torch.randn(0, 3)), torch.zeros(2, 3))
+    wide = torch.full((3, 4), float("nan"))
+    torch.testing.assert_close(matmul_fp32x3(a, a.mT, wide[:, :3], beta=0.0), a @ a.mT)
+    assert conv_fp32x3(torch.randn(0, 3, 8), torch.randn(4, 3, 3)).shape == (0, 4, 6)

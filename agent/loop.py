@@ -8,6 +8,7 @@ which it comes. The tree is made from what was written: the same events in the s
 import time
 from collections.abc import Callable
 from functools import partial
+from typing import NamedTuple
 
 from agent import feedback, mend, parse, prompts
 from agent.confirming import Beside, Standing
@@ -97,6 +98,13 @@ def solve(
     return _Search(problem, provider, executor, transcript, plan, pacing).run()
 
 
+class _Awaited(NamedTuple):
+    """What a round waits for that nobody here waits for."""
+
+    error: AwaitingAnswers | AwaitingGpu
+    what: Prompt | Candidate
+
+
 class _Search:
     """A run while it goes on. It is the transcript that it writes to: every event grows the tree."""
 
@@ -113,12 +121,10 @@ class _Search:
         """Questions without an answer, by round."""
         self.judged: dict[int, Candidate] = {}
         """Candidates without a verdict, by round."""
-        self.elsewhere: dict[int, Candidate] = {}
-        """Candidates whose verdict nobody waits for now."""
         self.number = self.unjudged = 0
         self.stopped: AgentError | None = None
         """Why nothing is begun any more."""
-        self.awaited: dict[int, AwaitingAnswers | AwaitingGpu] = {}
+        self.awaited: dict[int, _Awaited] = {}
         """Rounds whose answer or verdict nobody waits for now; they stay open."""
 
     def append(self, event: Event) -> None:
@@ -144,16 +150,20 @@ class _Search:
 
     def _missing(self) -> AwaitingAnswers | AwaitingGpu:
         """All that is awaited, in one."""
-        said = dict.fromkeys(map(str, self.awaited.values()))
-        return type(next(iter(self.awaited.values())))("; ".join(said))
+        errors = [one.error for one in self.awaited.values()]
+        return type(errors[0])("; ".join(dict.fromkeys(map(str, errors))))
+
+    def _is_open(self, identity: str) -> bool:
+        """Whether this question or candidate is asked or judged just now, or awaited."""
+        awaited = (one.what for one in self.awaited.values())
+        return any(one.id == identity for one in (*self.asked.values(), *self.judged.values(), *awaited))
 
     def _ask(self) -> bool:
         """Asks what the policy wants, as long as the pace allows; whether anything was asked."""
         before = len(self.tree.nodes)
         while not self.stopped and (move := self._wanted()) is not None:
             number, prompt = len(self.tree.nodes) + 1, self._prompt(move)
-            twin = any(prompt.id == other.id for other in self.asked.values())
-            if twin or not self.pace.begins(prompt, len(self.tree.open)):
+            if self._is_open(prompt.id) or not self.pace.begins(prompt, len(self.tree.open)):
                 break
             self.append(Prompted(round=number, prompt=prompt, move=move))
             self.asked[number] = prompt
@@ -184,7 +194,7 @@ class _Search:
             self._answered(number, prompt, outcome)
         else:
             self._looked(number, self.judged.pop(number), outcome)
-        if not {number} & {*self.asked, *self.judged, *self.awaited}:
+        if not any(number in rounds for rounds in (self.asked, self.judged, self.awaited)):
             self.tree = self.tree.closed(number)
             line = tuple(self.tree.attempts[one] for one in self.tree.nodes[number].attempts)
             self.standing.add(number, line)
@@ -193,7 +203,7 @@ class _Search:
         try:
             completion = outcome()
         except AwaitingAnswers as error:
-            self.awaited[number] = error
+            self.awaited[number] = _Awaited(error, prompt)
             return
         except (EndpointError, BudgetExceeded) as error:
             self.stopped = self.stopped or error
@@ -220,8 +230,7 @@ class _Search:
             update={"origin": _origin(self.provider, completion), "second_parent": second}
         )
         self.tree.known.refuse_repeat(candidate)
-        unjudged = (*self.judged.values(), *self.elsewhere.values())
-        if any(candidate.id == other.id for other in unjudged):
+        if self._is_open(candidate.id):
             raise ReplyError("repeated-answer", "This code is being judged already; write another kernel.")
         return candidate
 
@@ -235,7 +244,7 @@ class _Search:
         try:
             look = outcome()
         except AwaitingGpu as error:
-            self.awaited[number], self.elsewhere[number] = error, candidate
+            self.awaited[number] = _Awaited(error, candidate)
             return
         except Rebuilt as same:
             told = feedback.on_reply(self.tree.built_before(same.program))

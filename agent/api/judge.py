@@ -137,18 +137,21 @@ def local_executor(settings: Settings, problem: Problem, checks: Checks, told: L
     return LocalExecutor(name, cache_dir=settings.cache_dir, options=options, announce=told.update)
 
 
-def run_executor(
-    settings: Settings, problem: Problem, checks: Checks, told: Listener, *, may_wait: bool
-) -> "LocalExecutor | Elsewhere":
-    """As `local_executor`; `may_wait`: also for a GPU that is asked for and not here.
+def gpu_is_elsewhere(settings: Settings, *, may_wait: bool) -> bool:
+    """Whether a GPU is asked for that is not here, in a run that may wait for it.
 
-    That is for a run whose answers come by mailbox: it can be carried to the GPU with them.
+    That is one whose answers come by mailbox: it can be carried to the GPU with them.
     """
-    from agent.executors import Elsewhere, cuda_obstacle
+    from agent.executors import cuda_obstacle
 
     by_mailbox = may_wait and (settings.provider or "").startswith("mailbox:")
-    if not by_mailbox or settings.executor != "cuda" or cuda_obstacle() is None:
-        return local_executor(settings, problem, checks, told)
+    return by_mailbox and settings.executor == "cuda" and cuda_obstacle() is not None
+
+
+def executor_elsewhere(settings: Settings, problem: Problem, checks: Checks, told: Listener) -> "Elsewhere":
+    """The executor that leaves judging to the machine with the GPU."""
+    from agent.executors import Elsewhere
+
     told.say("no GPU can be used here: prompts are written, answers taken in and judged where there is one")
     return Elsewhere(cache_dir=settings.cache_dir, options=judge_options(settings, problem, checks))
 

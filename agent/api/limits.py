@@ -12,6 +12,8 @@ ANSWER_TOKENS = 32_768
 be known to fit what is left. It is sent with every request."""
 FREE = ("catalogue", "compose", "file:", "replay:")
 """What the names of providers begin with that cost nothing."""
+ONE_ANSWER = ("catalogue", "compose", "file:")
+"""Those that have one answer, so that asking again could not bring another."""
 UNBOUNDED = ("command:", "mailbox:")
 """Those that nobody can tell how long an answer may be."""
 
@@ -64,6 +66,12 @@ def _price(settings: Settings, model: str) -> Price | None:
     return Price(input=found["input"], output=found["output"])
 
 
+def with_policy(settings: Settings, provider: str, executor: str) -> Settings:
+    """The settings with how the run searches, as far as they leave it open."""
+    settings = settings.model_copy(update={"search": policy_for(settings, provider, executor)})
+    return settings.model_copy(update={"plan": plans_first(settings, provider)})
+
+
 def policy_for(settings: Settings, provider: str, executor: str) -> PolicyName:
     """The policy that is set, else the one that wins where it is run (docs/search.md).
 
@@ -72,3 +80,11 @@ def policy_for(settings: Settings, provider: str, executor: str) -> PolicyName:
     if settings.search is not None:
         return settings.search
     return "beam" if executor == "cuda" and not provider.startswith(FREE) else "line"
+
+
+def plans_first(settings: Settings, provider: str) -> bool:
+    """Whether approaches are asked for before any kernel: where a policy with a long budget asks a model."""
+    if provider.startswith(ONE_ANSWER):
+        return False
+    by_itself = settings.search == "evolve" and not provider.startswith(FREE)
+    return by_itself if settings.plan is None else settings.plan

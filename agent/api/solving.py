@@ -14,12 +14,14 @@ from agent.api.judge import (
     admitted,
     architecture,
     begin_servers,
+    executor_elsewhere,
     floor_ms,
+    gpu_is_elsewhere,
     gpu_of,
     load_problem,
-    run_executor,
+    local_executor,
 )
-from agent.api.limits import bounded, budget_for, policy_for
+from agent.api.limits import ONE_ANSWER, bounded, budget_for, with_policy
 from agent.api.listening import Listener, Progress, heard_by, listener
 from agent.api.runs import Run
 from agent.config import Settings
@@ -116,7 +118,8 @@ def resume(
     if asked.provider.startswith("command:") and "provider" not in given:
         before["provider"] = _own_command(asked.provider, found.id)
     before |= {name: asked.options.get(name) for name in _STORED_SETTINGS}
-    before["search"] = asked.options.get("search", "line")
+    # What a run from before there were these settings did.
+    before |= {"search": asked.options.get("search", "line"), "plan": asked.options.get("plan", False)}
     settings = config.load(before | given).settings
     log = found.read()
     if log.started is None:
@@ -183,13 +186,12 @@ def plan_for(problem: Problem, settings: Settings, provider: str, require: str, 
     from agent.loop import Plan
 
     return Plan(
-        # They have one answer; asking again could not bring another.
-        rounds=1 if provider.startswith(("catalogue", "compose", "file:")) else settings.rounds,
+        rounds=1 if provider.startswith(ONE_ANSWER) else settings.rounds,
         patience=settings.patience,
         search=settings.search or "line",
         samples=settings.samples,
         width=settings.width,
-        plan=settings.search == "evolve" if settings.plan is None else settings.plan,
+        plan=bool(settings.plan),
         parallel=settings.parallel,
         good_enough=settings.good_enough,
         requirements=prompts.wishes(require, checks.requests),
@@ -250,15 +252,15 @@ class _Work:
         from agent.providers.composed import begun_with_composed
 
         settings, problem, told = bounded(self._settings), self._problem, self._told
-        judge = run_executor(settings, problem, self._checks, told, may_wait=self._choices.no_wait)
+        away = gpu_is_elsewhere(settings, may_wait=self._choices.no_wait)
         provider = choose(
             settings, problem, in_order=self._choices.in_order, wait=not self._choices.no_wait,
-            arch=None if isinstance(judge, Elsewhere) else architecture(settings),
+            arch=None if away else architecture(settings),
             told=Told(on_retry=lambda event: session.note(event), on_progress=self._streaming, say=told.say),
         )  # fmt: skip
+        judge = (executor_elsewhere if away else local_executor)(settings, problem, self._checks, told)
         admitted(judge, problem, self._checks.admit_anyway, told)
-        policy = policy_for(settings, provider.name, judge.name)
-        settings = self._settings = settings.model_copy(update={"search": policy})
+        settings = self._settings = with_policy(settings, provider.name, judge.name)
         plan = plan_for(problem, settings, provider.name, self._choices.require, self._checks)
         plan = plan.model_copy(update={"mends": self._choices.autofix})
         budget = budget_for(settings, provider.name, judge.name, log.events if log else ())

@@ -8,6 +8,7 @@ import pytest
 from search.searching import Events, Judge, Model, plan, searched
 from verdicts import OneLook
 
+from agent import loop
 from agent.errors import AwaitingAnswers, AwaitingGpu
 from agent.records import (
     Candidate,
@@ -15,11 +16,14 @@ from agent.records import (
     Completion,
     Evaluated,
     Evaluation,
+    Move,
     Problem,
     Prompt,
     Prompted,
     ReplyRejected,
 )
+from agent.search.shape import Shape
+from agent.search.tree import Tree
 from agent.store import Log, Resume
 
 POLICIES = ("line", "beam", "evolve")
@@ -87,3 +91,25 @@ def test_the_same_answer_twice_is_judged_once_where_the_gpu_is() -> None:
     judge, there = Judge(), Events()
     searched(plan("beam", rounds=4), Same(), judge, there, resume=Resume(Log(tuple(here))))
     assert len(judge.judged) == 1
+
+
+class Twice(Model):
+    """Nobody answers; a policy that would ask the same again must not."""
+
+    def complete(self, prompt: Prompt) -> Completion:
+        self.asked.append(prompt.id)
+        raise AwaitingAnswers("missing")
+
+
+def test_a_question_that_is_awaited_is_not_asked_again_under_another_number(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    def insisting(tree: Tree, shape: Shape) -> Move | None:
+        return Move(idea="the same") if len(tree.nodes) < 8 else None
+
+    monkeypatch.setattr(loop, "POLICIES", {"beam": insisting})
+    for parallel in (1, 4):
+        provider = Twice()
+        with pytest.raises(AwaitingAnswers):
+            searched(plan("beam", parallel=parallel), provider, Judge(), Events())
+        assert len(provider.asked) == 1

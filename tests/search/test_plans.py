@@ -3,6 +3,8 @@
 import pytest
 from search.searching import Events, Judge, Model, plan, searched
 
+from agent.api.limits import plans_first
+from agent.config import Settings
 from agent.loop import Plan
 from agent.records import APPROACH, Completed, Completion, Evaluated, Prompt, Prompted
 from agent.search import ideas, plans
@@ -117,3 +119,19 @@ def test_a_line_asks_for_no_plan() -> None:
     events = Events()
     searched(planned("line"), Planner(), Judge(), events)
     assert all(event.prompt.template != "plan" for event in events if isinstance(event, Prompted))
+
+
+@pytest.mark.parametrize(
+    ("search", "provider", "given", "wanted"),
+    [
+        ("evolve", "openai_compat", None, True), ("evolve", "mailbox:box", None, True),
+        ("evolve", "replay:run", None, False), ("beam", "openai_compat", None, False),
+        ("beam", "openai_compat", True, True), ("evolve", "openai_compat", False, False),
+        ("evolve", "compose", True, False), ("beam", "file:answer.py", True, False),
+    ],
+)  # fmt: skip
+def test_a_plan_is_asked_for_where_somebody_can_give_one(
+    search: str, provider: str, given: bool | None, wanted: bool
+) -> None:
+    settings = Settings.model_validate({"search": search, "plan": given})
+    assert plans_first(settings, provider) is wanted

@@ -47,6 +47,7 @@ def composed(sources: list[str], name: str) -> str:
             text = text.replace("get_parameter", "get_buffer")
         lowering.place(call.name, Buffer(call.shapes[0], call.dtypes[0], "", text))
         program.sizes.add(text, call.shapes[0])
+        lowering.note(call)
     for call in calls:
         if call.op != "placeholder":
             lowering.call(call)

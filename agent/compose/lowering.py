@@ -2,13 +2,14 @@
 
 from typing import Any
 
-from agent.compose import formulas, lookups, pointwise, reductions, views, windows
+from agent.compose import formulas, lookups, pointwise, reductions, strides, views, windows
 from agent.compose.body import C_TYPES
 from agent.compose.declined import Declined
 from agent.compose.dims import Dim
+from agent.compose.pointwise import applied
 from agent.compose.program import Program
 from agent.compose.tracing import Node, Ref, Varying
-from agent.compose.values import Buffer, Value
+from agent.compose.values import Buffer, Value, View
 
 PRODUCTS = {
     "mm": "torch.mm", "bmm": "torch.bmm", "addmm": "torch.addmm", "baddbmm": "torch.baddbmm",
@@ -26,10 +27,16 @@ class Lowering:
         self.program = program
         self._values: dict[str, Value | tuple[Value, ...]] = {}
         self._work: dict[Value, int] = {}
+        self._contiguous: set[str] = set()
 
     def place(self, name: str, buffer: Buffer) -> None:
         """An input or a parameter."""
         self._values[name] = buffer
+
+    def note(self, node: Node) -> None:
+        """Whether the result lies in memory in order."""
+        if node.is_contiguous:
+            self._contiguous.add(node.name)
 
     def value(self, ref: Ref) -> Value:
         found = self._values[ref.name]
@@ -40,6 +47,9 @@ class Lowering:
         """Raises Declined for an operator that is not known."""
         if unknown := [dtype for dtype in node.dtypes if dtype and dtype not in C_TYPES]:
             raise Declined(f"numbers of {unknown[0]} are not composed yet ({node.op})")
+        self.note(node)
+        if ".as_strided" in node.op and node.args[0].name not in self._contiguous:
+            raise Declined("strides of a tensor that is a view itself are not composed yet")
         args, kwargs = self._resolved(node.args), self._resolved(node.kwargs)
         if node.op == "getitem":
             results = self._values[node.args[0].name]
@@ -49,6 +59,9 @@ class Lowering:
         channels = windows.depthwise(node, list(args), self.program.sizes) if name == "convolution" else None
         if channels is not None:
             self._values[node.name] = channels
+            return
+        if name == "copy_":
+            self._values[node.name] = self._replaced(node, args[0], args[1])
             return
         if name in PRODUCTS:
             self._values[node.name] = self._product(node, name, list(args), kwargs)
@@ -60,6 +73,16 @@ class Lowering:
         if isinstance(found, Value):
             self._keep_if_dear(found, node.users)
 
+    def _replaced(self, node: Node, target: Value, source: Value) -> Value:
+        """What a tensor is from here on that another is copied into; who has read it keeps what it was."""
+        views = (value for value in self._values.values() if isinstance(value, View))
+        if isinstance(target, (View, Buffer)) or any(view.operands[0] is target for view in views):
+            raise Declined("an operator in place on a tensor that has other names is not composed yet")
+        result = applied("{0}", [source], node.shapes[0], node.dtypes[0])
+        for name in [name for name, value in self._values.items() if value is target]:
+            self._values[name] = result
+        return result
+
     def _lowered(
         self, node: Node, name: str, args: list[Any], kwargs: dict[str, Any]
     ) -> Value | tuple[Value, ...] | None:
@@ -69,6 +92,7 @@ class Lowering:
             views.parts(node, name, args)
             or views.lower(node, name, args, kwargs)
             or lookups.lower(node, name, args)
+            or strides.lower(node, name, args)
             or reductions.lower(node, name, args, kwargs)
             or windows.lower(node, name, args, kwargs, self.program.sizes)
             or formulas.lower(node, name, args, kwargs)

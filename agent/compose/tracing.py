@@ -73,6 +73,10 @@ def traced(source: str) -> Traced:
             module = record(state, tensors)
         except (DataDependentOutputException, DynamicOutputShapeException) as error:
             raise Declined(f"what it calls depends on the contents of tensors ({error.func})") from None
+        except RuntimeError as error:
+            if "mutating a non-functional tensor" not in str(error):
+                raise
+            raise Declined("it changes a tensor in place that is no input, parameter or buffer") from None
     graph = module.graph
     graph.eliminate_dead_code()
     placeholders = [node.name for node in graph.nodes if node.op == "placeholder"]
@@ -165,6 +169,8 @@ class Node:
     """Of its results, one for an operator with one."""
     dtypes: tuple[str, ...]
     users: int
+    is_contiguous: bool = False
+    """Whether its first result is one whole tensor in memory, in order."""
 
 
 def nodes(graphs: Sequence[Traced]) -> tuple[list[Node], list[Ref]]:
@@ -199,6 +205,7 @@ def nodes(graphs: Sequence[Traced]) -> tuple[list[Node], list[Ref]]:
                     for column in tensors
                 ),
                 users=len(first.users),
+                is_contiguous=all(_is_whole(tensor) for tensor in tensors[0]),
             )
         )
     return found, outputs
@@ -209,6 +216,10 @@ def _constant(node: torch.fx.Node, value: Any, points: int) -> Node:
     dtype = str(node.meta["val"].dtype if "val" in node.meta else torch.float32).removeprefix("torch.")
     shape = ((1,) * points,) * (node.meta["val"].dim() if "val" in node.meta else 0)
     return Node(node.name, "aten.scalar_tensor.default", (value,), {}, (shape,), (dtype,), len(node.users))
+
+
+def _is_whole(tensor: torch.Tensor | None) -> bool:
+    return tensor is not None and tensor.is_contiguous() and tensor.storage_offset() == 0
 
 
 def _shape(column: list[Any]) -> tuple[Dim, ...]:

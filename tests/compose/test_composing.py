@@ -93,13 +93,14 @@ def test_the_constructor_is_the_references_own() -> None:
         ("return x[x > 0] * 2", "depends on the contents of tensors .aten.nonzero"),
         ("return torch.complex(x, x).abs()", "complex64 are not composed yet .aten.complex"),
         ("return torch.rand_like(x) + x", "aten.rand"),
+        ("self.kept.copy_(x[0, 0]); return self.kept + x", "changes a tensor in place that is no input"),
         ("return x[:, :, x.shape[0]:] + 1", "without elements|other sizes|follows from"),
         ("return F.relu(x) if x.shape[0] > 4 else F.gelu(x)", "other operators at other sizes"),
     ],
 )
 def test_what_cannot_be_composed_is_named(forward: str, why: str) -> None:
     with pytest.raises(Declined, match=why):
-        made(forward)
+        made(forward, "self.kept = torch.zeros(10)")
 
 
 def test_an_input_that_is_a_number_is_checked_at_run_time() -> None:

@@ -31,6 +31,7 @@ from agent.records import (
     Completed,
     Completion,
     Evaluated,
+    Evaluation,
     Event,
     LibraryOps,
     Move,
@@ -279,15 +280,12 @@ class _Search:
 
 def _verdict(executor: Executor, problem: Problem, candidate: Candidate) -> Look:
     started = time.monotonic()
+    found: Evaluation | EnvironmentFault
     try:
         found = executor.evaluate(problem, candidate)
     except EnvironmentFault as fault:
-        return Look(fault, _since(started))
-    return Look(found, _since(started))
-
-
-def _since(started: float) -> float:
-    return round(time.monotonic() - started, 3)
+        found = fault
+    return Look(found, round(time.monotonic() - started, 3))
 
 
 def _origin(provider: Provider, completion: Completion) -> Origin:

@@ -1,11 +1,11 @@
 """Finding a kernel: a run from a reference to the best verified candidate, begun or resumed."""
 
-import json
 import shlex
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 from agent import config, sandbox, store
+from agent.api import stored
 from agent.api.checks import Checks
 from agent.api.choices import Budget, Choices, Search
 from agent.api.judge import (
@@ -111,15 +111,9 @@ def resume(
     folder = config.load({"runs_dir": flags.get("runs_dir")}, offline=True).settings.runs_dir
     found = store.open_run(run, folder)
     asked = found.info.settings
-    before: dict[str, object] = {
-        "provider": asked.provider, "model": asked.model, "executor": asked.executor, "rounds": asked.rounds,
-        "patience": asked.patience,
-    }  # fmt: skip
+    before = stored.settings(asked)
     if asked.provider.startswith("command:") and "provider" not in given:
         before["provider"] = _own_command(asked.provider, found.id)
-    before |= {name: asked.options.get(name) for name in _STORED_SETTINGS}
-    # What a run from before there were these settings did.
-    before |= {"search": asked.options.get("search", "line"), "plan": asked.options.get("plan", False)}
     settings = config.load(before | given).settings
     log = found.read()
     if log.started is None:
@@ -131,8 +125,7 @@ def resume(
         told.say(f"run {found.id} has ended; pass --rounds N, or a higher limit, to allow more rounds")
         return Run(found)
     require = str(asked.options.get("require", ""))
-    stored = {name: True for name in _CHOICES if asked.options.get(name) is True}
-    checks = with_requirements((checks or Checks()).model_copy(update=stored), require)
+    checks = with_requirements(stored.checked(checks or Checks(), asked), require)
     choices = Choices(
         require=require,
         # A run from before there were automatic fixes has made none, and goes on without.
@@ -203,25 +196,6 @@ def plan_for(problem: Problem, settings: Settings, provider: str, require: str, 
 
 MORE = {"rounds", "max_tokens", "max_cost", "max_time", "max_gpu_time"}
 """What lets a run that has ended go on."""
-_STORED_SETTINGS = (
-    "gpu", "candidate_timeout", "library_ops", "unchecked", "api", "temperature", "max_output_tokens",
-    "reasoning_effort", "seed", "stop", "extra_body", "search", "samples", "width", "plan", "parallel",
-    "good_enough",
-    "max_tokens", "max_cost", "max_time", "max_gpu_time",
-)  # fmt: skip
-"""Settings that a run stores among its options, and that a resumed run has again."""
-_CHOICES = ("quick", "admit_anyway", "backward", "compile_safe")
-"""Fields of Checks that a run stores as options of their own, for whoever resumes or replays it."""
-
-
-def _stored(settings: Settings) -> dict[str, str | int | float | bool]:
-    """Settings as run.toml holds them: lists and tables as JSON, which the settings read again."""
-    given = {name: getattr(settings, name) for name in _STORED_SETTINGS}
-    return {
-        name: value if isinstance(value, str | int | float) else json.dumps(value)
-        for name, value in given.items()
-        if value not in (None, (), {})
-    }
 
 
 class _Work:
@@ -268,14 +242,15 @@ class _Work:
             settings.runs_dir,
             store.RunSettings(
                 problem=address, problem_name=problem.name, provider=provider.name, model=settings.model,
-                executor=judge.name, rounds=plan.rounds, patience=plan.patience, options=self._options(),
+                executor=judge.name, rounds=plan.rounds, patience=plan.patience,
+                options=stored.options(settings, self._checks, self._choices),
             ),
         )  # fmt: skip
         provider = for_run(provider, run.id, log.events if log else ())
         told = heard_by(told, provider.hear) if isinstance(provider, Several) else told
         with run.writer() as writer:
-            stored = store.Resume(log) if log else None
-            session = Session(run, problem, plan, writer, told, stored, budget)
+            known = store.Resume(log) if log else None
+            session = Session(run, problem, plan, writer, told, known, budget)
             if log is None:
                 told.say(f"run {run.id}: {problem.name}, provider {provider.name}, executor {judge.name}")
             else:
@@ -285,17 +260,6 @@ class _Work:
             verdicts = (attempt.evaluation for attempt in log.attempts) if log else ()
             session.solve(provider, judge if isinstance(judge, Elsewhere) else Once(judge, verdicts))
         return Run(run)
-
-    def _options(self) -> dict[str, str | int | float | bool]:
-        settings = self._settings
-        return {
-            "require": self._choices.require,
-            **{name: bool(getattr(self._checks, name)) for name in _CHOICES},
-            "in_order": self._choices.in_order,
-            **({"label": self._choices.label} if self._choices.label else {}),
-            "mend": self._choices.autofix,
-            **_stored(settings),
-        }
 
     def _streaming(self, so_far: "StreamProgress") -> None:
         thinking = f", {so_far.reasoning_characters} of reasoning" if so_far.reasoning_characters else ""

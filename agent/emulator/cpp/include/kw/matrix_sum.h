@@ -6,6 +6,7 @@
 namespace matrix {
 
 typedef double Four __attribute__((vector_size(32)));
+typedef int64_t FourWords __attribute__((vector_size(32)));
 typedef int32_t FourInts __attribute__((vector_size(16)));
 
 #define KW_SUM static inline __attribute__((always_inline, unused, no_sanitize("thread")))
@@ -41,29 +42,75 @@ KW_SUM double aligned_sum(const double* a, const double* a_power, const double* 
                           double start_power, int kept) {
     static_assert(Count % 4 == 0 && Count <= 32, "whole vectors, sums of 32 bits");
     Four products[Count / 4];
-    Four plain = {start, 0, 0, 0}, largest = {start_power, 0, 0, 0};
+    Four largest = {start_power, 0, 0, 0};
     for (int k = 0; k < Count / 4; k++) {
         Four x, y;
         __builtin_memcpy(&x, a + 4 * k, sizeof x);
         __builtin_memcpy(&y, b + 4 * k, sizeof y);
         products[k] = x * y;
-        plain += products[k];
         __builtin_memcpy(&x, a_power + 4 * k, sizeof x);
         __builtin_memcpy(&y, b_power + 4 * k, sizeof y);
         const Four power = x * y;
         largest = power > largest ? power : largest;
     }
-    const double whole = plain[0] + plain[1] + plain[2] + plain[3];
-    if (!(__builtin_fabs(whole) <= 0x1p1000)) return whole;
     const double first = largest[0] > largest[1] ? largest[0] : largest[1];
     const double second = largest[2] > largest[3] ? largest[2] : largest[3];
     const double top = first > second ? first : second;
     if (top == 0) return 0;
-    const double unit = top / static_cast<double>(1 << kept);
-    const double scale = 1 / unit;
+    // Powers of two: 2^kept / top by their exponents alone.
+    const uint64_t inverse = (uint64_t{2 * 1023} << 52) + (static_cast<uint64_t>(kept) << 52) - __builtin_bit_cast(uint64_t, top);
+    const double scale = __builtin_bit_cast(double, inverse);
+    const double unit = top * __builtin_bit_cast(double, static_cast<uint64_t>(1023 - kept) << 52);
     FourInts sum = {static_cast<int32_t>(start * scale), 0, 0, 0};
     for (int k = 0; k < Count / 4; k++) sum += __builtin_convertvector(products[k] * scale, FourInts);
     return static_cast<double>(int64_t{sum[0]} + sum[1] + sum[2] + sum[3]) * unit;
+}
+
+// Four such sums beside each other: those of one row of a and of four columns of b, whose elements of one k lie side by
+// side, `apart` from those of the next.
+template <int Count>
+KW_SUM Four aligned_sums(const double* a, const double* a_power, const double* b, const double* b_power, int apart, Four start,
+                         Four start_power, int kept) {
+    Four products[Count];
+    constexpr double least = 0x1p-600;  // below every power that there is
+    Four largest = {least, least, least, least};
+    largest = start_power > largest ? start_power : largest;
+    for (int k = 0; k < Count; k++) {
+        Four x, power;
+        __builtin_memcpy(&x, b + k * apart, sizeof x);
+        __builtin_memcpy(&power, b_power + k * apart, sizeof power);
+        products[k] = x * a[k];
+        power *= a_power[k];
+        largest = power > largest ? power : largest;
+    }
+    const int64_t both = (int64_t{2 * 1023} << 52) + (int64_t{kept} << 52);
+    const Four scale = (Four)(both - (FourWords)largest);
+    const Four unit = largest * __builtin_bit_cast(double, static_cast<uint64_t>(1023 - kept) << 52);
+    FourInts even = __builtin_convertvector(start * scale, FourInts), odd = {};  // 16 bits of room would not do for one
+    for (int k = 0; k < Count; k += 2) {
+        even += __builtin_convertvector(products[k] * scale, FourInts);
+        odd += __builtin_convertvector(products[k + 1] * scale, FourInts);
+    }
+    return (__builtin_convertvector(even, Four) + __builtin_convertvector(odd, Four)) * unit;
+}
+
+// As `cut`, of four.
+KW_SUM void cut_four(Four x, int kept, float* to) {
+    const FourWords size = (FourWords)x & 0x7fffffffffffffff;
+    const FourWords plain = (size >= 0x3810000000000000 & size < 0x47f0000000000000) | size == 0;
+    if (__builtin_expect((plain[0] & plain[1] & plain[2] & plain[3]) == 0, 0)) {
+        for (int i = 0; i < 4; i++) to[i] = cut(x[i], kept);
+        return;
+    }
+    const Four whole = (Four)((FourWords)x & ~((int64_t{1} << (52 - kept)) - 1));
+    for (int i = 0; i < 4; i++) to[i] = static_cast<float>(whole[i]);
+}
+
+// The same where a summand is infinite or no number: the result is one of these, or what an addition makes of them.
+template <int Count>
+__attribute__((noinline, unused, no_sanitize("thread"))) static double special_sum(const double* a, const double* b, double start) {
+    for (int k = 0; k < Count; k++) start += a[k] * b[k];
+    return start;
 }
 
 }  // namespace matrix

@@ -81,6 +81,7 @@ struct Float {
     KW_MATRIX float made(double sum, int kept) {
         return sum != sum ? __builtin_bit_cast(float, kNaN) : cut(sum, kept < 23 ? kept : 23);
     }
+    KW_MATRIX void made_four(Four sums, int kept, float* to) { cut_four(sums, kept < 23 ? kept : 23, to); }
     // Rounded to nearest, as an addition outside the tensor cores.
     KW_MATRIX float added(float x, float y) {
         const float sum = x + y;
@@ -96,6 +97,9 @@ struct Half {
     KW_MATRIX float made(double sum, int) {
         const float near = f16_value(f16_bits(sum));
         return near == 0 ? 0.0f : near;
+    }
+    KW_MATRIX void made_four(Four sums, int kept, float* to) {
+        for (int i = 0; i < 4; i++) to[i] = made(sums[i], kept);
     }
     KW_MATRIX float added(float x, float y) { return x + y; }
     KW_MATRIX float value(uint64_t bits) { return f16_value(static_cast<uint16_t>(bits)); }
@@ -169,6 +173,14 @@ template <class T, class Other> struct Chosen<false, T, Other> { typedef Other t
 template <class T, int Depth>
 struct Line {
     typename T::Value value[Depth], power[Depth];
+    bool special;  // an element is infinite or no number
+
+    // When all are set.
+    KW_MATRIX_MEMBER void seal() {
+        double most = 0;
+        for (int k = 0; k < Depth; k++) most = power[k] > most ? static_cast<double>(power[k]) : most;
+        special = most > 0x1p1000;
+    }
 
     // As: the format in which the tensor core takes it.
     template <class As = T>
@@ -181,8 +193,11 @@ struct Line {
 // start + a * b with the sums of D, of `Count` elements from `first` on, made at once.
 template <int Count, class A, class B, class D, int Depth>
 KW_MATRIX float summed(const Line<A, Depth>& a, const Line<B, Depth>& b, int first, float start, int kept) {
-    const double whole = aligned_sum<Count>(a.value + first, a.power + first, b.value + first, b.power + first, start,
-                                            power_of(start, D::kLeast), kept);
+    const double power = power_of(start, D::kLeast);
+    const bool special = a.special || b.special || power > 0x1p1000;
+    const double whole = __builtin_expect(special, 0)
+                             ? special_sum<Count>(a.value + first, b.value + first, start)
+                             : aligned_sum<Count>(a.value + first, a.power + first, b.value + first, b.power + first, start, power, kept);
     return D::made(whole, kept);
 }
 
@@ -240,6 +255,8 @@ struct Product {
                 b[p.column].template set<AsB>(place(p.row), B::value(element<B::kBits>(mine.b, i)));
             }
         }
+        for (Line<A, K>& line : a) line.seal();
+        for (Line<B, K>& line : b) line.seal();
         for (int lane = 0; lane < 32; lane++) {
             Operands& mine = *static_cast<Operands*>(lanes[lane]);
             for (int i = 0; i < M * N / 32; i++) {

@@ -7,6 +7,9 @@
 
 #include "kw/ptx_matrix.h"
 
+// Of a lambda, whose accesses are no kernel's either.
+#define KW_UNSEEN __attribute__((no_sanitize("thread")))
+
 namespace matrix {
 
 // Where a matrix lies: rows are those of a, or the columns of b, `bytes` of 32 go along k.
@@ -50,7 +53,7 @@ struct GroupOperands {
 
 // A matrix of Rows x Depth elements out of shared memory, each row beside the other.
 template <int Rows, int Depth, class T, bool Flipped>
-KW_MATRIX void fetch(Line<T, Depth>* to, uint64_t description, const GroupOperands& by, int each_warp) {
+KW_MATRIX bool fetch(Line<T, Depth>* to, uint64_t description, const GroupOperands& by, int each_warp) {
     constexpr int each = 128 / T::kBits;  // elements in 16 bytes
     constexpr int pieces = Rows * Depth / each;
     const Placed placed(description);
@@ -62,7 +65,7 @@ KW_MATRIX void fetch(Line<T, Depth>* to, uint64_t description, const GroupOperan
             units[u] = placed.along_depth(u / (Depth / each), u % (Depth / each));
         }
     }
-    if (!kw_product_reads(units, pieces, each_warp, static_cast<int>(description >> 62), by.code)) return;
+    if (!kw_product_reads(units, pieces, each_warp, static_cast<int>(description >> 62), by.code)) return false;
     for (int u = 0; u < pieces; u++) {
         uint32_t words[4];
         __builtin_memcpy(words, by.shared + units[u], 16);
@@ -76,6 +79,7 @@ KW_MATRIX void fetch(Line<T, Depth>* to, uint64_t description, const GroupOperan
             }
         }
     }
+    return true;
 }
 
 enum Flips { kPlain = 0, kFlipA = 1, kFlipB = 2, kNegateA = 4, kNegateB = 8, kSharedA = 16 };
@@ -88,10 +92,11 @@ struct GroupProduct {
         static thread_local Line<A, Depth> a[64];
         static thread_local Line<B, Depth> b[N];
         const GroupOperands& first = *static_cast<const GroupOperands*>(lanes[0]);
-        fetch<N, Depth, B, (How & kFlipB) != 0>(b, first.b_at, first, 0);
+        const bool some = fetch<N, Depth, B, (How & kFlipB) != 0>(b, first.b_at, first, 0);
         if (How & kSharedA) {
-            fetch<64, Depth, A, (How & kFlipA) != 0>(a, first.a_at, first, 1);
+            if (!fetch<64, Depth, A, (How & kFlipA) != 0>(a, first.a_at, first, 1) || !some) return;
         } else {
+            if (!some) return;
             for (int t = 0; t < 128; t++) {
                 const GroupOperands& mine = *static_cast<const GroupOperands*>(lanes[t]);
                 const uint64_t words[4] = {mine.a[0], mine.a[1], mine.a[2], mine.a[3]};
@@ -101,21 +106,63 @@ struct GroupProduct {
                 }
             }
         }
+        for (Line<A, Depth>& line : a) line.seal();
+        for (Line<B, Depth>& line : b) line.seal();
         if (How & kNegateA) negate(a, 64);
         if (How & kNegateB) negate(b, N);
+        if constexpr (sizeof(typename D::Value) == 4) {
+            sum_rows(a, b, lanes);
+        } else {
+            each_sum(lanes, [&](int row, int column, auto start) KW_UNSEEN { return fold<D>(a[row], b[column], start, Mode); });
+        }
+    }
+
+    // Calls with row, column and start of every sum, and puts down what comes back.
+    template <class Sum>
+    KW_MATRIX void each_sum(void* const* lanes, Sum sum) {
+        constexpr int each = 32 / D::kBits;
         for (int t = 0; t < 128; t++) {
             const GroupOperands& mine = *static_cast<const GroupOperands*>(lanes[t]);
             uint64_t word = 0;
             for (int i = 0; i < kElements; i++) {
                 const int row = t / 32 * 16 + t % 32 / 4 + i / 2 % 2 * 8, column = i / 4 * 8 + t % 4 * 2 + i % 2;
-                constexpr int each = 32 / D::kBits;
                 const uint64_t before = mine.d[i / each] >> i % each * 16;
-                const auto start = mine.add ? D::value(before) : typename D::Value{};
-                const uint64_t bits = D::bits(fold<D>(a[row], b[column], start, Mode));
+                const uint64_t bits = D::bits(sum(row, column, mine.add ? D::value(before) : typename D::Value{}));
                 word = each == 1 ? bits : i % 2 == 0 ? bits : word | bits << 16;
                 if (each == 1 || i % 2 == 1) mine.d[i / each] = static_cast<uint32_t>(word);
             }
         }
+    }
+
+    // Sums of floats, four columns at a time.
+    KW_MATRIX void sum_rows(const Line<A, Depth>* a, const Line<B, Depth>* b, void* const* lanes) {
+        static thread_local double across[Depth][N], power[Depth][N];
+        static thread_local float starts[64][N], sums[64][N];
+        for (int n = 0; n < N; n++) {
+            for (int k = 0; k < Depth; k++) across[k][n] = b[n].value[k], power[k][n] = b[n].power[k];
+        }
+        each_sum(lanes, [&](int row, int column, float start) KW_UNSEEN { return starts[row][column] = start; });
+        for (int row = 0; row < 64; row++) {
+            for (int n = 0; n < N; n += 4) sum_four(a[row], b, across, power, n, starts[row] + n, sums[row] + n);
+        }
+        each_sum(lanes, [&](int row, int column, float) KW_UNSEEN { return sums[row][column]; });
+    }
+
+    KW_MATRIX void sum_four(const Line<A, Depth>& a, const Line<B, Depth>* b, const double (*across)[N],
+                            const double (*power)[N], int n, const float* starts, float* sums) {
+        bool special = a.special;
+        Four start, start_power;
+        for (int i = 0; i < 4; i++) {
+            start[i] = starts[i];
+            start_power[i] = power_of(starts[i], D::kLeast);
+            special = special || b[n + i].special || start_power[i] > 0x1p1000;
+        }
+        if (__builtin_expect(special, 0)) {
+            for (int i = 0; i < 4; i++) sums[i] = fold<D>(a, b[n + i], starts[i], Mode);
+            return;
+        }
+        const Four made = aligned_sums<Depth>(a.value, a.power, &across[0][n], &power[0][n], N, start, start_power, A::kKept);
+        D::made_four(made, A::kKept, sums);
     }
 
     template <class T>

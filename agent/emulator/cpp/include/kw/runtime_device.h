@@ -80,7 +80,7 @@ void kw_products_wait(uint32_t prior);
 // The last of the 128 threads to come calls `compute` with what each brought.
 void kw_group_collect(kw_collected compute, void* mine, int line);
 // Within `compute`, of one operand: the places of the 16-byte units that are read, a quarter of them by each warp, or
-// all by all. 0: not to be read.
+// all by all. 0: not to be read, or nothing is to be computed.
 int kw_product_reads(const uint32_t* units, int count, int each_warp, int swizzle, void* code);
 // Registers of products under way are used, those of a group (counted from 1); a product takes some that were written
 // since the last fence.

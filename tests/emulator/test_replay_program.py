@@ -196,3 +196,12 @@ def test_operators_without_their_operands_are_left_to_torch() -> None:
     for name in ("clone", "copy_", "fill_", "zero_", "zeros_like", "_to_copy"):
         found = read(operator(name, []))
         assert ["operator", name, "default", [], {}, []] in (*found.before, *found.after)
+
+
+@pytest.mark.parametrize("keyword", ["other", "tensor", "literal"])
+def test_a_keyword_may_have_the_name_of_anything(keyword: str) -> None:
+    added = operator("add", [tensor(X)], tensor(Y)) | {"keywords": {keyword: tensor(W)}}
+    assert read(added, setting="any").omitted == []
+    assert [omitted.what for omitted in read(added).omitted] == ["torch's add"]
+    with pytest.raises(Forged):
+        read(added | {"keywords": {keyword: ["dict", {"tensor": 3}]}})

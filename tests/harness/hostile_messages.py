@@ -1,5 +1,6 @@
 """Documents that a hostile process might write: made from the records of the messages, then spoilt."""
 
+import copy
 import dataclasses
 import json
 import types
@@ -115,7 +116,7 @@ def _tagged(kind: Any) -> Documents:
 @st.composite
 def spoilt(draw: st.DrawFn, documents: Documents) -> Any:
     """A document with up to two of its parts replaced, left out or added."""
-    document = draw(documents)
+    document = copy.deepcopy(draw(documents))  # parts of it are drawn again for other documents
     for _ in range(draw(st.integers(0, 2))):
         places = list(_places(document))
         if not places:

@@ -52,7 +52,7 @@ def segment(record: str) -> Segment:
 def behaviour(of: Segment) -> Behaviour:
     launches = Counter((e.name, e.grid, e.block, e.shared) for e in of.call if isinstance(e, events.Launch))
     ran = Counter(
-        (e.name, tuple(_dtype(t) for t in operators.tensors([e.arguments, e.keywords])))
+        (e.name, tuple(_dtype(t) for t in operators.tensors(e.given)))
         for e in of.call
         if isinstance(e, events.Operator) and e.name not in operators.LAYOUT
     )
@@ -135,7 +135,7 @@ def _addresses(event: Event) -> list[int]:
         case events.Move():
             return [place for place in (event.to, event.source) if isinstance(place, int)]
         case events.Operator():
-            described = operators.tensors([event.arguments, event.keywords, event.results])
+            described = operators.tensors([*event.given, event.results])
         case events.Outputs():
             described = event.tensors
         case _:

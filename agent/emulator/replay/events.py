@@ -104,6 +104,11 @@ class Operator:
     results: list[Any]
     line: int | None
 
+    @property
+    def given(self) -> list[Any]:
+        """What it is called with; a keyword may have the name of anything, `other` or `tensor` too."""
+        return [self.arguments, list(self.keywords.values())]
+
 
 @dataclass(frozen=True)
 class Outputs:
@@ -166,7 +171,7 @@ def _check(event: Event) -> None:
             _need(_is_place(event.to) and _is_place(event.source), "a place that no memory has")
             _need(event.bytes in _ADDRESSES, "more bytes than memory has")
         case Operator():
-            _check_values([event.arguments, list(event.keywords.values()), event.results])
+            _check_values([*event.given, event.results])
             _need(all(r is None or isinstance(r, dict) for r in event.results), "a result that is none")
         case Outputs():
             _check_values(event.tensors)

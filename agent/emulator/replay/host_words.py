@@ -124,7 +124,7 @@ def _said(call: list[Event], memory: Memory) -> list[tuple[Any, Leaves]]:
                 said = [places.of(event.to), places.of(event.source), event.bytes]
                 found.append((("move",), said))
             case events.Operator():
-                said = list(places.in_values([event.arguments, list(event.keywords.values())]))
+                said = list(places.in_values(event.given))
                 found.append((("operator", event.name, event.overload), said))
     return found
 

@@ -203,7 +203,7 @@ class _Reader:
 
     def _on_operator(self, event: events.Operator) -> None:
         name = event.name
-        taken = operators.tensors([event.arguments, event.keywords])
+        taken = operators.tensors(event.given)
         made = [result for result in event.results if result is not None]
         lost = any("other" in tensor or tensor.get("literal", "") is None for tensor in taken)
         own, dot, _ = event.overload.rpartition(".")

@@ -2,7 +2,9 @@
 // crash returns an error as it does on a GPU.
 #include "watch.h"
 
+#include <algorithm>
 #include <cstdlib>
+#include <cstring>
 
 namespace kw {
 
@@ -45,6 +47,17 @@ cudaError_t allocate(const HostCall& call, void** pointer, size_t bytes) {
     return bytes > 0 && *pointer == nullptr ? failed(call, cudaErrorMemoryAllocation) : cudaSuccess;
 }
 
+// Memory that the host writes to directly, of which a record has the changes: what it holds before has to be in
+// the record as well, and never the very bytes that the host then writes.
+cudaError_t allocate_for_host(const HostCall& call, void** pointer, size_t bytes) {
+    const cudaError_t error = allocate(call, pointer, bytes);
+    if (error != cudaSuccess || *pointer == nullptr || sampling()) return error;
+    const int byte = std::max(1, static_cast<int>(fresh_word() >> 24));
+    const Recorded recorded(*pointer, byte, bytes);
+    std::memset(*pointer, byte, bytes);
+    return error;
+}
+
 cudaError_t release(const HostCall& call, void* pointer) {
     if (pointer == nullptr || release_piece(pointer)) return sticky_error();
     if (arena_extent(pointer, 0) != Extent::kInside) return failed(call, cudaErrorInvalidValue);
@@ -77,12 +90,14 @@ cudaError_t cudaMalloc(void** pointer, size_t bytes) { return allocate(KW_CALL(c
 cudaError_t cudaMallocAsync(void** pointer, size_t bytes, cudaStream_t) {
     return allocate(KW_CALL(cudaMallocAsync), pointer, bytes);
 }
-cudaError_t cudaMallocHost(void** pointer, size_t bytes) { return allocate(KW_CALL(cudaMallocHost), pointer, bytes); }
+cudaError_t cudaMallocHost(void** pointer, size_t bytes) {
+    return allocate_for_host(KW_CALL(cudaMallocHost), pointer, bytes);
+}
 cudaError_t cudaHostAlloc(void** pointer, size_t bytes, unsigned) {
-    return allocate(KW_CALL(cudaHostAlloc), pointer, bytes);
+    return allocate_for_host(KW_CALL(cudaHostAlloc), pointer, bytes);
 }
 cudaError_t cudaMallocManaged(void** pointer, size_t bytes, unsigned) {
-    return allocate(KW_CALL(cudaMallocManaged), pointer, bytes);
+    return allocate_for_host(KW_CALL(cudaMallocManaged), pointer, bytes);
 }
 
 cudaError_t cudaFree(void* pointer) { return release(KW_CALL(cudaFree), pointer); }

@@ -1,0 +1,58 @@
+# about = "The kernel reads the number of columns from pinned memory, which the host writes in every call."
+# category = "memory"
+# group = "smuggled values"
+# problem = "softmax"
+# sample = true
+
+import torch
+from torch import nn
+from torch.utils.cpp_extension import load_inline
+
+ext = load_inline(
+    name="softmax",
+    cpp_sources="torch::Tensor softmax(torch::Tensor x);",
+    cuda_sources=r"""
+__global__ void softmax_kernel(const float* x, float* y, const int* sizes) {
+    __shared__ float part[128];
+    const int columns = sizes[0];
+    const float* row = x + blockIdx.x * columns;
+    float largest = -INFINITY;
+    for (int i = threadIdx.x; i < columns; i += blockDim.x) largest = fmaxf(largest, row[i]);
+    part[threadIdx.x] = largest;
+    __syncthreads();
+    for (int half = blockDim.x / 2; half > 0; half /= 2) {
+        if (threadIdx.x < half) part[threadIdx.x] = fmaxf(part[threadIdx.x], part[threadIdx.x + half]);
+        __syncthreads();
+    }
+    largest = part[0];
+    __syncthreads();
+    float sum = 0.f;
+    for (int i = threadIdx.x; i < columns; i += blockDim.x) sum += expf(row[i] - largest);
+    part[threadIdx.x] = sum;
+    __syncthreads();
+    for (int half = blockDim.x / 2; half > 0; half /= 2) {
+        if (threadIdx.x < half) part[threadIdx.x] += part[threadIdx.x + half];
+        __syncthreads();
+    }
+    for (int i = threadIdx.x; i < columns; i += blockDim.x)
+        y[blockIdx.x * columns + i] = expf(row[i] - largest) / part[0];
+}
+
+torch::Tensor softmax(torch::Tensor x) {
+    auto y = torch::empty_like(x);
+    int* sizes = nullptr;
+    cudaMallocHost(&sizes, sizeof(int));
+    sizes[0] = x.size(1);
+    softmax_kernel<<<x.size(0), 128>>>(x.data_ptr<float>(), y.data_ptr<float>(), sizes);
+    cudaDeviceSynchronize();
+    cudaFreeHost(sizes);
+    return y;
+}
+""",
+    functions=["softmax"],
+)
+
+
+class ModelNew(nn.Module):
+    def forward(self, x):
+        return ext.softmax(x.contiguous())

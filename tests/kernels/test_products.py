@@ -1,9 +1,12 @@
 """Products and convolutions: which sizes are taken, what a gradient is a convolution of, what is refused."""
 
+from typing import Any
+
 import pytest
 import torch
+from torch.utils import cpp_extension
 
-from agent.kernels import conv_fp32x3, conv_transpose_fp32x3, matmul_fp32x3
+from agent.kernels import conv_fp32x3, conv_transpose_fp32x3, matmul_fp32x3, sources
 from agent.kernels.conv_fp32x3 import operator as convolutions
 from agent.kernels.conv_fp32x3.product import Window, shape_of
 from agent.kernels.matmul_fp32x3 import operator as products
@@ -96,6 +99,50 @@ def test_the_gradient_of_the_input_is_a_convolution(name: str) -> None:
     (wanted,) = torch.autograd.grad(y, x, grad)
     back = convolutions.reverse(window, x, weight, grad)
     torch.testing.assert_close(torch.convolution(grad, weight, None, *back), wanted)
+
+
+class Extension:
+    """In the place of the one that conv_fp32x3's file builds."""
+
+    @staticmethod
+    def conv_fp32x3(
+        x: torch.Tensor, weight: torch.Tensor, bias: torch.Tensor | None, y: torch.Tensor,
+        window: list[int], groups: int,
+    ) -> None:  # fmt: skip
+        assert y.stride(0) == y.shape[1] * y.stride(1)
+        stride, padding, dilation = window[:3], window[3:6], window[6:]
+        pads = [pad for i in (2, 1, 0) for pad in (padding[i], 200)]
+        whole = F.conv3d(F.pad(x, pads), weight, bias, stride, 0, dilation, groups)
+        y[:] = whole[:, :, : y.shape[2], : y.shape[3], : y.shape[4]]
+
+
+@pytest.mark.parametrize(
+    ("x", "weight", "window"),
+    [
+        ((2, 4, 9, 10), (6, 4, 3, 3), Window((2, 3), (1, 0), (1, 2))),
+        ((2, 4, 8), (6, 2, 3), Window((2,), (2,), (1,), groups=2)),
+        ((1, 3, 4, 5, 6), (2, 3, 3, 1, 2), Window((1, 2, 1), (1, 0, 0), (1, 1, 2))),
+        ((2, 4, 5, 6), (4, 3, 3, 2), Window((2, 1), (1, 0), (1, 2), True, (1, 0))),
+        ((2, 4, 5), (4, 3, 3), Window((5,), (1,), (2,), True, (1,), 2)),
+        ((1, 4, 3, 4, 2), (4, 2, 3, 2, 3), Window((2, 1, 3), (1, 1, 0), (2, 1, 1), True, (1, 0, 0))),
+    ],
+    ids=str,
+)
+def test_the_files_convolutions_are_torchs(
+    x: tuple[int, ...], weight: tuple[int, ...], window: Window, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(cpp_extension, "load_inline", lambda **options: Extension)
+    named: dict[str, Any] = {}
+    exec(sources.candidate("conv_fp32x3"), named)
+    a, w, stride, padding = torch.randn(x), torch.randn(weight), window.stride, window.padding
+    bias = torch.randn(weight[1] * window.groups if window.transposed else weight[0])
+    if window.transposed:
+        more, groups = window.output_padding, window.groups
+        y = named["conv_transpose_fp32x3"](a, w, bias, stride, padding, more, groups, window.dilation)
+    else:
+        y = named["conv_fp32x3"](a, w, bias, stride, padding, window.dilation, window.groups)
+        window = window._replace(output_padding=(0,) * len(stride))
+    torch.testing.assert_close(y, torch.convolution(a, w, bias, *window))
 
 
 def test_convolutions_are_torchs_until_a_gpu_has_shown_them() -> None:

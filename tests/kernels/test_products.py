@@ -134,14 +134,13 @@ def test_the_files_convolutions_are_torchs(
     monkeypatch.setattr(cpp_extension, "load_inline", lambda **options: Extension)
     named: dict[str, Any] = {}
     exec(sources.candidate("conv_fp32x3"), named)
-    a, w, stride, padding = torch.randn(x), torch.randn(weight), window.stride, window.padding
+    a, w, ways = torch.randn(x), torch.randn(weight), window[:3]
     bias = torch.randn(weight[1] * window.groups if window.transposed else weight[0])
     if window.transposed:
-        more, groups = window.output_padding, window.groups
-        y = named["conv_transpose_fp32x3"](a, w, bias, stride, padding, more, groups, window.dilation)
+        y = named["conv_transpose_fp32x3"](a, w, bias, ways, window.output_padding, window.groups)
     else:
-        y = named["conv_fp32x3"](a, w, bias, stride, padding, window.dilation, window.groups)
-        window = window._replace(output_padding=(0,) * len(stride))
+        y = named["conv_fp32x3"](a, w, bias, ways, window.groups)
+        window = window._replace(output_padding=(0,) * len(window.stride))
     torch.testing.assert_close(y, torch.convolution(a, w, bias, *window))
 
 

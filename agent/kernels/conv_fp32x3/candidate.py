@@ -84,6 +84,10 @@ extension = load_inline(
 )
 
 
+Ways = tuple[tuple[int, ...], tuple[int, ...], tuple[int, ...]]
+"""Stride, padding and dilation, each with a number for each dimension."""
+
+
 def _wide(sizes: tuple[int, ...], missing: int) -> list[int]:
     """In three dimensions; those in front are missing."""
     return [missing] * (3 - len(sizes)) + list(sizes)
@@ -94,11 +98,10 @@ def _in_three(x: torch.Tensor) -> torch.Tensor:
 
 
 def conv_fp32x3(
-    x: torch.Tensor, weight: torch.Tensor, bias: torch.Tensor | None, stride: tuple[int, ...],
-    padding: tuple[int, ...], dilation: tuple[int, ...], groups: int = 1,
-) -> torch.Tensor:  # fmt: skip
-    """As torch.conv1d, conv2d and conv3d, with a number for each dimension."""
-    window = [*_wide(stride, 1), *_wide(padding, 0), *_wide(dilation, 1)]
+    x: torch.Tensor, weight: torch.Tensor, bias: torch.Tensor | None, ways: Ways, groups: int = 1
+) -> torch.Tensor:
+    """As torch.conv1d, conv2d and conv3d."""
+    window = [size for sizes, missing in zip(ways, (1, 0, 1), strict=True) for size in _wide(sizes, missing)]
     a, w = _in_three(x), _in_three(weight)
     sizes = [
         (a.shape[2 + i] + 2 * window[3 + i] - window[6 + i] * (w.shape[2 + i] - 1) - 1) // window[i] + 1
@@ -111,15 +114,15 @@ def conv_fp32x3(
 
 
 def conv_transpose_fp32x3(
-    x: torch.Tensor, weight: torch.Tensor, bias: torch.Tensor | None, stride: tuple[int, ...],
-    padding: tuple[int, ...], output_padding: tuple[int, ...], groups: int, dilation: tuple[int, ...],
+    x: torch.Tensor, weight: torch.Tensor, bias: torch.Tensor | None, ways: Ways,
+    output_padding: tuple[int, ...], groups: int = 1,
 ) -> torch.Tensor:  # fmt: skip
-    """As torch.conv_transpose1d, 2d and 3d, with a number for each dimension.
+    """As torch.conv_transpose1d, 2d and 3d.
 
     Place o of the result gets input (o + padding - tap * dilation) / stride where that is whole: a
     convolution of the flipped weight for each remainder of o.
     """
-    by, pad, step = _wide(stride, 1), _wide(padding, 0), _wide(dilation, 1)
+    by, pad, step = (_wide(sizes, missing) for sizes, missing in zip(ways, (1, 0, 1), strict=True))
     more, a, w = _wide(output_padding, 0), _in_three(x), _in_three(weight)
     sizes = [
         (a.shape[2 + i] - 1) * by[i] - 2 * pad[i] + step[i] * (w.shape[2 + i] - 1) + more[i] + 1
@@ -153,4 +156,4 @@ class ModelNew(nn.Module):
 
     def forward(self, x: torch.Tensor) -> torch.Tensor:
         conv = self.conv
-        return conv_fp32x3(x, conv.weight, conv.bias, (1, 1), (1, 1), (1, 1))
+        return conv_fp32x3(x, conv.weight, conv.bias, ((1, 1), (1, 1), (1, 1)))

@@ -289,11 +289,9 @@ def _verdict(executor: Executor, problem: Problem, candidate: Candidate) -> Look
 
 
 def _origin(provider: Provider, completion: Completion) -> Origin:
-    if provider.name.startswith("replay:"):
-        return "replay"
-    if provider.name.startswith("file:"):
-        return "file"
-    match completion.provider:
-        case "catalogue" | "compose" as name:
+    match provider.name.partition(":")[0], completion.provider:
+        case ("replay" | "file") as kind, _:
+            return kind
+        case _, ("catalogue" | "compose") as name:
             return name
     return "model"

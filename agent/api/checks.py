@@ -60,3 +60,11 @@ class Checks(Record):
             "sandbox": self.sandbox,
             "candidate_timeout": self.candidate_timeout_s,
         }
+
+
+def with_requirements(checks: Checks, require: str) -> Checks:
+    """The checks, and those that are named among the requirements."""
+    from agent import prompts
+
+    named = prompts.requested(require) if require else ()
+    return checks.model_copy(update={name.replace("-", "_"): True for name in named})

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 from agent import config, sandbox, store
 from agent.api import stored
-from agent.api.checks import Checks
+from agent.api.checks import Checks, with_requirements
 from agent.api.choices import Budget, Choices, Search
 from agent.api.judge import (
     Address,
@@ -163,14 +163,6 @@ def _own_command(stored: str, run: str) -> str:
         f"run {run} asked a program, and a stored one is not run unasked; go on with: "
         f"agent run --resume {run} --provider {shlex.quote(stored)}"
     )
-
-
-def with_requirements(checks: Checks, require: str) -> Checks:
-    """The checks, and those that are named among the requirements."""
-    from agent import prompts
-
-    named = prompts.requested(require) if require else ()
-    return checks.model_copy(update={name.replace("-", "_"): True for name in named})
 
 
 def plan_for(problem: Problem, settings: Settings, provider: str, require: str, checks: Checks) -> "Plan":

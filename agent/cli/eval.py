@@ -8,8 +8,8 @@ from rich.text import Text
 
 from agent import config, mend
 from agent.api import Checks, Judge
+from agent.api.checks import with_requirements
 from agent.api.judge import candidate_source
-from agent.api.solving import with_requirements
 from agent.cli import columns, console, judging
 from agent.cli.telling import telling
 from agent.errors import UsageError

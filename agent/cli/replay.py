@@ -11,7 +11,7 @@ from rich.text import Text
 
 from agent import config, store
 from agent.api import Checks, Judge
-from agent.api.solving import with_requirements
+from agent.api.checks import with_requirements
 from agent.cli import console, judging
 from agent.cli.telling import telling
 from agent.cli.verdicts import STYLES, brief

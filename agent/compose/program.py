@@ -90,6 +90,8 @@ class Program:
         return out
 
     def _is_long(self, reduction: Reduction) -> bool:
+        if reduction.within is not None:  # a piece already
+            return False
         rows = times(reduction.shape, self.points)[0]
         inner = times((reduction.source.shape[axis] for axis in reduction.over), self.points)[0]
         return any(rows < few and inner >= many for few, many in FEW_ROWS)

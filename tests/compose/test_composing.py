@@ -145,6 +145,13 @@ def test_a_result_across_its_rows_is_written_by_a_kernel_of_its_own() -> None:
     assert launches(text) == ["fused_sum", "fused_add"]
 
 
+def test_a_long_reduction_is_in_two_steps_however_long_it_is() -> None:
+    source = reference("return (x * 2).sum()").replace("8, 10)", "1 << 14, 1 << 14)")
+    text = composed([source, source.replace("BATCH = 6", "BATCH = 2").replace("1 << 14", "96")], "sample")
+    assert launches(text) == ["fused_sum", "fused_sum_2"]
+    assert text.count("at0_by * V) <") == 1
+
+
 def test_a_scan_goes_by_tiles_of_all_threads() -> None:
     text = made("return torch.cumsum(x, 2)")
     assert "first += blockDim.x * V" in text

@@ -64,6 +64,8 @@ class Outcome(Record):
     gpu_seconds: float = 0.0
     seconds: float = 0.0
     """By the clock, over all processes that have carried its run."""
+    resumable: bool = False
+    """Whether its run can be gone on with; where it cannot, and nothing came of it, one is begun anew."""
 
     @property
     def label(self) -> str:
@@ -113,12 +115,16 @@ def _outcome(task: Task, run: store.Run | None, fault: faults.Fault | None) -> O
     statuses = Counter(str(attempt.evaluation.status) for attempt in attempts)
     totals = history.totals(log)
     ending, reason = _ended(log.finished, fault)
+    resumable = ending in ("unfinished", "failed")
+    if ending == "unsolved" and not attempts and log.unjudged:
+        ending, reason = "failed", log.unjudged[-1].reason
     spent = log.finished.spent if log.finished else None
     if best is None and attempts and ending == "unsolved":
         headline = attempts[-1].evaluation.headline
         reason = f"{attempts[-1].evaluation.status}: {headline.kind}" if headline else reason
     update: dict[str, object] = {
-        "run": run.id, "ending": ending, "reason": "" if ending == "verified" else reason,
+        "run": run.id, "resumable": resumable,
+        "ending": ending, "reason": "" if ending == "verified" else reason,
         "attempts": len(attempts), "first": attempts[0].evaluation.status if attempts else None,
         "statuses": dict(sorted(statuses.items())),
         "tokens": totals.tokens, "cost_usd": totals.cost_usd, "answer_seconds": totals.answer_seconds,

@@ -192,7 +192,7 @@ def times(found: Estimate | None) -> str:
 def cell(text: str) -> str:
     """Text that cannot leave its cell of a Markdown table, nor be read as markup."""
     short = " ".join(text.split())[:200]
-    return short.translate({ord(mark): f"&#{ord(mark)};" for mark in "\\|<>`*_[]&"})
+    return short.translate({ord(mark): f"&#{ord(mark)};" for mark in "\\|<`*[]&"})
 
 
 def _table(heads: Sequence[str], rows: Iterable[Sequence[str]]) -> list[str]:

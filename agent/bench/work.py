@@ -41,12 +41,12 @@ class Share(Record):
     def empty(self) -> bool:
         return any(part is not None and part <= 0 for part in (self.tokens, self.cost_usd, self.seconds))
 
-    def flags(self, before: Outcome) -> dict[str, object]:
-        """As limits of a run, which count what it has used `before` as well."""
+    def flags(self, before: Outcome | None) -> dict[str, object]:
+        """As limits of a run; those of one that goes on count what it has used `before` as well."""
         given = {
-            "max_tokens": _more(self.tokens, before.tokens),
-            "max_cost": _more(self.cost_usd, before.cost_usd),
-            "max_time": _more(self.seconds, before.seconds),
+            "max_tokens": _more(self.tokens, before.tokens if before else 0),
+            "max_cost": _more(self.cost_usd, before.cost_usd if before else 0),
+            "max_time": _more(self.seconds, before.seconds if before else 0),
         }
         return {name: value for name, value in given.items() if value is not None}
 
@@ -156,13 +156,15 @@ class _Work:
         return left * min(self._jobs, len(self._waiting))
 
     def _order(self, task: Task, left: Share) -> Order:
-        run = runs_of(self._bench).get(task.label)
+        run, before = runs_of(self._bench).get(task.label), outcome(self._bench, task)
+        # A run that came to its end without a verdict has nothing left to go on with.
+        goes_on = run is not None and before.resumable
         return Order(
             label=task.label,
             address=task.case.address,
             runs_dir=self._bench.runs_dir,
-            resume=run.path if run else None,
-            flags=self._flags(task) | left.flags(outcome(self._bench, task)),
+            resume=run.path if run and goes_on else None,
+            flags=self._flags(task) | (left.flags(before if goes_on else None)),
             checks=Checks.model_validate(self._asked.checks),
             choices=Choices.model_validate(self._asked.choices | {"label": task.label}),
         )

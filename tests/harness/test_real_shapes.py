@@ -1,10 +1,14 @@
 """The last stage on the emulator: which of the findings at real shapes count, and what the scope says."""
 
+from pathlib import Path
 from typing import Any
 
+from sandbox.boxes import PROCESS, child
+
 from agent.harness.integrity import real_shapes
+from agent.harness.integrity.launch_limits import Limits
 from agent.records import Finding, Location, TensorSpec, Trace
-from agent.sandbox import TimedOut
+from agent.sandbox import Box, TimedOut
 
 LARGE = TensorSpec(shape=(3, 1 << 30), dtype="float32")
 OVERFLOW = Finding(kind="index-overflow", message="element -5", location=Location(line=3, kernel="k"))
@@ -99,3 +103,18 @@ def test_a_slow_candidate_is_named_and_no_verdict() -> None:
         [],
         ("addresses at the real shape: the call gave no answer within 30 s",),
     )
+
+
+def test_a_process_that_was_stopped_says_nothing_more(tmp_path: Path) -> None:
+    """A sanitized call that takes too long ends it; what was asked before that still counts."""
+    with child("import time; time.sleep(600)", Box(tmp_path, level=PROCESS)) as worker:
+        worker.kill()
+
+        def ask(command: dict[str, Any], limit_s: float) -> dict[str, Any]:
+            return worker.ask(command, limit_s)
+
+        judged = real_shapes.Judged(trace(LARGE), frozenset(), "gemm-conv", Limits((), ()))
+        assert real_shapes.behaves_otherwise(ask, trace(LARGE), judged) is None
+        found, left_out = real_shapes.check(ask, lambda answer: [], trace(LARGE))
+    assert found == []
+    assert "the process was ended by signal" in left_out[0]

@@ -137,6 +137,30 @@ def test_a_candidate_with_literals_is_judged_where_its_host_code_runs() -> None:
     assert found.scope.further == ()
 
 
+def test_a_candidate_that_declines_small_sizes_is_judged_where_its_host_code_runs() -> None:
+    check = Finding(kind="host-check-failed", message="The candidate's own check failed: multiples of 128.")
+    declined = refused(1, check, status=Status.RUNTIME_ERROR).evaluation
+    trials = Trials(
+        small=(declined, [], Coverage(("fast",), (WIDE,))), wide=(RIGHT, ["fast"], Coverage())
+    )  # fmt: skip
+    found = trials.judged()
+    assert found.status is Status.VERIFIED
+    assert found.scope.sizes == {"rows": (1 << 15, 2)}
+    wrong = Trials(small=(declined, [], Coverage(("fast",), (WIDE,))), wide=(WRONG, [], Coverage()))
+    assert wrong.judged().status is Status.INCORRECT
+    nowhere = Trials(small=(declined, [], Coverage(("fast",)))).judged()
+    assert (nowhere.status, nowhere.findings[0].kind) == (Status.UNSUPPORTED, "sizes-declined")
+
+
+def test_one_that_raises_at_the_real_sizes_too_is_wrong() -> None:
+    error = Finding(kind="python-error", message="the call failed: NameError: x")
+    trials = Trials(
+        small=(refused(1, error, status=Status.RUNTIME_ERROR).evaluation, [], Coverage(left_out=("raises",)))
+    )
+    assert trials.judged().status is Status.RUNTIME_ERROR
+    assert len(trials.asked) == 1
+
+
 def test_without_literals_the_first_failure_stands() -> None:
     trials = Trials(small=(WRONG, [], Coverage(("fast",), (WIDE,))), wide=(RIGHT, ["fast"], Coverage()))
     assert trials.judged().status is Status.INCORRECT
@@ -158,3 +182,5 @@ def test_what_the_real_sizes_launch_matters_after_a_verdict_at_small_ones_only()
     assert not shrunken_sizes.wanted(job(), small, Status.INCORRECT)
     assert shrunken_sizes.wanted(job("ROWS = 32768\n"), small, Status.INCORRECT)
     assert not shrunken_sizes.wanted(job("ROWS = 32768\n"), small, Status.BUILD_ERROR)
+    assert shrunken_sizes.wanted(job(), small, Status.RUNTIME_ERROR, "host-check-failed")
+    assert not shrunken_sizes.wanted(job(), small, Status.RUNTIME_ERROR, "out-of-bounds")

@@ -17,6 +17,8 @@ from agent.records import Finding, Location, TensorSpec, Trace
 
 OF_BUILDS = frozenset({"cpp-sources-missing", "load-inline-arguments", "source-files", "extension-not-built"})
 """Kinds that say an extension could not be built, wherever it was asked for."""
+OF_CALLS = frozenset({"host-check-failed", "python-error"})
+"""Kinds of what a candidate's own host code may raise at sizes that it is not made for."""
 _EVIDENCE = 3_000
 _MOST_READ = 60_000
 """Characters of a message; the worker sends no more."""

@@ -55,10 +55,11 @@ def reach(worker: Child, backend: Backend, real: Trace, judged: Judged) -> tuple
         seen = faults.device_findings(backend.resolve(answer.get("device_findings")), backend.locate)
         return [*seen, *map(backend.locate, judged.on_a_gpu.refused(claimed(answer)))]
 
+    # First what runs no kernel and takes moments: a process that is too slow for the rest is ended there.
+    stands_in = behaves_otherwise(ask, real, judged)
     found, left_out = check(ask, read, real)
     if found:
         raise faults.Refused(Status.RUNTIME_ERROR, "verify", found)
-    stands_in = behaves_otherwise(ask, real, judged)
     if stands_in is not None:
         raise faults.Refused(Status.REJECTED, "integrity", [stands_in])
     return left_out

@@ -145,7 +145,7 @@ def _tried(job: Job, at: Shapes, warnings: tuple[Finding, ...], announce: Announ
         except Refused as refused:
             status, stage, refusal = refused.status, refused.stage, refused.findings
         trial.end()
-        if status is not Status.VERIFIED and shrunken_sizes.wanted(job, at._replace(scope=scope), status):
+        if refusal and shrunken_sizes.wanted(job, at._replace(scope=scope), status, refusal[0].kind):
             reached = _from_outside(job, at, backend, trial)
         verdict = Evaluation(
             status=status,

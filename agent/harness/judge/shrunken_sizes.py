@@ -1,16 +1,17 @@
 """Judging on the emulator: at sizes that it can afford, and where those would not do, at others.
 
-Two things make small sizes not do. A candidate that holds real sizes as literals may fail at others without
-being wrong: it is judged at the real shape, or at sizes at which its host code runs, or it is
-`unsupported`. And one may launch kernels at the real sizes that it does not launch here: it is judged once
-more, with fewer draws, at sizes that bring them to run, and kernels that nothing brought to run are named
-in the scope.
+Two things make small sizes not do. A candidate that holds real sizes as literals, or whose host code
+declines the small ones and takes the real ones, may fail there without being wrong: it is judged at the real
+shape, or at sizes at which its host code runs, or it is `unsupported`. And one may launch kernels at the real
+sizes that it does not launch here: it is judged once more, with fewer draws, at sizes that bring them to run,
+and kernels that nothing brought to run are named in the scope.
 """
 
 from collections.abc import Callable
 from typing import NamedTuple
 
 from agent import problems
+from agent.diagnosis.runtime import python_errors
 from agent.errors import EnvironmentFault, ProblemError
 from agent.harness.task.job import Announce, Job
 from agent.harness.trial import kernel_coverage
@@ -63,25 +64,27 @@ def judged(
     if result.status is Status.VERIFIED:
         return _once_at_real_sizes(job, _with_the_rest(job, first, further), scope, announce, tried)
     literals = _not_conclusive(job, result, shrunk)
+    declined = _declines(job, first)
     if not literals and result.status in _NOT_CONCLUSIVE and shrunk.hands_over_defaults:
         return _unsupported(at.scope, _handed_over(shrunk), result)
-    if not literals:
+    if not literals and not declined:
         return result
+    why = _hard_coded(literals) if literals else _made_for_others(result)
     if result.status is Status.TIMEOUT:
         # What hung is not run again: at the real sizes it would take longer still.
-        return _unsupported(at.scope, _hard_coded(literals), result)
+        return _unsupported(at.scope, why, result)
     if affordable(job.problem.trace):
         real = Shapes(job.problem.source, job.problem.trace, at_real_shape(scope))
         return tried(job, real, warnings).evaluation
     for plan in first.coverage.plans[:1]:
-        announce(f"judging at {_words(plan)}: it fails at the other sizes, and holds real ones as literals")
+        announce(f"judging at {_words(plan)}: it may not be made for the other sizes")
         second = tried(job, _shapes(plan, scope), warnings)
         if second.evaluation.status is Status.VERIFIED:
             result = _with_the_rest(job, second, further)
             return _once_at_real_sizes(job, result, scope, announce, tried)
         if not _not_conclusive(job, second.evaluation, plan):
             return second.evaluation
-    return _unsupported(at.scope, _hard_coded(literals), result)
+    return _unsupported(at.scope, why, result)
 
 
 def with_fewer_draws(job: Job, at: Shapes) -> tuple[Job, Shapes]:
@@ -92,8 +95,8 @@ def with_fewer_draws(job: Job, at: Shapes) -> tuple[Job, Shapes]:
     return job.model_copy(update=fewer), at._replace(scope=at.scope.model_copy(update=fewer))
 
 
-def wanted(job: Job, at: Shapes, status: Status) -> bool:
-    """Whether it matters what the real sizes launch, after a trial that ended so."""
+def wanted(job: Job, at: Shapes, status: Status, headline: str | None = None) -> bool:
+    """Whether it matters what the real sizes launch, after a trial that ended so; `headline`: its kind."""
     if at.scope.shapes == "full" or job.protocol == "further" or job.shrunken is None:
         return False
     if status is Status.VERIFIED:
@@ -102,7 +105,7 @@ def wanted(job: Job, at: Shapes, status: Status) -> bool:
         return False
     if status not in (Status.INCORRECT, Status.RUNTIME_ERROR) or affordable(job.problem.trace):
         return False
-    return bool(problems.hard_coded(job.candidate.source, job.shrunken))
+    return headline in python_errors.OF_CALLS or bool(problems.hard_coded(job.candidate.source, job.shrunken))
 
 
 def _with_the_rest(job: Job, first: Tried, tried: Callable[[Shrunken], Tried | None]) -> Evaluation:
@@ -203,6 +206,13 @@ def _not_conclusive(job: Job, result: Evaluation, at: Shrunken) -> tuple[tuple[i
     return problems.hard_coded(job.candidate.source, at)
 
 
+def _declines(job: Job, first: Tried) -> bool:
+    """Whether its host code raised at the sizes of the trial, and perhaps does not at the real ones."""
+    result = first.evaluation
+    raised = result.status is Status.RUNTIME_ERROR and result.findings[0].kind in python_errors.OF_CALLS
+    return raised and (bool(first.coverage.missing) or affordable(job.problem.trace))
+
+
 def _shapes(at: Shrunken, scope: Scope) -> Shapes:
     if not at.full:
         sizes = {"shapes": "shrunken", "sizes": at.changed, "modulus": at.modulus}
@@ -243,6 +253,18 @@ def _hard_coded(literals: tuple[tuple[int, int], ...]) -> Finding:
         f"(and choose block sizes other than {value}), or judge it on a GPU.",
         location=Location(line=line),
         count=len(literals),
+    )
+
+
+def _made_for_others(result: Evaluation) -> Finding:
+    raised = result.findings[0]
+    return Finding(
+        kind="sizes-declined",
+        message="The host code takes the problem's own sizes and raises at the smaller ones that the "
+        f"emulator can afford, which proves nothing: {raised.message[:300]} No sizes were found that "
+        "suit both: take other sizes as well, as multiples of smaller blocks or with a tail, or judge "
+        "it on a GPU.",
+        location=raised.location,
     )
 
 

@@ -98,7 +98,7 @@ void check_against_writer(Watch& watch, const SharedCell& cell, const SharedUse&
 // after all of them: it has to know of a thread of each warp, or of each warpgroup where they read together.
 bool readers_ordered(const Watch& watch, const SharedCell& cell, int thread) {
     const int together = cell.by_group ? kGroupWarps : 1;
-    for (int first = 0; first < kMaxWarps; first += together) {
+    for (int first = 0; first < watch.worker->warp_count; first += together) {
         if ((cell.read_lanes >> first & ((1u << together) - 1)) == 0) continue;
         const int begin = first * kWarpSize, end = std::min(begin + together * kWarpSize, watch.worker->count);
         bool known = thread >= begin && thread < end;
@@ -189,12 +189,13 @@ bool is_quiet_read(const Watch& watch, SharedCell& cell, int thread, uintptr_t c
         cell.read_volatile = cell.several_warps = cell.by_group = false;
         return true;
     }
-    if (cell.read_mask != 15 || watch.exact) return false;
-    const int warp = thread / kWarpSize;
-    if (cell.several_warps) return add_reader(cell, warp), true;
+    if (cell.read_mask != 15) return false;
+    if (cell.several_warps) return !watch.exact;
     if (watch.fenced) return false;
+    const int warp = thread / kWarpSize;
     if (cell.reader / kWarpSize != warp) {
-        add_reader(cell, warp);
+        cell.several_warps = true;
+        cell.read_lanes = UINT32_MAX;  // which ones matters from the first mbarrier on alone
         return true;
     }
     if (watch.partly_met[warp] || cell.read_clock < watch.warp_clock[warp]) return false;

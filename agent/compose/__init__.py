@@ -13,6 +13,8 @@ from agent.records import Problem
 
 __all__ = ["Declined", "compose"]
 
+SMALL = 1 << 16
+"""Elements of the smallest copy."""
 _TIME_LIMIT_S = 120
 """For references of thousands of calls, whose graph takes a minute."""
 
@@ -32,8 +34,11 @@ def compose(problem: Problem) -> str:
 
 
 def _at_other_sizes(problem: Problem) -> list[str]:
-    """The reference, and copies of it at the sizes of the emulator and at smaller ones still."""
+    """The reference, and copies of it at the sizes of the emulator and at smaller ones still.
+
+    The last is so small that numbers of channels shrink too: those that are equal by chance come apart.
+    """
     elements = sum(tensor.elements for tensor in problem.trace.outputs)
-    limits = (problems.MAX_ELEMENTS, max(elements // 3, 64))
+    limits = (problems.MAX_ELEMENTS, max(elements // 3, 64), SMALL)
     copies = (problems.shrink(problem, max_elements=limit).source for limit in limits)
     return list(dict.fromkeys([problem.source, *copies]))

@@ -3,6 +3,7 @@
 Started as `python -m agent.compose.composing FOLDER`, with the files of `agent.problems.tracer`.
 """
 
+import contextlib
 import sys
 from collections.abc import Callable
 from pathlib import Path
@@ -71,10 +72,15 @@ def _integers(traces: list[Traced]) -> dict[Dim, str]:
 
 def _job(job: dict[str, Any], note_step: Callable[[str], object]) -> dict[str, Any]:
     note_step("composing")
+    sources: list[str] = job["sources"]
     try:
-        return {"source": composed(job["sources"], job["name"])}
+        return {"source": composed(sources, job["name"])}
     except Declined as why:
-        return {"declined": str(why)}
+        declined = why
+    if len(sources) > 2:  # the smallest copy may go another way
+        with contextlib.suppress(Declined):
+            return {"source": composed(sources[:-1], job["name"])}
+    return {"declined": str(declined)}
 
 
 if __name__ == "__main__":

@@ -5,6 +5,9 @@ from itertools import combinations_with_replacement
 from agent.compose.declined import Declined
 from agent.compose.dims import Dim, divided, is_one, times
 
+MOST = 16
+"""Known sizes that products of three are tried of."""
+
 
 class Sizes:
     """Knows the shapes of forward's variables, and the integers of the modules."""
@@ -62,7 +65,17 @@ class Sizes:
                 return f"{text} * {over[0]}"
         if size in self._integers:
             return self._integers[size]
-        return str(size[0]) if len(set(size)) == 1 else self._sum(size, known)
+        if len(set(size)) == 1:
+            return str(size[0])
+        return self._sum(size, known) or self._share(size, known)
+
+    def _share(self, size: Dim, known: dict[Dim, str]) -> str | None:
+        """Of a product of three, such as the elements of a group of channels."""
+        for group in combinations_with_replacement(list(known)[:MOST], 3):
+            for by in set(known) - set(group):
+                if divided(times(group, self._points), by) == size:
+                    return f"{' * '.join(known[dim] for dim in group)} // {known[by]}"
+        return None
 
     @staticmethod
     def _sum(size: Dim, known: dict[Dim, str]) -> str | None:

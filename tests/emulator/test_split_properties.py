@@ -117,7 +117,7 @@ INSTRUCTIONS = st.sampled_from(
     [
         "mov.u32 %r1, %tid.x;", "add.s32 %r2, %r1, 7;", "@%p1 bra $L1;", "$L1:", "setp.lt.s32 %p1, %r1, %r2;",
         "ld.param.u64 %rd1, [p0];", "st.global.u32 [%rd1+4], %r2;", "bar.sync 0;", "{ .reg .f32 %f; }",
-        "wgmma.fence.sync.aligned;", "mov.b64 {%r1, %r2}, %rd1;", "// bra $L9;", ".pragma \"nounroll\";", "}",
+        "tcgen05.fence::before_thread_sync;", "mov.b64 {%r1, %r2}, %rd1;", "// bra $L9;", ".pragma \"nounroll\";", "}",
         "[", "ret;",
     ]
 )  # fmt: skip
@@ -136,6 +136,6 @@ def test_ptx_is_translated_or_refused_by_name(body: list[str]) -> None:
     if unit is None:
         assert named
     else:
-        assert "wgmma.fence.sync.aligned;" not in body
+        assert "tcgen05.fence::before_thread_sync;" not in body
         assert [entry.name for entry in unit.entries] == ["k"]
         assert ptx.unit(text, (CANDIDATE,), set()) == unit

@@ -25,7 +25,8 @@ PROCESSORS_EACH = 4
 """Of one run at a time: it builds, judges and waits by turns."""
 RUNS_PER_GPU = 4
 EXAMPLES = {
-    "run": "agent bench references --provider catalogue --executor emulator",
+    "": "agent bench references --provider catalogue --executor emulator",
+    "run": "agent bench run kernelbench:1 --every 5",
     "report": "agent bench report bench-20261123 --format html --out report.html",
     "compare": "agent bench compare bench-20261122 bench-20261123",
 }
@@ -195,13 +196,13 @@ def _jobs(gpus: Sequence[str]) -> int:
 
 def show_report(
     bench: Which, form: Form = Format.MARKDOWN, out: Out = None, runs_dir: console.RunsDir = None,
-    verbose: console.Verbose = False, quiet: console.Quiet = False,
+    json: console.Json = False, verbose: console.Verbose = False, quiet: console.Quiet = False,
 ) -> None:  # fmt: skip
     """Print or write what has come of a bench."""
     from agent.bench import page
 
     found = report(_opened(bench, runs_dir))
-    match form:
+    match Format.JSON if json else form:
         case Format.MARKDOWN:
             text = page.markdown(found)
         case Format.HTML:
@@ -259,7 +260,7 @@ class Suites(TyperGroup):
 
 app = typer.Typer(
     cls=Suites, no_args_is_help=True, add_completion=False, rich_markup_mode=None,
-    pretty_exceptions_enable=False, epilog=f"Example: {EXAMPLES['run']}",
+    pretty_exceptions_enable=False, epilog=f"Example: {EXAMPLES['']}",
 )  # fmt: skip
 app.command("run", epilog=f"Example: {EXAMPLES['run']}")(run)
 app.command("report", epilog=f"Example: {EXAMPLES['report']}")(show_report)

@@ -82,7 +82,6 @@ def _require_gpu(server: ProcessServer) -> None:
         try:
             child.ask({}, SUM_LIMIT_S)
         except ChildFault as fault:
-            child.kill()  # all that it printed is in its log then
             raise EnvironmentFault(f"a forked process {fault} where it uses the GPU", child.log) from None
 
 

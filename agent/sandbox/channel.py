@@ -33,6 +33,8 @@ Message = dict[str, Any]
 _LIBC = ctypes.CDLL(None, use_errno=True)
 MAX_LINE = 8 << 20
 KEPT_LOG = 64 << 10
+LAST_WORDS_S = 2.0
+"""So long what an ended child printed is waited for."""
 
 
 class ChildFault(Exception):
@@ -234,6 +236,8 @@ class Child:
         except subprocess.TimeoutExpired:
             self.kill()
             return ChildFault("closed its answering pipe and went on running")
+        # Its last words say why; whoever it has left behind may hold the pipe open for longer.
+        self._drain.join(timeout=LAST_WORDS_S)
         if isinstance(self._process, Handed) and self._process.is_lost:
             return defect("the server of processes", "it ended before a process of its own")
         if self._flooded:

@@ -117,8 +117,8 @@ INSTRUCTIONS = st.sampled_from(
     [
         "mov.u32 %r1, %tid.x;", "add.s32 %r2, %r1, 7;", "@%p1 bra $L1;", "$L1:", "setp.lt.s32 %p1, %r1, %r2;",
         "ld.param.u64 %rd1, [p0];", "st.global.u32 [%rd1+4], %r2;", "bar.sync 0;", "{ .reg .f32 %f; }",
-        "tcgen05.fence::before_thread_sync;", "mov.b64 {%r1, %r2}, %rd1;", "// bra $L9;", ".pragma \"nounroll\";", "}",
-        "[", "ret;",
+        "tcgen05.fence::before_thread_sync;", "mov.b64 {%r1, %r2}, %rd1;", "// bra $L9;",
+        ".pragma \"nounroll\";", "}", "[", "ret;",
     ]
 )  # fmt: skip
 

@@ -11,7 +11,7 @@ from pydantic import ValidationError
 from agent import __version__, store
 from agent.bench.suite import Case
 from agent.errors import UsageError
-from agent.records import Record
+from agent.records import Record, misfit
 from agent.store.disk import require_space, sync_folder, write_durably, writing
 
 MANIFEST, RUNS = "bench.json", "runs"
@@ -80,9 +80,7 @@ class Bench:
         except OSError as error:
             raise UsageError(f"cannot read {file}: {error.strerror}") from error
         except ValidationError as error:
-            first = error.errors(include_url=False, include_input=False)[0]
-            where = ".".join(str(part) for part in first["loc"])
-            raise UsageError(f"{file} is damaged: {where}: {first['msg']}") from error
+            raise UsageError(f"{file} is damaged: {misfit(error)}") from error
         if info.version > VERSION:
             raise UsageError(f"{file} was made by a newer kernelwright ({info.kernelwright})")
         return info

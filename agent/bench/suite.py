@@ -13,7 +13,7 @@ from pydantic import ValidationError
 from agent import problems
 from agent.errors import UsageError
 from agent.problems import finding
-from agent.records import Record
+from agent.records import Record, misfit
 
 SHIPPED = "references"
 _LEVELS = re.compile(r"kernelbench:(?P<first>[0-9]+)(?:-(?P<last>[0-9]+))?")
@@ -95,9 +95,7 @@ def _listed(file: Path, root: Path | None) -> Iterator[Case]:
     except OSError as error:
         raise UsageError(f"cannot read {file}: {error.strerror}") from error
     except ValidationError as error:
-        first = error.errors(include_url=False, include_input=False)[0]
-        where = ".".join(str(part) for part in first["loc"])
-        raise UsageError(f"{file}: {where}: {first['msg']}") from error
+        raise UsageError(f"{file}: {misfit(error)}") from error
     except ValueError as error:
         raise UsageError(f"{file} is no TOML: {error}") from error
     if asked.every < 1:

@@ -10,7 +10,7 @@ from pydantic import ValidationError
 
 from agent.errors import EnvironmentFault
 from agent.kernels import sources
-from agent.records import Record, digest
+from agent.records import Record, digest, misfit
 from agent.store.disk import write_durably
 
 
@@ -128,10 +128,8 @@ def load(name: str) -> Manifest:
     try:
         return Manifest.model_validate_json(path.read_bytes())
     except ValidationError as error:
-        first = error.errors(include_url=False)[0]
-        where = ".".join(map(str, first["loc"])) or "the whole file"
         raise EnvironmentFault(
-            f"{path} is not a valid kernel manifest ({where}: {first['msg']}); remove it and run "
+            f"{path} is not a valid kernel manifest ({misfit(error)}); remove it and run "
             "`agent kernels verify` or `agent kernels promote` again"
         ) from None
 

@@ -1,6 +1,6 @@
 """The nouns of the pipeline: frozen pydantic models, no torch, no I/O."""
 
-from agent.records.base import SCHEMA_VERSION, Record, digest
+from agent.records.base import SCHEMA_VERSION, Record, digest, misfit
 from agent.records.envelope import Envelope, Probe
 from agent.records.evaluation import (
     MAY_END_OTHERWISE,
@@ -53,5 +53,5 @@ __all__ = [
     "Probe", "Problem", "Profile", "Prompt", "Prompted", "Record", "ReplyRejected", "Request",
     "RetryScheduled", "RunFinished", "RunStarted", "SCHEMA_VERSION", "Scope", "SecondLook",
     "Severity", "Spent", "Stage", "Status", "TensorSpec", "Trace", "Unconfirmed", "Unjudged",
-    "Usage", "digest",
+    "Usage", "digest", "misfit",
 ]  # fmt: skip

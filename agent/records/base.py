@@ -2,7 +2,7 @@
 
 import hashlib
 
-from pydantic import BaseModel, ConfigDict
+from pydantic import BaseModel, ConfigDict, ValidationError
 
 SCHEMA_VERSION = 6
 """Of the records and of every JSON document; `store.migrations` says what each version brought."""
@@ -19,3 +19,10 @@ class Record(BaseModel):
 def digest(*parts: str) -> str:
     """The sha256 of the parts, in hex; parts are separated, so no two lists collide."""
     return hashlib.sha256("\0".join(parts).encode("utf-8", "surrogatepass")).hexdigest()
+
+
+def misfit(error: ValidationError) -> str:
+    """Where and what the first thing is that does not fit a record, in one line without its value."""
+    first = error.errors(include_url=False, include_input=False)[0]
+    where = ".".join(map(str, first["loc"])) or "the whole"
+    return f"{where}: {first['msg']}"

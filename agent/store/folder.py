@@ -15,7 +15,7 @@ from pydantic import ValidationError
 
 from agent import __version__, resources
 from agent.errors import EnvironmentFault, UsageError
-from agent.records import SCHEMA_VERSION, Attempt, Candidate, Record
+from agent.records import SCHEMA_VERSION, Attempt, Candidate, Record, misfit
 from agent.store import log as transcript
 from agent.store.disk import require_space, sync_folder, write_durably, writing
 from agent.store.lines import Blobs, skip_text
@@ -93,9 +93,7 @@ class Run:
         except NewerVersion as error:
             raise UsageError(f"{path} was {error}") from error
         except ValidationError as error:
-            first = error.errors(include_url=False, include_input=False)[0]
-            where = ".".join(str(part) for part in first["loc"])
-            raise UsageError(f"{path} is damaged: {where}: {first['msg']}") from error
+            raise UsageError(f"{path} is damaged: {misfit(error)}") from error
         except ValueError as error:
             raise UsageError(f"{path} is damaged: {error}") from error
 

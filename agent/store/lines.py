@@ -14,7 +14,7 @@ from pathlib import Path
 
 from pydantic import JsonValue, ValidationError
 
-from agent.records import EVENT, Event
+from agent.records import EVENT, Event, misfit
 from agent.store.disk import write_durably
 from agent.store.migrations import NewerVersion, upgrade
 
@@ -84,9 +84,7 @@ def decode(line: bytes, fetch: Callable[[str], str]) -> Event:
     except NewerVersion as error:
         raise UnreadableLine(str(error)) from error
     except ValidationError as error:
-        first = error.errors(include_url=False, include_input=False)[0]
-        where = ".".join(str(part) for part in first["loc"])
-        raise UnreadableLine(f"no event ({where}: {first['msg']})") from error
+        raise UnreadableLine(f"no event ({misfit(error)})") from error
 
 
 def _pack(value: JsonValue, keep: Callable[[str], str]) -> JsonValue:

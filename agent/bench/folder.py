@@ -42,8 +42,6 @@ class Asked(Record):
     """Settings that were given on the command line, by name. Never a secret."""
     checks: dict[str, bool] = {}
     """Fields of `agent.api.Checks`."""
-    choices: dict[str, Any] = {}
-    """Fields of `agent.api.choices.Choices`."""
 
 
 class BenchInfo(Record):

@@ -1,14 +1,14 @@
 """Carries out a bench: every task begun, gone on with, or left as it is, within what all may use together."""
 
 import time
-from collections.abc import Iterable, Sequence
+from collections.abc import Collection, Iterable, Sequence
 from pathlib import Path
 
 from agent.api.checks import Checks
 from agent.api.choices import Choices
 from agent.api.listening import Listener
 from agent.bench import candidates, faults
-from agent.bench.folder import Bench, Limits, runs_of
+from agent.bench.folder import Bench, Limits
 from agent.bench.outcome import Outcome, Task, outcome, outcomes, tasks
 from agent.bench.pool import Pool
 from agent.bench.worker import Done, News, Order
@@ -26,8 +26,11 @@ class Used(Record):
     tokens: int = 0
     cost_usd: float = 0.0
 
-    def and_of(self, one: Outcome) -> "Used":
-        return Used(tokens=self.tokens + (one.tokens or 0), cost_usd=self.cost_usd + (one.cost_usd or 0.0))
+    @classmethod
+    def by(cls, found: Collection[Outcome]) -> "Used":
+        return cls(
+            tokens=sum(one.tokens or 0 for one in found), cost_usd=sum(one.cost_usd or 0.0 for one in found)
+        )
 
 
 class Share(Record):
@@ -41,18 +44,18 @@ class Share(Record):
     def empty(self) -> bool:
         return any(part is not None and part <= 0 for part in (self.tokens, self.cost_usd, self.seconds))
 
-    def flags(self, before: Outcome | None) -> dict[str, object]:
+    def flags(self, before: Outcome) -> dict[str, object]:
         """As limits of a run; those of one that goes on count what it has used `before` as well."""
         given = {
-            "max_tokens": _more(self.tokens, before.tokens if before else 0),
-            "max_cost": _more(self.cost_usd, before.cost_usd if before else 0),
-            "max_time": _more(self.seconds, before.seconds if before else 0),
+            "max_tokens": (self.tokens, before.tokens),
+            "max_cost": (self.cost_usd, before.cost_usd),
+            "max_time": (self.seconds, before.seconds),
         }
-        return {name: value for name, value in given.items() if value is not None}
-
-
-def _more(part: float | None, before: float | None) -> float | None:
-    return None if part is None else part + (before or 0)
+        return {
+            name: part + (used or 0 if before.resumable else 0)
+            for name, (part, used) in given.items()
+            if part is not None
+        }
 
 
 def share(
@@ -73,14 +76,13 @@ def share(
     )
 
 
-def carry(bench: Bench, pool: Pool, jobs: int, told: Listener) -> tuple[Outcome, ...]:
+def carry(bench: Bench, pool: Pool, jobs: int, told: Listener) -> None:
     """Makes the runs that are missing, and goes on with those that were interrupted.
 
-    Returns what has come of every task. Raises BudgetExceeded where a limit left tasks undone, EndpointError
-    where the endpoint failed several runs in a row; what was judged until then is on disk, and the bench can
-    be resumed.
+    Raises BudgetExceeded where a limit left tasks undone, EndpointError where the endpoint failed several
+    runs in a row; what was judged until then is on disk, and the bench can be resumed.
     """
-    return _Work(bench, pool, jobs, told).done()
+    _Work(bench, pool, jobs, told).carry()
 
 
 class _Work:
@@ -88,19 +90,18 @@ class _Work:
         self._bench, self._pool, self._jobs, self._told = bench, pool, jobs, told
         self._asked = bench.info.asked
         self._tasks = {task.label: task for task in tasks(bench)}
-        before = outcomes(bench)
-        self._over = {one.label: one for one in before if one.over}
+        self._found = {one.label: one for one in outcomes(bench)}
+        """What has come of each task so far."""
         self._given = self._answers()
         self._waiting = [
             label
             for label, task in self._tasks.items()
-            if label not in self._over
+            if not self._found[label].over
             and (not self._asked.candidates or (task.case.address, task.sample) in self._given)
         ]
-        self._used = Used()
-        for one in before:
-            self._used = self._used.and_of(one)
+        self._to_do = len(self._waiting)
         self._shares: dict[str, Share] = {}
+        """What each run in progress may use."""
         self._fatal: list[str] = []
         self._begun_at = time.monotonic()
         self._judged_here = 0
@@ -110,7 +111,7 @@ class _Work:
             return {}
         return candidates.found(Path(self._asked.candidates), self._asked.cases, self._asked.samples)
 
-    def done(self) -> tuple[Outcome, ...]:
+    def carry(self) -> None:
         stopped = False
         while (self._waiting and not stopped) or self._pool.busy:
             while self._waiting and not stopped and self._pool.free:
@@ -121,14 +122,12 @@ class _Work:
                 else:
                     self._take(message)
             stopped = stopped or len(self._fatal) >= FATAL_IN_A_ROW
-        found = outcomes(self._bench)
         if len(self._fatal) >= FATAL_IN_A_ROW:
             raise EndpointError(f"{self._fatal[-1]}; {self._resumable}")
         if self._waiting:
             raise BudgetExceeded(
                 f"the budget is used up with {len(self._waiting)} runs not begun; {self._resumable}"
             )
-        return found
 
     @property
     def _resumable(self) -> str:
@@ -138,8 +137,8 @@ class _Work:
         """Begins the next task; False where nothing is left for it."""
         label = self._waiting[0]
         left = share(
-            self._asked.limits, self._used, self._shares.values(), seconds_left=self._seconds_left(),
-            waiting=len(self._waiting),
+            self._asked.limits, Used.by(self._found.values()), self._shares.values(),
+            seconds_left=self._seconds_left(), waiting=len(self._waiting),
         )  # fmt: skip
         if left.empty:
             return False
@@ -149,24 +148,22 @@ class _Work:
         return True
 
     def _seconds_left(self) -> float | None:
-        """Of all processes together; in this sitting alone."""
+        """Of all processes together."""
         if self._asked.limits.seconds is None:
             return None
         left = self._asked.limits.seconds - (time.monotonic() - self._begun_at)
         return left * min(self._jobs, len(self._waiting))
 
     def _order(self, task: Task, left: Share) -> Order:
-        run, before = runs_of(self._bench).get(task.label), outcome(self._bench, task)
-        # A run that came to its end without a verdict has nothing left to go on with.
-        goes_on = run is not None and before.resumable
+        before = self._found[task.label]
         return Order(
             label=task.label,
             address=task.case.address,
             runs_dir=self._bench.runs_dir,
-            resume=run.path if run and goes_on else None,
-            flags=self._flags(task) | (left.flags(before if goes_on else None)),
+            resume=self._bench.runs_dir / before.run if before.run and before.resumable else None,
+            flags=self._flags(task) | left.flags(before),
             checks=Checks.model_validate(self._asked.checks),
-            choices=Choices.model_validate(self._asked.choices | {"label": task.label}),
+            choices=Choices(label=task.label),
         )
 
     def _flags(self, task: Task) -> dict[str, object]:
@@ -181,28 +178,30 @@ class _Work:
         if done.fault:
             fault = faults.Fault(label=done.label, ending=done.ending, reason=done.fault)
             faults.note(self._bench.path, fault)
-        one = outcome(self._bench, task)
-        self._over[done.label] = one
-        self._used = self._used.and_of(one)
+        one = self._found[done.label] = outcome(self._bench, task)
         self._fatal = [*self._fatal, done.fault] if done.fatal else []
         self._judged_here += 1
         speed = one.speedup()
         gained = f", {speed:.2f}x" if speed else ""
         why = f": {one.reason}" if one.reason else ""
-        self._told.say(f"{len(self._over)} of {len(self._tasks)}  {one.label}  {one.ending}{gained}{why}")
+        self._told.say(f"{self._done} of {len(self._tasks)}  {one.label}  {one.ending}{gained}{why}")
+
+    @property
+    def _done(self) -> int:
+        return len(self._tasks) - self._to_do + self._judged_here
 
     def _update(self, news: News) -> None:
         busy = self._pool.busy
         others = f" and {len(busy) - 1} more" if len(busy) > 1 else ""
         self._told.update(
-            f"{news.label}: {news.text}{others}{self._time_left()}", len(self._over), len(self._tasks)
+            f"{news.label}: {news.text}{others}{self._time_left()}", self._done, len(self._tasks)
         )
 
     def _time_left(self) -> str:
         if not self._judged_here:
             return ""
         each = (time.monotonic() - self._begun_at) / self._judged_here
-        left = each * (len(self._tasks) - len(self._over))
+        left = each * (self._to_do - self._judged_here)
         return f"; about {left / 60:.0f} min left" if left >= 90 else f"; about {left:.0f} s left"
 
 

@@ -13,7 +13,6 @@ from typer.core import TyperGroup
 from agent import bench as benches
 from agent import config
 from agent.api import Checks
-from agent.api.choices import Choices
 from agent.bench import candidates, work
 from agent.bench.pool import Pool
 from agent.bench.report import Report, report
@@ -104,14 +103,14 @@ def run(
             "provider": provider, "executor": executor, "sandbox": isolation, "rounds": rounds,
         }  # fmt: skip
         checks = Checks(quick=quick, admit_anyway=admit_anyway)
-        bench = _begun(str(suite), flags, checks, (samples, every, candidates, runs_dir))
+        bench = _begun(str(suite), flags, checks, samples, every, candidates, runs_dir)
     raise typer.Exit(_carried(bench, jobs, json))
 
 
 def _begun(
-    suite: str, flags: Flags, checks: Checks, asked: tuple[int, int, Path | None, Path | None]
-) -> benches.Bench:
-    samples, every, folder, runs_dir = asked
+    suite: str, flags: Flags, checks: Checks, samples: int, every: int, folder: Path | None,
+    runs_dir: Path | None,
+) -> benches.Bench:  # fmt: skip
     flags = {name: value for name, value in flags.items() if value is not None}
     limits = {name: flags.pop(name, None) for name in ("max_tokens", "max_cost", "max_time")}
     settings = config.load(flags | {"runs_dir": runs_dir}).settings
@@ -131,7 +130,6 @@ def _begun(
                     "seconds": limits["max_time"],
                 },
                 "checks": checks.model_dump(exclude_defaults=True),
-                "choices": Choices().model_dump(exclude_defaults=True),
             }
         ),
     )  # fmt: skip

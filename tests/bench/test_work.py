@@ -10,7 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from agent.api.listening import Listener
-from agent.bench import candidates, work
+from agent.bench import Outcome, candidates, outcomes, work
 from agent.bench.folder import Limits
 from agent.bench.pool import Pool
 from agent.bench.suite import Case
@@ -136,13 +136,22 @@ def test_what_one_leaves_the_next_may_use() -> None:
     assert gone.empty
 
 
+def test_what_a_run_has_used_counts_once() -> None:
+    """Among what is used, and beside its new share where it goes on; a run begun anew has used nothing."""
+    before = Outcome(address="one/a", group="one", sample=1, run="r", tokens=300, resumable=True)
+    assert work.Used.by([before, before.model_copy(update={"tokens": 50})]).tokens == 350
+    left = work.Share(tokens=100, seconds=5.0)
+    assert left.flags(before) == {"max_tokens": 400, "max_time": 5.0}
+    assert left.flags(before.model_copy(update={"resumable": False})) == {"max_tokens": 100, "max_time": 5.0}
+
+
 def test_what_is_over_is_left_alone(tmp_path: Path) -> None:
     bench = made.bench(tmp_path, ("one/a", "one/b"))
     made.run(bench, "one/a#1", [made.verified(None)])
     made.run(bench, "one/b#1", [made.wrong()])
     with Pool(1, command=("/bin/false",)) as pool:
-        found = work.carry(bench, pool, 1, Listener())
-    assert [one.ending for one in found] == ["verified", "unsolved"]
+        work.carry(bench, pool, 1, Listener())
+    assert [one.ending for one in outcomes(bench)] == ["verified", "unsolved"]
 
 
 @pytest.mark.parametrize(

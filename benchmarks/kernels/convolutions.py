@@ -5,10 +5,8 @@
 A line for each case, as in `products`. Nothing here runs without a GPU.
 """
 
-import json
 import random
 import sys
-import time
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 from statistics import median
@@ -17,6 +15,7 @@ import torch
 
 from agent.kernels.benching import FLUSH_BYTES, _timed
 from agent.kernels.conv_fp32x3.product import Window, convolved
+from benchmarks.kernels.parts import run
 
 Call = Callable[[torch.Tensor], torch.Tensor]
 
@@ -158,11 +157,7 @@ def main() -> None:
     torch.backends.cudnn.allow_tf32 = False
     torch.backends.cudnn.benchmark = "tuned" in sys.argv
     parts = {"times": times, "kernels": kernels}
-    for part in (name for name in sys.argv[1:] if name in parts):
-        started = time.monotonic()
-        for line in parts[part]():
-            print(json.dumps({"part": part, **line}), flush=True)
-        print(json.dumps({"part": part, "seconds": round(time.monotonic() - started, 1)}), flush=True)
+    run(parts, [name for name in sys.argv[1:] if name != "tuned"])
 
 
 if __name__ == "__main__":

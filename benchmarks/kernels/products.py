@@ -6,10 +6,8 @@ A line for each case. Errors are against float64; times are the median of rounds
 without TF32 as 1 (`speed`). Nothing here runs without a GPU.
 """
 
-import json
 import random
 import sys
-import time
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from statistics import median
@@ -19,6 +17,7 @@ import torch
 from agent.kernels.benching import FLUSH_BYTES, _timed
 from agent.kernels.matmul_fp32x3 import product as calls
 from agent.kernels.matmul_fp32x3.product import Sum
+from benchmarks.kernels.parts import run
 
 ROUNDS = 15
 PLAIN = Sum(None, 1.0, 1.0)
@@ -227,11 +226,7 @@ def main() -> None:
         "errors": errors, "layouts": layouts, "specials": specials, "times": times, "kernels": kernels,
         "squares": lambda: times(SQUARES),
     }  # fmt: skip
-    for part in sys.argv[1:]:
-        started = time.monotonic()
-        for line in parts[part]():
-            print(json.dumps({"part": part, **line}), flush=True)
-        print(json.dumps({"part": part, "seconds": round(time.monotonic() - started, 1)}), flush=True)
+    run(parts, sys.argv[1:])
 
 
 if __name__ == "__main__":

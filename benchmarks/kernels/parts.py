@@ -1,0 +1,21 @@
+"""Parts of a benchmark by name: what each measures goes out as JSON, a line for each thing."""
+
+import json
+import sys
+import time
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from typing import Any
+
+Part = Callable[[], Iterable[dict[str, Any]]]
+
+
+def run(parts: Mapping[str, Part], names: Sequence[str]) -> None:
+    """Runs the parts named, in that order; ends the program where there is no such part."""
+    unknown = [name for name in names if name not in parts]
+    if unknown or not names:
+        sys.exit(f"no part {', '.join(unknown) or 'is named'}; there are: {', '.join(parts)}")
+    for name in names:
+        started = time.monotonic()
+        for line in parts[name]():
+            print(json.dumps({"part": name, **line}), flush=True)
+        print(json.dumps({"part": name, "seconds": round(time.monotonic() - started, 1)}), flush=True)

@@ -11,11 +11,14 @@ from verdicts import refused, verified
 from agent.harness.backends.backend import Backend
 from agent.harness.confirmation import confirmation, sanitizer
 from agent.harness.judge import evaluate
+from agent.harness.task import faults
 from agent.harness.task.job import Announce, Job
 from agent.problems import Shrunken
 from agent.records import Candidate, Evaluation, Finding, Problem, Scope, Status, Trace
+from agent.torch_shim.finding_kinds import FindingKind
 
 TRACE = Trace(operations=(), inputs=(), init_inputs=(), outputs=(), state=(), flops=0, min_bytes=0)
+SIZES = Shrunken(source="", sizes={}, trace=TRACE, full=True, fits=True, hard=())
 
 
 def judged(status: Status, kind: str) -> Evaluation:
@@ -33,8 +36,66 @@ def test_what_only_goes_wrong_at_small_sizes_is_a_warning() -> None:
     look = confirmation.by_emulator(judged(Status.INCORRECT, "wrong-values"))
     assert look.status is None
     assert [finding.severity for finding in look.findings] == ["warning"]
-    assert "At smaller sizes, on the emulator: Something is wrong." in look.findings[0].message
+    assert "At the problem's own sizes, on the emulator: Something is wrong." in look.findings[0].message
     assert len(look.skipped) == 1
+
+
+READ = FindingKind.GLOBAL_OUT_OF_BOUNDS_READ
+
+
+@pytest.mark.parametrize(
+    ("shapes", "beside", "refuses"),
+    [("full", (), True), ("shrunken", (), False), ("shrunken", (faults.SOME_CALLS,), True)],
+)
+def test_out_of_bounds_counts_unless_the_sizes_may_be_the_reason(
+    shapes: Literal["full", "shrunken"], beside: tuple[Finding, ...], refuses: bool
+) -> None:
+    found = (Finding(kind=READ, message="Reads past the end."), *beside)
+    seen = Evaluation(
+        status=Status.RUNTIME_ERROR, stage="run", scope=Scope(executor="emulator", shapes=shapes),
+        findings=found,
+    )  # fmt: skip
+    look = confirmation.by_emulator(seen)
+    assert look.status is (Status.RUNTIME_ERROR if refuses else None)
+    assert (look.findings == found) is refuses
+
+
+def test_what_a_note_tells_of_sizes_that_are_not_supported_refuses_nothing() -> None:
+    reason = Finding(kind="hard-coded-size", message="It holds 4096.")
+    race = Finding(kind=confirmation.NEVER[0], message="A race.", severity="note")
+    seen = refused(1, reason, race, faults.SOME_CALLS, status=Status.UNSUPPORTED).evaluation
+    assert confirmation.by_emulator(seen).status is None
+
+
+@pytest.mark.parametrize(
+    ("seen", "source", "full"),
+    [
+        (verified(1, executor="emulator").evaluation, "x = 4096", False),
+        (judged(Status.INCORRECT, "wrong-values"), "", True),
+        (judged(Status.UNSUPPORTED, "unsupported-construct"), "x = 1", False),
+        (judged(Status.UNSUPPORTED, "unsupported-construct"), "x = 4096", True),
+        (judged(Status.UNSUPPORTED, "sizes-declined"), "", True),
+    ],
+)
+def test_the_sanitizer_watches_the_real_sizes_where_small_ones_may_not_do(
+    seen: Evaluation, source: str, full: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    asked: list[Shrunken] = []
+
+    def check(job: Job, at: Shrunken, announce: Announce) -> tuple[list[Finding], tuple[str, ...]]:
+        asked.append(at)
+        return [], ()
+
+    monkeypatch.setattr(sanitizer, "check", check)
+    sizes = {"columns": (4096, 64)}
+    small = Shrunken(source="small", sizes=sizes, trace=TRACE, full=False, fits=True, hard=(4096,))
+    job = Job(
+        problem=Problem(name="p", source="own", trace=TRACE),
+        candidate=Candidate(problem="p", source=source), executor="cuda", candidate_timeout_s=1.0,
+        cache_dir=".", shrunken=small, confirms="cheap",
+    )  # fmt: skip
+    confirmation.by_small_sizes(job, Scope(executor="cuda"), seen, lambda what: None)
+    assert [(at.full, at.source) for at in asked] == [(full, "own" if full else "small")]
 
 
 def test_what_the_emulator_does_not_run_is_said_and_nothing_else() -> None:
@@ -54,10 +115,9 @@ def looked(
         return list(reports), skipped
 
     monkeypatch.setattr(sanitizer, "check", check)
-    sizes = Shrunken(source="", sizes={}, trace=TRACE, full=True, fits=True, hard=())
     job = Job(
         problem=Problem(name="p", source="", trace=TRACE), candidate=Candidate(problem="p", source=""),
-        executor="cuda", candidate_timeout_s=1.0, cache_dir=".", shrunken=sizes, confirms="cheap",
+        executor="cuda", candidate_timeout_s=1.0, cache_dir=".", shrunken=SIZES, confirms="cheap",
     )  # fmt: skip
     scope = Scope(executor="cuda", skipped=("before",))
     found = confirmation.by_small_sizes(job, scope, seen, lambda what: None)
@@ -98,7 +158,7 @@ def test_a_fault_that_no_tool_sees_again_is_an_evaluation_too(monkeypatch: pytes
     monkeypatch.setattr(confirmation, "by_sanitizer", lambda *_: confirmation.Look(None, (), ()))
     job = Job(
         problem=Problem(name="p", source="", trace=TRACE), candidate=Candidate(problem="p", source=""),
-        executor="cuda", candidate_timeout_s=1.0, cache_dir=".",
+        executor="cuda", candidate_timeout_s=1.0, cache_dir=".", shrunken=SIZES,
     )  # fmt: skip
     seen = confirmation.sanitized(job, Scope(executor="cuda"), lambda what: None)
     assert (seen.status, seen.findings) == (Status.UNSUPPORTED, (confirmation.NOTHING_SEEN,))

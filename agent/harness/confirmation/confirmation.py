@@ -8,18 +8,29 @@ recommendation to the next attempt.
 
 from typing import NamedTuple
 
+from agent import problems
 from agent.diagnosis.performance import performance_advice
 from agent.errors import AgentError
 from agent.harness.confirmation import counters, sanitizer
+from agent.harness.task import faults
 from agent.harness.task.job import Announce, Job
+from agent.problems import Shrunken
 from agent.records import Evaluation, Finding, Scope, Stage, Status
 from agent.torch_shim.finding_kinds import FindingKind
 
 NEVER = (
     FindingKind.SHARED_RACE, FindingKind.GLOBAL_RACE_BETWEEN_BLOCKS, FindingKind.DIVERGENT_BARRIER,
-    FindingKind.SHARED_UNINITIALISED_READ, "process-control",
+    FindingKind.SHARED_UNINITIALISED_READ, "process-control", "hidden-library-call",
 )  # fmt: skip
 """What no candidate may do at any size, though a GPU may give the right result all the same."""
+OUT_OF_BOUNDS = (
+    FindingKind.GLOBAL_OUT_OF_BOUNDS_READ, FindingKind.GLOBAL_OUT_OF_BOUNDS_WRITE,
+    FindingKind.SHARED_OUT_OF_BOUNDS_READ, FindingKind.SHARED_OUT_OF_BOUNDS_WRITE,
+    FindingKind.ARRAY_INDEX_OUT_OF_BOUNDS, FindingKind.FREED_POINTER, FindingKind.NULL_POINTER,
+)  # fmt: skip
+"""What counts unless the sizes may be the reason: a kernel may be made for the problem's own."""
+_DECLINED = ("sizes-declined", "defaults-changed")
+"""Kinds of headlines that say it of the sizes that something is not supported."""
 BUILT = "built by stock load_inline"
 """Announced by the judge of the stock build before it takes its turn on the GPU."""
 NOTHING_SEEN = Finding(
@@ -41,15 +52,25 @@ def by_emulator(seen: Evaluation) -> Look:
     """What the emulator's verdict at small sizes means for a candidate that a GPU verified at its own."""
     if seen.status is Status.VERIFIED:
         return Look(None, (), ())
-    if seen.status is Status.REJECTED or any(finding.kind in NEVER for finding in seen.findings):
+    if seen.status is Status.REJECTED or _whatever_the_size(seen):
         return Look(seen.status, seen.findings, ())
     headline = seen.headline
     said = f"{headline.kind}: {headline.message}" if headline else str(seen.status)
     skipped = (f"its kernels repeated without host code: on the emulator it is {seen.status} ({said})",)
     if seen.status is Status.UNSUPPORTED or headline is None:
         return Look(None, (), skipped)
-    message = f"At smaller sizes, on the emulator: {headline.message}"
+    sizes = "At smaller sizes" if seen.scope.shapes == "shrunken" else "At the problem's own sizes"
+    message = f"{sizes}, on the emulator: {headline.message}"
     return Look(None, (headline.model_copy(update={"message": message, "severity": "warning"}),), skipped)
+
+
+def _whatever_the_size(seen: Evaluation) -> bool:
+    """Whether an error was found that the sizes of the emulator's trial are no reason for."""
+    kinds = {finding.kind for finding in seen.findings if finding.severity != "note"}
+    if not kinds.isdisjoint(NEVER):
+        return True
+    same = seen.scope.shapes == "full" or faults.SOME_CALLS in seen.findings
+    return same and not kinds.isdisjoint(OUT_OF_BOUNDS)
 
 
 def by_small_sizes(job: Job, scope: Scope, seen: Evaluation, announce: Announce) -> Evaluation:
@@ -59,7 +80,9 @@ def by_small_sizes(job: Job, scope: Scope, seen: Evaluation, announce: Announce)
     """
     looks = [by_emulator(seen)]
     if looks[0].status is None:
-        looks.append(by_sanitizer(job, announce))
+        assert job.shrunken is not None
+        at = _at_its_own_sizes(job) if _may_need_its_own_sizes(job, seen) else job.shrunken
+        looks.append(by_sanitizer(job, at, announce))
     look = Look(
         looks[-1].status,
         tuple(finding for look in looks for finding in look.findings),
@@ -83,16 +106,31 @@ def joined(looked: Evaluation, stock: Evaluation) -> Evaluation:
     return stock.model_copy(update={"findings": findings, "scope": scope})
 
 
-def by_sanitizer(job: Job, announce: Announce) -> Look:
-    """What compute-sanitizer says of some calls at small sizes."""
+def _may_need_its_own_sizes(job: Job, seen: Evaluation) -> bool:
+    """Whether a candidate that is right at the problem's sizes may go out of bounds at the small ones."""
     assert job.shrunken is not None
-    found, skipped = sanitizer.check(job, job.shrunken, announce)
+    if seen.status is not Status.UNSUPPORTED:
+        return seen.status is not Status.VERIFIED
+    declined = seen.headline is not None and seen.headline.kind in _DECLINED
+    return declined or bool(problems.hard_coded(job.candidate.source, job.shrunken))
+
+
+def _at_its_own_sizes(job: Job) -> Shrunken:
+    assert job.shrunken is not None
+    own = {"source": job.problem.source, "trace": job.problem.trace, "full": True}
+    return job.shrunken.model_copy(update=own)
+
+
+def by_sanitizer(job: Job, at: Shrunken, announce: Announce) -> Look:
+    """What compute-sanitizer says of some calls at these sizes."""
+    found, skipped = sanitizer.check(job, at, announce)
     return Look(Status.RUNTIME_ERROR if found else None, tuple(found), skipped)
 
 
 def sanitized(job: Job, scope: Scope, announce: Announce) -> Evaluation:
-    """The same as an evaluation."""
-    return _evaluation(by_sanitizer(job, announce), scope, "run")
+    """The same as an evaluation, at small sizes."""
+    assert job.shrunken is not None
+    return _evaluation(by_sanitizer(job, job.shrunken, announce), scope, "run")
 
 
 def _evaluation(look: Look, scope: Scope, stage: Stage) -> Evaluation:

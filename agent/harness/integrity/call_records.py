@@ -113,7 +113,8 @@ class CallRecords:
             claims = checked_replay.found(self._recorded(number), evidence, order)
             found = faults.device_findings(claims, locate)
             if found:
-                refused = faults.Refused(Status.RUNTIME_ERROR, "run", found)
+                # The first draw was checked, or there would be no checks here.
+                refused = faults.Refused(Status.RUNTIME_ERROR, "run", [*found, faults.SOME_CALLS])
                 raise faults.under(protocol.WORDS.get(self._drawn[number].draw.family or ""), refused)
 
     def to_check(self) -> list[int]:

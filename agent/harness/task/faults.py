@@ -8,8 +8,8 @@ from agent.records import Finding, Location, Stage, Status
 from agent.sandbox import ChildFault, Gone, OutputFlood, Overrun, TimedOut
 
 __all__ = [
-    "NO_LAUNCH", "Refused", "Stage", "changed", "device_findings", "foreign_output", "guard_written",
-    "not_deterministic", "overlapping", "protocol_violation", "refused_child", "under",
+    "NO_LAUNCH", "SOME_CALLS", "Refused", "Stage", "changed", "device_findings", "foreign_output",
+    "guard_written", "not_deterministic", "overlapping", "protocol_violation", "refused_child", "under",
 ]  # fmt: skip
 
 CHANGED = {
@@ -54,6 +54,12 @@ _LONGEST = 4_000
 NO_LAUNCH = Finding(
     kind="no-kernel-launched",
     message="forward launched no CUDA kernel of this file: the result came from somewhere else.",
+)
+SOME_CALLS = Finding(
+    kind="only-in-some-calls",
+    message="A call before it at the same sizes was checked as well, and nothing was found: the sizes are "
+    "not the reason.",
+    severity="note",
 )
 
 

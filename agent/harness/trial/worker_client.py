@@ -33,6 +33,8 @@ class WorkerClient:
         """Warnings on the way."""
         self.launches: int | None = None
         """Of kernels, by the last answer that counted them."""
+        self._checked = self._nothing_found = False
+        """Whether the last call was one with its memory accesses checked; whether one was and stood."""
         self._file = CANDIDATE
         """What the candidate's file is called there."""
 
@@ -46,6 +48,7 @@ class WorkerClient:
     def tell(self, command: dict[str, Any], doing: str, stage: faults.Stage = "run") -> dict[str, Any]:
         """The answer; `doing` says what the candidate does meanwhile. Raises Refused where it dies."""
         limit, clock = self._limits.of(command), self.backend.building
+        self._checked = bool(command.get("checked"))
         try:
             return worker_answers.ask(self.child, self.backend, command, limit.seconds, clock.granted())
         except ChildFault as fault:
@@ -64,6 +67,7 @@ class WorkerClient:
             illegal_launches.because(finding, self._job.candidate.source, self._trace) for finding in found
         ]
         errors = [finding for finding in found if finding.severity == "error"]
+        differs = [faults.SOME_CALLS] if errors and self._nothing_found else []
         # What the runtime warns of whatever the draw; `--unchecked` leaves it out with the other checks.
         left_out = {FindingKind.DEFAULT_STREAM} if self._job.unchecked else set()
         warnings = [f for f in found if f not in errors and f.kind not in left_out]
@@ -75,7 +79,8 @@ class WorkerClient:
                 raise faults.Refused(Status.BUILD_ERROR, "build", [raised])
             errors = python_errors.beside(errors, raised)
         if errors:
-            raise faults.Refused(Status.RUNTIME_ERROR, stage, errors)
+            raise faults.Refused(Status.RUNTIME_ERROR, stage, errors + differs)
+        self._nothing_found |= self._checked
         self.launches = answer.get("launches")
 
     def timed(self, command: dict[str, Any]) -> dict[str, Any]:

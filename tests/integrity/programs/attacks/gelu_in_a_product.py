@@ -3,6 +3,8 @@
 # group = "smuggled values"
 # problem = "linear_gelu"
 # status = ["rejected"]
+# # On a GPU torch's product takes GELU by tanh, which is not what the reference asks for: wrong values first.
+# cuda.status = ["rejected", "incorrect"]
 
 import torch
 from torch import nn

@@ -32,7 +32,6 @@ from agent.sandbox.view import Box
 Message = dict[str, Any]
 _LIBC = ctypes.CDLL(None, use_errno=True)
 MAX_LINE = 8 << 20
-KEPT_LOG = 64 << 10
 LAST_WORDS_S = 2.0
 """So long what an ended child printed is waited for."""
 
@@ -266,7 +265,7 @@ class Child:
         while chunk := os.read(stream.fileno(), 1 << 16):
             self._printed += len(chunk)
             self._kept += chunk
-            del self._kept[:-KEPT_LOG]
+            del self._kept[: -self._limits.kept_bytes]
             if self._printed > self._limits.output_bytes:
                 self._flooded = True
                 with contextlib.suppress(ProcessLookupError, PermissionError):

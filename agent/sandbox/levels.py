@@ -13,6 +13,8 @@ class Limits(NamedTuple):
 
     output_bytes: int = 16 << 20
     """Of what it prints."""
+    kept_bytes: int = 64 << 10
+    """Of the end of that, for whoever reads it."""
     file_bytes: int | None = None
     """Of every single file it writes."""
     memory_bytes: int | None = None

@@ -117,3 +117,11 @@ def test_counters_of_a_good_kernel_speak_for_nothing() -> None:
 def test_two_dozen_metrics_are_asked_for() -> None:
     assert len(set(counters.METRICS)) == len(counters.METRICS)
     assert 24 <= len(counters.METRICS) <= 32
+
+
+@pytest.mark.parametrize(
+    "printed",
+    ['"Metric Name","Kernel Name"\n"x","rows"\n', '"' + "x" * 200_000 + '"\n', '"\0"\n', '"\n'],
+)
+def test_what_a_program_prints_for_a_table_is_no_fault(printed: str) -> None:
+    assert counters.parsed(printed) == []

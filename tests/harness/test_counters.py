@@ -90,6 +90,8 @@ def test_metrics_that_a_gpu_does_not_have_are_left_out(
     asked: list[str] = []
 
     def log_of_calls(job: Job, at: Shrunken, prefix: list[str]) -> str:
+        if "--metrics" not in prefix:
+            return ""
         asked.append(prefix[prefix.index("--metrics") + 1])
         missing = "lts__t_sector_hit_rate.pct"
         return f"==ERROR== Failed to find metric {missing}" if missing in asked[-1] else ROWS
@@ -113,6 +115,32 @@ def test_the_recommendation_is_that_of_the_counters(tmp_path: Path, monkeypatch:
     assert [finding.kind for finding in after.findings] == ["few-blocks"]
     assert "ncu, row_kernel" in (after.findings[0].evidence or "")
     assert after.scope.skipped == before.scope.skipped
+
+
+def test_the_longest_kernel_is_sampled_with_its_lines(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    source = "\n__global__ void row_kernel(float* x) { x[threadIdx.x] += 1; }\n"
+    page = (
+        '"File Path","/build/candidate.py"\n"Function Name","row_kernel(float *)"\n'
+        '"Line No","Source","Address","Source","# Samples","stall_long_sb"\n"2","","-","-","7","7"\n'
+    )
+    sampled: list[bool] = []
+
+    def log_of_calls(job: Job, at: Shrunken, prefix: list[str]) -> str:
+        if "source" not in prefix:
+            return ROWS
+        assert prefix[prefix.index("--kernel-name") + 1] == "regex:^row_kernel$"
+        sampled.append(job.lines)
+        return page
+
+    monkeypatch.setattr("agent.harness.confirmation.counters.tool", lambda: Path("/opt/ncu"))
+    monkeypatch.setattr("agent.harness.confirmation.counters.sanitizer.log_of_calls", log_of_calls)
+    given = job(tmp_path)
+    given = given.model_copy(update={"candidate": given.candidate.model_copy(update={"source": source})})
+    after = confirmation.with_counters(given, slow_verdict(), lambda what: None)
+    assert sampled == [True], "once, in a build that keeps the lines"
+    assert "line 2, 100%, mostly for global memory" in (after.findings[0].evidence or "")
 
 
 def test_a_profiler_that_fails_changes_no_verdict(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -4,9 +4,11 @@ Reads the text that `ncu --csv --print-units base` prints: a row for each kernel
 the profiler's own and of the program's. What the counters mean: Nsight Compute's profiling guide and rules.
 """
 
-import csv
 from collections.abc import Iterator, Sequence
 from typing import NamedTuple
+
+from agent.diagnosis.performance.printed_rows import rows
+from agent.diagnosis.performance.stalls import Waiting
 
 DURATION = "gpu__time_duration.sum"
 DRAM = "dram__throughput.avg.pct_of_peak_sustained_elapsed"
@@ -60,6 +62,8 @@ class Counters(NamedTuple):
     """By the names of METRICS, in base units."""
     reduced: bool = False
     """Counted at smaller sizes than the problem's: what fills the GPU or its memory there says nothing."""
+    waiting: tuple[Waiting, ...] = ()
+    """The lines of the candidate where its warps wait longest, as far as they were sampled."""
 
     def ratio(self, above: float, below: str) -> float:
         return above / self.values[below] if self.values.get(below) else 0.0
@@ -72,11 +76,8 @@ def parsed(text: str) -> list[Counters]:
     """The launches in a profiler's output; lines that are no row of its table are passed over."""
     launches: dict[tuple[str, str], Counters] = {}
     columns: list[str] = []
-    for line in text.splitlines():
-        if not line.startswith('"'):
-            continue
-        cells = next(csv.reader([line]))
-        if "Metric Name" in cells and "Kernel Name" in cells:
+    for cells in rows(text):
+        if {"Kernel Name", "Metric Name", "Metric Value"} <= set(cells):
             columns = cells
         elif len(cells) == len(columns):
             row = dict(zip(columns, cells, strict=True))
@@ -165,18 +166,23 @@ def _of_warps(longest: Counters) -> Iterator[tuple[str, str]]:
     if stalls[worst] > STALLED:
         yield (
             f"stalled-{worst.replace('_', '-')}",
-            f"For each warp of {name} that issues, {stalls[worst]:.2g} wait {STALLS[worst]}.",
+            f"For each warp of {name} that issues, {stalls[worst]:.2g} wait {STALLS[worst]}."
+            + (f" They wait longest at line {longest.waiting[0].line}." if longest.waiting else ""),
         )
 
 
 def figures(launches: Sequence[Counters]) -> list[str]:
-    """One line for each launch, longest first."""
+    """A line for each launch, longest first, and those at which its warps wait."""
     ordered = sorted(launches, key=lambda launch: -launch.values.get(DURATION, 0.0))
-    return [
-        f"ncu{' at reduced sizes' if launch.reduced else ''}, {launch.kernel}: "
-        f"{', '.join(_figures(launch)) or 'no counters'}"
-        for launch in ordered
-    ]
+    return [line for launch in ordered for line in _lines(launch)]
+
+
+def _lines(launch: Counters) -> Iterator[str]:
+    sizes = " at reduced sizes" if launch.reduced else ""
+    yield f"ncu{sizes}, {launch.kernel}: {', '.join(_figures(launch)) or 'no counters'}"
+    if launch.waiting:
+        yield f"where warps of {launch.kernel} wait:"
+        yield from (f"  {waiting}" for waiting in launch.waiting)
 
 
 def _figures(launch: Counters) -> Iterator[str]:

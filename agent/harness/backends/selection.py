@@ -16,6 +16,8 @@ from agent.records import Trace
 from agent.sandbox import Box, Child
 
 Passed = tuple[int, ...]
+TOOL_LOG_BYTES = 12 << 20
+"""Of what a tool prints: a profiler's page has a line for each instruction of a kernel."""
 
 
 def backend_for(job: Job, announce: Announce) -> Backend:
@@ -48,12 +50,13 @@ def worker(
     ours = {"shared": named(passed), "private": bool(tool), "patience_s": call_limits.least_s(job)}
     settings = backend.settings() | ours
     environment = {"PYTORCH_NO_CUDA_MEMORY_CACHING": "1"} if tool else {}
+    limits = backend.limits(trace)
     return Child(
         [*tool, sys.executable, "-I", "worker.py", job.executor, json.dumps(settings)],
         passed=passed,
         env=backend.environment(folder) | environment,
         box=with_tool(backend.box(folder), tool),
-        limits=backend.limits(trace),
+        limits=limits._replace(kept_bytes=TOOL_LOG_BYTES) if tool else limits,
         server=None if tool else job.servers.for_candidates(job.executor),
     )
 

@@ -14,6 +14,7 @@ class SlimBuilds:
 
     def __init__(self, job: Job, gpu: Gpu | None, announce: Announce) -> None:
         self._cache = Path(job.cache_dir)
+        self._lines = job.lines
         self._gpu = gpu
         self._toolchain: GpuToolchain | None = None
         self.note: str | None = None
@@ -38,6 +39,9 @@ class SlimBuilds:
         if self._toolchain is None or self._gpu is None:
             return None
         self.note = None
+        if self._lines:
+            flags = (*request.extra_cuda_cflags, "-lineinfo")
+            request = request.model_copy(update={"extra_cuda_cflags": flags})
         try:
             return gpu_build.extension(
                 self._toolchain, request, self._gpu, self._cache / "builds", BUILD_LIMIT_S / 2

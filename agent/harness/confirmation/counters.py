@@ -12,7 +12,9 @@ from pathlib import Path
 from typing import NamedTuple
 
 from agent import config
-from agent.diagnosis.performance.counters import METRICS, Counters, parsed
+from agent.build.source_map import CANDIDATE
+from agent.diagnosis.performance import stalls
+from agent.diagnosis.performance.counters import DURATION, METRICS, Counters, parsed
 from agent.harness.backends import load_inline_build
 from agent.harness.confirmation import sanitizer
 from agent.harness.task.job import Announce, Job
@@ -69,7 +71,33 @@ def read(job: Job, at: Shrunken, profile: Profile, announce: Announce) -> Read:
             log = sanitizer.log_of_calls(job, at, asked(command, names, metrics))
     except Hung as fault:
         return Read([], f"ncu's counters: {fault}")
-    return judged(log, reduced=not whole)
+    found = judged(log, reduced=not whole)
+    return found._replace(launches=_with_lines(job, at, command, names, found.launches))
+
+
+def _with_lines(
+    job: Job, at: Shrunken, command: Path, names: list[str], launches: list[Counters]
+) -> list[Counters]:
+    """The same; the longest with the lines at which its warps wait, where those are to be had."""
+    longest = max(launches, key=lambda launch: launch.values.get(DURATION, 0.0), default=None)
+    name = plain(longest.kernel) if longest else ""
+    if name not in names:
+        return launches
+    try:
+        log = sanitizer.log_of_calls(job.model_copy(update={"lines": True}), at, sampled(command, name))
+    except Hung:
+        return launches
+    waiting = stalls.parsed(log, CANDIDATE, job.candidate.source)
+    return [launch._replace(waiting=waiting) if launch is longest else launch for launch in launches]
+
+
+def sampled(command: Path, name: str) -> list[str]:
+    """What runs a worker under ncu: it prints where the warps of one launch of this kernel wait."""
+    return [
+        str(command), "--csv", "--page", "source", "--print-source", "cuda,sass",
+        "--section", "SourceCounters",
+        "--kernel-name-base", "function", "--kernel-name", f"regex:^{name}$", "--launch-count", "1",
+    ]  # fmt: skip
 
 
 def asked(command: Path, names: Iterable[str], metrics: Iterable[str]) -> list[str]:
@@ -82,11 +110,15 @@ def asked(command: Path, names: Iterable[str], metrics: Iterable[str]) -> list[s
 
 
 def own_names(profile: Profile) -> list[str]:
-    """The names of the candidate's own kernels without namespaces, template arguments and parameters."""
-    plain = (kernel.name.removeprefix("void ").replace("(anonymous namespace)::", "") for kernel in
-             profile.kernels if kernel.own)  # fmt: skip
-    names = (re.split(r"[<(]", name)[0].split("::")[-1] for name in plain)
-    return [name for name in dict.fromkeys(names) if re.fullmatch(r"\w+", name)]
+    """The plain names of the candidate's own kernels."""
+    names = dict.fromkeys(plain(kernel.name) for kernel in profile.kernels if kernel.own)
+    return [name for name in names if re.fullmatch(r"\w+", name)]
+
+
+def plain(name: str) -> str:
+    """A kernel's name without namespaces, template arguments and parameters."""
+    whole = name.removeprefix("void ").replace("(anonymous namespace)::", "")
+    return re.split(r"[<(]", whole)[0].split("::")[-1]
 
 
 def judged(log: str, reduced: bool = False) -> Read:

@@ -34,6 +34,8 @@ class Job(Record):
     """What probing the problem found; its families of inputs join the protocol."""
     build: Literal["slim", "load_inline"] = "slim"
     """How extensions for a GPU are built: `slim` leaves to stock `load_inline` what it has doubts about."""
+    lines: bool = False
+    """Whether a slim build keeps the lines of device code, for a profiler: the code stays the same."""
     requests: tuple[Request, ...] = ()
     """What is judged beside the protocol."""
     envelope_limit_s: float = 4.0

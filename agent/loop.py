@@ -54,7 +54,7 @@ UNJUDGED_IN_A_ROW = 3
 """So many candidates that could not be judged, one after the other, end a run."""
 
 
-class Plan(Record):
+class Terms(Record):
     """How the search goes about it, how long, and what the prompts say beside the problem."""
 
     rounds: int
@@ -84,7 +84,7 @@ class Plan(Record):
 
 
 def solve(
-    problem: Problem, provider: Provider, executor: Executor, transcript: Transcript, plan: Plan,
+    problem: Problem, provider: Provider, executor: Executor, transcript: Transcript, terms: Terms,
     pacing: Pacing | None = None,
 ) -> Attempt | None:  # fmt: skip
     """The best verified attempt, or None. What a candidate does wrong never raises.
@@ -95,8 +95,8 @@ def solve(
     Raises EndpointError or BudgetExceeded when a question could not be asked, after what else was asked has
     come in; EnvironmentFault when several in a row could not be judged, or when the best cannot be confirmed.
     """
-    pacing = pacing or Pacing(Beside(problem, executor), Budget(Limits(), parallel=plan.parallel))
-    return _Search(problem, provider, executor, transcript, plan, pacing).run()
+    pacing = pacing or Pacing(Beside(problem, executor), Budget(Limits(), parallel=terms.parallel))
+    return _Search(problem, provider, executor, transcript, terms, pacing).run()
 
 
 class _Awaited(NamedTuple):
@@ -110,14 +110,14 @@ class _Search:
     """A run while it goes on. It is the transcript that it writes to: every event grows the tree."""
 
     def __init__(
-        self, problem: Problem, provider: Provider, executor: Executor, transcript: Transcript, plan: Plan,
+        self, problem: Problem, provider: Provider, executor: Executor, transcript: Transcript, terms: Terms,
         pacing: Pacing,
     ) -> None:  # fmt: skip
-        self.problem, self.provider, self.executor, self.plan = problem, provider, executor, plan
+        self.problem, self.provider, self.executor, self.terms = problem, provider, executor, terms
         self.transcript, self.pace = transcript, pacing.pace
         self.tree = Tree()
         self.standing = Standing(self, pacing.confirmer)
-        self.workers = Workers(plan.parallel)
+        self.workers = Workers(terms.parallel)
         self.asked: dict[int, Prompt] = {}
         """Questions without an answer, by round."""
         self.judged: dict[int, Candidate] = {}
@@ -172,20 +172,20 @@ class _Search:
         return len(self.tree.nodes) > before
 
     def _wanted(self) -> Move | None:
-        rounds_left = len(self.tree.nodes) < self.plan.rounds
-        return POLICIES[self.plan.search](self.tree, self.plan.shape) if rounds_left else None
+        rounds_left = len(self.tree.nodes) < self.terms.rounds
+        return POLICIES[self.terms.search](self.tree, self.terms.shape) if rounds_left else None
 
     def _prompt(self, move: Move) -> Prompt:
-        tree, plan = self.tree, self.plan
+        tree, terms = self.tree, self.terms
         node = tree.nodes[move.after] if move.after is not None else None
         situation = Situation(
             last=tree.last_on(move.after), best=tree.best_on(move.after),
             feedback=node.feedback if node else None,
             mended=tuple(tree.attempts[one] for one in node.mended) if node else (),
             ledger=node.ledger if node else Ledger(), idea=move.idea, other=tree.best_on(move.beside),
-            ideas=max(plan.samples - 1, 1) if move.plan else 0,
-            requirements=plan.requirements, gpu=plan.gpu, floor_ms=plan.floor_ms,
-            library_ops=plan.library_ops,
+            ideas=max(terms.samples - 1, 1) if move.plan else 0,
+            requirements=terms.requirements, gpu=terms.gpu, floor_ms=terms.floor_ms,
+            library_ops=terms.library_ops,
         )  # fmt: skip
         return prompts.render(self.problem, situation)
 
@@ -273,7 +273,7 @@ class _Search:
         attempt = Attempt(number=self.number, candidate=candidate, evaluation=look.found)
         self.append(Evaluated(round=number, attempt=attempt, seconds=look.seconds))
         made = [self.tree.attempts[one] for one in self.tree.nodes[number].attempts]
-        child = mend.following(made) if self.plan.mends else None
+        child = mend.following(made) if self.terms.mends else None
         if child:
             self._judge(number, child)
 

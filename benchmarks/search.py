@@ -18,7 +18,7 @@ from statistics import fmean, stdev
 from typing import Any
 
 from agent.confirming import Beside
-from agent.loop import Plan, solve
+from agent.loop import Terms, solve
 from agent.protocols import Pacing
 from agent.records import Completed, Evaluated, Event, Prompt
 from benchmarks.search_simulation import PARAMETERS, PROBLEM, Judge, Model, Nature, World
@@ -82,7 +82,7 @@ def searched(name: str, nature: Nature, seed: int, rounds: int, patience: int) -
     judge, made = Judge(World(nature, seed)), Run(rounds * each, each)
     given = {"rounds": 10_000, "patience": patience, "gpu": "H200", **SEARCHES[name]}
     pacing = Pacing(Beside(PROBLEM, judge), made)
-    solve(PROBLEM, Model(nature, seed), judge, made, Plan.model_validate(given), pacing)
+    solve(PROBLEM, Model(nature, seed), judge, made, Terms.model_validate(given), pacing)
     return made
 
 

@@ -8,7 +8,7 @@ from verdicts import verified
 
 from agent.confirming import Beside, Standing
 from agent.errors import EndpointError, EnvironmentFault
-from agent.loop import Plan, solve
+from agent.loop import Terms, solve
 from agent.protocols import Look
 from agent.records import (
     Attempt,
@@ -26,8 +26,8 @@ LONG_S = 60.0
 """A thread that waits for longer than this has hung."""
 
 
-def plan(rounds: int, patience: int = 9) -> Plan:
-    return Plan(rounds=rounds, patience=patience, gpu="H200")
+def terms(rounds: int, patience: int = 9) -> Terms:
+    return Terms(rounds=rounds, patience=patience, gpu="H200")
 
 
 def searched(
@@ -40,7 +40,7 @@ def searched(
         confirmer.ended = number in ends_in
 
     provider = Answers(*times, while_writing=while_writing)
-    best = solve(PROBLEM, provider, executor, events, plan(len(times), patience), paced(confirmer))
+    best = solve(PROBLEM, provider, executor, events, terms(len(times), patience), paced(confirmer))
     return best, events, provider
 
 
@@ -61,7 +61,7 @@ def test_the_next_question_is_asked_while_the_best_is_looked_at_again() -> None:
 
     executor, events = Waiting(), Events()
     provider = Answers(2.0, 4.0, while_writing=while_writing)
-    best = solve(PROBLEM, provider, executor, events, plan(2))
+    best = solve(PROBLEM, provider, executor, events, terms(2))
     assert best is not None
     assert (best.number, best.evaluation.scope.confirmed) == (1, True)
     assert executor.looked == [2.0]
@@ -96,7 +96,7 @@ def test_what_is_refused_meanwhile_is_withdrawn_and_told_to_the_model() -> None:
 
 def test_a_refusal_of_the_last_answer_is_its_feedback() -> None:
     executor, provider = TwoLooks(refuses=(1.0,)), Answers(1.0, 3.0)
-    best = solve(PROBLEM, provider, executor, Events(), plan(2), paced(Held(executor, at_once=True)))
+    best = solve(PROBLEM, provider, executor, Events(), terms(2), paced(Held(executor, at_once=True)))
     assert best is not None
     assert best.number == 2
     second = provider.asked[1]
@@ -198,7 +198,7 @@ def test_a_best_that_cannot_be_confirmed_ends_the_run_with_our_fault() -> None:
     events = Events()
     executor = TwoLooks(breaks={2.0: 2})
     with pytest.raises(EnvironmentFault, match="the GPU is gone"):
-        solve(PROBLEM, Answers(2.0), executor, events, plan(1), paced(Held(executor)))
+        solve(PROBLEM, Answers(2.0), executor, events, terms(1), paced(Held(executor)))
     assert events.kinds() == ["evaluated", "unconfirmed"], "who resumes the run looks again"
 
 
@@ -211,7 +211,7 @@ def test_an_endpoint_that_fails_leaves_a_confirmed_best() -> None:
 
     executor, events = TwoLooks(), Events()
     with pytest.raises(EndpointError):
-        solve(PROBLEM, Failing(2.0), executor, events, plan(2), paced(Held(executor)))
+        solve(PROBLEM, Failing(2.0), executor, events, terms(2), paced(Held(executor)))
     assert events.kinds() == ["evaluated", "second_look"]
 
 
@@ -239,7 +239,7 @@ def test_whatever_a_thread_raises_is_raised_where_its_outcome_is_asked_for() -> 
             raise KeyError("a bug")
 
     with pytest.raises(KeyError, match="a bug"):
-        solve(PROBLEM, Answers(2.0), Broken(), Events(), plan(1))
+        solve(PROBLEM, Answers(2.0), Broken(), Events(), terms(1))
 
 
 def test_a_second_look_has_to_decide() -> None:

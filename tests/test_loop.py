@@ -5,7 +5,7 @@ from verdicts import OneLook, verified
 
 from agent import mend
 from agent.errors import EnvironmentFault
-from agent.loop import Plan, solve
+from agent.loop import Terms, solve
 from agent.providers.scripted import Scripted
 from agent.records import (
     Attempt,
@@ -62,7 +62,7 @@ class Events:
 def run(*factors: int, judge: Judge | None = None) -> tuple[Attempt | None, Judge, Events]:
     judge, events = judge or Judge(), Events()
     provider = Scripted([FILE.format(factor=factor) for factor in factors])
-    best = solve(PROBLEM, provider, judge, events, Plan(rounds=len(factors), patience=2, gpu="H200"))
+    best = solve(PROBLEM, provider, judge, events, Terms(rounds=len(factors), patience=2, gpu="H200"))
     return best, judge, events
 
 
@@ -140,9 +140,9 @@ def test_rounds_that_nobody_could_judge_do_not_use_up_patience() -> None:
 def test_three_in_a_row_end_the_run() -> None:
     events = Events()
     provider = Scripted([FILE.format(factor=factor) for factor in (1, 9, 9, 9, 0)])
-    plan = Plan(rounds=5, patience=2, gpu="H200")
+    terms = Terms(rounds=5, patience=2, gpu="H200")
     with pytest.raises(EnvironmentFault, match="the oracle failed"):
-        solve(PROBLEM, provider, Failing(), events, plan)
+        solve(PROBLEM, provider, Failing(), events, terms)
     assert [event.kind for event in events.seen if event.kind in ("evaluated", "unjudged")] == [
         "evaluated", "unjudged", "unjudged",
     ]  # fmt: skip

@@ -47,7 +47,7 @@ class Session:
 
     run: store.Run
     problem: Problem
-    plan: loop.Plan
+    terms: loop.Terms
     writer: store.Writer
     told: Listener
     stored: store.Resume | None = None
@@ -80,7 +80,7 @@ class Session:
             self.writer.append(
                 RunStarted(
                     problem=self.problem, provider=provider.name, executor=executor.name,
-                    rounds=self.plan.rounds, patience=self.plan.patience, search=self.plan.search,
+                    rounds=self.terms.rounds, patience=self.terms.patience, search=self.terms.search,
                 )
             )  # fmt: skip
         else:
@@ -89,7 +89,7 @@ class Session:
             pace = self.stored.pace(pace)
         try:
             pacing = Pacing(confirmer, pace)
-            best = loop.solve(self.problem, provider, executor, transcript, self.plan, pacing)
+            best = loop.solve(self.problem, provider, executor, transcript, self.terms, pacing)
         except KeyboardInterrupt:
             self._finish("interrupted", "stopped by Ctrl-C")
             raise Interrupted(f"interrupted; go on with: agent run --resume {self.run.id}") from None

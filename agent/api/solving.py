@@ -30,7 +30,7 @@ from agent.providers import Several, Told, choose, for_run
 from agent.records import Problem, Prompt
 
 if TYPE_CHECKING:
-    from agent.loop import Plan
+    from agent.loop import Terms
     from agent.providers.endpoint import StreamProgress
 
 
@@ -148,9 +148,9 @@ def render_prompt(
 
     checks = checks or Checks()
     settings = settings or config.load(checks.flags(), offline=True).settings
-    plan = plan_for(problem, settings, "", require, with_requirements(checks, require))
+    terms = terms_for(problem, settings, "", require, with_requirements(checks, require))
     situation = prompts.Situation(
-        requirements=plan.requirements, gpu=plan.gpu, floor_ms=plan.floor_ms, library_ops=plan.library_ops
+        requirements=terms.requirements, gpu=terms.gpu, floor_ms=terms.floor_ms, library_ops=terms.library_ops
     )
     return prompts.render(problem, situation)
 
@@ -165,12 +165,12 @@ def _own_command(stored: str, run: str) -> str:
     )
 
 
-def plan_for(problem: Problem, settings: Settings, provider: str, require: str, checks: Checks) -> "Plan":
+def terms_for(problem: Problem, settings: Settings, provider: str, require: str, checks: Checks) -> "Terms":
     """How long the loop goes on, and what the prompts say beside the problem."""
     from agent import prompts
-    from agent.loop import Plan
+    from agent.loop import Terms
 
-    return Plan(
+    return Terms(
         rounds=1 if provider.startswith(ONE_ANSWER) else settings.rounds,
         patience=settings.patience,
         search=settings.search or "line",
@@ -227,14 +227,14 @@ class _Work:
         judge = (executor_elsewhere if away else local_executor)(settings, problem, self._checks, told)
         admitted(judge, problem, self._checks.admit_anyway, told)
         settings = self._settings = with_policy(settings, provider.name, judge.name)
-        plan = plan_for(problem, settings, provider.name, self._choices.require, self._checks)
-        plan = plan.model_copy(update={"mends": self._choices.autofix})
+        terms = terms_for(problem, settings, provider.name, self._choices.require, self._checks)
+        terms = terms.model_copy(update={"mends": self._choices.autofix})
         budget = budget_for(settings, provider.name, judge.name, log.events if log else ())
         run = found or store.create(
             settings.runs_dir,
             store.RunSettings(
                 problem=address, problem_name=problem.name, provider=provider.name, model=settings.model,
-                executor=judge.name, rounds=plan.rounds, patience=plan.patience,
+                executor=judge.name, rounds=terms.rounds, patience=terms.patience,
                 options=stored.options(settings, self._checks, self._choices),
             ),
         )  # fmt: skip
@@ -242,7 +242,7 @@ class _Work:
         told = heard_by(told, provider.hear) if isinstance(provider, Several) else told
         with run.writer() as writer:
             known = store.Resume(log) if log else None
-            session = Session(run, problem, plan, writer, told, known, budget)
+            session = Session(run, problem, terms, writer, told, known, budget)
             if log is None:
                 told.say(f"run {run.id}: {problem.name}, provider {provider.name}, executor {judge.name}")
             else:

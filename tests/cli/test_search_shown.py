@@ -5,7 +5,7 @@ import re
 from pathlib import Path
 
 import pytest
-from search.searching import Judge, Model, plan
+from search.searching import Judge, Model
 from second_looks import PROBLEM
 from transcripts import SETTINGS
 from typer.testing import CliRunner
@@ -28,7 +28,7 @@ def carried(rounds: int) -> Run:
     tariff = Tariff(answer_tokens=1_000, prices={"m": Price(input=1, output=10)})
     budget = Budget(Limits(cost_usd=5.0), parallel=1, tariff=tariff)
     with run.writer() as writer:
-        wanted = plan("beam", rounds=rounds, parallel=1)
+        wanted = terms("beam", rounds=rounds, parallel=1)
         Session(run, PROBLEM, wanted, writer, Listener(), None, budget).solve(Model(), Judge())
     return run
 

@@ -13,7 +13,7 @@ from agent.api.listening import Listener
 from agent.api.session import Session
 from agent.cli.app import app
 from agent.errors import EnvironmentFault, Interrupted
-from agent.loop import Plan
+from agent.loop import Terms
 from agent.records import Candidate, Evaluation, Problem, RunFinished
 from agent.store import Resume, Run, create
 
@@ -36,8 +36,8 @@ def carried(run: Run, provider: Answers, executor: TwoLooks, rounds: int, *, aga
     heard = Heard()
     stored = Resume(run.read()) if again else None
     with run.writer() as writer:
-        plan = Plan(rounds=rounds, patience=9, gpu="H200")
-        Session(run, PROBLEM, plan, writer, heard, stored).solve(provider, executor)
+        terms = Terms(rounds=rounds, patience=9, gpu="H200")
+        Session(run, PROBLEM, terms, writer, heard, stored).solve(provider, executor)
     return heard
 
 

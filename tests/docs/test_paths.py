@@ -79,7 +79,7 @@ def test_most_of_the_architecture_is_named_to_the_function() -> None:
 
 @pytest.mark.parametrize(
     "text",
-    ["`harness/no_such_file.py`", "`no_such_room/`", "`loop.py:no_such_function`", "`loop.py:Plan.none`"],
+    ["`harness/no_such_file.py`", "`no_such_room/`", "`loop.py:no_such_function`", "`loop.py:Terms.none`"],
 )
 def test_what_is_not_there_is_found_out(text: str) -> None:
     (one,) = mentioned(text)

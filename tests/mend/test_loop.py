@@ -65,13 +65,13 @@ def answers(*sources: str) -> Scripted:
     return Scripted([f"```python\n{source}```\n" for source in sources])
 
 
-def plan(rounds: int, *, mends: bool = True) -> loop.Plan:
-    return loop.Plan(rounds=rounds, patience=2, gpu="h200", mends=mends)
+def terms(rounds: int, *, mends: bool = True) -> loop.Terms:
+    return loop.Terms(rounds=rounds, patience=2, gpu="h200", mends=mends)
 
 
 def test_a_mend_is_a_child_attempt_and_its_parent_keeps_its_verdict() -> None:
     transcript, judge = Memory(), Judge()
-    best = loop.solve(PROBLEM, answers(UNDECLARED), judge, transcript, plan(1))
+    best = loop.solve(PROBLEM, answers(UNDECLARED), judge, transcript, terms(1))
     answer, child = transcript.attempts()
     assert (answer.number, answer.candidate.origin, answer.evaluation.status) == (
         1,
@@ -86,7 +86,7 @@ def test_a_mend_is_a_child_attempt_and_its_parent_keeps_its_verdict() -> None:
 
 def test_without_mends_the_model_is_asked() -> None:
     transcript = Memory()
-    best = loop.solve(PROBLEM, answers(UNDECLARED, RIGHT), Judge(), transcript, plan(2, mends=False))
+    best = loop.solve(PROBLEM, answers(UNDECLARED, RIGHT), Judge(), transcript, terms(2, mends=False))
     assert [attempt.candidate.origin for attempt in transcript.attempts()] == ["model", "model"]
     assert best is not None
     assert best.number == 2
@@ -94,7 +94,7 @@ def test_without_mends_the_model_is_asked() -> None:
 
 def test_the_next_prompt_shows_the_answer_and_its_mend() -> None:
     transcript = Memory()
-    loop.solve(PROBLEM, answers(UNDECLARED, RIGHT), Judge(wrong=True), transcript, plan(2))
+    loop.solve(PROBLEM, answers(UNDECLARED, RIGHT), Judge(wrong=True), transcript, terms(2))
     shown = transcript.prompts()[1]
     assert "Your last answer, mended: attempt 2" in shown
     assert "Attempt 1, your answer as it came, was judged build_error" in shown
@@ -108,11 +108,11 @@ def test_the_next_prompt_shows_the_answer_and_its_mend() -> None:
 
 def test_a_run_with_mends_is_resumed_without_judging_again() -> None:
     first = Memory()
-    loop.solve(PROBLEM, answers(UNDECLARED), Judge(wrong=True), first, plan(1))
+    loop.solve(PROBLEM, answers(UNDECLARED), Judge(wrong=True), first, terms(1))
     numbered = tuple(event.model_copy(update={"seq": n}) for n, event in enumerate(first))
     stored, judge, more = Resume(Log(events=numbered)), Judge(), Memory()
     loop.solve(
-        PROBLEM, stored.provider(answers(RIGHT)), stored.executor(judge), stored.transcript(more), plan(2)
+        PROBLEM, stored.provider(answers(RIGHT)), stored.executor(judge), stored.transcript(more), terms(2)
     )
     assert judge.judged == [Candidate(problem=PROBLEM.name, source=RIGHT).id]
     assert [attempt.number for attempt in more.attempts()] == [3]

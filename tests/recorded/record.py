@@ -14,7 +14,7 @@ from agent.api import Checks
 from agent.api.judge import floor_ms, gpu_of, local_executor
 from agent.api.session import Session
 from agent.cli.telling import telling
-from agent.loop import Plan
+from agent.loop import Terms
 from agent.providers.scripted import Scripted
 
 ANSWERS = Path(__file__).parent / "group_norm"
@@ -32,14 +32,14 @@ def record(into: Path) -> Path:
     with telling("recording") as told:
         judge = local_executor(settings, problem, Checks(), told)
         gpu = gpu_of(settings)
-        plan = Plan(rounds=4, patience=2, gpu=gpu, floor_ms=floor_ms(problem, settings))
+        terms = Terms(rounds=4, patience=2, gpu=gpu, floor_ms=floor_ms(problem, settings))
         asked = store.RunSettings(
             problem=PROBLEM, problem_name=problem.name, provider=provider.name, executor=judge.name,
-            rounds=plan.rounds, patience=plan.patience, options={"gpu": gpu, "mend": plan.mends},
+            rounds=terms.rounds, patience=terms.patience, options={"gpu": gpu, "mend": terms.mends},
         )  # fmt: skip
         run = store.create(into.parent, asked)
         with run.writer() as writer:
-            finished = Session(run, problem, plan, writer, told).solve(provider, judge)
+            finished = Session(run, problem, terms, writer, told).solve(provider, judge)
     if finished.outcome != "verified":
         raise SystemExit(f"the recording did not end verified: {finished.reason}; it is kept in {run.path}")
     shutil.rmtree(into, ignore_errors=True)

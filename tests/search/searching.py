@@ -7,7 +7,7 @@ from second_looks import PROBLEM, first
 from verdicts import OneLook, refused
 
 from agent.confirming import Beside
-from agent.loop import Plan, solve
+from agent.loop import Terms, solve
 from agent.protocols import Executor, Pacing, Provider, Transcript
 from agent.records import Attempt, Candidate, Completion, Evaluation, Event, Problem, Prompt, Usage
 from agent.search.budget import Budget, Limits
@@ -16,8 +16,8 @@ from agent.store import Resume
 KERNEL = "```python\nclass ModelNew:\n    ms = {}\n```"
 
 
-def plan(search: str, rounds: int = 12, parallel: int = 4) -> Plan:
-    return Plan.model_validate(
+def terms(search: str, rounds: int = 12, parallel: int = 4) -> Terms:
+    return Terms.model_validate(
         {"rounds": rounds, "patience": 2, "gpu": "H200", "search": search, "samples": 4, "parallel": parallel}
     )
 
@@ -86,7 +86,7 @@ class Events(list[Event]):
 
 
 def searched(
-    wanted: Plan, provider: Provider, executor: Executor, transcript: Transcript, *,
+    wanted: Terms, provider: Provider, executor: Executor, transcript: Transcript, *,
     budget: Budget | None = None, resume: Resume | None = None,
 ) -> Attempt | None:  # fmt: skip
     budget = budget or Budget(Limits(), parallel=wanted.parallel)

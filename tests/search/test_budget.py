@@ -1,7 +1,7 @@
 """What is set aside, what counts as spent, and when a question is not asked."""
 
 import pytest
-from search.searching import Events, Judge, Model, plan, searched
+from search.searching import Events, Judge, Model, searched, terms
 
 from agent.api.limits import ANSWER_TOKENS, bounded, budget_for, policy_for
 from agent.config import Settings
@@ -122,7 +122,7 @@ def test_time_of_the_gpu_is_kept_for_confirming() -> None:
 
 
 def test_a_search_ends_before_its_tokens_do() -> None:
-    wanted = plan("beam", rounds=50)
+    wanted = terms("beam", rounds=50)
     purse = Budget(Limits(tokens=60_000), parallel=4, tariff=Tariff(answer_tokens=10_000))
     model, events = Model(), Events(purse)
     searched(wanted, model, Judge(), events, budget=purse)

@@ -5,7 +5,7 @@ from collections.abc import Iterable
 from contextlib import suppress
 
 import pytest
-from search.searching import Events, Judge, Model, plan, searched
+from search.searching import Events, Judge, Model, searched, terms
 from verdicts import OneLook
 
 from agent import loop
@@ -62,7 +62,7 @@ def test_a_run_goes_to_and_fro_and_nothing_is_asked_or_judged_twice(search: str)
         box, here = Box(answered), Events()
         try:
             resume = Resume(Log(tuple(written)))
-            away = searched(plan(search, rounds=8), box, NoGpu(), here, resume=resume)
+            away = searched(terms(search, rounds=8), box, NoGpu(), here, resume=resume)
         except (AwaitingAnswers, AwaitingGpu):
             written.extend(here)
         else:
@@ -70,7 +70,7 @@ def test_a_run_goes_to_and_fro_and_nothing_is_asked_or_judged_twice(search: str)
             break
         there = Events()
         with suppress(AwaitingAnswers):
-            searched(plan(search, rounds=8), box, judge, there, resume=Resume(Log(tuple(written))))
+            searched(terms(search, rounds=8), box, judge, there, resume=Resume(Log(tuple(written))))
         written.extend(there)
         answered |= set(sorted(box.open - answered)[:2])
     else:
@@ -85,11 +85,11 @@ def test_a_run_goes_to_and_fro_and_nothing_is_asked_or_judged_twice(search: str)
 def test_the_same_answer_twice_is_judged_once_where_the_gpu_is() -> None:
     here = Events()
     with pytest.raises(AwaitingGpu):
-        searched(plan("beam", rounds=4), Same(), NoGpu(), here)
+        searched(terms("beam", rounds=4), Same(), NoGpu(), here)
     assert [event.kind for event in here].count("completed") == 4
     assert len([event for event in here if isinstance(event, ReplyRejected)]) == 3
     judge, there = Judge(), Events()
-    searched(plan("beam", rounds=4), Same(), judge, there, resume=Resume(Log(tuple(here))))
+    searched(terms("beam", rounds=4), Same(), judge, there, resume=Resume(Log(tuple(here))))
     assert len(judge.judged) == 1
 
 
@@ -111,5 +111,5 @@ def test_a_question_that_is_awaited_is_not_asked_again_under_another_number(
     for parallel in (1, 4):
         provider = Twice()
         with pytest.raises(AwaitingAnswers):
-            searched(plan("beam", parallel=parallel), provider, Judge(), Events())
+            searched(terms("beam", parallel=parallel), provider, Judge(), Events())
         assert len(provider.asked) == 1

@@ -4,7 +4,7 @@ import threading
 from collections import Counter
 
 import pytest
-from search.searching import Events, Judge, Model, plan, searched
+from search.searching import Events, Judge, Model, searched, terms
 
 from agent import ranking
 from agent.errors import EndpointError
@@ -18,14 +18,14 @@ POLICIES = ("line", "beam", "evolve")
 
 def whole(search: str) -> Events:
     events = Events()
-    searched(plan(search), Model(), Judge(), events)
+    searched(terms(search), Model(), Judge(), events)
     return events
 
 
 @pytest.mark.parametrize("search", POLICIES)
 def test_every_answer_and_verdict_is_written_once(search: str) -> None:
     events, provider, judge = Events(), Model(), Judge()
-    best = searched(plan(search), provider, judge, events)
+    best = searched(terms(search), provider, judge, events)
     asked = [event for event in events if isinstance(event, Prompted)]
     made = [event.attempt for event in events if isinstance(event, Evaluated)]
     assert sorted(provider.asked) == sorted(event.prompt.id for event in asked)
@@ -46,7 +46,7 @@ def test_rounds_are_open_at_the_same_time() -> None:
             return super().complete(prompt)
 
     events = Events()
-    searched(plan("beam", rounds=4), Meeting(), Judge(), events)
+    searched(terms("beam", rounds=4), Meeting(), Judge(), events)
     assert [event.kind for event in events[:4]] == ["prompted"] * 4
 
 
@@ -56,7 +56,7 @@ def test_a_run_stopped_anywhere_asks_and_judges_nothing_twice(search: str) -> No
     for known in range(len(events) + 1):
         before = tuple(events[:known])
         provider, judge, written = Model(), Judge(), Events()
-        searched(plan(search), provider, judge, written, resume=Resume(Log(before)))
+        searched(terms(search), provider, judge, written, resume=Resume(Log(before)))
         after = [*before, *written]
         answered = Counter(event.prompt_id for event in before if isinstance(event, Completed))
         every = Counter(event.prompt_id for event in after if isinstance(event, Completed))
@@ -65,7 +65,7 @@ def test_a_run_stopped_anywhere_asks_and_judges_nothing_twice(search: str) -> No
         verdicts = [event.attempt.candidate.id for event in after if isinstance(event, Evaluated)]
         assert Counter(judge.judged) == Counter(verdicts) - Counter(known_verdicts)
         again = Events()
-        searched(plan(search), Model(), Judge(), again, resume=Resume(Log(tuple(after))))
+        searched(terms(search), Model(), Judge(), again, resume=Resume(Log(tuple(after))))
         assert again == [], "what has come to its end has nothing to add"
 
 
@@ -73,7 +73,7 @@ def test_a_run_stopped_anywhere_asks_and_judges_nothing_twice(search: str) -> No
 def test_the_same_answers_in_the_same_order_are_the_same_search(search: str) -> None:
     first, second = (Events() for _ in range(2))
     for events in (first, second):
-        searched(plan(search, parallel=1), Model(), Judge(), events)
+        searched(terms(search, parallel=1), Model(), Judge(), events)
     bare = {"seconds": None}
     assert [event.model_copy(update=bare) if isinstance(event, Evaluated) else event for event in first] == [
         event.model_copy(update=bare) if isinstance(event, Evaluated) else event for event in second
@@ -84,7 +84,7 @@ def test_a_resumed_run_may_have_another_number_of_rounds_open() -> None:
     events = whole("beam")
     before = tuple(events[: len(events) // 2])
     written = Events()
-    searched(plan("beam", parallel=1), Model(), Judge(), written, resume=Resume(Log(before)))
+    searched(terms("beam", parallel=1), Model(), Judge(), written, resume=Resume(Log(before)))
     asked = [event.round for event in (*before, *written) if isinstance(event, Prompted)]
     assert asked == list(range(1, len(asked) + 1))
 
@@ -103,7 +103,7 @@ def test_what_was_asked_beside_a_question_that_failed_is_received() -> None:
 
     events = Events()
     with pytest.raises(EndpointError, match="no quota"):
-        searched(plan("beam", rounds=4), Failing(), Judge(), events)
+        searched(terms("beam", rounds=4), Failing(), Judge(), events)
     assert sorted(event.round for event in events if isinstance(event, Completed)) == [2, 3, 4]
 
 

@@ -1,11 +1,11 @@
 """Ideas asked for apart from the code: what reads as one, and which lines begin with them."""
 
 import pytest
-from search.searching import Events, Judge, Model, plan, searched
+from search.searching import Events, Judge, Model, searched, terms
 
 from agent.api.limits import plans_first
 from agent.config import Settings
-from agent.loop import Plan
+from agent.loop import Terms
 from agent.records import APPROACH, Completed, Completion, Evaluated, Prompt, Prompted
 from agent.search import ideas, plans
 from agent.search.lines import tips
@@ -57,8 +57,8 @@ class Planner(Model):
         return Completion(provider=self.name, model=None, text=self.answer)
 
 
-def planned(search: str, parallel: int = 4) -> Plan:
-    return plan(search, parallel=parallel).model_copy(update={"plan": True})
+def planned(search: str, parallel: int = 4) -> Terms:
+    return terms(search, parallel=parallel).model_copy(update={"plan": True})
 
 
 @pytest.mark.parametrize("search", ["beam", "evolve"])

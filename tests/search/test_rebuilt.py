@@ -1,13 +1,13 @@
 """Answers that build to a program of an earlier one: they are told so, and their runs go on anywhere."""
 
 import pytest
-from search.searching import Events, Judge, Model, confirmed, plan, searched
+from search.searching import Events, Judge, Model, confirmed, searched, terms
 from second_looks import PROBLEM
 from verdicts import refused
 
 from agent.errors import Rebuilt
 from agent.executors import LocalExecutor, Once
-from agent.loop import Plan
+from agent.loop import Terms
 from agent.records import (
     Build,
     Candidate,
@@ -24,8 +24,8 @@ from agent.store import Log, Resume
 POLICIES = ("line", "beam", "evolve")
 
 
-def patient(search: str) -> Plan:
-    return plan(search, parallel=1).model_copy(update={"patience": 6})
+def patient(search: str) -> Terms:
+    return terms(search, parallel=1).model_copy(update={"patience": 6})
 
 
 def program_of(candidate: Candidate) -> str:

@@ -7,7 +7,7 @@ from second_looks import PROBLEM, REFUSAL, Answers, Events, Held, TwoLooks, firs
 from verdicts import verified
 
 from agent.errors import EnvironmentFault
-from agent.loop import Plan, solve
+from agent.loop import Terms, solve
 from agent.records import (
     Attempt,
     Candidate,
@@ -23,7 +23,7 @@ from agent.store import Log, Resume, history
 from agent.store.lines import decode, encode
 
 TIMES = (4.0, 1.0, 5.0, 2.0)
-PLAN = Plan(rounds=len(TIMES), patience=9, gpu="H200")
+PLAN = Terms(rounds=len(TIMES), patience=9, gpu="H200")
 
 
 def executor() -> TwoLooks:

@@ -5,7 +5,7 @@ import re
 from pathlib import Path
 
 import pytest
-from search.searching import Judge, Model
+from search.searching import Judge, Model, terms
 from second_looks import PROBLEM
 from transcripts import SETTINGS
 from typer.testing import CliRunner

@@ -14,11 +14,23 @@ def pytest_addoption(parser: pytest.Parser) -> None:
         help="run the corpora whole and in every mode, not in the samples that each change runs",
     )
     parser.addoption(
+        "--on-gpu",
+        action="store_true",
+        help="launch the right kernels of tests/emulator/modern on a GPU, not on the emulator",
+    )
+    parser.addoption(
         "--fuzz-minutes",
         type=float,
         default=0.0,
         help="how long to try what a hostile process might write (make fuzz: 10)",
     )
+
+
+def pytest_configure(config: pytest.Config) -> None:
+    if config.getoption("--on-gpu"):
+        from modern_kernels import Checked
+
+        Checked.on_gpu = True
 
 
 LONGEST_FIRST = ("e2e", "foreign", "emulator", "integrity", "harness", "docs", "kernels")

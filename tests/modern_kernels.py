@@ -6,6 +6,7 @@ from pathlib import Path
 
 import numpy as np
 from device_library import Array
+from modern_gpu import on_gpu
 from ptx_library import PtxDevice, from_cuda
 
 from agent.torch_shim import c_abi
@@ -22,21 +23,26 @@ def built(name: str) -> PtxDevice:
 
 
 class Checked:
-    """A device under checks, in one of the orders that a draw may choose."""
+    """A device under checks, in one of the orders that a draw may choose; with --on-gpu the GPU instead."""
+
+    on_gpu = False
 
     def __init__(self, source: str, order: int) -> None:
-        self.device = built(source)
+        self.device = on_gpu(source) if self.on_gpu else built(source)
         self._order = order
 
     def __enter__(self) -> PtxDevice:
         self.device.reset()
+        if self.on_gpu:
+            return self.device
         self.device.runtime.kw_draw(c_abi.MEMORY_ONES, self._order, 11)
         self.device.runtime.kw_check(1)
         return self.device
 
     def __exit__(self, *raised: object) -> None:
-        self.device.runtime.kw_check(0)
-        self.device.runtime.kw_draw(c_abi.MEMORY_ONES, c_abi.ORDER_FORWARD, 0)
+        if not self.on_gpu:
+            self.device.runtime.kw_check(0)
+            self.device.runtime.kw_draw(c_abi.MEMORY_ONES, c_abi.ORDER_FORWARD, 0)
         self.device.cluster = (0, 0, 0)
         self.device.reset()
 
@@ -53,7 +59,7 @@ def encode(
     sizes = (ctypes.c_uint64 * rank)(*tensor.shape[::-1])
     strides = (ctypes.c_uint64 * rank)(*tensor.strides[-2::-1])
     boxes, ones = (ctypes.c_uint32 * rank)(*box), (ctypes.c_uint32 * rank)(*[1] * rank)
-    where = ctypes.c_void_p(tensor.ctypes.data)
+    where = ctypes.c_void_p(device.address(tensor))
     function = device.runtime.cuTensorMapEncodeTiled
     assert function(made, kind, rank, where, sizes, strides, boxes, ones, 0, swizzle, 0, 0) == 0
     return made.raw

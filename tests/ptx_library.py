@@ -4,7 +4,7 @@ import ctypes
 import shutil
 import subprocess
 import tempfile
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from functools import cached_property
 from pathlib import Path
 from typing import Any
@@ -55,6 +55,10 @@ class PtxDevice(Device):
         self.cluster = (0, 0, 0)
         """Of the launches that follow."""
 
+    def address(self, array: Array) -> int:
+        """Where kernels find it."""
+        return array.ctypes.data
+
     @staticmethod
     def scratch(name: str, text: str) -> Path:
         """A file that lasts as long as the process."""
@@ -94,7 +98,7 @@ class PtxDevice(Device):
         """`shape` is grid, block and bytes of dynamic shared memory; arguments are arrays in device memory,
         numpy scalars and, for structs, bytes."""
         entry = self.kernel(name)
-        words = [_bytes(argument) for argument in arguments]
+        words = [as_bytes(argument, self.address) for argument in arguments]
         assert [len(word) for word in words] == list(entry.parameter_bytes)
         pointers = len(words) * 8
         room = ctypes.create_string_buffer(pointers + sum(64 + len(word) for word in words))
@@ -115,11 +119,12 @@ class PtxDevice(Device):
         assert self.runtime.kw_launch(ctypes.byref(request)) == 0
 
 
-def _bytes(argument: Any) -> bytes:
+def as_bytes(argument: Any, address: Callable[[Array], int]) -> bytes:
+    """An argument of a kernel as it is passed."""
     if isinstance(argument, bytes):
         return argument
     if isinstance(argument, np.ndarray):
-        return argument.ctypes.data.to_bytes(8, "little")
+        return address(argument).to_bytes(8, "little")
     assert isinstance(argument, np.generic)
     return argument.tobytes()
 

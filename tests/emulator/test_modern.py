@@ -5,8 +5,9 @@ Sources in `modern/`; the broken ones among them: test_modern_broken.py.
 
 import numpy as np
 import pytest
+from device_library import Array
 from modern_kernels import ORDERS, UINT32, Checked, encode, values
-from ptx_library import NVCC
+from ptx_library import NVCC, PtxDevice
 
 from agent.torch_shim import c_abi
 
@@ -154,6 +155,15 @@ def test_maps_that_cuda_refuses(shape: tuple[int, int], box: tuple[int, int]) ->
         encode(device, device.empty(shape), box)
 
 
+def launched(device: PtxDevice, kernel: str) -> tuple[Array, Array]:
+    x, y = device.array(values(16, 32)), device.empty(128)
+    device.launch(kernel, 1, 128, encode(device, x, (32, 16)), y)
+    return x, y
+
+
+BROKEN_MAPS = ("box_counts_whole", "crooked", "small_tile", "no_map")
+
+
 @pytest.mark.parametrize(
     ("kernel", "finding", "words"),
     [
@@ -165,8 +175,7 @@ def test_maps_that_cuda_refuses(shape: tuple[int, int], box: tuple[int, int]) ->
 )
 def test_broken_maps(kernel: str, finding: str, words: str) -> None:
     with Checked("tensors", c_abi.ORDER_FORWARD) as device:
-        x = device.array(values(16, 32))
-        device.launch(kernel, 1, 128, encode(device, x, (32, 16)), device.empty(128))
+        launched(device, kernel)
         found = [f for f in device.findings() if f["severity"] == "error"]
         assert {(f["kind"], f["line"]) for f in found} == {(finding, device.line(kernel))}
         assert words in found[0]["message"]

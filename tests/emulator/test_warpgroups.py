@@ -72,15 +72,21 @@ BROKEN = [
 ]
 
 
+def launched(device: PtxDevice, broken: Broken) -> tuple[Array, Array, Array]:
+    """Both factors and what came out."""
+    depth = 128 if broken.by_maps else 16
+    a, b = (device.array(values(rows, depth), "float16") for rows in (64, 32))
+    c = device.array(np.ones((64, 32)))
+    given = maps(device, a, b) if broken.by_maps else (a, b)
+    shape = ((1, 1, 1), (128, 1, 1), 12288 if broken.by_maps else 0)
+    device.launch_with(broken.kernel, shape, *given, c, np.int32(depth))
+    return a, b, c
+
+
 @pytest.mark.parametrize("broken", BROKEN, ids=str)
 def test_broken_ones(broken: Broken) -> None:
     with Checked("warpgroups", c_abi.ORDER_FORWARD) as device:
-        depth = 128 if broken.by_maps else 16
-        a, b = (device.array(values(rows, depth), "float16") for rows in (64, 32))
-        c = device.array(np.ones((64, 32)))
-        given = maps(device, a, b) if broken.by_maps else (a, b)
-        shape = ((1, 1, 1), (128, 1, 1), 12288 if broken.by_maps else 0)
-        device.launch_with(broken.kernel, shape, *given, c, np.int32(depth))
+        launched(device, broken)
         findings = device.findings()
         line = device.line(broken.at or broken.kernel)
     wanted = (broken.finding, broken.severity, line)

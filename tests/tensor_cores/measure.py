@@ -48,6 +48,11 @@ def checksums(tiles_: Array) -> Array:
     return np.array([crc32(tile.tobytes()) for tile in tiles_], "uint32")
 
 
+def of_all(sums: Array) -> int:
+    """One checksum of those of several tiles."""
+    return crc32(sums.tobytes())
+
+
 def checksum(given: tuple[Array, Array, Array]) -> str:
     return hashlib.sha256(b"".join(array.tobytes() for array in given)).hexdigest()[:16]
 
@@ -66,7 +71,10 @@ def main() -> None:
             given = tiles(one.formats, one.depth, options.each, options.seed)
             made = on_gpu(library, one, given)
             kept[one.name] = made[: options.whole * len(KINDS)]
-            kept[f"{one.name}.tiles"] = checksums(made)
+            sums = checksums(made)
+            kept[f"{one.name}.tiles"] = sums
+            kinds = [of_all(sums[number :: len(KINDS)]) for number in range(len(KINDS))]
+            kept[f"{one.name}.kinds"] = np.array(kinds, "uint32")
             kept[f"{one.name}.inputs"] = np.array(checksum(given))
             print(one.name, len(made), "tiles", flush=True)
             np.savez_compressed(options.file, **kept)  # type: ignore[arg-type]

@@ -212,7 +212,9 @@ bool force_stuck_warp(Worker& worker) {
         const Pending group = warp.pending[0];
         const uint32_t missing = group.mask & ~group.arrived & warp.live;
         const Thread& other = lane_of(worker, index, __builtin_ctz(missing));
-        report(&finding::kWarpOpDivergent, Severity::kWarning, group.line, &worker, [&] {
+        // Half a warp at a product hangs on an H200; a shuffle gives some value.
+        const Severity severity = group.kind == KW_COLLECT ? Severity::kError : Severity::kWarning;
+        report(&finding::kWarpOpDivergent, severity, group.line, &worker, [&] {
             return format("A warp operation with mask 0x%08x is reached only by lanes 0x%08x; lanes 0x%08x wait "
                           "at %s in line %d. On a GPU this hangs or gives undefined values.",
                           group.mask, group.arrived, missing,

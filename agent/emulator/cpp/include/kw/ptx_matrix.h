@@ -207,7 +207,7 @@ KW_MATRIX auto fold(const Line<A, Depth>& a, const Line<B, Depth>& b, typename D
         (void)how;
         return summed<Depth, A, B, D>(a, b, 0, start, A::kKept);
     } else if constexpr (A::kBits == 64) {
-        for (int k = 0; k < Depth; k++) start = __builtin_fma(a.value[k], b.value[k], start);
+        for (int k = 0; k < Depth; k++) start = fused(a.value[k], b.value[k], start);
         return start;
     } else {
         for (int k = 0; k < Depth; k++) {

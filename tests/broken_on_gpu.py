@@ -1,0 +1,95 @@
+"""What a GPU makes of the broken kernels of `emulator/modern`, each in a process of its own.
+
+`PYTHONPATH=.:tests:tests/emulator python -m broken_on_gpu FILE`, on a machine with a GPU and nvcc, says how
+each ended (`ran`, CUDA's error, `hangs`), and of those that ran how often the result was what it should be.
+"""
+
+import argparse
+import json
+import subprocess
+import sys
+import tempfile
+from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
+from functools import partial
+from importlib import import_module
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from modern_gpu import GpuDevice, cubin
+from modern_wanted import WANTED, Arrays
+
+RUNS = 20
+LIMIT_S = 12
+"""A kernel that takes longer hangs."""
+Launch = Callable[[GpuDevice], Arrays]
+
+
+def launches() -> dict[str, Launch]:
+    """By source and kernel, as the emulator's tests launch them."""
+    modern, broken, warpgroups = map(import_module, ("test_modern", "test_modern_broken", "test_warpgroups"))
+    found: dict[str, Launch] = {
+        f"{one.source}.{one.kernel}": partial(broken.launched, broken=one) for one in broken.BROKEN
+    }
+    for one in warpgroups.BROKEN:
+        found[f"warpgroups.{one.kernel}"] = partial(warpgroups.launched, broken=one)
+    for kernel in modern.BROKEN_MAPS:
+        found[f"tensors.{kernel}"] = partial(modern.launched, kernel=kernel)
+    return found
+
+
+def runs(name: str, folder: Path) -> dict[str, Any]:
+    """Launches one kernel again and again, until CUDA reports an error."""
+    device = GpuDevice(name.partition(".")[0], folder)
+    right, wanted, example = 0, WANTED.get(name), None
+    for number in range(RUNS):
+        try:
+            arrays = launches()[name](device)
+        except RuntimeError as error:
+            return {"outcome": str(error), "run": number + 1}
+        if wanted is not None:
+            expected = np.asarray(wanted(arrays)).ravel()
+            made = arrays[-1].ravel()[: len(expected)]
+            wrong = np.flatnonzero(made != expected)
+            right += not len(wrong)
+            if len(wrong):
+                example = [len(wrong), int(wrong[0]), float(made[wrong[0]]), float(expected[wrong[0]])]
+        device.reset()
+    return {"outcome": "ran", "runs": RUNS, "right": right if wanted else None, "wrong": example}
+
+
+def outcome(name: str, folder: Path) -> dict[str, Any]:
+    """Of a process of its own, which a hanging kernel does not outlive."""
+    command = [sys.executable, "-m", "broken_on_gpu", "--one", name, str(folder)]
+    try:
+        done = subprocess.run(command, capture_output=True, text=True, timeout=LIMIT_S, check=False)
+    except subprocess.TimeoutExpired:
+        return {"outcome": "hangs"}
+    try:
+        said: dict[str, Any] = json.loads(done.stdout)
+    except ValueError:
+        raise RuntimeError(f"{name}: {done.stderr}") from None
+    return said
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("file", type=Path)
+    parser.add_argument("--one", help=argparse.SUPPRESS)
+    options = parser.parse_args()
+    if options.one:
+        print(json.dumps(runs(options.one, options.file)))
+        return
+    names, found = list(launches()), {}
+    with tempfile.TemporaryDirectory() as scratch, ThreadPoolExecutor(8) as pool:
+        folder = Path(scratch)
+        list(pool.map(lambda source: cubin(source, folder), {name.partition(".")[0] for name in names}))
+        for name, ended in zip(names, pool.map(lambda name: outcome(name, folder), names), strict=True):
+            found[name] = ended
+            print(name, ended, flush=True)
+            options.file.write_text(json.dumps(found, indent=1) + "\n")
+
+
+if __name__ == "__main__":
+    main()

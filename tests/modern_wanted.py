@@ -1,0 +1,98 @@
+"""What the broken kernels of `emulator/modern` would leave behind if their fault did no harm."""
+
+from collections.abc import Callable
+
+import numpy as np
+from device_library import Array
+
+Arrays = tuple[Array, ...]
+"""What `launched` of the tests answers: what went in, and last what came out."""
+
+
+def copied(count: int) -> Callable[[Arrays], Array]:
+    return lambda arrays: arrays[0].ravel()[:count]
+
+
+def _loaded(tile: Array) -> Array:
+    """The sum of what `ldmatrix.x4` gives each lane of a tile of 16 x 16 halves, as words."""
+    words = np.ascontiguousarray(tile).view("uint32").reshape(16, 8).astype("uint64")
+    lane = np.arange(32)
+    parts = [words[matrix % 2 * 8 + lane // 4, matrix // 2 * 4 + lane % 4] for matrix in range(4)]
+    total: Array = np.sum(parts, 0) % 2**32
+    return total.astype("float32")
+
+
+def loaded_early(arrays: Arrays) -> Array:
+    return np.tile(_loaded(arrays[0][:256].reshape(16, 16)), 2)
+
+
+def overwritten_early(arrays: Arrays) -> Array:
+    return np.tile(sum(_loaded(tile) for tile in arrays[0].reshape(2, 16, 16)), 2)
+
+
+def product(arrays: Arrays, columns: int = 16) -> Array:
+    a, b = (array[:, :columns].astype("float32") for array in arrays[:2])
+    sums: Array = a @ b.T
+    return sums
+
+
+def fragments(sums: Array) -> Array:
+    """Which of the sums each of 128 threads holds, in order."""
+    t, i = np.arange(128)[:, None], np.arange(16)
+    held: Array = sums[t // 32 * 16 + t % 32 // 4 + i // 2 % 2 * 8, i // 4 * 8 + t % 4 * 2 + i % 2]
+    return held
+
+
+def factor_changed(arrays: Arrays) -> Array:
+    """Product i takes the number of the thread and i as the bits of a half."""
+    thread, total = np.arange(128), np.zeros((64, 32), "float32")
+    for step in range(16):
+        a = np.zeros((64, 16), "float16")
+        bits = (thread + step).astype("uint16").view("float16")
+        a[thread // 32 * 16 + thread % 32 // 4, thread % 4 * 2] = bits
+        total += a.astype("float32") @ arrays[1].astype("float32").T
+    return total
+
+
+def given_back_early(arrays: Arrays) -> Array:
+    a, b = arrays[:2]
+    return product((a, b)) + product((a[:, 64:], b[:, 64:]))
+
+
+WANTED: dict[str, Callable[[Arrays], Array]] = {
+    "barriers.pairs_mixed_up": lambda arrays: arrays[0][np.arange(128) ^ 63],
+    "barriers.never_empty": lambda arrays: 2 * arrays[0][:256].reshape(4, 64)[:, ::-1],
+    "barriers.refilled_early": lambda arrays: 2 * arrays[0][:128].reshape(2, 64)[:, ::-1],
+    "barriers.counts_differ": copied(128),
+    "barriers.no_whole_warps": copied(128),
+    "barriers.sixteenth": copied(128),
+    "matrices.loaded_early": loaded_early,
+    "matrices.overwritten_early": overwritten_early,
+    "copies.not_waited": copied(128),
+    "copies.one_warp_waits": copied(128),
+    "copies.wrong_parity": copied(128),
+    "copies.refilled": lambda arrays: arrays[0][:192].reshape(2, 96)[:, ::-1].sum(0),
+    "copies.no_proxy_fence": copied(128),
+    "copies.source_reused": copied(256),
+    "copies.never_made": copied(128),
+    "copies.too_many": copied(128),
+    "copies.left_behind": copied(128),
+    "clusters.not_met": copied(64),
+    "clusters.left_early": copied(64),
+    "clusters.half_comes": copied(64),
+    "clusters.not_arrived": copied(64),
+    "tensors.crooked": lambda arrays: np.tile(arrays[0].ravel()[28:60], 4),
+    "tensors.small_tile": lambda arrays: np.tile(arrays[0][1], 4),
+    "warpgroups.read_early": lambda arrays: fragments(product(arrays)).sum(1),
+    "warpgroups.waits_for_one": lambda arrays: 2 * fragments(product(arrays))[:, 0] + 1,
+    "warpgroups.factor_changed": factor_changed,
+    "warpgroups.no_fence": lambda arrays: product(arrays) + 1,
+    "warpgroups.scaled_late": lambda arrays: product(arrays) + 2,
+    "warpgroups.refilled": product,
+    "warpgroups.unseen": product,
+    "warpgroups.no_barrier": product,
+    "warpgroups.left_behind": lambda arrays: np.ones(128),
+    "warpgroups.other_swizzle": product,
+    "warpgroups.given_back_early": given_back_early,
+}
+"""By source and kernel; nothing for those that cannot be right, such as a read of what nobody has written."""

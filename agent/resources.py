@@ -6,8 +6,8 @@ from typing import Literal
 _PACKAGE = Path(__file__).resolve().parent
 
 
-def folder(kind: Literal["prompts", "references", "recorded"]) -> Path:
-    """The directory of shipped prompts, references or recorded runs."""
+def folder(kind: Literal["prompts", "references", "recorded", "docs"]) -> Path:
+    """The directory of shipped prompts, references, recorded runs or pages of the documentation."""
     shipped = _PACKAGE / "_shipped" / kind
     if shipped.is_dir():
         return shipped

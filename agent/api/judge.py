@@ -134,7 +134,9 @@ def local_executor(settings: Settings, problem: Problem, checks: Checks, told: L
     if name == "emulator":
         toolchain.prepare(settings.cache_dir, progress=told.update)
     options = judge_options(settings, problem, checks)
-    return LocalExecutor(name, cache_dir=settings.cache_dir, options=options, announce=told.update)
+    return LocalExecutor(
+        name, cache_dir=settings.cache_dir, options=options, announce=told.update, cancelled=told.cancelled
+    )
 
 
 def gpu_is_elsewhere(settings: Settings, *, may_wait: bool) -> bool:

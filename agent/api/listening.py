@@ -22,6 +22,16 @@ class Listener:
     def event(self, event: Event) -> None:
         """An event of a run, after it is on disk."""
 
+    def began(self, run: str) -> None:
+        """The id of a run, before its first event is on disk, or before it is gone on with."""
+
+    def cancelled(self) -> bool:
+        """Whether nobody wants the result any more: what is judged then ends with Interrupted.
+
+        Asked several times a second, from any thread.
+        """
+        return False
+
 
 Progress = Callable[[str], None] | Listener | None
 """What the API takes as `progress`: a function that is called with one line of text, a Listener, or None."""
@@ -50,11 +60,11 @@ def listener(progress: Progress) -> Listener:
     return _Lines(progress) if progress is not None else Listener()
 
 
-class _HeardBy(Listener):
-    """Passes everything on, and the events to one more."""
+class Relay(Listener):
+    """Passes everything on to another listener. Override what you want to hear besides."""
 
-    def __init__(self, inner: Listener, hear: Callable[[Event], None]) -> None:
-        self._inner, self._hear = inner, hear
+    def __init__(self, inner: Listener) -> None:
+        self._inner = inner
 
     def update(self, text: str, done: float | None = None, total: float | None = None) -> None:
         self._inner.update(text, done, total)
@@ -66,8 +76,23 @@ class _HeardBy(Listener):
         self._inner.warn(text)
 
     def event(self, event: Event) -> None:
-        self._hear(event)
         self._inner.event(event)
+
+    def began(self, run: str) -> None:
+        self._inner.began(run)
+
+    def cancelled(self) -> bool:
+        return self._inner.cancelled()
+
+
+class _HeardBy(Relay):
+    def __init__(self, inner: Listener, hear: Callable[[Event], None]) -> None:
+        super().__init__(inner)
+        self._hear = hear
+
+    def event(self, event: Event) -> None:
+        self._hear(event)
+        super().event(event)
 
 
 def heard_by(inner: Listener, hear: Callable[[Event], None]) -> Listener:

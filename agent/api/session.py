@@ -93,6 +93,9 @@ class Session:
         except KeyboardInterrupt:
             self._finish("interrupted", "stopped by Ctrl-C")
             raise Interrupted(f"interrupted; go on with: agent run --resume {self.run.id}") from None
+        except Interrupted as stopped:
+            self._finish("interrupted", str(stopped))
+            raise Interrupted(f"{stopped}; go on with: agent run --resume {self.run.id}") from None
         except (AwaitingAnswers, AwaitingGpu) as error:
             self._finish("interrupted", str(error))
             raise type(error)(f"{error}; go on with: agent run --resume {self.run.id}") from error

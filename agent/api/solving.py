@@ -238,6 +238,7 @@ class _Work:
                 options=stored.options(settings, self._checks, self._choices),
             ),
         )  # fmt: skip
+        told.began(run.id)
         provider = for_run(provider, run.id, log.events if log else ())
         told = heard_by(told, provider.hear) if isinstance(provider, Several) else told
         with run.writer() as writer:

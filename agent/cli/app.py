@@ -57,6 +57,8 @@ COMMANDS = (
             "agent view recorded/group_norm --export run.html"),
     Command("bench", "agent.cli.bench:app", "Make runs on a suite of problems, and report on them.",
             "agent bench references --provider catalogue --executor emulator"),
+    Command("mcp", "agent.cli.mcp:mcp", "Serve the judge to coding agents over MCP.",
+            "agent mcp --candidates . --executor emulator"),
     Command("kernels", "agent.cli.kernels:app", "List, verify, time and build the shipped kernels.",
             "agent kernels list"),
     Command("doctor", "agent.cli.doctor:doctor", "Check what works on this machine and how to fix the rest.",

@@ -4,6 +4,7 @@ import contextlib
 import sys
 from collections.abc import Callable
 from dataclasses import dataclass
+from functools import partial
 from importlib.metadata import version
 from pathlib import Path
 from typing import Literal
@@ -29,6 +30,8 @@ from agent.records import (
 from agent.sandbox import Child, ChildFault, Limits, ProcessServer
 
 Announce = Callable[[str], None]
+Cancelled = Callable[[], bool]
+"""Whether nobody wants a verdict any more; asked several times a second, from any thread."""
 JUDGE_PROCESS = "agent.harness.judge.evaluate"
 """The module that a judge's process runs."""
 JUDGE = Limits(gentle=True)
@@ -64,12 +67,14 @@ class LocalExecutor:
 
     def __init__(
         self, name: Literal["cuda", "emulator"], *, cache_dir: Path, options: JudgeOptions,
-        announce: Announce = lambda what: None,
+        announce: Announce = lambda what: None, cancelled: Cancelled = lambda: False,
     ) -> None:  # fmt: skip
+        """`cancelled`: once it says so, what is being judged ends with Interrupted."""
         self.name = name
         self.options = options
         self._cache_dir = cache_dir
         self._announce = announce
+        self._judged = partial(judged, cancelled=cancelled)
         self._shrunken: dict[str, Shrunken] = {}
         self._admissions: dict[str, Admission] = {}
         warm.begin(name, cache_dir)
@@ -94,12 +99,12 @@ class LocalExecutor:
 
     def judge(self, job: Job) -> Evaluation:
         """The verdict of the first look at a job. Raises Rebuilt for a program that the job says is known."""
-        found = judged(job, self._announce)
+        found = self._judged(job, self._announce)
         unlocated = fault_localization.wanted(found)
         if unlocated is not None:
             located = {"locates": unlocated, "shrunken": self._sizes(job.problem), "known": ()}
             where = job.model_copy(update=located)
-            return fault_localization.located(found, lambda: judged(where, self._announce))
+            return fault_localization.located(found, lambda: self._judged(where, self._announce))
         if job.executor == "emulator" or job.protocol == "quick" or found.status is not Status.VERIFIED:
             return found
         return _marked(found, confirmed=False)
@@ -113,7 +118,7 @@ class LocalExecutor:
             return found
         kernels = found.build.kernels if found.build else ()
         again = job.model_copy(update={"shrunken": self._sizes(job.problem), "kernels": kernels})
-        second = second_look.made(again, judged, lambda what: self._announce(f"second look: {what}"))
+        second = second_look.made(again, self._judged, lambda what: self._announce(f"second look: {what}"))
         later = (phase.model_copy(update={"name": f"second look, {phase.name}"}) for phase in second.phases)
         confirmed = second.status is Status.VERIFIED
         kept = {"phases": (*found.phases, *later), "envelope": found.envelope if confirmed else None}
@@ -155,8 +160,8 @@ def _marked(found: Evaluation, *, confirmed: bool) -> Evaluation:
     return found.model_copy(update={"scope": found.scope.model_copy(update={"confirmed": confirmed})})
 
 
-def judged(job: Job, announce: Announce) -> Evaluation:
-    """Runs the judge on one job. Raises the AgentError the judge ended with."""
+def judged(job: Job, announce: Announce, cancelled: Cancelled = lambda: False) -> Evaluation:
+    """Runs the judge on one job. Raises the AgentError the judge ended with, Interrupted once cancelled."""
     argv = [sys.executable, "-P", "-m", JUDGE_PROCESS]
     clock = PhaseClock(announce)
     environment = config.child_environment()
@@ -175,8 +180,16 @@ def judged(job: Job, announce: Announce) -> Evaluation:
             clock(str(message.get("what")))
             return {}
 
+        def no_more_time() -> float:
+            # What may be granted is asked for while nothing comes: the place to give up.
+            if cancelled():
+                raise errors.Interrupted("cancelled before there was a verdict")
+            return 0.0
+
         try:
-            answer = judge.ask(job.model_dump(mode="json"), JUDGE_LIMIT_S, progress, afresh=True)
+            answer = judge.ask(
+                job.model_dump(mode="json"), JUDGE_LIMIT_S, progress, afresh=True, granted=no_more_time
+            )
         except ChildFault as fault:
             raise errors.defect("the judge", f"its process {fault}", judge.log[-8_000:]) from None
     if "rebuilt" in answer:

@@ -10,6 +10,7 @@ regular files.
 """
 
 import os
+import secrets
 import stat
 import threading
 import time
@@ -27,6 +28,7 @@ LARGEST_ANSWER_BYTES = 64 * 2**20
 SETTLED_S = 1.0
 """So long a file has to stand unchanged; whoever renames a finished file into place loses only this."""
 _LOOK_S = 0.5
+_PROMPT, _ANSWER = ".prompt.md", ".answer.md"
 
 
 class _State(NamedTuple):
@@ -83,10 +85,10 @@ class Mailbox:
         Raises AwaitingAnswers where it is not there and nobody waits, EndpointError where the folder is gone.
         """
         name = self._next(prompt)
-        answer = self._folder / f"{name}.answer.md"
+        answer = self._folder / f"{name}{_ANSWER}"
         started = time.monotonic()
         try:
-            self._post(self._folder / f"{name}.prompt.md", text_of(prompt))
+            self._post(self._folder / f"{name}{_PROMPT}", text_of(prompt))
             text = self._awaited(answer)
         except OSError as error:
             raise EndpointError(
@@ -96,6 +98,26 @@ class Mailbox:
             provider="mailbox", model=None, text=text, finish_reason="stop", request_id=name,
             seconds=round(time.monotonic() - started, 3),
         )  # fmt: skip
+
+    def unanswered(self, run: str) -> tuple[str, ...]:
+        """The names of a run's questions that no answer lies beside."""
+        asked = sorted(path.name.removesuffix(_PROMPT) for path in self._folder.glob(f"{run}-*{_PROMPT}"))
+        return tuple(name for name in asked if not (self._folder / f"{name}{_ANSWER}").exists())
+
+    def answer(self, name: str, text: str) -> None:
+        """Puts the answer to a question there, whole. Raises UsageError where one lies there already."""
+        path = self._folder / f"{name}{_ANSWER}"
+        unfinished = path.with_name(f".{path.name}.{secrets.token_hex(4)}")
+        try:
+            unfinished.write_text(well_formed(text), encoding="utf-8")
+            os.link(unfinished, path)
+        except FileExistsError:
+            raise UsageError(f"{path.name}: this question is answered already") from None
+        except OSError as error:
+            raise EndpointError(f"the mailbox {self._given} takes no answer: {error.strerror}") from error
+        finally:
+            with suppress(OSError):
+                unfinished.unlink(missing_ok=True)
 
     def _next(self, prompt: Prompt) -> str:
         """The first name of this prompt whose answer nobody has taken."""

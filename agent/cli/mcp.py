@@ -1,0 +1,100 @@
+"""`agent mcp`: the judge as tools of a coding agent."""
+
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from agent import config
+from agent.cli import console, judging
+from agent.errors import EnvironmentFault
+from agent.records import SCHEMA_VERSION
+
+if TYPE_CHECKING:
+    from types import ModuleType
+
+_MISSING = "agent mcp needs packages that are not installed: pip install 'kernelwright[mcp]'"
+Folders = Annotated[
+    list[Path] | None,
+    typer.Option(
+        "--candidates", metavar="DIR", help="Folder that candidates may be read from; repeatable.",
+        file_okay=False, exists=True,
+    ),
+]  # fmt: skip
+References = Annotated[
+    list[Path] | None,
+    typer.Option(
+        "--references", metavar="DIR",
+        help="Folder that references may be read from; they run as trusted code. Repeatable.",
+        file_okay=False, exists=True,
+    ),
+]  # fmt: skip
+
+
+Http = Annotated[bool, typer.Option("--http", help="Serve streamable HTTP on 127.0.0.1 instead of stdio.")]
+Port = Annotated[
+    int, typer.Option("--port", help="TCP port of --http.", min=0, max=65535, show_default="a free one")
+]
+Jobs = Annotated[int, typer.Option("--jobs", help="Calls that may judge at the same time.", min=1, max=64)]
+
+
+def mcp(
+    http: Http = False,
+    port: Port = 0,
+    candidates: Folders = None,
+    references: References = None,
+    jobs: Jobs = 1,
+    executor: judging.Executor = None,
+    isolation: judging.Sandbox = None,
+    candidate_timeout: judging.Timeout = None,
+    library_ops: judging.LibraryOps = None,
+    runs_dir: console.RunsDir = None,
+    json: console.Json = False,
+    verbose: console.Verbose = False,
+    quiet: console.Quiet = False,
+) -> None:
+    """Serve the judge to a coding agent over the Model Context Protocol: describe, judge, mend, submit.
+
+    The client reads shipped references and runs, and files in the folders that are given here.
+    """
+    flags = {
+        "executor": executor, "sandbox": isolation, "candidate_timeout": candidate_timeout,
+        "library_ops": library_ops, "runs_dir": runs_dir,
+    }  # fmt: skip
+    settings = config.load(flags, offline=True).settings
+    transports = _transports()
+    from agent.doors.mcp.access import Access
+    from agent.doors.mcp.server import build
+
+    access = Access(
+        runs_dir=settings.runs_dir, references=_absolute(references), candidates=_absolute(candidates),
+        kernelbench_root=settings.kernelbench_root,
+    )  # fmt: skip
+    server = build(settings, access, jobs)
+    if not http:
+        transports.serve_stdio(server)
+        return
+
+    def ready(address: str) -> None:
+        if json:
+            console.emit_json({"schema_version": SCHEMA_VERSION, "url": address})
+        else:
+            console.show(address)
+        console.say("press Ctrl-C to stop the server")
+
+    transports.serve_http(server, port, ready)
+
+
+def _absolute(folders: list[Path] | None) -> tuple[Path, ...]:
+    return tuple(folder.absolute() for folder in folders or ())
+
+
+def _transports() -> "ModuleType":
+    """What serves. Raises EnvironmentFault where the extra is not installed."""
+    try:
+        from agent.doors.mcp import transports
+    except ModuleNotFoundError as error:
+        if (error.name or "").split(".")[0] == "agent":
+            raise
+        raise EnvironmentFault(_MISSING) from error
+    return transports

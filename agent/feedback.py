@@ -99,6 +99,7 @@ def _times(measured: Measurement) -> Iterable[str]:
         ("eager", measured.eager_ms),
         ("torch.compile", measured.compile_ms),
         ("eager in a CUDA graph", measured.graph_ms),
+        *measured.more_ms.items(),
     )
     for name, other in named:
         if other:

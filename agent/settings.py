@@ -8,7 +8,7 @@ import platformdirs
 from pydantic import Field, JsonValue, SecretStr, field_validator
 from pydantic_settings import BaseSettings, NoDecode, PydanticBaseSettingsSource, SettingsConfigDict
 
-from agent.records import LibraryOps, PolicyName
+from agent.records import LibraryOps, MoreBaselines, PolicyName
 
 APPLICATION = "kernelwright"
 PROVIDERS = ("openai_compat", "compose", "catalogue", "replay:RUN", "command:CMD", "mailbox:DIR",
@@ -79,6 +79,8 @@ class Settings(BaseSettings):
     """Maximum time in seconds for one step of a candidate."""
     library_ops: LibraryOps = "gemm-conv"
     """Torch operators that a candidate may still call: gemm-conv, none or any."""
+    baselines: Annotated[tuple[MoreBaselines, ...], NoDecode] = ()
+    """Baselines besides eager and torch.compile: max-autotune, graphs (each of them as a CUDA graph too)."""
     gpu: str | None = None
     """GPU model that kernels are written for; by default the one of this machine, else H200."""
     kernelbench_root: Path | None = None
@@ -120,6 +122,13 @@ class Settings(BaseSettings):
     def _stops(cls, value: object) -> object:
         if isinstance(value, str):
             return json.loads(value) if value.startswith("[") else (value,)
+        return value
+
+    @field_validator("baselines", mode="before")
+    @classmethod
+    def _names(cls, value: object) -> object:
+        if isinstance(value, str):
+            return json.loads(value) if value.startswith("[") else tuple(value.replace(",", " ").split())
         return value
 
     @field_validator("extra_body", mode="before")

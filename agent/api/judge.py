@@ -168,6 +168,7 @@ def judge_options(settings: Settings, problem: Problem, checks: Checks) -> "Judg
         protocol=checks.protocol,
         requests=checks.requests,
         measure=checks.timing,
+        baselines=settings.baselines,
         floor_ms=floor_ms(problem, settings),
         unchecked=settings.unchecked,
     )

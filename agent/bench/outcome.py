@@ -15,7 +15,6 @@ Ending = Literal["verified", "unsolved", "budget", "refused", "failed", "unfinis
 """`unsolved`: its rounds are over. `budget`: its share is. `refused`: it is no reference, or one on which
 wrong answers pass. `failed`: a fault of the environment or the endpoint. `unfinished`: begun, and goes on.
 `open`: not begun."""
-BASELINES = ("eager", "compile", "graph")
 BEST = "best"
 """The fastest baseline that was measured beside the kernel."""
 
@@ -158,10 +157,7 @@ def _measured(found: Measurement | None) -> dict[str, object]:
     if found is None:
         return {}
     times = {"kernel": found.candidate_ms.p50}
-    for name in BASELINES:
-        base = getattr(found, f"{name}_ms")
-        if base is not None:
-            times[name] = base.p50
+    times |= {name: base.p50 for name, base in found.baselines.items()}
     return {
         "times_ms": times, "gpu": found.gpu, "roofline": found.roofline_fraction,
         "speedup_interval": found.speedup_interval,

@@ -7,8 +7,9 @@ from collections.abc import Iterable, Sequence
 from agent.bench import plots
 from agent.bench.compare import Comparison
 from agent.bench.estimates import Estimate
-from agent.bench.outcome import BASELINES, BEST, Outcome
+from agent.bench.outcome import BEST, Outcome
 from agent.bench.report import Group, Report
+from agent.records import BASELINES
 
 METHOD = """\
 - **verified**: compiled, judged on secret inputs against a float64 result, computed by kernels of its own;
@@ -48,7 +49,7 @@ def markdown(report: Report) -> str:
     if report.scopes:
         lines += ["", "## What the verdicts cover", ""]
         lines += _table(("kernels", "scope"), [(str(n), cell(scope)) for scope, n in report.scopes.items()])
-    lines += ["", "## Every problem", "", *_table(HEADS, map(_row, report.outcomes))]
+    lines += ["", "## Every problem", "", *_table(*_each(report))]
     return "\n".join([*lines, "", "## Method", "", METHOD])
 
 
@@ -86,22 +87,20 @@ def _figures(groups: Sequence[Group]) -> Iterable[tuple[str, ...]]:
                 yield (f"{words} for each {kind} kernel", *(form.format(v) if v else "-" for v in values))
 
 
-HEADS = (
-    "problem",
-    "run",
-    "came to",
-    "attempts",
-    "against best",
-    "eager",
-    "compile",
-    "graph",
-    "roofline",
-    "why",
-)
+SHOWN = ("eager", "compile", "graph")
+"""Baselines that have a column whether they were timed or not."""
 
 
-def _row(one: Outcome) -> tuple[str, ...]:
-    speeds = (f"{speed:.2f}x" if (speed := one.speedup(name)) else "-" for name in (BEST, *BASELINES))
+def _each(report: Report) -> tuple[tuple[str, ...], list[tuple[str, ...]]]:
+    """The heads and a row for each run; a baseline that is asked for has a column where it was timed."""
+    timed = {name for one in report.outcomes for name in one.times_ms}
+    shown = [name for name in BASELINES if name in SHOWN or name in timed]
+    heads = ("problem", "run", "came to", "attempts", "against best", *shown, "roofline", "why")
+    return heads, [_row(one, shown) for one in report.outcomes]
+
+
+def _row(one: Outcome, shown: Sequence[str]) -> tuple[str, ...]:
+    speeds = (f"{speed:.2f}x" if (speed := one.speedup(name)) else "-" for name in (BEST, *shown))
     roofline = f"{100 * one.roofline:.0f} %" if one.roofline is not None else "-"
     return (
         cell(one.address), str(one.sample), one.ending, str(one.attempts), *speeds, roofline, cell(one.reason)
@@ -166,12 +165,13 @@ def html(report: Report) -> str:
     """One file that opens from disk, with its plots; nothing is fetched."""
     from jinja2 import Environment, PackageLoader, StrictUndefined
 
+    heads, rows = _each(report)
     pages = Environment(
         loader=PackageLoader("agent.bench"), autoescape=True, undefined=StrictUndefined,
         trim_blocks=True, lstrip_blocks=True,
     )  # fmt: skip
     return pages.get_template("report.html").render(
-        report=report, who=_who(report), heads=HEADS, rows=[(one, _row(one)) for one in report.outcomes],
+        report=report, who=_who(report), heads=heads, rows=zip(report.outcomes, rows, strict=True),
         figures=list(_figures(report.groups)), curves=plots.curves(report), ladder=plots.ladder(report),
         percent=percent, times=times, method=METHOD,
     )  # fmt: skip

@@ -7,8 +7,8 @@ from datetime import datetime
 from agent.bench import estimates
 from agent.bench.estimates import Estimate
 from agent.bench.folder import Bench, BenchInfo
-from agent.bench.outcome import BASELINES, BEST, Outcome, by_problem, outcomes
-from agent.records import Record
+from agent.bench.outcome import BEST, Outcome, by_problem, outcomes
+from agent.records import BASELINES, Record
 
 ALL = "all"
 THRESHOLDS = (0.5, 0.75, 0.9, 1.0, 1.1, 1.25, 1.5, 2.0, 3.0, 5.0, 10.0)

@@ -66,7 +66,7 @@ Form = Annotated[Format, typer.Option("--format", help="markdown, html, json or 
 
 @settings_options.taking("search", "width", "parallel", "good_enough", after="rounds")
 @settings_options.taking("max_tokens", "max_cost", "max_time", after="rounds")
-@settings_options.taking("candidate_timeout", "library_ops", "gpu", after="rounds")
+@settings_options.taking("candidate_timeout", "library_ops", "baselines", "gpu", after="rounds")
 @settings_options.taking("model", "base_url", "api", "reasoning_effort", after="provider")
 def run(
     suite: Suite = None,

@@ -53,6 +53,7 @@ def evaluate(
     unchecked: judging.Unchecked = False,
     candidate_timeout: judging.Timeout = None,
     library_ops: judging.LibraryOps = None,
+    baselines: judging.Baselines = None,
     backward: judging.Backward = False,
     compile_safe: judging.CompileSafe = False,
     require: Annotated[str | None, typer.Option(help="any-rank: also judge other ranks and shapes.")] = None,
@@ -71,8 +72,8 @@ def evaluate(
     Exits 0 if it is verified, 1 if it is not accepted, 5 if this executor cannot judge it.
     """
     flags = {
-        "executor": executor, "sandbox": isolation, "unchecked": unchecked or None,
-        "candidate_timeout": candidate_timeout, "library_ops": library_ops, "runs_dir": runs_dir,
+        "executor": executor, "sandbox": isolation, "unchecked": unchecked or None, "runs_dir": runs_dir,
+        "candidate_timeout": candidate_timeout, "library_ops": library_ops, "baselines": baselines,
     }  # fmt: skip
     _refuse_free_form(require)
     checks = Checks(quick=quick, backward=backward, compile_safe=compile_safe, admit_anyway=admit_anyway)

@@ -42,6 +42,14 @@ LibraryOps = Annotated[
         show_default="gemm-conv",
     ),
 ]
+Baselines = Annotated[
+    str | None,
+    typer.Option(
+        "--baselines",
+        help="On a GPU, also time against max-autotune, graphs (each baseline as a CUDA graph) or both.",
+        show_default="eager, torch.compile",
+    ),
+]
 Unchecked = Annotated[
     bool, typer.Option("--unchecked", help="Turn off the emulator's sanitizer; the verdict says so.")
 ]

@@ -62,7 +62,7 @@ DryRun = Annotated[bool, typer.Option("--dry-run", help="Print the prompt withou
     "good_enough",
     after="patience",
 )
-@settings_options.taking("candidate_timeout", "library_ops", "gpu", after="require")
+@settings_options.taking("candidate_timeout", "library_ops", "baselines", "gpu", after="require")
 @settings_options.taking(
     "model", "base_url", "api", "reasoning_effort", "seed", "stop", "extra_body", after="provider"
 )

@@ -61,6 +61,7 @@ _OPTIONS: dict[str, Any] = {
     ],
     "candidate_timeout": judging.Timeout,
     "library_ops": judging.LibraryOps,
+    "baselines": judging.Baselines,
     "gpu": Annotated[
         str | None,
         typer.Option(

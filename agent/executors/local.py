@@ -22,6 +22,7 @@ from agent.records import (
     Candidate,
     Evaluation,
     LibraryOps,
+    MoreBaselines,
     Problem,
     Request,
     Status,
@@ -52,6 +53,8 @@ class JudgeOptions:
     """What is judged beside the protocol."""
     measure: bool = True
     """Whether a verified candidate is timed."""
+    baselines: tuple[MoreBaselines, ...] = ()
+    """What it is timed against beside the usual ones."""
     floor_ms: float | None = None
     """The least time that the problem can take on the GPU, if that is known."""
     unchecked: bool = False
@@ -138,6 +141,7 @@ class LocalExecutor:
             protocol=options.protocol,
             requests=options.requests,
             measure=options.measure,
+            baselines=options.baselines,
             admission=self._admissions.get(problem.id) or self.admit(problem, anyway=True),
             floor_ms=options.floor_ms,
             shrunken=self._sizes(problem) if self.name == "emulator" else None,

@@ -37,7 +37,15 @@ from agent.records.events import (
     Unjudged,
 )
 from agent.records.exchange import Completion, Message, Prompt, Usage
-from agent.records.measurement import Card, KernelTime, Measurement, Percentiles
+from agent.records.measurement import (
+    BASELINES,
+    Baseline,
+    Card,
+    KernelTime,
+    Measurement,
+    MoreBaselines,
+    Percentiles,
+)
 from agent.records.mismatch import Axis, MismatchMap
 from agent.records.phase import Phase
 from agent.records.problem import Operation, Problem, TensorSpec, Trace
@@ -45,11 +53,12 @@ from agent.records.scope import Request, Scope
 from agent.records.search import APPROACH, Move, PolicyName, Spent
 
 __all__ = [
-    "APPROACH", "Admission", "Attempt", "Axis", "Build", "Candidate", "Card", "Completed", "Completion",
-    "Correctness", "EVENT", "Envelope", "Environment", "Evaluated", "Evaluation", "Event",
-    "Feedback", "Finding", "KernelResources", "KernelTime", "LibraryOps", "Location", "MAY_END_OTHERWISE",
-    "Measurement",
-    "Message", "MismatchMap", "Move", "Operation", "Origin", "Percentiles", "Phase", "PolicyName",
+    "APPROACH", "Admission", "Attempt", "Axis", "BASELINES", "Baseline", "Build", "Candidate", "Card",
+    "Completed", "Completion", "Correctness", "EVENT", "Envelope", "Environment", "Evaluated", "Evaluation",
+    "Event", "Feedback", "Finding", "KernelResources", "KernelTime", "LibraryOps", "Location",
+    "MAY_END_OTHERWISE",
+    "Measurement", "Message", "MismatchMap", "MoreBaselines", "Move", "Operation", "Origin", "Percentiles",
+    "Phase", "PolicyName",
     "Probe", "Problem", "Profile", "Prompt", "Prompted", "Record", "ReplyRejected", "Request",
     "RetryScheduled", "RunFinished", "RunStarted", "SCHEMA_VERSION", "Scope", "SecondLook",
     "Severity", "Spent", "Stage", "Status", "TensorSpec", "Trace", "Unconfirmed", "Unjudged",

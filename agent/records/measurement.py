@@ -1,10 +1,16 @@
 """How long a verified candidate takes on a GPU, and the reference beside it."""
 
-from typing import Literal
+from typing import Literal, get_args
 
 from pydantic import Field
 
 from agent.records.base import Record
+
+Baseline = Literal["eager", "compile", "graph", "max-autotune", "compile-graph", "max-autotune-graph"]
+"""The reference as it is, under torch.compile, and in its mode max-autotune; `graph`: as a CUDA graph."""
+BASELINES: tuple[Baseline, ...] = get_args(Baseline)
+MoreBaselines = Literal["max-autotune", "graphs"]
+"""What can be asked for; `graphs`: every baseline as a CUDA graph as well."""
 
 
 class Percentiles(Record):
@@ -43,12 +49,14 @@ class Measurement(Record):
     candidate_ms: Percentiles
     eager_ms: Percentiles | None
     compile_ms: Percentiles | None
-    baseline: Literal["eager", "compile", "graph"] | None
+    baseline: Baseline | None
     """The fastest of those measured; the speedup is quoted against it."""
     roofline_fraction: float | None
     method: str
     graph_ms: Percentiles | None = None
-    """The reference replayed as a CUDA graph; only where launches bound it."""
+    """The reference replayed as a CUDA graph; only where launches bound it, or that was asked for."""
+    more_ms: dict[Baseline, Percentiles] = {}
+    """The baselines that are timed where they were asked for."""
     rounds: int | None = None
     """How often the candidate was timed."""
     speedup_interval: tuple[float, float] | None = None
@@ -88,6 +96,13 @@ class Measurement(Record):
     @property
     def speedup(self) -> float | None:
         """Median of the baseline over the candidate's median; None without a baseline."""
-        known = {"eager": self.eager_ms, "compile": self.compile_ms, "graph": self.graph_ms}
-        base = known.get(self.baseline or "")
+        base = self.baselines.get(self.baseline) if self.baseline else None
         return base.p50 / self.candidate_ms.p50 if base else None
+
+    @property
+    def baselines(self) -> dict[Baseline, Percentiles]:
+        """All that were timed."""
+        always: dict[Baseline, Percentiles | None] = {
+            "eager": self.eager_ms, "compile": self.compile_ms, "graph": self.graph_ms,
+        }  # fmt: skip
+        return {name: times for name, times in always.items() if times is not None} | self.more_ms

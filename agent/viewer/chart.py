@@ -10,7 +10,7 @@ import statistics
 from collections.abc import Iterable, Iterator, Sequence
 from typing import NamedTuple
 
-from agent.records import Measurement, Status
+from agent.records import BASELINES, Measurement, Status
 from agent.store.history import Entry
 from agent.viewer import words
 
@@ -152,8 +152,8 @@ def _times(steps: Sequence[Step], best: int | None, floor_ms: float | None) -> C
 
 def _baselines(known: Sequence[Measurement]) -> Iterator[tuple[str, float]]:
     """The reference's own medians; each attempt was timed beside it, so the median of those is shown."""
-    for name in ("eager", "compile", "graph"):
-        medians = [times.p50 for m in known if (times := getattr(m, f"{name}_ms")) is not None]
+    for name in BASELINES:
+        medians = [times.p50 for m in known if (times := m.baselines.get(name)) is not None]
         if medians:
             yield ("torch.compile" if name == "compile" else name), statistics.median(medians)
 

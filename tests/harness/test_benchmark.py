@@ -45,7 +45,7 @@ class Played:
 
     def oracle(self, command: dict[str, Any]) -> dict[str, Any]:
         answers: dict[str, dict[str, Any]] = {
-            "baselines": {"names": ["eager"]},
+            "baselines": {"names": ["eager", *command.get("more", ())]},
             "card": {"card": {}},
             "slope": {"ms": 2.0},
             "glance": {"doubtful": self.doubtful},
@@ -230,3 +230,13 @@ def test_a_new_best_is_clear_of_one_that_was_held_against_another_baseline(
     spans = Percentiles(p20=0.8, p50=0.8, p80=0.8)
     clear = near.model_copy(update={"candidate_ms": spans, "speedup_interval": (2.45, 2.55)})
     assert clear.beats(old)
+
+
+def test_a_baseline_that_was_asked_for_is_timed_in_every_round(monkeypatch: pytest.MonkeyPatch) -> None:
+    played = Played(monkeypatch, took=1.0, claimed=1.0, row=1.0)
+    times = benchmark.timed(played.processes(), more=("max-autotune",))
+    assert played.calls.count("max-autotune") >= len(times.rounds)
+    found = stats.measurement(times, "a GPU", None, {})
+    assert found.more_ms.keys() == {"max-autotune"}
+    assert found.baselines.keys() == {"eager", "max-autotune"}
+    assert found.speedup == pytest.approx(2.0)

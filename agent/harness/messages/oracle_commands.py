@@ -6,7 +6,7 @@ oracle answers nothing else. Each has a handler `do_...` of its name, in one of 
 tensors pass through; a seed is of at most 62 bits.
 """
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any, Literal
 
 
@@ -169,8 +169,11 @@ class ExpectBaselines:
 
 @dataclass(frozen=True)
 class Baselines:
+    """`more`: what is timed beside eager, torch.compile and, below so many milliseconds, a CUDA graph."""
+
     compiled: bool
     launch_bound_ms: float
+    more: list[str] = field(default_factory=list)
 
 
 @dataclass(frozen=True)

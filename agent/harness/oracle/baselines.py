@@ -1,12 +1,14 @@
 """What a candidate is timed against: the reference, in the oracle's process.
 
-The reference runs eagerly, under torch.compile and, where it is bound by launches, replayed as a CUDA graph,
-all at the precision that the truth is held against: TF32 off.
+The reference runs eagerly, under torch.compile and, where it is bound by launches, replayed as a CUDA graph;
+where that is asked for also under max-autotune, and each of them as a CUDA graph. All at the precision that
+the truth is held against: TF32 off.
 """
 
 import math
 import subprocess
-from collections.abc import Callable
+from collections.abc import Callable, Collection
+from functools import partial
 from statistics import median
 from typing import Any
 
@@ -20,6 +22,8 @@ from agent.harness.worker.memory_guards import leaves
 from agent.harness.worker.timing import Timer, slope
 
 Call = Callable[[], Any]
+AUTOTUNED = "max-autotune-no-cudagraphs"
+"""max-autotune without the CUDA graph that it replays by itself: that is a baseline of its own."""
 ALONE = 15
 """Calls of the reference once the candidate's process is gone."""
 NEAR = 1e-4
@@ -57,19 +61,27 @@ class Baselines:
         self.taken: Any = None
         """The outputs that were taken last."""
 
-    def prepare(self, compiled: bool, launch_bound_ms: float) -> list[str]:
-        """The names of the baselines that there are."""
-        makers: dict[str, Callable[[], Call]] = {"compile": self._compiled} if compiled else {}
-        if median(self.timed("eager") for _ in range(5)) < launch_bound_ms:
-            makers["graph"] = self._graphed
-        for name, make in makers.items():
-            try:
-                with torch.no_grad():
-                    self._calls[name] = make()
-            except Exception as error:  # noqa: BLE001 - torch's compiler raises what it likes
-                cause = next(iter(str(error).splitlines()), "")
-                self.problems[name] = f"{type(error).__name__}: {cause}"[:300]
+    def prepare(self, compiled: bool, launch_bound_ms: float, more: Collection[str] = ()) -> list[str]:
+        """The names of the baselines that there are; `more`: of `records.MoreBaselines`."""
+        graphed = "graphs" in more or median(self.timed("eager") for _ in range(5)) < launch_bound_ms
+        if compiled:
+            self._add("compile", self._compiled)
+        if "max-autotune" in more:
+            self._add("max-autotune", lambda: self._compiled(AUTOTUNED))
+        if graphed:
+            self._add("graph", lambda: self._graphed(self._eager))
+        if "graphs" in more:
+            for name in [name for name in ("compile", "max-autotune") if name in self._calls]:
+                self._add(f"{name}-graph", partial(self._graphed, self._calls[name]))
         return list(self._calls)
+
+    def _add(self, name: str, make: Callable[[], Call]) -> None:
+        try:
+            with torch.no_grad():
+                self._calls[name] = make()
+        except Exception as error:  # noqa: BLE001 - torch's compiler raises what it likes
+            cause = next(iter(str(error).splitlines()), "")
+            self.problems[name] = f"{type(error).__name__}: {cause}"[:300]
 
     def refresh(self, seed: int) -> None:
         """Fresh contents for the next calls, of the candidate too, and nothing of them in the L2 cache."""
@@ -160,22 +172,22 @@ class Baselines:
     def _eager(self) -> Any:
         return self._reference.model(*self.inputs)
 
-    def _compiled(self) -> Call:
-        model: Callable[..., Any] = torch.compile(self._reference.model)
+    def _compiled(self, mode: str | None = None) -> Call:
+        model: Callable[..., Any] = torch.compile(self._reference.model, mode=mode)
         for _ in range(3):
             model(*self.inputs)
         return lambda: model(*self.inputs)
 
-    def _graphed(self) -> Call:
+    def _graphed(self, call: Call) -> Call:
         stream = torch.cuda.Stream()  # type: ignore[no-untyped-call]
         stream.wait_stream(torch.cuda.current_stream())
         with torch.cuda.stream(stream):
             for _ in range(3):
-                self._eager()
+                call()
         torch.cuda.current_stream().wait_stream(stream)
         graph = torch.cuda.CUDAGraph()
         with torch.cuda.graph(graph):
-            result = self._eager()
+            result = call()
 
         def replay() -> Any:
             graph.replay()

@@ -34,7 +34,7 @@ class TimingCommands:
         self._baselines = Baselines(reference, self._state.exchange, draw.inputs, draw.expected.native)
         del draw
         torch.cuda.empty_cache()
-        names = self._baselines.prepare(command.compiled, command.launch_bound_ms)
+        names = self._baselines.prepare(command.compiled, command.launch_bound_ms, command.more)
         return {"names": names, "problems": self._baselines.problems}
 
     def do_refresh(self, command: oracle_commands.Refresh) -> dict[str, Any]:

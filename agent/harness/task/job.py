@@ -6,7 +6,16 @@ from typing import Literal
 
 from agent.harness.task.servers import Servers
 from agent.problems import Shrunken
-from agent.records import Admission, Candidate, KernelResources, LibraryOps, Problem, Record, Request
+from agent.records import (
+    Admission,
+    Candidate,
+    KernelResources,
+    LibraryOps,
+    MoreBaselines,
+    Problem,
+    Record,
+    Request,
+)
 
 Announce = Callable[[str], None]
 """Is told what is going on, in words for the user."""
@@ -42,6 +51,8 @@ class Job(Record):
     """From here on no probe of what else a verified candidate handles is begun, and none takes longer."""
     measure: bool = True
     """Whether a verified candidate is timed; only a GPU can."""
+    baselines: tuple[MoreBaselines, ...] = ()
+    """What it is timed against beside eager, torch.compile and, where launches bound it, a CUDA graph."""
     library_ops: LibraryOps = "gemm-conv"
     """Which of torch's operators may stay; the candidate's own kernels have to do the rest."""
     unchecked: bool = False

@@ -21,6 +21,7 @@ from agent.harness.messages.commands import to_oracle, to_worker
 from agent.harness.timing.processes import TimedProcesses, TimedWorker
 from agent.harness.timing.stats import FRESH_FEW, UNSTABLE, Round, Times, certain, spread
 from agent.harness.worker import worker_commands
+from agent.records import MoreBaselines
 
 WARM_UP = 3
 ROUNDS, LEAST_ROUNDS = 100, 12
@@ -39,9 +40,10 @@ LAUNCH_BOUND_MS = 0.2
 """Below this eager time a CUDA graph of the reference is a baseline as well."""
 
 
-def timed(processes: TimedProcesses, compiled: bool = True) -> Times:
-    """Times of one candidate; once more where they are unstable."""
-    names = processes.oracle(to_oracle(oracle_commands.Baselines(compiled, LAUNCH_BOUND_MS)))["names"]
+def timed(processes: TimedProcesses, compiled: bool = True, more: tuple[MoreBaselines, ...] = ()) -> Times:
+    """Times of one candidate; once more where they are unstable. `more`: baselines beside the usual ones."""
+    wanted = oracle_commands.Baselines(compiled, LAUNCH_BOUND_MS, list(more))
+    names = processes.oracle(to_oracle(wanted))["names"]
     times = _timed(processes, names)
     if spread(times.of("candidate")) > UNSTABLE:
         times = _timed(processes, names)

@@ -20,6 +20,8 @@ SLOWED = 0.9
 CERTAIN = 0.003
 """Half the 95 % interval of a median, as a share of it, from which on further rounds tell nothing."""
 SAMPLES = 1000
+ALWAYS = ("eager", "compile", "graph")
+"""Baselines that have a place of their own in a measurement."""
 IMPOSSIBLE = 0.9
 """Share of the roofline floor below which no correct kernel can be."""
 METHOD = (
@@ -81,7 +83,8 @@ def measurement(times: Times, gpu: str, floor_ms: float | None, alone: Alone) ->
     return Measurement.model_validate({
         "gpu": gpu,
         "candidate_ms": candidate,
-        **{f"{name}_ms": spreads.get(name) for name in ("eager", "compile", "graph")},
+        **{f"{name}_ms": spreads.get(name) for name in ALWAYS},
+        "more_ms": {name: spans for name, spans in spreads.items() if name not in ALWAYS},
         "baseline": baseline,
         "roofline_fraction": floor_ms / candidate.p50 if floor_ms else None,
         "method": METHOD,

@@ -70,7 +70,7 @@ class GpuTrial(Trial):
         self.oracle.ask(to_oracle(oracle_commands.Rest()))
         self._noop.prepare(self._given)
         processes = TimedProcesses(self.candidate, self._noop, self.oracle)
-        times = benchmark.timed(processes)
+        times = benchmark.timed(processes, more=self._job.baselines)
         self.findings.extend(processes.notes)
         return times
 

@@ -6,13 +6,12 @@ from pathlib import Path
 
 import pytest
 from doors.serving import REFERENCE, RIGHT, UNDECLARED, WRONG
+from integrity import corpus, earned
 from transcripts import evaluation
 
 from agent import Checks, Judge, Problem, load_problem, reward
 from agent.errors import EnvironmentFault
 from agent.records import Candidate, Evaluation, Measurement, Percentiles, Scope, Status
-
-from . import page
 
 
 class Given:
@@ -108,27 +107,27 @@ def test_a_time_that_is_not_sure_earns_nothing(how: dict[str, bool]) -> None:
 
 
 def test_no_recorded_attack_earns_more_than_a_wrong_answer_but_those_that_compute() -> None:
-    harmless = {program.name for program in page.corpus.programs() if program.harmless}
-    assert set(page.above_a_wrong_answer()) <= harmless
+    harmless = {program.name for program in corpus.programs() if program.harmless}
+    assert set(earned.above_a_wrong_answer()) <= harmless
 
 
 def test_every_honest_answer_earns_more_than_every_wrong_one() -> None:
-    assert page.WRONG is not None
+    assert earned.WRONG is not None
     by_kind = {
-        kind: [total for (of, _), rows in page.totals().items() if of == kind for _, total in rows]
+        kind: [total for (of, _), rows in earned.totals().items() if of == kind for _, total in rows]
         for kind in ("honest", "buggy")
     }
     assert min(by_kind["honest"]) > max(by_kind["buggy"])
-    assert max(by_kind["buggy"]) <= page.WRONG
+    assert max(by_kind["buggy"]) <= earned.WRONG
 
 
 def test_the_table_in_the_guide_is_what_the_verdicts_say() -> None:
-    assert page.PAGE.read_text(encoding="utf-8") == page.render(), "python -m tests.reward.page"
+    assert earned.PAGE.read_text(encoding="utf-8") == earned.render(), "python -m tests.integrity.earned"
 
 
 @pytest.mark.timeout(600)  # probes the problem where nothing is remembered of it
 def test_the_example_in_the_guide_runs(capsys: pytest.CaptureFixture[str]) -> None:
-    (example,) = re.findall(r"```python\n(.*?)\n```\n\n", page.PAGE.read_text(encoding="utf-8"), re.DOTALL)
+    (example,) = re.findall(r"```python\n(.*?)\n```\n\n", earned.PAGE.read_text(encoding="utf-8"), re.DOTALL)
     exec(compile(example, "training.md", "exec"), {})
     assert len(capsys.readouterr().out.splitlines()) == 2
 

@@ -1,4 +1,4 @@
-"""Renders the table of docs/guides/training.md: `python -m tests.reward.page`; a test compares.
+"""Renders the table of docs/guides/training.md: `python -m tests.integrity.earned`; a test compares.
 
 What each program of the integrity corpora would earn, by its recorded verdict.
 """
@@ -11,8 +11,8 @@ from pathlib import Path
 from agent import reward
 from agent.records import Correctness, Evaluation, Finding, Scope, Status
 
-from ..integrity import corpus, run
-from ..integrity.page import CATEGORIES
+from . import corpus, run
+from .page import CATEGORIES
 
 ROOT = Path(__file__).resolve().parents[2]
 PAGE = ROOT / "docs" / "guides" / "training.md"
@@ -42,7 +42,7 @@ def earned(verdict: run.Verdict) -> float:
 
 def totals() -> dict[tuple[str, str], list[tuple[str, float]]]:
     """Name and score of each program that is judged with the screen, by kind and category."""
-    known = {(program.kind, program.name): program for program in corpus.programs()}
+    known: dict[tuple[str, str], corpus.Program] = {(p.kind, p.name): p for p in corpus.programs()}
     found: dict[tuple[str, str], list[tuple[str, float]]] = defaultdict(list)
     for verdict in run.read(RECORD):
         program = known.get((verdict.kind, verdict.name))

@@ -3,6 +3,7 @@
 import secrets
 from dataclasses import dataclass
 from datetime import UTC, datetime
+from functools import lru_cache
 from pathlib import Path
 from typing import Any
 
@@ -115,17 +116,22 @@ def open_bench(address: str, runs_dir: Path) -> Bench:
     raise UsageError(f"{address!r} {why}; there are: {there}")
 
 
-def runs_of(bench: Bench) -> dict[str, store.Run]:
-    """The runs by their label; of several with one label, the latest.
+def runs_of(bench: Bench) -> dict[str, tuple[store.Run, ...]]:
+    """The runs by their label, the latest last: it counts, and those before it came to no verdict.
 
     One that was stopped before its first event is none: it cannot be gone on with.
     """
-    found: dict[str, store.Run] = {}
+    found: dict[str, tuple[store.Run, ...]] = {}
     for path in sorted(store.run_folders(bench.runs_dir)):
         run = store.Run(path, str(path))
-        if not run.begun:
-            continue
-        label = run.info.settings.options.get("label")
-        if isinstance(label, str):
-            found[label] = run
+        label = _label(run) if run.begun else None
+        if label is not None:
+            found[label] = (*found.get(label, ()), run)
     return found
+
+
+@lru_cache(maxsize=1 << 16)
+def _label(run: store.Run) -> str | None:
+    """The task that a run is for, which stays; a bench asks again whenever one of its runs has ended."""
+    label = run.info.settings.options.get("label")
+    return label if isinstance(label, str) else None

@@ -1,7 +1,7 @@
 """What has come of each problem and sample of a bench, read from its runs."""
 
 from collections import Counter
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from typing import Literal
 
 from agent import ranking, store
@@ -58,6 +58,9 @@ class Outcome(Record):
     """Share of it that the kernel reaches."""
     tokens: int | None = None
     cost_usd: float | None = None
+    lost_tokens: int = 0
+    lost_cost_usd: float = 0.0
+    """Used by runs of this task that came to no verdict, and that this one was begun in place of."""
     answer_seconds: float | None = None
     judging_seconds: float | None = None
     gpu_seconds: float = 0.0
@@ -97,18 +100,20 @@ def tasks(bench: Bench) -> tuple[Task, ...]:
 def outcomes(bench: Bench) -> tuple[Outcome, ...]:
     """One for each task, in their order. Reads every run of the bench."""
     runs, noted = runs_of(bench), faults.read(bench.path)
-    return tuple(_outcome(task, runs.get(task.label), noted.get(task.label)) for task in tasks(bench))
+    return tuple(_outcome(task, runs.get(task.label, ()), noted.get(task.label)) for task in tasks(bench))
 
 
 def outcome(bench: Bench, task: Task) -> Outcome:
     """Of one task."""
-    return _outcome(task, runs_of(bench).get(task.label), faults.read(bench.path).get(task.label))
+    return _outcome(task, runs_of(bench).get(task.label, ()), faults.read(bench.path).get(task.label))
 
 
-def _outcome(task: Task, run: store.Run | None, fault: faults.Fault | None) -> Outcome:
+def _outcome(task: Task, runs: Sequence[store.Run], fault: faults.Fault | None) -> Outcome:
     begun = Outcome(address=task.case.address, group=task.case.group, sample=task.sample)
-    if run is None:
+    if not runs:
         return begun.model_copy(update={"ending": fault.ending, "reason": fault.reason}) if fault else begun
+    *before, run = runs
+    lost = [history.totals(other.read(texts=False)) for other in before]
     log = run.read(texts=False)
     attempts, best = log.attempts, ranking.best_of(log.attempts, log.finished)
     statuses = Counter(str(attempt.evaluation.status) for attempt in attempts)
@@ -128,6 +133,8 @@ def _outcome(task: Task, run: store.Run | None, fault: faults.Fault | None) -> O
         "statuses": dict(sorted(statuses.items())),
         "tokens": totals.tokens, "cost_usd": totals.cost_usd, "answer_seconds": totals.answer_seconds,
         "judging_seconds": totals.judging_seconds,
+        "lost_tokens": sum(one.tokens or 0 for one in lost),
+        "lost_cost_usd": sum(one.cost_usd or 0.0 for one in lost),
         **({"gpu_seconds": spent.gpu_seconds, "seconds": spent.seconds} if spent else {}),
     }  # fmt: skip
     if best is not None:

@@ -150,8 +150,8 @@ def _speeds(problems: Sequence[Sequence[Outcome]]) -> Iterable[Speeds]:
 
 def _spending(found: Sequence[Outcome]) -> Spending:
     used = {
-        "tokens": float(sum(one.tokens or 0 for one in found)),
-        "cost_usd": sum(one.cost_usd or 0.0 for one in found),
+        "tokens": float(sum((one.tokens or 0) + one.lost_tokens for one in found)),
+        "cost_usd": sum((one.cost_usd or 0.0) + one.lost_cost_usd for one in found),
         "gpu_hours": sum(one.gpu_seconds for one in found) / 3600,
     }
     verified = sum(one.verified for one in found)

@@ -29,7 +29,8 @@ class Used(Record):
     @classmethod
     def by(cls, found: Collection[Outcome]) -> "Used":
         return cls(
-            tokens=sum(one.tokens or 0 for one in found), cost_usd=sum(one.cost_usd or 0.0 for one in found)
+            tokens=sum((one.tokens or 0) + one.lost_tokens for one in found),
+            cost_usd=sum((one.cost_usd or 0.0) + one.lost_cost_usd for one in found),
         )
 
 

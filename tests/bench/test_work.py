@@ -13,6 +13,7 @@ from agent.api.listening import Listener
 from agent.bench import Outcome, candidates, outcomes, work
 from agent.bench.folder import Limits
 from agent.bench.pool import Pool
+from agent.bench.report import report
 from agent.bench.suite import Case
 from agent.bench.worker import Done, News, Order
 from agent.errors import UsageError
@@ -174,3 +175,14 @@ def test_files_are_found_by_their_problem(tmp_path: Path, address: str, sample: 
 def test_a_folder_that_answers_nothing_is_refused(tmp_path: Path) -> None:
     with pytest.raises(UsageError, match=r"looked for as level1_softmax\.1\.py"):
         candidates.found(tmp_path, [Case(address="level1/softmax", group="g")], 1)
+
+
+def test_what_a_run_used_that_was_begun_anew_counts(tmp_path: Path) -> None:
+    bench = made.bench(tmp_path, ("level1/softmax",))
+    for outcome in ("failed", "no_kernel"):
+        made.run(bench, "level1/softmax#1", [made.wrong()], outcome, tokens=100)
+    (one,) = outcomes(bench)
+    assert (one.ending, one.tokens, one.lost_tokens) == ("unsolved", 100, 100)
+    used = work.Used.by([one])
+    assert (used.tokens, used.cost_usd, one.lost_cost_usd) == (200, pytest.approx(0.2), pytest.approx(0.1))
+    assert report(bench).whole.spending.tokens == 200

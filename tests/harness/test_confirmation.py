@@ -67,10 +67,19 @@ def test_what_a_note_tells_of_sizes_that_are_not_supported_refuses_nothing() -> 
     assert confirmation.by_emulator(seen).status is None
 
 
+def at_sizes(**sizes: tuple[int, int]) -> Evaluation:
+    """Verified by the emulator with these sizes scaled."""
+    found = verified(1, executor="emulator").evaluation
+    scope = Scope(executor="emulator", shapes="shrunken" if sizes else "full", sizes=sizes)
+    return found.model_copy(update={"scope": scope})
+
+
 @pytest.mark.parametrize(
     ("seen", "source", "full"),
     [
-        (verified(1, executor="emulator").evaluation, "x = 4096", False),
+        (at_sizes(columns=(4096, 64)), "x = 4096", False),
+        (at_sizes(rows=(64, 2)), "x = 4096", True),
+        (at_sizes(), "x = 4096", True),
         (judged(Status.INCORRECT, "wrong-values"), "", True),
         (judged(Status.UNSUPPORTED, "unsupported-construct"), "x = 1", False),
         (judged(Status.UNSUPPORTED, "unsupported-construct"), "x = 4096", True),

@@ -110,7 +110,8 @@ def _may_need_its_own_sizes(job: Job, seen: Evaluation) -> bool:
     """Whether a candidate that is right at the problem's sizes may go out of bounds at the small ones."""
     assert job.shrunken is not None
     if seen.status is not Status.UNSUPPORTED:
-        return seen.status is not Status.VERIFIED
+        # What does not do at the small sizes may be verified at others.
+        return seen.status is not Status.VERIFIED or seen.scope.sizes != job.shrunken.changed
     declined = seen.headline is not None and seen.headline.kind in _DECLINED
     return declined or bool(problems.hard_coded(job.candidate.source, job.shrunken))
 

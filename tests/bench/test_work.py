@@ -184,5 +184,7 @@ def test_what_a_run_used_that_was_begun_anew_counts(tmp_path: Path) -> None:
     (one,) = outcomes(bench)
     assert (one.ending, one.tokens, one.lost_tokens) == ("unsolved", 100, 100)
     used = work.Used.by([one])
-    assert (used.tokens, used.cost_usd, one.lost_cost_usd) == (200, pytest.approx(0.2), pytest.approx(0.1))
+    assert used.tokens == 200
+    assert used.cost_usd == pytest.approx(0.2)
+    assert one.lost_cost_usd == pytest.approx(0.1)
     assert report(bench).whole.spending.tokens == 200

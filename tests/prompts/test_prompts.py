@@ -10,6 +10,7 @@ from pathlib import Path
 
 import pytest
 from jinja2 import UndefinedError
+from prompts.noted import with_evidence
 from pydantic import ValidationError
 from verdicts import refused, verified
 
@@ -98,7 +99,7 @@ def situations() -> dict[str, Situation]:
         "optimise": Situation(
             gpu="H200",
             last=verified(3, 4.4),
-            best=verified(1, 4.0, source="best = 'attempt 1'\n"),
+            best=with_evidence(verified(1, 4.0, source="best = 'attempt 1'\n")),
             feedback=Feedback(attempt=3, kind="verified", text="Time on NVIDIA H200: 4.4 ms."),
         ),
         "combine": Situation(

@@ -20,6 +20,7 @@ from agent.harness.backends.workspace import Furnished
 from agent.harness.task import progress
 from agent.harness.task.faults import Refused
 from agent.harness.task.job import OUTPUT_LIMIT_BYTES, Announce, Job
+from agent.harness.task.servers import COMPILING
 from agent.records import Build, Finding, Status, Trace
 from agent.sandbox import Box, Limits
 
@@ -44,6 +45,8 @@ class Backend(Furnished, Protocol):
     compiler: str | None
     suppressor: Path | None
     """What leaves out launches in the worker; only on a GPU."""
+    comparison: Path | None
+    """What compares large outputs there, for the oracle."""
     gpu_lock: GpuLock
     """On the GPU, held by whoever uses it; builds take place apart from it."""
 
@@ -99,9 +102,7 @@ class BuildingBackend:
         environment = config.child_environment()
         # torch.compile of the reference takes as long again for every candidate where nothing is kept.
         kept = {"TORCHINDUCTOR_CACHE_DIR": str(self._cache / "inductor")}
-        # Otherwise a process for each processor is started for a kernel or two.
-        kept["TORCHINDUCTOR_COMPILE_THREADS"] = "1"
-        return environment | kept | {"PYTHONPATH": config.with_package(environment)}
+        return environment | COMPILING | kept | {"PYTHONPATH": config.with_package(environment)}
 
     def built(self) -> Build | None:
         if not self._builds:

@@ -8,6 +8,10 @@ from agent.sandbox import ProcessServer
 
 TRUSTED = ("agent.harness.judge.evaluate", "agent.harness.oracle.server")
 """What the server of our own processes imports: whatever may run there."""
+COMPILER = ("torch._dynamo", "torch._inductor.compile_fx")
+"""What it imports besides where there is a GPU: most of what a first compilation takes."""
+COMPILING = {"TORCHINDUCTOR_COMPILE_THREADS": "1"}
+"""With which environment. Otherwise a process for each processor is started for a kernel or two."""
 CANDIDATES = ("torch", "torch.profiler", "torch.utils.cpp_extension", "torch._dynamo")
 """What the server of the candidates' processes imports: nothing of ours.
 

@@ -10,7 +10,13 @@ from agent.build import refusals
 from agent.build.build_request import BuildRequest
 from agent.build.outcome import Built
 from agent.gpu_build import gpu
-from agent.harness.backends import build_watch, gpu_lock, launch_suppression, load_inline_build
+from agent.harness.backends import (
+    build_watch,
+    comparison_kernels,
+    gpu_lock,
+    launch_suppression,
+    load_inline_build,
+)
 from agent.harness.backends.backend import (
     BUILDING_MEMORY_BYTES,
     LOG_MARGIN_BYTES,
@@ -39,6 +45,7 @@ class CudaBackend(BuildingBackend):
         self._gpu = gpu.present()
         self.gpu_lock = gpu_lock.of_gpu(self._cache, config.child_environment(), announce)
         self.suppressor = launch_suppression.library(self._cache)
+        self.comparison = comparison_kernels.compiled(self._cache, self._gpu)
         self._slim = SlimBuilds(job, self._gpu, announce)
         self.with_torch_shim = self._slim.offered
 

@@ -26,6 +26,7 @@ class EmulatorBackend(BuildingBackend):
 
     device = "cpu"
     suppressor: Path | None = None
+    comparison: Path | None = None
     with_torch_shim = True
 
     def __init__(self, job: Job, announce: Announce) -> None:

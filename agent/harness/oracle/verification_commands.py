@@ -19,8 +19,12 @@ class VerificationCommands:
 
     def do_parameters(self, command: oracle_commands.Parameters) -> dict[str, Any]:
         """A new set of perturbed parameters, written for the candidate, with their `strength`."""
+        self._state.output = None
+        if command.wide:
+            # A whole draw is made on the way, which may need the memory of the draw before.
+            self._state.draw = None
         arguments = self._state.reference.perturb(command.seed, wide=command.wide)
-        state, self._state.output = self._state.parameters(), None
+        state = self._state.parameters()
         return {
             "init_inputs": wire.dump(arguments, self._state.folder, command.stem + "-init"),
             "state": wire.dump(state, self._state.folder, command.stem + "-state"),

@@ -4,7 +4,11 @@ Everything is computed in float64, in chunks of rows. What is clearly inside is 
 passes over the memory, with errors rounded to float32 once they are known.
 """
 
+from typing import NamedTuple
+
 import torch
+
+from agent.harness.truth import passes
 
 CHUNK = 1 << 22
 """Elements; what is made of so many on the way stays in a GPU's second cache."""
@@ -26,14 +30,45 @@ def distances(y: torch.Tensor, r64: torch.Tensor, limits: "Limits") -> tuple[dic
     return {"max_abs_err": totals.max_abs, "max_rel_err": totals.max_rel, "ratio": ratio}, totals.ratio > 1.0
 
 
-def clearly_inside(y: torch.Tensor, r64: torch.Tensor, limits: "Limits") -> dict[str, float] | None:
+def told(y: torch.Tensor, r64: torch.Tensor, limits: "Limits") -> tuple[dict[str, float], bool] | None:
     """What `distances` gives, in few passes over the memory, where that leaves no doubt; else None.
 
     Errors and limits are rounded to float32 once they are known in float64. What float32 cannot hold, what is
-    not finite and what comes near a limit is left to the exact way.
+    not finite and what comes near a limit is left to the exact way. `max_rel_err` of one pass is relative to
+    the root mean square of all of the truth, not of a piece.
     """
     if not (limits.is_finite and limits.absolute > _TINY and y.numel()):
         return None
+    at_once = _at_once(y, r64, limits)
+    if at_once is None:
+        inside = _inside_in_chunks(y, r64, limits)
+        return None if inside is None else (inside, False)
+    result, shares = at_once
+    if any(1 - _ROUNDED < share < 1 + _ROUNDED for share in shares):
+        return None
+    return result, shares[0] > 1
+
+
+def _at_once(
+    y: torch.Tensor, r64: torch.Tensor, limits: "Limits"
+) -> tuple[dict[str, float], tuple[float, float]] | None:
+    """The same in one pass, and the shares of the limits of single elements and of all together; None where
+    it cannot be had so.
+    """
+    if not _TINY < limits.scale < _HUGE:
+        return None
+    found = passes.errors_of_output(y, r64, floor=limits.absolute, share=_OF_EACH, scale=limits.scale)
+    if found is None:
+        return None
+    square, most, largest, share, relative = found
+    # No row's root mean square is above the largest magnitude; where it counts, rows have their own limits.
+    if not (most < _HUGE and largest < _HUGE and 8 * limits.eps * largest <= limits.absolute):
+        return None
+    shares = share, (square / y.numel()) ** 0.5 / max(limits.rms, 1e-300)
+    return {"max_abs_err": most, "max_rel_err": relative, "ratio": max(shares)}, shares
+
+
+def _inside_in_chunks(y: torch.Tensor, r64: torch.Tensor, limits: "Limits") -> dict[str, float] | None:
     parts = [
         _part(y.reshape(-1)[begin:end], r64.reshape(-1)[begin:end], limits)
         for begin, end in _row_chunks(y.numel(), limits.width)
@@ -82,6 +117,38 @@ def _sizes(truth: torch.Tensor, runs: list[torch.Tensor]) -> _Sizes:
     return float(truth.square().sum()), found
 
 
+class _Errors(NamedTuple):
+    """Of an output's float32 runs; for each the largest error and the sum of their squares."""
+
+    is_finite: bool
+    truth_square: float
+    largest: list[float]
+    squares: list[float]
+
+
+def _errors(r64: torch.Tensor, runs: tuple[torch.Tensor, ...], width: int) -> _Errors:
+    at_once = passes.errors_of_runs(r64, runs)
+    if at_once is not None:
+        return _Errors(True, at_once[0], *(list(values) for values in zip(*at_once[1], strict=True)))
+    largest, squares, truth_square, is_finite = [0.0] * len(runs), [0.0] * len(runs), 0.0, True
+    pieces = [
+        (r64.reshape(-1)[begin:end], [y.reshape(-1)[begin:end] for y in runs])
+        for begin, end in _row_chunks(r64.numel(), width)
+    ]
+    # All are read together: each time that something is read the GPU has nothing to do.
+    norms = torch.stack([_norms(*piece) for piece in pieces]).tolist() if pieces else []
+    for (truth, chunks), told in zip(pieces, norms, strict=True):
+        found = _sizes_at_once(told)
+        if found is None:
+            is_finite = is_finite and _all_finite(truth, *chunks)
+            found = _sizes(truth, chunks)
+        truth_square += found[0]
+        for run, (most, square) in enumerate(found[1]):
+            largest[run] = max(largest[run], most)
+            squares[run] += square
+    return _Errors(is_finite, truth_square, largest, squares)
+
+
 def _norms(truth: torch.Tensor, runs: list[torch.Tensor]) -> torch.Tensor:
     """The norm of the truth, and the largest error and the norm of the errors of each run."""
     norms = [torch.linalg.vector_norm(truth)]
@@ -120,33 +187,21 @@ class Limits:
         self.eps = torch.finfo(y32.dtype).eps
         self.width = next((size for size in reversed(y32.shape) if size > 1), 1)
         runs = (y32, other32) if sequence32 is other32 else (y32, other32, sequence32)
-        largest, squares, truth_square, count = [0.0] * 3, [0.0] * 3, 0.0, max(y32.numel(), 1)
-        self.is_finite = True
+        count, errors = max(y32.numel(), 1), _errors(r64, runs, self.width)
+        self.is_finite = errors.is_finite
         """Whether the truth and all runs are."""
-        places = _row_chunks(y32.numel(), self.width)
-        pieces = [
-            (r64.reshape(-1)[begin:end], [y.reshape(-1)[begin:end] for y in runs]) for begin, end in places
-        ]
-        # All are read together: each time that something is read the GPU has nothing to do.
-        norms = torch.stack([_norms(*piece) for piece in pieces]).tolist() if pieces else []
-        for (truth, chunks), told in zip(pieces, norms, strict=True):
-            found = _sizes_at_once(told)
-            if found is None:
-                self.is_finite = self.is_finite and _all_finite(truth, *chunks)
-                found = _sizes(truth, chunks)
-            truth_square += found[0]
-            for run, (most, square) in enumerate(found[1]):
-                largest[run] = max(largest[run], most)
-                squares[run] += square
-        scale = (truth_square / count) ** 0.5
+        largest = [*errors.largest, 0.0]
+        self.scale = (errors.truth_square / count) ** 0.5
+        """The root mean square of the truth."""
         self.largest = max(largest[:2])
-        self.native_share = self.largest / max(scale, 1e-300)
+        self.native_share = self.largest / max(self.scale, 1e-300)
         self.absolute = max(16 * self.largest, largest[2])
-        rms = [(square / count) ** 0.5 for square in squares]
+        rms = [*((square / count) ** 0.5 for square in errors.squares), 0.0]
         self.spread = max(rms)
-        self.rms = max(8 * rms[0], 8 * rms[1], rms[2]) + 4 * self.eps * scale
+        self.rms = max(8 * rms[0], 8 * rms[1], rms[2]) + 4 * self.eps * self.scale
         if count < ENOUGH:
             self.rms = float("inf")
+        self._seen: tuple[torch.Tensor, torch.Tensor] | None = None
 
     def of(self, truth: torch.Tensor) -> torch.Tensor:
         """What each element of whole rows of the truth may be off by; float64, flat as the truth is."""
@@ -171,7 +226,12 @@ class Limits:
         return False
 
     def exceeded(self, y: torch.Tensor, r64: torch.Tensor) -> torch.Tensor:
-        """Which elements are outside the budget, in the shape of the output."""
+        """Which elements are outside the budget, in the shape of the output; kept for whoever asks again."""
+        if self._seen is None or self._seen[0] is not y:
+            self._seen = y, self._exceeded(y, r64)
+        return self._seen[1]
+
+    def _exceeded(self, y: torch.Tensor, r64: torch.Tensor) -> torch.Tensor:
         wrong = torch.zeros(y.numel(), dtype=torch.bool, device=y.device)
         for begin, end in _row_chunks(y.numel(), self.width):
             given, truth = _finite_pair(y.reshape(-1)[begin:end], r64.reshape(-1)[begin:end])

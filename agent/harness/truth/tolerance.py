@@ -26,7 +26,7 @@ import torch
 
 from agent.diagnosis.mismatch import mismatch_description
 from agent.harness.truth import output_structure
-from agent.harness.truth.limits import Limits, clearly_inside, distances
+from agent.harness.truth.limits import Limits, distances, told
 from agent.harness.truth.summation import USELESS
 from agent.harness.worker import memory_guards
 from agent.records import Finding
@@ -139,11 +139,7 @@ class Expected:
         return all(
             torch.equal(y, r64.to(y.dtype))
             if limits is None
-            else clearly_inside(y, r64, limits) is not None
-            or (
-                mismatch_description.non_finite(y, y32) is None
-                and distances(y, r64, limits)[0]["ratio"] <= 1.0
-            )
+            else not isinstance(found := _errors(y, y32, r64, limits), Finding) and found[0]["ratio"] <= 1.0
             for y, y32, r64, limits in quadruples
         )
 
@@ -151,7 +147,7 @@ class Expected:
         """Whether two outputs are further apart than either may be from the truth."""
         quadruples = zip(leaves(one), leaves(other), leaves(self.truth), self.limits, strict=True)
         return any(
-            not torch.equal(a, b) if limits is None else limits.apart(a, b, r64)
+            not torch.equal(a, b) and (limits is None or limits.apart(a, b, r64))
             for a, b, r64, limits in quadruples
         )
 
@@ -165,13 +161,17 @@ def _compare_one(
         errors = (y.double() - r64.double()).abs() if wrong.numel() else torch.zeros(1)
         finding = mismatch_description.explain(y, r64, wrong) if ratio else None
         return {"max_abs_err": float(errors.max()), "max_rel_err": ratio, "ratio": ratio}, finding
-    clear = clearly_inside(y, r64, limits)
-    if clear is not None:
-        return clear, None
-    finding = mismatch_description.non_finite(y, y32)
-    if finding is not None:
-        return {"max_abs_err": 0.0, "max_rel_err": 0.0, "ratio": 0.0}, finding
-    result, too_far = distances(y, r64, limits)
+    found = _errors(y, y32, r64, limits)
+    if isinstance(found, Finding):
+        return {"max_abs_err": 0.0, "max_rel_err": 0.0, "ratio": 0.0}, found
+    result, too_far = found
     if result["ratio"] <= 1.0:
         return result, None
     return result, mismatch_description.explain(y, r64, limits.exceeded(y, r64) if too_far else None)
+
+
+def _errors(
+    y: torch.Tensor, y32: torch.Tensor, r64: torch.Tensor, limits: Limits
+) -> tuple[dict[str, float], bool] | Finding:
+    """As `distances`; the finding where what is not finite stands elsewhere than in the native run."""
+    return told(y, r64, limits) or mismatch_description.non_finite(y, y32) or distances(y, r64, limits)

@@ -41,7 +41,7 @@ def trial(oracle: Oracle, cache: Path, gpu: str, monkeypatch: pytest.MonkeyPatch
 
 def test_a_gpu_is_asked_once(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     oracle = Oracle()
-    times = Times([], {}, {}, many={"candidate": 10, "eager": 10, "compile": 10})
+    times = Times([], {}, {}, rows={"candidate": (5, 10), "eager": (5, 10), "compile": (5, 10)})
     for gpu in ("H200", "H200", "H100"):
         found = trial(oracle, tmp_path, gpu, monkeypatch).compiled(times)
         assert [(kernel.name, kernel.launches, kernel.own) for kernel in found] == [
@@ -53,7 +53,7 @@ def test_a_gpu_is_asked_once(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) ->
 
 def test_without_the_baseline_nothing_is_asked(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     oracle = Oracle()
-    times = Times([], {}, {}, many={"candidate": 10, "eager": 10})
+    times = Times([], {}, {}, rows={"candidate": (5, 10), "eager": (5, 10)})
     assert trial(oracle, tmp_path, "H200", monkeypatch).compiled(times) == ()
     assert oracle.asked == []
 
@@ -62,7 +62,7 @@ def test_without_the_baseline_nothing_is_asked(tmp_path: Path, monkeypatch: pyte
 def test_what_the_profiler_does_not_tell_is_asked_again(
     answer: dict[str, Any], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    times = Times([], {}, {}, many={"candidate": 10, "compile": 10})
+    times = Times([], {}, {}, rows={"candidate": (5, 10), "compile": (5, 10)})
     for oracle in (Oracle(answer), Oracle(answer)):
         assert trial(oracle, tmp_path, "H200", monkeypatch).compiled(times) == ()
         assert len(oracle.asked) == 1

@@ -163,6 +163,13 @@ class Variant:
 
 
 @dataclass(frozen=True)
+class ComparisonKernels:
+    """From here on large outputs are compared by the kernels in this file."""
+
+    file: str
+
+
+@dataclass(frozen=True)
 class ExpectBaselines:
     """What they need besides the GPU is made ready on the way."""
 
@@ -200,8 +207,9 @@ class Take:
 
 @dataclass(frozen=True)
 class Alone:
-    few: int
-    many: dict[str, int]
+    """For each baseline the two numbers of calls of its slope."""
+
+    rows: dict[str, tuple[int, int]]
 
 
 @dataclass(frozen=True)
@@ -251,6 +259,6 @@ class JudgeTaken:
 Command = (
     Parameters | Draw | Again | Judge | Compare | FitsOther | Explain | Map | Narrow | Probe | Duration
     | Trace | Rest | Health | Environment | Ways | Name | CompareFiles | Gradients | JudgeGradients
-    | Variants | Variant | ExpectBaselines | Baselines | Refresh | Timed | Slope | Take | Alone
-    | Launches | RoomForRow | FillRow | TakeOfRow | Recall | Glance | Card | JudgeTaken
+    | Variants | Variant | ComparisonKernels | ExpectBaselines | Baselines | Refresh | Timed
+    | Slope | Take | Alone | Launches | RoomForRow | FillRow | TakeOfRow | Recall | Glance | Card | JudgeTaken
 )  # fmt: skip

@@ -3,6 +3,7 @@
 import contextlib
 import importlib
 import threading
+from pathlib import Path
 from typing import Any
 
 import torch
@@ -10,6 +11,8 @@ import torch
 from agent.harness.messages import oracle_commands
 from agent.harness.oracle.baselines import Baselines, card
 from agent.harness.oracle.state import OracleState
+from agent.harness.task.servers import COMPILER
+from agent.harness.truth import passes
 from agent.harness.worker import wire
 
 
@@ -25,6 +28,10 @@ class TimingCommands:
         """Imports torch's compiler, which takes most of the first compilation's time, in a thread."""
         threading.Thread(target=_import_compiler, daemon=True).start()
         return {}
+
+    def do_comparison_kernels(self, command: oracle_commands.ComparisonKernels) -> dict[str, Any]:
+        """Whether they are used; without them the same is found in more passes over the memory."""
+        return {"used": passes.use(Path(command.file))}
 
     def do_baselines(self, command: oracle_commands.Baselines) -> dict[str, Any]:
         """Makes ready what the candidate is timed against, at the parameters of the last draw."""
@@ -53,7 +60,7 @@ class TimingCommands:
         return {}
 
     def do_alone(self, command: oracle_commands.Alone) -> dict[str, Any]:
-        return {"ms": self._timing.alone(command.few, command.many)}
+        return {"ms": self._timing.alone(command.rows)}
 
     def do_launches(self, command: oracle_commands.Launches) -> dict[str, Any]:
         """What the GPU does in one call of a baseline."""
@@ -108,5 +115,5 @@ class TimingCommands:
 
 def _import_compiler() -> None:
     with contextlib.suppress(Exception):  # the compilation says what is missing
-        for name in ("torch._dynamo", "torch._inductor.compile_fx"):
+        for name in COMPILER:
             importlib.import_module(name)

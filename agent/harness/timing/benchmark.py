@@ -33,7 +33,11 @@ STEADY = 0.01
 """Share of their median by which slopes may be apart for further ones to tell nothing."""
 SLOPE_MS = 20.0
 """What the calls of one slope take together, so that the noise of a wall time is small beside it."""
-FEW, MOST = 5, 400
+FEW, LONG_FEW = 5, 2
+MORE, LONG_MORE, MOST = 5, 3, 400
+"""Calls in the shorter row of a slope, and by how many the longer one is longer; fewer where a single call
+takes so long that what a row costs besides is nothing beside it."""
+LONG_MS = 4.0
 FRESH_MOST, FRESH_SLOPES = 32, 3
 """Calls in a row on contents of their own, and how often."""
 LAUNCH_BOUND_MS = 0.2
@@ -51,27 +55,36 @@ def timed(processes: TimedProcesses, compiled: bool = True, more: tuple[MoreBase
 
 
 def _timed(processes: TimedProcesses, names: list[str]) -> Times:
-    _rounds(processes, names, WARM_UP, 0.0)
-    rounds = _rounds(processes, names, ROUNDS, BUDGET_S)
-    slopes, numbers = {}, {}
+    _rounds(processes, names, WARM_UP, 0.0, samples=0)
+    rounds = _rounds(processes, names, ROUNDS, BUDGET_S, SAMPLED)
+    slopes, rows = {}, {}
     for name in ("candidate", *names):
         about = median(entry.events[name] for entry in rounds)
-        many = numbers[name] = FEW + min(max(int(SLOPE_MS / about), FEW), MOST)
-        slopes[name] = _median_slope(processes, name, many)
-    return Times(rounds, slopes, processes.oracle(to_oracle(oracle_commands.Card())), many=numbers)
+        rows[name] = row_lengths(about)
+        slopes[name] = _median_slope(processes, name, *rows[name])
+    return Times(rounds, slopes, processes.oracle(to_oracle(oracle_commands.Card())), rows=rows)
 
 
-def _rounds(processes: TimedProcesses, names: list[str], most: int, budget_s: float) -> list[Round]:
-    """As many as it takes until the medians are certain, within the budget."""
+def row_lengths(call_ms: float) -> tuple[int, int]:
+    """How many calls the two rows of a slope have."""
+    few, least = (LONG_FEW, LONG_MORE) if call_ms >= LONG_MS else (FEW, MORE)
+    return few, few + min(max(int(SLOPE_MS / call_ms), least), MOST)
+
+
+def _rounds(
+    processes: TimedProcesses, names: list[str], most: int, budget_s: float, samples: int
+) -> list[Round]:
+    """As many as it takes until the medians are certain, within the budget; `samples`: as SAMPLED."""
     started, least = time.monotonic(), min(most, LEAST_ROUNDS)
-    sampled = {secrets.randbelow(least), *(secrets.randbelow(most) for _ in range(SAMPLED - 1))}
+    sampled = {secrets.randbelow(most if number else least) for number in range(samples)}
     rounds: list[Round] = []
     while len(rounds) < most:
         number = len(rounds)
         is_over = time.monotonic() - started > budget_s or certain(rounds)
         last = number + 1 == most or (number + 1 >= least and is_over)
         order = ["candidate", "nothing", *names]
-        rounds.append(_round(processes, order[:: -1 if number % 2 else 1], last or number in sampled))
+        closely = number in sampled or (last and samples > 0)
+        rounds.append(_round(processes, order[:: -1 if number % 2 else 1], closely))
         if last:
             break
     return rounds
@@ -104,10 +117,10 @@ def _wall(
     return 1000 * (time.monotonic() - started), answer
 
 
-def _median_slope(processes: TimedProcesses, name: str, many: int) -> float:
+def _median_slope(processes: TimedProcesses, name: str, few: int, many: int) -> float:
     found: list[float] = []
     while len(found) < SLOPES:
-        found.append(_slope(processes, name, FEW, many))
+        found.append(_slope(processes, name, few, many))
         if len(found) >= LEAST_SLOPES and max(found) - min(found) <= STEADY * median(found):
             break
     return median(found)

@@ -58,8 +58,8 @@ class Times(NamedTuple):
     card: dict[str, Any]
     fresh: float | None = None
     """Of a call in a row on contents of their own, by the judge's clock; None where tensors are too large."""
-    many: dict[str, int] = {}
-    """The larger number of calls of each slope."""
+    rows: dict[str, tuple[int, int]] = {}
+    """The two numbers of calls of each slope."""
 
     def of(self, name: str) -> list[float]:
         return [entry.events[name] for entry in self.rounds]

@@ -42,6 +42,15 @@ class GpuTrial(Trial):
             self.oracle.ask(to_oracle(oracle_commands.ExpectBaselines()))
         super().load()
 
+    def verify(self, announce: Announce) -> None:
+        self._use_kernels()
+        super().verify(announce)
+
+    def _use_kernels(self) -> None:
+        kernels = self._backend.comparison
+        if kernels is not None:
+            self.oracle.ask(to_oracle(oracle_commands.ComparisonKernels(str(kernels))))
+
     def turn(self) -> AbstractContextManager[None]:
         """On the GPU; others have it while this trial builds."""
         return self._backend.gpu_lock.held()
@@ -77,8 +86,8 @@ class GpuTrial(Trial):
     def alone(self, times: stats.Times) -> stats.Alone:
         """What the baselines take once the candidate is gone."""
         self.candidate.child.kill()
-        many = {name: number for name, number in times.many.items() if name != "candidate"}
-        found = self.oracle.ask(to_oracle(oracle_commands.Alone(benchmark.FEW, many)))["ms"]
+        rows = {name: lengths for name, lengths in times.rows.items() if name != "candidate"}
+        found = self.oracle.ask(to_oracle(oracle_commands.Alone(rows)))["ms"]
         return {name: (float(ms), float(row)) for name, (ms, row) in found.items()}
 
     def compiled(self, times: stats.Times) -> tuple[KernelTime, ...]:
@@ -86,7 +95,7 @@ class GpuTrial(Trial):
 
         No verdict hangs on it: where it cannot be told, nothing is.
         """
-        if "compile" not in times.many:
+        if "compile" not in times.rows:
             return ()
         key = digest(self._job.problem.source, self.environment().model_dump_json())
         file = Path(self._job.cache_dir) / "compiled" / f"{key[:32]}.json"

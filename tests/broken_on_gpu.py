@@ -76,12 +76,13 @@ def outcome(name: str, folder: Path) -> dict[str, Any]:
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("file", type=Path)
+    parser.add_argument("--only", default="", help="those whose names begin with this")
     parser.add_argument("--one", help=argparse.SUPPRESS)
     options = parser.parse_args()
     if options.one:
         print(json.dumps(runs(options.one, options.file)))
         return
-    names, found = list(launches()), {}
+    names, found = [name for name in launches() if name.startswith(options.only)], {}
     with tempfile.TemporaryDirectory() as scratch, ThreadPoolExecutor(8) as pool:
         folder = Path(scratch)
         list(pool.map(lambda source: cubin(source, folder), {name.partition(".")[0] for name in names}))

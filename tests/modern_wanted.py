@@ -83,6 +83,8 @@ WANTED: dict[str, Callable[[Arrays], Array]] = {
     "clusters.not_arrived": copied(64),
     "tensors.crooked": lambda arrays: np.tile(arrays[0].ravel()[28:60], 4),
     "tensors.small_tile": lambda arrays: np.tile(arrays[0][1], 4),
+    "tensors.stored_before": lambda arrays: np.ones(128),
+    "tensors.between_units": lambda arrays: np.tile(np.pad(arrays[0], ((0, 0), (0, 2)))[0, 2:], 4),
     "warpgroups.read_early": lambda arrays: fragments(product(arrays)).sum(1),
     "warpgroups.waits_for_one": lambda arrays: 2 * fragments(product(arrays))[:, 0] + 1,
     "warpgroups.factor_changed": factor_changed,

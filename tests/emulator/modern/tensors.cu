@@ -18,7 +18,7 @@ __device__ void load(void* to, const CUtensorMap& map, int x, int y, uint64_t& b
                  "l"(&map), "r"(x), "r"(y), "r"(place(&bar)) : "memory");
 }
 
-// Tiles of 16 x 32 floats, transposed by blocks of the grid; what lies beyond the tensor is zero, or left alone.
+// Tiles of 16 x 32 floats, 8 columns to the right; what lies outside the tensor is read as zero, and left alone.
 extern "C" __global__ void moved(const __grid_constant__ CUtensorMap in, const __grid_constant__ CUtensorMap out) {
     __shared__ __align__(128) float tile[16][32];
     __shared__ __align__(8) uint64_t bar;
@@ -34,7 +34,7 @@ extern "C" __global__ void moved(const __grid_constant__ CUtensorMap in, const _
     asm volatile("fence.proxy.async.shared::cta;" ::: "memory");
     __syncthreads();
     if (t == 0) {
-        asm volatile("cp.async.bulk.tensor.2d.global.shared::cta.bulk_group [%0, {%1, %2}], [%3];" ::"l"(&out), "r"(x), "r"(y),
+        asm volatile("cp.async.bulk.tensor.2d.global.shared::cta.bulk_group [%0, {%1, %2}], [%3];" ::"l"(&out), "r"(x + 8), "r"(y),
                      "r"(place(tile)) : "memory");
         asm volatile("cp.async.bulk.commit_group;" ::: "memory");
         asm volatile("cp.async.bulk.wait_group 0;" ::: "memory");
@@ -112,6 +112,37 @@ extern "C" __global__ void small_tile(const __grid_constant__ CUtensorMap in, fl
     __syncthreads();
     wait(bar);
     y[t] = tile[1][t % 32];
+}
+
+// Broken: the store begins before the tensor, which only a load may.
+extern "C" __global__ void stored_before(const __grid_constant__ CUtensorMap in, float* y) {
+    __shared__ __align__(128) float tile[16][32];
+    const int t = threadIdx.x;
+    for (int i = t; i < 512; i += 128) tile[i / 32][i % 32] = 1;
+    asm volatile("fence.proxy.async.shared::cta;" ::: "memory");
+    __syncthreads();
+    if (t == 0) {
+        asm volatile("cp.async.bulk.tensor.2d.global.shared::cta.bulk_group [%0, {%1, %2}], [%3];"
+                     ::"l"(&in), "r"(-4), "r"(0), "r"(place(tile)) : "memory");  // here: stored_before
+        asm volatile("cp.async.bulk.commit_group;" ::: "memory");
+        asm volatile("cp.async.bulk.wait_group 0;" ::: "memory");
+    }
+    y[t] = 1;
+}
+
+// Broken: two floats are half of a unit of 16 bytes, and the first dimension moves by whole ones.
+extern "C" __global__ void between_units(const __grid_constant__ CUtensorMap in, float* y) {
+    __shared__ __align__(128) float tile[16][32];
+    __shared__ __align__(8) uint64_t bar;
+    const int t = threadIdx.x;
+    if (t == 0) {
+        begin(bar, 2048);
+        asm volatile("cp.async.bulk.tensor.2d.shared::cluster.global.mbarrier::complete_tx::bytes [%0], [%1, {%2, %3}], [%4];"
+                     ::"r"(place(tile)), "l"(&in), "r"(2), "r"(0), "r"(place(&bar)) : "memory");  // here: between_units
+    }
+    __syncthreads();
+    wait(bar);
+    y[t] = tile[0][t % 32];
 }
 
 // Broken: these bytes are no map.

@@ -4,6 +4,7 @@
 #include "bulk.h"
 #include "cluster.h"
 
+#include <algorithm>
 #include <cstring>
 #include <cuda.h>
 
@@ -137,6 +138,24 @@ void check_place(Worker& worker, const Map& map, size_t offset, uintptr_t code) 
     });
 }
 
+// An H200 stops with an illegal instruction at either.
+void check_begin(Worker& worker, const Map& map, const int32_t* at, bool stores, uintptr_t code) {
+    if (watching == nullptr) return;
+    const int64_t before = int64_t{at[0]} * map.element % 16;
+    if (before != 0) {
+        report(&finding::kMisalignedAccess, Severity::kError, at_code(code), &worker, [&] {
+            return format("A copy by a tensor map begins at element %d of the first dimension, %d bytes each: not a multiple of "
+                          "16 bytes.", at[0], static_cast<int>(map.element));
+        });
+    }
+    const int32_t* const negative = std::find_if(at, at + map.rank, [](int32_t one) { return one < 0; });
+    if (!stores || negative == at + map.rank) return;
+    report(&finding::kTensorMap, Severity::kError, at_code(code), &worker, [&] {
+        return format("A store by a tensor map begins at %d of dimension %d, before the tensor: only a load may. What lies "
+                      "behind the end is left out.", *negative, static_cast<int>(negative - at));
+    });
+}
+
 void load(Worker& worker, const Map& map, const int32_t* at, char* to, void* barrier, uintptr_t code) {
     Worker& keeper = owner_of(worker, to);
     MBarrier* told = told_of(worker, keeper, barrier, code);
@@ -151,6 +170,7 @@ void load(Worker& worker, const Map& map, const int32_t* at, char* to, void* bar
     bulk->filler = map.fill != 0 ? 0xff : 0;
     bulk->layout = static_cast<uint8_t>(map.swizzle + 1);
     check_place(worker, map, bulk->shared_first, code);
+    check_begin(worker, map, at, false, code);
     box.rows([&](char* shared, char* global, size_t bytes) { bulk->pieces.push_back({shared, global, bytes}); });
     ask(keeper, std::move(bulk));
 }
@@ -189,6 +209,7 @@ void kw_tensor_store(const void* tensor_map, int rank, const int32_t* at, void* 
     bulk->shared_first = static_cast<size_t>(static_cast<char*>(from) - worker.shared);
     bulk->code = KW_CODE;
     check_place(worker, *map, bulk->shared_first, KW_CODE);
+    check_begin(worker, *map, at, true, KW_CODE);
     box.rows([&](char* shared, char* global, size_t bytes) {
         if (global != nullptr) bulk->pieces.push_back({global, shared, bytes});
     });

@@ -10,6 +10,7 @@ import pytest
 from e2e.commands import agent
 from mend.candidates import MENDABLE
 
+from agent.build import nvcc
 from agent.kernels import auditing, sources
 
 VERDICTS = [(1, "build_error", 1), (2, "incorrect", 1), (3, "incorrect", 1), (4, "verified", 0)]
@@ -56,6 +57,30 @@ def test_a_fused_kernel_needs_none_of_torchs_operators(name: str, tmp_path: Path
     evaluation = json.loads(done.stdout)
     assert evaluation["status"] == "verified"
     assert evaluation["correctness"]["error_budget_ratio"] < 0.5
+
+
+@pytest.mark.skipif(nvcc.find() is None, reason="no nvcc: PTX cannot be made from CUDA here")
+def test_a_path_for_one_architecture_is_judged_without_such_a_gpu(tmp_path: Path) -> None:
+    """A sample of `agent kernels verify --all --arch 90a --executor emulator`, which takes half an hour."""
+    name = "conv_group_norm_tanh_hardswish_residual_logsumexp"
+    done = agent(
+        "kernels",
+        "verify",
+        name,
+        "--arch",
+        "90a",
+        "--executor",
+        "emulator",
+        "--quick",
+        "--json",
+        cwd=tmp_path,
+    )
+    assert done.returncode == 0, done.stderr
+    [judged] = json.loads(done.stdout)["kernels"]
+    scope = judged["evaluation"]["scope"]
+    assert judged["evaluation"]["status"] == "verified"
+    assert scope["unexercised"] == []
+    assert any("NVIDIA's code alone" in what for what in scope["skipped"])
 
 
 SCALE = """

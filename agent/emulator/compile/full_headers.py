@@ -2,7 +2,7 @@
 
 The prepared directory holds one precompiled header, the emulator's headers without their slim torch, and
 the object that makes CPU tensors look like CUDA ones (cpp/full/bridge.cpp). It belongs to one torch, one
-Python and one prepared toolchain, and takes about a minute and 800 MB.
+Python, one g++ and these headers, and takes about a minute and 800 MB.
 """
 
 import importlib.metadata
@@ -18,7 +18,9 @@ from agent.torch_shim.c_abi import EXTENSION_MODULE
 
 _DEVICE_MACRO = "-DKW_DEVICE_UNIT=1"
 _SOURCES = CPP / "full"
-_SLIM_TORCH = ("torch", "ATen", "c10", "pybind11")
+_HEADERS = CPP / "include"
+_LEFT_OUT = ("torch", "ATen", "c10", "pybind11", "kw/host*", "kw/ptx*", "kw/matrix_sum.h")
+"""Of the emulator's headers: slim torch, which would stand before torch's own, and what only PTX needs."""
 _LIBRARIES = ("c10", "torch_cpu", "torch", "torch_python")
 
 
@@ -86,7 +88,10 @@ def prepare(toolchain: Toolchain, progress: Progress | None = None) -> FullToolc
     device = (*toolchain.device_flags, f"-DTORCH_EXTENSION_NAME={EXTENSION_MODULE}")
     host = tuple(flag for flag in device if flag != _DEVICE_MACRO)
     version = importlib.metadata.version("torch")
-    key = digest(toolchain.key, version, str(torch), str(python_include), *device, content_of(_SOURCES))[:24]
+    # Not the toolchain's own key, which changes with the runtime: nothing here is made from that.
+    kept = [f"{path}:{digest((_HEADERS / path).read_text(encoding='utf-8'))}" for path in _kept()]
+    made_from = (*kept, content_of(_SOURCES), toolchain.gxx_version, toolchain.cuda_version)
+    key = digest(*made_from, version, str(torch), str(python_include), *device)[:24]
     full = FullToolchain(
         **toolchain.model_dump(exclude={"directory", "host_flags", "device_flags"}),
         directory=toolchain.directory.parent / f"{key}-torch",
@@ -101,7 +106,9 @@ def prepare(toolchain: Toolchain, progress: Progress | None = None) -> FullToolc
 
 
 def _make(full: FullToolchain, progress: Progress | None) -> None:
-    shutil.copytree(CPP / "include", full.headers, ignore=_slim_torch)
+    for path in _kept():
+        (full.headers / path).parent.mkdir(parents=True, exist_ok=True)
+        shutil.copyfile(_HEADERS / path, full.headers / path)
     shutil.copytree(_SOURCES / "include", full.headers, dirs_exist_ok=True)
     prelude = str(full.prelude("host"))
     shutil.copy(_SOURCES / "prelude.h", prelude)
@@ -117,11 +124,11 @@ def _make(full: FullToolchain, progress: Progress | None) -> None:
         raise Unavailable(str(fault)) from None
 
 
-def _slim_torch(directory: str, names: list[str]) -> list[str]:
-    """What of the slim headers would stand in front of torch's own."""
-    if Path(directory) == CPP / "include":
-        return [name for name in names if name in _SLIM_TORCH]
-    return [name for name in names if name.startswith("host") and Path(directory).name == "kw"]
+def _kept() -> list[Path]:
+    """The emulator's headers that stand beside torch's own, as paths below its include directory."""
+    left_out = {path for pattern in _LEFT_OUT for path in _HEADERS.glob(pattern)}
+    files = sorted(path for path in _HEADERS.rglob("*") if path.is_file())
+    return [path.relative_to(_HEADERS) for path in files if not left_out & {path, *path.parents}]
 
 
 def _torch() -> Path:

@@ -219,9 +219,10 @@ class _Work:
 
         settings, problem, told = bounded(self._settings), self._problem, self._told
         away = gpu_is_elsewhere(settings, may_wait=self._choices.no_wait)
+        arch = None if away else architecture(settings)
         provider = choose(
             settings, problem, in_order=self._choices.in_order, wait=not self._choices.no_wait,
-            arch=None if away else architecture(settings),
+            arch=arch,
             told=Told(on_retry=lambda event: session.note(event), on_progress=self._streaming, say=told.say),
         )  # fmt: skip
         judge = (executor_elsewhere if away else local_executor)(settings, problem, self._checks, told)
@@ -249,7 +250,7 @@ class _Work:
             else:
                 told.say(f"run {run.id}: going on, {len(log.rounds)} rounds are on disk")
             if self._choices.from_composed and log is None:
-                provider = begun_with_composed(problem, provider, told.warn)
+                provider = begun_with_composed(problem, provider, told.warn, arch)
             verdicts = (attempt.evaluation for attempt in log.attempts) if log else ()
             session.solve(provider, judge if isinstance(judge, Elsewhere) else Once(judge, verdicts))
         return Run(run)

@@ -19,15 +19,13 @@ _TIME_LIMIT_S = 120
 """For references of thousands of calls, whose graph takes a minute."""
 
 
-def compose(problem: Problem) -> str:
-    """The file that answers the problem.
+def compose(problem: Problem, arch: str | None = None) -> str:
+    """The file that answers the problem, with the shipped products for GPUs of `arch` (`90a`) as its parts.
 
     Raises Declined, and ProblemError or EnvironmentFault where the child that traces cannot come to an end.
     """
-    result = child.run(
-        {"sources": _at_other_sizes(problem), "name": problem.name}, problem.name, _TIME_LIMIT_S,
-        "agent.compose.composing",
-    )  # fmt: skip
+    job = {"sources": _at_other_sizes(problem), "name": problem.name, "arch": arch}
+    result = child.run(job, problem.name, _TIME_LIMIT_S, "agent.compose.composing")
     if "declined" in result:
         raise Declined(result["declined"])
     return str(result["source"])

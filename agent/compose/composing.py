@@ -20,8 +20,10 @@ from agent.compose.writing import argument_names, written
 from agent.problems import tracer
 
 
-def composed(sources: list[str], name: str) -> str:
+def composed(sources: list[str], name: str, arch: str | None = None) -> str:
     """The file that answers `sources[0]`; the others are the same reference at other sizes.
+
+    `arch`: of the GPU whose shipped products may be parts of it.
 
     Raises Declined, and ReferenceFault where the reference does not run.
     """
@@ -29,16 +31,16 @@ def composed(sources: list[str], name: str) -> str:
     calls, outputs = nodes(traces)
     points, first = len(traces), traces[0]
     program = Program(points, Sizes(points, _integers(traces)))
-    lowering = Lowering(program)
+    lowering = Lowering(program, arch)
     arguments = argument_names(sources[0])
     inputs = {
         place: name for place, name in zip(first.inputs, arguments, strict=False) if isinstance(place, str)
     }
-    for value, name in zip(first.inputs, arguments, strict=False):
+    for value, argument in zip(first.inputs, arguments, strict=False):
         if not isinstance(value, str):
-            program.statements.append(f"if {name} != {value!r}:")
+            program.statements.append(f"if {argument} != {value!r}:")
             program.statements.append(
-                f'    raise ValueError("these kernels were composed for {name} = {value!r}")'
+                f'    raise ValueError("these kernels were composed for {argument} = {value!r}")'
             )
     order = sorted((call for call in calls if call.op == "placeholder"), key=lambda c: c.name not in inputs)
     program.names |= {*arguments, "self", "torch", "stages", "min", "max"}
@@ -58,7 +60,7 @@ def composed(sources: list[str], name: str) -> str:
         "tuple": f"({', '.join(results)},)",
         "list": f"[{', '.join(results)}]",
     }[first.outputs]
-    return written(sources[0], program, list(inputs.values()), returned, name)
+    return written(sources[0], program, list(inputs.values()), (returned, lowering.shipped.parts()), name)
 
 
 def _integers(traces: list[Traced]) -> dict[Dim, str]:
@@ -74,13 +76,20 @@ def _job(job: dict[str, Any], note_step: Callable[[str], object]) -> dict[str, A
     note_step("composing")
     sources: list[str] = job["sources"]
     try:
-        return {"source": composed(sources, job["name"])}
+        return {"source": composed(sources, job["name"], job["arch"])}
     except Declined as why:
         declined = why
     if len(sources) > 2:  # the smallest copy may go another way
         with contextlib.suppress(Declined):
-            return {"source": composed(sources[:-1], job["name"])}
+            source = composed(sources[:-1], job["name"], job["arch"])
+            return {"source": _saying(source, len(sources) - 1, str(declined))}
     return {"declined": str(declined)}
+
+
+def _saying(source: str, points: int, why: str) -> str:
+    """The file, whose first lines say that it was told apart at fewer sizes."""
+    note = f"Sizes were told apart at {points} sizes of the reference; with its smallest copy: {why}."
+    return source.replace('."""\n', f'.\n\n{note}\n"""\n', 1)
 
 
 if __name__ == "__main__":

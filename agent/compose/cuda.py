@@ -121,9 +121,13 @@ def _data(name: str, dtype: str) -> str:
 def _calls(kernel: Kernel, call: str) -> list[str]:
     """One of its versions: indices of 64 bits or of 32, and by how many elements."""
     lines: list[str] = []
-    for index, condition in (("int64_t", "most > INT32_MAX / 2"), ("int", "")):
+    # A loop of single elements may count one step past the end, one of four only a block's.
+    limits = {4: "INT32_MAX - 65536"}
+    for index in ("int64_t", "int"):
         for by in (4, 1) if kernel.is_wide else (0,):
-            tests = [text for text in (condition, "by == 4" if by == 4 else "") if text]
+            last = index == "int" and by != 4
+            large = [f"most > {limits.get(by, 'INT32_MAX / 2')}"] if index == "int64_t" else []
+            tests = [*large, *([f"by == {by}"] if by and not last else [])]
             head = f"if ({' && '.join(tests)}) {{" if tests else "{"
             lines.append(f"    {'} else ' if lines else ''}{head}")
             arguments = f"{index}, {by}" if by else index

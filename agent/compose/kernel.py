@@ -211,7 +211,11 @@ class Kernel:
         with self._steps(f"at{number}", atoms, "threadIdx.x", "blockDim.x", condition):
             value = self.at(reduction.source, whole)
             given = C_TYPES[reduction.source.dtype if reduction.dtype in STATES else reduction.dtype]
-            self.body.say(f"{name} = {kind.capitalize()}::of({name}, {given}({value}));")
+            op, value = kind.capitalize(), f"{given}({value})"
+            if self._neighbours:
+                self._neighbours.together(value, given, f"{name} = of_all<{op}>({name}, {{}});")
+            else:
+                self.body.say(f"{name} = {op}::of({name}, {value});")
         self.body.say(f"{name} = of_row<{kind.capitalize()}>({name});")
         return name
 

@@ -7,6 +7,7 @@ from agent.compose.body import C_TYPES
 from agent.compose.declined import Declined
 from agent.compose.dims import Dim
 from agent.compose.pointwise import applied
+from agent.compose.products import Shipped
 from agent.compose.program import Program
 from agent.compose.tracing import Node, Ref, Varying
 from agent.compose.values import Buffer, Value, View
@@ -23,8 +24,9 @@ FUSED_WORK = 120
 class Lowering:
     """Goes through the calls once; afterwards every result is a value."""
 
-    def __init__(self, program: Program) -> None:
+    def __init__(self, program: Program, arch: str | None = None) -> None:
         self.program = program
+        self.shipped = Shipped(arch)
         self._values: dict[str, Value | tuple[Value, ...]] = {}
         self._work: dict[Value, int] = {}
         self._contiguous: set[str] = set()
@@ -118,12 +120,17 @@ class Lowering:
         return thing
 
     def _product(self, node: Node, name: str, args: list[Any], kwargs: dict[str, Any]) -> Value:
+        out = Buffer(node.shapes[0], node.dtypes[0], name, self.program.named(name))
+        own = self.shipped.call(node, name, args, kwargs, self._python)
+        if own is not None:
+            self.program.statements.append(f"{out.name} = {own}")
+            self.program.sizes.add(out.name, out.shape)
+            return out
         scale = ", ".join(f"{key}={value!r}" for key, value in kwargs.items())
         bias = args[2] if name == "convolution" else None
         if bias is not None:  # on a GPU torch adds it with a kernel of its own, ours adds it on the way
             args[2] = None
         texts = [self._python(argument) for argument in args]
-        out = Buffer(node.shapes[0], node.dtypes[0], name, self.program.named(name))
         call = f"{PRODUCTS[name]}({', '.join([*texts, *([scale] if scale else [])])})"
         self.program.statements.append(f"{out.name} = {call}")
         self.program.sizes.add(out.name, out.shape)

@@ -22,6 +22,7 @@ class Neighbours:
         self._reads, self._writes = list[str](), list[str]()
         self._arrays = body.part()
         self._before = body.part()
+        self._after = list[str]()
         self._known: dict[str, str] = {}
 
     @contextmanager
@@ -33,7 +34,7 @@ class Neighbours:
                 self._body.say(line)
             yield
         self._before += self._loop(self._reads)
-        for line in self._loop(self._writes):
+        for line in (*self._loop(self._writes), *self._after):
             self._body.say(line)
 
     def loaded(self, place: str, c_type: str) -> str:
@@ -53,6 +54,13 @@ class Neighbours:
         self._arrays.append(f"{c_type} result[V];")
         self._body.say(f"result[u] = {value};")
         self._writes.append(f"{place} = result[u];")
+
+    def together(self, value: str, c_type: str, line: str) -> None:
+        """A statement about the values of all neighbours, for whose array {} stands."""
+        name = f"given{len(self._after)}"
+        self._arrays.append(f"{c_type} {name}[V];")
+        self._body.say(f"{name}[u] = {value};")
+        self._after.append(line.format(name))
 
     def _loop(self, lines: list[str]) -> list[str]:
         if not lines:

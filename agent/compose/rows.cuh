@@ -37,6 +37,13 @@ struct Moments {
         const float count = a.count + 1.0f, d = x - a.mean, mean = a.mean + d / count;
         return {mean, a.apart + d * (x - mean), count};
     }
+    template <int V> __device__ static Spread of_all(Spread a, const float (&x)[V]) {
+        float sum = x[0], apart = 0.0f;
+        for (int u = 1; u < V; ++u) sum += x[u];
+        const float mean = sum / V;
+        for (int u = 0; u < V; ++u) apart += (x[u] - mean) * (x[u] - mean);
+        return of(a, Spread{mean, apart, float(V)});
+    }
     __device__ static Spread of(Spread a, Spread b) {
         const float count = a.count + b.count, d = b.mean - a.mean;
         const float share = count > 0.0f ? b.count / count : 0.0f;
@@ -56,12 +63,33 @@ struct Softmax {
         if (d > 0.0f) return {x, a.sum * e + (x - x + 1.0f)};
         return {a.most, a.sum + e};
     }
+    template <int V> __device__ static Exponentials of_all(Exponentials a, const float (&x)[V]) {
+        float most = a.most;
+        for (int u = 0; u < V; ++u) most = fmaxf(most, x[u]);
+        const float from = most == -INFINITY ? 0.0f : most;
+        float sum = a.sum * expf(a.most - from);
+        for (int u = 0; u < V; ++u) sum += expf(x[u] - from);
+        return {most, sum};
+    }
     __device__ static Exponentials of(Exponentials a, Exponentials b) {
         if (b.most == -INFINITY && b.sum == 0.0f) return a;
         if (b.most > a.most) return {b.most, b.sum + a.sum * expf(a.most - b.most)};
         return {a.most, a.sum + b.sum * expf(b.most - a.most)};
     }
 };
+
+// Takes V neighbours in: together first, so that what is known so far is waited for once.
+template <typename Op, typename T, int V> __device__ inline T of_all(T a, const T (&x)[V]) {
+    T all = x[0];
+    for (int u = 1; u < V; ++u) all = Op::of(all, x[u]);
+    return Op::of(a, all);
+}
+template <typename Op, int V> __device__ inline Spread of_all(Spread a, const float (&x)[V]) {
+    return Op::of_all(a, x);
+}
+template <typename Op, int V> __device__ inline Exponentials of_all(Exponentials a, const float (&x)[V]) {
+    return Op::of_all(a, x);
+}
 
 // The value of the thread whose number in the warp is another one by `apart`.
 template <typename T> __device__ inline T of_other(T mine, int apart) { return __shfl_xor_sync(kAll, mine, apart); }

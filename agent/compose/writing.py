@@ -11,10 +11,14 @@ from agent.python_source import syntax_tree
 _LEFT_OUT = ("get_inputs", "get_init_inputs")
 
 
-def written(source: str, program: Program, tensors: list[str], returned: str, name: str) -> str:
-    """The whole file. Raises Declined where the reference's text cannot be taken over."""
+def written(source: str, program: Program, tensors: list[str], said: tuple[str, list[str]], name: str) -> str:
+    """The whole file; `said` is what forward returns, and the texts of shipped kernels that it calls.
+
+    Raises Declined where the reference's text cannot be taken over.
+    """
+    returned, parts = said
     launches = [statement for statement in program.statements if isinstance(statement, Launch)]
-    if not launches:
+    if not launches and not parts:
         raise Declined("it is matrix products and convolutions alone, which stay torch's")
     tree = syntax_tree(source)
     model = _model(tree)
@@ -30,22 +34,13 @@ def written(source: str, program: Program, tensors: list[str], returned: str, na
     kept = _kept(tree, model)
     return "\n".join(
         [
-            f'"""Composed for {name}: {len(launches)} kernels around torch\'s products and convolutions."""',
+            f'"""Composed for {name}: {_what(len(launches), len(parts))}."""',
             "",
             "from torch.utils.cpp_extension import load_inline",
             kept["head"],
             "",
-            f"CUDA = r'''{cuda.text(launches)}'''",
-            "",
-            f"CPP = '''#include <torch/extension.h>\n#include <vector>\n{cuda.declarations(launches)}\n'''",
-            "",
-            "stages = load_inline(",
-            '    name="composed",',
-            "    cpp_sources=CPP,",
-            "    cuda_sources=CUDA,",
-            f"    functions={[launch.kernel.name for launch in launches]!r},",
-            ")",
-            "",
+            *parts,
+            *(_stages(launches) if launches else []),
             "",
             kept["model"],
             "",
@@ -53,6 +48,27 @@ def written(source: str, program: Program, tensors: list[str], returned: str, na
             "",
         ]
     )
+
+
+def _what(kernels: int, parts: int) -> str:
+    around = "shipped products" if parts else "torch's products and convolutions"
+    return f"{kernels} {'kernel' if kernels == 1 else 'kernels'} around {around}"
+
+
+def _stages(launches: list[Launch]) -> list[str]:
+    return [
+        f"CUDA = r'''{cuda.text(launches)}'''",
+        "",
+        f"CPP = '''#include <torch/extension.h>\n#include <vector>\n{cuda.declarations(launches)}\n'''",
+        "",
+        "stages = load_inline(",
+        '    name="composed",',
+        "    cpp_sources=CPP,",
+        "    cuda_sources=CUDA,",
+        f"    functions={[launch.kernel.name for launch in launches]!r},",
+        ")",
+        "",
+    ]
 
 
 def _launch(launch: Launch, device: str) -> list[str]:

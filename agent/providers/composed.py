@@ -21,17 +21,20 @@ def without_endpoint(problem: Problem, arch: str | None = None) -> Provider:
     """
     if isinstance(catalogue.match(problem, arch), catalogue.Match):
         return catalogue.Catalogue(problem, arch)
-    return Composed(problem)
+    return Composed(problem, arch)
 
 
 class Composed:
-    """A Provider for one problem. Raises NothingOffered where it cannot be composed."""
+    """A Provider for one problem, and for GPUs of one architecture where it is given (`90a`).
+
+    Raises NothingOffered where it cannot be composed.
+    """
 
     name = "compose"
 
-    def __init__(self, problem: Problem) -> None:
+    def __init__(self, problem: Problem, arch: str | None = None) -> None:
         try:
-            self._source = compose(problem)
+            self._source = compose(problem, arch)
         except Declined as why:
             raise NothingOffered(
                 f"no kernel was composed for {problem.name}: {why}; to ask a model, set OPENAI_API_KEY "
@@ -57,9 +60,9 @@ class FromComposed:
     Raises Declined where there is no such file.
     """
 
-    def __init__(self, problem: Problem, then: Provider) -> None:
+    def __init__(self, problem: Problem, then: Provider, arch: str | None = None) -> None:
         self.name, self._then = then.name, then
-        self._first: Completion | None = _completion(compose(problem))
+        self._first: Completion | None = _completion(compose(problem, arch))
         self._turn = threading.Lock()
 
     def complete(self, prompt: Prompt) -> Completion:
@@ -68,10 +71,12 @@ class FromComposed:
         return first or self._then.complete(prompt)
 
 
-def begun_with_composed(problem: Problem, then: Provider, warn: Callable[[str], object]) -> Provider:
+def begun_with_composed(
+    problem: Problem, then: Provider, warn: Callable[[str], object], arch: str | None = None
+) -> Provider:
     """The provider, with the composed file for its first answer where there is one."""
     try:
-        return FromComposed(problem, then)
+        return FromComposed(problem, then, arch)
     except Declined as why:
         warn(f"no kernel was composed for {problem.name}, the first one is asked for: {why}")
         return then

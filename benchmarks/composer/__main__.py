@@ -34,7 +34,7 @@ def main() -> int:
         return 0
     begun = time.monotonic()
     book = Book(given.out, given.commit)
-    chosen = cases.chosen(given.root.resolve(), given.work.resolve(), given.only)
+    chosen = cases.chosen(given.root.resolve(), given.work.resolve(), given.only, given.arch)
     for answer in documents.at_once(_composing, chosen, given.jobs):
         book.keep(answer, "composed")
     there = [case for case in chosen if case.file.is_file()]
@@ -124,6 +124,7 @@ def _options() -> argparse.ArgumentParser:
         one.add_argument("--jobs", type=int, default=2, help="side by side")
         one.add_argument("--resume", action="store_true")
         one.add_argument("--out", type=Path, default=DOCUMENT)
+        one.add_argument("--arch", help="compose for GPUs of it, with the shipped products: 90a")
         one.add_argument("--commit", default=None, help="the commit, where this folder is no checkout")
         if name == "judge":
             one.add_argument("--executor", choices=("emulator", "cuda"), default="emulator")

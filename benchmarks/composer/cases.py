@@ -13,6 +13,7 @@ import agent.compose
 from agent import problems
 from agent.compose import Declined
 from agent.errors import AgentError
+from agent.providers import catalogue
 from agent.records import Problem, Trace
 from tests.foreign import problems as checkout
 
@@ -20,12 +21,13 @@ EVERY = 5
 
 
 class Case(NamedTuple):
-    """A problem, and the folder that keeps what was made for it."""
+    """A problem, and the folder that keeps what was made for it; `arch`: of the GPU that it is made for."""
 
     id: str
     address: str
     root: Path
     work: Path
+    arch: str | None = None
 
     @property
     def reference(self) -> Path:
@@ -38,10 +40,15 @@ class Case(NamedTuple):
     @property
     def file(self) -> Path:
         """Where its composed file lies, once there is one."""
-        return self.work / f"{self.id.replace('/', '-')}-{self.digest}-{code()}.py"
+        return self.work / f"{self.id.replace('/', '-')}-{self.digest}-{self.made}.py"
+
+    @property
+    def made(self) -> str:
+        """What the file was made by."""
+        return f"{code()}{self.arch or ''}"
 
 
-def chosen(root: Path, work: Path, only: list[str]) -> list[Case]:
+def chosen(root: Path, work: Path, only: list[str], arch: str | None = None) -> list[Case]:
     """Those of the rule, or those that are named: `level2`, `2/5`."""
     work.mkdir(parents=True, exist_ok=True)
     found = []
@@ -49,7 +56,7 @@ def chosen(root: Path, work: Path, only: list[str]) -> list[Case]:
         for address in checkout.addresses(root, (level,)):
             number = int(address.partition("/")[2])
             if checkout.chosen(address, only) if only else level == 3 or number % EVERY == 0:
-                found.append(Case(checkout.identity(address), address, root, work))
+                found.append(Case(checkout.identity(address), address, root, work, arch))
     return found
 
 
@@ -74,6 +81,12 @@ def loaded(case: Case) -> Problem:
     return problems.load(case.address, kernelbench_root=case.root, remembered=remembered)
 
 
+def _answer(problem: Problem, arch: str | None) -> str:
+    """What `agent run` answers without an endpoint: a shipped kernel, else a composed file."""
+    found = catalogue.match(problem, arch)
+    return found.source if isinstance(found, catalogue.Match) else agent.compose.compose(problem, arch)
+
+
 def composed(case: Case) -> str:
     """An empty text where the file lies at its place, else the reason why there is none."""
     refused = case.file.with_suffix(".reason.json")
@@ -82,7 +95,7 @@ def composed(case: Case) -> str:
     if refused.is_file():
         return str(json.loads(refused.read_text(encoding="utf-8")))
     try:
-        text = agent.compose.compose(loaded(case))
+        text = _answer(loaded(case), case.arch)
     except (Declined, AgentError) as why:
         reason = str(why).replace(f"{case.root}/", "")
         refused.write_text(json.dumps(reason), encoding="utf-8")

@@ -15,7 +15,7 @@ from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
 
-from benchmarks.composer.cases import Case, loaded
+from benchmarks.composer.cases import Case, code, loaded
 
 MEMORY_BYTES = 125 << 30
 COPIES = 3.5
@@ -112,7 +112,7 @@ def timed(cases: list[Case], cache: Path, side_by_side: int, tuned: bool, until:
                 yield {
                     "id": one.case.id,
                     "digest": one.case.digest,
-                    "code": one.case.file.stem[-8:],
+                    "code": code(),
                     **answer,
                 }
         for later in begun.values():

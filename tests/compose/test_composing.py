@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from agent.compose.composing import composed
+from agent.compose.composing import _saying, composed
 from agent.compose.declined import Declined
 
 HEAD = "import torch\nimport torch.nn as nn\nimport torch.nn.functional as F\nBATCH = 6\n"
@@ -128,7 +128,7 @@ def test_a_thread_takes_neighbours_at_once_where_nothing_branches() -> None:
         "const int by = n0 % 4 == 0 && is_aligned(out) && is_aligned(in_x) && is_aligned(in_scale)" in plain
     )
     windows = made("return F.max_pool1d(x, 2)")
-    assert "int V>" not in windows
+    assert "typename I, int V>" not in windows
     assert "<<<" in windows
 
 
@@ -156,3 +156,44 @@ def test_a_scan_goes_by_tiles_of_all_threads() -> None:
     text = made("return torch.cumsum(x, 2)")
     assert "first += blockDim.x * V" in text
     assert "constexpr int V = 1;" in made("return torch.cumsum(x, 1)")
+
+
+LARGE = (
+    reference("return F.relu(self.last(x)) * 0.5", "self.last = nn.Linear(1024, 2048)")
+    .replace("BATCH = 6", "BATCH = 2048")
+    .replace("BATCH, 8, 10", "BATCH, 1024")
+)
+
+
+def test_a_product_is_a_shipped_kernels_where_that_is_fast() -> None:
+    sources = [LARGE, LARGE.replace("BATCH = 2048", "BATCH = 2")]
+    text = composed(sources, "sample", "90a")
+    assert 'addmm = matmul_fp32x3(x, self.get_parameter("last.weight").permute(1, 0), ' in text
+    assert "matmul_fp32x3_extension = load_inline(" in text
+    assert "matmul_fp32x3_extension.matmul_fp32x3(" in text
+    assert "torch.addmm" not in text
+    assert text.count("class ModelNew") == 1
+    assert "torch.addmm(" in composed(sources, "sample")
+    assert "torch.addmm(" in composed(sources[::-1], "sample", "90a")
+
+
+def test_a_convolution_is_a_shipped_kernels_with_its_bias() -> None:
+    source = (
+        reference("return self.last(x)", "self.last = nn.ConvTranspose2d(64, 64, 3, stride=1, padding=1)")
+        .replace("BATCH = 6", "BATCH = 32")
+        .replace("BATCH, 8, 10", "BATCH, 64, 56, 56")
+    )
+    text = composed([source, source.replace("BATCH = 32", "BATCH = 2")], "sample", "90a")
+    assert "conv_transpose_fp32x3(x, " in text
+    assert ', self.get_parameter("last.bias"), ((1, 1), (1, 1), (1, 1)), (0, 0), 1)' in text
+    assert "stages = load_inline(" not in text
+    compile(text, "sample", "exec")
+    with pytest.raises(Declined, match="stay torch's"):
+        composed([source, source.replace("BATCH = 32", "BATCH = 2")], "sample")
+
+
+def test_a_reference_told_apart_at_fewer_sizes_says_so() -> None:
+    text = _saying(made("return x + 1"), 2, "the size 3 follows from no shape")
+    assert text.startswith('"""Composed for sample: 1 kernel around')
+    assert "at 2 sizes of the reference; with its smallest copy: the size 3 follows" in text
+    compile(text, "sample", "exec")

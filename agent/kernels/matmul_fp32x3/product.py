@@ -37,10 +37,15 @@ def is_worth(a: torch.Tensor, b: torch.Tensor) -> bool:
     each value, and enough of them in all.
     """
     *batch, m, n = shape_of(a, b)
-    k, tiles = a.shape[-1], -(-m // _TILE) * -(-n // _TILE)
-    if k < LEAST_DEPTH or m * n < LEAST_SHARE * (m + n) or prod(batch) * m * n * k < LEAST_PRODUCTS:
+    return is_worth_at(prod(batch), m, n, a.shape[-1]) and _has_tensor_cores(a.get_device())
+
+
+def is_worth_at(batch: int, m: int, n: int, k: int) -> bool:
+    """The same by the sizes alone, for a GPU that has such tensor cores."""
+    tiles = -(-m // _TILE) * -(-n // _TILE)
+    if k < LEAST_DEPTH or m * n < LEAST_SHARE * (m + n) or batch * m * n * k < LEAST_PRODUCTS:
         return False
-    return tiles * _TILE * _TILE <= MOST_WASTE * m * n and _has_tensor_cores(a.get_device())
+    return tiles * _TILE * _TILE <= MOST_WASTE * m * n
 
 
 @cache

@@ -1,0 +1,108 @@
+"""Products and convolutions that a shipped kernel takes from torch: which, and how `forward` calls it.
+
+Only where the file is composed for an architecture that such a kernel is fast on, and at sizes at which it
+was measured to be faster. What this says of sizes is about the reference's own.
+"""
+
+import re
+from collections.abc import Callable, Mapping
+from math import prod
+from typing import Any
+
+from agent.compose.tracing import Node, Varying
+from agent.compose.values import Value
+from agent.kernels import sources
+
+MATMUL, CONVOLUTION = "matmul_fp32x3", "conv_fp32x3"
+Text = Callable[[Any], str]
+"""An argument as Python."""
+
+
+class Shipped:
+    """Those for GPUs of `arch`; where it is None there are none. `used`: the kernels of the calls so far."""
+
+    def __init__(self, arch: str | None) -> None:
+        self._arch = arch
+        self.used: list[str] = []
+
+    def call(
+        self, node: Node, name: str, args: list[Any], kwargs: Mapping[str, Any], text: Text
+    ) -> str | None:
+        """The call that replaces torch's; None where torch's stays."""
+        kernel = CONVOLUTION if name == "convolution" else MATMUL
+        if sources.OWN_PATHS.get(kernel) != self._arch or any(
+            operand.dtype != "float32" for operand in args if isinstance(operand, Value)
+        ):
+            return None
+        said = _convolution(node, args, text) if name == "convolution" else _product(args, kwargs, text)
+        if said is not None and kernel not in self.used:
+            self.used.append(kernel)
+        return said
+
+    def parts(self) -> list[str]:
+        """The text of each kernel that is called, with names of its own."""
+        return [_part(kernel, self._arch) for kernel in self.used]
+
+
+def _part(kernel: str, arch: str | None) -> str:
+    text = sources.kernel_part(kernel, arch)
+    about, rest = text.removeprefix('"""').split('"""\n', 1)
+    rest = re.sub(r"(?<![\w./])extension(?= = load_inline|\.\w+\()", f"{kernel}_extension", rest)
+    for constant in ("CPP_SOURCE", "CUDA_SOURCE"):
+        rest = re.sub(rf"\b{constant}\b", f"{kernel.upper()}_{constant}", rest)
+    comment = "\n".join(f"# {line}".rstrip() for line in about.strip().split("\n"))
+    return f"{comment}\n{rest.strip()}\n"
+
+
+def _product(args: list[Any], kwargs: Mapping[str, Any], text: Text) -> str | None:
+    from agent.kernels.matmul_fp32x3 import product
+
+    *added, a, b = args
+    *batch, m, k = (size[0] for size in a.shape)
+    if not product.is_worth_at(prod(batch), m, b.shape[-1][0], k):
+        return None
+    factors = {name: value for name, value in kwargs.items() if value != 1}
+    more = [text(added[0])] if added else []
+    return f"{MATMUL}({', '.join([text(a), text(b), *more, *(f'{n}={v!r}' for n, v in factors.items())])})"
+
+
+LEAST_DEPTH, LEAST_FEATURES, LEAST_PRODUCTS = 100, 32, 1 << 31
+"""Of a convolution: products that one value of the result sums up, values at a place, products in all."""
+MOST_TAPS, MOST_ELEMENTS = 31, 1 << 31
+"""What its kernel counts."""
+
+
+def _convolution(node: Node, args: list[Any], text: Text) -> str | None:
+    source, weight, bias, stride, padding, dilation, turned, more, groups = args
+    if isinstance(groups, Varying) or any(
+        isinstance(n, Varying) for n in (*stride, *padding, *dilation, *more)
+    ):
+        return None
+    rank = len(source.shape) - 2
+    if len(source.shape) < 3 or not _is_worth(node, args):
+        return None
+    ways = ", ".join(
+        f"{tuple(given) * (rank if len(given) == 1 else 1)!r}" for given in (stride, padding, dilation)
+    )
+    operands = ", ".join(map(text, (source, weight, bias)))
+    if turned:
+        more = tuple(more) * (rank if len(more) == 1 else 1)
+        return f"conv_transpose_fp32x3({operands}, ({ways}), {more!r}, {groups})"
+    return f"{CONVOLUTION}({operands}, ({ways}), {groups})"
+
+
+def _is_worth(node: Node, args: list[Any]) -> bool:
+    """Whether it was measured to be faster: many products for each value that is gathered and split."""
+    source, weight, stride, turned, groups = args[0], args[1], args[3], args[6], args[8]
+    taps = [size[0] for size in weight.shape[2:]]
+    result = [size[0] for size in node.shapes[0]]
+    channels, features = source.shape[1][0] // groups, result[1] // groups
+    rank = len(taps)
+    skipped = prod(tuple(stride) * (rank if len(stride) == 1 else 1)) if turned else 1
+    depth: float = channels * prod(taps) / skipped
+    if sum(taps) + 3 - rank > MOST_TAPS or prod(taps) == 1 or prod(taps) < skipped:
+        return False
+    if max(prod(size[0] for size in source.shape[1:]), prod(result) // result[1]) >= MOST_ELEMENTS:
+        return False
+    enough: bool = prod(result) * depth >= LEAST_PRODUCTS
+    return enough and depth >= LEAST_DEPTH and features >= LEAST_FEATURES

@@ -122,6 +122,26 @@ class Body:
         outside.lines += [f"{head} {{", *(f"    {line}" for line in _flat(scope.lines)), "}"]
 
     @contextmanager
+    def grid_loop(self, variable: str, end: str) -> Iterator[None]:
+        """Over the numbers below `end`, by all threads there are."""
+        first, step = "I(blockIdx.x) * blockDim.x + threadIdx.x", "I(gridDim.x) * blockDim.x"
+        with self.block(f"for (I {variable} = {first}; {variable} < {end}; {variable} += {step})"):
+            yield
+
+    @contextmanager
+    def row_loop(self, variable: str, end: str) -> Iterator[None]:
+        """Over the numbers below `end`, by the threads of a row.
+
+        Its steps are counted first: only then does the compiler read for several of them at once.
+        """
+        steps = self.fresh("steps")
+        self.say(f"const I {steps} = ({end} - I(threadIdx.x) + I(blockDim.x) - 1) / I(blockDim.x);")
+        self.say("#pragma unroll 4")
+        with self.block(f"for (I step = 0; step < {steps}; ++step)"):
+            self.say(f"const I {variable} = I(threadIdx.x) + step * I(blockDim.x);")
+            yield
+
+    @contextmanager
     def outermost(self) -> Iterator[None]:
         """What is said here comes before the scopes that are open."""
         inside, self._scopes = self._scopes, self._scopes[:1]

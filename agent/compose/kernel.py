@@ -64,12 +64,11 @@ class Kernel:
         self._is_strided = bool(rows and inner) and atoms[-1] in rows
         place = self.pointer(out)
         if self._rows is None:
-            first, step = "I(blockIdx.x) * blockDim.x + threadIdx.x", "I(gridDim.x) * blockDim.x"
-            self._go_through("at", atoms, first, step, (target, index, place))
+            self._go_through(atoms, (target, index, place))
             return
         self._begin_row(rows)
         if inner:
-            self._go_through("at", inner, "threadIdx.x", "blockDim.x", (target, index, place), "live")
+            self._go_through(inner, (target, index, place), "(live ? {0} : 0)")
             return
         value = self.at(target, index)
         self.body.say(f"if (live && threadIdx.x == 0) {place}[{self._linear(index)}] = {value};")
@@ -207,8 +206,12 @@ class Kernel:
         kind, c_type = reduction.kind, C_TYPES[reduction.dtype]
         name = f"{kind}{number}"
         self.body.say(f"{c_type} {name} = {kind.capitalize()}::none<{c_type}>();")
-        condition = reduction.within(self, index, "{}") if reduction.within else ""
-        with self._steps(f"at{number}", atoms, "threadIdx.x", "blockDim.x", condition):
+        until = "{0}"
+        if reduction.within:
+            left = self.body.fresh("left")
+            self.body.say(f"const I {left} = {reduction.within(self, index)};")
+            until = f"({left} < {{0}} ? {left} : {{0}})"
+        with self._steps(f"at{number}", atoms, until):
             value = self.at(reduction.source, whole)
             given = C_TYPES[reduction.source.dtype if reduction.dtype in STATES else reduction.dtype]
             op, value = kind.capitalize(), f"{given}({value})"
@@ -219,12 +222,9 @@ class Kernel:
         self.body.say(f"{name} = of_row<{kind.capitalize()}>({name});")
         return name
 
-    def _go_through(
-        self, variable: str, atoms: list[Atom], first: str, step: str, what: tuple[Value, Index, str],
-        condition: str = "",
-    ) -> None:  # fmt: skip
+    def _go_through(self, atoms: list[Atom], what: tuple[Value, Index, str], until: str = "{0}") -> None:
         target, index, place = what
-        with self._steps(variable, atoms, first, step, condition):
+        with self._steps("at", atoms, until):
             value = self.at(target, index)
             stored = f"{place}[{self._linear(index)}]"
             if self._neighbours:
@@ -233,23 +233,17 @@ class Kernel:
                 self.body.say(f"{stored} = {value};")
 
     @contextmanager
-    def _steps(
-        self, variable: str, atoms: list[Atom], first: str, step: str, condition: str = ""
-    ) -> Iterator[None]:
+    def _steps(self, variable: str, atoms: list[Atom], until: str) -> Iterator[None]:
         """A loop over all values of the loop variables, by `V` where the kernel is wide.
 
-        `condition`: with {} for the first place of a step.
+        `until`: where it ends, with {0} for their number.
         """
         total = self.product(size for _, size in atoms)
-        more = f" && {condition}" if condition else ""
         if not atoms:
             self.by_vectors(total)
+        loop = self.body.grid_loop if self._rows is None else self.body.row_loop
         if not (self.is_wide and atoms) or variable in self._branching:
-            more = more.format(variable)
-            count = self.size(total)
-            with self.body.block(
-                f"for (I {variable} = {first}; {variable} < {count}{more}; {variable} += {step})"
-            ):
+            with loop(variable, until.format(self.size(total))):
                 self._loops.decode(variable, atoms)
                 around, self.body.has_branches = self.body.has_branches, False
                 yield
@@ -262,8 +256,7 @@ class Kernel:
         row = self._multiple(self.product(sizes))
         count = row if not before else self.size(total)
         by = f"{variable}_by"
-        more = more.format(f"{by} * V")
-        with self.body.block(f"for (I {by} = {first}; {by} < {count} / V{more}; {by} += {step})"):
+        with loop(by, f"{until.format(count)} / V"):
             self._loops.say(f"{by} / ({row} / V)", before)
             named = [f"const I {variable} = {by} * V + u;"]
             if name:

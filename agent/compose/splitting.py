@@ -27,10 +27,10 @@ def in_two(reduction: Reduction, points: int, sizes: Sizes) -> tuple[Reduction, 
             f"({kernel.radix.number(index[kept])} * {kernel.size(each)} + {place})" if index[kept] else place
         )
 
-    def within(kernel: Kernel, index: Index, place: str) -> str:
+    def within(kernel: Kernel, index: Index) -> str:
         row = kernel.product(over)
         kernel.by_vectors(row)
-        return f"{place_of(kernel, index, place)} < {kernel.size(row)}"
+        return f"{kernel.size(row)} - {place_of(kernel, index, '0')}"
 
     def element(kernel: Kernel, index: Index) -> str:
         at = place_of(kernel, index, kernel.radix.number(index[kept + 1]))

@@ -74,13 +74,13 @@ class View(Pointwise):
 class Reduction(Value):
     """`kind` over the dimensions `over` of `source`, which the result has no more.
 
-    `within`: the condition under which an element at a place of the row counts.
+    `within`: how many elements of the row count, the first ones.
     """
 
     source: Value = field(default_factory=lambda: Value((), ""))
     over: tuple[int, ...] = ()
     kind: str = "sum"
-    within: "Callable[[Kernel, Index, str], str] | None" = None
+    within: "Callable[[Kernel, Index], str] | None" = None
 
     @property
     def reads(self) -> tuple[Value, ...]:

@@ -149,7 +149,7 @@ def test_a_long_reduction_is_in_two_steps_however_long_it_is() -> None:
     source = reference("return (x * 2).sum()").replace("8, 10)", "1 << 14, 1 << 14)")
     text = composed([source, source.replace("BATCH = 6", "BATCH = 2").replace("1 << 14", "96")], "sample")
     assert launches(text) == ["fused_sum", "fused_sum_2"]
-    assert text.count("at0_by * V) <") == 1
+    assert text.count("const I left0 = ") == 1
 
 
 def test_a_scan_goes_by_tiles_of_all_threads() -> None:
@@ -188,8 +188,7 @@ def test_a_convolution_is_a_shipped_kernels_with_its_bias() -> None:
     assert ', self.get_parameter("last.bias"), ((1, 1), (1, 1), (1, 1)), (0, 0), 1)' in text
     assert "stages = load_inline(" not in text
     compile(text, "sample", "exec")
-    with pytest.raises(Declined, match="stay torch's"):
-        composed([source, source.replace("BATCH = 32", "BATCH = 2")], "sample")
+    assert "torch.convolution(x, " in composed([source, source.replace("BATCH = 32", "BATCH = 2")], "sample")
 
 
 def test_a_reference_told_apart_at_fewer_sizes_says_so() -> None:

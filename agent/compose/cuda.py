@@ -30,7 +30,11 @@ def _kernel(launch: Launch) -> str:
         f"{'' if buffer is launch.out else 'const '}{STORED[buffer.dtype]}* __restrict__ {name}"
         for buffer, name in kernel.pointers.items()
     ]
-    parameters = [*pointers, *(f"I {name}" for name in kernel.sizes.values())]
+    parameters = [
+        *pointers,
+        *(f"I {name}" for name in kernel.sizes.values()),
+        *(f"Divisor<I> {name}" for name in kernel.divisors.values()),
+    ]
     about = ", ".join(dict.fromkeys(kernel.abouts)) or "copy"
     lines = [
         f"// {launch.out.name}: {about}.",
@@ -94,6 +98,7 @@ def _launched(launch: Launch) -> list[str]:
     given = [
         *(_data(name, buffer.dtype) for buffer, name in pointers.items()),
         *kernel.sizes.values(),
+        *(f"Divisor<I>({kernel.size(by)}{' / by' * wide})" for by, wide in kernel.divisors),
     ]
     largest = [f"{name}.numel()" for name in pointers.values()]
     wide = [
@@ -131,5 +136,5 @@ def _calls(kernel: Kernel, call: str) -> list[str]:
             head = f"if ({' && '.join(tests)}) {{" if tests else "{"
             lines.append(f"    {'} else ' if lines else ''}{head}")
             arguments = f"{index}, {by}" if by else index
-            lines.append(f"        {kernel.name}_of<{arguments}>{call}")
+            lines.append(f"        {kernel.name}_of<{arguments}>{call.replace('<I>', f'<{index}>')}")
     return [*lines, "    }"]

@@ -29,6 +29,8 @@ class Kernel:
         self.name, self._buffer_of, self._rows = name, buffer_of, rows
         self.pointers: dict[Buffer, str] = {}
         self.sizes: dict[Dim, str] = {}
+        self.divisors: dict[tuple[Dim, bool], str] = {}
+        """Sizes that indices are divided by; whether they count steps of `V`."""
         self.reductions: list[Reduction] = []
         self.goes_over: Reduction | Scan | None = None
         """What a row of this kernel is; None where it takes elements alone."""
@@ -36,7 +38,7 @@ class Kernel:
         self._points = points
         self.body = Body()
         read = known.body.read if known else None
-        self._loops = Loops(self.body, (self.size, self.product), splits, read)
+        self._loops = Loops(self.body, (self.divisor, self.product), splits, read)
         self.radix = Radix(points, self.size, self.product, self._loops.names.__contains__)
         self.is_wide = False
         """Whether a thread takes `V` neighbours at once; those of `last` have to be a multiple of it."""
@@ -125,6 +127,12 @@ class Kernel:
         if dim not in self.sizes and dim in self._parts:
             return f"({' * '.join(self._factors(self._parts[dim]))})"
         return self.sizes.setdefault(dim, f"n{len(self.sizes)}")
+
+    def divisor(self, dim: Dim, wide: bool = False) -> str:
+        """The parameter for a size that an index is divided by."""
+        if is_one(dim):
+            return "1"
+        return self.divisors.setdefault((dim, wide), f"d{len(self.divisors)}")
 
     def _factors(self, parts: list[Dim]) -> list[str]:
         for whole, name in self._multiples.items():
@@ -257,10 +265,11 @@ class Kernel:
         count = row if not before else self.size(total)
         by = f"{variable}_by"
         with loop(by, f"{until.format(count)} / V"):
-            self._loops.say(f"{by} / ({row} / V)", before)
+            each = self.divisor(self.product(sizes), wide=True) if before else ""
+            self._loops.say(f"{by} / {each}", before)
             named = [f"const I {variable} = {by} * V + u;"]
             if name:
-                low = f"{by} % ({row} / V)" if any(group[0] for group in before) else by
+                low = f"{by} % {each}" if any(group[0] for group in before) else by
                 named.append(f"const I {name} = {low} * V + u;")
             self._loops.are(atoms, variable)
             self._neighbours = Neighbours(self.body, named)

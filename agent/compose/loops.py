@@ -10,7 +10,7 @@ Atom = tuple[str, Dim]
 Group = tuple[str | None, list[Dim]]
 """A loop variable that is read, or sizes of neighbouring ones that are not."""
 Sizing = tuple[Callable[[Dim], str], Callable[[Iterable[Dim]], Dim]]
-"""The text of a size, and a product of sizes that has one."""
+"""The text of a size that indices are divided by, and a product of sizes that has one."""
 
 
 class Loops:
@@ -21,7 +21,7 @@ class Loops:
     ) -> None:
         self.names: set[str] = set()
         self._body, self._splits, self._read = body, splits, read
-        self._size, self._product = sizing
+        self._divisor, self._product = sizing
         self._runs: dict[tuple[str, ...], str] = {}
 
     def atoms(self, stem: str, shape: Sequence[Dim]) -> tuple[list[Atom], Index]:
@@ -55,11 +55,11 @@ class Loops:
     def say(self, rest: str, groups: list[Group]) -> None:
         """Declares those of the groups by a number that counts them all."""
         for place, (name, sizes) in reversed(list(enumerate(groups))):
-            size = self._size(self._product(sizes))
+            by = self._divisor(self._product(sizes))
             if name:
-                self._body.say(f"const I {name} = {rest}{f' % {size}' if place else ''};")
+                self._body.say(f"const I {name} = {rest}{f' % {by}' if place else ''};")
             if place:
-                rest = f"{rest} / {size}"
+                rest = f"{rest} / {by}"
 
     def are(self, atoms: list[Atom], variable: str) -> None:
         """From here on they count as that variable where they stand together."""

@@ -66,8 +66,11 @@ def _product(args: list[Any], kwargs: Mapping[str, Any], text: Text) -> str | No
     return f"{MATMUL}({', '.join([text(a), text(b), *more, *(f'{n}={v!r}' for n, v in factors.items())])})"
 
 
-LEAST_DEPTH, LEAST_FEATURES, LEAST_PRODUCTS = 100, 32, 1 << 31
-"""Of a convolution: products that one value of the result sums up, values at a place, products in all."""
+LEAST_DEPTH, LEAST_FEATURES, GREAT_DEPTH, LEAST_PRODUCTS = 128, 48, 1000, 1 << 30
+"""Of a convolution: products that one value of the result sums up, values at a place, a sum so long that few
+values will do, products in all."""
+FEW_TAPS = 15
+"""Of a transposed convolution of two dimensions without steps, up to which cuDNN has other algorithms."""
 MOST_TAPS, MOST_ELEMENTS = 31, 1 << 31
 """What its kernel counts."""
 
@@ -92,7 +95,10 @@ def _convolution(node: Node, args: list[Any], text: Text) -> str | None:
 
 
 def _is_worth(node: Node, args: list[Any]) -> bool:
-    """Whether it was measured to be faster: many products for each value that is gathered and split."""
+    """Whether it was measured to be faster on an H200 (docs/composer.md).
+
+    A transposed convolution with steps always is: cuDNN goes over the places that it leaves out as well.
+    """
     source, weight, stride, turned, groups = args[0], args[1], args[3], args[6], args[8]
     taps = [size[0] for size in weight.shape[2:]]
     result = [size[0] for size in node.shapes[0]]
@@ -104,5 +110,10 @@ def _is_worth(node: Node, args: list[Any]) -> bool:
         return False
     if max(prod(size[0] for size in source.shape[1:]), prod(result) // result[1]) >= MOST_ELEMENTS:
         return False
-    enough: bool = prod(result) * depth >= LEAST_PRODUCTS
-    return enough and depth >= LEAST_DEPTH and features >= LEAST_FEATURES
+    if prod(result) * depth < LEAST_PRODUCTS or (
+        turned and rank == 2 and skipped == 1 and prod(taps) <= FEW_TAPS
+    ):
+        return False
+    if skipped > 1:
+        return True
+    return depth >= LEAST_DEPTH and (features >= LEAST_FEATURES or depth >= GREAT_DEPTH)

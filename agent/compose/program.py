@@ -8,7 +8,7 @@ from agent.compose.kernel import Kernel
 from agent.compose.splitting import in_two
 from agent.compose.values import Apart, Buffer, Reduction, RowsOf, Scan, Value, View
 
-FEW_ROWS = ((512, 1 << 14), (4096, 1 << 17))
+FEW_ROWS = ((512, 1 << 16), (4096, 1 << 17))
 """With fewer rows than blocks that keep a GPU busy, a row of so many elements is several blocks' work."""
 
 
@@ -142,7 +142,12 @@ class Program:
             inner = kernel.product(shape[axis] for axis in first.over)
             count = kernel.product(size for axis, size in enumerate(shape) if axis not in first.over)
             across = first.is_across
-        for size in (count, inner, *(size for buffer in kernel.pointers for size in buffer.shape)):
+        for size in (
+            count,
+            inner,
+            *(by for by, _ in kernel.divisors),
+            *(size for buffer in kernel.pointers for size in buffer.shape),
+        ):
             kernel.size(size)  # what the launch and its checks ask for
         return Launch(
             kernel, out, first is not None, across, count, inner,

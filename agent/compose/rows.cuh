@@ -100,6 +100,28 @@ __device__ inline Exponentials of_other(Exponentials mine, int apart) {
     return {of_other(mine.most, apart), of_other(mine.sum, apart)};
 }
 
+// A size that indices are divided by, all of them from 0 up. In 32 bits that is a multiplication.
+template <typename I> struct Divisor {
+    I size;
+    explicit Divisor(int64_t by) : size(by) {}
+};
+template <> struct Divisor<int> {
+    int size;
+    unsigned factor = 1, shift = 0;
+    explicit Divisor(int64_t by) : size(int(by)) {
+        while ((int64_t(1) << shift) < by) ++shift;
+        if (by > 0) factor = unsigned((uint64_t((int64_t(1) << shift) - by) << 32) / uint64_t(by) + 1);
+    }
+};
+template <typename I> __device__ inline I operator/(I number, const Divisor<I>& by) { return number / by.size; }
+__device__ inline int operator/(int number, const Divisor<int>& by) {
+    const unsigned high = unsigned((uint64_t(unsigned(number)) * by.factor) >> 32);
+    return int((high + unsigned(number)) >> by.shift);
+}
+template <typename I> __device__ inline I operator%(I number, const Divisor<I>& by) {
+    return number - number / by * by.size;
+}
+
 // Python's a // b.
 __device__ inline int64_t floor_of(int64_t a, int64_t b) {
     return a / b - (a % b != 0 && (a < 0) != (b < 0));

@@ -6,12 +6,17 @@ goes on with a model.
 
 import threading
 from collections.abc import Callable
+from math import prod
 
 from agent.compose import Declined, compose
 from agent.errors import EndpointError, NothingOffered
 from agent.protocols import Provider
 from agent.providers import catalogue
-from agent.records import Completion, Problem, Prompt
+from agent.records import Completion, Problem, Prompt, TensorSpec
+
+FEW_ROWS, LONG_ROW = 132, 1 << 16
+"""A shipped norm is a block to a row: with fewer rows than a GPU has processors, and such long ones, the
+composer's rows of several blocks are faster (LayerNorm over 16 rows of 4 million: 2.4 times)."""
 
 
 def without_endpoint(problem: Problem, arch: str | None = None) -> Provider:
@@ -19,9 +24,23 @@ def without_endpoint(problem: Problem, arch: str | None = None) -> Provider:
 
     Raises NothingOffered where nothing matches and nothing can be composed.
     """
-    if isinstance(catalogue.match(problem, arch), catalogue.Match):
+    if shipped(problem, arch) is not None:
         return catalogue.Catalogue(problem, arch)
     return Composed(problem, arch)
+
+
+def shipped(problem: Problem, arch: str | None = None) -> catalogue.Match | None:
+    """The shipped kernel that answers the whole problem; None where a composed one does."""
+    found = catalogue.match(problem, arch)
+    if not isinstance(found, catalogue.Match):
+        return None
+    dims = found.operator.settings.get("dims")
+    given = problem.trace.inputs[0] if problem.trace.inputs else None
+    if isinstance(dims, int) and isinstance(given, TensorSpec):
+        shape = given.shape
+        if prod(shape[:-dims]) < FEW_ROWS and prod(shape[-dims:]) >= LONG_ROW:
+            return None
+    return found
 
 
 class Composed:

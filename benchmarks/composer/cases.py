@@ -13,7 +13,7 @@ import agent.compose
 from agent import problems
 from agent.compose import Declined
 from agent.errors import AgentError
-from agent.providers import catalogue
+from agent.providers import composed as composed_provider
 from agent.records import Problem, Trace
 from tests.foreign import problems as checkout
 
@@ -83,8 +83,8 @@ def loaded(case: Case) -> Problem:
 
 def _answer(problem: Problem, arch: str | None) -> str:
     """What `agent run` answers without an endpoint: a shipped kernel, else a composed file."""
-    found = catalogue.match(problem, arch)
-    return found.source if isinstance(found, catalogue.Match) else agent.compose.compose(problem, arch)
+    found = composed_provider.shipped(problem, arch)
+    return found.source if found else agent.compose.compose(problem, arch)
 
 
 def composed(case: Case) -> str:

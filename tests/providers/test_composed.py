@@ -7,7 +7,7 @@ import pytest
 from agent import problems
 from agent.errors import EndpointError, EnvironmentFault
 from agent.providers.catalogue import Catalogue
-from agent.providers.composed import Composed, begun_with_composed, without_endpoint
+from agent.providers.composed import Composed, begun_with_composed, shipped, without_endpoint
 from agent.records import Completion, Message, Problem, Prompt
 
 REFERENCE = """import torch
@@ -37,6 +37,15 @@ def prompt(template: str) -> Prompt:
 
 def test_a_shipped_kernel_goes_first() -> None:
     assert isinstance(without_endpoint(problems.load("level1/softmax")), Catalogue)
+
+
+@pytest.mark.parametrize(("shape", "is_shipped"), [("64, 8", True), ("4, 64, 1024, 8", False)])
+def test_a_norm_of_few_long_rows_is_composed(tmp_path: Path, shape: str, is_shipped: bool) -> None:
+    sizes = [int(size) for size in shape.split(", ")[1:]]
+    text = REFERENCE.replace("nn.Linear(features, 4)", "nn.LayerNorm(features)").replace("[8]", f"[{sizes}]")
+    path = tmp_path / "mine.py"
+    path.write_text(text.format(result="self.last(x)").replace("torch.randn(16, 8)", f"torch.randn({shape})"))
+    assert (shipped(problems.load(str(path))) is not None) == is_shipped
 
 
 def test_what_no_shipped_kernel_matches_is_composed_once(tmp_path: Path) -> None:

@@ -15,6 +15,7 @@ if TYPE_CHECKING:
     from agent.api import Listener as Listener
     from agent.api import Run as Run
     from agent.api import Search as Search
+    from agent.api import connect as connect
     from agent.api import evaluate as evaluate
     from agent.api import load_problem as load_problem
     from agent.api import render_prompt as render_prompt
@@ -33,8 +34,8 @@ __version__ = "0.1.0"
 
 _MODULES = {
     "agent.api": (
-        "Budget", "Checks", "Judge", "Listener", "Run", "Search", "evaluate", "load_problem", "render_prompt",
-        "resume", "solve",
+        "Budget", "Checks", "Judge", "Listener", "Run", "Search", "connect", "evaluate", "load_problem",
+        "render_prompt", "resume", "solve",
     ),
     "agent.errors": ("AgentError",),
     "agent.records": ("Attempt", "Candidate", "Evaluation", "Finding", "Problem", "Scope", "Status"),

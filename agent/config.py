@@ -84,6 +84,18 @@ class Resolved:
         )
 
     @property
+    def stranger(self) -> str | None:
+        """What is wrong when a project file names who judges: it would get the token, and its word counts."""
+        for name in ("service", "executor"):
+            layer = self.layers.get(name)
+            if layer and layer.kind == "project" and self.settings.service == layer.values[name]:
+                return (
+                    f"{self.origin(name)}: a project file may not name a judge service; to allow it, pass"
+                    " --executor or set AGENT_EXECUTOR"
+                )
+        return None
+
+    @property
     def command(self) -> str | None:
         """What is wrong when a project file names a program to run: it came with somebody's repository."""
         layer = self.layers.get("provider")
@@ -103,8 +115,8 @@ def load(flags: Mapping[str, object], *, offline: bool = False) -> Resolved:
     """The settings as seen from the current directory; a flag that is None or empty counts as not given.
 
     Raises UsageError for an unknown key, a value out of range, a file that is no TOML, and a project file
-    that redirects the user's key or names a program; the last two are not checked when the command is
-    `offline`: it asks nobody.
+    that redirects the user's key, names a program or a judge service; the first two of these are not checked
+    when the command is `offline`: it asks nobody.
     """
     layers = [_flags(flags), _environment()]
     layers += [_file(path, "project") for path in map(Path, PROJECT_FILES) if path.is_file()]
@@ -120,6 +132,8 @@ def load(flags: Mapping[str, object], *, offline: bool = False) -> Resolved:
     for refusal in (resolved.redirect, resolved.command):
         if refusal and not offline:
             raise UsageError(refusal)
+    if resolved.stranger:
+        raise UsageError(resolved.stranger)
     return resolved
 
 

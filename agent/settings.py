@@ -5,7 +5,7 @@ from pathlib import Path
 from typing import Annotated, Literal
 
 import platformdirs
-from pydantic import Field, JsonValue, SecretStr, field_validator
+from pydantic import Field, JsonValue, SecretStr, field_validator, model_validator
 from pydantic_settings import BaseSettings, NoDecode, PydanticBaseSettingsSource, SettingsConfigDict
 
 from agent.records import LibraryOps, MoreBaselines, PolicyName
@@ -42,7 +42,11 @@ class Settings(BaseSettings):
     api_key: SecretStr | None = None
     """API key of the endpoint."""
     executor: Literal["auto", "cuda", "emulator"] = "auto"
-    """Backend that judges candidates; auto takes the GPU where there is one."""
+    """Backend that judges candidates; auto takes the GPU where there is one. A URL is that of a service."""
+    service: str | None = None
+    """URL of the judge service that judges instead of this machine; set by an executor that is a URL."""
+    service_token: SecretStr | None = None
+    """Token of that service."""
     sandbox: Literal["auto", "require"] = "auto"
     """auto warns if candidates cannot be isolated; require exits."""
     rounds: int = Field(6, ge=1)
@@ -107,6 +111,15 @@ class Settings(BaseSettings):
     """Timeout of one request, or of the program of command:CMD, in seconds."""
     retry_for: float = Field(300.0, ge=0)
     """Total time in seconds for which a failing request is retried."""
+
+    @model_validator(mode="before")
+    @classmethod
+    def _service_as_executor(cls, values: dict[str, object]) -> dict[str, object]:
+        """An executor that is the URL of a service."""
+        given = values.get("executor")
+        if isinstance(given, str) and given.startswith(("http://", "https://")):
+            return {**values, "executor": "auto", "service": given}
+        return values
 
     @field_validator("provider")
     @classmethod

@@ -10,6 +10,7 @@ from agent.api.choices import Budget, Search
 from agent.api.judge import Judge, evaluate, load_problem
 from agent.api.listening import Listener
 from agent.api.runs import Run
+from agent.api.service import connect
 from agent.api.solving import render_prompt, resume, solve
 
 __all__ = [
@@ -19,6 +20,7 @@ __all__ = [
     "Listener",
     "Run",
     "Search",
+    "connect",
     "evaluate",
     "load_problem",
     "render_prompt",

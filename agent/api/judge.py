@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Literal
 from agent import config, sandbox, store
 from agent.api.checks import Checks
 from agent.api.listening import Listener, Progress, listener
+from agent.api.service import Remote, connect
 from agent.config import Settings
 from agent.errors import EnvironmentFault, UsageError
 from agent.records import Admission, Candidate, Evaluation, Problem
@@ -86,7 +87,7 @@ class Judge:
             if isinstance(problem, Problem)
             else load_problem(problem, kernelbench_root=root, progress=self._listener)
         )
-        self.executor = local_executor(self.settings, self.problem, self.checks, self._listener)
+        self.executor = executor_for(self.settings, self.problem, self.checks, self._listener)
         self.admission = admitted(self.executor, self.problem, self.checks.admit_anyway, self._listener)
 
     def evaluate(self, candidate: Address | Candidate) -> Evaluation:
@@ -116,8 +117,27 @@ def candidate_source(address: str, runs_dir: Path) -> str:
         raise UsageError(f"cannot read candidate {path}: {error.strerror}; give a file or RUN:K") from None
 
 
+def executor_for(
+    settings: Settings, problem: Problem, checks: Checks, told: Listener
+) -> "LocalExecutor | Remote":
+    """The executor that the settings ask for: that of a service, or of this machine.
+
+    Raises as `local_executor` does.
+    """
+    if settings.service is None:
+        return local_executor(settings, problem, checks, told)
+    asked = checks.model_copy(
+        update={
+            "library_ops": settings.library_ops, "candidate_timeout_s": settings.candidate_timeout,
+            "sanitizer": False if settings.unchecked else None,
+        }
+    )  # fmt: skip
+    told.update(f"asking the service at {settings.service}")
+    return Remote(connect(settings.service), asked)
+
+
 def local_executor(settings: Settings, problem: Problem, checks: Checks, told: Listener) -> "LocalExecutor":
-    """The executor that the settings ask for, tools prepared.
+    """The executor of this machine, tools prepared.
 
     Raises EnvironmentFault without them, UsageError for checks switched off where there are none.
     """
@@ -178,6 +198,8 @@ def begin_servers(settings: Settings) -> None:
     """Begins to prepare what processes come from, while the problem is traced."""
     from agent.executors import warm
 
+    if settings.service is not None:
+        return
     warm.begin_for(settings.executor, settings.cache_dir)
 
 
@@ -193,7 +215,9 @@ def require_isolation(settings: Settings, told: Listener) -> None:
     )
 
 
-def admitted(judge: "LocalExecutor | Elsewhere", problem: Problem, anyway: bool, told: Listener) -> Admission:
+def admitted(
+    judge: "LocalExecutor | Elsewhere | Remote", problem: Problem, anyway: bool, told: Listener
+) -> Admission:
     """Probes the problem and says what came of it. Raises ProblemError where it may not be judged."""
     found = judge.admit(problem, anyway)
     rate = found.kill_rate
@@ -217,6 +241,8 @@ def gpu_of(settings: Settings) -> str:
     """The GPU that kernels are written for: the one that is named, else this machine's, else an H200."""
     from agent.executors.select import gpu_name
 
+    if settings.service is not None and settings.gpu is None:
+        return connect(settings.service).about().gpu or "H200"
     return settings.gpu or (gpu_name() if settings.executor != "emulator" else None) or "H200"
 
 
@@ -235,6 +261,8 @@ def architecture(settings: Settings) -> str | None:
     """
     from agent.executors import choose
 
+    if settings.service is not None:
+        return connect(settings.service).about().architecture
     return present_architecture() if choose(settings.executor) == "cuda" else None
 
 

@@ -15,11 +15,11 @@ from agent.api.judge import (
     architecture,
     begin_servers,
     executor_elsewhere,
+    executor_for,
     floor_ms,
     gpu_is_elsewhere,
     gpu_of,
     load_problem,
-    local_executor,
 )
 from agent.api.limits import ONE_ANSWER, bounded, budget_for, with_policy
 from agent.api.listening import Listener, Progress, heard_by, listener
@@ -214,7 +214,7 @@ class _Work:
 
     def _carried(self, found: store.Run | None, log: store.Log | None, address: str) -> Run:
         from agent.api.session import Session
-        from agent.executors import Elsewhere, Once
+        from agent.executors import LocalExecutor, Once
         from agent.providers.composed import begun_with_composed
 
         settings, problem, told = bounded(self._settings), self._problem, self._told
@@ -225,7 +225,7 @@ class _Work:
             arch=arch,
             told=Told(on_retry=lambda event: session.note(event), on_progress=self._streaming, say=told.say),
         )  # fmt: skip
-        judge = (executor_elsewhere if away else local_executor)(settings, problem, self._checks, told)
+        judge = (executor_elsewhere if away else executor_for)(settings, problem, self._checks, told)
         admitted(judge, problem, self._checks.admit_anyway, told)
         settings = self._settings = with_policy(settings, provider.name, judge.name)
         terms = terms_for(problem, settings, provider.name, self._choices.require, self._checks)
@@ -252,7 +252,7 @@ class _Work:
             if self._choices.from_composed and log is None:
                 provider = begun_with_composed(problem, provider, told.warn, arch)
             verdicts = (attempt.evaluation for attempt in log.attempts) if log else ()
-            session.solve(provider, judge if isinstance(judge, Elsewhere) else Once(judge, verdicts))
+            session.solve(provider, Once(judge, verdicts) if isinstance(judge, LocalExecutor) else judge)
         return Run(run)
 
     def _streaming(self, so_far: "StreamProgress") -> None:

@@ -59,6 +59,8 @@ COMMANDS = (
             "agent bench references --provider catalogue --executor emulator"),
     Command("mcp", "agent.cli.mcp:mcp", "Serve the judge to coding agents over MCP.",
             "agent mcp --candidates . --executor emulator"),
+    Command("serve", "agent.cli.serve:serve", "Judge for others over HTTP.",
+            "agent serve --folder service --executor emulator"),
     Command("kernels", "agent.cli.kernels:app", "List, verify, time and build the shipped kernels.",
             "agent kernels list"),
     Command("doctor", "agent.cli.doctor:doctor", "Check what works on this machine and how to fix the rest.",

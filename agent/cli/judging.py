@@ -18,7 +18,10 @@ Provider = Annotated[
 ]
 Executor = Annotated[
     str | None,
-    typer.Option(help="Backend that judges candidates: auto, cuda or emulator.", show_default="auto"),
+    typer.Option(
+        help="Backend that judges candidates: auto, cuda, emulator or the URL of a judge service.",
+        show_default="auto",
+    ),
 ]
 Timeout = Annotated[
     float | None,

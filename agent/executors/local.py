@@ -4,7 +4,6 @@ import contextlib
 import sys
 from collections.abc import Callable
 from dataclasses import dataclass
-from functools import partial
 from importlib.metadata import version
 from pathlib import Path
 from typing import Literal
@@ -77,7 +76,7 @@ class LocalExecutor:
         self.options = options
         self._cache_dir = cache_dir
         self._announce = announce
-        self._judged = partial(judged, cancelled=cancelled)
+        self._cancelled = cancelled
         self._shrunken: dict[str, Shrunken] = {}
         self._admissions: dict[str, Admission] = {}
         warm.begin(name, cache_dir)
@@ -146,6 +145,9 @@ class LocalExecutor:
             floor_ms=options.floor_ms,
             shrunken=self._sizes(problem) if self.name == "emulator" else None,
         )
+
+    def _judged(self, job: Job, announce: Announce) -> Evaluation:
+        return judged(job, announce, self._cancelled)
 
     def _server(self) -> ProcessServer | None:
         """Of our own processes."""

@@ -15,6 +15,7 @@ from agent.build.build_request import BuildRequest
 from agent.build.outcome import Built
 from agent.errors import EnvironmentFault, UsageError
 from agent.executors import JudgeOptions, LocalExecutor, local
+from agent.executors.local import Cancelled
 from agent.harness.backends.cuda import CudaBackend
 from agent.harness.confirmation import confirmation
 from agent.harness.task.job import Announce, Job
@@ -49,7 +50,7 @@ class Looks(LocalExecutor):
         self.asked: list[Job] = []
         verdicts = {None: first, "cheap": cheap, "stock": stock}
 
-        def judged(job: Job, announce: Announce) -> Evaluation:
+        def judged(job: Job, announce: Announce, cancelled: Cancelled) -> Evaluation:
             self.asked.append(job)
             found = verdicts[job.confirms]
             assert found is not None
@@ -173,7 +174,7 @@ def test_a_fault_of_ours_in_the_second_look_is_no_verdict(
     executor = Looks(monkeypatch, tmp_path, FIRST)
     found = executor.judge(job())
 
-    def broken(job: Job, announce: Announce) -> Evaluation:
+    def broken(job: Job, announce: Announce, cancelled: Cancelled) -> Evaluation:
         raise EnvironmentFault("the GPU no longer answers")
 
     monkeypatch.setattr(local, "judged", broken)

@@ -4,7 +4,7 @@ import pytest
 
 from agent import config, problems
 from agent.executors import local
-from agent.executors.local import JudgeOptions, LocalExecutor
+from agent.executors.local import Cancelled, JudgeOptions, LocalExecutor
 from agent.harness.confirmation import fault_localization
 from agent.harness.task.job import Announce, Job
 from agent.records import Candidate, Evaluation, Finding, Location, Scope, Status
@@ -105,7 +105,7 @@ def test_the_executor_looks_again_with_small_sizes(monkeypatch: pytest.MonkeyPat
     candidate = Candidate(problem=problem.name, source="class ModelNew: ...")
     asked: list[Job] = []
 
-    def judged(job: Job, announce: Announce) -> Evaluation:
+    def judged(job: Job, announce: Announce, cancelled: Cancelled) -> Evaluation:
         asked.append(job)
         return verdict("emulator", PAST_THE_END) if job.locates else verdict("cuda", ILLEGAL)
 

@@ -1,0 +1,79 @@
+"""`agent serve`: the judge as a service over HTTP."""
+
+from collections.abc import Callable
+from pathlib import Path
+from typing import Annotated, Any
+
+import typer
+
+from agent import config
+from agent.cli import console, judging
+from agent.errors import EnvironmentFault
+from agent.records import SCHEMA_VERSION
+
+_MISSING = "agent serve needs packages that are not installed: pip install 'kernelwright[serve]'"
+Folder = Annotated[
+    Path, typer.Option("--folder", metavar="DIR", help="Folder of the queue and the tokens.", file_okay=False)
+]
+Host = Annotated[str, typer.Option("--host", help="Address to listen on; 0.0.0.0 is every one.")]
+Port = Annotated[int, typer.Option("--port", help="TCP port; 0 is a free one.", min=0, max=65535)]
+Jobs = Annotated[int, typer.Option("--jobs", help="Candidates judged at the same time.", min=1, max=256)]
+Queue = Annotated[int, typer.Option("--queue", help="Jobs that may wait.", min=1)]
+Rate = Annotated[int, typer.Option("--rate", help="New jobs a minute that one token may ask for.", min=1)]
+Trust = Annotated[
+    bool,
+    typer.Option(
+        "--trust-references", help="Take references from clients, which run as trusted code of this user."
+    ),
+]
+
+
+def serve(
+    folder: Folder = Path("service"),
+    host: Host = "127.0.0.1",
+    port: Port = 8780,
+    jobs: Jobs = 1,
+    queue: Queue = 10_000,
+    rate: Rate = 600,
+    trust_references: Trust = False,
+    executor: judging.Executor = None,
+    candidate_timeout: judging.Timeout = None,
+    json: console.Json = False,
+    verbose: console.Verbose = False,
+    quiet: console.Quiet = False,
+) -> None:
+    """Judge for others over HTTP, from a queue that survives a restart. Ctrl-C stops it.
+
+    Clients need a token of DIR/tokens. It does not start where candidates cannot be isolated.
+    """
+    flags = {"executor": executor, "candidate_timeout": candidate_timeout}
+    settings = config.load(flags, offline=True).settings
+    running, plan = _running()
+
+    def ready(address: str) -> None:
+        if json:
+            console.emit_json({"schema_version": SCHEMA_VERSION, "url": address})
+        else:
+            console.show(address)
+        console.say(f"clients need a token of {folder / 'tokens'}; press Ctrl-C to stop the service")
+
+    running(
+        settings,
+        plan(
+            folder=folder, host=host, port=port, jobs=jobs, most_queued=queue, a_minute=rate,
+            trusts_references=trust_references,
+        ),
+        ready,
+    )  # fmt: skip
+
+
+def _running() -> tuple[Callable[..., None], Any]:
+    """What serves. Raises EnvironmentFault where the extra is not installed."""
+    try:
+        from agent.doors.service.running import Plan
+        from agent.doors.service.running import serve as run
+    except ModuleNotFoundError as error:
+        if (error.name or "").split(".")[0] == "agent":
+            raise
+        raise EnvironmentFault(_MISSING) from error
+    return run, Plan

@@ -1,0 +1,101 @@
+"""A service from its settings to the end of its process."""
+
+import os
+import secrets
+from collections.abc import Callable
+from contextlib import suppress
+from pathlib import Path
+
+import uvicorn
+from starlette.types import ASGIApp
+
+from agent import __version__, sandbox
+from agent.api.judge import architecture, require_isolation
+from agent.api.listening import Listener
+from agent.api.service import About
+from agent.config import Settings
+from agent.doors.listening import listening
+from agent.doors.service.app import Desk, Limits, build
+from agent.doors.service.ledger import Ledger
+from agent.doors.service.metrics import Metrics
+from agent.doors.service.work import Here, Workers
+from agent.errors import EnvironmentFault, UsageError
+from agent.executors import choose, gpu_name
+from agent.records import Record
+
+TOKENS = "tokens"
+"""In the service's folder: one token a line, for the user alone to read."""
+SHORTEST_TOKEN = 16
+
+
+class Plan(Record):
+    """How a service is run."""
+
+    folder: Path
+    """Its queue, its references and its tokens."""
+    host: str
+    port: int
+    jobs: int
+    most_queued: int
+    a_minute: int
+    trusts_references: bool = False
+
+
+def serve(settings: Settings, plan: Plan, ready: Callable[[str], None]) -> None:
+    """Calls `ready` with the address once it can be reached; returns when it is told to end.
+
+    Raises EnvironmentFault where candidates cannot be isolated, UsageError for an address that is taken.
+    """
+    if settings.service is not None:
+        raise UsageError("a service judges on this machine; set the executor to auto, cuda or emulator")
+    settings = settings.model_copy(update={"sandbox": "require"})
+    require_isolation(settings, Listener())
+    executor = choose(settings.executor)
+    plan.folder.mkdir(parents=True, exist_ok=True)
+    gpu = gpu_name() if executor == "cuda" else None
+    about = About(
+        version=__version__, executor=executor, gpu=gpu, architecture=architecture(settings),
+        isolation=sandbox.strongest().name,
+    )  # fmt: skip
+    here = Here(settings, plan.folder, f"{executor} {gpu}", plan.trusts_references)
+    limits = Limits(tokens=tokens(plan.folder), a_minute=plan.a_minute)
+    with listening(plan.host, plan.port) as listener:
+        ledger, metrics = Ledger(plan.folder / "jobs.sqlite", plan.most_queued), Metrics()
+        desk = Desk(ledger, Workers(ledger, here, plan.jobs, metrics.done), here, limits)
+        with suppress(KeyboardInterrupt):
+            host, port = listener.getsockname()[:2]
+            ready(f"http://{host}:{port}")
+            server(build(desk, about, metrics), desk).run(sockets=[listener])
+        ledger.close()
+
+
+def server(app: ASGIApp, desk: Desk) -> uvicorn.Server:
+    """Ends those who wait for an answer when it is told to end."""
+
+    class _Server(uvicorn.Server):
+        def handle_exit(self, *given: object) -> None:
+            desk.closing = True
+            self.should_exit = True
+
+    return _Server(
+        uvicorn.Config(
+            app, log_level="warning", access_log=False, ws="none", server_header=False,
+            timeout_graceful_shutdown=5, backlog=2048,
+        )
+    )  # fmt: skip
+
+
+def tokens(folder: Path) -> frozenset[str]:
+    """Those in the service's folder; one is made where there is none. Raises UsageError for a short one."""
+    file = folder / TOKENS
+    try:
+        if not file.exists():
+            descriptor = os.open(file, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600)
+            with open(descriptor, "w", encoding="utf-8") as made:  # noqa: PTH123 - a descriptor
+                made.write(secrets.token_urlsafe(32) + "\n")
+        found = frozenset(filter(None, map(str.strip, file.read_text(encoding="utf-8").splitlines())))
+    except OSError as error:
+        raise EnvironmentFault(f"{file} cannot be used: {error.strerror}") from error
+    if not found or min(map(len, found)) < SHORTEST_TOKEN:
+        raise UsageError(f"{file}: a token has at least {SHORTEST_TOKEN} characters; delete it for a new one")
+    return found

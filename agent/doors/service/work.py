@@ -1,0 +1,158 @@
+"""The threads that judge, one job each at a time."""
+
+import threading
+import time
+from collections.abc import Callable
+from pathlib import Path
+from typing import Protocol
+
+from agent import __version__, problems, resources
+from agent.api import Judge, Listener
+from agent.api.judge import load_problem
+from agent.api.service import Answer, Asked, Fault, ProblemText
+from agent.config import Settings
+from agent.doors.service.ledger import Job, Ledger
+from agent.errors import AgentError, Interrupted, ProblemError, UsageError
+from agent.harness.judge import verifier
+from agent.records import Candidate, digest
+
+Done = Callable[[Answer, float], None]
+"""Told of each finished job and the seconds that it took."""
+
+
+class Judging(Protocol):
+    """What judges a job; raises AgentError where there is no verdict."""
+
+    def name(self, asked: Asked) -> str:
+        """The name of a job: by its content, and by what may change a verdict on it. Raises UsageError."""
+        ...
+
+    def judge(self, name: str, asked: Asked, told: Listener) -> Answer: ...
+
+
+class Here:
+    """Judges on this machine."""
+
+    def __init__(self, settings: Settings, folder: Path, where: str, trusts: bool) -> None:
+        """`where`: executor and GPU. `trusts`: whether the text of a reference is taken from clients."""
+        self._settings, self._where, self._trusts = settings, where, trusts
+        self._folder = folder / "references"
+        self._folder.mkdir(exist_ok=True)
+        shipped = resources.folder("references")
+        self._shipped = {
+            digest((shipped / f"{name}.py").read_text(encoding="utf-8")): name for name in problems.names()
+        }
+
+    def name(self, asked: Asked) -> str:
+        problem = asked.problem
+        text = digest(problem.source) if isinstance(problem, ProblemText) else problem
+        self._address(problem)
+        versions = (__version__, verifier.version(), self._where)
+        checks = asked.checks.model_dump_json()
+        return digest(text, repr(asked.candidate), checks, *versions)[:40]
+
+    def judge(self, name: str, asked: Asked, told: Listener) -> Answer:
+        flags = {key: value for key, value in asked.checks.flags().items() if value is not None}
+        limit = self._settings.candidate_timeout
+        limit = min(limit, asked.checks.candidate_timeout_s or limit)
+        flags |= {"sandbox": "require", "candidate_timeout": limit}
+        settings = self._settings.model_copy(update=flags)
+        problem = load_problem(
+            self._address(asked.problem), kernelbench_root=settings.kernelbench_root, progress=told
+        )
+        if isinstance(asked.problem, ProblemText):
+            problem = problem.model_copy(update={"name": asked.problem.name})
+        judge = Judge(problem, checks=asked.checks, progress=told, settings=settings)
+        if asked.candidate is None:
+            return Answer(id=name, state="done", admission=judge.admission)
+        candidate = Candidate(problem=problem.name, source=asked.candidate, origin="file")
+        return Answer(id=name, state="done", evaluation=judge.evaluate(candidate))
+
+    def _address(self, problem: str | ProblemText) -> str:
+        """Where the reference lies. A text is taken where it is that of a shipped one, or all are trusted.
+
+        Raises UsageError.
+        """
+        if isinstance(problem, str):
+            if problem.startswith("kernelbench:"):
+                problems.path(problem, self._settings.kernelbench_root)
+                return problem
+            if problem not in problems.names():
+                raise UsageError(f"{problem[:80]!r} is no reference of this service")
+            return str(resources.folder("references") / f"{problem}.py")
+        shipped = self._shipped.get(digest(problem.source))
+        if shipped is not None:
+            return str(resources.folder("references") / f"{shipped}.py")
+        if not self._trusts:
+            raise ProblemError(
+                "this service takes no references of others, since they run as trusted code; "
+                "its operator can allow it with --trust-references"
+            )
+        file = self._folder / f"{digest(problem.source)[:32]}.py"
+        if not file.exists():
+            file.write_text(problem.source, encoding="utf-8")
+        return str(file)
+
+
+class Workers:
+    """So many threads over one ledger."""
+
+    def __init__(self, ledger: Ledger, judging: Judging, threads: int, done: Done) -> None:
+        self._ledger, self._judging, self._done = ledger, judging, done
+        self._stopping = threading.Event()
+        self.steps: dict[str, str] = {}
+        """What is being done for each job that is being judged."""
+        self._threads = [threading.Thread(target=self._work, daemon=True) for _ in range(threads)]
+
+    def start(self) -> None:
+        for thread in self._threads:
+            thread.start()
+
+    def stop(self) -> None:
+        """Ends what is being judged; it is queued again."""
+        self._stopping.set()
+        self._ledger.wake()
+        for thread in self._threads:
+            thread.join(timeout=20)
+
+    def _work(self) -> None:
+        while (job := self._ledger.take(self._stopping.is_set)) is not None:
+            began = time.monotonic()
+            try:
+                answer = self._judged(job)
+            except Interrupted:
+                self._ledger.give_back(job)
+                return
+            finally:
+                self.steps.pop(job.id, None)
+            self._ledger.finish(answer)
+            self._done(answer, time.monotonic() - began)
+
+    def _judged(self, job: Job) -> Answer:
+        told = _Step(self.steps, job.id, self._stopping.is_set)
+        try:
+            return self._judging.judge(job.id, job.asked, told)
+        except Interrupted:
+            raise
+        except AgentError as error:
+            fault = Fault(exit_code=error.exit_code, message=str(error))
+        except Exception as error:  # noqa: BLE001 - a defect of ours ends one job and no other
+            said = f"a bug in kernelwright: {type(error).__name__}: {error}"
+            fault = Fault(exit_code=3, message=said[:500])
+        return Answer(id=job.id, state="failed", fault=fault)
+
+
+class _Step(Listener):
+    def __init__(self, steps: dict[str, str], name: str, stopped: Callable[[], bool]) -> None:
+        self._steps, self._name, self._stopped = steps, name, stopped
+
+    def update(self, text: str, done: float | None = None, total: float | None = None) -> None:
+        if self._stopped():
+            raise Interrupted("the service ends")
+        self._steps[self._name] = text[:300]
+
+    def warn(self, text: str) -> None:
+        """The verdict's scope says it as well."""
+
+    def cancelled(self) -> bool:
+        return self._stopped()

@@ -1,6 +1,7 @@
 """Broken kernels for sm_80 to sm_90: each gets its finding, on the line with "here: " and its name."""
 
 from dataclasses import dataclass
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -146,3 +147,9 @@ def test_broken(broken: Broken) -> None:
         broken.finding,
         *broken.also,
     }
+
+
+@pytest.mark.parametrize("broken", BROKEN, ids=str)
+def test_it_stands_on_the_page(broken: Broken) -> None:
+    page = (Path(__file__).parents[2] / "docs" / "emulator-corpus.md").read_text()
+    assert f"| `{broken.source}.{broken.kernel}` | `{broken.finding}` |" in page

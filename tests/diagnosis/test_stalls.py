@@ -90,3 +90,13 @@ def test_the_figures_and_the_advice_name_the_lines(page: str) -> None:
     [(kind, advice)] = counters.advice([shorter, launch], 1)
     assert kind == "stalled-long-scoreboard"
     assert advice.endswith("They wait longest at line 11.")
+
+
+def test_the_busiest_pipe_is_named() -> None:
+    busy = {"sm__inst_executed_pipe_xu.avg.pct_of_peak_sustained_active": 61.0}
+    busy["sm__inst_executed_pipe_fma.avg.pct_of_peak_sustained_active"] = 20.0
+    [line] = counters.figures([Counters("rows", {DURATION: 9000.0, **busy})])
+    assert line.endswith("busiest pipe: special functions and conversions at 61 %")
+    [idle] = counters.figures([Counters("rows", {DURATION: 9000.0})])
+    assert "pipe" not in idle
+    assert set(counters.PIPES) <= set(counters.METRICS)

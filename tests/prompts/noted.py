@@ -11,6 +11,8 @@ COUNTED = Counters(
     {
         "gpu__time_duration.sum": 3.98e6, "dram__throughput.avg.pct_of_peak_sustained_elapsed": 41.0,
         "dram__bytes_read.sum": 6.0e9, "dram__bytes_write.sum": 2.0e9,
+        "sm__inst_executed_pipe_lsu.avg.pct_of_peak_sustained_active": 12.0,
+        "sm__inst_executed_pipe_fma.avg.pct_of_peak_sustained_active": 7.0,
         "sm__warps_active.avg.pct_of_peak_sustained_active": 48.0,
         "launch__occupancy_limit_registers": 8.0,
         "smsp__average_warps_issue_stalled_long_scoreboard_per_issue_active.ratio": 11.5,

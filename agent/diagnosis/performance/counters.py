@@ -30,15 +30,20 @@ STALLS = {
     "math_pipe_throttle": "for arithmetic units: fewer operations, or cheaper ones than division and exp",
     "wait": "for the instruction before: unroll, so that independent instructions lie between",
 }
+PIPES = {
+    "sm__inst_executed_pipe_fma.avg.pct_of_peak_sustained_active": "multiply-add",
+    "sm__inst_executed_pipe_alu.avg.pct_of_peak_sustained_active": "integers and comparisons",
+    "sm__inst_executed_pipe_xu.avg.pct_of_peak_sustained_active": "special functions and conversions",
+    "sm__inst_executed_pipe_lsu.avg.pct_of_peak_sustained_active": "loads and stores",
+    "sm__pipe_tensor_cycles_active.avg.pct_of_peak_sustained_active": "tensor cores",
+}
 METRICS = (
     DURATION, DRAM, READ, WRITTEN,
     "lts__t_sector_hit_rate.pct", "l1tex__t_sector_hit_rate.pct",
     *(_GLOBAL.format(what, way) for what in ("sectors", "requests") for way in ("ld", "st")),
     *(_CONFLICTS.format(way) for way in ("ld", "st")), WAVEFRONTS,
-    "sm__throughput.avg.pct_of_peak_sustained_elapsed",
-    "smsp__issue_active.avg.pct_of_peak_sustained_active",
     OCCUPANCY, MOST_OCCUPANCY, WAVES, "launch__registers_per_thread",
-    *(_LIMIT.format(what) for what in ("registers", "shared_mem", "warps")),
+    *(_LIMIT.format(what) for what in ("registers", "shared_mem", "warps")), *PIPES,
     *(_STALL.format(name) for name in STALLS),
 )  # fmt: skip
 MOST_SECTORS = 16.0
@@ -210,6 +215,9 @@ def _bounds(launch: Counters) -> Iterator[str]:
     if limiter:
         words = {"registers": "registers", "shared_mem": "shared memory", "warps": "their warps"}[limiter[0]]
         yield f"{limiter[1]:.0f} blocks a multiprocessor for {words}"
+    busiest = max(PIPES, key=lambda pipe: values.get(pipe, 0.0))
+    if values.get(busiest):
+        yield f"busiest pipe: {PIPES[busiest]} at {values[busiest]:.0f} %"
     stalls = {name: values.get(_STALL.format(name), 0.0) for name in STALLS}
     worst = max(stalls, key=lambda reason: stalls[reason])
     if stalls[worst] > 0:

@@ -11,7 +11,7 @@ import time
 from concurrent.futures import Future
 
 from agent import gpu_build, ranking
-from agent.errors import EnvironmentFault, defect
+from agent.errors import AwaitingGpu, EnvironmentFault, defect
 from agent.protocols import Confirmer, Executor, Look, Transcript
 from agent.records import Attempt, Evaluation, Problem, SecondLook, Unconfirmed
 
@@ -65,6 +65,8 @@ class Standing:
         self._looked_at: int | None = None
         self._in_vain: set[int] = set()
         """Attempts whose second look a fault of ours kept from being made."""
+        self._elsewhere: AwaitingGpu | None = None
+        """Why no second look can be made on this machine, once that has shown."""
 
     @property
     def best(self) -> Attempt | None:
@@ -78,16 +80,25 @@ class Standing:
         self._begin(self._due())
 
     def take_up(self) -> list[Attempt]:
-        """Writes down the second looks that have come to an end; gives the attempts that they withdraw."""
+        """Writes down the second looks that have come to an end; gives the attempts that they withdraw.
+
+        One that another machine has to make is left to it, and answers are taken in meanwhile.
+        """
         withdrawn = []
         while self._looked_at is not None and self._confirmer.ready():
-            withdrawn += self._told(self._confirmer.outcome())
+            try:
+                look = self._confirmer.outcome()
+            except AwaitingGpu as error:
+                self._looked_at, self._elsewhere = None, error
+            else:
+                withdrawn += self._told(look)
         return withdrawn
 
     def settle(self) -> list[Attempt]:
         """Waits until the best is confirmed; gives the attempts that are withdrawn until then.
 
-        Raises EnvironmentFault where a second look cannot be made even when it is tried once more.
+        Raises EnvironmentFault where a second look cannot be made even when it is tried once more, and
+        AwaitingGpu where another machine has to make it.
         """
         withdrawn = []
         while True:
@@ -96,6 +107,8 @@ class Standing:
             best = self.best
             if best is None or not best.evaluation.unconfirmed:
                 return withdrawn
+            if self._elsewhere:
+                raise self._elsewhere
             self._begin(best)
             look = self._confirmer.outcome()
             if isinstance(look.found, EnvironmentFault):
@@ -131,6 +144,8 @@ class Standing:
 
     def _due(self) -> Attempt | None:
         """What is looked at next: the best, then what may be faster than its first look says."""
+        if self._elsewhere:
+            return None
         best = self.best
         held_up = (
             attempt for attempt in self._attempts.values() if _held_up_by_its_build(attempt.evaluation)

@@ -6,6 +6,7 @@ from contextlib import suppress
 
 import pytest
 from search.searching import Events, Judge, Model, searched, terms
+from second_looks import first
 from verdicts import OneLook
 
 from agent import loop
@@ -46,6 +47,21 @@ class Box(Model):
 class NoGpu(OneLook):
     name = "cuda"
 
+    def evaluate(self, problem: Problem, candidate: Candidate) -> Evaluation:
+        raise AwaitingGpu("waits for a GPU")
+
+
+class FirstLooks(Judge):
+    """A machine that makes no second look."""
+
+    def evaluate(self, problem: Problem, candidate: Candidate) -> Evaluation:
+        return first(float(candidate.source.split()[-1]))
+
+    def confirm(self, problem: Problem, candidate: Candidate, evaluation: Evaluation) -> Evaluation:
+        raise AwaitingGpu("the best waits to be confirmed")
+
+
+class Away(FirstLooks):
     def evaluate(self, problem: Problem, candidate: Candidate) -> Evaluation:
         raise AwaitingGpu("waits for a GPU")
 
@@ -91,6 +107,22 @@ def test_the_same_answer_twice_is_judged_once_where_the_gpu_is() -> None:
     judge, there = Judge(), Events()
     searched(terms("beam", rounds=4), Same(), judge, there, resume=Resume(Log(tuple(here))))
     assert len(judge.judged) == 1
+
+
+def test_answers_are_taken_in_where_the_best_cannot_be_confirmed() -> None:
+    written, wanted = Events(), terms("beam", rounds=8)
+    box = Box()
+    for judge in (FirstLooks(), FirstLooks()):
+        box, there = Box(box.open), Events()
+        with suppress(AwaitingAnswers, AwaitingGpu):
+            searched(wanted, box, judge, there, resume=Resume(Log(tuple(written))))
+        written.extend(there)
+    assert any(isinstance(event, Evaluated) for event in written)
+    assert box.open, "questions that nobody has answered so far"
+    here = Events()
+    with pytest.raises(AwaitingGpu):
+        searched(wanted, Box(box.open), Away(), here, resume=Resume(Log(tuple(written))))
+    assert box.open <= {event.prompt_id for event in here if isinstance(event, Completed)}
 
 
 class Twice(Model):

@@ -16,6 +16,8 @@ from agent.records import Record, misfit
 from agent.store.disk import require_space, sync_folder, write_durably, writing
 
 MANIFEST, RUNS = "bench.json", "runs"
+PREFIX = "bench-"
+"""How the name of a bench's folder begins."""
 VERSION = 1
 """Of the format of bench.json."""
 
@@ -91,7 +93,7 @@ def create(runs_dir: Path, asked: Asked) -> Bench:
     with writing(runs_dir):
         runs_dir.mkdir(parents=True, exist_ok=True)
         require_space(runs_dir)
-        path = runs_dir / f"bench-{now:%Y%m%d-%H%M%S}-{secrets.token_hex(2)}"
+        path = runs_dir / f"{PREFIX}{now:%Y%m%d-%H%M%S}-{secrets.token_hex(2)}"
         (path / RUNS).mkdir(parents=True)
         info = BenchInfo(id=path.name, created=now, kernelwright=__version__, asked=asked)
         write_durably(path / MANIFEST, info.model_dump_json(indent=1).encode())

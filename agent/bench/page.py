@@ -35,7 +35,7 @@ def markdown(report: Report) -> str:
         f"{_who(report)}; {', '.join(report.gpus) or 'not timed: no GPU'}; "
         f"begun {report.created:%Y-%m-%d %H:%M} UTC.",
         "",
-        *_table(("", *(group.name for group in report.groups)), _figures(report.groups)),
+        *_table(("", *(group.name for group in report.groups)), figures(report.groups)),
     ]
     for speeds in report.whole.speeds:
         against = "the best baseline" if speeds.baseline == BEST else speeds.baseline
@@ -61,7 +61,8 @@ def _who(report: Report) -> str:
     return " ".join(str(word) for word in (provider or "the configured provider", model) if word)
 
 
-def _figures(groups: Sequence[Group]) -> Iterable[tuple[str, ...]]:
+def figures(groups: Sequence[Group]) -> Iterable[tuple[str, ...]]:
+    """A name, and what it is for each group."""
     yield ("problems", *(str(group.problems) for group in groups))
     yield ("runs", *(str(group.samples) for group in groups))
     yield ("runs with a verified kernel", *(str(group.verified) for group in groups))
@@ -172,7 +173,7 @@ def html(report: Report) -> str:
     )  # fmt: skip
     return pages.get_template("report.html").render(
         report=report, who=_who(report), heads=heads, rows=zip(report.outcomes, rows, strict=True),
-        figures=list(_figures(report.groups)), curves=plots.curves(report), ladder=plots.ladder(report),
+        figures=list(figures(report.groups)), curves=plots.curves(report), ladder=plots.ladder(report),
         percent=percent, times=times, method=METHOD,
     )  # fmt: skip
 

@@ -8,6 +8,8 @@ from typing import Annotated
 import typer
 
 from agent import config, store
+from agent.bench import Bench, open_bench
+from agent.bench.folder import MANIFEST, PREFIX
 from agent.cli import console
 from agent.errors import EnvironmentFault, UsageError
 from agent.records import SCHEMA_VERSION
@@ -19,7 +21,9 @@ def view(
     run: Annotated[
         str | None,
         typer.Argument(
-            metavar="RUN", help="Path, id, unique prefix of an id, or recorded/NAME.", show_default=False
+            metavar="RUN",
+            help="Path, id, unique prefix of an id, or recorded/NAME; path or id of a bench.",
+            show_default=False,
         ),
     ] = None,
     export: Annotated[
@@ -41,12 +45,14 @@ def view(
     verbose: console.Verbose = False,
     quiet: console.Quiet = False,
 ) -> None:
-    """Serve all runs, or one, to a browser on this machine; runs in progress update live. Ctrl-C stops it.
+    """Serve all runs, one, or a bench to a browser on this machine. Ctrl-C stops it.
+
+    What goes on updates live.
 
     --export starts no server: the file contains everything and opens from disk.
     """
     folder = config.load({"runs_dir": runs_dir}, offline=True).settings.runs_dir
-    found = store.open_run(run, folder) if run is not None else None
+    found = _named(run, folder)
     if export is not None:
         _export(found, export, json)
         return
@@ -60,10 +66,17 @@ def view(
         if open_page:
             webbrowser.open(address)
 
-    _server()(folder, found, port, ready)
+    _server()(found.runs_dir if isinstance(found, Bench) else folder, found, port, ready)
 
 
-def _server() -> Callable[[Path, store.Run | None, int, Callable[[str], None]], None]:
+def _named(run: str | None, runs_dir: Path) -> store.Run | Bench | None:
+    """The run, or the bench that is named by its path, its id or a prefix of it."""
+    if run and (run.startswith(PREFIX) or (Path(run) / MANIFEST).is_file()):
+        return open_bench(run, runs_dir)
+    return store.open_run(run, runs_dir) if run is not None else None
+
+
+def _server() -> Callable[[Path, store.Run | Bench | None, int, Callable[[str], None]], None]:
     """What serves. Raises EnvironmentFault where the extra is not installed."""
     try:
         from agent.viewer.server import serve
@@ -74,7 +87,9 @@ def _server() -> Callable[[Path, store.Run | None, int, Callable[[str], None]], 
     return serve
 
 
-def _export(run: store.Run | None, file: Path, json: bool) -> None:
+def _export(run: store.Run | Bench | None, file: Path, json: bool) -> None:
+    if isinstance(run, Bench):
+        raise UsageError(f"a bench is written by: agent bench report {run.id} --format html --out FILE")
     if run is None:
         raise UsageError("--export needs a run, as in: agent view RUN --export run.html")
     from agent.viewer import export

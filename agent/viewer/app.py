@@ -18,10 +18,13 @@ from starlette.routing import Route
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from agent import resources, store
+from agent.bench import Bench
 from agent.errors import AgentError
 from agent.store.folder import MANIFEST, RECORDED
 from agent.store.writer import EVENTS, is_being_written
 from agent.viewer import pages
+from agent.viewer.bench_view import OF_A_BENCH, BenchView, sizes
+from agent.viewer.bench_view import seen as bench_seen
 from agent.viewer.export import asset
 from agent.viewer.run_view import RunView
 from agent.viewer.runs_list import Query, href, select
@@ -42,6 +45,8 @@ HEADERS = {
 STATIC = {"viewer.css": "text/css", "viewer.js": "text/javascript", "icon.svg": "image/svg+xml"}
 LOOK_S = 0.25
 """How often a running run's transcript is looked at."""
+LOOK_AT_ALL_S = 1.0
+"""The same for all runs of a bench."""
 LONGEST_NAME = 255
 """Of a file on Linux, in bytes."""
 
@@ -49,9 +54,11 @@ LONGEST_NAME = 255
 class Site:
     """What is shown: the runs of a folder, the recorded ones, and one that a user named by its path."""
 
-    def __init__(self, runs_dir: Path, given: store.Run | None, stopping: Callable[[], bool]) -> None:
-        """`stopping` says that the server ends, and with it every stream."""
-        self._runs_dir, self._given, self._stopping = runs_dir, given, stopping
+    def __init__(self, runs_dir: Path, given: store.Run | Bench | None, stopping: Callable[[], bool]) -> None:
+        """`stopping` says that the server ends, and with it every stream; `runs_dir` has a bench's runs."""
+        self._runs_dir, self._stopping = runs_dir, stopping
+        self._given = given if isinstance(given, store.Run) else None
+        self._bench = given if isinstance(given, Bench) else None
 
     def routes(self) -> list[Route]:
         return [
@@ -60,13 +67,15 @@ class Site:
             Route("/run/{name}/part/{anchor}", self.part),
             Route("/run/{name}/raw/{text}", self.raw),
             Route("/run/{name}/live", self.live),
+            Route(OF_A_BENCH, self.bench),
+            Route(f"{OF_A_BENCH}/live", self.bench_live),
             Route("/static/{file}", _static),
         ]
 
     def runs(self, request: Request) -> Response:
         query = Query.of(request.query_params)
         listed = select(self._summaries(), query)
-        return HTMLResponse(pages.runs_page(listed, query, str(self._runs_dir)))
+        return HTMLResponse(pages.runs_page(listed, query, str(self._runs_dir), self._bench))
 
     def run(self, request: Request) -> Response:
         view = self._view(request)
@@ -94,15 +103,37 @@ class Site:
             headers={"content-disposition": f'attachment; filename="{name}.txt"'},
         )
 
+    def bench(self, request: Request) -> Response:
+        if self._bench is None:
+            return _nothing("There is no bench here", request.url.path)
+        size = sizes(self._bench)
+        view = _bench_seen(self._bench, size)
+        live = f"{OF_A_BENCH}/live?seen={size}" if view.going_on else None
+        return HTMLResponse(pages.bench_page(view, live))
+
+    async def bench_live(self, request: Request) -> Response:
+        """`changed` whenever one of its runs has grown; without end, as a bench may go on later."""
+        if self._bench is None:
+            return _nothing("There is no bench here", request.url.path)
+        return StreamingResponse(
+            self._news_of_bench(self._bench, _seen_before(request)), media_type="text/event-stream"
+        )
+
+    async def _news_of_bench(self, bench: Bench, seen: int) -> AsyncIterator[str]:
+        yield "retry: 2000\n\n"
+        while not self._stopping():
+            size = await run_in_threadpool(sizes, bench)
+            if size != seen:
+                seen = size
+                yield f"event: changed\ndata: {size}\n\n"
+            await anyio.sleep(LOOK_AT_ALL_S)
+
     async def live(self, request: Request) -> Response:
         """`changed` whenever the transcript has grown, `ended` once nobody writes it any more."""
         run = await run_in_threadpool(self._find, request.path_params["name"])
         if run is None:
             return _nothing("There is no such run", request.path_params["name"])
-        seen = request.query_params.get("seen", "")
-        return StreamingResponse(
-            self._news(run, int(seen) if seen.isdecimal() else 0), media_type="text/event-stream"
-        )
+        return StreamingResponse(self._news(run, _seen_before(request)), media_type="text/event-stream")
 
     async def _news(self, run: store.Run, seen: int) -> AsyncIterator[str]:
         yield "retry: 2000\n\n"
@@ -180,6 +211,18 @@ def _seen(run: store.Run, size: int, going_on: bool) -> RunView:
     """The run at a size of its transcript, which only ever grows."""
     log = run.read()
     return RunView(run, log, "running" if going_on else store.state_of(run, log))
+
+
+@lru_cache(maxsize=1)
+def _bench_seen(bench: Bench, size: int) -> BenchView:
+    """The bench at so many bytes of its runs."""
+    return bench_seen(bench)
+
+
+def _seen_before(request: Request) -> int:
+    """The size that a page was made from."""
+    seen = request.query_params.get("seen", "")
+    return int(seen) if seen.isdecimal() and len(seen) < 19 else 0
 
 
 def _size(run: store.Run) -> int:

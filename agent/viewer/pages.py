@@ -10,10 +10,12 @@ from typing import Any, NamedTuple
 from jinja2 import Environment, PackageLoader, StrictUndefined
 from markupsafe import Markup
 
+from agent.bench import Bench
 from agent.records import MismatchMap
 from agent.store import history
 from agent.store.history import DiffLine, Entry
 from agent.viewer import listing, mismatch_map, text, words
+from agent.viewer.bench_view import BenchView
 from agent.viewer.run_view import RunView, Step
 from agent.viewer.runs_list import BAR, SORTS, Listed, Query
 
@@ -63,10 +65,19 @@ def run_file(view: RunView, inline: Inline) -> str:
     return _render("run.html", title=title, view=view, base="", inline=inline, inlined=view.steps)
 
 
-def runs_page(listed: Listed, query: Query, folder: str) -> str:
-    """One page of the list of the runs in `folder`."""
+def runs_page(listed: Listed, query: Query, folder: str, bench: Bench | None) -> str:
+    """One page of the list of the runs in `folder`; `bench`: whose they are."""
     title = "runs \u00b7 kernelwright"
-    return _render("runs.html", title=title, listed=listed, query=query, folder=folder, sorts=SORTS, bar=BAR)
+    return _render(
+        "runs.html", title=title, listed=listed, query=query, folder=folder, sorts=SORTS, bar=BAR,
+        bench=bench.id if bench else None,
+    )  # fmt: skip
+
+
+def bench_page(view: BenchView, live: str | None) -> str:
+    """The page of a bench, which fills while its runs go on."""
+    title = f"{view.report.bench.id} \u00b7 kernelwright"
+    return _render("bench.html", title=title, view=view, live=live)
 
 
 def prepare() -> None:

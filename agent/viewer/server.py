@@ -8,9 +8,11 @@ from pathlib import Path
 import uvicorn
 
 from agent import store
+from agent.bench import Bench
 from agent.errors import UsageError
 from agent.viewer import pages
 from agent.viewer.app import Site, build
+from agent.viewer.bench_view import OF_A_BENCH
 from agent.viewer.runs_list import href
 
 ADDRESS = "127.0.0.1"
@@ -18,16 +20,20 @@ GRACE_S = 2
 """What an open page may still be sent once the server ends."""
 
 
-def serve(runs_dir: Path, run: store.Run | None, port: int, ready: Callable[[str], None]) -> None:
+Shown = store.Run | Bench | None
+"""What the first page is of; None: of all runs."""
+
+
+def serve(runs_dir: Path, shown: Shown, port: int, ready: Callable[[str], None]) -> None:
     """Calls `ready` with the page's address once it can be opened; returns when interrupted.
 
     `port` 0 is a free one. Raises UsageError when a given one is taken.
     """
     with listening(port) as listener:
-        server = server_for(runs_dir, run, listener)
+        server = server_for(runs_dir, shown, listener)
         # uvicorn ends its streams, then passes the signal on.
         with suppress(KeyboardInterrupt):
-            ready(address_of(listener, run))
+            ready(address_of(listener, shown))
             # While the user goes to the browser; what is asked meanwhile waits in the socket.
             pages.prepare()
             server.run(sockets=[listener])
@@ -48,10 +54,10 @@ def listening(port: int) -> socket.socket:
     return listener
 
 
-def server_for(runs_dir: Path, run: store.Run | None, listener: socket.socket) -> uvicorn.Server:
+def server_for(runs_dir: Path, shown: Shown, listener: socket.socket) -> uvicorn.Server:
     port = listener.getsockname()[1]
     hosts = frozenset(f"{name}:{port}" for name in (ADDRESS, "localhost"))
-    site = Site(runs_dir, run, lambda: server.should_exit)
+    site = Site(runs_dir, shown, lambda: server.should_exit)
     server = uvicorn.Server(
         uvicorn.Config(
             build(site, hosts),
@@ -66,6 +72,8 @@ def server_for(runs_dir: Path, run: store.Run | None, listener: socket.socket) -
     return server
 
 
-def address_of(listener: socket.socket, run: store.Run | None) -> str:
+def address_of(listener: socket.socket, shown: Shown) -> str:
     base = f"http://{ADDRESS}:{listener.getsockname()[1]}"
-    return base + (href(run.id) if run else "/")
+    if isinstance(shown, Bench):
+        return base + OF_A_BENCH
+    return base + (href(shown.id) if shown else "/")

@@ -18,6 +18,7 @@ from selenium.webdriver.chrome.service import Service
 from selenium.webdriver.common.by import By
 
 from agent import store
+from agent.bench import Bench
 from agent.viewer.server import address_of, listening, server_for
 
 AXE = Path(__file__).parent / "vendor" / "axe.min.js"
@@ -148,7 +149,7 @@ class Browser:
 
 
 @contextmanager
-def served(runs_dir: Path, run: store.Run | None = None) -> Iterator[str]:
+def served(runs_dir: Path, run: store.Run | Bench | None = None) -> Iterator[str]:
     """The address of a server in a thread of its own, without a slash behind it."""
     with listening(0) as listener:
         server = server_for(runs_dir, run, listener)

@@ -114,11 +114,11 @@
   }
 
   function move(by) {
-    const list = page === "runs" ? all(".runs .run") : links();
+    const list = page === "run" ? links() : all(".runs .run");
     if (!list.length) return;
-    const from = page === "runs" ? list.indexOf(document.activeElement) : list.indexOf(current());
+    const from = page === "run" ? list.indexOf(current()) : list.indexOf(document.activeElement);
     const next = list[Math.max(0, Math.min(list.length - 1, from + by))];
-    next.focus({ preventScroll: page !== "runs" });
+    next.focus({ preventScroll: page === "run" });
     if (page === "run") go(anchorOf(next), "");
   }
 
@@ -179,10 +179,11 @@
   function takeOver(fresh) {
     const before = current(), wasNewest = !before || before === newest();
     const count = links().length, chosen = before && anchorOf(before);
-    for (const id of ["summary", "chart", "steps"]) {
+    for (const id of ["summary", "chart", "steps", "results"]) {
       const [old, made] = [document.getElementById(id), fresh.getElementById(id)];
       if (old && made && !old.isEqualNode(made)) old.replaceWith(document.adoptNode(made));
     }
+    if (page === "bench") { say(one("#summary .count").textContent); return; }
     for (const made of all("#details > article", fresh)) {
       const old = document.getElementById(made.id);
       if (!old) one("#details").append(document.adoptNode(made));

@@ -128,7 +128,7 @@ def test_a_fault_of_ours_is_told_and_judged_again(client: TestClient, candidate:
 
 def test_what_is_refused(client: TestClient) -> None:
     for authorization in ("", "Bearer no", f"Basic {TOKEN}", "Bearer \xff"):
-        headers = {"authorization": authorization.encode("latin-1")}
+        headers = {b"authorization": authorization.encode("latin-1")}
         for method, path in (("POST", "/v1/evaluations"), ("GET", "/v1/jobs"), ("GET", "/metrics")):
             assert client.request(method, path, json=question("x"), headers=headers).status_code == 401
     for body, status in (

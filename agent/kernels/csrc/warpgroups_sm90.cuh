@@ -1,4 +1,5 @@
-// Instructions of sm_90 for blocks whose warpgroups have different work. Not for the emulator.
+// Instructions of sm_90 for blocks whose warpgroups have different work, and for products that stay in flight while others
+// are added up. Not for the emulator.
 #pragma once
 
 #include "matrix_sm90.cuh"
@@ -17,6 +18,18 @@ __device__ __forceinline__ void take_registers() {
 template <int COUNT>
 __device__ __forceinline__ void give_registers() {
     asm volatile("setmaxnreg.dec.sync.aligned.u32 %0;" ::"n"(COUNT));
+}
+
+// The products issued since the last call are one group.
+__device__ __forceinline__ void products_issued() { asm volatile("wgmma.commit_group.sync.aligned;" ::: "memory"); }
+
+// All groups but the LATER last ones are done; d holds the sums of one that is. The compiler does not know that d changes
+// until then.
+template <int LATER, int N>
+__device__ __forceinline__ void products_done(float (&d)[N]) {
+    asm volatile("wgmma.wait_group.sync.aligned %0;" ::"n"(LATER) : "memory");
+    #pragma unroll
+    for (int i = 0; i < N; ++i) asm volatile("" : "+f"(d[i])::"memory");
 }
 
 }  // namespace kernelwright::sm90

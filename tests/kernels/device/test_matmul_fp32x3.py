@@ -18,6 +18,7 @@ SOURCE = HERE.parents[2] / "agent" / "kernels" / "matmul_fp32x3" / "csrc" / "lau
 STAND_IN = {
     "bulk_sm90.cuh": HERE / "bulk_stand_in.cuh",
     "matrix_sm90.cuh": HERE / "matrix_stand_in.cuh",
+    "warpgroups_sm90.cuh": HERE / "warpgroups_stand_in.cuh",
 }
 FACE = """
 using namespace kernelwright;
@@ -32,18 +33,23 @@ SIZES = [
     (1, 1, 1, 1), (2, 3, 130, 67), (1, 1, 1, 256), (3, 129, 7, 320), (1, 260, 140, 100), (1, 16, 24, 4100),
     (2, 9, 130, 1500),
 ]  # fmt: skip
-"""Batch, rows, columns, depth: from 32 on the tensor cores are taken; beyond 3072 operands are read twice."""
+"""Batch, rows, columns, depth: from 32 on the tensor cores are taken; beyond 1024 operands are read twice."""
 EVERY = pytest.mark.parametrize("precision", list(PRECISIONS))
 LAYOUTS = ("plain", "transposed", "strided", "shared")
 
 
 @cache
 def built(precision: str = "fp32x3") -> Device:
-    """With both paths; for ieee the portable one alone, whose accesses are checked."""
+    """With both paths; for ieee the portable one alone, whose accesses are checked; `few`: fp32x3 that takes
+    no more parts of the depth than are added up without a kernel of its own."""
     portable = precision == "ieee"
+    text = one_text([str(SOURCE)], STAND_IN)
+    if precision == "few":
+        assert "kLaunch = 4.0" in text
+        text = text.replace("kLaunch = 4.0", "kLaunch = 4e9")
     source = build_runtime().parent / f"matmul_{precision}.cu"
     selected = "#define KW_PORTABLE_ONLY\n" if portable else "#define __CUDA_ARCH_FEAT_SM90_ALL 1\n"
-    source.write_text(selected + one_text([str(SOURCE)], STAND_IN) + FACE)
+    source.write_text(selected + text + FACE)
     return Device(source, checked=portable)
 
 
@@ -74,11 +80,12 @@ def product(
     batch, m, k = a.shape
     n = b.shape[2]
     device = built(precision)
+    number = PRECISIONS["fp32x3" if precision == "few" else precision]
     y = device.empty((batch, m, n))
     y[...] = np.nan
     (of_a, a_steps), (of_b, b_steps) = laid(a, layouts[0]), laid(b, layouts[1])
     of_c, c_steps = (None, (0, 0, 0)) if c is None else laid(c, "plain" if len(c) > 1 else "shared")
-    steps = (*a_steps, *b_steps, *c_steps, PRECISIONS[precision], *scales, 0, 0)
+    steps = (*a_steps, *b_steps, *c_steps, number, *scales, 0, 0)
 
     def packed(workspace: Array | None) -> ctypes.Array[ctypes.c_char]:
         tensors = [0 if v is None else v.ctypes.data for v in (of_a, of_b, of_c, y, workspace)]
@@ -103,6 +110,16 @@ def test_any_sizes(size: tuple[int, int, int, int], precision: str) -> None:
     batch, m, n, k = size
     a, b = draw(1, batch, m, k), draw(2, batch, k, n)
     assert off_by(product(a, b, precision=precision), a, b) < EXACT
+
+
+@pytest.mark.parametrize("size", [(1, 1, 1, 600), (2, 130, 9, 700), (1, 260, 131, 1100)], ids=str)
+def test_the_last_to_end_adds_few_parts_up(size: tuple[int, int, int, int]) -> None:
+    batch, m, n, k = size
+    a, b, c = draw(1, batch, m, k), draw(2, batch, k, n), draw(3, 1, m, n)
+    y = product(a, b, precision="few", c=c)
+    wanted = a.astype("float64") @ b + c
+    assert float((np.abs(y - wanted) / (np.abs(a) @ np.abs(b) + np.abs(c))).max()) < EXACT
+    np.testing.assert_array_equal(y, product(a, b, precision="few", c=c))
 
 
 @EVERY

@@ -23,7 +23,9 @@ constexpr int kStages = 3;
 constexpr int kConsumers = 2;  // warpgroups of 64 rows; another one loads
 constexpr int kThreads = 128 * (kConsumers + 1);
 constexpr int kBand = 8;       // tiles of rows that the blocks go through together
-constexpr int kSharedBytes = kStages * kStageBytes + kAtomBytes + 2 * kStages * 8;
+constexpr int kSlots = kStages + 1;  // of exponents: as many tiles as can be under way
+constexpr int kExponentBytes = kTile * static_cast<int>(sizeof(int));  // of one operand
+constexpr int kSharedBytes = kStages * kStageBytes + kAtomBytes + 2 * kStages * 8 + kSlots * 2 * kExponentBytes;
 
 struct Product {
     Packed x, weight;
@@ -50,19 +52,41 @@ __device__ __forceinline__ Tile tile_at(const Product& p, int number) {
     return {band * kBand + within % rows, within / rows};
 }
 
+// A tile's exponents come with its first stage: loaded when the sums are done, they would be waited for.
 struct Ring {
     unsigned char* stages;  // a multiple of 1024 bytes
     uint64_t* full;
     uint64_t* free;
+    int* exponents;         // [kSlots][x's 128, weight's 128]
+
+    __device__ __forceinline__ int* exponents_of(int tile) const { return exponents + tile % kSlots * 2 * kTile; }
 };
+
+__device__ __forceinline__ Ring ring_in(unsigned char* shared) {
+    const uint32_t past = shared_address(shared) % kAtomBytes;
+    Ring ring;
+    ring.stages = shared + (past == 0 ? 0 : kAtomBytes - past);
+    ring.full = reinterpret_cast<uint64_t*>(ring.stages + kStages * kStageBytes);
+    ring.free = ring.full + kStages;
+    ring.exponents = reinterpret_cast<int*>(ring.free + kStages);
+    return ring;
+}
+
+// The exponents of 128 rows of x and of the weight, before their first stage.
+__device__ __forceinline__ void load_exponents(const Ring& ring, int tile, const int* of_x, const int* of_weight,
+                                               uint64_t* full) {
+    int* to = ring.exponents_of(tile);
+    bulk_load(to, of_x, kExponentBytes, full);
+    bulk_load(to + kTile, of_weight, kExponentBytes, full);
+}
 
 // One thread keeps the ring filled.
 __device__ __forceinline__ void load_tiles(const Product& p, const Ring& ring) {
     const int64_t tile_bytes = static_cast<int64_t>(p.stages) * kOperandBytes;
     const uint64_t policy = evict_last();
-    int stage = 0;
+    int stage = 0, taken = 0;
     uint32_t parity = 1;  // the first round finds every stage free
-    for (int number = blockIdx.x; number < p.tiles(); number += gridDim.x) {
+    for (int number = blockIdx.x; number < p.tiles(); number += gridDim.x, ++taken) {
         const Tile tile = tile_at(p, number);
         const unsigned char* x = p.x.tiles + tile.of_x * tile_bytes;
         const unsigned char* weight = p.weight.tiles + tile.of_weight * tile_bytes;
@@ -70,7 +94,11 @@ __device__ __forceinline__ void load_tiles(const Product& p, const Ring& ring) {
             unsigned char* to = ring.stages + stage * kStageBytes;
             const int64_t from = static_cast<int64_t>(i) * kOperandBytes;
             barrier_wait(ring.free + stage, parity);
-            barrier_expect(ring.full + stage, kStageBytes);
+            barrier_expect(ring.full + stage, kStageBytes + (i == 0 ? 2 * kExponentBytes : 0));
+            if (i == 0) {
+                load_exponents(ring, taken, p.x.exponents + tile.of_x * kTile, p.weight.exponents + tile.of_weight * kTile,
+                               ring.full + stage);
+            }
             bulk_load(to, x + from, kOperandBytes, ring.full + stage, policy);
             bulk_load(to + kOperandBytes, weight + from, kOperandBytes, ring.full + stage, policy);
             if (++stage == kStages) {
@@ -104,15 +132,33 @@ struct Place {
     int column;
 };
 
+// Of this thread's rows and columns in a tile, which begin at its `place` there.
+struct Exponents {
+    const int* rows;
+    const int* columns;
+};
+
+__device__ __forceinline__ Exponents exponents_at(const int* of_tile, const Place& place) {
+    return {of_tile + place.row, of_tile + kTile + place.column};
+}
+
+// sum * 2^-exponent, rounded once. 2^-exponent may be no float: two factors, and what would need a smaller one is 0.
+__device__ __forceinline__ float unscaled(float sum, int exponent) {
+    const int both = max(254 - exponent, 2);
+    const int first = both >> 1;
+    return sum * __int_as_float(first << 23) * __int_as_float((both - first) << 23);
+}
+
 __device__ __forceinline__ Place place_of(int first_row, int first_column) {
     const int thread = threadIdx.x % 128;
     return {first_row + thread / 32 * 16 + thread % 32 / 4, first_column + thread % 4 * 2};
 }
 
 // y[row, column] and its right neighbour of the two sums; past the edges of y nothing that counts.
-__device__ __forceinline__ float2 values_of(const Product& p, const float* sums, int row_exponent, int column) {
-    const int2 exponents = *reinterpret_cast<const int2*>(p.weight.exponents + column);
-    float2 values = {ldexpf(sums[0], -(row_exponent + exponents.x)), ldexpf(sums[1], -(row_exponent + exponents.y))};
+__device__ __forceinline__ float2 values_of(const Product& p, const float* sums, int row_exponent, const int* of_columns,
+                                            int column) {
+    const int2 exponents = *reinterpret_cast<const int2*>(of_columns);
+    float2 values = {unscaled(sums[0], row_exponent + exponents.x), unscaled(sums[1], row_exponent + exponents.y)};
     if (p.bias != nullptr) {
         if (column < p.n) values.x += p.bias[column];
         if (column + 1 < p.n) values.y += p.bias[column + 1];
@@ -124,18 +170,19 @@ __device__ __forceinline__ float2 values_of(const Product& p, const float* sums,
 struct StoreTile {
     float* y;  // [m, n]
 
-    __device__ __forceinline__ void operator()(const Product& p, float (&sum)[64], const Place& at, int) const {
+    __device__ __forceinline__ void operator()(const Product& p, float (&sum)[64], const Place& at, const Exponents& exponents,
+                                               int) const {
         const bool pairs = p.n % 2 == 0;
         #pragma unroll
         for (int half = 0; half < 2; ++half) {
             const int row = at.row + 8 * half;
             if (row >= p.m) continue;
-            const int row_exponent = p.x.exponents[row];
+            const int row_exponent = exponents.rows[8 * half];
             float* to = y + static_cast<int64_t>(row) * p.n;
             #pragma unroll
             for (int j = 0; j < 16; ++j) {
                 const int column = at.column + 8 * j;
-                const float2 values = values_of(p, &sum[4 * j + 2 * half], row_exponent, column);
+                const float2 values = values_of(p, &sum[4 * j + 2 * half], row_exponent, exponents.columns + 8 * j, column);
                 if (pairs && column < p.n) {
                     *reinterpret_cast<float2*>(to + column) = values;
                 } else {
@@ -149,9 +196,9 @@ struct StoreTile {
 
 template <int PROMOTE, class Finish>
 __device__ __forceinline__ void multiply_tiles(const Product& p, const Ring& ring, int group, const Finish& finish) {
-    int stage = 0;
+    int stage = 0, taken = 0;
     uint32_t parity = 0;
-    for (int number = blockIdx.x; number < p.tiles(); number += gridDim.x) {
+    for (int number = blockIdx.x; number < p.tiles(); number += gridDim.x, ++taken) {
         float sum[64];
         float partial[64];
         #pragma unroll
@@ -173,7 +220,8 @@ __device__ __forceinline__ void multiply_tiles(const Product& p, const Ring& rin
             for (int j = 0; j < 64; ++j) sum[j] += partial[j];
         }
         const Tile tile = tile_at(p, number);
-        finish(p, sum, place_of(tile.of_x * kTile + group * 64, tile.of_weight * kTile), tile.of_weight);
+        const Exponents exponents = exponents_at(ring.exponents_of(taken), place_of(group * 64, 0));
+        finish(p, sum, place_of(tile.of_x * kTile + group * 64, tile.of_weight * kTile), exponents, tile.of_weight);
     }
 }
 
@@ -183,11 +231,7 @@ __global__ void __launch_bounds__(kThreads, 1)
     linear_fp32x3(const __grid_constant__ Product p, const __grid_constant__ Finish finish) {
 #ifdef __CUDA_ARCH_FEAT_SM90_ALL  // elsewhere nobody calls it
     extern __shared__ unsigned char shared[];
-    const uint32_t past = shared_address(shared) % kAtomBytes;
-    Ring ring;
-    ring.stages = shared + (past == 0 ? 0 : kAtomBytes - past);
-    ring.full = reinterpret_cast<uint64_t*>(ring.stages + kStages * kStageBytes);
-    ring.free = ring.full + kStages;
+    const Ring ring = ring_in(shared);
     if (threadIdx.x == 0) {
         for (int stage = 0; stage < kStages; ++stage) {
             barrier_init(ring.full + stage);

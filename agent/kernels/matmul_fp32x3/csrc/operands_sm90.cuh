@@ -10,12 +10,15 @@ namespace kernelwright::matmul {
 // Up to this depth a float sum has so few roundings that lo * lo counts beside it.
 constexpr int64_t kAllDepth = 128;
 
-// How long parts take, in stages of a tile (1.1 us on an H200): waves of units, and what joining them costs.
+// How long parts take, in stages of a tile (1.1 us on an H200): waves of units, and what joining them costs. Few of them are
+// joined by who is the last, after a store and a load of each.
 inline double cost_of(int64_t tiles, int64_t stages, int64_t parts, int64_t elements, int64_t sms) {
-    constexpr double kStart = 3.0, kLaunch = 4.0, kBytesOfStage = 3.3e6;
+    constexpr double kStart = 3.0, kLaunch = 4.0, kBytesOfStage = 3.3e6, kStore = 1.5;
     const double waves = static_cast<double>(ceil_div(tiles * parts, sms));
-    const double join = parts == 1 ? 0.0 : kLaunch + 8.0 * static_cast<double>(parts * elements) / kBytesOfStage;
-    return waves * (static_cast<double>(ceil_div(stages, parts)) + kStart) + join;
+    const double of_wave = static_cast<double>(ceil_div(stages, parts)) + kStart;
+    if (parts == 1) return waves * of_wave;
+    if (parts <= kFewParts) return waves * (of_wave + kStore) + kStore * static_cast<double>(parts - 1);
+    return waves * of_wave + kLaunch + 8.0 * static_cast<double>(parts * elements) / kBytesOfStage;
 }
 
 inline int64_t parts_of(const Forward& args, int64_t sms) {
@@ -32,7 +35,7 @@ inline int64_t parts_of(const Forward& args, int64_t sms) {
 struct Plan {
     Operands both;
     int64_t sms, parts;
-    int64_t b_at, partial_at, bytes;  // in the workspace
+    int64_t b_at, ended_at, partial_at, bytes;  // in the workspace
 };
 
 inline Plan plan_of(const Forward& args) {
@@ -42,8 +45,13 @@ inline Plan plan_of(const Forward& args) {
     plan.sms = linear::attribute(cudaDevAttrMultiProcessorCount, args.device);
     plan.parts = parts_of(args, plan.sms);
     plan.b_at = on_256_bytes(plan.both.a.bytes());
-    plan.partial_at = plan.b_at + on_256_bytes(plan.both.b.bytes());
-    plan.bytes = plan.partial_at + (plan.parts > 1 ? plan.parts * args.batch * args.m * args.n * 4 : 0);
+    plan.ended_at = plan.b_at + on_256_bytes(plan.both.b.bytes());
+    const int64_t tiles = args.batch * plan.both.a.tiles() * plan.both.b.tiles();
+    const bool few = plan.parts > 1 && plan.parts <= kFewParts;
+    plan.both.zeros = few ? tiles * kWarps : 0;
+    plan.partial_at = plan.ended_at + on_256_bytes(plan.both.zeros * int64_t{sizeof(int)});
+    const int64_t of_part = few ? tiles * kTile * kTile : args.batch * args.m * args.n;
+    plan.bytes = plan.partial_at + (plan.parts > 1 ? plan.parts * of_part * int64_t{sizeof(float)} : 0);
     return plan;
 }
 
@@ -72,6 +80,7 @@ inline cudaError_t on_tensor_cores(const Forward& args) {
     if (std::max({args.batch, args.m, args.n, a.stages}) > kMostBlocks - kTile) return cudaErrorInvalidValue;
     place(a, workspace);
     place(b, workspace + plan.b_at);
+    plan.both.zeroed = reinterpret_cast<int*>(workspace + plan.ended_at);
     cudaError_t error = split(plan.both, args.stream);
     if (error != cudaSuccess) return error;
     Product p = {};
@@ -84,10 +93,11 @@ inline cudaError_t on_tensor_cores(const Forward& args) {
     p.parts = static_cast<int>(plan.parts);
     p.out = outcome_of(args);
     p.partial = reinterpret_cast<float*>(workspace + plan.partial_at);
+    p.ended = plan.both.zeroed;
     p.plain = plan.both;
     p.all = args.precision == kFp32x4 || args.k <= kAllDepth;
     error = p.all ? multiply<true>(p, plan.sms, args.stream) : multiply<false>(p, plan.sms, args.stream);
-    if (error != cudaSuccess || p.parts == 1) return error;
+    if (error != cudaSuccess || p.parts <= kFewParts) return error;
     return join(p, args.stream);
 }
 

@@ -22,8 +22,9 @@ constexpr int kSplitThreads = 256;
 constexpr int kPieceRows = 32;           // of rows whose largest values a block finds
 constexpr int64_t kLeastPiece = 512;     // of depth
 constexpr int64_t kMostPieces = 64;
-constexpr int64_t kShallow = 1024;       // up to here a block keeps 16 rows, up to three times that 8
-constexpr int64_t kMostKept = 3072;
+constexpr int64_t kShallow = 1024;       // up to here a block keeps whole rows
+constexpr int kKeepThreads = 256;
+constexpr int kKept = 16;                // rows
 constexpr int kPad = 4;                  // between rows that are kept, for the banks
 
 // An operand by its rows, m of a and n of b, and its depth.
@@ -74,7 +75,14 @@ inline void place(Operand& operand, void* memory) {
 
 struct Operands {
     Operand a, b;
+    int* zeroed;  // for the kernel behind
+    int64_t zeros;
 };
+
+__device__ __forceinline__ void zero(const Operands& both, int threads) {
+    const int64_t first = static_cast<int64_t>(blockIdx.x) * threads + threadIdx.x;
+    for (int64_t i = first; i < both.zeros; i += static_cast<int64_t>(gridDim.x) * threads) both.zeroed[i] = 0;
+}
 
 // Four neighbours in depth of a row that begins at `row`; 0 past the end.
 __device__ __forceinline__ float4 four_at(const Operand& of, const float* row, int64_t depth) {
@@ -119,10 +127,11 @@ __device__ __forceinline__ void look_by_depth(const Operand& of, const float* ma
         float mine = 0.0f;
         if (first + i < of.rows) {
             const float* row = matrix + (first + i) * of.row_step;
+            const int64_t whole = of.by_fours ? end - 3 : 0;
+            int64_t at = begin + threadIdx.x % 32 * 4;
             #pragma unroll 4
-            for (int64_t at = begin + threadIdx.x % 32 * 4; at < end; at += 128) {
-                mine = fmaxf(mine, largest_of(four_at(of, row, at)));
-            }
+            for (; at < whole; at += 128) mine = fmaxf(mine, largest_of(*reinterpret_cast<const float4*>(row + at)));
+            for (; at < end; at += 128) mine = fmaxf(mine, largest_of(four_at(of, row, at)));
         }
         for (int offset = 16; offset > 0; offset /= 2) mine = fmaxf(mine, __shfl_xor_sync(0xffffffffu, mine, offset));
         if (threadIdx.x % 32 == 0) largest[i] = mine;
@@ -134,9 +143,8 @@ __global__ void __launch_bounds__(kSplitThreads) matmul_look(const __grid_consta
     const bool is_a = blockIdx.x < of_a;
     const Operand& of = is_a ? both.a : both.b;
     const int64_t block = is_a ? blockIdx.x : blockIdx.x - of_a;
-    const int64_t groups = of.all_rows() / kPieceRows;
-    const int64_t piece = block / groups;
-    const int64_t group = block % groups;
+    const int64_t piece = block % of.pieces;
+    const int64_t group = block / of.pieces;
     const int64_t of_batch = of.tiles() * (kTile / kPieceRows);
     const float* matrix = of.values + group / of_batch * of.batch_step;
     const int64_t first = group % of_batch * kPieceRows;
@@ -164,14 +172,16 @@ __device__ __forceinline__ void put(Tile& tile, int row, int piece, const float4
     *reinterpret_cast<linear::Halves*>(to + kHalfBytes) = lo;
 }
 
-// A block makes one tile: 128 rows, 64 of depth.
+// A block makes one tile: 128 rows, 64 of depth. What was looked at last comes first: it is still in L2.
 __global__ void __launch_bounds__(kSplitThreads) matmul_pack(const __grid_constant__ Operands both) {
+    zero(both, kSplitThreads);
     __shared__ Tile tile;
     __shared__ linear::Scale scales[kTile];
     const int64_t of_a = both.a.pack_blocks();
-    const bool is_a = blockIdx.x < of_a;
+    const int64_t number = gridDim.x - 1 - blockIdx.x;
+    const bool is_a = number < of_a;
     const Operand& of = is_a ? both.a : both.b;
-    const int64_t block = is_a ? blockIdx.x : blockIdx.x - of_a;
+    const int64_t block = is_a ? number : number - of_a;
     const int64_t stage = block % of.stages;
     const int64_t first = block / of.stages * kTile;  // of all rows
     const float* matrix = of.values + block / of.stages / of.tiles() * of.batch_step;
@@ -187,13 +197,19 @@ __global__ void __launch_bounds__(kSplitThreads) matmul_pack(const __grid_consta
     if (of.by_rows) {
         const int row = threadIdx.x % kTile;
         const float* from = matrix + first_row + row;
+        const bool is_inside = first_row + row < of.rows && (stage + 1) * kDepth <= of.depth;
         #pragma unroll
         for (int piece = threadIdx.x / kTile; piece < kDepth / 8; piece += kSplitThreads / kTile) {
             const int64_t depth = stage * kDepth + piece * 8;
             float v[8];
-            #pragma unroll
-            for (int i = 0; i < 8; ++i) {
-                v[i] = first_row + row < of.rows && depth + i < of.depth ? from[(depth + i) * of.depth_step] : 0.0f;
+            if (is_inside) {
+                #pragma unroll
+                for (int i = 0; i < 8; ++i) v[i] = from[(depth + i) * of.depth_step];
+            } else {
+                #pragma unroll
+                for (int i = 0; i < 8; ++i) {
+                    v[i] = first_row + row < of.rows && depth + i < of.depth ? from[(depth + i) * of.depth_step] : 0.0f;
+                }
             }
             const float4 eight[2] = {{v[0], v[1], v[2], v[3]}, {v[4], v[5], v[6], v[7]}};
             put(tile, row, piece, eight, scales[row]);
@@ -219,42 +235,53 @@ __global__ void __launch_bounds__(kSplitThreads) matmul_pack(const __grid_consta
     }
 }
 
-// ROWS rows of an operand into shared memory, [ROWS, pitch], with zeros past the depth and past the rows.
-template <int ROWS>
+// Rows of an operand into shared memory, [kKept, pitch], with zeros past the depth and past the rows. The loops for what is
+// inside ask nothing of a load, so that many are under way at once; rows past the end read the last one.
 __device__ __forceinline__ void keep(const Operand& of, const float* matrix, int64_t first, float* kept, int pitch) {
-    const int depth = static_cast<int>(of.stages) * kDepth;
+    const int depth = static_cast<int>(of.depth), padded = static_cast<int>(of.stages) * kDepth;
     if (of.by_rows) {
-        const int row = threadIdx.x % ROWS;
-        #pragma unroll 8
-        for (int i = threadIdx.x / ROWS; i < depth; i += kSplitThreads / ROWS) {
-            const bool is_inside = first + row < of.rows && i < of.depth;
-            kept[row * pitch + i] = is_inside ? matrix[first + row + i * of.depth_step] : 0.0f;
+        const int row = threadIdx.x % kKept;
+        const bool is_row = first + row < of.rows;
+        const float* from = matrix + min(first + row, of.rows - 1);
+        float* to = kept + row * pitch;
+        int i = threadIdx.x / kKept;
+        #pragma unroll 16
+        for (; i < depth; i += kKeepThreads / kKept) {
+            const float v = from[i * of.depth_step];
+            to[i] = is_row ? v : 0.0f;
         }
+        for (; i < padded; i += kKeepThreads / kKept) to[i] = 0.0f;
         return;
     }
-    const int fours = depth / 4;
-    #pragma unroll 4
-    for (int i = threadIdx.x; i < ROWS * fours; i += kSplitThreads) {
-        const int row = i / fours, at = i % fours * 4;
-        float4 four = {0.0f, 0.0f, 0.0f, 0.0f};
-        if (first + row < of.rows) four = four_at(of, matrix + (first + row) * of.row_step, at);
-        *reinterpret_cast<float4*>(kept + row * pitch + at) = four;
+    const float4 zeros = {0.0f, 0.0f, 0.0f, 0.0f};
+    for (int row = threadIdx.x / 32; row < kKept; row += kKeepThreads / 32) {
+        const bool is_row = first + row < of.rows;
+        const float* from = matrix + min(first + row, of.rows - 1) * of.row_step;
+        float* to = kept + row * pitch;
+        int at = threadIdx.x % 32 * 4;
+        const int whole = of.by_fours ? depth - 3 : 0;
+        #pragma unroll 8
+        for (; at < whole; at += 128) {
+            const float4 four = *reinterpret_cast<const float4*>(from + at);
+            *reinterpret_cast<float4*>(to + at) = is_row ? four : zeros;
+        }
+        for (; at < padded; at += 128) *reinterpret_cast<float4*>(to + at) = is_row ? four_at(of, from, at) : zeros;
     }
 }
 
-// A block splits ROWS rows, whole.
-template <int ROWS>
-__global__ void __launch_bounds__(kSplitThreads) matmul_split_rows(const __grid_constant__ Operands both, int pitch) {
+// A block splits kKept rows, whole.
+__global__ void __launch_bounds__(kKeepThreads) matmul_split_rows(const __grid_constant__ Operands both, int pitch) {
+    zero(both, kKeepThreads);
     extern __shared__ __align__(16) float kept[];
-    __shared__ linear::Scale scales[ROWS];
-    const int64_t of_a = both.a.all_rows() / ROWS;
+    __shared__ linear::Scale scales[kKept];
+    const int64_t of_a = both.a.all_rows() / kKept;
     const bool is_a = blockIdx.x < of_a;
     const Operand& of = is_a ? both.a : both.b;
-    const int64_t first_of_all = (is_a ? blockIdx.x : blockIdx.x - of_a) * ROWS;
+    const int64_t first_of_all = (is_a ? blockIdx.x : blockIdx.x - of_a) * kKept;
     const int64_t padded = of.tiles() * kTile;
-    keep<ROWS>(of, of.values + first_of_all / padded * of.batch_step, first_of_all % padded, kept, pitch);
+    keep(of, of.values + first_of_all / padded * of.batch_step, first_of_all % padded, kept, pitch);
     __syncthreads();
-    for (int row = threadIdx.x / 32; row < ROWS; row += kSplitThreads / 32) {
+    for (int row = threadIdx.x / 32; row < kKept; row += kKeepThreads / 32) {
         float mine = 0.0f;
         for (int i = threadIdx.x % 32 * 4; i < of.stages * kDepth; i += 128) {
             mine = fmaxf(mine, largest_of(*reinterpret_cast<const float4*>(kept + row * pitch + i)));
@@ -268,8 +295,8 @@ __global__ void __launch_bounds__(kSplitThreads) matmul_split_rows(const __grid_
     __syncthreads();
     unsigned char* tile = of.packed.tiles + first_of_all / kTile * of.stages * kOperandBytes;
     const int first_row = static_cast<int>(first_of_all % kTile);
-    for (int i = threadIdx.x; i < ROWS * 8 * of.stages; i += kSplitThreads) {
-        const int piece = i % 8, row = i / 8 % ROWS, stage = i / 8 / ROWS;
+    for (int i = threadIdx.x; i < kKept * 8 * of.stages; i += kKeepThreads) {
+        const int piece = i % 8, row = i / 8 % kKept, stage = i / 8 / kKept;
         const auto* from = reinterpret_cast<const float4*>(kept + row * pitch + stage * kDepth + piece * 8);
         linear::Halves hi;
         linear::Halves lo;
@@ -281,24 +308,21 @@ __global__ void __launch_bounds__(kSplitThreads) matmul_split_rows(const __grid_
     }
 }
 
-template <int ROWS>
-cudaError_t split_rows(const Operands& both, int64_t stages, cudaStream_t stream) {
-    const auto kernel = matmul_split_rows<ROWS>;
+inline cudaError_t split_rows(const Operands& both, int64_t stages, cudaStream_t stream) {
     const int pitch = static_cast<int>(stages) * kDepth + kPad;
-    const int bytes = ROWS * pitch * int{sizeof(float)};
-    const int64_t blocks = (both.a.all_rows() + both.b.all_rows()) / ROWS;
+    const int bytes = kKept * pitch * int{sizeof(float)};
+    const int64_t blocks = (both.a.all_rows() + both.b.all_rows()) / kKept;
     if (blocks > kMostBlocks) return cudaErrorInvalidValue;
-    const cudaError_t error = cudaFuncSetAttribute(reinterpret_cast<const void*>(kernel),
+    const cudaError_t error = cudaFuncSetAttribute(reinterpret_cast<const void*>(matmul_split_rows),
                                                    cudaFuncAttributeMaxDynamicSharedMemorySize, bytes);
     if (error != cudaSuccess) return error;
-    kernel<<<static_cast<unsigned>(blocks), kSplitThreads, bytes, stream>>>(both, pitch);
+    matmul_split_rows<<<static_cast<unsigned>(blocks), kKeepThreads, bytes, stream>>>(both, pitch);
     return cudaGetLastError();
 }
 
 // Both operands are of one depth; there may be no a.
 inline cudaError_t split(const Operands& both, cudaStream_t stream) {
-    if (both.b.depth <= kShallow) return split_rows<16>(both, both.b.stages, stream);
-    if (both.b.depth <= kMostKept) return split_rows<8>(both, both.b.stages, stream);
+    if (both.b.depth <= kShallow) return split_rows(both, both.b.stages, stream);
     const int64_t look = both.a.look_blocks() + both.b.look_blocks();
     const int64_t pack = both.a.pack_blocks() + both.b.pack_blocks();
     if (std::max(look, pack) > kMostBlocks) return cudaErrorInvalidValue;

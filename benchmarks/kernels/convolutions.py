@@ -14,7 +14,8 @@ from statistics import median
 import torch
 
 from agent.kernels.benching import FLUSH_BYTES, _timed
-from agent.kernels.conv_fp32x3.product import Window, convolved
+from agent.kernels.conv_fp32x3.product import convolved
+from agent.kernels.conv_fp32x3.window import Window
 from benchmarks.kernels.parts import run
 
 Call = Callable[[torch.Tensor], torch.Tensor]
@@ -103,6 +104,22 @@ NETWORKS = (
     Shape("resnext", (32, 128, 56, 56), 128, (3, 3), {"padding": 1, "groups": 32}),
     Shape("wav2vec", (8, 512, 3200), 512, (3,), {"stride": 2}),
     Shape("vit patches", (32, 3, 224, 224), 768, (16, 16), {"stride": 16}),
+    Shape("resnet 56 down", (32, 128, 56, 56), 128, (3, 3), {"stride": 2, "padding": 1}),
+    Shape("vgg 112", (16, 128, 112, 112), 128, (3, 3), {"padding": 1}),
+    Shape("vgg 56", (16, 256, 56, 56), 256, (3, 3), {"padding": 1}),
+    Shape("vgg 28", (16, 512, 28, 28), 512, (3, 3), {"padding": 1}),
+    Shape("alexnet 2", (64, 64, 27, 27), 192, (5, 5), {"padding": 2}),
+    Shape("inception", (32, 192, 17, 17), 192, (1, 7), {"padding": (0, 3)}),
+    Shape("aspp", (4, 2048, 33, 33), 256, (3, 3), {"padding": 12, "dilation": 12}),
+    Shape("unet 32", (4, 640, 32, 32), 640, (3, 3), {"padding": 1}),
+    Shape("vae 256", (1, 256, 256, 256), 256, (3, 3), {"padding": 1}),
+    Shape("c3d", (8, 64, 16, 56, 56), 128, (3, 3, 3), {"padding": 1}),
+    Shape("hifigan", (16, 128, 8192), 128, (11,), {"padding": 25, "dilation": 5}),
+    back("hifigan up", (16, 256, 1024), 128, (16,), stride=8, padding=4),
+    back("dcgan up", (64, 512, 8, 8), 256, (4, 4), stride=2, padding=1),
+    back("unet up", (8, 512, 32, 32), 256, (2, 2), stride=2),
+    Shape("mobilenet", (32, 144, 56, 56), 144, (3, 3), {"padding": 1, "groups": 144}),
+    Shape("convnext", (32, 96, 56, 56), 96, (7, 7), {"padding": 3, "groups": 96}),
 )  # fmt: skip
 
 
@@ -151,13 +168,18 @@ def kernels() -> Iterator[dict[str, object]]:
         del x, weight
 
 
+def tuned() -> Iterator[dict[str, object]]:
+    """`times`, where cuDNN has tried every algorithm it has."""
+    torch.backends.cudnn.benchmark = True
+    yield from times()
+    torch.backends.cudnn.benchmark = False
+
+
 def main() -> None:
     """The parts named by the arguments."""
     torch.backends.cuda.matmul.allow_tf32 = False
     torch.backends.cudnn.allow_tf32 = False
-    torch.backends.cudnn.benchmark = "tuned" in sys.argv
-    parts = {"times": times, "kernels": kernels}
-    run(parts, [name for name in sys.argv[1:] if name != "tuned"])
+    run({"times": times, "kernels": kernels, "tuned": tuned}, sys.argv[1:])
 
 
 if __name__ == "__main__":

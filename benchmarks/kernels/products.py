@@ -200,11 +200,8 @@ def times(shapes: tuple[Shape, ...] = (*KERNELBENCH, *SQUARES, *OTHERS)) -> Iter
 def kernels() -> Iterator[dict[str, object]]:
     """What each kernel of a call takes, in us."""
     picked = (
-        square(1024),
-        square(512),
-        square(2048),
-        square(4096),
-        *(KERNELBENCH[i] for i in (2, 3, 4, 6, 9)),
+        *(square(size) for size in (512, 768, 1024, 1536, 2048, 4096)),
+        *(KERNELBENCH[i] for i in (2, 3, 4, 6, 7, 8, 9)),
     )
     for shape in picked:
         a, b = shape.operands(positive)

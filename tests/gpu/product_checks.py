@@ -7,7 +7,7 @@ import torch
 
 from agent.kernels import conv_fp32x3, conv_transpose_fp32x3, matmul_fp32x3
 from agent.kernels.conv_fp32x3 import product as convolutions
-from agent.kernels.conv_fp32x3.product import Window
+from agent.kernels.conv_fp32x3.window import Window
 from agent.kernels.matmul_fp32x3 import product as products
 from agent.kernels.matmul_fp32x3.product import Sum
 

@@ -8,7 +8,10 @@ from torch.utils import cpp_extension
 
 from agent.kernels import conv_fp32x3, conv_transpose_fp32x3, matmul_fp32x3, sources
 from agent.kernels.conv_fp32x3 import operator as convolutions
-from agent.kernels.conv_fp32x3.product import Window, shape_of
+from agent.kernels.conv_fp32x3 import product as products_of_convolutions
+from agent.kernels.conv_fp32x3.product import shape_of
+from agent.kernels.conv_fp32x3.window import Window
+from agent.kernels.conv_fp32x3.worth import is_worth_at
 from agent.kernels.matmul_fp32x3 import operator as products
 from agent.kernels.matmul_fp32x3 import product
 
@@ -21,7 +24,7 @@ def worth(a: tuple[int, ...], b: tuple[int, ...]) -> bool:
 
 @pytest.fixture
 def on_sm90(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(product, "_has_tensor_cores", lambda device: True)
+    monkeypatch.setattr(product, "has_tensor_cores", lambda device: True)
 
 
 @pytest.mark.usefixtures("on_sm90")
@@ -33,10 +36,15 @@ def on_sm90(monkeypatch: pytest.MonkeyPatch) -> None:
         ((16, 1024, 2048), (2048, 768), True),
         ((128, 512, 1024), (128, 1024, 2048), True),
         ((256, 4096), (4096, 4096), True),
-        ((1024, 1024), (1024, 1024), False),  # too few products
+        ((1024, 1024), (1024, 1024), True),
+        ((4096, 128), (128, 4096), True),
+        ((32768, 64), (64, 32768), True),
+        ((768, 768), (768, 768), False),  # too few products
+        ((512, 4096), (4096, 512), False),  # too few tiles for them
         ((128, 4096), (4096, 4096), False),  # too few for each value that is split
         ((256, 524288), (524288, 256), False),
-        ((32768, 64), (64, 32768), False),  # too flat
+        ((256, 512, 64), (256, 64, 512), False),  # too flat
+        ((32768, 16), (16, 32768), False),
         ((512, 128, 128), (512, 128, 128), False),
     ],
 )
@@ -53,7 +61,7 @@ def test_tiles_that_are_mostly_empty_are_left_to_torch() -> None:
 
 
 def test_other_gpus_leave_products_to_torch(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(product, "_has_tensor_cores", lambda device: False)
+    monkeypatch.setattr(product, "has_tensor_cores", lambda device: False)
     assert not worth((4096, 4096), (4096, 4096))
 
 
@@ -144,10 +152,35 @@ def test_the_files_convolutions_are_torchs(
     torch.testing.assert_close(y, torch.convolution(a, w, bias, *window))
 
 
-def test_convolutions_are_torchs_until_a_gpu_has_shown_them() -> None:
+PLAIN = Window((1, 1), (1, 1), (1, 1), False, (0, 0))
+SPREAD = Window((2, 2), (1, 1), (1, 1), True, (0, 0))
+SPREAD_3D = Window((2,) * 3, (1,) * 3, (2,) * 3, True, (0,) * 3)
+
+
+@pytest.mark.parametrize(
+    ("x", "weight", "window", "taken"),
+    [
+        ((32, 64, 56, 56), (64, 64, 3, 3), PLAIN, True),
+        ((4, 1280, 16, 16), (1280, 1280, 3, 3), PLAIN, True),
+        ((16, 32, 16, 32, 32), (32, 64, 3, 3, 3), SPREAD_3D, True),
+        ((1, 1280, 16, 16), (1280, 1280, 3, 3), PLAIN, False),  # too few tiles
+        ((1, 64, 56, 56), (64, 64, 3, 3), PLAIN, False),
+        ((16, 64, 224, 224), (8, 64, 3, 3), PLAIN, False),  # too few features
+        ((16, 3, 224, 224), (64, 3, 3, 3), PLAIN, False),  # too little depth
+        ((32, 128, 56, 56), (128, 4, 3, 3), PLAIN._replace(groups=32), False),
+        ((64, 512, 8, 8), (512, 256, 4, 4), SPREAD, False),  # four small ones
+    ],
+)
+def test_convolutions_are_taken_where_they_were_faster(
+    x: tuple[int, ...], weight: tuple[int, ...], window: Window, taken: bool
+) -> None:
+    assert is_worth_at(x, weight, window) is taken
+
+
+def test_a_convolution_that_is_left_to_torch_has_torchs_values(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(products_of_convolutions, "has_tensor_cores", lambda device: False)
     x, weight, bias = torch.randn(2, 3, 6, 7), torch.randn(4, 3, 3, 3), torch.randn(4)
-    window = Window((1, 1), (1, 1), (1, 1), False, (0, 0))
-    found = convolutions._on_gpu(x, weight, bias, window, "fp32x3")
+    found = convolutions._on_gpu(x, weight, bias, PLAIN, "fp32x3")
     torch.testing.assert_close(found, F.conv2d(x, weight, bias, padding=1))
 
 

@@ -11,7 +11,7 @@ import torch
 
 from agent.kernels import routing
 from agent.kernels.conv_fp32x3 import product
-from agent.kernels.conv_fp32x3.product import Ints, Window
+from agent.kernels.conv_fp32x3.window import Ints, Window
 from agent.kernels.linear_fp32x3.product import number_of
 from agent.kernels.operators import Direction, Gradient, Operator, Tensors
 
@@ -23,8 +23,8 @@ ENVELOPE = (
     "kernels whose sizes add up to at most 31, below 2^31 values of an image and pixels of a result;"
     " copied where not contiguous",
     "float32 alone, under autocast too",
-    "fp32x3: torch's float32 convolution, with TF32 off, until the path for the tensor cores of sm_90 (three"
-    " fp16 products, sums in float32) has run on a GPU",
+    "fp32x3: three fp16 products on the tensor cores of sm_90, sums in float32, at shapes where that was"
+    " measured to be faster; elsewhere torch's float32 convolution, with TF32 off",
     "ieee: float32 arithmetic on every GPU",
     "the weight's gradient by torch's operators, with torch's setting of TF32",
 )
@@ -39,9 +39,9 @@ def conv_fp32x3(
 ) -> torch.Tensor:  # fmt: skip
     """As conv1d, conv2d or conv3d with TF32 off, by the rank of the weight; x [n, channels, ...].
 
-    precision is fp32x3 (torch's with TF32 off, until the tensor cores' path has run on a GPU) or ieee (the
-    kernel's float32 arithmetic). What the kernel does not take goes to torch, visibly. Raises ValueError for
-    another precision, and what torch raises.
+    precision is fp32x3 (the tensor cores of sm_90 where they were measured to be faster, otherwise torch's
+    with TF32 off) or ieee (the kernel's float32 arithmetic). What the kernel does not take goes to torch,
+    visibly. Raises ValueError for another precision, and what torch raises.
     """
     number_of(precision)
     each = [_each(value, weight.dim() - 2) for value in (stride, padding, dilation, 0)]
@@ -122,7 +122,7 @@ def _launch(
 def _on_gpu(
     x: torch.Tensor, weight: torch.Tensor, bias: _Parameter, window: Window, precision: str
 ) -> torch.Tensor:
-    if precision == "ieee" or product.TAKES_TENSOR_CORES:
+    if precision == "ieee" or product.is_worth(x, weight, window):
         return product.convolved(x, weight, bias, window, precision)
     cudnn = torch.backends.cudnn
     flags = {"enabled": cudnn.enabled, "benchmark": cudnn.benchmark, "deterministic": cudnn.deterministic}

@@ -11,28 +11,15 @@ from typing import NamedTuple
 import torch
 
 from agent.kernels import routing
+from agent.kernels.conv_fp32x3.window import Ints, Window, shape_at
+from agent.kernels.conv_fp32x3.worth import is_worth_at
 from agent.kernels.linear_fp32x3.product import number_of
+from agent.kernels.matmul_fp32x3.product import has_tensor_cores
 from agent.kernels.operators import address, stream
 
 KERNEL = "conv_fp32x3"
 FORWARD = "34q"
 """Forward of csrc/sizes.cuh; the stream and the device are its last two."""
-Ints = tuple[int, ...]
-
-
-TAKES_TENSOR_CORES = False
-"""Whether calls take the path for sm_90: not before a GPU has shown that it is right and faster."""
-
-
-class Window(NamedTuple):
-    """How a kernel goes over an input: torch.convolution's arguments, a number for each dimension."""
-
-    stride: Ints
-    padding: Ints
-    dilation: Ints
-    transposed: bool = False
-    output_padding: Ints = ()
-    groups: int = 1
 
 
 class _Part(NamedTuple):
@@ -47,15 +34,12 @@ class _Part(NamedTuple):
 
 def shape_of(x: torch.Tensor, weight: torch.Tensor, window: Window) -> Ints:
     """Of the result, [images, features, ...]."""
-    sizes = tuple(
-        (size - 1) * stride - 2 * pad + step * (kernel - 1) + more + 1
-        if window.transposed
-        else (size + 2 * pad - step * (kernel - 1) - 1) // stride + 1
-        for size, kernel, stride, pad, step, more in zip(
-            x.shape[2:], weight.shape[2:], *window[:3], window.output_padding or window.stride, strict=True
-        )
-    )
-    return (x.shape[0], weight.shape[1] * window.groups if window.transposed else weight.shape[0], *sizes)
+    return shape_at(x.shape, weight.shape, window)
+
+
+def is_worth(x: torch.Tensor, weight: torch.Tensor, window: Window) -> bool:
+    """Whether the tensor cores were measured to be faster than torch's convolution there."""
+    return has_tensor_cores(x.get_device()) and is_worth_at(tuple(x.shape), tuple(weight.shape), window)
 
 
 def convolved(

@@ -17,9 +17,12 @@ PRECISIONS = {"fp32x3": 0, "ieee": 1, "fp32x4": 2}
 """As `Precision` of linear_fp32x3/csrc/sizes.cuh and `More` of csrc/sizes.cuh."""
 
 
-LEAST_DEPTH, LEAST_SHARE, LEAST_PRODUCTS, MOST_WASTE = 256, 200, 1 << 31, 1.3
+LEAST_DEPTH, LEAST_SHARE, LEAST_PRODUCTS, MOST_WASTE = 32, 200, 10**9, 1.3
 """Of `is_worth`: the depth, products for each value that is split, products in all, and what tiles may be
 larger than the result."""
+FLAT_DEPTH, FLAT_SHARE = 128, 1000
+"""Below this depth results cost more than their products: there have to be more for each value."""
+FEW_TILES, PRODUCTS_OF_FEW = 64, 1 << 31
 _TILE = 128
 
 
@@ -37,19 +40,22 @@ def is_worth(a: torch.Tensor, b: torch.Tensor) -> bool:
     each value, and enough of them in all.
     """
     *batch, m, n = shape_of(a, b)
-    return is_worth_at(prod(batch), m, n, a.shape[-1]) and _has_tensor_cores(a.get_device())
+    return is_worth_at(prod(batch), m, n, a.shape[-1]) and has_tensor_cores(a.get_device())
 
 
 def is_worth_at(batch: int, m: int, n: int, k: int) -> bool:
     """The same by the sizes alone, for a GPU that has such tensor cores."""
-    tiles = -(-m // _TILE) * -(-n // _TILE)
-    if k < LEAST_DEPTH or m * n < LEAST_SHARE * (m + n) or batch * m * n * k < LEAST_PRODUCTS:
+    is_flat = k < FLAT_DEPTH
+    if k < LEAST_DEPTH or m * n < (FLAT_SHARE if is_flat else LEAST_SHARE) * (m + n) or (is_flat and n % 2):
         return False
-    return tiles * _TILE * _TILE <= MOST_WASTE * m * n
+    tiles = -(-m // _TILE) * -(-n // _TILE)
+    least = PRODUCTS_OF_FEW if batch * tiles < FEW_TILES else LEAST_PRODUCTS
+    return batch * m * n * k >= least and tiles * _TILE * _TILE <= MOST_WASTE * m * n
 
 
 @cache
-def _has_tensor_cores(device: int) -> bool:
+def has_tensor_cores(device: int) -> bool:
+    """Whether a CUDA device has those of sm_90."""
     return torch.cuda.get_device_capability(device) == (9, 0)
 
 

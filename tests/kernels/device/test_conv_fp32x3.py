@@ -13,7 +13,7 @@ from kernels.device.group_norm_library import one_text
 
 from agent.kernels import routing
 from agent.kernels.conv_fp32x3 import product
-from agent.kernels.conv_fp32x3.product import Window
+from agent.kernels.conv_fp32x3.window import Window
 from agent.kernels.linear_fp32x3.product import PRECISIONS
 
 HERE = Path(__file__).parent

@@ -32,7 +32,7 @@ inline cudaError_t on_tensor_cores(const Forward& args) {
     auto* largest = reinterpret_cast<float*>(workspace + plan.largest_at);
     auto* exponents = reinterpret_cast<int*>(workspace + plan.exponents_at);
     place(plan.weight, workspace);
-    cudaError_t error = matmul::split({{}, plan.weight}, args.stream);
+    cudaError_t error = matmul::split({{}, plan.weight, nullptr, 0}, args.stream);
     if (error == cudaSuccess) error = list_taps(s, taps, static_cast<int>(plan.weight.stages) * kDepth, args.stream);
     if (error == cudaSuccess) error = find_exponents(s, args.x, largest, exponents, args.stream);
     if (error != cudaSuccess) return error;

@@ -97,6 +97,24 @@ __device__ __forceinline__ void load_weight(const Conv& p, const Unit& unit, int
     matrix::bulk_load(to + kBytes, from + kHalfBytes, kBytes, full);
 }
 
+// What a row of a tile is gathered from.
+struct Source {
+    const float* window;
+    unsigned mask;
+    int exponent;
+};
+
+template <int FEATURES>
+__device__ __forceinline__ Source source_at(const Conv& p, int number, int row) {
+    if (number >= units_of<FEATURES>(p)) return {p.x, 0, 0};
+    const Unit unit = unit_at<FEATURES>(p, number);
+    const int pixel_number = unit.pixels * kTile + row;
+    const Pixel pixel = pixel_at(p.shape, pixel_number);
+    const bool is_pixel = pixel_number < p.shape.pixels();
+    const int* exponent = p.exponents + static_cast<int64_t>(unit.group) * p.shape.pixels() + pixel_number;
+    return {p.x + pixel.first + unit.group * p.shape.group_values(), pixel.mask, is_pixel ? __ldg(exponent) : 0};
+}
+
 // The threads that fill the ring: a row of the tile for each two.
 template <int FEATURES>
 __device__ __forceinline__ void gather_units(const Conv& p, const linear::Ring& ring, int thread) {
@@ -104,13 +122,12 @@ __device__ __forceinline__ void gather_units(const Conv& p, const linear::Ring& 
     const int row = thread % kTile;
     const int first = thread / kTile * kOfThread;
     matmul::Turn turn = {0, 1};  // the first round finds every stage free
+    Source next = source_at<FEATURES>(p, blockIdx.x, row);
     for (int number = blockIdx.x; number < units_of<FEATURES>(p); number += gridDim.x) {
         const Unit unit = unit_at<FEATURES>(p, number);
-        const int pixel_number = unit.pixels * kTile + row;
-        const Pixel pixel = pixel_at(p.shape, pixel_number);
-        const float* window = p.x + pixel.first + unit.group * p.shape.group_values();
-        const bool is_pixel = pixel_number < p.shape.pixels();
-        const int exponent = is_pixel ? p.exponents[static_cast<int64_t>(unit.group) * p.shape.pixels() + pixel_number] : 0;
+        const Source source = next;
+        next = source_at<FEATURES>(p, number + gridDim.x, row);  // its scale comes while this one is gathered
+        const int exponent = source.exponent;
         const linear::Scale scale = {ldexpf(1.0f, exponent / 2), ldexpf(1.0f, exponent - exponent / 2)};
         for (int i = 0; i < p.stages; ++i, turn.next(kStages)) {
             unsigned char* to = ring.stages + turn.stage * Layout<FEATURES>::kStageBytes;
@@ -120,8 +137,8 @@ __device__ __forceinline__ void gather_units(const Conv& p, const linear::Ring& 
             for (int j = 0; j < kOfThread; j += 2) {
                 const int4 two = __ldg(taps + j / 2);
                 const unsigned needed = two.y, next_needed = two.w;
-                v[j] = (pixel.mask & needed) == needed ? __ldg(window + two.x) : 0.0f;
-                v[j + 1] = (pixel.mask & next_needed) == next_needed ? __ldg(window + two.z) : 0.0f;
+                v[j] = (source.mask & needed) == needed ? __ldg(source.window + two.x) : 0.0f;
+                v[j + 1] = (source.mask & next_needed) == next_needed ? __ldg(source.window + two.z) : 0.0f;
             }
             matrix::barrier_wait(ring.free + turn.stage, turn.parity);
             if (thread == 0) load_weight<FEATURES>(p, unit, i, to + kOperandBytes, ring.full + turn.stage);
@@ -163,28 +180,69 @@ __device__ __forceinline__ void multiply_half(float (&partial)[FEATURES / 2], co
     }
 }
 
+// Where a pixel's features go, and its scale; found before the products, so that nothing is waited for behind them.
+struct Row {
+    float* to;  // null past the last pixel
+    int exponent;
+};
+
 template <int FEATURES>
-__device__ __forceinline__ void store_unit(const Conv& p, float (&sum)[FEATURES / 2], const Unit& unit, int group) {
+__device__ __forceinline__ Row row_at(const Conv& p, const Unit& unit, int number) {
     const Shape& s = p.shape;
-    const linear::Place at = linear::place_of(unit.pixels * kTile + group * 64, unit.features * FEATURES);
-    const int* exponents = p.weight.exponents + static_cast<int64_t>(unit.group) * p.of_group() * kTile + at.column;
-    // All of them before anything is stored: a load would wait for each store otherwise.
-    int2 of_weight[FEATURES / 8];
+    if (number >= s.pixels()) return {nullptr, 0};
+    const int64_t first = static_cast<int64_t>(unit.group) * s.features + unit.features * FEATURES + threadIdx.x % 4 * 2;
+    return {p.y + place_in_y(s, number) + first * s.plane,
+            __ldg(p.exponents + static_cast<int64_t>(unit.group) * s.pixels() + number)};
+}
+
+// Makes of the sums what is stored, in place and without a branch between them.
+template <int FEATURES>
+__device__ __forceinline__ void finish_unit(const Conv& p, float (&sum)[FEATURES / 2], const Unit& unit, const Row (&rows)[2]) {
+    const int column = unit.features * FEATURES + threadIdx.x % 4 * 2;
+    const int* exponents = p.weight.exponents + static_cast<int64_t>(unit.group) * p.of_group() * kTile + column;
     #pragma unroll
-    for (int j = 0; j < FEATURES / 8; ++j) of_weight[j] = __ldg(reinterpret_cast<const int2*>(exponents + 8 * j));
+    for (int j = 0; j < FEATURES / 8; ++j) {
+        const int2 of_weight = __ldg(reinterpret_cast<const int2*>(exponents + 8 * j));
+        #pragma unroll
+        for (int i = 0; i < 4; ++i) {
+            sum[4 * j + i] = linear::unscaled(sum[4 * j + i], rows[i / 2].exponent + (i % 2 == 0 ? of_weight.x : of_weight.y));
+        }
+    }
+    if (p.bias == nullptr) return;
+    #pragma unroll
+    for (int j = 0; j < FEATURES / 8; ++j) {
+        #pragma unroll
+        for (int i = 0; i < 2; ++i) {
+            const int feature = column + 8 * j + i;
+            const float bias = feature < p.shape.features ? __ldg(p.bias + unit.group * p.shape.features + feature) : 0.0f;
+            sum[4 * j + i] += bias;
+            sum[4 * j + 2 + i] += bias;
+        }
+    }
+}
+
+template <int FEATURES>
+__device__ __forceinline__ void store_unit(const Conv& p, float (&sum)[FEATURES / 2], const Unit& unit, const Row (&rows)[2]) {
+    finish_unit<FEATURES>(p, sum, unit, rows);
+    const int features = p.shape.features - unit.features * FEATURES - threadIdx.x % 4 * 2;  // from this thread's first on
+    const bool whole = (unit.features + 1) * FEATURES <= p.shape.features;
+    const int64_t plane = p.shape.plane;
     #pragma unroll
     for (int half = 0; half < 2; ++half) {
-        const int number = at.row + 8 * half;
-        if (number >= s.pixels()) continue;
-        const int exponent = __ldg(p.exponents + static_cast<int64_t>(unit.group) * s.pixels() + number);
-        float* to = p.y + place_in_y(s, number) + static_cast<int64_t>(unit.group) * s.features * s.plane;
+        float* to = rows[half].to;
+        if (to == nullptr) continue;
+        if (whole) {
+            #pragma unroll
+            for (int j = 0; j < FEATURES / 8; ++j, to += 8 * plane) {
+                to[0] = sum[4 * j + 2 * half];
+                to[plane] = sum[4 * j + 2 * half + 1];
+            }
+            continue;
+        }
         #pragma unroll
-        for (int j = 0; j < FEATURES / 4; ++j) {
-            const int feature = at.column + 8 * (j / 2) + j % 2;
-            if (feature >= s.features) continue;
-            const int scale = exponent + (j % 2 == 0 ? of_weight[j / 2].x : of_weight[j / 2].y);
-            const float v = matmul::unscaled(sum[4 * (j / 2) + 2 * half + j % 2], scale);
-            to[feature * s.plane] = p.bias == nullptr ? v : v + __ldg(p.bias + unit.group * s.features + feature);
+        for (int j = 0; j < FEATURES / 8; ++j, to += 8 * plane) {
+            if (8 * j < features) to[0] = sum[4 * j + 2 * half];
+            if (8 * j + 1 < features) to[plane] = sum[4 * j + 2 * half + 1];
         }
     }
 }
@@ -194,6 +252,9 @@ __device__ __forceinline__ void multiply_units(const Conv& p, const linear::Ring
     constexpr int kStages = Layout<FEATURES>::kStages;
     matmul::Turn turn = {0, 0};
     for (int number = blockIdx.x; number < units_of<FEATURES>(p); number += gridDim.x) {
+        const Unit unit = unit_at<FEATURES>(p, number);
+        const int pixel = linear::place_of(unit.pixels * kTile + group * 64, 0).row;
+        const Row rows[2] = {row_at<FEATURES>(p, unit, pixel), row_at<FEATURES>(p, unit, pixel + 8)};
         float sum[FEATURES / 2];
         float partial[FEATURES / 2];
         #pragma unroll
@@ -213,7 +274,7 @@ __device__ __forceinline__ void multiply_units(const Conv& p, const linear::Ring
                 for (int j = 0; j < FEATURES / 2; ++j) sum[j] += partial[j];
             }
         }
-        store_unit<FEATURES>(p, sum, unit_at<FEATURES>(p, number), group);
+        store_unit<FEATURES>(p, sum, unit, rows);
     }
 }
 

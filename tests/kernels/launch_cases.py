@@ -10,6 +10,7 @@ import torch
 
 from agent.kernels import routing
 from agent.kernels.conv_fp32x3 import product as convolutions
+from agent.kernels.conv_fp32x3.window import Window
 from agent.kernels.linear_fp32x3 import product
 from agent.kernels.matmul_fp32x3 import product as products
 
@@ -140,7 +141,7 @@ def _matmul() -> Expected:
 
 def _convolution() -> Expected:
     x, weight, bias = _randn(2, 6, 8, 9), _randn(10, 3, 3, 2), _randn(10)
-    window = convolutions.Window((2, 1), (1, 3), (1, 2), groups=2)
+    window = Window((2, 1), (1, 3), (1, 2), groups=2)
     y = convolutions.convolved(x, weight, bias, window, "ieee")
     sizes = {"images": 2, "groups": 2, "channels": 3, "features": 5, "precision": 1}
     spaces = {

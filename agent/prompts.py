@@ -163,6 +163,12 @@ def skeleton() -> str:
     return _environment().get_template("partials/skeleton.jinja2").render()
 
 
+def rules() -> str:
+    """What a candidate must be and how load_inline binds it, as the system prompt says it."""
+    parts = (_environment().get_template(f"partials/{name}.jinja2") for name in ("rules", "binding"))
+    return "\n".join(part.render(skeleton=skeleton(), library_ops="gemm-conv") for part in parts)
+
+
 def _template(situation: Situation) -> Template:
     """Optimise what is verified; an answer that was not is repaired first, the best beside it."""
     if situation.ideas:

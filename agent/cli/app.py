@@ -61,6 +61,8 @@ COMMANDS = (
             "agent mcp --candidates . --executor emulator"),
     Command("serve", "agent.cli.serve:serve", "Judge for others over HTTP.",
             "agent serve --folder service --executor emulator"),
+    Command("skill", "agent.cli.skill:app", "Install the skill for coding agents.",
+            "agent skill install .agents/skills"),
     Command("kernels", "agent.cli.kernels:app", "List, verify, time and build the shipped kernels.",
             "agent kernels list"),
     Command("doctor", "agent.cli.doctor:doctor", "Check what works on this machine and how to fix the rest.",

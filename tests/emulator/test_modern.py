@@ -103,6 +103,12 @@ def test_tensor_maps(order: int) -> None:
         x, y = device.array(values(40, 100)), device.array(np.zeros((40, 100)))
         device.launch("moved", (4, 3), 128, encode(device, x, (32, 16)), encode(device, y, (32, 16)))
         np.testing.assert_array_equal(y, 1 + np.pad(x, ((0, 0), (8, 0)))[:, :100])
+        sums = device.array(np.ones((16, 40)))
+        device.launch("added_up", (4, 3), 128, encode(device, x, (32, 16)), encode(device, sums, (32, 16)))
+        boxes = np.pad(x, ((0, 8), (0, 28))).reshape(3, 16, 4, 32).sum((0, 2))
+        expected = np.ones((16, 40), "float32")
+        expected[2:, 4:36] += boxes[:14]
+        np.testing.assert_array_equal(sums, expected)
         cube, part = device.array(values(5, 6, 12)), device.empty(64)
         device.launch(
             "cube", 1, 128, encode(device, cube, (8, 4, 2)), part, np.int32(-4), np.int32(4), np.int32(4)

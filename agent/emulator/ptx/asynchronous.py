@@ -5,7 +5,7 @@ from dataclasses import replace
 from agent.emulator.ptx import memory
 from agent.emulator.ptx.step import Step
 from agent.emulator.ptx.syntax import Operand
-from agent.emulator.ptx.types import TYPES
+from agent.emulator.ptx.types import TYPES, Type
 
 _U16, _U32, _U64, _S32, _PRED, _B64 = (TYPES[name] for name in ("u16", "u32", "u64", "s32", "pred", "b64"))
 _SHARED = ("shared::cluster", "shared::cta", "shared")
@@ -18,6 +18,9 @@ _REDUCTIONS = {
     "inc": ("u32",), "dec": ("u32",),
     "and": ("b32", "b64"), "or": ("b32", "b64"), "xor": ("b32", "b64"),
 }  # fmt: skip
+
+_MAP_TYPES = ("u8", "u16", "u32", "s32", "u64", "s64", "f16", "f32", "f64", "bf16")
+"""What tensor maps may hold and a reduction may take, in the order of CUtensorMapDataType."""
 
 
 def shared(step: Step, operand: Operand) -> str:
@@ -129,7 +132,10 @@ def _tensor(step: Step, *, reduces: bool) -> str:
     count = dims.get(step.choice(*dims) or "", 0)
     loads = step.flag("shared::cluster")
     there = step.flag("global") and (loads or step.flag("shared::cta"))
-    if reduces or not (count and there and step.flag(_TOLD if loads else "bulk_group")):
+    operation = step.choice(*_REDUCTIONS) if reduces else None
+    step.flag("tile")
+    told_by = step.flag(_TOLD if loads else "bulk_group")
+    if not (count and there and told_by) or (reduces and (loads or operation is None)):
         raise step.unknown()
     several = step.flag("multicast::cluster")
     step.several(2 if not loads else 4 if several else 3)
@@ -139,12 +145,30 @@ def _tensor(step: Step, *, reduces: bool) -> str:
     places = ", ".join(step.frame.read(part, _S32) for part in box.parts[1].parts)
     base = step.frame.address(replace(box, parts=box.parts[:1]), "")
     if not loads:
-        call = f"kw_tensor_store({base}, {count}, at, {shared(step, step.operands[1])});"
+        source = shared(step, step.operands[1])
+        table, by_type = (_reductions(step, operation), "by_type") if operation else ("", "nullptr")
+        call = f"{table}kw_tensor_store({base}, {count}, at, {source}, {by_type});"
     else:
         ranks = step.read(3, _U16) if several else "0"
         to, told = shared(step, step.operands[0]), shared(step, step.operands[2])
         call = f"kw_tensor_load({to}, {base}, {count}, at, {told}, {ranks});"
     return f"{{ const int32_t at[] = {{{places}}}; {call} }}"
+
+
+def _reduction(step: Step, operation: str, type: Type) -> str:
+    step.frame.features.add("bulk")
+    suffix = f"_{type.name}" if type.is_half else f"<{type.c}>"
+    carrier = "uint16_t" if type.is_half else type.c
+    return f"reduce_all<{carrier}, atomic_{operation}{suffix}>"
+
+
+def _reductions(step: Step, operation: str) -> str:
+    """By the type that the tensor map turns out to have: one for each, null where there is none."""
+    takes = _REDUCTIONS[operation]
+    bits = {f"b{TYPES[name].bits}": name for name in takes if name.startswith("b") and name != "bf16"}
+    names = [name if name in takes else bits.get(f"b{TYPES[name].bits}") for name in _MAP_TYPES]
+    table = ", ".join(_reduction(step, operation, TYPES[name]) if name else "nullptr" for name in names)
+    return f"static const kw_reduction by_type[] = {{{table}}}; "
 
 
 def _store(step: Step, *, reduces: bool) -> str:
@@ -155,10 +179,7 @@ def _store(step: Step, *, reduces: bool) -> str:
         operation, type = step.choice(*_REDUCTIONS), step.type()
         if operation is None or type.name not in _REDUCTIONS[operation]:
             raise step.unknown()
-        suffix = f"_{type.name}" if type.is_half else f"<{type.c}>"
-        step.frame.features.add("bulk")
-        carrier = "uint16_t" if type.is_half else type.c
-        reduction = f"reduce_all<{carrier}, atomic_{operation}{suffix}>"
+        reduction = _reduction(step, operation, type)
     to, source = step.frame.address(step.operands[0], "global"), shared(step, step.operands[1])
     return f"kw_bulk_store({to}, {source}, {step.read(2, _U32)}, {reduction});"
 

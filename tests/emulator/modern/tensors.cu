@@ -69,6 +69,21 @@ extern "C" __global__ void cube(const __grid_constant__ CUtensorMap in, float* y
     if (t < 64) y[t] = tile[t];
 }
 
+// Boxes of all blocks are added up in one place of a tensor.
+extern "C" __global__ void added_up(const __grid_constant__ CUtensorMap in, const __grid_constant__ CUtensorMap out) {
+    __shared__ __align__(128) float tile[16][32];
+    __shared__ __align__(8) uint64_t bar;
+    if (threadIdx.x == 0) {
+        begin(bar, sizeof tile);
+        load(tile, in, blockIdx.x * 32, blockIdx.y * 16, bar);
+        wait(bar);
+        asm volatile("cp.reduce.async.bulk.tensor.2d.global.shared::cta.add.tile.bulk_group [%0, {%1, %2}], [%3];" ::"l"(&out), "r"(4), "r"(2),
+                     "r"(place(tile)) : "memory");
+        asm volatile("cp.async.bulk.commit_group;" ::: "memory");
+        asm volatile("cp.async.bulk.wait_group 0;" ::: "memory");
+    }
+}
+
 // Broken: only as many bytes are expected as lie inside the tensor; a box counts whole.
 extern "C" __global__ void box_counts_whole(const __grid_constant__ CUtensorMap in, float* y) {
     __shared__ __align__(128) float tile[16][32];

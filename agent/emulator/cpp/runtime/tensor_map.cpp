@@ -14,6 +14,7 @@ namespace {
 
 constexpr uint32_t kMagic = 0x6b77746d;
 constexpr int kMostDims = 5;
+constexpr int kReducedTypes = CU_TENSOR_MAP_DATA_TYPE_BFLOAT16 + 1;  // as ptx/asynchronous.py lists them
 
 struct Map {
     uint32_t magic;
@@ -156,6 +157,16 @@ void check_begin(Worker& worker, const Map& map, const int32_t* at, bool stores,
     });
 }
 
+// That of the map's type.
+kw_reduction reduction_of(Worker& worker, const Map& map, const kw_reduction* by_type, uintptr_t code) {
+    if (map.type < kReducedTypes && by_type[map.type] != nullptr) return by_type[map.type];
+    report(&finding::kTensorMap, Severity::kError, at_code(code), &worker, [&] {
+        return format("A reduction by a tensor map, which numbers of the map's type (CUtensorMapDataType %d) do not have.",
+                      static_cast<int>(map.type));
+    });
+    return nullptr;
+}
+
 void load(Worker& worker, const Map& map, const int32_t* at, char* to, void* barrier, uintptr_t code) {
     Worker& keeper = owner_of(worker, to);
     MBarrier* told = told_of(worker, keeper, barrier, code);
@@ -197,7 +208,7 @@ void kw_tensor_load(void* to, const void* tensor_map, int rank, const int32_t* a
     }
 }
 
-void kw_tensor_store(const void* tensor_map, int rank, const int32_t* at, void* from) {
+void kw_tensor_store(const void* tensor_map, int rank, const int32_t* at, void* from, const kw_reduction* by_type) {
     if (current_worker == nullptr) return;
     Worker& worker = *current_worker;
     const Map* map = map_at(tensor_map, KW_CODE);
@@ -210,6 +221,10 @@ void kw_tensor_store(const void* tensor_map, int rank, const int32_t* at, void* 
     bulk->code = KW_CODE;
     check_place(worker, *map, bulk->shared_first, KW_CODE);
     check_begin(worker, *map, at, true, KW_CODE);
+    if (by_type != nullptr) {
+        bulk->reduce = reduction_of(worker, *map, by_type, KW_CODE);
+        if (bulk->reduce == nullptr) return;
+    }
     box.rows([&](char* shared, char* global, size_t bytes) {
         if (global != nullptr) bulk->pieces.push_back({global, shared, bytes});
     });

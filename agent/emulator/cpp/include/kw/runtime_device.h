@@ -151,7 +151,7 @@ void kw_bulk_multicast(void* to, const void* from, uint32_t bytes, void* barrier
 // cp.async.bulk.tensor: the box of a tensor map at these coordinates; ranks: the blocks that get it, 0 for none but
 // that of `to`.
 void kw_tensor_load(void* to, const void* tensor_map, int rank, const int32_t* at, void* barrier, uint32_t ranks);
-void kw_tensor_store(const void* tensor_map, int rank, const int32_t* at, void* from);
+void kw_tensor_store(const void* tensor_map, int rank, const int32_t* at, void* from, const kw_reduction* by_type);
 
 // Asked for its name, the kernel also says how its clusters are.
 void kw_kernel_cluster(unsigned x, unsigned y, unsigned z);

@@ -38,6 +38,10 @@ def test_the_shipped_files_are_inside(wheel: Path) -> None:
         "agent/kernels/softmax/candidate.py",
         "agent/kernels/softmax/csrc/launch.cuh",
         "agent/kernels/csrc/block.cuh",
+        "agent/doors/skill.md",
+        "agent/doors/package/templates/operator.py.in",
+        "agent/_shipped/docs/reference/findings.md",
+        "agent/_shipped/docs/guides/coding-agents.md",
         "agent/py.typed",
     ):
         assert name in names

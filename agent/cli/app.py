@@ -61,6 +61,8 @@ COMMANDS = (
             "agent mcp --candidates . --executor emulator"),
     Command("serve", "agent.cli.serve:serve", "Judge for others over HTTP.",
             "agent serve --folder service --executor emulator"),
+    Command("export", "agent.cli.export:export", "Write a verified kernel as a package of its own.",
+            "agent export recorded/group_norm --to group_norm_package"),
     Command("skill", "agent.cli.skill:app", "Install the skill for coding agents.",
             "agent skill install .agents/skills"),
     Command("kernels", "agent.cli.kernels:app", "List, verify, time and build the shipped kernels.",

@@ -3,6 +3,7 @@
 from pathlib import Path
 
 from agent.compose.body import STATES, STORED
+from agent.compose.dims import Dim
 from agent.compose.kernel import Kernel
 from agent.compose.program import Launch
 
@@ -33,7 +34,7 @@ def _kernel(launch: Launch) -> str:
     parameters = [
         *pointers,
         *(f"I {name}" for name in kernel.sizes.values()),
-        *(f"Divisor<I> {name}" for name in kernel.divisors.values()),
+        *(f"Divisor<I> {name}" for name in _divisors(kernel).values()),
     ]
     about = ", ".join(dict.fromkeys(kernel.abouts)) or "copy"
     lines = [
@@ -52,6 +53,12 @@ def _kernel(launch: Launch) -> str:
         "",
     ]
     return "\n".join(lines)
+
+
+def _divisors(kernel: Kernel) -> dict[tuple[Dim, bool], str]:
+    """Those that the body reads."""
+    read = kernel.body.read
+    return {key: name for key, name in kernel.divisors.items() if name in read}
 
 
 def _sizes(launch: Launch) -> list[str]:
@@ -98,7 +105,7 @@ def _launched(launch: Launch) -> list[str]:
     given = [
         *(_data(name, buffer.dtype) for buffer, name in pointers.items()),
         *kernel.sizes.values(),
-        *(f"Divisor<I>({kernel.size(by)}{' / by' * wide})" for by, wide in kernel.divisors),
+        *(f"Divisor<I>({kernel.size(by)}{' / by' * wide})" for by, wide in _divisors(kernel)),
     ]
     largest = [f"{name}.numel()" for name in pointers.values()]
     wide = [

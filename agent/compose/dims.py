@@ -53,13 +53,17 @@ class Split(Exception):
 
 
 class Radix:
-    """Groups digits; `name_of` gives the text of a size, `is_loop` tells loop variables from other texts."""
+    """Groups digits; `names` give the text of a size, and that of one to divide by.
+
+    `is_loop` tells loop variables from other texts.
+    """
 
     def __init__(
-        self, points: int, name_of: Callable[[Dim], str], product: Callable[[Iterable[Dim]], Dim],
-        is_loop: Callable[[str], bool],
+        self, points: int, names: tuple[Callable[[Dim], str], Callable[[Dim], str]],
+        product: Callable[[Iterable[Dim]], Dim], is_loop: Callable[[str], bool],
     ) -> None:  # fmt: skip
-        self.points, self.name_of, self._product, self._is_loop = points, name_of, product, is_loop
+        self.points, self._product, self._is_loop = points, product, is_loop
+        self.name_of, self._divisor_of = names
 
     def number(self, digits: Sequence[Digit]) -> str:
         """The value of the digits together."""
@@ -78,9 +82,10 @@ class Radix:
             found.append(digit)
             while len(found) > 1:
                 high, low = found[-2:]
-                end = f" % {self.name_of(low.size)})"
+                by = self._divisor_of(low.size)
+                end = f" % {by})"
                 whole = low.text[1 : -len(end)]
-                if low.text != f"({whole}{end}" or high.text != f"({whole} / {self.name_of(low.size)})":
+                if low.text != f"({whole}{end}" or high.text != f"({whole} / {by})":
                     break
                 found[-2:] = [Digit(whole, self._product((high.size, low.size)))]
         return found
@@ -118,9 +123,9 @@ class Radix:
             digit = left.pop()
             if self._is_loop(digit.text):
                 raise Split(digit.text, wanted)
-            size = self.name_of(wanted)
-            left.append(Digit(f"({digit.text} / {size})", high))
-            left.append(Digit(f"({digit.text} % {size})", wanted))
+            by = self._divisor_of(wanted)
+            left.append(Digit(f"({digit.text} / {by})", high))
+            left.append(Digit(f"({digit.text} % {by})", wanted))
         return tuple(reversed(taken))
 
     def _computed(self, index: Index, shape: Sequence[Dim]) -> Index:
@@ -129,8 +134,8 @@ class Radix:
         found: list[tuple[Digit, ...]] = []
         for position, dim in enumerate(shape):
             below = self._product(shape[position + 1 :])
-            text = place if is_one(below) else f"({place} / {self.name_of(below)})"
+            text = place if is_one(below) else f"({place} / {self._divisor_of(below)})"
             if position and not is_one(dim):
-                text = f"({text} % {self.name_of(dim)})"
+                text = f"({text} % {self._divisor_of(dim)})"
             found.append(() if is_one(dim) else (Digit(text, dim),))
         return tuple(found)

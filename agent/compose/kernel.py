@@ -39,7 +39,7 @@ class Kernel:
         self.body = Body()
         read = known.body.read if known else None
         self._loops = Loops(self.body, (self.divisor, self.product), splits, read)
-        self.radix = Radix(points, self.size, self.product, self._loops.names.__contains__)
+        self.radix = Radix(points, (self.size, self.divisor), self.product, self._loops.names.__contains__)
         self.is_wide = False
         """Whether a thread takes `V` neighbours at once; those of `last` have to be a multiple of it."""
         self.last: list[Dim] = list(known.last) if known else []

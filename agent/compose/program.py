@@ -2,7 +2,7 @@
 
 from dataclasses import dataclass, field
 
-from agent.compose.dims import Dim, Split, times
+from agent.compose.dims import Dim, Split, is_one, times
 from agent.compose.expressions import Sizes
 from agent.compose.kernel import Kernel
 from agent.compose.splitting import in_two
@@ -149,8 +149,17 @@ class Program:
             *(size for buffer in kernel.pointers for size in buffer.shape),
         ):
             kernel.size(size)  # what the launch and its checks ask for
+        read = [buffer for buffer in kernel.pointers if buffer is not out and buffer.name.isidentifier()]
         return Launch(
             kernel, out, first is not None, across, count, inner,
-            tuple(self.sizes.text(size) for size in out.shape),
-            tuple(self.sizes.text(size) for size in kernel.sizes),
+            tuple(self._near(size, read) for size in out.shape),
+            tuple(self._near(size, read) for size in kernel.sizes),
         )  # fmt: skip
+
+    def _near(self, size: Dim, read: list[Buffer]) -> str:
+        """A size as Python, of what the kernel reads where that has it: others may be equal by chance."""
+        places = (
+            (buffer.name, axis) for buffer in read for axis, own in enumerate(buffer.shape) if own == size
+        )
+        name, axis = next(places, ("", 0))
+        return f"{name}.shape[{axis}]" if name and not is_one(size) else self.sizes.text(size)

@@ -113,14 +113,13 @@ template <> struct Divisor<int> {
         if (by > 0) factor = unsigned((uint64_t((int64_t(1) << shift) - by) << 32) / uint64_t(by) + 1);
     }
 };
-template <typename I> __device__ inline I operator/(I number, const Divisor<I>& by) { return number / by.size; }
 __device__ inline int operator/(int number, const Divisor<int>& by) {
     const unsigned high = unsigned((uint64_t(unsigned(number)) * by.factor) >> 32);
     return int((high + unsigned(number)) >> by.shift);
 }
-template <typename I> __device__ inline I operator%(I number, const Divisor<I>& by) {
-    return number - number / by * by.size;
-}
+__device__ inline int operator%(int number, const Divisor<int>& by) { return number - number / by * by.size; }
+__device__ inline int64_t operator/(int64_t number, const Divisor<int64_t>& by) { return number / by.size; }
+__device__ inline int64_t operator%(int64_t number, const Divisor<int64_t>& by) { return number % by.size; }
 
 // Python's a // b.
 __device__ inline int64_t floor_of(int64_t a, int64_t b) {

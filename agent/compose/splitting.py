@@ -7,10 +7,16 @@ from agent.compose.values import Pointwise, Reduction
 
 PIECES, PIECE = 1024, 4096
 """At most so many, of at least so many elements; small rows are three pieces all the same."""
+_MOST, _LEAST = (f"(1 << {count.bit_length() - 1})" for count in (PIECES, PIECE))
+"""As the file spells them: no size of a problem looks like that."""
 
 
 def in_two(reduction: Reduction, points: int, sizes: Sizes) -> tuple[Reduction, Reduction]:
     """The reduction of the pieces of each row, and that of their results."""
+    outer = reduction.source.shape[reduction.over[0]]
+    rows = times(reduction.shape, points)
+    if len(reduction.over) > 1 and rows[0] * outer[0] >= PIECES:
+        return _by_outer(reduction, sizes)
     source = reduction.source
     over = [source.shape[axis] for axis in reduction.over]
     total = times(over, points)
@@ -18,7 +24,7 @@ def in_two(reduction: Reduction, points: int, sizes: Sizes) -> tuple[Reduction, 
     each = tuple(-(-size // (4 * count)) * 4 for size, count in zip(total, pieces, strict=True))
     kept = len(reduction.shape)
     whole_row = " * ".join(sizes.text(size) for size in over)
-    count = f"min({PIECES}, max(3, {whole_row} // {PIECE}), {whole_row})"
+    count = f"min({_MOST}, max(3, {whole_row} // {_LEAST}), {whole_row})"
     sizes.define(pieces, count)
     sizes.define(each, f"-(-({whole_row}) // (4 * {count})) * 4")
 
@@ -50,5 +56,40 @@ def in_two(reduction: Reduction, points: int, sizes: Sizes) -> tuple[Reduction, 
         (kept + 1,),
         reduction.kind,
         within,
+    )
+    return first, Reduction(reduction.shape, reduction.dtype, reduction.about, first, (kept,), reduction.kind)
+
+
+def _by_outer(reduction: Reduction, sizes: Sizes) -> tuple[Reduction, Reduction]:
+    """The same where a piece is so many of the first dimension, so that no index has to be divided."""
+    source, kept = reduction.source, len(reduction.shape)
+    outer, *others = (source.shape[axis] for axis in reduction.over)
+    pieces = tuple(min(PIECES, size) for size in outer)
+    each = tuple(-(-size // count) for size, count in zip(outer, pieces, strict=True))
+    text = sizes.text(outer)
+    sizes.define(pieces, f"min({_MOST}, {text})")
+    sizes.define(each, f"-(-{text} // min({_MOST}, {text}))")
+
+    def place(kernel: Kernel, index: Index) -> str:
+        first = kernel.radix.number(index[kept])
+        return f"({first} * {kernel.size(each)} + {kernel.radix.number(index[kept + 1])})"
+
+    def within(kernel: Kernel, index: Index) -> str:
+        first = f"{kernel.radix.number(index[kept])} * {kernel.size(each)}"
+        return f"({kernel.size(outer)} - {first}) * {kernel.size(kernel.product(others))}"
+
+    def element(kernel: Kernel, index: Index) -> str:
+        rest: list[tuple[Digit, ...]] = [(Digit(place(kernel, index), outer),), *index[kept + 2 :]]
+        own = list(index[:kept])
+        return kernel.at(
+            source,
+            tuple(rest.pop(0) if axis in reduction.over else own.pop(0) for axis in range(len(source.shape))),
+        )
+
+    shape = (*reduction.shape, pieces, each, *others)
+    padded = Pointwise(shape, source.dtype, source.about, (source,), element)
+    over = tuple(range(kept + 1, len(shape)))
+    first = Reduction(
+        shape[: kept + 1], reduction.dtype, reduction.about, padded, over, reduction.kind, within
     )
     return first, Reduction(reduction.shape, reduction.dtype, reduction.about, first, (kept,), reduction.kind)

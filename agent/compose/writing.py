@@ -117,7 +117,7 @@ def _kept(tree: ast.Module, model: ast.ClassDef) -> dict[str, str]:
     ] or [ast.Pass()]
     model = _Renamed().visit(model)
     model.name = "ModelNew"
-    needed = {node.id for node in ast.walk(model) if isinstance(node, ast.Name)}
+    needed = _free(model)
     kept: list[ast.stmt] = []
     for node in reversed([node for node in tree.body if node is not model]):
         if isinstance(node, (ast.Import, ast.ImportFrom)):
@@ -126,11 +126,24 @@ def _kept(tree: ast.Module, model: ast.ClassDef) -> dict[str, str]:
         names = _bound(node)
         if names & needed and not names & set(_LEFT_OUT):
             kept.append(_bare(node))
-            needed |= {inner.id for inner in ast.walk(node) if isinstance(inner, ast.Name)}
+            needed |= _free(node)
     head = "\n".join(ast.unparse(node) for node in reversed(kept))
     if "import torch\n" not in head + "\n":
         head = f"import torch\n{head}"
     return {"head": head, "model": ast.unparse(model)}
+
+
+def _free(node: ast.AST) -> set[str]:
+    """The names that it reads from the module: a parameter of a function is none."""
+    if isinstance(node, ast.Name):
+        return {node.id}
+    found = {name for child in ast.iter_child_nodes(node) for name in _free(child)}
+    if not isinstance(node, (ast.FunctionDef, ast.Lambda)):
+        return found
+    given = node.args
+    defaults = [value for value in (*given.defaults, *given.kw_defaults) if value is not None]
+    own = {argument.arg for argument in ast.walk(given) if isinstance(argument, ast.arg)}
+    return found - own | {name for value in defaults for name in _free(value)}
 
 
 def _bare(node: ast.stmt) -> ast.stmt:

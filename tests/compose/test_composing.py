@@ -203,3 +203,18 @@ def test_indices_are_divided_without_a_division() -> None:
     assert "const I i1 = at_by / d" in text
     assert "Divisor<int>(n0 / by)" in text
     assert "Divisor<int64_t>(n0 / by)" in text
+
+
+def test_a_constant_that_only_a_parameter_is_called_like_is_left_out() -> None:
+    source = reference("return x + self.shift", "self.shift = SHIFT").replace(
+        "__init__(self)", "__init__(self, BATCH=3)"
+    )
+    text = composed(["SHIFT = 2\n" + source] * 2, "sample")
+    assert "BATCH = 6" not in text
+    assert "SHIFT = 2" in text
+
+
+def test_sizes_that_are_equal_by_chance_are_those_of_what_a_kernel_reads() -> None:
+    text = made("return F.relu(self.last(x)) * 0.5", "self.last = nn.Linear(10, 10)")
+    assert "torch.empty([x.shape[0], x.shape[1], x.shape[2]]" not in text
+    assert "addmm.shape[1]" in text

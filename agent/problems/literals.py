@@ -2,10 +2,12 @@
 
 A kernel that has them written in is right at the real shape only, so a mismatch at smaller sizes proves
 nothing against it. Contract: textual evidence, on the cautious side: a 512 that is a block size counts where
-512 is also a size. It says nothing about sizes that are computed, such as `1 << 9`.
+512 is also a size, and so do products and shifts of literals, `8 * 64` and `1 << 9`. It says nothing about
+sizes that are computed from anything else.
 """
 
 import ast
+import math
 import re
 from collections.abc import Iterable, Iterator
 
@@ -13,6 +15,10 @@ from agent.python_source import syntax_tree
 
 _C_COMMENT_OR_STRING = re.compile(r"//[^\n]*|/\*.*?(?:\*/|\Z)|\"(?:\\.|[^\"\\\n])*\"", re.DOTALL)
 _C_INTEGER = re.compile(r"(?<![\w.])(0[xX][0-9a-fA-F']+|\d[\d']*)(?:\.0*)?(?:[fF]|[uUlLzZ]{0,3})(?![\w.])")
+_JOINED = re.compile(r"\s*(\*|<<)\s*")
+"""What may stand between literals that are one number."""
+_MOST_BITS = 62
+"""No size has more."""
 _JUDGES_OWN = frozenset({"get_inputs", "get_init_inputs"})
 
 
@@ -34,6 +40,9 @@ def integers(candidate: str) -> Iterator[tuple[int, int]]:
             yield from _in_text(node)
         elif type(node.value) is int or (isinstance(node.value, float) and node.value.is_integer()):
             yield int(node.value), node.lineno
+    for node in ast.walk(tree):
+        if isinstance(node, ast.BinOp) and id(node) not in ignored and (value := _computed(node)) is not None:
+            yield value, node.lineno
 
 
 def _in_text(node: ast.Constant) -> Iterator[tuple[int, int]]:
@@ -42,10 +51,49 @@ def _in_text(node: ast.Constant) -> Iterator[tuple[int, int]]:
     last = node.end_lineno or node.lineno
     # A line break after the opening quotes that is escaped stands in the source but not in the value.
     escaped = max(0, last - node.lineno - text.count("\n"))
+    for value, at in _c_integers(code):
+        yield value, min(node.lineno + escaped + code.count("\n", 0, at), last)
+
+
+def _c_integers(code: str) -> Iterator[tuple[int, int]]:
+    """Literals and what several of them, joined, come to, with their places."""
+    chain: list[int] = []
+    """Factors of the number under way, each shift taken into the one before it."""
+    begun = end = 0
     for match in _C_INTEGER.finditer(code):
         digits = match[1].replace("'", "")
         value = int(digits, 16) if digits[:2].lower() == "0x" else int(digits)
-        yield value, min(node.lineno + escaped + code.count("\n", 0, match.start()), last)
+        yield value, match.start()
+        joined = _JOINED.fullmatch(code, end, match.start()) if chain else None
+        if joined is None:
+            if len(chain) > 1:
+                yield math.prod(chain), begun
+            chain, begun = [], match.start()
+        chain.append(1 << min(value, _MOST_BITS) if joined and joined[1] == "<<" else value)
+        end = match.end()
+    if len(chain) > 1:
+        yield math.prod(chain), begun
+
+
+def _computed(node: ast.expr) -> int | None:
+    """The number that an expression of nothing but literals is; None for any other."""
+    if isinstance(node, ast.Constant):
+        return node.value if type(node.value) is int else None
+    if not isinstance(node, ast.BinOp):
+        return None
+    left, right = _computed(node.left), _computed(node.right)
+    if left is None or right is None:
+        return None
+    match node.op:
+        case ast.Mult():
+            value = left * right
+        case ast.LShift() if 0 <= right <= _MOST_BITS:
+            value = left << right
+        case ast.Pow() if 0 <= right <= _MOST_BITS:
+            value = left**right
+        case _:
+            return None
+    return value if abs(value) >> _MOST_BITS == 0 else None
 
 
 def _unused(tree: ast.Module) -> Iterable[ast.AST]:

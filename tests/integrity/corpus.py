@@ -9,6 +9,7 @@ The heading is TOML behind `# `:
     stage        any of these is right; not compared where not given
     finding      a regular expression that occurs in `kind: message` of the first finding
     timeout_s    the limit of each step, for programs that hang
+    confirmed    true: an honest program that on a GPU the second look has to verify too
     sample       true: run by every `make test`
     group        what is tried together: attacks of one idea, with the honest programs nearest to them
     harmless     why nothing is wrong with verifying an attack on the emulator; so `harmless_on_gpu`
@@ -75,6 +76,7 @@ class Program(Expected):
     category: str
     problem: str
     timeout_s: float = 60.0
+    confirmed: bool = False
     sample: bool = False
     screen_only: str = ""
     harmless: str = ""

@@ -101,8 +101,8 @@ def _is_timed(program: Program) -> bool:
 
 
 def _is_confirmed(program: Program) -> bool:
-    """Whether the second look at a new best is part of what has to stop it."""
-    return program.kind != "honest" and not program.timed_as
+    """Whether the second look at a new best is part of what has to stop it, or must not."""
+    return program.confirmed or (program.kind != "honest" and not program.timed_as)
 
 
 @cache

@@ -80,11 +80,29 @@ def test_sizes_that_the_model_uses_count_although_get_inputs_uses_them_too() -> 
         ("1e512", []),
         ("v.512", []),
         ("/* 512", []),
-        ("128*512", [128, 512]),
+        ("128*512", [128, 512, 65536]),
+        ("8 * 64 + 3", [8, 64, 512, 3]),
+        ("4 * n * 64", [4, 64]),
+        ("1 << 20; 7", [1, 20, 1048576, 7]),
+        ("2u * 3 << 4", [2, 3, 4, 96]),
+        ("1 << 1000000", [1, 1000000, 1 << 62]),
+        ("8 / 4", [8, 4]),
     ],
 )
 def test_c_literals(text: str, values: list[int]) -> None:
-    assert [value for value, _ in integers(f'code = """{text}"""')] == values
+    assert sorted(value for value, _ in integers(f'code = """{text}"""')) == sorted(values)
+
+
+@pytest.mark.parametrize(
+    ("text", "computed"),
+    [
+        ("64 * 64", [4096]), ("1 << 9", [512]), ("2 ** 10", [1024]), ("3 * 4 * 5", [12, 60]),
+        ("8 * n", []), ("8 - 4", []), ("9 ** 9 ** 9", [9**9]),
+    ],
+)  # fmt: skip
+def test_python_computes_with_literals(text: str, computed: list[int]) -> None:
+    literals = {int(word) for word in text.split() if word.isdecimal()}
+    assert sorted(value for value, _ in integers(f"x = {text}") if value not in literals) == computed
 
 
 def test_what_does_not_parse_has_no_literals() -> None:

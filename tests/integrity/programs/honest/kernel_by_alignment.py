@@ -2,6 +2,7 @@
 # category = "layout"
 # group = "honest once"
 # problem = "tanh_scale"
+# confirmed = true
 
 import torch
 from torch import nn

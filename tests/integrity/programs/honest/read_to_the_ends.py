@@ -2,6 +2,7 @@
 # category = "memory"
 # group = "sanitizer"
 # problem = "tanh_scale"
+# confirmed = true
 
 import torch
 from torch import nn

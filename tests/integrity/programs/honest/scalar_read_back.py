@@ -2,6 +2,7 @@
 # category = "numerics"
 # group = "smuggled values"
 # problem = "row_variance"
+# confirmed = true
 
 import torch
 from torch import nn

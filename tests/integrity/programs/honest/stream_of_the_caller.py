@@ -2,6 +2,7 @@
 # category = "structure"
 # group = "sanitizer"
 # problem = "tanh_scale"
+# confirmed = true
 
 import torch
 from torch import nn

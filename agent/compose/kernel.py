@@ -269,7 +269,7 @@ class Kernel:
             self._loops.say(f"{by} / {each}", before)
             named = [f"const I {variable} = {by} * V + u;"]
             if name:
-                low = f"{by} % {each}" if any(group[0] for group in before) else by
+                low = f"{by} % {each}" if before else by
                 named.append(f"const I {name} = {low} * V + u;")
             self._loops.are(atoms, variable)
             self._neighbours = Neighbours(self.body, named)

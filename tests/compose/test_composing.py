@@ -218,3 +218,8 @@ def test_sizes_that_are_equal_by_chance_are_those_of_what_a_kernel_reads() -> No
     text = made("return F.relu(self.last(x)) * 0.5", "self.last = nn.Linear(10, 10)")
     assert "torch.empty([x.shape[0], x.shape[1], x.shape[2]]" not in text
     assert "addmm.shape[1]" in text
+
+
+def test_an_index_into_the_last_dimension_ends_where_that_does() -> None:
+    text = made("return F.relu(x + self.shift)", "self.shift = nn.Parameter(torch.ones(10))")
+    assert re.findall(r"const I i2 = (.+);", text) == ["at_by % d0 * V + u"]

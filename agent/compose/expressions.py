@@ -6,7 +6,7 @@ from agent.compose.declined import Declined
 from agent.compose.dims import Dim, divided, is_one, times
 
 MOST = 16
-"""Known sizes that products of three are tried of."""
+"""Known sizes that products of three and four are tried of."""
 
 
 class Sizes:
@@ -70,11 +70,13 @@ class Sizes:
         return self._sum(size, known) or self._share(size, known)
 
     def _share(self, size: Dim, known: dict[Dim, str]) -> str | None:
-        """Of a product of three, such as the elements of a group of channels."""
-        for group in combinations_with_replacement(list(known)[:MOST], 3):
-            for by in set(known) - set(group):
-                if divided(times(group, self._points), by) == size:
-                    return f"{' * '.join(known[dim] for dim in group)} // {known[by]}"
+        """Of a product of three or four, such as the elements of a group of channels."""
+        for count in (3, 4):
+            for group in combinations_with_replacement(list(known)[:MOST], count):
+                whole = times(group, self._points)
+                for by in known:
+                    if by not in group and divided(whole, by) == size:
+                        return f"{' * '.join(known[dim] for dim in group)} // {known[by]}"
         return None
 
     @staticmethod

@@ -25,7 +25,20 @@ def value(text: str, point: int) -> int:
 
 @pytest.mark.parametrize(
     "size",
-    [(12, 6), (96, 48), (144, 36), (2, 2), (24, 12), (6, 3), (29, 13), (42, 20), (1, 1), (7, 7), (360, 84)],
+    [
+        (12, 6),
+        (96, 48),
+        (144, 36),
+        (2, 2),
+        (24, 12),
+        (6, 3),
+        (29, 13),
+        (42, 20),
+        (1, 1),
+        (7, 7),
+        (360, 84),
+        (16200, 882),
+    ],
 )
 def test_an_expression_is_right_at_every_point_and_within_a_product(size: Dim) -> None:
     text = sizes().text(size)

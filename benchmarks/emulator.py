@@ -95,7 +95,7 @@ import torch_shim, torch
 library = sys.argv[3]
 torch_shim.install(sys.argv[2], lambda request: {"library": library})
 module = torch.utils.cpp_extension.load_inline("k", [], functions=["run"])
-tensors = [torch.randn(shape) for shape in json.loads(sys.argv[4])]
+tensors = [torch.randn(shape, device="cuda") for shape in json.loads(sys.argv[4])]
 seconds = {}
 for mode in ("off", "on"):
     torch_shim.check(mode == "on")

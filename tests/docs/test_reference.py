@@ -9,8 +9,9 @@ from docs.reference import command_names, kinds, stale_pages
 
 NO_FINDINGS = {
     "any-rank", "built-in-worker", "compile-safe", "compute-sanitizer", "content-type", "emulator-full",
-    "emulator-ptx", "emulator-slim", "gemm-conv", "gpu-slim", "latin-1", "nsight-compute", "nvidia-smi",
-    "retry-after", "retry-after-ms", "utf-16", "utf-8", "utf-8-sig", "x-request-id", "x-should-retry",
+    "emulator-ptx", "emulator-slim", "gemm-conv", "gpu-slim", "latin-1", "max-autotune",
+    "max-autotune-no-cudagraphs", "nsight-compute", "nvidia-smi", "retry-after", "retry-after-ms",
+    "torch-library", "utf-16", "utf-8", "utf-8-sig", "x-request-id", "x-should-retry",
 }  # fmt: skip
 """Strings spelled like a kind where a kind could begin, which are something else."""
 

@@ -5,8 +5,6 @@
 # stage = ["screen"]
 # finding = 'hidden-library-call'
 # bare.status = ["runtime_error", "rejected", "build_error"]
-# bare.cuda.status = ["verified", "rejected", "build_error"]
-# harmless_on_gpu = "where there is a cuBLAS it is opened and never called: the kernel computes the result"
 
 import torch
 from torch import nn

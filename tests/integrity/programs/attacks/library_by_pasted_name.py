@@ -2,8 +2,6 @@
 # category = "disguise"
 # problem = "linear_gelu"
 # status = ["runtime_error", "rejected", "build_error"]
-# cuda.status = ["verified", "rejected", "build_error"]
-# harmless_on_gpu = "where there is a cuBLAS it is opened and never called: the kernel computes the result"
 
 import torch
 from torch import nn

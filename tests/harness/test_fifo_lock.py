@@ -200,3 +200,22 @@ def test_a_ticket_is_locked_for_as_long_as_it_is_held(tmp_path: Path) -> None:
     lock.release()
     lock.release()
     assert not lock.held
+
+
+def test_an_attempt_succeeds_where_nobody_has_the_lock_or_waits_for_it(tmp_path: Path) -> None:
+    lock, another = FifoLock(tmp_path), FifoLock(tmp_path)
+    assert lock.attempt()
+    assert not another.attempt()
+    assert not another.held
+    lock.release()
+    assert another.attempt()
+    another.release()
+
+
+def test_an_attempt_that_fails_leaves_no_place_behind(tmp_path: Path) -> None:
+    holder, attempting, later = FifoLock(tmp_path), FifoLock(tmp_path), FifoLock(tmp_path)
+    holder.acquire(lambda ahead: None, 3600)
+    assert not attempting.attempt()
+    holder.release()
+    later.acquire(lambda ahead: pytest.fail("nobody is ahead"), 3600)
+    later.release()

@@ -59,6 +59,16 @@ class FifoLock:
             _give_up(ticket)
             raise
 
+    def attempt(self) -> bool:
+        """The lock where nobody has it or waits for it; whether it was had."""
+        assert self._ticket is None
+        ticket = self._drawn()
+        if any(other < ticket.number and self._is_live(other) for other in self._numbers()):
+            _give_up(ticket)
+            return False
+        self._ticket = ticket
+        return True
+
     def release(self) -> None:
         """Safe to repeat."""
         ticket, self._ticket = self._ticket, None

@@ -53,6 +53,23 @@ class GpuLock:
             if was_held:
                 self._take()
 
+    @contextmanager
+    def if_free(self) -> Iterator[bool]:
+        """A further turn beside this one's, for work ahead, where nobody has one or waits; whether it is so.
+
+        May be asked for in another thread.
+        """
+        own = FifoLock(self._lock.folder) if self._lock else None
+        try:
+            free = own is None or own.attempt()
+        except OSError:
+            free = False  # told where the turn itself is taken
+        try:
+            yield free
+        finally:
+            if own is not None:
+                own.release()
+
     def _take(self) -> None:
         if self._lock is None:
             return

@@ -170,6 +170,14 @@ class ComparisonKernels:
 
 
 @dataclass(frozen=True)
+class WarmUp:
+    """A draw that nothing comes of; `compiled`: the reference under torch.compile instead."""
+
+    seed: int
+    compiled: bool
+
+
+@dataclass(frozen=True)
 class ExpectBaselines:
     """What they need besides the GPU is made ready on the way."""
 
@@ -259,6 +267,6 @@ class JudgeTaken:
 Command = (
     Parameters | Draw | Again | Judge | Compare | FitsOther | Explain | Map | Narrow | Probe | Duration
     | Trace | Rest | Health | Environment | Ways | Name | CompareFiles | Gradients | JudgeGradients
-    | Variants | Variant | ComparisonKernels | ExpectBaselines | Baselines | Refresh | Timed
+    | Variants | Variant | ComparisonKernels | WarmUp | ExpectBaselines | Baselines | Refresh | Timed
     | Slope | Take | Alone | Launches | RoomForRow | FillRow | TakeOfRow | Recall | Glance | Card | JudgeTaken
 )  # fmt: skip

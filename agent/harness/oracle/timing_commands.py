@@ -1,6 +1,7 @@
 """Commands of timing: contents of the timed calls, times of the reference, and the outputs taken."""
 
 import contextlib
+import gc
 import importlib
 import threading
 from pathlib import Path
@@ -14,6 +15,9 @@ from agent.harness.oracle.state import OracleState
 from agent.harness.task.servers import COMPILER
 from agent.harness.truth import passes
 from agent.harness.worker import wire
+
+KEPT_BYTES = 512 << 20
+"""What may stay in use after a draw that nothing comes of."""
 
 
 class TimingCommands:
@@ -32,6 +36,29 @@ class TimingCommands:
     def do_comparison_kernels(self, command: oracle_commands.ComparisonKernels) -> dict[str, Any]:
         """Whether they are used; without them the same is found in more passes over the memory."""
         return {"used": passes.use(Path(command.file))}
+
+    def do_warm_up(self, command: oracle_commands.WarmUp) -> dict[str, Any]:
+        """What a process does on the GPU for the first time takes longer: all of this is let go again."""
+        self._state.reference.perturb(command.seed)
+        before = torch.cuda.memory_allocated()
+        self._warm_up(command)
+        gc.collect()  # baselines refer to themselves
+        if command.compiled and torch.cuda.memory_allocated() > before + KEPT_BYTES:
+            # What is compiled holds tensors of its own: rather compiled again than without that memory.
+            importlib.import_module("torch._dynamo").reset()
+            gc.collect()
+        torch.cuda.empty_cache()
+        return {}
+
+    def _warm_up(self, command: oracle_commands.WarmUp) -> None:
+        reference = self._state.reference
+        draw = reference.draw(command.seed)
+        assert draw is not None
+        if command.compiled:
+            native = draw.expected.native
+            Baselines(reference, self._state.exchange, draw.inputs, native).prepare(True, 0.0)
+        else:
+            draw.expected.compare(draw.expected.native)
 
     def do_baselines(self, command: oracle_commands.Baselines) -> dict[str, Any]:
         """Makes ready what the candidate is timed against, at the parameters of the last draw."""

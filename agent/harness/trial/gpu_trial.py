@@ -12,10 +12,11 @@ from agent.harness.integrity import kernel_attribution
 from agent.harness.messages import oracle_commands
 from agent.harness.messages.commands import to_oracle, to_worker
 from agent.harness.task import faults
-from agent.harness.task.job import END_LIMIT_S, HEALTH_LIMIT_S, Announce, secret_seed
+from agent.harness.task.job import END_LIMIT_S, HEALTH_LIMIT_S, ORACLE_LIMIT_S, Announce, secret_seed
 from agent.harness.task.protocol import Draw
 from agent.harness.timing import benchmark, stats
 from agent.harness.timing.processes import TimedProcesses
+from agent.harness.trial.ahead import Ahead, Steps
 from agent.harness.trial.trial import Trial
 from agent.harness.worker import worker_commands
 from agent.records import KernelTime, Measurement, Profile, Status, digest
@@ -38,9 +39,14 @@ class GpuTrial(Trial):
     """What can be done with a candidate on a GPU beside verifying it."""
 
     def load(self) -> None:
+        """Also readies what needs no candidate, in a turn of its own where that can be had at once."""
         if self._job.measure:
             self.oracle.ask(to_oracle(oracle_commands.ExpectBaselines()))
-        super().load()
+        ahead = Ahead(self._backend.gpu_lock, *self._steps_ahead())
+        try:
+            super().load()
+        finally:
+            ahead.end()
 
     def verify(self, announce: Announce) -> None:
         self._use_kernels()
@@ -50,6 +56,16 @@ class GpuTrial(Trial):
         kernels = self._backend.comparison
         if kernels is not None:
             self.oracle.ask(to_oracle(oracle_commands.ComparisonKernels(str(kernels))))
+
+    def _steps_ahead(self) -> list[Steps]:
+        """Of the oracle, and of the worker that does nothing."""
+
+        def warm_up(compiled: bool) -> None:
+            command = oracle_commands.WarmUp(secret_seed(), compiled)
+            self.oracle.attempt(to_oracle(command), ORACLE_LIMIT_S)
+
+        draw: Steps = [self._use_kernels, lambda: warm_up(False)]
+        return [draw] if self._noop is None else [[*draw, lambda: warm_up(True)], [self._noop.begin]]
 
     def turn(self) -> AbstractContextManager[None]:
         """On the GPU; others have it while this trial builds."""

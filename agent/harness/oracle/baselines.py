@@ -50,7 +50,7 @@ _REASONS = {
 
 
 class Baselines:
-    """Callables over inputs whose memory stays and whose contents change."""
+    """Callables over inputs whose contents change; their memory stays where graphs read it."""
 
     def __init__(self, reference: Reference, exchange: Exchange, inputs: list[Any], like: Any) -> None:
         """Takes the inputs over; `like` is an output of the reference."""
@@ -60,6 +60,8 @@ class Baselines:
         self._timer = Timer()
         self._calls: dict[str, Call] = {"eager": self._eager}
         self._rows: Rows | None = None
+        self._replays = False
+        """Whether a graph reads the inputs where they were when it was recorded."""
         self.problems: dict[str, str] = {}
         """Why a baseline is missing."""
         self.taken: Any = None
@@ -97,6 +99,10 @@ class Baselines:
     def recall(self, seed: int) -> None:
         """The contents of this seed for the reference alone."""
         fresh = self._reference.inputs(seed, None)
+        assert fresh is not None
+        if not self._replays:
+            self.inputs = fresh
+            return
         for mine, new in zip(leaves(self.inputs), leaves(fresh), strict=True):
             mine.data.copy_(new)
 
@@ -188,6 +194,7 @@ class Baselines:
         return lambda: model(*self.inputs)
 
     def _graphed(self, call: Call) -> Call:
+        self._replays = True
         stream = torch.cuda.Stream()  # type: ignore[no-untyped-call]
         stream.wait_stream(torch.cuda.current_stream())
         with torch.cuda.stream(stream):

@@ -22,6 +22,9 @@ from agent.harness.worker import worker_commands
 from agent.records import KernelTime, Measurement, Profile, Status, digest
 from agent.sandbox import ChildFault
 
+MOST_FLOPS_AHEAD = 10**12
+"""Of a reference whose draws are made ahead for nothing: of more, one costs more than it saves the first."""
+
 
 class Hung(Exception):
     """A call under a tool did not come to an end; `log` is what was printed until then."""
@@ -64,8 +67,10 @@ class GpuTrial(Trial):
             command = oracle_commands.WarmUp(secret_seed(), compiled)
             self.oracle.attempt(to_oracle(command), ORACLE_LIMIT_S)
 
-        draw: Steps = [self._use_kernels, lambda: warm_up(False)]
-        return [draw] if self._noop is None else [[*draw, lambda: warm_up(True)], [self._noop.begin]]
+        steps = [self._use_kernels]
+        if self._trace.flops <= MOST_FLOPS_AHEAD:
+            steps += [lambda: warm_up(False), *([lambda: warm_up(True)] if self._noop else [])]
+        return [steps, [self._noop.begin]] if self._noop else [steps]
 
     def turn(self) -> AbstractContextManager[None]:
         """On the GPU; others have it while this trial builds."""

@@ -33,11 +33,9 @@ STEADY = 0.01
 """Share of their median by which slopes may be apart for further ones to tell nothing."""
 SLOPE_MS = 20.0
 """What the calls of one slope take together, so that the noise of a wall time is small beside it."""
-FEW, LONG_FEW = 5, 2
-MORE, LONG_MORE, MOST = 5, 3, 400
-"""Calls in the shorter row of a slope, and by how many the longer one is longer; fewer where a single call
-takes so long that what a row costs besides is nothing beside it."""
-LONG_MS = 4.0
+FEW, MOST = 5, 400
+ROW_WARM_UP = 2
+"""Calls of a row that is not counted: the first one allocates memory for later ones."""
 FRESH_MOST, FRESH_SLOPES = 32, 3
 """Calls in a row on contents of their own, and how often."""
 LAUNCH_BOUND_MS = 0.2
@@ -67,8 +65,7 @@ def _timed(processes: TimedProcesses, names: list[str]) -> Times:
 
 def row_lengths(call_ms: float) -> tuple[int, int]:
     """How many calls the two rows of a slope have."""
-    few, least = (LONG_FEW, LONG_MORE) if call_ms >= LONG_MS else (FEW, MORE)
-    return few, few + min(max(int(SLOPE_MS / call_ms), least), MOST)
+    return FEW, FEW + min(max(int(SLOPE_MS / call_ms), FEW), MOST)
 
 
 def _rounds(
@@ -119,6 +116,8 @@ def _wall(
 
 def _median_slope(processes: TimedProcesses, name: str, few: int, many: int) -> float:
     found: list[float] = []
+    if name == "candidate":
+        _row(processes, ROW_WARM_UP)
     while len(found) < SLOPES:
         found.append(_slope(processes, name, few, many))
         if len(found) >= LEAST_SLOPES and max(found) - min(found) <= STEADY * median(found):
@@ -130,13 +129,16 @@ def _slope(processes: TimedProcesses, name: str, few: int, many: int) -> float:
     """Milliseconds of each call in a row of them."""
     if name != "candidate":
         return _positive(processes.oracle(to_oracle(oracle_commands.Slope(name, few, many))).get("ms"))
-    walls = []
-    for times in (few, many):
-        processes.oracle(to_oracle(oracle_commands.Refresh(secrets.randbits(62))))
-        wall, answer = _wall(processes, processes.candidate, to_worker(worker_commands.Repeated(times)))
-        processes.check(answer, closely=False)
-        walls.append(wall)
+    walls = [_row(processes, times) for times in (few, many)]
     return (walls[1] - walls[0]) / (many - few)
+
+
+def _row(processes: TimedProcesses, times: int) -> float:
+    """Milliseconds of so many calls in a row, on fresh contents."""
+    processes.oracle(to_oracle(oracle_commands.Refresh(secrets.randbits(62))))
+    wall, answer = _wall(processes, processes.candidate, to_worker(worker_commands.Repeated(times)))
+    processes.check(answer, closely=False)
+    return wall
 
 
 def _fresh(processes: TimedProcesses) -> float | None:

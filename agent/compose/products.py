@@ -71,6 +71,9 @@ LEAST_DEPTH, LEAST_FEATURES, GREAT_DEPTH, LEAST_PRODUCTS = 128, 48, 1000, 1 << 3
 values will do, products in all."""
 FEW_TAPS = 15
 """Of a transposed convolution of two dimensions without steps, up to which cuDNN has other algorithms."""
+MANY_ELEMENTS = 1 << 27
+"""Of a transposed convolution with steps: a call is several convolutions, which take the host half a
+millisecond each."""
 MOST_TAPS, MOST_ELEMENTS = 31, 1 << 31
 """What its kernel counts."""
 
@@ -97,7 +100,7 @@ def _convolution(node: Node, args: list[Any], text: Text) -> str | None:
 def _is_worth(node: Node, args: list[Any]) -> bool:
     """Whether it was measured to be faster on an H200 (docs/composer.md).
 
-    A transposed convolution with steps always is: cuDNN goes over the places that it leaves out as well.
+    A large transposed one with steps always is: cuDNN goes over the places that it leaves out as well.
     """
     source, weight, stride, turned, groups = args[0], args[1], args[3], args[6], args[8]
     taps = [size[0] for size in weight.shape[2:]]
@@ -115,5 +118,5 @@ def _is_worth(node: Node, args: list[Any]) -> bool:
     ):
         return False
     if skipped > 1:
-        return True
+        return prod(result) >= MANY_ELEMENTS
     return depth >= LEAST_DEPTH and (features >= LEAST_FEATURES or depth >= GREAT_DEPTH)

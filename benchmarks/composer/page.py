@@ -23,6 +23,10 @@ was run) over the composed file: medians of one run in turns, TF32 off, the L2 c
 call. *error* is the norm of the difference to torch's result, relative to the result's. Kernels were built
 and references compiled beside other problems; nothing else ran on the GPU while one was timed.
 
+The file of a problem is what `agent run` answers without an endpoint: a shipped kernel where one matches the
+whole reference, else a composed one; on the GPU with the shipped products and convolutions as parts
+(`--arch 90a`), on the emulator with torch's.
+
 A verdict is the judge's, on the emulator at sizes that it can afford and on a GPU at the problem's own. Where
 the composer changed after a part was recorded, the part is marked `*`: it is of an earlier file.
 

@@ -180,15 +180,15 @@ def test_a_product_is_a_shipped_kernels_where_that_is_fast() -> None:
 def test_a_convolution_is_a_shipped_kernels_with_its_bias() -> None:
     source = (
         reference("return self.last(x)", "self.last = nn.ConvTranspose2d(64, 64, 3, stride=2, padding=1)")
-        .replace("BATCH = 6", "BATCH = 32")
+        .replace("BATCH = 6", "BATCH = 256")
         .replace("BATCH, 8, 10", "BATCH, 64, 56, 56")
     )
-    text = composed([source, source.replace("BATCH = 32", "BATCH = 2")], "sample", "90a")
+    text = composed([source, source.replace("BATCH = 256", "BATCH = 2")], "sample", "90a")
     assert "conv_transpose_fp32x3(x, " in text
     assert ', self.get_parameter("last.bias"), ((2, 2), (1, 1), (1, 1)), (0, 0), 1)' in text
     assert "stages = load_inline(" not in text
     compile(text, "sample", "exec")
-    assert "torch.convolution(x, " in composed([source, source.replace("BATCH = 32", "BATCH = 2")], "sample")
+    assert "torch.convolution(x, " in composed([source, source.replace("BATCH = 256", "BATCH = 2")], "sample")
 
 
 def test_a_reference_told_apart_at_fewer_sizes_says_so() -> None:

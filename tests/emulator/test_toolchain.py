@@ -30,19 +30,19 @@ def test_preparation_is_done_once_and_damage_is_mended(tmp_path: Path) -> None:
         steps.append(f"{step} {number}/{total}")
 
     made = toolchain_module.prepare(tmp_path, progress=progress)
-    named = ["headers for device code", "headers for host code", "library for host code", "emulator runtime"]
-    named.append("memory of torch's tensors")
+    named = ["headers for device code", "headers for the runtime", "headers for host code"]
+    named += ["library for host code", "emulator runtime", "memory of torch's tensors"]
     # Several run at once, so that two may be told the other way round.
-    assert sorted(steps) == sorted(f"{step} {number}/5" for number, step in enumerate(named, 1))
+    assert sorted(steps) == sorted(f"{step} {number}/6" for number, step in enumerate(named, 1))
     assert toolchain_module.prepare(tmp_path, progress=progress) == made
-    assert len(steps) == 5
+    assert len(steps) == 6
     with made.runtime.open("ab") as damaged:
         damaged.write(b"x")
     assert toolchain_module.prepare(tmp_path, progress=progress) == made
-    assert len(steps) == 10
+    assert len(steps) == 12
     (made.directory / "manifest.json").unlink()  # as after a preparation that was killed
     assert toolchain_module.prepare(tmp_path, progress=progress) == made
-    assert len(steps) == 15
+    assert len(steps) == 18
 
 
 def test_precompiled_headers_name_files_beside_them(toolchain: Toolchain) -> None:

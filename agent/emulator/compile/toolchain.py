@@ -54,6 +54,12 @@ _PRELUDES = {
 }
 
 
+_SHARED = "".join(
+    f"#include <{name}>\n"
+    for name in ("algorithm", "cstdio", "cstdlib", "cstring", "map", "memory", "mutex", "string", "vector")
+)
+
+
 def prepare(
     cache: Path | None = None,
     *,
@@ -104,6 +110,7 @@ def _make(toolchain: Toolchain, torch: Path | None, progress: Progress | None) -
     objects.mkdir()
     steps: list[tuple[str, list[list[str]]]] = [
         ("headers for device code", [_prelude_command(toolchain, "device", toolchain.device_flags)]),
+        ("headers for the runtime", [_shared_command(toolchain, objects)]),
         ("headers for host code", [_prelude_command(toolchain, "host", toolchain.host_flags)]),
         ("library for host code", [_library_command(toolchain)]),
         ("emulator runtime", _runtime_commands(toolchain, objects)),
@@ -118,16 +125,34 @@ def _make(toolchain: Toolchain, torch: Path | None, progress: Progress | None) -
     shutil.rmtree(objects)
 
 
+def _shared_command(toolchain: Toolchain, objects: Path) -> list[str]:
+    """What reads the headers of many sources once. It is there whole or not at all: a source that is compiled
+    before comes to the same object.
+    """
+    header = objects / "shared.h"
+    header.write_text(_SHARED)
+    compiler = [*_runtime_compiler(toolchain), "-x", "c++-header", str(header)]
+    return ["/bin/sh", "-c", '"$@" -o "$0.part" && mv "$0.part" "$0"', f"{header}.gch", *compiler]
+
+
 def _runtime_commands(toolchain: Toolchain, objects: Path) -> list[list[str]]:
     sources = sorted(path for path in (CPP / "runtime").iterdir() if path.suffix in (".cpp", ".S"))
-    compiler = [str(toolchain.gxx), "-std=c++17", "-O2", "-fPIC", "-pthread", *toolchain.includes(), "-c"]
-    return [[*compiler, str(source), "-o", str(objects / f"{source.name}.o")] for source in sources]
+    compiler = [*_runtime_compiler(toolchain), "-include", str(objects / "shared.h"), "-c"]
+    return [
+        [*(compiler if source.suffix == ".cpp" else [*_runtime_compiler(toolchain), "-c"]), str(source)]
+        + ["-o", str(objects / f"{source.name}.o")]
+        for source in sources
+    ]
+
+
+def _runtime_compiler(toolchain: Toolchain) -> list[str]:
+    return [str(toolchain.gxx), "-std=c++17", "-O2", "-fPIC", "-pthread", *toolchain.includes()]
 
 
 def _linked_runtime(toolchain: Toolchain, objects: Path) -> list[str]:
     return [
         str(toolchain.gxx), "-shared", "-pthread", f"-Wl,-soname,{RUNTIME_NAME}", "-Wl,-Bsymbolic",
-        *sorted(str(path) for path in objects.iterdir()), "-o", str(toolchain.runtime),
+        *sorted(map(str, objects.glob("*.o"))), "-o", str(toolchain.runtime),
     ]  # fmt: skip
 
 

@@ -88,6 +88,14 @@ KERNELBENCH = (
     back("81", (16, 32, 64, 128), 64, (3, 3), stride=5, padding=1, dilation=2),
 )  # fmt: skip
 """KernelBench's level 1 by its numbers."""
+FUSED = (
+    back("2/5", (32, 64, 256, 256), 64, (4, 4), stride=2, padding=1, output_padding=1),
+    back("2/10", (128, 64, 256, 256), 64, (3, 3), padding=1),
+    back("2/15", (16, 16, 16, 32, 32), 32, (3, 3, 3), stride=2, padding=1),
+    Shape("2/25", (128, 16, 256, 256), 64, (3, 3)), Shape("2/65", (128, 8, 384, 384), 64, (3, 3)),
+    Shape("2/7", (64, 8, 32, 64, 64), 32, (3, 3, 3)), Shape("2/90", (128, 8, 16, 64, 64), 64, (3, 3, 3)),
+)  # fmt: skip
+"""Of KernelBench's level 2, where torch is fast."""
 NETWORKS = (
     Shape("resnet stem", (32, 3, 224, 224), 64, (7, 7), {"stride": 2, "padding": 3}),
     Shape("resnet 56", (32, 64, 56, 56), 64, (3, 3), {"padding": 1}),
@@ -129,7 +137,7 @@ def drawn(shape: Shape) -> tuple[torch.Tensor, torch.Tensor]:
     return torch.rand(shape.x, device="cuda"), (torch.rand(shape.weight, device="cuda") * 2 - 1) * bound
 
 
-def times(shapes: tuple[Shape, ...] = (*KERNELBENCH, *NETWORKS)) -> Iterator[dict[str, object]]:
+def times(shapes: tuple[Shape, ...] = (*KERNELBENCH, *FUSED, *NETWORKS)) -> Iterator[dict[str, object]]:
     """Of both sides, in ms, and their errors on the first image."""
     flush = torch.empty(FLUSH_BYTES, dtype=torch.uint8, device="cuda")
     for shape in shapes:

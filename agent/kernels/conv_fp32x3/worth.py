@@ -1,7 +1,7 @@
 """Which convolutions go to the tensor cores: those where they were measured to be faster than torch's.
 
-Drawn from 61 shapes on an H200 (benchmarks/kernels/README.md). What the kernel takes is known well from its
-tiles; what torch takes is not, so that the rule asks how fast the tensor cores would be in TFLOP/s: torch
+Drawn from some 90 shapes on an H200 (benchmarks/kernels/README.md). What the kernel takes is known well from
+its tiles; what torch takes is not, so that the rule asks how fast the tensor cores would be in TFLOP/s: torch
 reaches 20 to 58 with dense convolutions, less in three dimensions and least for transposed ones in groups.
 """
 
@@ -14,9 +14,12 @@ _SMS, _TILE, _DEPTH = 132, 128, 64
 _STAGE_US, _UNIT_US, _LAUNCH_US, _HOST_US, _BYTES_OF_US = 2.4, 2.5, 30.0, 100.0, 4e6
 """Of a stage of 64 of the depth, of a tile beside its stages, of a convolution, of each when it is one of
 many; how many bytes are read in one."""
-LEAST_RATE, LEAST_BACK, SURE_RATE, FULL = 12.0, 9.0, 33.0, 4 * _SMS
-"""In TFLOP/s: below the first, for transposed ones in three dimensions the second, torch may be faster; above
-the third it was nowhere. Between them there have to be this many tiles: with fewer torch cuts the depth."""
+PLANE_RATE, LEAST_RATE, BACK_RATE, SPREAD_RATE, GROUPS_RATE = 24.0, 12.0, 9.0, 5.0, 1.5
+"""In TFLOP/s: what torch may reach with few products for a value. In one and two dimensions; in three, and
+transposed; in three and transposed; with a stride as well; and in groups."""
+SURE_RATE, FULL = 33.0, 4 * _SMS
+"""Above this rate the tensor cores were never slower. Below it there have to be this many tiles: with fewer
+torch cuts the depth into parts."""
 
 
 @lru_cache(maxsize=4096)
@@ -32,14 +35,14 @@ def is_worth_at(x: Ints, weight: Ints, window: Window) -> bool:
         return _spread_is_worth(space, groups, products / spread, rate)
     if groups > 1 or features < (16 if space == 3 else 32) or depth < (27 if space == 3 else 64):
         return False
-    least = LEAST_BACK if window.transposed and space == 3 else LEAST_RATE
+    least = (PLANE_RATE, LEAST_RATE, BACK_RATE)[window.transposed + (space == 3)]
     return rate >= SURE_RATE or (rate >= least and tiles >= FULL)
 
 
 def _spread_is_worth(space: int, groups: int, products: float, rate: float) -> bool:
     """Of a transposed convolution that is several, of so many products each: those cost the host its time."""
     if space == 3:
-        return products >= 3e8 and rate >= (1.5 if groups > 1 else LEAST_RATE)
+        return products >= 3e8 and rate >= (GROUPS_RATE if groups > 1 else SPREAD_RATE)
     return groups == 1 and products >= 3e9 and rate >= LEAST_RATE
 
 

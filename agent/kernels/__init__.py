@@ -12,6 +12,12 @@ from types import ModuleType
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
+    from agent.kernels.conv_fp32x3.module import Conv1dFP32x3 as Conv1dFP32x3
+    from agent.kernels.conv_fp32x3.module import Conv2dFP32x3 as Conv2dFP32x3
+    from agent.kernels.conv_fp32x3.module import Conv3dFP32x3 as Conv3dFP32x3
+    from agent.kernels.conv_fp32x3.module import ConvTranspose1dFP32x3 as ConvTranspose1dFP32x3
+    from agent.kernels.conv_fp32x3.module import ConvTranspose2dFP32x3 as ConvTranspose2dFP32x3
+    from agent.kernels.conv_fp32x3.module import ConvTranspose3dFP32x3 as ConvTranspose3dFP32x3
     from agent.kernels.conv_fp32x3.operator import conv_fp32x3 as conv_fp32x3
     from agent.kernels.conv_fp32x3.operator import conv_transpose_fp32x3 as conv_transpose_fp32x3
     from agent.kernels.conv_group_norm_tanh_hardswish_residual_logsumexp.module import (
@@ -47,6 +53,9 @@ _PLACES = {
         "conv_group_norm_tanh_hardswish_residual_logsumexp.module",
     "conv_group_norm_tanh_hardswish_residual_logsumexp":
         "conv_group_norm_tanh_hardswish_residual_logsumexp.operator",
+    "Conv1dFP32x3": "conv_fp32x3.module", "Conv2dFP32x3": "conv_fp32x3.module",
+    "Conv3dFP32x3": "conv_fp32x3.module", "ConvTranspose1dFP32x3": "conv_fp32x3.module",
+    "ConvTranspose2dFP32x3": "conv_fp32x3.module", "ConvTranspose3dFP32x3": "conv_fp32x3.module",
     "conv_fp32x3": "conv_fp32x3.operator", "conv_transpose_fp32x3": "conv_fp32x3.operator",
     "GELU": "gelu.module", "gelu": "gelu.operator",
     "GroupNorm": "group_norm.module", "group_norm": "group_norm.operator",

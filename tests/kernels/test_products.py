@@ -164,6 +164,8 @@ SPREAD_3D = Window((2,) * 3, (1,) * 3, (2,) * 3, True, (0,) * 3)
         ((4, 1280, 16, 16), (1280, 1280, 3, 3), PLAIN, True),
         ((16, 32, 16, 32, 32), (32, 64, 3, 3, 3), SPREAD_3D, True),
         ((128, 64, 128, 128), (64, 64, 3, 3), SPREAD, True),
+        ((8, 64, 1024, 1024), (64, 64, 3, 3), PLAIN._replace(transposed=True), True),
+        ((128, 64, 256, 256), (64, 64, 3, 3), PLAIN._replace(transposed=True), False),
         ((128, 8, 384, 384), (64, 8, 3, 3), PLAIN, False),  # too slow for so little depth
         ((1, 1280, 16, 16), (1280, 1280, 3, 3), PLAIN, False),  # too few tiles
         ((1, 64, 56, 56), (64, 64, 3, 3), PLAIN, False),

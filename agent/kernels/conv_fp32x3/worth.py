@@ -17,6 +17,8 @@ many; how many bytes are read in one."""
 PLANE_RATE, LEAST_RATE, BACK_RATE, SPREAD_RATE, GROUPS_RATE = 24.0, 12.0, 9.0, 5.0, 1.5
 """In TFLOP/s: what torch may reach with few products for a value. In one and two dimensions; in three, and
 transposed; in three and transposed; with a stride as well; and in groups."""
+FEW_TAPS, MANY_PIXELS = 15, 1 << 18
+"""Transposed ones in two dimensions: up to so many taps cuDNN has other algorithms, but for large images."""
 SURE_RATE, FULL = 33.0, 4 * _SMS
 """Above this rate the tensor cores were never slower. Below it there have to be this many tiles: with fewer
 torch cuts the depth into parts."""
@@ -34,6 +36,8 @@ def is_worth_at(x: Ints, weight: Ints, window: Window) -> bool:
     if spread > 1:
         return _spread_is_worth(space, groups, products / spread, rate)
     if groups > 1 or features < (16 if space == 3 else 32) or depth < (27 if space == 3 else 64):
+        return False
+    if window.transposed and space == 2 and prod(weight[2:]) <= FEW_TAPS and prod(y[2:]) < MANY_PIXELS:
         return False
     least = (PLANE_RATE, LEAST_RATE, BACK_RATE)[window.transposed + (space == 3)]
     return rate >= SURE_RATE or (rate >= least and tiles >= FULL)

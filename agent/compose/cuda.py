@@ -134,7 +134,7 @@ def _calls(kernel: Kernel, call: str) -> list[str]:
     """One of its versions: indices of 64 bits or of 32, and by how many elements."""
     lines: list[str] = []
     # A loop of single elements may count one step past the end, one of four only a block's.
-    limits = {4: "INT32_MAX - 65536"}
+    limits = {4: "INT32_MAX - (1 << 16)"}
     for index in ("int64_t", "int"):
         for by in (4, 1) if kernel.is_wide else (0,):
             last = index == "int" and by != 4

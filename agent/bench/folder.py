@@ -129,7 +129,11 @@ def runs_of(bench: Bench) -> dict[str, tuple[store.Run, ...]]:
         label = _label(run) if run.begun else None
         if label is not None:
             found[label] = (*found.get(label, ()), run)
-    return found
+    # Names tell runs of one second by chance.
+    return {
+        label: runs if len(runs) == 1 else tuple(sorted(runs, key=lambda run: run.info.created))
+        for label, runs in found.items()
+    }
 
 
 @lru_cache(maxsize=1 << 16)

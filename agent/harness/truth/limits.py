@@ -201,7 +201,6 @@ class Limits:
         self.rms = max(8 * rms[0], 8 * rms[1], rms[2]) + 4 * self.eps * self.scale
         if count < ENOUGH:
             self.rms = float("inf")
-        self._seen: tuple[torch.Tensor, torch.Tensor] | None = None
 
     def of(self, truth: torch.Tensor) -> torch.Tensor:
         """What each element of whole rows of the truth may be off by; float64, flat as the truth is."""
@@ -226,12 +225,7 @@ class Limits:
         return False
 
     def exceeded(self, y: torch.Tensor, r64: torch.Tensor) -> torch.Tensor:
-        """Which elements are outside the budget, in the shape of the output; kept for whoever asks again."""
-        if self._seen is None or self._seen[0] is not y:
-            self._seen = y, self._exceeded(y, r64)
-        return self._seen[1]
-
-    def _exceeded(self, y: torch.Tensor, r64: torch.Tensor) -> torch.Tensor:
+        """Which elements are outside the budget, in the shape of the output."""
         wrong = torch.zeros(y.numel(), dtype=torch.bool, device=y.device)
         for begin, end in _row_chunks(y.numel(), self.width):
             given, truth = _finite_pair(y.reshape(-1)[begin:end], r64.reshape(-1)[begin:end])

@@ -1,19 +1,13 @@
 """`agent mcp`: the judge as tools of a coding agent."""
 
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import Annotated
 
 import typer
 
 from agent import config
-from agent.cli import console, judging
-from agent.errors import EnvironmentFault
-from agent.records import SCHEMA_VERSION
+from agent.cli import console, judging, serving
 
-if TYPE_CHECKING:
-    from types import ModuleType
-
-_MISSING = "agent mcp needs packages that are not installed: pip install 'kernelwright[mcp]'"
 Folders = Annotated[
     list[Path] | None,
     typer.Option(
@@ -62,9 +56,10 @@ def mcp(
         "library_ops": library_ops, "runs_dir": runs_dir,
     }  # fmt: skip
     settings = config.load(flags, offline=True).settings
-    transports = _transports()
-    from agent.doors.mcp.access import Access
-    from agent.doors.mcp.server import build
+    with serving.needs_extra("agent mcp", "mcp"):
+        from agent.doors.mcp import transports
+        from agent.doors.mcp.access import Access
+        from agent.doors.mcp.server import build
 
     access = Access(
         runs_dir=settings.runs_dir, references=_absolute(references), candidates=_absolute(candidates),
@@ -76,25 +71,10 @@ def mcp(
         return
 
     def ready(address: str) -> None:
-        if json:
-            console.emit_json({"schema_version": SCHEMA_VERSION, "url": address})
-        else:
-            console.show(address)
-        console.say("press Ctrl-C to stop the server")
+        serving.announce(address, json, "press Ctrl-C to stop the server")
 
     transports.serve_http(server, port, ready)
 
 
 def _absolute(folders: list[Path] | None) -> tuple[Path, ...]:
     return tuple(folder.absolute() for folder in folders or ())
-
-
-def _transports() -> "ModuleType":
-    """What serves. Raises EnvironmentFault where the extra is not installed."""
-    try:
-        from agent.doors.mcp import transports
-    except ModuleNotFoundError as error:
-        if (error.name or "").split(".")[0] == "agent":
-            raise
-        raise EnvironmentFault(_MISSING) from error
-    return transports

@@ -1,17 +1,13 @@
 """`agent serve`: the judge as a service over HTTP."""
 
-from collections.abc import Callable
 from pathlib import Path
-from typing import Annotated, Any
+from typing import Annotated
 
 import typer
 
 from agent import config
-from agent.cli import console, judging
-from agent.errors import EnvironmentFault
-from agent.records import SCHEMA_VERSION
+from agent.cli import console, judging, serving
 
-_MISSING = "agent serve needs packages that are not installed: pip install 'kernelwright[serve]'"
 Folder = Annotated[
     Path, typer.Option("--folder", metavar="DIR", help="Folder of the queue and the tokens.", file_okay=False)
 ]
@@ -48,32 +44,19 @@ def serve(
     """
     flags = {"executor": executor, "candidate_timeout": candidate_timeout}
     settings = config.load(flags, offline=True).settings
-    running, plan = _running()
+    with serving.needs_extra("agent serve", "serve"):
+        from agent.doors.service.running import Plan
+        from agent.doors.service.running import serve as run
 
     def ready(address: str) -> None:
-        if json:
-            console.emit_json({"schema_version": SCHEMA_VERSION, "url": address})
-        else:
-            console.show(address)
-        console.say(f"clients need a token of {folder / 'tokens'}; press Ctrl-C to stop the service")
+        stop = f"clients need a token of {folder / 'tokens'}; press Ctrl-C to stop the service"
+        serving.announce(address, json, stop)
 
-    running(
+    run(
         settings,
-        plan(
+        Plan(
             folder=folder, host=host, port=port, jobs=jobs, most_queued=queue, a_minute=rate,
             trusts_references=trust_references,
         ),
         ready,
     )  # fmt: skip
-
-
-def _running() -> tuple[Callable[..., None], Any]:
-    """What serves. Raises EnvironmentFault where the extra is not installed."""
-    try:
-        from agent.doors.service.running import Plan
-        from agent.doors.service.running import serve as run
-    except ModuleNotFoundError as error:
-        if (error.name or "").split(".")[0] == "agent":
-            raise
-        raise EnvironmentFault(_MISSING) from error
-    return run, Plan

@@ -1,7 +1,6 @@
 """`agent view [RUN]`: the runs in a browser, or one of them as a single HTML file."""
 
 import webbrowser
-from collections.abc import Callable
 from pathlib import Path
 from typing import Annotated
 
@@ -10,11 +9,9 @@ import typer
 from agent import config, store
 from agent.bench import Bench, open_bench
 from agent.bench.folder import MANIFEST, PREFIX
-from agent.cli import console
-from agent.errors import EnvironmentFault, UsageError
+from agent.cli import console, serving
+from agent.errors import UsageError
 from agent.records import SCHEMA_VERSION
-
-_MISSING = "agent view needs packages that are not installed: pip install 'kernelwright[view]'"
 
 
 def view(
@@ -58,15 +55,13 @@ def view(
         return
 
     def ready(address: str) -> None:
-        if json:
-            console.emit_json({"schema_version": SCHEMA_VERSION, "url": address})
-        else:
-            console.show(address)
-        console.say("press Ctrl-C to stop the server")
+        serving.announce(address, json, "press Ctrl-C to stop the server")
         if open_page:
             webbrowser.open(address)
 
-    _server()(found.runs_dir if isinstance(found, Bench) else folder, found, port, ready)
+    with serving.needs_extra("agent view", "view"):
+        from agent.viewer.server import serve
+    serve(found.runs_dir if isinstance(found, Bench) else folder, found, port, ready)
 
 
 def _named(run: str | None, runs_dir: Path) -> store.Run | Bench | None:
@@ -74,17 +69,6 @@ def _named(run: str | None, runs_dir: Path) -> store.Run | Bench | None:
     if run and (run.startswith(PREFIX) or (Path(run) / MANIFEST).is_file()):
         return open_bench(run, runs_dir)
     return store.open_run(run, runs_dir) if run is not None else None
-
-
-def _server() -> Callable[[Path, store.Run | Bench | None, int, Callable[[str], None]], None]:
-    """What serves. Raises EnvironmentFault where the extra is not installed."""
-    try:
-        from agent.viewer.server import serve
-    except ModuleNotFoundError as error:
-        if (error.name or "").split(".")[0] == "agent":
-            raise
-        raise EnvironmentFault(_MISSING) from error
-    return serve
 
 
 def _export(run: store.Run | Bench | None, file: Path, json: bool) -> None:

@@ -7,6 +7,7 @@ from typing import Any, TypeVar
 
 import anyio
 from anyio import CapacityLimiter, to_thread
+from anyio.lowlevel import checkpoint_if_cancelled
 from mcp.server.mcpserver import Context
 from mcp.server.mcpserver.exceptions import ToolError
 
@@ -48,22 +49,15 @@ class Call(Listener):
 
 async def carried(context: Context[Any, Any], limiter: CapacityLimiter, work: Callable[[Call], Told]) -> Told:
     """What `work` gives. An error of ours becomes one line for the client, and so does that of a candidate's
-    address; a cancelled call ends what it has begun.
+    address; a cancelled call ends what it has begun, and keeps its place in `limiter` until that has ended.
     """
     call = Call()
-    outcome: list[Told | BaseException] = []
     async with anyio.create_task_group() as group:
         group.start_soon(_tell, context, call)
-        try:
-            outcome.append(
-                await to_thread.run_sync(
-                    partial(_caught, work, call), abandon_on_cancel=True, limiter=limiter
-                )
-            )
-        finally:
-            call.cancel()
-            group.cancel_scope.cancel()
-    match outcome[0]:
+        outcome = await to_thread.run_sync(partial(_caught, work, call), limiter=limiter)
+        group.cancel_scope.cancel()
+    await checkpoint_if_cancelled()
+    match outcome:
         case EnvironmentFault() as fault:
             raise ToolError(f"not judged, which is no fault of the candidate: {fault}") from fault
         case AgentError() as error:
@@ -84,8 +78,11 @@ def _caught(work: Callable[[Call], Told], call: Call) -> Told | BaseException:
 
 async def _tell(context: Context[Any, Any], call: Call) -> None:
     told = 0
-    while True:
-        await anyio.sleep(TELL_S)
-        if call.step != told:
-            told = call.step
-            await context.report_progress(told, None, call.text)
+    try:
+        while True:
+            await anyio.sleep(TELL_S)
+            if call.step != told:
+                told = call.step
+                await context.report_progress(told, None, call.text)
+    finally:  # the work's thread cannot be cancelled: it learns here that it should end
+        call.cancel()

@@ -11,16 +11,29 @@ from functools import cache
 from pathlib import Path
 from typing import Any, Literal, Self, get_args
 
-from pydantic import BaseModel, ConfigDict, model_validator
+from pydantic import BaseModel, ConfigDict, Field, model_validator
 
 HERE = Path(__file__).resolve().parent
 CORPUS, PROBLEMS = HERE / "corpus", HERE / "problems"
-Half = Literal["own", "blind"]
+Half = Literal["own", "blind", "learn", "closed"]
 Section = Literal["build", "binding", "run", "mismatch", "right"]
 HALVES: tuple[Half, ...] = get_args(Half)
 SECTIONS: tuple[Section, ...] = get_args(Section)
 _KIND = re.compile(r"`([a-z0-9]+(?:-[a-z0-9]+)+|timeout|deadlock)`")
 _CLAIMS_NOTHING = "### Kinds that claim no cause"
+
+
+class Fault(BaseModel):
+    """One of two faults in one answer."""
+
+    model_config = ConfigDict(frozen=True, extra="forbid")
+
+    causes: tuple[str, ...] = Field(min_length=1)
+    says: tuple[str, ...] = Field(min_length=1)
+
+    def is_said(self, message: str) -> bool:
+        """Whether a message has all that any right wording of this fault has to contain."""
+        return all(re.search(words, message, re.IGNORECASE) for words in self.says)
 
 
 class Case(BaseModel):
@@ -35,6 +48,7 @@ class Case(BaseModel):
     problem: str
     causes: tuple[str, ...] = ()
     says: tuple[str, ...] = ()
+    faults: tuple[Fault, ...] = ()
     stage: tuple[str, ...] = ()
     line: str = ""
     sample: bool = False
@@ -42,10 +56,15 @@ class Case(BaseModel):
 
     @model_validator(mode="after")
     def _a_label_is_whole(self) -> Self:
-        if self.correct and (self.causes or self.says or self.stage or self.line):
+        labelled = self.causes or self.says or self.faults
+        if self.correct and (labelled or self.stage or self.line):
             raise ValueError("a right answer has no cause")
-        if not self.correct and not (self.causes and self.says and self.stage):
-            raise ValueError("a wrong answer names causes, says and stage")
+        if self.faults and (self.causes or self.says or len(self.faults) != 2):
+            raise ValueError("faults are two, in the place of causes and says")
+        if not self.correct and not self.faults and not (self.causes and self.says):
+            raise ValueError("a wrong answer names causes and says, or two faults")
+        if not self.correct and not self.stage:
+            raise ValueError("a wrong answer names its stage")
         return self
 
     def __str__(self) -> str:
@@ -54,6 +73,11 @@ class Case(BaseModel):
     @property
     def correct(self) -> bool:
         return self.section == "right"
+
+    @property
+    def wrong_by(self) -> tuple[Fault, ...]:
+        """What is wrong with it: one fault, or two."""
+        return self.faults or ((Fault(causes=self.causes, says=self.says),) if self.causes else ())
 
     @property
     def key(self) -> tuple[str, str]:
@@ -85,8 +109,13 @@ class Case(BaseModel):
 
 @cache
 def cases() -> tuple[Case, ...]:
-    """All of them, the own half first, in alphabetical order."""
+    """All of them, half by half, in alphabetical order."""
     return tuple(_read(path, half) for half in HALVES for path in sorted((CORPUS / half).glob("*.py")))
+
+
+def half_of(name: str) -> Half:
+    """`learn` or `closed`: the name alone decides, so that nobody chooses."""
+    return "closed" if int(hashlib.sha256(name.encode()).hexdigest()[0], 16) % 2 == 0 else "learn"
 
 
 @cache

@@ -25,9 +25,9 @@ from agent.executors import JudgeOptions, LocalExecutor
 from agent.records import Attempt, Candidate, Evaluation, Problem, Status
 
 from . import labels
-from .labels import Case
+from .labels import Case, Fault
 
-Outcome = Literal["right", "unsure", "misled", "quiet", "false alarm", "fault"]
+Outcome = Literal["right", "one of two", "unsure", "misled", "quiet", "false alarm", "fault"]
 OUTCOMES: tuple[Outcome, ...] = get_args(Outcome)
 RECORD = Path(__file__).resolve().parents[2] / "docs" / "diagnosis" / "score.json"
 MESSAGE_CHARACTERS = 400
@@ -60,10 +60,21 @@ def outcome(case: Case, evaluation: Evaluation) -> Outcome:
     headline = evaluation.headline
     if verified or headline is None:
         return "misled"
-    if headline.kind in case.causes:
-        said = all(re.search(words, headline.message, re.IGNORECASE) for words in case.says)
-        return "right" if said else "unsure"
-    return "unsure" if headline.kind in labels.unsure_kinds() else "misled"
+    claimed = [fault for fault in case.wrong_by if headline.kind in fault.causes]
+    named = [fault for fault in claimed if fault.is_said(headline.message)]
+    if named:
+        pairs = [(one, other) for one in named for other in case.faults if other is not one]
+        both = any(_is_named_too(other, evaluation) for _, other in pairs)
+        return "right" if both or not case.faults else "one of two"
+    return "unsure" if claimed or headline.kind in labels.unsure_kinds() else "misled"
+
+
+def _is_named_too(fault: Fault, evaluation: Evaluation) -> bool:
+    """Whether the headline says a second fault as well, or another finding is of its kind and says it."""
+    headline, *others = evaluation.findings
+    return fault.is_said(headline.message) or any(
+        one.kind in fault.causes and fault.is_said(one.message) for one in others
+    )
 
 
 def line_is_named(case: Case, evaluation: Evaluation) -> bool | None:
@@ -162,7 +173,7 @@ def chosen(names: list[str]) -> list[Case]:
 
 def main(arguments: list[str] | None = None) -> int:
     options = argparse.ArgumentParser(description=(__doc__ or "").splitlines()[0])
-    options.add_argument("--only", action="append", default=[], metavar="WHAT", help="own, blind, ..., NAME")
+    options.add_argument("--only", action="append", default=[], metavar="WHAT", help="own, closed, ..., NAME")
     options.add_argument("--jobs", type=int, default=2)
     given = options.parse_args(arguments)
     wanted = chosen(given.only)

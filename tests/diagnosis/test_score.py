@@ -1,7 +1,8 @@
 """The scorer's rules, the recorded scores, and a sample of the corpus judged anew.
 
-The sample holds every section of each half (`sample = true`); `pytest --all-kernels tests/diagnosis` judges
-all. No case may mislead or raise a false alarm, and one that is recorded as right has to stay so.
+The sample holds every section of the first set's halves (`sample = true`); `pytest --all-kernels
+tests/diagnosis` judges all. No case may mislead or raise a false alarm, and one that is recorded as right has
+to stay so.
 """
 
 from collections import Counter
@@ -80,6 +81,33 @@ def test_a_headline_is_scored_by_the_rules(case: Case, evaluation: Evaluation, o
     assert score.outcome(case, evaluation) == outcome
 
 
+TWO = wrong(
+    causes=(),
+    says=(),
+    faults=(
+        {"causes": ("scan-exclusive",), "says": ("exclusive",)},
+        {"causes": ("wrong-axis",), "says": ("dim|axis",)},
+    ),
+)
+
+
+@pytest.mark.parametrize(
+    ("kinds_and_messages", "outcome"),
+    [
+        ([("scan-exclusive", "An exclusive scan along dim 0.")], "right"),
+        ([("scan-exclusive", "An exclusive scan."), ("wrong-axis", "Along axis 0.")], "right"),
+        ([("scan-exclusive", "An exclusive scan."), ("eps-twice", "Along axis 0.")], "one of two"),
+        ([("wrong-axis", "Along axis 0.")], "one of two"),
+        ([("wrong-axis", "Elsewhere."), ("scan-exclusive", "An exclusive scan.")], "unsure"),
+        ([("unknown-cause", "An exclusive scan along dim 0.")], "unsure"),
+        ([("eps-twice", "An exclusive scan along dim 0.")], "misled"),
+    ],
+)
+def test_two_faults_are_both_to_be_named(kinds_and_messages: list[tuple[str, str]], outcome: str) -> None:
+    findings = tuple(Finding(kind=kind, message=message) for kind, message in kinds_and_messages)
+    assert score.outcome(TWO, refused("k").model_copy(update={"findings": findings})) == outcome
+
+
 def test_the_line_is_looked_up_in_the_candidate_without_its_label() -> None:
     case = next(case for case in CASES if case.line)
     numbers = [n for n, text in enumerate(case.source.splitlines(), 1) if case.line.split("|")[0] in text]
@@ -90,9 +118,10 @@ def test_the_line_is_looked_up_in_the_candidate_without_its_label() -> None:
     assert score.line_is_named(wrong(), evaluation) is None
 
 
-def test_the_sample_has_every_section_of_each_half_and_is_small() -> None:
+def test_the_sample_has_every_section_of_the_first_set_and_is_small() -> None:
     sample = [case for case in CASES if case.sample]
-    assert {(case.half, case.section) for case in sample} == {(case.half, case.section) for case in CASES}
+    first = [case for case in CASES if case.half in ("own", "blind")]
+    assert {(case.half, case.section) for case in sample} >= {(case.half, case.section) for case in first}
     assert len(sample) <= SAMPLE_AT_MOST
 
 
@@ -104,7 +133,11 @@ def test_the_corpus_is_large_enough() -> None:
 
 
 def test_the_recorded_scores_are_those_of_the_present_cases() -> None:
-    assert {given[:3] for given in score.read()} == {(case.half, case.name, case.digest) for case in CASES}
+    """Of a half all or none: the second set is judged when it is whole."""
+    recorded = {given[:3] for given in score.read()}
+    judged = {half for half, _, _ in recorded}
+    assert judged >= {"own", "blind"}
+    assert recorded == {(case.half, case.name, case.digest) for case in CASES if case.half in judged}
 
 
 def test_the_page_is_rendered_from_the_recorded_scores() -> None:
@@ -166,5 +199,5 @@ def test_the_feedback_does_not_mislead(judged: Case, scored: Callable[[Case], Sc
     given = scored(judged)
     assert given.outcome not in ("misled", "false alarm", "fault"), given
     assert judged.correct or given.stage in judged.stage, given
-    if recorded[judged.key].outcome == "right":
+    if judged.key in recorded and recorded[judged.key].outcome == "right":
         assert given.outcome == "right", given

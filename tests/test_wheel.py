@@ -7,6 +7,7 @@ import zipfile
 from pathlib import Path
 
 import pytest
+from e2e.commands import install
 
 ROOT = Path(__file__).resolve().parent.parent
 
@@ -51,18 +52,7 @@ def test_the_shipped_files_are_inside(wheel: Path) -> None:
 def test_the_installed_command_judges_outside_the_checkout(wheel: Path, tmp_path: Path) -> None:
     """Installed apart from its dependencies, which the interpreter has; nothing of the checkout is used."""
     site, here = tmp_path / "site", tmp_path / "here"
-    pip = [
-        sys.executable,
-        "-m",
-        "pip",
-        "install",
-        "--quiet",
-        "--no-deps",
-        "--no-index",
-        "--target",
-        str(site),
-    ]
-    subprocess.run([*pip, str(wheel)], check=True, capture_output=True)
+    install(site, wheel)
     here.mkdir()
     kept = {k: v for k, v in os.environ.items() if not k.startswith(("OPENAI_", "AGENT_"))}
     kept["PYTHONPATH"] = str(site)

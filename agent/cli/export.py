@@ -1,4 +1,4 @@
-"""`agent export RUN`: a verified kernel as a package that needs torch alone."""
+"""`agent export RUN|KERNEL`: a verified kernel as a package that needs torch alone."""
 
 from enum import StrEnum
 from pathlib import Path
@@ -8,32 +8,56 @@ import typer
 
 from agent.api import Run
 from agent.cli import console
+from agent.errors import UsageError
 from agent.records import SCHEMA_VERSION
 
 
 class Form(StrEnum):
     FOLDER = "folder"
     TORCH_LIBRARY = "torch-library"
+    HF_KERNELS = "hf-kernels"
 
 
 def export(
-    run: Annotated[str, typer.Argument(metavar="RUN", help="Path, id or recorded/NAME of a run.")],
+    of: Annotated[
+        str,
+        typer.Argument(
+            metavar="RUN|KERNEL",
+            help="A run by path, id or recorded/NAME, or a kernel of `agent kernels list`.",
+        ),
+    ],
     to: Annotated[Path, typer.Option("--to", metavar="DIR", help="Folder to write, a new one.")],
     form: Annotated[
-        Form, typer.Option("--format", help="folder: the module; torch-library: an operator as well.")
+        Form,
+        typer.Option(
+            "--format",
+            help="folder: the module; torch-library: an operator as well; hf-kernels: both, laid out for "
+            "Hugging Face's kernel builder.",
+        ),
     ] = Form.FOLDER,
     name: Annotated[
         str | None, typer.Option("--name", help="Name of the package.", show_default="by the problem")
+    ] = None,
+    arch: Annotated[
+        str | None,
+        typer.Option("--arch", help="Of a KERNEL, the file with the path for this GPU, such as 90a."),
     ] = None,
     runs_dir: console.RunsDir = None,
     json: console.Json = False,
     verbose: console.Verbose = False,
     quiet: console.Quiet = False,
 ) -> None:
-    """Write the best kernel of a run as a Python package, with its verdict, that others build and import."""
+    """Write a verified kernel as a package of its own, with its verdict, that others build and import."""
     from agent.doors.package import export as written
+    from agent.doors.package import origins
 
-    files = written(Run.open(run, runs_dir=runs_dir), to, form.value, name)
+    if origins.is_kernel(of):
+        origin = origins.of_kernel(of, arch)
+    elif arch is not None:
+        raise UsageError("--arch is for shipped kernels; a run's best is exported as it was judged")
+    else:
+        origin = origins.of_run(Run.open(of, runs_dir=runs_dir))
+    files = written(origin, to, form.value, name)
     if json:
         console.emit_json({"schema_version": SCHEMA_VERSION, "files": list(map(str, files))})
         return

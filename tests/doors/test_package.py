@@ -6,12 +6,15 @@ import sys
 from pathlib import Path
 
 import pytest
-from e2e.commands import agent
+from doors import builder_manifest
+from e2e.commands import agent, install
+from pydantic import ValidationError
 from transcripts import SETTINGS, STARTED, evaluation
 
 from agent.api import Run
-from agent.doors.package import export, named
+from agent.doors.package import FORMATS, Format, export, named, origins
 from agent.errors import UsageError
+from agent.kernels import manifest, sources
 from agent.records import Attempt, Candidate, Evaluated, Problem, RunFinished, Status, TensorSpec, Trace
 from agent.store import create
 
@@ -55,7 +58,7 @@ torch.testing.assert_close(total, x.sum())
 from torch._subclasses import FakeTensorMode
 given, state = x.detach(), kernel.weight.detach()
 with FakeTensorMode() as mode:
-    fake = torch.ops.{name}.forward([mode.from_tensor(given)], [mode.from_tensor(state)])
+    fake = {ops}.forward([mode.from_tensor(given)], [mode.from_tensor(state)])
 assert [tuple(one.shape) for one in fake] == [(3, 5), ()]
 if {differentiable}:
     out.sum().backward()
@@ -93,30 +96,103 @@ def ended(folder: Path, *requested: str) -> Run:
     return Run(run)
 
 
-@pytest.mark.timeout(600)  # builds a wheel and imports torch
-@pytest.mark.parametrize("requested", [(), ("backward",)])
-def test_the_operator_works_where_there_is_torch_alone(tmp_path: Path, requested: tuple[str, ...]) -> None:
-    package = tmp_path / "package"
-    export(ended(tmp_path / "runs", *requested), package, "torch-library")
-    site = tmp_path / "site"
-    pip = [
-        sys.executable,
-        "-m",
-        "pip",
-        "install",
-        "--quiet",
-        "--no-deps",
-        "--no-index",
-        "--no-build-isolation",
-    ]
-    subprocess.run([*pip, "--target", str(site), str(package)], check=True, capture_output=True)
-    code = USED.format(name="k2_scaled_sums_kernel", differentiable=bool(requested))
-    done = subprocess.run(
+def used(site: Path, name: str, ops: str, differentiable: bool) -> subprocess.CompletedProcess[str]:
+    """Has an interpreter without us use what lies in the folder."""
+    code = USED.format(name=name, ops=ops, differentiable=differentiable)
+    return subprocess.run(
         [sys.executable, "-c", f"import sys; sys.path.insert(0, {str(site)!r})\n{code}"],
-        capture_output=True, text=True, check=False, cwd=tmp_path,
+        capture_output=True, text=True, check=False, cwd=site,
     )  # fmt: skip
+
+
+@pytest.mark.timeout(600)  # builds a wheel and imports torch
+def test_the_operator_works_where_there_is_torch_alone(tmp_path: Path) -> None:
+    package, site = tmp_path / "package", tmp_path / "site"
+    export(origins.of_run(ended(tmp_path / "runs")), package, "torch-library")
+    install(site, package)
+    name = "k2_scaled_sums_kernel"
+    done = used(site, name, f"torch.ops.{name}", False)
     assert done.returncode == 0, done.stderr
     assert done.stdout.split() == ["verified"]
+
+
+OPS = """\
+import torch
+
+_OPS_NAME = "_k2_scaled_sums_kernel_cuda_abcdefg"
+ops = getattr(torch.ops, _OPS_NAME)
+
+
+def add_op_namespace_prefix(op_name: str) -> str:
+    return f"{_OPS_NAME}::{op_name}"
+"""
+"""What the kernel builder writes beside a kernel: a namespace for each build."""
+
+
+@pytest.mark.timeout(600)  # imports torch
+def test_the_project_for_the_hub_is_one_that_its_builder_takes_and_has_gradients(tmp_path: Path) -> None:
+    project, name = tmp_path / "project", "k2_scaled_sums_kernel"
+    files = export(origins.of_run(ended(tmp_path / "runs", "backward")), project, "hf-kernels")
+    found = builder_manifest.read(project)
+    assert found.general.name == name.replace("_", "-")
+    package = project / "torch-ext" / name
+    taken = {f".{ending}" for ending in found.torch_noarch.pyext or ["py", "pyi"]}
+    assert {file.suffix for file in files if file.is_relative_to(package)} <= taken
+    assert {"flake.nix", "CARD.md"} <= {file.name for file in files}
+    # Where the builder has copied it to, a kernel is loaded from a path and not by the name of its project.
+    (package / "_ops.py").write_text(OPS)
+    done = used(project / "torch-ext", name, "torch.ops._k2_scaled_sums_kernel_cuda_abcdefg", True)
+    assert done.returncode == 0, done.stderr
+
+
+@pytest.mark.parametrize(
+    ("right", "wrong"),
+    [
+        ("edition = 5", "edition = 4"),
+        ('license = "other"\n', ""),
+        ("k2-scaled", "k2_scaled"),
+        ('"cuda"', '"opencl"'),
+        ("pyext", "extensions"),
+    ],
+)
+def test_the_schema_refuses_what_the_builder_would(tmp_path: Path, right: str, wrong: str) -> None:
+    export(origins.of_run(ended(tmp_path / "runs")), tmp_path / "project", "hf-kernels")
+    file = tmp_path / "project" / "build.toml"
+    text = file.read_text()
+    assert right in text
+    file.write_text(text.replace(right, wrong))
+    with pytest.raises(ValidationError):
+        builder_manifest.read(tmp_path / "project")
+
+
+@pytest.mark.parametrize("form", FORMATS)
+def test_a_shipped_kernel_is_exported_with_the_verdicts_on_its_file(tmp_path: Path, form: Format) -> None:
+    done = agent("export", "group_norm", "--to", "package", "--format", form, cwd=tmp_path)
+    assert done.returncode == 0, done.stderr
+    (source,) = tmp_path.glob("package/*/group_norm_kernel/candidate.py")
+    assert source.read_text() == sources.candidate("group_norm")
+    verdict = json.loads(source.with_name("verdict.json").read_text())
+    assert verdict["status"] == "verified"
+    # A GPU has judged the file with a path of its own, which this one is not.
+    assert {one["executor"] for one in verdict["verdicts"]} == {"emulator"}
+    assert "any group count" in "".join(file.read_text() for file in tmp_path.glob("package/*.md"))
+
+
+def test_a_path_for_one_gpu_is_exported_with_the_verdict_of_such_a_gpu(tmp_path: Path) -> None:
+    origin = origins.of_kernel("group_norm", "90a")
+    assert {one["executor"] for one in json.loads(origin.verdict)["verdicts"]} == {"cuda"}
+    export(origin, tmp_path / "project", "hf-kernels")
+    assert builder_manifest.read(tmp_path / "project").torch_noarch.cuda_capabilities == ["9.0a"]
+    with pytest.raises(UsageError, match="has no path for 80; it has one for 90a"):
+        origins.of_kernel("group_norm", "80")
+    with pytest.raises(UsageError, match="leave out --arch"):
+        origins.of_kernel("softmax", "90a")
+
+
+def test_a_kernel_whose_files_have_changed_since_is_not_exported(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(manifest, "fingerprint", lambda name: "another")
+    with pytest.raises(UsageError, match="no verdict speaks for its portable file"):
+        origins.of_kernel("softmax")
 
 
 def test_the_recorded_kernel_is_exported_by_the_command(tmp_path: Path) -> None:
@@ -144,13 +220,12 @@ def test_nothing_unverified_is_exported(tmp_path: Path) -> None:
         writer.append(STARTED)
         writer.append(RunFinished(outcome="no_kernel", best=None, reason=""))
     with pytest.raises(UsageError, match="no verified kernel"):
-        export(Run(run), tmp_path / "package", "folder")
-    assert not (tmp_path / "package").exists()
+        origins.of_run(Run(run))
 
 
 @pytest.mark.parametrize("name", ["import", "a b", "../x", "1x", ""])
 def test_a_name_is_that_of_a_package(tmp_path: Path, name: str) -> None:
-    run = ended(tmp_path / "runs")
+    run = origins.of_run(ended(tmp_path / "runs"))
     if name:
         with pytest.raises(UsageError, match="no name of a Python package"):
             export(run, tmp_path / "package", "folder", name)

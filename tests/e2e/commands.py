@@ -38,3 +38,10 @@ def shown(run: str, cwd: Path) -> dict[str, Any]:
     """The document of `agent show RUN --json`."""
     document: dict[str, Any] = json.loads(agent("show", run, "--json", cwd=cwd).stdout)
     return document
+
+
+def install(target: Path, project: Path) -> None:
+    """Puts a wheel or a project of setuptools there, without its dependencies and without a network."""
+    pip = [sys.executable, "-m", "pip", "install", "--quiet", "--no-deps", "--no-index"]
+    build = [] if project.is_file() else ["--no-build-isolation"]
+    subprocess.run([*pip, *build, "--target", str(target), str(project)], check=True, capture_output=True)

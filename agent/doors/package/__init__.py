@@ -1,7 +1,9 @@
 """A verified kernel as a package of its own, which needs torch and not us.
 
-Contract: nothing is exported that no judge has verified; verdict and scope lie inside. `folder` holds
-ModelNew, `torch-library` also an operator with its fake, and with autograd where the gradients were judged.
+Contract: nothing is exported that no judge has verified; the file that was judged goes out as it is, with
+verdict and scope beside it. `folder` holds ModelNew, `torch-library` also an operator with its fake, and with
+autograd where the gradients were judged; `hf-kernels` the same in the layout that Hugging Face's kernel
+builder takes.
 """
 
 import json
@@ -11,42 +13,29 @@ from pathlib import Path
 from string import Template
 from typing import Literal
 
-from agent import __version__
-from agent.api import Run
+from agent.doors.package.origins import Origin
 from agent.errors import EnvironmentFault, UsageError
-from agent.records import Attempt, Problem, TensorSpec
+from agent.records import TensorSpec
 
-Format = Literal["folder", "torch-library"]
-FORMATS: tuple[Format, ...] = ("folder", "torch-library")
+Format = Literal["folder", "torch-library", "hf-kernels"]
+FORMATS: tuple[Format, ...] = ("folder", "torch-library", "hf-kernels")
 _TEMPLATES = Path(__file__).parent / "templates"
+_HUB_NAME = re.compile(r"[a-z][-a-z0-9]*[a-z0-9]")
+_ARCHITECTURE = re.compile(r"code=sm_(\d+)(\d[af]?)\b")
+"""As a candidate tells nvcc which GPU it is for."""
 
 
-def export(run: Run, folder: Path, form: Format, name: str | None = None) -> list[Path]:
-    """Writes the best kernel of a run to `folder`, which is new; the files that were written.
+def export(origin: Origin, folder: Path, form: Format, name: str | None = None) -> list[Path]:
+    """Writes a kernel to `folder`, which is new; the files that were written.
 
-    Raises UsageError for a run with nothing verified and for a name that is none.
+    Raises UsageError for a name that is none and for a folder that holds something.
     """
-    best, source = run.best, run.best_source
-    if best is None or source is None:
-        raise UsageError(f"run {run.address} has no verified kernel; only what is verified is exported")
-    problem = run.problem
-    name = name or named(problem.name)
+    name = name or named(origin.name)
     if not name.isidentifier() or keyword.iskeyword(name):
         raise UsageError(f"--name {name!r} is no name of a Python package")
     if folder.exists() and any(folder.iterdir()):
         raise UsageError(f"{folder} holds something already; name a new folder")
-    texts = _texts(run, best, name)
-    package = f"src/{name}"
-    files = {
-        "pyproject.toml": _filled("pyproject.toml", texts),
-        "README.md": _filled("README.md", texts),
-        f"{package}/__init__.py": _filled("init.py", texts),
-        f"{package}/candidate.py": source,
-        f"{package}/reference.py": problem.source,
-        f"{package}/verdict.json": best.evaluation.model_dump_json(indent=1),
-    }
-    if form == "torch-library":
-        files[f"{package}/operator.py"] = _filled("operator.py", texts | _of_operator(problem, best))
+    files = _hub(origin, name) if form == "hf-kernels" else _package(origin, name, form)
     try:
         for path, text in files.items():
             (folder / path).parent.mkdir(parents=True, exist_ok=True)
@@ -62,29 +51,81 @@ def named(problem: str) -> str:
     return f"{words if words[:1].isalpha() else f'k{words}'}_kernel"
 
 
-def _texts(run: Run, best: Attempt, name: str) -> dict[str, str]:
-    found = best.evaluation
-    skipped = "".join(f"\n- not checked: {check}" for check in found.scope.skipped)
+def _package(origin: Origin, name: str, form: Format) -> dict[str, str]:
+    """A project of setuptools."""
+    package = f"src/{name}"
+    texts = _texts(origin, name) | {"package": package}
+    files = {
+        "pyproject.toml": _filled("pyproject.toml", texts),
+        "README.md": _filled("README.md", texts),
+        f"{package}/__init__.py": _filled("init.py", texts),
+        **_kernel(origin, package),
+    }
+    if form == "torch-library":
+        within = {"import_ops": "", "operator": f'"{name}::forward"', "ops": f"torch.ops.{name}"}
+        files[f"{package}/operator.py"] = _filled("operator.py", texts | _of_operator(origin) | within)
+    return files
+
+
+def _hub(origin: Origin, name: str) -> dict[str, str]:
+    """A project of Hugging Face's kernel builder, which adds `_ops.py` with the operator's namespace."""
+    hub_name = name.replace("_", "-")
+    if not _HUB_NAME.fullmatch(hub_name):
+        raise UsageError(
+            f"{hub_name!r} is no name of a kernel on the Hub: two or more small letters, digits and dashes, "
+            "a letter first and no dash last; choose another --name"
+        )
+    package = f"torch-ext/{name}"
+    found = _ARCHITECTURE.findall(origin.source)
+    only = json.dumps(sorted({f"{major}.{minor}" for major, minor in found}))
+    texts = _texts(origin, name) | {
+        "package": package,
+        "hub_name": hub_name,
+        "license": origin.license,
+        "capabilities": f"cuda_capabilities = {only}\n" if found else "",
+    }
+    within = {
+        "import_ops": "from ._ops import add_op_namespace_prefix, ops\n",
+        "operator": 'add_op_namespace_prefix("forward")',
+        "ops": "ops",
+    }
     return {
-        "name": name,
-        "problem": run.problem.name,
-        "run": run.id,
-        "attempt": str(best.number),
-        "version": __version__,
-        "scope": str(found.scope),
-        "skipped": skipped,
-        "envelope": f"\nBeyond what is stated: {found.envelope}\n" if found.envelope else "",
-        "inputs": "\n".join(f"- {_words(one)}" for one in run.problem.trace.inputs),
+        "build.toml": _filled("build.toml", texts),
+        "flake.nix": _filled("flake.nix", texts),
+        "CARD.md": _filled("CARD.md", texts) + _filled("README.md", texts),
+        f"{package}/__init__.py": _filled("init_of_hub.py", texts),
+        f"{package}/operator.py": _filled("operator.py", texts | _of_operator(origin) | within),
+        **_kernel(origin, package),
     }
 
 
-def _of_operator(problem: Problem, best: Attempt) -> dict[str, str]:
+def _kernel(origin: Origin, package: str) -> dict[str, str]:
+    return {
+        f"{package}/candidate.py": origin.source,
+        f"{package}/reference.py": origin.problem.source,
+        f"{package}/verdict.json": origin.verdict,
+    }
+
+
+def _texts(origin: Origin, name: str) -> dict[str, str]:
+    return {
+        "name": name,
+        "problem": origin.problem.name,
+        "found": origin.found,
+        "scope": "\n".join(f"- {line}" for line in origin.scope),
+        "envelope": f"\n{origin.envelope}\n" if origin.envelope else "",
+        "inputs": "\n".join(f"- {_words(one)}" for one in origin.problem.trace.inputs),
+    }
+
+
+def _of_operator(origin: Origin) -> dict[str, str]:
     """What the operator's file has beside: the inputs that are no tensors, the names of parameters."""
-    given = [None if isinstance(one, TensorSpec) else {"value": one} for one in problem.trace.inputs]
+    trace = origin.problem.trace
+    given = [None if isinstance(one, TensorSpec) else {"value": one} for one in trace.inputs]
     return {
         "given": repr(json.loads(json.dumps(given))),
-        "state": repr(tuple(one.name for one in problem.trace.state)),
-        "differentiable": repr("backward" in best.evaluation.scope.requested),
+        "state": repr(tuple(one.name for one in trace.state)),
+        "differentiable": repr(origin.differentiable),
     }
 
 

@@ -1,0 +1,99 @@
+"""What is exported: the best kernel of a run, or a shipped one, each with the verdict on that very file."""
+
+import json
+
+from agent import __version__
+from agent.api import Run, load_problem
+from agent.errors import UsageError
+from agent.kernels import auditing, manifest, sources
+from agent.kernels.manifest import Manifest, Verified
+from agent.records import Problem, Record, Status
+
+
+class Origin(Record):
+    """A verified kernel."""
+
+    name: str
+    """After which the package is named."""
+    problem: Problem
+    source: str
+    """The file that was judged; it is exported as it is."""
+    found: str
+    """Where it comes from, in words."""
+    verdict: str
+    """As JSON, with a `status`."""
+    scope: tuple[str, ...]
+    """What it was verified on, and what was not checked; a line each."""
+    envelope: str = ""
+    """What else it takes, in a sentence; empty where nobody has looked."""
+    differentiable: bool = False
+    """Whether its gradients were verified."""
+    license: str
+    """An identifier of Hugging Face's."""
+
+
+def of_run(run: Run) -> Origin:
+    """Raises UsageError for a run with nothing verified."""
+    best, source = run.best, run.best_source
+    if best is None or source is None:
+        raise UsageError(f"run {run.address} has no verified kernel; only what is verified is exported")
+    found = best.evaluation
+    return Origin(
+        name=run.problem.name, problem=run.problem, source=source,
+        found=f"found in run {run.id} (attempt {best.number}) and verified by kernelwright {__version__}",
+        verdict=found.model_dump_json(indent=1),
+        scope=(str(found.scope), *(f"not checked: {check}" for check in found.scope.skipped)),
+        envelope=f"Beyond what is stated: {found.envelope}" if found.envelope else "",
+        differentiable="backward" in found.scope.requested, license="other",
+    )  # fmt: skip
+
+
+def is_kernel(name: str) -> bool:
+    """Whether a shipped or a promoted kernel has the name."""
+    return name in sources.NAMES or name in sources.promoted()
+
+
+def of_kernel(name: str, arch: str | None = None) -> Origin:
+    """A shipped kernel as its ModelNew file; with `arch` (`90a`) the file that holds the path for it.
+
+    Raises UsageError where no verdict speaks for that file, or there is none for the architecture.
+    """
+    own = sources.OWN_PATHS.get(name)
+    if arch is not None and arch != own:
+        raise UsageError(
+            f"{name} has no path for {arch}; " + (f"it has one for {own}" if own else "leave out --arch")
+        )
+    known = manifest.load(name)
+    verdicts = tuple(one for one in known.verified if _speaks_for(one, known, name, arch))
+    if not verdicts:
+        which = f"its file for {arch}" if arch else "its portable file"
+        raise UsageError(f"no verdict speaks for {which}; `agent kernels verify {name}` makes one")
+    problem = load_problem(auditing.reference(name))
+    return Origin(
+        name=name, problem=problem, source=sources.candidate(name, arch),
+        found=f"shipped with kernelwright {__version__} and verified",
+        verdict=_as_json(known, verdicts), license="apache-2.0",
+        scope=tuple(f"{one.scope} (judge {one.verifier_version}, {one.date})" for one in verdicts),
+        envelope=f"Its device code is made for: {'; '.join(known.envelope)}" if known.envelope else "",
+    )  # fmt: skip
+
+
+def _speaks_for(verdict: Verified, known: Manifest, name: str, arch: str | None) -> bool:
+    """Whether it was reached on the file: a GPU judges the one with a path of its own, the emulator not."""
+    file_of = {"cuda": sources.OWN_PATHS.get(name), "emulator": None}
+    return (
+        verdict.status == Status.VERIFIED
+        and known.speaks_for_present(verdict)
+        and file_of[verdict.executor] == arch
+    )
+
+
+def _as_json(known: Manifest, verdicts: tuple[Verified, ...]) -> str:
+    said = {
+        "status": str(Status.VERIFIED),
+        "kernel": known.name,
+        "version": known.version,
+        "envelope": known.envelope,
+        "verdicts": [one.model_dump(mode="json") for one in verdicts],
+    }
+    return json.dumps(said, indent=1)

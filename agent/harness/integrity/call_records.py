@@ -22,6 +22,7 @@ from agent.emulator.replay.events import Forged
 from agent.harness.integrity import checked_replay, replay_evidence, replay_findings
 from agent.harness.integrity.launch_limits import NEVER_STARTED
 from agent.harness.integrity.replay_check import Evidence, Recorded
+from agent.harness.integrity.replay_evidence import Outcome
 from agent.harness.integrity.replay_findings import NOT_NEEDED
 from agent.harness.task import faults, protocol
 from agent.harness.task.job import secret_seed
@@ -133,7 +134,7 @@ class CallRecords:
         right: Behaviour | None = None
         refused: tuple[int, list[Finding]] | None = None
         for number in self.chosen():
-            found, may_be_stale = self._on_fresh_inputs(number, evidence)
+            found, may_be_stale = self._on_fresh_inputs(number, evidence, once_more)
             if may_be_stale and self._on_their_own_inputs(number, evidence, once_more):
                 found = []
             if not found:
@@ -145,22 +146,42 @@ class CallRecords:
         number, found = refused
         return [self._told(finding, number, right) for finding in found]
 
-    def _on_fresh_inputs(self, number: int, evidence: Evidence) -> tuple[list[Finding], bool]:
+    def _on_fresh_inputs(
+        self, number: int, evidence: Evidence, once_more: Callable[[int], None]
+    ) -> tuple[list[Finding], bool]:
         """Where those tell nothing, also of a call on inputs as stated that did the same."""
-        looked = replay_evidence.on_fresh_inputs(self._recorded(number), evidence)
+        looked = self._looked(number, evidence, once_more)
         alike = [
             other for other, behaviour in enumerate(self._behaviours)
             if behaviour == self._behaviours[number] and self._drawn[other].is_stated
         ]  # fmt: skip
         if looked.blind and not looked.findings and alike:
-            looked = replay_evidence.on_fresh_inputs(self._recorded(secrets.choice(alike)), evidence)
+            looked = self._looked(secrets.choice(alike), evidence, once_more)
         return looked.findings, looked.may_be_stale
+
+    def _looked(self, number: int, evidence: Evidence, once_more: Callable[[int], None]) -> Outcome:
+        """What the host passed can be told where another call on the same parameters is there to compare:
+        for the only one a second is made.
+        """
+        recorded = self._recorded(number)
+        looked = replay_evidence.on_fresh_inputs(recorded, evidence)
+        if looked.blind and looked.findings and not recorded.others and self._has_later(once_more):
+            return replay_evidence.on_fresh_inputs(self._recorded(number), evidence)
+        return looked
 
     def _on_their_own_inputs(self, number: int, evidence: Evidence, once_more: Callable[[int], None]) -> bool:
         """Whether a call comes out right on its own inputs, and so does one that is made now.
 
         That one is on inputs of which nothing could be known when kernels and tables were made.
         """
+        return self._has_later(once_more) and all(
+            replay_evidence.on_its_own_inputs(self._recorded(call), evidence)
+            for call in (number, self._later)
+            if call is not None
+        )
+
+    def _has_later(self, once_more: Callable[[int], None]) -> bool:
+        """Makes the later call where there is none yet. False where it gives a wrong result."""
         if self._later is None:
             try:
                 once_more(secret_seed())
@@ -169,10 +190,7 @@ class CallRecords:
                     raise
                 return False
             self._later = len(self._drawn) - 1
-        return all(
-            replay_evidence.on_its_own_inputs(self._recorded(call), evidence)
-            for call in (number, self._later)
-        )
+        return True
 
     def chosen(self) -> list[int]:
         """One call of each kind of behaviour, the most frequent first, by secret choice."""

@@ -1,9 +1,11 @@
 """What is to be explained, and what an explanation is."""
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any, NamedTuple
 
 import torch
+
+from agent.diagnosis.tape import Rewrite
 
 Tensor = torch.Tensor
 
@@ -49,3 +51,9 @@ class Hypothesis(NamedTuple):
     outputs: Callable[[], list[Tensor]]
     rank: int = 0
     tokens: str = ""
+    rewrites: Mapping[int, Rewrite] | None = None
+    """The calls of the reference that are changed; None where it can be no one of two faults."""
+    replaced: Mapping[int, Tensor] = {}
+    """Inputs and parameters in whose place others stand, by `id`."""
+    then: Callable[[list[Tensor]], list[Tensor]] | None = None
+    """What is done to the outputs."""

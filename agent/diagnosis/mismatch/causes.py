@@ -3,119 +3,28 @@
 Contract: `explain(case, finding)` adds a cause, or what is known instead, and never changes a verdict.
 """
 
-import time
-from collections.abc import Iterable
 from typing import NamedTuple
 
-import torch
-
 from agent.diagnosis import source_lines
-from agent.diagnosis.mismatch import constants, hypotheses, mismatch_location, precision
-from agent.diagnosis.mismatch.case import Case, Hypothesis
-from agent.diagnosis.mismatch.matching import Match, Target, telling
+from agent.diagnosis.mismatch import constants, hypotheses, mismatch_location, pairs, precision
+from agent.diagnosis.mismatch.case import Case
+from agent.diagnosis.mismatch.matching import Target, telling
 from agent.diagnosis.mismatch.mismatch_location import Pattern
+from agent.diagnosis.mismatch.searching import Found, Search, closest
 from agent.diagnosis.tape import record
 from agent.diagnosis.wrong_references import Facts
 from agent.records import Finding
 
-BUDGET_S = 2.5
+BUDGET_S = 1.9
 """Of computing, for all hypotheses of one mismatch; waiting for a busy processor does not count."""
 LARGEST_ELEMENTS = 1 << 25
 """Outputs with more are not compared with variants: each would need several copies in float64."""
 SURE = 20.0
 """A match is sure where the variant is so many times further from the truth than the output from it."""
-CLOSER = 4.0
-"""Of two hypotheses that agree, one that leaves a so many times smaller error is the better."""
-NEARBY = 0.9
-"""Share of the error that a close wrong reference explains; zeros explain half of noise."""
 WRITTEN = 2
 """Elements called never written have at least so many beside them that hold something else."""
 NAMED = 3
 """Further hypotheses with the same result that are named, at most."""
-
-
-class Found(NamedTuple):
-    """A hypothesis that the output agrees with."""
-
-    hypothesis: Hypothesis
-    match: Match
-
-    outputs: tuple[int, ...]
-    """Numbers of the wrong outputs that it explains; the first wrong one is among them."""
-
-    def order(self) -> tuple[int, bool, int]:
-        return -len(self.outputs), not self.match.whole, self.hypothesis.rank
-
-
-class Search:
-    """Tries hypotheses on the outputs that are wrong, until the time is over."""
-
-    def __init__(self, targets: dict[int, Target], budget_s: float) -> None:
-        self._targets = targets
-        self._until = time.thread_time() + budget_s
-        self.tried = self.failed = 0
-        self.out_of_time = False
-        self.untold: list[str] = []
-        """Words of those that agree with an output too poor to tell them from others."""
-        self.closest: tuple[float, Hypothesis] | None = None
-
-    def among(self, candidates: Iterable[Hypothesis]) -> list[Found]:
-        """All that agree, up to the rank of the first that agrees everywhere."""
-        found: list[Found] = []
-        best: int | None = None
-        for hypothesis in candidates:
-            if best is not None and hypothesis.rank > best + 1:
-                continue
-            if time.thread_time() > self._until:
-                self.out_of_time = True
-                break
-            one = self._tried(hypothesis)
-            if one is not None:
-                found.append(one)
-                everything = one.match.whole and len(one.outputs) == len(self._targets)
-                best = hypothesis.rank if everything and best is None else best
-        return _closest(found)
-
-    def _tried(self, hypothesis: Hypothesis) -> Found | None:
-        self.tried += 1
-        try:
-            values = hypothesis.outputs()
-            matches = {place: target.match(values[place]) for place, target in self._targets.items()}
-        except (RuntimeError, IndexError, ValueError, TypeError):
-            # A wrong reference that cannot be computed is none that a candidate computes.
-            self.failed += 1
-            return None
-        self._note(hypothesis, values)
-        agreeing = {place: match for place, match in matches.items() if match is not None}
-        if next(iter(self._targets)) not in agreeing:
-            return None
-        known = list(agreeing.values())
-        match = Match(
-            all(one.whole for one in known),
-            max(one.residual for one in known),
-            max(one.departure for one in known),
-            any(one.telling for one in known),
-            all(one.placed for one in known),
-        )
-        if not match.telling:
-            self.untold.append(hypothesis.words)
-            return None
-        return Found(hypothesis, match, tuple(agreeing))
-
-    def _note(self, hypothesis: Hypothesis, values: list[torch.Tensor]) -> None:
-        nearness = min(target.nearness(values[place]) for place, target in self._targets.items())
-        if nearness > (self.closest[0] if self.closest else NEARBY):
-            self.closest = nearness, hypothesis
-
-
-def _closest(found: list[Found]) -> list[Found]:
-    """Those that leave the least error, in order; regions count where none agrees everywhere."""
-    most = max((len(one.outputs) for one in found), default=0)
-    found = [one for one in found if len(one.outputs) == most]
-    if any(one.match.whole for one in found):
-        found = [one for one in found if one.match.whole]
-    least = min((one.match.residual for one in found), default=0.0)
-    return sorted((one for one in found if one.match.residual <= CLOSER * least), key=Found.order)
 
 
 class Explained(NamedTuple):
@@ -152,13 +61,16 @@ def explain(
     if lost is not None:
         return Explained(_with_evidence(lost, finding.evidence), named=(lost.kind,))
     tape = record(case.run, case.names())
-    search = Search(targets, BUDGET_S if budget_s is None else budget_s)
-    found = search.among(_chosen(hypotheses.early(case, tape, facts, across), among))
-    if not any(one.match.whole for one in found):
-        found = _closest([*found, *search.among(_chosen(hypotheses.late(tape, facts), among))])
-    if not any(one.match.whole for one in found):
-        number, target = next(iter(targets.items()))
-        found = _closest([*found, *search.among(_chosen(constants.fitted(tape, number, target), among))])
+    search = Search(targets, BUDGET_S if budget_s is None else budget_s, among)
+    found = search.among(hypotheses.early(case, tape, facts, across))
+    number, target = next(iter(targets.items()))
+    for more in (
+        hypotheses.late(tape, facts),
+        constants.fitted(tape, number, target),
+        pairs.likely(case, tape, search.seen, target),
+    ):
+        if not any(one.match.whole for one in found):
+            found = closest([*found, *search.among(more)])
     if found and (found[0].match.placed or _is_region(_pattern(targets, facts))):
         kinds = {one.hypothesis.kind for one in found}
         left = tuple(one.hypothesis.words for one in found) if len(kinds) > 1 else ()
@@ -176,10 +88,6 @@ def never_written(case: Case, finding: Finding) -> Explained | None:
     targets = _targets(case)
     lost = _unwritten(case, targets, Facts.of(case.source)) if targets else None
     return Explained(_with_evidence(lost, finding.evidence)) if lost is not None else None
-
-
-def _chosen(candidates: Iterable[Hypothesis], among: tuple[str, ...]) -> Iterable[Hypothesis]:
-    return (one for one in candidates if not among or one.words in among)
 
 
 def _targets(case: Case) -> dict[int, Target]:

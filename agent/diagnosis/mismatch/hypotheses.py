@@ -48,4 +48,6 @@ def _of(tape: Tape, variant: wrong_references.Variant) -> Hypothesis:
     def outputs() -> list[torch.Tensor]:
         return tensors(tape.again(variant.rewrites, variant.replaced))
 
-    return Hypothesis(variant.kind, variant.words, outputs, variant.rank, variant.tokens)
+    return Hypothesis(
+        variant.kind, variant.words, outputs, variant.rank, variant.tokens, variant.rewrites, variant.replaced
+    )

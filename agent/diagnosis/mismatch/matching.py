@@ -87,14 +87,17 @@ class Target:
         error, departure = _largest(self.y - v, where), _largest(v - self.truth, where)
         return Match(whole, error, departure, telling(self.y[where]), whole or not bool(finite.all()))
 
+    def sampled(self, value: Tensor) -> Tensor:
+        """Some elements, wrong ones and others."""
+        return value.detach().reshape(-1)[torch.cat([self._first, self._others])].double()
+
     def nearness(self, value: Tensor) -> float:
         """Share of the error that the variant explains, as a sum of squares; negative where it is worse."""
         if value.numel() != self.y.numel():
             return -1.0
-        places = torch.cat([self._first, self._others])
-        v = value.detach().reshape(-1)[places].double()
-        own = (self.y[places] - self.truth[places]).nan_to_num().square().sum()
-        return float(1 - (self.y[places] - v).nan_to_num().square().sum() / own.clamp_min(1e-300))
+        v, y, truth = self.sampled(value), self.sampled(self.y), self.sampled(self.truth)
+        own = (y - truth).nan_to_num().square().sum()
+        return float(1 - (y - v).nan_to_num().square().sum() / own.clamp_min(1e-300))
 
     def _unexplained(self, v: Tensor, where: Tensor) -> float:
         """Share of the error against the truth that remains against the variant, where both are finite."""

@@ -2,12 +2,14 @@
 
 from collections.abc import Callable, Iterator
 from itertools import permutations
+from typing import NamedTuple
 
 import torch
 
 from agent.diagnosis.mismatch.case import Case, Hypothesis
 from agent.diagnosis.source_lines import INTEGER
-from agent.diagnosis.tape import MOVES, Call, Rewrite, Tape, invoke, tensors
+from agent.diagnosis.tape import MOVES, Call, Rewrite, Tape, tensors
+from agent.diagnosis.wrong_references.composing import Before
 from agent.diagnosis.wrong_references.products import PRECISIONS
 
 Tensor = torch.Tensor
@@ -22,8 +24,21 @@ def of(case: Case, tape: Tape) -> Iterator[Hypothesis]:
     yield from _stages(case, tape)
 
 
-def _replacing(tape: Tape, replaced: dict[int, Tensor]) -> Callable[[], list[Tensor]]:
-    return lambda: tensors(tape.again({}, replaced))
+class _Named(NamedTuple):
+    """What a hypothesis is called."""
+
+    kind: str
+    words: str
+    rank: int
+    tokens: str
+
+
+def _replacing(tape: Tape, named: _Named, replaced: dict[int, Tensor]) -> Hypothesis:
+    def outputs() -> list[Tensor]:
+        return tensors(tape.again({}, replaced))
+
+    kind, words, rank, tokens = named
+    return Hypothesis(kind, words, outputs, rank, tokens, rewrites={}, replaced=replaced)
 
 
 def _other_axis(tape: Tape) -> Iterator[Hypothesis]:
@@ -42,12 +57,13 @@ def _other_axis(tape: Tape) -> Iterator[Hypothesis]:
             if other != axis:
                 rewrites = {call.number: _along(call, key, other) for call, key in uses}
                 words = f"along dim {other}; the reference works along dim {axis}"
-                yield Hypothesis("wrong-axis", words, lambda r=rewrites: tensors(tape.again(r)), 1, "for")  # type: ignore[misc]
+                outputs = lambda r=rewrites: tensors(tape.again(r))  # noqa: E731
+                yield Hypothesis("wrong-axis", words, outputs, 1, "for", rewrites)
 
 
 def _along(call: Call, key: str, other: int) -> Rewrite:
     listed = isinstance(call.given[key], (list, tuple))
-    return lambda given: invoke(call.func, given | {key: [other] if listed else other})
+    return Before(call.func, {key: [other] if listed else other})
 
 
 def _parameters(case: Case, tape: Tape) -> Iterator[Hypothesis]:
@@ -59,36 +75,26 @@ def _parameters(case: Case, tape: Tape) -> Iterator[Hypothesis]:
     kind = "stale-default-parameter"
     for name, value in different.items():
         words = f"with `{name}` as it is constructed: the given `{name}` is ignored"
-        yield Hypothesis(
-            kind, words, _replacing(tape, {id(case.parameters[name]): value}), 2, name.split(".")[-1]
-        )
+        named = _Named(kind, words, 2, name.split(".")[-1])
+        yield _replacing(tape, named, {id(case.parameters[name]): value})
     if len(different) > 1:
         words = "with all parameters as constructed: right with default parameters, wrong with perturbed ones"
         everything = {id(case.parameters[name]): value for name, value in different.items()}
-        yield Hypothesis(kind, words, _replacing(tape, everything), 2, "weight|bias")
+        yield _replacing(tape, _Named(kind, words, 2, "weight|bias"), everything)
     for name, tensor in case.parameters.items():
         if tensor.is_floating_point() and tensor.numel() > 0:
-            zero = {id(tensor): torch.zeros_like(tensor)}
-            yield Hypothesis(
-                "bias-missing",
-                f"with `{name}` taken for zero: it is ignored",
-                _replacing(tape, zero),
-                2,
-                name.split(".")[-1],
-            )
-            ones = {id(tensor): torch.ones_like(tensor)}
-            yield Hypothesis(
-                "weight-ignored",
-                f"with `{name}` taken for one: it is ignored",
-                _replacing(tape, ones),
-                2,
-                name.split(".")[-1],
-            )
+            last = name.split(".")[-1]
+            for kind, word, value in (
+                ("bias-missing", "zero", torch.zeros_like(tensor)),
+                ("weight-ignored", "one", torch.ones_like(tensor)),
+            ):
+                named = _Named(kind, f"with `{name}` taken for {word}: it is ignored", 2, last)
+                yield _replacing(tape, named, {id(tensor): value})
     for one, other in permutations(case.parameters, 2):
         a, b = case.parameters[one], case.parameters[other]
         if one < other and a.shape == b.shape and a.is_floating_point():
             words = f"with the parameters `{one}` and `{other}` exchanged"
-            yield Hypothesis("operands-swapped", words, _replacing(tape, {id(a): b, id(b): a}), 2, "")
+            yield _replacing(tape, _Named("operands-swapped", words, 2, ""), {id(a): b, id(b): a})
 
 
 def _inputs(case: Case, tape: Tape) -> Iterator[Hypothesis]:
@@ -97,14 +103,12 @@ def _inputs(case: Case, tape: Tape) -> Iterator[Hypothesis]:
         for other, b in enumerate(case.inputs):
             if one < other and a.shape == b.shape and a.dtype == b.dtype:
                 words = f"with inputs {one} and {other} swapped"
-                yield Hypothesis("operands-swapped", words, _replacing(tape, {id(a): b, id(b): a}), 1, "")
+                yield _replacing(tape, _Named("operands-swapped", words, 1, ""), {id(a): b, id(b): a})
         if not a.is_floating_point() or a.numel() == 0:
             continue
         for kind, words, rank, changed in _misread_inputs(a):
-            words = words.format(f"input {one}")
-            yield Hypothesis(
-                kind, words, _replacing(tape, {id(a): changed}), rank, INTEGER if "integer" in words else ""
-            )
+            named = _Named(kind, words.format(f"input {one}"), rank, INTEGER if "integer" in words else "")
+            yield _replacing(tape, named, {id(a): changed})
 
 
 def _misread_inputs(a: Tensor) -> Iterator[tuple[str, str, int, Tensor]]:

@@ -11,42 +11,48 @@ from agent.diagnosis.mismatch.case import Case, Hypothesis
 Tensor = torch.Tensor
 
 
+Change = Callable[[Tensor], Tensor]
+
+
 def of(case: Case) -> Iterator[Hypothesis]:
     """Simple functions of the right output."""
-    truth = case.truth
-
-    def each(change: Callable[[Tensor], Tensor]) -> Callable[[], list[Tensor]]:
-        return lambda: [change(t) for t in truth]
-
-    yield Hypothesis("sign-error", "negated: the sign is wrong", each(lambda t: -t), 2, "-")
-    yield Hypothesis(
-        "truncated-to-integer", "truncated to integers", each(lambda t: t.double().trunc()), 2, "int"
-    )
-    yield Hypothesis(
-        "truncated-to-integer", "rounded to integers", each(lambda t: t.double().round()), 3, "int"
-    )
-    first = lambda t: t[:1].expand_as(t) if t.dim() else t  # noqa: E731
-    yield Hypothesis(
-        "first-batch-only", "with the result of the first sample for every sample", each(first), 2, "blockIdx"
-    )
-    for order in permutations(range(len(truth))) if 1 < len(truth) <= 4 else ():
+    for kind, words, rank, tokens, change in _changes(max((t.dim() for t in case.truth), default=0)):
+        then = lambda outputs, c=change: [c(t) for t in outputs]  # noqa: E731
+        yield _changed(case, Hypothesis(kind, words, lambda: [], rank, tokens, {}, {}, then))
+    for order in permutations(range(len(case.truth))) if 1 < len(case.truth) <= 4 else ():
         if list(order) != sorted(order):
             words = f"with its outputs swapped: they come in the order {', '.join(map(str, order))}"
-            yield Hypothesis("outputs-swapped", words, lambda o=order: [truth[k] for k in o], 1, "return")  # type: ignore[misc]
-    for axis in range(max((t.dim() for t in truth), default=0)):
-        flipped = each(lambda t, a=axis: t.flip(a) if a < t.dim() else t)  # type: ignore[misc]
-        yield Hypothesis("layout-misread", f"in reverse order along dim {axis}", flipped, 3)
+            then = lambda outputs, o=order: [outputs[k] for k in o]  # noqa: E731
+            named = Hypothesis("outputs-swapped", words, lambda: [], 1, "return", {}, {}, then)
+            yield _changed(case, named)
+    yield from _multiples(case)
+
+
+def _changed(case: Case, named: Hypothesis) -> Hypothesis:
+    then = named.then
+    assert then is not None
+    return named._replace(outputs=lambda: then(case.truth))
+
+
+def _changes(dims: int) -> Iterator[tuple[str, str, int, str, Change]]:
+    """Kind, words, rank, tokens and what is done to an output."""
+    yield "sign-error", "negated: the sign is wrong", 2, "-", torch.neg
+    yield "truncated-to-integer", "truncated to integers", 2, "int", lambda t: t.double().trunc()
+    yield "truncated-to-integer", "rounded to integers", 3, "int", lambda t: t.double().round()
+    words = "with the result of the first sample for every sample"
+    yield "first-batch-only", words, 2, "blockIdx", lambda t: t[:1].expand_as(t) if t.dim() else t
+    for axis in range(dims):
+        words = f"in reverse order along dim {axis}"
+        yield "layout-misread", words, 3, "", lambda t, a=axis: t.flip(a) if a < t.dim() else t  # type: ignore[misc]
         for step in (1, -1):
-            rolled = each(lambda t, a=axis, s=step: t.roll(s, a) if a < t.dim() else t)  # type: ignore[misc]
             words = f"shifted by one element along dim {axis}: an index is off by one"
-            yield Hypothesis("index-off-by-one", words, rolled, 3)
+            rolled = lambda t, a=axis, s=step: t.roll(s, a) if a < t.dim() else t  # noqa: E731
+            yield "index-off-by-one", words, 3, "", rolled
         for other in range(axis):
             words = f"written with dims {other} and {axis} transposed in memory: the layout is misread"
-            turned = each(lambda t, a=axis, b=other: _transposed(t, a, b))  # type: ignore[misc]
-            yield Hypothesis("layout-misread", words, turned, 2, r"\[.*\] =")
-            back = each(lambda t, a=axis, b=other: _reread(t, a, b))  # type: ignore[misc]
-            yield Hypothesis("layout-misread", words, back, 2, r"\[.*\] =")
-    yield from _multiples(case)
+            for turn in (_transposed, _reread):
+                turned = lambda t, a=axis, b=other, f=turn: f(t, a, b)  # noqa: E731
+                yield "layout-misread", words, 2, r"\[.*\] =", turned
 
 
 def _transposed(t: Tensor, one: int, other: int) -> Tensor:
@@ -68,7 +74,7 @@ def _multiples(case: Case) -> Iterator[Hypothesis]:
             continue
         factor = float((flat[keep] * true[keep]).sum() / true[keep].square().sum())
         several = int(keep.sum()) > 3
-        known = _explained(factor, case)
+        known = explained(factor, case)
         if factor != 0 and abs(factor - 1) > 1e-4 and (several or known):
             words = f"times {factor:.6g}" + (f" = {known}" if known else "")
             words += ": a wrong divisor or factor (scale)"
@@ -80,7 +86,7 @@ def _multiples(case: Case) -> Iterator[Hypothesis]:
             yield Hypothesis("constant-added", f"plus the constant {offset:.6g}", values, 4)
 
 
-def _explained(factor: float, case: Case) -> str:
+def explained(factor: float, case: Case) -> str:
     """The factor as a size of the problem, its inverse, root or ratio."""
     sizes = {
         size for t in (*case.inputs, *case.truth, *case.parameters.values()) for size in t.shape if size > 1

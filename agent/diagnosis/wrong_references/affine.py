@@ -7,6 +7,7 @@ from typing import Any
 import torch
 
 from agent.diagnosis.tape import Arguments, Rewrite
+from agent.diagnosis.wrong_references.composing import Last
 from agent.diagnosis.wrong_references.norms import (
     SHAPES,
     Norm,
@@ -69,14 +70,12 @@ def _affines(site: Site) -> Iterator[Variant]:
 
 def _affine(site: Site, norm: Norm, form: Affine) -> Rewrite:
     """The operator with its last step done as `form` says."""
-    plain = site.changed(weight=None, bias=None) if "bias" in site.given else site.changed(weight=None)
+    without: dict[str, Any] = {name: None for name in ("weight", "bias") if name in site.given}
 
-    def run(given: Arguments) -> Tensor:
-        result = plain(given)
-        y = result[0] if isinstance(result, tuple) else result
+    def change(y: Tensor, given: Arguments) -> Tensor:
         return form(norm, y, given.get("weight"), given.get("bias"))
 
-    return site.first(run)
+    return Last(site.call.func, without, change)
 
 
 Pick = Callable[[Tensor, Tensor, bool], Tensor]

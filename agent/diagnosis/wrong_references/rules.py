@@ -6,7 +6,8 @@ from typing import Any, NamedTuple
 
 import torch
 
-from agent.diagnosis.tape import Arguments, Call, Rewrite, Tape, invoke
+from agent.diagnosis.tape import Arguments, Call, Rewrite, Tape
+from agent.diagnosis.wrong_references.composing import After, Before
 
 _SUFFIXED = re.compile(r"(?<![\w.])(\d+\.?\d*(?:[eE][-+]?\d+)?|\.\d+(?:[eE][-+]?\d+)?)[fFLlUu]*(?!\w)")
 
@@ -75,23 +76,11 @@ class Site(NamedTuple):
 
     def changed(self, /, **changes: Any) -> Rewrite:
         """The operator itself with other arguments; a function is given the argument it replaces."""
-        func = self.call.func
-
-        def run(given: Arguments) -> Any:
-            new = {name: c(given[name]) if callable(c) else c for name, c in changes.items()}
-            return invoke(func, given | new)
-
-        return run
+        return Before(self.call.func, changes)
 
     def around(self, change: Callable[[Any], Any]) -> Rewrite:
         """The operator itself with its result changed; of several results the first."""
-        func = self.call.func
-
-        def run(given: Arguments) -> Any:
-            result = invoke(func, given)
-            return (change(result[0]), *result[1:]) if isinstance(result, tuple) else change(result)
-
-        return run
+        return After(self.call.func, change)
 
     def first(self, compute: Callable[[Arguments], Any]) -> Rewrite:
         """`compute` for the first of several results, the others as they were recorded."""

@@ -56,6 +56,7 @@ class Explaining:
             evidence = "\n".join([note, found.finding.evidence or ""])
             return found._replace(finding=found.finding.model_copy(update={"evidence": evidence}))
         confirmed = causes.explain(whole, self._found.finding, found.named)
+        self._across = not confirmed.named
         return confirmed if confirmed.named else None
 
     def of_shape(self, draw: Draw, given: tuple[int, ...], wanted: tuple[int, ...]) -> dict[str, Any]:

@@ -1,0 +1,113 @@
+"""Tries hypotheses on a wrong output, within a time, and keeps those that it equals."""
+
+import time
+from collections.abc import Iterable
+from typing import NamedTuple
+
+from agent.diagnosis.mismatch.case import Hypothesis, Tensor
+from agent.diagnosis.mismatch.matching import Match, Target
+from agent.diagnosis.mismatch.pairs import AND, RANK, Seen
+
+CLOSER = 4.0
+"""Of two hypotheses that agree, one that leaves a so many times smaller error is the better."""
+NEARBY = 0.9
+"""Share of the error that a close wrong reference explains; zeros explain half of noise."""
+FURTHER = 40
+"""Pairs that are tried after one that agrees: another one may agree as well."""
+
+
+class Found(NamedTuple):
+    """A hypothesis that the output agrees with."""
+
+    hypothesis: Hypothesis
+    match: Match
+
+    outputs: tuple[int, ...]
+    """Numbers of the wrong outputs that it explains; the first wrong one is among them."""
+
+    def order(self) -> tuple[int, bool, int]:
+        return -len(self.outputs), not self.match.whole, self.hypothesis.rank
+
+
+class Search:
+    """Tries hypotheses on the outputs that are wrong, until the time is over."""
+
+    def __init__(self, targets: dict[int, Target], budget_s: float, only: tuple[str, ...] = ()) -> None:
+        """`only`: hypotheses of these words, and those of which pairs of these words are made."""
+        self._targets, self._only = targets, {part for words in only for part in (words, *words.split(AND))}
+        self._until = time.thread_time() + budget_s
+        self.tried = self.failed = 0
+        self.out_of_time = False
+        self.untold: list[str] = []
+        """Words of those that agree with an output too poor to tell them from others."""
+        self.closest: tuple[float, Hypothesis] | None = None
+        self.seen: list[Seen] = []
+
+    def among(self, candidates: Iterable[Hypothesis]) -> list[Found]:
+        """All that agree, up to the rank of the first that agrees everywhere."""
+        found: list[Found] = []
+        best: int | None = None
+        after = 0
+        for hypothesis in candidates:
+            if self._only and hypothesis.words not in self._only:
+                continue
+            if best is not None and hypothesis.rank > best + 1:
+                continue
+            if time.thread_time() > self._until:
+                self.out_of_time = True
+                break
+            after += best is not None
+            if best is not None and best >= RANK and after > FURTHER:
+                break
+            one = self._tried(hypothesis)
+            if one is not None:
+                found.append(one)
+                everything = one.match.whole and len(one.outputs) == len(self._targets)
+                best = hypothesis.rank if everything and best is None else best
+        return closest(found)
+
+    def _tried(self, hypothesis: Hypothesis) -> Found | None:
+        self.tried += 1
+        try:
+            values = hypothesis.outputs()
+            matches = {place: target.match(values[place]) for place, target in self._targets.items()}
+        except (RuntimeError, IndexError, ValueError, TypeError, AttributeError, AssertionError):
+            # A wrong reference that cannot be computed is none that a candidate computes.
+            self.failed += 1
+            return None
+        self._note(hypothesis, values)
+        place, target = next(iter(self._targets.items()))
+        if hypothesis.rewrites is not None and values[place].shape == target.shape:
+            self.seen.append(Seen(hypothesis, target.sampled(values[place])))
+        if hypothesis.rank >= RANK and not all(one is None or one.whole for one in matches.values()):
+            return None
+        agreeing = {place: match for place, match in matches.items() if match is not None}
+        if next(iter(self._targets)) not in agreeing:
+            return None
+        known = list(agreeing.values())
+        match = Match(
+            all(one.whole for one in known),
+            max(one.residual for one in known),
+            max(one.departure for one in known),
+            any(one.telling for one in known),
+            all(one.placed for one in known),
+        )
+        if not match.telling:
+            self.untold.append(hypothesis.words)
+            return None
+        return Found(hypothesis, match, tuple(agreeing))
+
+    def _note(self, hypothesis: Hypothesis, values: list[Tensor]) -> None:
+        nearness = min(target.nearness(values[place]) for place, target in self._targets.items())
+        if nearness > (self.closest[0] if self.closest else NEARBY):
+            self.closest = nearness, hypothesis
+
+
+def closest(found: list[Found]) -> list[Found]:
+    """Those that leave the least error, in order; regions count where none agrees everywhere."""
+    most = max((len(one.outputs) for one in found), default=0)
+    found = [one for one in found if len(one.outputs) == most]
+    if any(one.match.whole for one in found):
+        found = [one for one in found if one.match.whole]
+    least = min((one.match.residual for one in found), default=0.0)
+    return sorted((one for one in found if one.match.residual <= CLOSER * least), key=Found.order)

@@ -16,7 +16,7 @@ class Model(nn.Module):
         step = grad + self.decay * weight
         velocity.mul_(self.momentum).add_(step)
         weight.sub_(self.lr * (step + self.momentum * velocity))
-        return weight, velocity
+        return weight.clone(), velocity.clone()
 
 
 def get_inputs():

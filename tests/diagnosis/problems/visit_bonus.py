@@ -14,7 +14,7 @@ class Model(nn.Module):
 
     def forward(self, counts, ids, reward):
         counts.index_add_(0, ids, torch.ones_like(ids))
-        return counts, reward + self.beta / counts[ids].float().sqrt()
+        return counts.clone(), reward + self.beta / counts[ids].float().sqrt()
 
 
 def get_inputs():

@@ -1,7 +1,7 @@
 # about = "The index is that of the element in its sample, not that along the dimension."
 # section = "mismatch"
 # problem = "max_with_index"
-# causes = ["index-of-part", "layout-misread"]
+# causes = ["wrong-index-base", "layout-misread"]
 # says = ["ind"]
 # stage = ["verify"]
 

@@ -1,8 +1,8 @@
 # about = "The output padding is not in the size of the output."
 # section = "run"
 # problem = "convt2d_uneven"
-# causes = ["wrong-shape"]
-# says = ["output.?padding|\\b1\\b.*\\b2\\b|size|shape"]
+# causes = ["wrong-shape", "output-size", "padding-ignored"]
+# says = ["output.?padding|size|shape"]
 # stage = ["verify"]
 
 import torch

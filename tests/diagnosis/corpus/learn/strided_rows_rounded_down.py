@@ -1,7 +1,7 @@
 # about = "The number of rows is the length by three rounded down; one row is missing."
 # section = "run"
 # problem = "strided_rows_linear"
-# causes = ["wrong-shape", "output-size"]
+# causes = ["wrong-shape", "output-size", "wrong-rounding"]
 # says = ["shape|size|rows|round|ceil|floor"]
 # stage = ["verify"]
 

@@ -22,8 +22,10 @@ __global__ void pairs_kernel(const float* a, const float* b, const float* like, 
         bb += v * v;
     }
     float similarity = ab / sqrtf(aa * bb);
-    float distance = like[i] > 0.f ? 1.f - similarity : similarity;
-    out[i] = fmaxf(distance - margin, 0.f);
+    float distance = 0.f;
+    if (like[i] == 1.f) distance = fmaxf(1.f - similarity - margin, 0.f);
+    if (like[i] == -1.f) distance = fmaxf(similarity - margin, 0.f);
+    out[i] = distance;
 }
 
 torch::Tensor pairs(torch::Tensor a, torch::Tensor b, torch::Tensor like, double margin) {

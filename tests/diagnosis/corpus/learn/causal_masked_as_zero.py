@@ -1,7 +1,7 @@
 # about = "Masked scores become zero before the softmax, not minus infinity."
 # section = "mismatch"
 # problem = "attention_causal"
-# causes = ["mask-fill-value"]
+# causes = ["wrong-fill-value"]
 # says = ["mask|-inf|zero|fill|infinit"]
 # stage = ["verify"]
 

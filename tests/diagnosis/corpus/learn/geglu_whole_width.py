@@ -1,7 +1,7 @@
 # about = "The output has the whole width of the input, not half of it."
 # section = "mismatch"
 # problem = "geglu"
-# causes = ["wrong-shape"]
+# causes = ["wrong-shape", "output-size"]
 # says = ["shape|size|44|half"]
 # stage = ["verify", "run"]
 

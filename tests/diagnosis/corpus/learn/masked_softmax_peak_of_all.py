@@ -1,7 +1,7 @@
 # about = "The maximum is taken over masked elements too: where it is masked and large, every kept exponential vanishes and 0 / 0 is NaN."
 # section = "mismatch"
 # problem = "masked_softmax"
-# causes = ["overflow-to-nan", "nan-output", "non-finite-output", "mask-wrong-place", "mask-ignored"]
+# causes = ["overflow-to-nan", "underflow-to-zero", "nan-output", "non-finite-output", "mask-wrong-place", "mask-ignored"]
 # says = ["max|mask|nan|underflow|vanish|0 / 0|inf|zero"]
 # stage = ["verify"]
 

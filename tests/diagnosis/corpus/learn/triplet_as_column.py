@@ -1,7 +1,7 @@
 # about = "The losses come back as a column, [rows, 1], where the reference gives [rows]."
 # section = "mismatch"
 # problem = "triplet"
-# causes = ["wrong-shape"]
+# causes = ["wrong-shape", "keepdim-broadcast", "output-size"]
 # says = ["75, 1|shape|size"]
 # stage = ["verify", "run"]
 

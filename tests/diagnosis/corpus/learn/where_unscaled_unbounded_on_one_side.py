@@ -1,7 +1,7 @@
 # about = "What is above the threshold is not scaled, and what is below is not bounded but set to the bound."
 # section = "mismatch"
 # problem = "where_threshold"
-# faults = [{causes = ["scale-missing"], says = ["scal|factor"]}, {causes = ["clamp-missing", "constant-output", "clamp-bounds", "mask-fill-value"], says = ["clamp|bound|floor|fill|constant"]}]
+# faults = [{causes = ["scale-missing"], says = ["scal|factor"]}, {causes = ["clamp-missing", "constant-output", "clamp-bounds", "wrong-fill-value"], says = ["clamp|bound|floor|fill|constant"]}]
 # stage = ["verify"]
 
 import torch

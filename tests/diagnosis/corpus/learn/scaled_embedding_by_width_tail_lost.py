@@ -1,7 +1,7 @@
-# about = "Rows are scaled by the width, not by its root, and vectors of four leave the last two columns unwritten."
+# about = "Rows are scaled by the width, not by its root, and vectors of four leave the last two columns at zero."
 # section = "mismatch"
 # problem = "embedding_scaled"
-# faults = [{causes = ["root-omitted", "wrong-divisor", "scale-doubled"], says = ["root|sqrt|scal|factor|width"]}, {causes = ["lost-last-block", "unwritten-output", "nan-output"], says = ["written|last|vector|tail|wrote|nan"]}]
+# faults = [{causes = ["root-omitted", "wrong-divisor", "scale-doubled"], says = ["root|sqrt|scal|factor|width"]}, {causes = ["lost-last-block", "unwritten-output", "last-element-left-out"], says = ["written|last|vector|tail|wrote|zero|computed"]}]
 # stage = ["verify"]
 
 import torch
@@ -27,7 +27,7 @@ __global__ void embed_vectors(const int64_t* ids, const float* tokens, const flo
 
 torch::Tensor embed(torch::Tensor ids, torch::Tensor tokens, torch::Tensor positions, int64_t first) {
     const int rows = ids.numel(), width = tokens.size(1);
-    auto out = torch::empty({ids.size(0), ids.size(1), width}, tokens.options());
+    auto out = torch::zeros({ids.size(0), ids.size(1), width}, tokens.options());
     embed_vectors<<<(rows + 7) / 8, dim3(8, 8)>>>(ids.data_ptr<int64_t>(), tokens.data_ptr<float>(),
         positions.data_ptr<float>(), out.data_ptr<float>(), rows, ids.size(1), width, first);
     return out;

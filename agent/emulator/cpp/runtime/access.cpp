@@ -30,6 +30,8 @@ void report_misplaced(Watch& watch, uintptr_t address, size_t bytes, Access acce
            [&] { return explain(address, bytes, access).text; });
 }
 
+Site& site_of(Watch& watch, uintptr_t code) { return watch.sites[(code ^ code >> 9) % kSites]; }
+
 // Finds what the address belongs to and lets the site remember it; false, with a finding, when nothing.
 __attribute__((noinline)) bool relocate(Watch& watch, Site& site, uintptr_t address, size_t bytes, Access access,
                                         uintptr_t code) {
@@ -78,15 +80,15 @@ __attribute__((noinline)) void access_parts(Watch& watch, const Site& site, uint
     }
 }
 
-inline __attribute__((always_inline)) void check(Watch& watch, uintptr_t address, size_t bytes, Access access,
-                                                 uintptr_t code) {
+// Any access, whatever it meets.
+void check(Watch& watch, uintptr_t address, size_t bytes, Access access, uintptr_t code) {
     if (address - watch.shared < kSharedArena) {
         const void* at = reinterpret_cast<const void*>(address);
         if (watch.worker->pending_copies > 0 && !check_in_flight(*watch.worker, at, bytes, access, code)) return;
         shared_access(watch, address - watch.shared, bytes, access, false, code);
         return;
     }
-    Site& site = watch.sites[(code ^ code >> 9) % kSites];
+    Site& site = site_of(watch, code);
     if (__builtin_expect(!holds(site.first, site.bytes, address, bytes), 0) &&
         !relocate(watch, site, address, bytes, access, code)) {
         return;
@@ -100,11 +102,38 @@ inline __attribute__((always_inline)) void check(Watch& watch, uintptr_t address
     }
 }
 
+// What comes before most accesses: where the last one from the same place went too, in few registers and without a
+// call where no other block is concerned. Everything else goes to check, which notes the same.
+template <size_t kBytes, Access kAccess>
+inline __attribute__((always_inline)) void check_plain(Watch& watch, uintptr_t address, uintptr_t code) {
+    if (address - watch.shared < kSharedArena) {
+        if (watch.worker->pending_copies > 0) return check(watch, address, kBytes, kAccess, code);
+        return shared_access(watch, address - watch.shared, kBytes, kAccess, false, code);
+    }
+    const Site& site = site_of(watch, code);
+    if (!holds(site.first, site.bytes, address, kBytes)) return check(watch, address, kBytes, kAccess, code);
+    if (site.cells == nullptr) return;
+    constexpr size_t kUnit = kBytes < 4 ? kBytes : 4;
+    if ((address & 3) > 4 - kUnit) return check(watch, address, kBytes, kAccess, code);
+    uint64_t* cell = site.cells + ((address >> 2) - (site.first >> 2));
+    const uint64_t mask = kUnit == 4 ? 15 : byte_mask(address, kUnit);
+    for (size_t k = 0; k < kBytes / kUnit; k++) {
+        if (note_own<kAccess>(watch, cell + k, mask)) continue;
+        if (kBytes <= 4) return global_access(watch, cell, mask, kAccess, address, code);
+        global_access(watch, cell + k, mask, kAccess, address + 4 * k, code);
+    }
+}
+
 // Before a store in a draw that interleaves threads. An index that was just found out of its array has to be
 // followed by its own access.
-__attribute__((noinline)) void let_others_go(const void* p) {
+void let_others_go(const void* p) {
     if (current_worker == nullptr || (watching != nullptr && watching->index.code != 0)) return;
     yield_before_store(reinterpret_cast<uintptr_t>(p));
+}
+
+__attribute__((noinline)) void check_interleaved(void* p, size_t bytes, uintptr_t code) {
+    let_others_go(p);
+    if (watching != nullptr) check(*watching, reinterpret_cast<uintptr_t>(p), bytes, Access::kWrite, code);
 }
 
 // Volatile memory is how blocks and warps wait for each other: in global memory it counts as atomic.
@@ -117,7 +146,7 @@ void watch_volatile(Watch& watch, uintptr_t address, size_t bytes, Access access
     } else if (access == Access::kWrite) {
         check(watch, address, bytes, Access::kAtomic, code);
     } else {
-        Site& site = watch.sites[(code ^ code >> 9) % kSites];
+        Site& site = site_of(watch, code);
         if (!holds(site.first, site.bytes, address, bytes)) relocate(watch, site, address, bytes, access, code);
     }
 }
@@ -184,8 +213,9 @@ using namespace kw;
 
 #define KW_PLAIN(name, bytes, access)                                                              \
     void name(void* p) {                                                                           \
-        if (access == Access::kWrite && interleaving != 0) let_others_go(p);                         \
-        if (watching != nullptr) check(*watching, reinterpret_cast<uintptr_t>(p), bytes, access, KW_CODE); \
+        if (access == Access::kWrite && interleaving != 0) return check_interleaved(p, bytes, KW_CODE); \
+        Watch* watch = watching;                                                                   \
+        if (watch != nullptr) check_plain<bytes, access>(*watch, reinterpret_cast<uintptr_t>(p), KW_CODE); \
     }
 #define KW_VOLATILE(name, bytes, access) \
     void name(void* p) { check_volatile(p, bytes, access, KW_CODE); }

@@ -239,8 +239,28 @@ inline uint64_t byte_mask(uintptr_t address, size_t bytes) {
     return full << shift & 15;
 }
 
+// Notes a plain access of a word that no other block has accessed in this launch, or that several only read; false
+// where global_access has to look.
+template <Access kAccess>
+inline bool note_own(const Watch& watch, uint64_t* cell, uint64_t mask) {
+    constexpr uint64_t kLaunch = uint64_t{0xffff} << 48;
+    const uint64_t reader = watch.block << 16, writer = watch.block << 32;
+    const uint64_t c = __atomic_load_n(cell, __ATOMIC_RELAXED);
+    const bool first = ((c ^ watch.launch) & kLaunch) != 0;
+    const uint64_t others = first ? 0 : c & (kSeveral << 32 | kAtomicWriter);
+    if (others != 0 && others != writer) return false;
+    const uint64_t readers = first ? 0 : c & kSeveral << 16;
+    if (readers != 0 && readers != reader) {
+        return kAccess == Access::kRead && readers == kSeveral << 16 && (c >> 8 & mask) == mask;
+    }
+    const uint64_t kept = first ? watch.launch | (c & 15) : c;
+    const uint64_t now = kept | (kAccess == Access::kRead ? reader | mask << 8 : writer | mask << 4 | mask);
+    if (now != c) __atomic_store_n(cell, now, __ATOMIC_RELAXED);
+    return true;
+}
+
 // Notes an access of the word at `cell`; mask: its bytes.
-inline void global_access(Watch& watch, uint64_t* cell, uint64_t mask, Access access, uintptr_t address,
+__attribute__((noinline)) inline void global_access(Watch& watch, uint64_t* cell, uint64_t mask, Access access, uintptr_t address,
                           uintptr_t code) {
     const uint64_t me = watch.block;
     uint64_t c = __atomic_load_n(cell, __ATOMIC_RELAXED);

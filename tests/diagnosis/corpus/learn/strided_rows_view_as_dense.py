@@ -1,8 +1,8 @@
-# about = "The transposed view is read as if its rows lay one after another in memory."
+# about = "The view of every third row is read as if its rows lay one after another in memory."
 # section = "mismatch"
 # problem = "strided_rows_linear"
-# causes = ["layout-misread", "transposed-operand"]
-# says = ["layout|stride|contiguous|transpos|view|order"]
+# causes = ["layout-misread", "stride-ignored", "index-ignored"]
+# says = ["layout|stride|contiguous|view|row|dense"]
 # stage = ["verify"]
 
 import torch
@@ -13,9 +13,9 @@ src = r"""
 #include <torch/extension.h>
 
 __global__ void linear_rows(const float* __restrict__ x, const float* __restrict__ w, const float* __restrict__ b, float* __restrict__ y,
-                            int width, int features, int start, int step) {
+                            int width, int features) {
     extern __shared__ float row[];
-    const float* src = x + (start + step * blockIdx.x) * width;
+    const float* src = x + blockIdx.x * width;
     for (int j = threadIdx.x; j < width; j += blockDim.x) row[j] = src[j];
     __syncthreads();
     int f = threadIdx.x;
@@ -27,16 +27,15 @@ __global__ void linear_rows(const float* __restrict__ x, const float* __restrict
     }
 }
 
-torch::Tensor linear_strided(torch::Tensor x, torch::Tensor w, torch::Tensor b, int start, int step) {
-    int length = x.size(0), width = x.size(1), features = w.size(0);
-    int rows = (length - start + step - 1) / step;
+torch::Tensor linear_strided(torch::Tensor x, torch::Tensor w, torch::Tensor b) {
+    int rows = x.size(0), width = x.size(1), features = w.size(0);
     auto y = torch::empty({rows, features}, x.options());
     linear_rows<<<rows, 32, width * sizeof(float)>>>(x.data_ptr<float>(), w.data_ptr<float>(), b.data_ptr<float>(), y.data_ptr<float>(),
-                                                     width, features, start, step);
+                                                     width, features);
     return y;
 }
 """
-ls = load_inline(name="linear_strided", cpp_sources="torch::Tensor linear_strided(torch::Tensor x, torch::Tensor w, torch::Tensor b, int start, int step);", cuda_sources=src, functions=["linear_strided"])
+ls = load_inline(name="linear_strided", cpp_sources="torch::Tensor linear_strided(torch::Tensor x, torch::Tensor w, torch::Tensor b);", cuda_sources=src, functions=["linear_strided"])
 
 
 class ModelNew(nn.Module):
@@ -45,4 +44,4 @@ class ModelNew(nn.Module):
         self.linear = nn.Linear(width, features)
 
     def forward(self, x):
-        return ls.linear_strided(x, self.linear.weight, self.linear.bias, 1, 3)
+        return ls.linear_strided(x.contiguous()[1::3], self.linear.weight, self.linear.bias)

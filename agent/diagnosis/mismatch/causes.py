@@ -58,11 +58,11 @@ def explain(
         return Explained(precision.of_the_rms(case, finding), among)
     facts = Facts.of(case.source)
     lost = _unwritten(case, targets, facts)
-    if lost is not None:
-        return Explained(_with_evidence(lost, finding.evidence), named=(lost.kind,))
     tape = record(case.run, case.names())
     search = Search(targets, BUDGET_S if budget_s is None else budget_s, among)
     found = search.among(hypotheses.early(case, tape, facts, across))
+    if lost is not None and not any(one.match.whole for one in found):
+        return Explained(_with_evidence(lost, finding.evidence), named=(lost.kind,))
     number, target = next(iter(targets.items()))
     for more in (
         hypotheses.late(tape, facts),

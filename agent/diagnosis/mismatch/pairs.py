@@ -23,6 +23,10 @@ FIRSTS = 12
 """Faults that explain most by themselves: each is tried with all others."""
 RANK = 10
 """Above that of every single fault."""
+DIVIDES = frozenset(
+    {"wrong-divisor", "sum-for-mean", "mean-for-sum", "pool-divisor", "scale-missing", "scale-doubled"}
+)
+"""Kinds that with a fitted factor are one fault: another divisor."""
 ALIKE = 1e-4
 AND = ", and "
 LEAST = 16
@@ -55,7 +59,7 @@ def likely(case: Case, tape: Tape, seen: list[Seen], target: Target) -> Iterator
 def _times_a_constant(case: Case, tape: Tape, faults: list[Seen], target: Target) -> Iterator[Hypothesis]:
     """What is alike but for a factor, which is fitted: every other element has to agree."""
     y = target.sampled(target.y)
-    for one in faults:
+    for one in [one for one in faults if one.hypothesis.kind not in DIVIDES]:
         square = float(one.values.square().sum())
         factor = float((one.values * y).sum()) / square if square else 0.0
         near = (y - factor * one.values).square().sum() <= ALIKE**2 * y.square().sum()

@@ -6,10 +6,14 @@ that an operator brings its own. Every variant is computed in float64 by `Tape.a
 
 from agent.diagnosis.wrong_references import (  # noqa: F401 - importing registers the rules
     activations,
+    adaptive,
     affine,
     arithmetic,
+    borders,
     convolutions,
     gathering,
+    grids,
+    interpolation,
     losses,
     normalising,
     operands,

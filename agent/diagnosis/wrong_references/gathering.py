@@ -1,6 +1,5 @@
 """Faults of operators that choose elements: tables, masks, slices, transpositions, triangles."""
 
-import math
 from collections.abc import Callable, Iterator
 
 import torch
@@ -166,19 +165,3 @@ def _reordered(site: Site) -> Iterator[Variant]:
 
 def _scanned(site: Site) -> bool:
     return any(call.name.startswith("cum") for call in site.tape.calls)
-
-
-@rule("upsample_nearest2d", "upsample_nearest1d")
-def _upsampled(site: Site) -> Iterator[Variant]:
-    x = site.given["self"]
-    factor = site.call.result.shape[-1] / x.shape[-1]
-    if factor == int(factor):
-
-        def tiled(given: Arguments) -> Tensor:
-            repeats = [1] * 2 + [
-                math.ceil(a / b) for a, b in zip(site.call.result.shape[2:], x.shape[2:], strict=True)
-            ]
-            return torch.as_tensor(given["self"].repeat(*repeats))
-
-        words = f"with the index taken modulo the size, not divided by the factor {factor:g}"
-        yield site.variant("layout-misread", words, tiled, 0, "/|%")

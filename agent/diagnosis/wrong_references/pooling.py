@@ -1,152 +1,157 @@
 """Faults of maximum and average pooling."""
 
 import math
-from collections.abc import Callable, Iterator
-from typing import Any, NamedTuple
+from collections.abc import Iterator
+from typing import Any
 
-import torch
-import torch.nn.functional as F
-
-from agent.diagnosis.tape import Arguments
+from agent.diagnosis.wrong_references.composing import Form
 from agent.diagnosis.wrong_references.rules import Site, Variant, rule
+from agent.diagnosis.wrong_references.windows import Pool, full, pooled, pooled_with_places
 
-Tensor = torch.Tensor
 _WINDOW = r"\bk[yxhwij]?\b|pad|stride|best|max|sum|/"
+_START = r"(?:best|\w*max\w*|largest|top|m|v)\s*=\s*-?[\d.]+f?;"
+Change = tuple[str, str, dict[str, Any], int, str]
+"""Kind, words, the parts that are changed, rank and tokens."""
 
 
-class Window(NamedTuple):
-    """Geometry of a pooling operator, one number for each spatial dimension."""
-
-    kernel: list[int]
-    stride: list[int]
-    padding: list[int]
-    dilation: list[int]
-
-    def over(self, x: Tensor, sizes: list[int], fill: float) -> Tensor:
-        """(..., outputs..., taps): the elements of each window, `fill` outside the input."""
-        dims = len(self.kernel)
-        pads: list[int] = []
-        for axis in reversed(range(dims)):
-            reach = (sizes[axis] - 1) * self.stride[axis] + self.dilation[axis] * (self.kernel[axis] - 1) + 1
-            pads += [self.padding[axis], reach - x.shape[axis - dims] - self.padding[axis]]
-        x = F.pad(x, pads, value=fill)
-        first = x.dim() - dims
-        for axis in range(dims):
-            reach = self.dilation[axis] * (self.kernel[axis] - 1) + 1
-            x = x.unfold(first + axis, reach, self.stride[axis])[..., :: self.dilation[axis]]
-        return x.flatten(-dims)
-
-
-def _full(value: Any, dims: int, otherwise: list[int]) -> list[int]:
-    numbers = list(value) if isinstance(value, (list, tuple)) else [value]
-    return otherwise if not numbers else numbers * dims if len(numbers) == 1 else numbers
-
-
-def _window(site: Site, dims: int) -> Window:
-    given = site.given
-    kernel = _full(given["kernel_size"], dims, [])
-    return Window(
-        kernel, _full(given["stride"], dims, kernel), _full(given["padding"], dims, [0] * dims),
-        _full(given.get("dilation", 1), dims, [1] * dims),
+def _of(site: Site, dims: int) -> Pool:
+    given, largest = site.given, site.call.name.startswith("max")
+    kernel = full(given["kernel_size"], dims, [])
+    padding = full(given["padding"], dims, [0] * dims)
+    assert site.call.value is not None
+    counted = "padded" if given.get("count_include_pad", True) else "inside"
+    stride, dilation = full(given["stride"], dims, kernel), full(given.get("dilation", 1), dims, [1] * dims)
+    return Pool(
+        kernel, stride, padding, dilation,
+        list(site.call.value.shape[-dims:]), padding, "max" if largest else "mean",
+        given.get("divisor_override") or counted,
     )  # fmt: skip
 
 
-Pool = Callable[[Tensor], Tensor]
-
-
-@rule(
-    "max_pool2d_with_indices",
-    "max_pool3d_with_indices",
-    "max_pool2d",
-    "avg_pool2d",
-    "avg_pool3d",
-    "avg_pool1d",
-)
+@rule("max_pool2d_with_indices", "max_pool3d_with_indices", "max_pool2d", "avg_pool2d", "avg_pool3d")
 def _pools(site: Site) -> Iterator[Variant]:
     dims = int(site.call.name.partition("pool")[2][0])
-    own = _window(site, dims)
-    sizes = list(site.call.value.shape[-dims:]) if site.call.value is not None else []
-    largest = site.call.name.startswith("max")
-
-    def pooled(window: Window, reduce: Pool, fill: float) -> Callable[[Arguments], Any]:
-        return site.first(lambda given: reduce(window.over(given["self"], sizes, fill)))
-
-    if largest:
-        yield from _maxima(site, own, pooled)
-    else:
-        yield from _averages(site, own, pooled)
-    fill = -math.inf if largest else 0.0
-    reduce: Pool = (lambda w: w.amax(-1)) if largest else (lambda w: w.mean(-1))
-    for kind, words, window in _windows(own):
-        yield site.variant(kind, words, pooled(window, reduce, fill), 1, _WINDOW)
-    if largest:
-        mean = pooled(own, lambda w: w.mean(-1), 0.0)
-        yield site.variant(
-            "wrong-activation", "with the mean of the window for its maximum", mean, 1, _WINDOW
-        )
-    else:
-        top = pooled(own, lambda w: w.amax(-1), -math.inf)
-        yield site.variant("max-for-mean", "with the maximum of the window for its mean", top, 1, _WINDOW)
+    own = _of(site, dims)
+    both = isinstance(site.call.result, tuple)
+    compute = pooled_with_places if both else pooled
+    parts = [*_windows(own), *_exchanged(own), *(_extremes if own.reduce == "max" else _averages)(site, own)]
+    for kind, words, changes, rank, tokens in (*parts, *(_indices(own) if both else ())):
+        yield site.variant(kind, words, Form(compute, own, changes), rank, tokens)
 
 
-def _windows(own: Window) -> Iterator[tuple[str, str, Window]]:
-    dims = len(own.kernel)
-    for delta in (-2, -1, 1, 2):
-        begins = [begin + delta for begin in own.padding]
-        kind = "padding-ignored" if any(own.padding) and not any(begins) else "padding-off-by-one"
-        words = f"with a padding of {begins[0]} before; the reference has {own.padding[0]}"
-        yield kind, words, own._replace(padding=begins)
-        kernel = [size + delta for size in own.kernel]
-        if min(kernel) > 0:
-            words = f"with a window (kernel) of {kernel[0]}; the reference has {own.kernel[0]}"
-            yield "pool-window", words, own._replace(kernel=kernel)
-    for stride in {1, 2, 3, own.kernel[0]} - {own.stride[0]}:
-        words = f"with stride {stride}; the reference has {own.stride[0]}"
-        yield "stride-ignored", words, own._replace(stride=[stride] * dims)
-    if own.dilation != [1] * dims:
-        yield "dilation-ignored", "with the dilation ignored", own._replace(dilation=[1] * dims)
-    if dims > 1 and own.kernel[0] != own.kernel[1]:
-        yield "pool-window", "with the window's sides exchanged", own._replace(kernel=own.kernel[::-1])
+def _windows(own: Pool) -> Iterator[Change]:
+    dims = range(len(own.kernel))
+    for axes in (list(dims), *([axis] for axis in dims if len(own.kernel) > 1)):
+        along = "" if len(axes) == len(own.kernel) else f" along spatial dim {axes[0]}"
+        rank, was = 2 if along else 1, own.kernel[axes[0]]
+        for delta in (-2, -1, 1, 2):
+            begins = _moved(own.padding, axes, delta)
+            ignored = any(own.padding) and not any(begins)
+            kind = "padding-ignored" if ignored else "padding-off-by-one"
+            words = (
+                f"with a padding of {begins[axes[0]]} before{along}; the reference has {own.padding[axes[0]]}"
+            )
+            yield kind, words, {"padding": begins}, rank, _WINDOW
+            kernel = _moved(own.kernel, axes, delta)
+            if min(kernel) > 0:
+                words = f"with a window (kernel) of {kernel[axes[0]]}{along}; the reference has {was}"
+                yield "pool-window", words, {"kernel": kernel}, rank, _WINDOW
+                if own.reduce == "mean" and delta == -1:
+                    words = f"without the last tap of the window{along}; the divisor counts it"
+                    changes = {"kernel": kernel, "divisor": float(math.prod(own.kernel))}
+                    yield "last-element-left-out", words, changes, rank, _WINDOW
+        if any(own.padding[axis] for axis in axes):
+            begins = [0 if axis in axes else size for axis, size in enumerate(own.padding)]
+            words = f"with the padding ignored{along}: windows begin inside"
+            yield "padding-ignored", words, {"padding": begins}, rank, _WINDOW
+        for stride in sorted({1, 2, 3, own.kernel[axes[0]]} - {own.stride[axes[0]]}):
+            strides = [stride if axis in axes else size for axis, size in enumerate(own.stride)]
+            words = f"with stride {stride}{along}; the reference has {own.stride[axes[0]]}"
+            yield "stride-ignored", words, {"stride": strides}, rank, _WINDOW
+        if any(own.dilation[axis] > 1 for axis in axes):
+            dilation = [1 if axis in axes else size for axis, size in enumerate(own.dilation)]
+            words = f"with the dilation ignored{along}: neighbours in the window"
+            yield "dilation-ignored", words, {"dilation": dilation}, rank - 1, _WINDOW
+            centred = {"dilation": dilation, "padding": [0] * len(own.padding)}
+            yield "dilation-ignored", f"{words}, and no padding", centred, rank, _WINDOW
 
 
-def _maxima(site: Site, own: Window, pooled: Any) -> Iterator[Variant]:
-    for start in dict.fromkeys([0.0, *(v for real in site.facts.real[:40] for v in (-real, real))]):
-        words = f"with the maximum starting at {start:g}"
-        reduce: Pool = lambda w, s=start: w.amax(-1).clamp_min(s)  # type: ignore[misc]  # noqa: E731
-        yield site.variant(
-            "pool-start-value",
-            words,
-            pooled(own, reduce, -math.inf),
-            0,
-            r"(?:best|\w*max\w*|largest|top|m|v)\s*=\s*-?[\d.]+f?;",
-        )
-    if any(own.padding):
-        words = "with zeros in the padding, which take part in the maximum: padding starts at zero"
-        yield site.variant("pool-start-value", words, pooled(own, lambda w: w.amax(-1), 0.0), 0, "pad|0")
-    smallest = pooled(own, lambda w: w.amin(-1), math.inf)
-    yield site.variant("min-for-max", "with the minimum of the window", smallest, 1, "min")
+def _moved(sizes: list[int], axes: list[int], delta: int) -> list[int]:
+    return [size + delta * (axis in axes) for axis, size in enumerate(sizes)]
 
 
-def _averages(site: Site, own: Window, pooled: Any) -> Iterator[Variant]:
-    taps, counted = math.prod(own.kernel), site.given.get("count_include_pad", True)
+def _exchanged(own: Pool) -> Iterator[Change]:
+    """The numbers of two dimensions exchanged, or one for all."""
+    for one in range(len(own.kernel)):
+        for other in range(one):
+            for part, kind, words in (
+                ("kernel", "pool-window", "with the window's sides exchanged"),
+                ("stride", "stride-ignored", "with the strides exchanged"),
+                ("padding", "padding-sides-swapped", "with the paddings exchanged"),
+            ):
+                sizes = list(getattr(own, part))
+                sizes[one], sizes[other] = sizes[other], sizes[one]
+                if sizes != getattr(own, part):
+                    said = f"{words} between spatial dims {other} and {one}"
+                    yield kind, said, {part: sizes}, 1, _WINDOW
+    for part, kind in (
+        ("kernel", "pool-window"),
+        ("stride", "stride-ignored"),
+        ("padding", "padding-off-by-one"),
+    ):
+        for size in sorted(set(getattr(own, part))) if len(set(getattr(own, part))) > 1 else ():
+            words = f"with the {part} {size} along every dim; the reference has {getattr(own, part)}"
+            yield kind, words, {part: [size] * len(own.kernel)}, 1, _WINDOW
 
-    def inside(w: Tensor) -> Tensor:
-        known = ~w.isnan()
-        return torch.where(known, w, 0.0).sum(-1) / known.sum(-1).clamp_min(1)
 
-    if any(own.padding):
-        words = (
-            "divided by the number of elements inside"
-            if counted
-            else f"divided by the whole window of {taps}"
-        )
-        words += "; the reference counts " + ("the padding too" if counted else "only those inside")
-        rewrite = pooled(own, inside, math.nan) if counted else pooled(own, lambda w: w.mean(-1), 0.0)
-        yield site.variant("pool-divisor", words, rewrite, 0, r"/|seen|count")
-    total = pooled(own, lambda w: w.sum(-1), 0.0)
-    words = f"with the sum of the window for its mean: not divided by {taps}"
-    yield site.variant("sum-for-mean", words, total, 0, "/|sum")
-    for divisor in {taps - 1, taps + 1, own.kernel[0], *own.stride, 4, 9} - {taps, 0, 1}:
-        rewrite = pooled(own, lambda w, d=divisor: w.sum(-1) / d, 0.0)
-        words = f"divided by {divisor}; the reference divides by {taps}"
-        yield site.variant("pool-divisor", words, rewrite, 1, "/")
+def _extremes(site: Site, own: Pool) -> Iterator[Change]:
+    starts = [0.0, -1.0, 1.0, *(v for real in site.facts.real[:40] for v in (-real, real))]
+    for start in dict.fromkeys(starts):
+        yield "pool-start-value", f"with the maximum starting at {start:g}", {"start": start}, 0, _START
+    words = "with zeros in the padding, which take part in the maximum: padding starts at zero"
+    yield "pool-start-value", words, {"zeros": True}, 0, "pad|0"
+    yield "min-for-max", "with the minimum of the window", {"reduce": "min"}, 1, "min"
+    mean = {"reduce": "mean"}
+    yield "wrong-activation", "with the mean of the window for its maximum", mean, 1, _WINDOW
+
+
+def _indices(own: Pool) -> Iterator[Change]:
+    for index, words in (
+        ("window", "with indices counted from the window's start"),
+        ("padded", "with indices into the padded plane"),
+        ("tensor", "with indices counted from the start of the whole tensor"),
+        ("turned", "with indices that count columns first"),
+    ):
+        yield "wrong-index-base", words, {"numbering": index}, 1, r"\[.*\] ="
+    yield "tie-order", "with the index of the last of equal elements", {"last": True}, 1, "<|>"
+
+
+def _averages(site: Site, own: Pool) -> Iterator[Change]:
+    taps, reference = math.prod(own.kernel), own.divisor
+    spoken = {
+        "padded": "the window, the padding counted, but nothing beyond it",
+        "inside": "the elements inside",
+        "taps": f"the whole window of {taps}",
+    }
+    others: list[str | float] = [name for name in spoken if name != reference]
+    others += sorted(
+        {taps - 1, taps + 1, *own.kernel, *own.stride, 2, 4, 9, math.prod(own.stride)} - {taps, 0, 1}
+    )
+    others += [float(v) for v in site.facts.whole if 1 < v <= 4 * taps]
+    was = spoken[reference] if isinstance(reference, str) else f"{reference:g}"
+    for divisor in dict.fromkeys(others):
+        if divisor != reference:
+            said = spoken[divisor] if isinstance(divisor, str) else f"{divisor:g}"
+            words = f"divided by {said}; the reference divides by the number of {was}"
+            if not isinstance(reference, str):
+                words = f"divided by {said}; the reference divides by {was}"
+            yield (
+                "pool-divisor",
+                words,
+                {"divisor": divisor},
+                int(not isinstance(divisor, str)),
+                r"/|seen|count",
+            )
+    words = "with the sum of the window for its mean: not divided by the count"
+    yield "sum-for-mean", words, {"divisor": 1.0}, 0, "/|sum"
+    yield "max-for-mean", "with the maximum of the window for its mean", {"reduce": "max"}, 1, _WINDOW

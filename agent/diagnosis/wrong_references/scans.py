@@ -1,91 +1,179 @@
-"""Faults of running sums and products."""
+"""Faults of running sums, products and extremes, and of recurrences that are written out step by step."""
 
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
+from typing import Any
 
 import torch
 
 from agent.diagnosis.tape import Arguments
+from agent.diagnosis.wrong_references.composing import After, Form
 from agent.diagnosis.wrong_references.rules import Site, Variant, rule
+from agent.diagnosis.wrong_references.scanning import OPERATIONS, Scan, parts_of, scanned, with_places
 
 Tensor = torch.Tensor
-Along = Callable[[Tensor], Tensor]
+_NAMES = ("cumsum", "cumprod", "cummax", "cummin", "logcumsumexp")
+_TOKENS = "carry|offset|prefix"
+LONGEST = 64
+"""Tiles of a scan that are tried one by one, at most."""
+MANY = 8
+"""A tensor stacked from so many results is taken for a recurrence."""
+Change = tuple[str, str, dict[str, Any], int, str]
 
 
-@rule("cumsum", "cumprod", "cummax", "cummin", "logcumsumexp")
+@rule(*_NAMES)
 def _scans(site: Site) -> Iterator[Variant]:
-    x, dim = site.given["self"], site.given["dim"]
-    if x.dim() == 0 or not x.is_floating_point():
+    x = site.given["self"]
+    if x.dim() == 0:
         return
-    length = x.shape[dim]
-    scan: Along = _SCANS[site.call.name]
-    neutral = {"cumsum": 0.0, "cumprod": 1.0}.get(site.call.name, float("-inf"))
+    own = parts_of(site.call.name, site.given, site.call.result)
+    compute = with_places if isinstance(site.call.result, tuple) else scanned
+    for kind, words, changed, rank, tokens in _changes(site, own):
+        yield site.variant(kind, f"with {words}", Form(compute, own, changed), rank, tokens)
+    words = "with the elements themselves: no scan at all"
+    yield site.variant("operator-missing", words, site.first(_itself), 1, _TOKENS)
+    yield from _shifted(site, own)
 
-    def named(kind: str, words: str, along: Along, rank: int = 0) -> Variant:
-        def run(given: Arguments) -> Tensor:
-            return along(given["self"].movedim(given["dim"], -1)).movedim(-1, given["dim"])
 
-        return site.variant(kind, f"with {words}", site.first(run), rank, "carry|offset|prefix")
+def _changes(site: Site, own: Scan) -> Iterator[Change]:
+    yield from _elements(own)
+    yield from _axes(site, own)
+    yield from _tiles(site, own)
+    yield from _rows(site, own)
+    yield from _operations(own)
+    if isinstance(site.call.result, tuple):
+        yield from _places(site)
 
-    def exclusive(r: Tensor) -> Tensor:
-        return torch.cat([torch.full_like(r[..., :1], neutral), scan(r)[..., :-1]], -1)
 
-    def early(r: Tensor) -> Tensor:
-        return torch.cat([scan(r)[..., 1:], scan(r)[..., -1:]], -1)
+def _itself(given: Arguments) -> Tensor:
+    return torch.as_tensor(given["self"]).clone()
 
-    yield named("scan-exclusive", "an exclusive scan: each element without itself", exclusive)
-    yield named("scan-reversed", "the scan reversed, from the end", lambda r: scan(r.flip(-1)).flip(-1))
+
+def _elements(own: Scan) -> Iterator[Change]:
+    words = "an exclusive scan: each element without itself"
+    yield "scan-exclusive", words, {"takes": "exclusive"}, 0, _TOKENS
+    yield "scan-reversed", "the scan reversed, from the end", {"reverse": True}, 0, _TOKENS
     words = "the scan reversed and exclusive"
-    yield named("scan-reversed", words, lambda r: exclusive(r.flip(-1)).flip(-1), 1)
-    yield named("scan-off-by-one", "the scan one element ahead", early)
-    yield named("scan-off-by-one", "the first element left out", lambda r: scan(r) - r[..., :1])
-    yield named("operator-missing", "the elements themselves: no scan at all", lambda r: r.clone(), 1)
-    yield named(
-        "wrong-activation", "the total for every element", lambda r: scan(r)[..., -1:].expand_as(r), 1
-    )
-    if site.call.name == "cumsum":
-        yield named("wrong-divisor", "the running mean", lambda r: scan(r) / _counted(r), 2)
-        words = "the running product for the sum"
-        yield named("wrong-activation", words, lambda r: r.cumprod(-1), 2)
-    for block in sorted({b for b in (*site.facts.blocks(), *site.facts.whole) if 2 <= b < length}):
-        words = f"a scan that restarts after every {block}: what earlier tiles (blocks) carry is lost"
-        yield named("scan-restarts", words, lambda r, b=block: _restarting(r, b, scan), 2)  # type: ignore[misc]
-        words = f"each tile of {block} carrying the total of the tile before alone"
-        yield named("scan-restarts", words, lambda r, b=block: _one_carry(r, b, scan), 3)  # type: ignore[misc]
+    yield "scan-reversed", words, {"reverse": True, "takes": "exclusive"}, 1, _TOKENS
+    yield "scan-off-by-one", "the scan one element ahead", {"takes": "ahead"}, 0, _TOKENS
+    yield "scan-off-by-one", "the first element left out", {"takes": "without first"}, 0, _TOKENS
+    yield "wrong-activation", "the total for every element", {"takes": "total"}, 1, _TOKENS
+    for start in (0.0, 1.0, -1.0):
+        if start != OPERATIONS[own.operation].neutral:
+            words = f"the scan starting at {start:g} (its initial value)"
+            yield "reduction-start-value", words, {"start": start}, 0, r"=\s*-?[\d.]+f?;"
 
 
-@rule("cumsum", "cumprod", "cummax", "cummin", "logcumsumexp")
-def _axes(site: Site) -> Iterator[Variant]:
-    x, dim, scan = site.given["self"], site.given["dim"], _SCANS[site.call.name]
+def _axes(site: Site, own: Scan) -> Iterator[Change]:
+    x: Tensor = site.given["self"]
     for axis in range(x.dim()):
-        if axis != dim % x.dim() and x.shape[axis] > 1:
-            words = f"with {site.label} along dim {axis}; the reference's is along {dim}"
-            yield site.variant("wrong-axis", words, site.changed(dim=axis), 0, "for")
-
-    def flat(given: Arguments) -> Tensor:
-        return scan(given["self"].reshape(-1)).reshape(x.shape)
-
-    words = f"with {site.label} running on from row to row: never set back"
-    yield site.variant("wrong-axis", words, site.first(flat), 1, "carry|offset|prefix")
+        if axis != own.dim and x.shape[axis] > 1:
+            words = f"{site.label} along dim {axis}; the reference's is along {own.dim}"
+            yield "wrong-axis", words, {"dim": axis}, 0, "for"
 
 
-def _counted(r: Tensor) -> Tensor:
-    return torch.arange(1, r.shape[-1] + 1, device=r.device, dtype=r.dtype)
+def _tiles(site: Site, own: Scan) -> Iterator[Change]:
+    length = site.given["self"].shape[own.dim]
+    blocks = sorted({b for b in (*site.facts.blocks(), *site.facts.whole) if 2 <= b < length})
+    for block in [b for b in blocks if length <= b * LONGEST]:
+        words = f"a scan that restarts after every {block}: what earlier tiles (blocks) carry is lost"
+        yield "scan-restarts", words, {"tile": (block, "lost")}, 2, _TOKENS
+        for mode, said in _MODES.items():
+            words = f"each tile (block) of {block} carrying {said}"
+            yield "scan-restarts", words, {"tile": (block, mode)}, 3, _TOKENS
+        for warp in (32, 16):
+            if block > warp and block % warp == 0:
+                words = (
+                    f"the sums of the warps of a tile of {block} not combined: every {warp} elements begin at"
+                )
+                apart = f"{words} the tile's carry"
+                yield "scan-restarts", apart, {"tile": (block, "all"), "warp": warp}, 3, _TOKENS
+                apart += ", and the last warp's alone carried on"
+                yield "scan-restarts", apart, {"tile": (block, "last warp"), "warp": warp}, 3, _TOKENS
 
 
-def _restarting(r: Tensor, block: int, scan: Along) -> Tensor:
-    return torch.cat([scan(part) for part in torch.split(r, block, -1)], -1)
-
-
-def _one_carry(r: Tensor, block: int, scan: Along) -> Tensor:
-    parts = list(torch.split(r, block, -1))
-    before = [torch.zeros_like(parts[0][..., :1]), *(part.sum(-1, keepdim=True) for part in parts[:-1])]
-    return torch.cat([scan(part) + carry for part, carry in zip(parts, before, strict=True)], -1)
-
-
-_SCANS: dict[str, Along] = {
-    "cumsum": lambda r: r.cumsum(-1),
-    "cumprod": lambda r: r.cumprod(-1),
-    "cummax": lambda r: r.cummax(-1)[0],
-    "cummin": lambda r: r.cummin(-1)[0],
-    "logcumsumexp": lambda r: r.logcumsumexp(-1),
+_MODES = {
+    "one": "the total of the tile before alone",
+    "first": "the total of the first tile alone",
+    "late": "totals one tile too late: that of the tile before is missing",
+    "without last": "totals that leave out each tile's last element",
+    "last element": "the last element of each tile for its total",
 }
+
+
+def _rows(site: Site, own: Scan) -> Iterator[Change]:
+    x: Tensor = site.given["self"]
+    rest = [axis for axis in range(x.dim()) if axis != own.dim]
+    for place, axis in enumerate(rest):
+        if x.shape[axis] > 1:
+            for mode, which in (("all", "all rows"), ("one", "the row")):
+                words = (
+                    f"each row carrying on from {which} before it along dim {axis}: never set back (reset)"
+                )
+                yield "scan-not-reset", words, {"rows": (mode, place)}, 1, _TOKENS
+    count = x.numel() // max(x.shape[own.dim], 1)
+    for step in sorted({s for s in (1, 2, 4, *site.facts.whole) if 1 <= s < count and count <= s * 512}):
+        words = f"each row carrying on from the row {step} before it: the carry is never set back (reset)"
+        yield "scan-not-reset", words, {"rows": ("rows", step)}, 2, _TOKENS
+
+
+def _operations(own: Scan) -> Iterator[Change]:
+    for name in _NAMES:
+        if name != own.operation and (own.dtype.is_floating_point or name != "logcumsumexp"):
+            spoken = OPERATIONS[name].spoken
+            words = f"the running {spoken} for the {OPERATIONS[own.operation].spoken}"
+            kind = {"cummax": "max-for-min", "cummin": "min-for-max"}.get(name, "wrong-activation")
+            pair = own.operation in ("cummax", "cummin")
+            yield kind if pair else "wrong-activation", words, {"operation": name}, 2, "max|min|\\*|\\+"
+    if own.operation == "logcumsumexp":
+        words = "exp of the elements themselves: without their maximum it overflows in float32"
+        yield "lse-without-max", words, {"operation": "overflowing"}, 0, "exp|log"
+        words = (
+            "the row's maximum subtracted: exp underflows to zero in float32 before it, and log gives -inf"
+        )
+        yield "underflow-to-zero", words, {"operation": "underflowing"}, 0, "exp|log"
+
+
+def _places(site: Site) -> Iterator[Change]:
+    words = "the index of the first of equal elements; the reference takes the last (ties)"
+    yield "tie-order", words, {"first_of_equal": True}, 1, "<|>"
+    for block in sorted({b for b in (*site.facts.blocks(), *site.facts.whole) if b > 1}):
+        words = f"indices that are counted from the start of each tile (block) of {block}"
+        yield "wrong-index-base", words, {"counted": block}, 2, r"\[.*\] ="
+
+
+def _shifted(site: Site, own: Scan) -> Iterator[Variant]:
+    """A scan that the reference makes exclusive by a border before it."""
+    x, result = site.given["self"], site.call.result
+
+    def compute(given: Arguments, parts: Scan) -> Tensor:
+        return scanned({"self": x}, parts)
+
+    for cut in site.tape.users(site.call) if isinstance(result, Tensor) else ():
+        for pad in site.tape.users(cut) if cut.name == "slice" else ():
+            exclusive = own._replace(takes="exclusive")
+            if pad.name != "constant_pad_nd" or not torch.equal(compute({}, exclusive), pad.result):
+                continue
+            words = "an inclusive scan: each element takes itself in"
+            inclusive = ("scan-inclusive", words, {"takes": "inclusive"}, 0, _TOKENS)
+            for kind, said, changed, rank, tokens in (inclusive, *_changes(site, exclusive)):
+                rewrite = Form(compute, exclusive, changed)
+                yield Variant(kind, f"with {said}", {pad.number: rewrite}, rank, tokens)
+
+
+@rule("stack")
+def _recurrences(site: Site) -> Iterator[Variant]:
+    """A recurrence that begins with its first element."""
+    parts = site.given["tensors"]
+    start = site.tape.maker(parts[0]) if len(parts) >= MANY else None
+    if start is None or start.name != "select" or start.given["index"] != 0:
+        return
+    products = [call.given["other"] for call in site.tape.calls if call.name == "mul"]
+    for factor in sorted({0.0, *(value for value in products if isinstance(value, float))}):
+        words = f"with the first element multiplied with {factor:g}: the initial state (start) is zero"
+        yield Variant(
+            "wrong-initial-state", words, {start.number: _times(start.func, factor)}, 0, r"=\s*0|\[0\]"
+        )
+
+
+def _times(func: Any, factor: float) -> After:
+    return After(func, lambda result: factor * result)

@@ -164,7 +164,7 @@ FAULTS: dict[str, tuple[Fault, ...]] = {
         ("exclusive", ("scan-exclusive",), lambda m, x: x.cumsum(1) - x),
         ("tiles", ("scan-restarts",), lambda m, x: torch.cat([part.cumsum(1) for part in x.split(64, 1)], 1)),
         ("rows", ("wrong-axis",), lambda m, x: x.cumsum(0)),
-        ("flat", ("wrong-axis", "scan-restarts"), lambda m, x: x.flatten().cumsum(0).reshape(x.shape)),
+        ("flat", ("wrong-axis", "scan-restarts", "scan-not-reset"), lambda m, x: x.flatten().cumsum(0).reshape(x.shape)),
         ("plain", ("operator-missing",), lambda m, x: x.clone()),
     ),
     "reverse_cumsum": (

@@ -24,7 +24,7 @@ from agent.api.listening import Progress
 from agent.errors import EnvironmentFault, ReplyError
 from agent.records import Candidate, Completion, Evaluation, Problem, Record, Stage, Status
 
-__all__ = ["Judging", "Part", "Rewards", "Scale", "Score", "score", "scored"]
+__all__ = ["Judging", "Part", "Rewards", "Scale", "Score", "score", "scored", "taken", "unjudged"]
 
 Part = Literal["parsed", "built", "verified", "speed"]
 LARGEST_BYTES = 2**20
@@ -107,35 +107,41 @@ class Rewards:
 
     def __call__(self, completions: Sequence[str | Completion]) -> tuple[Score, ...]:
         """The score of each completion, in their order. Not for several threads at a time."""
-        taken = [self._taken(one) for one in completions]
-        new = {one.id: one for one in taken if isinstance(one, Candidate) and one.id not in self._known}
+        found_in = [taken(self._judge.problem.name, one) for one in completions]
+        new = {one.id: one for one in found_in if isinstance(one, Candidate) and one.id not in self._known}
         with ThreadPoolExecutor(self._parallel) as pool:
             found = dict(zip(new, pool.map(self._judged, new.values()), strict=True))
         scores = tuple(
-            one if isinstance(one, Score) else found.get(one.id) or self._known[one.id] for one in taken
+            one if isinstance(one, Score) else found.get(one.id) or self._known[one.id] for one in found_in
         )
         self._known.update({name: one for name, one in found.items() if one.total is not None})
         while len(self._known) > KNOWN:
             self._known.popitem(last=False)
         return scores
 
-    def _taken(self, completion: str | Completion) -> Candidate | Score:
-        """The candidate in a completion, or the score of one that holds none."""
-        if isinstance(completion, str):
-            completion = Completion(provider="reward", model=None, text=completion)
-        if len(completion.text.encode("utf-8", "replace")) > LARGEST_BYTES:
-            return Score(total=0.0, why=f"longer than {LARGEST_BYTES >> 20} MiB")
-        try:
-            return parse.candidate(self._judge.problem.name, completion, None)
-        except ReplyError as error:
-            return Score(total=0.0, why=f"{error.kind}: {error}".splitlines()[0])
-
     def _judged(self, candidate: Candidate) -> Score:
         try:
             found = self._judge.evaluate(candidate)
         except EnvironmentFault as fault:
-            return Score(total=None, parsed=True, why=f"not judged: {fault}")
+            return unjudged(str(fault))
         return scored(found, self._scale)
+
+
+def taken(problem: str, completion: str | Completion) -> Candidate | Score:
+    """The candidate in a completion, or the score of one that holds none."""
+    if isinstance(completion, str):
+        completion = Completion(provider="reward", model=None, text=completion)
+    if len(completion.text.encode("utf-8", "replace")) > LARGEST_BYTES:
+        return Score(total=0.0, why=f"longer than {LARGEST_BYTES >> 20} MiB")
+    try:
+        return parse.candidate(problem, completion, None)
+    except ReplyError as error:
+        return Score(total=0.0, why=f"{error.kind}: {error}".splitlines()[0])
+
+
+def unjudged(why: str) -> Score:
+    """Of a candidate on which there is no verdict for a reason of ours."""
+    return Score(total=None, parsed=True, why=f"not judged: {why}")
 
 
 def scored(found: Evaluation, scale: Scale | None = None) -> Score:

@@ -9,16 +9,18 @@ from pathlib import Path
 
 from transcripts import evaluation
 
+from agent.api.checks import Checks
 from agent.api.listening import Listener
-from agent.api.service import About, Answer, Asked
+from agent.api.service import About, Answer, Asked, ProblemText
 from agent.doors.listening import listening
-from agent.doors.service.app import Desk, Limits, build
+from agent.doors.service.app import build
+from agent.doors.service.desk import Desk, Limits
 from agent.doors.service.ledger import Ledger
 from agent.doors.service.metrics import Metrics
 from agent.doors.service.running import server
 from agent.doors.service.work import Workers
 from agent.errors import EnvironmentFault, UsageError
-from agent.records import Finding, digest
+from agent.records import Finding, Message, Prompt, digest
 
 TOKEN = "a-token-for-tests"
 ABOUT = About(version="0", executor="emulator", gpu=None, architecture=None, isolation="namespaces")
@@ -38,16 +40,23 @@ class Pretended:
     def judge(self, name: str, asked: Asked, told: Listener) -> Answer:
         told.update("judging")
         time.sleep(self._pause_s)
-        if asked.candidate == "broken":
+        if asked.candidate is None:
+            return Answer(id=name, state="done")
+        if "broken" in asked.candidate:
             raise EnvironmentFault("the disk is full")
         if asked.candidate == "a defect":
             raise ZeroDivisionError
-        finding = Finding(kind="judged", message=str(asked.candidate))
+        finding = Finding(kind="judged", message=asked.candidate)
         with self._log.open("a") as file:
             file.write(f"{name}\n")
         return Answer(
             id=name, state="done", evaluation=evaluation().model_copy(update={"findings": (finding,)})
         )
+
+    def prompt(self, problem: str | ProblemText, checks: Checks) -> Prompt:
+        self.name(Asked(problem=problem, checks=checks))
+        asked = Message(role="user", content=f"Write a kernel for {problem}.")
+        return Prompt(template="generate", messages=(asked,))
 
 
 def desk(folder: Path, *, most_queued: int = 1000, a_minute: int = 100_000, pause_s: float = 0.0) -> Desk:

@@ -9,6 +9,7 @@ from collections import Counter
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
+from typing import Any
 from urllib.parse import quote
 
 import pytest
@@ -18,10 +19,13 @@ from hypothesis import strategies as st
 from interrupting import interruptible
 from starlette.testclient import TestClient
 
-from agent.api.service import Asked, Service
+from agent.api.listening import Listener
+from agent.api.service import Answer, Asked, Service
 from agent.doors.service import app as service
+from agent.doors.service.desk import LARGEST_CANDIDATE
 from agent.doors.service.ledger import Full, Job, Ledger
 from agent.doors.service.metrics import Metrics
+from agent.doors.service.work import Workers
 from agent.errors import EnvironmentFault, UsageError
 from agent.records import Candidate
 
@@ -132,7 +136,7 @@ def test_what_is_refused(client: TestClient) -> None:
         for method, path in (("POST", "/v1/evaluations"), ("GET", "/v1/jobs"), ("GET", "/metrics")):
             assert client.request(method, path, json=question("x"), headers=headers).status_code == 401
     for body, status in (
-        (question("x" * (service.LARGEST_CANDIDATE + 1)), 413),
+        (question("x" * (LARGEST_CANDIDATE + 1)), 413),
         (question("x" * service.LARGEST_REQUEST_BYTES), 413),
         ({"problem": "/etc/passwd", "candidate": "x"}, 422),
         ({"problem": "../../references/level1/softmax", "candidate": "x"}, 422),
@@ -199,15 +203,21 @@ JSON = st.recursive(
 )
 
 
+PATHS = tuple(
+    f"/v1/{name}"
+    for name in ("evaluations", "evaluations/x", "batches", "jobs", "scores", "scores/x", "prompts")
+)
+BODIES = st.fixed_dictionaries(
+    {"problem": JSON, "checks": JSON}, optional={"candidate": JSON, "completion": JSON}
+)
+
+
 @settings(max_examples=150, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(
     method=st.sampled_from(["GET", "POST", "PUT", "DELETE", "PATCH"]),
-    path=st.sampled_from(["/v1/evaluations", "/v1/batches", "/v1/jobs", "/v1/evaluations/x", "/health", "/"])
-    | st.text(min_size=1).map(lambda text: f"/v1/{text}"),
+    path=st.sampled_from([*PATHS, "/health", "/"]) | st.text(min_size=1).map(lambda text: f"/v1/{text}"),
     body=st.binary(max_size=200) | JSON.map(lambda value: repr(value).encode("utf-8", "surrogatepass"))
-    | st.fixed_dictionaries({"problem": JSON, "candidate": JSON, "checks": JSON}).map(
-        lambda value: json.dumps(value).encode()
-    ),
+    | BODIES.map(lambda value: json.dumps(value).encode()),
 )  # fmt: skip
 def test_no_request_breaks_it(client: TestClient, method: str, path: str, body: bytes) -> None:
     answer = client.request(method, quote(path), content=body, headers={"content-type": "application/json"})
@@ -224,3 +234,76 @@ def test_a_client_without_a_service_is_told_so() -> None:
 def test_the_pretended_judge_refuses_other_problems(tmp_path: Path) -> None:
     with pytest.raises(UsageError):
         Pretended(tmp_path / "log").name(Asked(problem="another", candidate="x"))
+
+
+def test_what_a_completion_earns(client: TestClient, tmp_path: Path) -> None:
+    text = "```python\nclass ModelNew:\n    word = '{}'\n```"
+
+    def scored(completion: str) -> dict[str, Any]:
+        first = client.post("/v1/scores", json={"problem": "a problem", "completion": completion})
+        assert first.status_code == 202, first.text
+        job = first.json()
+        found: dict[str, Any] = client.get(f"/v1/scores/{job['id']}?wait=30").json() if job["id"] else job
+        return found
+
+    found = [
+        scored(text.format("one")),
+        scored(f"Another way to say it:\n{text.format('one')}"),
+        scored("No."),
+    ]
+    assert [one["state"] for one in found] == ["done"] * 3
+    assert found[0]["score"]["total"] == pytest.approx(0.1)
+    assert found[1] == found[0]
+    assert (found[2]["score"]["total"], found[2]["score"]["parsed"]) == (0.0, False)
+    assert len((tmp_path / "judged").read_text().split()) == 1
+
+
+def test_a_fault_of_ours_is_no_score(client: TestClient) -> None:
+    broken = "class ModelNew:\n    pass  # broken"
+    asked = {"problem": "a problem", "completion": f"```python\n{broken}\n```"}
+    job = client.post("/v1/scores", json=asked).json()["id"]
+    answer = client.get(f"/v1/scores/{job}?wait=30").json()
+    assert (answer["state"], answer["score"]["total"]) == ("failed", None)
+    assert "the disk is full" in answer["score"]["why"]
+
+
+def test_what_a_trainer_asks_for_is_refused_in_a_line(client: TestClient) -> None:
+    told = client.post("/v1/prompts", json={"problem": "a problem"}).json()
+    assert told["messages"][0]["content"] == "Write a kernel for a problem."
+    assert "level1/softmax" in client.get("/v1/problems").json()["problems"]
+    for path, body, status in (
+        ("/v1/prompts", {"problem": "another"}, 422),
+        ("/v1/scores", {"problem": "another", "completion": "```python\nclass ModelNew: pass\n```"}, 422),
+        ("/v1/scores", {"problem": "a problem", "completion": "x" * (2**20 + 1)}, 422),
+        ("/v1/scores", {"problem": "a problem"}, 422),
+    ):
+        answer = client.post(path, json=body)
+        assert (answer.status_code, list(answer.json())) == (status, ["detail"]), answer.text
+        assert "\n" not in answer.json()["detail"]
+        assert client.post(path, json=body, headers={"authorization": "Bearer no"}).status_code == 401
+    assert client.get("/v1/scores/none").status_code == 404
+    prepared = client.post("/v1/evaluations", json={"problem": "a problem"}).json()["id"]
+    assert client.get(f"/v1/scores/{prepared}?wait=30").json() == {"detail": "that job judges no candidate"}
+
+
+def test_a_judge_that_is_ended_with_the_service_has_not_answered(tmp_path: Path) -> None:
+    begun, told = threading.Event(), threading.Event()
+
+    class Ended(Pretended):
+        def judge(self, name: str, asked: Asked, told_of: Listener) -> Answer:
+            begun.set()
+            told.wait(30)
+            raise EnvironmentFault("the judge was killed")
+
+    ledger = Ledger(tmp_path / "jobs.sqlite", 10)
+    workers = Workers(ledger, Ended(tmp_path / "log"), 1, lambda answer, seconds: None)
+    ledger.accept(Job("a", Asked(problem="a problem", candidate="a")))
+    workers.start()
+    begun.wait(30)
+    stopping = threading.Thread(target=workers.stop)
+    stopping.start()
+    while not workers.ending:
+        threading.Event().wait(0.01)
+    told.set()
+    stopping.join()
+    assert ledger.state("a") == "queued"

@@ -15,7 +15,8 @@ from agent.api.listening import Listener
 from agent.api.service import About
 from agent.config import Settings
 from agent.doors.listening import listening
-from agent.doors.service.app import Desk, Limits, build
+from agent.doors.service.app import build
+from agent.doors.service.desk import Desk, Limits
 from agent.doors.service.ledger import Ledger
 from agent.doors.service.metrics import Metrics
 from agent.doors.service.work import Here, Workers

@@ -7,14 +7,14 @@ from pathlib import Path
 from typing import Protocol
 
 from agent import __version__, problems, resources
-from agent.api import Judge, Listener
+from agent.api import Checks, Judge, Listener, render_prompt
 from agent.api.judge import load_problem
 from agent.api.service import Answer, Asked, Fault, ProblemText
 from agent.config import Settings
-from agent.doors.service.ledger import Job, Ledger
+from agent.doors.service.ledger import OURS, Job, Ledger
 from agent.errors import AgentError, Interrupted, ProblemError, UsageError
 from agent.harness.judge import verifier
-from agent.records import Candidate, digest
+from agent.records import Candidate, Problem, Prompt, digest
 
 Done = Callable[[Answer, float], None]
 """Told of each finished job and the seconds that it took."""
@@ -28,6 +28,10 @@ class Judging(Protocol):
         ...
 
     def judge(self, name: str, asked: Asked, told: Listener) -> Answer: ...
+
+    def prompt(self, problem: str | ProblemText, checks: Checks) -> Prompt:
+        """What a model is told first. Raises AgentError."""
+        ...
 
 
 class Here:
@@ -52,21 +56,31 @@ class Here:
         return digest(text, repr(asked.candidate), checks, *versions)[:40]
 
     def judge(self, name: str, asked: Asked, told: Listener) -> Answer:
-        flags = {key: value for key, value in asked.checks.flags().items() if value is not None}
-        limit = self._settings.candidate_timeout
-        limit = min(limit, asked.checks.candidate_timeout_s or limit)
-        flags |= {"sandbox": "require", "candidate_timeout": limit}
-        settings = self._settings.model_copy(update=flags)
-        problem = load_problem(
-            self._address(asked.problem), kernelbench_root=settings.kernelbench_root, progress=told
-        )
-        if isinstance(asked.problem, ProblemText):
-            problem = problem.model_copy(update={"name": asked.problem.name})
+        settings = self._settings_for(asked.checks)
+        problem = self._loaded(asked.problem, told)
         judge = Judge(problem, checks=asked.checks, progress=told, settings=settings)
         if asked.candidate is None:
             return Answer(id=name, state="done", admission=judge.admission)
         candidate = Candidate(problem=problem.name, source=asked.candidate, origin="file")
         return Answer(id=name, state="done", evaluation=judge.evaluate(candidate))
+
+    def prompt(self, problem: str | ProblemText, checks: Checks) -> Prompt:
+        return render_prompt(
+            self._loaded(problem, Listener()), checks=checks, settings=self._settings_for(checks)
+        )
+
+    def _settings_for(self, checks: Checks) -> Settings:
+        flags = {key: value for key, value in checks.flags().items() if value is not None}
+        limit = self._settings.candidate_timeout
+        limit = min(limit, checks.candidate_timeout_s or limit)
+        return self._settings.model_copy(update={**flags, "sandbox": "require", "candidate_timeout": limit})
+
+    def _loaded(self, problem: str | ProblemText, told: Listener) -> Problem:
+        root = self._settings.kernelbench_root
+        found = load_problem(self._address(problem), kernelbench_root=root, progress=told)
+        if isinstance(problem, ProblemText):
+            found = found.model_copy(update={"name": problem.name})
+        return found
 
     def _address(self, problem: str | ProblemText) -> str:
         """Where the reference lies. A text is taken where it is that of a shipped one, or all are trusted.
@@ -104,6 +118,10 @@ class Workers:
         """What is being done for each job that is being judged."""
         self._threads = [threading.Thread(target=self._work, daemon=True) for _ in range(threads)]
 
+    @property
+    def ending(self) -> bool:
+        return self._stopping.is_set()
+
     def start(self) -> None:
         for thread in self._threads:
             thread.start()
@@ -125,6 +143,10 @@ class Workers:
                 return
             finally:
                 self.steps.pop(job.id, None)
+            if self.ending and answer.fault is not None and answer.fault.exit_code == OURS:
+                # What a judge says that is ended is no answer.
+                self._ledger.give_back(job)
+                return
             self._ledger.finish(answer)
             self._done(answer, time.monotonic() - began)
 

@@ -7,7 +7,7 @@ STAMP := $(VENV)/installed
 # No secret or project setting of the caller's shell reaches the demo or the tests.
 CLEAN_ENV := env -u OPENAI_API_KEY -u OPENAI_BASE_URL $(foreach v,$(filter AGENT_%,$(.VARIABLES)),-u $(v))
 
-.PHONY: demo test test-all fuzz browser check diagnose server-test gpu-test clean
+.PHONY: demo test test-all fuzz browser check diagnose server-test environment-test gpu-test clean
 
 demo: $(STAMP)
 	@$(CLEAN_ENV) $(BIN)/python -m agent.cli.demo
@@ -48,6 +48,13 @@ server-test: $(STAMP)
 	$(BIN)/python -m pip install --quiet --disable-pip-version-check -c constraints.txt -e '.[server-test]'
 	$(CLEAN_ENV) $(BIN)/python -m pytest tests/providers/test_real_server.py
 
+# The real `verifiers` library with the environment of agent/doors/environment, in an environment of its own.
+environment-test: $(STAMP)
+	@test -x $(VENV)-environment/bin/python || $(PYTHON) -m venv $(VENV)-environment
+	$(VENV)-environment/bin/python -m pip install --quiet --disable-pip-version-check './agent/doors/environment[example]'
+	$(CLEAN_ENV) KERNELWRIGHT_ENVIRONMENT_PYTHON=$(CURDIR)/$(VENV)-environment/bin/python \
+		$(BIN)/python -m pytest tests/doors/test_environment.py
+
 # On a machine whose own Python holds torch and the other packages: make gpu-test GPU_PYTHON=python3
 GPU_PYTHON ?= $(BIN)/python
 gpu-test: $(if $(filter $(BIN)/python,$(GPU_PYTHON)),$(STAMP))
@@ -58,7 +65,7 @@ gpu-test: $(if $(filter $(BIN)/python,$(GPU_PYTHON)),$(STAMP))
 	$(GPU_PYTHON) -m tests.gpu.kernels
 
 clean:
-	rm -rf $(VENV) .mypy_cache .ruff_cache .pytest_cache .hypothesis
+	rm -rf $(VENV) $(VENV)-environment .mypy_cache .ruff_cache .pytest_cache .hypothesis
 
 $(STAMP): pyproject.toml constraints.txt
 	@command -v g++ >/dev/null || { echo "make: g++ is missing: apt-get install g++" >&2; exit 3; }

@@ -1,0 +1,7 @@
+"""An environment of `verifiers`: kernels for PyTorch references, rewarded by a judge service."""
+
+from .environment import KernelEnvironment
+from .harness import OneAnswer
+from .taskset import KernelTaskset
+
+__all__ = ["KernelEnvironment", "KernelTaskset", "OneAnswer"]

@@ -10,6 +10,7 @@ from agent.diagnosis.wrong_references import (  # noqa: F401 - importing registe
     affine,
     arithmetic,
     borders,
+    conv_geometry,
     convolutions,
     gathering,
     grids,

@@ -153,6 +153,9 @@ def _powers(site: Site) -> Iterator[Variant]:
     base, exponent = site.given["self"], site.given.get("exponent", 2)
     if not isinstance(base, Tensor) or not isinstance(exponent, (int, float)):
         return
+    if exponent == 0.5:
+        yield site.variant("root-omitted", "without the square root", _self, 0, "sqrt|pow")
+        return
     yield site.variant(
         "square-omitted",
         f"with the absolute value for the power {exponent:g}: not squared",

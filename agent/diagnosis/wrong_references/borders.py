@@ -29,7 +29,7 @@ class Border(NamedTuple):
     begins: tuple[int, ...]
     sizes: tuple[int, ...]
     """Of the output."""
-    mode: str
+    modes: tuple[str, ...]
     value: float = 0.0
 
 
@@ -44,16 +44,17 @@ def _filled(given: Arguments, border: Border) -> Tensor:
         within = (place >= 0) & (place < n)
         shape = [-1, *[1] * (len(border.sizes) - axis - 1)]
         stride = math.prod(x.shape[first + axis + 1 :])
-        total = total + (_moved(place, n, border.mode) * stride).reshape(shape)
-        inside = inside & within.reshape(shape)
+        total = total + (_moved(place, n, border.modes[axis]) * stride).reshape(shape)
+        if border.modes[axis] == "constant":
+            inside = inside & within.reshape(shape)
     flat = x.reshape(*x.shape[:first], -1)
-    if border.mode == "running on":
+    if "running on" in border.modes:
         rows = torch.arange(math.prod(x.shape[:first])).reshape(*x.shape[:first], *[1] * len(border.sizes))
         everywhere = rows * flat.shape[-1] + total
         known = (everywhere >= 0) & (everywhere < x.numel())
         return torch.where(known, x.reshape(-1)[everywhere.clamp(0, x.numel() - 1)], 0.0)
     made = flat[..., total.reshape(-1)].reshape(*x.shape[:first], *border.sizes)
-    return torch.where(inside, made, border.value) if border.mode == "constant" else made
+    return torch.where(inside, made, border.value) if "constant" in border.modes else made
 
 
 def _moved(place: Tensor, n: int, mode: str) -> Tensor:
@@ -75,12 +76,9 @@ def _moved(place: Tensor, n: int, mode: str) -> Tensor:
 def _pads(site: Site) -> Iterator[Variant]:
     name, pads = site.call.name, list(site.given["pad" if "pad" in site.given else "padding"])
     dims, result = len(pads) // 2, site.call.result
-    mode = (
-        "constant" if name.startswith("constant") else "reflected" if name.startswith("refl") else "repeated"
-    )
-    own = Border(
-        tuple(pads[-2::-2]), tuple(result.shape[result.dim() - dims :]), mode, site.given.get("value") or 0
-    )
+    mode = {"constant": "constant", "reflection": "reflected"}.get(name.split("_")[0], "repeated")
+    sizes = tuple(result.shape[result.dim() - dims :])
+    own = Border(tuple(pads[-2::-2]), sizes, (mode,) * dims, site.given.get("value") or 0.0)
     ends = tuple(pads[::-2])
     for kind, words, changes, rank in changes_of(own, ends, site.facts.real):
         yield site.variant(kind, words, Form(_filled, own, changes), rank, _TOKENS)
@@ -96,7 +94,11 @@ def _circular(site: Site) -> Iterator[Variant]:
     begins = _begins(site, made.dim())
     first = next((axis for axis in range(made.dim()) if made.shape[axis] != x.shape[axis]), made.dim())
     dims = range(first, made.dim())
-    own = Border(tuple(begins[axis] for axis in dims), tuple(made.shape[axis] for axis in dims), "wrapped")
+    own = Border(
+        tuple(begins[axis] for axis in dims),
+        tuple(made.shape[axis] for axis in dims),
+        ("wrapped",) * len(dims),
+    )
     if not dims or not torch.equal(_filled({"self": x}, own), made):
         return
     ends = tuple(made.shape[axis] - x.shape[axis] - begins[axis] for axis in dims)
@@ -121,21 +123,21 @@ def changes_of(
     own: Border, ends: tuple[int, ...], literals: tuple[float, ...]
 ) -> Iterator[tuple[str, str, dict[str, Any], int]]:
     """Kind, words, changed parts and rank."""
-    for mode, words in _MODES.items():
-        if mode != own.mode:
-            yield (
-                "padding-mode",
-                f"with the padding {words}; the reference has it {_MODES[own.mode]}",
-                {"mode": mode},
-                0,
-            )
-    if own.mode == "constant":
+    dims = range(len(own.begins))
+    was = own.modes[0]
+    for axes in (tuple(dims), *((axis,) for axis in dims if len(own.begins) > 1)):
+        along = "" if len(axes) == len(own.begins) else f" along padded dim {axes[0]}"
+        for mode, words in _MODES.items():
+            if mode != was:
+                modes = tuple(mode if axis in axes else old for axis, old in enumerate(own.modes))
+                said = f"with the padding {words}{along}; the reference has it {_MODES[was]}"
+                yield "padding-mode", said, {"modes": modes}, int(bool(along))
+    if was == "constant":
         for value in dict.fromkeys((0.0, 1.0, -1.0, -math.inf, *literals, *(-real for real in literals))):
             if value != own.value:
                 words = f"with the padding filled with {value:g}; the reference fills in {own.value:g}"
                 yield "wrong-fill-value", words, {"value": value}, 0
-    dims = range(len(own.begins))
-    for axes in ([axis] for axis in dims):
+    for axes in ((axis,) for axis in dims):
         for delta in (-1, 1, -2, 2):
             begins = tuple(size + delta * (axis in axes) for axis, size in enumerate(own.begins))
             words = (

@@ -1,5 +1,6 @@
 """What a variant is, and the registry of rules that make variants from an operator call."""
 
+import contextlib
 import re
 from collections.abc import Callable, Iterable, Iterator
 from typing import Any, NamedTuple
@@ -111,9 +112,18 @@ def rule(*names: str, late: bool = False) -> Callable[[Rule], Rule]:
     return register
 
 
+_UNFIT = (RuntimeError, LookupError, ValueError, TypeError, AttributeError, AssertionError)
+
+
+def _fitting(make: Rule, site: Site) -> Iterator[Variant]:
+    """What the rule makes of the call; nothing more where it does not know such arguments."""
+    with contextlib.suppress(*_UNFIT):
+        yield from make(site)
+
+
 def of(tape: Tape, facts: Facts, late: bool = False) -> Iterator[Variant]:
     """Every variant of every call."""
     for call in tape.calls:
         site = Site(call, tape, facts)
         for make in (*_RULES.get((call.name, late), ()), *_RULES.get((EVERY, late), ())):
-            yield from make(site)
+            yield from _fitting(make, site)

@@ -41,6 +41,8 @@ def test_the_shipped_files_are_inside(wheel: Path) -> None:
         "agent/kernels/csrc/block.cuh",
         "agent/doors/skill.md",
         "agent/doors/package/templates/operator.py.in",
+        "agent/doors/environment/pyproject.toml",
+        "agent/doors/environment/kernelwright_environment/taskset.py",
         "agent/_shipped/docs/reference/findings.md",
         "agent/_shipped/docs/guides/coding-agents.md",
         "agent/py.typed",

@@ -15,7 +15,7 @@ Host = Annotated[str, typer.Option("--host", help="Address to listen on; 0.0.0.0
 Port = Annotated[int, typer.Option("--port", help="TCP port; 0 is a free one.", min=0, max=65535)]
 Jobs = Annotated[int, typer.Option("--jobs", help="Candidates judged at the same time.", min=1, max=256)]
 Queue = Annotated[int, typer.Option("--queue", help="Jobs that may wait.", min=1)]
-Rate = Annotated[int, typer.Option("--rate", help="New jobs a minute that one token may ask for.", min=1)]
+Rate = Annotated[int, typer.Option("--rate", help="New jobs and prompts a minute for one token.", min=1)]
 Trust = Annotated[
     bool,
     typer.Option(

@@ -23,8 +23,8 @@ PAGES = sorted(
     {ROOT / "README.md", ROOT / "CONTRIBUTING.md", *(ROOT / "docs").rglob("*.md"),
      *(ROOT / "agent" / "kernels").rglob("README.md")}
 )  # fmt: skip
-READING = {"config", "cache", "runs", "show", "view", "kernels list", "kernels info"}
-"""Commands that need neither a GPU nor an endpoint and build nothing."""
+READING = {"config", "cache", "runs", "show", "view", "export", "kernels list", "kernels info"}
+"""Commands that need neither a GPU nor an endpoint, build nothing, and write only where they are."""
 PROBLEM = """\
 import torch
 
@@ -89,7 +89,7 @@ def parse(words: tuple[str, ...]) -> tuple[str, ...]:
 
 
 def runs_here(words: tuple[str, ...]) -> bool:
-    """Whether it reads only, and names nothing that is a placeholder or serves until it is stopped."""
+    """Whether it needs nothing, and names nothing that is a placeholder or serves until it is stopped."""
     name = " ".join(words[:2]) if words[0] == "kernels" else words[0]
     dry = words[0] == "run" and "--dry-run" in words
     serves = words[0] == "view" and "--export" not in words

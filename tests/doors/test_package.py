@@ -12,7 +12,7 @@ from pydantic import ValidationError
 from transcripts import SETTINGS, STARTED, evaluation
 
 from agent.api import Run
-from agent.doors.package import FORMATS, Format, export, named, origins
+from agent.doors.package import FORMATS, export, named, origins
 from agent.errors import UsageError
 from agent.kernels import manifest, sources
 from agent.records import Attempt, Candidate, Evaluated, Problem, RunFinished, Status, TensorSpec, Trace
@@ -165,17 +165,17 @@ def test_the_schema_refuses_what_the_builder_would(tmp_path: Path, right: str, w
         builder_manifest.read(tmp_path / "project")
 
 
-@pytest.mark.parametrize("form", FORMATS)
-def test_a_shipped_kernel_is_exported_with_the_verdicts_on_its_file(tmp_path: Path, form: Format) -> None:
-    done = agent("export", "group_norm", "--to", "package", "--format", form, cwd=tmp_path)
-    assert done.returncode == 0, done.stderr
-    (source,) = tmp_path.glob("package/*/group_norm_kernel/candidate.py")
-    assert source.read_text() == sources.candidate("group_norm")
-    verdict = json.loads(source.with_name("verdict.json").read_text())
-    assert verdict["status"] == "verified"
-    # A GPU has judged the file with a path of its own, which this one is not.
-    assert {one["executor"] for one in verdict["verdicts"]} == {"emulator"}
-    assert "any group count" in "".join(file.read_text() for file in tmp_path.glob("package/*.md"))
+def test_a_shipped_kernel_is_exported_with_the_verdicts_on_its_file(tmp_path: Path) -> None:
+    origin = origins.of_kernel("group_norm")
+    for form in FORMATS:
+        export(origin, tmp_path / form, form)
+        (source,) = tmp_path.glob(f"{form}/*/group_norm_kernel/candidate.py")
+        assert source.read_text() == sources.candidate("group_norm")
+        verdict = json.loads(source.with_name("verdict.json").read_text())
+        assert verdict["status"] == "verified"
+        # A GPU has judged the file with a path of its own, which this one is not.
+        assert {one["executor"] for one in verdict["verdicts"]} == {"emulator"}
+        assert "any group count" in "".join(file.read_text() for file in tmp_path.glob(f"{form}/*.md"))
 
 
 def test_a_path_for_one_gpu_is_exported_with_the_verdict_of_such_a_gpu(tmp_path: Path) -> None:

@@ -67,3 +67,10 @@ def test_what_a_trainer_asks_for_is_refused_in_a_line(client: TestClient) -> Non
     assert client.get("/v1/scores/none").status_code == 404
     prepared = client.post("/v1/evaluations", json={"problem": "a problem"}).json()["id"]
     assert client.get(f"/v1/scores/{prepared}?wait=30").json() == {"detail": "that job judges no candidate"}
+
+
+def test_prompts_count_as_jobs_do(tmp_path: Path) -> None:
+    limited = service.build(desk(tmp_path, a_minute=2), ABOUT, Metrics())
+    with TestClient(limited, headers={"authorization": f"Bearer {TOKEN}"}) as client:
+        codes = [client.post("/v1/prompts", json={"problem": "a problem"}).status_code for _ in range(3)]
+    assert codes == [200, 200, 429]

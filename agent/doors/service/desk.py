@@ -24,7 +24,7 @@ class Limits(Record):
 
     tokens: frozenset[str]
     a_minute: int
-    """Jobs that one token may ask for."""
+    """New jobs and prompts that one token may ask for."""
 
 
 class Desk:
@@ -55,14 +55,15 @@ class Desk:
         known = self.ledger.answer(job.id)
         if known is not None and known.state != "failed":
             return known
-        self._count(token)
+        self.count(token)
         try:
             self.ledger.accept(job)
         except Full:
             raise HTTPException(503, "the queue is full; ask again later", {"retry-after": "10"}) from None
         return self.ledger.answer(job.id) or Answer(id=job.id, state="queued")
 
-    def _count(self, token: str) -> None:
+    def count(self, token: str) -> None:
+        """Counts one question that costs something. Raises HTTPException for too many a minute."""
         most, now = float(self._limits.a_minute), time.monotonic()
         left, then = self._left.get(token, (most, now))
         left = min(most, left + (now - then) * most / 60)

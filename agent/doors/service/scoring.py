@@ -54,6 +54,7 @@ def add_scores(app: FastAPI, desk: Desk) -> None:
     @app.post("/v1/prompts")
     def prompt(wanted: Wanted, token: Token) -> Prompt:
         """What a model is told that is to write a kernel for a problem, on this service's GPU."""
+        desk.count(token)
         try:
             return desk.judging.prompt(wanted.problem, wanted.checks)
         except AgentError as error:

@@ -24,19 +24,20 @@ def compose(problem: Problem, arch: str | None = None) -> str:
 
     Raises Declined, and ProblemError or EnvironmentFault where the child that traces cannot come to an end.
     """
-    job = {"sources": _at_other_sizes(problem), "name": problem.name, "arch": arch}
+    copies = _at_other_sizes(problem)
+    sources = list(dict.fromkeys([problem.source, *(copy.source for copy in copies)]))
+    job = {"sources": sources, "sizes": list(copies[-1].changed), "name": problem.name, "arch": arch}
     result = child.run(job, problem.name, _TIME_LIMIT_S, "agent.compose.composing")
     if "declined" in result:
         raise Declined(result["declined"])
     return str(result["source"])
 
 
-def _at_other_sizes(problem: Problem) -> list[str]:
-    """The reference, and copies of it at the sizes of the emulator and at smaller ones still.
+def _at_other_sizes(problem: Problem) -> list[problems.Shrunken]:
+    """Copies of the reference at the sizes of the emulator and at smaller ones still.
 
     The last is so small that numbers of channels shrink too: those that are equal by chance come apart.
     """
     elements = sum(tensor.elements for tensor in problem.trace.outputs)
     limits = (problems.MAX_ELEMENTS, max(elements // 3, 64), SMALL)
-    copies = (problems.shrink(problem, max_elements=limit).source for limit in limits)
-    return list(dict.fromkeys([problem.source, *copies]))
+    return [problems.shrink(problem, max_elements=limit) for limit in limits]

@@ -9,6 +9,7 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
+from agent.compose.apart import told_apart
 from agent.compose.declined import Declined
 from agent.compose.dims import Dim
 from agent.compose.expressions import Sizes
@@ -75,6 +76,10 @@ def _integers(traces: list[Traced]) -> dict[Dim, str]:
 def _job(job: dict[str, Any], note_step: Callable[[str], object]) -> dict[str, Any]:
     note_step("composing")
     sources: list[str] = job["sources"]
+    apart = told_apart(sources[-1], job["sizes"])
+    if apart is not None:
+        with contextlib.suppress(Declined):
+            return {"source": composed([*sources, apart], job["name"], job["arch"])}
     try:
         return {"source": composed(sources, job["name"], job["arch"])}
     except Declined as why:

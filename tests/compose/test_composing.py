@@ -5,6 +5,7 @@ from pathlib import Path
 
 import pytest
 
+from agent.compose.apart import told_apart
 from agent.compose.composing import _saying, composed
 from agent.compose.declined import Declined
 
@@ -223,3 +224,35 @@ def test_sizes_that_are_equal_by_chance_are_those_of_what_a_kernel_reads() -> No
 def test_an_index_into_the_last_dimension_ends_where_that_does() -> None:
     text = made("return F.relu(x + self.shift)", "self.shift = nn.Parameter(torch.ones(10))")
     assert re.findall(r"const I i2 = (.+);", text) == ["at_by % d0 * V + u"]
+
+
+SQUARE = """import torch
+import torch.nn as nn
+batch, height, width, heads = 4, 16, 16, 4
+class Model(nn.Module):
+    def __init__(self, heads):
+        super().__init__()
+        self.heads = heads
+    def forward(self, x):
+        x = nn.functional.avg_pool2d(x, 2)
+        return torch.softmax(x.view(x.shape[0], self.heads, -1), dim=2)
+def get_inputs():
+    return [torch.randn(batch, heads, height, width)]
+def get_init_inputs():
+    return [heads]
+"""
+
+
+def test_sizes_that_are_equal_by_chance_are_told_apart() -> None:
+    apart = told_apart(SQUARE, ["batch", "height", "width"])
+
+    assert apart is not None
+    assert "batch, height, width, heads = 8, 48, 80, 4" in apart
+    assert "(x.shape[2] + -2) // 2 + 1" in (text := composed([SQUARE, apart], "sample"))
+    assert "(x.shape[3] + -2) // 2 + 1" in text
+
+
+def test_sizes_that_the_reference_needs_equal_stay_so() -> None:
+    needed = SQUARE.replace("return torch.softmax", "x = x + x.transpose(2, 3)\n        return torch.softmax")
+
+    assert told_apart(needed, ["batch", "height", "width"]) is None

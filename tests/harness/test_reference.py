@@ -141,3 +141,36 @@ def test_named_tuples_keep_their_kind_as_inputs_and_as_outputs(tmp_path: Path) -
     assert laid.largest.stride() != draw.inputs[0].largest.stride()
     (guarded,) = memory_guards.Inputs("cpu").place(draw.inputs, in_place=False)
     assert torch.equal(guarded.mean, draw.inputs[0].mean)
+
+
+def test_running_statistics_that_batch_norm_writes_to_are_changes(tmp_path: Path) -> None:
+    lines = """
+import torch
+from torch import nn
+
+
+class Model(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.norm = nn.BatchNorm1d(4)
+
+    def forward(self, x):
+        return nn.functional.batch_norm(x, self.norm.running_mean, self.norm.running_var, training=True)
+
+
+def get_inputs():
+    return [torch.randn(6, 4)]
+
+
+def get_init_inputs():
+    return []
+"""
+    (tmp_path / "reference.py").write_text(lines)
+    drawn = Reference(tmp_path / "reference.py", "cpu")
+    drawn.perturb(1)
+    before = drawn.state()["norm.running_mean"].clone()
+
+    assert drawn.draw(2) is not None
+
+    assert drawn.changes == {"norm.running_mean", "norm.running_var"}
+    assert torch.equal(drawn.state()["norm.running_mean"], before)

@@ -9,14 +9,14 @@ from harness.cpu_segment import CpuSegment
 
 from agent.harness.messages.oracle_commands import Claims
 from agent.harness.oracle import batched_calls, transport
-from agent.harness.oracle.transport import Files
+from agent.harness.oracle.transport import Excepted, Files
 from agent.harness.worker import wire
 
 CLAIMS = Claims([], [], [], written_bands=[], gone=None, sent_back="after")
 
 
 def changed(folder: Path, x: torch.Tensor) -> list[str]:
-    return list(Files(folder).changed([x], [], {}, CLAIMS, set()))
+    return list(Files(folder).changed([x], [], {}, CLAIMS, Excepted(set(), [])))
 
 
 def test_other_bytes_are_a_change(tmp_path: Path) -> None:
@@ -24,6 +24,15 @@ def test_other_bytes_are_a_change(tmp_path: Path) -> None:
     for returned, found in ((x, []), (x + 1, ["input"]), (x[:2], ["input"])):
         wire.dump([returned], tmp_path, "after-input")
         assert changed(tmp_path, x) == found
+
+
+def test_an_earlier_output_may_change_where_the_references_lies_in_an_input(tmp_path: Path) -> None:
+    earlier = [torch.randn(3, 5), torch.randn(4)]
+    wire.dump([tensor + 1 for tensor in earlier], tmp_path, "after-output")
+    cases: list[tuple[list[list[str]], int]] = [([["input"]] * 2, 0), ([["input"], []], 1), ([[], []], 2)]
+    for shared, found in cases:
+        excepted = Excepted({"input"}, shared)
+        assert list(Files(tmp_path).changed([], earlier, {}, CLAIMS, excepted)) == ["earlier output"] * found
 
 
 def test_a_file_that_does_not_come_back_is_a_breach_and_no_fault_of_the_judge(tmp_path: Path) -> None:

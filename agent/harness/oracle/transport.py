@@ -9,7 +9,7 @@ import socket
 from collections.abc import Iterator
 from itertools import count
 from pathlib import Path
-from typing import Any, Protocol
+from typing import Any, NamedTuple, Protocol
 
 import torch
 
@@ -21,6 +21,15 @@ from agent.harness.worker.memory_guards import leaves
 from agent.harness.worker.shared_memory import BAND_BYTES, PIECE_BYTES, Segment, blank, laid
 
 State = dict[str, torch.Tensor]
+
+
+class Excepted(NamedTuple):
+    """What a candidate may change, because the reference does."""
+
+    written: set[str]
+    """What the reference writes to: names of its state, and `input`."""
+    shared: list[list[str]]
+    """For each of its outputs what that shares memory with: the next draw may rewrite it."""
 
 
 class Exchange(Protocol):
@@ -46,12 +55,9 @@ class Exchange(Protocol):
         ...
 
     def changed(
-        self, inputs: Any, earlier: Any, state: State, claims: Claims, own: set[str]
+        self, inputs: Any, earlier: Any, state: State, claims: Claims, excepted: Excepted
     ) -> Iterator[str]:
-        """Of `input`, `parameter` and `earlier output` those whose bytes are others now.
-
-        `own` is what the reference itself writes to: names of its state, and `input`.
-        """
+        """Of `input`, `parameter` and `earlier output` those whose bytes are others now."""
         ...
 
     def written_bands(self, claims: Claims) -> Any:
@@ -78,19 +84,20 @@ class Files:
         return wire.load(description, self._folder)
 
     def changed(
-        self, inputs: Any, earlier: Any, state: State, claims: Claims, own: set[str]
+        self, inputs: Any, earlier: Any, state: State, claims: Claims, excepted: Excepted
     ) -> Iterator[str]:
         stem = claims.sent_back
-        for number, tensor in enumerate([] if "input" in own else leaves(inputs)):
+        for number, tensor in enumerate([] if "input" in excepted.written else leaves(inputs)):
             if self._differs(f"{stem}-input.{number}", tensor):
                 yield "input"
         for number, (name, tensor) in enumerate(state.items()):
             file = f"{stem}-parameter.{number}.0"
             # One that is gone was replaced, as packing does; one that is there must be as it was.
-            if name not in own and (self._folder / file).exists() and self._differs(file, tensor):
+            may = name in excepted.written or not (self._folder / file).exists()
+            if not may and self._differs(file, tensor):
                 yield "parameter"
         for number, tensor in enumerate(leaves(earlier)):
-            if self._differs(f"{stem}-output.{number}", tensor):
+            if not excepted.shared[number] and self._differs(f"{stem}-output.{number}", tensor):
                 yield "earlier output"
 
     def written_bands(self, claims: Claims) -> Any:
@@ -156,17 +163,19 @@ class SharedMemory:
         return tree_map(lambda t: segment.tensor(next(places), t.shape, t.dtype).clone(), like)
 
     def changed(
-        self, inputs: Any, earlier: Any, state: State, claims: Claims, own: set[str]
+        self, inputs: Any, earlier: Any, state: State, claims: Claims, excepted: Excepted
     ) -> Iterator[str]:
-        if "input" not in own and not self._hold(leaves(inputs), self._inputs[self._slot]):
+        if "input" not in excepted.written and not self._hold(leaves(inputs), self._inputs[self._slot]):
             yield "input"
         places = self._places("parameters", list(state.values()))
         gone = claims.gone or []
         for number, (name, tensor) in enumerate(state.items()):
-            if name not in own and number not in gone and not self._hold([tensor], [places[number]]):
+            may = name in excepted.written or number in gone
+            if not may and not self._hold([tensor], [places[number]]):
                 yield "parameter"
-        if not self._hold(leaves(earlier), self._places("earlier", leaves(earlier))):
-            yield "earlier output"
+        for number, place in enumerate(self._places("earlier", leaves(earlier))):
+            if not excepted.shared[number] and not self._hold([leaves(earlier)[number]], [place]):
+                yield "earlier output"
 
     def written_bands(self, claims: Claims) -> Any:
         assert self._segment is not None

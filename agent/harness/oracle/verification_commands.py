@@ -4,6 +4,7 @@ from typing import Any
 
 from agent.harness.messages import oracle_commands
 from agent.harness.oracle.state import OracleState
+from agent.harness.oracle.transport import Excepted
 from agent.harness.task import faults
 from agent.harness.truth import tolerance
 from agent.harness.truth.reference import ReferenceRaised
@@ -62,6 +63,7 @@ class VerificationCommands:
         native, state = draw.expected.native, self._state.parameters()
         given = self._state.exchange.give(draw.inputs, native, state, stem=stem, in_place=in_place)
         return given | {
+            "stateful": bool(self._state.reference.changes - {"input"}),
             "state": list(state),
             "state_bytes": [tensor.numel() * tensor.element_size() for tensor in state.values()],
             "output_bytes": [t.numel() * t.element_size() for t in tolerance.leaves(native)],
@@ -107,7 +109,8 @@ class VerificationCommands:
     def _tampering(self, claims: oracle_commands.Claims, earlier: Any) -> Finding | None:
         """What the candidate changed or shares, by bytes that came back and by its process's own claims."""
         reference, exchange, draw = self._state.reference, self._state.exchange, self._state.present
-        changed = exchange.changed(draw.inputs, earlier, reference.state(), claims, reference.changes)
+        excepted = Excepted(reference.changes, draw.overlaps)
+        changed = exchange.changed(draw.inputs, earlier, reference.state(), claims, excepted)
         return (
             faults.changed(set(changed))
             or faults.guard_written(exchange.written_bands(claims))

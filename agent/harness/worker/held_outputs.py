@@ -44,9 +44,13 @@ def run(model: Any, inputs: Any, kept: list[Any], command: Any, shim: Any) -> di
                 break
             calls += 1
             idle |= shim.launches() == launched
-            shared.update(kind for kinds in memory_guards.meeting(outputs, spans) for kind in kinds)
-            if any(not _added(span, held) for span in memory_guards.spans(outputs)):
-                shared.add("earlier output")
+            meeting = memory_guards.meeting(outputs, spans)
+            for span, kinds in zip(memory_guards.spans(outputs), meeting, strict=True):
+                elsewhere = [kind for kind in kinds if kind != "earlier output"]
+                # What lies in an input meets what lay there before: that it lies there is what counts.
+                shared.update(elsewhere or kinds)
+                if not elsewhere and not _added(span, held):
+                    shared.add("earlier output")
             kept.append(outputs)
             left -= sum(tensor.numel() * tensor.element_size() for tensor in outputs)
     ran = sorted(mode.operators) if command.host_only else []

@@ -44,6 +44,8 @@ class Worker:
         self._file = HERE / CANDIDATE
         self._patience_s: float = settings["patience_s"]
         self._module: Any = None
+        self._instance: Any = None
+        """The command that made the present instance."""
         self._model: Any = None
         self._inputs: Any = None
         self._called = False
@@ -104,6 +106,7 @@ class Worker:
 
     def do_instance(self, command: worker_commands.Instance) -> dict[str, Any]:
         """A new ModelNew that holds the given parameters; with a `dtype` it is converted before."""
+        self._instance = command
         arguments = self._given("init", command.init_inputs)
         state = self._given("state", command.state)
         self._model = self._module.ModelNew(*arguments)
@@ -125,6 +128,8 @@ class Worker:
         `checked`: on the emulator, memory accesses are checked on the way (bands around inputs would hide
         some). `in_place`: the inputs take the memory of the call before. `keep_all`: outputs stay alive.
         """
+        if command.stateful:
+            self.do_instance(self._instance)
         inputs = self._placed(command.inputs, command.checked, command.in_place)
         if self._shim is None:
             memory_guards.poison(command.output_bytes)

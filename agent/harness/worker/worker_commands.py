@@ -52,12 +52,14 @@ class Conditions:
 class Call:
     """The regions are where copies belong that pass through shared memory; None where they pass as files.
 
-    `state` and `state_bytes`: name and size of each parameter and buffer. `send_back` begins the names of
-    files that take what had to stay as it was.
+    `state` and `state_bytes`: name and size of each parameter and buffer. `stateful`: the reference writes to
+    some of them, so that each call begins with what they held at first. `send_back` begins the names of files
+    that take what had to stay as it was.
     """
 
     inputs: dict[str, Any]
     in_place: bool
+    stateful: bool
     state: list[str]
     state_bytes: list[int]
     output_bytes: list[int]

@@ -2,7 +2,8 @@
 
 Contract: `record(run)` calls `run` under a dispatch mode; `Tape.again` calls it once more, with the result of
 chosen operator calls replaced. What does not depend on a changed call is not computed again. The reference
-has to run the same operators each time. Nothing is known of its source.
+has to run the same operators each time. Nothing is known of its source. What torch runs in one piece is
+recorded as the operators that it consists of (`agent.diagnosis.decompositions`).
 """
 
 from collections.abc import Callable, Mapping, Sequence
@@ -10,6 +11,8 @@ from typing import Any, NamedTuple
 
 import torch
 from torch.utils._python_dispatch import TorchDispatchMode
+
+from agent.diagnosis import decompositions
 
 Arguments = dict[str, Any]
 """Every schema argument of a call by name."""
@@ -29,7 +32,7 @@ class Call(NamedTuple):
     given: Arguments
     result: Any
     value: torch.Tensor | None
-    """The first floating-point result, as it was before anything wrote to it."""
+    """The first floating-point result, or else the first, as it was before anything wrote to it."""
 
     @property
     def name(self) -> str:
@@ -114,6 +117,9 @@ def tensors(value: Any) -> list[torch.Tensor]:
 
 
 class _Mode(TorchDispatchMode):  # type: ignore[no-untyped-call]
+    _within = 0
+    """How many operators that consist of others are being run."""
+
     @classmethod
     def _should_skip_dynamo(cls) -> bool:
         # Otherwise the first operator imports torch's compiler, which takes longer than a diagnosis.
@@ -122,7 +128,19 @@ class _Mode(TorchDispatchMode):  # type: ignore[no-untyped-call]
     def __torch_dispatch__(
         self, func: Any, types: Any, args: tuple[Any, ...] = (), kwargs: dict[str, Any] | None = None
     ) -> Any:
-        return self.call(func, args, kwargs or {})
+        kwargs = kwargs or {}
+        plain = decompositions.of(func)
+        if plain is not None or self._within:
+            with self:
+                self._within += 1
+                try:
+                    # Below autograd torch leaves even matmul and softmax whole, unless it is asked.
+                    made = plain(*args, **kwargs) if plain is not None else func.decompose(*args, **kwargs)
+                finally:
+                    self._within -= 1
+            if made is not NotImplemented:
+                return made
+        return self.call(func, args, kwargs)
 
     def call(self, func: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
         raise NotImplementedError
@@ -137,7 +155,8 @@ class _Recorder(_Mode):  # type: ignore[no-untyped-call]
         if func._schema.is_mutable:
             self._keep(tensors(args))
         given, result = bound(func, args, kwargs), func(*args, **kwargs)
-        value = next((t for t in tensors(result) if t.is_floating_point()), None)
+        made = tensors(result)
+        value = next((t for t in made if t.is_floating_point()), made[0] if made else None)
         self._calls.append(Call(len(self._calls), func, given, result, value))
         return result
 
@@ -155,6 +174,7 @@ class _Player(_Mode):  # type: ignore[no-untyped-call]
         self._tape, self._rewrites, self._replaced = tape, rewrites, replaced
         self._number = 0
         self._views: dict[int, tuple[torch.Tensor, torch.Tensor]] = {}
+        self._held: list[Any] = []
 
     def call(self, func: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
         number, self._number = self._number, self._number + 1
@@ -168,7 +188,9 @@ class _Player(_Mode):  # type: ignore[no-untyped-call]
             given = bound(func, args, kwargs)
             if all(self._same(given[name], value) for name, value in old.given.items()):
                 return self._view(old, func(*args, **kwargs)) if old.is_view else old.result
-        return func(*args, **kwargs)
+        # torch detaches a new tensor that something holds, as the recording did: so that calls stay the same.
+        self._held.append(func(*args, **kwargs))
+        return self._held[-1]
 
     def _view(self, old: Call, made: Any) -> Any:
         """torch takes no second view for its own result, so that a new one stands for the recorded one."""

@@ -59,7 +59,7 @@ FAULTS: dict[str, tuple[Fault, ...]] = {
         ("groups exchanged", ("statistics-over-wrong-axes",), lambda m, x: _group(x, m, 3)),
         ("swapped", ("gamma-beta-swapped",), lambda m, x: F.group_norm(x, 4, m.norm.bias, m.norm.weight, m.norm.eps)),
         ("eps outside", ("eps-outside-root",), lambda m, x: _by_group(m, x, lambda var: 1 / (var.sqrt() + m.norm.eps))),
-        ("no root", ("operator-missing",), lambda m, x: _by_group(m, x, lambda var: 1 / (var + m.norm.eps))),
+        ("no root", ("root-omitted",), lambda m, x: _by_group(m, x, lambda var: 1 / (var + m.norm.eps))),
         ("unbiased", ("unbiased-variance",), lambda m, x: _by_group(m, x, lambda var: (var * 189 / 188 + m.norm.eps).rsqrt())),
         ("sample 0", ("statistics-over-batch",), lambda m, x: _first_statistics(m, x)),
         ("affine ignored", ("affine-ignored",), lambda m, x: F.group_norm(x, 4, eps=m.norm.eps)),
@@ -67,7 +67,7 @@ FAULTS: dict[str, tuple[Fault, ...]] = {
     "batch_norm_relu": (
         ("eps omitted", ("eps-omitted",), lambda m, x: torch.relu(F.batch_norm(x, m.norm.running_mean, m.norm.running_var, m.norm.weight, m.norm.bias, eps=0.0))),
         ("batch", ("running-stats-ignored",), lambda m, x: torch.relu(F.batch_norm(x, None, None, m.norm.weight, m.norm.bias, True))),
-        ("variance as deviation", ("operator-missing",), lambda m, x: torch.relu(
+        ("variance as deviation", ("root-omitted",), lambda m, x: torch.relu(
             (x - _c(m.norm.running_mean)) / (_c(m.norm.running_var) + 1e-5) * _c(m.norm.weight) + _c(m.norm.bias))),
         ("no bias", ("bias-missing",), lambda m, x: torch.relu(F.batch_norm(x, m.norm.running_mean, m.norm.running_var, m.norm.weight, None))),
         ("leaky", ("wrong-activation",), lambda m, x: F.leaky_relu(m.norm(x))),
@@ -84,7 +84,7 @@ FAULTS: dict[str, tuple[Fault, ...]] = {
         ("columns", ("wrong-axis", "layout-misread"), lambda m, x: x * (x.pow(2).mean(0, keepdim=True) + m.eps).rsqrt() * m.weight),
         ("weight by row", ("keepdim-broadcast", "layout-misread", "affine-per-group"), lambda m, x: x * (x.pow(2).mean(-1, keepdim=True) + m.eps).rsqrt() * m.weight[:18, None]),
         ("first warp", ("lost-lanes", "partial-sums-not-combined", "lost-last-block"), lambda m, x: x * (x[:, :32].pow(2).sum(-1, keepdim=True) / 70 + m.eps).rsqrt() * m.weight),
-        ("no root", ("operator-missing",), lambda m, x: x / (x.pow(2).mean(-1, keepdim=True) + m.eps) * m.weight),
+        ("no root", ("root-omitted",), lambda m, x: x / (x.pow(2).mean(-1, keepdim=True) + m.eps) * m.weight),
         ("weight twice", ("scale-doubled",), lambda m, x: x * (x.pow(2).mean(-1, keepdim=True) + m.eps).rsqrt() * m.weight * m.weight),
     ),
     "softmax_scaled": (
@@ -230,7 +230,7 @@ FAULTS: dict[str, tuple[Fault, ...]] = {
     "l2_normalize": (
         ("rows", ("wrong-axis",), lambda m, x: F.normalize(x, dim=1, eps=0.5)),
         ("no eps", ("clamp-missing",), lambda m, x: x / x.norm(dim=0, keepdim=True)),
-        ("no root", ("operator-missing",), lambda m, x: x / x.square().sum(0, keepdim=True).clamp_min(0.5)),
+        ("no root", ("root-omitted",), lambda m, x: x / x.square().sum(0, keepdim=True).clamp_min(0.5)),
         ("added", ("clamp-missing", "eps-inside-max"), lambda m, x: x / (x.norm(dim=0, keepdim=True) + 0.5)),
         ("inside", ("clamp-bounds", "eps-inside-max"), lambda m, x: x / x.square().sum(0, keepdim=True).clamp_min(0.5).sqrt()),
         ("l1", ("square-omitted",), lambda m, x: x / x.abs().sum(0, keepdim=True).clamp_min(0.5)),

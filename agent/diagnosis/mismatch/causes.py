@@ -25,6 +25,8 @@ WRITTEN = 2
 """Elements called never written have at least so many beside them that hold something else."""
 NAMED = 3
 """Further hypotheses with the same result that are named, at most."""
+CHANCE = 3
+"""Of so few wrong elements one hypothesis in some thousands is right by chance: another draw has to agree."""
 
 
 class Explained(NamedTuple):
@@ -35,6 +37,8 @@ class Explained(NamedTuple):
     """Their words, the headline's first; empty where one is left or none was found."""
     named: tuple[str, ...] = ()
     """The words of all faults that explain it, the headline's first."""
+    unconfirmed: bool = False
+    """Whether so few elements agree that another output has to agree as well."""
 
 
 def explain(
@@ -73,9 +77,10 @@ def explain(
             found = closest([*found, *search.among(more)])
     if found and (found[0].match.placed or _is_region(_pattern(targets, facts))):
         kinds = {one.hypothesis.kind for one in found}
-        left = tuple(one.hypothesis.words for one in found) if len(kinds) > 1 else ()
         named = tuple(one.hypothesis.words for one in found)
-        return Explained(_caused(case, found, targets, facts, finding), left, named)
+        chance = not among and sum(target.count for target in targets.values()) <= CHANCE
+        left = named if len(kinds) > 1 or chance else ()
+        return Explained(_caused(case, found, targets, facts, finding), left, named, chance)
     other = precision.explain(case, tape, next(iter(targets.values())))
     if other is not None:
         return Explained(_with_evidence(other, finding.evidence))

@@ -38,6 +38,12 @@ _BY_OPERATOR = {
 }
 
 
+_OPERANDS = {"mul": "factor", "div": "divisor", "add": "summand", "sub": "subtrahend"}
+DIGITS = 2
+"""A number that somebody writes has so many digits; a fitted one is it where it is as close as `FITTED`."""
+FITTED = 2e-4
+
+
 class _Place(NamedTuple):
     """One number that an operator is given."""
 
@@ -49,13 +55,18 @@ class _Place(NamedTuple):
 
 def fitted(tape: Tape, number: int, target: Target) -> Iterator[Hypothesis]:
     """For every constant the value that brings output `number` closest to the wrong one."""
-    if target.y.numel() < LEAST or not bool(torch.isfinite(target.y).all()):
+    if not bool(torch.isfinite(target.y).all()):
         return
     for place in _places(tape):
         value = _fit(tape, place, number, target)
-        if value is not None:
+        if value is not None and target.y.numel() < LEAST:
+            # Few elements are met by some number in every place: only one that somebody would write counts.
+            value = _written(value)
+        if value is not None and value != place.value:
+            operator = place.call.name.strip("_")
             spoken = "eps" if place.kind == "wrong-eps" else place.name.replace("_", " ")
-            words = f"with {value:.6g} for {place.value:g} as the {spoken} of {place.call.name.strip('_')}"
+            spoken = _OPERANDS.get(operator, spoken) if place.name == "other" else spoken
+            words = f"with {value:.6g} for {place.value:g} as the {spoken} of {operator}"
             yield Hypothesis(place.kind, words, lambda p=place, v=value: _at(tape, p, v), 4)  # type: ignore[misc]
 
 
@@ -72,6 +83,12 @@ def _places(tape: Tape) -> Iterator[_Place]:
                 continue
             rooted = any(user.name in ("sqrt", "rsqrt") for user in tape.users(call))
             yield _Place(call, name, float(value), "wrong-eps" if call.name == "add" and rooted else kind)
+
+
+def _written(value: float) -> float | None:
+    """The number of few digits that the value is, to rounding."""
+    short = float(f"{value:.{DIGITS}g}")
+    return short if short and abs(value - short) <= FITTED * abs(short) else None
 
 
 def _at(tape: Tape, place: _Place, value: float) -> list[torch.Tensor]:

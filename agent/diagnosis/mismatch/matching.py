@@ -96,8 +96,11 @@ class Target:
         if value.numel() != self.y.numel():
             return -1.0
         v, y, truth = self.sampled(value), self.sampled(self.y), self.sampled(self.truth)
-        own = (y - truth).nan_to_num().square().sum()
-        return float(1 - (y - v).nan_to_num().square().sum() / own.clamp_min(1e-300))
+        finite = torch.isfinite(y)
+        if not torch.equal(finite, torch.isfinite(v)):
+            return -1.0
+        own = (y - truth.nan_to_num())[finite].square().sum()
+        return float(1 - (y - v)[finite].square().sum() / own.clamp_min(1e-300))
 
     def _unexplained(self, v: Tensor, where: Tensor) -> float:
         """Share of the error against the truth that remains against the variant, where both are finite."""

@@ -15,6 +15,9 @@ NEARBY = 0.9
 FURTHER = 40
 """Pairs that are tried after one that agrees: another one may agree as well."""
 
+FAILING = (RuntimeError, ArithmeticError, LookupError, ValueError, TypeError, AttributeError, AssertionError)
+"""What a wrong reference that cannot be computed raises."""
+
 
 class Found(NamedTuple):
     """A hypothesis that the output agrees with."""
@@ -71,7 +74,7 @@ class Search:
         try:
             values = hypothesis.outputs()
             matches = {place: target.match(values[place]) for place, target in self._targets.items()}
-        except (RuntimeError, IndexError, ValueError, TypeError, AttributeError, AssertionError):
+        except FAILING:
             # A wrong reference that cannot be computed is none that a candidate computes.
             self.failed += 1
             return None

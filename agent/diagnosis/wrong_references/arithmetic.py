@@ -20,7 +20,7 @@ def _with_number(site: Site) -> Iterator[Variant]:
     number, name = site.given["other"], site.call.name
     if isinstance(number, Tensor) and number.dim() == 0 and not site.tape.maker(number):
         number = number.item() if site.tape.name(number) is None else number
-    if not isinstance(number, (int, float)) or isinstance(number, bool) or not gives_floats(site):
+    if not isinstance(number, (int, float)) or isinstance(number, bool) or not gives_numbers(site):
         return
     if name == "add" and _is_eps(site, float(number)):
         yield from _eps(site, float(number))
@@ -75,9 +75,9 @@ def _self(given: Arguments) -> Tensor:
     return torch.as_tensor(given["self"]).clone()
 
 
-def gives_floats(site: Site) -> bool:
+def gives_numbers(site: Site) -> bool:
     result = site.call.result
-    return isinstance(result, Tensor) and result.is_floating_point()
+    return isinstance(result, Tensor) and result.dtype is not torch.bool
 
 
 def _is_eps(site: Site, number: float) -> bool:
@@ -104,7 +104,7 @@ def _roots(site: Site) -> Iterator[Variant]:
     maker = site.tape.maker(site.given["self"])
     turn: Callable[[Tensor], Tensor] = torch.reciprocal if inverse else torch.clone
     words = "without the square root" + (": divided by the mean square (variance) itself" if inverse else "")
-    yield site.variant("operator-missing", words, lambda given: turn(given["self"]), 1, "sqrt")
+    yield site.variant("root-omitted", words, lambda given: turn(given["self"]), 1, "sqrt")
     if inverse:
         words = "multiplied with the root for divided by it"
         yield site.variant("wrong-divisor", words, lambda given: given["self"].sqrt(), 1, "sqrt")

@@ -1,4 +1,4 @@
-"""Faults of operators that choose elements: tables, masks, slices, transpositions, triangles."""
+"""Faults of operators that choose elements: tables, slices, transpositions."""
 
 from collections.abc import Callable, Iterator
 
@@ -58,47 +58,6 @@ def index_tensor(site: Site, key: str) -> Tensor | None:
     index = site.given[key]
     found = [i for i in index if i is not None] if isinstance(index, (list, tuple)) else [index]
     return found[0] if found else None
-
-
-@rule("where", "masked_fill")
-def _masks(site: Site) -> Iterator[Variant]:
-    key = "condition" if site.call.name == "where" else "mask"
-    if site.given[key].dtype is torch.bool:
-        inverted = site.changed(**{key: torch.logical_not})
-        yield site.variant("sign-error", f"with the mask of {site.label} inverted", inverted, 0, r"\?|if")
-        ones, zeros = site.changed(**{key: torch.ones_like}), site.changed(**{key: torch.zeros_like})
-        yield site.variant("operator-missing", f"with the mask of {site.label} ignored", zeros, 1, r"\?|if")
-        yield site.variant(
-            "operator-missing", f"with the mask of {site.label} taken as set everywhere", ones, 1, r"\?|if"
-        )
-
-
-@rule("gt", "ge", "lt", "le")
-def _comparisons(site: Site) -> Iterator[Variant]:
-    forms = {"gt": torch.gt, "ge": torch.ge, "lt": torch.lt, "le": torch.le}
-    for name, function in forms.items():
-        if name != site.call.name:
-            rewrite = lambda given, f=function: f(given["self"], given["other"])  # noqa: E731
-            yield site.variant(
-                "sign-error", f"with the comparison {name} for {site.call.name}", rewrite, 2, "<|>"
-            )
-
-
-@rule("tril", "triu")
-def _triangles(site: Site) -> Iterator[Variant]:
-    for step in (-1, 1):
-        words = f"with the diagonal of {site.label} off by {step}"
-        yield site.variant(
-            "index-off-by-one", words, site.changed(diagonal=lambda d, s=step: d + s), 0, "<|>"
-        )
-    other = torch.triu if site.call.name == "tril" else torch.tril
-    yield site.variant(
-        "transposed-operand",
-        "with the other triangle",
-        lambda given: other(given["self"], given["diagonal"]),
-        0,
-        "<|>",
-    )
 
 
 @rule("transpose", "permute", "t")

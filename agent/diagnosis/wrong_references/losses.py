@@ -102,7 +102,63 @@ def _squared(p: Tensor, t: Tensor, given: Arguments) -> Tensor:
     return (p - t).square()
 
 
+def _binary(
+    p: Tensor, t: Tensor, given: Arguments, logits: bool, parts: tuple[str, ...] = ("1", "pos", "neg")
+) -> Tensor:
+    """Binary cross entropy whose two terms have the factors that `parts` name."""
+    yes, no = (
+        (F.logsigmoid(p), F.logsigmoid(-p))
+        if logits
+        else (p.log().clamp_min(-100), (1 - p).log().clamp_min(-100))
+    )
+    factor = given.get("pos_weight")
+    positive = t * yes * (factor if factor is not None and "pos" in parts else 1)
+    negative = (1 - t) * no * (factor if factor is not None and "both" in parts else 1)
+    total = positive * ("1" in parts) + negative * ("neg" in parts)
+    weight = given.get("weight")
+    return -total * (weight if weight is not None and "unweighted" not in parts else 1)
+
+
+def _binary_forms(logits: bool) -> tuple[tuple[str, str, Any], ...]:
+    def form(*parts: str) -> Any:
+        return lambda p, t, g: _binary(p, t, g, logits, parts)
+
+    def naive(p: Tensor, t: Tensor, g: Arguments) -> Tensor:
+        single = p.float()
+        return ((1 + single.exp()).log() - t * single).double()
+
+    found = [
+        ("the positive weight (pos_weight) ignored", "weight-ignored", form("1", "neg")),
+        (
+            "the positive weight (pos_weight) on both terms",
+            "weight-wrong-place",
+            form("1", "pos", "neg", "both"),
+        ),
+        (
+            "the positive weight (pos_weight) on the negative term",
+            "weight-wrong-place",
+            form("1", "neg", "both"),
+        ),
+        ("the weight ignored", "weight-ignored", form("1", "pos", "neg", "unweighted")),
+        ("the term of the positive targets alone", "operator-missing", form("1", "pos")),
+        ("the term of the negative targets alone", "operator-missing", form("neg")),
+        ("the targets inverted", "sign-error", lambda p, t, g: _binary(p, 1 - t, g, logits)),
+        (
+            "log2 for the natural logarithm",
+            "base-2-for-e",
+            lambda p, t, g: _binary(p, t, g, logits) / math.log(2),
+        ),
+    ]
+    if logits:
+        found.append(("log(1 + exp(x)), whose exp overflows in float32,", "overflow-to-nan", naive))
+        twice = lambda p, t, g: _binary(p.sigmoid(), t, g, True)  # noqa: E731
+        found.append(("the sigmoid applied twice", "operator-doubled", twice))
+    return tuple(found)
+
+
 _FORMS: dict[str, tuple[tuple[str, str, Any], ...]] = {
+    "binary_cross_entropy_with_logits": _binary_forms(True),
+    "binary_cross_entropy": _binary_forms(False),
     "mse_loss": (
         ("the absolute difference", "square-omitted", _absolute),
         ("half the squared difference", "wrong-divisor", lambda p, t, g: 0.5 * _squared(p, t, g)),

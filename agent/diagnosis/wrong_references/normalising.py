@@ -32,7 +32,7 @@ FACTORS: tuple[tuple[str, str, Callable[[Tensor, float], Tensor]], ...] = (
     ("eps-twice", "with eps added twice, inside and outside the root",
      lambda var, eps: 1 / ((var + eps).sqrt() + eps)),
     ("wrong-eps", "with eps squared", lambda var, eps: (var + eps * eps).rsqrt()),
-    ("operator-missing", "without the square root: divided by the variance plus eps",
+    ("root-omitted", "without the square root: divided by the variance plus eps",
      lambda var, eps: 1 / (var + eps)),
     ("operator-missing", "without the division by the deviation", lambda var, eps: torch.ones_like(var)),
     ("wrong-divisor", "multiplied by the deviation for divided by it", lambda var, eps: (var + eps).sqrt()),
@@ -154,4 +154,4 @@ def _without_running(site: Site) -> Iterator[Variant]:
         yield site.variant("layout-misread", words, site.first(misread), 1, INDEX)
     words = "with the running variance taken for a deviation: no square root"
     factor = lambda mean, var: (mean, 1 / (var + norm.eps))  # noqa: E731
-    yield site.variant("operator-missing", words, with_factor(site, norm, True, factor), 0, "var")
+    yield site.variant("root-omitted", words, with_factor(site, norm, True, factor), 0, "var")

@@ -8,7 +8,7 @@ import torch
 
 from agent.diagnosis.tape import Arguments, Rewrite
 from agent.diagnosis.wrong_references.affine import INDEX
-from agent.diagnosis.wrong_references.arithmetic import gives_floats
+from agent.diagnosis.wrong_references.arithmetic import gives_numbers
 from agent.diagnosis.wrong_references.rules import Site, Variant, rule
 
 Tensor = torch.Tensor
@@ -23,7 +23,7 @@ def _with_tensor(site: Site) -> Iterator[Variant]:
     if (
         not isinstance(b, Tensor)
         or not isinstance(a, Tensor)
-        or not gives_floats(site)
+        or not gives_numbers(site)
         or site.call.value is None
     ):
         return
@@ -45,7 +45,7 @@ def _left_out(site: Site, name: str, mine: Tensor, other: Tensor, shape: Any) ->
     given_in = parameter is not None and not parameter.startswith("input")
     spoken = _described(site, mine)
     tokens = (parameter.split(".")[-1] + "|" if parameter else "") + r"bias|weight|scale|\+|\*"
-    rank = 0 if parameter else 1
+    rank = 0 if parameter or (operation == "div" and name == "other") else 1
     other_name = "other" if name == "self" else "self"
 
     def alone(given: Arguments) -> Tensor:
@@ -70,6 +70,7 @@ def _left_out(site: Site, name: str, mine: Tensor, other: Tensor, shape: Any) ->
             yield site.variant(kind, f"with {spoken} {operation}ed twice", twice, 1, tokens)
     elif operation in ("mul", "div"):
         kind = "weight-ignored" if given_in else "scale-missing"
+        kind = "sum-for-mean" if operation == "div" and name == "other" and _is_sum(site, a=other) else kind
         verb = "multiplied" if operation == "mul" else "divided"
         words = f"with {spoken} not {verb} in (ignored: the scale is missing)"
         yield site.variant(kind, words, alone, rank, tokens)
@@ -78,6 +79,15 @@ def _left_out(site: Site, name: str, mine: Tensor, other: Tensor, shape: Any) ->
         yield from _inverted(site, name, other_name, given_in)
     else:
         yield site.variant("operator-missing", f"without {spoken} in {site.label}", alone, 1, "max|min")
+
+
+def _is_sum(site: Site, a: Tensor) -> bool:
+    """Whether what is divided is a sum, so that the quotient is a mean."""
+    maker = site.tape.maker(a)
+    return maker is not None and maker.name in _SUMS
+
+
+_SUMS = ("sum", "index_add", "scatter_add", "bincount", "cumsum")
 
 
 def _inverted(site: Site, name: str, other_name: str, given_in: bool) -> Iterator[Variant]:

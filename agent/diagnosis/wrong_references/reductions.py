@@ -44,19 +44,28 @@ _PLAIN: dict[str, Rows] = {
     "min": lambda rows: rows.amin(-1),
     "prod": lambda rows: rows.prod(-1),
     "logsumexp": lambda rows: rows.logsumexp(-1),
+    "any": lambda rows: rows.any(-1),
+    "all": lambda rows: rows.all(-1),
+    "count_nonzero": lambda rows: (rows != 0).sum(-1),
 }
-_BY_ORDER: dict[float, Rows] = {
+BY_ORDER: dict[float, Rows] = {
     1.0: lambda rows: rows.abs().sum(-1),
     2.0: lambda rows: rows.square().sum(-1).sqrt(),
     math.inf: lambda rows: rows.abs().amax(-1),
 }
 
 
+def _of_order(order: float) -> Rows:
+    """The norm of any other order."""
+    return lambda rows: rows.abs().pow(order).sum(-1).pow(1 / order)
+
+
 def plain_of(site: Site) -> Rows | None:
     """The reduction over the last dimension that the operator does; None where there is no rule."""
     given, name = site.given, site.call.name
     if name == "linalg_vector_norm":
-        return _BY_ORDER.get(float(given["ord"]))
+        order = float(given["ord"])
+        return BY_ORDER.get(order, _of_order(order)) if order > 0 else None
     if name in ("var", "std"):
         correction = correction_of(given)
         root = torch.sqrt if name == "std" else torch.clone
@@ -87,7 +96,7 @@ def over(site: Site, reduce: Rows, axes: list[int] | None = None, change: Rows |
 def _reductions(site: Site) -> Iterator[Variant]:
     x, reduce = site.given["self"], plain_of(site)
     two_operands = "other" in site.given
-    if reduce is None or two_operands or not x.is_floating_point() or x.dim() == 0:
+    if reduce is None or two_operands or x.dim() == 0:
         return
     axes = axes_of(x, site.given.get("dim"))
     count = math.prod(x.shape[axis] for axis in axes)
@@ -102,7 +111,7 @@ def _reductions(site: Site) -> Iterator[Variant]:
 @rule(*_PLAIN, "linalg_vector_norm", "var", "std", late=True)
 def _lost(site: Site) -> Iterator[Variant]:
     x, reduce = site.given["self"], plain_of(site)
-    if reduce is None or "other" in site.given or not x.is_floating_point() or x.dim() == 0:
+    if reduce is None or "other" in site.given or x.dim() == 0:
         return
     count = math.prod(x.shape[axis] for axis in axes_of(x, site.given.get("dim")))
     for subset in kept(count, site.facts):
@@ -130,7 +139,8 @@ def _wrong_axes(site: Site, reduce: Rows, axes: list[int], count: int) -> Iterat
     for axis in range(x.dim()):
         if [axis] != axes and x.shape[axis] > 1:
             words = f"with {site.label} over dim {axis}; the reference's is over {', '.join(map(str, axes))}"
-            yield site.variant("wrong-axis", words, over(site, reduce, [axis]), 1, LOOP)
+            kind = "statistics-over-wrong-axes" if site.call.name in ("var", "std") else "wrong-axis"
+            yield site.variant(kind, words, over(site, reduce, [axis]), 1, LOOP)
     if len(axes) < x.dim() and axes != list(range(x.dim() - len(axes), x.dim())):
 
         def rows(given: Arguments) -> Tensor:
@@ -164,14 +174,14 @@ def _wrong_function(site: Site, axes: list[int], count: int) -> Iterator[Variant
         "maximum of the absolute values": lambda rows: rows.abs().amax(-1),
         "first element": lambda rows: rows[..., 0], "last element": lambda rows: rows[..., -1],
     }  # fmt: skip
+    if name in ("any", "all"):
+        others = {other: _PLAIN[other] for other in ("any", "all")}
     others.pop(name, None)
     for other, reduce in others.items():
         kind = {("sum", "mean"): "sum-for-mean", ("mean", "sum"): "mean-for-sum"}.get((other, name), "")
         kind = kind or (f"{other}-for-{name}" if f"{other}-for-{name}" in _NAMED else "wrong-activation")
         words = f"with the {other} for {site.label}"
         yield site.variant(kind, words, over(site, reduce), 1 if kind in _NAMED else 3, LOOP)
-    if name == "linalg_vector_norm":
-        yield from _wrong_norms(site, count)
     if name == "sum" or name == "mean":
         scale = 1 if name == "sum" else count
         squared = over(site, lambda rows: rows.square().sum(-1) / scale)
@@ -181,25 +191,6 @@ def _wrong_function(site: Site, axes: list[int], count: int) -> Iterator[Variant
 
 
 _NAMED = {"max-for-min", "min-for-max", "max-for-mean", "sum-for-mean", "mean-for-sum"}
-
-
-def _wrong_norms(site: Site, count: int) -> Iterator[Variant]:
-    order = float(site.given["ord"])
-    for other, reduce in _BY_ORDER.items():
-        if other != order:
-            words = f"with the norm of order {other:g} for {order:g}: " + (
-                "absolute values for squares" if other == 1 else "other powers"
-            )
-            yield site.variant("square-omitted", words, over(site, reduce), 1, "abs|sqrt|\\*")
-    if order == 2:
-        words = "without the square root: the sum of squares for the norm"
-        yield site.variant(
-            "operator-missing", words, over(site, lambda rows: rows.square().sum(-1)), 1, "sqrt"
-        )
-        words = "with the root of the mean square for the norm: divided by the count"
-        yield site.variant(
-            "mean-for-sum", words, over(site, lambda rows: rows.square().mean(-1).sqrt()), 1, "sqrt|/"
-        )
 
 
 def _wrong_count(site: Site, axes: list[int], count: int) -> Iterator[Variant]:
@@ -221,7 +212,8 @@ def _wrong_count(site: Site, axes: list[int], count: int) -> Iterator[Variant]:
             if name == "var"
             else "with the variance for the deviation: no square root"
         )
-        yield site.variant("operator-missing", words, site.around(turned), 1, "sqrt")
+        kind = "root-omitted" if name == "std" else "square-omitted"
+        yield site.variant(kind, words, site.around(turned), 1, "sqrt")
         words = "with the mean not subtracted: E[x^2] for the variance"
         rewrite = over(site, lambda rows: root(rows.square().sum(-1) / (count - correction)))
         yield site.variant("mean-not-subtracted", words, rewrite, 1, "mean")

@@ -13,6 +13,9 @@ from agent.diagnosis.wrong_references.composing import After, Before
 _SUFFIXED = re.compile(r"(?<![\w.])(\d+\.?\d*(?:[eE][-+]?\d+)?|\.\d+(?:[eE][-+]?\d+)?)[fFLlUu]*(?!\w)")
 
 
+UNROLLED = 8
+"""More calls that are alike than this are a loop: what is wrong is so in each of its steps."""
+_NUMBER = re.compile(r" \(number \d+ of its kind\)")
 USUAL_BLOCKS = (4, 8, 16, 32, 64, 128, 256, 512, 1024)
 """Sizes of vectors, tiles, warps and blocks that a source need not spell out."""
 
@@ -70,7 +73,8 @@ class Site(NamedTuple):
         """The operator in words, with its number where several have its name."""
         name = self.call.name.removeprefix("native_").strip("_")
         same = [call.number for call in self.tape.calls if call.name == self.call.name]
-        return name if len(same) == 1 else f"{name} (number {same.index(self.call.number) + 1} of its kind)"
+        number = f" (number {same.index(self.call.number) + 1} of its kind)"
+        return name if len(same) == 1 else name + number
 
     def variant(self, kind: str, words: str, rewrite: Rewrite, rank: int = 0, tokens: str = "") -> Variant:
         return Variant(kind, words, {self.call.number: rewrite}, rank, tokens)
@@ -122,8 +126,21 @@ def _fitting(make: Rule, site: Site) -> Iterator[Variant]:
 
 
 def of(tape: Tape, facts: Facts, late: bool = False) -> Iterator[Variant]:
-    """Every variant of every call."""
+    """Every variant of every call, and each that several calls have in all of them at once."""
+    alike: dict[tuple[str, str, str], list[Variant]] = {}
     for call in tape.calls:
         site = Site(call, tape, facts)
         for make in (*_RULES.get((call.name, late), ()), *_RULES.get((EVERY, late), ())):
-            yield from _fitting(make, site)
+            for variant in _fitting(make, site):
+                said = _NUMBER.sub("", variant.words)
+                alike.setdefault((call.name, variant.kind, said), []).append(variant)
+    for (name, _, said), variants in alike.items():
+        together = len(variants) > 1 and all(len(v.rewrites) == 1 and not v.replaced for v in variants)
+        many = together and len(variants) > UNROLLED
+        for variant in variants:
+            yield variant._replace(rank=variant.rank + 4 * many)
+        if together and not late:
+            rewrites = {number: rewrite for one in variants for number, rewrite in one.rewrites.items()}
+            words = f"{said}, in all {len(rewrites)} of the kind ({name})"
+            rank = variants[0].rank + (not many)
+            yield variants[0]._replace(words=words, rewrites=rewrites, rank=rank)

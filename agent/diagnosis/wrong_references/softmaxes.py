@@ -51,6 +51,7 @@ def _softmax(site: Site) -> Iterator[Variant]:
 def _lost(site: Site) -> Iterator[Variant]:
     x, dim = site.given["self"], site.given["dim"]
     logarithm = site.call.name == "_log_softmax"
+    own: Along = (lambda r: r.log_softmax(-1)) if logarithm else (lambda r: r.softmax(-1))
     for subset in kept(x.shape[dim] if x.dim() else 1, site.facts):
         mask = subset.mask.to(x.device)
 
@@ -60,6 +61,13 @@ def _lost(site: Site) -> Iterator[Variant]:
 
         words = f"with the sum of {site.label} taken {subset.words}"
         yield site.variant(subset.kind, words, _along(partial), 4 + subset.rank, "for|shfl|<")
+
+        def left_out(r: Tensor, m: Tensor = mask) -> Tensor:
+            return (own(r.masked_fill(~m, -math.inf))).nan_to_num(neginf=-math.inf)
+
+        if not logarithm:
+            words = f"with {site.label} taken {subset.words}, the others being 0"
+            yield site.variant(subset.kind, words, _along(left_out), 4 + subset.rank, "for|shfl|<")
 
 
 def _along(change: Along) -> Callable[[Arguments], Tensor]:

@@ -21,6 +21,8 @@ _OWN_RULES = {
     "roll",
     "where",
     "masked_fill",
+    "tril",
+    "triu",
     "clamp",
     "clamp_min",
     "clamp_max",

@@ -3,6 +3,7 @@
 from typing import Any
 
 import torch
+from torch.utils._python_dispatch import _disable_current_modes
 
 from agent.diagnosis.mismatch import causes, samples, shapes
 from agent.diagnosis.mismatch.case import Case
@@ -24,6 +25,7 @@ class Explaining:
     def __init__(self, reference: Reference, source: str, finding: Finding) -> None:
         """`source` is the candidate's, and only read."""
         self._reference, self._source, self._found = reference, source, Explained(finding)
+        self._first = finding
         self._budget_s = causes.BUDGET_S
         self._across = False
 
@@ -32,9 +34,12 @@ class Explaining:
         whole = case(self._reference, draw, output, self._source)
         found = self._by_samples(whole)
         if found is None:
-            open_, known = self._found.open, self._found.finding
-            found = causes.explain(whole, known, open_, self._budget_s, self._across)
-        if not self._found.open or found.open != self._found.open and found.finding.kind not in UNSURE:
+            found = causes.explain(whole, self._first, self._found.open, self._budget_s, self._across)
+        finite = all(bool(torch.isfinite(y).all()) for y in whole.outputs)
+        if self._found.unconfirmed and finite and not found.named and not found.open:
+            # What agreed with the few elements of one output does not agree with those of another.
+            self._found = causes.explain(whole, self._first, (), self._budget_s)
+        elif not self._found.open or found.open != self._found.open and found.finding.kind not in UNSURE:
             self._found = found
         return self._answer()
 
@@ -67,16 +72,32 @@ class Explaining:
         return self._answer()
 
     def _answer(self) -> dict[str, Any]:
-        return {"finding": self._found.finding.model_dump(mode="json"), "open": bool(self._found.open)}
+        found = self._found
+        return {
+            "finding": found.finding.model_dump(mode="json"),
+            "open": bool(found.open),
+            "unconfirmed": found.unconfirmed,
+        }
 
 
 def case(reference: Reference, draw: Draw, output: Any, source: str) -> Case:
     model = reference.in_float64()
-    inputs = tree_map(lambda t: t.double() if t.is_floating_point() else t, draw.inputs)
+    inputs = tree_map(lambda t: t.double() if t.is_floating_point() else t.clone(), draw.inputs)
+
+    state = [*tolerance.leaves(inputs), *model.state_dict(keep_vars=True).values()]
+    before = [t.detach().clone() for t in state] if reference.changes else []
 
     def run(*given: Any) -> Any:
-        # A reference that writes to its inputs gets copies each time.
-        return reference.truth(draw.inputs) if reference.changes else model(*given)
+        # What a reference writes to is as it was before, each time; nobody records that.
+        with _disable_current_modes(), torch.no_grad():
+            for tensor, value in zip(state, before, strict=False):
+                tensor.copy_(value)
+        stated = torch.get_default_dtype()
+        torch.set_default_dtype(torch.float64)
+        try:
+            return model(*given)
+        finally:
+            torch.set_default_dtype(stated)
 
     return Case(
         model=run,

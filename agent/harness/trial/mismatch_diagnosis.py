@@ -46,7 +46,8 @@ def cause(found: Finding, job: Job, candidate: WorkerClient, oracle: OracleClien
     answer: dict[str, Any] = {}
     try:
         answer = oracle.attempt(to_oracle(command))
-        for number, family in enumerate(FAMILIES):
+        # What may be chance is tried on the inputs that the problem states first.
+        for number, family in enumerate((None, *FAMILIES) if answer.get("unconfirmed") else FAMILIES):
             if not answer.get("open"):
                 break
             answer = _asked_again(answer, f"why{number}", family, oracle, called)

@@ -1,0 +1,246 @@
+"""Faults of masks: ignored, inverted, shifted, of another sample, with another value, at another place."""
+
+import math
+from collections.abc import Callable, Iterator
+from typing import Any
+
+import torch
+
+from agent.diagnosis.tape import Arguments, Call, Rewrite
+from agent.diagnosis.wrong_references.rules import Site, Variant, rule
+
+Tensor = torch.Tensor
+_BRANCH = r"\?|\bif\b"
+HIDDEN = -1e4
+"""A mask that puts a value below this in keeps elements out of a softmax."""
+FINITE = -1e9
+"""What kernels put there for minus infinity: rows that are masked wholly become means, not NaN."""
+_FILLS = (0.0, -1.0, 1.0, -100.0, -1e4, -1e-9, 1e-9, -math.inf)
+Change = Callable[[Tensor], Tensor]
+
+
+@rule("where", "masked_fill")
+def _masks(site: Site) -> Iterator[Variant]:
+    key = _key(site)
+    mask = site.given[key]
+    if mask.dtype is not torch.bool or not isinstance(site.call.result, Tensor):
+        return
+    hidden, shape = _hides(site), site.call.result.shape
+    for kind, words, rank, change in _changes(site, mask, shape):
+        spoken = words.format(f"the mask of {site.label}")
+        yield site.variant(kind, spoken, site.changed(**{key: change}), rank, _BRANCH)
+        if hidden:
+            finite = _filled(site, FINITE, change)
+            yield site.variant(kind, f"{spoken}, by a large finite number", finite, rank + 1, _BRANCH)
+    if hidden:
+        yield from _values(site)
+        yield from _after_softmax(site)
+
+
+def _key(site: Site) -> str:
+    return "condition" if site.call.name == "where" else "mask"
+
+
+def _hides(site: Site) -> bool:
+    """Whether the masked elements are put out of a softmax, or another maximum."""
+    if site.call.name != "masked_fill":
+        return False
+    value = site.given["value"]
+    value = value.item() if isinstance(value, Tensor) and value.dim() == 0 else value
+    return isinstance(value, (int, float)) and value <= HIDDEN
+
+
+def _filled(site: Site, value: float, change: Change | None = None) -> Rewrite:
+    def run(given: Arguments) -> Tensor:
+        mask = given["mask"] if change is None else change(given["mask"])
+        return torch.as_tensor(given["self"].masked_fill(mask, value))
+
+    return run
+
+
+def _changes(site: Site, mask: Tensor, shape: Any) -> Iterator[tuple[str, str, int, Change]]:
+    """Kind, words, rank and what becomes of the mask."""
+    yield "mask-inverted", "with {} inverted", 0, torch.logical_not
+    yield "operator-missing", "with {} ignored: it is missing", 1, torch.zeros_like
+    yield "operator-missing", "with {} taken as set everywhere", 1, torch.ones_like
+    triangular = _is_triangular(site)
+    offset = None if triangular else _offset(mask)
+    if offset is not None:
+        triangular = True
+        yield from _other_triangles(offset)
+    for axis in range(mask.dim()):
+        if mask.shape[axis] < 2:
+            continue
+        if axis < mask.dim() - 2:
+            words = f"with {{}} of index 0 of dim {axis} for all"
+            kind = "first-batch-only" if axis == 0 and mask.dim() == len(shape) else "wrong-axis"
+            yield kind, words, 1, lambda m, a=axis: m.narrow(a, 0, 1).expand_as(m)  # type: ignore[misc]
+        for step in (-1, 1) if not triangular else ():
+            words = f"with {{}} shifted by one along dim {axis}: its bound is off by one"
+            yield "index-off-by-one", words, 2, lambda m, a=axis, s=step: _shifted(m, a, s)  # type: ignore[misc]
+    if mask.dim() > 1 and mask.shape[-1] == mask.shape[-2] > 1 and not triangular:
+        yield "transposed-operand", "with {} transposed", 1, lambda m: m.transpose(-1, -2)
+    yield from _otherwise_broadcast(mask, shape)
+
+
+def _otherwise_broadcast(mask: Tensor, shape: Any) -> Iterator[tuple[str, str, int, Change]]:
+    """A mask along one dimension, taken along another."""
+    long = [axis for axis in range(mask.dim()) if mask.shape[axis] > 1]
+    if not long or mask.numel() == math.prod(shape):
+        return
+    ahead = len(shape) - mask.dim()
+    own = long[-1] + ahead
+    for other in range(len(shape)):
+        if other != own and shape[other] > 1 and (other - ahead not in long):
+
+            def turned(m: Tensor, other: int = other) -> Tensor:
+                full = m.reshape([1] * ahead + list(m.shape)).movedim(own, -1)
+                index = torch.arange(shape[other], device=m.device) % full.shape[-1]
+                return full[..., index].movedim(-1, own).transpose(own, other)
+
+            words = f"with {{}} indexed along dim {other} of {tuple(shape)}, not dim {own}"
+            yield "wrong-axis", words, 1, turned
+
+
+def _shifted(mask: Tensor, axis: int, step: int) -> Tensor:
+    """One element on, the last one twice."""
+    size = mask.shape[axis]
+    index = (torch.arange(size, device=mask.device) + step).clamp(0, size - 1)
+    return mask.index_select(axis, index)
+
+
+def _is_triangular(site: Site) -> bool:
+    """Whether a triangle made on the way has rules of its own."""
+    return any(call.name in ("tril", "triu") for call in site.tape.calls)
+
+
+def _offset(mask: Tensor) -> int | None:
+    """d where exactly the elements with column > row + d are set; None for other masks."""
+    if mask.dim() < 2 or min(mask.shape[-2:]) < 2 or not bool(mask.any()) or bool(mask.all()):
+        return None
+    first = mask.reshape(-1, *mask.shape[-2:])[0, 0]
+    offset = int(first.to(torch.uint8).argmax()) - 1 if bool(first.any()) else mask.shape[-1] - 1
+    return offset if bool((mask == _above(mask, offset)).all()) else None
+
+
+def _above(mask: Tensor, offset: int) -> Tensor:
+    rows, columns = mask.shape[-2:]
+    row, column = torch.arange(rows, device=mask.device), torch.arange(columns, device=mask.device)
+    return (column > row[:, None] + offset).expand(mask.shape)
+
+
+def _other_triangles(offset: int) -> Iterator[tuple[str, str, int, Change]]:
+    for step in (-1, 1):
+        words = f"with the diagonal of {{}} off by {step}: the causal bound is off by one"
+        yield "index-off-by-one", words, 0, lambda m, s=step: _above(m, offset + s)  # type: ignore[misc]
+    for step in (0, -1):
+        words = "with {} of the other triangle" + (", the diagonal with it" if step else "")
+        turned = lambda m, s=step: _above(m.transpose(-1, -2), s - offset).transpose(-1, -2)  # noqa: E731
+        yield "transposed-operand", words, 1, turned
+
+
+def _values(site: Site) -> Iterator[Variant]:
+    stated = site.given["value"]
+    for value in dict.fromkeys((*_FILLS, *(-abs(r) for r in site.facts.real if r))):
+        if value != stated and value > HIDDEN:
+            words = f"with {value:g} filled in where the mask of {site.label} is set, for {stated:g}"
+            spoken = f"{words}: not masked out"
+            yield site.variant("wrong-fill-value", spoken, _filled(site, value), 1, _BRANCH)
+
+    def below(given: Arguments) -> Tensor:
+        return torch.as_tensor(given["self"] * given["mask"].logical_not())
+
+    words = (
+        f"multiplied with the mask of {site.label} before the softmax: masked scores are 0, not {stated:g}"
+    )
+    yield site.variant("wrong-fill-value", words, below, 2, r"\*")
+
+
+def _after_softmax(site: Site) -> Iterator[Variant]:
+    """The mask applied to the softmax's result: the sum still has what is masked."""
+    softmax = _following(site, "_softmax")
+    if softmax is None or softmax.call.number <= site.call.number:
+        return
+    mask = site.given["mask"]
+    late = softmax.around(lambda y: y * mask.logical_not())
+    rewrites = {site.call.number: lambda given: given["self"].clone(), softmax.call.number: late}
+    words = f"with the mask of {site.label} applied after the softmax: the sum has what is masked"
+    yield Variant("activation-order", words, rewrites, 1, "exp|sum")
+
+
+def _following(site: Site, name: str) -> Site | None:
+    """The next operator of this name, behind those of one operand."""
+    call: Call | None = site.call
+    while call is not None and call.name != name:
+        users = site.tape.users(call)
+        call = users[0] if len(users) == 1 else None
+    return Site(call, site.tape, site.facts) if call is not None else None
+
+
+@rule("gt", "ge", "lt", "le")
+def _comparisons(site: Site) -> Iterator[Variant]:
+    forms = {"gt": torch.gt, "ge": torch.ge, "lt": torch.lt, "le": torch.le}
+    for name, function in forms.items():
+        if name != site.call.name:
+            rewrite = lambda given, f=function: f(given["self"], given["other"])  # noqa: E731
+            words = f"with the comparison {name} for {site.call.name}"
+            # The same direction differs only where both are equal, as a bound that is off by one.
+            kind = "index-off-by-one" if name[0] == site.call.name[0] and _counts(site) else "sign-error"
+            yield site.variant(kind, words, rewrite, 2, "<|>")
+
+
+@rule("gt", "ge", "lt", "le", "eq", "ne", "logical_not", "bitwise_not", "logical_and", "bitwise_and")
+def _conditions(site: Site) -> Iterator[Variant]:
+    """A condition that is never asked, or asked the other way round."""
+    result, name = site.call.result, site.label
+    if not isinstance(result, Tensor) or result.dtype is not torch.bool:
+        return
+    for kind, words, change in (
+        ("mask-inverted", f"with the condition {name} inverted", torch.logical_not),
+        ("operator-missing", f"with the condition {name} taken as true everywhere: ignored", torch.ones_like),
+        (
+            "operator-missing",
+            f"with the condition {name} taken as false everywhere: ignored",
+            torch.zeros_like,
+        ),
+    ):
+        yield site.variant(kind, words, site.around(change), 2, _BRANCH)
+    if "and" in site.call.name:
+        for other in ("self", "other"):
+            alone = lambda given, o=other: given[o].expand(result.shape).clone()  # noqa: E731
+            words = f"with one condition of {name} alone: the other is ignored"
+            yield site.variant("operator-missing", words, alone, 1, "&")
+        either = lambda given: torch.logical_or(given["self"], given["other"])  # noqa: E731
+        yield site.variant(
+            "wrong-combine", f"with either condition of {name}: or for and", either, 1, "&|\\|"
+        )
+
+
+def _counts(site: Site) -> bool:
+    return not site.given["self"].is_floating_point()
+
+
+@rule("tril", "triu")
+def _triangles(site: Site) -> Iterator[Variant]:
+    stated = site.given["diagonal"]
+    for step in (-1, 1):
+        words = f"with the diagonal of {site.label} off by {step}"
+        shifted = site.changed(diagonal=stated + step)
+        yield site.variant("index-off-by-one", words, shifted, 0, "<|>")
+        filled = _following(site, "masked_fill")
+        if filled is not None and _hides(filled):
+            rewrites = {site.call.number: shifted, filled.call.number: _filled(filled, FINITE)}
+            finite = f"{words}, by a large finite number"
+            yield Variant("index-off-by-one", finite, rewrites, 1, "<|>")
+    rows, columns = site.given["self"].shape[-2:]
+    if rows != columns and stated != columns - rows:
+        words = f"with the triangle of {site.label} aligned to the last row and column, not the first"
+        yield site.variant("index-off-by-one", words, site.changed(diagonal=columns - rows), 1, "<|>")
+    other = torch.triu if site.call.name == "tril" else torch.tril
+    for step in (0, 1, -1):
+        strict = "" if not step else f", its diagonal off by {step}"
+        turned = lambda given, s=step: other(given["self"], given["diagonal"] + s)  # noqa: E731
+        words = f"with the other triangle{strict}"
+        yield site.variant("transposed-operand", words, turned, 0 if not step else 1, "<|>")
+    whole = lambda given: given["self"].clone()  # noqa: E731
+    yield site.variant("operator-missing", f"without {site.label}: nothing is masked", whole, 1, "<|>")

@@ -1,0 +1,82 @@
+"""Faults of order between a function of each element and the reduction that follows it, or comes before."""
+
+from collections.abc import Iterator
+from typing import Any
+
+import torch
+
+from agent.diagnosis.tape import MOVES, Arguments, Call, invoke, tensors
+from agent.diagnosis.wrong_references.activations import spoken
+from agent.diagnosis.wrong_references.rules import Site, Variant, rule
+from agent.diagnosis.wrong_references.steps import operand_like
+
+Tensor = torch.Tensor
+_REDUCTIONS = ("mean", "sum", "amax", "amin", "max", "min", "prod", "logsumexp", "linalg_vector_norm")
+
+
+@rule(*_REDUCTIONS)
+def _reduced_first(site: Site) -> Iterator[Variant]:
+    """A function of one operand before the reduction, applied after it."""
+    result = site.call.result
+    before = site.tape.maker(site.given["self"])
+    if before is None or not isinstance(result, Tensor) or not _is_function(before):
+        return
+    operand = operand_like(before)
+    if operand is None or len(site.tape.users(before)) != 1:
+        return
+
+    def early(given: Arguments) -> Any:
+        return given[operand].clone()
+
+    def late(given: Arguments) -> Any:
+        return invoke(before.func, before.given | {operand: site.changed()(given)})
+
+    one = spoken(Site(before, site.tape, site.facts))
+    words = f"with {one} after {site.label}: the reference applies it to each element before"
+    yield Variant("activation-order", words, {before.number: early, site.call.number: late}, 2)
+
+
+@rule(*_REDUCTIONS)
+def _reduced_last(site: Site) -> Iterator[Variant]:
+    """A function of the reduction's result, applied to each element before."""
+    result = site.call.result
+    users = site.tape.users(site.call)
+    if not isinstance(result, Tensor) or len(users) != 1 or not _is_function(users[0]):
+        return
+    after = users[0]
+    operand = operand_like(after)
+    if operand is None or after.given[operand] is not result:
+        return
+
+    def early(given: Arguments) -> Any:
+        changed = invoke(after.func, after.given | {operand: given["self"]})
+        return site.changed(self=changed)(given)
+
+    def late(given: Arguments) -> Any:
+        return given[operand].clone()
+
+    two = spoken(Site(after, site.tape, site.facts))
+    words = f"with {two} before {site.label}: the reference applies it to the result"
+    yield Variant("activation-order", words, {site.call.number: early, after.number: late}, 2)
+
+
+def _is_function(call: Call) -> bool:
+    """Whether it makes each element of one tensor alone, and changes it."""
+    operands = [t for t in tensors(call.given) if t.dim()]
+    plain = not call.is_view and call.name not in MOVES and not call.func._schema.is_mutable
+    return plain and len(operands) == 1 and call.name not in _ALONG and isinstance(call.result, Tensor)
+
+
+_ALONG = {
+    "_softmax",
+    "_log_softmax",
+    "flip",
+    "roll",
+    "cumsum",
+    "cumprod",
+    "logcumsumexp",
+    "tril",
+    "triu",
+    *_REDUCTIONS,
+}
+"""Operators whose elements depend on each other, or on their place."""

@@ -30,6 +30,7 @@ class Driver:
     def __init__(self) -> None:
         self.cuda = ctypes.CDLL("libcuda.so.1")
         self.cuTensorMapEncodeTiled = self.cuda.cuTensorMapEncodeTiled
+        self.cuTensorMapEncodeIm2col = self.cuda.cuTensorMapEncodeIm2col
         device, context = ctypes.c_int(), ctypes.c_void_p()
         self.check("cuInit", 0)
         self.check("cuDeviceGet", ctypes.byref(device), 0)

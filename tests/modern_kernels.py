@@ -52,13 +52,18 @@ NO_SWIZZLE, SWIZZLE_128B = 0, 3
 
 
 def encode(
-    device: PtxDevice, tensor: Array, box: tuple[int, ...], kind: int = FLOAT, swizzle: int = NO_SWIZZLE
+    device: PtxDevice,
+    tensor: Array,
+    box: tuple[int, ...],
+    kind: int = FLOAT,
+    swizzle: int = NO_SWIZZLE,
+    steps: tuple[int, ...] = (),
 ) -> bytes:
-    """The CUtensorMap of a whole tensor in rows; sizes of the box, the last dimension first."""
+    """The CUtensorMap of a whole tensor in rows; sizes and steps of the box, the last dimension first."""
     rank, made = tensor.ndim, ctypes.create_string_buffer(128)
     sizes = (ctypes.c_uint64 * rank)(*tensor.shape[::-1])
     strides = (ctypes.c_uint64 * rank)(*tensor.strides[-2::-1])
-    boxes, ones = (ctypes.c_uint32 * rank)(*box), (ctypes.c_uint32 * rank)(*[1] * rank)
+    boxes, ones = (ctypes.c_uint32 * rank)(*box), (ctypes.c_uint32 * rank)(*(steps or [1] * rank))
     where = ctypes.c_void_p(device.address(tensor))
     function = device.runtime.cuTensorMapEncodeTiled
     assert function(made, kind, rank, where, sizes, strides, boxes, ones, 0, swizzle, 0, 0) == 0

@@ -174,6 +174,7 @@ BROKEN_MAPS = {
     "stored_before": ("tensor-map", "begins at -4 of dimension 0"),
     "between_units": ("misaligned-access", "not a multiple of 16 bytes"),
     "no_map": ("tensor-map", "cuTensorMapEncodeTiled"),
+    "other_mode": ("tensor-map", "in 4 dimensions, by im2col, by a tensor map that was made for 2, tiled"),
 }
 """With the finding of each, and words of it."""
 

@@ -125,34 +125,49 @@ def _to_peers(step: Step, source: str) -> str:
 
 
 def _tensor(step: Step, *, reduces: bool) -> str:
-    """A box of a tensor map, into shared memory of the cluster or out of this block's."""
+    """What a tensor map takes, into shared memory of the cluster or out of this block's."""
     step.flag("tensor")
-    step.flag("tile")
+    mode = step.choice("tile", "im2col", "im2col_no_offs") or "tile"
     dims = {f"{count}d": count for count in range(1, 6)}
     count = dims.get(step.choice(*dims) or "", 0)
     loads = step.flag("shared::cluster")
     there = step.flag("global") and (loads or step.flag("shared::cta"))
     operation = step.choice(*_REDUCTIONS) if reduces else None
-    step.flag("tile")
     told_by = step.flag(_TOLD if loads else "bulk_group")
     if not (count and there and told_by) or (reduces and (loads or operation is None)):
         raise step.unknown()
-    several = step.flag("multicast::cluster")
-    step.several(2 if not loads else 4 if several else 3)
-    box = step.operands[1 if loads else 0]
-    if box.kind != "address" or len(box.parts) != 2 or len(box.parts[1].parts) != count:
+    if mode == ("im2col_no_offs" if loads else "im2col") or (mode != "tile" and count < 3):
         raise step.unknown()
-    places = ", ".join(step.frame.read(part, _S32) for part in box.parts[1].parts)
-    base = step.frame.address(replace(box, parts=box.parts[:1]), "")
+    several, offsets = step.flag("multicast::cluster"), mode == "im2col"
+    step.several(2 if not loads else 3 + int(several) + int(offsets))
+    base, place, arrays = _place(step, step.operands[1 if loads else 0], count, mode)
     if not loads:
         source = shared(step, step.operands[1])
         table, by_type = (_reductions(step, operation), "by_type") if operation else ("", "nullptr")
-        call = f"{table}kw_tensor_store({base}, {count}, at, {source}, {by_type});"
-    else:
-        ranks = step.read(3, _U16) if several else "0"
-        to, told = shared(step, step.operands[0]), shared(step, step.operands[2])
-        call = f"kw_tensor_load({to}, {base}, {count}, at, {told}, {ranks});"
-    return f"{{ const int32_t at[] = {{{places}}}; {call} }}"
+        return f"{{ {arrays} {table}kw_tensor_store({base}, {place}, {source}, {by_type}); }}"
+    ranks = step.read(3 + int(offsets), _U16) if several else "0"
+    to, told = shared(step, step.operands[0]), shared(step, step.operands[2])
+    return f"{{ {arrays} kw_tensor_load({to}, {base}, {place}, {told}, {ranks}); }}"
+
+
+def _place(step: Step, box: Operand, count: int, mode: str) -> tuple[str, str, str]:
+    """Where the map lies, what of it is taken, and the arrays which that names."""
+    if box.kind != "address" or len(box.parts) != 2 or len(box.parts[1].parts) != count:
+        raise step.unknown()
+    arrays = [_array(step, "int32_t at", box.parts[1], _S32)]
+    if mode == "im2col":
+        offsets = step.operands[3]
+        if offsets.kind != "vector" or len(offsets.parts) != count - 2:
+            raise step.unknown()
+        arrays.append(_array(step, "uint16_t offsets", offsets, _U16))
+    base = step.frame.address(replace(box, parts=box.parts[:1]), "")
+    off = "offsets" if mode == "im2col" else "nullptr"
+    return base, f"kw_tensor_place{{{count}, at, {off}, {int(mode != 'tile')}}}", " ".join(arrays)
+
+
+def _array(step: Step, name: str, operand: Operand, type: Type) -> str:
+    values = ", ".join(step.frame.read(part, type) for part in operand.parts)
+    return f"const {name}[] = {{{values}}};"
 
 
 def _reduction(step: Step, operation: str, type: Type) -> str:

@@ -84,6 +84,73 @@ extern "C" __global__ void added_up(const __grid_constant__ CUtensorMap in, cons
     }
 }
 
+// A column of pixels by im2col, as it lies in shared memory. `at` of the tensor, the channel first; `off` of the filter.
+extern "C" __global__ void column3(const __grid_constant__ CUtensorMap in, float* y, int count, int c, int w, int n, int off) {
+    extern __shared__ __align__(1024) float pixels[];
+    __shared__ __align__(8) uint64_t bar;
+    const int t = threadIdx.x;
+    if (t == 0) {
+        begin(bar, count * 4);
+        asm volatile("cp.async.bulk.tensor.3d.shared::cluster.global.im2col.mbarrier::complete_tx::bytes [%0], [%1, {%2, %3, %4}], [%5], {%6};"
+                     ::"r"(place(pixels)), "l"(&in), "r"(c), "r"(w), "r"(n), "r"(place(&bar)), "h"(static_cast<uint16_t>(off)) : "memory");
+    }
+    __syncthreads();
+    wait(bar);
+    for (int i = t; i < count; i += 128) y[i] = pixels[i];
+}
+
+extern "C" __global__ void column4(const __grid_constant__ CUtensorMap in, float* y, int count, int c, int w, int h, int n, int off_w,
+                                   int off_h) {
+    extern __shared__ __align__(1024) float pixels[];
+    __shared__ __align__(8) uint64_t bar;
+    const int t = threadIdx.x;
+    if (t == 0) {
+        begin(bar, count * 4);
+        asm volatile("cp.async.bulk.tensor.4d.shared::cluster.global.im2col.mbarrier::complete_tx::bytes [%0], [%1, {%2, %3, %4, %5}], [%6], {%7, %8};"
+                     ::"r"(place(pixels)), "l"(&in), "r"(c), "r"(w), "r"(h), "r"(n), "r"(place(&bar)),
+                     "h"(static_cast<uint16_t>(off_w)), "h"(static_cast<uint16_t>(off_h)) : "memory");  // here: column4
+    }
+    __syncthreads();
+    wait(bar);
+    for (int i = t; i < count; i += 128) y[i] = pixels[i];
+}
+
+extern "C" __global__ void column5(const __grid_constant__ CUtensorMap in, float* y, int count, int c, int w, int h, int d, int n,
+                                   int off_w, int off_h, int off_d) {
+    extern __shared__ __align__(1024) float pixels[];
+    __shared__ __align__(8) uint64_t bar;
+    const int t = threadIdx.x;
+    if (t == 0) {
+        begin(bar, count * 4);
+        asm volatile("cp.async.bulk.tensor.5d.shared::cluster.global.im2col.mbarrier::complete_tx::bytes.multicast::cluster"
+                     " [%0], [%1, {%2, %3, %4, %5, %6}], [%7], {%8, %9, %10}, %11;"
+                     ::"r"(place(pixels)), "l"(&in), "r"(c), "r"(w), "r"(h), "r"(d), "r"(n), "r"(place(&bar)),
+                     "h"(static_cast<uint16_t>(off_w)), "h"(static_cast<uint16_t>(off_h)), "h"(static_cast<uint16_t>(off_d)),
+                     "h"(static_cast<uint16_t>(1)) : "memory");
+    }
+    __syncthreads();
+    wait(bar);
+    for (int i = t; i < count; i += 128) y[i] = pixels[i];
+}
+
+// The pixels 1, 2, 3 ... are stored, or added, where a load by im2col without offsets would take them from.
+extern "C" __global__ void put_back(const __grid_constant__ CUtensorMap out, int count, int w, int h, int n) {
+    extern __shared__ __align__(1024) float pixels[];
+    for (int i = threadIdx.x; i < count; i += 128) pixels[i] = i + 1;
+    asm volatile("fence.proxy.async.shared::cta;" ::: "memory");
+    __syncthreads();
+    if (threadIdx.x == 0) {
+        asm volatile("cp.async.bulk.tensor.4d.global.shared::cta.im2col_no_offs.bulk_group [%0, {%1, %2, %3, %4}], [%5];"
+                     ::"l"(&out), "r"(0), "r"(w), "r"(h), "r"(n), "r"(place(pixels)) : "memory");
+        asm volatile("cp.async.bulk.commit_group;" ::: "memory");
+        asm volatile("cp.async.bulk.wait_group 0;" ::: "memory");
+        asm volatile("cp.reduce.async.bulk.tensor.4d.global.shared::cta.add.im2col_no_offs.bulk_group [%0, {%1, %2, %3, %4}], [%5];"
+                     ::"l"(&out), "r"(4), "r"(w), "r"(h), "r"(n), "r"(place(pixels)) : "memory");
+        asm volatile("cp.async.bulk.commit_group;" ::: "memory");
+        asm volatile("cp.async.bulk.wait_group 0;" ::: "memory");
+    }
+}
+
 // Broken: only as many bytes are expected as lie inside the tensor; a box counts whole.
 extern "C" __global__ void box_counts_whole(const __grid_constant__ CUtensorMap in, float* y) {
     __shared__ __align__(128) float tile[16][32];
@@ -169,6 +236,19 @@ extern "C" __global__ void no_map(const __grid_constant__ CUtensorMap in, float*
         begin(bar, 2048);
         asm volatile("cp.async.bulk.tensor.2d.shared::cluster.global.mbarrier::complete_tx::bytes [%0], [%1, {%2, %3}], [%4];"
                      ::"r"(place(tile)), "l"(y), "r"(0), "r"(0), "r"(place(&bar)) : "memory");  // here: no_map
+    }
+    y[t] = 0;
+}
+
+// Broken: by im2col, of a map that was made for boxes.
+extern "C" __global__ void other_mode(const __grid_constant__ CUtensorMap in, float* y) {
+    __shared__ __align__(128) float tile[16][32];
+    __shared__ __align__(8) uint64_t bar;
+    const int t = threadIdx.x;
+    if (t == 0) {
+        begin(bar, 2048);
+        asm volatile("cp.async.bulk.tensor.4d.shared::cluster.global.im2col.mbarrier::complete_tx::bytes [%0], [%1, {%2, %2, %2, %2}], [%3], {%4, %4};"
+                     ::"r"(place(tile)), "l"(&in), "r"(0), "r"(place(&bar)), "h"(static_cast<uint16_t>(0)) : "memory");  // here: other_mode
     }
     y[t] = 0;
 }

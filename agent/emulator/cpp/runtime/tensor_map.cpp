@@ -1,12 +1,18 @@
-// Tensor maps: made by cuTensorMapEncodeTiled on the host, used by cp.async.bulk.tensor.
+// Tensor maps: made by cuTensorMapEncodeTiled and -Im2col on the host, used by cp.async.bulk.tensor.
+//
+// Tiled, a copy takes a box. By im2col it takes a column of pixels, each with some channels: it walks the base of a
+// convolution's filter through the bounding box (the first spatial dimension fastest, then image after image) and takes
+// the pixel that lies some offsets from there.
 //
 // The 128 bytes of a map hold what this file needs; a GPU's look otherwise, and no program may look into them.
 #include "bulk.h"
 #include "cluster.h"
 
 #include <algorithm>
+#include <cstdio>
 #include <cstring>
 #include <cuda.h>
+#include <utility>
 
 namespace kw {
 
@@ -22,8 +28,11 @@ struct Map {
     char* first;
     uint32_t size[kMostDims];
     uint64_t stride[kMostDims];  // in bytes; the first is that of an element
-    uint16_t box[kMostDims];
+    uint16_t box[kMostDims];  // elements that are taken; by im2col: channels, and pixels
     uint16_t element;
+    uint8_t step[kMostDims];  // from one element that is taken to the next
+    uint8_t im2col;
+    int16_t lower[kMostDims], upper[kMostDims];  // of the bounding box: from the first, and from the last element
 };
 static_assert(sizeof(Map) <= sizeof(CUtensorMap), "it has to fit");
 
@@ -53,54 +62,92 @@ uint32_t swizzle_mask(int swizzle) {
                                                  : 0u;
 }
 
-const Map* map_at(const void* address, uintptr_t code) {
-    static_assert(alignof(Map) <= 64, "as that of a CUtensorMap");
-    const Map* map = static_cast<const Map*>(address);
-    if (reinterpret_cast<uintptr_t>(address) % 64 == 0 && map->magic == kMagic) return map;
-    report(&finding::kTensorMap, Severity::kError, at_code(code), current_worker, [] {
-        return std::string("The tensor map of this copy is none that cuTensorMapEncodeTiled has made (or does not begin at "
-                           "a multiple of 64 bytes): undefined.");
-    });
+struct Asked {
+    int rank;
+    const int32_t* at;
+    const uint16_t* offsets;  // by im2col, of the spatial dimensions
+    bool im2col;
+};
+
+template <class Words>
+const Map* refused(uintptr_t code, Words words) {
+    report(&finding::kTensorMap, Severity::kError, at_code(code), current_worker, words);
     return nullptr;
 }
 
+// Null, with a finding, where there is no map, or not one for such a copy.
+const Map* map_at(const void* address, const Asked& asked, uintptr_t code) {
+    static_assert(alignof(Map) <= 64, "as that of a CUtensorMap");
+    const Map* map = static_cast<const Map*>(address);
+    if (reinterpret_cast<uintptr_t>(address) % 64 != 0 || map->magic != kMagic) {
+        return refused(code, [] {
+            return std::string("The tensor map of this copy is none that cuTensorMapEncodeTiled has made, nor -Im2col (or does "
+                               "not begin at a multiple of 64 bytes): undefined.");
+        });
+    }
+    if (map->rank == asked.rank && map->im2col == (asked.im2col ? 1 : 0)) return map;
+    const auto way = [](bool im2col) { return im2col ? "by im2col" : "tiled"; };
+    return refused(code, [&] {
+        return format("A copy in %d dimensions, %s, by a tensor map that was made for %d, %s: undefined.", asked.rank,
+                      way(asked.im2col), static_cast<int>(map->rank), way(map->im2col != 0));
+    });
+}
+
+bool is_spatial(const Map& map, int d) { return d > 0 && d < map.rank - 1; }
+
+// What one copy takes.
 class Box {
   public:
-    Box(const Map& map, const int32_t* at, const Worker& keeper, char* shared)
-        : map_(map), at_(at), base_(keeper.shared), first_(static_cast<size_t>(shared - keeper.shared)) {}
+    Box(const Map& map, const Asked& asked, const Worker& keeper, char* shared)
+        : map_(map), asked_(asked), base_(keeper.shared), first_(static_cast<size_t>(shared - keeper.shared)) {}
 
-    size_t bytes() const {
-        size_t all = map_.element;
-        for (int d = 0; d < map_.rank; d++) all *= map_.box[d];
-        return all;
-    }
+    size_t bytes() const { return row_bytes() * count(); }
 
     // Calls with the place in shared memory, in global memory (null: outside the tensor), and how many bytes.
     template <class Each>
     void rows(Each each) const {
-        uint32_t index[kMostDims] = {};
-        const size_t row = size_t{map_.box[0]} * map_.element;
+        int64_t at[kMostDims];
+        std::copy_n(asked_.at, map_.rank, at);
         size_t linear = 0;
-        for (;;) {
-            one_row(index, linear, each);
-            linear += row;
-            int d = 1;
-            for (; d < map_.rank && ++index[d] == map_.box[d]; d++) index[d] = 0;
-            if (d >= map_.rank) return;
+        for (size_t left = count(); left > 0; left--) {
+            one_row(at, linear, each);
+            linear += row_bytes();
+            advance(at);
         }
     }
 
   private:
+    size_t row_bytes() const { return size_t{map_.box[0]} * map_.element; }
+
+    size_t count() const {
+        size_t all = 1;
+        for (int d = 1; d < map_.rank; d++) all *= map_.box[d];
+        return all;
+    }
+
+    void advance(int64_t* at) const {
+        for (int d = 1; d < map_.rank; d++) {
+            at[d] += map_.step[d];
+            if (map_.im2col == 0) {
+                if (at[d] < asked_.at[d] + int64_t{map_.box[d]} * map_.step[d]) return;
+                at[d] = asked_.at[d];
+            } else {
+                if (!is_spatial(map_, d) || at[d] < int64_t{map_.size[d]} + map_.upper[d]) return;
+                at[d] = map_.lower[d];
+            }
+        }
+    }
+
     template <class Each>
-    void one_row(const uint32_t* index, size_t linear, Each each) const {
+    void one_row(const int64_t* base, size_t linear, Each each) const {
         char* from = map_.first;
         bool inside = true;
         for (int d = 1; d < map_.rank; d++) {
-            const int64_t at = int64_t{at_[d]} + index[d];
+            const int64_t at = base[d] + (asked_.offsets != nullptr && is_spatial(map_, d) ? asked_.offsets[d - 1] : 0);
             inside = inside && at >= 0 && at < int64_t{map_.size[d]};
             from += at * static_cast<int64_t>(map_.stride[d]);
         }
-        const int64_t begin = at_[0], size = map_.size[0];
+        const int64_t begin = base[0], size = map_.size[0];
         const int64_t low = inside ? std::min(std::max<int64_t>(begin, 0), size) : begin;
         const int64_t high = inside ? std::max(std::min(begin + map_.box[0], size), low) : begin;
         const auto element = static_cast<int64_t>(map_.element);
@@ -124,7 +171,7 @@ class Box {
     }
 
     const Map& map_;
-    const int32_t* at_;
+    const Asked& asked_;
     char* base_;
     size_t first_;
 };
@@ -139,9 +186,30 @@ void check_place(Worker& worker, const Map& map, size_t offset, uintptr_t code) 
     });
 }
 
+// PTX ISA, im2col mode: the base lies within the bounding box, and an offset has 16, 8 or 5 bits.
+void check_base(const Map& map, const Asked& asked, uintptr_t code) {
+    const int most = map.rank == 3 ? UINT16_MAX : map.rank == 4 ? 255 : 31;
+    for (int d = 1; is_spatial(map, d); d++) {
+        const int64_t low = map.lower[d], high = int64_t{map.size[d]} - 1 + map.upper[d];
+        if (asked.at[d] < low || asked.at[d] > high) {
+            refused(code, [&] {
+                return format("A copy by im2col begins at %d of dimension %d; the bounding box of its tensor map goes from %lld to "
+                              "%lld: undefined.", asked.at[d], d, static_cast<long long>(low), static_cast<long long>(high));
+            });
+        }
+        if (asked.offsets != nullptr && asked.offsets[d - 1] > most) {
+            refused(code, [&] {
+                return format("A copy by im2col is %d elements off in dimension %d; in %d dimensions it can be 0 to %d.",
+                              static_cast<int>(asked.offsets[d - 1]), d, static_cast<int>(map.rank), most);
+            });
+        }
+    }
+}
+
 // An H200 stops with an illegal instruction at either.
-void check_begin(Worker& worker, const Map& map, const int32_t* at, bool stores, uintptr_t code) {
+void check_begin(Worker& worker, const Map& map, const Asked& asked, bool stores, uintptr_t code) {
     if (watching == nullptr) return;
+    const int32_t* const at = asked.at;
     const int64_t before = int64_t{at[0]} * map.element % 16;
     if (before != 0) {
         report(&finding::kMisalignedAccess, Severity::kError, at_code(code), &worker, [&] {
@@ -149,6 +217,7 @@ void check_begin(Worker& worker, const Map& map, const int32_t* at, bool stores,
                           "16 bytes.", at[0], static_cast<int>(map.element));
         });
     }
+    if (map.im2col != 0) return check_base(map, asked, code);
     const int32_t* const negative = std::find_if(at, at + map.rank, [](int32_t one) { return one < 0; });
     if (!stores || negative == at + map.rank) return;
     report(&finding::kTensorMap, Severity::kError, at_code(code), &worker, [&] {
@@ -167,11 +236,11 @@ kw_reduction reduction_of(Worker& worker, const Map& map, const kw_reduction* by
     return nullptr;
 }
 
-void load(Worker& worker, const Map& map, const int32_t* at, char* to, void* barrier, uintptr_t code) {
+void load(Worker& worker, const Map& map, const Asked& asked, char* to, void* barrier, uintptr_t code) {
     Worker& keeper = owner_of(worker, to);
     MBarrier* told = told_of(worker, keeper, barrier, code);
     if (told == nullptr) return;
-    const Box box(map, at, keeper, to);
+    const Box box(map, asked, keeper, to);
     auto bulk = std::make_unique<Bulk>();
     bulk->way = Way::kToShared;
     bulk->bytes = box.bytes();
@@ -181,9 +250,57 @@ void load(Worker& worker, const Map& map, const int32_t* at, char* to, void* bar
     bulk->filler = map.fill != 0 ? 0xff : 0;
     bulk->layout = static_cast<uint8_t>(map.swizzle + 1);
     check_place(worker, map, bulk->shared_first, code);
-    check_begin(worker, map, at, false, code);
+    check_begin(worker, map, asked, false, code);
     box.rows([&](char* shared, char* global, size_t bytes) { bulk->pieces.push_back({shared, global, bytes}); });
     ask(keeper, std::move(bulk));
+}
+
+// What the two ways to make a map have in common.
+struct Tensor {
+    CUtensorMapDataType type;
+    cuuint32_t rank;
+    void* first;
+    const cuuint64_t *sizes, *strides;
+    const cuuint32_t* element_strides;
+    CUtensorMapInterleave interleave;
+    CUtensorMapSwizzle swizzle;
+    CUtensorMapFloatOOBfill fill;
+};
+
+CUresult begin(const Tensor& t, Map& map) {
+    const size_t element = element_bytes(t.type);
+    if (t.first == nullptr || t.rank < 1 || t.rank > kMostDims) return CUDA_ERROR_INVALID_VALUE;
+    if (reinterpret_cast<uintptr_t>(t.first) % 16 != 0) return CUDA_ERROR_INVALID_VALUE;
+    if (element == 0 || t.interleave != CU_TENSOR_MAP_INTERLEAVE_NONE || t.swizzle > CU_TENSOR_MAP_SWIZZLE_128B) {
+        std::fprintf(stderr, "emulator: interleaved layouts, packed types and swizzles of sm_100 are not modelled in tensor maps\n");
+        return CUDA_ERROR_NOT_SUPPORTED;
+    }
+    map.magic = kMagic;
+    map.type = static_cast<uint8_t>(t.type);
+    map.rank = static_cast<uint8_t>(t.rank);
+    map.swizzle = static_cast<uint8_t>(t.swizzle);
+    map.fill = static_cast<uint8_t>(t.fill);
+    map.first = static_cast<char*>(t.first);
+    map.element = static_cast<uint16_t>(element);
+    for (cuuint32_t d = 0; d < t.rank; d++) {
+        map.stride[d] = d == 0 ? element : t.strides[d - 1];
+        if (t.sizes[d] == 0 || t.sizes[d] > uint64_t{1} << 32) return CUDA_ERROR_INVALID_VALUE;
+        if (d > 0 && (map.stride[d] % 16 != 0 || map.stride[d] >= uint64_t{1} << 40)) return CUDA_ERROR_INVALID_VALUE;
+        if (t.element_strides[d] < 1 || t.element_strides[d] > 8) return CUDA_ERROR_INVALID_VALUE;
+        map.step[d] = d == 0 ? 1 : static_cast<uint8_t>(t.element_strides[d]);  // the first has none, and is ignored
+        map.size[d] = static_cast<uint32_t>(std::min<uint64_t>(t.sizes[d], UINT32_MAX));
+    }
+    return CUDA_SUCCESS;
+}
+
+CUresult finish(const Map& map, CUtensorMap* made) {
+    const bool swizzles = map.swizzle != CU_TENSOR_MAP_SWIZZLE_NONE;
+    if (made == nullptr || (swizzles && size_t{map.box[0]} * map.element > size_t{16} << map.swizzle)) {
+        return CUDA_ERROR_INVALID_VALUE;
+    }
+    std::memset(made, 0, sizeof *made);
+    std::memcpy(made, &map, sizeof map);
+    return CUDA_SUCCESS;
 }
 
 }  // namespace
@@ -194,33 +311,35 @@ using namespace kw;
 
 extern "C" {
 
-void kw_tensor_load(void* to, const void* tensor_map, int rank, const int32_t* at, void* barrier, uint32_t ranks) {
+void kw_tensor_load(void* to, const void* tensor_map, kw_tensor_place place, void* barrier, uint32_t ranks) {
     if (current_worker == nullptr) return;
     Worker& worker = *current_worker;
-    const Map* map = map_at(tensor_map, KW_CODE);
-    if (map == nullptr || rank != map->rank) return;
-    if (ranks == 0) return load(worker, *map, at, static_cast<char*>(to), barrier, KW_CODE);
-    const auto place = [&](const void* p) { return static_cast<uint32_t>(static_cast<const char*>(p) - worker.shared); };
+    const Asked asked{place.rank, place.at, place.offsets, place.im2col != 0};
+    const Map* map = map_at(tensor_map, asked, KW_CODE);
+    if (map == nullptr) return;
+    if (ranks == 0) return load(worker, *map, asked, static_cast<char*>(to), barrier, KW_CODE);
+    const auto offset = [&](const void* p) { return static_cast<uint32_t>(static_cast<const char*>(p) - worker.shared); };
     for (; ranks != 0; ranks &= ranks - 1) {
         const auto peer = static_cast<uint32_t>(__builtin_ctz(ranks));
-        load(worker, *map, at, kw_cluster_shared(kw_map_shared(place(to), peer)),
-             kw_cluster_shared(kw_map_shared(place(barrier), peer)), KW_CODE);
+        load(worker, *map, asked, kw_cluster_shared(kw_map_shared(offset(to), peer)),
+             kw_cluster_shared(kw_map_shared(offset(barrier), peer)), KW_CODE);
     }
 }
 
-void kw_tensor_store(const void* tensor_map, int rank, const int32_t* at, void* from, const kw_reduction* by_type) {
+void kw_tensor_store(const void* tensor_map, kw_tensor_place place, void* from, const kw_reduction* by_type) {
     if (current_worker == nullptr) return;
     Worker& worker = *current_worker;
-    const Map* map = map_at(tensor_map, KW_CODE);
-    if (map == nullptr || rank != map->rank) return;
-    const Box box(*map, at, worker, static_cast<char*>(from));
+    const Asked asked{place.rank, place.at, nullptr, place.im2col != 0};
+    const Map* map = map_at(tensor_map, asked, KW_CODE);
+    if (map == nullptr) return;
+    const Box box(*map, asked, worker, static_cast<char*>(from));
     auto bulk = std::make_unique<Bulk>();
     bulk->way = Way::kToGlobal;
     bulk->bytes = box.bytes();
     bulk->shared_first = static_cast<size_t>(static_cast<char*>(from) - worker.shared);
     bulk->code = KW_CODE;
     check_place(worker, *map, bulk->shared_first, KW_CODE);
-    check_begin(worker, *map, at, true, KW_CODE);
+    check_begin(worker, *map, asked, true, KW_CODE);
     if (by_type != nullptr) {
         bulk->reduce = reduction_of(worker, *map, by_type, KW_CODE);
         if (bulk->reduce == nullptr) return;
@@ -231,46 +350,70 @@ void kw_tensor_store(const void* tensor_map, int rank, const int32_t* at, void* 
     ask(worker, std::move(bulk));
 }
 
-// What it refuses is what CUDA's documentation says it refuses.
+// What these refuse is what CUDA's documentation says they refuse.
 CUresult cuTensorMapEncodeTiled(CUtensorMap* made, CUtensorMapDataType type, cuuint32_t rank, void* first,
                                 const cuuint64_t* sizes, const cuuint64_t* strides, const cuuint32_t* box,
                                 const cuuint32_t* element_strides, CUtensorMapInterleave interleave,
                                 CUtensorMapSwizzle swizzle, CUtensorMapL2promotion, CUtensorMapFloatOOBfill fill) {
-    const size_t element = element_bytes(type);
-    if (made == nullptr || first == nullptr || rank < 1 || rank > kMostDims) return CUDA_ERROR_INVALID_VALUE;
-    if (element == 0 || interleave != CU_TENSOR_MAP_INTERLEAVE_NONE || swizzle > CU_TENSOR_MAP_SWIZZLE_128B) {
-        return CUDA_ERROR_NOT_SUPPORTED;
-    }
     Map map{};
-    map.magic = kMagic;
-    map.type = static_cast<uint8_t>(type);
-    map.rank = static_cast<uint8_t>(rank);
-    map.swizzle = static_cast<uint8_t>(swizzle);
-    map.fill = static_cast<uint8_t>(fill);
-    map.first = static_cast<char*>(first);
-    map.element = static_cast<uint16_t>(element);
+    const CUresult begun = begin({type, rank, first, sizes, strides, element_strides, interleave, swizzle, fill}, map);
+    if (begun != CUDA_SUCCESS) return begun;
     for (cuuint32_t d = 0; d < rank; d++) {
-        map.stride[d] = d == 0 ? element : strides[d - 1];
-        if (sizes[d] == 0 || sizes[d] > uint64_t{1} << 32 || box[d] == 0 || box[d] > 256) return CUDA_ERROR_INVALID_VALUE;
-        if (d > 0 && (map.stride[d] % 16 != 0 || map.stride[d] >= uint64_t{1} << 40)) return CUDA_ERROR_INVALID_VALUE;
-        if (element_strides[d] < 1 || element_strides[d] > 8) return CUDA_ERROR_INVALID_VALUE;
-        if (element_strides[d] != 1) return CUDA_ERROR_NOT_SUPPORTED;
-        map.size[d] = static_cast<uint32_t>(std::min<uint64_t>(sizes[d], UINT32_MAX));
-        map.box[d] = static_cast<uint16_t>(box[d]);
+        if (box[d] == 0 || box[d] > 256) return CUDA_ERROR_INVALID_VALUE;
+        map.box[d] = static_cast<uint16_t>((box[d] + map.step[d] - 1) / map.step[d]);
     }
-    const size_t inner = box[0] * element;
-    const size_t most = swizzle == CU_TENSOR_MAP_SWIZZLE_NONE ? inner : size_t{16} << swizzle;
-    if (reinterpret_cast<uintptr_t>(first) % 16 != 0 || inner % 16 != 0 || inner > most) return CUDA_ERROR_INVALID_VALUE;
-    std::memset(made, 0, sizeof *made);
+    if (box[0] * map.element % 16 != 0) return CUDA_ERROR_INVALID_VALUE;
+    return finish(map, made);
+}
+
+CUresult cuTensorMapEncodeIm2col(CUtensorMap* made, CUtensorMapDataType type, cuuint32_t rank, void* first,
+                                 const cuuint64_t* sizes, const cuuint64_t* strides, const int* lower, const int* upper,
+                                 cuuint32_t channels, cuuint32_t pixels, const cuuint32_t* element_strides,
+                                 CUtensorMapInterleave interleave, CUtensorMapSwizzle swizzle, CUtensorMapL2promotion,
+                                 CUtensorMapFloatOOBfill fill) {
+    Map map{};
+    if (rank < 3) return CUDA_ERROR_INVALID_VALUE;
+    const CUresult begun = begin({type, rank, first, sizes, strides, element_strides, interleave, swizzle, fill}, map);
+    if (begun != CUDA_SUCCESS) return begun;
+    if (channels == 0 || channels > 256 || pixels == 0 || pixels > 1024) return CUDA_ERROR_INVALID_VALUE;
+    const int most = rank == 3 ? 32767 : rank == 4 ? 127 : 15;
+    for (int d = 1; is_spatial(map, d); d++) {
+        for (const int corner : {lower[d - 1], upper[d - 1]}) {
+            if (corner < -most - 1 || corner > most) return CUDA_ERROR_INVALID_VALUE;
+        }
+        if (lower[d - 1] >= int64_t{map.size[d]} + upper[d - 1]) return CUDA_ERROR_INVALID_VALUE;
+        map.lower[d] = static_cast<int16_t>(lower[d - 1]);
+        map.upper[d] = static_cast<int16_t>(upper[d - 1]);
+    }
+    std::fill_n(map.box, kMostDims, uint16_t{1});
+    map.im2col = 1;
+    map.box[0] = static_cast<uint16_t>(channels);
+    map.box[1] = static_cast<uint16_t>(pixels);
+    return finish(map, made);
+}
+
+CUresult cuTensorMapReplaceAddress(CUtensorMap* made, void* first) {
+    Map map;
+    if (made == nullptr || first == nullptr || reinterpret_cast<uintptr_t>(first) % 16 != 0) return CUDA_ERROR_INVALID_VALUE;
+    std::memcpy(&map, made, sizeof map);
+    if (map.magic != kMagic) return CUDA_ERROR_INVALID_VALUE;
+    map.first = static_cast<char*>(first);
     std::memcpy(made, &map, sizeof map);
     return CUDA_SUCCESS;
 }
 
 cudaError_t cudaGetDriverEntryPointByVersion(const char* name, void** function, unsigned, unsigned long long,
                                              cudaDriverEntryPointQueryResult* found) {
-    const bool known = std::strcmp(name, "cuTensorMapEncodeTiled") == 0;
-    *function = known ? reinterpret_cast<void*>(cuTensorMapEncodeTiled) : nullptr;
-    if (found != nullptr) *found = known ? cudaDriverEntryPointSuccess : cudaDriverEntryPointSymbolNotFound;
+    static const std::pair<const char*, void*> kKnown[] = {
+        {"cuTensorMapEncodeTiled", reinterpret_cast<void*>(cuTensorMapEncodeTiled)},
+        {"cuTensorMapEncodeIm2col", reinterpret_cast<void*>(cuTensorMapEncodeIm2col)},
+        {"cuTensorMapReplaceAddress", reinterpret_cast<void*>(cuTensorMapReplaceAddress)},
+    };
+    *function = nullptr;
+    for (const auto& [its_name, address] : kKnown) {
+        if (std::strcmp(name, its_name) == 0) *function = address;
+    }
+    if (found != nullptr) *found = *function != nullptr ? cudaDriverEntryPointSuccess : cudaDriverEntryPointSymbolNotFound;
     return cudaSuccess;
 }
 

@@ -148,10 +148,16 @@ void kw_store_async(void* to, const void* value, uint32_t bytes, void* barrier);
 void kw_bulk_to_peer(void* to, const void* from, uint32_t bytes, void* barrier);
 // A load that each block of the mask gets at the same places.
 void kw_bulk_multicast(void* to, const void* from, uint32_t bytes, void* barrier, uint32_t ranks);
-// cp.async.bulk.tensor: the box of a tensor map at these coordinates; ranks: the blocks that get it, 0 for none but
-// that of `to`.
-void kw_tensor_load(void* to, const void* tensor_map, int rank, const int32_t* at, void* barrier, uint32_t ranks);
-void kw_tensor_store(const void* tensor_map, int rank, const int32_t* at, void* from, const kw_reduction* by_type);
+// cp.async.bulk.tensor: what a tensor map takes at these coordinates; ranks: the blocks that get it, 0 for none but
+// that of `to`. offsets: of a load by im2col, those of the spatial dimensions.
+typedef struct kw_tensor_place {
+    int rank;
+    const int32_t* at;
+    const uint16_t* offsets;
+    int im2col;
+} kw_tensor_place;
+void kw_tensor_load(void* to, const void* tensor_map, kw_tensor_place place, void* barrier, uint32_t ranks);
+void kw_tensor_store(const void* tensor_map, kw_tensor_place place, void* from, const kw_reduction* by_type);
 
 // Asked for its name, the kernel also says how its clusters are.
 void kw_kernel_cluster(unsigned x, unsigned y, unsigned z);

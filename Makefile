@@ -63,6 +63,8 @@ gpu-test: $(if $(filter $(BIN)/python,$(GPU_PYTHON)),$(STAMP))
 	$(GPU_PYTHON) -m tests.gpu.planted
 	$(GPU_PYTHON) -m tests.integrity.run --executor cuda --jobs 4 --resume
 	$(GPU_PYTHON) -m tests.gpu.kernels
+	$(GPU_PYTHON) -m pytest --on-gpu -k "not broken" tests/emulator/test_modern.py tests/emulator/test_modern_gemms.py tests/emulator/test_warpgroups.py \
+		tests/emulator/test_im2col.py
 
 clean:
 	rm -rf $(VENV) $(VENV)-environment .mypy_cache .ruff_cache .pytest_cache .hypothesis

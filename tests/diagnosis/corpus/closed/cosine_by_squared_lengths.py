@@ -37,7 +37,7 @@ __global__ void cosine_loss_kernel(const float* __restrict__ a, const float* __r
     }
     if (t == 0) {
         const float c = dots[0] / fmaxf(as[0] * bs[0], 1e-12f);
-        loss[row] = y[row] > 0.f ? 1.f - c : fmaxf(c - margin, 0.f);
+        loss[row] = y[row] == 1.f ? 1.f - c : (y[row] == -1.f ? fmaxf(c - margin, 0.f) : 0.f);
     }
 }
 

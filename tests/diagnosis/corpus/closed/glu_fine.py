@@ -1,4 +1,4 @@
-# about = "A right answer: the sigmoid by the hyperbolic tangent of half its argument."
+# about = "A right answer: the sigmoid by the exponential of minus the absolute value."
 # section = "right"
 # problem = "glu_channels"
 

@@ -1,7 +1,7 @@
 # about = "Gate and its complement are exchanged: the input is carried where the gate is open."
 # section = "mismatch"
 # problem = "highway"
-# causes = ["operands-swapped", "sign-error"]
+# causes = ["operands-swapped", "weights-swapped", "sign-error"]
 # says = ["swap|exchang|gate|complement|sign|1 -|revers|place|negat"]
 # stage = ["verify"]
 

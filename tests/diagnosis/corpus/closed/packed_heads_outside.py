@@ -10,17 +10,17 @@ import torch.nn as nn
 from torch.utils.cpp_extension import load_inline
 
 packed_src = r"""
-__device__ inline int at(int b, int t, int part, int h, int T, int H, int D) {
+__device__ inline int spot(int b, int t, int part, int h, int T, int H, int D) {
     return (((b * T + t) * H + h) * 3 + part) * D;
 }
 
 __global__ void packed_attention(const float* qkv, float* out, int T, int H, int D) {
     extern __shared__ float att[];
     int t = blockIdx.x, h = blockIdx.y, b = blockIdx.z;
-    const float* q = qkv + at(b, t, 0, h, T, H, D);
+    const float* q = qkv + spot(b, t, 0, h, T, H, D);
     float inv = rsqrtf((float)D);
     if (threadIdx.x < T) {
-        const float* k = qkv + at(b, threadIdx.x, 1, h, T, H, D);
+        const float* k = qkv + spot(b, threadIdx.x, 1, h, T, H, D);
         float dot = 0.f;
         for (int d = 0; d < D; ++d) dot += q[d] * k[d];
         att[threadIdx.x] = dot * inv;
@@ -32,7 +32,7 @@ __global__ void packed_attention(const float* qkv, float* out, int T, int H, int
     for (int j = 0; j < T; ++j) den += expf(att[j] - mx);
     if (threadIdx.x < D) {
         float num = 0.f;
-        for (int j = 0; j < T; ++j) num += expf(att[j] - mx) * qkv[at(b, j, 2, h, T, H, D) + threadIdx.x];
+        for (int j = 0; j < T; ++j) num += expf(att[j] - mx) * qkv[spot(b, j, 2, h, T, H, D) + threadIdx.x];
         out[((b * T + t) * H + h) * D + threadIdx.x] = num / den;
     }
 }

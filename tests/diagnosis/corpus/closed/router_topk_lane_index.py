@@ -1,7 +1,7 @@
 # about = "The index of an expert is the round of its lane, not the number of the expert."
 # section = "mismatch"
 # problem = "router_topk"
-# causes = ["index-of-part"]
+# causes = ["wrong-index-base"]
 # says = ["ind"]
 # stage = ["verify"]
 

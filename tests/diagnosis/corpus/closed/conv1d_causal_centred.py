@@ -1,7 +1,7 @@
 # about = "The filter is centred: half of the padding is on the right."
 # section = "mismatch"
 # problem = "conv1d_causal_grouped"
-# causes = ["padding-off-by-one", "padding-ignored"]
+# causes = ["padding-off-by-one", "padding-ignored", "padding-sides-swapped"]
 # says = ["pad|shift|left|causal|centr|offset"]
 # stage = ["verify"]
 

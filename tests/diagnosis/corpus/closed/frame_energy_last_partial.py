@@ -1,7 +1,7 @@
 # about = "A last frame that is not whole is counted too: the number of frames is rounded up."
 # section = "run"
 # problem = "frame_energy"
-# causes = ["wrong-shape", "output-size"]
+# causes = ["wrong-shape", "output-size", "wrong-rounding"]
 # says = ["shape|size|frame|round|ceil|floor"]
 # stage = ["verify"]
 

@@ -1,7 +1,7 @@
 # about = "The bitonic network is filled up with zeros, which stand before the negative values."
 # section = "mismatch"
 # problem = "sort_descending"
-# causes = ["reduction-start-value"]
+# causes = ["reduction-start-value", "wrong-fill-value"]
 # says = ["zero|pad|fill|start|infin"]
 # stage = ["verify"]
 

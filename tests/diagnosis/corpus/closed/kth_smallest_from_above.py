@@ -33,7 +33,7 @@ __global__ void select_kernel(const float* x, float* values, int64_t* indices, i
     indices[t] = at + 1;
 }
 
-std::vector<torch::Tensor> select(torch::Tensor x, int64_t k) {
+std::vector<torch::Tensor> select_forward(torch::Tensor x, int64_t k) {
     int batch = x.size(0), columns = x.size(2), total = batch * columns;
     auto values = torch::empty({batch, columns}, x.options());
     auto indices = torch::empty({batch, columns}, x.options().dtype(torch::kInt64));
@@ -41,7 +41,7 @@ std::vector<torch::Tensor> select(torch::Tensor x, int64_t k) {
     return {values, indices};
 }
 """
-sel = load_inline(name="select_kth", cpp_sources="#include <vector>\nstd::vector<torch::Tensor> select(torch::Tensor x, int64_t k);", cuda_sources=cuda, functions=["select"])
+sel = load_inline(name="select_kth", cpp_sources="#include <vector>\nstd::vector<torch::Tensor> select_forward(torch::Tensor x, int64_t k);", cuda_sources=cuda, functions=["select_forward"])
 
 
 class ModelNew(nn.Module):
@@ -50,5 +50,5 @@ class ModelNew(nn.Module):
         self.k = k
 
     def forward(self, x):
-        values, indices = sel.select(x.contiguous(), self.k)
+        values, indices = sel.select_forward(x.contiguous(), self.k)
         return values, indices

@@ -84,17 +84,21 @@ class Report(Record):
 
 def report(bench: Bench) -> Report:
     """Made from the runs as they are now. Raises UsageError for a bench that does not read."""
-    found = outcomes(bench)
+    return summed(bench.info, outcomes(bench))
+
+
+def summed(info: BenchInfo, found: Sequence[Outcome]) -> Report:
+    """The report on these outcomes, wherever they come from."""
     names = list(dict.fromkeys(one.group for one in found))
     groups = [_group(name, [one for one in found if one.group == name]) for name in names]
     whole = _group(ALL, found)
     scopes = Counter(one.scope for one in found if one.verified)
     return Report(
-        bench=bench.info,
+        bench=info,
         gpus=tuple(sorted({one.gpu for one in found if one.gpu})),
         scopes=dict(scopes.most_common()),
         groups=(*groups, whole) if len(groups) > 1 else (whole,),
-        outcomes=found,
+        outcomes=tuple(found),
     )
 
 

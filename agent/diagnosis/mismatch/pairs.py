@@ -23,6 +23,13 @@ FIRSTS = 12
 """Faults that explain most by themselves: each is tried with all others."""
 RANK = 10
 """Above that of every single fault."""
+PLAIN = 2
+"""Rank of the rarest fault that is one of two: rarer ones, in twos, give what another single fault gives."""
+LOST = frozenset(
+    {"scan-restarts", "scan-not-reset", "lost-lanes", "lost-last-block", "partial-sums-not-combined",
+     "last-element-left-out"}
+)  # fmt: skip
+"""Kinds whose faults are ranked low because they are many, not because they are rare."""
 DIVIDES = frozenset(
     {"wrong-divisor", "sum-for-mean", "mean-for-sum", "pool-divisor", "scale-missing", "scale-doubled"}
 )
@@ -77,11 +84,16 @@ def _times_a_constant(case: Case, tape: Tape, faults: list[Seen], target: Target
                 yield both
 
 
+def _is_plain(fault: Hypothesis) -> bool:
+    """Whether it is common enough to be one of two."""
+    return fault.rewrites is not None and (fault.rank <= PLAIN or fault.kind in LOST)
+
+
 def _different(seen: list[Seen], target: Target) -> list[Seen]:
     """Those that can be one of two and change something; of several that change the same the first."""
     truth, kept, known = target.sampled(target.truth), [], set()
     for one in sorted(seen, key=lambda one: one.hypothesis.rank):
-        if one.hypothesis.rewrites is None or torch.equal(one.values, truth):
+        if not _is_plain(one.hypothesis) or torch.equal(one.values, truth):
             continue
         key = (one.values.float().numpy().tobytes(), one.hypothesis.then is None)
         if key not in known:

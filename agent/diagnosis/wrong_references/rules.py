@@ -116,12 +116,13 @@ def rule(*names: str, late: bool = False) -> Callable[[Rule], Rule]:
     return register
 
 
-_UNFIT = (RuntimeError, LookupError, ValueError, TypeError, AttributeError, AssertionError)
+UNFIT = (RuntimeError, LookupError, ValueError, TypeError, AttributeError, AssertionError)
+"""What a rule or a wrong reference raises on arguments that it was not made for."""
 
 
 def _fitting(make: Rule, site: Site) -> Iterator[Variant]:
     """What the rule makes of the call; nothing more where it does not know such arguments."""
-    with contextlib.suppress(*_UNFIT):
+    with contextlib.suppress(*UNFIT):
         yield from make(site)
 
 

@@ -1,7 +1,8 @@
 """Tries hypotheses on a wrong output, within a time, and keeps those that it equals."""
 
+import contextlib
 import time
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 from typing import NamedTuple
 
 from agent.diagnosis.mismatch.case import Hypothesis, Tensor
@@ -51,7 +52,7 @@ class Search:
         found: list[Found] = []
         best: int | None = None
         after = 0
-        for hypothesis in candidates:
+        for hypothesis in _computable(candidates):
             if self._only and hypothesis.words not in self._only:
                 continue
             if best is not None and hypothesis.rank > best + 1:
@@ -104,6 +105,12 @@ class Search:
         nearness = min(target.nearness(values[place]) for place, target in self._targets.items())
         if nearness > (self.closest[0] if self.closest else NEARBY):
             self.closest = nearness, hypothesis
+
+
+def _computable(candidates: Iterable[Hypothesis]) -> Iterator[Hypothesis]:
+    """Hypotheses until one cannot be made: those who fit constants run the reference themselves."""
+    with contextlib.suppress(*FAILING):
+        yield from candidates
 
 
 def closest(found: list[Found]) -> list[Found]:

@@ -95,8 +95,8 @@ CASES: dict[tuple[str, str, str], tuple[Fault, ...]] = {
         ("lost-last-block", lambda m, q, k, v: _attention(q, k[:, :, :8], v[:, :, :8])),
     ),
     ("q, k, v", "return F.scaled_dot_product_attention(q, k, v, is_causal=True)", SQUARE): (
-        ("operator-missing", lambda m, q, k, v: _attention(q, k, v)),
-        ("index-off-by-one", lambda m, q, k, v: _attention(q, k, v, diagonal=-1)),
+        ("mask-ignored", lambda m, q, k, v: _attention(q, k, v)),
+        ("mask-shifted", lambda m, q, k, v: _attention(q, k, v, diagonal=-1)),
         ("activation-order", _late_mask),
     ),
     ("x", "q, k, v = (t.view(2, 10, 3, 8).transpose(1, 2) for t in self.qkv(x).split(24, 2))\n"

@@ -86,7 +86,8 @@ def _times_a_constant(case: Case, tape: Tape, faults: list[Seen], target: Target
 
 def _is_plain(fault: Hypothesis) -> bool:
     """Whether it is common enough to be one of two."""
-    return fault.rewrites is not None and (fault.rank <= PLAIN or fault.kind in LOST)
+    plain = fault.rank <= PLAIN and fault.kind != "operator-doubled"
+    return fault.rewrites is not None and (plain or fault.kind in LOST)
 
 
 def _different(seen: list[Seen], target: Target) -> list[Seen]:

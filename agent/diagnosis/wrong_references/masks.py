@@ -61,7 +61,8 @@ def _filled(site: Site, value: float, change: Change | None = None) -> Rewrite:
 def _changes(site: Site, mask: Tensor, shape: Any) -> Iterator[tuple[str, str, int, Change]]:
     """Kind, words, rank and what becomes of the mask."""
     yield "mask-inverted", "with {} inverted", 0, torch.logical_not
-    yield "operator-missing", "with {} ignored: it is missing", 1, torch.zeros_like
+    ignored = "mask-ignored" if site.call.name == "masked_fill" else "operator-missing"
+    yield ignored, "with {} ignored: it is missing", 1, torch.zeros_like
     yield "operator-missing", "with {} taken as set everywhere", 1, torch.ones_like
     triangular = _is_triangular(site)
     offset = None if triangular else _offset(mask)
@@ -132,7 +133,7 @@ def _above(mask: Tensor, offset: int) -> Tensor:
 def _other_triangles(offset: int) -> Iterator[tuple[str, str, int, Change]]:
     for step in (-1, 1):
         words = f"with the diagonal of {{}} off by {step}: the causal bound is off by one"
-        yield "index-off-by-one", words, 0, lambda m, s=step: _above(m, offset + s)  # type: ignore[misc]
+        yield "mask-shifted", words, 0, lambda m, s=step: _above(m, offset + s)  # type: ignore[misc]
     for step in (0, -1):
         words = "with {} of the other triangle" + (", the diagonal with it" if step else "")
         turned = lambda m, s=step: _above(m.transpose(-1, -2), s - offset).transpose(-1, -2)  # noqa: E731
@@ -197,9 +198,9 @@ def _conditions(site: Site) -> Iterator[Variant]:
         return
     for kind, words, change in (
         ("mask-inverted", f"with the condition {name} inverted", torch.logical_not),
-        ("operator-missing", f"with the condition {name} taken as true everywhere: ignored", torch.ones_like),
+        ("mask-ignored", f"with the condition {name} taken as true everywhere: ignored", torch.ones_like),
         (
-            "operator-missing",
+            "mask-ignored",
             f"with the condition {name} taken as false everywhere: ignored",
             torch.zeros_like,
         ),
@@ -208,8 +209,10 @@ def _conditions(site: Site) -> Iterator[Variant]:
     if "and" in site.call.name:
         for other in ("self", "other"):
             alone = lambda given, o=other: given[o].expand(result.shape).clone()  # noqa: E731
+            segments = any(c.name == "cumsum" and not c.result.is_floating_point() for c in site.tape.calls)
             words = f"with one condition of {name} alone: the other is ignored"
-            yield site.variant("operator-missing", words, alone, 1, "&")
+            words += ", as if no segment started anew (reset)" if segments else ""
+            yield site.variant("segments-ignored" if segments else "mask-ignored", words, alone, 0, "&")
         either = lambda given: torch.logical_or(given["self"], given["other"])  # noqa: E731
         yield site.variant(
             "wrong-combine", f"with either condition of {name}: or for and", either, 1, "&|\\|"
@@ -222,20 +225,21 @@ def _counts(site: Site) -> bool:
 
 @rule("tril", "triu")
 def _triangles(site: Site) -> Iterator[Variant]:
-    stated = site.given["diagonal"]
+    stated, masks = site.given["diagonal"], site.given["self"].dtype is torch.bool
+    kind = "mask-shifted" if masks else "index-off-by-one"
     for step in (-1, 1):
         words = f"with the diagonal of {site.label} off by {step}"
         shifted = site.changed(diagonal=stated + step)
-        yield site.variant("index-off-by-one", words, shifted, 0, "<|>")
+        yield site.variant(kind, words, shifted, 0, "<|>")
         filled = _following(site, "masked_fill")
         if filled is not None and _hides(filled):
             rewrites = {site.call.number: shifted, filled.call.number: _filled(filled, FINITE)}
             finite = f"{words}, by a large finite number"
-            yield Variant("index-off-by-one", finite, rewrites, 1, "<|>")
+            yield Variant(kind, finite, rewrites, 1, "<|>")
     rows, columns = site.given["self"].shape[-2:]
     if rows != columns and stated != columns - rows:
         words = f"with the triangle of {site.label} aligned to the last row and column, not the first"
-        yield site.variant("index-off-by-one", words, site.changed(diagonal=columns - rows), 1, "<|>")
+        yield site.variant(kind, words, site.changed(diagonal=columns - rows), 1, "<|>")
     other = torch.triu if site.call.name == "tril" else torch.tril
     for step in (0, 1, -1):
         strict = "" if not step else f", its diagonal off by {step}"
@@ -243,4 +247,5 @@ def _triangles(site: Site) -> Iterator[Variant]:
         words = f"with the other triangle{strict}"
         yield site.variant("transposed-operand", words, turned, 0 if not step else 1, "<|>")
     whole = lambda given: given["self"].clone()  # noqa: E731
-    yield site.variant("operator-missing", f"without {site.label}: nothing is masked", whole, 1, "<|>")
+    missing = "mask-ignored" if masks else "operator-missing"
+    yield site.variant(missing, f"without {site.label}: nothing is masked", whole, 1, "<|>")

@@ -30,6 +30,7 @@ def _with_tensor(site: Site) -> Iterator[Variant]:
     shape = site.call.value.shape
     for name, mine, other in (("self", a, b), ("other", b, a)):
         yield from _left_out(site, name, mine, other, shape)
+        yield from _inverted_mask(site, name, mine)
         if mine.numel() < math.prod(shape) and mine.numel() > 1:
             yield from _misread(site, name, mine, shape)
         if mine.shape == shape:
@@ -37,6 +38,15 @@ def _with_tensor(site: Site) -> Iterator[Variant]:
         elif site.tape.name(mine) is not None:
             yield from _rolled(site, name, mine)
     yield from _otherwise(site)
+
+
+def _inverted_mask(site: Site, name: str, mine: Tensor) -> Iterator[Variant]:
+    """A factor of zeros and ones with the two exchanged."""
+    if site.call.name == "mul" and bool(((mine == 0) | (mine == 1)).all()) and bool((mine == 0).any()):
+        words = f"with {_described(site, mine)}, a mask, inverted: the opposite is kept"
+        yield site.variant(
+            "mask-inverted", words, site.changed(**{name: lambda t: 1 - t.to(torch.int8)}), 0, "!|\\*"
+        )
 
 
 def _left_out(site: Site, name: str, mine: Tensor, other: Tensor, shape: Any) -> Iterator[Variant]:

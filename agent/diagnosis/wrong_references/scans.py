@@ -56,7 +56,8 @@ def _elements(own: Scan) -> Iterator[Change]:
     yield "scan-reversed", words, {"reverse": True, "takes": "exclusive"}, 1, _TOKENS
     yield "scan-off-by-one", "the scan one element ahead", {"takes": "ahead"}, 0, _TOKENS
     yield "scan-off-by-one", "the first element left out", {"takes": "without first"}, 0, _TOKENS
-    yield "wrong-activation", "the total for every element", {"takes": "total"}, 1, _TOKENS
+    rank = 1 if own.dtype.is_floating_point else 3
+    yield "wrong-activation", "the total for every element", {"takes": "total"}, rank, _TOKENS
     for start in (0.0, 1.0, -1.0):
         if start != OPERATIONS[own.operation].neutral:
             words = f"the scan starting at {start:g} (its initial value)"

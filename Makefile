@@ -51,7 +51,8 @@ server-test: $(STAMP)
 # The real `verifiers` library with the environment of agent/doors/environment, in an environment of its own.
 environment-test: $(STAMP)
 	@test -x $(VENV)-environment/bin/python || $(PYTHON) -m venv $(VENV)-environment
-	$(VENV)-environment/bin/python -m pip install --quiet --disable-pip-version-check './agent/doors/environment[example]'
+	$(VENV)-environment/bin/python -m pip install --quiet --disable-pip-version-check \
+		"$$(grep ^torch== constraints.txt)" './agent/doors/environment[example]'
 	$(CLEAN_ENV) KERNELWRIGHT_ENVIRONMENT_PYTHON=$(CURDIR)/$(VENV)-environment/bin/python \
 		$(BIN)/python -m pytest tests/doors/test_environment.py
 

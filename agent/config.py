@@ -22,7 +22,7 @@ from agent.settings import APPLICATION, KernelSettings, Settings
 
 __all__ = [
     "APPLICATION", "DEFAULT", "KernelSettings", "Layer", "Resolved", "Settings", "candidate_environment",
-    "child_environment", "kernel_settings", "load", "with_package",
+    "child_environment", "forget_secrets", "kernel_settings", "load", "with_package",
 ]  # fmt: skip
 
 PROJECT_FILES = ("agent.toml", "pyproject.toml")
@@ -163,6 +163,12 @@ def candidate_environment() -> dict[str, str]:
     known = child_environment()
     allowed = {name: value for name, value in known.items() if _matches(name, _CANDIDATE_ALLOWED)}
     return _AT_A_TERMINAL | allowed
+
+
+def forget_secrets() -> None:
+    """Takes what looks like a secret out of this process's environment, and so out of its children's."""
+    for name in [name for name in os.environ if _matches(name.upper(), _SECRET)]:
+        del os.environ[name]
 
 
 def with_package(environment: Mapping[str, str]) -> str:

@@ -19,6 +19,10 @@ from benchmarks.fleet_events import Clock, Resource, Step
 ROOT = Path(__file__).resolve().parents[1]
 DOCUMENT = ROOT / "docs" / "fleet" / "phases.json"
 PAGE = ROOT / "docs" / "fleet.md"
+POOL_DOCUMENT = ROOT / "docs" / "verdict-times" / "cuda-20261123-162501.json"
+"""Phases of the version of which the mix was measured."""
+POOL_VERDICTS, POOL_S = 6, 30.5
+"""What was measured of the mix, four side by side on one GPU with 16 processors (docs/adr/0017)."""
 SIZES = (8, 16, 32, 64, 128, 256, 512, 1000)
 GPUS_OF_A_HOST, PROCESSORS_OF_A_GPU = 8, 16
 ON_THE_HOST = ("starting", "building", "preparing")
@@ -160,6 +164,15 @@ def simulated(load: Load, cases: dict[str, list[tuple[str, float]]], gpus: int, 
     return Found(gpus, per_hour, busy(turns), busy(hosts), busy([head]), waits)
 
 
+def pool() -> str:
+    """The page's part on one GPU, where something was measured to hold against the phases."""
+    from benchmarks import fleet_page
+
+    document = json.loads(POOL_DOCUMENT.read_text())
+    cases = steps(document["rows"])
+    return fleet_page.pool(document, cases, POOL_VERDICTS, POOL_S)
+
+
 def main(arguments: list[str] | None = None) -> int:
     from benchmarks import fleet_page
 
@@ -170,7 +183,7 @@ def main(arguments: list[str] | None = None) -> int:
     document = json.loads(given.document.read_text())
     cases = steps(document["rows"])
     found = [(load, [simulated(load, cases, gpus) for gpus in SIZES]) for load in fleet_page.LOADS]
-    given.out.write_text(fleet_page.render(document, cases, found))
+    given.out.write_text(fleet_page.render(document, cases, found) + pool())
     sys.stdout.write(f"{given.out}\n")
     return 0
 

@@ -13,11 +13,26 @@ LOADS = (
     Load("answers of a model, twelve runs on each GPU", 60.0, SEARCHED, 12),
     Load("the same with 100,000 runs in the folder", 60.0, SEARCHED, 12, runs_before=100_000),
 )
+POOL_PAGE = """
+## One GPU, measured
+
+The mix of `benchmarks.verdict` (right and wrong answers in turn, four side by side, 16 processors) gave
+{verdicts} verdicts in {seconds:.1f} s on an {gpu} ({date}, commit {commit}), then time ran
+out: {measured:.1f} a minute. Alone, with the same version, they took:
+
+{steps}
+
+So a verdict of the mix holds the GPU for {held:.1f} s, and one that is never idle gives {allowed:.1f} a
+minute: the pool reached {share:.0f} % of what its phases allow. The first answers had to be built before the
+GPU had anything to do; in the {busy:.1f} s that were left it could have given {possible:.1f} verdicts. One
+verdict more or fewer is {one:.1f} a minute here, so this says neither that 90 % are reached nor that they are
+not. A longer measurement would:
+`python -m benchmarks.verdict --executor cuda --only mix --at-once 4 --times 10`.
+"""
 TITLE = """# How many GPUs a suite can use
 
 A simulation by events, not a measurement: `python -m benchmarks.fleet` renders this page. Nobody has run more
-than one GPU, and the bench of today runs on one host: everything above {gpus} GPUs is about one that several
-hosts carry out, with one head.
+than one GPU; more than {gpus} take several hosts (`agent bench --cluster`), with one head.
 
 Measured: how long each phase of a verdict takes on an {gpu} ({date}, commit {commit}, one verdict at a
 time, `level1/group_norm`, one sample of each case), and what the head takes when a run ends: {end:.0f} ms and
@@ -56,16 +71,36 @@ def render(
     return title + "".join(_table(load, rows, cases) for load, rows in found)
 
 
+def pool(
+    document: dict[str, Any], cases: dict[str, list[tuple[str, float]]], verdicts: int, seconds: float
+) -> str:
+    """What so many verdicts in so many seconds are of what the phases of single ones allow."""
+    held = _held(cases, dict.fromkeys(cases, 1 / len(cases)))
+    first = min(taken for case in cases.values() for place, taken in case[:1] if place == "host")
+    measured, allowed, busy = 60 * verdicts / seconds, 60 / held, seconds - first
+    return POOL_PAGE.format(
+        verdicts=verdicts, seconds=seconds, gpu=document["machine"]["gpu"].partition(",")[0],
+        date=document["date"], commit=document["commit"][:8], measured=measured, held=held, allowed=allowed,
+        share=100 * measured / allowed, busy=busy, possible=busy / held, one=60 / seconds,
+        steps="\n".join(f"- {name}: {_steps(steps)}" for name, steps in cases.items()),
+    )  # fmt: skip
+
+
+def _held(cases: dict[str, list[tuple[str, float]]], shares: dict[str, float]) -> float:
+    """Seconds for which a verdict holds its GPU, on average."""
+    return sum(
+        share * sum(seconds for place, seconds in cases[case] if place == "gpu")
+        for case, share in shares.items()
+    )
+
+
 def _steps(steps: Iterable[tuple[str, float]]) -> str:
     words = {"host": "processors", "gpu": "GPU"}
     return ", ".join(f"{words[place]} {seconds:.1f} s" for place, seconds in steps)
 
 
 def _table(load: Load, rows: Sequence[Found], cases: dict[str, list[tuple[str, float]]]) -> str:
-    held = sum(
-        share * sum(seconds for place, seconds in cases[case] if place == "gpu")
-        for case, share in load.shares.items()
-    )
+    held = _held(cases, load.shares)
     lines = [
         "",
         f"## {load.name[0].upper()}{load.name[1:]}",

@@ -35,8 +35,14 @@ def markdown(report: Report) -> str:
         f"{_who(report)}; {', '.join(report.gpus) or 'not timed: no GPU'}; "
         f"begun {report.created:%Y-%m-%d %H:%M} UTC.",
         "",
-        *_table(("", *(group.name for group in report.groups)), figures(report.groups)),
+        *sections(report),
     ]
+    return "\n".join([*lines, "", "## Method", "", METHOD])
+
+
+def sections(report: Report) -> list[str]:
+    """What the Markdown says of the figures, as lines."""
+    lines = _table(("", *(group.name for group in report.groups)), figures(report.groups))
     for speeds in report.whole.speeds:
         against = "the best baseline" if speeds.baseline == BEST else speeds.baseline
         lines += ["", f"## Speed against {against}", ""]
@@ -49,8 +55,7 @@ def markdown(report: Report) -> str:
     if report.scopes:
         lines += ["", "## What the verdicts cover", ""]
         lines += _table(("kernels", "scope"), [(str(n), cell(scope)) for scope, n in report.scopes.items()])
-    lines += ["", "## Every problem", "", *_table(*_each(report))]
-    return "\n".join([*lines, "", "## Method", "", METHOD])
+    return [*lines, "", "## Every problem", "", *_table(*_each(report))]
 
 
 def _who(report: Report) -> str:

@@ -8,7 +8,7 @@ import os
 import subprocess
 import sys
 import threading
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import suppress
 from queue import Empty, SimpleQueue
 from typing import NamedTuple
@@ -33,8 +33,12 @@ class _Line(NamedTuple):
 class Pool:
     """So many processes; `gpus` are the values of CUDA_VISIBLE_DEVICES that they take in turn."""
 
-    def __init__(self, jobs: int, gpus: Sequence[str] = (), command: Sequence[str] = WORKER) -> None:
-        self._gpus, self._command = gpus, command
+    def __init__(
+        self, jobs: int, gpus: Sequence[str] = (), command: Sequence[str] = WORKER,
+        environment: Mapping[str, str] | None = None,
+    ) -> None:  # fmt: skip
+        """`environment`: what the processes know besides this one's."""
+        self._gpus, self._command, self._environment = gpus, command, environment or {}
         self._lines: SimpleQueue[_Line] = SimpleQueue()
         self._processes: dict[int, subprocess.Popen[str]] = {}
         self._orders: dict[int, Order] = {}
@@ -115,7 +119,7 @@ class Pool:
         self._free.append(slot)
 
     def _started(self, slot: int) -> "subprocess.Popen[str]":
-        environment = dict(os.environ)
+        environment = {**os.environ, **self._environment}
         if self._gpus:
             environment["CUDA_VISIBLE_DEVICES"] = self._gpus[slot % len(self._gpus)]
         process = subprocess.Popen(

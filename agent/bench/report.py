@@ -1,5 +1,6 @@
 """The figures of a bench, for each group of problems and for all: the JSON of `agent bench report`."""
 
+import re
 from collections import Counter
 from collections.abc import Iterable, Sequence
 from datetime import datetime
@@ -11,6 +12,12 @@ from agent.bench.outcome import BEST, Outcome, by_problem, outcomes
 from agent.records import BASELINES, Record
 
 ALL = "all"
+_NOTHING = re.compile(
+    r"(?P<who>no kernel was composed|the catalogue has no kernel) for [^:]+: (?P<why>.*?)"
+    r"(; to ask a model, .*)?",
+    re.DOTALL,
+)
+"""What providers without a model say where they have nothing."""
 THRESHOLDS = (0.5, 0.75, 0.9, 1.0, 1.1, 1.25, 1.5, 2.0, 3.0, 5.0, 10.0)
 """The p of the fast_p curves."""
 SCHEMA_VERSION = 1
@@ -84,17 +91,21 @@ class Report(Record):
 
 def report(bench: Bench) -> Report:
     """Made from the runs as they are now. Raises UsageError for a bench that does not read."""
-    found = outcomes(bench)
+    return summed(bench.info, outcomes(bench))
+
+
+def summed(info: BenchInfo, found: Sequence[Outcome]) -> Report:
+    """The report on these outcomes, wherever they come from."""
     names = list(dict.fromkeys(one.group for one in found))
     groups = [_group(name, [one for one in found if one.group == name]) for name in names]
     whole = _group(ALL, found)
     scopes = Counter(one.scope for one in found if one.verified)
     return Report(
-        bench=bench.info,
+        bench=info,
         gpus=tuple(sorted({one.gpu for one in found if one.gpu})),
         scopes=dict(scopes.most_common()),
         groups=(*groups, whole) if len(groups) > 1 else (whole,),
-        outcomes=found,
+        outcomes=tuple(found),
     )
 
 
@@ -103,7 +114,7 @@ def _group(name: str, found: Sequence[Outcome]) -> Group:
     verified = [one for one in found if one.verified]
     over = {address: [one for one in samples if one.over] for address, samples in problems.items()}
     judged = [one for one in found if one.first is not None]
-    causes = Counter(one.reason for one in found if one.reason)
+    causes = Counter(_cause(one.reason) for one in found if one.reason)
     rooflines = [one.roofline for one in verified if one.roofline is not None]
     return Group(
         name=name,
@@ -121,6 +132,12 @@ def _group(name: str, found: Sequence[Outcome]) -> Group:
         roofline=estimates.middle(rooflines),
         spending=_spending(found),
     )
+
+
+def _cause(reason: str) -> str:
+    """Without the problem's name and the advice, so that one cause of many problems is one line."""
+    nothing = _NOTHING.fullmatch(reason)
+    return f"{nothing['who']}: {nothing['why']}" if nothing else reason
 
 
 def _pass_at(problems: Sequence[Sequence[Outcome]]) -> dict[str, Estimate]:

@@ -77,18 +77,20 @@ def share(
     )
 
 
-def carry(bench: Bench, pool: Pool, jobs: int, told: Listener) -> None:
+def carry(bench: Bench, pool: Pool, jobs: int, told: Listener, service: str | None = None) -> None:
     """Makes the runs that are missing, and goes on with those that were interrupted.
 
+    `service`: the URL of what judges in place of this machine; no run remembers it.
     Raises BudgetExceeded where a limit left tasks undone, EndpointError where the endpoint failed several
     runs in a row; what was judged until then is on disk, and the bench can be resumed.
     """
-    _Work(bench, pool, jobs, told).carry()
+    _Work(bench, pool, jobs, told, service).carry()
 
 
 class _Work:
-    def __init__(self, bench: Bench, pool: Pool, jobs: int, told: Listener) -> None:
+    def __init__(self, bench: Bench, pool: Pool, jobs: int, told: Listener, service: str | None) -> None:
         self._bench, self._pool, self._jobs, self._told = bench, pool, jobs, told
+        self._service = service
         self._asked = bench.info.asked
         self._tasks = {task.label: task for task in tasks(bench)}
         self._found = {one.label: one for one in outcomes(bench)}
@@ -132,7 +134,8 @@ class _Work:
 
     @property
     def _resumable(self) -> str:
-        return f"go on with: agent bench --resume {self._bench.id}"
+        elsewhere = " --cluster ADDRESS" if self._service else ""
+        return f"go on with: agent bench --resume {self._bench.id}{elsewhere}"
 
     def _begin(self) -> bool:
         """Begins the next task; False where nothing is left for it."""
@@ -169,9 +172,10 @@ class _Work:
 
     def _flags(self, task: Task) -> dict[str, object]:
         """Settings of a run; where answers are given, the file that holds its own."""
+        flags = self._asked.flags | ({"executor": self._service} if self._service else {})
         if (file := self._given.get((task.case.address, task.sample))) is None:
-            return self._asked.flags
-        return self._asked.flags | {"provider": f"file:{file}"}
+            return flags
+        return flags | {"provider": f"file:{file}"}
 
     def _take(self, done: Done) -> None:
         task = self._tasks[done.label]

@@ -5,12 +5,8 @@ number of `News` and, last, one `Done`. It ends when its input does, also in the
 then interrupted and can be resumed.
 """
 
-import _thread
-import os
 import sys
-import threading
 from pathlib import Path
-from queue import SimpleQueue
 from typing import TextIO
 
 from agent import config, sandbox
@@ -19,6 +15,7 @@ from agent.api.checks import Checks
 from agent.api.choices import Choices
 from agent.api.listening import Listener
 from agent.bench.faults import FaultEnding
+from agent.bench.process import main_process, write
 from agent.errors import (
     AgentError,
     EndpointError,
@@ -79,11 +76,6 @@ class _Telling(Listener):
             write(self._out, News(label=self._label, text=text))
 
 
-def write(out: TextIO, message: Record) -> None:
-    out.write(message.model_dump_json() + "\n")
-    out.flush()
-
-
 def carried(order: Order, out: TextIO) -> Done:
     """Makes one run. Never raises but for Interrupted."""
     told = _Telling(order.label, out)
@@ -113,29 +105,11 @@ def carried(order: Order, out: TextIO) -> Done:
 
 def main() -> int:
     sandbox.hide()
-    # Whatever else prints must not be taken for a message.
-    out = os.fdopen(os.dup(1), "w", encoding="utf-8")
-    os.dup2(2, 1)
-    orders: SimpleQueue[Order | None] = SimpleQueue()
-    busy = threading.Event()
 
-    def listen() -> None:
-        for line in sys.stdin:
-            orders.put(Order.model_validate_json(line))
-        orders.put(None)
-        if busy.is_set():
-            _thread.interrupt_main()
+    def act(line: str, out: TextIO) -> None:
+        write(out, carried(Order.model_validate_json(line), out))
 
-    threading.Thread(target=listen, daemon=True).start()
-    try:
-        while (order := orders.get()) is not None:
-            busy.set()
-            done = carried(order, out)
-            busy.clear()
-            write(out, done)
-    except (Interrupted, KeyboardInterrupt, BrokenPipeError):
-        return Interrupted.exit_code
-    return 0
+    return main_process(act)
 
 
 if __name__ == "__main__":

@@ -16,13 +16,18 @@ from agent.api import Checks
 from agent.bench import candidates, work
 from agent.bench.pool import Pool
 from agent.bench.report import Report, report
-from agent.cli import console, judging, settings_options
+from agent.cli import console, judging, serving, settings_options
 from agent.cli.telling import telling
 from agent.errors import BudgetExceeded, EnvironmentFault, Interrupted, UsageError
 
 PROCESSORS_EACH = 4
 """Of one run at a time: it builds, judges and waits by turns."""
 RUNS_PER_GPU = 4
+RUNS_PER_PROCESSOR = 4
+"""That ask models and are judged elsewhere."""
+CLUSTER = "cluster"
+"""In a bench's folder: what the judges of a cluster have answered."""
+TOKEN = "AGENT_SERVICE_TOKEN"
 EXAMPLES = {
     "": "agent bench references --provider catalogue --executor emulator",
     "run": "agent bench run kernelbench:1 --every 5",
@@ -80,6 +85,7 @@ def run(
     quick: judging.Quick = False,
     admit_anyway: judging.AdmitAnyway = False,
     jobs: Jobs = None,
+    cluster: judging.Cluster = None,
     resume: Resume = None,
     runs_dir: console.RunsDir = None,
     json: console.Json = False,
@@ -104,7 +110,7 @@ def run(
         }  # fmt: skip
         checks = Checks(quick=quick, admit_anyway=admit_anyway)
         bench = _begun(str(suite), flags, checks, samples, every, candidates, runs_dir)
-    raise typer.Exit(_carried(bench, jobs, json))
+    raise typer.Exit(_on_cluster(bench, jobs, cluster, json) if cluster else _carried(bench, jobs, json))
 
 
 def _begun(
@@ -140,7 +146,7 @@ def _carried(bench: benches.Bench, jobs: int | None, json: bool) -> int:
     gpus = _gpus(str(asked.flags.get("executor", config.load({}, offline=True).settings.executor)))
     jobs = jobs or _jobs(gpus)
     with telling("preparing") as told:
-        told.say(f"bench {bench.id}: {len(asked.cases)} problems, {asked.samples} of each, {jobs} at a time")
+        told.say(_begins(bench, jobs))
         try:
             with Pool(jobs, gpus) as pool:
                 work.carry(bench, pool, jobs, told)
@@ -150,6 +156,34 @@ def _carried(bench: benches.Bench, jobs: int | None, json: bool) -> int:
             told.warn(str(error))
             return _summed(bench, json, BudgetExceeded.exit_code)
     return _summed(bench, json, 0)
+
+
+def _on_cluster(bench: benches.Bench, jobs: int | None, address: str, json: bool) -> int:
+    """As `_carried`, judged elsewhere: models are asked from here, by as many processes as judges there."""
+    with serving.needs_extra("--cluster", "ray"):
+        from agent.doors.cluster import running
+        from agent.doors.cluster.rays import Rays
+    asked = bench.info.asked
+    settings = config.load(asked.flags, offline=True).settings
+    with telling("asking the cluster for judges") as told:
+        try:
+            with running.service(Rays(address), settings, bench.path / CLUSTER, told) as found:
+                jobs = jobs or min(found.slots, RUNS_PER_PROCESSOR * len(os.sched_getaffinity(0)))
+                told.say(_begins(bench, jobs))
+                with Pool(jobs, environment={TOKEN: found.token}) as pool:
+                    work.carry(bench, pool, jobs, told, found.url)
+        except KeyboardInterrupt:
+            again = f"agent bench --resume {bench.id} --cluster {address}"
+            raise Interrupted(f"interrupted; go on with: {again}") from None
+        except BudgetExceeded as error:
+            told.warn(str(error))
+            return _summed(bench, json, BudgetExceeded.exit_code)
+    return _summed(bench, json, 0)
+
+
+def _begins(bench: benches.Bench, jobs: int) -> str:
+    asked = bench.info.asked
+    return f"bench {bench.id}: {len(asked.cases)} problems, {asked.samples} of each, {jobs} at a time"
 
 
 def _summed(bench: benches.Bench, json: bool, code: int) -> int:

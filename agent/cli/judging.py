@@ -31,6 +31,12 @@ Timeout = Annotated[
         show_default="120",
     ),
 ]
+Cluster = Annotated[
+    str | None,
+    typer.Option(
+        "--cluster", metavar="ADDRESS", help="Judge on a Ray cluster: HOST:PORT of its head, or auto."
+    ),
+]
 Sandbox = Annotated[
     str | None,
     typer.Option(

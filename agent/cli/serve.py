@@ -32,6 +32,7 @@ def serve(
     queue: Queue = 10_000,
     rate: Rate = 600,
     trust_references: Trust = False,
+    cluster: judging.Cluster = None,
     executor: judging.Executor = None,
     candidate_timeout: judging.Timeout = None,
     json: console.Json = False,
@@ -44,7 +45,7 @@ def serve(
     """
     flags = {"executor": executor, "candidate_timeout": candidate_timeout}
     settings = config.load(flags, offline=True).settings
-    with serving.needs_extra("agent serve", "serve"):
+    with serving.needs_extra("agent serve", "ray" if cluster else "serve"):
         from agent.doors.service.running import Plan
         from agent.doors.service.running import serve as run
 
@@ -56,7 +57,8 @@ def serve(
         settings,
         Plan(
             folder=folder, host=host, port=port, jobs=jobs, most_queued=queue, a_minute=rate,
-            trusts_references=trust_references,
+            trusts_references=trust_references, cluster=cluster or "",
         ),
         ready,
+        serving.Told(),
     )  # fmt: skip

@@ -3,6 +3,7 @@
 from collections.abc import Iterator
 from contextlib import contextmanager
 
+from agent.api.listening import Listener
 from agent.cli import console
 from agent.errors import EnvironmentFault
 from agent.records import SCHEMA_VERSION
@@ -19,6 +20,16 @@ def needs_extra(command: str, extra: str) -> Iterator[None]:
         raise EnvironmentFault(
             f"{command} needs packages that are not installed: pip install 'kernelwright[{extra}]'"
         ) from error
+
+
+class Told(Listener):
+    """Results and warnings as lines; steps are for those who ask."""
+
+    def say(self, text: str) -> None:
+        console.say(text)
+
+    def warn(self, text: str) -> None:
+        console.warn(text)
 
 
 def announce(address: str, json: bool, stop: str) -> None:

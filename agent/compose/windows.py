@@ -73,22 +73,28 @@ def _settings(args: list[Any], rank: int, at: int, default: list[int]) -> list[i
     return given * rank if len(given) == 1 else given
 
 
-def _window(node: Node, args: list[Any], sizes: Sizes) -> tuple[list[int], list[int], list[int], int]:
-    """Window, step, padding, and how many dimensions are pooled."""
+def _window(
+    node: Node, args: list[Any], sizes: Sizes, apart_at: int | None = None
+) -> tuple[list[int], list[int], list[int], list[int], int]:
+    """Window, step, padding, distance within the window, and how many dimensions are pooled.
+
+    `apart_at`: the argument that is the distance; windows of averages have none.
+    """
     source = args[0]
     rank = len(args[1]) if isinstance(args[1], (list, tuple)) else 1
     width = _settings(args, rank, 1, [])
     step = _settings(args, rank, 2, width)
     pad = _settings(args, rank, 3, [0])
+    apart = [1] * rank if apart_at is None else _settings(args, rank, apart_at, [1])
     for axis in range(rank):
+        reach = 2 * pad[axis] - (width[axis] - 1) * apart[axis] - 1
         size, of = node.shapes[0][axis - rank], source.shape[axis - rank]
-        sizes.define(size, f"({sizes.text(of)} + {2 * pad[axis] - width[axis]}) // {step[axis]} + 1")
-    return width, step, pad, rank
+        sizes.define(size, f"({sizes.text(of)} + {reach}) // {step[axis]} + 1")
+    return width, step, pad, apart, rank
 
 
 def _largest(node: Node, args: list[Any], kwargs: dict[str, Any], sizes: Sizes) -> Value:
-    width, step, pad, rank = _window(node, args, sizes)
-    apart = _settings(args, rank, 4, [1])
+    width, step, pad, apart, _ = _window(node, args, sizes, apart_at=4)
 
     def update(name: str, value: str) -> str:
         return f"if ({value} > {name} || {value} != {value}) {name} = {value};"
@@ -97,7 +103,7 @@ def _largest(node: Node, args: list[Any], kwargs: dict[str, Any], sizes: Sizes) 
 
 
 def _average(node: Node, args: list[Any], kwargs: dict[str, Any], sizes: Sizes) -> Value:
-    width, step, pad, rank = _window(node, args, sizes)
+    width, step, pad, _, rank = _window(node, args, sizes)
     counted, by = (args[5] if len(args) > 5 else True), (args[6] if len(args) > 6 else None)
     if not counted and any(pad):
         raise Declined("an average that leaves the padding out is not composed yet")

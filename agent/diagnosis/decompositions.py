@@ -87,17 +87,27 @@ def _embedding_bag(
     if per_sample_weights is not None:
         rows = rows * per_sample_weights.unsqueeze(-1)
     empty = offsets.new_empty(0)
-    lengths = {end - begin for begin, end in zip(begins, ends, strict=True)}
-    if padding_idx < 0 and len(lengths) == 1 and min(lengths) > 0:
-        bags = rows.reshape(len(begins), min(lengths), -1)
+    places, held = _bags(begins, ends, indices)
+    if padding_idx >= 0:
+        held = held & (indices[places] != padding_idx)
+    bags = rows[places]
+    if bool(held.all()):
         return _joined(bags, mode, 1), empty, empty, empty
-    parts = []
-    for begin, end in zip(begins, ends, strict=True):
-        bag = rows[begin:end]
-        if padding_idx >= 0:
-            bag = bag[indices[begin:end] != padding_idx]
-        parts.append(_joined(bag, mode, 0) if bag.shape[0] else bag.sum(0))
-    return torch.stack(parts), empty, empty, empty
+    if mode == 2:
+        most = bags.masked_fill(held.logical_not().unsqueeze(-1), -math.inf).amax(1)
+        return most.masked_fill(most == -math.inf, 0.0), empty, empty, empty
+    total = (bags * held.unsqueeze(-1)).sum(1)
+    count = held.sum(1).clamp_min(1).unsqueeze(-1)
+    return total if mode == 0 else total / count, empty, empty, empty
+
+
+def _bags(begins: list[int], ends: list[int], indices: Tensor) -> tuple[Tensor, Tensor]:
+    """For each bag the places of its rows, as many for each, and which of them it has."""
+    longest = max((end - begin for begin, end in zip(begins, ends, strict=True)), default=0)
+    step = torch.arange(max(longest, 1), device=indices.device)
+    begin, end = (torch.tensor(bounds, device=indices.device).unsqueeze(1) for bounds in (begins, ends))
+    held = step < end - begin
+    return (begin + step).clamp_max(max(indices.numel() - 1, 0)), held
 
 
 def _joined(bags: Tensor, mode: int, axis: int) -> Tensor:

@@ -59,7 +59,7 @@ class Tape:
         self._used: dict[int, list[Call]] = {}
         for call in self.calls:
             for maker in {id(t): self.maker(t) for t in tensors(call.given)}.values():
-                if maker is not None and maker.number != call.number:
+                if maker is not None and maker.number < call.number:
                     self._used.setdefault(maker.number, []).append(call)
 
     def maker(self, tensor: Any) -> Call | None:
@@ -73,11 +73,13 @@ class Tape:
 
     def name(self, tensor: Any) -> str | None:
         """The input or parameter that the tensor is, or is a view of; None for what was computed."""
+        before = len(self.calls)
         while id(tensor) not in self._names:
             call = self.maker(tensor)
-            if call is None or not (call.is_view or call.name in MOVES):
+            # What is written in place, or given back as it came, has no earlier maker.
+            if call is None or call.number >= before or not (call.is_view or call.name in MOVES):
                 return None
-            tensor = tensors(call.given)[0]
+            before, tensor = call.number, tensors(call.given)[0]
         return self._names[id(tensor)]
 
     def again(

@@ -66,6 +66,16 @@ def test_phases_are_taken_apart_by_what_they_hold() -> None:
     assert everything == pytest.approx(best["seconds"]["median"], rel=0.05)
 
 
+def test_what_was_measured_of_one_gpu_is_held_against_its_phases() -> None:
+    cases = {"right": [("host", 2.0), ("gpu", 7.0)], "wrong": [("host", 2.5), ("gpu", 1.0)]}
+    document = {"machine": {"gpu": "a GPU, a driver"}, "date": "today", "commit": "0123456789"}
+    said = " ".join(fleet_page.pool(document, cases, 6, 30.0).split())
+    assert "12.0 a minute" in said
+    assert "gives 15.0 a minute: the pool reached 80 %" in said
+    assert "in the 28.0 s that were left it could have given 7.0 verdicts" in said
+    assert fleet.pool() in fleet.PAGE.read_text()
+
+
 def test_the_page_says_where_it_stops() -> None:
     document = json.loads(fleet.DOCUMENT.read_text())
     load = EVEN._replace(head_s=2.0)

@@ -140,3 +140,14 @@ def test_two_benches_differ_by_more_than_noise_or_do_not(tmp_path: Path) -> None
     assert "within noise" in page.comparison(same, "a", "c")
     with pytest.raises(UsageError, match="no problem in common"):
         compare(report(a), report(made.bench(tmp_path / "d", ["other/x"])))
+
+
+def test_one_cause_of_many_problems_is_one_line(tmp_path: Path) -> None:
+    bench = made.bench(tmp_path, ("one/a", "one/b", "one/c"))
+    why = "it is products alone, which stay torch's; to ask a model, set OPENAI_API_KEY"
+    for name in ("a", "b"):
+        said = f"no kernel was composed for one/{name}: {why}"
+        faults.note(bench.path, faults.Fault(label=f"one/{name}#1", ending="unsolved", reason=said))
+    assert report(bench).whole.causes == {
+        "no kernel was composed: it is products alone, which stay torch's": 2
+    }

@@ -133,6 +133,11 @@ def test_a_thread_takes_neighbours_at_once_where_nothing_branches() -> None:
     assert "<<<" in windows
 
 
+def test_the_size_of_a_pooling_counts_the_distance_within_its_windows() -> None:
+    text = made("return F.max_pool1d(x.permute(1, 2, 0), 2, stride=1, padding=1, dilation=3)")
+    assert "(x.shape[0] + -2) // 1 + 1" in text[text.index("def forward") :]
+
+
 def test_loop_variables_that_nothing_reads_are_not_computed() -> None:
     text = made("return x * self.scale", "self.scale = nn.Parameter(torch.ones(8, 1))")
     assert re.findall(r"const I (i\d)\w* =", text) == ["i1"]

@@ -237,7 +237,7 @@ FAULTS: dict[str, tuple[Fault, ...]] = {
     ),
     "row_statistics": (
         ("biased", ("biased-variance",), lambda m, x: (x.mean(1), x.std(1, correction=0), x.amax(1))),
-        ("variance", ("operator-missing",), lambda m, x: (x.mean(1), x.var(1), x.amax(1))),
+        ("variance", ("root-omitted",), lambda m, x: (x.mean(1), x.var(1), x.amax(1))),
         ("min", ("min-for-max",), lambda m, x: (x.mean(1), x.std(1), x.amin(1))),
         ("sum", ("sum-for-mean",), lambda m, x: (x.sum(1), x.std(1), x.amax(1))),
         ("from zero", ("reduction-start-value",), lambda m, x: (x.mean(1), x.std(1), x.amax(1).clamp_min(0))),

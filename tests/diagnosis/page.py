@@ -1,5 +1,6 @@
 """Renders docs/diagnosis.md from the recorded scores: `python -m tests.diagnosis.page`; a test compares."""
 
+import json
 import sys
 from collections import Counter
 from pathlib import Path
@@ -8,6 +9,7 @@ from statistics import median
 from . import labels, score, timings
 from .score import Score
 
+WORST = score.RECORD.parent / "worst.json"
 PAGE = score.RECORD.parents[1] / "diagnosis.md"
 HEAD = """\
 # Does the feedback name the cause?
@@ -48,6 +50,7 @@ def render() -> str:
             *_lines(scores),
             *_seconds(),
             "",
+            *_worst(scores),
             *_not_right(scores),
             "",
         ]
@@ -121,6 +124,21 @@ def _seconds() -> list[str]:
         f"{max(small):.2f} s) for {len(small)} wrong answers at these sizes, at most {large:.2f} s over a "
         "million elements (`python -m tests.diagnosis.timings`)."
     ]
+
+
+def _worst(scores: list[Score]) -> list[str]:
+    """What went most wrong in the second set, with why; written by hand."""
+    if not WORST.is_file():
+        return []
+    why: dict[str, str] = json.loads(WORST.read_text(encoding="utf-8"))
+    said = {f"{given.half}/{given.name}": given for given in scores}
+    about = {str(case): case.about for case in labels.cases()}
+    rows = ["## The worst cases of the second set, and why", "", "| case | what is wrong | headline | why |"]
+    rows.append("|---|---|---|---|")
+    for name, reason in why.items():
+        cells = (name, about[name], f"{said[name].outcome}: {said[name].kind}", reason)
+        rows.append(f"| {' | '.join(cell.replace('|', chr(92) + '|') for cell in cells)} |")
+    return [*rows, ""]
 
 
 def _not_right(scores: list[Score]) -> list[str]:

@@ -97,7 +97,7 @@ CASES: dict[tuple[str, str, str], tuple[Fault, ...]] = {
     ("q, k, v", "return F.scaled_dot_product_attention(q, k, v, is_causal=True)", SQUARE): (
         ("mask-ignored", lambda m, q, k, v: _attention(q, k, v)),
         ("mask-shifted", lambda m, q, k, v: _attention(q, k, v, diagonal=-1)),
-        ("activation-order", _late_mask),
+        ("mask-wrong-place", _late_mask),
     ),
     ("x", "q, k, v = (t.view(2, 10, 3, 8).transpose(1, 2) for t in self.qkv(x).split(24, 2))\n"
           "        return (F.softmax(q @ k.mT * 8**-0.5, -1) @ v).transpose(1, 2).reshape(2, 10, 24)",

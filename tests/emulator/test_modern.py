@@ -94,6 +94,11 @@ def test_clusters(order: int) -> None:
         np.testing.assert_array_equal(bins, np.bincount(numbers, minlength=16))
         device.launch("multicast", 2, 64, x, y, np.int32(5))
         np.testing.assert_array_equal(y[:128], np.tile(x.reshape(16, 64)[:5].sum(0), 2))
+        device.launch("by_flag", 2, 64, x, y)
+        np.testing.assert_array_equal(y[:128], np.concatenate([x[:64], np.tile([1, 2], 32)]))
+        device.cluster = (4, 1, 1)
+        device.launch("handed_on", 4, 64, x, y, np.int32(5))
+        np.testing.assert_array_equal(y[:256], np.roll(x[:256].reshape(4, 64), 5, 0)[:, ::-1].ravel())
         assert device.findings() == []
 
 

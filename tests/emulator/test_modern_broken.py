@@ -105,6 +105,16 @@ BROKEN = [
         blocks=2,
         also=("global-race-between-blocks",),
     ),
+    Broken(
+        "clusters", "met_at_home", "shared-race", "Thread 0 of block 0 of the cluster reads", 64, blocks=2
+    ),
+    Broken("clusters", "relaxed_arrival", "shared-race", "with no barrier of the cluster", 64, blocks=2),
+    Broken("clusters", "written_again", "shared-race", "of block 1 read in", 64, blocks=2),
+    Broken(
+        "clusters", "both_write", "shared-race", "in the shared memory of block 0, which thread", 64, blocks=2
+    ),
+    Broken("clusters", "may_be_gone", "cluster-peer-gone", "may have returned by then", 64, blocks=2),
+    Broken("clusters", "kept_pointer", "cluster-peer-gone", "which has returned", 64, blocks=2),
     Broken("matrices", "half_a_warp", "warp-op-divergent", "reached only by lanes 0x0000ffff", 32),
 ]
 

@@ -4,6 +4,7 @@ For when the wrong number stands nowhere in the candidate's source. One number i
 the cause is seen from the other elements, all of which have to agree.
 """
 
+import contextlib
 from collections.abc import Iterator
 from typing import Any, NamedTuple
 
@@ -58,7 +59,10 @@ def fitted(tape: Tape, number: int, target: Target) -> Iterator[Hypothesis]:
     if not bool(torch.isfinite(target.y).all()):
         return
     for place in _places(tape):
-        value = _fit(tape, place, number, target)
+        value = None
+        with contextlib.suppress(RuntimeError, LookupError, ValueError, TypeError):
+            # A number that makes an index, or a shape, has no other beside it that can be computed with.
+            value = _fit(tape, place, number, target)
         if value is not None and target.y.numel() < LEAST:
             # Few elements are met by some number in every place: only one that somebody would write counts.
             value = _written(value)

@@ -65,11 +65,9 @@ def _shifted(site: Site, number: float) -> Iterator[Variant]:
         words = f"with x - {number:g} for {number:g} - x"
         yield site.variant("sign-error", words, lambda given: given["self"] - number, 0, tokens)
         return
-    counted = not site.call.result.is_floating_point()
-    kind, said = (
-        ("index-off-by-one", ": the index (position) is off") if counted else ("operator-missing", "")
-    )
-    yield site.variant(kind, f"with {number:g} not {verb}{said}", _self, 0, tokens)
+    counted = isinstance(site.given["self"], Tensor) and not site.given["self"].is_floating_point()
+    kind, more = ("index-off-by-one", ": an index is off") if counted else ("operator-missing", "")
+    yield site.variant(kind, f"with {number:g} not {verb}{more}", _self, 0, tokens)
     twice, opposite = site.changed(other=2 * number), site.changed(other=-number)
     yield site.variant("operator-doubled", f"with {number:g} {verb} twice", twice, 1, tokens)
     yield site.variant("sign-error", f"with {-number:g} {verb} for {number:g}", opposite, 0, tokens)

@@ -119,6 +119,15 @@ def _binary(
     return -total * (weight if weight is not None and "unweighted" not in parts else 1)
 
 
+def _by_row(weight: Any, p: Tensor) -> Any:
+    """The weight of each row, where every label should have one of its own."""
+    if not isinstance(weight, Tensor) or p.dim() < 2:
+        return weight
+    values = weight.expand(p.shape).reshape(-1)[: p.shape[-1]]
+    rows = torch.arange(p.shape[0], device=p.device) % values.numel()
+    return values[rows].reshape(-1, *[1] * (p.dim() - 1))
+
+
 def _binary_forms(logits: bool) -> tuple[tuple[str, str, Any], ...]:
     def form(*parts: str) -> Any:
         return lambda p, t, g: _binary(p, t, g, logits, parts)
@@ -149,6 +158,9 @@ def _binary_forms(logits: bool) -> tuple[tuple[str, str, Any], ...]:
             lambda p, t, g: _binary(p, t, g, logits) / math.log(2),
         ),
     ]
+    for name, key in (("weight", "weight"), ("positive weight (pos_weight)", "pos_weight")):
+        by_row = lambda p, t, g, k=key: _binary(p, t, g | {k: _by_row(g.get(k), p)}, logits)  # noqa: E731
+        found.append((f"the {name} indexed by the row, not by the label,", "wrong-axis", by_row))
     if logits:
         found.append(("log(1 + exp(x)), whose exp overflows in float32,", "overflow-to-nan", naive))
         twice = lambda p, t, g: _binary(p.sigmoid(), t, g, True)  # noqa: E731

@@ -78,7 +78,7 @@ def _changes(site: Site, mask: Tensor, shape: Any) -> Iterator[tuple[str, str, i
             yield kind, words, 1, lambda m, a=axis: m.narrow(a, 0, 1).expand_as(m)  # type: ignore[misc]
         for step in (-1, 1) if not triangular else ():
             words = f"with {{}} shifted by one along dim {axis}: its bound is off by one"
-            yield "index-off-by-one", words, 2, lambda m, a=axis, s=step: _shifted(m, a, s)  # type: ignore[misc]
+            yield "mask-shifted", words, 2, lambda m, a=axis, s=step: _shifted(m, a, s)  # type: ignore[misc]
     if mask.dim() > 1 and mask.shape[-1] == mask.shape[-2] > 1 and not triangular:
         yield "transposed-operand", "with {} transposed", 1, lambda m: m.transpose(-1, -2)
     yield from _otherwise_broadcast(mask, shape)
@@ -146,7 +146,8 @@ def _values(site: Site) -> Iterator[Variant]:
         if value != stated and value > HIDDEN:
             words = f"with {value:g} filled in where the mask of {site.label} is set, for {stated:g}"
             spoken = f"{words}: not masked out"
-            yield site.variant("wrong-fill-value", spoken, _filled(site, value), 1, _BRANCH)
+            rank = 1 if _following(site, "_softmax") is not None else 3
+            yield site.variant("wrong-fill-value", spoken, _filled(site, value), rank, _BRANCH)
 
     def below(given: Arguments) -> Tensor:
         return torch.as_tensor(given["self"] * given["mask"].logical_not())
@@ -166,7 +167,7 @@ def _after_softmax(site: Site) -> Iterator[Variant]:
     late = softmax.around(lambda y: y * mask.logical_not())
     rewrites = {site.call.number: lambda given: given["self"].clone(), softmax.call.number: late}
     words = f"with the mask of {site.label} applied after the softmax: the sum has what is masked"
-    yield Variant("activation-order", words, rewrites, 1, "exp|sum")
+    yield Variant("mask-wrong-place", words, rewrites, 1, "exp|sum")
 
 
 def _following(site: Site, name: str) -> Site | None:
@@ -225,21 +226,23 @@ def _counts(site: Site) -> bool:
 
 @rule("tril", "triu")
 def _triangles(site: Site) -> Iterator[Variant]:
-    stated, masks = site.given["diagonal"], site.given["self"].dtype is torch.bool
-    kind = "mask-shifted" if masks else "index-off-by-one"
+    stated = site.given["diagonal"]
+    shift, missing = (
+        ("index-off-by-one", "operator-missing") if _is_data(site) else ("mask-shifted", "mask-ignored")
+    )
     for step in (-1, 1):
         words = f"with the diagonal of {site.label} off by {step}"
         shifted = site.changed(diagonal=stated + step)
-        yield site.variant(kind, words, shifted, 0, "<|>")
+        yield site.variant(shift, words, shifted, 0, "<|>")
         filled = _following(site, "masked_fill")
         if filled is not None and _hides(filled):
             rewrites = {site.call.number: shifted, filled.call.number: _filled(filled, FINITE)}
             finite = f"{words}, by a large finite number"
-            yield Variant(kind, finite, rewrites, 1, "<|>")
+            yield Variant(shift, finite, rewrites, 1, "<|>")
     rows, columns = site.given["self"].shape[-2:]
     if rows != columns and stated != columns - rows:
         words = f"with the triangle of {site.label} aligned to the last row and column, not the first"
-        yield site.variant(kind, words, site.changed(diagonal=columns - rows), 1, "<|>")
+        yield site.variant(shift, words, site.changed(diagonal=columns - rows), 1, "<|>")
     other = torch.triu if site.call.name == "tril" else torch.tril
     for step in (0, 1, -1):
         strict = "" if not step else f", its diagonal off by {step}"
@@ -247,5 +250,21 @@ def _triangles(site: Site) -> Iterator[Variant]:
         words = f"with the other triangle{strict}"
         yield site.variant("transposed-operand", words, turned, 0 if not step else 1, "<|>")
     whole = lambda given: given["self"].clone()  # noqa: E731
-    missing = "mask-ignored" if masks else "operator-missing"
     yield site.variant(missing, f"without {site.label}: nothing is masked", whole, 1, "<|>")
+
+
+def _is_data(site: Site) -> bool:
+    """Whether the triangle is cut out of values, not made to be a mask."""
+    x = site.given["self"]
+    return x.is_floating_point() and not bool((x == x.reshape(-1)[:1]).all())
+
+
+@rule("mul")
+def _kept(site: Site) -> Iterator[Variant]:
+    """A factor of zeros and ones, the other way round."""
+    for name in ("self", "other"):
+        factor = site.given[name]
+        if isinstance(factor, Tensor) and factor.numel() > 1 and bool(((factor == 0) | (factor == 1)).all()):
+            words = f"with the mask (factor of 0 and 1) of {site.label} inverted: the opposite is kept"
+            inverted = site.changed(**{name: lambda m: m.logical_not().to(m.dtype)})
+            yield site.variant("mask-inverted", words, inverted, 0, r"\*|\?")

@@ -142,28 +142,37 @@ def _as_scatter(site: Site, given: Arguments) -> tuple[Tensor, int, Tensor, Tens
 def _places(site: Site) -> Iterator[Variant]:
     """Other places than the index says."""
     key = "indices" if "indices" in site.given else "index"
-    index = site.given[key]
-    index = index[0] if isinstance(index, (list, tuple)) else index
-    start, dim = site.given["self"], site.given.get("dim", 0)
-    if not isinstance(index, Tensor) or index.dtype is torch.bool or start.dim() == 0:
-        return
-    size, name = start.shape[dim], site.label
+    several = site.given[key] if isinstance(site.given[key], (list, tuple)) else [site.given[key]]
+    for number, index in enumerate(several):
+        if isinstance(index, Tensor) and index.dtype is not torch.bool and site.given["self"].dim():
+            yield from _other_places(site, key, index, number if len(several) > 1 else None)
+
+
+def _other_places(site: Site, key: str, index: Tensor, number: int | None) -> Iterator[Variant]:
+    """`number`: which of several indices, for as many dims."""
+    dim = site.given.get("dim", number or 0)
+    size, name = site.given["self"].shape[dim], site.label
+    name += f" along dim {number}" if number is not None else ""
 
     def at(change: Callable[[Tensor], Tensor]) -> Rewrite:
-        def run(given: Arguments) -> Any:
-            old = given[key]
-            if isinstance(old, (list, tuple)):
-                return site.changed(**{key: [change(old[0]), *old[1:]]})(given)
-            return site.changed(**{key: change(old)})(given)
+        def other(old: Any) -> Any:
+            if not isinstance(old, (list, tuple)):
+                return change(old)
+            return [change(one) if place == (number or 0) else one for place, one in enumerate(old)]
 
-        return run
+        return site.changed(**{key: other})
+
+    if index.dim():
+        words = f"with {name} at the first of the indices for all: the index is ignored"
+        same = at(lambda i: i[:1].expand_as(i))
+        yield site.variant("index-ignored", words, same, 1, _INDEX)
 
     for step in (1, -1):
         words = f"with {name} at the place {'after' if step > 0 else 'before'}: the index is off by one"
         yield site.variant("index-off-by-one", words, at(lambda i, s=step: (i + s) % size), 0, _INDEX)  # type: ignore[misc]
         bounded = at(lambda i, s=step: (i + s).clamp(0, size - 1))  # type: ignore[misc]
         yield site.variant("index-off-by-one", words + ", bounded", bounded, 1, _INDEX)
-    counted = at(lambda i: _along(i, dim) % size)
+    counted = at(lambda i: _along(i, 0 if number is not None else dim) % size)
     words = f"with {name} at its own position, not at the index: the index is ignored"
     yield site.variant("index-ignored", words, counted, 0, _INDEX)
     words = f"with {name} at place 0 for every index"

@@ -3,6 +3,8 @@
 import math
 from collections.abc import Iterator
 
+import torch
+
 from agent.diagnosis.wrong_references.reductions import BY_ORDER, axes_of, over
 from agent.diagnosis.wrong_references.rules import Site, Variant, rule
 
@@ -39,3 +41,9 @@ def _norms(site: Site) -> Iterator[Variant]:
         words = f"with {powers} of the elements themselves, not of their absolute values: the sign stays"
         signed = over(site, lambda rows: rows.pow(order).sum(-1).pow(1 / order))
         yield site.variant("wrong-norm-order", words, signed, 1, "abs")
+
+
+@rule("prod")
+def _signless(site: Site) -> Iterator[Variant]:
+    words = f"with the sign of {site.label} lost: the product of the absolute values"
+    yield site.variant("sign-error", words, site.around(torch.abs), 1, "log|abs")

@@ -2,8 +2,9 @@
 
 import os
 import secrets
-from collections.abc import Callable
-from contextlib import suppress
+import threading
+from collections.abc import Callable, Iterator
+from contextlib import closing, contextmanager, suppress
 from pathlib import Path
 
 import uvicorn
@@ -14,12 +15,12 @@ from agent.api.judge import architecture, require_isolation
 from agent.api.listening import Listener
 from agent.api.service import About
 from agent.config import Settings
-from agent.doors.listening import listening
+from agent.doors.listening import LOOPBACK, listening
 from agent.doors.service.app import build
 from agent.doors.service.desk import Desk, Limits
 from agent.doors.service.ledger import Ledger
 from agent.doors.service.metrics import Metrics
-from agent.doors.service.work import Here, Workers
+from agent.doors.service.work import Here, Judging, Workers
 from agent.errors import EnvironmentFault, UsageError
 from agent.executors import choose, gpu_name
 from agent.records import Record
@@ -27,6 +28,8 @@ from agent.records import Record
 TOKENS = "tokens"
 """In the service's folder: one token a line, for the user alone to read."""
 SHORTEST_TOKEN = 16
+MOST_BESIDE = 1_000_000
+"""Jobs that wait, and new ones a minute, where the clients are this machine's own: no limit."""
 
 
 class Plan(Record):
@@ -40,9 +43,11 @@ class Plan(Record):
     most_queued: int
     a_minute: int
     trusts_references: bool = False
+    cluster: str = ""
+    """Address of the Ray cluster that judges; this machine does where there is none."""
 
 
-def serve(settings: Settings, plan: Plan, ready: Callable[[str], None]) -> None:
+def serve(settings: Settings, plan: Plan, ready: Callable[[str], None], told: Listener | None = None) -> None:
     """Calls `ready` with the address once it can be reached; returns when it is told to end.
 
     Raises EnvironmentFault where candidates cannot be isolated, UsageError for an address that is taken.
@@ -50,40 +55,78 @@ def serve(settings: Settings, plan: Plan, ready: Callable[[str], None]) -> None:
     if settings.service is not None:
         raise UsageError("a service judges on this machine; set the executor to auto, cuda or emulator")
     settings = settings.model_copy(update={"sandbox": "require"})
+    with _judges(settings, plan, told or Listener()) as (judging, about):
+        limits = Limits(tokens=tokens(plan.folder), a_minute=plan.a_minute)
+        with listening(plan.host, plan.port) as listener:
+            ledger, metrics = Ledger(plan.folder / "jobs.sqlite", plan.most_queued), Metrics()
+            desk = Desk(ledger, Workers(ledger, judging, plan.jobs, metrics.done), judging, limits)
+            with suppress(KeyboardInterrupt):
+                host, port = listener.getsockname()[:2]
+                ready(f"http://{host}:{port}")
+                server(build(desk, about, metrics), desk).run(sockets=[listener])
+            ledger.close()
+
+
+@contextmanager
+def _judges(settings: Settings, plan: Plan, told: Listener) -> Iterator[tuple[Judging, About]]:
+    """Of this machine, or of a cluster."""
+    if plan.cluster:
+        from agent.doors.cluster import rays
+        from agent.doors.cluster.running import judges
+
+        with judges(rays.Rays(plan.cluster), settings, plan.folder, plan.trusts_references, told) as found:
+            yield found.judging, found.about
+        return
     require_isolation(settings, Listener())
     executor = choose(settings.executor)
-    plan.folder.mkdir(parents=True, exist_ok=True)
     gpu = gpu_name() if executor == "cuda" else None
     about = About(
         version=__version__, executor=executor, gpu=gpu, architecture=architecture(settings),
         isolation=sandbox.strongest().name,
     )  # fmt: skip
-    here = Here(settings, plan.folder, f"{executor} {gpu}", plan.trusts_references)
-    limits = Limits(tokens=tokens(plan.folder), a_minute=plan.a_minute)
-    with listening(plan.host, plan.port) as listener:
-        ledger, metrics = Ledger(plan.folder / "jobs.sqlite", plan.most_queued), Metrics()
-        desk = Desk(ledger, Workers(ledger, here, plan.jobs, metrics.done), here, limits)
-        with suppress(KeyboardInterrupt):
-            host, port = listener.getsockname()[:2]
-            ready(f"http://{host}:{port}")
-            server(build(desk, about, metrics), desk).run(sockets=[listener])
-        ledger.close()
+    yield Here(settings, plan.folder, f"{executor} {gpu}", plan.trusts_references), about
 
 
-def server(app: ASGIApp, desk: Desk) -> uvicorn.Server:
+@contextmanager
+def beside(judging: Judging, about: About, folder: Path, jobs: int) -> Iterator[tuple[str, str]]:
+    """A service in a thread of this process, for its children: its address and its token.
+
+    Raises EnvironmentFault where another process uses the folder.
+    """
+    token, metrics = secrets.token_urlsafe(32), Metrics()
+    ledger = Ledger(folder / "jobs.sqlite", MOST_BESIDE)
+    limits = Limits(tokens=frozenset({token}), a_minute=MOST_BESIDE)
+    desk = Desk(ledger, Workers(ledger, judging, jobs, metrics.done), judging, limits)
+    with closing(ledger), listening(LOOPBACK, 0) as listener:
+        served = server(build(desk, about, metrics), desk)
+        thread = threading.Thread(target=served.run, kwargs={"sockets": [listener]}, daemon=True)
+        thread.start()
+        try:
+            yield f"http://{LOOPBACK}:{listener.getsockname()[1]}", token
+        finally:
+            served.handle_exit()
+            thread.join()
+
+
+def server(app: ASGIApp, desk: Desk) -> "Server":
     """Ends those who wait for an answer when it is told to end."""
-
-    class _Server(uvicorn.Server):
-        def handle_exit(self, *given: object) -> None:
-            desk.closing = True
-            self.should_exit = True
-
-    return _Server(
+    return Server(
+        desk,
         uvicorn.Config(
             app, log_level="warning", access_log=False, ws="none", server_header=False,
             timeout_graceful_shutdown=5, backlog=2048,
-        )
+        ),
     )  # fmt: skip
+
+
+class Server(uvicorn.Server):
+    def __init__(self, desk: Desk, config: uvicorn.Config) -> None:
+        super().__init__(config)
+        self._desk = desk
+
+    def handle_exit(self, *given: object) -> None:
+        self._desk.closing = True
+        self.should_exit = True
 
 
 def tokens(folder: Path) -> frozenset[str]:

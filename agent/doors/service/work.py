@@ -15,6 +15,7 @@ from agent.doors.service.ledger import OURS, Job, Ledger
 from agent.errors import AgentError, Interrupted, ProblemError, UsageError
 from agent.harness.judge import verifier
 from agent.records import Candidate, Problem, Prompt, digest
+from agent.store.disk import write_durably
 
 Done = Callable[[Answer, float], None]
 """Told of each finished job and the seconds that it took."""
@@ -41,7 +42,7 @@ class Here:
         """`where`: executor and GPU. `trusts`: whether the text of a reference is taken from clients."""
         self._settings, self._where, self._trusts = settings, where, trusts
         self._folder = folder / "references"
-        self._folder.mkdir(exist_ok=True)
+        self._folder.mkdir(parents=True, exist_ok=True)
         shipped = resources.folder("references")
         self._shipped = {
             digest((shipped / f"{name}.py").read_text(encoding="utf-8")): name for name in problems.names()
@@ -104,7 +105,8 @@ class Here:
             )
         file = self._folder / f"{digest(problem.source)[:32]}.py"
         if not file.exists():
-            file.write_text(problem.source, encoding="utf-8")
+            # Whole or not at all: others look at the same time.
+            write_durably(file, problem.source.encode())
         return str(file)
 
 
@@ -151,17 +153,21 @@ class Workers:
             self._done(answer, time.monotonic() - began)
 
     def _judged(self, job: Job) -> Answer:
-        told = _Step(self.steps, job.id, self._stopping.is_set)
-        try:
-            return self._judging.judge(job.id, job.asked, told)
-        except Interrupted:
-            raise
-        except AgentError as error:
-            fault = Fault(exit_code=error.exit_code, message=str(error))
-        except Exception as error:  # noqa: BLE001 - a defect of ours ends one job and no other
-            said = f"a bug in kernelwright: {type(error).__name__}: {error}"
-            fault = Fault(exit_code=3, message=said[:500])
-        return Answer(id=job.id, state="failed", fault=fault)
+        return answered(self._judging, job, _Step(self.steps, job.id, self._stopping.is_set))
+
+
+def answered(judging: Judging, job: Job, told: Listener) -> Answer:
+    """What has come of a job, a fault of ours as well. Raises Interrupted alone."""
+    try:
+        return judging.judge(job.id, job.asked, told)
+    except Interrupted:
+        raise
+    except AgentError as error:
+        fault = Fault(exit_code=error.exit_code, message=str(error))
+    except Exception as error:  # noqa: BLE001 - a defect of ours ends one job and no other
+        said = f"a bug in kernelwright: {type(error).__name__}: {error}"
+        fault = Fault(exit_code=3, message=said[:500])
+    return Answer(id=job.id, state="failed", fault=fault)
 
 
 class _Step(Listener):

@@ -25,6 +25,7 @@ _ORDERS = ("relaxed", "acquire", "release", "acq_rel")
 _ATOMIC_INTEGERS = ("add", "min", "max", "inc", "dec", "and", "or", "xor")
 _NO_VALUE = ("prefetch", "prefetchu")
 _U32, _U64 = TYPES["u32"], TYPES["u64"]
+_FENCE = "__atomic_thread_fence(__ATOMIC_SEQ_CST);"
 
 
 def load(step: Step) -> str:
@@ -41,6 +42,11 @@ def load(step: Step) -> str:
     if volatile:
         return step.write(type, f"load_volatile<{type.c}>({address})")
     return step.write(type, f"*reinterpret_cast<const {type.c}*>({address})")
+
+
+def _released(order: str | None, code: str) -> str:
+    """An operation that releases is a fence and a relaxed one."""
+    return f"{{ {_FENCE} {code} }}" if order in ("release", "acq_rel") else code
 
 
 def _load_vector(step: Step, type: Type, width: int, address: str) -> str:
@@ -73,7 +79,8 @@ def store(step: Step) -> str:
         return f"*reinterpret_cast<{kind}*>({address}) = {kind}{{{values}}};"
     value = step.read(1, type)
     if order is not None:
-        return f"store_atomically(reinterpret_cast<{type.c}*>({address}), {type.c}({value}));"
+        code = f"store_atomically(reinterpret_cast<{type.c}*>({address}), {type.c}({value}));"
+        return _released(order, code)
     if volatile:
         return f"store_volatile<{type.c}>({address}, {value});"
     return f"*reinterpret_cast<{type.c}*>({address}) = {value};"
@@ -159,6 +166,11 @@ def is_space(step: Step) -> str:
 
 def atomic(step: Step) -> str:
     """atom and red."""
+    order = next((order for order in _ORDERS if order in step.instruction.modifiers), None)
+    return _released(order, _atomic(step))
+
+
+def _atomic(step: Step) -> str:
     returns = step.instruction.opcode == "atom"
     space = plain(step.choice(*_SPACES) or "")
     step.choice(*_ORDERS)
@@ -270,4 +282,4 @@ def fence(step: Step) -> str:
     allowed = ("sc", "acq_rel", "acquire", "release", "cta", "gl", "gpu", "sys", "cluster")
     for modifier in allowed:
         step.flag(modifier)
-    return "__atomic_thread_fence(__ATOMIC_SEQ_CST);"
+    return _FENCE

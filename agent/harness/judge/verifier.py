@@ -2,7 +2,7 @@
 
 from agent.harness.admission import check
 
-VERSION = "6"
+VERSION = "7"
 """Another number where a check or an attack is added to the judge."""
 
 

@@ -113,6 +113,72 @@ extern "C" __global__ void multicast(const float* x, float* y, int steps) {
     wait();
 }
 
+// Values go around the cluster, each block to the next one's memory; what was there has been read before.
+extern "C" __global__ void handed_on(const float* x, float* y, int rounds) {
+    __shared__ float given[64];
+    __shared__ __align__(8) uint64_t free_now;
+    const int t = threadIdx.x;
+    cg::cluster_group cluster = cg::this_cluster();
+    const uint32_t size = cluster.num_blocks(), next = (rank() + 1) % size, before = (rank() + size - 1) % size;
+    float* there = cluster.map_shared_rank(given, next);
+    if (t == 0) {
+        asm volatile("mbarrier.init.shared::cta.b64 [%0], 64;" ::"r"(place(&free_now)) : "memory");
+        asm volatile("fence.mbarrier_init.release.cluster;" ::: "memory");
+    }
+    float mine = x[blockIdx.x * 64 + t];
+    cluster.sync();
+    for (int i = 0; i < rounds; i++) {
+        there[63 - t] = mine;
+        cluster.sync();
+        mine = given[t];
+        // The block before may write again.
+        asm volatile("mbarrier.arrive.release.cluster.shared::cluster.b64 _, [%0];" ::"r"(peer(place(&free_now), before)) : "memory");
+        uint32_t over = 0;
+        while (!over) {
+            asm volatile("{ .reg .pred p; mbarrier.try_wait.parity.acquire.cluster.shared::cta.b64 p, [%1], %2; selp.u32 %0, 1, 0, p; }"
+                         : "=r"(over) : "r"(place(&free_now)), "r"(i & 1) : "memory");
+        }
+    }
+    y[blockIdx.x * 64 + t] = mine;
+    // Nothing is told any more: it is enough that all have come.
+    asm volatile("barrier.cluster.arrive.relaxed.aligned;" ::: "memory");
+    wait();
+}
+
+// Block 0 reads what block 1 wrote, once it has seen the flag; each half of a word has another writer.
+extern "C" __global__ void by_flag(const float* x, float* y) {
+    __shared__ float mine[64];
+    __shared__ uint32_t flag;
+    __shared__ unsigned short halves[2];
+    const int t = threadIdx.x;
+    if (t == 0) flag = 0;
+    arrive();
+    wait();
+    if (t == 0) {
+        asm volatile("st.shared::cluster.u16 [%0], %1;" ::"r"(peer(place(&halves[rank()]), 0)), "h"(static_cast<short>(rank() + 1)) : "memory");
+    }
+    if (rank() == 1) {
+        mine[t] = x[t];
+        __syncthreads();
+        if (t == 0) {
+            asm volatile("fence.acq_rel.cluster;" ::: "memory");
+            asm volatile("st.relaxed.cluster.shared::cluster.u32 [%0], 1;" ::"r"(peer(place(&flag), 0)) : "memory");
+        }
+    } else {
+        uint32_t seen = 0;
+        while (t == 0 && seen == 0) {
+            asm volatile("ld.acquire.cluster.shared::cta.u32 %0, [%1];" : "=r"(seen) : "r"(place(&flag)) : "memory");
+        }
+        __syncthreads();
+        float found;
+        asm volatile("ld.shared::cluster.f32 %0, [%1];" : "=f"(found) : "r"(peer(place(&mine[t]), 1)) : "memory");
+        y[t] = found;
+    }
+    arrive();
+    wait();
+    if (rank() == 0) y[64 + t] = halves[t % 2];
+}
+
 // Broken: the peer may not have begun.
 extern "C" __global__ void not_met(const float* x, float* y) {
     __shared__ float mine[64];
@@ -181,4 +247,90 @@ extern "C" __global__ void not_arrived(const float* x, float* y) {
     const int t = threadIdx.x;
     asm volatile("barrier.cluster.wait.acquire;" ::: "memory");  // here: not_arrived
     y[t] = x[t];
+}
+
+// Broken: only the threads of each block have met when one reads what the other wrote.
+extern "C" __global__ void met_at_home(const float* x, float* y) {
+    __shared__ float mine[64];
+    const int t = threadIdx.x;
+    mine[t] = 0;
+    arrive();
+    wait();
+    if (rank() == 1) mine[t] = x[t];  // there: met_at_home
+    __syncthreads();
+    if (rank() == 0) {
+        float found;
+        asm volatile("ld.shared::cluster.f32 %0, [%1];" : "=f"(found) : "r"(peer(place(&mine[t]), 1)) : "memory");  // here: met_at_home
+        y[t] = found;
+    }
+    arrive();
+    wait();
+}
+
+// Broken: the barrier was arrived at without release.
+extern "C" __global__ void relaxed_arrival(const float* x, float* y) {
+    __shared__ float mine[64];
+    const int t = threadIdx.x;
+    mine[t] = x[t];  // there: relaxed_arrival
+    asm volatile("barrier.cluster.arrive.relaxed.aligned;" ::: "memory");
+    wait();
+    float found;
+    asm volatile("ld.shared::cluster.f32 %0, [%1];" : "=f"(found) : "r"(peer(place(&mine[t]), rank() ^ 1)) : "memory");  // here: relaxed_arrival
+    if (rank() == 0) y[t] = found;
+    arrive();
+    wait();
+}
+
+// Broken: writes again what the other block may still read.
+extern "C" __global__ void written_again(const float* x, float* y) {
+    __shared__ float mine[64];
+    const int t = threadIdx.x;
+    mine[t] = x[t];
+    arrive();
+    wait();
+    if (rank() == 1) {
+        float found;
+        asm volatile("ld.shared::cluster.f32 %0, [%1];" : "=f"(found) : "r"(peer(place(&mine[t]), 0)) : "memory");  // there: written_again
+        y[t] = found;
+    }
+    if (rank() == 0) mine[t] = 0;  // here: written_again
+    arrive();
+    wait();
+}
+
+// Broken: both blocks put their part into one place of block 0.
+extern "C" __global__ void both_write(const float* x, float* y) {
+    __shared__ float sum[64];
+    const int t = threadIdx.x;
+    arrive();
+    wait();
+    asm volatile("st.shared::cluster.f32 [%0], %1;" ::"r"(peer(place(&sum[t]), 0)), "f"(x[t]) : "memory");  // here: both_write
+    arrive();
+    wait();
+    if (rank() == 0) y[t] = sum[t];
+}
+
+// Broken: nothing keeps block 0 until the other has read its memory.
+extern "C" __global__ void may_be_gone(const float* x, float* y) {
+    __shared__ float mine[64];
+    const int t = threadIdx.x;
+    mine[t] = x[t];
+    arrive();
+    wait();
+    if (rank() == 0) return;
+    float found;
+    asm volatile("ld.shared::cluster.f32 %0, [%1];" : "=f"(found) : "r"(peer(place(&mine[t]), 0)) : "memory");  // here: may_be_gone
+    y[t] = found;
+}
+
+// Broken: a pointer that was mapped while the block was there outlives it.
+extern "C" __global__ void kept_pointer(const float* x, float* y) {
+    __shared__ float mine[64];
+    const int t = threadIdx.x;
+    cg::cluster_group cluster = cg::this_cluster();
+    mine[t] = x[t];
+    const float* there = cluster.map_shared_rank(mine, 1);
+    cluster.sync();
+    if (cluster.block_rank() == 1) return;
+    y[t] = there[t];  // here: kept_pointer
 }

@@ -49,8 +49,10 @@ __attribute__((noinline)) bool relocate(Watch& watch, Site& site, uintptr_t addr
     }
     const uintptr_t stacks = reinterpret_cast<uintptr_t>(worker.stacks);
     const uintptr_t arguments = reinterpret_cast<uintptr_t>(request.arguments);
-    if (holds(stacks, kStackBytes * kMaxThreads, address, bytes)) {
-        site = Site{stacks, kStackBytes * kMaxThreads, nullptr};
+    // Of a block beside others no more is mapped; what follows may be another block's shared memory.
+    const size_t room = kStackBytes * static_cast<size_t>(worker.count);
+    if (holds(stacks, room, address, bytes)) {
+        site = Site{stacks, room, nullptr};
         return true;
     }
     if (holds(arguments, request.argument_bytes, address, bytes)) {
@@ -147,7 +149,9 @@ void watch_volatile(Watch& watch, uintptr_t address, size_t bytes, Access access
         check(watch, address, bytes, Access::kAtomic, code);
     } else {
         Site& site = site_of(watch, code);
+        watch.polling = true;
         if (!holds(site.first, site.bytes, address, bytes)) relocate(watch, site, address, bytes, access, code);
+        watch.polling = false;
     }
 }
 

@@ -14,6 +14,7 @@ struct MBarrier {
     uint32_t phase;  // number of those that are over
     int agent;       // under which name what its copies wrote is known
     Clocks coming, done;  // known of those that arrived in the present phase, and in all before
+    Knowledge coming_of, done_of;  // likewise, of other blocks
 };
 
 struct Piece {
@@ -48,7 +49,7 @@ struct Async {
     std::vector<std::unique_ptr<MBarrier>> barriers;
     std::vector<std::unique_ptr<Bulk>> bulk;  // in the order they were asked for
     uint32_t group[kMaxThreads];
-    uint32_t period;  // between two things that help somebody who waits
+    uint32_t period = 1;  // between two things that help somebody who waits; not that of who never waited
     uint32_t waited_in[kMaxThreads];
     int waiting;  // threads that have waited in vain in the period
     int rounds;

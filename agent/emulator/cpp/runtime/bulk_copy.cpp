@@ -108,7 +108,8 @@ void ask(Worker& keeper, std::unique_ptr<Bulk> bulk) {
     if (watching != nullptr) {
         if (&keeper == &asking) check_asked(keeper, *bulk);
         const uintptr_t there = reinterpret_cast<uintptr_t>(keeper.shared) + bulk->shared_first;
-        if (&keeper != &asking) peer_access(*watching, there, bulk->bytes, Access::kWrite, bulk->code);
+        if (&keeper != &asking) peer_access(*watching, there, bulk->bytes, Access::kWrite, bulk->code, true);
+        if (&keeper != &asking && bulk->barrier != nullptr) tell_cluster(asking, bulk->barrier->coming_of);
     }
     keeper.async->bulk.push_back(std::move(bulk));
     keeper.pending_copies++;
@@ -175,6 +176,7 @@ bool check_in_flight(Worker& worker, const void* address, size_t bytes, Access a
         return false;
     }
     const auto first = static_cast<size_t>(static_cast<const char*>(address) - worker.shared);
+    if (!check_used_by_peers(worker, first, bytes, access, code)) return false;
     if (access != Access::kRead && worker.products != nullptr && !check_products(worker, first, bytes, code)) return false;
     if (worker.async == nullptr) return true;
     for (const auto& bulk : worker.async->bulk) {

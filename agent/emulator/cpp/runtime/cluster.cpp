@@ -32,7 +32,9 @@ void complete(Cluster& cluster) {
         }
         cluster.done[rank] = cluster.known[rank];
         cluster.known[rank].at.clear();
+        learn_of_cluster(cluster, rank, cluster.coming);
     }
+    cluster.coming.of.clear();
 }
 
 bool is_complete(const Cluster& cluster, int threads) {
@@ -70,6 +72,20 @@ Worker* holder(Worker& worker, uintptr_t address) {
     return nullptr;
 }
 
+// An address that was mapped while its block was still there.
+bool was_of_peer(Worker& worker, uintptr_t address, uintptr_t code) {
+    const Cluster& cluster = *worker.cluster;
+    for (unsigned rank = 0; rank < cluster.size; rank++) {
+        if ((cluster.gone >> rank & 1) == 0 || address - reinterpret_cast<uintptr_t>(cluster.arenas[rank]) >= kSharedArena) continue;
+        report(&finding::kClusterPeerGone, Severity::kError, at_code(code), &worker, [&] {
+            return format("Uses shared memory of block %u of the cluster, which has returned: a barrier of the cluster has to stand "
+                          "before the blocks end.", rank);
+        });
+        return true;
+    }
+    return false;
+}
+
 }  // namespace
 
 dim3 cluster_dims(const kw_launch_request& r) {
@@ -103,13 +119,16 @@ void join_cluster(Worker& worker, unsigned long number, unsigned rank) {
         mine->size = cluster_size(*worker.launch->request);
     }
     mine->blocks[rank] = &worker;
+    worker.used_by_peers = false;
     worker.cluster = mine;
     worker.cluster_rank = rank;
 }
 
 // The block has ended.
 void leave_cluster(Worker& worker) {
+    end_peer_uses(worker);
     Cluster* cluster = worker.cluster;
+    cluster->arenas[worker.cluster_rank] = worker.shared;
     cluster->blocks[worker.cluster_rank] = nullptr;
     cluster->gone |= 1u << worker.cluster_rank;
     worker.cluster = nullptr;
@@ -145,8 +164,9 @@ bool wait_for_cluster(Worker& worker) {
 }
 
 // An access of another block's shared memory; false where the address is none of the cluster's.
-bool peer_access(Watch& watch, uintptr_t address, size_t bytes, Access access, uintptr_t code) {
+bool peer_access(Watch& watch, uintptr_t address, size_t bytes, Access access, uintptr_t code, bool asynchronous) {
     Worker* owner = holder(*watch.worker, address);
+    if (owner == nullptr && was_of_peer(*watch.worker, address, code)) return true;
     if (owner == nullptr || owner == watch.worker || owner->watch == nullptr) return false;
     const size_t offset = address - reinterpret_cast<uintptr_t>(owner->shared);
     for (size_t at = offset; at < offset + bytes; at++) {
@@ -166,6 +186,7 @@ bool peer_access(Watch& watch, uintptr_t address, size_t bytes, Access access, u
         }
         cell.written |= bit;
     }
+    if (!watch.polling) check_peer_use(watch, *owner, offset, bytes, access, asynchronous, code);
     return true;
 }
 
@@ -213,6 +234,8 @@ void kw_cluster_arrive(int relaxed, int line) {
     if (cluster.arrived++ == 0) cluster.line = line;
     cluster.turns = 0;
     if (watching != nullptr && relaxed == 0) contribute(*watching, worker.current, cluster.known[worker.cluster_rank]);
+    const bool fenced = watching != nullptr && watching->released[worker.current] != 0;
+    if (relaxed == 0 || fenced) tell_cluster(worker, cluster.coming);
     if (is_complete(cluster, worker.count)) complete(cluster);
 }
 
@@ -259,10 +282,19 @@ char* kw_cluster_shared(uint32_t address) {
     });
 }
 
+// To map is to name a place, which needs no barrier: only whoever accesses it has to know that the block is there.
 char* kw_map_generic(char* address, uint32_t rank) {
     if (current_worker == nullptr) return address;
-    const Worker& owner = owner_of(*current_worker, address);
-    return kw_cluster_shared(kw_map_shared(static_cast<uint32_t>(address - owner.shared), rank));
+    Worker& worker = *current_worker;
+    const Worker& owner = owner_of(worker, address);
+    const auto offset = static_cast<size_t>(address - owner.shared);
+    const Cluster& cluster = cluster_here(worker);
+    if (rank >= cluster.size) return kw_cluster_shared(kw_map_shared(static_cast<uint32_t>(offset), rank));
+    while (cluster.blocks[rank] == nullptr && (cluster.gone >> rank & 1) == 0) {
+        if (worker.launch->stop) abandon(worker, Fault::kNone, "", 0);
+        let_other_blocks_go(worker);
+    }
+    return (cluster.blocks[rank] == nullptr ? cluster.arenas[rank] : cluster.blocks[rank]->shared) + offset;
 }
 
 int kw_is_cluster_shared(uint64_t address) {

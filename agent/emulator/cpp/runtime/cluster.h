@@ -3,10 +3,26 @@
 
 #include "watch.h"
 
+#include <unordered_map>
+
 namespace kw {
 
 constexpr unsigned kMostInCluster = 16;
 constexpr unsigned kPortableCluster = 8;
+
+// What a block did last to a word of another one's shared memory.
+struct PeerUse {
+    struct Last {
+        int thread;
+        uint32_t epoch, clock;
+        uint32_t until;  // the phase of the cluster's barrier that it belongs to
+        uint8_t mask;    // of its bytes; 0: it did nothing
+        bool atomic;
+        uintptr_t code;
+    };
+    unsigned rank;
+    Last read, write;
+};
 
 struct Cluster {
     unsigned long number;
@@ -18,6 +34,11 @@ struct Cluster {
     int line;    // of the first that arrived
     long turns;  // in which nothing could go on
     Clocks known[kMostInCluster], done[kMostInCluster];  // for each block: of those that arrived, and in the last phase
+    char* arenas[kMostInCluster];        // where the shared memory was of each block that has ended
+    Knowledge knows[kMostInCluster];     // each block, of the others
+    Knowledge coming;                    // what those told that arrived in the present phase
+    Knowledge published;                 // by fences
+    std::unordered_map<uint64_t, std::vector<PeerUse>> uses;  // by the owner's rank and the word
 };
 
 dim3 cluster_dims(const kw_launch_request& r);
@@ -28,6 +49,13 @@ void leave_cluster(Worker& worker);
 void leave_barrier(Worker& worker, int thread);
 bool wait_for_cluster(Worker& worker);
 Worker& owner_of(Worker& worker, const void* address);
+
+// cluster_order.cpp
+void tell_cluster(Worker& worker, Knowledge& to);
+void learn_of_cluster(Cluster& cluster, unsigned rank, const Knowledge& from);
+void add_knowledge(Knowledge& to, const Knowledge& from);
+void check_peer_use(Watch& watch, Worker& owner, size_t offset, size_t bytes, Access access, bool asynchronous, uintptr_t code);
+void end_peer_uses(Worker& worker);
 
 // waiting.cpp
 void let_other_blocks_go(Worker& worker);

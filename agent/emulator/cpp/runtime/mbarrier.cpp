@@ -58,6 +58,8 @@ void complete_phase(Worker& worker, MBarrier& barrier) {
         if (barrier.coming.at[k] > barrier.done.at[k]) barrier.done.at[k] = barrier.coming.at[k];
     }
     barrier.coming.at.clear();
+    add_knowledge(barrier.done_of, barrier.coming_of);
+    barrier.coming_of.of.clear();
 }
 
 // Lets those go on who have something to do; then a copy arrives, if one is on its way. Nothing left: for ever.
@@ -106,6 +108,9 @@ bool seen(Worker& worker, MBarrier& barrier, bool over) {
     if (!over) return false;
     if (!worker.async->bulk.empty()) arrived_seen(worker, barrier);
     if (watching != nullptr) learn(*watching, worker.current, barrier.done);
+    if (watching != nullptr && worker.cluster != nullptr) {
+        learn_of_cluster(*worker.cluster, worker.cluster_rank, barrier.done_of);
+    }
     return true;
 }
 
@@ -148,9 +153,9 @@ void kw_mbarrier_init(void* address, uint32_t count) {
         const size_t offset = static_cast<size_t>(static_cast<char*>(address) - worker.shared);
         async.slots[offset / 8] = static_cast<uint16_t>(async.barriers.size());
         const int agent = kMaxThreads + static_cast<int>((async.barriers.size() - 1) % kMaxAgents);
-        *barrier = MBarrier{offset, count, count, 0, 0, agent, {}, {}};
+        *barrier = MBarrier{offset, count, count, 0, 0, agent, {}, {}, {}, {}};
     } else {
-        const MBarrier anew{barrier->offset, count, count, 0, 0, barrier->agent, {}, {}};
+        const MBarrier anew{barrier->offset, count, count, 0, 0, barrier->agent, {}, {}, {}, {}};
         *barrier = anew;
     }
     const uint64_t word = kToken;
@@ -172,6 +177,7 @@ uint64_t kw_mbarrier_arrive(void* address, uint32_t count, int64_t bytes, int dr
     MBarrier* barrier = found_at(owner, address, KW_CODE);
     if (barrier == nullptr) return 0;
     if (watching != nullptr && &owner == &worker) contribute(*watching, worker.current, barrier->coming);
+    if (&owner != &worker) tell_cluster(worker, barrier->coming_of);
     const uint64_t state = kToken | barrier->phase;
     barrier->bytes += bytes;
     if (count > barrier->pending) {

@@ -151,6 +151,7 @@ struct Worker {
     std::vector<std::unique_ptr<Cluster>> clusters;  // the host's: that have blocks which run
     Cluster* cluster;          // of the block, or null
     unsigned cluster_rank;
+    bool used_by_peers;  // other blocks have accessed its shared memory
     void* suspended;           // where it goes on while another block of the OS thread runs
     unsigned long first_block;  // the host's: blocks that it took and has not begun
     unsigned long end_block;

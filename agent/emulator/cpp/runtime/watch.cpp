@@ -124,6 +124,7 @@ void note_fence(Watch& watch, bool for_device) {
     watch.released[watch.worker->current] = ++watch.clock;
     watch.observed[watch.worker->current] = watch.clock;
     watch.fenced = true;
+    fence_cluster(*watch.worker);
     if (!for_device) return;
     watch.acquired = true;
     publish_block_fence(watch);

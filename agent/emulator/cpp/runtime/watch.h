@@ -77,6 +77,15 @@ constexpr size_t kSites = 512;
 struct Clocks {
     std::vector<uint32_t> at;
 };
+
+// What is known of another block of the cluster: all before that barrier of its, and up to these clocks.
+struct Foreign {
+    uint32_t epoch = 0;
+    Clocks clocks;
+};
+struct Knowledge {
+    std::vector<Foreign> of;  // by rank; shorter where nothing is known
+};
 constexpr int kGroupWarps = 4;  // of a warpgroup
 constexpr int kMaxAgents = 64;  // numbered from kMaxThreads on, where a writer is named
 constexpr uintptr_t kNothing = ~uintptr_t{0};
@@ -90,6 +99,7 @@ struct Watch {
     uint64_t block;   // 1 to 65534, from the block's number
     bool acquired;    // a thread of the block has looked at what other blocks may have published
     bool fenced;      // a thread of the block has run a fence
+    bool polling;     // the access that is looked at is a volatile read
     uintptr_t entry;  // of the kernel
     uint32_t block_serial, epoch, clock;
     uint32_t released[kMaxThreads], observed[kMaxThreads];  // clocks of fences and of atomics
@@ -159,7 +169,11 @@ void check_update(void* to, size_t bytes, uintptr_t code);
 bool check_not_pending(Worker& worker, uintptr_t address, size_t bytes, uintptr_t code);
 
 // cluster.cpp
-bool peer_access(Watch& watch, uintptr_t address, size_t bytes, Access access, uintptr_t code);
+bool peer_access(Watch& watch, uintptr_t address, size_t bytes, Access access, uintptr_t code, bool asynchronous = false);
+
+// cluster_order.cpp
+void fence_cluster(Worker& worker);
+bool check_used_by_peers(Worker& worker, size_t offset, size_t bytes, Access access, uintptr_t code);
 
 // bulk_copy.cpp
 bool check_in_flight(Worker& worker, const void* address, size_t bytes, Access access, uintptr_t code);

@@ -1,0 +1,122 @@
+"""The Ray actor: keeps the judges of one GPU, or of one machine's processors, in processes of their own.
+
+Contract: a judge's process has what `config.child_environment` lets through, whatever the machine's Ray was
+started with. It ends with this one: its input does. After a fault that is not the candidate's the next order
+gets a new process, which says first whether it can judge.
+"""
+
+import subprocess
+import sys
+from collections.abc import Sequence
+from contextlib import suppress
+from queue import SimpleQueue
+
+from pydantic import ValidationError
+
+from agent import config, sandbox
+from agent.api.service import Answer
+from agent.doors.cluster.messages import Hello, Reply
+from agent.errors import AgentError, EnvironmentFault
+
+COMMAND = (sys.executable, "-m", "agent.doors.cluster.judge")
+GRACE_S = 20.0
+"""How long a process may take to end once its input has."""
+
+
+class Keeper:
+    """`slots` processes; as many threads of Ray may call it."""
+
+    def __init__(self, plan: str, slots: int, command: Sequence[str] = COMMAND) -> None:
+        sandbox.hide()
+        config.forget_secrets()
+        self._plan, self._slots, self._command = plan, slots, tuple(command)
+        self._places: SimpleQueue[subprocess.Popen[str] | None] = SimpleQueue()
+        for _ in range(slots):
+            self._places.put(None)
+
+    def hello(self) -> str:
+        """What the first process says, as a Hello; it is kept for the first order."""
+        process, hello = self._started()
+        self._places.get()
+        self._places.put(process)
+        return hello.model_dump_json()
+
+    def judge(self, order: str) -> str:
+        """A Reply to an Order."""
+        process = self._places.get()
+        try:
+            process, reply = self._replied(process, order)
+        except Exception as error:  # noqa: BLE001 - whatever it is, the place is given back
+            process, reply = None, Reply(died=f"{type(error).__name__}: {error}")
+        self._places.put(process)
+        return reply.model_dump_json()
+
+    def close(self) -> None:
+        """Ends the processes, each once it has answered; Ray ends this one without it."""
+        for _ in range(self._slots):
+            if (process := self._places.get()) is not None:
+                _ended(process)
+
+    def _replied(
+        self, process: "subprocess.Popen[str] | None", order: str
+    ) -> "tuple[subprocess.Popen[str] | None, Reply]":
+        if process is not None and process.poll() is not None:
+            _ended(process)
+            process = None
+        if process is None:
+            process, hello = self._started()
+            if process is None:
+                return None, Reply(unfit=hello.unfit)
+        try:
+            answer = Answer.model_validate_json(_asked(process, order))
+        except (OSError, ValidationError):
+            return None, Reply(died=f"its process ended with code {_ended(process)}")
+        if answer.fault is not None and answer.fault.exit_code == EnvironmentFault.exit_code:
+            _ended(process)
+            process = None
+        return process, Reply(answer=answer)
+
+    def _started(self) -> "tuple[subprocess.Popen[str] | None, Hello]":
+        """A new process and what it says; no process where it cannot judge."""
+        try:
+            environment = config.child_environment()
+            # The machine's own cache, wherever its settings put it; other settings come with the plan.
+            cache = config.load({}, offline=True).settings.cache_dir
+            environment |= {"AGENT_CACHE_DIR": str(cache), "PYTHONPATH": config.with_package(environment)}
+            process = subprocess.Popen(
+                self._command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL,
+                text=True, env=environment,
+            )  # fmt: skip
+        except (AgentError, OSError) as error:
+            return None, Hello(unfit=str(error))
+        try:
+            hello = Hello.model_validate_json(_asked(process, self._plan))
+        except (OSError, ValidationError):
+            hello = Hello(unfit=f"its process ended with code {_ended(process)} before it could judge")
+        if hello.unfit:
+            _ended(process)
+            return None, hello
+        return process, hello
+
+
+def _asked(process: "subprocess.Popen[str]", text: str) -> str:
+    """The line that a process answers; an empty one where it has ended."""
+    assert process.stdin is not None
+    assert process.stdout is not None
+    process.stdin.write(text + "\n")
+    process.stdin.flush()
+    return process.stdout.readline()
+
+
+def _ended(process: "subprocess.Popen[str]") -> int:
+    """Its exit status, once it has ended: by the end of its input, or else by force."""
+    assert process.stdin is not None
+    assert process.stdout is not None
+    with suppress(OSError):
+        process.stdin.close()
+    try:
+        process.wait(GRACE_S)
+    except subprocess.TimeoutExpired:
+        process.kill()
+    process.stdout.close()
+    return process.wait()

@@ -165,7 +165,8 @@ class CallRecords:
         """
         recorded = self._recorded(number)
         looked = replay_evidence.on_fresh_inputs(recorded, evidence)
-        if looked.blind and looked.findings and not recorded.others and self._has_later(once_more):
+        alone = looked.blind and looked.findings and not recorded.others
+        if alone and self._later_call(once_more) is not None:
             return replay_evidence.on_fresh_inputs(self._recorded(number), evidence)
         return looked
 
@@ -174,23 +175,22 @@ class CallRecords:
 
         That one is on inputs of which nothing could be known when kernels and tables were made.
         """
-        return self._has_later(once_more) and all(
-            replay_evidence.on_its_own_inputs(self._recorded(call), evidence)
-            for call in (number, self._later)
-            if call is not None
+        later = self._later_call(once_more)
+        return later is not None and all(
+            replay_evidence.on_its_own_inputs(self._recorded(call), evidence) for call in (number, later)
         )
 
-    def _has_later(self, once_more: Callable[[int], None]) -> bool:
-        """Makes the later call where there is none yet. False where it gives a wrong result."""
+    def _later_call(self, once_more: Callable[[int], None]) -> int | None:
+        """The later call, made now where there is none yet; None where it gives a wrong result."""
         if self._later is None:
             try:
                 once_more(secret_seed())
             except faults.Refused as refused:
                 if refused.status is not Status.INCORRECT:
                     raise
-                return False
+                return None
             self._later = len(self._drawn) - 1
-        return True
+        return self._later
 
     def chosen(self) -> list[int]:
         """One call of each kind of behaviour, the most frequent first, by secret choice."""

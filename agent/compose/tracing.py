@@ -52,8 +52,12 @@ class Traced:
     """`tensor`, `tuple` or `list`: what forward returns."""
 
 
+@cache
 def traced(source: str) -> Traced:
-    """Runs the reference on fake tensors. Raises ReferenceFault, Declined."""
+    """Runs the reference on fake tensors, once: what cannot be composed with all copies is tried with fewer.
+
+    Raises ReferenceFault, Declined.
+    """
     with torch.no_grad(), FakeTensorMode(allow_non_fake_inputs=True):
         model, inputs = loaded(source)
         tensors = [value for value in inputs if isinstance(value, torch.Tensor)]

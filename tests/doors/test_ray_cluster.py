@@ -222,9 +222,10 @@ def test_a_bench_whose_driver_was_killed_goes_on_to_the_same_report(
     assert done.returncode == 0, done.stderr
     assert reported(tmp_path, there) == reported(tmp_path, here)
     for path, text in before.items():
+        # A worker may see that its driver is gone before it is ended, and close its run as failed: such a
+        # run is done anew. A verdict is not.
         assert path.read_text().startswith(text.rpartition("\n")[0])
-        if '"run_finished"' in text:
-            assert path.read_text() == text, "nothing was judged twice"
+        assert path.read_text().count('"kind":"evaluated"') == 1, "nothing was judged twice"
     until(lambda: not judges(nodes), "a judge outlived the bench")
 
 

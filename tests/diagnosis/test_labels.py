@@ -31,6 +31,11 @@ def test_the_name_alone_decides_between_learn_and_closed() -> None:
     assert [labels.half_of(name) for name in ("a", "b", "c", "d")] == ["closed", "learn", "closed", "learn"]
 
 
+def test_a_folder_is_a_half() -> None:
+    assert {path.name for path in labels.CORPUS.iterdir() if path.is_dir()} <= set(labels.HALVES)
+    assert "unseen" in labels.HALVES
+
+
 def test_a_label_names_one_fault_or_two() -> None:
     label: dict[str, object] = {
         "half": "own",

@@ -40,9 +40,9 @@ def depthwise(node: Node, args: list[Any], sizes: Sizes) -> Value | None:
     if any(len(set(size)) > 1 for size in weight.shape[2:]):
         return None
     for axis in range(rank):
-        reach = 2 * numbers[1][axis] - (width[axis] - 1) * numbers[2][axis] - 1
         given = sizes.text(source.shape[axis - rank])
-        sizes.define(node.shapes[0][axis - rank], f"({given} + {reach}) // {numbers[0][axis]} + 1")
+        own = [width[axis], *(number[axis] for number in numbers)]
+        sizes.define(node.shapes[0][axis - rank], _count(given, own))
 
     def factor(kernel: Kernel, index: Index, loops: list[str]) -> str:
         own = tuple(
@@ -78,7 +78,8 @@ def _window(
 ) -> tuple[list[int], list[int], list[int], list[int], int]:
     """Window, step, padding, distance within the window, and how many dimensions are pooled.
 
-    `apart_at`: the argument that is the distance; windows of averages have none.
+    `apart_at`: the argument that is the distance, before the one that says whether a last window may reach
+    over the end; windows of averages have none.
     """
     source = args[0]
     rank = len(args[1]) if isinstance(args[1], (list, tuple)) else 1
@@ -86,11 +87,23 @@ def _window(
     step = _settings(args, rank, 2, width)
     pad = _settings(args, rank, 3, [0])
     apart = [1] * rank if apart_at is None else _settings(args, rank, apart_at, [1])
+    over_end = apart_at is not None and len(args) > apart_at + 1 and bool(args[apart_at + 1])
     for axis in range(rank):
-        reach = 2 * pad[axis] - (width[axis] - 1) * apart[axis] - 1
-        size, of = node.shapes[0][axis - rank], source.shape[axis - rank]
-        sizes.define(size, f"({sizes.text(of)} + {reach}) // {step[axis]} + 1")
+        size, given = node.shapes[0][axis - rank], sizes.text(source.shape[axis - rank])
+        sizes.define(size, _count(given, [s[axis] for s in (width, step, pad, apart)], over_end))
     return width, step, pad, apart, rank
+
+
+def _count(given: str, settings: list[int], over_end: bool = False) -> str:
+    """The number of windows as Python; those that begin behind the end of what is given are none."""
+    width, step, pad, apart = settings
+    reach = 2 * pad - (width - 1) * apart - 1
+    if not over_end:
+        return f"({given} + {reach}) // {step} + 1"
+    rounded_up = f"({given} + {reach + step - 1}) // {step} + 1"
+    if pad + step <= (width - 1) * apart + 1:  # each begins before the end
+        return rounded_up
+    return f"min({rounded_up}, ({given} + {pad - 1}) // {step} + 1)"
 
 
 def _largest(node: Node, args: list[Any], kwargs: dict[str, Any], sizes: Sizes) -> Value:

@@ -138,6 +138,21 @@ def test_the_size_of_a_pooling_counts_the_distance_within_its_windows() -> None:
     assert "(x.shape[0] + -2) // 1 + 1" in text[text.index("def forward") :]
 
 
+@pytest.mark.parametrize(
+    ("settings", "count"),
+    [
+        ("kernel_size=3, stride=2", "({} + -2) // 2 + 1"),
+        ("kernel_size=2, stride=3, padding=1", "min(({} + 2) // 3 + 1, ({} + 0) // 3 + 1)"),
+    ],
+)
+def test_the_size_of_a_pooling_counts_windows_over_the_end(settings: str, count: str) -> None:
+    source = SQUARE.replace("avg_pool2d(x, 2)", f"max_pool2d(x, {settings}, ceil_mode=True)")
+    larger = source.replace("16, 16, 4", "48, 81, 4")
+    text = composed([source, larger], "sample")
+    for given in ("x.shape[2]", "x.shape[3]"):
+        assert count.format(given, given) in text
+
+
 def test_loop_variables_that_nothing_reads_are_not_computed() -> None:
     text = made("return x * self.scale", "self.scale = nn.Parameter(torch.ones(8, 1))")
     assert re.findall(r"const I (i\d)\w* =", text) == ["i1"]

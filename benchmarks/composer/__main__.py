@@ -7,8 +7,8 @@
     page                                                      docs/composer-kernelbench.md and its plot
 
 Every fifth problem of levels 1 and 2 and all of level 3, or those that `--only` names. Each result is written
-to one document as soon as it is there; `--resume` leaves out what it has of the same text and the same
-composer. Only figures and our own words go into it, no text of the checkout.
+to one document as soon as it is there; `--resume` leaves out what it has of the same reference and the same
+composed file. Only figures and our own words go into it, no text of the checkout.
 """
 
 import argparse
@@ -42,7 +42,7 @@ def main() -> int:
         where = given.executor
         left = [case for case in there if not (given.resume and book.has(case, where))]
         for answer in documents.at_once(
-            lambda case: _about(case) | {where: judging.judged(case, where, given.quick)}, left, given.jobs
+            lambda case: case.about() | {where: judging.judged(case, where, given.quick)}, left, given.jobs
         ):
             book.keep(answer, where)
     if given.what == "time":
@@ -50,23 +50,20 @@ def main() -> int:
         until = begun + given.seconds
         cache = config.load({}, offline=True).settings.cache_dir
         for answer in waves.timed(left, cache, given.jobs, given.max_autotune, until):
-            about = {name: answer.pop(name) for name in ("id", "digest", "code")}
+            about = {name: answer.pop(name) for name in ("id", "digest", "code", "text")}
             places = given.work / f"{about['id'].replace('/', '-')}.kernels.json"
             places.write_text(json.dumps(answer.pop("kernels", {}), indent=1), encoding="utf-8")
             book.keep(about | {"times": answer | book.circumstances()}, "times")
     return 0
 
 
-def _about(case: cases.Case) -> dict[str, Any]:
-    return {"id": case.id, "digest": case.digest, "code": cases.code()}
-
-
 def _composing(case: cases.Case) -> dict[str, Any]:
-    return _about(case) | {"composed": cases.composed(case)}
+    said = cases.composed(case)  # before it is asked what the file's text is
+    return case.about() | {"composed": said}
 
 
 class Book:
-    """The document: an entry for each problem, whose parts belong to one text and one composer."""
+    """The document: an entry for each problem, whose parts belong to one reference and one composed file."""
 
     def __init__(self, path: Path, commit: str | None) -> None:
         self._path, self._commit = path, commit
@@ -79,16 +76,17 @@ class Book:
             known = {}
         kept = {"id": answer["id"], "digest": answer["digest"]}
         value = answer[part]
-        self._entries[answer["id"]] = known | kept | {part: {"code": answer["code"], "said": value}}
+        made = {name: answer[name] for name in ("code", "text")}
+        self._entries[answer["id"]] = known | kept | {part: made | {"said": value}}
         documents.write(self._path, self._entries.values())
         if part != "composed" or value:
             sys.stdout.write(f"{answer['id']:12} {part:9} {_words(value)}\n")
             sys.stdout.flush()
 
     def has(self, case: cases.Case, part: str) -> bool:
-        """Whether that part is there for this text and this composer."""
+        """Whether that part is there for this reference and this composed file."""
         known = self._entries.get(case.id, {})
-        return known.get("digest") == case.digest and known.get(part, {}).get("code") == cases.code()
+        return known.get("digest") == case.digest and known.get(part, {}).get("text") == case.text
 
     def circumstances(self) -> dict[str, Any]:
         if not hasattr(self, "_circumstances"):

@@ -43,6 +43,15 @@ class Case(NamedTuple):
         return self.work / f"{self.id.replace('/', '-')}-{self.digest}-{self.made}.py"
 
     @property
+    def text(self) -> str:
+        """Of the composed file: what was found about it holds for the same text of a later composer."""
+        return hashlib.sha256(self.file.read_bytes()).hexdigest()[:16] if self.file.is_file() else ""
+
+    def about(self) -> dict[str, str]:
+        """What a record is about: the reference, the composer and what that wrote."""
+        return {"id": self.id, "digest": self.digest, "code": code(), "text": self.text}
+
+    @property
     def made(self) -> str:
         """What the file was made by."""
         return f"{code()}{self.arch or ''}"

@@ -28,7 +28,7 @@ whole reference, else a composed one; on the GPU with the shipped products and c
 (`--arch 90a`), on the emulator with torch's.
 
 A verdict is the judge's, on the emulator at sizes that it can afford and on a GPU at the problem's own. Where
-the composer changed after a part was recorded, the part is marked `*`: it is of an earlier file.
+the composed file changed after a part was recorded, the part is marked `*`: it is of an earlier file.
 
 ![ratios](composer-kernelbench.svg)
 """
@@ -170,8 +170,9 @@ def _verdict(entry: Entry, where: str) -> str:
 
 
 def _mark(entry: Entry, part: str) -> str:
-    present = entry.get(part, {}).get("code")
-    return "*" if present not in (None, entry.get("composed", {}).get("code")) else ""
+    """The same composer wrote the same file; another one may have, for the same GPUs."""
+    own, composed = entry.get(part, {}), entry.get("composed", {})
+    return "" if not own or any(own.get(by, 0) == composed.get(by) for by in ("code", "text")) else "*"
 
 
 def _cells(cells: list[str]) -> str:

@@ -15,7 +15,7 @@ from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
 
-from benchmarks.composer.cases import Case, code, loaded
+from benchmarks.composer.cases import Case, loaded
 
 MEMORY_BYTES = 125 << 30
 COPIES = 3.5
@@ -109,12 +109,7 @@ def timed(cases: list[Case], cache: Path, side_by_side: int, tuned: bool, until:
             for one in begun[number]:
                 answer = one.go_on()
                 one.end()
-                yield {
-                    "id": one.case.id,
-                    "digest": one.case.digest,
-                    "code": code(),
-                    **answer,
-                }
+                yield {**one.case.about(), **answer}
         for later in begun.values():
             for one in later:
                 one.end()

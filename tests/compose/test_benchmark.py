@@ -75,3 +75,28 @@ def test_a_ratio_is_held_against_the_best_of_torch() -> None:
     assert page.geometric_mean([0.5, 2.0, 8.0]) == pytest.approx(2.0)
     later = entry | {"composed": {"code": "b", "said": ""}}
     assert "| level1/1 | yes |  |  | 2.000 | 8.000 | 3.000 | 4.000 | 1.50* | 0e+00 |" in page.render([later])
+
+
+def test_what_was_found_holds_for_the_same_file_of_a_later_composer() -> None:
+    said = {"status": "verified", "protocol": "quick"}
+    judged = {"id": "level2/1", "emulator": {"code": "a", "text": "f", "said": said}}
+    same = judged | {"composed": {"code": "b", "text": "f", "said": ""}}
+    other = judged | {"composed": {"code": "b", "text": "g", "said": ""}}
+    assert "| verified, quick |" in page.render([same])
+    assert "| verified, quick* |" in page.render([other])
+
+
+def test_a_file_that_came_out_the_same_is_not_judged_again(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    root, out = checkout(tmp_path / "checkout"), tmp_path / "out.json"
+    [case] = cases.chosen(root, tmp_path / "work", ["1/5"])
+    case.file.write_text("a file")
+    book = command.Book(out, None)
+    book.keep(case.about() | {"emulator": {"status": "verified"}}, "emulator")
+    monkeypatch.setattr(cases, "code", lambda: "later")
+    assert not book.has(case, "emulator")
+    case.file.write_text("a file")
+    assert book.has(case, "emulator")
+    case.file.write_text("another file")
+    assert not book.has(case, "emulator")

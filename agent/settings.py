@@ -189,5 +189,8 @@ class KernelSettings(BaseSettings):
     """Raise an error for a call that a kernel does not support, instead of falling back to torch."""
     kernels_disable: bool = False
     """Send every call to torch."""
+    kernels_built: Path | None = None
+    """Folder of libraries that `agent kernels build --to` wrote, which are loaded where they fit in place of
+    building; set it only to a folder that you trust."""
     cache_dir: Path = Field(default_factory=lambda: platformdirs.user_cache_path(APPLICATION))
     """Cache folder; kernels are built in its subfolder `kernels`."""

@@ -9,18 +9,13 @@ from rich.text import Text
 
 from agent import config
 from agent.api import Checks, Judge
-from agent.api.judge import architecture, present_architecture
+from agent.api.judge import architecture
 from agent.cli import columns, console, judging
+from agent.cli.kernel_builds import All, Names, build, chosen_names
 from agent.cli.telling import telling
-from agent.errors import EnvironmentFault, UsageError
+from agent.errors import EnvironmentFault
 from agent.kernels import manifest, sources
 from agent.records import SCHEMA_VERSION, Status
-
-Names = Annotated[
-    list[str] | None,
-    typer.Argument(metavar="NAME", help="Kernel names as printed by `agent kernels list`."),
-]
-All = Annotated[bool, typer.Option("--all", help="All shipped kernels.")]
 
 EXAMPLES = {
     "list": "agent kernels list",
@@ -70,7 +65,7 @@ def info(
     quiet: console.Quiet = False,
 ) -> None:
     """Show one kernel: its operators, supported inputs, verdicts and times."""
-    (known,) = (manifest.load(found) for found in _chosen([name], False, sources.promoted()))
+    (known,) = (manifest.load(found) for found in chosen_names([name], False, sources.promoted()))
     if json:
         console.emit_json(
             {"schema_version": SCHEMA_VERSION, "stale": known.stale(_judge_version()), **dict(known)}
@@ -112,7 +107,7 @@ def verify(
     """Judge kernels again as ModelNew files, including promoted ones; exit 1 if one is not verified."""
     from agent.kernels import auditing
 
-    chosen = _chosen(names, every, sources.promoted())
+    chosen = chosen_names(names, every, sources.promoted())
     settings = config.load({"executor": executor}, offline=True).settings
     rows, held = [], True
     for name in chosen:
@@ -140,41 +135,6 @@ def verify(
     raise typer.Exit(0 if held else 1)
 
 
-def build(
-    names: Names = None,
-    every: All = False,
-    arch: Annotated[
-        str | None, typer.Option(help="Compute capability such as 90a; default: that of this machine's GPU.")
-    ] = None,
-    json: console.Json = False,
-    verbose: console.Verbose = False,
-    quiet: console.Quiet = False,
-) -> None:
-    """Build kernels ahead of time into the cache that programs load them from."""
-    from agent.kernels import building
-
-    chosen = _chosen(names, every)
-    target = arch or present_architecture()
-    rows = []
-    for name in chosen:
-        with console.live(f"building {name} for sm_{target}"):
-            path = building.library(name, target)
-        report = building.report(path)
-        rows.append({"path": str(path), **dict(report)})
-        if not json:
-            spills = sum(kernel.spill_bytes or 0 for kernel in report.kernels)
-            most = max((kernel.registers or 0 for kernel in report.kernels), default=0)
-            console.show(
-                f"{name}: sm_{target}, {len(report.kernels)} kernels, at most {most} registers, {spills} "
-                f"bytes spilled, built in {report.seconds:.1f} s"
-            )
-            for kernel in report.kernels if verbose else ():
-                words = f"{kernel.registers} registers, {kernel.spill_bytes} spilled"
-                console.show(f"  {words}: {console.line(kernel.name)}")
-    if json:
-        console.emit_json({"schema_version": SCHEMA_VERSION, "builds": rows})
-
-
 def bench(
     names: Names = None,
     every: All = False,
@@ -184,7 +144,7 @@ def bench(
     quiet: console.Quiet = False,
 ) -> None:
     """Time kernels against torch on this GPU, holding the GPU lock. Needs a GPU."""
-    chosen = _chosen(names, every)
+    chosen = chosen_names(names, every)
     from agent.kernels import benching, cases
 
     here = benching.machine(_commit())
@@ -237,22 +197,6 @@ def promote(
     else:
         console.show(judging.verdict(again))
         console.show(f"promoted as {name} in {folder}")
-
-
-def _chosen(names: list[str] | None, every: bool, promoted: tuple[str, ...] = ()) -> tuple[str, ...]:
-    """Raises UsageError for no name and for one that is none; `promoted` are those that count beside ours."""
-    known = (*sources.NAMES, *promoted)
-    if every == bool(names):
-        raise UsageError("give kernel names or --all; known kernels: " + ", ".join(known))
-    for name in names or ():
-        if name not in known:
-            hint = (
-                "is a promoted ModelNew file, not an operator"
-                if name in sources.promoted()
-                else "is not a kernel"
-            )
-            raise UsageError(f"{name!r} {hint}; known kernels: {', '.join(known)}")
-    return tuple(names) if names else known
 
 
 def _judge_version() -> str:

@@ -1,13 +1,16 @@
-"""Builds a kernel's C library for one architecture into a cache keyed by content.
+"""Builds a kernel's C libraries for one architecture into a cache keyed by content.
 
-Contract: `library(name, arch)` answers the path of a finished library. It is built at most once for its
-sources, flags, compiler, torch and architecture, in a folder of its own that is renamed when it is complete.
-Who waits for another process's build waits `LOCK_LIMIT_S` at most and is told who holds the lock; the lock is
-the system's, so that of a process that died is free. Raises BuildFault, which says what to do.
+Contract: `library(name, arch, part)` answers the path of a finished library: one that was shipped for these
+very sources (`built`), or else one that is built at most once for its sources, flags, compiler, torch and
+architecture, in a folder of its own that is renamed when it is complete. Either is the file that its build
+left, by its hash. Who waits for another process's build waits `LOCK_LIMIT_S` at most and is told who holds
+the lock; the lock is the system's, so that of a process that died is free. Raises BuildFault, which says what
+to do.
 Nothing is loaded here, and neither torch nor CUDA is started.
 """
 
 import contextlib
+import hashlib
 import os
 import platform
 import re
@@ -28,64 +31,52 @@ from agent.build.nvcc import messages
 from agent.build.nvcc.tool import wheel_homes
 from agent.errors import EnvironmentFault
 from agent.kernels import sources
-from agent.records import KernelResources, Record, digest
+from agent.kernels.built import FLAGS, LIBRARY, REPORT, Build, BuildFault, content, is_whole, shipped
+from agent.records import Record, digest
 
 LOCK_LIMIT_S = 300.0
 BUILD_LIMIT_S = 600.0
-LIBRARY = "kernel.so"
-REPORT = "build.json"
-FLAGS = (
-    "-O3", "-std=c++17", "--shared", "-Xcompiler", "-fPIC,-fvisibility=hidden", "-Xptxas", "-v",
-    "-allow-unsupported-compiler", "-cudart", "none",
-)  # fmt: skip
 
 
-class BuildFault(EnvironmentFault):
-    """A kernel could not be built here; the text is one line with the mend."""
+def library(
+    name: str,
+    arch: str,
+    part: str = sources.ALL,
+    cuda: str | None = None,
+    lock_limit_s: float = LOCK_LIMIT_S,
+) -> Path:
+    """Path of one library of kernel `name` for `arch` (`90a`), built where it is not there yet.
 
-
-class Build(Record):
-    """What a finished build left beside its library."""
-
-    kernel: str
-    arch: str
-    compiler: str
-    seconds: float
-    kernels: tuple[KernelResources, ...]
-    warnings: tuple[str, ...] = ()
-
-
-def library(name: str, arch: str, cuda: str | None = None, lock_limit_s: float = LOCK_LIMIT_S) -> Path:
-    """Path of the library of kernel `name` for `arch` (`90a`), built where it is not there yet.
-
-    `cuda` is the version that torch was built for, where it has to run beside that.
+    `part` is one of `sources.parts(name)`; `cuda` the version that torch was built for, where it has to run
+    beside that.
     """
+    settings = config.kernel_settings()
+    if cuda is not None and settings.kernels_built is not None:
+        ready = shipped(settings.kernels_built, name, arch, part, cuda)
+        if ready is not None:
+            return ready
     tools = _Tools.here()
     if cuda is not None and cuda.split(".")[0] != tools.version.split(".")[0]:
         raise BuildFault(
             f"nvcc is {tools.version} and torch was built for CUDA {cuda}: put an nvcc {cuda.split('.')[0]} "
             "on PATH, or name its toolkit in CUDA_HOME"
         )
-    folder = config.kernel_settings().cache_dir / "kernels"
-    made = folder / f"{name}-{arch}-{_key(name, arch, tools)}"
-    if (made / LIBRARY).is_file():
+    folder = settings.cache_dir / "kernels"
+    made = folder / f"{name}-{part}-{arch}-{_key(name, arch, part, tools)}"
+    if is_whole(made):
         return made / LIBRARY
     try:
         made.parent.mkdir(parents=True, exist_ok=True)
         with _locked(made.with_suffix(".lock"), name, lock_limit_s):
-            if not (made / LIBRARY).is_file():
-                _build(name, arch, tools, made)
+            if not is_whole(made):
+                shutil.rmtree(made, ignore_errors=True)
+                _build(name, arch, part, tools, made)
     except OSError as error:
         raise BuildFault(
             f"{name}: cannot write its build to {folder}: {error.strerror}; set AGENT_CACHE_DIR to a folder "
             "that can be written"
         ) from error
     return made / LIBRARY
-
-
-def report(library_path: Path) -> Build:
-    """What the compiler said when that library was built."""
-    return Build.model_validate_json((library_path.parent / REPORT).read_text(encoding="utf-8"))
 
 
 def architecture(capability: tuple[int, int]) -> str:
@@ -137,18 +128,9 @@ def _cudart(major: str) -> Path:
     )
 
 
-def _key(name: str, arch: str, tools: _Tools) -> str:
-    texts = [text for _, text in sorted(sources.device_code(name).items())]
-    return digest(
-        *texts,
-        *FLAGS,
-        arch,
-        tools.version,
-        tools.host_version,
-        str(tools.cudart),
-        _torch(),
-        platform.machine(),
-    )[:20]
+def _key(name: str, arch: str, part: str, tools: _Tools) -> str:
+    compiler = (tools.version, tools.host_version, str(tools.cudart))
+    return digest(content(name, arch, part), *compiler, _torch())[:20]
 
 
 def _torch() -> str:
@@ -186,15 +168,19 @@ def _said(holder: Path) -> str:
         return "it has not said who it is"
 
 
-def _build(name: str, arch: str, tools: _Tools, made: Path) -> None:
+def _build(name: str, arch: str, part: str, tools: _Tools, made: Path) -> None:
     """Builds in a folder beside `made` and renames it when it is whole."""
     scratch = Path(tempfile.mkdtemp(prefix=f".{name}-", dir=made.parent))
     started = time.monotonic()
     try:
-        log = _compiled(name, _command(name, arch, tools, scratch / LIBRARY))
+        log = _compiled(name, _command(name, arch, part, tools, scratch / LIBRARY))
         done = Build(
             kernel=name,
+            part=part,
             arch=arch,
+            sources=content(name, arch, part),
+            cuda=tools.version.split(".")[0],
+            sha256=hashlib.sha256((scratch / LIBRARY).read_bytes()).hexdigest(),
             compiler=f"nvcc {tools.version}, g++ {tools.host_version}",
             seconds=round(time.monotonic() - started, 1),
             kernels=messages.kernels(log),
@@ -207,10 +193,12 @@ def _build(name: str, arch: str, tools: _Tools, made: Path) -> None:
         shutil.rmtree(scratch, ignore_errors=True)
 
 
-def _command(name: str, arch: str, tools: _Tools, made: Path) -> list[str]:
-    portable = [] if arch == "90a" else ["-DKW_PORTABLE_ONLY"]
+def _command(name: str, arch: str, part: str, tools: _Tools, made: Path) -> list[str]:
+    chosen = [] if arch == "90a" else ["-DKW_PORTABLE_ONLY"]
+    if part != sources.ALL:
+        chosen.append(f"-DKW_DTYPES={1 << sources.DTYPES.index(part)}")
     return [
-        str(tools.nvcc), *FLAGS, *portable, f"-gencode=arch=compute_{arch},code=sm_{arch}",
+        str(tools.nvcc), *FLAGS, *chosen, f"-gencode=arch=compute_{arch},code=sm_{arch}",
         "-ccbin", str(tools.host), str(sources.ROOT / name / sources.LIBRARY), "-o", str(made),
         "-Xlinker", str(tools.cudart),
     ]  # fmt: skip

@@ -18,10 +18,10 @@ from torch.autograd import forward_ad
 
 from agent import config
 from agent.errors import AgentError
-from agent.kernels import building
+from agent.kernels import building, sources
 from agent.kernels.binding import Library
 
-DTYPES = {torch.float32: 0, torch.float16: 1, torch.bfloat16: 2}
+DTYPES: dict[torch.dtype, int] = {getattr(torch, name): n for n, name in enumerate(sources.DTYPES)}
 """What elements are stored as, with the number that device code knows it by."""
 OLDEST = (7, 0)
 """Compute capability from which the device code runs: warps whose lanes advance on their own."""
@@ -45,8 +45,8 @@ class OutsideEnvelope(RuntimeError):
 
 
 _fallbacks: Counter[tuple[str, str]] = Counter()
-_libraries: dict[tuple[str, int], Library | str] = {}
-"""For a kernel and a device: its library, or why there is none."""
+_libraries: dict[tuple[str, int, torch.dtype | None], Library | str] = {}
+"""For a kernel, a device and, where it has a library for each, a dtype: the library, or why there is none."""
 
 
 def takes(
@@ -90,27 +90,29 @@ def obstacle(
         if dtype is not (known or dtype):
             return "the parameters are of two dtypes"
         known = dtype
-    return missing(kernel, device.index)
+    return missing(kernel, device.index, x.dtype if kernel in sources.APART else None)
 
 
 @_asked_while_tracing
-def missing(kernel: str, device: int) -> str | None:
+def missing(kernel: str, device: int, dtype: torch.dtype | None = None) -> str | None:
     """Why there is no library of `kernel` for a CUDA device, which is built where need be; None: there is."""
-    found: Library | str | None = _libraries.get((kernel, device))
+    found: Library | str | None = _libraries.get((kernel, device, dtype))
     if found is None:
-        _libraries[kernel, device] = found = _load(kernel, device)
+        _libraries[kernel, device, dtype] = found = _load(kernel, device, dtype)
     return str(found) if isinstance(found, str) else None
 
 
-def library(kernel: str, device: int) -> Library:
+def library(kernel: str, device: int, dtype: torch.dtype | None = None) -> Library:
     """The library of `kernel` for CUDA device number `device`, built where need be.
+
+    `dtype` is that of the elements, for a kernel with a library for each.
 
     Raises OutsideEnvelope where there is none: an operator called by its own name has no torch beside it.
     """
-    found = _libraries.get((kernel, device))
+    found = _libraries.get((kernel, device, dtype))
     if found is None:
-        reason = missing(kernel, device)
-        found = reason or _libraries[kernel, device]
+        reason = missing(kernel, device, dtype)
+        found = reason or _libraries[kernel, device, dtype]
     if isinstance(found, str):
         raise OutsideEnvelope(f"{kernel}: {found}")
     return found
@@ -152,12 +154,12 @@ def fallbacks(kernel: str) -> dict[str, int]:
 
 
 def states(kernel: str) -> dict[int, str]:
-    """What came of building `kernel` for the devices it was called on in this process."""
-    return {
-        device: found if isinstance(found, str) else "ready"
-        for (name, device), found in _libraries.items()
-        if name == kernel
-    }
+    """`ready`, or why not, for the devices that `kernel` was called on in this process."""
+    found: dict[int, str] = {}
+    for (name, device, _), one in _libraries.items():
+        if name == kernel and found.get(device, "ready") == "ready":
+            found[device] = one if isinstance(one, str) else "ready"
+    return found
 
 
 def is_eager(tensors: Iterable[torch.Tensor | None]) -> bool:
@@ -214,14 +216,14 @@ def _settings() -> config.KernelSettings:
     return config.kernel_settings()
 
 
-def _load(kernel: str, device: int) -> Library | str:
+def _load(kernel: str, device: int, dtype: torch.dtype | None) -> Library | str:
     capability = torch.cuda.get_device_capability(device)
     if capability < OLDEST:
         return f"the device has compute capability {capability[0]}.{capability[1]}, and it needs 7.0"
     try:
-        return Library(
-            kernel, building.library(kernel, building.architecture(capability), torch.version.cuda)
-        )
+        architecture = building.architecture(capability)
+        part = sources.ALL if dtype is None else _plain(dtype)
+        return Library(kernel, building.library(kernel, architecture, part, torch.version.cuda))
     except AgentError as fault:
         return str(fault)
     except OSError as error:

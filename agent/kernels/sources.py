@@ -23,6 +23,12 @@ NAMES = tuple(sorted((*OPERATORS, *FUSED)))
 """Every shipped kernel, by the name of its folder."""
 OWN_PATHS = dict.fromkeys((*FUSED, "conv_fp32x3", "group_norm", "linear_fp32x3", "matmul_fp32x3"), "90a")
 """Kernels that are fast by a path for one architecture: their candidate file for it holds that path too."""
+DTYPES = ("float32", "float16", "bfloat16")
+"""What elements are stored as; device code knows each by its place here."""
+APART = ("group_norm",)
+"""Kernels with a library for each dtype: one for all takes three times as long to build."""
+ALL = "all"
+"""In the place of a dtype: the library that has each dtype of its kernel."""
 PROMOTED = "promoted"
 """Folder of the kernels that `agent kernels promote` kept: ModelNew files alone, with their references."""
 LIBRARY = Path("csrc") / "library.cu"
@@ -73,6 +79,11 @@ def candidate(name: str, arch: str | None = None) -> str:
 def kernel_part(name: str, arch: str | None = None) -> str:
     """`candidate` without its `ModelNew`: what the catalogue writes another one below."""
     return candidate(name, arch).partition(_MODEL_NEW)[0]
+
+
+def parts(name: str) -> tuple[str, ...]:
+    """The libraries of a kernel: one for each dtype, or ALL alone."""
+    return DTYPES if name in APART else (ALL,)
 
 
 @cache

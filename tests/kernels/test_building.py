@@ -10,8 +10,8 @@ import pytest
 from filelock import FileLock
 
 from agent.build import nvcc
-from agent.kernels import building, sources
-from agent.kernels.building import BuildFault
+from agent.kernels import building, built, parallel, sources
+from agent.kernels.built import BuildFault
 
 needs_nvcc = pytest.mark.skipif(nvcc.find() is None, reason="there is no nvcc")
 FAKE = """#!/bin/sh
@@ -88,9 +88,70 @@ def test_an_nvcc_of_another_cuda_than_torchs_is_refused(
 ) -> None:
     compiler(tmp_path, MAKES, monkeypatch)
     with pytest.raises(BuildFault, match="nvcc is 13.0.88 and torch was built for CUDA 12.8: put an nvcc 12"):
-        building.library("gelu", "90a", "12.8")
+        building.library("gelu", "90a", cuda="12.8")
     assert not log.exists()
-    assert building.library("gelu", "90a", "13.2").is_file()
+    assert building.library("gelu", "90a", cuda="13.2").is_file()
+
+
+def test_many_are_built_at_once_and_each_dtype_apart(
+    tmp_path: Path, log: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Two compilers meet: each waits until the other has begun."""
+    compiler(tmp_path, f"while [ $(wc -l < {log}) -lt 2 ]; do sleep 0.01; done; {MAKES}", monkeypatch)
+    wanted = parallel.wanted(["gelu", "group_norm"], ["bfloat16", "float32"])
+    assert wanted == (("gelu", "all"), ("group_norm", "float32"), ("group_norm", "bfloat16"))
+    paths = list(parallel.libraries(wanted, "90a", jobs=2))
+    assert sorted(built.report(path).part for path in paths) == ["all", "bfloat16", "float32"]
+    calls = log.read_text().splitlines()
+    assert len(calls) == 3
+    assert "group_norm" in calls[0], "the largest is first"
+    assert sorted(word for call in calls for word in call.split() if "KW_DTYPES" in word) == [
+        "-DKW_DTYPES=1", "-DKW_DTYPES=4",
+    ]  # fmt: skip
+    assert parallel.wanted(["gelu"], ["float16"]) == (("gelu", "all"),)
+
+
+def test_a_failure_among_many_is_told_and_what_was_built_is_kept(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    failing = f'case "$*" in *softmax*) echo "softmax.cuh(1): error: no" >&2; exit 2;; esac; {MAKES}'
+    compiler(tmp_path, failing, monkeypatch)
+    with pytest.raises(BuildFault, match=r"softmax: its build failed: softmax.cuh\(1\): error: no"):
+        list(parallel.libraries(parallel.wanted(["softmax", "gelu"]), "90a", jobs=2))
+    assert len(list((tmp_path / "cache" / "kernels").glob("gelu-all-90a-*/kernel.so"))) == 1
+
+
+def test_a_damaged_library_is_built_again(tmp_path: Path, log: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    compiler(tmp_path, MAKES, monkeypatch)
+    path = building.library("gelu", "90a")
+    path.write_text("half of")
+    assert building.library("gelu", "90a").read_text() == "made\n"
+    assert len(log.read_text().splitlines()) == 2
+
+
+def test_a_shipped_library_is_loaded_where_it_fits_and_needs_no_compiler(
+    tmp_path: Path, log: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    compiler(tmp_path, MAKES, monkeypatch)
+    folder = tmp_path / "built"
+    kept = built.ship(building.library("group_norm", "90a", "float16"), folder)
+    assert built.ship(building.library("group_norm", "90a", "float16"), folder) == kept, "an older one goes"
+    assert [path.name for path in folder.iterdir()] == [kept.parent.name]
+    monkeypatch.setenv("AGENT_KERNELS_BUILT", str(folder))
+    monkeypatch.setattr(building, "_Tools", None)
+    assert building.library("group_norm", "90a", "float16", cuda="13.2") == kept
+    for others in (("90a", "float32"), ("80", "float16")):
+        assert built.shipped(folder, "group_norm", *others, "13.2") is None
+    assert built.shipped(folder, "group_norm", "90a", "float16", "12.8") is None
+    with monkeypatch.context() as other:
+        other.setattr(sources, "device_code", lambda name: {"group_norm/csrc/launch.cuh": "// changed"})
+        assert built.shipped(folder, "group_norm", "90a", "float16", "13.2") is None
+    kept.write_text("another")
+    with pytest.raises(BuildFault, match=r"kernel.so is not the file that was built: ship group_norm there"):
+        building.library("group_norm", "90a", "float16", cuda="13.2")
+    (kept.parent / built.REPORT).write_text("{}")
+    with pytest.raises(BuildFault, match=r"build.json cannot be read: ship group_norm there again"):
+        building.library("group_norm", "90a", "float16", cuda="13.2")
 
 
 def held(lock: Path) -> subprocess.Popen[str]:
@@ -155,7 +216,7 @@ def test_nvcc_compiles_it_without_spills(
     name: str, capability: tuple[int, int], capsys: pytest.CaptureFixture[str]
 ) -> None:
     path = building.library(name, building.architecture(capability))
-    made = building.report(path)
+    made = built.report(path)
     with capsys.disabled():
         most = max(kernel.registers or 0 for kernel in made.kernels)
         sys.stdout.write(

@@ -1,0 +1,36 @@
+"""Builds many libraries at once, the largest first: on enough processors it takes as long as the slowest."""
+
+from collections.abc import Iterator, Sequence
+from concurrent.futures import ThreadPoolExecutor, as_completed
+from pathlib import Path
+from typing import NamedTuple
+
+from agent.kernels import building, sources
+
+
+class Wanted(NamedTuple):
+    """One library of a kernel."""
+
+    name: str
+    part: str
+
+
+def wanted(names: Sequence[str], dtypes: Sequence[str] | None = None) -> tuple[Wanted, ...]:
+    """Every library of these kernels; where they have one for each dtype, those of `dtypes` alone."""
+    found = (Wanted(name, part) for name in names for part in sources.parts(name))
+    return tuple(one for one in found if not dtypes or one.part in (*dtypes, sources.ALL))
+
+
+def libraries(wanted: Sequence[Wanted], arch: str, jobs: int) -> Iterator[Path]:
+    """The path of each library, as they get ready, `jobs` compilers at a time.
+
+    Raises BuildFault for the first that fails; what is being compiled then is still finished, and kept.
+    """
+    first = sorted(wanted, key=lambda one: -sum(map(len, sources.device_code(one.name).values())))
+    pool = ThreadPoolExecutor(jobs)
+    try:
+        begun = [pool.submit(building.library, one.name, arch, one.part) for one in first]
+        for done in as_completed(begun):
+            yield done.result()
+    finally:
+        pool.shutdown(cancel_futures=True)

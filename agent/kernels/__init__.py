@@ -12,6 +12,10 @@ from types import ModuleType
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
+    from agent.kernels.add_layer_norm.module import AddLayerNorm as AddLayerNorm
+    from agent.kernels.add_layer_norm.operator import add_layer_norm as add_layer_norm
+    from agent.kernels.add_rms_norm.module import AddRMSNorm as AddRMSNorm
+    from agent.kernels.add_rms_norm.operator import add_rms_norm as add_rms_norm
     from agent.kernels.conv_fp32x3.module import Conv1dFP32x3 as Conv1dFP32x3
     from agent.kernels.conv_fp32x3.module import Conv2dFP32x3 as Conv2dFP32x3
     from agent.kernels.conv_fp32x3.module import Conv3dFP32x3 as Conv3dFP32x3
@@ -49,6 +53,8 @@ if TYPE_CHECKING:
     from agent.kernels.softmax.operator import softmax as softmax
 
 _PLACES = {
+    "AddLayerNorm": "add_layer_norm.module", "add_layer_norm": "add_layer_norm.operator",
+    "AddRMSNorm": "add_rms_norm.module", "add_rms_norm": "add_rms_norm.operator",
     "ConvGroupNormTanhHardswishResidualLogSumExp":
         "conv_group_norm_tanh_hardswish_residual_logsumexp.module",
     "conv_group_norm_tanh_hardswish_residual_logsumexp":

@@ -15,7 +15,7 @@ from agent.protocols import Executor
 from agent.records import Candidate, Evaluation, Problem
 
 PROBLEMS = {name: f"level{2 if name in sources.FUSED else 1}/{name}" for name in sources.NAMES} | {
-    "conv_fp32x3": str(sources.ROOT / "conv_fp32x3" / sources.REFERENCE),
+    **{name: str(sources.ROOT / name / sources.REFERENCE) for name in sources.OWN_REFERENCES},
     "linear_fp32x3": "level1/matmul",
     "matmul_fp32x3": "level1/matmul",
 }

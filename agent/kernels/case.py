@@ -8,7 +8,7 @@ from typing import NamedTuple
 
 import torch
 
-Function = Callable[..., torch.Tensor]
+Function = Callable[..., torch.Tensor | tuple[torch.Tensor, ...]]
 SAMPLE = 2
 """Leading entries of the input that are compared with float64."""
 
@@ -35,7 +35,12 @@ class Case:
     setting: str = ""
     trains: bool = False
     result_share: float = 1.0
-    """Elements of the result, for each of the input."""
+    """Elements of the result or results, for each of the input."""
+    inputs: int = 1
+    """Tensors of the input's shape that both functions take before the parameters."""
+    backward_share: float = 2.0
+    """Elements that a backward pass reads or writes beside the result's gradient, for each of the input: it
+    again, and its gradient."""
     in_a_row: int = 1
     """Calls that follow each other without a pause in one timing: above 1 what launching costs is in it."""
     rivals: Mapping[str, Function] = field(default_factory=dict)
@@ -54,8 +59,9 @@ class Case:
 
     @property
     def least_bytes(self) -> int:
-        """What has to be read and written once; a training step reads the input and its gradient again."""
-        traffic = 1 + self.result_share + (2 + self.result_share if self.trains else 0)
+        """What has to be read and written once; a training step reads the result's gradient, and more."""
+        again = self.backward_share + self.result_share if self.trains else 0
+        traffic = self.inputs + self.result_share + again
         of_parameters = sum(map(prod, self.parameters)) * (3 if self.trains else 1)
         return (round(traffic * prod(self.shape)) + of_parameters) * int(self.dtype.itemsize)
 
@@ -72,13 +78,15 @@ class Case:
         for tensor in (x, *parameters):
             tensor.requires_grad_()
         with torch.no_grad():
-            grad = torch.randn_like(function(x, *parameters))
+            grad = tuple(map(torch.randn_like, _values(function(x, *parameters))))
         return partial(_step, function, x, parameters, grad)
 
     def errors(self) -> dict[str, Error]:
         """Of the kernel (`ours`), of torch (`native`) and of the rivals, on a sample of the input."""
         x, parameters = self._tensors("cuda")
         x = x[: self.sample].clone()
+        alike = self.inputs - 1
+        parameters = [*(one[: self.sample].clone() for one in parameters[:alike]), *parameters[alike:]]
         sides = {"ours": self.ours, "native": self.native, **self.rivals}
         with torch.no_grad():
             truth = self.native(x.double(), *(parameter.double() for parameter in parameters))
@@ -91,7 +99,8 @@ class Case:
             values = torch.randn(tuple(shape), generator=generator, device=device, dtype=self.dtype)
             return values.abs_() if self.is_positive else values
 
-        return draw(self.shape), [draw(shape) for shape in self.parameters]
+        shapes = (*[self.shape] * (self.inputs - 1), *self.parameters)
+        return draw(self.shape), [draw(shape) for shape in shapes]
 
 
 def both(case: Case) -> list[Case]:
@@ -105,10 +114,19 @@ def _forward(function: Function, x: torch.Tensor, parameters: list[torch.Tensor]
         return function(x, *parameters)
 
 
-def _step(function: Function, x: torch.Tensor, parameters: list[torch.Tensor], grad: torch.Tensor) -> object:
-    return torch.autograd.grad(function(x, *parameters), (x, *parameters), grad)
+def _step(
+    function: Function, x: torch.Tensor, parameters: list[torch.Tensor], grads: tuple[torch.Tensor, ...]
+) -> object:
+    return torch.autograd.grad(_values(function(x, *parameters)), (x, *parameters), grads)
 
 
-def _distance(result: torch.Tensor, truth: torch.Tensor) -> Error:
-    difference = result.double() - truth
+def _values(result: torch.Tensor | tuple[torch.Tensor, ...]) -> tuple[torch.Tensor, ...]:
+    return (result,) if isinstance(result, torch.Tensor) else result
+
+
+def _distance(
+    result: torch.Tensor | tuple[torch.Tensor, ...], truth: torch.Tensor | tuple[torch.Tensor, ...]
+) -> Error:
+    pairs = zip(_values(result), _values(truth), strict=True)
+    difference = torch.cat([(ours.double() - exact).flatten() for ours, exact in pairs])
     return Error(float(difference.abs().max()), float(difference.square().mean().sqrt()))

@@ -50,20 +50,26 @@ class Gradient:
 
     saved: Callable[[Sequence[Any], Tensors], Sequence[torch.Tensor | None]]
     """Tensors to keep, of the forward's arguments and results."""
-    backward: Callable[
-        [Sequence[torch.Tensor | None], Sequence[Any], Sequence[bool], torch.Tensor], Sequence[Any]
-    ]
-    """(saved tensors, arguments that are no tensors, which arguments want a gradient, gradient of the first
-    result) -> one gradient for each argument."""
+    backward: Callable[[Sequence[torch.Tensor | None], Sequence[Any], Sequence[bool], Any], Sequence[Any]]
+    """(saved tensors, arguments that are no tensors, which arguments want a gradient, gradient of the value;
+    of several values a tuple, with None for what nobody used) -> one gradient for each argument."""
 
 
 class Operator:
-    """An operator whose first result is its value and whose others are statistics without a gradient."""
+    """An operator whose first result is its value and whose others are statistics without a gradient.
+
+    One that has several values, `values` of them, returns those first, and is called by `several`.
+    """
 
     def __init__(
-        self, name: str, forward: Direction[Tensors], backward: Direction[Gradients], gradient: Gradient
+        self,
+        name: str,
+        forward: Direction[Tensors],
+        backward: Direction[Gradients],
+        gradient: Gradient,
+        values: int = 1,
     ) -> None:
-        self._forward, self._tensors = forward, forward.tensors
+        self._forward, self._tensors, self._values = forward, forward.tensors, values
         self._gradient = gradient
         self.forward = _registered(f"{name}_forward", forward)
         self._backward, self._backward_tensors = backward, backward.tensors
@@ -85,10 +91,24 @@ class Operator:
             tensors = arguments[: self._tensors]
             if routing.is_eager(tensors):
                 if torch.is_grad_enabled() and _wants_gradient(tensors):
-                    return self._direct(*arguments)
+                    value: torch.Tensor = self._direct(*arguments)
+                    return value
                 return self._implementation(arguments[0])(*arguments, statistics=False)[0]
             routing.refuse_forward_mode(tensors)
         return _several(self.forward(*arguments))[0]
+
+    def several(self, *arguments: Any) -> Tensors:
+        """All values of an operator that has several, likewise."""
+        if not torch.compiler.is_compiling():
+            tensors = arguments[: self._tensors]
+            if routing.is_eager(tensors):
+                if torch.is_grad_enabled() and _wants_gradient(tensors):
+                    values: Tensors = self._direct(*arguments)
+                    return values
+                made = self._implementation(arguments[0])(*arguments, statistics=False)
+                return made[: self._values]
+            routing.refuse_forward_mode(tensors)
+        return _several(self.forward(*arguments))[: self._values]
 
     def backward(self, grad: torch.Tensor, *arguments: Any) -> Gradients:
         """All results of the backward direction, by the shortest way."""
@@ -107,30 +127,32 @@ class Operator:
         ctx.set_materialize_grads(False)
 
     def _differentiated(self, ctx: Any, *grads: torch.Tensor | None) -> tuple[Any, ...]:
-        if grads[0] is None:
+        given = grads[: self._values]
+        if all(grad is None for grad in given):
             return (None,) * len(ctx.settings)
-        return tuple(self._gradient.backward(ctx.saved_tensors, ctx.settings, ctx.needs_input_grad, grads[0]))
+        grad = given[0] if self._values == 1 else given
+        return tuple(self._gradient.backward(ctx.saved_tensors, ctx.settings, ctx.needs_input_grad, grad))
 
-    def _function(self, name: str) -> Callable[..., torch.Tensor]:
+    def _function(self, name: str) -> Callable[..., Any]:
         """The same gradient as a function of autograd, for calls without the dispatcher."""
         operator = self
 
-        def forward(ctx: Any, *arguments: Any) -> torch.Tensor:
+        def forward(ctx: Any, *arguments: Any) -> torch.Tensor | Tensors:
             results = operator._implementation(arguments[0])(*arguments)
             operator._kept(ctx, arguments, results)
-            return results[0]
+            return results[0] if operator._values == 1 else results[: operator._values]
 
         once = once_differentiable(operator._differentiated)
 
-        def backward(ctx: Any, grad: torch.Tensor | None) -> Any:
+        def backward(ctx: Any, *grads: torch.Tensor | None) -> Any:
             # Torch's guard takes longer than what it guards; without a graph it has nothing to do.
-            return (once if torch.is_grad_enabled() else operator._differentiated)(ctx, grad)
+            return (once if torch.is_grad_enabled() else operator._differentiated)(ctx, *grads)
 
         body = {"forward": staticmethod(forward), "backward": staticmethod(backward)}
         function: Any = torch.autograd.Function
         # Its own `apply` first sees to functional transforms: `routing.is_eager` has looked for those.
         below: Any = super(function, type(name, (function,), body))
-        applied: Callable[..., torch.Tensor] = below.apply
+        applied: Callable[..., Any] = below.apply
         return applied
 
 

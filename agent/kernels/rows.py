@@ -51,7 +51,7 @@ class Rows:
         x, parameters = x.contiguous(), parameters.contiguous()
         y, *stats = self.shapes(x, dims)
         addresses = [stat.data_ptr() for stat in stats] if statistics else [0] * len(stats)
-        rows, length = _matrix(x, dims)
+        rows, length = matrix(x, dims)
         device = x.device.index
         routing.library(self.kernel, device).launch(
             "forward", FORWARD,
@@ -80,7 +80,7 @@ class Rows:
             *(address(made) if want else 0 for made, want in zip(grads, wanted, strict=True)),
         )  # fmt: skip
         values = (
-            *_matrix(x, dims), routing.DTYPES[x.dtype], routing.DTYPES[parameters.dtype or x.dtype],
+            *matrix(x, dims), routing.DTYPES[x.dtype], routing.DTYPES[parameters.dtype or x.dtype],
             stream(x), device,
         )  # fmt: skip
         library = routing.library(self.kernel, device)
@@ -153,7 +153,8 @@ def gradient_shapes(x: torch.Tensor, parameters: Parameters, wanted: Sequence[bo
     )
 
 
-def _matrix(x: torch.Tensor, dims: int) -> tuple[int, int]:
+def matrix(x: torch.Tensor, dims: int) -> tuple[int, int]:
+    """Sizes of x as [rows, length], of which the last `dims` dimensions are the length."""
     length = 1
     for size in x.shape[x.dim() - dims :]:
         length *= size

@@ -5,7 +5,16 @@ from collections.abc import Callable
 import torch
 import torch.nn.functional as F
 
-from agent.kernels import gelu, group_norm, layer_norm, logsumexp, rms_norm, softmax
+from agent.kernels import (
+    add_layer_norm,
+    add_rms_norm,
+    gelu,
+    group_norm,
+    layer_norm,
+    logsumexp,
+    rms_norm,
+    softmax,
+)
 
 DTYPES = {torch.float32: 2e-5, torch.float16: 4e-3, torch.bfloat16: 3e-2}
 """What is allowed beside 1 + |truth| for a result that was rounded to the dtype."""
@@ -21,6 +30,16 @@ SHAPES = [
 
 Function = Callable[..., torch.Tensor]
 CALLS: dict[str, tuple[Function, Function, int]] = {
+    "add_layer_norm": (
+        lambda x, w, b: torch.cat(add_layer_norm(x, x.sin(), w.shape, w, b), -1),
+        lambda x, w, b: torch.cat((F.layer_norm(x + x.sin(), w.shape, w, b), x + x.sin()), -1),
+        2,
+    ),
+    "add_rms_norm": (
+        lambda x, w: torch.cat(add_rms_norm(x, x.sin(), w.shape, w, 1e-5), -1),
+        lambda x, w: torch.cat((F.rms_norm(x + x.sin(), w.shape, w, 1e-5), x + x.sin()), -1),
+        1,
+    ),
     "gelu": (gelu, F.gelu, 0),
     "layer_norm": (
         lambda x, w, b: layer_norm(x, w.shape, w, b), lambda x, w, b: F.layer_norm(x, w.shape, w, b), 2,

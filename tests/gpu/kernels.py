@@ -96,6 +96,8 @@ def opcheck() -> None:
         (namespace.group_norm_forward, (x, None, w, w, 2, 1e-5, "silu")),
         (namespace.group_norm_forward, (x, x, None, None, 2, 1e-5, "none")),
         (namespace.layer_norm_forward, (x, last, last, 1, 1e-5)),
+        (namespace.add_layer_norm_forward, (x, x.detach().sin(), last, last, 1, 1e-5)),
+        (namespace.add_rms_norm_forward, (x, x.detach().sin(), last, 1, 1e-5)),
         (namespace.rms_norm_forward, (x, last, 1, 1e-5)),
         (namespace.softmax_forward, (x, 1)),
         (namespace.logsumexp_forward, (x, 1)),

@@ -8,6 +8,8 @@ import torch
 import torch.nn.functional as F
 
 from agent.kernels import (
+    add_layer_norm,
+    add_rms_norm,
     conv_fp32x3,
     conv_transpose_fp32x3,
     gelu,
@@ -69,7 +71,25 @@ def _conv_logsumexp(
     return torch.logsumexp(c + bent, 1, keepdim=True)
 
 
+def _both(values: tuple[torch.Tensor, torch.Tensor]) -> torch.Tensor:
+    """A call's two results as one, so that both have gradients."""
+    return torch.cat(values, -1)
+
+
 CALLS = {
+    "add_layer_norm": Call(
+        lambda x, r, w, b: _both(add_layer_norm(x, r, (5,), w, b)),
+        lambda x, r, w, b: _both((F.layer_norm(x + r, (5,), w, b), x + r)), (3, 4, 5),
+        ((3, 4, 5), (5,), (5,)),
+    ),
+    "add_layer_norm of two dimensions, the norm alone": Call(
+        lambda x: add_layer_norm(x, x.sin(), (4, 5))[0], lambda x: F.layer_norm(x + x.sin(), (4, 5)),
+        (3, 4, 5),
+    ),
+    "add_rms_norm": Call(
+        lambda x, r, w: _both(add_rms_norm(x, r, (5,), w, 1e-5)),
+        lambda x, r, w: _both((F.rms_norm(x + r, (5,), w, 1e-5), x + r)), (3, 4, 5), ((3, 4, 5), (5,)),
+    ),
     "conv_logsumexp": Call(
         lambda x, w, b, gamma, beta: conv_logsumexp(x, w, b, 2, gamma, beta), _conv_logsumexp,
         (2, 3, 5, 8), ((4, 3, 3, 3), (4,), (4,), (4,)),

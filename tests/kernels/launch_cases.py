@@ -99,6 +99,31 @@ def _rms_norm() -> Expected:
     return {"forward": forward, "backward": backward, "backward_workspace": backward}
 
 
+def _add_layer_norm() -> Expected:
+    x, residual, dy, of_sum = (_randn(4, 6, dtype=torch.bfloat16) for _ in range(4))
+    weight, bias, sizes = _randn(6), _randn(6), {"rows": 4, "length": 6, "dtype": 2, "param_dtype": 0}
+    operator = _operator("add_layer_norm")
+    y, added, mean, rstd = operator._launch(x, residual, weight, bias, 1, 1e-3)
+    made = operator._launch_backward(dy, of_sum, added, weight, bias, mean, rstd, [True] * 3)
+    given = {"added": added, "weight": weight, "mean": mean, "rstd": rstd}
+    grads = dict(zip(("dx", "dweight", "dbias"), made, strict=True))
+    backward = _named(dy=dy, dadded=of_sum, workspace=ANY, **given, **grads, **sizes)
+    forward = _named(x=x, residual=residual, bias=bias, y=y, eps=1e-3, **given, **sizes)
+    return {"forward": forward, "backward": backward, "backward_workspace": backward}
+
+
+def _add_rms_norm() -> Expected:
+    x, residual, dy = (_randn(4, 6, dtype=torch.bfloat16) for _ in range(3))
+    weight, sizes = _randn(6), {"rows": 4, "length": 6, "dtype": 2, "param_dtype": 0}
+    y, added, rstd = _operator("add_rms_norm")._launch(x, residual, weight, 1, 1e-3)
+    made = _operator("add_rms_norm")._launch_backward(dy, None, added, weight, rstd, [True] * 2)
+    given = {"added": added, "weight": weight, "mean": 0, "rstd": rstd}
+    grads = {"dx": made[0], "dweight": made[1], "dbias": 0}
+    backward = _named(dy=dy, dadded=0, workspace=ANY, **given, **grads, **sizes)
+    forward = _named(x=x, residual=residual, bias=0, y=y, eps=1e-3, **given, **sizes)
+    return {"forward": forward, "backward": backward, "backward_workspace": backward}
+
+
 def _group_norm() -> Expected:
     x, residual, dy = (_randn(2, 12, 5, 7, dtype=torch.float16) for _ in range(3))
     weight, bias = _randn(12), _randn(12)
@@ -183,7 +208,10 @@ def _launch(kernel: str) -> Path:
 
 
 ROWS = _both(SHARED / "row_norm.cuh", "RowForward", "RowBackward")
+ADD_ROWS = _both(SHARED / "add_norm.cuh", "AddRowForward", "AddRowBackward")
 CASES = {
+    "add_layer_norm": Case(_add_layer_norm, ADD_ROWS),
+    "add_rms_norm": Case(_add_rms_norm, ADD_ROWS),
     "gelu": Case(gelu, _both(_launch("gelu"))),
     "softmax": Case(_softmax, _both(_launch("softmax"))),
     "logsumexp": Case(_logsumexp, _both(_launch("logsumexp"))),

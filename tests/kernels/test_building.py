@@ -236,18 +236,21 @@ def test_every_struct_is_packed_as_it_is_declared() -> None:
     import re
     from importlib import import_module
 
-    from agent.kernels import rows
+    from agent.kernels import add_rows, rows
 
-    shared = {"layer_norm": rows, "rms_norm": rows}
+    shared = {
+        "layer_norm": (rows, "Row"), "rms_norm": (rows, "Row"), "add_layer_norm": (add_rows, "AddRow"),
+        "add_rms_norm": (add_rows, "AddRow"),
+    }  # fmt: skip
     for name in sources.NAMES:
         code = "".join(sources.device_code(name).values())
-        place = shared.get(name) or import_module(f"agent.kernels.{name}.operator")
+        place, prefix = shared.get(name) or (import_module(f"agent.kernels.{name}.operator"), "")
         packed = {struct: getattr(place, struct.upper(), None) for struct in ("Forward", "Backward", "Split")}
         assert packed["Forward"]
         for struct, fields in packed.items():
             if fields is None:
                 continue  # a backward that launches nothing of its own, say
-            body = re.search(rf"struct (?:Row)?{struct} {{(.*?)\n}};", code, re.DOTALL)
+            body = re.search(rf"struct {prefix}{struct} {{(.*?)\n}};", code, re.DOTALL)
             assert body, (name, struct)
             declared = ""
             for line in re.sub(r"//.*|/\*.*?\*/", "", body[1]).splitlines():

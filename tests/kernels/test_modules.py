@@ -8,7 +8,17 @@ import pytest
 import torch
 from torch import nn
 
-from agent.kernels import GELU, GroupNorm, LayerNorm, RMSNorm, Softmax, group_norm, replace_modules
+from agent.kernels import (
+    GELU,
+    AddLayerNorm,
+    AddRMSNorm,
+    GroupNorm,
+    LayerNorm,
+    RMSNorm,
+    Softmax,
+    group_norm,
+    replace_modules,
+)
 from agent.kernels import (
     ConvGroupNormTanhHardswishResidualLogSumExp as ConvLogSumExp,
 )
@@ -104,6 +114,18 @@ def test_an_activation_and_a_residual() -> None:
     torch.testing.assert_close(layer(x, residual), wanted)
     torch.testing.assert_close(group_norm(x, 2, act="silu", residual=residual), wanted)
     assert repr(layer).endswith("act=silu)")
+
+
+@pytest.mark.parametrize(("ours", "native"), [(AddLayerNorm, nn.LayerNorm), (AddRMSNorm, nn.RMSNorm)])
+def test_the_norm_of_a_sum_shares_the_parameters_of_the_norm(
+    ours: type[nn.Module], native: type[nn.Module]
+) -> None:
+    theirs, x, residual = native(5), torch.randn(3, 4, 5), torch.randn(3, 4, 5)
+    mine = ours.from_torch(theirs)  # type: ignore[attr-defined]
+    y, added = mine(x, residual)
+    torch.testing.assert_close(added, x + residual)
+    torch.testing.assert_close(y, theirs(x + residual))
+    assert [id(p) for p in mine.parameters()] == [id(p) for p in theirs.parameters()]
 
 
 def test_the_layers_of_the_fused_reference() -> None:

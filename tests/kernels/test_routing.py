@@ -9,10 +9,10 @@ import torch
 from kernels.calls import CALLS, Call
 
 from agent.errors import UsageError
+from agent.kernels import add_layer_norm, group_norm, info, layer_norm, logsumexp, routing, softmax
 from agent.kernels import (
     conv_group_norm_tanh_hardswish_residual_logsumexp as conv_logsumexp,
 )
-from agent.kernels import group_norm, info, layer_norm, logsumexp, routing, softmax
 from agent.kernels.conv_group_norm_tanh_hardswish_residual_logsumexp import operator as conv_operator
 from agent.kernels.conv_group_norm_tanh_hardswish_residual_logsumexp.operator import KERNEL
 from agent.kernels.routing import Fallback, OutsideEnvelope
@@ -98,6 +98,14 @@ WRONG: dict[str, Wrong] = {
 def test_wrong_arguments_are_torchs_to_refuse(wrong: Wrong) -> None:
     with pytest.raises((RuntimeError, IndexError, ValueError)):
         wrong()
+
+
+def test_a_residual_of_another_shape_is_torchs_to_add() -> None:
+    x, residual = torch.randn(2, 3, 5), torch.randn(3, 5)
+    with pytest.warns(Fallback, match="add_layer_norm: the residual has another shape, dtype or device"):
+        y, added = add_layer_norm(x, residual, (5,))
+    torch.testing.assert_close(added, x + residual)
+    torch.testing.assert_close(y, torch.nn.functional.layer_norm(added, (5,)))
 
 
 def test_an_activation_that_is_none() -> None:

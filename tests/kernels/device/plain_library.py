@@ -10,7 +10,7 @@ from device_library import Array, Device, build_runtime
 
 from agent.kernels import sources
 
-KERNELS = ("gelu", "layer_norm", "logsumexp", "rms_norm", "softmax")
+KERNELS = ("add_layer_norm", "add_rms_norm", "gelu", "layer_norm", "logsumexp", "rms_norm", "softmax")
 NUMBERS = {"float32": 0, "float16": 1}
 _TYPES = {"float32": "float", "float16": "__half", "bfloat16": "__nv_bfloat16"}
 _FACE = """

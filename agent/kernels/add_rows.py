@@ -1,0 +1,126 @@
+"""LayerNorm and RMSNorm of a sum that is a result too: what their operators share.
+
+Both see their tensors as [rows, length], as `rows` does. The norm is that of the sum as it is stored, so that
+the backward direction, which has the sum alone, is that of the same function.
+"""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import torch
+
+from agent.kernels import routing
+from agent.kernels.operators import Tensors, address, stream
+from agent.kernels.rows import Parameters, Rows, gradient_shapes, matrix
+
+FORWARD = "12qd2q"
+"""AddRowForward of csrc/add_norm.cuh."""
+BACKWARD = "16q"
+"""AddRowBackward."""
+
+
+@dataclass(frozen=True)
+class Grads:
+    """Of the two values: the norm's, and the sum's own, or None."""
+
+    of_norm: torch.Tensor
+    of_sum: torch.Tensor | None
+
+    def contiguous(self) -> "Grads":
+        """The same values, one after the other."""
+        return Grads(self.of_norm.contiguous(), None if self.of_sum is None else self.of_sum.contiguous())
+
+
+@dataclass(frozen=True)
+class AddRows:
+    """The two directions of one of the kernels, on CUDA, on the CPU and as shapes alone."""
+
+    kernel: str
+    rows: Rows
+    """Of the norm alone."""
+
+    def launch_forward(
+        self, terms: Sequence[torch.Tensor], parameters: Parameters, dims: int, eps: float, statistics: bool
+    ) -> Tensors:
+        """The norm and the sum, then the statistics, which are left empty where they are not wanted."""
+        x, residual = (term.contiguous() for term in terms)
+        parameters = parameters.contiguous()
+        y, added, *stats = self.shapes(x, dims)
+        addresses = [stat.data_ptr() for stat in stats] if statistics else [0] * len(stats)
+        device = x.device.index
+        routing.library(self.kernel, device).launch(
+            "forward", FORWARD,
+            x.data_ptr(), residual.data_ptr(), address(parameters.weight), address(parameters.bias),
+            y.data_ptr(), added.data_ptr(), *addresses if self.rows.centred else (0, *addresses),
+            *matrix(x, dims), routing.DTYPES[x.dtype], routing.DTYPES[parameters.dtype or x.dtype], eps,
+            stream(x), device,
+        )  # fmt: skip
+        return (y, added, *stats)
+
+    def launch_backward(
+        self,
+        grads: Grads,
+        added: torch.Tensor,
+        parameters: Parameters,
+        stats: Tensors,
+        wanted: Sequence[bool],
+    ) -> Tensors:
+        """Gradients of either summand, weight and bias."""
+        grads, added, parameters = grads.contiguous(), added.contiguous(), parameters.contiguous()
+        made = gradient_shapes(added, parameters, wanted)
+        device = added.device.index
+        pointers = (
+            grads.of_norm.data_ptr(), address(grads.of_sum), added.data_ptr(), address(parameters.weight),
+            *map(address, stats if self.rows.centred else (None, *stats)),
+            *(address(one) if want else 0 for one, want in zip(made, wanted, strict=True)),
+        )  # fmt: skip
+        values = (
+            *matrix(added, added.dim() - stats[-1].dim()), routing.DTYPES[added.dtype],
+            routing.DTYPES[parameters.dtype or added.dtype], stream(added), device,
+        )  # fmt: skip
+        library = routing.library(self.kernel, device)
+        needed = library.ask("backward_workspace", BACKWARD, *pointers, 0, *values)
+        workspace = torch.empty(needed, dtype=torch.uint8, device=added.device)
+        library.launch("backward", BACKWARD, *pointers, workspace.data_ptr(), *values)
+        return made
+
+    def compute_forward(
+        self, terms: Sequence[torch.Tensor], parameters: Parameters, dims: int, eps: float
+    ) -> Tensors:
+        """The formula."""
+        added = (terms[0] + terms[1]).contiguous()
+        y, *stats = self.rows.compute_forward(added, parameters, dims, eps)
+        return (y, added, *stats)
+
+    def compute_backward(
+        self,
+        grads: Grads,
+        added: torch.Tensor,
+        parameters: Parameters,
+        stats: Tensors,
+        wanted: Sequence[bool],
+    ) -> Tensors:
+        """The norm's, to which the sum's own is added."""
+        dx, *others = self.rows.compute_backward(grads.of_norm, added, parameters, stats, wanted)
+        return (dx + grads.of_sum if wanted[0] and grads.of_sum is not None else dx, *others)
+
+    def shapes(self, x: torch.Tensor, dims: int) -> Tensors:
+        """Room for the norm, the sum and the statistics."""
+        y, *stats = self.rows.shapes(x, dims)
+        return (y, torch.empty_like(y), *stats)
+
+
+def takes(kernel: str, x: torch.Tensor, residual: torch.Tensor, *parameters: torch.Tensor | None) -> bool:
+    """Whether the kernel computes this call; if not, that is noted, and torch has to."""
+    same = residual.shape == x.shape and residual.dtype == x.dtype and residual.device == x.device
+    if not same and not routing.is_disabled():
+        routing.fall_back(kernel, "the residual has another shape, dtype or device than the input")
+    return same and routing.takes(kernel, x, *parameters)
+
+
+def fits(x: torch.Tensor, shape: tuple[int, ...], *parameters: torch.Tensor | None) -> bool:
+    """Whether torch takes these sizes and there is something to compute; else it is torch's to answer."""
+    trailing = x.shape[x.dim() - len(shape) :] == shape
+    return (
+        bool(shape) and trailing and x.numel() > 0 and all(p is None or p.shape == shape for p in parameters)
+    )

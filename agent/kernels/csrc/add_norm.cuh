@@ -1,0 +1,60 @@
+// LayerNorm and RMSNorm of a sum, which is a result too: what the two directions share.
+#pragma once
+
+#include "row_norm.cuh"
+
+namespace kernelwright {
+
+// added = x + residual, y = (added - mean) * rstd * weight + bias over the last dimension of [rows, length]; RMSNorm has
+// no mean. Of `added` the values as they are stored count, as for a norm that is computed from them later.
+struct AddRowForward {
+    const void* x;
+    const void* residual;
+    const void* weight;  // param_dtype [length], or null
+    const void* bias;    // param_dtype [length], or null
+    void* y;
+    void* added;
+    float* mean;  // [rows], or null where it is not wanted
+    float* rstd;
+    int64_t rows, length;
+    int64_t dtype, param_dtype;
+    double eps;
+    cudaStream_t stream;
+    int64_t device;
+};
+
+struct AddRowBackward {
+    const void* dy;
+    const void* dadded;  // the gradient of `added` itself, or null
+    const void* added;
+    const void* weight;
+    const float* mean;
+    const float* rstd;
+    void* dx;       // of both summands; or null where it is not wanted
+    void* dweight;  // param_dtype [length], or null
+    void* dbias;
+    void* workspace;  // add_row_backward_workspace bytes
+    int64_t rows, length;
+    int64_t dtype, param_dtype;
+    cudaStream_t stream;
+    int64_t device;
+};
+
+template <typename T, int V>
+__device__ __forceinline__ Pack<T, V> total(Pack<T, V> a, const Pack<T, V>& b) {
+    #pragma unroll
+    for (int k = 0; k < V; ++k) a.v[k] = from_float<T>(to_float(a.v[k]) + to_float(b.v[k]));
+    return a;
+}
+
+// f(u, at) for each of a thread's kPacks packs that lie in the row; `at` begins at `first`, a step apart.
+template <int kPacks, typename F>
+__device__ __forceinline__ void each_pack(int64_t first, int64_t step, int64_t packs, F f) {
+    #pragma unroll
+    for (int u = 0; u < kPacks; ++u) {
+        const int64_t at = first + u * step;
+        if (at < packs) f(u, at);
+    }
+}
+
+}  // namespace kernelwright

@@ -1,0 +1,45 @@
+"""The cases of norms of a sum: a decoder's hidden sizes, and a vision transformer's."""
+
+import torch
+import torch.nn.functional as F
+
+from agent.kernels.add_layer_norm.operator import add_layer_norm
+from agent.kernels.add_rms_norm.operator import add_rms_norm
+from agent.kernels.case import Case, both
+
+Values = tuple[torch.Tensor, torch.Tensor]
+
+
+def rms_norms() -> list[Case]:
+    """In float32 as RMSNorm alone is timed, and in bfloat16 at the sizes of a decoder."""
+
+    def ours(x: torch.Tensor, residual: torch.Tensor, weight: torch.Tensor) -> Values:
+        return add_rms_norm(x, residual, weight.shape, weight, 1e-6)
+
+    def native(x: torch.Tensor, residual: torch.Tensor, weight: torch.Tensor) -> Values:
+        added = x + residual
+        return F.rms_norm(added, weight.shape, weight, 1e-6), added
+
+    def made(shape: tuple[int, ...], dtype: torch.dtype) -> Case:
+        return Case("add_rms_norm", ours, native, shape, (shape[-1:],), dtype, result_share=2.0, inputs=2)
+
+    half = [made((rows, size), torch.bfloat16) for rows, size in ((1, 4096), (4096, 4096), (8192, 8192))]
+    return [*both(made((8, 2048, 4096), torch.float32)), *(one for case in half for one in both(case))]
+
+
+def layer_norms() -> list[Case]:
+    """In float32 as LayerNorm alone is timed, and in float16 at the sizes of a vision transformer."""
+
+    def ours(x: torch.Tensor, residual: torch.Tensor, weight: torch.Tensor, bias: torch.Tensor) -> Values:
+        return add_layer_norm(x, residual, weight.shape, weight, bias)
+
+    def native(x: torch.Tensor, residual: torch.Tensor, weight: torch.Tensor, bias: torch.Tensor) -> Values:
+        added = x + residual
+        return F.layer_norm(added, weight.shape, weight, bias), added
+
+    def made(shape: tuple[int, ...], dtype: torch.dtype) -> Case:
+        sizes = (shape[-1:],) * 2
+        return Case("add_layer_norm", ours, native, shape, sizes, dtype, result_share=2.0, inputs=2)
+
+    half = [made((images, 197, size), torch.float16) for images, size in ((1, 768), (64, 768), (32, 1280))]
+    return [*both(made((16, 2048, 4096), torch.float32)), *(one for case in half for one in both(case))]

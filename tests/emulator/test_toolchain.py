@@ -45,6 +45,18 @@ def test_preparation_is_done_once_and_damage_is_mended(tmp_path: Path) -> None:
     assert len(steps) == 18
 
 
+@pytest.mark.usefixtures("small_sources")
+def test_sources_that_change_meanwhile_are_not_kept_under_the_name_of_others(tmp_path: Path) -> None:
+    def update(step: str, number: int, total: int) -> None:
+        (tmp_path / "sources" / "runtime" / "runtime.cpp").write_text("int kw_something;\n")
+
+    with pytest.raises(EnvironmentFault, match="sources changed while it was being prepared: run it again"):
+        toolchain_module.prepare(tmp_path, progress=update)
+    (left,) = (path for path in (tmp_path / "emulator").iterdir() if path.is_dir())
+    assert not (left / "manifest.json").exists()
+    assert toolchain_module.prepare(tmp_path).directory != left
+
+
 def test_precompiled_headers_name_files_beside_them(toolchain: Toolchain) -> None:
     """Another installation may have prepared them: its own files would not be known in messages here."""
     names = (toolchain.prelude("host").with_suffix(".h.gch")).read_bytes()

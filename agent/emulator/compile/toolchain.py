@@ -22,6 +22,7 @@ from agent.build.toolchain import (
     run_steps,
 )
 from agent.emulator.compile import torch_memory
+from agent.errors import EnvironmentFault
 from agent.records import digest
 from agent.torch_shim import c_abi
 
@@ -84,7 +85,7 @@ def prepare(
     device = (STANDARD, *optimised, *architecture, "-fno-strict-aliasing", _WRAP, "-DKW_DEVICE_UNIT=1")
     device = (*device, *_TORCH_DEFINES, *_COMMON, *(CHECKS if checked else ()))
     flags = " ".join((*host, *device))
-    content = "\n".join(content_of(CPP / part) for part in ("include", "runtime", "torch"))
+    content = _content()
     torch = torch_memory.headers()
     made_for = (version, cuda_version, torch_memory.version(torch))
     # What this module writes into the directory is part of its name.
@@ -100,8 +101,19 @@ def prepare(
         host_flags=host,
         device_flags=device,
     )
-    make_once(toolchain.directory, lambda: _make(toolchain, torch, progress))
+
+    def make() -> None:
+        _make(toolchain, torch, progress)
+        # Sources that are updated meanwhile would be kept under the name of others.
+        if _content() != content:
+            raise EnvironmentFault("the emulator's sources changed while it was being prepared: run it again")
+
+    make_once(toolchain.directory, make)
     return toolchain
+
+
+def _content() -> str:
+    return "\n".join(content_of(CPP / part) for part in ("include", "runtime", "torch"))
 
 
 def _make(toolchain: Toolchain, torch: Path | None, progress: Progress | None) -> None:

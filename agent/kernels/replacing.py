@@ -1,13 +1,17 @@
 """Puts the shipped kernels in the place of torch's modules, and says what stayed and why."""
 
-from dataclasses import dataclass, field
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
+from typing import Any
 
+import torch
 from torch import nn
 
 from agent.kernels import routing
 from agent.kernels.gelu.module import GELU
 from agent.kernels.group_norm.module import GroupNorm
 from agent.kernels.layer_norm.module import LayerNorm
+from agent.kernels.replaced import Replaced as Replaced
 from agent.kernels.rms_norm.module import RMSNorm
 from agent.kernels.softmax.module import Softmax
 
@@ -20,28 +24,25 @@ KINDS: dict[type[nn.Module], type[nn.Module]] = {
 }
 
 
-@dataclass(frozen=True)
-class Replaced:
-    """What `replace_modules` did, by the modules' names in the model."""
-
-    swapped: dict[str, str] = field(default_factory=dict)
-    """`encoder.0.norm` -> `GroupNorm`."""
-    kept: dict[str, str] = field(default_factory=dict)
-    """Modules of a kind that has a kernel, and why they stayed."""
-
-    def __str__(self) -> str:
-        lines = [f"{name}: {kind}" for name, kind in self.swapped.items()]
-        lines += [f"{name}: stays, {reason}" for name, reason in self.kept.items()]
-        return "\n".join(lines) or "no module has a shipped kernel"
-
-
-def replace_modules(model: nn.Module) -> Replaced:
+def replace_modules(
+    model: nn.Module, example: torch.Tensor | Sequence[Any] | Mapping[str, Any] | None = None
+) -> Replaced:
     """Swaps, in place, every submodule that a shipped kernel replaces; its parameters and hooks are kept.
 
-    A module that stands in several places becomes one module in the same places. The model itself stays what
-    it is.
+    With `example` (an input, a tuple of positional ones, or a dict of named ones) operations that follow each
+    other are fused too: pairs that one kernel computes, each checked on the example, forward and backward,
+    and on a GPU timed. The example runs twice, without gradients, and modules with a pair in them once more;
+    buffers and random numbers end as they were, what a module keeps elsewhere is its own.
+
+    A module that stands in several places becomes one module in the same places. The model itself stays the
+    object that it is. `restore()` of the answer undoes it all. Raises ValueError where the model does not
+    take the example.
     """
     done = Replaced()
+    if example is not None:
+        from agent.kernels.fusing.fuser import fuse
+
+        done = replace(done, difference=fuse(model, example, done))
     made: dict[nn.Module, nn.Module] = {}
     for path, module in list(model.named_modules(remove_duplicate=False)):
         kind = next((kind for kind in KINDS if isinstance(module, kind)), None)
@@ -55,8 +56,20 @@ def replace_modules(model: nn.Module) -> Replaced:
             made[module] = _swapped(module, KINDS[kind])
         holder, _, name = path.rpartition(".")
         setattr(model.get_submodule(holder), name, made[module])
+        done.undo.append(_back(model.get_submodule(holder), name, module, made[module]))
         done.swapped[path] = KINDS[kind].__name__
     return done
+
+
+def _back(holder: nn.Module, name: str, was: nn.Module, made: nn.Module) -> Callable[[], None]:
+    """Puts `was` where `made` stands, unless something else stands there by then."""
+
+    def undo() -> None:
+        if getattr(holder, name, None) is made:
+            was.train(made.training)
+            setattr(holder, name, was)
+
+    return undo
 
 
 def _obstacle(module: nn.Module, kind: type[nn.Module], path: str) -> str | None:

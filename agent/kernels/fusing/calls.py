@@ -1,0 +1,111 @@
+"""How a module is called: which parameters of its forward get tensors, and the values of the others."""
+
+import inspect
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from types import BuiltinFunctionType, FunctionType
+from typing import Any
+
+import torch
+from torch.utils import _pytree as pytree
+
+_PLAIN = (
+    type(None),
+    bool,
+    int,
+    float,
+    str,
+    torch.dtype,
+    torch.device,
+    FunctionType,
+    BuiltinFunctionType,
+    type,
+)
+_STARRED = (inspect.Parameter.VAR_POSITIONAL, inspect.Parameter.VAR_KEYWORD)
+
+
+class Unfit(Exception):
+    """Why a module cannot be traced as it is called, in one line."""
+
+
+def is_plain(value: Any) -> bool:
+    """Whether a value can be written into a trace and compared with a later one."""
+    if type(value) in (tuple, list):
+        return all(map(is_plain, value))
+    return isinstance(value, _PLAIN)
+
+
+def is_same(value: Any, known: Any) -> bool:
+    """Whether a plain value is the one that is known; True is not 1."""
+    return value is known or (type(value) is type(known) and bool(value == known))
+
+
+@dataclass(frozen=True)
+class Call:
+    """The form of a call: two calls of one form run the same trace."""
+
+    names: tuple[str, ...]
+    """Of forward's parameters, in order, those of any number left out."""
+    traced: Mapping[str, type]
+    """Parameters with a tensor, or a tuple or list with tensors in it, and the type of what they get."""
+    constants: Mapping[str, Any]
+    """The values of all others."""
+
+    def values(self, args: Sequence[Any], kwargs: Mapping[str, Any]) -> list[Any] | None:
+        """What the traced parameters get in a call of this form; None for a call of another one."""
+        if len(args) > len(self.names):
+            return None
+        found = []
+        for place, name in enumerate(self.names):
+            is_traced = name in self.traced
+            if place < len(args):
+                value = args[place]
+            elif name in kwargs:
+                value = kwargs[name]
+            elif is_traced:
+                return None
+            else:
+                continue  # its default is the constant
+            if is_traced:
+                if not _is_of(value, self.traced[name]):
+                    return None
+                found.append(value)
+            elif not is_same(value, self.constants[name]):
+                return None
+        for name in kwargs:
+            if name not in self.names[len(args) :]:
+                return None
+        return found
+
+
+def call_of(forward: Callable[..., Any], args: Sequence[Any], kwargs: Mapping[str, Any]) -> Call:
+    """The form of `forward(self, *args, **kwargs)`. Raises Unfit for one that cannot be written down."""
+    _, *parameters = inspect.signature(forward).parameters.values()
+    named = [parameter for parameter in parameters if parameter.kind not in _STARRED]
+    names = tuple(parameter.name for parameter in named)
+    if len(args) > len(names) or not set(kwargs) <= set(names):
+        raise Unfit("its forward is called with arguments that have no name of their own")
+    given = {**dict(zip(names, args, strict=False)), **kwargs}
+    traced: dict[str, type] = {}
+    constants: dict[str, Any] = {}
+    for parameter in named:
+        value = given.get(parameter.name, parameter.default)
+        if is_plain(value):
+            if not (parameter.name in given or is_plain(parameter.default)):
+                raise Unfit(f"its forward is called without {parameter.name}")
+            constants[parameter.name] = value
+        elif isinstance(value, torch.Tensor) or _has_tensors(value):
+            traced[parameter.name] = torch.Tensor if isinstance(value, torch.Tensor) else type(value)
+        else:
+            raise Unfit(f"its argument {parameter.name} is a {type(value).__name__}, which is not traced")
+    return Call(names, traced, constants)
+
+
+def _is_of(value: Any, kind: type) -> bool:
+    return isinstance(value, torch.Tensor) if kind is torch.Tensor else type(value) is kind
+
+
+def _has_tensors(value: Any) -> bool:
+    return type(value) in (tuple, list) and any(
+        isinstance(leaf, torch.Tensor) for leaf in pytree.tree_leaves(value)
+    )

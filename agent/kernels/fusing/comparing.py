@@ -1,0 +1,213 @@
+"""Whether a fused call is as right as the pair in its place, on given inputs, and what each of them takes.
+
+The rule is the judge's (docs/integrity-protocol.md). With `truth` the pair in float64 and e the error of the
+pair as it stands, no element may be further from the truth than max(16 max(e), 8 eps rms(truth)) +
+1e-5 |truth|, and of 64 elements or more rms(error) <= 8 rms(e) + 4 eps rms(truth). It holds for results and
+for the gradients of inputs and parameters, under a gradient of the results that is drawn.
+"""
+
+import copy
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from functools import partial
+from statistics import median
+from typing import Any
+
+import torch
+from torch import fx, nn
+
+from agent.kernels import routing
+from agent.kernels.fusing.sites import Site
+from agent.kernels.replaced import Gain
+
+SAMPLE = 64
+"""Elements from which their rms says something."""
+ROUNDS = 20
+WARM = 3
+
+Tensors = tuple[torch.Tensor, ...]
+Run = Callable[[Sequence[torch.Tensor]], Tensors]
+
+
+@dataclass(frozen=True)
+class Side:
+    """One way to compute a site: a function of its inputs, and the parameters that it uses."""
+
+    run: Run
+    parameters: tuple[nn.Parameter, ...]
+
+    def step(self, inputs: Sequence[torch.Tensor], grads: Sequence[torch.Tensor] | None) -> Tensors:
+        """Results, then gradients, zeros where there is none; grads are those of the results."""
+        leaves = [value.detach().requires_grad_() for value in inputs]
+        wanted = [*leaves, *self.parameters]
+        with torch.enable_grad():
+            results = self.run(leaves)
+        if grads is None:
+            grads = _drawn(results)
+        found = torch.autograd.grad(results, wanted, [*grads], materialize_grads=True)
+        return (*(value.detach() for value in results), *found)
+
+
+@dataclass(frozen=True)
+class Compared:
+    """What came of comparing."""
+
+    error: float
+    """The largest, of results and gradients, as a share of the truth's rms."""
+    error_before: float
+    """The same of the pair as it stood."""
+
+
+class Worse(Exception):
+    """Why a site stays, in one line."""
+
+
+def pair(site: Site, module: nn.Module) -> Side:
+    """What stands there, run node by node."""
+    fetched = {path: module.get_submodule(path) for path in site.found.called}
+    return _pair(site, fetched)
+
+
+def fused(site: Site, module: nn.Module) -> Side:
+    """The call in its place."""
+    modules = [module.get_submodule(path) for path in site.found.modules]
+
+    def run(values: Sequence[torch.Tensor]) -> Tensors:
+        made = site.pattern.fused(*values, *modules, *site.found.settings)
+        return made if isinstance(made, tuple) else (made,)
+
+    return Side(run, _parameters(modules))
+
+
+def compared(site: Site, module: nn.Module, inputs: Sequence[torch.Tensor]) -> Compared:
+    """Raises Worse where the pair has to stay."""
+    reason = site.pattern.refuses(*inputs)
+    if reason is not None:
+        raise Worse(reason)
+    if any(not value.is_floating_point() for value in inputs):
+        raise Worse("its inputs are no floating-point numbers")
+    inputs = [value.detach() for value in inputs]
+    plain, ours = pair(site, module), fused(site, module)
+    before = sum(routing.fallbacks(site.pattern.kernel).values())
+    made = ours.run(inputs)
+    if sum(routing.fallbacks(site.pattern.kernel).values()) > before and inputs[0].is_cuda:
+        raise Worse(f"{site.pattern.kernel} does not take it: {_last_reason(site.pattern.kernel)}")
+    grads = _drawn(made)
+    exact = _exact(site, module).step([value.double() for value in inputs], [g.double() for g in grads])
+    error = pairs = 0.0
+    for mine, theirs, truth in zip(
+        ours.step(inputs, grads), plain.step(inputs, grads), exact, strict=True
+    ):  # fmt: skip
+        one, two = _errors(mine, theirs, truth)
+        error, pairs = max(error, one), max(pairs, two)
+    return Compared(error, pairs)
+
+
+def measured(site: Site, module: nn.Module, inputs: Sequence[torch.Tensor]) -> Gain | None:
+    """What both take on this GPU; None on a CPU. Calls follow each other, so that launching them counts."""
+    if not inputs[0].is_cuda:
+        return None
+    inputs = [value.detach() for value in inputs]
+    sides = {"before": pair(site, module), "after": fused(site, module)}
+    grads = _drawn(sides["after"].run(inputs))
+    with torch.no_grad():
+        forward = _times({name: partial(side.run, inputs) for name, side in sides.items()})
+    step = _times({name: partial(side.step, inputs, grads) for name, side in sides.items()})
+    return Gain(
+        torch.cuda.get_device_name(inputs[0].device), forward["before"], forward["after"], step["before"],
+        step["after"],
+    )  # fmt: skip
+
+
+def _pair(site: Site, fetched: Mapping[str, nn.Module]) -> Side:
+    found = site.found
+
+    def run(values: Sequence[torch.Tensor]) -> Tensors:
+        env: dict[fx.Node, Any] = dict(zip(found.inputs, values, strict=True))
+        for node in found.absorbed:
+            args, kwargs = fx.map_arg((node.args, dict(node.kwargs)), env.__getitem__)
+            if node.op == "call_module":
+                env[node] = fetched[str(node.target)](*args, **kwargs)
+            elif node.op == "call_method":
+                env[node] = getattr(args[0], str(node.target))(*args[1:], **kwargs)
+            else:
+                env[node] = node.target(*args, **kwargs)  # type: ignore[operator]
+        return tuple(env[node] for node in found.results)
+
+    return Side(run, _parameters(fetched[path] for path in found.modules))
+
+
+def _exact(site: Site, module: nn.Module) -> Side:
+    copies = {}
+    for path in site.found.called:
+        made = copy.deepcopy(module.get_submodule(path)).double()
+        # A shipped module would pass float64 on to torch, and say so.
+        made.__class__ = next(kind for kind in type(made).__mro__ if kind.__module__.startswith("torch."))
+        copies[path] = made
+    return _pair(site, copies)
+
+
+def _parameters(modules: Any) -> tuple[nn.Parameter, ...]:
+    return tuple(value for module in modules for value in module.parameters() if value.requires_grad)
+
+
+def _drawn(results: Sequence[torch.Tensor]) -> list[torch.Tensor]:
+    """Gradients of the results, the same for each side, from a generator of their own."""
+    generator = torch.Generator(results[0].device).manual_seed(0)
+    return [
+        torch.randn(value.shape, generator=generator, device=value.device, dtype=value.dtype)
+        for value in results
+    ]
+
+
+def _errors(mine: torch.Tensor, theirs: torch.Tensor, truth: torch.Tensor) -> tuple[float, float]:
+    """As shares of the truth's rms. Raises Worse."""
+    if (mine.shape, mine.dtype, mine.device) != (theirs.shape, theirs.dtype, theirs.device):
+        raise Worse(f"it gives {_form(mine)}, and the pair {_form(theirs)}")
+    if not (theirs.isfinite().all() and truth.isfinite().all()):
+        raise Worse("the example gives values that are not finite, so that nothing can be compared")
+    if mine.numel() == 0:
+        return 0.0, 0.0
+    off, native = (mine.double() - truth).abs(), (theirs.double() - truth).abs()
+    eps = torch.finfo(mine.dtype).eps
+    size = truth.square().mean().sqrt()
+    allowed = torch.maximum(16 * native.max(), 8 * eps * size) + 1e-5 * truth.abs()
+    most = 8 * native.square().mean().sqrt() + 4 * eps * size
+    is_right = bool((off <= allowed).all())
+    if is_right and mine.numel() >= SAMPLE:
+        is_right = bool(off.square().mean().sqrt() <= most)
+    scale = float(size) or 1.0
+    if not is_right:
+        raise Worse(f"off by {float(off.max()):.2g} where the pair is off by {float(native.max()):.2g}")
+    return float(off.max()) / scale, float(native.max()) / scale
+
+
+def _times(calls: Mapping[str, Callable[[], object]]) -> dict[str, float]:
+    """Milliseconds of each, the median of rounds by turns."""
+    spans: dict[str, list[float]] = {name: [] for name in calls}
+    for turn in range(WARM + ROUNDS):
+        for name, call in calls.items():
+            span = _timed(call)
+            if turn >= WARM:
+                spans[name].append(span)
+    return {name: median(values) for name, values in spans.items()}
+
+
+def _timed(call: Callable[[], object], in_a_row: int = 5) -> float:
+    begin, end = (torch.cuda.Event(enable_timing=True) for _ in range(2))  # type: ignore[no-untyped-call]
+    torch.cuda.synchronize()
+    begin.record()
+    for _ in range(in_a_row):
+        call()
+    end.record()
+    torch.cuda.synchronize()
+    span: float = begin.elapsed_time(end)
+    return span / in_a_row
+
+
+def _form(value: torch.Tensor) -> str:
+    return f"{str(value.dtype).removeprefix('torch.')} {list(value.shape)}"
+
+
+def _last_reason(kernel: str) -> str:
+    return list(routing.fallbacks(kernel))[-1]

@@ -1,0 +1,191 @@
+"""The table of what is fused: how a pattern is found in a graph, and the call that takes its place.
+
+A new pattern is one entry of PATTERNS. `find` gets a node and answers what ends there; `fused` takes the
+tensors, then the modules whose parameters it needs, then the settings, in the order that `Found` has them.
+"""
+
+import operator
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import torch
+import torch.nn.functional as F
+from torch import fx, nn
+
+from agent.kernels import routing
+from agent.kernels.gelu.module import GELU
+from agent.kernels.group_norm.module import GroupNorm
+from agent.kernels.group_norm.operator import group_norm
+
+
+@dataclass(frozen=True)
+class Found:
+    """One place in a graph where a pattern stands."""
+
+    absorbed: tuple[fx.Node, ...]
+    """What the fused call computes, in the graph's order."""
+    results: tuple[fx.Node, ...]
+    """Those of them that others use; the fused call answers a tuple where they are several."""
+    inputs: tuple[fx.Node, ...]
+    modules: tuple[str, ...] = ()
+    """Modules whose parameters the call needs, by their paths in the traced module."""
+    settings: tuple[Any, ...] = ()
+
+    @property
+    def called(self) -> tuple[str, ...]:
+        """Paths of all modules that are not called any more."""
+        return tuple(str(node.target) for node in self.absorbed if node.op == "call_module")
+
+    @property
+    def label(self) -> str:
+        """`norm1 + silu`, in the names of the module and of its graph."""
+        return " + ".join(
+            str(node.target) if node.op == "call_module" else node.name for node in self.absorbed
+        )
+
+
+@dataclass(frozen=True)
+class Pattern:
+    """What is found, and the call in its place."""
+
+    name: str
+    kernel: str
+    find: Callable[[fx.Node, nn.Module], Found | None]
+    fused: Callable[..., Any]
+    refuses: Callable[..., str | None] = lambda *_: None
+    """Of the arguments of `fused`: why the kernel does not take them, beside what `routing` says."""
+
+
+@dataclass(frozen=True)
+class Activation:
+    """act(source): its name, and the nodes that compute it."""
+
+    act: str
+    source: fx.Node
+    nodes: tuple[fx.Node, ...]
+
+
+def activation(node: fx.Node, module: nn.Module) -> Activation | None:
+    """The activation that ends at this node, if GroupNorm's kernel knows it."""
+    if node.op == "call_module":
+        act = _act_of_module(module.get_submodule(str(node.target)))
+    else:
+        act = _FUNCTIONS.get(node.target) if node.op == "call_function" else None
+        act = _METHODS.get(str(node.target)) if node.op == "call_method" else act
+        if act is None:
+            return _swish(node)
+        others = {name: value for name, value in node.kwargs.items() if name not in ("input", "inplace")}
+        if others.pop("approximate", "none") != "none" or others or len(node.args) > 1:
+            return None
+    source = node.args[0] if node.args else node.kwargs.get("input")
+    if act is None or not isinstance(source, fx.Node):
+        return None
+    return Activation(act, source, (node,))
+
+
+def _act_of_module(module: nn.Module) -> str | None:
+    if isinstance(module, nn.GELU) and type(module) in (nn.GELU, GELU):
+        return "gelu" if module.approximate == "none" else None
+    return _MODULES.get(type(module))
+
+
+def _swish(node: fx.Node) -> Activation | None:
+    """x * sigmoid(x), as older code writes SiLU."""
+    if node.op != "call_function" or node.target not in (operator.mul, torch.mul) or len(node.args) != 2:
+        return None
+    for source, gate in (node.args, node.args[::-1]):
+        if not (isinstance(source, fx.Node) and isinstance(gate, fx.Node)):
+            continue
+        is_function = gate.op == "call_function" and gate.target in (torch.sigmoid, F.sigmoid)
+        is_sigmoid = is_function or (gate.op == "call_method" and gate.target == "sigmoid")
+        if is_sigmoid and gate.args == (source,) and not gate.kwargs:
+            return Activation("silu", source, (gate, node))
+    return None
+
+
+def addends(node: fx.Node) -> tuple[fx.Node, fx.Node] | None:
+    """The two tensors whose sum a node is; a sum in place is none, since others see what it writes to."""
+    is_function = node.op == "call_function" and node.target in (operator.add, torch.add)
+    is_method = node.op == "call_method" and node.target == "add"
+    if not (is_function or is_method) or node.kwargs or len(node.args) != 2:
+        return None
+    one, two = node.args
+    return (one, two) if isinstance(one, fx.Node) and isinstance(two, fx.Node) else None
+
+
+def module_call(node: fx.Node, module: nn.Module, kinds: Sequence[type[nn.Module]]) -> fx.Node | None:
+    """The input of a call of a module of just these kinds, with an input and nothing else."""
+    if node.op != "call_module" or type(module.get_submodule(str(node.target))) not in kinds:
+        return None
+    source = node.args[0] if len(node.args) == 1 else node.kwargs.get("input", node.kwargs.get("x"))
+    return source if isinstance(source, fx.Node) and len(node.args) + len(node.kwargs) == 1 else None
+
+
+def _group_norm(node: fx.Node, module: nn.Module) -> tuple[fx.Node, str] | None:
+    """The input and the path of a GroupNorm that the kernel takes."""
+    source = module_call(node, module, (nn.GroupNorm, GroupNorm))
+    if source is None:
+        return None
+    norm = module.get_submodule(str(node.target))
+    takes = all(value.dtype in routing.DTYPES for value in norm.parameters())
+    return (source, str(node.target)) if takes and getattr(norm, "act", "none") == "none" else None
+
+
+def _norm_act(node: fx.Node, module: nn.Module) -> Found | None:
+    act = activation(node, module)
+    normed = None if act is None else _group_norm(act.source, module)
+    if act is None or normed is None:
+        return None
+    return Found((act.source, *act.nodes), (node,), (normed[0],), (normed[1],), (act.act,))
+
+
+def _norm_add(node: fx.Node, module: nn.Module) -> Found | None:
+    """And an activation of the sum, where there is one."""
+    act = activation(node, module)
+    total = node if act is None else act.source
+    for normed, residual in _both_ways(addends(total)):
+        norm = _group_norm(normed, module)
+        if norm is not None and normed is not residual:
+            absorbed = (normed, total, *(act.nodes if act else ()))
+            settings = (act.act if act else "none",)
+            return Found(absorbed, (node,), (norm[0], residual), (norm[1],), settings)
+    return None
+
+
+def _both_ways(pair: tuple[fx.Node, fx.Node] | None) -> tuple[tuple[fx.Node, fx.Node], ...]:
+    return () if pair is None else (pair, pair[::-1])
+
+
+def group_norm_act(x: torch.Tensor, norm: nn.GroupNorm, act: str) -> torch.Tensor:
+    """act(norm(x))."""
+    return group_norm(x, norm.num_groups, norm.weight, norm.bias, norm.eps, act=act)
+
+
+def group_norm_add_act(x: torch.Tensor, residual: torch.Tensor, norm: nn.GroupNorm, act: str) -> torch.Tensor:
+    """act(norm(x) + residual)."""
+    return group_norm(x, norm.num_groups, norm.weight, norm.bias, norm.eps, act=act, residual=residual)
+
+
+def _other_shape(x: torch.Tensor, residual: torch.Tensor, *_: Any) -> str | None:
+    if x.shape == residual.shape:
+        return None
+    return f"what is added has the shape {tuple(residual.shape)}, and the norm {tuple(x.shape)}"
+
+
+NORMS = (nn.GroupNorm, GroupNorm)
+"""Modules that a pattern begins with: where one stays, its holder is told of."""
+_MODULES: dict[type[nn.Module], str] = {
+    nn.SiLU: "silu", nn.ReLU: "relu", nn.Tanh: "tanh", nn.Hardswish: "hardswish"
+}  # fmt: skip
+_FUNCTIONS: dict[Any, str] = {
+    F.silu: "silu", F.gelu: "gelu", F.relu: "relu", torch.relu: "relu", torch.tanh: "tanh", F.tanh: "tanh",
+    F.hardswish: "hardswish",
+}  # fmt: skip
+_METHODS = {"relu": "relu", "tanh": "tanh"}
+
+PATTERNS = (
+    Pattern("GroupNorm + sum", "group_norm", _norm_add, group_norm_add_act, _other_shape),
+    Pattern("GroupNorm + activation", "group_norm", _norm_act, group_norm_act),
+)
+"""In the order in which they are tried at each node, from the graph's end."""

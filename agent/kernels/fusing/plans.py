@@ -1,0 +1,156 @@
+"""A module that runs its graph with fused calls, and its own forward whenever a call is another one.
+
+The module stays the object that it is: its class becomes one derived from its own, as torch's
+parametrizations do it, so that parameters, names, hooks and `isinstance` stay. Putting the class back undoes
+it. A file (pickle) holds the class that it had; a deep copy is fused too.
+"""
+
+import copy
+import copyreg
+import functools
+import linecache
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass
+from itertools import count
+from pathlib import Path
+from typing import Any
+
+from torch import fx, nn
+
+from agent.kernels.fusing.calls import Call, is_plain, is_same
+from agent.kernels.fusing.sites import Site, has_hooks, rewritten
+
+_OF_TORCH = frozenset(nn.Module().__dict__)
+_MISSING = object()
+_numbers = count()
+
+
+@dataclass(frozen=True)
+class State:
+    """What the trace took for granted about the module: its forward runs instead where that has changed."""
+
+    attributes: Mapping[str, Any]
+    """Plain values of its own; of other objects (a configuration) nothing is known."""
+    children: Mapping[str, tuple[str, ...]]
+    """Names in the module, and in those of its containers that the graph reaches into."""
+    absorbed: Mapping[str, type[nn.Module]]
+    """Modules that are not called any more, and their kinds."""
+
+    def holds(self, module: nn.Module) -> bool:
+        """Whether all of it is as it was, and nobody looks at the modules that are not called."""
+        for name, value in self.attributes.items():
+            if not is_same(getattr(module, name, _MISSING), value):
+                return False
+        for path, names in self.children.items():
+            if tuple(_reached(module, path)._modules) != names:
+                return False
+        for path, kind in self.absorbed.items():
+            inner = _reached(module, path)
+            if not issubclass(type(inner), kind) or has_hooks(inner):
+                return False
+        return True
+
+
+@dataclass(frozen=True)
+class Plan:
+    """A graph with fused calls, and when it may run."""
+
+    call: Call
+    state: State
+    run: Callable[..., Any]
+
+
+def plan(module: nn.Module, call: Call, graph: fx.Graph, chosen: Iterable[Site]) -> Plan:
+    """Of a traced module."""
+    chosen = list(chosen)
+    return Plan(call, _state(module, graph, chosen), _function(rewritten(graph, chosen)))
+
+
+def swap(module: nn.Module, made: Plan) -> Callable[[], None]:
+    """Has the module follow the plan; what is returned undoes it."""
+    kind = type(module)
+    swapped = _class(kind, made)
+    module.__class__ = swapped
+
+    def undo() -> None:
+        if type(module) is swapped:
+            module.__class__ = kind
+
+    return undo
+
+
+def is_fused(module: nn.Module) -> bool:
+    """Whether it follows a plan."""
+    return hasattr(type(module), "_fused_from")
+
+
+def _class(kind: type[nn.Module], made: Plan) -> type[nn.Module]:
+    own: Callable[..., Any] = kind.forward
+
+    @functools.wraps(own)
+    def forward(self: nn.Module, *args: Any, **kwargs: Any) -> Any:
+        values = made.call.values(args, kwargs)
+        if values is None or not made.state.holds(self):
+            return own(self, *args, **kwargs)
+        return made.run(self, *values)
+
+    def reduced(self: nn.Module, protocol: Any) -> Any:
+        # The derived class has no importable name; whoever loads the file need not have this library.
+        found: Any = kind.__reduce_ex__(self, protocol)
+        if found[1] != (swapped,):
+            return found
+        return (copyreg._reconstructor, (kind, object, None), *found[2:])  # type: ignore[attr-defined]
+
+    def copied(self: nn.Module, memo: dict[int, Any]) -> nn.Module:
+        new: nn.Module = swapped.__new__(swapped)
+        memo[id(self)] = new
+        new.__dict__.update(copy.deepcopy(self.__dict__, memo))
+        return new
+
+    body: dict[str, Any] = {"forward": forward, "__reduce_ex__": reduced, "_fused_from": kind}
+    if not hasattr(kind, "__deepcopy__"):
+        body["__deepcopy__"] = copied
+    swapped: Any = type(f"Fused{kind.__name__}", (kind,), {**body, "__module__": kind.__module__})
+    made_class: type[nn.Module] = swapped
+    return made_class
+
+
+def _state(module: nn.Module, graph: fx.Graph, chosen: list[Site]) -> State:
+    attributes = {
+        name: copy.copy(value)
+        for name, value in module.__dict__.items()
+        if name not in _OF_TORCH and is_plain(value)
+    }
+    holders = {""}
+    for node in graph.nodes:
+        if node.op in ("call_module", "get_attr"):
+            *above, _ = str(node.target).split(".")
+            holders.update(".".join(above[: depth + 1]) for depth in range(len(above)))
+    return State(
+        attributes,
+        {path: tuple(_reached(module, path)._modules) for path in sorted(holders)},
+        {path: _kind(_reached(module, path)) for site in chosen for path in site.found.called},
+    )
+
+
+def _kind(module: nn.Module) -> type[nn.Module]:
+    """Of torch, where a shipped module stands: `replace_modules` may put one in the place of the other."""
+    return next((kind for kind in type(module).__mro__ if kind.__module__.startswith("torch.")), type(module))
+
+
+def _reached(module: nn.Module, path: str) -> nn.Module:
+    for name in path.split(".") if path else ():
+        module = getattr(module, name)
+    return module
+
+
+def _function(graph: fx.Graph) -> Callable[..., Any]:
+    code = graph.python_code("self")
+    # In this folder, so that a warning of the library names the user's line and not the graph's.
+    name = str(Path(__file__).parent / f"<graph {next(_numbers)}>")
+    source = code.src
+    linecache.cache[name] = (len(source), None, source.splitlines(keepends=True), name)
+    scope = dict(code.globals)
+    exec(compile(source, name, "exec"), scope)
+    made: Callable[..., Any] = scope["forward"]
+    return made

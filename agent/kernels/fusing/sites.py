@@ -1,0 +1,118 @@
+"""Where in a module's graph a pattern stands, what forbids it there, and the graph with its call."""
+
+import operator
+from collections.abc import Iterable
+from dataclasses import dataclass, field
+
+from torch import fx, nn
+
+from agent.kernels.fusing.patterns import PATTERNS, Found, Pattern
+from agent.kernels.fusing.tracing import IN_PLACE
+
+_WRITING = {getattr(operator, name) for name in IN_PLACE}
+
+
+@dataclass(frozen=True)
+class Site:
+    """One pattern at one place."""
+
+    pattern: Pattern
+    found: Found
+
+    @property
+    def label(self) -> str:
+        """In the names of the module."""
+        return self.found.label
+
+
+@dataclass
+class Sites:
+    """What was found in one graph."""
+
+    fit: list[Site] = field(default_factory=list)
+    kept: dict[str, str] = field(default_factory=dict)
+    """Labels of what stays, and why."""
+
+
+def sites(graph: fx.Graph, module: nn.Module) -> Sites:
+    """Every pattern in the graph; none shares a node with another."""
+    done = Sites()
+    taken: set[fx.Node] = set()
+    for node in reversed(list(graph.nodes)):
+        for pattern in PATTERNS:
+            found = None if node in taken else pattern.find(node, module)
+            if found is None or taken & set(found.absorbed):
+                continue
+            reason = _obstacle(graph, module, found)
+            if reason is None:
+                done.fit.append(Site(pattern, found))
+                taken.update(found.absorbed)
+                break
+            done.kept.setdefault(found.label, reason)
+    done.kept = {
+        label: why for label, why in done.kept.items() if not any(label in site.label for site in done.fit)
+    }
+    done.fit.reverse()
+    return done
+
+
+def has_hooks(module: nn.Module) -> bool:
+    """Whether something looks at the module's calls, and would miss them."""
+    return bool(
+        module._forward_hooks or module._forward_pre_hooks or module._backward_hooks
+        or module._backward_pre_hooks
+    )  # fmt: skip
+
+
+def rewritten(graph: fx.Graph, chosen: Iterable[Site]) -> fx.Graph:
+    """A copy of the graph with the fused calls of these sites."""
+    made = fx.Graph()
+    copies: dict[fx.Node, fx.Node] = {}
+    result = made.graph_copy(graph, copies)
+    made.output(result)
+    for site in chosen:
+        found = site.found
+        results = [copies[node] for node in found.results]
+        with made.inserting_before(results[0]):
+            modules = [made.create_node("get_attr", path) for path in found.modules]
+            arguments = (*(copies[node] for node in found.inputs), *modules, *found.settings)
+            call = made.call_function(site.pattern.fused, arguments)
+            parts = [call]
+            if len(results) > 1:
+                parts = [made.call_function(operator.getitem, (call, i)) for i in range(len(results))]
+        for old, new in zip(results, parts, strict=True):
+            old.replace_all_uses_with(new)
+        for node in reversed(found.absorbed):
+            made.erase_node(copies[node])
+    return made
+
+
+def _obstacle(graph: fx.Graph, module: nn.Module, found: Found) -> str | None:
+    absorbed = set(found.absorbed)
+    inner = absorbed - set(found.results)
+    if any(user not in absorbed for node in inner for user in node.users):
+        return "what lies between is used elsewhere too"
+    places = {node: place for place, node in enumerate(graph.nodes)}
+    start = min(places[node] for node in found.absorbed)
+    end = min(places[node] for node in found.results)
+    if any(places[node] >= end for node in found.inputs):
+        return "what it needs is made later than what it gives is used"
+    for node in graph.nodes:
+        written = node.args[0] if node.args and _writes(node, module) else None
+        if written in found.inputs or (written and start < places[node] and node not in absorbed):
+            return "a tensor is changed in place between"
+    if any(has_hooks(module.get_submodule(path)) for path in found.called):
+        return "a module of it has hooks"
+    return None
+
+
+def _writes(node: fx.Node, module: nn.Module) -> bool:
+    """Whether it changes its first argument in place."""
+    if node.kwargs.get("inplace") is True:
+        return True
+    if node.op == "call_module":
+        return bool(getattr(module.get_submodule(str(node.target)), "inplace", False))
+    name = node.target if isinstance(node.target, str) else getattr(node.target, "__name__", "")
+    if node.op not in ("call_function", "call_method"):
+        return False
+    return node.target in _WRITING or (name.endswith("_") and not name.endswith("__"))

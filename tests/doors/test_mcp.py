@@ -15,7 +15,11 @@ TOOLS = {"describe", "judge", "mend", "profile", "compare", "submit", "list_runs
 
 @pytest.mark.timeout(900)  # judges ten times; a busy machine takes minutes
 @pytest.mark.parametrize("transport", ["stdio", "http"])
-def test_the_loop_of_a_coding_agent(transport: Transport, tmp_path: Path) -> None:
+def test_the_loop_of_a_coding_agent(
+    transport: Transport, tmp_path: Path, request: pytest.FixtureRequest
+) -> None:
+    if transport == "http" and not request.config.getoption("--all-kernels"):
+        pytest.skip("the same loop, judged over HTTP; --all-kernels runs it")
     options = furnished(tmp_path)
     anyio.run(_loop, transport, tmp_path, options)
     (folder,) = [path for path in (tmp_path / "runs").iterdir() if (path / "run.toml").exists()]

@@ -30,6 +30,9 @@ if TYPE_CHECKING:
     from agent.kernels.conv_group_norm_tanh_hardswish_residual_logsumexp.operator import (
         conv_group_norm_tanh_hardswish_residual_logsumexp as conv_group_norm_tanh_hardswish_residual_logsumexp,  # noqa: E501
     )
+    from agent.kernels.gate_product.module import GateProduct as GateProduct
+    from agent.kernels.gate_product.operator import gate_product as gate_product
+    from agent.kernels.gate_product.operator import gate_product_halves as gate_product_halves
     from agent.kernels.gelu.module import GELU as GELU
     from agent.kernels.gelu.operator import gelu as gelu
     from agent.kernels.group_norm.module import GroupNorm as GroupNorm
@@ -63,6 +66,8 @@ _PLACES = {
     "Conv3dFP32x3": "conv_fp32x3.module", "ConvTranspose1dFP32x3": "conv_fp32x3.module",
     "ConvTranspose2dFP32x3": "conv_fp32x3.module", "ConvTranspose3dFP32x3": "conv_fp32x3.module",
     "conv_fp32x3": "conv_fp32x3.operator", "conv_transpose_fp32x3": "conv_fp32x3.operator",
+    "GateProduct": "gate_product.module", "gate_product": "gate_product.operator",
+    "gate_product_halves": "gate_product.operator",
     "GELU": "gelu.module", "gelu": "gelu.operator",
     "GroupNorm": "group_norm.module", "group_norm": "group_norm.operator",
     "LayerNorm": "layer_norm.module", "layer_norm": "layer_norm.operator",

@@ -8,7 +8,7 @@ from typing import Any
 import torch
 import torch.nn.functional as F
 
-from agent.kernels import linear_cases, product_cases, sum_cases
+from agent.kernels import fused_cases, linear_cases, product_cases
 from agent.kernels.case import Case, Function, both
 from agent.kernels.conv_group_norm_tanh_hardswish_residual_logsumexp.operator import (
     conv_group_norm_tanh_hardswish_residual_logsumexp as conv_logsumexp,
@@ -98,10 +98,11 @@ def _conv_logsumexp() -> list[Case]:
 
 
 _CASES: dict[str, Callable[[], list[Case]]] = {
-    "add_layer_norm": sum_cases.layer_norms,
-    "add_rms_norm": sum_cases.rms_norms,
+    "add_layer_norm": fused_cases.layer_norms,
+    "add_rms_norm": fused_cases.rms_norms,
     "conv_group_norm_tanh_hardswish_residual_logsumexp": _conv_logsumexp,
     "conv_fp32x3": product_cases.convolutions,
+    "gate_product": fused_cases.gates,
     "gelu": lambda: _pointwise("gelu", gelu, F.gelu, (8192, 11008)),
     "group_norm": _group_norm,
     "layer_norm": _layer_norm,

@@ -8,6 +8,8 @@ import torch.nn.functional as F
 from agent.kernels import (
     add_layer_norm,
     add_rms_norm,
+    gate_product,
+    gate_product_halves,
     gelu,
     group_norm,
     layer_norm,
@@ -41,6 +43,10 @@ CALLS: dict[str, tuple[Function, Function, int]] = {
         1,
     ),
     "gelu": (gelu, F.gelu, 0),
+    "gate_product": (lambda x: gate_product(x, x.sin(), "gelu"), lambda x: F.gelu(x) * x.sin(), 0),
+    "gate_product of halves": (
+        lambda x: gate_product_halves(torch.cat((x, x.sin()), -1)), lambda x: F.silu(x) * x.sin(), 0,
+    ),
     "layer_norm": (
         lambda x, w, b: layer_norm(x, w.shape, w, b), lambda x, w, b: F.layer_norm(x, w.shape, w, b), 2,
     ),

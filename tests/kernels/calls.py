@@ -12,6 +12,8 @@ from agent.kernels import (
     add_rms_norm,
     conv_fp32x3,
     conv_transpose_fp32x3,
+    gate_product,
+    gate_product_halves,
     gelu,
     group_norm,
     layer_norm,
@@ -99,6 +101,15 @@ CALLS = {
         # Torch's own backward fails for a beta alone.
         lambda x, w, beta: _conv_logsumexp(x, w, None, torch.ones_like(beta), beta),
         (2, 3, 5, 8), ((4, 3, 3, 3), (4,)),
+    ),
+    "gate_product": Call(gate_product, lambda g, v: F.silu(g) * v, (3, 5), ((3, 5),)),
+    "gate_product of halves, gate second": Call(
+        lambda x: gate_product_halves(x, "gelu_tanh", gate_first=False),
+        lambda x: x[..., :5] * F.gelu(x[..., 5:], approximate="tanh"), (3, 4, 10),
+    ),
+    "gate_product of chunks": Call(
+        lambda x: gate_product(x[..., :3], x[..., 3:], "gelu"), lambda x: F.gelu(x[..., :3]) * x[..., 3:],
+        (3, 4, 6),
     ),
     "gelu": Call(gelu, F.gelu, (3, 5)),
     "gelu by tanh": Call(lambda x: gelu(x, "tanh"), lambda x: F.gelu(x, approximate="tanh"), (3, 5)),

@@ -60,6 +60,19 @@ def gelu() -> Expected:
     return {"forward": _named(x=x, y=y, **sizes), "backward": _named(dy=dy, x=x, dx=dx, **sizes)}
 
 
+def _gate_product() -> Expected:
+    """Backward of the halves of one tensor; forward of two, of which one is not contiguous."""
+    operator, x, dy = _operator("gate_product"), _randn(4, 6), _randn(4, 3)
+    gate, value = x[:, :3], _randn(4, 3)
+    (y,) = operator._launch(gate, value, "gelu_tanh", True)
+    made, _ = operator._launch_backward(dy, x, None, "gelu", False, [True, False])
+    sizes = {"rows": 4, "length": 3, "gate_stride": 6, "dtype": 0}
+    forward = _named(gate=gate, value=value, y=y, value_stride=3, act=2, **sizes)
+    halves = {"gate": x[:, 3:], "value": x, "dgate": made[:, 3:], "dvalue": made}
+    backward = _named(dy=dy, value_stride=6, grad_stride=6, act=1, **halves, **sizes)
+    return {"forward": forward, "backward": backward}
+
+
 def _softmax() -> Expected:
     x, dy = (_randn(2, 3, 5, dtype=torch.bfloat16) for _ in range(2))
     sizes = {"outer": 2, "length": 3, "inner": 5, "dtype": 2}
@@ -212,6 +225,7 @@ ADD_ROWS = _both(SHARED / "add_norm.cuh", "AddRowForward", "AddRowBackward")
 CASES = {
     "add_layer_norm": Case(_add_layer_norm, ADD_ROWS),
     "add_rms_norm": Case(_add_rms_norm, ADD_ROWS),
+    "gate_product": Case(_gate_product, _both(_launch("gate_product"))),
     "gelu": Case(gelu, _both(_launch("gelu"))),
     "softmax": Case(_softmax, _both(_launch("softmax"))),
     "logsumexp": Case(_logsumexp, _both(_launch("logsumexp"))),

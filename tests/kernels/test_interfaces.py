@@ -23,6 +23,7 @@ from kernels.launch_cases import (
 
 from agent.contracts.declarations import Header, Parameter, Struct, without_comments
 from agent.kernels import routing
+from agent.kernels.gate_product import operator as gate_product
 from agent.kernels.group_norm import activation, layout
 from agent.kernels.linear_fp32x3 import product
 
@@ -97,7 +98,7 @@ def exports(kernel: str) -> tuple[set[str], dict[str, str]]:
 @pytest.fixture
 def recorder(monkeypatch: pytest.MonkeyPatch) -> Recorder:
     found = Recorder()
-    monkeypatch.setattr(routing, "library", lambda kernel, device: found)
+    monkeypatch.setattr(routing, "library", lambda kernel, device, *dtype: found)
     monkeypatch.setattr(torch._C, "_cuda_getCurrentRawStream", lambda device: STREAM, raising=False)
     return found
 
@@ -156,6 +157,8 @@ def test_numbers_are_those_of_the_enums(tmp_path: Path) -> None:
     assert enum_of(SHARED / "element.cuh", "Dtype", tmp_path) == dtypes
     assert enum_of(GROUP_NORM, "Dtype", tmp_path) == dtypes
     assert enum_of(GROUP_NORM, "Act", tmp_path) == activation.NUMBERS
+    gate = KERNELS / "gate_product/csrc/launch.cuh"
+    assert enum_of(gate, "Act", tmp_path) == gate_product.ACTS
     layouts = {"contiguous": layout.CONTIGUOUS, "channelslast": layout.CHANNELS_LAST}
     assert enum_of(GROUP_NORM, "Layout", tmp_path) == layouts
     assert enum_of(LINEAR, "Precision", tmp_path) == product.PRECISIONS

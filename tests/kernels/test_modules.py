@@ -12,6 +12,7 @@ from agent.kernels import (
     GELU,
     AddLayerNorm,
     AddRMSNorm,
+    GateProduct,
     GroupNorm,
     LayerNorm,
     RMSNorm,
@@ -126,6 +127,19 @@ def test_the_norm_of_a_sum_shares_the_parameters_of_the_norm(
     torch.testing.assert_close(added, x + residual)
     torch.testing.assert_close(y, theirs(x + residual))
     assert [id(p) for p in mine.parameters()] == [id(p) for p in theirs.parameters()]
+
+
+def test_a_gate_of_two_tensors_or_of_halves() -> None:
+    layer, x = GateProduct("gelu", gate_first=False), torch.randn(3, 6)
+    value, gate = x.chunk(2, -1)
+    wanted = nn.functional.gelu(gate) * value
+    torch.testing.assert_close(layer(x), wanted)
+    torch.testing.assert_close(layer(gate, value), wanted)
+    assert repr(layer) == "GateProduct(act=gelu, gate_first=False)"
+    with pytest.raises(ValueError, match="act='tanh': there are silu, gelu, gelu_tanh"):
+        GateProduct("tanh")(x)
+    with pytest.raises(ValueError, match=r"the last dimension of \(3, 5\) has no halves"):
+        layer(x[:, :5])
 
 
 def test_the_layers_of_the_fused_reference() -> None:

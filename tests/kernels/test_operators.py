@@ -66,8 +66,8 @@ def test_opcheck(call: Call) -> None:
 
 @pytest.mark.parametrize(
     "name",
-    ["add_layer_norm", "add_rms_norm", "conv_logsumexp", "group_norm, residual, silu", "layer_norm",
-     "linear_fp32x3", "linear_group_norm_min_bias", "rms_norm", "softmax", "logsumexp"],
+    ["add_layer_norm", "add_rms_norm", "conv_logsumexp", "gate_product", "group_norm, residual, silu",
+     "layer_norm", "linear_fp32x3", "linear_group_norm_min_bias", "rms_norm", "softmax", "logsumexp"],
 )  # fmt: skip
 def test_gradcheck(name: str) -> None:
     call = CALLS[name]
@@ -76,8 +76,9 @@ def test_gradcheck(name: str) -> None:
 
 @pytest.mark.parametrize(
     "name",
-    ["add_layer_norm of two dimensions, the norm alone", "conv_logsumexp", "gelu", "group_norm",
-     "layer_norm", "linear_fp32x3", "linear_group_norm_min_bias", "rms_norm", "softmax", "logsumexp"],
+    ["add_layer_norm of two dimensions, the norm alone", "conv_logsumexp",
+     "gate_product of halves, gate second", "gelu", "group_norm", "layer_norm", "linear_fp32x3",
+     "linear_group_norm_min_bias", "rms_norm", "softmax", "logsumexp"],
 )  # fmt: skip
 def test_compiles_whole_and_once_for_every_batch(name: str) -> None:
     call = CALLS[name]

@@ -9,7 +9,16 @@ import torch
 from kernels.calls import CALLS, Call
 
 from agent.errors import UsageError
-from agent.kernels import add_layer_norm, group_norm, info, layer_norm, logsumexp, routing, softmax
+from agent.kernels import (
+    add_layer_norm,
+    gate_product,
+    group_norm,
+    info,
+    layer_norm,
+    logsumexp,
+    routing,
+    softmax,
+)
 from agent.kernels import (
     conv_group_norm_tanh_hardswish_residual_logsumexp as conv_logsumexp,
 )
@@ -106,6 +115,13 @@ def test_a_residual_of_another_shape_is_torchs_to_add() -> None:
         y, added = add_layer_norm(x, residual, (5,))
     torch.testing.assert_close(added, x + residual)
     torch.testing.assert_close(y, torch.nn.functional.layer_norm(added, (5,)))
+
+
+def test_a_gate_of_another_dtype_is_torchs_to_multiply() -> None:
+    gate, value = torch.randn(2, 3), torch.randn(2, 3, dtype=torch.float64)
+    with pytest.warns(Fallback, match="gate_product: gate and value differ in shape, dtype or device"):
+        y = gate_product(gate, value)
+    torch.testing.assert_close(y, torch.nn.functional.silu(gate) * value)
 
 
 def test_an_activation_that_is_none() -> None:

@@ -6,12 +6,23 @@ from functools import cache
 from typing import Any
 
 import numpy as np
+import torch
 from device_library import Array, Device, build_runtime
 
 from agent.kernels import sources
 
-KERNELS = ("add_layer_norm", "add_rms_norm", "gelu", "layer_norm", "logsumexp", "rms_norm", "softmax")
+KERNELS = (
+    "add_layer_norm",
+    "add_rms_norm",
+    "gate_product",
+    "gelu",
+    "layer_norm",
+    "logsumexp",
+    "rms_norm",
+    "softmax",
+)
 NUMBERS = {"float32": 0, "float16": 1}
+TOLERANCE = {"float32": 3e-6, "float16": 2e-3}
 _TYPES = {"float32": "float", "float16": "__half", "bfloat16": "__nv_bfloat16"}
 _FACE = """
 extern "C" int {name}_forward(const void* p) {{
@@ -81,3 +92,31 @@ def placed(device: Device, values: Array, dtype: str, offset: int) -> Array:
     room = device.empty(values.size + offset, dtype)[offset:]
     room[...] = values.astype(dtype).reshape(-1)
     return room.reshape(values.shape)
+
+
+class Kit:
+    """Inputs as they are stored, results compared with float64."""
+
+    def __init__(self, dtype: str, offset: int) -> None:
+        self.device: Device = library(dtype)
+        self.dtype, self.offset = dtype, offset
+        self.random = np.random.default_rng(0)
+
+    def draw(self, *shape: int, shift: float = 0.0) -> Array:
+        return placed(self.device, self.random.standard_normal(shape) + shift, self.dtype, self.offset)
+
+    def room(self, *shape: int) -> Array:
+        return placed(self.device, np.full(shape, np.nan), self.dtype, self.offset)
+
+    def floats(self, count: int) -> Array:
+        return self.device.empty(count, "float32")
+
+    def close(self, ours: Array, theirs: torch.Tensor) -> None:
+        wanted = theirs.detach().numpy()
+        scale = max(1.0, float(np.abs(wanted).max()))
+        allowed = TOLERANCE[self.dtype]
+        np.testing.assert_allclose(ours.astype("float64") / scale, wanted / scale, atol=allowed, rtol=allowed)
+
+
+def exact(values: Array) -> torch.Tensor:
+    return torch.tensor(values.astype("float64"), requires_grad=True)

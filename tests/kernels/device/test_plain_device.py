@@ -5,46 +5,17 @@ from collections.abc import Callable
 import numpy as np
 import pytest
 import torch
-from device_library import Array, Device
-from kernels.device.plain_library import NUMBERS, library, placed, run
+from device_library import Array
+from kernels.device.plain_library import NUMBERS, TOLERANCE, Kit, exact, placed, run
 
-from agent.kernels import add_rows, rows
+from agent.kernels import rows
 from agent.kernels.gelu import operator as gelu
 from agent.kernels.logsumexp import operator as logsumexp
 from agent.kernels.softmax import operator as softmax
 
-TOLERANCE = {"float32": 3e-6, "float16": 2e-3}
 EVERY = pytest.mark.parametrize("dtype", list(NUMBERS))
 OFFSET = pytest.mark.parametrize("offset", [0, 1], ids=["aligned", "unaligned"])
 F = torch.nn.functional
-
-
-class Kit:
-    """Inputs as they are stored, results compared with float64."""
-
-    def __init__(self, dtype: str, offset: int) -> None:
-        self.device: Device = library(dtype)
-        self.dtype, self.offset = dtype, offset
-        self.random = np.random.default_rng(0)
-
-    def draw(self, *shape: int, shift: float = 0.0) -> Array:
-        return placed(self.device, self.random.standard_normal(shape) + shift, self.dtype, self.offset)
-
-    def room(self, *shape: int) -> Array:
-        return placed(self.device, np.full(shape, np.nan), self.dtype, self.offset)
-
-    def floats(self, count: int) -> Array:
-        return self.device.empty(count, "float32")
-
-    def close(self, ours: Array, theirs: torch.Tensor) -> None:
-        wanted = theirs.detach().numpy()
-        scale = max(1.0, float(np.abs(wanted).max()))
-        allowed = TOLERANCE[self.dtype]
-        np.testing.assert_allclose(ours.astype("float64") / scale, wanted / scale, atol=allowed, rtol=allowed)
-
-
-def exact(values: Array) -> torch.Tensor:
-    return torch.tensor(values.astype("float64"), requires_grad=True)
 
 
 @EVERY
@@ -88,41 +59,6 @@ def test_batched_calls(centred: bool, count: int, length: int, dtype: str, offse
     for ours, theirs in ((dx, truth), (dweight, scale), *([(dbias, offset_by)] if centred else [])):
         assert theirs.grad is not None
         kit.close(ours, theirs.grad)
-
-
-@EVERY
-@pytest.mark.parametrize("centred", [True, False], ids=["add_layer_norm", "add_rms_norm"])
-@pytest.mark.parametrize(
-    ("count", "length", "offset"), [(70, 33, 1), (130, 1_024, 0), (2, 10_000, 0), (1, 36_872, 1)]
-)
-def test_norms_of_a_sum(centred: bool, count: int, length: int, offset: int, dtype: str) -> None:
-    kit, name = Kit(dtype, offset), "add_layer_norm" if centred else "add_rms_norm"
-    x, residual, grad, of_sum = (kit.draw(count, length) for _ in range(4))
-    weight, bias = kit.draw(length), kit.draw(length) if centred else None
-    y, added, dx = (kit.room(count, length) for _ in range(3))
-    dweight, dbias = kit.room(length), kit.room(length) if centred else None
-    rstd, mean, number = kit.floats(count), kit.floats(count) if centred else None, NUMBERS[dtype]
-    sizes = (count, length, number, number)
-    run(
-        kit.device, f"{name}_forward", add_rows.FORWARD,
-        x, residual, weight, bias, y, added, mean, rstd, *sizes, 1e-5, 0, 0,
-    )  # fmt: skip
-    np.testing.assert_array_equal(added, (x.astype("float32") + residual.astype("float32")).astype(dtype))
-    truth, scale, shift = exact(added), exact(weight), None if bias is None else exact(bias)
-    wanted = (
-        F.layer_norm(truth, (length,), scale, shift) if centred else F.rms_norm(truth, (length,), scale, 1e-5)
-    )
-    kit.close(y, wanted)
-    partials = kit.floats(2 * count * length)
-    run(
-        kit.device, f"{name}_backward", add_rows.BACKWARD,
-        grad, of_sum, added, weight, mean, rstd, dx, dweight, dbias, partials, *sizes, 0, 0,
-    )  # fmt: skip
-    torch.autograd.backward([wanted, truth], [exact(grad).detach(), exact(of_sum).detach()])
-    for ours, theirs in ((dx, truth), (dweight, scale), (dbias, shift)):
-        if ours is not None and theirs is not None:
-            assert theirs.grad is not None
-            kit.close(ours, theirs.grad)
 
 
 @pytest.mark.parametrize("length", [4_096, 10_000], ids=["one read", "long"])

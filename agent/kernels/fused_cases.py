@@ -1,4 +1,6 @@
-"""The cases of norms of a sum: a decoder's hidden sizes, and a vision transformer's."""
+"""The cases of norms of a sum and of gates: a decoder's sizes, and a vision transformer's."""
+
+from dataclasses import replace
 
 import torch
 import torch.nn.functional as F
@@ -6,6 +8,7 @@ import torch.nn.functional as F
 from agent.kernels.add_layer_norm.operator import add_layer_norm
 from agent.kernels.add_rms_norm.operator import add_rms_norm
 from agent.kernels.case import Case, both
+from agent.kernels.gate_product.operator import gate_product, gate_product_halves
 
 Values = tuple[torch.Tensor, torch.Tensor]
 
@@ -43,3 +46,36 @@ def layer_norms() -> list[Case]:
 
     half = [made((images, 197, size), torch.float16) for images, size in ((1, 768), (64, 768), (32, 1280))]
     return [*both(made((16, 2048, 4096), torch.float32)), *(one for case in half for one in both(case))]
+
+
+def gates() -> list[Case]:
+    """SwiGLU of halves and of two tensors, and GeGLU of halves whose second is the gate."""
+
+    def of_halves(x: torch.Tensor) -> torch.Tensor:
+        gate, value = x.chunk(2, -1)
+        return F.silu(gate) * value
+
+    def of_two(gate: torch.Tensor, value: torch.Tensor) -> torch.Tensor:
+        return F.silu(gate) * value
+
+    def geglu(x: torch.Tensor) -> torch.Tensor:
+        return gate_product_halves(x, "gelu", gate_first=False)
+
+    def native_geglu(x: torch.Tensor) -> torch.Tensor:
+        value, gate = x.chunk(2, -1)
+        return value * F.gelu(gate)
+
+    halves = Case("gate_product", gate_product_halves, of_halves, (8192, 22016), result_share=0.5)
+    large = [
+        replace(halves, setting="halves, silu"),
+        replace(halves, setting="halves, silu", dtype=torch.bfloat16),
+        Case(
+            "gate_product", gate_product, of_two, (4096, 14336), (), torch.bfloat16, "two tensors, silu",
+            inputs=2, backward_share=4.0,
+        ),
+        Case(
+            "gate_product", geglu, native_geglu, (2, 4096, 2560), (), torch.float16,
+            "halves, gelu, gate second", result_share=0.5,
+        ),
+    ]  # fmt: skip
+    return [one for case in large for one in both(case)]

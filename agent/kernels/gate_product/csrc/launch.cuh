@@ -1,0 +1,180 @@
+// The product of an activated gate and a value, forward and backward, element by element: SwiGLU and GeGLU.
+//
+// Shazeer, arXiv 2002.05202. Gate and value are rows of `length` elements, a stride apart each: two tensors, or the two
+// halves of one.
+#pragma once
+
+#include "../../gelu/csrc/launch.cuh"
+
+namespace kernelwright::gate_product {
+
+enum Act : int64_t { kSilu = 0, kGelu = 1, kGelu_tanh = 2 };
+
+// y = act(gate) * value, contiguous.
+struct Forward {
+    const void* gate;
+    const void* value;
+    void* y;
+    int64_t rows, length;
+    int64_t gate_stride, value_stride;  // elements from one row to the next
+    int64_t act;
+    int64_t dtype;
+    cudaStream_t stream;
+    int64_t device;
+};
+
+struct Backward {
+    const void* dy;  // contiguous
+    const void* gate;
+    const void* value;
+    void* dgate;  // or null where it is not wanted
+    void* dvalue;
+    int64_t rows, length;
+    int64_t gate_stride, value_stride, grad_stride;  // the last of both gradients
+    int64_t act;
+    int64_t dtype;
+    cudaStream_t stream;
+    int64_t device;
+};
+
+constexpr int kThreads = 128;
+constexpr int kPacks = 2;  // of one thread
+
+// 1 / (1 + exp(-x)); 0 where that is no float any more.
+__device__ __forceinline__ float sigmoid(float x) { return __fdividef(1.0f, 1.0f + exp2f(x * -gelu::kLog2E)); }
+
+template <int kAct>
+__device__ __forceinline__ float activated(float x) {
+    if (kAct == kSilu) return x * sigmoid(x);
+    return gelu::value_of<kAct == kGelu_tanh>(x);
+}
+
+template <int kAct>
+__device__ __forceinline__ float slope(float x) {
+    if (kAct == kSilu) {
+        const float s = sigmoid(x);
+        return s * fmaf(x, 1.0f - s, 1.0f);
+    }
+    return gelu::slope_of<kAct == kGelu_tanh>(x);
+}
+
+// Of rows of `packs`, all in units of a pack.
+struct Layout {
+    int64_t total, packs;
+    int64_t gate_stride, value_stride, grad_stride;
+
+    // f(row, column) of each pack that is this thread's, with its place u in the thread.
+    template <typename F>
+    __device__ __forceinline__ void each(F f) const {
+        const int64_t first = int64_t(blockIdx.x) * (kThreads * kPacks) + threadIdx.x;
+        #pragma unroll
+        for (int u = 0; u < kPacks; ++u) {
+            const int64_t at = first + u * kThreads;
+            if (at >= total) return;
+            // A division of 64 bits takes four times as long.
+            const int64_t row = total <= 0xffffffff ? int64_t(uint32_t(at) / uint32_t(packs)) : at / packs;
+            f(u, row, at - row * packs);
+        }
+    }
+};
+
+template <int kAct, typename T, int V>
+__global__ void __launch_bounds__(kThreads) products(
+    const Pack<T, V>* __restrict__ gate, const Pack<T, V>* __restrict__ value, Pack<T, V>* __restrict__ y,
+    Layout layout) {
+    Pack<T, V> gates[kPacks], values[kPacks];
+    layout.each([&](int u, int64_t row, int64_t column) {
+        gates[u] = gate[row * layout.gate_stride + column];
+        values[u] = value[row * layout.value_stride + column];
+    });
+    layout.each([&](int u, int64_t row, int64_t column) {
+        Pack<T, V> made;
+        for (int k = 0; k < V; ++k) {
+            made.v[k] = from_float<T>(activated<kAct>(to_float(gates[u].v[k])) * to_float(values[u].v[k]));
+        }
+        y[row * layout.packs + column] = made;
+    });
+}
+
+template <int kAct, typename T, int V>
+__global__ void __launch_bounds__(kThreads) slopes(
+    const Pack<T, V>* __restrict__ dy, const Pack<T, V>* __restrict__ gate, const Pack<T, V>* __restrict__ value,
+    Pack<T, V>* __restrict__ dgate, Pack<T, V>* __restrict__ dvalue, Layout layout) {
+    Pack<T, V> grown[kPacks], gates[kPacks], values[kPacks];
+    layout.each([&](int u, int64_t row, int64_t column) {
+        grown[u] = dy[row * layout.packs + column];
+        gates[u] = gate[row * layout.gate_stride + column];
+        values[u] = value[row * layout.value_stride + column];
+    });
+    layout.each([&](int u, int64_t row, int64_t column) {
+        Pack<T, V> of_gate, of_value;
+        for (int k = 0; k < V; ++k) {
+            const float g = to_float(gates[u].v[k]), given = to_float(grown[u].v[k]);
+            of_gate.v[k] = from_float<T>(given * to_float(values[u].v[k]) * slope<kAct>(g));
+            of_value.v[k] = from_float<T>(given * activated<kAct>(g));
+        }
+        if (dgate != nullptr) dgate[row * layout.grad_stride + column] = of_gate;
+        if (dvalue != nullptr) dvalue[row * layout.grad_stride + column] = of_value;
+    });
+}
+
+// The grid for `layout`, or 0 where there are too many packs for one.
+inline unsigned grid_for(const Layout& layout) {
+    const int64_t blocks = (layout.total + kThreads * kPacks - 1) / (kThreads * kPacks);
+    return blocks > kMaxGrid ? 0 : unsigned(blocks);
+}
+
+template <int kAct, typename T, int V>
+cudaError_t launch(const Forward& args) {
+    const Layout layout = {
+        args.rows * (args.length / V), args.length / V, args.gate_stride / V, args.value_stride / V, 0};
+    const unsigned grid = grid_for(layout);
+    if (grid == 0) return cudaErrorInvalidValue;
+    products<kAct, T, V><<<grid, kThreads, 0, args.stream>>>(
+        static_cast<const Pack<T, V>*>(args.gate), static_cast<const Pack<T, V>*>(args.value),
+        static_cast<Pack<T, V>*>(args.y), layout);
+    return cudaGetLastError();
+}
+
+template <int kAct, typename T, int V>
+cudaError_t launch(const Backward& args) {
+    const Layout layout = {args.rows * (args.length / V), args.length / V, args.gate_stride / V,
+                           args.value_stride / V, args.grad_stride / V};
+    const unsigned grid = grid_for(layout);
+    if (grid == 0) return cudaErrorInvalidValue;
+    slopes<kAct, T, V><<<grid, kThreads, 0, args.stream>>>(
+        static_cast<const Pack<T, V>*>(args.dy), static_cast<const Pack<T, V>*>(args.gate),
+        static_cast<const Pack<T, V>*>(args.value), static_cast<Pack<T, V>*>(args.dgate),
+        static_cast<Pack<T, V>*>(args.dvalue), layout);
+    return cudaGetLastError();
+}
+
+template <typename T, int V, typename Arguments>
+cudaError_t launch_with_act(const Arguments& args) {
+    if (args.act == kSilu) return launch<kSilu, T, V>(args);
+    if (args.act == kGelu) return launch<kGelu, T, V>(args);
+    if (args.act == kGelu_tanh) return launch<kGelu_tanh, T, V>(args);
+    return cudaErrorInvalidValue;
+}
+
+template <typename Arguments>
+cudaError_t launch_as(const Arguments& args, bool addresses, int64_t grad_stride) {
+    return with_dtype(args.dtype, [&](auto element) {
+        using T = decltype(element);
+        constexpr int V = kVector<T>;
+        const bool strides = args.gate_stride % V == 0 && args.value_stride % V == 0 && grad_stride % V == 0;
+        if (addresses && strides && args.length % V == 0) return launch_with_act<T, V>(args);
+        return launch_with_act<T, 1>(args);
+    });
+}
+
+inline cudaError_t forward(const Forward& args) {
+    return launch_as(args, aligned(args.gate) && aligned(args.value) && aligned(args.y), 0);
+}
+
+inline cudaError_t backward(const Backward& args) {
+    const bool gradients = aligned(args.dgate) && aligned(args.dvalue);
+    return launch_as(args, aligned(args.dy) && aligned(args.gate) && aligned(args.value) && gradients, args.grad_stride);
+}
+
+}  // namespace kernelwright::gate_product

@@ -1,0 +1,110 @@
+"""The fused plain kernels' device code, both directions, checked by the emulator, against float64."""
+
+import numpy as np
+import pytest
+import torch
+from kernels.device.plain_library import NUMBERS, Kit, exact, placed, run
+
+from agent.kernels import add_rows
+from agent.kernels.gate_product import operator as gate_product
+
+EVERY = pytest.mark.parametrize("dtype", list(NUMBERS))
+OFFSET = pytest.mark.parametrize("offset", [0, 1], ids=["aligned", "unaligned"])
+LAST_BIT = 2.0**-24
+F = torch.nn.functional
+
+
+@EVERY
+@pytest.mark.parametrize("centred", [True, False], ids=["add_layer_norm", "add_rms_norm"])
+@pytest.mark.parametrize(
+    ("count", "length", "offset"), [(70, 33, 1), (130, 1_024, 0), (2, 10_000, 0), (1, 36_872, 1)]
+)
+def test_norms_of_a_sum(centred: bool, count: int, length: int, offset: int, dtype: str) -> None:
+    kit, name = Kit(dtype, offset), "add_layer_norm" if centred else "add_rms_norm"
+    x, residual, grad, of_sum = (kit.draw(count, length) for _ in range(4))
+    weight, bias = kit.draw(length), kit.draw(length) if centred else None
+    y, added, dx = (kit.room(count, length) for _ in range(3))
+    dweight, dbias = kit.room(length), kit.room(length) if centred else None
+    rstd, mean, number = kit.floats(count), kit.floats(count) if centred else None, NUMBERS[dtype]
+    sizes = (count, length, number, number)
+    run(
+        kit.device, f"{name}_forward", add_rows.FORWARD,
+        x, residual, weight, bias, y, added, mean, rstd, *sizes, 1e-5, 0, 0,
+    )  # fmt: skip
+    np.testing.assert_array_equal(added, (x.astype("float32") + residual.astype("float32")).astype(dtype))
+    truth, scale, shift = exact(added), exact(weight), None if bias is None else exact(bias)
+    wanted = (
+        F.layer_norm(truth, (length,), scale, shift) if centred else F.rms_norm(truth, (length,), scale, 1e-5)
+    )
+    kit.close(y, wanted)
+    partials = kit.floats(2 * count * length)
+    run(
+        kit.device, f"{name}_backward", add_rows.BACKWARD,
+        grad, of_sum, added, weight, mean, rstd, dx, dweight, dbias, partials, *sizes, 0, 0,
+    )  # fmt: skip
+    torch.autograd.backward([wanted, truth], [exact(grad).detach(), exact(of_sum).detach()])
+    for ours, theirs in ((dx, truth), (dweight, scale), (dbias, shift)):
+        if ours is not None and theirs is not None:
+            assert theirs.grad is not None
+            kit.close(ours, theirs.grad)
+
+
+@EVERY
+@OFFSET
+@pytest.mark.parametrize("act", gate_product.ACTS)
+def test_gates_of_two_halves(act: str, offset: int, dtype: str) -> None:
+    """The first half is the value: rows a stride apart, read and written where they lie."""
+    kit, rows, length = Kit(dtype, offset), 37, 40 + offset
+    x, dx = kit.draw(rows, 2 * length), kit.room(rows, 2 * length)
+    grad, y = kit.draw(rows, length), kit.room(rows, length)
+    gate, value = x[:, length:], x[:, :length]
+    numbers = (gate_product.ACTS[act], NUMBERS[dtype], 0, 0)
+    strides = (2 * length, 2 * length)
+    run(
+        kit.device,
+        "gate_product_forward",
+        gate_product.FORWARD,
+        gate,
+        value,
+        y,
+        rows,
+        length,
+        *strides,
+        *numbers,
+    )
+    truth = exact(x)
+    wanted = truth[:, :length] * gate_product._activated(truth[:, length:], act)
+    kit.close(y, wanted)
+    run(
+        kit.device, "gate_product_backward", gate_product.BACKWARD,
+        grad, gate, value, dx[:, length:], dx[:, :length], rows, length, *strides, 2 * length, *numbers,
+    )  # fmt: skip
+    wanted.backward(exact(grad).detach())
+    assert truth.grad is not None
+    kit.close(dx, truth.grad)
+
+
+@pytest.mark.parametrize("act", gate_product.ACTS)
+def test_gates_from_end_to_end(act: str) -> None:
+    """Of two tensors; about as far from float64 as torch's own, and what has no end comes out as there."""
+    kit, number = Kit("float32", 0), gate_product.ACTS[act]
+    ends = [np.inf, -np.inf, np.nan, 1e30, -1e30, 100.0, -100.0, 0.0]
+    gate = placed(kit.device, np.concatenate([np.linspace(-20, 20, 2_000), ends]), "float32", 0)
+    value, y, dgate = (placed(kit.device, np.ones(gate.size), "float32", 0) for _ in range(3))
+    sizes = (1, gate.size, gate.size, gate.size)
+    run(kit.device, "gate_product_forward", gate_product.FORWARD, gate, value, y, *sizes, number, 0, 0, 0)
+    run(
+        kit.device, "gate_product_backward", gate_product.BACKWARD,
+        value, gate, value, dgate, None, *sizes, gate.size, number, 0, 0, 0,
+    )  # fmt: skip
+    truth, native = exact(gate), torch.tensor(gate, requires_grad=True)
+    wanted, torchs = (gate_product._activated(given, act) for given in (truth, native))
+    (wanted.sum() + torchs.sum()).backward()
+    assert truth.grad is not None
+    assert native.grad is not None
+    near = slice(gate.size - len(ends))
+    for ours, best, other in ((y, wanted, torchs), (dgate, truth.grad, native.grad)):
+        right, theirs = best.detach().numpy(), other.detach().numpy()
+        assert (np.isfinite(ours) == np.isfinite(theirs)).all()
+        worst = max(np.abs(theirs[near] - right[near]).max(), LAST_BIT * np.abs(right[near]).max())
+        np.testing.assert_allclose(ours[near], right[near], rtol=0, atol=2 * worst)

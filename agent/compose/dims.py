@@ -60,7 +60,7 @@ class Radix:
 
     def __init__(
         self, points: int, names: tuple[Callable[[Dim], str], Callable[[Dim], str]],
-        product: Callable[[Iterable[Dim]], Dim], is_loop: Callable[[str], bool],
+        product: Callable[[Iterable[Dim]], Dim], is_loop: Callable[[Digit], bool],
     ) -> None:  # fmt: skip
         self.points, self._product, self._is_loop = points, product, is_loop
         self.name_of, self._divisor_of = names
@@ -121,7 +121,7 @@ class Radix:
             if high is None:
                 return None
             digit = left.pop()
-            if self._is_loop(digit.text):
+            if self._is_loop(digit):
                 raise Split(digit.text, wanted)
             by = self._divisor_of(wanted)
             left.append(Digit(f"({digit.text} / {by})", high))

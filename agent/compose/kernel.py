@@ -39,7 +39,7 @@ class Kernel:
         self.body = Body()
         read = known.body.read if known else None
         self._loops = Loops(self.body, (self.divisor, self.product), splits, read)
-        self.radix = Radix(points, (self.size, self.divisor), self.product, self._loops.names.__contains__)
+        self.radix = Radix(points, (self.size, self.divisor), self.product, self._loops.is_whole)
         self.is_wide = False
         """Whether a thread takes `V` neighbours at once; those of `last` have to be a multiple of it."""
         self.last: list[Dim] = list(known.last) if known else []
@@ -184,8 +184,9 @@ class Kernel:
 
     def reduced(self, reduction: Reduction, index: Index) -> str:
         """The variable with one element of a reduction, which is computed before the row's elements are."""
-        names = frozenset(digit.text for digits in index for digit in digits)
-        if not names <= self._loops.names:
+        digits = [digit for place in index for digit in place]
+        names = frozenset(digit.text for digit in digits)
+        if not all(map(self._loops.is_whole, digits)):
             raise Apart(reduction)
         if self._rows is None:
             raise RowsOf(names)

@@ -19,10 +19,11 @@ class Loops:
     def __init__(
         self, body: Body, sizing: Sizing, splits: dict[str, Dim], read: frozenset[str] | None
     ) -> None:
-        self.names: set[str] = set()
+        self.sizes: dict[str, Dim] = {}
+        """Of the variables, by their names."""
         self._body, self._splits, self._read = body, splits, read
         self._divisor, self._product = sizing
-        self._runs: dict[tuple[str, ...], str] = {}
+        self._runs: dict[tuple[Digit, ...], str] = {}
 
     def atoms(self, stem: str, shape: Sequence[Dim]) -> tuple[list[Atom], Index]:
         """Variables for a shape, and the index that they are."""
@@ -32,8 +33,12 @@ class Loops:
             own = [] if is_one(size) else self._divided(f"{stem}{axis}", size)
             found += own
             index.append(tuple(Digit(name, part) for name, part in own))
-        self.names.update(name for name, _ in found)
+        self.sizes.update(found)
         return found, tuple(index)
+
+    def is_whole(self, digit: Digit) -> bool:
+        """Whether it is a variable with all its values: a part of a concatenation takes the first ones."""
+        return self.sizes.get(digit.text) == digit.size
 
     def grouped(self, atoms: list[Atom]) -> list[Group]:
         """The variables in order, those that nothing reads put together."""
@@ -63,26 +68,22 @@ class Loops:
 
     def are(self, atoms: list[Atom], variable: str) -> None:
         """From here on they count as that variable where they stand together."""
-        self._runs[tuple(name for name, _ in atoms)] = variable
+        self._runs[tuple(Digit(name, size) for name, size in atoms)] = variable
 
     def joined(self, digits: list[Digit]) -> list[Digit]:
         """With the variable that consecutive ones come from in their place."""
         left, found = list(digits), list[Digit]()
         while left:
             run = next(
-                (
-                    (names, text)
-                    for names, text in self._runs.items()
-                    if names and tuple(digit.text for digit in left[: len(names)]) == names
-                ),
+                ((own, text) for own, text in self._runs.items() if own and tuple(left[: len(own)]) == own),
                 None,
             )
             if run is None:
                 found.append(left.pop(0))
                 continue
-            names, text = run
-            found.append(Digit(text, self._product(digit.size for digit in left[: len(names)])))
-            del left[: len(names)]
+            own, text = run
+            found.append(Digit(text, self._product(digit.size for digit in own)))
+            del left[: len(own)]
         return found
 
     def _divided(self, name: str, size: Dim) -> list[Atom]:

@@ -15,7 +15,7 @@ def radix(loops: frozenset[str] = frozenset()) -> Radix:
     def together(dims: Iterable[Dim]) -> Dim:
         return (prod(size for [size] in dims),)
 
-    return Radix(1, (lambda dim: str(dim[0]),) * 2, together, loops.__contains__)
+    return Radix(1, (lambda dim: str(dim[0]),) * 2, together, lambda digit: digit.text in loops)
 
 
 def index(shape: tuple[int, ...]) -> Index:

@@ -20,10 +20,11 @@ class Model(nn.Module):
         joined = torch.cat([x[:, ::2], x.flip(1)[:, 1:3] * 3, torch.stack([x[:, 0], x[:, -1]], 1)], dim=1)
         cut = torch.relu(F.pad(x, (1, 2, 0, 3), value=0.5)[:, :, 1:, :-1])
         first, second = x.chunk(2, dim=1)
+        wider = torch.cat([x, second, torch.relu(x)], 1)
         turned = torch.roll(first, 1, 3) * torch.sigmoid(second) + x[:, 1:2, :1].expand(n, 1, h, w)
         found = self.table(places) + x.permute(0, 2, 3, 1)[:, 0, :5, :6]
         taken = x.flatten(2).gather(2, places[:, None, :].expand(n, c, 5)) - x[:, :, 0, places[0]]
-        return heads, shuffled, joined, cut, turned, found, taken, x.repeat(1, 2, 1, 1) + 1
+        return heads, shuffled, joined, wider, cut, turned, found, taken, x.repeat(1, 2, 1, 1) + 1
 
 
 def get_inputs():

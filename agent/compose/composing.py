@@ -33,7 +33,7 @@ def composed(sources: list[str], name: str, arch: str | None = None) -> str:
     points, first = len(traces), traces[0]
     program = Program(points, Sizes(points, _integers(traces)))
     lowering = Lowering(program, arch)
-    arguments = argument_names(sources[0])
+    arguments = argument_names(sources[0])[: len(first.inputs)]  # the others have defaults
     inputs = {
         place: name for place, name in zip(first.inputs, arguments, strict=False) if isinstance(place, str)
     }
@@ -61,7 +61,8 @@ def composed(sources: list[str], name: str, arch: str | None = None) -> str:
         "tuple": f"({', '.join(results)},)",
         "list": f"[{', '.join(results)}]",
     }[first.outputs]
-    return written(sources[0], program, list(inputs.values()), (returned, lowering.shipped.parts()), name)
+    said = (returned, lowering.shipped.parts())
+    return written(sources[0], program, (arguments, list(inputs.values())), said, name)
 
 
 def _integers(traces: list[Traced]) -> dict[Dim, str]:
@@ -76,9 +77,9 @@ def _integers(traces: list[Traced]) -> dict[Dim, str]:
 def _job(job: dict[str, Any], note_step: Callable[[str], object]) -> dict[str, Any]:
     note_step("composing")
     sources: list[str] = job["sources"]
-    apart = told_apart(sources[-1], job["sizes"])
-    if apart is not None:
-        with contextlib.suppress(Declined):
+    with contextlib.suppress(Declined):
+        apart = told_apart(sources[-1], job["sizes"])
+        if apart is not None:
             return {"source": composed([*sources, apart], job["name"], job["arch"])}
     try:
         return {"source": composed(sources, job["name"], job["arch"])}

@@ -11,18 +11,20 @@ from agent.python_source import syntax_tree
 _LEFT_OUT = ("get_inputs", "get_init_inputs")
 
 
-def written(source: str, program: Program, tensors: list[str], said: tuple[str, list[str]], name: str) -> str:
-    """The whole file; `said` is what forward returns, and the texts of shipped kernels that it calls.
+def written(
+    source: str, program: Program, given: tuple[list[str], list[str]], said: tuple[str, list[str]], name: str
+) -> str:
+    """The whole file; `given` are the arguments of forward, and those of them that are tensors.
 
+    `said` is what forward returns, and the texts of shipped kernels that it calls.
     Raises Declined where the reference's text cannot be taken over.
     """
-    returned, parts = said
+    (arguments, tensors), (returned, parts) = given, said
     launches = [statement for statement in program.statements if isinstance(statement, Launch)]
     if not launches and not parts:
         raise Declined("it is matrix products and convolutions alone, which stay torch's")
     tree = syntax_tree(source)
     model = _model(tree)
-    arguments = _arguments(model)
     body = [f"{name} = {name}.contiguous()" for name in tensors]
     for statement in program.statements:
         body += _launch(statement, tensors[0]) if isinstance(statement, Launch) else [statement]
@@ -85,17 +87,7 @@ def _launch(launch: Launch, device: str) -> list[str]:
 
 def argument_names(source: str) -> list[str]:
     """What the reference calls the arguments of its forward. Raises Declined where it does not say."""
-    return _arguments(_model(syntax_tree(source)))
-
-
-def _model(tree: ast.Module) -> ast.ClassDef:
-    classes = [node for node in tree.body if isinstance(node, ast.ClassDef) and node.name == "Model"]
-    if not classes:
-        raise Declined("the reference's text has no class Model at module level")
-    return classes[-1]
-
-
-def _arguments(model: ast.ClassDef) -> list[str]:
+    model = _model(syntax_tree(source))
     forward = [node for node in model.body if isinstance(node, ast.FunctionDef) and node.name == "forward"]
     if not forward:
         raise Declined("Model has no forward of its own")
@@ -103,6 +95,13 @@ def _arguments(model: ast.ClassDef) -> list[str]:
     if given.vararg or given.kwarg or given.kwonlyargs:
         raise Declined("forward takes * or ** arguments")
     return [argument.arg for argument in (*given.posonlyargs, *given.args)][1:]
+
+
+def _model(tree: ast.Module) -> ast.ClassDef:
+    classes = [node for node in tree.body if isinstance(node, ast.ClassDef) and node.name == "Model"]
+    if not classes:
+        raise Declined("the reference's text has no class Model at module level")
+    return classes[-1]
 
 
 class _Renamed(ast.NodeTransformer):

@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 
 from agent.compose.apart import told_apart
-from agent.compose.composing import _saying, composed
+from agent.compose.composing import _job, _saying, composed
 from agent.compose.declined import Declined
 
 HEAD = "import torch\nimport torch.nn as nn\nimport torch.nn.functional as F\nBATCH = 6\n"
@@ -104,10 +104,21 @@ def test_what_cannot_be_composed_is_named(forward: str, why: str) -> None:
         made(forward, "self.kept = torch.zeros(10)")
 
 
+def test_what_cannot_be_traced_is_declined_as_well() -> None:
+    source = reference("self.kept.copy_(x[0, 0]); return self.kept + x", "self.kept = torch.zeros(10)")
+    job = {"sources": [source], "sizes": ["BATCH"], "name": "sample", "arch": None}
+    assert "changes a tensor in place" in _job(job, print)["declined"]
+
+
 def test_an_input_that_is_a_number_is_checked_at_run_time() -> None:
     source = reference("return x * 2").replace("def forward(self, x):", "def forward(self, x, factor):")
     source = source.replace("return x * 2", "return x * factor").replace("8, 10)]", "8, 10), 3.5]")
     assert "if factor != 3.5:" in composed([source], "sample")
+
+
+def test_an_argument_that_is_left_to_its_default_is_none_of_the_files() -> None:
+    source = reference("return x * 2").replace("def forward(self, x):", "def forward(self, x, mask=None):")
+    assert "def forward(self, x):" in composed([source], "sample")
 
 
 def test_the_shipped_references_are_composed() -> None:
@@ -151,6 +162,13 @@ def test_the_size_of_a_pooling_counts_windows_over_the_end(settings: str, count:
     text = composed([source, larger], "sample")
     for given in ("x.shape[2]", "x.shape[3]"):
         assert count.format(given, given) in text
+
+
+def test_a_part_of_a_concatenation_is_read_by_its_own_sizes() -> None:
+    text = made("return torch.cat([x, x * 2], 1)")
+    assert "in_x[at]" not in text
+    assert text.count("= in_x[((i0 * ") == 2
+    assert launches(made("return torch.cat([x.sum(2), x[:, :, 0]], 1)")) == ["fused_sum", "fused_cat"]
 
 
 def test_loop_variables_that_nothing_reads_are_not_computed() -> None:

@@ -93,7 +93,9 @@ def compared(site: Site, module: nn.Module, inputs: Sequence[torch.Tensor]) -> C
     if sum(routing.fallbacks(site.pattern.kernel).values()) > before and inputs[0].is_cuda:
         raise Worse(f"{site.pattern.kernel} does not take it: {_last_reason(site.pattern.kernel)}")
     grads = _drawn(made)
-    exact = _exact(site, module).step([value.double() for value in inputs], [g.double() for g in grads])
+    exact = _exact(site, module, inputs[0].dtype).step(
+        [value.double() for value in inputs], [g.double() for g in grads]
+    )
     error = pairs = 0.0
     for mine, theirs, truth in zip(
         ours.step(inputs, grads), plain.step(inputs, grads), exact, strict=True
@@ -137,12 +139,14 @@ def _pair(site: Site, fetched: Mapping[str, nn.Module]) -> Side:
     return Side(run, _parameters(fetched[path] for path in found.modules))
 
 
-def _exact(site: Site, module: nn.Module) -> Side:
+def _exact(site: Site, module: nn.Module, dtype: torch.dtype) -> Side:
     copies = {}
     for path in site.found.called:
-        made = copy.deepcopy(module.get_submodule(path)).double()
+        made: Any = copy.deepcopy(module.get_submodule(path)).double()
         # A shipped module would pass float64 on to torch, and say so.
         made.__class__ = next(kind for kind in type(made).__mro__ if kind.__module__.startswith("torch."))
+        if getattr(made, "eps", 0) is None:
+            made.eps = torch.finfo(dtype).eps
         copies[path] = made
     return _pair(site, copies)
 

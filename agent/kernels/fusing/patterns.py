@@ -14,9 +14,13 @@ import torch.nn.functional as F
 from torch import fx, nn
 
 from agent.kernels import routing
+from agent.kernels.add_layer_norm.operator import add_layer_norm
+from agent.kernels.add_rms_norm.operator import add_rms_norm
 from agent.kernels.gelu.module import GELU
 from agent.kernels.group_norm.module import GroupNorm
 from agent.kernels.group_norm.operator import group_norm
+from agent.kernels.layer_norm.module import LayerNorm
+from agent.kernels.rms_norm.module import RMSNorm
 
 
 @dataclass(frozen=True)
@@ -122,9 +126,11 @@ def module_call(node: fx.Node, module: nn.Module, kinds: Sequence[type[nn.Module
     return source if isinstance(source, fx.Node) and len(node.args) + len(node.kwargs) == 1 else None
 
 
-def _group_norm(node: fx.Node, module: nn.Module) -> tuple[fx.Node, str] | None:
-    """The input and the path of a GroupNorm that the kernel takes."""
-    source = module_call(node, module, (nn.GroupNorm, GroupNorm))
+def _norm(
+    node: fx.Node, module: nn.Module, kinds: Sequence[type[nn.Module]] = (nn.GroupNorm, GroupNorm)
+) -> tuple[fx.Node, str] | None:
+    """The input and the path of a norm that the kernel takes."""
+    source = module_call(node, module, kinds)
     if source is None:
         return None
     norm = module.get_submodule(str(node.target))
@@ -134,7 +140,7 @@ def _group_norm(node: fx.Node, module: nn.Module) -> tuple[fx.Node, str] | None:
 
 def _norm_act(node: fx.Node, module: nn.Module) -> Found | None:
     act = activation(node, module)
-    normed = None if act is None else _group_norm(act.source, module)
+    normed = None if act is None else _norm(act.source, module)
     if act is None or normed is None:
         return None
     return Found((act.source, *act.nodes), (node,), (normed[0],), (normed[1],), (act.act,))
@@ -145,12 +151,25 @@ def _norm_add(node: fx.Node, module: nn.Module) -> Found | None:
     act = activation(node, module)
     total = node if act is None else act.source
     for normed, residual in _both_ways(addends(total)):
-        norm = _group_norm(normed, module)
+        norm = _norm(normed, module)
         if norm is not None and normed is not residual:
             absorbed = (normed, total, *(act.nodes if act else ()))
             settings = (act.act if act else "none",)
             return Found(absorbed, (node,), (norm[0], residual), (norm[1],), settings)
     return None
+
+
+def _add_norm(*kinds: type[nn.Module]) -> Callable[[fx.Node, nn.Module], Found | None]:
+    """A sum, which others may use too, and its norm."""
+
+    def find(node: fx.Node, module: nn.Module) -> Found | None:
+        normed = _norm(node, module, kinds)
+        pair = None if normed is None else addends(normed[0])
+        if normed is None or pair is None:
+            return None
+        return Found((normed[0], node), (normed[0], node), pair, (normed[1],))
+
+    return find
 
 
 def _both_ways(pair: tuple[fx.Node, fx.Node] | None) -> tuple[tuple[fx.Node, fx.Node], ...]:
@@ -167,13 +186,27 @@ def group_norm_add_act(x: torch.Tensor, residual: torch.Tensor, norm: nn.GroupNo
     return group_norm(x, norm.num_groups, norm.weight, norm.bias, norm.eps, act=act, residual=residual)
 
 
-def _other_shape(x: torch.Tensor, residual: torch.Tensor, *_: Any) -> str | None:
-    if x.shape == residual.shape:
-        return None
-    return f"what is added has the shape {tuple(residual.shape)}, and the norm {tuple(x.shape)}"
+def added_rms_norm(x: torch.Tensor, y: torch.Tensor, norm: nn.RMSNorm) -> tuple[torch.Tensor, torch.Tensor]:
+    """The sum, then its norm."""
+    normed, added = add_rms_norm(x, y, norm.normalized_shape, norm.weight, norm.eps)
+    return added, normed
 
 
-NORMS = (nn.GroupNorm, GroupNorm)
+def added_layer_norm(
+    x: torch.Tensor, y: torch.Tensor, norm: nn.LayerNorm
+) -> tuple[torch.Tensor, torch.Tensor]:
+    """The sum, then its norm."""
+    normed, added = add_layer_norm(x, y, norm.normalized_shape, norm.weight, norm.bias, norm.eps)
+    return added, normed
+
+
+def _unlike(x: torch.Tensor, y: torch.Tensor) -> str | None:
+    if x.shape != y.shape:
+        return f"what is added has the shape {tuple(y.shape)}, and the other {tuple(x.shape)}"
+    return None if x.dtype == y.dtype else "what is added has another dtype than the other"
+
+
+NORMS = (nn.GroupNorm, GroupNorm, nn.LayerNorm, LayerNorm, nn.RMSNorm, RMSNorm)
 """Modules that a pattern begins with: where one stays, its holder is told of."""
 _MODULES: dict[type[nn.Module], str] = {
     nn.SiLU: "silu", nn.ReLU: "relu", nn.Tanh: "tanh", nn.Hardswish: "hardswish"
@@ -185,7 +218,11 @@ _FUNCTIONS: dict[Any, str] = {
 _METHODS = {"relu": "relu", "tanh": "tanh"}
 
 PATTERNS = (
-    Pattern("GroupNorm + sum", "group_norm", _norm_add, group_norm_add_act, _other_shape),
+    Pattern("GroupNorm + sum", "group_norm", _norm_add, group_norm_add_act, _unlike),
     Pattern("GroupNorm + activation", "group_norm", _norm_act, group_norm_act),
+    Pattern("sum + RMSNorm", "add_rms_norm", _add_norm(nn.RMSNorm, RMSNorm), added_rms_norm, _unlike),
+    Pattern(
+        "sum + LayerNorm", "add_layer_norm", _add_norm(nn.LayerNorm, LayerNorm), added_layer_norm, _unlike
+    ),
 )
 """In the order in which they are tried at each node, from the graph's end."""

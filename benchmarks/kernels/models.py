@@ -4,8 +4,9 @@
     python -m benchmarks.kernels.models table --out models.jsonl  # the table, in Markdown
 
 A line for each architecture, dtype and way (eager, compile): medians of rounds by turns, of the forward
-without gradients and of a training step (forward and backward), before, with single modules swapped, and fused; how
-many pairs were fused and kept, and how far value and gradients are from the model as it was. TF32 is off.
+without gradients and of a training step (forward and backward), before, with single modules swapped, and
+fused; how many pairs were fused and kept, and how far value and gradients are from the model as it was. TF32
+is off.
 """
 
 import argparse

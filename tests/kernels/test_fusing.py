@@ -164,7 +164,7 @@ import copy, sys, torch
 import torch.distributed as dist
 from torch import nn
 from torch.nn.parallel import DistributedDataParallel
-from agent.kernels import replace_modules
+from agent.kernels import replace_modules, routing
 routing.obstacle = lambda *_: None
 rank = int(sys.argv[1])
 dist.init_process_group("gloo", init_method=f"file://{sys.argv[2]}", rank=rank, world_size=2)

@@ -68,7 +68,7 @@ STAY: dict[str, tuple[Callable[..., Any], str]] = {
     "a tensor of its own": (lambda m, x: m.act(m.norm(x)) + torch.ones(1), "makes a tensor"),
     "used elsewhere": (lambda m, x: F.silu(h := m.norm(x)) + h, "what lies between is used elsewhere too"),
     "an input in place": (_writing_to_its_input, "a tensor is changed in place between"),
-    "another shape": (lambda m, x: m.norm(x) + m.seen, "what is added has the shape (4, 1)"),
+    "another shape": (lambda m, x: m.norm(x) + m.seen, "its tensors have the shapes (2, 4, 33) and (4, 1)"),
 }  # fmt: skip
 
 

@@ -16,7 +16,9 @@ from torch import fx, nn
 from agent.kernels import routing
 from agent.kernels.add_layer_norm.operator import add_layer_norm
 from agent.kernels.add_rms_norm.operator import add_rms_norm
+from agent.kernels.gate_product.operator import ACTS, gate_product
 from agent.kernels.gelu.module import GELU
+from agent.kernels.group_norm.activation import NUMBERS
 from agent.kernels.group_norm.module import GroupNorm
 from agent.kernels.group_norm.operator import group_norm
 from agent.kernels.layer_norm.module import LayerNorm
@@ -71,7 +73,7 @@ class Activation:
 
 
 def activation(node: fx.Node, module: nn.Module) -> Activation | None:
-    """The activation that ends at this node, if GroupNorm's kernel knows it."""
+    """The activation that ends at this node, if one of the kernels knows it."""
     if node.op == "call_module":
         act = _act_of_module(module.get_submodule(str(node.target)))
     else:
@@ -80,8 +82,10 @@ def activation(node: fx.Node, module: nn.Module) -> Activation | None:
         if act is None:
             return _swish(node)
         others = {name: value for name, value in node.kwargs.items() if name not in ("input", "inplace")}
-        if others.pop("approximate", "none") != "none" or others or len(node.args) > 1:
+        approximate = others.pop("approximate", "none")
+        if others or len(node.args) > 1 or approximate not in ("none", "tanh"):
             return None
+        act = f"{act}_tanh" if approximate == "tanh" else act
     source = node.args[0] if node.args else node.kwargs.get("input")
     if act is None or not isinstance(source, fx.Node):
         return None
@@ -90,7 +94,7 @@ def activation(node: fx.Node, module: nn.Module) -> Activation | None:
 
 def _act_of_module(module: nn.Module) -> str | None:
     if isinstance(module, nn.GELU) and type(module) in (nn.GELU, GELU):
-        return "gelu" if module.approximate == "none" else None
+        return "gelu" if module.approximate == "none" else "gelu_tanh"
     return _MODULES.get(type(module))
 
 
@@ -110,8 +114,12 @@ def _swish(node: fx.Node) -> Activation | None:
 
 def addends(node: fx.Node) -> tuple[fx.Node, fx.Node] | None:
     """The two tensors whose sum a node is; a sum in place is none, since others see what it writes to."""
-    is_function = node.op == "call_function" and node.target in (operator.add, torch.add)
-    is_method = node.op == "call_method" and node.target == "add"
+    return _operands(node, operator.add, torch.add)
+
+
+def _operands(node: fx.Node, *functions: Callable[..., Any]) -> tuple[fx.Node, fx.Node] | None:
+    is_function = node.op == "call_function" and node.target in functions
+    is_method = node.op == "call_method" and node.target == functions[0].__name__
     if not (is_function or is_method) or node.kwargs or len(node.args) != 2:
         return None
     one, two = node.args
@@ -140,7 +148,7 @@ def _norm(
 
 def _norm_act(node: fx.Node, module: nn.Module) -> Found | None:
     act = activation(node, module)
-    normed = None if act is None else _norm(act.source, module)
+    normed = None if act is None or act.act not in NUMBERS else _norm(act.source, module)
     if act is None or normed is None:
         return None
     return Found((act.source, *act.nodes), (node,), (normed[0],), (normed[1],), (act.act,))
@@ -149,6 +157,8 @@ def _norm_act(node: fx.Node, module: nn.Module) -> Found | None:
 def _norm_add(node: fx.Node, module: nn.Module) -> Found | None:
     """And an activation of the sum, where there is one."""
     act = activation(node, module)
+    if act is not None and act.act not in NUMBERS:
+        return None
     total = node if act is None else act.source
     for normed, residual in _both_ways(addends(total)):
         norm = _norm(normed, module)
@@ -170,6 +180,15 @@ def _add_norm(*kinds: type[nn.Module]) -> Callable[[fx.Node, nn.Module], Found |
         return Found((normed[0], node), (normed[0], node), pair, (normed[1],))
 
     return find
+
+
+def _gate(node: fx.Node, module: nn.Module) -> Found | None:
+    """act(gate) * value; of GroupNorm's activation the norm's kernel has more."""
+    for side, value in _both_ways(_operands(node, operator.mul, torch.mul)):
+        act = activation(side, module)
+        if act is not None and act.act in ACTS and _norm(act.source, module) is None:
+            return Found((*act.nodes, node), (node,), (act.source, value), (), (act.act,))
+    return None
 
 
 def _both_ways(pair: tuple[fx.Node, fx.Node] | None) -> tuple[tuple[fx.Node, fx.Node], ...]:
@@ -202,8 +221,8 @@ def added_layer_norm(
 
 def _unlike(x: torch.Tensor, y: torch.Tensor) -> str | None:
     if x.shape != y.shape:
-        return f"what is added has the shape {tuple(y.shape)}, and the other {tuple(x.shape)}"
-    return None if x.dtype == y.dtype else "what is added has another dtype than the other"
+        return f"its tensors have the shapes {tuple(x.shape)} and {tuple(y.shape)}"
+    return None if x.dtype == y.dtype else "its tensors have two dtypes"
 
 
 NORMS = (nn.GroupNorm, GroupNorm, nn.LayerNorm, LayerNorm, nn.RMSNorm, RMSNorm)
@@ -219,6 +238,7 @@ _METHODS = {"relu": "relu", "tanh": "tanh"}
 
 PATTERNS = (
     Pattern("GroupNorm + sum", "group_norm", _norm_add, group_norm_add_act, _unlike),
+    Pattern("gate * value", "gate_product", _gate, gate_product, _unlike),
     Pattern("GroupNorm + activation", "group_norm", _norm_act, group_norm_act),
     Pattern("sum + RMSNorm", "add_rms_norm", _add_norm(nn.RMSNorm, RMSNorm), added_rms_norm, _unlike),
     Pattern(

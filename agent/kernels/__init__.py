@@ -52,6 +52,9 @@ if TYPE_CHECKING:
     from agent.kernels.replacing import replace_modules as replace_modules
     from agent.kernels.rms_norm.module import RMSNorm as RMSNorm
     from agent.kernels.rms_norm.operator import rms_norm as rms_norm
+    from agent.kernels.rotary.operator import rotary as rotary
+    from agent.kernels.rotary.operator import rotary_ as rotary_
+    from agent.kernels.rotary.operator import rotary_computed as rotary_computed
     from agent.kernels.softmax.module import Softmax as Softmax
     from agent.kernels.softmax.operator import softmax as softmax
 
@@ -77,6 +80,7 @@ _PLACES = {
     "logsumexp": "logsumexp.operator",
     "matmul_fp32x3": "matmul_fp32x3.operator",
     "RMSNorm": "rms_norm.module", "rms_norm": "rms_norm.operator",
+    "rotary": "rotary.operator", "rotary_": "rotary.operator", "rotary_computed": "rotary.operator",
     "Softmax": "softmax.module", "softmax": "softmax.operator",
     "info": "info", "replace_modules": "replacing",
 }  # fmt: skip

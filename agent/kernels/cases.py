@@ -113,6 +113,7 @@ _CASES: dict[str, Callable[[], list[Case]]] = {
     ),
     "matmul_fp32x3": product_cases.products,
     "rms_norm": _rms_norm,
+    "rotary": fused_cases.turns,
     "softmax": lambda: _pointwise(
         "softmax", partial(softmax, dim=1), partial(torch.softmax, dim=1), (4096, 16384)
     ),

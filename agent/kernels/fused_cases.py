@@ -1,6 +1,7 @@
-"""The cases of norms of a sum and of gates: a decoder's sizes, and a vision transformer's."""
+"""The cases of norms of a sum, gates and rotary embeddings: a decoder's sizes, and a vision transformer's."""
 
 from dataclasses import replace
+from functools import cache
 
 import torch
 import torch.nn.functional as F
@@ -9,6 +10,7 @@ from agent.kernels.add_layer_norm.operator import add_layer_norm
 from agent.kernels.add_rms_norm.operator import add_rms_norm
 from agent.kernels.case import Case, both
 from agent.kernels.gate_product.operator import gate_product, gate_product_halves
+from agent.kernels.rotary.operator import in_torch, rotary
 
 Values = tuple[torch.Tensor, torch.Tensor]
 
@@ -78,4 +80,32 @@ def gates() -> list[Case]:
             "halves, gelu, gate second", result_share=0.5,
         ),
     ]  # fmt: skip
+    return [one for case in large for one in both(case)]
+
+
+def turns() -> list[Case]:
+    """Queries of a decoder, with the positions before the heads and behind them."""
+
+    def made(shape: tuple[int, ...], dim: int, dtype: torch.dtype, interleaved: bool) -> Case:
+        @cache
+        def tables(device: torch.device) -> tuple[torch.Tensor, torch.Tensor]:
+            angles = torch.arange(shape[dim] * shape[-1] // 2, device=device, dtype=torch.float32)
+            angles = angles.view(shape[dim], -1)
+            return angles.cos(), angles.sin()
+
+        def ours(x: torch.Tensor) -> torch.Tensor:
+            return rotary(x, *tables(x.device), dim=dim, interleaved=interleaved)
+
+        def native(x: torch.Tensor) -> torch.Tensor:
+            return in_torch(x, *tables(x.device), dim, interleaved)
+
+        setting = ("side by side" if interleaved else "half a row apart") + f", positions at {dim}"
+        return Case("rotary", ours, native, shape, (), dtype, setting, backward_share=1.0)
+
+    large = [
+        made((8, 32, 2048, 128), -2, torch.float32, interleaved=False),
+        made((4, 4096, 32, 128), -3, torch.bfloat16, interleaved=False),
+        made((4, 4096, 32, 128), -3, torch.bfloat16, interleaved=True),
+        made((1, 32, 1, 128), -2, torch.bfloat16, interleaved=False),
+    ]
     return [one for case in large for one in both(case)]

@@ -15,8 +15,10 @@ from agent.kernels import (
     layer_norm,
     logsumexp,
     rms_norm,
+    rotary,
     softmax,
 )
+from agent.kernels.rotary.operator import in_torch
 
 DTYPES = {torch.float32: 2e-5, torch.float16: 4e-3, torch.bfloat16: 3e-2}
 """What is allowed beside 1 + |truth| for a result that was rounded to the dtype."""
@@ -31,6 +33,15 @@ SHAPES = [
 ]
 
 Function = Callable[..., torch.Tensor]
+
+
+def _tables(x: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]:
+    """Of as many pairs as x has elements in a row, for its last but one dimension."""
+    places = torch.arange(x.shape[-2], device=x.device, dtype=torch.float32)
+    angles = places[:, None] / torch.arange(1, x.shape[-1] + 1, device=x.device)
+    return angles.cos(), angles.sin()
+
+
 CALLS: dict[str, tuple[Function, Function, int]] = {
     "add_layer_norm": (
         lambda x, w, b: torch.cat(add_layer_norm(x, x.sin(), w.shape, w, b), -1),
@@ -52,6 +63,10 @@ CALLS: dict[str, tuple[Function, Function, int]] = {
     ),
     "rms_norm": (
         lambda x, w: rms_norm(x, w.shape, w, 1e-5), lambda x, w: F.rms_norm(x, w.shape, w, 1e-5), 1,
+    ),
+    "rotary": (
+        lambda x: rotary(torch.cat((x, x.sin()), -1), *_tables(x)),
+        lambda x: in_torch(torch.cat((x, x.sin()), -1), *_tables(x), -2, interleaved=False), 0,
     ),
     "softmax": (lambda x: softmax(x, -1), lambda x: torch.softmax(x, -1), 0),
     "softmax of columns": (lambda x: softmax(x, 1), lambda x: torch.softmax(x, 1), 0),

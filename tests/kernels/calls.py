@@ -22,6 +22,8 @@ from agent.kernels import (
     logsumexp,
     matmul_fp32x3,
     rms_norm,
+    rotary,
+    rotary_computed,
     softmax,
 )
 from agent.kernels import (
@@ -76,6 +78,25 @@ def _conv_logsumexp(
 def _both(values: tuple[torch.Tensor, torch.Tensor]) -> torch.Tensor:
     """A call's two results as one, so that both have gradients."""
     return torch.cat(values, -1)
+
+
+_RANDOM = torch.Generator().manual_seed(1)
+TABLES = tuple(torch.randn(3, 2, generator=_RANDOM, dtype=torch.float64) for _ in range(2))
+FREQUENCIES = torch.tensor([1.0, 0.25, 0.0625])
+
+
+def _turned(x: torch.Tensor, cos: torch.Tensor, sin: torch.Tensor) -> torch.Tensor:
+    """The first four elements of rows at three positions, pairs half a row apart."""
+    a, b, rest = x[..., :2], x[..., 2:4], x[..., 4:]
+    return torch.cat((a * cos - b * sin, b * cos + a * sin, rest), -1)
+
+
+def _turned_by_angles(x: torch.Tensor) -> torch.Tensor:
+    """Positions from 7 in the second dimension of four, pairs side by side."""
+    angles = torch.outer(torch.arange(7.0, 7.0 + x.shape[1]), FREQUENCIES)[:, None]
+    cos, sin = angles.cos(), angles.sin()
+    a, b = x[..., ::2], x[..., 1::2]
+    return torch.stack((a * cos - b * sin, b * cos + a * sin), -1).flatten(-2)
 
 
 CALLS = {
@@ -175,6 +196,14 @@ CALLS = {
     ),
     "rms_norm": Call(
         lambda x, w: rms_norm(x, (5,), w, 1e-5), lambda x, w: F.rms_norm(x, (5,), w, 1e-5), (3, 4, 5), ((5,),)
+    ),
+    "rotary": Call(
+        lambda x: rotary(x, *(table.to(x.dtype) for table in TABLES)),
+        lambda x: _turned(x, *(table.to(x.dtype) for table in TABLES)), (2, 4, 3, 10),
+    ),
+    "rotary by computed angles": Call(
+        lambda x: rotary_computed(x, FREQUENCIES, start=7, dim=-3, interleaved=True), _turned_by_angles,
+        (2, 3, 4, 6),
     ),
     "softmax": Call(lambda x: softmax(x, -1), lambda x: torch.softmax(x, -1), (3, 4, 5)),
     "softmax over the first dimension": Call(

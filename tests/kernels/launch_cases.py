@@ -73,6 +73,14 @@ def _gate_product() -> Expected:
     return {"forward": forward, "backward": backward}
 
 
+def _rotary() -> Expected:
+    x, cos, sin = _randn(2, 5, 3, 8, dtype=torch.float16), _randn(5, 3), _randn(5, 3)
+    (y,) = _operator("rotary")._launch(x, cos, sin, -3, 0, True)
+    sizes = {"rows": 30, "inner": 3, "positions": 5, "size": 8, "half": 3, "start": 0}
+    flags = {"interleaved": 1, "backwards": 0, "dtype": 1, "param_dtype": 0}
+    return {"forward": _named(x=x, table=cos, sin=sin, y=y, **sizes, **flags)}
+
+
 def _softmax() -> Expected:
     x, dy = (_randn(2, 3, 5, dtype=torch.bfloat16) for _ in range(2))
     sizes = {"outer": 2, "length": 3, "inner": 5, "dtype": 2}
@@ -227,6 +235,7 @@ CASES = {
     "add_rms_norm": Case(_add_rms_norm, ADD_ROWS),
     "gate_product": Case(_gate_product, _both(_launch("gate_product"))),
     "gelu": Case(gelu, _both(_launch("gelu"))),
+    "rotary": Case(_rotary, _both(_launch("rotary"))),
     "softmax": Case(_softmax, _both(_launch("softmax"))),
     "logsumexp": Case(_logsumexp, _both(_launch("logsumexp"))),
     "layer_norm": Case(_layer_norm, ROWS),

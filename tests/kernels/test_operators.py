@@ -67,7 +67,8 @@ def test_opcheck(call: Call) -> None:
 @pytest.mark.parametrize(
     "name",
     ["add_layer_norm", "add_rms_norm", "conv_logsumexp", "gate_product", "group_norm, residual, silu",
-     "layer_norm", "linear_fp32x3", "linear_group_norm_min_bias", "rms_norm", "softmax", "logsumexp"],
+     "layer_norm", "linear_fp32x3", "linear_group_norm_min_bias", "rms_norm", "rotary", "softmax",
+     "logsumexp"],
 )  # fmt: skip
 def test_gradcheck(name: str) -> None:
     call = CALLS[name]
@@ -78,7 +79,7 @@ def test_gradcheck(name: str) -> None:
     "name",
     ["add_layer_norm of two dimensions, the norm alone", "conv_logsumexp",
      "gate_product of halves, gate second", "gelu", "group_norm", "layer_norm", "linear_fp32x3",
-     "linear_group_norm_min_bias", "rms_norm", "softmax", "logsumexp"],
+     "linear_group_norm_min_bias", "rms_norm", "rotary", "softmax", "logsumexp"],
 )  # fmt: skip
 def test_compiles_whole_and_once_for_every_batch(name: str) -> None:
     call = CALLS[name]

@@ -16,6 +16,8 @@ from agent.kernels import (
     info,
     layer_norm,
     logsumexp,
+    rotary,
+    rotary_,
     routing,
     softmax,
 )
@@ -122,6 +124,21 @@ def test_a_gate_of_another_dtype_is_torchs_to_multiply() -> None:
     with pytest.warns(Fallback, match="gate_product: gate and value differ in shape, dtype or device"):
         y = gate_product(gate, value)
     torch.testing.assert_close(y, torch.nn.functional.silu(gate) * value)
+
+
+def test_turning_in_place_and_tables_that_do_not_fit() -> None:
+    x, cos, sin = torch.randn(2, 3, 4), torch.randn(3, 2), torch.randn(3, 2)
+    with pytest.warns(Fallback, match="rotary: the tensor is on cpu"):
+        wanted = rotary(x, cos, sin)
+    given = x.clone()
+    assert rotary_(given, cos, sin) is given
+    torch.testing.assert_close(given, wanted)
+    with pytest.warns(Fallback, match="rotary: a table wants a gradient"):
+        rotary(x, cos.requires_grad_(), sin).sum().backward()
+    assert cos.grad is not None
+    for table, dim in ((cos[:2], -2), (torch.randn(3, 3), -2), (cos, -1)):
+        with pytest.raises(ValueError, match="does not fit|dim=-1"):
+            rotary(x, table, table, dim=dim)
 
 
 def test_an_activation_that_is_none() -> None:

@@ -19,19 +19,18 @@ KERNELS = (
     "layer_norm",
     "logsumexp",
     "rms_norm",
+    "rotary",
     "softmax",
 )
 NUMBERS = {"float32": 0, "float16": 1}
 TOLERANCE = {"float32": 3e-6, "float16": 2e-3}
 _TYPES = {"float32": "float", "float16": "__half", "bfloat16": "__nv_bfloat16"}
 _FACE = """
-extern "C" int {name}_forward(const void* p) {{
-    return kernelwright::{name}::forward(*static_cast<const kernelwright::{name}::Forward*>(p));
-}}
-extern "C" int {name}_backward(const void* p) {{
-    return kernelwright::{name}::backward(*static_cast<const kernelwright::{name}::Backward*>(p));
+extern "C" int {name}_{function}(const void* p) {{
+    return kernelwright::{name}::{function}(*static_cast<const kernelwright::{name}::{struct}*>(p));
 }}
 """
+_DIRECTIONS = {"forward": "Forward", "backward": "Backward"}
 
 
 @cache
@@ -39,8 +38,18 @@ def library(dtype: str) -> Device:
     """With the one storage type: the three together take a minute to compile."""
     text = of_dtype(_one_text(), dtype)
     path = build_runtime().parent / f"plain_{dtype}.cu"
-    path.write_text(text + "".join(_FACE.format(name=name) for name in KERNELS))
+    path.write_text(text + "".join(map(_face, KERNELS)))
     return Device(path, checked=True)
+
+
+def _face(name: str) -> str:
+    """Of the directions that its library exports: a backward may be the forward with another argument."""
+    exported = sources.device_code(name)[f"{name}/csrc/library.cu"]
+    return "".join(
+        _FACE.format(name=name, function=function, struct=struct)
+        for function, struct in _DIRECTIONS.items()
+        if f"({name}, {function}," in exported
+    )
 
 
 def of_dtype(text: str, dtype: str) -> str:

@@ -7,6 +7,7 @@ from kernels.device.plain_library import NUMBERS, Kit, exact, placed, run
 
 from agent.kernels import add_rows
 from agent.kernels.gate_product import operator as gate_product
+from agent.kernels.rotary import operator as rotary
 
 EVERY = pytest.mark.parametrize("dtype", list(NUMBERS))
 OFFSET = pytest.mark.parametrize("offset", [0, 1], ids=["aligned", "unaligned"])
@@ -108,3 +109,34 @@ def test_gates_from_end_to_end(act: str) -> None:
         assert (np.isfinite(ours) == np.isfinite(theirs)).all()
         worst = max(np.abs(theirs[near] - right[near]).max(), LAST_BIT * np.abs(right[near]).max())
         np.testing.assert_allclose(ours[near], right[near], rtol=0, atol=2 * worst)
+
+
+@EVERY
+@OFFSET
+@pytest.mark.parametrize("interleaved", [False, True])
+@pytest.mark.parametrize("dim", [-2, -3])
+def test_turns_in_place_and_back(dim: int, interleaved: bool, offset: int, dtype: str) -> None:
+    """By tables, in place; the gradient of that by frequencies, out of place. A part of each row stays."""
+    kit, shape, pairs = Kit(dtype, offset), (3, 5, 7, 64), 16
+    x, positions, start = kit.draw(*shape), shape[dim], 1000
+    frequencies = kit.floats(pairs)
+    frequencies[...] = 1e4 ** (-np.arange(pairs) / pairs)
+    angles = np.outer(np.arange(start, start + positions), frequencies)
+    cos, sin = (kit.floats(angles.size).reshape(angles.shape) for _ in range(2))
+    cos[...], sin[...] = np.cos(angles), np.sin(angles)
+    truth, (c, s) = exact(x), (torch.tensor(table.astype("float64")) for table in (cos, sin))
+    wanted = rotary.in_torch(truth, c, s, dim, interleaved)
+    inner = 7 if dim == -3 else 1
+    sizes = (105, inner, positions, shape[-1], pairs)
+    numbers = (NUMBERS[dtype], 0, 0, 0)  # tables in float32
+    run(kit.device, "rotary_forward", rotary.FORWARD, x, cos, sin, x, *sizes, 0, interleaved, 0, *numbers)
+    kit.close(x, wanted)
+    grad, dx = kit.draw(*shape), kit.room(*shape)
+    run(
+        kit.device, "rotary_forward", rotary.FORWARD,
+        grad, frequencies, None, dx, *sizes, start, interleaved, 1, *numbers,
+    )  # fmt: skip
+    wanted.backward(exact(grad).detach())
+    assert truth.grad is not None
+    allowed = 1e-4 if dtype == "float32" else 4e-3  # an angle near 1000 is known to 3e-5
+    np.testing.assert_allclose(dx.astype("float64"), truth.grad.numpy(), rtol=allowed, atol=allowed)

@@ -1,0 +1,1 @@
+"""Rotary position embedding: operator and device code. The public names are in `agent.kernels`."""

@@ -23,7 +23,7 @@ from torch import nn
 from agent.kernels import GroupNorm, gelu, group_norm, info, layer_norm, replace_modules, softmax
 from agent.kernels.routing import Fallback
 
-from . import linear_checks, product_checks, verify
+from . import fusing_checks, linear_checks, product_checks, verify
 from .conv_calls import convolution_and_all_that_follows
 from .kernel_calls import CALLS, DTYPES, SHAPES, close, compared, drawn
 
@@ -240,6 +240,7 @@ CHECKS: tuple[Callable[[], str | None], ...] = (
     users_script, opcheck, values_and_gradients, layouts, empty_inputs, offset_of_a_thousand,
     nan_and_inf_as_torch, runs_agree_to_the_bit, autocast_as_torch, captured_in_a_graph, second_stream,
     second_device, compiles_whole_for_every_batch, past_two_to_the_31, convolution_and_all_that_follows,
+    *fusing_checks.CHECKS,
     *linear_checks.CHECKS,
     *product_checks.CHECKS,
 )  # fmt: skip

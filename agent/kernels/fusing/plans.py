@@ -31,22 +31,24 @@ class State:
 
     attributes: Mapping[str, Any]
     """Plain values of its own; of other objects (a configuration) nothing is known."""
-    children: Mapping[str, tuple[str, ...]]
+    children: Mapping[tuple[str, ...], tuple[str, ...]]
     """Names in the module, and in those of its containers that the graph reaches into."""
-    absorbed: Mapping[str, type[nn.Module]]
+    absorbed: Mapping[tuple[str, ...], type[nn.Module]]
     """Modules that are not called any more, and their kinds."""
 
     def holds(self, module: nn.Module) -> bool:
         """Whether all of it is as it was, and nobody looks at the modules that are not called."""
         for name, value in self.attributes.items():
-            if not is_same(getattr(module, name, _MISSING), value):
+            found = getattr(module, name, _MISSING)
+            if found is not value and not is_same(found, value):
                 return False
         for path, names in self.children.items():
-            if tuple(_reached(module, path)._modules) != names:
+            inner = _reached(module, path)
+            if inner is None or (*inner._modules,) != names:
                 return False
         for path, kind in self.absorbed.items():
             inner = _reached(module, path)
-            if not issubclass(type(inner), kind) or has_hooks(inner):
+            if inner is None or not isinstance(inner, kind) or has_hooks(inner):
                 return False
         return True
 
@@ -121,15 +123,16 @@ def _state(module: nn.Module, graph: fx.Graph, chosen: list[Site]) -> State:
         for name, value in module.__dict__.items()
         if name not in _OF_TORCH and is_plain(value)
     }
-    holders = {""}
+    holders: set[tuple[str, ...]] = {()}
     for node in graph.nodes:
         if node.op in ("call_module", "get_attr"):
             *above, _ = str(node.target).split(".")
-            holders.update(".".join(above[: depth + 1]) for depth in range(len(above)))
+            holders.update(tuple(above[: depth + 1]) for depth in range(len(above)))
+    called = [path for site in chosen for path in site.found.called]
     return State(
         attributes,
-        {path: tuple(_reached(module, path)._modules) for path in sorted(holders)},
-        {path: _kind(_reached(module, path)) for site in chosen for path in site.found.called},
+        {path: (*module.get_submodule(".".join(path))._modules,) for path in sorted(holders)},
+        {tuple(path.split(".")): _kind(module.get_submodule(path)) for path in called},
     )
 
 
@@ -138,9 +141,10 @@ def _kind(module: nn.Module) -> type[nn.Module]:
     return next((kind for kind in type(module).__mro__ if kind.__module__.startswith("torch.")), type(module))
 
 
-def _reached(module: nn.Module, path: str) -> nn.Module:
-    for name in path.split(".") if path else ():
-        module = getattr(module, name)
+def _reached(module: nn.Module | None, path: tuple[str, ...]) -> nn.Module | None:
+    """Past `nn.Module.__getattr__`, which takes longer than all else that is asked before a call."""
+    for name in path:
+        module = None if module is None else module._modules.get(name)
     return module
 
 

@@ -117,6 +117,25 @@ def test_copies_are_fused_and_files_are_not() -> None:
     torch.testing.assert_close(model[:1](X), model[0](X))
 
 
+class Shaped(nn.Module):
+    def __init__(self) -> None:
+        super().__init__()
+        self.norm = nn.GroupNorm(2, 4)
+
+    def forward(self, pair: tuple[torch.Tensor, torch.Tensor], *more: Any, **named: Any) -> Any:
+        one, two = pair
+        return {"out": [F.relu(self.norm(one)) + two], "pair": (one, 1)}
+
+
+def test_inputs_and_outputs_of_any_shape() -> None:
+    model = Shaped()
+    wanted = model((X, X))
+    assert list(replace_modules(model, ((X, X),)).fused) == ["the model itself: norm + relu"]
+    for call in (model((X, X)), model((X, X), 3)):
+        torch.testing.assert_close(call["out"], wanted["out"])
+        assert call["pair"][1] == 1
+
+
 def test_compiled_whole_with_gradients() -> None:
     torch._dynamo.reset()
     model = Net().eval()

@@ -10,6 +10,7 @@ from typing import Any
 
 import torch
 from torch import fx, nn
+from torch.fx.immutable_collections import immutable_dict, immutable_list
 from torch.utils import _pytree as pytree
 
 from agent.kernels.fusing.calls import Call, Unfit, call_of, is_plain
@@ -216,9 +217,18 @@ def _copied(values: list[Any]) -> list[Any]:
 
 
 def _is_alike(one: Any, two: Any) -> bool:
-    ours, shape = pytree.tree_flatten(one)
+    ours, shape = pytree.tree_flatten(_mutable(one))
     theirs, wanted = pytree.tree_flatten(two)
     return shape == wanted and all(map(_is_close, ours, theirs))
+
+
+def _mutable(value: Any) -> Any:
+    """A graph's own lists and dicts, as the forward gives them."""
+    if isinstance(value, immutable_dict):
+        return {name: _mutable(inner) for name, inner in value.items()}
+    if isinstance(value, immutable_list):
+        return [_mutable(inner) for inner in value]
+    return tuple(map(_mutable, value)) if type(value) is tuple else value
 
 
 def _is_close(one: Any, two: Any) -> bool:

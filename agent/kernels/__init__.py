@@ -30,6 +30,7 @@ if TYPE_CHECKING:
     from agent.kernels.conv_group_norm_tanh_hardswish_residual_logsumexp.operator import (
         conv_group_norm_tanh_hardswish_residual_logsumexp as conv_group_norm_tanh_hardswish_residual_logsumexp,  # noqa: E501
     )
+    from agent.kernels.cross_entropy.operator import cross_entropy as cross_entropy
     from agent.kernels.gate_product.module import GateProduct as GateProduct
     from agent.kernels.gate_product.operator import gate_product as gate_product
     from agent.kernels.gate_product.operator import gate_product_halves as gate_product_halves
@@ -69,6 +70,7 @@ _PLACES = {
     "Conv3dFP32x3": "conv_fp32x3.module", "ConvTranspose1dFP32x3": "conv_fp32x3.module",
     "ConvTranspose2dFP32x3": "conv_fp32x3.module", "ConvTranspose3dFP32x3": "conv_fp32x3.module",
     "conv_fp32x3": "conv_fp32x3.operator", "conv_transpose_fp32x3": "conv_fp32x3.operator",
+    "cross_entropy": "cross_entropy.operator",
     "GateProduct": "gate_product.module", "gate_product": "gate_product.operator",
     "gate_product_halves": "gate_product.operator",
     "GELU": "gelu.module", "gelu": "gelu.operator",

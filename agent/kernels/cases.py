@@ -102,6 +102,7 @@ _CASES: dict[str, Callable[[], list[Case]]] = {
     "add_rms_norm": fused_cases.rms_norms,
     "conv_group_norm_tanh_hardswish_residual_logsumexp": _conv_logsumexp,
     "conv_fp32x3": product_cases.convolutions,
+    "cross_entropy": fused_cases.losses,
     "gate_product": fused_cases.gates,
     "gelu": lambda: _pointwise("gelu", gelu, F.gelu, (8192, 11008)),
     "group_norm": _group_norm,

@@ -1,4 +1,4 @@
-"""The cases of norms of a sum, gates and rotary embeddings: a decoder's sizes, and a vision transformer's."""
+"""The cases of norms of a sum, gates, rotary embeddings and losses: what decoders and transformers have."""
 
 from dataclasses import replace
 from functools import cache
@@ -9,6 +9,7 @@ import torch.nn.functional as F
 from agent.kernels.add_layer_norm.operator import add_layer_norm
 from agent.kernels.add_rms_norm.operator import add_rms_norm
 from agent.kernels.case import Case, both
+from agent.kernels.cross_entropy.operator import cross_entropy
 from agent.kernels.gate_product.operator import gate_product, gate_product_halves
 from agent.kernels.rotary.operator import in_torch, rotary
 
@@ -109,3 +110,20 @@ def turns() -> list[Case]:
         made((1, 32, 1, 128), -2, torch.bfloat16, interleaved=False),
     ]
     return [one for case in large for one in both(case)]
+
+
+def losses() -> list[Case]:
+    """Of a vocabulary, by the row; targets that nothing draws."""
+
+    def targets(x: torch.Tensor) -> torch.Tensor:
+        return torch.arange(x.shape[0], device=x.device) * 7919 % x.shape[1]
+
+    def ours(x: torch.Tensor) -> torch.Tensor:
+        return cross_entropy(x, targets(x), label_smoothing=0.1, reduction="none")
+
+    def native(x: torch.Tensor) -> torch.Tensor:
+        return F.cross_entropy(x, targets(x), label_smoothing=0.1, reduction="none")
+
+    sizes = (((4096, 32000), torch.float32), ((4096, 128256), torch.bfloat16), ((8, 50257), torch.float16))
+    made = [Case("cross_entropy", ours, native, shape, (), dtype, result_share=0.0) for shape, dtype in sizes]
+    return [one for case in made for one in both(case)]

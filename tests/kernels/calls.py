@@ -12,6 +12,7 @@ from agent.kernels import (
     add_rms_norm,
     conv_fp32x3,
     conv_transpose_fp32x3,
+    cross_entropy,
     gate_product,
     gate_product_halves,
     gelu,
@@ -99,7 +100,24 @@ def _turned_by_angles(x: torch.Tensor) -> torch.Tensor:
     return torch.stack((a * cos - b * sin, b * cos + a * sin), -1).flatten(-2)
 
 
+TARGETS = torch.tensor([[1, -100, 4], [0, 2, -100]])
+
+
+def _loss(x: torch.Tensor) -> torch.Tensor:
+    """With classes that are ignored, label smoothing and a z-loss."""
+    counts, log = (TARGETS != -100).to(x.dtype), torch.logsumexp(x, -1)
+    rows = F.cross_entropy(x.reshape(6, 5), TARGETS.view(6), reduction="none", label_smoothing=0.1).view(2, 3)
+    return (rows + 0.25 * log.square() * counts).sum() / counts.sum()
+
+
 CALLS = {
+    "cross_entropy": Call(
+        lambda x: cross_entropy(x, TARGETS, label_smoothing=0.1, z_loss=0.25), _loss, (2, 3, 5)
+    ),
+    "cross_entropy of rows, plain": Call(
+        lambda x: cross_entropy(x, x.detach().sin().argmax(-1), reduction="none"),
+        lambda x: F.cross_entropy(x, x.detach().sin().argmax(-1), reduction="none"), (3, 5),
+    ),
     "add_layer_norm": Call(
         lambda x, r, w, b: _both(add_layer_norm(x, r, (5,), w, b)),
         lambda x, r, w, b: _both((F.layer_norm(x + r, (5,), w, b), x + r)), (3, 4, 5),

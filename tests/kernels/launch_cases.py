@@ -73,6 +73,16 @@ def _gate_product() -> Expected:
     return {"forward": forward, "backward": backward}
 
 
+def _cross_entropy() -> Expected:
+    x, dy, target = _randn(4, 6, dtype=torch.float16), _randn(4), torch.tensor([1, 2, 0, -7])
+    settings = {"ignored": -7, "smoothing": 0.25, "z_loss": 0.5}
+    sizes = {"rows": 4, "length": 6, "dtype": 1} | settings
+    loss, lse = _operator("cross_entropy")._launch(x, target, *settings.values())
+    (dx,) = _operator("cross_entropy")._launch_backward(dy, x, target, lse, *settings.values())
+    backward = _named(dloss=dy, x=x, target=target, lse=lse, dx=dx, **sizes)
+    return {"forward": _named(x=x, target=target, loss=loss, lse=lse, **sizes), "backward": backward}
+
+
 def _rotary() -> Expected:
     x, cos, sin = _randn(2, 5, 3, 8, dtype=torch.float16), _randn(5, 3), _randn(5, 3)
     (y,) = _operator("rotary")._launch(x, cos, sin, -3, 0, True)
@@ -233,6 +243,7 @@ ADD_ROWS = _both(SHARED / "add_norm.cuh", "AddRowForward", "AddRowBackward")
 CASES = {
     "add_layer_norm": Case(_add_layer_norm, ADD_ROWS),
     "add_rms_norm": Case(_add_rms_norm, ADD_ROWS),
+    "cross_entropy": Case(_cross_entropy, _both(_launch("cross_entropy"))),
     "gate_product": Case(_gate_product, _both(_launch("gate_product"))),
     "gelu": Case(gelu, _both(_launch("gelu"))),
     "rotary": Case(_rotary, _both(_launch("rotary"))),

@@ -14,6 +14,7 @@ from agent.kernels import sources
 KERNELS = (
     "add_layer_norm",
     "add_rms_norm",
+    "cross_entropy",
     "gate_product",
     "gelu",
     "layer_norm",

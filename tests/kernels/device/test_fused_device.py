@@ -6,6 +6,7 @@ import torch
 from kernels.device.plain_library import NUMBERS, Kit, exact, placed, run
 
 from agent.kernels import add_rows
+from agent.kernels.cross_entropy import operator as cross_entropy
 from agent.kernels.gate_product import operator as gate_product
 from agent.kernels.rotary import operator as rotary
 
@@ -140,3 +141,31 @@ def test_turns_in_place_and_back(dim: int, interleaved: bool, offset: int, dtype
     assert truth.grad is not None
     allowed = 1e-4 if dtype == "float32" else 4e-3  # an angle near 1000 is known to 3e-5
     np.testing.assert_allclose(dx.astype("float64"), truth.grad.numpy(), rtol=allowed, atol=allowed)
+
+
+@EVERY
+@pytest.mark.parametrize(("rows", "length", "offset"), [(9, 33, 1), (5, 2_000, 0), (2, 36_872, 0)])
+@pytest.mark.parametrize(("smoothing", "z_loss"), [(0.0, 0.0), (0.1, 0.01)])
+def test_losses(rows: int, length: int, offset: int, smoothing: float, z_loss: float, dtype: str) -> None:
+    """The first row is ignored."""
+    kit, ignored = Kit(dtype, offset), -3
+    x, dx = kit.draw(rows, length, shift=30.0), kit.room(rows, length)
+    target = kit.device.empty(rows, "int64")
+    target[...] = kit.random.integers(0, length, rows)
+    target[0] = ignored
+    loss, lse, grad = (kit.floats(rows) for _ in range(3))
+    grad[...] = kit.random.standard_normal(rows)
+    sizes, number = (rows, length, ignored, smoothing, z_loss), NUMBERS[dtype]
+    run(
+        kit.device, "cross_entropy_forward", cross_entropy.FORWARD, x, target, loss, lse, *sizes, number, 0, 0
+    )
+    truth, chosen = exact(x), torch.tensor(target)
+    wanted = cross_entropy.in_torch(truth, chosen, ignored, smoothing, z_loss)
+    kit.close(loss, wanted)
+    run(
+        kit.device, "cross_entropy_backward", cross_entropy.BACKWARD,
+        grad, x, target, lse, dx, *sizes, number, 0, 0,
+    )  # fmt: skip
+    wanted.backward(exact(grad).detach())
+    assert truth.grad is not None
+    kit.close(dx, truth.grad)

@@ -1,0 +1,1 @@
+"""Cross entropy: operator and device code. The public name is in `agent.kernels`."""

@@ -54,7 +54,7 @@ class Tape:
         recorder = _Recorder(self.calls)
         with torch.no_grad(), recorder:
             self.result = run()
-        self.in_place = any(call.func._schema.is_mutable for call in self.calls)
+        self.in_place = any(call.func._schema.is_mutable or _updates_statistics(call) for call in self.calls)
         self._made = {id(tensor): call.number for call in self.calls for tensor in tensors(call.result)}
         self._used: dict[int, list[Call]] = {}
         for call in self.calls:
@@ -93,6 +93,12 @@ class Tape:
 def record(run: Callable[[], Any], names: Mapping[int, str]) -> Tape:
     """`names` are the inputs and parameters by `id`. Raises what `run` raises."""
     return Tape(run, names)
+
+
+def _updates_statistics(call: Call) -> bool:
+    """Batch norm writes to its running statistics, which its schema does not say."""
+    given = call.given
+    return "running_mean" in given and given["running_mean"] is not None and bool(given.get("training"))
 
 
 def bound(func: Any, args: Sequence[Any], kwargs: Mapping[str, Any]) -> Arguments:

@@ -6,7 +6,7 @@ Contract: `explain(case, finding)` adds a cause, or what is known instead, and n
 from typing import NamedTuple
 
 from agent.diagnosis import source_lines
-from agent.diagnosis.mismatch import constants, hypotheses, mismatch_location, pairs, precision
+from agent.diagnosis.mismatch import constants, hypotheses, mismatch_location, non_finite, pairs, precision
 from agent.diagnosis.mismatch.case import Case
 from agent.diagnosis.mismatch.matching import Target, telling
 from agent.diagnosis.mismatch.mismatch_location import Pattern
@@ -63,12 +63,14 @@ def explain(
     facts = Facts.of(case.source)
     lost = _unwritten(case, targets, facts)
     tape = record(case.run, case.names())
-    search = Search(targets, BUDGET_S if budget_s is None else budget_s, among)
+    search = Search(targets, BUDGET_S if budget_s is None else budget_s, among, _right(case, targets))
     found = search.among(hypotheses.early(case, tape, facts, across))
     if lost is not None and not any(one.match.whole for one in found):
         return Explained(_with_evidence(lost, finding.evidence), named=(lost.kind,))
     number, target = next(iter(targets.items()))
+    everywhere = target.count == target.y.numel()
     for more in (
+        () if everywhere else non_finite.made(tape, facts, number, target),
         hypotheses.late(tape, facts),
         constants.fitted(tape, number, target),
         pairs.likely(case, tape, search.seen, target),
@@ -85,7 +87,12 @@ def explain(
     if other is not None:
         return Explained(_with_evidence(other, finding.evidence))
     partly = found[0].hypothesis.words if found else ""
-    return Explained(_unknown(case, targets, facts, search, finding, partly), tuple(search.untold))
+    unknown = _unknown(case, targets, facts, search, finding, partly)
+    if everywhere and non_finite.only_places(target):
+        unknown = non_finite.with_possible(
+            unknown, non_finite.made(tape, facts, number, target), target, number
+        )
+    return Explained(unknown, tuple(search.untold))
 
 
 def never_written(case: Case, finding: Finding) -> Explained | None:
@@ -103,6 +110,15 @@ def _targets(case: Case) -> dict[int, Target]:
         if y.numel() and y.shape == truth.shape
     }
     return {place: target for place, target in made.items() if target.count}
+
+
+def _right(case: Case, targets: dict[int, Target]) -> dict[int, Target]:
+    """The outputs beside the wrong ones."""
+    return {
+        place: Target(y, truth, limit)
+        for place, (y, truth, limit) in enumerate(zip(case.outputs, case.truth, case.limits, strict=True))
+        if place not in targets and y.numel() and y.shape == truth.shape
+    }
 
 
 def _caused(
@@ -127,8 +143,13 @@ def _caused(
         alike = "; the reference ".join(one.hypothesis.words for one in others)
         notes.append(f"On these inputs other faults give the same: the reference {alike}.")
     notes.append("Sure." if sure else "Likely, not certain.")
+    kind = best.hypothesis.kind
+    pattern = None if match.whole else _pattern(targets, facts)
+    if kind == "state-not-updated" and pattern is not None and pattern.kind is not None:
+        # What stands in a state as it was, in a region alone, was never written.
+        kind = pattern.kind
     return Finding(
-        kind=best.hypothesis.kind, message=message, location=location,
+        kind=kind, message=message, location=location,
         evidence="\n".join([" ".join(notes), *([finding.evidence] if finding.evidence else [])]),
     )  # fmt: skip
 

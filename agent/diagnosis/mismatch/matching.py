@@ -87,6 +87,11 @@ class Target:
         error, departure = _largest(self.y - v, where), _largest(v - self.truth, where)
         return Match(whole, error, departure, telling(self.y[where]), whole or not bool(finite.all()))
 
+    def is_right(self, value: Tensor) -> bool:
+        """Whether the output, which is right, is also this."""
+        v = value.detach().reshape(-1).double()
+        return bool(self._near(v, self.y).all())
+
     def sampled(self, value: Tensor) -> Tensor:
         """Some elements, wrong ones and others."""
         return value.detach().reshape(-1)[torch.cat([self._first, self._others])].double()
@@ -105,6 +110,9 @@ class Target:
     def _unexplained(self, v: Tensor, where: Tensor) -> float:
         """Share of the error against the truth that remains against the variant, where both are finite."""
         keep = where & torch.isfinite(self.y) & torch.isfinite(v)
+        if not bool((keep & self.wrong).any()):
+            # Only what is not finite is wrong; elsewhere there is no error to explain but rounding.
+            return 0.0
         own = (self.y - self.truth.nan_to_num())[keep].square().sum()
         return float((self.y - v)[keep].square().sum() / own.clamp_min(1e-300)) if bool(own > 0) else 0.0
 

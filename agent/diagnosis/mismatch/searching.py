@@ -5,6 +5,7 @@ import time
 from collections.abc import Iterable, Iterator
 from typing import NamedTuple
 
+from agent.diagnosis.mismatch import non_finite
 from agent.diagnosis.mismatch.case import Hypothesis, Tensor
 from agent.diagnosis.mismatch.matching import Match, Target
 from agent.diagnosis.mismatch.pairs import AND, RANK, Seen
@@ -29,6 +30,9 @@ class Found(NamedTuple):
     outputs: tuple[int, ...]
     """Numbers of the wrong outputs that it explains; the first wrong one is among them."""
 
+    keeps: bool = True
+    """Whether the outputs that are right are so in the hypothesis too."""
+
     def order(self) -> tuple[int, bool, int]:
         return -len(self.outputs), not self.match.whole, self.hypothesis.rank
 
@@ -36,9 +40,18 @@ class Found(NamedTuple):
 class Search:
     """Tries hypotheses on the outputs that are wrong, until the time is over."""
 
-    def __init__(self, targets: dict[int, Target], budget_s: float, only: tuple[str, ...] = ()) -> None:
+    def __init__(
+        self,
+        targets: dict[int, Target],
+        budget_s: float,
+        only: tuple[str, ...] = (),
+        right: dict[int, Target] | None = None,
+    ) -> None:
         """`only`: hypotheses of these words, and those of which pairs of these words are made."""
+        self._right = right or {}
         self._targets, self._only = targets, {part for words in only for part in (words, *words.split(AND))}
+        # Many wrong references are not finite in the same places, and nothing else agrees.
+        self._places = non_finite.only_places(next(iter(targets.values())))
         self._until = time.thread_time() + budget_s
         self.tried = self.failed = 0
         self.out_of_time = False
@@ -55,6 +68,8 @@ class Search:
         for hypothesis in _computable(candidates):
             if self._only and hypothesis.words not in self._only:
                 continue
+            if self._places and hypothesis.kind not in non_finite.MADE_HERE:
+                continue
             if best is not None and hypothesis.rank > best + 1:
                 continue
             if time.thread_time() > self._until:
@@ -66,7 +81,7 @@ class Search:
             one = self._tried(hypothesis)
             if one is not None:
                 found.append(one)
-                everything = one.match.whole and len(one.outputs) == len(self._targets)
+                everything = one.match.whole and one.keeps and len(one.outputs) == len(self._targets)
                 best = hypothesis.rank if everything and best is None else best
         return closest(found)
 
@@ -88,6 +103,8 @@ class Search:
         agreeing = {place: match for place, match in matches.items() if match is not None}
         if next(iter(self._targets)) not in agreeing:
             return None
+        if self._places and not agreeing[place].whole:
+            return None
         known = list(agreeing.values())
         match = Match(
             all(one.whole for one in known),
@@ -99,7 +116,13 @@ class Search:
         if not match.telling:
             self.untold.append(hypothesis.words)
             return None
-        return Found(hypothesis, match, tuple(agreeing))
+        return Found(hypothesis, match, tuple(agreeing), self._keeps(values))
+
+    def _keeps(self, values: list[Tensor]) -> bool:
+        return all(
+            values[place].shape != one.shape or one.is_right(values[place])
+            for place, one in self._right.items()
+        )
 
     def _note(self, hypothesis: Hypothesis, values: list[Tensor]) -> None:
         nearness = min(target.nearness(values[place]) for place, target in self._targets.items())
@@ -117,6 +140,8 @@ def closest(found: list[Found]) -> list[Found]:
     """Those that leave the least error, in order; regions count where none agrees everywhere."""
     most = max((len(one.outputs) for one in found), default=0)
     found = [one for one in found if len(one.outputs) == most]
+    if any(one.keeps for one in found):
+        found = [one for one in found if one.keeps]
     if any(one.match.whole for one in found):
         found = [one for one in found if one.match.whole]
     least = min((one.match.residual for one in found), default=0.0)

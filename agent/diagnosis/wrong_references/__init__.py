@@ -29,6 +29,7 @@ from agent.diagnosis.wrong_references import (  # noqa: F401 - importing registe
     scattering,
     selecting,
     softmaxes,
+    states,
     statistics,
     steps,
     vector_norms,

@@ -48,7 +48,7 @@ def explain(
     budget_s: float | None = None,
     across: bool = False,
 ) -> Explained:
-    """`finding` says what is wrong; the result says why, where that can be found.
+    """`finding` says what is wrong; the result says why.
 
     `among`: only hypotheses of these words, as left open by another output of the same candidate. `budget_s`
     bounds the computing (`BUDGET_S` where it is not given). `across`: what makes samples depend on each other
@@ -86,12 +86,10 @@ def explain(
     other = precision.explain(case, tape, next(iter(targets.values())))
     if other is not None:
         return Explained(_with_evidence(other, finding.evidence))
-    partly = found[0].hypothesis.words if found else ""
-    unknown = _unknown(case, targets, facts, search, finding, partly)
+    unknown = _unknown(case, targets, facts, search, finding, found[0].hypothesis.words if found else "")
     if everywhere and non_finite.only_places(target):
-        unknown = non_finite.with_possible(
-            unknown, non_finite.made(tape, facts, number, target), target, number
-        )
+        places = non_finite.made(tape, facts, number, target)
+        unknown = non_finite.with_possible(unknown, places, target, number)
     return Explained(unknown, tuple(search.untold))
 
 

@@ -7,6 +7,7 @@ import torch
 import torch.nn.functional as F
 from diagnosis.labels import PROBLEMS
 
+from agent.diagnosis.mismatch import rounds
 from agent.diagnosis.wrong_references.composing import After, Before, Form, Last, composed
 from agent.harness.oracle import explanation
 from agent.harness.truth.reference import Reference
@@ -48,6 +49,43 @@ def test_both_faults_are_named(problem: str, said: set[str], wrong: object) -> N
     explained = explanation.Explaining(reference, "", found).of_values(draw, output)["finding"]
     assert explained["message"].startswith("The output equals the reference ")
     assert all(words in explained["message"] for words in said), explained["message"]
+
+
+def _rounds(problem: str, wrong: object) -> tuple[list[dict[str, object]], int]:
+    """The answers to one draw after another, until none is asked for."""
+    reference = Reference(PROBLEMS / f"{problem}.py", "cpu")
+    reference.perturb(3)
+    explaining, answers = None, []
+    for seed in range(8):
+        draw = reference.draw(seed)
+        assert draw is not None
+        with torch.no_grad():
+            output = wrong(reference.model, *draw.inputs)  # type: ignore[operator]
+        if explaining is None:
+            found = Finding.model_validate(draw.expected.compare(output)["finding"])
+            explaining = explanation.Explaining(reference, "", found)
+        answers.append(explaining.of_values(draw, output))
+        if not answers[-1]["open"]:
+            break
+    return answers, len(answers)
+
+
+def test_two_faults_of_a_loss_are_told_by_several_draws() -> None:
+    """One number is what many pairs give; five are those of one."""
+    answers, asked = _rounds(
+        "kl_batchmean",
+        lambda m, student, teacher: F.kl_div(teacher.log_softmax(1), student.softmax(1), reduction="sum"),
+    )
+    message = str(answers[-1]["finding"]["message"])  # type: ignore[index]
+    assert asked == rounds.NUMBERS
+    assert "inputs 0 and 1 swapped" in message
+    assert "24" in message, message
+
+
+def test_what_no_pair_gives_stays_unknown() -> None:
+    answers, asked = _rounds("kl_batchmean", lambda m, *given: m(*given).sin() + 3)
+    assert asked == rounds.NUMBERS
+    assert answers[-1]["finding"]["kind"] in ("unknown-cause", "wrong-values")  # type: ignore[index]
 
 
 def test_two_rewrites_of_one_call_make_one() -> None:

@@ -3,10 +3,19 @@
 Contract: `explain(case, finding)` adds a cause, or what is known instead, and never changes a verdict.
 """
 
+from collections.abc import Sequence
 from typing import NamedTuple
 
 from agent.diagnosis import source_lines
-from agent.diagnosis.mismatch import constants, hypotheses, mismatch_location, non_finite, pairs, precision
+from agent.diagnosis.mismatch import (
+    constants,
+    hypotheses,
+    mismatch_location,
+    non_finite,
+    pairs,
+    precision,
+    rounds,
+)
 from agent.diagnosis.mismatch.case import Case
 from agent.diagnosis.mismatch.matching import Target, telling
 from agent.diagnosis.mismatch.mismatch_location import Pattern
@@ -47,23 +56,26 @@ def explain(
     among: tuple[str, ...] = (),
     budget_s: float | None = None,
     across: bool = False,
+    beside: tuple[int, ...] = (),
 ) -> Explained:
-    """`finding` says what is wrong; the result says why.
+    """`finding` says what is wrong; the result says why, where that can be found.
 
     `among`: only hypotheses of these words, as left open by another output of the same candidate. `budget_s`
     bounds the computing (`BUDGET_S` where it is not given). `across`: what makes samples depend on each other
-    is tried first, since a few of them alone showed nothing.
+    is tried first, since a few of them alone showed nothing. `beside`: outputs that are not asked about.
     """
     if sum(tensor.numel() for tensor in case.outputs) > LARGEST_ELEMENTS:
         note = "Too large to be compared with wrong references; judge smaller sizes for the cause."
         return Explained(_with_evidence(finding, note))
-    targets = _targets(case)
+    targets = _targets(case, beside)
     if not targets:
         return Explained(precision.of_the_rms(case, finding), among)
     facts = Facts.of(case.source)
     lost = _unwritten(case, targets, facts)
     tape = record(case.run, case.names())
-    search = Search(targets, BUDGET_S if budget_s is None else budget_s, among, _right(case, targets))
+    search = Search(
+        targets, BUDGET_S if budget_s is None else budget_s, among, _right(case, (*targets, *beside))
+    )
     found = search.among(hypotheses.early(case, tape, facts, across))
     if lost is not None and not any(one.match.whole for one in found):
         return Explained(_with_evidence(lost, finding.evidence), named=(lost.kind,))
@@ -73,7 +85,7 @@ def explain(
         () if everywhere else non_finite.made(tape, facts, number, target),
         hypotheses.late(tape, facts),
         constants.fitted(tape, number, target),
-        pairs.likely(case, tape, search.seen, target),
+        pairs.likely(case, lambda one, other: pairs.combined(tape, one, other), search.seen, target),
     ):
         if not any(one.match.whole for one in found):
             found = closest([*found, *search.among(more)])
@@ -82,7 +94,19 @@ def explain(
         named = tuple(one.hypothesis.words for one in found)
         chance = not among and sum(target.count for target in targets.values()) <= CHANCE
         left = named if len(kinds) > 1 or chance else ()
-        return Explained(_caused(case, found, targets, facts, finding), left, named, chance)
+        told = _caused(case, found, targets, facts, finding)
+        rest = tuple(place for place in targets if place not in found[0].outputs)
+        told = _with_others(
+            case,
+            told,
+            rest,
+            tuple(place for place in range(len(case.outputs)) if place not in rest),
+            search.left(),
+        )
+        return Explained(told, left, named, chance)
+    later = _of_later_outputs(case, targets, finding, beside, search.left())
+    if later is not None:
+        return later
     other = precision.explain(case, tape, next(iter(targets.values())))
     if other is not None:
         return Explained(_with_evidence(other, finding.evidence))
@@ -93,6 +117,42 @@ def explain(
     return Explained(unknown, tuple(search.untold))
 
 
+def of_several(cases: Sequence[Case], finding: Finding) -> Explained:
+    """The same for outputs of few numbers: one candidate's on several draws."""
+    whole = rounds.together(cases)
+    targets, facts = _targets(whole), Facts.of(whole.source)
+    found = rounds.search(cases, targets, facts, BUDGET_S) if targets else []
+    if not found or not found[0].match.whole:
+        return Explained(finding)
+    told = _caused(whole, found, targets, facts, finding)
+    return Explained(told, (), tuple(one.hypothesis.words for one in found))
+
+
+def _with_others(
+    case: Case, told: Finding, rest: tuple[int, ...], beside: tuple[int, ...], budget_s: float
+) -> Finding:
+    """With why the outputs `rest`, which the cause leaves wrong, are wrong, where that is another one."""
+    if not rest:
+        return told
+    more = explain(case, told, budget_s=budget_s, beside=beside)
+    said = more.finding.message if more.named else f"Output {', '.join(map(str, rest))} is wrong besides."
+    return told.model_copy(update={"message": f"{told.message} {said}"})
+
+
+def _of_later_outputs(
+    case: Case, targets: dict[int, Target], finding: Finding, beside: tuple[int, ...], budget_s: float
+) -> Explained | None:
+    """Why another output than the first wrong one is wrong, where nothing is known of that."""
+    if len(targets) < 2:
+        return None
+    first = next(iter(targets))
+    found = explain(case, finding, budget_s=budget_s, beside=(*beside, first))
+    if not found.named:
+        return None
+    message = f"{found.finding.message} Output {first} is wrong besides."
+    return found._replace(finding=found.finding.model_copy(update={"message": message}))
+
+
 def never_written(case: Case, finding: Finding) -> Explained | None:
     """The explanation where a region holds one value, as if nothing had written it; needs no reference."""
     targets = _targets(case)
@@ -100,22 +160,22 @@ def never_written(case: Case, finding: Finding) -> Explained | None:
     return Explained(_with_evidence(lost, finding.evidence)) if lost is not None else None
 
 
-def _targets(case: Case) -> dict[int, Target]:
-    """The outputs that are wrong, by number."""
+def _targets(case: Case, beside: tuple[int, ...] = ()) -> dict[int, Target]:
+    """The outputs that are wrong, by number, but for those `beside`."""
     made = {
         place: Target(y, truth, limit)
         for place, (y, truth, limit) in enumerate(zip(case.outputs, case.truth, case.limits, strict=True))
-        if y.numel() and y.shape == truth.shape
+        if place not in beside and y.numel() and y.shape == truth.shape
     }
     return {place: target for place, target in made.items() if target.count}
 
 
-def _right(case: Case, targets: dict[int, Target]) -> dict[int, Target]:
-    """The outputs beside the wrong ones."""
+def _right(case: Case, wrong: tuple[int, ...]) -> dict[int, Target]:
+    """The outputs but for these."""
     return {
         place: Target(y, truth, limit)
         for place, (y, truth, limit) in enumerate(zip(case.outputs, case.truth, case.limits, strict=True))
-        if place not in targets and y.numel() and y.shape == truth.shape
+        if place not in wrong and y.numel() and y.shape == truth.shape
     }
 
 
@@ -133,8 +193,6 @@ def _caused(
     sure = match.whole and match.departure >= SURE * max(match.residual, 1e-300) and not kinds
     location = source_lines.find(case.source, best.hypothesis.tokens)
     message += f"; see line {location.line}." if location is not None and location.line else "."
-    unexplained = ", ".join(str(other) for other in targets if other not in best.outputs)
-    message += f" Output {unexplained} is wrong besides." if unexplained else ""
     notes = [f"The right output is up to {match.departure:.2g} away."]
     if kinds:
         others = [one for one in others if one.hypothesis.kind in kinds][:NAMED]

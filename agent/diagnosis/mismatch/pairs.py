@@ -5,7 +5,7 @@ whose factors multiply up to it, take turns with those of one that explains much
 many elements, and any other. A pair is a hypothesis like any other: it counts where it gives the output.
 """
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from typing import NamedTuple
 
 import torch
@@ -38,6 +38,8 @@ ALIKE = 1e-4
 AND = ", and "
 LEAST = 16
 """A pair explains no fewer wrong elements."""
+Both = Callable[[Hypothesis, Hypothesis], Hypothesis | None]
+"""From two faults to their pair; None where they exclude each other."""
 
 
 class Seen(NamedTuple):
@@ -47,30 +49,34 @@ class Seen(NamedTuple):
     values: Tensor
 
 
-def likely(case: Case, tape: Tape, seen: list[Seen], target: Target) -> Iterator[Hypothesis]:
+def likely(
+    case: Case, both: Both, seen: list[Seen], target: Target, least: int = LEAST
+) -> Iterator[Hypothesis]:
     """Pairs of what was seen, the likeliest first; without repetition."""
     faults = _different(seen, target)
-    yield from _times_a_constant(case, tape, faults, target)
-    if len(faults) < 2 or target.count < LEAST:
+    if target.count < least:
+        return
+    yield from _times_a_constant(case, both, faults, target)
+    if len(faults) < 2:
         return
     done: set[tuple[int, int]] = set()
     for one, other in _order(faults, target):
         pair = (min(one, other), max(one, other))
         if one != other and pair not in done:
             done.add(pair)
-            both = _both(case, tape, faults[one].hypothesis, faults[other].hypothesis)
-            if both is not None:
-                yield both
+            made = both(faults[one].hypothesis, faults[other].hypothesis)
+            if made is not None:
+                yield made
 
 
-def _times_a_constant(case: Case, tape: Tape, faults: list[Seen], target: Target) -> Iterator[Hypothesis]:
+def _times_a_constant(case: Case, both: Both, faults: list[Seen], target: Target) -> Iterator[Hypothesis]:
     """What is alike but for a factor, which is fitted: every other element has to agree."""
     y = target.sampled(target.y)
     for one in [one for one in faults if one.hypothesis.kind not in DIVIDES]:
         square = float(one.values.square().sum())
         factor = float((one.values * y).sum()) / square if square else 0.0
         near = (y - factor * one.values).square().sum() <= ALIKE**2 * y.square().sum()
-        if bool(near) and abs(factor - 1) > ALIKE and target.count >= LEAST:
+        if bool(near) and abs(factor - 1) > ALIKE:
             known = relations.explained(factor, case)
             words = (
                 f"times {factor:.6g}"
@@ -79,9 +85,9 @@ def _times_a_constant(case: Case, tape: Tape, faults: list[Seen], target: Target
             )
             times = lambda outputs, f=factor: [f * t for t in outputs]  # noqa: E731
             scaled = Hypothesis("wrong-divisor", words, lambda: [], 3, "/", {}, {}, times)
-            both = _both(case, tape, one.hypothesis, scaled)
-            if both is not None:
-                yield both
+            made = both(one.hypothesis, scaled)
+            if made is not None:
+                yield made
 
 
 def _is_plain(fault: Hypothesis) -> bool:
@@ -149,7 +155,8 @@ def _firsts(values: Tensor, y: Tensor, truth: Tensor) -> list[int]:
     return list(dict.fromkeys(found))
 
 
-def _both(case: Case, tape: Tape, one: Hypothesis, other: Hypothesis) -> Hypothesis | None:
+def combined(tape: Tape, one: Hypothesis, other: Hypothesis) -> Hypothesis | None:
+    """Both faults; None where they exclude each other."""
     if one.then is not None and other.then is not None:
         return None
     rewrites = _merged(one.rewrites or {}, other.rewrites or {})

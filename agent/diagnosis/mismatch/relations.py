@@ -25,7 +25,7 @@ def of(case: Case) -> Iterator[Hypothesis]:
             then = lambda outputs, o=order: [outputs[k] for k in o]  # noqa: E731
             named = Hypothesis("outputs-swapped", words, lambda: [], 1, "return", {}, {}, then)
             yield _changed(case, named)
-    yield from _multiples(case)
+    yield from multiples(case)
 
 
 def _changed(case: Case, named: Hypothesis) -> Hypothesis:
@@ -63,7 +63,7 @@ def _reread(t: Tensor, one: int, other: int) -> Tensor:
     return t.reshape(t.transpose(one, other).shape).transpose(one, other) if one < t.dim() else t
 
 
-def _multiples(case: Case) -> Iterator[Hypothesis]:
+def multiples(case: Case) -> Iterator[Hypothesis]:
     """The right output times a constant, named where it is one that the sizes explain."""
     for place, (y, t) in enumerate(zip(case.outputs, case.truth, strict=True)):
         if not t.is_floating_point() or y.shape != t.shape:

@@ -60,6 +60,10 @@ class Search:
         self.closest: tuple[float, Hypothesis] | None = None
         self.seen: list[Seen] = []
 
+    def left(self) -> float:
+        """Seconds of computing until the time is over."""
+        return max(self._until - time.thread_time(), 0.0)
+
     def among(self, candidates: Iterable[Hypothesis]) -> list[Found]:
         """All that agree, up to the rank of the first that agrees everywhere."""
         found: list[Found] = []

@@ -5,7 +5,7 @@ from typing import Any
 import torch
 from torch.utils._python_dispatch import _disable_current_modes
 
-from agent.diagnosis.mismatch import causes, samples, shapes
+from agent.diagnosis.mismatch import causes, rounds, samples, shapes
 from agent.diagnosis.mismatch.case import Case
 from agent.diagnosis.mismatch.causes import Explained
 from agent.diagnosis.tape import record
@@ -28,10 +28,14 @@ class Explaining:
         self._first = finding
         self._budget_s = causes.BUDGET_S
         self._across = False
+        self._few: list[Case] = []
+        """Outputs of few numbers that nothing explained: several of them may be explained together."""
 
     def of_values(self, draw: Draw, output: Any) -> dict[str, Any]:
         """What is known after this output; `open` where another one may tell more."""
         whole = case(self._reference, draw, output, self._source)
+        if self._few:
+            return self._of_several(whole)
         found = self._by_samples(whole)
         if found is None:
             found = causes.explain(whole, self._first, self._found.open, self._budget_s, self._across)
@@ -41,6 +45,17 @@ class Explaining:
             self._found = causes.explain(whole, self._first, (), self._budget_s)
         elif not self._found.open or found.open != self._found.open and found.finding.kind not in UNSURE:
             self._found = found
+        if not self._found.named and not self._found.open and finite:
+            self._few = [whole] if max(t.numel() for t in whole.outputs) < rounds.NUMBERS else []
+        return self._answer()
+
+    def _of_several(self, whole: Case) -> dict[str, Any]:
+        """Once there are enough numbers."""
+        self._few.append(whole)
+        if len(self._few) * min(t.numel() for t in whole.outputs) >= rounds.NUMBERS:
+            found = causes.of_several(self._few, self._first)
+            self._found = found if found.named else self._found
+            self._few = []
         return self._answer()
 
     def _by_samples(self, whole: Case) -> Explained | None:
@@ -75,8 +90,8 @@ class Explaining:
         found = self._found
         return {
             "finding": found.finding.model_dump(mode="json"),
-            "open": bool(found.open),
-            "unconfirmed": found.unconfirmed,
+            "open": bool(found.open or self._few),
+            "unconfirmed": found.unconfirmed or bool(self._few),
         }
 
 

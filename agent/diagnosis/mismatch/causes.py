@@ -95,14 +95,8 @@ def explain(
         chance = not among and sum(target.count for target in targets.values()) <= CHANCE
         left = named if len(kinds) > 1 or chance else ()
         told = _caused(case, found, targets, facts, finding)
-        rest = tuple(place for place in targets if place not in found[0].outputs)
-        told = _with_others(
-            case,
-            told,
-            rest,
-            tuple(place for place in range(len(case.outputs)) if place not in rest),
-            search.left(),
-        )
+        if len(found[0].outputs) < len(targets):
+            told = _with_others(case, told, (*beside, *found[0].outputs), search.left())
         return Explained(told, left, named, chance)
     later = _of_later_outputs(case, targets, finding, beside, search.left())
     if later is not None:
@@ -128,14 +122,11 @@ def of_several(cases: Sequence[Case], finding: Finding) -> Explained:
     return Explained(told, (), tuple(one.hypothesis.words for one in found))
 
 
-def _with_others(
-    case: Case, told: Finding, rest: tuple[int, ...], beside: tuple[int, ...], budget_s: float
-) -> Finding:
-    """With why the outputs `rest`, which the cause leaves wrong, are wrong, where that is another one."""
-    if not rest:
-        return told
+def _with_others(case: Case, told: Finding, beside: tuple[int, ...], budget_s: float) -> Finding:
+    """With why the wrong outputs that the cause does not explain are wrong, where that is another one."""
     more = explain(case, told, budget_s=budget_s, beside=beside)
-    said = more.finding.message if more.named else f"Output {', '.join(map(str, rest))} is wrong besides."
+    rest = ", ".join(map(str, _targets(case, beside)))
+    said = more.finding.message if more.named else f"Output {rest} is wrong besides."
     return told.model_copy(update={"message": f"{told.message} {said}"})
 
 

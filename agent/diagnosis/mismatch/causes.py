@@ -3,7 +3,7 @@
 Contract: `explain(case, finding)` adds a cause, or what is known instead, and never changes a verdict.
 """
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from typing import NamedTuple
 
 from agent.diagnosis import source_lines
@@ -16,11 +16,11 @@ from agent.diagnosis.mismatch import (
     precision,
     rounds,
 )
-from agent.diagnosis.mismatch.case import Case
+from agent.diagnosis.mismatch.case import Case, Hypothesis
 from agent.diagnosis.mismatch.matching import Target, telling
 from agent.diagnosis.mismatch.mismatch_location import Pattern
 from agent.diagnosis.mismatch.searching import Found, Search, closest
-from agent.diagnosis.tape import record
+from agent.diagnosis.tape import Tape, record
 from agent.diagnosis.wrong_references import Facts
 from agent.records import Finding
 
@@ -73,42 +73,57 @@ def explain(
     facts = Facts.of(case.source)
     lost = _unwritten(case, targets, facts)
     tape = record(case.run, case.names())
-    search = Search(
-        targets, BUDGET_S if budget_s is None else budget_s, among, _right(case, (*targets, *beside))
-    )
+    right = _right(case, (*targets, *beside))
+    search = Search(targets, BUDGET_S if budget_s is None else budget_s, among, right)
     found = search.among(hypotheses.early(case, tape, facts, across))
     if lost is not None and not any(one.match.whole for one in found):
         return Explained(_with_evidence(lost, finding.evidence), named=(lost.kind,))
     number, target = next(iter(targets.items()))
     everywhere = target.count == target.y.numel()
-    for more in (
-        () if everywhere else non_finite.made(tape, facts, number, target),
-        hypotheses.late(tape, facts),
-        constants.fitted(tape, number, target),
-        pairs.likely(case, lambda one, other: pairs.combined(tape, one, other), search.seen, target),
-    ):
-        if not any(one.match.whole for one in found):
-            found = closest([*found, *search.among(more)])
+    made = non_finite.made(tape, facts, number, target)
+    rarer = (() if everywhere else made, hypotheses.late(tape, facts))
+    found = _searched_on(case, tape, (number, target), search, found, rarer)
     if found and (found[0].match.placed or _is_region(_pattern(targets, facts))):
-        kinds = {one.hypothesis.kind for one in found}
-        named = tuple(one.hypothesis.words for one in found)
         chance = not among and sum(target.count for target in targets.values()) <= CHANCE
-        left = named if len(kinds) > 1 or chance else ()
         told = _caused(case, found, targets, facts, finding)
         if len(found[0].outputs) < len(targets):
             told = _with_others(case, told, (*beside, *found[0].outputs), search.left())
-        return Explained(told, left, named, chance)
-    later = _of_later_outputs(case, targets, finding, beside, search.left())
-    if later is not None:
+        return _named(told, found, chance)
+    if later := _of_later_outputs(case, targets, finding, beside, search.left()):
         return later
     other = precision.explain(case, tape, next(iter(targets.values())))
     if other is not None:
         return Explained(_with_evidence(other, finding.evidence))
     unknown = _unknown(case, targets, facts, search, finding, found[0].hypothesis.words if found else "")
     if everywhere and non_finite.only_places(target):
-        places = non_finite.made(tape, facts, number, target)
-        unknown = non_finite.with_possible(unknown, places, target, number)
+        unknown = non_finite.with_possible(unknown, made, target, number)
     return Explained(unknown, tuple(search.untold))
+
+
+def _named(told: Finding, found: list[Found], chance: bool) -> Explained:
+    kinds = {one.hypothesis.kind for one in found}
+    named = tuple(one.hypothesis.words for one in found)
+    return Explained(told, named if len(kinds) > 1 or chance else (), named, chance)
+
+
+def _searched_on(
+    case: Case,
+    tape: Tape,
+    first: tuple[int, Target],
+    search: Search,
+    found: list[Found],
+    rarer: tuple[Iterable[Hypothesis], ...],
+) -> list[Found]:
+    """What explains the output, of faults that take longer to try; `first`: its first wrong result."""
+    number, target = first
+    for more in (
+        *rarer,
+        constants.fitted(tape, number, target),
+        pairs.likely(case, lambda one, other: pairs.combined(tape, one, other), search.seen, target),
+    ):
+        if not any(one.match.whole for one in found):
+            found = closest([*found, *search.among(more)])
+    return found
 
 
 def of_several(cases: Sequence[Case], finding: Finding) -> Explained:

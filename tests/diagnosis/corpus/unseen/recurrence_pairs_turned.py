@@ -1,7 +1,7 @@
 # about = "The scan over pairs composes the two maps in the wrong order: the earlier multiplier meets the later term."
 # section = "mismatch"
 # problem = "affine_recurrence"
-# causes = ["wrong-combine", "operands-swapped", "unknown-cause"]
+# causes = ["wrong-combine", "operands-swapped"]
 # says = ["combin|order|swap|exchang|compos|earlier|multipl|step|element"]
 # stage = ["verify"]
 

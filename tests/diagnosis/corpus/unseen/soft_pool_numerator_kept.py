@@ -1,7 +1,7 @@
 # about = "Online: where a higher value comes, the weights' sum is rescaled and the weighted sum is not."
 # section = "mismatch"
 # problem = "soft_pool"
-# causes = ["rescale-missing", "wrong-combine", "unknown-cause"]
+# causes = ["rescale-missing", "wrong-combine"]
 # says = ["rescal|online|maximum|numerator|earlier|scale|combin|window|element"]
 # stage = ["verify"]
 

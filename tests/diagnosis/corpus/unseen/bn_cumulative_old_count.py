@@ -47,9 +47,9 @@ __global__ void batch_norm_kernel(const float* x, const float* weight, const flo
         y[at] = (x[at] - mean) * inv * weight[c] + bias[c];
     }
     if (threadIdx.x == 0) {
-        float share = 1.0f / seen[0];
-        mean_state[c] += share * (mean - mean_state[c]);
-        var_state[c] += share * (s2[0] / (count - 1) - var_state[c]);
+        float n = seen[0];
+        mean_state[c] = ((n - 1.0f) * mean_state[c] + mean) / n;
+        var_state[c] = ((n - 1.0f) * var_state[c] + s2[0] / (count - 1)) / n;
     }
 }
 

@@ -1,4 +1,4 @@
-# about = "A right answer: the query alone is rotated, by the distance to each key."
+# about = "A right answer: pairs are combined by the cosine and sine of the difference of positions, nothing is rotated."
 # section = "right"
 # problem = "attention_partial_rotary"
 
@@ -23,9 +23,11 @@ __global__ void attend_kernel(const float* q, const float* k, const float* v, co
     if (j <= i) {
         float sum = 0.f;
         for (int p = 0; p < pairs; ++p) {
-            float c = cosine[(i - j) * pairs + p], s = sine[(i - j) * pairs + p];
+            float ci = cosine[i * pairs + p], si = sine[i * pairs + p];
+            float cj = cosine[j * pairs + p], sj = sine[j * pairs + p];
+            float c = ci * cj + si * sj, s = si * cj - ci * sj;
             float x = query[2 * p], z = query[2 * p + 1];
-            sum += (x * c - z * s) * key[2 * p] + (x * s + z * c) * key[2 * p + 1];
+            sum += c * (x * key[2 * p] + z * key[2 * p + 1]) + s * (x * key[2 * p + 1] - z * key[2 * p]);
         }
         for (int e = d - 1; e >= 2 * pairs; --e) sum += query[e] * key[e];
         score = sum * rsqrtf((float)d);

@@ -1,4 +1,4 @@
-# about = "A right answer: one maximum for each head instead of one for each node, and no atomics."
+# about = "A right answer: one online pass for maximum and sum by a warp for each node, and no atomics."
 # section = "right"
 # problem = "edge_softmax"
 
@@ -12,34 +12,30 @@ ext = load_inline(
     cuda_sources=r"""
 #include <ATen/cuda/CUDAContext.h>
 
-__global__ void top_kernel(const float* scores, float* top, int edges, int heads) {
-    int h = blockIdx.x;
-    float best = -INFINITY;
-    for (int e = threadIdx.x; e < edges; e += 32) best = fmaxf(best, scores[e * heads + h]);
-    for (int o = 16; o > 0; o /= 2) best = fmaxf(best, __shfl_xor_sync(0xffffffff, best, o));
-    if (threadIdx.x == 0) top[h] = best;
-}
-
 // A warp for each node and head looks at all edges and writes those that are its own.
-__global__ void share_kernel(const float* scores, const int64_t* target, const float* top, float* y, int edges,
-                             int heads) {
+__global__ void share_kernel(const float* scores, const int64_t* target, float* y, int edges, int heads) {
     int node = blockIdx.x, h = blockIdx.y;
-    float total = 0.f;
-    for (int e = threadIdx.x; e < edges; e += 32)
-        if (target[e] == node) total += expf(scores[e * heads + h] - top[h]);
+    float top = -INFINITY, total = 0.f;
+    for (int e = threadIdx.x; e < edges; e += 32) {
+        if (target[e] != node) continue;
+        float s = scores[e * heads + h], next = fmaxf(top, s);
+        total = total * expf(top - next) + expf(s - next);
+        top = next;
+    }
+    float best = top;
+    for (int o = 16; o > 0; o /= 2) best = fmaxf(best, __shfl_xor_sync(0xffffffff, best, o));
+    total = top == -INFINITY ? 0.f : total * expf(top - best);
     for (int o = 16; o > 0; o /= 2) total += __shfl_xor_sync(0xffffffff, total, o);
+    float logarithm = logf(total);
     for (int e = threadIdx.x; e < edges; e += 32)
-        if (target[e] == node) y[e * heads + h] = expf(scores[e * heads + h] - top[h]) / total;
+        if (target[e] == node) y[e * heads + h] = expf(scores[e * heads + h] - best - logarithm);
 }
 
 torch::Tensor softmax(torch::Tensor scores, torch::Tensor target, int64_t nodes) {
     int edges = scores.size(0), heads = scores.size(1);
-    auto stream = at::cuda::getCurrentCUDAStream();
-    auto top = torch::empty({heads}, scores.options());
     auto y = torch::empty_like(scores);
-    top_kernel<<<heads, 32, 0, stream>>>(scores.data_ptr<float>(), top.data_ptr<float>(), edges, heads);
-    share_kernel<<<dim3(nodes, heads), 32, 0, stream>>>(scores.data_ptr<float>(), target.data_ptr<int64_t>(),
-        top.data_ptr<float>(), y.data_ptr<float>(), edges, heads);
+    share_kernel<<<dim3(nodes, heads), 32, 0, at::cuda::getCurrentCUDAStream()>>>(scores.data_ptr<float>(),
+        target.data_ptr<int64_t>(), y.data_ptr<float>(), edges, heads);
     return y;
 }
 """,

@@ -52,7 +52,9 @@ def build(
         Path | None,
         typer.Option(metavar="DIR", help="Write them there too, for machines without nvcc."),
     ] = None,
-    jobs: Annotated[int, typer.Option(min=1, help="Compilers at a time.")] = os.cpu_count() or 1,
+    jobs: Annotated[
+        int | None, typer.Option(min=1, help="Compilers at a time.", show_default="by processors")
+    ] = None,
     json: console.Json = False,
     verbose: console.Verbose = False,
     quiet: console.Quiet = False,
@@ -66,7 +68,7 @@ def build(
     target = arch or present_architecture()
     rows = []
     with console.live(f"building {len(wanted)} libraries for sm_{target}") as live:
-        for path in parallel.libraries(wanted, target, jobs):
+        for path in parallel.libraries(wanted, target, jobs or os.cpu_count() or 1):
             report = built.report(path)
             kept = built.ship(path, to) if to else path
             rows.append({"path": str(kept), **dict(report)})

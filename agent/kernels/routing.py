@@ -23,6 +23,7 @@ from agent.kernels.binding import Library
 
 DTYPES: dict[torch.dtype, int] = {getattr(torch, name): n for n, name in enumerate(sources.DTYPES)}
 """What elements are stored as, with the number that device code knows it by."""
+_BY_NUMBER = {number: dtype for dtype, number in DTYPES.items()}
 OLDEST = (7, 0)
 """Compute capability from which the device code runs: warps whose lanes advance on their own."""
 
@@ -102,13 +103,35 @@ def missing(kernel: str, device: int, dtype: torch.dtype | None = None) -> str |
     return str(found) if isinstance(found, str) else None
 
 
-def library(kernel: str, device: int, dtype: torch.dtype | None = None) -> Library:
-    """The library of `kernel` for CUDA device number `device`, built where need be.
+class Parts:
+    """The libraries of a kernel that has one for each dtype: a call goes to that of its own."""
 
-    `dtype` is that of the elements, for a kernel with a library for each.
+    def __init__(self, kernel: str, device: int) -> None:
+        self._kernel, self._device, self._places = kernel, device, sources.APART[kernel]
+
+    def launch(self, function: str, fields: str, *values: float) -> None:
+        """As a Library's."""
+        self._of(function, values).launch(function, fields, *values)
+
+    def ask(self, function: str, fields: str, *values: float) -> int:
+        """As a Library's."""
+        return self._of(function, values).ask(function, fields, *values)
+
+    def _of(self, function: str, values: tuple[float, ...]) -> Library:
+        number = values[self._places[function.partition("_")[0]]]
+        return _loaded(self._kernel, self._device, _BY_NUMBER[int(number)])
+
+
+def library(kernel: str, device: int) -> Library | Parts:
+    """The library of `kernel` for CUDA device number `device`, built where need be.
 
     Raises OutsideEnvelope where there is none: an operator called by its own name has no torch beside it.
     """
+    return Parts(kernel, device) if kernel in sources.APART else _loaded(kernel, device, None)
+
+
+def _loaded(kernel: str, device: int, dtype: torch.dtype | None) -> Library:
+    """Raises OutsideEnvelope."""
     found = _libraries.get((kernel, device, dtype))
     if found is None:
         reason = missing(kernel, device, dtype)

@@ -27,8 +27,9 @@ OWN_PATHS = dict.fromkeys((*FUSED, "conv_fp32x3", "group_norm", "linear_fp32x3",
 """Kernels that are fast by a path for one architecture: their candidate file for it holds that path too."""
 DTYPES = ("float32", "float16", "bfloat16")
 """What elements are stored as; device code knows each by its place here."""
-APART = ("group_norm",)
-"""Kernels with a library for each dtype: one for all takes three times as long to build."""
+APART = {"group_norm": {"forward": 12, "backward": 16}}
+"""Kernels with a library for each dtype, since one for all takes three times as long to build: in which field
+of each direction's struct a call says its own."""
 ALL = "all"
 """In the place of a dtype: the library that has each dtype of its kernel."""
 PROMOTED = "promoted"

@@ -22,7 +22,7 @@ from kernels.launch_cases import (
 )  # fmt: skip
 
 from agent.contracts.declarations import Header, Parameter, Struct, without_comments
-from agent.kernels import routing
+from agent.kernels import routing, sources
 from agent.kernels.gate_product import operator as gate_product
 from agent.kernels.group_norm import activation, layout
 from agent.kernels.linear_fp32x3 import product
@@ -98,7 +98,7 @@ def exports(kernel: str) -> tuple[set[str], dict[str, str]]:
 @pytest.fixture
 def recorder(monkeypatch: pytest.MonkeyPatch) -> Recorder:
     found = Recorder()
-    monkeypatch.setattr(routing, "library", lambda kernel, device, *dtype: found)
+    monkeypatch.setattr(routing, "library", lambda kernel, device: found)
     monkeypatch.setattr(torch._C, "_cuda_getCurrentRawStream", lambda device: STREAM, raising=False)
     return found
 
@@ -117,6 +117,25 @@ def test_calls_are_packed_as_declared(kernel: str, recorder: Recorder, tmp_path:
         struct = struct_of(*CASES[kernel].structs[taken[function]], tmp_path)
         wanted = expected[function] | {"stream": STREAM, "device": ANY}
         assert differences(struct, fields, values, wanted) == [], function
+
+
+def test_a_kernel_with_a_library_for_each_dtype_calls_the_one_of_its_elements(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    found = {dtype: Recorder() for dtype in routing.DTYPES}
+    monkeypatch.setattr(routing, "_loaded", lambda kernel, device, dtype: found[dtype])
+    for kernel, places in sources.APART.items():
+        _, taken = exports(kernel)
+        for function, struct in taken.items():
+            place = places[function.partition("_")[0]]
+            fields = struct_of(*CASES[kernel].structs[struct], tmp_path).fields
+            assert [field.name for field in fields].index("dtype") == place
+            for dtype, number in routing.DTYPES.items():
+                values = [number if at == place else 0 for at in range(len(fields))]
+                library = routing.library(kernel, 0)
+                (library.ask if "_" in function else library.launch)(function, "", *values)
+                assert found[dtype].calls.pop()[0] == function
+                assert not any(one.calls for one in found.values())
 
 
 GELU = "struct Forward { const void* x; void* y; int64_t count; int64_t tanh; int64_t dtype; "

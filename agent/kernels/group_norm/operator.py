@@ -98,7 +98,7 @@ def _launch(
     pointers = (x.data_ptr(), address(residual), address(weight), address(bias), *places)
     device = x.get_device()
     values = (*_sizes(x, groups, weight, bias, layout, act), eps, stream(x), device)
-    library = routing.library(KERNEL, device, x.dtype)
+    library = routing.library(KERNEL, device)
     needed = library.ask("forward_workspace", FORWARD, *pointers, 0, *values)
     workspace = x.new_empty(needed, dtype=torch.uint8) if needed else None
     library.launch("forward", FORWARD, *pointers, address(workspace), *values)
@@ -120,7 +120,7 @@ def _launch_backward(
     )  # fmt: skip
     device = x.get_device()
     values = (*_sizes(x, groups, weight, bias, layout, act), stream(x), device)
-    library = routing.library(KERNEL, device, x.dtype)
+    library = routing.library(KERNEL, device)
     needed = library.ask("backward_workspace", BACKWARD, *pointers, 0, *values)
     workspace = x.new_empty(needed, dtype=torch.uint8)
     library.launch("backward", BACKWARD, *pointers, workspace.data_ptr(), *values)

@@ -65,6 +65,10 @@ class Nodes:
         self.second = self._added()
 
     def _added(self) -> Any:
+        """Ray gives a node 30 s to start, which a busy machine may need longer for: it is tried again."""
+        for _ in range(4):
+            with suppress(Exception):
+                return self._cluster.add_node(**NODE, node_ip_address="127.0.0.3")
         return self._cluster.add_node(**NODE, node_ip_address="127.0.0.3")
 
     def replace_second(self) -> None:

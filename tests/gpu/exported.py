@@ -11,6 +11,8 @@ import sys
 import tempfile
 from pathlib import Path
 
+import torch
+
 from agent.api import Run
 from agent.doors.package import FORMATS, Format, export, origins
 from agent.errors import UsageError
@@ -55,6 +57,9 @@ def add_op_namespace_prefix(op_name):
 def fresh(folder: Path) -> str:
     """The interpreter of a new environment that has this one's torch."""
     subprocess.run([sys.executable, "-m", "venv", "--system-site-packages", str(folder)], check=True)
+    # Where this Python is itself a virtual environment, the system's packages are not its own.
+    (packages,) = folder.glob("lib/python*/site-packages")
+    (packages / "torch.pth").write_text(f"{Path(torch.__file__).parents[1]}\n")
     return str(folder / "bin" / "python")
 
 

@@ -48,6 +48,8 @@ def measured(case: Case, here: Machine) -> Measured:
     torch.backends.cuda.matmul.allow_tf32 = False
     torch.backends.cudnn.allow_tf32 = False
     ours, eager = case.call(case.ours), case.call(case.native)
+    # Cases share a function: compiled for dynamic sizes from the second shape on, left to eager after eight.
+    torch.compiler.reset()
     compiled = case.call(torch.compile(case.native))
     for call in (ours, eager, compiled) * 3:
         call()

@@ -9,6 +9,7 @@ from typing import Any
 
 from agent.errors import defect
 from agent.harness.messages import oracle_commands
+from agent.harness.task.conditions import fresh_word
 from agent.harness.worker import worker_commands
 from agent.sandbox import messages
 
@@ -52,8 +53,14 @@ def call(
     given = {key: value for key, value in drawn.items() if key != "stem"}
     return to_worker(
         worker_commands.Call(
-            **given, stem=stem, send_back=send_back, checked=checked, keep_all=keep_all, conditions=conditions
-        )
+            **given,
+            stem=stem,
+            send_back=send_back,
+            checked=checked,
+            keep_all=keep_all,
+            conditions=conditions,
+            fresh=fresh_word(conditions),
+        )  # fmt: skip
     )
 
 

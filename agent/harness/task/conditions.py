@@ -1,4 +1,4 @@
-"""What each draw on the emulator finds in fresh memory, and in which order its threads run.
+"""What each draw finds in fresh memory, and on the emulator in which order its threads run.
 
 A GPU promises neither, so a right answer hangs on neither. The kinds go round in a sequence that is drawn for
 each trial, with numbers that nobody knows before the call that brings them.
@@ -15,8 +15,25 @@ _SURROUNDINGS = ((1, True), (2, False), (2, True), (3, False))
 """Threads of torch, and whether gradients are recorded; the first call has one thread and none."""
 _ORDERS = (c_abi.ORDER_REVERSE, c_abi.ORDER_SHUFFLED, c_abi.ORDER_INTERLEAVED)
 
+ONES = 0xFFFFFFFF
 
 T = TypeVar("T")
+
+
+def fresh_word(dealt: Conditions | None) -> int:
+    """The 32 bits that free memory of a GPU is full of in a draw: the kinds of `fresh_word_of` in draw.cpp.
+
+    Memory that is used is ones here: what a call left there may be the very result that the next one owes.
+    """
+    if dealt is None:
+        return ONES
+    huge = 0x7100 + dealt.seed % 0x700
+    words = {
+        c_abi.MEMORY_HUGE: huge << 16 | huge,
+        c_abi.MEMORY_HUGE_NEGATIVE: (huge << 16 | huge) | 0x80008000,
+        c_abi.MEMORY_LEAST: 1 + dealt.seed % 15,
+    }
+    return words.get(dealt.memory, ONES)
 
 
 class Dealer:

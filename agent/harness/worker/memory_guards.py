@@ -11,7 +11,12 @@ from torch.utils._pytree import tree_map_only
 Span = tuple[int, int]
 BAND_BYTES = 4096
 """On each side of an input; a multiple of every alignment that device code may rely on."""
+SMALL_BYTES = 1 << 20
+"""torch's allocator keeps blocks up to this size in a pool of their own."""
 POISONED_BLOCKS = tuple(1 << power for power in range(9, 25))
+SMALL_BLOCKS = 6
+"""Of each small size: a call that asks for several must not find one that an earlier call left."""
+ONES = 0xFFFFFFFF
 
 
 def held(model: Any) -> dict[str, torch.Tensor]:
@@ -72,12 +77,20 @@ def _bands(room: torch.Tensor, size: int) -> torch.Tensor:
     return torch.cat([room[:BAND_BYTES], room[BAND_BYTES + size :]])
 
 
-def poison(outputs: list[int]) -> None:
-    """Leaves CUDA's caching allocator with free blocks full of NaN, of the given and of common sizes."""
-    blocks = [torch.full((size,), 255, dtype=torch.uint8, device="cuda") for size in POISONED_BLOCKS]
-    for size in outputs:
-        blocks.append(torch.full((size,), 255, dtype=torch.uint8, device="cuda"))
+def poison(outputs: list[int], word: int = ONES) -> None:
+    """Leaves CUDA's caching allocator with free blocks of the given and of common sizes, full of this word.
+
+    Ones are NaN. No one word is wrong for every operation, so that the judge brings others as well.
+    """
+    common = (size for size in POISONED_BLOCKS for _ in range(SMALL_BLOCKS if size <= SMALL_BYTES else 1))
+    signed = word - (1 << 32) if word >> 31 else word
+    # All are held until the end, so that each takes a block of its own.
+    held = [
+        torch.full(((size + 3) // 4,), signed, dtype=torch.int32, device="cuda")
+        for size in (*outputs, *common)
+    ]
     torch.cuda.synchronize()
+    del held
 
 
 def leaves(value: Any) -> list[torch.Tensor]:

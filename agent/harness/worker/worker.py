@@ -132,7 +132,7 @@ class Worker:
             self.do_instance(self._instance)
         inputs = self._placed(command.inputs, command.checked, command.in_place)
         if self._shim is None:
-            memory_guards.poison(command.output_bytes)
+            memory_guards.poison(command.output_bytes, command.fresh)
         else:
             self._shim.check(command.checked, command.conditions)
         with surroundings.of(self._model, command.conditions):

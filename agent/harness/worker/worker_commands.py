@@ -54,7 +54,7 @@ class Call:
 
     `state` and `state_bytes`: name and size of each parameter and buffer. `stateful`: the reference writes to
     some of them, so that each call begins with what they held at first. `send_back` begins the names of files
-    that take what had to stay as it was.
+    that take what had to stay as it was. `fresh`: the word that free memory of a GPU is full of.
     """
 
     inputs: dict[str, Any]
@@ -68,6 +68,7 @@ class Call:
     checked: bool
     keep_all: bool
     conditions: Conditions | None = None
+    fresh: int = 0xFFFFFFFF
     outputs: Region | None = None
     earlier: Region | None = None
     parameters: Region | None = None

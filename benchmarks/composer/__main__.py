@@ -17,7 +17,7 @@ import sys
 import time
 from collections.abc import Iterable
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 from agent import config
 from benchmarks.composer import cases, judging, page, waves
@@ -35,17 +35,17 @@ def main() -> int:
     begun = time.monotonic()
     book = Book(given.out, given.commit)
     chosen = cases.chosen(given.root.resolve(), given.work.resolve(), given.only, given.arch)
+    if given.what == "judge":
+        judge = Judging(book, given.executor, given.quick, given.resume)
+        for answer in documents.at_once(judge, chosen, given.jobs):
+            book.keep(answer, "composed")
+            if given.executor in answer:
+                book.keep(answer, given.executor)
+        return 0
     for answer in documents.at_once(_composing, chosen, given.jobs):
         book.keep(answer, "composed")
-    there = [case for case in chosen if case.file.is_file()]
-    if given.what == "judge":
-        where = given.executor
-        left = [case for case in there if not (given.resume and book.has(case, where))]
-        for answer in documents.at_once(
-            lambda case: case.about() | {where: judging.judged(case, where, given.quick)}, left, given.jobs
-        ):
-            book.keep(answer, where)
     if given.what == "time":
+        there = [case for case in chosen if case.file.is_file()]
         left = [case for case in there if not (given.resume and book.has(case, "times"))]
         until = begun + given.seconds
         cache = config.load({}, offline=True).settings.cache_dir
@@ -60,6 +60,21 @@ def main() -> int:
 def _composing(case: cases.Case) -> dict[str, Any]:
     said = cases.composed(case)  # before it is asked what the file's text is
     return case.about() | {"composed": said}
+
+
+class Judging(NamedTuple):
+    """Of one problem after the other: a verdict is there as soon as it can be, whatever is still composed."""
+
+    book: "Book"
+    where: str
+    quick: bool
+    resume: bool
+
+    def __call__(self, case: cases.Case) -> dict[str, Any]:
+        answer = _composing(case)
+        if not case.file.is_file() or (self.resume and self.book.has(case, self.where)):
+            return answer
+        return answer | {self.where: judging.judged(case, self.where, self.quick)}
 
 
 class Book:

@@ -7,6 +7,7 @@ from itertools import product
 import numpy as np
 import pytest
 from device_library import Array
+from modern_gpu import GpuDevice
 from modern_kernels import FLOAT, ORDERS, SWIZZLE_128B, Checked, encode, values
 from ptx_library import NVCC, PtxDevice
 
@@ -120,12 +121,17 @@ def test_columns(order: int) -> None:
         assert device.findings() == []
 
 
+def put_back(device: PtxDevice, column: Column) -> Array:
+    tensor = device.array(np.full((2, 3, 4, 8), 0.5))
+    shape, numbers = ((1, 1, 1), (128, 1, 1), 480), (120, *column.at[1:])
+    device.launch_with("put_back", shape, column.encoded(device, tensor), *map(np.int32, numbers))
+    return tensor
+
+
 def test_pixels_are_put_back() -> None:
-    column = Column((8, 4, 3, 2), (-1, -1), (0, 0), (0, 2, -1, 0), (0, 0), (1, 1), 30, 4)
+    column = Column((8, 4, 3, 2), (0, 0), (0, 0), (0, 2, 1, 0), (0, 0), (1, 1), 30, 4)
     with Checked("tensors", c_abi.ORDER_FORWARD) as device:
-        tensor = device.array(np.full((2, 3, 4, 8), 0.5))
-        shape, numbers = ((1, 1, 1), (128, 1, 1), 480), (120, *column.at[1:])
-        device.launch_with("put_back", shape, column.encoded(device, tensor), *map(np.int32, numbers))
+        tensor = put_back(device, column)
         expected, pixels = np.full((2, 3, 4, 8), 0.5), np.arange(1, 121).reshape(30, 4)
         for pixel, (w, h, n) in zip(pixels, column.places(), strict=True):
             if 0 <= w < 4 and 0 <= h < 3 and n < 2:
@@ -133,6 +139,18 @@ def test_pixels_are_put_back() -> None:
                 expected[n, h, w, 4:] += pixel
         np.testing.assert_array_equal(tensor, expected)
         assert device.findings() == []
+
+
+def test_pixels_before_the_tensor_cannot_be_put_back() -> None:
+    """An H200 stops at either store with an illegal instruction (2026-11-24), where a load takes zeros."""
+    column = Column((8, 4, 3, 2), (-1, -1), (0, 0), (0, 2, -1, 0), (0, 0), (1, 1), 30, 4)
+    with Checked("tensors", c_abi.ORDER_FORWARD) as device:
+        if isinstance(device, GpuDevice):
+            pytest.skip("it would end this process's use of the GPU")
+        put_back(device, column)
+        found = [f for f in device.findings() if f["severity"] == "error"]
+        assert [f["kind"] for f in found] == ["tensor-map"] * 2
+        assert "begins at -1 of dimension 2, before the tensor" in found[0]["message"]
 
 
 @pytest.mark.parametrize(

@@ -217,7 +217,7 @@ void check_begin(Worker& worker, const Map& map, const Asked& asked, bool stores
                           "16 bytes.", at[0], static_cast<int>(map.element));
         });
     }
-    if (map.im2col != 0) return check_base(map, asked, code);
+    if (map.im2col != 0) check_base(map, asked, code);
     const int32_t* const negative = std::find_if(at, at + map.rank, [](int32_t one) { return one < 0; });
     if (!stores || negative == at + map.rank) return;
     report(&finding::kTensorMap, Severity::kError, at_code(code), &worker, [&] {

@@ -122,5 +122,8 @@ def fits(x: torch.Tensor, shape: tuple[int, ...], *parameters: torch.Tensor | No
     """Whether torch takes these sizes and there is something to compute; else it is torch's to answer."""
     trailing = x.shape[x.dim() - len(shape) :] == shape
     return (
-        len(shape) > 0 and trailing and x.numel() > 0 and all(p is None or p.shape == shape for p in parameters)
+        len(shape) > 0
+        and trailing
+        and x.numel() > 0
+        and all(p is None or p.shape == shape for p in parameters)
     )

@@ -1,8 +1,10 @@
 """A cluster's judges without Ray: who gets which job, what is done again, who is set aside."""
 
 import json
+import sys
 import time
 from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
 
 import pytest
 from doors.clusters import (
@@ -24,7 +26,7 @@ from interrupting import PATIENCE_S
 
 from agent.api.listening import Listener
 from agent.doors.cluster.dispatch import FAULTS_IN_A_ROW, TRIES, Dispatch
-from agent.doors.cluster.keeper import Keeper
+from agent.doors.cluster.keeper import STARTS, Keeper
 from agent.doors.cluster.messages import Hello, Order, Reply
 from agent.doors.cluster.places import Machine, executor, places
 from agent.doors.cluster.rays import Rays
@@ -206,6 +208,27 @@ def test_a_process_that_cannot_judge_says_so() -> None:
     reply = Reply.model_validate_json(keeper.judge(Order(name="a", asked=asked("a")).model_dump_json()))
     keeper.close()
     assert reply.unfit == "no GPU answers"
+
+
+@pytest.mark.parametrize(("killed", "fit"), [(STARTS - 1, True), (STARTS, False)])
+def test_a_process_that_was_killed_before_a_word_is_started_again(
+    killed: int, fit: bool, tmp_path: Path
+) -> None:
+    """Whoever killed it, the machine may judge all the same; but not for ever."""
+    starts = tmp_path / "starts"
+    dies = (
+        "import os, pathlib, signal, sys; starts = pathlib.Path(sys.argv[1]); starts.open('a').write('x'); "
+        f"len(starts.read_text()) > {killed} or os.kill(os.getpid(), signal.SIGKILL); "
+        "sys.stdin.readline(); print(sys.argv[2], flush=True); sys.stdin.read()"
+    )
+    keeper = Keeper(
+        PLAN.model_dump_json(), 1, (sys.executable, "-c", dies, str(starts), HELLO.model_dump_json())
+    )
+    hello = Hello.model_validate_json(keeper.hello())
+    keeper.close()
+    assert (hello == HELLO) is fit
+    assert fit or hello.unfit == "its process ended with code -9 before it could judge"
+    assert len(starts.read_text()) == STARTS
 
 
 @pytest.mark.parametrize(

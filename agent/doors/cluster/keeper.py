@@ -21,6 +21,8 @@ from agent.errors import AgentError, EnvironmentFault
 COMMAND = (sys.executable, "-m", "agent.doors.cluster.judge")
 GRACE_S = 20.0
 """How long a process may take to end once its input has."""
+STARTS = 3
+"""Of a process that is killed before it says anything: that tells nothing of the machine, but for the last."""
 
 
 class Keeper:
@@ -78,25 +80,34 @@ class Keeper:
 
     def _started(self) -> "tuple[subprocess.Popen[str] | None, Hello]":
         """A new process and what it says; no process where it cannot judge."""
-        try:
-            environment = config.child_environment()
-            # The machine's own cache, wherever its settings put it; other settings come with the plan.
-            cache = config.load({}, offline=True).settings.cache_dir
-            environment |= {"AGENT_CACHE_DIR": str(cache), "PYTHONPATH": config.with_package(environment)}
-            process = subprocess.Popen(
-                self._command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL,
-                text=True, env=environment,
-            )  # fmt: skip
-        except (AgentError, OSError) as error:
-            return None, Hello(unfit=str(error))
-        try:
-            hello = Hello.model_validate_json(_asked(process, self._plan))
-        except (OSError, ValidationError):
-            hello = Hello(unfit=f"its process ended with code {_ended(process)} before it could judge")
-        if hello.unfit:
-            _ended(process)
-            return None, hello
-        return process, hello
+        for _ in range(STARTS):
+            try:
+                process = self._opened()
+            except (AgentError, OSError) as error:
+                return None, Hello(unfit=str(error))
+            try:
+                hello = Hello.model_validate_json(_asked(process, self._plan))
+            except (OSError, ValidationError):
+                code = _ended(process)
+                hello = Hello(unfit=f"its process ended with code {code} before it could judge")
+                if code >= 0:
+                    break
+            else:
+                if not hello.unfit:
+                    return process, hello
+                _ended(process)
+                break
+        return None, hello
+
+    def _opened(self) -> "subprocess.Popen[str]":
+        environment = config.child_environment()
+        # The machine's own cache, wherever its settings put it; other settings come with the plan.
+        cache = config.load({}, offline=True).settings.cache_dir
+        environment |= {"AGENT_CACHE_DIR": str(cache), "PYTHONPATH": config.with_package(environment)}
+        return subprocess.Popen(
+            self._command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL,
+            text=True, env=environment,
+        )  # fmt: skip
 
 
 def _asked(process: "subprocess.Popen[str]", text: str) -> str:

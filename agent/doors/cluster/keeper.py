@@ -22,7 +22,7 @@ COMMAND = (sys.executable, "-m", "agent.doors.cluster.judge")
 GRACE_S = 20.0
 """How long a process may take to end once its input has."""
 STARTS = 3
-"""Of a process that is killed before it says anything: that tells nothing of the machine, but for the last."""
+"""Of a process that is killed before it says anything, which tells nothing of the machine."""
 
 
 class Keeper:

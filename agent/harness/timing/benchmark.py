@@ -25,7 +25,8 @@ from agent.records import MoreBaselines
 
 WARM_UP = 3
 ROUNDS, LEAST_ROUNDS = 100, 12
-BUDGET_S = 8.0
+BUDGET_S = 3.0
+"""Of rounds whose medians do not become certain: they hold the GPU, and the interval tells what is open."""
 SAMPLED = 4
 """Rounds whose outputs are held against the truth, beside the last; one of them among the first."""
 LEAST_SLOPES, SLOPES = 3, 5

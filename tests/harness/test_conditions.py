@@ -7,9 +7,9 @@ import pytest
 import torch
 
 from agent.harness.messages import commands
-from agent.harness.task.conditions import ONES, Dealer, fresh_word
+from agent.harness.task.conditions import Dealer, fresh_word
 from agent.harness.worker import memory_guards
-from agent.harness.worker.worker_commands import Conditions
+from agent.harness.worker.worker_commands import ONES, Conditions
 from agent.torch_shim import c_abi
 
 DRAWN = {

@@ -60,7 +60,7 @@ def call(
             keep_all=keep_all,
             conditions=conditions,
             fresh=fresh_word(conditions),
-        )  # fmt: skip
+        )
     )
 
 

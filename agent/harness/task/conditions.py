@@ -7,15 +7,13 @@ each trial, with numbers that nobody knows before the call that brings them.
 import secrets
 from typing import TypeVar
 
-from agent.harness.worker.worker_commands import Conditions
+from agent.harness.worker.worker_commands import ONES, Conditions
 from agent.torch_shim import c_abi
 
 _MEMORY = (c_abi.MEMORY_HUGE, c_abi.MEMORY_HUGE_NEGATIVE, c_abi.MEMORY_LEAST, c_abi.MEMORY_USED)
 _SURROUNDINGS = ((1, True), (2, False), (2, True), (3, False))
 """Threads of torch, and whether gradients are recorded; the first call has one thread and none."""
 _ORDERS = (c_abi.ORDER_REVERSE, c_abi.ORDER_SHUFFLED, c_abi.ORDER_INTERLEAVED)
-
-ONES = 0xFFFFFFFF
 
 T = TypeVar("T")
 

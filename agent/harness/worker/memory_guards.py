@@ -16,7 +16,6 @@ SMALL_BYTES = 1 << 20
 POISONED_BLOCKS = tuple(1 << power for power in range(9, 25))
 SMALL_BLOCKS = 6
 """Of each small size: a call that asks for several must not find one that an earlier call left."""
-ONES = 0xFFFFFFFF
 
 
 def held(model: Any) -> dict[str, torch.Tensor]:
@@ -77,10 +76,10 @@ def _bands(room: torch.Tensor, size: int) -> torch.Tensor:
     return torch.cat([room[:BAND_BYTES], room[BAND_BYTES + size :]])
 
 
-def poison(outputs: list[int], word: int = ONES) -> None:
+def poison(outputs: list[int], word: int) -> None:
     """Leaves CUDA's caching allocator with free blocks of the given and of common sizes, full of this word.
 
-    Ones are NaN. No one word is wrong for every operation, so that the judge brings others as well.
+    No one word is wrong for every operation, so that each draw brings another.
     """
     common = (size for size in POISONED_BLOCKS for _ in range(SMALL_BLOCKS if size <= SMALL_BYTES else 1))
     signed = word - (1 << 32) if word >> 31 else word

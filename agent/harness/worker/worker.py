@@ -189,7 +189,7 @@ class Worker:
     def do_ablate(self, command: worker_commands.Ablate) -> dict[str, Any]:
         """One call on the present inputs in which the launches of the candidate's libraries are left out."""
         suppress = ctypes.CDLL(None).kw_suppress
-        memory_guards.poison(command.output_bytes)
+        memory_guards.poison(command.output_bytes, worker_commands.ONES)
         before = suppress(1)
         try:
             with torch.no_grad():

@@ -9,6 +9,9 @@ else. Each has a handler `do_...` of its name in `worker`, which says what it do
 from dataclasses import dataclass
 from typing import Any, Literal
 
+ONES = 0xFFFFFFFF
+"""NaN as floating-point numbers, -1 as integers."""
+
 
 @dataclass(frozen=True)
 class Load:
@@ -68,7 +71,7 @@ class Call:
     checked: bool
     keep_all: bool
     conditions: Conditions | None = None
-    fresh: int = 0xFFFFFFFF
+    fresh: int = ONES
     outputs: Region | None = None
     earlier: Region | None = None
     parameters: Region | None = None

@@ -28,6 +28,8 @@ from agent.records import Candidate, Completion, Finding, Location, Problem, Tra
 
 HERE = Path(__file__).parent
 ROOT = HERE.parent.parent
+SHIPPED = ("add_rms_norm", "conv_fp32x3", "group_norm", "softmax")
+"""Kernels that are always tried: of rows and of groups, by tensor cores, with few parts and with many."""
 NOTHING = Trace(operations=(), inputs=(), init_inputs=(), outputs=(), state=(), flops=0, min_bytes=0)
 
 
@@ -162,11 +164,12 @@ def test_nvcc_is_found_in_cuda_home_and_one_that_does_not_run_is_passed_over(
     assert (found.path, found.version) == (tmp_path / "home" / "bin" / "nvcc", "13.9.7")
 
 
-def programs(place: Path) -> list[Path]:
-    """Every correct program of the tests, the catalogue's sources and the recorded answers that build."""
+def programs(place: Path, everything: bool) -> list[Path]:
+    """Every correct program of the tests, the recorded answers that build, and shipped kernels."""
     own = sorted((HERE / "programs").glob("*.py"))
-    shipped = [place / f"shipped_{name}.py" for name in sources.NAMES]
-    for name, path in zip(sources.NAMES, shipped, strict=True):
+    names = sources.NAMES if everything else SHIPPED
+    shipped = [place / f"shipped_{name}.py" for name in names]
+    for name, path in zip(names, shipped, strict=True):
         path.write_text(sources.candidate(name))
     answers = []
     for number in (2, 3, 4):
@@ -179,7 +182,9 @@ def programs(place: Path) -> list[Path]:
 
 
 @pytest.mark.timeout(1800)
-def test_no_correct_program_is_refused(toolchain: Toolchain, tmp_path: Path, nvidia: nvcc.Nvcc) -> None:
+def test_no_correct_program_is_refused(
+    toolchain: Toolchain, tmp_path: Path, nvidia: nvcc.Nvcc, request: pytest.FixtureRequest
+) -> None:
     torch_shim = Path(agent.torch_shim.__file__).parent
     shutil.copytree(torch_shim, tmp_path / "torch_shim", ignore=shutil.ignore_patterns("__pycache__"))
     command = [
@@ -187,7 +192,7 @@ def test_no_correct_program_is_refused(toolchain: Toolchain, tmp_path: Path, nvi
         "-I",
         str(HERE / "nvcc_requests.py"),
         str(tmp_path),
-        *map(str, programs(tmp_path)),
+        *map(str, programs(tmp_path, bool(request.config.getoption("--all-kernels")))),
     ]
     said = subprocess.run(command, capture_output=True, text=True, check=True, cwd=tmp_path).stdout
     asked_for: list[dict[str, Any]] = json.loads(said)
@@ -195,14 +200,14 @@ def test_no_correct_program_is_refused(toolchain: Toolchain, tmp_path: Path, nvi
 
     def verdict(number: int) -> tuple[str, bool, nvcc.Verdict]:
         item = asked_for[number]
-        request = BuildRequest(**item["build"], candidate_source=Path(item["program"]).read_text())
+        asked = BuildRequest(**item["build"], candidate_source=Path(item["program"]).read_text())
         place = tmp_path / str(number)
         place.mkdir()
-        check = device_check.DeviceCheck(toolchain, request, place, place)
+        check = device_check.DeviceCheck(toolchain, asked, place, place)
         ran = compiler.run(check.commands(), place, BUILD_LIMIT_S, toolchain.visible)
         # Fuller headers would hide that the bare ones do not compile, and cost every build a second run.
         found = check.verdict(ran, BUILD_LIMIT_S, retry=False)
-        return Path(item["program"]).name, bool(request.cuda), found
+        return Path(item["program"]).name, bool(asked.cuda), found
 
     with ThreadPoolExecutor(2) as pool:
         verdicts = list(pool.map(verdict, range(len(asked_for))))

@@ -1,5 +1,6 @@
 """Wrong answers of attention, losses with classes, sorting, scattering: each in a line of torch."""
 
+import math
 import tempfile
 from collections.abc import Callable
 from functools import cache
@@ -44,6 +45,12 @@ def get_init_inputs():
 HEADS = "torch.randn(2, 3, 11, 8), torch.randn(2, 3, 13, 8), torch.randn(2, 3, 13, 8)"
 SQUARE = "torch.randn(2, 3, 12, 8), torch.randn(2, 3, 12, 8), torch.randn(2, 3, 12, 8)"
 CLASSES = "torch.randn(17, 6), torch.randint(0, 6, (17,))"
+WINDOW = (
+    "place = torch.arange(x.shape[-1], device=x.device)\n"
+    "        place = place - torch.arange(x.shape[-2], device=x.device)[:, None]\n"
+    "        inside = (place >= -3) & (place <= 5)\n"
+    "        return torch.where(inside, x, float('-inf')).softmax(-1)"
+)
 SEGMENTS = "torch.randint(0, 7, (23,)), torch.randn(23, 5)"
 
 
@@ -67,6 +74,12 @@ def _by_heads(m: Any, x: Any, order: tuple[int, ...], inner: bool) -> Any:
     else:
         q, k, v = (t.reshape(2, 10, 3, 8).transpose(1, 2) for t in parts)
     return _attention(q, k, v).transpose(1, 2).reshape(2, 10, 24)
+
+
+def _window(x: Any, below: int, above: int, fill: float = -math.inf, late: bool = False) -> Any:
+    place = torch.arange(x.shape[-1]) - torch.arange(x.shape[-2])[:, None]
+    inside = (place >= -below) & (place <= above)
+    return x.softmax(-1) * inside if late else torch.where(inside, x, fill).softmax(-1)
 
 
 def _mean(m: Any, x: Any, t: Any, divisor: Any) -> Any:
@@ -98,6 +111,14 @@ CASES: dict[tuple[str, str, str], tuple[Fault, ...]] = {
         ("mask-ignored", lambda m, q, k, v: _attention(q, k, v)),
         ("mask-shifted", lambda m, q, k, v: _attention(q, k, v, diagonal=-1)),
         ("mask-wrong-place", _late_mask),
+    ),
+    ("x", WINDOW, "torch.randn(4, 19, 23)"): (
+        ("wrong-fill-value", lambda m, x: _window(x, 3, 5, 0.0)),
+        ("mask-wrong-place", lambda m, x: _window(x, 3, 5, late=True)),
+        ("mask-ignored", lambda m, x: x.softmax(-1)),
+        ("mask-ignored", lambda m, x: _window(x, 99, 5)),
+        ("mask-shifted", lambda m, x: _window(x, 2, 5)),
+        ("mask-shifted", lambda m, x: _window(x, 3, 4)),
     ),
     ("x", "q, k, v = (t.view(2, 10, 3, 8).transpose(1, 2) for t in self.qkv(x).split(24, 2))\n"
           "        return (F.softmax(q @ k.mT * 8**-0.5, -1) @ v).transpose(1, 2).reshape(2, 10, 24)",

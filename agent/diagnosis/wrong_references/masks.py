@@ -1,22 +1,20 @@
 """Faults of masks: ignored, inverted, shifted, of another sample, with another value, at another place."""
 
 import math
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from typing import Any
 
 import torch
 
-from agent.diagnosis.tape import Arguments, Call, Rewrite
+from agent.diagnosis.tape import Arguments, Call
+from agent.diagnosis.wrong_references.hiding import HIDDEN, Change, Fill, hiding
 from agent.diagnosis.wrong_references.rules import Site, Variant, rule
 
 Tensor = torch.Tensor
 _BRANCH = r"\?|\bif\b"
-HIDDEN = -1e4
-"""A mask that puts a value below this in keeps elements out of a softmax."""
 FINITE = -1e9
 """What kernels put there for minus infinity: rows that are masked wholly become means, not NaN."""
 _FILLS = (0.0, -1.0, 1.0, -100.0, -1e4, -1e-9, 1e-9, -math.inf)
-Change = Callable[[Tensor], Tensor]
 
 
 @rule("where", "masked_fill")
@@ -25,45 +23,34 @@ def _masks(site: Site) -> Iterator[Variant]:
     mask = site.given[key]
     if mask.dtype is not torch.bool or not isinstance(site.call.result, Tensor):
         return
-    hidden, shape = _hides(site), site.call.result.shape
-    for kind, words, rank, change in _changes(site, mask, shape):
+    fill, shape = hiding(site), site.call.result.shape
+    for kind, words, rank, change in _changes(site, mask, shape, fill):
         spoken = words.format(f"the mask of {site.label}")
         yield site.variant(kind, spoken, site.changed(**{key: change}), rank, _BRANCH)
-        if hidden:
-            finite = _filled(site, FINITE, change)
+        if fill is not None:
+            finite = fill.filled(FINITE, change)
             yield site.variant(kind, f"{spoken}, by a large finite number", finite, rank + 1, _BRANCH)
-    if hidden:
-        yield from _values(site)
-        yield from _after_softmax(site)
+    if fill is not None:
+        yield from _values(site, fill)
+        yield from _after_softmax(site, fill)
 
 
 def _key(site: Site) -> str:
     return "condition" if site.call.name == "where" else "mask"
 
 
-def _hides(site: Site) -> bool:
-    """Whether the masked elements are put out of a softmax, or another maximum."""
-    if site.call.name != "masked_fill":
-        return False
-    value = site.given["value"]
-    value = value.item() if isinstance(value, Tensor) and value.dim() == 0 else value
-    return isinstance(value, (int, float)) and value <= HIDDEN
-
-
-def _filled(site: Site, value: float, change: Change | None = None) -> Rewrite:
-    def run(given: Arguments) -> Tensor:
-        mask = given["mask"] if change is None else change(given["mask"])
-        return torch.as_tensor(given["self"].masked_fill(mask, value))
-
-    return run
-
-
-def _changes(site: Site, mask: Tensor, shape: Any) -> Iterator[tuple[str, str, int, Change]]:
+def _changes(
+    site: Site, mask: Tensor, shape: Any, fill: Fill | None
+) -> Iterator[tuple[str, str, int, Change]]:
     """Kind, words, rank and what becomes of the mask."""
     yield "mask-inverted", "with {} inverted", 0, torch.logical_not
-    ignored = "mask-ignored" if site.call.name == "masked_fill" else "operator-missing"
-    yield ignored, "with {} ignored: it is missing", 1, torch.zeros_like
-    yield "operator-missing", "with {} taken as set everywhere", 1, torch.ones_like
+    nowhere, everywhere = torch.zeros_like, torch.ones_like
+    if fill is not None and fill.inverted:
+        nowhere, everywhere = everywhere, nowhere
+    ignored = "mask-ignored" if fill is not None or site.call.name == "masked_fill" else "operator-missing"
+    # What hides nothing has other explanations, all of them less likely.
+    yield ignored, "with {} ignored: it is missing", -1 if fill is not None else 1, nowhere
+    yield "operator-missing", "with {} taken as set everywhere", 1, everywhere
     triangular = _is_triangular(site)
     offset = None if triangular else _offset(mask)
     if offset is not None:
@@ -140,17 +127,17 @@ def _other_triangles(offset: int) -> Iterator[tuple[str, str, int, Change]]:
         yield "transposed-operand", words, 1, turned
 
 
-def _values(site: Site) -> Iterator[Variant]:
-    stated = site.given["value"]
+def _values(site: Site, fill: Fill) -> Iterator[Variant]:
+    stated = fill.number
     for value in dict.fromkeys((*_FILLS, *(-abs(r) for r in site.facts.real if r))):
         if value != stated and value > HIDDEN:
             words = f"with {value:g} filled in where the mask of {site.label} is set, for {stated:g}"
             spoken = f"{words}: not masked out"
             rank = 1 if _following(site, "_softmax") is not None else 3
-            yield site.variant("wrong-fill-value", spoken, _filled(site, value), rank, _BRANCH)
+            yield site.variant("wrong-fill-value", spoken, fill.filled(value), rank, _BRANCH)
 
     def below(given: Arguments) -> Tensor:
-        return torch.as_tensor(given["self"] * given["mask"].logical_not())
+        return torch.as_tensor(given[fill.values] * fill.hidden(given).logical_not())
 
     words = (
         f"multiplied with the mask of {site.label} before the softmax: masked scores are 0, not {stated:g}"
@@ -158,14 +145,17 @@ def _values(site: Site) -> Iterator[Variant]:
     yield site.variant("wrong-fill-value", words, below, 2, r"\*")
 
 
-def _after_softmax(site: Site) -> Iterator[Variant]:
+def _after_softmax(site: Site, fill: Fill) -> Iterator[Variant]:
     """The mask applied to the softmax's result: the sum still has what is masked."""
     softmax = _following(site, "_softmax")
     if softmax is None or softmax.call.number <= site.call.number:
         return
-    mask = site.given["mask"]
-    late = softmax.around(lambda y: y * mask.logical_not())
-    rewrites = {site.call.number: lambda given: given["self"].clone(), softmax.call.number: late}
+    hidden, shape = fill.hidden(site.given), site.call.result.shape
+    late = softmax.around(lambda y: y * hidden.logical_not())
+    rewrites = {
+        site.call.number: lambda given: given[fill.values].expand(shape).clone(),
+        softmax.call.number: late,
+    }
     words = f"with the mask of {site.label} applied after the softmax: the sum has what is masked"
     yield Variant("mask-wrong-place", words, rewrites, 1, "exp|sum")
 
@@ -187,7 +177,9 @@ def _comparisons(site: Site) -> Iterator[Variant]:
             rewrite = lambda given, f=function: f(given["self"], given["other"])  # noqa: E731
             words = f"with the comparison {name} for {site.call.name}"
             # The same direction differs only where both are equal, as a bound that is off by one.
-            kind = "index-off-by-one" if name[0] == site.call.name[0] and _counts(site) else "sign-error"
+            kind = "sign-error"
+            if name[0] == site.call.name[0] and _counts(site):
+                kind = "mask-shifted" if _masks_out(site) else "index-off-by-one"
             yield site.variant(kind, words, rewrite, 2, "<|>")
 
 
@@ -220,6 +212,22 @@ def _conditions(site: Site) -> Iterator[Variant]:
         )
 
 
+def _masks_out(site: Site) -> bool:
+    """Whether what is compared becomes, with other conditions, the mask of a fill that hides."""
+    seen, left = {site.call.number}, list(site.tape.users(site.call))
+    while left:
+        call = left.pop()
+        if call.number in seen:
+            continue
+        seen.add(call.number)
+        if call.name in ("masked_fill", "where"):
+            if hiding(Site(call, site.tape, site.facts)) is not None:
+                return True
+        elif isinstance(call.result, Tensor) and call.result.dtype is torch.bool:
+            left += site.tape.users(call)
+    return False
+
+
 def _counts(site: Site) -> bool:
     return not site.given["self"].is_floating_point()
 
@@ -235,8 +243,9 @@ def _triangles(site: Site) -> Iterator[Variant]:
         shifted = site.changed(diagonal=stated + step)
         yield site.variant(shift, words, shifted, 0, "<|>")
         filled = _following(site, "masked_fill")
-        if filled is not None and _hides(filled):
-            rewrites = {site.call.number: shifted, filled.call.number: _filled(filled, FINITE)}
+        fill = hiding(filled) if filled is not None else None
+        if filled is not None and fill is not None:
+            rewrites = {site.call.number: shifted, filled.call.number: fill.filled(FINITE)}
             finite = f"{words}, by a large finite number"
             yield Variant(shift, finite, rewrites, 1, "<|>")
     rows, columns = site.given["self"].shape[-2:]

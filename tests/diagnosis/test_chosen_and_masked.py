@@ -51,6 +51,13 @@ WINDOW = (
     "        inside = (place >= -3) & (place <= 5)\n"
     "        return torch.where(inside, x, float('-inf')).softmax(-1)"
 )
+STEPS = (
+    "states = []\n"
+    "        for step in x.unbind(1):\n"
+    "            s = 0.8 * s + step\n"
+    "            states.append(s)\n"
+    "        return torch.stack(states, 1)"
+)
 SEGMENTS = "torch.randint(0, 7, (23,)), torch.randn(23, 5)"
 
 
@@ -82,6 +89,14 @@ def _window(x: Any, below: int, above: int, fill: float = -math.inf, late: bool 
     return x.softmax(-1) * inside if late else torch.where(inside, x, fill).softmax(-1)
 
 
+def _steps(x: Any, state: Any) -> Any:
+    states = []
+    for step in x.unbind(1):
+        state = 0.8 * state + step
+        states.append(state)
+    return torch.stack(states, 1)
+
+
 def _mean(m: Any, x: Any, t: Any, divisor: Any) -> Any:
     return F.cross_entropy(x, t, m.w, ignore_index=2, reduction="sum") / divisor(m.w[t], t != 2)
 
@@ -111,6 +126,13 @@ CASES: dict[tuple[str, str, str], tuple[Fault, ...]] = {
         ("mask-ignored", lambda m, q, k, v: _attention(q, k, v)),
         ("mask-shifted", lambda m, q, k, v: _attention(q, k, v, diagonal=-1)),
         ("mask-wrong-place", _late_mask),
+    ),
+    ("x, v", "return (x * x / v + torch.log(v)).sum(-1)", "torch.randn(5, 17), torch.rand(5, 17) + 0.5"): (
+        ("root-omitted", lambda m, x, v: (x * x / v**2 + 2 * torch.log(v)).sum(-1)),
+        ("square-omitted", lambda m, x, v: (x * x / v.sqrt() + torch.log(v) / 2).sum(-1)),
+    ),
+    ("x, s", STEPS, "torch.randn(5, 9), torch.randn(5)"): (
+        ("wrong-initial-state", lambda m, x, s: _steps(x, torch.zeros(5))),
     ),
     ("x", WINDOW, "torch.randn(4, 19, 23)"): (
         ("wrong-fill-value", lambda m, x: _window(x, 3, 5, 0.0)),

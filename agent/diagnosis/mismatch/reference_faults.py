@@ -106,7 +106,7 @@ def _inputs(case: Case, tape: Tape) -> Iterator[Hypothesis]:
                 yield _replacing(tape, _Named("operands-swapped", words, 1, ""), {id(a): b, id(b): a})
         if not a.is_floating_point() or a.numel() == 0:
             continue
-        for kind, words, rank, changed in _misread_inputs(a):
+        for kind, words, rank, changed in (*_misread_inputs(a), *_unread_inputs(a, case)):
             named = _Named(kind, words.format(f"input {one}"), rank, INTEGER if "integer" in words else "")
             yield _replacing(tape, named, {id(a): changed})
 
@@ -144,6 +144,16 @@ def _misread_inputs(a: Tensor) -> Iterator[tuple[str, str, int, Tensor]]:
                 a.roll(-1, axis),
             )
             yield "index-off-by-one", f"with {{}} read one element back along dim {axis}", 4, a.roll(1, axis)
+
+
+def _unread_inputs(a: Tensor, case: Case) -> Iterator[tuple[str, str, int, Tensor]]:
+    """An input that is not read, or taken for its square or its root, as a variance for a deviation."""
+    largest = max((one.dim() for one in case.inputs), default=0)
+    kind = "wrong-initial-state" if a.dim() < largest else "operator-missing"
+    yield kind, "with {} taken for zero: it is not read", 3, torch.zeros_like(a)
+    if bool((a > 0).all()):
+        yield "root-omitted", "with {} squared: it is taken for its own root", 3, a * a
+        yield "square-omitted", "with the root of {}: it is taken for its own square", 3, a.sqrt()
 
 
 def _stages(case: Case, tape: Tape) -> Iterator[Hypothesis]:

@@ -180,6 +180,7 @@ def _comparisons(site: Site) -> Iterator[Variant]:
             kind = "sign-error"
             if name[0] == site.call.name[0] and _counts(site):
                 kind = "mask-shifted" if _masks_out(site) else "index-off-by-one"
+                words += ": its bound is off by one"
             yield site.variant(kind, words, rewrite, 2, "<|>")
 
 

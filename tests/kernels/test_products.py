@@ -119,6 +119,11 @@ class Extension:
     ) -> None:  # fmt: skip
         assert y.stride(0) == y.shape[1] * y.stride(1)
         stride, padding, dilation = window[:3], window[3:6], window[6:]
+        for i, step in enumerate(dilation):
+            if step < 0:  # backwards: the flipped weight, from where its last tap is
+                weight = weight.flip(2 + i)
+                padding[i] -= (weight.shape[2 + i] - 1) * step
+                dilation[i] = -step
         pads = [pad for i in (2, 1, 0) for pad in (padding[i], 200)]
         whole = F.conv3d(F.pad(x, pads), weight, bias, stride, 0, dilation, groups)
         y[:] = whole[:, :, : y.shape[2], : y.shape[3], : y.shape[4]]

@@ -119,8 +119,8 @@ def conv_transpose_fp32x3(
 ) -> torch.Tensor:  # fmt: skip
     """As torch.conv_transpose1d, 2d and 3d.
 
-    Place o of the result gets input (o + padding - tap * dilation) / stride where that is whole: a
-    convolution of the flipped weight for each remainder of o.
+    Place o of the result gets input (o + padding - tap * dilation) / stride where that is whole: for each
+    remainder of o a convolution whose taps go backwards over the input.
     """
     by, pad, step = (_wide(sizes, missing) for sizes, missing in zip(ways, (1, 0, 1), strict=True))
     more, a, w = _wide(output_padding, 0), _in_three(x), _in_three(weight)
@@ -137,13 +137,13 @@ def conv_transpose_fp32x3(
             taps = [t for t in range(w.shape[2 + i]) if (at + pad[i] - t * step[i]) % by[i] == 0]
             chosen.append(slice(taps[0], None, by[i] // gcd(by[i], step[i])) if taps else slice(0))
             places.append(slice(at, None, by[i]))
-            first.append(-((at + pad[i] - taps[-1] * step[i]) // by[i]) if taps else 0)
+            first.append(-((at + pad[i] - taps[0] * step[i]) // by[i]) if taps else 0)
         part, place = turned[tuple(chosen)], y[tuple(places)]
         if not part.numel():
             place[:] = 0.0 if bias is None else bias.view(-1, 1, 1, 1)
             continue
-        window = [1, 1, 1, *first, *(step[i] // gcd(by[i], step[i]) for i in range(3))]
-        extension.conv_fp32x3(a, part.flip(2, 3, 4), bias, place, window, groups)
+        window = [1, 1, 1, *first, *(-step[i] // gcd(by[i], step[i]) for i in range(3))]
+        extension.conv_fp32x3(a, part, bias, place, window, groups)
     return y.view(*y.shape[:2], *y.shape[7 - x.dim() :])
 
 

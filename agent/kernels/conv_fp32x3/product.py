@@ -1,7 +1,7 @@
 """Calls of the device code: convolutions of 1, 2 and 3 dimensions, dense or in groups, and transposed ones.
 
-A transposed convolution is a convolution of the flipped weight; with a stride it is one for each of the
-places that a result has between two values of the input, and each of those writes its own pixels.
+A transposed convolution is one whose taps go backwards over the input; with a stride it is one for each of
+the places that a result has between two values of the input, and each of those writes its own pixels.
 """
 
 from itertools import product
@@ -23,7 +23,10 @@ FORWARD = "34q"
 
 
 class _Part(NamedTuple):
-    """One dimension of one convolution: these taps over the input, into part of the result."""
+    """One dimension of one convolution: these taps over the input, into part of the result.
+
+    A negative dilation takes them backwards, which saves a flipped copy of the weight.
+    """
 
     taps: range
     padding: int
@@ -64,8 +67,7 @@ def convolved(
             _fill(y, parts, window.stride, bias)
             continue
         chosen = turned[(slice(None), slice(None), *(slice(*_slice(part.taps)) for part in parts))]
-        flipped = chosen.flip(tuple(range(2, 2 + len(size))))
-        _launch((x, flipped.contiguous(), bias, y), list(parts), one, window.stride, precision)
+        _launch((x, chosen.contiguous(), bias, y), list(parts), one, window.stride, precision)
     return y
 
 
@@ -92,10 +94,9 @@ def _parts(sizes: Ints, outs: Ints, window: Window) -> list[list[_Part]]:
         for begin in range(min(stride, out)):
             first = next((tap for tap in range(size) if (begin + pad - tap * step) % stride == 0), size)
             taps = range(first, size, stride // common)
-            # The last tap meets the smallest input: that is where the flipped window begins.
-            least = (begin + pad - taps[-1] * step) // stride if taps else 0
+            largest = (begin + pad - first * step) // stride if taps else 0  # the input that the first tap meets
             count = (out - begin + stride - 1) // stride
-            parts.append(_Part(taps, -least, step // common, count, begin))
+            parts.append(_Part(taps, -largest, -step // common, count, begin))
         found.append(parts)
     return found
 

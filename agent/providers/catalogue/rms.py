@@ -19,6 +19,7 @@ def read(trace: Trace) -> tuple[TensorSpec | None, int, float]:
     if len(trace.operations) not in (5, 6):
         raise NotRmsNorm
     square, mean, shifted, root, scaled, *weighted = trace.operations
+    _require(bool(square.inputs))
     x = square.inputs[0]
     _require(x.name is None and _is_square(square, x))
     _require(mean.op == "mean" and mean.takes_result_of == (0,) and mean.attributes["keepdim"] is True)

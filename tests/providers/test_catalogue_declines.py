@@ -27,7 +27,8 @@ TRACES = {
         r"runs 5 operators \(pow, mean, add, rsqrt, mul\)",
     ),
     "a constant in the place of the square": (
-        Reference("x * torch.rsqrt(torch.zeros(2).sum(0, keepdim=True) + 1.0).neg()", X), r"runs 6 operators \(zeros",
+        Reference("x * torch.rsqrt(torch.zeros(2).sum(0, keepdim=True) + 1.0).neg()", X),
+        r"runs 6 operators \(zeros",
     ),
     "another power": (
         Reference("x * torch.rsqrt(x.pow(4).mean(1, keepdim=True) + 1e-5)", X), r"runs 5 operators",

@@ -2,7 +2,7 @@
 
 from agent.harness.admission import check
 
-VERSION = "8"
+VERSION = "9"
 """Another number where a check or an attack is added to the judge."""
 
 

@@ -79,17 +79,34 @@ def _bands(room: torch.Tensor, size: int) -> torch.Tensor:
 def poison(outputs: list[int], word: int) -> None:
     """Leaves CUDA's caching allocator with free blocks of the given and of common sizes, full of this word.
 
-    No one word is wrong for every operation, so that each draw brings another.
+    All else that it holds free is filled as well: what an earlier call left there is the right intermediate
+    result for a kernel that does not run. No one word is wrong for every operation, so that each draw brings
+    another.
     """
     common = (size for size in POISONED_BLOCKS for _ in range(SMALL_BLOCKS if size <= SMALL_BYTES else 1))
     signed = word - (1 << 32) if word >> 31 else word
+
+    def full(size: int) -> torch.Tensor:
+        return torch.full(((size + 3) // 4,), signed, dtype=torch.int32, device="cuda")
+
     # All are held until the end, so that each takes a block of its own.
-    held = [
-        torch.full(((size + 3) // 4,), signed, dtype=torch.int32, device="cuda")
-        for size in (*outputs, *common)
-    ]
+    held = [full(size) for size in (*outputs, *common)]
+    held += [full(size) for size in _free_blocks()]
     torch.cuda.synchronize()
     del held
+
+
+def _free_blocks() -> list[int]:
+    """Sizes in bytes that take up what the caching allocator holds free, the largest first."""
+    found: list[int] = []
+    for segment in torch.cuda.memory_snapshot():  # type: ignore[no-untyped-call]
+        # Only requests up to this size are served from a small segment.
+        most = SMALL_BYTES if segment["segment_type"] == "small" else segment["total_size"]
+        for block in segment["blocks"]:
+            if block["state"] == "inactive":
+                whole, rest = divmod(block["size"], most)
+                found += [most] * whole + [rest] * bool(rest)
+    return sorted(found, reverse=True)
 
 
 def leaves(value: Any) -> list[torch.Tensor]:

@@ -288,6 +288,9 @@ def main(argv: list[str]) -> None:
     commands = os.fdopen(os.dup(0), "rb", buffering=0)
     os.dup2(os.open(os.devnull, os.O_RDONLY), 0)
     torch.set_num_threads(settings.get("torch_threads", 1))
+    # As in the reference's process: by default a convolution that is left to torch takes TF32.
+    torch.backends.cuda.matmul.allow_tf32 = False
+    torch.backends.cudnn.allow_tf32 = False
     Worker(executor, settings, commands, answers).serve()
 
 

@@ -94,7 +94,8 @@ def _parts(sizes: Ints, outs: Ints, window: Window) -> list[list[_Part]]:
         for begin in range(min(stride, out)):
             first = next((tap for tap in range(size) if (begin + pad - tap * step) % stride == 0), size)
             taps = range(first, size, stride // common)
-            largest = (begin + pad - first * step) // stride if taps else 0  # the input that the first tap meets
+            # The first tap meets the largest input.
+            largest = (begin + pad - first * step) // stride if taps else 0
             count = (out - begin + stride - 1) // stride
             parts.append(_Part(taps, -largest, -step // common, count, begin))
         found.append(parts)

@@ -66,6 +66,14 @@ def test_a_call_tells_its_process_the_word() -> None:
     assert commands.call(DRAWN, "0-out")["fresh"] == ONES
 
 
+FREE = [
+    {"segment_type": "large", "total_size": 32 << 20, "blocks": [
+        {"size": 24 << 20, "state": "inactive"}, {"size": 8 << 20, "state": "active_allocated"}]},
+    {"segment_type": "small", "total_size": 4 << 20, "blocks": [{"size": (2 << 20) + 512, "state": "inactive"}]},
+]  # fmt: skip
+"""As torch.cuda.memory_snapshot tells it; a small segment serves requests of up to 1 MiB."""
+
+
 def test_memory_is_filled_with_the_word(monkeypatch: pytest.MonkeyPatch) -> None:
     """On the CPU's memory, which torch's allocator for a GPU is stood in by."""
     made: list[Any] = []
@@ -78,11 +86,13 @@ def test_memory_is_filled_with_the_word(monkeypatch: pytest.MonkeyPatch) -> None
 
     monkeypatch.setattr(torch, "full", noted)
     monkeypatch.setattr(torch.cuda, "synchronize", lambda: None)
+    monkeypatch.setattr(torch.cuda, "memory_snapshot", lambda: FREE)
     for word in (ONES, 0xF123F123, 0x71237123, 5):
         made.clear()
         memory_guards.poison([10, 1 << 22], word)
         assert [block.nbytes for block in made[:2]] == [12, 1 << 22]
         assert all(block.numpy().view("uint32").min() == word for block in made)
         sizes = [block.nbytes for block in made[2:]]
+        assert sizes[-4:] == [24 << 20, 1 << 20, 1 << 20, 512], "what an earlier call left"
         assert sizes.count(512) == memory_guards.SMALL_BLOCKS
         assert sizes.count(memory_guards.POISONED_BLOCKS[-1]) == 1

@@ -1,5 +1,6 @@
 """What a candidate must leave alone, must not share and must not remember: each fault has its name."""
 
+import re
 from pathlib import Path
 from typing import Literal
 
@@ -91,7 +92,8 @@ def test_memory_that_is_not_its_own(problem: Problem, body: str, kind: str) -> N
         ("known = self.__dict__.setdefault('known', {}); at = x.data_ptr()\n"
          "        if at in known: return known[at].clone()\n"
          "        known[at] = ext.tanh_scale(x.contiguous(), self.scale)",
-         "", "With the inputs before with a few elements changed"),
+         # Where the allocator hands out an address again, an earlier draw shows it.
+         "", "With (the inputs before with a few elements changed|inputs )"),
         ("x = x.clamp(max=5.0)", "", "With inputs shifted by three standard deviations"),
         ("return nn.Parameter(ext.tanh_scale(x.contiguous(), self.scale))", "wrong-type", "type Parameter"),
     ],
@@ -101,7 +103,7 @@ def test_what_one_stated_draw_does_not_show(problem: Problem, body: str, kind: s
     assert evaluation.headline is not None
     assert evaluation.status is Status.INCORRECT
     assert kind in ("", evaluation.headline.kind)
-    assert words in evaluation.headline.message
+    assert re.match(words, evaluation.headline.message), evaluation.headline.message
 
 
 def test_a_problem_that_lets_wrong_answers_pass_is_exit_2(tmp_path: Path) -> None:

@@ -101,6 +101,19 @@ def test_the_bias_of_a_convolution_belongs_to_it() -> None:
         kernel_attribution.checked(claims, [request()], "none")
 
 
+# What an H200 ran for one `conv2d` of level 3's GoogLeNet: neither name says that it is cuDNN's.
+BY_FFT = ("void flip_filter<float, float>(float*, float const*)", "void fft2d_r2c_16x16<float>(float2*)")
+
+
+def test_a_convolution_by_fft_is_a_convolution() -> None:
+    def claims(*within: str) -> list[dict[str, Any]]:
+        return [launched("plain(float*)"), *(launched(name, *within) for name in BY_FFT)]
+
+    assert kernel_attribution.checked(claims(*WITHIN), [request()], "gemm-conv").kernels
+    with pytest.raises(Refused):
+        kernel_attribution.checked(claims("fft_rfft2"), [request()], "gemm-conv")
+
+
 @pytest.mark.parametrize(
     "others", [[bias("add_")], [bias()], [bias(*WITHIN), bias("add")], [launched(GELU, *WITHIN)]]
 )

@@ -33,8 +33,11 @@ _MOVES = re.compile(r"(?i)mem(cpy|set)|copy|fill|catarray|arange|transpose|permu
 _PRODUCTS = re.compile(
     r"(?i)gemm|gemv|gemvx|cutlass|cudnn|conv|xmma|nvjet|split_?k|[dw]grad|winograd|nchw|nhwc|dot_kernel"
 )
-_BESIDE_PRODUCTS = re.compile(r"CUDAFunctor_?[aA]dd|im2col|col2im|vol2col|col2vol")
-"""What torch launches beside the product itself: the bias it adds, and the layout of older algorithms."""
+_BESIDE_PRODUCTS = re.compile(
+    r"CUDAFunctor_?[aA]dd|im2col|col2im|vol2col|col2vol|flip_filter|\bfft[12]d_|\bDSE::|compute_gemm_pointers"
+)
+"""What runs as a part of a product: the bias torch adds, the layout of older algorithms, and the transforms and
+flipped filters of cuDNN's convolutions by FFT, whose names say neither cuDNN nor convolution."""
 SHOWN = 200
 
 

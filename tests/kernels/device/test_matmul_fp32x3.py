@@ -40,11 +40,11 @@ LAYOUTS = ("plain", "transposed", "strided", "shared")
 
 @cache
 def built(precision: str = "fp32x3") -> Device:
-    """With both paths; for ieee the portable one alone, whose accesses are checked; `few`: fp32x3 that takes
-    no more parts of the depth than are added up without a kernel of its own."""
+    """With both paths; for ieee the portable one alone, whose accesses are checked; `streamed`: fp32x3 that
+    shares the stages of tiles out wherever it can."""
     portable = precision == "ieee"
     text = one_text([str(SOURCE)], STAND_IN)
-    if precision == "few":
+    if precision == "streamed":
         assert "kLaunch = 4.0" in text
         text = text.replace("kLaunch = 4.0", "kLaunch = 4e9")
     source = build_runtime().parent / f"matmul_{precision}.cu"
@@ -80,7 +80,7 @@ def product(
     batch, m, k = a.shape
     n = b.shape[2]
     device = built(precision)
-    number = PRECISIONS["fp32x3" if precision == "few" else precision]
+    number = PRECISIONS["fp32x3" if precision == "streamed" else precision]
     y = device.empty((batch, m, n))
     y[...] = np.nan
     (of_a, a_steps), (of_b, b_steps) = laid(a, layouts[0]), laid(b, layouts[1])
@@ -113,13 +113,13 @@ def test_any_sizes(size: tuple[int, int, int, int], precision: str) -> None:
 
 
 @pytest.mark.parametrize("size", [(1, 1, 1, 600), (2, 130, 9, 700), (1, 260, 131, 1100)], ids=str)
-def test_the_last_to_end_adds_few_parts_up(size: tuple[int, int, int, int]) -> None:
+def test_the_last_to_end_of_a_tile_adds_its_parts_up(size: tuple[int, int, int, int]) -> None:
     batch, m, n, k = size
     a, b, c = draw(1, batch, m, k), draw(2, batch, k, n), draw(3, 1, m, n)
-    y = product(a, b, precision="few", c=c)
+    y = product(a, b, precision="streamed", c=c)
     wanted = a.astype("float64") @ b + c
     assert float((np.abs(y - wanted) / (np.abs(a) @ np.abs(b) + np.abs(c))).max()) < EXACT
-    np.testing.assert_array_equal(y, product(a, b, precision="few", c=c))
+    np.testing.assert_array_equal(y, product(a, b, precision="streamed", c=c))
 
 
 @EVERY

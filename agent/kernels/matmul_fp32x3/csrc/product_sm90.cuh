@@ -277,11 +277,12 @@ __device__ __forceinline__ void multiply_half(float (&partial)[64], const unsign
 }
 
 // The sums of a half, scaled back by the factors of that half, a's from this thread's first row on.
-__device__ __forceinline__ void add(float (&sum)[64], const float (&partial)[64], const float* of_a, const float* of_b) {
+template <int N>
+__device__ __forceinline__ void add(float (&sum)[N], const float (&partial)[N], const float* of_a, const float* of_b) {
     const float rows[2] = {of_a[0], of_a[8]};
     const float4* fours = reinterpret_cast<const float4*>(of_b) + threadIdx.x % 4;
     #pragma unroll
-    for (int j = 0; j < 8; ++j) {
+    for (int j = 0; j < N / 8; ++j) {
         const float4 four = fours[4 * j];
         const float columns[4] = {four.x, four.y, four.z, four.w};
         #pragma unroll

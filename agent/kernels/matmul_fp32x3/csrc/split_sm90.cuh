@@ -72,6 +72,8 @@ struct Operands {
 // The power of two that brings values up to `largest` to where they are split; a float, whatever that is.
 __device__ __forceinline__ int exponent_for(float largest) { return largest > 0.0f ? min(13 - ilogbf(largest), 126) : 0; }
 
+__device__ __forceinline__ float scale_of(int exponent) { return __int_as_float((127 + exponent) << 23); }
+
 // What sums are multiplied by, b's before a's: after b's they are at most 64 of b's largest values.
 __device__ __forceinline__ float factor_of(int exponent, bool is_b) { return ldexpf(1.0f, (is_b ? -13 : 13) - exponent); }
 
@@ -100,8 +102,11 @@ __device__ __forceinline__ void split_drawn(float scaled, uint32_t drawn, __half
     lo = __float2half_rn(either_way(scaled - __half2float(hi), drawn & kDropped));
 }
 
-// 1 with so little more or less that of a difference only what lies halfway between two fp16 goes another way.
-constexpr float kNudge = 1.0f / 16384;
+// By which a difference is multiplied so that what lies halfway between two fp16, and nothing else, goes another way.
+__device__ __forceinline__ float nudge_of(uint32_t drawn) {
+    constexpr float kNudge = 1.0f / 16384;
+    return drawn >> 31 ? 1.0f + kNudge : 1.0f - kNudge;
+}
 
 __device__ __forceinline__ void split_nudged(float scaled, float nudge, __half& hi, __half& lo) {
     hi = __float2half_rn(scaled);
@@ -117,15 +122,23 @@ __device__ __forceinline__ void split_eight(const float* v, float scale, bool is
         if (is_b) {
             split_drawn(v[i] * scale, drawn, hi.v[i], lo.v[i]);
         } else {
-            split_nudged(v[i] * scale, drawn >> 31 ? 1.0f + kNudge : 1.0f - kNudge, hi.v[i], lo.v[i]);
+            split_nudged(v[i] * scale, nudge_of(drawn), hi.v[i], lo.v[i]);
         }
         if (!isfinite(v[i])) hi.v[i] = __float2half_rn(copysignf(1.0f, v[i])), lo.v[i] = __float2half_rn(v[i]);
     }
 }
 
-__device__ __forceinline__ float largest_of(const float* v, int count, float largest = 0.0f) {
+// The largest finite size.
+template <int COUNT>
+__device__ __forceinline__ float largest_of(const float* v) {
+    int bits = 0;
     #pragma unroll
-    for (int i = 0; i < count; ++i) largest = fmaxf(largest, linear::finite_size(v[i]));
+    for (int i = 0; i < COUNT; ++i) bits = max(bits, __float_as_int(v[i]) & 0x7fffffff);
+    float largest = __int_as_float(bits);
+    if (isfinite(largest)) return largest;
+    largest = 0.0f;
+    #pragma unroll
+    for (int i = 0; i < COUNT; ++i) largest = fmaxf(largest, linear::finite_size(v[i]));
     return largest;
 }
 
@@ -139,7 +152,7 @@ __device__ __forceinline__ void put(Packed& tile, const Operand& of, int row, in
                                     const float* v, float largest) {
     const int exponent = exponent_for(largest);
     linear::Halves hi, lo;
-    split_eight(v, ldexpf(1.0f, exponent), of.is_b, static_cast<uint32_t>(first_row + row),
+    split_eight(v, scale_of(exponent), of.is_b, static_cast<uint32_t>(first_row + row),
                 static_cast<uint32_t>(stage * kDepth + piece * 8), hi, lo);
     unsigned char* to = tile.bytes + matrix::swizzled(row, piece);
     *reinterpret_cast<linear::Halves*>(to) = hi;
@@ -162,7 +175,7 @@ __device__ __forceinline__ void pack_by_rows(Packed& tile, const Operand& of, co
         #pragma unroll
         for (int i = 0; i < kHalf; ++i) v[i] = i < there ? from[i * of.depth_step] : 0.0f;
     }
-    const float largest = largest_of(v, kHalf);
+    const float largest = largest_of<kHalf>(v);
     #pragma unroll
     for (int i = 0; i < kHalf; i += 8) put(tile, of, row, first_row, half * 4 + i / 8, stage, v + i, largest);
 }
@@ -190,7 +203,7 @@ __device__ __forceinline__ void pack_by_depth(Packed& tile, const Operand& of, c
     }
     #pragma unroll
     for (int i = 0; i < kSplit; i += 8) {
-        float largest = largest_of(v + i, 8);
+        float largest = largest_of<8>(v + i);
         largest = fmaxf(largest, __shfl_xor_sync(0xffffffffu, largest, 1));
         largest = fmaxf(largest, __shfl_xor_sync(0xffffffffu, largest, 2));
         put(tile, of, i / 8 * kRows + threadIdx.x / 8, first_row, piece, stage, v + i, largest);

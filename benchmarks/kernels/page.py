@@ -17,8 +17,8 @@ Parts = dict[str, list[Line]]
 INTRODUCTION = """# Products and convolutions: errors and times
 
 Rendered from `docs/products/` by `python -m benchmarks.kernels.page`; how the documents are made stands in
-`benchmarks/kernels/README.md`. What is timed is the tensor cores' path, also where the library leaves a call to
-torch."""
+`benchmarks/kernels/README.md`. What is timed is the tensor cores' path, also where the library leaves a call
+to torch."""
 
 
 def read(files: Sequence[Path]) -> Parts:
@@ -101,7 +101,8 @@ def convolutions(lines: list[Line]) -> list[str]:
     head = ("set", "shapes", "taken", "times, mean", "with the best rule", "least of those taken")
     rows = [
         (line["set"], line["name"], f"{line['ours_ms']:.4f}", f"{line['torch_ms']:.4f}",
-         f"{line['speed']:.2f}", f"{line['rms'] / line['torch_rms']:.2f}", "" if line["taken"] else "left to torch")
+         f"{line['speed']:.2f}", f"{line['rms'] / line['torch_rms']:.2f}",
+         "" if line["taken"] else "left to torch")
         for line in lines
     ]  # fmt: skip
     return [

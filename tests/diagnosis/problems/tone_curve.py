@@ -1,4 +1,4 @@
-"""A curve of each channel, given by its values at even steps from `low` to `high`, read with linear interpolation."""
+"""A curve of each channel, given at even steps from `low` to `high` and read with linear interpolation."""
 
 import torch
 from torch import nn

@@ -13,7 +13,9 @@ width = 7
 class Model(nn.Module):
     def __init__(self, channels):
         super().__init__()
-        self.up = nn.ConvTranspose2d(channels, channels, 3, stride=2, padding=1, output_padding=1, groups=channels)
+        self.up = nn.ConvTranspose2d(
+            channels, channels, 3, stride=2, padding=1, output_padding=1, groups=channels
+        )
 
     def forward(self, x):
         return F.relu6(self.up(x) * 4)

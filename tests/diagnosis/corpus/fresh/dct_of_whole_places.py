@@ -1,7 +1,7 @@
 # about = "The half is not added to the place: the cosines stand at the elements' left edges."
 # section = "mismatch"
 # problem = "cosine_transform"
-# causes = ["constant-added", "wrong-coordinate", "operator-missing", "wrong-coefficient", "align-corners", "bias-missing"]
+# causes = ["constant-added", "wrong-coordinate", "operator-missing"]
 # says = ["0\\.5|half|place|add|coordinate|shift|constant|missing"]
 # stage = ["verify"]
 

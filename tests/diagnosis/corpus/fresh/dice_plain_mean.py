@@ -1,7 +1,7 @@
 # about = "The weighted sum is divided by the number of classes, not by the sum of weights."
 # section = "mismatch"
 # problem = "dice_ignored"
-# causes = ["wrong-divisor", "mean-for-sum"]
+# causes = ["wrong-divisor", "weight-ignored"]
 # says = ["divis|divid|count|weight|mean|factor"]
 # stage = ["verify"]
 

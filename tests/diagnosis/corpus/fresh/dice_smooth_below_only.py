@@ -1,7 +1,7 @@
 # about = "The smoothing constant is added to the denominator alone."
 # section = "mismatch"
 # problem = "dice_ignored"
-# causes = ["constant-added", "operator-missing", "eps-omitted", "bias-missing", "base-ignored"]
+# causes = ["constant-added", "operator-missing", "eps-omitted"]
 # says = ["smooth|constant|add|numerator|missing|eps"]
 # stage = ["verify"]
 

@@ -1,7 +1,7 @@
 # about = "The row of the padding item is added as often as there is padding; the count is right."
 # section = "mismatch"
 # problem = "history_bag"
-# causes = ["mask-ignored", "ignored-class-counted", "weight-ignored", "scale-missing", "operator-missing"]
+# causes = ["mask-ignored", "ignored-class-counted", "scale-missing", "operator-missing"]
 # says = ["mask|pad|ignored|count|missing|multipl|weight"]
 # stage = ["verify"]
 

@@ -1,7 +1,7 @@
 # about = "Divides by the number of samples; the reference by the sum of weights."
 # section = "mismatch"
 # problem = "pinball_weighted"
-# causes = ["wrong-divisor"]
+# causes = ["wrong-divisor", "weight-ignored"]
 # says = ["divis|divid|count|weight|factor"]
 # stage = ["verify"]
 

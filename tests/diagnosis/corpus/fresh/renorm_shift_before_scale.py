@@ -1,7 +1,7 @@
 # about = "The shift is added before the scale multiplies."
 # section = "mismatch"
 # problem = "batch_renorm"
-# causes = ["activation-order", "weight-wrong-place", "operator-doubled", "scale-doubled", "bias-doubled", "residual-wrong-place"]
+# causes = ["activation-order", "weight-wrong-place", "residual-wrong-place"]
 # says = ["order|before|after|scale|multipl|place"]
 # stage = ["verify"]
 

@@ -1,7 +1,7 @@
 # about = "The base is the customary 10000; the reference's is given as 50."
 # section = "mismatch"
 # problem = "rotary_axial"
-# causes = ["wrong-coefficient", "hard-coded-size", "wrong-slope", "constant-added", "wrong-divisor", "base-10-for-e", "base-ignored"]
+# causes = ["wrong-coefficient", "hard-coded-size", "wrong-slope", "constant-added", "wrong-divisor"]
 # says = ["base|10000|10 ?000|50|constant|coefficient|factor|power|value"]
 # stage = ["verify"]
 

@@ -1,7 +1,7 @@
 # about = "The gate is bounded on both sides; the reference bounds it above only."
 # section = "mismatch"
 # problem = "clamped_swiglu"
-# causes = ["clamp-bounds", "constant-added"]
+# causes = ["clamp-bounds"]
 # says = ["clamp|bound|limit|below|lower|min"]
 # stage = ["verify"]
 

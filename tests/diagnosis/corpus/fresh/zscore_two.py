@@ -1,7 +1,7 @@
 # about = "eps is a customary 1e-5, not the given one, and the variance is not rooted."
 # section = "mismatch"
 # problem = "running_zscore"
-# faults = [{causes = ["wrong-eps", "eps-omitted", "stale-default-parameter", "hard-coded-size"], says = ["eps"]}, {causes = ["root-omitted", "operator-missing"], says = ["root|sqrt|missing"]}]
+# faults = [{causes = ["wrong-eps", "eps-omitted"], says = ["eps"]}, {causes = ["root-omitted", "operator-missing"], says = ["root|sqrt|missing"]}]
 # stage = ["verify"]
 
 """Fused kernel in place of the PyTorch operators."""

@@ -1,15 +1,18 @@
 # about = "The zero point is the middle of the range, 8, for every group."
 # section = "mismatch"
 # problem = "nibble_linear"
-# causes = ["constant-added", "operator-missing", "bias-missing", "index-ignored", "hard-coded-size", "wrong-coefficient", "operands-swapped", "mean-not-subtracted"]
+# causes = ["constant-added", "index-ignored", "hard-coded-size", "wrong-coefficient"]
 # says = ["zero|8|constant|subtract|ignored|missing|point"]
 # stage = ["verify"]
 
 import torch
-import torch.nn as nn
+from torch import nn
 from torch.utils.cpp_extension import load_inline
 
-cuda_source = r"""
+SOURCE = r"""
+#include <torch/extension.h>
+#include <cuda_runtime.h>
+
 __global__ void int4_linear(const float* x, const int64_t* packed, const float* scale, const float* zero, float* y,
                             int B, int K, int N, int groups) {
     int warp = (blockIdx.x * blockDim.x + threadIdx.x) / 32, lane = threadIdx.x % 32;
@@ -39,15 +42,7 @@ torch::Tensor int4_linear_forward(torch::Tensor x, torch::Tensor packed, torch::
 }
 """
 
-cpp_source = "torch::Tensor int4_linear_forward(torch::Tensor x, torch::Tensor packed, torch::Tensor scale, torch::Tensor zero);"
-
-ext = load_inline(
-    name="int4_linear_forward_ext",
-    cpp_sources=cpp_source,
-    cuda_sources=cuda_source,
-    functions=["int4_linear_forward"],
-    verbose=False,
-)
+ext = load_inline("int4_linear_forward_module", ["torch::Tensor int4_linear_forward(torch::Tensor x, torch::Tensor packed, torch::Tensor scale, torch::Tensor zero);"], [SOURCE], functions=["int4_linear_forward"], extra_cuda_cflags=["-O3"])
 
 
 class ModelNew(nn.Module):

@@ -9,7 +9,10 @@ import torch
 import torch.nn as nn
 from torch.utils.cpp_extension import load_inline
 
-cuda_source = r"""
+ext = load_inline(
+    name="peephole_step_cuda",
+    cpp_sources="std::vector<torch::Tensor> peephole_step(torch::Tensor x, torch::Tensor h, torch::Tensor c, torch::Tensor wx, torch::Tensor wh, torch::Tensor bias, torch::Tensor peep);",
+    cuda_sources=r"""
 __device__ float sigmoid(float v) { return 1.f / (1.f + expf(-v)); }
 
 __global__ void lstm_step(const float* __restrict__ x, const float* __restrict__ h, const float* __restrict__ c,
@@ -41,16 +44,8 @@ std::vector<torch::Tensor> peephole_step(torch::Tensor x, torch::Tensor h, torch
         bias.data_ptr<float>(), peep.data_ptr<float>(), h_out.data_ptr<float>(), c_out.data_ptr<float>(), x.size(1), h.size(1));
     return {h_out, c_out};
 }
-"""
-
-cpp_source = "std::vector<torch::Tensor> peephole_step(torch::Tensor x, torch::Tensor h, torch::Tensor c, torch::Tensor wx, torch::Tensor wh, torch::Tensor bias, torch::Tensor peep);"
-
-ext = load_inline(
-    name="peephole_step_ext",
-    cpp_sources=cpp_source,
-    cuda_sources=cuda_source,
+""",
     functions=["peephole_step"],
-    verbose=False,
 )
 
 

@@ -250,7 +250,8 @@ class _Work:
             else:
                 told.say(f"run {run.id}: going on, {len(log.rounds)} rounds are on disk")
             if self._choices.from_composed and log is None:
-                provider = begun_with_composed(problem, provider, told.warn, arch)
+                own = settings.library_ops == "none"
+                provider = begun_with_composed(problem, provider, told.warn, arch, own)
             verdicts = (attempt.evaluation for attempt in log.attempts) if log else ()
             session.solve(provider, Once(judge, verdicts) if isinstance(judge, LocalExecutor) else judge)
         return Run(run)

@@ -1,9 +1,9 @@
 """A kernel for a reference that nobody has written: fused CUDA, composed from what the reference calls.
 
 Contract: `compose` gives a complete file with `ModelNew`, or the one reason why there is none. Matrix
-products and dense convolutions stay torch's; what stands between them is fused into kernels. Nothing
-composed is trusted: it is judged like any other answer. The reference is traced at several sizes, so that the
-file takes its sizes from tensors. torch is imported in a child alone.
+products and dense convolutions stay torch's or are a shipped kernel's; what stands between them is fused into
+kernels. Nothing composed is trusted: it is judged like any other answer. The reference is traced at several
+sizes, so that the file takes its sizes from tensors. torch is imported in a child alone.
 """
 
 from agent import problems
@@ -19,14 +19,19 @@ _TIME_LIMIT_S = 120
 """For references of thousands of calls, whose graph takes a minute."""
 
 
-def compose(problem: Problem, arch: str | None = None) -> str:
+def compose(problem: Problem, arch: str | None = None, own_products: bool = False) -> str:
     """The file that answers the problem, with the shipped products for GPUs of `arch` (`90a`) as its parts.
+
+    `own_products`: none stays torch's, whatever the GPU; so it is anyway where there is nothing else.
 
     Raises Declined, and ProblemError or EnvironmentFault where the child that traces cannot come to an end.
     """
     copies = _at_other_sizes(problem)
     sources = list(dict.fromkeys([problem.source, *(copy.source for copy in copies)]))
-    job = {"sources": sources, "sizes": list(copies[-1].changed), "name": problem.name, "arch": arch}
+    job = {
+        "sources": sources, "sizes": list(copies[-1].changed), "name": problem.name, "arch": arch,
+        "own_products": own_products,
+    }  # fmt: skip
     result = child.run(job, problem.name, _TIME_LIMIT_S, "agent.compose.composing")
     if "declined" in result:
         raise Declined(result["declined"])

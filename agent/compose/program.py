@@ -37,6 +37,8 @@ class Program:
     sizes: Sizes
     statements: "list[str | Launch]" = field(default_factory=list)
     buffers: dict[Value, Buffer] = field(default_factory=dict)
+    in_pieces: dict[Reduction, Reduction] = field(default_factory=dict)
+    """For long reductions those of their pieces' results."""
     names: set[str] = field(default_factory=set)
 
     def named(self, stem: str) -> str:
@@ -79,15 +81,20 @@ class Program:
         if known:
             return known
         if isinstance(value, Reduction) and self._is_long(value):
-            first, value_of_partials = in_two(value, self.points, self.sizes)
-            self.realized(first)
-            self.buffers[value] = self.realized(value_of_partials)
+            self.buffers[value] = self.realized(self._of_pieces(value))
             return self.buffers[value]
         out = Buffer(value.shape, value.dtype, value.about, self.named(value.about or "t"))
         self.statements.append(self._launch(value, out))
         self.buffers[value] = out
         self.sizes.add(out.name, out.shape)
         return out
+
+    def _of_pieces(self, reduction: Reduction) -> Reduction:
+        """What a long one is of its pieces' results, which are in memory from here on."""
+        if reduction not in self.in_pieces:
+            first, self.in_pieces[reduction] = in_two(reduction, self.points, self.sizes)
+            self.realized(first)
+        return self.in_pieces[reduction]
 
     def _is_long(self, reduction: Reduction) -> bool:
         if reduction.within is not None:  # a piece already
@@ -100,7 +107,7 @@ class Program:
         splits: dict[str, Dim] = {}
         rows: frozenset[str] | None = None
         while True:
-            kernel = Kernel(f"fused_{out.name}", self.points, self.buffer_of, splits, rows)
+            kernel = Kernel(f"fused_{out.name}", self.points, self.buffer_of, splits, rows, self.in_pieces)
             try:
                 if isinstance(value, Scan):
                     kernel.write_scan(value, out)
@@ -120,7 +127,10 @@ class Program:
                 if not too_long:
                     return self._described(self._again(kernel, value, out, splits, rows), out)
                 for reduction in too_long:
-                    self.realized(reduction)
+                    if times(reduction.shape, self.points) == times(value.shape, self.points):
+                        self._of_pieces(reduction)  # this kernel goes by the same rows
+                    else:
+                        self.realized(reduction)
                 rows = None
 
     def _again(
@@ -129,7 +139,7 @@ class Program:
         """The same kernel, by what is known of it: which loop variables count, and whether it may be wide."""
         wide = known.has_plain_loops and not (known.goes_over and known.goes_over.is_across)
         for _ in range(2 if wide else 1):  # at first not all sizes are known that have to be multiples
-            known = Kernel(known.name, self.points, self.buffer_of, splits, rows, known)
+            known = Kernel(known.name, self.points, self.buffer_of, splits, rows, self.in_pieces, known)
             write = known.write_scan if isinstance(value, Scan) else known.write
             write(value, out, wide)  # type: ignore[arg-type]
         return known

@@ -12,6 +12,7 @@ from agent.compose.dims import Dim, Index, Radix, times
 from agent.compose.loops import Atom, Loops
 from agent.compose.neighbours import Neighbours
 from agent.compose.parameters import Parameters
+from agent.compose.schedules import Schedule
 from agent.compose.values import Apart, Buffer, Reduction, RowsOf, Scan, Value
 
 
@@ -26,11 +27,11 @@ class Kernel(Parameters):
     def __init__(
         self, name: str, points: int, buffer_of: Callable[[Value], Buffer | None],
         splits: dict[str, Dim], rows: frozenset[str] | None, in_pieces: dict[Reduction, Reduction],
-        known: "Kernel | None" = None,
+        known: "Kernel | None" = None, schedule: Schedule | None = None,
     ) -> None:  # fmt: skip
         super().__init__(points, known)
         self.name, self._buffer_of, self._rows = name, buffer_of, rows
-        self._in_pieces = in_pieces
+        self._in_pieces, self.schedule = in_pieces, schedule or Schedule()
         self.reductions: list[Reduction] = []
         self.goes_over: Reduction | Scan | None = None
         """What a row of this kernel is; None where it takes elements alone."""
@@ -215,9 +216,11 @@ class Kernel(Parameters):
         total = self.product(size for _, size in atoms)
         if not atoms:
             self.by_vectors(total)
-        loop = self.body.grid_loop if self._rows is None else self.body.row_loop
+        loop, at_once = self.body.row_loop, self.schedule.unroll
+        if self._rows is None:
+            loop, at_once = self.body.grid_loop, self.schedule.vectors
         if not (self.is_wide and atoms) or variable in self._branching:
-            with loop(variable, until.format(self.size(total))):
+            with loop(variable, until.format(self.size(total)), at_once):
                 self._loops.decode(variable, atoms)
                 around, self.body.has_branches = self.body.has_branches, False
                 yield
@@ -230,7 +233,7 @@ class Kernel(Parameters):
         row = self._multiple(self.product(sizes))
         count = row if not before else self.size(total)
         by = f"{variable}_by"
-        with loop(by, f"{until.format(count)} / V"):
+        with loop(by, f"{until.format(count)} / V", at_once):
             each = self.divisor(self.product(sizes), wide=True) if before else ""
             self._loops.say(f"{by} / {each}", before)
             named = [f"const I {variable} = {by} * V + u;"]

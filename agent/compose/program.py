@@ -1,10 +1,12 @@
 """The composed program while it grows: which values lie in memory, and the statements that put them there."""
 
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 
 from agent.compose.dims import Dim, Split, is_one, times
 from agent.compose.expressions import Sizes
 from agent.compose.kernel import Kernel
+from agent.compose.schedules import Schedule, by_rule
 from agent.compose.splitting import in_two
 from agent.compose.values import Apart, Buffer, Reduction, RowsOf, Scan, Value, View
 
@@ -40,6 +42,8 @@ class Program:
     in_pieces: dict[Reduction, Reduction] = field(default_factory=dict)
     """For long reductions those of their pieces' results."""
     names: set[str] = field(default_factory=set)
+    change: Mapping[str, int] = field(default_factory=dict)
+    """What every kernel's schedule is changed by against the rule."""
 
     def named(self, stem: str) -> str:
         """A variable of forward that is not taken."""
@@ -138,11 +142,22 @@ class Program:
     ) -> Kernel:
         """The same kernel, by what is known of it: which loop variables count, and whether it may be wide."""
         wide = known.has_plain_loops and not (known.goes_over and known.goes_over.is_across)
+        schedule = self._schedule(known.goes_over)
         for _ in range(2 if wide else 1):  # at first not all sizes are known that have to be multiples
-            known = Kernel(known.name, self.points, self.buffer_of, splits, rows, self.in_pieces, known)
+            known = Kernel(
+                known.name, self.points, self.buffer_of, splits, rows, self.in_pieces, known, schedule
+            )
             write = known.write_scan if isinstance(value, Scan) else known.write
             write(value, out, wide)  # type: ignore[arg-type]
         return known
+
+    def _schedule(self, row: Reduction | Scan | None) -> Schedule:
+        """Of a kernel whose rows are reduced or scanned as this says; where it is None, without rows."""
+        shape = row.source.shape if row else ()
+        over = row.over if row else ()
+        inner = times((shape[axis] for axis in over), self.points)
+        rows = times((size for axis, size in enumerate(shape) if axis not in over), self.points)
+        return by_rule(rows if row else None, inner).changed(self.change)
 
     def _described(self, kernel: Kernel, out: Buffer) -> Launch:
         across, count, inner = False, kernel.product(out.shape), (1,) * self.points

@@ -9,6 +9,7 @@ and is printed at the end: whoever ends it early keeps what there is.
 import argparse
 import json
 import os
+import signal
 import subprocess
 import sys
 import tempfile
@@ -26,6 +27,8 @@ QUICK = [f"1/{number}" for number in (5, 20, 25, 30, 35, 40, 45, 85, 90, 95, 100
 JUDGED, TIMED = 0.45, 0.8
 """Shares of the time by which all are judged, and timed at least without `max-autotune`."""
 LOOKED_AT_S = 3.0
+_RUNNING: set[int] = set()
+"""The commands that run now, each a session of its own: they end with this process."""
 
 
 class Share(NamedTuple):
@@ -54,11 +57,14 @@ class Share(NamedTuple):
         process = subprocess.Popen(
             list(map(str, command)), env=environment, stdout=sys.stderr, start_new_session=True
         )
+        _RUNNING.add(process.pid)
         try:
             process.wait(left)
         except subprocess.TimeoutExpired:
-            os.killpg(process.pid, 9)
+            os.killpg(process.pid, signal.SIGKILL)
             process.wait()
+        finally:
+            _RUNNING.discard(process.pid)
 
 
 def main() -> int:
@@ -86,12 +92,17 @@ def main() -> int:
         share.step(["time"], others, given, marks[1])
         share.step(["time", "--max-autotune"], others, given, marks[2])
 
-    threads = [threading.Thread(target=go, args=(share,)) for share in shares if share.names]
+    threads = [threading.Thread(target=go, args=(share,), daemon=True) for share in shares if share.names]
     for thread in threads:
         thread.start()
-    while any(thread.is_alive() for thread in threads):
-        time.sleep(LOOKED_AT_S)
-        _kept(shares, given.out)
+    signal.signal(signal.SIGTERM, lambda *_: sys.exit(143))
+    try:
+        while any(thread.is_alive() for thread in threads):
+            time.sleep(LOOKED_AT_S)
+            _kept(shares, given.out)
+    finally:
+        for running in list(_RUNNING):
+            os.killpg(running, signal.SIGKILL)
     entries = _kept(shares, given.out)
     sys.stdout.write(f"{time.monotonic() - begun:.0f} s on {len(gpus)} GPU(s)\n{page.table(entries)}\n")
     return 0

@@ -52,8 +52,9 @@ class Composed:
     name = "compose"
 
     def __init__(self, problem: Problem, arch: str | None = None, own_products: bool = False) -> None:
+        self.about = (problem, arch, own_products)
         try:
-            self._source = compose(problem, arch, own_products)
+            self.source = compose(problem, arch, own_products)
         except Declined as why:
             raise NothingOffered(
                 f"no kernel was composed for {problem.name}: {why}; to ask a model, set OPENAI_API_KEY "
@@ -70,7 +71,7 @@ class Composed:
                 "--provider openai_compat"
             )
         self._answered = True
-        return _completion(self._source)
+        return completion(self.source)
 
 
 class FromComposed:
@@ -83,7 +84,7 @@ class FromComposed:
         self, problem: Problem, then: Provider, arch: str | None = None, own_products: bool = False
     ) -> None:
         self.name, self._then = then.name, then
-        self._first: Completion | None = _completion(compose(problem, arch, own_products))
+        self._first: Completion | None = completion(compose(problem, arch, own_products))
         self._turn = threading.Lock()
 
     def complete(self, prompt: Prompt) -> Completion:
@@ -104,6 +105,7 @@ def begun_with_composed(
         return then
 
 
-def _completion(source: str) -> Completion:
+def completion(source: str) -> Completion:
+    """The answer that is a composed file."""
     text = f"Composed from what the reference calls.\n\n```python\n{source}```\n"
     return Completion(provider=Composed.name, model=None, text=text, finish_reason="stop")

@@ -122,23 +122,34 @@ class Body:
         outside.lines += [f"{head} {{", *(f"    {line}" for line in _flat(scope.lines)), "}"]
 
     @contextmanager
-    def grid_loop(self, variable: str, end: str) -> Iterator[None]:
-        """Over the numbers below `end`, by all threads there are."""
+    def grid_loop(self, variable: str, end: str, at_once: int) -> Iterator[None]:
+        """Over the numbers below `end`, by all threads; reads of `at_once` steps are begun together."""
         first, step = "I(blockIdx.x) * blockDim.x + threadIdx.x", "I(gridDim.x) * blockDim.x"
-        with self.block(f"for (I {variable} = {first}; {variable} < {end}; {variable} += {step})"):
+        if at_once == 1:
+            with self.block(f"for (I {variable} = {first}; {variable} < {end}; {variable} += {step})"):
+                yield
+            return
+        begin, apart = self.fresh("begin"), self.fresh("apart")
+        self.say(f"const I {begin} = {first}, {apart} = {step};")
+        until = f"{begin} < {end} ? ({end} - {begin} - 1) / {apart} + 1 : 0"
+        with self._counted(until, at_once):
+            self.say(f"const I {variable} = {begin} + step * {apart};")
             yield
 
     @contextmanager
-    def row_loop(self, variable: str, end: str) -> Iterator[None]:
-        """Over the numbers below `end`, by the threads of a row.
-
-        Its steps are counted first: only then does the compiler read for several of them at once.
-        """
-        steps = self.fresh("steps")
-        self.say(f"const I {steps} = ({end} - I(threadIdx.x) + I(blockDim.x) - 1) / I(blockDim.x);")
-        self.say("#pragma unroll 4")
-        with self.block(f"for (I step = 0; step < {steps}; ++step)"):
+    def row_loop(self, variable: str, end: str, at_once: int) -> Iterator[None]:
+        """Over the numbers below `end`, by a row's threads; reads of `at_once` steps are begun together."""
+        with self._counted(f"({end} - I(threadIdx.x) + I(blockDim.x) - 1) / I(blockDim.x)", at_once):
             self.say(f"const I {variable} = I(threadIdx.x) + step * I(blockDim.x);")
+            yield
+
+    @contextmanager
+    def _counted(self, count: str, at_once: int) -> Iterator[None]:
+        """So many steps, counted first: only then does the compiler read for several of them at once."""
+        steps = self.fresh("steps")
+        self.say(f"const I {steps} = {count};")
+        self.say(f"#pragma unroll {at_once}")
+        with self.block(f"for (I step = 0; step < {steps}; ++step)"):
             yield
 
     @contextmanager

@@ -24,9 +24,10 @@ FUSED_WORK = 120
 class Lowering:
     """Goes through the calls once; afterwards every result is a value."""
 
-    def __init__(self, program: Program, arch: str | None = None) -> None:
+    def __init__(self, program: Program, arch: str | None = None, own_products: bool = False) -> None:
+        """`own_products`: none stays torch's."""
         self.program = program
-        self.shipped = Shipped(arch)
+        self.shipped = Shipped(arch, own_products)
         self._values: dict[str, Value | tuple[Value, ...]] = {}
         self._work: dict[Value, int] = {}
         self._contiguous: set[str] = set()
@@ -64,6 +65,10 @@ class Lowering:
             return
         if name == "copy_":
             self._values[node.name] = self._replaced(node, args[0], args[1])
+            return
+        column = reductions.matrix_vector(node, name, list(args))
+        if column is not None:
+            self._values[node.name] = column
             return
         if name in PRODUCTS:
             self._values[node.name] = self._product(node, name, list(args), kwargs)

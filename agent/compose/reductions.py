@@ -9,7 +9,7 @@ from agent.compose.kernel import Kernel
 from agent.compose.pointwise import applied
 from agent.compose.tracing import Node
 from agent.compose.values import Pointwise, Reduction, Scan, Value, broadcast
-from agent.compose.views import reshaped
+from agent.compose.views import permuted, reshaped
 
 KINDS = {"sum": "sum", "amax": "max", "amin": "min", "prod": "prod", "any": "max", "all": "min"}
 
@@ -54,6 +54,18 @@ def lower(node: Node, name: str, args: list[Any], kwargs: dict[str, Any]) -> Val
     if name in ("native_batch_norm", "_native_batch_norm_legit_no_training"):
         return _batch_norm(args)
     return None
+
+
+def matrix_vector(node: Node, name: str, args: list[Any]) -> Value | None:
+    """A product with one column, which memory bounds, as the sum of a row; None for any other."""
+    if name not in ("mm", "bmm") or not is_one(args[1].shape[-1]) or args[0].dtype != "float32":
+        return None
+    a, column = args
+    rank = len(a.shape)
+    row = permuted(column, [*range(rank - 2), rank - 1, rank - 2])
+    return kept(
+        reduced(applied("({0} * {1})", [a, row], a.shape, a.dtype), (rank - 1,), "sum", name), node.shapes[0]
+    )
 
 
 def axes_of(args: list[Any]) -> tuple[int, ...]:

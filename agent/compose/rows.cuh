@@ -168,11 +168,11 @@ __device__ inline T ahead_of(T mine, T& all) {
     return Op::of(before, ahead);
 }
 
-// Rows of few elements share a block; rows whose elements lie apart take a thread each.
-static dim3 block_of(int64_t inner, bool across) {
+// Rows of few elements share a block of so many threads; rows whose elements lie apart take a thread each.
+static dim3 block_of(int64_t inner, bool across, unsigned threads) {
     unsigned width = 1;
-    while (!across && width < 256 && int64_t(width) * 4 <= inner) width *= 2;
-    return dim3(width, width < 256 ? 256 / width : 1);
+    while (!across && width < threads && int64_t(width) * 4 <= inner) width *= 2;
+    return dim3(width, threads / width);
 }
 
 // Whether four neighbours can be read at once.

@@ -60,7 +60,7 @@ def choose(
     if kind == "compose":
         from agent.providers.composed import without_endpoint
 
-        return without_endpoint(problem, arch)
+        return without_endpoint(problem, arch, own_products=settings.library_ops == "none")
     if kind == "catalogue":
         from agent.providers.catalogue import Catalogue
 

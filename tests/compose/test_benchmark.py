@@ -58,7 +58,7 @@ def test_what_is_composed_is_kept_with_its_reason(
     assert "class ModelNew" in case.file.read_text()
     assert command.Book(out, None).has(case, "composed")
     assert not command.Book(out, None).has(case, "cuda")
-    assert list(waves.waves([case, case, case], 2)) == [[case, case], [case]]
+    assert list(waves.waves([case, case, case], 2, 1e12)) == [[case, case], [case]]
 
 
 def test_the_page_is_rendered_from_the_document() -> None:

@@ -49,6 +49,7 @@ if TYPE_CHECKING:
         linear_group_norm_min_bias as linear_group_norm_min_bias,
     )
     from agent.kernels.logsumexp.operator import logsumexp as logsumexp
+    from agent.kernels.masked_softmax.operator import masked_softmax as masked_softmax
     from agent.kernels.matmul_fp32x3.operator import matmul_fp32x3 as matmul_fp32x3
     from agent.kernels.replacing import replace_modules as replace_modules
     from agent.kernels.rms_norm.module import RMSNorm as RMSNorm
@@ -80,6 +81,7 @@ _PLACES = {
     "PreparedWeight": "linear_fp32x3.prepared", "prepare_weight": "linear_fp32x3.prepared",
     "linear_group_norm_min_bias": "linear_group_norm_min_bias.operator",
     "logsumexp": "logsumexp.operator",
+    "masked_softmax": "masked_softmax.operator",
     "matmul_fp32x3": "matmul_fp32x3.operator",
     "RMSNorm": "rms_norm.module", "rms_norm": "rms_norm.operator",
     "rotary": "rotary.operator", "rotary_": "rotary.operator", "rotary_computed": "rotary.operator",

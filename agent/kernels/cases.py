@@ -8,7 +8,7 @@ from typing import Any
 import torch
 import torch.nn.functional as F
 
-from agent.kernels import fused_cases, linear_cases, product_cases
+from agent.kernels import axis_cases, fused_cases, linear_cases, product_cases
 from agent.kernels.case import Case, Function, both
 from agent.kernels.conv_group_norm_tanh_hardswish_residual_logsumexp.operator import (
     conv_group_norm_tanh_hardswish_residual_logsumexp as conv_logsumexp,
@@ -112,6 +112,7 @@ _CASES: dict[str, Callable[[], list[Case]]] = {
     "logsumexp": lambda: _pointwise(
         "logsumexp", partial(logsumexp, dim=1), partial(torch.logsumexp, dim=1), (4096, 32000), 1 / 32000
     ),
+    "masked_softmax": axis_cases.attention,
     "matmul_fp32x3": product_cases.products,
     "rms_norm": _rms_norm,
     "rotary": fused_cases.turns,

@@ -14,10 +14,12 @@ from agent.kernels import (
     group_norm,
     layer_norm,
     logsumexp,
+    masked_softmax,
     rms_norm,
     rotary,
     softmax,
 )
+from agent.kernels.masked_softmax import operator as masked
 from agent.kernels.rotary.operator import in_torch
 
 DTYPES = {torch.float32: 2e-5, torch.float16: 4e-3, torch.bfloat16: 3e-2}
@@ -71,6 +73,13 @@ CALLS: dict[str, tuple[Function, Function, int]] = {
     "softmax": (lambda x: softmax(x, -1), lambda x: torch.softmax(x, -1), 0),
     "softmax of columns": (lambda x: softmax(x, 1), lambda x: torch.softmax(x, 1), 0),
     "logsumexp": (lambda x: logsumexp(x, -1), lambda x: torch.logsumexp(x, -1), 0),
+    "masked_softmax": (
+        lambda x: masked_softmax(x, x[..., :1, :].detach() > -1, scale=0.5, causal=True),
+        lambda x: masked.in_torch(x, x[..., :1, :].detach() > -1, 0.5, causal=True, start=0), 0,
+    ),
+    "masked_softmax with a bias": (
+        lambda x, w: masked_softmax(x, w, scale=2.0), lambda x, w: torch.softmax(2.0 * x + w, -1), 1,
+    ),
     "group_norm": (
         lambda x, w, b: group_norm(x, 2, w, b, act="silu"),
         lambda x, w, b: F.silu(F.group_norm(x, 2, w, b)),

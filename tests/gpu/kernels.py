@@ -101,6 +101,7 @@ def opcheck() -> None:
         (namespace.rms_norm_forward, (x, last, 1, 1e-5)),
         (namespace.softmax_forward, (x, 1)),
         (namespace.logsumexp_forward, (x, 1)),
+        (namespace.masked_softmax_forward, (x, last, 0.5, True, 1)),
         (namespace.gelu_forward, (x, True)),
     ):
         torch.library.opcheck(operator.default, arguments)

@@ -21,6 +21,7 @@ from agent.kernels import (
     linear_fp32x3,
     linear_group_norm_min_bias,
     logsumexp,
+    masked_softmax,
     matmul_fp32x3,
     rms_norm,
     rotary,
@@ -110,6 +111,15 @@ def _loss(x: torch.Tensor) -> torch.Tensor:
     return (rows + 0.25 * log.square() * counts).sum() / counts.sum()
 
 
+NAMED = torch.rand(2, 1, 1, 5, generator=_RANDOM) < 0.7
+
+
+def _attended(scores: torch.Tensor, out: torch.Tensor) -> torch.Tensor:
+    """0 where nothing takes part, which torch.softmax has NaN for."""
+    chosen = scores.masked_fill(out, -torch.inf).softmax(-1)
+    return chosen.masked_fill(out.all(-1, keepdim=True), 0.0)
+
+
 CALLS = {
     "cross_entropy": Call(
         lambda x: cross_entropy(x, TARGETS, label_smoothing=0.1, z_loss=0.25), _loss, (2, 3, 5)
@@ -181,6 +191,14 @@ CALLS = {
     "linear_group_norm_min_bias, plain": Call(
         lambda x, w, bias: linear_group_norm_min_bias(x, w, None, 2, None, None, bias),
         _least, (3, 5), ((8, 5), (1, 4, 1, 1)),
+    ),
+    "masked_softmax": Call(
+        lambda x: masked_softmax(x, NAMED, scale=0.5, causal=True, start=1),
+        lambda x: _attended(0.5 * x, ~NAMED | torch.ones(3, 5, dtype=torch.bool).triu(2)), (2, 4, 3, 5),
+    ),
+    "masked_softmax with a bias": Call(
+        lambda x, bias: masked_softmax(x, bias, scale=-0.5), lambda x, b: torch.softmax(b - 0.5 * x, -1),
+        (2, 4, 3, 5), ((4, 1, 5),),
     ),
     "matmul_fp32x3": Call(matmul_fp32x3, torch.matmul, (3, 5), ((5, 4),)),
     "matmul_fp32x3 of batches, with something added": Call(

@@ -68,7 +68,8 @@ def test_opcheck(call: Call) -> None:
     "name",
     ["add_layer_norm", "add_rms_norm", "conv_logsumexp", "cross_entropy", "gate_product",
      "group_norm, residual, silu",
-     "layer_norm", "linear_fp32x3", "linear_group_norm_min_bias", "rms_norm", "rotary", "softmax",
+     "layer_norm", "linear_fp32x3", "linear_group_norm_min_bias", "masked_softmax",
+     "masked_softmax with a bias", "rms_norm", "rotary", "softmax",
      "logsumexp"],
 )  # fmt: skip
 def test_gradcheck(name: str) -> None:
@@ -80,7 +81,8 @@ def test_gradcheck(name: str) -> None:
     "name",
     ["add_layer_norm of two dimensions, the norm alone", "conv_logsumexp",
      "gate_product of halves, gate second", "gelu", "group_norm", "layer_norm", "linear_fp32x3",
-     "linear_group_norm_min_bias", "rms_norm", "rotary", "softmax", "logsumexp"],
+     "linear_group_norm_min_bias", "masked_softmax with a bias", "rms_norm", "rotary", "softmax",
+     "logsumexp"],
 )  # fmt: skip
 def test_compiles_whole_and_once_for_every_batch(name: str) -> None:
     call = CALLS[name]

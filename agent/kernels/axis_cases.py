@@ -1,9 +1,13 @@
-"""The cases of what goes along dimensions: masked softmax."""
+"""The cases of what goes along dimensions: masked softmax, reductions, cumulative sums."""
+
+from math import prod
 
 import torch
 
 from agent.kernels.case import Case, both
+from agent.kernels.cumsum.operator import cumsum
 from agent.kernels.masked_softmax.operator import masked_softmax
+from agent.kernels.reduction.operator import in_torch, reduction
 
 
 def attention() -> list[Case]:
@@ -49,3 +53,61 @@ def attention() -> list[Case]:
         windows,
     ]
     return [one for case in large for one in both(case)]
+
+
+def reductions() -> list[Case]:
+    """Of everything, of rows long and short, of columns, and of channels between both."""
+
+    def made(kind: str, shape: tuple[int, ...], dims: list[int], dtype: torch.dtype) -> Case:
+        def ours(x: torch.Tensor) -> torch.Tensor:
+            return reduction(x, kind, dims)
+
+        def native(x: torch.Tensor) -> torch.Tensor:
+            return in_torch(x, kind, dims, keepdim=False)
+
+        share = 1 / prod(shape[dim] for dim in dims)
+        setting = f"{kind} over {dims}"
+        return Case("reduction", ours, native, shape, (), dtype, setting, result_share=share, sample=None)
+
+    alone = [
+        made("sum", (16384, 16384), [0, 1], torch.float32),
+        made("mean", (65536, 768), [1], torch.bfloat16),
+        made("sum", (4096, 32000), [1], torch.float32),
+        made("sum", (32768, 4096), [0], torch.bfloat16),
+        made("mean", (64, 512, 56, 56), [0, 2, 3], torch.float16),
+        made("mean", (64, 512, 28, 28), [2, 3], torch.float16),
+        made("argmax", (4096, 50257), [1], torch.float16),
+        made("argmax", (8, 128256), [1], torch.float32),
+        made("sum", (2048, 2048, 16), [2], torch.float32),
+    ]
+    trained = [
+        made("amax", (64, 512, 28, 28), [2, 3], torch.float32),
+        made("amax", (16, 1024, 4096), [1], torch.bfloat16),
+        made("norm", (8192, 8192), [1], torch.float32),
+        made("norm", (67108864,), [0], torch.float32),
+    ]
+    return [*alone, *(one for case in trained for one in both(case))]
+
+
+def cumulative() -> list[Case]:
+    """Along many rows, few long ones, short ones, and along inner dimensions, wide and narrow."""
+
+    def made(shape: tuple[int, ...], dim: int, dtype: torch.dtype) -> Case:
+        def ours(x: torch.Tensor) -> torch.Tensor:
+            return cumsum(x, dim)
+
+        def native(x: torch.Tensor) -> torch.Tensor:
+            return torch.cumsum(x, dim)
+
+        return Case("cumsum", ours, native, shape, (), dtype, f"along {dim}", backward_share=1.0)
+
+    every = [
+        made((8192, 8192), 1, torch.float32),
+        made((4096, 16384), 1, torch.bfloat16),
+        made((8, 4194304), 1, torch.float32),
+        made((262144, 128), 1, torch.float32),
+        made((64, 1024, 1024), 1, torch.float32),
+        made((16, 4096, 512), 1, torch.bfloat16),
+        made((65536, 64), 0, torch.float32),
+    ]
+    return [every[0], *both(every[1]), *both(every[2]), *every[3:5], *both(every[5]), *every[6:]]

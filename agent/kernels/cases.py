@@ -103,6 +103,7 @@ _CASES: dict[str, Callable[[], list[Case]]] = {
     "conv_group_norm_tanh_hardswish_residual_logsumexp": _conv_logsumexp,
     "conv_fp32x3": product_cases.convolutions,
     "cross_entropy": fused_cases.losses,
+    "cumsum": axis_cases.cumulative,
     "gate_product": fused_cases.gates,
     "gelu": lambda: _pointwise("gelu", gelu, F.gelu, (8192, 11008)),
     "group_norm": _group_norm,
@@ -114,6 +115,7 @@ _CASES: dict[str, Callable[[], list[Case]]] = {
     ),
     "masked_softmax": axis_cases.attention,
     "matmul_fp32x3": product_cases.products,
+    "reduction": axis_cases.reductions,
     "rms_norm": _rms_norm,
     "rotary": fused_cases.turns,
     "softmax": lambda: _pointwise(

@@ -13,6 +13,7 @@ from agent.kernels import (
     conv_fp32x3,
     conv_transpose_fp32x3,
     cross_entropy,
+    cumsum,
     gate_product,
     gate_product_halves,
     gelu,
@@ -23,6 +24,7 @@ from agent.kernels import (
     logsumexp,
     masked_softmax,
     matmul_fp32x3,
+    reduction,
     rms_norm,
     rotary,
     rotary_computed,
@@ -44,6 +46,8 @@ class Call:
     native: Callable[..., torch.Tensor]
     shape: tuple[int, ...]
     parameters: tuple[tuple[int, ...], ...] = ()
+    expands: bool = False
+    """Its gradient is a broadcast of torch's, without an operator of its own."""
 
     def tensors(self, dtype: torch.dtype = torch.float64, **options: Any) -> Tensors:
         """The input and the parameters, with gradients."""
@@ -127,6 +131,10 @@ CALLS = {
     "cross_entropy of rows, plain": Call(
         lambda x: cross_entropy(x, x.detach().sin().argmax(-1), reduction="none"),
         lambda x: F.cross_entropy(x, x.detach().sin().argmax(-1), reduction="none"), (3, 5),
+    ),
+    "cumsum": Call(lambda x: cumsum(x, -1), lambda x: x.cumsum(-1), (3, 4, 5)),
+    "cumsum from the end": Call(
+        lambda x: cumsum(x, 1, reverse=True), lambda x: x.flip(1).cumsum(1).flip(1), (3, 4, 5)
     ),
     "add_layer_norm": Call(
         lambda x, r, w, b: _both(add_layer_norm(x, r, (5,), w, b)),
@@ -229,6 +237,22 @@ CALLS = {
     ),
     "logsumexp that keeps its dimension": Call(
         lambda x: logsumexp(x, -3, keepdim=True), lambda x: torch.logsumexp(x, 0, keepdim=True), (3, 4, 5)
+    ),
+    "reduction to sums": Call(
+        lambda x: reduction(x, "sum", (0, -1)), lambda x: x.sum((0, 2)), (3, 4, 5), expands=True
+    ),
+    "reduction to means": Call(
+        lambda x: reduction(x, "mean", 1, keepdim=True), lambda x: x.mean(1, keepdim=True), (3, 4, 5),
+        expands=True,
+    ),
+    "reduction to norms": Call(
+        lambda x: reduction(x, "norm", (0, 2)), lambda x: torch.linalg.vector_norm(x, 2, (0, 2)), (3, 4, 5)
+    ),
+    "reduction to largest values": Call(
+        lambda x: reduction(x.round(), "amax"), lambda x: x.round().amax((0, 1, 2)), (3, 4, 5)
+    ),
+    "reduction to largest of columns": Call(
+        lambda x: reduction(x, "amax", [1], keepdim=True), lambda x: x.amax(1, keepdim=True), (3, 4, 5)
     ),
     "rms_norm": Call(
         lambda x, w: rms_norm(x, (5,), w, 1e-5), lambda x, w: F.rms_norm(x, (5,), w, 1e-5), (3, 4, 5), ((5,),)

@@ -31,6 +31,7 @@ if TYPE_CHECKING:
         conv_group_norm_tanh_hardswish_residual_logsumexp as conv_group_norm_tanh_hardswish_residual_logsumexp,  # noqa: E501
     )
     from agent.kernels.cross_entropy.operator import cross_entropy as cross_entropy
+    from agent.kernels.cumsum.operator import cumsum as cumsum
     from agent.kernels.gate_product.module import GateProduct as GateProduct
     from agent.kernels.gate_product.operator import gate_product as gate_product
     from agent.kernels.gate_product.operator import gate_product_halves as gate_product_halves
@@ -49,7 +50,9 @@ if TYPE_CHECKING:
         linear_group_norm_min_bias as linear_group_norm_min_bias,
     )
     from agent.kernels.logsumexp.operator import logsumexp as logsumexp
+    from agent.kernels.masked_softmax.operator import masked_softmax as masked_softmax
     from agent.kernels.matmul_fp32x3.operator import matmul_fp32x3 as matmul_fp32x3
+    from agent.kernels.reduction.operator import reduction as reduction
     from agent.kernels.replacing import replace_modules as replace_modules
     from agent.kernels.rms_norm.module import RMSNorm as RMSNorm
     from agent.kernels.rms_norm.operator import rms_norm as rms_norm
@@ -71,6 +74,7 @@ _PLACES = {
     "ConvTranspose2dFP32x3": "conv_fp32x3.module", "ConvTranspose3dFP32x3": "conv_fp32x3.module",
     "conv_fp32x3": "conv_fp32x3.operator", "conv_transpose_fp32x3": "conv_fp32x3.operator",
     "cross_entropy": "cross_entropy.operator",
+    "cumsum": "cumsum.operator",
     "GateProduct": "gate_product.module", "gate_product": "gate_product.operator",
     "gate_product_halves": "gate_product.operator",
     "GELU": "gelu.module", "gelu": "gelu.operator",
@@ -80,7 +84,9 @@ _PLACES = {
     "PreparedWeight": "linear_fp32x3.prepared", "prepare_weight": "linear_fp32x3.prepared",
     "linear_group_norm_min_bias": "linear_group_norm_min_bias.operator",
     "logsumexp": "logsumexp.operator",
+    "masked_softmax": "masked_softmax.operator",
     "matmul_fp32x3": "matmul_fp32x3.operator",
+    "reduction": "reduction.operator",
     "RMSNorm": "rms_norm.module", "rms_norm": "rms_norm.operator",
     "rotary": "rotary.operator", "rotary_": "rotary.operator", "rotary_computed": "rotary.operator",
     "Softmax": "softmax.module", "softmax": "softmax.operator",

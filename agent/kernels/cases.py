@@ -8,7 +8,7 @@ from typing import Any
 import torch
 import torch.nn.functional as F
 
-from agent.kernels import fused_cases, linear_cases, product_cases
+from agent.kernels import axis_cases, fused_cases, linear_cases, product_cases
 from agent.kernels.case import Case, Function, both
 from agent.kernels.conv_group_norm_tanh_hardswish_residual_logsumexp.operator import (
     conv_group_norm_tanh_hardswish_residual_logsumexp as conv_logsumexp,
@@ -103,6 +103,7 @@ _CASES: dict[str, Callable[[], list[Case]]] = {
     "conv_group_norm_tanh_hardswish_residual_logsumexp": _conv_logsumexp,
     "conv_fp32x3": product_cases.convolutions,
     "cross_entropy": fused_cases.losses,
+    "cumsum": axis_cases.cumulative,
     "gate_product": fused_cases.gates,
     "gelu": lambda: _pointwise("gelu", gelu, F.gelu, (8192, 11008)),
     "group_norm": _group_norm,
@@ -112,7 +113,9 @@ _CASES: dict[str, Callable[[], list[Case]]] = {
     "logsumexp": lambda: _pointwise(
         "logsumexp", partial(logsumexp, dim=1), partial(torch.logsumexp, dim=1), (4096, 32000), 1 / 32000
     ),
+    "masked_softmax": axis_cases.attention,
     "matmul_fp32x3": product_cases.products,
+    "reduction": axis_cases.reductions,
     "rms_norm": _rms_norm,
     "rotary": fused_cases.turns,
     "softmax": lambda: _pointwise(

@@ -13,6 +13,7 @@ from agent.kernels import (
     conv_fp32x3,
     conv_transpose_fp32x3,
     cross_entropy,
+    cumsum,
     gate_product,
     gate_product_halves,
     gelu,
@@ -21,7 +22,9 @@ from agent.kernels import (
     linear_fp32x3,
     linear_group_norm_min_bias,
     logsumexp,
+    masked_softmax,
     matmul_fp32x3,
+    reduction,
     rms_norm,
     rotary,
     rotary_computed,
@@ -43,6 +46,8 @@ class Call:
     native: Callable[..., torch.Tensor]
     shape: tuple[int, ...]
     parameters: tuple[tuple[int, ...], ...] = ()
+    expands: bool = False
+    """Its gradient is a broadcast of torch's, without an operator of its own."""
 
     def tensors(self, dtype: torch.dtype = torch.float64, **options: Any) -> Tensors:
         """The input and the parameters, with gradients."""
@@ -110,6 +115,15 @@ def _loss(x: torch.Tensor) -> torch.Tensor:
     return (rows + 0.25 * log.square() * counts).sum() / counts.sum()
 
 
+NAMED = torch.rand(2, 1, 1, 5, generator=_RANDOM) < 0.7
+
+
+def _attended(scores: torch.Tensor, out: torch.Tensor) -> torch.Tensor:
+    """0 where nothing takes part, which torch.softmax has NaN for."""
+    chosen = scores.masked_fill(out, -torch.inf).softmax(-1)
+    return chosen.masked_fill(out.all(-1, keepdim=True), 0.0)
+
+
 CALLS = {
     "cross_entropy": Call(
         lambda x: cross_entropy(x, TARGETS, label_smoothing=0.1, z_loss=0.25), _loss, (2, 3, 5)
@@ -117,6 +131,10 @@ CALLS = {
     "cross_entropy of rows, plain": Call(
         lambda x: cross_entropy(x, x.detach().sin().argmax(-1), reduction="none"),
         lambda x: F.cross_entropy(x, x.detach().sin().argmax(-1), reduction="none"), (3, 5),
+    ),
+    "cumsum": Call(lambda x: cumsum(x, -1), lambda x: x.cumsum(-1), (3, 4, 5)),
+    "cumsum from the end": Call(
+        lambda x: cumsum(x, 1, reverse=True), lambda x: x.flip(1).cumsum(1).flip(1), (3, 4, 5)
     ),
     "add_layer_norm": Call(
         lambda x, r, w, b: _both(add_layer_norm(x, r, (5,), w, b)),
@@ -182,6 +200,14 @@ CALLS = {
         lambda x, w, bias: linear_group_norm_min_bias(x, w, None, 2, None, None, bias),
         _least, (3, 5), ((8, 5), (1, 4, 1, 1)),
     ),
+    "masked_softmax": Call(
+        lambda x: masked_softmax(x, NAMED, scale=0.5, causal=True, start=1),
+        lambda x: _attended(0.5 * x, ~NAMED | torch.ones(3, 5, dtype=torch.bool).triu(2)), (2, 4, 3, 5),
+    ),
+    "masked_softmax with a bias": Call(
+        lambda x, bias: masked_softmax(x, bias, scale=-0.5), lambda x, b: torch.softmax(b - 0.5 * x, -1),
+        (2, 4, 3, 5), ((4, 1, 5),),
+    ),
     "matmul_fp32x3": Call(matmul_fp32x3, torch.matmul, (3, 5), ((5, 4),)),
     "matmul_fp32x3 of batches, with something added": Call(
         lambda a, b, c: matmul_fp32x3(a, b, c, alpha=0.5, beta=-2.0), lambda a, b, c: 0.5 * a @ b - 2 * c,
@@ -211,6 +237,22 @@ CALLS = {
     ),
     "logsumexp that keeps its dimension": Call(
         lambda x: logsumexp(x, -3, keepdim=True), lambda x: torch.logsumexp(x, 0, keepdim=True), (3, 4, 5)
+    ),
+    "reduction to sums": Call(
+        lambda x: reduction(x, "sum", (0, -1)), lambda x: x.sum((0, 2)), (3, 4, 5), expands=True
+    ),
+    "reduction to means": Call(
+        lambda x: reduction(x, "mean", 1, keepdim=True), lambda x: x.mean(1, keepdim=True), (3, 4, 5),
+        expands=True,
+    ),
+    "reduction to norms": Call(
+        lambda x: reduction(x, "norm", (0, 2)), lambda x: torch.linalg.vector_norm(x, 2, (0, 2)), (3, 4, 5)
+    ),
+    "reduction to largest values": Call(
+        lambda x: reduction(x.round(), "amax"), lambda x: x.round().amax((0, 1, 2)), (3, 4, 5)
+    ),
+    "reduction to largest of columns": Call(
+        lambda x: reduction(x, "amax", [1], keepdim=True), lambda x: x.amax(1, keepdim=True), (3, 4, 5)
     ),
     "rms_norm": Call(
         lambda x, w: rms_norm(x, (5,), w, 1e-5), lambda x, w: F.rms_norm(x, (5,), w, 1e-5), (3, 4, 5), ((5,),)

@@ -99,6 +99,38 @@ def _softmax() -> Expected:
     return {"forward": _named(x=x, y=y, **sizes), "backward": _named(dy=dy, y=y, dx=dx, **sizes)}
 
 
+def _masked_softmax() -> Expected:
+    """A mask of two batches and one head, whose queries lie apart."""
+    x, dy = (_randn(2, 3, 4, 5, dtype=torch.float16) for _ in range(2))
+    mask = torch.ones(2, 1, 4, 6, dtype=torch.bool)[..., :5]
+    (y,) = _operator("masked_softmax")._launch(x, mask, 0.5, True, 7)
+    (dx,) = _operator("masked_softmax")._launch_backward(dy, y, 0.5, True, 7)
+    sizes = {"rows": 24, "length": 5, "queries": 4, "scale": 0.5, "causal": 1, "start": 7, "dtype": 1}
+    steps = {"heads": 3, "batch_stride": 24, "head_stride": 0, "query_stride": 6, "kind": 1}
+    forward = _named(x=x, mask=mask, y=y, **sizes, **steps)
+    return {"forward": forward, "backward": _named(dy=dy, y=y, dx=dx, **sizes)}
+
+
+def _reduction() -> Expected:
+    """Over two runs of dimensions."""
+    x = _randn(2, 3, 4, 5, 6, dtype=torch.float16)
+    y, norms = _operator("reduction")._launch(x, "norm", [1, 3], True)
+    dy = torch.ones_like(y)
+    (dx,) = _operator("reduction")._launch_backward(dy, x, y, norms, "norm", [1, 3])
+    sizes = {"a": 2, "r2": 3, "b": 4, "r1": 5, "c": 6, "kind": 3, "dtype": 1}
+    forward = _named(x=x, y=y, beside=norms, workspace=ANY, factor=1.0, **sizes)
+    backward = _named(dy=dy, x=x, y=y, beside=norms, dx=dx, **sizes)
+    return {"forward": forward, "forward_workspace": forward, "backward": backward}
+
+
+def _cumsum() -> Expected:
+    x = _randn(2, 3, 5, dtype=torch.float16)
+    (y,) = _operator("cumsum")._launch(x, 1, True)
+    sizes = {"outer": 2, "length": 3, "inner": 5, "reverse": 1, "dtype": 1}
+    forward = _named(x=x, y=y, workspace=ANY, **sizes)
+    return {"forward": forward, "forward_workspace": forward}
+
+
 def _logsumexp() -> Expected:
     x, dy = _randn(2, 3, 5, dtype=torch.float16), _randn(2, 5, dtype=torch.float16)
     sizes = {"outer": 2, "length": 3, "inner": 5, "dtype": 1}
@@ -248,6 +280,9 @@ CASES = {
     "gelu": Case(gelu, _both(_launch("gelu"))),
     "rotary": Case(_rotary, _both(_launch("rotary"))),
     "softmax": Case(_softmax, _both(_launch("softmax"))),
+    "masked_softmax": Case(_masked_softmax, _both(_launch("masked_softmax"))),
+    "reduction": Case(_reduction, _both(_launch("reduction"))),
+    "cumsum": Case(_cumsum, _both(_launch("cumsum"))),
     "logsumexp": Case(_logsumexp, _both(_launch("logsumexp"))),
     "layer_norm": Case(_layer_norm, ROWS),
     "rms_norm": Case(_rms_norm, ROWS),

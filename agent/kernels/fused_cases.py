@@ -1,5 +1,7 @@
 """The cases of norms of a sum, gates, rotary embeddings and losses: what decoders and transformers have."""
 
+from collections.abc import Callable
+
 import torch
 import torch.nn.functional as F
 
@@ -140,15 +142,21 @@ def turns() -> list[Case]:
     return [one for case in large for one in both(case)]
 
 
-def of_loss(shape: tuple[int, ...], dtype: torch.dtype) -> Case:
-    """The loss of each row, with label smoothing; targets that nothing draws."""
-
+def targets_of(shape: tuple[int, ...]) -> Callable[[torch.Tensor], torch.Tensor]:
+    """For rows of these classes, or the first of them: targets that nothing draws, made once."""
     held: list[torch.Tensor] = []
 
     def targets(x: torch.Tensor) -> torch.Tensor:
         if not held:
             held.append(torch.arange(shape[0], device=x.device) * 7919 % shape[1])
         return held[0] if x.shape[0] == shape[0] else held[0][: x.shape[0]]
+
+    return targets
+
+
+def of_loss(shape: tuple[int, ...], dtype: torch.dtype) -> Case:
+    """The loss of each row, with label smoothing."""
+    targets = targets_of(shape)
 
     def ours(x: torch.Tensor) -> torch.Tensor:
         return cross_entropy(x, targets(x), label_smoothing=0.1, reduction="none")

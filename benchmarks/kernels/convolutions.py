@@ -13,7 +13,7 @@ from statistics import median
 
 import torch
 
-from agent.kernels.benching import FLUSH_BYTES, _timed
+from agent.kernels.benching import Clock
 from agent.kernels.conv_fp32x3.product import convolved
 from agent.kernels.conv_fp32x3.window import Window
 from benchmarks.kernels.parts import run
@@ -139,7 +139,7 @@ def drawn(shape: Shape) -> tuple[torch.Tensor, torch.Tensor]:
 
 def times(shapes: tuple[Shape, ...] = (*KERNELBENCH, *FUSED, *NETWORKS)) -> Iterator[dict[str, object]]:
     """Of both sides, in ms, and their errors on the first image."""
-    flush = torch.empty(FLUSH_BYTES, dtype=torch.uint8, device="cuda")
+    clock = Clock()
     for shape in shapes:
         x, weight = drawn(shape)
         sides: dict[str, Call] = {
@@ -156,7 +156,7 @@ def times(shapes: tuple[Shape, ...] = (*KERNELBENCH, *FUSED, *NETWORKS)) -> Iter
         spans: dict[str, list[float]] = {name: [] for name in sides}
         for _ in range(10 if x.numel() < 1 << 25 else 3):
             for name in random.sample(list(sides), 2):
-                spans[name].append(_timed(lambda f=sides[name], x=x: f(x), flush, 1))
+                spans[name].append(clock(lambda f=sides[name], x=x: f(x)))
         ours, torchs = median(spans["ours"]), median(spans["torch"])
         yield {"name": shape.name, "ours_ms": ours, "torch_ms": torchs, "speed": torchs / ours,
                "rms": rms[0], "torch_rms": rms[1], "largest": largest}  # fmt: skip

@@ -14,7 +14,7 @@ from statistics import median
 
 import torch
 
-from agent.kernels.benching import FLUSH_BYTES, _timed
+from agent.kernels.benching import Clock
 from agent.kernels.matmul_fp32x3 import product as calls
 from agent.kernels.matmul_fp32x3.product import Sum
 from benchmarks.kernels.parts import run
@@ -182,7 +182,7 @@ def specials() -> Iterator[dict[str, object]]:
 
 def times(shapes: tuple[Shape, ...] = (*KERNELBENCH, *SQUARES, *OTHERS)) -> Iterator[dict[str, object]]:
     """Of all sides, in ms."""
-    flush = torch.empty(FLUSH_BYTES, dtype=torch.uint8, device="cuda")
+    clock = Clock()
     sides: dict[str, Call] = {"fp32x3": of("fp32x3"), "fp32x4": of("fp32x4"), "torch": torch.matmul}
     for shape in shapes:
         a, b = shape.operands(positive)
@@ -191,7 +191,7 @@ def times(shapes: tuple[Shape, ...] = (*KERNELBENCH, *SQUARES, *OTHERS)) -> Iter
         spans: dict[str, list[float]] = {name: [] for name in sides}
         for _ in range(ROUNDS if a.numel() < 1 << 27 else 5):
             for name in random.sample(list(sides), len(sides)):
-                spans[name].append(_timed(lambda f=sides[name], a=a, b=b: f(a, b), flush, 1))
+                spans[name].append(clock(lambda f=sides[name], a=a, b=b: f(a, b)))
         ms = {name: median(taken) for name, taken in spans.items()}
         yield {"name": shape.name, "a": shape.a, "b": shape.b, **ms, "speed": ms["torch"] / ms["fp32x3"]}
         del a, b

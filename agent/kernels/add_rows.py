@@ -11,7 +11,7 @@ import torch
 
 from agent.kernels import routing
 from agent.kernels.operators import Tensors, address, stream
-from agent.kernels.rows import Parameters, Rows, gradient_shapes, matrix
+from agent.kernels.rows import NOWHERE, Parameters, Rows, gradient_places, gradient_shapes, matrix
 
 FORWARD = "12qd2q"
 """AddRowForward of csrc/add_norm.cuh."""
@@ -42,16 +42,15 @@ class AddRows:
     def launch_forward(
         self, terms: Sequence[torch.Tensor], parameters: Parameters, dims: int, eps: float, statistics: bool
     ) -> Tensors:
-        """The norm and the sum, then the statistics, which are left empty where they are not wanted."""
+        """The norm and the sum, then the statistics, of which there are none where they are not wanted."""
         x, residual = (term.contiguous() for term in terms)
         parameters = parameters.contiguous()
-        y, added, *stats = self.shapes(x, dims)
-        addresses = [stat.data_ptr() for stat in stats] if statistics else [0] * len(stats)
-        device = x.device.index
+        y, added = torch.empty_like(x), torch.empty_like(x)
+        stats, places = self.rows.statistics(x, dims) if statistics else ((), NOWHERE)
+        device = x.get_device()
         routing.library(self.kernel, device).launch(
             "forward", FORWARD,
-            x.data_ptr(), residual.data_ptr(), address(parameters.weight), address(parameters.bias),
-            y.data_ptr(), added.data_ptr(), *addresses if self.rows.centred else (0, *addresses),
+            x.data_ptr(), residual.data_ptr(), *parameters.places(), y.data_ptr(), added.data_ptr(), *places,
             *matrix(x, dims), routing.DTYPES[x.dtype], routing.DTYPES[parameters.dtype or x.dtype], eps,
             stream(x), device,
         )  # fmt: skip
@@ -68,11 +67,10 @@ class AddRows:
         """Gradients of either summand, weight and bias."""
         grads, added, parameters = grads.contiguous(), added.contiguous(), parameters.contiguous()
         made = gradient_shapes(added, parameters, wanted)
-        device = added.device.index
+        device = added.get_device()
         pointers = (
             grads.of_norm.data_ptr(), address(grads.of_sum), added.data_ptr(), address(parameters.weight),
-            *map(address, stats if self.rows.centred else (None, *stats)),
-            *(address(one) if want else 0 for one, want in zip(made, wanted, strict=True)),
+            *self.rows.places(stats), *gradient_places(made, wanted),
         )  # fmt: skip
         values = (
             *matrix(added, added.dim() - stats[-1].dim()), routing.DTYPES[added.dtype],

@@ -115,11 +115,11 @@ class Operator:
         if not torch.compiler.is_compiling():
             tensors = (grad, *arguments)[: self._backward_tensors]
             if not torch.is_grad_enabled() and routing.is_eager(tensors):
-                return (self._backward.cuda if grad.is_cuda else self._backward.cpu)(grad, *arguments)
+                return (self._backward.cuda if on_device(grad) else self._backward.cpu)(grad, *arguments)
         return _several(self._dispatched_backward(grad, *arguments))
 
     def _implementation(self, x: torch.Tensor) -> Callable[..., Tensors]:
-        return self._forward.cuda if x.is_cuda else self._forward.cpu
+        return self._forward.cuda if on_device(x) else self._forward.cpu
 
     def _kept(self, ctx: Any, inputs: Sequence[Any], output: torch.Tensor | Tensors) -> None:
         ctx.save_for_backward(*self._gradient.saved(inputs, _several(output)))
@@ -154,6 +154,11 @@ class Operator:
         below: Any = super(function, type(name, (function,), body))
         applied: Callable[..., Any] = below.apply
         return applied
+
+
+def on_device(x: torch.Tensor) -> bool:
+    """Whether the kernel computes for x, or the formula."""
+    return x.is_cuda
 
 
 def stream(x: torch.Tensor) -> int:

@@ -17,6 +17,9 @@ FORWARD = "10qd2q"
 """RowForward of csrc/row_norm.cuh."""
 BACKWARD = "15q"
 """RowBackward."""
+NOWHERE = (0, 0)
+"""Addresses of statistics that nobody wants."""
+_DENSE = torch.contiguous_format
 
 
 class Parameters(NamedTuple):
@@ -33,7 +36,15 @@ class Parameters(NamedTuple):
 
     def contiguous(self) -> "Parameters":
         """The same values, one after the other."""
+        weight, bias = self
+        if (weight is None or weight.is_contiguous()) and (bias is None or bias.is_contiguous()):
+            return self
         return Parameters(*(None if value is None else value.contiguous() for value in self))
+
+    def places(self) -> tuple[int, int]:
+        """Addresses of weight and bias."""
+        weight, bias = self
+        return 0 if weight is None else weight.data_ptr(), 0 if bias is None else bias.data_ptr()
 
 
 @dataclass(frozen=True)
@@ -47,17 +58,15 @@ class Rows:
     def launch_forward(
         self, x: torch.Tensor, parameters: Parameters, dims: int, eps: float, statistics: bool
     ) -> Tensors:
-        """The value, then the statistics unless they are not wanted."""
+        """The value, then the statistics, of which there are none where they are not wanted."""
         x, parameters = x.contiguous(), parameters.contiguous()
-        y, *stats = self.shapes(x, dims)
-        addresses = [stat.data_ptr() for stat in stats] if statistics else [0] * len(stats)
-        rows, length = matrix(x, dims)
-        device = x.device.index
+        y = torch.empty_like(x)
+        stats, places = self.statistics(x, dims) if statistics else ((), NOWHERE)
+        device = x.get_device()
         routing.library(self.kernel, device).launch(
             "forward", FORWARD,
-            x.data_ptr(), address(parameters.weight), address(parameters.bias), y.data_ptr(),
-            *addresses if self.centred else (0, *addresses), rows, length, routing.DTYPES[x.dtype],
-            routing.DTYPES[parameters.dtype or x.dtype], eps, stream(x), device,
+            x.data_ptr(), *parameters.places(), y.data_ptr(), *places, *matrix(x, dims),
+            routing.DTYPES[x.dtype], routing.DTYPES[parameters.dtype or x.dtype], eps, stream(x), device,
         )  # fmt: skip
         return (y, *stats)
 
@@ -73,11 +82,10 @@ class Rows:
         grad, x, parameters = grad.contiguous(), x.contiguous(), parameters.contiguous()
         grads = gradient_shapes(x, parameters, wanted)
         dims = x.dim() - stats[-1].dim()
-        device = x.device.index
+        device = x.get_device()
         pointers = (
-            grad.data_ptr(), x.data_ptr(), address(parameters.weight),
-            *map(address, stats if self.centred else (None, *stats)),
-            *(address(made) if want else 0 for made, want in zip(grads, wanted, strict=True)),
+            grad.data_ptr(), x.data_ptr(), address(parameters.weight), *self.places(stats),
+            *gradient_places(grads, wanted),
         )  # fmt: skip
         values = (
             *matrix(x, dims), routing.DTYPES[x.dtype], routing.DTYPES[parameters.dtype or x.dtype],
@@ -138,19 +146,38 @@ class Rows:
 
     def shapes(self, x: torch.Tensor, dims: int) -> Tensors:
         """Room for the value and the statistics."""
+        return (torch.empty_like(x, memory_format=torch.contiguous_format), *self._room(x, dims))
+
+    def statistics(self, x: torch.Tensor, dims: int) -> tuple[Tensors, tuple[int, int]]:
+        """Room for them, and its addresses."""
+        stats = self._room(x, dims)
+        return stats, self.places(stats)
+
+    def places(self, stats: Tensors) -> tuple[int, int]:
+        """Addresses of mean and rstd."""
+        rstd = stats[-1].data_ptr()
+        return (stats[0].data_ptr(), rstd) if self.centred else (0, rstd)
+
+    def _room(self, x: torch.Tensor, dims: int) -> Tensors:
         exact = torch.float64 if x.dtype == torch.float64 else torch.float32
-        stats = [x.new_empty(x.shape[: x.dim() - dims], dtype=exact) for _ in range(1 + self.centred)]
-        return (torch.empty_like(x, memory_format=torch.contiguous_format), *stats)
+        rstd = x.new_empty(x.shape[: x.dim() - dims], dtype=exact)
+        return (torch.empty_like(rstd), rstd) if self.centred else (rstd,)
 
 
 def gradient_shapes(x: torch.Tensor, parameters: Parameters, wanted: Sequence[bool]) -> Tensors:
     """Room for the gradients of x, weight and bias."""
-    return tuple(
-        torch.empty_like(x if value is None else value, memory_format=torch.contiguous_format)
-        if want
-        else x.new_empty(0)
-        for value, want in zip((x, *parameters), wanted, strict=True)
-    )
+    made = []
+    for value, want in zip((x, *parameters), wanted, strict=True):
+        if want:
+            made.append(torch.empty_like(x if value is None else value, memory_format=_DENSE))
+        else:
+            made.append(x.new_empty(0))
+    return tuple(made)
+
+
+def gradient_places(made: Tensors, wanted: Sequence[bool]) -> list[int]:
+    """Addresses of the gradients that are wanted, and 0 for the others."""
+    return [one.data_ptr() if want else 0 for one, want in zip(made, wanted, strict=True)]
 
 
 def matrix(x: torch.Tensor, dims: int) -> tuple[int, int]:

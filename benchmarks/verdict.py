@@ -66,8 +66,10 @@ class Judged(NamedTuple):
 class Bench:
     """One reference on one executor; every evaluation has an answer of its own."""
 
-    def __init__(self, where: Literal["cuda", "emulator"]) -> None:
-        self.where = where
+    def __init__(
+        self, where: Literal["cuda", "emulator"], announce: Callable[[str], None] = lambda what: None
+    ) -> None:
+        self.where, self._announce = where, announce
         self._problem: Problem = problems.load(REFERENCE)
         self.cache = config.load({}, offline=True).settings.cache_dir
         self._executors = {name: self._executor(case) for name, case in CASES.items()}
@@ -92,7 +94,7 @@ class Bench:
 
     def _executor(self, case: Case) -> LocalExecutor:
         options = JudgeOptions(candidate_timeout_s=TIMEOUT_S, protocol=case.protocol)
-        made = LocalExecutor(self.where, cache_dir=self.cache, options=options)
+        made = LocalExecutor(self.where, cache_dir=self.cache, options=options, announce=self._announce)
         made.admit(self._problem)
         return made
 

@@ -1,4 +1,4 @@
-"""Root where there is no other user, as in a user namespace that maps one: isolation is weaker, not broken."""
+"""Root of a user namespace that maps one user: isolation is weaker there, not broken."""
 
 import subprocess
 import sys

@@ -66,7 +66,7 @@ class Warm:
 
     def end(self) -> None:
         for server in self._servers.values():
-            # Ctrl-C while one is waited for that still imports: its link is closed, so that it ends by itself.
+            # Ctrl-C while one is waited for: its link is closed, so that it ends by itself.
             with contextlib.suppress(KeyboardInterrupt):
                 server.end()
 

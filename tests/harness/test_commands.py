@@ -137,7 +137,7 @@ def test_a_command_that_the_oracle_refuses_is_our_fault(tmp_path: Path) -> None:
         client = OracleClient(child, "a problem")
         for ask in (client.ask, client.weigh):
             with pytest.raises(EnvironmentFault, match="bug in kernelwright") as raised:
-                ask({"do": "compare", "output": {}})
+                ask({"do": "fits", "output": {}})
             assert "Malformed" in raised.value.details
         assert client.ask(commands.to_oracle(oracle_commands.Duration())).keys() == {
             "forward_s",

@@ -40,22 +40,26 @@ class OracleClient:
 
     def weigh(self, command: Message) -> Message:
         """The answer about what the candidate's process described. Raises Refused where that does not fit."""
+        reply = self._comparison(command)
+        if not (reply.keys() <= _WEIGHED and ("finding" in reply or reply.keys() >= _MEASURED)):
+            raise defect("the comparison", f"it answered {str(reply)[:200]}")
+        return reply
+
+    def fits(self, outputs: Message) -> bool:
+        """Whether structure and values are those of the present draw. Raises Refused as `weigh` does."""
+        return bool(self._comparison(to_oracle(oracle_commands.Fits(outputs)))["fits"])
+
+    def attempt(self, command: Message, limit_s: float = ORACLE_LIMIT_S) -> Message:
+        """The answer as it is, an `error` included; for what changes no verdict. Raises ChildFault."""
+        return self._child.ask(command, limit_s)
+
+    def _comparison(self, command: Message) -> Message:
         reply = self._reply(command, ORACLE_LIMIT_S)
         if reply.get("blame") == "description":
             raise faults.Refused(Status.REJECTED, "verify", [faults.protocol_violation(str(reply["error"]))])
         if "error" in reply:
             raise defect("the comparison", str(reply["error"]), str(reply.get("traceback", "")))
-        if not (reply.keys() <= _WEIGHED and ("finding" in reply or reply.keys() >= _MEASURED)):
-            raise defect("the comparison", f"it answered {str(reply)[:200]}")
         return reply
-
-    def compare(self, outputs: Message) -> Message:
-        """Structure and values alone, of outputs for the present draw. Raises Refused as `weigh` does."""
-        return self.weigh(to_oracle(oracle_commands.Compare(outputs)))
-
-    def attempt(self, command: Message, limit_s: float = ORACLE_LIMIT_S) -> Message:
-        """The answer as it is, an `error` included; for what changes no verdict. Raises ChildFault."""
-        return self._child.ask(command, limit_s)
 
     def _reply(self, command: Message, limit_s: float) -> Message:
         try:

@@ -27,7 +27,8 @@ from agent.harness.oracle.state import OracleState
 from agent.harness.oracle.timing_commands import TimingCommands
 from agent.harness.oracle.transport import Exchange, Files, SharedMemory
 from agent.harness.oracle.verification_commands import VerificationCommands
-from agent.harness.truth.reference import Reference, ReferenceRaised
+from agent.harness.truth.reference import Reference
+from agent.harness.truth.user_code import ReferenceRaised
 from agent.harness.worker import wire
 from agent.sandbox import messages
 

@@ -5,10 +5,7 @@ made again.
 """
 
 import contextlib
-import os
 import time
-import traceback
-from collections.abc import Iterator
 from functools import partial
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -19,29 +16,11 @@ from torch.utils._pytree import tree_map_only
 from agent.harness.truth import float64, input_distributions, perturbation, ties, tolerance
 from agent.harness.truth.summation import OneByOne
 from agent.harness.truth.summation_order import OtherOrder
+from agent.harness.truth.user_code import ReferenceRaised, of_the_reference
 from agent.harness.worker import memory_guards
 
 WARM_S = 0.01
 """A first forward that takes longer is timed again, since what it had to load is no part of its time."""
-_OURS = str(Path(__file__).resolve().parents[2]) + os.sep
-
-
-class ReferenceRaised(RuntimeError):
-    """The user's own code raised; the message says what. Everything else that raises here is ours."""
-
-
-@contextlib.contextmanager
-def of_the_reference() -> Iterator[None]:
-    """Around code that is the user's: what it raises becomes ReferenceRaised."""
-    try:
-        yield
-    except torch.OutOfMemoryError:
-        raise
-    except Exception as error:
-        # A dispatch mode of ours may be entered around the call.
-        if traceback.extract_tb(error.__traceback__)[-1].filename.startswith(_OURS):
-            raise
-        raise ReferenceRaised(f"{type(error).__name__}: {error}") from error
 
 
 class Draw(NamedTuple):
@@ -159,12 +138,7 @@ class Reference:
         if inputs is None:
             return None
         with torch.no_grad():
-            native, touched = self.native(inputs)
-            overlaps = memory_guards.overlaps(native, {"input": inputs, "parameter": self.state()})
-            native = self._placed(native)
-            if touched:
-                self.changes |= touched
-                inputs, native = self._restored(seed, family), tree_map(torch.clone, native)
+            inputs, native, touched, overlaps = self._run(seed, family, inputs)
             with OtherOrder() as mode:
                 other = self._placed(self.model(*inputs))
             inputs = self._restored(seed, family) if touched else inputs
@@ -177,6 +151,33 @@ class Reference:
             expected = tolerance.Expected(native, other, self.truth(inputs), sequence)
             expected.open_choice = chosen is not None and expected.differs(*chosen)
         return Draw(inputs, expected, overlaps)
+
+    def _run(
+        self, seed: int, family: str | None, inputs: list[Any]
+    ) -> tuple[list[Any], Any, set[str], list[list[str]]]:
+        """The inputs as they were, torch's own result, what the reference wrote to and a Draw's overlaps."""
+        native, touched = self.native(inputs)
+        overlaps = memory_guards.overlaps(native, {"input": inputs, "parameter": self.state()})
+        native = self._placed(native)
+        if touched:
+            self.changes |= touched
+            inputs, native = self._restored(seed, family), tree_map(torch.clone, native)
+        return inputs, native, touched, overlaps
+
+    def sample(self, seed: int) -> tuple[list[Any], Any]:
+        """Inputs as stated and torch's own result on them, where nothing is held against it."""
+        inputs = self.inputs(seed, None)
+        assert inputs is not None
+        with torch.no_grad():
+            return self._run(seed, None, inputs)[:2]
+
+    def strict(self, inputs: list[Any]) -> tolerance.Expected:
+        """What these inputs must give within the limits of torch's own order alone, for a reference that
+        writes to nothing: what is inside them is inside those of a draw, which another order only widens.
+        """
+        with torch.no_grad():
+            native = self._placed(self.native(inputs)[0])
+            return tolerance.Expected(native, native, self.truth(inputs))
 
     def given(self, inputs: list[Any]) -> Draw:
         """What these inputs must give; for a reference that writes to nothing. Raises what it raises."""

@@ -136,12 +136,7 @@ class Expected:
     def accepts(self, outputs: list[torch.Tensor]) -> bool:
         """Whether `compare` would find nothing, without looking for what it is."""
         quadruples = zip(outputs, leaves(self.native), leaves(self.truth), self.limits, strict=True)
-        return all(
-            torch.equal(y, r64.to(y.dtype))
-            if limits is None
-            else not isinstance(found := _errors(y, y32, r64, limits), Finding) and found[0]["ratio"] <= 1.0
-            for y, y32, r64, limits in quadruples
-        )
+        return all(_fits(*quadruple) for quadruple in quadruples)
 
     def differs(self, one: Any, other: Any) -> bool:
         """Whether two outputs are further apart than either may be from the truth."""
@@ -168,6 +163,15 @@ def _compare_one(
     if result["ratio"] <= 1.0:
         return result, None
     return result, mismatch_description.explain(y, r64, limits.exceeded(y, r64) if too_far else None)
+
+
+def _fits(y: torch.Tensor, y32: torch.Tensor, r64: torch.Tensor, limits: Limits | None) -> bool:
+    if limits is None:
+        return torch.equal(y, r64.to(y.dtype))
+    if limits.is_finite and not bool(torch.isfinite(y).all()):
+        return False  # in one pass; where it is, nobody asks
+    found = _errors(y, y32, r64, limits)
+    return not isinstance(found, Finding) and found[0]["ratio"] <= 1.0
 
 
 def _errors(

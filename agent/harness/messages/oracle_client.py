@@ -1,13 +1,14 @@
 """The judge's side of the conversation with the oracle: whose fault it is when there is no answer.
 
 The user's reference raising is the reference's fault (ProblemError). A description of tensors that came from
-the candidate's process and does not fit them is the candidate's (Refused). Everything else, the oracle's end
-included, is ours: an EnvironmentFault that carries the traceback, and never a verdict.
+the candidate's process and does not fit them is the candidate's (Refused). Memory that a GPU lacks is
+nobody's, and everything else, the oracle's end included, ours: an EnvironmentFault that carries the
+traceback, and never a verdict.
 """
 
 from typing import Any
 
-from agent.errors import ProblemError, defect
+from agent.errors import EnvironmentFault, ProblemError, defect
 from agent.harness.messages import oracle_commands
 from agent.harness.messages.commands import to_oracle
 from agent.harness.task import faults
@@ -63,6 +64,13 @@ class OracleClient:
 
     def _reply(self, command: Message, limit_s: float) -> Message:
         try:
-            return self._child.ask(command, limit_s)
+            reply = self._child.ask(command, limit_s)
         except ChildFault as fault:
             raise defect("the oracle", f"the reference's process {fault}", self._child.log) from None
+        if reply.get("blame") == "memory":
+            raise EnvironmentFault(
+                f"{self._problem}: there is too little memory on this GPU to judge at these sizes; end what "
+                "else uses it, or choose smaller sizes or a GPU with more memory",
+                str(reply.get("traceback", "")),
+            )
+        return reply

@@ -106,6 +106,11 @@ class Baselines:
         for mine, new in zip(leaves(self.inputs), leaves(fresh), strict=True):
             mine.data.copy_(new)
 
+    def rest(self) -> None:
+        """Lets go of the present contents, which `recall` brings back, unless a graph reads them there."""
+        if not self._replays:
+            self.inputs = []
+
     def room_for_row(self, least: int, most: int) -> dict[str, Any]:
         """How many calls in a row there is room for, and what workers have to know of it."""
         try:

@@ -73,9 +73,17 @@ def _oracle(source: str, folder: str, device: str, shared: str) -> Oracle:
     return Oracle(Path(source), Path(folder), device, exchange)
 
 
+_BLAME = {
+    ReferenceRaised: "reference", wire.WireError: "description",
+    torch.OutOfMemoryError: "memory", MemoryError: "memory",
+}  # fmt: skip
+
+
 def _failed(error: Exception) -> dict[str, Any]:
-    """`blame`: the user's `reference`, the `description` of a candidate's tensors, or `own` code of ours."""
-    blame = {ReferenceRaised: "reference", wire.WireError: "description"}.get(type(error), "own")
+    """`blame`: the user's `reference`, the `description` of a candidate's tensors, the GPU's too small
+    `memory`, or `own` code of ours.
+    """
+    blame = _BLAME.get(type(error), "own")
     return {
         "error": str(error) if blame == "reference" else f"{type(error).__name__}: {error}",
         "blame": blame,

@@ -49,6 +49,8 @@ class VerificationCommands:
         if draw is None or (family is not None and reason is not None):
             return {"left_out": reason}
         self._state.draw = draw
+        if self._state.device == "cuda":
+            draw.expected.lean()
         self._state.make_room()
         if command.as_files:
             return {"inputs": wire.dump(draw.inputs, self._state.folder, command.stem)}

@@ -111,9 +111,9 @@ class Trial:
         """Warnings on the way."""
         return self.candidate.findings
 
-    def load(self) -> None:
-        """Imports the candidate, which may build its extensions then."""
-        self.candidate.load()
+    def load(self, *, ahead: bool = False) -> None:
+        """Imports the candidate, which may build its extensions then; `ahead`: the GPU is free meanwhile."""
+        self.candidate.load(ahead=ahead)
         self._at_import = len(self._backend.requests)
 
     @property

@@ -16,7 +16,7 @@ from torch.utils._pytree import tree_map_only
 from agent.harness.truth import float64, input_distributions, perturbation, ties, tolerance
 from agent.harness.truth.summation import OneByOne
 from agent.harness.truth.summation_order import OtherOrder
-from agent.harness.truth.user_code import ReferenceRaised, of_the_reference
+from agent.harness.truth.user_code import ReferenceRaised, drawn, of_the_reference
 from agent.harness.worker import memory_guards
 
 WARM_S = 0.01
@@ -51,6 +51,8 @@ class Reference:
         the clock on a GPU, and of all processors together on a CPU."""
         self.changes: set[str] = set()
         """What the reference itself writes to: names of its state, and `input`."""
+        self._writes: bool | None = None
+        """Whether it has written to anything so far; None before its first run."""
 
     def perturb(self, seed: int, *, wide: bool = False) -> list[Any]:
         """A new instance with perturbed parameters; returns the constructor's arguments.
@@ -138,6 +140,8 @@ class Reference:
         if inputs is None:
             return None
         with torch.no_grad():
+            # First where the reference is known to write to nothing: it takes the most memory.
+            truth = self.truth(inputs) if self._writes is False else None
             inputs, native, touched, overlaps = self._run(seed, family, inputs)
             with OtherOrder() as mode:
                 other = self._placed(self.model(*inputs))
@@ -148,7 +152,8 @@ class Reference:
                 inputs = self._restored(seed, family) if touched else inputs
             chosen = self._chosen(seed, family, inputs, bool(touched)) if family and mode.picks else None
             inputs = self._restored(seed, family) if touched and chosen else inputs
-            expected = tolerance.Expected(native, other, self.truth(inputs), sequence)
+            truth = self.truth(inputs) if truth is None or touched else truth
+            expected = tolerance.Expected(native, other, truth, sequence)
             expected.open_choice = chosen is not None and expected.differs(*chosen)
         return Draw(inputs, expected, overlaps)
 
@@ -159,6 +164,7 @@ class Reference:
         native, touched = self.native(inputs)
         overlaps = memory_guards.overlaps(native, {"input": inputs, "parameter": self.state()})
         native = self._placed(native)
+        self._writes = bool(self._writes or touched)
         if touched:
             self.changes |= touched
             inputs, native = self._restored(seed, family), tree_map(torch.clone, native)
@@ -171,13 +177,14 @@ class Reference:
         with torch.no_grad():
             return self._run(seed, None, inputs)[:2]
 
-    def strict(self, inputs: list[Any]) -> tolerance.Expected:
-        """What these inputs must give within the limits of torch's own order alone, for a reference that
-        writes to nothing: what is inside them is inside those of a draw, which another order only widens.
+    def strict(self, seed: int) -> tolerance.Expected:
+        """What the inputs of this seed must give within the limits of torch's own order alone; for a
+        reference that writes to nothing. Another order, as a draw has it, only widens them.
         """
         with torch.no_grad():
-            native = self._placed(self.native(inputs)[0])
-            return tolerance.Expected(native, native, self.truth(inputs))
+            truth = self._wide_truth(tree_map(float64.wide, self._stated(seed)))
+            native = self._placed(self.native(self._stated(seed))[0])
+            return tolerance.Expected(native, native, truth)
 
     def given(self, inputs: list[Any]) -> Draw:
         """What these inputs must give; for a reference that writes to nothing. Raises what it raises."""
@@ -224,7 +231,10 @@ class Reference:
 
     def truth(self, inputs: list[Any]) -> Any:
         """The result in float64; tensors that forward makes without a dtype are float64 as well."""
-        model, wide = self.in_float64(), tree_map(float64.wide, inputs)
+        return self._wide_truth(tree_map(float64.wide, inputs))
+
+    def _wide_truth(self, wide: Any) -> Any:
+        model = self.in_float64()
         stated = torch.get_default_dtype()
         torch.set_default_dtype(torch.float64)
         try:
@@ -272,27 +282,14 @@ class Reference:
 
     def _stated(self, seed: int) -> list[Any]:
         """As `get_inputs` draws them; varied where it never draws others, which could be foreseen."""
-        inputs = self._drawn(seed)
+        draws = partial(drawn, self._space["get_inputs"], self._device)
+        inputs = draws(seed)
         if self._fixed is None:
-            again = zip(
-                memory_guards.leaves(inputs), memory_guards.leaves(self._drawn(seed + 1)), strict=True
-            )
+            again = zip(memory_guards.leaves(inputs), memory_guards.leaves(draws(seed + 1)), strict=True)
             self._fixed = all(one.shape == other.shape and torch.equal(one, other) for one, other in again)
         return (
             list(tree_map(partial(input_distributions.varied, seed=seed), inputs)) if self._fixed else inputs
         )
-
-    def _drawn(self, seed: int) -> list[Any]:
-        torch.manual_seed(seed)
-        if self._device == "cuda":
-            try:
-                with of_the_reference(), torch.device("cuda"):
-                    return list(tree_map(lambda t: t.cuda(), self._space["get_inputs"]()))
-            except RuntimeError:
-                # An input made from numpy or from a CPU generator cannot be drawn on the GPU.
-                torch.manual_seed(seed)
-        with of_the_reference():
-            return list(tree_map(lambda t: t.to(self._device), self._space["get_inputs"]()))
 
 
 def tree_map(change: Any, value: Any) -> Any:

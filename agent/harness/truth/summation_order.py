@@ -167,7 +167,7 @@ def _log_softmax(given: Arguments) -> torch.Tensor:
 def _normalised(x: torch.Tensor, dim: Any, eps: float) -> tuple[torch.Tensor, torch.Tensor, torch.Tensor]:
     centred, mean = _centred(x, dim)
     count = _count(x, dim)
-    factor = (total(centred.square(), dim, True, count) / count + eps).rsqrt()
+    factor = (total(centred, dim, True, count, squared=True) / count + eps).rsqrt()
     return centred.mul_(factor), mean, factor
 
 

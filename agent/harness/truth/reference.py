@@ -133,6 +133,7 @@ class Reference:
                 drawn = self._draw(seed, family, None)
                 if drawn is None or drawn.expected.obstacle() is None:
                     return drawn
+                del drawn
         return self._draw(seed, milder or family, inputs)
 
     def _draw(self, seed: int, family: str | None, inputs: list[Any] | None) -> Draw | None:

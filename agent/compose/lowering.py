@@ -2,7 +2,7 @@
 
 from typing import Any
 
-from agent.compose import formulas, lookups, pointwise, reductions, strides, views, windows
+from agent.compose import extremes, formulas, lookups, pointwise, reductions, strides, views, windows
 from agent.compose.body import C_TYPES
 from agent.compose.declined import Declined
 from agent.compose.dims import Dim
@@ -100,6 +100,7 @@ class Lowering:
             or views.lower(node, name, args, kwargs)
             or lookups.lower(node, name, args)
             or strides.lower(node, name, args)
+            or extremes.lower(node, name, args)
             or reductions.lower(node, name, args, kwargs)
             or windows.lower(node, name, args, kwargs, self.program.sizes)
             or formulas.lower(node, name, args, kwargs)

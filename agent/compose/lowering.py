@@ -33,7 +33,9 @@ class Lowering:
         self._contiguous: set[str] = set()
 
     def place(self, name: str, buffer: Buffer) -> None:
-        """An input or a parameter."""
+        """An input or a parameter. Raises Declined for one of numbers that are not computed with."""
+        if buffer.dtype not in C_TYPES:
+            raise Declined(f"numbers of {buffer.dtype} are not composed yet ({buffer.name})")
         self._values[name] = buffer
 
     def note(self, node: Node) -> None:

@@ -116,6 +116,12 @@ def test_an_input_that_is_a_number_is_checked_at_run_time() -> None:
     assert "if factor != 3.5:" in composed([source], "sample")
 
 
+def test_an_input_of_complex_numbers_is_declined() -> None:
+    source = reference("return F.relu(x.real)").replace("8, 10)", "8, 10, dtype=torch.complex64)")
+    with pytest.raises(Declined, match=r"numbers of complex64 are not composed yet \(x\)"):
+        composed([source], "sample")
+
+
 def test_an_argument_that_is_left_to_its_default_is_none_of_the_files() -> None:
     source = reference("return x * 2").replace("def forward(self, x):", "def forward(self, x, mask=None):")
     assert "def forward(self, x):" in composed([source], "sample")

@@ -8,7 +8,7 @@ from typing import Any
 import torch
 import torch.nn.functional as F
 
-from agent.kernels import axis_cases, fused_cases, linear_cases, product_cases
+from agent.kernels import axis_cases, fused_cases, image_cases, linear_cases, product_cases
 from agent.kernels.case import Case, Function, both
 from agent.kernels.conv_group_norm_tanh_hardswish_residual_logsumexp.operator import (
     conv_group_norm_tanh_hardswish_residual_logsumexp as conv_logsumexp,
@@ -100,6 +100,7 @@ def _conv_logsumexp() -> list[Case]:
 _CASES: dict[str, Callable[[], list[Case]]] = {
     "add_layer_norm": fused_cases.layer_norms,
     "add_rms_norm": fused_cases.rms_norms,
+    "batch_norm": image_cases.evaluated,
     "conv_group_norm_tanh_hardswish_residual_logsumexp": _conv_logsumexp,
     "conv_fp32x3": product_cases.convolutions,
     "cross_entropy": fused_cases.losses,

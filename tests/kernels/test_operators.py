@@ -67,7 +67,8 @@ def test_opcheck(call: Call) -> None:
 
 @pytest.mark.parametrize(
     "name",
-    ["add_layer_norm", "add_rms_norm", "conv_logsumexp", "cross_entropy", "cumsum from the end",
+    ["add_layer_norm", "add_rms_norm", "batch_norm, residual, silu", "conv_logsumexp", "cross_entropy",
+     "cumsum from the end",
      "gate_product", "group_norm, residual, silu",
      "layer_norm", "linear_fp32x3", "linear_group_norm_min_bias", "masked_softmax",
      "masked_softmax with a bias", "reduction to means", "reduction to norms",

@@ -50,6 +50,7 @@ if TYPE_CHECKING:
     from agent.kernels.instances import instance_norm as instance_norm
     from agent.kernels.layer_norm.module import LayerNorm as LayerNorm
     from agent.kernels.layer_norm.operator import layer_norm as layer_norm
+    from agent.kernels.linear_cross_entropy.operator import linear_cross_entropy as linear_cross_entropy
     from agent.kernels.linear_fp32x3.module import LinearFP32x3 as LinearFP32x3
     from agent.kernels.linear_fp32x3.operator import linear_fp32x3 as linear_fp32x3
     from agent.kernels.linear_fp32x3.prepared import PreparedWeight as PreparedWeight
@@ -92,6 +93,7 @@ _PLACES = {
     "InstanceNorm1d": "instances", "InstanceNorm2d": "instances", "InstanceNorm3d": "instances",
     "instance_norm": "instances",
     "LayerNorm": "layer_norm.module", "layer_norm": "layer_norm.operator",
+    "linear_cross_entropy": "linear_cross_entropy.operator",
     "LinearFP32x3": "linear_fp32x3.module", "linear_fp32x3": "linear_fp32x3.operator",
     "PreparedWeight": "linear_fp32x3.prepared", "prepare_weight": "linear_fp32x3.prepared",
     "linear_group_norm_min_bias": "linear_group_norm_min_bias.operator",

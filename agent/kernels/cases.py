@@ -109,6 +109,7 @@ _CASES: dict[str, Callable[[], list[Case]]] = {
     "gelu": lambda: _pointwise("gelu", gelu, F.gelu, (8192, 11008)),
     "group_norm": _group_norm,
     "layer_norm": _layer_norm,
+    "linear_cross_entropy": fused_cases.vocabularies,
     "linear_fp32x3": linear_cases.products,
     "linear_group_norm_min_bias": linear_cases.fused,
     "logsumexp": lambda: _pointwise(

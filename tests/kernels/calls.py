@@ -20,6 +20,7 @@ from agent.kernels import (
     gelu,
     group_norm,
     layer_norm,
+    linear_cross_entropy,
     linear_fp32x3,
     linear_group_norm_min_bias,
     logsumexp,
@@ -196,6 +197,14 @@ CALLS = {
     ),
     "layer_norm of two dimensions": Call(
         lambda x: layer_norm(x, (4, 5)), lambda x: F.layer_norm(x, (4, 5)), (3, 4, 5)
+    ),
+    "linear_cross_entropy": Call(
+        lambda x, w, b: linear_cross_entropy(x, w, TARGETS, b, label_smoothing=0.1, z_loss=0.25),
+        lambda x, w, b: _loss(F.linear(x, w, b)), (2, 3, 4), ((5, 4), (5,)),
+    ),
+    "linear_cross_entropy, a sum": Call(
+        lambda x, w: linear_cross_entropy(x, w, TARGETS[0], reduction="sum"),
+        lambda x, w: F.cross_entropy(x @ w.T, TARGETS[0], reduction="sum"), (3, 4), ((5, 4),),
     ),
     "linear_fp32x3": Call(linear_fp32x3, F.linear, (3, 5), ((4, 5), (4,))),
     "linear_fp32x3 of a vector, without a bias": Call(

@@ -146,6 +146,14 @@ def _batch_norm() -> Expected:
     return {"forward": backward}
 
 
+def _linear_cross_entropy() -> Expected:
+    """Of what a chunk is."""
+    logits, share, target = _randn(4, 6, dtype=torch.float16), torch.ones(()), torch.tensor([1, 2, 0, -7])
+    _operator("linear_cross_entropy")._launched(-7, 0.25, 0.5)(logits, target, share, True)
+    sizes = {"rows": 4, "length": 6, "ignored": -7, "smoothing": 0.25, "z_loss": 0.5, "gradient": 1}
+    return {"forward": _named(logits=logits, target=target, share=share, loss=ANY, dtype=1, **sizes)}
+
+
 def _logsumexp() -> Expected:
     x, dy = _randn(2, 3, 5, dtype=torch.float16), _randn(2, 5, dtype=torch.float16)
     sizes = {"outer": 2, "length": 3, "inner": 5, "dtype": 1}
@@ -299,6 +307,7 @@ CASES = {
     "reduction": Case(_reduction, _both(_launch("reduction"))),
     "cumsum": Case(_cumsum, _both(_launch("cumsum"))),
     "batch_norm": Case(_batch_norm, _both(_launch("batch_norm"))),
+    "linear_cross_entropy": Case(_linear_cross_entropy, _both(_launch("linear_cross_entropy"))),
     "logsumexp": Case(_logsumexp, _both(_launch("logsumexp"))),
     "layer_norm": Case(_layer_norm, ROWS),
     "rms_norm": Case(_rms_norm, ROWS),

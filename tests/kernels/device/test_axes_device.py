@@ -8,8 +8,10 @@ import torch
 from kernels.device.plain_library import AXES, NUMBERS, Kit, exact, placed, run
 
 from agent.kernels.batch_norm import operator as batch_norm
+from agent.kernels.cross_entropy import operator as cross_entropy
 from agent.kernels.cumsum import operator as cumsum
 from agent.kernels.group_norm import activation
+from agent.kernels.linear_cross_entropy import operator as linear_cross_entropy
 from agent.kernels.masked_softmax import operator as masked_softmax
 from agent.kernels.reduction import operator as reduction
 
@@ -171,3 +173,30 @@ def test_norms_by_running_statistics(
     for ours, theirs in ((dx, truth), (dz, before)):
         assert theirs.grad is not None
         kit.close(ours, theirs.grad)
+
+
+@EVERY
+@pytest.mark.parametrize(("rows", "length", "offset"), [(9, 33, 1), (3, 2_000, 0), (2, 20_488, 0)])
+@pytest.mark.parametrize(("smoothing", "z_loss"), [(0.0, 0.0), (0.1, 0.01)])
+def test_losses_whose_gradient_takes_the_logits_place(
+    rows: int, length: int, offset: int, smoothing: float, z_loss: float, dtype: str
+) -> None:
+    """The first row is ignored."""
+    kit, ignored = Kit(dtype, offset, AXES), -3
+    logits, target = kit.draw(rows, length, shift=20.0), kit.device.empty(rows, "int64")
+    target[...] = kit.random.integers(0, length, rows)
+    target[0] = ignored
+    loss, share = kit.floats(rows), kit.floats(1)
+    share[...] = 0.5
+    truth = exact(logits)
+    wanted = cross_entropy.in_torch(truth, torch.tensor(target), ignored, smoothing, z_loss)
+    numbers = (rows, length, ignored, smoothing, z_loss)
+    for gradient in (0, 1):
+        run(
+            kit.device, "linear_cross_entropy_forward", linear_cross_entropy.FORWARD,
+            logits, target, share, loss, *numbers, gradient, NUMBERS[dtype], 0, 0,
+        )  # fmt: skip
+        kit.close(loss, wanted)
+    (0.5 * wanted.sum()).backward()
+    assert truth.grad is not None
+    kit.close(logits, truth.grad)

@@ -72,14 +72,17 @@ class AddRows:
             grads.of_norm.data_ptr(), address(grads.of_sum), added.data_ptr(), address(parameters.weight),
             *self.rows.places(stats), *gradient_places(made, wanted),
         )  # fmt: skip
+        sizes = matrix(added, added.dim() - stats[-1].dim())
         values = (
-            *matrix(added, added.dim() - stats[-1].dim()), routing.DTYPES[added.dtype],
-            routing.DTYPES[parameters.dtype or added.dtype], stream(added), device,
+            *sizes, routing.DTYPES[added.dtype], routing.DTYPES[parameters.dtype or added.dtype],
+            stream(added), device,
         )  # fmt: skip
         library = routing.library(self.kernel, device)
-        needed = library.ask("backward_workspace", BACKWARD, *pointers, 0, *values)
-        workspace = torch.empty(needed, dtype=torch.uint8, device=added.device)
-        library.launch("backward", BACKWARD, *pointers, workspace.data_ptr(), *values)
+        workspace = None
+        if wanted[1] or (self.rows.centred and wanted[2]):
+            needed = library.remembered(sizes, "backward_workspace", BACKWARD, *pointers, 0, *values)
+            workspace = added.new_empty(needed, dtype=torch.uint8)
+        library.launch("backward", BACKWARD, *pointers, address(workspace), *values)
         return made
 
     def compute_forward(

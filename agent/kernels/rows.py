@@ -87,14 +87,16 @@ class Rows:
             grad.data_ptr(), x.data_ptr(), address(parameters.weight), *self.places(stats),
             *gradient_places(grads, wanted),
         )  # fmt: skip
+        sizes = matrix(x, dims)
         values = (
-            *matrix(x, dims), routing.DTYPES[x.dtype], routing.DTYPES[parameters.dtype or x.dtype],
-            stream(x), device,
+            *sizes, routing.DTYPES[x.dtype], routing.DTYPES[parameters.dtype or x.dtype], stream(x), device
         )  # fmt: skip
         library = routing.library(self.kernel, device)
-        needed = library.ask("backward_workspace", BACKWARD, *pointers, 0, *values)
-        workspace = torch.empty(needed, dtype=torch.uint8, device=x.device)
-        library.launch("backward", BACKWARD, *pointers, workspace.data_ptr(), *values)
+        workspace = None
+        if wanted[1] or (self.centred and wanted[2]):
+            needed = library.remembered(sizes, "backward_workspace", BACKWARD, *pointers, 0, *values)
+            workspace = x.new_empty(needed, dtype=torch.uint8)
+        library.launch("backward", BACKWARD, *pointers, address(workspace), *values)
         return grads
 
     def compute_forward(self, x: torch.Tensor, parameters: Parameters, dims: int, eps: float) -> Tensors:

@@ -8,12 +8,12 @@ from dataclasses import dataclass, field
 C_TYPES = {
     "float32": "float", "float64": "double", "int64": "int64_t", "int32": "int", "bool": "bool",
     "uint8": "uint8_t", "int8": "int8_t", "int16": "int16_t", "spread": "Spread",
-    "exponentials": "Exponentials", "float16": "float", "bfloat16": "float",
+    "exponentials": "Exponentials", "place": "Place", "float16": "float", "bfloat16": "float",
 }  # fmt: skip
 """What a number of this dtype is in a kernel's variables."""
 STORED = C_TYPES | {"float16": "at::Half", "bfloat16": "at::BFloat16"}
 """What it is in memory: numbers of 16 bits are computed with as float."""
-STATES = {"spread": 3, "exponentials": 2}
+STATES = {"spread": 3, "exponentials": 2, "place": 2}
 """What a reduction knows so far, as so many numbers of float32 in memory."""
 
 _DECLARED = re.compile(r" *const \w+ (\w+) = ")

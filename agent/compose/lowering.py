@@ -2,7 +2,7 @@
 
 from typing import Any
 
-from agent.compose import formulas, lookups, pointwise, reductions, strides, views, windows
+from agent.compose import extremes, formulas, lookups, pointwise, reductions, strides, views, windows
 from agent.compose.body import C_TYPES
 from agent.compose.declined import Declined
 from agent.compose.dims import Dim
@@ -33,7 +33,9 @@ class Lowering:
         self._contiguous: set[str] = set()
 
     def place(self, name: str, buffer: Buffer) -> None:
-        """An input or a parameter."""
+        """An input or a parameter. Raises Declined for one of numbers that are not computed with."""
+        if buffer.dtype not in C_TYPES:
+            raise Declined(f"numbers of {buffer.dtype} are not composed yet ({buffer.name})")
         self._values[name] = buffer
 
     def note(self, node: Node) -> None:
@@ -100,6 +102,7 @@ class Lowering:
             or views.lower(node, name, args, kwargs)
             or lookups.lower(node, name, args)
             or strides.lower(node, name, args)
+            or extremes.lower(node, name, args)
             or reductions.lower(node, name, args, kwargs)
             or windows.lower(node, name, args, kwargs, self.program.sizes)
             or formulas.lower(node, name, args, kwargs)

@@ -16,6 +16,10 @@ if TYPE_CHECKING:
     from agent.kernels.add_layer_norm.operator import add_layer_norm as add_layer_norm
     from agent.kernels.add_rms_norm.module import AddRMSNorm as AddRMSNorm
     from agent.kernels.add_rms_norm.operator import add_rms_norm as add_rms_norm
+    from agent.kernels.batch_norm.module import BatchNorm1d as BatchNorm1d
+    from agent.kernels.batch_norm.module import BatchNorm2d as BatchNorm2d
+    from agent.kernels.batch_norm.module import BatchNorm3d as BatchNorm3d
+    from agent.kernels.batch_norm.operator import batch_norm as batch_norm
     from agent.kernels.conv_fp32x3.module import Conv1dFP32x3 as Conv1dFP32x3
     from agent.kernels.conv_fp32x3.module import Conv2dFP32x3 as Conv2dFP32x3
     from agent.kernels.conv_fp32x3.module import Conv3dFP32x3 as Conv3dFP32x3
@@ -40,8 +44,13 @@ if TYPE_CHECKING:
     from agent.kernels.group_norm.module import GroupNorm as GroupNorm
     from agent.kernels.group_norm.operator import group_norm as group_norm
     from agent.kernels.info import info as info
+    from agent.kernels.instances import InstanceNorm1d as InstanceNorm1d
+    from agent.kernels.instances import InstanceNorm2d as InstanceNorm2d
+    from agent.kernels.instances import InstanceNorm3d as InstanceNorm3d
+    from agent.kernels.instances import instance_norm as instance_norm
     from agent.kernels.layer_norm.module import LayerNorm as LayerNorm
     from agent.kernels.layer_norm.operator import layer_norm as layer_norm
+    from agent.kernels.linear_cross_entropy.operator import linear_cross_entropy as linear_cross_entropy
     from agent.kernels.linear_fp32x3.module import LinearFP32x3 as LinearFP32x3
     from agent.kernels.linear_fp32x3.operator import linear_fp32x3 as linear_fp32x3
     from agent.kernels.linear_fp32x3.prepared import PreparedWeight as PreparedWeight
@@ -65,6 +74,8 @@ if TYPE_CHECKING:
 _PLACES = {
     "AddLayerNorm": "add_layer_norm.module", "add_layer_norm": "add_layer_norm.operator",
     "AddRMSNorm": "add_rms_norm.module", "add_rms_norm": "add_rms_norm.operator",
+    "BatchNorm1d": "batch_norm.module", "BatchNorm2d": "batch_norm.module",
+    "BatchNorm3d": "batch_norm.module", "batch_norm": "batch_norm.operator",
     "ConvGroupNormTanhHardswishResidualLogSumExp":
         "conv_group_norm_tanh_hardswish_residual_logsumexp.module",
     "conv_group_norm_tanh_hardswish_residual_logsumexp":
@@ -79,7 +90,10 @@ _PLACES = {
     "gate_product_halves": "gate_product.operator",
     "GELU": "gelu.module", "gelu": "gelu.operator",
     "GroupNorm": "group_norm.module", "group_norm": "group_norm.operator",
+    "InstanceNorm1d": "instances", "InstanceNorm2d": "instances", "InstanceNorm3d": "instances",
+    "instance_norm": "instances",
     "LayerNorm": "layer_norm.module", "layer_norm": "layer_norm.operator",
+    "linear_cross_entropy": "linear_cross_entropy.operator",
     "LinearFP32x3": "linear_fp32x3.module", "linear_fp32x3": "linear_fp32x3.operator",
     "PreparedWeight": "linear_fp32x3.prepared", "prepare_weight": "linear_fp32x3.prepared",
     "linear_group_norm_min_bias": "linear_group_norm_min_bias.operator",

@@ -70,6 +70,7 @@ class Operator:
         values: int = 1,
     ) -> None:
         self._forward, self._tensors, self._values = forward, forward.tensors, values
+        self._no_tensors = (None,) * self._tensors
         self._gradient = gradient
         self.forward = _registered(f"{name}_forward", forward)
         self._backward, self._backward_tensors = backward, backward.tensors
@@ -123,14 +124,13 @@ class Operator:
 
     def _kept(self, ctx: Any, inputs: Sequence[Any], output: torch.Tensor | Tensors) -> None:
         ctx.save_for_backward(*self._gradient.saved(inputs, _several(output)))
-        ctx.settings = (*[None] * self._tensors, *inputs[self._tensors :])
+        ctx.settings = self._no_tensors + tuple(inputs[self._tensors :])
         ctx.set_materialize_grads(False)
 
     def _differentiated(self, ctx: Any, *grads: torch.Tensor | None) -> tuple[Any, ...]:
-        given = grads[: self._values]
-        if all(grad is None for grad in given):
+        grad: Any = grads[0] if self._values == 1 else grads[: self._values]
+        if grad is None or (self._values > 1 and all(one is None for one in grad)):
             return (None,) * len(ctx.settings)
-        grad = given[0] if self._values == 1 else given
         return tuple(self._gradient.backward(ctx.saved_tensors, ctx.settings, ctx.needs_input_grad, grad))
 
     def _function(self, name: str) -> Callable[..., Any]:

@@ -11,7 +11,7 @@ from typing import NamedTuple
 import torch
 
 from agent.kernels import routing
-from agent.kernels.operators import Tensors, address, stream
+from agent.kernels.operators import Gradients, Tensors, address, stream
 
 FORWARD = "10qd2q"
 """RowForward of csrc/row_norm.cuh."""
@@ -77,7 +77,7 @@ class Rows:
         parameters: Parameters,
         stats: Tensors,
         wanted: Sequence[bool],
-    ) -> Tensors:
+    ) -> Gradients:
         """Gradients of x, weight and bias."""
         grad, x, parameters = grad.contiguous(), x.contiguous(), parameters.contiguous()
         grads = gradient_shapes(x, parameters, wanted)
@@ -85,16 +85,18 @@ class Rows:
         device = x.get_device()
         pointers = (
             grad.data_ptr(), x.data_ptr(), address(parameters.weight), *self.places(stats),
-            *gradient_places(grads, wanted),
+            *map(address, grads),
         )  # fmt: skip
+        sizes = matrix(x, dims)
         values = (
-            *matrix(x, dims), routing.DTYPES[x.dtype], routing.DTYPES[parameters.dtype or x.dtype],
-            stream(x), device,
+            *sizes, routing.DTYPES[x.dtype], routing.DTYPES[parameters.dtype or x.dtype], stream(x), device
         )  # fmt: skip
         library = routing.library(self.kernel, device)
-        needed = library.ask("backward_workspace", BACKWARD, *pointers, 0, *values)
-        workspace = torch.empty(needed, dtype=torch.uint8, device=x.device)
-        library.launch("backward", BACKWARD, *pointers, workspace.data_ptr(), *values)
+        workspace = None
+        if wanted[1] or (self.centred and wanted[2]):
+            needed = library.remembered(sizes, "backward_workspace", BACKWARD, *pointers, 0, *values)
+            workspace = x.new_empty(needed, dtype=torch.uint8)
+        library.launch("backward", BACKWARD, *pointers, address(workspace), *values)
         return grads
 
     def compute_forward(self, x: torch.Tensor, parameters: Parameters, dims: int, eps: float) -> Tensors:
@@ -120,7 +122,7 @@ class Rows:
         parameters: Parameters,
         stats: Tensors,
         wanted: Sequence[bool],
-    ) -> Tensors:
+    ) -> Gradients:
         """dx = rstd * (g - mean(g) - xhat * mean(g * xhat)), g = grad * weight; RMSNorm has no mean(g)."""
         leading = stats[-1].dim()
         over = list(range(leading, x.dim()))
@@ -140,8 +142,8 @@ class Rows:
         )
         shapes = gradient_shapes(x, parameters, wanted)
         return tuple(
-            value.to(shape.dtype).contiguous() if want else shape
-            for value, shape, want in zip(made, shapes, wanted, strict=True)
+            None if shape is None else value.to(shape.dtype).contiguous()
+            for value, shape in zip(made, shapes, strict=True)
         )
 
     def shapes(self, x: torch.Tensor, dims: int) -> Tensors:
@@ -164,20 +166,25 @@ class Rows:
         return (torch.empty_like(rstd), rstd) if self.centred else (rstd,)
 
 
-def gradient_shapes(x: torch.Tensor, parameters: Parameters, wanted: Sequence[bool]) -> Tensors:
-    """Room for the gradients of x, weight and bias."""
-    made = []
-    for value, want in zip((x, *parameters), wanted, strict=True):
-        if want:
-            made.append(torch.empty_like(x if value is None else value, memory_format=_DENSE))
-        else:
-            made.append(x.new_empty(0))
-    return tuple(made)
+def fits(x: torch.Tensor, shape: tuple[int, ...], *parameters: torch.Tensor | None) -> bool:
+    """Whether torch takes these sizes and there is something to compute; else it is torch's to answer."""
+    # By its length: torch.compile of torch 2.11 does not trace the truth of a tuple.
+    if len(shape) == 0 or x.shape[-len(shape) :] != shape or x.numel() == 0:
+        return False
+    for parameter in parameters:  # noqa: SIM110  # a generator takes longer than what it asks
+        if parameter is not None and parameter.shape != shape:
+            return False
+    return True
 
 
-def gradient_places(made: Tensors, wanted: Sequence[bool]) -> list[int]:
-    """Addresses of the gradients that are wanted, and 0 for the others."""
-    return [one.data_ptr() if want else 0 for one, want in zip(made, wanted, strict=True)]
+def gradient_shapes(x: torch.Tensor, parameters: Parameters, wanted: Sequence[bool]) -> Gradients:
+    """Room for the gradients of x, weight and bias; None for one that is not wanted."""
+    weight, bias = parameters
+    return (
+        torch.empty_like(x, memory_format=_DENSE) if wanted[0] else None,
+        torch.empty_like(weight, memory_format=_DENSE) if wanted[1] and weight is not None else None,
+        torch.empty_like(bias, memory_format=_DENSE) if wanted[2] and bias is not None else None,
+    )
 
 
 def matrix(x: torch.Tensor, dims: int) -> tuple[int, int]:

@@ -58,9 +58,9 @@ class Tuning:
         self._lock = threading.Lock()
         self._best, left = _kept(place)
         self._texts: dict[str, str] = {}
+        self._given: set[str] = set()
         first, *others = self._written([self._best, *(_together(self._best, move) for move in left)])
         self._left = [move for move, text in zip(left, others, strict=True) if text != first and goes_on]
-        self._changes: dict[str, Change] = {}
         self._measured: Measurement | None = None
         self.answers = 1 + len(self._left)
 
@@ -68,12 +68,12 @@ class Tuning:
         """The best file that is known, then each other one; the best again where nothing is left."""
         with self._lock:
             change = self._best
-            while self._changes and self._left:
+            while self._given and self._left:
                 change = _together(self._best, self._left.pop(0))
-                if self._written([change])[0].strip() not in self._changes:
+                if self._written([change])[0].strip() not in self._given:
                     break
             text = self._written([change])[0]
-            self._changes[text.strip()] = change
+            self._given.add(text.strip())
         return composed.completion(text)
 
     def hear(self, event: Event) -> None:
@@ -81,12 +81,14 @@ class Tuning:
         if not self._goes_on or not isinstance(event, Evaluated):
             return
         with self._lock:
-            change = self._changes.get(event.attempt.candidate.source.strip())
+            source = event.attempt.candidate.source.strip()
+            changes = [json.loads(key) for key, text in self._texts.items() if text.strip() == source]
             measured = event.attempt.evaluation.measurement
-            if change is None or measured is None:
+            if not changes or measured is None:
                 return
+            self._given.add(source)
             if measured.beats(self._measured):
-                self._best, self._measured = change, measured
+                self._best, self._measured = changes[0], measured
             self._place.parent.mkdir(parents=True, exist_ok=True)
             self._place.write_text(json.dumps({"change": self._best, "left": self._left}), encoding="utf-8")
 

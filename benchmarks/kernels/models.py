@@ -77,6 +77,7 @@ def measured(dtype: str, done: set[tuple[str, str, str]], until: float) -> Itera
     """One line for each architecture and way that is not done."""
     chosen = [one for one in ARCHITECTURES if any((one.name, dtype, way) not in done for way in WAYS)]
     context = multiprocessing.get_context("spawn")
+    os.environ["TORCHINDUCTOR_COMPILE_THREADS"] = "2"  # of each process; Inductor asks when it is imported
     lock, sides, processes = context.Lock(), {}, []
     for one in chosen:
         for side in SIDES:
@@ -127,7 +128,6 @@ def answer(pipe: Any, until: float) -> Any:
 
 def serve(pipe: Any, lock: Any, name: str, dtype: str, side: str) -> None:
     """One side: says what was fused and how far that is from the model, then does what it is told."""
-    os.environ["TORCHINDUCTOR_COMPILE_THREADS"] = "2"
     disable_tf32()
     (architecture,) = (one for one in ARCHITECTURES if one.name == name)
     with lock:

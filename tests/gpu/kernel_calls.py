@@ -9,6 +9,7 @@ import torch.nn.functional as F
 from agent.kernels import (
     add_layer_norm,
     add_rms_norm,
+    batch_norm,
     cumsum,
     gate_product,
     gate_product_halves,
@@ -45,6 +46,12 @@ def _tables(x: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]:
     places = torch.arange(x.shape[-2], device=x.device, dtype=torch.float32)
     angles = places[:, None] / torch.arange(1, x.shape[-1] + 1, device=x.device)
     return angles.cos(), angles.sin()
+
+
+def _running(x: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]:
+    """Statistics of the channels."""
+    channels = torch.arange(x.shape[1], device=x.device, dtype=x.dtype)
+    return (channels % 3) / 4, 1 + (channels % 5) / 8
 
 
 CALLS: dict[str, tuple[Function, Function, int]] = {
@@ -93,6 +100,10 @@ CALLS: dict[str, tuple[Function, Function, int]] = {
     "reduction to a mean": (lambda x: reduction(x, "mean"), torch.mean, 0),
     "cumsum": (lambda x: cumsum(x, -1), lambda x: x.cumsum(-1), 0),
     "cumsum of columns": (lambda x: cumsum(x, 1), lambda x: x.cumsum(1), 0),
+    "batch_norm": (
+        lambda x: batch_norm(x, *_running(x), act="silu", residual=x.sin()),
+        lambda x: F.silu(F.batch_norm(x, *_running(x)) + x.sin()), 0,
+    ),
     "group_norm": (
         lambda x, w, b: group_norm(x, 2, w, b, act="silu"),
         lambda x, w, b: F.silu(F.group_norm(x, 2, w, b)),
@@ -125,6 +136,7 @@ def operators() -> Sequence[tuple[Any, tuple[Any, ...]]]:
         (namespace.rms_norm_forward, (x, last, 1, 1e-5)),
         (namespace.softmax_forward, (x, 1)),
         (namespace.logsumexp_forward, (x, 1)),
+        (namespace.batch_norm_forward, (x, x, w.detach(), w.detach().square(), w, w, 1e-3, "silu")),
         (namespace.cumsum_forward, (x, 1, True)),
         (namespace.masked_softmax_forward, (x, last, 0.5, True, 1)),
         (namespace.reduction_forward, (x, "norm", [0, 2], True)),

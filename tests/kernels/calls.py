@@ -10,6 +10,7 @@ import torch.nn.functional as F
 from agent.kernels import (
     add_layer_norm,
     add_rms_norm,
+    batch_norm,
     conv_fp32x3,
     conv_transpose_fp32x3,
     cross_entropy,
@@ -19,6 +20,7 @@ from agent.kernels import (
     gelu,
     group_norm,
     layer_norm,
+    linear_cross_entropy,
     linear_fp32x3,
     linear_group_norm_min_bias,
     logsumexp,
@@ -105,6 +107,7 @@ def _turned_by_angles(x: torch.Tensor) -> torch.Tensor:
     return torch.stack((a * cos - b * sin, b * cos + a * sin), -1).flatten(-2)
 
 
+RUNNING = (torch.linspace(-1, 1, 4, dtype=torch.float64), torch.linspace(0.5, 2, 4, dtype=torch.float64))
 TARGETS = torch.tensor([[1, -100, 4], [0, 2, -100]])
 
 
@@ -149,6 +152,14 @@ CALLS = {
         lambda x, r, w: _both(add_rms_norm(x, r, (5,), w, 1e-5)),
         lambda x, r, w: _both((F.rms_norm(x + r, (5,), w, 1e-5), x + r)), (3, 4, 5), ((3, 4, 5), (5,)),
     ),
+    "batch_norm, residual, silu": Call(
+        lambda x, r, w, b: batch_norm(x, *RUNNING, w, b, 1e-3, act="silu", residual=r),
+        lambda x, r, w, b: F.silu(F.batch_norm(x, *RUNNING, w, b, eps=1e-3) + r), (2, 4, 3, 3),
+        ((2, 4, 3, 3), (4,), (4,)),
+    ),
+    "batch_norm": Call(
+        lambda x, w: batch_norm(x, *RUNNING, w), lambda x, w: F.batch_norm(x, *RUNNING, w), (3, 4), ((4,),)
+    ),
     "conv_logsumexp": Call(
         lambda x, w, b, gamma, beta: conv_logsumexp(x, w, b, 2, gamma, beta), _conv_logsumexp,
         (2, 3, 5, 8), ((4, 3, 3, 3), (4,), (4,), (4,)),
@@ -186,6 +197,14 @@ CALLS = {
     ),
     "layer_norm of two dimensions": Call(
         lambda x: layer_norm(x, (4, 5)), lambda x: F.layer_norm(x, (4, 5)), (3, 4, 5)
+    ),
+    "linear_cross_entropy": Call(
+        lambda x, w, b: linear_cross_entropy(x, w, TARGETS, b, label_smoothing=0.1, z_loss=0.25),
+        lambda x, w, b: _loss(F.linear(x, w, b)), (2, 3, 4), ((5, 4), (5,)),
+    ),
+    "linear_cross_entropy, a sum": Call(
+        lambda x, w: linear_cross_entropy(x, w, TARGETS[0], reduction="sum"),
+        lambda x, w: F.cross_entropy(x @ w.T, TARGETS[0], reduction="sum"), (3, 4), ((5, 4),),
     ),
     "linear_fp32x3": Call(linear_fp32x3, F.linear, (3, 5), ((4, 5), (4,))),
     "linear_fp32x3 of a vector, without a bias": Call(

@@ -131,6 +131,29 @@ def _cumsum() -> Expected:
     return {"forward": forward, "forward_workspace": forward}
 
 
+def _batch_norm() -> Expected:
+    """Backward, channels-last, without a gradient before the activation."""
+    x, residual, dy = (
+        _randn(2, 6, 3, 5, dtype=torch.float16).to(memory_format=torch.channels_last) for _ in range(3)
+    )
+    mean, variance, weight, bias = (_randn(6) for _ in range(4))
+    operator = _operator("batch_norm")
+    given = (x, residual, mean, variance, weight, bias, 1e-3, "gelu")
+    dx, _ = operator._launch_backward(dy, *given, [True, False])
+    of = {"mean": mean, "variance": variance, "weight": weight, "bias": bias}
+    sizes = {"n": 2, "channels": 6, "spatial": 15, "dtype": 1, "param_dtype": 0, "layout": 1, "act": 2}
+    backward = _named(dy=dy, x=x, residual=residual, y=dx, dz=0, eps=1e-3, **of, **sizes)
+    return {"forward": backward}
+
+
+def _linear_cross_entropy() -> Expected:
+    """Of what a chunk is."""
+    logits, share, target = _randn(4, 6, dtype=torch.float16), torch.ones(()), torch.tensor([1, 2, 0, -7])
+    _operator("linear_cross_entropy")._launched(-7, 0.25, 0.5)(logits, target, share, True)
+    sizes = {"rows": 4, "length": 6, "ignored": -7, "smoothing": 0.25, "z_loss": 0.5, "gradient": 1}
+    return {"forward": _named(logits=logits, target=target, share=share, loss=ANY, dtype=1, **sizes)}
+
+
 def _logsumexp() -> Expected:
     x, dy = _randn(2, 3, 5, dtype=torch.float16), _randn(2, 5, dtype=torch.float16)
     sizes = {"outer": 2, "length": 3, "inner": 5, "dtype": 1}
@@ -283,6 +306,8 @@ CASES = {
     "masked_softmax": Case(_masked_softmax, _both(_launch("masked_softmax"))),
     "reduction": Case(_reduction, _both(_launch("reduction"))),
     "cumsum": Case(_cumsum, _both(_launch("cumsum"))),
+    "batch_norm": Case(_batch_norm, _both(_launch("batch_norm"))),
+    "linear_cross_entropy": Case(_linear_cross_entropy, _both(_launch("linear_cross_entropy"))),
     "logsumexp": Case(_logsumexp, _both(_launch("logsumexp"))),
     "layer_norm": Case(_layer_norm, ROWS),
     "rms_norm": Case(_rms_norm, ROWS),

@@ -45,6 +45,9 @@ class Recorder:
         self.calls.append((function, fields, values))
         return 512
 
+    def remembered(self, alike: object, function: str, fields: str, *values: float) -> int:
+        return self.ask(function, fields, *values)
+
 
 def struct_of(source: Path, name: str, folder: Path) -> Struct:
     """As the reader of the emulator's headers reads it; the device code around it is left out."""

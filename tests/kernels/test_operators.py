@@ -10,6 +10,7 @@ from torch._dynamo.testing import CompileCounter
 
 from agent.kernels import group_norm, sources
 from agent.kernels.group_norm import operator as group_norm_operator
+from agent.kernels.linear_cross_entropy import operator as linear_cross_entropy_operator
 from agent.kernels.operators import NAMESPACE, Operator
 
 pytestmark = pytest.mark.usefixtures("taken")
@@ -67,9 +68,10 @@ def test_opcheck(call: Call) -> None:
 
 @pytest.mark.parametrize(
     "name",
-    ["add_layer_norm", "add_rms_norm", "conv_logsumexp", "cross_entropy", "cumsum from the end",
+    ["add_layer_norm", "add_rms_norm", "batch_norm, residual, silu", "conv_logsumexp", "cross_entropy",
+     "cumsum from the end",
      "gate_product", "group_norm, residual, silu",
-     "layer_norm", "linear_fp32x3", "linear_group_norm_min_bias", "masked_softmax",
+     "layer_norm", "linear_cross_entropy", "linear_fp32x3", "linear_group_norm_min_bias", "masked_softmax",
      "masked_softmax with a bias", "reduction to means", "reduction to norms",
      "reduction to largest of columns", "rms_norm", "rotary", "softmax", "logsumexp"],
 )  # fmt: skip
@@ -194,3 +196,25 @@ def test_a_gradient_that_is_not_wanted_is_not_made() -> None:
             dispatched = group_norm_operator._OPERATOR.backward(*arguments)
     assert [value is None for value in direct] == [False, True, True, False]
     assert [value is not None and value.numel() for value in dispatched] == [x.numel(), 0, 0, bias.numel()]
+
+
+def test_a_loss_in_chunks_is_that_of_all_rows(monkeypatch: pytest.MonkeyPatch) -> None:
+    """And none of its calls makes all of the logits."""
+    call = CALLS["linear_cross_entropy"]
+    tensors = call.tensors()
+    wanted = call.native(*tensors)
+    gradients = torch.autograd.grad(wanted, tensors)
+    monkeypatch.setattr(linear_cross_entropy_operator, "CHUNK_BYTES", 2 * 5 * 8)
+    sizes = []
+    linear = torch.nn.functional.linear
+
+    def watched(*arguments: Any) -> torch.Tensor:
+        made = linear(*arguments)
+        sizes.append(tuple(made.shape))
+        return made
+
+    monkeypatch.setattr(torch.nn.functional, "linear", watched)
+    value = call.ours(*tensors)
+    torch.testing.assert_close(value, wanted)
+    torch.testing.assert_close(torch.autograd.grad(value, tensors), gradients)
+    assert sizes == [(2, 5)] * 3

@@ -1,5 +1,6 @@
 """The sweep without a GPU: which rows there are, how one is measured by a clock of ours, who does it."""
 
+import json
 import math
 import threading
 import time
@@ -16,7 +17,7 @@ from agent.kernels import sources
 from agent.kernels.benching import Machine
 from agent.kernels.case import Case, both
 from agent.kernels.manifest import Times, fingerprint
-from agent.kernels.sweep import grid, rows, sweeping, workers
+from agent.kernels.sweep import grid, page, plot, rows, sweeping, workers
 from agent.kernels.sweep.measuring import Means, made_ready, timed
 from agent.kernels.sweep.rows import Row
 
@@ -194,3 +195,21 @@ def test_a_sweep_goes_on_where_it_ended(tmp_path: Path) -> None:
     assert set(everything) - set(chosen()) == {SMALL}
     assert chosen(below=0.97) == [NAMES[1], SMALL]
     assert chosen(max_autotune=True) == [NAMES[1]]
+
+
+def test_the_page_and_the_plot_are_what_the_rows_say() -> None:
+    docs = Path(__file__).resolve().parents[2] / "docs"
+    assert (docs / "kernels-sweep.md").read_text(encoding="utf-8") == page.render()
+    assert (docs / "kernels-sweep.svg").read_text(encoding="utf-8") == plot.render()
+
+
+def test_the_page_names_what_is_behind_the_worst_first(tmp_path: Path) -> None:
+    rows.keep(tmp_path, row(SMALL, 1.5, is_held_back=True))
+    rows.keep(tmp_path, row(NAMES[1], 0.8, in_a_row_ms={"ours": 0.02, "eager": 0.016}))
+    (tmp_path / "bounds.json").write_text(json.dumps({NAMES[1]: "the host"}))
+    text = page.render(tmp_path)
+    assert "| gelu | 2 | 1.10 | 50% | 0.80 | 1 | 1.50 | 100% |" in text
+    assert "0.80, 0.80 to 0.80 | eager | 1 | 1 | 20.0, 16.0 | the host |" in text
+    drawn = plot.render(tmp_path)
+    assert drawn.count("<circle") == 2
+    assert 'class="behind"' in drawn

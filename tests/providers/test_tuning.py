@@ -69,6 +69,17 @@ def test_a_run_that_ended_early_is_gone_on_with(tmp_path: Path) -> None:
     assert Tuning(make, place, goes_on=True).answers == first.answers
 
 
+def test_a_run_that_is_resumed_knows_what_was_measured(tmp_path: Path) -> None:
+    place = tmp_path / "H200.json"
+    resumed = Tuning(make, place, goes_on=True)
+    resumed.hear(Evaluated(round=1, attempt=verified(1, 2.0, source=text({}))))
+    given = played(
+        resumed, {text(change): 3.0 for change in ({"unroll": 1}, {"threads": 1}, {"threads": -1})}
+    )
+    assert given[0] == text({"unroll": 1})
+    assert json.loads(place.read_text())["change"] == {}
+
+
 def parse_source(answer: str) -> str:
     return answer.partition("```python\n")[2].removesuffix("```\n")
 

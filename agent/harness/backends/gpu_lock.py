@@ -96,7 +96,7 @@ def of_gpu(
     cache: Path, environment: Mapping[str, str], announce: Announce, begun_ns: int | None = None
 ) -> GpuLock:
     """For the GPU that a process with this environment computes on."""
-    name = identity(_listed(), environment.get("CUDA_VISIBLE_DEVICES"))
+    name = identity(listed(), environment.get("CUDA_VISIBLE_DEVICES"))
     return GpuLock(cache / "gpus" / f"{name}.queue", announce, begun_ns=begun_ns)
 
 
@@ -110,7 +110,7 @@ def identity(listed: list[str], visible: str | None) -> str:
 
 
 @cache
-def _listed() -> list[str]:
+def listed() -> list[str]:
     """UUIDs of this machine's GPUs; none where the driver does not say."""
     tool = shutil.which("nvidia-smi")
     if tool is None:

@@ -49,6 +49,8 @@ class Worker:
 def started(here: Machine) -> Worker:
     """A process on the present GPU."""
     context = multiprocessing.get_context("spawn")
+    # The processes are as many as there are processors: each compiles in itself. Inductor asks when it is imported.
+    os.environ["TORCHINDUCTOR_COMPILE_THREADS"] = "1"
     ours, theirs = context.Pipe()
     process = context.Process(target=_serve_gpu, args=(theirs, here), daemon=True)
     process.start()
@@ -96,8 +98,6 @@ def _ended(process: BaseProcess) -> None:
 
 
 def _serve_gpu(connection: Connection, here: Machine) -> None:
-    # The processes are as many as there are processors: each compiles in itself, on one of them.
-    os.environ["TORCHINDUCTOR_COMPILE_THREADS"] = "1"
     import torch
 
     torch.set_num_threads(1)

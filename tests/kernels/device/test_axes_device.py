@@ -7,10 +7,15 @@ import pytest
 import torch
 from kernels.device.plain_library import AXES, NUMBERS, Kit, exact, placed, run
 
+from agent.kernels.batch_norm import operator as batch_norm
+from agent.kernels.cross_entropy import operator as cross_entropy
 from agent.kernels.cumsum import operator as cumsum
+from agent.kernels.group_norm import activation
+from agent.kernels.linear_cross_entropy import operator as linear_cross_entropy
 from agent.kernels.masked_softmax import operator as masked_softmax
 from agent.kernels.reduction import operator as reduction
 
+F = torch.nn.functional
 EVERY = pytest.mark.parametrize("dtype", list(NUMBERS))
 
 
@@ -132,3 +137,66 @@ def test_cumulative_sums(sizes: tuple[int, int, int], offset: int, reverse: bool
     x, y, workspace = kit.draw(*sizes), kit.room(*sizes), kit.device.empty(4 * math.prod(sizes), "uint8")
     run(kit.device, "cumsum_forward", cumsum.FORWARD, x, y, workspace, *sizes, reverse, NUMBERS[dtype], 0, 0)
     kit.close(y, cumsum.in_torch(exact(x), 1, None, reverse))
+
+
+@EVERY
+@pytest.mark.parametrize(
+    ("shape", "is_last", "offset"),
+    [((3, 5, 49), False, 0), ((2, 8, 56), False, 0), ((2, 3, 7), False, 1), ((70, 40, 1), False, 0),
+     ((2, 24, 40), True, 0), ((2, 6, 7), True, 1)],
+)  # fmt: skip
+@pytest.mark.parametrize("act", ["none", "relu", "gelu"])
+def test_norms_by_running_statistics(
+    act: str, shape: tuple[int, int, int], is_last: bool, offset: int, dtype: str
+) -> None:
+    kit, (n, channels, spatial) = Kit(dtype, offset, AXES), shape
+    laid = (n, spatial, channels) if is_last else shape
+    x, residual, grad, y, dx, dz = *(kit.draw(*laid) for _ in range(3)), *(kit.room(*laid) for _ in range(3))
+    parameters = [kit.draw(channels, shift=shift) for shift in (0.0, 6.0, 1.0, 0.0)]
+    numbers = (*shape, NUMBERS[dtype], NUMBERS[dtype], int(is_last), activation.NUMBERS[act], 1e-3, 0, 0)
+    run(
+        kit.device, "batch_norm_forward", batch_norm.FORWARD,
+        None, x, residual, *parameters, y, None, *numbers,
+    )  # fmt: skip
+    truth, before = exact(x), exact(residual)
+    seen, added = (value.movedim(-1, 1) if is_last else value for value in (truth, before))
+    mean, variance, weight, bias = (exact(one).detach() for one in parameters)
+    z = F.batch_norm(seen, mean, variance, weight, bias, eps=1e-3) + added
+    wanted = activation.value(z, act)
+    kit.close(y, wanted.movedim(1, -1) if is_last else wanted)
+    run(
+        kit.device, "batch_norm_forward", batch_norm.FORWARD,
+        grad, x, residual, *parameters, dx, dz, *numbers,
+    )  # fmt: skip
+    given = exact(grad).detach()
+    wanted.backward(given.movedim(-1, 1) if is_last else given)
+    for ours, theirs in ((dx, truth), (dz, before)):
+        assert theirs.grad is not None
+        kit.close(ours, theirs.grad)
+
+
+@EVERY
+@pytest.mark.parametrize(("rows", "length", "offset"), [(9, 33, 1), (3, 2_000, 0), (2, 20_488, 0)])
+@pytest.mark.parametrize(("smoothing", "z_loss"), [(0.0, 0.0), (0.1, 0.01)])
+def test_losses_whose_gradient_takes_the_logits_place(
+    rows: int, length: int, offset: int, smoothing: float, z_loss: float, dtype: str
+) -> None:
+    """The first row is ignored."""
+    kit, ignored = Kit(dtype, offset, AXES), -3
+    logits, target = kit.draw(rows, length, shift=20.0), kit.device.empty(rows, "int64")
+    target[...] = kit.random.integers(0, length, rows)
+    target[0] = ignored
+    loss, share = kit.floats(rows), kit.floats(1)
+    share[...] = 0.5
+    truth = exact(logits)
+    wanted = cross_entropy.in_torch(truth, torch.tensor(target), ignored, smoothing, z_loss)
+    numbers = (rows, length, ignored, smoothing, z_loss)
+    for gradient in (0, 1):
+        run(
+            kit.device, "linear_cross_entropy_forward", linear_cross_entropy.FORWARD,
+            logits, target, share, loss, *numbers, gradient, NUMBERS[dtype], 0, 0,
+        )  # fmt: skip
+        kit.close(loss, wanted)
+    (0.5 * wanted.sum()).backward()
+    assert truth.grad is not None
+    kit.close(logits, truth.grad)

@@ -171,7 +171,8 @@ def _where_finite(new: torch.Tensor, stated: torch.Tensor) -> torch.Tensor:
     if stated.numel() < ENOUGH or not (new.is_contiguous() and stated.is_contiguous()):
         return torch.where(torch.isfinite(stated) & torch.isfinite(new), new, stated)
     # In pieces: masks and magnitudes of large tensors take as much memory again.
-    for one, other in zip(new.view(-1).split(ENOUGH), stated.view(-1).split(ENOUGH), strict=True):
+    pieces = zip(torch.split(new.view(-1), ENOUGH), torch.split(stated.view(-1), ENOUGH), strict=True)
+    for one, other in pieces:
         one.copy_(torch.where(torch.isfinite(other) & torch.isfinite(one), one, other))
     return new
 

@@ -10,7 +10,7 @@ from rich.text import Text
 from agent import config
 from agent.api import Checks, Judge
 from agent.api.judge import architecture
-from agent.cli import columns, console, judging
+from agent.cli import columns, console, judging, kernel_sweep
 from agent.cli.kernel_builds import All, Names, build, chosen_names
 from agent.cli.telling import telling
 from agent.errors import EnvironmentFault
@@ -139,6 +139,12 @@ def bench(
     names: Names = None,
     every: All = False,
     keep: Annotated[bool, typer.Option("--write/--no-write", help="Write the times to kernel.json.")] = True,
+    sweep: kernel_sweep.Wanted = False,
+    to: kernel_sweep.To = kernel_sweep.FOLDER,
+    seconds: kernel_sweep.Seconds = None,
+    below: kernel_sweep.Below = None,
+    max_autotune: kernel_sweep.MaxAutotune = False,
+    workers: kernel_sweep.Workers = None,
     json: console.Json = False,
     verbose: console.Verbose = False,
     quiet: console.Quiet = False,
@@ -148,6 +154,10 @@ def bench(
     from agent.kernels import benching, cases
 
     here = benching.machine(_commit())
+    if sweep:
+        choice = kernel_sweep.Choice(chosen, to, seconds, below, max_autotune, workers)
+        kernel_sweep.run(choice, here, _turn, json)
+        return
     rows = []
     for name in chosen:
         found = []

@@ -66,7 +66,9 @@ class Warm:
 
     def end(self) -> None:
         for server in self._servers.values():
-            server.end()
+            # Ctrl-C while one is waited for: its link is closed, so that it ends by itself.
+            with contextlib.suppress(KeyboardInterrupt):
+                server.end()
 
     def passed(self, stack: contextlib.ExitStack) -> servers.Servers:
         """New sockets to all, for one judge; they are open until the stack is unwound."""

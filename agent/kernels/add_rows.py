@@ -10,8 +10,8 @@ from dataclasses import dataclass
 import torch
 
 from agent.kernels import routing
-from agent.kernels.operators import Tensors, address, stream
-from agent.kernels.rows import Parameters, Rows, gradient_shapes, matrix
+from agent.kernels.operators import Gradients, Tensors, address, stream
+from agent.kernels.rows import NOWHERE, Parameters, Rows, gradient_shapes, matrix
 
 FORWARD = "12qd2q"
 """AddRowForward of csrc/add_norm.cuh."""
@@ -42,16 +42,15 @@ class AddRows:
     def launch_forward(
         self, terms: Sequence[torch.Tensor], parameters: Parameters, dims: int, eps: float, statistics: bool
     ) -> Tensors:
-        """The norm and the sum, then the statistics, which are left empty where they are not wanted."""
+        """The norm and the sum, then the statistics, of which there are none where they are not wanted."""
         x, residual = (term.contiguous() for term in terms)
         parameters = parameters.contiguous()
-        y, added, *stats = self.shapes(x, dims)
-        addresses = [stat.data_ptr() for stat in stats] if statistics else [0] * len(stats)
-        device = x.device.index
+        y, added = torch.empty_like(x), torch.empty_like(x)
+        stats, places = self.rows.statistics(x, dims) if statistics else ((), NOWHERE)
+        device = x.get_device()
         routing.library(self.kernel, device).launch(
             "forward", FORWARD,
-            x.data_ptr(), residual.data_ptr(), address(parameters.weight), address(parameters.bias),
-            y.data_ptr(), added.data_ptr(), *addresses if self.rows.centred else (0, *addresses),
+            x.data_ptr(), residual.data_ptr(), *parameters.places(), y.data_ptr(), added.data_ptr(), *places,
             *matrix(x, dims), routing.DTYPES[x.dtype], routing.DTYPES[parameters.dtype or x.dtype], eps,
             stream(x), device,
         )  # fmt: skip
@@ -64,24 +63,26 @@ class AddRows:
         parameters: Parameters,
         stats: Tensors,
         wanted: Sequence[bool],
-    ) -> Tensors:
+    ) -> Gradients:
         """Gradients of either summand, weight and bias."""
         grads, added, parameters = grads.contiguous(), added.contiguous(), parameters.contiguous()
         made = gradient_shapes(added, parameters, wanted)
-        device = added.device.index
+        device = added.get_device()
         pointers = (
             grads.of_norm.data_ptr(), address(grads.of_sum), added.data_ptr(), address(parameters.weight),
-            *map(address, stats if self.rows.centred else (None, *stats)),
-            *(address(one) if want else 0 for one, want in zip(made, wanted, strict=True)),
+            *self.rows.places(stats), *map(address, made),
         )  # fmt: skip
+        sizes = matrix(added, added.dim() - stats[-1].dim())
         values = (
-            *matrix(added, added.dim() - stats[-1].dim()), routing.DTYPES[added.dtype],
-            routing.DTYPES[parameters.dtype or added.dtype], stream(added), device,
+            *sizes, routing.DTYPES[added.dtype], routing.DTYPES[parameters.dtype or added.dtype],
+            stream(added), device,
         )  # fmt: skip
         library = routing.library(self.kernel, device)
-        needed = library.ask("backward_workspace", BACKWARD, *pointers, 0, *values)
-        workspace = torch.empty(needed, dtype=torch.uint8, device=added.device)
-        library.launch("backward", BACKWARD, *pointers, workspace.data_ptr(), *values)
+        workspace = None
+        if wanted[1] or (self.rows.centred and wanted[2]):
+            needed = library.remembered(sizes, "backward_workspace", BACKWARD, *pointers, 0, *values)
+            workspace = added.new_empty(needed, dtype=torch.uint8)
+        library.launch("backward", BACKWARD, *pointers, address(workspace), *values)
         return made
 
     def compute_forward(
@@ -99,10 +100,10 @@ class AddRows:
         parameters: Parameters,
         stats: Tensors,
         wanted: Sequence[bool],
-    ) -> Tensors:
+    ) -> Gradients:
         """The norm's, to which the sum's own is added."""
         dx, *others = self.rows.compute_backward(grads.of_norm, added, parameters, stats, wanted)
-        return (dx + grads.of_sum if wanted[0] and grads.of_sum is not None else dx, *others)
+        return (dx if dx is None or grads.of_sum is None else dx + grads.of_sum, *others)
 
     def shapes(self, x: torch.Tensor, dims: int) -> Tensors:
         """Room for the norm, the sum and the statistics."""
@@ -116,10 +117,3 @@ def takes(kernel: str, x: torch.Tensor, residual: torch.Tensor, *parameters: tor
     if not same and not routing.is_disabled():
         routing.fall_back(kernel, "the residual has another shape, dtype or device than the input")
     return same and routing.takes(kernel, x, *parameters)
-
-
-def fits(x: torch.Tensor, shape: tuple[int, ...], *parameters: torch.Tensor | None) -> bool:
-    """Whether torch takes these sizes and there is something to compute; else it is torch's to answer."""
-    # By its length: torch.compile of torch 2.11 does not trace the truth of a tuple.
-    trailing = len(shape) > 0 and x.shape[x.dim() - len(shape) :] == shape
-    return trailing and x.numel() > 0 and all(p is None or p.shape == shape for p in parameters)

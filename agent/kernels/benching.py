@@ -8,7 +8,7 @@ Nothing here runs without a GPU.
 
 import math
 import random
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from statistics import median, quantiles
@@ -45,8 +45,7 @@ def machine(commit: str) -> Machine:
 
 def measured(case: Case, here: Machine) -> Measured:
     """Times of one case. Raises EnvironmentFault without a GPU."""
-    torch.backends.cuda.matmul.allow_tf32 = False
-    torch.backends.cudnn.allow_tf32 = False
+    disable_tf32()
     ours, eager = case.call(case.ours), case.call(case.native)
     # Cases share a function: compiled for dynamic sizes from the second shape on, left to eager after eight.
     torch.compiler.reset()
@@ -61,14 +60,14 @@ def measured(case: Case, here: Machine) -> Measured:
     return Measured(
         gpu=here.gpu, driver=here.driver, cuda=str(torch.version.cuda), torch=torch.__version__,
         date=datetime.now(UTC).date().isoformat(), commit=here.commit, shape=case.shape,
-        dtype=case.dtype_name, setting=case.setting, candidate_ms=_times(own),
-        eager_ms=_times([spans["eager"] for spans in rounds]),
-        compile_ms=_times([spans["compile"] for spans in rounds]),
+        dtype=case.dtype_name, setting=case.setting, candidate_ms=times_of(own),
+        eager_ms=times_of([spans["eager"] for spans in rounds]),
+        compile_ms=times_of([spans["compile"] for spans in rounds]),
         roofline_fraction=_roofline(case, here.gpu, own), max_abs_err=error.largest, rms_err=error.rms,
         native_max_abs_err=native.largest, native_rms_err=native.rms, ratio_ci=interval(rounds),
         rivals={
             name: Rival(
-                ms=_times([spans[name] for spans in rounds]), max_abs_err=errors[name].largest,
+                ms=times_of([spans[name] for spans in rounds]), max_abs_err=errors[name].largest,
                 rms_err=errors[name].rms,
             )
             for name in rivals
@@ -76,9 +75,22 @@ def measured(case: Case, here: Machine) -> Measured:
     )  # fmt: skip
 
 
-def interval(rounds: list[dict[str, float]]) -> tuple[float, float]:
-    """95 % interval of the median of (torch's better time / ours), by order statistics of the rounds."""
-    better = min(("eager", "compile"), key=lambda name: median(spans[name] for spans in rounds))
+def disable_tf32() -> None:
+    """In this process: products of float32 are of float32."""
+    torch.backends.cuda.matmul.allow_tf32 = False
+    torch.backends.cudnn.allow_tf32 = False
+
+
+def fastest(rounds: list[dict[str, float]], names: Iterable[str]) -> str:
+    """That of these sides whose median is the least."""
+    return min(names, key=lambda name: median(spans[name] for spans in rounds))
+
+
+def interval(
+    rounds: list[dict[str, float]], names: Iterable[str] = ("eager", "compile")
+) -> tuple[float, float]:
+    """95 % interval of the median of (the best time of `names` / ours), by order statistics of the rounds."""
+    better = fastest(rounds, names)
     ratios = sorted(spans[better] / spans["ours"] for spans in rounds)
     half = 0.98 * math.sqrt(len(ratios))
     low, high = math.floor(len(ratios) / 2 - half), math.ceil(len(ratios) / 2 + half)
@@ -86,30 +98,37 @@ def interval(rounds: list[dict[str, float]]) -> tuple[float, float]:
 
 
 def _rounds(calls: dict[str, Call], in_a_row: int) -> Iterator[dict[str, float]]:
-    flush = torch.empty(FLUSH_BYTES, dtype=torch.uint8, device="cuda")
-    first = {name: _timed(call, flush, in_a_row) for name, call in calls.items()}
+    clock = Clock()
+    first = {name: clock(call, in_a_row) for name, call in calls.items()}
     count = LARGE_ROUNDS if max(first.values()) > LARGE_MS else ROUNDS
     for _ in range(count):
         order = random.sample(list(calls), len(calls))
-        yield {name: _timed(calls[name], flush, in_a_row) for name in order}
+        yield {name: clock(calls[name], in_a_row) for name in order}
 
 
-def _timed(call: Call, flush: torch.Tensor, in_a_row: int) -> float:
-    """Milliseconds of a call. One alone is queued behind other work, in a program that keeps the GPU busy."""
-    begin, end = (torch.cuda.Event(enable_timing=True) for _ in range(2))  # type: ignore[no-untyped-call]
-    torch.cuda.synchronize()
-    if in_a_row == 1:
-        flush.zero_()
-    begin.record()
-    for _ in range(in_a_row):
-        call()
-    end.record()
-    torch.cuda.synchronize()
-    span: float = begin.elapsed_time(end)
-    return span / in_a_row
+class Clock:
+    """Milliseconds of a call on the present GPU."""
+
+    def __init__(self) -> None:
+        self._flush = torch.empty(FLUSH_BYTES, dtype=torch.uint8, device="cuda")
+
+    def __call__(self, call: Call, in_a_row: int = 1) -> float:
+        """One alone meets a cold L2 and is queued behind other work, as where the GPU is busy."""
+        begin, end = (torch.cuda.Event(enable_timing=True) for _ in range(2))  # type: ignore[no-untyped-call]
+        torch.cuda.synchronize()
+        if in_a_row == 1:
+            self._flush.zero_()
+        begin.record()
+        for _ in range(in_a_row):
+            call()
+        end.record()
+        torch.cuda.synchronize()
+        span: float = begin.elapsed_time(end)
+        return span / in_a_row
 
 
-def _times(values: list[float]) -> Times:
+def times_of(values: list[float]) -> Times:
+    """At three percentiles."""
     fifths = quantiles(values, n=5, method="inclusive")
     return Times(p20=round(fifths[0], 6), p50=round(median(values), 6), p80=round(fifths[3], 6))
 

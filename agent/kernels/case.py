@@ -70,9 +70,9 @@ class Case:
         """Of the products; a training step has three for each."""
         return 2 * self.macs * (3 if self.trains else 1)
 
-    def call(self, function: Function) -> Callable[[], object]:
+    def call(self, function: Function, device: str = "cuda") -> Callable[[], object]:
         """A call on tensors made for it, always the same ones."""
-        x, parameters = self._tensors("cuda")
+        x, parameters = self._tensors(device)
         if not self.trains:
             return partial(_forward, function, x, parameters)
         for tensor in (x, *parameters):
@@ -81,9 +81,9 @@ class Case:
             grad = tuple(map(torch.randn_like, _values(function(x, *parameters))))
         return partial(_step, function, x, parameters, grad)
 
-    def errors(self) -> dict[str, Error]:
+    def errors(self, device: str = "cuda") -> dict[str, Error]:
         """Of the kernel (`ours`), of torch (`native`) and of the rivals, on a sample of the input."""
-        x, parameters = self._tensors("cuda")
+        x, parameters = self._tensors(device)
         x = x[: self.sample].clone()
         alike = self.inputs - 1
         parameters = [*(one[: self.sample].clone() for one in parameters[:alike]), *parameters[alike:]]

@@ -8,7 +8,7 @@ from typing import Any
 import torch
 import torch.nn.functional as F
 
-from agent.kernels import fused_cases, linear_cases, product_cases
+from agent.kernels import axis_cases, fused_cases, image_cases, linear_cases, product_cases
 from agent.kernels.case import Case, Function, both
 from agent.kernels.conv_group_norm_tanh_hardswish_residual_logsumexp.operator import (
     conv_group_norm_tanh_hardswish_residual_logsumexp as conv_logsumexp,
@@ -32,43 +32,50 @@ def of(kernel: str) -> tuple[Case, ...]:
     return tuple(_CASES[kernel]())
 
 
+def of_group_norm(shape: tuple[int, ...], groups: int, dtype: torch.dtype, act: str = "none") -> Case:
+    """GroupNorm with weight and bias, and SiLU behind it where `act` is silu."""
+
+    def ours(x: torch.Tensor, weight: torch.Tensor, bias: torch.Tensor) -> torch.Tensor:
+        return group_norm(x, groups, weight, bias, act=act)
+
+    def native(x: torch.Tensor, weight: torch.Tensor, bias: torch.Tensor) -> torch.Tensor:
+        y = F.group_norm(x, groups, weight, bias)
+        return F.silu(y) if act == "silu" else y
+
+    setting = f"{groups} groups" + ("" if act == "none" else f", {act}")
+    return Case("group_norm", ours, native, shape, (shape[1:2],) * 2, dtype, setting)
+
+
 def _group_norm() -> list[Case]:
-    def made(shape: tuple[int, ...], groups: int, dtype: torch.dtype, act: str = "none") -> Case:
-        def ours(x: torch.Tensor, weight: torch.Tensor, bias: torch.Tensor) -> torch.Tensor:
-            return group_norm(x, groups, weight, bias, act=act)
-
-        def native(x: torch.Tensor, weight: torch.Tensor, bias: torch.Tensor) -> torch.Tensor:
-            y = F.group_norm(x, groups, weight, bias)
-            return F.silu(y) if act == "silu" else y
-
-        setting = f"{groups} groups" + ("" if act == "none" else f", {act}")
-        return Case("group_norm", ours, native, shape, (shape[1:2],) * 2, dtype, setting)
-
-    large = made((112, 64, 512, 512), 8, torch.float32)
-    fused = made((4, 320, 64, 64), 32, torch.float16, "silu")
-    small = [made(shape, 8 if shape[1] % 32 else 32, torch.float32) for shape in SMALL]
+    large = of_group_norm((112, 64, 512, 512), 8, torch.float32)
+    fused = of_group_norm((4, 320, 64, 64), 32, torch.float16, "silu")
+    small = [of_group_norm(shape, 8 if shape[1] % 32 else 32, torch.float32) for shape in SMALL]
     rows = [replace(case, in_a_row=100, setting=f"{case.setting}, 100 in a row") for case in small]
     return [*both(large), *both(fused), *small, *rows]
 
 
-def _layer_norm() -> list[Case]:
+def of_layer_norm(shape: tuple[int, ...], dtype: torch.dtype = torch.float32) -> Case:
+    """LayerNorm of the last dimension, with weight and bias."""
+
     def ours(x: torch.Tensor, weight: torch.Tensor, bias: torch.Tensor) -> torch.Tensor:
         return layer_norm(x, weight.shape, weight, bias)
 
     def native(x: torch.Tensor, weight: torch.Tensor, bias: torch.Tensor) -> torch.Tensor:
         return F.layer_norm(x, weight.shape, weight, bias)
 
-    return both(Case("layer_norm", ours, native, (16, 2048, 4096), ((4096,), (4096,))))
+    return Case("layer_norm", ours, native, shape, (shape[-1:],) * 2, dtype)
 
 
-def _rms_norm() -> list[Case]:
+def of_rms_norm(shape: tuple[int, ...], dtype: torch.dtype = torch.float32) -> Case:
+    """RMSNorm of the last dimension, with a weight."""
+
     def ours(x: torch.Tensor, weight: torch.Tensor) -> torch.Tensor:
         return rms_norm(x, weight.shape, weight, 1e-6)
 
     def native(x: torch.Tensor, weight: torch.Tensor) -> torch.Tensor:
         return F.rms_norm(x, weight.shape, weight, 1e-6)
 
-    return both(Case("rms_norm", ours, native, (8, 2048, 4096), ((4096,),)))
+    return Case("rms_norm", ours, native, shape, (shape[-1:],), dtype)
 
 
 def _pointwise(
@@ -77,43 +84,51 @@ def _pointwise(
     return both(Case(kernel, ours, native, shape, result_share=share))
 
 
-def _conv_logsumexp() -> list[Case]:
+def of_conv_logsumexp(shape: tuple[int, ...], channels: int = 64, groups: int = 16) -> Case:
+    """The fused convolution of 3x3, to `channels`, for images [n, channels, height, width]."""
+
     def ours(x: torch.Tensor, *parameters: torch.Tensor) -> torch.Tensor:
         weight, bias, gamma, beta = parameters
-        return conv_logsumexp(x, weight, bias, 16, gamma, beta)
+        return conv_logsumexp(x, weight, bias, groups, gamma, beta)
 
     def native(x: torch.Tensor, *parameters: torch.Tensor) -> torch.Tensor:
         weight, bias, gamma, beta = parameters
         c = F.conv2d(x, weight, bias)
-        bent = F.hardswish(torch.tanh(F.group_norm(c, 16, gamma, beta)))
+        bent = F.hardswish(torch.tanh(F.group_norm(c, groups, gamma, beta)))
         return torch.logsumexp(c + bent, dim=1, keepdim=True)
 
-    shapes = ((64, 8, 3, 3), (64,), (64,), (64,))
-    share = (126 * 126) / (8 * 128 * 128)
-    case = Case(
-        "conv_group_norm_tanh_hardswish_residual_logsumexp", ours, native, (128, 8, 128, 128), shapes,
-        setting="16 groups, TF32 off", result_share=share, macs=128 * 126 * 126 * 64 * 72,
+    n, inputs, height, width = shape
+    pixels = (height - 2) * (width - 2)
+    return Case(
+        "conv_group_norm_tanh_hardswish_residual_logsumexp", ours, native, shape,
+        ((channels, inputs, 3, 3), *((channels,),) * 3),
+        setting=f"{groups} groups, TF32 off", result_share=pixels / (inputs * height * width),
+        macs=n * pixels * channels * inputs * 9,
     )  # fmt: skip
-    return both(case)
 
 
 _CASES: dict[str, Callable[[], list[Case]]] = {
     "add_layer_norm": fused_cases.layer_norms,
     "add_rms_norm": fused_cases.rms_norms,
-    "conv_group_norm_tanh_hardswish_residual_logsumexp": _conv_logsumexp,
+    "batch_norm": image_cases.evaluated,
+    "conv_group_norm_tanh_hardswish_residual_logsumexp": lambda: both(of_conv_logsumexp((128, 8, 128, 128))),
     "conv_fp32x3": product_cases.convolutions,
     "cross_entropy": fused_cases.losses,
+    "cumsum": axis_cases.cumulative,
     "gate_product": fused_cases.gates,
     "gelu": lambda: _pointwise("gelu", gelu, F.gelu, (8192, 11008)),
     "group_norm": _group_norm,
-    "layer_norm": _layer_norm,
+    "layer_norm": lambda: both(of_layer_norm((16, 2048, 4096))),
+    "linear_cross_entropy": fused_cases.vocabularies,
     "linear_fp32x3": linear_cases.products,
     "linear_group_norm_min_bias": linear_cases.fused,
     "logsumexp": lambda: _pointwise(
         "logsumexp", partial(logsumexp, dim=1), partial(torch.logsumexp, dim=1), (4096, 32000), 1 / 32000
     ),
+    "masked_softmax": axis_cases.attention,
     "matmul_fp32x3": product_cases.products,
-    "rms_norm": _rms_norm,
+    "reduction": axis_cases.reductions,
+    "rms_norm": lambda: both(of_rms_norm((8, 2048, 4096))),
     "rotary": fused_cases.turns,
     "softmax": lambda: _pointwise(
         "softmax", partial(softmax, dim=1), partial(torch.softmax, dim=1), (4096, 16384)

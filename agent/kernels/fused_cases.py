@@ -1,7 +1,6 @@
 """The cases of norms of a sum, gates, rotary embeddings and losses: what decoders and transformers have."""
 
-from dataclasses import replace
-from functools import cache
+from collections.abc import Callable
 
 import torch
 import torch.nn.functional as F
@@ -11,13 +10,14 @@ from agent.kernels.add_rms_norm.operator import add_rms_norm
 from agent.kernels.case import Case, both
 from agent.kernels.cross_entropy.operator import cross_entropy
 from agent.kernels.gate_product.operator import gate_product, gate_product_halves
+from agent.kernels.linear_cross_entropy.operator import linear_cross_entropy
 from agent.kernels.rotary.operator import in_torch, rotary
 
 Values = tuple[torch.Tensor, torch.Tensor]
 
 
-def rms_norms() -> list[Case]:
-    """In float32 as RMSNorm alone is timed, and in bfloat16 at the sizes of a decoder."""
+def of_rms_norm(shape: tuple[int, ...], dtype: torch.dtype) -> Case:
+    """A sum and its RMSNorm over the last dimension."""
 
     def ours(x: torch.Tensor, residual: torch.Tensor, weight: torch.Tensor) -> Values:
         return add_rms_norm(x, residual, weight.shape, weight, 1e-6)
@@ -26,15 +26,18 @@ def rms_norms() -> list[Case]:
         added = x + residual
         return F.rms_norm(added, weight.shape, weight, 1e-6), added
 
-    def made(shape: tuple[int, ...], dtype: torch.dtype) -> Case:
-        return Case("add_rms_norm", ours, native, shape, (shape[-1:],), dtype, result_share=2.0, inputs=2)
-
-    half = [made((rows, size), torch.bfloat16) for rows, size in ((1, 4096), (4096, 4096), (8192, 8192))]
-    return [*both(made((8, 2048, 4096), torch.float32)), *(one for case in half for one in both(case))]
+    return Case("add_rms_norm", ours, native, shape, (shape[-1:],), dtype, result_share=2.0, inputs=2)
 
 
-def layer_norms() -> list[Case]:
-    """In float32 as LayerNorm alone is timed, and in float16 at the sizes of a vision transformer."""
+def rms_norms() -> list[Case]:
+    """In float32 as RMSNorm alone is timed, and in bfloat16 at the sizes of a decoder."""
+    sizes = ((1, 4096), (4096, 4096), (8192, 8192))
+    made = [of_rms_norm((8, 2048, 4096), torch.float32), *(of_rms_norm(one, torch.bfloat16) for one in sizes)]
+    return [one for case in made for one in both(case)]
+
+
+def of_layer_norm(shape: tuple[int, ...], dtype: torch.dtype) -> Case:
+    """A sum and its LayerNorm over the last dimension."""
 
     def ours(x: torch.Tensor, residual: torch.Tensor, weight: torch.Tensor, bias: torch.Tensor) -> Values:
         return add_layer_norm(x, residual, weight.shape, weight, bias)
@@ -43,23 +46,49 @@ def layer_norms() -> list[Case]:
         added = x + residual
         return F.layer_norm(added, weight.shape, weight, bias), added
 
-    def made(shape: tuple[int, ...], dtype: torch.dtype) -> Case:
-        sizes = (shape[-1:],) * 2
-        return Case("add_layer_norm", ours, native, shape, sizes, dtype, result_share=2.0, inputs=2)
-
-    half = [made((images, 197, size), torch.float16) for images, size in ((1, 768), (64, 768), (32, 1280))]
-    return [*both(made((16, 2048, 4096), torch.float32)), *(one for case in half for one in both(case))]
+    sizes = (shape[-1:],) * 2
+    return Case("add_layer_norm", ours, native, shape, sizes, dtype, result_share=2.0, inputs=2)
 
 
-def gates() -> list[Case]:
-    """SwiGLU of halves and of two tensors, and GeGLU of halves whose second is the gate."""
+def layer_norms() -> list[Case]:
+    """In float32 as LayerNorm alone is timed, and in float16 at the sizes of a vision transformer."""
+    sizes = ((1, 197, 768), (64, 197, 768), (32, 197, 1280))
+    made = [of_layer_norm((16, 2048, 4096), torch.float32), *(of_layer_norm(s, torch.float16) for s in sizes)]
+    return [one for case in made for one in both(case)]
 
-    def of_halves(x: torch.Tensor) -> torch.Tensor:
+
+def of_halves(shape: tuple[int, ...], dtype: torch.dtype) -> Case:
+    """SwiGLU of the halves of the last dimension."""
+
+    def native(x: torch.Tensor) -> torch.Tensor:
         gate, value = x.chunk(2, -1)
         return F.silu(gate) * value
 
-    def of_two(gate: torch.Tensor, value: torch.Tensor) -> torch.Tensor:
+    setting = "halves, silu"
+    return Case("gate_product", gate_product_halves, native, shape, (), dtype, setting, result_share=0.5)
+
+
+def of_two(shape: tuple[int, ...], dtype: torch.dtype) -> Case:
+    """SwiGLU of two tensors."""
+
+    def native(gate: torch.Tensor, value: torch.Tensor) -> torch.Tensor:
         return F.silu(gate) * value
+
+    return Case(
+        "gate_product",
+        gate_product,
+        native,
+        shape,
+        (),
+        dtype,
+        "two tensors, silu",
+        inputs=2,
+        backward_share=4.0,
+    )
+
+
+def of_geglu(shape: tuple[int, ...], dtype: torch.dtype) -> Case:
+    """GeGLU of the halves of the last dimension, of which the second is the gate."""
 
     def geglu(x: torch.Tensor) -> torch.Tensor:
         return gate_product_halves(x, "gelu", gate_first=False)
@@ -68,55 +97,67 @@ def gates() -> list[Case]:
         value, gate = x.chunk(2, -1)
         return value * F.gelu(gate)
 
-    halves = Case("gate_product", gate_product_halves, of_halves, (8192, 22016), result_share=0.5)
+    setting = "halves, gelu, gate second"
+    return Case("gate_product", geglu, native_geglu, shape, (), dtype, setting, result_share=0.5)
+
+
+def gates() -> list[Case]:
+    """SwiGLU of halves and of two tensors, and GeGLU of halves whose second is the gate."""
     large = [
-        replace(halves, setting="halves, silu"),
-        replace(halves, setting="halves, silu", dtype=torch.bfloat16),
-        Case(
-            "gate_product", gate_product, of_two, (4096, 14336), (), torch.bfloat16, "two tensors, silu",
-            inputs=2, backward_share=4.0,
-        ),
-        Case(
-            "gate_product", geglu, native_geglu, (2, 4096, 2560), (), torch.float16,
-            "halves, gelu, gate second", result_share=0.5,
-        ),
+        of_halves((8192, 22016), torch.float32), of_halves((8192, 22016), torch.bfloat16),
+        of_two((4096, 14336), torch.bfloat16), of_geglu((2, 4096, 2560), torch.float16),
     ]  # fmt: skip
     return [one for case in large for one in both(case)]
 
 
-def turns() -> list[Case]:
-    """Queries of a decoder, with the positions before the heads and behind them."""
+def of_rotary(shape: tuple[int, ...], dim: int, dtype: torch.dtype, interleaved: bool = False) -> Case:
+    """Rotary embedding by tables in float32, with the positions in dimension `dim`."""
 
-    def made(shape: tuple[int, ...], dim: int, dtype: torch.dtype, interleaved: bool) -> Case:
-        @cache
-        def tables(device: torch.device) -> tuple[torch.Tensor, torch.Tensor]:
+    held: list[Values] = []
+
+    def tables(device: torch.device) -> Values:
+        if not held:
             angles = torch.arange(shape[dim] * shape[-1] // 2, device=device, dtype=torch.float32)
             angles = angles.view(shape[dim], -1)
-            return angles.cos(), angles.sin()
+            held.append((angles.cos(), angles.sin()))
+        return held[0]
 
-        def ours(x: torch.Tensor) -> torch.Tensor:
-            return rotary(x, *tables(x.device), dim=dim, interleaved=interleaved)
+    def ours(x: torch.Tensor) -> torch.Tensor:
+        return rotary(x, *tables(x.device), dim=dim, interleaved=interleaved)
 
-        def native(x: torch.Tensor) -> torch.Tensor:
-            return in_torch(x, *tables(x.device), dim, interleaved)
+    def native(x: torch.Tensor) -> torch.Tensor:
+        return in_torch(x, *tables(x.device), dim, interleaved)
 
-        setting = ("side by side" if interleaved else "half a row apart") + f", positions at {dim}"
-        return Case("rotary", ours, native, shape, (), dtype, setting, backward_share=1.0)
+    setting = ("side by side" if interleaved else "half a row apart") + f", positions at {dim}"
+    return Case("rotary", ours, native, shape, (), dtype, setting, backward_share=1.0)
 
+
+def turns() -> list[Case]:
+    """Queries of a decoder, with the positions before the heads and behind them."""
     large = [
-        made((8, 32, 2048, 128), -2, torch.float32, interleaved=False),
-        made((4, 4096, 32, 128), -3, torch.bfloat16, interleaved=False),
-        made((4, 4096, 32, 128), -3, torch.bfloat16, interleaved=True),
-        made((1, 32, 1, 128), -2, torch.bfloat16, interleaved=False),
+        of_rotary((8, 32, 2048, 128), -2, torch.float32),
+        of_rotary((4, 4096, 32, 128), -3, torch.bfloat16),
+        of_rotary((4, 4096, 32, 128), -3, torch.bfloat16, interleaved=True),
+        of_rotary((1, 32, 1, 128), -2, torch.bfloat16),
     ]
     return [one for case in large for one in both(case)]
 
 
-def losses() -> list[Case]:
-    """Of a vocabulary, by the row; targets that nothing draws."""
+def targets_of(shape: tuple[int, ...]) -> Callable[[torch.Tensor], torch.Tensor]:
+    """For rows of these classes, or the first of them: targets that nothing draws, made once."""
+    held: list[torch.Tensor] = []
 
     def targets(x: torch.Tensor) -> torch.Tensor:
-        return torch.arange(x.shape[0], device=x.device) * 7919 % x.shape[1]
+        if not held:
+            held.append(torch.arange(shape[0], device=x.device) * 7919 % shape[1])
+        return held[0] if x.shape[0] == shape[0] else held[0][: x.shape[0]]
+
+    return targets
+
+
+def of_loss(shape: tuple[int, ...], dtype: torch.dtype) -> Case:
+    """The loss of each row, with label smoothing."""
+    targets = targets_of(shape)
 
     def ours(x: torch.Tensor) -> torch.Tensor:
         return cross_entropy(x, targets(x), label_smoothing=0.1, reduction="none")
@@ -124,6 +165,33 @@ def losses() -> list[Case]:
     def native(x: torch.Tensor) -> torch.Tensor:
         return F.cross_entropy(x, targets(x), label_smoothing=0.1, reduction="none")
 
+    return Case("cross_entropy", ours, native, shape, (), dtype, result_share=0.0)
+
+
+def losses() -> list[Case]:
+    """Of a vocabulary, by the row."""
     sizes = (((4096, 32000), torch.float32), ((4096, 128256), torch.bfloat16), ((8, 50257), torch.float16))
-    made = [Case("cross_entropy", ours, native, shape, (), dtype, result_share=0.0) for shape, dtype in sizes]
-    return [one for case in made for one in both(case)]
+    return [one for size in sizes for one in both(of_loss(*size))]
+
+
+def vocabularies() -> list[Case]:
+    """The linear layer before that loss with it: logits that fit a chunk, and of a large vocabulary."""
+
+    def targets(x: torch.Tensor, classes: int) -> torch.Tensor:
+        return torch.arange(x.shape[0], device=x.device) * 7919 % classes
+
+    def ours(x: torch.Tensor, weight: torch.Tensor) -> torch.Tensor:
+        return linear_cross_entropy(x, weight, targets(x, len(weight)))
+
+    def native(x: torch.Tensor, weight: torch.Tensor) -> torch.Tensor:
+        logits = F.linear(x, weight)
+        wide = logits if logits.dtype == torch.float64 else logits.float()
+        return F.cross_entropy(wide, targets(x, len(weight)))
+
+    def made(rows: int, features: int, classes: int) -> Case:
+        return Case(
+            "linear_cross_entropy", ours, native, (rows, features), ((classes, features),), torch.bfloat16,
+            f"{classes} classes", result_share=0.0, macs=rows * features * classes,
+        )  # fmt: skip
+
+    return [one for sizes in ((4096, 2048, 32000), (8192, 4096, 128256)) for one in both(made(*sizes))]

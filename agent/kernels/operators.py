@@ -70,6 +70,7 @@ class Operator:
         values: int = 1,
     ) -> None:
         self._forward, self._tensors, self._values = forward, forward.tensors, values
+        self._no_tensors = (None,) * self._tensors
         self._gradient = gradient
         self.forward = _registered(f"{name}_forward", forward)
         self._backward, self._backward_tensors = backward, backward.tensors
@@ -115,22 +116,21 @@ class Operator:
         if not torch.compiler.is_compiling():
             tensors = (grad, *arguments)[: self._backward_tensors]
             if not torch.is_grad_enabled() and routing.is_eager(tensors):
-                return (self._backward.cuda if grad.is_cuda else self._backward.cpu)(grad, *arguments)
+                return (self._backward.cuda if on_device(grad) else self._backward.cpu)(grad, *arguments)
         return _several(self._dispatched_backward(grad, *arguments))
 
     def _implementation(self, x: torch.Tensor) -> Callable[..., Tensors]:
-        return self._forward.cuda if x.is_cuda else self._forward.cpu
+        return self._forward.cuda if on_device(x) else self._forward.cpu
 
     def _kept(self, ctx: Any, inputs: Sequence[Any], output: torch.Tensor | Tensors) -> None:
         ctx.save_for_backward(*self._gradient.saved(inputs, _several(output)))
-        ctx.settings = (*[None] * self._tensors, *inputs[self._tensors :])
+        ctx.settings = self._no_tensors + tuple(inputs[self._tensors :])
         ctx.set_materialize_grads(False)
 
     def _differentiated(self, ctx: Any, *grads: torch.Tensor | None) -> tuple[Any, ...]:
-        given = grads[: self._values]
-        if all(grad is None for grad in given):
+        grad: Any = grads[0] if self._values == 1 else grads[: self._values]
+        if grad is None or (self._values > 1 and all(one is None for one in grad)):
             return (None,) * len(ctx.settings)
-        grad = given[0] if self._values == 1 else given
         return tuple(self._gradient.backward(ctx.saved_tensors, ctx.settings, ctx.needs_input_grad, grad))
 
     def _function(self, name: str) -> Callable[..., Any]:
@@ -154,6 +154,11 @@ class Operator:
         below: Any = super(function, type(name, (function,), body))
         applied: Callable[..., Any] = below.apply
         return applied
+
+
+def on_device(x: torch.Tensor) -> bool:
+    """Whether the kernel computes for x, or the formula."""
+    return x.is_cuda
 
 
 def stream(x: torch.Tensor) -> int:

@@ -19,7 +19,7 @@ from torch.autograd import forward_ad
 from agent import config
 from agent.errors import AgentError
 from agent.kernels import building, sources
-from agent.kernels.binding import Library
+from agent.kernels.binding import Alike, Library
 
 DTYPES: dict[torch.dtype, int] = {getattr(torch, name): n for n, name in enumerate(sources.DTYPES)}
 """What elements are stored as, with the number that device code knows it by."""
@@ -116,6 +116,10 @@ class Parts:
     def ask(self, function: str, fields: str, *values: float) -> int:
         """As a Library's."""
         return self._of(function, values).ask(function, fields, *values)
+
+    def remembered(self, alike: Alike, function: str, fields: str, *values: float) -> int:
+        """As that one's `remembered`."""
+        return self._of(function, values).remembered(alike, function, fields, *values)
 
     def _of(self, function: str, values: tuple[float, ...]) -> Library:
         number = values[self._places[function.partition("_")[0]]]

@@ -11,12 +11,15 @@ from typing import NamedTuple
 import torch
 
 from agent.kernels import routing
-from agent.kernels.operators import Tensors, address, stream
+from agent.kernels.operators import Gradients, Tensors, address, stream
 
 FORWARD = "10qd2q"
 """RowForward of csrc/row_norm.cuh."""
 BACKWARD = "15q"
 """RowBackward."""
+NOWHERE = (0, 0)
+"""Addresses of statistics that nobody wants."""
+_DENSE = torch.contiguous_format
 
 
 class Parameters(NamedTuple):
@@ -33,7 +36,15 @@ class Parameters(NamedTuple):
 
     def contiguous(self) -> "Parameters":
         """The same values, one after the other."""
+        weight, bias = self
+        if (weight is None or weight.is_contiguous()) and (bias is None or bias.is_contiguous()):
+            return self
         return Parameters(*(None if value is None else value.contiguous() for value in self))
+
+    def places(self) -> tuple[int, int]:
+        """Addresses of weight and bias."""
+        weight, bias = self
+        return 0 if weight is None else weight.data_ptr(), 0 if bias is None else bias.data_ptr()
 
 
 @dataclass(frozen=True)
@@ -47,17 +58,15 @@ class Rows:
     def launch_forward(
         self, x: torch.Tensor, parameters: Parameters, dims: int, eps: float, statistics: bool
     ) -> Tensors:
-        """The value, then the statistics unless they are not wanted."""
+        """The value, then the statistics, of which there are none where they are not wanted."""
         x, parameters = x.contiguous(), parameters.contiguous()
-        y, *stats = self.shapes(x, dims)
-        addresses = [stat.data_ptr() for stat in stats] if statistics else [0] * len(stats)
-        rows, length = matrix(x, dims)
-        device = x.device.index
+        y = torch.empty_like(x)
+        stats, places = self.statistics(x, dims) if statistics else ((), NOWHERE)
+        device = x.get_device()
         routing.library(self.kernel, device).launch(
             "forward", FORWARD,
-            x.data_ptr(), address(parameters.weight), address(parameters.bias), y.data_ptr(),
-            *addresses if self.centred else (0, *addresses), rows, length, routing.DTYPES[x.dtype],
-            routing.DTYPES[parameters.dtype or x.dtype], eps, stream(x), device,
+            x.data_ptr(), *parameters.places(), y.data_ptr(), *places, *matrix(x, dims),
+            routing.DTYPES[x.dtype], routing.DTYPES[parameters.dtype or x.dtype], eps, stream(x), device,
         )  # fmt: skip
         return (y, *stats)
 
@@ -68,25 +77,26 @@ class Rows:
         parameters: Parameters,
         stats: Tensors,
         wanted: Sequence[bool],
-    ) -> Tensors:
+    ) -> Gradients:
         """Gradients of x, weight and bias."""
         grad, x, parameters = grad.contiguous(), x.contiguous(), parameters.contiguous()
         grads = gradient_shapes(x, parameters, wanted)
         dims = x.dim() - stats[-1].dim()
-        device = x.device.index
+        device = x.get_device()
         pointers = (
-            grad.data_ptr(), x.data_ptr(), address(parameters.weight),
-            *map(address, stats if self.centred else (None, *stats)),
-            *(address(made) if want else 0 for made, want in zip(grads, wanted, strict=True)),
+            grad.data_ptr(), x.data_ptr(), address(parameters.weight), *self.places(stats),
+            *map(address, grads),
         )  # fmt: skip
+        sizes = matrix(x, dims)
         values = (
-            *matrix(x, dims), routing.DTYPES[x.dtype], routing.DTYPES[parameters.dtype or x.dtype],
-            stream(x), device,
+            *sizes, routing.DTYPES[x.dtype], routing.DTYPES[parameters.dtype or x.dtype], stream(x), device
         )  # fmt: skip
         library = routing.library(self.kernel, device)
-        needed = library.ask("backward_workspace", BACKWARD, *pointers, 0, *values)
-        workspace = torch.empty(needed, dtype=torch.uint8, device=x.device)
-        library.launch("backward", BACKWARD, *pointers, workspace.data_ptr(), *values)
+        workspace = None
+        if wanted[1] or (self.centred and wanted[2]):
+            needed = library.remembered(sizes, "backward_workspace", BACKWARD, *pointers, 0, *values)
+            workspace = x.new_empty(needed, dtype=torch.uint8)
+        library.launch("backward", BACKWARD, *pointers, address(workspace), *values)
         return grads
 
     def compute_forward(self, x: torch.Tensor, parameters: Parameters, dims: int, eps: float) -> Tensors:
@@ -112,7 +122,7 @@ class Rows:
         parameters: Parameters,
         stats: Tensors,
         wanted: Sequence[bool],
-    ) -> Tensors:
+    ) -> Gradients:
         """dx = rstd * (g - mean(g) - xhat * mean(g * xhat)), g = grad * weight; RMSNorm has no mean(g)."""
         leading = stats[-1].dim()
         over = list(range(leading, x.dim()))
@@ -132,24 +142,48 @@ class Rows:
         )
         shapes = gradient_shapes(x, parameters, wanted)
         return tuple(
-            value.to(shape.dtype).contiguous() if want else shape
-            for value, shape, want in zip(made, shapes, wanted, strict=True)
+            None if shape is None else value.to(shape.dtype).contiguous()
+            for value, shape in zip(made, shapes, strict=True)
         )
 
     def shapes(self, x: torch.Tensor, dims: int) -> Tensors:
         """Room for the value and the statistics."""
+        return (torch.empty_like(x, memory_format=torch.contiguous_format), *self._room(x, dims))
+
+    def statistics(self, x: torch.Tensor, dims: int) -> tuple[Tensors, tuple[int, int]]:
+        """Room for them, and its addresses."""
+        stats = self._room(x, dims)
+        return stats, self.places(stats)
+
+    def places(self, stats: Tensors) -> tuple[int, int]:
+        """Addresses of mean and rstd."""
+        rstd = stats[-1].data_ptr()
+        return (stats[0].data_ptr(), rstd) if self.centred else (0, rstd)
+
+    def _room(self, x: torch.Tensor, dims: int) -> Tensors:
         exact = torch.float64 if x.dtype == torch.float64 else torch.float32
-        stats = [x.new_empty(x.shape[: x.dim() - dims], dtype=exact) for _ in range(1 + self.centred)]
-        return (torch.empty_like(x, memory_format=torch.contiguous_format), *stats)
+        rstd = x.new_empty(x.shape[: x.dim() - dims], dtype=exact)
+        return (torch.empty_like(rstd), rstd) if self.centred else (rstd,)
 
 
-def gradient_shapes(x: torch.Tensor, parameters: Parameters, wanted: Sequence[bool]) -> Tensors:
-    """Room for the gradients of x, weight and bias."""
-    return tuple(
-        torch.empty_like(x if value is None else value, memory_format=torch.contiguous_format)
-        if want
-        else x.new_empty(0)
-        for value, want in zip((x, *parameters), wanted, strict=True)
+def fits(x: torch.Tensor, shape: tuple[int, ...], *parameters: torch.Tensor | None) -> bool:
+    """Whether torch takes these sizes and there is something to compute; else it is torch's to answer."""
+    # By its length: torch.compile of torch 2.11 does not trace the truth of a tuple.
+    if len(shape) == 0 or x.shape[-len(shape) :] != shape or x.numel() == 0:
+        return False
+    for parameter in parameters:  # noqa: SIM110  # a generator takes longer than what it asks
+        if parameter is not None and parameter.shape != shape:
+            return False
+    return True
+
+
+def gradient_shapes(x: torch.Tensor, parameters: Parameters, wanted: Sequence[bool]) -> Gradients:
+    """Room for the gradients of x, weight and bias; None for one that is not wanted."""
+    weight, bias = parameters
+    return (
+        torch.empty_like(x, memory_format=_DENSE) if wanted[0] else None,
+        torch.empty_like(weight, memory_format=_DENSE) if wanted[1] and weight is not None else None,
+        torch.empty_like(bias, memory_format=_DENSE) if wanted[2] and bias is not None else None,
     )
 
 

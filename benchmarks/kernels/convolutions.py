@@ -1,134 +1,22 @@
 """Convolutions on the present GPU: errors and times of conv_fp32x3 beside torch's.
 
-    python -m benchmarks.kernels.convolutions times kernels > convolutions.jsonl
+    python -m benchmarks.kernels.convolutions windows tuned kernels > convolutions.jsonl
 
 A line for each case, as in `products`. Nothing here runs without a GPU.
 """
 
-import random
 import sys
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass, field
-from statistics import median
+from functools import partial
 
 import torch
 
-from agent.kernels.benching import FLUSH_BYTES, _timed
-from agent.kernels.conv_fp32x3.product import convolved
-from agent.kernels.conv_fp32x3.window import Window
-from benchmarks.kernels.parts import run
+from agent.kernels.conv_fp32x3.product import convolved, is_worth
+from benchmarks.kernels.convolution_shapes import FUSED, HELD_BACK, KERNELBENCH, NETWORKS, Shape
+from benchmarks.kernels.parts import run, spans
 
 Call = Callable[[torch.Tensor], torch.Tensor]
-
-
-@dataclass(frozen=True)
-class Shape:
-    """Of x and the weight, and how the kernel goes over x."""
-
-    name: str
-    x: tuple[int, ...]
-    features: int
-    size: tuple[int, ...]
-    more: dict[str, int | tuple[int, ...]] = field(default_factory=dict)
-    transposed: bool = False
-
-    @property
-    def window(self) -> Window:
-        """With a number for each dimension."""
-
-        def each(name: str, missing: int) -> tuple[int, ...]:
-            value = self.more.get(name, missing)
-            return value if isinstance(value, tuple) else (value,) * len(self.size)
-
-        groups = self.more.get("groups", 1)
-        assert isinstance(groups, int)
-        more = each("output_padding", 0)
-        return Window(
-            each("stride", 1), each("padding", 0), each("dilation", 1), self.transposed, more, groups
-        )
-
-    @property
-    def weight(self) -> tuple[int, ...]:
-        """Its shape."""
-        groups = self.window.groups
-        if self.transposed:
-            return (self.x[1], self.features // groups, *self.size)
-        return (self.features, self.x[1] // groups, *self.size)
-
-
-def back(
-    name: str, x: tuple[int, ...], features: int, size: tuple[int, ...], **more: int | tuple[int, ...]
-) -> Shape:
-    """Of a transposed convolution."""
-    return Shape(name, x, features, size, more, True)
-
-
-KERNELBENCH = (
-    Shape("50", (256, 3, 224, 224), 96, (11, 11), {"stride": 4, "padding": 2}),
-    Shape("54", (16, 3, 64, 64, 64), 64, (3, 3, 3)), Shape("55", (8, 64, 512, 1024), 128, (3, 3)),
-    Shape("56", (8, 64, 512, 256), 128, (5, 7)), Shape("59", (16, 3, 256, 256, 10), 64, (3, 3, 1)),
-    Shape("60", (16, 3, 64, 64, 64), 64, (3, 5, 7)), Shape("62", (8, 32, 512, 512), 64, (5, 9)),
-    Shape("63", (16, 16, 1024, 1024), 128, (3, 3)), Shape("66", (8, 3, 16, 128, 128), 64, (3, 5, 7)),
-    Shape("67", (32, 64, 131072), 128, (3,)),
-    Shape("76", (64, 64, 524280), 128, (3,), {"stride": 3, "dilation": 4}),
-    Shape("80", (8, 32, 512, 512), 64, (5, 9), {"padding": (2, 4), "dilation": (2, 3)}),
-    Shape("87", (16, 64, 1024, 1024), 128, (1, 1)),
-    back("57", (8, 64, 1024, 1024), 64, (3, 3)), back("58", (16, 32, 16, 32, 64), 16, (3, 5, 7)),
-    back("61", (8, 48, 64, 64, 64), 48, (3, 3, 3)), back("64", (64, 128, 65536), 128, (3,)),
-    back("65", (8, 64, 512, 512), 64, (3, 7)), back("68", (16, 32, 64, 64, 64), 64, (3, 5, 5)),
-    back("69", (64, 64, 128, 256), 128, (3, 5)), back("70", (8, 48, 96, 96, 96), 24, (3, 3, 3)),
-    back("71", (8, 32, 512, 1024), 32, (3, 3)),
-    back("72", (8, 32, 12, 24, 48), 32, (3, 5, 7), stride=2, padding=(1, 2, 3), output_padding=1, groups=4),
-    back("73", (4, 32, 32, 64, 128), 32, (3, 3, 3), stride=2, padding=1, groups=4),
-    back("74", (32, 32, 131072), 64, (5,), dilation=3),
-    back("75", (16, 32, 128, 256), 64, (3, 5), stride=(2, 3), padding=(1, 2), dilation=(2, 1), groups=4),
-    back("77", (16, 32, 16, 32, 32), 64, (3, 3, 3), stride=2, padding=1, dilation=2),
-    back("78", (8, 32, 512, 1024), 32, (3, 7), padding=(1, 3)),
-    back("79", (16, 32, 131072), 64, (3,), stride=2, padding=1, dilation=2),
-    back("81", (16, 32, 64, 128), 64, (3, 3), stride=5, padding=1, dilation=2),
-)  # fmt: skip
-"""KernelBench's level 1 by its numbers."""
-FUSED = (
-    back("2/5", (32, 64, 256, 256), 64, (4, 4), stride=2, padding=1, output_padding=1),
-    back("2/10", (128, 64, 256, 256), 64, (3, 3), padding=1),
-    back("2/15", (16, 16, 16, 32, 32), 32, (3, 3, 3), stride=2, padding=1),
-    Shape("2/25", (128, 16, 256, 256), 64, (3, 3)), Shape("2/65", (128, 8, 384, 384), 64, (3, 3)),
-    Shape("2/7", (64, 8, 32, 64, 64), 32, (3, 3, 3)), Shape("2/90", (128, 8, 16, 64, 64), 64, (3, 3, 3)),
-)  # fmt: skip
-"""Of KernelBench's level 2, where torch is fast."""
-NETWORKS = (
-    Shape("resnet stem", (32, 3, 224, 224), 64, (7, 7), {"stride": 2, "padding": 3}),
-    Shape("resnet 56", (32, 64, 56, 56), 64, (3, 3), {"padding": 1}),
-    Shape("resnet 28", (32, 128, 28, 28), 128, (3, 3), {"padding": 1}),
-    Shape("resnet 14", (32, 256, 14, 14), 256, (3, 3), {"padding": 1}),
-    Shape("resnet 7", (32, 512, 7, 7), 512, (3, 3), {"padding": 1}),
-    Shape("resnet 1x1 in", (32, 256, 56, 56), 64, (1, 1)),
-    Shape("resnet 1x1 out", (32, 64, 56, 56), 256, (1, 1)),
-    Shape("resnet down", (32, 256, 56, 56), 512, (1, 1), {"stride": 2}),
-    Shape("vgg 224", (16, 64, 224, 224), 64, (3, 3), {"padding": 1}),
-    Shape("vgg 14", (16, 512, 14, 14), 512, (3, 3), {"padding": 1}),
-    Shape("unet 64", (4, 320, 64, 64), 320, (3, 3), {"padding": 1}),
-    Shape("unet 16", (4, 1280, 16, 16), 1280, (3, 3), {"padding": 1}),
-    Shape("resnext", (32, 128, 56, 56), 128, (3, 3), {"padding": 1, "groups": 32}),
-    Shape("wav2vec", (8, 512, 3200), 512, (3,), {"stride": 2}),
-    Shape("vit patches", (32, 3, 224, 224), 768, (16, 16), {"stride": 16}),
-    Shape("resnet 56 down", (32, 128, 56, 56), 128, (3, 3), {"stride": 2, "padding": 1}),
-    Shape("vgg 112", (16, 128, 112, 112), 128, (3, 3), {"padding": 1}),
-    Shape("vgg 56", (16, 256, 56, 56), 256, (3, 3), {"padding": 1}),
-    Shape("vgg 28", (16, 512, 28, 28), 512, (3, 3), {"padding": 1}),
-    Shape("alexnet 2", (64, 64, 27, 27), 192, (5, 5), {"padding": 2}),
-    Shape("inception", (32, 192, 17, 17), 192, (1, 7), {"padding": (0, 3)}),
-    Shape("aspp", (4, 2048, 33, 33), 256, (3, 3), {"padding": 12, "dilation": 12}),
-    Shape("unet 32", (4, 640, 32, 32), 640, (3, 3), {"padding": 1}),
-    Shape("vae 256", (1, 256, 256, 256), 256, (3, 3), {"padding": 1}),
-    Shape("c3d", (8, 64, 16, 56, 56), 128, (3, 3, 3), {"padding": 1}),
-    Shape("hifigan", (16, 128, 8192), 128, (11,), {"padding": 25, "dilation": 5}),
-    back("hifigan up", (16, 256, 1024), 128, (16,), stride=8, padding=4),
-    back("dcgan up", (64, 512, 8, 8), 256, (4, 4), stride=2, padding=1),
-    back("unet up", (8, 512, 32, 32), 256, (2, 2), stride=2),
-    Shape("mobilenet", (32, 144, 56, 56), 144, (3, 3), {"padding": 1, "groups": 144}),
-    Shape("convnext", (32, 96, 56, 56), 96, (7, 7), {"padding": 3, "groups": 96}),
-)  # fmt: skip
+SETS = {"held back": HELD_BACK, "networks": NETWORKS, "KernelBench": KERNELBENCH, "fused": FUSED}
 
 
 def drawn(shape: Shape) -> tuple[torch.Tensor, torch.Tensor]:
@@ -137,35 +25,36 @@ def drawn(shape: Shape) -> tuple[torch.Tensor, torch.Tensor]:
     return torch.rand(shape.x, device="cuda"), (torch.rand(shape.weight, device="cuda") * 2 - 1) * bound
 
 
-def times(shapes: tuple[Shape, ...] = (*KERNELBENCH, *FUSED, *NETWORKS)) -> Iterator[dict[str, object]]:
+def times() -> Iterator[dict[str, object]]:
     """Of both sides, in ms, and their errors on the first image."""
-    flush = torch.empty(FLUSH_BYTES, dtype=torch.uint8, device="cuda")
-    for shape in shapes:
-        x, weight = drawn(shape)
-        sides: dict[str, Call] = {
-            "ours": lambda x, w=weight, o=shape.window: convolved(x, w, None, o, "fp32x3"),
-            "torch": lambda x, w=weight, o=shape.window: torch.convolution(x, w, None, *o),
-        }
-        part = x[:1, :, : max(64, shape.size[0] * 2)]
-        truth = torch.convolution(part.double(), weight.double(), None, *shape.window)
-        rms = [float((side(part).double() - truth).square().mean().sqrt()) for side in sides.values()]
-        largest = float((sides["ours"](part).double() - truth).abs().max())
-        del truth
-        for side in sides.values():
-            side(x)
-        spans: dict[str, list[float]] = {name: [] for name in sides}
-        for _ in range(10 if x.numel() < 1 << 25 else 3):
-            for name in random.sample(list(sides), 2):
-                spans[name].append(_timed(lambda f=sides[name], x=x: f(x), flush, 1))
-        ours, torchs = median(spans["ours"]), median(spans["torch"])
-        yield {"name": shape.name, "ours_ms": ours, "torch_ms": torchs, "speed": torchs / ours,
-               "rms": rms[0], "torch_rms": rms[1], "largest": largest}  # fmt: skip
-        del x, weight, sides, part
+    for name, shapes in SETS.items():
+        for shape in shapes:
+            yield {"set": name, **timed(shape)}
+            torch.cuda.empty_cache()
+
+
+def timed(shape: Shape) -> dict[str, object]:
+    """One of `times`."""
+    x, weight = drawn(shape)
+    sides: dict[str, Call] = {
+        "ours": lambda x: convolved(x, weight, None, shape.window, "fp32x3"),
+        "torch": lambda x: torch.convolution(x, weight, None, *shape.window),
+    }
+    with torch.backends.cudnn.flags(enabled=True, benchmark=False, allow_tf32=False):
+        first = x[:1, :, : max(64, shape.size[0] * 2)]
+        truth = torch.convolution(first.double(), weight.double(), None, *shape.window)
+        rms = [float((side(first).double() - truth).square().mean().sqrt()) for side in sides.values()]
+    rounds = 9 if x.numel() < 1 << 25 else 3
+    ms = spans({name: partial(side, x) for name, side in sides.items()}, rounds)
+    return {
+        "name": shape.name, "ours_ms": ms["ours"], "torch_ms": ms["torch"], "speed": ms["torch"] / ms["ours"],
+        "rms": rms[0], "torch_rms": rms[1], "taken": is_worth(x, weight, shape.window),
+    }  # fmt: skip
 
 
 def kernels() -> Iterator[dict[str, object]]:
     """What each kernel of a call takes, in us."""
-    for shape in (*(KERNELBENCH[i] for i in (2, 4, 6, 7, 12, 13)), NETWORKS[1], NETWORKS[3]):
+    for shape in (*(KERNELBENCH[i] for i in (2, 4, 7, 12, 13)), NETWORKS[1], NETWORKS[3]):
         x, weight = drawn(shape)
         with torch.profiler.profile(activities=[torch.profiler.ProfilerActivity.CUDA]) as profile:
             for _ in range(2):

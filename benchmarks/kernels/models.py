@@ -1,19 +1,23 @@
 """End-to-end times of three architectures before and after `replace_modules` with an example, on this GPU.
 
-    python -m benchmarks.kernels.models run --out models.jsonl  # goes on where the file ends
+    python -m benchmarks.kernels.models run --out models.jsonl --seconds 60  # goes on where the file ends
     python -m benchmarks.kernels.models table --out models.jsonl  # the table, in Markdown
 
 A line for each architecture, dtype and way (eager, compile): medians of rounds by turns, of the forward
 without gradients and of a training step (forward and backward), before, with single modules swapped, and
 fused; how many pairs were fused and kept, and how far value and gradients are from the model as it was. TF32
-is off.
+is off. Every side has a process of its own, so that all compile at the same time; nothing compiles while one
+is timed, and one is timed at a time.
 """
 
 import argparse
 import copy
 import json
+import multiprocessing
+import os
 import sys
-from collections.abc import Callable, Iterator
+import time
+from collections.abc import Iterator
 from dataclasses import asdict
 from pathlib import Path
 from statistics import median
@@ -23,14 +27,15 @@ import torch
 from torch import nn
 
 from agent.kernels import replace_modules
-from agent.kernels.benching import machine
+from agent.kernels.benching import disable_tf32, machine
 from benchmarks.kernels.architectures import ARCHITECTURES, Architecture
 
-ROUNDS, WARM = 20, 3
+ROUNDS, WARM = 12, 3
 DTYPES = {"bfloat16": torch.bfloat16, "float32": torch.float32}
 SIDES = ("before", "swapped", "fused")
-Way = Callable[[nn.Module], Any]
-WAYS: dict[str, Way] = {"eager": lambda model: model, "compile": torch.compile}
+WAYS = {"eager": SIDES, "compile": ("before", "fused")}
+"""And the sides that are timed so."""
+DIRECTIONS = ("forward", "step")
 
 
 def main() -> None:
@@ -40,22 +45,21 @@ def main() -> None:
     parser.add_argument("what", choices=("run", "table"))
     parser.add_argument("--out", type=Path, required=True, help="JSON lines, one for each measurement")
     parser.add_argument("--commit", default="unknown", help="the commit that is measured")
+    parser.add_argument("--seconds", type=float, default=1e9, help="begin nothing after so long")
     given = parser.parse_args()
     if given.what == "table":
         print("\n".join(table(known(given.out))))
         return
     if not torch.cuda.is_available():
         sys.exit("no NVIDIA GPU answers here: these times need one")
-    torch.backends.cuda.matmul.allow_tf32 = torch.backends.cudnn.allow_tf32 = False
-    here = asdict(machine(given.commit))
+    until = time.monotonic() + given.seconds
+    here = {**asdict(machine(given.commit)), "torch": torch.__version__}
     done = {(line["model"], line["dtype"], line["way"]) for line in known(given.out)}
-    for architecture in ARCHITECTURES:
-        for dtype in DTYPES:
-            wanted = [way for way in WAYS if (architecture.name, dtype, way) not in done]
-            for line in measured(architecture, dtype, wanted) if wanted else ():
-                with given.out.open("a", encoding="utf-8") as out:
-                    out.write(json.dumps({**line, **here, "torch": torch.__version__}) + "\n")
-                print(*table([line])[2:], flush=True)
+    for dtype in DTYPES:
+        for line in measured(dtype, done, until):
+            with given.out.open("a", encoding="utf-8") as out:
+                out.write(json.dumps({**line, **here}) + "\n")
+            print(*table([line])[2:], flush=True)
 
 
 def known(path: Path) -> list[dict[str, Any]]:
@@ -69,28 +73,100 @@ def known(path: Path) -> list[dict[str, Any]]:
     return found
 
 
-def measured(architecture: Architecture, dtype: str, ways: list[str]) -> Iterator[dict[str, Any]]:
-    """One line for each way."""
+def measured(dtype: str, done: set[tuple[str, str, str]], until: float) -> Iterator[dict[str, Any]]:
+    """One line for each architecture and way that is not done."""
+    chosen = [one for one in ARCHITECTURES if any((one.name, dtype, way) not in done for way in WAYS)]
+    context = multiprocessing.get_context("spawn")
+    os.environ["TORCHINDUCTOR_COMPILE_THREADS"] = "2"  # of each process; Inductor asks when it is imported
+    lock, sides, processes = context.Lock(), {}, []
+    for one in chosen:
+        for side in SIDES:
+            sides[one.name, side], theirs = context.Pipe()
+            process = context.Process(target=serve, args=(theirs, lock, one.name, dtype, side), daemon=True)
+            process.start()
+            theirs.close()
+            processes.append(process)
+    try:
+        facts = {key: answer(pipe, until) for key, pipe in sides.items()}
+        for way, timed in WAYS.items():
+            wanted = [one for one in chosen if (one.name, dtype, way) not in done]
+            pipes = {one.name: {side: sides[one.name, side] for side in timed} for one in wanted}
+            for pipe in (pipe for of_one in pipes.values() for pipe in of_one.values()):
+                pipe.send(way)
+            for pipe in (pipe for of_one in pipes.values() for pipe in of_one.values()):
+                answer(pipe, until)
+            for name, of_one in pipes.items():
+                spans = {what: rounds(what, of_one, until) for what in DIRECTIONS}
+                yield {"model": name, "dtype": dtype, "way": way, **spans, **facts[name, "fused"]}
+    except TimeoutError:
+        sys.stderr.write(f"{dtype}: time is up; another run goes on\n")
+    except EOFError:
+        sys.stderr.write(f"{dtype}: a side ended, for what it wrote above\n")
+    finally:
+        for process in processes:
+            process.kill()
+
+
+def rounds(what: str, pipes: dict[str, Any], until: float) -> dict[str, float]:
+    """Milliseconds of each side, the median of rounds; in each round every side runs once."""
+    spans: dict[str, list[float]] = {side: [] for side in pipes}
+    for turn in range(WARM + ROUNDS):
+        for side, pipe in pipes.items():
+            pipe.send(what)
+            span = answer(pipe, until)
+            if turn >= WARM:
+                spans[side].append(span)
+    return {side: round(median(values), 4) for side, values in spans.items()}
+
+
+def answer(pipe: Any, until: float) -> Any:
+    """Raises TimeoutError when time is up, and EOFError where the side has failed."""
+    if not pipe.poll(max(0.0, until - time.monotonic())):
+        raise TimeoutError
+    return pipe.recv()
+
+
+def serve(pipe: Any, lock: Any, name: str, dtype: str, side: str) -> None:
+    """One side: says what was fused and how far that is from the model, then does what it is told."""
+    disable_tf32()
+    (architecture,) = (one for one in ARCHITECTURES if one.name == name)
+    with lock:
+        model, inputs, facts = made(architecture, dtype, side)
+        torch.cuda.empty_cache()
+    pipe.send(facts)
+    call = model
+    while True:
+        told = pipe.recv()
+        if told in WAYS:
+            call = torch.compile(model, dynamic=False) if told == "compile" else model
+            for what in DIRECTIONS:
+                run(what, call, inputs)
+            torch.cuda.empty_cache()
+            pipe.send(told)
+        else:
+            pipe.send(milliseconds(told, call, inputs))
+
+
+def made(
+    architecture: Architecture, dtype: str, side: str
+) -> tuple[nn.Module, list[torch.Tensor], dict[str, Any]]:
+    """The model as this side has it, its inputs, and what is known of the fused one."""
     torch.manual_seed(0)
     kind = DTYPES[dtype]
-    models = {"before": architecture.model(True).to("cuda", kind)}
+    model = architecture.model(True).to("cuda", kind)
     inputs = [
         x.to("cuda", kind if x.is_floating_point() else None) for x in architecture.inputs(True)
     ]  # fmt: skip
-    models.update({side: copy.deepcopy(models["before"]) for side in SIDES[1:]})
-    replace_modules(models["swapped"])
-    report = replace_modules(models["fused"], tuple(inputs))
+    if side == "before":
+        return model, inputs, {}
+    if side == "swapped":
+        replace_modules(model)
+        return model, inputs, {}
+    native = copy.deepcopy(model)
+    report = replace_modules(model, tuple(inputs))
     sys.stderr.write(f"{architecture.name}, {dtype}:\n{report}\n")
-    apart = distances(models["fused"], models["before"], inputs)
-    for way in ways:
-        torch.compiler.reset()
-        calls = {side: WAYS[way](model) for side, model in models.items()}
-        forward = times({side: lambda call=call: forwarded(call, inputs) for side, call in calls.items()})
-        step = times({side: lambda call=call: stepped(call, inputs) for side, call in calls.items()})
-        yield {
-            "model": architecture.name, "dtype": dtype, "way": way, "forward_ms": forward, "step_ms": step,
-            "fused": len(report.fused), "kept": len(report.kept), **apart,
-        }  # fmt: skip
+    counts = {"fused": len(report.fused), "kept": len(report.kept)}
+    return model, inputs, {**counts, **distances(model, native, inputs)}
 
 
 def distances(ours: nn.Module, native: nn.Module, inputs: list[torch.Tensor]) -> dict[str, float]:
@@ -99,49 +175,44 @@ def distances(ours: nn.Module, native: nn.Module, inputs: list[torch.Tensor]) ->
     for model in (ours, native):
         value = model(*inputs)
         found = torch.autograd.grad(value.float().square().mean(), list(model.parameters()))
-        made.append((value.detach().double(), torch.cat([one.double().flatten() for one in found])))
+        made.append((value.detach().float(), torch.cat([one.float().flatten() for one in found])))
     return {
         name: float((one - two).abs().max() / two.square().mean().sqrt())
         for name, one, two in zip(("value", "gradient"), *made, strict=True)
     }
 
 
-def forwarded(call: Any, inputs: list[torch.Tensor]) -> None:
-    with torch.no_grad():
-        call(*inputs)
-
-
-def stepped(call: Any, inputs: list[torch.Tensor]) -> None:
+def run(what: str, call: Any, inputs: list[torch.Tensor]) -> None:
+    if what == "forward":
+        with torch.no_grad():
+            call(*inputs)
+        return
     call(*inputs).float().square().mean().backward()
     for parameter in call.parameters():
         parameter.grad = None
 
 
-def times(calls: dict[str, Callable[[], None]]) -> dict[str, float]:
-    """Milliseconds, the median of rounds; in each round every call runs once."""
-    spans: dict[str, list[float]] = {name: [] for name in calls}
-    for turn in range(WARM + ROUNDS):
-        for name, call in calls.items():
-            begin, end = (torch.cuda.Event(enable_timing=True) for _ in range(2))
-            torch.cuda.synchronize()
-            begin.record()
-            call()
-            end.record()
-            torch.cuda.synchronize()
-            if turn >= WARM:
-                spans[name].append(begin.elapsed_time(end))
-    return {name: round(median(values), 4) for name, values in spans.items()}
+def milliseconds(what: str, call: Any, inputs: list[torch.Tensor]) -> float:
+    begin, end = (torch.cuda.Event(enable_timing=True) for _ in range(2))
+    torch.cuda.synchronize()
+    begin.record()
+    run(what, call, inputs)
+    end.record()
+    torch.cuda.synchronize()
+    return begin.elapsed_time(end)
 
 
 def table(lines: list[dict[str, Any]]) -> list[str]:
     """In Markdown."""
     heads = [
-        "model", "dtype", "way", *(f"{what}, {side} ms" for what in ("forward", "step") for side in SIDES),
+        "model", "dtype", "way", *(f"{what}, {side} ms" for what in DIRECTIONS for side in SIDES),
         "pairs fused, kept", "value, gradient apart", "GPU",
     ]  # fmt: skip
     rows = [heads, ["---"] * len(heads)]
     for line in lines:
-        spans = [str(line[what][side]) for what in ("forward_ms", "step_ms") for side in SIDES]
+        spans = [
+            f"{line[what][side]:.4g}" if side in line[what] else "" for what in DIRECTIONS for side in SIDES
+        ]
         rows.append([
             line["model"], line["dtype"], line["way"], *spans, f"{line['fused']}, {line['kept']}",
             f"{line['value']:.1e}, {line['gradient']:.1e}", line.get("gpu", ""),

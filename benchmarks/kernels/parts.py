@@ -1,10 +1,16 @@
 """Parts of a benchmark by name: what each measures goes out as JSON, a line for each thing."""
 
 import json
+import random
 import sys
 import time
 from collections.abc import Callable, Iterable, Mapping, Sequence
+from statistics import median
 from typing import Any
+
+import torch
+
+from agent.kernels.benching import FLUSH_BYTES
 
 Part = Callable[[], Iterable[dict[str, Any]]]
 
@@ -19,3 +25,26 @@ def run(parts: Mapping[str, Part], names: Sequence[str]) -> None:
         for line in parts[name]():
             print(json.dumps({"part": name, **line}), flush=True)
         print(json.dumps({"part": name, "seconds": round(time.monotonic() - started, 1)}), flush=True)
+
+
+def spans(calls: Mapping[str, Callable[[], object]], rounds: int) -> dict[str, float]:
+    """The median time of each call in ms, in rounds of random order with a cold L2.
+
+    The cache is overwritten twice before a call, so that the host has queued all of it when the GPU begins.
+    """
+    flush = torch.empty(FLUSH_BYTES, dtype=torch.uint8, device="cuda")
+    taken: dict[str, list[float]] = {name: [] for name in calls}
+    for call in calls.values():
+        call()
+    for _ in range(rounds):
+        for name in random.sample(list(calls), len(calls)):
+            begin, end = (torch.cuda.Event(enable_timing=True) for _ in range(2))
+            torch.cuda.synchronize()
+            flush.zero_()
+            flush.zero_()
+            begin.record()
+            calls[name]()
+            end.record()
+            torch.cuda.synchronize()
+            taken[name].append(begin.elapsed_time(end))
+    return {name: median(each) for name, each in taken.items()}

@@ -1,23 +1,22 @@
 """Matrix products of every layout on the present GPU: errors and times of matmul_fp32x3 beside torch's.
 
-    python -m benchmarks.kernels.products errors times kernels > products.jsonl
+    python -m benchmarks.kernels.products layouts specials errors times kernels > products.jsonl
 
 A line for each case. Errors are against float64; times are the median of rounds with a cold L2, torch's
 without TF32 as 1 (`speed`). Nothing here runs without a GPU.
 """
 
-import random
 import sys
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
-from statistics import median
+from functools import partial
 
 import torch
 
-from agent.kernels.benching import FLUSH_BYTES, _timed
 from agent.kernels.matmul_fp32x3 import product as calls
 from agent.kernels.matmul_fp32x3.product import Sum
-from benchmarks.kernels.parts import run
+from benchmarks.kernels.parts import run, spans
+from benchmarks.kernels.products_drawn import FAMILIES, normal, positive
 
 ROUNDS = 15
 PLAIN = Sum(None, 1.0, 1.0)
@@ -76,39 +75,6 @@ OTHERS = (
 )  # fmt: skip
 
 
-def normal(shape: tuple[int, ...]) -> torch.Tensor:
-    """Values of both signs."""
-    return torch.randn(shape, device="cuda")
-
-
-def positive(shape: tuple[int, ...]) -> torch.Tensor:
-    """From 0 to 1, as KernelBench draws."""
-    return torch.rand(shape, device="cuda")
-
-
-def graded(shape: tuple[int, ...]) -> torch.Tensor:
-    """Neighbours in depth differ by up to 12 orders of magnitude."""
-    return torch.randn(shape, device="cuda") * 10 ** (torch.rand(shape, device="cuda") * 12 - 6)
-
-
-def offset(shape: tuple[int, ...]) -> torch.Tensor:
-    """All near 1000."""
-    return 1000 + torch.randn(shape, device="cuda")
-
-
-def unlucky(shape: tuple[int, ...]) -> torch.Tensor:
-    """hi is as far off as it can be, and always to the same side: what lo * lo leaves out adds up."""
-    return 1 + 2.0**-11 - torch.rand(shape, device="cuda") * 2.0**-14
-
-
-def cancelling(shape: tuple[int, ...]) -> torch.Tensor:
-    """Each value stands beside nearly its negative, so that in sums of both little is left."""
-    values = torch.randn(shape, device="cuda")
-    values[..., 1::2] = -values[..., : shape[-1] // 2 * 2 : 2] * (1 + 1e-4 * torch.rand(1, device="cuda"))
-    return values
-
-
-FAMILIES = (normal, positive, graded, offset, unlucky, cancelling)
 DEPTHS = (32, 48, 64, 96, 128, 192, 256, 512, 1024, 2048, 4096, 8192, 16384, 65536)
 
 
@@ -118,13 +84,13 @@ def of(precision: str) -> Call:
 
 
 def errors() -> Iterator[dict[str, object]]:
-    """Root mean square errors over SGEMM's."""
+    """Root mean square errors, SGEMM's beside them."""
     sides: dict[str, Call] = {"fp32x3": of("fp32x3"), "fp32x4": of("fp32x4"), "torch": torch.matmul}
     for draw in FAMILIES:
         for m, n in ((512, 640), (2048, 1024)):
-            for k in DEPTHS:
+            for k in DEPTHS if m == 512 else DEPTHS[::3]:
                 torch.manual_seed(k)
-                a, b = product(m, n, k).operands(draw)
+                a, b = draw(m, n, k)
                 truth = a.double() @ b.double()
                 rms = {
                     name: float((side(a, b).double() - truth).square().mean().sqrt())
@@ -182,26 +148,30 @@ def specials() -> Iterator[dict[str, object]]:
 
 def times(shapes: tuple[Shape, ...] = (*KERNELBENCH, *SQUARES, *OTHERS)) -> Iterator[dict[str, object]]:
     """Of all sides, in ms."""
-    flush = torch.empty(FLUSH_BYTES, dtype=torch.uint8, device="cuda")
     sides: dict[str, Call] = {"fp32x3": of("fp32x3"), "fp32x4": of("fp32x4"), "torch": torch.matmul}
     for shape in shapes:
         a, b = shape.operands(positive)
-        for side in sides.values():
-            side(a, b)
-        spans: dict[str, list[float]] = {name: [] for name in sides}
-        for _ in range(ROUNDS if a.numel() < 1 << 27 else 5):
-            for name in random.sample(list(sides), len(sides)):
-                spans[name].append(_timed(lambda f=sides[name], a=a, b=b: f(a, b), flush, 1))
-        ms = {name: median(taken) for name, taken in spans.items()}
-        yield {"name": shape.name, "a": shape.a, "b": shape.b, **ms, "speed": ms["torch"] / ms["fp32x3"]}
+        rounds = ROUNDS if a.numel() < 1 << 27 else 5
+        ms = spans({name: partial(side, a, b) for name, side in sides.items()}, rounds)
+        taken = calls.is_worth(a, b)
+        yield {
+            "name": shape.name,
+            "a": shape.a,
+            "b": shape.b,
+            **ms,
+            "speed": ms["torch"] / ms["fp32x3"],
+            "taken": taken,
+        }
         del a, b
 
 
 def kernels() -> Iterator[dict[str, object]]:
     """What each kernel of a call takes, in us."""
     picked = (
-        *(square(size) for size in (512, 768, 1024, 1536, 2048, 4096)),
-        *(KERNELBENCH[i] for i in (2, 3, 4, 6, 7, 8, 9)),
+        *(square(size) for size in (512, 1024, 1536, 2048, 4096)),
+        square(1024, "nt"),
+        product(128, 4096, 4096),
+        *(KERNELBENCH[i] for i in (2, 3, 4, 8)),
     )
     for shape in picked:
         a, b = shape.operands(positive)

@@ -255,8 +255,10 @@ def _apart_at_most(output: torch.Tensor, native: torch.Tensor, limit: float) -> 
 
 def card() -> dict[str, Any]:
     """Clocks, temperature and what holds the clocks back just now; empty where nvidia-smi does not say."""
-    command = ["nvidia-smi", "-i", "0", f"--query-gpu={','.join(_CARD)}", "--format=csv,noheader,nounits"]
+    query = [f"--query-gpu={','.join(_CARD)}", "--format=csv,noheader,nounits"]
     try:
+        # nvidia-smi counts all GPUs of the machine, this process those that it may see.
+        command = ["nvidia-smi", "-i", f"GPU-{torch.cuda.get_device_properties(0).uuid}", *query]
         answer = subprocess.run(command, capture_output=True, text=True, timeout=10, check=True).stdout
         sm, most, memory, degrees, watts, reasons = (word.strip() for word in answer.strip().split(","))
         active = int(reasons, 16)

@@ -9,8 +9,8 @@ import torch.nn.functional as F
 from agent.kernels import add_rows, routing
 from agent.kernels.add_rows import AddRows, Grads
 from agent.kernels.layer_norm.operator import layer_norm
-from agent.kernels.operators import Direction, Gradient, Operator, Tensors
-from agent.kernels.rows import Parameters, Rows, gradient_shapes
+from agent.kernels.operators import Direction, Gradient, Gradients, Operator, Tensors
+from agent.kernels.rows import Parameters, Rows, fits, gradient_shapes
 
 KERNEL = "add_layer_norm"
 ENVELOPE = (
@@ -35,7 +35,7 @@ def add_layer_norm(
         added = x + residual
         return layer_norm(added, normalized_shape, weight, bias, eps), added
     shape = tuple(normalized_shape)
-    if not add_rows.fits(x, shape, weight, bias) or not add_rows.takes(KERNEL, x, residual, weight, bias):
+    if not fits(x, shape, weight, bias) or not add_rows.takes(KERNEL, x, residual, weight, bias):
         added = x + residual
         return F.layer_norm(added, normalized_shape, weight, bias, eps), added
     weight, bias = routing.all_widened(weight, bias)
@@ -64,7 +64,7 @@ def _shapes(x: torch.Tensor, residual: Any, weight: Any, bias: Any, dims: int, e
 def _launch_backward(
     grad: torch.Tensor, of_sum: torch.Tensor | None, added: torch.Tensor, weight: torch.Tensor | None,
     bias: torch.Tensor | None, mean: torch.Tensor, rstd: torch.Tensor, wanted: Sequence[bool],
-) -> Tensors:  # fmt: skip
+) -> Gradients:  # fmt: skip
     given = Grads(grad, of_sum)
     return _ROWS.launch_backward(given, added, Parameters(weight, bias), (mean, rstd), wanted)
 
@@ -72,7 +72,7 @@ def _launch_backward(
 def _compute_backward(
     grad: torch.Tensor, of_sum: torch.Tensor | None, added: torch.Tensor, weight: torch.Tensor | None,
     bias: torch.Tensor | None, mean: torch.Tensor, rstd: torch.Tensor, wanted: Sequence[bool],
-) -> Tensors:  # fmt: skip
+) -> Gradients:  # fmt: skip
     given = Grads(grad, of_sum)
     return _ROWS.compute_backward(given, added, Parameters(weight, bias), (mean, rstd), wanted)
 
@@ -80,7 +80,7 @@ def _compute_backward(
 def _backward_shapes(
     grad: Any, of_sum: Any, added: torch.Tensor, weight: torch.Tensor | None, bias: torch.Tensor | None,
     mean: Any, rstd: Any, wanted: Sequence[bool],
-) -> Tensors:  # fmt: skip
+) -> Gradients:  # fmt: skip
     return gradient_shapes(added, Parameters(weight, bias), wanted)
 
 

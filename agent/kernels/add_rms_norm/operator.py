@@ -8,8 +8,8 @@ import torch.nn.functional as F
 
 from agent.kernels import add_rows, routing
 from agent.kernels.add_rows import AddRows, Grads
-from agent.kernels.operators import Direction, Gradient, Operator, Tensors
-from agent.kernels.rows import Parameters, Rows, gradient_shapes
+from agent.kernels.operators import Direction, Gradient, Gradients, Operator, Tensors
+from agent.kernels.rows import Parameters, Rows, fits, gradient_shapes
 
 KERNEL = "add_rms_norm"
 ENVELOPE = (
@@ -33,7 +33,7 @@ def add_rms_norm(
     What the kernel does not take goes to torch, visibly.
     """
     shape = tuple(normalized_shape)
-    if not add_rows.fits(x, shape, weight) or not _takes(x, residual, weight):
+    if not fits(x, shape, weight) or not _takes(x, residual, weight):
         added = x + residual
         return F.rms_norm(added, normalized_shape, weight, eps), added
     exact = torch.finfo(x.dtype).eps if eps is None else eps
@@ -70,7 +70,7 @@ def _shapes(x: torch.Tensor, residual: Any, weight: Any, dims: int, eps: float) 
 def _launch_backward(
     grad: torch.Tensor, of_sum: torch.Tensor | None, added: torch.Tensor, weight: torch.Tensor | None,
     rstd: torch.Tensor, wanted: Sequence[bool],
-) -> Tensors:  # fmt: skip
+) -> Gradients:  # fmt: skip
     given = Grads(grad, of_sum)
     return _ROWS.launch_backward(given, added, Parameters(weight), (rstd,), (*wanted, False))[:2]
 
@@ -78,7 +78,7 @@ def _launch_backward(
 def _compute_backward(
     grad: torch.Tensor, of_sum: torch.Tensor | None, added: torch.Tensor, weight: torch.Tensor | None,
     rstd: torch.Tensor, wanted: Sequence[bool],
-) -> Tensors:  # fmt: skip
+) -> Gradients:  # fmt: skip
     given = Grads(grad, of_sum)
     return _ROWS.compute_backward(given, added, Parameters(weight), (rstd,), (*wanted, False))[:2]
 
@@ -86,7 +86,7 @@ def _compute_backward(
 def _backward_shapes(
     grad: Any, of_sum: Any, added: torch.Tensor, weight: torch.Tensor | None, rstd: Any,
     wanted: Sequence[bool],
-) -> Tensors:  # fmt: skip
+) -> Gradients:  # fmt: skip
     return gradient_shapes(added, Parameters(weight), (*wanted, False))[:2]
 
 

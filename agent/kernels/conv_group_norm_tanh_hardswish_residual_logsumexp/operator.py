@@ -82,7 +82,7 @@ def _launch(
     (y,) = _shapes(x, weight, bias, gamma, beta, groups, eps)
     pointers = (x.data_ptr(), *map(address, kept), y.data_ptr())
     n, inputs, height, width = x.shape
-    device = x.device.index
+    device = x.get_device()
     values = (n, inputs, weight.shape[0], height, width, groups, 0, eps, stream(x), device)
     library = routing.library(KERNEL, device)
     needed = library.ask("forward_workspace", FORWARD, *pointers, 0, *values)

@@ -74,7 +74,7 @@ def _launch(
 ) -> Tensors:  # fmt: skip
     x, target = x.contiguous(), target.contiguous()
     losses, lse = _shapes(x, target)
-    device = x.device.index
+    device = x.get_device()
     routing.library(KERNEL, device).launch(
         "forward", FORWARD,
         x.data_ptr(), target.data_ptr(), losses.data_ptr(), address(lse if statistics else None),
@@ -89,7 +89,7 @@ def _launch_backward(
 ) -> Tensors:  # fmt: skip
     x, target, grad = x.contiguous(), target.contiguous(), grad.float().contiguous()
     dx = torch.empty_like(x)
-    device = x.device.index
+    device = x.get_device()
     routing.library(KERNEL, device).launch(
         "backward", BACKWARD,
         grad.data_ptr(), x.data_ptr(), target.data_ptr(), lse.data_ptr(), dx.data_ptr(), target.numel(),

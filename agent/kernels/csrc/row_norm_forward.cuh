@@ -5,6 +5,8 @@
 // common offset costs no digits, then the result.
 #pragma once
 
+#include <type_traits>
+
 #include "row_norm.cuh"
 
 namespace kernelwright {
@@ -15,6 +17,10 @@ constexpr int kTileThreads = kWarp * kMaxWarps;
 constexpr int kFloatPacks = 2;
 constexpr int kFloatThreads = 512;
 constexpr int kFloatBlocks = 4;
+// Of 16-bit elements: 40 registers where the compiler keeps them as they are stored, as it does with float16 alone.
+constexpr int kHalfThreads = 256;
+template <typename T>
+constexpr int kHalfBlocks = std::is_same_v<T, __half> ? 6 : 4;
 
 struct Moments {
     float count;
@@ -204,6 +210,12 @@ cudaError_t launch_forward(const RowForward& args) {
     if constexpr (sizeof(Pack<T, V>) == kVectorBytes && sizeof(T) == sizeof(float)) {
         if (packs <= kFloatPacks * kFloatThreads) {
             launch_resident<kCentred, T, P, V, kFloatPacks, kFloatThreads, kFloatBlocks>(args);
+            return cudaGetLastError();
+        }
+    }
+    if constexpr (sizeof(Pack<T, V>) == kVectorBytes && sizeof(T) < sizeof(float)) {
+        if (packs <= kTilePacks * kHalfThreads) {
+            launch_resident<kCentred, T, P, V, kTilePacks, kHalfThreads, kHalfBlocks<T>>(args);
             return cudaGetLastError();
         }
     }

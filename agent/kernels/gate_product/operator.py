@@ -105,7 +105,7 @@ def _launch(
 ) -> Tensors:
     (y,) = _shapes(x, value, act, gate_first)
     placed = _Placed.of(x, value, gate_first)
-    device = x.device.index
+    device = x.get_device()
     routing.library(KERNEL, device).launch(
         "forward", FORWARD,
         placed.gate, placed.value, y.data_ptr(), placed.rows, placed.length, placed.gate_stride,
@@ -126,7 +126,7 @@ def _launch_backward(
     if value is None:
         halves = [addresses[0], addresses[0] + placed.length * x.element_size()]
         addresses, step = halves if gate_first else halves[::-1], 2 * placed.length
-    device = x.device.index
+    device = x.get_device()
     routing.library(KERNEL, device).launch(
         "backward", BACKWARD,
         grad.data_ptr(), placed.gate, placed.value, *addresses, placed.rows, placed.length,

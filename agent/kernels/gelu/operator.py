@@ -27,9 +27,9 @@ def gelu(x: torch.Tensor, approximate: str = "none") -> torch.Tensor:
 def _launch(x: torch.Tensor, tanh: bool, statistics: bool = True) -> Tensors:
     x = x.contiguous()
     y = torch.empty_like(x)
-    routing.library(KERNEL, x.device.index).launch(
+    routing.library(KERNEL, x.get_device()).launch(
         "forward", FORWARD,
-        x.data_ptr(), y.data_ptr(), x.numel(), tanh, routing.DTYPES[x.dtype], stream(x), x.device.index,
+        x.data_ptr(), y.data_ptr(), x.numel(), tanh, routing.DTYPES[x.dtype], stream(x), x.get_device(),
     )  # fmt: skip
     return (y,)
 
@@ -37,10 +37,10 @@ def _launch(x: torch.Tensor, tanh: bool, statistics: bool = True) -> Tensors:
 def _launch_backward(grad: torch.Tensor, x: torch.Tensor, tanh: bool) -> Tensors:
     grad, x = grad.contiguous(), x.contiguous()
     dx = torch.empty_like(x)
-    routing.library(KERNEL, x.device.index).launch(
+    routing.library(KERNEL, x.get_device()).launch(
         "backward", BACKWARD,
         grad.data_ptr(), x.data_ptr(), dx.data_ptr(), x.numel(), tanh, routing.DTYPES[x.dtype], stream(x),
-        x.device.index,
+        x.get_device(),
     )  # fmt: skip
     return (dx,)
 

@@ -99,7 +99,9 @@ def _launch(
     device = x.get_device()
     values = (*_sizes(x, groups, weight, bias, layout, act), eps, stream(x), device)
     library = routing.library(KERNEL, device)
-    needed = library.ask("forward_workspace", FORWARD, *pointers, 0, *values)
+    # What decides it, for tensors that begin where vectors do.
+    alike = (*values[:9], residual is None) if not (pointers[0] | pointers[1] | pointers[4]) % 16 else None
+    needed = library.remembered(alike, "forward_workspace", FORWARD, *pointers, 0, *values)
     workspace = x.new_empty(needed, dtype=torch.uint8) if needed else None
     library.launch("forward", FORWARD, *pointers, address(workspace), *values)
     return made
@@ -121,7 +123,9 @@ def _launch_backward(
     device = x.get_device()
     values = (*_sizes(x, groups, weight, bias, layout, act), stream(x), device)
     library = routing.library(KERNEL, device)
-    needed = library.ask("backward_workspace", BACKWARD, *pointers, 0, *values)
+    places = pointers[0] | pointers[1] | pointers[2] | pointers[7] | pointers[8]
+    alike = (*values[:9], residual is None, *wanted) if not places % 16 else None
+    needed = library.remembered(alike, "backward_workspace", BACKWARD, *pointers, 0, *values)
     workspace = x.new_empty(needed, dtype=torch.uint8)
     library.launch("backward", BACKWARD, *pointers, workspace.data_ptr(), *values)
     return grads

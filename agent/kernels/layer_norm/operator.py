@@ -7,8 +7,8 @@ import torch
 import torch.nn.functional as F
 
 from agent.kernels import routing
-from agent.kernels.operators import Direction, Gradient, Operator, Tensors
-from agent.kernels.rows import Parameters, Rows, gradient_shapes
+from agent.kernels.operators import Direction, Gradient, Gradients, Operator, Tensors
+from agent.kernels.rows import Parameters, Rows, fits, gradient_shapes
 
 KERNEL = "layer_norm"
 ENVELOPE = (
@@ -25,11 +25,7 @@ def layer_norm(
 ) -> torch.Tensor:  # fmt: skip
     """As torch's, with its arguments and errors; what the kernel does not take goes to torch, visibly."""
     shape = tuple(normalized_shape)
-    fits = x.shape[x.dim() - len(shape) :] == shape and all(
-        p is None or p.shape == shape for p in (weight, bias)
-    )
-    # What torch refuses, and what leaves nothing to compute, is torch's to answer.
-    if not shape or not fits or x.numel() == 0 or not routing.takes(KERNEL, x, weight, bias):
+    if not fits(x, shape, weight, bias) or not routing.takes(KERNEL, x, weight, bias):
         return F.layer_norm(x, normalized_shape, weight, bias, eps)
     return _OPERATOR(*routing.all_widened(x, weight, bias), len(shape), eps)
 
@@ -55,21 +51,21 @@ def _shapes(x: torch.Tensor, weight: Any, bias: Any, dims: int, eps: float) -> T
 def _launch_backward(
     grad: torch.Tensor, x: torch.Tensor, weight: torch.Tensor | None, bias: torch.Tensor | None,
     mean: torch.Tensor, rstd: torch.Tensor, wanted: Sequence[bool],
-) -> Tensors:  # fmt: skip
+) -> Gradients:  # fmt: skip
     return _ROWS.launch_backward(grad, x, Parameters(weight, bias), (mean, rstd), wanted)
 
 
 def _compute_backward(
     grad: torch.Tensor, x: torch.Tensor, weight: torch.Tensor | None, bias: torch.Tensor | None,
     mean: torch.Tensor, rstd: torch.Tensor, wanted: Sequence[bool],
-) -> Tensors:  # fmt: skip
+) -> Gradients:  # fmt: skip
     return _ROWS.compute_backward(grad, x, Parameters(weight, bias), (mean, rstd), wanted)
 
 
 def _backward_shapes(
     grad: Any, x: torch.Tensor, weight: torch.Tensor | None, bias: torch.Tensor | None, mean: Any, rstd: Any,
     wanted: Sequence[bool],
-) -> Tensors:  # fmt: skip
+) -> Gradients:  # fmt: skip
     return gradient_shapes(x, Parameters(weight, bias), wanted)
 
 

@@ -31,7 +31,7 @@ def multiplied(
     y = x.new_empty((*x.shape[:-1], n))
     if y.numel() == 0:
         return y
-    device = x.device.index
+    device = x.get_device()
     library = routing.library(KERNEL, device)
     pointers = (x.data_ptr(), weight.data_ptr(), address(bias), address(packed), y.data_ptr())
     values = (y.numel() // n, n, k, number_of(precision), stream(x), device)
@@ -44,7 +44,7 @@ def multiplied(
 def split(weight: torch.Tensor) -> torch.Tensor | None:
     """The weight [n, k] on CUDA as the tensor cores take it; None on a device where nothing takes it so."""
     weight = weight.contiguous()
-    device = weight.device.index
+    device = weight.get_device()
     library = routing.library(KERNEL, device)
     values = (*weight.shape, stream(weight), device)
     needed = library.ask("packed_bytes", SPLIT, weight.data_ptr(), 0, *values)

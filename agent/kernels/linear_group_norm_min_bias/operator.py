@@ -87,7 +87,7 @@ def _launch(
         for value in (x, weight, linear_bias, gamma, beta, bias, packed)
     ]
     out = x.new_empty((1, bias.numel(), x.shape[0], 1))
-    device = x.device.index
+    device = x.get_device()
     library = routing.library(KERNEL, device)
     pointers = (*map(address, given), out.data_ptr())
     sizes = (x.shape[0], *weight.shape, groups, bias.numel())

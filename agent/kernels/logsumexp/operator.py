@@ -32,10 +32,10 @@ def logsumexp(x: torch.Tensor, dim: int | Sequence[int], keepdim: bool = False) 
 def _launch(x: torch.Tensor, dim: int, statistics: bool = True) -> Tensors:
     x = x.contiguous()
     y, exact = _shapes(x, dim)
-    routing.library(KERNEL, x.device.index).launch(
+    routing.library(KERNEL, x.get_device()).launch(
         "forward", FORWARD,
         x.data_ptr(), y.data_ptr(), exact.data_ptr() if statistics else 0, *matrix(x, dim),
-        routing.DTYPES[x.dtype], stream(x), x.device.index,
+        routing.DTYPES[x.dtype], stream(x), x.get_device(),
     )  # fmt: skip
     return y, exact
 
@@ -43,10 +43,10 @@ def _launch(x: torch.Tensor, dim: int, statistics: bool = True) -> Tensors:
 def _launch_backward(grad: torch.Tensor, x: torch.Tensor, exact: torch.Tensor, dim: int) -> Tensors:
     grad, x = grad.contiguous(), x.contiguous()
     dx = torch.empty_like(x)
-    routing.library(KERNEL, x.device.index).launch(
+    routing.library(KERNEL, x.get_device()).launch(
         "backward", BACKWARD,
         grad.data_ptr(), x.data_ptr(), exact.data_ptr(), dx.data_ptr(), *matrix(x, dim),
-        routing.DTYPES[x.dtype], stream(x), x.device.index,
+        routing.DTYPES[x.dtype], stream(x), x.get_device(),
     )  # fmt: skip
     return (dx,)
 

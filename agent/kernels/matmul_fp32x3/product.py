@@ -85,7 +85,7 @@ def multiplied(a: torch.Tensor, b: torch.Tensor, added: Sum, precision: str) -> 
     if y.numel() == 0:
         return y
     (a, b, c), (batch, m, n) = _matrices(a, b, added.c, shape)
-    device = y.device.index
+    device = y.get_device()
     library = routing.library(KERNEL, device)
     pointers = (a.data_ptr(), b.data_ptr(), address(c), y.data_ptr())
     values = (

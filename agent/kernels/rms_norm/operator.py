@@ -7,8 +7,8 @@ import torch
 import torch.nn.functional as F
 
 from agent.kernels import routing
-from agent.kernels.operators import Direction, Gradient, Operator, Tensors
-from agent.kernels.rows import Parameters, Rows, gradient_shapes
+from agent.kernels.operators import Direction, Gradient, Gradients, Operator, Tensors
+from agent.kernels.rows import Parameters, Rows, fits, gradient_shapes
 
 KERNEL = "rms_norm"
 ENVELOPE = (
@@ -27,9 +27,7 @@ def rms_norm(
 ) -> torch.Tensor:
     """As torch's, with its arguments and errors; what the kernel does not take goes to torch, visibly."""
     shape = tuple(normalized_shape)
-    fits = x.shape[x.dim() - len(shape) :] == shape and (weight is None or weight.shape == shape)
-    # What torch refuses, and what leaves nothing to compute, is torch's to answer.
-    if not shape or not fits or x.numel() == 0 or not routing.takes(KERNEL, x, weight):
+    if not fits(x, shape, weight) or not routing.takes(KERNEL, x, weight):
         return F.rms_norm(x, normalized_shape, weight, eps)
     return _OPERATOR(x, weight, len(shape), torch.finfo(x.dtype).eps if eps is None else eps)
 
@@ -56,7 +54,7 @@ def _launch_backward(
     weight: torch.Tensor | None,
     rstd: torch.Tensor,
     wanted: Sequence[bool],
-) -> Tensors:
+) -> Gradients:
     return _ROWS.launch_backward(grad, x, Parameters(weight), (rstd,), (*wanted, False))[:2]
 
 
@@ -66,13 +64,13 @@ def _compute_backward(
     weight: torch.Tensor | None,
     rstd: torch.Tensor,
     wanted: Sequence[bool],
-) -> Tensors:
+) -> Gradients:
     return _ROWS.compute_backward(grad, x, Parameters(weight), (rstd,), (*wanted, False))[:2]
 
 
 def _backward_shapes(
     grad: Any, x: torch.Tensor, weight: torch.Tensor | None, rstd: Any, wanted: Sequence[bool]
-) -> Tensors:
+) -> Gradients:
     return gradient_shapes(x, Parameters(weight), (*wanted, False))[:2]
 
 

@@ -117,7 +117,7 @@ def _run(
         inner *= size
     table, sin = (None if one is None else one.contiguous() for one in tables)
     assert table is not None
-    device, size = x.device.index, x.shape[-1]
+    device, size = x.get_device(), x.shape[-1]
     routing.library(KERNEL, device).launch(
         "forward", FORWARD,
         x.data_ptr(), table.data_ptr(), address(sin), y.data_ptr(), x.numel() // size, inner, x.shape[dim],

@@ -29,9 +29,9 @@ def softmax(x: torch.Tensor, dim: int, dtype: torch.dtype | None = None) -> torc
 def _launch(x: torch.Tensor, dim: int, statistics: bool = True) -> Tensors:
     x = x.contiguous()
     y = torch.empty_like(x)
-    routing.library(KERNEL, x.device.index).launch(
+    routing.library(KERNEL, x.get_device()).launch(
         "forward", FORWARD,
-        x.data_ptr(), y.data_ptr(), *matrix(x, dim), routing.DTYPES[x.dtype], stream(x), x.device.index,
+        x.data_ptr(), y.data_ptr(), *matrix(x, dim), routing.DTYPES[x.dtype], stream(x), x.get_device(),
     )  # fmt: skip
     return (y,)
 
@@ -39,10 +39,10 @@ def _launch(x: torch.Tensor, dim: int, statistics: bool = True) -> Tensors:
 def _launch_backward(grad: torch.Tensor, y: torch.Tensor, dim: int) -> Tensors:
     grad = grad.contiguous()
     dx = torch.empty_like(y)
-    routing.library(KERNEL, y.device.index).launch(
+    routing.library(KERNEL, y.get_device()).launch(
         "backward", BACKWARD,
         grad.data_ptr(), y.data_ptr(), dx.data_ptr(), *matrix(y, dim), routing.DTYPES[y.dtype], stream(y),
-        y.device.index,
+        y.get_device(),
     )  # fmt: skip
     return (dx,)
 

@@ -6,21 +6,23 @@
 
 namespace kernelwright::conv {
 
+// Up to this depth a float sum has so few roundings that lo * lo counts beside it.
+constexpr int kAllDepth = 128;
+
 struct Plan {
     Shape shape;
-    matmul::Operand weight;
-    int64_t taps_at, largest_at, exponents_at, bytes;
+    matmul::Operands weight;  // as b
+    int64_t taps_at, bytes;
 };
 
 inline Plan plan_of(const Forward& args) {
     Plan plan = {};
     const Shape& s = plan.shape = shape_of(args);
     const int64_t depth = s.depth();
-    plan.weight = matmul::operand_at(args.weight, s.groups, s.features, depth, s.features * depth, depth, 1);
-    plan.taps_at = on_256_bytes(plan.weight.bytes());
-    plan.largest_at = plan.taps_at + on_256_bytes(plan.weight.stages * kDepth * int64_t{sizeof(Tap)});
-    plan.exponents_at = plan.largest_at + on_256_bytes(int64_t{s.images} * s.groups * s.in.count() * 4);
-    plan.bytes = plan.exponents_at + int64_t{s.groups} * s.pixels() * 4;
+    matmul::Operand& weight = plan.weight.b;
+    weight = matmul::operand_at(args.weight, s.groups, s.features, depth, s.features * depth, depth, 1, true);
+    plan.taps_at = on_256_bytes(weight.bytes());
+    plan.bytes = plan.taps_at + weight.stages * kDepth * int64_t{sizeof(Tap)};
     return plan;
 }
 
@@ -29,14 +31,12 @@ inline cudaError_t on_tensor_cores(const Forward& args) {
     const Shape& s = plan.shape;
     auto* workspace = static_cast<unsigned char*>(args.workspace);
     auto* taps = reinterpret_cast<Tap*>(workspace + plan.taps_at);
-    auto* largest = reinterpret_cast<float*>(workspace + plan.largest_at);
-    auto* exponents = reinterpret_cast<int*>(workspace + plan.exponents_at);
-    place(plan.weight, workspace);
-    cudaError_t error = matmul::split({{}, plan.weight, nullptr, 0}, args.stream);
-    if (error == cudaSuccess) error = list_taps(s, taps, static_cast<int>(plan.weight.stages) * kDepth, args.stream);
-    if (error == cudaSuccess) error = find_exponents(s, args.x, largest, exponents, args.stream);
+    const int stages = static_cast<int>(plan.weight.b.stages);
+    plan.weight.b.packed = workspace;
+    cudaError_t error = matmul::split(plan.weight, args.stream);
+    if (error == cudaSuccess) error = list_taps(s, taps, stages * kDepth, args.stream);
     if (error != cudaSuccess) return error;
-    const Conv p = {s, args.x, plan.weight.packed, args.bias, args.y, exponents, taps, static_cast<int>(plan.weight.stages)};
+    const Conv p = {s, args.x, args.weight, workspace, args.bias, args.y, taps, stages, s.depth() <= kAllDepth};
     const int64_t sms = linear::attribute(cudaDevAttrMultiProcessorCount, args.device);
     const int rest = s.features % kTile;
     return rest > 0 && rest <= 64 ? multiply<64>(p, sms, args.stream) : multiply<128>(p, sms, args.stream);

@@ -30,6 +30,7 @@ struct Backward {
 
 constexpr int kThreads = 128;
 constexpr int kPacks = 2;  // of one thread
+constexpr int64_t kFewPacks = 2 * 132 * kThreads;  // up to here a thread takes one, so that more SMs have some
 constexpr float kLog2E = 1.4426950408889634f;
 constexpr float kInverseSqrt2Pi = 0.3989422804014327f;
 constexpr float kSqrt2OverPi = 0.7978845608028654f;
@@ -88,38 +89,38 @@ __device__ __forceinline__ float slope_of(float x) {
     return on_side_of(x, bell(x) * fmaf(a, -kInverseSqrt2Pi, scaled_tail(a)));
 }
 
-template <bool kTanh, typename T, int V>
+template <bool kTanh, int P, typename T, int V>
 __global__ void __launch_bounds__(kThreads) values(
     const Pack<T, V>* __restrict__ x, Pack<T, V>* __restrict__ y, int64_t packs) {
-    const int64_t first = int64_t(blockIdx.x) * blockDim.x * kPacks + threadIdx.x;
-    Pack<T, V> tile[kPacks];
+    const int64_t first = int64_t(blockIdx.x) * blockDim.x * P + threadIdx.x;
+    Pack<T, V> tile[P];
     #pragma unroll
-    for (int u = 0; u < kPacks; ++u) {
+    for (int u = 0; u < P; ++u) {
         if (first + u * kThreads < packs) tile[u] = x[first + u * kThreads];
     }
     #pragma unroll
-    for (int u = 0; u < kPacks; ++u) {
+    for (int u = 0; u < P; ++u) {
         if (first + u * kThreads >= packs) return;
         for (int k = 0; k < V; ++k) tile[u].v[k] = from_float<T>(value_of<kTanh>(to_float(tile[u].v[k])));
         y[first + u * kThreads] = tile[u];
     }
 }
 
-template <bool kTanh, typename T, int V>
+template <bool kTanh, int P, typename T, int V>
 __global__ void __launch_bounds__(kThreads) slopes(
     const Pack<T, V>* __restrict__ dy, const Pack<T, V>* __restrict__ x, Pack<T, V>* __restrict__ dx,
     int64_t packs) {
-    const int64_t first = int64_t(blockIdx.x) * blockDim.x * kPacks + threadIdx.x;
-    Pack<T, V> grown[kPacks], tile[kPacks];
+    const int64_t first = int64_t(blockIdx.x) * blockDim.x * P + threadIdx.x;
+    Pack<T, V> grown[P], tile[P];
     #pragma unroll
-    for (int u = 0; u < kPacks; ++u) {
+    for (int u = 0; u < P; ++u) {
         if (first + u * kThreads < packs) {
             grown[u] = dy[first + u * kThreads];
             tile[u] = x[first + u * kThreads];
         }
     }
     #pragma unroll
-    for (int u = 0; u < kPacks; ++u) {
+    for (int u = 0; u < P; ++u) {
         if (first + u * kThreads >= packs) return;
         for (int k = 0; k < V; ++k) {
             const float slope = slope_of<kTanh>(to_float(tile[u].v[k]));
@@ -129,31 +130,37 @@ __global__ void __launch_bounds__(kThreads) slopes(
     }
 }
 
-// The grid for `packs`, or 0 where they are too many for one.
-inline unsigned grid_for(int64_t packs) {
-    const int64_t blocks = (packs + kThreads * kPacks - 1) / (kThreads * kPacks);
+// The grid for `packs`, `each` of them by a thread, or 0 where they are too many for one.
+inline unsigned grid_for(int64_t packs, int each) {
+    const int64_t blocks = (packs + kThreads * each - 1) / (kThreads * each);
     return blocks > kMaxGrid ? 0 : unsigned(blocks);
 }
 
-template <bool kTanh, typename T, int V>
+template <bool kTanh, int P, typename T, int V>
 cudaError_t launch(const Forward& args) {
     const int64_t packs = args.count / V;
-    const unsigned grid = grid_for(packs);
+    const unsigned grid = grid_for(packs, P);
     if (grid == 0) return cudaErrorInvalidValue;
-    values<kTanh, T, V><<<grid, kThreads, 0, args.stream>>>(
+    values<kTanh, P><<<grid, kThreads, 0, args.stream>>>(
         static_cast<const Pack<T, V>*>(args.x), static_cast<Pack<T, V>*>(args.y), packs);
     return cudaGetLastError();
 }
 
-template <bool kTanh, typename T, int V>
+template <bool kTanh, int P, typename T, int V>
 cudaError_t launch(const Backward& args) {
     const int64_t packs = args.count / V;
-    const unsigned grid = grid_for(packs);
+    const unsigned grid = grid_for(packs, P);
     if (grid == 0) return cudaErrorInvalidValue;
-    slopes<kTanh, T, V><<<grid, kThreads, 0, args.stream>>>(
+    slopes<kTanh, P><<<grid, kThreads, 0, args.stream>>>(
         static_cast<const Pack<T, V>*>(args.dy), static_cast<const Pack<T, V>*>(args.x),
         static_cast<Pack<T, V>*>(args.dx), packs);
     return cudaGetLastError();
+}
+
+template <typename T, int V, typename Arguments>
+cudaError_t launch_in(const Arguments& args) {
+    if (args.count / V <= kFewPacks) return args.tanh ? launch<true, 1, T, V>(args) : launch<false, 1, T, V>(args);
+    return args.tanh ? launch<true, kPacks, T, V>(args) : launch<false, kPacks, T, V>(args);
 }
 
 template <typename Arguments>
@@ -161,10 +168,7 @@ cudaError_t launch_as(const Arguments& args, bool vectors) {
     return with_dtype(args.dtype, [&](auto element) {
         using T = decltype(element);
         constexpr int V = kVector<T>;
-        if (vectors && args.count % V == 0) {
-            return args.tanh ? launch<true, T, V>(args) : launch<false, T, V>(args);
-        }
-        return args.tanh ? launch<true, T, 1>(args) : launch<false, T, 1>(args);
+        return vectors && args.count % V == 0 ? launch_in<T, V>(args) : launch_in<T, 1>(args);
     });
 }
 

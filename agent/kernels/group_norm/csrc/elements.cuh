@@ -6,6 +6,7 @@
 #include <cuda_runtime.h>
 
 #include <cstdint>
+#include <type_traits>
 
 #include "interface.h"
 
@@ -68,16 +69,20 @@ __device__ __forceinline__ int lead_of(const T* row) {
     return static_cast<int>(reinterpret_cast<uintptr_t>(row) / sizeof(T) % V);
 }
 
-__device__ __forceinline__ bool inside(int64_t element, int64_t length) { return element >= 0 && element < length; }
+// Indices of a row are int64_t, or int where every row is short.
+template <typename I>
+__device__ __forceinline__ bool inside(I element, I length) {
+    return element >= 0 && element < length;
+}
 
-template <int V>
-__device__ __forceinline__ bool whole(int64_t first, int64_t length) {
+template <int V, typename I>
+__device__ __forceinline__ bool whole(I first, I length) {
     return first >= 0 && first + V <= length;
 }
 
 // The pack whose lane 0 is element `first`; lanes outside the row are zero.
-template <typename T, int V>
-__device__ __forceinline__ Pack<T, V> load_pack(const T* row, int64_t first, int64_t length) {
+template <typename T, int V, typename I>
+__device__ __forceinline__ Pack<T, V> load_pack(const T* row, I first, I length) {
     if (whole<V>(first, length)) return *reinterpret_cast<const Pack<T, V>*>(row + first);
     Pack<T, V> pack;
     #pragma unroll
@@ -85,8 +90,8 @@ __device__ __forceinline__ Pack<T, V> load_pack(const T* row, int64_t first, int
     return pack;
 }
 
-template <typename T, int V>
-__device__ __forceinline__ void store_pack(T* row, int64_t first, int64_t length, const Pack<T, V>& pack) {
+template <typename T, int V, typename I>
+__device__ __forceinline__ void store_pack(T* row, I first, I length, const Pack<T, V>& pack) {
     if (whole<V>(first, length)) {
         *reinterpret_cast<Pack<T, V>*>(row + first) = pack;
         return;
@@ -95,6 +100,30 @@ __device__ __forceinline__ void store_pack(T* row, int64_t first, int64_t length
     for (int k = 0; k < V; ++k) {
         if (inside(first + k, length)) row[first + k] = pack.v[k];
     }
+}
+
+// 16 bytes as registers hold them: as elements the compiler would give every 16-bit one a register.
+using Raw = float4;
+
+template <typename T>
+__device__ __forceinline__ Pack<T, 16 / sizeof(T)> elements_of(const Raw& raw) {
+    return reinterpret_cast<const Pack<T, 16 / sizeof(T)>&>(raw);
+}
+
+template <typename T>
+__device__ __forceinline__ Pack<T, 1> elements_of(const Pack<T, 1>& pack) {
+    return pack;
+}
+
+// What holds a pack while it is not computed with.
+template <typename T, int V>
+using Held = std::conditional_t<V == 1, Pack<T, 1>, Raw>;
+
+template <typename T, int V, typename I>
+__device__ __forceinline__ Held<T, V> load_held(const T* row, I first, I length) {
+    if (whole<V>(first, length)) return *reinterpret_cast<const Held<T, V>*>(row + first);
+    const Pack<T, V> pack = load_pack<T, V>(row, first, length);
+    return reinterpret_cast<const Held<T, V>&>(pack);
 }
 
 // Division of indices: 64-bit division costs some five times as much as 32-bit, and few tensors need it.

@@ -153,29 +153,41 @@ __device__ __forceinline__ GroupTerms terms_of(Pair group, float rstd, int64_t c
 template <typename T, int V>
 __device__ __forceinline__ void gradient_pack(const Backward& b, const GroupTerms& g, int64_t row, int64_t start,
                                               int64_t first, int64_t length, int64_t channel) {
-    const int64_t at = first < 0 ? 0 : first;
-    const Split plane = split(at, b.spatial);
-    int64_t position = plane.remainder;
-    channel += plane.quotient;
+    const int64_t before = first < 0 ? 0 : quotient(first, b.spatial);
+    int64_t position = first - before * b.spatial;  // below 0 where the pack begins before its row
+    channel += before;
     Pack<T, V> xs = load_pack<T, V>(static_cast<const T*>(b.x) + start, first, length);
     Pack<T, V> dys = load_pack<T, V>(static_cast<const T*>(b.dy) + start, first, length);
     Pack<T, V> residual;
     if (reads_residual(b)) residual = load_pack<T, V>(static_cast<const T*>(b.residual) + start, first, length);
     const float mean = b.mean[row];
     const float rstd = b.rstd[row];
-    Affine affine = affine_of<T>(b.weight, b.bias, b.param_dtype, channel);
-    const bool one_channel = whole<V>(first, length) && position + V <= b.spatial;
+    const Affine affine = affine_of<T>(b.weight, b.bias, b.param_dtype, channel);
     Pack<float, V> xhat;
     Pack<float, V> z;
     Pack<float, V> weight;
-    #pragma unroll
-    for (int k = 0; k < V; ++k) {
-        xhat.v[k] = (to_float(xs.v[k]) - mean) * rstd;
-        z.v[k] = fmaf(xhat.v[k], affine.weight, affine.bias);
-        weight.v[k] = affine.weight;
-        if (one_channel || first + k < 0 || ++position < b.spatial || !inside(first + k + 1, length)) continue;
-        position = 0;
-        affine = affine_of<T>(b.weight, b.bias, b.param_dtype, ++channel);
+    if (V == 1 || b.spatial >= V) {  // one channel or two, as in apply_pack
+        const int64_t left = b.spatial - position;
+        Affine next = affine;
+        if (left < V && first + left < length) next = affine_of<T>(b.weight, b.bias, b.param_dtype, channel + 1);
+        #pragma unroll
+        for (int k = 0; k < V; ++k) {
+            const bool here = k < left;
+            xhat.v[k] = (to_float(xs.v[k]) - mean) * rstd;
+            weight.v[k] = here ? affine.weight : next.weight;
+            z.v[k] = fmaf(xhat.v[k], weight.v[k], here ? affine.bias : next.bias);
+        }
+    } else {
+        Affine now = affine;
+        #pragma unroll
+        for (int k = 0; k < V; ++k) {
+            xhat.v[k] = (to_float(xs.v[k]) - mean) * rstd;
+            weight.v[k] = now.weight;
+            z.v[k] = fmaf(xhat.v[k], now.weight, now.bias);
+            if (++position < b.spatial || !inside<int64_t>(first + k + 1, length)) continue;
+            position = 0;
+            now = affine_of<T>(b.weight, b.bias, b.param_dtype, ++channel);
+        }
     }
     const Pack<float, V> dz = before_activation<T, V>(b, dys, residual, z);
     #pragma unroll

@@ -37,37 +37,58 @@ struct Cut {
     int64_t packs;
 };
 
-// y of one pack whose lane 0 is element `first` of its row; `channel` is the row's first one.
-template <typename T, int V>
-__device__ __forceinline__ void apply_pack(
-    const Forward& f, const Moments& m, Pack<T, V> pack, int64_t row_start, int64_t first, int64_t length,
-    int64_t channel) {
-    const int64_t at = first < 0 ? 0 : first;
-    const Split plane = split(at, f.spatial);
-    int64_t position = plane.remainder;
-    channel += plane.quotient;
-    Affine affine = affine_of<T>(f.weight, f.bias, f.param_dtype, channel);
+// Where a pack of a row lies: its first channel, and the place of lane 0 in that channel's plane.
+template <typename I>
+struct Place {
+    I channel;
+    I position;  // below 0 where the pack begins before its row
+};
+
+// What the moments and the parameters of a channel make of its elements: z = (x - mean) * scale + level.
+struct Line {
+    float scale;
+    float level;
+};
+
+template <typename T>
+__device__ __forceinline__ Line line_of(const Forward& f, const Moments& m, int64_t channel) {
+    const float scale = m.rstd * parameter<T>(f.weight, f.param_dtype, channel, 1.0f);
+    return {scale, fmaf(-m.rest, scale, parameter<T>(f.bias, f.param_dtype, channel, 0.0f))};
+}
+
+// y of one pack whose lane 0 is element `first` of its row. Where planes are no shorter than packs, a pack lies in one
+// channel or two, and no lane has to go another way than the others. PLAIN: neither activation nor residual.
+template <typename T, int V, bool PLAIN, typename I>
+__device__ __forceinline__ void apply_pack(const Forward& f, const Moments& m, Pack<T, V> pack, int64_t row_start,
+                                           I first, I length, Place<I> at) {
+    const I spatial = static_cast<I>(f.spatial);
+    const Line line = line_of<T>(f, m, at.channel);
     Pack<float, V> z;
-    if (whole<V>(first, length) && position + V <= f.spatial) {
-        const float scale = m.rstd * affine.weight;
-        const float offset = fmaf(-m.rest, scale, affine.bias);
-        #pragma unroll
-        for (int k = 0; k < V; ++k) z.v[k] = fmaf(to_float(pack.v[k]) - m.mean, scale, offset);
-    } else {
+    if (V == 1 || spatial >= V) {
+        const I left = spatial - at.position;  // lanes from here on are the next channel's
+        Line next = line;
+        if (left < V && first + left < length) next = line_of<T>(f, m, at.channel + 1);
         #pragma unroll
         for (int k = 0; k < V; ++k) {
-            z.v[k] = fmaf((to_float(pack.v[k]) - m.mean) - m.rest, m.rstd * affine.weight, affine.bias);
-            if (first + k < 0 || ++position < f.spatial || !inside(first + k + 1, length)) continue;
-            position = 0;
-            affine = affine_of<T>(f.weight, f.bias, f.param_dtype, ++channel);
+            const bool here = k < left;
+            z.v[k] = fmaf(to_float(pack.v[k]) - m.mean, here ? line.scale : next.scale, here ? line.level : next.level);
+        }
+    } else {
+        Line now = line;
+        #pragma unroll
+        for (int k = 0; k < V; ++k) {
+            z.v[k] = fmaf(to_float(pack.v[k]) - m.mean, now.scale, now.level);
+            if (++at.position < spatial || !inside<I>(first + k + 1, length)) continue;
+            at.position = 0;
+            now = line_of<T>(f, m, ++at.channel);
         }
     }
-    if (f.residual != nullptr) {
+    if (!PLAIN && f.residual != nullptr) {
         const Pack<T, V> residual = load_pack<T, V>(static_cast<const T*>(f.residual) + row_start, first, length);
         #pragma unroll
         for (int k = 0; k < V; ++k) z.v[k] += to_float(residual.v[k]);
     }
-    if (f.act != kNone) z = activate_pack<V>(f.act, z);
+    if (!PLAIN && f.act != kNone) z = activate_pack<V>(f.act, z);
     #pragma unroll
     for (int k = 0; k < V; ++k) pack.v[k] = from_float<T>(z.v[k]);
     store_pack<T, V>(static_cast<T*>(f.y) + row_start, first, length, pack);
@@ -79,57 +100,73 @@ __device__ __forceinline__ void keep_moments(const Forward& f, int64_t row, cons
     f.rstd[row] = m.rstd;
 }
 
-template <typename T, int V, int P>
-__device__ __forceinline__ Pair sum_packs(const Pack<T, V> (&packs)[P], int64_t first, int64_t step, int64_t end,
-                                          int64_t length) {
+template <typename T, int V, int P, typename I>
+__device__ __forceinline__ Pair sum_packs(const Held<T, V> (&packs)[P], I first, I step, I end, I length) {
     Run run;
     run.start(0.0f);
     #pragma unroll
     for (int j = 0; j < P; ++j) {
-        const int64_t lane = first + j * step;
+        const I lane = first + j * step;
         if (lane >= end) break;
-        const bool all = whole<V>(lane, length);
-        #pragma unroll
-        for (int k = 0; k < V; ++k) {
-            if (!all && !inside(lane + k, length)) continue;
-            const float value = to_float(packs[j].v[k]);
-            if (run.count == 0) run.start(value);
-            run.add(value);
+        const Pack<T, V> pack = elements_of<T>(packs[j]);
+        if (whole<V>(lane, length)) {
+            if (run.count == 0) run.start(to_float(pack.v[0]));
+            #pragma unroll
+            for (int k = 0; k < V; ++k) run.add(to_float(pack.v[k]));
+        } else {
+            #pragma unroll
+            for (int k = 0; k < V; ++k) {
+                if (!inside<I>(lane + k, length)) continue;
+                const float value = to_float(pack.v[k]);
+                if (run.count == 0) run.start(value);
+                run.add(value);
+            }
         }
     }
     return run.total();
 }
 
 // A team of `team` threads per row, which is at most P packs for each of them.
-template <typename T, int V, int P>
+template <typename T, int V, int P, bool PLAIN>
 __global__ void __launch_bounds__(kMaxTeam) resident_forward(const Forward f, const int team) {
     const Rows r = rows_of(f.n, f.channels, f.spatial, f.groups);
     const int64_t row = static_cast<int64_t>(blockIdx.x) * (blockDim.x / team) + threadIdx.x / team;
     const bool mine = row < r.rows;
     const int64_t start = row * r.length;
+    const int length = static_cast<int>(r.length);
     const T* x = static_cast<const T*>(f.x) + start;
     const int lane = threadIdx.x % team;
     const int step = team * V;
     int first = 0;
-    Pack<T, V> held[P];
+    Held<T, V> held[P];
     Pair total = {0.0, 0.0};
     if (mine) {
         first = lane * V - lead_of<T, V>(x);
         #pragma unroll
         for (int j = 0; j < P; ++j) {
-            if (first + j * step < r.length) held[j] = load_pack<T, V>(x, first + j * step, r.length);
+            if (first + j * step < length) held[j] = load_held<T, V>(x, first + j * step, length);
         }
-        total = sum_packs<T, V, P>(held, first, step, r.length, r.length);
+        total = sum_packs<T, V, P>(held, first, step, length, length);
     }
     total = team_sum(total, team);
     if (!mine) return;
-    const Moments m = moments_of(total, 1.0 / r.length, f.eps);
+    const Moments m = moments_of(total, 1.0 / length, f.eps);
     if (lane == 0) keep_moments(f, row, m);
-    const int64_t channel = split(row, f.groups).remainder * r.group_channels;
+    const int spatial = static_cast<int>(f.spatial);
+    const int channels = step / spatial, positions = step - channels * spatial;  // from one pack to the next
+    const int before = first < 0 ? 0 : first / spatial;
+    const int channel = static_cast<int>(split(row, f.groups).remainder * r.group_channels);
+    Place<int> at = {channel + before, first - before * spatial};
     #pragma unroll
     for (int j = 0; j < P; ++j) {
-        if (first + j * step >= r.length) break;
-        apply_pack<T, V>(f, m, held[j], start, first + j * step, r.length, channel);
+        if (first + j * step >= length) break;
+        apply_pack<T, V, PLAIN>(f, m, elements_of<T>(held[j]), start, first + j * step, length, at);
+        at.channel += channels;
+        at.position += positions;
+        for (; at.position < 0; at.position += spatial) --at.channel;  // after a pack that begins before its row
+        if (at.position < spatial) continue;
+        at.position -= spatial;
+        ++at.channel;
     }
 }
 
@@ -146,12 +183,12 @@ __global__ void __launch_bounds__(kSliceThreads) row_moments(const Forward f, co
     constexpr int kStep = kSliceThreads * V;
     Pair total = {0.0, 0.0};
     for (int64_t first = begin + threadIdx.x * V; first < end; first += kTilePacks * kStep) {
-        Pack<T, V> tile[kTilePacks];
+        Held<T, V> tile[kTilePacks];
         #pragma unroll
         for (int j = 0; j < kTilePacks; ++j) {
-            if (first + j * kStep < end) tile[j] = load_pack<T, V>(x, first + j * kStep, r.length);
+            if (first + j * kStep < end) tile[j] = load_held<T, V>(x, first + j * kStep, r.length);
         }
-        total = total + sum_packs<T, V, kTilePacks>(tile, first, kStep, end, r.length);
+        total = total + sum_packs<T, V, kTilePacks, int64_t>(tile, first, kStep, end, r.length);
     }
     total = team_sum(total, kSliceThreads);
     if (threadIdx.x == 0) partials[blockIdx.x] = total;
@@ -175,7 +212,9 @@ __global__ void __launch_bounds__(kSliceThreads) apply_rows(const Forward f, con
     constexpr int kStep = kSliceThreads * V;
     #pragma unroll 4
     for (int64_t first = begin + threadIdx.x * V; first < end; first += kStep) {
-        apply_pack<T, V>(f, m, load_pack<T, V>(x, first, r.length), start, first, r.length, channel);
+        const int64_t before = first < 0 ? 0 : quotient(first, f.spatial);
+        const Place<int64_t> at = {channel + before, first - before * f.spatial};
+        apply_pack<T, V, false>(f, m, load_pack<T, V>(x, first, r.length), start, first, r.length, at);
     }
 }
 

@@ -92,10 +92,13 @@ cudaError_t forward_rows(const Forward& f) {
         const int threads = std::max(team, 128);
         const int64_t grid = ceil_div(r.rows, threads / team);
         if (grid > kMaxGrid) return cudaErrorInvalidValue;
+        const auto blocks = static_cast<unsigned>(grid);
         if (is_short) {
-            resident_forward<T, V, kShortPacks><<<static_cast<unsigned>(grid), threads, 0, f.stream>>>(f, team);
+            resident_forward<T, V, kShortPacks, false><<<blocks, threads, 0, f.stream>>>(f, team);
+        } else if (f.act == kNone && f.residual == nullptr) {
+            resident_forward<T, V, kResidentPacks, true><<<blocks, threads, 0, f.stream>>>(f, team);
         } else {
-            resident_forward<T, V, kResidentPacks><<<static_cast<unsigned>(grid), threads, 0, f.stream>>>(f, team);
+            resident_forward<T, V, kResidentPacks, false><<<blocks, threads, 0, f.stream>>>(f, team);
         }
         return cudaGetLastError();
     }

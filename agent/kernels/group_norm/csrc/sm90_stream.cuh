@@ -189,18 +189,10 @@ __device__ __forceinline__ Answer answer_for(Board<Answer>& board, int turn) {
     return board.answers[turn % kRows];
 }
 
-// 16 bytes as a register holds them: as elements the compiler would give every 16-bit one a register.
-using Raw = float4;
-
 template <int LOADS>
 __device__ __forceinline__ void read_chunk(const unsigned char* from, Raw (&packs)[LOADS]) {
     #pragma unroll
     for (int j = 0; j < LOADS; ++j) packs[j] = reinterpret_cast<const Raw*>(from)[j * kWarp + threadIdx.x % kWarp];
-}
-
-template <typename T>
-__device__ __forceinline__ Pack<T, 16 / sizeof(T)> elements_of(const Raw& raw) {
-    return reinterpret_cast<const Pack<T, 16 / sizeof(T)>&>(raw);
 }
 
 }  // namespace kernelwright::group_norm::sm90

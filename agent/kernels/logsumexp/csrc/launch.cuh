@@ -34,6 +34,11 @@ constexpr int kBlocks = 4;     // on an SM, of those that take most registers
 template <int V>
 constexpr int kUnderWay = V == kVector<float> ? 2 * kTile : kTile;
 
+// Packs of 16-bit elements that a lane takes of a row, so many at once, where a warp takes the row: of rows that short
+// a block for each would take longer to launch than to read.
+constexpr int kLanePacks = 8;
+constexpr int kLaneTile = 4;
+
 constexpr int kBackwardPacks = 4;  // that a thread takes
 
 // Like torch, an infinite maximum is the result: the difference to it would be NaN.
@@ -106,10 +111,14 @@ cudaError_t launch_rows(const Forward& args) {
     const int64_t packs = args.length / V;
     const auto* x = static_cast<const Pack<T, V>*>(args.x);
     auto* y = static_cast<T*>(args.y);
-    const dim3 block = rows_block(std::min<unsigned>(block_for(packs, kUnderWay<V> / V), kThreads));
+    const bool lanes = V > kVector<float> && packs <= kLanePacks * kWarp;
+    const unsigned threads = lanes ? kWarp : std::min<unsigned>(block_for(packs, kUnderWay<V> / V), kThreads);
+    const dim3 block = rows_block(threads);
     const unsigned grid = rows_grid(args.outer, block);
     if (packs <= kWarp) {
         rows<V><<<grid, block, 0, args.stream>>>(x, y, args.exact, args.outer, packs);
+    } else if (lanes) {
+        rows<kLaneTile * V><<<grid, block, 0, args.stream>>>(x, y, args.exact, args.outer, packs);
     } else {
         rows<kUnderWay<V>><<<grid, block, 0, args.stream>>>(x, y, args.exact, args.outer, packs);
     }

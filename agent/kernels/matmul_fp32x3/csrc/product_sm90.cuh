@@ -1,13 +1,15 @@
-// y = alpha * a * b + beta * c over split operands, on sm_90a: linear_fp32x3/csrc/product_sm90.cuh for many matrices, with
-// the depth cut into parts where there are fewer tiles than SMs.
+// y = alpha * a * b + beta * c over split operands (split_sm90.cuh), on sm_90a. A block on each SM: one thread of the last
+// warpgroup keeps a ring of stages filled by bulk copies, the others multiply, 64 rows of a tile of 128 x 128 each.
 //
-// The sums of each 32 of depth are taken out of the tensor cores and added up in float arithmetic: twice as often as there,
-// since what the tensor cores cut off goes one way where all values have one sign. Two sets of sums take turns, so that
-// the tensor cores multiply into one while the other is added. With ALL, lo * lo is not left out; an infinity, which is
-// in lo, then meets lo's of either sign, and what is not finite is computed anew in float arithmetic.
+// The sums of each 32 of depth are taken out of the tensor cores, scaled back and added up in float arithmetic, which rounds
+// where the tensor cores cut off. Two sets of sums take turns, so that the tensor cores multiply into one while the other is
+// added. With ALL, lo * lo is not left out; an infinity, which is in lo, then meets lo's of either sign, and what is not
+// finite is computed anew in float arithmetic.
 //
-// Parts are added up in their order, so that a sum is the same in every run: a few by whichever block is the last to finish
-// one, many by a kernel of its own.
+// Whole tiles would leave SMs idle in the last round. So the stages of the first tiles, up to two rounds of them, are shared
+// out evenly (Osama et al., "Stream-K", 2023): a tile is then made by up to a few blocks that follow each other, and whoever
+// is the last to end adds their sums up. Where tiles are very few and deep, each is cut into equal parts instead, which a
+// kernel of its own adds up. Both add in the order of the depth: a sum is the same in every run.
 #pragma once
 
 #include "../../csrc/warpgroups_sm90.cuh"
@@ -17,48 +19,81 @@
 namespace kernelwright::matmul {
 
 using linear::kConsumers;
-using linear::kStageBytes;
 using linear::kStages;
 using linear::kThreads;
 
 constexpr int64_t kMostParts = 64;
-constexpr int64_t kFewParts = 4;
 constexpr int kWarps = 4 * kConsumers;  // that hold a tile's sums
-constexpr int kConsumerRegisters = 240;
-constexpr int kLoaderRegisters = 24;
+constexpr int kWarpSums = 16 * 32 * 4;  // of a warp: 64 of each lane
+constexpr int kConsumerRegisters = 232;
+constexpr int kLoaderRegisters = 40;
+constexpr int kStageBytes = 2 * kPackedBytes;
+constexpr int kSharedBytes = kStages * kStageBytes + matrix::kAtomBytes + 2 * kStages * 8;
 
 struct Product {
-    linear::Product tiles;  // of one matrix; its bias is not used
+    linear::Product tiles;     // of one matrix: their sizes alone
+    const unsigned char* a;    // packed
+    const unsigned char* b;
     int64_t a_bytes, b_bytes;  // from one matrix to the next; 0 where all share one
-    int64_t a_rows, b_rows;
     int batch;
-    int parts;
+    int parts;                 // that every tile is cut into
+    int streamed;              // tiles whose stages are shared out, the first ones; 0 where there are parts
     Outcome out;
-    float* partial;  // [parts, batch, m, n] where there are many, [parts, batch, tiles, warps, 16, 32, 4] where there are few
-    int* ended;      // [batch, tiles, warps]: how many parts
-    Operands plain;  // what was split
-    bool all;        // with lo * lo
+    float* partial;            // [parts, batch, m, n], or [blocks, 2, warps, kWarpSums] of the tiles that are streamed
+    int* ended;                // [streamed, warps]: how many parts
+    Operands plain;            // what was split
+    bool all;                  // with lo * lo
 
-    __host__ __device__ bool has_few() const { return parts > 1 && parts <= kFewParts; }
-    __host__ __device__ int units() const { return batch * parts * tiles.tiles(); }
+    __host__ __device__ int all_tiles() const { return batch * tiles.tiles(); }
+    __host__ __device__ int units() const { return all_tiles() * parts; }
     // Stages [begin_of(part), begin_of(part + 1)) belong to a part.
     __host__ __device__ int begin_of(int part) const {
         return static_cast<int>(static_cast<int64_t>(tiles.stages) * part / parts);
     }
+    // Of all stages that are streamed, a block's are [share_of(block), share_of(block + 1)).
+    __host__ __device__ int64_t all_streamed() const { return static_cast<int64_t>(streamed) * tiles.stages; }
+    __device__ __forceinline__ int share_of(int block) const {
+        return static_cast<int>(all_streamed() * block / gridDim.x);
+    }
+    __device__ __forceinline__ int block_of(int64_t stage) const {
+        return static_cast<int>(((stage + 1) * gridDim.x - 1) / all_streamed());
+    }
+    __device__ __forceinline__ int batch_of(int tile) const { return tile / tiles.tiles(); }
+    __device__ __forceinline__ linear::Tile place_of(int tile) const { return linear::tile_at(tiles, tile % tiles.tiles()); }
 };
 
+// What a block does in one go: stages [begin, end) of a tile. Of tiles that are not streamed, `part` is of those that every
+// tile is cut into.
 struct Unit {
-    linear::Tile tile;
-    int number;  // of the tile, in its matrix
-    int part;
-    int batch;
+    int tile, part, begin, end;
 };
 
-__device__ __forceinline__ Unit unit_at(const Product& p, int number) {
-    const int matrix = number / p.tiles.tiles();
-    const int tile = number % p.tiles.tiles();
-    return {linear::tile_at(p.tiles, tile), tile, matrix % p.parts, matrix / p.parts};
-}
+// The units of this block, in turn.
+struct Units {
+    int at, end;  // of the stages that are streamed
+    int number;
+
+    __device__ __forceinline__ explicit Units(const Product& p)
+        : at(p.streamed > 0 ? p.share_of(blockIdx.x) : 0), end(p.streamed > 0 ? p.share_of(blockIdx.x + 1) : 0),
+          number(p.streamed + blockIdx.x) {}
+
+    __device__ __forceinline__ bool next(const Product& p, Unit& unit) {
+        if (at < end) {
+            unit.tile = at / p.tiles.stages;
+            const int first = unit.tile * p.tiles.stages;
+            unit.begin = at - first;
+            at = min(end, first + p.tiles.stages);
+            unit.end = at - first;
+            return true;
+        }
+        if (number >= p.units()) return false;
+        unit.tile = number / p.parts;
+        unit.part = number % p.parts;
+        unit.begin = p.begin_of(unit.part), unit.end = p.begin_of(unit.part + 1);
+        number += gridDim.x;
+        return true;
+    }
+};
 
 // A place in the ring, and which time it is passed.
 struct Turn {
@@ -73,29 +108,39 @@ struct Turn {
     }
 };
 
+struct Ring {
+    unsigned char* stages;  // a multiple of 1024 bytes; a's packed tile and b's in each
+    uint64_t* full;
+    uint64_t* free;
+};
+
+__device__ __forceinline__ Ring ring_in(unsigned char* shared, int stages, int stage_bytes) {
+    const uint32_t past = matrix::shared_address(shared) % matrix::kAtomBytes;
+    Ring ring;
+    ring.stages = shared + (past == 0 ? 0 : matrix::kAtomBytes - past);
+    ring.full = reinterpret_cast<uint64_t*>(ring.stages + stages * stage_bytes);
+    ring.free = ring.full + stages;
+    return ring;
+}
+
 // One thread keeps the ring filled.
-__device__ __forceinline__ void load_units(const Product& p, const linear::Ring& ring) {
-    const int64_t tile_bytes = static_cast<int64_t>(p.tiles.stages) * kOperandBytes;
+__device__ __forceinline__ void load_units(const Product& p, const Ring& ring) {
+    const int64_t tile_bytes = static_cast<int64_t>(p.tiles.stages) * kPackedBytes;
     const uint64_t policy = matrix::evict_last();
     Turn turn = {0, 1};  // the first round finds every stage free
-    int taken = 0;
-    for (int number = blockIdx.x; number < p.units(); number += gridDim.x, ++taken) {
-        const Unit unit = unit_at(p, number);
-        const unsigned char* a = p.tiles.x.tiles + unit.batch * p.a_bytes + unit.tile.of_x * tile_bytes;
-        const unsigned char* b = p.tiles.weight.tiles + unit.batch * p.b_bytes + unit.tile.of_weight * tile_bytes;
-        const int begin = p.begin_of(unit.part);
-        for (int i = begin; i < p.begin_of(unit.part + 1); ++i, turn.next(kStages)) {
+    Units units(p);
+    for (Unit unit; units.next(p, unit);) {
+        const int batch = p.batch_of(unit.tile);
+        const linear::Tile tile = p.place_of(unit.tile);
+        const int64_t begin = static_cast<int64_t>(unit.begin) * kPackedBytes;
+        const unsigned char* a = p.a + batch * p.a_bytes + tile.of_x * tile_bytes + begin;
+        const unsigned char* b = p.b + batch * p.b_bytes + tile.of_weight * tile_bytes + begin;
+        for (int i = unit.end - unit.begin; i > 0; --i, turn.next(kStages), a += kPackedBytes, b += kPackedBytes) {
             unsigned char* to = ring.stages + turn.stage * kStageBytes;
-            const int64_t from = static_cast<int64_t>(i) * kOperandBytes;
             matrix::barrier_wait(ring.free + turn.stage, turn.parity);
-            matrix::barrier_expect(ring.full + turn.stage, kStageBytes + (i == begin ? 2 * linear::kExponentBytes : 0));
-            if (i == begin) {
-                linear::load_exponents(ring, taken, p.tiles.x.exponents + unit.batch * p.a_rows + unit.tile.of_x * kTile,
-                                       p.tiles.weight.exponents + unit.batch * p.b_rows + unit.tile.of_weight * kTile,
-                                       ring.full + turn.stage);
-            }
-            matrix::bulk_load(to, a + from, kOperandBytes, ring.full + turn.stage, policy);
-            matrix::bulk_load(to + kOperandBytes, b + from, kOperandBytes, ring.full + turn.stage, policy);
+            matrix::barrier_expect(ring.full + turn.stage, kStageBytes);
+            matrix::bulk_load(to, a, kPackedBytes, ring.full + turn.stage, policy);
+            matrix::bulk_load(to + kPackedBytes, b, kPackedBytes, ring.full + turn.stage, policy);
         }
     }
 }
@@ -111,51 +156,39 @@ __device__ __noinline__ float in_float(const Product& p, int64_t batch, int64_t 
     return sum;
 }
 
-// In place and without a branch between them.
-__device__ __forceinline__ void unscale(float (&sum)[64], const linear::Exponents& exponents) {
-    const int rows[2] = {exponents.rows[0], exponents.rows[8]};
-    #pragma unroll
-    for (int j = 0; j < 16; ++j) {
-        const int2 of_b = *reinterpret_cast<const int2*>(exponents.columns + 8 * j);
-        #pragma unroll
-        for (int half = 0; half < 2; ++half) {
-            float* pair = sum + 4 * j + 2 * half;
-            pair[0] = linear::unscaled(pair[0], rows[half] + of_b.x);
-            pair[1] = linear::unscaled(pair[1], rows[half] + of_b.y);
-        }
-    }
-}
-
-// Stores a warp's sums of one of few parts. Whether it is the last to end: then the sums are those of all parts.
+// Of a streamed tile, whether all its stages are this block's, or it is the last to end: then the sums are those of all parts.
+// Until then it stores a warp's.
 __device__ __forceinline__ bool joined(const Product& p, float (&sum)[64], const Unit& unit) {
-    const int lane = threadIdx.x % 32;
-    const int64_t tiles = static_cast<int64_t>(p.batch) * p.tiles.tiles();
-    const int64_t mine = (static_cast<int64_t>(unit.batch) * p.tiles.tiles() + unit.number) * kWarps + threadIdx.x / 32;
-    float4* of_warp = reinterpret_cast<float4*>(p.partial) + mine * 16 * 32 + lane;
-    const int64_t part_step = tiles * kWarps * 16 * 32;
+    if (unit.end - unit.begin == p.tiles.stages) return true;
+    const int64_t first_stage = static_cast<int64_t>(unit.tile) * p.tiles.stages;
+    const int first = p.block_of(first_stage), last = p.block_of(first_stage + p.tiles.stages - 1);
+    const int lane = threadIdx.x % 32, warp = threadIdx.x / 32;
+    // A block has at most two tiles that others share: one that it does not begin, and one that it begins.
+    const auto sums_of = [&](int block) {
+        const int64_t place = int64_t{block} * 2 + (block == first ? 1 : 0);
+        return reinterpret_cast<float4*>(p.partial + (place * kWarps + warp) * kWarpSums) + lane;
+    };
+    float4* to = sums_of(blockIdx.x);
     #pragma unroll
     for (int i = 0; i < 16; ++i) {
         const float4 four = {sum[4 * i], sum[4 * i + 1], sum[4 * i + 2], sum[4 * i + 3]};
-        __stcg(of_warp + unit.part * part_step + i * 32, four);
+        __stcg(to + i * 32, four);
     }
     __threadfence();
     __syncwarp();
-    int before = lane == 0 ? atomicAdd(p.ended + mine, 1) : 0;
+    int before = lane == 0 ? atomicAdd(p.ended + unit.tile * kWarps + warp, 1) : 0;
     before = __shfl_sync(0xffffffffu, before, 0);
-    if (before + 1 < p.parts) return false;
+    if (before < last - first) return false;
     __threadfence();
-    float own[64];
-    #pragma unroll
-    for (int i = 0; i < 64; ++i) own[i] = sum[i];
-    for (int part = 0; part < p.parts; ++part) {
+    for (int block = first; block <= last; ++block) {
+        const float4* from = sums_of(block);
         #pragma unroll
         for (int i = 0; i < 16; ++i) {
-            float4 four = {own[4 * i], own[4 * i + 1], own[4 * i + 2], own[4 * i + 3]};
-            if (part != unit.part) four = __ldcg(of_warp + part * part_step + i * 32);
-            sum[4 * i] = part == 0 ? four.x : sum[4 * i] + four.x;
-            sum[4 * i + 1] = part == 0 ? four.y : sum[4 * i + 1] + four.y;
-            sum[4 * i + 2] = part == 0 ? four.z : sum[4 * i + 2] + four.z;
-            sum[4 * i + 3] = part == 0 ? four.w : sum[4 * i + 3] + four.w;
+            const float4 four = __ldcg(from + i * 32);
+            sum[4 * i] = block == first ? four.x : sum[4 * i] + four.x;
+            sum[4 * i + 1] = block == first ? four.y : sum[4 * i + 1] + four.y;
+            sum[4 * i + 2] = block == first ? four.z : sum[4 * i + 2] + four.z;
+            sum[4 * i + 3] = block == first ? four.w : sum[4 * i + 3] + four.w;
         }
     }
     return true;
@@ -163,7 +196,7 @@ __device__ __forceinline__ bool joined(const Product& p, float (&sum)[64], const
 
 // Makes of the sums what is stored, in place.
 template <bool ALL>
-__device__ __forceinline__ void finish_unit(const Product& p, float (&sum)[64], const Unit& unit, const linear::Place& at) {
+__device__ __forceinline__ void finish_unit(const Product& p, float (&sum)[64], int batch, const linear::Place& at) {
     float infinite = 0.0f;  // or NaN, where a sum is not finite
     #pragma unroll
     for (int i = 0; ALL && i < 64; ++i) infinite = fmaf(sum[i], 0.0f, infinite);
@@ -177,22 +210,23 @@ __device__ __forceinline__ void finish_unit(const Product& p, float (&sum)[64], 
     for (int i = 0; i < 64; ++i) {
         const int row = at.row + i / 2 % 2 * 8, column = at.column + i / 4 * 8 + i % 2;
         if (row >= p.tiles.m || column >= p.tiles.n) continue;
-        if (anew && !isfinite(sum[i])) sum[i] = in_float(p, unit.batch, row, column);
-        sum[i] = finished(p.out, sum[i], unit.batch, row, column);
+        if (anew && !isfinite(sum[i])) sum[i] = in_float(p, batch, row, column);
+        sum[i] = finished(p.out, sum[i], batch, row, column);
     }
 }
 
 template <bool ALL>
-__device__ __forceinline__ void store_unit(const Product& p, float (&sum)[64], const Unit& unit, const linear::Place& at,
-                                           const linear::Exponents& exponents) {
-    unscale(sum, exponents);
-    if (p.has_few() && !joined(p, sum, unit)) return;
-    const bool is_part = p.parts > kFewParts;
-    if (!is_part) finish_unit<ALL>(p, sum, unit, at);
+__device__ __forceinline__ void store_unit(const Product& p, float (&sum)[64], const Unit& unit, int group) {
+    const bool is_part = p.parts > 1;
+    if (unit.tile < p.streamed && !joined(p, sum, unit)) return;
+    const int batch = p.batch_of(unit.tile);
+    const linear::Tile tile = p.place_of(unit.tile);
+    const linear::Place at = linear::place_of(tile.of_x * kTile + group * 64, tile.of_weight * kTile);
+    if (!is_part) finish_unit<ALL>(p, sum, batch, at);
     const int m = p.tiles.m, n = p.tiles.n;
     const bool pairs = n % 2 == 0;
-    const bool whole = pairs && (unit.tile.of_weight + 1) * kTile <= n;
-    const int64_t matrix = is_part ? static_cast<int64_t>(unit.part) * p.batch + unit.batch : unit.batch;
+    const bool whole = pairs && (tile.of_weight + 1) * kTile <= n;
+    const int64_t matrix = is_part ? static_cast<int64_t>(unit.part) * p.batch + batch : batch;
     float* y = (is_part ? p.partial : p.out.y) + matrix * m * n;
     #pragma unroll
     for (int half = 0; half < 2; ++half) {
@@ -225,7 +259,7 @@ __device__ __forceinline__ void store_unit(const Product& p, float (&sum)[64], c
 template <bool ALL>
 __device__ __forceinline__ void multiply_half(float (&partial)[64], const unsigned char* stage, int group, int half) {
     const unsigned char* a = stage + group * 64 * matrix::kRowBytes + half * 64;
-    const unsigned char* b = stage + kOperandBytes + half * 64;
+    const unsigned char* b = stage + kPackedBytes + half * 64;
     #pragma unroll
     for (int step = 0; step < 2; ++step) {
         const int at = step * 32;
@@ -242,35 +276,46 @@ __device__ __forceinline__ void multiply_half(float (&partial)[64], const unsign
     sm90::products_issued();
 }
 
-__device__ __forceinline__ void add(float (&sum)[64], const float (&partial)[64]) {
+// The sums of a half, scaled back by the factors of that half, a's from this thread's first row on.
+template <int N>
+__device__ __forceinline__ void add(float (&sum)[N], const float (&partial)[N], const float* of_a, const float* of_b) {
+    const float rows[2] = {of_a[0], of_a[8]};
+    const float4* fours = reinterpret_cast<const float4*>(of_b) + threadIdx.x % 4;
     #pragma unroll
-    for (int i = 0; i < 64; ++i) sum[i] += partial[i];
+    for (int j = 0; j < N / 8; ++j) {
+        const float4 four = fours[4 * j];
+        const float columns[4] = {four.x, four.y, four.z, four.w};
+        #pragma unroll
+        for (int i = 0; i < 8; ++i) {
+            sum[8 * j + i] = fmaf(partial[8 * j + i] * columns[i / 4 * 2 + i % 2], rows[i / 2 % 2], sum[8 * j + i]);
+        }
+    }
 }
 
 template <bool ALL>
-__device__ __forceinline__ void multiply_units(const Product& p, const linear::Ring& ring, int group) {
+__device__ __forceinline__ void multiply_units(const Product& p, const Ring& ring, int group) {
     Turn turn = {0, 0};
-    int taken = 0;
-    for (int number = blockIdx.x; number < p.units(); number += gridDim.x, ++taken) {
-        const Unit unit = unit_at(p, number);
+    Units units(p);
+    for (Unit unit; units.next(p, unit);) {
         float sum[64], first[64], second[64];
         #pragma unroll
         for (int i = 0; i < 64; ++i) sum[i] = first[i] = second[i] = 0.0f;
-        const int stages = p.begin_of(unit.part + 1) - p.begin_of(unit.part);
-        for (int i = 0; i < stages; ++i, turn.next(kStages)) {
+        for (int i = unit.end - unit.begin; i > 0; --i, turn.next(kStages)) {
             const unsigned char* stage = ring.stages + turn.stage * kStageBytes;
+            const float* of_a = reinterpret_cast<const float*>(stage + kOperandBytes) + linear::place_of(group * 64, 0).row;
+            const float* of_b = reinterpret_cast<const float*>(stage + kPackedBytes + kOperandBytes);
             matrix::barrier_wait(ring.full + turn.stage, turn.parity);
             matrix::matrix_begin();
             multiply_half<ALL>(first, stage, group, 0);
             multiply_half<ALL>(second, stage, group, 1);
             sm90::products_done<1>(first);
-            add(sum, first);
+            add(sum, first, of_a, of_b);
             sm90::products_done<0>(second);
+            add(sum, second, of_a + kTile, of_b + kTile);
+            __syncwarp();  // every lane has read its factors
             if (threadIdx.x % 32 == 0) matrix::barrier_arrive(ring.free + turn.stage);
-            add(sum, second);
         }
-        const linear::Place at = linear::place_of(unit.tile.of_x * kTile + group * 64, unit.tile.of_weight * kTile);
-        store_unit<ALL>(p, sum, unit, at, linear::exponents_at(ring.exponents_of(taken), linear::place_of(group * 64, 0)));
+        store_unit<ALL>(p, sum, unit, group);
     }
 }
 
@@ -279,7 +324,7 @@ template <bool ALL>
 __global__ void __launch_bounds__(kThreads, 1) matmul_fp32x3(const __grid_constant__ Product p) {
 #ifdef __CUDA_ARCH_FEAT_SM90_ALL  // elsewhere nobody calls it
     extern __shared__ unsigned char shared[];
-    const linear::Ring ring = linear::ring_in(shared);
+    const Ring ring = ring_in(shared, kStages, kStageBytes);
     if (threadIdx.x == 0) {
         for (int stage = 0; stage < kStages; ++stage) {
             matrix::barrier_init(ring.full + stage);

@@ -1,0 +1,104 @@
+"""What is kept of a sweep: a document for each kernel, a JSON line for each row, written when it is measured.
+
+A later line of the same row on the same GPU stands in for an earlier one. A line that was cut off counts
+for nothing. Torch is not imported here.
+"""
+
+import math
+from collections.abc import Iterable
+from pathlib import Path
+
+from pydantic import ValidationError
+
+from agent.errors import EnvironmentFault
+from agent.kernels.manifest import Times
+from agent.records import Record
+
+SUFFIX = ".jsonl"
+ENOUGH = 0.97
+"""Of the best peer's speed: what is below counts as behind."""
+
+
+class Row(Record):
+    """One shape, dtype and direction of a kernel, all sides timed in one run."""
+
+    name: str
+    kernel: str
+    source: str
+    """Whose shape it is."""
+    shape: tuple[int, ...]
+    dtype: str
+    setting: str
+    is_held_back: bool
+    gpu: str
+    driver: str
+    cuda: str
+    torch: str
+    date: str
+    commit: str
+    files: str
+    """Digest of the kernel's files."""
+    ours_ms: Times
+    peers_ms: dict[str, Times]
+    copy_ms: Times | None = None
+    """Of as many bytes as the call has to move; None for products."""
+    in_a_row_ms: dict[str, float] = {}
+    """A call of each side in many without a pause, for short ones: the host's time counts."""
+    best: str
+    ratio: float
+    """The best peer's time over ours."""
+    ratio_ci: tuple[float, float]
+    errors: dict[str, tuple[float, float]] = {}
+    """Largest and rms against float64, of `ours`, torch (`native`) and the peers, on a sample."""
+    notes: dict[str, str] = {}
+    """Why a peer is not there."""
+
+    @property
+    def place(self) -> tuple[str, str]:
+        """What a later measurement replaces."""
+        return self.gpu, self.name
+
+    @property
+    def copy_share(self) -> float | None:
+        """A copy's time over ours."""
+        return None if self.copy_ms is None else self.copy_ms.p50 / self.ours_ms.p50
+
+
+def load(folder: Path, kernel: str) -> dict[tuple[str, str], Row]:
+    """The last line of each row. Raises EnvironmentFault for a file that cannot be read."""
+    path = folder / f"{kernel}{SUFFIX}"
+    try:
+        lines = path.read_text(encoding="utf-8").splitlines() if path.exists() else []
+    except OSError as error:
+        raise EnvironmentFault(f"cannot read {path}: {error.strerror}") from error
+    found = {}
+    for line in lines:
+        try:
+            row = Row.model_validate_json(line)
+        except ValidationError:
+            continue
+        found[row.place] = row
+    return found
+
+
+def keep(folder: Path, row: Row) -> None:
+    """Appends the row to its kernel's document. Raises EnvironmentFault where that cannot be written."""
+    path = folder / f"{row.kernel}{SUFFIX}"
+    try:
+        folder.mkdir(parents=True, exist_ok=True)
+        with path.open("a", encoding="utf-8") as out:
+            out.write(row.model_dump_json(exclude_defaults=True) + "\n")
+    except OSError as error:
+        raise EnvironmentFault(f"cannot write {path}: {error.strerror}; --to names another folder") from error
+
+
+def geometric_mean(rows: Iterable[Row]) -> float:
+    """Of the ratios; NaN of none."""
+    logs = [math.log(row.ratio) for row in rows]
+    return math.exp(sum(logs) / len(logs)) if logs else math.nan
+
+
+def share_enough(rows: Iterable[Row]) -> float:
+    """Of the rows, those that are not behind; NaN of none."""
+    known = [row.ratio >= ENOUGH for row in rows]
+    return sum(known) / len(known) if known else math.nan

@@ -1,0 +1,128 @@
+"""What a call of a shipped kernel costs the host: everything but the launch, which a stub stands in for.
+
+    python -m benchmarks.kernels.host            # all
+    python -m benchmarks.kernels.host --only gelu --profile
+
+Needs no GPU: tensors lie on the CPU, routing is told that they do not, and the library takes every launch and
+does nothing. Microseconds of processor time of one call without gradients, and of a training step (forward
+and autograd.grad), the least of the batches; above them a step of an `autograd.Function` that only makes
+its results, which is what autograd itself costs.
+"""
+
+import argparse
+import cProfile
+import pstats
+import sys
+import time
+from collections.abc import Callable
+from typing import Any
+
+import torch
+
+from agent.kernels import operators, routing
+from agent.kernels.sweep import grid
+
+BATCH, BATCHES = 200, 15
+NAMES = {
+    "gelu": "gelu [1, 3072] float32", "softmax": "softmax [256, 1000] float32",
+    "logsumexp": "logsumexp [256, 1000] float32", "rms_norm": "rms_norm [1, 4096] bfloat16",
+    "layer_norm": "layer_norm [1, 197, 768] float32", "add_rms_norm": "add_rms_norm [1, 4096] bfloat16",
+    "add_layer_norm": "add_layer_norm [1, 197, 768] float32",
+    "group_norm": "group_norm [1, 256] float32 8 groups",
+    "gate_product": "gate_product [1, 14336] bfloat16 two tensors, silu",
+    "rotary": "rotary [1, 32, 1, 128] bfloat16 half a row apart, positions at -2",
+    "cross_entropy": "cross_entropy [512, 100] float32",
+}  # fmt: skip
+
+
+class Stub:
+    """A library whose every launch succeeds."""
+
+    def launch(self, function: str, fields: str, *values: float) -> None:
+        packed(fields, values)
+
+    def ask(self, function: str, fields: str, *values: float) -> int:
+        packed(fields, values)
+        return 256
+
+    def remembered(self, alike: tuple[int, ...], function: str, fields: str, *values: float) -> int:
+        return 256
+
+
+def packed(fields: str, values: tuple[float, ...]) -> bytes:
+    """What the real one does before it calls."""
+    import struct
+
+    return struct.pack(f"@{fields}", *values)
+
+
+def stand_in() -> None:
+    """Sends CPU tensors the way that CUDA ones take."""
+    routing.missing = lambda *_: None  # type: ignore[assignment]
+    stub = Stub()
+    routing.library = lambda *_: stub  # type: ignore[assignment]
+    torch._C._cuda_getCurrentRawStream = lambda device: 0  # type: ignore[attr-defined]
+    real = routing.obstacle
+
+    def obstacle(kernel: str, x: torch.Tensor, parameters: Any, dtypes: Any = routing.DTYPES) -> str | None:
+        real(kernel, x, parameters, dtypes)
+        return None
+
+    routing.obstacle = obstacle  # type: ignore[assignment]
+    operators.on_device = lambda x: True  # type: ignore[attr-defined]
+
+
+def least(call: Callable[[], object]) -> float:
+    """Microseconds."""
+    for _ in range(20):
+        call()
+    spans = []
+    for _ in range(BATCHES):
+        begin = time.process_time_ns()
+        for _ in range(BATCH):
+            call()
+        spans.append((time.process_time_ns() - begin) / 1000 / BATCH)
+    return min(spans)
+
+
+class Nothing(torch.autograd.Function):
+    """As many tensors as a norm has."""
+
+    @staticmethod
+    def forward(ctx: Any, x: torch.Tensor, *others: Any) -> torch.Tensor:
+        ctx.save_for_backward(x)
+        return torch.empty_like(x)
+
+    @staticmethod
+    def backward(ctx: Any, grad: torch.Tensor) -> Any:
+        (x,) = ctx.saved_tensors
+        return (torch.empty_like(x), *[None] * (len(ctx.needs_input_grad) - 1))
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
+    parser.add_argument("--only", action="append", choices=NAMES)
+    parser.add_argument("--profile", action="store_true", help="where a training step's time goes")
+    given = parser.parse_args()
+    torch.set_num_threads(1)
+    stand_in()
+    nothing = torch.randn(1, 3072, requires_grad=True)
+    grad = torch.ones(1, 3072)
+    base = least(lambda: torch.autograd.grad(Nothing.apply(nothing, None, None), nothing, grad))
+    print(f"{'autograd alone':16} {'':8} {base:8.1f}")
+    for name in given.only or NAMES:
+        entries = {entry.name: entry.case for entry in grid.of(name)}
+        forward, step = (entries[NAMES[name] + more] for more in ("", " forward and backward"))
+        training = step.call(step.ours, "cpu")
+        print(f"{name:16} {least(forward.call(forward.ours, 'cpu')):8.1f} {least(training):8.1f}", flush=True)
+        if given.profile:
+            with cProfile.Profile() as profile:
+                for _ in range(2000):
+                    training()
+            pstats.Stats(profile, stream=sys.stdout).sort_stats("tottime").print_stats(22)
+
+
+if __name__ == "__main__":
+    main()

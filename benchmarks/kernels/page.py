@@ -1,0 +1,131 @@
+"""Renders what `products` and `convolutions` printed on a GPU: errors, times, and what the library takes.
+
+    python -m benchmarks.kernels.page docs/products/*.jsonl > docs/products.md
+
+Of each part the last run counts that is among the files, in the order given.
+"""
+
+import json
+import sys
+from collections.abc import Iterable, Sequence
+from pathlib import Path
+from statistics import geometric_mean
+from typing import Any
+
+Line = dict[str, Any]
+Parts = dict[str, list[Line]]
+INTRODUCTION = """# Products and convolutions: errors and times
+
+Rendered from `docs/products/` by `python -m benchmarks.kernels.page`; how the documents are made stands in
+`benchmarks/kernels/README.md`. What is timed is the tensor cores' path, also where the library leaves a call
+to torch."""
+
+
+def read(files: Sequence[Path]) -> Parts:
+    """The lines of each part."""
+    parts: Parts = {}
+    for file in files:
+        fresh: Parts = {}
+        for text in file.read_text().splitlines():
+            line = json.loads(text)
+            fresh.setdefault(line.pop("part"), []).append(line)
+        parts.update(
+            {name: [line for line in lines if "seconds" not in line] for name, lines in fresh.items()}
+        )
+    return parts
+
+
+def table(head: Sequence[str], rows: Iterable[Sequence[object]]) -> list[str]:
+    """In Markdown."""
+    return [
+        "| " + " | ".join(head) + " |",
+        "|" + "---|" * len(head),
+        *("| " + " | ".join(str(cell) for cell in row) + " |" for row in rows),
+    ]
+
+
+def errors(lines: list[Line]) -> list[str]:
+    """The worst depth of each family of operands."""
+    families: dict[str, list[Line]] = {}
+    for line in lines:
+        families.setdefault(line["family"], []).append(line)
+    rows = []
+    for family, each in families.items():
+        row: list[object] = [family]
+        for precision in ("fp32x3", "fp32x4"):
+            worst = max(each, key=lambda line: _over(line, precision))
+            row += [f"{_over(worst, precision):.2f}", _size(worst["mnk"])]
+        rows.append(row)
+    return table(("operands", "fp32x3", "at m x n x k", "fp32x4", "at"), rows)
+
+
+def _over(line: Line, precision: str) -> float:
+    """Over SGEMM's; 1 where both are exact."""
+    ours, torchs = line[precision], line["torch"]
+    if ours == torchs:
+        return 1.0
+    return float("inf") if torchs == 0 else float(ours / torchs)
+
+
+def _size(sizes: Sequence[int]) -> str:
+    return " x ".join(str(size) for size in sizes)
+
+
+def products(lines: list[Line]) -> list[str]:
+    """Times in ms."""
+    rows = [
+        (line["name"], _shape(line["a"]), _shape(line["b"]), f"{line['fp32x3']:.4f}", f"{line['fp32x4']:.4f}",
+         f"{line['torch']:.4f}", f"{line['speed']:.2f}", "" if line["taken"] else "left to torch")
+        for line in lines
+    ]  # fmt: skip
+    return table(("product", "a", "b", "fp32x3", "fp32x4", "torch", "times", ""), rows)
+
+
+def _shape(sizes: Sequence[int]) -> str:
+    return str(list(sizes))
+
+
+def convolutions(lines: list[Line]) -> list[str]:
+    """Each set by its mean, with 1 for what is left to torch, and then each shape."""
+    sets: dict[str, list[Line]] = {}
+    for line in lines:
+        sets.setdefault(line["set"], []).append(line)
+    means = []
+    for name, each in sets.items():
+        taken = [line["speed"] for line in each if line["taken"]]
+        mean = geometric_mean([line["speed"] if line["taken"] else 1.0 for line in each])
+        best = geometric_mean([max(line["speed"], 1.0) for line in each])
+        means.append(
+            (name, len(each), len(taken), f"{mean:.2f}", f"{best:.2f}", f"{min(taken, default=1):.2f}")
+        )
+    head = ("set", "shapes", "taken", "times, mean", "with the best rule", "least of those taken")
+    rows = [
+        (line["set"], line["name"], f"{line['ours_ms']:.4f}", f"{line['torch_ms']:.4f}",
+         f"{line['speed']:.2f}", f"{line['rms'] / line['torch_rms']:.2f}",
+         "" if line["taken"] else "left to torch")
+        for line in lines
+    ]  # fmt: skip
+    return [
+        *table(head, means), "",
+        *table(("set", "convolution", "ours", "torch", "times", "error over torch's", ""), rows),
+    ]  # fmt: skip
+
+
+RENDERED = {
+    "errors": ("Root mean square errors over SGEMM's, the worst depth of each kind of operands", errors),
+    "times": ("Products, in ms", products),
+    "tuned": ("Convolutions, in ms, beside the best of cuDNN's algorithms", convolutions),
+}
+
+
+def page(parts: Parts) -> str:
+    """The whole of it."""
+    text = [INTRODUCTION]
+    for name, (title, rendered) in RENDERED.items():
+        if name in parts:
+            text += ["", f"## {title}", "", *rendered(parts[name])]
+    return "\n".join(text) + "\n"
+
+
+if __name__ == "__main__":
+    print(page(read([Path(name) for name in sys.argv[1:]])), end="")

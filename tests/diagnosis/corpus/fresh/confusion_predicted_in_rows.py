@@ -1,0 +1,52 @@
+# about = "Predicted classes are in the rows and true ones in the columns."
+# section = "mismatch"
+# problem = "confusion_weighted"
+# causes = ["transposed-operand", "operands-swapped", "coordinates-swapped", "layout-misread"]
+# says = ["transpos|swap|exchang|row|column|operand|layout"]
+# stage = ["verify"]
+
+import torch
+import torch.nn as nn
+from torch.utils.cpp_extension import load_inline
+
+ext = load_inline(
+    name="confusion_cuda",
+    cpp_sources="torch::Tensor confusion(torch::Tensor scores, torch::Tensor truth, torch::Tensor weight);",
+    cuda_sources=r"""
+__global__ void count_cells(const float* scores, const int64_t* truth, const float* weight, float* cells, int n, int C) {
+    int i = blockIdx.x * blockDim.x + threadIdx.x;
+    if (i >= n) return;
+    const float* s = scores + i * C;
+    int best = 0;
+    for (int c = 1; c < C; ++c)
+        if (s[c] > s[best]) best = c;
+    atomicAdd(&cells[best * C + truth[i]], weight[i]);
+}
+
+__global__ void scale_rows(const float* cells, float* out, int C) {
+    int r = blockIdx.x;
+    float sum = 0.5f;
+    for (int c = 0; c < C; ++c) sum += cells[r * C + c];
+    for (int c = threadIdx.x; c < C; c += blockDim.x) out[r * C + c] = cells[r * C + c] / sum;
+}
+
+torch::Tensor confusion(torch::Tensor scores, torch::Tensor truth, torch::Tensor weight) {
+    int n = scores.size(0), C = scores.size(1);
+    auto cells = torch::zeros({C, C}, weight.options());
+    auto out = torch::empty_like(cells);
+    count_cells<<<(n + 63) / 64, 64>>>(scores.data_ptr<float>(), truth.data_ptr<int64_t>(), weight.data_ptr<float>(), cells.data_ptr<float>(), n, C);
+    scale_rows<<<C, 32>>>(cells.data_ptr<float>(), out.data_ptr<float>(), C);
+    return out;
+}
+""",
+    functions=["confusion"],
+)
+
+
+class ModelNew(nn.Module):
+    def __init__(self, classes):
+        super().__init__()
+        self.classes = classes
+
+    def forward(self, scores, truth, weight):
+        return ext.confusion(scores.contiguous(), truth.contiguous(), weight.contiguous())

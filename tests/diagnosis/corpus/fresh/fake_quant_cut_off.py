@@ -1,0 +1,46 @@
+# about = "The quotient is cast to an integer, towards zero; the reference rounds to the nearest."
+# section = "mismatch"
+# problem = "fake_quant_channels"
+# causes = ["truncated-to-integer", "wrong-rounding", "operator-missing"]
+# says = ["round|trunc|cut|cast|integer|floor|nearest"]
+# stage = ["verify"]
+
+import torch
+from torch import nn
+from torch.utils.cpp_extension import load_inline
+
+SOURCE = r"""
+#include <torch/extension.h>
+#include <cuda_runtime.h>
+
+__global__ void fake_quant(const float* x, const float* scale, const float* zero, float* y, int C, int L, float lo, float hi) {
+    int c = blockIdx.x, n = blockIdx.y;
+    float s = scale[c], z = zero[c];
+    size_t base = ((size_t)n * C + c) * L;
+    for (int l = threadIdx.x; l < L; l += blockDim.x) {
+        float code = (float)(int)(x[base + l] / s) + z;
+        code = fminf(fmaxf(code, lo), hi);
+        y[base + l] = (code - z) * s;
+    }
+}
+
+torch::Tensor fake_quantize(torch::Tensor x, torch::Tensor scale, torch::Tensor zero, int64_t lo, int64_t hi) {
+    auto y = torch::empty_like(x);
+    dim3 grid(x.size(1), x.size(0));
+    fake_quant<<<grid, 32>>>(x.data_ptr<float>(), scale.data_ptr<float>(), zero.data_ptr<float>(), y.data_ptr<float>(),
+        x.size(1), x.size(2), (float)lo, (float)hi);
+    return y;
+}
+"""
+
+ext = load_inline("fake_quantize_module", ["torch::Tensor fake_quantize(torch::Tensor x, torch::Tensor scale, torch::Tensor zero, int64_t lo, int64_t hi);"], [SOURCE], functions=["fake_quantize"], extra_cuda_cflags=["-O3"])
+
+
+class ModelNew(nn.Module):
+    def __init__(self, lowest, highest):
+        super().__init__()
+        self.lowest = lowest
+        self.highest = highest
+
+    def forward(self, x, scale, zero):
+        return ext.fake_quantize(x.contiguous(), scale.contiguous(), zero.contiguous(), self.lowest, self.highest)

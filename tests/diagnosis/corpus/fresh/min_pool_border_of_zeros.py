@@ -1,0 +1,43 @@
+# about = "Places outside of the sequence count as zeros and win over positive elements."
+# section = "mismatch"
+# problem = "min_pool_ceil"
+# causes = ["wrong-fill-value", "padding-mode", "pool-start-value", "reduction-start-value", "padding-ignored"]
+# says = ["zero|\\b0\\b|pad|fill|border|outside|start"]
+# stage = ["verify"]
+
+import torch
+import torch.nn as nn
+from torch.utils.cpp_extension import load_inline
+
+ext = load_inline(
+    name="min_pool1d_cuda",
+    cpp_sources="torch::Tensor min_pool1d(torch::Tensor x, int64_t k, int64_t s, int64_t p);",
+    cuda_sources=r"""
+__global__ void min_pool(const float* x, float* y, int L, int OL, int k, int s, int p) {
+    int o = blockIdx.x * blockDim.x + threadIdx.x;
+    int row = blockIdx.y;
+    if (o >= OL) return;
+    int begin = o * s - p;
+    int end = begin + k;
+    float m = INFINITY;
+    for (int i = begin; i < end; ++i) m = fminf(m, i >= 0 && i < L ? x[row * L + i] : 0.0f);
+    y[row * OL + o] = m;
+}
+
+torch::Tensor min_pool1d(torch::Tensor x, int64_t k, int64_t s, int64_t p) {
+    int rows = x.size(0) * x.size(1), L = x.size(2);
+    int OL = (L + 2 * p - k + s - 1) / s + 1;
+    if ((OL - 1) * s >= L + p) --OL;
+    auto y = torch::empty({x.size(0), x.size(1), OL}, x.options());
+    dim3 grid((OL + 31) / 32, rows);
+    min_pool<<<grid, 32>>>(x.data_ptr<float>(), y.data_ptr<float>(), L, OL, k, s, p);
+    return y;
+}
+""",
+    functions=["min_pool1d"],
+)
+
+
+class ModelNew(nn.Module):
+    def forward(self, x):
+        return ext.min_pool1d(x.contiguous(), 4, 3, 1)

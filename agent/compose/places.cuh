@@ -9,11 +9,11 @@ __device__ inline Place first_of(Place a, Place b, bool is_b_further) {
     return (is_alike ? b.at < a.at : b_is_none || (!a_is_none && is_b_further)) ? b : a;
 }
 struct Argmax {
-    template <typename T> __device__ static Place none() { return {-INFINITY, std::numeric_limits<int>::max()}; }
+    template <typename T> __device__ static Place none() { return {-INFINITY, 0x7fffffff}; }
     __device__ static Place of(Place a, Place b) { return first_of(a, b, b.value > a.value); }
 };
 struct Argmin {
-    template <typename T> __device__ static Place none() { return {INFINITY, std::numeric_limits<int>::max()}; }
+    template <typename T> __device__ static Place none() { return {INFINITY, 0x7fffffff}; }
     __device__ static Place of(Place a, Place b) { return first_of(a, b, b.value < a.value); }
 };
 __device__ inline Place of_other(Place mine, int apart) {

@@ -22,8 +22,8 @@ Rendered by `python -m benchmarks.composer page` from what its `compose`, `judge
 where they were run. *ratio* is the best of torch (eager, `torch.compile`, and its `max-autotune` where that
 was run) over the composed file: medians of one run in turns, TF32 off, the L2 cache overwritten before each
 call, on the *card* that is named; times of two cards are not to be compared. *error* is the norm of the
-difference to torch's result, relative to the result's. Kernels were built and references compiled beside other
-problems; nothing else ran on the GPU while one was timed.
+difference to torch's result, relative to the result's. Kernels were built and references compiled beside
+other problems; nothing else ran on the GPU while one was timed.
 
 The file of a problem is what `agent run` answers without an endpoint: a shipped kernel where one matches the
 whole reference, else a composed one; on the GPU with the shipped products and convolutions as parts

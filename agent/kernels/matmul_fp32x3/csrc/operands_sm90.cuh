@@ -23,9 +23,12 @@ inline Plan plan_of(const Forward& args) {
     plan.all = args.precision == kFp32x4 || args.k <= kAllDepth;
     plan.both.a = operand_at(args.a, args.batch, args.m, args.k, args.a_batch, args.a_row, args.a_depth);
     plan.both.b = b_of(operand_at(args.b, args.batch, args.n, args.k, args.b_batch, args.b_column, args.b_depth), !plan.all);
+    plan.both.a.part = args.a_part;
+    plan.both.b.part = args.b_part == kWhole ? kWhole : kLower + kUpper - args.b_part;  // its rows are columns
     plan.sms = linear::attribute(cudaDevAttrMultiProcessorCount, args.device);
     const int64_t tiles = args.batch * plan.both.a.tiles() * plan.both.b.tiles(), elements = args.batch * args.m * args.n;
-    plan.cut = cut_of(tiles, plan.both.a.stages, elements, plan.sms, true);
+    const bool whole = args.a_part == kWhole && args.b_part == kWhole;
+    plan.cut = whole ? cut_of(tiles, plan.both.a.stages, elements, plan.sms, true) : Cut{1, 0, 0, 0.0};
     plan.b_at = on_256_bytes(plan.both.a.bytes());
     plan.ended_at = plan.b_at + on_256_bytes(plan.both.b.bytes());
     plan.both.zeros = plan.cut.counters();

@@ -38,6 +38,13 @@ struct Product {
     Operands plain;            // what was split
     bool all;                  // with lo * lo
 
+    // The stages of a unit that both operands have, [first_of, past_of).
+    __device__ __forceinline__ int first_of(const Unit& unit, const linear::Tile& tile) const {
+        return max(unit.begin, max(plain.a.first_stage(tile.of_x), plain.b.first_stage(tile.of_weight)));
+    }
+    __device__ __forceinline__ int past_of(const Unit& unit, const linear::Tile& tile) const {
+        return min(unit.end, min(plain.a.past_stage(tile.of_x), plain.b.past_stage(tile.of_weight)));
+    }
     __device__ __forceinline__ int batch_of(int tile) const { return tile / tiles.tiles(); }
     __device__ __forceinline__ linear::Tile place_of(int tile) const { return linear::tile_at(tiles, tile % tiles.tiles()); }
 };
@@ -79,9 +86,10 @@ __device__ __forceinline__ void load_units(const Product& p, const Ring& ring) {
     for (Unit unit; units.next(p.cut, unit);) {
         const int batch = p.batch_of(unit.tile);
         const linear::Tile tile = p.place_of(unit.tile);
-        const unsigned char* a = p.a + batch * p.a_bytes + (tile.of_x * stages + unit.begin) * kPackedBytes;
-        const unsigned char* b = p.b + batch * p.b_bytes + (tile.of_weight * stages + unit.begin) * kOperandBytes;
-        for (int i = unit.end - unit.begin; i > 0; --i, turn.next(kStages), a += kPackedBytes, b += kOperandBytes) {
+        const int begin = p.first_of(unit, tile);
+        const unsigned char* a = p.a + batch * p.a_bytes + (tile.of_x * stages + begin) * kPackedBytes;
+        const unsigned char* b = p.b + batch * p.b_bytes + (tile.of_weight * stages + begin) * kOperandBytes;
+        for (int i = p.past_of(unit, tile) - begin; i > 0; --i, turn.next(kStages), a += kPackedBytes, b += kOperandBytes) {
             unsigned char* to = ring.stages + turn.stage * kStageBytes;
             matrix::barrier_wait(ring.free + turn.stage, turn.parity);
             matrix::barrier_expect(ring.full + turn.stage, kStageBytes);
@@ -96,9 +104,10 @@ __device__ __noinline__ float in_float(const Product& p, int64_t batch, int64_t 
     const Operand &of_a = p.plain.a, &of_b = p.plain.b;
     const float* a = of_a.values + batch * of_a.batch_step + row * of_a.row_step;
     const float* b = of_b.values + batch * of_b.batch_step + column * of_b.row_step;
+    const int64_t begin = max(of_a.begin_of(row), of_b.begin_of(column)), end = min(of_a.end_of(row), of_b.end_of(column));
     float sum = 0.0f;
     #pragma unroll 4
-    for (int64_t i = 0; i < of_a.depth; ++i) sum = fmaf(__ldg(a + i * of_a.depth_step), __ldg(b + i * of_b.depth_step), sum);
+    for (int64_t i = begin; i < end; ++i) sum = fmaf(__ldg(a + i * of_a.depth_step), __ldg(b + i * of_b.depth_step), sum);
     return sum;
 }
 
@@ -211,7 +220,8 @@ __device__ __forceinline__ void multiply_units(const Product& p, const Ring& rin
         float sum[64], first[64], second[64];
         #pragma unroll
         for (int i = 0; i < 64; ++i) sum[i] = first[i] = second[i] = 0.0f;
-        for (int i = unit.end - unit.begin; i > 0; --i, turn.next(kStages)) {
+        const linear::Tile tile = p.place_of(unit.tile);
+        for (int i = p.past_of(unit, tile) - p.first_of(unit, tile); i > 0; --i, turn.next(kStages)) {
             const unsigned char* stage = ring.stages + turn.stage * kStageBytes;
             const float* factors = reinterpret_cast<const float*>(stage + kOperandBytes) + linear::place_of(group * 64, 0).row;
             matrix::barrier_wait(ring.full + turn.stage, turn.parity);

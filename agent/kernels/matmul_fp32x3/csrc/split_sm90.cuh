@@ -48,12 +48,23 @@ struct Operand {
     bool by_rows;                // rows are neighbours in memory, and depths are not
     bool is_b;
     bool drawn;                  // all values go up or down as drawn
+    int64_t part;                // kLower: those whose depth is at most their row; kUpper: at least
     int64_t stages;
     unsigned char* packed;
     int* exponents;              // of b, [batch, padded rows]
     float* largest;              // of b, [pieces, batch, padded rows]
     int64_t piece, pieces;       // of depth
 
+    // The depths that a row has, [begin_of(row), end_of(row)).
+    __host__ __device__ int64_t begin_of(int64_t row) const { return part == kUpper ? row : 0; }
+    __host__ __device__ int64_t end_of(int64_t row) const { return part == kLower && row + 1 < depth ? row + 1 : depth; }
+    // The stages that a tile has.
+    __device__ __forceinline__ int first_stage(int tile) const {
+        return static_cast<int>(begin_of(static_cast<int64_t>(tile) * kTile) / kDepth);
+    }
+    __device__ __forceinline__ int past_stage(int tile) const {
+        return static_cast<int>(ceil_div(end_of(static_cast<int64_t>(tile) * kTile + kTile - 1), kDepth));
+    }
     __host__ __device__ int64_t tiles() const { return ceil_div(rows, kTile); }
     __host__ __device__ int64_t all_rows() const { return batch * tiles() * kTile; }
     __host__ __device__ int64_t tile_bytes() const { return stages * (is_b ? kOperandBytes : kPackedBytes); }
@@ -92,6 +103,15 @@ inline void place(Operand& operand, unsigned char* memory) {
     if (!operand.is_b) return;
     operand.exponents = reinterpret_cast<int*>(memory + operand.batch * operand.tiles() * operand.tile_bytes());
     operand.largest = reinterpret_cast<float*>(operand.exponents + operand.all_rows());
+}
+
+// Values that are not there are 0.
+template <int COUNT>
+__device__ __forceinline__ void keep_part(const Operand& of, float* v, int64_t row, int64_t depth) {
+    if (of.part == kWhole) return;
+    const int64_t begin = of.begin_of(row) - depth, end = of.end_of(row) - depth;
+    #pragma unroll
+    for (int i = 0; i < COUNT; ++i) v[i] = i >= begin && i < end ? v[i] : 0.0f;
 }
 
 struct Operands {
@@ -218,6 +238,7 @@ __device__ __forceinline__ void pack_by_rows(Packed& tile, const Operand& of, co
         #pragma unroll
         for (int i = 0; i < kHalf; ++i) v[i] = i < there ? from[i * of.depth_step] : 0.0f;
     }
+    keep_part<kHalf>(of, v, first_row + row, begin);
     const int exponent = of.is_b ? tile.exponents[row] : exponent_for(largest_of<kHalf>(v));
     #pragma unroll
     for (int i = 0; i < kHalf; i += 8) put(tile, of, row, first_row, half * 4 + i / 8, stage, v + i, exponent);
@@ -247,6 +268,7 @@ __device__ __forceinline__ void pack_by_depth(Packed& tile, const Operand& of, c
     #pragma unroll
     for (int i = 0; i < kSplit; i += 8) {
         const int row = i / 8 * kRows + threadIdx.x / 8;
+        keep_part<8>(of, v + i, first_row + row, begin);
         float largest = largest_of<8>(v + i);
         largest = fmaxf(largest, __shfl_xor_sync(0xffffffffu, largest, 1));
         largest = fmaxf(largest, __shfl_xor_sync(0xffffffffu, largest, 2));
@@ -265,6 +287,9 @@ __global__ void __launch_bounds__(kSplitThreads) matmul_split(const __grid_const
     const int64_t stage = block % of.stages, number = block / of.stages;
     const float* matrix = of.values + number / of.tiles() * of.batch_step;
     const int64_t first_row = number % of.tiles() * kTile;
+    const int tile_number = static_cast<int>(number % of.tiles());
+    const bool is_there = stage >= of.first_stage(tile_number) && stage < of.past_stage(tile_number);
+    if (!is_there && stage > 0) return;  // nobody reads it
     if (!is_a) {
         if (threadIdx.x < kTile) {
             const int64_t row = number * kTile + threadIdx.x;
@@ -295,7 +320,7 @@ __device__ __forceinline__ void look_by_rows(const Operand& of, const float* mat
     float mine = 0.0f;
     if (row < of.rows) {
         #pragma unroll 8
-        for (int64_t i = begin + warp; i < end; i += kSplitThreads / 32) {
+        for (int64_t i = max(begin, of.begin_of(row)) + warp; i < min(end, of.end_of(row)); i += kSplitThreads / 32) {
             mine = fmaxf(mine, linear::finite_size(matrix[row + i * of.depth_step]));
         }
     }
@@ -314,7 +339,7 @@ __device__ __forceinline__ void look_by_depth(const Operand& of, const float* ma
         if (first + i < of.rows) {
             const float* row = matrix + (first + i) * of.row_step;
             #pragma unroll 8
-            for (int64_t at = begin + threadIdx.x % 32; at < end; at += 32) {
+            for (int64_t at = max(begin, of.begin_of(first + i)) + threadIdx.x % 32; at < min(end, of.end_of(first + i)); at += 32) {
                 mine = fmaxf(mine, linear::finite_size(row[at * of.depth_step]));
             }
         }

@@ -30,7 +30,7 @@ inline Plan plan_of(const Forward& args) {
     plan.features = rest > 0 && rest <= 64 ? 64 : 128;
     plan.sms = linear::attribute(cudaDevAttrMultiProcessorCount, args.device);
     plan.tiles = s.groups * ceil_div(s.pixels(), kTile) * ceil_div(s.features, plan.features);
-    plan.cut = matmul::cut_of(plan.tiles, weight.stages, 0, plan.sms, false);
+    plan.cut = matmul::cut_of(plan.tiles, weight.stages, 0, plan.sms, false, true);
     plan.weight.zeros = plan.cut.counters();
     plan.taps_at = on_256_bytes(weight.bytes());
     plan.ended_at = plan.taps_at + on_256_bytes(weight.stages * kDepth * int64_t{sizeof(Tap)});

@@ -10,6 +10,8 @@ namespace kernelwright::matmul {
 // Up to this depth a float sum has so few roundings that lo * lo counts beside it, whichever way its parts go.
 constexpr int64_t kAllDepth = 512;
 
+constexpr int64_t kKeptInL2 = 40 << 20;
+
 struct Plan {
     Operands both;
     bool all;  // with lo * lo
@@ -28,7 +30,8 @@ inline Plan plan_of(const Forward& args) {
     plan.sms = linear::attribute(cudaDevAttrMultiProcessorCount, args.device);
     const int64_t tiles = args.batch * plan.both.a.tiles() * plan.both.b.tiles(), elements = args.batch * args.m * args.n;
     const bool whole = args.a_part == kWhole && args.b_part == kWhole;
-    plan.cut = whole ? cut_of(tiles, plan.both.a.stages, elements, plan.sms, true) : Cut{1, 0, 0, 0.0};
+    const bool fits = plan.both.a.bytes() + plan.both.b.bytes() <= kKeptInL2;
+    plan.cut = whole ? cut_of(tiles, plan.both.a.stages, elements, plan.sms, true, fits) : Cut{1, 0, 0, 0.0};
     plan.b_at = on_256_bytes(plan.both.a.bytes());
     plan.ended_at = plan.b_at + on_256_bytes(plan.both.b.bytes());
     plan.both.zeros = plan.cut.counters();

@@ -132,8 +132,9 @@ struct Cut {
     }
 };
 
-// Without `parts` where nothing joins equal parts.
-inline Cut cut_of(int64_t tiles, int64_t stages, int64_t elements, int64_t sms, bool has_parts) {
+// Without `parts` where nothing joins equal parts. Blocks with an even share are at different depths at a time: they share
+// what they load where all of it stays in L2, `fits`.
+inline Cut cut_of(int64_t tiles, int64_t stages, int64_t elements, int64_t sms, bool has_parts, bool fits) {
     constexpr double kStart = 3.0, kLaunch = 4.0, kBytesOfStage = 3.3e6, kStore = 1.5;
     const auto whole = [&](int64_t count) { return static_cast<double>(ceil_div(count, sms)); };
     const double depth = static_cast<double>(stages);
@@ -146,7 +147,7 @@ inline Cut cut_of(int64_t tiles, int64_t stages, int64_t elements, int64_t sms, 
     }
     // All SMs, each with an even share, which begins and ends within a tile.
     const int64_t streamed = tiles < sms ? tiles : tiles % sms + sms;
-    if (tiles % sms > 0 && streamed * stages >= sms && streamed * stages < kMostBlocks) {
+    if (fits && tiles % sms > 0 && streamed * stages >= sms && streamed * stages < kMostBlocks) {
         const double share = static_cast<double>(streamed) * depth / static_cast<double>(sms);
         const double rest = whole(tiles - streamed) * (depth + kStart);
         take({1, streamed, sms, rest + share + kStart + join(2 + ceil_div(sms, streamed))});

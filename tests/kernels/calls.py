@@ -232,6 +232,13 @@ CALLS = {
         lambda a, b, c: matmul_fp32x3(a, b, c, alpha=0.5, beta=-2.0), lambda a, b, c: 0.5 * a @ b - 2 * c,
         (2, 1, 3, 5), ((6, 5, 4), (3, 1)),
     ),
+    "matmul_fp32x3 of triangular operands": Call(
+        lambda a, b: matmul_fp32x3(a, b, a_is="lower", b_is="upper"), lambda a, b: a.tril() @ b.triu(),
+        (4, 5), ((5, 6),),
+    ),
+    "matmul_fp32x3 of a batch and one triangle": Call(
+        lambda a, b: matmul_fp32x3(a, b, a_is="upper"), lambda a, b: a.triu() @ b, (2, 4, 5), ((5, 6),)
+    ),
     "matmul_fp32x3 of a batch and one matrix": Call(
         lambda a, b, c: matmul_fp32x3(a.mT, b.mT, c, precision="ieee"), lambda a, b, c: a.mT @ b.mT + c,
         (2, 5, 3), ((4, 5), (4,)),

@@ -81,7 +81,7 @@ def explain(
     number, target = next(iter(targets.items()))
     everywhere = target.count == target.y.numel()
     made = non_finite.made(tape, facts, number, target)
-    rarer = (() if everywhere else made, hypotheses.late(tape, facts))
+    rarer = (() if everywhere else made, hypotheses.late(tape, facts), hypotheses.mutated(tape, facts))
     found = _searched_on(case, tape, (number, target), search, found, rarer)
     if found and (found[0].match.placed or _is_region(_pattern(targets, facts))):
         chance = not among and sum(target.count for target in targets.values()) <= CHANCE

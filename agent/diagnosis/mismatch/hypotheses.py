@@ -8,10 +8,12 @@ from collections.abc import Iterator
 
 import torch
 
-from agent.diagnosis import wrong_references
+from agent.diagnosis import mutations, wrong_references
 from agent.diagnosis.mismatch import reference_faults, relations
 from agent.diagnosis.mismatch.case import Case, Hypothesis
-from agent.diagnosis.tape import Tape, tensors
+from agent.diagnosis.mutations import reductions
+from agent.diagnosis.mutations.groups import Groups
+from agent.diagnosis.tape import Rewrite, Tape, tensors
 from agent.diagnosis.wrong_references import Facts
 
 ACROSS = (
@@ -42,6 +44,34 @@ def late(tape: Tape, facts: Facts) -> Iterator[Hypothesis]:
     """Those that lose part of what is reduced: many, for when nothing else fits."""
     made = (_of(tape, variant) for variant in wrong_references.of(tape, facts, late=True))
     yield from sorted(made, key=lambda hypothesis: hypothesis.rank)
+
+
+def mutated(tape: Tape, facts: Facts) -> Iterator[Hypothesis]:
+    """Those that no rule knows: made of the recorded operators alone."""
+    groups = Groups(tape)
+    yield from _isolated(tape, groups)
+    for variant in mutations.of(groups, facts):
+        yield _of(tape, variant)
+
+
+def _isolated(tape: Tape, groups: Groups) -> Iterator[Hypothesis]:
+    """Statistics of each index of a dim where the reference has them over all."""
+    shapes = [tuple(t.shape) for t in tensors(tape.result)]
+    for words, rewrites, size in reductions.isolated(groups):
+        for axis in {shape.index(size) for shape in shapes if size in shape}:
+
+            def outputs(
+                rewrites: list[dict[int, Rewrite]] = rewrites, axis: int = axis, size: int = size
+            ) -> list[torch.Tensor]:
+                runs = [tensors(tape.again(one)) for one in rewrites]
+                return [
+                    torch.cat([run[k].narrow(axis, place, 1) for place, run in enumerate(runs)], axis)
+                    if t.dim() > axis and t.shape[axis] == size
+                    else t
+                    for k, t in enumerate(runs[0])
+                ]
+
+            yield Hypothesis("statistics-per-channel", words, outputs, 6)
 
 
 def _of(tape: Tape, variant: wrong_references.Variant) -> Hypothesis:

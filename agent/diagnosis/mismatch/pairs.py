@@ -10,6 +10,7 @@ from typing import NamedTuple
 
 import torch
 
+from agent.diagnosis import mutations
 from agent.diagnosis.mismatch import relations
 from agent.diagnosis.mismatch.case import Case, Hypothesis
 from agent.diagnosis.mismatch.matching import Target
@@ -25,6 +26,10 @@ RANK = 10
 """Above that of every single fault."""
 PLAIN = 2
 """Rank of the rarest fault that is one of two: rarer ones, in twos, give what another single fault gives."""
+MUTATED = mutations.RANK
+"""Rank of what no rule knows, and above."""
+COLUMNS = 128
+"""Elements by which changes are added up, where there are many faults."""
 LOST = frozenset(
     {"scan-restarts", "scan-not-reset", "lost-lanes", "lost-last-block", "partial-sums-not-combined",
      "last-element-left-out"}
@@ -92,7 +97,7 @@ def _times_a_constant(case: Case, both: Both, faults: list[Seen], target: Target
 
 def _is_plain(fault: Hypothesis) -> bool:
     """Whether it is common enough to be one of two."""
-    plain = fault.rank <= PLAIN and fault.kind != "operator-doubled"
+    plain = (fault.rank <= PLAIN or MUTATED <= fault.rank < RANK) and fault.kind != "operator-doubled"
     return fault.rewrites is not None and (plain or fault.kind in LOST)
 
 
@@ -133,7 +138,9 @@ def _adding_up(changes: Tensor, wanted: Tensor) -> list[tuple[int, int]]:
     """Pairs whose changes sum up to what is wanted, the closest first."""
     if not wanted.numel():
         return []
-    size = wanted.square().sum().sqrt().clamp_min(1e-300)
+    step = max(1, wanted.numel() // COLUMNS)
+    changes, wanted = changes[:, ::step].float(), wanted[::step].float()
+    size = wanted.square().sum().sqrt().clamp_min(1e-30)
     changes, wanted = (changes / size).clamp(-1e3, 1e3), wanted / size
     own = changes.square().sum(1) - 2 * (changes @ wanted)
     left = own[:, None] + own[None, :] + 2 * (changes @ changes.t())

@@ -23,7 +23,12 @@ class Before:
         return given | new
 
     def __call__(self, given: Arguments) -> Any:
-        return invoke(self.func, self.of(given))
+        made = self.of(given)
+        if self.func._schema.is_mutable:
+            # What stands for the first argument may be a value that others read as well.
+            name = next(iter(made))
+            made[name] = made[name].clone()
+        return invoke(self.func, made)
 
 
 @dataclass(frozen=True)

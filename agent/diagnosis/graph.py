@@ -6,6 +6,7 @@ where it is not, and the reference has to be run.
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
+from functools import cache
 from typing import Any
 
 import torch
@@ -34,9 +35,15 @@ class Needing:
 
 def invoke(func: Any, given: Arguments) -> Any:
     """Calls the operator with arguments by name."""
+    positional, named = _signature(func)
+    return func(*[given[name] for name in positional], **{name: given[name] for name in named})
+
+
+@cache
+def _signature(func: Any) -> tuple[list[str], list[str]]:
+    """The arguments by place, and those by name alone."""
     schema = func._schema.arguments
-    positional = [given[argument.name] for argument in schema if not argument.kwarg_only]
-    return func(*positional, **{a.name: given[a.name] for a in schema if a.kwarg_only})
+    return [a.name for a in schema if not a.kwarg_only], [a.name for a in schema if a.kwarg_only]
 
 
 def tensors(value: Any) -> list[torch.Tensor]:
@@ -55,26 +62,30 @@ class Graph:
         self._calls, self._result, self._before = list(calls), result, before
         self._dtype = torch.get_default_dtype()
         self._taken = [tuple({id(t) for t in tensors(call.given)}) for call in self._calls]
+        self._named = [[name for name, value in call.given.items() if tensors(value)] for call in self._calls]
         written = {_memory(t) for call in self._calls for t in call.written}
         self._again = [
-            bool(written) and any(_memory(t) in written for t in (*tensors(call.given), *tensors(call.result)))
+            bool(written)
+            and any(_memory(t) in written for t in (*tensors(call.given), *tensors(call.result)))
             for call in self._calls
         ]
         """Calls that are played each time, since something is written to what they take or make."""
         self._first = next((n for n, again in enumerate(self._again) if again), len(self._calls))
 
     def play(self, rewrites: Mapping[int, Rewrite], replaced: Mapping[int, torch.Tensor]) -> Any:
-        """The run's result with calls rewritten and inputs or parameters replaced, by `id`. Raises Changed."""
+        """The run's result, with calls rewritten and leaves replaced by `id`. Raises Changed."""
         new: dict[int, Any] = {key: value.clone() for key, value in self._before.items()}
         new |= {key: value.clone() if key in self._before else value for key, value in replaced.items()}
         begin = 0 if new else min([self._first, *rewrites])
         for number in range(begin, len(self._calls)):
             rewrite = rewrites.get(number)
-            if rewrite is None and not self._again[number]:
-                if not any(taken in new for taken in self._taken[number]):
-                    continue
+            kept = rewrite is None and not self._again[number]
+            if kept and not any(taken in new for taken in self._taken[number]):
+                continue
             call = self._calls[number]
-            given = {name: _exchanged(value, new) for name, value in call.given.items()}
+            given = dict(call.given)
+            for name in self._named[number]:
+                given[name] = _exchanged(given[name], new)
             made = self._made(call, rewrite, given, new)
             if rewrite is not None and self._again[number] and not call.is_view:
                 made = made if call.func._schema.is_mutable else _own(made)

@@ -11,14 +11,15 @@ import linecache
 import os
 import sys
 from collections.abc import Callable, Mapping, Sequence
+from functools import cache
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, TypeVar
 
 import torch
 from torch.utils._python_dispatch import TorchDispatchMode
 
 from agent.diagnosis import decompositions
-from agent.diagnosis.graph import Arguments, Graph, Rewrite, invoke, tensors, written
+from agent.diagnosis.graph import Arguments, Graph, Rewrite, tensors, written
 
 MOVES = frozenset(
     {"clone", "_to_copy", "copy", "contiguous", "alias", "detach", "lift_fresh", "view", "_unsafe_view"}
@@ -26,6 +27,9 @@ MOVES = frozenset(
 """Operators that change no value and no place."""
 _FOREIGN = (str(Path(torch.__file__).parent) + os.sep, str(Path(__file__).parents[1]) + os.sep, "<frozen")
 """Where no line of a reference is."""
+
+
+Found = TypeVar("Found")
 
 
 class Place(NamedTuple):
@@ -60,12 +64,17 @@ class Call(NamedTuple):
     @property
     def name(self) -> str:
         """Without namespace, overload and the underscore of an in-place operator."""
-        name = str(self.func._schema.name).split("::")[-1]
-        return name.rstrip("_") or name
+        return _name(self.func)
 
     @property
     def is_view(self) -> bool:
         return bool(self.func.is_view)
+
+
+@cache
+def _name(func: Any) -> str:
+    name = str(func._schema.name).split("::")[-1]
+    return name.rstrip("_") or name
 
 
 class Tape:
@@ -80,6 +89,7 @@ class Tape:
         self.in_place = any(call.written for call in self.calls)
         self._made = {id(tensor): call.number for call in self.calls for tensor in tensors(call.result)}
         self._graph = Graph(self.calls, self.result, recorder.before)
+        self._known: dict[Any, Any] = {}
         self._used: dict[int, list[Call]] = {}
         for call in self.calls:
             for maker in {id(t): self.maker(t) for t in tensors(call.given)}.values():
@@ -90,6 +100,13 @@ class Tape:
         """The call whose result the tensor is; None for an input or a parameter."""
         number = self._made.get(id(tensor))
         return None if number is None else self.calls[number]
+
+    def once(self, find: "Callable[[Tape], Found]") -> "Found":
+        """What is found out about the whole tape, found out once."""
+        if find not in self._known:
+            self._known[find] = find(self)
+        found: Found = self._known[find]
+        return found
 
     def users(self, call: Call) -> list[Call]:
         """The calls that take the result."""

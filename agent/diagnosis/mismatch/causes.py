@@ -9,6 +9,7 @@ from typing import NamedTuple
 from agent.diagnosis import source_lines
 from agent.diagnosis.mismatch import (
     constants,
+    distinguishing,
     hypotheses,
     mismatch_location,
     non_finite,
@@ -32,6 +33,12 @@ SURE = 20.0
 """A match is sure where the variant is so many times further from the truth than the output from it."""
 WRITTEN = 2
 """Elements called never written have at least so many beside them that hold something else."""
+ROUNDING = 1e-5
+"""Share of the error that a fault may leave which itself makes rounding larger."""
+FURTHER_AWAY = 10.0
+"""So many times more than that is left by every fault of another kind."""
+LINE = 100
+"""Characters of a line of the reference that are shown."""
 NAMED = 3
 """Further hypotheses with the same result that are named, at most."""
 CHANCE = 3
@@ -81,11 +88,12 @@ def explain(
     number, target = next(iter(targets.items()))
     everywhere = target.count == target.y.numel()
     made = non_finite.made(tape, facts, number, target)
-    rarer = (() if everywhere else made, hypotheses.late(tape, facts), hypotheses.mutated(tape, facts))
-    found = _searched_on(case, tape, (number, target), search, found, rarer)
-    if found and (found[0].match.placed or _is_region(_pattern(targets, facts))):
+    rarer = (() if everywhere else made, hypotheses.late(tape, facts))
+    found = _searched_on(case, tape, (number, target), search, found, rarer, facts)
+    told_apart = distinguishing.of(tape, target)
+    if found and (found[0].match.placed or told_apart or _is_region(_pattern(targets, facts))):
         chance = not among and sum(target.count for target in targets.values()) <= CHANCE
-        told = _caused(case, found, targets, facts, finding)
+        told = _caused(case, found, targets, facts, finding, told_apart)
         if len(found[0].outputs) < len(targets):
             told = _with_others(case, told, (*beside, *found[0].outputs), search.left())
         return _named(told, found, chance)
@@ -94,7 +102,14 @@ def explain(
     other = precision.explain(case, tape, next(iter(targets.values())))
     if other is not None:
         return Explained(_with_evidence(other, finding.evidence))
+    nearly = _nearly(case, search, target, finding)
+    if nearly is not None:
+        return nearly
     unknown = _unknown(case, targets, facts, search, finding, found[0].hypothesis.words if found else "")
+    if told_apart is not None and unknown.kind == "unknown-cause":
+        unknown = unknown.model_copy(
+            update={"message": f"{unknown.message} The wrong elements are those {told_apart}."}
+        )
     if everywhere and non_finite.only_places(target):
         unknown = non_finite.with_possible(unknown, made, target, number)
     return Explained(unknown, tuple(search.untold))
@@ -113,13 +128,17 @@ def _searched_on(
     search: Search,
     found: list[Found],
     rarer: tuple[Iterable[Hypothesis], ...],
+    facts: Facts,
 ) -> list[Found]:
     """What explains the output, of faults that take longer to try; `first`: its first wrong result."""
     number, target = first
+    both = lambda one, other: pairs.combined(tape, one, other)  # noqa: E731
     for more in (
         *rarer,
         constants.fitted(tape, number, target),
-        pairs.likely(case, lambda one, other: pairs.combined(tape, one, other), search.seen, target),
+        hypotheses.mutated(tape, facts),
+        pairs.likely(case, both, search.seen, target),
+        pairs.likely(case, both, search.seen, target, mutated=True),
     ):
         if not any(one.match.whole for one in found):
             found = closest([*found, *search.among(more)])
@@ -185,8 +204,40 @@ def _right(case: Case, wrong: tuple[int, ...]) -> dict[int, Target]:
     }
 
 
+def _nearly(case: Case, search: Search, target: Target, finding: Finding) -> Explained | None:
+    """A wrong reference that explains all but rounding, where no other one does."""
+    if search.closest is None or search.closest[1].rank >= pairs.RANK or target.count < pairs.LEAST:
+        return None
+    nearness, hypothesis = search.closest
+    others = min((left for kind, left in search.near.items() if kind != hypothesis.kind), default=1.0)
+    if 1 - nearness > ROUNDING or others < FURTHER_AWAY * ROUNDING or not telling(target.y[target.wrong]):
+        return None
+    lines = _lines_of(hypothesis)
+    message = f"{_which(case, target)} equals the reference {hypothesis.words}, but for rounding.{lines}"
+    said = f"It explains {100 * nearness:.6g} % of the error. Likely, not certain."
+    location = source_lines.find(case.source, hypothesis.tokens)
+    told = Finding(kind=hypothesis.kind, message=message, location=location, evidence=said)
+    return Explained(_with_evidence(told, finding.evidence), named=(hypothesis.words,))
+
+
+def _which(case: Case, target: Target) -> str:
+    place = next(k for k, y in enumerate(case.outputs) if y.numel() == target.y.numel())
+    return f"Output {place}" if len(case.outputs) > 1 else "The output"
+
+
+def _lines_of(hypothesis: Hypothesis) -> str:
+    """The reference's lines that do what is changed."""
+    short = [f"`{line[:LINE]}`" for line in hypothesis.lines[:2]]
+    return f" In the reference: {' and '.join(short)}." if short else ""
+
+
 def _caused(
-    case: Case, found: list[Found], targets: dict[int, Target], facts: Facts, finding: Finding
+    case: Case,
+    found: list[Found],
+    targets: dict[int, Target],
+    facts: Facts,
+    finding: Finding,
+    told_apart: str | None = None,
 ) -> Finding:
     best, *others = found
     kinds = {one.hypothesis.kind for one in others} - {best.hypothesis.kind}
@@ -195,10 +246,14 @@ def _caused(
     which = f"Output {place}" if len(case.outputs) > 1 else "The output"
     message = f"{which} equals the reference {words} (max error {match.residual:.1g})"
     if not match.whole:
-        message += f" where it is wrong, {_where(targets, facts)}; elsewhere it is right"
+        message += f" where it is wrong, {told_apart or _where(targets, facts)}; elsewhere it is right"
     sure = match.whole and match.departure >= SURE * max(match.residual, 1e-300) and not kinds
     location = source_lines.find(case.source, best.hypothesis.tokens)
     message += f"; see line {location.line}." if location is not None and location.line else "."
+    message += _lines_of(best.hypothesis)
+    if kinds:
+        other = next(one.hypothesis for one in others if one.hypothesis.kind in kinds)
+        message += f" On these inputs the same: the reference {other.words}."
     notes = [f"The right output is up to {match.departure:.2g} away."]
     if kinds:
         others = [one for one in others if one.hypothesis.kind in kinds][:NAMED]

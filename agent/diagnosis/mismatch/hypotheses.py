@@ -9,11 +9,12 @@ from collections.abc import Iterator
 import torch
 
 from agent.diagnosis import mutations, wrong_references
+from agent.diagnosis.graph import Rewrite, tensors
 from agent.diagnosis.mismatch import reference_faults, relations
 from agent.diagnosis.mismatch.case import Case, Hypothesis
 from agent.diagnosis.mutations import reductions
 from agent.diagnosis.mutations.groups import Groups
-from agent.diagnosis.tape import Rewrite, Tape, tensors
+from agent.diagnosis.tape import Tape
 from agent.diagnosis.wrong_references import Facts
 
 ACROSS = (
@@ -79,5 +80,16 @@ def _of(tape: Tape, variant: wrong_references.Variant) -> Hypothesis:
         return tensors(tape.again(variant.rewrites, variant.replaced))
 
     return Hypothesis(
-        variant.kind, variant.words, outputs, variant.rank, variant.tokens, variant.rewrites, variant.replaced
-    )
+        variant.kind, variant.words, outputs, variant.rank, variant.tokens, variant.rewrites,
+        variant.replaced, lines=_lines(tape, variant),
+    )  # fmt: skip
+
+
+def _lines(tape: Tape, variant: wrong_references.Variant) -> tuple[str, ...]:
+    """The line of the first call that is changed, where the reference has others as well."""
+    place = tape.calls[min(variant.rewrites)].place if variant.rewrites else None
+    return (place.text,) if place is not None and place.text and tape.once(_has_lines) else ()
+
+
+def _has_lines(tape: Tape) -> bool:
+    return len({call.place.line for call in tape.calls if call.place is not None}) > 1

@@ -5,6 +5,7 @@ import time
 from collections.abc import Iterable, Iterator
 from typing import NamedTuple
 
+from agent.diagnosis import mutations
 from agent.diagnosis.mismatch import non_finite
 from agent.diagnosis.mismatch.case import Hypothesis, Tensor
 from agent.diagnosis.mismatch.matching import Match, Target
@@ -14,6 +15,11 @@ CLOSER = 4.0
 """Of two hypotheses that agree, one that leaves a so many times smaller error is the better."""
 NEARBY = 0.9
 """Share of the error that a close wrong reference explains; zeros explain half of noise."""
+GENERAL = frozenset(
+    {"operator-missing", "operator-doubled", "scale-missing", "wrong-activation", "wrong-combine",
+     "wrong-coefficient", "constant-added", "operands-swapped", "index-off-by-one"}
+)  # fmt: skip
+"""Kinds that say what was done and not what it is."""
 FURTHER = 40
 """Pairs that are tried after one that agrees: another one may agree as well."""
 
@@ -33,8 +39,10 @@ class Found(NamedTuple):
     keeps: bool = True
     """Whether the outputs that are right are so in the hypothesis too."""
 
-    def order(self) -> tuple[int, bool, int]:
-        return -len(self.outputs), not self.match.whole, self.hypothesis.rank
+    def order(self) -> tuple[int, bool, int, bool]:
+        """Of two that are as simple, the one of a kind that says more."""
+        general = self.hypothesis.kind in GENERAL
+        return -len(self.outputs), not self.match.whole, self.hypothesis.rank, general
 
 
 class Search:
@@ -58,6 +66,8 @@ class Search:
         self.untold: list[str] = []
         """Words of those that agree with an output too poor to tell them from others."""
         self.closest: tuple[float, Hypothesis] | None = None
+        self.near: dict[str, float] = {}
+        """For each kind the share of the error that its closest wrong reference leaves unexplained."""
         self.seen: list[Seen] = []
 
     def left(self) -> float:
@@ -80,7 +90,7 @@ class Search:
                 self.out_of_time = True
                 break
             after += best is not None
-            if best is not None and best >= RANK and after > FURTHER:
+            if best is not None and best >= mutations.RANK and after > FURTHER:
                 break
             one = self._tried(hypothesis)
             if one is not None:
@@ -130,6 +140,7 @@ class Search:
 
     def _note(self, hypothesis: Hypothesis, values: list[Tensor]) -> None:
         nearness = min(target.nearness(values[place]) for place, target in self._targets.items())
+        self.near[hypothesis.kind] = min(1 - nearness, self.near.get(hypothesis.kind, 1.0))
         if nearness > (self.closest[0] if self.closest else NEARBY):
             self.closest = nearness, hypothesis
 

@@ -1,9 +1,9 @@
-"""Wrong references that nobody has thought of: every value, operator, operand and number of the reference changed.
+"""Wrong references that nobody has thought of: every value, operator and number of the reference changed.
 
 The rules of `agent.diagnosis.wrong_references` know what is common of an operator. What is made here knows of
 no operator: a value negated, shifted or read along another dimension, another value in its place, an operator
-exchanged for another of its form or moved along the chain, another number among its arguments. Steps of a loop,
-which the same instruction of the reference runs, are changed together.
+exchanged for another of its form or moved along the chain, another number among its arguments. Steps of a
+loop, which the same instruction of the reference runs, are changed together.
 """
 
 from collections.abc import Iterator
@@ -20,7 +20,7 @@ def of(groups: Groups, facts: Facts) -> Iterator[Variant]:
     """All of them, the likelier first."""
     made = [
         variant
-        for kind in (functions, values, others, moves, parameters, reductions)
+        for kind in (functions, moves, others, parameters, reductions, values)
         for variant in kind.of(groups, facts)
     ]
     yield from sorted(made, key=lambda variant: variant.rank)

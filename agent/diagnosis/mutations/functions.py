@@ -5,8 +5,8 @@ from typing import Any
 
 import torch
 
+from agent.diagnosis.graph import Arguments, invoke
 from agent.diagnosis.mutations.groups import Group, Groups, variant
-from agent.diagnosis.tape import Arguments, invoke
 from agent.diagnosis.wrong_references.rules import Facts, Variant
 from agent.diagnosis.wrong_references.steps import operand_like
 
@@ -18,8 +18,8 @@ PAIRWISE: dict[str, Callable[[Tensor, Tensor], Tensor]] = {
     "mul": torch.mul,
     "div": torch.div,
     "rdiv": lambda a, b: b / a,
-    "maximum": lambda a, b: torch.maximum(*torch.broadcast_tensors(a, torch.as_tensor(b, dtype=a.dtype))),
-    "minimum": lambda a, b: torch.minimum(*torch.broadcast_tensors(a, torch.as_tensor(b, dtype=a.dtype))),
+    "maximum": lambda a, b: torch.where(a >= b, a, b),
+    "minimum": lambda a, b: torch.where(a <= b, a, b),
     "pow": torch.pow,
 }
 CONDITIONS: dict[str, Callable[[Tensor, Tensor], Tensor]] = {
@@ -65,7 +65,9 @@ def of(groups: Groups, facts: Facts) -> Iterator[Variant]:
         elif name in CONDITIONS:
             for other, function in CONDITIONS.items():
                 if other != name:
-                    words = f"with the comparison {other} for {name} in {group.label}: its bound is off by one"
+                    words = (
+                        f"with the comparison {other} for {name} in {group.label}: its bound is off by one"
+                    )
                     words = words if other[0] == name[0] else f"with the comparison {other} for {name}"
                     kind = "mask-shifted" if other[0] == name[0] else "mask-inverted"
                     yield _of_two(group, kind, words, function, 6)
@@ -125,7 +127,7 @@ def _pairwise(group: Group) -> Iterator[Variant]:
             return f(given["self"], given[key] * alpha if alpha != 1 else given[key])
 
         words = f"with {other} for {name} in {group.label}"
-        yield variant(kind, words, group.rewritten(lambda call, r=run: r), 6)
+        yield variant(kind, words, group.rewritten(lambda call, r=run: r), 6)  # type: ignore[misc]
 
 
 def _left_out(group: Group) -> Iterator[Variant]:

@@ -6,7 +6,8 @@ from typing import Any, NamedTuple
 
 import torch
 
-from agent.diagnosis.tape import MOVES, Call, Rewrite, Tape, invoke, tensors
+from agent.diagnosis.graph import Rewrite, invoke, tensors
+from agent.diagnosis.tape import MOVES, Call, Tape
 from agent.diagnosis.wrong_references.composing import After, Before
 from agent.diagnosis.wrong_references.rules import Variant
 

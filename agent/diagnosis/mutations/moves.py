@@ -1,4 +1,4 @@
-"""An operator moved along the chain: what multiplies, adds or bounds a value does so some steps earlier or later."""
+"""An operator moved along the chain: it works on a value some steps earlier or later."""
 
 from collections.abc import Iterator, Sequence
 from typing import Any, NamedTuple
@@ -8,6 +8,7 @@ import torch
 from agent.diagnosis.graph import Arguments, Needing, Rewrite, invoke, tensors
 from agent.diagnosis.mutations.groups import Groups, Use, variant
 from agent.diagnosis.tape import Call
+from agent.diagnosis.wrong_references.operands import is_mask
 from agent.diagnosis.wrong_references.rules import Facts, Variant
 
 Tensor = torch.Tensor
@@ -174,7 +175,7 @@ def _then(own: Link, call: Call) -> Needing:
 
 def _kind(use: Use) -> str:
     name, operands = use.group.name, _operands(use)
-    if name in ("where", "masked_fill"):
+    if name in ("where", "masked_fill") or name == "mul" and any(map(is_mask, operands)):
         return "mask-wrong-place"
     if name in ("add", "sub") and operands:
         return "residual-wrong-place"

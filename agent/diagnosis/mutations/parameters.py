@@ -7,7 +7,9 @@ from typing import Any
 from agent.diagnosis.mutations.groups import MADE, Group, Groups, variant
 from agent.diagnosis.wrong_references.rules import Facts, Variant
 
-_SKIPPED = frozenset({"dtype", "layout", "device", "pin_memory", "memory_format", "generator", "non_blocking"})
+_SKIPPED = frozenset(
+    {"dtype", "layout", "device", "pin_memory", "memory_format", "generator", "non_blocking"}
+)
 KINDS = {
     "padding": "padding-off-by-one",
     "pad": "padding-off-by-one",
@@ -73,7 +75,14 @@ def of(groups: Groups, facts: Facts) -> Iterator[Variant]:
         for argument in group.first.func._schema.arguments:
             name = argument.name
             value = group.first.given.get(name)
-            if name in _SKIPPED or isinstance(value, str) or value is None and "int" not in str(argument.type):
+            if name in ("alpha", "beta") and value == argument.default_value:
+                continue
+            if (
+                name in _SKIPPED
+                or isinstance(value, str)
+                or value is None
+                and "int" not in str(argument.type)
+            ):
                 continue
             for other in _others(name, value, group):
                 if other != value:

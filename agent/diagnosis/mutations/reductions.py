@@ -6,8 +6,8 @@ from itertools import combinations
 
 import torch
 
+from agent.diagnosis.graph import Arguments, Rewrite
 from agent.diagnosis.mutations.groups import Change, Group, Groups, variant
-from agent.diagnosis.tape import Arguments, Rewrite
 from agent.diagnosis.wrong_references.reductions import axes_of
 from agent.diagnosis.wrong_references.rules import Facts, Variant
 
@@ -43,7 +43,9 @@ def of(groups: Groups, facts: Facts) -> Iterator[Variant]:
     for (dims, own), alike in by_dims.items():
         for chosen in _dims(dims, own):
             said = ", ".join(map(str, chosen)) or "none: each element by itself"
-            words = f"over dims {said} in {' and '.join(group.label for group in alike[:3])}; the reference's "
+            words = (
+                f"over dims {said} in {' and '.join(group.label for group in alike[:3])}; the reference's "
+            )
             words += f"are over dims (axes) {', '.join(map(str, own))}"
             rewrites: dict[int, Rewrite] = {}
             for group in alike:
@@ -70,7 +72,8 @@ def isolated(groups: Groups) -> Iterator[tuple[str, list[dict[int, Rewrite]], in
                 for place in range(size)
             ]
             labels = " and ".join(group.label for group in alike[:3])
-            words = f"with every index of dim {axis} (size {size}) by itself in {labels}: each has its own statistics"
+            words = f"with every index of dim {axis} (size {size}) by itself in {labels}: each has "
+            words += "its own statistics"
             yield words, alone, size
 
 

@@ -5,8 +5,9 @@ from typing import NamedTuple
 
 import torch
 
+from agent.diagnosis.graph import Rewrite, tensors
 from agent.diagnosis.mutations.groups import MADE, Change, Group, Groups, Use, variant
-from agent.diagnosis.tape import Rewrite, tensors
+from agent.diagnosis.wrong_references.operands import is_mask
 from agent.diagnosis.wrong_references.rules import Facts, Variant
 
 Tensor = torch.Tensor
@@ -39,7 +40,9 @@ def of(groups: Groups, facts: Facts) -> Iterator[Variant]:
             yield from _where_taken(groups, uses, sizes)
 
 
-def _where_made(groups: Groups, group: Group, place: int, value: Tensor, sizes: list[int]) -> Iterator[Variant]:
+def _where_made(
+    groups: Groups, group: Group, place: int, value: Tensor, sizes: list[int]
+) -> Iterator[Variant]:
     uses = groups.takers.get(id(value), [])
     nothing = group.name in MADE and value.numel() < 2
     if nothing or group.first.is_view and len(uses) < 2 and groups.tape.name(value) is not None:
@@ -110,6 +113,10 @@ def of_value(value: Tensor, sizes: list[int]) -> Iterator[Changed]:
         return
     if value.dtype is torch.bool:
         yield from _of_mask()
+    elif is_mask(value):
+        yield Changed("mask-inverted", "{}, a mask, inverted", lambda t: 1 - t, 5)
+        yield Changed("mask-ignored", "{}, a mask, taken as true everywhere: ignored", torch.ones_like, 5)
+        yield Changed("mask-ignored", "{}, a mask, taken as false everywhere", torch.zeros_like, 5)
     elif value.is_floating_point():
         yield from _of_numbers(value)
     else:
@@ -120,7 +127,9 @@ def of_value(value: Tensor, sizes: list[int]) -> Iterator[Changed]:
 
 def _of_constants(value: Tensor) -> Iterator[Changed]:
     """One number for another, where there are few of them, as in a filter."""
-    known = value.detach().unique() if value.is_floating_point() and 1 < value.numel() <= 64 else value[:0]
+    known = (
+        torch.unique(value.detach()) if value.is_floating_point() and 1 < value.numel() <= 64 else value[:0]
+    )
     for number in known.tolist() if known.numel() <= 4 else []:
         for other in dict.fromkeys((0.0, 1.0, -number, 2 * number, number / 2, *known.tolist())):
             if other != number:
@@ -152,9 +161,9 @@ def _of_numbers(value: Tensor) -> Iterator[Changed]:
     if high < 50:
         yield Changed("log-missing", "the exponential of {}", torch.exp, 7)
     for number in (0.5, 2.0):
-        yield Changed("wrong-coefficient", f"{number:g} times {{}}", lambda t, n=number: n * t, 6)
+        yield Changed("wrong-coefficient", f"{number:g} times {{}}", lambda t, n=number: n * t, 7)  # type: ignore[misc]
     for number in (1.0, -1.0, 0.5, -0.5):
-        yield Changed("constant-added", f"{number:g} added to {{}}", lambda t, n=number: t + n, 7)
+        yield Changed("constant-added", f"{number:g} added to {{}}", lambda t, n=number: t + n, 7)  # type: ignore[misc]
     for word, function in (("down", torch.floor), ("up", torch.ceil), ("to the nearest", torch.round)):
         yield Changed("wrong-rounding", f"{{}} rounded {word}", function, 8)
     yield Changed("wrong-activation", "{} bounded below by zero", torch.relu, 7)
@@ -163,7 +172,7 @@ def _of_numbers(value: Tensor) -> Iterator[Changed]:
 
 def _of_indices(value: Tensor, sizes: list[int]) -> Iterator[Changed]:
     for step in (1, -1):
-        yield Changed("index-off-by-one", f"{step:+d} in {{}}: off by one", lambda t, s=step: t + s, 6)
+        yield Changed("index-off-by-one", f"{step:+d} in {{}}: off by one", lambda t, s=step: t + s, 6)  # type: ignore[misc]
         low, high = int(value.min()), int(value.max())
         bounded = lambda t, s=step, a=low, b=high: (t + s).clamp(a, b)  # noqa: E731
         words = f"{step:+d} in {{}}, within bounds: off by one"
@@ -174,8 +183,8 @@ def _of_indices(value: Tensor, sizes: list[int]) -> Iterator[Changed]:
         yield Changed("data-ptr-type", words, _as_int, 5)
     yield Changed("layout-misread", "{} counted from the end", lambda t: t.max() + t.min() - t, 7)
     for size in sizes[:SIZES]:
-        yield Changed("wrong-index-base", f"{{}} modulo {size}", lambda t, n=size: t % n, 7)
-        yield Changed("wrong-index-base", f"{{}} divided by {size}", lambda t, n=size: t // n, 7)
+        yield Changed("wrong-index-base", f"{{}} modulo {size}", lambda t, n=size: t % n, 7)  # type: ignore[misc]
+        yield Changed("wrong-index-base", f"{{}} divided by {size}", lambda t, n=size: t // n, 7)  # type: ignore[misc]
         for other in sizes[:SIZES]:
             if other != size:
                 words = f"{{}} flattened with width {other} in place of {size}: another stride"
@@ -222,14 +231,18 @@ def _moved(t: Tensor, axis: int, step: int, filled: bool = False) -> Tensor:
     return made
 
 
+def _split(t: Tensor, axis: int, parts: int) -> Tensor:
+    return t.reshape(*t.shape[:axis], parts, -1, *t.shape[axis + 1 :])
+
+
 def _halves(axis: int) -> Iterator[tuple[str, str, Change]]:
     kind = "layout-misread"
 
     def split(t: Tensor) -> Tensor:
-        return t.unflatten(axis, (2, -1)).transpose(axis, axis + 1).flatten(axis, axis + 1)
+        return _split(t, axis, 2).transpose(axis, axis + 1).flatten(axis, axis + 1)
 
     def joined(t: Tensor) -> Tensor:
-        return t.unflatten(axis, (-1, 2)).transpose(axis, axis + 1).flatten(axis, axis + 1)
+        return _split(t, axis, t.shape[axis] // 2).transpose(axis, axis + 1).flatten(axis, axis + 1)
 
     yield kind, f"the halves of dim {axis} of {{}} taken in turn (interleaved)", split
     yield kind, f"every other element of dim {axis} of {{}} first (halves for pairs)", joined
@@ -246,6 +259,6 @@ def _of_layouts(value: Tensor) -> Iterator[Changed]:
                 yield Changed("transposed-operand", f"{{}} transposed (dims {axis} and {other})", turn, 6)
             else:
                 words = f"the memory of {{}} read with dims {axis} and {other} exchanged: transposed"
-                yield Changed("layout-misread", words, lambda t, f=turn: f(t).reshape(t.shape), 7)
+                yield Changed("layout-misread", words, lambda t, f=turn: f(t).reshape(t.shape), 7)  # type: ignore[misc]
                 back = lambda t, f=turn: f(t.reshape(f(t).shape))  # noqa: E731
                 yield Changed("layout-misread", words, back, 7)

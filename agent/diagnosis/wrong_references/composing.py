@@ -8,7 +8,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
 from typing import Any
 
-from agent.diagnosis.tape import Arguments, Rewrite, invoke
+from agent.diagnosis.graph import Arguments, Rewrite, invoke
 
 
 @dataclass(frozen=True)

@@ -15,11 +15,6 @@ CLOSER = 4.0
 """Of two hypotheses that agree, one that leaves a so many times smaller error is the better."""
 NEARBY = 0.9
 """Share of the error that a close wrong reference explains; zeros explain half of noise."""
-GENERAL = frozenset(
-    {"operator-missing", "operator-doubled", "scale-missing", "wrong-activation", "wrong-combine",
-     "wrong-coefficient", "constant-added", "operands-swapped", "index-off-by-one"}
-)  # fmt: skip
-"""Kinds that say what was done and not what it is."""
 FURTHER = 40
 """Pairs that are tried after one that agrees: another one may agree as well."""
 
@@ -39,10 +34,8 @@ class Found(NamedTuple):
     keeps: bool = True
     """Whether the outputs that are right are so in the hypothesis too."""
 
-    def order(self) -> tuple[int, bool, int, bool]:
-        """Of two that are as simple, the one of a kind that says more."""
-        general = self.hypothesis.kind in GENERAL
-        return -len(self.outputs), not self.match.whole, self.hypothesis.rank, general
+    def order(self) -> tuple[int, bool, int]:
+        return -len(self.outputs), not self.match.whole, self.hypothesis.rank
 
 
 class Search:

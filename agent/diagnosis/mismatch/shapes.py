@@ -70,8 +70,8 @@ def _formulas(tape: Tape, given: Shape, wanted: Shape) -> Iterator[str]:
                 rounded = "ceil" if call.given.get("ceil_mode") else "floor"
                 yield (
                     f"Right is {rounded}(({size} + 2 * {padding} - {dilation} * ({kernel} - 1) - 1) / "
-                    f"{stride}) + 1 = {made} for dim {axis} of {call.name} (padding {padding}, dilation {dilation}, "
-                    f"kernel {kernel}, stride {stride})"
+                    f"{stride}) + 1 = {made} for dim {axis} of {call.name} (padding {padding}, "
+                    f"dilation {dilation}, kernel {kernel}, stride {stride})"
                 )
         return
 

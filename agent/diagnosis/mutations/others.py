@@ -1,11 +1,13 @@
 """Another value in an operand's place: an earlier or later step of it, another operand, places for values."""
 
 from collections.abc import Iterator
+from itertools import permutations
+from typing import Any
 
 import torch
 
 from agent.diagnosis.graph import Needing, Rewrite, invoke, tensors
-from agent.diagnosis.mutations.groups import MADE, Groups, Use, variant
+from agent.diagnosis.mutations.groups import MADE, Change, Groups, Use, variant
 from agent.diagnosis.tape import Call
 from agent.diagnosis.wrong_references.rules import Facts, Variant
 
@@ -24,6 +26,7 @@ def of(groups: Groups, facts: Facts) -> Iterator[Variant]:
             yield from _another(groups, use)
             yield from _counted(groups, use)
             yield from _broadcast(groups, use)
+    yield from _along_another(groups)
 
 
 def _another(groups: Groups, use: Use) -> Iterator[Variant]:
@@ -95,6 +98,44 @@ def _counted(groups: Groups, use: Use) -> Iterator[Variant]:
             )
             put = lambda t, p=places: p.expand(t.shape).to(t.dtype)  # noqa: E731
             yield variant(kind, words, use.changed(put), 8)
+
+
+def _along_another(groups: Groups) -> Iterator[Variant]:
+    """Operands that run along one dim and are broadcast along another, read by that one's index."""
+    found: dict[tuple[Any, int, int], list[Use]] = {}
+    for group in groups.computing():
+        shape = group.first.value.shape if group.first.value is not None else ()
+        for use in (
+            groups.uses(group) if not group.first.written and len(tensors(group.first.given)) > 1 else ()
+        ):
+            ahead = len(shape) - use.value.dim()
+            if ahead < 0 or use.place is not None or use.value.numel() < 2 or use.value.shape == shape:
+                continue
+            full = (*[1] * ahead, *use.value.shape)
+            if any(size not in (1, whole) for size, whole in zip(full, shape, strict=True)):
+                continue
+            for axis, other in permutations(range(len(shape)), 2):
+                if full[axis] > 1 and full[other] == 1 and shape[other] > 1:
+                    found.setdefault((tuple(shape), axis, other), []).append(use)
+    for (shape, axis, other), uses in found.items():
+        for chosen in [[use] for use in uses] + ([uses] if len(uses) > 1 else []):
+            named = groups.spoken(chosen[0].value) if len(chosen) == 1 else "what runs"
+            words = f"with {named} along dim {axis} of {shape} read by the index of dim {other}"
+            rewrites: dict[int, Rewrite] = {}
+            for use in chosen:
+                rewrites |= use.changed(_turned(len(shape), axis, other, shape[other]))
+            words += f" in {chosen[0].group.label}" if len(chosen) == 1 else ", everywhere"
+            kind = "keepdim-broadcast" if len(chosen) == 1 else "wrong-axis"
+            yield variant(kind, f"{words}: the wrong dim (axis)", rewrites, 6)
+
+
+def _turned(dims: int, axis: int, other: int, size: int) -> Change:
+    def change(t: Tensor) -> Tensor:
+        full = t.reshape(*[1] * (dims - t.dim()), *t.shape)
+        index = torch.arange(size, device=t.device) % full.shape[axis]
+        return full.index_select(axis, index).transpose(axis, other)
+
+    return change
 
 
 def _broadcast(groups: Groups, use: Use) -> Iterator[Variant]:

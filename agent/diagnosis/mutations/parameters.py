@@ -130,6 +130,15 @@ def _others(name: str, value: Any, group: Group) -> Iterator[Any]:
             yield from _FILLS
     elif isinstance(value, (list, tuple)) and value and all(type(item) is int for item in value):
         yield from _lists(list(value))
+        if name == "pad" and len(value) % 2 == 0:
+            yield [half for a, b in zip(value[::2], value[1::2], strict=True) for half in _halved(a + b)]
+            yield [
+                half for a, b in zip(value[::2], value[1::2], strict=True) for half in _halved(a + b)[::-1]
+            ]
+
+
+def _halved(whole: int) -> list[int]:
+    return [whole // 2, whole - whole // 2]
 
 
 def _lists(value: list[int]) -> Iterator[list[int]]:

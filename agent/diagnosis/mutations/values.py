@@ -178,6 +178,8 @@ def _of_indices(value: Tensor, sizes: list[int]) -> Iterator[Changed]:
         words = f"{step:+d} in {{}}, within bounds: off by one"
         yield Changed("index-off-by-one", words, bounded, 6)
     yield Changed("index-ignored", "{} taken for zero", torch.zeros_like, 6)
+    words = "{} one short at its end: the last place is never taken"
+    yield Changed("last-element-left-out", words, lambda t: t.clamp_max(t.max() - 1), 6)
     if value.dtype is torch.int64:
         words = "the memory of {} read as 32-bit integers, although they have 64 bits"
         yield Changed("data-ptr-type", words, _as_int, 5)
@@ -222,6 +224,20 @@ def _of_places(value: Tensor) -> Iterator[Changed]:
     yield from _of_layouts(value)
 
 
+def _dense(t: Tensor) -> Tensor:
+    strides = torch.empty(t.shape, device="meta").stride()
+    return torch.as_strided(t, t.shape, strides, t.storage_offset()).clone()
+
+
+def _strided(t: Tensor, axis: int, stride: int) -> Tensor:
+    """What lies there when steps along a dim have another length; past the end it begins anew."""
+    t = t.contiguous()
+    place = torch.arange(t.numel(), device=t.device).reshape(t.shape)
+    steps = torch.arange(t.shape[axis], device=t.device).reshape(-1, *[1] * (t.dim() - axis - 1))
+    moved = place + steps * (stride - t.stride(axis))
+    return t.reshape(-1)[moved % t.numel()]
+
+
 def _moved(t: Tensor, axis: int, step: int, filled: bool = False) -> Tensor:
     size = t.shape[axis]
     index = torch.arange(size, device=t.device) + step
@@ -249,6 +265,16 @@ def _halves(axis: int) -> Iterator[tuple[str, str, Change]]:
 
 
 def _of_layouts(value: Tensor) -> Iterator[Changed]:
+    if value.numel() > 1 and not value.is_contiguous():
+        yield Changed(
+            "layout-misread", "the memory of {} read as if it were dense: its strides ignored", _dense, 6
+        )
+    for axis in range(value.dim() - 1):
+        own = value.stride(axis) if value.is_contiguous() and value.shape[axis] > 1 else 0
+        for size in sorted({*value.shape} - {1, own} if own else ()):
+            words = f"{{}} read with the stride {size} along dim {axis} in place of {own}"
+            strided = lambda t, a=axis, s=size: _strided(t, a, s)  # noqa: E731
+            yield Changed("layout-misread", words, strided, 8)
     for axis in range(value.dim()):
         for other in range(axis + 1, value.dim()):
             a, b = value.shape[axis], value.shape[other]

@@ -99,8 +99,9 @@ def _exchanged(site: Site) -> Iterator[Variant]:
     words = f"with {two} before {one}: the reference's order is the other way round"
     masks = any(
         call.name == "mul" and any(is_mask(t) for t in tensors(call.given)) for call in (first, second)
-    )
+    ) and not any("dim" in call.given for call in (first, second))
     kind = "mask-wrong-place" if masks else "activation-order"
+    words += ", so that the mask comes in elsewhere" if masks else ""
     yield Variant(kind, words, {first.number: early, second.number: late}, 2)
 
 

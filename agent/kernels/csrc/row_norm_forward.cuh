@@ -22,6 +22,17 @@ constexpr int kHalfThreads = 256;
 template <typename T>
 constexpr int kHalfBlocks = std::is_same_v<T, __half> ? 6 : 4;
 
+// Of rows that fewer lanes than a warp's hold.
+constexpr int kShortThreads = 256;
+
+// Over kTeam neighbouring lanes, in each of them; all lanes of the warp call it.
+template <int kTeam>
+__device__ __forceinline__ float team_sum(float mine) {
+    #pragma unroll
+    for (int offset = kTeam / 2; offset > 0; offset /= 2) mine += __shfl_xor_sync(0xffffffff, mine, offset);
+    return mine;
+}
+
 struct Moments {
     float count;
     float mean;
@@ -127,6 +138,38 @@ __global__ void __launch_bounds__(kThreads, kBlocks) row_norm_resident(
     }
 }
 
+// Short rows: kTeam lanes of a warp hold one, a pack each, so that most lanes have something to do.
+template <bool kCentred, typename T, typename P, int V, int kTeam>
+__global__ void __launch_bounds__(kShortThreads) row_norm_short(
+    const Pack<T, V>* __restrict__ x, const Pack<P, V>* __restrict__ weight, const Pack<P, V>* __restrict__ bias,
+    Pack<T, V>* __restrict__ y, float* __restrict__ means, float* __restrict__ rstds, int64_t rows, int packs,
+    float eps) {
+    const int64_t row = int64_t{blockIdx.x} * (kShortThreads / kTeam) + threadIdx.x / kTeam;
+    const int at = int(threadIdx.x) % kTeam;
+    const bool mine = row < rows && at < packs;
+    Pack<T, V> pack;
+    if (mine) pack = x[row * packs + at];
+    const float count = float(packs * V);
+    float mean = 0.0f;
+    if (kCentred) {
+        float sum = 0.0f;
+        for (int k = 0; k < V; ++k) sum += mine ? to_float(pack.v[k]) : 0.0f;
+        mean = team_sum<kTeam>(sum) / count;
+    }
+    float squares = 0.0f;
+    for (int k = 0; k < V; ++k) {
+        const float deviation = mine ? to_float(pack.v[k]) - mean : 0.0f;
+        squares += deviation * deviation;
+    }
+    const float rstd = 1.0f / sqrtf(team_sum<kTeam>(squares) / count + eps);
+    if (!mine) return;
+    y[row * packs + at] = affine(pack, weight, bias, at, mean, rstd);
+    if (rstds != nullptr && at == 0) {
+        if (kCentred) means[row] = mean;
+        rstds[row] = rstd;
+    }
+}
+
 // Moments of this thread's share of a row; for RMSNorm about zero.
 template <bool kCentred, typename T, int V>
 __device__ __forceinline__ Moments share_of_row(const Pack<T, V>* row, int64_t packs) {
@@ -197,9 +240,24 @@ void launch_resident(const RowForward& args) {
             args.rows, int(packs), float(args.eps));
 }
 
+template <bool kCentred, typename T, typename P, int V, int kTeam>
+cudaError_t launch_short(const RowForward& args) {
+    const int64_t in_a_block = kShortThreads / kTeam;
+    const auto blocks = unsigned((args.rows + in_a_block - 1) / in_a_block);
+    row_norm_short<kCentred, T, P, V, kTeam><<<blocks, kShortThreads, 0, args.stream>>>(
+        static_cast<const Pack<T, V>*>(args.x), static_cast<const Pack<P, V>*>(args.weight),
+        static_cast<const Pack<P, V>*>(args.bias), static_cast<Pack<T, V>*>(args.y), args.mean, args.rstd, args.rows,
+        int(args.length / V), float(args.eps));
+    return cudaGetLastError();
+}
+
 template <bool kCentred, typename T, typename P, int V>
 cudaError_t launch_forward(const RowForward& args) {
     const int64_t packs = args.length / V;
+    if constexpr (V > 1) {
+        if (packs <= 8) return launch_short<kCentred, T, P, V, 8>(args);
+        if (packs <= 16) return launch_short<kCentred, T, P, V, 16>(args);
+    }
     if (packs > kTilePacks * kTileThreads) {
         row_norm_streamed<kCentred, T, P, V><<<unsigned(args.rows), kTileThreads, 0, args.stream>>>(
             static_cast<const Pack<T, V>*>(args.x), static_cast<const Pack<P, V>*>(args.weight),

@@ -1,7 +1,7 @@
 """What the steps of one fast build take: `python -m benchmarks.build_steps`, with nothing cached, no sandbox.
 
-Of the recorded answer for `level1/group_norm`: the host's unit alone, the device's unit alone with each step as
-the shell begins it, and the link; then the whole, in its sandbox.
+Of the recorded answer for `level1/group_norm`: the host's unit alone, the device's unit alone with each step
+as the shell begins it; then the whole, in its sandbox.
 """
 
 import re
@@ -38,7 +38,7 @@ def main() -> None:
             _timed("host unit", command, scratch)
         traced = ["bash", "-c", f"PS4='+$EPOCHREALTIME '; set -x; . {shell}", "sh", *device]
         _steps(_timed("device unit", traced, scratch))
-        for number in range(2):
+        for _ in range(2):
             started = time.monotonic()
             with tempfile.TemporaryDirectory() as cache:
                 gpu_build.extension(toolchain, request, here, Path(cache), 600.0)

@@ -33,7 +33,7 @@ timeline.watch(torch.cuda, "empty_cache")
 """
 _JUDGE = (
     "agent.harness.judge.evaluate:backend_for", "agent.build.compiler:run", "agent.gpu_build:prepare",
-    "agent.gpu_build:extension", "agent.gpu_build.gpu:present", "agent.harness.backends.gpu_lock:_listed",
+    "agent.gpu_build:extension", "agent.gpu_build.gpu:present", "agent.harness.backends.gpu_lock:listed",
     "agent.harness.backends.load_inline_build:nvcc_version",
     "agent.harness.backends.comparison_kernels:compiled",
 )  # fmt: skip

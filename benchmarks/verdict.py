@@ -66,10 +66,10 @@ class Judged(NamedTuple):
 class Bench:
     """One reference on one executor; every evaluation has an answer of its own."""
 
-    def __init__(
-        self, where: Literal["cuda", "emulator"], announce: Callable[[str], None] = lambda what: None
-    ) -> None:
-        self.where, self._announce = where, announce
+    def __init__(self, where: Literal["cuda", "emulator"]) -> None:
+        self.where = where
+        self.announced: Callable[[str], None] = lambda what: None
+        """Hears what is going on."""
         self._problem: Problem = problems.load(REFERENCE)
         self.cache = config.load({}, offline=True).settings.cache_dir
         self._executors = {name: self._executor(case) for name, case in CASES.items()}
@@ -92,9 +92,12 @@ class Bench:
             found = executor.confirm(self._problem, candidate, found)
         return Judged(name, time.monotonic() - started, found)
 
+    def _heard(self, what: str) -> None:
+        self.announced(what)
+
     def _executor(self, case: Case) -> LocalExecutor:
         options = JudgeOptions(candidate_timeout_s=TIMEOUT_S, protocol=case.protocol)
-        made = LocalExecutor(self.where, cache_dir=self.cache, options=options, announce=self._announce)
+        made = LocalExecutor(self.where, cache_dir=self.cache, options=options, announce=self._heard)
         made.admit(self._problem)
         return made
 
@@ -106,6 +109,8 @@ def main() -> int:
     options.add_argument(
         "--at-once", type=int, nargs="+", default=[1], metavar="N", help="evaluations side by side"
     )
+    options.add_argument("--mix-at-once", type=int, nargs="+", metavar="N", help="of the mix, if others")
+    options.add_argument("--profile", action="store_true", help="first, of one right and one wrong answer")
     options.add_argument(
         "--only", nargs="+", choices=(*CASES, "mix"), default=(*CASES, "mix"), metavar="CASE"
     )
@@ -116,30 +121,40 @@ def main() -> int:
     if not given.page:
         bench = Bench(choose(given.executor))
         wanted = [name for name in given.only if bench.can(name)]
-        path = measured(bench, wanted, given.times, given.at_once, given.commit, given.out)
+        bench.judge("right")  # what is prepared once, for the problem or for the user
+        for case in MIX if given.profile else ():
+            _profiled(bench, case, given.out)
+        beside = [(name, n) for n in given.at_once for name in wanted if name != "mix"]
+        beside += [("mix", n) for n in given.mix_at_once or given.at_once if "mix" in wanted]
+        path = measured(bench, beside, given.times, given.commit, given.out)
         sys.stdout.write(f"{path}\n")
     if given.out == DOCUMENTS:
         PAGE.write_text(page(sorted(DOCUMENTS.glob("*.json"))))
     return 0
 
 
-def measured(
-    bench: Bench, wanted: list[str], times: int, at_once: list[int], commit: str | None, out: Path
-) -> Path:
-    """The document with all figures; one that is not judged as it should be ends the benchmark."""
-    bench.judge("right")  # what is prepared once, for the problem or for the user
+def measured(bench: Bench, wanted: list[tuple[str, int]], times: int, commit: str | None, out: Path) -> Path:
+    """The document with all figures; one that is not judged as it should be ends the benchmark. `wanted`: the
+    cases, and how many side by side.
+    """
     out.mkdir(parents=True, exist_ok=True)
     path = out / f"{bench.where}-{datetime.now(UTC):%Y%m%d-%H%M%S}.json"
     begun = {**verify.circumstances(commit), "executor": bench.where, "processors": os.cpu_count()}
     begun["afresh"] = warm.found(bench.where, bench.cache).unfit
     sys.stdout.write("".join(f"started afresh: {name}: {why}\n" for name, why in begun["afresh"].items()))
     rows: list[dict[str, Any]] = []
-    for number in at_once:
-        for name in wanted:
-            found, whole_s = _run(bench.judge, _answers(name) * times * number, number)
-            rows.append(_told(_row(name, number, found, whole_s)))
-            path.write_text(json.dumps({**begun, "rows": rows}, indent=1) + "\n")
+    for name, number in wanted:
+        found, whole_s = _run(bench.judge, _answers(name) * times * number, number)
+        rows.append(_told(_row(name, number, found, whole_s)))
+        path.write_text(json.dumps({**begun, "rows": rows}, indent=1) + "\n")
     return path
+
+
+def _profiled(bench: Bench, case: str, out: Path) -> None:
+    from benchmarks import verdict_profile
+
+    text = verdict_profile.profile(bench, case, out)
+    (out / f"profile-{case}.txt").write_text(text)
 
 
 def _answers(case: str) -> tuple[str, ...]:

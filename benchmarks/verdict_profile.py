@@ -34,26 +34,34 @@ def main() -> int:
     )
     options.add_argument("--out", type=Path, default=None)
     given = options.parse_args()
+    bench = Bench(choose(given.executor))
+    bench.judge(given.only[0])  # what is prepared once
+    for case in given.only:
+        sys.stdout.write(profile(bench, case, given.out))
+        sys.stdout.flush()
+    return 0
+
+
+def profile(bench: Bench, case: str, out: Path | None) -> str:
+    """One verdict by the profiled judge, as text; its spans go to the folder as well."""
     spans: list[Span] = []
 
     def heard(what: str) -> None:
         if what.startswith(profiled_judge.SPANS):
             spans[:] = [Span(*span) for span in json.loads(what.removeprefix(profiled_judge.SPANS))]
 
-    bench = Bench(choose(given.executor), heard)
-    bench.judge(given.only[0])  # what is prepared once
+    bench.announced, usual = heard, local.JUDGE_PROCESS
     local.JUDGE_PROCESS = profiled_judge.__name__
-    for case in given.only:
+    try:
         judged = bench.judge(case)
-        sys.stdout.write(f"\n## {case}: {judged.evaluation.status}, {judged.seconds:.2f} s\n\n{table(spans)}")
-        sys.stdout.write(
-            f"\nphases: {', '.join(f'{p.name} {p.seconds:.2f}' for p in judged.evaluation.phases)}\n"
-        )
-        sys.stdout.flush()
-        if given.out is not None:
-            given.out.mkdir(parents=True, exist_ok=True)
-            (given.out / f"profile-{case.replace(', ', '-')}.json").write_text(json.dumps(spans))
-    return 0
+    finally:
+        local.JUDGE_PROCESS = usual
+    if out is not None:
+        out.mkdir(parents=True, exist_ok=True)
+        (out / f"profile-{case.replace(', ', '-')}.json").write_text(json.dumps(spans))
+    phases = ", ".join(f"{phase.name} {phase.seconds:.2f}" for phase in judged.evaluation.phases)
+    title = f"## {case}: {judged.evaluation.status}, {judged.seconds:.2f} s"
+    return f"\n{title}\n\n{table(spans)}\nphases: {phases}\n"
 
 
 def table(spans: list[Span]) -> str:

@@ -216,6 +216,7 @@ class _Work:
         from agent.api.session import Session
         from agent.executors import LocalExecutor, Once
         from agent.providers.composed import begun_with_composed
+        from agent.providers.tuning import Tuning, tuned
 
         settings, problem, told = bounded(self._settings), self._problem, self._told
         away = gpu_is_elsewhere(settings, may_wait=self._choices.no_wait)
@@ -230,6 +231,10 @@ class _Work:
         settings = self._settings = with_policy(settings, provider.name, judge.name)
         terms = terms_for(problem, settings, provider.name, self._choices.require, self._checks)
         terms = terms.model_copy(update={"mends": self._choices.autofix})
+        if judge.name == "cuda":
+            provider = tuned(provider, settings, terms.gpu)
+        if isinstance(provider, Tuning):
+            terms = terms.model_copy(update=dict.fromkeys(("rounds", "patience"), provider.answers))
         budget = budget_for(settings, provider.name, judge.name, log.events if log else ())
         run = found or store.create(
             settings.runs_dir,
@@ -241,7 +246,7 @@ class _Work:
         )  # fmt: skip
         told.began(run.id)
         provider = for_run(provider, run.id, log.events if log else ())
-        told = heard_by(told, provider.hear) if isinstance(provider, Several) else told
+        told = heard_by(told, provider.hear) if isinstance(provider, (Several, Tuning)) else told
         with run.writer() as writer:
             known = store.Resume(log) if log else None
             session = Session(run, problem, terms, writer, told, known, budget)
@@ -250,7 +255,8 @@ class _Work:
             else:
                 told.say(f"run {run.id}: going on, {len(log.rounds)} rounds are on disk")
             if self._choices.from_composed and log is None:
-                provider = begun_with_composed(problem, provider, told.warn, arch)
+                own = settings.library_ops == "none"
+                provider = begun_with_composed(problem, provider, told.warn, arch, own)
             verdicts = (attempt.evaluation for attempt in log.attempts) if log else ()
             session.solve(provider, Once(judge, verdicts) if isinstance(judge, LocalExecutor) else judge)
         return Run(run)

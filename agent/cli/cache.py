@@ -17,6 +17,7 @@ PARTS = {
     "builds": "built candidates",
     "sizes": "reduced problem sizes for the emulator",
     "kernels": "shipped kernels built for GPUs",
+    "schedules": "fastest schedules of composed kernels by GPU",
     "admission": "results of trying wrong answers on problems",
 }
 """Folders of the cache; nothing else under `cache_dir` is counted or deleted."""

@@ -8,12 +8,12 @@ from dataclasses import dataclass, field
 C_TYPES = {
     "float32": "float", "float64": "double", "int64": "int64_t", "int32": "int", "bool": "bool",
     "uint8": "uint8_t", "int8": "int8_t", "int16": "int16_t", "spread": "Spread",
-    "exponentials": "Exponentials", "float16": "float", "bfloat16": "float",
+    "exponentials": "Exponentials", "place": "Place", "float16": "float", "bfloat16": "float",
 }  # fmt: skip
 """What a number of this dtype is in a kernel's variables."""
 STORED = C_TYPES | {"float16": "at::Half", "bfloat16": "at::BFloat16"}
 """What it is in memory: numbers of 16 bits are computed with as float."""
-STATES = {"spread": 3, "exponentials": 2}
+STATES = {"spread": 3, "exponentials": 2, "place": 2}
 """What a reduction knows so far, as so many numbers of float32 in memory."""
 
 _DECLARED = re.compile(r" *const \w+ (\w+) = ")
@@ -122,23 +122,34 @@ class Body:
         outside.lines += [f"{head} {{", *(f"    {line}" for line in _flat(scope.lines)), "}"]
 
     @contextmanager
-    def grid_loop(self, variable: str, end: str) -> Iterator[None]:
-        """Over the numbers below `end`, by all threads there are."""
+    def grid_loop(self, variable: str, end: str, at_once: int) -> Iterator[None]:
+        """Over the numbers below `end`, by all threads; reads of `at_once` steps are begun together."""
         first, step = "I(blockIdx.x) * blockDim.x + threadIdx.x", "I(gridDim.x) * blockDim.x"
-        with self.block(f"for (I {variable} = {first}; {variable} < {end}; {variable} += {step})"):
+        if at_once == 1:
+            with self.block(f"for (I {variable} = {first}; {variable} < {end}; {variable} += {step})"):
+                yield
+            return
+        begin, apart = self.fresh("begin"), self.fresh("apart")
+        self.say(f"const I {begin} = {first}, {apart} = {step};")
+        until = f"{begin} < {end} ? ({end} - {begin} - 1) / {apart} + 1 : 0"
+        with self._counted(until, at_once):
+            self.say(f"const I {variable} = {begin} + step * {apart};")
             yield
 
     @contextmanager
-    def row_loop(self, variable: str, end: str) -> Iterator[None]:
-        """Over the numbers below `end`, by the threads of a row.
-
-        Its steps are counted first: only then does the compiler read for several of them at once.
-        """
-        steps = self.fresh("steps")
-        self.say(f"const I {steps} = ({end} - I(threadIdx.x) + I(blockDim.x) - 1) / I(blockDim.x);")
-        self.say("#pragma unroll 4")
-        with self.block(f"for (I step = 0; step < {steps}; ++step)"):
+    def row_loop(self, variable: str, end: str, at_once: int) -> Iterator[None]:
+        """Over the numbers below `end`, by a row's threads; reads of `at_once` steps are begun together."""
+        with self._counted(f"({end} - I(threadIdx.x) + I(blockDim.x) - 1) / I(blockDim.x)", at_once):
             self.say(f"const I {variable} = I(threadIdx.x) + step * I(blockDim.x);")
+            yield
+
+    @contextmanager
+    def _counted(self, count: str, at_once: int) -> Iterator[None]:
+        """So many steps, counted first: only then does the compiler read for several of them at once."""
+        steps = self.fresh("steps")
+        self.say(f"const I {steps} = {count};")
+        self.say(f"#pragma unroll {at_once}")
+        with self.block(f"for (I step = 0; step < {steps}; ++step)"):
             yield
 
     @contextmanager

@@ -5,12 +5,12 @@ Started as `python -m agent.compose.composing FOLDER`, with the files of `agent.
 
 import contextlib
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any
 
 from agent.compose.apart import told_apart
-from agent.compose.declined import Declined
+from agent.compose.declined import Declined, ProductsAlone
 from agent.compose.dims import Dim
 from agent.compose.expressions import Sizes
 from agent.compose.lowering import Lowering
@@ -21,18 +21,31 @@ from agent.compose.writing import argument_names, written
 from agent.problems import tracer
 
 
-def composed(sources: list[str], name: str, arch: str | None = None) -> str:
+def composed(
+    sources: list[str], name: str, arch: str | None = None, own_products: bool = False,
+    change: Mapping[str, int] | None = None,
+) -> str:  # fmt: skip
     """The file that answers `sources[0]`; the others are the same reference at other sizes.
 
-    `arch`: of the GPU whose shipped products may be parts of it.
+    `arch`: of the GPU whose shipped products may be parts of it. `own_products`: no product or convolution
+    stays torch's; so it is as well where there is nothing else. `change`: of the kernels' schedules.
 
     Raises Declined, and ReferenceFault where the reference does not run.
     """
+    try:
+        return _composed(sources, name, arch, own_products, change or {})
+    except ProductsAlone:
+        return _composed(sources, name, arch, own_products=True, change=change or {})
+
+
+def _composed(
+    sources: list[str], name: str, arch: str | None, own_products: bool, change: Mapping[str, int]
+) -> str:
     traces = [traced(source) for source in sources]
     calls, outputs = nodes(traces)
     points, first = len(traces), traces[0]
-    program = Program(points, Sizes(points, _integers(traces)))
-    lowering = Lowering(program, arch)
+    program = Program(points, Sizes(points, _integers(traces)), change=change)
+    lowering = Lowering(program, arch, own_products)
     arguments = argument_names(sources[0])[: len(first.inputs)]  # the others have defaults
     inputs = {
         place: name for place, name in zip(first.inputs, arguments, strict=False) if isinstance(place, str)
@@ -77,18 +90,24 @@ def _integers(traces: list[Traced]) -> dict[Dim, str]:
 def _job(job: dict[str, Any], note_step: Callable[[str], object]) -> dict[str, Any]:
     note_step("composing")
     sources: list[str] = job["sources"]
+    changes: list[dict[str, int]] = job["changes"]
+
+    def made(given: list[str]) -> list[str]:
+        about = (job["name"], job["arch"], job["own_products"])
+        return [composed(given, *about, change) for change in changes]
+
     with contextlib.suppress(Declined):
         apart = told_apart(sources[-1], job["sizes"])
         if apart is not None:
-            return {"source": composed([*sources, apart], job["name"], job["arch"])}
+            return {"sources": made([*sources, apart])}
     try:
-        return {"source": composed(sources, job["name"], job["arch"])}
+        return {"sources": made(sources)}
     except Declined as why:
         declined = why
     if len(sources) > 2:  # the smallest copy may go another way
         with contextlib.suppress(Declined):
-            source = composed(sources[:-1], job["name"], job["arch"])
-            return {"source": _saying(source, len(sources) - 1, str(declined))}
+            said = [_saying(source, len(sources) - 1, str(declined)) for source in made(sources[:-1])]
+            return {"sources": said}
     return {"declined": str(declined)}
 
 

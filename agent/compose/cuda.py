@@ -39,8 +39,9 @@ def _kernel(launch: Launch) -> str:
     about = ", ".join(dict.fromkeys(kernel.abouts)) or "copy"
     lines = [
         f"// {launch.out.name}: {about}.",
+        f"// {_schedule(launch)}.",
         f"template <typename I{', int V' if kernel.is_wide else ''}>",
-        f"__global__ void __launch_bounds__(256) {kernel.name}_of({', '.join(parameters)}) {{",
+        f"__global__ void __launch_bounds__({_threads(kernel)}) {kernel.name}_of({', '.join(parameters)}) {{",
         *(_aligned(launch) if kernel.is_wide else []),
         *kernel.body.lines,
         "}",
@@ -53,6 +54,18 @@ def _kernel(launch: Launch) -> str:
         "",
     ]
     return "\n".join(lines)
+
+
+def _schedule(launch: Launch) -> str:
+    """What is said of it; the launch and the loops hold its numbers."""
+    own = launch.kernel.schedule
+    at_once = f"{own.unroll} steps of a row" if launch.by_rows else f"{own.vectors} groups of neighbours"
+    return f"Schedule: blocks of {_threads(launch.kernel)} threads, {at_once} read at once"
+
+
+def _threads(kernel: Kernel) -> str:
+    """Of a block; spelled as no size of a problem is."""
+    return f"1 << {kernel.schedule.threads.bit_length() - 1}"
 
 
 def _divisors(kernel: Kernel) -> dict[tuple[Dim, bool], str]:
@@ -97,10 +110,11 @@ def _launched(launch: Launch) -> list[str]:
     kernel, pointers = launch.kernel, launch.kernel.pointers
     rows, inner = kernel.size(launch.rows), kernel.size(launch.inner)
     across, by = "true" if launch.across else "false", " / by" if kernel.is_wide else ""
+    threads = _threads(kernel)
     shape = (
-        [f"block = block_of({inner}{by}, {across});", f"grid = ({rows} + block.y - 1) / block.y;"]
+        [f"block = block_of({inner}{by}, {across}, {threads});", f"grid = ({rows} + block.y - 1) / block.y;"]
         if launch.by_rows
-        else ["block(256);", f"grid = std::min<int64_t>(({rows}{by} + 255) / 256, 1 << 20);"]
+        else [f"block({threads});", f"grid = std::min<int64_t>(({rows}{by} + each - 1) / each, 1 << 20);"]
     )
     given = [
         *(_data(name, buffer.dtype) for buffer, name in pointers.items()),
@@ -115,6 +129,7 @@ def _launched(launch: Launch) -> list[str]:
     return [
         *([f"    const int by = {' && '.join(wide)} ? 4 : 1;"] if kernel.is_wide else []),
         f"    const dim3 {shape[0]}",
+        *([] if launch.by_rows else [f"    const int64_t each = block.x * {kernel.schedule.vectors};"]),
         f"    const int64_t {shape[1]}",
         "    if (grid == 0) return;",
         "    const auto stream = at::cuda::getCurrentCUDAStream();",

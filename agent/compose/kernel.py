@@ -4,52 +4,48 @@ Without reductions a thread takes elements one after another. With reductions th
 one for each index of what all reductions keep; `blockDim.x` threads share a row, `blockDim.y` rows a block.
 """
 
-import re
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 
-from agent.compose.body import C_TYPES, STATES, STORED, Body
-from agent.compose.dims import Dim, Index, Radix, is_one, times
+from agent.compose.body import C_TYPES, STATES, STORED
+from agent.compose.dims import Dim, Index, Radix, times
 from agent.compose.loops import Atom, Loops
 from agent.compose.neighbours import Neighbours
+from agent.compose.parameters import Parameters
+from agent.compose.schedules import Schedule
 from agent.compose.values import Apart, Buffer, Reduction, RowsOf, Scan, Value
 
 
-class Kernel:
+class Kernel(Parameters):
     """Writes one; `buffer_of` tells which values lie in memory, `splits` how loop variables are divided.
 
     `rows`: the loop variables of a row, None where no reduction is known to be met. `known`: an earlier
     writing of it, so that this one counts no loop variables that nothing reads and may take elements by `V`.
+    `in_pieces`: the reductions of what pieces of rows gave, in the place of those of whole rows.
     """
 
     def __init__(
         self, name: str, points: int, buffer_of: Callable[[Value], Buffer | None],
-        splits: dict[str, Dim], rows: frozenset[str] | None, known: "Kernel | None" = None,
+        splits: dict[str, Dim], rows: frozenset[str] | None, in_pieces: dict[Reduction, Reduction],
+        known: "Kernel | None" = None, schedule: Schedule | None = None,
     ) -> None:  # fmt: skip
+        super().__init__(points, known)
         self.name, self._buffer_of, self._rows = name, buffer_of, rows
-        self.pointers: dict[Buffer, str] = {}
-        self.sizes: dict[Dim, str] = {}
-        self.divisors: dict[tuple[Dim, bool], str] = {}
-        """Sizes that indices are divided by; whether they count steps of `V`."""
+        self._in_pieces, self.schedule = in_pieces, schedule or Schedule()
         self.reductions: list[Reduction] = []
         self.goes_over: Reduction | Scan | None = None
         """What a row of this kernel is; None where it takes elements alone."""
         self.abouts: list[str] = []
-        self._points = points
-        self.body = Body()
         read = known.body.read if known else None
         self._loops = Loops(self.body, (self.divisor, self.product), splits, read)
         self.radix = Radix(points, (self.size, self.divisor), self.product, self._loops.is_whole)
         self.is_wide = False
-        """Whether a thread takes `V` neighbours at once; those of `last` have to be a multiple of it."""
-        self.last: list[Dim] = list(known.last) if known else []
-        self._multiples: dict[Dim, str] = {}
+        """Whether a thread takes `V` neighbours at once; the sizes of `last` have to be multiples of it."""
         self._neighbours: Neighbours | None = None
         self._branching: set[str] = set(known._branching) if known else set()
         """The loops whose elements are not computed alike."""
         self.has_plain_loops = False
         self._is_strided = False
-        self._parts: dict[Dim, list[Dim]] = dict(known._parts) if known else {}
 
     def write(self, target: Value, out: Buffer, wide: bool = False) -> None:
         """The whole body. Raises Split, RowsOf or Apart where it has to begin anew."""
@@ -118,47 +114,6 @@ class Kernel:
         self.body.say(f"const I row = live ? own : {count} - 1;")
         self._loops.decode("row", rows)
 
-    def size(self, dim: Dim) -> str:
-        """The parameter for a size."""
-        if is_one(dim):
-            return "1"
-        if dim in self._multiples:
-            return self._multiples[dim]
-        if dim not in self.sizes and dim in self._parts:
-            return f"({' * '.join(self._factors(self._parts[dim]))})"
-        return self.sizes.setdefault(dim, f"n{len(self.sizes)}")
-
-    def divisor(self, dim: Dim, wide: bool = False) -> str:
-        """The parameter for a size that an index is divided by."""
-        if is_one(dim):
-            return "1"
-        return self.divisors.setdefault((dim, wide), f"d{len(self.divisors)}")
-
-    def _factors(self, parts: list[Dim]) -> list[str]:
-        for whole, name in self._multiples.items():
-            known = self._parts.get(whole, [whole])
-            if parts[-len(known) :] == known:
-                return [*map(self.size, parts[: -len(known)]), name]
-        return [self.size(part) for part in parts]
-
-    def product(self, dims: Iterable[Dim]) -> Dim:
-        """A size that is computed from these."""
-        parts = [dim for dim in dims if not is_one(dim)]
-        whole = times(parts, self._points)
-        if len(parts) > 1:
-            self._parts.setdefault(whole, parts)
-        return whole
-
-    def pointer(self, buffer: Buffer) -> str:
-        """The parameter for a tensor; the first one is what the kernel writes."""
-        if buffer not in self.pointers:
-            named = re.search(r'"(.+)"', buffer.name)  # a parameter, by its path
-            stem = re.sub(r"\W+", "_", named[1] if named else buffer.name)
-            taken = self.pointers.values()
-            name = f"in_{stem}" if taken else "out"
-            self.pointers[buffer] = f"{name}_{len(self.pointers)}" if name in taken else name
-        return self.pointers[buffer]
-
     def at(self, value: Value, index: Index) -> str:
         """The variable that holds one element."""
         known = self.body.known((value, index))
@@ -184,6 +139,8 @@ class Kernel:
 
     def reduced(self, reduction: Reduction, index: Index) -> str:
         """The variable with one element of a reduction, which is computed before the row's elements are."""
+        if reduction in self._in_pieces:
+            return self.at(self._in_pieces[reduction], index)
         digits = [digit for place in index for digit in place]
         names = frozenset(digit.text for digit in digits)
         if not all(map(self._loops.is_whole, digits)):
@@ -221,7 +178,7 @@ class Kernel:
             self.body.say(f"const I {left} = {reduction.within(self, index)};")
             until = f"({left} < {{0}} ? {left} : {{0}})"
         with self._steps(f"at{number}", atoms, until):
-            value = self.at(reduction.source, whole)
+            value = self._of_row(reduction.source, whole)
             given = C_TYPES[reduction.source.dtype if reduction.dtype in STATES else reduction.dtype]
             op, value = kind.capitalize(), f"{given}({value})"
             if self._neighbours:
@@ -230,6 +187,15 @@ class Kernel:
                 self.body.say(f"{name} = {op}::of({name}, {value});")
         self.body.say(f"{name} = of_row<{kind.capitalize()}>({name});")
         return name
+
+    def _of_row(self, source: Value, index: Index) -> str:
+        """One element of what is reduced; one that is made of a row of its own is computed with that row."""
+        try:
+            return self.at(source, index)
+        except Apart as apart:
+            read = apart.value
+            counts = [times(value.shape, self._points) for value in (source, read)]
+            raise Apart(source if isinstance(read, Reduction) and counts[0] == counts[1] else read) from None
 
     def _go_through(self, atoms: list[Atom], what: tuple[Value, Index, str], until: str = "{0}") -> None:
         target, index, place = what
@@ -250,9 +216,11 @@ class Kernel:
         total = self.product(size for _, size in atoms)
         if not atoms:
             self.by_vectors(total)
-        loop = self.body.grid_loop if self._rows is None else self.body.row_loop
+        loop, at_once = self.body.row_loop, self.schedule.unroll
+        if self._rows is None:
+            loop, at_once = self.body.grid_loop, self.schedule.vectors
         if not (self.is_wide and atoms) or variable in self._branching:
-            with loop(variable, until.format(self.size(total))):
+            with loop(variable, until.format(self.size(total)), at_once):
                 self._loops.decode(variable, atoms)
                 around, self.body.has_branches = self.body.has_branches, False
                 yield
@@ -265,7 +233,7 @@ class Kernel:
         row = self._multiple(self.product(sizes))
         count = row if not before else self.size(total)
         by = f"{variable}_by"
-        with loop(by, f"{until.format(count)} / V"):
+        with loop(by, f"{until.format(count)} / V", at_once):
             each = self.divisor(self.product(sizes), wide=True) if before else ""
             self._loops.say(f"{by} / {each}", before)
             named = [f"const I {variable} = {by} * V + u;"]
@@ -277,21 +245,6 @@ class Kernel:
             with self._neighbours.each():
                 yield
             self._neighbours = None
-
-    def by_vectors(self, size: Dim) -> None:
-        """Says that a wide kernel needs this size to be a multiple of V."""
-        if size not in self.last:
-            self.last.append(size)
-
-    def _multiple(self, size: Dim) -> str:
-        """A variable for a size that is a multiple of V, so that the compiler sees it."""
-        self.by_vectors(size)
-        if size not in self._multiples:
-            name, known = f"m{len(self._multiples)}", self._multiples
-            self._multiples = {}  # it stands in front of the others, which it cannot name
-            self.body.say_first(f"const I {name} = {self.size(size)} / V * V;")
-            self._multiples = known | {size: name}
-        return self._multiples[size]
 
     def _linear(self, index: Index) -> str:
         """The place in a contiguous tensor."""

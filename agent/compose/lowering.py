@@ -2,7 +2,7 @@
 
 from typing import Any
 
-from agent.compose import formulas, lookups, pointwise, reductions, strides, views, windows
+from agent.compose import extremes, formulas, lookups, pointwise, reductions, strides, views, windows
 from agent.compose.body import C_TYPES
 from agent.compose.declined import Declined
 from agent.compose.dims import Dim
@@ -24,15 +24,18 @@ FUSED_WORK = 120
 class Lowering:
     """Goes through the calls once; afterwards every result is a value."""
 
-    def __init__(self, program: Program, arch: str | None = None) -> None:
+    def __init__(self, program: Program, arch: str | None = None, own_products: bool = False) -> None:
+        """`own_products`: none stays torch's."""
         self.program = program
-        self.shipped = Shipped(arch)
+        self.shipped = Shipped(arch, own_products)
         self._values: dict[str, Value | tuple[Value, ...]] = {}
         self._work: dict[Value, int] = {}
         self._contiguous: set[str] = set()
 
     def place(self, name: str, buffer: Buffer) -> None:
-        """An input or a parameter."""
+        """An input or a parameter. Raises Declined for one of numbers that are not computed with."""
+        if buffer.dtype not in C_TYPES:
+            raise Declined(f"numbers of {buffer.dtype} are not composed yet ({buffer.name})")
         self._values[name] = buffer
 
     def note(self, node: Node) -> None:
@@ -65,6 +68,10 @@ class Lowering:
         if name == "copy_":
             self._values[node.name] = self._replaced(node, args[0], args[1])
             return
+        column = reductions.matrix_vector(node, name, list(args))
+        if column is not None:
+            self._values[node.name] = column
+            return
         if name in PRODUCTS:
             self._values[node.name] = self._product(node, name, list(args), kwargs)
             return
@@ -95,6 +102,7 @@ class Lowering:
             or views.lower(node, name, args, kwargs)
             or lookups.lower(node, name, args)
             or strides.lower(node, name, args)
+            or extremes.lower(node, name, args)
             or reductions.lower(node, name, args, kwargs)
             or windows.lower(node, name, args, kwargs, self.program.sizes)
             or formulas.lower(node, name, args, kwargs)

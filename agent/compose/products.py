@@ -1,7 +1,8 @@
 """Products and convolutions that a shipped kernel takes from torch: which, and how `forward` calls it.
 
-Only where the file is composed for an architecture that such a kernel is fast on, and at sizes at which it
-was measured to be faster. What this says of sizes is about the reference's own.
+Those at whose sizes it was measured to be faster, where the file is composed for an architecture that such a
+kernel is fast on; and all of them where none may stay torch's, on any GPU and the emulator by its portable
+path. What this says of sizes is about the reference's own.
 """
 
 import re
@@ -9,6 +10,7 @@ from collections.abc import Callable, Mapping
 from math import prod
 from typing import Any
 
+from agent.compose.declined import Declined
 from agent.compose.tracing import Node, Varying
 from agent.compose.values import Value
 from agent.kernels import sources
@@ -19,22 +21,31 @@ Text = Callable[[Any], str]
 
 
 class Shipped:
-    """Those for GPUs of `arch`; where it is None there are none. `used`: the kernels of the calls so far."""
+    """Those for GPUs of `arch`, or with their portable path; `every` leaves none to torch.
 
-    def __init__(self, arch: str | None) -> None:
-        self._arch = arch
+    `used`: the kernels of the calls so far.
+    """
+
+    def __init__(self, arch: str | None, every: bool = False) -> None:
+        self._arch, self._every = arch, every
         self.used: list[str] = []
 
     def call(
         self, node: Node, name: str, args: list[Any], kwargs: Mapping[str, Any], text: Text
     ) -> str | None:
-        """The call that replaces torch's; None where torch's stays."""
+        """The call that replaces torch's; None where torch's stays.
+
+        Raises Declined where it may not stay and no shipped kernel takes it.
+        """
         kernel = CONVOLUTION if name == "convolution" else MATMUL
-        if sources.OWN_PATHS.get(kernel) != self._arch or any(
-            operand.dtype != "float32" for operand in args if isinstance(operand, Value)
-        ):
-            return None
-        said = _convolution(node, args, text) if name == "convolution" else _product(args, kwargs, text)
+        wanted = self._every or sources.OWN_PATHS.get(kernel) == self._arch
+        if wanted and all(operand.dtype == "float32" for operand in args if isinstance(operand, Value)):
+            asked = _convolution if name == "convolution" else _product
+            said = asked(node, args, kwargs, text, self._every)
+        else:
+            said = None
+        if said is None and self._every:
+            raise Declined(f"no shipped kernel takes this {name}, and torch's is not allowed")
         if said is not None and kernel not in self.used:
             self.used.append(kernel)
         return said
@@ -54,12 +65,12 @@ def _part(kernel: str, arch: str | None) -> str:
     return f"{comment}\n{rest.strip()}\n"
 
 
-def _product(args: list[Any], kwargs: Mapping[str, Any], text: Text) -> str | None:
+def _product(node: Node, args: list[Any], kwargs: Mapping[str, Any], text: Text, every: bool) -> str | None:
     from agent.kernels.matmul_fp32x3 import product
 
     *added, a, b = args
     *batch, m, k = (size[0] for size in a.shape)
-    if not product.is_worth_at(prod(batch), m, b.shape[-1][0], k):
+    if not every and not product.is_worth_at(prod(batch), m, b.shape[-1][0], k):
         return None
     factors = {name: value for name, value in kwargs.items() if value != 1}
     more = [text(added[0])] if added else []
@@ -78,14 +89,14 @@ MOST_TAPS, MOST_ELEMENTS = 31, 1 << 31
 """What its kernel counts."""
 
 
-def _convolution(node: Node, args: list[Any], text: Text) -> str | None:
+def _convolution(
+    node: Node, args: list[Any], kwargs: Mapping[str, Any], text: Text, every: bool
+) -> str | None:
     source, weight, bias, stride, padding, dilation, turned, more, groups = args
-    if isinstance(groups, Varying) or any(
-        isinstance(n, Varying) for n in (*stride, *padding, *dilation, *more)
-    ):
+    if any(isinstance(n, Varying) for n in (*stride, *padding, *dilation, *more)):
         return None
     rank = len(source.shape) - 2
-    if len(source.shape) < 3 or not _is_worth(node, args):
+    if len(source.shape) < 3 or not _is_counted(node, args) or not (every or _is_worth(node, args)):
         return None
     ways = ", ".join(
         f"{tuple(given) * (rank if len(given) == 1 else 1)!r}" for given in (stride, padding, dilation)
@@ -93,8 +104,16 @@ def _convolution(node: Node, args: list[Any], text: Text) -> str | None:
     operands = ", ".join(map(text, (source, weight, bias)))
     if turned:
         more = tuple(more) * (rank if len(more) == 1 else 1)
-        return f"conv_transpose_fp32x3({operands}, ({ways}), {more!r}, {groups})"
-    return f"{CONVOLUTION}({operands}, ({ways}), {groups})"
+        return f"conv_transpose_fp32x3({operands}, ({ways}), {more!r}, {text(groups)})"
+    return f"{CONVOLUTION}({operands}, ({ways}), {text(groups)})"
+
+
+def _is_counted(node: Node, args: list[Any]) -> bool:
+    """Whether its sizes are within what the kernel counts."""
+    source, result = args[0], [size[0] for size in node.shapes[0]]
+    taps = [size[0] for size in args[1].shape[2:]]
+    largest = max(prod(size[0] for size in source.shape[1:]), prod(result) // result[1])
+    return bool(sum(taps) + 3 - len(taps) <= MOST_TAPS and largest < MOST_ELEMENTS)
 
 
 def _is_worth(node: Node, args: list[Any]) -> bool:
@@ -103,15 +122,14 @@ def _is_worth(node: Node, args: list[Any]) -> bool:
     A large transposed one with steps always is: cuDNN goes over the places that it leaves out as well.
     """
     source, weight, stride, turned, groups = args[0], args[1], args[3], args[6], args[8]
+    groups = int(groups.values[0]) if isinstance(groups, Varying) else groups
     taps = [size[0] for size in weight.shape[2:]]
     result = [size[0] for size in node.shapes[0]]
     channels, features = source.shape[1][0] // groups, result[1] // groups
     rank = len(taps)
     skipped = prod(tuple(stride) * (rank if len(stride) == 1 else 1)) if turned else 1
     depth: float = channels * prod(taps) / skipped
-    if sum(taps) + 3 - rank > MOST_TAPS or prod(taps) == 1 or prod(taps) < skipped:
-        return False
-    if max(prod(size[0] for size in source.shape[1:]), prod(result) // result[1]) >= MOST_ELEMENTS:
+    if prod(taps) == 1 or prod(taps) < skipped:
         return False
     if prod(result) * depth < LEAST_PRODUCTS or (
         turned and rank == 2 and skipped == 1 and prod(taps) <= FEW_TAPS

@@ -1,10 +1,12 @@
 """The composed program while it grows: which values lie in memory, and the statements that put them there."""
 
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 
 from agent.compose.dims import Dim, Split, is_one, times
 from agent.compose.expressions import Sizes
 from agent.compose.kernel import Kernel
+from agent.compose.schedules import Schedule, by_rule
 from agent.compose.splitting import in_two
 from agent.compose.values import Apart, Buffer, Reduction, RowsOf, Scan, Value, View
 
@@ -37,7 +39,11 @@ class Program:
     sizes: Sizes
     statements: "list[str | Launch]" = field(default_factory=list)
     buffers: dict[Value, Buffer] = field(default_factory=dict)
+    in_pieces: dict[Reduction, Reduction] = field(default_factory=dict)
+    """For long reductions those of their pieces' results."""
     names: set[str] = field(default_factory=set)
+    change: Mapping[str, int] = field(default_factory=dict)
+    """What every kernel's schedule is changed by against the rule."""
 
     def named(self, stem: str) -> str:
         """A variable of forward that is not taken."""
@@ -79,15 +85,20 @@ class Program:
         if known:
             return known
         if isinstance(value, Reduction) and self._is_long(value):
-            first, value_of_partials = in_two(value, self.points, self.sizes)
-            self.realized(first)
-            self.buffers[value] = self.realized(value_of_partials)
+            self.buffers[value] = self.realized(self._of_pieces(value))
             return self.buffers[value]
         out = Buffer(value.shape, value.dtype, value.about, self.named(value.about or "t"))
         self.statements.append(self._launch(value, out))
         self.buffers[value] = out
         self.sizes.add(out.name, out.shape)
         return out
+
+    def _of_pieces(self, reduction: Reduction) -> Reduction:
+        """What a long one is of its pieces' results, which are in memory from here on."""
+        if reduction not in self.in_pieces:
+            first, self.in_pieces[reduction] = in_two(reduction, self.points, self.sizes)
+            self.realized(first)
+        return self.in_pieces[reduction]
 
     def _is_long(self, reduction: Reduction) -> bool:
         if reduction.within is not None:  # a piece already
@@ -100,7 +111,7 @@ class Program:
         splits: dict[str, Dim] = {}
         rows: frozenset[str] | None = None
         while True:
-            kernel = Kernel(f"fused_{out.name}", self.points, self.buffer_of, splits, rows)
+            kernel = Kernel(f"fused_{out.name}", self.points, self.buffer_of, splits, rows, self.in_pieces)
             try:
                 if isinstance(value, Scan):
                     kernel.write_scan(value, out)
@@ -120,7 +131,10 @@ class Program:
                 if not too_long:
                     return self._described(self._again(kernel, value, out, splits, rows), out)
                 for reduction in too_long:
-                    self.realized(reduction)
+                    if times(reduction.shape, self.points) == times(value.shape, self.points):
+                        self._of_pieces(reduction)  # this kernel goes by the same rows
+                    else:
+                        self.realized(reduction)
                 rows = None
 
     def _again(
@@ -128,11 +142,22 @@ class Program:
     ) -> Kernel:
         """The same kernel, by what is known of it: which loop variables count, and whether it may be wide."""
         wide = known.has_plain_loops and not (known.goes_over and known.goes_over.is_across)
+        schedule = self._schedule(known.goes_over)
         for _ in range(2 if wide else 1):  # at first not all sizes are known that have to be multiples
-            known = Kernel(known.name, self.points, self.buffer_of, splits, rows, known)
+            known = Kernel(
+                known.name, self.points, self.buffer_of, splits, rows, self.in_pieces, known, schedule
+            )
             write = known.write_scan if isinstance(value, Scan) else known.write
             write(value, out, wide)  # type: ignore[arg-type]
         return known
+
+    def _schedule(self, row: Reduction | Scan | None) -> Schedule:
+        """Of a kernel whose rows are reduced or scanned as this says; where it is None, without rows."""
+        shape = row.source.shape if row else ()
+        over = row.over if row else ()
+        inner = times((shape[axis] for axis in over), self.points)
+        rows = times((size for axis, size in enumerate(shape) if axis not in over), self.points)
+        return by_rule(rows if row else None, inner).changed(self.change)
 
     def _described(self, kernel: Kernel, out: Buffer) -> Launch:
         across, count, inner = False, kernel.product(out.shape), (1,) * self.points

@@ -8,8 +8,8 @@ from agent.compose.dims import Dim, Index, divided, is_one, times
 from agent.compose.kernel import Kernel
 from agent.compose.pointwise import applied
 from agent.compose.tracing import Node
-from agent.compose.values import Pointwise, Reduction, Scan, Value, broadcast
-from agent.compose.views import reshaped
+from agent.compose.values import Pointwise, Reduction, Scan, Value
+from agent.compose.views import permuted, reshaped
 
 KINDS = {"sum": "sum", "amax": "max", "amin": "min", "prod": "prod", "any": "max", "all": "min"}
 
@@ -28,15 +28,8 @@ def lower(node: Node, name: str, args: list[Any], kwargs: dict[str, Any]) -> Val
         middle, spread = _variance(args, kwargs)
         results = tuple(kept(value, into) for value, into in zip((spread, middle), node.shapes, strict=False))
         return results if name == "var_mean" else results[0]
-    if name in ("max", "min") and len(args) > 1 and len(node.shapes) == 2:
-        best = reduced(args[0], axes_of(args), name, name)
-        return kept(best, shape), kept(_first_of(args[0], best, axes_of(args)), shape)
     if name in ("max", "min") and len(args) == 1:
         return kept(reduced(args[0], axes_of(args), name, name), shape)
-    if name in ("argmax", "argmin"):
-        if len(args) < 2 or args[1] is None:
-            raise Declined(f"{name} over all dimensions is not composed yet")
-        return kept(_first_of(args[0], reduced(args[0], axes_of(args), name[3:], name), axes_of(args)), shape)
     if name in ("_softmax", "softmax"):
         return softmax(args[0], args[1])
     if name in ("_log_softmax", "log_softmax"):
@@ -54,6 +47,18 @@ def lower(node: Node, name: str, args: list[Any], kwargs: dict[str, Any]) -> Val
     if name in ("native_batch_norm", "_native_batch_norm_legit_no_training"):
         return _batch_norm(args)
     return None
+
+
+def matrix_vector(node: Node, name: str, args: list[Any]) -> Value | None:
+    """A product with one column, which memory bounds, as the sum of a row; None for any other."""
+    if name not in ("mm", "bmm") or not is_one(args[1].shape[-1]) or args[0].dtype != "float32":
+        return None
+    a, column = args
+    rank = len(a.shape)
+    row = permuted(column, [*range(rank - 2), rank - 1, rank - 2])
+    return kept(
+        reduced(applied("({0} * {1})", [a, row], a.shape, a.dtype), (rank - 1,), "sum", name), node.shapes[0]
+    )
 
 
 def axes_of(args: list[Any]) -> tuple[int, ...]:
@@ -123,11 +128,11 @@ def _variance(args: list[Any], kwargs: dict[str, Any]) -> tuple[Value, Value]:
     if not source.shape or all(is_one(size) for size in over):
         middle = mean(source, axes)
         return middle, _over(applied("{0} - {0}", [middle], middle.shape, middle.dtype), over, less)
-    state = _state(converted_to(source, "float32"), axes, "moments", "spread", "variance")
-    return _part(state, "mean"), _over(_part(state, "apart"), over, less)
+    state = state_of(converted_to(source, "float32"), axes, "moments", "spread", "variance")
+    return part_of(state, "mean"), _over(part_of(state, "apart"), over, less)
 
 
-def _state(source: Value, axes: Sequence[int], kind: str, dtype: str, about: str) -> Value:
+def state_of(source: Value, axes: Sequence[int], kind: str, dtype: str, about: str) -> Value:
     """What several results are taken from, by one pass."""
     shape = tuple(size for axis, size in enumerate(source.shape) if axis not in axes)
     over = tuple(axis for axis in axes if not is_one(source.shape[axis]))
@@ -135,7 +140,7 @@ def _state(source: Value, axes: Sequence[int], kind: str, dtype: str, about: str
     return kept(Reduction(bare, dtype, about, source, over, kind), shape)
 
 
-def _part(state: Value, name: str) -> Value:
+def part_of(state: Value, name: str) -> Value:
     return Pointwise(
         state.shape, "float32", "", (state,), lambda kernel, index: f"{kernel.at(state, index)}.{name}"
     )
@@ -153,16 +158,16 @@ def _exponentials(source: Value, axis: int) -> tuple[Value, Value]:
     if is_one(source.shape[axes[0]]):
         apart = applied("{0} - {0}", [source], source.shape, source.dtype)
         return apart, applied("{0} + 1.0f", [apart], source.shape, source.dtype)
-    state = along(_state(source, axes, "softmax", "exponentials", "softmax"), source, axes)
-    apart = applied("{0} - {1}", [source, _part(state, "most")], source.shape, source.dtype)
-    return apart, _part(state, "sum")
+    state = along(state_of(source, axes, "softmax", "exponentials", "softmax"), source, axes)
+    apart = applied("{0} - {1}", [source, part_of(state, "most")], source.shape, source.dtype)
+    return apart, part_of(state, "sum")
 
 
 def _log_of_sum(source: Value, axes: tuple[int, ...]) -> Value:
     if not source.shape or all(is_one(source.shape[axis]) for axis in axes):
         return reduced(source, axes, "sum", "logsumexp")
-    state = _state(source, axes, "softmax", "exponentials", "logsumexp")
-    operands = [_part(state, "most"), _part(state, "sum")]
+    state = state_of(source, axes, "softmax", "exponentials", "logsumexp")
+    operands = [part_of(state, "most"), part_of(state, "sum")]
     text = "(isinf({0}) ? {0} : {0} + logf({1}))"
     return applied(text, operands, state.shape, source.dtype, "logsumexp", 12)
 
@@ -256,21 +261,3 @@ def _own_batch_norm(
     operands = [source, along(middle, source, axes), along(deviation, source, axes)]
     normal = applied("({0} - {1}) * {2}", operands, source.shape, source.dtype, about="batch_norm")
     return _scaled(normal, weight, bias, "batch_norm"), middle, deviation
-
-
-def _first_of(source: Value, best: Value, axes: tuple[int, ...]) -> Value:
-    """The least place along one dimension where the elements are the best."""
-    if len(axes) != 1:
-        raise Declined("places of extremes over several dimensions are not composed yet")
-    [axis] = axes
-    everywhere = along(best, source, axes)
-
-    def element(kernel: Kernel, index: Index) -> str:
-        one = kernel.at(source, index)
-        top = kernel.at(everywhere, broadcast(everywhere, source.shape, index))
-        place = kernel.radix.number(index[axis])
-        last = kernel.size(source.shape[axis])
-        return f"({one} == {top} || {one} != {one} ? int64_t({place}) : int64_t({last}) - 1)"
-
-    places = Pointwise(source.shape, "int64", "", (source, everywhere), element)
-    return reduced(places, axes, "min", "argmax")

@@ -78,6 +78,25 @@ struct Softmax {
     }
 };
 
+// An extreme and the first place that holds it; NaN is the extreme of whatever holds one.
+struct Place {
+    float value;
+    int at;
+};
+__device__ inline Place first_of(Place a, Place b, bool is_b_further) {
+    const bool a_is_none = a.value != a.value, b_is_none = b.value != b.value;
+    const bool is_alike = a.value == b.value || (a_is_none && b_is_none);
+    return (is_alike ? b.at < a.at : b_is_none || (!a_is_none && is_b_further)) ? b : a;
+}
+struct Argmax {
+    template <typename T> __device__ static Place none() { return {-INFINITY, std::numeric_limits<int>::max()}; }
+    __device__ static Place of(Place a, Place b) { return first_of(a, b, b.value > a.value); }
+};
+struct Argmin {
+    template <typename T> __device__ static Place none() { return {INFINITY, std::numeric_limits<int>::max()}; }
+    __device__ static Place of(Place a, Place b) { return first_of(a, b, b.value < a.value); }
+};
+
 // Takes V neighbours in: together first, so that what is known so far is waited for once.
 template <typename Op, typename T, int V> __device__ inline T of_all(T a, const T (&x)[V]) {
     T all = x[0];
@@ -95,6 +114,9 @@ template <typename Op, int V> __device__ inline Exponentials of_all(Exponentials
 template <typename T> __device__ inline T of_other(T mine, int apart) { return __shfl_xor_sync(kAll, mine, apart); }
 __device__ inline Spread of_other(Spread mine, int apart) {
     return {of_other(mine.mean, apart), of_other(mine.apart, apart), of_other(mine.count, apart)};
+}
+__device__ inline Place of_other(Place mine, int apart) {
+    return {of_other(mine.value, apart), of_other(mine.at, apart)};
 }
 __device__ inline Exponentials of_other(Exponentials mine, int apart) {
     return {of_other(mine.most, apart), of_other(mine.sum, apart)};
@@ -168,11 +190,11 @@ __device__ inline T ahead_of(T mine, T& all) {
     return Op::of(before, ahead);
 }
 
-// Rows of few elements share a block; rows whose elements lie apart take a thread each.
-static dim3 block_of(int64_t inner, bool across) {
+// Rows of few elements share a block of so many threads; rows whose elements lie apart take a thread each.
+static dim3 block_of(int64_t inner, bool across, unsigned threads) {
     unsigned width = 1;
-    while (!across && width < 256 && int64_t(width) * 4 <= inner) width *= 2;
-    return dim3(width, width < 256 ? 256 / width : 1);
+    while (!across && width < threads && int64_t(width) * 4 <= inner) width *= 2;
+    return dim3(width, threads / width);
 }
 
 // Whether four neighbours can be read at once.

@@ -4,7 +4,7 @@ import ast
 
 from agent.compose import cuda
 from agent.compose.body import STATES
-from agent.compose.declined import Declined
+from agent.compose.declined import Declined, ProductsAlone
 from agent.compose.program import Launch, Program
 from agent.python_source import syntax_tree
 
@@ -22,7 +22,7 @@ def written(
     (arguments, tensors), (returned, parts) = given, said
     launches = [statement for statement in program.statements if isinstance(statement, Launch)]
     if not launches and not parts:
-        raise Declined("it is matrix products and convolutions alone, which stay torch's")
+        raise ProductsAlone
     tree = syntax_tree(source)
     model = _model(tree)
     body = [f"{name} = {name}.contiguous()" for name in tensors]
@@ -53,6 +53,8 @@ def written(
 
 
 def _what(kernels: int, parts: int) -> str:
+    if not kernels:
+        return "shipped products alone"
     around = "shipped products" if parts else "torch's products and convolutions"
     return f"{kernels} {'kernel' if kernels == 1 else 'kernels'} around {around}"
 

@@ -35,13 +35,13 @@ class Warm:
         """`suppressor`: is loaded first in a GPU's candidates."""
         environment = config.child_environment()
         ours = environment | servers.COMPILING | {"PYTHONPATH": config.with_package(environment)}
-        trusted = (*servers.TRUSTED, *(servers.COMPILER if executor == "cuda" else ()))
+        on_gpu = (*servers.COMPILER, servers.MACHINE) if executor == "cuda" else ()
         theirs = config.candidate_environment()
         self.unfit: dict[str, str] = {}
         """Servers that can hand out no process here, each with why; what they are for is started afresh."""
         self._servers = {
             "emulator": ProcessServer.started(servers.CANDIDATES, theirs, isolated=True),
-            "trusted": ProcessServer.started(trusted, ours, isolated=False),
+            "trusted": ProcessServer.started((*servers.TRUSTED, *on_gpu), ours, isolated=False),
         }
         if executor == "cuda":
             theirs = theirs | launch_suppression.preloaded(suppressor)
@@ -66,7 +66,9 @@ class Warm:
 
     def end(self) -> None:
         for server in self._servers.values():
-            server.end()
+            # Ctrl-C while one is waited for: its link is closed, so that it ends by itself.
+            with contextlib.suppress(KeyboardInterrupt):
+                server.end()
 
     def passed(self, stack: contextlib.ExitStack) -> servers.Servers:
         """New sockets to all, for one judge; they are open until the stack is unwound."""

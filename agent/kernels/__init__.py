@@ -16,6 +16,10 @@ if TYPE_CHECKING:
     from agent.kernels.add_layer_norm.operator import add_layer_norm as add_layer_norm
     from agent.kernels.add_rms_norm.module import AddRMSNorm as AddRMSNorm
     from agent.kernels.add_rms_norm.operator import add_rms_norm as add_rms_norm
+    from agent.kernels.batch_norm.module import BatchNorm1d as BatchNorm1d
+    from agent.kernels.batch_norm.module import BatchNorm2d as BatchNorm2d
+    from agent.kernels.batch_norm.module import BatchNorm3d as BatchNorm3d
+    from agent.kernels.batch_norm.operator import batch_norm as batch_norm
     from agent.kernels.conv_fp32x3.module import Conv1dFP32x3 as Conv1dFP32x3
     from agent.kernels.conv_fp32x3.module import Conv2dFP32x3 as Conv2dFP32x3
     from agent.kernels.conv_fp32x3.module import Conv3dFP32x3 as Conv3dFP32x3
@@ -31,6 +35,7 @@ if TYPE_CHECKING:
         conv_group_norm_tanh_hardswish_residual_logsumexp as conv_group_norm_tanh_hardswish_residual_logsumexp,  # noqa: E501
     )
     from agent.kernels.cross_entropy.operator import cross_entropy as cross_entropy
+    from agent.kernels.cumsum.operator import cumsum as cumsum
     from agent.kernels.gate_product.module import GateProduct as GateProduct
     from agent.kernels.gate_product.operator import gate_product as gate_product
     from agent.kernels.gate_product.operator import gate_product_halves as gate_product_halves
@@ -39,8 +44,13 @@ if TYPE_CHECKING:
     from agent.kernels.group_norm.module import GroupNorm as GroupNorm
     from agent.kernels.group_norm.operator import group_norm as group_norm
     from agent.kernels.info import info as info
+    from agent.kernels.instances import InstanceNorm1d as InstanceNorm1d
+    from agent.kernels.instances import InstanceNorm2d as InstanceNorm2d
+    from agent.kernels.instances import InstanceNorm3d as InstanceNorm3d
+    from agent.kernels.instances import instance_norm as instance_norm
     from agent.kernels.layer_norm.module import LayerNorm as LayerNorm
     from agent.kernels.layer_norm.operator import layer_norm as layer_norm
+    from agent.kernels.linear_cross_entropy.operator import linear_cross_entropy as linear_cross_entropy
     from agent.kernels.linear_fp32x3.module import LinearFP32x3 as LinearFP32x3
     from agent.kernels.linear_fp32x3.operator import linear_fp32x3 as linear_fp32x3
     from agent.kernels.linear_fp32x3.prepared import PreparedWeight as PreparedWeight
@@ -49,7 +59,9 @@ if TYPE_CHECKING:
         linear_group_norm_min_bias as linear_group_norm_min_bias,
     )
     from agent.kernels.logsumexp.operator import logsumexp as logsumexp
+    from agent.kernels.masked_softmax.operator import masked_softmax as masked_softmax
     from agent.kernels.matmul_fp32x3.operator import matmul_fp32x3 as matmul_fp32x3
+    from agent.kernels.reduction.operator import reduction as reduction
     from agent.kernels.replacing import replace_modules as replace_modules
     from agent.kernels.rms_norm.module import RMSNorm as RMSNorm
     from agent.kernels.rms_norm.operator import rms_norm as rms_norm
@@ -62,6 +74,8 @@ if TYPE_CHECKING:
 _PLACES = {
     "AddLayerNorm": "add_layer_norm.module", "add_layer_norm": "add_layer_norm.operator",
     "AddRMSNorm": "add_rms_norm.module", "add_rms_norm": "add_rms_norm.operator",
+    "BatchNorm1d": "batch_norm.module", "BatchNorm2d": "batch_norm.module",
+    "BatchNorm3d": "batch_norm.module", "batch_norm": "batch_norm.operator",
     "ConvGroupNormTanhHardswishResidualLogSumExp":
         "conv_group_norm_tanh_hardswish_residual_logsumexp.module",
     "conv_group_norm_tanh_hardswish_residual_logsumexp":
@@ -71,16 +85,22 @@ _PLACES = {
     "ConvTranspose2dFP32x3": "conv_fp32x3.module", "ConvTranspose3dFP32x3": "conv_fp32x3.module",
     "conv_fp32x3": "conv_fp32x3.operator", "conv_transpose_fp32x3": "conv_fp32x3.operator",
     "cross_entropy": "cross_entropy.operator",
+    "cumsum": "cumsum.operator",
     "GateProduct": "gate_product.module", "gate_product": "gate_product.operator",
     "gate_product_halves": "gate_product.operator",
     "GELU": "gelu.module", "gelu": "gelu.operator",
     "GroupNorm": "group_norm.module", "group_norm": "group_norm.operator",
+    "InstanceNorm1d": "instances", "InstanceNorm2d": "instances", "InstanceNorm3d": "instances",
+    "instance_norm": "instances",
     "LayerNorm": "layer_norm.module", "layer_norm": "layer_norm.operator",
+    "linear_cross_entropy": "linear_cross_entropy.operator",
     "LinearFP32x3": "linear_fp32x3.module", "linear_fp32x3": "linear_fp32x3.operator",
     "PreparedWeight": "linear_fp32x3.prepared", "prepare_weight": "linear_fp32x3.prepared",
     "linear_group_norm_min_bias": "linear_group_norm_min_bias.operator",
     "logsumexp": "logsumexp.operator",
+    "masked_softmax": "masked_softmax.operator",
     "matmul_fp32x3": "matmul_fp32x3.operator",
+    "reduction": "reduction.operator",
     "RMSNorm": "rms_norm.module", "rms_norm": "rms_norm.operator",
     "rotary": "rotary.operator", "rotary_": "rotary.operator", "rotary_computed": "rotary.operator",
     "Softmax": "softmax.module", "softmax": "softmax.operator",

@@ -8,7 +8,7 @@ from typing import Any
 import torch
 import torch.nn.functional as F
 
-from agent.kernels import fused_cases, linear_cases, product_cases
+from agent.kernels import axis_cases, fused_cases, image_cases, linear_cases, product_cases
 from agent.kernels.case import Case, Function, both
 from agent.kernels.conv_group_norm_tanh_hardswish_residual_logsumexp.operator import (
     conv_group_norm_tanh_hardswish_residual_logsumexp as conv_logsumexp,
@@ -110,19 +110,24 @@ def of_conv_logsumexp(shape: tuple[int, ...], channels: int = 64, groups: int = 
 _CASES: dict[str, Callable[[], list[Case]]] = {
     "add_layer_norm": fused_cases.layer_norms,
     "add_rms_norm": fused_cases.rms_norms,
+    "batch_norm": image_cases.evaluated,
     "conv_group_norm_tanh_hardswish_residual_logsumexp": lambda: both(of_conv_logsumexp((128, 8, 128, 128))),
     "conv_fp32x3": product_cases.convolutions,
     "cross_entropy": fused_cases.losses,
+    "cumsum": axis_cases.cumulative,
     "gate_product": fused_cases.gates,
     "gelu": lambda: _pointwise("gelu", gelu, F.gelu, (8192, 11008)),
     "group_norm": _group_norm,
     "layer_norm": lambda: both(of_layer_norm((16, 2048, 4096))),
+    "linear_cross_entropy": fused_cases.vocabularies,
     "linear_fp32x3": linear_cases.products,
     "linear_group_norm_min_bias": linear_cases.fused,
     "logsumexp": lambda: _pointwise(
         "logsumexp", partial(logsumexp, dim=1), partial(torch.logsumexp, dim=1), (4096, 32000), 1 / 32000
     ),
+    "masked_softmax": axis_cases.attention,
     "matmul_fp32x3": product_cases.products,
+    "reduction": axis_cases.reductions,
     "rms_norm": lambda: both(of_rms_norm((8, 2048, 4096))),
     "rotary": fused_cases.turns,
     "softmax": lambda: _pointwise(

@@ -10,6 +10,7 @@ from agent.kernels.add_rms_norm.operator import add_rms_norm
 from agent.kernels.case import Case, both
 from agent.kernels.cross_entropy.operator import cross_entropy
 from agent.kernels.gate_product.operator import gate_product, gate_product_halves
+from agent.kernels.linear_cross_entropy.operator import linear_cross_entropy
 from agent.kernels.rotary.operator import in_torch, rotary
 
 Values = tuple[torch.Tensor, torch.Tensor]
@@ -171,3 +172,26 @@ def losses() -> list[Case]:
     """Of a vocabulary, by the row."""
     sizes = (((4096, 32000), torch.float32), ((4096, 128256), torch.bfloat16), ((8, 50257), torch.float16))
     return [one for size in sizes for one in both(of_loss(*size))]
+
+
+def vocabularies() -> list[Case]:
+    """The linear layer before that loss with it: logits that fit a chunk, and of a large vocabulary."""
+
+    def targets(x: torch.Tensor, classes: int) -> torch.Tensor:
+        return torch.arange(x.shape[0], device=x.device) * 7919 % classes
+
+    def ours(x: torch.Tensor, weight: torch.Tensor) -> torch.Tensor:
+        return linear_cross_entropy(x, weight, targets(x, len(weight)))
+
+    def native(x: torch.Tensor, weight: torch.Tensor) -> torch.Tensor:
+        logits = F.linear(x, weight)
+        wide = logits if logits.dtype == torch.float64 else logits.float()
+        return F.cross_entropy(wide, targets(x, len(weight)))
+
+    def made(rows: int, features: int, classes: int) -> Case:
+        return Case(
+            "linear_cross_entropy", ours, native, (rows, features), ((classes, features),), torch.bfloat16,
+            f"{classes} classes", result_share=0.0, macs=rows * features * classes,
+        )  # fmt: skip
+
+    return [one for sizes in ((4096, 2048, 32000), (8192, 4096, 128256)) for one in both(made(*sizes))]

@@ -8,16 +8,24 @@ import torch
 from torch import nn
 
 from agent.kernels import routing
+from agent.kernels.batch_norm.module import BatchNorm1d, BatchNorm2d, BatchNorm3d
 from agent.kernels.gelu.module import GELU
 from agent.kernels.group_norm.module import GroupNorm
+from agent.kernels.instances import InstanceNorm1d, InstanceNorm2d, InstanceNorm3d
 from agent.kernels.layer_norm.module import LayerNorm
 from agent.kernels.replaced import Replaced as Replaced
 from agent.kernels.rms_norm.module import RMSNorm
 from agent.kernels.softmax.module import Softmax
 
 KINDS: dict[type[nn.Module], type[nn.Module]] = {
+    nn.BatchNorm1d: BatchNorm1d,
+    nn.BatchNorm2d: BatchNorm2d,
+    nn.BatchNorm3d: BatchNorm3d,
     nn.GELU: GELU,
     nn.GroupNorm: GroupNorm,
+    nn.InstanceNorm1d: InstanceNorm1d,
+    nn.InstanceNorm2d: InstanceNorm2d,
+    nn.InstanceNorm3d: InstanceNorm3d,
     nn.LayerNorm: LayerNorm,
     nn.RMSNorm: RMSNorm,
     nn.Softmax: Softmax,

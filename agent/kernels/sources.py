@@ -13,15 +13,19 @@ from pathlib import Path
 
 ROOT = Path(__file__).resolve().parent
 OPERATORS = (
-    "add_layer_norm", "add_rms_norm", "conv_fp32x3", "cross_entropy", "gate_product", "gelu", "group_norm",
-    "layer_norm", "linear_fp32x3", "logsumexp", "matmul_fp32x3", "rms_norm", "rotary", "softmax",
+    "add_layer_norm", "add_rms_norm", "batch_norm", "conv_fp32x3", "cross_entropy", "cumsum", "gate_product",
+    "gelu", "group_norm", "layer_norm", "linear_cross_entropy", "linear_fp32x3", "logsumexp",
+    "masked_softmax", "matmul_fp32x3", "reduction", "rms_norm", "rotary", "softmax",
 )  # fmt: skip
 """Kernels of one operator each."""
 FUSED = ("conv_group_norm_tanh_hardswish_residual_logsumexp", "linear_group_norm_min_bias")
 """Kernels of a whole reference."""
 NAMES = tuple(sorted((*OPERATORS, *FUSED)))
 """Every shipped kernel, by the name of its folder."""
-OWN_REFERENCES = ("add_layer_norm", "add_rms_norm", "conv_fp32x3", "cross_entropy", "gate_product", "rotary")
+OWN_REFERENCES = (
+    "add_layer_norm", "add_rms_norm", "batch_norm", "conv_fp32x3", "cross_entropy", "cumsum", "gate_product",
+    "linear_cross_entropy", "masked_softmax", "reduction", "rotary",
+)  # fmt: skip
 """Those that are judged against a reference in their own folder."""
 OWN_PATHS = dict.fromkeys((*FUSED, "conv_fp32x3", "group_norm", "linear_fp32x3", "matmul_fp32x3"), "90a")
 """Kernels that are fast by a path for one architecture: their candidate file for it holds that path too."""

@@ -106,6 +106,9 @@ class _Steps:
             kind = type(error).__name__
             what = "exits: SystemExit" if isinstance(error, SystemExit) else f"raised {kind}"
             detail = "".join(traceback.format_exception(error))
+            if "Sparse" in text and isinstance(error, (NotImplementedError, RuntimeError)):
+                said = f"{name} uses a sparse tensor, which references cannot; make it dense"
+                raise ReferenceFault(said, line, detail) from None
             raise ReferenceFault(f"{name} {what}{': ' if text else ''}{text}", line, detail) from None
 
 

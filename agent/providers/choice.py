@@ -60,7 +60,7 @@ def choose(
     if kind == "compose":
         from agent.providers.composed import without_endpoint
 
-        return without_endpoint(problem, arch)
+        return without_endpoint(problem, arch, own_products=settings.library_ops == "none")
     if kind == "catalogue":
         from agent.providers.catalogue import Catalogue
 
@@ -94,8 +94,9 @@ def _replay(address: str, settings: Settings, *, in_order: bool) -> Provider:
 def for_run(provider: Provider, run: str, events: Iterable[Event]) -> Provider:
     """The provider for one run, of which `events` are on disk already."""
     from agent.providers.mailbox import Mailbox
+    from agent.providers.tuning import Tuning
 
-    if isinstance(provider, Several):
+    if isinstance(provider, (Several, Tuning)):
         for event in events:
             provider.hear(event)
     if isinstance(provider, Mailbox):

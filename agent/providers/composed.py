@@ -19,14 +19,14 @@ FEW_ROWS, LONG_ROW = 132, 1 << 16
 composer's rows of several blocks are faster (LayerNorm over 16 rows of 4 million: 2.4 times)."""
 
 
-def without_endpoint(problem: Problem, arch: str | None = None) -> Provider:
-    """Who answers where no model is asked.
+def without_endpoint(problem: Problem, arch: str | None = None, own_products: bool = False) -> Provider:
+    """Who answers where no model is asked; `own_products`: no product or convolution may be torch's.
 
     Raises NothingOffered where nothing matches and nothing can be composed.
     """
     if shipped(problem, arch) is not None:
         return catalogue.Catalogue(problem, arch)
-    return Composed(problem, arch)
+    return Composed(problem, arch, own_products)
 
 
 def shipped(problem: Problem, arch: str | None = None) -> catalogue.Match | None:
@@ -51,9 +51,10 @@ class Composed:
 
     name = "compose"
 
-    def __init__(self, problem: Problem, arch: str | None = None) -> None:
+    def __init__(self, problem: Problem, arch: str | None = None, own_products: bool = False) -> None:
+        self.about = (problem, arch, own_products)
         try:
-            self._source = compose(problem, arch)
+            self.source = compose(problem, arch, own_products)
         except Declined as why:
             raise NothingOffered(
                 f"no kernel was composed for {problem.name}: {why}; to ask a model, set OPENAI_API_KEY "
@@ -70,7 +71,7 @@ class Composed:
                 "--provider openai_compat"
             )
         self._answered = True
-        return _completion(self._source)
+        return completion(self.source)
 
 
 class FromComposed:
@@ -79,9 +80,11 @@ class FromComposed:
     Raises Declined where there is no such file.
     """
 
-    def __init__(self, problem: Problem, then: Provider, arch: str | None = None) -> None:
+    def __init__(
+        self, problem: Problem, then: Provider, arch: str | None = None, own_products: bool = False
+    ) -> None:
         self.name, self._then = then.name, then
-        self._first: Completion | None = _completion(compose(problem, arch))
+        self._first: Completion | None = completion(compose(problem, arch, own_products))
         self._turn = threading.Lock()
 
     def complete(self, prompt: Prompt) -> Completion:
@@ -91,16 +94,18 @@ class FromComposed:
 
 
 def begun_with_composed(
-    problem: Problem, then: Provider, warn: Callable[[str], object], arch: str | None = None
-) -> Provider:
+    problem: Problem, then: Provider, warn: Callable[[str], object], arch: str | None = None,
+    own_products: bool = False,
+) -> Provider:  # fmt: skip
     """The provider, with the composed file for its first answer where there is one."""
     try:
-        return FromComposed(problem, then, arch)
+        return FromComposed(problem, then, arch, own_products)
     except Declined as why:
         warn(f"no kernel was composed for {problem.name}, the first one is asked for: {why}")
         return then
 
 
-def _completion(source: str) -> Completion:
+def completion(source: str) -> Completion:
+    """The answer that is a composed file."""
     text = f"Composed from what the reference calls.\n\n```python\n{source}```\n"
     return Completion(provider=Composed.name, model=None, text=text, finish_reason="stop")

@@ -9,6 +9,7 @@ waited for further. Nothing is ever deleted, and nothing in the folder is follow
 regular files.
 """
 
+import errno
 import os
 import secrets
 import stat
@@ -29,6 +30,10 @@ SETTLED_S = 1.0
 """So long a file has to stand unchanged; whoever renames a finished file into place loses only this."""
 _LOOK_S = 0.5
 _PROMPT, _ANSWER = ".prompt.md", ".answer.md"
+_MENDS = {
+    errno.ENOENT: "put it back", errno.ENOSPC: "free some space", errno.EDQUOT: "free some space",
+    errno.EACCES: "make it writable", errno.EROFS: "make it writable",
+}  # fmt: skip
 
 
 class _State(NamedTuple):
@@ -91,8 +96,9 @@ class Mailbox:
             self._post(self._folder / f"{name}{_PROMPT}", text_of(prompt))
             text = self._awaited(answer)
         except OSError as error:
+            mend = _MENDS.get(error.errno or 0, "see to that")
             raise EndpointError(
-                f"the mailbox {self._given} cannot be used any more: {error.strerror}; put it back"
+                f"the mailbox {self._given} cannot be used any more: {error.strerror}; {mend}"
             ) from None
         return Completion(
             provider="mailbox", model=None, text=text, finish_reason="stop", request_id=name,

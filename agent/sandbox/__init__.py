@@ -15,7 +15,7 @@ files, the kernel's version and the processor's description can be read. A plain
 files and may signal the user's processes, the keeper among them.
 """
 
-from agent.sandbox.channel import Child, ChildFault, Gone, OutputFlood, Overrun, TimedOut
+from agent.sandbox.channel import Child, ChildFault, Gone, OutputFlood, Overrun, TimedOut, end_all
 from agent.sandbox.enter.system import SETUP_FAILED
 from agent.sandbox.isolation import enclosed, hide, strongest, surroundings
 from agent.sandbox.levels import MEND, PROMISES, Isolation, Level, Limits
@@ -24,5 +24,6 @@ from agent.sandbox.view import Box
 
 __all__ = [
     "MEND", "PROMISES", "SETUP_FAILED", "Box", "Child", "ChildFault", "Gone", "Isolation", "Level", "Limits",
-    "OutputFlood", "Overrun", "ProcessServer", "TimedOut", "enclosed", "hide", "strongest", "surroundings",
+    "OutputFlood", "Overrun", "ProcessServer", "TimedOut", "enclosed", "end_all", "hide", "strongest",
+    "surroundings",
 ]  # fmt: skip

@@ -115,10 +115,11 @@ def _works(level: Level) -> bool:
     if level.filtered and not calls.program():
         return False
     with tempfile.TemporaryDirectory(prefix="kernelwright-try-") as folder:
-        command = enclosed(["/bin/sh", "-c", ": > tried"], Box(Path(folder), level=level), Limits())
         try:
+            command = enclosed(["/bin/sh", "-c", ": > tried"], Box(Path(folder), level=level), Limits())
             done = subprocess.run(command, capture_output=True, timeout=TRY_S, check=False, cwd=folder)
-        except subprocess.TimeoutExpired:
+        except (OSError, subprocess.TimeoutExpired):
+            # Such as root of a user namespace in which there is no other user.
             return False
         return done.returncode == 0 and (Path(folder) / "tried").exists()
 

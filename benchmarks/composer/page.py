@@ -52,16 +52,14 @@ def render(entries: list[Entry]) -> str:
     lines += [_summary(level, [entry for entry in entries if _level(entry) == level]) for level in levels]
     lines += ["", *_machines(entries)]
     for level in levels:
-        lines += [
-            "",
-            f"## {level}",
-            "",
-            "| problem | composed | emulator | GPU | composed ms | eager | compile | max-autotune | ratio "
-            "| error |",
-        ]
-        lines += ["|---|---|---|---|---|---|---|---|---|---|"]
-        lines += [_row(entry) for entry in entries if _level(entry) == level]
+        lines += ["", f"## {level}", "", table([entry for entry in entries if _level(entry) == level])]
     return "\n".join([*lines, ""])
+
+
+def table(entries: list[Entry]) -> str:
+    """A row for each problem."""
+    head = ("problem", "composed", "emulator", "GPU", "composed ms", *RIVALS, "ratio", "error")
+    return "\n".join([_cells(list(head)), "|---" * len(head) + "|", *map(_row, entries)])
 
 
 def ratio(entry: Entry) -> float | None:

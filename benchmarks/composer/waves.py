@@ -17,7 +17,8 @@ from typing import Any
 
 from benchmarks.composer.cases import Case, loaded
 
-MEMORY_BYTES = 125 << 30
+MEMORY_SHARE = 0.9
+"""Of the GPU's, what the problems of a wave may hold together."""
 COPIES = 3.5
 """Of a problem's inputs and outputs, what its process holds at most while both are compiled and compared."""
 STEP_LIMIT_S = 400.0
@@ -71,13 +72,23 @@ class Timing:
         self._process.wait()
 
 
-def waves(cases: list[Case], side_by_side: int) -> Iterator[list[Case]]:
-    """In order, each as large as the memory lets it be."""
+def memory_bytes() -> int:
+    """Of the GPU that is timed on."""
+    command = ["nvidia-smi", "--query-gpu=memory.total", "--format=csv,noheader,nounits"]
+    only = os.environ.get("CUDA_VISIBLE_DEVICES")
+    found = subprocess.run(
+        [*command, *(["-i", only] if only else [])], stdout=subprocess.PIPE, text=True, check=True
+    )
+    return int(found.stdout.split()[0]) << 20
+
+
+def waves(cases: list[Case], side_by_side: int, memory: float) -> Iterator[list[Case]]:
+    """In order, each as large as so many bytes let it be."""
     wave: list[Case] = []
     held = 0.0
     for case in cases:
         need = COPIES * loaded(case).trace.min_bytes
-        if wave and (held + need > MEMORY_BYTES or len(wave) == side_by_side):
+        if wave and (held + need > memory or len(wave) == side_by_side):
             yield wave
             wave, held = [], 0
         wave.append(case)
@@ -88,7 +99,7 @@ def waves(cases: list[Case], side_by_side: int) -> Iterator[list[Case]]:
 
 def timed(cases: list[Case], cache: Path, side_by_side: int, tuned: bool, until: float) -> Iterator[Answer]:
     """What came of each, as soon as it is there; no wave is begun after `until`."""
-    every = list(waves(cases, side_by_side))
+    every = list(waves(cases, side_by_side, MEMORY_SHARE * memory_bytes()))
     with ThreadPoolExecutor(4 * side_by_side) as pool:
         begun: dict[int, list[Timing]] = {}
 

@@ -3,13 +3,15 @@
 import importlib
 import sys
 from pathlib import Path
+from typing import Any
 
 import pytest
 from foreign import documents
 
 sys.path.append(str(Path(__file__).parents[2]))
-command, cases, page, waves = (
-    importlib.import_module(f"benchmarks.composer.{name}") for name in ("__main__", "cases", "page", "waves")
+command, cases, page, waves, batch = (
+    importlib.import_module(f"benchmarks.composer.{name}")
+    for name in ("__main__", "cases", "page", "waves", "batch")
 )
 
 REFERENCE = """
@@ -58,7 +60,37 @@ def test_what_is_composed_is_kept_with_its_reason(
     assert "class ModelNew" in case.file.read_text()
     assert command.Book(out, None).has(case, "composed")
     assert not command.Book(out, None).has(case, "cuda")
-    assert list(waves.waves([case, case, case], 2)) == [[case, case], [case]]
+    assert list(waves.waves([case, case, case], 2, 1e12)) == [[case, case], [case]]
+
+
+def test_a_sitting_shares_the_problems_among_the_gpus(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    steps = []
+
+    def step(share: Any, what: list[str], names: list[str], given: Any, until: float) -> None:
+        steps.append((share.gpu, what[0], "--max-autotune" in what, names))
+        verdict = {"status": "verified", "finding": "", "protocol": "quick"}
+        entries = [{"id": f"level{name}", "digest": "", "cuda": {"said": verdict}} for name in share.names]
+        documents.write(share.document, entries)
+        share.document.with_name("level1-5.kernels.json").write_text('{"eager": []}')
+
+    monkeypatch.setattr(batch.Share, "step", step)
+    monkeypatch.setattr(batch, "LOOKED_AT_S", 0.01)
+    monkeypatch.setenv("CUDA_VISIBLE_DEVICES", "2,3")
+    out = tmp_path / "out"
+    monkeypatch.setattr(
+        "sys.argv", ["batch", "--root", "checkout", "--out", str(out), "--only", "1/5", "1/10", "2/5"]
+    )
+    assert batch.main() == 0
+    assert set(documents.read(out / "kernelbench.json")) == {"level1/5", "level1/10", "level2/5"}
+    assert "eager" in (out / "kernels.json").read_text()
+    assert "| level2/5 | yes |  | verified, quick* |" in capsys.readouterr().out
+    own = [names for gpu, *_, names in steps if gpu == "2"]
+    assert own == [["1/5", "2/5"], ["1/5"], ["2/5"], ["2/5"]]
+    assert [(what, tuned) for gpu, what, tuned, _ in steps if gpu == "3"] == [
+        ("judge", False), ("time", True), ("time", False), ("time", True),
+    ]  # fmt: skip
 
 
 def test_the_page_is_rendered_from_the_document() -> None:

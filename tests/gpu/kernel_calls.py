@@ -1,7 +1,8 @@
 """Calls of the shipped kernels on a GPU beside torch's, and the comparison with float64."""
 
 import os
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
+from typing import Any
 
 import torch
 import torch.nn.functional as F
@@ -9,16 +10,21 @@ import torch.nn.functional as F
 from agent.kernels import (
     add_layer_norm,
     add_rms_norm,
+    batch_norm,
+    cumsum,
     gate_product,
     gate_product_halves,
     gelu,
     group_norm,
     layer_norm,
     logsumexp,
+    masked_softmax,
+    reduction,
     rms_norm,
     rotary,
     softmax,
 )
+from agent.kernels.masked_softmax import operator as masked
 from agent.kernels.rotary.operator import in_torch
 
 # Small calls are the kernels' here, too: they are what is looked at.
@@ -44,6 +50,12 @@ def _tables(x: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]:
     places = torch.arange(x.shape[-2], device=x.device, dtype=torch.float32)
     angles = places[:, None] / torch.arange(1, x.shape[-1] + 1, device=x.device)
     return angles.cos(), angles.sin()
+
+
+def _running(x: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]:
+    """Statistics of the channels."""
+    channels = torch.arange(x.shape[1], device=x.device, dtype=x.dtype)
+    return (channels % 3) / 4, 1 + (channels % 5) / 8
 
 
 CALLS: dict[str, tuple[Function, Function, int]] = {
@@ -75,6 +87,27 @@ CALLS: dict[str, tuple[Function, Function, int]] = {
     "softmax": (lambda x: softmax(x, -1), lambda x: torch.softmax(x, -1), 0),
     "softmax of columns": (lambda x: softmax(x, 1), lambda x: torch.softmax(x, 1), 0),
     "logsumexp": (lambda x: logsumexp(x, -1), lambda x: torch.logsumexp(x, -1), 0),
+    "masked_softmax": (
+        lambda x: masked_softmax(x, x[..., :1, :].detach() > -1, scale=0.5, causal=True),
+        lambda x: masked.in_torch(x, x[..., :1, :].detach() > -1, 0.5, causal=True, start=0), 0,
+    ),
+    "masked_softmax with a bias": (
+        lambda x, w: masked_softmax(x, w, scale=2.0), lambda x, w: torch.softmax(2.0 * x + w, -1), 1,
+    ),
+    "reduction to norms of rows": (
+        lambda x: reduction(x, "norm", -1), lambda x: torch.linalg.vector_norm(x, 2, -1), 0,
+    ),
+    "reduction to sums of columns": (lambda x: reduction(x, "sum", 0), lambda x: x.sum(0), 0),
+    "reduction to largest of channels": (
+        lambda x: reduction(x, "amax", [0, *range(2, x.dim())]), lambda x: x.amax([0, *range(2, x.dim())]), 0,
+    ),
+    "reduction to a mean": (lambda x: reduction(x, "mean"), torch.mean, 0),
+    "cumsum": (lambda x: cumsum(x, -1), lambda x: x.cumsum(-1), 0),
+    "cumsum of columns": (lambda x: cumsum(x, 1), lambda x: x.cumsum(1), 0),
+    "batch_norm": (
+        lambda x: batch_norm(x, *_running(x), act="silu", residual=x.sin()),
+        lambda x: F.silu(F.batch_norm(x, *_running(x)) + x.sin()), 0,
+    ),
     "group_norm": (
         lambda x, w, b: group_norm(x, 2, w, b, act="silu"),
         lambda x, w, b: F.silu(F.group_norm(x, 2, w, b)),
@@ -90,6 +123,30 @@ def drawn(name: str, shape: tuple[int, ...], dtype: torch.dtype, parameters: int
     size = shape[1] if name == "group_norm" else shape[-1]
     shapes = [shape, *[(size,)] * parameters]
     return [torch.randn(s, device="cuda", dtype=dtype, requires_grad=True) for s in shapes]
+
+
+def operators() -> Sequence[tuple[Any, tuple[Any, ...]]]:
+    """Operators by their own names, with arguments."""
+    namespace = torch.ops.kernelwright
+    x = torch.randn(2, 4, 6, 6, device="cuda", requires_grad=True)
+    w = torch.randn(4, device="cuda", requires_grad=True)
+    last = torch.randn(6, device="cuda", requires_grad=True)
+    return (
+        (namespace.group_norm_forward, (x, None, w, w, 2, 1e-5, "silu")),
+        (namespace.group_norm_forward, (x, x, None, None, 2, 1e-5, "none")),
+        (namespace.layer_norm_forward, (x, last, last, 1, 1e-5)),
+        (namespace.add_layer_norm_forward, (x, x.detach().sin(), last, last, 1, 1e-5)),
+        (namespace.add_rms_norm_forward, (x, x.detach().sin(), last, 1, 1e-5)),
+        (namespace.rms_norm_forward, (x, last, 1, 1e-5)),
+        (namespace.softmax_forward, (x, 1)),
+        (namespace.logsumexp_forward, (x, 1)),
+        (namespace.batch_norm_forward, (x, x, w.detach(), w.detach().square(), w, w, 1e-3, "silu")),
+        (namespace.cumsum_forward, (x, 1, True)),
+        (namespace.masked_softmax_forward, (x, last, 0.5, True, 1)),
+        (namespace.reduction_forward, (x, "norm", [0, 2], True)),
+        (namespace.reduction_forward, (x, "sum", [1], False)),
+        (namespace.gelu_forward, (x, True)),
+    )
 
 
 def close(ours: torch.Tensor, truth: torch.Tensor, allowed: float) -> None:

@@ -1,4 +1,4 @@
-"""The shipped kernels on a real GPU: `python -m tests.gpu.kernels [--out FILE] [--only START] [--quick]`.
+"""The shipped kernels on a real GPU: `python -m tests.gpu.kernels [--out FILE] [--only START...] [--quick]`.
 
 Runs what no CPU can show, each check on its own, and writes one JSON document: passed, failed with the
 reason, or left out with the reason. Exits 1 when a check failed. Made for five minutes on one GPU; 2^31
@@ -25,7 +25,7 @@ from agent.kernels.routing import Fallback
 
 from . import fusing_checks, linear_checks, product_checks, verify
 from .conv_calls import convolution_and_all_that_follows
-from .kernel_calls import CALLS, DTYPES, SHAPES, close, compared, drawn
+from .kernel_calls import CALLS, DTYPES, SHAPES, close, compared, drawn, operators
 
 Check = Callable[[], str | None]
 """Raises what is wrong; answers why it was left out, or None."""
@@ -88,21 +88,7 @@ def runs_agree_to_the_bit() -> None:
 
 def opcheck() -> None:
     """Over the CUDA implementations."""
-    namespace = torch.ops.kernelwright
-    x = torch.randn(2, 4, 6, 6, device="cuda", requires_grad=True)
-    w = torch.randn(4, device="cuda", requires_grad=True)
-    last = torch.randn(6, device="cuda", requires_grad=True)
-    for operator, arguments in (
-        (namespace.group_norm_forward, (x, None, w, w, 2, 1e-5, "silu")),
-        (namespace.group_norm_forward, (x, x, None, None, 2, 1e-5, "none")),
-        (namespace.layer_norm_forward, (x, last, last, 1, 1e-5)),
-        (namespace.add_layer_norm_forward, (x, x.detach().sin(), last, last, 1, 1e-5)),
-        (namespace.add_rms_norm_forward, (x, x.detach().sin(), last, 1, 1e-5)),
-        (namespace.rms_norm_forward, (x, last, 1, 1e-5)),
-        (namespace.softmax_forward, (x, 1)),
-        (namespace.logsumexp_forward, (x, 1)),
-        (namespace.gelu_forward, (x, True)),
-    ):
+    for operator, arguments in operators():
         torch.library.opcheck(operator.default, arguments)
 
 
@@ -267,7 +253,8 @@ def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--out", type=Path)
     parser.add_argument("--commit", default=None, help="the commit, where this folder is no checkout")
-    parser.add_argument("--only")
+    parser.add_argument("--only", nargs="+", help="checks whose names begin so")
+    parser.add_argument("--calls", nargs="+", help="of kernel_calls.CALLS those alone that begin so")
     parser.add_argument("--quick", action="store_true")
     parser.add_argument("--small", action="store_true", help=argparse.SUPPRESS)
     given = parser.parse_args()
@@ -278,10 +265,13 @@ def main() -> int:
         small()
         return 0
     QUICK = given.quick
-    checks = [(check.__name__, check) for check in CHECKS] + list(sanitizer())
+    for name in [name for name in CALLS if not name.startswith(tuple(given.calls or ("",)))]:
+        del CALLS[name]
+    checks = [*((check.__name__, check) for check in CHECKS), *sanitizer()]
+    begins = tuple(given.only or ("",))
     report: dict[str, dict[str, object]] = {}
     for name, check in checks:
-        if given.only is None or name.startswith(given.only):
+        if name.startswith(begins):
             report[name] = found = outcome(check)
             sys.stderr.write(f"{name}: {found}\n")
     text = json.dumps({**verify.circumstances(given.commit), "checks": report}, indent=1)

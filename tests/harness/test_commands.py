@@ -7,16 +7,17 @@ import sys
 import typing
 from collections.abc import Callable
 from pathlib import Path
-from typing import Any
+from typing import Any, cast
 
 import pytest
+import torch
 
 from agent.emulator.replay import player_commands
 from agent.errors import EnvironmentFault
 from agent.harness.backends.emulator import EmulatorBackend
 from agent.harness.messages import commands, oracle_commands, worker_answers
 from agent.harness.messages.oracle_client import OracleClient
-from agent.harness.oracle.server import Oracle, handlers_of
+from agent.harness.oracle.server import Oracle, _failed, handlers_of
 from agent.harness.oracle.timing_commands import TimingCommands
 from agent.harness.oracle.transport import Files
 from agent.harness.worker import worker_commands
@@ -137,12 +138,27 @@ def test_a_command_that_the_oracle_refuses_is_our_fault(tmp_path: Path) -> None:
         client = OracleClient(child, "a problem")
         for ask in (client.ask, client.weigh):
             with pytest.raises(EnvironmentFault, match="bug in kernelwright") as raised:
-                ask({"do": "compare", "output": {}})
+                ask({"do": "fits", "output": {}})
             assert "Malformed" in raised.value.details
         assert client.ask(commands.to_oracle(oracle_commands.Duration())).keys() == {
             "forward_s",
             "construct_s",
         }
+
+
+class TooSmall:
+    """In the place of an oracle's process, on a GPU with too little memory."""
+
+    def ask(self, command: dict[str, Any], limit_s: float) -> dict[str, Any]:
+        return _failed(torch.OutOfMemoryError("out of memory"))
+
+
+def test_too_little_memory_is_said_in_one_line_and_is_no_bug() -> None:
+    client = OracleClient(cast(Child, TooSmall()), "a problem")
+    for ask in (client.ask, client.weigh):
+        with pytest.raises(EnvironmentFault, match="^a problem: there is too little memory") as raised:
+            ask(commands.to_oracle(oracle_commands.Duration()))
+        assert "bug" not in str(raised.value)
 
 
 class Refusing:

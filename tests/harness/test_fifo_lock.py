@@ -1,16 +1,22 @@
-"""The queue for a GPU: in order, and nobody who has ended keeps a place; with real processes throughout.
+"""The queue for a GPU: in the order in which work began, and nobody who has ended keeps a place.
+
+With real processes throughout, or threads with files of their own, which exclude each other alike.
 
 Waits have no limit of their own here: how long anything takes depends on the machine, and pytest's limit is
 for what never comes.
 """
 
 import fcntl
+import os
 import signal
 import subprocess
 import sys
+import time
 from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import ExitStack
 from pathlib import Path
+from random import Random
 
 import pytest
 
@@ -26,7 +32,8 @@ def leave(*_):
 
 signal.signal(signal.SIGTERM, leave)
 signal.signal(signal.SIGINT, signal.default_int_handler)
-lock = FifoLock(Path(sys.argv[1]))
+begun_ns = int(sys.argv[2]) if len(sys.argv) > 2 else None
+lock = FifoLock(Path(sys.argv[1]), begun_ns)
 print("started", flush=True)
 lock.acquire(lambda ahead: print(ahead, "ahead", flush=True), 3600)
 print("held", flush=True)
@@ -40,8 +47,8 @@ sys.stdin.readline()
 class Process:
     """One that asks for the lock as soon as it starts, and lets go of it when it is told to."""
 
-    def __init__(self, folder: Path) -> None:
-        command = [sys.executable, "-c", PROCESS, str(folder)]
+    def __init__(self, folder: Path, *begun_ns: int) -> None:
+        command = [sys.executable, "-c", PROCESS, str(folder), *map(str, begun_ns)]
         pipe = subprocess.PIPE
         self.child = subprocess.Popen(command, stdin=pipe, stdout=pipe, stderr=subprocess.DEVNULL, text=True)
         assert self.said() == "started"
@@ -91,7 +98,12 @@ def nobody(ahead: int) -> None:
 
 
 def tickets(folder: Path) -> list[str]:
-    return sorted(path.name for path in folder.iterdir() if path.name.isdigit())
+    return sorted(path.name for path in folder.iterdir() if path.name.replace("-", "").isdigit())
+
+
+def drawn(name: str) -> int:
+    """The number of a ticket."""
+    return int(name.rpartition("-")[2])
 
 
 def test_first_come_first_served(queue: Queue, tmp_path: Path) -> None:
@@ -149,13 +161,70 @@ def test_whoever_comes_later_is_behind_those_who_wait(queue: Queue, tmp_path: Pa
     late.release()
 
 
+def test_work_that_began_earlier_comes_before_whoever_waits(queue: Queue, tmp_path: Path) -> None:
+    """It waits for the holder all the same, and then for nobody."""
+    holder, waiting = queue.join(), queue.join()
+    with ExitStack() as stack:
+        early = Process(tmp_path, 1)
+        stack.callback(early.close)
+        assert early.said() == "1 ahead"
+        assert waiting.said() == "2 ahead"
+        holder.go_on()
+        assert (holder.said(), early.said(), waiting.said()) == ("released", "held", "1 ahead")
+        early.go_on()
+        assert (early.said(), waiting.said()) == ("released", "held")
+
+
+def test_a_holder_that_began_later_is_waited_for_and_named(tmp_path: Path) -> None:
+    holder, early = FifoLock(tmp_path), FifoLock(tmp_path, 1)
+    holder.acquire(nobody, 0.0)
+    told: list[int] = []
+    with pytest.raises(Taken, match=f"process {os.getpid()}"):
+        early.acquire(told.append, 0.1)
+    assert told == [1]
+    assert not early.attempt()
+    holder.release()
+    early.acquire(nobody, 0.0)
+    assert not holder.attempt()
+    early.release()
+    assert tickets(tmp_path) == []
+
+
+def test_only_one_has_it_whatever_order_they_come_in(tmp_path: Path) -> None:
+    """Threads draw, wait, give up and hold in turns, each with another beginning each time."""
+    inside, most, errors = 0, 0, []
+
+    def work(number: int) -> None:
+        nonlocal inside, most
+        random = Random(number)
+        for _ in range(12):
+            lock = FifoLock(tmp_path, random.choice([None, 1, random.randrange(1, 1000)]))
+            if random.random() < 0.3:
+                if not lock.attempt():
+                    continue
+            else:
+                lock.acquire(lambda ahead: None, 3600)
+            inside += 1
+            most = max(most, inside)
+            if inside != 1:
+                errors.append(number)
+            time.sleep(0.001)
+            inside -= 1
+            lock.release()
+
+    with ThreadPoolExecutor(6) as pool:
+        list(pool.map(work, range(6)))
+    assert (most, errors) == (1, [])
+    assert tickets(tmp_path) == []
+
+
 def test_a_process_killed_while_it_drew_its_number_stops_nobody(tmp_path: Path) -> None:
     """It leaves a ticket that nobody locked, or a counter it had not written."""
-    (tmp_path / "00000000000000000004").touch()
+    (tmp_path / f"{1:020d}-{4:020d}").touch()
     (tmp_path / "counter").touch()
     lock = FifoLock(tmp_path)
     lock.acquire(nobody, 0.0)
-    assert tickets(tmp_path) == ["00000000000000000005"]
+    assert [drawn(name) for name in tickets(tmp_path)] == [5]
     lock.release()
     (tmp_path / "counter").write_bytes(b"torn")
     lock.acquire(nobody, 0.0)
@@ -168,7 +237,7 @@ def test_numbers_never_come_back(tmp_path: Path) -> None:
     seen = []
     for _ in range(3):
         lock.acquire(nobody, 0.0)
-        seen += tickets(tmp_path)
+        seen += [drawn(name) for name in tickets(tmp_path)]
         lock.release()
     assert len(set(seen)) == 3
 

@@ -145,8 +145,7 @@ def test_operators_are_told_from_within_outwards_and_named_ranges_are_none() -> 
 )
 def test_ablation(answer: dict[str, Any], right: bool, refused: bool) -> None:
     def check() -> None:
-        verdict: dict[str, Any] = {} if right else {"finding": {}}
-        kernel_attribution.check_ablation(lambda command, doing: answer, lambda outputs: verdict, [4])
+        kernel_attribution.check_ablation(lambda command, doing: answer, lambda outputs: right, [4])
 
     if refused:
         with pytest.raises(Refused, match="launch of this file's kernels left out"):

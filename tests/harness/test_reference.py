@@ -174,3 +174,58 @@ def get_init_inputs():
 
     assert drawn.changes == {"norm.running_mean", "norm.running_var"}
     assert torch.equal(drawn.state()["norm.running_mean"], before)
+
+
+WRITES_LATER = """
+import torch
+from torch import nn
+
+
+class Model(nn.Module):
+    def forward(self, x):
+        result = (x * 2).sum(1)
+        if x[0, 0] > 0:
+            x.zero_()
+        return result
+
+
+def get_inputs():
+    return [torch.randn(5, 8)]
+
+
+def get_init_inputs():
+    return []
+"""
+
+
+def test_the_truth_is_of_the_inputs_as_drawn_when_a_reference_begins_to_write(tmp_path: Path) -> None:
+    """It is taken first once the reference was seen to write to nothing."""
+    (tmp_path / "reference.py").write_text(WRITES_LATER)
+    made = Reference(tmp_path / "reference.py", "cpu")
+    made.perturb(1)
+    kinds = {float(found[0][0, 0]) > 0: seed for seed in range(20) if (found := made.inputs(seed, None))}
+    for seed, changes in ((kinds[False], set()), (kinds[False], set()), (kinds[True], {"input"})):
+        draw = made.draw(seed)
+        stated = made.inputs(seed, None)
+        assert draw is not None
+        assert stated is not None
+        assert made.changes == changes
+        assert torch.equal(draw.inputs[0], stated[0])
+        assert torch.equal(draw.expected.truth, (stated[0].double() * 2).sum(1))
+        assert draw.expected.accepts([draw.expected.native])
+
+
+def test_strict_limits_are_never_wider_than_those_of_a_draw(tmp_path: Path) -> None:
+    (tmp_path / "reference.py").write_text(WRITES_LATER.replace("> 0", "> 99"))
+    made = Reference(tmp_path / "reference.py", "cpu")
+    made.perturb(1)
+    for seed in range(5):
+        draw, strict = made.draw(seed), made.strict(seed)
+        assert draw is not None
+        assert torch.equal(strict.truth, draw.expected.truth)
+        [narrow], [wide] = strict.limits, draw.expected.limits
+        assert narrow is not None
+        assert wide is not None
+        assert narrow.absolute <= wide.absolute
+        assert narrow.rms <= wide.rms
+        assert strict.accepts([draw.expected.native])

@@ -6,6 +6,7 @@ import pytest
 import torch
 import torch.nn.functional as F
 
+from agent.harness.truth import summation
 from agent.harness.truth.summation_order import OtherOrder
 
 
@@ -80,3 +81,11 @@ def test_a_long_sum_in_sequence_fits_the_second_order_better() -> None:
         sequential += column
     spread = float((other - truth).abs().max())
     assert float((sequential - truth).abs().max()) < 16 * spread
+
+
+def test_squares_taken_strip_by_strip_sum_to_the_same(monkeypatch: pytest.MonkeyPatch) -> None:
+    x = torch.randn(6, 5000, generator=torch.Generator().manual_seed(3))
+    whole = summation.total(x, 1, squared=True)
+    monkeypatch.setattr(summation, "MANY", 1)
+    torch.testing.assert_close(summation.total(x, 1, squared=True), whole, rtol=1e-6, atol=0)
+    torch.testing.assert_close(whole.double(), x.double().square().sum(1), rtol=1e-5, atol=0)

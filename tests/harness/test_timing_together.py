@@ -130,7 +130,9 @@ def test_an_honest_candidate_is_timed(together: Together) -> None:
     assert len(times.rounds) == 12
     assert set(times.slopes) == {"candidate", "eager"}
     assert times.fresh is not None
-    command = oracle_commands.Alone({"eager": times.rows["eager"]})
+    command = oracle_commands.Alone(
+        {"eager": times.rows["eager"]}, {"eager": stats.believed_from(times, "eager")}
+    )
     alone = together.oracle.handle(command)["ms"]
     found = stats.measurement(times, "a GPU", None, alone)
     assert found.baseline == "eager"

@@ -175,3 +175,30 @@ def test_a_float32_reference_may_miss_by_no_more_than_before() -> None:
     off = (truth * 1.001).float()
     assert "itself is off" in (tolerance.Expected(off, off, truth).obstacle() or "")
     assert tolerance.Expected(native, native, truth).obstacle() is None
+
+
+def test_without_the_native_numbers_the_verdict_is_the_same() -> None:
+    native, other, truth = reference()
+    nan, far = native.clone(), native.clone()
+    nan[3, 4], far[5, 6] = float("nan"), far[5, 6] + 1
+    whole, lean = (tolerance.Expected(native, other, truth) for _ in range(2))
+    lean.lean()
+    assert lean.native.untyped_storage().nbytes() < native.numel()
+    assert (lean.native.shape, lean.native.dtype) == (native.shape, native.dtype)
+    for y in (native, nan, far, torch.zeros_like(native)):
+        one, same = (expected.compare(y).get("finding", {}) for expected in (whole, lean))
+        assert one.get("kind") == same.get("kind")
+        assert whole.accepts([y]) == lean.accepts([y]) == (not one)
+        places = [found if found is None else found[1].sum() for found in (whole.wrong(y), lean.wrong(y))]
+        assert places[0] == places[1]
+
+
+def test_a_native_run_that_is_not_finite_is_kept() -> None:
+    native, other, truth = reference()
+    for tensor in (native, other, truth):
+        tensor[0, 1] = INF
+    expected = tolerance.Expected(native, other, truth)
+    expected.lean()
+    assert expected.native is native
+    assert expected.accepts([native])
+    assert not expected.accepts([native.nan_to_num()])

@@ -63,3 +63,32 @@ def test_memory_is_handed_over_without_what_the_oracle_had_there(
             memory.rows([x], x, least=1, most=3)
         memory._workers[0].close()
     assert seen == [True]
+
+
+def test_inputs_change_their_address_and_take_their_memory_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(torch.cuda, "synchronize", lambda: None)
+    monkeypatch.setattr(transport, "Segment", CpuSegment)
+    ours, theirs = socket.socketpair()
+    x = torch.randn(300, 50)
+    with theirs:
+        memory = transport.SharedMemory([ours.detach()])
+        given = [
+            memory.give([x + number], x, {}, stem="", in_place=in_place)["inputs"]
+            for number, in_place in enumerate((False, True, False, False))
+        ]
+        memory._workers[0].close()
+    assert [description["mapping"] for description in given] == [0, 0, 1, 0]
+    assert len({(one["segment"], one["tensors"][0]["offset"]) for one in given}) == 1
+    assert given[0]["bytes"] < 4 * x.numel() * x.element_size()
+    assert memory._hold([x + 3], memory._inputs)
+    assert not memory._hold([x], memory._inputs)
+
+
+def test_bytes_are_compared_to_the_last() -> None:
+    for size in (0, 5, 8, 21):
+        bytes_ = torch.arange(size, dtype=torch.uint8)
+        assert transport._same_bytes(bytes_, bytes_.clone())
+        for place in range(size):
+            other = bytes_.clone()
+            other[place] += 1
+            assert not transport._same_bytes(bytes_, other)

@@ -10,18 +10,23 @@ import torch.nn.functional as F
 from agent.kernels import (
     add_layer_norm,
     add_rms_norm,
+    batch_norm,
     conv_fp32x3,
     conv_transpose_fp32x3,
     cross_entropy,
+    cumsum,
     gate_product,
     gate_product_halves,
     gelu,
     group_norm,
     layer_norm,
+    linear_cross_entropy,
     linear_fp32x3,
     linear_group_norm_min_bias,
     logsumexp,
+    masked_softmax,
     matmul_fp32x3,
+    reduction,
     rms_norm,
     rotary,
     rotary_computed,
@@ -43,6 +48,8 @@ class Call:
     native: Callable[..., torch.Tensor]
     shape: tuple[int, ...]
     parameters: tuple[tuple[int, ...], ...] = ()
+    expands: bool = False
+    """Its gradient is a broadcast of torch's, without an operator of its own."""
 
     def tensors(self, dtype: torch.dtype = torch.float64, **options: Any) -> Tensors:
         """The input and the parameters, with gradients."""
@@ -100,6 +107,7 @@ def _turned_by_angles(x: torch.Tensor) -> torch.Tensor:
     return torch.stack((a * cos - b * sin, b * cos + a * sin), -1).flatten(-2)
 
 
+RUNNING = (torch.linspace(-1, 1, 4, dtype=torch.float64), torch.linspace(0.5, 2, 4, dtype=torch.float64))
 TARGETS = torch.tensor([[1, -100, 4], [0, 2, -100]])
 
 
@@ -110,6 +118,15 @@ def _loss(x: torch.Tensor) -> torch.Tensor:
     return (rows + 0.25 * log.square() * counts).sum() / counts.sum()
 
 
+NAMED = torch.rand(2, 1, 1, 5, generator=_RANDOM) < 0.7
+
+
+def _attended(scores: torch.Tensor, out: torch.Tensor) -> torch.Tensor:
+    """0 where nothing takes part, which torch.softmax has NaN for."""
+    chosen = scores.masked_fill(out, -torch.inf).softmax(-1)
+    return chosen.masked_fill(out.all(-1, keepdim=True), 0.0)
+
+
 CALLS = {
     "cross_entropy": Call(
         lambda x: cross_entropy(x, TARGETS, label_smoothing=0.1, z_loss=0.25), _loss, (2, 3, 5)
@@ -117,6 +134,10 @@ CALLS = {
     "cross_entropy of rows, plain": Call(
         lambda x: cross_entropy(x, x.detach().sin().argmax(-1), reduction="none"),
         lambda x: F.cross_entropy(x, x.detach().sin().argmax(-1), reduction="none"), (3, 5),
+    ),
+    "cumsum": Call(lambda x: cumsum(x, -1), lambda x: x.cumsum(-1), (3, 4, 5)),
+    "cumsum from the end": Call(
+        lambda x: cumsum(x, 1, reverse=True), lambda x: x.flip(1).cumsum(1).flip(1), (3, 4, 5)
     ),
     "add_layer_norm": Call(
         lambda x, r, w, b: _both(add_layer_norm(x, r, (5,), w, b)),
@@ -130,6 +151,14 @@ CALLS = {
     "add_rms_norm": Call(
         lambda x, r, w: _both(add_rms_norm(x, r, (5,), w, 1e-5)),
         lambda x, r, w: _both((F.rms_norm(x + r, (5,), w, 1e-5), x + r)), (3, 4, 5), ((3, 4, 5), (5,)),
+    ),
+    "batch_norm, residual, silu": Call(
+        lambda x, r, w, b: batch_norm(x, *RUNNING, w, b, 1e-3, act="silu", residual=r),
+        lambda x, r, w, b: F.silu(F.batch_norm(x, *RUNNING, w, b, eps=1e-3) + r), (2, 4, 3, 3),
+        ((2, 4, 3, 3), (4,), (4,)),
+    ),
+    "batch_norm": Call(
+        lambda x, w: batch_norm(x, *RUNNING, w), lambda x, w: F.batch_norm(x, *RUNNING, w), (3, 4), ((4,),)
     ),
     "conv_logsumexp": Call(
         lambda x, w, b, gamma, beta: conv_logsumexp(x, w, b, 2, gamma, beta), _conv_logsumexp,
@@ -169,6 +198,14 @@ CALLS = {
     "layer_norm of two dimensions": Call(
         lambda x: layer_norm(x, (4, 5)), lambda x: F.layer_norm(x, (4, 5)), (3, 4, 5)
     ),
+    "linear_cross_entropy": Call(
+        lambda x, w, b: linear_cross_entropy(x, w, TARGETS, b, label_smoothing=0.1, z_loss=0.25),
+        lambda x, w, b: _loss(F.linear(x, w, b)), (2, 3, 4), ((5, 4), (5,)),
+    ),
+    "linear_cross_entropy, a sum": Call(
+        lambda x, w: linear_cross_entropy(x, w, TARGETS[0], reduction="sum"),
+        lambda x, w: F.cross_entropy(x @ w.T, TARGETS[0], reduction="sum"), (3, 4), ((5, 4),),
+    ),
     "linear_fp32x3": Call(linear_fp32x3, F.linear, (3, 5), ((4, 5), (4,))),
     "linear_fp32x3 of a vector, without a bias": Call(
         lambda x, w: linear_fp32x3(x, w, precision="ieee"), F.linear, (5,), ((4, 5),)
@@ -181,6 +218,14 @@ CALLS = {
     "linear_group_norm_min_bias, plain": Call(
         lambda x, w, bias: linear_group_norm_min_bias(x, w, None, 2, None, None, bias),
         _least, (3, 5), ((8, 5), (1, 4, 1, 1)),
+    ),
+    "masked_softmax": Call(
+        lambda x: masked_softmax(x, NAMED, scale=0.5, causal=True, start=1),
+        lambda x: _attended(0.5 * x, ~NAMED | torch.ones(3, 5, dtype=torch.bool).triu(2)), (2, 4, 3, 5),
+    ),
+    "masked_softmax with a bias": Call(
+        lambda x, bias: masked_softmax(x, bias, scale=-0.5), lambda x, b: torch.softmax(b - 0.5 * x, -1),
+        (2, 4, 3, 5), ((4, 1, 5),),
     ),
     "matmul_fp32x3": Call(matmul_fp32x3, torch.matmul, (3, 5), ((5, 4),)),
     "matmul_fp32x3 of batches, with something added": Call(
@@ -211,6 +256,22 @@ CALLS = {
     ),
     "logsumexp that keeps its dimension": Call(
         lambda x: logsumexp(x, -3, keepdim=True), lambda x: torch.logsumexp(x, 0, keepdim=True), (3, 4, 5)
+    ),
+    "reduction to sums": Call(
+        lambda x: reduction(x, "sum", (0, -1)), lambda x: x.sum((0, 2)), (3, 4, 5), expands=True
+    ),
+    "reduction to means": Call(
+        lambda x: reduction(x, "mean", 1, keepdim=True), lambda x: x.mean(1, keepdim=True), (3, 4, 5),
+        expands=True,
+    ),
+    "reduction to norms": Call(
+        lambda x: reduction(x, "norm", (0, 2)), lambda x: torch.linalg.vector_norm(x, 2, (0, 2)), (3, 4, 5)
+    ),
+    "reduction to largest values": Call(
+        lambda x: reduction(x.round(), "amax"), lambda x: x.round().amax((0, 1, 2)), (3, 4, 5)
+    ),
+    "reduction to largest of columns": Call(
+        lambda x: reduction(x, "amax", [1], keepdim=True), lambda x: x.amax(1, keepdim=True), (3, 4, 5)
     ),
     "rms_norm": Call(
         lambda x, w: rms_norm(x, (5,), w, 1e-5), lambda x, w: F.rms_norm(x, (5,), w, 1e-5), (3, 4, 5), ((5,),)

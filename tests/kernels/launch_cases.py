@@ -99,6 +99,61 @@ def _softmax() -> Expected:
     return {"forward": _named(x=x, y=y, **sizes), "backward": _named(dy=dy, y=y, dx=dx, **sizes)}
 
 
+def _masked_softmax() -> Expected:
+    """A mask of two batches and one head, whose queries lie apart."""
+    x, dy = (_randn(2, 3, 4, 5, dtype=torch.float16) for _ in range(2))
+    mask = torch.ones(2, 1, 4, 6, dtype=torch.bool)[..., :5]
+    (y,) = _operator("masked_softmax")._launch(x, mask, 0.5, True, 7)
+    (dx,) = _operator("masked_softmax")._launch_backward(dy, y, 0.5, True, 7)
+    sizes = {"rows": 24, "length": 5, "queries": 4, "scale": 0.5, "causal": 1, "start": 7, "dtype": 1}
+    steps = {"heads": 3, "batch_stride": 24, "head_stride": 0, "query_stride": 6, "kind": 1}
+    forward = _named(x=x, mask=mask, y=y, **sizes, **steps)
+    return {"forward": forward, "backward": _named(dy=dy, y=y, dx=dx, **sizes)}
+
+
+def _reduction() -> Expected:
+    """Over two runs of dimensions."""
+    x = _randn(2, 3, 4, 5, 6, dtype=torch.float16)
+    y, norms = _operator("reduction")._launch(x, "norm", [1, 3], True)
+    dy = torch.ones_like(y)
+    (dx,) = _operator("reduction")._launch_backward(dy, x, y, norms, "norm", [1, 3])
+    sizes = {"a": 2, "r2": 3, "b": 4, "r1": 5, "c": 6, "kind": 3, "dtype": 1}
+    forward = _named(x=x, y=y, beside=norms, workspace=ANY, factor=1.0, **sizes)
+    backward = _named(dy=dy, x=x, y=y, beside=norms, dx=dx, **sizes)
+    return {"forward": forward, "forward_workspace": forward, "backward": backward}
+
+
+def _cumsum() -> Expected:
+    x = _randn(2, 3, 5, dtype=torch.float16)
+    (y,) = _operator("cumsum")._launch(x, 1, True)
+    sizes = {"outer": 2, "length": 3, "inner": 5, "reverse": 1, "dtype": 1}
+    forward = _named(x=x, y=y, workspace=ANY, **sizes)
+    return {"forward": forward, "forward_workspace": forward}
+
+
+def _batch_norm() -> Expected:
+    """Backward, channels-last, without a gradient before the activation."""
+    x, residual, dy = (
+        _randn(2, 6, 3, 5, dtype=torch.float16).to(memory_format=torch.channels_last) for _ in range(3)
+    )
+    mean, variance, weight, bias = (_randn(6) for _ in range(4))
+    operator = _operator("batch_norm")
+    given = (x, residual, mean, variance, weight, bias, 1e-3, "gelu")
+    dx, _ = operator._launch_backward(dy, *given, [True, False])
+    of = {"mean": mean, "variance": variance, "weight": weight, "bias": bias}
+    sizes = {"n": 2, "channels": 6, "spatial": 15, "dtype": 1, "param_dtype": 0, "layout": 1, "act": 2}
+    backward = _named(dy=dy, x=x, residual=residual, y=dx, dz=0, eps=1e-3, **of, **sizes)
+    return {"forward": backward}
+
+
+def _linear_cross_entropy() -> Expected:
+    """Of what a chunk is."""
+    logits, share, target = _randn(4, 6, dtype=torch.float16), torch.ones(()), torch.tensor([1, 2, 0, -7])
+    _operator("linear_cross_entropy")._launched(-7, 0.25, 0.5)(logits, target, share, True)
+    sizes = {"rows": 4, "length": 6, "ignored": -7, "smoothing": 0.25, "z_loss": 0.5, "gradient": 1}
+    return {"forward": _named(logits=logits, target=target, share=share, loss=ANY, dtype=1, **sizes)}
+
+
 def _logsumexp() -> Expected:
     x, dy = _randn(2, 3, 5, dtype=torch.float16), _randn(2, 5, dtype=torch.float16)
     sizes = {"outer": 2, "length": 3, "inner": 5, "dtype": 1}
@@ -248,6 +303,11 @@ CASES = {
     "gelu": Case(gelu, _both(_launch("gelu"))),
     "rotary": Case(_rotary, _both(_launch("rotary"))),
     "softmax": Case(_softmax, _both(_launch("softmax"))),
+    "masked_softmax": Case(_masked_softmax, _both(_launch("masked_softmax"))),
+    "reduction": Case(_reduction, _both(_launch("reduction"))),
+    "cumsum": Case(_cumsum, _both(_launch("cumsum"))),
+    "batch_norm": Case(_batch_norm, _both(_launch("batch_norm"))),
+    "linear_cross_entropy": Case(_linear_cross_entropy, _both(_launch("linear_cross_entropy"))),
     "logsumexp": Case(_logsumexp, _both(_launch("logsumexp"))),
     "layer_norm": Case(_layer_norm, ROWS),
     "rms_norm": Case(_rms_norm, ROWS),

@@ -26,6 +26,8 @@ from agent.kernels import routing, sources
 from agent.kernels.gate_product import operator as gate_product
 from agent.kernels.group_norm import activation, layout
 from agent.kernels.linear_fp32x3 import product
+from agent.kernels.masked_softmax import operator as masked_softmax
+from agent.kernels.reduction import operator as reduction
 
 STREAM = 7_777
 
@@ -181,6 +183,11 @@ def test_numbers_are_those_of_the_enums(tmp_path: Path) -> None:
     assert enum_of(GROUP_NORM, "Act", tmp_path) == activation.NUMBERS
     gate = KERNELS / "gate_product/csrc/launch.cuh"
     assert enum_of(gate, "Act", tmp_path) == gate_product.ACTS
+    masks = KERNELS / "masked_softmax/csrc/launch.cuh"
+    kinds = {"none": masked_softmax.NONE, "named": masked_softmax.NAMED, "added": masked_softmax.ADDED}
+    assert enum_of(masks, "Mask", tmp_path) == kinds
+    kinds = {kind: number for kind, number in reduction.KINDS.items() if kind != "mean"}
+    assert enum_of(KERNELS / "reduction/csrc/launch.cuh", "Kind", tmp_path) == kinds
     layouts = {"contiguous": layout.CONTIGUOUS, "channelslast": layout.CHANNELS_LAST}
     assert enum_of(GROUP_NORM, "Layout", tmp_path) == layouts
     assert enum_of(LINEAR, "Precision", tmp_path) == product.PRECISIONS

@@ -6,14 +6,19 @@ from pathlib import Path
 
 import pytest
 import torch
+import torch.nn.functional as F
+from kernels.test_operators import Recorder
 from torch import nn
 
 from agent.kernels import (
     GELU,
     AddLayerNorm,
     AddRMSNorm,
+    BatchNorm2d,
     GateProduct,
     GroupNorm,
+    InstanceNorm1d,
+    InstanceNorm2d,
     LayerNorm,
     RMSNorm,
     Softmax,
@@ -28,7 +33,9 @@ REFERENCE = (
     Path(__file__).parents[2] / "references/level2/conv_group_norm_tanh_hardswish_residual_logsumexp.py"
 )
 PAIRS = [
+    (BatchNorm2d, nn.BatchNorm2d, (4,), (3, 4, 5, 2)),
     (GroupNorm, nn.GroupNorm, (2, 4), (3, 4, 5)),
+    (InstanceNorm1d, nn.InstanceNorm1d, (4, 1e-3, 0.1, True), (3, 4, 5)),
     (LayerNorm, nn.LayerNorm, ((4, 5),), (3, 4, 5)),
     (RMSNorm, nn.RMSNorm, (5,), (3, 4, 5)),
     (GELU, nn.GELU, ("tanh",), (3, 4)),
@@ -161,3 +168,37 @@ def test_a_training_step_in_a_network_under_compile() -> None:
     compiled = torch.compile(model, backend="aot_eager")
     found = torch.autograd.grad(compiled(x).square().sum(), list(model.conv.parameters()))
     torch.testing.assert_close(found, wanted)
+
+
+@pytest.mark.parametrize(
+    ("ours", "native"), [(BatchNorm2d, nn.BatchNorm2d), (InstanceNorm2d, nn.InstanceNorm2d)]
+)
+def test_running_statistics_are_used_in_evaluation(ours: type[nn.Module], native: type[nn.Module]) -> None:
+    """And learnt in training, by torch."""
+    options = {"affine": True, "track_running_stats": True}
+    mine, theirs = ours(4, act="relu", **options), native(4, **options)
+    for _ in range(2):
+        x = torch.randn(3, 4, 5, 2) * 2 + 1
+        torch.testing.assert_close(mine(x, x), F.relu(theirs(x) + x))
+    torch.testing.assert_close(mine.state_dict(), theirs.state_dict())
+    mine.eval()
+    theirs.eval()
+    x = torch.randn(3, 4, 5, 2, requires_grad=True)
+    with Recorder() as seen:
+        value = mine(x, x)
+        found = torch.autograd.grad(value.square().sum(), (x, *mine.parameters()))
+    wanted = F.relu(theirs(x) + x)
+    torch.testing.assert_close(value, wanted)
+    torch.testing.assert_close(
+        found, torch.autograd.grad(wanted.square().sum(), (x, *theirs.parameters())), rtol=1e-4, atol=1e-4
+    )
+    assert [operator._opname for operator, _ in seen.calls] == ["batch_norm_forward", "batch_norm_backward"]
+
+
+def test_instances_are_groups_of_one_channel() -> None:
+    x = torch.randn(3, 4, 5, 2)
+    torch.testing.assert_close(InstanceNorm2d(4, act="silu")(x), F.silu(F.instance_norm(x)))
+    unbatched = torch.randn(4, 5)
+    torch.testing.assert_close(InstanceNorm1d(4)(unbatched), nn.InstanceNorm1d(4)(unbatched))
+    with pytest.raises(ValueError, match="more than 1 spatial element"):
+        InstanceNorm2d(4)(torch.randn(3, 4, 1, 1))

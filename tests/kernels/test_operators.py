@@ -10,6 +10,7 @@ from torch._dynamo.testing import CompileCounter
 
 from agent.kernels import group_norm, sources
 from agent.kernels.group_norm import operator as group_norm_operator
+from agent.kernels.linear_cross_entropy import operator as linear_cross_entropy_operator
 from agent.kernels.operators import NAMESPACE, Operator
 
 pytestmark = pytest.mark.usefixtures("taken")
@@ -40,7 +41,8 @@ def test_value_and_gradient_by_either_way(call: Call) -> None:
     with Recorder() as seen:
         dispatched = call.ours(*tensors)
         found = torch.autograd.grad(dispatched, tensors, grad)
-    assert [op._opname.rpartition("_")[2] for op, _ in seen.calls] == ["forward", "backward"]
+    directions = ["forward"] if call.expands else ["forward", "backward"]
+    assert [op._opname.rpartition("_")[2] for op, _ in seen.calls] == directions
     with torch.no_grad():
         torch.testing.assert_close(call.ours(*tensors), wanted)
     torch.testing.assert_close(direct, wanted)
@@ -66,10 +68,12 @@ def test_opcheck(call: Call) -> None:
 
 @pytest.mark.parametrize(
     "name",
-    ["add_layer_norm", "add_rms_norm", "conv_logsumexp", "cross_entropy", "gate_product",
-     "group_norm, residual, silu",
-     "layer_norm", "linear_fp32x3", "linear_group_norm_min_bias", "rms_norm", "rotary", "softmax",
-     "logsumexp"],
+    ["add_layer_norm", "add_rms_norm", "batch_norm, residual, silu", "conv_logsumexp", "cross_entropy",
+     "cumsum from the end",
+     "gate_product", "group_norm, residual, silu",
+     "layer_norm", "linear_cross_entropy", "linear_fp32x3", "linear_group_norm_min_bias", "masked_softmax",
+     "masked_softmax with a bias", "reduction to means", "reduction to norms",
+     "reduction to largest of columns", "rms_norm", "rotary", "softmax", "logsumexp"],
 )  # fmt: skip
 def test_gradcheck(name: str) -> None:
     call = CALLS[name]
@@ -78,9 +82,10 @@ def test_gradcheck(name: str) -> None:
 
 @pytest.mark.parametrize(
     "name",
-    ["add_layer_norm of two dimensions, the norm alone", "conv_logsumexp",
+    ["add_layer_norm of two dimensions, the norm alone", "conv_logsumexp", "cumsum",
      "gate_product of halves, gate second", "gelu", "group_norm", "layer_norm", "linear_fp32x3",
-     "linear_group_norm_min_bias", "rms_norm", "rotary", "softmax", "logsumexp"],
+     "linear_group_norm_min_bias", "masked_softmax with a bias", "reduction to norms", "rms_norm", "rotary",
+     "softmax", "logsumexp"],
 )  # fmt: skip
 def test_compiles_whole_and_once_for_every_batch(name: str) -> None:
     call = CALLS[name]
@@ -191,3 +196,25 @@ def test_a_gradient_that_is_not_wanted_is_not_made() -> None:
             dispatched = group_norm_operator._OPERATOR.backward(*arguments)
     assert [value is None for value in direct] == [False, True, True, False]
     assert [value is not None and value.numel() for value in dispatched] == [x.numel(), 0, 0, bias.numel()]
+
+
+def test_a_loss_in_chunks_is_that_of_all_rows(monkeypatch: pytest.MonkeyPatch) -> None:
+    """And none of its calls makes all of the logits."""
+    call = CALLS["linear_cross_entropy"]
+    tensors = call.tensors()
+    wanted = call.native(*tensors)
+    gradients = torch.autograd.grad(wanted, tensors)
+    monkeypatch.setattr(linear_cross_entropy_operator, "CHUNK_BYTES", 2 * 5 * 8)
+    sizes = []
+    linear = torch.nn.functional.linear
+
+    def watched(*arguments: Any) -> torch.Tensor:
+        made = linear(*arguments)
+        sizes.append(tuple(made.shape))
+        return made
+
+    monkeypatch.setattr(torch.nn.functional, "linear", watched)
+    value = call.ours(*tensors)
+    torch.testing.assert_close(value, wanted)
+    torch.testing.assert_close(torch.autograd.grad(value, tensors), gradients)
+    assert sizes == [(2, 5)] * 3

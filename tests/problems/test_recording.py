@@ -170,6 +170,7 @@ def test_huge_shapes_take_no_memory() -> None:
             "get_init_inputs returns int, not a list",
         ),
         (reference("return 1"), 11, "forward returns int, no tensor"),
+        (reference("return x.to_sparse()"), 12, "forward uses a sparse tensor"),
         (
             reference("return x").replace("(nn.Module)", "").replace("super().__init__()", "pass"),
             7,

@@ -1,5 +1,6 @@
 """A folder as the other side: prompts and answers as files, and every way in which a file is no answer."""
 
+import errno
 import os
 import shutil
 from collections.abc import Callable
@@ -152,6 +153,18 @@ def test_folder_that_goes_away_ends_the_waiting(tmp_path: Path) -> None:
     with pytest.raises(EndpointError, match="cannot be used any more: No such file") as caught:
         mailbox(folder, Person(lambda: shutil.rmtree(folder))).complete(PROMPT)
     assert caught.value.exit_code == 4
+
+
+def test_a_full_disk_is_told_and_leaves_no_half_of_a_prompt(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def full(descriptor: int) -> None:
+        raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
+
+    monkeypatch.setattr("os.fsync", full)
+    with pytest.raises(EndpointError, match="No space left on device; free some space"):
+        mailbox(tmp_path, Person(lambda: None)).complete(PROMPT)
+    assert list(tmp_path.iterdir()) == []
 
 
 @pytest.mark.parametrize("place", ["missing/box", "file"])

@@ -1,9 +1,10 @@
 """Whose turn it is on a GPU: two evaluations at once would time each other.
 
-A queue for each GPU in the user's cache, first come, first served. The turn is taken for what an evaluation
-does on the GPU and never for what it builds, so that the next candidate is compiled meanwhile. The system
-frees it, and every place in the queue, with the process that has it. Evaluations with another cache, or in
-another container, are not seen.
+A queue for each GPU in the user's cache. Whose look at a candidate began first comes first, however many
+turns it takes: second looks come to their end beside other runs' first ones. The turn is taken for what
+an evaluation does on the GPU and never for what it builds, so that the next candidate is compiled meanwhile.
+The system frees it, and every place in the queue, with the process that has it. Evaluations with another
+cache, or in another container, are not seen.
 """
 
 import shutil
@@ -24,8 +25,12 @@ WAIT_LIMIT_S = 3600.0
 class GpuLock:
     """The right to use what `place` stands for; without a place it is everybody's."""
 
-    def __init__(self, place: Path | None, announce: Announce, limit_s: float = WAIT_LIMIT_S) -> None:
-        self._lock = FifoLock(place) if place else None
+    def __init__(
+        self, place: Path | None, announce: Announce, limit_s: float = WAIT_LIMIT_S,
+        begun_ns: int | None = None,
+    ) -> None:  # fmt: skip
+        """`begun_ns`: of the look that asks, as in a `Job`; None: each turn stands for itself."""
+        self._lock = FifoLock(place, begun_ns) if place else None
         self._announce, self._limit_s = announce, limit_s
 
     @contextmanager
@@ -40,7 +45,7 @@ class GpuLock:
 
     @contextmanager
     def apart(self) -> Iterator[None]:
-        """Lets others have it meanwhile, where it is held; it comes back behind those who wait by then."""
+        """Lets others have it meanwhile, where it is held; it comes back in the order of the queue."""
         was_held = self._lock is not None and self._lock.held
         if was_held and self._lock is not None:
             self._lock.release()
@@ -87,10 +92,12 @@ class GpuLock:
         self._announce(f"waiting for the GPU: {ahead} before this one")
 
 
-def of_gpu(cache: Path, environment: Mapping[str, str], announce: Announce) -> GpuLock:
+def of_gpu(
+    cache: Path, environment: Mapping[str, str], announce: Announce, begun_ns: int | None = None
+) -> GpuLock:
     """For the GPU that a process with this environment computes on."""
-    name = identity(_listed(), environment.get("CUDA_VISIBLE_DEVICES"))
-    return GpuLock(cache / "gpus" / f"{name}.queue", announce)
+    name = identity(listed(), environment.get("CUDA_VISIBLE_DEVICES"))
+    return GpuLock(cache / "gpus" / f"{name}.queue", announce, begun_ns=begun_ns)
 
 
 def identity(listed: list[str], visible: str | None) -> str:
@@ -103,7 +110,7 @@ def identity(listed: list[str], visible: str | None) -> str:
 
 
 @cache
-def _listed() -> list[str]:
+def listed() -> list[str]:
     """UUIDs of this machine's GPUs; none where the driver does not say."""
     tool = shutil.which("nvidia-smi")
     if tool is None:

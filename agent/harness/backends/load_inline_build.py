@@ -4,6 +4,7 @@ import re
 import shutil
 import subprocess
 from collections.abc import Mapping
+from functools import cache
 from pathlib import Path
 from typing import Any
 
@@ -34,7 +35,11 @@ def asked(report: Mapping[str, Any], candidate_source: str) -> BuildRequest:
 
 def nvcc_version(environment: Mapping[str, str]) -> str | None:
     """`nvcc 13.0.88`, of the compiler that `load_inline` takes; None where it does not say."""
-    tool = nvcc(environment)
+    return _version(nvcc(environment))
+
+
+@cache
+def _version(tool: str) -> str | None:
     try:
         answer = subprocess.run([tool, "--version"], capture_output=True, text=True, check=False, timeout=20)
     except OSError:

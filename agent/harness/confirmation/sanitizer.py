@@ -70,7 +70,9 @@ def _looked(job: Job, at: Shrunken, command: Path, names: tuple[str, ...]) -> di
             for name in names
         }
         # Not a trial's own, which lets go of the GPU while that trial builds.
-        queue = gpu_lock.of_gpu(Path(job.cache_dir), config.child_environment(), lambda what: None)
+        queue = gpu_lock.of_gpu(
+            Path(job.cache_dir), config.child_environment(), lambda what: None, job.begun_ns
+        )
         turn = _Turn(queue.held)
         begun = {name: _begun(partial(_look, name, trial, turn)) for name, trial in opened.items()}
         return {name: future.result() for name, future in begun.items()}

@@ -18,7 +18,7 @@ from agent.harness.task import faults
 from agent.harness.worker import worker_commands
 from agent.records import Finding, KernelTime, LibraryOps, Profile, Status
 
-Ask = Callable[[dict[str, Any]], dict[str, Any]]
+Fits = Callable[[dict[str, Any]], bool]
 Tell = Callable[[dict[str, Any], str], dict[str, Any]]
 _ATTRIBUTE = re.compile(
     r"__(?:launch_bounds|cluster_dims|maxnreg|block_size)__\s*\([^)]*\)|__attribute__\s*\(\(.*?\)\)"
@@ -78,14 +78,14 @@ def profile(claims: list[dict[str, Any]], own: set[str], pasted: bool = False) -
     return Profile(kernels=kernels, streams=len(streams))
 
 
-def check_ablation(tell: Tell, compare: Ask, output_bytes: list[int]) -> None:
+def check_ablation(tell: Tell, fits: Fits, output_bytes: list[int]) -> None:
     """Raises Refused where the result is right without the candidate's own launches."""
     answer = tell(to_worker(worker_commands.Ablate(output_bytes)), "running forward without its kernels")
     outputs = answer.get("outputs")
     # A forward that fails then is one that needed them; none left out is what the profiler looks into.
     if "error" in answer or not isinstance(outputs, dict) or not answer["left_out"]:
         return
-    if "finding" not in compare(outputs):
+    if fits(outputs):
         message = (
             "With every launch of this file's kernels left out the output is still right: something else "
             "computes it. At least one kernel has to do part of the work."

@@ -28,10 +28,10 @@ def to_worker(command: worker_commands.Command) -> Message:
     return dict(messages.written(command, worker_commands.Command))
 
 
-def load() -> Message:
+def load(*, ahead: bool = False) -> Message:
     """The candidate's file under a name that a user might have given it, another one for each process."""
     name = "_".join(map(secrets.choice, _NAMES)) + secrets.choice(("", "2", "3", "_v2"))
-    return to_worker(worker_commands.Load(name))
+    return to_worker(worker_commands.Load(name, ahead))
 
 
 def instance(manifest: Message) -> Message:

@@ -1,13 +1,14 @@
 """The judge's side of the conversation with the oracle: whose fault it is when there is no answer.
 
 The user's reference raising is the reference's fault (ProblemError). A description of tensors that came from
-the candidate's process and does not fit them is the candidate's (Refused). Everything else, the oracle's end
-included, is ours: an EnvironmentFault that carries the traceback, and never a verdict.
+the candidate's process and does not fit them is the candidate's (Refused). Memory that a GPU lacks is
+nobody's, and everything else, the oracle's end included, ours: an EnvironmentFault that carries the
+traceback, and never a verdict.
 """
 
 from typing import Any
 
-from agent.errors import ProblemError, defect
+from agent.errors import EnvironmentFault, ProblemError, defect
 from agent.harness.messages import oracle_commands
 from agent.harness.messages.commands import to_oracle
 from agent.harness.task import faults
@@ -40,25 +41,36 @@ class OracleClient:
 
     def weigh(self, command: Message) -> Message:
         """The answer about what the candidate's process described. Raises Refused where that does not fit."""
-        reply = self._reply(command, ORACLE_LIMIT_S)
-        if reply.get("blame") == "description":
-            raise faults.Refused(Status.REJECTED, "verify", [faults.protocol_violation(str(reply["error"]))])
-        if "error" in reply:
-            raise defect("the comparison", str(reply["error"]), str(reply.get("traceback", "")))
+        reply = self._comparison(command)
         if not (reply.keys() <= _WEIGHED and ("finding" in reply or reply.keys() >= _MEASURED)):
             raise defect("the comparison", f"it answered {str(reply)[:200]}")
         return reply
 
-    def compare(self, outputs: Message) -> Message:
-        """Structure and values alone, of outputs for the present draw. Raises Refused as `weigh` does."""
-        return self.weigh(to_oracle(oracle_commands.Compare(outputs)))
+    def fits(self, outputs: Message) -> bool:
+        """Whether structure and values are those of the present draw. Raises Refused as `weigh` does."""
+        return bool(self._comparison(to_oracle(oracle_commands.Fits(outputs)))["fits"])
 
     def attempt(self, command: Message, limit_s: float = ORACLE_LIMIT_S) -> Message:
         """The answer as it is, an `error` included; for what changes no verdict. Raises ChildFault."""
         return self._child.ask(command, limit_s)
 
+    def _comparison(self, command: Message) -> Message:
+        reply = self._reply(command, ORACLE_LIMIT_S)
+        if reply.get("blame") == "description":
+            raise faults.Refused(Status.REJECTED, "verify", [faults.protocol_violation(str(reply["error"]))])
+        if "error" in reply:
+            raise defect("the comparison", str(reply["error"]), str(reply.get("traceback", "")))
+        return reply
+
     def _reply(self, command: Message, limit_s: float) -> Message:
         try:
-            return self._child.ask(command, limit_s)
+            reply = self._child.ask(command, limit_s)
         except ChildFault as fault:
             raise defect("the oracle", f"the reference's process {fault}", self._child.log) from None
+        if reply.get("blame") == "memory":
+            raise EnvironmentFault(
+                f"{self._problem}: there is too little memory on this GPU to judge at these sizes; end what "
+                "else uses it, or choose smaller sizes or a GPU with more memory",
+                str(reply.get("traceback", "")),
+            )
+        return reply

@@ -64,7 +64,7 @@ class Judge:
 
 
 @dataclass(frozen=True)
-class Compare:
+class Fits:
     outputs: dict[str, Any]
 
 
@@ -215,9 +215,12 @@ class Take:
 
 @dataclass(frozen=True)
 class Alone:
-    """For each baseline the two numbers of calls of its slope."""
+    """For each baseline the two numbers of calls of its slope, and from how many milliseconds of a call on
+    that slope tells nothing.
+    """
 
     rows: dict[str, tuple[int, int]]
+    enough_ms: dict[str, float]
 
 
 @dataclass(frozen=True)
@@ -265,7 +268,7 @@ class JudgeTaken:
 
 
 Command = (
-    Parameters | Draw | Again | Judge | Compare | FitsOther | Explain | Map | Narrow | Probe | Duration
+    Parameters | Draw | Again | Judge | Fits | FitsOther | Explain | Map | Narrow | Probe | Duration
     | Trace | Rest | Health | Environment | Ways | Name | CompareFiles | Gradients | JudgeGradients
     | Variants | Variant | ComparisonKernels | WarmUp | ExpectBaselines | Baselines | Refresh | Timed
     | Slope | Take | Alone | Launches | RoomForRow | FillRow | TakeOfRow | Recall | Glance | Card | JudgeTaken

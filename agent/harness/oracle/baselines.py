@@ -106,6 +106,11 @@ class Baselines:
         for mine, new in zip(leaves(self.inputs), leaves(fresh), strict=True):
             mine.data.copy_(new)
 
+    def rest(self) -> None:
+        """Lets go of the present contents, which `recall` brings back, unless a graph reads them there."""
+        if not self._replays:
+            self.inputs = []
+
     def room_for_row(self, least: int, most: int) -> dict[str, Any]:
         """How many calls in a row there is room for, and what workers have to know of it."""
         try:
@@ -153,9 +158,17 @@ class Baselines:
         self.taken = self._exchange.outputs({"there": True}, self._like)
         torch.cuda.synchronize()
 
-    def alone(self, rows: dict[str, tuple[int, int]]) -> dict[str, tuple[float, float]]:
-        """Median milliseconds of a call, and of each call in a row, for each baseline."""
-        return {name: (self._alone(name), self.slope(name, *lengths)) for name, lengths in rows.items()}
+    def alone(
+        self, rows: dict[str, tuple[int, int]], enough_ms: dict[str, float]
+    ) -> dict[str, tuple[float, float]]:
+        """Median milliseconds of a call, and of each call in a row, for each baseline; the former twice where
+        they are enough.
+        """
+        found = {}
+        for name, lengths in rows.items():
+            call = self._alone(name)
+            found[name] = (call, call if call >= enough_ms[name] else self.slope(name, *lengths))
+        return found
 
     def _alone(self, name: str) -> float:
         found: list[float] = []

@@ -8,7 +8,7 @@ from typing import Any
 from agent.harness.messages import oracle_commands
 from agent.harness.oracle.state import OracleState
 from agent.harness.truth import gradients, input_variants, parameter_names, tolerance
-from agent.harness.truth.reference import ReferenceRaised
+from agent.harness.truth.user_code import ReferenceRaised
 from agent.harness.worker import wire
 
 

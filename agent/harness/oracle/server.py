@@ -27,7 +27,8 @@ from agent.harness.oracle.state import OracleState
 from agent.harness.oracle.timing_commands import TimingCommands
 from agent.harness.oracle.transport import Exchange, Files, SharedMemory
 from agent.harness.oracle.verification_commands import VerificationCommands
-from agent.harness.truth.reference import Reference, ReferenceRaised
+from agent.harness.truth.reference import Reference
+from agent.harness.truth.user_code import ReferenceRaised
 from agent.harness.worker import wire
 from agent.sandbox import messages
 
@@ -72,9 +73,17 @@ def _oracle(source: str, folder: str, device: str, shared: str) -> Oracle:
     return Oracle(Path(source), Path(folder), device, exchange)
 
 
+_BLAME = {
+    ReferenceRaised: "reference", wire.WireError: "description",
+    torch.OutOfMemoryError: "memory", MemoryError: "memory",
+}  # fmt: skip
+
+
 def _failed(error: Exception) -> dict[str, Any]:
-    """`blame`: the user's `reference`, the `description` of a candidate's tensors, or `own` code of ours."""
-    blame = {ReferenceRaised: "reference", wire.WireError: "description"}.get(type(error), "own")
+    """`blame`: the user's `reference`, the `description` of a candidate's tensors, the GPU's too small
+    `memory`, or `own` code of ours.
+    """
+    blame = _BLAME.get(type(error), "own")
     return {
         "error": str(error) if blame == "reference" else f"{type(error).__name__}: {error}",
         "blame": blame,
@@ -88,6 +97,9 @@ def main(argv: list[str]) -> None:
     os.dup2(os.open(os.devnull, os.O_RDONLY), 0)
     torch.backends.cuda.matmul.allow_tf32 = False
     torch.backends.cudnn.allow_tf32 = False
+    if argv[3] == "cuda":
+        # Truths are several GB: what is freed in parts has to serve for a whole one, or a card is full half used.
+        torch.cuda.memory._set_allocator_settings("expandable_segments:True")
     oracle: Oracle | None = None
     for line in commands:
         try:

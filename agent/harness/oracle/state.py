@@ -11,8 +11,8 @@ from agent.harness.truth import parameter_names
 from agent.harness.truth.reference import Draw, Reference
 from agent.records import Finding
 
-ROOM = 8
-"""Share of the GPU's memory that the oracle may hold for later."""
+ROOM = 3
+"""The part of the GPU's memory that is to be free for the candidate's call."""
 
 
 class OracleState:
@@ -39,10 +39,14 @@ class OracleState:
         """The present parameters and buffers, as the candidate is to hear of them."""
         return {self.names.get(name, name): tensor for name, tensor in self.reference.state().items()}
 
-    def make_room(self) -> None:
-        """Gives memory back that the candidate's process may need."""
-        if self.device == "cuda" and torch.cuda.memory_reserved() > torch.cuda.mem_get_info()[1] // ROOM:
-            torch.cuda.empty_cache()
+    def make_room(self, part: int = ROOM) -> None:
+        """Gives memory back that the candidate's process may need, where less than that part is free. What is
+        given back has to be taken anew, which takes longer than to compute in it.
+        """
+        if self.device == "cuda":
+            free, whole = torch.cuda.mem_get_info()
+            if free < whole // part:
+                torch.cuda.empty_cache()
 
     def foreign(self, types: list[str] | None, devices: list[str] | None) -> Finding | None:
         """An output that is no plain tensor, or not on the GPU."""

@@ -21,6 +21,7 @@ from agent.harness.worker.memory_guards import leaves
 from agent.harness.worker.shared_memory import BAND_BYTES, PIECE_BYTES, Segment, blank, laid
 
 State = dict[str, torch.Tensor]
+_WORD = 8
 
 
 class Excepted(NamedTuple):
@@ -116,7 +117,8 @@ class Files:
 
 
 class SharedMemory:
-    """Tensors in GPU memory that workers map as well: two places for the inputs, one for what comes back.
+    """Tensors in GPU memory that workers map as well, at two addresses: a place for the inputs, which are
+    found at the one address or the other, and one for what comes back.
 
     `descriptors` are local sockets, on each of which a worker gets the memory. Raises MemoryError in `give`
     where the GPU has no room for it.
@@ -130,7 +132,8 @@ class SharedMemory:
         self._number = 0
         self._segment: Segment | None = None
         self._layout: list[list[int]] = []
-        self._slot = 0
+        self._mapping = 0
+        """Which of the worker's two addresses the inputs have."""
 
     def give(self, inputs: Any, like: Any, state: State, *, stem: str, in_place: bool) -> dict[str, Any]:
         sizes = [[_size(t) for t in leaves(inputs)], [_size(t) for t in leaves(like)],
@@ -138,7 +141,7 @@ class SharedMemory:
         if self._segment is None or sizes != self._layout:
             self._make(sizes)
         elif not in_place:
-            self._slot = 1 - self._slot
+            self._mapping = 1 - self._mapping
         description = self._described(inputs)
         self.refresh(inputs)
         return {"inputs": description, "in_place": in_place} | {
@@ -147,7 +150,7 @@ class SharedMemory:
 
     def refresh(self, inputs: Any) -> None:
         assert self._segment is not None
-        for tensor, offset in zip(leaves(inputs), self._inputs[self._slot], strict=True):
+        for tensor, offset in zip(leaves(inputs), self._inputs, strict=True):
             self._segment.tensor(offset, tensor.shape, tensor.dtype).copy_(tensor)
         torch.cuda.synchronize()
 
@@ -165,7 +168,7 @@ class SharedMemory:
     def changed(
         self, inputs: Any, earlier: Any, state: State, claims: Claims, excepted: Excepted
     ) -> Iterator[str]:
-        if "input" not in excepted.written and not self._hold(leaves(inputs), self._inputs[self._slot]):
+        if "input" not in excepted.written and not self._hold(leaves(inputs), self._inputs):
             yield "input"
         places = self._places("parameters", list(state.values()))
         gone = claims.gone or []
@@ -181,8 +184,7 @@ class SharedMemory:
         assert self._segment is not None
         return [
             number
-            for places in self._inputs
-            for number, (place, size) in enumerate(zip(places, self._layout[0], strict=True))
+            for number, (place, size) in enumerate(zip(self._inputs, self._layout[0], strict=True))
             if not all(
                 bool((self._segment.raw(begin, length) == 255).all())
                 for begin, length in (
@@ -194,9 +196,7 @@ class SharedMemory:
 
     def _make(self, sizes: list[list[int]]) -> None:
         inputs, outputs, parameters = sizes
-        first, end = laid(inputs, 0)
-        second, end = laid(inputs, end)
-        self._inputs = (first, second)
+        self._inputs, end = laid(inputs, 0)
         self._regions: dict[str, tuple[int, int]] = {}
         for name, group in (("outputs", outputs), ("earlier", outputs), ("parameters", parameters)):
             begin, end = end, laid(group, end)[1]
@@ -204,16 +204,16 @@ class SharedMemory:
         self._segment = None
         self._segment = Segment.made(end)
         blank(self._segment)
-        self._layout, self._slot, self._number = sizes, 0, next(self._numbers)
+        self._layout, self._mapping, self._number = sizes, 0, next(self._numbers)
         for worker in self._workers:
             self._segment.hand_over(worker)
 
     def _described(self, inputs: Any) -> dict[str, Any]:
         assert self._segment is not None
         described = wire.describe(inputs)
-        for spec, offset in zip(described["tensors"], self._inputs[self._slot], strict=True):
+        for spec, offset in zip(described["tensors"], self._inputs, strict=True):
             spec["offset"] = offset
-        return described | {"segment": self._number, "bytes": self._segment.size}
+        return described | {"segment": self._number, "bytes": self._segment.size, "mapping": self._mapping}
 
     def _places(self, region: str, tensors: list[torch.Tensor]) -> list[int]:
         return laid([_size(t) for t in tensors], self._regions[region][0])[0]
@@ -225,9 +225,18 @@ class SharedMemory:
             mine = _bytes(tensor)
             for at in range(0, mine.numel(), PIECE_BYTES):
                 piece = mine[at : at + PIECE_BYTES]
-                if not torch.equal(self._segment.raw(place + at, piece.numel()), piece):
+                if not _same_bytes(self._segment.raw(place + at, piece.numel()), piece):
                     return False
         return True
+
+
+def _same_bytes(one: torch.Tensor, other: torch.Tensor) -> bool:
+    """Of two tensors of bytes; as numbers of 64 bits, of which a GPU compares as many in a second."""
+    if other.storage_offset() % _WORD or one.storage_offset() % _WORD:
+        return torch.equal(one, other)
+    whole = one.numel() // _WORD * _WORD
+    words = (tensor[:whole].view(torch.int64) for tensor in (one, other))
+    return (not whole or torch.equal(*words)) and torch.equal(one[whole:], other[whole:])
 
 
 def _size(tensor: torch.Tensor) -> int:

@@ -7,7 +7,7 @@ from agent.harness.oracle.state import OracleState
 from agent.harness.oracle.transport import Excepted
 from agent.harness.task import faults
 from agent.harness.truth import tolerance
-from agent.harness.truth.reference import ReferenceRaised
+from agent.harness.truth.user_code import ReferenceRaised
 from agent.harness.worker import wire
 from agent.records import Finding
 
@@ -49,6 +49,8 @@ class VerificationCommands:
         if draw is None or (family is not None and reason is not None):
             return {"left_out": reason}
         self._state.draw = draw
+        if self._state.device == "cuda":
+            draw.expected.lean()
         self._state.make_room()
         if command.as_files:
             return {"inputs": wire.dump(draw.inputs, self._state.folder, command.stem)}
@@ -91,13 +93,13 @@ class VerificationCommands:
         self._state.make_room()
         return result | {"status": "incorrect", "native_error": expected.native_error}
 
-    def do_compare(self, command: oracle_commands.Compare) -> dict[str, Any]:
-        """Structure and values alone, of outputs for the present draw."""
+    def do_fits(self, command: oracle_commands.Fits) -> dict[str, Any]:
+        """Whether structure and values are right, of outputs for the present draw; not what is wrong."""
         expected = self._state.present.expected
-        finding = expected.structure(wire.checked(command.outputs))
-        if finding is not None:
-            return {"finding": finding.model_dump(mode="json")}
-        return expected.compare(self._state.exchange.outputs(command.outputs, expected.native))
+        if expected.structure(wire.checked(command.outputs)) is not None:
+            return {"fits": False}
+        output = self._state.exchange.outputs(command.outputs, expected.native)
+        return {"fits": expected.accepts(tolerance.leaves(output))}
 
     def do_fits_other(self, command: oracle_commands.FitsOther) -> dict[str, Any]:
         """Whether what other inputs of this seed give `fits` the present draw as well."""

@@ -1,8 +1,11 @@
 """What an executor hands to the judge."""
 
 import secrets
+import time
 from collections.abc import Callable
 from typing import Literal
+
+from pydantic import Field
 
 from agent.harness.task.servers import Servers
 from agent.problems import Shrunken
@@ -68,6 +71,8 @@ class Job(Record):
     """The kind of a fault that a GPU reported without its place, where only that is wanted."""
     floor_ms: float | None = None
     """Roofline floor of the problem at its real shape on the GPU in question."""
+    begun_ns: int = Field(default_factory=time.monotonic_ns)
+    """When this look at the candidate began, by this machine's clock: its place in the queue for a GPU."""
     servers: Servers = Servers()
     """Where the judge gets its processes from."""
     screened: bool = True

@@ -10,6 +10,8 @@ TRUSTED = ("agent.harness.judge.evaluate", "agent.harness.oracle.server")
 """What the server of our own processes imports: whatever may run there."""
 COMPILER = ("torch._dynamo", "torch._inductor.compile_fx")
 """What it imports besides where there is a GPU: most of what a first compilation takes."""
+MACHINE = "agent.harness.backends.machine"
+"""There it also asks for compilers and GPUs, once for all its judges."""
 COMPILING = {"TORCHINDUCTOR_COMPILE_THREADS": "1"}
 """With which environment. Otherwise a process for each processor is started for a kernel or two."""
 CANDIDATES = ("torch", "torch.profiler", "torch.utils.cpp_extension", "torch._dynamo")

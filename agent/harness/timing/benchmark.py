@@ -19,7 +19,7 @@ from typing import Any
 from agent.harness.messages import oracle_commands
 from agent.harness.messages.commands import to_oracle, to_worker
 from agent.harness.timing.processes import TimedProcesses, TimedWorker
-from agent.harness.timing.stats import FRESH_FEW, UNSTABLE, Round, Times, certain, spread
+from agent.harness.timing.stats import FRESH_FEW, HOST_BOUND, UNSTABLE, Round, Times, certain, spread
 from agent.harness.worker import worker_commands
 from agent.records import MoreBaselines
 
@@ -32,6 +32,9 @@ SAMPLED = 4
 LEAST_SLOPES, SLOPES = 3, 5
 STEADY = 0.01
 """Share of their median by which slopes may be apart for further ones to tell nothing."""
+NOT_HELD_UP = HOST_BOUND / 2
+"""Share by which a baseline's first slope may be above its calls for no further one to be taken: it would
+have to be as much off again to count."""
 SLOPE_MS = 20.0
 """What the calls of one slope take together, so that the noise of a wall time is small beside it."""
 FEW, MOST = 5, 400
@@ -60,7 +63,7 @@ def _timed(processes: TimedProcesses, names: list[str]) -> Times:
     for name in ("candidate", *names):
         about = median(entry.events[name] for entry in rounds)
         rows[name] = row_lengths(about)
-        slopes[name] = _median_slope(processes, name, *rows[name])
+        slopes[name] = _median_slope(processes, name, rows[name], about)
     return Times(rounds, slopes, processes.oracle(to_oracle(oracle_commands.Card())), rows=rows)
 
 
@@ -115,12 +118,15 @@ def _wall(
     return 1000 * (time.monotonic() - started), answer
 
 
-def _median_slope(processes: TimedProcesses, name: str, few: int, many: int) -> float:
+def _median_slope(processes: TimedProcesses, name: str, lengths: tuple[int, int], about: float) -> float:
+    """`about`: milliseconds of a call, of whose slope one is enough where it cannot count."""
     found: list[float] = []
     if name == "candidate":
         _row(processes, ROW_WARM_UP)
     while len(found) < SLOPES:
-        found.append(_slope(processes, name, few, many))
+        found.append(_slope(processes, name, *lengths))
+        if name != "candidate" and found[-1] <= (1 + NOT_HELD_UP) * about:
+            break
         if len(found) >= LEAST_SLOPES and max(found) - min(found) <= STEADY * median(found):
             break
     return median(found)

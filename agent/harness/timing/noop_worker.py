@@ -39,7 +39,7 @@ _EMPTY: dict[str, Any] = {"stem": "empty", "tensors": []}
 
 
 class NoopWorker:
-    """Owns the process; `end` it."""
+    """Starts the process `child`, which its owner ends."""
 
     def __init__(
         self, job: Job, trace: Trace, backend: Backend, folder: Path, passed: selection.Passed
@@ -48,7 +48,7 @@ class NoopWorker:
         self._backend, self._begun = backend, False
         outputs = [(list(spec.shape), spec.dtype) for spec in trace.outputs]
         furnish(folder, _SOURCE.format(outputs=outputs), backend)
-        self._child: Child = selection.worker(backend, job, folder, trace, passed)
+        self.child: Child = selection.worker(backend, job, folder, trace, passed)
 
     def begin(self) -> None:
         """Loads its module and the process's part of the GPU, once; the outputs are not there yet."""
@@ -66,13 +66,10 @@ class NoopWorker:
     def timed(self, command: dict[str, Any]) -> dict[str, Any]:
         """The answer. Raises EnvironmentFault: no candidate has a part in what fails here."""
         try:
-            answer = worker_answers.ask(self._child, self._backend, command, LIMIT_S)
+            answer = worker_answers.ask(self.child, self._backend, command, LIMIT_S)
         except ChildFault as fault:
-            log = "\n".join(self._child.log.splitlines()[-5:])
+            log = "\n".join(self.child.log.splitlines()[-5:])
             raise EnvironmentFault(f"the clock's empty module {fault}: {log}") from None
         if "error" in answer:
             raise EnvironmentFault(f"the clock's empty module failed: {answer['error']}")
         return answer
-
-    def end(self) -> None:
-        self._child.kill()

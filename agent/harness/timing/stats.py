@@ -48,7 +48,8 @@ class Round(NamedTuple):
 
 
 Alone = dict[str, tuple[float, float]]
-"""For each baseline the milliseconds of a call, and of each call in a row."""
+"""For each baseline the milliseconds of a call, and of each call in a row; the former twice where those of a
+call are `believed_from` on."""
 
 
 class Times(NamedTuple):
@@ -70,14 +71,13 @@ class Times(NamedTuple):
 
 def measurement(times: Times, gpu: str, floor_ms: float | None, alone: Alone) -> Measurement:
     """The times that count; `alone`: what the baselines take once the candidate is gone."""
-    spreads = {name: _in_a_row(percentiles(times.of(name)), times.slopes[name]) for name in times.slopes}
+    spreads = {name: _spans(times, name) for name in times.slopes}
     candidate = spreads.pop("candidate")
     for judged, blur in ((times.wall(), resolution(times)), (times.fresh or 0.0, _blur_of_fresh(times))):
         if judged > candidate.p50 * (1 + DISAGREEMENT) + blur:
             candidate = _scaled(candidate, judged / candidate.p50)
     for name, found in alone.items():
-        # Less than the noise between two sittings is no reason to believe the one that is better.
-        if name in spreads and max(found) < (1 - UNSTABLE) * spreads[name].p50:
+        if name in spreads and max(found) < believed_from(times, name):
             spreads[name] = _scaled(spreads[name], max(found) / spreads[name].p50)
     baseline = min(spreads, key=lambda name: spreads[name].p50)
     return Measurement.model_validate({
@@ -97,6 +97,13 @@ def measurement(times: Times, gpu: str, floor_ms: float | None, alone: Alone) ->
         "host_bound": times.slopes["candidate"] > median(times.of("candidate")) * (1 + HOST_BOUND),
         "card": times.card.get("card") or None,
     })  # fmt: skip
+
+
+def believed_from(times: Times, name: str) -> float:
+    """Milliseconds of a baseline alone from which on its times beside the candidate are believed: less than
+    the noise between two sittings is no reason to believe the one that is better.
+    """
+    return (1 - UNSTABLE) * _spans(times, name).p50
 
 
 def findings(times: Times, found: Measurement, alone: Alone) -> Iterator[Finding]:
@@ -193,6 +200,10 @@ def _uncertainty(values: list[float]) -> float:
     if low < 0:
         return math.inf
     return (ordered[count - 1 - low] - ordered[low]) / 2 / median(ordered)
+
+
+def _spans(times: Times, name: str) -> Percentiles:
+    return _in_a_row(percentiles(times.of(name)), times.slopes[name])
 
 
 def _in_a_row(spans: Percentiles, slope: float) -> Percentiles:

@@ -41,15 +41,15 @@ class _NotTold(Exception):
 class GpuTrial(Trial):
     """What can be done with a candidate on a GPU beside verifying it."""
 
-    def load(self) -> None:
+    def load(self, *, ahead: bool = False) -> None:
         """Also readies what needs no candidate, in a turn of its own where that can be had at once."""
         if self._job.measure:
             self.oracle.ask(to_oracle(oracle_commands.ExpectBaselines()))
-        ahead = Ahead(self._backend.gpu_lock, *self._steps_ahead())
+        work = Ahead(self._backend.gpu_lock, *self._steps_ahead())
         try:
-            super().load()
+            super().load(ahead=ahead or work.is_free)
         finally:
-            ahead.end()
+            work.end()
 
     def verify(self, announce: Announce) -> None:
         self._use_kernels()
@@ -108,7 +108,8 @@ class GpuTrial(Trial):
         """What the baselines take once the candidate is gone."""
         self.candidate.child.kill()
         rows = {name: lengths for name, lengths in times.rows.items() if name != "candidate"}
-        found = self.oracle.ask(to_oracle(oracle_commands.Alone(rows)))["ms"]
+        enough = {name: stats.believed_from(times, name) for name in rows}
+        found = self.oracle.ask(to_oracle(oracle_commands.Alone(rows, enough)))["ms"]
         return {name: (float(ms), float(row)) for name, (ms, row) in found.items()}
 
     def compiled(self, times: stats.Times) -> tuple[KernelTime, ...]:

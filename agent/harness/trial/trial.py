@@ -33,7 +33,7 @@ from agent.harness.trial.reused_outputs import ReusedOutputs
 from agent.harness.trial.worker_client import WorkerClient
 from agent.harness.worker import worker_commands
 from agent.records import Build, Correctness, Environment, Finding, MismatchMap, Status, TensorSpec, Trace
-from agent.sandbox import Child
+from agent.sandbox import Child, end_all
 
 
 class Trial:
@@ -96,9 +96,7 @@ class Trial:
 
     def __exit__(self, *_: object) -> None:
         self.end()
-        if self._noop is not None:
-            self._noop.end()
-        self._reference.kill()
+        end_all(self._reference, *([self._noop.child] if self._noop is not None else []))
 
     def end(self) -> None:
         """Ends the candidate's process."""
@@ -113,9 +111,9 @@ class Trial:
         """Warnings on the way."""
         return self.candidate.findings
 
-    def load(self) -> None:
-        """Imports the candidate, which may build its extensions then."""
-        self.candidate.load()
+    def load(self, *, ahead: bool = False) -> None:
+        """Imports the candidate, which may build its extensions then; `ahead`: the GPU is free meanwhile."""
+        self.candidate.load(ahead=ahead)
         self._at_import = len(self._backend.requests)
 
     @property
@@ -272,7 +270,7 @@ class Trial:
         """Without the candidate's own launches the result has to be wrong."""
         drawn = self._drawn_for(Draw(), "ablated", self._given)
         self.candidate.check(self._call_on(drawn, Draw(), "ablated"), "run", "forward failed")
-        kernel_attribution.check_ablation(self.candidate.tell, self.oracle.compare, drawn["output_bytes"])
+        kernel_attribution.check_ablation(self.candidate.tell, self.oracle.fits, drawn["output_bytes"])
 
     def _check_own_kernels(self) -> None:
         """Where kernels can be repeated without host code, they alone have to give the result."""

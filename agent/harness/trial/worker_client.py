@@ -38,9 +38,9 @@ class WorkerClient:
         self._file = CANDIDATE
         """What the candidate's file is called there."""
 
-    def load(self) -> None:
-        """Imports the candidate, which may build its extensions then."""
-        command = load()
+    def load(self, *, ahead: bool) -> None:
+        """Imports the candidate, which may build its extensions then; `ahead`: the GPU is free meanwhile."""
+        command = load(ahead=ahead)
         self._file = f"{command['name']}.py"
         answer = self.tell(command, "importing the file", "build")
         self.check(answer, "run", "importing the file failed")

@@ -13,9 +13,10 @@ import torch
 from torch._decomp import get_decompositions
 
 from agent.harness.truth import tolerance
-from agent.harness.truth.reference import Draw, Reference, of_the_reference, tree_map
+from agent.harness.truth.reference import Draw, Reference, tree_map
 from agent.harness.truth.summation import OneByOne, Strips
 from agent.harness.truth.summation_order import OtherOrder
+from agent.harness.truth.user_code import of_the_reference
 from agent.records import Finding
 
 _aten = torch.ops.aten

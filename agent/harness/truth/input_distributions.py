@@ -69,9 +69,10 @@ def _with_special(sparse: torch.Tensor, x: torch.Tensor, generator: torch.Genera
     """Each number several times, at places that are drawn outside the first slice."""
     flat = sparse.reshape(-1)
     first = sparse[0].numel() if sparse.dim() > 1 and sparse.shape[0] > 1 else 0
-    finite = x[torch.isfinite(x)]
-    largest = float(finite.abs().max()) if finite.numel() else 0.0
-    negative = bool((finite < 0).any())
+    finite = torch.nan_to_num(x, nan=0.0, posinf=0.0, neginf=0.0)
+    largest = float(torch.linalg.vector_norm(finite, math.inf))
+    negative = bool(finite.amin() < 0)
+    del finite
     tiny = torch.finfo(x.dtype).tiny
     for value in SPECIAL:
         if abs(value) <= largest and (value > 0 or negative):

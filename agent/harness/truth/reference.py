@@ -5,10 +5,7 @@ made again.
 """
 
 import contextlib
-import os
 import time
-import traceback
-from collections.abc import Iterator
 from functools import partial
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -19,29 +16,11 @@ from torch.utils._pytree import tree_map_only
 from agent.harness.truth import float64, input_distributions, perturbation, ties, tolerance
 from agent.harness.truth.summation import OneByOne
 from agent.harness.truth.summation_order import OtherOrder
+from agent.harness.truth.user_code import ReferenceRaised, drawn, of_the_reference
 from agent.harness.worker import memory_guards
 
 WARM_S = 0.01
 """A first forward that takes longer is timed again, since what it had to load is no part of its time."""
-_OURS = str(Path(__file__).resolve().parents[2]) + os.sep
-
-
-class ReferenceRaised(RuntimeError):
-    """The user's own code raised; the message says what. Everything else that raises here is ours."""
-
-
-@contextlib.contextmanager
-def of_the_reference() -> Iterator[None]:
-    """Around code that is the user's: what it raises becomes ReferenceRaised."""
-    try:
-        yield
-    except torch.OutOfMemoryError:
-        raise
-    except Exception as error:
-        # A dispatch mode of ours may be entered around the call.
-        if traceback.extract_tb(error.__traceback__)[-1].filename.startswith(_OURS):
-            raise
-        raise ReferenceRaised(f"{type(error).__name__}: {error}") from error
 
 
 class Draw(NamedTuple):
@@ -72,6 +51,8 @@ class Reference:
         the clock on a GPU, and of all processors together on a CPU."""
         self.changes: set[str] = set()
         """What the reference itself writes to: names of its state, and `input`."""
+        self._writes: bool | None = None
+        """Whether it has written to anything so far; None before its first run."""
 
     def perturb(self, seed: int, *, wide: bool = False) -> list[Any]:
         """A new instance with perturbed parameters; returns the constructor's arguments.
@@ -152,6 +133,7 @@ class Reference:
                 drawn = self._draw(seed, family, None)
                 if drawn is None or drawn.expected.obstacle() is None:
                     return drawn
+                del drawn
         return self._draw(seed, milder or family, inputs)
 
     def _draw(self, seed: int, family: str | None, inputs: list[Any] | None) -> Draw | None:
@@ -159,12 +141,9 @@ class Reference:
         if inputs is None:
             return None
         with torch.no_grad():
-            native, touched = self.native(inputs)
-            overlaps = memory_guards.overlaps(native, {"input": inputs, "parameter": self.state()})
-            native = self._placed(native)
-            if touched:
-                self.changes |= touched
-                inputs, native = self._restored(seed, family), tree_map(torch.clone, native)
+            # First where the reference is known to write to nothing: it takes the most memory.
+            truth = self.truth(inputs) if self._writes is False else None
+            inputs, native, touched, overlaps = self._run(seed, family, inputs)
             with OtherOrder() as mode:
                 other = self._placed(self.model(*inputs))
             inputs = self._restored(seed, family) if touched else inputs
@@ -174,9 +153,39 @@ class Reference:
                 inputs = self._restored(seed, family) if touched else inputs
             chosen = self._chosen(seed, family, inputs, bool(touched)) if family and mode.picks else None
             inputs = self._restored(seed, family) if touched and chosen else inputs
-            expected = tolerance.Expected(native, other, self.truth(inputs), sequence)
+            truth = self.truth(inputs) if truth is None or touched else truth
+            expected = tolerance.Expected(native, other, truth, sequence)
             expected.open_choice = chosen is not None and expected.differs(*chosen)
         return Draw(inputs, expected, overlaps)
+
+    def _run(
+        self, seed: int, family: str | None, inputs: list[Any]
+    ) -> tuple[list[Any], Any, set[str], list[list[str]]]:
+        """The inputs as they were, torch's own result, what the reference wrote to and a Draw's overlaps."""
+        native, touched = self.native(inputs)
+        overlaps = memory_guards.overlaps(native, {"input": inputs, "parameter": self.state()})
+        native = self._placed(native)
+        self._writes = bool(self._writes or touched)
+        if touched:
+            self.changes |= touched
+            inputs, native = self._restored(seed, family), tree_map(torch.clone, native)
+        return inputs, native, touched, overlaps
+
+    def sample(self, seed: int) -> tuple[list[Any], Any]:
+        """Inputs as stated and torch's own result on them, where nothing is held against it."""
+        inputs = self.inputs(seed, None)
+        assert inputs is not None
+        with torch.no_grad():
+            return self._run(seed, None, inputs)[:2]
+
+    def strict(self, seed: int) -> tolerance.Expected:
+        """What the inputs of this seed must give within the limits of torch's own order alone; for a
+        reference that writes to nothing. Another order, as a draw has it, only widens them.
+        """
+        with torch.no_grad():
+            truth = self._wide_truth(tree_map(float64.wide, self._stated(seed)))
+            native = self._placed(self.native(self._stated(seed))[0])
+            return tolerance.Expected(native, native, truth)
 
     def given(self, inputs: list[Any]) -> Draw:
         """What these inputs must give; for a reference that writes to nothing. Raises what it raises."""
@@ -223,7 +232,10 @@ class Reference:
 
     def truth(self, inputs: list[Any]) -> Any:
         """The result in float64; tensors that forward makes without a dtype are float64 as well."""
-        model, wide = self.in_float64(), tree_map(float64.wide, inputs)
+        return self._wide_truth(tree_map(float64.wide, inputs))
+
+    def _wide_truth(self, wide: Any) -> Any:
+        model = self.in_float64()
         stated = torch.get_default_dtype()
         torch.set_default_dtype(torch.float64)
         try:
@@ -271,27 +283,14 @@ class Reference:
 
     def _stated(self, seed: int) -> list[Any]:
         """As `get_inputs` draws them; varied where it never draws others, which could be foreseen."""
-        inputs = self._drawn(seed)
+        draws = partial(drawn, self._space["get_inputs"], self._device)
+        inputs = draws(seed)
         if self._fixed is None:
-            again = zip(
-                memory_guards.leaves(inputs), memory_guards.leaves(self._drawn(seed + 1)), strict=True
-            )
+            again = zip(memory_guards.leaves(inputs), memory_guards.leaves(draws(seed + 1)), strict=True)
             self._fixed = all(one.shape == other.shape and torch.equal(one, other) for one, other in again)
         return (
             list(tree_map(partial(input_distributions.varied, seed=seed), inputs)) if self._fixed else inputs
         )
-
-    def _drawn(self, seed: int) -> list[Any]:
-        torch.manual_seed(seed)
-        if self._device == "cuda":
-            try:
-                with of_the_reference(), torch.device("cuda"):
-                    return list(tree_map(lambda t: t.cuda(), self._space["get_inputs"]()))
-            except RuntimeError:
-                # An input made from numpy or from a CPU generator cannot be drawn on the GPU.
-                torch.manual_seed(seed)
-        with of_the_reference():
-            return list(tree_map(lambda t: t.to(self._device), self._space["get_inputs"]()))
 
 
 def tree_map(change: Any, value: Any) -> Any:

@@ -6,7 +6,7 @@ dtype, which is no right order and there for wrong answers.
 """
 
 import math
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from typing import Any
 
@@ -18,6 +18,8 @@ STRIPS = 256
 FEW = 64
 """Sums up to which a tensor of sums has few: one kernel's atomics all go there, and the errors of so few may
 happen to be nearly 0 in the orders that were tried."""
+MANY = 1 << 26
+"""Terms whose squares are rather taken strip by strip than kept."""
 LINKS = 1 << 22
 """Additions in sequence at most; longer sums add pairs and larger groups first. 4 million is one atomic for
 each block of 256 over 2^30 values."""
@@ -32,8 +34,17 @@ class Strips:
 
     def __call__(self, flat: torch.Tensor, divisor: float = 1.0) -> torch.Tensor:
         """The sum over the last dimension, in float32 for shorter dtypes; `divisor` as in `total`."""
+        return self._in_strips(flat, wide)
+
+    def of_squares(self, flat: torch.Tensor, divisor: float) -> torch.Tensor:
+        """The same of the squares, which are never there as a whole where they are many."""
+        if flat.numel() < MANY or type(self) is not Strips:
+            return self(wide(flat).square(), divisor)
+        return self._in_strips(flat, lambda part: wide(part).square())
+
+    def _in_strips(self, flat: torch.Tensor, terms: Callable[[torch.Tensor], torch.Tensor]) -> torch.Tensor:
         self.few |= flat.shape[-1] > 2 and flat.numel() <= FEW * flat.shape[-1]
-        parts = (wide(flat[..., strip]).sum(-1) for strip in strips(flat.shape[-1], STRIPS))
+        parts = (terms(flat[..., strip]).sum(-1) for strip in strips(flat.shape[-1], STRIPS))
         result = next(parts)
         for part in parts:
             result = result + part
@@ -105,15 +116,19 @@ def taken(order: Strips) -> Iterator[None]:
         _in_force.pop()
 
 
-def total(x: torch.Tensor, dim: Any, keepdim: bool = False, divisor: float = 1.0) -> torch.Tensor:
+def total(
+    x: torch.Tensor, dim: Any, keepdim: bool = False, divisor: float = 1.0, *, squared: bool = False
+) -> torch.Tensor:
     """The sum over `dim` (None: all) in the order in force, in float32 for shorter dtypes.
 
-    `divisor`: what the caller divides it by, where a kernel may as well divide each term.
+    `divisor`: what the caller divides it by, where a kernel may as well divide each term. `squared`: of the
+    squares.
     """
     along = axes(x, dim)
     shape = [1 if axis in along else size for axis, size in enumerate(x.shape)]
     flat = x.movedim(along, list(range(-len(along), 0))).flatten(-len(along)) if along else x.unsqueeze(-1)
-    result = _in_force[-1](flat, divisor)
+    order = _in_force[-1]
+    result = order.of_squares(flat, divisor) if squared else order(flat, divisor)
     return result.reshape(shape) if keepdim else result
 
 

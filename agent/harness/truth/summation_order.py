@@ -84,11 +84,17 @@ def _moments(
     x: torch.Tensor, dim: Any, correction: float, keepdim: bool
 ) -> tuple[torch.Tensor, torch.Tensor]:
     """Variance and mean."""
+    centred, mean = _centred(x, dim)
+    freedom = max(_count(x, dim) - correction, 0)
+    spread = total(centred.square_(), dim, keepdim, freedom) / freedom
+    return spread, mean.reshape(spread.shape)
+
+
+def _centred(x: torch.Tensor, dim: Any) -> tuple[torch.Tensor, torch.Tensor]:
+    """A new tensor of the distances from the mean, and the mean."""
     count = _count(x, dim)
     mean = total(x, dim, True, count) / count
-    freedom = max(count - correction, 0)
-    spread = total((wide(x) - mean).square(), dim, keepdim, freedom) / freedom
-    return spread, mean.reshape(spread.shape)
+    return wide(x) - mean, mean
 
 
 def _correction(given: Arguments) -> float:
@@ -159,15 +165,17 @@ def _log_softmax(given: Arguments) -> torch.Tensor:
 
 
 def _normalised(x: torch.Tensor, dim: Any, eps: float) -> tuple[torch.Tensor, torch.Tensor, torch.Tensor]:
-    spread, mean = _moments(x, dim, 0.0, True)
-    factor = (spread + eps).rsqrt()
-    return (wide(x) - mean) * factor, mean, factor
+    centred, mean = _centred(x, dim)
+    count = _count(x, dim)
+    factor = (total(centred, dim, True, count, squared=True) / count + eps).rsqrt()
+    return centred.mul_(factor), mean, factor
 
 
 def _affine(y: torch.Tensor, given: Arguments, shape: Sequence[int]) -> torch.Tensor:
+    """`y` is the caller's own, and written to."""
     weight, bias = given.get("weight"), given.get("bias")
-    y = y * weight.reshape(shape) if weight is not None else y
-    y = y + bias.reshape(shape) if bias is not None else y
+    y = y.mul_(weight.reshape(shape)) if weight is not None else y
+    y = y.add_(bias.reshape(shape)) if bias is not None else y
     return y.to(given["input"].dtype)
 
 

@@ -23,6 +23,7 @@ from collections.abc import Callable
 from typing import Any, NamedTuple
 
 import torch
+from torch.utils._pytree import tree_map_only
 
 from agent.diagnosis.mismatch import mismatch_description
 from agent.harness.truth import output_structure
@@ -57,6 +58,8 @@ class Expected:
     def __init__(self, native: Any, other: Any, truth: Any, sequence: Sequence | None = None) -> None:
         """`native` and `other` are the reference's two float32 runs, `truth` the one in float64."""
         self.native, self.truth = native, truth
+        self._finite_as = leaves(native)
+        """What tells where an output has to be finite."""
         self.open_choice = False  # of equal elements, and another choice gives other outputs
         self._lost = sequence.lost if sequence is not None else 0.0
         # A sum that loses too much in sequence is not right so: nothing is allowed for that order.
@@ -69,6 +72,14 @@ class Expected:
                 self.limits, leaves(native), leaves(other), leaves(truth), strict=True
             )
         )
+
+    def lean(self) -> None:
+        """Lets go of the native run's numbers, which nothing needs where it and the truth are finite; its
+        structure stays.
+        """
+        if all(limits is not None and limits.is_finite for limits in self.limits):
+            self.native = tree_map_only(torch.Tensor, _without_numbers, self.native)
+            self._finite_as = leaves(self.truth)
 
     @property
     def native_error(self) -> float:
@@ -109,7 +120,7 @@ class Expected:
     def compare(self, output: Any) -> dict[str, Any]:
         """Worst errors over all outputs, and the finding where the budget does not hold."""
         worst = {"max_abs_err": 0.0, "max_rel_err": 0.0, "ratio": 0.0}
-        quadruples = zip(leaves(output), leaves(self.native), leaves(self.truth), self.limits, strict=True)
+        quadruples = zip(leaves(output), self._finite_as, leaves(self.truth), self.limits, strict=True)
         for index, (y, y32, r64, limits) in enumerate(quadruples):
             result, finding = _compare_one(y, y32, r64, limits)
             worst = {key: max(worst[key], result[key]) for key in worst}
@@ -121,7 +132,7 @@ class Expected:
 
     def wrong(self, output: Any) -> tuple[int, torch.Tensor] | None:
         """The first output with elements outside the budget or wrongly finite, and which they are."""
-        quadruples = zip(leaves(output), leaves(self.native), leaves(self.truth), self.limits, strict=True)
+        quadruples = zip(leaves(output), self._finite_as, leaves(self.truth), self.limits, strict=True)
         for index, (y, y32, r64, limits) in enumerate(quadruples):
             if limits is None:
                 wrong = y != r64.to(y.dtype)
@@ -135,13 +146,8 @@ class Expected:
 
     def accepts(self, outputs: list[torch.Tensor]) -> bool:
         """Whether `compare` would find nothing, without looking for what it is."""
-        quadruples = zip(outputs, leaves(self.native), leaves(self.truth), self.limits, strict=True)
-        return all(
-            torch.equal(y, r64.to(y.dtype))
-            if limits is None
-            else not isinstance(found := _errors(y, y32, r64, limits), Finding) and found[0]["ratio"] <= 1.0
-            for y, y32, r64, limits in quadruples
-        )
+        quadruples = zip(outputs, self._finite_as, leaves(self.truth), self.limits, strict=True)
+        return all(_fits(*quadruple) for quadruple in quadruples)
 
     def differs(self, one: Any, other: Any) -> bool:
         """Whether two outputs are further apart than either may be from the truth."""
@@ -150,6 +156,11 @@ class Expected:
             not torch.equal(a, b) and (limits is None or limits.apart(a, b, r64))
             for a, b, r64, limits in quadruples
         )
+
+
+def _without_numbers(tensor: torch.Tensor) -> torch.Tensor:
+    """One that takes no memory."""
+    return torch.zeros((), dtype=tensor.dtype, device=tensor.device).expand(tensor.shape)
 
 
 def _compare_one(
@@ -168,6 +179,15 @@ def _compare_one(
     if result["ratio"] <= 1.0:
         return result, None
     return result, mismatch_description.explain(y, r64, limits.exceeded(y, r64) if too_far else None)
+
+
+def _fits(y: torch.Tensor, y32: torch.Tensor, r64: torch.Tensor, limits: Limits | None) -> bool:
+    if limits is None:
+        return torch.equal(y, r64.to(y.dtype))
+    if limits.is_finite and y.numel() and not torch.linalg.vector_norm(y, float("inf")).isfinite():
+        return False
+    found = _errors(y, y32, r64, limits)
+    return not isinstance(found, Finding) and found[0]["ratio"] <= 1.0
 
 
 def _errors(

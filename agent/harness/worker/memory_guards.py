@@ -3,6 +3,8 @@
 Everything found here is a claim of a process that the candidate shares: it may refuse, never accept.
 """
 
+import threading
+from functools import cache
 from typing import Any
 
 import torch
@@ -13,6 +15,8 @@ BAND_BYTES = 4096
 """On each side of an input; a multiple of every alignment that device code may rely on."""
 SMALL_BYTES = 1 << 20
 """torch's allocator keeps blocks up to this size in a pool of their own."""
+ROOM = 3
+"""The part of the GPU's memory that is to be free for others between two calls."""
 POISONED_BLOCKS = tuple(1 << power for power in range(9, 25))
 SMALL_BLOCKS = 6
 """Of each small size: a call that asks for several must not find one that an earlier call left."""
@@ -94,6 +98,20 @@ def poison(outputs: list[int], word: int) -> None:
     held += [full(size) for size in _free_blocks()]
     torch.cuda.synchronize()
     del held
+
+
+@cache
+def begin(wanted: bool) -> None:
+    """Makes this process's part of the GPU, beside whatever it waits for, where that is wanted."""
+    if wanted:
+        threading.Thread(target=torch.zeros, args=(1,), kwargs={"device": "cuda"}, daemon=True).start()
+
+
+def leave_room() -> None:
+    """Gives back what the caching allocator holds free, where the GPU has little left for other processes."""
+    free, whole = torch.cuda.mem_get_info()
+    if free < whole // ROOM:
+        torch.cuda.empty_cache()
 
 
 def _free_blocks() -> list[int]:

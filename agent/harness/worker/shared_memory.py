@@ -90,6 +90,10 @@ class Segment:
         os.close(descriptor)
         return cls(handle, size)
 
+    def again(self) -> "Segment":
+        """The same memory once more, at another address."""
+        return Segment(self._handle, self.size)
+
     def hand_over(self, target: socket.socket) -> None:
         """Sends a descriptor of this memory."""
         descriptor = ctypes.c_int()

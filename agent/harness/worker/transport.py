@@ -57,6 +57,8 @@ class SharedMemory:
         self._number = 0
         self._region: Any = None
         self._segment: Any = None
+        self._mapped: list[Any] = []
+        """The segment at two addresses, between which inputs change."""
         self._tensors: dict[Any, torch.Tensor] = {}
         self._row: list[tuple[Any, list[torch.Tensor]]] = []
 
@@ -68,8 +70,9 @@ class SharedMemory:
         """The inputs; the same places are the same tensors, whose version number does not change."""
         if description["segment"] != self._number:
             self._segment = shared_memory.Segment.received(self._oracle, description["bytes"])
+            self._mapped = [self._segment, self._segment.again()]
             self._number, self._tensors = description["segment"], {}
-        tensors = [self._tensor(spec) for spec in description["tensors"]]
+        tensors = [self._tensor(description["mapping"], spec) for spec in description["tensors"]]
         return wire.rebuild(description["tree"], [t.clone() for t in tensors] if self._private else tensors)
 
     def hand_in(
@@ -128,10 +131,10 @@ class SharedMemory:
         torch.cuda.synchronize()
         return fits
 
-    def _tensor(self, spec: dict[str, Any]) -> torch.Tensor:
-        key = spec["offset"], tuple(spec["shape"]), spec["dtype"]
+    def _tensor(self, mapping: int, spec: dict[str, Any]) -> torch.Tensor:
+        key = mapping, spec["offset"], tuple(spec["shape"]), spec["dtype"]
         if key not in self._tensors:
-            self._tensors[key] = self._segment.tensor(
+            self._tensors[key] = self._mapped[mapping].tensor(
                 spec["offset"], spec["shape"], getattr(torch, spec["dtype"])
             )
         return self._tensors[key]

@@ -48,7 +48,7 @@ class Worker:
         """The command that made the present instance."""
         self._model: Any = None
         self._inputs: Any = None
-        self._called = False
+        self._called = self._ahead = False
         self._kept: Any = []
         self._timer: Any = None
         self._shim: Any = None
@@ -90,6 +90,7 @@ class Worker:
         return dict(getattr(self, "do_" + messages.tag(type(command)))(command))
 
     def do_load(self, command: worker_commands.Load) -> dict[str, Any]:
+        self._ahead = command.ahead
         self._file = HERE / f"{command.name}.py"  # a name that tells nothing
         self._file.write_bytes((HERE / CANDIDATE).read_bytes())
         sys.argv[:] = [str(self._file)]
@@ -154,6 +155,8 @@ class Worker:
         answer |= self._transport.hand_in(outputs, inputs, state, earlier, command)
         self._kept = [*(self._kept if command.keep_all else ()), memory_guards.leaves(outputs)]
         self._inputs = inputs
+        if self._shim is None:
+            memory_guards.leave_room()
         return answer
 
     def do_further(self, command: worker_commands.Further) -> dict[str, Any]:
@@ -229,6 +232,7 @@ class Worker:
         }
 
     def _build(self, request: dict[str, Any]) -> dict[str, Any]:
+        memory_guards.begin(self._ahead)
         self._answer({"request": "build", "build": request})
         answer = dict(json.loads(self._commands.readline()))
         self._watch()
@@ -253,10 +257,7 @@ class Worker:
         ]
 
     def _synchronize(self) -> None:
-        if self.device == "cuda":
-            torch.cuda.synchronize()
-        elif self._shim is not None:
-            self._shim.synchronize()
+        (torch.cuda if self._shim is None else self._shim).synchronize()
 
     def _device_report(self) -> dict[str, Any]:
         if self._shim is None:

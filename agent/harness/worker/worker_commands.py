@@ -15,9 +15,10 @@ ONES = 0xFFFFFFFF
 
 @dataclass(frozen=True)
 class Load:
-    """`name`: what the module is to be called."""
+    """`name`: what the module is to be called. `ahead`: its part of the GPU may be made meanwhile."""
 
     name: str
+    ahead: bool = False
 
 
 @dataclass(frozen=True)

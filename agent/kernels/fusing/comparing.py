@@ -38,8 +38,8 @@ class Side:
 
     def step(self, inputs: Sequence[torch.Tensor], grads: Sequence[torch.Tensor] | None) -> Tensors:
         """Results, then gradients, zeros where there is none; grads are those of the results."""
-        leaves = [value.detach().requires_grad_() for value in inputs]
-        wanted = [*leaves, *self.parameters]
+        leaves = [value.detach().requires_grad_(value.is_floating_point()) for value in inputs]
+        wanted = [*(leaf for leaf in leaves if leaf.requires_grad), *self.parameters]
         with torch.enable_grad():
             results = self.run(leaves)
         if grads is None:
@@ -84,8 +84,8 @@ def compared(site: Site, module: nn.Module, inputs: Sequence[torch.Tensor]) -> C
     reason = site.pattern.refuses(*inputs)
     if reason is not None:
         raise Worse(reason)
-    if any(not value.is_floating_point() for value in inputs):
-        raise Worse("its inputs are no floating-point numbers")
+    if not inputs[0].is_floating_point():
+        raise Worse("its input is no floating-point numbers")
     inputs = [value.detach() for value in inputs]
     plain, ours = pair(site, module), fused(site, module)
     before = sum(routing.fallbacks(site.pattern.kernel).values())
@@ -94,7 +94,8 @@ def compared(site: Site, module: nn.Module, inputs: Sequence[torch.Tensor]) -> C
         raise Worse(f"{site.pattern.kernel} does not take it: {_last_reason(site.pattern.kernel)}")
     grads = _drawn(made)
     exact = _exact(site, module, inputs[0].dtype).step(
-        [value.double() for value in inputs], [g.double() for g in grads]
+        [value.double() if value.is_floating_point() else value for value in inputs],
+        [grad.double() for grad in grads],
     )
     error = pairs = 0.0
     for mine, theirs, truth in zip(

@@ -16,9 +16,13 @@ from torch import fx, nn
 from agent.kernels import routing
 from agent.kernels.add_layer_norm.operator import add_layer_norm
 from agent.kernels.add_rms_norm.operator import add_rms_norm
+from agent.kernels.batch_norm.module import BatchNorm1d, BatchNorm2d, BatchNorm3d
+from agent.kernels.batch_norm.operator import batch_norm
+from agent.kernels.fusing import losses
 from agent.kernels.gate_product.operator import ACTS, gate_product
 from agent.kernels.gelu.module import GELU
 from agent.kernels.group_norm.activation import NUMBERS
+from agent.kernels.group_norm.activation import value as activated
 from agent.kernels.group_norm.module import GroupNorm
 from agent.kernels.group_norm.operator import group_norm
 from agent.kernels.layer_norm.module import LayerNorm
@@ -51,13 +55,17 @@ class Found:
         )
 
 
+Find = Callable[[fx.Node, nn.Module], Found | None]
+Kinds = Sequence[type[nn.Module]]
+
+
 @dataclass(frozen=True)
 class Pattern:
     """What is found, and the call in its place."""
 
     name: str
     kernel: str
-    find: Callable[[fx.Node, nn.Module], Found | None]
+    find: Find
     fused: Callable[..., Any]
     refuses: Callable[..., str | None] = lambda *_: None
     """Of the arguments of `fused`: why the kernel does not take them, beside what `routing` says."""
@@ -134,9 +142,7 @@ def module_call(node: fx.Node, module: nn.Module, kinds: Sequence[type[nn.Module
     return source if isinstance(source, fx.Node) and len(node.args) + len(node.kwargs) == 1 else None
 
 
-def _norm(
-    node: fx.Node, module: nn.Module, kinds: Sequence[type[nn.Module]] = (nn.GroupNorm, GroupNorm)
-) -> tuple[fx.Node, str] | None:
+def _norm(node: fx.Node, module: nn.Module, kinds: Kinds) -> tuple[fx.Node, str] | None:
     """The input and the path of a norm that the kernel takes."""
     source = module_call(node, module, kinds)
     if source is None:
@@ -146,30 +152,50 @@ def _norm(
     return (source, str(node.target)) if takes and getattr(norm, "act", "none") == "none" else None
 
 
-def _norm_act(node: fx.Node, module: nn.Module) -> Found | None:
-    act = activation(node, module)
-    normed = None if act is None or act.act not in NUMBERS else _norm(act.source, module)
-    if act is None or normed is None:
+def _norm_act(kinds: Kinds) -> Find:
+    """A norm of these kinds and an activation."""
+
+    def find(node: fx.Node, module: nn.Module) -> Found | None:
+        act = activation(node, module)
+        normed = None if act is None or act.act not in NUMBERS else _norm(act.source, module, kinds)
+        if act is None or normed is None:
+            return None
+        return Found((act.source, *act.nodes), (node,), (normed[0],), (normed[1],), (act.act,))
+
+    return find
+
+
+def _norm_add(kinds: Kinds) -> Find:
+    """A norm of these kinds and a sum with it; and an activation of that, where there is one."""
+
+    def find(node: fx.Node, module: nn.Module) -> Found | None:
+        act = activation(node, module)
+        if act is not None and act.act not in NUMBERS:
+            return None
+        total = node if act is None else act.source
+        for normed, residual in _both_ways(addends(total)):
+            norm = _norm(normed, module, kinds)
+            if norm is not None and normed is not residual:
+                absorbed = (normed, total, *(act.nodes if act else ()))
+                settings = (act.act if act else "none",)
+                return Found(absorbed, (node,), (norm[0], residual), (norm[1],), settings)
         return None
-    return Found((act.source, *act.nodes), (node,), (normed[0],), (normed[1],), (act.act,))
+
+    return find
 
 
-def _norm_add(node: fx.Node, module: nn.Module) -> Found | None:
-    """And an activation of the sum, where there is one."""
-    act = activation(node, module)
-    if act is not None and act.act not in NUMBERS:
+def _linear_loss(node: fx.Node, module: nn.Module) -> Found | None:
+    loss = losses.loss(node, module)
+    logits = None if loss is None else losses.logits(loss.logits, module)
+    if loss is None or logits is None:
         return None
-    total = node if act is None else act.source
-    for normed, residual in _both_ways(addends(total)):
-        norm = _norm(normed, module)
-        if norm is not None and normed is not residual:
-            absorbed = (normed, total, *(act.nodes if act else ()))
-            settings = (act.act if act else "none",)
-            return Found(absorbed, (node,), (norm[0], residual), (norm[1],), settings)
-    return None
+    absorbed = (logits.linear, *logits.between, node)
+    source = logits.linear.args[0]
+    assert isinstance(source, fx.Node)
+    return Found(absorbed, (node,), (source, loss.target), (str(logits.linear.target),), loss.settings)
 
 
-def _add_norm(*kinds: type[nn.Module]) -> Callable[[fx.Node, nn.Module], Found | None]:
+def _add_norm(*kinds: type[nn.Module]) -> Find:
     """A sum, which others may use too, and its norm."""
 
     def find(node: fx.Node, module: nn.Module) -> Found | None:
@@ -186,7 +212,7 @@ def _gate(node: fx.Node, module: nn.Module) -> Found | None:
     """act(gate) * value; of GroupNorm's activation the norm's kernel has more."""
     for side, value in _both_ways(_operands(node, operator.mul, torch.mul)):
         act = activation(side, module)
-        if act is not None and act.act in ACTS and _norm(act.source, module) is None:
+        if act is not None and act.act in ACTS and _norm(act.source, module, GROUPS) is None:
             return Found((*act.nodes, node), (node,), (act.source, value), (), (act.act,))
     return None
 
@@ -203,6 +229,23 @@ def group_norm_act(x: torch.Tensor, norm: nn.GroupNorm, act: str) -> torch.Tenso
 def group_norm_add_act(x: torch.Tensor, residual: torch.Tensor, norm: nn.GroupNorm, act: str) -> torch.Tensor:
     """act(norm(x) + residual)."""
     return group_norm(x, norm.num_groups, norm.weight, norm.bias, norm.eps, act=act, residual=residual)
+
+
+def batch_norm_act(x: torch.Tensor, norm: nn.BatchNorm2d, act: str) -> torch.Tensor:
+    """act(norm(x)); in training the norm is torch's."""
+    if norm.training or norm.running_mean is None or norm.running_var is None:
+        return activated(norm(x), act)
+    return batch_norm(x, norm.running_mean, norm.running_var, norm.weight, norm.bias, norm.eps, act=act)
+
+
+def batch_norm_add_act(
+    x: torch.Tensor, residual: torch.Tensor, norm: nn.BatchNorm2d, act: str
+) -> torch.Tensor:
+    """act(norm(x) + residual), likewise."""
+    if norm.training or norm.running_mean is None or norm.running_var is None:
+        return activated(norm(x) + residual, act)
+    statistics = (norm.running_mean, norm.running_var)
+    return batch_norm(x, *statistics, norm.weight, norm.bias, norm.eps, act=act, residual=residual)
 
 
 def added_rms_norm(x: torch.Tensor, y: torch.Tensor, norm: nn.RMSNorm) -> tuple[torch.Tensor, torch.Tensor]:
@@ -225,7 +268,9 @@ def _unlike(x: torch.Tensor, y: torch.Tensor) -> str | None:
     return None if x.dtype == y.dtype else "its tensors have two dtypes"
 
 
-NORMS = (nn.GroupNorm, GroupNorm, nn.LayerNorm, LayerNorm, nn.RMSNorm, RMSNorm)
+GROUPS = (nn.GroupNorm, GroupNorm)
+BATCHES = (nn.BatchNorm1d, nn.BatchNorm2d, nn.BatchNorm3d, BatchNorm1d, BatchNorm2d, BatchNorm3d)
+NORMS = (*GROUPS, *BATCHES, nn.LayerNorm, LayerNorm, nn.RMSNorm, RMSNorm)
 """Modules that a pattern begins with: where one stays, its holder is told of."""
 _MODULES: dict[type[nn.Module], str] = {
     nn.SiLU: "silu", nn.ReLU: "relu", nn.Tanh: "tanh", nn.Hardswish: "hardswish"
@@ -237,9 +282,14 @@ _FUNCTIONS: dict[Any, str] = {
 _METHODS = {"relu": "relu", "tanh": "tanh"}
 
 PATTERNS = (
-    Pattern("GroupNorm + sum", "group_norm", _norm_add, group_norm_add_act, _unlike),
+    Pattern(
+        "linear + cross entropy", "linear_cross_entropy", _linear_loss, losses.linear_loss, losses.refused
+    ),
+    Pattern("GroupNorm + sum", "group_norm", _norm_add(GROUPS), group_norm_add_act, _unlike),
+    Pattern("BatchNorm + sum", "batch_norm", _norm_add(BATCHES), batch_norm_add_act, _unlike),
     Pattern("gate * value", "gate_product", _gate, gate_product, _unlike),
-    Pattern("GroupNorm + activation", "group_norm", _norm_act, group_norm_act),
+    Pattern("GroupNorm + activation", "group_norm", _norm_act(GROUPS), group_norm_act),
+    Pattern("BatchNorm + activation", "batch_norm", _norm_act(BATCHES), batch_norm_act),
     Pattern("sum + RMSNorm", "add_rms_norm", _add_norm(nn.RMSNorm, RMSNorm), added_rms_norm, _unlike),
     Pattern(
         "sum + LayerNorm", "add_layer_norm", _add_norm(nn.LayerNorm, LayerNorm), added_layer_norm, _unlike

@@ -16,9 +16,10 @@ class Model(nn.Module):
         middle = x.amin((1, 2)) - x.var(dim=(1, 2)) + x.std(dim=(1, 2), unbiased=False)
         all_of_it = z.mean() + torch.log(z.abs().sum()) + z.max()
         kept = x / (x.norm(dim=1, keepdim=True) + 1e-6) + torch.logsumexp(x, dim=2, keepdim=True)
-        places = x.argmax(dim=2) + x.min(dim=2)[1]
+        least, at = x.min(dim=2)
+        places = x.argmax(dim=2) + at + x.argmin(-1)[:, :, :1] + x.argmax() + z.max(dim=1)[1].sum()
         normal = F.normalize(x.flatten(1), p=1.0, dim=1) * (x > 3).any(dim=3).sum()
-        return rows, middle, all_of_it, kept, places, normal, x.cumsum(1) + z.new_ones(1), x.cumsum(3), x.sum(0)
+        return rows, middle, all_of_it, kept, places, least, normal, x.cumsum(1) + z.new_ones(1), x.cumsum(3), x.sum(0)
 
 
 def get_inputs():

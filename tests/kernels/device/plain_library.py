@@ -11,7 +11,7 @@ from device_library import Array, Device, build_runtime
 
 from agent.kernels import sources
 
-KERNELS = (
+PLAIN = (
     "add_layer_norm",
     "add_rms_norm",
     "cross_entropy",
@@ -23,6 +23,7 @@ KERNELS = (
     "rotary",
     "softmax",
 )
+AXES = ("batch_norm", "cumsum", "linear_cross_entropy", "masked_softmax", "reduction")
 NUMBERS = {"float32": 0, "float16": 1}
 TOLERANCE = {"float32": 3e-6, "float16": 2e-3}
 _TYPES = {"float32": "float", "float16": "__half", "bfloat16": "__nv_bfloat16"}
@@ -35,11 +36,11 @@ _DIRECTIONS = {"forward": "Forward", "backward": "Backward"}
 
 
 @cache
-def library(dtype: str) -> Device:
+def library(dtype: str, kernels: tuple[str, ...] = PLAIN) -> Device:
     """With the one storage type: the three together take a minute to compile."""
-    text = of_dtype(_one_text(), dtype)
-    path = build_runtime().parent / f"plain_{dtype}.cu"
-    path.write_text(text + "".join(map(_face, KERNELS)))
+    text = of_dtype(_one_text(kernels), dtype)
+    path = build_runtime().parent / f"{kernels[0]}_{dtype}.cu"
+    path.write_text(text + "".join(map(_face, kernels)))
     return Device(path, checked=True)
 
 
@@ -62,9 +63,9 @@ def of_dtype(text: str, dtype: str) -> str:
     return text
 
 
-def _one_text() -> str:
+def _one_text(kernels: tuple[str, ...]) -> str:
     parts: dict[str, str] = {}
-    for name in KERNELS:
+    for name in kernels:
         parts |= sources.device_code(name)
     done: set[str] = set()
 
@@ -83,7 +84,7 @@ def _one_text() -> str:
         text = parts[path].replace("#pragma once\n", "")
         return re.sub(r'^#include "([^"]+)"\n', include, text, flags=re.MULTILINE)
 
-    return "".join(placed(f"{name}/csrc/launch.cuh") for name in KERNELS)
+    return "".join(placed(f"{name}/csrc/launch.cuh") for name in kernels)
 
 
 def run(device: Device, function: str, fields: str, *values: Any) -> None:
@@ -107,8 +108,8 @@ def placed(device: Device, values: Array, dtype: str, offset: int) -> Array:
 class Kit:
     """Inputs as they are stored, results compared with float64."""
 
-    def __init__(self, dtype: str, offset: int) -> None:
-        self.device: Device = library(dtype)
+    def __init__(self, dtype: str, offset: int, kernels: tuple[str, ...] = PLAIN) -> None:
+        self.device: Device = library(dtype, kernels)
         self.dtype, self.offset = dtype, offset
         self.random = np.random.default_rng(0)
 

@@ -13,6 +13,7 @@ constexpr int64_t kAllDepth = 512;
 // How a product is cut, and how long that takes, in stages of a tile (1 us on an H200).
 struct Cut {
     int64_t parts, streamed;
+    int64_t blocks;  // that share the streamed stages
     double cost;
 };
 
@@ -20,17 +21,23 @@ inline Cut cut_of(int64_t tiles, int64_t stages, int64_t elements, int64_t sms) 
     constexpr double kStart = 3.0, kLaunch = 4.0, kBytesOfStage = 3.3e6, kStore = 1.5;
     const auto whole = [&](int64_t count) { return static_cast<double>(ceil_div(count, sms)); };
     const double depth = static_cast<double>(stages);
-    Cut best = {1, 0, whole(tiles) * (depth + kStart)};
+    Cut best = {1, 0, 0, whole(tiles) * (depth + kStart)};
     const auto take = [&best](const Cut& other) { best = other.cost < best.cost ? other : best; };
-    const int64_t rest = tiles % sms, streamed = tiles < sms ? tiles : rest + sms;
-    if (rest > 0 && streamed * stages >= sms && streamed * stages < kMostBlocks) {
+    const auto join = [](int64_t parts) { return kStore * static_cast<double>(parts); };
+    // Each tile by as many blocks of its own: few, since one of them adds all up.
+    for (int64_t of_tile = 2; of_tile <= std::min({sms / tiles, stages, int64_t{8}}); ++of_tile) {
+        take({1, tiles, tiles * of_tile, static_cast<double>(ceil_div(stages, of_tile)) + kStart + join(of_tile)});
+    }
+    // All SMs, each with an even share, which begins and ends within a tile.
+    const int64_t streamed = tiles < sms ? tiles : tiles % sms + sms;
+    if (tiles % sms > 0 && streamed * stages >= sms && streamed * stages < kMostBlocks) {
         const double share = static_cast<double>(streamed) * depth / static_cast<double>(sms);
-        const double joins = 1.0 + static_cast<double>(ceil_div(sms, streamed));
-        take({1, streamed, whole(tiles - streamed) * (depth + kStart) + share + kStart + kStore * joins});
+        const double rest = whole(tiles - streamed) * (depth + kStart);
+        take({1, streamed, sms, rest + share + kStart + join(2 + ceil_div(sms, streamed))});
     }
     for (int64_t parts = 2; parts <= std::min(kMostParts, stages); ++parts) {
-        const double join = kLaunch + 8.0 * static_cast<double>(parts * elements) / kBytesOfStage;
-        take({parts, 0, whole(tiles * parts) * (static_cast<double>(ceil_div(stages, parts)) + kStart) + join});
+        const double added = kLaunch + 8.0 * static_cast<double>(parts * elements) / kBytesOfStage;
+        take({parts, 0, 0, whole(tiles * parts) * (static_cast<double>(ceil_div(stages, parts)) + kStart) + added});
     }
     return best;
 }
@@ -54,19 +61,18 @@ inline Plan plan_of(const Forward& args) {
     plan.both.zeros = plan.cut.streamed * kWarps;
     plan.partial_at = plan.ended_at + on_256_bytes(plan.both.zeros * int64_t{sizeof(int)});
     int64_t sums = plan.cut.parts > 1 ? plan.cut.parts * elements : 0;
-    if (plan.cut.streamed > 0) sums = plan.sms * 2 * kWarps * kWarpSums;
+    if (plan.cut.streamed > 0) sums = plan.cut.blocks * 2 * kWarps * kWarpSums;
     plan.bytes = plan.partial_at + sums * int64_t{sizeof(float)};
     return plan;
 }
 
 template <bool ALL>
-cudaError_t multiply(const Product& p, int64_t sms, cudaStream_t stream) {
+cudaError_t multiply(const Product& p, int64_t blocks, cudaStream_t stream) {
     const auto kernel = matmul_fp32x3<ALL>;
     const cudaError_t error = cudaFuncSetAttribute(reinterpret_cast<const void*>(kernel),
                                                    cudaFuncAttributeMaxDynamicSharedMemorySize, kSharedBytes);
     if (error != cudaSuccess) return error;
-    const int blocks = p.streamed > 0 ? static_cast<int>(sms) : std::min(static_cast<int>(sms), p.units());
-    kernel<<<blocks, kThreads, kSharedBytes, stream>>>(p);
+    kernel<<<static_cast<unsigned>(blocks), kThreads, kSharedBytes, stream>>>(p);
     return cudaGetLastError();
 }
 
@@ -101,7 +107,8 @@ inline cudaError_t on_tensor_cores(const Forward& args) {
     p.ended = plan.both.zeroed;
     p.plain = plan.both;
     p.all = args.precision == kFp32x4 || args.k <= kAllDepth;
-    error = p.all ? multiply<true>(p, plan.sms, args.stream) : multiply<false>(p, plan.sms, args.stream);
+    const int64_t blocks = p.streamed > 0 ? plan.cut.blocks : std::min(plan.sms, int64_t{p.units()});
+    error = p.all ? multiply<true>(p, blocks, args.stream) : multiply<false>(p, blocks, args.stream);
     if (error != cudaSuccess || p.parts == 1) return error;
     return join(p, args.stream);
 }

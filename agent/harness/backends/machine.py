@@ -1,0 +1,11 @@
+"""What every judge asks of this machine, asked by the import: who is forked afterwards has the answers."""
+
+from agent import config
+from agent.build import nvcc
+from agent.gpu_build import gpu
+from agent.harness.backends import gpu_lock, load_inline_build
+
+gpu.present()
+gpu_lock.listed()
+nvcc.find()
+load_inline_build.nvcc_version(config.child_environment())

@@ -1,0 +1,1 @@
+"""BatchNorm in evaluation: operator, module, device code. The public names are in `agent.kernels`."""

@@ -1,0 +1,58 @@
+"""`torch.nn.BatchNorm1d` to `3d` over the shipped kernel in evaluation, with an activation and a residual."""
+
+from typing import Any, TypeVar
+
+import torch
+from torch import nn
+from torch.nn.modules.batchnorm import _BatchNorm
+
+from agent.kernels.batch_norm.operator import batch_norm
+from agent.kernels.group_norm import activation
+
+M = TypeVar("M", bound="_Evaluated")
+
+
+class _Evaluated(_BatchNorm):
+    """Constructor, parameters, buffers and state_dict are torch's; `act` comes in addition."""
+
+    act: str = "none"
+
+    def __init__(self, *arguments: Any, act: str = "none", **options: Any) -> None:
+        """As torch's: (num_features, eps, momentum, affine, track_running_stats, device, dtype)."""
+        super().__init__(*arguments, **options)
+        self.act = act
+
+    @classmethod
+    def from_torch(cls: type[M], module: _BatchNorm) -> M:
+        """The same layer over the same parameters and buffers, which are shared and not copied."""
+        made = cls.__new__(cls)
+        made.__dict__.update(module.__dict__)
+        return made
+
+    def forward(self, input: torch.Tensor, residual: torch.Tensor | None = None) -> torch.Tensor:
+        """act(batch_norm(input) + residual), of the input's shape; in training by torch."""
+        if self.training or self.running_mean is None or self.running_var is None:
+            y = super().forward(input)
+            return activation.value(y if residual is None else y + residual, self.act)
+        self._check_input_dim(input)  # type: ignore[no-untyped-call]
+        return batch_norm(
+            input, self.running_mean, self.running_var, self.weight, self.bias, self.eps, act=self.act,
+            residual=residual,
+        )  # fmt: skip
+
+    def extra_repr(self) -> str:
+        """With the activation, where there is one."""
+        own = str(super().extra_repr())  # type: ignore[no-untyped-call]
+        return own + ("" if self.act == "none" else f", act={self.act}")
+
+
+class BatchNorm1d(_Evaluated, nn.BatchNorm1d):
+    """Of [n, channels] or [n, channels, length]."""
+
+
+class BatchNorm2d(_Evaluated, nn.BatchNorm2d):
+    """Of [n, channels, height, width]."""
+
+
+class BatchNorm3d(_Evaluated, nn.BatchNorm3d):
+    """Of [n, channels, depth, height, width]."""

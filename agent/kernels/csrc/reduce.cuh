@@ -1,0 +1,260 @@
+// Reductions of [outer, length, inner] over length, in the same order on every run.
+//
+// inner == 1: up to 256 threads take a row, as many as it keeps busy. Otherwise a thread takes neighbouring columns, so
+// that every load is coalesced, and the threads above each other share the length. Where that makes too few blocks the
+// length is split: each block leaves its state, and another pass merges those.
+#pragma once
+
+#include <cmath>
+#include <cstring>
+#include <type_traits>
+
+#include "block.cuh"
+
+namespace kernelwright {
+
+constexpr int kReduceThreads = 256;
+constexpr int kReducePacks = 4;         // that a thread has under way
+constexpr int64_t kReduceBlocks = 1024;  // enough for every GPU
+constexpr int64_t kMaxSplits = 1024;
+
+struct SumOf {
+    using State = float;
+    __device__ __forceinline__ static State identity() { return 0.0f; }
+    __device__ __forceinline__ static void take(State& all, float value, int64_t) { all += value; }
+    __device__ __forceinline__ static State merge(State a, State b) { return a + b; }
+    __device__ __forceinline__ static float result(State all) { return all; }
+    __device__ __forceinline__ static float beside(State all) { return all; }
+};
+
+struct SquaresOf : SumOf {
+    __device__ __forceinline__ static void take(State& all, float value, int64_t) { all = fmaf(value, value, all); }
+    __device__ __forceinline__ static float result(State all) { return sqrtf(all); }
+    __device__ __forceinline__ static float beside(State all) { return sqrtf(all); }
+};
+
+// The largest value and how often it stands there; NaN is larger than all, and stands nowhere, as it equals nothing.
+struct LargestOf {
+    struct State {
+        float value, count;
+    };
+    __device__ __forceinline__ static State identity() { return {-INFINITY, 0.0f}; }
+    __device__ __forceinline__ static void take(State& all, float value, int64_t) { all = merge(all, {value, 1.0f}); }
+    __device__ __forceinline__ static State merge(State a, State b) {
+        if (a.value > b.value || isnan(a.value)) return a;
+        return {b.value, a.value == b.value ? a.count + b.count : b.count};
+    }
+    __device__ __forceinline__ static float result(State all) { return all.value; }
+    __device__ __forceinline__ static float beside(State all) { return isnan(all.value) ? 0.0f : all.count; }
+};
+
+// The first place of the largest value, or of the first NaN.
+struct PlaceOf {
+    struct State {
+        float value;
+        int place;  // in the length
+    };
+    __device__ __forceinline__ static State identity() { return {-INFINITY, 0x7fffffff}; }
+    // Of places that follow each other.
+    __device__ __forceinline__ static void take(State& all, float value, int64_t place) {
+        const bool first = all.place == 0x7fffffff, unordered = isnan(value) && !isnan(all.value);
+        if (first || unordered || value > all.value) all = {value, int(place)};
+    }
+    __device__ __forceinline__ static State merge(State a, State b) {
+        if (a.value == b.value || (isnan(a.value) && isnan(b.value))) return a.place < b.place ? a : b;
+        return a.value > b.value || isnan(a.value) ? a : b;
+    }
+};
+
+// A state that a pass leaves for the next, unlike any element.
+template <typename Op>
+struct Partial {
+    typename Op::State state;
+};
+
+// Where results go: states of a part, or values.
+template <typename Op>
+struct Reduced {
+    Partial<Op>* states;  // null in the last pass
+    void* values;         // of `dtype`, or int64_t places
+    float* beside;        // what the gradient needs; null where it is not wanted
+    float factor;
+    int64_t dtype;
+
+    __device__ __forceinline__ void put(int64_t at, typename Op::State state) const {
+        if (states != nullptr) {
+            states[at] = {state};
+        } else if constexpr (std::is_same_v<Op, PlaceOf>) {
+            static_cast<int64_t*>(values)[at] = state.place;
+        } else {
+            const float value = Op::result(state) * factor;
+            if (dtype == kFloat32) static_cast<float*>(values)[at] = value;
+            if (dtype == kFloat16) static_cast<__half*>(values)[at] = from_float<__half>(value);
+            if (dtype == kBFloat16) static_cast<__nv_bfloat16*>(values)[at] = from_float<__nv_bfloat16>(value);
+            if (beside != nullptr) beside[at] = Op::beside(state);
+        }
+    }
+};
+
+template <typename State>
+__device__ __forceinline__ State shuffled(State state, int offset) {
+    static_assert(sizeof(State) % sizeof(int) == 0);
+    int words[sizeof(State) / sizeof(int)];
+    memcpy(words, &state, sizeof(State));
+    #pragma unroll
+    for (int& word : words) word = __shfl_xor_sync(0xffffffff, word, offset);
+    memcpy(&state, words, sizeof(State));
+    return state;
+}
+
+// What a thread makes of its share of [begin, end) in steps: `at(i)` is the address of pack i of x.
+template <typename Op, int V, typename At>
+__device__ __forceinline__ void take_packs(
+    typename Op::State (&mine)[V], int64_t begin, int64_t end, int64_t step, bool across, At at) {
+    using Element = std::decay_t<decltype(*at(0))>;
+    for (int64_t first = begin; first < end; first += kReducePacks * step) {
+        Element packs[kReducePacks];
+        #pragma unroll
+        for (int u = 0; u < kReducePacks; ++u) {  // the last stands in for those that are not there
+            packs[u] = *at(min(first + u * step, end - 1));
+        }
+        #pragma unroll
+        for (int u = 0; u < kReducePacks; ++u) {
+            const int64_t place = first + u * step;
+            if (place >= end) break;
+            #pragma unroll
+            for (int k = 0; k < V; ++k) {
+                if constexpr (std::is_same_v<Element, Pack<Partial<Op>, V>>) {
+                    mine[k] = Op::merge(mine[k], packs[u].v[k].state);
+                } else {
+                    Op::take(mine[k], to_float(packs[u].v[k]), across ? place : place * V + k);
+                }
+            }
+        }
+    }
+}
+
+// A block takes `kReduceThreads / group` rows, or a part of one; `group` is a power of two up to the warp, or all.
+template <typename Op, typename T, int V>
+__global__ void __launch_bounds__(kReduceThreads) reduce_rows(
+    const Pack<T, V>* __restrict__ x, Reduced<Op> out, int64_t rows, int64_t packs, int64_t part, int group) {
+    using State = typename Op::State;
+    __shared__ State of_warp[kReduceThreads / kWarp];
+    const int64_t row = blockIdx.x * int64_t{kReduceThreads / group} + int(threadIdx.x) / group;
+    const int64_t begin = blockIdx.y * part, end = row < rows ? min(packs, begin + part) : begin;
+    State mine[V];
+    #pragma unroll
+    for (State& one : mine) one = Op::identity();
+    x += row * packs;
+    take_packs<Op, V>(mine, begin + threadIdx.x % group, end, group, false, [&](int64_t i) { return x + i; });
+    State all = mine[0];
+    #pragma unroll
+    for (int k = 1; k < V; ++k) all = Op::merge(all, mine[k]);
+    for (int offset = min(group, kWarp) / 2; offset > 0; offset /= 2) all = Op::merge(all, shuffled(all, offset));
+    if (group > kWarp) {
+        if (threadIdx.x % kWarp == 0) of_warp[threadIdx.x / kWarp] = all;
+        __syncthreads();
+        all = threadIdx.x < kReduceThreads / kWarp ? of_warp[threadIdx.x] : Op::identity();
+        if (threadIdx.x < kWarp) {
+            #pragma unroll
+            for (int offset = kReduceThreads / kWarp / 2; offset > 0; offset /= 2) {
+                all = Op::merge(all, shuffled(all, offset));
+            }
+        }
+    }
+    if (row < rows && threadIdx.x % group == 0) out.put(row * gridDim.y + blockIdx.y, all);
+}
+
+// A block is `width` packs of columns wide, a power of two up to the warp. In is a storage type, or Partial.
+template <typename Op, typename In, int V>
+__global__ void __launch_bounds__(kReduceThreads) reduce_columns(
+    const Pack<In, V>* __restrict__ x, Reduced<Op> out, int64_t length, int64_t packs, int64_t part, int width) {
+    using State = typename Op::State;
+    __shared__ State shared[kReduceThreads][V];
+    const unsigned groups = unsigned((packs + width - 1) / width);
+    const int64_t outer = blockIdx.x / groups;
+    const int64_t column = blockIdx.x % groups * int64_t{width} + threadIdx.x % width;
+    const int above = int(threadIdx.x) / width, height = kReduceThreads / width;
+    const int64_t begin = blockIdx.y * part, end = column < packs ? min(length, begin + part) : begin;
+    State mine[V];
+    #pragma unroll
+    for (State& one : mine) one = Op::identity();
+    x += outer * length * packs + column;
+    take_packs<Op, V>(mine, begin + above, end, height, true, [&](int64_t i) { return x + i * packs; });
+    #pragma unroll
+    for (int k = 0; k < V; ++k) shared[threadIdx.x][k] = mine[k];
+    for (int half = height / 2; half > 0; half /= 2) {
+        __syncthreads();
+        if (above >= half) continue;
+        #pragma unroll
+        for (int k = 0; k < V; ++k) {
+            shared[threadIdx.x][k] = Op::merge(shared[threadIdx.x][k], shared[threadIdx.x + half * width][k]);
+        }
+    }
+    if (above > 0 || column >= packs) return;
+    const int64_t first = ((outer * gridDim.y + blockIdx.y) * packs + column) * V;
+    #pragma unroll
+    for (int k = 0; k < V; ++k) out.put(first + k, shared[threadIdx.x][k]);
+}
+
+inline int64_t divided_up(int64_t a, int64_t b) { return (a + b - 1) / b; }
+
+// The least power of two that is at least `count`, up to the warp.
+inline int power_for(int64_t count) {
+    int power = 1;
+    while (power < kWarp && power < count) power *= 2;
+    return power;
+}
+
+// How a pass goes: by rows of `length` packs, or by columns, of which `inner` packs lie side by side.
+struct Shape {
+    bool by_rows;
+    int64_t outer, length, inner;
+    int width;  // threads side by side
+    int64_t blocks, splits;
+
+    int64_t part() const { return divided_up(length, splits); }
+
+    Shape unsplit() const { return {by_rows, outer, length, inner, width, blocks, 1}; }
+};
+
+// Parts of a length that threads take `each` packs at a time of, so that there are `wanted` blocks; none is empty.
+inline int64_t splits_for(int64_t length, int64_t each, int64_t blocks, int64_t wanted) {
+    const int64_t most = std::min(length / (each * kReducePacks), kMaxSplits);
+    const int64_t splits = std::max<int64_t>(1, std::min(divided_up(wanted, blocks), most));
+    return divided_up(length, divided_up(length, splits));
+}
+
+// [outer, length, columns], of which V columns, or where that is 1 V elements of the length, are a pack.
+inline Shape shape_for(
+    int64_t outer, int64_t length, int64_t columns, int64_t vector, int64_t wanted = kReduceBlocks) {
+    if (columns == 1) {
+        const int64_t packs = length / vector;
+        const int width = packs > kWarp * kReducePacks ? kReduceThreads : power_for(packs);
+        const int64_t blocks = divided_up(outer, kReduceThreads / width);
+        const int64_t splits = width < kReduceThreads ? 1 : splits_for(packs, width, blocks, wanted);
+        return {true, outer, packs, 1, width, blocks, splits};
+    }
+    const int64_t packs = columns / vector;
+    const int width = power_for(packs);
+    const int64_t blocks = outer * divided_up(packs, width);
+    return {false, outer, length, packs, width, blocks, splits_for(length, kReduceThreads / width, blocks, wanted)};
+}
+
+// A pass over x; `states` of `out` are those of its parts where there is more than one.
+template <typename Op, typename In, int V>
+cudaError_t reduce_pass(const void* x, const Shape& shape, const Reduced<Op>& out, cudaStream_t stream) {
+    if (shape.blocks > kMaxGrid) return cudaErrorInvalidValue;
+    const dim3 grid(unsigned(shape.blocks), unsigned(shape.splits));
+    const auto* packs = static_cast<const Pack<In, V>*>(x);
+    if (shape.by_rows) {
+        reduce_rows<Op, In, V><<<grid, kReduceThreads, 0, stream>>>(
+            packs, out, shape.outer, shape.length, shape.part(), shape.width);
+    } else {
+        reduce_columns<Op, In, V><<<grid, kReduceThreads, 0, stream>>>(
+            packs, out, shape.length, shape.inner, shape.part(), shape.width);
+    }
+    return cudaGetLastError();
+}
+
+}  // namespace kernelwright

@@ -1,0 +1,22 @@
+"""Cumulative sums of the rows of a matrix."""
+
+import torch
+import torch.nn as nn
+
+batch_size = 8192
+length = 8192
+
+
+class Model(nn.Module):
+    """Each place of a row holds the sum up to it."""
+
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        return torch.cumsum(x, dim=1)
+
+
+def get_inputs() -> list[torch.Tensor]:
+    return [torch.randn(batch_size, length)]
+
+
+def get_init_inputs() -> list[int]:
+    return []

@@ -1,0 +1,74 @@
+"""InstanceNorm: GroupNorm's kernel with a group for each channel, or BatchNorm's by running statistics."""
+
+from typing import Any, TypeVar
+
+import torch
+import torch.nn.functional as F
+from torch import nn
+from torch.nn.modules.instancenorm import _InstanceNorm
+
+from agent.kernels.batch_norm.operator import batch_norm
+from agent.kernels.group_norm import activation
+from agent.kernels.group_norm.operator import group_norm
+
+M = TypeVar("M", bound="_Shipped")
+
+
+def instance_norm(
+    x: torch.Tensor, weight: torch.Tensor | None = None, bias: torch.Tensor | None = None, eps: float = 1e-5,
+    *, act: str = "none", residual: torch.Tensor | None = None,
+) -> torch.Tensor:  # fmt: skip
+    """act(F.instance_norm(x, weight=weight, bias=bias, eps=eps) + residual) of x [n, channels, ...].
+
+    By the statistics of each image and channel, forward and backward; as `group_norm` with as many groups as
+    channels, and in its envelope. Raises what torch raises, also for planes of one element.
+    """
+    if x.dim() < 3 or x.numel() <= x.shape[0] * x.shape[1]:
+        y = F.instance_norm(x, weight=weight, bias=bias, eps=eps)
+        return activation.value(y if residual is None else y + residual, act)
+    return group_norm(x, x.shape[1], weight, bias, eps, act=act, residual=residual)
+
+
+class _Shipped(_InstanceNorm):
+    """Constructor, parameters, buffers and state_dict are torch's; `act` comes in addition."""
+
+    act: str = "none"
+
+    def __init__(self, *arguments: Any, act: str = "none", **options: Any) -> None:
+        """As torch's: (num_features, eps, momentum, affine, track_running_stats, device, dtype)."""
+        super().__init__(*arguments, **options)
+        self.act = act
+
+    @classmethod
+    def from_torch(cls: type[M], module: _InstanceNorm) -> M:
+        """The same layer over the same parameters and buffers, which are shared and not copied."""
+        made = cls.__new__(cls)
+        made.__dict__.update(module.__dict__)
+        return made
+
+    def forward(self, input: torch.Tensor, residual: torch.Tensor | None = None) -> torch.Tensor:
+        """act(instance_norm(input) + residual), of the input's shape; unbatched, or with running statistics
+        in training, by torch.
+        """
+        rank = self._get_no_batch_dim() + 1  # type: ignore[no-untyped-call]
+        tracked = self.track_running_stats
+        if input.dim() != rank or input.shape[1] != self.num_features or (tracked and self.training):
+            y = super().forward(input)
+            return activation.value(y if residual is None else y + residual, self.act)
+        weight, bias, eps, act = self.weight, self.bias, self.eps, self.act
+        if tracked and self.running_mean is not None and self.running_var is not None:
+            statistics = (self.running_mean, self.running_var)
+            return batch_norm(input, *statistics, weight, bias, eps, act=act, residual=residual)
+        return instance_norm(input, weight, bias, eps, act=act, residual=residual)
+
+
+class InstanceNorm1d(_Shipped, nn.InstanceNorm1d):
+    """Of [n, channels, length]."""
+
+
+class InstanceNorm2d(_Shipped, nn.InstanceNorm2d):
+    """Of [n, channels, height, width]."""
+
+
+class InstanceNorm3d(_Shipped, nn.InstanceNorm3d):
+    """Of [n, channels, depth, height, width]."""

@@ -1,0 +1,1 @@
+"""Masked softmax: operator and device code. The public name is in `agent.kernels`."""

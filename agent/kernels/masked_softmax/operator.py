@@ -1,0 +1,178 @@
+"""Softmax of scaled and masked scores, and its operator `kernelwright::masked_softmax_forward`."""
+
+from collections.abc import Sequence
+from typing import Any
+
+import torch
+
+from agent.kernels import routing
+from agent.kernels.operators import Direction, Gradient, Operator, Tensors, address, stream
+
+KERNEL = "masked_softmax"
+ENVELOPE = (
+    "any rank from 2, over the last dimension; copied where it is not contiguous",
+    "a mask that broadcasts to the scores: boolean, or of their dtype and added; each optional with causal",
+    "rows of at most 2^30 keys, below 2^31 rows",
+)
+NONE, NAMED, ADDED = range(3)
+"""What a mask is, by the numbers of the device code."""
+FORWARD = "11qd5q"
+BACKWARD = "6qd5q"
+
+
+def masked_softmax(
+    x: torch.Tensor, mask: torch.Tensor | None = None, *, scale: float = 1.0, causal: bool = False,
+    start: int = 0,
+) -> torch.Tensor:  # fmt: skip
+    """softmax(scale * x + mask) over the last dimension of scores [..., queries, keys].
+
+    mask broadcasts to the scores; a boolean one names the keys that take part, another is added. With
+    causal a query sees the keys up to its own place, start + its number. What takes no part is 0, and so is
+    all of a row in which nothing does. What the kernel does not take goes to torch, visibly. Raises
+    ValueError for scores of fewer dimensions, and what torch raises for a mask that does not broadcast.
+    """
+    if x.dim() < 2:
+        raise ValueError(f"scores of {tuple(x.shape)} are not [..., queries, keys]")
+    if x.numel() == 0 or not _takes(x, mask):
+        return in_torch(x, mask, scale, causal, start)
+    wide, wide_mask = routing.widened(x), mask
+    if mask is not None and mask.dtype != torch.bool:
+        wide_mask = routing.widened(mask)
+    return _OPERATOR(wide, wide_mask, float(scale), causal, start)
+
+
+def in_torch(
+    x: torch.Tensor, mask: torch.Tensor | None, scale: float, causal: bool, start: int
+) -> torch.Tensor:
+    """The same in torch's operators."""
+    scores = scale * x
+    if mask is not None:
+        scores = scores.masked_fill(~mask, -torch.inf) if mask.dtype == torch.bool else scores + mask
+    if causal:
+        ahead = torch.ones(x.shape[-2:], dtype=torch.bool, device=x.device).triu(start + 1)
+        scores = scores.masked_fill(ahead, -torch.inf)
+    return torch.softmax(scores, -1).masked_fill((scores == -torch.inf).all(-1, keepdim=True), 0.0)
+
+
+def _takes(x: torch.Tensor, mask: torch.Tensor | None) -> bool:
+    if routing.is_disabled():
+        return False
+    reason = None
+    if mask is not None:
+        if mask.dtype not in (torch.bool, x.dtype) or mask.device != x.device:
+            reason = "the mask is neither boolean nor of the scores' dtype, or on another device"
+        elif not _broadcasts(mask, x):
+            reason = "the mask does not broadcast to the scores"
+    if reason is not None:
+        routing.fall_back(KERNEL, reason)
+    return reason is None and routing.takes(KERNEL, x)
+
+
+def _broadcasts(mask: torch.Tensor, x: torch.Tensor) -> bool:
+    sizes = zip(reversed(mask.shape), reversed(x.shape), strict=False)
+    return mask.dim() <= x.dim() and all(one in (1, size) for one, size in sizes)
+
+
+def _placed(mask: torch.Tensor | None, x: torch.Tensor) -> tuple[torch.Tensor | None, Sequence[int]]:
+    """The mask with its keys side by side; the heads, and its steps to the next batch, head and query."""
+    if mask is None:
+        return None, (1, 0, 0, 0)
+    if mask.dim() == 0 or mask.shape[-1] != x.shape[-1] or mask.stride(-1) != 1:
+        mask = mask.expand(*mask.shape[:-1], x.shape[-1]).contiguous()
+    wide = mask.expand(x.shape)
+    steps: list[tuple[int, int]] = []
+    for size, step in zip(x.shape[:-2], wide.stride(), strict=False):
+        if steps and steps[-1][1] == size * step:
+            steps[-1] = (steps[-1][0] * size, step)  # one dimension to step through
+        elif size > 1:
+            steps.append((size, step))
+    if len(steps) > 2:
+        return wide.contiguous(), (1, x.shape[-2] * x.shape[-1], 0, x.shape[-1])
+    (_, of_batch), (heads, of_head) = [(1, 0), (1, 0), *steps][-2:]
+    return wide, (heads, of_batch, of_head, wide.stride(-2))
+
+
+def _kind(mask: torch.Tensor | None) -> int:
+    if mask is None:
+        return NONE
+    return NAMED if mask.dtype == torch.bool else ADDED
+
+
+def _launch(
+    x: torch.Tensor, mask: torch.Tensor | None, scale: float, causal: bool, start: int,
+    statistics: bool = True,
+) -> Tensors:  # fmt: skip
+    x = x.contiguous()
+    placed, steps = _placed(mask, x)
+    y = torch.empty_like(x)
+    length, device = x.shape[-1], x.device.index
+    routing.library(KERNEL, device).launch(
+        "forward", FORWARD,
+        x.data_ptr(), address(placed), y.data_ptr(), x.numel() // length, length, x.shape[-2], *steps,
+        _kind(mask), scale, causal, start, routing.DTYPES[x.dtype], stream(x), device,
+    )  # fmt: skip
+    return (y,)
+
+
+def _launch_backward(grad: torch.Tensor, y: torch.Tensor, scale: float, causal: bool, start: int) -> Tensors:
+    grad, y = grad.contiguous(), y.contiguous()
+    dx = torch.empty_like(y)
+    length, device = y.shape[-1], y.device.index
+    routing.library(KERNEL, device).launch(
+        "backward", BACKWARD,
+        grad.data_ptr(), y.data_ptr(), dx.data_ptr(), y.numel() // length, length, y.shape[-2], scale, causal,
+        start, routing.DTYPES[y.dtype], stream(y), device,
+    )  # fmt: skip
+    return (dx,)
+
+
+def _compute(
+    x: torch.Tensor, mask: torch.Tensor | None, scale: float, causal: bool, start: int,
+    statistics: bool = True,
+) -> Tensors:  # fmt: skip
+    return (in_torch(x, mask, scale, causal, start).contiguous(),)
+
+
+def _compute_backward(grad: torch.Tensor, y: torch.Tensor, scale: float, causal: bool, start: int) -> Tensors:
+    product = grad * y
+    return ((scale * (product - y * product.sum(-1, keepdim=True))).contiguous(),)
+
+
+def _shapes(x: torch.Tensor, *others: Any) -> Tensors:
+    return (torch.empty_like(x, memory_format=torch.contiguous_format),)
+
+
+def _backward_shapes(grad: Any, y: torch.Tensor, *others: Any) -> Tensors:
+    return (torch.empty_like(y, memory_format=torch.contiguous_format),)
+
+
+def _saved(inputs: Sequence[Any], results: Tensors) -> Sequence[torch.Tensor | None]:
+    return (results[0], inputs[1])
+
+
+def _gradients(
+    saved: Sequence[Any], settings: Sequence[Any], needed: Sequence[bool], grad: torch.Tensor
+) -> Sequence[Any]:
+    y, mask = saved[0], saved[1]
+    scale, causal, start = settings[2:]
+    if mask is None or not needed[1]:
+        return (*_OPERATOR.backward(grad, y, scale, causal, start), None, None, None, None)
+    # The gradient of what is added to the scores, before the scale.
+    scores = _OPERATOR.backward(grad, y, 1.0, causal, start)[0]
+    assert scores is not None
+    return (scores * scale if needed[0] else None, scores.sum_to_size(mask.shape), None, None, None)
+
+
+_OPERATOR = Operator(
+    KERNEL,
+    Direction(
+        "(Tensor x, Tensor? mask, float scale, bool causal, int start) -> Tensor",
+        cpu=_compute, cuda=_launch, fake=_shapes,
+    ),
+    Direction(
+        "(Tensor grad, Tensor y, float scale, bool causal, int start) -> Tensor",
+        cpu=_compute_backward, cuda=_launch_backward, fake=_backward_shapes,
+    ),
+    Gradient(_saved, _gradients),
+)  # fmt: skip
+SCHEMAS = _OPERATOR.schemas

@@ -1,0 +1,1 @@
+"""Reductions over any dimensions: operator and device code. The public name is in `agent.kernels`."""

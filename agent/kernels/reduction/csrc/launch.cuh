@@ -1,0 +1,177 @@
+// Sums, largest values, their places and norms over dimensions of a tensor, and the gradients that are no broadcast.
+//
+// A tensor is [a, r2, b, r1, c]; r2 and r1 are reduced, and the result is [a, b, c]. r1 is reduced from the elements,
+// r2 from the states that this leaves.
+#pragma once
+
+#include "../../csrc/reduce.cuh"
+
+namespace kernelwright::reduction {
+
+enum Kind : int64_t { kSum = 0, kAmax = 1, kArgmax = 2, kNorm = 3 };
+
+struct Forward {
+    const void* x;
+    void* y;        // of x's type; int64_t for places, which are in r1, with r2 == 1
+    float* beside;  // kAmax: how often it stands there; kNorm: the norm; null where it is not wanted
+    void* workspace;
+    int64_t a, r2, b, r1, c;
+    int64_t kind;
+    double factor;  // of the result
+    int64_t dtype;
+    cudaStream_t stream;
+    int64_t device;
+};
+
+// kAmax: dx = dy / beside where x == y, else 0; kNorm: dx = dy * x / beside, 0 where that is 0.
+struct Backward {
+    const void* dy;  // [a, b, c]
+    const void* x;
+    const void* y;
+    const float* beside;
+    void* dx;
+    int64_t a, r2, b, r1, c;
+    int64_t kind;
+    int64_t dtype;
+    cudaStream_t stream;
+    int64_t device;
+};
+
+constexpr int64_t kLargestState = 8;
+
+// The places in the workspace of what the passes leave: parts of r1, r1 reduced, parts of r2.
+struct Plan {
+    Shape first, second;
+    int64_t parts, reduced, more, end;  // bytes
+
+    Plan(const Forward& args, int64_t vector) {
+        const int64_t rows = args.a * args.r2 * args.b;
+        first = shape_for(rows, args.r1, args.c, vector);
+        second = shape_for(args.a, args.r2, args.b * args.c, 1);
+        parts = 0;
+        reduced = parts + (first.splits > 1 ? rows * first.splits * args.c : 0) * kLargestState;
+        more = reduced + (args.r2 > 1 ? rows * args.c : 0) * kLargestState;
+        end = more + (args.r2 > 1 && second.splits > 1 ? args.a * second.splits * args.b * args.c : 0) * kLargestState;
+    }
+};
+
+// A pass, and one over its parts where there are several, which lie at `parts`.
+template <typename Op, typename In, int V>
+cudaError_t reduced(
+    const void* x, const Shape& shape, Partial<Op>* parts, const Reduced<Op>& out, cudaStream_t stream,
+    int64_t columns) {
+    if (shape.splits == 1) return reduce_pass<Op, In, V>(x, shape, out, stream);
+    const cudaError_t status = reduce_pass<Op, In, V>(x, shape, {parts, nullptr, nullptr, 1.0f, 0}, stream);
+    if (status != cudaSuccess) return status;
+    const Shape rest = shape_for(shape.outer, shape.splits, columns, 1).unsplit();
+    return reduce_pass<Op, Partial<Op>, 1>(parts, rest, out, stream);
+}
+
+template <typename Op, typename T, int V>
+cudaError_t forward_as(const Forward& args) {
+    static_assert(sizeof(Partial<Op>) <= kLargestState);
+    const Plan plan(args, V);
+    auto* room = static_cast<char*>(args.workspace);
+    const auto at = [&](int64_t bytes) { return reinterpret_cast<Partial<Op>*>(room + bytes); };
+    const Reduced<Op> last = {nullptr, args.y, args.beside, float(args.factor), args.dtype};
+    if (args.r2 == 1) return reduced<Op, T, V>(args.x, plan.first, at(plan.parts), last, args.stream, args.c);
+    const Reduced<Op> left = {at(plan.reduced), nullptr, nullptr, 1.0f, 0};
+    const cudaError_t status = reduced<Op, T, V>(args.x, plan.first, at(plan.parts), left, args.stream, args.c);
+    if (status != cudaSuccess) return status;
+    return reduced<Op, Partial<Op>, 1>(
+        at(plan.reduced), plan.second, at(plan.more), last, args.stream, args.b * args.c);
+}
+
+template <typename Arguments>
+bool takes_vectors(const Arguments& args, int64_t vector) {
+    return aligned(args.x) && (args.c == 1 ? args.r1 : args.c) % vector == 0;
+}
+
+inline int64_t forward_workspace(const Forward& args) {
+    const int64_t vector = args.dtype == kFloat32 ? kVector<float> : kVector<__half>;
+    return Plan(args, takes_vectors(args, vector) ? vector : 1).end;
+}
+
+template <typename Op>
+cudaError_t forward_of(const Forward& args) {
+    return with_dtype(args.dtype, [&](auto element) {
+        using T = decltype(element);
+        if (takes_vectors(args, kVector<T>)) return forward_as<Op, T, kVector<T>>(args);
+        return forward_as<Op, T, 1>(args);
+    });
+}
+
+inline cudaError_t forward(const Forward& args) {
+    if (args.kind == kSum) return forward_of<SumOf>(args);
+    if (args.kind == kAmax) return forward_of<LargestOf>(args);
+    if (args.kind == kNorm) return forward_of<SquaresOf>(args);
+    if (args.kind != kArgmax || args.r2 != 1 || args.r1 > 0x7fffffff) return cudaErrorInvalidValue;
+    return forward_of<PlaceOf>(args);
+}
+
+// Index is as wide as the elements need: a thread divides several times for each pack.
+template <typename T, int V, typename Index>
+__global__ void __launch_bounds__(kReduceThreads) gradients(Backward args, Index packs) {
+    const auto* x = static_cast<const Pack<T, V>*>(args.x);
+    auto* dx = static_cast<Pack<T, V>*>(args.dx);
+    const Index first = Index(blockIdx.x) * (kReduceThreads * kReducePacks) + threadIdx.x;
+    const Index b = Index(args.b), c = Index(args.c), r1 = Index(args.r1), r2 = Index(args.r2);
+    Pack<T, V> taken[kReducePacks];
+    #pragma unroll
+    for (int u = 0; u < kReducePacks; ++u) taken[u] = x[min(Index(first + u * kReduceThreads), Index(packs - 1))];
+    #pragma unroll
+    for (int u = 0; u < kReducePacks; ++u) {
+        const Index place = first + u * kReduceThreads;
+        if (place >= packs) return;
+        const Index above = place * V / c / r1;
+        const Index at = (above / b / r2 * b + above % b) * c + place * V % c;
+        Pack<T, V> dy, y;
+        Pack<float, V> beside;
+        if (c == 1) {  // one result for all of them
+            #pragma unroll
+            for (int k = 0; k < V; ++k) dy.v[k] = static_cast<const T*>(args.dy)[at], beside.v[k] = args.beside[at];
+            if (args.kind == kAmax) y.v[0] = static_cast<const T*>(args.y)[at];
+        } else {
+            dy = static_cast<const Pack<T, V>*>(args.dy)[at / V];
+            beside = reinterpret_cast<const Pack<float, V>*>(args.beside)[at / V];
+            if (args.kind == kAmax) y = static_cast<const Pack<T, V>*>(args.y)[at / V];
+        }
+        #pragma unroll
+        for (int k = 0; k < V; ++k) {
+            const float value = to_float(taken[u].v[k]), slope = to_float(dy.v[k]) / beside.v[k];
+            float made = beside.v[k] == 0.0f ? 0.0f : slope * value;
+            if (args.kind == kAmax) {
+                const bool stands = value == to_float(y.v[c == 1 ? 0 : k]);
+                made = stands ? slope : 0.0f;
+                if (beside.v[k] == 0.0f) made = NAN;  // of a NaN, as torch has it
+            }
+            taken[u].v[k] = from_float<T>(made);
+        }
+        dx[place] = taken[u];
+    }
+}
+
+template <typename T, int V>
+cudaError_t launch(const Backward& args) {
+    const int64_t count = args.a * args.r2 * args.b * args.r1 * args.c, packs = count / V;
+    const int64_t blocks = divided_up(packs, kReduceThreads * kReducePacks);
+    if (blocks > kMaxGrid) return cudaErrorInvalidValue;
+    if (count <= 0x7fffffff) {
+        gradients<T, V><<<unsigned(blocks), kReduceThreads, 0, args.stream>>>(args, unsigned(packs));
+    } else {
+        gradients<T, V><<<unsigned(blocks), kReduceThreads, 0, args.stream>>>(args, packs);
+    }
+    return cudaGetLastError();
+}
+
+inline cudaError_t backward(const Backward& args) {
+    return with_dtype(args.dtype, [&](auto element) {
+        using T = decltype(element);
+        if (takes_vectors(args, kVector<T>) && aligned(args.dx) && aligned(args.dy) && aligned(args.y)) {
+            return launch<T, kVector<T>>(args);
+        }
+        return launch<T, 1>(args);
+    });
+}
+
+}  // namespace kernelwright::reduction

@@ -1,0 +1,1 @@
+"""Runs whose answers come through a mailbox, judged side by side on what GPUs there are."""

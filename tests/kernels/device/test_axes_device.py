@@ -1,0 +1,202 @@
+"""The device code that goes along dimensions, both directions, checked by the emulator, against float64."""
+
+import math
+
+import numpy as np
+import pytest
+import torch
+from kernels.device.plain_library import AXES, NUMBERS, Kit, exact, placed, run
+
+from agent.kernels.batch_norm import operator as batch_norm
+from agent.kernels.cross_entropy import operator as cross_entropy
+from agent.kernels.cumsum import operator as cumsum
+from agent.kernels.group_norm import activation
+from agent.kernels.linear_cross_entropy import operator as linear_cross_entropy
+from agent.kernels.masked_softmax import operator as masked_softmax
+from agent.kernels.reduction import operator as reduction
+
+F = torch.nn.functional
+EVERY = pytest.mark.parametrize("dtype", list(NUMBERS))
+
+
+@EVERY
+@pytest.mark.parametrize(
+    ("queries", "keys", "offset"), [(3, 40, 0), (3, 33, 1), (2, 504, 0), (2, 2_000, 0), (1, 16_400, 0)]
+)
+@pytest.mark.parametrize(("kind", "causal"), [("none", True), ("named", False), ("added", True)])
+def test_softmax_under_a_mask(
+    queries: int, keys: int, offset: int, kind: str, causal: bool, dtype: str
+) -> None:
+    """Of two batches that share a mask and two heads that do not; a causal start before the first key."""
+    kit, shape, start = Kit(dtype, offset, AXES), (2, 2, queries, keys), -1 if keys < 100 else keys // 2
+    x, y, dx, grad = kit.draw(*shape), kit.room(*shape), kit.room(*shape), kit.draw(*shape)
+    mask = None
+    if kind == "named":
+        mask = kit.device.empty(2 * keys + offset, "uint8")[offset:].reshape(2, 1, keys)
+        mask[...] = kit.random.integers(0, 2, mask.shape)
+        mask[1] = 0
+    elif kind == "added":
+        mask = kit.draw(2, 1, keys)
+    number = getattr(masked_softmax, kind.upper())
+    sizes, ends = (4 * queries, keys, queries), (0.5, causal, start, NUMBERS[dtype], 0, 0)
+    steps = (2, 0, keys, 0, number)
+    run(kit.device, "masked_softmax_forward", masked_softmax.FORWARD, x, mask, y, *sizes, *steps, *ends)
+    truth, chosen = exact(x), None
+    if mask is not None:
+        chosen = torch.tensor(mask).bool() if kind == "named" else exact(mask).detach()
+    wanted = masked_softmax.in_torch(truth, chosen, 0.5, causal, start)
+    kit.close(y, wanted)
+    run(kit.device, "masked_softmax_backward", masked_softmax.BACKWARD, grad, y, dx, *sizes, *ends)
+    y64 = exact(y).detach()
+    kit.close(dx, masked_softmax._compute_backward(exact(grad).detach(), y64, 0.5, causal, start)[0])
+
+
+def test_infinite_scores_as_torch() -> None:
+    kit = Kit("float32", 0, AXES)
+    x, y = kit.draw(1, 4, 40), kit.room(1, 4, 40)
+    x[0, 0, 3], x[0, 1, 5], x[0, 2, 7], x[0, 3] = np.nan, np.inf, -np.inf, -np.inf
+    sizes, ends = (4, 40, 4, 1, 0, 0, 0), (0, 1.0, 0, 0, 0, 0, 0)
+    run(kit.device, "masked_softmax_forward", masked_softmax.FORWARD, x, None, y, *sizes, *ends)
+    kit.close(y, masked_softmax.in_torch(exact(x), None, 1.0, causal=False, start=0))
+
+
+SIZES = [
+    ((1, 1, 1, 40_000, 1), 0),  # parts of one row
+    ((700, 1, 1, 5, 1), 0),
+    ((9, 1, 1, 1_000, 1), 1),
+    ((3, 1, 1, 7, 24), 0),
+    ((1, 1, 1, 3_000, 8), 0),  # parts of a few columns
+    ((2, 1, 1, 60, 33), 1),
+    ((2, 30, 3, 40, 1), 0),
+    ((1, 2_100, 2, 3, 1), 1),  # parts of both runs
+    ((2, 5, 3, 7, 8), 0),
+]
+
+
+@EVERY
+@pytest.mark.parametrize(("sizes", "offset"), SIZES)
+@pytest.mark.parametrize("kind", reduction.KINDS)
+def test_reductions(kind: str, sizes: tuple[int, int, int, int, int], offset: int, dtype: str) -> None:
+    if kind == "argmax" and sizes[1] > 1:
+        return  # it takes one run
+    kit, result = Kit(dtype, offset, AXES), (sizes[0], sizes[2], sizes[4])
+    x, dims = kit.draw(*sizes), [3] if kind == "argmax" else [1, 3]
+    x[...] = (2 * x).round() / 2  # so that values are equal
+    y = kit.device.empty(math.prod(result), "int64" if kind == "argmax" else dtype).reshape(result)
+    beside, workspace = kit.floats(y.size), kit.device.empty(16 * x.size, "uint8")
+    factor = 1 / (sizes[1] * sizes[3]) if kind == "mean" else 1.0
+    number = (reduction.KINDS[kind], NUMBERS[dtype], 0, 0)
+    kept = None if kind == "argmax" else beside
+    run(
+        kit.device, "reduction_forward", reduction.FORWARD,
+        x, y, kept, workspace, *sizes, number[0], factor, *number[1:],
+    )  # fmt: skip
+    truth = exact(x)
+    wanted = reduction.in_torch(truth, kind, dims, keepdim=False)
+    if kind == "argmax":
+        np.testing.assert_array_equal(y, wanted.reshape(result))
+        return
+    kit.close(y, wanted)
+    if kind not in ("amax", "norm"):
+        return
+    grad, dx = kit.draw(*result), kit.room(*sizes)
+    run(
+        kit.device, "reduction_backward", reduction.BACKWARD,
+        grad, x, y, beside, dx, *sizes, *number,
+    )  # fmt: skip
+    wanted.backward(exact(grad).detach())
+    assert truth.grad is not None
+    kit.close(dx, truth.grad)
+
+
+@pytest.mark.parametrize("across", [False, True], ids=["rows", "columns"])
+def test_places_of_nan_and_infinity(across: bool) -> None:
+    kit, shape = Kit("float32", 0, AXES), (6, 200)
+    x = kit.draw(*shape)
+    x[0, [7, 150]], x[1], x[2, [9, 10]], x[3, 199], x[4, [3, 90]] = np.nan, -np.inf, np.inf, 99, 50
+    x[1, 20] = np.nan
+    x[5] = -np.inf
+    y = kit.device.empty(6, "int64")
+    sizes = (1, 1, 1, 200, 6) if across else (6, 1, 1, 200, 1)
+    laid = placed(kit.device, x.T.copy(), "float32", 0) if across else x
+    workspace = kit.device.empty(16 * x.size, "uint8")
+    number = (reduction.KINDS["argmax"], 1.0, 0, 0, 0)
+    run(kit.device, "reduction_forward", reduction.FORWARD, laid, y, None, workspace, *sizes, *number)
+    np.testing.assert_array_equal(y, torch.tensor(x).argmax(1))
+
+
+@EVERY
+@pytest.mark.parametrize("reverse", [False, True])
+@pytest.mark.parametrize(
+    ("sizes", "offset"),
+    [((300, 7, 1), 1), ((70, 40, 1), 0), ((2, 1_000, 1), 1), ((300, 1_400, 1), 0), ((1, 36_872, 1), 0),
+     ((2, 9, 40), 0), ((3, 300, 3), 1), ((1, 5_000, 8), 0), ((64, 80, 160), 0)],
+)  # fmt: skip
+def test_cumulative_sums(sizes: tuple[int, int, int], offset: int, reverse: bool, dtype: str) -> None:
+    kit = Kit(dtype, offset, AXES)
+    x, y, workspace = kit.draw(*sizes), kit.room(*sizes), kit.device.empty(4 * math.prod(sizes), "uint8")
+    run(kit.device, "cumsum_forward", cumsum.FORWARD, x, y, workspace, *sizes, reverse, NUMBERS[dtype], 0, 0)
+    kit.close(y, cumsum.in_torch(exact(x), 1, None, reverse))
+
+
+@EVERY
+@pytest.mark.parametrize(
+    ("shape", "is_last", "offset"),
+    [((3, 5, 49), False, 0), ((2, 8, 56), False, 0), ((2, 3, 7), False, 1), ((70, 40, 1), False, 0),
+     ((2, 24, 40), True, 0), ((2, 6, 7), True, 1)],
+)  # fmt: skip
+@pytest.mark.parametrize("act", ["none", "relu", "gelu"])
+def test_norms_by_running_statistics(
+    act: str, shape: tuple[int, int, int], is_last: bool, offset: int, dtype: str
+) -> None:
+    kit, (n, channels, spatial) = Kit(dtype, offset, AXES), shape
+    laid = (n, spatial, channels) if is_last else shape
+    x, residual, grad, y, dx, dz = *(kit.draw(*laid) for _ in range(3)), *(kit.room(*laid) for _ in range(3))
+    parameters = [kit.draw(channels, shift=shift) for shift in (0.0, 6.0, 1.0, 0.0)]
+    numbers = (*shape, NUMBERS[dtype], NUMBERS[dtype], int(is_last), activation.NUMBERS[act], 1e-3, 0, 0)
+    run(
+        kit.device, "batch_norm_forward", batch_norm.FORWARD,
+        None, x, residual, *parameters, y, None, *numbers,
+    )  # fmt: skip
+    truth, before = exact(x), exact(residual)
+    seen, added = (value.movedim(-1, 1) if is_last else value for value in (truth, before))
+    mean, variance, weight, bias = (exact(one).detach() for one in parameters)
+    z = F.batch_norm(seen, mean, variance, weight, bias, eps=1e-3) + added
+    wanted = activation.value(z, act)
+    kit.close(y, wanted.movedim(1, -1) if is_last else wanted)
+    run(
+        kit.device, "batch_norm_forward", batch_norm.FORWARD,
+        grad, x, residual, *parameters, dx, dz, *numbers,
+    )  # fmt: skip
+    given = exact(grad).detach()
+    wanted.backward(given.movedim(-1, 1) if is_last else given)
+    for ours, theirs in ((dx, truth), (dz, before)):
+        assert theirs.grad is not None
+        kit.close(ours, theirs.grad)
+
+
+@EVERY
+@pytest.mark.parametrize(("rows", "length", "offset"), [(9, 33, 1), (3, 2_000, 0), (2, 20_488, 0)])
+@pytest.mark.parametrize(("smoothing", "z_loss"), [(0.0, 0.0), (0.1, 0.01)])
+def test_losses_whose_gradient_takes_the_logits_place(
+    rows: int, length: int, offset: int, smoothing: float, z_loss: float, dtype: str
+) -> None:
+    """The first row is ignored."""
+    kit, ignored = Kit(dtype, offset, AXES), -3
+    logits, target = kit.draw(rows, length, shift=20.0), kit.device.empty(rows, "int64")
+    target[...] = kit.random.integers(0, length, rows)
+    target[0] = ignored
+    loss, share = kit.floats(rows), kit.floats(1)
+    share[...] = 0.5
+    truth = exact(logits)
+    wanted = cross_entropy.in_torch(truth, torch.tensor(target), ignored, smoothing, z_loss)
+    numbers = (rows, length, ignored, smoothing, z_loss)
+    for gradient in (0, 1):
+        run(
+            kit.device, "linear_cross_entropy_forward", linear_cross_entropy.FORWARD,
+            logits, target, share, loss, *numbers, gradient, NUMBERS[dtype], 0, 0,
+        )  # fmt: skip
+        kit.close(loss, wanted)
+    (0.5 * wanted.sum()).backward()
+    assert truth.grad is not None
+    kit.close(logits, truth.grad)

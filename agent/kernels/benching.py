@@ -119,7 +119,7 @@ class Clock:
         begin, end = (torch.cuda.Event(enable_timing=True) for _ in range(2))  # type: ignore[no-untyped-call]
         torch.cuda.synchronize()
         if in_a_row == 1:
-            torch.cuda._sleep(AHEAD_CYCLES)
+            torch.cuda._sleep(AHEAD_CYCLES)  # type: ignore[no-untyped-call]
             self._flush.zero_()
         begin.record()
         for _ in range(in_a_row):

@@ -1,5 +1,6 @@
 """Calls of the shipped kernels on a GPU beside torch's, and the comparison with float64."""
 
+import os
 from collections.abc import Callable, Sequence
 from typing import Any
 
@@ -27,6 +28,9 @@ from agent.kernels import (
 )
 from agent.kernels.masked_softmax import operator as masked
 from agent.kernels.rotary.operator import in_torch
+
+# Small calls are the kernels' here, too: they are what is looked at.
+os.environ["AGENT_KERNELS_ALWAYS"] = "1"
 
 DTYPES = {torch.float32: 2e-5, torch.float16: 4e-3, torch.bfloat16: 3e-2}
 """What is allowed beside 1 + |truth| for a result that was rounded to the dtype."""

@@ -72,6 +72,7 @@ def is_worth_at(batch: int, m: int, n: int, k: int) -> bool:
 
 
 @cache
+@cache
 def has_tensor_cores(device: int) -> bool:
     """Whether a CUDA device has those of sm_90."""
     return torch.cuda.get_device_capability(device) == (9, 0)

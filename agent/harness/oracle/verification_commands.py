@@ -86,7 +86,8 @@ class VerificationCommands:
         if finding is not None:
             return {"status": "rejected", "finding": finding.model_dump(mode="json")}
         output = self._state.exchange.outputs(command.outputs, expected.native)
-        result = self._values(output, earlier if command.repeat else None)
+        earlier = earlier if command.repeat else None  # its memory may be needed
+        result = self._values(output, earlier)
         self._state.output = output
         self._state.settle()
         self._state.make_room()

@@ -25,7 +25,7 @@ class OracleState:
         self.family: str | None = None
         """That of the present draw."""
         self.lazy = device == "cuda"
-        """Whether a draw may begin as an `outline`."""
+        """Whether a draw may begin as an `outline`: not on the emulator, where each is replayed as well."""
         self._outlined: int | None = None
         """The seed of the present draw where it is one."""
         self._settled = False

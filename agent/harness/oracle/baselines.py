@@ -166,15 +166,17 @@ class Baselines:
         """
         found = {}
         for name, lengths in rows.items():
-            call = self._alone(name)
+            call = self._alone(name, enough_ms[name])
             found[name] = (call, call if call >= enough_ms[name] else self.slope(name, *lengths))
         return found
 
-    def _alone(self, name: str) -> float:
+    def _alone(self, name: str, enough_ms: float) -> float:
         found: list[float] = []
         while len(found) < ALONE:
             found.append(self.timed(name))
-            if len(found) >= LEAST_ALONE and max(found) - min(found) <= ALIKE * median(found):
+            if len(found) < LEAST_ALONE:
+                continue
+            if median(found) >= enough_ms or max(found) - min(found) <= ALIKE * median(found):
                 break
         return median(found)
 

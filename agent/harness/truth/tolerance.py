@@ -58,6 +58,8 @@ class Expected:
     def __init__(self, native: Any, other: Any, truth: Any, sequence: Sequence | None = None) -> None:
         """`native` and `other` are the reference's two float32 runs, `truth` the one in float64."""
         self.native, self.truth = native, truth
+        self._outside: tuple[torch.Tensor, int, torch.Tensor] | None = None
+        """An output as of a version, and which of its elements are outside the budget."""
         self._finite_as = leaves(native)
         """What tells where an output has to be finite."""
         self.open_choice = False  # of equal elements, and another choice gives other outputs
@@ -122,7 +124,7 @@ class Expected:
         worst = {"max_abs_err": 0.0, "max_rel_err": 0.0, "ratio": 0.0}
         quadruples = zip(leaves(output), self._finite_as, leaves(self.truth), self.limits, strict=True)
         for index, (y, y32, r64, limits) in enumerate(quadruples):
-            result, finding = _compare_one(y, y32, r64, limits)
+            result, finding = self._compare_one(y, y32, r64, limits)
             worst = {key: max(worst[key], result[key]) for key in worst}
             if finding is not None:
                 if index:
@@ -139,7 +141,7 @@ class Expected:
             else:
                 finite = torch.isfinite(y) & torch.isfinite(y32)
                 same = (y == y32) | (torch.isnan(y) & torch.isnan(y32))
-                wrong = limits.exceeded(y, r64) | ~(finite | same)
+                wrong = self._exceeded(y, r64, limits) | ~(finite | same)
             if bool(wrong.any()):
                 return index, wrong
         return None
@@ -147,7 +149,22 @@ class Expected:
     def accepts(self, outputs: list[torch.Tensor]) -> bool:
         """Whether `compare` would find nothing, without looking for what it is."""
         quadruples = zip(outputs, self._finite_as, leaves(self.truth), self.limits, strict=True)
-        return all(_fits(*quadruple) for quadruple in quadruples)
+        return all(_inside(*quadruple) is not None for quadruple in quadruples)
+
+    def is_beyond_limits(self, outputs: list[torch.Tensor]) -> bool:
+        """Whether no limits would help: an element is not finite, and the reference's all are."""
+        pairs = zip(outputs, self.limits, strict=True)
+        return any(limits is not None and limits.is_finite and not _is_finite(y) for y, limits in pairs)
+
+    def within(self, output: Any) -> dict[str, float] | None:
+        """What `compare` says of an output of which it finds nothing; None for any other."""
+        worst = {"max_abs_err": 0.0, "max_rel_err": 0.0, "ratio": 0.0}
+        for one in zip(leaves(output), self._finite_as, leaves(self.truth), self.limits, strict=True):
+            result = _inside(*one)
+            if result is None:
+                return None
+            worst = {key: max(worst[key], result[key]) for key in worst}
+        return worst
 
     def differs(self, one: Any, other: Any) -> bool:
         """Whether two outputs are further apart than either may be from the truth."""
@@ -157,37 +174,53 @@ class Expected:
             for a, b, r64, limits in quadruples
         )
 
+    def _compare_one(
+        self, y: torch.Tensor, y32: torch.Tensor, r64: torch.Tensor, limits: Limits | None
+    ) -> tuple[dict[str, float], Finding | None]:
+        if limits is None:
+            wrong = y != r64.to(y.dtype)
+            ratio = 2.0 if bool(wrong.any()) else 0.0
+            errors = (y.double() - r64.double()).abs() if wrong.numel() else torch.zeros(1)
+            finding = mismatch_description.explain(y, r64, wrong) if ratio else None
+            return {"max_abs_err": float(errors.max()), "max_rel_err": ratio, "ratio": ratio}, finding
+        found = _errors(y, y32, r64, limits)
+        if isinstance(found, Finding):
+            return {"max_abs_err": 0.0, "max_rel_err": 0.0, "ratio": 0.0}, found
+        result, too_far = found
+        if result["ratio"] <= 1.0:
+            return result, None
+        return result, mismatch_description.explain(
+            y, r64, self._exceeded(y, r64, limits) if too_far else None
+        )
+
+    def _exceeded(self, y: torch.Tensor, r64: torch.Tensor, limits: Limits) -> torch.Tensor:
+        """Which elements are outside the budget; of the last output, which is asked for again, found once."""
+        known = self._outside
+        if known is None or known[0] is not y or known[1] != y._version:
+            self._outside = known = y, y._version, limits.exceeded(y, r64)
+        return known[2]
+
 
 def _without_numbers(tensor: torch.Tensor) -> torch.Tensor:
     """One that takes no memory."""
     return torch.zeros((), dtype=tensor.dtype, device=tensor.device).expand(tensor.shape)
 
 
-def _compare_one(
+def _is_finite(y: torch.Tensor) -> bool:
+    return not y.numel() or bool(torch.linalg.vector_norm(y, float("inf")).isfinite())
+
+
+def _inside(
     y: torch.Tensor, y32: torch.Tensor, r64: torch.Tensor, limits: Limits | None
-) -> tuple[dict[str, float], Finding | None]:
+) -> dict[str, float] | None:
+    """The errors of an output that is within its limits."""
     if limits is None:
-        wrong = y != r64.to(y.dtype)
-        ratio = 2.0 if bool(wrong.any()) else 0.0
-        errors = (y.double() - r64.double()).abs() if wrong.numel() else torch.zeros(1)
-        finding = mismatch_description.explain(y, r64, wrong) if ratio else None
-        return {"max_abs_err": float(errors.max()), "max_rel_err": ratio, "ratio": ratio}, finding
+        same = torch.equal(y, r64.to(y.dtype))
+        return {"max_abs_err": 0.0, "max_rel_err": 0.0, "ratio": 0.0} if same else None
+    if limits.is_finite and not _is_finite(y):
+        return None
     found = _errors(y, y32, r64, limits)
-    if isinstance(found, Finding):
-        return {"max_abs_err": 0.0, "max_rel_err": 0.0, "ratio": 0.0}, found
-    result, too_far = found
-    if result["ratio"] <= 1.0:
-        return result, None
-    return result, mismatch_description.explain(y, r64, limits.exceeded(y, r64) if too_far else None)
-
-
-def _fits(y: torch.Tensor, y32: torch.Tensor, r64: torch.Tensor, limits: Limits | None) -> bool:
-    if limits is None:
-        return torch.equal(y, r64.to(y.dtype))
-    if limits.is_finite and y.numel() and not torch.linalg.vector_norm(y, float("inf")).isfinite():
-        return False
-    found = _errors(y, y32, r64, limits)
-    return not isinstance(found, Finding) and found[0]["ratio"] <= 1.0
+    return None if isinstance(found, Finding) or found[0]["ratio"] > 1.0 else found[0]
 
 
 def _errors(

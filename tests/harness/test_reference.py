@@ -215,6 +215,22 @@ def test_the_truth_is_of_the_inputs_as_drawn_when_a_reference_begins_to_write(tm
         assert draw.expected.accepts([draw.expected.native])
 
 
+def test_strict_limits_are_never_wider_than_those_of_a_draw(tmp_path: Path) -> None:
+    (tmp_path / "reference.py").write_text(WRITES_LATER.replace("> 0", "> 99"))
+    made = Reference(tmp_path / "reference.py", "cpu")
+    made.perturb(1)
+    for seed in range(5):
+        draw, strict = made.draw(seed), made.strict(seed)
+        assert draw is not None
+        assert torch.equal(strict.truth, draw.expected.truth)
+        [narrow], [wide] = strict.limits, draw.expected.limits
+        assert narrow is not None
+        assert wide is not None
+        assert narrow.absolute <= wide.absolute
+        assert narrow.rms <= wide.rms
+        assert strict.accepts([draw.expected.native])
+
+
 @pytest.mark.parametrize("family", ["scaled", "sparse", "tied", "vast"])
 def test_large_inputs_are_derived_in_pieces_to_the_same(family: str, monkeypatch: pytest.MonkeyPatch) -> None:
     x = torch.randn(7, 11, generator=torch.Generator().manual_seed(2)).half()

@@ -118,11 +118,6 @@ class Health:
 
 
 @dataclass(frozen=True)
-class GiveBack:
-    pass
-
-
-@dataclass(frozen=True)
 class Environment:
     pass
 
@@ -274,7 +269,7 @@ class JudgeTaken:
 
 Command = (
     Parameters | Draw | Again | Judge | Fits | FitsOther | Explain | Map | Narrow | Probe | Duration
-    | Trace | Rest | GiveBack | Health | Environment | Ways | Name | CompareFiles | Gradients | JudgeGradients
+    | Trace | Rest | Health | Environment | Ways | Name | CompareFiles | Gradients | JudgeGradients
     | Variants | Variant | ComparisonKernels | WarmUp | ExpectBaselines | Baselines | Refresh | Timed
     | Slope | Take | Alone | Launches | RoomForRow | FillRow | TakeOfRow | Recall | Glance | Card | JudgeTaken
 )  # fmt: skip

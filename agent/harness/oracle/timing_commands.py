@@ -13,10 +13,12 @@ from agent.harness.messages import oracle_commands
 from agent.harness.oracle.baselines import Baselines, card
 from agent.harness.oracle.state import OracleState
 from agent.harness.task.servers import COMPILER
-from agent.harness.truth import outline, passes
+from agent.harness.truth import passes
 from agent.harness.truth.tolerance import Expected, leaves
 from agent.harness.worker import wire
 
+SETTLED = 8
+"""The part of the GPU's memory that is left free while a candidate is timed: it has been called before."""
 KEPT_BYTES = 512 << 20
 """What may stay in use after a draw that nothing comes of."""
 
@@ -124,14 +126,12 @@ class TimingCommands:
         try:
             self._timing.rest()
             if not reference.changes:
-                strict = outline.drawn(reference, self._seed)
-                told = self._held_against(strict.expected, command) if strict else {"finding": None}
-                del strict
+                told = self._held_against(reference.strict(self._seed), command)
                 if "finding" not in told:
                     return told
             return self._held_against(self._expected(), command)
         finally:
-            self._state.make_room()
+            self._state.make_room(SETTLED)
             self._timing.recall(self._seed)
 
     def _expected(self) -> Expected:

@@ -38,17 +38,17 @@ class VerificationCommands:
         With a `family` they are derived from the draw of that seed; `{"left_out": reason}` where the
         reference cannot take them. `as_files`: they pass as files whatever the exchange is.
         """
-        family = command.family
+        self._state.draw, family = None, command.family
         try:
-            draw = self._state.begin(command.seed, family)
+            draw = self._state.reference.draw(command.seed, family)
             reason = draw.expected.obstacle() if draw else "no floating-point input"
         except ReferenceRaised as error:
             if family is None:
                 raise
             draw, reason = None, f"the reference raises {type(error.__cause__).__name__}"
         if draw is None or (family is not None and reason is not None):
-            self._state.draw = None
             return {"left_out": reason}
+        self._state.draw = draw
         if self._state.device == "cuda":
             draw.expected.lean()
         self._state.make_room()
@@ -61,7 +61,7 @@ class VerificationCommands:
         return self._given(command.stem, in_place=False)
 
     def _given(self, stem: str, *, in_place: bool) -> dict[str, Any]:
-        draw = self._state.outlined
+        draw = self._state.present
         native, state = draw.expected.native, self._state.parameters()
         given = self._state.exchange.give(draw.inputs, native, state, stem=stem, in_place=in_place)
         return given | {
@@ -76,7 +76,7 @@ class VerificationCommands:
 
         A finding comes with the status that it leads to.
         """
-        expected, earlier, self._state.output = self._state.outlined.expected, self._state.output, None
+        expected, earlier, self._state.output = self._state.present.expected, self._state.output, None
         self._state.described = wire.checked(command.outputs)
         claims = command.claims
         finding = expected.structure(command.outputs) or self._state.foreign(claims.types, claims.devices)
@@ -86,45 +86,20 @@ class VerificationCommands:
         if finding is not None:
             return {"status": "rejected", "finding": finding.model_dump(mode="json")}
         output = self._state.exchange.outputs(command.outputs, expected.native)
-        earlier = earlier if command.repeat else None  # its memory may be needed
-        result = self._values(output, earlier)
-        self._state.output = output
-        self._state.settle()
-        self._state.make_room()
-        error = self._state.outlined.expected.native_error
-        return result | {"status": "incorrect", "native_error": error}
-
-    def _values(self, output: Any, same: Any) -> dict[str, Any]:
-        """How far off an output is; `same`: what the same call gave before, where it is a repeated one."""
-        if self._state.is_strict:
-            strict = self._state.outlined.expected
-            told = strict.within(output)
-            if told is not None and (same is None or not strict.differs(output, same)):
-                return dict(told)
-        expected = self._state.present.expected
-        if self._state.family is not None and (reason := expected.obstacle()):
-            return {"max_abs_err": 0.0, "max_rel_err": 0.0, "ratio": 0.0, "left_out": reason}
         result = expected.compare(output)
-        if same is not None and ("finding" in result or expected.differs(output, same)):
+        if command.repeat and ("finding" in result or expected.differs(output, earlier)):
             result["finding"] = faults.not_deterministic(result.get("finding")).model_dump(mode="json")
-        return result
-
-    def do_give_back(self, command: oracle_commands.GiveBack) -> dict[str, Any]:
-        """Memory that was kept for later: the candidate has too little."""
-        self._state.give_back()
-        return {}
+        self._state.output = output
+        self._state.make_room()
+        return result | {"status": "incorrect", "native_error": expected.native_error}
 
     def do_fits(self, command: oracle_commands.Fits) -> dict[str, Any]:
         """Whether structure and values are right, of outputs for the present draw; not what is wrong."""
-        expected = self._state.outlined.expected
+        expected = self._state.present.expected
         if expected.structure(wire.checked(command.outputs)) is not None:
             return {"fits": False}
         output = self._state.exchange.outputs(command.outputs, expected.native)
-        outputs = tolerance.leaves(output)
-        fits = expected.accepts(outputs)
-        if not fits and self._state.is_strict and not expected.is_beyond_limits(outputs):
-            fits = self._state.present.expected.accepts(outputs)
-        return {"fits": fits}
+        return {"fits": expected.accepts(tolerance.leaves(output))}
 
     def do_fits_other(self, command: oracle_commands.FitsOther) -> dict[str, Any]:
         """Whether what other inputs of this seed give `fits` the present draw as well."""
@@ -135,7 +110,7 @@ class VerificationCommands:
 
     def _tampering(self, claims: oracle_commands.Claims, earlier: Any) -> Finding | None:
         """What the candidate changed or shares, by bytes that came back and by its process's own claims."""
-        reference, exchange, draw = self._state.reference, self._state.exchange, self._state.outlined
+        reference, exchange, draw = self._state.reference, self._state.exchange, self._state.present
         excepted = Excepted(reference.changes, draw.overlaps)
         changed = exchange.changed(draw.inputs, earlier, reference.state(), claims, excepted)
         return (

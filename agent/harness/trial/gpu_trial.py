@@ -55,14 +55,6 @@ class GpuTrial(Trial):
         self._use_kernels()
         super().verify(announce)
 
-    def _call_on(self, drawn: dict[str, Any], draw: Draw, stem: str) -> dict[str, Any]:
-        """Once more where the candidate lacked memory, of which the oracle keeps some."""
-        answer = super()._call_on(drawn, draw, stem)
-        if "out of memory" in str((answer.get("error") or {}).get("message", "")).lower():
-            self.oracle.ask(to_oracle(oracle_commands.GiveBack()))
-            answer = super()._call_on(drawn, draw, stem)
-        return answer
-
     def _use_kernels(self) -> None:
         kernels = self._backend.comparison
         if kernels is not None:

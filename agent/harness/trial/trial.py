@@ -37,8 +37,10 @@ from agent.sandbox import Child, end_all
 
 
 class Trial:
-    """Owns the oracle and the workers of one trial; use as a context manager. `candidate` and `oracle` speak
-    with the two processes; a refusal raises `faults.Refused`."""
+    """Owns the oracle and the workers of one trial; use as a context manager.
+
+    `candidate` and `oracle` speak with the two processes; a refusal raises `faults.Refused`.
+    """
 
     def __init__(
         self,
@@ -60,7 +62,7 @@ class Trial:
         self.correctness = Correctness(draws=1, max_abs_err=None, max_rel_err=None, error_budget_ratio=None)
         self.names: dict[str, str] = {}
         """ModelNew's name for each parameter of the reference's that has another one there."""
-        self._left_out: dict[str, None] = {}
+        self._left_out: list[str] = []
         self.ran: tuple[str, ...] = ()
         """The kernels that the draws launched, by their signatures; on the emulator."""
         self._drawn, self._conditions, self._records = 0, Dealer(), CallRecords(job.library_ops)
@@ -216,13 +218,11 @@ class Trial:
         self._seed = self._seed if draw.family == protocol.NEAR else secret_seed()
         drawn = self.oracle.ask(to_oracle(oracle_commands.Draw(self._seed, stem, draw.family, draw.in_place)))
         if "left_out" in drawn:
-            self._leave_out(draw, drawn["left_out"])
+            words = f"{protocol.WORDS[str(draw.family)]}: {drawn['left_out']}"
+            self._left_out += [words] if words not in self._left_out else []
             return {}
         self.limits.learn(**self.oracle.ask(to_oracle(oracle_commands.Duration())))
         return drawn | {"stem": stem}
-
-    def _leave_out(self, draw: Draw, reason: str) -> None:
-        self._left_out[f"{protocol.WORDS[str(draw.family)]}: {reason}"] = None
 
     def _call_on(self, drawn: dict[str, Any], draw: Draw, stem: str) -> dict[str, Any]:
         self._given = drawn
@@ -258,8 +258,6 @@ class Trial:
         self, outputs: dict[str, Any], claims: dict[str, Any], after: str, draw: Draw
     ) -> dict[str, Any]:
         reply = self.oracle.weigh(judged(outputs, claims, after, repeat=draw.repeat))
-        if "left_out" in reply:
-            self._leave_out(draw, reply["left_out"])
         if "finding" in reply:
             found = Finding.model_validate(reply["finding"])
             if reply["status"] == Status.INCORRECT:

@@ -51,7 +51,7 @@ class Reference:
         the clock on a GPU, and of all processors together on a CPU."""
         self.changes: set[str] = set()
         """What the reference itself writes to: names of its state, and `input`."""
-        self.writes: bool | None = None
+        self._writes: bool | None = None
         """Whether it has written to anything so far; None before its first run."""
 
     def perturb(self, seed: int, *, wide: bool = False) -> list[Any]:
@@ -130,22 +130,20 @@ class Reference:
         milder = input_distributions.MILDER.get(family or "")
         if milder is not None:
             with contextlib.suppress(ReferenceRaised):
-                drawn = self.full(seed, family, None)
+                drawn = self._draw(seed, family, None)
                 if drawn is None or drawn.expected.obstacle() is None:
                     return drawn
                 del drawn
-        return self.full(seed, milder or family, inputs)
+        return self._draw(seed, milder or family, inputs)
 
-    def full(self, seed: int, family: str | None, inputs: list[Any] | None, truth: Any = None) -> Draw | None:
-        """The draw of just this family; `truth` where it is known, of a reference that writes to nothing."""
+    def _draw(self, seed: int, family: str | None, inputs: list[Any] | None) -> Draw | None:
         inputs = self.inputs(seed, family) if inputs is None else inputs
         if inputs is None:
             return None
         with torch.no_grad():
             # First where the reference is known to write to nothing: it takes the most memory.
-            if truth is None and self.writes is False:
-                truth = self.truth(inputs)
-            inputs, native, touched, overlaps = self.run(seed, family, inputs)
+            truth = self.truth(inputs) if self._writes is False else None
+            inputs, native, touched, overlaps = self._run(seed, family, inputs)
             with OtherOrder() as mode:
                 other = self._placed(self.model(*inputs))
             inputs = self._restored(seed, family) if touched else inputs
@@ -160,14 +158,14 @@ class Reference:
             expected.open_choice = chosen is not None and expected.differs(*chosen)
         return Draw(inputs, expected, overlaps)
 
-    def run(
+    def _run(
         self, seed: int, family: str | None, inputs: list[Any]
     ) -> tuple[list[Any], Any, set[str], list[list[str]]]:
         """The inputs as they were, torch's own result, what the reference wrote to and a Draw's overlaps."""
         native, touched = self.native(inputs)
         overlaps = memory_guards.overlaps(native, {"input": inputs, "parameter": self.state()})
         native = self._placed(native)
-        self.writes = bool(self.writes or touched)
+        self._writes = bool(self._writes or touched)
         if touched:
             self.changes |= touched
             inputs, native = self._restored(seed, family), tree_map(torch.clone, native)
@@ -178,7 +176,16 @@ class Reference:
         inputs = self.inputs(seed, None)
         assert inputs is not None
         with torch.no_grad():
-            return self.run(seed, None, inputs)[:2]
+            return self._run(seed, None, inputs)[:2]
+
+    def strict(self, seed: int) -> tolerance.Expected:
+        """What the inputs of this seed must give within the limits of torch's own order alone; for a
+        reference that writes to nothing. Another order, as a draw has it, only widens them.
+        """
+        with torch.no_grad():
+            truth = self._wide_truth(tree_map(float64.wide, self._stated(seed)))
+            native = self._placed(self.native(self._stated(seed))[0])
+            return tolerance.Expected(native, native, truth)
 
     def given(self, inputs: list[Any]) -> Draw:
         """What these inputs must give; for a reference that writes to nothing. Raises what it raises."""
@@ -225,10 +232,9 @@ class Reference:
 
     def truth(self, inputs: list[Any]) -> Any:
         """The result in float64; tensors that forward makes without a dtype are float64 as well."""
-        return self.wide_truth(tree_map(float64.wide, inputs))
+        return self._wide_truth(tree_map(float64.wide, inputs))
 
-    def wide_truth(self, wide: Any) -> Any:
-        """The same of inputs in float64."""
+    def _wide_truth(self, wide: Any) -> Any:
         model = self.in_float64()
         stated = torch.get_default_dtype()
         torch.set_default_dtype(torch.float64)

@@ -58,8 +58,6 @@ class Expected:
     def __init__(self, native: Any, other: Any, truth: Any, sequence: Sequence | None = None) -> None:
         """`native` and `other` are the reference's two float32 runs, `truth` the one in float64."""
         self.native, self.truth = native, truth
-        self._outside: tuple[torch.Tensor, int, torch.Tensor] | None = None
-        """An output as of a version, and which of its elements are outside the budget."""
         self._finite_as = leaves(native)
         """What tells where an output has to be finite."""
         self.open_choice = False  # of equal elements, and another choice gives other outputs
@@ -124,7 +122,7 @@ class Expected:
         worst = {"max_abs_err": 0.0, "max_rel_err": 0.0, "ratio": 0.0}
         quadruples = zip(leaves(output), self._finite_as, leaves(self.truth), self.limits, strict=True)
         for index, (y, y32, r64, limits) in enumerate(quadruples):
-            result, finding = self._compare_one(y, y32, r64, limits)
+            result, finding = _compare_one(y, y32, r64, limits)
             worst = {key: max(worst[key], result[key]) for key in worst}
             if finding is not None:
                 if index:
@@ -141,7 +139,7 @@ class Expected:
             else:
                 finite = torch.isfinite(y) & torch.isfinite(y32)
                 same = (y == y32) | (torch.isnan(y) & torch.isnan(y32))
-                wrong = self._exceeded(y, r64, limits) | ~(finite | same)
+                wrong = limits.exceeded(y, r64) | ~(finite | same)
             if bool(wrong.any()):
                 return index, wrong
         return None
@@ -149,22 +147,7 @@ class Expected:
     def accepts(self, outputs: list[torch.Tensor]) -> bool:
         """Whether `compare` would find nothing, without looking for what it is."""
         quadruples = zip(outputs, self._finite_as, leaves(self.truth), self.limits, strict=True)
-        return all(_inside(*quadruple) is not None for quadruple in quadruples)
-
-    def is_beyond_limits(self, outputs: list[torch.Tensor]) -> bool:
-        """Whether no limits would help: an element is not finite, and the reference's all are."""
-        pairs = zip(outputs, self.limits, strict=True)
-        return any(limits is not None and limits.is_finite and not _is_finite(y) for y, limits in pairs)
-
-    def within(self, output: Any) -> dict[str, float] | None:
-        """What `compare` says of an output of which it finds nothing; None for any other."""
-        worst = {"max_abs_err": 0.0, "max_rel_err": 0.0, "ratio": 0.0}
-        for one in zip(leaves(output), self._finite_as, leaves(self.truth), self.limits, strict=True):
-            result = _inside(*one)
-            if result is None:
-                return None
-            worst = {key: max(worst[key], result[key]) for key in worst}
-        return worst
+        return all(_fits(*quadruple) for quadruple in quadruples)
 
     def differs(self, one: Any, other: Any) -> bool:
         """Whether two outputs are further apart than either may be from the truth."""
@@ -174,53 +157,37 @@ class Expected:
             for a, b, r64, limits in quadruples
         )
 
-    def _compare_one(
-        self, y: torch.Tensor, y32: torch.Tensor, r64: torch.Tensor, limits: Limits | None
-    ) -> tuple[dict[str, float], Finding | None]:
-        if limits is None:
-            wrong = y != r64.to(y.dtype)
-            ratio = 2.0 if bool(wrong.any()) else 0.0
-            errors = (y.double() - r64.double()).abs() if wrong.numel() else torch.zeros(1)
-            finding = mismatch_description.explain(y, r64, wrong) if ratio else None
-            return {"max_abs_err": float(errors.max()), "max_rel_err": ratio, "ratio": ratio}, finding
-        found = _errors(y, y32, r64, limits)
-        if isinstance(found, Finding):
-            return {"max_abs_err": 0.0, "max_rel_err": 0.0, "ratio": 0.0}, found
-        result, too_far = found
-        if result["ratio"] <= 1.0:
-            return result, None
-        return result, mismatch_description.explain(
-            y, r64, self._exceeded(y, r64, limits) if too_far else None
-        )
-
-    def _exceeded(self, y: torch.Tensor, r64: torch.Tensor, limits: Limits) -> torch.Tensor:
-        """Which elements are outside the budget; of the last output, which is asked for again, found once."""
-        known = self._outside
-        if known is None or known[0] is not y or known[1] != y._version:
-            self._outside = known = y, y._version, limits.exceeded(y, r64)
-        return known[2]
-
 
 def _without_numbers(tensor: torch.Tensor) -> torch.Tensor:
     """One that takes no memory."""
     return torch.zeros((), dtype=tensor.dtype, device=tensor.device).expand(tensor.shape)
 
 
-def _is_finite(y: torch.Tensor) -> bool:
-    return not y.numel() or bool(torch.linalg.vector_norm(y, float("inf")).isfinite())
-
-
-def _inside(
+def _compare_one(
     y: torch.Tensor, y32: torch.Tensor, r64: torch.Tensor, limits: Limits | None
-) -> dict[str, float] | None:
-    """The errors of an output that is within its limits."""
+) -> tuple[dict[str, float], Finding | None]:
     if limits is None:
-        same = torch.equal(y, r64.to(y.dtype))
-        return {"max_abs_err": 0.0, "max_rel_err": 0.0, "ratio": 0.0} if same else None
-    if limits.is_finite and not _is_finite(y):
-        return None
+        wrong = y != r64.to(y.dtype)
+        ratio = 2.0 if bool(wrong.any()) else 0.0
+        errors = (y.double() - r64.double()).abs() if wrong.numel() else torch.zeros(1)
+        finding = mismatch_description.explain(y, r64, wrong) if ratio else None
+        return {"max_abs_err": float(errors.max()), "max_rel_err": ratio, "ratio": ratio}, finding
     found = _errors(y, y32, r64, limits)
-    return None if isinstance(found, Finding) or found[0]["ratio"] > 1.0 else found[0]
+    if isinstance(found, Finding):
+        return {"max_abs_err": 0.0, "max_rel_err": 0.0, "ratio": 0.0}, found
+    result, too_far = found
+    if result["ratio"] <= 1.0:
+        return result, None
+    return result, mismatch_description.explain(y, r64, limits.exceeded(y, r64) if too_far else None)
+
+
+def _fits(y: torch.Tensor, y32: torch.Tensor, r64: torch.Tensor, limits: Limits | None) -> bool:
+    if limits is None:
+        return torch.equal(y, r64.to(y.dtype))
+    if limits.is_finite and y.numel() and not torch.linalg.vector_norm(y, float("inf")).isfinite():
+        return False
+    found = _errors(y, y32, r64, limits)
+    return not isinstance(found, Finding) and found[0]["ratio"] <= 1.0
 
 
 def _errors(

@@ -189,6 +189,9 @@ class KernelSettings(BaseSettings):
     """Raise an error for a call that a kernel does not support, instead of falling back to torch."""
     kernels_disable: bool = False
     """Send every call to torch."""
+    kernels_always: bool = False
+    """Have a kernel compute every call that it supports, also small ones, for which torch takes less of the
+    host's time."""
     kernels_built: Path | None = None
     """Folder of libraries that `agent kernels build --to` wrote, which are loaded where they fit in place of
     building; set it only to a folder that you trust."""

@@ -128,8 +128,9 @@ def _show(measured: "list[Row]", faults: dict[str, str], wanted: int) -> None:
         )
     for name, why in faults.items():
         console.show(f"not measured: {name}: {console.line(why)}")
+    ratios = [row.ratio for row in measured]
     if measured:
         console.show(
-            f"{len(measured)} of {wanted} rows: {geometric_mean(measured):.2f} times as fast as the best "
-            f"peer in the geometric mean, at least {ENOUGH} in {share_enough(measured):.1%}"
+            f"{len(measured)} of {wanted} rows: {geometric_mean(ratios):.2f} times as fast as the best "
+            f"peer in the geometric mean, at least {ENOUGH} in {share_enough(ratios):.1%}"
         )

@@ -151,6 +151,11 @@ def is_disabled() -> bool:
     return _settings().kernels_disable
 
 
+def is_always() -> bool:
+    """Whether AGENT_KERNELS_ALWAYS is set."""
+    return _settings().kernels_always
+
+
 @_asked_while_tracing
 def fall_back(kernel: str, reason: str) -> None:
     """Notes that torch computes this call. Under torch.compile it runs once, while the call is traced.

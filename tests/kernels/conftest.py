@@ -10,7 +10,7 @@ from agent.kernels import routing
 
 @pytest.fixture(autouse=True)
 def _fresh(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
-    for name in ("AGENT_KERNELS_STRICT", "AGENT_KERNELS_DISABLE"):
+    for name in ("AGENT_KERNELS_STRICT", "AGENT_KERNELS_DISABLE", "AGENT_KERNELS_ALWAYS"):
         monkeypatch.delenv(name, raising=False)
     monkeypatch.setenv("AGENT_CACHE_DIR", str(tmp_path / "cache"))
     routing.reset()

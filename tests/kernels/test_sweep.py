@@ -178,8 +178,8 @@ def test_the_last_line_of_a_row_counts_and_one_cut_off_does_not(tmp_path: Path) 
         out.write('{"name": "gelu [2')
     found = rows.load(tmp_path, "gelu")
     assert {name: one.ratio for (_, name), one in found.items()} == {SMALL: 2.0, NAMES[1]: 0.5}
-    assert rows.geometric_mean(found.values()) == pytest.approx(1.0)
-    assert rows.share_enough(found.values()) == 0.5
+    assert rows.geometric_mean(one.ratio for one in found.values()) == pytest.approx(1.0)
+    assert rows.share_enough(one.ratio for one in found.values()) == 0.5
     assert rows.load(tmp_path, "softmax") == {}
     assert math.isnan(rows.share_enough([]))
 
@@ -208,7 +208,7 @@ def test_the_page_names_what_is_behind_the_worst_first(tmp_path: Path) -> None:
     rows.keep(tmp_path, row(NAMES[1], 0.8, in_a_row_ms={"ours": 0.02, "eager": 0.016}))
     (tmp_path / "bounds.json").write_text(json.dumps({NAMES[1]: "the host"}))
     text = page.render(tmp_path)
-    assert "| gelu | 2 | 1.10 | 50% | 0.80 | 1 | 1.50 | 100% |" in text
+    assert "| gelu | 2 | 1.10 | 50% | 0.80 | 1 | 1.50 | 100% | 0.80 | 0% |" in text
     assert "0.80, 0.80 to 0.80 | eager | 1 | 1 | 20.0, 16.0 | the host |" in text
     drawn = plot.render(tmp_path)
     assert drawn.count("<circle") == 2

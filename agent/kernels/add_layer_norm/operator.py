@@ -11,6 +11,7 @@ from agent.kernels.add_rows import AddRows, Grads
 from agent.kernels.layer_norm.operator import layer_norm
 from agent.kernels.operators import Direction, Gradient, Gradients, Operator, Tensors
 from agent.kernels.rows import Parameters, Rows, fits, gradient_shapes
+from agent.kernels.small import is_torchs
 
 KERNEL = "add_layer_norm"
 ENVELOPE = (
@@ -35,7 +36,8 @@ def add_layer_norm(
         added = x + residual
         return layer_norm(added, normalized_shape, weight, bias, eps), added
     shape = tuple(normalized_shape)
-    if not fits(x, shape, weight, bias) or not add_rows.takes(KERNEL, x, residual, weight, bias):
+    left = is_torchs(KERNEL, x, residual, weight, bias)
+    if left or not fits(x, shape, weight, bias) or not add_rows.takes(KERNEL, x, residual, weight, bias):
         added = x + residual
         return F.layer_norm(added, normalized_shape, weight, bias, eps), added
     weight, bias = routing.all_widened(weight, bias)

@@ -10,6 +10,7 @@ from agent.kernels import add_rows, routing
 from agent.kernels.add_rows import AddRows, Grads
 from agent.kernels.operators import Direction, Gradient, Gradients, Operator, Tensors
 from agent.kernels.rows import Parameters, Rows, fits, gradient_shapes
+from agent.kernels.small import is_torchs
 
 KERNEL = "add_rms_norm"
 ENVELOPE = (
@@ -33,7 +34,8 @@ def add_rms_norm(
     What the kernel does not take goes to torch, visibly.
     """
     shape = tuple(normalized_shape)
-    if not fits(x, shape, weight) or not _takes(x, residual, weight):
+    left = is_torchs(KERNEL, x, residual, weight)
+    if left or not fits(x, shape, weight) or not _takes(x, residual, weight):
         added = x + residual
         return F.rms_norm(added, normalized_shape, weight, eps), added
     exact = torch.finfo(x.dtype).eps if eps is None else eps

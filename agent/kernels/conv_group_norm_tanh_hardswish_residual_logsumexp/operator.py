@@ -12,6 +12,7 @@ import torch.nn.functional as F
 
 from agent.kernels import routing
 from agent.kernels.operators import Direction, Gradient, Operator, Tensors, address, stream
+from agent.kernels.small import is_torchs
 
 KERNEL = "conv_group_norm_tanh_hardswish_residual_logsumexp"
 DTYPES = (torch.float32,)
@@ -38,7 +39,8 @@ def conv_group_norm_tanh_hardswish_residual_logsumexp(
     """
     parameters = (weight, bias, gamma, beta)
     # What torch refuses, and what leaves nothing to compute, is torch's to answer.
-    if not _is_right(x, num_groups, *parameters) or x.numel() == 0 or not _takes(x, *parameters):
+    left = is_torchs(KERNEL, x, *parameters)
+    if left or not _is_right(x, num_groups, *parameters) or x.numel() == 0 or not _takes(x, *parameters):
         return _native(x, weight, bias, num_groups, gamma, beta, eps)
     return _OPERATOR(x, *parameters, num_groups, eps)
 

@@ -61,6 +61,21 @@ __global__ void __launch_bounds__(kThreads, kBlocks) add_norm_resident(
     }
 }
 
+template <bool kCentred, typename T, typename P, int V, int kTeam>
+__global__ void __launch_bounds__(kShortThreads) add_norm_short(
+    const Pack<T, V>* __restrict__ x, const Pack<T, V>* __restrict__ residual, const Pack<P, V>* __restrict__ weight,
+    const Pack<P, V>* __restrict__ bias, Pack<T, V>* __restrict__ y, Pack<T, V>* __restrict__ added,
+    float* __restrict__ means, float* __restrict__ rstds, int64_t rows, int packs, float eps) {
+    const ShortRow<kTeam> here(rows, packs);
+    const int64_t at = here.row * packs + here.at;
+    Pack<T, V> sum;
+    if (here.mine) {
+        sum = total(x[at], residual[at]);
+        added[at] = sum;
+    }
+    norm_short<kCentred, T, P, V, kTeam>(here, sum, weight, bias, y, means, rstds, packs, eps);
+}
+
 // The row is longer than the registers of a block.
 template <bool kCentred, typename T, typename P, int V>
 __global__ void __launch_bounds__(kTileThreads) add_norm_streamed(
@@ -110,9 +125,23 @@ cudaError_t launch_add_resident(const AddRowForward& args) {
     return cudaGetLastError();
 }
 
+template <bool kCentred, typename T, typename P, int V, int kTeam>
+cudaError_t launch_add_short(const AddRowForward& args) {
+    add_norm_short<kCentred, T, P, V, kTeam><<<short_grid<kTeam>(args.rows), kShortThreads, 0, args.stream>>>(
+        static_cast<const Pack<T, V>*>(args.x), static_cast<const Pack<T, V>*>(args.residual),
+        static_cast<const Pack<P, V>*>(args.weight), static_cast<const Pack<P, V>*>(args.bias),
+        static_cast<Pack<T, V>*>(args.y), static_cast<Pack<T, V>*>(args.added), args.mean, args.rstd, args.rows,
+        int(args.length / V), float(args.eps));
+    return cudaGetLastError();
+}
+
 template <bool kCentred, typename T, typename P, int V>
 cudaError_t launch_add_forward(const AddRowForward& args) {
     const int64_t packs = args.length / V;
+    if constexpr (V > 1) {
+        if (packs <= 8) return launch_add_short<kCentred, T, P, V, 8>(args);
+        if (packs <= 16) return launch_add_short<kCentred, T, P, V, 16>(args);
+    }
     if (packs > kTilePacks * kTileThreads) {
         add_norm_streamed<kCentred, T, P, V><<<unsigned(args.rows), kTileThreads, 0, args.stream>>>(
             static_cast<const Pack<T, V>*>(args.x), static_cast<const Pack<T, V>*>(args.residual),

@@ -22,6 +22,17 @@ constexpr int kHalfThreads = 256;
 template <typename T>
 constexpr int kHalfBlocks = std::is_same_v<T, __half> ? 6 : 4;
 
+// Of rows that fewer lanes than a warp's hold.
+constexpr int kShortThreads = 256;
+
+// Over kTeam neighbouring lanes, in each of them; all lanes of the warp call it.
+template <int kTeam>
+__device__ __forceinline__ float team_sum(float mine) {
+    #pragma unroll
+    for (int offset = kTeam / 2; offset > 0; offset /= 2) mine += __shfl_xor_sync(0xffffffff, mine, offset);
+    return mine;
+}
+
 struct Moments {
     float count;
     float mean;
@@ -127,6 +138,56 @@ __global__ void __launch_bounds__(kThreads, kBlocks) row_norm_resident(
     }
 }
 
+// Of short rows kTeam lanes of a warp hold one, a pack each, so that most lanes have something to do.
+template <int kTeam>
+struct ShortRow {
+    int64_t row;
+    int at;      // the lane's pack
+    bool mine;   // whether there is one
+
+    __device__ __forceinline__ ShortRow(int64_t rows, int packs)
+        : row(int64_t{blockIdx.x} * (kShortThreads / kTeam) + threadIdx.x / kTeam),
+          at(int(threadIdx.x) % kTeam),
+          mine(row < rows && at < packs) {}
+};
+
+// The result for a row whose packs its lanes have; all lanes of the warp call it.
+template <bool kCentred, typename T, typename P, int V, int kTeam>
+__device__ __forceinline__ void norm_short(
+    const ShortRow<kTeam>& here, const Pack<T, V>& pack, const Pack<P, V>* weight, const Pack<P, V>* bias,
+    Pack<T, V>* y, float* means, float* rstds, int packs, float eps) {
+    const float count = float(packs * V);
+    float mean = 0.0f;
+    if (kCentred) {
+        float sum = 0.0f;
+        for (int k = 0; k < V; ++k) sum += here.mine ? to_float(pack.v[k]) : 0.0f;
+        mean = team_sum<kTeam>(sum) / count;
+    }
+    float squares = 0.0f;
+    for (int k = 0; k < V; ++k) {
+        const float deviation = here.mine ? to_float(pack.v[k]) - mean : 0.0f;
+        squares += deviation * deviation;
+    }
+    const float rstd = 1.0f / sqrtf(team_sum<kTeam>(squares) / count + eps);
+    if (!here.mine) return;
+    y[here.row * packs + here.at] = affine(pack, weight, bias, here.at, mean, rstd);
+    if (rstds != nullptr && here.at == 0) {
+        if (kCentred) means[here.row] = mean;
+        rstds[here.row] = rstd;
+    }
+}
+
+template <bool kCentred, typename T, typename P, int V, int kTeam>
+__global__ void __launch_bounds__(kShortThreads) row_norm_short(
+    const Pack<T, V>* __restrict__ x, const Pack<P, V>* __restrict__ weight, const Pack<P, V>* __restrict__ bias,
+    Pack<T, V>* __restrict__ y, float* __restrict__ means, float* __restrict__ rstds, int64_t rows, int packs,
+    float eps) {
+    const ShortRow<kTeam> here(rows, packs);
+    Pack<T, V> pack;
+    if (here.mine) pack = x[here.row * packs + here.at];
+    norm_short<kCentred, T, P, V, kTeam>(here, pack, weight, bias, y, means, rstds, packs, eps);
+}
+
 // Moments of this thread's share of a row; for RMSNorm about zero.
 template <bool kCentred, typename T, int V>
 __device__ __forceinline__ Moments share_of_row(const Pack<T, V>* row, int64_t packs) {
@@ -197,9 +258,27 @@ void launch_resident(const RowForward& args) {
             args.rows, int(packs), float(args.eps));
 }
 
+template <int kTeam>
+unsigned short_grid(int64_t rows) {
+    return unsigned((rows + kShortThreads / kTeam - 1) / (kShortThreads / kTeam));
+}
+
+template <bool kCentred, typename T, typename P, int V, int kTeam>
+cudaError_t launch_short(const RowForward& args) {
+    row_norm_short<kCentred, T, P, V, kTeam><<<short_grid<kTeam>(args.rows), kShortThreads, 0, args.stream>>>(
+        static_cast<const Pack<T, V>*>(args.x), static_cast<const Pack<P, V>*>(args.weight),
+        static_cast<const Pack<P, V>*>(args.bias), static_cast<Pack<T, V>*>(args.y), args.mean, args.rstd, args.rows,
+        int(args.length / V), float(args.eps));
+    return cudaGetLastError();
+}
+
 template <bool kCentred, typename T, typename P, int V>
 cudaError_t launch_forward(const RowForward& args) {
     const int64_t packs = args.length / V;
+    if constexpr (V > 1) {
+        if (packs <= 8) return launch_short<kCentred, T, P, V, 8>(args);
+        if (packs <= 16) return launch_short<kCentred, T, P, V, 16>(args);
+    }
     if (packs > kTilePacks * kTileThreads) {
         row_norm_streamed<kCentred, T, P, V><<<unsigned(args.rows), kTileThreads, 0, args.stream>>>(
             static_cast<const Pack<T, V>*>(args.x), static_cast<const Pack<P, V>*>(args.weight),

@@ -8,6 +8,7 @@ import torch.nn.functional as F
 
 from agent.kernels import routing
 from agent.kernels.operators import Direction, Gradient, Operator, Tensors, stream
+from agent.kernels.small import is_torchs
 
 KERNEL = "gate_product"
 ENVELOPE = (
@@ -27,7 +28,7 @@ def gate_product(gate: torch.Tensor, value: torch.Tensor, act: str = "silu") -> 
     What the kernel does not take goes to torch, visibly. Raises ValueError for another act.
     """
     _checked(act)
-    if gate.numel() == 0 or not _takes(gate, value):
+    if gate.numel() == 0 or is_torchs(KERNEL, gate, value) or not _takes(gate, value):
         return _activated(gate, act) * value
     return _OPERATOR(gate, value, act, True)
 
@@ -41,7 +42,7 @@ def gate_product_halves(x: torch.Tensor, act: str = "silu", gate_first: bool = T
     _checked(act)
     if x.dim() == 0 or x.shape[-1] % 2:
         raise ValueError(f"the last dimension of {tuple(x.shape)} has no halves")
-    if x.numel() == 0 or not routing.takes(KERNEL, x):
+    if x.numel() == 0 or is_torchs(KERNEL, x) or not routing.takes(KERNEL, x):
         first, second = x.chunk(2, -1)
         gate, value = (first, second) if gate_first else (second, first)
         return _activated(gate, act) * value

@@ -9,6 +9,7 @@ import torch.nn.functional as F
 
 from agent.kernels import routing
 from agent.kernels.operators import Direction, Gradient, Operator, Tensors, stream
+from agent.kernels.small import is_torchs
 
 KERNEL = "gelu"
 ENVELOPE = ("any shape; copied where it is not contiguous",)
@@ -19,7 +20,8 @@ BACKWARD = "8q"
 def gelu(x: torch.Tensor, approximate: str = "none") -> torch.Tensor:
     """As torch's, with its arguments and errors; what the kernel does not take goes to torch, visibly."""
     # What torch refuses, and what leaves nothing to compute, is torch's to answer.
-    if approximate not in ("none", "tanh") or x.numel() == 0 or not routing.takes(KERNEL, x):
+    known = approximate in ("none", "tanh") and x.numel() > 0
+    if not known or is_torchs(KERNEL, x) or not routing.takes(KERNEL, x):
         return F.gelu(x, approximate=approximate)
     return _OPERATOR(x, approximate == "tanh")
 

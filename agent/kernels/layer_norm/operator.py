@@ -9,6 +9,7 @@ import torch.nn.functional as F
 from agent.kernels import routing
 from agent.kernels.operators import Direction, Gradient, Gradients, Operator, Tensors
 from agent.kernels.rows import Parameters, Rows, fits, gradient_shapes
+from agent.kernels.small import is_torchs
 
 KERNEL = "layer_norm"
 ENVELOPE = (
@@ -25,7 +26,8 @@ def layer_norm(
 ) -> torch.Tensor:  # fmt: skip
     """As torch's, with its arguments and errors; what the kernel does not take goes to torch, visibly."""
     shape = tuple(normalized_shape)
-    if not fits(x, shape, weight, bias) or not routing.takes(KERNEL, x, weight, bias):
+    left = is_torchs(KERNEL, x, weight, bias)
+    if left or not fits(x, shape, weight, bias) or not routing.takes(KERNEL, x, weight, bias):
         return F.layer_norm(x, normalized_shape, weight, bias, eps)
     return _OPERATOR(*routing.all_widened(x, weight, bias), len(shape), eps)
 

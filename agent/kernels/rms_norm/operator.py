@@ -9,6 +9,7 @@ import torch.nn.functional as F
 from agent.kernels import routing
 from agent.kernels.operators import Direction, Gradient, Gradients, Operator, Tensors
 from agent.kernels.rows import Parameters, Rows, fits, gradient_shapes
+from agent.kernels.small import is_torchs
 
 KERNEL = "rms_norm"
 ENVELOPE = (
@@ -27,7 +28,7 @@ def rms_norm(
 ) -> torch.Tensor:
     """As torch's, with its arguments and errors; what the kernel does not take goes to torch, visibly."""
     shape = tuple(normalized_shape)
-    if not fits(x, shape, weight) or not routing.takes(KERNEL, x, weight):
+    if not fits(x, shape, weight) or is_torchs(KERNEL, x, weight) or not routing.takes(KERNEL, x, weight):
         return F.rms_norm(x, normalized_shape, weight, eps)
     return _OPERATOR(x, weight, len(shape), torch.finfo(x.dtype).eps if eps is None else eps)
 

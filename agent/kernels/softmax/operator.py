@@ -7,6 +7,7 @@ import torch
 
 from agent.kernels import routing
 from agent.kernels.operators import Direction, Gradient, Operator, Tensors, matrix, stream
+from agent.kernels.small import is_torchs
 
 KERNEL = "softmax"
 ENVELOPE = (
@@ -21,7 +22,7 @@ def softmax(x: torch.Tensor, dim: int, dtype: torch.dtype | None = None) -> torc
     """As torch's, with its arguments and errors; what the kernel does not take goes to torch, visibly."""
     # What torch refuses, and what leaves nothing to compute, is torch's to answer.
     is_right = -x.dim() <= dim < x.dim() and (dtype is None or dtype in routing.DTYPES)
-    if not is_right or x.numel() == 0 or not routing.takes(KERNEL, x):
+    if not is_right or x.numel() == 0 or is_torchs(KERNEL, x) or not routing.takes(KERNEL, x):
         return torch.softmax(x, dim, dtype=dtype)
     return _OPERATOR(routing.widened(x) if dtype is None else x.to(dtype), dim)
 

@@ -61,4 +61,5 @@ def in_turn(kernels: Iterable[str] = sources.NAMES) -> tuple[Entry, ...]:
 
 
 def _beside_peers(case: Case) -> Case:
-    return replace(case, rivals={**case.rivals, **peers_of(case)})
+    # A case's own rivals are of another precision.
+    return replace(case, rivals=peers_of(case))

@@ -18,9 +18,9 @@ from agent.kernels.case import Case, Function
 from agent.kernels.sweep.grid import Entry, is_held_back
 from agent.kernels.sweep.rows import Row
 
-ROUNDS, LARGE_MS, LARGE_ROUNDS = 20, 2.0, 9
+ROUNDS, LARGE_MS, LARGE_ROUNDS = 15, 2.0, 9
 WARM = 3
-SHORT_MS, IN_A_ROW, SERIES = 0.1, 20, 3
+SHORT_MS, IN_A_ROW, SERIES = 0.5, 10, 3
 """Calls that are shorter are timed in a row as well: so many, and the median of so many series."""
 Compiler = Callable[[Function, str | None], Function]
 

@@ -19,7 +19,7 @@ BOUNDS = "bounds.json"
 HEAD = "page_head.md"
 SUMMARY = (
     "kernel", "rows", "geometric mean", f"at least {ENOUGH}", "worst", "held back: rows", "mean",
-    f"at least {ENOUGH}",
+    f"at least {ENOUGH}", "in a row: mean", f"at least {ENOUGH}",
 )  # fmt: skip
 BEHIND = (
     "kernel", "shape", "dtype", "setting", "ratio, 95 %", "best peer", "ours ms", "its ms",
@@ -77,8 +77,11 @@ def _summary(found: Sequence[Row]) -> Iterator[str]:
         if not of_one:
             continue
         back = [row for row in of_one if row.is_held_back]
-        held = [str(len(back)), *_figures(back)] if back else ["0", "", ""]
-        cells = [name, str(len(of_one)), *_figures(of_one), f"{of_one[0].ratio:.2f}", *held]
+        cells = [
+            name, str(len(of_one)), *_figures([row.ratio for row in of_one]), f"{of_one[0].ratio:.2f}",
+            str(len(back)), *_figures([row.ratio for row in back]),
+            *_figures([row.ratio_in_a_row for row in of_one if row.ratio_in_a_row is not None]),
+        ]  # fmt: skip
         yield f"| {' | '.join(cells)} |"
 
 
@@ -87,8 +90,8 @@ def _heads(columns: Sequence[str]) -> Iterator[str]:
     yield "|---" * len(columns) + "|"
 
 
-def _figures(found: Sequence[Row]) -> list[str]:
-    return [f"{geometric_mean(found):.2f}", f"{share_enough(found):.0%}"]
+def _figures(ratios: Sequence[float]) -> list[str]:
+    return [f"{geometric_mean(ratios):.2f}", f"{share_enough(ratios):.0%}"] if ratios else ["", ""]
 
 
 def _behind(found: Sequence[Row], bounds: dict[str, str]) -> Iterator[str]:

@@ -65,7 +65,7 @@ def _line(kernel: str, found: list[Row], y: float) -> Line:
         for place, row in enumerate(found)
     ]  # fmt: skip
     short = kernel if len(kernel) <= NAME_LETTERS else f"{kernel[: NAME_LETTERS - 1]}…"
-    return Line(short, f"{geometric_mean(found):.2f}", y, dots)
+    return Line(short, f"{geometric_mean(row.ratio for row in found):.2f}", y, dots)
 
 
 def _x(ratio: float) -> float:

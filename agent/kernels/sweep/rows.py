@@ -59,6 +59,13 @@ class Row(Record):
         return self.gpu, self.name
 
     @property
+    def ratio_in_a_row(self) -> float | None:
+        """The best peer's time in a row over ours."""
+        ours = self.in_a_row_ms.get("ours")
+        peers = [ms for side, ms in self.in_a_row_ms.items() if side != "ours"]
+        return None if ours is None or not peers else min(peers) / ours
+
+    @property
     def copy_share(self) -> float | None:
         """A copy's time over ours."""
         return None if self.copy_ms is None else self.copy_ms.p50 / self.ours_ms.p50
@@ -92,13 +99,13 @@ def keep(folder: Path, row: Row) -> None:
         raise EnvironmentFault(f"cannot write {path}: {error.strerror}; --to names another folder") from error
 
 
-def geometric_mean(rows: Iterable[Row]) -> float:
-    """Of the ratios; NaN of none."""
-    logs = [math.log(row.ratio) for row in rows]
+def geometric_mean(ratios: Iterable[float]) -> float:
+    """NaN of none."""
+    logs = [math.log(ratio) for ratio in ratios]
     return math.exp(sum(logs) / len(logs)) if logs else math.nan
 
 
-def share_enough(rows: Iterable[Row]) -> float:
-    """Of the rows, those that are not behind; NaN of none."""
-    known = [row.ratio >= ENOUGH for row in rows]
+def share_enough(ratios: Iterable[float]) -> float:
+    """Of the rows of these ratios, those that are not behind; NaN of none."""
+    known = [ratio >= ENOUGH for ratio in ratios]
     return sum(known) / len(known) if known else math.nan

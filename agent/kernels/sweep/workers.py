@@ -49,7 +49,7 @@ class Worker:
 def started(here: Machine) -> Worker:
     """A process on the present GPU."""
     context = multiprocessing.get_context("spawn")
-    # The processes are as many as there are processors: each compiles in itself. Inductor asks when it is imported.
+    # There is one for each processor, so each compiles in itself. Inductor asks when it is imported.
     os.environ["TORCHINDUCTOR_COMPILE_THREADS"] = "1"
     ours, theirs = context.Pipe()
     process = context.Process(target=_serve_gpu, args=(theirs, here), daemon=True)

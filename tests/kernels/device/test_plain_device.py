@@ -21,7 +21,7 @@ F = torch.nn.functional
 @EVERY
 @OFFSET
 @pytest.mark.parametrize("centred", [True, False], ids=["layer_norm", "rms_norm"])
-@pytest.mark.parametrize(("count", "length"), [(70, 33), (3, 256), (300, 6_400), (2, 36_872)])
+@pytest.mark.parametrize(("count", "length"), [(70, 33), (70, 24), (40, 64), (33, 128), (3, 256), (300, 6_400), (2, 36_872)])
 def test_batched_calls(centred: bool, count: int, length: int, dtype: str, offset: int) -> None:
     kit, name = Kit(dtype, offset), "layer_norm" if centred else "rms_norm"
     x, grad, weight, bias = (
@@ -102,11 +102,17 @@ Reduction = Callable[[Kit, tuple[int, int, int]], None]
 SHAPES = [
     (70, 33, 1),
     (70, 24, 1),
+    (70, 49, 1),
+    (9, 77, 1),
+    (3, 197, 1),
     (2, 64, 1),
+    (2, 768, 1),
     (2, 2000, 1),
     (2, 20_000, 1),
     (2, 36_872, 1),
     (3, 50, 40),
+    (1, 3, 65_600),
+    (2, 20, 33_000),
     (1, 1, 5),
 ]
 

@@ -39,6 +39,10 @@ constexpr int kUnderWay = V == kVector<float> ? 2 * kTile : kTile;
 constexpr int kLanePacks = 8;
 constexpr int kLaneTile = 4;
 
+// So many columns keep the SMs busy with a thread each, which takes up to so many elements.
+constexpr int64_t kManyColumns = 65536;
+constexpr int64_t kManyLength = 256;
+
 constexpr int kBackwardPacks = 4;  // that a thread takes
 
 // Like torch, an infinite maximum is the result: the difference to it would be NaN.
@@ -70,6 +74,19 @@ __global__ void columns(
     const int64_t at = blockIdx.x / groups * inner + blockIdx.x % groups * kWarp + threadIdx.x;
     y[at] = from_float<T>(result_of(all));
     if (exact != nullptr) exact[at] = result_of(all);
+}
+
+// A thread takes a whole column.
+template <typename T>
+__global__ void __launch_bounds__(kThreads) many_columns(
+    const T* __restrict__ x, T* __restrict__ y, float* __restrict__ exact, int64_t length, int64_t inner,
+    int64_t count) {
+    const int64_t column = int64_t{blockIdx.x} * kThreads + threadIdx.x;
+    if (column >= count) return;
+    const auto* top = reinterpret_cast<const Pack<T, 1>*>(x) + column / inner * length * inner + column % inner;
+    const Partition all = partition<kTile>(top, 0, length, 1, inner);
+    y[column] = from_float<T>(result_of(all));
+    if (exact != nullptr) exact[column] = result_of(all);
 }
 
 template <typename T, int V>
@@ -117,7 +134,9 @@ cudaError_t launch_rows(const Forward& args) {
     const unsigned grid = rows_grid(args.outer, block);
     if (packs <= kWarp) {
         rows<V><<<grid, block, 0, args.stream>>>(x, y, args.exact, args.outer, packs);
-    } else if (lanes) {
+    } else if (packs <= 2 * kWarp) {
+        rows<2 * V><<<grid, block, 0, args.stream>>>(x, y, args.exact, args.outer, packs);
+    } else if (lanes || packs <= kLaneTile * kWarp) {
         rows<kLaneTile * V><<<grid, block, 0, args.stream>>>(x, y, args.exact, args.outer, packs);
     } else {
         rows<kUnderWay<V>><<<grid, block, 0, args.stream>>>(x, y, args.exact, args.outer, packs);
@@ -129,6 +148,12 @@ inline cudaError_t forward(const Forward& args) {
     if (args.outer > kMaxGrid || column_blocks(args.outer, args.inner) > kMaxGrid) return cudaErrorInvalidValue;
     return with_dtype(args.dtype, [&](auto element) {
         using T = decltype(element);
+        if (args.inner > 1 && args.outer * args.inner >= kManyColumns && args.length <= kManyLength) {
+            const int64_t count = args.outer * args.inner;
+            many_columns<T><<<unsigned((count + kThreads - 1) / kThreads), kThreads, 0, args.stream>>>(
+                static_cast<const T*>(args.x), static_cast<T*>(args.y), args.exact, args.length, args.inner, count);
+            return cudaGetLastError();
+        }
         if (args.inner > 1) {
             columns<T><<<unsigned(column_blocks(args.outer, args.inner)), column_block(args.length), 0, args.stream>>>(
                 static_cast<const T*>(args.x), static_cast<T*>(args.y), args.exact, args.length, args.inner);

@@ -28,6 +28,9 @@ struct Backward {
 };
 
 constexpr int kHeld = 32;          // elements of a row that a thread has in registers
+constexpr int kShortColumn = 32;
+constexpr int kColumnThreads = 256;
+constexpr int64_t kManyColumns = 65536;  // that keep the SMs busy with a thread each
 constexpr int kBackwardHeld = 16;  // of each of two rows
 
 // NaN for a row with inf, and for one of nothing but -inf, as in torch.
@@ -92,6 +95,23 @@ __global__ void columns(const T* __restrict__ x, T* __restrict__ y, int64_t leng
     for (int64_t i = threadIdx.y; i < length; i += blockDim.y) {
         const int64_t at = here.base + i * inner;
         y[at] = from_float<T>(exp_for<T>(to_float(x[at]) - level) * factor);
+    }
+}
+
+// A thread has a whole column of up to kShortColumn in its registers.
+template <int N, typename T>
+__global__ void __launch_bounds__(kColumnThreads) short_columns(
+    const T* __restrict__ x, T* __restrict__ y, int64_t length, int64_t inner, int64_t count) {
+    const int64_t column = int64_t{blockIdx.x} * kColumnThreads + threadIdx.x;
+    if (column >= count) return;
+    const int64_t first = column / inner * length * inner + column % inner;
+    float tile[N];
+    #pragma unroll
+    for (int i = 0; i < N; ++i) tile[i] = i < length ? to_float(x[first + i * inner]) : -INFINITY;
+    const float factor = inverse(add_tile<T>({-INFINITY, 0.0f}, tile));
+    #pragma unroll
+    for (int i = 0; i < N; ++i) {
+        if (i < length) y[first + i * inner] = from_float<T>(tile[i] * factor);
     }
 }
 
@@ -175,11 +195,17 @@ cudaError_t launch_rows(const Forward& args) {
     const auto* x = static_cast<const Pack<T, V>*>(args.x);
     auto* y = static_cast<Pack<T, V>*>(args.y);
     const dim3 short_rows = rows_block(kWarp);
+    const unsigned grid = rows_grid(args.outer, short_rows);
     if (packs <= kWarp) {
-        resident_rows<V><<<rows_grid(args.outer, short_rows), short_rows, 0, args.stream>>>(x, y, args.outer, int(packs));
+        resident_rows<V><<<grid, short_rows, 0, args.stream>>>(x, y, args.outer, int(packs));
+    } else if (2 * V < kTile && packs <= 2 * kWarp) {
+        resident_rows<2 * V><<<grid, short_rows, 0, args.stream>>>(x, y, args.outer, int(packs));
+    } else if (4 * V < kTile && packs <= 4 * kWarp) {
+        resident_rows<std::min(4 * V, kTile)><<<grid, short_rows, 0, args.stream>>>(x, y, args.outer, int(packs));
+    } else if (8 * V < kTile && packs <= 8 * kWarp) {
+        resident_rows<std::min(8 * V, kTile)><<<grid, short_rows, 0, args.stream>>>(x, y, args.outer, int(packs));
     } else if (args.length <= kWarp * kTile) {
-        resident_rows<kTile>
-            <<<rows_grid(args.outer, short_rows), short_rows, 0, args.stream>>>(x, y, args.outer, int(packs));
+        resident_rows<kTile><<<grid, short_rows, 0, args.stream>>>(x, y, args.outer, int(packs));
     } else if (args.length <= kWarp * kMaxWarps * kHeld) {
         resident_rows<kHeld>
             <<<unsigned(args.outer), block_for(packs, kHeld / V), 0, args.stream>>>(x, y, args.outer, int(packs));
@@ -193,6 +219,20 @@ inline cudaError_t forward(const Forward& args) {
     if (args.outer > kMaxGrid || column_blocks(args.outer, args.inner) > kMaxGrid) return cudaErrorInvalidValue;
     return with_dtype(args.dtype, [&](auto element) {
         using T = decltype(element);
+        if (args.inner > 1 && args.length <= kShortColumn && args.outer * args.inner >= kManyColumns) {
+            const int64_t count = args.outer * args.inner;
+            const unsigned grid = unsigned((count + kColumnThreads - 1) / kColumnThreads);
+            const auto* x = static_cast<const T*>(args.x);
+            auto* y = static_cast<T*>(args.y);
+            if (args.length <= kShortColumn / 4) {
+                short_columns<kShortColumn / 4>
+                    <<<grid, kColumnThreads, 0, args.stream>>>(x, y, args.length, args.inner, count);
+            } else {
+                short_columns<kShortColumn>
+                    <<<grid, kColumnThreads, 0, args.stream>>>(x, y, args.length, args.inner, count);
+            }
+            return cudaGetLastError();
+        }
         if (args.inner > 1) {
             columns<T><<<unsigned(column_blocks(args.outer, args.inner)), column_block(args.length), 0, args.stream>>>(
                 static_cast<const T*>(args.x), static_cast<T*>(args.y), args.length, args.inner);
@@ -216,6 +256,12 @@ cudaError_t launch_backward_rows(const Backward& args) {
     const unsigned grid = rows_grid(args.outer, block);
     if (packs <= kWarp) {
         backward_rows<1><<<grid, block, 0, args.stream>>>(dy, y, dx, args.outer, packs);
+    } else if (packs <= 2 * kWarp) {
+        backward_rows<2><<<grid, block, 0, args.stream>>>(dy, y, dx, args.outer, packs);
+    } else if (4 < kPacks && packs <= 4 * kWarp) {
+        backward_rows<std::min(4, kPacks)><<<grid, block, 0, args.stream>>>(dy, y, dx, args.outer, packs);
+    } else if (8 < kPacks && packs <= 8 * kWarp) {
+        backward_rows<std::min(8, kPacks)><<<grid, block, 0, args.stream>>>(dy, y, dx, args.outer, packs);
     } else {
         backward_rows<kPacks><<<grid, block, 0, args.stream>>>(dy, y, dx, args.outer, packs);
     }

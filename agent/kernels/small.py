@@ -1,0 +1,64 @@
+"""Which calls a kernel leaves to torch though it takes them: small ones, in which the host's time decides.
+
+A call of a kernel costs the host more than one of torch's operators, most of all with a gradient, whose
+formula is Python's. Below these sizes that is more than the GPU saves. They are drawn from the shapes of the
+sweep that are not held back, on an H100 (docs/kernels-sweep.md). Under torch.compile and while a CUDA graph
+is captured the host's time is nothing, so there every call is the kernel's; AGENT_KERNELS_ALWAYS=1 makes it
+so everywhere.
+"""
+
+from math import inf
+from typing import NamedTuple
+
+import torch
+
+from agent.kernels import routing
+
+
+class Least(NamedTuple):
+    """Bytes of an input from which on the kernel is faster than torch."""
+
+    forward: float
+    step: float
+    """Where a gradient is wanted."""
+
+
+LEAST = {
+    "add_layer_norm": Least(9e6, 48e6),
+    "add_rms_norm": Least(5e6, 60e6),
+    "conv_group_norm_tanh_hardswish_residual_logsumexp": Least(0, inf),
+    "gate_product": Least(1e6, 4e6),
+    "gelu": Least(48e6, inf),
+    "layer_norm": Least(24e6, 80e6),
+    "rms_norm": Least(24e6, 80e6),
+    "softmax": Least(8e6, 60e6),
+}
+OF_SHORT_ROWS = {
+    "add_layer_norm": Least(9e6, 16e6),
+    "add_rms_norm": Least(5e6, 16e6),
+    "layer_norm": Least(16e6, 80e6),
+    "rms_norm": Least(8e6, 16e6),
+}
+"""The same of rows of up to SHORT elements, for which torch's norms take several times as long."""
+SHORT = 256
+
+
+def is_torchs(kernel: str, x: torch.Tensor, *others: torch.Tensor | None) -> bool:
+    """Whether this call, which the kernel takes, is torch's; `others` are its further tensors."""
+    if not x.is_cuda or torch.compiler.is_compiling():
+        return False
+    least = LEAST[kernel]
+    if kernel in OF_SHORT_ROWS and x.shape[-1] <= SHORT:
+        least = OF_SHORT_ROWS[kernel]
+    size = x.numel() * x.element_size()
+    if size >= least.step or (size >= least.forward and not _wants_gradient(x, *others)):
+        return False
+    return not routing.is_always() and not torch.cuda.is_current_stream_capturing()
+
+
+def _wants_gradient(*tensors: torch.Tensor | None) -> bool:
+    if torch.is_grad_enabled():
+        for tensor in tensors:
+            if tensor is not None and tensor.requires_grad:
+                return True
+    return False

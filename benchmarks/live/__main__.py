@@ -50,21 +50,22 @@ def begin(folder: Path, gpu: str) -> None:
             )  # fmt: skip
 
 
-def go(folder: Path, limit_s: float, more: list[str], first_looks: bool) -> None:
-    """Carries all runs on, side by side, for at most so many seconds.
-
-    `first_looks`: only until every answer has its first verdict; what would confirm them is left for later.
-    """
-    until = time.monotonic() + limit_s
+def go(folder: Path, terms: argparse.Namespace) -> None:
+    """Carries all runs on, side by side, for at most `terms.limit` seconds."""
+    began = time.monotonic()
+    until = began + terms.limit
     gpus = visible()
     (folder / "logs").mkdir(exist_ok=True)
-    going = [
-        Going(path.name, carried(path, folder, gpus[number % len(gpus)], more))
-        for number, path in enumerate(runs_of(folder))
-    ]
-    while any(one.process.poll() is None for one in going) and time.monotonic() < until - END_S:
+    waiting = [(path, gpus[number % len(gpus)]) for number, path in enumerate(runs_of(folder))]
+    going: list[Going] = []
+    while waiting or (any(one.process.poll() is None for one in going) and time.monotonic() < until - END_S):
+        late = time.monotonic() - began >= terms.kernelbench_after
+        for path, gpu in list(waiting):
+            if late or not of_kernelbench(path):
+                waiting.remove((path, gpu))
+                going.append(Going(path.name, carried(path, folder, gpu, more(path, terms))))
         time.sleep(LOOK_S)
-        if first_looks and all(is_judged(Run.open(path), folder / "box") for path in runs_of(folder)):
+        if terms.first_looks and all(is_judged(Run.open(path), folder / "box") for path in runs_of(folder)):
             until = time.monotonic() + END_S
     left = [one for one in going if one.process.poll() is None]
     for one in left:
@@ -77,6 +78,16 @@ def go(folder: Path, limit_s: float, more: list[str], first_looks: bool) -> None
     print(
         f"{len(going) - len(left)} of {len(going)} ended by themselves, {len(left)} at the limit; GPUs {gpus}"
     )
+
+
+def more(path: Path, terms: argparse.Namespace) -> list[str]:
+    """Further options for one run."""
+    left_out = any(part in path.name for part in terms.not_autotuned)
+    return ["--baselines", "max-autotune"] if terms.max_autotune and not left_out else []
+
+
+def of_kernelbench(path: Path) -> bool:
+    return Run.open(path).folder.info.settings.problem.startswith("kernelbench:")
 
 
 def is_judged(run: Run, box: Path) -> bool:
@@ -123,14 +134,19 @@ def main() -> None:
     asked.add_argument("folder", type=Path)
     asked.add_argument("--gpu", default="H100", help="GPU that the prompts of new runs are written for")
     asked.add_argument("--limit", type=float, default=300.0, help="seconds for `go`")
-    asked.add_argument("--max-autotune", action="store_true", help="also time against max-autotune")
     asked.add_argument("--first-looks", action="store_true", help="leave confirming to another time")
+    asked.add_argument("--max-autotune", action="store_true", help="also time against max-autotune")
+    asked.add_argument(
+        "--not-autotuned", nargs="*", default=[], metavar="PART", help="but for runs with this in their id"
+    )
+    asked.add_argument(
+        "--kernelbench-after", type=float, default=0.0, help="seconds by which its runs begin later"
+    )
     given = asked.parse_args()
     if given.what == "begin":
         begin(given.folder, given.gpu)
     if given.what == "go":
-        more = ["--baselines", "max-autotune"] if given.max_autotune else []
-        go(given.folder, given.limit, more, given.first_looks)
+        go(given.folder, given)
     print(table.rendered([Run.open(path) for path in runs_of(given.folder)]))
 
 

@@ -118,17 +118,19 @@ def _kept(tree: ast.Module, model: ast.ClassDef) -> dict[str, str]:
     ] or [ast.Pass()]
     model = _Renamed().visit(model)
     model.name = "ModelNew"
-    needed = _free(model)
-    kept: list[ast.stmt] = []
-    for node in reversed([node for node in tree.body if node is not model]):
-        if isinstance(node, (ast.Import, ast.ImportFrom)):
-            kept.append(node)
-            continue
-        names = _bound(node)
-        if names & needed and not names & set(_LEFT_OUT):
-            kept.append(_bare(node))
-            needed |= _free(node)
-    head = "\n".join(ast.unparse(node) for node in reversed(kept))
+    others = [node for node in tree.body if node is not model]
+    needed, count = _free(model), 0
+    while count < len(needed):  # a class may name one that stands below it
+        count = len(needed)
+        for node in others:
+            if _bound(node) & needed and not _bound(node) & set(_LEFT_OUT):
+                needed |= _free(_bare(node))
+    head = "\n".join(
+        ast.unparse(node)
+        for node in others
+        if isinstance(node, (ast.Import, ast.ImportFrom))
+        or (_bound(node) & needed and not _bound(node) & set(_LEFT_OUT))
+    )
     if "import torch\n" not in head + "\n":
         head = f"import torch\n{head}"
     return {"head": head, "model": ast.unparse(model)}

@@ -303,6 +303,19 @@ def test_indices_are_divided_without_a_division() -> None:
     assert "Divisor<int64_t>(n0 / by)" in text
 
 
+def test_a_class_that_stands_below_where_it_is_named_is_taken_over() -> None:
+    source = reference("return self.last(x)", "self.last = Outer()").replace(
+        "\nclass Model(",
+        "\nclass Outer(nn.Module):\n    def __init__(self):\n        super().__init__()\n"
+        "        self.inner = Inner()\n    def forward(self, x):\n        return self.inner(x)\n"
+        "class Inner(nn.Module):\n    def forward(self, x):\n        return torch.relu(x)\n"
+        "class Unused(nn.Module):\n    pass\nclass Model(",
+    )
+    text = composed([source, source.replace("BATCH = 6", "BATCH = 2")], "sample")
+    assert text.index("class Outer(") < text.index("class Inner(") < text.index("class ModelNew(")
+    assert "Unused" not in text
+
+
 def test_a_constant_that_only_a_parameter_is_called_like_is_left_out() -> None:
     source = reference("return x + self.shift", "self.shift = SHIFT").replace(
         "__init__(self)", "__init__(self, BATCH=3)"

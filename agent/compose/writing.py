@@ -26,8 +26,10 @@ def written(
     tree = syntax_tree(source)
     model = _model(tree)
     body = [f"{name} = {name}.contiguous()" for name in tensors]
+    names = cuda.alike(launches)
     for statement in program.statements:
-        body += _launch(statement, tensors[0]) if isinstance(statement, Launch) else [statement]
+        body += _launch(statement, tensors[0], names) if isinstance(statement, Launch) else [statement]
+    launches = [launch for launch in launches if names[launch.kernel.name] == launch.kernel.name]
     body.append(f"return {returned}")
     forward = "\n".join(
         f"    {line}"
@@ -75,7 +77,8 @@ def _stages(launches: list[Launch]) -> list[str]:
     ]
 
 
-def _launch(launch: Launch, device: str) -> list[str]:
+def _launch(launch: Launch, device: str, names: dict[str, str]) -> list[str]:
+    """`names`: of the kernels that are written, for each kernel."""
     out, shape = launch.out, ", ".join(launch.shape)
     tensors = [buffer.name for buffer in launch.kernel.pointers]
     if out.dtype in STATES:
@@ -83,7 +86,7 @@ def _launch(launch: Launch, device: str) -> list[str]:
     dtype = "float32" if out.dtype in STATES else out.dtype
     return [
         f"{out.name} = torch.empty([{shape}], dtype=torch.{dtype}, device={device}.device)",
-        f"stages.{launch.kernel.name}({', '.join(tensors)}, [{', '.join(launch.given)}])",
+        f"stages.{names[launch.kernel.name]}({', '.join(tensors)}, [{', '.join(launch.given)}])",
     ]
 
 

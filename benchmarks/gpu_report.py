@@ -50,8 +50,8 @@ LIMITS = """\
   them were timed.
 - *verified* is a GPU's verdict with the short protocol at the problem's own sizes for {on_gpu} composed
   answers, and for the others the emulator's, at sizes that it can afford.
-- Of the {judged} that were both judged and timed, {changed} were so as answers of two versions of the
-  composer.
+- Of the {judged} that were both judged and timed, {changed} were so in two versions of the
+  file.
 - {without} were timed and never judged; fast_p counts such as failures.
 - `max-autotune` ran beside {tuned} of the composed answers, for which *best* is the fastest of all three.
   Beside the others it is the faster of eager and `torch.compile`. CUDA graphs of these ran beside none.

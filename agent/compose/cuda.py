@@ -1,5 +1,6 @@
 """The CUDA text of a program's kernels: device code, and the functions that launch it."""
 
+import re
 from pathlib import Path
 
 from agent.compose.body import STATES, STORED
@@ -14,6 +15,22 @@ def text(launches: list[Launch]) -> str:
     """All kernels, each with the function that checks its tensors and launches it."""
     kernels = "\n".join(_kernel(launch) for launch in launches)
     return "\n".join([HEAD, *([PLACES] if "Place{" in kernels else []), kernels])
+
+
+def alike(launches: list[Launch]) -> dict[str, str]:
+    """For each kernel by its name the first one that is the same but for names: only that is written."""
+    first: dict[str, str] = {}
+    return {
+        launch.kernel.name: first.setdefault(_nameless(launch), launch.kernel.name) for launch in launches
+    }
+
+
+def _nameless(launch: Launch) -> str:
+    """Its text without what it and its tensors are called."""
+    lines = [line for line in _kernel(launch).split("\n") if not line.lstrip().startswith(("//", '"'))]
+    places = {name: f"tensor{place}" for place, name in enumerate(launch.kernel.pointers.values())}
+    places |= {launch.kernel.name: "kernel", f"{launch.kernel.name}_of": "kernel_of"}
+    return re.sub(r"[A-Za-z_]\w*", lambda found: places.get(found[0], found[0]), "\n".join(lines))
 
 
 def declarations(launches: list[Launch]) -> str:

@@ -6,6 +6,7 @@ one for each index of what all reductions keep; `blockDim.x` threads share a row
 
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from typing import NamedTuple
 
 from agent.compose.body import C_TYPES, STATES, STORED
 from agent.compose.dims import Dim, Index, Radix, times
@@ -16,22 +17,28 @@ from agent.compose.schedules import Schedule
 from agent.compose.values import Apart, Buffer, Reduction, RowsOf, Scan, Value
 
 
+class Memory(NamedTuple):
+    """Which values lie in memory; for long reductions those of what pieces of their rows gave."""
+
+    buffer_of: Callable[[Value], Buffer | None]
+    in_pieces: dict[Reduction, Reduction]
+
+
 class Kernel(Parameters):
-    """Writes one; `buffer_of` tells which values lie in memory, `splits` how loop variables are divided.
+    """Writes one; `splits` tells how loop variables are divided.
 
     `rows`: the loop variables of a row, None where no reduction is known to be met. `known`: an earlier
     writing of it, so that this one counts no loop variables that nothing reads and may take elements by `V`.
-    `in_pieces`: the reductions of what pieces of rows gave, in the place of those of whole rows.
     """
 
     def __init__(
-        self, name: str, points: int, buffer_of: Callable[[Value], Buffer | None],
-        splits: dict[str, Dim], rows: frozenset[str] | None, in_pieces: dict[Reduction, Reduction],
-        known: "Kernel | None" = None, schedule: Schedule | None = None,
+        self, name: str, points: int, memory: Memory, splits: dict[str, Dim], rows: frozenset[str] | None,
+        known: "Kernel | None" = None,
     ) -> None:  # fmt: skip
         super().__init__(points, known)
-        self.name, self._buffer_of, self._rows = name, buffer_of, rows
-        self._in_pieces, self.schedule = in_pieces, schedule or Schedule()
+        self.name, self._rows = name, rows
+        self._buffer_of, self._in_pieces = memory
+        self.schedule: Schedule = known.schedule if known else Schedule()
         self.reductions: list[Reduction] = []
         self.goes_over: Reduction | Scan | None = None
         """What a row of this kernel is; None where it takes elements alone."""

@@ -5,7 +5,7 @@ from dataclasses import dataclass, field
 
 from agent.compose.dims import Dim, Split, is_one, times
 from agent.compose.expressions import Sizes
-from agent.compose.kernel import Kernel
+from agent.compose.kernel import Kernel, Memory
 from agent.compose.schedules import Schedule, by_rule
 from agent.compose.splitting import in_two
 from agent.compose.values import Apart, Buffer, Reduction, RowsOf, Scan, Value, View
@@ -109,9 +109,10 @@ class Program:
 
     def _launch(self, value: Value, out: Buffer) -> Launch:
         splits: dict[str, Dim] = {}
+        memory = Memory(self.buffer_of, self.in_pieces)
         rows: frozenset[str] | None = None
         while True:
-            kernel = Kernel(f"fused_{out.name}", self.points, self.buffer_of, splits, rows, self.in_pieces)
+            kernel = Kernel(f"fused_{out.name}", self.points, memory, splits, rows)
             try:
                 if isinstance(value, Scan):
                     kernel.write_scan(value, out)
@@ -142,11 +143,10 @@ class Program:
     ) -> Kernel:
         """The same kernel, by what is known of it: which loop variables count, and whether it may be wide."""
         wide = known.has_plain_loops and not (known.goes_over and known.goes_over.is_across)
-        schedule = self._schedule(known.goes_over)
+        memory = Memory(self.buffer_of, self.in_pieces)
+        known.schedule = self._schedule(known.goes_over)
         for _ in range(2 if wide else 1):  # at first not all sizes are known that have to be multiples
-            known = Kernel(
-                known.name, self.points, self.buffer_of, splits, rows, self.in_pieces, known, schedule
-            )
+            known = Kernel(known.name, self.points, memory, splits, rows, known)
             write = known.write_scan if isinstance(value, Scan) else known.write
             write(value, out, wide)  # type: ignore[arg-type]
         return known

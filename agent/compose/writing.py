@@ -26,8 +26,10 @@ def written(
     tree = syntax_tree(source)
     model = _model(tree)
     body = [f"{name} = {name}.contiguous()" for name in tensors]
+    names = cuda.alike(launches)
     for statement in program.statements:
-        body += _launch(statement, tensors[0]) if isinstance(statement, Launch) else [statement]
+        body += _launch(statement, tensors[0], names) if isinstance(statement, Launch) else [statement]
+    launches = [launch for launch in launches if names[launch.kernel.name] == launch.kernel.name]
     body.append(f"return {returned}")
     forward = "\n".join(
         f"    {line}"
@@ -75,7 +77,8 @@ def _stages(launches: list[Launch]) -> list[str]:
     ]
 
 
-def _launch(launch: Launch, device: str) -> list[str]:
+def _launch(launch: Launch, device: str, names: dict[str, str]) -> list[str]:
+    """`names`: of the kernels that are written, for each kernel."""
     out, shape = launch.out, ", ".join(launch.shape)
     tensors = [buffer.name for buffer in launch.kernel.pointers]
     if out.dtype in STATES:
@@ -83,7 +86,7 @@ def _launch(launch: Launch, device: str) -> list[str]:
     dtype = "float32" if out.dtype in STATES else out.dtype
     return [
         f"{out.name} = torch.empty([{shape}], dtype=torch.{dtype}, device={device}.device)",
-        f"stages.{launch.kernel.name}({', '.join(tensors)}, [{', '.join(launch.given)}])",
+        f"stages.{names[launch.kernel.name]}({', '.join(tensors)}, [{', '.join(launch.given)}])",
     ]
 
 
@@ -118,17 +121,19 @@ def _kept(tree: ast.Module, model: ast.ClassDef) -> dict[str, str]:
     ] or [ast.Pass()]
     model = _Renamed().visit(model)
     model.name = "ModelNew"
-    needed = _free(model)
-    kept: list[ast.stmt] = []
-    for node in reversed([node for node in tree.body if node is not model]):
-        if isinstance(node, (ast.Import, ast.ImportFrom)):
-            kept.append(node)
-            continue
-        names = _bound(node)
-        if names & needed and not names & set(_LEFT_OUT):
-            kept.append(_bare(node))
-            needed |= _free(node)
-    head = "\n".join(ast.unparse(node) for node in reversed(kept))
+    others = [node for node in tree.body if node is not model]
+    needed, count = _free(model), 0
+    while count < len(needed):  # a class may name one that stands below it
+        count = len(needed)
+        for node in others:
+            if _bound(node) & needed and not _bound(node) & set(_LEFT_OUT):
+                needed |= _free(_bare(node))
+    head = "\n".join(
+        ast.unparse(node)
+        for node in others
+        if isinstance(node, (ast.Import, ast.ImportFrom))
+        or (_bound(node) & needed and not _bound(node) & set(_LEFT_OUT))
+    )
     if "import torch\n" not in head + "\n":
         head = f"import torch\n{head}"
     return {"head": head, "model": ast.unparse(model)}

@@ -4,40 +4,14 @@ import re
 from pathlib import Path
 
 import pytest
+from compose.sample import launches, made, reference
 
 from agent.compose.apart import told_apart
 from agent.compose.composing import _job, _saying, composed
 from agent.compose.declined import Declined
 
-HEAD = "import torch\nimport torch.nn as nn\nimport torch.nn.functional as F\nBATCH = 6\n"
 PRODUCTS = {"matmul"}
 """Shipped references that are nothing else."""
-TAIL = """
-def get_inputs():
-    return [torch.randn(BATCH, 8, 10)]
-def get_init_inputs():
-    return []
-"""
-
-
-def reference(forward: str, init: str = "pass") -> str:
-    return f"""{HEAD}
-class Model(nn.Module):
-    def __init__(self):
-        super().__init__()
-        {init}
-    def forward(self, x):
-        {forward}
-{TAIL}"""
-
-
-def made(forward: str, init: str = "pass") -> str:
-    source = reference(forward, init)
-    return composed([source, source.replace("BATCH = 6", "BATCH = 2")], "sample")
-
-
-def launches(text: str) -> list[str]:
-    return re.findall(r"stages\.(fused_\w+)\(", text)
 
 
 def test_a_chain_of_elementwise_operators_is_one_kernel() -> None:
@@ -199,53 +173,6 @@ def test_a_scan_goes_by_tiles_of_all_threads() -> None:
     assert "constexpr int V = 1;" in made("return torch.cumsum(x, 1)")
 
 
-LARGE = (
-    reference("return F.relu(self.last(x)) * 0.5", "self.last = nn.Linear(1024, 2048)")
-    .replace("BATCH = 6", "BATCH = 2048")
-    .replace("BATCH, 8, 10", "BATCH, 1024")
-)
-
-
-def test_a_product_is_a_shipped_kernels_where_that_is_fast() -> None:
-    sources = [LARGE, LARGE.replace("BATCH = 2048", "BATCH = 2")]
-    text = composed(sources, "sample", "90a")
-    assert 'addmm = matmul_fp32x3(x, self.get_parameter("last.weight").permute(1, 0), ' in text
-    assert "matmul_fp32x3_extension = load_inline(" in text
-    assert "matmul_fp32x3_extension.matmul_fp32x3(" in text
-    assert "torch.addmm" not in text
-    assert text.count("class ModelNew") == 1
-    assert "torch.addmm(" in composed(sources, "sample")
-    assert "torch.addmm(" in composed(sources[::-1], "sample", "90a")
-
-
-def test_a_bare_product_is_a_shipped_kernels_on_any_gpu() -> None:
-    text = made("return torch.matmul(x, x.transpose(1, 2))")
-    assert "bmm = matmul_fp32x3(x, x.permute(0, 2, 1))" in text
-    assert "wgmma" not in text
-    assert "shipped products alone" in text
-
-
-def test_no_product_stays_torchs_where_none_may() -> None:
-    source = reference(
-        "return F.relu(self.more(self.last(x)))",
-        "self.last = nn.Conv1d(8, 4, 3); self.more = nn.Linear(8, 5)",
-    )
-    text = composed([source, source.replace("BATCH = 6", "BATCH = 2")], "sample", own_products=True)
-    assert "conv_fp32x3(x, " in text
-    assert "matmul_fp32x3(" in text
-    assert not re.search(r"torch\.(convolution|addmm|mm|bmm)\(", text)
-    assert launches(text) == ["fused_relu"]
-    halves = reference("return torch.mm(x[0].half(), x[0].half().t())")
-    with pytest.raises(Declined, match="no shipped kernel takes this mm, and torch's is not allowed"):
-        composed([halves], "sample", own_products=True)
-
-
-def test_a_product_with_one_column_is_the_sum_of_a_row() -> None:
-    text = made("return torch.matmul(x, x[0, 0].unsqueeze(-1))")
-    assert len(launches(text)) == 1
-    assert "fp32x3" not in text
-
-
 def test_a_loss_of_rows_is_computed_with_its_rows() -> None:
     text = made("return F.cross_entropy(x.flatten(0, 1), x[:, :, 0].flatten().long() * 0)")
     assert launches(text) == ["fused_where", "fused_div"]
@@ -275,20 +202,6 @@ def test_a_change_of_schedules_stands_in_the_file() -> None:
     assert "const int64_t each = block.x * 4;" in wide
 
 
-def test_a_convolution_is_a_shipped_kernels_with_its_bias() -> None:
-    source = (
-        reference("return self.last(x)", "self.last = nn.ConvTranspose2d(64, 64, 3, stride=2, padding=1)")
-        .replace("BATCH = 6", "BATCH = 256")
-        .replace("BATCH, 8, 10", "BATCH, 64, 56, 56")
-    )
-    text = composed([source, source.replace("BATCH = 256", "BATCH = 2")], "sample", "90a")
-    assert "conv_transpose_fp32x3(x, " in text
-    assert ', self.get_parameter("last.bias"), ((2, 2), (1, 1), (1, 1)), (0, 0), 1)' in text
-    assert "stages = load_inline(" not in text
-    compile(text, "sample", "exec")
-    assert "torch.convolution(x, " in composed([source, source.replace("BATCH = 256", "BATCH = 2")], "sample")
-
-
 def test_a_reference_told_apart_at_fewer_sizes_says_so() -> None:
     text = _saying(made("return x + 1"), 2, "the size 3 follows from no shape")
     assert text.startswith('"""Composed for sample: 1 kernel around')
@@ -301,6 +214,27 @@ def test_indices_are_divided_without_a_division() -> None:
     assert "const I i1 = at_by / d" in text
     assert "Divisor<int>(n0 / by)" in text
     assert "Divisor<int64_t>(n0 / by)" in text
+
+
+def test_a_class_that_stands_below_where_it_is_named_is_taken_over() -> None:
+    source = reference("return self.last(x)", "self.last = Outer()").replace(
+        "\nclass Model(",
+        "\nclass Outer(nn.Module):\n    def __init__(self):\n        super().__init__()\n"
+        "        self.inner = Inner()\n    def forward(self, x):\n        return self.inner(x)\n"
+        "class Inner(nn.Module):\n    def forward(self, x):\n        return torch.relu(x)\n"
+        "class Unused(nn.Module):\n    pass\nclass Model(",
+    )
+    text = composed([source, source.replace("BATCH = 6", "BATCH = 2")], "sample")
+    assert text.index("class Outer(") < text.index("class Inner(") < text.index("class ModelNew(")
+    assert "Unused" not in text
+
+
+def test_kernels_that_are_alike_are_written_once() -> None:
+    layers = "F.relu(self.last(F.relu(self.last(x[0]))))"
+    text = made(f"return {layers}, torch.relu(x)", "self.last = nn.Linear(10, 10)")
+    assert launches(text) == ["fused_relu", "fused_relu", "fused_relu_3"]
+    assert text.count("__global__ void") == 2
+    assert re.findall(r"(\w+) = torch.empty", text) == ["relu", "relu_2", "relu_3"]
 
 
 def test_a_constant_that_only_a_parameter_is_called_like_is_left_out() -> None:

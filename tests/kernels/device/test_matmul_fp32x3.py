@@ -2,6 +2,7 @@
 
 import ctypes
 import struct
+from collections.abc import Callable
 from functools import cache
 from pathlib import Path
 
@@ -157,7 +158,7 @@ def test_something_is_added(batch: int, depth: int, precision: str) -> None:
 @pytest.mark.parametrize("of_a", PARTS)
 @pytest.mark.parametrize("of_b", PARTS)
 def test_triangular_operands_are_read_on_their_side_alone(of_a: str, of_b: str, layout: str) -> None:
-    sides = {"whole": np.array, "lower": np.tril, "upper": np.triu}
+    sides: dict[str, Callable[[Array], Array]] = {"whole": np.array, "lower": np.tril, "upper": np.triu}
     a, b = draw(1, 1, 140, 200), draw(2, 1, 200, 300)
     wanted_a, wanted_b = sides[of_a](a), sides[of_b](b)
     a[wanted_a == 0], b[wanted_b == 0] = 1e30, np.nan

@@ -8,17 +8,35 @@ Of each part the last run counts that is among the files, in the order given.
 import json
 import sys
 from collections.abc import Iterable, Sequence
+from math import prod
 from pathlib import Path
 from statistics import geometric_mean
 from typing import Any
+
+from agent.kernels.conv_fp32x3 import worth
+from agent.kernels.matmul_fp32x3 import product
+from benchmarks.kernels.convolution_shapes import FUSED, HELD_BACK, KERNELBENCH, NETWORKS
 
 Line = dict[str, Any]
 Parts = dict[str, list[Line]]
 INTRODUCTION = """# Products and convolutions: errors and times
 
 Rendered from `docs/products/` by `python -m benchmarks.kernels.page`; how the documents are made stands in
-`benchmarks/kernels/README.md`. What is timed is the tensor cores' path, also where the library leaves a call
-to torch."""
+`benchmarks/kernels/README.md`. What is timed is the tensor cores' path, also where the library, by its
+present rules, leaves a call to torch."""
+SHAPES = {shape.name: shape for shape in (*FUSED, *HELD_BACK, *KERNELBENCH, *NETWORKS)}
+
+
+def takes_product(line: Line) -> bool:
+    """Whether the library does not leave it to torch."""
+    *batch, m, k = line["a"]
+    return product.is_worth_at(prod(batch), m, line["b"][-1], k)
+
+
+def takes_convolution(line: Line) -> bool:
+    """The same of a convolution."""
+    shape = SHAPES[line["name"]]
+    return worth.is_worth_at(shape.x, shape.weight, shape.window)
 
 
 def read(files: Sequence[Path]) -> Parts:
@@ -75,7 +93,7 @@ def products(lines: list[Line]) -> list[str]:
     """Times in ms."""
     rows = [
         (line["name"], _shape(line["a"]), _shape(line["b"]), f"{line['fp32x3']:.4f}", f"{line['fp32x4']:.4f}",
-         f"{line['torch']:.4f}", f"{line['speed']:.2f}", "" if line["taken"] else "left to torch")
+         f"{line['torch']:.4f}", f"{line['speed']:.2f}", "" if takes_product(line) else "left to torch")
         for line in lines
     ]  # fmt: skip
     return table(("product", "a", "b", "fp32x3", "fp32x4", "torch", "times", ""), rows)
@@ -102,8 +120,8 @@ def convolutions(lines: list[Line]) -> list[str]:
         sets.setdefault(line["set"], []).append(line)
     means = []
     for name, each in sets.items():
-        taken = [line["speed"] for line in each if line["taken"]]
-        mean = geometric_mean([line["speed"] if line["taken"] else 1.0 for line in each])
+        taken = [line["speed"] for line in each if takes_convolution(line)]
+        mean = geometric_mean([line["speed"] if takes_convolution(line) else 1.0 for line in each])
         best = geometric_mean([max(line["speed"], 1.0) for line in each])
         means.append(
             (name, len(each), len(taken), f"{mean:.2f}", f"{best:.2f}", f"{min(taken, default=1):.2f}")
@@ -112,7 +130,7 @@ def convolutions(lines: list[Line]) -> list[str]:
     rows = [
         (line["set"], line["name"], f"{line['ours_ms']:.4f}", f"{line['torch_ms']:.4f}",
          f"{line['speed']:.2f}", f"{line['rms'] / line['torch_rms']:.2f}",
-         "" if line["taken"] else "left to torch")
+         "" if takes_convolution(line) else "left to torch")
         for line in lines
     ]  # fmt: skip
     return [
@@ -131,7 +149,7 @@ RENDERED = {
 
 def page(parts: Parts) -> str:
     """The whole of it."""
-    text = [INTRODUCTION]
+    text = [INTRODUCTION, *("\n" + line["text"] for line in parts.get("note", []))]
     for name, (title, rendered) in RENDERED.items():
         if name in parts:
             text += ["", f"## {title}", "", *rendered(parts[name])]

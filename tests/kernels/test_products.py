@@ -39,11 +39,11 @@ def on_sm90(monkeypatch: pytest.MonkeyPatch) -> None:
         ((1024, 1024), (1024, 1024), True),
         ((4096, 128), (128, 4096), True),
         ((32768, 64), (64, 32768), True),
+        ((256, 512, 64), (256, 64, 512), True),
         ((768, 768), (768, 768), False),  # too few products
         ((512, 4096), (4096, 512), False),  # too few tiles for them
         ((128, 4096), (4096, 4096), False),  # too few for each value that is split
         ((256, 524288), (524288, 256), False),
-        ((256, 512, 64), (256, 64, 512), False),  # too flat
         ((32768, 16), (16, 32768), False),
         ((512, 128, 128), (512, 128, 128), False),
     ],
@@ -56,8 +56,8 @@ def test_the_tensor_cores_are_taken_where_they_were_faster(
 
 @pytest.mark.usefixtures("on_sm90")
 def test_tiles_that_are_mostly_empty_are_left_to_torch() -> None:
-    assert worth((1024, 4096), (4096, 4096))
-    assert not worth((260, 16384), (16384, 4096))
+    assert worth((256, 4096), (4096, 4096))
+    assert not worth((140, 4096), (4096, 4096))
 
 
 def test_other_gpus_leave_products_to_torch(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -174,12 +174,14 @@ SPREAD_3D = Window((2,) * 3, (1,) * 3, (2,) * 3, True, (0,) * 3)
         ((8, 64, 1024, 1024), (64, 64, 3, 3), PLAIN._replace(transposed=True), True),
         ((128, 64, 256, 256), (64, 64, 3, 3), PLAIN._replace(transposed=True), False),
         ((128, 8, 384, 384), (64, 8, 3, 3), PLAIN, False),  # too slow for so little depth
-        ((1, 1280, 16, 16), (1280, 1280, 3, 3), PLAIN, False),  # too few tiles
+        ((1, 1280, 16, 16), (1280, 1280, 3, 3), PLAIN, True),  # few tiles, whose stages are shared out
+        ((64, 64, 27, 27), (192, 64, 5, 5), PLAIN._replace(padding=(2, 2)), False),  # cuDNN transforms it
         ((1, 64, 56, 56), (64, 64, 3, 3), PLAIN, False),
         ((16, 64, 224, 224), (8, 64, 3, 3), PLAIN, False),  # too few features
         ((16, 3, 224, 224), (64, 3, 3, 3), PLAIN, False),  # too little depth
         ((32, 128, 56, 56), (128, 4, 3, 3), PLAIN._replace(groups=32), False),
-        ((64, 512, 8, 8), (512, 256, 4, 4), SPREAD, False),  # four small ones
+        ((64, 512, 8, 8), (512, 256, 4, 4), SPREAD, True),
+        ((8, 512, 32, 32), (512, 256, 2, 2), SPREAD._replace(padding=(0, 0)), False),  # four small ones
     ],
 )
 def test_convolutions_are_taken_where_they_were_faster(

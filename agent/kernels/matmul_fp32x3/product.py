@@ -1,7 +1,7 @@
 """Calls of the device code: alpha * a @ b + beta * c for matrices of any steps, one or many."""
 
 from collections.abc import Sequence
-from functools import cache
+from functools import cache, lru_cache
 from math import prod
 from typing import NamedTuple
 
@@ -22,13 +22,14 @@ OTHER = {"whole": "whole", "lower": "upper", "upper": "lower"}
 Parts = tuple[str, str]
 WHOLE: Parts = ("whole", "whole")
 
-LEAST_DEPTH, LEAST_SHARE, LEAST_PRODUCTS, MOST_WASTE = 32, 200, 10**9, 1.3
-"""Of `is_worth`: the depth, products for each value that is split, products in all, and what tiles may be
-larger than the result."""
-FLAT_DEPTH, FLAT_SHARE = 128, 1000
-"""Below this depth results cost more than their products: there have to be more for each value."""
-FEW_TILES, PRODUCTS_OF_FEW = 64, 1 << 31
-_TILE = 128
+LEAST_DEPTH, ALL_DEPTH = 32, 512
+"""Of csrc/launch.cuh, and of csrc/operands_sm90.cuh: up to which there are four products."""
+_TILE, _STAGE, _SMS = 128, 64, 132
+_STAGE_US, _OF_FOUR_US, _TILE_US, _START_US, _LAUNCH_US = 1.2, 1.5, 3.0, 12.0, 8.0
+"""Of a stage of a tile with three products, with four, of a tile, of a product, of a kernel before it."""
+_BYTES_OF_US, _PRODUCTS_OF_US = 2.7e6, 27e6
+"""What memory moves; multiplications by SGEMM at its best (54 TFLOP/s)."""
+_MARGIN = 1.05
 
 
 def number_of(precision: str) -> int:
@@ -52,23 +53,30 @@ def kept(matrix: torch.Tensor, part: str) -> torch.Tensor:
 
 
 def is_worth(a: torch.Tensor, b: torch.Tensor) -> bool:
-    """Whether the tensor cores were measured to be faster than SGEMM at such sizes, on an H200 (README.md).
-
-    Both operands are split for it, which takes time as (m + n) * k does: there have to be enough products for
-    each value, and enough of them in all.
-    """
+    """Whether the tensor cores are faster than SGEMM at such sizes (`is_worth_at`), on this GPU."""
     *batch, m, n = shape_of(a, b)
     return is_worth_at(prod(batch), m, n, a.shape[-1]) and has_tensor_cores(a.get_device())
 
 
+@lru_cache(maxsize=4096)
 def is_worth_at(batch: int, m: int, n: int, k: int) -> bool:
-    """The same by the sizes alone, for a GPU that has such tensor cores."""
-    is_flat = k < FLAT_DEPTH
-    if k < LEAST_DEPTH or m * n < (FLAT_SHARE if is_flat else LEAST_SHARE) * (m + n) or (is_flat and n % 2):
-        return False
-    tiles = -(-m // _TILE) * -(-n // _TILE)
-    least = PRODUCTS_OF_FEW if batch * tiles < FEW_TILES else LEAST_PRODUCTS
-    return batch * m * n * k >= least and tiles * _TILE * _TILE <= MOST_WASTE * m * n
+    """By the sizes alone, for a GPU with the tensor cores of sm_90: where SGEMM at its best would be slower.
+
+    What SGEMM takes is what its products and its results take at the least; measured it was never less than
+    0.95 of that. Both models: README.md.
+    """
+    least = batch * m * n * (k / _PRODUCTS_OF_US + 4 / _BYTES_OF_US)
+    return k >= LEAST_DEPTH and least >= _MARGIN * _expected_us(batch, m, n, k)
+
+
+def _expected_us(batch: int, m: int, n: int, k: int) -> float:
+    """Looking at b, splitting both, and what the tiles take."""
+    tiles = batch * -(-m // _TILE) * -(-n // _TILE) / _SMS
+    stages = -(-k // _STAGE) * (_OF_FOUR_US if k <= ALL_DEPTH else _STAGE_US)
+    of_b = batch * n * k
+    looking = max(_LAUNCH_US, 4 * of_b / _BYTES_OF_US)
+    splitting = max(_LAUNCH_US, 8 * (batch * m * k + of_b) / _BYTES_OF_US)
+    return looking + splitting + _START_US + tiles * (stages + _TILE_US)
 
 
 @cache

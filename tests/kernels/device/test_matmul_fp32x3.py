@@ -2,6 +2,7 @@
 
 import ctypes
 import struct
+from collections.abc import Callable
 from functools import cache
 from pathlib import Path
 
@@ -82,7 +83,7 @@ def laid(values: Array, layout: str) -> tuple[Array, tuple[int, int, int]]:
 
 def product(
     a: Array, b: Array, layouts: tuple[str, str] = ("plain", "plain"), precision: str = "fp32x3",
-    c: Array | None = None, scales: tuple[float, float] = (1.0, 1.0),
+    added: tuple[float, Array | None, float] = (1.0, None, 1.0),
     parts: tuple[str, str] = ("whole", "whole"),
 ) -> Array:  # fmt: skip
     batch, m, k = a.shape
@@ -92,8 +93,9 @@ def product(
     y = device.empty((batch, m, n))
     y[...] = np.nan
     (of_a, a_steps), (of_b, b_steps) = laid(a, layouts[0]), laid(b, layouts[1])
+    alpha, c, beta = added
     of_c, c_steps = (None, (0, 0, 0)) if c is None else laid(c, "plain" if len(c) > 1 else "shared")
-    steps = (*a_steps, *b_steps, *c_steps, number, *(PARTS[part] for part in parts), *scales, 0, 0)
+    steps = (*a_steps, *b_steps, *c_steps, number, *(PARTS[part] for part in parts), alpha, beta, 0, 0)
 
     def packed(workspace: Array | None) -> ctypes.Array[ctypes.c_char]:
         tensors = [0 if v is None else v.ctypes.data for v in (of_a, of_b, of_c, y, workspace)]
@@ -126,10 +128,10 @@ def test_any_sizes(size: tuple[int, int, int, int], precision: str) -> None:
 def test_the_last_to_end_of_a_tile_adds_its_parts_up(size: tuple[int, int, int, int]) -> None:
     batch, m, n, k = size
     a, b, c = draw(1, batch, m, k), draw(2, batch, k, n), draw(3, 1, m, n)
-    y = product(a, b, precision="streamed", c=c)
+    y = product(a, b, precision="streamed", added=(1.0, c, 1.0))
     wanted = a.astype("float64") @ b + c
     assert float((np.abs(y - wanted) / (np.abs(a) @ np.abs(b) + np.abs(c))).max()) < EXACT
-    np.testing.assert_array_equal(y, product(a, b, precision="streamed", c=c))
+    np.testing.assert_array_equal(y, product(a, b, precision="streamed", added=(1.0, c, 1.0)))
 
 
 @EVERY
@@ -147,7 +149,7 @@ def test_any_layout(of_a: str, of_b: str, precision: str) -> None:
 @pytest.mark.parametrize("depth", [40, 2100], ids=["whole", "in parts"])
 def test_something_is_added(batch: int, depth: int, precision: str) -> None:
     a, b, c = draw(1, 2, 5, depth), draw(2, 2, depth, 6), draw(3, batch, 5, 6)
-    y = product(a, b, precision=precision, c=c, scales=(-0.5, 3.0))
+    y = product(a, b, precision=precision, added=(-0.5, c, 3.0))
     wanted = -0.5 * (a.astype("float64") @ b) + 3.0 * c
     np.testing.assert_allclose(y, wanted, rtol=2e-5, atol=2e-5)
 
@@ -156,7 +158,7 @@ def test_something_is_added(batch: int, depth: int, precision: str) -> None:
 @pytest.mark.parametrize("of_a", PARTS)
 @pytest.mark.parametrize("of_b", PARTS)
 def test_triangular_operands_are_read_on_their_side_alone(of_a: str, of_b: str, layout: str) -> None:
-    sides = {"whole": np.array, "lower": np.tril, "upper": np.triu}
+    sides: dict[str, Callable[[Array], Array]] = {"whole": np.array, "lower": np.tril, "upper": np.triu}
     a, b = draw(1, 1, 140, 200), draw(2, 1, 200, 300)
     wanted_a, wanted_b = sides[of_a](a), sides[of_b](b)
     a[wanted_a == 0], b[wanted_b == 0] = 1e30, np.nan

@@ -62,7 +62,8 @@ WRONG = [
                  id="a bound read by column"),
     pytest.param(lambda x: torch.nn.functional.pad(x, (6, 0)).unfold(1, 7, 1).amax(-1),
                  lambda x: torch.nn.functional.pad(x, (3, 3)).unfold(1, 7, 1).amax(-1),
-                 (_numbers(5, 40).abs(),), "padding-off-by-one", "pad = [3, 3]", id="a padding that is centred"),
+                 (_numbers(5, 40).abs(),), "padding-off-by-one", "pad = [3, 3]",
+                 id="a padding that is centred"),
 ]  # fmt: skip
 
 

@@ -3,7 +3,8 @@
 Contract: `explain(case, finding)` adds a cause, or what is known instead, and never changes a verdict.
 """
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
+from itertools import chain
 from typing import NamedTuple
 
 from agent.diagnosis import source_lines
@@ -79,8 +80,8 @@ def explain(
     number, target = next(iter(targets.items()))
     everywhere = target.count == target.y.numel()
     made = non_finite.made(tape, facts, number, target)
-    rarer = (() if everywhere else made, hypotheses.late(tape, facts))
-    found = _searched_on(case, tape, (number, target), search, found, rarer, facts)
+    rarer = _rarer(case, tape, (number, target), search, facts)
+    found = _searched_on(search, found, chain([() if everywhere else made], rarer))
     told_apart = distinguishing.of(tape, target)
     if found and (
         found[0].match.placed or told_apart or wording.is_region(wording.pattern_of(targets, facts))
@@ -116,27 +117,28 @@ def _named(told: Finding, found: list[Found], chance: bool) -> Explained:
     return Explained(told, named if len(kinds) > 1 or chance else (), named, chance)
 
 
-def _searched_on(
-    case: Case,
-    tape: Tape,
-    first: tuple[int, Target],
-    search: Search,
-    found: list[Found],
-    rarer: tuple[Iterable[Hypothesis], ...],
-    facts: Facts,
-) -> list[Found]:
-    """What explains the output, of faults that take longer to try; `first`: its first wrong result."""
+def _rarer(
+    case: Case, tape: Tape, first: tuple[int, Target], search: Search, facts: Facts
+) -> Iterator[Iterable[Hypothesis]]:
+    """Faults that take longer to try, the likelier lists first; `first`: the first wrong result."""
     number, target = first
-    both = lambda one, other: pairs.combined(tape, one, other)  # noqa: E731
-    for more in (
-        *rarer,
-        constants.fitted(tape, number, target),
-        hypotheses.mutated(tape, facts),
-        pairs.likely(case, both, search.seen, target),
-        pairs.likely(case, both, search.seen, target, mutated=True),
-    ):
-        if not any(one.match.whole for one in found):
-            found = closest([*found, *search.among(more)])
+
+    def both(one: Hypothesis, other: Hypothesis) -> Hypothesis | None:
+        return pairs.combined(tape, one, other)
+
+    yield hypotheses.late(tape, facts)
+    yield constants.fitted(tape, number, target)
+    yield hypotheses.mutated(tape, facts)
+    yield pairs.likely(case, both, search.seen, target)
+    yield pairs.likely(case, both, search.seen, target, mutated=True)
+
+
+def _searched_on(search: Search, found: list[Found], lists: Iterable[Iterable[Hypothesis]]) -> list[Found]:
+    """What explains the output, up to the first list that has it everywhere."""
+    for more in lists:
+        if any(one.match.whole for one in found):
+            break
+        found = closest([*found, *search.among(more)])
     return found
 
 

@@ -149,3 +149,11 @@ def test_numbers_that_overflow_explain_nothing() -> None:
     x = 40 + _numbers(4, 9)
     found = _explained(lambda x: x.cumprod(1), lambda x: x.cumprod(1) + 7 * x.cumsum(1).sin(), x)
     assert found.kind == "unknown-cause", found.message
+
+
+def test_numbers_alone_on_the_way_are_changed_as_well() -> None:
+    def scaled(x: Tensor) -> Tensor:
+        return x / x.square().sum().sqrt()
+
+    found = _explained(scaled, lambda x: x / x.square().sum().sqrt().exp(), _numbers(4, 9) / 9)
+    assert found.kind == "log-missing", found.message

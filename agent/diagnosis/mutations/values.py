@@ -134,7 +134,9 @@ def of_value(value: Tensor, sizes: list[int]) -> Iterator[Changed]:
 def _of_constants(value: Tensor) -> Iterator[Changed]:
     """One number for another, where there are few of them, as in a filter."""
     known = (
-        torch.unique(value.detach()) if value.is_floating_point() and 1 < value.numel() <= 64 else value[:0]
+        torch.unique(value.detach())
+        if value.is_floating_point() and 1 < value.numel() <= 64
+        else value.reshape(-1)[:0]
     )
     for number in known.tolist() if known.numel() <= 4 else []:
         for other in dict.fromkeys((0.0, 1.0, -number, 2 * number, number / 2, *known.tolist())):

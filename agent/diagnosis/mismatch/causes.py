@@ -75,7 +75,7 @@ def explain(
     right = _right(case, (*targets, *beside))
     search = Search(targets, BUDGET_S if budget_s is None else budget_s, among, right)
     found = search.among(hypotheses.early(case, tape, facts, across))
-    if lost is not None and not any(one.match.whole for one in found):
+    if lost and not any(one.match.whole for one in found):
         return Explained(wording.with_evidence(lost, finding.evidence), named=(lost.kind,))
     number, target = next(iter(targets.items()))
     everywhere = target.count == target.y.numel()
@@ -83,9 +83,8 @@ def explain(
     rarer = _rarer(case, tape, (number, target), search, facts)
     found = _searched_on(search, found, chain([() if everywhere else made], rarer))
     told_apart = distinguishing.of(tape, target)
-    if found and (
-        found[0].match.placed or told_apart or wording.is_region(wording.pattern_of(targets, facts))
-    ):
+    placed = told_apart or wording.is_region(wording.pattern_of(targets, facts))
+    if found and (found[0].match.placed or placed):
         chance = not among and sum(target.count for target in targets.values()) <= CHANCE
         told = wording.caused(case, found, targets, facts, finding, told_apart)
         if len(found[0].outputs) < len(targets):
@@ -93,19 +92,12 @@ def explain(
         return _named(told, found, chance)
     if later := _of_later_outputs(case, targets, finding, beside, search.left()):
         return later
-    other = precision.explain(case, tape, next(iter(targets.values())))
-    if other is not None:
+    if other := precision.explain(case, tape, target):
         return Explained(wording.with_evidence(other, finding.evidence))
-    nearly = _nearly(case, search, target, finding)
-    if nearly is not None:
+    if nearly := _nearly(case, search, target, finding):
         return nearly
-    unknown = wording.unknown(
-        case, targets, facts, search, finding, found[0].hypothesis.words if found else ""
-    )
-    if told_apart is not None and unknown.kind == "unknown-cause":
-        unknown = unknown.model_copy(
-            update={"message": f"{unknown.message} The wrong elements are those {told_apart}."}
-        )
+    partly = found[0].hypothesis.words if found else ""
+    unknown = _told_apart(wording.unknown(case, targets, facts, search, finding, partly), told_apart)
     if everywhere and non_finite.only_places(target):
         unknown = non_finite.with_possible(unknown, made, target, number)
     return Explained(unknown, tuple(search.untold))
@@ -115,6 +107,15 @@ def _named(told: Finding, found: list[Found], chance: bool) -> Explained:
     kinds = {one.hypothesis.kind for one in found}
     named = tuple(one.hypothesis.words for one in found)
     return Explained(told, named if len(kinds) > 1 or chance else (), named, chance)
+
+
+def _told_apart(unknown: Finding, condition: str | None) -> Finding:
+    """With what tells wrong elements from right ones."""
+    if condition is None or unknown.kind != "unknown-cause":
+        return unknown
+    return unknown.model_copy(
+        update={"message": f"{unknown.message} The wrong elements are those {condition}."}
+    )
 
 
 def _rarer(

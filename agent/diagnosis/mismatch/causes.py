@@ -29,6 +29,7 @@ BUDGET_S = 1.9
 """Of computing, for all hypotheses of one mismatch; waiting for a busy processor does not count."""
 LARGEST_ELEMENTS = 1 << 25
 """Outputs with more are not compared with variants: each would need several copies in float64."""
+TOO_LARGE = "Too large to be compared with wrong references; judge smaller sizes for the cause."
 ROUNDING = 1e-5
 """Share of the error that a fault may leave which itself makes rounding larger."""
 FURTHER_AWAY = 10.0
@@ -53,35 +54,32 @@ def explain(
     case: Case,
     finding: Finding,
     among: tuple[str, ...] = (),
-    budget_s: float | None = None,
+    budget_s: float = BUDGET_S,
     across: bool = False,
     beside: tuple[int, ...] = (),
 ) -> Explained:
     """`finding` says what is wrong; the result says why, where that can be found.
 
     `among`: only hypotheses of these words, as left open by another output of the same candidate. `budget_s`
-    bounds the computing (`BUDGET_S` where it is not given). `across`: what makes samples depend on each other
+    bounds the computing. `across`: what makes samples depend on each other
     is tried first, since a few of them alone showed nothing. `beside`: outputs that are not asked about.
     """
     if sum(tensor.numel() for tensor in case.outputs) > LARGEST_ELEMENTS:
-        note = "Too large to be compared with wrong references; judge smaller sizes for the cause."
-        return Explained(wording.with_evidence(finding, note))
+        return Explained(wording.with_evidence(finding, TOO_LARGE))
     targets = _targets(case, beside)
     if not targets:
         return Explained(precision.of_the_rms(case, finding), among)
-    facts = Facts.of(case.source)
+    facts, tape = Facts.of(case.source), record(case.run, case.names())
     lost = wording.unwritten(case, targets, facts)
-    tape = record(case.run, case.names())
-    right = _right(case, (*targets, *beside))
-    search = Search(targets, BUDGET_S if budget_s is None else budget_s, among, right)
+    search = Search(targets, budget_s, among, _right(case, (*targets, *beside)))
     found = search.among(hypotheses.early(case, tape, facts, across))
     if lost and not any(one.match.whole for one in found):
         return Explained(wording.with_evidence(lost, finding.evidence), named=(lost.kind,))
-    number, target = next(iter(targets.items()))
+    number, target = first = next(iter(targets.items()))
     everywhere = target.count == target.y.numel()
     made = non_finite.made(tape, facts, number, target)
-    rarer = _rarer(case, tape, (number, target), search, facts)
-    found = _searched_on(search, found, chain([() if everywhere else made], rarer))
+    rarer = chain([() if everywhere else made], _rarer(case, tape, first, search, facts))
+    found = _searched_on(search, found, rarer)
     told_apart = distinguishing.of(tape, target)
     placed = told_apart or wording.is_region(wording.pattern_of(targets, facts))
     if found and (found[0].match.placed or placed):
@@ -96,8 +94,7 @@ def explain(
         return Explained(wording.with_evidence(other, finding.evidence))
     if nearly := _nearly(case, search, target, finding):
         return nearly
-    partly = found[0].hypothesis.words if found else ""
-    unknown = _told_apart(wording.unknown(case, targets, facts, search, finding, partly), told_apart)
+    unknown = _told_apart(wording.unknown(case, targets, search, finding, found), told_apart)
     if everywhere and non_finite.only_places(target):
         unknown = non_finite.with_possible(unknown, made, target, number)
     return Explained(unknown, tuple(search.untold))

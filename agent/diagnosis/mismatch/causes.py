@@ -3,7 +3,8 @@
 Contract: `explain(case, finding)` adds a cause, or what is known instead, and never changes a verdict.
 """
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
+from itertools import chain
 from typing import NamedTuple
 
 from agent.diagnosis import source_lines
@@ -28,6 +29,7 @@ BUDGET_S = 1.9
 """Of computing, for all hypotheses of one mismatch; waiting for a busy processor does not count."""
 LARGEST_ELEMENTS = 1 << 25
 """Outputs with more are not compared with variants: each would need several copies in float64."""
+TOO_LARGE = "Too large to be compared with wrong references; judge smaller sizes for the cause."
 ROUNDING = 1e-5
 """Share of the error that a fault may leave which itself makes rounding larger."""
 FURTHER_AWAY = 10.0
@@ -52,39 +54,35 @@ def explain(
     case: Case,
     finding: Finding,
     among: tuple[str, ...] = (),
-    budget_s: float | None = None,
+    budget_s: float = BUDGET_S,
     across: bool = False,
     beside: tuple[int, ...] = (),
 ) -> Explained:
     """`finding` says what is wrong; the result says why, where that can be found.
 
     `among`: only hypotheses of these words, as left open by another output of the same candidate. `budget_s`
-    bounds the computing (`BUDGET_S` where it is not given). `across`: what makes samples depend on each other
+    bounds the computing. `across`: what makes samples depend on each other
     is tried first, since a few of them alone showed nothing. `beside`: outputs that are not asked about.
     """
     if sum(tensor.numel() for tensor in case.outputs) > LARGEST_ELEMENTS:
-        note = "Too large to be compared with wrong references; judge smaller sizes for the cause."
-        return Explained(wording.with_evidence(finding, note))
+        return Explained(wording.with_evidence(finding, TOO_LARGE))
     targets = _targets(case, beside)
     if not targets:
         return Explained(precision.of_the_rms(case, finding), among)
-    facts = Facts.of(case.source)
+    facts, tape = Facts.of(case.source), record(case.run, case.names())
     lost = wording.unwritten(case, targets, facts)
-    tape = record(case.run, case.names())
-    right = _right(case, (*targets, *beside))
-    search = Search(targets, BUDGET_S if budget_s is None else budget_s, among, right)
+    search = Search(targets, budget_s, among, _right(case, (*targets, *beside)))
     found = search.among(hypotheses.early(case, tape, facts, across))
-    if lost is not None and not any(one.match.whole for one in found):
+    if lost and not any(one.match.whole for one in found):
         return Explained(wording.with_evidence(lost, finding.evidence), named=(lost.kind,))
-    number, target = next(iter(targets.items()))
+    number, target = first = next(iter(targets.items()))
     everywhere = target.count == target.y.numel()
     made = non_finite.made(tape, facts, number, target)
-    rarer = (() if everywhere else made, hypotheses.late(tape, facts))
-    found = _searched_on(case, tape, (number, target), search, found, rarer, facts)
+    rarer = chain([() if everywhere else made], _rarer(case, tape, first, search, facts))
+    found = _searched_on(search, found, rarer)
     told_apart = distinguishing.of(tape, target)
-    if found and (
-        found[0].match.placed or told_apart or wording.is_region(wording.pattern_of(targets, facts))
-    ):
+    placed = told_apart or wording.is_region(wording.pattern_of(targets, facts))
+    if found and (found[0].match.placed or placed):
         chance = not among and sum(target.count for target in targets.values()) <= CHANCE
         told = wording.caused(case, found, targets, facts, finding, told_apart)
         if len(found[0].outputs) < len(targets):
@@ -92,19 +90,11 @@ def explain(
         return _named(told, found, chance)
     if later := _of_later_outputs(case, targets, finding, beside, search.left()):
         return later
-    other = precision.explain(case, tape, next(iter(targets.values())))
-    if other is not None:
+    if other := precision.explain(case, tape, target):
         return Explained(wording.with_evidence(other, finding.evidence))
-    nearly = _nearly(case, search, target, finding)
-    if nearly is not None:
+    if nearly := _nearly(case, search, target, finding):
         return nearly
-    unknown = wording.unknown(
-        case, targets, facts, search, finding, found[0].hypothesis.words if found else ""
-    )
-    if told_apart is not None and unknown.kind == "unknown-cause":
-        unknown = unknown.model_copy(
-            update={"message": f"{unknown.message} The wrong elements are those {told_apart}."}
-        )
+    unknown = _told_apart(wording.unknown(case, targets, search, finding, found), told_apart)
     if everywhere and non_finite.only_places(target):
         unknown = non_finite.with_possible(unknown, made, target, number)
     return Explained(unknown, tuple(search.untold))
@@ -116,27 +106,37 @@ def _named(told: Finding, found: list[Found], chance: bool) -> Explained:
     return Explained(told, named if len(kinds) > 1 or chance else (), named, chance)
 
 
-def _searched_on(
-    case: Case,
-    tape: Tape,
-    first: tuple[int, Target],
-    search: Search,
-    found: list[Found],
-    rarer: tuple[Iterable[Hypothesis], ...],
-    facts: Facts,
-) -> list[Found]:
-    """What explains the output, of faults that take longer to try; `first`: its first wrong result."""
+def _told_apart(unknown: Finding, condition: str | None) -> Finding:
+    """With what tells wrong elements from right ones."""
+    if condition is None or unknown.kind != "unknown-cause":
+        return unknown
+    return unknown.model_copy(
+        update={"message": f"{unknown.message} The wrong elements are those {condition}."}
+    )
+
+
+def _rarer(
+    case: Case, tape: Tape, first: tuple[int, Target], search: Search, facts: Facts
+) -> Iterator[Iterable[Hypothesis]]:
+    """Faults that take longer to try, the likelier lists first; `first`: the first wrong result."""
     number, target = first
-    both = lambda one, other: pairs.combined(tape, one, other)  # noqa: E731
-    for more in (
-        *rarer,
-        constants.fitted(tape, number, target),
-        hypotheses.mutated(tape, facts),
-        pairs.likely(case, both, search.seen, target),
-        pairs.likely(case, both, search.seen, target, mutated=True),
-    ):
-        if not any(one.match.whole for one in found):
-            found = closest([*found, *search.among(more)])
+
+    def both(one: Hypothesis, other: Hypothesis) -> Hypothesis | None:
+        return pairs.combined(tape, one, other)
+
+    yield hypotheses.late(tape, facts)
+    yield constants.fitted(tape, number, target)
+    yield hypotheses.mutated(tape, facts)
+    yield pairs.likely(case, both, search.seen, target)
+    yield pairs.likely(case, both, search.seen, target, mutated=True)
+
+
+def _searched_on(search: Search, found: list[Found], lists: Iterable[Iterable[Hypothesis]]) -> list[Found]:
+    """What explains the output, up to the first list that has it everywhere."""
+    for more in lists:
+        if any(one.match.whole for one in found):
+            break
+        found = closest([*found, *search.among(more)])
     return found
 
 

@@ -88,7 +88,8 @@ class Target:
         if not whole and self.count < REGION:
             return None
         where = near if whole else self.wrong
-        if self._unexplained(v, where) > 1 - EXPLAINED:
+        # Where numbers overflow the share is none, and nothing is explained.
+        if not self._unexplained(v, where) <= 1 - EXPLAINED:
             return None
         error, departure = _largest(self.y - v, where), _largest(v - self.truth, where)
         return Match(whole, error, departure, telling(self.y[where]), whole or not bool(finite.all()))

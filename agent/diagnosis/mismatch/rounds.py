@@ -49,8 +49,11 @@ def search(cases: Sequence[Case], targets: dict[int, Target], facts: Facts, budg
     draws = []
     for case in cases:
         tape = record(case.run, case.names())
-        made = [one for one in hypotheses.early(case, tape, facts) if one.rewrites is not None]
-        draws.append(_Draw(case, tape, {one.words: one for one in made}))
+        made = [*hypotheses.early(case, tape, facts), *hypotheses.mutated(tape, facts)]
+        # Rules come first: of two that are called alike the rule's is kept.
+        draws.append(
+            _Draw(case, tape, {one.words: one for one in reversed(made) if one.rewrites is not None})
+        )
     whole, tried = together(cases), Search(targets, budget_s)
     found = tried.among([*_singles(draws), *relations.multiples(whole)])
     if found:
@@ -60,8 +63,8 @@ def search(cases: Sequence[Case], targets: dict[int, Target], facts: Facts, budg
 
 
 def _singles(draws: list[_Draw]) -> Iterator[Hypothesis]:
-    """Faults that every draw can have."""
-    for words, fault in draws[0].faults.items():
+    """Faults that every draw can have, by rank."""
+    for words, fault in sorted(draws[0].faults.items(), key=lambda item: item[1].rank):
         if all(words in draw.faults for draw in draws):
             yield _stacked([draw.faults[words] for draw in draws], fault)
 

@@ -114,10 +114,11 @@ def unwritten(case: Case, targets: dict[int, Target], facts: Facts) -> Finding |
 
 
 def unknown(
-    case: Case, targets: dict[int, Target], facts: Facts, search: Search, finding: Finding, partly: str
+    case: Case, targets: dict[int, Target], search: Search, finding: Finding, found: list[Found]
 ) -> Finding:
     """What is known where no fault fits."""
     place, target = next(iter(targets.items()))
+    facts, partly = Facts.of(case.source), found[0].hypothesis.words if found else ""
     share = 100 * target.count / target.y.numel()
     which = f" of output {place}" if len(case.outputs) > 1 else ""
     message = (

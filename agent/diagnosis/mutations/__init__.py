@@ -6,11 +6,13 @@ exchanged for another of its form or moved along the chain, another number among
 loop, which the same instruction of the reference runs, are changed together.
 """
 
+import contextlib
 from collections.abc import Iterator
 
 from agent.diagnosis.mutations import functions, moves, others, parameters, reductions, values
 from agent.diagnosis.mutations.groups import Groups
 from agent.diagnosis.wrong_references import Facts, Variant
+from agent.diagnosis.wrong_references.rules import UNFIT
 
 RANK = 5
 """Above that of every rule: what has a name of its own is called by it."""
@@ -18,9 +20,9 @@ RANK = 5
 
 def of(groups: Groups, facts: Facts) -> Iterator[Variant]:
     """All of them, the likelier first."""
-    made = [
-        variant
-        for kind in (functions, moves, others, parameters, reductions, values)
-        for variant in kind.of(groups, facts)
-    ]
+    made: list[Variant] = []
+    for kind in (functions, moves, others, parameters, reductions, values):
+        # What cannot be changed for its type or shape ends its own kind of changes, not the others.
+        with contextlib.suppress(*UNFIT):
+            made.extend(kind.of(groups, facts))
     yield from sorted(made, key=lambda variant: variant.rank)

@@ -11,6 +11,8 @@ from agent.diagnosis.wrong_references.operands import is_mask
 from agent.diagnosis.wrong_references.rules import Facts, Variant
 
 Tensor = torch.Tensor
+_COUNTS = frozenset({"constant-added", "wrong-coefficient", "index-off-by-one", "one"})
+"""Changes that make another divisor of what is divided by."""
 SIZES = 6
 """Moduli that are tried of an index, at most."""
 
@@ -94,6 +96,8 @@ def _sizes(groups: Groups) -> list[int]:
 def _kind(kind: str, groups: Groups, value: Tensor, uses: list[Use]) -> str:
     """What the change is called, by who takes the value."""
     named = groups.tape.name(value)
+    while len(uses) == 1 and uses[0].group.first.is_view and uses[0].group.first.value is not None:
+        uses = groups.takers.get(id(uses[0].group.first.value), [])
     taker = uses[0].group.name if len(uses) == 1 else ""
     if kind == "zero":
         if taker in ("add", "sub"):
@@ -102,6 +106,8 @@ def _kind(kind: str, groups: Groups, value: Tensor, uses: list[Use]) -> str:
         return "operator-missing"
     if kind == "one":
         return "weight-ignored" if named and not named.startswith("input") else "scale-missing"
+    if kind in _COUNTS and taker == "div" and uses[0].argument == "other":
+        return "wrong-divisor"
     if kind == "layout-misread" and taker in ("cumsum", "cumprod", "logcumsumexp"):
         return "scan-reversed"
     return kind
@@ -128,7 +134,9 @@ def of_value(value: Tensor, sizes: list[int]) -> Iterator[Changed]:
 def _of_constants(value: Tensor) -> Iterator[Changed]:
     """One number for another, where there are few of them, as in a filter."""
     known = (
-        torch.unique(value.detach()) if value.is_floating_point() and 1 < value.numel() <= 64 else value[:0]
+        torch.unique(value.detach())
+        if value.is_floating_point() and 1 < value.numel() <= 64
+        else value.reshape(-1)[:0]
     )
     for number in known.tolist() if known.numel() <= 4 else []:
         for other in dict.fromkeys((0.0, 1.0, -number, 2 * number, number / 2, *known.tolist())):

@@ -1,17 +1,14 @@
 """InstanceNorm: GroupNorm's kernel with a group for each channel, or BatchNorm's by running statistics."""
 
-from typing import Any, TypeVar
-
 import torch
 import torch.nn.functional as F
 from torch import nn
 from torch.nn.modules.instancenorm import _InstanceNorm
 
+from agent.kernels.acting import Acting
 from agent.kernels.batch_norm.operator import batch_norm
 from agent.kernels.group_norm import activation
 from agent.kernels.group_norm.operator import group_norm
-
-M = TypeVar("M", bound="_Shipped")
 
 
 def instance_norm(
@@ -29,22 +26,8 @@ def instance_norm(
     return group_norm(x, x.shape[1], weight, bias, eps, act=act, residual=residual)
 
 
-class _Shipped(_InstanceNorm):
+class _Shipped(Acting, _InstanceNorm):
     """Constructor, parameters, buffers and state_dict are torch's; `act` comes in addition."""
-
-    act: str = "none"
-
-    def __init__(self, *arguments: Any, act: str = "none", **options: Any) -> None:
-        """As torch's: (num_features, eps, momentum, affine, track_running_stats, device, dtype)."""
-        super().__init__(*arguments, **options)
-        self.act = act
-
-    @classmethod
-    def from_torch(cls: type[M], module: _InstanceNorm) -> M:
-        """The same layer over the same parameters and buffers, which are shared and not copied."""
-        made = cls.__new__(cls)
-        made.__dict__.update(module.__dict__)
-        return made
 
     def forward(self, input: torch.Tensor, residual: torch.Tensor | None = None) -> torch.Tensor:
         """act(instance_norm(input) + residual), of the input's shape; unbatched, or with running statistics

@@ -27,8 +27,10 @@ def _attended(scores: torch.Tensor, out: torch.Tensor) -> torch.Tensor:
 IDS = torch.tensor([[1, 2, 0], [1, 3, 1]])
 
 
-def _normed(embedded: torch.Tensor, *parameters: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]:
-    return F.layer_norm(embedded, (5,), *parameters, 1e-3), embedded
+def _normed(
+    embedded: torch.Tensor, weight: torch.Tensor, bias: torch.Tensor
+) -> tuple[torch.Tensor, torch.Tensor]:
+    return F.layer_norm(embedded, (5,), weight, bias, 1e-3), embedded
 
 
 CALLS = {

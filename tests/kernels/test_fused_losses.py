@@ -132,3 +132,43 @@ def test_batch_norms_are_fused_and_learn_on() -> None:
         native.train(training)
         torch.testing.assert_close(_step(model, X), _step(native, X))
         torch.testing.assert_close(model.state_dict(), native.state_dict())
+
+
+class Bottleneck(nn.Module):
+    """As a ResNet is written: one ReLU in place for all, and a sum in place."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.conv1, self.conv2 = nn.Conv1d(5, 5, 3, padding=1), nn.Conv1d(5, 5, 1)
+        self.bn1, self.bn2, self.relu = nn.BatchNorm1d(5), nn.BatchNorm1d(5), nn.ReLU(inplace=True)
+
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        out = self.relu(self.bn1(self.conv1(x)))
+        out = self.bn2(self.conv2(out))
+        out += x
+        y: torch.Tensor = self.relu(out)
+        return y
+
+
+@pytest.mark.parametrize("training", [False, True])
+def test_what_is_changed_in_place_later_and_is_younger_stays_out_of_it(training: bool) -> None:
+    model = nn.Sequential(Bottleneck(), Bottleneck()).train(training)
+    native = copy.deepcopy(model)
+    done = replace_modules(model, X)
+    assert list(done.fused) == [
+        f"{block}: {pair}" for block in (0, 1) for pair in ("bn1 + relu", "bn2 + iadd + relu")
+    ]
+    torch.testing.assert_close(_step(model, X), _step(native, X))
+
+
+def test_what_is_changed_later_and_may_be_the_same_memory_forbids_it() -> None:
+    class Older(Bottleneck):
+        def forward(self, x: torch.Tensor) -> torch.Tensor:
+            h = x * 2
+            y = F.silu(self.bn1(h.view(2, 5, 8)))
+            h.relu_()
+            return y + h
+
+    done = replace_modules(Older(), X)
+    assert done.fused == {}
+    assert done.kept["the model itself: bn1 + silu"] == "a tensor is changed in place between"

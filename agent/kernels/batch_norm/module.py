@@ -1,33 +1,16 @@
 """`torch.nn.BatchNorm1d` to `3d` over the shipped kernel in evaluation, with an activation and a residual."""
 
-from typing import Any, TypeVar
-
 import torch
 from torch import nn
 from torch.nn.modules.batchnorm import _BatchNorm
 
+from agent.kernels.acting import Acting
 from agent.kernels.batch_norm.operator import batch_norm
 from agent.kernels.group_norm import activation
 
-M = TypeVar("M", bound="_Evaluated")
 
-
-class _Evaluated(_BatchNorm):
+class _Evaluated(Acting, _BatchNorm):
     """Constructor, parameters, buffers and state_dict are torch's; `act` comes in addition."""
-
-    act: str = "none"
-
-    def __init__(self, *arguments: Any, act: str = "none", **options: Any) -> None:
-        """As torch's: (num_features, eps, momentum, affine, track_running_stats, device, dtype)."""
-        super().__init__(*arguments, **options)
-        self.act = act
-
-    @classmethod
-    def from_torch(cls: type[M], module: _BatchNorm) -> M:
-        """The same layer over the same parameters and buffers, which are shared and not copied."""
-        made = cls.__new__(cls)
-        made.__dict__.update(module.__dict__)
-        return made
 
     def forward(self, input: torch.Tensor, residual: torch.Tensor | None = None) -> torch.Tensor:
         """act(batch_norm(input) + residual), of the input's shape; in training by torch."""
@@ -39,11 +22,6 @@ class _Evaluated(_BatchNorm):
             input, self.running_mean, self.running_var, self.weight, self.bias, self.eps, act=self.act,
             residual=residual,
         )  # fmt: skip
-
-    def extra_repr(self) -> str:
-        """With the activation, where there is one."""
-        own = str(super().extra_repr())  # type: ignore[no-untyped-call]
-        return own + ("" if self.act == "none" else f", act={self.act}")
 
 
 class BatchNorm1d(_Evaluated, nn.BatchNorm1d):

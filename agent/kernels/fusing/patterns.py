@@ -16,13 +16,11 @@ from torch import fx, nn
 from agent.kernels import routing
 from agent.kernels.add_layer_norm.operator import add_layer_norm
 from agent.kernels.add_rms_norm.operator import add_rms_norm
-from agent.kernels.batch_norm.module import BatchNorm1d, BatchNorm2d, BatchNorm3d
-from agent.kernels.batch_norm.operator import batch_norm
 from agent.kernels.fusing import losses
+from agent.kernels.fusing.batches import BATCHES, batch_norm_act, batch_norm_add_act
 from agent.kernels.gate_product.operator import ACTS, gate_product
 from agent.kernels.gelu.module import GELU
 from agent.kernels.group_norm.activation import NUMBERS
-from agent.kernels.group_norm.activation import value as activated
 from agent.kernels.group_norm.module import GroupNorm
 from agent.kernels.group_norm.operator import group_norm
 from agent.kernels.layer_norm.module import LayerNorm
@@ -173,7 +171,7 @@ def _norm_add(kinds: Kinds) -> Find:
         if act is not None and act.act not in NUMBERS:
             return None
         total = node if act is None else act.source
-        for normed, residual in _both_ways(addends(total)):
+        for normed, residual in _both_ways(addends(total)) or _added_to(total):
             norm = _norm(normed, module, kinds)
             if norm is not None and normed is not residual:
                 absorbed = (normed, total, *(act.nodes if act else ()))
@@ -182,6 +180,12 @@ def _norm_add(kinds: Kinds) -> Find:
         return None
 
     return find
+
+
+def _added_to(node: fx.Node) -> tuple[tuple[fx.Node, fx.Node], ...]:
+    """What is written to and what is added, of `y += x`: who else uses y is looked at later."""
+    pair = _operands(node, operator.iadd)
+    return () if pair is None else (pair,)
 
 
 def _linear_loss(node: fx.Node, module: nn.Module) -> Found | None:
@@ -231,23 +235,6 @@ def group_norm_add_act(x: torch.Tensor, residual: torch.Tensor, norm: nn.GroupNo
     return group_norm(x, norm.num_groups, norm.weight, norm.bias, norm.eps, act=act, residual=residual)
 
 
-def batch_norm_act(x: torch.Tensor, norm: nn.BatchNorm2d, act: str) -> torch.Tensor:
-    """act(norm(x)); in training the norm is torch's."""
-    if norm.training or norm.running_mean is None or norm.running_var is None:
-        return activated(norm(x), act)
-    return batch_norm(x, norm.running_mean, norm.running_var, norm.weight, norm.bias, norm.eps, act=act)
-
-
-def batch_norm_add_act(
-    x: torch.Tensor, residual: torch.Tensor, norm: nn.BatchNorm2d, act: str
-) -> torch.Tensor:
-    """act(norm(x) + residual), likewise."""
-    if norm.training or norm.running_mean is None or norm.running_var is None:
-        return activated(norm(x) + residual, act)
-    statistics = (norm.running_mean, norm.running_var)
-    return batch_norm(x, *statistics, norm.weight, norm.bias, norm.eps, act=act, residual=residual)
-
-
 def added_rms_norm(x: torch.Tensor, y: torch.Tensor, norm: nn.RMSNorm) -> tuple[torch.Tensor, torch.Tensor]:
     """The sum, then its norm."""
     normed, added = add_rms_norm(x, y, norm.normalized_shape, norm.weight, norm.eps)
@@ -269,7 +256,6 @@ def _unlike(x: torch.Tensor, y: torch.Tensor) -> str | None:
 
 
 GROUPS = (nn.GroupNorm, GroupNorm)
-BATCHES = (nn.BatchNorm1d, nn.BatchNorm2d, nn.BatchNorm3d, BatchNorm1d, BatchNorm2d, BatchNorm3d)
 NORMS = (*GROUPS, *BATCHES, nn.LayerNorm, LayerNorm, nn.RMSNorm, RMSNorm)
 """Modules that a pattern begins with: where one stays, its holder is told of."""
 _MODULES: dict[type[nn.Module], str] = {

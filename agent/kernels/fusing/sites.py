@@ -1,15 +1,21 @@
 """Where in a module's graph a pattern stands, what forbids it there, and the graph with its call."""
 
 import operator
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 
+import torch
 from torch import fx, nn
+from torch.nn.modules.batchnorm import _BatchNorm
+from torch.nn.modules.conv import _ConvNd
 
 from agent.kernels.fusing.patterns import PATTERNS, Found, Pattern
 from agent.kernels.fusing.tracing import IN_PLACE
 
 _WRITING = {getattr(operator, name) for name in IN_PLACE}
+_NEW = (operator.add, operator.sub, operator.mul, operator.truediv, torch.add, torch.sub, torch.mul)
+_MAKING = (_ConvNd, _BatchNorm, nn.Linear, nn.GroupNorm, nn.LayerNorm, nn.RMSNorm)
+"""Functions and modules whose result lies in no other tensor's memory."""
 
 
 @dataclass(frozen=True)
@@ -99,11 +105,27 @@ def _obstacle(graph: fx.Graph, module: nn.Module, found: Found) -> str | None:
         return "what it needs is made later than what it gives is used"
     for node in graph.nodes:
         written = node.args[0] if node.args and _writes(node, module) else None
-        if written in found.inputs or (written and start < places[node] and node not in absorbed):
+        if not isinstance(written, fx.Node):
+            continue
+        matters = start < places[node] and node not in absorbed
+        if matters and places[node] > max(places[one] for one in absorbed):
+            matters = not _is_made_later(written, module, found, places)
+        if written in found.inputs or matters:
             return "a tensor is changed in place between"
     if any(has_hooks(module.get_submodule(path)) for path in found.called):
         return "a module of it has hooks"
     return None
+
+
+def _is_made_later(written: fx.Node, module: nn.Module, found: Found, places: Mapping[fx.Node, int]) -> bool:
+    """Whether it is a tensor in memory of its own that is younger than all that goes into the fused call."""
+    while written.args and _writes(written, module) and isinstance(written.args[0], fx.Node):
+        written = written.args[0]
+    if written in found.absorbed or any(places[written] <= places[one] for one in found.inputs):
+        return False
+    if written.op == "call_module":
+        return isinstance(module.get_submodule(str(written.target)), _MAKING)
+    return written.op == "call_function" and written.target in _NEW
 
 
 def _writes(node: fx.Node, module: nn.Module) -> bool:

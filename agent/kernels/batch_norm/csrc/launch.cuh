@@ -113,7 +113,8 @@ __global__ void __launch_bounds__(kThreads, kBlocks) planes(Forward args, Index 
 
 // A thread goes down the rows of its own channels; a block is `width` packs of channels wide.
 template <typename T, int V>
-__global__ void __launch_bounds__(kThreads, kBlocks) side_by_side(Forward args, int64_t rows, int64_t packs, int width) {
+__global__ void __launch_bounds__(kThreads, kBlocks) side_by_side(
+    Forward args, int64_t rows, int64_t packs, int width) {
     const unsigned groups = unsigned((packs + width - 1) / width);
     const int64_t column = blockIdx.x % groups * int64_t{width} + threadIdx.x % width;
     const int height = kThreads / width;

@@ -43,18 +43,18 @@ KernelBench, and the shipped kernels for the shipped references.
 
 """
 LIMITS = """\
-- One GPU ({gpus}, {dates}; the shipped kernels on the dates in [kernels](kernels.md)), each time from one
-  sitting.
+- One GPU at a time, each problem's times from one sitting on one card: ratios may be put together, times may
+  not. The cards of the composed answers ({dates}; of the shipped kernels: see [kernels](kernels.md)):
+  {gpus}.
 - Every fifth problem of each level, a rule fixed before anything was measured: {problems} of 200. {timed} of
   them were timed.
-- No composed answer was judged on a GPU. *verified* is the emulator's verdict with the short protocol, at
-  sizes that it can afford; on the GPU the result was only compared with torch's.
+- *verified* is a GPU's verdict with the short protocol at the problem's own sizes for {on_gpu} composed
+  answers, and for the others the emulator's, at sizes that it can afford.
 - Of the {judged} that were both judged and timed, {changed} were so as answers of two versions of the
   composer.
-- {without} were timed and never judged. They are no verified kernels here, and fast_p counts them as
-  failures: {named}.
-- `max-autotune` ran beside {tuned} of the composed answers and CUDA graphs beside none: their *best* is the
-  faster of eager and `torch.compile`.
+- {without} were timed and never judged; fast_p counts such as failures.
+- `max-autotune` ran beside {tuned} of the composed answers, for which *best* is the fastest of all three.
+  Beside the others it is the faster of eager and `torch.compile`. CUDA graphs of these ran beside none.
 - Full precision on both sides (TF32 off), one input shape of each problem, its own, and a cold L2 cache.
 - Of a single composed answer neither an interval nor the share of the roofline was recorded.
 - Times of shipped kernels are those of the library's operators and not of the answer's file. None was taken
@@ -76,7 +76,7 @@ def composed(entries: Sequence[dict[str, Any]]) -> list[Outcome]:
 
 def _composed(address: str, entry: dict[str, Any]) -> Outcome:
     level = address.partition("/")[0]
-    verdict, times = _said(entry, "emulator"), _said(entry, "times")
+    verdict, times = _said(entry, _judged_by(entry)), _said(entry, "times")
     begun = Outcome(address=address, group=level, sample=1)
     if not verdict:
         timed = f", and timed at {_ratio(times):.2f}x of the best of torch" if times else ""
@@ -85,15 +85,22 @@ def _composed(address: str, entry: dict[str, Any]) -> Outcome:
         reason = f"{verdict['status']}: {verdict['finding'].partition(':')[0]}"
         judged = {"ending": "unsolved", "reason": reason, "attempts": 1, "first": verdict["status"]}
         return begun.model_copy(update=judged)
+    where = "GPU" if _judged_by(entry) == "cuda" else "CPU emulator"
     named = {"kernel": times["times"]["composed"], **times["times"]} if times else {}
     return begun.model_copy(
         update={
             "ending": "verified", "attempts": 1, "first": "verified",
-            "scope": f"CPU emulator, {verdict['shapes']} sizes, {verdict['protocol']}; no verdict of a GPU",
+            "scope": f"{where}, {verdict['shapes']} sizes, {verdict['protocol']}",
             "gpu": times["gpu"].partition(",")[0] if times else None,
             "times_ms": {name: ms for name, ms in named.items() if name != "composed"},
         }
     )  # fmt: skip
+
+
+def _judged_by(entry: dict[str, Any]) -> str:
+    """Whose verdict counts: a GPU's where one judged it."""
+    judged = _said(entry, "cuda").get("status", "fault") != "fault"
+    return "cuda" if judged else "emulator"
 
 
 def _said(entry: dict[str, Any], part: str) -> dict[str, Any]:
@@ -153,16 +160,22 @@ def limits(entries: Sequence[dict[str, Any]], found: Sequence[Outcome]) -> str:
     addresses = {one.address for one in found}
     timed = [one for one in entries if one["id"] in addresses and _said(one, "times")]
     said = [_said(one, "times") for one in timed]
-    judged = [one for one in timed if _said(one, "emulator")]
+    judged = [one for one in timed if _said(one, _judged_by(one))]
     without = [one.address for one in found if one.reason.startswith(NEVER) and one.reason != NEVER]
     return LIMITS.format(
-        gpus=", ".join(sorted({one["gpu"] for one in said})),
+        gpus="; ".join(sorted({one["gpu"] for one in said})),
         dates=", ".join(sorted({one["date"] for one in said})),
         timed=len(timed), judged=len(judged),
-        changed=sum(one["emulator"]["code"] != one["times"]["code"] for one in judged),
-        problems=len(found), without=len(without), named=", ".join(without),
+        on_gpu=sum(_judged_by(one) == "cuda" for one in timed),
+        changed=sum(_version(one[_judged_by(one)]) != _version(one["times"]) for one in judged),
+        problems=len(found), without=len(without),
         tuned=sum("max-autotune" in one["times"] for one in said),
     )  # fmt: skip
+
+
+def _version(part: dict[str, Any]) -> str:
+    """Of the file that a part is about; of the composer in early records."""
+    return str(part.get("text") or part["code"])
 
 
 def summed(name: str, found: Sequence[Outcome]) -> report.Report:

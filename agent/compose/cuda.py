@@ -7,12 +7,13 @@ from agent.compose.dims import Dim
 from agent.compose.kernel import Kernel
 from agent.compose.program import Launch
 
-HEAD = (Path(__file__).parent / "rows.cuh").read_text("utf-8")
+HEAD, PLACES = ((Path(__file__).parent / f"{name}.cuh").read_text("utf-8") for name in ("rows", "places"))
 
 
 def text(launches: list[Launch]) -> str:
     """All kernels, each with the function that checks its tensors and launches it."""
-    return HEAD + "\n" + "\n".join(_kernel(launch) for launch in launches)
+    kernels = "\n".join(_kernel(launch) for launch in launches)
+    return "\n".join([HEAD, *([PLACES] if "Place{" in kernels else []), kernels])
 
 
 def declarations(launches: list[Launch]) -> str:

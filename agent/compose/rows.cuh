@@ -78,25 +78,6 @@ struct Softmax {
     }
 };
 
-// An extreme and the first place that holds it; NaN is the extreme of whatever holds one.
-struct Place {
-    float value;
-    int at;
-};
-__device__ inline Place first_of(Place a, Place b, bool is_b_further) {
-    const bool a_is_none = a.value != a.value, b_is_none = b.value != b.value;
-    const bool is_alike = a.value == b.value || (a_is_none && b_is_none);
-    return (is_alike ? b.at < a.at : b_is_none || (!a_is_none && is_b_further)) ? b : a;
-}
-struct Argmax {
-    template <typename T> __device__ static Place none() { return {-INFINITY, std::numeric_limits<int>::max()}; }
-    __device__ static Place of(Place a, Place b) { return first_of(a, b, b.value > a.value); }
-};
-struct Argmin {
-    template <typename T> __device__ static Place none() { return {INFINITY, std::numeric_limits<int>::max()}; }
-    __device__ static Place of(Place a, Place b) { return first_of(a, b, b.value < a.value); }
-};
-
 // Takes V neighbours in: together first, so that what is known so far is waited for once.
 template <typename Op, typename T, int V> __device__ inline T of_all(T a, const T (&x)[V]) {
     T all = x[0];
@@ -114,9 +95,6 @@ template <typename Op, int V> __device__ inline Exponentials of_all(Exponentials
 template <typename T> __device__ inline T of_other(T mine, int apart) { return __shfl_xor_sync(kAll, mine, apart); }
 __device__ inline Spread of_other(Spread mine, int apart) {
     return {of_other(mine.mean, apart), of_other(mine.apart, apart), of_other(mine.count, apart)};
-}
-__device__ inline Place of_other(Place mine, int apart) {
-    return {of_other(mine.value, apart), of_other(mine.at, apart)};
 }
 __device__ inline Exponentials of_other(Exponentials mine, int apart) {
     return {of_other(mine.most, apart), of_other(mine.sum, apart)};

@@ -167,6 +167,13 @@ def _plus_vector(self: Tensor, mat: Tensor, vec: Tensor, *, beta: float = 1, alp
     return (self if beta == 1 else beta * self) + (product if alpha == 1 else alpha * product)
 
 
+def _pairs_of_rows(self: Tensor, p: float = 2) -> Tensor:
+    """Distances of each row from every later one, row by row of the upper triangle."""
+    rows = self.shape[0]
+    one, other = torch.triu_indices(rows, rows, 1, device=self.device).unbind()
+    return torch.as_tensor(torch.linalg.vector_norm(self[one] - self[other], p, -1))
+
+
 def _inner(self: Tensor, other: Tensor) -> Tensor:
     return (self * other).sum()
 
@@ -192,6 +199,7 @@ _PLAIN: dict[str, Plain] = {
     "_embedding_bag": _embedding_bag,
     "_embedding_bag_forward_only": _embedding_bag,
     "_cdist_forward": _distances,
+    "_pdist_forward": _pairs_of_rows,
     "glu": _gated,
     "addcmul": _plus_product,
     "addcdiv": _plus_quotient,

@@ -6,22 +6,45 @@ has to run the same operators each time. Nothing is known of its source. What to
 recorded as the operators that it consists of (`agent.diagnosis.decompositions`).
 """
 
+import contextlib
+import linecache
+import os
+import sys
 from collections.abc import Callable, Mapping, Sequence
-from typing import Any, NamedTuple
+from functools import cache
+from pathlib import Path
+from typing import Any, NamedTuple, TypeVar
 
 import torch
 from torch.utils._python_dispatch import TorchDispatchMode
 
 from agent.diagnosis import decompositions
+from agent.diagnosis.graph import Arguments, Graph, Rewrite, tensors, written
 
-Arguments = dict[str, Any]
-"""Every schema argument of a call by name."""
 MOVES = frozenset(
     {"clone", "_to_copy", "copy", "contiguous", "alias", "detach", "lift_fresh", "view", "_unsafe_view"}
 )
 """Operators that change no value and no place."""
-Rewrite = Callable[[Arguments], Any]
-"""What stands for the operator: from its arguments to its result."""
+_FOREIGN = (str(Path(torch.__file__).parent) + os.sep, str(Path(__file__).parents[1]) + os.sep, "<frozen")
+"""Where no line of a reference is."""
+
+
+Found = TypeVar("Found")
+
+
+class Place(NamedTuple):
+    """An instruction of the reference: steps of a loop have the same."""
+
+    file: str
+    line: int
+    instruction: int
+    part: int
+    """Of an operator that consists of several, which one it is."""
+
+    @property
+    def text(self) -> str:
+        """The line, without what is around it."""
+        return linecache.getline(self.file, self.line).strip()
 
 
 class Call(NamedTuple):
@@ -33,16 +56,25 @@ class Call(NamedTuple):
     result: Any
     value: torch.Tensor | None
     """The first floating-point result, or else the first, as it was before anything wrote to it."""
+    place: "Place | None" = None
+    """Which instruction of the reference calls it."""
+    written: tuple[torch.Tensor, ...] = ()
+    """What it writes to."""
 
     @property
     def name(self) -> str:
         """Without namespace, overload and the underscore of an in-place operator."""
-        name = str(self.func._schema.name).split("::")[-1]
-        return name.rstrip("_") or name
+        return _name(self.func)
 
     @property
     def is_view(self) -> bool:
         return bool(self.func.is_view)
+
+
+@cache
+def _name(func: Any) -> str:
+    name = str(func._schema.name).split("::")[-1]
+    return name.rstrip("_") or name
 
 
 class Tape:
@@ -54,8 +86,10 @@ class Tape:
         recorder = _Recorder(self.calls)
         with torch.no_grad(), recorder:
             self.result = run()
-        self.in_place = any(call.func._schema.is_mutable or _updates_statistics(call) for call in self.calls)
+        self.in_place = any(call.written for call in self.calls)
         self._made = {id(tensor): call.number for call in self.calls for tensor in tensors(call.result)}
+        self._graph = Graph(self.calls, self.result, recorder.before)
+        self._known: dict[Any, Any] = {}
         self._used: dict[int, list[Call]] = {}
         for call in self.calls:
             for maker in {id(t): self.maker(t) for t in tensors(call.given)}.values():
@@ -66,6 +100,13 @@ class Tape:
         """The call whose result the tensor is; None for an input or a parameter."""
         number = self._made.get(id(tensor))
         return None if number is None else self.calls[number]
+
+    def once(self, find: "Callable[[Tape], Found]") -> "Found":
+        """What is found out about the whole tape, found out once."""
+        if find not in self._known:
+            self._known[find] = find(self)
+        found: Found = self._known[find]
+        return found
 
     def users(self, call: Call) -> list[Call]:
         """The calls that take the result."""
@@ -86,6 +127,9 @@ class Tape:
         self, rewrites: Mapping[int, Rewrite], replaced: Mapping[int, torch.Tensor] | None = None
     ) -> Any:
         """The result with calls rewritten by number, and inputs or parameters replaced by `id`."""
+        # What a wrong shape makes of the reference's Python, only that Python knows.
+        with torch.no_grad(), contextlib.suppress(RuntimeError, IndexError, ValueError, TypeError):
+            return self._graph.play(rewrites, replaced or {})
         with torch.no_grad(), _Player(self, rewrites, replaced or {}):
             return self._run()
 
@@ -95,10 +139,14 @@ def record(run: Callable[[], Any], names: Mapping[int, str]) -> Tape:
     return Tape(run, names)
 
 
-def _updates_statistics(call: Call) -> bool:
-    """Batch norm writes to its running statistics, which its schema does not say."""
-    given = call.given
-    return "running_mean" in given and given["running_mean"] is not None and bool(given.get("training"))
+def _written(func: Any, given: Arguments) -> tuple[torch.Tensor, ...]:
+    """What a call writes to; batch norm writes to its running statistics, which its schema does not say."""
+    if func._schema.is_mutable:
+        named = (a.name for a in func._schema.arguments if a.alias_info is not None and a.alias_info.is_write)
+        return tuple(t for name in named for t in tensors(given[name]))
+    if given.get("running_mean") is not None and given.get("training"):
+        return tuple(tensors([given["running_mean"], given["running_var"]]))
+    return ()
 
 
 def bound(func: Any, args: Sequence[Any], kwargs: Mapping[str, Any]) -> Arguments:
@@ -109,24 +157,11 @@ def bound(func: Any, args: Sequence[Any], kwargs: Mapping[str, Any]) -> Argument
     }
 
 
-def invoke(func: Any, given: Arguments) -> Any:
-    """Calls the operator with arguments by name."""
-    schema = func._schema.arguments
-    positional = [given[argument.name] for argument in schema if not argument.kwarg_only]
-    return func(*positional, **{a.name: given[a.name] for a in schema if a.kwarg_only})
-
-
-def tensors(value: Any) -> list[torch.Tensor]:
-    """The tensors of a value in order."""
-    if isinstance(value, torch.Tensor):
-        return [value]
-    items = value.values() if isinstance(value, dict) else value if isinstance(value, (list, tuple)) else ()
-    return [leaf for item in items for leaf in tensors(item)]
-
-
 class _Mode(TorchDispatchMode):  # type: ignore[no-untyped-call]
     _within = 0
     """How many operators that consist of others are being run."""
+    _part = 0
+    """How many calls the outermost of them has made so far."""
 
     @classmethod
     def _should_skip_dynamo(cls) -> bool:
@@ -140,6 +175,7 @@ class _Mode(TorchDispatchMode):  # type: ignore[no-untyped-call]
         plain = decompositions.of(func)
         if plain is not None or self._within:
             with self:
+                self._part = self._part if self._within else 0
                 self._within += 1
                 try:
                     # Below autograd torch leaves even matmul and softmax whole, unless it is asked.
@@ -158,22 +194,45 @@ class _Recorder(_Mode):  # type: ignore[no-untyped-call]
     def __init__(self, calls: list[Call]) -> None:
         super().__init__()  # type: ignore[no-untyped-call]
         self._calls = calls
+        self._leaves: dict[int, torch.Tensor] = {}
+        self._made: set[int] = set()
+        self.before: dict[int, torch.Tensor] = {}
+        """Inputs and parameters that are written to, as they were, by `id`."""
 
     def call(self, func: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
-        if func._schema.is_mutable:
-            self._keep(tensors(args))
-        given, result = bound(func, args, kwargs), func(*args, **kwargs)
+        given = bound(func, args, kwargs)
+        for tensor in tensors(given):
+            if id(tensor) not in self._made:
+                self._leaves[id(tensor)] = tensor
+        target = _written(func, given)
+        if target:
+            self._keep(target)
+        result = func(*args, **kwargs)
         made = tensors(result)
+        self._made |= {id(tensor) for tensor in made} - self._leaves.keys()
         value = next((t for t in made if t.is_floating_point()), made[0] if made else None)
-        self._calls.append(Call(len(self._calls), func, given, result, value))
+        self._part = self._part + 1 if self._within else 0
+        place = _place(self._part)
+        self._calls.append(Call(len(self._calls), func, given, result, value, place, target))
         return result
 
-    def _keep(self, written: list[torch.Tensor]) -> None:
+    def _keep(self, target: tuple[torch.Tensor, ...]) -> None:
         """Values that share memory with what is about to be written are copied first."""
-        storages = {tensor.untyped_storage().data_ptr() for tensor in written}
+        storages = {tensor.untyped_storage().data_ptr() for tensor in target}
         for place, call in enumerate(self._calls):
             if call.value is not None and call.value.untyped_storage().data_ptr() in storages:
                 self._calls[place] = call._replace(value=call.value.clone())
+        for key, leaf in self._leaves.items():
+            if key not in self.before and leaf.untyped_storage().data_ptr() in storages:
+                self.before[key] = leaf.clone()
+
+
+def _place(part: int) -> Place | None:
+    """The innermost instruction that is neither torch's nor ours."""
+    frame = sys._getframe(2)
+    while frame is not None and frame.f_code.co_filename.startswith(_FOREIGN):
+        frame = frame.f_back  # type: ignore[assignment]
+    return frame and Place(frame.f_code.co_filename, frame.f_lineno, frame.f_lasti, part)
 
 
 class _Player(_Mode):  # type: ignore[no-untyped-call]
@@ -207,13 +266,7 @@ class _Player(_Mode):  # type: ignore[no-untyped-call]
         return made
 
     def _rewritten(self, rewrite: Rewrite, func: Any, given: Arguments) -> Any:
-        if not func._schema.is_mutable:
-            return rewrite(given)
-        target = next(iter(given.values()))
-        copies = {name: v.clone() if isinstance(v, torch.Tensor) else v for name, v in given.items()}
-        result = rewrite(copies)
-        target.copy_(result)
-        return target
+        return written(rewrite, given) if func._schema.is_mutable else rewrite(given)
 
     def _exchanged(self, value: Any) -> Any:
         if isinstance(value, torch.Tensor):

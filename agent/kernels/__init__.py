@@ -36,6 +36,8 @@ if TYPE_CHECKING:
     )
     from agent.kernels.cross_entropy.operator import cross_entropy as cross_entropy
     from agent.kernels.cumsum.operator import cumsum as cumsum
+    from agent.kernels.embedding_norm.operator import embedding_layer_norm as embedding_layer_norm
+    from agent.kernels.embedding_norm.operator import embedding_rms_norm as embedding_rms_norm
     from agent.kernels.gate_product.module import GateProduct as GateProduct
     from agent.kernels.gate_product.operator import gate_product as gate_product
     from agent.kernels.gate_product.operator import gate_product_halves as gate_product_halves
@@ -86,6 +88,7 @@ _PLACES = {
     "conv_fp32x3": "conv_fp32x3.operator", "conv_transpose_fp32x3": "conv_fp32x3.operator",
     "cross_entropy": "cross_entropy.operator",
     "cumsum": "cumsum.operator",
+    "embedding_layer_norm": "embedding_norm.operator", "embedding_rms_norm": "embedding_norm.operator",
     "GateProduct": "gate_product.module", "gate_product": "gate_product.operator",
     "gate_product_halves": "gate_product.operator",
     "GELU": "gelu.module", "gelu": "gelu.operator",

@@ -16,7 +16,7 @@ def attention() -> list[Case]:
     def made(shape: tuple[int, ...], dtype: torch.dtype, causal: bool) -> Case:
         def padding(x: torch.Tensor) -> torch.Tensor | None:
             named = torch.arange(shape[-1], device=x.device) % 8 != 7
-            return None if causal else named.expand(shape[0], 1, 1, -1)
+            return None if causal else named.expand(len(x), 1, 1, -1)
 
         def ours(x: torch.Tensor) -> torch.Tensor:
             return masked_softmax(x, padding(x), scale=0.125, causal=causal)
@@ -48,7 +48,7 @@ def attention() -> list[Case]:
         made((8, 16, 1024, 1024), torch.float32, causal=False),
         made((8, 16, 1024, 1024), torch.bfloat16, causal=False),
         made((4, 32, 2048, 2048), torch.bfloat16, causal=True),
-        made((1, 32, 8192, 8192), torch.float16, causal=True),
+        made((1, 16, 4096, 4096), torch.float16, causal=True),
         made((16, 12, 197, 197), torch.float16, causal=False),
         windows,
     ]

@@ -115,6 +115,7 @@ _CASES: dict[str, Callable[[], list[Case]]] = {
     "conv_fp32x3": product_cases.convolutions,
     "cross_entropy": fused_cases.losses,
     "cumsum": axis_cases.cumulative,
+    "embedding_norm": fused_cases.embeddings,
     "gate_product": fused_cases.gates,
     "gelu": lambda: _pointwise("gelu", gelu, F.gelu, (8192, 11008)),
     "group_norm": _group_norm,

@@ -9,6 +9,7 @@ from agent.kernels.add_layer_norm.operator import add_layer_norm
 from agent.kernels.add_rms_norm.operator import add_rms_norm
 from agent.kernels.case import Case, both
 from agent.kernels.cross_entropy.operator import cross_entropy
+from agent.kernels.embedding_norm.operator import embedding_layer_norm, embedding_rms_norm
 from agent.kernels.gate_product.operator import gate_product, gate_product_halves
 from agent.kernels.linear_cross_entropy.operator import linear_cross_entropy
 from agent.kernels.rotary.operator import in_torch, rotary
@@ -195,3 +196,40 @@ def vocabularies() -> list[Case]:
         )  # fmt: skip
 
     return [one for sizes in ((4096, 2048, 32000), (8192, 4096, 128256)) for one in both(made(*sizes))]
+
+
+def embeddings() -> list[Case]:
+    """The beginning of an encoder, with positions, and of a decoder."""
+
+    def numbers(table: torch.Tensor, shape: tuple[int, int]) -> torch.Tensor:
+        count = shape[0] * shape[1]
+        return (torch.arange(count, device=table.device) * 7919 % len(table)).view(shape)
+
+    def encoder(
+        table: torch.Tensor, positions: torch.Tensor, weight: torch.Tensor, bias: torch.Tensor
+    ) -> Values:
+        return embedding_layer_norm(numbers(table, (32, 512)), table, weight, bias, positions=positions)
+
+    def native_encoder(
+        table: torch.Tensor, positions: torch.Tensor, weight: torch.Tensor, bias: torch.Tensor
+    ) -> Values:
+        embedded = F.embedding(numbers(table, (32, 512)), table) + positions
+        return F.layer_norm(embedded, weight.shape, weight, bias), embedded
+
+    def decoder(table: torch.Tensor, weight: torch.Tensor) -> Values:
+        return embedding_rms_norm(numbers(table, (4, 4096)), table, weight, 1e-6)
+
+    def native_decoder(table: torch.Tensor, weight: torch.Tensor) -> Values:
+        embedded = F.embedding(numbers(table, (4, 4096)), table)
+        return F.rms_norm(embedded, weight.shape, weight, 1e-6), embedded
+
+    # Of the table the entries are read that the numbers name.
+    words = Case(
+        "embedding_norm", encoder, native_encoder, (30522, 768), ((512, 768), (768,), (768,)), torch.float16,
+        "32 by 512 numbers, positions", result_share=3 * 32 * 512 / 30522, inputs=0, sample=None,
+    )  # fmt: skip
+    tokens = Case(
+        "embedding_norm", decoder, native_decoder, (32000, 4096), ((4096,),), torch.bfloat16,
+        "4 by 4096 numbers", result_share=3 * 4 * 4096 / 32000, inputs=0, sample=None,
+    )  # fmt: skip
+    return [*both(words), *both(tokens)]

@@ -46,7 +46,7 @@ def main() -> int:
         book.keep(answer, "composed")
     if given.what == "time":
         there = [case for case in chosen if case.file.is_file()]
-        left = [case for case in there if not (given.resume and book.has(case, "times"))]
+        left = [case for case in there if not (given.resume and book.has(case, "times", given.max_autotune))]
         until = begun + given.seconds
         cache = config.load({}, offline=True).settings.cache_dir
         for answer in waves.timed(left, cache, given.jobs, given.max_autotune, until):
@@ -98,10 +98,18 @@ class Book:
             sys.stdout.write(f"{answer['id']:12} {part:9} {_words(value)}\n")
             sys.stdout.flush()
 
-    def has(self, case: cases.Case, part: str) -> bool:
-        """Whether that part is there for this reference and this composed file."""
+    def has(self, case: cases.Case, part: str, tuned: bool = False) -> bool:
+        """Whether that part is there for this reference and this composed file; `tuned`: with max-autotune.
+
+        What could not be judged is not there.
+        """
         known = self._entries.get(case.id, {})
-        return known.get("digest") == case.digest and known.get(part, {}).get("text") == case.text
+        own = known.get(part, {})
+        if known.get("digest") != case.digest or own.get("text") != case.text:
+            return False
+        said = own["said"] if isinstance(own["said"], dict) else {}
+        named = {**said.get("times", {}), **said.get("notes", {})}
+        return said.get("status") != "fault" and (not tuned or "max-autotune" in named)
 
     def circumstances(self) -> dict[str, Any]:
         if not hasattr(self, "_circumstances"):

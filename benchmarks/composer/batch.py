@@ -1,9 +1,9 @@
 """One sitting on a GPU: `python -m benchmarks.composer.batch --root CHECKOUT --out FOLDER [--seconds N]`.
 
-The problems of the rule at levels 1 and 2 are judged (the short protocol), then timed: those without products
-with `max-autotune`, the others, which take it long, without it, and then with it until the time is over.
-Where the machine has several GPUs each takes a share of the problems. What is found is in FOLDER meanwhile,
-and is printed at the end: whoever ends it early keeps what there is.
+The problems of the rule at levels 1 and 2 are timed, those without products with `max-autotune`; all are
+judged (the short protocol); then the others, which take it long, are timed with `max-autotune` until the time
+is over. `--resume DOCUMENT` leaves out what that has. Where the machine has several GPUs each takes a share.
+What is found is in FOLDER meanwhile, and is printed at the end: whoever ends it early keeps it.
 """
 
 import argparse
@@ -24,8 +24,8 @@ from tests.foreign import documents
 RULE = [f"{level}/{number}" for level in (1, 2) for number in range(5, 101, 5)]
 QUICK = [f"1/{number}" for number in (5, 20, 25, 30, 35, 40, 45, 85, 90, 95, 100)]
 """Those without a product or a dense convolution, for which `max-autotune` has little to try."""
-JUDGED, TIMED = 0.45, 0.8
-"""Shares of the time by which all are judged, and timed at least without `max-autotune`."""
+TIMED, JUDGED = 0.6, 0.9
+"""Shares of the time by which all are timed, at least without `max-autotune`, and judged."""
 LOOKED_AT_S = 3.0
 _RUNNING: set[int] = set()
 """The commands that run now, each a session of its own: they end with this process."""
@@ -53,6 +53,7 @@ class Share(NamedTuple):
             "--out", self.document, "--arch", given.arch, "--jobs", self.jobs, "--only", *names,
         ]  # fmt: skip
         command += ["--commit", given.commit] if given.commit else []
+        command += ["--resume"] if given.resume else []
         environment = os.environ | {"CUDA_VISIBLE_DEVICES": self.gpu}
         process = subprocess.Popen(
             list(map(str, command)), env=environment, stdout=sys.stderr, start_new_session=True
@@ -75,6 +76,7 @@ def main() -> int:
     options.add_argument("--arch", default="90a")
     options.add_argument("--only", nargs="+", default=RULE, metavar="NAME")
     options.add_argument("--commit", default=None, help="the commit, where this folder is no checkout")
+    options.add_argument("--resume", type=Path, metavar="DOCUMENT", help="of an earlier sitting")
     given = options.parse_args()
     begun = time.monotonic()
     given.out.mkdir(parents=True, exist_ok=True)
@@ -84,12 +86,15 @@ def main() -> int:
     shares = [Share(gpu, given.only[place :: len(gpus)], work / gpu, jobs) for place, gpu in enumerate(gpus)]
 
     def go(share: Share) -> None:
-        marks = [begun + given.seconds * part for part in (JUDGED, TIMED, 1.0)]
+        marks = [begun + given.seconds * part for part in (TIMED, JUDGED, 1.0)]
+        known = documents.read(given.resume) if given.resume else {}
+        if known:
+            documents.write(share.document, [e for n, e in known.items() if n[len("level") :] in share.names])
         quick = [name for name in share.names if name in QUICK]
         others = [name for name in share.names if name not in QUICK]
-        share.step(["judge", "--executor", "cuda", "--quick"], share.names, given, marks[0])
-        share.step(["time", "--max-autotune"], quick, given, marks[1])
-        share.step(["time"], others, given, marks[1])
+        share.step(["time"], others, given, marks[0])
+        share.step(["time", "--max-autotune"], quick, given, marks[0])
+        share.step(["judge", "--executor", "cuda", "--quick"], share.names, given, marks[1])
         share.step(["time", "--max-autotune"], others, given, marks[2])
 
     threads = [threading.Thread(target=go, args=(share,), daemon=True) for share in shares if share.names]

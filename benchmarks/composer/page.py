@@ -1,5 +1,6 @@
 """Renders docs/composer-kernelbench.md and its plot from the document; a test compares."""
 
+import re
 from collections import Counter
 from math import exp, log
 from typing import Any
@@ -20,8 +21,9 @@ Rendered by `python -m benchmarks.composer page` from what its `compose`, `judge
 423217d), of which only figures are kept: every fifth of levels 1 and 2 and all of level 3 by rule, others
 where they were run. *ratio* is the best of torch (eager, `torch.compile`, and its `max-autotune` where that
 was run) over the composed file: medians of one run in turns, TF32 off, the L2 cache overwritten before each
-call. *error* is the norm of the difference to torch's result, relative to the result's. Kernels were built
-and references compiled beside other problems; nothing else ran on the GPU while one was timed.
+call, on the *card* that is named; times of two cards are not to be compared. *error* is the norm of the
+difference to torch's result, relative to the result's. Kernels were built and references compiled beside
+other problems; nothing else ran on the GPU while one was timed.
 
 The file of a problem is what `agent run` answers without an endpoint: a shipped kernel where one matches the
 whole reference, else a composed one; on the GPU with the shipped products and convolutions as parts
@@ -58,7 +60,7 @@ def render(entries: list[Entry]) -> str:
 
 def table(entries: list[Entry]) -> str:
     """A row for each problem."""
-    head = ("problem", "composed", "emulator", "GPU", "composed ms", *RIVALS, "ratio", "error")
+    head = ("problem", "composed", "emulator", "GPU", "composed ms", *RIVALS, "card", "ratio", "error")
     return "\n".join([_cells(list(head)), "|---" * len(head) + "|", *map(_row, entries)])
 
 
@@ -148,12 +150,13 @@ def _row(entry: Entry) -> str:
     value = ratio(entry)
     why = times.get("failed") or (times.get("notes") or {}).get("composed")
     shown = f"{value:.2f}" if value else (f"none: {why.splitlines()[0][:100]}" if why else "")
+    card = re.findall(r"[A-Z]+\d+", times.get("gpu", ""))
     error = f"{times['error']:.0e}" if times.get("error") is not None else ""
     return _cells(
         [
             entry["id"], reason or "yes", _verdict(entry, "emulator"), _verdict(entry, "cuda"),
             *(f"{known[name]:.3f}" if name in known else "" for name in ("composed", *RIVALS)),
-            shown + _mark(entry, "times"), error,
+            card[0] if card else "", shown + _mark(entry, "times"), error,
         ]
     )  # fmt: skip
 

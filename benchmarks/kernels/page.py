@@ -81,6 +81,16 @@ def products(lines: list[Line]) -> list[str]:
     return table(("product", "a", "b", "fp32x3", "fp32x4", "torch", "times", ""), rows)
 
 
+def triangular(lines: list[Line]) -> list[str]:
+    """Times in ms and errors."""
+    rows = [
+        (" x ".join(line["parts"]), line["size"], f"{line['fp32x3']:.4f}", f"{line['torch']:.4f}",
+         f"{line['speed']:.2f}", f"{line['rms'] / line['torch_rms']:.2f}")
+        for line in lines
+    ]  # fmt: skip
+    return table(("operands", "size", "fp32x3", "torch", "times", "error over torch's"), rows)
+
+
 def _shape(sizes: Sequence[int]) -> str:
     return str(list(sizes))
 
@@ -114,6 +124,7 @@ def convolutions(lines: list[Line]) -> list[str]:
 RENDERED = {
     "errors": ("Root mean square errors over SGEMM's, the worst depth of each kind of operands", errors),
     "times": ("Products, in ms", products),
+    "triangular": ("Triangular operands, in ms; torch multiplies them whole", triangular),
     "tuned": ("Convolutions, in ms, beside the best of cuDNN's algorithms", convolutions),
 }
 

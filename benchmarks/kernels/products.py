@@ -165,6 +165,28 @@ def times(shapes: tuple[Shape, ...] = (*KERNELBENCH, *SQUARES, *OTHERS)) -> Iter
         del a, b
 
 
+def triangular() -> Iterator[dict[str, object]]:
+    """KernelBench's 14 and 15, and one triangle: torch multiplies all of them."""
+    for parts, finish in (
+        (("upper", "upper"), torch.triu),
+        (("lower", "lower"), torch.tril),
+        (("lower", "whole"), None),
+    ):
+        for size in (1024, 4096):
+            a, b = (calls.kept(positive((size, size)), part) for part in parts)
+            ours = partial(calls.multiplied, a, b, PLAIN, "fp32x3", parts)
+            native = partial(torch.matmul, a, b) if finish is None else partial(_finished, finish, a, b)
+            truth = a.double() @ b.double()
+            rms = {"rms": float((ours().double() - truth).square().mean().sqrt()),
+                   "torch_rms": float((native().double() - truth).square().mean().sqrt())}  # fmt: skip
+            ms = spans({"fp32x3": ours, "torch": native}, ROUNDS)
+            yield {"parts": parts, "size": size, **ms, "speed": ms["torch"] / ms["fp32x3"], **rms}
+
+
+def _finished(finish: Call, a: torch.Tensor, b: torch.Tensor) -> torch.Tensor:
+    return finish(torch.matmul(a, b))
+
+
 def kernels() -> Iterator[dict[str, object]]:
     """What each kernel of a call takes, in us."""
     picked = (
@@ -191,7 +213,7 @@ def main() -> None:
     torch.backends.cuda.matmul.allow_tf32 = False
     parts = {
         "errors": errors, "layouts": layouts, "specials": specials, "times": times, "kernels": kernels,
-        "squares": lambda: times(SQUARES),
+        "triangular": triangular, "squares": lambda: times(SQUARES),
     }  # fmt: skip
     run(parts, sys.argv[1:])
 

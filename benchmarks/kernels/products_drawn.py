@@ -78,6 +78,12 @@ def masked(m: int, n: int, k: int) -> Pair:
     return a, b
 
 
+def masked_columns(m: int, n: int, k: int) -> Pair:
+    """`masked` with the operands exchanged."""
+    a, b = masked(n, m, k)
+    return b.mT.contiguous(), a.mT.contiguous()
+
+
 def masked_beside(m: int, n: int, k: int) -> Pair:
     """The same of every eighth value: beside each large one stand those that count."""
     a, b = normal((m, k)), normal((k, n))
@@ -88,5 +94,5 @@ def masked_beside(m: int, n: int, k: int) -> Pair:
 
 FAMILIES = (
     _of(normal), _of(positive), _of(graded), _of(offset), _of(unlucky), _of(coherent), _of(halfway, near_one),
-    _of(near_one, halfway), _of(cancelling), masked, masked_beside,
+    _of(near_one, halfway), _of(cancelling), masked, masked_columns, masked_beside,
 )  # fmt: skip

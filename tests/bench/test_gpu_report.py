@@ -34,6 +34,17 @@ def test_only_what_was_judged_counts() -> None:
     assert "1 were timed and never judged" in gpu_report.limits(entries, list(found.values()))
 
 
+def test_a_gpus_verdict_counts_where_there_is_one() -> None:
+    small = {"status": "verified", "finding": "", "shapes": "shrunken", "protocol": "quick"}
+    wrong, fault = {**small, "status": "incorrect", "shapes": "full"}, {**small, "status": "fault"}
+    entries = [
+        {"id": "level1/5", "emulator": {"said": small}, "cuda": {"said": wrong}},
+        {"id": "level1/10", "emulator": {"said": small}, "cuda": {"said": fault}},
+    ]
+    found = {one.address: one.ending for one in gpu_report.composed(entries)}
+    assert (found["level1/5"], found["level1/10"]) == ("unsolved", "verified")
+
+
 def test_a_shipped_kernels_time_is_one_at_the_references_size() -> None:
     found = {one.address: one for one in gpu_report.shipped()}
     assert found["level1/softmax"].times_ms.keys() == {"kernel", "eager", "compile"}

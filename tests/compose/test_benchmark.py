@@ -60,6 +60,15 @@ def test_what_is_composed_is_kept_with_its_reason(
     assert "class ModelNew" in case.file.read_text()
     assert command.Book(out, None).has(case, "composed")
     assert not command.Book(out, None).has(case, "cuda")
+    book = command.Book(out, None)
+    for said, is_there, with_tuning in (
+        ({"times": {"eager": 1.0}, "notes": {}, "error": 0.0}, True, False),
+        ({"times": {"eager": 1.0, "max-autotune": 2.0}, "notes": {}, "error": 0.0}, True, True),
+        ({"status": "fault", "finding": "out of memory"}, False, False),
+    ):
+        book.keep(case.about() | {"times": said}, "times")
+        assert book.has(case, "times") == is_there
+        assert book.has(case, "times", tuned=True) == with_tuning
     assert list(waves.waves([case, case, case], 2, 1e12)) == [[case, case], [case]]
 
 
@@ -87,9 +96,9 @@ def test_a_sitting_shares_the_problems_among_the_gpus(
     assert "eager" in (out / "kernels.json").read_text()
     assert "| level2/5 | yes |  | verified, quick* |" in capsys.readouterr().out
     own = [names for gpu, *_, names in steps if gpu == "2"]
-    assert own == [["1/5", "2/5"], ["1/5"], ["2/5"], ["2/5"]]
+    assert own == [["2/5"], ["1/5"], ["1/5", "2/5"], ["2/5"]]
     assert [(what, tuned) for gpu, what, tuned, _ in steps if gpu == "3"] == [
-        ("judge", False), ("time", True), ("time", False), ("time", True),
+        ("time", False), ("time", True), ("judge", False), ("time", True),
     ]  # fmt: skip
 
 
@@ -106,7 +115,7 @@ def test_a_ratio_is_held_against_the_best_of_torch() -> None:
     assert page.ratio({"id": "level1/2", "times": {"said": {"failed": "RuntimeError: none"}}}) is None
     assert page.geometric_mean([0.5, 2.0, 8.0]) == pytest.approx(2.0)
     later = entry | {"composed": {"code": "b", "said": ""}}
-    assert "| level1/1 | yes |  |  | 2.000 | 8.000 | 3.000 | 4.000 | 1.50* | 0e+00 |" in page.render([later])
+    assert "| level1/1 | yes |  |  | 2.000 | 8.000 | 3.000 | 4.000 |  | 1.50* |" in page.render([later])
 
 
 def test_what_was_found_holds_for_the_same_file_of_a_later_composer() -> None:

@@ -12,11 +12,13 @@ from agent.kernels import (
     add_rms_norm,
     batch_norm,
     cumsum,
+    embedding_layer_norm,
     gate_product,
     gate_product_halves,
     gelu,
     group_norm,
     layer_norm,
+    linear_cross_entropy,
     logsumexp,
     masked_softmax,
     reduction,
@@ -50,6 +52,26 @@ def _tables(x: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]:
     places = torch.arange(x.shape[-2], device=x.device, dtype=torch.float32)
     angles = places[:, None] / torch.arange(1, x.shape[-1] + 1, device=x.device)
     return angles.cos(), angles.sin()
+
+
+def _numbers(x: torch.Tensor) -> torch.Tensor:
+    """Of its rows, as entries of a table."""
+    count = x.numel() // x.shape[-1]
+    return (torch.arange(count, device=x.device) * 7 % count)[None]
+
+
+def _looked_up(x: torch.Tensor, w: torch.Tensor, b: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]:
+    embedded = F.embedding(_numbers(x), x.flatten(0, -2))
+    return F.layer_norm(embedded, w.shape, w, b), embedded
+
+
+def _classes(w: torch.Tensor) -> torch.Tensor:
+    """The weight of five classes."""
+    return torch.outer(torch.arange(1, 6, device=w.device, dtype=w.dtype) / 4, w)
+
+
+def _targets(x: torch.Tensor) -> torch.Tensor:
+    return (torch.arange(x[..., 0].numel(), device=x.device) % 5).view(x.shape[:-1])
 
 
 def _running(x: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]:
@@ -107,6 +129,14 @@ CALLS: dict[str, tuple[Function, Function, int]] = {
     "batch_norm": (
         lambda x: batch_norm(x, *_running(x), act="silu", residual=x.sin()),
         lambda x: F.silu(F.batch_norm(x, *_running(x)) + x.sin()), 0,
+    ),
+    "embedding_layer_norm": (
+        lambda x, w, b: torch.cat(embedding_layer_norm(_numbers(x), x.flatten(0, -2), w, b), -1),
+        lambda x, w, b: torch.cat(_looked_up(x, w, b), -1), 2,
+    ),
+    "linear_cross_entropy": (
+        lambda x, w: linear_cross_entropy(x, _classes(w), _targets(x)),
+        lambda x, w: F.cross_entropy((x @ _classes(w).T).flatten(0, -2), _targets(x).flatten()), 1,
     ),
     "group_norm": (
         lambda x, w, b: group_norm(x, 2, w, b, act="silu"),

@@ -183,7 +183,7 @@ def test_a_command_that_the_worker_has_to_refuse_is_our_fault_and_no_verdict() -
 
 def test_refusing_a_command_that_is_one_is_the_candidates_fault() -> None:
     with pytest.raises(ChildFault, match="a command that is one is refused"):
-        Refusing().told({"do": "load", "name": "my_model"})
+        Refusing().told({"do": "load", "name": "my_model", "ahead": False})
 
 
 def test_the_oracle_of_these_tests_answers(tmp_path: Path) -> None:

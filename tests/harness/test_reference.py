@@ -229,3 +229,17 @@ def test_strict_limits_are_never_wider_than_those_of_a_draw(tmp_path: Path) -> N
         assert narrow.absolute <= wide.absolute
         assert narrow.rms <= wide.rms
         assert strict.accepts([draw.expected.native])
+
+
+@pytest.mark.parametrize("family", ["scaled", "sparse", "tied", "vast"])
+def test_large_inputs_are_derived_in_pieces_to_the_same(family: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    x = torch.randn(7, 11, generator=torch.Generator().manual_seed(2)).half()
+    x[0, 0], x[1, 1], x[2, 2] = float("inf"), 60_000.0, float("nan")
+    [whole] = input_distributions.derived(family, [x], 5) or []
+    deviation = input_distributions._deviation(x)
+    monkeypatch.setattr(input_distributions, "_deviation", lambda x: deviation)
+    monkeypatch.setattr(input_distributions, "ENOUGH", 10)
+    before = x.clone()
+    [pieces] = input_distributions.derived(family, [x], 5) or []
+    assert torch.equal(pieces.view(torch.int16), whole.view(torch.int16))
+    assert torch.equal(x.view(torch.int16), before.view(torch.int16))

@@ -1,20 +1,17 @@
 """One call of every shipped kernel, with torch's own beside it."""
 
-from collections.abc import Callable
-from dataclasses import dataclass
-from typing import Any
-
 import torch
 import torch.nn.functional as F
+from kernels import calls_axes
+from kernels.call import Call as Call
+from kernels.call import both
 
 from agent.kernels import (
     add_layer_norm,
     add_rms_norm,
-    batch_norm,
     conv_fp32x3,
     conv_transpose_fp32x3,
     cross_entropy,
-    cumsum,
     gate_product,
     gate_product_halves,
     gelu,
@@ -24,9 +21,7 @@ from agent.kernels import (
     linear_fp32x3,
     linear_group_norm_min_bias,
     logsumexp,
-    masked_softmax,
     matmul_fp32x3,
-    reduction,
     rms_norm,
     rotary,
     rotary_computed,
@@ -36,26 +31,6 @@ from agent.kernels import (
     conv_group_norm_tanh_hardswish_residual_logsumexp as conv_logsumexp,
 )
 from agent.kernels.group_norm.activation import NUMBERS
-
-Tensors = tuple[torch.Tensor, ...]
-
-
-@dataclass(frozen=True)
-class Call:
-    """Both functions take the input and then the parameters."""
-
-    ours: Callable[..., torch.Tensor]
-    native: Callable[..., torch.Tensor]
-    shape: tuple[int, ...]
-    parameters: tuple[tuple[int, ...], ...] = ()
-    expands: bool = False
-    """Its gradient is a broadcast of torch's, without an operator of its own."""
-
-    def tensors(self, dtype: torch.dtype = torch.float64, **options: Any) -> Tensors:
-        """The input and the parameters, with gradients."""
-        torch.manual_seed(0)
-        shapes = (self.shape, *self.parameters)
-        return tuple(torch.randn(shape, dtype=dtype, requires_grad=True, **options) for shape in shapes)
 
 
 def _activated(act: str) -> Call:
@@ -83,11 +58,6 @@ def _conv_logsumexp(
     return torch.logsumexp(c + bent, 1, keepdim=True)
 
 
-def _both(values: tuple[torch.Tensor, torch.Tensor]) -> torch.Tensor:
-    """A call's two results as one, so that both have gradients."""
-    return torch.cat(values, -1)
-
-
 _RANDOM = torch.Generator().manual_seed(1)
 TABLES = tuple(torch.randn(3, 2, generator=_RANDOM, dtype=torch.float64) for _ in range(2))
 FREQUENCIES = torch.tensor([1.0, 0.25, 0.0625])
@@ -107,7 +77,6 @@ def _turned_by_angles(x: torch.Tensor) -> torch.Tensor:
     return torch.stack((a * cos - b * sin, b * cos + a * sin), -1).flatten(-2)
 
 
-RUNNING = (torch.linspace(-1, 1, 4, dtype=torch.float64), torch.linspace(0.5, 2, 4, dtype=torch.float64))
 TARGETS = torch.tensor([[1, -100, 4], [0, 2, -100]])
 
 
@@ -118,16 +87,8 @@ def _loss(x: torch.Tensor) -> torch.Tensor:
     return (rows + 0.25 * log.square() * counts).sum() / counts.sum()
 
 
-NAMED = torch.rand(2, 1, 1, 5, generator=_RANDOM) < 0.7
-
-
-def _attended(scores: torch.Tensor, out: torch.Tensor) -> torch.Tensor:
-    """0 where nothing takes part, which torch.softmax has NaN for."""
-    chosen = scores.masked_fill(out, -torch.inf).softmax(-1)
-    return chosen.masked_fill(out.all(-1, keepdim=True), 0.0)
-
-
 CALLS = {
+    **calls_axes.CALLS,
     "cross_entropy": Call(
         lambda x: cross_entropy(x, TARGETS, label_smoothing=0.1, z_loss=0.25), _loss, (2, 3, 5)
     ),
@@ -135,13 +96,9 @@ CALLS = {
         lambda x: cross_entropy(x, x.detach().sin().argmax(-1), reduction="none"),
         lambda x: F.cross_entropy(x, x.detach().sin().argmax(-1), reduction="none"), (3, 5),
     ),
-    "cumsum": Call(lambda x: cumsum(x, -1), lambda x: x.cumsum(-1), (3, 4, 5)),
-    "cumsum from the end": Call(
-        lambda x: cumsum(x, 1, reverse=True), lambda x: x.flip(1).cumsum(1).flip(1), (3, 4, 5)
-    ),
     "add_layer_norm": Call(
-        lambda x, r, w, b: _both(add_layer_norm(x, r, (5,), w, b)),
-        lambda x, r, w, b: _both((F.layer_norm(x + r, (5,), w, b), x + r)), (3, 4, 5),
+        lambda x, r, w, b: both(add_layer_norm(x, r, (5,), w, b)),
+        lambda x, r, w, b: both((F.layer_norm(x + r, (5,), w, b), x + r)), (3, 4, 5),
         ((3, 4, 5), (5,), (5,)),
     ),
     "add_layer_norm of two dimensions, the norm alone": Call(
@@ -149,16 +106,8 @@ CALLS = {
         (3, 4, 5),
     ),
     "add_rms_norm": Call(
-        lambda x, r, w: _both(add_rms_norm(x, r, (5,), w, 1e-5)),
-        lambda x, r, w: _both((F.rms_norm(x + r, (5,), w, 1e-5), x + r)), (3, 4, 5), ((3, 4, 5), (5,)),
-    ),
-    "batch_norm, residual, silu": Call(
-        lambda x, r, w, b: batch_norm(x, *RUNNING, w, b, 1e-3, act="silu", residual=r),
-        lambda x, r, w, b: F.silu(F.batch_norm(x, *RUNNING, w, b, eps=1e-3) + r), (2, 4, 3, 3),
-        ((2, 4, 3, 3), (4,), (4,)),
-    ),
-    "batch_norm": Call(
-        lambda x, w: batch_norm(x, *RUNNING, w), lambda x, w: F.batch_norm(x, *RUNNING, w), (3, 4), ((4,),)
+        lambda x, r, w: both(add_rms_norm(x, r, (5,), w, 1e-5)),
+        lambda x, r, w: both((F.rms_norm(x + r, (5,), w, 1e-5), x + r)), (3, 4, 5), ((3, 4, 5), (5,)),
     ),
     "conv_logsumexp": Call(
         lambda x, w, b, gamma, beta: conv_logsumexp(x, w, b, 2, gamma, beta), _conv_logsumexp,
@@ -219,18 +168,17 @@ CALLS = {
         lambda x, w, bias: linear_group_norm_min_bias(x, w, None, 2, None, None, bias),
         _least, (3, 5), ((8, 5), (1, 4, 1, 1)),
     ),
-    "masked_softmax": Call(
-        lambda x: masked_softmax(x, NAMED, scale=0.5, causal=True, start=1),
-        lambda x: _attended(0.5 * x, ~NAMED | torch.ones(3, 5, dtype=torch.bool).triu(2)), (2, 4, 3, 5),
-    ),
-    "masked_softmax with a bias": Call(
-        lambda x, bias: masked_softmax(x, bias, scale=-0.5), lambda x, b: torch.softmax(b - 0.5 * x, -1),
-        (2, 4, 3, 5), ((4, 1, 5),),
-    ),
     "matmul_fp32x3": Call(matmul_fp32x3, torch.matmul, (3, 5), ((5, 4),)),
     "matmul_fp32x3 of batches, with something added": Call(
         lambda a, b, c: matmul_fp32x3(a, b, c, alpha=0.5, beta=-2.0), lambda a, b, c: 0.5 * a @ b - 2 * c,
         (2, 1, 3, 5), ((6, 5, 4), (3, 1)),
+    ),
+    "matmul_fp32x3 of triangular operands": Call(
+        lambda a, b: matmul_fp32x3(a, b, a_is="lower", b_is="upper"), lambda a, b: a.tril() @ b.triu(),
+        (4, 5), ((5, 6),),
+    ),
+    "matmul_fp32x3 of a batch and one triangle": Call(
+        lambda a, b: matmul_fp32x3(a, b, a_is="upper"), lambda a, b: a.triu() @ b, (2, 4, 5), ((5, 6),)
     ),
     "matmul_fp32x3 of a batch and one matrix": Call(
         lambda a, b, c: matmul_fp32x3(a.mT, b.mT, c, precision="ieee"), lambda a, b, c: a.mT @ b.mT + c,
@@ -256,22 +204,6 @@ CALLS = {
     ),
     "logsumexp that keeps its dimension": Call(
         lambda x: logsumexp(x, -3, keepdim=True), lambda x: torch.logsumexp(x, 0, keepdim=True), (3, 4, 5)
-    ),
-    "reduction to sums": Call(
-        lambda x: reduction(x, "sum", (0, -1)), lambda x: x.sum((0, 2)), (3, 4, 5), expands=True
-    ),
-    "reduction to means": Call(
-        lambda x: reduction(x, "mean", 1, keepdim=True), lambda x: x.mean(1, keepdim=True), (3, 4, 5),
-        expands=True,
-    ),
-    "reduction to norms": Call(
-        lambda x: reduction(x, "norm", (0, 2)), lambda x: torch.linalg.vector_norm(x, 2, (0, 2)), (3, 4, 5)
-    ),
-    "reduction to largest values": Call(
-        lambda x: reduction(x.round(), "amax"), lambda x: x.round().amax((0, 1, 2)), (3, 4, 5)
-    ),
-    "reduction to largest of columns": Call(
-        lambda x: reduction(x, "amax", [1], keepdim=True), lambda x: x.amax(1, keepdim=True), (3, 4, 5)
     ),
     "rms_norm": Call(
         lambda x, w: rms_norm(x, (5,), w, 1e-5), lambda x, w: F.rms_norm(x, (5,), w, 1e-5), (3, 4, 5), ((5,),)

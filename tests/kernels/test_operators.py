@@ -69,7 +69,7 @@ def test_opcheck(call: Call) -> None:
 @pytest.mark.parametrize(
     "name",
     ["add_layer_norm", "add_rms_norm", "batch_norm, residual, silu", "conv_logsumexp", "cross_entropy",
-     "cumsum from the end",
+     "cumsum from the end", "embedding_rms_norm, the norm alone",
      "gate_product", "group_norm, residual, silu",
      "layer_norm", "linear_cross_entropy", "linear_fp32x3", "linear_group_norm_min_bias", "masked_softmax",
      "masked_softmax with a bias", "reduction to means", "reduction to norms",

@@ -69,19 +69,21 @@ def test_a_product_that_is_left_to_torch_stays_in_float32(monkeypatch: pytest.Mo
     """Where torch may use TF32, the kernel's own float32 arithmetic computes."""
     asked: list[str] = []
 
-    def multiplied(a: torch.Tensor, b: torch.Tensor, added: product.Sum, precision: str) -> torch.Tensor:
+    def multiplied(
+        a: torch.Tensor, b: torch.Tensor, added: product.Sum, precision: str, parts: product.Parts
+    ) -> torch.Tensor:
         asked.append(precision)
         return a @ b
 
     monkeypatch.setattr(product, "multiplied", multiplied)
     monkeypatch.setattr(product, "is_worth", lambda a, b: False)
     a, b, plain = torch.randn(3, 5), torch.randn(5, 4), product.Sum(None, 1.0, 1.0)
-    torch.testing.assert_close(products._on_gpu(a, b, plain, "fp32x3"), a @ b)
+    torch.testing.assert_close(products._on_gpu(a, b, plain, "fp32x3", product.WHOLE), a @ b)
     assert asked == []
     torch.backends.cuda.matmul.allow_tf32 = True
     try:
-        products._on_gpu(a, b, plain, "fp32x3")
-        products._on_gpu(a, b, plain, "fp32x4")
+        products._on_gpu(a, b, plain, "fp32x3", product.WHOLE)
+        products._on_gpu(a, b, plain, "fp32x4", product.WHOLE)
     finally:
         torch.backends.cuda.matmul.allow_tf32 = False
     assert asked == ["ieee", "fp32x4"]
@@ -197,6 +199,8 @@ def test_a_precision_that_is_none() -> None:
     x = torch.randn(3, 3)
     with pytest.raises(ValueError, match="precision='tf32': there are fp32x3, ieee, fp32x4"):
         matmul_fp32x3(x, x, precision="tf32")
+    with pytest.raises(ValueError, match="b_is='left': there are whole, lower, upper"):
+        matmul_fp32x3(x, x, b_is="left")
     with pytest.raises(ValueError, match="precision='tf32': there are fp32x3, ieee"):
         conv_fp32x3(x[None], x[None], precision="tf32")
 

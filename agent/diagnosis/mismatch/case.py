@@ -5,7 +5,7 @@ from typing import Any, NamedTuple
 
 import torch
 
-from agent.diagnosis.tape import Rewrite
+from agent.diagnosis.graph import Rewrite
 
 Tensor = torch.Tensor
 
@@ -57,3 +57,5 @@ class Hypothesis(NamedTuple):
     """Inputs and parameters in whose place others stand, by `id`."""
     then: Callable[[list[Tensor]], list[Tensor]] | None = None
     """What is done to the outputs."""
+    lines: tuple[str, ...] = ()
+    """Of the reference, which do what is changed."""

@@ -9,16 +9,16 @@ from typing import NamedTuple
 from agent.diagnosis import source_lines
 from agent.diagnosis.mismatch import (
     constants,
+    distinguishing,
     hypotheses,
-    mismatch_location,
     non_finite,
     pairs,
     precision,
     rounds,
+    wording,
 )
 from agent.diagnosis.mismatch.case import Case, Hypothesis
 from agent.diagnosis.mismatch.matching import Target, telling
-from agent.diagnosis.mismatch.mismatch_location import Pattern
 from agent.diagnosis.mismatch.searching import Found, Search, closest
 from agent.diagnosis.tape import Tape, record
 from agent.diagnosis.wrong_references import Facts
@@ -28,12 +28,10 @@ BUDGET_S = 1.9
 """Of computing, for all hypotheses of one mismatch; waiting for a busy processor does not count."""
 LARGEST_ELEMENTS = 1 << 25
 """Outputs with more are not compared with variants: each would need several copies in float64."""
-SURE = 20.0
-"""A match is sure where the variant is so many times further from the truth than the output from it."""
-WRITTEN = 2
-"""Elements called never written have at least so many beside them that hold something else."""
-NAMED = 3
-"""Further hypotheses with the same result that are named, at most."""
+ROUNDING = 1e-5
+"""Share of the error that a fault may leave which itself makes rounding larger."""
+FURTHER_AWAY = 10.0
+"""So many times more than that is left by every fault of another kind."""
 CHANCE = 3
 """Of so few wrong elements one hypothesis in some thousands is right by chance: another draw has to agree."""
 
@@ -66,26 +64,29 @@ def explain(
     """
     if sum(tensor.numel() for tensor in case.outputs) > LARGEST_ELEMENTS:
         note = "Too large to be compared with wrong references; judge smaller sizes for the cause."
-        return Explained(_with_evidence(finding, note))
+        return Explained(wording.with_evidence(finding, note))
     targets = _targets(case, beside)
     if not targets:
         return Explained(precision.of_the_rms(case, finding), among)
     facts = Facts.of(case.source)
-    lost = _unwritten(case, targets, facts)
+    lost = wording.unwritten(case, targets, facts)
     tape = record(case.run, case.names())
     right = _right(case, (*targets, *beside))
     search = Search(targets, BUDGET_S if budget_s is None else budget_s, among, right)
     found = search.among(hypotheses.early(case, tape, facts, across))
     if lost is not None and not any(one.match.whole for one in found):
-        return Explained(_with_evidence(lost, finding.evidence), named=(lost.kind,))
+        return Explained(wording.with_evidence(lost, finding.evidence), named=(lost.kind,))
     number, target = next(iter(targets.items()))
     everywhere = target.count == target.y.numel()
     made = non_finite.made(tape, facts, number, target)
     rarer = (() if everywhere else made, hypotheses.late(tape, facts))
-    found = _searched_on(case, tape, (number, target), search, found, rarer)
-    if found and (found[0].match.placed or _is_region(_pattern(targets, facts))):
+    found = _searched_on(case, tape, (number, target), search, found, rarer, facts)
+    told_apart = distinguishing.of(tape, target)
+    if found and (
+        found[0].match.placed or told_apart or wording.is_region(wording.pattern_of(targets, facts))
+    ):
         chance = not among and sum(target.count for target in targets.values()) <= CHANCE
-        told = _caused(case, found, targets, facts, finding)
+        told = wording.caused(case, found, targets, facts, finding, told_apart)
         if len(found[0].outputs) < len(targets):
             told = _with_others(case, told, (*beside, *found[0].outputs), search.left())
         return _named(told, found, chance)
@@ -93,8 +94,17 @@ def explain(
         return later
     other = precision.explain(case, tape, next(iter(targets.values())))
     if other is not None:
-        return Explained(_with_evidence(other, finding.evidence))
-    unknown = _unknown(case, targets, facts, search, finding, found[0].hypothesis.words if found else "")
+        return Explained(wording.with_evidence(other, finding.evidence))
+    nearly = _nearly(case, search, target, finding)
+    if nearly is not None:
+        return nearly
+    unknown = wording.unknown(
+        case, targets, facts, search, finding, found[0].hypothesis.words if found else ""
+    )
+    if told_apart is not None and unknown.kind == "unknown-cause":
+        unknown = unknown.model_copy(
+            update={"message": f"{unknown.message} The wrong elements are those {told_apart}."}
+        )
     if everywhere and non_finite.only_places(target):
         unknown = non_finite.with_possible(unknown, made, target, number)
     return Explained(unknown, tuple(search.untold))
@@ -113,13 +123,17 @@ def _searched_on(
     search: Search,
     found: list[Found],
     rarer: tuple[Iterable[Hypothesis], ...],
+    facts: Facts,
 ) -> list[Found]:
     """What explains the output, of faults that take longer to try; `first`: its first wrong result."""
     number, target = first
+    both = lambda one, other: pairs.combined(tape, one, other)  # noqa: E731
     for more in (
         *rarer,
         constants.fitted(tape, number, target),
-        pairs.likely(case, lambda one, other: pairs.combined(tape, one, other), search.seen, target),
+        hypotheses.mutated(tape, facts),
+        pairs.likely(case, both, search.seen, target),
+        pairs.likely(case, both, search.seen, target, mutated=True),
     ):
         if not any(one.match.whole for one in found):
             found = closest([*found, *search.among(more)])
@@ -133,7 +147,7 @@ def of_several(cases: Sequence[Case], finding: Finding) -> Explained:
     found = rounds.search(cases, targets, facts, BUDGET_S) if targets else []
     if not found or not found[0].match.whole:
         return Explained(finding)
-    told = _caused(whole, found, targets, facts, finding)
+    told = wording.caused(whole, found, targets, facts, finding)
     return Explained(told, (), tuple(one.hypothesis.words for one in found))
 
 
@@ -162,8 +176,8 @@ def _of_later_outputs(
 def never_written(case: Case, finding: Finding) -> Explained | None:
     """The explanation where a region holds one value, as if nothing had written it; needs no reference."""
     targets = _targets(case)
-    lost = _unwritten(case, targets, Facts.of(case.source)) if targets else None
-    return Explained(_with_evidence(lost, finding.evidence)) if lost is not None else None
+    lost = wording.unwritten(case, targets, Facts.of(case.source)) if targets else None
+    return Explained(wording.with_evidence(lost, finding.evidence)) if lost is not None else None
 
 
 def _targets(case: Case, beside: tuple[int, ...] = ()) -> dict[int, Target]:
@@ -185,112 +199,19 @@ def _right(case: Case, wrong: tuple[int, ...]) -> dict[int, Target]:
     }
 
 
-def _caused(
-    case: Case, found: list[Found], targets: dict[int, Target], facts: Facts, finding: Finding
-) -> Finding:
-    best, *others = found
-    kinds = {one.hypothesis.kind for one in others} - {best.hypothesis.kind}
-    match, words = best.match, best.hypothesis.words
-    place = next(iter(targets))
-    which = f"Output {place}" if len(case.outputs) > 1 else "The output"
-    message = f"{which} equals the reference {words} (max error {match.residual:.1g})"
-    if not match.whole:
-        message += f" where it is wrong, {_where(targets, facts)}; elsewhere it is right"
-    sure = match.whole and match.departure >= SURE * max(match.residual, 1e-300) and not kinds
-    location = source_lines.find(case.source, best.hypothesis.tokens)
-    message += f"; see line {location.line}." if location is not None and location.line else "."
-    notes = [f"The right output is up to {match.departure:.2g} away."]
-    if kinds:
-        others = [one for one in others if one.hypothesis.kind in kinds][:NAMED]
-        alike = "; the reference ".join(one.hypothesis.words for one in others)
-        notes.append(f"On these inputs other faults give the same: the reference {alike}.")
-    notes.append("Sure." if sure else "Likely, not certain.")
-    kind = best.hypothesis.kind
-    pattern = None if match.whole else _pattern(targets, facts)
-    if kind == "state-not-updated" and pattern is not None and pattern.kind is not None:
-        # What stands in a state as it was, in a region alone, was never written.
-        kind = pattern.kind
-    return Finding(
-        kind=kind, message=message, location=location,
-        evidence="\n".join([" ".join(notes), *([finding.evidence] if finding.evidence else [])]),
-    )  # fmt: skip
-
-
-def _pattern(targets: dict[int, Target], facts: Facts) -> Pattern | None:
-    """The pattern of the wrong elements of the first wrong output."""
-    target = next(iter(targets.values()))
-    return next(mismatch_location.patterns(target.wrong.reshape(target.shape), facts.blocks()), None)
-
-
-def _where(targets: dict[int, Target], facts: Facts) -> str:
-    pattern = _pattern(targets, facts)
-    return pattern.words if pattern else "without a pattern in their indices"
-
-
-def _is_region(pattern: Pattern | None) -> bool:
-    """Whether it says which elements are wrong, so that a cause may be given for those alone."""
-    return pattern is not None and pattern.region
-
-
-def _unwritten(case: Case, targets: dict[int, Target], facts: Facts) -> Finding | None:
-    """Elements that hold one value, zero or NaN, in a region that says what became of them."""
-    place, target = next(iter(targets.items()))
-    values = target.y[target.wrong]
-    first = values[0]
-    alike = target.y.isnan() if bool(first.isnan()) else target.y == first
-    if not bool(alike[target.wrong].all()) or target.count == target.y.numel() or target.count < 2:
+def _nearly(case: Case, search: Search, target: Target, finding: Finding) -> Explained | None:
+    """A wrong reference that explains all but rounding, where no other one does."""
+    if search.closest is None or search.closest[1].rank >= pairs.RANK or target.count < pairs.LEAST:
         return None
-    if int((~alike).sum()) < WRITTEN:
+    nearness, hypothesis = search.closest
+    others = min((left for kind, left in search.near.items() if kind != hypothesis.kind), default=1.0)
+    if 1 - nearness > ROUNDING or others < FURTHER_AWAY * ROUNDING or not telling(target.y[target.wrong]):
         return None
-    if float(first) != 0.0 and not bool(first.isnan()):
-        return None
-    for pattern in mismatch_location.patterns(target.wrong.reshape(target.shape), facts.blocks(), alike):
-        if pattern.kind is not None:
-            which = f"of output {place} " if len(case.outputs) > 1 else ""
-            value = "NaN" if bool(first.isnan()) else "0"
-            message = (
-                f"{target.count} elements {which}are {value}, as if never written: {pattern.words}. "
-                "The rest is right."
-            )
-            tokens = r"<<<" if pattern.kind != "lost-lanes" else "shfl|%"
-            return Finding(
-                kind=pattern.kind, message=message, location=source_lines.find(case.source, tokens)
-            )
-    return None
-
-
-def _unknown(
-    case: Case, targets: dict[int, Target], facts: Facts, search: Search, finding: Finding, partly: str
-) -> Finding:
-    """What is known where no fault fits."""
-    place, target = next(iter(targets.items()))
-    share = 100 * target.count / target.y.numel()
-    which = f" of output {place}" if len(case.outputs) > 1 else ""
+    lines = wording.lines_of(hypothesis)
     message = (
-        f"Cause unknown: {target.count} of {target.y.numel()} elements{which} ({share:.3g} %) are wrong, "
-        f"{_where(targets, facts)}."
+        f"{wording.which(case, target)} equals the reference {hypothesis.words}, but for rounding.{lines}"
     )
-    notes = [f"None of {search.tried} wrong references gives this output."]
-    if not telling(target.y[target.wrong]):
-        notes = ["The wrong elements hold too few different values to tell wrong references apart."]
-    notes += [precision.compared(case, place)] if target.y.numel() < precision.LEAST else []
-    if search.out_of_time:
-        notes.append("Time ran out before all were tried.")
-    if partly:
-        notes.append(f"Where it is wrong it equals the reference {partly}; elsewhere it is right.")
-    elif search.closest is not None:
-        nearness, hypothesis = search.closest
-        notes.append(f"Closest, with {100 * nearness:.3g} % of the error: the reference {hypothesis.words}.")
-    kind = finding.kind if finding.kind != "wrong-values" else "unknown-cause"
-    if kind != "unknown-cause":
-        notes.append(f"Wrong: {_where(targets, facts)}.")
-    said = " ".join(filter(None, notes))
-    evidence = "\n".join([said, *([finding.evidence] if finding.evidence else [])])
-    return Finding(
-        kind=kind, message=message if kind == "unknown-cause" else finding.message, evidence=evidence
-    )
-
-
-def _with_evidence(finding: Finding, more: str | None) -> Finding:
-    evidence = "\n".join(text for text in (finding.evidence, more) if text)
-    return finding.model_copy(update={"evidence": evidence or None})
+    said = f"It explains {100 * nearness:.6g} % of the error. Likely, not certain."
+    location = source_lines.find(case.source, hypothesis.tokens)
+    told = Finding(kind=hypothesis.kind, message=message, location=location, evidence=said)
+    return Explained(wording.with_evidence(told, finding.evidence), named=(hypothesis.words,))

@@ -10,9 +10,10 @@ from typing import Any, NamedTuple
 
 import torch
 
+from agent.diagnosis.graph import invoke, tensors
 from agent.diagnosis.mismatch.case import Hypothesis
 from agent.diagnosis.mismatch.matching import Target
-from agent.diagnosis.tape import Call, Tape, invoke, tensors
+from agent.diagnosis.tape import Call, Tape
 
 LEAST = 16
 """A number fitted to fewer elements explains nothing."""

@@ -8,10 +8,13 @@ from collections.abc import Iterator
 
 import torch
 
-from agent.diagnosis import wrong_references
+from agent.diagnosis import mutations, wrong_references
+from agent.diagnosis.graph import Rewrite, tensors
 from agent.diagnosis.mismatch import reference_faults, relations
 from agent.diagnosis.mismatch.case import Case, Hypothesis
-from agent.diagnosis.tape import Tape, tensors
+from agent.diagnosis.mutations import reductions
+from agent.diagnosis.mutations.groups import Groups
+from agent.diagnosis.tape import Tape
 from agent.diagnosis.wrong_references import Facts
 
 ACROSS = (
@@ -44,10 +47,49 @@ def late(tape: Tape, facts: Facts) -> Iterator[Hypothesis]:
     yield from sorted(made, key=lambda hypothesis: hypothesis.rank)
 
 
+def mutated(tape: Tape, facts: Facts) -> Iterator[Hypothesis]:
+    """Those that no rule knows: made of the recorded operators alone."""
+    groups = Groups(tape)
+    yield from _isolated(tape, groups)
+    for variant in mutations.of(groups, facts):
+        yield _of(tape, variant)
+
+
+def _isolated(tape: Tape, groups: Groups) -> Iterator[Hypothesis]:
+    """Statistics of each index of a dim where the reference has them over all."""
+    shapes = [tuple(t.shape) for t in tensors(tape.result)]
+    for words, rewrites, size in reductions.isolated(groups):
+        for axis in {shape.index(size) for shape in shapes if size in shape}:
+
+            def outputs(
+                rewrites: list[dict[int, Rewrite]] = rewrites, axis: int = axis, size: int = size
+            ) -> list[torch.Tensor]:
+                runs = [tensors(tape.again(one)) for one in rewrites]
+                return [
+                    torch.cat([run[k].narrow(axis, place, 1) for place, run in enumerate(runs)], axis)
+                    if t.dim() > axis and t.shape[axis] == size
+                    else t
+                    for k, t in enumerate(runs[0])
+                ]
+
+            yield Hypothesis("statistics-per-channel", words, outputs, 6)
+
+
 def _of(tape: Tape, variant: wrong_references.Variant) -> Hypothesis:
     def outputs() -> list[torch.Tensor]:
         return tensors(tape.again(variant.rewrites, variant.replaced))
 
     return Hypothesis(
-        variant.kind, variant.words, outputs, variant.rank, variant.tokens, variant.rewrites, variant.replaced
-    )
+        variant.kind, variant.words, outputs, variant.rank, variant.tokens, variant.rewrites,
+        variant.replaced, lines=_lines(tape, variant),
+    )  # fmt: skip
+
+
+def _lines(tape: Tape, variant: wrong_references.Variant) -> tuple[str, ...]:
+    """The line of the first call that is changed, where the reference has others as well."""
+    place = tape.calls[min(variant.rewrites)].place if variant.rewrites else None
+    return (place.text,) if place is not None and place.text and tape.once(_has_lines) else ()
+
+
+def _has_lines(tape: Tape) -> bool:
+    return len({call.place.line for call in tape.calls if call.place is not None}) > 1

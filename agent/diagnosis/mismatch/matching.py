@@ -62,6 +62,12 @@ class Target:
         self.wrong = ~self._near(self.truth, self.y)
         self.count = int(self.wrong.sum())
         self._first, self._others = _picked(self.wrong), _picked(~self.wrong)
+        self._chosen = torch.cat([self._first, self._others])
+        self._known = self.y[self._chosen], self.truth[self._chosen]
+        self._finite = torch.isfinite(self._known[0])
+        self._own = (
+            (self._known[0] - self._known[1].nan_to_num())[self._finite].square().sum().clamp_min(1e-300)
+        )
 
     def match(self, value: Tensor) -> Match | None:
         """None where even the wrong elements are not the variant's."""
@@ -94,18 +100,16 @@ class Target:
 
     def sampled(self, value: Tensor) -> Tensor:
         """Some elements, wrong ones and others."""
-        return value.detach().reshape(-1)[torch.cat([self._first, self._others])].double()
+        return value.detach().reshape(-1)[self._chosen].double()
 
     def nearness(self, value: Tensor) -> float:
         """Share of the error that the variant explains, as a sum of squares; negative where it is worse."""
         if value.numel() != self.y.numel():
             return -1.0
-        v, y, truth = self.sampled(value), self.sampled(self.y), self.sampled(self.truth)
-        finite = torch.isfinite(y)
+        v, finite = self.sampled(value), self._finite
         if not torch.equal(finite, torch.isfinite(v)):
             return -1.0
-        own = (y - truth.nan_to_num())[finite].square().sum()
-        return float(1 - (y - v)[finite].square().sum() / own.clamp_min(1e-300))
+        return float(1 - (self._known[0] - v)[finite].square().sum() / self._own)
 
     def _unexplained(self, v: Tensor, where: Tensor) -> float:
         """Share of the error against the truth that remains against the variant, where both are finite."""

@@ -11,9 +11,10 @@ from typing import NamedTuple
 
 import torch
 
+from agent.diagnosis.graph import tensors
 from agent.diagnosis.mismatch.case import Hypothesis
 from agent.diagnosis.mismatch.matching import Target
-from agent.diagnosis.tape import Call, Tape, tensors
+from agent.diagnosis.tape import Call, Tape
 from agent.diagnosis.wrong_references import Facts, Site
 from agent.diagnosis.wrong_references.composing import After
 from agent.diagnosis.wrong_references.rules import UNFIT

@@ -6,14 +6,17 @@ many elements, and any other. A pair is a hypothesis like any other: it counts w
 """
 
 from collections.abc import Callable, Iterator, Mapping
+from itertools import zip_longest
 from typing import NamedTuple
 
 import torch
 
+from agent.diagnosis import mutations
+from agent.diagnosis.graph import Rewrite, tensors
 from agent.diagnosis.mismatch import relations
 from agent.diagnosis.mismatch.case import Case, Hypothesis
 from agent.diagnosis.mismatch.matching import Target
-from agent.diagnosis.tape import Rewrite, Tape, tensors
+from agent.diagnosis.tape import Tape
 from agent.diagnosis.wrong_references.composing import composed
 
 Tensor = torch.Tensor
@@ -25,6 +28,10 @@ RANK = 10
 """Above that of every single fault."""
 PLAIN = 2
 """Rank of the rarest fault that is one of two: rarer ones, in twos, give what another single fault gives."""
+MUTATED = mutations.RANK
+"""Rank of what no rule knows, and above."""
+COLUMNS = 128
+"""Elements by which changes are added up, where there are many faults."""
 LOST = frozenset(
     {"scan-restarts", "scan-not-reset", "lost-lanes", "lost-last-block", "partial-sums-not-combined",
      "last-element-left-out"}
@@ -50,27 +57,37 @@ class Seen(NamedTuple):
 
 
 def likely(
-    case: Case, both: Both, seen: list[Seen], target: Target, least: int = LEAST
+    case: Case, both: Both, seen: list[Seen], target: Target, least: int = LEAST, mutated: bool = False
 ) -> Iterator[Hypothesis]:
-    """Pairs of what was seen, the likeliest first; without repetition."""
-    faults = _different(seen, target)
+    """Pairs of what was seen, the likeliest first; without repetition. `mutated`: with what no rule knows."""
+    faults = _different([one for one in seen if mutated or one.hypothesis.rank < MUTATED], target)
     if target.count < least:
         return
-    yield from _times_a_constant(case, both, faults, target)
+    known, unknown = _times_a_constant(case, both, faults, target)
+    yield from known
     if len(faults) < 2:
+        yield from unknown
         return
     done: set[tuple[int, int]] = set()
     for one, other in _order(faults, target):
+        if mutated and max(faults[one].hypothesis.rank, faults[other].hypothesis.rank) < MUTATED:
+            continue
         pair = (min(one, other), max(one, other))
         if one != other and pair not in done:
             done.add(pair)
             made = both(faults[one].hypothesis, faults[other].hypothesis)
             if made is not None:
                 yield made
+    # A bare number is said where no fault is known that brings it about.
+    yield from unknown
 
 
-def _times_a_constant(case: Case, both: Both, faults: list[Seen], target: Target) -> Iterator[Hypothesis]:
-    """What is alike but for a factor, which is fitted: every other element has to agree."""
+def _times_a_constant(
+    case: Case, both: Both, faults: list[Seen], target: Target
+) -> tuple[list[Hypothesis], list[Hypothesis]]:
+    """What is alike but for a factor, which is fitted: those with a factor that sizes explain, and others."""
+    known_ones: list[Hypothesis] = []
+    others: list[Hypothesis] = []
     y = target.sampled(target.y)
     for one in [one for one in faults if one.hypothesis.kind not in DIVIDES]:
         square = float(one.values.square().sum())
@@ -87,12 +104,13 @@ def _times_a_constant(case: Case, both: Both, faults: list[Seen], target: Target
             scaled = Hypothesis("wrong-divisor", words, lambda: [], 3, "/", {}, {}, times)
             made = both(one.hypothesis, scaled)
             if made is not None:
-                yield made
+                (known_ones if known else others).append(made)
+    return known_ones, others
 
 
 def _is_plain(fault: Hypothesis) -> bool:
     """Whether it is common enough to be one of two."""
-    plain = fault.rank <= PLAIN and fault.kind != "operator-doubled"
+    plain = (fault.rank <= PLAIN or MUTATED <= fault.rank <= MUTATED + 1) and fault.kind != "operator-doubled"
     return fault.rewrites is not None and (plain or fault.kind in LOST)
 
 
@@ -133,7 +151,9 @@ def _adding_up(changes: Tensor, wanted: Tensor) -> list[tuple[int, int]]:
     """Pairs whose changes sum up to what is wanted, the closest first."""
     if not wanted.numel():
         return []
-    size = wanted.square().sum().sqrt().clamp_min(1e-300)
+    step = max(1, wanted.numel() // COLUMNS)
+    changes, wanted = changes[:, ::step].float(), wanted[::step].float()
+    size = wanted.square().sum().sqrt().clamp_min(1e-30)
     changes, wanted = (changes / size).clamp(-1e3, 1e3), wanted / size
     own = changes.square().sum(1) - 2 * (changes @ wanted)
     left = own[:, None] + own[None, :] + 2 * (changes @ changes.t())
@@ -149,10 +169,13 @@ def _firsts(values: Tensor, y: Tensor, truth: Tensor) -> list[int]:
     explained = -(values - y).square().sum(1)
     centred = values - values.mean(1, keepdim=True)
     alike = (centred @ (y - y.mean())).abs() / centred.square().sum(1).sqrt().clamp_min(1e-300)
-    found: list[int] = []
-    for measure in (near.sum(1).double(), explained, alike):
-        found += measure.topk(min(FIRSTS, len(values))).indices.tolist()
-    return list(dict.fromkeys(found))
+    nothing = -(truth - y).square().sum()
+    lists = [
+        [place for place in measure.topk(min(FIRSTS, len(values))).indices.tolist() if measure[place] > least]
+        for measure, least in ((near.sum(1).double(), 0.0), (explained, float(nothing)), (alike, 0.0))
+    ]
+    turns = [place for places in zip_longest(*lists) for place in places if place is not None]
+    return list(dict.fromkeys(turns))
 
 
 def combined(tape: Tape, one: Hypothesis, other: Hypothesis) -> Hypothesis | None:
@@ -169,7 +192,8 @@ def combined(tape: Tape, one: Hypothesis, other: Hypothesis) -> Hypothesis | Non
         return made if then is None else then(made)
 
     words = f"{one.words}{AND}{other.words}"
-    return Hypothesis(one.kind, words, outputs, RANK + one.rank + other.rank, one.tokens)
+    lines = tuple(dict.fromkeys((*one.lines, *other.lines)))
+    return Hypothesis(one.kind, words, outputs, RANK + one.rank + other.rank, one.tokens, lines=lines)
 
 
 def _merged(one: Mapping[int, Rewrite], other: Mapping[int, Rewrite]) -> dict[int, Rewrite] | None:

@@ -12,9 +12,10 @@ import torch
 from torch.utils._python_dispatch import TorchDispatchMode
 
 from agent.diagnosis import source_lines
+from agent.diagnosis.graph import tensors
 from agent.diagnosis.mismatch.case import Case
 from agent.diagnosis.mismatch.matching import Target, fractions
-from agent.diagnosis.tape import Tape, tensors
+from agent.diagnosis.tape import Tape
 from agent.diagnosis.wrong_references.products import PRECISIONS
 from agent.records import Finding
 

@@ -6,9 +6,10 @@ from typing import NamedTuple
 
 import torch
 
+from agent.diagnosis.graph import Rewrite, tensors
 from agent.diagnosis.mismatch.case import Case, Hypothesis
 from agent.diagnosis.source_lines import INTEGER
-from agent.diagnosis.tape import MOVES, Call, Rewrite, Tape, tensors
+from agent.diagnosis.tape import MOVES, Call, Tape
 from agent.diagnosis.wrong_references.composing import Before
 from agent.diagnosis.wrong_references.products import PRECISIONS
 

@@ -111,6 +111,17 @@ def explained(factor: float, case: Case) -> str:
     for one, other in permutations(sorted(sizes), 2):
         if close(one / other):
             return f"{one}/{other}"
+    dims = [t.shape for t in (*case.inputs, *case.truth)]
+    counts = {
+        math.prod(shape[a:b])
+        for shape in dims
+        for a in range(len(shape))
+        for b in range(a + 1, len(shape) + 1)
+    }
+    for count in sorted(count for count in counts if count > 1):
+        if close(((count - 1) / count) ** 0.5) or close((count / (count - 1)) ** 0.5):
+            words = f"the root of {count - 1}/{count}" if factor < 1 else f"the root of {count}/{count - 1}"
+            return f"{words}, a variance divided by the other of n = {count} and n - 1 (biased for unbiased)"
     for value in (0.5, 2.0, math.log(2), 1 / math.log(2)):
         if close(value):
             return f"{value:.4g}"

@@ -2,8 +2,8 @@
 
 import torch
 
+from agent.diagnosis.graph import tensors
 from agent.diagnosis.mismatch.case import Case
-from agent.diagnosis.tape import tensors
 
 SAME = 1e-9
 """Relative difference between a sample computed alone and among all, in float64."""

@@ -5,6 +5,7 @@ import time
 from collections.abc import Iterable, Iterator
 from typing import NamedTuple
 
+from agent.diagnosis import mutations
 from agent.diagnosis.mismatch import non_finite
 from agent.diagnosis.mismatch.case import Hypothesis, Tensor
 from agent.diagnosis.mismatch.matching import Match, Target
@@ -58,6 +59,8 @@ class Search:
         self.untold: list[str] = []
         """Words of those that agree with an output too poor to tell them from others."""
         self.closest: tuple[float, Hypothesis] | None = None
+        self.near: dict[str, float] = {}
+        """For each kind the share of the error that its closest wrong reference leaves unexplained."""
         self.seen: list[Seen] = []
 
     def left(self) -> float:
@@ -80,7 +83,7 @@ class Search:
                 self.out_of_time = True
                 break
             after += best is not None
-            if best is not None and best >= RANK and after > FURTHER:
+            if best is not None and best >= mutations.RANK and after > FURTHER:
                 break
             one = self._tried(hypothesis)
             if one is not None:
@@ -130,6 +133,7 @@ class Search:
 
     def _note(self, hypothesis: Hypothesis, values: list[Tensor]) -> None:
         nearness = min(target.nearness(values[place]) for place, target in self._targets.items())
+        self.near[hypothesis.kind] = min(1 - nearness, self.near.get(hypothesis.kind, 1.0))
         if nearness > (self.closest[0] if self.closest else NEARBY):
             self.closest = nearness, hypothesis
 

@@ -4,11 +4,19 @@ from collections.abc import Iterator
 
 import torch
 
-from agent.diagnosis.tape import MOVES, Call, Tape, tensors
+from agent.diagnosis.graph import tensors
+from agent.diagnosis.mutations import parameters
+from agent.diagnosis.mutations.groups import Groups
+from agent.diagnosis.tape import MOVES, Call, Tape
+from agent.diagnosis.wrong_references import Facts
 from agent.records import Finding
 
 LINES = 12
 """Operators of the chain that are shown; of a longer one the last."""
+UNFIT = (RuntimeError, LookupError, ValueError, TypeError)
+"""What a changed number raises that the operator cannot take."""
+LIKELY = ("keepdim", "ceil_mode", "output_padding", "padding", "pad", "output_size", "stride", "dilation")
+"""Numbers by which shapes differ, the likelier first."""
 Shape = tuple[int, ...]
 
 
@@ -21,8 +29,65 @@ def explain(tape: Tape, given: Shape, wanted: Shape, finding: Finding) -> Findin
     broadcast = next((_broadcast(call) for call in reversed(tape.calls) if _broadcast(call)), None)
     if broadcast is not None:
         message += f" The reference broadcasts {broadcast}: shapes are aligned from the right."
-    message += _difference(given, wanted, tape)
+    slip = _slip(tape, given, wanted)
+    message += f" The given shape is the reference's {slip}." if slip else _difference(given, wanted, tape)
+    message += "".join(f" {formula}." for formula in _formulas(tape, given, wanted))
     return finding.model_copy(update={"message": message, "evidence": "\n".join([*left_out, *shown])})
+
+
+def _slip(tape: Tape, given: Shape, wanted: Shape) -> str | None:
+    """The change of one number of one operator that gives this shape, where there is one."""
+    variants = list(parameters.of(Groups(tape), Facts((), ())))
+    for variant in sorted(variants, key=lambda variant: _unlikely(variant.words)):
+        try:
+            made = tensors(tape.again(variant.rewrites, variant.replaced))
+        except UNFIT:
+            continue
+        shapes = [tuple(t.shape) for t in made]
+        if given in shapes and wanted not in shapes:
+            return variant.words
+    return None
+
+
+def _unlikely(words: str) -> int:
+    name = words.removeprefix("with ").split(" ")[0]
+    return LIKELY.index(name) if name in LIKELY else len(LIKELY)
+
+
+def _formulas(tape: Tape, given: Shape, wanted: Shape) -> Iterator[str]:
+    """How a window's operator makes the sizes that the given shape lacks."""
+    missing = {size for size in wanted if size not in given}
+    for call in reversed(tape.calls):
+        window = _window(call)
+        result = next((t for t in tensors(call.result)), None)
+        if window is None or result is None or not missing & set(result.shape[-len(window) :]):
+            continue
+        operand = tensors(call.given)[0]
+        for place, (kernel, stride, padding, dilation) in enumerate(window):
+            axis = place - len(window)
+            size, made = operand.shape[axis], result.shape[axis]
+            if made in missing:
+                rounded = "ceil" if call.given.get("ceil_mode") else "floor"
+                yield (
+                    f"Right is {rounded}(({size} + 2 * {padding} - {dilation} * ({kernel} - 1) - 1) / "
+                    f"{stride}) + 1 = {made} for dim {axis} of {call.name} (padding {padding}, "
+                    f"dilation {dilation}, kernel {kernel}, stride {stride})"
+                )
+        return
+
+
+def _window(call: Call) -> list[tuple[int, int, int, int]] | None:
+    """Kernel size, stride, padding and dilation along each dimension; None for what has no window."""
+    given = call.given
+    if given.get("transposed") or not {"stride", "padding"} <= given.keys():
+        return None
+    kernel = given.get("kernel_size")
+    kernel = tuple(given["weight"].shape[2:]) if kernel is None and "weight" in given else kernel
+    if not kernel or not isinstance(given["padding"], (list, tuple)):
+        return None
+    dims = len(kernel)
+    lists = [kernel, given["stride"] or kernel, given["padding"], given.get("dilation") or [1]]
+    return list(zip(*[(list(one) * dims)[:dims] for one in lists], strict=True))
 
 
 def _chain(tape: Tape) -> Iterator[str]:

@@ -6,7 +6,7 @@ from typing import Any
 
 import torch
 
-from agent.diagnosis.tape import Arguments, Rewrite
+from agent.diagnosis.graph import Arguments, Rewrite
 from agent.diagnosis.wrong_references.composing import Last
 from agent.diagnosis.wrong_references.norms import (
     SHAPES,

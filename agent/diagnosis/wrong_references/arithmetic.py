@@ -5,7 +5,7 @@ from collections.abc import Callable, Iterator
 
 import torch
 
-from agent.diagnosis.tape import Arguments
+from agent.diagnosis.graph import Arguments
 from agent.diagnosis.wrong_references.activations import re_number
 from agent.diagnosis.wrong_references.rules import Site, Variant, rule
 
@@ -67,7 +67,9 @@ def _shifted(site: Site, number: float) -> Iterator[Variant]:
         return
     counted = isinstance(site.given["self"], Tensor) and not site.given["self"].is_floating_point()
     kind, more = ("index-off-by-one", ": an index is off") if counted else ("operator-missing", "")
-    yield site.variant(kind, f"with {number:g} not {verb}{more}", _self, 0, tokens)
+    # A state that is not written to is called so (`states`).
+    rank = 2 if site.call.written and site.tape.name(site.given["self"]) is not None else 0
+    yield site.variant(kind, f"with {number:g} not {verb}{more}", _self, rank, tokens)
     twice, opposite = site.changed(other=2 * number), site.changed(other=-number)
     yield site.variant("operator-doubled", f"with {number:g} {verb} twice", twice, 1, tokens)
     yield site.variant("sign-error", f"with {-number:g} {verb} for {number:g}", opposite, 0, tokens)

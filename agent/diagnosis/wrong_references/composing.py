@@ -8,7 +8,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
 from typing import Any
 
-from agent.diagnosis.tape import Arguments, Rewrite, invoke
+from agent.diagnosis.graph import Arguments, Rewrite, invoke
 
 
 @dataclass(frozen=True)
@@ -23,7 +23,12 @@ class Before:
         return given | new
 
     def __call__(self, given: Arguments) -> Any:
-        return invoke(self.func, self.of(given))
+        made = self.of(given)
+        if self.func._schema.is_mutable:
+            # What stands for the first argument may be a value that others read as well.
+            name = next(iter(made))
+            made[name] = made[name].clone()
+        return invoke(self.func, made)
 
 
 @dataclass(frozen=True)

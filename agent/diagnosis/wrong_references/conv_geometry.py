@@ -6,7 +6,7 @@ from typing import Any, NamedTuple
 import torch
 import torch.nn.functional as F
 
-from agent.diagnosis.tape import Arguments
+from agent.diagnosis.graph import Arguments
 from agent.diagnosis.wrong_references.composing import Form
 from agent.diagnosis.wrong_references.rules import Site, Variant, rule
 from agent.diagnosis.wrong_references.windows import full

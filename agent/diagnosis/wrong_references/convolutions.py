@@ -4,7 +4,7 @@ from collections.abc import Callable, Iterator
 
 import torch
 
-from agent.diagnosis.tape import Rewrite
+from agent.diagnosis.graph import Rewrite
 from agent.diagnosis.wrong_references.products import PRECISIONS
 from agent.diagnosis.wrong_references.rules import Site, Variant, rule
 

@@ -5,7 +5,7 @@ from typing import Any, NamedTuple
 
 import torch
 
-from agent.diagnosis.tape import Arguments
+from agent.diagnosis.graph import Arguments
 from agent.diagnosis.wrong_references.composing import Form
 from agent.diagnosis.wrong_references.rules import Site, Variant, rule
 

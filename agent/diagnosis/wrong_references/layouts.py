@@ -5,7 +5,7 @@ from itertools import combinations, permutations
 
 import torch
 
-from agent.diagnosis.tape import Arguments
+from agent.diagnosis.graph import Arguments
 from agent.diagnosis.wrong_references.rules import Site, Variant, rule
 
 Tensor = torch.Tensor

@@ -7,7 +7,7 @@ from typing import Any
 import torch
 import torch.nn.functional as F
 
-from agent.diagnosis.tape import Arguments
+from agent.diagnosis.graph import Arguments
 from agent.diagnosis.wrong_references.rules import Site, Variant, rule
 
 Tensor = torch.Tensor

@@ -6,7 +6,8 @@ from typing import Any
 
 import torch
 
-from agent.diagnosis.tape import Arguments, Call
+from agent.diagnosis.graph import Arguments
+from agent.diagnosis.tape import Call, Tape
 from agent.diagnosis.wrong_references.hiding import HIDDEN, Change, Fill, hiding
 from agent.diagnosis.wrong_references.rules import Site, Variant, rule
 
@@ -99,7 +100,11 @@ def _shifted(mask: Tensor, axis: int, step: int) -> Tensor:
 
 def _is_triangular(site: Site) -> bool:
     """Whether a triangle made on the way has rules of its own."""
-    return any(call.name in ("tril", "triu") for call in site.tape.calls)
+    return site.tape.once(_has_triangles)
+
+
+def _has_triangles(tape: Tape) -> bool:
+    return any(call.name in ("tril", "triu") for call in tape.calls)
 
 
 def _offset(mask: Tensor) -> int | None:
@@ -178,9 +183,10 @@ def _comparisons(site: Site) -> Iterator[Variant]:
             words = f"with the comparison {name} for {site.call.name}"
             # The same direction differs only where both are equal, as a bound that is off by one.
             kind = "sign-error"
-            if name[0] == site.call.name[0] and _counts(site):
-                kind = "mask-shifted" if _masks_out(site) else "index-off-by-one"
-                words += ": its bound is off by one"
+            if name[0] == site.call.name[0]:
+                kind = "index-off-by-one" if _counts(site) else "clamp-bounds"
+                kind = "mask-shifted" if _masks_out(site) else kind
+                words += ": its bound is off by one" if _counts(site) else ": whether the bound itself counts"
             yield site.variant(kind, words, rewrite, 2, "<|>")
 
 
@@ -203,7 +209,7 @@ def _conditions(site: Site) -> Iterator[Variant]:
     if "and" in site.call.name:
         for other in ("self", "other"):
             alone = lambda given, o=other: given[o].expand(result.shape).clone()  # noqa: E731
-            segments = any(c.name == "cumsum" and not c.result.is_floating_point() for c in site.tape.calls)
+            segments = site.tape.once(_counts_segments)
             words = f"with one condition of {name} alone: the other is ignored"
             words += ", as if no segment started anew (reset)" if segments else ""
             yield site.variant("segments-ignored" if segments else "mask-ignored", words, alone, 0, "&")
@@ -211,6 +217,10 @@ def _conditions(site: Site) -> Iterator[Variant]:
         yield site.variant(
             "wrong-combine", f"with either condition of {name}: or for and", either, 1, "&|\\|"
         )
+
+
+def _counts_segments(tape: Tape) -> bool:
+    return any(call.name == "cumsum" and not call.result.is_floating_point() for call in tape.calls)
 
 
 def _masks_out(site: Site) -> bool:

@@ -5,7 +5,7 @@ from collections.abc import Callable, Iterator
 
 import torch
 
-from agent.diagnosis.tape import Arguments
+from agent.diagnosis.graph import Arguments
 from agent.diagnosis.wrong_references.activations import re_number
 from agent.diagnosis.wrong_references.affine import INDEX, Pick, places
 from agent.diagnosis.wrong_references.norms import (

@@ -5,7 +5,7 @@ from typing import NamedTuple
 
 import torch
 
-from agent.diagnosis.tape import Arguments, Rewrite
+from agent.diagnosis.graph import Arguments, Rewrite
 from agent.diagnosis.wrong_references.rules import Site
 
 Tensor = torch.Tensor

@@ -6,12 +6,16 @@ from typing import Any
 
 import torch
 
-from agent.diagnosis.tape import Arguments, Rewrite
+from agent.diagnosis.graph import Arguments, Rewrite, tensors
 from agent.diagnosis.wrong_references.affine import INDEX
 from agent.diagnosis.wrong_references.arithmetic import gives_numbers
 from agent.diagnosis.wrong_references.rules import Site, Variant, rule
 
 Tensor = torch.Tensor
+EARLIEST = 64
+"""Calls among whose values they are looked for, from the first one."""
+ANCESTORS = 200
+"""Values among which an operand is looked for that goes around the other one."""
 OTHERS = 8
 """Values that are tried in the place of an operand, at most."""
 
@@ -70,7 +74,8 @@ def _left_out(site: Site, name: str, mine: Tensor, other: Tensor, shape: Any) ->
 
     repeatable = name == "other" or operation in ("add", "mul")
     if operation in ("add", "sub"):
-        kind = "bias-missing" if given_in else "residual-missing"
+        kind = "bias-missing" if given_in else "residual-missing" if _goes_around(site, mine, other) else ""
+        kind = kind or "operator-missing"
         scanned = site.tape.maker(other)
         if operation == "sub" and name == "other" and scanned is not None and scanned.name.startswith("cum"):
             kind = "scan-inclusive"
@@ -81,6 +86,11 @@ def _left_out(site: Site, name: str, mine: Tensor, other: Tensor, shape: Any) ->
     elif operation in ("mul", "div"):
         kind = "weight-ignored" if given_in else "scale-missing"
         kind = "sum-for-mean" if operation == "div" and name == "other" and _is_sum(site, a=other) else kind
+        if operation == "mul" and is_mask(mine):
+            kind, spoken = "mask-ignored", f"{spoken}, a mask,"
+        scanned = site.tape.maker(other)
+        if operation == "div" and name == "other" and scanned is not None and scanned.name == "cumprod":
+            kind, spoken = "scan-inclusive", f"{spoken}, the element itself (an inclusive scan),"
         verb = "multiplied" if operation == "mul" else "divided"
         words = f"with {spoken} not {verb} in (ignored: the scale is missing)"
         yield site.variant(kind, words, alone, rank, tokens)
@@ -89,6 +99,25 @@ def _left_out(site: Site, name: str, mine: Tensor, other: Tensor, shape: Any) ->
         yield from _inverted(site, name, other_name, given_in)
     else:
         yield site.variant("operator-missing", f"without {spoken} in {site.label}", alone, 1, "max|min")
+
+
+def is_mask(factor: Tensor) -> bool:
+    """Whether it is of zeros and ones alone, and of both."""
+    return factor.numel() > 1 and bool(
+        ((factor == 0) | (factor == 1)).all() and (factor != factor.max()).any()
+    )
+
+
+def _goes_around(site: Site, mine: Tensor, other: Tensor) -> bool:
+    """Whether it is an input, or what the other summand is made of: a residual."""
+    if site.tape.name(mine) is not None:
+        return True
+    now, seen = [other], {id(other)}
+    while now and len(seen) < ANCESTORS:
+        makers = (site.tape.maker(tensor) for tensor in now)
+        now = [t for call in makers if call is not None for t in tensors(call.given) if id(t) not in seen]
+        seen |= {id(t) for t in now}
+    return id(mine) in seen
 
 
 def _is_sum(site: Site, a: Tensor) -> bool:
@@ -156,17 +185,17 @@ def _misread(site: Site, name: str, mine: Tensor, shape: Any) -> Iterator[Varian
 
 def _exchanged(site: Site, name: str, mine: Tensor) -> Iterator[Variant]:
     """Another value of the same shape in the operand's place."""
-    earlier = [call for call in site.tape.calls if call.number < site.call.number and call.value is not None]
-    found: list[tuple[str, Tensor]] = [
-        (_described(site, tensor), tensor)
-        for call in earlier for tensor in (*call.given.values(), call.value)
+    found = [
+        tensor
+        for call in site.tape.calls[: min(site.call.number, EARLIEST)] if call.value is not None
+        for tensor in (*call.given.values(), call.value)
         if isinstance(tensor, Tensor) and tensor.is_floating_point() and tensor.shape == mine.shape
     ]  # fmt: skip
     if site.tape.name(mine) is not None:
         yield from _rolled(site, name, mine)
-    unique = {id(tensor): (spoken, tensor) for spoken, tensor in found if tensor is not mine}
-    for spoken, tensor in list(unique.values())[:OTHERS]:
-        words = f"with {spoken} in the place of {_described(site, mine)} in {site.label}"
+    unique = {id(tensor): tensor for tensor in found if tensor is not mine}
+    for tensor in list(unique.values())[:OTHERS]:
+        words = f"with {_described(site, tensor)} in the place of {_described(site, mine)} in {site.label}"
         kind = "residual-wrong-place" if site.call.name in ("add", "sub") else "operator-missing"
         yield site.variant(kind, words, site.changed(**{name: tensor}), 2, r"\+|plus|add|residual")
 

@@ -5,7 +5,8 @@ from typing import Any
 
 import torch
 
-from agent.diagnosis.tape import MOVES, Arguments, Call, invoke, tensors
+from agent.diagnosis.graph import Arguments, invoke, tensors
+from agent.diagnosis.tape import MOVES, Call
 from agent.diagnosis.wrong_references.activations import spoken
 from agent.diagnosis.wrong_references.rules import Site, Variant, rule
 from agent.diagnosis.wrong_references.steps import operand_like

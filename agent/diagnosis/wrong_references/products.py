@@ -5,7 +5,7 @@ from typing import Any
 
 import torch
 
-from agent.diagnosis.tape import Arguments, Rewrite, invoke, tensors
+from agent.diagnosis.graph import Arguments, Rewrite, invoke, tensors
 from agent.diagnosis.wrong_references.lanes import kept
 from agent.diagnosis.wrong_references.rules import Site, Variant, rule
 

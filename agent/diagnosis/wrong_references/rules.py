@@ -2,12 +2,14 @@
 
 import contextlib
 import re
+from collections import Counter
 from collections.abc import Callable, Iterable, Iterator
 from typing import Any, NamedTuple
 
 import torch
 
-from agent.diagnosis.tape import Arguments, Call, Rewrite, Tape
+from agent.diagnosis.graph import Arguments, Rewrite
+from agent.diagnosis.tape import Call, Tape
 from agent.diagnosis.wrong_references.composing import After, Before
 
 _SUFFIXED = re.compile(r"(?<![\w.])(\d+\.?\d*(?:[eE][-+]?\d+)?|\.\d+(?:[eE][-+]?\d+)?)[fFLlUu]*(?!\w)")
@@ -57,6 +59,21 @@ class Variant(NamedTuple):
     """Inputs and parameters in whose place others stand, by `id`."""
 
 
+def _counts(tape: Tape) -> Counter[str]:
+    """How many calls have each name."""
+    return Counter(call.name for call in tape.calls)
+
+
+def _places(tape: Tape) -> list[int]:
+    """For each call how many of its name come before it."""
+    seen: Counter[str] = Counter()
+    places = []
+    for call in tape.calls:
+        places.append(seen[call.name])
+        seen[call.name] += 1
+    return places
+
+
 class Site(NamedTuple):
     """One operator call for which variants are made."""
 
@@ -72,9 +89,8 @@ class Site(NamedTuple):
     def label(self) -> str:
         """The operator in words, with its number where several have its name."""
         name = self.call.name.removeprefix("native_").strip("_")
-        same = [call.number for call in self.tape.calls if call.name == self.call.name]
-        number = f" (number {same.index(self.call.number) + 1} of its kind)"
-        return name if len(same) == 1 else name + number
+        place, same = self.tape.once(_places)[self.call.number], self.tape.once(_counts)[self.call.name]
+        return name if same == 1 else f"{name} (number {place + 1} of its kind)"
 
     def variant(self, kind: str, words: str, rewrite: Rewrite, rank: int = 0, tokens: str = "") -> Variant:
         return Variant(kind, words, {self.call.number: rewrite}, rank, tokens)
@@ -138,7 +154,8 @@ def of(tape: Tape, facts: Facts, late: bool = False) -> Iterator[Variant]:
     for (name, _, said), variants in alike.items():
         together = len(variants) > 1 and all(len(v.rewrites) == 1 and not v.replaced for v in variants)
         many = together and len(variants) > UNROLLED
-        for variant in variants:
+        # Of the steps of a loop the first and the last may be wrong alone.
+        for variant in (variants[0], variants[-1]) if many else variants:
             yield variant._replace(rank=variant.rank + 4 * many)
         if together and not late:
             rewrites = {number: rewrite for one in variants for number, rewrite in one.rewrites.items()}

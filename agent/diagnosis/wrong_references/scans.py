@@ -5,7 +5,7 @@ from typing import Any
 
 import torch
 
-from agent.diagnosis.tape import Arguments
+from agent.diagnosis.graph import Arguments
 from agent.diagnosis.wrong_references.composing import After, Form
 from agent.diagnosis.wrong_references.rules import Site, Variant, rule
 from agent.diagnosis.wrong_references.scanning import OPERATIONS, Scan, parts_of, scanned, with_places

@@ -6,7 +6,7 @@ from typing import Any
 
 import torch
 
-from agent.diagnosis.tape import Arguments, Rewrite, invoke
+from agent.diagnosis.graph import Arguments, Rewrite, invoke
 from agent.diagnosis.wrong_references.lanes import kept
 from agent.diagnosis.wrong_references.rules import Site, Variant, rule
 

@@ -5,7 +5,7 @@ from collections.abc import Callable, Iterator
 
 import torch
 
-from agent.diagnosis.tape import Arguments
+from agent.diagnosis.graph import Arguments
 from agent.diagnosis.wrong_references.lanes import kept
 from agent.diagnosis.wrong_references.reductions import axes_of, rows_of, shaped
 from agent.diagnosis.wrong_references.rules import Site, Variant, rule

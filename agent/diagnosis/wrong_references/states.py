@@ -5,7 +5,8 @@ from typing import Any
 
 import torch
 
-from agent.diagnosis.tape import Arguments, Call, Rewrite, Tape, invoke
+from agent.diagnosis.graph import Arguments, Rewrite, invoke, tensors
+from agent.diagnosis.tape import Call, Tape
 from agent.diagnosis.wrong_references.rules import Site, Variant, rule
 
 Tensor = torch.Tensor
@@ -17,7 +18,7 @@ def _updates(tape: Tape) -> dict[int, list[Call]]:
     found: dict[int, list[Call]] = {}
     for call in tape.calls:
         target = call.given.get("self")
-        if call.func._schema.is_mutable and isinstance(target, Tensor) and target.is_floating_point():
+        if call.func._schema.is_mutable and isinstance(target, Tensor):
             found.setdefault(id(target), []).append(call)
     return {key: calls for key, calls in found.items() if tape.name(calls[0].given["self"]) is not None}
 
@@ -29,13 +30,17 @@ def _kept(given: Arguments) -> Tensor:
 @rule()
 def _not_updated(site: Site) -> Iterator[Variant]:
     """A state that stays as it was; said at its first update."""
-    updates = _updates(site.tape) if site.call.func._schema.is_mutable else {}
+    updates = site.tape.once(_updates) if site.call.func._schema.is_mutable else {}
     own = updates.get(id(site.given.get("self")), [])
     if not own or own[0] is not site.call:
         return
     name = site.tape.name(site.given["self"])
     words = f"with the state ({name}) not updated: it stays as it was before"
-    yield Variant("state-not-updated", words, {call.number: _kept for call in own}, 0, _UPDATE)
+    # A state that nobody returns shows in what is made of it, which is read too early as well.
+    state = site.given["self"]
+    returned = any(t.shape == state.shape and torch.equal(t, state) for t in tensors(site.tape.result))
+    rank = 0 if returned else 2
+    yield Variant("state-not-updated", words, {call.number: _kept for call in own}, rank, _UPDATE)
     if len(updates) > 1 and next(iter(updates.values())) is own:
         everything: dict[int, Rewrite] = {call.number: _kept for calls in updates.values() for call in calls}
         words = f"with none of its {len(updates)} states updated: they stay as they were before"
@@ -92,11 +97,14 @@ def _reading(reader: Call, name: str, held: list[Tensor]) -> Rewrite:
 @rule("mul", "lerp", "add")
 def _decays(site: Site) -> Iterator[Variant]:
     """A share and its complement, each in the other's place, or the complement left out or put in."""
-    shares = _shares(site.tape)
+    shares = site.tape.once(_shares)
     key, share = next(((k, s) for call, k, s in shares if call is site.call), ("", 0.0))
     if key:
-        words = f"with 1 - {share:g} = {1 - share:g} for the decay {share:g}: it and its complement exchanged"
-        yield site.variant("wrong-decay", words, site.changed(**{key: 1 - share}), 1, _UPDATE)
+        kind, called = ("wrong-decay", "decay") if _weighs_state(site) else ("weights-swapped", "weight")
+        words = (
+            f"with 1 - {share:g} = {1 - share:g} for the {called} {share:g}: it and its complement exchanged"
+        )
+        yield site.variant(kind, words, site.changed(**{key: 1 - share}), 1, _UPDATE)
     if key == "alpha" and share:
         words = f"with what is new not multiplied with {share:g}: the complement of the decay is left out"
         yield site.variant("wrong-decay", words, site.changed(alpha=1.0), 1, _UPDATE)
@@ -113,6 +121,13 @@ def _decays(site: Site) -> Iterator[Variant]:
         if isinstance(decay, float) and 0 < decay < 1:
             words = f"with what is new multiplied with 1 - {decay:g} (damped); the reference adds it as it is"
             yield site.variant("wrong-decay", words, site.changed(alpha=1 - decay), 1, _UPDATE)
+
+
+def _weighs_state(site: Site) -> bool:
+    """Whether a state, an input or a value of each step of a loop is weighted, none made once."""
+    weighted = site.given["self"]
+    steps = sum(call.place == site.call.place for call in site.tape.calls) if site.call.place else 1
+    return site.tape.name(weighted) is not None or steps > 1 or site.call.name == "lerp"
 
 
 def _shares(tape: Tape) -> list[tuple[Call, str, float]]:

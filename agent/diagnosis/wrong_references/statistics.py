@@ -6,7 +6,7 @@ from itertools import combinations
 
 import torch
 
-from agent.diagnosis.tape import Arguments, Rewrite
+from agent.diagnosis.graph import Arguments, Rewrite
 from agent.diagnosis.wrong_references.lanes import Kept, kept
 from agent.diagnosis.wrong_references.norms import (
     SHAPES,

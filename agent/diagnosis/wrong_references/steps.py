@@ -5,9 +5,11 @@ from typing import Any
 
 import torch
 
+from agent.diagnosis.graph import Arguments, invoke, tensors
 from agent.diagnosis.source_lines import INTEGER
-from agent.diagnosis.tape import MOVES, Arguments, Call, invoke, tensors
+from agent.diagnosis.tape import MOVES, Call
 from agent.diagnosis.wrong_references.activations import ACTIVATIONS, spoken
+from agent.diagnosis.wrong_references.operands import is_mask
 from agent.diagnosis.wrong_references.rules import Site, Variant, rule
 
 Tensor = torch.Tensor
@@ -95,7 +97,12 @@ def _exchanged(site: Site) -> Iterator[Variant]:
 
     one, two = spoken(site), spoken(Site(second, site.tape, site.facts))
     words = f"with {two} before {one}: the reference's order is the other way round"
-    yield Variant("activation-order", words, {first.number: early, second.number: late}, 2)
+    masks = any(
+        call.name == "mul" and any(is_mask(t) for t in tensors(call.given)) for call in (first, second)
+    ) and not any("dim" in call.given for call in (first, second))
+    kind = "mask-wrong-place" if masks else "activation-order"
+    words += ", so that the mask comes in elsewhere" if masks else ""
+    yield Variant(kind, words, {first.number: early, second.number: late}, 2)
 
 
 @rule()

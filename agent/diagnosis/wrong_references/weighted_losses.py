@@ -5,7 +5,8 @@ from typing import Any, NamedTuple
 
 import torch
 
-from agent.diagnosis.tape import Arguments, Call
+from agent.diagnosis.graph import Arguments
+from agent.diagnosis.tape import Call
 from agent.diagnosis.wrong_references.rules import Site, Variant, rule
 
 Tensor = torch.Tensor

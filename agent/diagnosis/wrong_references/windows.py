@@ -6,7 +6,7 @@ from typing import Any, NamedTuple
 import torch
 import torch.nn.functional as F
 
-from agent.diagnosis.tape import Arguments
+from agent.diagnosis.graph import Arguments
 
 Tensor = torch.Tensor
 NONE = -1

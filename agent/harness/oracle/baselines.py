@@ -255,6 +255,8 @@ def _apart_at_most(output: torch.Tensor, native: torch.Tensor, limit: float) -> 
 
 def card() -> dict[str, Any]:
     """Clocks, temperature and what holds the clocks back just now; empty where nvidia-smi does not say."""
+    if not torch.cuda.is_available():
+        return {}
     query = [f"--query-gpu={','.join(_CARD)}", "--format=csv,noheader,nounits"]
     try:
         # nvidia-smi counts all GPUs of the machine, this process those that it may see.

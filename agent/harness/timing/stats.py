@@ -73,9 +73,7 @@ def measurement(times: Times, gpu: str, floor_ms: float | None, alone: Alone) ->
     """The times that count; `alone`: what the baselines take once the candidate is gone."""
     spreads = {name: _spans(times, name) for name in times.slopes}
     candidate = spreads.pop("candidate")
-    for judged, blur in ((times.wall(), resolution(times)), (times.fresh or 0.0, _blur_of_fresh(times))):
-        if judged > candidate.p50 * (1 + DISAGREEMENT) + blur:
-            candidate = _scaled(candidate, judged / candidate.p50)
+    candidate = _scaled(candidate, _counted(times, candidate.p50) / candidate.p50)
     for name, found in alone.items():
         if name in spreads and max(found) < believed_from(times, name):
             spreads[name] = _scaled(spreads[name], max(found) / spreads[name].p50)
@@ -97,6 +95,20 @@ def measurement(times: Times, gpu: str, floor_ms: float | None, alone: Alone) ->
         "host_bound": times.slopes["candidate"] > median(times.of("candidate")) * (1 + HOST_BOUND),
         "card": times.card.get("card") or None,
     })  # fmt: skip
+
+
+def disagree(times: Times) -> bool:
+    """Whether a clock of the judge's says more than the candidate's events and its calls in a row."""
+    said = _spans(times, "candidate").p50
+    return _counted(times, said) > said
+
+
+def _counted(times: Times, said: float) -> float:
+    """The milliseconds that count where the candidate's side says so many."""
+    for judged, blur in ((times.wall(), resolution(times)), (times.fresh or 0.0, _blur_of_fresh(times))):
+        if judged > said * (1 + DISAGREEMENT) + blur:
+            said = judged
+    return said
 
 
 def believed_from(times: Times, name: str) -> float:

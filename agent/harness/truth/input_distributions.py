@@ -24,7 +24,8 @@ VARIED = 1 / 64
 """Share that inputs lose at most where `get_inputs` gives the same whatever the seed: no number grows or
 changes its sign, zeros and infinities stay."""
 ENOUGH = 1 << 26
-"""Elements from which a deviation is taken: those of a larger tensor are not copied for it."""
+"""Elements from which a deviation is taken, and of which something is made at a time: those of a larger
+tensor are not copied for it."""
 MOST = 1 << 20
 """Largest factor by which single elements stand out; their squares have to be finite."""
 VAST, LARGE = 1 << 14, 1 << 10
@@ -163,6 +164,19 @@ MILDER = {"vast": "large"}
 """What stands in for a family that a reference does not take."""
 
 
+def _where_finite(new: torch.Tensor, stated: torch.Tensor) -> torch.Tensor:
+    """What is stated where one of both is not finite: nobody states that inputs may be infinite, and what a
+    short type cannot hold stays.
+    """
+    if stated.numel() < ENOUGH or not (new.is_contiguous() and stated.is_contiguous()):
+        return torch.where(torch.isfinite(stated) & torch.isfinite(new), new, stated)
+    # In pieces: masks and magnitudes of large tensors take as much memory again.
+    pieces = zip(torch.split(new.view(-1), ENOUGH), torch.split(stated.view(-1), ENOUGH), strict=True)
+    for one, other in pieces:
+        one.copy_(torch.where(torch.isfinite(other) & torch.isfinite(one), one, other))
+    return new
+
+
 def derived(family: str, inputs: list[Any], seed: int) -> list[Any] | None:
     """The inputs of the family; None where there is no floating-point tensor to change.
 
@@ -179,8 +193,7 @@ def derived(family: str, inputs: list[Any], seed: int) -> list[Any] | None:
         changed += 1
         generator = torch.Generator(value.device).manual_seed(seed)
         new = FAMILIES[family](value, generator).to(value.dtype)
-        # Nobody states that inputs may be infinite: what a short type cannot hold stays.
-        return torch.where(torch.isfinite(value) & torch.isfinite(new), new, value)
+        return _where_finite(new, value)
 
     result: list[Any] = tree_map_only(torch.Tensor, change, inputs)
     return result if changed else None

@@ -18,7 +18,7 @@ class Load:
     """`name`: what the module is to be called. `ahead`: its part of the GPU may be made meanwhile."""
 
     name: str
-    ahead: bool = False
+    ahead: bool
 
 
 @dataclass(frozen=True)

@@ -1,8 +1,8 @@
 // Reductions of [outer, length, inner] over length, in the same order on every run.
 //
-// inner == 1: up to 256 threads take a row, as many as it keeps busy. Otherwise a thread takes neighbouring columns, so
-// that every load is coalesced, and the threads above each other share the length. Where that makes too few blocks the
-// length is split: each block leaves its state, and another pass merges those.
+// inner == 1: up to 256 threads take a row, as many as have something to do. Otherwise a thread takes neighbouring
+// columns, so that every load is coalesced, and the threads above each other share the length. Where that makes too few
+// blocks the length is split: each block leaves its state, and another pass merges those.
 #pragma once
 
 #include <cmath>
@@ -14,21 +14,24 @@
 namespace kernelwright {
 
 constexpr int kReduceThreads = 256;
-constexpr int kReducePacks = 4;         // that a thread has under way
-constexpr int64_t kReduceBlocks = 1024;  // enough for every GPU
-constexpr int64_t kMaxSplits = 1024;
+constexpr int64_t kReduceBlocks = 2048;  // enough for every GPU
+constexpr int64_t kMaxSplits = 2048;
+constexpr int64_t kMaxPart = 1 << 30;  // packs or columns' elements, which are counted in int
+
+template <int V>
+constexpr int kReducePacks = V == 1 ? 16 : 4;  // that a thread has under way
 
 struct SumOf {
     using State = float;
     __device__ __forceinline__ static State identity() { return 0.0f; }
-    __device__ __forceinline__ static void take(State& all, float value, int64_t) { all += value; }
+    __device__ __forceinline__ static void take(State& all, float value, int) { all += value; }
     __device__ __forceinline__ static State merge(State a, State b) { return a + b; }
     __device__ __forceinline__ static float result(State all) { return all; }
     __device__ __forceinline__ static float beside(State all) { return all; }
 };
 
 struct SquaresOf : SumOf {
-    __device__ __forceinline__ static void take(State& all, float value, int64_t) { all = fmaf(value, value, all); }
+    __device__ __forceinline__ static void take(State& all, float value, int) { all = fmaf(value, value, all); }
     __device__ __forceinline__ static float result(State all) { return sqrtf(all); }
     __device__ __forceinline__ static float beside(State all) { return sqrtf(all); }
 };
@@ -39,7 +42,11 @@ struct LargestOf {
         float value, count;
     };
     __device__ __forceinline__ static State identity() { return {-INFINITY, 0.0f}; }
-    __device__ __forceinline__ static void take(State& all, float value, int64_t) { all = merge(all, {value, 1.0f}); }
+    __device__ __forceinline__ static void take(State& all, float value, int) {
+        const bool larger = value > all.value || isnan(value);
+        all.count = larger ? 1.0f : all.count + (value == all.value ? 1.0f : 0.0f);
+        all.value = larger ? value : all.value;
+    }
     __device__ __forceinline__ static State merge(State a, State b) {
         if (a.value > b.value || isnan(a.value)) return a;
         return {b.value, a.value == b.value ? a.count + b.count : b.count};
@@ -56,9 +63,9 @@ struct PlaceOf {
     };
     __device__ __forceinline__ static State identity() { return {-INFINITY, 0x7fffffff}; }
     // Of places that follow each other.
-    __device__ __forceinline__ static void take(State& all, float value, int64_t place) {
+    __device__ __forceinline__ static void take(State& all, float value, int place) {
         const bool first = all.place == 0x7fffffff, unordered = isnan(value) && !isnan(all.value);
-        if (first || unordered || value > all.value) all = {value, int(place)};
+        if (first || unordered || value > all.value) all = {value, place};
     }
     __device__ __forceinline__ static State merge(State a, State b) {
         if (a.value == b.value || (isnan(a.value) && isnan(b.value))) return a.place < b.place ? a : b;
@@ -107,46 +114,49 @@ __device__ __forceinline__ State shuffled(State state, int offset) {
     return state;
 }
 
-// What a thread makes of its share of [begin, end) in steps: `at(i)` is the address of pack i of x.
+// What a thread makes of its share of a part, i = first, first + step, ... below end, whose packs lie at `at(i)`. The
+// part begins at the length's element `origin`; `across` columns a pack is one element of it, along a row V.
 template <typename Op, int V, typename At>
 __device__ __forceinline__ void take_packs(
-    typename Op::State (&mine)[V], int64_t begin, int64_t end, int64_t step, bool across, At at) {
+    typename Op::State (&mine)[V], int first, int end, int step, int origin, bool across, At at) {
     using Element = std::decay_t<decltype(*at(0))>;
-    for (int64_t first = begin; first < end; first += kReducePacks * step) {
-        Element packs[kReducePacks];
+    constexpr int kPacks = kReducePacks<V>;
+    for (; first < end; first += kPacks * step) {
+        Element packs[kPacks];
         #pragma unroll
-        for (int u = 0; u < kReducePacks; ++u) {  // the last stands in for those that are not there
-            packs[u] = *at(min(first + u * step, end - 1));
+        for (int u = 0; u < kPacks; ++u) {  // all are asked for before any is looked at
+            if (first + u * step < end) packs[u] = *at(first + u * step);
         }
         #pragma unroll
-        for (int u = 0; u < kReducePacks; ++u) {
-            const int64_t place = first + u * step;
-            if (place >= end) break;
+        for (int u = 0; u < kPacks; ++u) {
+            const int i = first + u * step;
+            if (i >= end) continue;
             #pragma unroll
             for (int k = 0; k < V; ++k) {
                 if constexpr (std::is_same_v<Element, Pack<Partial<Op>, V>>) {
                     mine[k] = Op::merge(mine[k], packs[u].v[k].state);
                 } else {
-                    Op::take(mine[k], to_float(packs[u].v[k]), across ? place : place * V + k);
+                    Op::take(mine[k], to_float(packs[u].v[k]), origin + (across ? i : i * V + k));
                 }
             }
         }
     }
 }
 
-// A block takes `kReduceThreads / group` rows, or a part of one; `group` is a power of two up to the warp, or all.
+// A block takes `kReduceThreads / group` rows, or a part of one; `group` is a power of two.
 template <typename Op, typename T, int V>
 __global__ void __launch_bounds__(kReduceThreads) reduce_rows(
     const Pack<T, V>* __restrict__ x, Reduced<Op> out, int64_t rows, int64_t packs, int64_t part, int group) {
     using State = typename Op::State;
     __shared__ State of_warp[kReduceThreads / kWarp];
     const int64_t row = blockIdx.x * int64_t{kReduceThreads / group} + int(threadIdx.x) / group;
-    const int64_t begin = blockIdx.y * part, end = row < rows ? min(packs, begin + part) : begin;
+    const int64_t begin = blockIdx.y * part;
+    const int size = row < rows ? int(min(packs - begin, part)) : 0;
     State mine[V];
     #pragma unroll
     for (State& one : mine) one = Op::identity();
-    x += row * packs;
-    take_packs<Op, V>(mine, begin + threadIdx.x % group, end, group, false, [&](int64_t i) { return x + i; });
+    x += row * packs + begin;
+    take_packs<Op, V>(mine, threadIdx.x % group, size, group, int(begin * V), false, [&](int i) { return x + i; });
     State all = mine[0];
     #pragma unroll
     for (int k = 1; k < V; ++k) all = Op::merge(all, mine[k]);
@@ -154,11 +164,9 @@ __global__ void __launch_bounds__(kReduceThreads) reduce_rows(
     if (group > kWarp) {
         if (threadIdx.x % kWarp == 0) of_warp[threadIdx.x / kWarp] = all;
         __syncthreads();
-        all = threadIdx.x < kReduceThreads / kWarp ? of_warp[threadIdx.x] : Op::identity();
-        if (threadIdx.x < kWarp) {
-            #pragma unroll
-            for (int offset = kReduceThreads / kWarp / 2; offset > 0; offset /= 2) {
-                all = Op::merge(all, shuffled(all, offset));
+        if (threadIdx.x % group == 0) {
+            for (int other = 1; other < group / kWarp; ++other) {
+                all = Op::merge(all, of_warp[threadIdx.x / kWarp + other]);
             }
         }
     }
@@ -175,12 +183,13 @@ __global__ void __launch_bounds__(kReduceThreads) reduce_columns(
     const int64_t outer = blockIdx.x / groups;
     const int64_t column = blockIdx.x % groups * int64_t{width} + threadIdx.x % width;
     const int above = int(threadIdx.x) / width, height = kReduceThreads / width;
-    const int64_t begin = blockIdx.y * part, end = column < packs ? min(length, begin + part) : begin;
+    const int64_t begin = blockIdx.y * part;
+    const int size = column < packs ? int(min(length - begin, part)) : 0;
     State mine[V];
     #pragma unroll
     for (State& one : mine) one = Op::identity();
-    x += outer * length * packs + column;
-    take_packs<Op, V>(mine, begin + above, end, height, true, [&](int64_t i) { return x + i * packs; });
+    x += (outer * length + begin) * packs + column;
+    take_packs<Op, V>(mine, above, size, height, int(begin), true, [&](int i) { return x + i * packs; });
     #pragma unroll
     for (int k = 0; k < V; ++k) shared[threadIdx.x][k] = mine[k];
     for (int half = height / 2; half > 0; half /= 2) {
@@ -220,31 +229,39 @@ struct Shape {
 
 // Parts of a length that threads take `each` packs at a time of, so that there are `wanted` blocks; none is empty.
 inline int64_t splits_for(int64_t length, int64_t each, int64_t blocks, int64_t wanted) {
-    const int64_t most = std::min(length / (each * kReducePacks), kMaxSplits);
-    const int64_t splits = std::max<int64_t>(1, std::min(divided_up(wanted, blocks), most));
-    return divided_up(length, divided_up(length, splits));
+    const int64_t splits = std::min({divided_up(wanted, blocks), length / each, kMaxSplits});
+    return splits < 2 ? 1 : divided_up(length, divided_up(length, splits));
+}
+
+// Threads for a row, each with up to `each` packs under way; a few lie side by side, so that loads are coalesced.
+inline int row_width(int64_t packs, int64_t each, int least) {
+    int width = std::min(power_for(packs), least);
+    while (width < kReduceThreads && width * each < packs) width *= 2;
+    return width;
 }
 
 // [outer, length, columns], of which V columns, or where that is 1 V elements of the length, are a pack.
-inline Shape shape_for(
-    int64_t outer, int64_t length, int64_t columns, int64_t vector, int64_t wanted = kReduceBlocks) {
+template <int V>
+Shape shape_for(int64_t outer, int64_t length, int64_t columns, int64_t wanted = kReduceBlocks) {
+    constexpr int kEach = kReducePacks<V>;
     if (columns == 1) {
-        const int64_t packs = length / vector;
-        const int width = packs > kWarp * kReducePacks ? kReduceThreads : power_for(packs);
+        const int64_t packs = length / V;
+        const int width = row_width(packs, kEach, V == 1 ? 8 : 4);
         const int64_t blocks = divided_up(outer, kReduceThreads / width);
-        const int64_t splits = width < kReduceThreads ? 1 : splits_for(packs, width, blocks, wanted);
+        const int64_t splits = width < kReduceThreads ? 1 : splits_for(packs, width * kEach, blocks, wanted);
         return {true, outer, packs, 1, width, blocks, splits};
     }
-    const int64_t packs = columns / vector;
+    const int64_t packs = columns / V;
     const int width = power_for(packs);
     const int64_t blocks = outer * divided_up(packs, width);
-    return {false, outer, length, packs, width, blocks, splits_for(length, kReduceThreads / width, blocks, wanted)};
+    const int64_t splits = splits_for(length, kReduceThreads / width * kEach, blocks, wanted);
+    return {false, outer, length, packs, width, blocks, splits};
 }
 
 // A pass over x; `states` of `out` are those of its parts where there is more than one.
 template <typename Op, typename In, int V>
 cudaError_t reduce_pass(const void* x, const Shape& shape, const Reduced<Op>& out, cudaStream_t stream) {
-    if (shape.blocks > kMaxGrid) return cudaErrorInvalidValue;
+    if (shape.blocks > kMaxGrid || shape.part() > kMaxPart) return cudaErrorInvalidValue;
     const dim3 grid(unsigned(shape.blocks), unsigned(shape.splits));
     const auto* packs = static_cast<const Pack<In, V>*>(x);
     if (shape.by_rows) {

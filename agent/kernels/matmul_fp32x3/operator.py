@@ -10,7 +10,7 @@ import torch
 
 from agent.kernels import routing
 from agent.kernels.matmul_fp32x3 import product
-from agent.kernels.matmul_fp32x3.product import Sum, number_of
+from agent.kernels.matmul_fp32x3.product import OTHER, Parts, Sum, kept, number_of
 from agent.kernels.operators import Direction, Gradient, Operator, Tensors
 
 KERNEL = product.KERNEL
@@ -19,34 +19,41 @@ DTYPES = (torch.float32,)
 ENVELOPE = (
     "a and b of rank 2 and more, batches broadcast, any sizes; read as they lie, transposed or strided",
     "alpha * a @ b + beta * c, c anything that broadcasts to the product",
+    "lower and upper triangular operands by what they are: the other side is not read",
     "float32 alone, under autocast too",
-    "fp32x3: three fp16 products on the tensor cores of sm_90, sums in float32, at sizes where that was"
-    " measured to be faster; elsewhere torch's SGEMM, or the ieee path where torch may use TF32",
+    "fp32x3: three fp16 products on the tensor cores of sm_90, four up to a K of 512, sums in float32, at"
+    " sizes where that was measured to be faster; elsewhere torch's SGEMM, or the ieee path where torch may"
+    " use TF32",
     "fp32x4: a fourth product, of what three leave out, at every size from a K of 32",
     "ieee: float32 arithmetic on every GPU",
-    "an infinity meets a value below 2^-39 of its row's largest as if that were 0",
+    "an infinity meets a value below 2^-39 of the largest that shares its scale as if that were 0",
 )
 
-Multiplied = Callable[[torch.Tensor, torch.Tensor], torch.Tensor]
+Multiplied = Callable[[torch.Tensor, torch.Tensor, Parts], torch.Tensor]
 
 
 def matmul_fp32x3(
     a: torch.Tensor, b: torch.Tensor, c: torch.Tensor | None = None, *, alpha: float = 1.0, beta: float = 1.0,
-    precision: str = "fp32x3",
+    precision: str = "fp32x3", a_is: str = "whole", b_is: str = "whole",
 ) -> torch.Tensor:  # fmt: skip
     """alpha * a @ b + beta * c, as torch.matmul with TF32 off and torch.addmm; c broadcasts to the product.
 
+    a_is and b_is: whole, or lower or upper for a triangular operand, of which the other side is not read and
+    counts as 0; what is known to be 0 is not multiplied.
+
     precision is fp32x3 (tensor cores, where there are those of sm_90 and they were measured to be faster),
     fp32x4 (the same with a fourth product, wherever K is at least 32) or ieee (float32 arithmetic, product by
-    product). What the kernel does not take goes to torch, visibly. Raises ValueError for another precision,
-    and what torch raises.
+    product). What the kernel does not take goes to torch, visibly. Raises ValueError for another precision or
+    part, and what torch raises.
     """
     number_of(precision)
+    product.check_part("a_is", a_is)
+    product.check_part("b_is", b_is)
     a, b = routing.widened(a), routing.widened(b)
     c = None if c is None or beta == 0 else routing.widened(c)
     if not _is_right(a, b, c) or not routing.takes(KERNEL, a, b, c, dtypes=DTYPES):
-        return _by_torch(a, b, Sum(c, alpha, beta))
-    return _OPERATOR(a, b, c, float(alpha), float(beta), precision)
+        return _by_torch(a, b, Sum(c, alpha, beta), (a_is, b_is))
+    return _OPERATOR(a, b, c, float(alpha), float(beta), precision, a_is, b_is)
 
 
 def _is_right(a: torch.Tensor, b: torch.Tensor, c: torch.Tensor | None) -> bool:
@@ -60,8 +67,8 @@ def _is_right(a: torch.Tensor, b: torch.Tensor, c: torch.Tensor | None) -> bool:
         return False
 
 
-def _by_torch(a: torch.Tensor, b: torch.Tensor, added: Sum) -> torch.Tensor:
-    y = torch.matmul(a, b)
+def _by_torch(a: torch.Tensor, b: torch.Tensor, added: Sum, parts: Parts) -> torch.Tensor:
+    y = torch.matmul(kept(a, parts[0]), kept(b, parts[1]))
     if added.alpha != 1:
         y = y * added.alpha
     return y if added.c is None else torch.add(y, added.c, alpha=added.beta)
@@ -69,76 +76,83 @@ def _by_torch(a: torch.Tensor, b: torch.Tensor, added: Sum) -> torch.Tensor:
 
 def _launch(
     a: torch.Tensor, b: torch.Tensor, c: torch.Tensor | None, alpha: float, beta: float, precision: str,
-    statistics: bool = True,
+    a_is: str, b_is: str, statistics: bool = True,
 ) -> Tensors:  # fmt: skip
-    return (_on_gpu(a, b, Sum(c, alpha, beta), precision),)
+    return (_on_gpu(a, b, Sum(c, alpha, beta), precision, (a_is, b_is)),)
 
 
-def _on_gpu(a: torch.Tensor, b: torch.Tensor, added: Sum, precision: str) -> torch.Tensor:
+def _on_gpu(a: torch.Tensor, b: torch.Tensor, added: Sum, precision: str, parts: Parts) -> torch.Tensor:
     """In float32's accuracy, by whatever is fastest."""
     if precision != "fp32x3" or product.is_worth(a, b):
-        return product.multiplied(a, b, added, precision)
+        return product.multiplied(a, b, added, precision, parts)
     if torch.backends.cuda.matmul.allow_tf32:
-        return product.multiplied(a, b, added, "ieee")
-    return _by_torch(a, b, added).contiguous()
+        return product.multiplied(a, b, added, "ieee", parts)
+    return _by_torch(a, b, added, parts).contiguous()
 
 
 def _compute(
     a: torch.Tensor, b: torch.Tensor, c: torch.Tensor | None, alpha: float, beta: float, precision: str,
-    statistics: bool = True,
+    a_is: str, b_is: str, statistics: bool = True,
 ) -> Tensors:  # fmt: skip
-    return (_by_torch(a, b, Sum(c, alpha, beta)).contiguous(),)
+    return (_by_torch(a, b, Sum(c, alpha, beta), (a_is, b_is)).contiguous(),)
 
 
-def _shapes(a: torch.Tensor, b: torch.Tensor, c: Any, alpha: float, beta: float, precision: str) -> Tensors:
+def _shapes(
+    a: torch.Tensor, b: torch.Tensor, c: Any, alpha: float, beta: float, precision: str, a_is: str, b_is: str
+) -> Tensors:
     return (a.new_empty(product.shape_of(a, b)),)
 
 
 def _launch_backward(
     grad: torch.Tensor, a: torch.Tensor, b: torch.Tensor, shape: Sequence[int], alpha: float, beta: float,
-    precision: str, wanted: Sequence[bool],
+    precision: str, a_is: str, b_is: str, wanted: Sequence[bool],
 ) -> Tensors:  # fmt: skip
-    def multiplied(x: torch.Tensor, y: torch.Tensor) -> torch.Tensor:
-        return _on_gpu(x, y, Sum(None, alpha, 1.0), precision)
+    def multiplied(x: torch.Tensor, y: torch.Tensor, parts: Parts) -> torch.Tensor:
+        return _on_gpu(x, y, Sum(None, alpha, 1.0), precision, parts)
 
-    return _of_all(multiplied, (grad, a, b), shape, beta, wanted)
+    return _of_all(multiplied, (grad, a, b), shape, beta, (a_is, b_is), wanted)
 
 
 def _compute_backward(
     grad: torch.Tensor, a: torch.Tensor, b: torch.Tensor, shape: Sequence[int], alpha: float, beta: float,
-    precision: str, wanted: Sequence[bool],
+    precision: str, a_is: str, b_is: str, wanted: Sequence[bool],
 ) -> Tensors:  # fmt: skip
-    def multiplied(x: torch.Tensor, y: torch.Tensor) -> torch.Tensor:
-        return _by_torch(x, y, Sum(None, alpha, 1.0))
+    def multiplied(x: torch.Tensor, y: torch.Tensor, parts: Parts) -> torch.Tensor:
+        return _by_torch(x, y, Sum(None, alpha, 1.0), parts)
 
-    return _of_all(multiplied, (grad, a, b), shape, beta, wanted)
+    return _of_all(multiplied, (grad, a, b), shape, beta, (a_is, b_is), wanted)
 
 
 def _of_all(
-    multiplied: Multiplied, tensors: Tensors, shape: Sequence[int], beta: float, wanted: Sequence[bool]
-) -> Tensors:
+    multiplied: Multiplied, tensors: Tensors, shape: Sequence[int], beta: float, parts: Parts,
+    wanted: Sequence[bool],
+) -> Tensors:  # fmt: skip
     """Of a, b and c, which has this shape; an empty tensor for one that is not wanted."""
     grad, a, b = tensors
     da, db, dc = (grad.new_empty(0) for _ in range(3))
     if wanted[0]:
-        da = multiplied(grad, b.mT).sum_to_size(a.shape).contiguous()
+        of_a = multiplied(grad, b.mT, ("whole", OTHER[parts[1]])).sum_to_size(a.shape)
+        da = kept(of_a, parts[0]).contiguous()
     if wanted[1]:
-        db = _of_right(multiplied, grad, a, b).contiguous()
+        db = kept(_of_right(multiplied, grad, a, b, parts[0]), parts[1]).contiguous()
     if wanted[2]:
         dc = (grad.sum_to_size(tuple(shape)) * beta).contiguous()
     return da, db, dc
 
 
-def _of_right(multiplied: Multiplied, grad: torch.Tensor, a: torch.Tensor, b: torch.Tensor) -> torch.Tensor:
-    if b.dim() == 2 and a.shape[:-2] == grad.shape[:-2]:
+def _of_right(
+    multiplied: Multiplied, grad: torch.Tensor, a: torch.Tensor, b: torch.Tensor, a_is: str
+) -> torch.Tensor:
+    if b.dim() == 2 and a.shape[:-2] == grad.shape[:-2] and (a_is == "whole" or a.dim() == 2):
         # One matrix met all of a batch: its gradient is one product over all rows.
-        return multiplied(a.reshape(-1, a.shape[-1]).mT, grad.reshape(-1, grad.shape[-1]))
-    return multiplied(a.mT, grad).sum_to_size(b.shape)
+        rows = a.reshape(-1, a.shape[-1])
+        return multiplied(rows.mT, grad.reshape(-1, grad.shape[-1]), (OTHER[a_is], "whole"))
+    return multiplied(a.mT, grad, (OTHER[a_is], "whole")).sum_to_size(b.shape)
 
 
 def _backward_shapes(
     grad: torch.Tensor, a: torch.Tensor, b: torch.Tensor, shape: Sequence[int], alpha: float, beta: float,
-    precision: str, wanted: Sequence[bool],
+    precision: str, a_is: str, b_is: str, wanted: Sequence[bool],
 ) -> Tensors:  # fmt: skip
     shapes = (a.shape, b.shape, shape)
     return tuple(a.new_empty(each if want else 0) for each, want in zip(shapes, wanted, strict=True))
@@ -152,25 +166,26 @@ def _gradients(
     saved: Sequence[Any], settings: Sequence[Any], needed: Sequence[bool], grad: torch.Tensor
 ) -> Sequence[Any]:
     a, b, c = saved
-    alpha, beta, precision = settings[-3:]
+    alpha, beta, precision, a_is, b_is = settings[-5:]
     wanted = list(needed[:3])
     shape = [] if c is None else list(c.shape)
-    made = _OPERATOR.backward(grad, a, b, shape, alpha, beta, precision, wanted)
+    made = _OPERATOR.backward(grad, a, b, shape, alpha, beta, precision, a_is, b_is, wanted)
     return (
         *(value if want else None for value, want in zip(made, wanted, strict=True)),
-        *(None, None, None),
+        *(None,) * 5,
     )
 
 
 _OPERATOR = Operator(
     KERNEL,
     Direction(
-        "(Tensor a, Tensor b, Tensor? c, float alpha, float beta, str precision) -> Tensor",
+        "(Tensor a, Tensor b, Tensor? c, float alpha, float beta, str precision, str a_is, str b_is)"
+        " -> Tensor",
         cpu=_compute, cuda=_launch, fake=_shapes,
     ),
     Direction(
         "(Tensor grad, Tensor a, Tensor b, SymInt[] shape, float alpha, float beta, str precision,"
-        " bool[] wanted) -> (Tensor, Tensor, Tensor)",
+        " str a_is, str b_is, bool[] wanted) -> (Tensor, Tensor, Tensor)",
         cpu=_compute_backward, cuda=_launch_backward, fake=_backward_shapes,
     ),
     Gradient(_saved, _gradients),

@@ -11,11 +11,16 @@ from agent.kernels import routing
 from agent.kernels.operators import address, stream
 
 KERNEL = "matmul_fp32x3"
-FORWARD = "19q2d2q"
+FORWARD = "21q2d2q"
 """Forward of csrc/sizes.cuh; the stream and the device are its last two."""
 PRECISIONS = {"fp32x3": 0, "ieee": 1, "fp32x4": 2}
 """As `Precision` of linear_fp32x3/csrc/sizes.cuh and `More` of csrc/sizes.cuh."""
-
+PARTS = {"whole": 0, "lower": 1, "upper": 2}
+"""As `Part` of csrc/sizes.cuh: the side of an operand's diagonal that there is; the other one is not read."""
+OTHER = {"whole": "whole", "lower": "upper", "upper": "lower"}
+"""Of an operand seen transposed."""
+Parts = tuple[str, str]
+WHOLE: Parts = ("whole", "whole")
 
 LEAST_DEPTH, LEAST_SHARE, LEAST_PRODUCTS, MOST_WASTE = 32, 200, 10**9, 1.3
 """Of `is_worth`: the depth, products for each value that is split, products in all, and what tiles may be
@@ -31,6 +36,19 @@ def number_of(precision: str) -> int:
     if precision not in PRECISIONS:
         raise ValueError(f"precision={precision!r}: there are {', '.join(PRECISIONS)}")
     return PRECISIONS[precision]
+
+
+def check_part(name: str, part: str) -> None:
+    """Raises ValueError for a part that is none."""
+    if part not in PARTS:
+        raise ValueError(f"{name}={part!r}: there are {', '.join(PARTS)}")
+
+
+def kept(matrix: torch.Tensor, part: str) -> torch.Tensor:
+    """With zeros where the part has nothing."""
+    if part == "whole":
+        return matrix
+    return matrix.tril() if part == "lower" else matrix.triu()
 
 
 def is_worth(a: torch.Tensor, b: torch.Tensor) -> bool:
@@ -79,19 +97,28 @@ def shape_of(a: torch.Tensor, b: torch.Tensor) -> tuple[int, ...]:
     return (*batch, a.shape[-2], b.shape[-1])
 
 
-def multiplied(a: torch.Tensor, b: torch.Tensor, added: Sum, precision: str) -> torch.Tensor:
-    """alpha * a @ b + beta * c on CUDA; a and b of rank 2 and more, c anything that broadcasts to that."""
+def multiplied(
+    a: torch.Tensor, b: torch.Tensor, added: Sum, precision: str, parts: Parts = WHOLE
+) -> torch.Tensor:
+    """alpha * a @ b + beta * c on CUDA; a and b of rank 2 and more, c anything that broadcasts to that.
+
+    `parts` names the sides of a's and b's diagonals that there are.
+    """
+    if parts != WHOLE and (
+        precision == "ieee" or a.shape[-1] < LEAST_DEPTH or not has_tensor_cores(a.get_device())
+    ):
+        a, b, parts = kept(a, parts[0]), kept(b, parts[1]), WHOLE
     shape = shape_of(a, b)
     y = a.new_empty(shape)
     if y.numel() == 0:
         return y
-    (a, b, c), (batch, m, n) = _matrices(a, b, added.c, shape)
+    (a, b, c), (batch, m, n) = _matrices(a, b, added.c, shape, parts[0] == "whole")
     device = y.get_device()
     library = routing.library(KERNEL, device)
     pointers = (a.data_ptr(), b.data_ptr(), address(c), y.data_ptr())
     values = (
         batch, m, n, a.shape[-1], *a.stride(), *b.stride(), *(c.stride() if c is not None else (0, 0, 0)),
-        number_of(precision), added.alpha, added.beta, stream(y), device,
+        number_of(precision), PARTS[parts[0]], PARTS[parts[1]], added.alpha, added.beta, stream(y), device,
     )  # fmt: skip
     needed = library.ask("forward_workspace", FORWARD, *pointers, 0, *values)
     workspace = torch.empty(needed, dtype=torch.uint8, device=y.device) if needed else None
@@ -100,11 +127,11 @@ def multiplied(a: torch.Tensor, b: torch.Tensor, added: Sum, precision: str) -> 
 
 
 def _matrices(
-    a: torch.Tensor, b: torch.Tensor, c: torch.Tensor | None, shape: tuple[int, ...]
+    a: torch.Tensor, b: torch.Tensor, c: torch.Tensor | None, shape: tuple[int, ...], rows_join: bool
 ) -> tuple[tuple[torch.Tensor, torch.Tensor, torch.Tensor | None], tuple[int, int, int]]:
     """Operands as [batch, rows, columns], copied only where no one step leads through the batch."""
     batch = shape[:-2]
-    if batch and b.numel() == b.shape[-2] * b.shape[-1]:
+    if rows_join and batch and b.numel() == b.shape[-2] * b.shape[-1]:
         rows = a.expand(*batch, *a.shape[-2:])
         flat = c is None or c.dim() == 1
         if flat and _is_one_matrix(rows):

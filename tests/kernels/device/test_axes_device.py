@@ -10,10 +10,12 @@ from kernels.device.plain_library import AXES, NUMBERS, Kit, exact, placed, run
 from agent.kernels.batch_norm import operator as batch_norm
 from agent.kernels.cross_entropy import operator as cross_entropy
 from agent.kernels.cumsum import operator as cumsum
+from agent.kernels.embedding_norm import operator as embedding_norm
 from agent.kernels.group_norm import activation
 from agent.kernels.linear_cross_entropy import operator as linear_cross_entropy
 from agent.kernels.masked_softmax import operator as masked_softmax
 from agent.kernels.reduction import operator as reduction
+from agent.kernels.rows import Parameters
 
 F = torch.nn.functional
 EVERY = pytest.mark.parametrize("dtype", list(NUMBERS))
@@ -200,3 +202,31 @@ def test_losses_whose_gradient_takes_the_logits_place(
     (0.5 * wanted.sum()).backward()
     assert truth.grad is not None
     kit.close(logits, truth.grad)
+
+
+@EVERY
+@pytest.mark.parametrize("centred", [True, False], ids=["layer_norm", "rms_norm"])
+@pytest.mark.parametrize(("features", "offset"), [(40, 0), (33, 1), (1_000, 0), (4_100, 1)])
+def test_embeddings_and_their_norms(features: int, offset: int, centred: bool, dtype: str) -> None:
+    """With positions where the norm is centred; a number that is no entry makes NaN and reads nothing."""
+    kit, shape = Kit(dtype, offset, AXES), (2, 3)
+    table, weight = kit.draw(7, features, shift=2.0), kit.draw(features)
+    positions, bias = (kit.draw(3, features), kit.draw(features)) if centred else (None, None)
+    ids, y, embedded = kit.device.empty(6, "int64"), kit.room(6, features), kit.room(6, features)
+    ids[...] = [3, 0, 6, 1, 1, 7]
+    rstd, mean = kit.floats(6), kit.floats(6) if centred else None
+    run(
+        kit.device, "embedding_norm_forward", embedding_norm.FORWARD,
+        ids, table, positions, weight, bias, y, embedded, mean, rstd, 6, features, 7, 3, int(centred),
+        NUMBERS[dtype], NUMBERS[dtype], 1e-3, 0, 0,
+    )  # fmt: skip
+    assert np.isnan(embedded[5]).all()
+    assert np.isnan(y[5]).all()
+    known = torch.tensor(ids).clamp(max=6).view(shape)
+    words, scale = exact(table).detach(), exact(weight).detach()
+    beside, shift = (None if one is None else exact(one).detach() for one in (positions, bias))
+    wanted = embedding_norm.in_torch(
+        known, (words, beside), Parameters(scale, shift), 1e-3, None, centred
+    )  # fmt: skip
+    for ours, theirs in ((embedded, wanted[1]), (y, wanted[0])):
+        kit.close(ours[:5], theirs.reshape(6, features)[:5])

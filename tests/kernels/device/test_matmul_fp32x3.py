@@ -11,7 +11,7 @@ import torch
 from device_library import Array, Device, build_runtime
 from kernels.device.group_norm_library import one_text
 
-from agent.kernels.matmul_fp32x3.product import FORWARD, PRECISIONS
+from agent.kernels.matmul_fp32x3.product import FORWARD, PARTS, PRECISIONS
 
 HERE = Path(__file__).parent
 SOURCE = HERE.parents[2] / "agent" / "kernels" / "matmul_fp32x3" / "csrc" / "launch.cuh"
@@ -38,7 +38,8 @@ STREAMED = {
     "kLaunch = 4.0": "kLaunch = 4e9",
     "plan.sms = linear::attribute(cudaDevAttrMultiProcessorCount, args.device);": "plan.sms = 5;",
 }
-"""So that stages are shared out: joining with a kernel takes too long, and few SMs have several tiles each."""
+"""So that stages are shared out: joining with a kernel takes too long, few SMs have several tiles each."""
+SHARED_OUT = [(1, 1, 1, 600), (2, 130, 9, 700), (1, 260, 131, 600), (4, 260, 9, 140)]
 EVERY = pytest.mark.parametrize("precision", list(PRECISIONS))
 LAYOUTS = ("plain", "transposed", "strided", "shared")
 
@@ -82,6 +83,7 @@ def laid(values: Array, layout: str) -> tuple[Array, tuple[int, int, int]]:
 def product(
     a: Array, b: Array, layouts: tuple[str, str] = ("plain", "plain"), precision: str = "fp32x3",
     c: Array | None = None, scales: tuple[float, float] = (1.0, 1.0),
+    parts: tuple[str, str] = ("whole", "whole"),
 ) -> Array:  # fmt: skip
     batch, m, k = a.shape
     n = b.shape[2]
@@ -91,7 +93,7 @@ def product(
     y[...] = np.nan
     (of_a, a_steps), (of_b, b_steps) = laid(a, layouts[0]), laid(b, layouts[1])
     of_c, c_steps = (None, (0, 0, 0)) if c is None else laid(c, "plain" if len(c) > 1 else "shared")
-    steps = (*a_steps, *b_steps, *c_steps, number, *scales, 0, 0)
+    steps = (*a_steps, *b_steps, *c_steps, number, *(PARTS[part] for part in parts), *scales, 0, 0)
 
     def packed(workspace: Array | None) -> ctypes.Array[ctypes.c_char]:
         tensors = [0 if v is None else v.ctypes.data for v in (of_a, of_b, of_c, y, workspace)]
@@ -118,7 +120,9 @@ def test_any_sizes(size: tuple[int, int, int, int], precision: str) -> None:
     assert off_by(product(a, b, precision=precision), a, b) < EXACT
 
 
-@pytest.mark.parametrize("size", [(1, 1, 1, 600), (2, 130, 9, 700), (1, 260, 131, 600), (4, 260, 9, 140)], ids=str)
+@pytest.mark.parametrize(
+    "size", [(1, 1, 1, 600), (2, 130, 9, 700), (1, 260, 131, 600), (4, 260, 9, 140)], ids=str
+)
 def test_the_last_to_end_of_a_tile_adds_its_parts_up(size: tuple[int, int, int, int]) -> None:
     batch, m, n, k = size
     a, b, c = draw(1, batch, m, k), draw(2, batch, k, n), draw(3, 1, m, n)
@@ -146,6 +150,19 @@ def test_something_is_added(batch: int, depth: int, precision: str) -> None:
     y = product(a, b, precision=precision, c=c, scales=(-0.5, 3.0))
     wanted = -0.5 * (a.astype("float64") @ b) + 3.0 * c
     np.testing.assert_allclose(y, wanted, rtol=2e-5, atol=2e-5)
+
+
+@pytest.mark.parametrize("layout", ["plain", "transposed"])
+@pytest.mark.parametrize("of_a", PARTS)
+@pytest.mark.parametrize("of_b", PARTS)
+def test_triangular_operands_are_read_on_their_side_alone(of_a: str, of_b: str, layout: str) -> None:
+    sides = {"whole": np.array, "lower": np.tril, "upper": np.triu}
+    a, b = draw(1, 1, 140, 200), draw(2, 1, 200, 300)
+    wanted_a, wanted_b = sides[of_a](a), sides[of_b](b)
+    a[wanted_a == 0], b[wanted_b == 0] = 1e30, np.nan
+    y = product(a, b, (layout, layout), parts=(of_a, of_b))
+    terms = np.abs(wanted_a).astype("float64") @ np.abs(wanted_b)
+    assert (np.abs(y - wanted_a.astype("float64") @ wanted_b) <= EXACT * terms).all()
 
 
 @pytest.mark.parametrize("layout", ["plain", "transposed"])

@@ -12,34 +12,58 @@ constexpr int kAllDepth = 128;
 struct Plan {
     Shape shape;
     matmul::Operands weight;  // as b
-    int64_t taps_at, bytes;
+    bool all;                 // with lo * lo
+    int64_t features;         // of a tile
+    int64_t sms, tiles;
+    matmul::Cut cut;
+    int64_t taps_at, ended_at, partial_at, bytes;
 };
 
 inline Plan plan_of(const Forward& args) {
     Plan plan = {};
     const Shape& s = plan.shape = shape_of(args);
     const int64_t depth = s.depth();
+    plan.all = depth <= kAllDepth;
     matmul::Operand& weight = plan.weight.b;
-    weight = matmul::operand_at(args.weight, s.groups, s.features, depth, s.features * depth, depth, 1, true);
+    weight = matmul::b_of(matmul::operand_at(args.weight, s.groups, s.features, depth, s.features * depth, depth, 1), !plan.all);
+    const int rest = s.features % kTile;
+    plan.features = rest > 0 && rest <= 64 ? 64 : 128;
+    plan.sms = linear::attribute(cudaDevAttrMultiProcessorCount, args.device);
+    plan.tiles = s.groups * ceil_div(s.pixels(), kTile) * ceil_div(s.features, plan.features);
+    plan.cut = matmul::cut_of(plan.tiles, weight.stages, 0, plan.sms, false, true);
+    plan.weight.zeros = plan.cut.counters();
     plan.taps_at = on_256_bytes(weight.bytes());
-    plan.bytes = plan.taps_at + weight.stages * kDepth * int64_t{sizeof(Tap)};
+    plan.ended_at = plan.taps_at + on_256_bytes(weight.stages * kDepth * int64_t{sizeof(Tap)});
+    plan.partial_at = plan.ended_at + on_256_bytes(plan.weight.zeros * int64_t{sizeof(int)});
+    plan.bytes = plan.partial_at + plan.cut.sums() * int64_t{sizeof(float)};
     return plan;
 }
 
 inline cudaError_t on_tensor_cores(const Forward& args) {
     Plan plan = plan_of(args);
     const Shape& s = plan.shape;
+    matmul::Operand& weight = plan.weight.b;
+    if (plan.tiles > kMostBlocks) return cudaErrorInvalidValue;
     auto* workspace = static_cast<unsigned char*>(args.workspace);
     auto* taps = reinterpret_cast<Tap*>(workspace + plan.taps_at);
-    const int stages = static_cast<int>(plan.weight.b.stages);
-    plan.weight.b.packed = workspace;
+    matmul::place(weight, workspace);
+    plan.weight.zeroed = reinterpret_cast<int*>(workspace + plan.ended_at);
     cudaError_t error = matmul::split(plan.weight, args.stream);
-    if (error == cudaSuccess) error = list_taps(s, taps, stages * kDepth, args.stream);
+    if (error == cudaSuccess) error = list_taps(s, taps, static_cast<int>(weight.stages) * kDepth, args.stream);
     if (error != cudaSuccess) return error;
-    const Conv p = {s, args.x, args.weight, workspace, args.bias, args.y, taps, stages, s.depth() <= kAllDepth};
-    const int64_t sms = linear::attribute(cudaDevAttrMultiProcessorCount, args.device);
-    const int rest = s.features % kTile;
-    return rest > 0 && rest <= 64 ? multiply<64>(p, sms, args.stream) : multiply<128>(p, sms, args.stream);
+    Conv p = {};
+    p.shape = s;
+    p.x = args.x, p.plain = args.weight, p.bias = args.bias, p.y = args.y;
+    p.weight = weight.packed, p.exponents = weight.exponents;
+    p.taps = taps;
+    p.cut = plan.cut.schedule(plan.tiles, weight.stages);
+    p.partial = reinterpret_cast<float*>(workspace + plan.partial_at);
+    p.ended = plan.weight.zeroed;
+    const unsigned blocks = plan.cut.grid(plan.tiles, plan.sms);
+    if (plan.features == 64) {
+        return plan.all ? multiply<64, true>(p, blocks, args.stream) : multiply<64, false>(p, blocks, args.stream);
+    }
+    return plan.all ? multiply<128, true>(p, blocks, args.stream) : multiply<128, false>(p, blocks, args.stream);
 }
 
 }  // namespace kernelwright::conv

@@ -1,8 +1,9 @@
 // Cumulative sums of [outer, length, inner] along length, from the front or, for the gradient, from the back.
 //
-// A block goes along its rows, or along neighbouring columns, a tile at a time and carries on what it has summed; the
-// next tile is asked for before this one is summed. Where that makes too few blocks the length is split: the sums of the
-// parts come first, and each block begins with those before its own. All is added in the same order on every run.
+// A block, or a part of a warp, goes along its row, or a block along neighbouring columns, a tile at a time, and
+// carries on what it has summed; the next tile is asked for before this one is summed. Where that makes too few blocks
+// the length is split: the sums of the parts come first, and each block begins with those before its own. All is added
+// in the same order on every run.
 #pragma once
 
 #include "../../csrc/reduce.cuh"
@@ -208,9 +209,24 @@ __global__ void __launch_bounds__(kReduceThreads) along_columns(
     }
 }
 
-inline Shape shape_of(const Forward& args, int64_t vector) {
-    const Shape whole = shape_for(args.outer, args.length, args.inner, vector, 1);
-    return whole.blocks >= kEnough ? whole : shape_for(args.outer, args.length, args.inner, vector, kOfParts);
+constexpr int64_t kOfWarp = 16;  // packs of a row for each thread of a warp, up to which a warp takes it
+
+// Parts where there are too few rows or columns; threads for a row that is whole.
+template <int V>
+Shape shape_of(const Forward& args) {
+    Shape shape = shape_for<V>(args.outer, args.length, args.inner, 1);
+    const int64_t rows = shape.by_rows ? shape.outer : shape.blocks;
+    if (rows < kEnough) {
+        const Shape split = shape_for<V>(args.outer, args.length, args.inner, kOfParts);
+        if (split.splits > 1) return split;
+    }
+    if (shape.by_rows) {
+        const bool short_row = shape.length <= kWarp * kOfWarp && rows >= kEnough;
+        shape.width = row_width(shape.length, kTilePacks, 4);
+        if (shape.width > kWarp) shape.width = short_row ? kWarp : kReduceThreads;
+        shape.blocks = divided_up(shape.outer, kReduceThreads / shape.width);
+    }
+    return shape;
 }
 
 inline bool takes_vectors(const Forward& args, int64_t vector) {
@@ -219,13 +235,16 @@ inline bool takes_vectors(const Forward& args, int64_t vector) {
 
 inline int64_t forward_workspace(const Forward& args) {
     const int64_t vector = args.dtype == kFloat32 ? kVector<float> : kVector<__half>;
-    const int64_t splits = shape_of(args, takes_vectors(args, vector) ? vector : 1).splits;
+    const Shape shape = !takes_vectors(args, vector)     ? shape_of<1>(args)
+                        : args.dtype == kFloat32 ? shape_of<kVector<float>>(args)
+                                                 : shape_of<kVector<__half>>(args);
+    const int64_t splits = shape.splits;
     return splits > 1 ? args.outer * splits * args.inner * int64_t{sizeof(Partial<SumOf>)} : 0;
 }
 
 template <typename T, int V>
 cudaError_t launch(const Forward& args) {
-    const Shape shape = shape_of(args, V);
+    const Shape shape = shape_of<V>(args);
     if (shape.blocks > kMaxGrid) return cudaErrorInvalidValue;
     auto* parts = shape.splits > 1 ? static_cast<Partial<SumOf>*>(args.workspace) : nullptr;
     if (parts != nullptr) {

@@ -140,6 +140,24 @@ __device__ __forceinline__ void store_probabilities(
     }
 }
 
+// Of the threads of a row: a power of two of a warp's lanes, or a block.
+__device__ __forceinline__ Partition row_merge(Partition mine, Partition* of_warp) {
+    if (blockDim.x >= kWarp) return block_merge(mine, of_warp);
+    float max = mine.max;
+    for (int offset = int(blockDim.x) / 2; offset > 0; offset /= 2) {
+        max = fmaxf(max, __shfl_xor_sync(0xffffffff, max, offset));
+    }
+    float sum = mine.sum * expf(mine.max - level_of(max));
+    for (int offset = int(blockDim.x) / 2; offset > 0; offset /= 2) sum += __shfl_xor_sync(0xffffffff, sum, offset);
+    return {max, sum};
+}
+
+__device__ __forceinline__ float row_sum(float mine, float* of_warp) {
+    if (blockDim.x >= kWarp) return block_reduce<Sum>(mine, of_warp);
+    for (int offset = int(blockDim.x) / 2; offset > 0; offset /= 2) mine += __shfl_xor_sync(0xffffffff, mine, offset);
+    return mine;
+}
+
 template <int N, typename T, int V>
 __global__ void __launch_bounds__(kThreads) resident_rows(Forward args) {
     __shared__ Partition of_warp[kMaxWarps];
@@ -148,7 +166,7 @@ __global__ void __launch_bounds__(kThreads) resident_rows(Forward args) {
     float tile[N];
     load_scores<T, V>(args, row, threadIdx.x, tile);
     const Partition mine = add_tile<T>({-INFINITY, 0.0f}, tile);
-    const Partition all = block_merge(mine, of_warp);
+    const Partition all = row_merge(mine, of_warp);
     store_probabilities<T, V>(args, row, threadIdx.x, expf(mine.max - level_of(all.max)) * inverse(all), tile);
 }
 
@@ -208,7 +226,7 @@ __global__ void __launch_bounds__(kWarp* kMaxWarps) backward_rows(Backward args)
         }
         for (int at = rest; at < seen; at += step) sum += product(dy[at], y[at]);
     }
-    sum = block_reduce<Sum>(sum, of_warp);
+    sum = row_sum(sum, of_warp);
     const float scale = float(args.scale);
     const auto stored = [&](int at, const Pack<T, V>& of_dy, const Pack<T, V>& of_y) {
         Pack<T, V> pack = {};
@@ -227,12 +245,19 @@ __global__ void __launch_bounds__(kWarp* kMaxWarps) backward_rows(Backward args)
     }
 }
 
+// Of rows of up to a warp's packs: as many threads for each as it has packs, and a block of them.
+inline dim3 lanes_block(int64_t packs) {
+    unsigned lanes = 1;
+    while (lanes < packs) lanes *= 2;
+    return dim3(lanes, kShortRows * kWarp / lanes);
+}
+
 template <typename T, int V>
 cudaError_t launch(const Forward& args) {
     const int64_t packs = args.length / V;
-    const dim3 short_rows = rows_block(kWarp);
+    const dim3 short_rows = rows_block(kWarp), lanes = lanes_block(std::min<int64_t>(packs, kWarp));
     if (packs <= kWarp) {
-        resident_rows<V, T, V><<<rows_grid(args.rows, short_rows), short_rows, 0, args.stream>>>(args);
+        resident_rows<V, T, V><<<rows_grid(args.rows, lanes), lanes, 0, args.stream>>>(args);
     } else if (args.length <= kWarp * kTile) {
         resident_rows<kTile, T, V><<<rows_grid(args.rows, short_rows), short_rows, 0, args.stream>>>(args);
     } else if (args.length <= kThreads * kHeld) {
@@ -248,7 +273,7 @@ template <typename T, int V>
 cudaError_t launch(const Backward& args) {
     constexpr int kPacks = kBackwardHeld / V;
     const int64_t packs = args.length / V;
-    const dim3 block = rows_block(block_for(packs, kPacks));
+    const dim3 block = packs <= kWarp ? lanes_block(packs) : rows_block(block_for(packs, kPacks));
     const unsigned grid = rows_grid(args.rows, block);
     if (packs <= kWarp) {
         backward_rows<1, T, V><<<grid, block, 0, args.stream>>>(args);

@@ -5,15 +5,11 @@
 // where the tensor cores cut off. Two sets of sums take turns, so that the tensor cores multiply into one while the other is
 // added. With ALL, lo * lo is not left out; an infinity, which is in lo, then meets lo's of either sign, and what is not
 // finite is computed anew in float arithmetic.
-//
-// Whole tiles would leave SMs idle in the last round. So the stages of the first tiles, up to two rounds of them, are shared
-// out evenly (Osama et al., "Stream-K", 2023): a tile is then made by up to a few blocks that follow each other, and whoever
-// is the last to end adds their sums up. Where tiles are very few and deep, each is cut into equal parts instead, which a
-// kernel of its own adds up. Both add in the order of the depth: a sum is the same in every run.
 #pragma once
 
 #include "../../csrc/warpgroups_sm90.cuh"
 #include "../../linear_fp32x3/csrc/product_sm90.cuh"
+#include "schedule_sm90.cuh"
 #include "split_sm90.cuh"
 
 namespace kernelwright::matmul {
@@ -22,12 +18,9 @@ using linear::kConsumers;
 using linear::kStages;
 using linear::kThreads;
 
-constexpr int64_t kMostParts = 64;
-constexpr int kWarps = 4 * kConsumers;  // that hold a tile's sums
-constexpr int kWarpSums = 16 * 32 * 4;  // of a warp: 64 of each lane
 constexpr int kConsumerRegisters = 232;
 constexpr int kLoaderRegisters = 40;
-constexpr int kStageBytes = 2 * kPackedBytes;
+constexpr int kStageBytes = kPackedBytes + kOperandBytes;  // a's packed tile and b's
 constexpr int kSharedBytes = kStages * kStageBytes + matrix::kAtomBytes + 2 * kStages * 8;
 
 struct Product {
@@ -35,64 +28,25 @@ struct Product {
     const unsigned char* a;    // packed
     const unsigned char* b;
     int64_t a_bytes, b_bytes;  // from one matrix to the next; 0 where all share one
+    const int* exponents;      // of b's columns
+    int64_t b_rows;            // from one matrix to the next
     int batch;
-    int parts;                 // that every tile is cut into
-    int streamed;              // tiles whose stages are shared out, the first ones; 0 where there are parts
+    Schedule cut;
     Outcome out;
-    float* partial;            // [parts, batch, m, n], or [blocks, 2, warps, kWarpSums] of the tiles that are streamed
-    int* ended;                // [streamed, warps]: how many parts
+    float* partial;            // [parts, batch, m, n], or what parts of streamed tiles have
+    int* ended;
     Operands plain;            // what was split
     bool all;                  // with lo * lo
 
-    __host__ __device__ int all_tiles() const { return batch * tiles.tiles(); }
-    __host__ __device__ int units() const { return all_tiles() * parts; }
-    // Stages [begin_of(part), begin_of(part + 1)) belong to a part.
-    __host__ __device__ int begin_of(int part) const {
-        return static_cast<int>(static_cast<int64_t>(tiles.stages) * part / parts);
+    // The stages of a unit that both operands have, [first_of, past_of).
+    __device__ __forceinline__ int first_of(const Unit& unit, const linear::Tile& tile) const {
+        return max(unit.begin, max(plain.a.first_stage(tile.of_x), plain.b.first_stage(tile.of_weight)));
     }
-    // Of all stages that are streamed, a block's are [share_of(block), share_of(block + 1)).
-    __host__ __device__ int64_t all_streamed() const { return static_cast<int64_t>(streamed) * tiles.stages; }
-    __device__ __forceinline__ int share_of(int block) const {
-        return static_cast<int>(all_streamed() * block / gridDim.x);
-    }
-    __device__ __forceinline__ int block_of(int64_t stage) const {
-        return static_cast<int>(((stage + 1) * gridDim.x - 1) / all_streamed());
+    __device__ __forceinline__ int past_of(const Unit& unit, const linear::Tile& tile) const {
+        return min(unit.end, min(plain.a.past_stage(tile.of_x), plain.b.past_stage(tile.of_weight)));
     }
     __device__ __forceinline__ int batch_of(int tile) const { return tile / tiles.tiles(); }
     __device__ __forceinline__ linear::Tile place_of(int tile) const { return linear::tile_at(tiles, tile % tiles.tiles()); }
-};
-
-// What a block does in one go: stages [begin, end) of a tile. Of tiles that are not streamed, `part` is of those that every
-// tile is cut into.
-struct Unit {
-    int tile, part, begin, end;
-};
-
-// The units of this block, in turn.
-struct Units {
-    int at, end;  // of the stages that are streamed
-    int number;
-
-    __device__ __forceinline__ explicit Units(const Product& p)
-        : at(p.streamed > 0 ? p.share_of(blockIdx.x) : 0), end(p.streamed > 0 ? p.share_of(blockIdx.x + 1) : 0),
-          number(p.streamed + blockIdx.x) {}
-
-    __device__ __forceinline__ bool next(const Product& p, Unit& unit) {
-        if (at < end) {
-            unit.tile = at / p.tiles.stages;
-            const int first = unit.tile * p.tiles.stages;
-            unit.begin = at - first;
-            at = min(end, first + p.tiles.stages);
-            unit.end = at - first;
-            return true;
-        }
-        if (number >= p.units()) return false;
-        unit.tile = number / p.parts;
-        unit.part = number % p.parts;
-        unit.begin = p.begin_of(unit.part), unit.end = p.begin_of(unit.part + 1);
-        number += gridDim.x;
-        return true;
-    }
 };
 
 // A place in the ring, and which time it is passed.
@@ -125,22 +79,22 @@ __device__ __forceinline__ Ring ring_in(unsigned char* shared, int stages, int s
 
 // One thread keeps the ring filled.
 __device__ __forceinline__ void load_units(const Product& p, const Ring& ring) {
-    const int64_t tile_bytes = static_cast<int64_t>(p.tiles.stages) * kPackedBytes;
+    const int64_t stages = p.tiles.stages;
     const uint64_t policy = matrix::evict_last();
     Turn turn = {0, 1};  // the first round finds every stage free
-    Units units(p);
-    for (Unit unit; units.next(p, unit);) {
+    Units units(p.cut);
+    for (Unit unit; units.next(p.cut, unit);) {
         const int batch = p.batch_of(unit.tile);
         const linear::Tile tile = p.place_of(unit.tile);
-        const int64_t begin = static_cast<int64_t>(unit.begin) * kPackedBytes;
-        const unsigned char* a = p.a + batch * p.a_bytes + tile.of_x * tile_bytes + begin;
-        const unsigned char* b = p.b + batch * p.b_bytes + tile.of_weight * tile_bytes + begin;
-        for (int i = unit.end - unit.begin; i > 0; --i, turn.next(kStages), a += kPackedBytes, b += kPackedBytes) {
+        const int begin = p.first_of(unit, tile);
+        const unsigned char* a = p.a + batch * p.a_bytes + (tile.of_x * stages + begin) * kPackedBytes;
+        const unsigned char* b = p.b + batch * p.b_bytes + (tile.of_weight * stages + begin) * kOperandBytes;
+        for (int i = p.past_of(unit, tile) - begin; i > 0; --i, turn.next(kStages), a += kPackedBytes, b += kOperandBytes) {
             unsigned char* to = ring.stages + turn.stage * kStageBytes;
             matrix::barrier_wait(ring.free + turn.stage, turn.parity);
             matrix::barrier_expect(ring.full + turn.stage, kStageBytes);
             matrix::bulk_load(to, a, kPackedBytes, ring.full + turn.stage, policy);
-            matrix::bulk_load(to + kPackedBytes, b, kPackedBytes, ring.full + turn.stage, policy);
+            matrix::bulk_load(to + kPackedBytes, b, kOperandBytes, ring.full + turn.stage, policy);
         }
     }
 }
@@ -150,48 +104,22 @@ __device__ __noinline__ float in_float(const Product& p, int64_t batch, int64_t 
     const Operand &of_a = p.plain.a, &of_b = p.plain.b;
     const float* a = of_a.values + batch * of_a.batch_step + row * of_a.row_step;
     const float* b = of_b.values + batch * of_b.batch_step + column * of_b.row_step;
+    const int64_t begin = max(of_a.begin_of(row), of_b.begin_of(column)), end = min(of_a.end_of(row), of_b.end_of(column));
     float sum = 0.0f;
     #pragma unroll 4
-    for (int64_t i = 0; i < of_a.depth; ++i) sum = fmaf(__ldg(a + i * of_a.depth_step), __ldg(b + i * of_b.depth_step), sum);
+    for (int64_t i = begin; i < end; ++i) sum = fmaf(__ldg(a + i * of_a.depth_step), __ldg(b + i * of_b.depth_step), sum);
     return sum;
 }
 
-// Of a streamed tile, whether all its stages are this block's, or it is the last to end: then the sums are those of all parts.
-// Until then it stores a warp's.
-__device__ __forceinline__ bool joined(const Product& p, float (&sum)[64], const Unit& unit) {
-    if (unit.end - unit.begin == p.tiles.stages) return true;
-    const int64_t first_stage = static_cast<int64_t>(unit.tile) * p.tiles.stages;
-    const int first = p.block_of(first_stage), last = p.block_of(first_stage + p.tiles.stages - 1);
-    const int lane = threadIdx.x % 32, warp = threadIdx.x / 32;
-    // A block has at most two tiles that others share: one that it does not begin, and one that it begins.
-    const auto sums_of = [&](int block) {
-        const int64_t place = int64_t{block} * 2 + (block == first ? 1 : 0);
-        return reinterpret_cast<float4*>(p.partial + (place * kWarps + warp) * kWarpSums) + lane;
-    };
-    float4* to = sums_of(blockIdx.x);
+// Back to where the values are: by b's exponents and the margin. All are loaded before anything is stored.
+__device__ __forceinline__ void unscale(const Product& p, float (&sum)[64], int batch, int column) {
+    const int* of_b = p.exponents + batch * p.b_rows + column;
     #pragma unroll
-    for (int i = 0; i < 16; ++i) {
-        const float4 four = {sum[4 * i], sum[4 * i + 1], sum[4 * i + 2], sum[4 * i + 3]};
-        __stcg(to + i * 32, four);
-    }
-    __threadfence();
-    __syncwarp();
-    int before = lane == 0 ? atomicAdd(p.ended + unit.tile * kWarps + warp, 1) : 0;
-    before = __shfl_sync(0xffffffffu, before, 0);
-    if (before < last - first) return false;
-    __threadfence();
-    for (int block = first; block <= last; ++block) {
-        const float4* from = sums_of(block);
+    for (int j = 0; j < 16; ++j) {
+        const int2 two = __ldg(reinterpret_cast<const int2*>(of_b + 8 * j));
         #pragma unroll
-        for (int i = 0; i < 16; ++i) {
-            const float4 four = __ldcg(from + i * 32);
-            sum[4 * i] = block == first ? four.x : sum[4 * i] + four.x;
-            sum[4 * i + 1] = block == first ? four.y : sum[4 * i + 1] + four.y;
-            sum[4 * i + 2] = block == first ? four.z : sum[4 * i + 2] + four.z;
-            sum[4 * i + 3] = block == first ? four.w : sum[4 * i + 3] + four.w;
-        }
+        for (int i = 0; i < 4; ++i) sum[4 * j + i] = linear::unscaled(sum[4 * j + i], (i % 2 == 0 ? two.x : two.y) - kMargin);
     }
-    return true;
 }
 
 // Makes of the sums what is stored, in place.
@@ -217,11 +145,12 @@ __device__ __forceinline__ void finish_unit(const Product& p, float (&sum)[64], 
 
 template <bool ALL>
 __device__ __forceinline__ void store_unit(const Product& p, float (&sum)[64], const Unit& unit, int group) {
-    const bool is_part = p.parts > 1;
-    if (unit.tile < p.streamed && !joined(p, sum, unit)) return;
+    const bool is_part = p.cut.parts > 1;
+    if (!joined(p.cut, sum, unit, p.partial, p.ended)) return;
     const int batch = p.batch_of(unit.tile);
     const linear::Tile tile = p.place_of(unit.tile);
     const linear::Place at = linear::place_of(tile.of_x * kTile + group * 64, tile.of_weight * kTile);
+    unscale(p, sum, batch, at.column);
     if (!is_part) finish_unit<ALL>(p, sum, batch, at);
     const int m = p.tiles.m, n = p.tiles.n;
     const bool pairs = n % 2 == 0;
@@ -276,44 +205,35 @@ __device__ __forceinline__ void multiply_half(float (&partial)[64], const unsign
     sm90::products_issued();
 }
 
-// The sums of a half, scaled back by the factors of that half, a's from this thread's first row on.
+// The sums of a half, by the factors of this thread's two rows.
 template <int N>
-__device__ __forceinline__ void add(float (&sum)[N], const float (&partial)[N], const float* of_a, const float* of_b) {
-    const float rows[2] = {of_a[0], of_a[8]};
-    const float4* fours = reinterpret_cast<const float4*>(of_b) + threadIdx.x % 4;
+__device__ __forceinline__ void add(float (&sum)[N], const float (&partial)[N], const float (&rows)[2]) {
     #pragma unroll
-    for (int j = 0; j < N / 8; ++j) {
-        const float4 four = fours[4 * j];
-        const float columns[4] = {four.x, four.y, four.z, four.w};
-        #pragma unroll
-        for (int i = 0; i < 8; ++i) {
-            sum[8 * j + i] = fmaf(partial[8 * j + i] * columns[i / 4 * 2 + i % 2], rows[i / 2 % 2], sum[8 * j + i]);
-        }
-    }
+    for (int i = 0; i < N; ++i) sum[i] = fmaf(partial[i], rows[i / 2 % 2], sum[i]);
 }
 
 template <bool ALL>
 __device__ __forceinline__ void multiply_units(const Product& p, const Ring& ring, int group) {
     Turn turn = {0, 0};
-    Units units(p);
-    for (Unit unit; units.next(p, unit);) {
+    Units units(p.cut);
+    for (Unit unit; units.next(p.cut, unit);) {
         float sum[64], first[64], second[64];
         #pragma unroll
         for (int i = 0; i < 64; ++i) sum[i] = first[i] = second[i] = 0.0f;
-        for (int i = unit.end - unit.begin; i > 0; --i, turn.next(kStages)) {
+        const linear::Tile tile = p.place_of(unit.tile);
+        for (int i = p.past_of(unit, tile) - p.first_of(unit, tile); i > 0; --i, turn.next(kStages)) {
             const unsigned char* stage = ring.stages + turn.stage * kStageBytes;
-            const float* of_a = reinterpret_cast<const float*>(stage + kOperandBytes) + linear::place_of(group * 64, 0).row;
-            const float* of_b = reinterpret_cast<const float*>(stage + kPackedBytes + kOperandBytes);
+            const float* factors = reinterpret_cast<const float*>(stage + kOperandBytes) + linear::place_of(group * 64, 0).row;
             matrix::barrier_wait(ring.full + turn.stage, turn.parity);
+            const float rows[2][2] = {{factors[0], factors[8]}, {factors[kTile], factors[kTile + 8]}};
             matrix::matrix_begin();
             multiply_half<ALL>(first, stage, group, 0);
             multiply_half<ALL>(second, stage, group, 1);
             sm90::products_done<1>(first);
-            add(sum, first, of_a, of_b);
+            add(sum, first, rows[0]);
             sm90::products_done<0>(second);
-            add(sum, second, of_a + kTile, of_b + kTile);
-            __syncwarp();  // every lane has read its factors
             if (threadIdx.x % 32 == 0) matrix::barrier_arrive(ring.free + turn.stage);
+            add(sum, second, rows[1]);
         }
         store_unit<ALL>(p, sum, unit, group);
     }
@@ -353,7 +273,7 @@ __global__ void __launch_bounds__(kJoinThreads) matmul_join(const __grid_constan
     const int64_t first = static_cast<int64_t>(blockIdx.x) * kJoinThreads * kJoined + threadIdx.x;
     float sum[kJoined] = {};
     #pragma unroll 4
-    for (int part = 0; part < p.parts; ++part) {
+    for (int part = 0; part < p.cut.parts; ++part) {
         #pragma unroll
         for (int i = 0; i < kJoined; ++i) {
             const int64_t at = first + i * kJoinThreads;

@@ -8,6 +8,9 @@ namespace kernelwright::matmul {
 // Beside linear::Precision: a fourth product, of what hi leaves of both operands.
 enum More : int64_t { kFp32x4 = 2 };
 
+// Which values of a matrix there are: those on one side of the diagonal alone, the others are 0 and are not read.
+enum Part : int64_t { kWhole = 0, kLower = 1, kUpper = 2 };
+
 using linear::ceil_div;
 using linear::kMostBlocks;
 using linear::on_256_bytes;
@@ -24,6 +27,7 @@ struct Forward {
     int64_t b_batch, b_depth, b_column;  // [batch, k, n]
     int64_t c_batch, c_row, c_column;    // [batch, m, n]
     int64_t precision;                   // linear::Precision
+    int64_t a_part, b_part;              // Part; kWhole where the tensor cores do not take it
     double alpha, beta;
     cudaStream_t stream;
     int64_t device;

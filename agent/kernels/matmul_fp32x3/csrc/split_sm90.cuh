@@ -1,17 +1,20 @@
-// Two matrices of float as two of fp16 each, for the tensor cores, from any layout and in one pass.
+// Two matrices of float as two of fp16 each, for the tensor cores, from any layout.
 //
-// Of a row's 32 neighbours in depth the largest finite value is scaled by a power of two into [2^13, 2^14), and each value
-// split: hi = fp16(v), lo = fp16(v - hi). The sums of such a half of a stage are taken out of the tensor cores by
-// themselves, so that they can be scaled back by themselves: nobody has to know a whole row's largest value, and what is
-// small loses digits beside its 31 neighbours alone (2^-38 of the largest), not beside all of its row.
+// Values are scaled by a power of two, so that the largest finite one of those that share it lies in [2^13, 2^14), and split:
+// hi = fp16(v), lo = fp16(v - hi). Of a, a row's 32 neighbours in depth share a scale: the sums of such a half of a stage are
+// taken out of the tensor cores by themselves and can be scaled back by themselves, so that a is read once, and what is small
+// loses digits beside its 31 neighbours alone (2^-38 of the largest). Of b, a column has one, whose largest values a kernel of
+// its own finds: another factor for each sum would cost as much again as adding it.
 //
 // hi and lo hold 22 bits, a float 24, and three products leave lo * lo out. What is missing is small, but where it has one
-// sign it adds up over the depth. So it is given either: of b, each value goes up or down as a number drawn for its place
-// says, as likely as it is near; of a, only what lies halfway does. The numbers are the same in every call.
+// sign it adds up over the depth. So it is given either: what lies halfway goes the way that a number drawn for its place
+// says, and where lo * lo is left out all values of b go up or down, as likely as they are near. The numbers are the same in
+// every call.
 //
 // An infinity or NaN goes into lo, beside a hi of 1 with its sign (linear_fp32x3/csrc/split_sm90.cuh).
 //
-// Packed: [tile of 128 rows][64 of depth], each hi and lo, 16 KB, swizzled, and the factors that scale sums back, [2][128].
+// Packed: [tile of 128 rows][64 of depth], each hi and lo, 16 KB, swizzled; of a with the factors that scale sums back,
+// [2][128]. b's exponents stand behind its tiles.
 #pragma once
 
 #include <algorithm>
@@ -27,10 +30,14 @@ using linear::kOperandBytes;
 using linear::kTile;
 
 constexpr int kSplitThreads = 256;
-constexpr int kHalf = kDepth / 2;  // of depth, with one scale for each row
+constexpr int kHalf = kDepth / 2;  // of depth, with one scale for each row of a
 constexpr int kFactorBytes = 2 * kTile * static_cast<int>(sizeof(float));
-constexpr int kPackedBytes = kOperandBytes + kFactorBytes;
-constexpr int kSplit = kTile * kDepth / kSplitThreads;  // values of a thread
+constexpr int kPackedBytes = kOperandBytes + kFactorBytes;  // of a
+constexpr int kSplit = kTile * kDepth / kSplitThreads;      // values of a thread
+constexpr int kPieceRows = 32;                              // of b whose largest values a block finds
+constexpr int64_t kLeastPiece = 512;                        // of depth
+constexpr int64_t kMostPieces = 64;
+constexpr int kMargin = 26;  // sums stand this many powers of two too low until they are finished: none is infinite before
 
 // An operand by its rows, m of a and n of b, and its depth.
 struct Operand {
@@ -40,16 +47,36 @@ struct Operand {
     bool by_fours;               // four neighbours in depth can be loaded at once, where there are four
     bool by_rows;                // rows are neighbours in memory, and depths are not
     bool is_b;
+    bool drawn;                  // all values go up or down as drawn
+    int64_t part;                // kLower: those whose depth is at most their row; kUpper: at least
     int64_t stages;
     unsigned char* packed;
+    int* exponents;              // of b, [batch, padded rows]
+    float* largest;              // of b, [pieces, batch, padded rows]
+    int64_t piece, pieces;       // of depth
 
+    // The depths that a row has, [begin_of(row), end_of(row)).
+    __host__ __device__ int64_t begin_of(int64_t row) const { return part == kUpper ? row : 0; }
+    __host__ __device__ int64_t end_of(int64_t row) const { return part == kLower && row + 1 < depth ? row + 1 : depth; }
+    // The stages that a tile has.
+    __device__ __forceinline__ int first_stage(int tile) const {
+        return static_cast<int>(begin_of(static_cast<int64_t>(tile) * kTile) / kDepth);
+    }
+    __device__ __forceinline__ int past_stage(int tile) const {
+        return static_cast<int>(ceil_div(end_of(static_cast<int64_t>(tile) * kTile + kTile - 1), kDepth));
+    }
     __host__ __device__ int64_t tiles() const { return ceil_div(rows, kTile); }
+    __host__ __device__ int64_t all_rows() const { return batch * tiles() * kTile; }
+    __host__ __device__ int64_t tile_bytes() const { return stages * (is_b ? kOperandBytes : kPackedBytes); }
     __host__ __device__ int64_t blocks() const { return batch * tiles() * stages; }
-    __host__ __device__ int64_t bytes() const { return blocks() * kPackedBytes; }
+    __host__ __device__ int64_t look_blocks() const { return all_rows() / kPieceRows * pieces; }
+    __host__ __device__ int64_t bytes() const {
+        return batch * tiles() * tile_bytes() + (is_b ? all_rows() * (pieces + 1) * int64_t{sizeof(float)} : 0);
+    }
 };
 
 inline Operand operand_at(const float* values, int64_t batch, int64_t rows, int64_t depth, int64_t batch_step,
-                          int64_t row_step, int64_t depth_step, bool is_b) {
+                          int64_t row_step, int64_t depth_step) {
     Operand made = {};
     made.values = values;
     made.batch_step = batch_step, made.row_step = row_step, made.depth_step = depth_step;
@@ -58,9 +85,33 @@ inline Operand operand_at(const float* values, int64_t batch, int64_t rows, int6
     made.by_fours = depth_step == 1 && row_step % 4 == 0 && batch_step % 4 == 0 &&
                     reinterpret_cast<uintptr_t>(values) % 16 == 0;
     made.by_rows = depth_step != 1 && row_step == 1;
-    made.is_b = is_b;
     made.stages = linear::stages_of(depth, 1);
     return made;
+}
+
+inline Operand b_of(Operand made, bool drawn) {
+    made.is_b = true;
+    made.drawn = drawn;
+    made.piece = std::max(kLeastPiece, ceil_div(ceil_div(made.depth, kMostPieces), kDepth) * kDepth);
+    made.pieces = ceil_div(made.depth, made.piece);
+    return made;
+}
+
+// Lays an operand into memory that is 256-aligned.
+inline void place(Operand& operand, unsigned char* memory) {
+    operand.packed = memory;
+    if (!operand.is_b) return;
+    operand.exponents = reinterpret_cast<int*>(memory + operand.batch * operand.tiles() * operand.tile_bytes());
+    operand.largest = reinterpret_cast<float*>(operand.exponents + operand.all_rows());
+}
+
+// Values that are not there are 0.
+template <int COUNT>
+__device__ __forceinline__ void keep_part(const Operand& of, float* v, int64_t row, int64_t depth) {
+    if (of.part == kWhole) return;
+    const int64_t begin = of.begin_of(row) - depth, end = of.end_of(row) - depth;
+    #pragma unroll
+    for (int i = 0; i < COUNT; ++i) v[i] = i >= begin && i < end ? v[i] : 0.0f;
 }
 
 struct Operands {
@@ -70,17 +121,12 @@ struct Operands {
 };
 
 // The power of two that brings values up to `largest` to where they are split; a float, whatever that is.
-__device__ __forceinline__ int exponent_for(float largest) { return largest > 0.0f ? min(13 - ilogbf(largest), 126) : 0; }
+__device__ __forceinline__ int exponent_for(float largest) { return largest > 0.0f ? min(13 - ilogbf(largest), 120) : 0; }
 
 __device__ __forceinline__ float scale_of(int exponent) { return __int_as_float((127 + exponent) << 23); }
 
-// What sums are multiplied by, b's before a's: after b's they are at most 64 of b's largest values.
-__device__ __forceinline__ float factor_of(int exponent, bool is_b) { return ldexpf(1.0f, (is_b ? -13 : 13) - exponent); }
-
-// Where the factor of a column of b stands: those of 8 * j + 2 * q + i for one q and two j together, as a thread needs them.
-__host__ __device__ inline int factor_place(int column) {
-    return column / 16 * 16 + column % 8 / 2 * 4 + column / 8 % 2 * 2 + column % 2;
-}
+// What a half's sums are multiplied by; may be denormal.
+__device__ __forceinline__ float factor_of(int exponent) { return ldexpf(1.0f, -kMargin - exponent); }
 
 // 32 bits for a place.
 __device__ __forceinline__ uint32_t drawn_for(uint32_t row, uint32_t depth) {
@@ -96,34 +142,47 @@ __device__ __forceinline__ float either_way(float v, uint32_t drawn) {
     return __uint_as_float((__float_as_uint(v) + drawn) & ~kDropped);
 }
 
-// A finite value as b's are split.
-__device__ __forceinline__ void split_drawn(float scaled, uint32_t drawn, __half& hi, __half& lo) {
-    hi = __float2half_rn(either_way(scaled, drawn >> 19));
-    lo = __float2half_rn(either_way(scaled - __half2float(hi), drawn & kDropped));
+__device__ __forceinline__ float2 either_way(float2 v, uint32_t drawn) {
+    return {either_way(v.x, drawn & kDropped), either_way(v.y, drawn >> 19)};
 }
 
-// By which a difference is multiplied so that what lies halfway between two fp16, and nothing else, goes another way.
-__device__ __forceinline__ float nudge_of(uint32_t drawn) {
+// Eight neighbours in depth, of which the first is `depth`; all at once where every one is finite.
+template <bool DRAWN>
+__device__ __forceinline__ void split_eight(const float* v, float scale, uint32_t row, uint32_t depth, linear::Halves& hi,
+                                            linear::Halves& lo) {
+    __half2 seen = __float2half2_rn(0.0f);
+    uint32_t drawn = drawn_for(row, depth);
+    // By which a difference is multiplied so that what lies halfway between two fp16, and nothing else, goes another way; in
+    // turns of which every two have both.
     constexpr float kNudge = 1.0f / 16384;
-    return drawn >> 31 ? 1.0f + kNudge : 1.0f - kNudge;
-}
-
-__device__ __forceinline__ void split_nudged(float scaled, float nudge, __half& hi, __half& lo) {
-    hi = __float2half_rn(scaled);
-    lo = __float2half_rn((scaled - __half2float(hi)) * nudge);
-}
-
-// Eight neighbours in depth, of which the first is `depth`.
-__device__ __forceinline__ void split_eight(const float* v, float scale, bool is_b, uint32_t row, uint32_t depth,
-                                            linear::Halves& hi, linear::Halves& lo) {
+    constexpr unsigned kTurns = 0x96;
+    const float nudge = drawn >> 31 ? kNudge : -kNudge;
+    const float nudges[2] = {1.0f + nudge, 1.0f - nudge};
+    #pragma unroll
+    for (int i = 0; i < 8; i += 2) {
+        const float2 scaled = {v[i] * scale, v[i + 1] * scale};
+        __half2 high, low;
+        if (DRAWN) {
+            drawn = i == 0 ? drawn : drawn_for(row, depth + i);
+            const float2 moved = either_way(scaled, drawn);
+            high = __floats2half2_rn(moved.x, moved.y);
+            const float2 back = __half22float2(high);
+            const float2 rest = either_way(float2{scaled.x - back.x, scaled.y - back.y}, drawn * 0x9e3779b1u);
+            low = __floats2half2_rn(rest.x, rest.y);
+        } else {
+            high = __floats2half2_rn(scaled.x, scaled.y);
+            const float2 back = __half22float2(high);
+            const float first = nudges[kTurns >> i & 1], second = nudges[kTurns >> (i + 1) & 1];
+            low = __floats2half2_rn((scaled.x - back.x) * first, (scaled.y - back.y) * second);
+        }
+        seen = __hadd2(seen, low);
+        hi.v[i] = __low2half(high), hi.v[i + 1] = __high2half(high);
+        lo.v[i] = __low2half(low), lo.v[i + 1] = __high2half(low);
+    }
+    const float2 sums = __half22float2(seen);
+    if (sums.x == sums.x && sums.y == sums.y && !DRAWN) return;  // an infinity less itself is no number
     #pragma unroll
     for (int i = 0; i < 8; ++i) {
-        const uint32_t drawn = drawn_for(row, depth + i);
-        if (is_b) {
-            split_drawn(v[i] * scale, drawn, hi.v[i], lo.v[i]);
-        } else {
-            split_nudged(v[i] * scale, nudge_of(drawn), hi.v[i], lo.v[i]);
-        }
         if (!isfinite(v[i])) hi.v[i] = __float2half_rn(copysignf(1.0f, v[i])), lo.v[i] = __float2half_rn(v[i]);
     }
 }
@@ -144,20 +203,24 @@ __device__ __forceinline__ float largest_of(const float* v) {
 
 struct Packed {
     __align__(16) unsigned char bytes[kOperandBytes];
-    float factors[2][kTile];
+    float factors[2][kTile];  // of a
+    int exponents[kTile];     // of b
 };
 
 // Eight values of a row of the tile, in their places.
 __device__ __forceinline__ void put(Packed& tile, const Operand& of, int row, int64_t first_row, int piece, int64_t stage,
-                                    const float* v, float largest) {
-    const int exponent = exponent_for(largest);
+                                    const float* v, int exponent) {
+    const auto row_number = static_cast<uint32_t>(first_row + row), depth = static_cast<uint32_t>(stage * kDepth + piece * 8);
     linear::Halves hi, lo;
-    split_eight(v, scale_of(exponent), of.is_b, static_cast<uint32_t>(first_row + row),
-                static_cast<uint32_t>(stage * kDepth + piece * 8), hi, lo);
+    if (of.drawn) {
+        split_eight<true>(v, scale_of(exponent), row_number, depth, hi, lo);
+    } else {
+        split_eight<false>(v, scale_of(exponent), row_number, depth, hi, lo);
+    }
     unsigned char* to = tile.bytes + matrix::swizzled(row, piece);
     *reinterpret_cast<linear::Halves*>(to) = hi;
     *reinterpret_cast<linear::Halves*>(to + kHalfBytes) = lo;
-    if (piece % 4 == 0) tile.factors[piece / 4][of.is_b ? factor_place(row) : row] = factor_of(exponent, of.is_b);
+    if (piece % 4 == 0) tile.factors[piece / 4][row] = factor_of(exponent);
 }
 
 // Rows are neighbours: a thread for each half of a row.
@@ -175,9 +238,10 @@ __device__ __forceinline__ void pack_by_rows(Packed& tile, const Operand& of, co
         #pragma unroll
         for (int i = 0; i < kHalf; ++i) v[i] = i < there ? from[i * of.depth_step] : 0.0f;
     }
-    const float largest = largest_of<kHalf>(v);
+    keep_part<kHalf>(of, v, first_row + row, begin);
+    const int exponent = of.is_b ? tile.exponents[row] : exponent_for(largest_of<kHalf>(v));
     #pragma unroll
-    for (int i = 0; i < kHalf; i += 8) put(tile, of, row, first_row, half * 4 + i / 8, stage, v + i, largest);
+    for (int i = 0; i < kHalf; i += 8) put(tile, of, row, first_row, half * 4 + i / 8, stage, v + i, exponent);
 }
 
 // Depths are neighbours, or nothing is: eight threads for a row.
@@ -203,10 +267,12 @@ __device__ __forceinline__ void pack_by_depth(Packed& tile, const Operand& of, c
     }
     #pragma unroll
     for (int i = 0; i < kSplit; i += 8) {
+        const int row = i / 8 * kRows + threadIdx.x / 8;
+        keep_part<8>(of, v + i, first_row + row, begin);
         float largest = largest_of<8>(v + i);
         largest = fmaxf(largest, __shfl_xor_sync(0xffffffffu, largest, 1));
         largest = fmaxf(largest, __shfl_xor_sync(0xffffffffu, largest, 2));
-        put(tile, of, i / 8 * kRows + threadIdx.x / 8, first_row, piece, stage, v + i, largest);
+        put(tile, of, row, first_row, piece, stage, v + i, of.is_b ? tile.exponents[row] : exponent_for(largest));
     }
 }
 
@@ -221,20 +287,89 @@ __global__ void __launch_bounds__(kSplitThreads) matmul_split(const __grid_const
     const int64_t stage = block % of.stages, number = block / of.stages;
     const float* matrix = of.values + number / of.tiles() * of.batch_step;
     const int64_t first_row = number % of.tiles() * kTile;
+    const int tile_number = static_cast<int>(number % of.tiles());
+    const bool is_there = stage >= of.first_stage(tile_number) && stage < of.past_stage(tile_number);
+    if (!is_there && stage > 0) return;  // nobody reads it
+    if (!is_a) {
+        if (threadIdx.x < kTile) {
+            const int64_t row = number * kTile + threadIdx.x;
+            float largest = 0.0f;
+            for (int64_t i = 0; i < of.pieces; ++i) largest = fmaxf(largest, of.largest[i * of.all_rows() + row]);
+            tile.exponents[threadIdx.x] = exponent_for(largest);
+            if (stage == 0) of.exponents[row] = tile.exponents[threadIdx.x];
+        }
+        __syncthreads();
+    }
     if (of.by_rows) {
         pack_by_rows(tile, of, matrix, first_row, stage);
     } else {
         pack_by_depth(tile, of, matrix, first_row, stage);
     }
     __syncthreads();
-    auto* to = reinterpret_cast<float4*>(of.packed + block * kPackedBytes);
-    for (int i = threadIdx.x; i < kPackedBytes / 16; i += kSplitThreads) to[i] = reinterpret_cast<const float4*>(&tile)[i];
+    const int bytes = is_a ? kPackedBytes : kOperandBytes;
+    auto* to = reinterpret_cast<float4*>(of.packed + block * bytes);
+    for (int i = threadIdx.x; i < bytes / 16; i += kSplitThreads) to[i] = reinterpret_cast<const float4*>(&tile)[i];
+}
+
+// Rows are neighbours: a lane for each of the 32, a warp for every eighth depth.
+__device__ __forceinline__ void look_by_rows(const Operand& of, const float* matrix, int64_t first, int64_t begin,
+                                             int64_t end, float* largest) {
+    __shared__ float of_warp[kSplitThreads / 32][kPieceRows];
+    const int warp = threadIdx.x / 32;
+    const int64_t row = first + threadIdx.x % 32;
+    float mine = 0.0f;
+    if (row < of.rows) {
+        #pragma unroll 8
+        for (int64_t i = max(begin, of.begin_of(row)) + warp; i < min(end, of.end_of(row)); i += kSplitThreads / 32) {
+            mine = fmaxf(mine, linear::finite_size(matrix[row + i * of.depth_step]));
+        }
+    }
+    of_warp[warp][threadIdx.x % 32] = mine;
+    __syncthreads();
+    if (warp > 0) return;
+    for (int other = 1; other < kSplitThreads / 32; ++other) mine = fmaxf(mine, of_warp[other][threadIdx.x]);
+    largest[threadIdx.x] = mine;
+}
+
+// Depths are neighbours, or nothing is: a warp for each row.
+__device__ __forceinline__ void look_by_depth(const Operand& of, const float* matrix, int64_t first, int64_t begin,
+                                              int64_t end, float* largest) {
+    for (int i = threadIdx.x / 32; i < kPieceRows; i += kSplitThreads / 32) {
+        float mine = 0.0f;
+        if (first + i < of.rows) {
+            const float* row = matrix + (first + i) * of.row_step;
+            #pragma unroll 8
+            for (int64_t at = max(begin, of.begin_of(first + i)) + threadIdx.x % 32; at < min(end, of.end_of(first + i)); at += 32) {
+                mine = fmaxf(mine, linear::finite_size(row[at * of.depth_step]));
+            }
+        }
+        for (int offset = 16; offset > 0; offset /= 2) mine = fmaxf(mine, __shfl_xor_sync(0xffffffffu, mine, offset));
+        if (threadIdx.x % 32 == 0) largest[i] = mine;
+    }
+}
+
+// The largest values of pieces of b's columns.
+__global__ void __launch_bounds__(kSplitThreads) matmul_look(const __grid_constant__ Operand of) {
+    const int64_t piece = blockIdx.x % of.pieces, group = blockIdx.x / of.pieces;
+    const int64_t of_batch = of.tiles() * (kTile / kPieceRows);
+    const float* matrix = of.values + group / of_batch * of.batch_step;
+    const int64_t first = group % of_batch * kPieceRows, begin = piece * of.piece;
+    const int64_t end = min(begin + of.piece, of.depth);
+    float* largest = of.largest + piece * of.all_rows() + group * kPieceRows;
+    if (of.by_rows) {
+        look_by_rows(of, matrix, first, begin, end, largest);
+    } else {
+        look_by_depth(of, matrix, first, begin, end, largest);
+    }
 }
 
 // Both operands are of one depth; there may be no a.
 inline cudaError_t split(const Operands& both, cudaStream_t stream) {
     const int64_t blocks = both.a.blocks() + both.b.blocks();
-    if (blocks > kMostBlocks) return cudaErrorInvalidValue;
+    if (std::max(blocks, both.b.look_blocks()) > kMostBlocks) return cudaErrorInvalidValue;
+    matmul_look<<<static_cast<unsigned>(both.b.look_blocks()), kSplitThreads, 0, stream>>>(both.b);
+    const cudaError_t error = cudaGetLastError();
+    if (error != cudaSuccess) return error;
     matmul_split<<<static_cast<unsigned>(blocks), kSplitThreads, 0, stream>>>(both);
     return cudaGetLastError();
 }

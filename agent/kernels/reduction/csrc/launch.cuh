@@ -38,22 +38,27 @@ struct Backward {
 };
 
 constexpr int64_t kLargestState = 8;
+constexpr int kTilePacks = 4;  // that a thread of the backward direction has under way
 
 // The places in the workspace of what the passes leave: parts of r1, r1 reduced, parts of r2.
 struct Plan {
     Shape first, second;
     int64_t parts, reduced, more, end;  // bytes
 
-    Plan(const Forward& args, int64_t vector) {
+    Plan(const Forward& args, const Shape& of_elements) : first(of_elements) {
         const int64_t rows = args.a * args.r2 * args.b;
-        first = shape_for(rows, args.r1, args.c, vector);
-        second = shape_for(args.a, args.r2, args.b * args.c, 1);
+        second = shape_for<1>(args.a, args.r2, args.b * args.c);
         parts = 0;
         reduced = parts + (first.splits > 1 ? rows * first.splits * args.c : 0) * kLargestState;
         more = reduced + (args.r2 > 1 ? rows * args.c : 0) * kLargestState;
         end = more + (args.r2 > 1 && second.splits > 1 ? args.a * second.splits * args.b * args.c : 0) * kLargestState;
     }
 };
+
+template <int V>
+Plan plan_of(const Forward& args) {
+    return Plan(args, shape_for<V>(args.a * args.r2 * args.b, args.r1, args.c));
+}
 
 // A pass, and one over its parts where there are several, which lie at `parts`.
 template <typename Op, typename In, int V>
@@ -63,14 +68,14 @@ cudaError_t reduced(
     if (shape.splits == 1) return reduce_pass<Op, In, V>(x, shape, out, stream);
     const cudaError_t status = reduce_pass<Op, In, V>(x, shape, {parts, nullptr, nullptr, 1.0f, 0}, stream);
     if (status != cudaSuccess) return status;
-    const Shape rest = shape_for(shape.outer, shape.splits, columns, 1).unsplit();
+    const Shape rest = shape_for<1>(shape.outer, shape.splits, columns).unsplit();
     return reduce_pass<Op, Partial<Op>, 1>(parts, rest, out, stream);
 }
 
 template <typename Op, typename T, int V>
 cudaError_t forward_as(const Forward& args) {
     static_assert(sizeof(Partial<Op>) <= kLargestState);
-    const Plan plan(args, V);
+    const Plan plan = plan_of<V>(args);
     auto* room = static_cast<char*>(args.workspace);
     const auto at = [&](int64_t bytes) { return reinterpret_cast<Partial<Op>*>(room + bytes); };
     const Reduced<Op> last = {nullptr, args.y, args.beside, float(args.factor), args.dtype};
@@ -89,7 +94,8 @@ bool takes_vectors(const Arguments& args, int64_t vector) {
 
 inline int64_t forward_workspace(const Forward& args) {
     const int64_t vector = args.dtype == kFloat32 ? kVector<float> : kVector<__half>;
-    return Plan(args, takes_vectors(args, vector) ? vector : 1).end;
+    if (!takes_vectors(args, vector)) return plan_of<1>(args).end;
+    return args.dtype == kFloat32 ? plan_of<kVector<float>>(args).end : plan_of<kVector<__half>>(args).end;
 }
 
 template <typename Op>
@@ -114,13 +120,13 @@ template <typename T, int V, typename Index>
 __global__ void __launch_bounds__(kReduceThreads) gradients(Backward args, Index packs) {
     const auto* x = static_cast<const Pack<T, V>*>(args.x);
     auto* dx = static_cast<Pack<T, V>*>(args.dx);
-    const Index first = Index(blockIdx.x) * (kReduceThreads * kReducePacks) + threadIdx.x;
+    const Index first = Index(blockIdx.x) * (kReduceThreads * kTilePacks) + threadIdx.x;
     const Index b = Index(args.b), c = Index(args.c), r1 = Index(args.r1), r2 = Index(args.r2);
-    Pack<T, V> taken[kReducePacks];
+    Pack<T, V> taken[kTilePacks];
     #pragma unroll
-    for (int u = 0; u < kReducePacks; ++u) taken[u] = x[min(Index(first + u * kReduceThreads), Index(packs - 1))];
+    for (int u = 0; u < kTilePacks; ++u) taken[u] = x[min(Index(first + u * kReduceThreads), Index(packs - 1))];
     #pragma unroll
-    for (int u = 0; u < kReducePacks; ++u) {
+    for (int u = 0; u < kTilePacks; ++u) {
         const Index place = first + u * kReduceThreads;
         if (place >= packs) return;
         const Index above = place * V / c / r1;
@@ -154,7 +160,7 @@ __global__ void __launch_bounds__(kReduceThreads) gradients(Backward args, Index
 template <typename T, int V>
 cudaError_t launch(const Backward& args) {
     const int64_t count = args.a * args.r2 * args.b * args.r1 * args.c, packs = count / V;
-    const int64_t blocks = divided_up(packs, kReduceThreads * kReducePacks);
+    const int64_t blocks = divided_up(packs, kReduceThreads * kTilePacks);
     if (blocks > kMaxGrid) return cudaErrorInvalidValue;
     if (count <= 0x7fffffff) {
         gradients<T, V><<<unsigned(blocks), kReduceThreads, 0, args.stream>>>(args, unsigned(packs));

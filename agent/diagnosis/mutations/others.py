@@ -1,0 +1,159 @@
+"""Another value in an operand's place: an earlier or later step of it, another operand, places for values."""
+
+from collections.abc import Iterator
+from itertools import permutations
+from typing import Any
+
+import torch
+
+from agent.diagnosis.graph import Needing, Rewrite, invoke, tensors
+from agent.diagnosis.mutations.groups import MADE, Change, Groups, Use, variant
+from agent.diagnosis.tape import Call
+from agent.diagnosis.wrong_references.rules import Facts, Variant
+
+Tensor = torch.Tensor
+NEAR = 12
+"""Other values that are tried of each operand, the nearest first."""
+STEPS = 8
+"""How far back the values are that an operand is made of."""
+
+
+def of(groups: Groups, facts: Facts) -> Iterator[Variant]:
+    for group in groups.computing():
+        for use in groups.uses(group):
+            if group.first.func._schema.is_mutable and use.is_first:
+                continue
+            yield from _another(groups, use)
+            yield from _counted(groups, use)
+            yield from _broadcast(groups, use)
+    yield from _along_another(groups)
+
+
+def _another(groups: Groups, use: Use) -> Iterator[Variant]:
+    """A value of the same shape that is there by then."""
+    mine, number = use.value, use.group.first.number
+    back = groups.ancestors(mine, STEPS)
+    found: dict[int, tuple[int, Tensor]] = {}
+    for call in groups.tape.calls[max(0, number - 200) : number]:
+        for t in (*tensors(call.given), *tensors(call.result)):
+            if t is not mine and t.shape == mine.shape and t.is_floating_point() == mine.is_floating_point():
+                near = back.get(id(t), 4 + abs(number - call.number) // 4)
+                found[id(t)] = min((near, t), found.get(id(t), (near, t)), key=lambda one: one[0])
+    for near, other in sorted(found.values(), key=lambda one: one[0])[:NEAR]:
+        rewrites = _put(groups, use, other)
+        if rewrites is None:
+            continue
+        is_earlier = id(other) in back
+        words = f"with {groups.spoken(other)} in the place of {groups.spoken(mine)} in {use.group.label}"
+        yield variant(_kind(groups, use, other, is_earlier), words, rewrites, 6 + (near > 4))
+
+
+def _put(groups: Groups, use: Use, other: Tensor) -> dict[int, Rewrite] | None:
+    """`other` in every step: what stands as far from each step as it does from the first."""
+    if use.place is not None:
+        return None
+    calls, maker = use.group.calls, groups.tape.maker(other)
+    if maker is None:
+        return use.group.rewritten(lambda call: _taking(call, use.argument, other))
+    steps, place = groups.of(maker).calls, next(k for k, t in enumerate(tensors(maker.result)) if t is other)
+    ahead = steps.index(maker)
+    rewrites: dict[int, Rewrite] = {}
+    for step, call in enumerate(calls):
+        if step + ahead < len(steps) and steps[step + ahead].number < call.number:
+            rewrites[call.number] = _taking(call, use.argument, tensors(steps[step + ahead].result)[place])
+    return rewrites or None
+
+
+def _taking(call: Call, argument: str, value: Tensor) -> Needing:
+    """The operator with another value of the run for an argument, as it is by then."""
+    return Needing((value,), lambda given, values: invoke(call.func, given | {argument: values[0]}))
+
+
+def _kind(groups: Groups, use: Use, other: Tensor, is_earlier: bool) -> str:
+    name, stated = use.group.name, groups.tape.name(other)
+    if is_earlier and (len(use.group.calls) > 1 or stated is not None and groups.tape.in_place):
+        return "state-order"
+    if is_earlier:
+        return "operator-missing"
+    if stated is not None and groups.tape.name(use.value) is not None:
+        return "operands-swapped"
+    if name in ("add", "sub"):
+        return "residual-wrong-place" if stated is not None else "operands-swapped"
+    return "weight-wrong-place" if name in ("mul", "div") else "operands-swapped"
+
+
+def _counted(groups: Groups, use: Use) -> Iterator[Variant]:
+    """Places in the tensor for the values: 1, 2, 3 or 0, 1, 2 along a dimension."""
+    mine, name = use.value, use.group.name
+    if not mine.dim() or name in MADE or mine.dtype is torch.bool:
+        return
+    kind = "wrong-divisor" if name == "div" and not use.is_first else "wrong-index-base"
+    for axis in [axis for axis in range(mine.dim()) if mine.shape[axis] > 1]:
+        for start in (1, 0):
+            shape = [-1 if k == axis else 1 for k in range(mine.dim())]
+            places = torch.arange(start, start + mine.shape[axis], device=mine.device).reshape(shape)
+            words = (
+                f"with the place along dim {axis}, counted from {start} at the start of the whole, in the "
+                f"place of {groups.spoken(mine)} in {use.group.label}"
+            )
+            put = lambda t, p=places: p.expand(t.shape).to(t.dtype)  # noqa: E731
+            yield variant(kind, words, use.changed(put), 8)
+
+
+def _along_another(groups: Groups) -> Iterator[Variant]:
+    """Operands that run along one dim and are broadcast along another, read by that one's index."""
+    found: dict[tuple[Any, int, int], list[Use]] = {}
+    for group in groups.computing():
+        shape = group.first.value.shape if group.first.value is not None else ()
+        for use in (
+            groups.uses(group) if not group.first.written and len(tensors(group.first.given)) > 1 else ()
+        ):
+            ahead = len(shape) - use.value.dim()
+            if ahead < 0 or use.place is not None or use.value.numel() < 2 or use.value.shape == shape:
+                continue
+            full = (*[1] * ahead, *use.value.shape)
+            if any(size not in (1, whole) for size, whole in zip(full, shape, strict=True)):
+                continue
+            for axis, other in permutations(range(len(shape)), 2):
+                if full[axis] > 1 and full[other] == 1 and shape[other] > 1:
+                    found.setdefault((tuple(shape), axis, other), []).append(use)
+    for (shape, axis, other), uses in found.items():
+        for chosen in [[use] for use in uses] + ([uses] if len(uses) > 1 else []):
+            named = groups.spoken(chosen[0].value) if len(chosen) == 1 else "what runs"
+            words = f"with {named} along dim {axis} of {shape} read by the index of dim {other}"
+            rewrites: dict[int, Rewrite] = {}
+            for use in chosen:
+                rewrites |= use.changed(_turned(len(shape), axis, other, shape[other]))
+            words += f" in {chosen[0].group.label}" if len(chosen) == 1 else ", everywhere"
+            kind = "keepdim-broadcast" if len(chosen) == 1 else "wrong-axis"
+            yield variant(kind, f"{words}: the wrong dim (axis)", rewrites, 6)
+
+
+def _turned(dims: int, axis: int, other: int, size: int) -> Change:
+    def change(t: Tensor) -> Tensor:
+        full = t.reshape(*[1] * (dims - t.dim()), *t.shape)
+        index = torch.arange(size, device=t.device) % full.shape[axis]
+        return full.index_select(axis, index).transpose(axis, other)
+
+    return change
+
+
+def _broadcast(groups: Groups, use: Use) -> Iterator[Variant]:
+    """A smaller operand along another dimension than it broadcasts along, or another input there."""
+    result, mine = use.group.first.value, use.value
+    if result is None or use.group.first.func._schema.is_mutable or use.place is not None:
+        return
+    operands = [t for t in tensors(use.group.first.given) if t is not mine]
+    if not operands or max(t.numel() for t in operands) < result.numel() or result.numel() <= mine.numel():
+        return
+    for key, other in groups.leaves.items():
+        if other.dim() != 1 or other.numel() < 2 or other.dtype != mine.dtype:
+            continue
+        for axis in range(result.dim()):
+            if result.shape[axis] != other.numel():
+                continue
+            shape = [-1 if k == axis else 1 for k in range(result.dim())]
+            words = f"with {groups.spoken(groups.leaves[key])} along dim {axis} of {tuple(result.shape)} for "
+            words += f"{groups.spoken(mine)} in {use.group.label}: the wrong index (place)"
+            put = lambda t, o=other, s=shape: o.reshape(s)  # noqa: E731
+            yield variant("weight-wrong-place", words, use.changed(put), 7)

@@ -1,0 +1,110 @@
+"""Reductions over other dimensions, one by one and all of them together, and by other operations."""
+
+import math
+from collections.abc import Callable, Iterator
+from itertools import combinations
+
+import torch
+
+from agent.diagnosis.graph import Arguments, Rewrite
+from agent.diagnosis.mutations.groups import Change, Group, Groups, variant
+from agent.diagnosis.wrong_references.reductions import axes_of
+from agent.diagnosis.wrong_references.rules import Facts, Variant
+
+Tensor = torch.Tensor
+Over = Callable[[Tensor, list[int]], Tensor]
+APART = 64
+"""Indices of a dim that are taken apart, at most: each is one more run."""
+OPERATIONS: dict[str, Over] = {
+    "sum": lambda t, dims: t.sum(dims, keepdim=True),
+    "mean": lambda t, dims: t.mean(dims, keepdim=True),
+    "amax": lambda t, dims: t.amax(dims, keepdim=True),
+    "amin": lambda t, dims: t.amin(dims, keepdim=True),
+    "root of the sum of squares": lambda t, dims: t.square().sum(dims, keepdim=True).sqrt(),
+    "sum of squares": lambda t, dims: t.square().sum(dims, keepdim=True),
+    "logsumexp": lambda t, dims: t.logsumexp(dims, keepdim=True),
+}
+_KINDS = {("mean", "sum"): "mean-for-sum", ("sum", "mean"): "sum-for-mean", ("amax", "amin"): "max-for-min",
+          ("amin", "amax"): "min-for-max", ("amax", "mean"): "max-for-mean"}  # fmt: skip
+
+
+def of(groups: Groups, facts: Facts) -> Iterator[Variant]:
+    reducing = [group for group in groups.computing() if group.name in OPERATIONS]
+    by_dims: dict[tuple[int, tuple[int, ...]], list[Group]] = {}
+    for group in reducing:
+        x = group.first.given["self"]
+        own = tuple(axes_of(x, group.first.given.get("dim")))
+        by_dims.setdefault((x.dim(), own), []).append(group)
+        for other, operation in OPERATIONS.items():
+            if other != group.name and x.is_floating_point():
+                words = f"with {other} for {group.name} in {group.label}"
+                kind = _KINDS.get((other, group.name), "wrong-combine")
+                yield variant(kind, words, group.rewritten(lambda c, o=operation: _over(o, None)), 7)  # type: ignore[misc]
+    for (dims, own), alike in by_dims.items():
+        for chosen in _dims(dims, own):
+            said = ", ".join(map(str, chosen)) or "none: each element by itself"
+            words = (
+                f"over dims {said} in {' and '.join(group.label for group in alike[:3])}; the reference's "
+            )
+            words += f"are over dims (axes) {', '.join(map(str, own))}"
+            rewrites: dict[int, Rewrite] = {}
+            for group in alike:
+                operation = OPERATIONS[group.name]
+                rewrites |= group.rewritten(lambda c, o=operation, d=chosen: _over(o, list(d)))  # type: ignore[misc]
+            yield variant("statistics-over-wrong-axes", words, rewrites, 6)
+
+
+def isolated(groups: Groups) -> Iterator[tuple[str, list[dict[int, Rewrite]], int]]:
+    """Each index of a reduced dim by itself: words, the rewrites for each index, and how many there are.
+
+    Sums count the one as often as there are indices, so that divisors stay those of the reference.
+    """
+    by_dim: dict[tuple[int, int], list[Group]] = {}
+    for group in groups.computing():
+        x = group.first.given.get("self")
+        if group.name in (*OPERATIONS, "var", "std", "linalg_vector_norm") and isinstance(x, Tensor):
+            for axis in axes_of(x, group.first.given.get("dim")):
+                by_dim.setdefault((axis, x.shape[axis]), []).append(group)
+    for (axis, size), alike in by_dim.items():
+        if 1 < size <= APART:
+            alone = [
+                {n: r for group in alike for n, r in group.given("self", _alone(axis, place)).items()}
+                for place in range(size)
+            ]
+            labels = " and ".join(group.label for group in alike[:3])
+            words = f"with every index of dim {axis} (size {size}) by itself in {labels}: each has "
+            words += "its own statistics"
+            yield words, alone, size
+
+
+def _alone(axis: int, place: int) -> Change:
+    return lambda x: x.narrow(axis, place, 1).expand_as(x)
+
+
+def _dims(dims: int, own: tuple[int, ...]) -> Iterator[tuple[int, ...]]:
+    """Other sets of dimensions, those that share some with the reference's first."""
+    every = [chosen for size in range(dims + 1) for chosen in combinations(range(dims), size)]
+    yield from sorted((one for one in every if one != own), key=lambda one: len(set(one) ^ set(own)))
+
+
+def _over(operation: Over, chosen: list[int] | None) -> Rewrite:
+    """In the operator's own shape; where fewer dims are reduced each element gets its own, if that fits."""
+
+    def run(given: Arguments) -> Tensor:
+        x = given["self"]
+        own = axes_of(x, given.get("dim"))
+        dims = own if chosen is None else chosen
+        made = operation(x, dims) if dims else x
+        left = [axis for axis in own if axis not in dims]
+        if operation is OPERATIONS["sum"]:
+            # So that counts stay those of the same divisors.
+            made = made * math.prod(x.shape[axis] for axis in left)
+        if given.get("keepdim"):
+            return made.expand(x.shape) if left else made
+        more = [axis for axis in dims if axis not in own]
+        if left:
+            return made
+        made = made.expand([s if k in more else made.shape[k] for k, s in enumerate(x.shape)])
+        return made.squeeze(own) if own else made
+
+    return run

@@ -1,0 +1,290 @@
+"""Every value of the reference changed: where it is made, and where it is taken."""
+
+from collections.abc import Iterator
+from typing import NamedTuple
+
+import torch
+
+from agent.diagnosis.graph import Rewrite, tensors
+from agent.diagnosis.mutations.groups import MADE, Change, Group, Groups, Use, variant
+from agent.diagnosis.wrong_references.operands import is_mask
+from agent.diagnosis.wrong_references.rules import Facts, Variant
+
+Tensor = torch.Tensor
+SIZES = 6
+"""Moduli that are tried of an index, at most."""
+
+
+class Changed(NamedTuple):
+    """`words` are completed by what the value is called."""
+
+    kind: str
+    words: str
+    change: Change
+    rank: int = 6
+
+
+def of(groups: Groups, facts: Facts) -> Iterator[Variant]:
+    sizes = _sizes(groups)
+    for group in groups.all:
+        for place, value in enumerate(tensors(group.first.result)):
+            yield from _where_made(groups, group, place, value, sizes)
+    for key, leaf in groups.leaves.items():
+        uses = groups.takers.get(key, [])
+        spoken = groups.spoken(leaf)
+        for one in of_value(leaf, sizes):
+            words = f"with {one.words.format(spoken)}"
+            kind = _kind(one.kind, groups, leaf, uses)
+            yield Variant(kind, words, {}, one.rank, "", {key: _like(one.change(leaf), leaf)})
+        if len(uses) > 1:
+            yield from _where_taken(groups, uses, sizes)
+
+
+def _where_made(
+    groups: Groups, group: Group, place: int, value: Tensor, sizes: list[int]
+) -> Iterator[Variant]:
+    uses = groups.takers.get(id(value), [])
+    nothing = group.name in MADE and value.numel() < 2
+    if nothing or group.first.is_view and len(uses) < 2 and groups.tape.name(value) is not None:
+        return
+    if place and not isinstance(group.first.result, tuple):
+        return
+    spoken = groups.spoken(value) if place == 0 else f"result {place} of {group.label}"
+    for one in of_value(value, sizes):
+        words = f"with {one.words.format(spoken)}"
+        kind = _kind(one.kind, groups, value, uses)
+        yield variant(kind, words, group.result(one.change, place), one.rank)
+    if len(uses) > 1:
+        yield from _where_taken(groups, uses, sizes)
+
+
+def _like(made: Tensor, leaf: Tensor) -> Tensor:
+    return made.to(leaf.dtype).contiguous()
+
+
+def _where_taken(groups: Groups, uses: list[Use], sizes: list[int]) -> Iterator[Variant]:
+    for use in uses:
+        if use.group.first.func._schema.is_mutable and use.is_first:
+            continue
+        spoken, at = groups.spoken(use.value), use.group.label
+        for one in of_value(use.value, sizes):
+            words = f"with {one.words.format(spoken)} in {at}"
+            kind = _kind(one.kind, groups, use.value, [use])
+            yield variant(kind, words, use.changed(one.change), one.rank + 1)
+        if len(use.group.calls) > 1:
+            first = use.group.first
+            rewrites: dict[int, Rewrite] = {first.number: use.changed(torch.zeros_like)[first.number]}
+            words = f"with {spoken} taken for zero in the first step of {at}: it begins with zero"
+            yield variant("wrong-initial-state", words, rewrites, 6)
+
+
+def _sizes(groups: Groups) -> list[int]:
+    """Of all values, the commonest first."""
+    counted: dict[int, int] = {}
+    for call in groups.tape.calls:
+        if call.value is not None:
+            for size in call.value.shape:
+                counted[size] = counted.get(size, 0) + 1
+    for leaf in groups.leaves.values():
+        for size in leaf.shape:
+            counted[size] = counted.get(size, 0) + 1
+    return sorted((size for size in counted if size > 1), key=lambda size: -counted[size])
+
+
+def _kind(kind: str, groups: Groups, value: Tensor, uses: list[Use]) -> str:
+    """What the change is called, by who takes the value."""
+    named = groups.tape.name(value)
+    taker = uses[0].group.name if len(uses) == 1 else ""
+    if kind == "zero":
+        if taker in ("add", "sub"):
+            parameter = named is not None and not named.startswith("input")
+            return "bias-missing" if parameter else "residual-missing" if named else "operator-missing"
+        return "operator-missing"
+    if kind == "one":
+        return "weight-ignored" if named and not named.startswith("input") else "scale-missing"
+    if kind == "layout-misread" and taker in ("cumsum", "cumprod", "logcumsumexp"):
+        return "scan-reversed"
+    return kind
+
+
+def of_value(value: Tensor, sizes: list[int]) -> Iterator[Changed]:
+    """What can be wrong with a value that is known by its elements alone."""
+    if value.numel() == 0 or value.is_complex():
+        return
+    if value.dtype is torch.bool:
+        yield from _of_mask()
+    elif is_mask(value):
+        yield Changed("mask-inverted", "{}, a mask, inverted", lambda t: 1 - t, 5)
+        yield Changed("mask-ignored", "{}, a mask, taken as true everywhere: ignored", torch.ones_like, 5)
+        yield Changed("mask-ignored", "{}, a mask, taken as false everywhere", torch.zeros_like, 5)
+    elif value.is_floating_point():
+        yield from _of_numbers(value)
+    else:
+        yield from _of_indices(value, sizes)
+    yield from _of_places(value)
+    yield from _of_constants(value)
+
+
+def _of_constants(value: Tensor) -> Iterator[Changed]:
+    """One number for another, where there are few of them, as in a filter."""
+    known = (
+        torch.unique(value.detach()) if value.is_floating_point() and 1 < value.numel() <= 64 else value[:0]
+    )
+    for number in known.tolist() if known.numel() <= 4 else []:
+        for other in dict.fromkeys((0.0, 1.0, -number, 2 * number, number / 2, *known.tolist())):
+            if other != number:
+                words = f"{other:g} for {number:g} in {{}}"
+                put = lambda t, n=number, o=other: torch.where(t == n, o, t)  # noqa: E731
+                yield Changed("wrong-coefficient", words, put, 6)
+
+
+def _of_mask() -> Iterator[Changed]:
+    yield Changed("mask-inverted", "{} inverted", torch.logical_not, 5)
+    yield Changed("mask-ignored", "{} taken as true everywhere", torch.ones_like, 5)
+    yield Changed("mask-ignored", "{} taken as false everywhere", torch.zeros_like, 5)
+
+
+def _of_numbers(value: Tensor) -> Iterator[Changed]:
+    yield Changed("zero", "{} taken for zero: it is left out", torch.zeros_like, 5)
+    yield Changed("one", "{} taken for one: it is left out", torch.ones_like, 5)
+    yield Changed("sign-error", "{} negated", torch.neg, 5)
+    yield Changed("sign-error", "the absolute value of {}: its sign is lost", torch.abs, 6)
+    yield Changed("root-omitted", "{} squared", torch.square, 6)
+    low, high = (float(end) for end in value.detach().aminmax())
+    if low >= 0:
+        yield Changed("square-omitted", "the root of {}", torch.sqrt, 6)
+        if low > 0:
+            yield Changed("wrong-activation", "the logarithm of {}", torch.log, 6)
+            yield Changed("wrong-divisor", "one over {}", torch.reciprocal, 6)
+        kind = "weights-swapped" if high <= 1 else "wrong-coefficient"
+        yield Changed(kind, "1 - {} for it: its complement", lambda t: 1 - t, 6)
+    if high < 50:
+        yield Changed("log-missing", "the exponential of {}", torch.exp, 7)
+    for number in (0.5, 2.0):
+        yield Changed("wrong-coefficient", f"{number:g} times {{}}", lambda t, n=number: n * t, 7)  # type: ignore[misc]
+    for number in (1.0, -1.0, 0.5, -0.5):
+        yield Changed("constant-added", f"{number:g} added to {{}}", lambda t, n=number: t + n, 7)  # type: ignore[misc]
+    for word, function in (("down", torch.floor), ("up", torch.ceil), ("to the nearest", torch.round)):
+        yield Changed("wrong-rounding", f"{{}} rounded {word}", function, 8)
+    yield Changed("wrong-activation", "{} bounded below by zero", torch.relu, 7)
+    yield Changed("wrong-activation", "{} bounded by one", lambda t: t.clamp_max(1), 8)
+
+
+def _of_indices(value: Tensor, sizes: list[int]) -> Iterator[Changed]:
+    for step in (1, -1):
+        yield Changed("index-off-by-one", f"{step:+d} in {{}}: off by one", lambda t, s=step: t + s, 6)  # type: ignore[misc]
+        low, high = int(value.min()), int(value.max())
+        bounded = lambda t, s=step, a=low, b=high: (t + s).clamp(a, b)  # noqa: E731
+        words = f"{step:+d} in {{}}, within bounds: off by one"
+        yield Changed("index-off-by-one", words, bounded, 6)
+    yield Changed("index-ignored", "{} taken for zero", torch.zeros_like, 6)
+    words = "{} one short at its end: the last place is never taken"
+    yield Changed("last-element-left-out", words, lambda t: t.clamp_max(t.max() - 1), 6)
+    if value.dtype is torch.int64:
+        words = "the memory of {} read as 32-bit integers, although they have 64 bits"
+        yield Changed("data-ptr-type", words, _as_int, 5)
+    yield Changed("layout-misread", "{} counted from the end", lambda t: t.max() + t.min() - t, 7)
+    for size in sizes[:SIZES]:
+        yield Changed("wrong-index-base", f"{{}} modulo {size}", lambda t, n=size: t % n, 7)  # type: ignore[misc]
+        yield Changed("wrong-index-base", f"{{}} divided by {size}", lambda t, n=size: t // n, 7)  # type: ignore[misc]
+        for other in sizes[:SIZES]:
+            if other != size:
+                words = f"{{}} flattened with width {other} in place of {size}: another stride"
+                flat = lambda t, n=size, m=other: t // n * m + t % n  # noqa: E731
+                yield Changed("wrong-index-base", words, flat, 8)
+
+
+def _as_int(t: Tensor) -> Tensor:
+    return t.contiguous().view(torch.int32).reshape(-1)[: t.numel()].reshape(t.shape).to(t.dtype)
+
+
+def _of_places(value: Tensor) -> Iterator[Changed]:
+    """Elements read from other places."""
+    shift = "mask-shifted" if value.dtype is torch.bool else "index-off-by-one"
+    for axis in [axis for axis in range(value.dim()) if value.shape[axis] > 1]:
+        size = value.shape[axis]
+        for step in (1, -1):
+            word = "ahead" if step > 0 else "back"
+            words = f"{{}} read one element {word} along dim {axis}"
+            wrapped = lambda t, a=axis, s=step: t.roll(-s, a)  # noqa: E731
+            yield Changed(shift, f"{words}: off by one", wrapped, 7)
+            held = lambda t, a=axis, s=step: _moved(t, a, s)  # noqa: E731
+            yield Changed(shift, f"{words}, the last one twice: off by one", held, 7)
+            filled = lambda t, a=axis, s=step: _moved(t, a, s, filled=True)  # noqa: E731
+            yield Changed(shift, f"{words}, zero past the end: off by one", filled, 7)
+        flipped = lambda t, a=axis: t.flip(a)  # noqa: E731
+        yield Changed("layout-misread", f"{{}} in reverse order along dim {axis}", flipped, 7)
+        for place, word in ((0, "first"), (size - 1, "last")):
+            kind = "first-batch-only" if axis == 0 and place == 0 and value.dim() > 1 else "index-ignored"
+            alone = lambda t, a=axis, p=place: t.narrow(a, p, 1).expand_as(t).clone()  # noqa: E731
+            yield Changed(kind, f"the {word} of dim {axis} of {{}} for all: the index is ignored", alone, 7)
+        if size % 2 == 0 and size > 2 and value.is_floating_point():
+            for kind, words, change in _halves(axis):
+                yield Changed(kind, words, change, 8)
+    yield from _of_layouts(value)
+
+
+def _dense(t: Tensor) -> Tensor:
+    strides = torch.empty(t.shape, device="meta").stride()
+    return torch.as_strided(t, t.shape, strides, t.storage_offset()).clone()
+
+
+def _strided(t: Tensor, axis: int, stride: int) -> Tensor:
+    """What lies there when steps along a dim have another length; past the end it begins anew."""
+    t = t.contiguous()
+    place = torch.arange(t.numel(), device=t.device).reshape(t.shape)
+    steps = torch.arange(t.shape[axis], device=t.device).reshape(-1, *[1] * (t.dim() - axis - 1))
+    moved = place + steps * (stride - t.stride(axis))
+    return t.reshape(-1)[moved % t.numel()]
+
+
+def _moved(t: Tensor, axis: int, step: int, filled: bool = False) -> Tensor:
+    size = t.shape[axis]
+    index = torch.arange(size, device=t.device) + step
+    made = t.index_select(axis, index.clamp(0, size - 1))
+    if filled:
+        made.select(axis, size - 1 if step > 0 else 0).zero_()
+    return made
+
+
+def _split(t: Tensor, axis: int, parts: int) -> Tensor:
+    return t.reshape(*t.shape[:axis], parts, -1, *t.shape[axis + 1 :])
+
+
+def _halves(axis: int) -> Iterator[tuple[str, str, Change]]:
+    kind = "layout-misread"
+
+    def split(t: Tensor) -> Tensor:
+        return _split(t, axis, 2).transpose(axis, axis + 1).flatten(axis, axis + 1)
+
+    def joined(t: Tensor) -> Tensor:
+        return _split(t, axis, t.shape[axis] // 2).transpose(axis, axis + 1).flatten(axis, axis + 1)
+
+    yield kind, f"the halves of dim {axis} of {{}} taken in turn (interleaved)", split
+    yield kind, f"every other element of dim {axis} of {{}} first (halves for pairs)", joined
+
+
+def _of_layouts(value: Tensor) -> Iterator[Changed]:
+    if value.numel() > 1 and not value.is_contiguous():
+        yield Changed(
+            "layout-misread", "the memory of {} read as if it were dense: its strides ignored", _dense, 6
+        )
+    for axis in range(value.dim() - 1):
+        own = value.stride(axis) if value.is_contiguous() and value.shape[axis] > 1 else 0
+        for size in sorted({*value.shape} - {1, own} if own else ()):
+            words = f"{{}} read with the stride {size} along dim {axis} in place of {own}"
+            strided = lambda t, a=axis, s=size: _strided(t, a, s)  # noqa: E731
+            yield Changed("layout-misread", words, strided, 8)
+    for axis in range(value.dim()):
+        for other in range(axis + 1, value.dim()):
+            a, b = value.shape[axis], value.shape[other]
+            if a < 2 or b < 2:
+                continue
+            turn = lambda t, i=axis, j=other: t.transpose(i, j)  # noqa: E731
+            if a == b:
+                yield Changed("transposed-operand", f"{{}} transposed (dims {axis} and {other})", turn, 6)
+            else:
+                words = f"the memory of {{}} read with dims {axis} and {other} exchanged: transposed"
+                yield Changed("layout-misread", words, lambda t, f=turn: f(t).reshape(t.shape), 7)  # type: ignore[misc]
+                back = lambda t, f=turn: f(t.reshape(f(t).shape))  # noqa: E731
+                yield Changed("layout-misread", words, back, 7)

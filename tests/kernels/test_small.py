@@ -33,7 +33,7 @@ def is_torchs(kernel: str, *tensors: Any) -> bool:
 
 
 def test_small_calls_are_torchs_and_large_ones_are_not() -> None:
-    assert is_torchs("layer_norm", OnGPU(100, 1000), None)
+    assert is_torchs("layer_norm", OnGPU(10, 1000), None)
     assert not is_torchs("layer_norm", OnGPU(100_000, 1000), None)
     assert not is_torchs("layer_norm", torch.ones(2, 8))
 
@@ -54,9 +54,9 @@ def test_short_rows_have_limits_of_their_own() -> None:
 def test_a_setting_gives_every_call_to_the_kernel(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("AGENT_KERNELS_ALWAYS", "1")
     routing.reset()
-    assert not is_torchs("layer_norm", OnGPU(100, 1000), None)
+    assert not is_torchs("layer_norm", OnGPU(10, 1000), None)
 
 
 def test_no_call_is_left_where_a_graph_is_captured(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(torch.cuda, "is_current_stream_capturing", lambda: True)
-    assert not is_torchs("layer_norm", OnGPU(100, 1000), None)
+    assert not is_torchs("layer_norm", OnGPU(10, 1000), None)

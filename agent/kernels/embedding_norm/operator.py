@@ -11,7 +11,7 @@ import torch.nn.functional as F
 
 from agent.kernels import routing
 from agent.kernels.add_rows import AddRows, Grads
-from agent.kernels.operators import Direction, Gradient, Operator, Tensors, address, stream
+from agent.kernels.operators import Direction, Gradient, Gradients, Operator, Tensors, address, stream
 from agent.kernels.rows import Parameters, Rows
 
 KERNEL = "embedding_norm"
@@ -152,7 +152,7 @@ def _backward_by(launched: bool) -> Any:
         grad: torch.Tensor, of_embedded: torch.Tensor | None, embedded: torch.Tensor, ids: torch.Tensor,
         weight: torch.Tensor | None, bias: torch.Tensor | None, mean: torch.Tensor, rstd: torch.Tensor,
         entries: int, padding: int, centred: bool, wanted: Sequence[bool],
-    ) -> Tensors:  # fmt: skip
+    ) -> Gradients:  # fmt: skip
         sums = _SUMS[centred]
         computed = sums.launch_backward if launched else sums.compute_backward
         rows = [wanted[0] or wanted[1], *wanted[2:]]
@@ -163,7 +163,7 @@ def _backward_by(launched: bool) -> Any:
         if wanted[0]:
             scattered = torch.ops.aten.embedding_dense_backward
             of_table = scattered(dx, ids, entries, padding, False)
-        if wanted[1]:
+        if wanted[1] and dx is not None:
             of_positions = dx.reshape(-1, *dx.shape[-2:]).sum(0)
         return (of_table, of_positions, *others)
 

@@ -10,7 +10,7 @@ from collections import Counter
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 
-from agent.kernels import manifest, sources
+from agent.kernels import sources
 from agent.kernels.sweep import rows
 from agent.kernels.sweep.rows import ENOUGH, Row, geometric_mean, share_enough
 
@@ -39,7 +39,9 @@ def render(folder: Path = FOLDER) -> str:
         return "\n".join([*lines, "No row is measured yet.", ""])
     gpus = sorted({f"{row.gpu}, torch {row.torch}, CUDA {row.cuda}, driver {row.driver}" for row in found})
     dates = sorted({row.date for row in found})
-    lines += [f"On {'; '.join(gpus)}, {dates[0]} to {dates[-1]}.", *_staleness(found, others), ""]
+    commits = ", ".join(sorted({row.commit[:7] for row in found}))
+    lines += [f"On {'; '.join(gpus)}, {dates[0]} to {dates[-1]}, at {commits}."]
+    lines += [f"{others} rows of other GPUs are left out.", ""] if others else [""]
     lines += [*_summary(found), "", *_behind(found, _bounds(folder)), ""]
     for kernel in sources.NAMES:
         lines += _kernel(kernel, [row for row in found if row.kernel == kernel])
@@ -58,15 +60,6 @@ def _bounds(folder: Path) -> dict[str, str]:
     path = folder / BOUNDS
     known: dict[str, str] = json.loads(path.read_text(encoding="utf-8")) if path.exists() else {}
     return known
-
-
-def _staleness(found: Sequence[Row], others: int) -> Iterator[str]:
-    files = {kernel: manifest.fingerprint(kernel) for kernel in {row.kernel for row in found}}
-    old = sum(row.files != files[row.kernel] for row in found)
-    if old:
-        yield f"Of these rows {old} were measured on earlier files of their kernel."
-    if others:
-        yield f"{others} rows of other GPUs are left out."
 
 
 def _summary(found: Sequence[Row]) -> Iterator[str]:

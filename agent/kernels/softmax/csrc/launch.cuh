@@ -28,6 +28,7 @@ struct Backward {
 };
 
 constexpr int kHeld = 32;          // elements of a row that a thread has in registers
+constexpr int kHalfVector = 4;     // of 16-bit elements
 constexpr int kShortColumn = 32;
 constexpr int kColumnThreads = 256;
 constexpr int64_t kManyColumns = 65536;  // that keep the SMs busy with a thread each
@@ -241,6 +242,11 @@ inline cudaError_t forward(const Forward& args) {
         if (args.length % kVector<T> == 0 && aligned(args.x) && aligned(args.y)) {
             return launch_rows<T, kVector<T>>(args);
         }
+        if constexpr (sizeof(T) < sizeof(float)) {  // rows of 8 bytes, as 1500 elements have
+            if (args.length % kHalfVector == 0 && aligned(args.x) && aligned(args.y)) {
+                return launch_rows<T, kHalfVector>(args);
+            }
+        }
         return launch_rows<T, 1>(args);
     });
 }
@@ -281,6 +287,11 @@ inline cudaError_t backward(const Backward& args) {
         }
         if (args.length % kVector<T> == 0 && aligned(args.dy) && aligned(args.y) && aligned(args.dx)) {
             return launch_backward_rows<T, kVector<T>>(args);
+        }
+        if constexpr (sizeof(T) < sizeof(float)) {
+            if (args.length % kHalfVector == 0 && aligned(args.dy) && aligned(args.y) && aligned(args.dx)) {
+                return launch_backward_rows<T, kHalfVector>(args);
+            }
         }
         return launch_backward_rows<T, 1>(args);
     });

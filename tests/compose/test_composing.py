@@ -2,6 +2,7 @@
 
 import re
 from pathlib import Path
+from typing import Any
 
 import pytest
 from compose.sample import launches, made, reference
@@ -79,7 +80,7 @@ def test_what_cannot_be_composed_is_named(forward: str, why: str) -> None:
 
 def test_what_cannot_be_traced_is_declined_as_well() -> None:
     source = reference("self.kept.copy_(x[0, 0]); return self.kept + x", "self.kept = torch.zeros(10)")
-    job = {"sources": [source], "sizes": ["BATCH"], "name": "sample", "arch": None}
+    job: dict[str, Any] = {"sources": [source], "sizes": ["BATCH"], "name": "sample", "arch": None}
     job |= {"own_products": False, "changes": [{}]}
     assert "changes a tensor in place" in _job(job, print)["declined"]
 

@@ -252,7 +252,9 @@ def test_clocks_that_disagree_are_read_once_more(monkeypatch: pytest.MonkeyPatch
     played.room, played.fresh = 8, 5.0
     read: list[float | None] = []
 
-    def once(processes: TimedProcesses, read: Any = read, fresh: Any = benchmark._fresh) -> float | None:
+    fresh = benchmark._fresh
+
+    def once(processes: TimedProcesses) -> float | None:
         read.append(fresh(processes))
         played.fresh = 1.0  # what held it up has ended
         return read[-1]

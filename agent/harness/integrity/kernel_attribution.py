@@ -36,8 +36,8 @@ _PRODUCTS = re.compile(
 _BESIDE_PRODUCTS = re.compile(
     r"CUDAFunctor_?[aA]dd|im2col|col2im|vol2col|col2vol|flip_filter|\bfft[12]d_|\bDSE::|compute_gemm_pointers"
 )
-"""What runs as a part of a product: the bias torch adds, the layout of older algorithms, and the transforms and
-flipped filters of cuDNN's convolutions by FFT, whose names say neither cuDNN nor convolution."""
+"""What runs as a part of a product: the bias torch adds, the layout of older algorithms, and the transforms
+and flipped filters of cuDNN's convolutions by FFT, whose names say neither cuDNN nor convolution."""
 SHOWN = 200
 
 

@@ -98,7 +98,7 @@ def main(argv: list[str]) -> None:
     torch.backends.cuda.matmul.allow_tf32 = False
     torch.backends.cudnn.allow_tf32 = False
     if argv[3] == "cuda":
-        # Truths are several GB: what is freed in parts has to serve for a whole one, or a card is full half used.
+        # Truths are several GB: what is freed in parts has to serve for a whole one.
         torch.cuda.memory._set_allocator_settings("expandable_segments:True")
     oracle: Oracle | None = None
     for line in commands:

@@ -38,7 +38,7 @@ def of(groups: Groups, facts: Facts) -> Iterator[Variant]:
         for one in of_value(leaf, sizes):
             words = f"with {one.words.format(spoken)}"
             kind = _kind(one.kind, groups, leaf, uses)
-            yield Variant(kind, words, {}, one.rank, "", {key: _like(one.change(leaf), leaf)})
+            yield Variant(kind, words, {}, one.rank, "", {key: one.change(leaf).to(leaf.dtype).contiguous()})
         if len(uses) > 1:
             yield from _where_taken(groups, uses, sizes)
 
@@ -59,10 +59,6 @@ def _where_made(
         yield variant(kind, words, group.result(one.change, place), one.rank)
     if len(uses) > 1:
         yield from _where_taken(groups, uses, sizes)
-
-
-def _like(made: Tensor, leaf: Tensor) -> Tensor:
-    return made.to(leaf.dtype).contiguous()
 
 
 def _where_taken(groups: Groups, uses: list[Use], sizes: list[int]) -> Iterator[Variant]:

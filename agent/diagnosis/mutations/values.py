@@ -11,6 +11,7 @@ from agent.diagnosis.wrong_references.operands import is_mask
 from agent.diagnosis.wrong_references.rules import Facts, Variant
 
 Tensor = torch.Tensor
+_IN_ANY_ORDER = frozenset({"sum", "mean", "prod", "amax", "amin", "max", "min"})
 _COUNTS = frozenset({"constant-added", "wrong-coefficient", "index-off-by-one", "one"})
 """Changes that make another divisor of what is divided by."""
 SIZES = 6
@@ -37,7 +38,7 @@ def of(groups: Groups, facts: Facts) -> Iterator[Variant]:
         for one in of_value(leaf, sizes):
             words = f"with {one.words.format(spoken)}"
             kind = _kind(one.kind, groups, leaf, uses)
-            yield Variant(kind, words, {}, one.rank, "", {key: _like(one.change(leaf), leaf)})
+            yield Variant(kind, words, {}, one.rank, "", {key: one.change(leaf).to(leaf.dtype).contiguous()})
         if len(uses) > 1:
             yield from _where_taken(groups, uses, sizes)
 
@@ -58,10 +59,6 @@ def _where_made(
         yield variant(kind, words, group.result(one.change, place), one.rank)
     if len(uses) > 1:
         yield from _where_taken(groups, uses, sizes)
-
-
-def _like(made: Tensor, leaf: Tensor) -> Tensor:
-    return made.to(leaf.dtype).contiguous()
 
 
 def _where_taken(groups: Groups, uses: list[Use], sizes: list[int]) -> Iterator[Variant]:
@@ -106,6 +103,9 @@ def _kind(kind: str, groups: Groups, value: Tensor, uses: list[Use]) -> str:
         return "operator-missing"
     if kind == "one":
         return "weight-ignored" if named and not named.startswith("input") else "scale-missing"
+    if kind == "index-off-by-one" and taker in _IN_ANY_ORDER:
+        # The order of what is reduced shows in nothing but the element that goes past the end.
+        return "lost-last-block"
     if kind in _COUNTS and taker == "div" and uses[0].argument == "other":
         return "wrong-divisor"
     if kind == "layout-misread" and taker in ("cumsum", "cumprod", "logcumsumexp"):
@@ -156,7 +156,7 @@ def _of_numbers(value: Tensor) -> Iterator[Changed]:
     yield Changed("zero", "{} taken for zero: it is left out", torch.zeros_like, 5)
     yield Changed("one", "{} taken for one: it is left out", torch.ones_like, 5)
     yield Changed("sign-error", "{} negated", torch.neg, 5)
-    yield Changed("sign-error", "the absolute value of {}: its sign is lost", torch.abs, 6)
+    yield Changed("wrong-activation", "the absolute value of {}: its sign is lost", torch.abs, 6)
     yield Changed("root-omitted", "{} squared", torch.square, 6)
     low, high = (float(end) for end in value.detach().aminmax())
     if low >= 0:

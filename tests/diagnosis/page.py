@@ -50,7 +50,7 @@ captured outputs, on a busy machine that left some searches without time: of the
 table). That is no judgement of fresh ground, and none of it is in the table.
 
 Of the seven that misled in the unseen set five are right in words, by a kind that their labels do not have
-(see the worst cases below), and of the sixteen in `fresh` ten: the output gate of an LSTM that takes its old cell
+(see the worst cases below), and of the sixteen in `fresh` ten: an LSTM's output gate that takes the old cell
 for the new one, a feature map of ELU with alpha 0 for ReLU, an exchange of a share and its complement
 called a decay. The rule counts them as misled, and so do the figures.
 """

@@ -15,13 +15,14 @@ from random import Random
 from typing import Any, NamedTuple
 
 from benchmarks.fleet_events import Clock, Resource, Step
+from benchmarks.verdict import MIX
 
 ROOT = Path(__file__).resolve().parents[1]
 DOCUMENT = ROOT / "docs" / "fleet" / "phases.json"
 PAGE = ROOT / "docs" / "fleet.md"
-POOL_DOCUMENT = ROOT / "docs" / "verdict-times" / "cuda-20261123-162501.json"
+POOL_DOCUMENT = ROOT / "docs" / "verdict-times" / "cuda-20261126-003808.json"
 """Phases of the version of which the mix was measured."""
-POOL_VERDICTS, POOL_S = 6, 30.5
+POOL_VERDICTS, POOL_S = 16, 92.3
 """What was measured of the mix, four side by side on one GPU with 16 processors (docs/adr/0017)."""
 SIZES = (8, 16, 32, 64, 128, 256, 512, 1000)
 GPUS_OF_A_HOST, PROCESSORS_OF_A_GPU = 8, 16
@@ -169,7 +170,7 @@ def pool() -> str:
     from benchmarks import fleet_page
 
     document = json.loads(POOL_DOCUMENT.read_text())
-    cases = steps(document["rows"])
+    cases = steps([row for row in document["rows"] if row["case"] in MIX])
     return fleet_page.pool(document, cases, POOL_VERDICTS, POOL_S)
 
 

@@ -9,7 +9,8 @@ from docs.reference import command_names, kinds, stale_pages
 
 NO_FINDINGS = {
     "any-rank", "built-in-worker", "compile-safe", "compute-sanitizer", "content-type", "emulator-full",
-    "emulator-ptx", "emulator-slim", "gemm-conv", "gpu-slim", "hf-kernels", "latin-1", "max-autotune",
+    "emulator-ptx", "emulator-slim", "gemm-conv", "gpu-slim", "hf-kernels", "kernels-sweep", "latin-1",
+    "max-autotune",
     "max-autotune-no-cudagraphs", "nsight-compute", "nvidia-smi", "retry-after", "retry-after-ms",
     "torch-library", "utf-16", "utf-8", "utf-8-sig", "x-request-id", "x-should-retry",
 }  # fmt: skip

@@ -77,7 +77,6 @@ def test_a_wrong_key_is_exit_4_and_the_run_resumes(tmp_path: Path) -> None:
     [
         (("run",), 2, "PROBLEM or --resume"),
         (("run", "level1/matmul", "--provider", "catalogue"), 3, "set OPENAI_API_KEY"),
-        (("run", "level1/matmul"), 3, "set OPENAI_API_KEY"),
         (("run", "level1/softmax", "--provider", "oracle"), 2, "openai_compat, compose, catalogue,"),
         (("run", "level1/softmax", "--executor", "tpu"), 2, "emulator"),
         (("run", "level1/softmax", "--rounds", "0"), 2, "rounds"),

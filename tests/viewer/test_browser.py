@@ -33,7 +33,7 @@ ALL = SHIPPED + 2
 
 @pytest.fixture
 def site(measured: Run) -> Iterator[str]:
-    runs.write(measured.path.parent, iter([runs.STARTED]), problem_name="level2/mlp", provider="catalogue")
+    runs.write(measured.path.parent, iter([runs.STARTED]), problem_name="level2/mixer", provider="catalogue")
     with served(measured.path.parent) as address:
         yield address
 
@@ -43,10 +43,10 @@ def test_the_list_is_searched_filtered_and_opened_by_keys(browser: Browser, site
     assert browser.count(".runs .run") == ALL
     assert "level1/softmax 1 1.37×" in " ".join(browser.texts(".speedups tbody tr")).replace("\t", " ")
     browser.press("/")
-    browser.press("mlp")
+    browser.press("mixer")
     browser.until(lambda: browser.count(".runs .run") == 1, "the search leaves one run")
-    assert browser.run("return location.search") == "?q=mlp"
-    browser.press(Keys.BACKSPACE * 3)
+    assert browser.run("return location.search") == "?q=mixer"
+    browser.press(Keys.BACKSPACE * 5)
     browser.until(lambda: browser.count(".runs .run") == ALL, "an empty search shows all")
     for name, value, left in (
         ("problem", "level1/softmax", 1), ("problem", "", ALL),

@@ -264,8 +264,8 @@ def card() -> dict[str, Any]:
         answer = subprocess.run(command, capture_output=True, text=True, timeout=10, check=True).stdout
         sm, most, memory, degrees, watts, reasons = (word.strip() for word in answer.strip().split(","))
         active = int(reasons, 16)
-    except (OSError, subprocess.SubprocessError, ValueError):
-        return {}
+    except (OSError, subprocess.SubprocessError, ValueError, AssertionError, RuntimeError):
+        return {}  # the last two are torch's where it has no CUDA or no driver
     held = ", ".join(words for bit, words in _REASONS.items() if active & bit)
     named = {"sm_mhz": sm, "sm_most_mhz": most, "memory_mhz": memory, "celsius": degrees, "watts": watts}
     return {name: float(value) for name, value in named.items()} | {"throttle": held}

@@ -23,7 +23,7 @@ POOL_DOCUMENT = ROOT / "docs" / "verdict-times" / "cuda-20261126-003808.json"
 """Phases of the version of which the mix was measured."""
 MIX = ("right", "wrong")
 POOL_VERDICTS, POOL_S = 16, 92.3
-"""What was measured of the mix of these cases, four side by side on one GPU with 16 processors (docs/adr/0017)."""
+"""What was measured of the mix of these cases, four side by side on one GPU with 16 processors."""
 SIZES = (8, 16, 32, 64, 128, 256, 512, 1000)
 GPUS_OF_A_HOST, PROCESSORS_OF_A_GPU = 8, 16
 ON_THE_HOST = ("starting", "building", "preparing")

@@ -118,7 +118,9 @@ def _chosen(choice: Choice, gpu: str) -> "list[Entry]":
 
 
 def _show(measured: "list[Row]", faults: dict[str, str], wanted: int) -> None:
-    from agent.kernels.sweep.rows import ENOUGH, geometric_mean, share_enough
+    from statistics import geometric_mean
+
+    from agent.kernels.sweep.rows import ENOUGH, share_enough
 
     for row in sorted(measured, key=lambda one: one.ratio, reverse=True):
         low, high = row.ratio_ci

@@ -2,7 +2,8 @@
 
 import re
 from collections import Counter
-from math import exp, log
+from math import log
+from statistics import geometric_mean
 from typing import Any
 
 from tests.foreign.documents import ROOT, Entry
@@ -69,10 +70,6 @@ def ratio(entry: Entry) -> float | None:
     times = _said(entry, "times").get("times") or {}
     rivals = [times[name] for name in RIVALS if name in times]
     return min(rivals) / times["composed"] if rivals and "composed" in times else None
-
-
-def geometric_mean(values: list[float]) -> float:
-    return exp(sum(map(log, values)) / len(values))
 
 
 def plot(entries: list[Entry]) -> str:

@@ -7,6 +7,7 @@ import time
 from collections.abc import Callable
 from multiprocessing import Pipe
 from pathlib import Path
+from statistics import geometric_mean
 from typing import Any
 
 import pytest
@@ -178,7 +179,7 @@ def test_the_last_line_of_a_row_counts_and_one_cut_off_does_not(tmp_path: Path) 
         out.write('{"name": "gelu [2')
     found = rows.load(tmp_path, "gelu")
     assert {name: one.ratio for (_, name), one in found.items()} == {SMALL: 2.0, NAMES[1]: 0.5}
-    assert rows.geometric_mean(one.ratio for one in found.values()) == pytest.approx(1.0)
+    assert geometric_mean(one.ratio for one in found.values()) == pytest.approx(1.0)
     assert rows.share_enough(one.ratio for one in found.values()) == 0.5
     assert rows.load(tmp_path, "softmax") == {}
     assert math.isnan(rows.share_enough([]))

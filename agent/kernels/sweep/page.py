@@ -9,10 +9,11 @@ import sys
 from collections import Counter
 from collections.abc import Iterator, Sequence
 from pathlib import Path
+from statistics import geometric_mean
 
 from agent.kernels import sources
 from agent.kernels.sweep import rows
-from agent.kernels.sweep.rows import ENOUGH, Row, geometric_mean, share_enough
+from agent.kernels.sweep.rows import ENOUGH, Row, share_enough
 
 FOLDER = Path(__file__).resolve().parents[3] / "docs" / "kernels-sweep"
 BOUNDS = "bounds.json"

@@ -7,13 +7,14 @@ scale; hollow where the shape is held back.
 import math
 import sys
 from pathlib import Path
+from statistics import geometric_mean
 from typing import NamedTuple
 
 from jinja2 import Environment, PackageLoader, StrictUndefined
 
 from agent.kernels import sources
 from agent.kernels.sweep.page import FOLDER, measured
-from agent.kernels.sweep.rows import ENOUGH, Row, geometric_mean
+from agent.kernels.sweep.rows import ENOUGH, Row
 
 LEFT, RIGHT, STEP, TOP = 250.0, 860.0, 30.0, 60.0
 """Pixels: where the scale begins and ends, the height of a line, and what is above the first one."""

@@ -99,12 +99,6 @@ def keep(folder: Path, row: Row) -> None:
         raise EnvironmentFault(f"cannot write {path}: {error.strerror}; --to names another folder") from error
 
 
-def geometric_mean(ratios: Iterable[float]) -> float:
-    """NaN of none."""
-    logs = [math.log(ratio) for ratio in ratios]
-    return math.exp(sum(logs) / len(logs)) if logs else math.nan
-
-
 def share_enough(ratios: Iterable[float]) -> float:
     """Of the rows of these ratios, those that are not behind; NaN of none."""
     known = [ratio >= ENOUGH for ratio in ratios]

@@ -91,7 +91,8 @@ def _rounds(
 ) -> list[Round]:
     """As many as it takes until the medians are certain, within the budget; `samples`: as SAMPLED."""
     started, least = time.monotonic(), min(most, LEAST_ROUNDS)
-    sampled = {secrets.randbelow(most if number else least) for number in range(samples)}
+    # The first of them before the earliest last round, which is compared whatever was drawn.
+    sampled = {secrets.randbelow(most if number else least - 1) for number in range(samples)}
     rounds: list[Round] = []
     while len(rounds) < most:
         number = len(rounds)

@@ -78,8 +78,9 @@ size_t kw_writers(const void* first, size_t bytes, uint64_t* cells) {
     if (writers == nullptr) return 0;
     const size_t from = (address >> 2) - (region->first >> 2);
     const size_t count = ((address + bytes - 1) >> 2) - (address >> 2) + 1;
-    std::copy_n(writers + from, count, cells);
-    return count;
+    if (cells != nullptr) std::copy_n(writers + from, count, cells);
+    return static_cast<size_t>(std::count_if(writers + from, writers + from + count,
+                                             [](uint64_t cell) { return cell >> kLaunchAt == launch_number; }));
 }
 
 }  // extern "C"

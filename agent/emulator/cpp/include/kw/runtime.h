@@ -86,10 +86,10 @@ enum { KW_ORDER_FORWARD, KW_ORDER_REVERSE, KW_ORDER_SHUFFLED, KW_ORDER_INTERLEAV
 void kw_draw(int memory, int order, uint64_t seed);
 
 // Who writes to global memory is noted (off at first) in checked launches, which count from 1 from here on. kw_writers
-// fills one cell for each word of 4 bytes that [first, first + bytes) touches and returns their number, 0 where nothing
-// is known. A cell, from the upper end: launch (12 bits, 0: nobody), block (24), thread (10), how many stores to that
-// allocation the thread made before (14), 2 unused, whether another thread wrote it in the same launch, whether the last
-// write was atomic.
+// returns how many of the words of 4 bytes that [first, first + bytes) touches the last launch wrote, and fills one cell
+// for each word, unless cells is null or nothing is known. A cell, from the upper end: launch (12 bits, 0: nobody), block
+// (24), thread (10), how many stores to that allocation the thread made before (14), 2 unused, whether another thread
+// wrote it in the same launch, whether the last write was atomic.
 void kw_note_writers(int on);
 size_t kw_writers(const void* first, size_t bytes, uint64_t* cells);
 

@@ -14,7 +14,7 @@ from typing import Any, Self
 from agent.build.build_request import BuildRequest
 from agent.harness.backends import build_watch, selection, workspace
 from agent.harness.backends.backend import Backend
-from agent.harness.integrity import followed_replay, kernel_attribution, launch_limits
+from agent.harness.integrity import followed_replay, kernel_attribution, launch_limits, repeating
 from agent.harness.integrity.call_records import CallRecords, Drawn
 from agent.harness.integrity.real_shapes import Judged, reach
 from agent.harness.integrity.replay_check import Evidence
@@ -27,13 +27,7 @@ from agent.harness.task.conditions import Dealer
 from agent.harness.task.job import Announce, Job, secret_seed
 from agent.harness.task.protocol import Draw
 from agent.harness.timing.noop_worker import NoopWorker
-from agent.harness.trial import (
-    kernel_coverage,
-    mismatch_diagnosis,
-    parameter_assignment,
-    repeating,
-    worst_errors,
-)
+from agent.harness.trial import kernel_coverage, mismatch_diagnosis, parameter_assignment, worst_errors
 from agent.harness.trial.mismatch_diagnosis import Diagnosed
 from agent.harness.trial.reused_outputs import ReusedOutputs
 from agent.harness.trial.worker_client import WorkerClient
@@ -194,12 +188,8 @@ class Trial:
         """What the draws did not reach of the real call; nothing can be computed here afterwards."""
         announce("looking for kernels that only the real sizes launch")
         problem, source = self._job.problem, self._job.candidate.source
-        return kernel_coverage.looked(problem, source, self.ran, self.candidate, self._backend, self.trace_of)
-
-    def trace_of(self, source: str) -> Trace | None:
-        """What the reference does with other sizes; None where it does not run with them."""
-        seen = self.oracle.ask(to_oracle(oracle_commands.Trace(source)))["trace"]
-        return None if seen is None else Trace.model_validate(seen)
+        trace_of = self.oracle.trace_of
+        return kernel_coverage.looked(problem, source, self.ran, self.candidate, self._backend, trace_of)
 
     def check_addresses(self, real: Trace, announce: Announce) -> tuple[str, ...]:
         """Calls the candidate at the sizes of `real`, last of all; what was left out. See `real_shapes`."""

@@ -69,6 +69,13 @@ class Writing(NamedTuple):
         by_word = (self.writers.launch >= self.first) & (self.writers.launch <= self.last)
         return by_word[_words(self.values.numel() // dtype.itemsize, dtype)]
 
+    @property
+    def is_constant(self) -> bool:
+        """Whether all words that were written are the same."""
+        words = self.elements(torch.int32)
+        written = None if words is None else words[self.written(torch.int32)]
+        return written is not None and bool((written == written[:1]).all())
+
 
 class Output(NamedTuple):
     """An output after the last step."""

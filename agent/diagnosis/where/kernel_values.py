@@ -84,40 +84,63 @@ def _parts(elements: Tensor, mask: Tensor, wanted: set[int]) -> Iterator[Tensor]
 
 
 def _among(value: Value, parts: list[Tensor], dtype: torch.dtype, sizes: set[int]) -> Held | None:
+    """Functions of a value are looked for in its own layout alone. A sample is compared before the whole."""
     close = CLOSE.get(dtype, 0.0)
+    flat = value.tensor.detach().reshape(-1)
+    shape = tuple(size for size in value.tensor.shape if size > 1)
+    places = torch.arange(0, flat.numel(), max(1, flat.numel() // SAMPLE))
     for w in parts:
-        for v in layouts(value.tensor):
-            for words, function in _FUNCTIONS if value.tensor.is_floating_point() else _FUNCTIONS[:1]:
-                made = function(v)
-                relation = _relation(w, made, close, sizes)
-                if relation is not None:
+        for order in _orders(shape):
+            some = flat[_original(places, shape, order)].double()
+            plain = order == tuple(range(len(shape))) and value.tensor.is_floating_point()
+            for words, function in _FUNCTIONS if plain else _FUNCTIONS[:1]:
+                relation = _relation(w[places], function(some), close, sizes)
+                if relation is None:
+                    continue
+                whole = function(flat.reshape(shape).permute(order).reshape(-1).double())
+                if relation == _relation(w, whole, close, sizes):
                     return Held(value, words + relation, not relation)
     return None
 
 
-def layouts(tensor: Tensor) -> Iterator[Tensor]:
-    """The elements in float64 in the order of memory, then as of every transposed tensor."""
-    squeezed = tensor.detach().double().squeeze()
-    yield squeezed.reshape(-1)
-    if 2 <= squeezed.dim() <= MOST_DIMS:
-        orders = list(permutations(range(squeezed.dim())))
-        for order in orders[1:]:
-            yield squeezed.permute(order).reshape(-1)
+def _orders(shape: tuple[int, ...]) -> Iterator[tuple[int, ...]]:
+    """Orders of dims, the tensor's own first."""
+    own = tuple(range(len(shape)))
+    yield from permutations(own) if len(shape) <= MOST_DIMS else (own,)
+
+
+def _original(places: Tensor, shape: tuple[int, ...], order: tuple[int, ...]) -> Tensor:
+    """Places in the memory of the tensor transposed in this order, as places of the tensor itself."""
+    strides = [math.prod(shape[axis + 1 :]) for axis in range(len(shape))]
+    found, left = torch.zeros_like(places), places
+    for axis in reversed(order):
+        found, left = found + left % shape[axis] * strides[axis], left // shape[axis]
+    return found
+
+
+def laid_out(w: Tensor, truth: Tensor, close: float) -> Iterator[Tensor]:
+    """The elements in the shape of `truth`: as they are, and as of each transposed tensor with which LEAST of a
+    sample agree.
+    """
+    yield w.reshape(truth.shape)
+    flat, shape = truth.detach().reshape(-1), tuple(size for size in truth.shape if size > 1)
+    places = torch.arange(0, flat.numel(), max(1, flat.numel() // SAMPLE))
+    for order in list(_orders(shape))[1:]:
+        some = flat[_original(places, shape, order)].double()
+        if float(near(w[places], some, close).double().mean()) >= LEAST:
+            back = w.reshape([shape[axis] for axis in order])
+            yield back.permute([order.index(axis) for axis in range(len(shape))]).reshape(truth.shape)
 
 
 def _relation(w: Tensor, v: Tensor, close: float, sizes: set[int]) -> str | None:
     """How the one is the other: itself, negated, or a known number of times."""
-    step = max(1, v.numel() // SAMPLE)
-    some, of_them = w[::step], v[::step]
-    if near(some, of_them, close).all() and near(w, v, close).all():
+    if bool(near(w, v, close).all()):
         return ""
-    if not close or v.numel() < ENOUGH or not bool(torch.isfinite(of_them).all()):
+    if not close or v.numel() < ENOUGH or not bool(torch.isfinite(v).all()):
         return None
-    square = float(of_them.square().sum())
-    factor = float((some * of_them).sum()) / square if square else 0.0
-    if not math.isfinite(factor) or factor == 0.0 or not near(some, factor * of_them, close).all():
-        return None
-    if not near(w, factor * v, close).all():
+    square = float(v.square().sum())
+    factor = float((w * v).sum()) / square if square else 0.0
+    if not math.isfinite(factor) or factor == 0.0 or not bool(near(w, factor * v, close).all()):
         return None
     named = _factor(factor, sizes, close)
     return None if named is None else f" {named}"

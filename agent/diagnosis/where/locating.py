@@ -120,21 +120,7 @@ def _candidates(
                 break  # the output itself
             for value in replaceable:
                 if value.tensor.numel() == w.numel():
-                    yield from (Wrong(writing, value, given) for given in _laid_out(w, value.tensor, dtype))
-
-
-def _laid_out(w: Tensor, value: Tensor, dtype: torch.dtype) -> Iterator[Tensor]:
-    """The elements in the shape of the value: as they are, or of the transposed one that is alike."""
-    yield w.reshape(value.shape)
-    shape = [size for size in value.shape if size > 1]
-    if not 2 <= len(shape) <= kernel_values.MOST_DIMS:
-        return
-    truth = value.detach().double().reshape(shape)
-    places = torch.arange(w.numel()).reshape(shape)
-    orders = zip(kernel_values.layouts(places), kernel_values.layouts(truth), strict=True)
-    for order, flat in list(orders)[1:]:
-        # Another layout is believed where a part of the elements is right in it.
-        if float(kernel_values.near(w, flat, CLOSE[dtype]).double().mean()) >= kernel_values.LEAST:
-            back = torch.empty_like(w)
-            back[order.long()] = w
-            yield back.reshape(value.shape)
+                    yield from (
+                        Wrong(writing, value, given)
+                        for given in kernel_values.laid_out(w, value.tensor, CLOSE[dtype])
+                    )

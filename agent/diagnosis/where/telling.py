@@ -27,6 +27,8 @@ SAME = 1e-4
 """Difference between the output of the repeated call and the judged one, relative to the rms."""
 NAMED = 2
 """Values that are named of one kernel, at most."""
+AMPLIFIED = 4.0
+"""So many times more rounding is allowed of a wrong value that is larger, at most: masked ones are huge."""
 LOCATING_S = 0.3
 """Of computing, for finding the kernel that makes the error."""
 
@@ -46,7 +48,7 @@ class _Kernel(NamedTuple):
     writings: list[Writing]
     held: list[Held]
     right: bool
-    """Whether each piece that they wrote holds a value of the reference."""
+    """Whether each piece that they wrote holds a value of the reference, an input or one number."""
     writes_output: bool
 
 
@@ -60,9 +62,10 @@ def told(case: Case, followed: Followed, finding: Finding, budget_s: float) -> T
     found = values.of(tape, tensors(tape.result))
     known = kernel_values.sizes([*case.inputs, *case.truth])
     held = kernel_values.everywhere(followed, found, known)
+    copied = kernel_values.everywhere(followed, values.taken(tape), known)
     number, target = first = next(iter(targets.items()))
     located = locating.first(tape, followed, held, found, first, LOCATING_S)
-    kernels = _kernels(followed, held, case, target)
+    kernels = _kernels(followed, held, copied, case)
     if located is not None:
         explained = _of_the_kernel(case, tape, followed, located, finding, until - time.thread_time())
         if explained is not None:
@@ -97,19 +100,21 @@ def _is_same(case: Case, followed: Followed) -> bool:
     return all(bool(kernel_values.near(again.values.double(), y.double(), SAME).all()) for y, again in pairs)
 
 
-def _kernels(followed: Followed, held: dict[int, list[Held]], case: Case, target: Target) -> list[_Kernel]:
+def _kernels(
+    followed: Followed, held: dict[int, list[Held]], copied: dict[int, list[Held]], case: Case
+) -> list[_Kernel]:
     made = []
     outputs = [y.reshape(-1).double().nan_to_num() for y in case.outputs]
     for first, own in followed.by_launch():
         numbers = [k for k, writing in enumerate(followed.writings) if writing.first == first]
         inner = [k for k in numbers if not _is_output(followed.writings[k], outputs)]
-        right = bool(inner) and all(any(one.is_itself for one in held[k]) for k in inner)
-        made.append(
-            _Kernel(
-                followed.kernel(first).name, own, [one for k in inner for one in held[k]], right,
-                len(inner) < len(numbers),
-            )
-        )  # fmt: skip
+        itself = [
+            any(one.is_itself for one in held[k]) or copied[k] or followed.writings[k].is_constant
+            for k in inner
+        ]
+        told = [one for k in inner for one in held[k]]
+        name, right = followed.kernel(first).name, bool(inner) and all(itself)
+        made.append(_Kernel(name, own, told, right, len(inner) < len(numbers)))
     return made
 
 
@@ -143,8 +148,9 @@ def _of_the_kernel(
 def _limit(truth: Tensor) -> Limit:
     """The error that is allowed around a value's elements."""
     close = kernel_values.CLOSE[torch.float32]
-    size = float(truth.nan_to_num().double().square().mean().sqrt())
-    return lambda v, amplification: amplification * close * (v.abs() + size)
+    finite = truth[torch.isfinite(truth)].double()
+    size = float(finite.square().mean().sqrt()) if finite.numel() else 0.0
+    return lambda v, amplification: min(amplification, AMPLIFIED) * close * (v.abs() + size)
 
 
 def _rest(located: Located) -> str:
@@ -193,6 +199,8 @@ def _first_wrong(kernels: list[_Kernel], found: list[Value], operators: bool) ->
         return _of_one(kernels)
     said: list[str] = []
     for place, kernel in enumerate(kernels):
+        if kernel.right and not kernel.held:
+            continue
         if kernel.right or kernel.held:
             rightly = " rightly" if kernel.right else ""
             said.append(f"Kernel `{kernel.name}` writes {_listed(kernel.held)} of the reference{rightly}")
@@ -218,7 +226,7 @@ def _otherwise(kernel: _Kernel, found: list[Value]) -> str:
                 f"The first kernel that goes wrong is `{kernel.name}`: of {almost.value.told} of the "
                 f"reference it writes {count} otherwise{_pattern(wrong)}"
             )
-    return f"Of what kernel `{kernel.name}` writes nothing is a value of the reference: look there first"
+    return f"What kernel `{kernel.name}` writes is no value of the reference: wrong, or another way to the result"
 
 
 def _of_one(kernels: list[_Kernel]) -> str | None:

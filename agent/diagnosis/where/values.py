@@ -53,6 +53,18 @@ def of(tape: Tape, outputs: list[Tensor]) -> list[Value]:
     return found
 
 
+def taken(tape: Tape) -> list[Value]:
+    """Inputs and parameters, as far as the reference takes them."""
+    found: dict[int, Value] = {}
+    for call in tape.calls:
+        for tensor in tensors(call.given):
+            if tape.maker(tensor) is None and tensor.numel() and not tensor.is_complex():
+                found.setdefault(
+                    id(tensor), Value(tensor, call, tape.name(tensor) or "a constant", None, False)
+                )
+    return list(found.values())
+
+
 def _results(call: Call, tape: Tape) -> Iterator[Value]:
     if call.name in MOVES or call.is_view:
         return

@@ -7,11 +7,11 @@ from typing import NamedTuple
 
 import torch
 
-from agent.diagnosis.where.following import Followed, Writing
+from agent.diagnosis.where.following import WORD, Followed, Writing
 from agent.diagnosis.where.values import Value
 
 Tensor = torch.Tensor
-CLOSE = {torch.float64: 1e-5, torch.float32: 1e-5, torch.float16: 4e-3, torch.bfloat16: 3e-2}
+CLOSE = {torch.float64: 1e-5, torch.float32: 1e-5, torch.float16: 2e-3, torch.bfloat16: 1e-2}
 """Error, relative to an element and to the rms of all, that rounding may have left."""
 FLOATS = (torch.float32, torch.float16, torch.bfloat16, torch.float64)
 INTEGERS = (torch.int32, torch.int64, torch.uint8)
@@ -58,7 +58,9 @@ def held(writing: Writing, values: list[Value], sizes: set[int]) -> list[Held]:
         if elements is None:
             continue
         mask = writing.written(dtype)
-        parts = list(_parts(elements, mask, {value.tensor.numel() for value in values}))
+        # Every other half of a float32 is a bfloat16 of nearly that value.
+        most = PARTS if dtype.itemsize >= WORD else 1
+        parts = list(_parts(elements[mask], {value.tensor.numel() for value in values}, most))
         for value in values:
             if value.tensor.is_floating_point() != (dtype in FLOATS):
                 continue
@@ -71,13 +73,12 @@ def held(writing: Writing, values: list[Value], sizes: set[int]) -> list[Held]:
     return found
 
 
-def _parts(elements: Tensor, mask: Tensor, wanted: set[int]) -> Iterator[Tensor]:
+def _parts(written: Tensor, wanted: set[int], most: int) -> Iterator[Tensor]:
     """What was written, as a whole, and halves, thirds and so on of it, each in a run or every n-th."""
-    written = elements if bool(mask.all()) else elements[mask]
     count = written.numel()
     if count in wanted:
         yield written.double()
-    for parts in range(2, PARTS + 1):
+    for parts in range(2, most + 1):
         if count % parts == 0 and count // parts in wanted:
             yield from written.reshape(parts, -1).double()
             yield from written.reshape(-1, parts).t().double()
@@ -99,7 +100,8 @@ def _among(value: Value, parts: list[Tensor], dtype: torch.dtype, sizes: set[int
                     continue
                 whole = function(flat.reshape(shape).permute(order).reshape(-1).double())
                 if relation == _relation(w, whole, close, sizes):
-                    return Held(value, words + relation, not relation)
+                    short = f" in {str(dtype)[6:]}" if dtype in (torch.float16, torch.bfloat16) else ""
+                    return Held(value, words + relation + short, not relation and not short)
     return None
 
 
@@ -119,8 +121,8 @@ def _original(places: Tensor, shape: tuple[int, ...], order: tuple[int, ...]) ->
 
 
 def laid_out(w: Tensor, truth: Tensor, close: float) -> Iterator[Tensor]:
-    """The elements in the shape of `truth`: as they are, and as of each transposed tensor with which LEAST of a
-    sample agree.
+    """The elements in the shape of `truth`: as they are, and as of each transposed tensor with which LEAST of
+    a sample agree.
     """
     yield w.reshape(truth.shape)
     flat, shape = truth.detach().reshape(-1), tuple(size for size in truth.shape if size > 1)
@@ -184,15 +186,13 @@ def partly(writing: Writing, values: list[Value]) -> Held | None:
         if elements is None:
             continue
         mask = writing.written(dtype)
-        for value in values:
-            if value.tensor.numel() not in (int(mask.sum()), elements.numel()):
-                continue
-            w = elements if value.tensor.numel() == elements.numel() else elements[mask]
+        for value in (one for one in values if one.tensor.numel() == elements.numel()):
             v = value.tensor.detach().double().reshape(-1)
-            right = near(w.double(), v, CLOSE[dtype])
-            agreeing = float(right.double().mean())
+            # What is not written here another kernel may write.
+            wrong = ~near(elements.double(), v, CLOSE[dtype]) & mask
+            agreeing = 1.0 - float(wrong.sum()) / max(int(mask.sum()), 1)
             if share < agreeing < 1.0:
-                best, share = Held(value, "", False, ~right), agreeing
+                best, share = Held(value, "", False, wrong), agreeing
     return best
 
 

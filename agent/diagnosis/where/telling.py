@@ -178,10 +178,13 @@ def _behind(
 def _located(followed: Followed, located: Located) -> str:
     _, value, given = located.wrong[0]
     target = Target(given, value.tensor, _limit(value.tensor))
-    where = _pattern(target.wrong.reshape(target.shape))
+    wrong = target.wrong.reshape(target.shape)
+    first = tuple(int(place) for place in wrong.nonzero()[0])
+    example = f"{float(given[first]):.4g} for {float(value.tensor[first]):.4g} at {first}"
     return (
         f"The error starts in kernel `{followed.kernel(located.launch).name}`: of {value.told} of the "
-        f"reference it writes {target.count} of {target.y.numel()} elements wrongly{where}. {_rest(located)}"
+        f"reference it writes {target.count} of {wrong.numel()} elements wrongly{_pattern(wrong)}, first "
+        f"{example}. {_rest(located)}"
     )
 
 
@@ -226,7 +229,8 @@ def _otherwise(kernel: _Kernel, found: list[Value]) -> str:
                 f"The first kernel that goes wrong is `{kernel.name}`: of {almost.value.told} of the "
                 f"reference it writes {count} otherwise{_pattern(wrong)}"
             )
-    return f"What kernel `{kernel.name}` writes is no value of the reference: wrong, or another way to the result"
+    name = kernel.name
+    return f"What kernel `{name}` writes is no value of the reference: wrong, or another way to the result"
 
 
 def _of_one(kernels: list[_Kernel]) -> str | None:

@@ -76,11 +76,9 @@ def _within(wrong: Tensor, writers: Writers, kernel: Kernel) -> str | None:
         return "by several threads each" if bool(writers.atomic.any()) else SEVERAL
     if bool(writers.atomic.any()):
         return None
-    for quantity in _quantities(writers, kernel):
-        told = _told(wrong, quantity)
-        if told is not None:
-            return told
-    return None
+    quantities = list(_quantities(writers, kernel))
+    told = (_told(wrong, quantity, listed) for listed in (False, True) for quantity in quantities)
+    return next((words for words in told if words is not None), None)
 
 
 def _quantities(writers: Writers, kernel: Kernel) -> Iterator[_Quantity]:
@@ -111,7 +109,7 @@ def _split(index: Tensor, size: tuple[int, int, int]) -> tuple[Tensor, Tensor, T
     return index % size[0], index // size[0] % size[1], index // (size[0] * size[1])
 
 
-def _told(wrong: Tensor, quantity: _Quantity) -> str | None:
+def _told(wrong: Tensor, quantity: _Quantity, listed: bool) -> str | None:
     """In words which of its values wrote wrong elements, where those wrote hardly anything else."""
     count = int(quantity.value.max()) + 1
     every = torch.bincount(quantity.value, minlength=count)
@@ -122,7 +120,8 @@ def _told(wrong: Tensor, quantity: _Quantity) -> str | None:
     written = int(every[hit].sum())
     if int(wrong.sum()) < MOSTLY * written:
         return None
-    words = _which(hit.nonzero().reshape(-1).tolist(), present.nonzero().reshape(-1).tolist(), quantity)
+    chosen, values = hit.nonzero().reshape(-1).tolist(), present.nonzero().reshape(-1).tolist()
+    words = _each(chosen, quantity) if listed else _which(chosen, values, quantity)
     if words is None:
         return None
     exact = written == int(wrong.sum())
@@ -139,7 +138,8 @@ def _which(hit: list[int], present: list[int], quantity: _Quantity) -> str | Non
         if quantity.name.startswith("store"):
             return f"the {_ordinal(hit[0])} store of each thread"
         return compared(f"== {hit[0]}" if is_index else str(hit[0]))
-    rest = [value for value in present if value not in hit]
+    chosen = set(hit)
+    rest = [value for value in present if value not in chosen]
     if min(hit) > max(rest):
         return _bound(quantity, ">=", min(hit))
     if max(hit) < min(rest):
@@ -149,13 +149,17 @@ def _which(hit: list[int], present: list[int], quantity: _Quantity) -> str | Non
             return compared(word) if is_index else f"{_plural(quantity)} of {word} number"
     if len(rest) == 1:
         return compared(f"!= {rest[0]}") if is_index else f"all {_plural(quantity)} but {rest[0]}"
-    if len(hit) <= LISTED:
-        return (
-            compared("in " + ", ".join(map(str, hit)))
-            if is_index
-            else f"{_plural(quantity)} {', '.join(map(str, hit))}"
-        )
     return None
+
+
+def _each(hit: list[int], quantity: _Quantity) -> str | None:
+    """The set of values one by one."""
+    numbers = ", ".join(map(str, hit))
+    if len(hit) > LISTED:
+        return None
+    return (
+        quantity.name.format(f"in {numbers}") if "Idx" in quantity.name else f"{_plural(quantity)} {numbers}"
+    )
 
 
 def _bound(quantity: _Quantity, sign: str, bound: int) -> str:

@@ -63,8 +63,8 @@ def test_kernels_whose_values_are_right_leave_the_error_to_the_next(tmp_path: Pa
     found = _told(tmp_path, lambda _, x: _output(x), wrote)
     assert found.explained is None
     assert found.sentences[0] == (
-        "Kernel `row_stats` writes `mean` (line 7) and `variance` (line 8) of the reference rightly: "
-        "the error starts in kernel `normalise`."
+        "Rightly written of the reference: `mean` (line 7) and `variance` (line 8) by `row_stats`. "
+        "The error starts in kernel `normalise`."
     )
 
 
@@ -110,7 +110,7 @@ def test_a_value_that_is_right_in_part_names_the_first_kernel_that_goes_wrong(tm
 
     found = _told(tmp_path, lambda _, x: _strange(_steps(x)[3].cumsum(1)), wrote)
     assert found.sentences[0] == (
-        "Kernel `row_mean` writes `mean` (line 7) of the reference rightly. The first kernel that goes wrong "
+        "Rightly written of the reference: `mean` (line 7) by `row_mean`. The first kernel that goes wrong "
         "is `normalise`: of `normed` (line 9) of the reference it writes 160 of 960 elements otherwise, all "
         "after flat index 800: the last 160 of 960 elements."
     )
@@ -136,7 +136,7 @@ def test_torch_in_between_may_be_at_fault_as_well(tmp_path: Path) -> None:
     x = recorded.inputs(case)[0]
     wrote: list[recorded.Wrote] = [("row_stats", tuple(_steps(x)[:2])), ("rest", (case.outputs[0],))]
     seen = recorded.followed(wrote, case.outputs)._replace(operators=True)
-    assert telling.told(case, seen, finding, 600.0).sentences[0].endswith("the error starts after that.")
+    assert telling.told(case, seen, finding, 600.0).sentences[0].endswith("The error starts after that.")
 
 
 @pytest.mark.parametrize(

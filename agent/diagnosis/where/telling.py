@@ -27,6 +27,8 @@ SAME = 1e-4
 """Difference between the output of the repeated call and the judged one, relative to the rms."""
 NAMED = 2
 """Values that are named of one kernel, at most."""
+KERNELS = 3
+"""Kernels that are named whose values are known, at most."""
 AMPLIFIED = 4.0
 """So many times more rounding is allowed of a wrong value that is larger, at most: masked ones are huge."""
 LOCATING_S = 0.3
@@ -200,22 +202,26 @@ def _first_wrong(kernels: list[_Kernel], found: list[Value], operators: bool) ->
     """
     if len({kernel.name for kernel in kernels}) < 2:
         return _of_one(kernels)
-    said: list[str] = []
+    held: list[_Kernel] = []
+    after = ""
     for place, kernel in enumerate(kernels):
-        if kernel.right and not kernel.held:
-            continue
-        if kernel.right or kernel.held:
-            rightly = " rightly" if kernel.right else ""
-            said.append(f"Kernel `{kernel.name}` writes {_listed(kernel.held)} of the reference{rightly}")
-            continue
-        known = all(one.right for one in kernels[:place])
-        if kernel.writes_output and known:
-            start = "after that" if operators else f"in kernel `{kernel.name}`"
-            said = [*said[:-1], f"{said[-1]}: the error starts {start}"] if said else []
-        elif not kernel.writes_output:
-            said.append(_otherwise(kernel, found))
-        break
-    return ". ".join(said) + "." if said else None
+        if kernel.held:
+            held.append(kernel)
+        elif not kernel.right:
+            if not kernel.writes_output:
+                after = _otherwise(kernel, found)
+            elif held and all(one.right for one in kernels[:place]):
+                after = (
+                    "The error starts after that"
+                    if operators
+                    else f"The error starts in kernel `{kernel.name}`"
+                )
+            break
+    written = [f"{_listed(kernel.held)} by `{kernel.name}`" for kernel in held]
+    more = f" and {len(written) - KERNELS} more" if len(written) > KERNELS else ""
+    rightly = "Rightly written" if all(kernel.right for kernel in held) else "Written"
+    begun = f"{rightly} of the reference: {', '.join(written[:KERNELS])}{more}" if held else ""
+    return ". ".join(filter(None, (begun, after))) + "." if begun or after else None
 
 
 def _otherwise(kernel: _Kernel, found: list[Value]) -> str:
@@ -235,11 +241,7 @@ def _otherwise(kernel: _Kernel, found: list[Value]) -> str:
 
 def _of_one(kernels: list[_Kernel]) -> str | None:
     right = [one for kernel in kernels for one in kernel.held if one.is_itself]
-    return (
-        f"Right is what kernel `{kernels[0].name}` writes for {_listed(right)} of the reference."
-        if right
-        else None
-    )
+    return f"Rightly written of the reference: {_listed(right)}." if right else None
 
 
 def _listed(held: list[Held]) -> str:

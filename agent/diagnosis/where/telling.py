@@ -15,7 +15,7 @@ from agent.diagnosis.mismatch.case import Case
 from agent.diagnosis.mismatch.causes import Explained
 from agent.diagnosis.mismatch.matching import Limit, Target
 from agent.diagnosis.tape import Tape
-from agent.diagnosis.where import kernel_values, locating, non_finite, values, writers
+from agent.diagnosis.where import kernel_values, locating, non_finite, part, values, writers
 from agent.diagnosis.where.following import Followed, Writing
 from agent.diagnosis.where.kernel_values import Held
 from agent.diagnosis.where.locating import Located
@@ -135,12 +135,15 @@ def _of_the_kernel(
 ) -> Explained | None:
     """Why the first value is wrong that the kernel wrote; None where that is not found."""
     _, value, given = located.wrong[0]
+    smaller = part.of(tape, [tensors(value.call.result)[0]], {})
+    if smaller is None:
+        return None
     called = f"What kernel `{followed.kernel(located.launch).name}` writes as {value.told} of the reference"
-    smaller = case._replace(
+    alone = case._replace(
         outputs=[given], truth=[value.tensor], limits=[_limit(value.tensor)], spreads=(), called=called,
-        part=tape.part([tensors(value.call.result)[0]], {}),
+        part=smaller,
     )  # fmt: skip
-    found = causes.explain(smaller, finding, budget_s=max(budget_s, 0.0))
+    found = causes.explain(alone, finding, budget_s=max(budget_s, 0.0))
     if not found.named:
         return None
     message = f"{found.finding.message} {_rest(located)}"
@@ -170,10 +173,10 @@ def _behind(
     """The cause among what follows the values that are right; None where it is not found."""
     right = [one.value for kernel in kernels for one in kernel.held if one.is_itself and one.value.is_result]
     given = {id(tensors(value.call.result)[0]): value.words.strip("`") for value in right}
-    part = tape.part(tape.result, given)
-    if len(part.calls) >= len(tape.calls) or not part.calls:
+    behind = part.of(tape, tape.result, given)
+    if behind is None or not 0 < len(behind.calls) < len(tape.calls):
         return None
-    found = causes.explain(case._replace(part=part), finding, budget_s=max(budget_s, 0.0))
+    found = causes.explain(case._replace(part=behind), finding, budget_s=max(budget_s, 0.0))
     return found if found.named else None
 
 

@@ -8,7 +8,7 @@ import torch
 import torch.nn.functional as F
 from diagnosis import followed as recorded
 
-from agent.diagnosis.mismatch import error_structure, mismatch_location, ranges
+from agent.diagnosis.mismatch import dependencies, error_structure, mismatch_location, ranges
 from agent.diagnosis.mismatch.matching import Target
 
 Tensor = torch.Tensor
@@ -161,3 +161,30 @@ def test_prelu_is_taken_back_through_its_slopes(tmp_path: Path) -> None:
     said = error_structure.of(case.tape(), 0, target)
     assert said is not None
     assert "for each index of dim 2 all elements are the right ones plus" in said
+
+
+def test_the_first_wrong_element_comes_with_the_few_inputs_it_depends_on(tmp_path: Path) -> None:
+    text = REFERENCE.replace("torch.tanh(shifted) * 2.0", "(x[..., :12] * self.bias).relu()")
+
+    def output(m: Any, x: Tensor, start: Tensor) -> Tensor:
+        y = (x[..., :12] * m.bias).relu() + start[:, None, None]
+        return torch.where((y - start[:, None, None] > 0) & (start[:, None, None] > 1), y + _noise(y), y)
+
+    case, _ = recorded.case(tmp_path, text, output)
+    target = Target(case.outputs[0], case.truth[0], case.limits[0])
+    at = tuple(int(place) for place in target.wrong.reshape(target.shape).nonzero()[0])
+    x, start = case.inputs
+    bias = case.parameters["bias"].detach()
+    assert dependencies.of(case, 0, target) == (
+        f"The first wrong element, {at}, depends on input 0[{', '.join(map(str, at))}] = {float(x[at]):.4g}, "
+        f"input 1[{at[0]}] = {float(start[at[0]]):.4g}, bias[{at[2]}] = {float(bias[at[2]]):.4g} alone."
+    )
+    assert not x.requires_grad
+
+
+def test_an_element_that_depends_on_many_inputs_comes_alone(tmp_path: Path) -> None:
+    def output(m: Any, x: Tensor, start: Tensor) -> Tensor:
+        return _steps(m, x, start)[1] * 3
+
+    case, _ = recorded.case(tmp_path, REFERENCE, output)
+    assert dependencies.of(case, 0, Target(case.outputs[0], case.truth[0], case.limits[0])) is None

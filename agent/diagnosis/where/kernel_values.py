@@ -1,6 +1,7 @@
 """Which of the reference's values a kernel wrote: equal to rounding, in any layout, or simply related."""
 
 import math
+import time
 from collections.abc import Callable, Iterator
 from itertools import permutations
 from typing import NamedTuple
@@ -207,6 +208,13 @@ def sizes(tensors: list[Tensor]) -> set[int]:
     return {size for size in found if size > 1}
 
 
-def everywhere(followed: Followed, values: list[Value], known: set[int]) -> dict[int, list[Held]]:
-    """For the number of each writing what of the values it holds."""
-    return {number: held(writing, values, known) for number, writing in enumerate(followed.writings)}
+def everywhere(
+    followed: Followed, values: list[Value], known: set[int], until: float = math.inf
+) -> dict[int, list[Held]]:
+    """For the number of each writing what of the values it holds. `until`: by the thread's clock; of writings
+    that come later nothing is known.
+    """
+    return {
+        number: held(writing, values, known) if time.thread_time() < until else []
+        for number, writing in enumerate(followed.writings)
+    }

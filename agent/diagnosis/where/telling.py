@@ -63,8 +63,10 @@ def told(case: Case, followed: Followed, finding: Finding, budget_s: float) -> T
     tape = case.tape()
     found = values.of(tape, tensors(tape.result))
     known = kernel_values.sizes([*case.inputs, *case.truth])
-    held = kernel_values.everywhere(followed, found, known)
-    copied = kernel_values.everywhere(followed, values.taken(tape), known)
+    held = kernel_values.everywhere(followed, found, known, until)
+    copied = kernel_values.everywhere(followed, values.taken(tape), known, until)
+    if time.thread_time() > until:
+        return Told()
     number, target = first = next(iter(targets.items()))
     located = locating.first(tape, followed, held, found, first, LOCATING_S)
     kernels = _kernels(followed, held, copied, case)

@@ -175,9 +175,10 @@ def test_the_first_wrong_element_comes_with_the_few_inputs_it_depends_on(tmp_pat
     at = tuple(int(place) for place in target.wrong.reshape(target.shape).nonzero()[0])
     x, start = case.inputs
     bias = case.parameters["bias"].detach()
-    assert dependencies.of(case, 0, target) == (
-        f"The first wrong element, {at}, depends on input 0[{', '.join(map(str, at))}] = {float(x[at]):.4g}, "
-        f"input 1[{at[0]}] = {float(start[at[0]]):.4g}, bias[{at[2]}] = {float(bias[at[2]]):.4g} alone."
+    assert dependencies.of(case, case.tape(), 0, target) == (
+        f"At the first wrong element, {at}, the reference's gradient has "
+        f"input 0[{', '.join(map(str, at))}] = {float(x[at]):.4g} and input 1[{at[0]}] = "
+        f"{float(start[at[0]]):.4g} and bias[{at[2]}] = {float(bias[at[2]]):.4g} alone."
     )
     assert not x.requires_grad
 
@@ -187,4 +188,5 @@ def test_an_element_that_depends_on_many_inputs_comes_alone(tmp_path: Path) -> N
         return _steps(m, x, start)[1] * 3
 
     case, _ = recorded.case(tmp_path, REFERENCE, output)
-    assert dependencies.of(case, 0, Target(case.outputs[0], case.truth[0], case.limits[0])) is None
+    target = Target(case.outputs[0], case.truth[0], case.limits[0])
+    assert dependencies.of(case, case.tape(), 0, target) is None

@@ -101,7 +101,7 @@ def explain(
     unknown = _told_apart(
         unknown, told_apart or ranges.of(tape, target), error_structure.of(tape, number, target)
     )
-    unknown = wording.with_evidence(unknown, dependencies.of(case, number, target))
+    unknown = wording.with_evidence(unknown, dependencies.of(case, tape, number, target))
     if everywhere and non_finite.only_places(target):
         unknown = non_finite.with_possible(unknown, made, target, number)
     return Explained(unknown, tuple(search.untold))

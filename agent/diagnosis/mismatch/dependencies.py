@@ -1,4 +1,4 @@
-"""The first wrong element with the inputs that it depends on, where these are few."""
+"""The first wrong element with the inputs that its gradient has, where these are few."""
 
 from typing import NamedTuple
 
@@ -8,12 +8,15 @@ from agent.diagnosis.graph import tensors
 from agent.diagnosis.mismatch.case import Case
 from agent.diagnosis.mismatch.matching import Target
 from agent.diagnosis.mismatch.searching import FAILING
+from agent.diagnosis.tape import Tape
 
 Tensor = torch.Tensor
 FEW = 4
 """Elements of inputs and parameters that are told, at most."""
 LARGEST = 1 << 20
 """Elements of all inputs; more take longer than they tell."""
+LONGEST = 300
+"""Operators; of more the gradient takes longer than it tells."""
 
 
 class Leaf(NamedTuple):
@@ -23,15 +26,16 @@ class Leaf(NamedTuple):
     tensor: Tensor
 
 
-def of(case: Case, number: int, target: Target) -> str | None:
-    """A sentence about output `number`; None where the element depends on more, or where that is not known.
-
-    What it depends on is what the reference's gradient at that element is not zero for.
-    """
+def of(case: Case, tape: Tape, number: int, target: Target) -> str | None:
+    """A sentence about output `number`; None where the gradient at the element has more, or is not known."""
     names = case.names()
     known = {id(t): t for t in (*case.inputs, *case.parameters.values())}
     leaves = [Leaf(names[key], t) for key, t in known.items() if t.is_floating_point() and t.numel()]
-    if case.part is not None or sum(leaf.tensor.numel() for leaf in leaves) > LARGEST:
+    if (
+        case.part is not None
+        or len(tape.calls) > LONGEST
+        or sum(leaf.tensor.numel() for leaf in leaves) > LARGEST
+    ):
         return None
     place = int(target.wrong.to(torch.uint8).argmax())
     gradients = _gradients(case, number, place, [leaf.tensor for leaf in leaves])
@@ -44,7 +48,8 @@ def of(case: Case, number: int, target: Target) -> str | None:
                 f"{leaf.name}[{', '.join(map(str, index))}] = {float(leaf.tensor.detach()[tuple(index)]):.4g}"
             )
     at = tuple(int(one) for one in torch.unravel_index(torch.tensor(place), target.shape))
-    return f"The first wrong element, {at}, depends on {', '.join(told)} alone." if told else None
+    inputs = " and ".join(told)
+    return f"At the first wrong element, {at}, the reference's gradient has {inputs} alone." if told else None
 
 
 def _gradients(case: Case, number: int, place: int, leaves: list[Tensor]) -> tuple[Tensor | None, ...]:

@@ -245,6 +245,8 @@ RUNTIME: Prototypes = {
     "kw_clear_findings": (None, []),
     "kw_check": (None, [ctypes.c_int]),
     "kw_draw": (None, [ctypes.c_int, ctypes.c_int, ctypes.c_uint64]),
+    "kw_note_writers": (None, [ctypes.c_int]),
+    "kw_writers": (ctypes.c_size_t, [ctypes.c_void_p, ctypes.c_size_t, ctypes.POINTER(ctypes.c_uint64)]),
     "kw_lock": (None, [ctypes.c_uint64]),
     "kw_unlock": (None, [ctypes.c_uint64]),
     "kw_sample": (None, [ctypes.c_int]),

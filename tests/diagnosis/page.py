@@ -54,6 +54,30 @@ Of the seven that misled in the unseen set five are right in words, by a kind th
 for the new one, a feature map of ELU with alpha 0 for ReLU, an exchange of a share and its complement
 called a decay. The rule counts them as misled, and so do the figures.
 """
+WHERE = """\
+## Where no cause is found
+
+Then the headline goes on with where the error comes from, on the emulator, in one or two sentences. The call is
+repeated and what each kernel wrote is held against the values that the reference computes on its way
+(`agent/diagnosis/where`): in any layout, side by side in one tensor, as the square, root or reciprocal, negated,
+or times a number that sizes explain.
+
+- *Rightly written of the reference: `mean` (line 7) by `row_stats`. The error starts in kernel `normalise`.* Every
+  kernel before has written values of the reference, copies or constants, and nothing else.
+- *The error starts in kernel `scores_kernel`: of `scores` (line 24) of the reference it writes 1776 of 4056 elements
+  wrongly. All that follows is right.* That is no guess: the reference, given what the kernel wrote in place of that
+  value, gives the wrong output. The value is then explained as an output is, with less of the reference before
+  it; a cause found so is the headline.
+- *The first kernel that goes wrong is `rope_kernel`: of the result of cat (line 28) of the reference it writes 1344 of
+  3360 elements otherwise*, or *what it writes is no value of the reference: wrong, or another way to the result*.
+- *The wrong elements were written by threads with threadIdx.x >= 32*, by the last block, by lane 0, by every
+  thread's stores after its first, by two threads each, by no thread: where that tells wrong elements from right ones.
+- *The first numbers that are not finite are written by kernel `softmax`.*
+
+What is right leaves the search less to try: the part of the reference behind the values that are right. A kernel
+that computes all in one shows no values on its way; there only the writers are seen. What is right in float16 or
+bfloat16 alone is not called right.
+"""
 
 
 def render() -> str:
@@ -70,6 +94,7 @@ def render() -> str:
             *_lines(scores),
             *_seconds(),
             "",
+            WHERE,
             *_worst(scores),
             *_not_right(scores),
             "",

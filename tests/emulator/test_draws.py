@@ -167,6 +167,7 @@ print(json.dumps([before, found(), is_on, NAMES]))
     "attempt",
     [
         "runtime.kw_check(0)", "runtime.kw_clear_findings()", "runtime.kw_draw(0, 0, 0)",
+        "runtime.kw_note_writers(1)",
         "runtime.kw_sample(1)",
         "runtime.kw_record(0)", "runtime.kw_record_note(b'x')", "runtime.kw_host_returned()",
         "runtime.kw_lock(ctypes.c_uint64(6))", "runtime.kw_unlock(ctypes.c_uint64(6))", "runtime.kw_init(1)",

@@ -6,6 +6,7 @@ from typing import Any, NamedTuple
 import torch
 
 from agent.diagnosis.graph import Rewrite
+from agent.diagnosis.tape import Tape, record
 
 Tensor = torch.Tensor
 
@@ -32,6 +33,15 @@ class Case(NamedTuple):
     """The candidate's."""
     spreads: Sequence[float] = ()
     """For each output the largest rms error of the reference in float32, over several orders of summation."""
+
+    called: str = ""
+    """What is wrong, at the beginning of a sentence, where it is no output; empty for outputs."""
+    part: Tape | None = None
+    """What leads to the outputs, where that is a part of the reference."""
+
+    def tape(self) -> Tape:
+        """The operators that lead to the outputs. Raises what the reference raises."""
+        return self.part or record(self.run, self.names())
 
     def run(self) -> Any:
         """The reference once more."""

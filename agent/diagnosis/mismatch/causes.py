@@ -21,7 +21,7 @@ from agent.diagnosis.mismatch import (
 from agent.diagnosis.mismatch.case import Case, Hypothesis
 from agent.diagnosis.mismatch.matching import Target, telling
 from agent.diagnosis.mismatch.searching import Found, Search, closest
-from agent.diagnosis.tape import Tape, record
+from agent.diagnosis.tape import Tape
 from agent.diagnosis.wrong_references import Facts
 from agent.records import Finding
 
@@ -69,7 +69,7 @@ def explain(
     targets = _targets(case, beside)
     if not targets:
         return Explained(precision.of_the_rms(case, finding), among)
-    facts, tape = Facts.of(case.source), record(case.run, case.names())
+    facts, tape = Facts.of(case.source), case.tape()
     lost = wording.unwritten(case, targets, facts)
     search = Search(targets, budget_s, among, _right(case, (*targets, *beside)))
     found = search.among(hypotheses.early(case, tape, facts, across))

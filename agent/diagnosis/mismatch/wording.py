@@ -21,7 +21,7 @@ NAMED = 3
 
 def which(case: Case, target: Target) -> str:
     place = next(k for k, y in enumerate(case.outputs) if y.numel() == target.y.numel())
-    return f"Output {place}" if len(case.outputs) > 1 else "The output"
+    return case.called or (f"Output {place}" if len(case.outputs) > 1 else "The output")
 
 
 def lines_of(hypothesis: Hypothesis) -> str:
@@ -42,7 +42,7 @@ def caused(
     kinds = {one.hypothesis.kind for one in others} - {best.hypothesis.kind}
     match, words = best.match, best.hypothesis.words
     place = next(iter(targets))
-    which = f"Output {place}" if len(case.outputs) > 1 else "The output"
+    which = case.called or (f"Output {place}" if len(case.outputs) > 1 else "The output")
     message = f"{which} equals the reference {words} (max error {match.residual:.1g})"
     if not match.whole:
         message += f" where it is wrong, {told_apart or where(targets, facts)}; elsewhere it is right"

@@ -1,11 +1,11 @@
 """Runs the steps of a replay. Standalone: it runs in a process of its own and imports nothing of `agent`.
 
-Started as `python -I player.py DESCRIPTOR` in a folder that holds this file, `c_abi.py`, `messages.py`,
-`player_commands.py`, the libraries without their initialisers and the judge's bytes. One JSON line on
-standard input is a command that `player_commands` declares, one answer each on DESCRIPTOR: `open` loads
-the libraries and maps device memory where the recorded process had it,
-`play` runs the steps and writes the outputs' bytes, `check` looks at the memory that kernels access. torch
-is loaded only where a step is an operator of its.
+Started as `python -I player.py DESCRIPTOR` in a folder that holds this file, `c_abi.py`, `following.py`,
+`messages.py`, `player_commands.py`, the libraries without their initialisers and the judge's bytes. One JSON
+line on standard input is a command that `player_commands` declares, one answer each on DESCRIPTOR: `open`
+loads the libraries and maps device memory where the recorded process had it, `play` runs the steps and writes
+the outputs' bytes, `check` looks at the memory that kernels access, `follow` tells what each of them wrote.
+torch is loaded only where a step is an operator of its.
 """
 
 import ctypes
@@ -22,6 +22,7 @@ from typing import Any
 HERE = Path(__file__).resolve().parent
 sys.path.insert(0, str(HERE))
 import c_abi  # type: ignore[import-not-found]  # noqa: E402 - copies beside this file
+import following  # type: ignore[import-not-found]  # noqa: E402
 import messages  # type: ignore[import-not-found]  # noqa: E402
 import player_commands  # type: ignore[import-not-found]  # noqa: E402
 
@@ -105,6 +106,19 @@ class Player:
         if stopped is not None and not found:
             raise stopped
         return {"findings": found}
+
+    def do_follow(self, command: player_commands.Follow) -> dict[str, Any]:
+        """Runs the steps; what launches wrote, and who wrote it."""
+        noted = following.Following(self._runtime, HERE, command)
+        for number, (kind, words) in enumerate(self._steps(command.steps)):
+            if number == command.first:
+                noted.begin()
+            self._run(kind, words)
+            if number >= command.first and kind == "launch":
+                noted.after(words[0]["entry"])
+        for address, size in command.outputs:
+            self._need(address, size)
+        return dict(noted.end())
 
     def _steps(self, name: str) -> Iterator[tuple[str, list[Any]]]:
         with (HERE / name).open() as steps:

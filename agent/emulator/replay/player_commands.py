@@ -2,8 +2,8 @@
 
 Standalone: the player runs copies of this file and of `agent.sandbox.messages`. The one source for both
 sides: the judge builds these records, and the player answers nothing else, each by its handler `do_...`.
-An answer is an empty object, to `Check` the findings, or one of the two records that say why there is none.
-Once kernels have run in its process, whatever comes from there is a claim.
+An answer is an empty object, to `Check` the findings, to `Follow` what was written, or one of the two records
+that say why there is none. Once kernels have run in its process, whatever comes from there is a claim.
 """
 
 from dataclasses import dataclass
@@ -42,6 +42,31 @@ class Check:
 
 
 @dataclass(frozen=True)
+class Follow:
+    """Runs the steps as well, and tells what the launches from step number `first` on wrote to which piece.
+
+    The answer is `written`: the first and the last of launches of one kernel that follow each other, as they
+    count from 1, and the number of the piece. For the n-th of them the bytes of the piece after the last
+    launch are in the file `{stem}-values.{n}` and those of its cells, as kw_writers tells them, in
+    `{stem}-writers.{n}`; the same of each output, in the end, in `{stem}-output.{k}` and
+    `{stem}-output-writers.{k}`, from its first to its last element. `most`: bytes of values, at most.
+    """
+
+    steps: str
+    first: int
+    pieces: list[tuple[int, int]]
+    outputs: list[tuple[int, int]]
+    """Address and extent of each."""
+    stem: str
+    most: int
+
+
+@dataclass(frozen=True)
+class Followed:
+    written: list[tuple[int, int, int]]
+
+
+@dataclass(frozen=True)
 class NotRepeatable:
     """What was recorded cannot be run: why."""
 
@@ -56,4 +81,4 @@ class Failed:
     traceback: str
 
 
-Command = Open | Play | Check
+Command = Open | Play | Check | Follow

@@ -38,6 +38,7 @@ from agent.torch_shim import c_abi
 STEPS = "steps.jsonl"
 _PLAYER = (
     Path(program.__file__).with_name("player.py"),
+    Path(program.__file__).with_name("following.py"),
     *(Path(str(module.__file__)) for module in (c_abi, messages, player_commands)),
 )
 _SAID = 2_000
@@ -173,6 +174,9 @@ class Replay:
             draw = oracle_commands.Draw(seed, self._stem(INPUTS), family)
             if "left_out" not in oracle.ask(to_oracle(draw)):
                 break
+        self._write_steps()
+
+    def _write_steps(self) -> None:
         steps = (*self.program.before, *self.program.after)
         (self._folder / STEPS).write_text("".join(json.dumps(step) + "\n" for step in steps))
 

@@ -201,7 +201,7 @@ def _from_outside(job: Job, at: Shapes, backend: Backend, trial: Trial) -> Cover
         workspace(job.candidate, at.trace, backend) as folder,
         CandidateProcess(job, at.trace, folder) as process,
     ):
-        return kernel_coverage.of_subject(job.problem, job.candidate.source, process, trial.trace_of)
+        return kernel_coverage.of_subject(job.problem, job.candidate.source, process, trial.oracle.trace_of)
 
 
 def _beside(

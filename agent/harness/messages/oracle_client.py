@@ -13,7 +13,7 @@ from agent.harness.messages import oracle_commands
 from agent.harness.messages.commands import to_oracle
 from agent.harness.task import faults
 from agent.harness.task.job import ORACLE_LIMIT_S
-from agent.records import Status
+from agent.records import Status, Trace
 from agent.sandbox import Child, ChildFault
 
 Message = dict[str, Any]
@@ -49,6 +49,11 @@ class OracleClient:
     def fits(self, outputs: Message) -> bool:
         """Whether structure and values are those of the present draw. Raises Refused as `weigh` does."""
         return bool(self._comparison(to_oracle(oracle_commands.Fits(outputs)))["fits"])
+
+    def trace_of(self, source: str) -> Trace | None:
+        """What the reference does with other sizes; None where it does not run with them."""
+        seen = self.ask(to_oracle(oracle_commands.Trace(source)))["trace"]
+        return None if seen is None else Trace.model_validate(seen)
 
     def attempt(self, command: Message, limit_s: float = ORACLE_LIMIT_S) -> Message:
         """The answer as it is, an `error` included; for what changes no verdict. Raises ChildFault."""

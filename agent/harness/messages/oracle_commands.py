@@ -83,6 +83,40 @@ class Explain:
 
 
 @dataclass(frozen=True)
+class Show:
+    """Stems of files outside the candidate's sight: for parameters and the constructor's, and for inputs."""
+
+    parameters: str
+    inputs: str
+
+
+@dataclass(frozen=True)
+class Launched:
+    """A launch of the candidate's, by its process's own record."""
+
+    kernel: str
+    line: int
+    grid: tuple[int, int, int]
+    block: tuple[int, int, int]
+
+
+@dataclass(frozen=True)
+class Where:
+    """What the candidate's kernels wrote when they were repeated; see `player_commands.Follow`.
+
+    `outputs`: dtype, shape and strides of each.
+    """
+
+    stem: str
+    launches: list[Launched]
+    written: list[tuple[int, int, int, int]]
+    """First and last launch, number and bytes of the piece."""
+    outputs: list[tuple[str, list[int], list[int]]]
+    operators: bool
+    """Whether torch computes something in between."""
+
+
+@dataclass(frozen=True)
 class Map:
     pass
 
@@ -268,8 +302,8 @@ class JudgeTaken:
 
 
 Command = (
-    Parameters | Draw | Again | Judge | Fits | FitsOther | Explain | Map | Narrow | Probe | Duration
-    | Trace | Rest | Health | Environment | Ways | Name | CompareFiles | Gradients | JudgeGradients
+    Parameters | Draw | Again | Judge | Fits | FitsOther | Explain | Show | Where | Map | Narrow | Probe
+    | Duration | Trace | Rest | Health | Environment | Ways | Name | CompareFiles | Gradients | JudgeGradients
     | Variants | Variant | ComparisonKernels | WarmUp | ExpectBaselines | Baselines | Refresh | Timed
     | Slope | Take | Alone | Launches | RoomForRow | FillRow | TakeOfRow | Recall | Glance | Card | JudgeTaken
 )  # fmt: skip

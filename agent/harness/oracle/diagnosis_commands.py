@@ -4,6 +4,7 @@ from typing import Any
 
 from agent.diagnosis.mismatch import error_map
 from agent.harness.messages import oracle_commands
+from agent.harness.oracle import following
 from agent.harness.oracle.explanation import Explaining
 from agent.harness.oracle.state import OracleState
 from agent.harness.truth import tolerance
@@ -12,7 +13,7 @@ from agent.records import Finding
 
 
 class DiagnosisCommands:
-    """Handlers; `do_explain` comes before `do_narrow`."""
+    """Handlers; `do_explain` comes before `do_where`, and both before `do_narrow`."""
 
     def __init__(self, state: OracleState) -> None:
         self._state = state
@@ -28,6 +29,20 @@ class DiagnosisCommands:
         shapes = ((tuple(spec["shape"]), tuple(want.shape)) for spec, want in pairs)
         given, wanted = next(pair for pair in shapes if pair[0] != pair[1])
         return self._explaining.of_shape(draw, given, wanted)
+
+    def do_show(self, command: oracle_commands.Show) -> dict[str, Any]:
+        """Writes the present parameters and inputs once more."""
+        state, folder = self._state, self._state.folder
+        wire.dump(state.arguments, folder, command.parameters + "-init")
+        wire.dump(state.parameters(), folder, command.parameters + "-state")
+        wire.dump(state.present.inputs, folder, command.inputs)
+        return {}
+
+    def do_where(self, command: oracle_commands.Where) -> dict[str, Any]:
+        """The explanation with what the candidate's kernels wrote in the call that was judged last."""
+        assert self._explaining is not None
+        followed = following.read(command, tolerance.leaves(self._state.output))
+        return self._explaining.where(self._state.present, self._state.output, followed)
 
     def do_map(self, command: oracle_commands.Map) -> dict[str, Any]:
         """Where the output judged last is wrong; null where its structure is, or every element is right."""

@@ -9,6 +9,8 @@ from agent.diagnosis.mismatch import causes, rounds, samples, shapes
 from agent.diagnosis.mismatch.case import Case
 from agent.diagnosis.mismatch.causes import Explained
 from agent.diagnosis.tape import record
+from agent.diagnosis.where import telling
+from agent.diagnosis.where.following import Followed
 from agent.harness.truth import tolerance
 from agent.harness.truth.reference import Draw, Reference, tree_map
 from agent.records import Finding
@@ -17,6 +19,10 @@ FEW_ELEMENTS = 1 << 16
 """Of inputs and outputs; with more, a few samples are explained first."""
 UNSURE = frozenset({"unknown-cause", "wrong-values"})
 """Kinds that say less than what was known before."""
+NOT_FINITE = frozenset({"nan-output", "non-finite-output", "constant-output"})
+"""Kinds that say what the output holds, and not why."""
+WHERE_S = 1.0
+"""Of computing, for what kernels wrote."""
 
 
 class Explaining:
@@ -28,6 +34,8 @@ class Explaining:
         self._first = finding
         self._budget_s = causes.BUDGET_S
         self._across = False
+        self._sentences: tuple[str, ...] = ()
+        """Where the error comes from, which is said where no cause is known."""
         self._few: list[Case] = []
         """Outputs of few numbers that nothing explained: several of them may be explained together."""
 
@@ -79,6 +87,15 @@ class Explaining:
         self._across = not confirmed.named
         return confirmed if confirmed.named else None
 
+    def where(self, draw: Draw, output: Any, followed: Followed) -> dict[str, Any]:
+        """With what the candidate's kernels wrote in the call that gave this output."""
+        whole = case(self._reference, draw, output, self._source)
+        found = telling.told(whole, followed, self._first, WHERE_S)
+        self._sentences = found.sentences
+        if found.explained is not None:
+            self._found, self._few = found.explained, []
+        return self._answer()
+
     def of_shape(self, draw: Draw, given: tuple[int, ...], wanted: tuple[int, ...]) -> dict[str, Any]:
         """With the chain of operators that leads to the right shape."""
         made = case(self._reference, draw, draw.expected.native, self._source)
@@ -88,8 +105,14 @@ class Explaining:
 
     def _answer(self) -> dict[str, Any]:
         found = self._found
+        named = bool(found.named) or found.finding.kind not in UNSURE | NOT_FINITE
+        finding = found.finding
+        if not named and self._sentences:
+            message = " ".join((finding.message, *self._sentences))
+            finding = finding.model_copy(update={"message": message})
         return {
-            "finding": found.finding.model_dump(mode="json"),
+            "finding": finding.model_dump(mode="json"),
+            "named": named,
             "open": bool(found.open or self._few),
             "unconfirmed": found.unconfirmed or bool(self._few),
         }

@@ -20,6 +20,8 @@ class OracleState:
 
     def __init__(self, reference: Reference, folder: Path, device: str, exchange: Exchange) -> None:
         self.reference, self.folder, self.device, self.exchange = reference, folder, device, exchange
+        self.arguments: list[Any] = []
+        """The constructor's, of the present parameters."""
         self.draw: Draw | None = None
         """The present draw, where there is one."""
         self.names: parameter_names.Names = {}

@@ -24,7 +24,7 @@ class VerificationCommands:
         if command.wide:
             # A whole draw is made on the way, which may need the memory of the draw before.
             self._state.draw = None
-        arguments = self._state.reference.perturb(command.seed, wide=command.wide)
+        arguments = self._state.arguments = self._state.reference.perturb(command.seed, wide=command.wide)
         state = self._state.parameters()
         return {
             "init_inputs": wire.dump(arguments, self._state.folder, command.stem + "-init"),

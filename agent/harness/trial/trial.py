@@ -12,10 +12,9 @@ from pathlib import Path
 from typing import Any, Self
 
 from agent.build.build_request import BuildRequest
-from agent.emulator.replay import host_words
 from agent.harness.backends import build_watch, selection, workspace
 from agent.harness.backends.backend import Backend
-from agent.harness.integrity import kernel_attribution, launch_limits
+from agent.harness.integrity import followed_replay, kernel_attribution, launch_limits, repeating
 from agent.harness.integrity.call_records import CallRecords, Drawn
 from agent.harness.integrity.real_shapes import Judged, reach
 from agent.harness.integrity.replay_check import Evidence
@@ -29,6 +28,7 @@ from agent.harness.task.job import Announce, Job, secret_seed
 from agent.harness.task.protocol import Draw
 from agent.harness.timing.noop_worker import NoopWorker
 from agent.harness.trial import kernel_coverage, mismatch_diagnosis, parameter_assignment, worst_errors
+from agent.harness.trial.mismatch_diagnosis import Diagnosed
 from agent.harness.trial.reused_outputs import ReusedOutputs
 from agent.harness.trial.worker_client import WorkerClient
 from agent.harness.worker import worker_commands
@@ -188,12 +188,8 @@ class Trial:
         """What the draws did not reach of the real call; nothing can be computed here afterwards."""
         announce("looking for kernels that only the real sizes launch")
         problem, source = self._job.problem, self._job.candidate.source
-        return kernel_coverage.looked(problem, source, self.ran, self.candidate, self._backend, self.trace_of)
-
-    def trace_of(self, source: str) -> Trace | None:
-        """What the reference does with other sizes; None where it does not run with them."""
-        seen = self.oracle.ask(to_oracle(oracle_commands.Trace(source)))["trace"]
-        return None if seen is None else Trace.model_validate(seen)
+        trace_of = self.oracle.trace_of
+        return kernel_coverage.looked(problem, source, self.ran, self.candidate, self._backend, trace_of)
 
     def check_addresses(self, real: Trace, announce: Announce) -> tuple[str, ...]:
         """Calls the candidate at the sizes of `real`, last of all; what was left out. See `real_shapes`."""
@@ -262,7 +258,8 @@ class Trial:
             found = Finding.model_validate(reply["finding"])
             if reply["status"] == Status.INCORRECT:
                 self.mismatch = mismatch_diagnosis.picture(self.oracle)
-                found = mismatch_diagnosis.cause(found, self.bounded(), self.candidate, self.oracle)
+                candidate = Diagnosed(self.bounded(), self.candidate, self._followed)
+                found = mismatch_diagnosis.cause(found, candidate, self.oracle)
             raise faults.Refused(Status(reply["status"]), "verify", [found])
         return reply
 
@@ -274,19 +271,21 @@ class Trial:
 
     def _check_own_kernels(self) -> None:
         """Where kernels can be repeated without host code, they alone have to give the result."""
-        replayed = self._backend.replayed()
-        if replayed is None:
-            return
-        evidence = Evidence(
-            libraries=replayed.libraries, runtime=replayed.runtime,
-            setting=self._job.library_ops, oracle=self.oracle, folder=workspace.replay_folder(self._folder),
-            environment=self._backend.environment(self._folder), limits=self._backend.limits(self._trace),
-            only_fresh=self._watch.in_forward, timeout_s=self.limits.call.seconds,
-            server=self._job.servers.for_candidates("emulator"), on_a_gpu=self._on_a_gpu(),
-            most_words=host_words.most(self._trace),
-            checks=self._job.protocol in ("full", "reduced") and not self._job.unchecked,
-        )  # fmt: skip
-        self._records.check(evidence, self._backend.locate, self._call_once_more)
+        evidence = self._evidence()
+        if evidence is not None:
+            self._records.check(evidence, self._backend.locate, self._call_once_more)
+
+    def _followed(self) -> oracle_commands.Where | None:
+        """What the kernels of the call judged last wrote; None where they cannot be repeated."""
+        evidence, last = self._evidence(), self._records.last(self._folder)
+        return followed_replay.written(last, evidence) if evidence is not None else None
+
+    def _evidence(self) -> Evidence | None:
+        """None where nothing is replayed."""
+        given = repeating.evidence(self._job, self._backend, self._folder, self._trace, self.oracle)
+        return given and given._replace(
+            only_fresh=self._watch.in_forward, timeout_s=self.limits.call.seconds, on_a_gpu=self._on_a_gpu()
+        )
 
     def _on_a_gpu(self) -> launch_limits.Limits:
         return launch_limits.Limits(self.build.kernels if self.build else (), self._backend.requests)

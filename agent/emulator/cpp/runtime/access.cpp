@@ -10,6 +10,8 @@
 
 namespace kw {
 
+int before_stores;
+
 namespace {
 
 constexpr size_t kFrame = 64 * 1024;
@@ -126,15 +128,21 @@ inline __attribute__((always_inline)) void check_plain(Watch& watch, uintptr_t a
     }
 }
 
-// Before a store in a draw that interleaves threads. An index that was just found out of its array has to be
+// Before a store in a launch that interleaves threads. An index that was just found out of its array has to be
 // followed by its own access.
 void let_others_go(const void* p) {
     if (current_worker == nullptr || (watching != nullptr && watching->index.code != 0)) return;
     yield_before_store(reinterpret_cast<uintptr_t>(p));
 }
 
-__attribute__((noinline)) void check_interleaved(void* p, size_t bytes, uintptr_t code) {
-    let_others_go(p);
+void note_if_asked(const volatile void* p, size_t bytes, bool atomic) {
+    if ((before_stores & kNotesWriters) == 0 || watching == nullptr) return;
+    note_writer(*watching, reinterpret_cast<uintptr_t>(p), bytes, atomic);
+}
+
+__attribute__((noinline)) void check_store(void* p, size_t bytes, uintptr_t code) {
+    if ((before_stores & kLetsOthersGo) != 0) let_others_go(p);
+    note_if_asked(p, bytes, false);
     if (watching != nullptr) check(*watching, reinterpret_cast<uintptr_t>(p), bytes, Access::kWrite, code);
 }
 
@@ -171,6 +179,7 @@ void check_volatile(const void* pointer, size_t bytes, Access access, uintptr_t 
     const uintptr_t address = reinterpret_cast<uintptr_t>(pointer);
     const bool shared = address - reinterpret_cast<uintptr_t>(current_worker->shared) < kSharedArena;
     if (shared) kw_warp_op(KW_ACTIVE_MASK, 0, 0, 0, kWarpSize, static_cast<int>(code));
+    if (access == Access::kWrite) note_if_asked(pointer, bytes, false);
     if (watching != nullptr) watch_volatile(*watching, address, bytes, access, code);
     if (access == Access::kRead && bytes <= 8) poll(pointer, value_at(pointer, bytes), at_code(code), true);
 }
@@ -190,6 +199,7 @@ void check_atomic(const volatile void* pointer, size_t bytes, bool reads, uintpt
     watch.acquired = true;
     watch.observed[watch.worker->current] = watch.clock;
     if (!reads) note_initialised(watch, address - watch.shared, bytes);
+    note_if_asked(pointer, bytes, true);
     check(watch, address, bytes, Access::kAtomic, code);
 }
 
@@ -202,12 +212,14 @@ void check_source(const void* from, size_t bytes, uintptr_t code) {
 }
 
 void check_update(void* to, size_t bytes, uintptr_t code) {
+    note_if_asked(to, bytes, true);
     if (watching != nullptr) check(*watching, reinterpret_cast<uintptr_t>(to), bytes, Access::kAtomic, code);
 }
 
 void check_copy(void* to, const void* from, size_t bytes, uintptr_t code) {
     if (watching == nullptr || bytes == 0) return;
     if (from != nullptr) check_source(from, bytes, code);
+    note_if_asked(to, bytes, false);
     check(*watching, reinterpret_cast<uintptr_t>(to), bytes, Access::kWrite, code);
 }
 
@@ -217,7 +229,7 @@ using namespace kw;
 
 #define KW_PLAIN(name, bytes, access)                                                              \
     void name(void* p) {                                                                           \
-        if (access == Access::kWrite && interleaving != 0) return check_interleaved(p, bytes, KW_CODE); \
+        if (access == Access::kWrite && before_stores != 0) return check_store(p, bytes, KW_CODE); \
         Watch* watch = watching;                                                                   \
         if (watch != nullptr) check_plain<bytes, access>(*watch, reinterpret_cast<uintptr_t>(p), KW_CODE); \
     }
@@ -301,6 +313,7 @@ void __tsan_read_range(void* p, size_t bytes) {
 }
 
 void __tsan_write_range(void* p, size_t bytes) {
+    note_if_asked(p, bytes, false);
     if (watching != nullptr && bytes > 0) {
         check(*watching, reinterpret_cast<uintptr_t>(p), bytes, Access::kWrite, KW_CODE);
     }

@@ -56,8 +56,6 @@ void shuffle(int* order, int count, uint64_t seed) {
 
 }  // namespace
 
-int interleaving;
-
 uint32_t fresh_word() { return choice.word; }
 
 bool keeps_contents() { return choice.used_memory; }

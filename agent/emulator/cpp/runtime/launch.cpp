@@ -281,7 +281,8 @@ extern "C" int kw_launch(const kw_launch_request* request) {
             launch.blocks = launch.sample.size();
         }
         launch.interleaved = interleaves() && !launch.sampled;
-        interleaving = launch.interleaved;
+        before_stores = (launch.interleaved ? kLetsOthersGo : 0) | (launch.checked && notes_writers() ? kNotesWriters : 0);
+        begin_noted_launch();
         note_running(request);
         run(launch);
         note_running(nullptr);

@@ -46,8 +46,25 @@ Registry& registry() {
 size_t cell_bytes(const Region& region) { return (region.bytes / 4 + 2) * sizeof(uint64_t); }
 
 void drop_cells(Region& region) {
-    uint64_t* cells = region.cells.exchange(nullptr);
-    if (cells != nullptr) munmap(cells, cell_bytes(region));
+    for (std::atomic<uint64_t*>* kept : {&region.cells, &region.writers}) {
+        uint64_t* cells = kept->exchange(nullptr);
+        if (cells != nullptr) munmap(cells, cell_bytes(region));
+    }
+}
+
+// Zeros for every word of the region, made when they are first asked for; null where there is no memory for them.
+uint64_t* made(std::atomic<uint64_t*>& kept, const Region& region) {
+    uint64_t* known = kept.load();
+    if (known != nullptr) return known;
+    const std::lock_guard<std::mutex> lock(registry().mutex);
+    known = kept.load();
+    if (known != nullptr) return known;
+    void* cells = mmap(nullptr, cell_bytes(region), PROT_READ | PROT_WRITE,
+                       MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
+    if (cells == MAP_FAILED) return nullptr;
+    madvise(cells, cell_bytes(region), MADV_HUGEPAGE);
+    kept = static_cast<uint64_t*>(cells);
+    return kept;
 }
 
 void retire(Registry& r, std::map<uintptr_t, std::unique_ptr<Region>>::iterator found) {
@@ -217,19 +234,9 @@ Region* find_live_region(uintptr_t address) {
 }
 
 // Null where there is no memory for cells: bounds are checked then and races are not.
-uint64_t* cells_of(Region& region) {
-    uint64_t* known = region.cells.load();
-    if (known != nullptr) return known;
-    const std::lock_guard<std::mutex> lock(registry().mutex);
-    known = region.cells.load();
-    if (known != nullptr) return known;
-    void* made = mmap(nullptr, cell_bytes(region), PROT_READ | PROT_WRITE,
-                      MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
-    if (made == MAP_FAILED) return nullptr;
-    madvise(made, cell_bytes(region), MADV_HUGEPAGE);
-    region.cells = static_cast<uint64_t*>(made);
-    return region.cells;
-}
+uint64_t* cells_of(Region& region) { return made(region.cells, region); }
+
+uint64_t* writers_of(Region& region) { return made(region.writers, region); }
 
 // Forgets who accessed what, and keeps what was ever written.
 void clear_cells() {

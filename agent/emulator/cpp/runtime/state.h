@@ -274,6 +274,10 @@ void end_sampled_launch();
 void* reserve_piece(size_t bytes);
 bool release_piece(void* pointer);
 
+// access.cpp: what is done before each store of the launch that runs, one bit each
+constexpr int kLetsOthersGo = 1, kNotesWriters = 2;
+extern int before_stores;
+
 // draw.cpp
 uint32_t fresh_word();
 bool keeps_contents();
@@ -283,8 +287,11 @@ unsigned long block_in_turn(unsigned long turn, unsigned long blocks);
 void order_threads(Worker& worker);
 bool interleaves();
 uint32_t chance_of(int worker);
-extern int interleaving;  // of the launch that runs
 void yield_before_store(uintptr_t address);
+
+// writers.cpp
+bool notes_writers();
+void begin_noted_launch();
 
 // lock.cpp: whether the caller may throw the switch of this name; a finding where it may not.
 bool permitted(const char* name);

@@ -73,6 +73,7 @@ void begin_watched_block(Watch& watch) {
     watch.shared = reinterpret_cast<uintptr_t>(worker.shared);
     watch.acquired = watch.fenced = watch.exact = false;
     if (worker.launch->sampled) begin_sampled_block(watch);
+    if (!watch.stores.empty()) std::fill(watch.stores.begin(), watch.stores.end(), 0);
     watch.block_serial++;
     watch.epoch++;
     watch.clock = 1;

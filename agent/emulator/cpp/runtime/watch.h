@@ -17,6 +17,7 @@ struct Region {
     size_t bytes;
     std::string label;             // "float32 tensor [2, 3]", or empty
     std::atomic<uint64_t*> cells;  // null until a checked kernel first uses the region
+    std::atomic<uint64_t*> writers;  // as writers.cpp lays them out; null where nobody has asked for them
     bool published;                // a running kernel may look at it
 };
 
@@ -117,6 +118,7 @@ struct Watch {
     uintptr_t misplaced_code;  // the last one that went wrong, and how (null: a fault of the hardware)
     Kind misplaced_kind;
     long work_left;            // of the block, in a sampled launch
+    std::vector<uint16_t> stores;  // of each thread so far, where writers are noted
     uintptr_t reported;  // address of the last access with a finding, or kNothing: a fault there is no news
 };
 
@@ -156,9 +158,13 @@ void publish_regions();
 Region* find_region(uintptr_t address);
 Region* find_live_region(uintptr_t address);
 uint64_t* cells_of(Region& region);
+uint64_t* writers_of(Region& region);
 void clear_cells();
 Misplaced explain(uintptr_t address, size_t bytes, Access access);
 bool in_module(uintptr_t address, const void* entry, Site& site);
+
+// writers.cpp
+void note_writer(Watch& watch, uintptr_t address, size_t bytes, bool atomic);
 
 // access.cpp
 void check_copy(void* to, const void* from, size_t bytes, uintptr_t code);

@@ -85,7 +85,15 @@ enum { KW_MEMORY_ONES, KW_MEMORY_HUGE, KW_MEMORY_HUGE_NEGATIVE, KW_MEMORY_LEAST,
 enum { KW_ORDER_FORWARD, KW_ORDER_REVERSE, KW_ORDER_SHUFFLED, KW_ORDER_INTERLEAVED };
 void kw_draw(int memory, int order, uint64_t seed);
 
-// Locks the switches (kw_init, kw_check, kw_draw, kw_sample, kw_record, kw_record_note, kw_clear_findings,
+// Who writes to global memory is noted (off at first) in checked launches, which count from 1 from here on. kw_writers
+// returns how many of the words of 4 bytes that [first, first + bytes) touches the last launch wrote, and fills one cell
+// for each word, unless cells is null or nothing is known. A cell, from the upper end: launch (12 bits, 0: nobody), block
+// (24), thread (10), how many stores to that allocation the thread made before (14), 2 unused, whether another thread
+// wrote it in the same launch, whether the last write was atomic.
+void kw_note_writers(int on);
+size_t kw_writers(const void* first, size_t bytes, uint64_t* cells);
+
+// Locks the switches (kw_init, kw_check, kw_note_writers, kw_draw, kw_sample, kw_record, kw_record_note, kw_clear_findings,
 // kw_tell_running, kw_host_returned): from the first call of kw_lock on they do nothing but leave a finding, save
 // in a thread that has called kw_unlock with the same key, until it calls kw_lock again.
 void kw_lock(uint64_t key);

@@ -1,0 +1,1 @@
+"""Where a wrong output comes from, in an answer whose kernels were repeated one by one."""

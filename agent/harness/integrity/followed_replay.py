@@ -1,0 +1,87 @@
+"""The call judged last repeated without its host code, for what each of its kernels writes.
+
+Only to say where a wrong output comes from: nothing that is told here bears on a verdict.
+"""
+
+import re
+from typing import Any
+
+from agent.emulator.replay import calls, player_commands
+from agent.emulator.replay.events import extent, itemsize
+from agent.emulator.replay.program import Program
+from agent.harness.integrity.replay_check import STEPS, Evidence, Forgery, Recorded, Replay, _check
+from agent.harness.messages import oracle_commands
+from agent.harness.messages.commands import to_oracle
+from agent.sandbox import messages
+
+MOST_BYTES = 32 << 20
+"""Of values that kernels wrote; as many are read again to see who wrote them, twice."""
+MOST_LAUNCHES = 4095
+"""The runtime counts no further."""
+_STEM = "followed"
+_NAME = re.compile(r"[A-Za-z_]\w{0,63}")
+
+
+class FollowedReplay(Replay):
+    """One repetition on the oracle's present parameters and inputs."""
+
+    def written(self) -> oracle_commands.Where:
+        """What the oracle is told. Raises Unrepeatable, and Forgery where the answer is none."""
+        show = oracle_commands.Show(self._stem("")[:-1], self._stem(calls.INPUTS))
+        self._evidence.oracle.ask(to_oracle(show))
+        self._write_steps()
+        program = self.program
+        pieces = [(piece.start, len(piece)) for piece in program.pieces]
+        first = len(program.before)
+        with self._player() as child:
+            self._open(child)
+            spans = _spans(program)
+            command = player_commands.Follow(STEPS, first, pieces, spans, _STEM, MOST_BYTES)
+            answer = self._asked(child, command)
+        if "written" not in answer:
+            _check(answer, trusted=False)
+        try:
+            told: player_commands.Followed = messages.read(answer, player_commands.Followed)
+        except messages.Malformed as error:
+            raise Forgery(f"tells what was written as it is not told{error}") from None
+        launches = [_launched(words[0]) for kind, *words in program.after if kind == "launch"]
+        return oracle_commands.Where(
+            stem=str(self._folder / _STEM),
+            launches=launches,
+            written=_within(told.written, pieces, len(launches)),
+            outputs=[(o.dtype, o.shape, o.strides) for o in program.outputs],
+            operators=any(kind == "operator" for kind, *_ in program.after),
+        )
+
+
+def written(recorded: Recorded, evidence: Evidence) -> oracle_commands.Where | None:
+    """The same of a call; None where it launched nothing. Raises what a replay raises."""
+    needed = calls.alone(recorded.segments, recorded.chosen, whole=False)
+    replay = FollowedReplay(evidence, recorded, needed, everything=True)
+    few = 0 < replay.program.launches <= MOST_LAUNCHES
+    small = sum(size for _, size in _spans(replay.program)) <= MOST_BYTES
+    return replay.written() if few and small else None
+
+
+def _spans(program: Program) -> list[tuple[int, int]]:
+    """Where each output begins, and the bytes up to its end."""
+    return [(o.address, extent(o.shape, o.strides, itemsize(o.dtype))) for o in program.outputs]
+
+
+def _launched(step: dict[str, Any]) -> oracle_commands.Launched:
+    name = _NAME.search(step["name"])
+    kernel = name.group() if name else "?"
+    return oracle_commands.Launched(kernel, step["line"], step["grid"], step["block"])
+
+
+def _within(
+    written: list[tuple[int, int, int]], pieces: list[tuple[int, int]], launches: int
+) -> list[tuple[int, int, int, int]]:
+    """With the bytes of each piece. Raises Forgery for launches or pieces that there are not, or too many."""
+    known = all(1 <= a <= b <= launches and 0 <= piece < len(pieces) for a, b, piece in written)
+    if not known or len({(a, piece) for a, _, piece in written}) < len(written):
+        raise Forgery("tells of memory that is not there")
+    sized = [(a, b, piece, pieces[piece][1]) for a, b, piece in written]
+    if sum(size for *_, size in sized) > MOST_BYTES:
+        raise Forgery("tells of more memory than it was asked for")
+    return sized

@@ -1,0 +1,42 @@
+"""Reads what a replay left in files of what kernels wrote; their sizes are those that the judge has given."""
+
+from collections.abc import Sequence
+from pathlib import Path
+
+import torch
+
+from agent.diagnosis.where.following import Followed, Kernel, Writers, Writing, output
+from agent.emulator.replay.events import extent, itemsize
+from agent.harness.messages.oracle_commands import Where
+from agent.harness.worker import wire
+
+WORD = 4
+Tensor = torch.Tensor
+
+
+def read(told: Where, like: Sequence[Tensor]) -> Followed:
+    """`like`: the outputs that were judged. Raises WireError for a file that is not as it was told, and for
+    outputs of other types or shapes.
+    """
+    if [(o[0], o[1]) for o in told.outputs] != [(str(t.dtype)[6:], list(t.shape)) for t in like]:
+        raise wire.WireError("the outputs of the replay are not those that were judged")
+    launches = [Kernel(one.kernel, one.line, one.grid, one.block) for one in told.launches]
+    writings = []
+    for number, (first, last, piece, size) in enumerate(told.written):
+        values, cells = _saved(told.stem, ("values", "writers"), number, size)
+        writings.append(Writing(first, last, piece, values, Writers.of(cells)))
+    outputs = []
+    for number, (dtype, shape, strides) in enumerate(told.outputs):
+        size = extent(shape, strides, itemsize(dtype))
+        values, cells = _saved(told.stem, ("output", "output-writers"), number, size)
+        outputs.append(output(values, cells, getattr(torch, dtype), shape, strides))
+    return Followed(launches, writings, outputs, told.operators)
+
+
+def _saved(stem: str, names: tuple[str, str], number: int, size: int) -> tuple[Tensor, Tensor]:
+    """Bytes and cells; of memory that begins within a word there is a cell more than is read."""
+    values, writers = (Path(f"{stem}-{name}.{number}") for name in names)
+    return (
+        wire.read_tensor(values, (size,), "uint8"),
+        wire.read_tensor(writers, ((size + WORD - 1) // WORD,), "int64"),
+    )

@@ -17,6 +17,7 @@ import torch
 from torch import fx, nn
 
 from agent.kernels import routing
+from agent.kernels.fusing.found import in_order
 from agent.kernels.fusing.sites import Site
 from agent.kernels.replaced import Gain
 
@@ -129,7 +130,7 @@ def _pair(site: Site, fetched: Mapping[str, nn.Module]) -> Side:
 
     def run(values: Sequence[torch.Tensor]) -> Tensors:
         env: dict[fx.Node, Any] = dict(zip(found.inputs, values, strict=True))
-        for node in found.absorbed:
+        for node in in_order((*found.beside, *found.absorbed)):
             args, kwargs = fx.map_arg((node.args, dict(node.kwargs)), env.__getitem__)
             if node.op == "call_module":
                 env[node] = fetched[str(node.target)](*args, **kwargs)

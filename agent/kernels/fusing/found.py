@@ -6,6 +6,7 @@ from dataclasses import dataclass
 from typing import Any
 
 import torch
+import torch.nn.functional as F
 from torch import fx, nn
 
 from agent.kernels import routing
@@ -110,8 +111,12 @@ def norm_call(
 
 
 def called(node: object, *names: str) -> tuple[tuple[Any, ...], dict[str, Any]] | None:
-    """Arguments of a call of a torch function or a method of one of these names, the tensor first."""
+    """Arguments of a call of a function of torch's or a tensor's method of one of these names."""
     if not isinstance(node, fx.Node) or node.op not in ("call_function", "call_method"):
         return None
-    name = node.target if isinstance(node.target, str) else getattr(node.target, "__name__", "")
-    return (node.args, dict(node.kwargs)) if name in names else None
+    if node.op == "call_method":
+        is_one = node.target in names
+    else:
+        places = (torch, F, operator)
+        is_one = any(node.target is getattr(place, name, None) for name in names for place in places)
+    return (node.args, dict(node.kwargs)) if is_one else None

@@ -85,8 +85,8 @@ def _swapped(module: nn.Module, known: Watched, done: Replaced) -> list[Any]:
             continue
         losses = {site: loss for site in candidate.chosen if (loss := _loss(candidate, site, module))}
         chosen = [site for site in candidate.chosen if site not in losses]
-        kept = {**candidate.kept, **{site.label: loss for site, loss in losses.items()}}
         told = {site for site in candidate.sites if candidate.is_told(site.found)}
+        kept = {**candidate.kept, **{site.label: loss for site, loss in losses.items() if site in told}}
         done.kept.update({f"{name}: {label}": why for label, why in kept.items()})
         if not told.intersection(chosen) or (candidate.inner and not any(crosses(site) for site in chosen)):
             continue

@@ -15,8 +15,15 @@ from torch import fx, nn
 
 from agent.kernels.add_layer_norm.operator import add_layer_norm
 from agent.kernels.add_rms_norm.operator import add_rms_norm
-from agent.kernels.fusing import losses
-from agent.kernels.fusing.batches import BATCHES, batch_norm_act, batch_norm_add_act
+from agent.kernels.fusing import embeddings, losses, rotations, scores
+from agent.kernels.fusing.batches import (
+    BATCHES,
+    INSTANCES,
+    batch_norm_act,
+    batch_norm_add_act,
+    instance_norm_act,
+    instance_norm_add_act,
+)
 from agent.kernels.fusing.found import Found, addends, both_ways, factors, norm_call, operands
 from agent.kernels.gate_product.operator import ACTS, gate_product
 from agent.kernels.gelu.module import GELU
@@ -39,7 +46,9 @@ class Pattern:
     find: Find
     fused: Callable[..., Any]
     refuses: Callable[..., str | None] = lambda *_: None
-    """Of the arguments of `fused`: why the kernel does not take them, beside what `routing` says."""
+    """Of the tensors of `fused`: why the kernel does not take them, beside what `routing` says."""
+    constants: int = 0
+    """So many of the last tensors are tables, of which no gradient is taken; of others torch computes it."""
 
 
 @dataclass(frozen=True)
@@ -193,7 +202,7 @@ def _unlike(x: torch.Tensor, y: torch.Tensor) -> str | None:
 
 
 GROUPS = (nn.GroupNorm, GroupNorm)
-NORMS = (*GROUPS, *BATCHES, nn.LayerNorm, LayerNorm, nn.RMSNorm, RMSNorm)
+NORMS = (*GROUPS, *BATCHES, *INSTANCES, nn.LayerNorm, LayerNorm, nn.RMSNorm, RMSNorm)
 """Modules that a pattern begins with: where one stays, its holder is told of."""
 _MODULES: dict[type[nn.Module], str] = {
     nn.SiLU: "silu", nn.ReLU: "relu", nn.Tanh: "tanh", nn.Hardswish: "hardswish"
@@ -213,9 +222,23 @@ PATTERNS = (
     Pattern("gate * value", "gate_product", _gate, gate_product, _unlike),
     Pattern("GroupNorm + activation", "group_norm", _norm_act(GROUPS), group_norm_act),
     Pattern("BatchNorm + activation", "batch_norm", _norm_act(BATCHES), batch_norm_act),
+    Pattern("InstanceNorm + sum", "group_norm", _norm_add(INSTANCES), instance_norm_add_act, _unlike),
+    Pattern("InstanceNorm + activation", "group_norm", _norm_act(INSTANCES), instance_norm_act),
+    Pattern("mask + softmax", "masked_softmax", scores.masked, scores.softmax_of_masked, scores.refuses),
+    Pattern("scale + softmax", "masked_softmax", scores.scaled, scores.softmax_of_scaled),
+    Pattern("rotary embedding", "rotary", rotations.turned, rotations.rotated, rotations.refuses, 2),
+    Pattern(
+        "rotary embedding, whole tables", "rotary", rotations.half_turned, rotations.rotated,
+        rotations.refuses, 2,
+    ),
+    Pattern("embedding + norm", "embedding_norm", embeddings.embedding, embeddings.embedded_norm),
+    Pattern(
+        "embedding + positions + norm", "embedding_norm", embeddings.embedding_and_positions,
+        embeddings.placed_norm, embeddings.refuses_positions,
+    ),
     Pattern("sum + RMSNorm", "add_rms_norm", _add_norm(nn.RMSNorm, RMSNorm), added_rms_norm, _unlike),
     Pattern(
         "sum + LayerNorm", "add_layer_norm", _add_norm(nn.LayerNorm, LayerNorm), added_layer_norm, _unlike
     ),
-)
+)  # fmt: skip
 """In the order in which they are tried at each node, from the graph's end."""

@@ -45,6 +45,7 @@ def sites(graph: fx.Graph, module: nn.Module, is_told: Callable[[Found], bool] =
     """Every pattern in the graph; none shares a node with another. Of what stays only this is told."""
     done = Sites()
     taken: set[fx.Node] = set()
+    stay: list[tuple[Found, str]] = []
     for node in reversed(list(graph.nodes)):
         for pattern in PATTERNS:
             found = None if node in taken else pattern.find(node, module)
@@ -55,11 +56,10 @@ def sites(graph: fx.Graph, module: nn.Module, is_told: Callable[[Found], bool] =
                 done.fit.append(Site(pattern, found))
                 taken.update(found.absorbed)
                 break
-            if is_told(found):
-                done.kept.setdefault(found.label, reason)
-    done.kept = {
-        label: why for label, why in done.kept.items() if not any(label in site.label for site in done.fit)
-    }
+            stay.append((found, reason))
+    for found, reason in stay:
+        if found.results[-1] not in taken and is_told(found):
+            done.kept.setdefault(found.label, reason)
     done.fit.reverse()
     return done
 

@@ -11,9 +11,9 @@ from torch import fx, nn
 
 from agent.kernels import routing
 
-OWNER, NAME = "owner", "name"
+OWNER, NAME, CALL = "owner", "name", "call"
 """Keys of a node's `meta` in a graph that holds the forwards of several modules: the path of the module whose
-forward has the node, and the node's name there."""
+forward has the node, the node's name there, and which call it is of (`joining.Number`)."""
 MANY = 6
 """Nodes of which a label names each."""
 

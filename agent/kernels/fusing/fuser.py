@@ -8,10 +8,11 @@ from torch import nn
 from torch.utils import _pytree as pytree
 
 from agent.kernels.fusing import plans
+from agent.kernels.fusing.joining import crosses
 from agent.kernels.fusing.sites import Site
 from agent.kernels.fusing.states import Numbers, put, taken
 from agent.kernels.fusing.tracing import line
-from agent.kernels.fusing.watched import Candidate, Watched, crosses, watched
+from agent.kernels.fusing.watched import Candidate, Watched, watched
 from agent.kernels.fusing.watching import Watch
 from agent.kernels.replaced import Fusion, Gain, Replaced
 
@@ -88,11 +89,11 @@ def _swapped(module: nn.Module, known: Watched, done: Replaced) -> list[Any]:
         told = {site for site in candidate.sites if candidate.is_told(site.found)}
         kept = {**candidate.kept, **{site.label: loss for site, loss in losses.items() if site in told}}
         done.kept.update({f"{name}: {label}": why for label, why in kept.items()})
-        if not told.intersection(chosen) or (candidate.inner and not any(crosses(site) for site in chosen)):
+        ours = [site for site in chosen if site in told]
+        if not ours or (candidate.inner and not any(crosses(site.found) for site in ours)):
             continue
-        for site in chosen:
-            if site in told:
-                done.fused[f"{name}: {site.label}"] = _fusion(candidate, site)
+        for site in ours:
+            done.fused[f"{name}: {site.label}"] = _fusion(candidate, site)
         made = plans.plan(module, known.call, candidate.graph, chosen, candidate.inner)
         return [plans.swap(module, made)]
     return []

@@ -15,7 +15,7 @@ import torch
 from torch import fx, nn
 
 from agent.kernels.fusing.calls import Call, is_plain
-from agent.kernels.fusing.found import NAME, OWNER, Found
+from agent.kernels.fusing.found import CALL, NAME, OWNER, Found
 from agent.kernels.fusing.sites import has_hooks, is_alone, sites
 
 _COMBINING = (operator.add, operator.sub, operator.mul, operator.truediv, operator.matmul, operator.iadd)
@@ -23,70 +23,81 @@ Forms = Mapping[nn.Module, tuple[Call, fx.Graph]]
 """How each traced module was called, and its own graph."""
 
 
+Number = tuple[int, ...]
+"""Of a call that is written out: that of the call in which it stands, and one more; () for the module's."""
+
+
 @dataclass(frozen=True)
 class Joined:
     """A graph that holds the forwards of several modules."""
 
     graph: fx.Graph
-    inner: tuple[str, ...]
+    calls: Mapping[Number, str]
     """Paths of the modules whose forwards are in it beside its own."""
 
-    def holder(self, found: Found) -> str:
-        """The innermost of those modules, or "" for its own, whose forward leads to all of a pair."""
-        owners = [str(node.meta.get(OWNER, "")).split(".") for node in found.absorbed]
-        common = owners[0]
-        for owner in owners[1:]:
-            same = 0
-            while same < min(len(common), len(owner)) and common[same] == owner[same]:
-                same += 1
-            common = common[:same]
-        while common and ".".join(common) not in self.inner:
-            common = common[:-1]
-        return ".".join(common)
+    def holder(self, found: Found) -> Number:
+        """The innermost call that leads to all of a pair."""
+        numbers = [_number(node) for node in found.absorbed]
+        shared = 0
+        while all(len(one) > shared and one[shared] == numbers[0][shared] for one in numbers):
+            shared += 1
+        return numbers[0][:shared]
+
+    def owners(self, found: Found) -> set[str]:
+        """Paths of the modules through which a pair is reached, and of those that have it."""
+        numbers = {_number(node) for node in found.absorbed}
+        return {self.calls[one[:depth]] for one in numbers for depth in range(1, len(one) + 1)}
 
 
 def joined(module: nn.Module, forms: Forms) -> Joined | None:
     """The module's graph with those children in it that share a pair; None where none does."""
     whole = _joined(module, forms, None)
-    if not whole.inner:
+    if not whole.calls:
         return None
-    pairs = [(whole.holder(site.found), _owners(site.found)) for site in sites(whole.graph, module).fit]
+    pairs = [(whole.holder(site.found), whole.owners(site.found)) for site in sites(whole.graph, module).fit]
     wanted: set[str] = set()
     for holder, owners in pairs:
-        if holder == "":
-            wanted |= owners - {""}
+        if holder == ():
+            wanted |= owners
     if not wanted:
         return None
     grown = True
     while grown:
         # Whose own children share pairs needs those written out too: it is not called any more.
-        wanted |= {path for path in whole.inner if any(one.startswith(f"{path}.") for one in wanted)}
-        more = {owner for holder, owners in pairs if holder in wanted for owner in owners} - wanted
+        more = {
+            owner for holder, owners in pairs if holder and whole.calls[holder] in wanted for owner in owners
+        } - wanted
         grown = bool(more)
         wanted |= more
     return _joined(module, forms, wanted)
 
 
-def _owners(found: Found) -> set[str]:
-    return {str(node.meta.get(OWNER, "")) for node in found.absorbed}
+def crosses(found: Found) -> bool:
+    """Whether a pair stands in several calls."""
+    return len({_number(node) for node in found.absorbed}) > 1
+
+
+def _number(node: fx.Node) -> Number:
+    number: Number = node.meta.get(CALL, ())
+    return number
 
 
 def _joined(module: nn.Module, forms: Forms, wanted: Collection[str] | None) -> Joined:
     joiner = _Joiner(module, forms, wanted)
     call, graph = forms[module]
-    joiner.graph.output(joiner.add("", call, graph, {}))
-    return Joined(joiner.graph, tuple(dict.fromkeys(joiner.inner)))
+    joiner.graph.output(joiner.add((), call, graph, {}))
+    return Joined(joiner.graph, joiner.calls)
 
 
 class _Joiner:
     def __init__(self, root: nn.Module, forms: Forms, wanted: Collection[str] | None) -> None:
         self.graph = fx.Graph()
-        self.inner: list[str] = []
+        self.calls: dict[Number, str] = {}
         self._root, self._forms, self._wanted = root, forms, wanted
         self._loose: set[fx.Node] = set()
         """Nodes that may be no tensor in a later call."""
 
-    def add(self, path: str, call: Call, graph: fx.Graph, given: Mapping[str, Any]) -> Any:
+    def add(self, number: Number, call: Call, graph: fx.Graph, given: Mapping[str, Any]) -> Any:
         """Writes a forward out, with these values for its parameters; answers what it gives."""
         values: dict[fx.Node, Any] = {}
         for node in graph.nodes:
@@ -98,24 +109,26 @@ class _Joiner:
             elif _is_element(node, args):
                 values[node] = args[0][args[1]]
             else:
-                values[node] = self._child(path, node, args, kwargs)
+                values[node] = self._child(number, node, args, kwargs)
                 if values[node] is None:
-                    values[node] = self._copy(path, call, node, values)
+                    values[node] = self._copy(number, call, node, values)
         raise AssertionError("a graph ends with its output")
 
-    def _copy(self, path: str, call: Call, node: fx.Node, values: Mapping[fx.Node, Any]) -> fx.Node:
+    def _copy(self, number: Number, call: Call, node: fx.Node, values: Mapping[fx.Node, Any]) -> fx.Node:
         made = self.graph.node_copy(node, lambda one: values[one])
-        made.meta[OWNER], made.meta[NAME] = path, node.name
+        path = self.calls.get(number, "")
+        made.meta[OWNER], made.meta[NAME], made.meta[CALL] = path, node.name, number
         if path and node.op in ("call_module", "get_attr"):
             made.target = f"{path}.{node.target}"
         if self._is_loose(made, call):
             self._loose.add(made)
         return made
 
-    def _child(self, path: str, node: fx.Node, args: Any, kwargs: Any) -> Any:
+    def _child(self, number: Number, node: fx.Node, args: Any, kwargs: Any) -> Any:
         """What a child's forward gives, written out; None where it stays a call."""
         if node.op != "call_module":
             return None
+        path = self.calls.get(number, "")
         inner = f"{path}.{node.target}" if path else str(node.target)
         child = self._root.get_submodule(inner)
         if child not in self._forms or not (self._wanted is None or inner in self._wanted):
@@ -124,8 +137,9 @@ class _Joiner:
         given = call.values(args, kwargs, self._is_tensor)
         if given is None or has_hooks(child) or not is_alone(child) or not _is_fixed(graph):
             return None
-        self.inner.append(inner)
-        return self.add(inner, call, graph, dict(zip(_traced(call), given, strict=True)))
+        made = (*number, len(self.calls))
+        self.calls[made] = inner
+        return self.add(made, call, graph, dict(zip(_traced(call), given, strict=True)))
 
     def _is_tensor(self, value: Any, kind: type) -> bool:
         return kind is torch.Tensor and isinstance(value, fx.Node) and value not in self._loose

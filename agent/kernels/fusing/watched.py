@@ -9,7 +9,7 @@ from torch import fx, nn
 
 from agent.kernels.fusing.calls import Call, Unfit, call_of
 from agent.kernels.fusing.comparing import Compared
-from agent.kernels.fusing.found import OWNER, Found
+from agent.kernels.fusing.found import Found
 from agent.kernels.fusing.joining import joined
 from agent.kernels.fusing.patterns import NORMS
 from agent.kernels.fusing.sites import Site, sites
@@ -95,11 +95,6 @@ def is_torchs(module: nn.Module) -> bool:
     return kind is not nn.Sequential and kind.__module__.startswith(("torch.nn.", "agent.kernels."))
 
 
-def crosses(site: Site) -> bool:
-    """Whether a pair stands in the forwards of several modules."""
-    return len({node.meta.get(OWNER, "") for node in site.found.absorbed}) > 1
-
-
 def _traced(name: str, module: nn.Module, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Watched:
     made = Watched(name)
     try:
@@ -121,10 +116,10 @@ def _joined(module: nn.Module, forms: dict[nn.Module, tuple[Call, fx.Graph]]) ->
         return None
 
     def is_told(found: Found) -> bool:
-        return whole.holder(found) == ""
+        return whole.holder(found) == ()
 
     found = sites(whole.graph, module, is_told)
-    return Candidate(whole.graph, found.fit, found.kept, whole.inner, is_told)
+    return Candidate(whole.graph, found.fit, found.kept, tuple(dict.fromkeys(whole.calls.values())), is_told)
 
 
 def _own(module: nn.Module) -> list[nn.Module]:

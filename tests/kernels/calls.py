@@ -180,6 +180,14 @@ CALLS = {
     "matmul_fp32x3 of a batch and one triangle": Call(
         lambda a, b: matmul_fp32x3(a, b, a_is="upper"), lambda a, b: a.triu() @ b, (2, 4, 5), ((5, 6),)
     ),
+    "matmul_fp32x3 of which one side is wanted": Call(
+        lambda a, b, c: matmul_fp32x3(a, b, c, beta=2.0, b_is="lower", y_is="upper"),
+        lambda a, b, c: (a @ b.tril() + 2 * c).triu(), (4, 5), ((5, 6), (6,)),
+    ),
+    "matmul_fp32x3 of a batch of which one side is wanted": Call(
+        lambda a, b: matmul_fp32x3(a, b, a_is="lower", y_is="lower"), lambda a, b: (a.tril() @ b).tril(),
+        (2, 4, 5), ((5, 6),),
+    ),
     "matmul_fp32x3 of a batch and one matrix": Call(
         lambda a, b, c: matmul_fp32x3(a.mT, b.mT, c, precision="ieee"), lambda a, b, c: a.mT @ b.mT + c,
         (2, 5, 3), ((4, 5), (4,)),

@@ -157,7 +157,7 @@ def _matmul() -> Expected:
     a, b, c = randn(2, 6, 4).mT, randn(6, 5), randn(4, 1)
     y = products.multiplied(a, b, products.Sum(c, 0.5, 3.0), "fp32x4")
     sizes = {"batch": 2, "m": 4, "n": 5, "k": 6, "precision": 2, "alpha": 0.5, "beta": 3.0}
-    sizes |= {"a_part": 0, "b_part": 0}
+    sizes |= {"a_part": 0, "b_part": 0, "y_part": 0}
     of_a = {"a_batch": 24, "a_row": 1, "a_depth": 4}
     of_b = {"b_batch": 0, "b_depth": 5, "b_column": 1}
     of_c = {"c_batch": 0, "c_row": 1, "c_column": 0}

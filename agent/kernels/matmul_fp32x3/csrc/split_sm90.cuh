@@ -56,8 +56,8 @@ struct Operand {
     int64_t piece, pieces;       // of depth
 
     // The depths that a row has, [begin_of(row), end_of(row)).
-    __host__ __device__ int64_t begin_of(int64_t row) const { return part == kUpper ? row : 0; }
-    __host__ __device__ int64_t end_of(int64_t row) const { return part == kLower && row + 1 < depth ? row + 1 : depth; }
+    __host__ __device__ int64_t begin_of(int64_t row) const { return matmul::begin_of(*this, row); }
+    __host__ __device__ int64_t end_of(int64_t row) const { return matmul::end_of(*this, row); }
     // The stages that a tile has.
     __device__ __forceinline__ int first_stage(int tile) const {
         return static_cast<int>(begin_of(static_cast<int64_t>(tile) * kTile) / kDepth);

@@ -117,7 +117,7 @@ def multiplied(
     y = a.new_empty(shape)
     if y.numel() == 0:
         return y
-    (a, b, c), (batch, m, n) = _matrices(a, b, added.c, shape, parts[0] == parts[2] == "whole")
+    (a, b, c), (batch, m, n) = matrices(a, b, added.c, shape, parts[0] == parts[2] == "whole")
     device = y.get_device()
     library = routing.library(KERNEL, device)
     pointers = (a.data_ptr(), b.data_ptr(), address(c), y.data_ptr())
@@ -131,10 +131,13 @@ def multiplied(
     return y
 
 
-def _matrices(
+def matrices(
     a: torch.Tensor, b: torch.Tensor, c: torch.Tensor | None, shape: tuple[int, ...], rows_join: bool
 ) -> tuple[tuple[torch.Tensor, torch.Tensor, torch.Tensor | None], tuple[int, int, int]]:
-    """Operands as [batch, rows, columns], copied only where no one step leads through the batch."""
+    """Operands as [batch, rows, columns], copied only where no one step leads through the batch.
+
+    `rows_join`: a batch that meets one matrix is one matrix of more rows.
+    """
     batch = shape[:-2]
     if rows_join and batch and b.numel() == b.shape[-2] * b.shape[-1]:
         rows = a.expand(*batch, *a.shape[-2:])

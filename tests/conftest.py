@@ -1,6 +1,10 @@
 """Options of the whole test suite."""
 
+import hypothesis
 import pytest
+
+# The same examples everywhere, and no deadline that a busy machine misses.
+hypothesis.settings.load_profile("ci")
 
 pytest.register_assert_rewrite(
     "device_library", "kernels.device.plain_library", "kernels.device.group_norm_library"

@@ -2,9 +2,20 @@
 
 from typing import Any
 
-from agent.compose import extremes, formulas, lookups, pointwise, reductions, strides, views, windows
+from agent.compose import (
+    extremes,
+    formulas,
+    lookups,
+    matrices,
+    pointwise,
+    reductions,
+    strides,
+    views,
+    windows,
+)  # fmt: skip
 from agent.compose.body import C_TYPES
 from agent.compose.declined import Declined
+from agent.compose.depthwise import depthwise
 from agent.compose.dims import Dim
 from agent.compose.pointwise import applied
 from agent.compose.products import Shipped
@@ -27,7 +38,12 @@ class Lowering:
     def __init__(self, program: Program, arch: str | None = None, own_products: bool = False) -> None:
         """`own_products`: none stays torch's."""
         self.program = program
-        self.shipped = Shipped(arch, own_products)
+        self.shipped = Shipped(arch, own_products, bool(program.change.get("forms")))
+        self._takes_few = own_products or bool(program.change.get("forms"))
+        self._products: dict[Value, int] = {}
+        """The places of shipped products' calls among the statements."""
+        self._shared: set[str] = set()
+        """The results that several calls read."""
         self._values: dict[str, Value | tuple[Value, ...]] = {}
         self._work: dict[Value, int] = {}
         self._contiguous: set[str] = set()
@@ -39,9 +55,11 @@ class Lowering:
         self._values[name] = buffer
 
     def note(self, node: Node) -> None:
-        """Whether the result lies in memory in order."""
+        """Whether the result lies in memory in order, and whether several read it."""
         if node.is_contiguous:
             self._contiguous.add(node.name)
+        if node.users > 1:
+            self._shared.add(node.name)
 
     def value(self, ref: Ref) -> Value:
         found = self._values[ref.name]
@@ -61,26 +79,48 @@ class Lowering:
             self._values[node.name] = results[node.args[1]] if isinstance(results, tuple) else args[0]
             return
         name = node.op.split(".")[1]
-        channels = windows.depthwise(node, list(args), self.program.sizes) if name == "convolution" else None
-        if channels is not None:
-            self._values[node.name] = channels
-            return
+        if name == "convolution":
+            channels = depthwise(node, list(args), self.program.sizes, self._takes_few)
+            if channels is not None:
+                self._values[node.name] = channels
+                return
         if name == "copy_":
             self._values[node.name] = self._replaced(node, args[0], args[1])
             return
-        column = reductions.matrix_vector(node, name, list(args))
-        if column is not None:
-            self._values[node.name] = column
+        few = self._of_few(node, name, list(args), kwargs)
+        if few is not None:
+            self._values[node.name] = few
             return
         if name in PRODUCTS:
             self._values[node.name] = self._product(node, name, list(args), kwargs)
             return
-        found = self._lowered(node, name, list(args), kwargs)
+        found = self._side(name, list(args)) or self._lowered(node, name, list(args), kwargs)
         if found is None:
             raise Declined(f"the operator {node.op} is not composed yet")
         self._values[node.name] = found
         if isinstance(found, Value):
             self._keep_if_dear(found, node.users)
+
+    def _of_few(self, node: Node, name: str, args: list[Any], kwargs: dict[str, Any]) -> Value | None:
+        """A product that is a kernel like any other; None for any other product or operator."""
+        found = matrices.by_a_diagonal(node, name, args) or reductions.matrix_vector(node, name, args)
+        if found is None and self._takes_few:
+            found = matrices.of_few(node, name, args, kwargs, self.program.in_memory)
+        return found
+
+    def _side(self, name: str, args: list[Any]) -> Value | None:
+        """One side of a shipped product's result, of which that then computes no other."""
+        place = self._products.get(args[0]) if args and isinstance(args[0], Value) else None
+        part = {"tril": "lower", "triu": "upper"}.get(name)
+        if place is None or part is None or (len(args) > 1 and args[1] != 0):
+            return None
+        if any(value is args[0] for name, value in self._values.items() if name in self._shared):
+            return None
+        call = self.program.statements[place]
+        assert isinstance(call, str)
+        self.program.statements[place] = f"{call[:-1]}, y_is={part!r})"
+        product: Value = args[0]
+        return product
 
     def _replaced(self, node: Node, target: Value, source: Value) -> Value:
         """What a tensor is from here on that another is copied into; who has read it keeps what it was."""
@@ -101,6 +141,7 @@ class Lowering:
             views.parts(node, name, args)
             or views.lower(node, name, args, kwargs)
             or lookups.lower(node, name, args)
+            or matrices.lower(node, name, args)
             or strides.lower(node, name, args)
             or extremes.lower(node, name, args)
             or reductions.lower(node, name, args, kwargs)
@@ -131,6 +172,8 @@ class Lowering:
         out = Buffer(node.shapes[0], node.dtypes[0], name, self.program.named(name))
         own = self.shipped.call(node, name, args, kwargs, self._python)
         if own is not None:
+            if name != "convolution":
+                self._products[out] = len(self.program.statements)
             self.program.statements.append(f"{out.name} = {own}")
             self.program.sizes.add(out.name, out.shape)
             return out

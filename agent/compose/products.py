@@ -11,6 +11,8 @@ from math import prod
 from typing import Any
 
 from agent.compose.declined import Declined
+from agent.compose.dims import is_one
+from agent.compose.matrices import part_of
 from agent.compose.tracing import Node, Varying
 from agent.compose.values import Value
 from agent.kernels import sources
@@ -23,11 +25,11 @@ Text = Callable[[Any], str]
 class Shipped:
     """Those for GPUs of `arch`, or with their portable path; `every` leaves none to torch.
 
-    `used`: the kernels of the calls so far.
+    `pointwise`: a convolution of one tap is a matrix product. `used`: the kernels of the calls so far.
     """
 
-    def __init__(self, arch: str | None, every: bool = False) -> None:
-        self._arch, self._every = arch, every
+    def __init__(self, arch: str | None, every: bool = False, pointwise: bool = False) -> None:
+        self._arch, self._every, self._pointwise = arch, every, pointwise
         self.used: list[str] = []
 
     def call(
@@ -37,10 +39,11 @@ class Shipped:
 
         Raises Declined where it may not stay and no shipped kernel takes it.
         """
-        kernel = CONVOLUTION if name == "convolution" else MATMUL
+        asked, kernel = (_convolution, CONVOLUTION) if name == "convolution" else (_product, MATMUL)
+        if name == "convolution" and self._pointwise and _is_pointwise(args):
+            asked, kernel = _pointwise, MATMUL
         wanted = self._every or sources.OWN_PATHS.get(kernel) == self._arch
         if wanted and all(operand.dtype == "float32" for operand in args if isinstance(operand, Value)):
-            asked = _convolution if name == "convolution" else _product
             said = asked(node, args, kwargs, text, self._every)
         else:
             said = None
@@ -72,9 +75,32 @@ def _product(node: Node, args: list[Any], kwargs: Mapping[str, Any], text: Text,
     *batch, m, k = (size[0] for size in a.shape)
     if not every and not product.is_worth_at(prod(batch), m, b.shape[-1][0], k):
         return None
+    (a, a_is), (b, b_is) = part_of(a), part_of(b)
     factors = {name: value for name, value in kwargs.items() if value != 1}
+    factors |= {name: part for name, part in (("a_is", a_is), ("b_is", b_is)) if part != "whole"}
     more = [text(added[0])] if added else []
     return f"{MATMUL}({', '.join([text(a), text(b), *more, *(f'{n}={v!r}' for n, v in factors.items())])})"
+
+
+def _is_pointwise(args: list[Any]) -> bool:
+    """Whether each value of a convolution is made of one place of what is given."""
+    source, weight, _, stride, padding, _, turned, _, groups = args
+    ones = all(number == 1 for number in stride) and not any(padding)
+    return bool(ones and all(map(is_one, weight.shape[2:])) and groups == 1 and not turned)
+
+
+def _pointwise(node: Node, args: list[Any], kwargs: Mapping[str, Any], text: Text, every: bool) -> str | None:
+    """The product of the weight with each image, whose places are the columns."""
+    from agent.kernels.matmul_fp32x3 import product
+
+    source, weight, bias = args[:3]
+    images, channels, *places = (size[0] for size in source.shape)
+    if not every and not product.is_worth_at(images, weight.shape[0][0], prod(places), channels):
+        return None
+    given = text(source)
+    operands = [f"{text(weight)}.flatten(1)", f"{given}.flatten(2)"]
+    operands += [f"{text(bias)}.unsqueeze(-1)"] if bias is not None else []
+    return f"{MATMUL}({', '.join(operands)}).unflatten(2, {given}.shape[2:])"
 
 
 LEAST_DEPTH, LEAST_FEATURES, GREAT_DEPTH, LEAST_PRODUCTS = 128, 48, 1000, 1 << 30

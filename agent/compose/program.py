@@ -61,6 +61,10 @@ class Program:
         spelled = self._spelled(value)
         return spelled[0] if spelled else self.realized(value).name
 
+    def in_memory(self, value: Value) -> Value:
+        """The same value where it lies in memory or is a view of such; else the buffer that it is put in."""
+        return value if self._spelled(value) else self.realized(value)
+
     def result(self, value: Value) -> str:
         """What `forward` returns for it: contiguous."""
         spelled = self._spelled(value)
@@ -77,7 +81,9 @@ class Program:
         text, contiguous = source
         if value.is_reshape and contiguous:
             return f"{text}.view({', '.join(map(self.sizes.text, value.shape))})", True
-        return (value.text.format(text), False) if value.text else None
+        if value.text is None:
+            return None
+        return value.text.format(text, *map(self.sizes.text, value.sizes)), False
 
     def realized(self, value: Value) -> Buffer:
         """The buffer that holds it from here on."""

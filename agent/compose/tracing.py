@@ -28,7 +28,7 @@ _KEPT = (
     "_log_softmax", "_softmax", "max", "min", "stack", "sum", "prod", "native_group_norm",
     "native_batch_norm", "_native_batch_norm_legit_no_training", "silu", "sigmoid", "cumsum", "cumprod",
     "slice", "select", "split", "split_with_sizes", "unbind", "unsqueeze", "squeeze", "expand",
-    "logsumexp",
+    "logsumexp", "tril", "triu", "diag_embed",
 )  # fmt: skip
 """Operators that stay whole, though torch knows how to make them of others."""
 

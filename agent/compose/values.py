@@ -61,13 +61,18 @@ class Pointwise(Value):
 
 @dataclass(eq=False)
 class View(Pointwise):
-    """The same elements at other places; `text` is how Python spells it of {}, where it can.
+    """The same elements at other places.
 
-    `is_reshape`: in the same order as well.
+    `text`: how Python spells it of {0}, where it can, with `sizes` for {1} and on. `is_reshape`: in the same
+    order as well. `order`: the dimensions of what it is of, where it only changes their order.
+    `is_expanded`: some of these have been one.
     """
 
     text: str | None = None
     is_reshape: bool = False
+    order: tuple[int, ...] = ()
+    is_expanded: bool = False
+    sizes: tuple[Dim, ...] = ()
 
 
 @dataclass(eq=False)

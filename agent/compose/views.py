@@ -13,7 +13,7 @@ from agent.compose.values import Pointwise, Value, View, broadcast
 
 Place = Callable[[Kernel, Index], Index]
 _RESHAPES = frozenset(
-    {"view", "_unsafe_view", "reshape", "unsqueeze", "squeeze", "flatten", "_reshape_alias"}
+    {"view", "_unsafe_view", "reshape", "unsqueeze", "squeeze", "squeeze_", "flatten", "_reshape_alias"}
 )
 
 
@@ -49,7 +49,8 @@ def permuted(source: Value, order: list[int]) -> Value:
     def place(kernel: Kernel, index: Index) -> Index:
         return tuple(index[order.index(axis)] for axis in range(len(order)))
 
-    return moved(source, shape, place, text=f"{{}}.permute({', '.join(map(str, order))})")
+    view = moved(source, shape, place, text=f"{{0}}.permute({', '.join(map(str, order))})")
+    return replace(view, order=tuple(order))
 
 
 def offset(kernel: Kernel, digits: tuple[Digit, ...], text: str, size: Dim) -> tuple[Digit, ...]:
@@ -82,11 +83,15 @@ def _transpose(node: Node, args: list[Any], kwargs: dict[str, Any]) -> Value:
 
 
 def _expand(node: Node, args: list[Any], kwargs: dict[str, Any]) -> Value:
-    source: Value = args[0]
-    shape = node.shapes[0]
+    return expanded(args[0], node.shapes[0])
+
+
+def expanded(source: Value, shape: tuple[Dim, ...]) -> Value:
     if shape == source.shape:
         return source
-    return moved(source, shape, lambda kernel, index: broadcast(source, shape, index))
+    text = f"{{0}}.expand({', '.join(f'{{{at + 1}}}' for at in range(len(shape)))})"
+    view = moved(source, shape, lambda kernel, index: broadcast(source, shape, index), text=text)
+    return replace(view, is_expanded=True, sizes=shape)
 
 
 def _slice(node: Node, args: list[Any], kwargs: dict[str, Any]) -> Value:
@@ -105,7 +110,10 @@ def _slice(node: Node, args: list[Any], kwargs: dict[str, Any]) -> Value:
         text = f"{first} + {{}}" + (f" * {number_text(kernel, step)}" if step != 1 else "")
         return (*index[:axis], offset(kernel, index[axis], text, size), *index[axis + 1 :])
 
-    return moved(source, shape, place)
+    if step != 1 or len(set(begin)) > 1:
+        return moved(source, shape, place)
+    view = moved(source, shape, place, text=f"{{0}}.narrow({axis}, {begin[0]}, {{1}})")
+    return replace(view, sizes=(shape[axis],))
 
 
 def _select(node: Node, args: list[Any], kwargs: dict[str, Any]) -> Value:
@@ -119,7 +127,7 @@ def _select(node: Node, args: list[Any], kwargs: dict[str, Any]) -> Value:
         own = () if is_one(size) else (Digit(text, size),)
         return (*index[:axis], own, *index[axis:])
 
-    constant = f"{{}}.select({axis}, {chosen[0]})" if len(set(chosen)) == 1 else None
+    constant = f"{{0}}.select({axis}, {chosen[0]})" if len(set(chosen)) == 1 else None
     return moved(source, node.shapes[0], place, text=constant)
 
 

@@ -27,35 +27,6 @@ def lower(
     return None
 
 
-def depthwise(node: Node, args: list[Any], sizes: Sizes) -> Value | None:
-    """A convolution of each channel by itself, which memory bounds; None for any other convolution."""
-    source, weight, bias, step, pad, apart, turned, _, groups = args
-    rank = len(source.shape) - 2
-    channels, points = source.shape[1], len(source.shape[1])
-    wanted = tuple(int(v) for v in groups.values) if isinstance(groups, Varying) else (groups,) * points
-    if turned or wanted != channels or weight.shape[0] != channels or max(channels) < 2:
-        return None
-    numbers = [_settings([given], rank, 0, []) for given in (step, pad, apart)]
-    width = [size[0] for size in weight.shape[2:]]
-    if any(len(set(size)) > 1 for size in weight.shape[2:]):
-        return None
-    for axis in range(rank):
-        given = sizes.text(source.shape[axis - rank])
-        own = [width[axis], *(number[axis] for number in numbers)]
-        sizes.define(node.shapes[0][axis - rank], _count(given, own))
-
-    def factor(kernel: Kernel, index: Index, loops: list[str]) -> str:
-        own = tuple(
-            () if is_one(size) else (Digit(loop, size),)
-            for loop, size in zip(loops, weight.shape[2:], strict=True)
-        )
-        return kernel.at(weight, (index[1], (), *own))
-
-    how = ("0.0f", lambda name, value: f"{name} += {value};", None)
-    taps = _pooled(source, node, (width, *numbers), how, factor)
-    return taps if bias is None else with_bias(taps, bias)
-
-
 def with_bias(taps: Value, bias: Value) -> Value:
     """With a term for each channel, which is the second dimension."""
 
@@ -65,7 +36,8 @@ def with_bias(taps: Value, bias: Value) -> Value:
     return Pointwise(taps.shape, taps.dtype, "bias", (taps, bias), element)
 
 
-def _settings(args: list[Any], rank: int, at: int, default: list[int]) -> list[int]:
+def settings(args: list[Any], rank: int, at: int, default: list[int]) -> list[int]:
+    """The numbers of a window's argument, one for each dimension."""
     given = args[at] if len(args) > at and args[at] is not None and args[at] != [] else default
     given = list(given) if isinstance(given, (list, tuple)) else [given]
     if any(isinstance(value, Varying) for value in given):
@@ -83,20 +55,20 @@ def _window(
     """
     source = args[0]
     rank = len(args[1]) if isinstance(args[1], (list, tuple)) else 1
-    width = _settings(args, rank, 1, [])
-    step = _settings(args, rank, 2, width)
-    pad = _settings(args, rank, 3, [0])
-    apart = [1] * rank if apart_at is None else _settings(args, rank, apart_at, [1])
+    width = settings(args, rank, 1, [])
+    step = settings(args, rank, 2, width)
+    pad = settings(args, rank, 3, [0])
+    apart = [1] * rank if apart_at is None else settings(args, rank, apart_at, [1])
     over_end = apart_at is not None and len(args) > apart_at + 1 and bool(args[apart_at + 1])
     for axis in range(rank):
         size, given = node.shapes[0][axis - rank], sizes.text(source.shape[axis - rank])
-        sizes.define(size, _count(given, [s[axis] for s in (width, step, pad, apart)], over_end))
+        sizes.define(size, count(given, [s[axis] for s in (width, step, pad, apart)], over_end))
     return width, step, pad, apart, rank
 
 
-def _count(given: str, settings: list[int], over_end: bool = False) -> str:
+def count(given: str, window: list[int], over_end: bool = False) -> str:
     """The number of windows as Python; those that begin behind the end of what is given are none."""
-    width, step, pad, apart = settings
+    width, step, pad, apart = window
     reach = 2 * pad - (width - 1) * apart - 1
     if not over_end:
         return f"({given} + {reach}) // {step} + 1"
@@ -112,7 +84,7 @@ def _largest(node: Node, args: list[Any], kwargs: dict[str, Any], sizes: Sizes) 
     def update(name: str, value: str) -> str:
         return f"if ({value} > {name} || {value} != {value}) {name} = {value};"
 
-    return _pooled(args[0], node, (width, step, pad, apart), ("-INFINITY", update, None))
+    return pooled(args[0], node, (width, step, pad, apart), ("-INFINITY", update, None))
 
 
 def _average(node: Node, args: list[Any], kwargs: dict[str, Any], sizes: Sizes) -> Value:
@@ -127,18 +99,19 @@ def _average(node: Node, args: list[Any], kwargs: dict[str, Any], sizes: Sizes) 
         total = 1
         for size in width:
             total *= size
-    return _pooled(
+    return pooled(
         args[0], node, (width, step, pad, [1] * rank),
         ("0.0f", lambda name, value: f"{name} += {value};", f"{{}} / {float(total)!r}f"),
     )  # fmt: skip
 
 
-def _pooled(
-    source: Value, node: Node, settings: tuple[list[int], ...],
+def pooled(
+    source: Value, node: Node, window: tuple[list[int], ...],
     how: tuple[str, Callable[[str, str], str], str | None],
     factor: Callable[[Kernel, Index, list[str]], str] | None = None,
 ) -> Value:  # fmt: skip
-    (width, step, pad, apart), (start, update, end) = settings, how
+    """`how`: with what a window begins, how a value changes it, and what is made of it at the end."""
+    (width, step, pad, apart), (start, update, end) = window, how
     rank = len(width)
     before = len(source.shape) - rank
 

@@ -63,6 +63,7 @@ if TYPE_CHECKING:
     from agent.kernels.logsumexp.operator import logsumexp as logsumexp
     from agent.kernels.masked_softmax.operator import masked_softmax as masked_softmax
     from agent.kernels.matmul_fp32x3.operator import matmul_fp32x3 as matmul_fp32x3
+    from agent.kernels.matmul_half.operator import matmul_half as matmul_half
     from agent.kernels.reduction.operator import reduction as reduction
     from agent.kernels.replacing import replace_modules as replace_modules
     from agent.kernels.rms_norm.module import RMSNorm as RMSNorm
@@ -102,7 +103,7 @@ _PLACES = {
     "linear_group_norm_min_bias": "linear_group_norm_min_bias.operator",
     "logsumexp": "logsumexp.operator",
     "masked_softmax": "masked_softmax.operator",
-    "matmul_fp32x3": "matmul_fp32x3.operator",
+    "matmul_fp32x3": "matmul_fp32x3.operator", "matmul_half": "matmul_half.operator",
     "reduction": "reduction.operator",
     "RMSNorm": "rms_norm.module", "rms_norm": "rms_norm.operator",
     "rotary": "rotary.operator", "rotary_": "rotary.operator", "rotary_computed": "rotary.operator",

@@ -128,6 +128,7 @@ _CASES: dict[str, Callable[[], list[Case]]] = {
     ),
     "masked_softmax": axis_cases.attention,
     "matmul_fp32x3": product_cases.products,
+    "matmul_half": product_cases.halves,
     "reduction": axis_cases.reductions,
     "rms_norm": lambda: both(of_rms_norm((8, 2048, 4096))),
     "rotary": fused_cases.turns,

@@ -9,6 +9,7 @@ import torch
 from agent.kernels.case import Case, both
 from agent.kernels.conv_fp32x3.operator import conv_fp32x3, conv_transpose_fp32x3
 from agent.kernels.matmul_fp32x3.operator import matmul_fp32x3
+from agent.kernels.matmul_half.operator import matmul_half
 
 PRODUCTS = (
     ((2048, 8192), (8192, 4096)), ((128, 512, 1024), (128, 1024, 2048)), ((256, 524288), (524288, 256)),
@@ -47,6 +48,20 @@ def products() -> list[Case]:
         *both(made(size, size)), made(size, size, **sides, setting="4096 x 4096, both transposed"),
         *(made(a, b) for a, b in PRODUCTS),
     ]  # fmt: skip
+
+
+def halves() -> list[Case]:
+    """Of matmul_half, in both dtypes; the square of 4096 as a training step too."""
+
+    def made(a: tuple[int, ...], b: tuple[int, ...], dtype: torch.dtype) -> Case:
+        return Case(
+            "matmul_half", matmul_half, torch.matmul, a, (b,), dtype, setting=" x ".join(map(str, b)),
+            result_share=b[-1] / a[-1], macs=prod(a) * b[-1], sample=None if len(a) == 2 else 1,
+        )  # fmt: skip
+
+    size = (4096, 4096)
+    first, *others = (made(a, b, torch.bfloat16) for a, b in ((size, size), *PRODUCTS))
+    return [*both(first), made(size, size, torch.float16), *others]
 
 
 def convolutions() -> list[Case]:

@@ -38,9 +38,10 @@ def replace_modules(
     """Swaps, in place, every submodule that a shipped kernel replaces; its parameters and hooks are kept.
 
     With `example` (an input, a tuple of positional ones, or a dict of named ones) operations that follow each
-    other are fused too: pairs that one kernel computes, each checked on the example, forward and backward,
-    and on a GPU timed. The example runs twice, without gradients, and modules with a pair in them once more;
-    buffers and random numbers end as they were, what a module keeps elsewhere is its own.
+    other are fused too, also across modules: pairs that one kernel computes, each checked on the example,
+    forward and backward, and on a GPU timed. The example runs three times, without gradients, and modules
+    with a pair in them once or twice more; buffers and random numbers end as they were, what a module keeps
+    elsewhere is its own.
 
     A module that stands in several places becomes one module in the same places. The model itself stays the
     object that it is. `restore()` of the answer undoes it all. Raises ValueError where the model does not

@@ -15,8 +15,8 @@ ROOT = Path(__file__).resolve().parent
 OPERATORS = (
     "add_layer_norm", "add_rms_norm", "batch_norm", "conv_fp32x3", "cross_entropy", "cumsum",
     "embedding_norm", "gate_product", "gelu", "group_norm", "layer_norm", "linear_cross_entropy",
-    "linear_fp32x3", "logsumexp", "masked_softmax", "matmul_fp32x3", "reduction", "rms_norm", "rotary",
-    "softmax",
+    "linear_fp32x3", "logsumexp", "masked_softmax", "matmul_fp32x3", "matmul_half", "reduction", "rms_norm",
+    "rotary", "softmax",
 )  # fmt: skip
 """Kernels of one operator each."""
 FUSED = ("conv_group_norm_tanh_hardswish_residual_logsumexp", "linear_group_norm_min_bias")
@@ -25,7 +25,8 @@ NAMES = tuple(sorted((*OPERATORS, *FUSED)))
 """Every shipped kernel, by the name of its folder."""
 OWN_REFERENCES = (
     "add_layer_norm", "add_rms_norm", "batch_norm", "conv_fp32x3", "cross_entropy", "cumsum",
-    "embedding_norm", "gate_product", "linear_cross_entropy", "masked_softmax", "reduction", "rotary",
+    "embedding_norm", "gate_product", "linear_cross_entropy", "masked_softmax", "matmul_half", "reduction",
+    "rotary",
 )  # fmt: skip
 """Those that are judged against a reference in their own folder."""
 OWN_PATHS = dict.fromkeys((*FUSED, "conv_fp32x3", "group_norm", "linear_fp32x3", "matmul_fp32x3"), "90a")

@@ -19,10 +19,12 @@ from agent.providers import composed
 from agent.records import Completion, Evaluated, Event, Measurement, Prompt
 
 Change = Mapping[str, int]
-"""Of every kernel's schedule against the rule: powers of two, by the names of its numbers."""
+"""Of every kernel's schedule against the rule: powers of two, by the names of its numbers; `forms`: products
+take the other form that they have."""
 FOLDER = "schedules"
 MOVES: tuple[Change, ...] = (
     {"unroll": 1}, {"vectors": 1}, {"threads": 1}, {"vectors": 2}, {"threads": -1}, {"unroll": -1},
+    {"forms": 1},
 )  # fmt: skip
 """What is tried, each from the best so far."""
 

@@ -24,17 +24,22 @@ from benchmarks.composer import cases, judging, page, waves
 from tests.foreign import documents
 from tests.gpu import verify
 
-DOCUMENT = verify.ROOT / "docs" / "composer" / "kernelbench.json"
+DOCUMENTS = {
+    "gemm-conv": verify.ROOT / "docs" / "composer" / "kernelbench.json",
+    "none": verify.ROOT / "docs" / "composer" / "none.json",
+}
+"""By `--library-ops`."""
 
 
 def main() -> int:
     given = _options().parse_args()
     if given.what == "page":
-        page.write(documents.read(DOCUMENT))
+        page.write(*(documents.read(path) for path in DOCUMENTS.values()))
         return 0
     begun = time.monotonic()
-    book = Book(given.out, given.commit)
-    chosen = cases.chosen(given.root.resolve(), given.work.resolve(), given.only, given.arch)
+    book = Book(given.out or DOCUMENTS[given.library_ops], given.commit)
+    where = (given.root.resolve(), given.work.resolve())
+    chosen = cases.chosen(*where, given.only, given.arch, given.library_ops)
     if given.what == "judge":
         judge = Judging(book, given.executor, given.quick, given.resume)
         for answer in documents.at_once(judge, chosen, given.jobs):
@@ -144,7 +149,8 @@ def _options() -> argparse.ArgumentParser:
         one.add_argument("--only", nargs="+", default=[], metavar="NAME")
         one.add_argument("--jobs", type=int, default=2, help="side by side")
         one.add_argument("--resume", action="store_true")
-        one.add_argument("--out", type=Path, default=DOCUMENT)
+        one.add_argument("--library-ops", choices=tuple(DOCUMENTS), default="gemm-conv")
+        one.add_argument("--out", type=Path, help="the document; that of --library-ops by default")
         one.add_argument("--arch", help="compose for GPUs of it, with the shipped products: 90a")
         one.add_argument("--commit", default=None, help="the commit, where this folder is no checkout")
         if name == "judge":

@@ -14,20 +14,24 @@ from agent import problems
 from agent.compose import Declined
 from agent.errors import AgentError
 from agent.providers import composed as composed_provider
-from agent.records import Problem, Trace
+from agent.records import LibraryOps, Problem, Trace
 from tests.foreign import problems as checkout
 
 EVERY = 5
 
 
 class Case(NamedTuple):
-    """A problem, and the folder that keeps what was made for it; `arch`: of the GPU that it is made for."""
+    """A problem, and the folder that keeps what was made for it.
+
+    `arch`: of the GPU that it is made for. `library_ops`: as the option of `agent run`.
+    """
 
     id: str
     address: str
     root: Path
     work: Path
     arch: str | None = None
+    library_ops: LibraryOps = "gemm-conv"
 
     @property
     def reference(self) -> Path:
@@ -54,10 +58,12 @@ class Case(NamedTuple):
     @property
     def made(self) -> str:
         """What the file was made by."""
-        return f"{code()}{self.arch or ''}"
+        return f"{code()}{self.arch or ''}" + ("-none" if self.library_ops == "none" else "")
 
 
-def chosen(root: Path, work: Path, only: list[str], arch: str | None = None) -> list[Case]:
+def chosen(
+    root: Path, work: Path, only: list[str], arch: str | None = None, library_ops: LibraryOps = "gemm-conv"
+) -> list[Case]:
     """Those of the rule, or those that are named: `level2`, `2/5`."""
     work.mkdir(parents=True, exist_ok=True)
     found = []
@@ -65,7 +71,7 @@ def chosen(root: Path, work: Path, only: list[str], arch: str | None = None) -> 
         for address in checkout.addresses(root, (level,)):
             number = int(address.partition("/")[2])
             if checkout.chosen(address, only) if only else level == 3 or number % EVERY == 0:
-                found.append(Case(checkout.identity(address), address, root, work, arch))
+                found.append(Case(checkout.identity(address), address, root, work, arch, library_ops))
     return found
 
 
@@ -90,10 +96,12 @@ def loaded(case: Case) -> Problem:
     return problems.load(case.address, kernelbench_root=case.root, remembered=remembered)
 
 
-def _answer(problem: Problem, arch: str | None) -> str:
+def _answer(problem: Problem, case: Case) -> str:
     """What `agent run` answers without an endpoint: a shipped kernel, else a composed file."""
-    found = composed_provider.shipped(problem, arch)
-    return found.source if found else agent.compose.compose(problem, arch)
+    found = composed_provider.shipped(problem, case.arch)
+    if found:
+        return found.source
+    return agent.compose.compose(problem, case.arch, own_products=case.library_ops == "none")
 
 
 def composed(case: Case) -> str:
@@ -104,7 +112,7 @@ def composed(case: Case) -> str:
     if refused.is_file():
         return str(json.loads(refused.read_text(encoding="utf-8")))
     try:
-        text = _answer(loaded(case), case.arch)
+        text = _answer(loaded(case), case)
     except (Declined, AgentError) as why:
         reason = str(why).replace(f"{case.root}/", "")
         refused.write_text(json.dumps(reason), encoding="utf-8")

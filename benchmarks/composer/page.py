@@ -37,14 +37,26 @@ the composed file changed after a part was recorded, the part is marked `*`: it 
 """
 
 
-def write(entries: dict[str, Entry]) -> None:
-    """The page and the plot."""
-    PAGE.write_text(render(list(entries.values())), encoding="utf-8")
+def write(entries: dict[str, Entry], own: dict[str, Entry]) -> None:
+    """The page and the plot; `own`: the entries of files in which no product is torch's."""
+    PAGE.write_text(render(list(entries.values()), list(own.values())), encoding="utf-8")
     PLOT.write_text(plot(list(entries.values())), encoding="utf-8")
 
 
-def render(entries: list[Entry]) -> str:
-    """The page."""
+OWN_HEAD = """\
+## Under `--library-ops none`
+
+No operator of torch's computes: products and convolutions are the shipped ones by their portable path, or
+kernels like any other where memory bounds them. Rendered from `docs/composer/none.json`, which
+`python -m benchmarks.composer judge --library-ops none --executor emulator --quick --only level1` writes.
+*not run*: kernels that the problem's own sizes launch and no judged size does, as the verdict's scope names
+them. For sm_90 a file holds the path of the tensor cores beside the portable one (`--arch 90a`); how fast
+that is only a GPU says.
+"""
+
+
+def render(entries: list[Entry], own: list[Entry] | None = None) -> str:
+    """The page; `own`: of files in which no product is torch's."""
     lines = [HEAD]
     levels = sorted({_level(entry) for entry in entries})
     lines += [
@@ -56,7 +68,24 @@ def render(entries: list[Entry]) -> str:
     lines += ["", *_machines(entries)]
     for level in levels:
         lines += ["", f"## {level}", "", table([entry for entry in entries if _level(entry) == level])]
+    lines += ["", *_own(own)] if own else []
     return "\n".join([*lines, ""])
+
+
+def _own(entries: list[Entry]) -> list[str]:
+    lines = [OWN_HEAD, "| | problems | composed | verified on the emulator |", "|---|---|---|---|"]
+    for level in sorted({_level(entry) for entry in entries}):
+        of_level = [entry for entry in entries if _level(entry) == level]
+        composed = sum(entry.get("composed", {}).get("said") == "" for entry in of_level)
+        lines.append(_cells([level, str(len(of_level)), str(composed), _verified(of_level, "emulator")]))
+    lines += ["", "| problem | composed | emulator | not run | date |", "|---|---|---|---|---|"]
+    for entry in entries:
+        said = _said(entry, "emulator")
+        not_run = ", ".join(f"`{name}`" for name in said.get("unexercised", []))
+        reason = entry.get("composed", {}).get("said", "")
+        cells = [entry["id"], reason or "yes", _verdict(entry, "emulator"), not_run, said.get("date", "")]
+        lines.append(_cells(cells))
+    return lines
 
 
 def table(entries: list[Entry]) -> str:

@@ -1,7 +1,8 @@
 """End-to-end times of three architectures before and after `replace_modules` with an example, on this GPU.
 
     python -m benchmarks.kernels.models run --out models.jsonl --seconds 60  # goes on where the file ends
-    python -m benchmarks.kernels.models table --out models.jsonl  # the table, in Markdown
+    python -m benchmarks.kernels.models table --out models.jsonl  # the tables, in Markdown
+    python -m benchmarks.kernels.models found  # on any machine, at small sizes: what is fused, and its errors
 
 A line for each architecture, dtype and way (eager, compile): medians of rounds by turns, of the forward
 without gradients and of a training step (forward and backward), before, with single modules swapped, and
@@ -26,8 +27,9 @@ from typing import Any
 import torch
 from torch import nn
 
-from agent.kernels import replace_modules
+from agent.kernels import replace_modules, routing
 from agent.kernels.benching import disable_tf32, machine
+from agent.kernels.replaced import Replaced
 from benchmarks.kernels.architectures import ARCHITECTURES, Architecture
 
 ROUNDS, WARM = 12, 3
@@ -42,13 +44,18 @@ def main() -> None:
     parser = argparse.ArgumentParser(
         description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
     )
-    parser.add_argument("what", choices=("run", "table"))
-    parser.add_argument("--out", type=Path, required=True, help="JSON lines, one for each measurement")
+    parser.add_argument("what", choices=("run", "table", "found"))
+    parser.add_argument("--out", type=Path, help="JSON lines, one for each measurement")
     parser.add_argument("--commit", default="unknown", help="the commit that is measured")
     parser.add_argument("--seconds", type=float, default=1e9, help="begin nothing after so long")
     given = parser.parse_args()
+    if given.what == "found":
+        print("\n".join(found()))
+        return
+    if given.out is None:
+        parser.error(f"{given.what} needs --out FILE")
     if given.what == "table":
-        print("\n".join(table(known(given.out))))
+        print("\n".join((*table(known(given.out)), "", *patterns(known(given.out)))))
         return
     if not torch.cuda.is_available():
         sys.exit("no NVIDIA GPU answers here: these times need one")
@@ -165,8 +172,52 @@ def made(
     native = copy.deepcopy(model)
     report = replace_modules(model, tuple(inputs))
     sys.stderr.write(f"{architecture.name}, {dtype}:\n{report}\n")
-    counts = {"fused": len(report.fused), "kept": len(report.kept)}
+    counts = {"fused": len(report.fused), "kept": len(report.kept), "patterns": by_pattern(report)}
     return model, inputs, {**counts, **distances(model, native, inputs)}
+
+
+def by_pattern(report: Replaced) -> dict[str, dict[str, float]]:
+    """How many of each, the largest error of the calls in their place, and of the operations before."""
+    made: dict[str, dict[str, float]] = {}
+    for fusion in report.fused.values():
+        one = made.setdefault(fusion.pattern, {"pairs": 0, "error": 0.0, "error_before": 0.0})
+        one["pairs"] += 1
+        one["error"] = max(one["error"], fusion.error)
+        one["error_before"] = max(one["error_before"], fusion.error_before)
+    return made
+
+
+def found() -> list[str]:
+    """What is fused in the small architectures in float32, the kernels' formulas computing on the CPU."""
+    routing.obstacle = lambda *_: None  # type: ignore[assignment]
+    lines = []
+    for architecture in ARCHITECTURES:
+        torch.manual_seed(0)
+        model, inputs = architecture.model(False), architecture.inputs(False)
+        native = copy.deepcopy(model)
+        report = replace_modules(model, inputs)
+        facts = distances(model, native, list(inputs))
+        lines.append({
+            "model": architecture.name, "dtype": "float32", **facts, "patterns": by_pattern(report)
+        })  # fmt: skip
+    return patterns(lines)
+
+
+def patterns(lines: list[dict[str, Any]]) -> list[str]:
+    """What was fused in each model, in Markdown; of a model and dtype once."""
+    rows = [["model", "dtype", "fused", "pairs", "error", "error of the operations as they stood"]]
+    rows.append(["---"] * len(rows[0]))
+    told = set()
+    for line in lines:
+        if (line["model"], line["dtype"]) in told:
+            continue
+        told.add((line["model"], line["dtype"]))
+        for name, one in line.get("patterns", {}).items():
+            errors = f"{one['error']:.1e}", f"{one['error_before']:.1e}"
+            rows.append([line["model"], line["dtype"], name, f"{one['pairs']}", *errors])
+        apart = f"value {line['value']:.1e}, gradients {line['gradient']:.1e} apart"
+        rows.append([line["model"], line["dtype"], "the whole model", "", apart, ""])
+    return [f"| {' | '.join(row)} |" for row in rows]
 
 
 def distances(ours: nn.Module, native: nn.Module, inputs: list[torch.Tensor]) -> dict[str, float]:

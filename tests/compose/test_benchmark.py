@@ -103,8 +103,8 @@ def test_a_sitting_shares_the_problems_among_the_gpus(
 
 
 def test_the_page_is_rendered_from_the_document() -> None:
-    entries = list(documents.read(command.DOCUMENT).values())
-    assert page.PAGE.read_text(encoding="utf-8") == page.render(entries)
+    entries, own = (list(documents.read(path).values()) for path in command.DOCUMENTS.values())
+    assert page.PAGE.read_text(encoding="utf-8") == page.render(entries, own)
     assert page.PLOT.read_text(encoding="utf-8") == page.plot(entries)
 
 

@@ -206,7 +206,9 @@ def test_no_correct_program_is_refused(
         check = device_check.DeviceCheck(toolchain, asked, place, place)
         ran = compiler.run(check.commands(), place, BUILD_LIMIT_S, toolchain.visible)
         # Fuller headers would hide that the bare ones do not compile, and cost every build a second run.
-        found = check.verdict(ran, BUILD_LIMIT_S, retry=False)
+        check.has_ptx(ran, BUILD_LIMIT_S, retry=False)
+        ran = compiler.run(check.assembling(), place, BUILD_LIMIT_S, toolchain.visible)
+        found = check.verdict(ran)
         return Path(item["program"]).name, bool(asked.cuda), found
 
     with ThreadPoolExecutor(2) as pool:

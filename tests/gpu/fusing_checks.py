@@ -9,7 +9,7 @@ from benchmarks.kernels.architectures import ARCHITECTURES
 
 from .kernel_calls import close
 
-PAIRS = {"unet": 25, "decoder": 4, "vit": 2}
+PAIRS = {"unet": 25, "decoder": 11, "vit": 4}
 
 
 def pairs_of_whole_models() -> None:

@@ -215,6 +215,43 @@ def test_the_truth_is_of_the_inputs_as_drawn_when_a_reference_begins_to_write(tm
         assert draw.expected.accepts([draw.expected.native])
 
 
+COUNTS = """
+import torch
+from torch import nn
+
+
+class Model(nn.Module):
+    def forward(self, x, head):
+        at = head % x.size(0)
+        FIRST
+        head.add_(1)
+        return x[at] * 2
+
+
+def get_inputs():
+    return [torch.randn(5, 8), torch.randint(20, (3,))]
+
+
+def get_init_inputs():
+    return []
+"""
+
+
+@pytest.mark.parametrize("first", ["pass", "if int(head[0]) < 10: return x[at] * 2"])
+def test_integers_that_a_reference_counts_on_are_as_drawn_each_time(tmp_path: Path, first: str) -> None:
+    (tmp_path / "reference.py").write_text(COUNTS.replace("FIRST", first))
+    made = Reference(tmp_path / "reference.py", "cpu")
+    made.perturb(1)
+    for seed in range(6):
+        draw, stated = made.draw(seed), made.inputs(seed, None)
+        assert draw is not None
+        assert stated is not None
+        assert torch.equal(draw.inputs[1], stated[1])
+        right = stated[0][stated[1] % 5] * 2
+        assert torch.equal(draw.expected.native, right)
+        assert torch.equal(draw.expected.truth, right.double())
+
+
 def test_strict_limits_are_never_wider_than_those_of_a_draw(tmp_path: Path) -> None:
     (tmp_path / "reference.py").write_text(WRITES_LATER.replace("> 0", "> 99"))
     made = Reference(tmp_path / "reference.py", "cpu")

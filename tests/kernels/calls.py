@@ -22,6 +22,7 @@ from agent.kernels import (
     linear_group_norm_min_bias,
     logsumexp,
     matmul_fp32x3,
+    matmul_half,
     rms_norm,
     rotary,
     rotary_computed,
@@ -180,9 +181,29 @@ CALLS = {
     "matmul_fp32x3 of a batch and one triangle": Call(
         lambda a, b: matmul_fp32x3(a, b, a_is="upper"), lambda a, b: a.triu() @ b, (2, 4, 5), ((5, 6),)
     ),
+    "matmul_fp32x3 of which one side is wanted": Call(
+        lambda a, b, c: matmul_fp32x3(a, b, c, beta=2.0, b_is="lower", y_is="upper"),
+        lambda a, b, c: (a @ b.tril() + 2 * c).triu(), (4, 5), ((5, 6), (6,)),
+    ),
+    "matmul_fp32x3 of a batch of which one side is wanted": Call(
+        lambda a, b: matmul_fp32x3(a, b, a_is="lower", y_is="lower"), lambda a, b: (a.tril() @ b).tril(),
+        (2, 4, 5), ((5, 6),),
+    ),
     "matmul_fp32x3 of a batch and one matrix": Call(
         lambda a, b, c: matmul_fp32x3(a.mT, b.mT, c, precision="ieee"), lambda a, b, c: a.mT @ b.mT + c,
         (2, 5, 3), ((4, 5), (4,)),
+    ),
+    "matmul_half": Call(matmul_half, torch.matmul, (3, 5), ((5, 4),)),
+    "matmul_half of batches, with something added": Call(
+        lambda a, b, c: matmul_half(a, b, c, alpha=0.5, beta=-2.0), lambda a, b, c: 0.5 * a @ b - 2 * c,
+        (2, 1, 3, 5), ((6, 5, 4), (3, 1)),
+    ),
+    "matmul_half of a batch and one matrix": Call(
+        lambda a, b, c: matmul_half(a.mT, b.mT, c), lambda a, b, c: a.mT @ b.mT + c,
+        (2, 5, 3), ((4, 5), (4,)),
+    ),
+    "matmul_half of one matrix and a batch": Call(
+        lambda a, b: matmul_half(a, b, alpha=3.0), lambda a, b: 3 * a @ b, (3, 5), ((2, 5, 4),)
     ),
     "conv_fp32x3": Call(
         lambda x, w, b: conv_fp32x3(x, w, b, (1, 2), 1, (2, 1), 2),

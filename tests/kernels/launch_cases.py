@@ -1,5 +1,6 @@
 """One call of every function of every shipped kernel, and what each field of its arguments has to be."""
 
+import pytest
 import torch
 from kernels import launch_axes
 from kernels.launch_parts import ANY as ANY
@@ -16,6 +17,7 @@ SHARED = KERNELS / "csrc"
 GROUP_NORM = KERNELS / "group_norm/csrc/interface.h"
 LINEAR = KERNELS / "linear_fp32x3/csrc/sizes.cuh"
 MATMUL = KERNELS / "matmul_fp32x3/csrc/sizes.cuh"
+HALF = KERNELS / "matmul_half/csrc/sizes.cuh"
 CONVOLUTION = KERNELS / "conv_fp32x3/csrc/sizes.cuh"
 CONV = "conv_group_norm_tanh_hardswish_residual_logsumexp"
 CONV_INTERFACE = KERNELS / CONV / "csrc/interface.h"
@@ -157,12 +159,26 @@ def _matmul() -> Expected:
     a, b, c = randn(2, 6, 4).mT, randn(6, 5), randn(4, 1)
     y = products.multiplied(a, b, products.Sum(c, 0.5, 3.0), "fp32x4")
     sizes = {"batch": 2, "m": 4, "n": 5, "k": 6, "precision": 2, "alpha": 0.5, "beta": 3.0}
-    sizes |= {"a_part": 0, "b_part": 0}
+    sizes |= {"a_part": 0, "b_part": 0, "y_part": 0}
     of_a = {"a_batch": 24, "a_row": 1, "a_depth": 4}
     of_b = {"b_batch": 0, "b_depth": 5, "b_column": 1}
     of_c = {"c_batch": 0, "c_row": 1, "c_column": 0}
     forward = named(a=a, b=b, c=c, y=y, workspace=ANY, **sizes, **of_a, **of_b, **of_c)
     return {"forward": forward, "forward_workspace": forward}
+
+
+def _half() -> Expected:
+    operator = operator_of("matmul_half")
+    a, b, c = randn(2, 6, 4).bfloat16().mT, randn(6, 5).bfloat16(), randn(4, 1).bfloat16()
+    with pytest.MonkeyPatch.context() as patched:
+        patched.setattr(operator.routing, "is_always", lambda: True)
+        patched.setattr(operator, "_has_tensor_cores", lambda device: True)
+        (y,) = operator._launch(a, b, c, 0.5, 3.0)
+    sizes = {"batch": 2, "m": 4, "n": 5, "k": 6, "dtype": 2, "alpha": 0.5, "beta": 3.0}
+    of_a = {"a_batch": 24, "a_row": 1, "a_depth": 4}
+    of_b = {"b_batch": 0, "b_depth": 5, "b_column": 1}
+    of_c = {"c_batch": 0, "c_row": 1, "c_column": 0}
+    return {"forward": named(a=a, b=b, c=c, y=y, **sizes, **of_a, **of_b, **of_c)}
 
 
 def _convolution() -> Expected:
@@ -217,6 +233,7 @@ CASES = {
     "group_norm": Case(_group_norm, both(GROUP_NORM)),
     "linear_fp32x3": Case(_linear, both(LINEAR)),
     "matmul_fp32x3": Case(_matmul, both(MATMUL)),
+    "matmul_half": Case(_half, both(HALF)),
     "conv_fp32x3": Case(_convolution, both(CONVOLUTION)),
     "linear_group_norm_min_bias": Case(_least, both(launch("linear_group_norm_min_bias"))),
     CONV: Case(_conv, both(CONV_INTERFACE)),

@@ -12,8 +12,8 @@ from benchmarks.kernels.architectures import ARCHITECTURES, Architecture
 pytestmark = pytest.mark.usefixtures("taken")
 FOUND = {
     "unet": {"GroupNorm + activation": 25},
-    "decoder": {"sum + RMSNorm": 2, "gate * value": 2},
-    "vit": {"sum + LayerNorm": 2},
+    "decoder": {"sum + RMSNorm": 4, "gate * value": 2, "rotary embedding": 4, "embedding + norm": 1},
+    "vit": {"sum + LayerNorm": 4},
 }
 
 

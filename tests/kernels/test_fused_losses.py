@@ -1,4 +1,4 @@
-"""Patterns that end a model or stand in networks of images: a linear layer's loss, and BatchNorm's pairs."""
+"""Patterns that end a model or stand in networks of images: a linear layer's loss, pairs with other norms."""
 
 import copy
 from typing import Any
@@ -172,3 +172,30 @@ def test_what_is_changed_later_and_may_be_the_same_memory_forbids_it() -> None:
     done = replace_modules(Older(), X)
     assert done.fused == {}
     assert done.kept["the model itself: bn1 + silu"] == "a tensor is changed in place between"
+
+
+class Images(nn.Module):
+    def __init__(self) -> None:
+        super().__init__()
+        self.norm1, self.norm2 = nn.InstanceNorm1d(3, affine=True), nn.InstanceNorm1d(3)
+        self.tracking = nn.InstanceNorm1d(3, track_running_stats=True)
+
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        h = F.relu(self.norm1(x))
+        h = F.silu(self.norm2(h * 2) + x)
+        return torch.tanh(self.tracking(h))
+
+
+def test_instance_norms() -> None:
+    model = Images()
+    native = copy.deepcopy(model)
+    done = replace_modules(model, X[:, :3])
+    assert [fusion.pattern for fusion in done.fused.values()] == [
+        "InstanceNorm + activation", "InstanceNorm + sum", "InstanceNorm + activation"
+    ]  # fmt: skip
+    for training in (True, False):
+        model.train(training)
+        native.train(training)
+        torch.testing.assert_close(_step(model, X[:, :3]), _step(native, X[:, :3]))
+    torch.testing.assert_close(_step(model, X[0, :3]), _step(native, X[0, :3]))
+    torch.testing.assert_close(model.state_dict(), native.state_dict())

@@ -188,7 +188,8 @@ routing.obstacle = lambda *_: None
 rank = int(sys.argv[1])
 dist.init_process_group("gloo", init_method=f"file://{sys.argv[2]}", rank=rank, world_size=2)
 torch.manual_seed(0)
-model = nn.Sequential(nn.Conv1d(4, 4, 3), nn.GroupNorm(2, 4), nn.SiLU())
+first = nn.Sequential(nn.Conv1d(4, 4, 3), nn.GroupNorm(2, 4))
+model = nn.Sequential(first, nn.SiLU(), nn.GroupNorm(4, 4), nn.ReLU())
 native = DistributedDataParallel(copy.deepcopy(model))
 print(list(replace_modules(model, torch.ones(2, 4, 9)).fused))
 ours = DistributedDataParallel(model)
@@ -214,4 +215,4 @@ def test_two_processes_of_ddp(tmp_path: Path) -> None:
     for process in processes:
         said, complaint = process.communicate(timeout=300)
         assert process.returncode == 0, complaint
-        assert said.strip() == "['the model itself: 1 + 2']"
+        assert said.strip() == "['the model itself: 0.1 + 1', 'the model itself: 2 + 3']"

@@ -95,7 +95,7 @@ PIECES = st.sampled_from(
 )
 
 
-@settings(max_examples=40, deadline=None)
+@settings(max_examples=40)
 @given(st.lists(PIECES, max_size=12))
 def test_what_is_code_is_what_the_compiler_says(pieces: list[str]) -> None:
     """A name is in the code if g++'s preprocessor has it outside strings."""

@@ -47,7 +47,7 @@ def test_a_new_run_says_what_it_was_asked_to_do(runs: Path) -> None:
 text = st.text(alphabet=st.characters(codec="utf-8"))
 
 
-@settings(suppress_health_check=[HealthCheck.function_scoped_fixture], max_examples=50, deadline=None)
+@settings(suppress_health_check=[HealthCheck.function_scoped_fixture], max_examples=50)
 @given(
     text,
     st.none() | text,

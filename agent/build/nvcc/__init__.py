@@ -5,7 +5,7 @@ plain kernel file. It is a check: nothing that it makes is run. An error that ma
 is never the candidate's.
 """
 
-from agent.build.nvcc.check import Verdict, command, read
+from agent.build.nvcc.check import PTX, Verdict, assembly, command, read
 from agent.build.nvcc.tool import MISSING, Nvcc, find
 
-__all__ = ["MISSING", "Nvcc", "Verdict", "command", "find", "read"]
+__all__ = ["MISSING", "PTX", "Nvcc", "Verdict", "assembly", "command", "find", "read"]

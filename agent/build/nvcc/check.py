@@ -14,6 +14,8 @@ from agent.records import Finding, KernelResources, Record
 from agent.torch_shim.finding_kinds import FindingKind
 
 INCLUDE = Path(__file__).resolve().parent / "include"
+PTX = "device.ptx"
+"""What NVIDIA's compiler made of the device code, in the scratch directory."""
 _SOURCE, _CUBIN = "device.cu", "device.cubin"
 _MOST = 5
 _EXTERN = re.compile(r"Unresolved extern function '(\w+)'")
@@ -53,7 +55,7 @@ class Verdict(Record):
 def command(
     nvcc: Nvcc, toolchain: Toolchain, request: BuildRequest, scratch: Path, *, fuller: bool = False
 ) -> list[str]:
-    """Writes the unit into `scratch` and gives the command that checks it there.
+    """Writes the unit into `scratch` and gives the command that makes its PTX there.
 
     `fuller` takes the headers that g++ compiles in place of bare declarations: slower, with fewer gaps.
     """
@@ -62,10 +64,20 @@ def command(
     # Behind all other directories: the emulator's own cub and cooperative_groups must not hide NVIDIA's.
     behind = [str(toolchain.headers), str(INCLUDE)]
     return [
-        str(nvcc.path), "-cubin", f"-arch={unit.architecture(request)}", STANDARD, "-Xptxas", "-v",
-        "-ccbin", str(toolchain.gxx), "-allow-unsupported-compiler", *unit.flags(request), *declared,
-        *(word for place in behind for word in ("-Xcompiler", f"-idirafter,{place}")),
-        "-lineinfo", "--keep", "--keep-dir", ".", _SOURCE, "-o", _CUBIN,
+        str(nvcc.path), "-ptx", *_options(toolchain, request), *declared,
+        *(word for place in behind for word in ("-Xcompiler", f"-idirafter,{place}")), _SOURCE, "-o", PTX,
+    ]  # fmt: skip
+
+
+def assembly(nvcc: Nvcc, toolchain: Toolchain, request: BuildRequest) -> list[str]:
+    """The command that has ptxas take the PTX; it tells what each kernel uses."""
+    return [str(nvcc.path), "-cubin", *_options(toolchain, request), "-Xptxas", "-v", PTX, "-o", _CUBIN]
+
+
+def _options(toolchain: Toolchain, request: BuildRequest) -> list[str]:
+    return [
+        f"-arch={unit.architecture(request)}", STANDARD, "-lineinfo", "-ccbin", str(toolchain.gxx),
+        "-allow-unsupported-compiler", *unit.flags(request),
     ]  # fmt: skip
 
 
@@ -185,7 +197,7 @@ def _first_call(request: BuildRequest, name: str) -> int | None:
 
 def _line_of_ptx(number: int | None, scratch: Path) -> int | None:
     """The candidate's line that a line of the kept PTX came from, by its last `.loc`."""
-    ptx = scratch / Path(_SOURCE).with_suffix(".ptx")
+    ptx = scratch / PTX
     if number is None or not ptx.is_file():
         return None
     rows = ptx.read_text(errors="replace").splitlines()

@@ -79,7 +79,11 @@ class Assembly:
         )
         outcomes, ran = self._compiled(self._units, check.commands())
         succeeded = all(outcome.succeeded for outcome in outcomes)
-        verdict = check.verdict(ran, self._workshop.timeout_s, retry=succeeded)
+        has_ptx = check.has_ptx(ran, self._workshop.timeout_s, retry=succeeded)
+        translated = self._translated() if succeeded and has_ptx and self._route != "rewritten" else None
+        units = [translated] if isinstance(translated, Unit) else []
+        of_ptx, ran = self._compiled(units, check.assembling())
+        verdict = check.verdict(ran)
         messages = [message for outcome in outcomes for message in compiler.parse(outcome.messages)]
         seen = Built(
             library=None,
@@ -98,7 +102,9 @@ class Assembly:
             return _failed(verdict.findings, _logged(seen, words))
         if self._route == "stubbed" and not verdict.accepted:
             raise Untranslated(f"nvcc did not take the device code: {verdict.gap or nvcc.MISSING}")
-        return self._from_ptx(seen) if verdict.accepted and self._route != "rewritten" else self._linked(seen)
+        if translated is None or not verdict.accepted:
+            return self._linked(seen)
+        return self._from_ptx(seen, translated, of_ptx)
 
     def _compiled(
         self, units: Sequence[Unit], beside: list[list[str]]
@@ -110,16 +116,25 @@ class Assembly:
         ran = work.run([*commands, *beside], self._scratch)
         return compilation.outcomes(ran[: len(commands)]), ran[len(commands) :]
 
-    def _from_ptx(self, seen: Built) -> Built:
+    def _translated(self) -> Unit | Untranslated:
+        """The kernels of the PTX, or why they cannot come from there."""
+        alone = self._route == "stubbed"
+        work = self._workshop
+        try:
+            return ptx_build.translated_unit(work.toolchain, self._request, self._scratch, alone=alone)
+        except Untranslated as error:
+            return error
+
+    def _from_ptx(
+        self, seen: Built, unit: Unit | Untranslated, outcomes: Sequence[compiler.Outcome]
+    ) -> Built:
         """With the kernels of the PTX, or without them where the source has them too."""
         alone = self._route == "stubbed"
         try:
-            unit = ptx_build.translated_unit(
-                self._workshop.toolchain, self._request, self._scratch, alone=alone
-            )
-            [outcome], _ = self._compiled([unit], [])
-            if not outcome.succeeded:
-                raise Untranslated(f"the translation did not compile: {_first_error(outcome)}")
+            if isinstance(unit, Untranslated):
+                raise unit
+            if not outcomes[0].succeeded:
+                raise Untranslated(f"the translation did not compile: {_first_error(outcomes[0])}")
             built = self._linked(seen.model_copy(update={"backend": ptx_build.BACKEND}), unit.name)
             if built.library is not None or alone:
                 return built

@@ -7,6 +7,7 @@ took is a gap of the emulator.
 
 import hashlib
 import tempfile
+from dataclasses import replace
 from functools import cache
 from pathlib import Path
 
@@ -17,52 +18,72 @@ from agent.build.nvcc.check import INCLUDE
 from agent.build.toolchain import Toolchain
 from agent.records import Finding, digest
 
-PTX = "device.ptx"
-"""What NVIDIA's compiler made of the device code, in the scratch directory."""
 GAP = "header-gap"
 """Kind of a finding that says what the emulator lacks, not what the candidate did."""
 
 
 class DeviceCheck:
-    """The check of one request in one scratch directory; without nvcc, or device code, it finds nothing."""
+    """The check of one request in one scratch directory; without nvcc, or device code, it finds nothing.
+
+    In two steps, of which whoever needs the PTX alone waits for the first: what nvcc makes of the source,
+    and what ptxas makes of that.
+    """
 
     def __init__(self, toolchain: Toolchain, request: BuildRequest, scratch: Path, cache: Path) -> None:
         self._toolchain, self._request, self._scratch, self._cache = toolchain, request, scratch, cache
         self._nvcc = nvcc.find() if request.cuda.strip() else None
         self._key = digest("nvcc", toolchain.key, key(request))[:32]
-        said = objects.cached_file(cache, self._key, PTX, scratch) if self._nvcc else None
+        said = objects.cached_file(cache, self._key, nvcc.PTX, scratch) if self._nvcc else None
         self._cached = nvcc.Verdict.model_validate_json(said) if said else None
+        self._made: compiler.Outcome | None = None
 
     def commands(self, *, fuller: bool = False) -> list[list[str]]:
-        """What to run in the scratch directory: nothing or one command."""
+        """What to run in the scratch directory for the PTX: nothing or one command."""
         if self._nvcc is None or self._cached is not None:
             return []
         return [nvcc.command(self._nvcc, self._toolchain, self._request, self._scratch, fuller=fuller)]
 
-    def verdict(self, outcomes: list[compiler.Outcome], timeout_s: float, *, retry: bool) -> nvcc.Verdict:
-        """From the outcomes of `commands`; `retry` with fuller headers where bare names were not enough.
+    def has_ptx(self, outcomes: list[compiler.Outcome], timeout_s: float, *, retry: bool) -> bool:
+        """From the outcomes of `commands`: whether the PTX lies in the scratch directory.
 
-        An accepted unit leaves its PTX in the scratch directory.
+        `retry` with fuller headers where bare names were not enough.
         """
         if not outcomes:
+            return self._cached is not None and self._cached.accepted
+        [self._made] = outcomes
+        if retry and not self._made.succeeded and nvcc.read(self._made, self._request, self._scratch).is_ours:
+            again = self.commands(fuller=True)
+            [self._made] = compiler.run(again, self._scratch, timeout_s, self._toolchain.visible)
+        return self._made.succeeded
+
+    def assembling(self) -> list[list[str]]:
+        """What to run in the scratch directory once the PTX is there: nothing or one command."""
+        if self._nvcc is None or self._made is None or not self._made.succeeded:
+            return []
+        return [nvcc.assembly(self._nvcc, self._toolchain, self._request)]
+
+    def verdict(self, outcomes: list[compiler.Outcome]) -> nvcc.Verdict:
+        """From the outcomes of `assembling`."""
+        if self._made is None:
             return self._cached or nvcc.Verdict()
-        found = nvcc.read(outcomes[0], self._request, self._scratch)
-        if found.is_ours and retry:
-            sees = self._toolchain.visible
-            again = compiler.run(self.commands(fuller=True), self._scratch, timeout_s, sees)
-            found = nvcc.read(again[0], self._request, self._scratch)
-        if found.accepted and (self._scratch / PTX).is_file():
-            objects.keep_file(self._cache, self._key, self._scratch / PTX, found.model_dump_json())
+        said = self._made.messages + "".join(outcome.messages for outcome in outcomes)
+        last = (outcomes or [self._made])[-1]
+        found = nvcc.read(replace(last, messages=said), self._request, self._scratch)
+        if found.accepted and (self._scratch / nvcc.PTX).is_file():
+            objects.keep_file(self._cache, self._key, self._scratch / nvcc.PTX, found.model_dump_json())
         return found
 
 
 def alone(toolchain: Toolchain, request: BuildRequest, cache_dir: Path, timeout_s: float) -> nvcc.Verdict:
     """The verdict on code that the emulator cannot take at all."""
     cache_dir.mkdir(parents=True, exist_ok=True)
-    with tempfile.TemporaryDirectory(dir=cache_dir, prefix="checking-") as scratch:
-        check = DeviceCheck(toolchain, request, Path(scratch), cache_dir)
-        ran = compiler.run(check.commands(), Path(scratch), timeout_s, toolchain.visible)
-        return check.verdict(ran, timeout_s, retry=True)
+    with tempfile.TemporaryDirectory(dir=cache_dir, prefix="checking-") as folder:
+        scratch = Path(folder)
+        check = DeviceCheck(toolchain, request, scratch, cache_dir)
+        check.has_ptx(
+            compiler.run(check.commands(), scratch, timeout_s, toolchain.visible), timeout_s, retry=True
+        )
+        return check.verdict(compiler.run(check.assembling(), scratch, timeout_s, toolchain.visible))
 
 
 def key(request: BuildRequest) -> str:

@@ -7,7 +7,7 @@ import re
 from collections.abc import Iterable
 from pathlib import Path
 
-from agent.build import compiler, elf
+from agent.build import compiler, elf, nvcc
 from agent.build.build_request import BuildRequest
 from agent.build.cuda_text import with_named_namespaces
 from agent.build.elf import Symbol
@@ -15,7 +15,6 @@ from agent.build.objects import Unit
 from agent.build.source_map import CANDIDATE, candidate_line, locate
 from agent.build.toolchain import Toolchain
 from agent.emulator import ptx
-from agent.emulator.compile.device_check import PTX
 from agent.emulator.compile.toolchain import CHECKS
 from agent.emulator.frontend import rewrite
 from agent.emulator.frontend.device_unit import cuda_unit
@@ -54,7 +53,9 @@ def translated_unit(toolchain: Toolchain, request: BuildRequest, scratch: Path, 
     `alone`: no kernel has a body of its own, so that all have to be there, and are checked as they run.
     """
     symbols = _defined(compiler.take(scratch / "cuda.o", scratch / "taken.o"))
-    text = compiler.take(scratch / PTX, scratch / "taken.ptx").read_text(encoding="utf-8", errors="replace")
+    text = compiler.take(scratch / nvcc.PTX, scratch / "taken.ptx").read_text(
+        encoding="utf-8", errors="replace"
+    )
     variables = {symbol.name for symbol in symbols if symbol.is_variable and not symbol.is_local}
     unit = ptx.unit(text, _SOURCES, variables, _shared_lines(request))
     _agree(unit, symbols)

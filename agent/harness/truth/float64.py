@@ -16,4 +16,5 @@ def widen_attributes(model: torch.nn.Module) -> None:
 
 
 def wide(tensor: torch.Tensor) -> torch.Tensor:
-    return tensor.double() if tensor.is_floating_point() else tensor
+    """In memory of its own, integers too: a model that writes to what it is given writes to nothing else."""
+    return tensor.to(torch.float64 if tensor.is_floating_point() else tensor.dtype, copy=True)

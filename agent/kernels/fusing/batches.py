@@ -1,4 +1,4 @@
-"""BatchNorm with an activation or a sum, as the call in the place of a pair."""
+"""BatchNorm and InstanceNorm with an activation or a sum, as the call in the place of a pair."""
 
 import torch
 from torch import nn
@@ -6,8 +6,12 @@ from torch import nn
 from agent.kernels.batch_norm.module import BatchNorm1d, BatchNorm2d, BatchNorm3d
 from agent.kernels.batch_norm.operator import batch_norm
 from agent.kernels.group_norm.activation import value as activated
+from agent.kernels.instances import InstanceNorm1d, InstanceNorm2d, InstanceNorm3d, instance_norm
 
 BATCHES = (nn.BatchNorm1d, nn.BatchNorm2d, nn.BatchNorm3d, BatchNorm1d, BatchNorm2d, BatchNorm3d)
+INSTANCES = (
+    nn.InstanceNorm1d, nn.InstanceNorm2d, nn.InstanceNorm3d, InstanceNorm1d, InstanceNorm2d, InstanceNorm3d
+)  # fmt: skip
 
 
 def batch_norm_act(x: torch.Tensor, norm: nn.BatchNorm2d, act: str) -> torch.Tensor:
@@ -25,3 +29,24 @@ def batch_norm_add_act(
         return activated(norm(x) + residual, act)
     statistics = (norm.running_mean, norm.running_var)
     return batch_norm(x, *statistics, norm.weight, norm.bias, norm.eps, act=act, residual=residual)
+
+
+def instance_norm_act(x: torch.Tensor, norm: nn.InstanceNorm2d, act: str) -> torch.Tensor:
+    """act(norm(x)); with running statistics, and of an image without a batch, the norm is torch's."""
+    if not _is_of_images(x, norm):
+        return activated(norm(x), act)
+    return instance_norm(x, norm.weight, norm.bias, norm.eps, act=act)
+
+
+def instance_norm_add_act(
+    x: torch.Tensor, residual: torch.Tensor, norm: nn.InstanceNorm2d, act: str
+) -> torch.Tensor:
+    """act(norm(x) + residual), likewise."""
+    if not _is_of_images(x, norm):
+        return activated(norm(x) + residual, act)
+    return instance_norm(x, norm.weight, norm.bias, norm.eps, act=act, residual=residual)
+
+
+def _is_of_images(x: torch.Tensor, norm: nn.InstanceNorm2d) -> bool:
+    rank = norm._get_no_batch_dim() + 1
+    return not norm.track_running_stats and x.dim() == rank and x.shape[1] == norm.num_features

@@ -50,9 +50,17 @@ class Call:
     """Parameters with a tensor, or a tuple or list with tensors in it, and the type of what they get."""
     constants: Mapping[str, Any]
     """The values of all others."""
+    defaulted: frozenset[str]
+    """Those of the others whose value is their default."""
 
-    def values(self, args: Sequence[Any], kwargs: Mapping[str, Any]) -> list[Any] | None:
-        """What the traced parameters get in a call of this form; None for a call of another one."""
+    def values(
+        self, args: Sequence[Any], kwargs: Mapping[str, Any], is_of: Callable[[Any, type], bool] | None = None
+    ) -> list[Any] | None:
+        """What the traced parameters get in a call of this form; None for a call of another one.
+
+        `is_of` says whether a value is of the type that was traced; without it the value's own type does.
+        """
+        is_of = is_of or _is_of
         if len(args) > len(self.names):
             return None
         found = []
@@ -62,12 +70,12 @@ class Call:
                 value = args[place]
             elif name in kwargs:
                 value = kwargs[name]
-            elif is_traced:
-                return None
+            elif name in self.defaulted:
+                continue
             else:
-                continue  # its default is the constant
+                return None
             if is_traced:
-                if not _is_of(value, self.traced[name]):
+                if not is_of(value, self.traced[name]):
                     return None
                 found.append(value)
             elif not is_same(value, self.constants[name]):
@@ -88,17 +96,20 @@ def call_of(forward: Callable[..., Any], args: Sequence[Any], kwargs: Mapping[st
     given = {**dict(zip(names, args, strict=False)), **kwargs}
     traced: dict[str, type] = {}
     constants: dict[str, Any] = {}
+    defaulted = set()
     for parameter in named:
         value = given.get(parameter.name, parameter.default)
         if is_plain(value):
             if not (parameter.name in given or is_plain(parameter.default)):
                 raise Unfit(f"its forward is called without {parameter.name}")
             constants[parameter.name] = value
+            if is_plain(parameter.default) and is_same(value, parameter.default):
+                defaulted.add(parameter.name)
         elif isinstance(value, torch.Tensor) or _has_tensors(value):
             traced[parameter.name] = torch.Tensor if isinstance(value, torch.Tensor) else type(value)
         else:
             raise Unfit(f"its argument {parameter.name} is a {type(value).__name__}, which is not traced")
-    return Call(names, traced, constants)
+    return Call(names, traced, constants, frozenset(defaulted))
 
 
 def _is_of(value: Any, kind: type) -> bool:

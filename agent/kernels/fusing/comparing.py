@@ -17,6 +17,7 @@ import torch
 from torch import fx, nn
 
 from agent.kernels import routing
+from agent.kernels.fusing.found import in_order
 from agent.kernels.fusing.sites import Site
 from agent.kernels.replaced import Gain
 
@@ -37,10 +38,16 @@ class Side:
 
     run: Run
     parameters: tuple[nn.Parameter, ...]
+    constants: int
+    """So many of the last inputs get no gradient."""
 
     def step(self, inputs: Sequence[torch.Tensor], grads: Sequence[torch.Tensor] | None) -> Tensors:
         """Results, then gradients, zeros where there is none; grads are those of the results."""
-        leaves = [value.detach().requires_grad_(value.is_floating_point()) for value in inputs]
+        free = len(inputs) - self.constants
+        leaves = [
+            value.detach().requires_grad_(value.is_floating_point() and place < free)
+            for place, value in enumerate(inputs)
+        ]
         wanted = [*(leaf for leaf in leaves if leaf.requires_grad), *self.parameters]
         with torch.enable_grad():
             results = self.run(leaves)
@@ -78,7 +85,7 @@ def fused(site: Site, module: nn.Module) -> Side:
         made = site.pattern.fused(*values, *modules, *site.found.settings)
         return made if isinstance(made, tuple) else (made,)
 
-    return Side(run, _parameters(modules))
+    return Side(run, _parameters(modules), site.pattern.constants)
 
 
 def compared(site: Site, module: nn.Module, inputs: Sequence[torch.Tensor]) -> Compared:
@@ -86,16 +93,17 @@ def compared(site: Site, module: nn.Module, inputs: Sequence[torch.Tensor]) -> C
     reason = site.pattern.refuses(*inputs)
     if reason is not None:
         raise Worse(reason)
-    if not inputs[0].is_floating_point():
-        raise Worse("its input is no floating-point numbers")
     inputs = [value.detach() for value in inputs]
     plain, ours = pair(site, module), fused(site, module)
+    dtype = next((one.dtype for one in (*inputs, *ours.parameters) if one.is_floating_point()), None)
+    if dtype is None:
+        raise Worse("nothing in it is of floating-point numbers")
     before = sum(routing.fallbacks(site.pattern.kernel).values())
     made = ours.run(inputs)
     if sum(routing.fallbacks(site.pattern.kernel).values()) > before and inputs[0].is_cuda:
         raise Worse(f"{site.pattern.kernel} does not take it: {_last_reason(site.pattern.kernel)}")
     grads = _drawn(made)
-    exact = _exact(site, module, inputs[0].dtype).step(
+    exact = _exact(site, module, dtype).step(
         [value.double() if value.is_floating_point() else value for value in inputs],
         [grad.double() for grad in grads],
     )
@@ -129,7 +137,7 @@ def _pair(site: Site, fetched: Mapping[str, nn.Module]) -> Side:
 
     def run(values: Sequence[torch.Tensor]) -> Tensors:
         env: dict[fx.Node, Any] = dict(zip(found.inputs, values, strict=True))
-        for node in found.absorbed:
+        for node in in_order((*found.beside, *found.absorbed)):
             args, kwargs = fx.map_arg((node.args, dict(node.kwargs)), env.__getitem__)
             if node.op == "call_module":
                 env[node] = fetched[str(node.target)](*args, **kwargs)
@@ -139,7 +147,7 @@ def _pair(site: Site, fetched: Mapping[str, nn.Module]) -> Side:
                 env[node] = node.target(*args, **kwargs)  # type: ignore[operator]
         return tuple(env[node] for node in found.results)
 
-    return Side(run, _parameters(fetched[path] for path in found.modules))
+    return Side(run, _parameters(fetched[path] for path in found.modules), site.pattern.constants)
 
 
 def _exact(site: Site, module: nn.Module, dtype: torch.dtype) -> Side:

@@ -1,4 +1,4 @@
-"""Fuses a model on its example inputs: one run that looks, the swap, and a second run that compares."""
+"""Fuses a model on its example: a run that traces, one that checks, the swap, and one that compares."""
 
 from collections.abc import Mapping, Sequence
 from typing import Any
@@ -8,9 +8,12 @@ from torch import nn
 from torch.utils import _pytree as pytree
 
 from agent.kernels.fusing import plans
+from agent.kernels.fusing.joining import crosses
+from agent.kernels.fusing.sites import Site
 from agent.kernels.fusing.states import Numbers, put, taken
 from agent.kernels.fusing.tracing import line
-from agent.kernels.fusing.watching import Watch, Watched
+from agent.kernels.fusing.watched import Candidate, Watched, watched
+from agent.kernels.fusing.watching import Watch
 from agent.kernels.replaced import Fusion, Gain, Replaced
 
 ITSELF = "the model itself"
@@ -23,17 +26,22 @@ def fuse(model: nn.Module, example: Example, done: Replaced) -> float:
     Raises ValueError where the model does not take the example; nothing is changed then.
     """
     args, kwargs = _arguments(example)
-    watch = Watch(model)
     numbers, buffers = Numbers.now((*args, *kwargs.values(), *model.parameters())), taken(model)
     try:
-        before = _run(model, args, kwargs)
+        seen = watched(model, lambda: _run(model, args, kwargs))
+        put(model, buffers)
+        numbers.set()
+        watch = Watch(seen)
+        try:
+            before = _run(model, args, kwargs)
+        finally:
+            watch.close()
     except Exception as error:
         raise ValueError(f"the model does not take the example inputs: {line(error)}") from error
     finally:
-        watch.close()
         put(model, buffers)
         numbers.set()
-    undo = [back for module, known in watch.seen.items() for back in _swapped(module, known, done)]
+    undo = [back for module, known in seen.items() for back in _swapped(module, known, done)]
     try:
         difference = _difference(before, _run(model, args, kwargs)) if undo else 0.0
     except Exception as error:  # noqa: BLE001 - the user's model has to go on as it was
@@ -69,24 +77,38 @@ def _swapped(module: nn.Module, known: Watched, done: Replaced) -> list[Any]:
     name = known.name or ITSELF
     if known.why:
         done.kept.setdefault(name, f"no pair in it was fused: {known.why}")
-    if known.why is not None or known.call is None or known.graph is None:
-        return []
-    done.kept.update({f"{name}: {label}": why for label, why in known.kept.items()})
-    chosen = []
-    for site in known.chosen:
-        gain = _sum(known.gains.get(site, []))
-        loss = None if gain is None else gain.loss(module.training)
-        label = f"{name}: {site.label}"
-        if loss is not None:
-            done.kept[label] = loss
+    for candidate in (known.joined, known.own):
+        if candidate is None or known.call is None:
             continue
-        chosen.append(site)
-        error = max(one.error for one in known.passed[site])
-        before = max(one.error_before for one in known.passed[site])
-        done.fused[label] = Fusion(site.pattern.name, site.pattern.kernel, error, before, gain)
-    if not chosen:
-        return []
-    return [plans.swap(module, plans.plan(module, known.call, known.graph, chosen))]
+        where = "across its modules" if candidate.inner else "in it"
+        if candidate.why:
+            done.kept.setdefault(name, f"no pair {where} was fused: {candidate.why}")
+            continue
+        losses = {site: loss for site in candidate.chosen if (loss := _loss(candidate, site, module))}
+        chosen = [site for site in candidate.chosen if site not in losses]
+        told = {site for site in candidate.sites if candidate.is_told(site.found)}
+        kept = {**candidate.kept, **{site.label: loss for site, loss in losses.items() if site in told}}
+        done.kept.update({f"{name}: {label}": why for label, why in kept.items()})
+        ours = [site for site in chosen if site in told]
+        if not ours or (candidate.inner and not any(crosses(site.found) for site in ours)):
+            continue
+        for site in ours:
+            done.fused[f"{name}: {site.label}"] = _fusion(candidate, site)
+        made = plans.plan(module, known.call, candidate.graph, chosen, candidate.inner)
+        return [plans.swap(module, made)]
+    return []
+
+
+def _loss(candidate: Candidate, site: Site, module: nn.Module) -> str | None:
+    gain = _sum(candidate.gains.get(site, []))
+    return None if gain is None else gain.loss(module.training)
+
+
+def _fusion(candidate: Candidate, site: Site) -> Fusion:
+    error = max(one.error for one in candidate.passed[site])
+    before = max(one.error_before for one in candidate.passed[site])
+    gain = _sum(candidate.gains.get(site, []))
+    return Fusion(site.pattern.name, site.pattern.kernel, error, before, gain)
 
 
 def _sum(gains: Sequence[Gain]) -> Gain | None:

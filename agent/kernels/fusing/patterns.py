@@ -13,11 +13,18 @@ import torch
 import torch.nn.functional as F
 from torch import fx, nn
 
-from agent.kernels import routing
 from agent.kernels.add_layer_norm.operator import add_layer_norm
 from agent.kernels.add_rms_norm.operator import add_rms_norm
-from agent.kernels.fusing import losses
-from agent.kernels.fusing.batches import BATCHES, batch_norm_act, batch_norm_add_act
+from agent.kernels.fusing import embeddings, losses, rotations, scores
+from agent.kernels.fusing.batches import (
+    BATCHES,
+    INSTANCES,
+    batch_norm_act,
+    batch_norm_add_act,
+    instance_norm_act,
+    instance_norm_add_act,
+)
+from agent.kernels.fusing.found import Found, addends, both_ways, factors, norm_call, operands
 from agent.kernels.gate_product.operator import ACTS, gate_product
 from agent.kernels.gelu.module import GELU
 from agent.kernels.group_norm.activation import NUMBERS
@@ -25,33 +32,6 @@ from agent.kernels.group_norm.module import GroupNorm
 from agent.kernels.group_norm.operator import group_norm
 from agent.kernels.layer_norm.module import LayerNorm
 from agent.kernels.rms_norm.module import RMSNorm
-
-
-@dataclass(frozen=True)
-class Found:
-    """One place in a graph where a pattern stands."""
-
-    absorbed: tuple[fx.Node, ...]
-    """What the fused call computes, in the graph's order."""
-    results: tuple[fx.Node, ...]
-    """Those of them that others use; the fused call answers a tuple where they are several."""
-    inputs: tuple[fx.Node, ...]
-    modules: tuple[str, ...] = ()
-    """Modules whose parameters the call needs, by their paths in the traced module."""
-    settings: tuple[Any, ...] = ()
-
-    @property
-    def called(self) -> tuple[str, ...]:
-        """Paths of all modules that are not called any more."""
-        return tuple(str(node.target) for node in self.absorbed if node.op == "call_module")
-
-    @property
-    def label(self) -> str:
-        """`norm1 + silu`, in the names of the module and of its graph."""
-        return " + ".join(
-            str(node.target) if node.op == "call_module" else node.name for node in self.absorbed
-        )
-
 
 Find = Callable[[fx.Node, nn.Module], Found | None]
 Kinds = Sequence[type[nn.Module]]
@@ -66,7 +46,9 @@ class Pattern:
     find: Find
     fused: Callable[..., Any]
     refuses: Callable[..., str | None] = lambda *_: None
-    """Of the arguments of `fused`: why the kernel does not take them, beside what `routing` says."""
+    """Of the tensors of `fused`: why the kernel does not take them, beside what `routing` says."""
+    constants: int = 0
+    """So many of the last tensors are tables, of which no gradient is taken; of others torch computes it."""
 
 
 @dataclass(frozen=True)
@@ -118,44 +100,12 @@ def _swish(node: fx.Node) -> Activation | None:
     return None
 
 
-def addends(node: fx.Node) -> tuple[fx.Node, fx.Node] | None:
-    """The two tensors whose sum a node is; a sum in place is none, since others see what it writes to."""
-    return _operands(node, operator.add, torch.add)
-
-
-def _operands(node: fx.Node, *functions: Callable[..., Any]) -> tuple[fx.Node, fx.Node] | None:
-    is_function = node.op == "call_function" and node.target in functions
-    is_method = node.op == "call_method" and node.target == functions[0].__name__
-    if not (is_function or is_method) or node.kwargs or len(node.args) != 2:
-        return None
-    one, two = node.args
-    return (one, two) if isinstance(one, fx.Node) and isinstance(two, fx.Node) else None
-
-
-def module_call(node: fx.Node, module: nn.Module, kinds: Sequence[type[nn.Module]]) -> fx.Node | None:
-    """The input of a call of a module of just these kinds, with an input and nothing else."""
-    if node.op != "call_module" or type(module.get_submodule(str(node.target))) not in kinds:
-        return None
-    source = node.args[0] if len(node.args) == 1 else node.kwargs.get("input", node.kwargs.get("x"))
-    return source if isinstance(source, fx.Node) and len(node.args) + len(node.kwargs) == 1 else None
-
-
-def _norm(node: fx.Node, module: nn.Module, kinds: Kinds) -> tuple[fx.Node, str] | None:
-    """The input and the path of a norm that the kernel takes."""
-    source = module_call(node, module, kinds)
-    if source is None:
-        return None
-    norm = module.get_submodule(str(node.target))
-    takes = all(value.dtype in routing.DTYPES for value in norm.parameters())
-    return (source, str(node.target)) if takes and getattr(norm, "act", "none") == "none" else None
-
-
 def _norm_act(kinds: Kinds) -> Find:
     """A norm of these kinds and an activation."""
 
     def find(node: fx.Node, module: nn.Module) -> Found | None:
         act = activation(node, module)
-        normed = None if act is None or act.act not in NUMBERS else _norm(act.source, module, kinds)
+        normed = None if act is None or act.act not in NUMBERS else norm_call(act.source, module, kinds)
         if act is None or normed is None:
             return None
         return Found((act.source, *act.nodes), (node,), (normed[0],), (normed[1],), (act.act,))
@@ -171,8 +121,8 @@ def _norm_add(kinds: Kinds) -> Find:
         if act is not None and act.act not in NUMBERS:
             return None
         total = node if act is None else act.source
-        for normed, residual in _both_ways(addends(total)) or _added_to(total):
-            norm = _norm(normed, module, kinds)
+        for normed, residual in both_ways(addends(total)) or _added_to(total):
+            norm = norm_call(normed, module, kinds)
             if norm is not None and normed is not residual:
                 absorbed = (normed, total, *(act.nodes if act else ()))
                 settings = (act.act if act else "none",)
@@ -184,7 +134,7 @@ def _norm_add(kinds: Kinds) -> Find:
 
 def _added_to(node: fx.Node) -> tuple[tuple[fx.Node, fx.Node], ...]:
     """What is written to and what is added, of `y += x`: who else uses y is looked at later."""
-    pair = _operands(node, operator.iadd)
+    pair = operands(node, operator.iadd)
     return () if pair is None else (pair,)
 
 
@@ -203,7 +153,7 @@ def _add_norm(*kinds: type[nn.Module]) -> Find:
     """A sum, which others may use too, and its norm."""
 
     def find(node: fx.Node, module: nn.Module) -> Found | None:
-        normed = _norm(node, module, kinds)
+        normed = norm_call(node, module, kinds)
         pair = None if normed is None else addends(normed[0])
         if normed is None or pair is None:
             return None
@@ -214,15 +164,11 @@ def _add_norm(*kinds: type[nn.Module]) -> Find:
 
 def _gate(node: fx.Node, module: nn.Module) -> Found | None:
     """act(gate) * value; of GroupNorm's activation the norm's kernel has more."""
-    for side, value in _both_ways(_operands(node, operator.mul, torch.mul)):
+    for side, value in both_ways(factors(node)):
         act = activation(side, module)
-        if act is not None and act.act in ACTS and _norm(act.source, module, GROUPS) is None:
+        if act is not None and act.act in ACTS and norm_call(act.source, module, GROUPS) is None:
             return Found((*act.nodes, node), (node,), (act.source, value), (), (act.act,))
     return None
-
-
-def _both_ways(pair: tuple[fx.Node, fx.Node] | None) -> tuple[tuple[fx.Node, fx.Node], ...]:
-    return () if pair is None else (pair, pair[::-1])
 
 
 def group_norm_act(x: torch.Tensor, norm: nn.GroupNorm, act: str) -> torch.Tensor:
@@ -256,7 +202,7 @@ def _unlike(x: torch.Tensor, y: torch.Tensor) -> str | None:
 
 
 GROUPS = (nn.GroupNorm, GroupNorm)
-NORMS = (*GROUPS, *BATCHES, nn.LayerNorm, LayerNorm, nn.RMSNorm, RMSNorm)
+NORMS = (*GROUPS, *BATCHES, *INSTANCES, nn.LayerNorm, LayerNorm, nn.RMSNorm, RMSNorm)
 """Modules that a pattern begins with: where one stays, its holder is told of."""
 _MODULES: dict[type[nn.Module], str] = {
     nn.SiLU: "silu", nn.ReLU: "relu", nn.Tanh: "tanh", nn.Hardswish: "hardswish"
@@ -276,9 +222,23 @@ PATTERNS = (
     Pattern("gate * value", "gate_product", _gate, gate_product, _unlike),
     Pattern("GroupNorm + activation", "group_norm", _norm_act(GROUPS), group_norm_act),
     Pattern("BatchNorm + activation", "batch_norm", _norm_act(BATCHES), batch_norm_act),
+    Pattern("InstanceNorm + sum", "group_norm", _norm_add(INSTANCES), instance_norm_add_act, _unlike),
+    Pattern("InstanceNorm + activation", "group_norm", _norm_act(INSTANCES), instance_norm_act),
+    Pattern("mask + softmax", "masked_softmax", scores.masked, scores.softmax_of_masked, scores.refuses),
+    Pattern("scale + softmax", "masked_softmax", scores.scaled, scores.softmax_of_scaled),
+    Pattern("rotary embedding", "rotary", rotations.turned, rotations.rotated, rotations.refuses, 2),
+    Pattern(
+        "rotary embedding, whole tables", "rotary", rotations.half_turned, rotations.rotated,
+        rotations.refuses, 2,
+    ),
+    Pattern("embedding + norm", "embedding_norm", embeddings.embedding, embeddings.embedded_norm),
+    Pattern(
+        "embedding + positions + norm", "embedding_norm", embeddings.embedding_and_positions,
+        embeddings.placed_norm, embeddings.refuses_positions,
+    ),
     Pattern("sum + RMSNorm", "add_rms_norm", _add_norm(nn.RMSNorm, RMSNorm), added_rms_norm, _unlike),
     Pattern(
         "sum + LayerNorm", "add_layer_norm", _add_norm(nn.LayerNorm, LayerNorm), added_layer_norm, _unlike
     ),
-)
+)  # fmt: skip
 """In the order in which they are tried at each node, from the graph's end."""

@@ -18,7 +18,7 @@ from typing import Any
 from torch import fx, nn
 
 from agent.kernels.fusing.calls import Call, is_plain, is_same
-from agent.kernels.fusing.sites import Site, has_hooks, rewritten
+from agent.kernels.fusing.sites import Site, has_hooks, is_alone, rewritten
 
 _OF_TORCH = frozenset(nn.Module().__dict__)
 _MISSING = object()
@@ -35,6 +35,8 @@ class State:
     """Names in the module, and in those of its containers that the graph reaches into."""
     absorbed: Mapping[tuple[str, ...], type[nn.Module]]
     """Modules that are not called any more, and their kinds."""
+    inner: Mapping[tuple[str, ...], tuple[type[nn.Module], "State"]]
+    """Modules whose forwards are written out in the graph: their classes, and what those took for granted."""
 
     def holds(self, module: nn.Module) -> bool:
         """Whether all of it is as it was, and nobody looks at the modules that are not called."""
@@ -50,6 +52,12 @@ class State:
             inner = _reached(module, path)
             if inner is None or not isinstance(inner, kind) or has_hooks(inner):
                 return False
+        for path, (kind, state) in self.inner.items():
+            inner = _reached(module, path)
+            if inner is None or own_class(inner) is not kind or not is_alone(inner):
+                return False
+            if has_hooks(inner) or not state.holds(inner):
+                return False
         return True
 
 
@@ -62,10 +70,12 @@ class Plan:
     run: Callable[..., Any]
 
 
-def plan(module: nn.Module, call: Call, graph: fx.Graph, chosen: Iterable[Site]) -> Plan:
-    """Of a traced module."""
+def plan(
+    module: nn.Module, call: Call, graph: fx.Graph, chosen: Iterable[Site], inner: Iterable[str] = ()
+) -> Plan:
+    """Of a traced module, in whose graph the forwards of the modules at the paths `inner` are written out."""
     chosen = list(chosen)
-    return Plan(call, _state(module, graph, chosen), _function(rewritten(graph, chosen)))
+    return Plan(call, _state(module, graph, chosen, inner), _function(rewritten(graph, chosen)))
 
 
 def swap(module: nn.Module, made: Plan) -> Callable[[], None]:
@@ -81,9 +91,10 @@ def swap(module: nn.Module, made: Plan) -> Callable[[], None]:
     return undo
 
 
-def is_fused(module: nn.Module) -> bool:
-    """Whether it follows a plan."""
-    return hasattr(type(module), "_fused_from")
+def own_class(module: nn.Module) -> type[nn.Module]:
+    """Its class, or the one that it had before it followed a plan."""
+    found: type[nn.Module] = getattr(type(module), "_fused_from", type(module))
+    return found
 
 
 def _class(kind: type[nn.Module], made: Plan) -> type[nn.Module]:
@@ -117,12 +128,7 @@ def _class(kind: type[nn.Module], made: Plan) -> type[nn.Module]:
     return made_class
 
 
-def _state(module: nn.Module, graph: fx.Graph, chosen: list[Site]) -> State:
-    attributes = {
-        name: copy.copy(value)
-        for name, value in module.__dict__.items()
-        if name not in _OF_TORCH and is_plain(value)
-    }
+def _state(module: nn.Module, graph: fx.Graph, chosen: list[Site], inner: Iterable[str]) -> State:
     holders: set[tuple[str, ...]] = {()}
     for node in graph.nodes:
         if node.op in ("call_module", "get_attr"):
@@ -130,10 +136,23 @@ def _state(module: nn.Module, graph: fx.Graph, chosen: list[Site]) -> State:
             holders.update(tuple(above[: depth + 1]) for depth in range(len(above)))
     called = [path for site in chosen for path in site.found.called]
     return State(
-        attributes,
+        _attributes(module),
         {path: (*module.get_submodule(".".join(path))._modules,) for path in sorted(holders)},
         {tuple(path.split(".")): _kind(module.get_submodule(path)) for path in called},
+        {tuple(path.split(".")): _inner_state(module.get_submodule(path)) for path in inner},
     )
+
+
+def _inner_state(module: nn.Module) -> tuple[type[nn.Module], State]:
+    return own_class(module), State(_attributes(module), {(): (*module._modules,)}, {}, {})
+
+
+def _attributes(module: nn.Module) -> dict[str, Any]:
+    return {
+        name: copy.copy(value)
+        for name, value in module.__dict__.items()
+        if name not in _OF_TORCH and is_plain(value)
+    }
 
 
 def _kind(module: nn.Module) -> type[nn.Module]:

@@ -1,7 +1,7 @@
 """Where in a module's graph a pattern stands, what forbids it there, and the graph with its call."""
 
 import operator
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
 
 import torch
@@ -9,7 +9,8 @@ from torch import fx, nn
 from torch.nn.modules.batchnorm import _BatchNorm
 from torch.nn.modules.conv import _ConvNd
 
-from agent.kernels.fusing.patterns import PATTERNS, Found, Pattern
+from agent.kernels.fusing.found import Found
+from agent.kernels.fusing.patterns import PATTERNS, Pattern
 from agent.kernels.fusing.tracing import IN_PLACE
 
 _WRITING = {getattr(operator, name) for name in IN_PLACE}
@@ -40,10 +41,11 @@ class Sites:
     """Labels of what stays, and why."""
 
 
-def sites(graph: fx.Graph, module: nn.Module) -> Sites:
-    """Every pattern in the graph; none shares a node with another."""
+def sites(graph: fx.Graph, module: nn.Module, is_told: Callable[[Found], bool] = lambda _: True) -> Sites:
+    """Every pattern in the graph; none shares a node with another. Of what stays only this is told."""
     done = Sites()
     taken: set[fx.Node] = set()
+    stay: list[tuple[Found, str]] = []
     for node in reversed(list(graph.nodes)):
         for pattern in PATTERNS:
             found = None if node in taken else pattern.find(node, module)
@@ -54,10 +56,10 @@ def sites(graph: fx.Graph, module: nn.Module) -> Sites:
                 done.fit.append(Site(pattern, found))
                 taken.update(found.absorbed)
                 break
+            stay.append((found, reason))
+    for found, reason in stay:
+        if found.results[-1] not in taken and is_told(found):
             done.kept.setdefault(found.label, reason)
-    done.kept = {
-        label: why for label, why in done.kept.items() if not any(label in site.label for site in done.fit)
-    }
     done.fit.reverse()
     return done
 
@@ -68,6 +70,11 @@ def has_hooks(module: nn.Module) -> bool:
         module._forward_hooks or module._forward_pre_hooks or module._backward_hooks
         or module._backward_pre_hooks
     )  # fmt: skip
+
+
+def is_alone(module: nn.Module) -> bool:
+    """Whether its forward is that of its class, called as it is written."""
+    return "forward" not in module.__dict__ and module._compiled_call_impl is None
 
 
 def rewritten(graph: fx.Graph, chosen: Iterable[Site]) -> fx.Graph:
@@ -86,10 +93,12 @@ def rewritten(graph: fx.Graph, chosen: Iterable[Site]) -> fx.Graph:
             parts = [call]
             if len(results) > 1:
                 parts = [made.call_function(operator.getitem, (call, i)) for i in range(len(results))]
-        for old, new in zip(results, parts, strict=True):
-            old.replace_all_uses_with(new)
-        for node in reversed(found.absorbed):
-            made.erase_node(copies[node])
+        gone = [copies[node] for node in reversed(found.absorbed)]
+        for node, new in zip(found.results, parts, strict=True):
+            copies[node].replace_all_uses_with(new)
+            copies[node] = new  # what another site takes in
+        for node in gone:
+            made.erase_node(node)
     return made
 
 

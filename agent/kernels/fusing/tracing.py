@@ -39,6 +39,7 @@ for _name in IN_PLACE:
 
 class _Tracer(fx.Tracer):
     trace_asserts = True
+    proxy_buffer_attributes = True
 
     def __init__(self, call: Call) -> None:
         super().__init__()
@@ -147,7 +148,16 @@ def _once(module: nn.Module, call: Call) -> fx.Graph:
             torch.set_rng_state(numbers[1])
     if moved:
         raise Unfit("its forward draws random numbers beside its tensors")
+    kept = [node for node in graph.nodes if node.op == "get_attr"]
+    if any(user.args[:1] == (node,) and _is_in_place(user) for node in kept for user in node.users):
+        raise Unfit("its forward writes to its buffers")
     return graph
+
+
+def _is_in_place(node: fx.Node) -> bool:
+    if node.op == "call_method":
+        return str(node.target).endswith("_") and not str(node.target).endswith("__")
+    return node.target in [getattr(operator, name) for name in IN_PLACE]
 
 
 @contextmanager

@@ -13,7 +13,8 @@ CPP_SOURCE = """
 #include <optional>
 
 torch::Tensor matmul_fp32x3(
-    torch::Tensor a, torch::Tensor b, std::optional<torch::Tensor> c, double alpha, double beta);
+    torch::Tensor a, torch::Tensor b, std::optional<torch::Tensor> c, double alpha, double beta,
+    int64_t a_part, int64_t b_part, int64_t y_part);
 """
 
 CUDA_SOURCE = r"""
@@ -22,7 +23,8 @@ CUDA_SOURCE = r"""
 
 // alpha * a @ b + beta * c for a [batch, m, k], b [batch, k, n] and c [batch, m, n], whose steps may be 0.
 torch::Tensor matmul_fp32x3(
-    torch::Tensor a, torch::Tensor b, std::optional<torch::Tensor> c, double alpha, double beta) {
+    torch::Tensor a, torch::Tensor b, std::optional<torch::Tensor> c, double alpha, double beta,
+    int64_t a_part, int64_t b_part, int64_t y_part) {
     TORCH_CHECK(
         kernelwright::dtype_of(a) == kernelwright::kFloat32 &&
             kernelwright::dtype_of(b) == kernelwright::kFloat32,
@@ -47,6 +49,7 @@ torch::Tensor matmul_fp32x3(
         args.c = c->data_ptr<float>();
         args.c_batch = c->stride(0), args.c_row = c->stride(1), args.c_column = c->stride(2);
     }
+    args.a_part = a_part, args.b_part = b_part, args.y_part = y_part;
     args.alpha = alpha;
     args.beta = beta;
     args.stream = at::cuda::getCurrentCUDAStream();
@@ -68,15 +71,29 @@ extension = load_inline(
 )
 
 
+PARTS = ("whole", "lower", "upper")
+
+
 def matmul_fp32x3(
-    a: torch.Tensor, b: torch.Tensor, c: torch.Tensor | None = None, alpha: float = 1.0, beta: float = 1.0
+    a: torch.Tensor,
+    b: torch.Tensor,
+    c: torch.Tensor | None = None,
+    alpha: float = 1.0,
+    beta: float = 1.0,
+    a_is: str = "whole",
+    b_is: str = "whole",
+    y_is: str = "whole",
 ) -> torch.Tensor:
-    """alpha * a @ b + beta * c for operands of rank 2 and more; c broadcasts to the product."""
+    """alpha * a @ b + beta * c for operands of rank 2 and more; c broadcasts to the product.
+
+    Of a matrix that is lower or upper the other side of its diagonal counts as 0 and is not read or computed.
+    """
     batch = torch.broadcast_shapes(a.shape[:-2], b.shape[:-2])
     shape = (*batch, a.shape[-2], b.shape[-1])
     flat = [x.expand(*batch, *x.shape[-2:]).reshape(-1, *x.shape[-2:]) for x in (a, b)]
     added = None if c is None else c.expand(shape).reshape(-1, *shape[-2:])
-    y: torch.Tensor = extension.matmul_fp32x3(*flat, added, alpha, beta)
+    parts = [PARTS.index(part) for part in (a_is, b_is, y_is)]
+    y: torch.Tensor = extension.matmul_fp32x3(*flat, added, alpha, beta, *parts)
     return y.view(shape)
 
 

@@ -20,6 +20,7 @@ ENVELOPE = (
     "a and b of rank 2 and more, batches broadcast, any sizes; read as they lie, transposed or strided",
     "alpha * a @ b + beta * c, c anything that broadcasts to the product",
     "lower and upper triangular operands by what they are: the other side is not read",
+    "one side of the result alone: the other is 0 and is not computed",
     "float32 alone, under autocast too",
     "fp32x3: three fp16 products on the tensor cores of sm_90, four up to a K of 512, sums in float32, at"
     " sizes where that was measured to be faster; elsewhere torch's SGEMM, or the ieee path where torch may"
@@ -34,12 +35,13 @@ Multiplied = Callable[[torch.Tensor, torch.Tensor, Parts], torch.Tensor]
 
 def matmul_fp32x3(
     a: torch.Tensor, b: torch.Tensor, c: torch.Tensor | None = None, *, alpha: float = 1.0, beta: float = 1.0,
-    precision: str = "fp32x3", a_is: str = "whole", b_is: str = "whole",
+    precision: str = "fp32x3", a_is: str = "whole", b_is: str = "whole", y_is: str = "whole",
 ) -> torch.Tensor:  # fmt: skip
     """alpha * a @ b + beta * c, as torch.matmul with TF32 off and torch.addmm; c broadcasts to the product.
 
     a_is and b_is: whole, or lower or upper for a triangular operand, of which the other side is not read and
-    counts as 0; what is known to be 0 is not multiplied.
+    counts as 0; what is known to be 0 is not multiplied. y_is: the side of the result that is wanted; the
+    other is 0.
 
     precision is fp32x3 (tensor cores, where there are those of sm_90 and they were measured to be faster),
     fp32x4 (the same with a fourth product, wherever K is at least 32) or ieee (float32 arithmetic, product by
@@ -49,11 +51,12 @@ def matmul_fp32x3(
     number_of(precision)
     product.check_part("a_is", a_is)
     product.check_part("b_is", b_is)
+    product.check_part("y_is", y_is)
     a, b = routing.widened(a), routing.widened(b)
     c = None if c is None or beta == 0 else routing.widened(c)
     if not _is_right(a, b, c) or not routing.takes(KERNEL, a, b, c, dtypes=DTYPES):
-        return _by_torch(a, b, Sum(c, alpha, beta), (a_is, b_is))
-    return _OPERATOR(a, b, c, float(alpha), float(beta), precision, a_is, b_is)
+        return _by_torch(a, b, Sum(c, alpha, beta), (a_is, b_is, y_is))
+    return _OPERATOR(a, b, c, float(alpha), float(beta), precision, a_is, b_is, y_is)
 
 
 def _is_right(a: torch.Tensor, b: torch.Tensor, c: torch.Tensor | None) -> bool:
@@ -71,14 +74,14 @@ def _by_torch(a: torch.Tensor, b: torch.Tensor, added: Sum, parts: Parts) -> tor
     y = torch.matmul(kept(a, parts[0]), kept(b, parts[1]))
     if added.alpha != 1:
         y = y * added.alpha
-    return y if added.c is None else torch.add(y, added.c, alpha=added.beta)
+    return kept(y if added.c is None else torch.add(y, added.c, alpha=added.beta), parts[2])
 
 
 def _launch(
     a: torch.Tensor, b: torch.Tensor, c: torch.Tensor | None, alpha: float, beta: float, precision: str,
-    a_is: str, b_is: str, statistics: bool = True,
+    a_is: str, b_is: str, y_is: str, statistics: bool = True,
 ) -> Tensors:  # fmt: skip
-    return (_on_gpu(a, b, Sum(c, alpha, beta), precision, (a_is, b_is)),)
+    return (_on_gpu(a, b, Sum(c, alpha, beta), precision, (a_is, b_is, y_is)),)
 
 
 def _on_gpu(a: torch.Tensor, b: torch.Tensor, added: Sum, precision: str, parts: Parts) -> torch.Tensor:
@@ -92,35 +95,36 @@ def _on_gpu(a: torch.Tensor, b: torch.Tensor, added: Sum, precision: str, parts:
 
 def _compute(
     a: torch.Tensor, b: torch.Tensor, c: torch.Tensor | None, alpha: float, beta: float, precision: str,
-    a_is: str, b_is: str, statistics: bool = True,
+    a_is: str, b_is: str, y_is: str, statistics: bool = True,
 ) -> Tensors:  # fmt: skip
-    return (_by_torch(a, b, Sum(c, alpha, beta), (a_is, b_is)).contiguous(),)
+    return (_by_torch(a, b, Sum(c, alpha, beta), (a_is, b_is, y_is)).contiguous(),)
 
 
 def _shapes(
-    a: torch.Tensor, b: torch.Tensor, c: Any, alpha: float, beta: float, precision: str, a_is: str, b_is: str
-) -> Tensors:
+    a: torch.Tensor, b: torch.Tensor, c: Any, alpha: float, beta: float, precision: str, a_is: str, b_is: str,
+    y_is: str,
+) -> Tensors:  # fmt: skip
     return (a.new_empty(product.shape_of(a, b)),)
 
 
 def _launch_backward(
     grad: torch.Tensor, a: torch.Tensor, b: torch.Tensor, shape: Sequence[int], alpha: float, beta: float,
-    precision: str, a_is: str, b_is: str, wanted: Sequence[bool],
+    precision: str, a_is: str, b_is: str, y_is: str, wanted: Sequence[bool],
 ) -> Tensors:  # fmt: skip
     def multiplied(x: torch.Tensor, y: torch.Tensor, parts: Parts) -> torch.Tensor:
         return _on_gpu(x, y, Sum(None, alpha, 1.0), precision, parts)
 
-    return _of_all(multiplied, (grad, a, b), shape, beta, (a_is, b_is), wanted)
+    return _of_all(multiplied, (grad, a, b), shape, beta, (a_is, b_is, y_is), wanted)
 
 
 def _compute_backward(
     grad: torch.Tensor, a: torch.Tensor, b: torch.Tensor, shape: Sequence[int], alpha: float, beta: float,
-    precision: str, a_is: str, b_is: str, wanted: Sequence[bool],
+    precision: str, a_is: str, b_is: str, y_is: str, wanted: Sequence[bool],
 ) -> Tensors:  # fmt: skip
     def multiplied(x: torch.Tensor, y: torch.Tensor, parts: Parts) -> torch.Tensor:
         return _by_torch(x, y, Sum(None, alpha, 1.0), parts)
 
-    return _of_all(multiplied, (grad, a, b), shape, beta, (a_is, b_is), wanted)
+    return _of_all(multiplied, (grad, a, b), shape, beta, (a_is, b_is, y_is), wanted)
 
 
 def _of_all(
@@ -131,28 +135,30 @@ def _of_all(
     grad, a, b = tensors
     da, db, dc = (grad.new_empty(0) for _ in range(3))
     if wanted[0]:
-        of_a = multiplied(grad, b.mT, ("whole", OTHER[parts[1]])).sum_to_size(a.shape)
-        da = kept(of_a, parts[0]).contiguous()
+        of_a = multiplied(grad, b.mT, (parts[2], OTHER[parts[1]], parts[0]))
+        da = of_a.sum_to_size(a.shape).contiguous()
     if wanted[1]:
-        db = kept(_of_right(multiplied, grad, a, b, parts[0]), parts[1]).contiguous()
+        db = _of_right(multiplied, grad, a, b, parts).contiguous()
     if wanted[2]:
-        dc = (grad.sum_to_size(tuple(shape)) * beta).contiguous()
+        dc = (kept(grad, parts[2]).sum_to_size(tuple(shape)) * beta).contiguous()
     return da, db, dc
 
 
 def _of_right(
-    multiplied: Multiplied, grad: torch.Tensor, a: torch.Tensor, b: torch.Tensor, a_is: str
+    multiplied: Multiplied, grad: torch.Tensor, a: torch.Tensor, b: torch.Tensor, parts: Parts
 ) -> torch.Tensor:
-    if b.dim() == 2 and a.shape[:-2] == grad.shape[:-2] and (a_is == "whole" or a.dim() == 2):
+    a_is, b_is, y_is = parts
+    own = (OTHER[a_is], y_is, b_is)
+    if b.dim() == 2 and a.shape[:-2] == grad.shape[:-2] and (a_is == y_is == "whole" or a.dim() == 2):
         # One matrix met all of a batch: its gradient is one product over all rows.
         rows = a.reshape(-1, a.shape[-1])
-        return multiplied(rows.mT, grad.reshape(-1, grad.shape[-1]), (OTHER[a_is], "whole"))
-    return multiplied(a.mT, grad, (OTHER[a_is], "whole")).sum_to_size(b.shape)
+        return multiplied(rows.mT, grad.reshape(-1, grad.shape[-1]), own)
+    return multiplied(a.mT, grad, own).sum_to_size(b.shape)
 
 
 def _backward_shapes(
     grad: torch.Tensor, a: torch.Tensor, b: torch.Tensor, shape: Sequence[int], alpha: float, beta: float,
-    precision: str, a_is: str, b_is: str, wanted: Sequence[bool],
+    precision: str, a_is: str, b_is: str, y_is: str, wanted: Sequence[bool],
 ) -> Tensors:  # fmt: skip
     shapes = (a.shape, b.shape, shape)
     return tuple(a.new_empty(each if want else 0) for each, want in zip(shapes, wanted, strict=True))
@@ -166,26 +172,27 @@ def _gradients(
     saved: Sequence[Any], settings: Sequence[Any], needed: Sequence[bool], grad: torch.Tensor
 ) -> Sequence[Any]:
     a, b, c = saved
-    alpha, beta, precision, a_is, b_is = settings[-5:]
+    alpha, beta, *how = settings[-6:]
     wanted = list(needed[:3])
     shape = [] if c is None else list(c.shape)
-    made = _OPERATOR.backward(grad, a, b, shape, alpha, beta, precision, a_is, b_is, wanted)
+    made = _OPERATOR.backward(grad, a, b, shape, alpha, beta, *how, wanted)
     return (
         *(value if want else None for value, want in zip(made, wanted, strict=True)),
-        *(None,) * 5,
+        *(None,) * 6,
     )
 
 
 _OPERATOR = Operator(
     KERNEL,
     Direction(
-        "(Tensor a, Tensor b, Tensor? c, float alpha, float beta, str precision, str a_is, str b_is)"
+        "(Tensor a, Tensor b, Tensor? c, float alpha, float beta, str precision, str a_is, str b_is,"
+        " str y_is)"
         " -> Tensor",
         cpu=_compute, cuda=_launch, fake=_shapes,
     ),
     Direction(
         "(Tensor grad, Tensor a, Tensor b, SymInt[] shape, float alpha, float beta, str precision,"
-        " str a_is, str b_is, bool[] wanted) -> (Tensor, Tensor, Tensor)",
+        " str a_is, str b_is, str y_is, bool[] wanted) -> (Tensor, Tensor, Tensor)",
         cpu=_compute_backward, cuda=_launch_backward, fake=_backward_shapes,
     ),
     Gradient(_saved, _gradients),

@@ -11,16 +11,17 @@ from agent.kernels import routing
 from agent.kernels.operators import address, stream
 
 KERNEL = "matmul_fp32x3"
-FORWARD = "21q2d2q"
+FORWARD = "22q2d2q"
 """Forward of csrc/sizes.cuh; the stream and the device are its last two."""
 PRECISIONS = {"fp32x3": 0, "ieee": 1, "fp32x4": 2}
 """As `Precision` of linear_fp32x3/csrc/sizes.cuh and `More` of csrc/sizes.cuh."""
 PARTS = {"whole": 0, "lower": 1, "upper": 2}
-"""As `Part` of csrc/sizes.cuh: the side of an operand's diagonal that there is; the other one is not read."""
+"""As `Part` of csrc/sizes.cuh: the side of a matrix's diagonal that there is; the other one is not read."""
 OTHER = {"whole": "whole", "lower": "upper", "upper": "lower"}
 """Of an operand seen transposed."""
-Parts = tuple[str, str]
-WHOLE: Parts = ("whole", "whole")
+Parts = tuple[str, str, str]
+"""Of a, of b and of the result."""
+WHOLE: Parts = ("whole", "whole", "whole")
 
 LEAST_DEPTH, ALL_DEPTH = 32, 512
 """Of csrc/launch.cuh, and of csrc/operands_sm90.cuh: up to which there are four products."""
@@ -110,23 +111,19 @@ def multiplied(
 ) -> torch.Tensor:
     """alpha * a @ b + beta * c on CUDA; a and b of rank 2 and more, c anything that broadcasts to that.
 
-    `parts` names the sides of a's and b's diagonals that there are.
+    `parts` names the sides of a's, b's and the result's diagonals that there are.
     """
-    if parts != WHOLE and (
-        precision == "ieee" or a.shape[-1] < LEAST_DEPTH or not has_tensor_cores(a.get_device())
-    ):
-        a, b, parts = kept(a, parts[0]), kept(b, parts[1]), WHOLE
     shape = shape_of(a, b)
     y = a.new_empty(shape)
     if y.numel() == 0:
         return y
-    (a, b, c), (batch, m, n) = _matrices(a, b, added.c, shape, parts[0] == "whole")
+    (a, b, c), (batch, m, n) = matrices(a, b, added.c, shape, parts[0] == parts[2] == "whole")
     device = y.get_device()
     library = routing.library(KERNEL, device)
     pointers = (a.data_ptr(), b.data_ptr(), address(c), y.data_ptr())
     values = (
         batch, m, n, a.shape[-1], *a.stride(), *b.stride(), *(c.stride() if c is not None else (0, 0, 0)),
-        number_of(precision), PARTS[parts[0]], PARTS[parts[1]], added.alpha, added.beta, stream(y), device,
+        number_of(precision), *(PARTS[part] for part in parts), added.alpha, added.beta, stream(y), device,
     )  # fmt: skip
     needed = library.ask("forward_workspace", FORWARD, *pointers, 0, *values)
     workspace = torch.empty(needed, dtype=torch.uint8, device=y.device) if needed else None
@@ -134,10 +131,13 @@ def multiplied(
     return y
 
 
-def _matrices(
+def matrices(
     a: torch.Tensor, b: torch.Tensor, c: torch.Tensor | None, shape: tuple[int, ...], rows_join: bool
 ) -> tuple[tuple[torch.Tensor, torch.Tensor, torch.Tensor | None], tuple[int, int, int]]:
-    """Operands as [batch, rows, columns], copied only where no one step leads through the batch."""
+    """Operands as [batch, rows, columns], copied only where no one step leads through the batch.
+
+    `rows_join`: a batch that meets one matrix is one matrix of more rows.
+    """
     batch = shape[:-2]
     if rows_join and batch and b.numel() == b.shape[-2] * b.shape[-1]:
         rows = a.expand(*batch, *a.shape[-2:])

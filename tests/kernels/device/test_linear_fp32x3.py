@@ -2,6 +2,7 @@
 
 import ctypes
 import struct
+from collections.abc import Callable
 from functools import cache
 from pathlib import Path
 
@@ -143,6 +144,45 @@ def test_a_sum_of_zero_is_zero_whatever_the_scales() -> None:
     x, weight = np.zeros((2, 256), "float32"), np.zeros((2, 256), "float32")
     x[0, 0], weight[0, 1] = 3e38, 3e38
     assert (product(x, weight, None) == 0).all()
+
+
+def one_sided(seed: int, *shape: int) -> Array:
+    """Values of both signs, of which fp16 is as far off as it can be and always to the same side."""
+    drawn = np.random.default_rng(seed)
+    further = drawn.random(shape) * 2.0**-14
+    above, below = 1 + 2.0**-11 - further, 1 + 2.0**-11 + further + 2.0**-20
+    return np.where(drawn.random(shape) < 0.5, above, -below).astype("float32")
+
+
+def halfway(seed: int, *shape: int) -> Array:
+    """Values of both signs, of which two fp16 leave half a digit of a float, always to the same side."""
+    drawn = np.random.default_rng(seed)
+    digits = 2048 + 4 * drawn.integers(0, 400, shape)
+    above, below = 1 + (digits + 1) * 2.0**-23, 1 + (digits + 3) * 2.0**-23
+    return np.where(drawn.random(shape) < 0.5, above, -below).astype("float32")
+
+
+def near_one(seed: int, *shape: int) -> Array:
+    """Two fp16 hold each value."""
+    return (1 + 2.0**-13 * np.random.default_rng(seed).random(shape)).astype("float32")
+
+
+@pytest.mark.parametrize("depth", [256, 1024])
+@pytest.mark.parametrize(
+    ("of_x", "of_weight"), [(one_sided, one_sided), (halfway, near_one), (near_one, halfway)]
+)
+def test_what_two_halves_leave_does_not_add_up(
+    of_x: Callable[..., Array], of_weight: Callable[..., Array], depth: int
+) -> None:
+    """Against operands made for it: the error is below twice that of float sums in the order of the depth."""
+    x, weight = of_x(21, 64, depth), of_weight(22, 64, depth)
+    exact_x, exact_weight = x.astype("float64"), weight.astype("float64")
+    sums = np.zeros((64, 64), "float32")
+    for i in range(depth):
+        sums = (sums + np.outer(exact_x[:, i], exact_weight[:, i])).astype("float32")
+    truth = exact_x @ exact_weight.T
+    ours, theirs = (np.sqrt(np.square(y - truth).mean()) for y in (product(x, weight, None), sums))
+    assert ours < 2 * theirs
 
 
 @BOTH

@@ -84,7 +84,7 @@ def laid(values: Array, layout: str) -> tuple[Array, tuple[int, int, int]]:
 def product(
     a: Array, b: Array, layouts: tuple[str, str] = ("plain", "plain"), precision: str = "fp32x3",
     added: tuple[float, Array | None, float] = (1.0, None, 1.0),
-    parts: tuple[str, str] = ("whole", "whole"),
+    parts: tuple[str, str, str] = ("whole", "whole", "whole"),
 ) -> Array:  # fmt: skip
     batch, m, k = a.shape
     n = b.shape[2]
@@ -154,17 +154,41 @@ def test_something_is_added(batch: int, depth: int, precision: str) -> None:
     np.testing.assert_allclose(y, wanted, rtol=2e-5, atol=2e-5)
 
 
+SIDES: dict[str, Callable[[Array], Array]] = {"whole": np.array, "lower": np.tril, "upper": np.triu}
+
+
+@pytest.mark.parametrize("precision", ["fp32x3", "ieee"])
 @pytest.mark.parametrize("layout", ["plain", "transposed"])
 @pytest.mark.parametrize("of_a", PARTS)
 @pytest.mark.parametrize("of_b", PARTS)
-def test_triangular_operands_are_read_on_their_side_alone(of_a: str, of_b: str, layout: str) -> None:
-    sides: dict[str, Callable[[Array], Array]] = {"whole": np.array, "lower": np.tril, "upper": np.triu}
+def test_triangular_operands_are_read_on_their_side_alone(
+    of_a: str, of_b: str, layout: str, precision: str
+) -> None:
     a, b = draw(1, 1, 140, 200), draw(2, 1, 200, 300)
-    wanted_a, wanted_b = sides[of_a](a), sides[of_b](b)
+    wanted_a, wanted_b = SIDES[of_a](a), SIDES[of_b](b)
     a[wanted_a == 0], b[wanted_b == 0] = 1e30, np.nan
-    y = product(a, b, (layout, layout), parts=(of_a, of_b))
+    y = product(a, b, (layout, layout), precision, parts=(of_a, of_b, "whole"))
     terms = np.abs(wanted_a).astype("float64") @ np.abs(wanted_b)
     assert (np.abs(y - wanted_a.astype("float64") @ wanted_b) <= EXACT * terms).all()
+
+
+@EVERY
+@pytest.mark.parametrize("of_y", ["lower", "upper"])
+@pytest.mark.parametrize("size", [(2, 140, 300, 70), (1, 300, 140, 600)], ids=str)
+def test_one_side_of_the_result_is_computed(
+    size: tuple[int, int, int, int], of_y: str, precision: str
+) -> None:
+    """The other one is 0, whatever would have come there."""
+    batch, m, n, k = size
+    a, b, c = draw(1, batch, m, k), draw(2, batch, k, n), draw(3, 1, m, n)
+    b[0, 5, 20], b[0, 7, n - 20], c[0, 130, 2], c[0, 2, 130] = np.inf, np.nan, np.nan, np.nan
+    y = product(a, b, ("plain", "plain"), precision, (0.5, c, 2.0), ("whole", "whole", of_y))
+    with np.errstate(invalid="ignore"):
+        wanted = SIDES[of_y](0.5 * (a.astype("float64") @ b) + 2.0 * c)
+        terms = SIDES[of_y](np.abs(a).astype("float64") @ np.abs(b) + 2 * np.abs(c))
+    there = np.isfinite(wanted)
+    assert (np.abs(y[there] - wanted[there]) <= EXACT * terms[there]).all()
+    assert not np.isfinite(y[~there]).any()
 
 
 @pytest.mark.parametrize("layout", ["plain", "transposed"])

@@ -106,7 +106,7 @@ __device__ __forceinline__ void gather_units(const Conv& p, const matmul::Ring& 
             #pragma unroll
             for (int j = 0; j < kOfThread; j += 8) {
                 linear::Halves hi, lo;
-                matmul::split_eight<false>(v + j, scale, pixel_number, i * kDepth + first + j, hi, lo);
+                linear::split_eight<false>(v + j, scale, pixel_number, i * kDepth + first + j, hi, lo);
                 unsigned char* at = to + matrix::swizzled(row, (first + j) / 8);
                 *reinterpret_cast<linear::Halves*>(at) = hi;
                 *reinterpret_cast<linear::Halves*>(at + kHalfBytes) = lo;

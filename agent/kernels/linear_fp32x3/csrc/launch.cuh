@@ -44,7 +44,7 @@ inline int64_t packed_bytes(const Split& args) {
 inline cudaError_t split(const Split& args) {
 #ifndef KW_PORTABLE_ONLY
     const int64_t stages = stages_of(args.k, kPromote);
-    return split(args.values, args.rows, args.k, stages, packed_at(args.packed, args.rows, stages), args.stream);
+    return split<true>(args.values, args.rows, args.k, stages, packed_at(args.packed, args.rows, stages), args.stream);
 #else
     return cudaErrorInvalidValue;
 #endif

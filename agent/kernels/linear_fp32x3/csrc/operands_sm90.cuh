@@ -39,9 +39,9 @@ cudaError_t with_operands(const Forward& args, const Finish& finish) {
     const Packed x = packed_at(workspace, args.m, stages);
     const void* split_here = workspace + packed_bytes(args.m, stages);
     const Packed weight = packed_at(args.packed == nullptr ? split_here : args.packed, args.n, stages);
-    cudaError_t error = split(args.x, args.m, args.k, stages, x, args.stream);
+    cudaError_t error = split<false>(args.x, args.m, args.k, stages, x, args.stream);
     if (error == cudaSuccess && args.packed == nullptr) {
-        error = split(args.weight, args.n, args.k, stages, weight, args.stream);
+        error = split<true>(args.weight, args.n, args.k, stages, weight, args.stream);
     }
     if (error != cudaSuccess) return error;
     const Product p = {x, weight, args.bias, static_cast<int>(args.m), static_cast<int>(args.n),

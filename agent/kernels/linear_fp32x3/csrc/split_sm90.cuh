@@ -4,6 +4,10 @@
 // lo = fp16(v - hi). What is small beside its row's largest value loses digits only where fp16 has no more (2^-24
 // absolute, 2^-38 of the largest), so nothing has to be scaled again.
 //
+// hi and lo hold 22 bits, a float 24, and three products leave lo * lo out. What is missing is small, but where it has one
+// sign it adds up over the depth. So it is given either: what lies halfway goes the way that a number drawn for its place
+// says, and of the weight all values go up or down, as likely as they are near. The numbers are the same in every call.
+//
 // An infinity or NaN goes into lo, beside a hi of 1 with its sign. The products of hi and lo then give what float's would:
 // lo meets the other operand's hi alone, which is 0 where that operand is 0 (or below 2^-39 of its row's largest value)
 // and has its sign elsewhere.
@@ -71,21 +75,70 @@ struct Scale {
     float second;
 };
 
-__device__ __forceinline__ void split_one(float v, const Scale& scale, __half& hi, __half& lo) {
-    const float scaled = v * scale.first * scale.second;
-    const bool finite = isfinite(v);
-    hi = __float2half_rn(finite ? scaled : copysignf(1.0f, v));
-    lo = __float2half_rn(finite ? scaled - __half2float(hi) : v);
+__device__ __forceinline__ float scaled_by(float v, float scale) { return v * scale; }
+__device__ __forceinline__ float scaled_by(float v, const Scale& scale) { return v * scale.first * scale.second; }
+
+// 32 bits for a place.
+__device__ __forceinline__ uint32_t drawn_for(uint32_t row, uint32_t depth) {
+    uint32_t bits = row * 0x85ebca77u + depth * 0x9e3779b1u;
+    bits ^= bits >> 15;
+    return bits * 0x2c1b3c6du;
 }
 
-__device__ __forceinline__ void split_four(const float4& four, const Scale& scale, __half* hi, __half* lo) {
-    split_one(four.x, scale, hi[0], lo[0]);
-    split_one(four.y, scale, hi[1], lo[1]);
-    split_one(four.z, scale, hi[2], lo[2]);
-    split_one(four.w, scale, hi[3], lo[3]);
+constexpr uint32_t kDropped = 0x1fff;  // bits of a float that fp16 has no room for
+
+// The float of 11 bits above or below v.
+__device__ __forceinline__ float either_way(float v, uint32_t drawn) {
+    return __uint_as_float((__float_as_uint(v) + drawn) & ~kDropped);
+}
+
+__device__ __forceinline__ float2 either_way(float2 v, uint32_t drawn) {
+    return {either_way(v.x, drawn & kDropped), either_way(v.y, drawn >> 19)};
+}
+
+// Eight neighbours in depth, of which the first is `depth`; all at once where every one is finite.
+template <bool DRAWN, class Scaling>
+__device__ __forceinline__ void split_eight(const float* v, const Scaling& scale, uint32_t row, uint32_t depth, Halves& hi,
+                                            Halves& lo) {
+    __half2 seen = __float2half2_rn(0.0f);
+    uint32_t drawn = drawn_for(row, depth);
+    // By which a difference is multiplied so that what lies halfway between two fp16, and nothing else, goes another way; in
+    // turns of which every two have both.
+    constexpr float kNudge = 1.0f / 16384;
+    constexpr unsigned kTurns = 0x96;
+    const float nudge = drawn >> 31 ? kNudge : -kNudge;
+    const float nudges[2] = {1.0f + nudge, 1.0f - nudge};
+    #pragma unroll
+    for (int i = 0; i < 8; i += 2) {
+        const float2 scaled = {scaled_by(v[i], scale), scaled_by(v[i + 1], scale)};
+        __half2 high, low;
+        if (DRAWN) {
+            drawn = i == 0 ? drawn : drawn_for(row, depth + i);
+            const float2 moved = either_way(scaled, drawn);
+            high = __floats2half2_rn(moved.x, moved.y);
+            const float2 back = __half22float2(high);
+            const float2 rest = either_way(float2{scaled.x - back.x, scaled.y - back.y}, drawn * 0x9e3779b1u);
+            low = __floats2half2_rn(rest.x, rest.y);
+        } else {
+            high = __floats2half2_rn(scaled.x, scaled.y);
+            const float2 back = __half22float2(high);
+            const float first = nudges[kTurns >> i & 1], second = nudges[kTurns >> (i + 1) & 1];
+            low = __floats2half2_rn((scaled.x - back.x) * first, (scaled.y - back.y) * second);
+        }
+        seen = __hadd2(seen, low);
+        hi.v[i] = __low2half(high), hi.v[i + 1] = __high2half(high);
+        lo.v[i] = __low2half(low), lo.v[i + 1] = __high2half(low);
+    }
+    const float2 sums = __half22float2(seen);
+    if (sums.x == sums.x && sums.y == sums.y && !DRAWN) return;  // an infinity less itself is no number
+    #pragma unroll
+    for (int i = 0; i < 8; ++i) {
+        if (!isfinite(v[i])) hi.v[i] = __float2half_rn(copysignf(1.0f, v[i])), lo.v[i] = __float2half_rn(v[i]);
+    }
 }
 
 // A block for each of the padded rows of values [rows, k].
+template <bool DRAWN>
 __global__ void __launch_bounds__(kSplitThreads) split_rows(const float* values, int64_t rows, int64_t k, int stages,
                                                             bool by_fours, Packed packed) {
     const int64_t row = blockIdx.x;
@@ -102,10 +155,11 @@ __global__ void __launch_bounds__(kSplitThreads) split_rows(const float* values,
 
     unsigned char* tile = packed.tiles + row / kTile * stages * kOperandBytes;
     for (int64_t i = threadIdx.x * kSplitValues; i < int64_t{stages} * kDepth; i += kSplitThreads * kSplitValues) {
-        Halves hi;
-        Halves lo;
-        split_four(four_of(values, rows, k, row, i, by_fours), scale, hi.v, lo.v);
-        split_four(four_of(values, rows, k, row, i + 4, by_fours), scale, hi.v + 4, lo.v + 4);
+        const float4 first = four_of(values, rows, k, row, i, by_fours);
+        const float4 second = four_of(values, rows, k, row, i + 4, by_fours);
+        const float v[kSplitValues] = {first.x, first.y, first.z, first.w, second.x, second.y, second.z, second.w};
+        Halves hi, lo;
+        split_eight<DRAWN>(v, scale, static_cast<uint32_t>(row), static_cast<uint32_t>(i), hi, lo);
         unsigned char* to = tile + i / kDepth * kOperandBytes +
                             swizzled(static_cast<int>(row % kTile), static_cast<int>(i % kDepth) / kSplitValues);
         *reinterpret_cast<Halves*>(to) = hi;
@@ -113,10 +167,11 @@ __global__ void __launch_bounds__(kSplitThreads) split_rows(const float* values,
     }
 }
 
-inline cudaError_t split(const float* values, int64_t rows, int64_t k, int64_t stages, const Packed& packed,
-                         cudaStream_t stream) {
+// `DRAWN`: of the operand whose values all go up or down as drawn, the weight.
+template <bool DRAWN>
+cudaError_t split(const float* values, int64_t rows, int64_t k, int64_t stages, const Packed& packed, cudaStream_t stream) {
     if (padded_rows(rows) > kMostBlocks || stages > kMostBlocks) return cudaErrorInvalidValue;
-    split_rows<<<static_cast<unsigned>(padded_rows(rows)), kSplitThreads, 0, stream>>>(
+    split_rows<DRAWN><<<static_cast<unsigned>(padded_rows(rows)), kSplitThreads, 0, stream>>>(
         values, rows, k, static_cast<int>(stages), by_fours(values, k), packed);
     return cudaGetLastError();
 }

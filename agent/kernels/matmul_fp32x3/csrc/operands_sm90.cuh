@@ -26,10 +26,10 @@ inline Plan plan_of(const Forward& args) {
     plan.both.a = operand_at(args.a, args.batch, args.m, args.k, args.a_batch, args.a_row, args.a_depth);
     plan.both.b = b_of(operand_at(args.b, args.batch, args.n, args.k, args.b_batch, args.b_column, args.b_depth), !plan.all);
     plan.both.a.part = args.a_part;
-    plan.both.b.part = args.b_part == kWhole ? kWhole : kLower + kUpper - args.b_part;  // its rows are columns
+    plan.both.b.part = turned(args.b_part);  // its rows are columns
     plan.sms = linear::attribute(cudaDevAttrMultiProcessorCount, args.device);
     const int64_t tiles = args.batch * plan.both.a.tiles() * plan.both.b.tiles(), elements = args.batch * args.m * args.n;
-    const bool whole = args.a_part == kWhole && args.b_part == kWhole;
+    const bool whole = args.a_part == kWhole && args.b_part == kWhole && args.y_part == kWhole;
     const bool fits = plan.both.a.bytes() + plan.both.b.bytes() <= kKeptInL2;
     plan.cut = whole ? cut_of(tiles, plan.both.a.stages, elements, plan.sms, true, fits) : Cut{1, 0, 0, 0.0};
     plan.b_at = on_256_bytes(plan.both.a.bytes());
@@ -84,6 +84,7 @@ inline cudaError_t on_tensor_cores(const Forward& args) {
     p.ended = plan.both.zeroed;
     p.plain = plan.both;
     p.all = plan.all;
+    p.y_part = args.y_part;
     const unsigned blocks = plan.cut.grid(tiles, plan.sms);
     error = p.all ? multiply<true>(p, blocks, args.stream) : multiply<false>(p, blocks, args.stream);
     if (error != cudaSuccess || p.cut.parts == 1) return error;

@@ -18,6 +18,11 @@ struct Plain {
     const float* values;
     int64_t rows, depth;
     int64_t row_step, depth_step;
+    int64_t part;  // Part, of rows and depths
+
+    // The depths that a tile has, [begin_in, end_in), beginning with a slice.
+    __device__ __forceinline__ int64_t begin_in(int64_t first_row) const { return begin_of(*this, first_row); }
+    __device__ __forceinline__ int64_t end_in(int64_t first_row) const { return end_of(*this, first_row + kSide - 1); }
 };
 
 // Where a thread's four values of a slice are: neighbours in rows where those are neighbours in memory, else in depth.
@@ -36,7 +41,8 @@ __device__ __forceinline__ void load_four(float (&four)[4], const Plain& of, int
     #pragma unroll
     for (int i = 0; i < 4; ++i) {
         const int64_t r = row + at.row + at.of_row * i, d = depth + at.depth + at.of_depth * i;
-        four[i] = r < of.rows && d < of.depth ? of.values[r * of.row_step + d * of.depth_step] : 0.0f;
+        const bool is_one = r < of.rows && d < of.depth && is_there(of.part, r, d);
+        four[i] = is_one ? of.values[r * of.row_step + d * of.depth_step] : 0.0f;
     }
 }
 
@@ -53,8 +59,8 @@ __global__ void __launch_bounds__(kPlainThreads, 2) matmul_ieee(const __grid_con
     const int64_t batch = blockIdx.x / tiles;
     const int64_t first_row = blockIdx.x % tiles % m_tiles * kSide;
     const int64_t first_column = blockIdx.x % tiles / m_tiles * kSide;
-    const Plain a = {args.a + batch * args.a_batch, args.m, args.k, args.a_row, args.a_depth};
-    const Plain b = {args.b + batch * args.b_batch, args.n, args.k, args.b_column, args.b_depth};
+    const Plain a = {args.a + batch * args.a_batch, args.m, args.k, args.a_row, args.a_depth, args.a_part};
+    const Plain b = {args.b + batch * args.b_batch, args.n, args.k, args.b_column, args.b_depth, turned(args.b_part)};
     const Quarter at_a = quarter_of(a), at_b = quarter_of(b);
     const int row = int(threadIdx.x) / 16 * 4;
     const int column = int(threadIdx.x) % 16 * 4;
@@ -64,14 +70,16 @@ __global__ void __launch_bounds__(kPlainThreads, 2) matmul_ieee(const __grid_con
         #pragma unroll
         for (int j = 0; j < 8; ++j) sum[i][j] = 0.0f;
     }
+    const int64_t begin = max(a.begin_in(first_row), b.begin_in(first_column));
+    const int64_t end = is_there(args.y_part, first_row, first_column) ? min(a.end_in(first_row), b.end_in(first_column)) : 0;
     int now = 0;
     float next_a[4], next_b[4];
-    load_four(next_a, a, first_row, 0, at_a);
-    load_four(next_b, b, first_column, 0, at_b);
+    load_four(next_a, a, first_row, begin, at_a);
+    load_four(next_b, b, first_column, begin, at_b);
     put_four(of_a[0], next_a, at_a);
     put_four(of_b[0], next_b, at_b);
     __syncthreads();
-    for (int64_t next = kSlice; next < args.k + kSlice; next += kSlice) {
+    for (int64_t next = begin + kSlice; next < end + kSlice; next += kSlice) {
         load_four(next_a, a, first_row, next, at_a);
         load_four(next_b, b, first_column, next, at_b);
         linear::multiply_slice(sum, of_a[now], of_b[now], row, column);
@@ -88,7 +96,9 @@ __global__ void __launch_bounds__(kPlainThreads, 2) matmul_ieee(const __grid_con
         #pragma unroll
         for (int j = 0; j < 8; ++j) {
             const int64_t c = first_column + column + j % 4 + j / 4 * (kSide / 2);
-            if (c < args.n) args.y[(batch * args.m + r) * args.n + c] = finished(out, sum[i][j], batch, r, c);
+            if (c >= args.n) continue;
+            float* to = args.y + (batch * args.m + r) * args.n + c;
+            *to = is_there(args.y_part, r, c) ? finished(out, sum[i][j], batch, r, c) : 0.0f;
         }
     }
 }

@@ -37,12 +37,14 @@ struct Product {
     int* ended;
     Operands plain;            // what was split
     bool all;                  // with lo * lo
+    int64_t y_part;            // Part
 
-    // The stages of a unit that both operands have, [first_of, past_of).
+    // The stages of a unit that both operands have, [first_of, past_of); none where nothing of y is wanted.
     __device__ __forceinline__ int first_of(const Unit& unit, const linear::Tile& tile) const {
         return max(unit.begin, max(plain.a.first_stage(tile.of_x), plain.b.first_stage(tile.of_weight)));
     }
     __device__ __forceinline__ int past_of(const Unit& unit, const linear::Tile& tile) const {
+        if (!is_there(y_part, tile.of_x, tile.of_weight)) return 0;
         return min(unit.end, min(plain.a.past_stage(tile.of_x), plain.b.past_stage(tile.of_weight)));
     }
     __device__ __forceinline__ int batch_of(int tile) const { return tile / tiles.tiles(); }
@@ -129,7 +131,7 @@ __device__ __forceinline__ void finish_unit(const Product& p, float (&sum)[64], 
     #pragma unroll
     for (int i = 0; ALL && i < 64; ++i) infinite = fmaf(sum[i], 0.0f, infinite);
     const bool anew = ALL && infinite != 0.0f;
-    if (!anew && p.out.c == nullptr) {
+    if (!anew && p.out.c == nullptr && p.y_part == kWhole) {
         #pragma unroll
         for (int i = 0; i < 64; ++i) sum[i] *= p.out.alpha;
         return;
@@ -139,7 +141,7 @@ __device__ __forceinline__ void finish_unit(const Product& p, float (&sum)[64], 
         const int row = at.row + i / 2 % 2 * 8, column = at.column + i / 4 * 8 + i % 2;
         if (row >= p.tiles.m || column >= p.tiles.n) continue;
         if (anew && !isfinite(sum[i])) sum[i] = in_float(p, batch, row, column);
-        sum[i] = finished(p.out, sum[i], batch, row, column);
+        sum[i] = is_there(p.y_part, row, column) ? finished(p.out, sum[i], batch, row, column) : 0.0f;
     }
 }
 

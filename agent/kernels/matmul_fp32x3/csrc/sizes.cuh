@@ -11,6 +11,23 @@ enum More : int64_t { kFp32x4 = 2 };
 // Which values of a matrix there are: those on one side of the diagonal alone, the others are 0 and are not read.
 enum Part : int64_t { kWhole = 0, kLower = 1, kUpper = 2 };
 
+// Of the matrix seen transposed.
+__host__ __device__ inline int64_t turned(int64_t part) { return part == kWhole ? kWhole : kLower + kUpper - part; }
+
+__device__ __forceinline__ bool is_there(int64_t part, int64_t row, int64_t column) {
+    return part == kWhole || (part == kLower ? column <= row : column >= row);
+}
+
+// The depths that a row of an operand has, [begin_of, end_of).
+template <class Of>
+__host__ __device__ __forceinline__ int64_t begin_of(const Of& of, int64_t row) {
+    return of.part == kUpper ? row : 0;
+}
+template <class Of>
+__host__ __device__ __forceinline__ int64_t end_of(const Of& of, int64_t row) {
+    return of.part == kLower && row + 1 < of.depth ? row + 1 : of.depth;
+}
+
 using linear::ceil_div;
 using linear::kMostBlocks;
 using linear::on_256_bytes;
@@ -27,7 +44,7 @@ struct Forward {
     int64_t b_batch, b_depth, b_column;  // [batch, k, n]
     int64_t c_batch, c_row, c_column;    // [batch, m, n]
     int64_t precision;                   // linear::Precision
-    int64_t a_part, b_part;              // Part; kWhole where the tensor cores do not take it
+    int64_t a_part, b_part, y_part;      // Part
     double alpha, beta;
     cudaStream_t stream;
     int64_t device;

@@ -6,10 +6,8 @@
 // loses digits beside its 31 neighbours alone (2^-38 of the largest). Of b, a column has one, whose largest values a kernel of
 // its own finds: another factor for each sum would cost as much again as adding it.
 //
-// hi and lo hold 22 bits, a float 24, and three products leave lo * lo out. What is missing is small, but where it has one
-// sign it adds up over the depth. So it is given either: what lies halfway goes the way that a number drawn for its place
-// says, and where lo * lo is left out all values of b go up or down, as likely as they are near. The numbers are the same in
-// every call.
+// What two fp16 leave of a value is drawn to either side (linear_fp32x3/csrc/split_sm90.cuh): where lo * lo is left out
+// that of all values of b.
 //
 // An infinity or NaN goes into lo, beside a hi of 1 with its sign (linear_fp32x3/csrc/split_sm90.cuh).
 //
@@ -56,8 +54,8 @@ struct Operand {
     int64_t piece, pieces;       // of depth
 
     // The depths that a row has, [begin_of(row), end_of(row)).
-    __host__ __device__ int64_t begin_of(int64_t row) const { return part == kUpper ? row : 0; }
-    __host__ __device__ int64_t end_of(int64_t row) const { return part == kLower && row + 1 < depth ? row + 1 : depth; }
+    __host__ __device__ int64_t begin_of(int64_t row) const { return matmul::begin_of(*this, row); }
+    __host__ __device__ int64_t end_of(int64_t row) const { return matmul::end_of(*this, row); }
     // The stages that a tile has.
     __device__ __forceinline__ int first_stage(int tile) const {
         return static_cast<int>(begin_of(static_cast<int64_t>(tile) * kTile) / kDepth);
@@ -128,65 +126,6 @@ __device__ __forceinline__ float scale_of(int exponent) { return __int_as_float(
 // What a half's sums are multiplied by; may be denormal.
 __device__ __forceinline__ float factor_of(int exponent) { return ldexpf(1.0f, -kMargin - exponent); }
 
-// 32 bits for a place.
-__device__ __forceinline__ uint32_t drawn_for(uint32_t row, uint32_t depth) {
-    uint32_t bits = row * 0x85ebca77u + depth * 0x9e3779b1u;
-    bits ^= bits >> 15;
-    return bits * 0x2c1b3c6du;
-}
-
-constexpr uint32_t kDropped = 0x1fff;  // bits of a float that fp16 has no room for
-
-// The float of 11 bits above or below v.
-__device__ __forceinline__ float either_way(float v, uint32_t drawn) {
-    return __uint_as_float((__float_as_uint(v) + drawn) & ~kDropped);
-}
-
-__device__ __forceinline__ float2 either_way(float2 v, uint32_t drawn) {
-    return {either_way(v.x, drawn & kDropped), either_way(v.y, drawn >> 19)};
-}
-
-// Eight neighbours in depth, of which the first is `depth`; all at once where every one is finite.
-template <bool DRAWN>
-__device__ __forceinline__ void split_eight(const float* v, float scale, uint32_t row, uint32_t depth, linear::Halves& hi,
-                                            linear::Halves& lo) {
-    __half2 seen = __float2half2_rn(0.0f);
-    uint32_t drawn = drawn_for(row, depth);
-    // By which a difference is multiplied so that what lies halfway between two fp16, and nothing else, goes another way; in
-    // turns of which every two have both.
-    constexpr float kNudge = 1.0f / 16384;
-    constexpr unsigned kTurns = 0x96;
-    const float nudge = drawn >> 31 ? kNudge : -kNudge;
-    const float nudges[2] = {1.0f + nudge, 1.0f - nudge};
-    #pragma unroll
-    for (int i = 0; i < 8; i += 2) {
-        const float2 scaled = {v[i] * scale, v[i + 1] * scale};
-        __half2 high, low;
-        if (DRAWN) {
-            drawn = i == 0 ? drawn : drawn_for(row, depth + i);
-            const float2 moved = either_way(scaled, drawn);
-            high = __floats2half2_rn(moved.x, moved.y);
-            const float2 back = __half22float2(high);
-            const float2 rest = either_way(float2{scaled.x - back.x, scaled.y - back.y}, drawn * 0x9e3779b1u);
-            low = __floats2half2_rn(rest.x, rest.y);
-        } else {
-            high = __floats2half2_rn(scaled.x, scaled.y);
-            const float2 back = __half22float2(high);
-            const float first = nudges[kTurns >> i & 1], second = nudges[kTurns >> (i + 1) & 1];
-            low = __floats2half2_rn((scaled.x - back.x) * first, (scaled.y - back.y) * second);
-        }
-        seen = __hadd2(seen, low);
-        hi.v[i] = __low2half(high), hi.v[i + 1] = __high2half(high);
-        lo.v[i] = __low2half(low), lo.v[i + 1] = __high2half(low);
-    }
-    const float2 sums = __half22float2(seen);
-    if (sums.x == sums.x && sums.y == sums.y && !DRAWN) return;  // an infinity less itself is no number
-    #pragma unroll
-    for (int i = 0; i < 8; ++i) {
-        if (!isfinite(v[i])) hi.v[i] = __float2half_rn(copysignf(1.0f, v[i])), lo.v[i] = __float2half_rn(v[i]);
-    }
-}
-
 // The largest finite size.
 template <int COUNT>
 __device__ __forceinline__ float largest_of(const float* v) {
@@ -213,9 +152,9 @@ __device__ __forceinline__ void put(Packed& tile, const Operand& of, int row, in
     const auto row_number = static_cast<uint32_t>(first_row + row), depth = static_cast<uint32_t>(stage * kDepth + piece * 8);
     linear::Halves hi, lo;
     if (of.drawn) {
-        split_eight<true>(v, scale_of(exponent), row_number, depth, hi, lo);
+        linear::split_eight<true>(v, scale_of(exponent), row_number, depth, hi, lo);
     } else {
-        split_eight<false>(v, scale_of(exponent), row_number, depth, hi, lo);
+        linear::split_eight<false>(v, scale_of(exponent), row_number, depth, hi, lo);
     }
     unsigned char* to = tile.bytes + matrix::swizzled(row, piece);
     *reinterpret_cast<linear::Halves*>(to) = hi;

@@ -1,0 +1,122 @@
+"""A pattern's place in a graph, and how the operations that patterns are made of are recognised there."""
+
+import operator
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import torch
+import torch.nn.functional as F
+from torch import fx, nn
+
+from agent.kernels import routing
+
+OWNER, NAME, CALL = "owner", "name", "call"
+"""Keys of a node's `meta` in a graph that holds the forwards of several modules: the path of the module whose
+forward has the node, the node's name there, and which call it is of (`joining.Number`)."""
+MANY = 6
+"""Nodes of which a label names each."""
+
+
+@dataclass(frozen=True)
+class Found:
+    """One place in a graph where a pattern stands."""
+
+    absorbed: tuple[fx.Node, ...]
+    """What the fused call computes, in the graph's order."""
+    results: tuple[fx.Node, ...]
+    """Those of them that others use; the fused call answers a tuple where they are several."""
+    inputs: tuple[fx.Node, ...]
+    modules: tuple[str, ...] = ()
+    """Modules whose parameters the call needs, by their paths in the traced module."""
+    settings: tuple[Any, ...] = ()
+    beside: tuple[fx.Node, ...] = ()
+    """Sizes that the operations ask for: they come from the inputs, and stay where they are."""
+
+    @property
+    def called(self) -> tuple[str, ...]:
+        """Paths of all modules that are not called any more."""
+        return tuple(str(node.target) for node in self.absorbed if node.op == "call_module")
+
+    @property
+    def label(self) -> str:
+        """`norm1 + silu`, in the names of the module and of its graph; of many the first and the last."""
+        names = [str(node.target) if node.op == "call_module" else _name(node) for node in self.absorbed]
+        return " + ".join(names) if len(names) <= MANY else f"{names[0]} + ... + {names[-1]}"
+
+
+def _name(node: fx.Node) -> str:
+    owner, name = node.meta.get(OWNER, ""), node.meta.get(NAME, node.name)
+    return f"{owner}.{name}" if owner else name
+
+
+def in_order(nodes: Sequence[fx.Node]) -> tuple[fx.Node, ...]:
+    """Each once, as the graph has them."""
+    places = {node: place for place, node in enumerate(nodes[0].graph.nodes)} if nodes else {}
+    return tuple(sorted(set(nodes), key=places.__getitem__))
+
+
+def operands(node: object, *functions: Callable[..., Any]) -> tuple[fx.Node, fx.Node] | None:
+    """The two tensors that a node combines by one of these functions, or by the first one's method."""
+    pair = arguments(node, *functions)
+    if pair is None or not (isinstance(pair[0], fx.Node) and isinstance(pair[1], fx.Node)):
+        return None
+    return pair[0], pair[1]
+
+
+def arguments(node: object, *functions: Callable[..., Any]) -> tuple[Any, Any] | None:
+    """As `operands`, where one of them may be a number."""
+    if not isinstance(node, fx.Node):
+        return None
+    is_function = node.op == "call_function" and node.target in functions
+    is_method = node.op == "call_method" and node.target == functions[0].__name__
+    if not (is_function or is_method) or node.kwargs or len(node.args) != 2:
+        return None
+    return node.args[0], node.args[1]
+
+
+def addends(node: object) -> tuple[fx.Node, fx.Node] | None:
+    """The two tensors whose sum a node is; a sum in place is none, since others see what it writes to."""
+    return operands(node, operator.add, torch.add)
+
+
+def factors(node: object) -> tuple[fx.Node, fx.Node] | None:
+    """The two tensors whose product a node is."""
+    return operands(node, operator.mul, torch.mul)
+
+
+def both_ways(pair: tuple[fx.Node, fx.Node] | None) -> tuple[tuple[fx.Node, fx.Node], ...]:
+    """A pair in both orders; of none, none."""
+    return () if pair is None else (pair, pair[::-1])
+
+
+def module_call(node: fx.Node, module: nn.Module, kinds: Sequence[type[nn.Module]]) -> fx.Node | None:
+    """The input of a call of a module of just these kinds, with an input and nothing else."""
+    if node.op != "call_module" or type(module.get_submodule(str(node.target))) not in kinds:
+        return None
+    source = node.args[0] if len(node.args) == 1 else node.kwargs.get("input", node.kwargs.get("x"))
+    return source if isinstance(source, fx.Node) and len(node.args) + len(node.kwargs) == 1 else None
+
+
+def norm_call(
+    node: fx.Node, module: nn.Module, kinds: Sequence[type[nn.Module]]
+) -> tuple[fx.Node, str] | None:
+    """The input and the path of a norm that the kernel takes."""
+    source = module_call(node, module, kinds)
+    if source is None:
+        return None
+    norm = module.get_submodule(str(node.target))
+    takes = all(value.dtype in routing.DTYPES for value in norm.parameters())
+    return (source, str(node.target)) if takes and getattr(norm, "act", "none") == "none" else None
+
+
+def called(node: object, *names: str) -> tuple[tuple[Any, ...], dict[str, Any]] | None:
+    """Arguments of a call of a function of torch's or a tensor's method of one of these names."""
+    if not isinstance(node, fx.Node) or node.op not in ("call_function", "call_method"):
+        return None
+    if node.op == "call_method":
+        is_one = node.target in names
+    else:
+        places = (torch, F, operator)
+        is_one = any(node.target is getattr(place, name, None) for name in names for place in places)
+    return (node.args, dict(node.kwargs)) if is_one else None

@@ -1,0 +1,48 @@
+// The launcher: which layouts a call has.
+#pragma once
+
+#include "product_sm80.cuh"
+
+namespace kernelwright::matmul_half {
+
+// How an operand's 16-bit elements lie.
+struct Layout {
+    bool across;     // rows are neighbours, and depths are not
+    bool by_eights;  // eight neighbours are 16 bytes that can be copied at once
+};
+
+inline Layout layout_of(const void* values, int64_t batch_step, int64_t row_step, int64_t depth_step) {
+    const bool across = row_step == 1 && depth_step != 1;
+    const int64_t along = across ? row_step : depth_step, other = across ? depth_step : row_step;
+    return {across, along == 1 && other % kEight == 0 && batch_step % kEight == 0 && aligned(values)};
+}
+
+inline bool has_matrix_units(int64_t device) {
+    int major = 0;
+    return cudaDeviceGetAttribute(&major, cudaDevAttrComputeCapabilityMajor, static_cast<int>(device)) == cudaSuccess &&
+           major >= 8;
+}
+
+template <typename T>
+cudaError_t multiply(const Forward& args, unsigned blocks) {
+    const Layout a = layout_of(args.a, args.a_batch, args.a_row, args.a_depth);
+    const Layout b = layout_of(args.b, args.b_batch, args.b_column, args.b_depth);
+    const auto with = [&](auto kernel) {
+        kernel<<<blocks, kThreads, 0, args.stream>>>(args, a.by_eights, b.by_eights);
+        return cudaGetLastError();
+    };
+    if (a.across) return b.across ? with(matmul_half<T, true, true>) : with(matmul_half<T, true, false>);
+    return b.across ? with(matmul_half<T, false, true>) : with(matmul_half<T, false, false>);
+}
+
+// cudaErrorNotSupported below sm_80.
+inline cudaError_t forward(const Forward& args) {
+    const int64_t tiles = args.batch * ((args.m + kSide - 1) / kSide) * ((args.n + kSide - 1) / kSide);
+    if (tiles > kMaxGrid || args.k > kMaxGrid) return cudaErrorInvalidValue;
+    if (!has_matrix_units(args.device)) return cudaErrorNotSupported;
+    if (args.dtype == kFloat16) return multiply<__half>(args, static_cast<unsigned>(tiles));
+    if (args.dtype == kBFloat16) return multiply<__nv_bfloat16>(args, static_cast<unsigned>(tiles));
+    return cudaErrorInvalidValue;
+}
+
+}  // namespace kernelwright::matmul_half

@@ -1,0 +1,4 @@
+#include "../../csrc/library.cuh"
+#include "launch.cuh"
+
+KW_LAUNCHER(matmul_half, forward, Forward)

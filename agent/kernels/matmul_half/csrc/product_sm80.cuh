@@ -1,0 +1,177 @@
+// y = alpha * a * b + beta * c for 16-bit elements, sums in float32 on the tensor cores: sm_80 and later, any layout.
+//
+// A block of 8 warps makes a tile of 128 x 128, a warp 64 x 32 of it, from slices of 32 of K. Slices lie in shared memory as
+// their operand lies in memory, neighbours in depth or in rows together, and a ring of three is kept filled by copies that
+// pass the registers by. What has neighbours in neither, or is not aligned to 16 bytes, is copied by elements.
+#pragma once
+
+#include "sizes.cuh"
+#include "warp_sm80.cuh"
+
+namespace kernelwright::matmul_half {
+
+constexpr int kSide = 128;
+constexpr int kSlice = 32;  // of K
+constexpr int kStages = 3;
+constexpr int kThreads = 256;
+constexpr int kBand = 8;    // tiles of rows that blocks go through together
+constexpr int kEight = 8;   // elements that are copied at once
+constexpr int kTileBytes = kSide * kSlice * 2;
+constexpr int kOfWarp[2] = {64, 32};  // rows and columns of a warp's part
+
+// One operand of one matrix, by its rows (m of a, n of b) and its depth.
+template <typename T>
+struct Side {
+    const T* values;
+    int64_t rows, depth;
+    int64_t row_step, depth_step;
+    bool by_eights;  // eight neighbours can be copied at once
+};
+
+// Where eight elements of a slice lie. ACROSS: rows are neighbours, and a slice is [32 of depth][128 rows]; else depths are, and
+// it is [128 rows][32]. The pieces of eight rows that are read together lie in different banks.
+template <bool ACROSS>
+__device__ __forceinline__ int place_of(int row, int depth) {
+    if (ACROSS) return depth * kSide * 2 + ((row / kEight) ^ (depth % 8)) * 16;
+    return row * kSlice * 2 + ((depth / kEight) ^ (row / 2 % 4)) * 16;
+}
+
+// Begins to copy the slice of 128 rows from `first` and 32 of depth from `begin`.
+template <typename T, bool ACROSS>
+__device__ __forceinline__ void load_slice(unsigned char* to, const Side<T>& of, int64_t first, int64_t begin) {
+    constexpr int kPieces = kSide * kSlice / kEight;
+    #pragma unroll
+    for (int i = 0; i < kPieces / kThreads; ++i) {
+        const int piece = i * kThreads + static_cast<int>(threadIdx.x);
+        const int row = ACROSS ? piece % (kSide / kEight) * kEight : piece / (kSlice / kEight);
+        const int depth = ACROSS ? piece / (kSide / kEight) : piece % (kSlice / kEight) * kEight;
+        const int64_t left_rows = of.rows - first - row, left_depth = of.depth - begin - depth;
+        const int64_t along = ACROSS ? left_rows : left_depth, other = ACROSS ? left_depth : left_rows;
+        const int count = other > 0 ? static_cast<int>(max(int64_t{0}, min(along, int64_t{kEight}))) : 0;
+        const T* from = of.values + (first + row) * of.row_step + (begin + depth) * of.depth_step;
+        unsigned char* place = to + place_of<ACROSS>(row, depth);
+        if (of.by_eights) {
+            sm80::copy_begun(place, count > 0 ? from : of.values, count * static_cast<int>(sizeof(T)));
+            continue;
+        }
+        Pack<T, kEight> eight;
+        #pragma unroll
+        for (int j = 0; j < kEight; ++j) {
+            eight.v[j] = j < count ? from[j * (ACROSS ? of.row_step : of.depth_step)] : from_float<T>(0.0f);
+        }
+        *reinterpret_cast<Pack<T, kEight>*>(place) = eight;
+    }
+}
+
+// The fragment of 16 rows (`B`: of two times 8) and 16 of depth, for this lane.
+template <bool ACROSS, bool B>
+__device__ __forceinline__ void load_fragment(uint32_t (&to)[4], const unsigned char* slice, int row, int depth) {
+    const int lane = threadIdx.x % 32, inner = lane % 8, low = lane / 8 % 2, high = lane / 16;
+    // Of the four matrices a wants the lower rows first, b the lower depths.
+    const int rows = B ? high : low, depths = B ? low : high;
+    const int at_row = row + rows * 8 + (ACROSS ? 0 : inner), at_depth = depth + depths * 8 + (ACROSS ? inner : 0);
+    sm80::load_matrices<ACROSS>(to, slice + place_of<ACROSS>(at_row, at_depth));
+}
+
+template <typename T, bool A_ACROSS, bool B_ACROSS>
+__device__ __forceinline__ void multiply_slice(float (&sum)[4][4][4], const unsigned char* a, const unsigned char* b, int row,
+                                               int column) {
+    #pragma unroll
+    for (int depth = 0; depth < kSlice; depth += 16) {
+        uint32_t of_a[4][4], of_b[2][4];
+        #pragma unroll
+        for (int i = 0; i < 4; ++i) load_fragment<A_ACROSS, false>(of_a[i], a, row + i * 16, depth);
+        #pragma unroll
+        for (int j = 0; j < 2; ++j) load_fragment<B_ACROSS, true>(of_b[j], b, column + j * 16, depth);
+        #pragma unroll
+        for (int i = 0; i < 4; ++i) {
+            #pragma unroll
+            for (int j = 0; j < 4; ++j) {
+                sm80::add_product(sum[i][j], of_a[i], of_b[j / 2][j % 2 * 2], of_b[j / 2][j % 2 * 2 + 1], T{});
+            }
+        }
+    }
+}
+
+template <typename T>
+__device__ __forceinline__ float finished(const Forward& args, float product, int64_t batch, int64_t row, int64_t column) {
+    const float scaled = static_cast<float>(args.alpha) * product;
+    if (args.c == nullptr) return scaled;
+    const T* c = static_cast<const T*>(args.c) + batch * args.c_batch + row * args.c_row + column * args.c_column;
+    return fmaf(static_cast<float>(args.beta), to_float(*c), scaled);
+}
+
+// Two neighbours of a row of y.
+template <typename T>
+__device__ __forceinline__ void store_two(const Forward& args, const float* sum, int64_t batch, int64_t row, int64_t column) {
+    if (row >= args.m || column >= args.n) return;
+    T* to = static_cast<T*>(args.y) + (batch * args.m + row) * args.n + column;
+    const T first = from_float<T>(finished<T>(args, sum[0], batch, row, column));
+    if (column + 1 >= args.n) {
+        *to = first;
+        return;
+    }
+    const T second = from_float<T>(finished<T>(args, sum[1], batch, row, column + 1));
+    if (args.n % 2 == 0) {
+        *reinterpret_cast<Pack<T, 2>*>(to) = {first, second};
+    } else {
+        to[0] = first, to[1] = second;
+    }
+}
+
+struct Tile {
+    int64_t batch, row, column;  // of the result
+};
+
+// In bands of kBand tiles of rows, down a band first: what blocks multiply at one time is as square as it can be.
+__device__ __forceinline__ Tile tile_at(const Forward& args, int64_t number) {
+    const int64_t m_tiles = (args.m + kSide - 1) / kSide, n_tiles = (args.n + kSide - 1) / kSide;
+    const int64_t batch = number / (m_tiles * n_tiles), own = number % (m_tiles * n_tiles);
+    const int64_t band = own / (kBand * n_tiles), within = own % (kBand * n_tiles);
+    const int64_t rows = min(int64_t{kBand}, m_tiles - band * kBand);
+    return {batch, (band * kBand + within % rows) * kSide, within / rows * kSide};
+}
+
+template <typename T, bool A_ACROSS, bool B_ACROSS>
+__global__ void __launch_bounds__(kThreads, 2)
+    matmul_half(const __grid_constant__ Forward args, bool a_by_eights, bool b_by_eights) {
+#if !defined(__CUDA_ARCH__) || __CUDA_ARCH__ >= 800  // elsewhere nobody calls it
+    __shared__ __align__(128) unsigned char ring[kStages][2][kTileBytes];
+    const Tile tile = tile_at(args, blockIdx.x);
+    const Side<T> a = {static_cast<const T*>(args.a) + tile.batch * args.a_batch, args.m, args.k, args.a_row, args.a_depth,
+                       a_by_eights};
+    const Side<T> b = {static_cast<const T*>(args.b) + tile.batch * args.b_batch, args.n, args.k, args.b_column, args.b_depth,
+                       b_by_eights};
+    const int stages = static_cast<int>((args.k + kSlice - 1) / kSlice);
+    const auto load = [&](int stage) {
+        if (stage < stages) {
+            load_slice<T, A_ACROSS>(ring[stage % kStages][0], a, tile.row, int64_t{stage} * kSlice);
+            load_slice<T, B_ACROSS>(ring[stage % kStages][1], b, tile.column, int64_t{stage} * kSlice);
+        }
+        sm80::copies_issued();
+    };
+    const int warp = threadIdx.x / 32, row = warp % 2 * kOfWarp[0], column = warp / 2 * kOfWarp[1];
+    float sum[4][4][4] = {};
+    #pragma unroll
+    for (int stage = 0; stage < kStages - 1; ++stage) load(stage);
+    for (int stage = 0; stage < stages; ++stage) {
+        sm80::copies_done<kStages - 2>();
+        __syncthreads();  // and the stage before is multiplied: its place is free
+        load(stage + kStages - 1);
+        const auto& now = ring[stage % kStages];
+        multiply_slice<T, A_ACROSS, B_ACROSS>(sum, now[0], now[1], row, column);
+    }
+    const int lane = threadIdx.x % 32;
+    const int64_t first_row = tile.row + row + lane / 4, first_column = tile.column + column + lane % 4 * 2;
+    #pragma unroll
+    for (int i = 0; i < 4; ++i) {
+        #pragma unroll
+        for (int j = 0; j < 4; ++j) {
+            store_two<T>(args, sum[i][j], tile.batch, first_row + i * 16, first_column + j * 8);
+            store_two<T>(args, sum[i][j] + 2, tile.batch, first_row + i * 16 + 8, first_column + j * 8);
+        }
+    }
+#endif
+}
+
+}  // namespace kernelwright::matmul_half

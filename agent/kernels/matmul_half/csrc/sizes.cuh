@@ -1,0 +1,25 @@
+// What the packaging hands over. Every field takes 8 bytes: Python packs a call in one go.
+#pragma once
+
+#include "../../csrc/element.cuh"
+
+namespace kernelwright::matmul_half {
+
+// y = alpha * a * b + beta * c, all float16 or all bfloat16; every operand is named by steps of elements, which may be 0. No
+// size is 0.
+struct Forward {
+    const void* a;
+    const void* b;
+    const void* c;                       // or null
+    void* y;                             // [batch, m, n], contiguous
+    int64_t batch, m, n, k;
+    int64_t a_batch, a_row, a_depth;     // [batch, m, k]
+    int64_t b_batch, b_depth, b_column;  // [batch, k, n]
+    int64_t c_batch, c_row, c_column;    // [batch, m, n]
+    int64_t dtype;                       // Dtype, not kFloat32
+    double alpha, beta;
+    cudaStream_t stream;
+    int64_t device;
+};
+
+}  // namespace kernelwright::matmul_half

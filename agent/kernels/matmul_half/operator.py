@@ -1,0 +1,182 @@
+"""`torch.matmul` and `torch.addmm` of 16-bit numbers: operator `kernelwright::matmul_half_forward`.
+
+Gradients are products of the same kind, over the same operands seen transposed: nothing is copied for them.
+"""
+
+from collections.abc import Callable, Sequence
+from functools import cache
+from typing import Any
+
+import torch
+
+from agent.kernels import routing
+from agent.kernels.matmul_fp32x3.product import Sum, joined, matrices, shape_of
+from agent.kernels.operators import Direction, Gradient, Operator, Tensors, address, stream
+
+KERNEL = "matmul_half"
+FORWARD = "18q2d2q"
+"""Forward of csrc/sizes.cuh; the stream and the device are its last two."""
+DTYPES = (torch.float16, torch.bfloat16)
+ENVELOPE = (
+    "a and b of rank 2 and more, of one dtype, batches broadcast, any sizes; read as they lie, transposed or"
+    " strided",
+    "alpha * a @ b + beta * c, c of that dtype, anything that broadcasts to the product",
+    "sums in float32 on the tensor cores, rounded once; sm_80 and later",
+    "left to torch until a GPU has timed it; AGENT_KERNELS_ALWAYS=1 takes it",
+)
+
+Multiplied = Callable[[torch.Tensor, torch.Tensor, float], torch.Tensor]
+
+
+def matmul_half(
+    a: torch.Tensor, b: torch.Tensor, c: torch.Tensor | None = None, *, alpha: float = 1.0, beta: float = 1.0
+) -> torch.Tensor:
+    """alpha * a @ b + beta * c, as torch.matmul and torch.addmm; c broadcasts to the product.
+
+    No GPU has timed it yet: unless AGENT_KERNELS_ALWAYS is set torch computes on a GPU too. What the kernel
+    does not take goes to torch, visibly. Raises what torch raises.
+    """
+    c = None if beta == 0 else c
+    if not _is_right(a, b, c) or not routing.takes(KERNEL, a, b, c, dtypes=DTYPES):
+        return _by_torch(a, b, Sum(c, alpha, beta))
+    return _OPERATOR(a, b, c, float(alpha), float(beta))
+
+
+def _is_right(a: torch.Tensor, b: torch.Tensor, c: torch.Tensor | None) -> bool:
+    """What torch refuses, and what leaves nothing to compute, is torch's to answer."""
+    if a.dim() < 2 or b.dim() < 2 or a.shape[-1] != b.shape[-2] or not a.numel() or not b.numel():
+        return False
+    if a.dtype != b.dtype or (c is not None and c.dtype != a.dtype):
+        return False
+    try:
+        shape = shape_of(a, b)
+        return c is None or joined(c.shape, shape) == shape
+    except RuntimeError:
+        return False
+
+
+def _by_torch(a: torch.Tensor, b: torch.Tensor, added: Sum) -> torch.Tensor:
+    """The same with one rounding where torch has an operator for it."""
+    c, alpha, beta = added
+    if c is None and alpha == 1:
+        return torch.matmul(a, b)
+    if a.dim() == b.dim() == 2 and c is not None and c.dim() <= 2:
+        return torch.addmm(c, a, b, alpha=alpha, beta=beta)
+    y = torch.matmul(a, b) * alpha
+    return y if c is None else torch.add(y, c, alpha=beta)
+
+
+@cache
+def _has_tensor_cores(device: int) -> bool:
+    """Whether a CUDA device multiplies matrices of both dtypes by `mma.sync`."""
+    return torch.cuda.get_device_capability(device) >= (8, 0)
+
+
+def _multiplied(a: torch.Tensor, b: torch.Tensor, added: Sum) -> torch.Tensor:
+    """On CUDA, by the kernel where it is wanted and the GPU has the tensor cores for it."""
+    if not routing.is_always() or not _has_tensor_cores(a.get_device()):
+        return _by_torch(a, b, added).contiguous()
+    shape = shape_of(a, b)
+    y = a.new_empty(shape)
+    (a, b, c), (batch, m, n) = matrices(a, b, added.c, shape, rows_join=True)
+    device = y.get_device()
+    steps = (*a.stride(), *b.stride(), *(c.stride() if c is not None else (0, 0, 0)))
+    routing.library(KERNEL, device).launch(
+        "forward", FORWARD, a.data_ptr(), b.data_ptr(), address(c), y.data_ptr(), batch, m, n, a.shape[-1],
+        *steps, routing.DTYPES[y.dtype], added.alpha, added.beta, stream(y), device,
+    )  # fmt: skip
+    return y
+
+
+def _launch(
+    a: torch.Tensor, b: torch.Tensor, c: torch.Tensor | None, alpha: float, beta: float,
+    statistics: bool = True,
+) -> Tensors:  # fmt: skip
+    return (_multiplied(a, b, Sum(c, alpha, beta)),)
+
+
+def _compute(
+    a: torch.Tensor, b: torch.Tensor, c: torch.Tensor | None, alpha: float, beta: float,
+    statistics: bool = True,
+) -> Tensors:  # fmt: skip
+    return (_by_torch(a, b, Sum(c, alpha, beta)).contiguous(),)
+
+
+def _shapes(a: torch.Tensor, b: torch.Tensor, c: Any, alpha: float, beta: float) -> Tensors:
+    return (a.new_empty(shape_of(a, b)),)
+
+
+def _launch_backward(
+    grad: torch.Tensor, a: torch.Tensor, b: torch.Tensor, shape: Sequence[int], alpha: float, beta: float,
+    wanted: Sequence[bool],
+) -> Tensors:  # fmt: skip
+    def multiplied(x: torch.Tensor, y: torch.Tensor, factor: float) -> torch.Tensor:
+        return _multiplied(x, y, Sum(None, factor, 1.0))
+
+    return _of_all(multiplied, (grad, a, b), shape, (alpha, beta), wanted)
+
+
+def _compute_backward(
+    grad: torch.Tensor, a: torch.Tensor, b: torch.Tensor, shape: Sequence[int], alpha: float, beta: float,
+    wanted: Sequence[bool],
+) -> Tensors:  # fmt: skip
+    def multiplied(x: torch.Tensor, y: torch.Tensor, factor: float) -> torch.Tensor:
+        return _by_torch(x, y, Sum(None, factor, 1.0))
+
+    return _of_all(multiplied, (grad, a, b), shape, (alpha, beta), wanted)
+
+
+def _of_all(
+    multiplied: Multiplied, tensors: Tensors, shape: Sequence[int], factors: tuple[float, float],
+    wanted: Sequence[bool],
+) -> Tensors:  # fmt: skip
+    """Of a, b and c, which has this shape; an empty tensor for one that is not wanted."""
+    grad, a, b = tensors
+    da, db, dc = (grad.new_empty(0) for _ in range(3))
+    if wanted[0]:
+        da = multiplied(grad, b.mT, factors[0]).sum_to_size(a.shape).contiguous()
+    if wanted[1] and b.dim() == 2:  # one matrix met all of a batch: one product over all rows
+        rows = a.expand(*grad.shape[:-2], *a.shape[-2:]).reshape(-1, a.shape[-1])
+        db = multiplied(rows.mT, grad.reshape(-1, grad.shape[-1]), factors[0]).contiguous()
+    elif wanted[1]:
+        db = multiplied(a.mT, grad, factors[0]).sum_to_size(b.shape).contiguous()
+    if wanted[2]:
+        dc = (grad.sum_to_size(tuple(shape)) * factors[1]).contiguous()
+    return da, db, dc
+
+
+def _backward_shapes(
+    grad: torch.Tensor, a: torch.Tensor, b: torch.Tensor, shape: Sequence[int], alpha: float, beta: float,
+    wanted: Sequence[bool],
+) -> Tensors:  # fmt: skip
+    shapes = (a.shape, b.shape, shape)
+    return tuple(a.new_empty(each if want else 0) for each, want in zip(shapes, wanted, strict=True))
+
+
+def _saved(inputs: Sequence[Any], results: Tensors) -> Sequence[torch.Tensor | None]:
+    return inputs[:3]
+
+
+def _gradients(
+    saved: Sequence[Any], settings: Sequence[Any], needed: Sequence[bool], grad: torch.Tensor
+) -> Sequence[Any]:
+    a, b, c = saved
+    wanted = list(needed[:3])
+    made = _OPERATOR.backward(grad, a, b, [] if c is None else list(c.shape), *settings[-2:], wanted)
+    return (*(value if want else None for value, want in zip(made, wanted, strict=True)), None, None)
+
+
+_OPERATOR = Operator(
+    KERNEL,
+    Direction(
+        "(Tensor a, Tensor b, Tensor? c, float alpha, float beta) -> Tensor",
+        cpu=_compute, cuda=_launch, fake=_shapes,
+    ),
+    Direction(
+        "(Tensor grad, Tensor a, Tensor b, SymInt[] shape, float alpha, float beta, bool[] wanted)"
+        " -> (Tensor, Tensor, Tensor)",
+        cpu=_compute_backward, cuda=_launch_backward, fake=_backward_shapes,
+    ),
+    Gradient(_saved, _gradients),
+)  # fmt: skip
+SCHEMAS = _OPERATOR.schemas

@@ -1,0 +1,31 @@
+"""Products of float16 and of bfloat16 matrices, one with a bias and an operand that lies transposed."""
+
+import torch
+import torch.nn as nn
+
+batch_size = 4096
+features = 4096
+results = 2048
+
+
+class Model(nn.Module):
+    """Sums are float32's, results are rounded once."""
+
+    def forward(
+        self, a: torch.Tensor, b: torch.Tensor, x: torch.Tensor, weight: torch.Tensor, bias: torch.Tensor
+    ) -> tuple[torch.Tensor, torch.Tensor]:
+        return torch.matmul(a, b), torch.addmm(bias, x, weight.t())
+
+
+def get_inputs() -> list[torch.Tensor]:
+    return [
+        torch.randn(batch_size, features, dtype=torch.float16),
+        torch.randn(features, results, dtype=torch.float16),
+        torch.randn(batch_size, features, dtype=torch.bfloat16),
+        torch.randn(results, features, dtype=torch.bfloat16),
+        torch.randn(results, dtype=torch.bfloat16),
+    ]
+
+
+def get_init_inputs() -> list[int]:
+    return []

@@ -23,8 +23,8 @@ UNSURE = frozenset({"unknown-cause", "wrong-values"})
 NOT_FINITE = frozenset({"nan-output", "non-finite-output", "constant-output"})
 """Kinds that say what the output holds, and not why."""
 WHERE_S = 2.0
-"""Of computing, for an explanation with what kernels wrote; LEAST_S of it for those in any case."""
-LEAST_S = 0.3
+"""Of computing, for an explanation and the search in what kernels wrote; LEAST_S for that in any case."""
+LEAST_S = 0.2
 
 
 class Explaining:

@@ -62,6 +62,8 @@ Then the headline goes on with what is known, in one or two sentences. From the 
 - *The wrong elements are those where the maximum of a row of softmax along dim 3 comes at index 8 or
   later*, where `input 0` is outside of -1.494 to 1.5, where a mask of the reference is true: what tells
   wrong elements from right ones.
+- *Every element is one of input 0, the wrong ones another one: (0, 5) holds input 0[0, 3], right is input
+  0[0, 4]*, or every wrong element holds the right value of another place.
 - *For each index of dims 0, 1, 2 all elements are the right ones times 0.174 to 0.918: a number taken once
   for each is wrong*, in the output or in a value before the operators that end the reference, as far as
   these can be taken back.

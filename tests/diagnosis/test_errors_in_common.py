@@ -8,7 +8,7 @@ import torch
 import torch.nn.functional as F
 from diagnosis import followed as recorded
 
-from agent.diagnosis.mismatch import dependencies, error_structure, mismatch_location, ranges
+from agent.diagnosis.mismatch import dependencies, error_structure, mismatch_location, misplaced, ranges
 from agent.diagnosis.mismatch.matching import Target
 
 Tensor = torch.Tensor
@@ -190,3 +190,49 @@ def test_an_element_that_depends_on_many_inputs_comes_alone(tmp_path: Path) -> N
     case, _ = recorded.case(tmp_path, REFERENCE, output)
     target = Target(case.outputs[0], case.truth[0], case.limits[0])
     assert dependencies.of(case, case.tape(), 0, target) is None
+
+
+SELECTION = """
+import torch
+from torch import nn
+
+class Model(nn.Module):
+    def forward(self, x):
+        return torch.nn.functional.max_pool1d(x, 3, 2)
+
+def get_inputs():
+    return [torch.randn(4, 6, 41)]
+
+def get_init_inputs():
+    return []
+"""
+
+
+def test_another_element_of_the_input_is_told_by_its_place(tmp_path: Path) -> None:
+    case, _ = recorded.case(tmp_path, SELECTION, lambda _, x: F.max_pool1d(x, 4, 2, 1))
+    target = Target(case.outputs[0], case.truth[0], case.limits[0])
+    x, at = case.inputs[0], tuple(target.wrong.reshape(target.shape).nonzero()[0].tolist())
+    said = misplaced.of(case, target)
+    held, right = (
+        (x == value[at]).nonzero()[0].tolist() for value in (case.outputs[0].double(), case.truth[0])
+    )
+    assert said == (
+        f"Every element is one of input 0, the wrong ones another one: {at} holds input 0{held}, right is "
+        f"input 0{right}."
+    )
+
+
+def test_right_values_in_other_places_are_told(tmp_path: Path) -> None:
+    def output(m: Any, x: Tensor, start: Tensor) -> Tensor:
+        return _steps(m, x, start)[1].transpose(1, 2).contiguous()
+
+    case, _ = recorded.case(tmp_path, REFERENCE, output)
+    target = Target(case.outputs[0], case.truth[0], case.limits[0])
+    assert misplaced.of(case, target) == (
+        "Every wrong element holds the right value of another place: (0, 0, 1) has that of (0, 1, 0)."
+    )
+
+
+def test_values_of_their_own_have_no_place(tmp_path: Path) -> None:
+    case, _ = recorded.case(tmp_path, SELECTION, lambda _, x: F.avg_pool1d(x, 3, 2))
+    assert misplaced.of(case, Target(case.outputs[0], case.truth[0], case.limits[0])) is None

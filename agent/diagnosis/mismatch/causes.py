@@ -14,6 +14,7 @@ from agent.diagnosis.mismatch import (
     distinguishing,
     error_structure,
     hypotheses,
+    misplaced,
     non_finite,
     pairs,
     precision,
@@ -98,9 +99,8 @@ def explain(
     if nearly := _nearly(case, search, target, finding):
         return nearly
     unknown = wording.unknown(case, targets, search, finding, found)
-    unknown = _told_apart(
-        unknown, told_apart or ranges.of(tape, target), error_structure.of(tape, number, target)
-    )
+    structure = misplaced.of(case, target) or error_structure.of(tape, number, target)
+    unknown = _told_apart(unknown, told_apart or ranges.of(tape, target), structure)
     unknown = wording.with_evidence(unknown, dependencies.of(case, tape, number, target))
     if everywhere and non_finite.only_places(target):
         unknown = non_finite.with_possible(unknown, made, target, number)

@@ -76,9 +76,10 @@ square, root or reciprocal, negated, or times a number that sizes explain.
   `normalise`.* Every kernel before has written values of the reference, copies or constants, and nothing
   else.
 - *The error starts in kernel `scores_kernel`: of `scores` (line 24) of the reference it writes 1776 of 4056
-  elements wrongly. All that follows is right.* That is no guess: the reference, given what the kernel wrote
-  in place of that value, gives the wrong output. The value is then explained as an output is, with less of
-  the reference before it; a cause found so is the headline.
+  elements wrongly (times 0.25 where finite, 810 finite where the reference is not). All that follows is
+  right.* That is no guess: the reference, given what the kernel wrote in place of that value, gives the
+  wrong output. The value is then explained as an output is, with less of the reference before it; a cause
+  found so is the headline.
 - *The first kernel that goes wrong is `rope_kernel`: of the result of cat (line 28) of the reference it
   writes 1344 of 3360 elements otherwise*, or *what it writes is no value of the reference: wrong, or
   another way to the result*.

@@ -194,8 +194,25 @@ def _located(followed: Followed, located: Located) -> str:
     return (
         f"The error starts in kernel `{followed.kernel(located.launch).name}`: of {value.told} of the "
         f"reference it writes {target.count} of {wrong.numel()} elements wrongly{_pattern(wrong)}, first "
-        f"{example}. {_rest(located)}"
+        f"{example}{_how(target)}. {_rest(located)}"
     )
+
+
+def _how(target: Target) -> str:
+    """What wrong elements of a value have in common, to follow an example; empty where nothing is known."""
+    finite, wanted = torch.isfinite(target.y), torch.isfinite(target.truth)
+    said = []
+    y, truth = (values[target.wrong & finite & wanted] for values in (target.y, target.truth))
+    if y.numel() >= kernel_values.ENOUGH:
+        factor = float((y * truth).sum() / truth.square().sum().clamp_min(1e-300))
+        if bool(kernel_values.near(y, factor * truth, SAME).all()):
+            said.append(f"times {factor:.4g} where finite")
+    for count, words in (
+        (int((finite & ~wanted).sum()), "finite where the reference is not"),
+        (int((~finite & wanted).sum()), "not finite where the reference is"),
+    ):
+        said += [f"{count} {words}"] if count else []
+    return f" ({', '.join(said)})" if said else ""
 
 
 def _pattern(wrong: Tensor) -> str:

@@ -277,8 +277,8 @@ class Trial:
 
     def _followed(self) -> where_commands.Where | None:
         """What the kernels of the call judged last wrote; None where they cannot be repeated."""
-        evidence, last = self._evidence(), self._records.last(self._folder)
-        return followed_replay.written(last, evidence) if evidence is not None else None
+        evidence = self._evidence()
+        return evidence and followed_replay.written(self._records.last(self._folder), evidence)
 
     def _evidence(self) -> Evidence | None:
         """None where nothing is replayed."""

@@ -137,6 +137,8 @@ class _Joiner:
         given = call.values(args, kwargs, self._is_tensor)
         if given is None or has_hooks(child) or not is_alone(child) or not _is_fixed(graph):
             return None
+        if type(child).__call__ is not nn.Module.__call__:
+            return None  # it does something around its forward
         made = (*number, len(self.calls))
         self.calls[made] = inner
         return self.add(made, call, graph, dict(zip(_traced(call), given, strict=True)))

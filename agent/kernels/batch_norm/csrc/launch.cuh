@@ -19,8 +19,9 @@ __global__ void __launch_bounds__(kThreads, kBlocks) planes(Forward args, Index 
         const Index place = first + u * kThreads;
         if (place >= packs) return;
         const Index plane = place * V / spatial, left = spatial - place * V % spatial;
-        const Map own = map_of<T>(args, plane % channels);
-        const Map next = left < V ? map_of<T>(args, (plane + 1) % channels) : own;
+        const Index channel = plane % channels, after = channel + 1 < channels ? channel + 1 : 0;
+        const Map own = map_of<T>(args, channel);
+        const Map next = left < V ? map_of<T>(args, after) : own;
         Map maps[V];
         #pragma unroll
         for (int k = 0; k < V; ++k) maps[k] = k < left ? own : next;

@@ -46,6 +46,43 @@ __device__ __forceinline__ Map map_of(const Forward& args, int64_t channel) {
     return {scale, fmaf(-value(args.mean, 0.0f), scale, value(args.bias, 0.0f))};
 }
 
+// f of each lane.
+template <int V, typename F>
+__device__ __forceinline__ group_norm::Pack<float, V> each_lane(group_norm::Pack<float, V> z, F f) {
+    #pragma unroll
+    for (int k = 0; k < V; ++k) z.v[k] = f(z.v[k]);
+    return z;
+}
+
+// An activation or its derivative, of elements stored as T. Of 16-bit ones there are twice as many a byte, so that
+// instructions count, and the last bits of float do not: SiLU's exponential and division are the short ones then.
+template <typename T, bool kSlope>
+__device__ __forceinline__ float bent_one(int64_t act, float z) {
+    if (sizeof(T) < sizeof(float) && act == group_norm::kSilu) {
+        constexpr float kLog2E = 1.44269504f;
+        const float s = __fdividef(1.0f, 1.0f + exp2f(z * -kLog2E));
+        return kSlope ? s * (1.0f + z * (1.0f - s)) : z * s;
+    }
+    return kSlope ? group_norm::derivative(act, z) : group_norm::activate(act, z);
+}
+
+// Of a pack. Which one it is is asked once: asked at each lane, it takes five comparisons and as many branches for an
+// element. A function, because inlined where it is used the six of them would be most of a kernel's code.
+template <typename T, bool kSlope, int V>
+__device__ __noinline__ group_norm::Pack<float, V> bent(int64_t act, group_norm::Pack<float, V> z) {
+    switch (act) {
+        case group_norm::kRelu:
+            return each_lane(z, [](float value) { return bent_one<T, kSlope>(group_norm::kRelu, value); });
+        case group_norm::kSilu:
+            return each_lane(z, [](float value) { return bent_one<T, kSlope>(group_norm::kSilu, value); });
+        case group_norm::kGelu:
+            return each_lane(z, [](float value) { return bent_one<T, kSlope>(group_norm::kGelu, value); });
+        case group_norm::kTanh:
+            return each_lane(z, [](float value) { return bent_one<T, kSlope>(group_norm::kTanh, value); });
+        default: return each_lane(z, [](float value) { return bent_one<T, kSlope>(group_norm::kHardswish, value); });
+    }
+}
+
 // Of each tensor that is there, what stands at one place; x also where only a sum asks for it.
 template <typename T, int V, bool kSums = false>
 struct Taken {
@@ -70,11 +107,11 @@ struct Taken {
             }
         }
         if (args.dy == nullptr) {
-            if (args.act != group_norm::kNone) z = group_norm::activate_pack(args.act, z);
+            if (args.act != group_norm::kNone) z = bent<T, false>(args.act, z);
             put(args.y, place, z);
             return z;
         }
-        if (args.act != group_norm::kNone) z = group_norm::derivative_pack(args.act, z);
+        if (args.act != group_norm::kNone) z = bent<T, true>(args.act, z);
         #pragma unroll
         for (int k = 0; k < V; ++k) z.v[k] = to_float(dy.v[k]) * (args.act == group_norm::kNone ? 1.0f : z.v[k]);
         if (args.dz != nullptr) put(args.dz, place, z);

@@ -118,7 +118,7 @@ class Layers(nn.Module):
 
 
 def test_tables_that_another_module_makes(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Neither module alone shows that their halves are the same; a layer called by itself has no such pair."""
+    """Neither module alone shows that their halves are the same; a layer called by itself has no pair."""
     model = nn.Sequential(nn.Linear(8, 8), Layers())
     native = copy.deepcopy(model)
     done = replace_modules(model, Q)

@@ -89,7 +89,12 @@ def rewritten(graph: fx.Graph, chosen: Iterable[Site]) -> fx.Graph:
         results = [copies[node] for node in found.results]
         with made.inserting_before(results[0]):
             modules = [made.create_node("get_attr", path) for path in found.modules]
-            arguments = (*(copies[node] for node in found.inputs), *modules, *found.settings)
+            inputs = [
+                # What a module holds may be asked for later than the call stands.
+                made.create_node("get_attr", node.target) if node.op == "get_attr" else copies[node]
+                for node in found.inputs
+            ]
+            arguments = (*inputs, *modules, *found.settings)
             call = made.call_function(site.pattern.fused, arguments)
             parts = [call]
             if len(results) > 1:
@@ -128,7 +133,7 @@ def _obstacle(order: _Order, module: nn.Module, found: Found) -> str | None:
         return "what lies between is used elsewhere too"
     start = min(places[node] for node in found.absorbed)
     end = min(places[node] for node in found.results)
-    if any(places[node] >= end for node in found.inputs):
+    if any(places[node] >= end for node in found.inputs if node.op != "get_attr"):
         return "what it needs is made later than what it gives is used"
     for node, written in order.writes:
         matters = start < places[node] and node not in absorbed

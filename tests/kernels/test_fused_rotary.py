@@ -90,6 +90,7 @@ class Tables(nn.Module):
 
     def __init__(self) -> None:
         super().__init__()
+        self.speeds: torch.Tensor
         self.register_buffer("speeds", 100.0 ** -torch.linspace(0, 1, 4))
 
     def forward(self, x: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]:
@@ -121,6 +122,7 @@ def test_tables_that_another_module_makes(monkeypatch: pytest.MonkeyPatch) -> No
     """Neither module alone shows that their halves are the same; a layer called by itself has no pair."""
     model = nn.Sequential(nn.Linear(8, 8), Layers())
     native = copy.deepcopy(model)
+    layers = [one.get_submodule("1.layers.0") for one in (model, native)]
     done = replace_modules(model, Q)
     assert list(done.fused) == [
         "1: layers.0.mul + ... + layers.0.add", "1: layers.1.mul + ... + layers.1.add"
@@ -128,8 +130,8 @@ def test_tables_that_another_module_makes(monkeypatch: pytest.MonkeyPatch) -> No
     seen = counted_calls(monkeypatch, rotations, "rotary", rotary)
     alike(model, native, Q)
     assert len(seen) == 2
-    layer, x = model[1].layers[0], Q.double()
-    torch.testing.assert_close(layer(x, (x[:, 0], x[:, 1])), native[1].layers[0](x, (x[:, 0], x[:, 1])))
+    x = Q.double()
+    torch.testing.assert_close(*(layer(x, (x[:, 0], x[:, 1])) for layer in layers))
     assert len(seen) == 2
 
 

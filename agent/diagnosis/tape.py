@@ -102,26 +102,6 @@ class Tape:
                 if maker is not None and maker.number < call.number:
                     self._used.setdefault(maker.number, []).append(call)
 
-    def part(self, result: Any, given: Mapping[int, str]) -> "Tape":
-        """Of the run only what leads from inputs, parameters and tensors `given` by `id` to `result`, one or
-        several of its tensors. The names of those given are what they are called there. The whole run where
-        something is written in place.
-        """
-        if self.in_place:
-            return self
-        needed: set[int] = set()
-        waiting = tensors(result)
-        while waiting:
-            tensor = waiting.pop()
-            maker = self.maker(tensor) if id(tensor) not in given else None
-            if maker is not None and maker.number not in needed:
-                needed.add(maker.number)
-                waiting += tensors(maker.given)
-        calls = [self.calls[number]._replace(number=place) for place, number in enumerate(sorted(needed))]
-        made = object.__new__(Tape)
-        made._hold(_runs_with_the_whole_alone, {**self._names, **given}, calls, result, {})
-        return made
-
     def maker(self, tensor: Any) -> Call | None:
         """The call whose result the tensor is; None for an input or a parameter."""
         number = self._made.get(id(tensor))
@@ -158,10 +138,6 @@ class Tape:
             return self._graph.play(rewrites, replaced or {})
         with torch.no_grad(), _Player(self, rewrites, replaced or {}):
             return self._run()
-
-
-def _runs_with_the_whole_alone() -> Any:
-    raise RuntimeError("a part of a run has no Python of its own")
 
 
 def record(run: Callable[[], Any], names: Mapping[int, str]) -> Tape:

@@ -35,6 +35,8 @@ EXAMPLES = (
     "blind/l2_normalize_eps_added",
     "blind/cumsum_carry_forgotten",
     "blind/embedding_first_position",
+    "unseen/window_both_sides_by_size",
+    "closed/sdpa_online_not_rescaled",
 )
 HEAD = f"""\
 # Feedback, before and after

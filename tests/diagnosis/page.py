@@ -57,26 +57,40 @@ called a decay. The rule counts them as misled, and so do the figures.
 WHERE = """\
 ## Where no cause is found
 
-Then the headline goes on with where the error comes from, on the emulator, in one or two sentences. The call is
-repeated and what each kernel wrote is held against the values that the reference computes on its way
-(`agent/diagnosis/where`): in any layout, side by side in one tensor, as the square, root or reciprocal, negated,
-or times a number that sizes explain.
+Then the headline goes on with what is known, in one or two sentences. From the output alone:
 
-- *Rightly written of the reference: `mean` (line 7) by `row_stats`. The error starts in kernel `normalise`.* Every
-  kernel before has written values of the reference, copies or constants, and nothing else.
-- *The error starts in kernel `scores_kernel`: of `scores` (line 24) of the reference it writes 1776 of 4056 elements
-  wrongly. All that follows is right.* That is no guess: the reference, given what the kernel wrote in place of that
-  value, gives the wrong output. The value is then explained as an output is, with less of the reference before
-  it; a cause found so is the headline.
-- *The first kernel that goes wrong is `rope_kernel`: of the result of cat (line 28) of the reference it writes 1344 of
-  3360 elements otherwise*, or *what it writes is no value of the reference: wrong, or another way to the result*.
-- *The wrong elements were written by threads with threadIdx.x >= 32*, by the last block, by lane 0, by every
-  thread's stores after its first, by two threads each, by no thread: where that tells wrong elements from right ones.
+- *The wrong elements are those where the maximum of a row of softmax along dim 3 comes at index 8 or
+  later*, where `input 0` is outside of -1.494 to 1.5, where a mask of the reference is true: what tells
+  wrong elements from right ones.
+- *Every element is one of input 0, the wrong ones another one: (0, 5) holds input 0[0, 3], right is input
+  0[0, 4]*, or every wrong element holds the right value of another place.
+- *For each index of dims 0, 1, 2 all elements are the right ones times 0.174 to 0.918: a number taken once
+  for each is wrong*, in the output or in a value before the operators that end the reference, as far as
+  these can be taken back.
+
+On the emulator the call is repeated besides, and what each kernel wrote is held against the values that the
+reference computes on its way (`agent/diagnosis/where`): in any layout, side by side in one tensor, as the
+square, root or reciprocal, negated, or times a number that sizes explain.
+
+- *Rightly written of the reference: `mean` (line 7) by `row_stats`. The error starts in kernel
+  `normalise`.* Every kernel before has written values of the reference, copies or constants, and nothing
+  else.
+- *The error starts in kernel `scores_kernel`: of `scores` (line 24) of the reference it writes 1776 of 4056
+  elements wrongly (times 0.25 where finite, 810 finite where the reference is not). All that follows is
+  right.* That is no guess: the reference, given what the kernel wrote in place of that value, gives the
+  wrong output. The value is then explained as an output is, with less of the reference before it; a cause
+  found so is the headline.
+- *The first kernel that goes wrong is `rope_kernel`: of the result of cat (line 28) of the reference it
+  writes 1344 of 3360 elements otherwise*, or *what it writes is no value of the reference: wrong, or
+  another way to the result*.
+- *The wrong elements were written by threads with threadIdx.x >= 32*, by the last block, by lane 0, by
+  every thread's stores after its first, by two threads each, by no thread: where that tells wrong elements
+  from right ones.
 - *The first numbers that are not finite are written by kernel `softmax`.*
 
-What is right leaves the search less to try: the part of the reference behind the values that are right. A kernel
-that computes all in one shows no values on its way; there only the writers are seen. What is right in float16 or
-bfloat16 alone is not called right.
+What is right leaves the search less to try: the part of the reference behind the values that are right. A
+kernel that computes all in one shows no values on its way; there only the writers are seen. What is right
+in float16 or bfloat16 alone is not called right.
 """
 
 

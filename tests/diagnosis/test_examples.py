@@ -14,8 +14,8 @@ def found(evidence: str) -> Evaluation:
     return refused(1, Finding(kind="wrong-values", message="m", evidence=evidence)).evaluation
 
 
-def test_there_are_ten_and_each_is_a_wrong_answer() -> None:
-    assert len(set(examples.EXAMPLES)) == len(examples.EXAMPLES) == 10
+def test_each_is_another_wrong_answer() -> None:
+    assert len(set(examples.EXAMPLES)) == len(examples.EXAMPLES)
     assert not [name for name in examples.EXAMPLES if CASES[name].correct]
 
 
@@ -45,4 +45,4 @@ def test_the_page_shows_them_in_order() -> None:
     page = examples.PAGE.read_text(encoding="utf-8")
     places = [page.index(f"`{name}`") for name in examples.EXAMPLES]
     assert places == sorted(places)
-    assert page.count("Before:") == page.count("After:") == 10
+    assert page.count("Before:") == page.count("After:") == len(examples.EXAMPLES)

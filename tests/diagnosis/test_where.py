@@ -85,6 +85,20 @@ def test_a_value_after_which_all_is_right_is_where_the_error_starts(tmp_path: Pa
     assert said.endswith(" at (0, 35). All that follows is right.")
 
 
+def test_what_wrong_elements_of_a_value_have_in_common_is_said(tmp_path: Path) -> None:
+    chosen = torch.rand(24, 40, generator=torch.Generator().manual_seed(8)) < 0.3
+
+    def normed(x: Tensor) -> Tensor:
+        return torch.where(chosen, 0.3 * _steps(x)[2], _steps(x)[2])
+
+    def output(_: Any, x: Tensor) -> Tensor:
+        return (normed(x) * torch.sigmoid(x)).cumsum(1)
+
+    found = _told(tmp_path, output, lambda x: [("normalise", (normed(x),)), ("scan", (output(None, x),))])
+    assert f"writes {int(chosen.sum())} of 960 elements wrongly" in found.sentences[0]
+    assert found.sentences[0].endswith(" (times 0.3 where finite). All that follows is right.")
+
+
 def test_what_a_kernel_wrote_is_explained_like_an_output(tmp_path: Path) -> None:
     def normed(x: Tensor) -> Tensor:
         mean, variance, *_ = _steps(x)

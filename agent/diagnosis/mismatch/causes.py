@@ -10,11 +10,15 @@ from typing import NamedTuple
 from agent.diagnosis import source_lines
 from agent.diagnosis.mismatch import (
     constants,
+    dependencies,
     distinguishing,
+    error_structure,
     hypotheses,
+    misplaced,
     non_finite,
     pairs,
     precision,
+    ranges,
     rounds,
     wording,
 )
@@ -94,7 +98,10 @@ def explain(
         return Explained(wording.with_evidence(other, finding.evidence))
     if nearly := _nearly(case, search, target, finding):
         return nearly
-    unknown = _told_apart(wording.unknown(case, targets, search, finding, found), told_apart)
+    unknown = wording.unknown(case, targets, search, finding, found)
+    structure = misplaced.of(case, target) or error_structure.of(tape, number, target)
+    unknown = _told_apart(unknown, told_apart or ranges.of(tape, target), structure)
+    unknown = wording.with_evidence(unknown, dependencies.of(case, tape, number, target))
     if everywhere and non_finite.only_places(target):
         unknown = non_finite.with_possible(unknown, made, target, number)
     return Explained(unknown, tuple(search.untold))
@@ -106,13 +113,11 @@ def _named(told: Finding, found: list[Found], chance: bool) -> Explained:
     return Explained(told, named if len(kinds) > 1 or chance else (), named, chance)
 
 
-def _told_apart(unknown: Finding, condition: str | None) -> Finding:
-    """With what tells wrong elements from right ones."""
-    if condition is None or unknown.kind != "unknown-cause":
-        return unknown
-    return unknown.model_copy(
-        update={"message": f"{unknown.message} The wrong elements are those {condition}."}
-    )
+def _told_apart(unknown: Finding, condition: str | None, structure: str | None) -> Finding:
+    """With what tells wrong elements from right ones, and what their errors have in common."""
+    apart = f"The wrong elements are those {condition}." if condition else None
+    said = " ".join(filter(None, (unknown.message, apart, structure)))
+    return unknown.model_copy(update={"message": said}) if unknown.kind == "unknown-cause" else unknown
 
 
 def _rarer(

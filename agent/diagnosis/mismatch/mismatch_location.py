@@ -15,6 +15,10 @@ MOSTLY = 0.9
 """Share of a region that has to be wrong for the region to be called wrong: values may be right by chance."""
 
 
+LISTED = 4
+"""Indices that are right are listed, where they are so few."""
+
+
 class Pattern(NamedTuple):
     """What the wrong elements have in common."""
 
@@ -129,6 +133,9 @@ def _along(wrong: Tensor, axis: int) -> Pattern | None:
         step = steps.pop()
         ordinal = {2: "2nd", 3: "3rd"}.get(step, f"{step}th")
         return Pattern(f"at every {ordinal} index of {name}, from {low} on", "lost-lanes")
+    right = [str(place) for place, flag in enumerate(hit) if not flag]
+    if len(right) <= LISTED < len(places):
+        return Pattern(f"at every index of {name} but {', '.join(right)}", region=False)
     return Pattern(f"at {len(places)} of the indices of {name}", region=False)
 
 

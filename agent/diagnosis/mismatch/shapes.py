@@ -1,6 +1,7 @@
 """How the expected shape comes about, operator by operator, and what a wrong one has instead."""
 
 from collections.abc import Iterator
+from typing import NamedTuple
 
 import torch
 
@@ -55,39 +56,101 @@ def _unlikely(words: str) -> int:
 
 
 def _formulas(tape: Tape, given: Shape, wanted: Shape) -> Iterator[str]:
-    """How a window's operator makes the sizes that the given shape lacks."""
+    """How a window's operator makes the sizes that the given shape lacks, and which slip the given ones."""
     missing = {size for size in wanted if size not in given}
     for call in reversed(tape.calls):
-        window = _window(call)
+        windows = _windows(call)
         result = next((t for t in tensors(call.result)), None)
-        if window is None or result is None or not missing & set(result.shape[-len(window) :]):
+        if windows is None or result is None or not missing & set(result.shape[-len(windows) :]):
             continue
         operand = tensors(call.given)[0]
-        for place, (kernel, stride, padding, dilation) in enumerate(window):
-            axis = place - len(window)
+        for place, window in enumerate(windows):
+            axis = place - len(windows)
             size, made = operand.shape[axis], result.shape[axis]
             if made in missing:
-                rounded = "ceil" if call.given.get("ceil_mode") else "floor"
-                yield (
-                    f"Right is {rounded}(({size} + 2 * {padding} - {dilation} * ({kernel} - 1) - 1) / "
-                    f"{stride}) + 1 = {made} for dim {axis} of {call.name} (padding {padding}, "
-                    f"dilation {dilation}, kernel {kernel}, stride {stride})"
-                )
+                here = given[axis] if len(given) == len(wanted) and wanted[axis] == made else None
+                yield _formula(call, axis, window.of(size)) + _slipped(window, size, made, here)
         return
 
 
-def _window(call: Call) -> list[tuple[int, int, int, int]] | None:
-    """Kernel size, stride, padding and dilation along each dimension; None for what has no window."""
+class _Window(NamedTuple):
+    """One dim of a window's operator."""
+
+    kernel: int
+    stride: int
+    padding: int
+    dilation: int
+    output_padding: int = 0
+    ceil: bool = False
+    transposed: bool = False
+
+    def of(self, size: int) -> tuple[str, int]:
+        """The formula with its numbers, and what it gives for an input of this size."""
+        reach = self.dilation * (self.kernel - 1)
+        span = f"{self.dilation} * ({self.kernel} - 1)"
+        if self.transposed:
+            made = (size - 1) * self.stride - 2 * self.padding + reach + self.output_padding + 1
+            shown = f"({size} - 1) * {self.stride} - 2 * {self.padding} + {span} + {self.output_padding} + 1"
+            return shown, made
+        room = size + 2 * self.padding - reach - 1
+        rounded = "ceil" if self.ceil else "floor"
+        steps = -(-room // self.stride) if self.ceil else room // self.stride
+        return f"{rounded}(({size} + 2 * {self.padding} - {span} - 1) / {self.stride}) + 1", steps + 1
+
+    def slips(self) -> Iterator[tuple[str, "_Window"]]:
+        """What is commonly forgotten or taken for something else."""
+        yield "without padding", self._replace(padding=0)
+        yield "with dilation 1", self._replace(dilation=1)
+        yield "with stride 1", self._replace(stride=1)
+        yield "with the size of the window as the stride", self._replace(stride=self.kernel)
+        yield "without output_padding", self._replace(output_padding=0)
+        if not self.transposed:
+            yield f"rounded {'down' if self.ceil else 'up'}", self._replace(ceil=not self.ceil)
+            yield "as of the transposed operator", self._replace(transposed=True)
+        else:
+            yield "as of the operator that is not transposed", self._replace(transposed=False)
+        for amount in (-1, 1):
+            yield f"with padding {self.padding + amount}", self._replace(padding=self.padding + amount)
+            yield f"with a window of {self.kernel + amount}", self._replace(kernel=self.kernel + amount)
+
+
+def _formula(call: Call, axis: int, formula: tuple[str, int]) -> str:
+    shown, made = formula
+    names = "kernel, stride, padding, dilation"
+    if call.given.get("transposed"):
+        names = "kernel, stride, padding, dilation, output_padding"
+    window = (_windows(call) or [])[axis]
+    numbers = ", ".join(f"{name} {value}" for name, value in zip(names.split(", "), window, strict=False))
+    return f"Right is {shown} = {made} for dim {axis} of {call.name} ({numbers})"
+
+
+def _slipped(window: _Window, size: int, right: int, given: int | None) -> str:
+    """Which slip gives the size that was given, if one does."""
+    if given is None or given == right:
+        return ""
+    for words, slip in window.slips():
+        if slip != window and min(slip.stride, slip.padding + 1) > 0 and slip.of(size)[1] == given:
+            return f"; {words} it is {given}"
+    if given == right - 1:
+        return f"; without the + 1 it is {given}"
+    return f"; {given} is the input's own size" if given == size else ""
+
+
+def _windows(call: Call) -> list[_Window] | None:
+    """One for each dimension; None for what has no window."""
     given = call.given
-    if given.get("transposed") or not {"stride", "padding"} <= given.keys():
+    if not {"stride", "padding"} <= given.keys():
         return None
     kernel = given.get("kernel_size")
     kernel = tuple(given["weight"].shape[2:]) if kernel is None and "weight" in given else kernel
     if not kernel or not isinstance(given["padding"], (list, tuple)):
         return None
-    dims = len(kernel)
-    lists = [kernel, given["stride"] or kernel, given["padding"], given.get("dilation") or [1]]
-    return list(zip(*[(list(one) * dims)[:dims] for one in lists], strict=True))
+    dims, transposed = len(kernel), bool(given.get("transposed"))
+    more = given.get("output_padding") if transposed else None
+    lists = [kernel, given["stride"] or kernel, given["padding"], given.get("dilation") or [1], more or [0]]
+    numbers = zip(*[(list(one) * dims)[:dims] for one in lists], strict=True)
+    ceil = bool(given.get("ceil_mode"))
+    return [_Window(*each)._replace(ceil=ceil, transposed=transposed) for each in numbers]
 
 
 def _chain(tape: Tape) -> Iterator[str]:

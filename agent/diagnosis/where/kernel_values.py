@@ -1,6 +1,7 @@
 """Which of the reference's values a kernel wrote: equal to rounding, in any layout, or simply related."""
 
 import math
+import time
 from collections.abc import Callable, Iterator
 from itertools import permutations
 from typing import NamedTuple
@@ -85,23 +86,27 @@ def _parts(written: Tensor, wanted: set[int], most: int) -> Iterator[Tensor]:
 
 
 def _among(value: Value, parts: list[Tensor], dtype: torch.dtype, sizes: set[int]) -> Held | None:
-    """Functions of a value are looked for in its own layout alone. A sample is compared before the whole."""
+    """Functions and multiples of a value are looked for in its own layout; a sample before the whole."""
     close = CLOSE.get(dtype, 0.0)
     flat = value.tensor.detach().reshape(-1)
     shape = tuple(size for size in value.tensor.shape if size > 1)
+    own, *turned = _orders(shape)
+    functions = _FUNCTIONS if value.tensor.is_floating_point() else _FUNCTIONS[:1]
+    tries = [(own, words, function) for words, function in functions]
+    size = float(torch.linalg.vector_norm(flat.double()))
     places = torch.arange(0, flat.numel(), max(1, flat.numel() // SAMPLE))
     for w in parts:
-        for order in _orders(shape):
+        # Transposing keeps the norm.
+        as_large = turned and math.isclose(float(torch.linalg.vector_norm(w)), size, rel_tol=10 * close)
+        for order, words, function in [*tries, *((order, *_FUNCTIONS[0]) for order in turned if as_large)]:
             some = flat[_original(places, shape, order)].double()
-            plain = order == tuple(range(len(shape))) and value.tensor.is_floating_point()
-            for words, function in _FUNCTIONS if plain else _FUNCTIONS[:1]:
-                relation = _relation(w[places], function(some), close, sizes)
-                if relation is None:
-                    continue
-                whole = function(flat.reshape(shape).permute(order).reshape(-1).double())
-                if relation == _relation(w, whole, close, sizes):
-                    short = f" in {str(dtype)[6:]}" if dtype in (torch.float16, torch.bfloat16) else ""
-                    return Held(value, words + relation + short, not relation and not short)
+            relation = _relation(w[places], function(some), close, sizes)
+            if relation is None:
+                continue
+            whole = function(flat.reshape(shape).permute(order).reshape(-1).double())
+            if relation == _relation(w, whole, close, sizes):
+                short = f" in {str(dtype)[6:]}" if dtype in (torch.float16, torch.bfloat16) else ""
+                return Held(value, words + relation + short, not relation and not short)
     return None
 
 
@@ -207,6 +212,13 @@ def sizes(tensors: list[Tensor]) -> set[int]:
     return {size for size in found if size > 1}
 
 
-def everywhere(followed: Followed, values: list[Value], known: set[int]) -> dict[int, list[Held]]:
-    """For the number of each writing what of the values it holds."""
-    return {number: held(writing, values, known) for number, writing in enumerate(followed.writings)}
+def everywhere(
+    followed: Followed, values: list[Value], known: set[int], until: float = math.inf
+) -> dict[int, list[Held]]:
+    """For the number of each writing what of the values it holds. `until`: by the thread's clock; of writings
+    that come later nothing is known.
+    """
+    return {
+        number: held(writing, values, known) if time.thread_time() < until else []
+        for number, writing in enumerate(followed.writings)
+    }

@@ -15,7 +15,7 @@ from agent.diagnosis.mismatch.case import Case
 from agent.diagnosis.mismatch.causes import Explained
 from agent.diagnosis.mismatch.matching import Limit, Target
 from agent.diagnosis.tape import Tape
-from agent.diagnosis.where import kernel_values, locating, non_finite, values, writers
+from agent.diagnosis.where import kernel_values, locating, non_finite, part, values, writers
 from agent.diagnosis.where.following import Followed, Writing
 from agent.diagnosis.where.kernel_values import Held
 from agent.diagnosis.where.locating import Located
@@ -31,6 +31,8 @@ KERNELS = 3
 """Kernels that are named whose values are known, at most."""
 AMPLIFIED = 4.0
 """So many times more rounding is allowed of a wrong value that is larger, at most: masked ones are huge."""
+MATCHING_S = 0.5
+"""Of computing, for finding the reference's values in what kernels wrote."""
 LOCATING_S = 0.3
 """Of computing, for finding the kernel that makes the error."""
 
@@ -63,9 +65,12 @@ def told(case: Case, followed: Followed, finding: Finding, budget_s: float) -> T
     tape = case.tape()
     found = values.of(tape, tensors(tape.result))
     known = kernel_values.sizes([*case.inputs, *case.truth])
-    held = kernel_values.everywhere(followed, found, known)
-    copied = kernel_values.everywhere(followed, values.taken(tape), known)
+    enough = time.thread_time() + MATCHING_S
+    held = kernel_values.everywhere(followed, found, known, enough)
+    copied = kernel_values.everywhere(followed, values.taken(tape), known, enough)
     number, target = first = next(iter(targets.items()))
+    if time.thread_time() > enough:
+        return Told(tuple(filter(None, [_by_whom(target, number, followed)])))
     located = locating.first(tape, followed, held, found, first, LOCATING_S)
     kernels = _kernels(followed, held, copied, case)
     if located is not None:
@@ -135,12 +140,15 @@ def _of_the_kernel(
 ) -> Explained | None:
     """Why the first value is wrong that the kernel wrote; None where that is not found."""
     _, value, given = located.wrong[0]
+    smaller = part.of(tape, [tensors(value.call.result)[0]], {})
+    if smaller is None:
+        return None
     called = f"What kernel `{followed.kernel(located.launch).name}` writes as {value.told} of the reference"
-    smaller = case._replace(
+    alone = case._replace(
         outputs=[given], truth=[value.tensor], limits=[_limit(value.tensor)], spreads=(), called=called,
-        part=tape.part([tensors(value.call.result)[0]], {}),
+        part=smaller,
     )  # fmt: skip
-    found = causes.explain(smaller, finding, budget_s=max(budget_s, 0.0))
+    found = causes.explain(alone, finding, budget_s=max(budget_s, 0.0))
     if not found.named:
         return None
     message = f"{found.finding.message} {_rest(located)}"
@@ -170,10 +178,10 @@ def _behind(
     """The cause among what follows the values that are right; None where it is not found."""
     right = [one.value for kernel in kernels for one in kernel.held if one.is_itself and one.value.is_result]
     given = {id(tensors(value.call.result)[0]): value.words.strip("`") for value in right}
-    part = tape.part(tape.result, given)
-    if len(part.calls) >= len(tape.calls) or not part.calls:
+    behind = part.of(tape, tape.result, given)
+    if behind is None or not 0 < len(behind.calls) < len(tape.calls):
         return None
-    found = causes.explain(case._replace(part=part), finding, budget_s=max(budget_s, 0.0))
+    found = causes.explain(case._replace(part=behind), finding, budget_s=max(budget_s, 0.0))
     return found if found.named else None
 
 
@@ -186,8 +194,25 @@ def _located(followed: Followed, located: Located) -> str:
     return (
         f"The error starts in kernel `{followed.kernel(located.launch).name}`: of {value.told} of the "
         f"reference it writes {target.count} of {wrong.numel()} elements wrongly{_pattern(wrong)}, first "
-        f"{example}. {_rest(located)}"
+        f"{example}{_how(target)}. {_rest(located)}"
     )
+
+
+def _how(target: Target) -> str:
+    """What wrong elements of a value have in common, to follow an example; empty where nothing is known."""
+    finite, wanted = torch.isfinite(target.y), torch.isfinite(target.truth)
+    said = []
+    y, truth = (values[target.wrong & finite & wanted] for values in (target.y, target.truth))
+    if y.numel() >= kernel_values.ENOUGH:
+        factor = float((y * truth).sum() / truth.square().sum().clamp_min(1e-300))
+        if bool(kernel_values.near(y, factor * truth, SAME).all()):
+            said.append(f"times {factor:.4g} where finite")
+    for count, words in (
+        (int((finite & ~wanted).sum()), "finite where the reference is not"),
+        (int((~finite & wanted).sum()), "not finite where the reference is"),
+    ):
+        said += [f"{count} {words}"] if count else []
+    return f" ({', '.join(said)})" if said else ""
 
 
 def _pattern(wrong: Tensor) -> str:

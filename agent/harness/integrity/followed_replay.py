@@ -10,7 +10,7 @@ from agent.emulator.replay import calls, player_commands
 from agent.emulator.replay.events import extent, itemsize
 from agent.emulator.replay.program import Program
 from agent.harness.integrity.replay_check import STEPS, Evidence, Forgery, Recorded, Replay, _check
-from agent.harness.messages import oracle_commands
+from agent.harness.messages import where_commands
 from agent.harness.messages.commands import to_oracle
 from agent.sandbox import messages
 
@@ -25,9 +25,9 @@ _NAME = re.compile(r"[A-Za-z_]\w{0,63}")
 class FollowedReplay(Replay):
     """One repetition on the oracle's present parameters and inputs."""
 
-    def written(self) -> oracle_commands.Where:
+    def written(self) -> where_commands.Where:
         """What the oracle is told. Raises Unrepeatable, and Forgery where the answer is none."""
-        show = oracle_commands.Show(self._stem("")[:-1], self._stem(calls.INPUTS))
+        show = where_commands.Show(self._stem("")[:-1], self._stem(calls.INPUTS))
         self._evidence.oracle.ask(to_oracle(show))
         self._write_steps()
         program = self.program
@@ -45,7 +45,7 @@ class FollowedReplay(Replay):
         except messages.Malformed as error:
             raise Forgery(f"tells what was written as it is not told{error}") from None
         launches = [_launched(words[0]) for kind, *words in program.after if kind == "launch"]
-        return oracle_commands.Where(
+        return where_commands.Where(
             stem=str(self._folder / _STEM),
             launches=launches,
             written=_within(told.written, pieces, len(launches)),
@@ -54,7 +54,7 @@ class FollowedReplay(Replay):
         )
 
 
-def written(recorded: Recorded, evidence: Evidence) -> oracle_commands.Where | None:
+def written(recorded: Recorded, evidence: Evidence) -> where_commands.Where | None:
     """The same of a call; None where it launched nothing. Raises what a replay raises."""
     needed = calls.alone(recorded.segments, recorded.chosen, earlier="first")
     replay = FollowedReplay(evidence, recorded, needed, everything=True)
@@ -68,10 +68,10 @@ def _spans(program: Program) -> list[tuple[int, int]]:
     return [(o.address, extent(o.shape, o.strides, itemsize(o.dtype))) for o in program.outputs]
 
 
-def _launched(step: dict[str, Any]) -> oracle_commands.Launched:
+def _launched(step: dict[str, Any]) -> where_commands.Launched:
     name = _NAME.search(step["name"])
     kernel = name.group() if name else "?"
-    return oracle_commands.Launched(kernel, step["line"], step["grid"], step["block"])
+    return where_commands.Launched(kernel, step["line"], step["grid"], step["block"])
 
 
 def _within(

@@ -3,7 +3,7 @@
 from typing import Any
 
 from agent.diagnosis.mismatch import error_map
-from agent.harness.messages import oracle_commands
+from agent.harness.messages import oracle_commands, where_commands
 from agent.harness.oracle import following
 from agent.harness.oracle.explanation import Explaining
 from agent.harness.oracle.state import OracleState
@@ -30,7 +30,7 @@ class DiagnosisCommands:
         given, wanted = next(pair for pair in shapes if pair[0] != pair[1])
         return self._explaining.of_shape(draw, given, wanted)
 
-    def do_show(self, command: oracle_commands.Show) -> dict[str, Any]:
+    def do_show(self, command: where_commands.Show) -> dict[str, Any]:
         """Writes the present parameters and inputs once more."""
         state, folder = self._state, self._state.folder
         wire.dump(state.arguments, folder, command.parameters + "-init")
@@ -38,7 +38,7 @@ class DiagnosisCommands:
         wire.dump(state.present.inputs, folder, command.inputs)
         return {}
 
-    def do_where(self, command: oracle_commands.Where) -> dict[str, Any]:
+    def do_where(self, command: where_commands.Where) -> dict[str, Any]:
         """The explanation with what the candidate's kernels wrote in the call that was judged last."""
         assert self._explaining is not None
         followed = following.read(command, tolerance.leaves(self._state.output))

@@ -1,5 +1,6 @@
 """From a draw and a wrong output to the case that `agent.diagnosis` explains, in the oracle's process."""
 
+import time
 from typing import Any
 
 import torch
@@ -21,8 +22,9 @@ UNSURE = frozenset({"unknown-cause", "wrong-values"})
 """Kinds that say less than what was known before."""
 NOT_FINITE = frozenset({"nan-output", "non-finite-output", "constant-output"})
 """Kinds that say what the output holds, and not why."""
-WHERE_S = 1.0
-"""Of computing, for what kernels wrote."""
+WHERE_S = 2.0
+"""Of computing, for an explanation and the search in what kernels wrote; LEAST_S for that in any case."""
+LEAST_S = 0.2
 
 
 class Explaining:
@@ -34,6 +36,7 @@ class Explaining:
         self._first = finding
         self._budget_s = causes.BUDGET_S
         self._across = False
+        self._begun = time.thread_time()
         self._sentences: tuple[str, ...] = ()
         """Where the error comes from, which is said where no cause is known."""
         self._few: list[Case] = []
@@ -90,7 +93,8 @@ class Explaining:
     def where(self, draw: Draw, output: Any, followed: Followed) -> dict[str, Any]:
         """With what the candidate's kernels wrote in the call that gave this output."""
         whole = case(self._reference, draw, output, self._source)
-        found = telling.told(whole, followed, self._first, WHERE_S)
+        left = WHERE_S - (time.thread_time() - self._begun)
+        found = telling.told(whole, followed, self._first, max(left, LEAST_S))
         self._sentences = found.sentences
         if found.explained is not None:
             self._found, self._few = found.explained, []

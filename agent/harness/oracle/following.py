@@ -7,7 +7,7 @@ import torch
 
 from agent.diagnosis.where.following import Followed, Kernel, Writers, Writing, output
 from agent.emulator.replay.events import extent, itemsize
-from agent.harness.messages.oracle_commands import Where
+from agent.harness.messages.where_commands import Where
 from agent.harness.worker import wire
 
 WORD = 4

@@ -13,7 +13,7 @@ from agent.emulator.replay.device_library import NotLoadable
 from agent.emulator.replay.events import Forged
 from agent.errors import EnvironmentFault, ProblemError
 from agent.harness.integrity.replay_check import Forgery, Unrepeatable
-from agent.harness.messages import oracle_commands
+from agent.harness.messages import oracle_commands, where_commands
 from agent.harness.messages.commands import call, to_oracle
 from agent.harness.messages.oracle_client import OracleClient
 from agent.harness.task.job import Job
@@ -46,7 +46,7 @@ class Diagnosed(NamedTuple):
     job: Job
     """Its source is only read, and its limit is that of each further call."""
     process: WorkerClient
-    followed: Callable[[], oracle_commands.Where | None]
+    followed: Callable[[], where_commands.Where | None]
     """Repeats the call."""
 
     def call(self, command: dict[str, Any]) -> dict[str, Any]:

@@ -18,7 +18,7 @@ from agent.harness.integrity import followed_replay, kernel_attribution, launch_
 from agent.harness.integrity.call_records import CallRecords, Drawn
 from agent.harness.integrity.real_shapes import Judged, reach
 from agent.harness.integrity.replay_check import Evidence
-from agent.harness.messages import oracle_commands
+from agent.harness.messages import oracle_commands, where_commands
 from agent.harness.messages.commands import call, instance, judged, to_oracle, to_worker
 from agent.harness.messages.oracle_client import ORACLE, OracleClient
 from agent.harness.task import faults, protocol
@@ -275,10 +275,10 @@ class Trial:
         if evidence is not None:
             self._records.check(evidence, self._backend.locate, self._call_once_more)
 
-    def _followed(self) -> oracle_commands.Where | None:
+    def _followed(self) -> where_commands.Where | None:
         """What the kernels of the call judged last wrote; None where they cannot be repeated."""
-        evidence, last = self._evidence(), self._records.last(self._folder)
-        return followed_replay.written(last, evidence) if evidence is not None else None
+        evidence = self._evidence()
+        return evidence and followed_replay.written(self._records.last(self._folder), evidence)
 
     def _evidence(self) -> Evidence | None:
         """None where nothing is replayed."""

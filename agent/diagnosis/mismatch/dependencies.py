@@ -1,0 +1,68 @@
+"""The first wrong element with the inputs that its gradient has, where these are few."""
+
+from typing import NamedTuple
+
+import torch
+
+from agent.diagnosis.graph import tensors
+from agent.diagnosis.mismatch.case import Case
+from agent.diagnosis.mismatch.matching import Target
+from agent.diagnosis.mismatch.searching import FAILING
+from agent.diagnosis.tape import Tape
+
+Tensor = torch.Tensor
+FEW = 4
+"""Elements of inputs and parameters that are told, at most."""
+LARGEST = 1 << 20
+"""Elements of all inputs; more take longer than they tell."""
+LONGEST = 300
+"""Operators; of more the gradient takes longer than it tells."""
+
+
+class Leaf(NamedTuple):
+    """An input or parameter by its name."""
+
+    name: str
+    tensor: Tensor
+
+
+def of(case: Case, tape: Tape, number: int, target: Target) -> str | None:
+    """A sentence about output `number`; None where the gradient at the element has more, or is not known."""
+    names = case.names()
+    known = {id(t): t for t in (*case.inputs, *case.parameters.values())}
+    leaves = [Leaf(names[key], t) for key, t in known.items() if t.is_floating_point() and t.numel()]
+    if (
+        case.part is not None
+        or len(tape.calls) > LONGEST
+        or sum(leaf.tensor.numel() for leaf in leaves) > LARGEST
+    ):
+        return None
+    place = int(target.wrong.to(torch.uint8).argmax())
+    gradients = _gradients(case, number, place, [leaf.tensor for leaf in leaves])
+    told: list[str] = []
+    for leaf, gradient in zip(leaves, gradients, strict=False):
+        for index in gradient.nonzero().tolist() if gradient is not None else []:
+            if len(told) == FEW:
+                return None
+            told.append(
+                f"{leaf.name}[{', '.join(map(str, index))}] = {float(leaf.tensor.detach()[tuple(index)]):.4g}"
+            )
+    at = tuple(int(one) for one in torch.unravel_index(torch.tensor(place), target.shape))
+    inputs = " and ".join(told)
+    return f"At the first wrong element, {at}, the reference's gradient has {inputs} alone." if told else None
+
+
+def _gradients(case: Case, number: int, place: int, leaves: list[Tensor]) -> tuple[Tensor | None, ...]:
+    """Empty where the reference has none."""
+    before = [leaf.requires_grad for leaf in leaves]
+    try:
+        for leaf in leaves:
+            leaf.requires_grad_(True)
+        with torch.enable_grad():
+            element = tensors(case.run())[number].reshape(-1)[place]
+            return torch.autograd.grad(element, leaves, allow_unused=True)
+    except FAILING:
+        return ()
+    finally:
+        for leaf, was in zip(leaves, before, strict=True):
+            leaf.requires_grad_(was)

@@ -1,0 +1,104 @@
+"""What the errors have in common that no wrong reference explains: one number for each row of the output.
+
+A statistic, a divisor or an offset that is wrong makes every element of its rows wrong by the same factor or
+amount. That is looked for in the output, then in the values before the operators that end the reference, as
+far as these can be taken back.
+"""
+
+from collections.abc import Iterator
+from itertools import combinations
+from typing import NamedTuple
+
+import torch
+
+from agent.diagnosis.mismatch import taking_back
+from agent.diagnosis.mismatch.matching import Target
+from agent.diagnosis.tape import Tape
+
+Tensor = torch.Tensor
+LEFT = 1e-6
+"""Share of the error, as a sum of squares, that may remain."""
+EACH = 4
+"""Elements of a row, at least, for each number that is fitted to it."""
+MOST_DIMS = 5
+DISTINCT = 1e-3
+"""Numbers closer than that, relative to the largest, are one."""
+
+
+class Fit(NamedTuple):
+    """How each row follows from the right one."""
+
+    dims: tuple[int, ...]
+    """That tell rows apart; none: all is one row."""
+    words: str
+    left: float
+
+
+def of(tape: Tape, number: int, target: Target) -> str | None:
+    """A sentence; None where the errors have no such structure. `number`: of the output."""
+    y, truth = target.y.reshape(target.shape), target.truth.reshape(target.shape)
+    fit = _best(y, truth)
+    if fit is not None:
+        return f"{_told(fit)}."
+    for stage in taking_back.of(tape, number, y):
+        fit = _best(stage.given, stage.value)
+        if fit is not None:
+            return f"Taken back to {stage.words}: {_told(fit)[0].lower()}{_told(fit)[1:]}."
+    return None
+
+
+def _best(y: Tensor, truth: Tensor) -> Fit | None:
+    if not bool(torch.isfinite(y).all() and torch.isfinite(truth).all()) or y.dim() > MOST_DIMS:
+        return None
+    error = float((y - truth).square().sum())
+    return next((fit for fit in _fits(y, truth) if fit.left <= LEFT * error), None)
+
+
+def _told(fit: Fit) -> str:
+    if not fit.dims:
+        return f"All elements are {fit.words}"
+    dims = ("dim " if len(fit.dims) == 1 else "dims ") + ", ".join(map(str, fit.dims))
+    return f"For each index of {dims} all elements are {fit.words}: a number taken once for each is wrong"
+
+
+def _fits(y: Tensor, truth: Tensor) -> Iterator[Fit]:
+    """Fewer numbers first."""
+    axes = [axis for axis in range(y.dim()) if y.shape[axis] > 1]
+    for count in range(len(axes)):
+        for dims in combinations(axes, count):
+            rows = y.numel()
+            for axis in dims:
+                rows //= y.shape[axis]
+            others = [axis for axis in range(y.dim()) if axis not in dims]
+            if rows >= EACH:
+                yield _factor(y, truth, dims, others)
+                yield _offset(y, truth, dims, others)
+            if rows >= 2 * EACH:
+                yield _both(y, truth, dims, others)
+
+
+def _factor(y: Tensor, truth: Tensor, dims: tuple[int, ...], others: list[int]) -> Fit:
+    square = truth.square().sum(others, keepdim=True)
+    factor = (y * truth).sum(others, keepdim=True) / square.clamp_min(1e-300)
+    left = float((y - factor * truth).square().sum())
+    return Fit(dims, f"the right ones times {_numbers(factor)}", left)
+
+
+def _offset(y: Tensor, truth: Tensor, dims: tuple[int, ...], others: list[int]) -> Fit:
+    offset = (y - truth).mean(others, keepdim=True)
+    left = float((y - truth - offset).square().sum())
+    return Fit(dims, f"the right ones plus {_numbers(offset)}", left)
+
+
+def _both(y: Tensor, truth: Tensor, dims: tuple[int, ...], others: list[int]) -> Fit:
+    mean, wanted = y.mean(others, keepdim=True), truth.mean(others, keepdim=True)
+    square = (truth - wanted).square().sum(others, keepdim=True)
+    factor = ((y - mean) * (truth - wanted)).sum(others, keepdim=True) / square.clamp_min(1e-300)
+    offset = mean - factor * wanted
+    left = float((y - factor * truth - offset).square().sum())
+    return Fit(dims, f"the right ones times {_numbers(factor)}, plus {_numbers(offset)}", left)
+
+
+def _numbers(values: Tensor) -> str:
+    low, high = float(values.min()), float(values.max())
+    return f"{low:.4g}" if high - low <= DISTINCT * max(abs(low), abs(high)) else f"{low:.3g} to {high:.3g}"

@@ -1,0 +1,85 @@
+"""Right values in wrong places: each wrong element is another element's, or another one of an input's."""
+
+from typing import NamedTuple
+
+import torch
+
+from agent.diagnosis.mismatch.case import Case
+from agent.diagnosis.mismatch.matching import PARTICULAR, Target, fractions
+
+Tensor = torch.Tensor
+LEAST = 8
+"""Wrong elements: so many are found elsewhere by chance by none."""
+CLOSE = 1e-6
+"""Relative to an element and to the rms of all."""
+LARGEST = 1 << 20
+"""Elements that are looked through."""
+
+
+class _Pool(NamedTuple):
+    """Values to be found again, in order."""
+
+    values: Tensor
+    places: Tensor
+    """Where each stands, flat."""
+
+    @classmethod
+    def of(cls, tensor: Tensor) -> "_Pool":
+        ordered = tensor.detach().reshape(-1).double().sort()
+        return cls(ordered.values, ordered.indices)
+
+    def nearest(self, wanted: Tensor) -> Tensor:
+        """Of each wanted value the number of the nearest one."""
+        right = torch.searchsorted(self.values, wanted).clamp(1, self.values.numel() - 1)
+        left = right - 1
+        nearer = (wanted - self.values[left]).abs() <= (self.values[right] - wanted).abs()
+        return torch.where(nearer, left, right)
+
+
+def of(case: Case, target: Target) -> str | None:
+    """A sentence; None where wrong elements hold values of their own."""
+    y, truth = target.y, target.truth
+    wrong = target.wrong
+    held = y[wrong]
+    enough = target.count >= LEAST and y.numel() <= LARGEST and bool(torch.isfinite(held).all())
+    # Whole numbers are found anywhere.
+    if not enough or fractions(held) < PARTICULAR or not bool(torch.isfinite(truth).all()):
+        return None
+    first = int(wrong.to(torch.uint8).argmax())
+    at = _index(first, target.shape)
+    for place, given in enumerate(case.inputs):
+        chosen = _chosen(given, y, truth, first)
+        if chosen is not None:
+            name = f"input {place}"
+            shown = f"{at} holds {name}{_listed(chosen[0])}, right is {name}{_listed(chosen[1])}"
+            return f"Every element is one of {name}, the wrong ones another one: {shown}."
+    pool = _Pool.of(truth)
+    near = pool.nearest(held)
+    size = float(truth.square().mean().sqrt())
+    if bool(((held - pool.values[near]).abs() <= CLOSE * (held.abs() + size)).all()):
+        other = _index(int(pool.places[near[0]]), target.shape)
+        return f"Every wrong element holds the right value of another place: {at} has that of {other}."
+    return None
+
+
+def _chosen(
+    given: Tensor, y: Tensor, truth: Tensor, first: int
+) -> tuple[tuple[int, ...], tuple[int, ...]] | None:
+    """What the first wrong element holds and should hold, by place, where all elements are of this input."""
+    if not given.is_floating_point() or not 1 < given.numel() <= LARGEST:
+        return None
+    pool = _Pool.of(given)
+    near, right = pool.nearest(y), pool.nearest(truth)
+    if not torch.equal(pool.values[near], y) or not torch.equal(pool.values[right], truth):
+        return None
+    return _index(int(pool.places[near[first]]), given.shape), _index(
+        int(pool.places[right[first]]), given.shape
+    )
+
+
+def _index(place: int, shape: torch.Size | tuple[int, ...]) -> tuple[int, ...]:
+    return tuple(int(one) for one in torch.unravel_index(torch.tensor(place), shape))
+
+
+def _listed(index: tuple[int, ...]) -> str:
+    return f"[{', '.join(map(str, index))}]"

@@ -105,8 +105,10 @@ def test_a_call_needs_what_fills_caches_and_nothing_of_the_calls_between() -> No
         call(2, launch(ROOM, name="chosen")),
     ]
 
-    few, all_of_them = (calls.alone(segments, 2, whole=whole) for whole in (False, True))
+    few, all_of_them, none = (calls.alone(segments, 2, earlier=earlier) for earlier in calls.EARLIER)
 
+    assert [event.name for event in none if isinstance(event, events.Launch)] == ["chosen"]
+    assert ROOM in {event.to for event in none if isinstance(event, events.Allocate)}
     assert [event.name for event in few if isinstance(event, events.Launch)] == ["k", "chosen"]
     names = [event.name for event in all_of_them if isinstance(event, events.Launch)]
     assert names == ["k", "between", "chosen"]

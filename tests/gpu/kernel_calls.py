@@ -130,6 +130,10 @@ CALLS: dict[str, tuple[Function, Function, int]] = {
         lambda x: batch_norm(x, *_running(x), act="silu", residual=x.sin()),
         lambda x: F.silu(F.batch_norm(x, *_running(x)) + x.sin()), 0,
     ),
+    "batch_norm with trained parameters": (
+        lambda x, w, b: batch_norm(x.movedim(-1, 1), *_running(x.movedim(-1, 1)), w, b, act="silu"),
+        lambda x, w, b: F.silu(F.batch_norm(x.movedim(-1, 1), *_running(x.movedim(-1, 1)), w, b)), 2,
+    ),
     "embedding_layer_norm": (
         lambda x, w, b: torch.cat(embedding_layer_norm(_numbers(x), x.flatten(0, -2), w, b), -1),
         lambda x, w, b: torch.cat(_looked_up(x, w, b), -1), 2,

@@ -138,7 +138,7 @@ def recorded(line: bytes) -> None:
     segment = calls.segment(before + line.decode("utf-8", "replace"))
     calls.difference(calls.behaviour(segment), calls.behaviour(calls.Segment([], [])))
     host_words.passed([segment, segment], 0, [1])
-    found = program.read(calls.alone([segment, segment], 1, whole=True), LIBRARY, "gemm-conv")
+    found = program.read(calls.alone([segment, segment], 1, earlier="all"), LIBRARY, "gemm-conv")
     json.dumps([*found.before, *found.after])
     found.last_writer()
     replay_findings.foreign(found, "none")

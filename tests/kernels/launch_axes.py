@@ -1,7 +1,7 @@
 """The launches of kernels that go along dimensions, of BatchNorm, embeddings and losses of linear layers."""
 
 import torch
-from kernels.launch_parts import ANY, Case, Expected, both, launch, named, operator_of, randn
+from kernels.launch_parts import ANY, KERNELS, Case, Expected, both, launch, named, operator_of, randn
 
 
 def _masked_softmax() -> Expected:
@@ -37,18 +37,21 @@ def _cumsum() -> Expected:
 
 
 def _batch_norm() -> Expected:
-    """Backward, channels-last, without a gradient before the activation."""
+    """Backward, channels-last, without a gradient before the activation; with the weight's and without."""
     x, residual, dy = (
         randn(2, 6, 3, 5, dtype=torch.float16).to(memory_format=torch.channels_last) for _ in range(3)
     )
     mean, variance, weight, bias = (randn(6) for _ in range(4))
     operator = operator_of("batch_norm")
     given = (x, residual, mean, variance, weight, bias, 1e-3, "gelu")
-    dx, _ = operator._launch_backward(dy, *given, [True, False])
+    dx, *_ = operator._launch_backward(dy, *given, [True, False, False, False])
     of = {"mean": mean, "variance": variance, "weight": weight, "bias": bias}
     sizes = {"n": 2, "channels": 6, "spatial": 15, "dtype": 1, "param_dtype": 0, "layout": 1, "act": 2}
-    backward = named(dy=dy, x=x, residual=residual, y=dx, dz=0, eps=1e-3, **of, **sizes)
-    return {"forward": backward}
+    frozen = named(dy=dy, x=x, residual=residual, y=dx, dz=0, eps=1e-3, **of, **sizes)
+    dx, _, dweight, _ = operator._launch_backward(dy, *given, [True, False, True, False])
+    made = {"dx": dx, "dz": 0, "dweight": dweight, "dbias": 0}
+    backward = named(dy=dy, x=x, residual=residual, eps=1e-3, workspace=ANY, **made, **of, **sizes)
+    return {"forward": frozen, "backward": backward, "backward_workspace": backward}
 
 
 def _linear_cross_entropy() -> Expected:
@@ -74,7 +77,13 @@ CASES = {
     "masked_softmax": Case(_masked_softmax, both(launch("masked_softmax"))),
     "reduction": Case(_reduction, both(launch("reduction"))),
     "cumsum": Case(_cumsum, both(launch("cumsum"))),
-    "batch_norm": Case(_batch_norm, both(launch("batch_norm"))),
+    "batch_norm": Case(
+        _batch_norm,
+        {
+            "Forward": (KERNELS / "batch_norm/csrc/map.cuh", "Forward"),
+            "Backward": (KERNELS / "batch_norm/csrc/backward.cuh", "Backward"),
+        },
+    ),
     "linear_cross_entropy": Case(_linear_cross_entropy, both(launch("linear_cross_entropy"))),
     "embedding_norm": Case(_embedding_norm, both(launch("embedding_norm"))),
 }

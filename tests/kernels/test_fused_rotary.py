@@ -7,6 +7,7 @@ from typing import Any
 import pytest
 import torch
 from kernels.fused_models import K, OfHeads, Q, alike, counted_calls
+from torch import nn
 
 from agent.kernels import replace_modules, rotary, routing
 from agent.kernels.fusing import rotations
@@ -82,6 +83,56 @@ def test_rotary_embedding(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
     alike(model, native, Q[:, :, :1], K[:, :, :1])
     options = {"dim": -3 if name == "a number" else -2, "interleaved": name == "interleaved"}
     assert seen[:2] == [options] * 2
+
+
+class Tables(nn.Module):
+    """Cosines and sines of every position, made once for all layers."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.speeds: torch.Tensor
+        self.register_buffer("speeds", 100.0 ** -torch.linspace(0, 1, 4))
+
+    def forward(self, x: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]:
+        places = torch.arange(x.shape[-2], device=x.device, dtype=x.dtype)[None]
+        angles = (self.speeds[None, :, None] @ places[:, None, :]).transpose(1, 2)
+        angles = torch.cat((angles, angles), dim=-1)
+        return angles.cos(), angles.sin()
+
+
+class Turning(nn.Module):
+    def forward(self, x: torch.Tensor, tables: tuple[torch.Tensor, torch.Tensor]) -> torch.Tensor:
+        cos, sin = tables
+        return x * cos.unsqueeze(1) + _rotate_half(x) * sin.unsqueeze(1)
+
+
+class Layers(nn.Module):
+    def __init__(self) -> None:
+        super().__init__()
+        self.tables, self.layers = Tables(), nn.ModuleList([Turning(), Turning()])
+
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        tables = self.tables(x)
+        for layer in self.layers:
+            x = layer(x, tables=tables) * 2
+        return x
+
+
+def test_tables_that_another_module_makes(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Neither module alone shows that their halves are the same; a layer called by itself has no pair."""
+    model = nn.Sequential(nn.Linear(8, 8), Layers())
+    native = copy.deepcopy(model)
+    layers = [one.get_submodule("1.layers.0") for one in (model, native)]
+    done = replace_modules(model, Q)
+    assert list(done.fused) == [
+        "1: layers.0.mul + ... + layers.0.add", "1: layers.1.mul + ... + layers.1.add"
+    ]  # fmt: skip
+    seen = counted_calls(monkeypatch, rotations, "rotary", rotary)
+    alike(model, native, Q)
+    assert len(seen) == 2
+    x = Q.double()
+    torch.testing.assert_close(*(layer(x, (x[:, 0], x[:, 1])) for layer in layers))
+    assert len(seen) == 2
 
 
 def test_whole_tables_of_unknown_halves_stay() -> None:

@@ -7,12 +7,14 @@ inputs were handed in cannot depend on those that a replay is given: it may brin
 import bisect
 from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
-from typing import Any, NamedTuple
+from typing import Any, Literal, NamedTuple
 
 from agent.emulator.replay import events, operators
 from agent.emulator.replay.events import Event
 
 INPUTS = "inputs"
+Earlier = Literal["first", "all", "none"]
+EARLIER: tuple[Earlier, ...] = ("first", "all", "none")
 
 
 class Segment(NamedTuple):
@@ -80,19 +82,20 @@ def difference(one: Behaviour, other: Behaviour) -> str:
     return "; ".join(parts[:5]) or "nothing that the records show"
 
 
-def alone(segments: Sequence[Segment], chosen: int, *, whole: bool) -> list[Event]:
+def alone(segments: Sequence[Segment], chosen: int, *, earlier: Earlier) -> list[Event]:
     """What a replay of the chosen call needs.
 
-    Of earlier calls the first of each instance, where caches are filled; with `whole` all of them. What they
-    do comes before the inputs of the chosen one exist, on inputs that are zeros.
+    Of earlier calls the first of each instance, where caches are filled, all of them, or none. What they do
+    comes before the inputs of the chosen one exist, on inputs that are zeros: lengths and indices among them,
+    at which a kernel that is right may end with an error.
     """
     found: list[Event] = []
-    for number, earlier in enumerate(segments[:chosen]):
-        found += earlier.before
-        if whole or number == 0 or earlier.is_new:
-            found += _blank(earlier.call)
+    for number, segment in enumerate(segments[:chosen]):
+        found += segment.before
+        if earlier == "all" or (earlier == "first" and (number == 0 or segment.is_new)):
+            found += _blank(segment.call)
         else:
-            found += [event for event in earlier.call if isinstance(event, events.Allocate)]
+            found += [event for event in segment.call if isinstance(event, events.Allocate)]
     return _used([*found, *segments[chosen].before, *segments[chosen].call])
 
 

@@ -24,8 +24,8 @@ def found(recorded: Recorded, evidence: Evidence, order: int) -> list[dict[str, 
     What is found after some of the calls before it counts where it is found after all of them as well.
     """
     claims: list[dict[str, Any]] = []
-    for whole in (False, True):
-        needed = calls.alone(recorded.segments, recorded.chosen, whole=whole)
+    for earlier in ("first", "all"):
+        needed = calls.alone(recorded.segments, recorded.chosen, earlier=earlier)
         try:
             replay = Replay(evidence, recorded, needed, everything=True)
             told = replay.checked(recorded.inputs_seed, order, secrets.randbits(63))

@@ -56,7 +56,7 @@ class FollowedReplay(Replay):
 
 def written(recorded: Recorded, evidence: Evidence) -> where_commands.Where | None:
     """The same of a call; None where it launched nothing. Raises what a replay raises."""
-    needed = calls.alone(recorded.segments, recorded.chosen, whole=False)
+    needed = calls.alone(recorded.segments, recorded.chosen, earlier="first")
     replay = FollowedReplay(evidence, recorded, needed, everything=True)
     few = 0 < replay.program.launches <= MOST_LAUNCHES
     small = sum(size for _, size in _spans(replay.program)) <= MOST_BYTES

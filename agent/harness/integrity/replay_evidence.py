@@ -6,7 +6,7 @@ from agent.emulator.replay import calls, device_library, host_words
 from agent.emulator.replay.events import Event, Forged
 from agent.harness.integrity import replay_findings
 from agent.harness.integrity.replay_check import Evidence, Forgery, Recorded, Replay
-from agent.harness.integrity.replay_findings import NOT_NEEDED
+from agent.harness.integrity.replay_findings import NOT_NEEDED, UNREPEATABLE
 from agent.harness.task import faults
 from agent.records import Finding
 
@@ -29,9 +29,11 @@ def on_fresh_inputs(recorded: Recorded, evidence: Evidence) -> Outcome:
     """Whether the candidate's own kernels account for what the call gives."""
     try:
         refusal, known = None, list[Event]()
-        for whole in (False, True):
-            needed = calls.alone(recorded.segments, recorded.chosen, whole=whole)
+        for earlier in calls.EARLIER:
+            needed = calls.alone(recorded.segments, recorded.chosen, earlier=earlier)
             if needed == known:
+                continue
+            if earlier == "none" and refusal is not None and refusal.kind != UNREPEATABLE:
                 break
             known = needed
             attempt = Replay(evidence, recorded, needed)
@@ -54,7 +56,7 @@ def on_fresh_inputs(recorded: Recorded, evidence: Evidence) -> Outcome:
 
 def on_its_own_inputs(recorded: Recorded, evidence: Evidence) -> bool:
     """Whether they account for it there, where the host makes little of the inputs."""
-    needed = calls.alone(recorded.segments, recorded.chosen, whole=True)
+    needed = calls.alone(recorded.segments, recorded.chosen, earlier="all")
     try:
         attempt = Replay(evidence, recorded, needed)
         few = _few_passed(attempt, recorded, evidence)

@@ -8,6 +8,7 @@ from agent.harness.task import faults
 from agent.records import Finding, LibraryOps, Location
 
 NOT_NEEDED = "own-kernels-not-needed"
+UNREPEATABLE = "own-kernels-not-repeatable"
 FOREIGN = "own-kernels-do-not-compute-the-result"
 
 
@@ -32,7 +33,7 @@ def unneeded(found: Program) -> Finding:
 
 def unrepeatable(error: str) -> Finding:
     return Finding(
-        kind="own-kernels-not-repeatable",
+        kind=UNREPEATABLE,
         message="This file's kernels cannot be run again without its host code, so that nothing shows that "
         "they compute the result: pass kernels device pointers and plain values only.",
         evidence=error,

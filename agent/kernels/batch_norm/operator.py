@@ -17,9 +17,9 @@ ENVELOPE = (
     "rank 2 and more; contiguous, or channels-last of rank 4 and 5; copied where it is neither",
     "statistics, weight and bias in the input's dtype or float32, all in one; weight and bias optional",
     "with silu, gelu (erf), relu, tanh or hardswish, and with a residual before it",
-    "the gradients of weight and bias by torch's operators",
 )
 FORWARD = "16qd2q"
+BACKWARD = "19qd2q"
 
 
 def batch_norm(
@@ -67,33 +67,12 @@ def _takes(x: torch.Tensor, parameters: Sequence[torch.Tensor | None], residual:
     return reason is None and routing.takes(KERNEL, x, *parameters)
 
 
-def _launched(
-    grad: torch.Tensor | None, inputs: Sequence[torch.Tensor | None], results: Sequence[torch.Tensor | None],
-    eps: float, act: str,
-) -> None:  # fmt: skip
-    """inputs: x, the residual and the parameters; results: the value, or the gradients of x and before it."""
-    x, residual, *parameters = inputs
-    assert x is not None
-    layout = layout_of(x)
-    laid = [None if one is None else laid_out(one, layout) for one in (grad, x, residual)]
-    dense = [None if one is None else one.contiguous() for one in parameters]
-    assert dense[0] is not None
-    n, channels = x.shape[:2]
-    device = x.device.index
-    routing.library(KERNEL, device).launch(
-        "forward", FORWARD,
-        *map(address, laid), *map(address, dense), *map(address, results), n, channels,
-        x.numel() // (n * channels), routing.DTYPES[x.dtype], routing.DTYPES[dense[0].dtype], layout,
-        activation.NUMBERS[act], eps, stream(x), device,
-    )  # fmt: skip
-
-
 def _launch(
     x: torch.Tensor, residual: torch.Tensor | None, mean: torch.Tensor, variance: torch.Tensor,
     weight: torch.Tensor | None, bias: torch.Tensor | None, eps: float, act: str, statistics: bool = True,
 ) -> Tensors:  # fmt: skip
     y = torch.empty_like(x, memory_format=format_of(x))
-    _launched(None, (x, residual, mean, variance, weight, bias), (y, None), eps, act)
+    _launched(None, (x, residual), (mean, variance, weight, bias), (y, None), eps, act)
     return (y,)
 
 
@@ -104,8 +83,35 @@ def _launch_backward(
 ) -> Tensors:  # fmt: skip
     made = _backward_shapes(grad, x, residual, mean, variance, weight, bias, eps, act, wanted)
     results = [one if want else None for one, want in zip(made, wanted, strict=True)]
-    _launched(grad, (x, residual, mean, variance, weight, bias), results, eps, act)
+    _launched(grad, (x, residual), (mean, variance, weight, bias), results, eps, act)
     return made
+
+
+def _launched(
+    grad: torch.Tensor | None, inputs: Sequence[torch.Tensor | None],
+    parameters: Sequence[torch.Tensor | None], results: Sequence[torch.Tensor | None], eps: float, act: str,
+) -> None:  # fmt: skip
+    """inputs: x and the residual; results: the value and None, or gradients of x, before it, weight, bias."""
+    x = inputs[0]
+    assert x is not None
+    layout = layout_of(x)
+    laid = [None if one is None else laid_out(one, layout) for one in (grad, *inputs)]
+    dense = [None if one is None else one.contiguous() for one in parameters]
+    assert dense[0] is not None
+    n, channels = x.shape[:2]
+    device = x.device.index
+    values = (
+        n, channels, x.numel() // (n * channels), routing.DTYPES[x.dtype], routing.DTYPES[dense[0].dtype],
+        layout, activation.NUMBERS[act], eps, stream(x), device,
+    )  # fmt: skip
+    library = routing.library(KERNEL, device)
+    pointers = (*map(address, laid), *map(address, dense), *map(address, results))
+    if all(one is None for one in results[2:]):
+        library.launch("forward", FORWARD, *pointers[:9], *values)
+        return
+    needed = library.ask("backward_workspace", BACKWARD, *pointers, 0, *values)
+    workspace = x.new_empty(needed, dtype=torch.uint8)
+    library.launch("backward", BACKWARD, *pointers, workspace.data_ptr(), *values)
 
 
 def _exact(x: torch.Tensor) -> torch.dtype:
@@ -155,19 +161,30 @@ def _compute_backward(
     _, scale = _mapped(x, mean, variance, weight, eps)
     dz = grad.to(z.dtype) * activation.slope(z, act)
     shapes = _backward_shapes(grad, x, residual, mean, variance, weight, bias, eps, act, wanted)
-    return tuple(
-        value.to(x.dtype).contiguous(memory_format=format_of(x)) if want else shape
-        for value, shape, want in zip((dz * scale, dz), shapes, wanted, strict=True)
-    )
+    over = [0, *range(2, x.dim())]
+    normal, _ = _mapped(x, mean, variance, None, eps)
+    of_parameters = ((dz * normal).sum(over), dz.sum(over))
+    form = format_of(x)
+    made = [value.to(x.dtype).contiguous(memory_format=form) for value in (dz * scale, dz)]
+    made += [value.to(shape.dtype) for value, shape in zip(of_parameters, shapes[2:], strict=True)]
+    return tuple(value if want else shape for value, shape, want in zip(made, shapes, wanted, strict=True))
 
 
 def _shapes(x: torch.Tensor, *others: Any) -> Tensors:
     return (torch.empty_like(x, memory_format=format_of(x)),)
 
 
-def _backward_shapes(grad: Any, x: torch.Tensor, *others: Any) -> Tensors:
-    form = format_of(x)
-    return tuple(torch.empty_like(x, memory_format=form) if want else x.new_empty(0) for want in others[-1])
+def _backward_shapes(
+    grad: Any, x: torch.Tensor, residual: Any, mean: Any, variance: Any, *others: Any
+) -> Tensors:
+    """Room for the gradients of x, before it, of weight and bias; none for what is not wanted."""
+    form, wanted = format_of(x), others[-1]
+    of_x = [torch.empty_like(x, memory_format=form) if want else x.new_empty(0) for want in wanted[:2]]
+    of_parameters = [
+        one.new_empty(one.shape) if want and one is not None else x.new_empty(0)
+        for one, want in zip(others[:2], wanted[2:], strict=True)
+    ]
+    return (*of_x, *of_parameters)
 
 
 def _saved(inputs: Sequence[Any], results: Tensors) -> Sequence[torch.Tensor | None]:
@@ -177,25 +194,18 @@ def _saved(inputs: Sequence[Any], results: Tensors) -> Sequence[torch.Tensor | N
 def _gradients(
     saved: Sequence[Any], settings: Sequence[Any], needed: Sequence[bool], grad: torch.Tensor
 ) -> Sequence[Any]:
-    """Gradients of x, the residual, weight and bias; the last two are sums of the second."""
-    x, _, mean, variance, weight, bias = saved
+    """Gradients of x, the residual, weight and bias; without an activation the second is the value's."""
+    weight, bias = saved[4:6]
     eps, act = settings[6:]
-    wanted = [needed[0], act != "none" and (needed[1] or needed[4] or needed[5])]
-    made = _OPERATOR.backward(grad, *saved, eps, act, wanted) if any(wanted) else (None, None)
-    dz = made[1] if wanted[1] else grad
-    grads: list[torch.Tensor | None] = [made[0] if needed[0] else None, dz if needed[1] else None, None, None]
-    assert x is not None
-    assert mean is not None
-    assert variance is not None
-    assert dz is not None
-    over = [0, *range(2, x.dim())]
-    if weight is not None and needed[4]:
-        normal, _ = _mapped(x, mean, variance, None, eps)
-        grads.append((dz.to(normal.dtype) * normal).sum(over).to(weight.dtype))
-    else:
-        grads.append(None)
-    grads.append(dz.sum(over, dtype=_exact(x)).to(bias.dtype) if bias is not None and needed[5] else None)
-    return (*grads, None, None)
+    of_parameters = [weight is not None and needed[4], bias is not None and needed[5]]
+    wanted = [needed[0], act != "none" and needed[1], *of_parameters]
+    made: Sequence[torch.Tensor | None] = (None,) * 4
+    if any(wanted):
+        made = _OPERATOR.backward(grad, *saved, eps, act, wanted)
+    dx, dz, dweight, dbias = (one if want else None for one, want in zip(made, wanted, strict=True))
+    if needed[1] and act == "none":
+        dz = grad
+    return (dx, dz, None, None, dweight, dbias, None, None)
 
 
 _OPERATOR = Operator(
@@ -207,7 +217,7 @@ _OPERATOR = Operator(
     ),
     Direction(
         "(Tensor grad, Tensor x, Tensor? residual, Tensor mean, Tensor variance, Tensor? weight,"
-        " Tensor? bias, float eps, str act, bool[] wanted) -> (Tensor, Tensor)",
+        " Tensor? bias, float eps, str act, bool[] wanted) -> (Tensor, Tensor, Tensor, Tensor)",
         cpu=_compute_backward, cuda=_launch_backward, fake=_backward_shapes,
     ),
     Gradient(_saved, _gradients),

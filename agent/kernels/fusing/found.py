@@ -32,6 +32,8 @@ class Found:
     settings: tuple[Any, ...] = ()
     beside: tuple[fx.Node, ...] = ()
     """Sizes that the operations ask for: they come from the inputs, and stay where they are."""
+    shown_by: tuple[fx.Node, ...] = ()
+    """Nodes before the inputs that show something about these which the call relies on; they stay too."""
 
     @property
     def called(self) -> tuple[str, ...]:

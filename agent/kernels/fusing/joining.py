@@ -37,7 +37,7 @@ class Joined:
 
     def holder(self, found: Found) -> Number:
         """The innermost call that leads to all of a pair."""
-        numbers = [_number(node) for node in found.absorbed]
+        numbers = _numbers(found)
         shared = 0
         while all(len(one) > shared and one[shared] == numbers[0][shared] for one in numbers):
             shared += 1
@@ -45,7 +45,7 @@ class Joined:
 
     def owners(self, found: Found) -> set[str]:
         """Paths of the modules through which a pair is reached, and of those that have it."""
-        numbers = {_number(node) for node in found.absorbed}
+        numbers = _numbers(found)
         return {self.calls[one[:depth]] for one in numbers for depth in range(1, len(one) + 1)}
 
 
@@ -69,17 +69,18 @@ def joined(module: nn.Module, forms: Forms) -> Joined | None:
         } - wanted
         grown = bool(more)
         wanted |= more
-    return _joined(module, forms, wanted)
+    found = _joined(module, forms, wanted)
+    # A child that shares no pair may give what makes sure of another's arguments: then all are written out.
+    return found if wanted <= set(found.calls.values()) else whole
 
 
 def crosses(found: Found) -> bool:
     """Whether a pair stands in several calls."""
-    return len({_number(node) for node in found.absorbed}) > 1
+    return len(set(_numbers(found))) > 1
 
 
-def _number(node: fx.Node) -> Number:
-    number: Number = node.meta.get(CALL, ())
-    return number
+def _numbers(found: Found) -> list[Number]:
+    return [node.meta.get(CALL, ()) for node in (*found.absorbed, *found.shown_by)]
 
 
 def _joined(module: nn.Module, forms: Forms, wanted: Collection[str] | None) -> Joined:
@@ -134,14 +135,19 @@ class _Joiner:
         if child not in self._forms or not (self._wanted is None or inner in self._wanted):
             return None
         call, graph = self._forms[child]
-        given = call.values(args, kwargs, self._is_tensor)
+        given = call.values(args, kwargs, self._is_of)
         if given is None or has_hooks(child) or not is_alone(child) or not _is_fixed(graph):
             return None
+        if type(child).__call__ is not nn.Module.__call__:
+            return None  # it does something around its forward
         made = (*number, len(self.calls))
         self.calls[made] = inner
         return self.add(made, call, graph, dict(zip(_traced(call), given, strict=True)))
 
-    def _is_tensor(self, value: Any, kind: type) -> bool:
+    def _is_of(self, value: Any, kind: type) -> bool:
+        """Whether it is what was traced in every call: a tensor, or a tuple of some."""
+        if kind is tuple and type(value) is tuple:
+            return all(is_plain(one) or self._is_of(one, torch.Tensor) for one in value)
         return kind is torch.Tensor and isinstance(value, fx.Node) and value not in self._loose
 
     def _is_loose(self, node: fx.Node, call: Call) -> bool:

@@ -15,7 +15,7 @@ from torch import fx, nn
 
 from agent.kernels.add_layer_norm.operator import add_layer_norm
 from agent.kernels.add_rms_norm.operator import add_rms_norm
-from agent.kernels.fusing import embeddings, losses, rotations, scores
+from agent.kernels.fusing import embeddings, losses, rotations, scores, written
 from agent.kernels.fusing.batches import (
     BATCHES,
     INSTANCES,
@@ -237,6 +237,11 @@ PATTERNS = (
         embeddings.placed_norm, embeddings.refuses_positions,
     ),
     Pattern("sum + RMSNorm", "add_rms_norm", _add_norm(nn.RMSNorm, RMSNorm), added_rms_norm, _unlike),
+    Pattern(
+        "sum + RMSNorm written out", "add_rms_norm", written.of_sum, written.written_norm_of_sum,
+        written.refuses_sum,
+    ),
+    Pattern("RMSNorm written out", "rms_norm", written.alone, written.written_norm, written.refuses),
     Pattern(
         "sum + LayerNorm", "add_layer_norm", _add_norm(nn.LayerNorm, LayerNorm), added_layer_norm, _unlike
     ),

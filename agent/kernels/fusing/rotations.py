@@ -58,11 +58,14 @@ def half_turned(node: fx.Node, module: nn.Module) -> Found | None:
         for x, cos in both_ways(factors(straight)):
             for turn, sin in both_ways(factors(crossed)):
                 parts = _turn(turn)
-                if parts is None or parts[0].x is not x or not (_is_doubled(cos) and _is_doubled(sin)):
+                doubled = (_doubled(cos), _doubled(sin))
+                if parts is None or parts[0].x is not x or doubled[0] is None or doubled[1] is None:
                     continue
                 absorbed = in_order((*parts[0].nodes, *parts[1], straight, crossed, node))
-                settings = (False, parts[0].half)
-                return Found(absorbed, (node,), (x, cos, sin), (), settings, in_order(parts[0].sizes))
+                return Found(
+                    absorbed, (node,), (x, cos, sin), (), (False, parts[0].half), in_order(parts[0].sizes),
+                    (doubled[0], doubled[1]),
+                )  # fmt: skip
     return None
 
 
@@ -169,12 +172,12 @@ def _half(bound: object, x: fx.Node) -> tuple[fx.Node, ...] | None:
     return (shape, size, bound) if is_shape else None  # type: ignore[return-value]
 
 
-def _is_doubled(node: object) -> bool:
-    """Whether the second half of its last dimension is seen to be the first once more."""
+def _doubled(node: object) -> fx.Node | None:
+    """What shows that the second half of its last dimension is the first once more."""
     while isinstance(node, fx.Node):
         pair = _pair_of(node, "cat", "concat", "concatenate")
         if pair is not None:
-            return pair[0] is pair[1]
+            return node if pair[0] is pair[1] else None
         scaled = arguments(node, operator.mul, torch.mul)
         if called(node, *_KEEPING) is not None or _is_number(scaled):
             node = node.args[0]
@@ -183,7 +186,7 @@ def _is_doubled(node: object) -> bool:
         else:
             unsqueezed = called(node, "unsqueeze")
             node = node.args[0] if unsqueezed is not None and unsqueezed[0][1:] in _UNSQUEEZED else None
-    return False
+    return None
 
 
 _UNSQUEEZED = ((0,), (1,), (-2,), (-3,))

@@ -44,6 +44,7 @@ class Sites:
 def sites(graph: fx.Graph, module: nn.Module, is_told: Callable[[Found], bool] = lambda _: True) -> Sites:
     """Every pattern in the graph; none shares a node with another. Of what stays only this is told."""
     done = Sites()
+    order = _order(graph, module)
     taken: set[fx.Node] = set()
     stay: list[tuple[Found, str]] = []
     for node in reversed(list(graph.nodes)):
@@ -51,7 +52,7 @@ def sites(graph: fx.Graph, module: nn.Module, is_told: Callable[[Found], bool] =
             found = None if node in taken else pattern.find(node, module)
             if found is None or taken & set(found.absorbed):
                 continue
-            reason = _obstacle(graph, module, found)
+            reason = _obstacle(order, module, found)
             if reason is None:
                 done.fit.append(Site(pattern, found))
                 taken.update(found.absorbed)
@@ -88,7 +89,12 @@ def rewritten(graph: fx.Graph, chosen: Iterable[Site]) -> fx.Graph:
         results = [copies[node] for node in found.results]
         with made.inserting_before(results[0]):
             modules = [made.create_node("get_attr", path) for path in found.modules]
-            arguments = (*(copies[node] for node in found.inputs), *modules, *found.settings)
+            inputs = [
+                # What a module holds may be asked for later than the call stands.
+                made.create_node("get_attr", node.target) if node.op == "get_attr" else copies[node]
+                for node in found.inputs
+            ]
+            arguments = (*inputs, *modules, *found.settings)
             call = made.call_function(site.pattern.fused, arguments)
             parts = [call]
             if len(results) > 1:
@@ -102,20 +108,34 @@ def rewritten(graph: fx.Graph, chosen: Iterable[Site]) -> fx.Graph:
     return made
 
 
-def _obstacle(graph: fx.Graph, module: nn.Module, found: Found) -> str | None:
-    absorbed = set(found.absorbed)
+@dataclass(frozen=True)
+class _Order:
+    """A graph's nodes by their places, and those that change a tensor in place, with that tensor."""
+
+    places: Mapping[fx.Node, int]
+    writes: tuple[tuple[fx.Node, fx.Node], ...]
+
+
+def _order(graph: fx.Graph, module: nn.Module) -> _Order:
+    nodes = list(graph.nodes)
+    writes = [
+        (node, node.args[0])
+        for node in nodes
+        if node.args and isinstance(node.args[0], fx.Node) and _writes(node, module)
+    ]
+    return _Order({node: place for place, node in enumerate(nodes)}, tuple(writes))
+
+
+def _obstacle(order: _Order, module: nn.Module, found: Found) -> str | None:
+    absorbed, places = set(found.absorbed), order.places
     inner = absorbed - set(found.results)
     if any(user not in absorbed for node in inner for user in node.users):
         return "what lies between is used elsewhere too"
-    places = {node: place for place, node in enumerate(graph.nodes)}
     start = min(places[node] for node in found.absorbed)
     end = min(places[node] for node in found.results)
-    if any(places[node] >= end for node in found.inputs):
+    if any(places[node] >= end for node in found.inputs if node.op != "get_attr"):
         return "what it needs is made later than what it gives is used"
-    for node in graph.nodes:
-        written = node.args[0] if node.args and _writes(node, module) else None
-        if not isinstance(written, fx.Node):
-            continue
+    for node, written in order.writes:
         matters = start < places[node] and node not in absorbed
         if matters and places[node] > max(places[one] for one in absorbed):
             matters = not _is_made_later(written, module, found, places)

@@ -145,7 +145,7 @@ def test_cumulative_sums(sizes: tuple[int, int, int], offset: int, reverse: bool
 @pytest.mark.parametrize(
     ("shape", "is_last", "offset"),
     [((3, 5, 49), False, 0), ((2, 8, 56), False, 0), ((2, 3, 7), False, 1), ((70, 40, 1), False, 0),
-     ((2, 24, 40), True, 0), ((2, 6, 7), True, 1)],
+     ((2, 24, 40), True, 0), ((2, 6, 7), True, 1), ((70, 3, 64), False, 0), ((50, 24, 49), True, 0)],
 )  # fmt: skip
 @pytest.mark.parametrize("act", ["none", "relu", "gelu"])
 def test_norms_by_running_statistics(
@@ -162,7 +162,8 @@ def test_norms_by_running_statistics(
     )  # fmt: skip
     truth, before = exact(x), exact(residual)
     seen, added = (value.movedim(-1, 1) if is_last else value for value in (truth, before))
-    mean, variance, weight, bias = (exact(one).detach() for one in parameters)
+    mean, variance, weight, bias = map(exact, parameters)
+    mean, variance = mean.detach(), variance.detach()
     z = F.batch_norm(seen, mean, variance, weight, bias, eps=1e-3) + added
     wanted = activation.value(z, act)
     kit.close(y, wanted.movedim(1, -1) if is_last else wanted)
@@ -173,6 +174,15 @@ def test_norms_by_running_statistics(
     given = exact(grad).detach()
     wanted.backward(given.movedim(-1, 1) if is_last else given)
     for ours, theirs in ((dx, truth), (dz, before)):
+        assert theirs.grad is not None
+        kit.close(ours, theirs.grad)
+    dx[...], dz[...] = math.nan, math.nan
+    dweight, dbias, workspace = kit.room(channels), kit.room(channels), kit.floats(2 * math.prod(shape))
+    run(
+        kit.device, "batch_norm_backward", batch_norm.BACKWARD,
+        grad, x, residual, *parameters, dx, dz, dweight, dbias, workspace, *numbers,
+    )  # fmt: skip
+    for ours, theirs in ((dx, truth), (dz, before), (dweight, weight), (dbias, bias)):
         assert theirs.grad is not None
         kit.close(ours, theirs.grad)
 

@@ -1,0 +1,245 @@
+// Backward with the gradients of weight and bias, in the pass that makes those of x and of the residual.
+//
+// dbias is the sum of dz over a channel, dweight that of dz * (x - mean) / sqrt(variance + eps). A block sums a part of a
+// channel, or of some channels that lie side by side; a second kernel adds the parts up, in the same order on every run.
+#pragma once
+
+#include "map.cuh"
+
+namespace kernelwright::batch_norm {
+
+struct Backward {
+    const void* dy;
+    const void* x;
+    const void* residual;  // or null
+    const void* mean;      // [channels], as the variance, the weight (or null) and the bias (or null)
+    const void* variance;
+    const void* weight;
+    const void* bias;
+    void* dx;       // or null
+    void* dz;       // or null
+    void* dweight;  // param_dtype [channels], or null
+    void* dbias;    // likewise
+    float* workspace;  // of as many bytes as backward_workspace says
+    int64_t n, channels, spatial;
+    int64_t dtype, param_dtype;
+    int64_t layout, act;
+    double eps;
+    cudaStream_t stream;
+    int64_t device;
+};
+
+inline Forward map_of(const Backward& args) {
+    return {args.dy, args.x, args.residual, args.mean, args.variance, args.weight, args.bias,
+            args.dx, args.dz, args.n, args.channels, args.spatial, args.dtype, args.param_dtype,
+            args.layout, args.act, args.eps, args.stream, args.device};
+}
+
+constexpr int kSumRows = 32;         // with channels side by side, of one thread
+constexpr int64_t kSumBlocks = 2048;  // of planes, about as many where the channels are fewer
+constexpr int kFinishers = 8;        // warps that add the parts of 32 channels
+
+// How a channel is cut: parts of it, and the items (packs or rows) of each.
+struct Parts {
+    int64_t count, each;
+};
+
+inline bool in_planes(const Backward& args) { return args.layout == group_norm::kContiguous && args.spatial > 1; }
+
+inline int width_of(int64_t packs) {
+    int width = 1;
+    while (width < kWarp && width < packs) width *= 2;
+    return width;
+}
+
+inline int vector_of(const Backward& args, int wide) {
+    const bool starts =
+        aligned(args.dy) && aligned(args.x) && aligned(args.residual) && aligned(args.dx) && aligned(args.dz);
+    return starts && (in_planes(args) ? args.spatial : args.channels) % wide == 0 ? wide : 1;
+}
+
+inline Parts parts_of(const Backward& args, int vector) {
+    if (!in_planes(args)) {
+        const int64_t each = int64_t{kSumRows} * (kThreads / width_of(args.channels / vector));
+        return {blocks_of(args.n * args.spatial, each), each};
+    }
+    const int64_t packs = args.n * (args.spatial / vector), least = kThreads * kPacks;
+    const int64_t wanted = std::min(blocks_of(kSumBlocks, args.channels), blocks_of(packs, least));
+    const int64_t each = blocks_of(blocks_of(packs, wanted), least) * least;
+    return {blocks_of(packs, each), each};
+}
+
+template <typename T>
+__device__ __forceinline__ float mean_of(const Forward& args, int64_t channel) {
+    return group_norm::parameter<T>(args.mean, args.param_dtype, channel, 0.0f);
+}
+
+// What the sum of dz * (x - mean) still lacks.
+template <typename T>
+__device__ __forceinline__ float rstd_of(const Forward& args, int64_t channel) {
+    return rsqrtf(group_norm::parameter<T>(args.variance, args.param_dtype, channel, 1.0f) + float(args.eps));
+}
+
+// A block sums a part of one channel's planes.
+template <typename T, int V>
+__global__ void __launch_bounds__(kThreads, kBlocks) sum_planes(Forward args, Parts parts, float* sums) {
+    __shared__ float of_weight[kMaxWarps], of_bias[kMaxWarps];
+    const int64_t channel = blockIdx.x % args.channels, part = blockIdx.x / args.channels;
+    const int64_t plane = args.spatial / V, packs = args.n * plane;
+    const int64_t begin = part * parts.each, end = min(packs, begin + parts.each);
+    const Map own = map_of<T>(args, channel);
+    const float mean = mean_of<T>(args, channel);
+    Map maps[V];
+    #pragma unroll
+    for (int k = 0; k < V; ++k) maps[k] = own;
+    // Where a thread's item lies, kept up by steps: a division for each would take longer than its loads.
+    const int64_t step_images = kThreads / plane, step_rest = kThreads % plane;
+    int64_t image = (begin + threadIdx.x) / plane, rest = (begin + threadIdx.x) % plane;
+    float dweight = 0.0f, dbias = 0.0f;
+    for (int64_t item = begin + threadIdx.x; item < end; item += kThreads * kPacks) {
+        Taken<T, V, true> taken[kPacks];
+        int64_t places[kPacks];
+        #pragma unroll
+        for (int u = 0; u < kPacks; ++u) {
+            places[u] = (image * args.channels + channel) * plane + rest;
+            if (item + u * kThreads < end) taken[u].load(args, places[u]);
+            image += step_images;
+            rest += step_rest;
+            if (rest >= plane) {
+                rest -= plane;
+                ++image;
+            }
+        }
+        #pragma unroll
+        for (int u = 0; u < kPacks; ++u) {
+            if (item + u * kThreads >= end) break;
+            const auto dz = taken[u].store(args, places[u], maps);
+            #pragma unroll
+            for (int k = 0; k < V; ++k) {
+                dbias += dz.v[k];
+                dweight = fmaf(dz.v[k], to_float(taken[u].x.v[k]) - mean, dweight);
+            }
+        }
+    }
+    dweight = block_reduce<Sum>(dweight, of_weight);
+    dbias = block_reduce<Sum>(dbias, of_bias);
+    if (threadIdx.x != 0) return;
+    sums[part * args.channels + channel] = dweight * rstd_of<T>(args, channel);
+    sums[(parts.count + part) * args.channels + channel] = dbias;
+}
+
+// A block sums some rows of `width` packs of channels.
+template <typename T, int V>
+__global__ void __launch_bounds__(kThreads, kBlocks) sum_side_by_side(
+    Forward args, Parts parts, int64_t rows, int64_t packs, int width, float* sums) {
+    __shared__ float of_weight[kThreads * V], of_bias[kThreads * V];
+    const unsigned groups = unsigned((packs + width - 1) / width);
+    const int64_t first = blockIdx.x % groups * int64_t{width}, column = first + threadIdx.x % width;
+    const int64_t part = blockIdx.x / groups;
+    const int height = kThreads / width;
+    const int64_t end = column < packs ? min(rows, (part + 1) * parts.each) : 0;
+    float dweight[V] = {}, dbias[V] = {};
+    Map maps[V];
+    float mean[V];
+    #pragma unroll
+    for (int k = 0; k < V; ++k) {
+        const int64_t channel = min(column, packs - 1) * V + k;
+        maps[k] = map_of<T>(args, channel);
+        mean[k] = mean_of<T>(args, channel);
+    }
+    for (int64_t row = part * parts.each + int(threadIdx.x) / width; row < end; row += kPacks * height) {
+        Taken<T, V, true> taken[kPacks];
+        #pragma unroll
+        for (int u = 0; u < kPacks; ++u) taken[u].load(args, min(row + u * height, rows - 1) * packs + column);
+        #pragma unroll
+        for (int u = 0; u < kPacks; ++u) {
+            const int64_t at = row + u * height;
+            if (at >= end) break;
+            const auto dz = taken[u].store(args, at * packs + column, maps);
+            #pragma unroll
+            for (int k = 0; k < V; ++k) {
+                dbias[k] += dz.v[k];
+                dweight[k] = fmaf(dz.v[k], to_float(taken[u].x.v[k]) - mean[k], dweight[k]);
+            }
+        }
+    }
+    #pragma unroll
+    for (int k = 0; k < V; ++k) {
+        of_weight[threadIdx.x * V + k] = dweight[k];
+        of_bias[threadIdx.x * V + k] = dbias[k];
+    }
+    __syncthreads();
+    for (int place = threadIdx.x; place < width * V; place += kThreads) {
+        const int64_t channel = first * V + place;
+        if (channel >= args.channels) continue;
+        float weight = 0.0f, bias = 0.0f;
+        for (int line = 0; line < height; ++line) {
+            weight += of_weight[line * width * V + place];
+            bias += of_bias[line * width * V + place];
+        }
+        sums[part * args.channels + channel] = weight * rstd_of<T>(args, channel);
+        sums[(parts.count + part) * args.channels + channel] = bias;
+    }
+}
+
+template <typename P>
+__global__ void __launch_bounds__(kWarp * kFinishers) add_parts(Backward args, int64_t parts) {
+    __shared__ float of_weight[kFinishers][kWarp], of_bias[kFinishers][kWarp];
+    const int64_t channel = int64_t{blockIdx.x} * kWarp + threadIdx.x;
+    float weight = 0.0f, bias = 0.0f;
+    if (channel < args.channels) {
+        for (int64_t part = threadIdx.y; part < parts; part += kFinishers) {
+            weight += args.workspace[part * args.channels + channel];
+            bias += args.workspace[(parts + part) * args.channels + channel];
+        }
+    }
+    of_weight[threadIdx.y][threadIdx.x] = weight;
+    of_bias[threadIdx.y][threadIdx.x] = bias;
+    __syncthreads();
+    if (threadIdx.y != 0 || channel >= args.channels) return;
+    for (int other = 1; other < kFinishers; ++other) {
+        weight += of_weight[other][threadIdx.x];
+        bias += of_bias[other][threadIdx.x];
+    }
+    if (args.dweight != nullptr) static_cast<P*>(args.dweight)[channel] = from_float<P>(weight);
+    if (args.dbias != nullptr) static_cast<P*>(args.dbias)[channel] = from_float<P>(bias);
+}
+
+template <typename T, int V>
+cudaError_t launch_sums(const Backward& args) {
+    const Parts parts = parts_of(args, V);
+    const int64_t rows = args.n * args.spatial, packs = args.channels / V;
+    const int width = width_of(packs);
+    const int64_t blocks = parts.count * (in_planes(args) ? args.channels : blocks_of(packs, width));
+    if (blocks > kMaxGrid) return cudaErrorInvalidValue;
+    if (in_planes(args)) {
+        sum_planes<T, V><<<unsigned(blocks), kThreads, 0, args.stream>>>(map_of(args), parts, args.workspace);
+    } else {
+        sum_side_by_side<T, V><<<unsigned(blocks), kThreads, 0, args.stream>>>(
+            map_of(args), parts, rows, packs, width, args.workspace);
+    }
+    const cudaError_t status = cudaGetLastError();
+    if (status != cudaSuccess) return status;
+    return with_dtypes(args.dtype, args.param_dtype, [&](auto, auto parameter) {
+        using P = decltype(parameter);
+        const dim3 block(kWarp, kFinishers);
+        add_parts<P><<<unsigned(blocks_of(args.channels, kWarp)), block, 0, args.stream>>>(args, parts.count);
+        return cudaGetLastError();
+    });
+}
+
+// Bytes, for addresses and sizes like these.
+inline int64_t backward_workspace(const Backward& args) {
+    const int wide = args.dtype == kFloat32 ? kVector<float> : kVector<__half>;
+    return 2 * parts_of(args, vector_of(args, wide)).count * args.channels * int64_t{sizeof(float)};
+}
+
+inline cudaError_t backward(const Backward& args) {
+    return with_dtype(args.dtype, [&](auto element) {
+        using T = decltype(element);
+        if (vector_of(args, kVector<T>) == 1) return launch_sums<T, 1>(args);
+        return launch_sums<T, kVector<T>>(args);
+    });
+}
+
+}  // namespace kernelwright::batch_norm

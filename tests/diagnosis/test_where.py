@@ -8,7 +8,7 @@ import torch
 from diagnosis import followed as recorded
 
 from agent.diagnosis.graph import tensors
-from agent.diagnosis.where import kernel_values, telling, values
+from agent.diagnosis.where import kernel_values, part, telling, values
 from agent.diagnosis.where.following import Followed
 from agent.diagnosis.where.telling import Told
 
@@ -234,3 +234,21 @@ def test_the_kernel_of_the_first_number_that_is_not_finite_is_named(tmp_path: Pa
         "The first numbers that are not finite are written by kernel `normalise`: 2 of the 960 elements that "
         "it writes to one tensor."
     ) in found.sentences
+
+
+def test_behind_values_that_are_right_the_cause_is_looked_for_in_what_is_left(tmp_path: Path) -> None:
+    case, _ = recorded.case(tmp_path, NORM, lambda _, x: _strange(_steps(x)[3].cumsum(1)))
+    tape = case.tape()
+    found = {one.words: one for one in values.of(tape, tensors(tape.result))}
+    right = tensors(found["`normed`"].call.result)[0]
+    behind = part.of(tape, tape.result, {id(right): "normed"})
+    assert behind is not None
+    assert [call.name for call in behind.calls] == ["sigmoid", "mul", "cumsum"]
+    assert behind.name(right) == "normed"
+    number = next(call.number for call in behind.calls if call.name == "sigmoid")
+    made = behind.again({number: lambda given: torch.ones_like(given["self"])})
+    assert torch.equal(made, right.cumsum(1))
+    before = part.of(tape, [right], {})
+    assert before is not None
+    assert {call.name for call in before.calls}.isdisjoint({"sigmoid", "cumsum"})
+    assert torch.equal(tensors(before.again({}))[0], right)

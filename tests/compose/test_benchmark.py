@@ -126,7 +126,7 @@ def test_files_in_which_no_product_is_torchs_have_a_document_of_their_own(
     entry = {"id": "level1/5", "composed": {"code": "a", "said": ""}, "emulator": {"code": "a", "said": said}}
     text = page.render([], [entry])
     assert "| level1 | 1 | 1 | 1 of 1 judged |" in text
-    assert "| level1/5 | yes | verified, quick | `wide` | 2026-11-26 |" in text
+    assert "| level1/5 | yes | verified, quick | wide | 2026-11-26 |" in text
 
 
 def test_a_ratio_is_held_against_the_best_of_torch() -> None:

@@ -18,7 +18,7 @@ from agent.compose.declined import Declined
 from agent.compose.depthwise import depthwise
 from agent.compose.dims import Dim
 from agent.compose.pointwise import applied
-from agent.compose.products import Shipped
+from agent.compose.products import MATMUL, Shipped, one_side
 from agent.compose.program import Program
 from agent.compose.tracing import Node, Ref, Varying
 from agent.compose.values import Buffer, Value, View
@@ -118,7 +118,7 @@ class Lowering:
             return None
         call = self.program.statements[place]
         assert isinstance(call, str)
-        self.program.statements[place] = f"{call[:-1]}, y_is={part!r})"
+        self.program.statements[place] = one_side(call, part)
         product: Value = args[0]
         return product
 
@@ -172,7 +172,7 @@ class Lowering:
         out = Buffer(node.shapes[0], node.dtypes[0], name, self.program.named(name))
         own = self.shipped.call(node, name, args, kwargs, self._python)
         if own is not None:
-            if name != "convolution":
+            if own.startswith(f"{MATMUL}(") and name != "convolution":
                 self._products[out] = len(self.program.statements)
             self.program.statements.append(f"{out.name} = {own}")
             self.program.sizes.add(out.name, out.shape)

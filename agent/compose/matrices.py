@@ -132,7 +132,7 @@ def of_few(
     rows, columns, depth = a.shape[-2], b.shape[-1], a.shape[-1]
     if is_one(depth):
         made: Value = applied("({0} * {1})", [in_memory(a), in_memory(b)], shape, "float32", name)
-    elif depth[0] <= SHALLOW and len(set(depth)) == 1:
+    elif depth[0] <= SHALLOW:
         made = _summed_by_one(in_memory(a), in_memory(b), shape, name)
     elif min(rows[0], columns[0]) <= FEW:
         a, b = a if columns[0] <= FEW else in_memory(a), b if rows[0] <= FEW else in_memory(b)
@@ -178,6 +178,6 @@ def _summed_by_one(a: Value, b: Value, shape: tuple[Dim, ...], about: str) -> Va
             one, other = kernel.at(a, (*index[:-1], at)), kernel.at(b, (*index[:-2], at, index[-1]))
             kernel.body.say(f"{name} += {one} * {other};")
 
-        return kernel.body.window("0.0f", "float32", {loop: str(depth[0])}, step)
+        return kernel.body.window("0.0f", "float32", {loop: kernel.size(depth)}, step)
 
     return Pointwise(shape, "float32", about, (a, b), element, 2 * depth[0])

@@ -17,7 +17,9 @@ from agent.compose.tracing import Node, Varying
 from agent.compose.values import Value
 from agent.kernels import sources
 
-MATMUL, CONVOLUTION = "matmul_fp32x3", "conv_fp32x3"
+MATMUL, CONVOLUTION, HALF = "matmul_fp32x3", "conv_fp32x3", "matmul_half"
+LEAST_OF_HALF = 80
+"""The architecture from which on GPUs have what matmul_half multiplies with."""
 Text = Callable[[Any], str]
 """An argument as Python."""
 
@@ -25,11 +27,12 @@ Text = Callable[[Any], str]
 class Shipped:
     """Those for GPUs of `arch`, or with their portable path; `every` leaves none to torch.
 
-    `pointwise`: a convolution of one tap is a matrix product. `used`: the kernels of the calls so far.
+    `forms`: a convolution of one tap is a matrix product, and products of 16-bit numbers are ours, neither of
+    which a GPU has timed. `used`: the kernels of the calls so far.
     """
 
-    def __init__(self, arch: str | None, every: bool = False, pointwise: bool = False) -> None:
-        self._arch, self._every, self._pointwise = arch, every, pointwise
+    def __init__(self, arch: str | None, every: bool = False, forms: bool = False) -> None:
+        self._arch, self._every, self._forms = arch, every, forms
         self.used: list[str] = []
 
     def call(
@@ -39,19 +42,30 @@ class Shipped:
 
         Raises Declined where it may not stay and no shipped kernel takes it.
         """
-        asked, kernel = (_convolution, CONVOLUTION) if name == "convolution" else (_product, MATMUL)
-        if name == "convolution" and self._pointwise and _is_pointwise(args):
-            asked, kernel = _pointwise, MATMUL
-        wanted = self._every or sources.OWN_PATHS.get(kernel) == self._arch
-        if wanted and all(operand.dtype == "float32" for operand in args if isinstance(operand, Value)):
-            said = asked(node, args, kwargs, text, self._every)
-        else:
-            said = None
+        kernel = self._kernel(name, args)
+        said = None
+        if kernel == CONVOLUTION:
+            said = _convolution(node, args, kwargs, text, self._every)
+        elif kernel is not None:
+            asked = _pointwise if name == "convolution" else _product
+            said = asked(kernel, args, kwargs, text, self._every)
         if said is None and self._every:
             raise Declined(f"no shipped kernel takes this {name}, and torch's is not allowed")
-        if said is not None and kernel not in self.used:
+        if said is not None and kernel is not None and kernel not in self.used:
             self.used.append(kernel)
         return said
+
+    def _kernel(self, name: str, args: list[Any]) -> str | None:
+        """The one that takes the operands, by what they are and for which GPU it is asked, or None."""
+        dtypes = {operand.dtype for operand in args if isinstance(operand, Value)}
+        is_product = name != "convolution" or _is_pointwise(args)
+        if dtypes in ({"float16"}, {"bfloat16"}):
+            is_new = self._arch is not None and int(self._arch.rstrip("af")) >= LEAST_OF_HALF
+            wanted = is_new and (self._every or self._forms) or (self._every and self._arch is None)
+            return HALF if wanted and is_product else None
+        kernel = MATMUL if name != "convolution" or (is_product and self._forms) else CONVOLUTION
+        wanted = self._every or sources.OWN_PATHS.get(kernel) == self._arch
+        return kernel if wanted and dtypes == {"float32"} else None
 
     def parts(self) -> list[str]:
         """The text of each kernel that is called, with names of its own."""
@@ -68,18 +82,32 @@ def _part(kernel: str, arch: str | None) -> str:
     return f"{comment}\n{rest.strip()}\n"
 
 
-def _product(node: Node, args: list[Any], kwargs: Mapping[str, Any], text: Text, every: bool) -> str | None:
-    from agent.kernels.matmul_fp32x3 import product
-
+def _product(kernel: str, args: list[Any], kwargs: Mapping[str, Any], text: Text, every: bool) -> str | None:
     *added, a, b = args
     *batch, m, k = (size[0] for size in a.shape)
-    if not every and not product.is_worth_at(prod(batch), m, b.shape[-1][0], k):
+    if not _is_worth_product(kernel, every, prod(batch), m, b.shape[-1][0], k):
         return None
-    (a, a_is), (b, b_is) = part_of(a), part_of(b)
-    factors = {name: value for name, value in kwargs.items() if value != 1}
-    factors |= {name: part for name, part in (("a_is", a_is), ("b_is", b_is)) if part != "whole"}
+    settings = {name: value for name, value in kwargs.items() if value != 1}
+    if kernel == MATMUL:
+        (a, a_is), (b, b_is) = part_of(a), part_of(b)
+        settings |= {"parts": (a_is, b_is, "whole")} if (a_is, b_is) != ("whole", "whole") else {}
     more = [text(added[0])] if added else []
-    return f"{MATMUL}({', '.join([text(a), text(b), *more, *(f'{n}={v!r}' for n, v in factors.items())])})"
+    return f"{kernel}({', '.join([text(a), text(b), *more, *(f'{n}={v!r}' for n, v in settings.items())])})"
+
+
+def one_side(call: str, part: str) -> str:
+    """The call of a shipped product of which no more than one side of the result is wanted."""
+    whole = "'whole'))"
+    if call.endswith(whole):
+        return f"{call.removesuffix(whole)}{part!r}))"
+    return f"{call.removesuffix(')')}, parts=('whole', 'whole', {part!r}))"
+
+
+def _is_worth_product(kernel: str, every: bool, batch: int, m: int, n: int, k: int) -> bool:
+    """By the sizes where they were measured; what is asked for as another form is to be measured."""
+    from agent.kernels.matmul_fp32x3 import product
+
+    return every or kernel == HALF or product.is_worth_at(batch, m, n, k)
 
 
 def _is_pointwise(args: list[Any]) -> bool:
@@ -89,18 +117,18 @@ def _is_pointwise(args: list[Any]) -> bool:
     return bool(ones and all(map(is_one, weight.shape[2:])) and groups == 1 and not turned)
 
 
-def _pointwise(node: Node, args: list[Any], kwargs: Mapping[str, Any], text: Text, every: bool) -> str | None:
+def _pointwise(
+    kernel: str, args: list[Any], kwargs: Mapping[str, Any], text: Text, every: bool
+) -> str | None:
     """The product of the weight with each image, whose places are the columns."""
-    from agent.kernels.matmul_fp32x3 import product
-
     source, weight, bias = args[:3]
     images, channels, *places = (size[0] for size in source.shape)
-    if not every and not product.is_worth_at(images, weight.shape[0][0], prod(places), channels):
+    if not _is_worth_product(kernel, every, images, weight.shape[0][0], prod(places), channels):
         return None
     given = text(source)
     operands = [f"{text(weight)}.flatten(1)", f"{given}.flatten(2)"]
     operands += [f"{text(bias)}.unsqueeze(-1)"] if bias is not None else []
-    return f"{MATMUL}({', '.join(operands)}).unflatten(2, {given}.shape[2:])"
+    return f"{kernel}({', '.join(operands)}).unflatten(2, {given}.shape[2:])"
 
 
 LEAST_DEPTH, LEAST_FEATURES, GREAT_DEPTH, LEAST_PRODUCTS = 128, 48, 1000, 1 << 30

@@ -81,7 +81,7 @@ def _own(entries: list[Entry]) -> list[str]:
     lines += ["", "| problem | composed | emulator | not run | date |", "|---|---|---|---|---|"]
     for entry in entries:
         said = _said(entry, "emulator")
-        not_run = ", ".join(f"`{name}`" for name in said.get("unexercised", []))
+        not_run = ", ".join(said.get("unexercised", []))
         reason = entry.get("composed", {}).get("said", "")
         cells = [entry["id"], reason or "yes", _verdict(entry, "emulator"), not_run, said.get("date", "")]
         lines.append(_cells(cells))

@@ -108,6 +108,27 @@ def test_the_page_is_rendered_from_the_document() -> None:
     assert page.PLOT.read_text(encoding="utf-8") == page.plot(entries)
 
 
+def test_files_in_which_no_product_is_torchs_have_a_document_of_their_own(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    root, asked = checkout(tmp_path / "checkout"), list[bool]()
+
+    def compose(problem: Any, arch: str | None, own_products: bool) -> str:
+        asked.append(own_products)
+        return "a file"
+
+    monkeypatch.setattr(cases.agent.compose, "compose", compose)
+    for library_ops in ("gemm-conv", "none"):
+        [case] = cases.chosen(root, tmp_path / "work", ["1/5"], None, library_ops)
+        assert cases.composed(case) == ""
+    assert asked == [False, True]
+    said = {"status": "verified", "protocol": "quick", "unexercised": ["wide"], "date": "2026-11-26"}
+    entry = {"id": "level1/5", "composed": {"code": "a", "said": ""}, "emulator": {"code": "a", "said": said}}
+    text = page.render([], [entry])
+    assert "| level1 | 1 | 1 | 1 of 1 judged |" in text
+    assert "| level1/5 | yes | verified, quick | wide | 2026-11-26 |" in text
+
+
 def test_a_ratio_is_held_against_the_best_of_torch() -> None:
     times = {"composed": 2.0, "eager": 8.0, "compile": 3.0, "max-autotune": 4.0}
     entry = {"id": "level1/1", "times": {"code": "a", "said": {"times": times, "notes": {}, "error": 0.0}}}

@@ -44,9 +44,9 @@ def test_no_product_stays_torchs_where_none_may() -> None:
     assert "matmul_fp32x3(" in text
     assert not re.search(r"torch\.(convolution|addmm|mm|bmm)\(", text)
     assert launches(text) == ["fused_relu"]
-    halves = reference("return torch.mm(x[0].half(), x[0].half().t())")
+    mixed = reference("return torch.mm(x[0].double(), x[0].double().t())")
     with pytest.raises(Declined, match="no shipped kernel takes this mm, and torch's is not allowed"):
-        composed([halves], "sample", own_products=True)
+        composed([mixed], "sample", own_products=True)
 
 
 def test_a_product_with_one_column_is_the_sum_of_a_row() -> None:
@@ -76,11 +76,14 @@ def own(forward: str, init: str = "pass") -> str:
 
 def test_a_triangle_is_told_to_the_product() -> None:
     text = own("return torch.triu(x.tril() @ x.triu().mT).relu()")
-    assert "bmm = matmul_fp32x3(x, x.permute(0, 2, 1), a_is='lower', b_is='lower', y_is='upper')" in text
+    assert "bmm = matmul_fp32x3(x, x.permute(0, 2, 1), parts=('lower', 'lower', 'upper'))" in text
+    assert "matmul_fp32x3(x, x.permute(0, 2, 1), parts=('whole', 'whole', 'lower'))" in own(
+        "return torch.tril(x @ x.mT)"
+    )
     assert launches(text) == ["fused_relu"]
-    assert "y_is='" not in own("y = x @ x.mT; return torch.triu(y), y + 1")
-    assert "y_is='" not in own("return torch.triu(x @ x.mT, 1)")
-    assert "a_is='" not in own("return x.tril(2) @ x.mT")
+    assert "parts=(" not in own("y = x @ x.mT; return torch.triu(y), y + 1")
+    assert "parts=(" not in own("return torch.triu(x @ x.mT, 1)")
+    assert "parts=(" not in own("return x.tril(2) @ x.mT")
     assert "torch.bmm(tril, " in made("return torch.relu(x.tril() @ x.mT)")
 
 
@@ -118,6 +121,25 @@ def test_another_form_of_a_product_is_tried_where_a_clock_decides() -> None:
     assert "torch.convolution(" in kept
     assert "torch.convolution(" not in other
     assert len(launches(other)) == 1
+
+
+def test_products_of_16_bits_are_ours_where_none_may_be_torchs_or_a_clock_decides() -> None:
+    forward, init = "return self.last(x.half()).relu()", "self.last = nn.Linear(10, 12, dtype=torch.half)"
+    text = own(forward, init)
+    assert "matmul_half(" in text
+    assert "matmul_half_extension = load_inline(" in text
+    assert launches(text) == ["fused_t", "fused_relu"]
+    assert "parts=(" not in own("return torch.tril(x.bfloat16() @ x.bfloat16().mT)")
+    one = "self.last = nn.Conv1d(8, 12, 1, dtype=torch.bfloat16)"
+    assert "matmul_half(" in own("return self.last(x.bfloat16())", one)
+    source = reference(forward, init)
+    for arch, change, is_ours in (
+        ("80", {"forms": 1}, True), ("90a", {"forms": 1}, True), ("75", {"forms": 1}, False),
+        (None, {"forms": 1}, False), ("90a", {}, False),
+    ):  # fmt: skip
+        text = composed([source, source.replace("BATCH = 6", "BATCH = 2")], "sample", arch, change=change)
+        assert ("matmul_half(" in text) is is_ours
+        assert ("torch.addmm(" in text) is not is_ours
 
 
 def test_a_slice_or_an_expanded_operand_of_a_product_is_not_copied() -> None:

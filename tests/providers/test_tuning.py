@@ -62,7 +62,9 @@ def test_a_run_that_ended_early_is_gone_on_with(tmp_path: Path) -> None:
     first = Tuning(make, place, goes_on=True)
     source = first.complete(PROMPT).text
     first.hear(Evaluated(round=1, attempt=verified(1, 4.0, source=parse_source(source))))
-    assert json.loads(place.read_text())["left"] == [move for move in MOVES if not {"vectors", "forms"} & set(move)]
+    assert json.loads(place.read_text())["left"] == [
+        move for move in MOVES if not {"vectors", "forms"} & set(move)
+    ]
     once = Tuning(make, place, goes_on=False)
     played(once, {text({}): 4.0})
     assert json.loads(place.read_text())["left"], "a run that tries nothing does not say that all was tried"

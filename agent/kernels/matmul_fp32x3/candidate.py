@@ -75,25 +75,19 @@ PARTS = ("whole", "lower", "upper")
 
 
 def matmul_fp32x3(
-    a: torch.Tensor,
-    b: torch.Tensor,
-    c: torch.Tensor | None = None,
-    alpha: float = 1.0,
-    beta: float = 1.0,
-    a_is: str = "whole",
-    b_is: str = "whole",
-    y_is: str = "whole",
-) -> torch.Tensor:
+    a: torch.Tensor, b: torch.Tensor, c: torch.Tensor | None = None, alpha: float = 1.0, beta: float = 1.0,
+    parts: tuple[str, str, str] = ("whole", "whole", "whole"),
+) -> torch.Tensor:  # fmt: skip
     """alpha * a @ b + beta * c for operands of rank 2 and more; c broadcasts to the product.
 
-    Of a matrix that is lower or upper the other side of its diagonal counts as 0 and is not read or computed.
+    `parts`: of a, of b and of the result. Of one that is lower or upper the other side of its diagonal counts
+    as 0 and is not read or computed.
     """
     batch = torch.broadcast_shapes(a.shape[:-2], b.shape[:-2])
     shape = (*batch, a.shape[-2], b.shape[-1])
     flat = [x.expand(*batch, *x.shape[-2:]).reshape(-1, *x.shape[-2:]) for x in (a, b)]
     added = None if c is None else c.expand(shape).reshape(-1, *shape[-2:])
-    parts = [PARTS.index(part) for part in (a_is, b_is, y_is)]
-    y: torch.Tensor = extension.matmul_fp32x3(*flat, added, alpha, beta, *parts)
+    y: torch.Tensor = extension.matmul_fp32x3(*flat, added, alpha, beta, *map(PARTS.index, parts))
     return y.view(shape)
 
 

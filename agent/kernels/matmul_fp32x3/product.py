@@ -81,7 +81,6 @@ def _expected_us(batch: int, m: int, n: int, k: int) -> float:
 
 
 @cache
-@cache
 def has_tensor_cores(device: int) -> bool:
     """Whether a CUDA device has those of sm_90."""
     return torch.cuda.get_device_capability(device) == (9, 0)

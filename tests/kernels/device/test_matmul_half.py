@@ -25,14 +25,27 @@ ROUNDED = {"float16": 2.0**-11, "bfloat16": 2.0**-8}
 SUMMED = 2.0**-20
 """Of the sum of the products' sizes: what sums in float32 are off."""
 DTYPES = pytest.mark.parametrize("dtype", list(ROUNDED))
+PATHS = pytest.mark.parametrize("path", ["sm80", "sm90"])
 LAYOUTS = ("plain", "transposed", "strided", "shared", "unaligned")
 
 
+STAND_IN = {
+    "warp_sm80.cuh": HERE / "warp_stand_in.cuh",
+    "bulk_sm90.cuh": HERE / "bulk_stand_in.cuh",
+    "matrix_sm90.cuh": HERE / "matrix_stand_in.cuh",
+    "warpgroups_sm90.cuh": HERE / "warpgroups_stand_in.cuh",
+    "products_sm90.cuh": HERE / "products_stand_in.cuh",
+}
+
+
 @cache
-def built() -> Device:
-    source = build_runtime().parent / "matmul_half.cu"
-    source.write_text(one_text([str(SOURCE)], {"warp_sm80.cuh": HERE / "warp_stand_in.cuh"}) + FACE)
-    return Device(source, checked=True)
+def built(path: str = "sm80") -> Device:
+    """With the path for every GPU alone, whose accesses are checked, or with that for sm_90a."""
+    source = build_runtime().parent / f"matmul_half_{path}.cu"
+    portable = path == "sm80"
+    selected = "#define KW_PORTABLE_ONLY\n" if portable else "#define __CUDA_ARCH_FEAT_SM90_ALL 1\n"
+    source.write_text(selected + one_text([str(SOURCE)], STAND_IN) + FACE)
+    return Device(source, checked=portable)
 
 
 def draw(seed: int, dtype: str, *shape: int) -> Array:
@@ -58,10 +71,10 @@ def laid(values: Array, layout: str) -> tuple[Array, tuple[int, int, int]]:
 
 def product(
     a: Array, b: Array, dtype: str, layouts: tuple[str, str] = ("plain", "plain"),
-    added: tuple[float, Array | None, float] = (1.0, None, 1.0),
+    added: tuple[float, Array | None, float] = (1.0, None, 1.0), path: str = "sm80",
 ) -> Array:  # fmt: skip
     (batch, m, k), n = a.shape, b.shape[2]
-    device = built()
+    device = built(path)
     y = device.empty((batch, m, n), a.dtype.name)
     y[...] = stored(np.full(1, np.nan, "float32"), dtype)[0]
     (of_a, a_steps), (of_b, b_steps) = laid(a, layouts[0]), laid(b, layouts[1])
@@ -84,23 +97,26 @@ def is_near(y: Array, wanted: Array, terms: Array, dtype: str) -> bool:
 @pytest.mark.parametrize(
     "size", [(1, 1, 1, 1), (2, 3, 130, 67), (1, 129, 7, 320), (1, 16, 24, 1000), (1, 136, 264, 96)], ids=str
 )
-def test_any_sizes(size: tuple[int, int, int, int], dtype: str) -> None:
+@PATHS
+def test_any_sizes(path: str, size: tuple[int, int, int, int], dtype: str) -> None:
     batch, m, n, k = size
     a, b = draw(1, dtype, batch, m, k), draw(2, dtype, batch, k, n)
     exact_a, exact_b = read(a, dtype), read(b, dtype)
-    assert is_near(product(a, b, dtype), exact_a @ exact_b, np.abs(exact_a) @ np.abs(exact_b), dtype)
+    y = product(a, b, dtype, path=path)
+    assert is_near(y, exact_a @ exact_b, np.abs(exact_a) @ np.abs(exact_b), dtype)
 
 
 @DTYPES
 @pytest.mark.parametrize("of_a", LAYOUTS)
 @pytest.mark.parametrize("of_b", LAYOUTS)
-def test_any_layout(of_a: str, of_b: str, dtype: str) -> None:
+@PATHS
+def test_any_layout(path: str, of_a: str, of_b: str, dtype: str) -> None:
     a, b = draw(1, dtype, 2, 40, 72), draw(2, dtype, 2, 72, 56)
     a = np.stack([a[0]] * 2) if of_a == "shared" else a
     b = np.stack([b[0]] * 2) if of_b == "shared" else b
     exact_a, exact_b = read(a, dtype), read(b, dtype)
     terms = np.abs(exact_a) @ np.abs(exact_b)
-    assert is_near(product(a, b, dtype, (of_a, of_b)), exact_a @ exact_b, terms, dtype)
+    assert is_near(product(a, b, dtype, (of_a, of_b), path=path), exact_a @ exact_b, terms, dtype)
 
 
 @DTYPES

@@ -82,6 +82,17 @@ def test_products_for_sm90(
     assert all(used <= 168 and spilled == 0 for used, spilled in products)
 
 
+def test_half_products_for_sm90(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    face = (
+        '#include "launch.cuh"\n'
+        "cudaError_t face(const kernelwright::matmul_half::Forward& f) {\n"
+        "    return kernelwright::matmul_half::forward(f);\n}\n"
+    )
+    kernels = compiled(face, ROOT / "agent" / "kernels" / "matmul_half" / "csrc", tmp_path, capsys)
+    assert len([name for name in kernels if "matmul_half_sm90" in name]) == 8
+    assert all(used <= 128 and spilled == 0 for used, spilled in kernels.values())
+
+
 def test_conv_logsumexp_for_sm90(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     face = (
         '#include "launch.cuh"\n'

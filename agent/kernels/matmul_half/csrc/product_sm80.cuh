@@ -28,6 +28,19 @@ struct Side {
     bool by_eights;  // eight neighbours can be copied at once
 };
 
+template <typename T>
+__device__ __forceinline__ Side<T> side_of(const void* values, int64_t begin, int64_t rows, int64_t depth, int64_t row_step,
+                                           int64_t depth_step, bool by_eights) {
+    return {static_cast<const T*>(values) + begin, rows, depth, row_step, depth_step, by_eights};
+}
+
+// How many of eight neighbours there are.
+template <bool ACROSS, typename T>
+__device__ __forceinline__ int neighbours_at(const Side<T>& of, int64_t row, int64_t depth) {
+    const int64_t along = ACROSS ? of.rows - row : of.depth - depth, other = ACROSS ? of.depth - depth : of.rows - row;
+    return other > 0 ? static_cast<int>(max(int64_t{0}, min(along, int64_t{kEight}))) : 0;
+}
+
 // Where eight elements of a slice lie. ACROSS: rows are neighbours, and a slice is [32 of depth][128 rows]; else depths are, and
 // it is [128 rows][32]. The pieces of eight rows that are read together lie in different banks.
 template <bool ACROSS>
@@ -45,9 +58,7 @@ __device__ __forceinline__ void load_slice(unsigned char* to, const Side<T>& of,
         const int piece = i * kThreads + static_cast<int>(threadIdx.x);
         const int row = ACROSS ? piece % (kSide / kEight) * kEight : piece / (kSlice / kEight);
         const int depth = ACROSS ? piece / (kSide / kEight) : piece % (kSlice / kEight) * kEight;
-        const int64_t left_rows = of.rows - first - row, left_depth = of.depth - begin - depth;
-        const int64_t along = ACROSS ? left_rows : left_depth, other = ACROSS ? left_depth : left_rows;
-        const int count = other > 0 ? static_cast<int>(max(int64_t{0}, min(along, int64_t{kEight}))) : 0;
+        const int count = neighbours_at<ACROSS>(of, first + row, begin + depth);
         const T* from = of.values + (first + row) * of.row_step + (begin + depth) * of.depth_step;
         unsigned char* place = to + place_of<ACROSS>(row, depth);
         if (of.by_eights) {
@@ -138,10 +149,8 @@ __global__ void __launch_bounds__(kThreads, 2)
 #if !defined(__CUDA_ARCH__) || __CUDA_ARCH__ >= 800  // elsewhere nobody calls it
     __shared__ __align__(128) unsigned char ring[kStages][2][kTileBytes];
     const Tile tile = tile_at(args, blockIdx.x);
-    const Side<T> a = {static_cast<const T*>(args.a) + tile.batch * args.a_batch, args.m, args.k, args.a_row, args.a_depth,
-                       a_by_eights};
-    const Side<T> b = {static_cast<const T*>(args.b) + tile.batch * args.b_batch, args.n, args.k, args.b_column, args.b_depth,
-                       b_by_eights};
+    const Side<T> a = side_of<T>(args.a, tile.batch * args.a_batch, args.m, args.k, args.a_row, args.a_depth, a_by_eights);
+    const Side<T> b = side_of<T>(args.b, tile.batch * args.b_batch, args.n, args.k, args.b_column, args.b_depth, b_by_eights);
     const int stages = static_cast<int>((args.k + kSlice - 1) / kSlice);
     const auto load = [&](int stage) {
         if (stage < stages) {

@@ -20,7 +20,8 @@ whose README says what counts as right. The half `blind` was written and labelle
 the diagnoser; nothing is tuned on it. A second set, by others who had not seen it either and over operators
 that the first one lacks, is split by a rule into `learn`, which was learned from, and `closed`, judged once
 and then learned from as well. `unseen` was written after that, by others again, and `fresh` after the search
-in place of a list, by somebody who knew some twenty lines of this page; each was judged once and last.
+in place of a list, by somebody who knew some twenty lines of this page; each was judged once and last. A
+third set, by two more, is split by the second's rule into `third_learn`, learned from, and `third_closed`.
 
 - **right**: the headline is the true cause, in its kind and in its words; of two faults both are named.
 - **one of two**: the headline is one of two faults, and nothing names the other.

@@ -7,7 +7,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from itertools import chain
 from typing import NamedTuple
 
-from agent.diagnosis import source_lines
+from agent.diagnosis import mutations, source_lines
 from agent.diagnosis.mismatch import (
     constants,
     distinguishing,
@@ -34,6 +34,10 @@ ROUNDING = 1e-5
 """Share of the error that a fault may leave which itself makes rounding larger."""
 FURTHER_AWAY = 10.0
 """So many times more than that is left by every fault of another kind."""
+COMMON = mutations.RANK + 2
+"""Rank up to which what no rule knows is tried before pairs of faults."""
+PAIRS_SHARE = 0.5
+"""Of the time that is then left, for pairs of what is common."""
 CHANCE = 3
 """Of so few wrong elements one hypothesis in some thousands is right by chance: another draw has to agree."""
 
@@ -78,7 +82,7 @@ def explain(
     number, target = first = next(iter(targets.items()))
     everywhere = target.count == target.y.numel()
     made = non_finite.made(tape, facts, number, target)
-    rarer = chain([() if everywhere else made], _rarer(case, tape, first, search, facts))
+    rarer = chain([(() if everywhere else made, 1.0)], _rarer(case, tape, first, search, facts))
     found = _searched_on(search, found, rarer)
     told_apart = distinguishing.of(tape, target)
     placed = told_apart or wording.is_region(wording.pattern_of(targets, facts))
@@ -117,26 +121,36 @@ def _told_apart(unknown: Finding, condition: str | None) -> Finding:
 
 def _rarer(
     case: Case, tape: Tape, first: tuple[int, Target], search: Search, facts: Facts
-) -> Iterator[Iterable[Hypothesis]]:
-    """Faults that take longer to try, the likelier lists first; `first`: the first wrong result."""
+) -> Iterator[tuple[Iterable[Hypothesis], float]]:
+    """Faults that take longer to try, the likelier lists first, each with its share of the time that is left.
+
+    `first`: the first wrong result.
+    """
     number, target = first
 
     def both(one: Hypothesis, other: Hypothesis) -> Hypothesis | None:
         return pairs.combined(tape, one, other)
 
-    yield hypotheses.late(tape, facts)
-    yield constants.fitted(tape, number, target)
-    yield hypotheses.mutated(tape, facts)
-    yield pairs.likely(case, both, search.seen, target)
-    yield pairs.likely(case, both, search.seen, target, mutated=True)
+    yield hypotheses.late(tape, facts), 1.0
+    yield constants.fitted(tape, number, target), 1.0
+    mutated = list(hypotheses.mutated(tape, facts))
+    common = [one for one in mutated if one.rank <= COMMON]
+    yield common, 1.0
+    tried: set[str] = set()
+    yield pairs.likely(case, both, search.seen, target, tried), PAIRS_SHARE
+    yield [one for one in mutated if one.rank > COMMON], 1.0
+    yield pairs.likely(case, both, search.seen, target, tried), 1.0
 
 
-def _searched_on(search: Search, found: list[Found], lists: Iterable[Iterable[Hypothesis]]) -> list[Found]:
+def _searched_on(search: Search, found: list[Found], lists: Iterable[tuple[Iterable[Hypothesis], float]]) -> list[Found]:
     """What explains the output, up to the first list that has it everywhere."""
-    for more in lists:
-        if any(one.match.whole for one in found):
+    for more, share in lists:
+        if any(one.match.whole and one.hypothesis.kind not in pairs.UNLIKELY for one in found):
             break
-        found = closest([*found, *search.among(more)])
+        if found and found[0].match.whole and share < 1:
+            # Two faults are no better than one of which hardly anybody is guilty.
+            break
+        found = closest([*found, *search.among(more, share)])
     return found
 
 

@@ -4,7 +4,11 @@ import math
 from collections.abc import Iterator
 from typing import Any
 
+import torch
+
+from agent.diagnosis.graph import Arguments, Rewrite, invoke
 from agent.diagnosis.mutations.groups import MADE, Group, Groups, variant
+from agent.diagnosis.tape import Call
 from agent.diagnosis.wrong_references.rules import Facts, Variant
 
 _SKIPPED = frozenset(
@@ -95,7 +99,10 @@ def _changed(group: Group, name: str, value: Any, other: Any) -> Iterator[Varian
     kind = KINDS.get(name, fallback)
     if kind == "index-off-by-one" and isinstance(value, int):
         words += ": off by one" if isinstance(other, int) and abs(other - value) == 1 else ""
-    if len(group.calls) == 1 or all(call.given.get(name) == value for call in group.calls):
+    if name == "training":
+        # It writes to running statistics that the reference only reads.
+        yield variant(kind, words, group.rewritten(lambda call: _on_copies(call, {name: other})), 6)
+    elif len(group.calls) == 1 or all(call.given.get(name) == value for call in group.calls):
         yield variant(kind, words, group.given(name, lambda old: other), 6)
     elif isinstance(value, int) and isinstance(other, int) and abs(other - value) == 1:
         # A number that counts the steps: each step's own, one more or less, where there is one.
@@ -107,6 +114,14 @@ def _changed(group: Group, name: str, value: Any, other: Any) -> Iterator[Varian
         yield variant(kind, words, group.given(name, bounded), 6)
         turned = f"with {name} counted from the end in {group.label}: reversed"
         yield variant("scan-reversed", turned, group.given(name, lambda old: low + high - old), 7)
+
+
+def _on_copies(call: Call, changes: Arguments) -> Rewrite:
+    def run(given: Arguments) -> Any:
+        copies = {key: t.clone() if isinstance(t, torch.Tensor) else t for key, t in given.items()}
+        return invoke(call.func, copies | changes)
+
+    return run
 
 
 def _said(value: Any) -> str:

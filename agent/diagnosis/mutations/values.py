@@ -5,15 +5,17 @@ from typing import NamedTuple
 
 import torch
 
+from agent.diagnosis import roles
 from agent.diagnosis.graph import Rewrite, tensors
 from agent.diagnosis.mutations.groups import MADE, Change, Group, Groups, Use, variant
-from agent.diagnosis.wrong_references.operands import is_mask
+from agent.diagnosis.roles import is_mask
 from agent.diagnosis.wrong_references.rules import Facts, Variant
 
 Tensor = torch.Tensor
 _IN_ANY_ORDER = frozenset({"sum", "mean", "prod", "amax", "amin", "max", "min"})
 _COUNTS = frozenset({"constant-added", "wrong-coefficient", "index-off-by-one", "one"})
 """Changes that make another divisor of what is divided by."""
+_BOUNDS = frozenset({"clamp", "clamp_min", "clamp_max", "maximum", "minimum"})
 SIZES = 6
 """Moduli that are tried of an index, at most."""
 
@@ -30,7 +32,9 @@ class Changed(NamedTuple):
 def of(groups: Groups, facts: Facts) -> Iterator[Variant]:
     sizes = _sizes(groups)
     for group in groups.all:
-        for place, value in enumerate(tensors(group.first.result)):
+        # Steps of a loop may be of several sizes: the largest one says what can be changed.
+        largest = max(group.calls, key=lambda call: call.value.numel() if call.value is not None else 0)
+        for place, value in enumerate(tensors(largest.result)):
             yield from _where_made(groups, group, place, value, sizes)
     for key, leaf in groups.leaves.items():
         uses = groups.takers.get(key, [])
@@ -46,7 +50,7 @@ def of(groups: Groups, facts: Facts) -> Iterator[Variant]:
 def _where_made(
     groups: Groups, group: Group, place: int, value: Tensor, sizes: list[int]
 ) -> Iterator[Variant]:
-    uses = groups.takers.get(id(value), [])
+    uses = groups.takers.get(id(tensors(group.first.result)[place]), [])
     nothing = group.name in MADE and value.numel() < 2
     if nothing or group.first.is_view and len(uses) < 2 and groups.tape.name(value) is not None:
         return
@@ -96,13 +100,23 @@ def _kind(kind: str, groups: Groups, value: Tensor, uses: list[Use]) -> str:
     while len(uses) == 1 and uses[0].group.first.is_view and uses[0].group.first.value is not None:
         uses = groups.takers.get(id(uses[0].group.first.value), [])
     taker = uses[0].group.name if len(uses) == 1 else ""
+    parameter = named is not None and not named.startswith("input")
     if kind == "zero":
         if taker in ("add", "sub"):
-            parameter = named is not None and not named.startswith("input")
-            return "bias-missing" if parameter else "residual-missing" if named else "operator-missing"
+            result = uses[0].group.first.value
+            whole = result is not None and result.numel() == value.numel()
+            return "bias-missing" if parameter else "residual-missing" if named and whole else "operator-missing"
         return "operator-missing"
     if kind == "one":
-        return "weight-ignored" if named and not named.startswith("input") else "scale-missing"
+        if roles.from_condition(groups.tape, value):
+            return "mask-ignored"
+        return "weight-ignored" if parameter else "scale-missing"
+    if kind == "modulo":
+        return "padding-mode" if taker in _BOUNDS else "wrong-index-base"
+    if kind == "wrong-rounding" and roles.is_fraction(groups.tape, value):
+        return "interpolation-mode"
+    if kind == "first-batch-only" and not groups.is_of_batch(value):
+        return "index-ignored"
     if kind == "index-off-by-one" and taker in _IN_ANY_ORDER:
         # The order of what is reduced shows in nothing but the element that goes past the end.
         return "lost-last-block"
@@ -165,7 +179,10 @@ def _of_numbers(value: Tensor) -> Iterator[Changed]:
             yield Changed("wrong-activation", "the logarithm of {}", torch.log, 6)
             yield Changed("wrong-divisor", "one over {}", torch.reciprocal, 6)
         kind = "weights-swapped" if high <= 1 else "wrong-coefficient"
-        yield Changed(kind, "1 - {} for it: its complement", lambda t: 1 - t, 6)
+        yield Changed(kind, "1 - {} for it: its complement (weights of a mix exchanged)", lambda t: 1 - t, 6)
+        if low == 0 and high <= 1:
+            words = "1 - {} for it where it is not zero: its complement (weights of a mix exchanged)"
+            yield Changed("weights-swapped", words, lambda t: torch.where(t > 0, 1 - t, t), 6)
     if high < 50:
         yield Changed("log-missing", "the exponential of {}", torch.exp, 7)
     for number in (0.5, 2.0):
@@ -193,7 +210,8 @@ def _of_indices(value: Tensor, sizes: list[int]) -> Iterator[Changed]:
         yield Changed("data-ptr-type", words, _as_int, 5)
     yield Changed("layout-misread", "{} counted from the end", lambda t: t.max() + t.min() - t, 7)
     for size in sizes[:SIZES]:
-        yield Changed("wrong-index-base", f"{{}} modulo {size}", lambda t, n=size: t % n, 7)  # type: ignore[misc]
+        words = f"{{}} modulo {size}: wrapped around at the end"
+        yield Changed("modulo", words, lambda t, n=size: t % n, 7)  # type: ignore[misc]
         yield Changed("wrong-index-base", f"{{}} divided by {size}", lambda t, n=size: t // n, 7)  # type: ignore[misc]
         for other in sizes[:SIZES]:
             if other != size:
@@ -283,6 +301,12 @@ def _of_layouts(value: Tensor) -> Iterator[Changed]:
             words = f"{{}} read with the stride {size} along dim {axis} in place of {own}"
             strided = lambda t, a=axis, s=size: _strided(t, a, s)  # noqa: E731
             yield Changed("layout-misread", words, strided, 8)
+    for axis in range(value.dim()) if 2 < value.dim() <= 5 else ():
+        for to in range(value.dim()):
+            if abs(axis - to) > 1 and value.shape[axis] > 1:
+                words = f"{{}} laid out with dim {axis} moved to {to}: in another order of dims (transposed)"
+                put = lambda t, i=axis, j=to: t.movedim(i, j).contiguous().reshape(t.shape)  # noqa: E731
+                yield Changed("layout-misread", words, put, 7)
     for axis in range(value.dim()):
         for other in range(axis + 1, value.dim()):
             a, b = value.shape[axis], value.shape[other]
@@ -293,6 +317,6 @@ def _of_layouts(value: Tensor) -> Iterator[Changed]:
                 yield Changed("transposed-operand", f"{{}} transposed (dims {axis} and {other})", turn, 6)
             else:
                 words = f"the memory of {{}} read with dims {axis} and {other} exchanged: transposed"
-                yield Changed("layout-misread", words, lambda t, f=turn: f(t).reshape(t.shape), 7)  # type: ignore[misc]
+                yield Changed("layout-misread", words, lambda t, f=turn: f(t).contiguous().reshape(t.shape), 7)  # type: ignore[misc]
                 back = lambda t, f=turn: f(t.reshape(f(t).shape))  # noqa: E731
                 yield Changed("layout-misread", words, back, 7)

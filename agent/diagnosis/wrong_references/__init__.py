@@ -20,6 +20,7 @@ from agent.diagnosis.wrong_references import (  # noqa: F401 - importing registe
     losses,
     masks,
     normalising,
+    online,
     operands,
     orders,
     pooling,

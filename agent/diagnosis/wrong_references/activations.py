@@ -141,7 +141,9 @@ def _parameters(site: Site) -> Iterator[Variant]:
         )
         usual = (0.0, 0.01, 0.1, 0.2, 0.3, 1.0, -1.0, 6.0, -value, 1.0 / value if value else 0.0)
         for number in dict.fromkeys((*site.facts.real, *usual, *(-r for r in site.facts.real))):
-            if number != value and name not in ("scale", "input_scale"):
+            # An ELU with alpha zero is a ReLU, which is another activation.
+            relu = site.call.name == "elu" and number == 0.0
+            if number != value and name not in ("scale", "input_scale") and not relu:
                 stated = f"with the {words} {number:g}; the reference has {value:g}"
                 tokens = rf"{re_number(number)}|slope|alpha|beta|\?"
                 yield site.variant(

@@ -152,6 +152,18 @@ def _bases(site: Site) -> Iterator[Variant]:
         yield site.variant(kind, f"with {other} for {name}", rewrite, 0, other)
 
 
+@rule("pow")
+def _of_numbers(site: Site) -> Iterator[Variant]:
+    """A number to the power of a tensor: another number, as an angle's base is written down."""
+    base = site.given["self"]
+    if isinstance(base, (int, float)) and not isinstance(base, bool):
+        for value in dict.fromkeys((*site.facts.real, 10000.0, 2.0, math.e, 10.0)):
+            if value > 0 and value != base:
+                words = f"with the base {value:g} in {site.label}; the reference has the constant {base:g}"
+                rewrite = lambda given, v=value: torch.pow(v, given["exponent"])  # noqa: E731
+                yield site.variant("wrong-coefficient", words, rewrite, 2, re_number(value))
+
+
 @rule("pow", "square")
 def _powers(site: Site) -> Iterator[Variant]:
     base, exponent = site.given["self"], site.given.get("exponent", 2)

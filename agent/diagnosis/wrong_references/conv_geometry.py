@@ -32,6 +32,8 @@ class Geometry(NamedTuple):
     """Which input channels a group reads: its own, those of the first or the next, or every so many."""
     filters: str = "own"
     """The same of the filters of a group."""
+    held: tuple[int, ...] = ()
+    """Of a transposed one, spatial dims where places between the input's elements take the one before."""
 
 
 def _computed(given: Arguments, parts: Geometry) -> Tensor:
@@ -83,7 +85,11 @@ def _scattered(x: Tensor, weight: Tensor, parts: Geometry, groups: int) -> Tenso
     """Input element i goes to output i * stride - padding + tap * dilation."""
     dims = len(parts.sizes)
     run = (F.conv_transpose1d, F.conv_transpose2d, F.conv_transpose3d)[dims - 1]
-    whole = torch.as_tensor(run(x, weight, None, parts.stride, 0, 0, groups, parts.dilation))
+    stride = parts.stride
+    for axis in parts.held:
+        x = x.repeat_interleave(stride[axis], 2 + axis)
+        stride = _put(stride, (axis,), 1)
+    whole = torch.as_tensor(run(x, weight, None, stride, 0, 0, groups, parts.dilation))
     pads: list[int] = []
     for axis in reversed(range(dims)):
         after = parts.sizes[axis] + parts.padding[axis] - whole.shape[2 + axis]
@@ -98,6 +104,7 @@ def _geometries(site: Site) -> Iterator[Variant]:
     stride, padding, dilation = (tuple(full(given[n], dims, [])) for n in ("stride", "padding", "dilation"))
     own = Geometry(stride, padding, dilation, tuple(site.call.result.shape[2:]))
     changes = [*_each(own), *_exchanged(own), *_borders(own, bool(given["transposed"]))]
+    changes += _held(own) if given["transposed"] else []
     if given["groups"] > 1:
         changes += _groups()
     if (
@@ -126,6 +133,13 @@ def _each(own: Geometry) -> Iterator[Change]:
                 words = f"with dilation {dilation}{along}; the reference has {own.dilation[first]}"
                 changed = {"dilation": _put(own.dilation, axes, dilation)}
                 yield "dilation-ignored", words, changed, rank + (dilation > 1), _TAPS
+                begins = tuple(
+                    pad * new // old
+                    for pad, new, old in zip(own.padding, changed["dilation"], own.dilation, strict=True)
+                )
+                if begins != own.padding:
+                    both = f"{words}, and a padding of {begins[first]} that goes with it"
+                    yield "dilation-ignored", both, changed | {"padding": begins}, rank + 1, _TAPS
         if any(own.padding[axis] for axis in axes):
             words = f"with no padding{along}; the reference has {own.padding[first]}"
             yield "padding-ignored", words, {"padding": _put(own.padding, axes, 0)}, rank, _TAPS
@@ -149,6 +163,18 @@ def _exchanged(own: Geometry) -> Iterator[Change]:
         if sizes != sizes[::-1]:
             words = f"with the {part} of the first and the last spatial dim exchanged (swapped)"
             yield kind, words, {part: sizes[::-1]}, 1, _TAPS
+
+
+def _held(own: Geometry) -> Iterator[Change]:
+    """A transposed convolution that does not ask whether the stride divides a place."""
+    long = tuple(axis for axis, stride in enumerate(own.stride) if stride > 1)
+    for axes in dict.fromkeys((long, *((axis,) for axis in long))):
+        if axes:
+            words = (
+                f"without the test whether the stride divides the place, along spatial dims {axes}: places "
+                "between the input's (odd ones) take the element before"
+            )
+            yield "stride-ignored", words, {"held": axes}, 1, _TAPS
 
 
 def _borders(own: Geometry, transposed: bool) -> Iterator[Change]:

@@ -102,6 +102,7 @@ def _parts(site: Site) -> Iterator[Variant]:
             words = (
                 f"with elements from {other} on along dim {axis}; the reference takes them from {begin} on"
             )
+            words += ": the index is off by one" if abs(other - begin) == 1 else ""
             yield site.variant(kind, words, run, 1, _INDEX)
 
 

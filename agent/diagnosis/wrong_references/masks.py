@@ -6,6 +6,7 @@ from typing import Any
 
 import torch
 
+from agent.diagnosis import roles
 from agent.diagnosis.graph import Arguments
 from agent.diagnosis.tape import Call, Tape
 from agent.diagnosis.wrong_references.hiding import HIDDEN, Change, Fill, hiding
@@ -182,10 +183,10 @@ def _comparisons(site: Site) -> Iterator[Variant]:
             rewrite = lambda given, f=function: f(given["self"], given["other"])  # noqa: E731
             words = f"with the comparison {name} for {site.call.name}"
             # The same direction differs only where both are equal, as a bound that is off by one.
-            kind = "sign-error"
+            kind = "mask-inverted" if _masks_out(site) else "sign-error"
             if name[0] == site.call.name[0]:
-                kind = "index-off-by-one" if _counts(site) else "clamp-bounds"
-                kind = "mask-shifted" if _masks_out(site) else kind
+                kind = "mask-shifted" if _masks_out(site) or _compares_places(site) else "clamp-bounds"
+                kind = "index-off-by-one" if kind == "clamp-bounds" and _counts(site) else kind
                 words += ": its bound is off by one" if _counts(site) else ": whether the bound itself counts"
             yield site.variant(kind, words, rewrite, 2, "<|>")
 
@@ -239,6 +240,10 @@ def _masks_out(site: Site) -> bool:
     return False
 
 
+def _compares_places(site: Site) -> bool:
+    return any(roles.is_place(site.tape, site.given[name]) for name in ("self", "other"))
+
+
 def _counts(site: Site) -> bool:
     return not site.given["self"].is_floating_point()
 
@@ -246,13 +251,11 @@ def _counts(site: Site) -> bool:
 @rule("tril", "triu")
 def _triangles(site: Site) -> Iterator[Variant]:
     stated = site.given["diagonal"]
-    shift, missing = (
-        ("index-off-by-one", "operator-missing") if _is_data(site) else ("mask-shifted", "mask-ignored")
-    )
-    for step in (-1, 1):
-        words = f"with the diagonal of {site.label} off by {step}"
+    shift, missing = "mask-shifted", "mask-ignored"
+    for step in (-2, -1, 1, 2):
+        words = f"with the diagonal of {site.label} off by {step}: the mask's bound is shifted"
         shifted = site.changed(diagonal=stated + step)
-        yield site.variant(shift, words, shifted, 0, "<|>")
+        yield site.variant(shift, words, shifted, 0 if abs(step) == 1 else 1, "<|>")
         filled = _following(site, "masked_fill")
         fill = hiding(filled) if filled is not None else None
         if filled is not None and fill is not None:
@@ -271,12 +274,6 @@ def _triangles(site: Site) -> Iterator[Variant]:
         yield site.variant("transposed-operand", words, turned, 0 if not step else 1, "<|>")
     whole = lambda given: given["self"].clone()  # noqa: E731
     yield site.variant(missing, f"without {site.label}: nothing is masked", whole, 1, "<|>")
-
-
-def _is_data(site: Site) -> bool:
-    """Whether the triangle is cut out of values, not made to be a mask."""
-    x = site.given["self"]
-    return x.is_floating_point() and not bool((x == x.reshape(-1)[:1]).all())
 
 
 @rule("mul")

@@ -17,7 +17,7 @@ _SUFFIXED = re.compile(r"(?<![\w.])(\d+\.?\d*(?:[eE][-+]?\d+)?|\.\d+(?:[eE][-+]?
 
 UNROLLED = 8
 """More calls that are alike than this are a loop: what is wrong is so in each of its steps."""
-_NUMBER = re.compile(r" \(number \d+ of its kind\)")
+NUMBER = re.compile(r" \(number \d+ of its kind\)")
 USUAL_BLOCKS = (4, 8, 16, 32, 64, 128, 256, 512, 1024)
 """Sizes of vectors, tiles, warps and blocks that a source need not spell out."""
 
@@ -29,13 +29,15 @@ class Facts(NamedTuple):
     """Integer literals, ascending."""
     real: tuple[float, ...]
     """Every literal as a number, in the order of the source."""
+    warps: bool = False
+    """Whether threads of a warp exchange values."""
 
     @classmethod
     def of(cls, source: str) -> "Facts":
         words = [match[1] for match in _SUFFIXED.finditer(source)]
         whole = {int(word) for word in words if word.isdigit() and len(word) < 10}
         real = list(dict.fromkeys(float(word) for word in words if len(word) < 20))
-        return cls(tuple(sorted(whole)), tuple(real))
+        return cls(tuple(sorted(whole)), tuple(real), "__shfl" in source or "__reduce" in source)
 
     def blocks(self) -> list[int]:
         """Sizes of blocks, warps and tiles: those the source states first, then usual ones, descending."""
@@ -149,7 +151,7 @@ def of(tape: Tape, facts: Facts, late: bool = False) -> Iterator[Variant]:
         site = Site(call, tape, facts)
         for make in (*_RULES.get((call.name, late), ()), *_RULES.get((EVERY, late), ())):
             for variant in _fitting(make, site):
-                said = _NUMBER.sub("", variant.words)
+                said = NUMBER.sub("", variant.words)
                 alike.setdefault((call.name, variant.kind, said), []).append(variant)
     for (name, _, said), variants in alike.items():
         together = len(variants) > 1 and all(len(v.rewrites) == 1 and not v.replaced for v in variants)
@@ -157,7 +159,7 @@ def of(tape: Tape, facts: Facts, late: bool = False) -> Iterator[Variant]:
         # Of the steps of a loop the first and the last may be wrong alone.
         for variant in (variants[0], variants[-1]) if many else variants:
             yield variant._replace(rank=variant.rank + 4 * many)
-        if together and not late:
+        if together and not many if late else together:
             rewrites = {number: rewrite for one in variants for number, rewrite in one.rewrites.items()}
             words = f"{said}, in all {len(rewrites)} of the kind ({name})"
             rank = variants[0].rank + (not many)

@@ -9,7 +9,7 @@ from agent.diagnosis.graph import Arguments, invoke, tensors
 from agent.diagnosis.source_lines import INTEGER
 from agent.diagnosis.tape import MOVES, Call
 from agent.diagnosis.wrong_references.activations import ACTIVATIONS, spoken
-from agent.diagnosis.wrong_references.operands import is_mask
+from agent.diagnosis.roles import is_mask
 from agent.diagnosis.wrong_references.rules import Site, Variant, rule
 
 Tensor = torch.Tensor

@@ -18,15 +18,23 @@ STILL = MOVES | {
 }  # fmt: skip
 """Operators that compute nothing; a flip around a scan is its direction."""
 COMPARISONS = frozenset({"gt", "ge", "lt", "le", "eq", "ne"})
-CONDITIONS = COMPARISONS | {"logical_and", "logical_or", "logical_not", "bitwise_and", "bitwise_or", "bitwise_not"}
+CONDITIONS = COMPARISONS | {
+    "logical_and",
+    "logical_or",
+    "logical_not",
+    "bitwise_and",
+    "bitwise_or",
+    "bitwise_not",
+}
 SCANS = frozenset({"cumsum", "cumprod", "logcumsumexp"})
 _BOUNDS = frozenset({"clamp", "clamp_min", "clamp_max", "maximum", "minimum"})
+_ALONE = frozenset({"mul", "relu", "abs", "sign", "clamp", "clamp_min", "sqrt", "pow"})
 STEPS = 40
 """Calls that are followed back, at most."""
 
 
 def source(tape: Tape, tensor: Any) -> tuple[Call | None, Any]:
-    """What computed the value, through what only moves it; no call, and the leaf, for what nothing computed."""
+    """What computed the value, through what only moves it; no call, and the leaf, where nothing did."""
     for _ in range(STEPS):
         call = tape.maker(tensor)
         if call is None or not (call.is_view or call.name in STILL):
@@ -37,6 +45,17 @@ def source(tape: Tape, tensor: Any) -> tuple[Call | None, Any]:
             return call, tensor
         tensor = earlier
     return None, tensor
+
+
+def made_by(tape: Tape, tensor: Any, names: frozenset[str], far: int = 4) -> bool:
+    """Whether one of these operators made it, but for a few operators of one element each after it."""
+    now = [tensor]
+    for _ in range(far):
+        calls = [call for call in (source(tape, t)[0] for t in now) if call is not None]
+        if any(call.name in names for call in calls):
+            return True
+        now = [t for call in calls if call.name in _ALONE for t in tensors(call.given)]
+    return False
 
 
 def scan_with(tape: Tape, scanned: Any, mine: Any) -> str | None:
@@ -106,7 +125,7 @@ def are_segments(tape: Tape, scan: Call) -> bool:
 
 
 def is_update(tape: Tape, old: Any, new: Any) -> bool:
-    """Whether the second value is the first one, a given one, after an update: of its shape, made of it by a sum."""
+    """Whether the second value is the first one, which is given, after an update: made of it by a sum."""
     if tape.name(old) is None or not isinstance(new, Tensor) or old.shape != new.shape:
         return False
     call = source(tape, new)[0]

@@ -142,7 +142,9 @@ def _rarer(
     yield pairs.likely(case, both, search.seen, target, tried), 1.0
 
 
-def _searched_on(search: Search, found: list[Found], lists: Iterable[tuple[Iterable[Hypothesis], float]]) -> list[Found]:
+def _searched_on(
+    search: Search, found: list[Found], lists: Iterable[tuple[Iterable[Hypothesis], float]]
+) -> list[Found]:
     """What explains the output, up to the first list that has it everywhere."""
     for more, share in lists:
         if any(one.match.whole and one.hypothesis.kind not in pairs.UNLIKELY for one in found):

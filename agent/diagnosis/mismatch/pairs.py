@@ -30,6 +30,8 @@ PLAIN = 2
 """Rank of the rarest rule's fault that is tried because changes add up."""
 PLAINEST = 1200
 """So many of them, at most."""
+SILENT = 200
+"""Faults that change nothing by themselves of which one is tried beside another, at most."""
 MOST = 6000
 """Faults of which one is tried beside another, at most."""
 BESIDE = 1000
@@ -71,7 +73,7 @@ class Seen(NamedTuple):
 def likely(
     case: Case, both: Both, seen: list[Seen], target: Target, tried: set[str], least: int = LEAST
 ) -> Iterator[Hypothesis]:
-    """Pairs of what was seen, the likeliest first; without those whose words are in `tried`, where they go."""
+    """Pairs of what was seen, the likeliest first; but for those whose words are in `tried`, which grows."""
     faults = _different(seen, target)
     if target.count < least:
         return
@@ -117,16 +119,24 @@ def _times_a_constant(
 
 
 def _different(seen: list[Seen], target: Target) -> list[Seen]:
-    """Those that can be one of two and change something; of several that change the same the first."""
-    truth, kept, known = target.sampled(target.truth), [], set()
+    """Those that can be one of two; of several that change the same the first, then some that change nothing.
+
+    What changes nothing by itself may do so beside another, as the slope of what was never negative does.
+    """
+    truth, known = target.sampled(target.truth), set()
+    kept: list[Seen] = []
+    silent: list[Seen] = []
     for one in sorted(seen, key=lambda one: one.hypothesis.rank):
-        if one.hypothesis.rewrites is None or torch.equal(one.values, truth):
+        if one.hypothesis.rewrites is None:
+            continue
+        if torch.equal(one.values, truth):
+            silent.append(one)
             continue
         key = (one.values.float().numpy().tobytes(), one.hypothesis.then is None)
         if key not in known:
             known.add(key)
             kept.append(one)
-    return kept[:MOST]
+    return [*kept[:MOST], *silent[:SILENT]]
 
 
 def _rank(fault: Hypothesis) -> int:
@@ -172,6 +182,8 @@ def _beside(
     queues = []
     for place, first in enumerate(firsts):
         scores = _speaking(values[first], values, known) - RARER * ranks
+        # What changes nothing by itself comes last.
+        scores = scores - 4.0 * (values == known[1]).all(1)
         best = scores.topk(min(BESIDE, len(values))).indices.tolist()
         # The second of the firsts gets half as many turns as the first one, the third a third.
         queues += [((depth + 1) * (place + 1), first, other) for depth, other in enumerate(best)]

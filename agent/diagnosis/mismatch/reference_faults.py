@@ -140,11 +140,12 @@ def _misread_inputs(a: Tensor, truth: list[Tensor]) -> Iterator[tuple[str, str, 
         if a.shape[axis] > 1:
             yield (
                 "index-off-by-one",
-                f"with {{}} read one element ahead along dim {axis}",
+                f"with {{}} read one element ahead along dim {axis}: the index is off by one",
                 4,
                 a.roll(-1, axis),
             )
-            yield "index-off-by-one", f"with {{}} read one element back along dim {axis}", 4, a.roll(1, axis)
+            words = f"with {{}} read one element back along dim {axis}: the index is off by one"
+            yield "index-off-by-one", words, 4, a.roll(1, axis)
 
 
 def _unread_inputs(a: Tensor, case: Case) -> Iterator[tuple[str, str, int, Tensor]]:

@@ -15,7 +15,7 @@ CLOSER = 4.0
 """Of two hypotheses that agree, one that leaves a so many times smaller error is the better."""
 NEARBY = 0.9
 """Share of the error that a close wrong reference explains; zeros explain half of noise."""
-UNLIKELY = 8
+UNLIKELY = 7
 """Ranks by which such a slip comes later: what it explains is mostly explained by another one as well."""
 FURTHER = 40
 """Pairs that are tried after one that agrees: another one may agree as well."""
@@ -75,7 +75,7 @@ class Search:
         return max(self._until - time.thread_time(), 0.0)
 
     def among(self, candidates: Iterable[Hypothesis], share: float = 1.0) -> list[Found]:
-        """All that agree, up to the rank of the first that agrees everywhere, within a share of the time left."""
+        """All that agree, up to the rank of the first that agrees everywhere, in a share of the time left."""
         found: list[Found] = []
         until = self._until - (1 - share) * self.left()
         best: int | None = None

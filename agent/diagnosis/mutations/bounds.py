@@ -80,7 +80,7 @@ def _hollow(func: object, name: str) -> Rewrite:
         if name == "_log_softmax":
             # The element itself is still measured against the sum of the others.
             others = x.masked_fill(own, -torch.inf).logsumexp(given["dim"], keepdim=True)
-            return x - others
-        return made
+            return torch.as_tensor(x - others)
+        return torch.as_tensor(made)
 
     return run

@@ -44,7 +44,9 @@ def _exchanged(groups: Groups) -> Iterator[Variant]:
         a, b = one.first.result, other.first.result
         if a.shape != b.shape or a.dtype != b.dtype or len(one.calls) != len(other.calls):
             continue
-        alike = _operands(groups, one) & _operands(groups, other) or _takers(groups, one) & _takers(groups, other)
+        alike = _operands(groups, one) & _operands(groups, other) or _takers(groups, one) & _takers(
+            groups, other
+        )
         if not alike or id(a) in groups.ancestors(b, 12):
             continue
         tried += 1
@@ -82,9 +84,8 @@ def _numbers(groups: Groups, use: Use, facts: Facts) -> Iterator[Variant]:
     value, result = use.value, use.group.first.value
     if use.place is not None or result is None or use.group.name not in _ARITHMETIC or value.numel() < 2:
         return
-    if not value.is_floating_point() or value.numel() == result.numel() and groups.tape.name(value) is None:
-        if value.numel() == result.numel():
-            return
+    if value.numel() == result.numel() and groups.tape.name(value) is None:
+        return
     low, high = (float(end) for end in value.detach().double().aminmax())
     width = max(high - low, 1e-3)
     near = [number for number in facts.real if low - width <= number <= high + width]

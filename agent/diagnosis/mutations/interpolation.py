@@ -1,6 +1,7 @@
 """Interpolation that is written out: fewer neighbours, or other weights, than the reference takes."""
 
 from collections.abc import Callable, Iterator, Sequence
+from functools import partial
 
 import torch
 
@@ -29,10 +30,12 @@ def of(groups: Groups, facts: Facts) -> Iterator[Variant]:
         return
     shape = final.first.value.shape
     taps = [
-        group.first.result
-        for group in groups.all
-        if group.name in _GATHERS and isinstance(group.first.result, Tensor)
-        and group.first.result.is_floating_point() and group.first.result.shape == shape
+        call.result
+        for call in groups.tape.calls
+        if call.name in _GATHERS
+        and isinstance(call.result, Tensor)
+        and call.result.is_floating_point()
+        and call.result.shape == shape
     ][:MOST]  # fmt: skip
     for place, one in enumerate(taps):
         words = f"with one neighbour alone, number {place + 1} of {len(taps)}: not interpolated (nearest)"
@@ -47,7 +50,9 @@ def of(groups: Groups, facts: Facts) -> Iterator[Variant]:
                     f"{len(taps)} alone"
                 )
                 line = lambda v, f=spread: v[0] + (v[1] - v[0]) * f(v[2])  # noqa: E731
-                yield variant("interpolation-mode", words, {final.first.number: _of((one, other, t), line)}, 0)
+                yield variant(
+                    "interpolation-mode", words, {final.first.number: _of((one, other, t), line)}, 0
+                )
 
 
 def _of(needs: tuple[Tensor, ...], compute: Callable[[Sequence[Tensor]], Tensor]) -> Needing:
@@ -62,8 +67,12 @@ def _final(groups: Groups) -> Group | None:
 
 def _spread(t: Tensor, shape: torch.Size) -> Callable[[Tensor], Tensor] | None:
     """How the fraction broadcasts to the result: as it is, or with a dim of one put in."""
-    for axis in (None, *range(t.dim() + 1)):
-        made = t if axis is None else t.unsqueeze(axis)
-        if made.dim() <= len(shape) and all(a in (1, b) for a, b in zip(made.shape[::-1], reversed(shape), strict=False)):
-            return (lambda v: v) if axis is None else (lambda v, a=axis: v.unsqueeze(a))
-    return None
+    if _broadcasts(t, shape):
+        return torch.clone
+    axis = next((axis for axis in range(t.dim() + 1) if _broadcasts(t.unsqueeze(axis), shape)), None)
+    return None if axis is None else partial(torch.unsqueeze, dim=axis)
+
+
+def _broadcasts(t: Tensor, shape: torch.Size) -> bool:
+    pairs = zip(reversed(t.shape), reversed(shape), strict=False)
+    return t.dim() <= len(shape) and all(own in (1, whole) for own, whole in pairs)

@@ -49,7 +49,9 @@ def _another(groups: Groups, use: Use) -> Iterator[Variant]:
         kind = _kind(groups, use, other, is_earlier)
         if kind == "state-order":
             before = is_earlier or roles.is_update(groups.tape, other, mine)
-            words += ": the state as it is " + ("before its update (the old one)" if before else "after its update")
+            words += ": the state as it is " + (
+                "before its update (the old one)" if before else "after its update"
+            )
         yield variant(kind, words, rewrites, 6 + (near > 4))
 
 

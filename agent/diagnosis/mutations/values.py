@@ -1,13 +1,13 @@
 """Every value of the reference changed: where it is made, and where it is taken."""
 
 from collections.abc import Iterator
-from typing import NamedTuple
 
 import torch
 
 from agent.diagnosis import roles
 from agent.diagnosis.graph import Rewrite, tensors
-from agent.diagnosis.mutations.groups import MADE, Change, Group, Groups, Use, variant
+from agent.diagnosis.mutations.groups import MADE, Group, Groups, Use, variant
+from agent.diagnosis.mutations.places import Changed, of_places
 from agent.diagnosis.roles import is_mask
 from agent.diagnosis.wrong_references.rules import Facts, Variant
 
@@ -18,15 +18,6 @@ _COUNTS = frozenset({"constant-added", "wrong-coefficient", "index-off-by-one", 
 _BOUNDS = frozenset({"clamp", "clamp_min", "clamp_max", "maximum", "minimum"})
 SIZES = 6
 """Moduli that are tried of an index, at most."""
-
-
-class Changed(NamedTuple):
-    """`words` are completed by what the value is called."""
-
-    kind: str
-    words: str
-    change: Change
-    rank: int = 6
 
 
 def of(groups: Groups, facts: Facts) -> Iterator[Variant]:
@@ -60,6 +51,7 @@ def _where_made(
     for one in of_value(value, sizes):
         words = f"with {one.words.format(spoken)}"
         kind = _kind(one.kind, groups, value, uses)
+        words += ", which the divisor (count) is made of" if kind == "wrong-divisor" else ""
         yield variant(kind, words, group.result(one.change, place), one.rank)
     if len(uses) > 1:
         yield from _where_taken(groups, uses, sizes)
@@ -105,12 +97,24 @@ def _kind(kind: str, groups: Groups, value: Tensor, uses: list[Use]) -> str:
         if taker in ("add", "sub"):
             result = uses[0].group.first.value
             whole = result is not None and result.numel() == value.numel()
-            return "bias-missing" if parameter else "residual-missing" if named and whole else "operator-missing"
+            return (
+                "bias-missing" if parameter else "residual-missing" if named and whole else "operator-missing"
+            )
         return "operator-missing"
     if kind == "one":
         if roles.from_condition(groups.tape, value):
             return "mask-ignored"
         return "weight-ignored" if parameter else "scale-missing"
+    if kind == "bounded-by-zero":
+        maker = roles.source(groups.tape, value)[0]
+        filled = maker is not None and maker.name in ("sort", "topk", "max", "amax", "cummax", "kthvalue")
+        return "reduction-start-value" if filled else "wrong-activation"
+    if (
+        kind == "transposed-operand"
+        and value.dtype is torch.bool
+        and roles.from_condition(groups.tape, value)
+    ):
+        return "mask-inverted" if _is_triangle(value) else kind
     if kind == "modulo":
         return "padding-mode" if taker in _BOUNDS else "wrong-index-base"
     if kind == "wrong-rounding" and roles.is_fraction(groups.tape, value):
@@ -127,6 +131,10 @@ def _kind(kind: str, groups: Groups, value: Tensor, uses: list[Use]) -> str:
     return kind
 
 
+def _is_triangle(mask: Tensor) -> bool:
+    return bool((mask == mask.tril()).all() or (mask == mask.triu()).all())
+
+
 def of_value(value: Tensor, sizes: list[int]) -> Iterator[Changed]:
     """What can be wrong with a value that is known by its elements alone."""
     if value.numel() == 0 or value.is_complex():
@@ -141,7 +149,7 @@ def of_value(value: Tensor, sizes: list[int]) -> Iterator[Changed]:
         yield from _of_numbers(value)
     else:
         yield from _of_indices(value, sizes)
-    yield from _of_places(value)
+    yield from of_places(value)
     yield from _of_constants(value)
 
 
@@ -191,7 +199,8 @@ def _of_numbers(value: Tensor) -> Iterator[Changed]:
         yield Changed("constant-added", f"{number:g} added to {{}}", lambda t, n=number: t + n, 7)  # type: ignore[misc]
     for word, function in (("down", torch.floor), ("up", torch.ceil), ("to the nearest", torch.round)):
         yield Changed("wrong-rounding", f"{{}} rounded {word}", function, 8)
-    yield Changed("wrong-activation", "{} bounded below by zero", torch.relu, 7)
+    words = "{} bounded below by zero, as if it started from zeros or were filled up with them"
+    yield Changed("bounded-by-zero", words, torch.relu, 7)
     yield Changed("wrong-activation", "{} bounded by one", lambda t: t.clamp_max(1), 8)
 
 
@@ -222,101 +231,3 @@ def _of_indices(value: Tensor, sizes: list[int]) -> Iterator[Changed]:
 
 def _as_int(t: Tensor) -> Tensor:
     return t.contiguous().view(torch.int32).reshape(-1)[: t.numel()].reshape(t.shape).to(t.dtype)
-
-
-def _of_places(value: Tensor) -> Iterator[Changed]:
-    """Elements read from other places."""
-    shift = "mask-shifted" if value.dtype is torch.bool else "index-off-by-one"
-    for axis in [axis for axis in range(value.dim()) if value.shape[axis] > 1]:
-        size = value.shape[axis]
-        for step in (1, -1):
-            word = "ahead" if step > 0 else "back"
-            words = f"{{}} read one element {word} along dim {axis}"
-            wrapped = lambda t, a=axis, s=step: t.roll(-s, a)  # noqa: E731
-            yield Changed(shift, f"{words}: off by one", wrapped, 7)
-            held = lambda t, a=axis, s=step: _moved(t, a, s)  # noqa: E731
-            yield Changed(shift, f"{words}, the last one twice: off by one", held, 7)
-            filled = lambda t, a=axis, s=step: _moved(t, a, s, filled=True)  # noqa: E731
-            yield Changed(shift, f"{words}, zero past the end: off by one", filled, 7)
-        flipped = lambda t, a=axis: t.flip(a)  # noqa: E731
-        yield Changed("layout-misread", f"{{}} in reverse order along dim {axis}", flipped, 7)
-        for place, word in ((0, "first"), (size - 1, "last")):
-            kind = "first-batch-only" if axis == 0 and place == 0 and value.dim() > 1 else "index-ignored"
-            alone = lambda t, a=axis, p=place: t.narrow(a, p, 1).expand_as(t).clone()  # noqa: E731
-            yield Changed(kind, f"the {word} of dim {axis} of {{}} for all: the index is ignored", alone, 7)
-        if size % 2 == 0 and size > 2 and value.is_floating_point():
-            for kind, words, change in _halves(axis):
-                yield Changed(kind, words, change, 8)
-    yield from _of_layouts(value)
-
-
-def _dense(t: Tensor) -> Tensor:
-    strides = torch.empty(t.shape, device="meta").stride()
-    return torch.as_strided(t, t.shape, strides, t.storage_offset()).clone()
-
-
-def _strided(t: Tensor, axis: int, stride: int) -> Tensor:
-    """What lies there when steps along a dim have another length; past the end it begins anew."""
-    t = t.contiguous()
-    place = torch.arange(t.numel(), device=t.device).reshape(t.shape)
-    steps = torch.arange(t.shape[axis], device=t.device).reshape(-1, *[1] * (t.dim() - axis - 1))
-    moved = place + steps * (stride - t.stride(axis))
-    return t.reshape(-1)[moved % t.numel()]
-
-
-def _moved(t: Tensor, axis: int, step: int, filled: bool = False) -> Tensor:
-    size = t.shape[axis]
-    index = torch.arange(size, device=t.device) + step
-    made = t.index_select(axis, index.clamp(0, size - 1))
-    if filled:
-        made.select(axis, size - 1 if step > 0 else 0).zero_()
-    return made
-
-
-def _split(t: Tensor, axis: int, parts: int) -> Tensor:
-    return t.reshape(*t.shape[:axis], parts, -1, *t.shape[axis + 1 :])
-
-
-def _halves(axis: int) -> Iterator[tuple[str, str, Change]]:
-    kind = "layout-misread"
-
-    def split(t: Tensor) -> Tensor:
-        return _split(t, axis, 2).transpose(axis, axis + 1).flatten(axis, axis + 1)
-
-    def joined(t: Tensor) -> Tensor:
-        return _split(t, axis, t.shape[axis] // 2).transpose(axis, axis + 1).flatten(axis, axis + 1)
-
-    yield kind, f"the halves of dim {axis} of {{}} taken in turn (interleaved)", split
-    yield kind, f"every other element of dim {axis} of {{}} first (halves for pairs)", joined
-
-
-def _of_layouts(value: Tensor) -> Iterator[Changed]:
-    if value.numel() > 1 and not value.is_contiguous():
-        yield Changed(
-            "layout-misread", "the memory of {} read as if it were dense: its strides ignored", _dense, 6
-        )
-    for axis in range(value.dim() - 1):
-        own = value.stride(axis) if value.is_contiguous() and value.shape[axis] > 1 else 0
-        for size in sorted({*value.shape} - {1, own} if own else ()):
-            words = f"{{}} read with the stride {size} along dim {axis} in place of {own}"
-            strided = lambda t, a=axis, s=size: _strided(t, a, s)  # noqa: E731
-            yield Changed("layout-misread", words, strided, 8)
-    for axis in range(value.dim()) if 2 < value.dim() <= 5 else ():
-        for to in range(value.dim()):
-            if abs(axis - to) > 1 and value.shape[axis] > 1:
-                words = f"{{}} laid out with dim {axis} moved to {to}: in another order of dims (transposed)"
-                put = lambda t, i=axis, j=to: t.movedim(i, j).contiguous().reshape(t.shape)  # noqa: E731
-                yield Changed("layout-misread", words, put, 7)
-    for axis in range(value.dim()):
-        for other in range(axis + 1, value.dim()):
-            a, b = value.shape[axis], value.shape[other]
-            if a < 2 or b < 2:
-                continue
-            turn = lambda t, i=axis, j=other: t.transpose(i, j)  # noqa: E731
-            if a == b:
-                yield Changed("transposed-operand", f"{{}} transposed (dims {axis} and {other})", turn, 6)
-            else:
-                words = f"the memory of {{}} read with dims {axis} and {other} exchanged: transposed"
-                yield Changed("layout-misread", words, lambda t, f=turn: f(t).contiguous().reshape(t.shape), 7)  # type: ignore[misc]
-                back = lambda t, f=turn: f(t.reshape(f(t).shape))  # noqa: E731
-                yield Changed("layout-misread", words, back, 7)

@@ -37,7 +37,7 @@ def _subsets(count: int, facts: Facts) -> Iterator[Kept]:
     if facts.warps and count > WARP:
         # In the first block these are the first elements as well, which a source without warps would lose.
         for block in [size for size in facts.blocks() if size > WARP]:
-            words = f"of what the first warp of a block of {block} threads holds: the others' partial sums are lost"
+            words = f"of what the first warp of a block of {block} threads holds: other partial sums are lost"
             yield Kept("partial-sums-not-combined", words, place % block < WARP, 1)
     if count > 1:
         yield Kept("last-element-left-out", "without the last element", place < count - 1, 0)

@@ -72,7 +72,7 @@ def _not_rescaled(site: Site) -> Iterator[Variant]:
                 right = (r - largest).exp()
                 stale = (r - known(r)).exp().nan_to_num(0.0)
                 above, below = (right if which == "sum" else stale), (right if which == "values" else stale)
-                return (above / below.sum(-1, keepdim=True)).movedim(-1, dim)
+                return torch.as_tensor(above / below.sum(-1, keepdim=True)).movedim(-1, dim)
 
             words = f"with {said} of {site.label} not rescaled to the new maximum {when}"
             yield site.variant(KIND, words, run, 4, _TOKENS)
@@ -90,9 +90,8 @@ def _sum_not_rescaled(site: Site) -> Iterator[Variant]:
             r = given["self"].movedim(dim, -1)
             largest = r.amax(-1, keepdim=True)
             made = largest + (r - known(r)).exp().nan_to_num(0.0).sum(-1, keepdim=True).log()
-            if site.call.name == "_log_softmax":
-                return (r - made).movedim(-1, dim)
-            return made.movedim(-1, dim) if given["keepdim"] else made.squeeze(-1)
+            made = torch.as_tensor(r - made if site.call.name == "_log_softmax" else made)
+            return made.movedim(-1, dim) if given.get("keepdim", True) else made.squeeze(-1)
 
         words = f"with the sum of {site.label} not rescaled to the new maximum {when}"
         yield site.variant(KIND, words, run, 4, _TOKENS)
@@ -100,7 +99,7 @@ def _sum_not_rescaled(site: Site) -> Iterator[Variant]:
 
 @rule("exp", late=True)
 def _written_out(site: Site) -> Iterator[Variant]:
-    """The same where the reference itself subtracts the maximum: in all that the powers are taken for, or one."""
+    """The same where the reference itself subtracts the maximum: in all that takes the powers, or in one."""
     moved = site.tape.maker(site.given["self"])
     below = site.tape.maker(moved.given.get("other")) if moved is not None and moved.name == "sub" else None
     if moved is None or below is None or below.name not in ("amax", "max", "maximum"):

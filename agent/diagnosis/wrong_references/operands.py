@@ -198,7 +198,10 @@ def _exchanged(site: Site, name: str, mine: Tensor) -> Iterator[Variant]:
         kind = "wrong-divisor" if site.call.name == "div" and name == "other" else kind
         for old, new in ((tensor, mine), (mine, tensor)):
             if roles.is_update(site.tape, old, new):
-                kind, when = "state-order", "before its update (the old one)" if old is tensor else "after its update"
+                kind, when = (
+                    "state-order",
+                    "before its update (the old one)" if old is tensor else "after its update",
+                )
                 words += f": the state as it is {when}"
         yield site.variant(kind, words, site.changed(**{name: tensor}), 2, r"\+|plus|add|residual")
 

@@ -59,8 +59,10 @@ def _reduced_last(site: Site) -> Iterator[Variant]:
 
     if is_mask(site.given["self"]) and after.name.startswith("clamp"):
         # A mask bounded from below by one counts everything.
-        words = f"with the mask ignored in {site.label}: the count of all, what is masked (padding) with it"
-        yield site.variant("mask-ignored", words, site.changed(self=torch.ones_like), 0, "/|count")
+        words = (
+            f"with the mask ignored in {site.label}: divided by the count of all, padding and all (length)"
+        )
+        yield site.variant("wrong-divisor", words, site.changed(self=torch.ones_like), 0, "/|count")
         return
     two = spoken(Site(after, site.tape, site.facts))
     words = f"with {two} before {site.label}: the reference applies it to the result"

@@ -53,6 +53,9 @@ def _windows(own: Pool) -> Iterator[Change]:
                 f"with a padding of {begins[axes[0]]} before{along}; the reference has {own.padding[axes[0]]}"
             )
             yield kind, words, {"padding": begins}, rank, _WINDOW
+            if own.reduce == "mean" and own.divisor == "padded":
+                whole = f"{words}; divided by the whole window everywhere"
+                yield kind, whole, {"padding": begins, "divisor": "taps"}, rank + 1, _WINDOW
             kernel = _moved(own.kernel, axes, delta)
             if min(kernel) > 0:
                 words = f"with a window (kernel) of {kernel[axes[0]]}{along}; the reference has {was}"

@@ -76,6 +76,15 @@ def _places(tape: Tape) -> list[int]:
     return places
 
 
+def _within_loops(tape: Tape) -> set[int]:
+    """Calls of loops but for those of the first and the last round."""
+    rounds: dict[Any, list[int]] = {}
+    for call in tape.calls:
+        if call.place is not None:
+            rounds.setdefault((call.place, call.func), []).append(call.number)
+    return {number for calls in rounds.values() if len(calls) > UNROLLED for number in calls[1:-1]}
+
+
 class Site(NamedTuple):
     """One operator call for which variants are made."""
 
@@ -153,9 +162,13 @@ def of(tape: Tape, facts: Facts, late: bool = False) -> Iterator[Variant]:
             for variant in _fitting(make, site):
                 said = NUMBER.sub("", variant.words)
                 alike.setdefault((call.name, variant.kind, said), []).append(variant)
+    within = tape.once(_within_loops)
     for (name, _, said), variants in alike.items():
         together = len(variants) > 1 and all(len(v.rewrites) == 1 and not v.replaced for v in variants)
-        many = together and len(variants) > UNROLLED
+        many = len(variants) > UNROLLED and (together or all(v.rewrites for v in variants))
+        if within and all(variant.rewrites and variant.rewrites.keys() <= within for variant in variants):
+            # A slip in one step of a loop, and in no other, is nobody's.
+            continue
         # Of the steps of a loop the first and the last may be wrong alone.
         for variant in (variants[0], variants[-1]) if many else variants:
             yield variant._replace(rank=variant.rank + 4 * many)

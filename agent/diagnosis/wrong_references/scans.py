@@ -31,7 +31,10 @@ def _scans(site: Site) -> Iterator[Variant]:
     segments = roles.are_segments(site.tape, site.call)
     for kind, words, changed, rank, tokens in _changes(site, own):
         if segments and kind in ("scan-exclusive", "scan-off-by-one"):
-            kind, words = "scan-off-by-one", f"{words}: segments, which it numbers, begin one late (off by one)"
+            kind, words = (
+                "scan-off-by-one",
+                f"{words}: segments, which it numbers, begin one late (off by one)",
+            )
         yield site.variant(kind, f"with {words}", Form(compute, own, changed), rank, tokens)
     words = "with the elements themselves: no scan at all"
     yield site.variant("operator-missing", words, site.first(_itself), 1, _TOKENS)

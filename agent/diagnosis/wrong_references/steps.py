@@ -6,10 +6,10 @@ from typing import Any
 import torch
 
 from agent.diagnosis.graph import Arguments, invoke, tensors
+from agent.diagnosis.roles import is_mask
 from agent.diagnosis.source_lines import INTEGER
 from agent.diagnosis.tape import MOVES, Call
 from agent.diagnosis.wrong_references.activations import ACTIVATIONS, spoken
-from agent.diagnosis.roles import is_mask
 from agent.diagnosis.wrong_references.rules import Site, Variant, rule
 
 Tensor = torch.Tensor

@@ -124,10 +124,54 @@ def are_segments(tape: Tape, scan: Call) -> bool:
     return bool(seen)
 
 
+def has_complement(tape: Tape, share: Call) -> bool:
+    """Whether one less the value is taken as well: both are the weights of a mix."""
+    users, seen = list(tape.users(share)), 0
+    while users and seen < STEPS:
+        seen += 1
+        call = users.pop()
+        if call.name == "rsub" and call.given.get("other") == 1:
+            return True
+        if call.is_view or call.name in STILL:
+            users += tape.users(call)
+    return False
+
+
+def becomes_whole(tape: Tape, call: Call) -> bool:
+    """Whether the result is cut to a whole number right after."""
+    return any(map(cuts, tape.users(call)))
+
+
+def cuts(call: Call) -> bool:
+    """Whether it makes whole numbers of others."""
+    counted = call.value is not None and not call.value.is_floating_point()
+    return call.name in ("floor", "trunc", "ceil", "round") or call.name == "_to_copy" and counted
+
+
+def is_before(tape: Tape, old: Any, new: Any, far: int = 8) -> bool:
+    """Whether the second value is made of the first one, a few steps later."""
+    now = [new]
+    for _ in range(far):
+        calls = [call for call in map(tape.maker, now) if call is not None]
+        now = [t for call in calls for t in tensors(call.given) if t.numel() >= old.numel()][:STEPS]
+        if any(t is old for t in now):
+            return True
+    return False
+
+
+def is_returned(tape: Tape, tensor: Any) -> bool:
+    """Whether the value is one of several results: a state that the next step is given."""
+    results = tensors(tape.result)
+    leaf = source(tape, tensor)[1]
+    return len(results) > 1 and any(source(tape, result)[1] is leaf for result in results)
+
+
 def is_update(tape: Tape, old: Any, new: Any) -> bool:
     """Whether the second value is the first one, which is given, after an update: made of it by a sum."""
     if tape.name(old) is None or not isinstance(new, Tensor) or old.shape != new.shape:
         return False
+    if is_returned(tape, new) and is_before(tape, old, new):
+        return True
     call = source(tape, new)[0]
     if call is None or call.name not in ("add", "sub", "lerp", "where", "maximum", "addcmul"):
         return False

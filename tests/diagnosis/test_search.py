@@ -116,12 +116,118 @@ def _upconv_unasked(x: Tensor, w: Tensor) -> Tensor:
     return made
 
 
+def _averages(x: Tensor, start: Tensor, before: bool = False) -> tuple[Tensor, Tensor]:
+    state, seen = start, []
+    for step in range(x.shape[1]):
+        seen += [state] if before else []
+        state = 0.8 * state + 0.2 * x[:, step]
+        seen += [] if before else [state]
+    return (x - torch.stack(seen, 1)).tanh(), state
+
+
+def _window(x: Tensor, y: Tensor, back: bool = False) -> Tensor:
+    place = torch.arange(x.shape[0])
+    apart = place[:, None] - place[None, :]
+    near = apart.abs() <= 3
+    near = near & (apart >= 0) if back else near
+    return torch.softmax((x @ y).masked_fill(~near, -torch.inf), -1)
+
+
+def _biased(x: Tensor, table: Tensor, empty: bool = False) -> Tensor:
+    place = torch.arange(x.shape[0])
+    apart = place[:, None] - place[None, :]
+    bias = table[:, apart.clamp(-3, 3) + 3]
+    bias = bias.masked_fill(apart.abs() > 3, 0.0) if empty else bias
+    return torch.softmax(x @ x.t() + bias, -1)
+
+
+def _runs(x: Tensor, warp: int | None = None) -> Tensor:
+    place = torch.arange(x.shape[1])
+    turn = torch.cat([torch.ones_like(x[:, :1], dtype=torch.bool), x[:, 1:].sign() != x[:, :-1].sign()], 1)
+    turn = turn | (place % warp == 0) if warp else turn
+    return (place - torch.where(turn, place, 0).cummax(1).values).to(x.dtype)
+
+
+def _scaled(x: Tensor, whole: bool = False) -> Tensor:
+    return x / (x.square().sum().sqrt() if whole else x.abs().sum(1, keepdim=True))
+
+
+def _peaks(x: Tensor, whole: bool = False) -> tuple[Tensor, Tensor]:
+    values, places = F.max_pool1d(x, 3, return_indices=True)
+    if whole:
+        places = places + torch.arange(x.shape[0] * x.shape[1]).reshape(x.shape[0], -1, 1) * x.shape[2]
+    return values.square(), places
+
+
 PLACES = 8 * torch.rand(4, 9, generator=torch.Generator().manual_seed(5), dtype=torch.float64)
 KEYS = (numbers(7, 6), numbers(11, 6, seed=2), numbers(11, 5, seed=3))
 CODES = torch.randint(0, 16, (6, 9), generator=torch.Generator().manual_seed(7))
 ZEROS = torch.tensor([5.0, 9.0, 7.0, 10.0, 8.0, 6.0], dtype=torch.float64)
 STATISTICS = (numbers(4, 5, 7), numbers(5, seed=2), numbers(5, seed=3).abs() + 0.3, numbers(5, seed=4))
 WRONG: list[Any] = [
+    pytest.param(
+        _averages,
+        lambda x, s: _averages(x, s, True),
+        (numbers(3, 12), numbers(3, seed=2)),
+        "state-order",
+        "before its update",
+        "",
+        id="states of a loop that are read too early",
+    ),
+    pytest.param(
+        _window,
+        lambda x, y: _window(x, y, True),
+        (numbers(9, 5), numbers(5, 9, seed=2)),
+        "mask-shifted",
+        "one side alone",
+        "",
+        id="a window to one side",
+    ),
+    pytest.param(
+        _biased,
+        lambda x, t: _biased(x, t, True),
+        (numbers(9, 5), numbers(2, 7, seed=2)),
+        "padding-mode",
+        "with zero where clamp",
+        "",
+        id="nothing beyond a table's end",
+    ),
+    pytest.param(
+        _runs,
+        lambda x: _runs(x, 16),
+        (numbers(6, 70) + 1.2,),
+        "scan-restarts",
+        "tile (warp) of 16",
+        "",
+        id="runs that begin anew with each tile",
+    ),
+    pytest.param(
+        _scaled,
+        lambda x: _scaled(x, True),
+        (numbers(6, 9),),
+        "wrong-divisor",
+        "root of the sum of squares",
+        "",
+        id="another norm of what is divided",
+    ),
+    pytest.param(
+        _peaks,
+        lambda x: _peaks(x, True),
+        (numbers(2, 3, 9),),
+        "wrong-index-base",
+        "start of the whole",
+        "",
+        id="places in the whole tensor",
+    ),
+    pytest.param(
+        lambda x, w: x @ w.to(x.dtype),
+        lambda x, w: x @ torch.where(w < 0, w.to(x.dtype) + 256, w.to(x.dtype)),
+        (numbers(5, 6), (60 * numbers(6, 4, seed=2)).to(torch.int8)),
+        "bits-compared",
+        "unsigned",
+        "",
+        id="signed bytes without their sign",
+    ),
     pytest.param(
         _attention,
         _values_not_rescaled,

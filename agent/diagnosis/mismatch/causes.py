@@ -25,13 +25,15 @@ from agent.diagnosis.tape import Tape, record
 from agent.diagnosis.wrong_references import Facts
 from agent.records import Finding
 
-BUDGET_S = 1.9
+BUDGET_S = 1.65
 """Of computing, for all hypotheses of one mismatch; waiting for a busy processor does not count."""
 LARGEST_ELEMENTS = 1 << 25
 """Outputs with more are not compared with variants: each would need several copies in float64."""
 TOO_LARGE = "Too large to be compared with wrong references; judge smaller sizes for the cause."
 ROUNDING = 1e-5
 """Share of the error that a fault may leave which itself makes rounding larger."""
+ALIKE = 1e-3
+"""Relative difference of what two faults leave, below which they are one."""
 FURTHER_AWAY = 10.0
 """So many times more than that is left by every fault of another kind."""
 COMMON = mutations.RANK + 2
@@ -220,7 +222,10 @@ def _nearly(case: Case, search: Search, target: Target, finding: Finding) -> Exp
     if search.closest is None or search.closest[1].rank >= pairs.RANK or target.count < pairs.LEAST:
         return None
     nearness, hypothesis = search.closest
-    others = min((left for kind, left in search.near.items() if kind != hypothesis.kind), default=1.0)
+    # What leaves just as much is the same function by another name.
+    left = max(1 - nearness, 1e-15)
+    apart = (other for other in search.near.values() if abs(other - left) > ALIKE * left)
+    others = min(apart, default=1.0)
     if 1 - nearness > ROUNDING or others < FURTHER_AWAY * ROUNDING or not telling(target.y[target.wrong]):
         return None
     lines = wording.lines_of(hypothesis)

@@ -66,6 +66,8 @@ class Search:
         self.untold: list[str] = []
         """Words of those that agree with an output too poor to tell them from others."""
         self.closest: tuple[float, Hypothesis] | None = None
+        self.closest_pair = (NEARBY, "")
+        """The same of pairs, and its words."""
         self.near: dict[str, float] = {}
         """For each kind the share of the error that its closest wrong reference leaves unexplained."""
         self.seen: list[Seen] = []
@@ -142,6 +144,10 @@ class Search:
 
     def _note(self, hypothesis: Hypothesis, values: list[Tensor]) -> None:
         nearness = min(target.nearness(values[place]) for place, target in self._targets.items())
+        if hypothesis.rank >= RANK:
+            # A pair with something that hardly changes anything is as close as its other half.
+            self.closest_pair = max(self.closest_pair, (nearness, hypothesis.words))
+            return
         self.near[hypothesis.kind] = min(1 - nearness, self.near.get(hypothesis.kind, 1.0))
         if nearness > (self.closest[0] if self.closest else NEARBY):
             self.closest = nearness, hypothesis

@@ -133,9 +133,12 @@ def unknown(
         notes.append("Time ran out before all were tried.")
     if partly:
         notes.append(f"Where it is wrong it equals the reference {partly}; elsewhere it is right.")
-    elif search.closest is not None:
-        nearness, hypothesis = search.closest
-        notes.append(f"Closest, with {100 * nearness:.3g} % of the error: the reference {hypothesis.words}.")
+    else:
+        nearness, words = search.closest_pair
+        if search.closest is not None and search.closest[0] >= nearness:
+            nearness, words = search.closest[0], search.closest[1].words
+        if words:
+            notes.append(f"Closest, with {100 * nearness:.3g} % of the error: the reference {words}.")
     kind = finding.kind if finding.kind != "wrong-values" else "unknown-cause"
     if kind != "unknown-cause":
         notes.append(f"Wrong: {where(targets, facts)}.")

@@ -11,6 +11,7 @@ from collections.abc import Iterator
 
 from agent.diagnosis.mutations import (
     bounds,
+    carried,
     counts,
     exchanges,
     functions,
@@ -34,7 +35,7 @@ def of(groups: Groups, facts: Facts) -> Iterator[Variant]:
     """All of them, the likelier first."""
     made: list[Variant] = []
     for kind in (
-        functions, moves, others, parameters, reductions, values, bounds, counts, exchanges,
+        functions, moves, others, parameters, reductions, values, bounds, carried, counts, exchanges,
     ):  # fmt: skip
         # What cannot be changed for its type or shape ends its own kind of changes, not the others.
         with contextlib.suppress(*UNFIT):

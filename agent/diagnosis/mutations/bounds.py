@@ -4,6 +4,7 @@ from collections.abc import Iterator
 
 import torch
 
+from agent.diagnosis import roles
 from agent.diagnosis.graph import Arguments, Rewrite, invoke
 from agent.diagnosis.mutations.groups import Group, Groups, variant
 from agent.diagnosis.wrong_references.reductions import axes_of
@@ -13,6 +14,7 @@ Tensor = torch.Tensor
 FAR = 8
 """Operators between a place and the whole number that is made of it, at most."""
 _BOUNDS = frozenset({"clamp", "clamp_min", "clamp_max"})
+_READS = frozenset({"index", "gather", "index_select", "embedding", "take"})
 _WHOLE = frozenset({"floor", "ceil", "round", "trunc", "_to_copy"})
 _EMPTY = {"sum": 0.0, "mean": 0.0, "amax": -torch.inf, "max": -torch.inf, "amin": torch.inf, "min": torch.inf,
           "logsumexp": -torch.inf, "_softmax": -torch.inf, "_log_softmax": -torch.inf}  # fmt: skip
@@ -23,8 +25,20 @@ def of(groups: Groups, facts: Facts) -> Iterator[Variant]:
     for group in groups.computing():
         if group.name in _BOUNDS:
             yield from _unbounded(groups, group)
+            yield from _empty_outside(groups, group)
+        if group.name == "abs" and roles.is_place(groups.tape, group.first.given["self"]):
+            for ahead, said in ((1, "ahead"), (-1, "behind")):
+                words = f"with the window on one side alone: what lies {said} is left out in {group.label}"
+                change = lambda call, s=ahead: lambda given: _one_side(given["self"], s)  # noqa: E731
+                yield variant("mask-shifted", words, group.rewritten(change), 5)
         if group.name in _EMPTY:
             yield from _without_diagonal(group)
+
+
+def _one_side(distance: Tensor, side: int) -> Tensor:
+    """The distance, far beyond every window on the other side."""
+    away = distance.abs()
+    return torch.where(distance * side < 0, away.max() + away, away)
 
 
 def _unbounded(groups: Groups, group: Group) -> Iterator[Variant]:
@@ -42,6 +56,42 @@ def _unbounded(groups: Groups, group: Group) -> Iterator[Variant]:
         "the last step (extrapolated)"
     )
     yield variant("clamp-missing", words, free, 6)
+
+
+def _empty_outside(groups: Groups, group: Group) -> Iterator[Variant]:
+    """Zero where a bound holds a place at the border: nothing is read there."""
+    place, made = group.first.given.get("self"), group.first.value
+    if not isinstance(place, Tensor) or made is None or len(group.calls) > 1:
+        return
+    now, seen = list(groups.tape.users(group.first)), 0
+    while now and seen < FAR * 2:
+        seen += 1
+        call = now.pop(0)
+        if call.name in _READS and isinstance(call.result, Tensor) and call.result.is_floating_point():
+            outside = _over(place != made, call.result)
+            if outside is not None:
+                words = f"with zero where {group.label} holds the place at the border: filled, not repeated"
+                hidden = lambda t, m=outside: t.masked_fill(m, 0.0)  # noqa: E731
+                yield variant("padding-mode", words, groups.of(call).result(hidden), 6)
+        elif call.name not in _READS:
+            now += groups.tape.users(call)
+
+
+def _over(mask: Tensor, result: Tensor) -> Tensor | None:
+    """The mask in a shape that broadcasts to the result: at its end, at its begin, or with ones put in."""
+    shapes = (
+        tuple(mask.shape),
+        (*mask.shape, *[1] * (result.dim() - mask.dim())),
+        *(
+            (*mask.shape[:at], *[1] * (result.dim() - mask.dim()), *mask.shape[at:])
+            for at in range(mask.dim())
+        ),
+    )
+    for shape in shapes:
+        own, whole = shape[::-1], tuple(result.shape)[::-1]
+        if len(own) <= len(whole) and all(a in (1, b) for a, b in zip(own, whole, strict=False)):
+            return mask.reshape(shape)
+    return None
 
 
 def _wholes(groups: Groups, group: Group) -> Iterator[Group]:

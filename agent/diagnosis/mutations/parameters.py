@@ -73,6 +73,7 @@ _FILLS = (0.0, 1.0, -1.0, -math.inf, -1e9, 1e-9)
 
 
 def of(groups: Groups, facts: Facts) -> Iterator[Variant]:
+    numbers = sorted({v for call in groups.tape.calls for v in call.given.values() if type(v) is float})
     for group in groups.all:
         if group.name in MADE and group.name not in ("full", "arange", "scalar_tensor") or group.of > 40:
             continue
@@ -88,7 +89,7 @@ def of(groups: Groups, facts: Facts) -> Iterator[Variant]:
                 and "int" not in str(argument.type)
             ):
                 continue
-            for other in _others(name, value, group):
+            for other in (*_others(name, value, group), *_near(numbers, value)):
                 if other != value:
                     yield from _changed(group, name, value, other)
 
@@ -97,6 +98,10 @@ def _changed(group: Group, name: str, value: Any, other: Any) -> Iterator[Varian
     fallback = "wrong-coefficient" if isinstance(value, float) else "index-off-by-one"
     words = f"with {name} = {_said(other)} in {group.label}; the reference has {_said(value)}"
     kind = KINDS.get(name, fallback)
+    if type(value) is float and type(other) is float and value and name in ("alpha", "other", "value"):
+        variance = _of_variance(value, other) if other / value > 0.5 and other != value else None
+        words += ": a variance over n for n - 1, or the reverse (biased)" if variance else ""
+        kind = variance or kind
     if kind == "index-off-by-one" and isinstance(value, int):
         words += ": off by one" if isinstance(other, int) and abs(other - value) == 1 else ""
     if name == "training":
@@ -122,6 +127,22 @@ def _on_copies(call: Call, changes: Arguments) -> Rewrite:
         return invoke(call.func, copies | changes)
 
     return run
+
+
+def _near(numbers: list[float], value: Any) -> list[float]:
+    """Other numbers of the run that are nearly this one: with or without n / (n - 1)."""
+    if type(value) is not float or not value:
+        return []
+    return [number for number in numbers if 0.5 < number / value < 2][:4]
+
+
+def _of_variance(value: float, other: float) -> str | None:
+    """The kind where the two differ by n / (n - 1)."""
+    ratio = other / value
+    n = 1 / (1 - ratio) if ratio < 1 else ratio / (ratio - 1)
+    if n < 3 or abs(n - round(n)) > 1e-6 * n:
+        return None
+    return "biased-variance" if ratio < 1 else "unbiased-variance"
 
 
 def _said(value: Any) -> str:

@@ -6,6 +6,7 @@ from typing import NamedTuple
 import torch
 
 from agent.diagnosis.mutations.groups import Change
+from agent.diagnosis.wrong_references.rules import USUAL_BLOCKS
 
 Tensor = torch.Tensor
 
@@ -42,7 +43,19 @@ def of_places(value: Tensor) -> Iterator[Changed]:
         if size % 2 == 0 and size > 2 and value.is_floating_point():
             for kind, words, change in _halves(axis):
                 yield Changed(kind, words, change, 8)
+        if value.dtype is torch.bool:
+            for block in [block for block in USUAL_BLOCKS if 4 < block < size]:
+                words = (
+                    f"{{}} set at every {block}th of dim {axis} too: each tile (warp) of {block} begins anew"
+                )
+                begun = lambda t, a=axis, b=block: t | _begins(t, a, b)  # noqa: E731
+                yield Changed("scan-restarts", words, begun, 7)
     yield from _of_layouts(value)
+
+
+def _begins(t: Tensor, axis: int, block: int) -> Tensor:
+    place = torch.arange(t.shape[axis], device=t.device) % block == 0
+    return place.reshape(-1, *[1] * (t.dim() - axis - 1))
 
 
 def _dense(t: Tensor) -> Tensor:
@@ -74,6 +87,10 @@ def _split(t: Tensor, axis: int, parts: int) -> Tensor:
 
 def _halves(axis: int) -> Iterator[tuple[str, str, Change]]:
     kind = "layout-misread"
+    for which, word, other in ((0, "first", "second"), (1, "second", "first")):
+        words = f"the {word} half of dim {axis} of {{}} for the {other} as well: the wrong channel (index)"
+        again = lambda t, w=which: torch.cat([t.chunk(2, axis)[w]] * 2, axis)  # noqa: E731
+        yield "wrong-channel", words, again
 
     def split(t: Tensor) -> Tensor:
         return _split(t, axis, 2).transpose(axis, axis + 1).flatten(axis, axis + 1)

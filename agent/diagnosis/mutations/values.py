@@ -33,7 +33,9 @@ def of(groups: Groups, facts: Facts) -> Iterator[Variant]:
         for one in of_value(leaf, sizes):
             words = f"with {one.words.format(spoken)}"
             kind = _kind(one.kind, groups, leaf, uses)
-            yield Variant(kind, words, {}, one.rank, "", {key: one.change(leaf).to(leaf.dtype).contiguous()})
+            made = one.change(leaf)
+            made = made if one.kind == "bits-compared" else made.to(leaf.dtype)
+            yield Variant(kind, words, {}, one.rank, "", {key: made.contiguous()})
         if len(uses) > 1:
             yield from _where_taken(groups, uses, sizes)
 
@@ -115,6 +117,8 @@ def _kind(kind: str, groups: Groups, value: Tensor, uses: list[Use]) -> str:
         and roles.from_condition(groups.tape, value)
     ):
         return "mask-inverted" if _is_triangle(value) else kind
+    if kind == "constant-added" and uses and roles.cuts(uses[0].group.first):
+        return "wrong-rounding"
     if kind == "modulo":
         return "padding-mode" if taker in _BOUNDS else "wrong-index-base"
     if kind == "wrong-rounding" and roles.is_fraction(groups.tape, value):
@@ -218,6 +222,11 @@ def _of_indices(value: Tensor, sizes: list[int]) -> Iterator[Changed]:
         words = "the memory of {} read as 32-bit integers, although they have 64 bits"
         yield Changed("data-ptr-type", words, _as_int, 5)
     yield Changed("layout-misread", "{} counted from the end", lambda t: t.max() + t.min() - t, 7)
+    if low < 0 and value.dtype in (torch.int8, torch.int16):
+        span = 1 << (8 * value.element_size())
+        words = f"{{}} read as unsigned: the bits without their sign, {span} added to what is negative"
+        unsigned = lambda t, n=span: torch.where(t < 0, t.long() + n, t.long())  # noqa: E731
+        yield Changed("bits-compared", words, unsigned, 5)
     for size in sizes[:SIZES]:
         words = f"{{}} modulo {size}: wrapped around at the end"
         yield Changed("modulo", words, lambda t, n=size: t % n, 7)  # type: ignore[misc]

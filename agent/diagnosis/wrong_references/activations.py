@@ -7,6 +7,7 @@ from collections.abc import Callable, Iterator
 import torch
 import torch.nn.functional as F
 
+from agent.diagnosis import roles
 from agent.diagnosis.graph import Arguments
 from agent.diagnosis.wrong_references.rules import Site, Variant, rule
 
@@ -239,6 +240,16 @@ def _bases_and_overflows(site: Site) -> Iterator[Variant]:
     overflowing = "whose exp overflows in float32"
     for kind, words, function in _NUMERIC.get(site.call.name, ()):
         words = f"with {spoken(site)} {words}".replace("OVERFLOW", overflowing)
+        if (
+            kind == "sign-error"
+            and site.call.name == "sigmoid"
+            and roles.has_complement(site.tape, site.call)
+        ):
+            # A share s and 1 - s: the sigmoid of -x is the complement.
+            kind, words = (
+                "weights-swapped",
+                f"{words}, its complement: the weights of the mix (1 - s, s) exchanged",
+            )
         rewrite = site.first(lambda given, f=function: f(given["self"]))  # type: ignore[misc]
         yield site.variant(kind, words, rewrite, 1, "exp|log")
 

@@ -32,7 +32,7 @@ def _with_number(site: Site) -> Iterator[Variant]:
         if value not in (number, 0.0):
             words = f"with {value:g} {verb}; the reference has {number:g}"
             kind = "wrong-divisor" if name in ("mul", "div") else "wrong-slope"
-            yield site.variant(kind, words, site.changed(other=value), 3, re_number(value))
+            yield site.variant(kind, words, site.changed(other=value), 2, re_number(value))
 
 
 _SUMS = frozenset({"sum", "cumsum", "index_add", "scatter_add"})

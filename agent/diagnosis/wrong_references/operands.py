@@ -89,9 +89,10 @@ def _left_out(site: Site, name: str, mine: Tensor, other: Tensor, shape: Any) ->
             words = f"with {spoken} {_PARTICIPLES[operation]} twice"
             yield site.variant(kind, words, twice, 1, tokens)
     elif operation in ("mul", "div"):
-        kind = "weight-ignored" if given_in else "scale-missing"
+        table = parameter is not None and 1 < mine.numel() < math.prod(shape)
+        kind = "weight-ignored" if given_in or table else "scale-missing"
         kind = "sum-for-mean" if operation == "div" and name == "other" and _is_sum(site, a=other) else kind
-        called = "scale"
+        called = "weight, a scale," if kind == "weight-ignored" else "scale"
         if operation == "mul" and roles.from_condition(site.tape, mine):
             kind, spoken, called = "mask-ignored", f"{spoken}, a mask,", "mask"
         if operation == "div" and name == "other" and roles.scan_with(site.tape, other, mine) == "cumprod":
@@ -194,7 +195,16 @@ def _exchanged(site: Site, name: str, mine: Tensor) -> Iterator[Variant]:
     unique = {id(tensor): tensor for tensor in found if tensor is not mine}
     for tensor in list(unique.values())[:OTHERS]:
         words = f"with {_described(site, tensor)} in the place of {_described(site, mine)} in {site.label}"
-        kind = "residual-wrong-place" if site.call.name in ("add", "sub") else "operands-swapped"
+        earlier = roles.is_before(site.tape, tensor, mine)
+        words += ": the old value, before what comes between" if earlier else ""
+        between = "operator-missing" if earlier else "operands-swapped"
+        if (
+            site.call.name == "mul"
+            and not earlier
+            and site.tape.name(site.given["self" if name == "other" else "other"])
+        ):
+            between = "weight-wrong-place"
+        kind = "residual-wrong-place" if site.call.name in ("add", "sub") else between
         kind = "wrong-divisor" if site.call.name == "div" and name == "other" else kind
         for old, new in ((tensor, mine), (mine, tensor)):
             if roles.is_update(site.tape, old, new):
@@ -227,7 +237,12 @@ _OTHERWISE: dict[str, tuple[tuple[str, str, Pairwise, int], ...]] = {
         ("wrong-combine", "with {self} and {other} multiplied for added: the wrong operation", torch.mul, 3),
     ),
     "sub": (
-        ("sign-error", "with the difference taken the other way round", lambda a, b: b - a, 0),
+        (
+            "sign-error",
+            "with the difference taken the other way round, of the opposite sign",
+            lambda a, b: b - a,
+            0,
+        ),
         ("sign-error", "added for subtracted", lambda a, b: a + b, 1),
     ),
     "div": (("operands-swapped", "with the quotient's operands swapped", lambda a, b: b / a, 0),),

@@ -153,6 +153,26 @@ def _fitting(make: Rule, site: Site) -> Iterator[Variant]:
         yield from make(site)
 
 
+_TAKEN = " taken "
+
+
+def _everywhere(alike: dict[tuple[str, str, str], list[Variant]]) -> Iterator[Variant]:
+    """The same elements lost by every reduction, whatever it reduces by."""
+    lost: dict[tuple[str, str], list[list[Variant]]] = {}
+    for (_, kind, said), variants in alike.items():
+        if _TAKEN in said and len(variants) <= UNROLLED:
+            lost.setdefault((kind, said.partition(_TAKEN)[2]), []).append(variants)
+    for (kind, which), several in lost.items():
+        if len(several) > 1:
+            # One of each operator's forms: others change the same calls.
+            rewrites: dict[int, Rewrite] = {}
+            for variants in several:
+                for one in variants:
+                    if not rewrites.keys() & one.rewrites.keys():
+                        rewrites |= one.rewrites
+            yield Variant(kind, f"with every reduction taken {which}", rewrites, several[0][0].rank + 2)
+
+
 def of(tape: Tape, facts: Facts, late: bool = False) -> Iterator[Variant]:
     """Every variant of every call, and each that several calls have in all of them at once."""
     alike: dict[tuple[str, str, str], list[Variant]] = {}
@@ -162,6 +182,8 @@ def of(tape: Tape, facts: Facts, late: bool = False) -> Iterator[Variant]:
             for variant in _fitting(make, site):
                 said = NUMBER.sub("", variant.words)
                 alike.setdefault((call.name, variant.kind, said), []).append(variant)
+    if late:
+        yield from _everywhere(alike)
     within = tape.once(_within_loops)
     for (name, _, said), variants in alike.items():
         together = len(variants) > 1 and all(len(v.rewrites) == 1 and not v.replaced for v in variants)

@@ -40,6 +40,10 @@ RARER = 0.02
 """What a fault of the next rank has to be the better by."""
 MENDED = 4
 """Wrong elements that a fault alone makes right, of some, so that it speaks for another."""
+RAREST = mutations.RANK + 2
+"""Rank up to which a fault may be one of two: rarer ones, in twos, give what another single fault gives."""
+NOT_OF_TWO = frozenset({"operator-doubled", "truncated-to-integer"})
+"""Kinds that are claimed of one fault alone."""
 UNLIKELY = frozenset({"operator-doubled", "scale-doubled", "truncated-to-integer"})
 """Kinds of slips that hardly anybody makes: what they explain is mostly explained by another one as well."""
 MUTATED = mutations.RANK
@@ -127,7 +131,11 @@ def _different(seen: list[Seen], target: Target) -> list[Seen]:
     kept: list[Seen] = []
     silent: list[Seen] = []
     for one in sorted(seen, key=lambda one: one.hypothesis.rank):
-        if one.hypothesis.rewrites is None:
+        if (
+            one.hypothesis.rewrites is None
+            or one.hypothesis.rank > RAREST
+            or one.hypothesis.kind in NOT_OF_TWO
+        ):
             continue
         if torch.equal(one.values, truth):
             silent.append(one)

@@ -102,8 +102,10 @@ def unwritten(case: Case, targets: dict[int, Target], facts: Facts) -> Finding |
         if pattern.kind is not None:
             which = f"of output {place} " if len(case.outputs) > 1 else ""
             value = "NaN" if bool(first.isnan()) else "0"
+            last = pattern.kind.startswith("l") and "last" not in pattern.words and bool(target.wrong[-1])
             message = (
-                f"{target.count} elements {which}are {value}, as if never written: {pattern.words}. "
+                f"{target.count} elements {which}are {value}, as if never written: {pattern.words}"
+                f"{', the last' if last else ''}. "
                 "The rest is right."
             )
             tokens = r"<<<" if pattern.kind != "lost-lanes" else "shfl|%"

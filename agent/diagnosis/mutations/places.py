@@ -42,7 +42,7 @@ def of_places(value: Tensor) -> Iterator[Changed]:
             yield Changed(kind, f"the {word} of dim {axis} of {{}} for all: the index is ignored", alone, 7)
         if size % 2 == 0 and size > 2 and value.is_floating_point():
             for kind, words, change in _halves(axis):
-                yield Changed(kind, words, change, 8)
+                yield Changed(kind, words, change, 7)
         if value.dtype is torch.bool:
             for block in [block for block in USUAL_BLOCKS if 4 < block < size]:
                 words = (

@@ -230,7 +230,7 @@ def _of_indices(value: Tensor, sizes: list[int]) -> Iterator[Changed]:
     for size in sizes[:SIZES]:
         words = f"{{}} modulo {size}: wrapped around at the end"
         yield Changed("modulo", words, lambda t, n=size: t % n, 7)  # type: ignore[misc]
-        yield Changed("wrong-index-base", f"{{}} divided by {size}", lambda t, n=size: t // n, 7)  # type: ignore[misc]
+        yield Changed("wrong-index-base", f"{{}} divided by {size}", lambda t, n=size: t // n, 8)  # type: ignore[misc]
         for other in sizes[:SIZES]:
             if other != size:
                 words = f"{{}} flattened with width {other} in place of {size}: another stride"

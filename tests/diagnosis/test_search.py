@@ -159,12 +159,62 @@ def _peaks(x: Tensor, whole: bool = False) -> tuple[Tensor, Tensor]:
     return values.square(), places
 
 
+def _grouped(x: Tensor, w: Tensor, b: Tensor, interleaved: bool = False) -> Tensor:
+    if not interleaved:
+        return F.conv1d(x, w, b, groups=2)
+    parts = [F.conv1d(x.chunk(2, 1)[o % 2], w[o : o + 1], b[o : o + 1]) for o in range(len(w))]
+    return torch.cat(parts, 1)
+
+
+def _deepwise(x: Tensor, w: Tensor, b: Tensor, of_input: bool = False) -> Tensor:
+    y = F.conv1d(x, w, None if of_input else b, groups=x.shape[1])
+    return y + b[torch.arange(len(w)) // 2].reshape(1, -1, 1) if of_input else y
+
+
+def _largest(x: Tensor, flat: bool = False) -> tuple[Tensor, Tensor]:
+    values, at = x.max(1)
+    return values, at * x.shape[2] + torch.arange(x.shape[2]) if flat else at
+
+
+def _tail_lost(x: Tensor) -> Tensor:
+    y = x.sin() / 3**0.5
+    y[:, 8:] = 0
+    return y
+
+
 PLACES = 8 * torch.rand(4, 9, generator=torch.Generator().manual_seed(5), dtype=torch.float64)
 KEYS = (numbers(7, 6), numbers(11, 6, seed=2), numbers(11, 5, seed=3))
 CODES = torch.randint(0, 16, (6, 9), generator=torch.Generator().manual_seed(7))
 ZEROS = torch.tensor([5.0, 9.0, 7.0, 10.0, 8.0, 6.0], dtype=torch.float64)
 STATISTICS = (numbers(4, 5, 7), numbers(5, seed=2), numbers(5, seed=3).abs() + 0.3, numbers(5, seed=4))
 WRONG: list[Any] = [
+    pytest.param(
+        _grouped,
+        lambda x, w, b: _grouped(x, w, b, True),
+        (numbers(2, 4, 9), numbers(6, 2, 3, seed=2), numbers(6)),
+        "wrong-channel",
+        "interleaved",
+        "",
+        id="groups that are interleaved",
+    ),
+    pytest.param(
+        _deepwise,
+        lambda x, w, b: _deepwise(x, w, b, True),
+        (numbers(2, 3, 9), numbers(6, 1, 3, seed=2), numbers(6)),
+        "bias-wrong-index",
+        "input channel",
+        "",
+        id="the bias of the input channel",
+    ),
+    pytest.param(
+        _largest,
+        lambda x: _largest(x, True),
+        (numbers(3, 7, 5),),
+        "wrong-index-base",
+        "flattened",
+        "",
+        id="the flat index of a maximum",
+    ),
     pytest.param(
         _averages,
         lambda x, s: _averages(x, s, True),
@@ -382,6 +432,13 @@ def _sloped(x: Tensor, slope: Tensor, one: Tensor, other: Tensor) -> Tensor:
 
 
 TWO: list[Any] = [
+    pytest.param(
+        lambda x: x.sin() / 3,
+        _tail_lost,
+        (numbers(6, 10),),
+        ("root of 3", "never written"),
+        id="a tail that is lost, and another divisor",
+    ),
     pytest.param(
         _unit,
         lambda x, s: _unit(x, s, True, 0.0),

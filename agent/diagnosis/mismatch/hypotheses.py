@@ -10,7 +10,7 @@ import torch
 
 from agent.diagnosis import mutations, wrong_references
 from agent.diagnosis.graph import Rewrite, tensors
-from agent.diagnosis.mismatch import reference_faults, relations
+from agent.diagnosis.mismatch import misplaced, reference_faults, relations
 from agent.diagnosis.mismatch.case import Case, Hypothesis
 from agent.diagnosis.mutations import interpolation, reductions
 from agent.diagnosis.mutations.groups import Groups
@@ -34,7 +34,7 @@ def early(case: Case, tape: Tape, facts: Facts, across: bool = False) -> Iterato
     """Those that are tried always, by rank; with `across` what mixes samples comes first."""
     variants = [*wrong_references.of(tape, facts), *interpolation.of(Groups(tape), facts)]
     made = [_of(tape, variant) for variant in variants]
-    found = [*made, *reference_faults.of(case, tape), *relations.of(case)]
+    found = [*made, *reference_faults.of(case, tape), *relations.of(case), *misplaced.of(case)]
     yield from sorted(found, key=lambda one: (_mixing(one) if across else 0, one.rank))
 
 

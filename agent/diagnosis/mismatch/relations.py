@@ -2,7 +2,6 @@
 
 import math
 from collections.abc import Callable, Iterator
-from functools import partial
 from itertools import permutations
 
 import torch
@@ -26,27 +25,7 @@ def of(case: Case) -> Iterator[Hypothesis]:
             then = lambda outputs, o=order: [outputs[k] for k in o]  # noqa: E731
             named = Hypothesis("outputs-swapped", words, lambda: [], 1, "return", {}, {}, then)
             yield _changed(case, named)
-    yield from _counted_from_afar(case)
     yield from multiples(case)
-
-
-def _counted_from_afar(case: Case) -> Iterator[Hypothesis]:
-    """Indices that count from the start of the whole, or of another part, where the right ones begin anew."""
-    for place, (y, t) in enumerate(zip(case.outputs, case.truth, strict=True)):
-        if t.is_floating_point() or t.dtype is torch.bool or y.shape != t.shape or t.dim() < 2:
-            continue
-        for dims in range(1, t.dim()):
-            parts = math.prod(t.shape[:dims])
-            more = (y - t).reshape(parts, -1)
-            number = torch.arange(parts, device=t.device)
-            step = int(more[1, 0]) if parts > 1 and more.shape[1] else 0
-            if step and bool((more == (number * step)[:, None]).all()):
-                words = (
-                    f"with {step} more in each part along dims 0..{dims - 1} of output {place}: its indices "
-                )
-                words += "count from the start of the whole tensor, not of the part (plane)"
-                values = [u + more.reshape(u.shape) if k == place else u for k, u in enumerate(case.truth)]
-                yield Hypothesis("wrong-index-base", words, partial(list, values), 1, r"\[.*\] =")
 
 
 def _changed(case: Case, named: Hypothesis) -> Hypothesis:

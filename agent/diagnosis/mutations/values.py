@@ -16,6 +16,7 @@ _IN_ANY_ORDER = frozenset({"sum", "mean", "prod", "amax", "amin", "max", "min"})
 _COUNTS = frozenset({"constant-added", "wrong-coefficient", "index-off-by-one", "one"})
 """Changes that make another divisor of what is divided by."""
 _BOUNDS = frozenset({"clamp", "clamp_min", "clamp_max", "maximum", "minimum"})
+WARP = 32
 SIZES = 6
 """Moduli that are tried of an index, at most."""
 
@@ -117,6 +118,8 @@ def _kind(kind: str, groups: Groups, value: Tensor, uses: list[Use]) -> str:
         and roles.from_condition(groups.tape, value)
     ):
         return "mask-inverted" if _is_triangle(value) else kind
+    if kind == "root-omitted" and taker == "mul" and parameter:
+        return "scale-doubled"
     if kind == "constant-added" and uses and roles.cuts(uses[0].group.first):
         return "wrong-rounding"
     if kind == "modulo":
@@ -183,7 +186,9 @@ def _of_numbers(value: Tensor) -> Iterator[Changed]:
     yield Changed("one", "{} taken for one: it is left out", torch.ones_like, 5)
     yield Changed("sign-error", "{} negated", torch.neg, 5)
     yield Changed("wrong-activation", "the absolute value of {}: its sign is lost", torch.abs, 6)
-    yield Changed("root-omitted", "{} squared", torch.square, 6)
+    yield Changed(
+        "root-omitted", "{} squared: as if it were applied twice, or its root left out", torch.square, 6
+    )
     low, high = (float(end) for end in value.detach().aminmax())
     if low >= 0:
         yield Changed("square-omitted", "the root of {}", torch.sqrt, 6)
@@ -209,6 +214,9 @@ def _of_numbers(value: Tensor) -> Iterator[Changed]:
 
 
 def _of_indices(value: Tensor, sizes: list[int]) -> Iterator[Changed]:
+    if int(value.min()) < 0:
+        words = "the absolute value of {}: both sides (directions) are taken alike"
+        yield Changed("mask-shifted", words, torch.abs, 6)
     for step in (1, -1):
         yield Changed("index-off-by-one", f"{step:+d} in {{}}: off by one", lambda t, s=step: t + s, 6)  # type: ignore[misc]
         low, high = int(value.min()), int(value.max())
@@ -227,7 +235,7 @@ def _of_indices(value: Tensor, sizes: list[int]) -> Iterator[Changed]:
         words = f"{{}} read as unsigned: the bits without their sign, {span} added to what is negative"
         unsigned = lambda t, n=span: torch.where(t < 0, t.long() + n, t.long())  # noqa: E731
         yield Changed("bits-compared", words, unsigned, 5)
-    for size in sizes[:SIZES]:
+    for size in dict.fromkeys((*sizes[:SIZES], WARP)):
         words = f"{{}} modulo {size}: wrapped around at the end"
         yield Changed("modulo", words, lambda t, n=size: t % n, 7)  # type: ignore[misc]
         yield Changed("wrong-index-base", f"{{}} divided by {size}", lambda t, n=size: t // n, 8)  # type: ignore[misc]

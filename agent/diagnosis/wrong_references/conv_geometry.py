@@ -32,6 +32,8 @@ class Geometry(NamedTuple):
     """Which input channels a group reads: its own, those of the first or the next, or every so many."""
     filters: str = "own"
     """The same of the filters of a group."""
+    outputs: str = "own"
+    """Which group an output channel is of: its own, or that of its number modulo the groups."""
     held: tuple[int, ...] = ()
     """Of a transposed one, spatial dims where places between the input's elements take the one before."""
 
@@ -41,7 +43,11 @@ def _computed(given: Arguments, parts: Geometry) -> Tensor:
     x = _regrouped(given["input"], 1, groups, parts.inputs)
     weight = _regrouped(given["weight"], 0, groups, parts.filters)
     bias = given["bias"]
-    y = (_scattered if given["transposed"] else _gathered)(x, weight, parts, groups)
+    turned = parts.outputs == "modulo" and not given["transposed"]
+    order = torch.arange(weight.shape[0], device=weight.device)
+    order = order.reshape(-1, groups).t().reshape(-1) if turned else order
+    y = (_scattered if given["transposed"] else _gathered)(x, weight[order], parts, groups)
+    y = y[:, order.argsort()] if turned else y
     return y if bias is None else y + bias.reshape(-1, *[1] * len(parts.sizes))
 
 
@@ -191,6 +197,8 @@ _OTHERS = {
 
 
 def _groups() -> Iterator[Change]:
+    words = "with output channel o of group o modulo the number of groups, as if channels were interleaved"
+    yield "wrong-channel", words, {"outputs": "modulo"}, 1, _CHANNELS
     words = "with groups ignored: every group reads the channels of the first"
     yield "groups-ignored", words, {"inputs": "first"}, 0, _CHANNELS
     words = "with the filters of the first group for every group"

@@ -88,6 +88,11 @@ def _tiles(site: Site, own: Scan) -> Iterator[Change]:
         for mode, said in _MODES.items():
             words = f"each tile (block) of {block} carrying {said}"
             yield "scan-restarts", words, {"tile": (block, mode)}, 3, _TOKENS
+        for name in ("cumsum", "cumprod"):
+            if name != own.operation:
+                words = f"each tile (block) of {block} combined with its carry by the wrong operation: "
+                words += f"the {OPERATIONS[name].spoken} (added up for multiplied, or the reverse)"
+                yield "wrong-combine", words, {"tile": (block, "all"), "joined": name}, 3, _TOKENS
         for warp in (32, 16):
             if block > warp and block % warp == 0:
                 words = (

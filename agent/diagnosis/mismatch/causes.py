@@ -20,7 +20,7 @@ from agent.diagnosis.mismatch import (
 )
 from agent.diagnosis.mismatch.case import Case, Hypothesis
 from agent.diagnosis.mismatch.matching import Target, telling
-from agent.diagnosis.mismatch.searching import Found, Search, closest
+from agent.diagnosis.mismatch.searching import Found, Search, closest, computable
 from agent.diagnosis.tape import Tape, record
 from agent.diagnosis.wrong_references import Facts
 from agent.records import Finding
@@ -78,13 +78,14 @@ def explain(
     facts, tape = Facts.of(case.source), record(case.run, case.names())
     lost = wording.unwritten(case, targets, facts)
     search = Search(targets, budget_s, among, _right(case, (*targets, *beside)))
-    found = search.among(hypotheses.early(case, tape, facts, across))
+    early = list(computable(hypotheses.early(case, tape, facts, across)))
+    found = search.among([one for one in early if one.rank < mutations.RANK])
     if lost and not any(one.match.whole for one in found):
         return Explained(wording.with_evidence(lost, finding.evidence), named=(lost.kind,))
     number, target = first = next(iter(targets.items()))
     everywhere = target.count == target.y.numel()
     made = non_finite.made(tape, facts, number, target)
-    rarer = chain([(() if everywhere else made, 1.0)], _rarer(case, tape, first, search, facts))
+    rarer = chain([(() if everywhere else made, 1.0)], _rarer(case, tape, first, search, early))
     found = _searched_on(search, found, rarer)
     told_apart = distinguishing.of(tape, target)
     placed = told_apart or wording.is_region(wording.pattern_of(targets, facts))
@@ -122,22 +123,24 @@ def _told_apart(unknown: Finding, condition: str | None) -> Finding:
 
 
 def _rarer(
-    case: Case, tape: Tape, first: tuple[int, Target], search: Search, facts: Facts
+    case: Case, tape: Tape, first: tuple[int, Target], search: Search, early: list[Hypothesis]
 ) -> Iterator[tuple[Iterable[Hypothesis], float]]:
     """Faults that take longer to try, the likelier lists first, each with its share of the time that is left.
 
-    `first`: the first wrong result.
+    `first`: the first wrong result. `early`: those that are tried always, of which the rare ones are left.
     """
-    number, target = first
+    (number, target), facts = first, Facts.of(case.source)
 
     def both(one: Hypothesis, other: Hypothesis) -> Hypothesis | None:
         return pairs.combined(tape, one, other)
 
     yield hypotheses.late(tape, facts), 1.0
     yield constants.fitted(tape, number, target), 1.0
-    mutated = list(hypotheses.mutated(tape, facts))
+    mutated = list(computable(hypotheses.mutated(tape, facts)))
     common = [one for one in mutated if one.rank <= COMMON]
     yield common, 1.0
+    # In one step of a loop alone hardly anything is wrong.
+    yield [one for one in early if one.rank >= mutations.RANK], 1.0
     tried: set[str] = set()
     yield pairs.likely(case, both, search.seen, target, tried), PAIRS_SHARE
     yield [one for one in mutated if one.rank > COMMON], 1.0

@@ -82,7 +82,7 @@ class Search:
         until = self._until - (1 - share) * self.left()
         best: int | None = None
         after = 0
-        for hypothesis in _computable(candidates):
+        for hypothesis in computable(candidates):
             if self._only and hypothesis.words not in self._only:
                 continue
             if self._places and hypothesis.kind not in non_finite.MADE_HERE:
@@ -153,7 +153,7 @@ class Search:
             self.closest = nearness, hypothesis
 
 
-def _computable(candidates: Iterable[Hypothesis]) -> Iterator[Hypothesis]:
+def computable(candidates: Iterable[Hypothesis]) -> Iterator[Hypothesis]:
     """Hypotheses until one cannot be made: those who fit constants run the reference themselves."""
     with contextlib.suppress(*FAILING):
         yield from candidates

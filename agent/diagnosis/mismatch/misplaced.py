@@ -12,6 +12,8 @@ from agent.diagnosis.wrong_references import Facts
 
 LEAST = 2
 """Elements that are called never written, at least."""
+ELSEWHERE = 1e-3
+"""Relative error of other elements that is more than rounding."""
 
 
 def of(case: Case) -> Iterator[Hypothesis]:
@@ -30,6 +32,9 @@ def _never_written(case: Case, place: int) -> Iterator[Hypothesis]:
     y, t = case.outputs[place], case.truth[place]
     lost = (y == 0) & (t != 0)
     if not LEAST <= int(lost.sum()) < lost.numel():
+        return
+    if not bool((~lost & ((y - t).abs() > ELSEWHERE * t.abs())).any()):
+        # Nothing else is wrong: that is said without a wrong reference.
         return
     pattern = next(mismatch_location.patterns(lost, Facts.of(case.source).blocks()), None)
     if pattern is None or pattern.kind is None or bool((y == 0)[~lost].all()):

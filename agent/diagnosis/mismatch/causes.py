@@ -158,6 +158,9 @@ def _searched_on(
             # Two faults are no better than one of which hardly anybody is guilty.
             break
         found = closest([*found, *search.among(more, share)])
+        if search.out_of_time:
+            # To make the next list takes time as well.
+            break
     return found
 
 

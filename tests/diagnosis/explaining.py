@@ -11,6 +11,8 @@ from agent.diagnosis.mismatch.case import Case
 from agent.records import Finding
 
 Tensor = torch.Tensor
+BUDGET_S = 30.0
+"""More than a search is given: what is found must not depend on how busy the machine is."""
 
 
 def numbers(*shape: int, seed: int = 1) -> Tensor:
@@ -35,4 +37,4 @@ def explained(
         model=right, arguments=inputs, inputs=list(inputs), parameters={}, defaults={}, outputs=outputs,
         truth=truth, limits=limits, source=source,
     )  # fmt: skip
-    return causes.explain(case, Finding(kind="wrong-values", message="wrong")).finding
+    return causes.explain(case, Finding(kind="wrong-values", message="wrong"), budget_s=BUDGET_S).finding

@@ -15,7 +15,7 @@ from pydantic import BaseModel, ConfigDict, Field, model_validator
 
 HERE = Path(__file__).resolve().parent
 CORPUS, PROBLEMS = HERE / "corpus", HERE / "problems"
-Half = Literal["own", "blind", "learn", "closed", "unseen", "fresh"]
+Half = Literal["own", "blind", "learn", "closed", "unseen", "fresh", "third_learn", "third_closed"]
 Section = Literal["build", "binding", "run", "mismatch", "right"]
 HALVES: tuple[Half, ...] = get_args(Half)
 SECTIONS: tuple[Section, ...] = get_args(Section)
@@ -113,8 +113,8 @@ def cases() -> tuple[Case, ...]:
     return tuple(_read(path, half) for half in HALVES for path in sorted((CORPUS / half).glob("*.py")))
 
 
-def half_of(name: str) -> Half:
-    """`learn` or `closed`: the name alone decides, so that nobody chooses."""
+def half_of(name: str) -> Literal["learn", "closed"]:
+    """`learn` or `closed`, of the second set and of the third: the name alone decides, nobody chooses."""
     return "closed" if int(hashlib.sha256(name.encode()).hexdigest()[0], 16) % 2 == 0 else "learn"
 
 

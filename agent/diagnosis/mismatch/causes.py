@@ -7,7 +7,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from itertools import chain
 from typing import NamedTuple
 
-from agent.diagnosis import source_lines
+from agent.diagnosis import mutations, source_lines
 from agent.diagnosis.mismatch import (
     constants,
     dependencies,
@@ -24,20 +24,26 @@ from agent.diagnosis.mismatch import (
 )
 from agent.diagnosis.mismatch.case import Case, Hypothesis
 from agent.diagnosis.mismatch.matching import Target, telling
-from agent.diagnosis.mismatch.searching import Found, Search, closest
+from agent.diagnosis.mismatch.searching import Found, Search, closest, computable
 from agent.diagnosis.tape import Tape
 from agent.diagnosis.wrong_references import Facts
 from agent.records import Finding
 
-BUDGET_S = 1.9
+BUDGET_S = 1.65
 """Of computing, for all hypotheses of one mismatch; waiting for a busy processor does not count."""
 LARGEST_ELEMENTS = 1 << 25
 """Outputs with more are not compared with variants: each would need several copies in float64."""
 TOO_LARGE = "Too large to be compared with wrong references; judge smaller sizes for the cause."
 ROUNDING = 1e-5
 """Share of the error that a fault may leave which itself makes rounding larger."""
+ALIKE = 1e-3
+"""Relative difference of what two faults leave, below which they are one."""
 FURTHER_AWAY = 10.0
 """So many times more than that is left by every fault of another kind."""
+COMMON = mutations.RANK + 2
+"""Rank up to which what no rule knows is tried before pairs of faults."""
+PAIRS_SHARE = 0.5
+"""Of the time that is then left, for pairs of what is common."""
 CHANCE = 3
 """Of so few wrong elements one hypothesis in some thousands is right by chance: another draw has to agree."""
 
@@ -65,8 +71,8 @@ def explain(
     """`finding` says what is wrong; the result says why, where that can be found.
 
     `among`: only hypotheses of these words, as left open by another output of the same candidate. `budget_s`
-    bounds the computing. `across`: what makes samples depend on each other
-    is tried first, since a few of them alone showed nothing. `beside`: outputs that are not asked about.
+    bounds the computing. `across`: what makes samples depend on each other is tried first, since a few of
+    them alone showed nothing. `beside`: outputs that are not asked about.
     """
     if sum(tensor.numel() for tensor in case.outputs) > LARGEST_ELEMENTS:
         return Explained(wording.with_evidence(finding, TOO_LARGE))
@@ -76,13 +82,14 @@ def explain(
     facts, tape = Facts.of(case.source), case.tape()
     lost = wording.unwritten(case, targets, facts)
     search = Search(targets, budget_s, among, _right(case, (*targets, *beside)))
-    found = search.among(hypotheses.early(case, tape, facts, across))
+    early = list(computable(hypotheses.early(case, tape, facts, across)))
+    found = search.among([one for one in early if one.rank < mutations.RANK])
     if lost and not any(one.match.whole for one in found):
         return Explained(wording.with_evidence(lost, finding.evidence), named=(lost.kind,))
     number, target = first = next(iter(targets.items()))
     everywhere = target.count == target.y.numel()
     made = non_finite.made(tape, facts, number, target)
-    rarer = chain([() if everywhere else made], _rarer(case, tape, first, search, facts))
+    rarer = chain([(() if everywhere else made, 1.0)], _rarer(case, tape, first, search, early))
     found = _searched_on(search, found, rarer)
     told_apart = distinguishing.of(tape, target)
     placed = told_apart or wording.is_region(wording.pattern_of(targets, facts))
@@ -121,27 +128,44 @@ def _told_apart(unknown: Finding, condition: str | None, structure: str | None) 
 
 
 def _rarer(
-    case: Case, tape: Tape, first: tuple[int, Target], search: Search, facts: Facts
-) -> Iterator[Iterable[Hypothesis]]:
-    """Faults that take longer to try, the likelier lists first; `first`: the first wrong result."""
-    number, target = first
+    case: Case, tape: Tape, first: tuple[int, Target], search: Search, early: list[Hypothesis]
+) -> Iterator[tuple[Iterable[Hypothesis], float]]:
+    """Faults that take longer to try, the likelier lists first, each with its share of the time that is left.
+
+    `first`: the first wrong result. `early`: those that are tried always, of which the rare ones are left.
+    """
+    (number, target), facts = first, Facts.of(case.source)
 
     def both(one: Hypothesis, other: Hypothesis) -> Hypothesis | None:
         return pairs.combined(tape, one, other)
 
-    yield hypotheses.late(tape, facts)
-    yield constants.fitted(tape, number, target)
-    yield hypotheses.mutated(tape, facts)
-    yield pairs.likely(case, both, search.seen, target)
-    yield pairs.likely(case, both, search.seen, target, mutated=True)
+    yield hypotheses.late(tape, facts), 1.0
+    yield constants.fitted(tape, number, target), 1.0
+    mutated = list(computable(hypotheses.mutated(tape, facts)))
+    common = [one for one in mutated if one.rank <= COMMON]
+    yield common, 1.0
+    # In one step of a loop alone hardly anything is wrong.
+    yield [one for one in early if one.rank >= mutations.RANK], 1.0
+    tried: set[str] = set()
+    yield pairs.likely(case, both, search.seen, target, tried), PAIRS_SHARE
+    yield [one for one in mutated if one.rank > COMMON], 1.0
+    yield pairs.likely(case, both, search.seen, target, tried), 1.0
 
 
-def _searched_on(search: Search, found: list[Found], lists: Iterable[Iterable[Hypothesis]]) -> list[Found]:
+def _searched_on(
+    search: Search, found: list[Found], lists: Iterable[tuple[Iterable[Hypothesis], float]]
+) -> list[Found]:
     """What explains the output, up to the first list that has it everywhere."""
-    for more in lists:
-        if any(one.match.whole for one in found):
+    for more, share in lists:
+        if any(one.match.whole and one.hypothesis.kind not in pairs.UNLIKELY for one in found):
             break
-        found = closest([*found, *search.among(more)])
+        if found and found[0].match.whole and share < 1:
+            # Two faults are no better than one of which hardly anybody is guilty.
+            break
+        found = closest([*found, *search.among(more, share)])
+        if search.out_of_time:
+            # To make the next list takes time as well.
+            break
     return found
 
 
@@ -209,7 +233,10 @@ def _nearly(case: Case, search: Search, target: Target, finding: Finding) -> Exp
     if search.closest is None or search.closest[1].rank >= pairs.RANK or target.count < pairs.LEAST:
         return None
     nearness, hypothesis = search.closest
-    others = min((left for kind, left in search.near.items() if kind != hypothesis.kind), default=1.0)
+    # What leaves just as much is the same function by another name.
+    left = max(1 - nearness, 1e-15)
+    apart = (other for other in search.near.values() if abs(other - left) > ALIKE * left)
+    others = min(apart, default=1.0)
     if 1 - nearness > ROUNDING or others < FURTHER_AWAY * ROUNDING or not telling(target.y[target.wrong]):
         return None
     lines = wording.lines_of(hypothesis)

@@ -15,6 +15,8 @@ from agent.diagnosis.mismatch.case import Hypothesis
 from agent.diagnosis.mismatch.matching import Target
 from agent.diagnosis.tape import Call, Tape
 
+RANK = 8
+"""After that of a slip that hardly anybody makes: some number or other fits wherever one thing is changed."""
 LEAST = 16
 """A number fitted to fewer elements explains nothing."""
 STEPS = 6
@@ -47,9 +49,10 @@ FITTED = 2e-4
 
 
 class _Place(NamedTuple):
-    """One number that an operator is given."""
+    """One number that an operator is given, by the same instruction in every step of a loop."""
 
     call: Call
+    steps: tuple[Call, ...]
     name: str
     value: float
     kind: str
@@ -72,22 +75,29 @@ def fitted(tape: Tape, number: int, target: Target) -> Iterator[Hypothesis]:
             spoken = "eps" if place.kind == "wrong-eps" else place.name.replace("_", " ")
             spoken = _OPERANDS.get(operator, spoken) if place.name == "other" else spoken
             words = f"with {value:.6g} for {place.value:g} as the {spoken} of {operator}"
-            yield Hypothesis(place.kind, words, lambda p=place, v=value: _at(tape, p, v), 4)  # type: ignore[misc]
+            yield Hypothesis(place.kind, words, lambda p=place, v=value: _at(tape, p, v), RANK)  # type: ignore[misc]
 
 
 def _places(tape: Tape) -> Iterator[_Place]:
+    steps: dict[Any, list[Call]] = {}
     for call in tape.calls:
+        steps.setdefault((call.place or call.number, call.func), []).append(call)
+    for calls in steps.values():
+        call = calls[0]
         for name, value in call.given.items():
             number = isinstance(value, float) or (isinstance(value, int) and not isinstance(value, bool))
             kind = _KINDS.get(name) or (_BY_OPERATOR.get(call.name) if name == "other" else None)
             if (
                 not number
+                or any(other.given.get(name) != value for other in calls)
                 or kind is None
                 or (name in ("alpha", "beta") and call.name in ("add", "sub", "addmm"))
             ):
                 continue
             rooted = any(user.name in ("sqrt", "rsqrt") for user in tape.users(call))
-            yield _Place(call, name, float(value), "wrong-eps" if call.name == "add" and rooted else kind)
+            yield _Place(
+                call, tuple(calls), name, float(value), "wrong-eps" if call.name == "add" and rooted else kind
+            )
 
 
 def _written(value: float) -> float | None:
@@ -100,7 +110,7 @@ def _at(tape: Tape, place: _Place, value: float) -> list[torch.Tensor]:
     def run(given: dict[str, Any]) -> Any:
         return invoke(place.call.func, given | {place.name: value})
 
-    return tensors(tape.again({place.call.number: run}))
+    return tensors(tape.again({call.number: run for call in place.steps}))
 
 
 def _fit(tape: Tape, place: _Place, number: int, target: Target) -> float | None:

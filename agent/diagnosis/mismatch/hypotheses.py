@@ -10,9 +10,9 @@ import torch
 
 from agent.diagnosis import mutations, wrong_references
 from agent.diagnosis.graph import Rewrite, tensors
-from agent.diagnosis.mismatch import reference_faults, relations
+from agent.diagnosis.mismatch import reference_faults, relations, renumbered
 from agent.diagnosis.mismatch.case import Case, Hypothesis
-from agent.diagnosis.mutations import reductions
+from agent.diagnosis.mutations import interpolation, reductions
 from agent.diagnosis.mutations.groups import Groups
 from agent.diagnosis.tape import Tape
 from agent.diagnosis.wrong_references import Facts
@@ -32,8 +32,9 @@ ACROSS = (
 
 def early(case: Case, tape: Tape, facts: Facts, across: bool = False) -> Iterator[Hypothesis]:
     """Those that are tried always, by rank; with `across` what mixes samples comes first."""
-    made = [_of(tape, variant) for variant in wrong_references.of(tape, facts)]
-    found = [*made, *reference_faults.of(case, tape), *relations.of(case)]
+    variants = [*wrong_references.of(tape, facts), *interpolation.of(Groups(tape), facts)]
+    made = [_of(tape, variant) for variant in variants]
+    found = [*made, *reference_faults.of(case, tape), *relations.of(case), *renumbered.of(case)]
     yield from sorted(found, key=lambda one: (_mixing(one) if across else 0, one.rank))
 
 

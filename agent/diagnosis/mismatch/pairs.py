@@ -20,14 +20,32 @@ from agent.diagnosis.tape import Tape
 from agent.diagnosis.wrong_references.composing import composed
 
 Tensor = torch.Tensor
-ADDED_UP = 400
+ADDED_UP = 300
 """Pairs that are tried because their changes add up to the error, at most; as many by their factors."""
 FIRSTS = 12
 """Faults that explain most by themselves: each is tried with all others."""
 RANK = 10
 """Above that of every single fault."""
 PLAIN = 2
-"""Rank of the rarest fault that is one of two: rarer ones, in twos, give what another single fault gives."""
+"""Rank of the rarest rule's fault that is tried because changes add up."""
+PLAINEST = 1200
+"""So many of them, at most."""
+SILENT = 200
+"""Faults that change nothing by themselves of which one is tried beside another, at most."""
+MOST = 6000
+"""Faults of which one is tried beside another, at most."""
+BESIDE = 1000
+"""Others that are tried beside one fault, at most."""
+RARER = 0.02
+"""What a fault of the next rank has to be the better by."""
+MENDED = 4
+"""Wrong elements that a fault alone makes right, of some, so that it speaks for another."""
+RAREST = mutations.RANK + 2
+"""Rank up to which a fault may be one of two: rarer ones, in twos, give what another single fault gives."""
+NOT_OF_TWO = frozenset({"operator-doubled", "truncated-to-integer"})
+"""Kinds that are claimed of one fault alone."""
+UNLIKELY = frozenset({"operator-doubled", "scale-doubled", "truncated-to-integer"})
+"""Kinds of slips that hardly anybody makes: what they explain is mostly explained by another one as well."""
 MUTATED = mutations.RANK
 """Rank of what no rule knows, and above."""
 COLUMNS = 128
@@ -57,27 +75,23 @@ class Seen(NamedTuple):
 
 
 def likely(
-    case: Case, both: Both, seen: list[Seen], target: Target, least: int = LEAST, mutated: bool = False
+    case: Case, both: Both, seen: list[Seen], target: Target, tried: set[str], least: int = LEAST
 ) -> Iterator[Hypothesis]:
-    """Pairs of what was seen, the likeliest first; without repetition. `mutated`: with what no rule knows."""
-    faults = _different([one for one in seen if mutated or one.hypothesis.rank < MUTATED], target)
+    """Pairs of what was seen, the likeliest first; but for those whose words are in `tried`, which grows."""
+    faults = _different(seen, target)
     if target.count < least:
         return
     known, unknown = _times_a_constant(case, both, faults, target)
     yield from known
-    if len(faults) < 2:
-        yield from unknown
-        return
-    done: set[tuple[int, int]] = set()
-    for one, other in _order(faults, target):
-        if mutated and max(faults[one].hypothesis.rank, faults[other].hypothesis.rank) < MUTATED:
+    for one, other in _order(faults, target) if len(faults) > 1 else ():
+        # The likelier slip of the two is the headline's.
+        first, second = sorted((faults[one].hypothesis, faults[other].hypothesis), key=_rank)
+        if one == other or AND.join((first.words, second.words)) in tried:
             continue
-        pair = (min(one, other), max(one, other))
-        if one != other and pair not in done:
-            done.add(pair)
-            made = both(faults[one].hypothesis, faults[other].hypothesis)
-            if made is not None:
-                yield made
+        tried.add(AND.join((first.words, second.words)))
+        made = both(first, second)
+        if made is not None:
+            yield made
     # A bare number is said where no fault is known that brings it about.
     yield from unknown
 
@@ -108,36 +122,58 @@ def _times_a_constant(
     return known_ones, others
 
 
-def _is_plain(fault: Hypothesis) -> bool:
-    """Whether it is common enough to be one of two."""
-    plain = (fault.rank <= PLAIN or MUTATED <= fault.rank <= MUTATED + 1) and fault.kind != "operator-doubled"
-    return fault.rewrites is not None and (plain or fault.kind in LOST)
-
-
 def _different(seen: list[Seen], target: Target) -> list[Seen]:
-    """Those that can be one of two and change something; of several that change the same the first."""
-    truth, kept, known = target.sampled(target.truth), [], set()
+    """Those that can be one of two; of several that change the same the first, then some that change nothing.
+
+    What changes nothing by itself may do so beside another, as the slope of what was never negative does.
+    """
+    truth, known = target.sampled(target.truth), set()
+    kept: list[Seen] = []
+    silent: list[Seen] = []
     for one in sorted(seen, key=lambda one: one.hypothesis.rank):
-        if not _is_plain(one.hypothesis) or torch.equal(one.values, truth):
+        if (
+            one.hypothesis.rewrites is None
+            or one.hypothesis.rank > RAREST
+            or one.hypothesis.kind in NOT_OF_TWO
+        ):
+            continue
+        if torch.equal(one.values, truth):
+            silent.append(one)
             continue
         key = (one.values.float().numpy().tobytes(), one.hypothesis.then is None)
         if key not in known:
             known.add(key)
             kept.append(one)
-    return kept
+    return [*kept[:MOST], *silent[:SILENT]]
+
+
+def _rank(fault: Hypothesis) -> int:
+    return fault.rank
+
+
+def _is_plain(fault: Hypothesis) -> bool:
+    """Whether it is common enough to be tried because changes add up."""
+    plain = (fault.rank <= PLAIN or MUTATED <= fault.rank <= MUTATED + 1) and fault.kind not in UNLIKELY
+    return plain or fault.kind in LOST
 
 
 def _order(faults: list[Seen], target: Target) -> Iterator[tuple[int, int]]:
     """Pairs of places, the likelier first, with repetition."""
     y, truth = target.sampled(target.y).nan_to_num(), target.sampled(target.truth).nan_to_num()
     values = torch.stack([one.values for one in faults]).nan_to_num()
-    by_sum = _adding_up(values - truth, y - truth)
+    plain = [place for place, one in enumerate(faults) if _is_plain(one.hypothesis)][:PLAINEST]
+    by_sum = _adding_up((values - truth)[plain], y - truth)
     known = (y != 0) & (truth != 0)
-    quotients = (values[:, known] / truth[known]).abs().clamp(1e-9, 1e9).log()
+    quotients = (values[plain][:, known] / truth[known]).abs().clamp(1e-9, 1e9).log()
     by_factor = _adding_up(quotients, (y / truth)[known].abs().clamp(1e-9, 1e9).log())
-    firsts = _firsts(values, y, truth)
-    alone = [(first, other) for first in firsts for other in range(len(faults))]
-    lists = [iter(by_sum), iter(by_factor), iter(alone)]
+    ranks = torch.tensor([float(one.hypothesis.rank) for one in faults], dtype=torch.float64)
+    alone = _beside(_firsts(values, y, truth), values, (y, truth), ranks)
+    lists = [
+        ((plain[one], plain[other]) for one, other in by_sum),
+        ((plain[one], plain[other]) for one, other in by_factor),
+        alone,
+        alone,
+    ]
     while lists:
         for each in tuple(lists):
             pair = next(each, None)
@@ -147,9 +183,51 @@ def _order(faults: list[Seen], target: Target) -> Iterator[tuple[int, int]]:
                 yield pair
 
 
+def _beside(
+    firsts: list[int], values: Tensor, known: tuple[Tensor, Tensor], ranks: Tensor
+) -> Iterator[tuple[int, int]]:
+    """Each of the first faults with the others that the rest of the error speaks for, in turns."""
+    queues = []
+    for place, first in enumerate(firsts):
+        scores = _speaking(values[first], values, known) - RARER * ranks
+        # What changes nothing by itself comes last.
+        scores = scores - 4.0 * (values == known[1]).all(1)
+        best = scores.topk(min(BESIDE, len(values))).indices.tolist()
+        # The second of the firsts gets half as many turns as the first one, the third a third.
+        queues += [((depth + 1) * (place + 1), first, other) for depth, other in enumerate(best)]
+    yield from ((first, other) for _, first, other in sorted(queues))
+
+
+def _speaking(mine: Tensor, values: Tensor, known: tuple[Tensor, Tensor]) -> Tensor:
+    """For each fault how much speaks for it beside this one.
+
+    What this one alone makes right the other one leaves alone, and changes the rest. Where it makes nothing
+    right the other's change is like what is left of the error, as a sum or as a factor.
+    """
+    y, truth = known
+    wrong = y != truth
+    close = (mine - y).abs() <= ALIKE * (y.abs() + ALIKE)
+    mended, left = close & wrong, wrong & ~close
+    changed = values != truth
+    if int(mended.sum()) >= MENDED and bool(left.any()):
+        return (~changed[:, mended]).double().mean(1) + changed[:, left].double().mean(1)
+    step = max(1, len(y) // COLUMNS)
+    rest, more = (y - mine)[::step], (values - truth)[:, ::step]
+    by_sum = _likeness(more, rest)
+    quotient = (y / mine)[::step].nan_to_num(1.0).abs().clamp(1e-9, 1e9).log()
+    factors = (values / truth)[:, ::step].nan_to_num(1.0).abs().clamp(1e-9, 1e9).log()
+    return torch.maximum(by_sum, _likeness(factors, quotient))
+
+
+def _likeness(changes: Tensor, wanted: Tensor) -> Tensor:
+    """The cosine between each change and what is wanted."""
+    sizes = changes.square().sum(1).sqrt() * wanted.square().sum().sqrt()
+    return (changes @ wanted) / sizes.clamp_min(1e-300)
+
+
 def _adding_up(changes: Tensor, wanted: Tensor) -> list[tuple[int, int]]:
     """Pairs whose changes sum up to what is wanted, the closest first."""
-    if not wanted.numel():
+    if not wanted.numel() or len(changes) < 2:
         return []
     step = max(1, wanted.numel() // COLUMNS)
     changes, wanted = changes[:, ::step].float(), wanted[::step].float()

@@ -107,23 +107,23 @@ def _inputs(case: Case, tape: Tape) -> Iterator[Hypothesis]:
                 yield _replacing(tape, _Named("operands-swapped", words, 1, ""), {id(a): b, id(b): a})
         if not a.is_floating_point() or a.numel() == 0:
             continue
-        for kind, words, rank, changed in (*_misread_inputs(a), *_unread_inputs(a, case)):
+        for kind, words, rank, changed in (*_misread_inputs(a, case.truth), *_unread_inputs(a, case)):
             named = _Named(kind, words.format(f"input {one}"), rank, INTEGER if "integer" in words else "")
             yield _replacing(tape, named, {id(a): changed})
 
 
-def _misread_inputs(a: Tensor) -> Iterator[tuple[str, str, int, Tensor]]:
+def _misread_inputs(a: Tensor, truth: list[Tensor]) -> Iterator[tuple[str, str, int, Tensor]]:
     yield "truncated-to-integer", "with {} truncated to integers", 2, a.trunc()
     yield "sign-error", "with {} negated", 3, -a
     for bits, change in PRECISIONS.items():
         yield "reduced-precision", "with {} rounded to " + bits + ": reduced precision", 3, change(a)
     if a.dim() and a.shape[0] > 1:
-        yield (
-            "first-batch-only",
-            "with the first sample of {} for every sample",
-            2,
-            a[:1].expand_as(a).clone(),
-        )
+        of_batch = any(t.dim() and t.shape[0] == a.shape[0] for t in truth)
+        words = "with the first sample of {} for every sample"
+        if not of_batch:
+            words = "with the first row (channel) of {} for every one: the index is ignored"
+        kind = "first-batch-only" if of_batch else "index-ignored"
+        yield kind, words, 2, a[:1].expand_as(a).clone()
     if a.dim() > 1:
         for axis in range(a.dim() - 1):
             if a.shape[axis] > 1 and a.shape[axis + 1] > 1:
@@ -140,11 +140,12 @@ def _misread_inputs(a: Tensor) -> Iterator[tuple[str, str, int, Tensor]]:
         if a.shape[axis] > 1:
             yield (
                 "index-off-by-one",
-                f"with {{}} read one element ahead along dim {axis}",
+                f"with {{}} read one element ahead along dim {axis}: the index is off by one",
                 4,
                 a.roll(-1, axis),
             )
-            yield "index-off-by-one", f"with {{}} read one element back along dim {axis}", 4, a.roll(1, axis)
+            words = f"with {{}} read one element back along dim {axis}: the index is off by one"
+            yield "index-off-by-one", words, 4, a.roll(1, axis)
 
 
 def _unread_inputs(a: Tensor, case: Case) -> Iterator[tuple[str, str, int, Tensor]]:

@@ -9,6 +9,7 @@ from typing import NamedTuple
 
 import torch
 
+from agent.diagnosis import mutations
 from agent.diagnosis.mismatch import hypotheses, pairs, relations
 from agent.diagnosis.mismatch.case import Case, Hypothesis
 from agent.diagnosis.mismatch.matching import Limit, Target
@@ -19,6 +20,10 @@ from agent.diagnosis.wrong_references import Facts
 Tensor = torch.Tensor
 NUMBERS = 5
 """So many tell two faults apart: of some ten thousand pairs none gives five numbers of float32 by chance."""
+COMMON = mutations.RANK + 1
+"""Rank up to which what no rule knows is tried."""
+ALONE = 0.5
+"""Share of the time for single faults; the rest is for two."""
 SAME = 4
 """Elements that a pair explains at least, of several draws together."""
 
@@ -49,17 +54,18 @@ def search(cases: Sequence[Case], targets: dict[int, Target], facts: Facts, budg
     draws = []
     for case in cases:
         tape = record(case.run, case.names())
-        made = [*hypotheses.early(case, tape, facts), *hypotheses.mutated(tape, facts)]
+        mutated = (one for one in hypotheses.mutated(tape, facts) if one.rank <= COMMON)
+        made = [*hypotheses.early(case, tape, facts), *mutated]
         # Rules come first: of two that are called alike the rule's is kept.
         draws.append(
             _Draw(case, tape, {one.words: one for one in reversed(made) if one.rewrites is not None})
         )
     whole, tried = together(cases), Search(targets, budget_s)
-    found = tried.among([*_singles(draws), *relations.multiples(whole)])
+    found = tried.among([*_singles(draws), *relations.multiples(whole)], ALONE)
     if found:
         return found
     both = lambda one, other: _both(draws, one, other)  # noqa: E731
-    return tried.among(pairs.likely(whole, both, tried.seen, next(iter(targets.values())), SAME))
+    return tried.among(pairs.likely(whole, both, tried.seen, next(iter(targets.values())), set(), SAME))
 
 
 def _singles(draws: list[_Draw]) -> Iterator[Hypothesis]:

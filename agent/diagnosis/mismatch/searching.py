@@ -6,7 +6,7 @@ from collections.abc import Iterable, Iterator
 from typing import NamedTuple
 
 from agent.diagnosis import mutations
-from agent.diagnosis.mismatch import non_finite
+from agent.diagnosis.mismatch import non_finite, pairs
 from agent.diagnosis.mismatch.case import Hypothesis, Tensor
 from agent.diagnosis.mismatch.matching import Match, Target
 from agent.diagnosis.mismatch.pairs import AND, RANK, Seen
@@ -15,6 +15,8 @@ CLOSER = 4.0
 """Of two hypotheses that agree, one that leaves a so many times smaller error is the better."""
 NEARBY = 0.9
 """Share of the error that a close wrong reference explains; zeros explain half of noise."""
+UNLIKELY = 7
+"""Ranks by which such a slip comes later: what it explains is mostly explained by another one as well."""
 FURTHER = 40
 """Pairs that are tried after one that agrees: another one may agree as well."""
 
@@ -35,7 +37,12 @@ class Found(NamedTuple):
     """Whether the outputs that are right are so in the hypothesis too."""
 
     def order(self) -> tuple[int, bool, int]:
-        return -len(self.outputs), not self.match.whole, self.hypothesis.rank
+        return -len(self.outputs), not self.match.whole, likelihood(self.hypothesis)
+
+
+def likelihood(hypothesis: Hypothesis) -> int:
+    """The rank, that of a slip which hardly anybody makes after that of everything else."""
+    return hypothesis.rank + (UNLIKELY if hypothesis.kind in pairs.UNLIKELY else 0)
 
 
 class Search:
@@ -59,6 +66,8 @@ class Search:
         self.untold: list[str] = []
         """Words of those that agree with an output too poor to tell them from others."""
         self.closest: tuple[float, Hypothesis] | None = None
+        self.closest_pair = (NEARBY, "")
+        """The same of pairs, and its words."""
         self.near: dict[str, float] = {}
         """For each kind the share of the error that its closest wrong reference leaves unexplained."""
         self.seen: list[Seen] = []
@@ -67,20 +76,21 @@ class Search:
         """Seconds of computing until the time is over."""
         return max(self._until - time.thread_time(), 0.0)
 
-    def among(self, candidates: Iterable[Hypothesis]) -> list[Found]:
-        """All that agree, up to the rank of the first that agrees everywhere."""
+    def among(self, candidates: Iterable[Hypothesis], share: float = 1.0) -> list[Found]:
+        """All that agree, up to the rank of the first that agrees everywhere, in a share of the time left."""
         found: list[Found] = []
+        until = self._until - (1 - share) * self.left()
         best: int | None = None
         after = 0
-        for hypothesis in _computable(candidates):
+        for hypothesis in computable(candidates):
             if self._only and hypothesis.words not in self._only:
                 continue
             if self._places and hypothesis.kind not in non_finite.MADE_HERE:
                 continue
-            if best is not None and hypothesis.rank > best + 1:
+            if best is not None and likelihood(hypothesis) > best + 1:
                 continue
-            if time.thread_time() > self._until:
-                self.out_of_time = True
+            if time.thread_time() > until:
+                self.out_of_time = self.out_of_time or share == 1.0
                 break
             after += best is not None
             if best is not None and best >= mutations.RANK and after > FURTHER:
@@ -89,7 +99,8 @@ class Search:
             if one is not None:
                 found.append(one)
                 everything = one.match.whole and one.keeps and len(one.outputs) == len(self._targets)
-                best = hypothesis.rank if everything and best is None else best
+                rank = likelihood(hypothesis)
+                best = rank if everything and (best is None or rank < best) else best
         return closest(found)
 
     def _tried(self, hypothesis: Hypothesis) -> Found | None:
@@ -133,12 +144,16 @@ class Search:
 
     def _note(self, hypothesis: Hypothesis, values: list[Tensor]) -> None:
         nearness = min(target.nearness(values[place]) for place, target in self._targets.items())
+        if hypothesis.rank >= RANK:
+            # A pair with something that hardly changes anything is as close as its other half.
+            self.closest_pair = max(self.closest_pair, (nearness, hypothesis.words))
+            return
         self.near[hypothesis.kind] = min(1 - nearness, self.near.get(hypothesis.kind, 1.0))
         if nearness > (self.closest[0] if self.closest else NEARBY):
             self.closest = nearness, hypothesis
 
 
-def _computable(candidates: Iterable[Hypothesis]) -> Iterator[Hypothesis]:
+def computable(candidates: Iterable[Hypothesis]) -> Iterator[Hypothesis]:
     """Hypotheses until one cannot be made: those who fit constants run the reference themselves."""
     with contextlib.suppress(*FAILING):
         yield from candidates

@@ -102,8 +102,10 @@ def unwritten(case: Case, targets: dict[int, Target], facts: Facts) -> Finding |
         if pattern.kind is not None:
             which = f"of output {place} " if len(case.outputs) > 1 else ""
             value = "NaN" if bool(first.isnan()) else "0"
+            last = pattern.kind.startswith("l") and "last" not in pattern.words and bool(target.wrong[-1])
             message = (
-                f"{target.count} elements {which}are {value}, as if never written: {pattern.words}. "
+                f"{target.count} elements {which}are {value}, as if never written: {pattern.words}"
+                f"{', the last' if last else ''}. "
                 "The rest is right."
             )
             tokens = r"<<<" if pattern.kind != "lost-lanes" else "shfl|%"
@@ -133,9 +135,12 @@ def unknown(
         notes.append("Time ran out before all were tried.")
     if partly:
         notes.append(f"Where it is wrong it equals the reference {partly}; elsewhere it is right.")
-    elif search.closest is not None:
-        nearness, hypothesis = search.closest
-        notes.append(f"Closest, with {100 * nearness:.3g} % of the error: the reference {hypothesis.words}.")
+    else:
+        nearness, words = search.closest_pair
+        if search.closest is not None and search.closest[0] >= nearness:
+            nearness, words = search.closest[0], search.closest[1].words
+        if words:
+            notes.append(f"Closest, with {100 * nearness:.3g} % of the error: the reference {words}.")
     kind = finding.kind if finding.kind != "wrong-values" else "unknown-cause"
     if kind != "unknown-cause":
         notes.append(f"Wrong: {where(targets, facts)}.")

@@ -146,6 +146,11 @@ class Groups:
                 found.setdefault(id(use.value), []).append(use)
         return found
 
+    def is_of_batch(self, tensor: Tensor) -> bool:
+        """Whether its first dim is that of the samples: as long as the results' first one."""
+        made = tensors(self.tape.result)
+        return bool(tensor.dim() and any(t.dim() and t.shape[0] == tensor.shape[0] for t in made))
+
     def spoken(self, tensor: Tensor) -> str:
         """An input or parameter by its name, anything else by the operator that made it."""
         name = self.tape.name(tensor)

@@ -7,8 +7,8 @@ import torch
 
 from agent.diagnosis.graph import Arguments, Needing, Rewrite, invoke, tensors
 from agent.diagnosis.mutations.groups import Groups, Use, variant
+from agent.diagnosis.roles import is_mask
 from agent.diagnosis.tape import Call
-from agent.diagnosis.wrong_references.operands import is_mask
 from agent.diagnosis.wrong_references.rules import Facts, Variant
 
 Tensor = torch.Tensor

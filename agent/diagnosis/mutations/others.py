@@ -6,6 +6,7 @@ from typing import Any
 
 import torch
 
+from agent.diagnosis import roles
 from agent.diagnosis.graph import Needing, Rewrite, invoke, tensors
 from agent.diagnosis.mutations.groups import MADE, Change, Groups, Use, variant
 from agent.diagnosis.tape import Call
@@ -45,7 +46,13 @@ def _another(groups: Groups, use: Use) -> Iterator[Variant]:
             continue
         is_earlier = id(other) in back
         words = f"with {groups.spoken(other)} in the place of {groups.spoken(mine)} in {use.group.label}"
-        yield variant(_kind(groups, use, other, is_earlier), words, rewrites, 6 + (near > 4))
+        kind = _kind(groups, use, other, is_earlier)
+        if kind == "state-order":
+            before = is_earlier or roles.is_update(groups.tape, other, mine)
+            words += ": the state as it is " + (
+                "before its update (the old one)" if before else "after its update"
+            )
+        yield variant(kind, words, rewrites, 6 + (near > 4))
 
 
 def _put(groups: Groups, use: Use, other: Tensor) -> dict[int, Rewrite] | None:
@@ -70,11 +77,15 @@ def _taking(call: Call, argument: str, value: Tensor) -> Needing:
 
 
 def _kind(groups: Groups, use: Use, other: Tensor, is_earlier: bool) -> str:
-    name, stated = use.group.name, groups.tape.name(other)
-    if is_earlier and (len(use.group.calls) > 1 or stated is not None and groups.tape.in_place):
+    name, stated, tape = use.group.name, groups.tape.name(other), groups.tape
+    if is_earlier and (len(use.group.calls) > 1 or stated is not None and tape.in_place):
+        return "state-order"
+    if roles.is_update(tape, other, use.value) or roles.is_update(tape, use.value, other):
         return "state-order"
     if is_earlier:
         return "operator-missing"
+    if name == "div" and not use.is_first:
+        return "wrong-divisor"
     if stated is not None and groups.tape.name(use.value) is not None:
         return "operands-swapped"
     if name in ("add", "sub"):

@@ -4,7 +4,11 @@ import math
 from collections.abc import Iterator
 from typing import Any
 
+import torch
+
+from agent.diagnosis.graph import Arguments, Rewrite, invoke
 from agent.diagnosis.mutations.groups import MADE, Group, Groups, variant
+from agent.diagnosis.tape import Call
 from agent.diagnosis.wrong_references.rules import Facts, Variant
 
 _SKIPPED = frozenset(
@@ -69,6 +73,7 @@ _FILLS = (0.0, 1.0, -1.0, -math.inf, -1e9, 1e-9)
 
 
 def of(groups: Groups, facts: Facts) -> Iterator[Variant]:
+    numbers = sorted({v for call in groups.tape.calls for v in call.given.values() if type(v) is float})
     for group in groups.all:
         if group.name in MADE and group.name not in ("full", "arange", "scalar_tensor") or group.of > 40:
             continue
@@ -84,7 +89,7 @@ def of(groups: Groups, facts: Facts) -> Iterator[Variant]:
                 and "int" not in str(argument.type)
             ):
                 continue
-            for other in _others(name, value, group):
+            for other in (*_others(name, value, group), *_near(numbers, value)):
                 if other != value:
                     yield from _changed(group, name, value, other)
 
@@ -93,9 +98,16 @@ def _changed(group: Group, name: str, value: Any, other: Any) -> Iterator[Varian
     fallback = "wrong-coefficient" if isinstance(value, float) else "index-off-by-one"
     words = f"with {name} = {_said(other)} in {group.label}; the reference has {_said(value)}"
     kind = KINDS.get(name, fallback)
+    if type(value) is float and type(other) is float and value and name in ("alpha", "other", "value"):
+        variance = _of_variance(value, other) if other / value > 0.5 and other != value else None
+        words += ": a variance over n for n - 1, or the reverse (biased)" if variance else ""
+        kind = variance or kind
     if kind == "index-off-by-one" and isinstance(value, int):
         words += ": off by one" if isinstance(other, int) and abs(other - value) == 1 else ""
-    if len(group.calls) == 1 or all(call.given.get(name) == value for call in group.calls):
+    if name == "training":
+        # It writes to running statistics that the reference only reads.
+        yield variant(kind, words, group.rewritten(lambda call: _on_copies(call, {name: other})), 6)
+    elif len(group.calls) == 1 or all(call.given.get(name) == value for call in group.calls):
         yield variant(kind, words, group.given(name, lambda old: other), 6)
     elif isinstance(value, int) and isinstance(other, int) and abs(other - value) == 1:
         # A number that counts the steps: each step's own, one more or less, where there is one.
@@ -107,6 +119,30 @@ def _changed(group: Group, name: str, value: Any, other: Any) -> Iterator[Varian
         yield variant(kind, words, group.given(name, bounded), 6)
         turned = f"with {name} counted from the end in {group.label}: reversed"
         yield variant("scan-reversed", turned, group.given(name, lambda old: low + high - old), 7)
+
+
+def _on_copies(call: Call, changes: Arguments) -> Rewrite:
+    def run(given: Arguments) -> Any:
+        copies = {key: t.clone() if isinstance(t, torch.Tensor) else t for key, t in given.items()}
+        return invoke(call.func, copies | changes)
+
+    return run
+
+
+def _near(numbers: list[float], value: Any) -> list[float]:
+    """Other numbers of the run that are nearly this one: with or without n / (n - 1)."""
+    if type(value) is not float or not value:
+        return []
+    return [number for number in numbers if 0.5 < number / value < 2][:4]
+
+
+def _of_variance(value: float, other: float) -> str | None:
+    """The kind where the two differ by n / (n - 1)."""
+    ratio = other / value
+    n = 1 / (1 - ratio) if ratio < 1 else ratio / (ratio - 1)
+    if n < 3 or abs(n - round(n)) > 1e-6 * n:
+        return None
+    return "biased-variance" if ratio < 1 else "unbiased-variance"
 
 
 def _said(value: Any) -> str:

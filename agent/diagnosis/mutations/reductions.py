@@ -40,6 +40,7 @@ def of(groups: Groups, facts: Facts) -> Iterator[Variant]:
                 words = f"with {other} for {group.name} in {group.label}"
                 kind = _KINDS.get((other, group.name), "wrong-combine")
                 yield variant(kind, words, group.rewritten(lambda c, o=operation: _over(o, None)), 7)  # type: ignore[misc]
+    yield from _divisors(groups)
     for (dims, own), alike in by_dims.items():
         for chosen in _dims(dims, own):
             said = ", ".join(map(str, chosen)) or "none: each element by itself"
@@ -52,6 +53,21 @@ def of(groups: Groups, facts: Facts) -> Iterator[Variant]:
                 operation = OPERATIONS[group.name]
                 rewrites |= group.rewritten(lambda c, o=operation, d=chosen: _over(o, list(d)))  # type: ignore[misc]
             yield variant("statistics-over-wrong-axes", words, rewrites, 6)
+
+
+def _divisors(groups: Groups) -> Iterator[Variant]:
+    """Another measure of what is divided in the place of the divisor."""
+    for group in groups.computing():
+        x, other = group.first.given.get("self"), group.first.given.get("other")
+        if group.name != "div" or not isinstance(x, Tensor) or not isinstance(other, Tensor) or x.dim() == 0:
+            continue
+        if other.numel() >= x.numel() or not x.is_floating_point():
+            continue
+        for name, operation in OPERATIONS.items():
+            for dims in ([*range(x.dim())], [x.dim() - 1], [0]):
+                words = f"divided by the {name} of {groups.spoken(x)} over dims {dims} in {group.label}"
+                run = lambda given, o=operation, d=dims: given["self"] / o(given["self"], d)  # noqa: E731
+                yield variant("wrong-divisor", words, group.rewritten(lambda c, r=run: r), 7)  # type: ignore[misc]
 
 
 def isolated(groups: Groups) -> Iterator[tuple[str, list[dict[int, Rewrite]], int]]:

@@ -1,36 +1,32 @@
 """Every value of the reference changed: where it is made, and where it is taken."""
 
 from collections.abc import Iterator
-from typing import NamedTuple
 
 import torch
 
+from agent.diagnosis import roles
 from agent.diagnosis.graph import Rewrite, tensors
-from agent.diagnosis.mutations.groups import MADE, Change, Group, Groups, Use, variant
-from agent.diagnosis.wrong_references.operands import is_mask
+from agent.diagnosis.mutations.groups import MADE, Group, Groups, Use, variant
+from agent.diagnosis.mutations.places import Changed, of_places
+from agent.diagnosis.roles import is_mask
 from agent.diagnosis.wrong_references.rules import Facts, Variant
 
 Tensor = torch.Tensor
 _IN_ANY_ORDER = frozenset({"sum", "mean", "prod", "amax", "amin", "max", "min"})
 _COUNTS = frozenset({"constant-added", "wrong-coefficient", "index-off-by-one", "one"})
 """Changes that make another divisor of what is divided by."""
+_BOUNDS = frozenset({"clamp", "clamp_min", "clamp_max", "maximum", "minimum"})
+WARP = 32
 SIZES = 6
 """Moduli that are tried of an index, at most."""
-
-
-class Changed(NamedTuple):
-    """`words` are completed by what the value is called."""
-
-    kind: str
-    words: str
-    change: Change
-    rank: int = 6
 
 
 def of(groups: Groups, facts: Facts) -> Iterator[Variant]:
     sizes = _sizes(groups)
     for group in groups.all:
-        for place, value in enumerate(tensors(group.first.result)):
+        # Steps of a loop may be of several sizes: the largest one says what can be changed.
+        largest = max(group.calls, key=lambda call: call.value.numel() if call.value is not None else 0)
+        for place, value in enumerate(tensors(largest.result)):
             yield from _where_made(groups, group, place, value, sizes)
     for key, leaf in groups.leaves.items():
         uses = groups.takers.get(key, [])
@@ -38,7 +34,9 @@ def of(groups: Groups, facts: Facts) -> Iterator[Variant]:
         for one in of_value(leaf, sizes):
             words = f"with {one.words.format(spoken)}"
             kind = _kind(one.kind, groups, leaf, uses)
-            yield Variant(kind, words, {}, one.rank, "", {key: one.change(leaf).to(leaf.dtype).contiguous()})
+            made = one.change(leaf)
+            made = made if one.kind == "bits-compared" else made.to(leaf.dtype)
+            yield Variant(kind, words, {}, one.rank, "", {key: made.contiguous()})
         if len(uses) > 1:
             yield from _where_taken(groups, uses, sizes)
 
@@ -46,7 +44,7 @@ def of(groups: Groups, facts: Facts) -> Iterator[Variant]:
 def _where_made(
     groups: Groups, group: Group, place: int, value: Tensor, sizes: list[int]
 ) -> Iterator[Variant]:
-    uses = groups.takers.get(id(value), [])
+    uses = groups.takers.get(id(tensors(group.first.result)[place]), [])
     nothing = group.name in MADE and value.numel() < 2
     if nothing or group.first.is_view and len(uses) < 2 and groups.tape.name(value) is not None:
         return
@@ -56,6 +54,7 @@ def _where_made(
     for one in of_value(value, sizes):
         words = f"with {one.words.format(spoken)}"
         kind = _kind(one.kind, groups, value, uses)
+        words += ", which the divisor (count) is made of" if kind == "wrong-divisor" else ""
         yield variant(kind, words, group.result(one.change, place), one.rank)
     if len(uses) > 1:
         yield from _where_taken(groups, uses, sizes)
@@ -96,13 +95,39 @@ def _kind(kind: str, groups: Groups, value: Tensor, uses: list[Use]) -> str:
     while len(uses) == 1 and uses[0].group.first.is_view and uses[0].group.first.value is not None:
         uses = groups.takers.get(id(uses[0].group.first.value), [])
     taker = uses[0].group.name if len(uses) == 1 else ""
+    parameter = named is not None and not named.startswith("input")
     if kind == "zero":
         if taker in ("add", "sub"):
-            parameter = named is not None and not named.startswith("input")
-            return "bias-missing" if parameter else "residual-missing" if named else "operator-missing"
+            result = uses[0].group.first.value
+            whole = result is not None and result.numel() == value.numel()
+            return (
+                "bias-missing" if parameter else "residual-missing" if named and whole else "operator-missing"
+            )
         return "operator-missing"
     if kind == "one":
-        return "weight-ignored" if named and not named.startswith("input") else "scale-missing"
+        if roles.from_condition(groups.tape, value):
+            return "mask-ignored"
+        return "weight-ignored" if parameter else "scale-missing"
+    if kind == "bounded-by-zero":
+        maker = roles.source(groups.tape, value)[0]
+        filled = maker is not None and maker.name in ("sort", "topk", "max", "amax", "cummax", "kthvalue")
+        return "reduction-start-value" if filled else "wrong-activation"
+    if (
+        kind == "transposed-operand"
+        and value.dtype is torch.bool
+        and roles.from_condition(groups.tape, value)
+    ):
+        return "mask-inverted" if _is_triangle(value) else kind
+    if kind == "root-omitted" and taker == "mul" and parameter:
+        return "scale-doubled"
+    if kind == "constant-added" and uses and roles.cuts(uses[0].group.first):
+        return "wrong-rounding"
+    if kind == "modulo":
+        return "padding-mode" if taker in _BOUNDS else "wrong-index-base"
+    if kind == "wrong-rounding" and roles.is_fraction(groups.tape, value):
+        return "interpolation-mode"
+    if kind == "first-batch-only" and not groups.is_of_batch(value):
+        return "index-ignored"
     if kind == "index-off-by-one" and taker in _IN_ANY_ORDER:
         # The order of what is reduced shows in nothing but the element that goes past the end.
         return "lost-last-block"
@@ -111,6 +136,10 @@ def _kind(kind: str, groups: Groups, value: Tensor, uses: list[Use]) -> str:
     if kind == "layout-misread" and taker in ("cumsum", "cumprod", "logcumsumexp"):
         return "scan-reversed"
     return kind
+
+
+def _is_triangle(mask: Tensor) -> bool:
+    return bool((mask == mask.tril()).all() or (mask == mask.triu()).all())
 
 
 def of_value(value: Tensor, sizes: list[int]) -> Iterator[Changed]:
@@ -127,7 +156,7 @@ def of_value(value: Tensor, sizes: list[int]) -> Iterator[Changed]:
         yield from _of_numbers(value)
     else:
         yield from _of_indices(value, sizes)
-    yield from _of_places(value)
+    yield from of_places(value)
     yield from _of_constants(value)
 
 
@@ -157,7 +186,9 @@ def _of_numbers(value: Tensor) -> Iterator[Changed]:
     yield Changed("one", "{} taken for one: it is left out", torch.ones_like, 5)
     yield Changed("sign-error", "{} negated", torch.neg, 5)
     yield Changed("wrong-activation", "the absolute value of {}: its sign is lost", torch.abs, 6)
-    yield Changed("root-omitted", "{} squared", torch.square, 6)
+    yield Changed(
+        "root-omitted", "{} squared: as if it were applied twice, or its root left out", torch.square, 6
+    )
     low, high = (float(end) for end in value.detach().aminmax())
     if low >= 0:
         yield Changed("square-omitted", "the root of {}", torch.sqrt, 6)
@@ -165,7 +196,10 @@ def _of_numbers(value: Tensor) -> Iterator[Changed]:
             yield Changed("wrong-activation", "the logarithm of {}", torch.log, 6)
             yield Changed("wrong-divisor", "one over {}", torch.reciprocal, 6)
         kind = "weights-swapped" if high <= 1 else "wrong-coefficient"
-        yield Changed(kind, "1 - {} for it: its complement", lambda t: 1 - t, 6)
+        yield Changed(kind, "1 - {} for it: its complement (weights of a mix exchanged)", lambda t: 1 - t, 6)
+        if low == 0 and high <= 1:
+            words = "1 - {} for it where it is not zero: its complement (weights of a mix exchanged)"
+            yield Changed("weights-swapped", words, lambda t: torch.where(t > 0, 1 - t, t), 6)
     if high < 50:
         yield Changed("log-missing", "the exponential of {}", torch.exp, 7)
     for number in (0.5, 2.0):
@@ -174,11 +208,15 @@ def _of_numbers(value: Tensor) -> Iterator[Changed]:
         yield Changed("constant-added", f"{number:g} added to {{}}", lambda t, n=number: t + n, 7)  # type: ignore[misc]
     for word, function in (("down", torch.floor), ("up", torch.ceil), ("to the nearest", torch.round)):
         yield Changed("wrong-rounding", f"{{}} rounded {word}", function, 8)
-    yield Changed("wrong-activation", "{} bounded below by zero", torch.relu, 7)
+    words = "{} bounded below by zero, as if it started from zeros or were filled up with them"
+    yield Changed("bounded-by-zero", words, torch.relu, 7)
     yield Changed("wrong-activation", "{} bounded by one", lambda t: t.clamp_max(1), 8)
 
 
 def _of_indices(value: Tensor, sizes: list[int]) -> Iterator[Changed]:
+    if int(value.min()) < 0:
+        words = "the absolute value of {}: both sides (directions) are taken alike"
+        yield Changed("mask-shifted", words, torch.abs, 6)
     for step in (1, -1):
         yield Changed("index-off-by-one", f"{step:+d} in {{}}: off by one", lambda t, s=step: t + s, 6)  # type: ignore[misc]
         low, high = int(value.min()), int(value.max())
@@ -192,9 +230,15 @@ def _of_indices(value: Tensor, sizes: list[int]) -> Iterator[Changed]:
         words = "the memory of {} read as 32-bit integers, although they have 64 bits"
         yield Changed("data-ptr-type", words, _as_int, 5)
     yield Changed("layout-misread", "{} counted from the end", lambda t: t.max() + t.min() - t, 7)
-    for size in sizes[:SIZES]:
-        yield Changed("wrong-index-base", f"{{}} modulo {size}", lambda t, n=size: t % n, 7)  # type: ignore[misc]
-        yield Changed("wrong-index-base", f"{{}} divided by {size}", lambda t, n=size: t // n, 7)  # type: ignore[misc]
+    if low < 0 and value.dtype in (torch.int8, torch.int16):
+        span = 1 << (8 * value.element_size())
+        words = f"{{}} read as unsigned: the bits without their sign, {span} added to what is negative"
+        unsigned = lambda t, n=span: torch.where(t < 0, t.long() + n, t.long())  # noqa: E731
+        yield Changed("bits-compared", words, unsigned, 5)
+    for size in dict.fromkeys((*sizes[:SIZES], WARP)):
+        words = f"{{}} modulo {size}: wrapped around at the end"
+        yield Changed("modulo", words, lambda t, n=size: t % n, 7)  # type: ignore[misc]
+        yield Changed("wrong-index-base", f"{{}} divided by {size}", lambda t, n=size: t // n, 8)  # type: ignore[misc]
         for other in sizes[:SIZES]:
             if other != size:
                 words = f"{{}} flattened with width {other} in place of {size}: another stride"
@@ -204,95 +248,3 @@ def _of_indices(value: Tensor, sizes: list[int]) -> Iterator[Changed]:
 
 def _as_int(t: Tensor) -> Tensor:
     return t.contiguous().view(torch.int32).reshape(-1)[: t.numel()].reshape(t.shape).to(t.dtype)
-
-
-def _of_places(value: Tensor) -> Iterator[Changed]:
-    """Elements read from other places."""
-    shift = "mask-shifted" if value.dtype is torch.bool else "index-off-by-one"
-    for axis in [axis for axis in range(value.dim()) if value.shape[axis] > 1]:
-        size = value.shape[axis]
-        for step in (1, -1):
-            word = "ahead" if step > 0 else "back"
-            words = f"{{}} read one element {word} along dim {axis}"
-            wrapped = lambda t, a=axis, s=step: t.roll(-s, a)  # noqa: E731
-            yield Changed(shift, f"{words}: off by one", wrapped, 7)
-            held = lambda t, a=axis, s=step: _moved(t, a, s)  # noqa: E731
-            yield Changed(shift, f"{words}, the last one twice: off by one", held, 7)
-            filled = lambda t, a=axis, s=step: _moved(t, a, s, filled=True)  # noqa: E731
-            yield Changed(shift, f"{words}, zero past the end: off by one", filled, 7)
-        flipped = lambda t, a=axis: t.flip(a)  # noqa: E731
-        yield Changed("layout-misread", f"{{}} in reverse order along dim {axis}", flipped, 7)
-        for place, word in ((0, "first"), (size - 1, "last")):
-            kind = "first-batch-only" if axis == 0 and place == 0 and value.dim() > 1 else "index-ignored"
-            alone = lambda t, a=axis, p=place: t.narrow(a, p, 1).expand_as(t).clone()  # noqa: E731
-            yield Changed(kind, f"the {word} of dim {axis} of {{}} for all: the index is ignored", alone, 7)
-        if size % 2 == 0 and size > 2 and value.is_floating_point():
-            for kind, words, change in _halves(axis):
-                yield Changed(kind, words, change, 8)
-    yield from _of_layouts(value)
-
-
-def _dense(t: Tensor) -> Tensor:
-    strides = torch.empty(t.shape, device="meta").stride()
-    return torch.as_strided(t, t.shape, strides, t.storage_offset()).clone()
-
-
-def _strided(t: Tensor, axis: int, stride: int) -> Tensor:
-    """What lies there when steps along a dim have another length; past the end it begins anew."""
-    t = t.contiguous()
-    place = torch.arange(t.numel(), device=t.device).reshape(t.shape)
-    steps = torch.arange(t.shape[axis], device=t.device).reshape(-1, *[1] * (t.dim() - axis - 1))
-    moved = place + steps * (stride - t.stride(axis))
-    return t.reshape(-1)[moved % t.numel()]
-
-
-def _moved(t: Tensor, axis: int, step: int, filled: bool = False) -> Tensor:
-    size = t.shape[axis]
-    index = torch.arange(size, device=t.device) + step
-    made = t.index_select(axis, index.clamp(0, size - 1))
-    if filled:
-        made.select(axis, size - 1 if step > 0 else 0).zero_()
-    return made
-
-
-def _split(t: Tensor, axis: int, parts: int) -> Tensor:
-    return t.reshape(*t.shape[:axis], parts, -1, *t.shape[axis + 1 :])
-
-
-def _halves(axis: int) -> Iterator[tuple[str, str, Change]]:
-    kind = "layout-misread"
-
-    def split(t: Tensor) -> Tensor:
-        return _split(t, axis, 2).transpose(axis, axis + 1).flatten(axis, axis + 1)
-
-    def joined(t: Tensor) -> Tensor:
-        return _split(t, axis, t.shape[axis] // 2).transpose(axis, axis + 1).flatten(axis, axis + 1)
-
-    yield kind, f"the halves of dim {axis} of {{}} taken in turn (interleaved)", split
-    yield kind, f"every other element of dim {axis} of {{}} first (halves for pairs)", joined
-
-
-def _of_layouts(value: Tensor) -> Iterator[Changed]:
-    if value.numel() > 1 and not value.is_contiguous():
-        yield Changed(
-            "layout-misread", "the memory of {} read as if it were dense: its strides ignored", _dense, 6
-        )
-    for axis in range(value.dim() - 1):
-        own = value.stride(axis) if value.is_contiguous() and value.shape[axis] > 1 else 0
-        for size in sorted({*value.shape} - {1, own} if own else ()):
-            words = f"{{}} read with the stride {size} along dim {axis} in place of {own}"
-            strided = lambda t, a=axis, s=size: _strided(t, a, s)  # noqa: E731
-            yield Changed("layout-misread", words, strided, 8)
-    for axis in range(value.dim()):
-        for other in range(axis + 1, value.dim()):
-            a, b = value.shape[axis], value.shape[other]
-            if a < 2 or b < 2:
-                continue
-            turn = lambda t, i=axis, j=other: t.transpose(i, j)  # noqa: E731
-            if a == b:
-                yield Changed("transposed-operand", f"{{}} transposed (dims {axis} and {other})", turn, 6)
-            else:
-                words = f"the memory of {{}} read with dims {axis} and {other} exchanged: transposed"
-                yield Changed("layout-misread", words, lambda t, f=turn: f(t).reshape(t.shape), 7)  # type: ignore[misc]
-                back = lambda t, f=turn: f(t.reshape(f(t).shape))  # noqa: E731
-                yield Changed("layout-misread", words, back, 7)

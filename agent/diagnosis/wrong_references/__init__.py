@@ -20,6 +20,7 @@ from agent.diagnosis.wrong_references import (  # noqa: F401 - importing registe
     losses,
     masks,
     normalising,
+    online,
     operands,
     orders,
     pooling,
@@ -32,6 +33,7 @@ from agent.diagnosis.wrong_references import (  # noqa: F401 - importing registe
     states,
     statistics,
     steps,
+    triangles,
     vector_norms,
     weighted_losses,
 )

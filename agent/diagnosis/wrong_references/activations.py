@@ -7,6 +7,7 @@ from collections.abc import Callable, Iterator
 import torch
 import torch.nn.functional as F
 
+from agent.diagnosis import roles
 from agent.diagnosis.graph import Arguments
 from agent.diagnosis.wrong_references.rules import Site, Variant, rule
 
@@ -141,7 +142,9 @@ def _parameters(site: Site) -> Iterator[Variant]:
         )
         usual = (0.0, 0.01, 0.1, 0.2, 0.3, 1.0, -1.0, 6.0, -value, 1.0 / value if value else 0.0)
         for number in dict.fromkeys((*site.facts.real, *usual, *(-r for r in site.facts.real))):
-            if number != value and name not in ("scale", "input_scale"):
+            # An ELU with alpha zero is a ReLU, which is another activation.
+            relu = site.call.name == "elu" and number == 0.0
+            if number != value and name not in ("scale", "input_scale") and not relu:
                 stated = f"with the {words} {number:g}; the reference has {value:g}"
                 tokens = rf"{re_number(number)}|slope|alpha|beta|\?"
                 yield site.variant(
@@ -237,6 +240,16 @@ def _bases_and_overflows(site: Site) -> Iterator[Variant]:
     overflowing = "whose exp overflows in float32"
     for kind, words, function in _NUMERIC.get(site.call.name, ()):
         words = f"with {spoken(site)} {words}".replace("OVERFLOW", overflowing)
+        if (
+            kind == "sign-error"
+            and site.call.name == "sigmoid"
+            and roles.has_complement(site.tape, site.call)
+        ):
+            # A share s and 1 - s: the sigmoid of -x is the complement.
+            kind, words = (
+                "weights-swapped",
+                f"{words}, its complement: the weights of the mix (1 - s, s) exchanged",
+            )
         rewrite = site.first(lambda given, f=function: f(given["self"]))  # type: ignore[misc]
         yield site.variant(kind, words, rewrite, 1, "exp|log")
 

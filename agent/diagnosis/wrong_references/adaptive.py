@@ -28,6 +28,7 @@ _ENDS: dict[str, Bound] = {
     "begin + ceiled size": lambda o, n, m: o * n // m + -(-n // m),
     "floored step": lambda o, n, m: (o + 1) * (n // m),
     "ceiled step": lambda o, n, m: (o + 1) * -(-n // m),
+    "floored step, fixed size": lambda o, n, m: o * (n // m) + n - (m - 1) * (n // m),
     "one less": lambda o, n, m: -(-(o + 1) * n // m) - 1,
     "one more": lambda o, n, m: -(-(o + 1) * n // m) + 1,
     "round": lambda o, n, m: (2 * (o + 1) * n + m) // (2 * m),
@@ -106,7 +107,7 @@ def _changes(site: Site, own: Adaptive) -> Iterator[tuple[str, str, dict[str, An
             kind = "pool-window" if end.startswith("one") else "wrong-rounding"
             yield kind, words, {"ends": each}, rank
             for begin, first in begins.items():
-                if begin in (end, "ceil") or begin.split()[0] == end.split()[0]:
+                if begin in (end, "ceil") or begin.split()[0].strip(",") == end.split()[0]:
                     words = (
                         f"with windows from {begin} to {end}{along}; the reference's are from floor to ceil"
                     )

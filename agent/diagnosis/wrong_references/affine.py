@@ -66,6 +66,18 @@ def _affines(site: Site) -> Iterator[Variant]:
             return pick(y, w, True) + (0 if b is None else pick(y, b, False))
 
         yield site.variant(kind, f"with {name} {words}", _affine(site, norm, misread), 1, INDEX)
+        if bias is None:
+            continue
+
+        def scaled(n: Norm, y: Tensor, w: Any, b: Any, pick: Pick = pick) -> Tensor:
+            return n.affined(pick(y, w, True), None, b)
+
+        def shifted(n: Norm, y: Tensor, w: Any, b: Any, pick: Pick = pick) -> Tensor:
+            return n.affined(y, w, None) + pick(y, b, False)
+
+        yield site.variant(kind, f"with the weight alone {words}", _affine(site, norm, scaled), 2, INDEX)
+        words = f"with the bias alone {words}"
+        yield site.variant("bias-wrong-index", words, _affine(site, norm, shifted), 2, INDEX)
 
 
 def _affine(site: Site, norm: Norm, form: Affine) -> Rewrite:

@@ -5,6 +5,7 @@ from collections.abc import Callable, Iterator
 
 import torch
 
+from agent.diagnosis import roles
 from agent.diagnosis.graph import Arguments
 from agent.diagnosis.wrong_references.activations import re_number
 from agent.diagnosis.wrong_references.rules import Site, Variant, rule
@@ -31,9 +32,11 @@ def _with_number(site: Site) -> Iterator[Variant]:
         if value not in (number, 0.0):
             words = f"with {value:g} {verb}; the reference has {number:g}"
             kind = "wrong-divisor" if name in ("mul", "div") else "wrong-slope"
-            yield site.variant(kind, words, site.changed(other=value), 3, re_number(value))
+            yield site.variant(kind, words, site.changed(other=value), 2, re_number(value))
 
 
+_SUMS = frozenset({"sum", "cumsum", "index_add", "scatter_add"})
+_MEANS = frozenset({"mean", "avg_pool1d", "avg_pool2d", "avg_pool3d", "adaptive_avg_pool2d"})
 _VERBS = {
     "add": "added",
     "sub": "subtracted",
@@ -47,8 +50,13 @@ def _scaled(site: Site, number: float) -> Iterator[Variant]:
     """A factor or divisor that is left out, applied twice, inverted, or replaced by its root."""
     verb, other = _VERBS[site.call.name], _VERBS["div" if site.call.name == "mul" else "mul"]
     tokens = r"\*|/"
-    words = f"with {number:g} not {verb}: the scale (factor) is missing"
-    yield site.variant("scale-missing", words, _self, 0, tokens)
+    words, kind = f"with {number:g} not {verb}: the scale (factor) is missing", "scale-missing"
+    if number == int(number) and number > 1:
+        if site.call.name == "div" and roles.made_by(site.tape, site.given["self"], _SUMS):
+            kind, words = "sum-for-mean", f"with {number:g}, a count, not {verb}: the sum for the mean"
+        elif site.call.name == "mul" and roles.made_by(site.tape, site.given["self"], _MEANS):
+            kind, words = "mean-for-sum", f"with {number:g}, a count, not {verb}: the mean for the sum"
+    yield site.variant(kind, words, _self, 0, tokens)
     words = f"with {number:g} {verb} twice: the scale is applied twice"
     yield site.variant("scale-doubled", words, site.changed(other=number * number), 0, tokens)
     inverse = site.changed(other=1 / number if number else 0.0)
@@ -150,6 +158,18 @@ def _bases(site: Site) -> Iterator[Variant]:
     for kind, other, function in forms[name]:
         rewrite = lambda given, f=function: f(given["self"])  # noqa: E731
         yield site.variant(kind, f"with {other} for {name}", rewrite, 0, other)
+
+
+@rule("pow")
+def _of_numbers(site: Site) -> Iterator[Variant]:
+    """A number to the power of a tensor: another number, as an angle's base is written down."""
+    base = site.given["self"]
+    if isinstance(base, (int, float)) and not isinstance(base, bool):
+        for value in dict.fromkeys((*site.facts.real, 10000.0, 2.0, math.e, 10.0)):
+            if value > 0 and value != base:
+                words = f"with the base {value:g} in {site.label}; the reference has the constant {base:g}"
+                rewrite = lambda given, v=value: torch.pow(v, given["exponent"])  # noqa: E731
+                yield site.variant("wrong-coefficient", words, rewrite, 2, re_number(value))
 
 
 @rule("pow", "square")

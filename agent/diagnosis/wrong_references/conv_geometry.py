@@ -32,6 +32,10 @@ class Geometry(NamedTuple):
     """Which input channels a group reads: its own, those of the first or the next, or every so many."""
     filters: str = "own"
     """The same of the filters of a group."""
+    outputs: str = "own"
+    """Which group an output channel is of: its own, or that of its number modulo the groups."""
+    held: tuple[int, ...] = ()
+    """Of a transposed one, spatial dims where places between the input's elements take the one before."""
 
 
 def _computed(given: Arguments, parts: Geometry) -> Tensor:
@@ -39,7 +43,11 @@ def _computed(given: Arguments, parts: Geometry) -> Tensor:
     x = _regrouped(given["input"], 1, groups, parts.inputs)
     weight = _regrouped(given["weight"], 0, groups, parts.filters)
     bias = given["bias"]
-    y = (_scattered if given["transposed"] else _gathered)(x, weight, parts, groups)
+    turned = parts.outputs == "modulo" and not given["transposed"]
+    order = torch.arange(weight.shape[0], device=weight.device)
+    order = order.reshape(-1, groups).t().reshape(-1) if turned else order
+    y = (_scattered if given["transposed"] else _gathered)(x, weight[order], parts, groups)
+    y = y[:, order.argsort()] if turned else y
     return y if bias is None else y + bias.reshape(-1, *[1] * len(parts.sizes))
 
 
@@ -83,7 +91,11 @@ def _scattered(x: Tensor, weight: Tensor, parts: Geometry, groups: int) -> Tenso
     """Input element i goes to output i * stride - padding + tap * dilation."""
     dims = len(parts.sizes)
     run = (F.conv_transpose1d, F.conv_transpose2d, F.conv_transpose3d)[dims - 1]
-    whole = torch.as_tensor(run(x, weight, None, parts.stride, 0, 0, groups, parts.dilation))
+    stride = parts.stride
+    for axis in parts.held:
+        x = x.repeat_interleave(stride[axis], 2 + axis)
+        stride = _put(stride, (axis,), 1)
+    whole = torch.as_tensor(run(x, weight, None, stride, 0, 0, groups, parts.dilation))
     pads: list[int] = []
     for axis in reversed(range(dims)):
         after = parts.sizes[axis] + parts.padding[axis] - whole.shape[2 + axis]
@@ -98,6 +110,7 @@ def _geometries(site: Site) -> Iterator[Variant]:
     stride, padding, dilation = (tuple(full(given[n], dims, [])) for n in ("stride", "padding", "dilation"))
     own = Geometry(stride, padding, dilation, tuple(site.call.result.shape[2:]))
     changes = [*_each(own), *_exchanged(own), *_borders(own, bool(given["transposed"]))]
+    changes += _held(own) if given["transposed"] else []
     if given["groups"] > 1:
         changes += _groups()
     if (
@@ -126,6 +139,13 @@ def _each(own: Geometry) -> Iterator[Change]:
                 words = f"with dilation {dilation}{along}; the reference has {own.dilation[first]}"
                 changed = {"dilation": _put(own.dilation, axes, dilation)}
                 yield "dilation-ignored", words, changed, rank + (dilation > 1), _TAPS
+                begins = tuple(
+                    pad * new // old
+                    for pad, new, old in zip(own.padding, changed["dilation"], own.dilation, strict=True)
+                )
+                if begins != own.padding:
+                    both = f"{words}, and a padding of {begins[first]} that goes with it"
+                    yield "dilation-ignored", both, changed | {"padding": begins}, rank + 1, _TAPS
         if any(own.padding[axis] for axis in axes):
             words = f"with no padding{along}; the reference has {own.padding[first]}"
             yield "padding-ignored", words, {"padding": _put(own.padding, axes, 0)}, rank, _TAPS
@@ -151,6 +171,18 @@ def _exchanged(own: Geometry) -> Iterator[Change]:
             yield kind, words, {part: sizes[::-1]}, 1, _TAPS
 
 
+def _held(own: Geometry) -> Iterator[Change]:
+    """A transposed convolution that does not ask whether the stride divides a place."""
+    long = tuple(axis for axis, stride in enumerate(own.stride) if stride > 1)
+    for axes in dict.fromkeys((long, *((axis,) for axis in long))):
+        if axes:
+            words = (
+                f"without the test whether the stride divides the place, along spatial dims {axes}: places "
+                "between the input's (odd ones) take the element before"
+            )
+            yield "stride-ignored", words, {"held": axes}, 1, _TAPS
+
+
 def _borders(own: Geometry, transposed: bool) -> Iterator[Change]:
     for mode, spoken in _BORDERS.items() if any(own.padding) and not transposed else ():
         words = f"with the border {spoken} where the reference pads with zeros"
@@ -165,6 +197,8 @@ _OTHERS = {
 
 
 def _groups() -> Iterator[Change]:
+    words = "with output channel o of group o modulo the number of groups, as if channels were interleaved"
+    yield "wrong-channel", words, {"outputs": "modulo"}, 1, _CHANNELS
     words = "with groups ignored: every group reads the channels of the first"
     yield "groups-ignored", words, {"inputs": "first"}, 0, _CHANNELS
     words = "with the filters of the first group for every group"

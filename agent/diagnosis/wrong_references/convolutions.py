@@ -41,6 +41,11 @@ def _convolutions(site: Site) -> Iterator[Variant]:
             yield site.variant(kind, words, site.changed(bias=lambda b, t=times: t * b), 0, r"bias|\bb\[")
         first = site.changed(bias=lambda b: b[:1].expand_as(b))
         yield site.variant("bias-wrong-index", "with the bias of channel 0 for all", first, 1, r"bias|\bb\[")
+        groups = site.given["groups"]
+        for among, index in _of_groups(bias.numel(), groups) if groups > 1 else ():
+            picked = site.changed(bias=lambda b, i=index: b[i.to(b.device)])
+            words = f"with the bias of the {among} for that of the output channel"
+            yield site.variant("bias-wrong-index", words, picked, 1, r"bias|\bb\[")
         inner = site.changed(bias=lambda b: b.roll(1))
         yield site.variant("bias-wrong-index", "with the bias of the channel before", inner, 2, r"bias|\bb\[")
     for bits, change in PRECISIONS.items():
@@ -48,6 +53,14 @@ def _convolutions(site: Site) -> Iterator[Variant]:
         yield site.variant(
             "reduced-precision", words, site.changed(input=change, weight=change), 2, "half|16|tf32"
         )
+
+
+def _of_groups(count: int, groups: int) -> Iterator[tuple[str, Tensor]]:
+    """Which bias an output channel takes."""
+    channel = torch.arange(count)
+    yield "group (input channel)", channel // (count // groups)
+    yield "channel within its group", channel % (count // groups)
+    yield "channel modulo the number of groups", channel % groups
 
 
 def _lost_taps(site: Site, spatial: list[int]) -> Iterator[Variant]:

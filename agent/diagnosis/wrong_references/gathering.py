@@ -75,7 +75,10 @@ def _transpositions(site: Site) -> Iterator[Variant]:
         x: Tensor = given["self"]
         return x.reshape(result.shape)
 
-    words = f"with {site.label} ignored: the memory read as if it were of shape {tuple(result.shape)}"
+    words = (
+        f"with {site.label} ignored: the memory read as if it were of shape {tuple(result.shape)}, its "
+        "layout (order of dims) misread"
+    )
     kind = "transposed-operand" if result.dim() == 2 else "layout-misread"
     yield site.variant(kind, words, as_is, 2, _INDEX)
     if result.dim() >= 2 and result.shape[-1] == result.shape[-2]:
@@ -102,6 +105,7 @@ def _parts(site: Site) -> Iterator[Variant]:
             words = (
                 f"with elements from {other} on along dim {axis}; the reference takes them from {begin} on"
             )
+            words += ": the index is off by one" if abs(other - begin) == 1 else ""
             yield site.variant(kind, words, run, 1, _INDEX)
 
 

@@ -14,6 +14,10 @@ HIDDEN = -1e4
 """A mask that puts a value below this in keeps elements out of a softmax."""
 
 
+FINITE = -1e9
+"""What kernels put there for minus infinity: rows that are masked wholly become means, not NaN."""
+
+
 class Fill(NamedTuple):
     """Where the arguments stand."""
 

@@ -34,19 +34,24 @@ def kept(count: int, facts: Facts) -> Iterator[Kept]:
 
 def _subsets(count: int, facts: Facts) -> Iterator[Kept]:
     place = torch.arange(count)
+    if facts.warps and count > WARP:
+        # In the first block these are the first elements as well, which a source without warps would lose.
+        for block in [size for size in facts.blocks() if size > WARP]:
+            words = f"of what the first warp of a block of {block} threads holds: other partial sums are lost"
+            yield Kept("partial-sums-not-combined", words, place % block < WARP, 1)
     if count > 1:
         yield Kept("last-element-left-out", "without the last element", place < count - 1, 0)
         yield Kept("last-element-left-out", "without the first element", place > 0, 0)
     for block in facts.blocks():
         whole = count // block * block
-        words = f"without the last {count - whole} of {count} elements, those after the last full {block}"
+        words = f"without the last elements, those after the last full {block}"
         yield Kept("lost-last-block", words, place < whole, 1)
-        yield Kept("lost-last-block", f"of the first {block} elements alone, of {count}", place < block, 2)
+        yield Kept("lost-last-block", f"of the first {block} elements alone", place < block, 2)
         words = f"of the last tile (block) of {block} alone: what earlier ones held is lost"
         yield Kept("partial-sums-not-combined", words, place >= (count - 1) // block * block, 2)
     for block in [size for size in facts.blocks() if size >= WARP]:
         yield from _lanes(place % block, block)
-    yield Kept("lost-last-block", f"of the first half of {count} elements", place < count // 2, 3)
+    yield Kept("lost-last-block", "of the first half of the elements", place < count // 2, 3)
     yield Kept("lost-lanes", "of every second element", place % 2 == 0, 3)
     yield Kept("last-element-left-out", "of the first element alone", place < 1, 3)
 

@@ -69,6 +69,10 @@ def _divided(site: Site) -> Iterator[Variant]:
             f"with {outer * inner} elements of dim {divided} read as {inner} times {outer}, not "
             f"{outer} times {inner}: the part (head) is the inner index"
         )
+        if outer == inner:
+            words = (
+                f"with dims {divided} and {divided + 1} (rows and columns of {outer}) exchanged: transposed"
+            )
         yield site.variant("layout-misread", words, other_way, 1, _INDEX)
     joined = _divided_dim(tuple(result.shape), tuple(x.shape))
     if joined is not None:

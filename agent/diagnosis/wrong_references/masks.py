@@ -6,15 +6,14 @@ from typing import Any
 
 import torch
 
+from agent.diagnosis import roles
 from agent.diagnosis.graph import Arguments
 from agent.diagnosis.tape import Call, Tape
-from agent.diagnosis.wrong_references.hiding import HIDDEN, Change, Fill, hiding
+from agent.diagnosis.wrong_references.hiding import FINITE, HIDDEN, Change, Fill, hiding
 from agent.diagnosis.wrong_references.rules import Site, Variant, rule
 
 Tensor = torch.Tensor
 _BRANCH = r"\?|\bif\b"
-FINITE = -1e9
-"""What kernels put there for minus infinity: rows that are masked wholly become means, not NaN."""
 _FILLS = (0.0, -1.0, 1.0, -100.0, -1e4, -1e-9, 1e-9, -math.inf)
 
 
@@ -138,7 +137,7 @@ def _values(site: Site, fill: Fill) -> Iterator[Variant]:
         if value != stated and value > HIDDEN:
             words = f"with {value:g} filled in where the mask of {site.label} is set, for {stated:g}"
             spoken = f"{words}: not masked out"
-            rank = 1 if _following(site, "_softmax") is not None else 3
+            rank = 1 if following(site, "_softmax") is not None else 3
             yield site.variant("wrong-fill-value", spoken, fill.filled(value), rank, _BRANCH)
 
     def below(given: Arguments) -> Tensor:
@@ -152,7 +151,7 @@ def _values(site: Site, fill: Fill) -> Iterator[Variant]:
 
 def _after_softmax(site: Site, fill: Fill) -> Iterator[Variant]:
     """The mask applied to the softmax's result: the sum still has what is masked."""
-    softmax = _following(site, "_softmax")
+    softmax = following(site, "_softmax")
     if softmax is None or softmax.call.number <= site.call.number:
         return
     hidden, shape = fill.hidden(site.given), site.call.result.shape
@@ -165,7 +164,7 @@ def _after_softmax(site: Site, fill: Fill) -> Iterator[Variant]:
     yield Variant("mask-wrong-place", words, rewrites, 1, "exp|sum")
 
 
-def _following(site: Site, name: str) -> Site | None:
+def following(site: Site, name: str) -> Site | None:
     """The next operator of this name, behind those of one operand."""
     call: Call | None = site.call
     while call is not None and call.name != name:
@@ -182,10 +181,10 @@ def _comparisons(site: Site) -> Iterator[Variant]:
             rewrite = lambda given, f=function: f(given["self"], given["other"])  # noqa: E731
             words = f"with the comparison {name} for {site.call.name}"
             # The same direction differs only where both are equal, as a bound that is off by one.
-            kind = "sign-error"
+            kind = "mask-inverted" if _masks_out(site) else "sign-error"
             if name[0] == site.call.name[0]:
-                kind = "index-off-by-one" if _counts(site) else "clamp-bounds"
-                kind = "mask-shifted" if _masks_out(site) else kind
+                kind = "mask-shifted" if _masks_out(site) or _compares_places(site) else "clamp-bounds"
+                kind = "index-off-by-one" if kind == "clamp-bounds" and _counts(site) else kind
                 words += ": its bound is off by one" if _counts(site) else ": whether the bound itself counts"
             yield site.variant(kind, words, rewrite, 2, "<|>")
 
@@ -239,44 +238,12 @@ def _masks_out(site: Site) -> bool:
     return False
 
 
+def _compares_places(site: Site) -> bool:
+    return any(roles.is_place(site.tape, site.given[name]) for name in ("self", "other"))
+
+
 def _counts(site: Site) -> bool:
     return not site.given["self"].is_floating_point()
-
-
-@rule("tril", "triu")
-def _triangles(site: Site) -> Iterator[Variant]:
-    stated = site.given["diagonal"]
-    shift, missing = (
-        ("index-off-by-one", "operator-missing") if _is_data(site) else ("mask-shifted", "mask-ignored")
-    )
-    for step in (-1, 1):
-        words = f"with the diagonal of {site.label} off by {step}"
-        shifted = site.changed(diagonal=stated + step)
-        yield site.variant(shift, words, shifted, 0, "<|>")
-        filled = _following(site, "masked_fill")
-        fill = hiding(filled) if filled is not None else None
-        if filled is not None and fill is not None:
-            rewrites = {site.call.number: shifted, filled.call.number: fill.filled(FINITE)}
-            finite = f"{words}, by a large finite number"
-            yield Variant(shift, finite, rewrites, 1, "<|>")
-    rows, columns = site.given["self"].shape[-2:]
-    if rows != columns and stated != columns - rows:
-        words = f"with the triangle of {site.label} aligned to the last row and column, not the first"
-        yield site.variant(shift, words, site.changed(diagonal=columns - rows), 1, "<|>")
-    other = torch.triu if site.call.name == "tril" else torch.tril
-    for step in (0, 1, -1):
-        strict = "" if not step else f", its diagonal off by {step}"
-        turned = lambda given, s=step: other(given["self"], given["diagonal"] + s)  # noqa: E731
-        words = f"with the other triangle{strict}"
-        yield site.variant("transposed-operand", words, turned, 0 if not step else 1, "<|>")
-    whole = lambda given: given["self"].clone()  # noqa: E731
-    yield site.variant(missing, f"without {site.label}: nothing is masked", whole, 1, "<|>")
-
-
-def _is_data(site: Site) -> bool:
-    """Whether the triangle is cut out of values, not made to be a mask."""
-    x = site.given["self"]
-    return x.is_floating_point() and not bool((x == x.reshape(-1)[:1]).all())
 
 
 @rule("mul")

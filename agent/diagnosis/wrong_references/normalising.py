@@ -16,6 +16,7 @@ from agent.diagnosis.wrong_references.norms import (
     Pair,
     is_running,
     norm_of,
+    own_statistics,
     with_factor,
 )
 from agent.diagnosis.wrong_references.rules import Site, Variant, rule
@@ -82,6 +83,30 @@ def _factors(site: Site) -> Iterator[Variant]:
         words = "with the mean added for subtracted"
         rewrite = with_factor(site, norm, running, lambda mean, var: (-mean, (var + eps).rsqrt()))
         yield site.variant("sign-error", words, rewrite, 1, "mean")
+        yield from _unscaled_means(site, norm, running)
+
+
+def _unscaled_means(site: Site, norm: Norm, running: bool) -> Iterator[Variant]:
+    """x times a folded scale plus a folded shift, of which the mean lacks the scale or a part of it."""
+    for words, lacks_factor, lacks_weight in (
+        ("the deviation and the weight (scale)", True, True),
+        ("the deviation (scale)", True, False),
+        ("the weight (scale)", False, True),
+    ):
+
+        def run(given: Arguments, factor: bool = lacks_factor, weight: bool = lacks_weight) -> Tensor:
+            mean, var = own_statistics(norm, running, given)
+            deviation = (var + norm.eps).rsqrt()
+            w = given.get("weight")
+            w = mean.new_ones(()) if w is None else w
+            scaled = norm.apply(given["input"], 0 * mean, deviation)
+            shift = norm.apply(torch.zeros_like(given["input"]), mean, deviation ** (not factor))
+            y = norm.affined(scaled, given.get("weight"), given.get("bias"))
+            return y + (shift if weight or w.dim() == 0 else shift * w.reshape(norm.affine))
+
+        if site.given.get("weight") is not None or not lacks_weight:
+            said = f"with the mean subtracted after {words}, without it: scale missing in the shift"
+            yield site.variant("scale-missing", said, site.first(run), 1, "mean|shift")
 
 
 def _divisors(site: Site, norm: Norm, count: int) -> Iterator[Variant]:

@@ -86,7 +86,8 @@ SHAPES: dict[str, Callable[[Arguments], Norm]] = {
 }
 
 
-def _own(norm: Norm, running: bool, given: Arguments) -> Pair:
+def own_statistics(norm: Norm, running: bool, given: Arguments) -> Pair:
+    """Mean and variance, of the buffers or of the input."""
     if running:
         return given["running_mean"].reshape(norm.affine), given["running_var"].reshape(norm.affine)
     return norm.statistics(given["input"])
@@ -96,7 +97,7 @@ def with_factor(site: Site, norm: Norm, running: bool, change: Callable[[Tensor,
     """Statistics -> what is subtracted and what is multiplied with."""
 
     def run(given: Arguments) -> Tensor:
-        mean, factor = change(*_own(norm, running, given))
+        mean, factor = change(*own_statistics(norm, running, given))
         return norm.affined(norm.apply(given["input"], mean, factor), given.get("weight"), given.get("bias"))
 
     return site.first(run)

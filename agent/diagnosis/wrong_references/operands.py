@@ -6,6 +6,7 @@ from typing import Any
 
 import torch
 
+from agent.diagnosis import roles
 from agent.diagnosis.graph import Arguments, Rewrite, tensors
 from agent.diagnosis.wrong_references.affine import INDEX
 from agent.diagnosis.wrong_references.arithmetic import gives_numbers
@@ -17,6 +18,7 @@ EARLIEST = 64
 ANCESTORS = 200
 """Values among which an operand is looked for that goes around the other one."""
 OTHERS = 8
+_PARTICIPLES = {"add": "added", "sub": "subtracted"}
 """Values that are tried in the place of an operand, at most."""
 
 
@@ -74,38 +76,35 @@ def _left_out(site: Site, name: str, mine: Tensor, other: Tensor, shape: Any) ->
 
     repeatable = name == "other" or operation in ("add", "mul")
     if operation in ("add", "sub"):
-        kind = "bias-missing" if given_in else "residual-missing" if _goes_around(site, mine, other) else ""
-        kind = kind or "operator-missing"
-        scanned = site.tape.maker(other)
-        if operation == "sub" and name == "other" and scanned is not None and scanned.name.startswith("cum"):
-            kind = "scan-inclusive"
-        yield site.variant(kind, f"with {spoken} not {operation}ed", alone, rank, tokens)
+        kind, words = "operator-missing", f"with {spoken} not {_PARTICIPLES[operation]}: left out"
+        if operation == "sub" and name == "other" and roles.scan_with(site.tape, other, mine) == "cumsum":
+            kind, words = "scan-inclusive", f"{words}, an inclusive scan that counts each element itself"
+        elif given_in:
+            kind = "bias-missing"
+        elif mine.numel() == math.prod(shape) and _goes_around(site, mine, other):
+            kind = "residual-missing"
+        yield site.variant(kind, words, alone, rank, tokens)
         if repeatable:
             kind = "bias-doubled" if given_in else "operator-doubled"
-            yield site.variant(kind, f"with {spoken} {operation}ed twice", twice, 1, tokens)
+            words = f"with {spoken} {_PARTICIPLES[operation]} twice"
+            yield site.variant(kind, words, twice, 1, tokens)
     elif operation in ("mul", "div"):
-        kind = "weight-ignored" if given_in else "scale-missing"
+        table = parameter is not None and 1 < mine.numel() < math.prod(shape)
+        kind = "weight-ignored" if given_in or table else "scale-missing"
         kind = "sum-for-mean" if operation == "div" and name == "other" and _is_sum(site, a=other) else kind
-        if operation == "mul" and is_mask(mine):
-            kind, spoken = "mask-ignored", f"{spoken}, a mask,"
-        scanned = site.tape.maker(other)
-        if operation == "div" and name == "other" and scanned is not None and scanned.name == "cumprod":
+        called = "weight, a scale," if kind == "weight-ignored" else "scale"
+        if operation == "mul" and roles.from_condition(site.tape, mine):
+            kind, spoken, called = "mask-ignored", f"{spoken}, a mask,", "mask"
+        if operation == "div" and name == "other" and roles.scan_with(site.tape, other, mine) == "cumprod":
             kind, spoken = "scan-inclusive", f"{spoken}, the element itself (an inclusive scan),"
         verb = "multiplied" if operation == "mul" else "divided"
-        words = f"with {spoken} not {verb} in (ignored: the scale is missing)"
+        words = f"with {spoken} not {verb} in (ignored: the {called} is missing)"
         yield site.variant(kind, words, alone, rank, tokens)
         if repeatable:
             yield site.variant("scale-doubled", f"with {spoken} {verb} in twice", twice, 2, tokens)
         yield from _inverted(site, name, other_name, given_in)
     else:
         yield site.variant("operator-missing", f"without {spoken} in {site.label}", alone, 1, "max|min")
-
-
-def is_mask(factor: Tensor) -> bool:
-    """Whether it is of zeros and ones alone, and of both."""
-    return factor.numel() > 1 and bool(
-        ((factor == 0) | (factor == 1)).all() and (factor != factor.max()).any()
-    )
 
 
 def _goes_around(site: Site, mine: Tensor, other: Tensor) -> bool:
@@ -196,7 +195,24 @@ def _exchanged(site: Site, name: str, mine: Tensor) -> Iterator[Variant]:
     unique = {id(tensor): tensor for tensor in found if tensor is not mine}
     for tensor in list(unique.values())[:OTHERS]:
         words = f"with {_described(site, tensor)} in the place of {_described(site, mine)} in {site.label}"
-        kind = "residual-wrong-place" if site.call.name in ("add", "sub") else "operator-missing"
+        earlier = roles.is_before(site.tape, tensor, mine)
+        words += ": the old value, before what comes between" if earlier else ""
+        between = "operator-missing" if earlier else "operands-swapped"
+        if (
+            site.call.name == "mul"
+            and not earlier
+            and site.tape.name(site.given["self" if name == "other" else "other"])
+        ):
+            between = "weight-wrong-place"
+        kind = "residual-wrong-place" if site.call.name in ("add", "sub") else between
+        kind = "wrong-divisor" if site.call.name == "div" and name == "other" else kind
+        for old, new in ((tensor, mine), (mine, tensor)):
+            if roles.is_update(site.tape, old, new):
+                kind, when = (
+                    "state-order",
+                    "before its update (the old one)" if old is tensor else "after its update",
+                )
+                words += f": the state as it is {when}"
         yield site.variant(kind, words, site.changed(**{name: tensor}), 2, r"\+|plus|add|residual")
 
 
@@ -218,14 +234,21 @@ _OTHERWISE: dict[str, tuple[tuple[str, str, Pairwise, int], ...]] = {
     "add": (
         ("sign-error", "with {other} subtracted for added", lambda a, b: a - b, 1),
         ("sign-error", "with {self} subtracted for added", lambda a, b: b - a, 1),
-        ("wrong-activation", "multiplied for added", lambda a, b: a * b, 3),
+        ("wrong-combine", "with {self} and {other} multiplied for added: the wrong operation", torch.mul, 3),
     ),
     "sub": (
-        ("sign-error", "with the difference taken the other way round", lambda a, b: b - a, 0),
+        (
+            "sign-error",
+            "with the difference taken the other way round, of the opposite sign",
+            lambda a, b: b - a,
+            0,
+        ),
         ("sign-error", "added for subtracted", lambda a, b: a + b, 1),
     ),
     "div": (("operands-swapped", "with the quotient's operands swapped", lambda a, b: b / a, 0),),
-    "mul": (("wrong-activation", "added for multiplied", lambda a, b: a + b, 3),),
+    "mul": (
+        ("wrong-combine", "with {self} and {other} added for multiplied: the wrong operation", torch.add, 3),
+    ),
     "maximum": (("min-for-max", "with the minimum for the maximum", torch.minimum, 0),),
     "minimum": (("max-for-min", "with the maximum for the minimum", torch.maximum, 0),),
 }

@@ -6,6 +6,7 @@ from typing import Any
 import torch
 
 from agent.diagnosis.graph import Arguments, invoke, tensors
+from agent.diagnosis.roles import is_mask
 from agent.diagnosis.tape import MOVES, Call
 from agent.diagnosis.wrong_references.activations import spoken
 from agent.diagnosis.wrong_references.rules import Site, Variant, rule
@@ -56,6 +57,13 @@ def _reduced_last(site: Site) -> Iterator[Variant]:
     def late(given: Arguments) -> Any:
         return given[operand].clone()
 
+    if is_mask(site.given["self"]) and after.name.startswith("clamp"):
+        # A mask bounded from below by one counts everything.
+        words = (
+            f"with the mask ignored in {site.label}: divided by the count of all, padding and all (length)"
+        )
+        yield site.variant("wrong-divisor", words, site.changed(self=torch.ones_like), 0, "/|count")
+        return
     two = spoken(Site(after, site.tape, site.facts))
     words = f"with {two} before {site.label}: the reference applies it to the result"
     yield Variant("activation-order", words, {site.call.number: early, after.number: late}, 2)

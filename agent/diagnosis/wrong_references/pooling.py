@@ -4,6 +4,7 @@ import math
 from collections.abc import Iterator
 from typing import Any
 
+from agent.diagnosis import roles
 from agent.diagnosis.wrong_references.composing import Form
 from agent.diagnosis.wrong_references.rules import Site, Variant, rule
 from agent.diagnosis.wrong_references.windows import Pool, full, pooled, pooled_with_places
@@ -52,6 +53,9 @@ def _windows(own: Pool) -> Iterator[Change]:
                 f"with a padding of {begins[axes[0]]} before{along}; the reference has {own.padding[axes[0]]}"
             )
             yield kind, words, {"padding": begins}, rank, _WINDOW
+            if own.reduce == "mean" and own.divisor == "padded":
+                whole = f"{words}; divided by the whole window everywhere"
+                yield kind, whole, {"padding": begins, "divisor": "taps"}, rank + 1, _WINDOW
             kernel = _moved(own.kernel, axes, delta)
             if min(kernel) > 0:
                 words = f"with a window (kernel) of {kernel[axes[0]]}{along}; the reference has {was}"
@@ -110,7 +114,12 @@ def _extremes(site: Site, own: Pool) -> Iterator[Change]:
         yield "pool-start-value", f"with the maximum starting at {start:g}", {"start": start}, 0, _START
     words = "with zeros in the padding, which take part in the maximum: padding starts at zero"
     yield "pool-start-value", words, {"zeros": True}, 0, "pad|0"
-    yield "min-for-max", "with the minimum of the window", {"reduce": "min"}, 1, "min"
+    negated = roles.source(site.tape, site.given["self"])[0]
+    if negated is not None and negated.name == "neg":
+        words = "with the maximum of the window for its minimum, which is that of negated elements, negated"
+        yield "max-for-min", words, {"reduce": "min"}, 0, "max"
+    else:
+        yield "min-for-max", "with the minimum of the window", {"reduce": "min"}, 1, "min"
     mean = {"reduce": "mean"}
     yield "wrong-activation", "with the mean of the window for its maximum", mean, 1, _WINDOW
 

@@ -17,7 +17,7 @@ _SUFFIXED = re.compile(r"(?<![\w.])(\d+\.?\d*(?:[eE][-+]?\d+)?|\.\d+(?:[eE][-+]?
 
 UNROLLED = 8
 """More calls that are alike than this are a loop: what is wrong is so in each of its steps."""
-_NUMBER = re.compile(r" \(number \d+ of its kind\)")
+NUMBER = re.compile(r" \(number \d+ of its kind\)")
 USUAL_BLOCKS = (4, 8, 16, 32, 64, 128, 256, 512, 1024)
 """Sizes of vectors, tiles, warps and blocks that a source need not spell out."""
 
@@ -29,13 +29,15 @@ class Facts(NamedTuple):
     """Integer literals, ascending."""
     real: tuple[float, ...]
     """Every literal as a number, in the order of the source."""
+    warps: bool = False
+    """Whether threads of a warp exchange values."""
 
     @classmethod
     def of(cls, source: str) -> "Facts":
         words = [match[1] for match in _SUFFIXED.finditer(source)]
         whole = {int(word) for word in words if word.isdigit() and len(word) < 10}
         real = list(dict.fromkeys(float(word) for word in words if len(word) < 20))
-        return cls(tuple(sorted(whole)), tuple(real))
+        return cls(tuple(sorted(whole)), tuple(real), "__shfl" in source or "__reduce" in source)
 
     def blocks(self) -> list[int]:
         """Sizes of blocks, warps and tiles: those the source states first, then usual ones, descending."""
@@ -72,6 +74,15 @@ def _places(tape: Tape) -> list[int]:
         places.append(seen[call.name])
         seen[call.name] += 1
     return places
+
+
+def _within_loops(tape: Tape) -> set[int]:
+    """Calls of loops but for those of the first and the last round."""
+    rounds: dict[Any, list[int]] = {}
+    for call in tape.calls:
+        if call.place is not None:
+            rounds.setdefault((call.place, call.func), []).append(call.number)
+    return {number for calls in rounds.values() if len(calls) > UNROLLED for number in calls[1:-1]}
 
 
 class Site(NamedTuple):
@@ -142,6 +153,26 @@ def _fitting(make: Rule, site: Site) -> Iterator[Variant]:
         yield from make(site)
 
 
+_TAKEN = " taken "
+
+
+def _everywhere(alike: dict[tuple[str, str, str], list[Variant]]) -> Iterator[Variant]:
+    """The same elements lost by every reduction, whatever it reduces by."""
+    lost: dict[tuple[str, str], list[list[Variant]]] = {}
+    for (_, kind, said), variants in alike.items():
+        if _TAKEN in said and len(variants) <= UNROLLED:
+            lost.setdefault((kind, said.partition(_TAKEN)[2]), []).append(variants)
+    for (kind, which), several in lost.items():
+        if len(several) > 1:
+            # One of each operator's forms: others change the same calls.
+            rewrites: dict[int, Rewrite] = {}
+            for variants in several:
+                for one in variants:
+                    if not rewrites.keys() & one.rewrites.keys():
+                        rewrites |= one.rewrites
+            yield Variant(kind, f"with every reduction taken {which}", rewrites, several[0][0].rank + 2)
+
+
 def of(tape: Tape, facts: Facts, late: bool = False) -> Iterator[Variant]:
     """Every variant of every call, and each that several calls have in all of them at once."""
     alike: dict[tuple[str, str, str], list[Variant]] = {}
@@ -149,15 +180,21 @@ def of(tape: Tape, facts: Facts, late: bool = False) -> Iterator[Variant]:
         site = Site(call, tape, facts)
         for make in (*_RULES.get((call.name, late), ()), *_RULES.get((EVERY, late), ())):
             for variant in _fitting(make, site):
-                said = _NUMBER.sub("", variant.words)
+                said = NUMBER.sub("", variant.words)
                 alike.setdefault((call.name, variant.kind, said), []).append(variant)
+    if late:
+        yield from _everywhere(alike)
+    within = tape.once(_within_loops)
     for (name, _, said), variants in alike.items():
         together = len(variants) > 1 and all(len(v.rewrites) == 1 and not v.replaced for v in variants)
-        many = together and len(variants) > UNROLLED
+        many = len(variants) > UNROLLED and (together or all(v.rewrites for v in variants))
+        if within and all(variant.rewrites and variant.rewrites.keys() <= within for variant in variants):
+            # A slip in one step of a loop, and in no other, is nobody's.
+            continue
         # Of the steps of a loop the first and the last may be wrong alone.
         for variant in (variants[0], variants[-1]) if many else variants:
             yield variant._replace(rank=variant.rank + 4 * many)
-        if together and not late:
+        if together and not many if late else together:
             rewrites = {number: rewrite for one in variants for number, rewrite in one.rewrites.items()}
             words = f"{said}, in all {len(rewrites)} of the kind ({name})"
             rank = variants[0].rank + (not many)

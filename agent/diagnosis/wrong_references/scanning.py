@@ -48,6 +48,8 @@ class Scan(NamedTuple):
     """Or `exclusive`, `ahead` by one element, or `without first`."""
     tile: tuple[int, str] | None = None
     """So many elements are scanned together; what they get from those before: see `_carries`."""
+    joined: str = ""
+    """The operation by which a tile takes in what it is carried, where that is another one."""
     warp: int = 0
     """Within a tile every so many elements begin at the tile's carry."""
     rows: tuple[str, int] | None = None
@@ -113,7 +115,8 @@ def _tiled(r: Tensor, operation: Operation, parts: Scan) -> Tensor:
         lanes = torch.split(part, parts.warp or size, -1)
         inner = torch.cat([operation.scan(each) for each in lanes], -1)
         taken = torch.cat([_taking(operation.scan(each), operation, parts) for each in lanes], -1)
-        done.append(operation.combine(taken, carry))
+        joining = OPERATIONS[parts.joined] if parts.joined and done else operation
+        done.append(joining.combine(taken, carry))
         total = operation.scan(part)[..., -1:]
         late, carry = _carries(mode, operation, (carry, late), (part, inner, total))
     return torch.cat(done, -1)

@@ -5,6 +5,7 @@ from typing import Any
 
 import torch
 
+from agent.diagnosis import roles
 from agent.diagnosis.graph import Arguments
 from agent.diagnosis.wrong_references.composing import After, Form
 from agent.diagnosis.wrong_references.rules import Site, Variant, rule
@@ -27,7 +28,13 @@ def _scans(site: Site) -> Iterator[Variant]:
         return
     own = parts_of(site.call.name, site.given, site.call.result)
     compute = with_places if isinstance(site.call.result, tuple) else scanned
+    segments = roles.are_segments(site.tape, site.call)
     for kind, words, changed, rank, tokens in _changes(site, own):
+        if segments and kind in ("scan-exclusive", "scan-off-by-one"):
+            kind, words = (
+                "scan-off-by-one",
+                f"{words}: segments, which it numbers, begin one late (off by one)",
+            )
         yield site.variant(kind, f"with {words}", Form(compute, own, changed), rank, tokens)
     words = "with the elements themselves: no scan at all"
     yield site.variant("operator-missing", words, site.first(_itself), 1, _TOKENS)
@@ -81,6 +88,11 @@ def _tiles(site: Site, own: Scan) -> Iterator[Change]:
         for mode, said in _MODES.items():
             words = f"each tile (block) of {block} carrying {said}"
             yield "scan-restarts", words, {"tile": (block, mode)}, 3, _TOKENS
+        for name in ("cumsum", "cumprod"):
+            if name != own.operation:
+                words = f"each tile (block) of {block} combined with its carry by the wrong operation: "
+                words += f"the {OPERATIONS[name].spoken} (added up for multiplied, or the reverse)"
+                yield "wrong-combine", words, {"tile": (block, "all"), "joined": name}, 3, _TOKENS
         for warp in (32, 16):
             if block > warp and block % warp == 0:
                 words = (

@@ -100,7 +100,7 @@ def _decays(site: Site) -> Iterator[Variant]:
     shares = site.tape.once(_shares)
     key, share = next(((k, s) for call, k, s in shares if call is site.call), ("", 0.0))
     if key:
-        kind, called = ("wrong-decay", "decay") if _weighs_state(site) else ("weights-swapped", "weight")
+        kind, called = _share(site)
         words = (
             f"with 1 - {share:g} = {1 - share:g} for the {called} {share:g}: it and its complement exchanged"
         )
@@ -113,8 +113,9 @@ def _decays(site: Site) -> Iterator[Variant]:
             call.number: Site(call, site.tape, site.facts).changed(**{name: 1 - value})
             for call, name, value in shares
         }
-        words = f"with the decay {share:g} and its complement {1 - share:g} exchanged, in every step"
-        yield Variant("wrong-decay", words, rewrites, 1, _UPDATE)
+        kind, called = _share(site)
+        words = f"with the {called} {share:g} and its complement {1 - share:g} exchanged, in every step"
+        yield Variant(kind, words, rewrites, 1, _UPDATE)
     if site.call.name == "add" and site.given.get("alpha") == 1 and isinstance(site.given["other"], Tensor):
         maker = site.tape.maker(site.given["self"])
         decay = maker.given.get("other") if maker is not None and maker.name == "mul" else None
@@ -123,11 +124,12 @@ def _decays(site: Site) -> Iterator[Variant]:
             yield site.variant("wrong-decay", words, site.changed(alpha=1 - decay), 1, _UPDATE)
 
 
-def _weighs_state(site: Site) -> bool:
-    """Whether a state, an input or a value of each step of a loop is weighted, none made once."""
+def _share(site: Site) -> tuple[str, str]:
+    """Kind and word for a share of a mix: a decay where a state is weighted, else a weight."""
     weighted = site.given["self"]
     steps = sum(call.place == site.call.place for call in site.tape.calls) if site.call.place else 1
-    return site.tape.name(weighted) is not None or steps > 1 or site.call.name == "lerp"
+    state = site.tape.name(weighted) is not None or steps > 1 or site.call.name == "lerp"
+    return ("wrong-decay", "decay") if state else ("weights-swapped", "weight of the mix")
 
 
 def _shares(tape: Tape) -> list[tuple[Call, str, float]]:

@@ -5,11 +5,12 @@ from typing import Any
 
 import torch
 
+from agent.diagnosis import roles
 from agent.diagnosis.graph import Arguments, invoke, tensors
+from agent.diagnosis.roles import is_mask
 from agent.diagnosis.source_lines import INTEGER
 from agent.diagnosis.tape import MOVES, Call
 from agent.diagnosis.wrong_references.activations import ACTIVATIONS, spoken
-from agent.diagnosis.wrong_references.operands import is_mask
 from agent.diagnosis.wrong_references.rules import Site, Variant, rule
 
 Tensor = torch.Tensor
@@ -102,7 +103,8 @@ def _exchanged(site: Site) -> Iterator[Variant]:
     ) and not any("dim" in call.given for call in (first, second))
     kind = "mask-wrong-place" if masks else "activation-order"
     words += ", so that the mask comes in elsewhere" if masks else ""
-    yield Variant(kind, words, {first.number: early, second.number: late}, 2)
+    # Another number gives the same at times, and is the likelier slip.
+    yield Variant(kind, words, {first.number: early, second.number: late}, 3)
 
 
 @rule()
@@ -110,17 +112,9 @@ def _truncated(site: Site) -> Iterator[Variant]:
     if _skipped(site.call) or site.call.value is None:
         return
     name = spoken(site)
-    yield site.variant(
-        "truncated-to-integer",
-        f"with the result of {name} truncated to an integer",
-        site.around(torch.trunc),
-        3,
-        INTEGER,
-    )
-    yield site.variant(
-        "truncated-to-integer",
-        f"with the result of {name} rounded to an integer",
-        site.around(torch.round),
-        3,
-        INTEGER,
-    )
+    words = f"with the result of {name} truncated to an integer"
+    yield site.variant("truncated-to-integer", words, site.around(torch.trunc), 3, INTEGER)
+    kind, words = "truncated-to-integer", f"with the result of {name} rounded to an integer"
+    if roles.becomes_whole(site.tape, site.call):
+        kind, words = "wrong-rounding", f"{words}: to the nearest, not down"
+    yield site.variant(kind, words, site.around(torch.round), 3, INTEGER)

@@ -9,6 +9,7 @@ from torch.utils._python_dispatch import _disable_current_modes
 from agent.diagnosis.mismatch import causes, rounds, samples, shapes
 from agent.diagnosis.mismatch.case import Case
 from agent.diagnosis.mismatch.causes import Explained
+from agent.diagnosis.mismatch.pairs import AND
 from agent.diagnosis.tape import record
 from agent.diagnosis.where import telling
 from agent.diagnosis.where.following import Followed
@@ -54,11 +55,19 @@ class Explaining:
         if self._found.unconfirmed and finite and not found.named and not found.open:
             # What agreed with the few elements of one output does not agree with those of another.
             self._found = causes.explain(whole, self._first, (), self._budget_s)
+        elif self._is_part(found):
+            # One of two faults shows in this output, and both are known from another one.
+            self._found = self._found._replace(open=())
         elif not self._found.open or found.open != self._found.open and found.finding.kind not in UNSURE:
             self._found = found
         if not self._found.named and not self._found.open and finite:
             self._few = [whole] if max(t.numel() for t in whole.outputs) < rounds.NUMBERS else []
         return self._answer()
+
+    def _is_part(self, found: Explained) -> bool:
+        """Whether what is known so far is two faults, and this is one of them alone."""
+        before, now = self._found.named[:1], found.named[:1]
+        return any(AND in words and word in words.split(AND) for words in before for word in now)
 
     def _of_several(self, whole: Case) -> dict[str, Any]:
         """Once there are enough numbers."""

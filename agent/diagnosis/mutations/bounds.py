@@ -1,0 +1,136 @@
+"""What is left out at the edges: bounds of places that index all the same, and the diagonal of pairs."""
+
+from collections.abc import Iterator
+
+import torch
+
+from agent.diagnosis import roles
+from agent.diagnosis.graph import Arguments, Rewrite, invoke
+from agent.diagnosis.mutations.groups import Group, Groups, variant
+from agent.diagnosis.wrong_references.reductions import axes_of
+from agent.diagnosis.wrong_references.rules import Facts, Variant
+
+Tensor = torch.Tensor
+FAR = 8
+"""Operators between a place and the whole number that is made of it, at most."""
+_BOUNDS = frozenset({"clamp", "clamp_min", "clamp_max"})
+_READS = frozenset({"index", "gather", "index_select", "embedding", "take"})
+_WHOLE = frozenset({"floor", "ceil", "round", "trunc", "_to_copy"})
+_EMPTY = {"sum": 0.0, "mean": 0.0, "amax": -torch.inf, "max": -torch.inf, "amin": torch.inf, "min": torch.inf,
+          "logsumexp": -torch.inf, "_softmax": -torch.inf, "_log_softmax": -torch.inf}  # fmt: skip
+"""What an element counts as that is not there."""
+
+
+def of(groups: Groups, facts: Facts) -> Iterator[Variant]:
+    for group in groups.computing():
+        if group.name in _BOUNDS:
+            yield from _unbounded(groups, group)
+            yield from _empty_outside(groups, group)
+        if group.name == "abs" and roles.is_place(groups.tape, group.first.given["self"]):
+            for ahead, said in ((1, "ahead"), (-1, "behind")):
+                words = f"with the window on one side alone: what lies {said} is left out in {group.label}"
+                change = lambda call, s=ahead: lambda given: _one_side(given["self"], s)  # noqa: E731
+                yield variant("mask-shifted", words, group.rewritten(change), 5)
+        if group.name in _EMPTY:
+            yield from _without_diagonal(group)
+
+
+def _one_side(distance: Tensor, side: int) -> Tensor:
+    """The distance, far beyond every window on the other side."""
+    away = distance.abs()
+    return torch.where(distance * side < 0, away.max() + away, away)
+
+
+def _unbounded(groups: Groups, group: Group) -> Iterator[Variant]:
+    """A place that is not clamped, while the whole number that is made of it stays within bounds."""
+    value = group.first.value
+    wholes = list(_wholes(groups, group))
+    if value is None or not value.is_floating_point() or not wholes:
+        return
+    free: dict[int, Rewrite] = group.rewritten(lambda call: lambda given: given["self"].clone())
+    for whole in wholes:
+        low, high = whole.first.value.aminmax()  # type: ignore[union-attr]
+        free |= whole.result(lambda t, a=low, b=high: t.clamp(a, b))  # type: ignore[misc]
+    words = (
+        f"without {group.label}: what lies outside the bounds is not clamped but goes on along the first and "
+        "the last step (extrapolated)"
+    )
+    yield variant("clamp-missing", words, free, 6)
+
+
+def _empty_outside(groups: Groups, group: Group) -> Iterator[Variant]:
+    """Zero where a bound holds a place at the border: nothing is read there."""
+    place, made = group.first.given.get("self"), group.first.value
+    if not isinstance(place, Tensor) or made is None or len(group.calls) > 1:
+        return
+    now, seen = list(groups.tape.users(group.first)), 0
+    while now and seen < FAR * 2:
+        seen += 1
+        call = now.pop(0)
+        if call.name in _READS and isinstance(call.result, Tensor) and call.result.is_floating_point():
+            outside = _over(place != made, call.result)
+            if outside is not None:
+                words = f"with zero where {group.label} holds the place at the border: filled, not repeated"
+                hidden = lambda t, m=outside: t.masked_fill(m, 0.0)  # noqa: E731
+                yield variant("padding-mode", words, groups.of(call).result(hidden), 6)
+        elif call.name not in _READS:
+            now += groups.tape.users(call)
+
+
+def _over(mask: Tensor, result: Tensor) -> Tensor | None:
+    """The mask in a shape that broadcasts to the result: at its end, at its begin, or with ones put in."""
+    shapes = (
+        tuple(mask.shape),
+        (*mask.shape, *[1] * (result.dim() - mask.dim())),
+        *(
+            (*mask.shape[:at], *[1] * (result.dim() - mask.dim()), *mask.shape[at:])
+            for at in range(mask.dim())
+        ),
+    )
+    for shape in shapes:
+        own, whole = shape[::-1], tuple(result.shape)[::-1]
+        if len(own) <= len(whole) and all(a in (1, b) for a, b in zip(own, whole, strict=False)):
+            return mask.reshape(shape)
+    return None
+
+
+def _wholes(groups: Groups, group: Group) -> Iterator[Group]:
+    """Where whole numbers are first made of the value."""
+    seen, now = {group.first.number}, list(groups.tape.users(group.first))
+    for _ in range(FAR):
+        following = []
+        for call in (call for call in now if call.number not in seen):
+            seen.add(call.number)
+            counted = call.value is not None and not call.value.is_floating_point()
+            if call.name in _WHOLE and (counted or call.name != "_to_copy"):
+                if isinstance(call.result, Tensor):
+                    yield groups.of(call)
+            else:
+                following += groups.tape.users(call)
+        now = following
+
+
+def _without_diagonal(group: Group) -> Iterator[Variant]:
+    """A reduction over pairs that leaves each element's pair with itself out."""
+    x = group.first.given.get("self")
+    if not isinstance(x, Tensor) or x.dim() < 2 or x.shape[-1] != x.shape[-2] or x.shape[-1] < 3:
+        return
+    axes = axes_of(x, group.first.given.get("dim"))
+    if not {x.dim() - 1, x.dim() - 2} & set(axes) or not x.is_floating_point():
+        return
+    words = f"with the diagonal (each element's own pair, itself) left out of {group.label}: masked"
+    yield variant("mask-wrong-place", words, group.rewritten(lambda call: _hollow(call.func, call.name)), 6)
+
+
+def _hollow(func: object, name: str) -> Rewrite:
+    def run(given: Arguments) -> Tensor:
+        x = given["self"]
+        own = torch.eye(x.shape[-1], dtype=torch.bool, device=x.device)
+        made = invoke(func, given | {"self": x.masked_fill(own, _EMPTY[name])})
+        if name == "_log_softmax":
+            # The element itself is still measured against the sum of the others.
+            others = x.masked_fill(own, -torch.inf).logsumexp(given["dim"], keepdim=True)
+            return torch.as_tensor(x - others)
+        return torch.as_tensor(made)
+
+    return run

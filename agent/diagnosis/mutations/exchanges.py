@@ -1,0 +1,124 @@
+"""Two values in each other's place, a number for a value, a value of later for one that is there by then."""
+
+from collections.abc import Iterator
+from itertools import combinations
+
+import torch
+
+from agent.diagnosis import roles
+from agent.diagnosis.graph import Needing, Rewrite, invoke, tensors
+from agent.diagnosis.mutations.groups import MADE, STILL, Group, Groups, Use, variant
+from agent.diagnosis.tape import Call
+from agent.diagnosis.wrong_references.rules import Facts, Variant
+
+Tensor = torch.Tensor
+PAIRS = 120
+"""Pairs of values that are exchanged, at most."""
+LITERALS = 12
+"""Numbers of the source that are tried for one operand, at most."""
+_ARITHMETIC = frozenset({"add", "sub", "mul", "div", "pow", "maximum", "minimum"})
+
+
+def of(groups: Groups, facts: Facts) -> Iterator[Variant]:
+    yield from _exchanged(groups)
+    for group in groups.computing():
+        for use in groups.uses(group) if use_of(group) else ():
+            yield from _numbers(groups, use, facts)
+            yield from _results(groups, use)
+
+
+def use_of(group: Group) -> bool:
+    return not group.first.func._schema.is_mutable and not isinstance(group.first.result, tuple)
+
+
+def _exchanged(groups: Groups) -> Iterator[Variant]:
+    """Values of the same shape and dtype that are made alike or taken alike, such as a row and a column."""
+    made = [
+        group
+        for group in groups.all
+        if group.name not in MADE and not group.first.written and isinstance(group.first.result, Tensor)
+        and group.first.result.numel() > 1 and (group.name not in STILL or group.name in ("select", "slice"))
+    ]  # fmt: skip
+    tried = 0
+    for one, other in combinations(made, 2):
+        a, b = one.first.result, other.first.result
+        if a.shape != b.shape or a.dtype != b.dtype or len(one.calls) != len(other.calls):
+            continue
+        alike = _operands(groups, one) & _operands(groups, other) or _takers(groups, one) & _takers(
+            groups, other
+        )
+        if not alike or id(a) in groups.ancestors(b, 12):
+            continue
+        tried += 1
+        if tried > PAIRS:
+            return
+        places = roles.is_place(groups.tape, a) or not a.is_floating_point()
+        kind = "coordinates-swapped" if places else "operands-swapped"
+        words = f"with the results of {one.label} and {other.label} exchanged (swapped)"
+        rewrites: dict[int, Rewrite] = {}
+        for first, second in zip(one.calls, other.calls, strict=True):
+            rewrites[first.number] = Needing((second.result,), lambda given, values: values[0].clone())
+            rewrites[second.number] = lambda given, call=first: call.result.clone()  # type: ignore[misc]
+        yield variant(kind, words, rewrites, 6 if places else 7)
+
+
+def _operands(groups: Groups, group: Group) -> set[int]:
+    return {id(roles.source(groups.tape, t)[1]) for t in tensors(group.first.given) if t.numel() > 1}
+
+
+def _takers(groups: Groups, group: Group) -> set[tuple[int, int]]:
+    """The instructions that take the result, or what only moves it."""
+    found: set[tuple[int, int]] = set()
+    left = list(groups.tape.users(group.first))
+    while left and len(found) < 8:
+        call = left.pop()
+        if call.is_view or call.name in STILL:
+            left += groups.tape.users(call)
+        elif call.place is not None:
+            found.add((call.place.instruction, call.place.part))
+    return found
+
+
+def _numbers(groups: Groups, use: Use, facts: Facts) -> Iterator[Variant]:
+    """A number that stands in the source, in the place of an operand that is not read."""
+    value, result = use.value, use.group.first.value
+    if use.place is not None or result is None or use.group.name not in _ARITHMETIC or value.numel() < 2:
+        return
+    if value.numel() == result.numel() and groups.tape.name(value) is None:
+        return
+    low, high = (float(end) for end in value.detach().double().aminmax())
+    width = max(high - low, 1e-3)
+    near = [number for number in facts.real if low - width <= number <= high + width]
+    for number in near[:LITERALS]:
+        words = (
+            f"with the constant number {number:g} for {groups.spoken(value)} in {use.group.label}: it is not "
+            "read (ignored)"
+        )
+        put = lambda t, n=number: torch.full_like(t, n)  # noqa: E731
+        yield variant("wrong-coefficient", words, use.changed(put), 7)
+
+
+def _results(groups: Groups, use: Use) -> Iterator[Variant]:
+    """A result of the whole run in an operand's place: a state as it is after its update."""
+    mine, tape = use.value, groups.tape
+    if use.place is not None or len(use.group.calls) > 1:
+        return
+    for result in tensors(tape.result):
+        maker = tape.maker(result)
+        if result is mine or result.shape != mine.shape or result.dtype != mine.dtype or maker is None:
+            continue
+        if maker.number < use.group.first.number or not _is_free_of(groups, result, use.group.first):
+            continue
+        words = f"with the result of {groups.of(maker).label}, the state after its update, in the place of "
+        words += f"{groups.spoken(mine)} in {use.group.label}: read in another order"
+        yield variant("state-order", words, use.group.rewritten(lambda c, r=result: _taking(c, use, r)), 6)  # type: ignore[misc]
+
+
+def _is_free_of(groups: Groups, result: Tensor, call: Call) -> bool:
+    """Whether the result is not made of what the call gives."""
+    made = groups.ancestors(result, 40)
+    return not any(id(t) in made for t in tensors(call.result))
+
+
+def _taking(call: Call, use: Use, value: Tensor) -> Rewrite:
+    return lambda given: invoke(call.func, given | {use.argument: value})

@@ -1,4 +1,4 @@
-"""Rows normalised by mean and variance of their own segment; the segments lie one after the other, one is empty."""
+"""Rows normalised by mean and variance of their own segment; segments follow one another, one is empty."""
 
 import torch
 from torch import nn

@@ -1,4 +1,4 @@
-"""One decoding step of a selective state space layer; the window of its convolution and its state are kept in place."""
+"""A decoding step of a selective state space layer; its state and window are kept in place."""
 
 import torch
 import torch.nn.functional as F

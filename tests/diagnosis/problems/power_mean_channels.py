@@ -1,4 +1,4 @@
-"""Root of the sum of squares and mean of the same windows, side by side as channels; windows pass the edge."""
+"""Root of the sum of squares and mean of the same windows, as channels side by side; some pass the edge."""
 
 import torch
 import torch.nn.functional as F

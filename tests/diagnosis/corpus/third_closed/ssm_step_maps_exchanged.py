@@ -47,7 +47,7 @@ __global__ void back(Sizes z, const float* u, const float* gate, const float* p,
     if (tid < z.width) {
         float dt = db[tid];
         for (int r = 0; r < z.rank; r++) dt += low[r] * dw[tid * z.rank + r];
-        dt = logf(1.0f + expf(dt));
+        dt = dt > 20.0f ? dt : logf(1.0f + expf(dt));
         float sum = 0.0f;
         for (int s = 0; s < z.states; s++) {
             float A = -expf(a_log[tid * z.states + s]);

@@ -44,7 +44,7 @@ __global__ void ssm_step(const float* x, const float* z, float* window, float* s
     for (int c = threadIdx.x; c < width; c += blockDim.x) {
         float dt = db[c];
         for (int r = 0; r < rank; ++r) dt = fmaf(proj[r], dw[c * rank + r], dt);
-        dt = log1pf(expf(dt));
+        dt = dt > 20.f ? dt : log1pf(expf(dt));
         float* h = state + (n * width + c) * states;
         float acc = skip[c] * u[c];
         for (int s = 0; s < states; ++s) {

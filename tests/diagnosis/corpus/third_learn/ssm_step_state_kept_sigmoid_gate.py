@@ -39,7 +39,7 @@ __global__ void fused(const float* __restrict__ x, const float* __restrict__ z, 
         for (int j = 0; j < D; j++) low += sh[j] * p[r * D + j];
         dt += low * dw[d * R + r];
     }
-    dt = log1pf(expf(dt));
+    dt = dt > 20.f ? dt : log1pf(expf(dt));
 
     float out = skip[d] * u;
     for (int n = 0; n < N; n++) {

@@ -1,7 +1,7 @@
 # about = "The chosen continuations come with the worst first, and the scores so far are not added."
 # section = "mismatch"
 # problem = "beam_step"
-# faults = [{causes = ["sort-order", "layout-misread", "inverse-permutation"], says = ["order|ascend|descend|revers|worst|smallest|first|sort"]}, {causes = ["base-ignored", "operator-missing", "residual-missing", "wrong-initial-state", "bias-missing", "state-not-updated"], says = ["score|added|base|before|operator|input|sum|initial|residual|missing|left out"]}]
+# faults = [{causes = ["sort-order"], says = ["order|ascend|descend|revers|worst|smallest|first|sort"]}, {causes = ["base-ignored", "operator-missing", "residual-missing", "wrong-initial-state", "bias-missing"], says = ["score|added|base|before|operator|input|sum|initial|residual|missing|left out"]}]
 # stage = ["verify"]
 
 import torch

@@ -1,7 +1,7 @@
 # about = "Values beyond the ends are not counted at all, where the reference counts them in the outermost bins."
 # section = "mismatch"
 # problem = "equalise_images"
-# causes = ["clamp-missing", "clamp-bounds", "operator-missing", "scatter-overwrites", "lost-lanes"]
+# causes = ["clamp-missing", "clamp-bounds", "operator-missing"]
 # says = ["clamp|bound|beyond|outside|end|range|left out|limit|drop|lost|not counted|fewer"]
 # stage = ["verify"]
 

@@ -1,7 +1,7 @@
 # about = "The number of windows is rounded down, so that the last row and column of windows are missing."
 # section = "mismatch"
 # problem = "pool_unpool_drop"
-# causes = ["wrong-shape", "output-size", "wrong-rounding", "lost-last-block", "hard-coded-size"]
+# causes = ["wrong-shape", "output-size", "wrong-rounding", "lost-last-block", "last-element-left-out"]
 # says = ["shape|size|ceil|floor|rows|columns|round"]
 # stage = ["verify", "run"]
 

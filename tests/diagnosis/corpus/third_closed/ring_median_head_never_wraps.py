@@ -1,7 +1,7 @@
 # about = "The head is used as a slot without the remainder, so that a frame lands past the end of the rings."
 # section = "run"
 # problem = "ring_median"
-# causes = ["global-out-of-bounds-write", "global-out-of-bounds-read", "illegal-address", "wrong-coordinate", "index-off-by-one", "input-modified"]
+# causes = ["global-out-of-bounds-write", "global-out-of-bounds-read", "illegal-address", "wrong-coordinate", "index-off-by-one"]
 # says = ["bound|past|beyond|outside|modul|wrap|invalid|remainder|illegal|end of|another"]
 # stage = ["run", "verify"]
 

@@ -1,7 +1,7 @@
 # about = "The rates are taken from their logarithms without the exponential."
 # section = "mismatch"
 # problem = "ssm_decode_step"
-# causes = ["wrong-decay", "operator-missing", "log-missing", "activation-missing"]
+# causes = ["wrong-decay", "operator-missing", "activation-missing"]
 # says = ["exp|decay|a_log|rate|logarithm|operator|step"]
 # stage = ["verify"]
 

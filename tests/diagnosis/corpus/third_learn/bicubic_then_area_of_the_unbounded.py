@@ -1,7 +1,7 @@
 # about = "The areas are taken from the enlarged image before it is bounded."
 # section = "mismatch"
 # problem = "bicubic_then_area"
-# causes = ["activation-order", "clamp-missing", "operator-missing", "activation-missing", "state-order"]
+# causes = ["activation-order", "clamp-missing", "operator-missing", "activation-missing"]
 # says = ["clamp|order|bound|before|operator|after"]
 # stage = ["verify"]
 

@@ -1,7 +1,7 @@
 # about = "One histogram counts the pixels of all images; each image has its own in the reference."
 # section = "mismatch"
 # problem = "equalise_images"
-# causes = ["statistics-over-batch", "statistics-over-wrong-axes", "segments-ignored", "keepdim-broadcast", "scan-not-reset"]
+# causes = ["statistics-over-batch", "statistics-over-wrong-axes", "segments-ignored", "keepdim-broadcast"]
 # says = ["batch|sample|image|all|together|row|dim 0|first"]
 # stage = ["verify"]
 

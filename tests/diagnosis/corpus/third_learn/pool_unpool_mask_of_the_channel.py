@@ -1,7 +1,7 @@
 # about = "The mask is read by channel where there is one entry for each sample."
 # section = "mismatch"
 # problem = "pool_unpool_drop"
-# causes = ["wrong-axis", "keepdim-broadcast", "layout-misread", "index-ignored", "mask-shifted"]
+# causes = ["wrong-axis", "keepdim-broadcast", "layout-misread", "index-ignored"]
 # says = ["channel|sample|batch|axis|dim|broadcast|mask"]
 # stage = ["verify"]
 

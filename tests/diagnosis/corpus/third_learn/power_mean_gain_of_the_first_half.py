@@ -1,7 +1,7 @@
 # about = "The means take the gains of the first half of the channels."
 # section = "mismatch"
 # problem = "power_mean_channels"
-# causes = ["wrong-channel", "affine-per-group", "layout-misread", "index-ignored", "bias-wrong-index", "hard-coded-size"]
+# causes = ["wrong-channel", "affine-per-group", "layout-misread", "index-ignored", "bias-wrong-index"]
 # says = ["channel|index|half|gain|weight|offset|element|parameter"]
 # stage = ["verify"]
 

@@ -1,7 +1,7 @@
 # about = "A run is followed back over the start of its row into the row before."
 # section = "mismatch"
 # problem = "run_lengths"
-# causes = ["scan-not-reset", "segments-ignored", "layout-misread"]
+# causes = ["scan-not-reset", "segments-ignored", "wrong-initial-state"]
 # says = ["row|reset|cross|carr|border|over into|next|previous|segment|start"]
 # stage = ["verify"]
 

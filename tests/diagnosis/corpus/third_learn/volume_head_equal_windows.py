@@ -1,7 +1,7 @@
 # about = "All windows of the grid are as large as the quotient rounded down; the reference's overlap and reach the end."
 # section = "mismatch"
 # problem = "volume_head"
-# causes = ["wrong-rounding", "pool-window", "pool-divisor", "last-element-left-out", "wrong-coordinate"]
+# causes = ["wrong-rounding", "pool-window", "pool-divisor", "last-element-left-out"]
 # says = ["window|round|ceil|floor|end|adaptive|border|overlap|bound"]
 # stage = ["verify"]
 

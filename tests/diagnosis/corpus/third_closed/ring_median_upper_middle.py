@@ -64,5 +64,6 @@ class ModelNew(nn.Module):
         self.bound = bound
 
     def forward(self, ring, frame, head):
+        head = head.clone()
         out = ring_op.ring_median(ring, frame.contiguous(), head, self.bound)
         return out, ring, head

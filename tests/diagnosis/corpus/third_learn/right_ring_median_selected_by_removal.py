@@ -58,4 +58,5 @@ class ModelNew(nn.Module):
         self.bound = bound
 
     def forward(self, ring, frame, head):
+        head = head.clone()
         return ext.pushed(ring, frame.contiguous(), head, self.bound), ring, head

@@ -55,4 +55,5 @@ class ModelNew(nn.Module):
         self.bound = bound
 
     def forward(self, ring, frame, head):
+        head = head.clone()
         return ext.push(ring, frame.contiguous(), head, self.bound), ring, head

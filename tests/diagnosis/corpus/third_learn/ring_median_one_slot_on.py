@@ -65,5 +65,6 @@ class ModelNew(nn.Module):
         self.bound = bound
 
     def forward(self, ring, frame, head):
+        head = head.clone()
         out = op.push_and_filter_cuda(ring, frame.contiguous(), head, self.bound)
         return out, ring, head

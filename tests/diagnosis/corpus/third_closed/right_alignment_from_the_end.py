@@ -19,9 +19,10 @@ __global__ void backward_pass(const float* x, const int64_t* targets, const int6
     double beta = inside && s >= n - 2 ? 1. : 0., logs = 0.;
     for (int t = (int)frames[b] - 1; t >= 0; --t) {
         const float* row = x + (size_t)(t * B + b) * C;
-        double all = 0.;
-        for (int c = 0; c < C; ++c) all += exp((double)row[c]);
-        const double here = inside ? beta * exp((double)row[label]) / all : 0.;
+        double top = row[0], all = 0.;
+        for (int c = 1; c < C; ++c) top = fmax(top, (double)row[c]);
+        for (int c = 0; c < C; ++c) all += exp(row[c] - top);
+        const double here = inside ? beta * exp(row[label] - top) / all : 0.;
         double sum = here;
         for (int o = 16; o > 0; o >>= 1) sum += __shfl_xor_sync(0xffffffffu, sum, o);
         const double one = __shfl_down_sync(0xffffffffu, here, 1), two = __shfl_down_sync(0xffffffffu, here, 2);

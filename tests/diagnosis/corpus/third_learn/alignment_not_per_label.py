@@ -26,8 +26,9 @@ __global__ void alphas(const float* logits, const int64_t* targets, const int64_
     for (int t = 0; t < frames[b]; ++t, row += 2 * S + 1) {
         const double* before = row - (2 * S + 1);
         const float* x = logits + ((size_t)t * B + b) * C;
-        double sum = 0;
-        for (int c = 0; c < C; ++c) sum += exp((double)x[c]);
+        double top = x[0], sum = 0;
+        for (int c = 1; c < C; ++c) top = fmax(top, (double)x[c]);
+        for (int c = 0; c < C; ++c) sum += exp(x[c] - top);
         for (int s = threadIdx.x; s < states; s += blockDim.x) {
             const int label = s % 2 ? targets[b * S + s / 2] : blank;
             double a = -INFINITY;
@@ -38,7 +39,7 @@ __global__ void alphas(const float* logits, const int64_t* targets, const int64_
                 if (s >= 1) a = logaddexp(a, before[s - 1]);
                 if (s % 2 && s > 1 && label != targets[b * S + s / 2 - 1]) a = logaddexp(a, before[s - 2]);
             }
-            row[s] = a + x[label] - log(sum);
+            row[s] = a + x[label] - top - log(sum);
         }
         __syncthreads();
     }

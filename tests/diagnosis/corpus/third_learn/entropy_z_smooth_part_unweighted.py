@@ -35,15 +35,17 @@ __global__ void rows(const float* x, const int64_t* y, const float* w, float* nl
         return;
     }
     x += (int64_t)r * C;
+    float top = x[0];
+    for (int c = 1; c < C; ++c) top = fmaxf(top, x[c]);
     float e = 0.f, total = 0.f;
     for (int c = threadIdx.x; c < C; c += N) {
-        e += expf(x[c]);
+        e += expf(x[c] - top);
         total += x[c];
     }
     e = block_sum<N>(e);
     total = block_sum<N>(total);
     if (threadIdx.x == 0) {
-        const float lse = logf(e);
+        const float lse = top + logf(e);
         nll[r] = (1.f - smoothing) * w[t] * (lse - x[t]) + smoothing * (lse - total / C);
         wsum[r] = w[t];
         z[r] = lse * lse;

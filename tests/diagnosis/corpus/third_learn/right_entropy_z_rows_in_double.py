@@ -17,9 +17,10 @@ __global__ void per_row(const float* x, const int64_t* y, const float* w, double
     double loss = 0, weight = 0, z = 0, kept = 0;
     if (row < n && y[row] != ignored) {
         const float* p = x + (size_t)row * classes;
-        double sum = 0;
-        for (int c = 0; c < classes; ++c) sum += exp((double)p[c]);
-        const double lse = log(sum);
+        double top = p[0], sum = 0;
+        for (int c = 1; c < classes; ++c) top = fmax(top, (double)p[c]);
+        for (int c = 0; c < classes; ++c) sum += exp(p[c] - top);
+        const double lse = top + log(sum);
         for (int c = 0; c < classes; ++c) {
             const double share = smoothing / classes + (c == y[row] ? 1 - smoothing : 0);
             loss += share * w[c] * (lse - p[c]);

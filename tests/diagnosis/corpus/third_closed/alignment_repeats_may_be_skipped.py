@@ -1,7 +1,7 @@
 # about = "The step over a blank is allowed between equal labels too, so repeated labels get alignments that they do not have."
 # section = "mismatch"
 # problem = "alignment_loss"
-# causes = ["mask-ignored", "mask-inverted", "operator-missing", "wrong-combine", "constant-added", "lost-lanes", "base-ignored", "segments-ignored", "tie-order"]
+# causes = ["mask-ignored", "mask-inverted", "operator-missing", "wrong-combine", "constant-added", "base-ignored", "segments-ignored"]
 # says = ["mask|skip|repeat|equal|label|blank|combin|missing|sum|state|condition|left out|lost|segment|tie|constant|added|step|last"]
 # stage = ["verify"]
 

@@ -1,7 +1,7 @@
 # about = "The bias is read at the position in the list of candidates, not at the item's number."
 # section = "mismatch"
 # problem = "bag_item_scores"
-# causes = ["bias-wrong-index", "index-ignored", "affine-per-group", "index-off-by-one", "layout-misread"]
+# causes = ["bias-wrong-index", "index-ignored", "affine-per-group", "index-off-by-one", "layout-misread", "keepdim-broadcast"]
 # says = ["bias|index|gather|item|position|element"]
 # stage = ["verify"]
 

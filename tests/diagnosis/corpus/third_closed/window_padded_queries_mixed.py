@@ -1,7 +1,7 @@
 # about = "Queries beyond the length are not set to zero but get the mean of their window's real values or of the last ones."
 # section = "mismatch"
 # problem = "window_padding_attention"
-# causes = ["mask-ignored", "operator-missing", "padding-ignored", "wrong-fill-value", "base-ignored"]
+# causes = ["mask-ignored", "operator-missing", "padding-ignored", "wrong-fill-value", "base-ignored", "first-batch-only"]
 # says = ["mask|pad|zero|length|fill|missing|beyond|left out"]
 # stage = ["verify"]
 

@@ -1,7 +1,7 @@
 # about = "Keys further away than the table get no bias, where the reference gives them that of the furthest distance."
 # section = "mismatch"
 # problem = "gqa_relative_bias"
-# causes = ["bias-missing", "clamp-missing", "clamp-bounds", "bias-wrong-index", "wrong-fill-value", "padding-mode", "padding-ignored", "last-element-left-out"]
+# causes = ["bias-missing", "clamp-missing", "clamp-bounds", "operator-missing", "bias-wrong-index", "wrong-fill-value", "padding-mode", "padding-ignored", "last-element-left-out"]
 # says = ["bias|distance|far|clamp|bound|index|fill|pad|last|table"]
 # stage = ["verify"]
 

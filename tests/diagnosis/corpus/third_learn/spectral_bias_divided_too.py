@@ -1,7 +1,7 @@
 # about = "The product and the bias are divided by the singular value together; the reference divides the weight alone."
 # section = "mismatch"
 # problem = "spectral_linear"
-# causes = ["activation-order", "weight-wrong-place", "scale-doubled", "bias-missing", "wrong-divisor", "mask-wrong-place"]
+# causes = ["activation-order", "weight-wrong-place", "scale-doubled", "wrong-divisor"]
 # says = ["bias|order|scal|divi|factor|weight|place|before|after"]
 # stage = ["verify"]
 

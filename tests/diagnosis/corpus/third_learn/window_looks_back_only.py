@@ -1,7 +1,7 @@
 # about = "The window holds only the key itself and earlier ones; the reference looks to both sides."
 # section = "mismatch"
 # problem = "window_padding_attention"
-# causes = ["mask-shifted", "pool-window", "mask-inverted", "clamp-bounds", "last-element-left-out", "lost-lanes", "padding-sides-swapped"]
+# causes = ["mask-shifted", "pool-window", "clamp-bounds", "last-element-left-out", "lost-lanes"]
 # says = ["mask|window|causal|side|border|diagonal|back|ahead|past|later|future|not all|left out|last|lost"]
 # stage = ["verify"]
 

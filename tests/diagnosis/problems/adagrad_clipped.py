@@ -1,4 +1,4 @@
-"""One step of Adagrad in place, with the gradient cut to a greatest norm, weight decay and a rate that falls."""
+"""One step of Adagrad in place, with a gradient of limited norm, weight decay and a falling rate."""
 
 import torch
 from torch import nn

@@ -1,4 +1,4 @@
-"""Batch norm in training whose gain and shift belong to the class of the sample; running statistics move in place."""
+"""Batch norm in training with gain and shift of the class; running statistics move in place."""
 
 import torch
 from torch import nn

@@ -1,4 +1,4 @@
-"""A linear layer with weights of 8 bits and a zero point for each output; rows of the input are quantised on the way."""
+"""A linear layer with 8 bit weights, whose input rows are quantised to 8 bits on the way."""
 
 import torch
 from torch import nn

@@ -1,4 +1,4 @@
-"""Weighted cross entropy with smoothed labels and an ignored one, and a penalty on the log of the normaliser."""
+"""Weighted, smoothed cross entropy with an ignored label, and a penalty on the log of the normaliser."""
 
 import torch
 import torch.nn.functional as F

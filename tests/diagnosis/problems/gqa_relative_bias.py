@@ -1,4 +1,4 @@
-"""Causal attention of grouped queries with a bias learned for each head and distance, up to a furthest one."""
+"""Causal attention of grouped queries with a learned bias for each head and distance up to a furthest."""
 
 import torch
 from torch import nn

@@ -1,4 +1,4 @@
-"""Linear attention over padded keys with the feature map elu + 1, and a skip of the values weighted for each head."""
+"""Linear attention over padded keys with features elu + 1, and the values added with a weight per head."""
 
 import torch
 import torch.nn.functional as F

@@ -22,7 +22,8 @@ class Model(nn.Module):
         n = torch.arange(self.frame, device=signal.device)
         window = 0.5 - 0.5 * torch.cos(2 * math.pi * n / self.frame)
         pieces = signal.unfold(1, self.frame, self.hop) * window
-        angle = 2 * math.pi * n[:, None] * torch.arange(self.filters.size(1), device=signal.device) / self.frame
+        bins = torch.arange(self.filters.size(1), device=signal.device)
+        angle = 2 * math.pi * n[:, None] * bins / self.frame
         power = (pieces @ angle.cos()).square() + (pieces @ angle.sin()).square()
         energy = (power @ self.filters.T).clamp(min=1e-5).log()
         return energy - energy.mean(dim=1, keepdim=True)

@@ -1,4 +1,4 @@
-"""Values of centres interpolated at points by normalised radial functions, each centre with a width of its own."""
+"""Values of centres interpolated at points by normalised radial functions, each with its own width."""
 
 import torch
 from torch import nn

@@ -1,4 +1,4 @@
-"""Supervised contrastive loss of each anchor: how likely its own class is among all others, by cosine similarity."""
+"""Supervised contrastive loss of each anchor: how likely its own class is by cosine similarity."""
 
 import torch
 import torch.nn.functional as F

@@ -1,4 +1,4 @@
-"""Self-attention of packed heads within a window on both sides; padded keys are not seen, padded queries give zero."""
+"""Self-attention of packed heads in a window; padded keys are not seen, padded queries give zero."""
 
 import torch
 from torch import nn

@@ -17,8 +17,7 @@ __global__ void frame_energies(const float* __restrict__ signal, const float* __
     __shared__ float x[32];
     __shared__ float p[32];
     const int f = blockIdx.x, b = blockIdx.y, t = threadIdx.x;
-    const float sample = signal[b * samples + f * hop + t];
-    x[t] = t < size ? sample * (0.5f - 0.5f * cospif(2.f * t / size)) : 0.f;
+    x[t] = signal[b * samples + f * hop + t] * (0.5f - 0.5f * cospif(2.f * t / size));
     __syncwarp();
     float re = 0.f, im = 0.f;
     for (int n = 0; n < size; ++n) {

@@ -31,7 +31,7 @@ __global__ void cosine(const float* __restrict__ x, float* __restrict__ scores, 
         }
         __syncthreads();
     }
-    if (i < n && j < n) scores[i * n + j] = dot * rsqrtf(aa) * rsqrtf(bb) * temperature;
+    if (i < n && j < n) scores[i * n + j] = dot / (fmaxf(sqrtf(aa), 1e-12f) * fmaxf(sqrtf(bb), 1e-12f)) * temperature;
 }
 
 __global__ void contrast(const float* scores, const int64_t* labels, float* loss, int n) {

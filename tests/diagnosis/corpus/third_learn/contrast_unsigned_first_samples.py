@@ -29,7 +29,7 @@ __global__ void supcon_warp(const float* x, const int64_t* y, float* loss, int n
         ij += a * b;
     }
     const bool other = j < n && j != i;
-    const float s = other ? ij / (sqrtf(ii) * sqrtf(jj) * t) : 0.f;
+    const float s = other ? ij / (fmaxf(sqrtf(ii), 1e-12f) * fmaxf(sqrtf(jj), 1e-12f) * t) : 0.f;
     const float lse = logf(warp_sum(other ? expf(s) : 0.f));
     const bool pos = other && y[i] == y[j];
     const float total = warp_sum(pos ? s - lse : 0.f);

@@ -106,9 +106,7 @@ def explain(
     if nearly := _nearly(case, search, target, finding):
         return nearly
     unknown = wording.unknown(case, targets, search, finding, found)
-    structure = misplaced.of(case, target) or error_structure.of(tape, number, target)
-    unknown = _told_apart(unknown, told_apart or ranges.of(tape, target), structure)
-    unknown = wording.with_evidence(unknown, dependencies.of(case, tape, number, target))
+    unknown = _described(unknown, case, tape, first, told_apart)
     if everywhere and non_finite.only_places(target):
         unknown = non_finite.with_possible(unknown, made, target, number)
     return Explained(unknown, tuple(search.untold))
@@ -118,6 +116,16 @@ def _named(told: Finding, found: list[Found], chance: bool) -> Explained:
     kinds = {one.hypothesis.kind for one in found}
     named = tuple(one.hypothesis.words for one in found)
     return Explained(told, named if len(kinds) > 1 or chance else (), named, chance)
+
+
+def _described(
+    unknown: Finding, case: Case, tape: Tape, first: tuple[int, Target], told_apart: str | None
+) -> Finding:
+    """With what is known of the first wrong output's elements, and of the first wrong one of them."""
+    number, target = first
+    structure = misplaced.of(case, target) or error_structure.of(tape, number, target)
+    unknown = _told_apart(unknown, told_apart or ranges.of(tape, target), structure)
+    return wording.with_evidence(unknown, dependencies.of(case, tape, number, target))
 
 
 def _told_apart(unknown: Finding, condition: str | None, structure: str | None) -> Finding:

@@ -10,6 +10,8 @@ from . import labels, score, timings
 from .score import Score
 
 WORST = score.RECORD.parent / "worst.json"
+READERS = score.RECORD.parent / "readers.json"
+VERDICTS = ("right", "one", "unsure", "wrong")
 PAGE = score.RECORD.parents[1] / "diagnosis.md"
 HEAD = """\
 # Does the feedback name the cause?
@@ -112,6 +114,7 @@ def render() -> str:
             *_by_section(scores),
             "",
             *_two_faults(scores),
+            *_readers(),
             *_lines(scores),
             *_seconds(),
             "",
@@ -174,6 +177,23 @@ def _two_faults(scores: list[Score]) -> list[str]:
             rows.append(f"| {half} | {all_} | {_share(one, all_)} | {_share(both, all_)} |")
     head = ["| answers with two faults | in all | one named | both named |", "|---|---|---|---|"]
     return [*head, *rows, ""] if rows else []
+
+
+def _readers() -> list[str]:
+    """What two readers, who saw what is wrong and the headline and no label or score, made of headlines."""
+    read: dict[str, list[dict[str, str]]] = json.loads(READERS.read_text(encoding="utf-8"))
+    rows = [
+        "Two readers were shown what is wrong, the reference and the headline of the third closed half, and no",
+        "label or score. Each said alone whether the headline tells a programmer what is wrong:",
+        "",
+        f"| reader | {' | '.join(VERDICTS)} |",
+        "|---" * (1 + len(VERDICTS)) + "|",
+    ]
+    for number, name in enumerate(("first", "second")):
+        counts = Counter(said[number]["verdict"] for said in read.values())
+        rows.append(f"| {name} | {' | '.join(_share(counts[one], len(read)) for one in VERDICTS)} |")
+    apart = [key for key, (one, other) in read.items() if one["verdict"] != other["verdict"]]
+    return [*rows, "", f"They differ in {len(apart)}: {', '.join(f'`{key}`' for key in apart)}.", ""]
 
 
 def _lines(scores: list[Score]) -> list[str]:

@@ -23,7 +23,8 @@ the diagnoser; nothing is tuned on it. A second set, by others who had not seen 
 that the first one lacks, is split by a rule into `learn`, which was learned from, and `closed`, judged once
 and then learned from as well. `unseen` was written after that, by others again, and `fresh` after the search
 in place of a list, by somebody who knew some twenty lines of this page; each was judged once and last. A
-third set, by two more, is split by the second's rule into `third_learn`, learned from, and `third_closed`.
+third set, by two more, is split by the second's rule into `third_learn`, learned from, and `third_closed`,
+judged once and last.
 
 - **right**: the headline is the true cause, in its kind and in its words; of two faults both are named.
 - **one of two**: the headline is one of two faults, and nothing names the other.
@@ -183,8 +184,8 @@ def _readers() -> list[str]:
     """What two readers, who saw what is wrong and the headline and no label or score, made of headlines."""
     read: dict[str, list[dict[str, str]]] = json.loads(READERS.read_text(encoding="utf-8"))
     rows = [
-        "Two readers were shown what is wrong, the reference and the headline of the third closed half, and no",
-        "label or score. Each said alone whether the headline tells a programmer what is wrong:",
+        "Two readers were shown what is wrong, the reference and the headline in the third closed half, no",
+        "label and no score. Each said alone whether the headline tells a programmer what is wrong:",
         "",
         f"| reader | {' | '.join(VERDICTS)} |",
         "|---" * (1 + len(VERDICTS)) + "|",

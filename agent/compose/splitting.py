@@ -7,6 +7,8 @@ from agent.compose.values import Pointwise, Reduction
 
 PIECES, PIECE = 1024, 4096
 """At most so many, of at least so many elements; small rows are three pieces all the same."""
+_BETWEEN = {"float16": "float32", "bfloat16": "float32"}
+"""Dtype of the pieces' results where it is not the reduction's: they may be larger than the whole's."""
 _MOST, _LEAST = (f"(1 << {count.bit_length() - 1})" for count in (PIECES, PIECE))
 """As the file spells them: no size of a problem looks like that."""
 
@@ -50,7 +52,7 @@ def in_two(reduction: Reduction, points: int, sizes: Sizes) -> tuple[Reduction, 
     padded = Pointwise((*reduction.shape, pieces, each), source.dtype, source.about, (source,), element)
     first = Reduction(
         (*reduction.shape, pieces),
-        reduction.dtype,
+        _BETWEEN.get(reduction.dtype, reduction.dtype),
         reduction.about,
         padded,
         (kept + 1,),
@@ -89,7 +91,6 @@ def _by_outer(reduction: Reduction, sizes: Sizes) -> tuple[Reduction, Reduction]
     shape = (*reduction.shape, pieces, each, *others)
     padded = Pointwise(shape, source.dtype, source.about, (source,), element)
     over = tuple(range(kept + 1, len(shape)))
-    first = Reduction(
-        shape[: kept + 1], reduction.dtype, reduction.about, padded, over, reduction.kind, within
-    )
+    between = _BETWEEN.get(reduction.dtype, reduction.dtype)
+    first = Reduction(shape[: kept + 1], between, reduction.about, padded, over, reduction.kind, within)
     return first, Reduction(reduction.shape, reduction.dtype, reduction.about, first, (kept,), reduction.kind)

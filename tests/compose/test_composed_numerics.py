@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 HERE = Path(__file__).parent
-SAMPLE = ("network", "norms", "reductions")
+SAMPLE = ("long_halves", "network", "norms", "reductions")
 
 
 @pytest.mark.parametrize("path", sorted((HERE / "references").glob("*.py")), ids=lambda path: path.stem)

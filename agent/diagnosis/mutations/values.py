@@ -108,7 +108,7 @@ def _kind(kind: str, groups: Groups, value: Tensor, uses: list[Use]) -> str:
         if roles.from_condition(groups.tape, value):
             return "mask-ignored"
         return "weight-ignored" if parameter else "scale-missing"
-    if kind == "bounded-by-zero":
+    if kind == "bounded":
         maker = roles.source(groups.tape, value)[0]
         filled = maker is not None and maker.name in ("sort", "topk", "max", "amax", "cummax", "kthvalue")
         return "reduction-start-value" if filled else "wrong-activation"
@@ -209,7 +209,7 @@ def _of_numbers(value: Tensor) -> Iterator[Changed]:
     for word, function in (("down", torch.floor), ("up", torch.ceil), ("to the nearest", torch.round)):
         yield Changed("wrong-rounding", f"{{}} rounded {word}", function, 8)
     words = "{} bounded below by zero, as if it started from zeros or were filled up with them"
-    yield Changed("bounded-by-zero", words, torch.relu, 7)
+    yield Changed("bounded", words, torch.relu, 7)
     yield Changed("wrong-activation", "{} bounded by one", lambda t: t.clamp_max(1), 8)
 
 

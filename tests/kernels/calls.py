@@ -203,7 +203,7 @@ CALLS = {
         (2, 5, 3), ((4, 5), (4,)),
     ),
     "matmul_half of one matrix and a batch": Call(
-        lambda a, b: matmul_half(a, b, alpha=3.0), lambda a, b: 3 * a @ b, (3, 5), ((2, 5, 4),)
+        lambda a, b: matmul_half(a, b, alpha=3.0), lambda a, b: 3 * (a @ b), (3, 5), ((2, 5, 4),)
     ),
     "conv_fp32x3": Call(
         lambda x, w, b: conv_fp32x3(x, w, b, (1, 2), 1, (2, 1), 2),

@@ -147,7 +147,10 @@ def test_nothing_to_compute() -> None:
 def test_the_file_for_one_architecture_holds_its_path() -> None:
     for name in sources.OWN_PATHS:
         portable, own = sources.candidate(name), sources.candidate(name, "90a")
-        assert "asm" not in portable
+        # Products of 16-bit numbers are sm_80's at least; of sm_90 nothing is in any portable file.
+        assert name == "matmul_half" or "asm" not in portable
+        assert "wgmma" not in portable
+        assert "cp.async.bulk" not in portable
         assert "cp.async.bulk" in own
         assert 'extra_cuda_cflags=["-O3", "-gencode=arch=compute_90a,code=sm_90a"]' in own
         assert sources.candidate(name, "80") == portable

@@ -1,5 +1,5 @@
 # about = "Reads shared memory at an input's length less one: no length is zero, but those of a repeated earlier call are."
-# category = "replay"
+# category = "inputs"
 # problem = "sum_up_to_length"
 
 import torch

@@ -1,7 +1,7 @@
 """The explanation of a wrong function of tensors, given the right one: no corpus, no candidate."""
 
 from collections.abc import Callable
-from typing import Any
+from typing import Any, NamedTuple
 
 import torch
 
@@ -29,12 +29,27 @@ def explained(
     """The finding for the wrong function's float32 result where the right one's is the truth."""
     truth = tensors(right(*inputs))
     outputs = [t.float() if t.is_floating_point() else t for t in tensors(wrong(*inputs))]
-    limits = [
-        (lambda values, more: more * (1e-6 + 1e-5 * values.abs())) if t.is_floating_point() else None
-        for t in truth
+    limits: list[Callable[[Tensor, float], Tensor] | None] = [
+        _allowed if t.is_floating_point() else None for t in truth
     ]
     case = Case(
         model=right, arguments=inputs, inputs=list(inputs), parameters={}, defaults={}, outputs=outputs,
         truth=truth, limits=limits, source=source,
     )  # fmt: skip
     return causes.explain(case, Finding(kind="wrong-values", message="wrong"), budget_s=BUDGET_S).finding
+
+
+class Slip(NamedTuple):
+    """A wrong function, the right one, and what has to be said of it."""
+
+    right: Callable[..., Any]
+    wrong: Callable[..., Any]
+    inputs: tuple[Tensor, ...]
+    kind: str
+    said: str
+    source: str = ""
+
+    def check(self) -> None:
+        found = explained(self.right, self.wrong, *self.inputs, source=self.source)
+        assert found.kind == self.kind, found.message
+        assert self.said in found.message

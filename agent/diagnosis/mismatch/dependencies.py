@@ -7,6 +7,7 @@ import torch
 from agent.diagnosis.graph import tensors
 from agent.diagnosis.mismatch.case import Case
 from agent.diagnosis.mismatch.matching import Target
+from agent.diagnosis.mismatch.mismatch_description import unravelled
 from agent.diagnosis.mismatch.searching import FAILING
 from agent.diagnosis.tape import Tape
 
@@ -47,7 +48,7 @@ def of(case: Case, tape: Tape, number: int, target: Target) -> str | None:
             told.append(
                 f"{leaf.name}[{', '.join(map(str, index))}] = {float(leaf.tensor.detach()[tuple(index)]):.4g}"
             )
-    at = tuple(int(one) for one in torch.unravel_index(torch.tensor(place), target.shape))
+    at = unravelled(place, target.shape)
     inputs = " and ".join(told)
     return f"At the first wrong element, {at}, the reference's gradient has {inputs} alone." if told else None
 

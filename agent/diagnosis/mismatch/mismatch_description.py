@@ -86,7 +86,7 @@ def _worst(y: torch.Tensor, truth: torch.Tensor, wrong: torch.Tensor) -> tuple[i
         here = int(error.argmax())
         if float(error[here]) > largest:
             largest, position = float(error[here]), begin + here
-    return _unravelled(position, y.shape)
+    return unravelled(position, y.shape)
 
 
 def _index(mask: torch.Tensor) -> tuple[int, ...]:
@@ -95,11 +95,12 @@ def _index(mask: torch.Tensor) -> tuple[int, ...]:
     for begin in range(0, flat.numel(), PIECE):
         piece = flat[begin : begin + PIECE]
         if bool(piece.any()):
-            return _unravelled(begin + int(piece.to(torch.uint8).argmax()), mask.shape)
+            return unravelled(begin + int(piece.to(torch.uint8).argmax()), mask.shape)
     raise ValueError("no element is marked")
 
 
-def _unravelled(position: int, shape: torch.Size) -> tuple[int, ...]:
+def unravelled(position: int, shape: torch.Size | tuple[int, ...]) -> tuple[int, ...]:
+    """The index of the element at a flat position."""
     place = []
     for size in reversed(shape):
         position, here = divmod(position, size)

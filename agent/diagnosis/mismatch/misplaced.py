@@ -6,6 +6,7 @@ import torch
 
 from agent.diagnosis.mismatch.case import Case
 from agent.diagnosis.mismatch.matching import PARTICULAR, Target, fractions
+from agent.diagnosis.mismatch.mismatch_description import unravelled
 
 Tensor = torch.Tensor
 LEAST = 8
@@ -46,7 +47,7 @@ def of(case: Case, target: Target) -> str | None:
     if not enough or fractions(held) < PARTICULAR or not bool(torch.isfinite(truth).all()):
         return None
     first = int(wrong.to(torch.uint8).argmax())
-    at = _index(first, target.shape)
+    at = unravelled(first, target.shape)
     for place, given in enumerate(case.inputs):
         chosen = _chosen(given, y, truth, first)
         if chosen is not None:
@@ -57,7 +58,7 @@ def of(case: Case, target: Target) -> str | None:
     near = pool.nearest(held)
     size = float(truth.square().mean().sqrt())
     if bool(((held - pool.values[near]).abs() <= CLOSE * (held.abs() + size)).all()):
-        other = _index(int(pool.places[near[0]]), target.shape)
+        other = unravelled(int(pool.places[near[0]]), target.shape)
         return f"Every wrong element holds the right value of another place: {at} has that of {other}."
     return None
 
@@ -72,13 +73,9 @@ def _chosen(
     near, right = pool.nearest(y), pool.nearest(truth)
     if not torch.equal(pool.values[near], y) or not torch.equal(pool.values[right], truth):
         return None
-    return _index(int(pool.places[near[first]]), given.shape), _index(
+    return unravelled(int(pool.places[near[first]]), given.shape), unravelled(
         int(pool.places[right[first]]), given.shape
     )
-
-
-def _index(place: int, shape: torch.Size | tuple[int, ...]) -> tuple[int, ...]:
-    return tuple(int(one) for one in torch.unravel_index(torch.tensor(place), shape))
 
 
 def _listed(index: tuple[int, ...]) -> str:

@@ -6,7 +6,7 @@ from typing import Any, NamedTuple
 import torch
 
 from agent.diagnosis.graph import Arguments, Needing, Rewrite, invoke, tensors
-from agent.diagnosis.mutations.groups import Group, Groups, variant
+from agent.diagnosis.mutations.groups import Group, Groups, taking, variant
 from agent.diagnosis.tape import Call
 from agent.diagnosis.wrong_references.rules import Facts, Variant
 
@@ -69,7 +69,7 @@ def _read(
             if side < 0 and _makes(groups, group, state.update):
                 continue
             rewrites: dict[int, Rewrite] = {
-                call.number: _taking(call, name, t) for call, t in zip(group.calls, other, strict=True)
+                call.number: taking(call, name, t) for call, t in zip(group.calls, other, strict=True)
             }
             yield variant(
                 "state-order", f"with the state {words} in {group.label}: in another order", rewrites, 5
@@ -98,7 +98,3 @@ def _joining(call: Call) -> Callable[[Arguments, Sequence[Tensor]], Any]:
 def _makes(groups: Groups, group: Group, update: Group) -> bool:
     """Whether the update is made of what the instruction gives."""
     return any(id(t) in groups.ancestors(update.first.result, 12) for t in tensors(group.first.result))
-
-
-def _taking(call: Call, argument: str, value: Tensor) -> Needing:
-    return Needing((value,), lambda given, values: invoke(call.func, given | {argument: values[0]}))

@@ -6,7 +6,7 @@ from typing import Any, NamedTuple
 
 import torch
 
-from agent.diagnosis.graph import Rewrite, invoke, tensors
+from agent.diagnosis.graph import Needing, Rewrite, invoke, tensors
 from agent.diagnosis.tape import MOVES, Call, Tape
 from agent.diagnosis.wrong_references.composing import After, Before
 from agent.diagnosis.wrong_references.rules import Variant
@@ -177,3 +177,8 @@ class Groups:
 
 def variant(kind: str, words: str, rewrites: dict[int, Rewrite], rank: int) -> Variant:
     return Variant(kind, words, rewrites, rank)
+
+
+def taking(call: Call, argument: str, value: Tensor) -> Needing:
+    """The operator with another value of the run for an argument, as it is by then."""
+    return Needing((value,), lambda given, values: invoke(call.func, given | {argument: values[0]}))

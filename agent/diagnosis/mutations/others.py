@@ -7,9 +7,8 @@ from typing import Any
 import torch
 
 from agent.diagnosis import roles
-from agent.diagnosis.graph import Needing, Rewrite, invoke, tensors
-from agent.diagnosis.mutations.groups import MADE, Change, Groups, Use, variant
-from agent.diagnosis.tape import Call
+from agent.diagnosis.graph import Rewrite, tensors
+from agent.diagnosis.mutations.groups import MADE, Change, Groups, Use, taking, variant
 from agent.diagnosis.wrong_references.rules import Facts, Variant
 
 Tensor = torch.Tensor
@@ -61,19 +60,14 @@ def _put(groups: Groups, use: Use, other: Tensor) -> dict[int, Rewrite] | None:
         return None
     calls, maker = use.group.calls, groups.tape.maker(other)
     if maker is None:
-        return use.group.rewritten(lambda call: _taking(call, use.argument, other))
+        return use.group.rewritten(lambda call: taking(call, use.argument, other))
     steps, place = groups.of(maker).calls, next(k for k, t in enumerate(tensors(maker.result)) if t is other)
     ahead = steps.index(maker)
     rewrites: dict[int, Rewrite] = {}
     for step, call in enumerate(calls):
         if step + ahead < len(steps) and steps[step + ahead].number < call.number:
-            rewrites[call.number] = _taking(call, use.argument, tensors(steps[step + ahead].result)[place])
+            rewrites[call.number] = taking(call, use.argument, tensors(steps[step + ahead].result)[place])
     return rewrites or None
-
-
-def _taking(call: Call, argument: str, value: Tensor) -> Needing:
-    """The operator with another value of the run for an argument, as it is by then."""
-    return Needing((value,), lambda given, values: invoke(call.func, given | {argument: values[0]}))
 
 
 def _kind(groups: Groups, use: Use, other: Tensor, is_earlier: bool) -> str:

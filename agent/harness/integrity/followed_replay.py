@@ -9,7 +9,7 @@ from typing import Any
 from agent.emulator.replay import calls, player_commands
 from agent.emulator.replay.events import extent, itemsize
 from agent.emulator.replay.program import Program
-from agent.harness.integrity.replay_check import STEPS, Evidence, Forgery, Recorded, Replay, _check
+from agent.harness.integrity.replay_check import STEPS, Evidence, Forgery, Recorded, Replay
 from agent.harness.messages import where_commands
 from agent.harness.messages.commands import to_oracle
 from agent.sandbox import messages
@@ -32,15 +32,10 @@ class FollowedReplay(Replay):
         self._write_steps()
         program = self.program
         pieces = [(piece.start, len(piece)) for piece in program.pieces]
-        first = len(program.before)
-        with self._player() as child:
-            self._open(child)
-            spans = _spans(program)
-            command = player_commands.Follow(STEPS, first, pieces, spans, _STEM, MOST_BYTES)
-            answer = self._asked(child, command)
-        if "written" not in answer:
-            _check(answer, trusted=False)
+        first, spans = len(program.before), _spans(program)
+        command = player_commands.Follow(STEPS, first, pieces, spans, _STEM, MOST_BYTES)
         try:
+            answer = self._told(command, "written")
             told: player_commands.Followed = messages.read(answer, player_commands.Followed)
         except messages.Malformed as error:
             raise Forgery(f"tells what was written as it is not told{error}") from None

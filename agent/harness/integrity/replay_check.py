@@ -148,11 +148,7 @@ class Replay:
         self._prepare(seed)
         pieces = [(piece.start, len(piece)) for piece in self.program.pieces]
         first = len(self.program.before)
-        with self._player() as child:
-            self._open(child)
-            answer = self._asked(child, player_commands.Check(STEPS, first, pieces, order, noise))
-        if "findings" not in answer:
-            _check(answer, trusted=False)
+        answer = self._told(player_commands.Check(STEPS, first, pieces, order, noise), "findings")
         try:
             found: list[DeviceFinding] = messages.read(
                 answer.get("findings", []), list[DeviceFinding], finite=True
@@ -202,6 +198,15 @@ class Replay:
         outputs = [(o.address, itemsize(o.dtype), o.shape, o.strides) for o in self.program.outputs]
         answer = self._asked(child, player_commands.Play(STEPS, launches, stem, outputs))
         _check(answer, trusted=not launches)
+
+    def _told(self, command: player_commands.Command, key: str) -> dict[str, Any]:
+        """The answer to one command, in a process of its own; one without `key` is read by `_check`."""
+        with self._player() as child:
+            self._open(child)
+            answer = self._asked(child, command)
+        if key not in answer:
+            _check(answer, trusted=False)
+        return answer
 
     def _asked(self, child: Child, command: player_commands.Command) -> dict[str, Any]:
         try:

@@ -1,0 +1,67 @@
+"""Kernels on the host, so that calls on CPU tensors are recorded and replayed as those on a GPU are."""
+
+import subprocess
+from pathlib import Path
+from typing import Any
+
+import pytest
+import torch
+
+from agent.kernels import operators, routing
+from agent.kernels.binding import Library
+from agent.kernels.replaying import replayed
+
+SOURCE = Path(__file__).with_name("replaying_library.cpp")
+KERNELS = ("rms_norm", "add_rms_norm", "softmax", "gate_product")
+
+
+def compiled(folder: Path) -> dict[str, Path]:
+    """A library for each of the kernels."""
+    made = {kernel: folder / f"{kernel}.so" for kernel in KERNELS}
+    for kernel, path in made.items():
+        subprocess.run(["g++", "-O1", "-shared", "-fPIC", f"-D{kernel}", SOURCE, "-o", path], check=True)
+    return made
+
+
+class Calls:
+    """Counts launches: those by Python and all, of which the others were replayed."""
+
+    def __init__(self, paths: dict[str, Path]) -> None:
+        self.by_python = 0
+        self._libraries = {kernel: _Counting(kernel, path, self) for kernel, path in paths.items()}
+
+    def library(self, kernel: str, device: int) -> Library:
+        """As `routing.library`."""
+        return self._libraries[kernel]
+
+    @property
+    def all(self) -> int:
+        """Since the libraries were loaded."""
+        return sum(library.ask("count", "q", 0) for library in self._libraries.values())
+
+    def since(self, before: tuple[int, int] = (0, 0)) -> tuple[int, int]:
+        """Launches by Python, and replayed ones."""
+        return self.by_python - before[0], self.all - self.by_python - before[1]
+
+
+class _Counting(Library):
+    def __init__(self, name: str, path: Path, calls: Calls) -> None:
+        super().__init__(name, path)
+        self._calls = calls
+
+    def launch(self, function: str, fields: str, *values: float) -> None:
+        super().launch(function, fields, *values)
+        self._calls.by_python += 1
+
+
+def sent_to_host(monkeypatch: pytest.MonkeyPatch, calls: Calls) -> None:
+    """CPU tensors take the way that CUDA ones take, and calls are replayed."""
+
+    def free(*_: Any) -> None:
+        return None
+
+    monkeypatch.setattr(routing, "obstacle", free)
+    monkeypatch.setattr(routing, "library", calls.library)
+    monkeypatch.setattr(operators, "on_device", lambda x: True)
+    monkeypatch.setattr(torch._C, "_cuda_getCurrentRawStream", lambda device: 0, raising=False)
+    replayed.load()

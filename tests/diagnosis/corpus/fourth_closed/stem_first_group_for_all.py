@@ -114,8 +114,8 @@ class ModelNew(nn.Module):
         super().__init__()
         self.conv = nn.Conv2d(channels, wide, 3, padding=2, dilation=2, groups=groups, bias=False)
         self.norm = nn.BatchNorm2d(wide, eps=0.01)
-        self.norm.running_mean.normal_()
-        self.norm.running_var.uniform_(0.05, 0.6)
+        self.norm.running_mean.normal_(0, 0.3)
+        self.norm.running_var.uniform_(0.1, 0.6)
         self.norm.eval()
 
     def forward(self, x):

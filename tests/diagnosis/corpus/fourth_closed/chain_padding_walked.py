@@ -6,83 +6,76 @@
 # stage = ["verify"]
 
 import torch
-import torch.nn as nn
+from torch import nn
 from torch.utils.cpp_extension import load_inline
 
-crf_source = r"""
-#include <torch/extension.h>
-#include <ATen/cuda/CUDAContext.h>
+SOURCE = r"""
+#include <c10/cuda/CUDAStream.h>
 
-#define MAX_TAGS 32
+constexpr unsigned ALL = 0xffffffffu;
 
-__device__ float log_sum_exp(const float* v, int n) {
-    float m = v[0];
-    for (int i = 1; i < n; i++) m = fmaxf(m, v[i]);
-    float s = 0.0f;
-    for (int i = 0; i < n; i++) s += expf(v[i] - m);
-    return m + logf(s);
+__device__ float top(float v) {
+    for (int o = 16; o; o >>= 1) v = fmaxf(v, __shfl_xor_sync(ALL, v, o));
+    return v;
 }
 
-// block = one sequence, thread = one tag
-__global__ void forward_kernel(const float* __restrict__ emission, const int64_t* __restrict__ length,
-                               const float* __restrict__ start, const float* __restrict__ turn, const float* __restrict__ end,
-                               float* __restrict__ log_z, int steps, int tags) {
-    __shared__ float alpha[MAX_TAGS];
-    int b = blockIdx.x;
-    int j = threadIdx.x;
-    const float* e = emission + b * steps * tags;
-    if (j < tags) alpha[j] = start[j] + e[j];
-    __syncthreads();
-    for (int t = 1; t < steps; t++) {
-        float next = 0.0f;
-        if (j < tags) {
-            float v[MAX_TAGS];
-            for (int i = 0; i < tags; i++) v[i] = alpha[i] + turn[i * tags + j];
-            next = log_sum_exp(v, tags) + e[t * tags + j];
+__device__ float sum(float v) {
+    for (int o = 16; o; o >>= 1) v += __shfl_xor_sync(ALL, v, o);
+    return v;
+}
+
+// A warp per sequence; lane b holds exp(alpha[b] - base), base is common. The turns are exponentiated once.
+__global__ void chain(const float* emission, const int64_t* path, const int64_t* length, const float* start, const float* turn,
+                      const float* end, float* partition, float* gold, int steps, int tags) {
+    extern __shared__ float factor[];
+    const int n = blockIdx.x, lane = threadIdx.x, len = (int)length[n];
+    const bool on = lane < tags;
+    for (int i = lane; i < tags * tags; i += 32) factor[i] = expf(turn[i]);
+    __syncwarp();
+    const float* e = emission + (size_t)n * steps * tags;
+    float log_a = on ? start[lane] + e[lane] : -INFINITY;
+    for (int t = 1; t < steps; ++t) {
+        const float base = top(log_a);
+        const float a = expf(log_a - base);
+        float mix = 0.f;
+        for (int k = 0; k < tags; ++k) {
+            const float from = __shfl_sync(ALL, a, k);
+            if (on) mix = fmaf(from, factor[k * tags + lane], mix);
         }
-        __syncthreads();
-        if (j < tags) alpha[j] = next;
-        __syncthreads();
+        log_a = on ? base + logf(mix) + e[t * tags + lane] : -INFINITY;
     }
-    if (j < tags) alpha[j] += end[j];
-    __syncthreads();
-    if (j == 0) log_z[b] = log_sum_exp(alpha, tags);
+    log_a = on ? log_a + end[lane] : -INFINITY;
+    const float base = top(log_a);
+    const float z = sum(expf(log_a - base));
+    // the score of the path: lanes take the steps in turn
+    const int64_t* p = path + (size_t)n * steps;
+    float s = 0.f;
+    for (int t = lane; t < len; t += 32) {
+        s += e[t * tags + p[t]];
+        s += t == 0 ? start[p[0]] : turn[p[t - 1] * tags + p[t]];
+        if (t == len - 1) s += end[p[t]];
+    }
+    s = sum(s);
+    if (lane == 0) {
+        partition[n] = base + logf(z);
+        gold[n] = s;
+    }
 }
 
-__global__ void gold_kernel(const float* emission, const int64_t* path, const int64_t* length, const float* start,
-                            const float* turn, const float* end, float* gold, int batch, int steps, int tags) {
-    int b = blockIdx.x * blockDim.x + threadIdx.x;
-    if (b >= batch) return;
-    const int64_t* p = path + b * steps;
-    const float* e = emission + b * steps * tags;
-    int len = (int)length[b];
-    float score = start[p[0]] + e[p[0]];
-    for (int t = 1; t < len; t++) score += turn[p[t - 1] * tags + p[t]] + e[t * tags + p[t]];
-    gold[b] = score + end[p[len - 1]];
-}
-
-std::vector<torch::Tensor> crf(torch::Tensor emission, torch::Tensor path, torch::Tensor length, torch::Tensor start,
-                               torch::Tensor turn, torch::Tensor end) {
-    int batch = emission.size(0), steps = emission.size(1), tags = emission.size(2);
-    auto log_z = torch::empty({batch}, emission.options());
-    auto gold = torch::empty({batch}, emission.options());
-    auto stream = at::cuda::getCurrentCUDAStream();
-    forward_kernel<<<batch, MAX_TAGS, 0, stream>>>(emission.data_ptr<float>(), length.data_ptr<int64_t>(),
-        start.data_ptr<float>(), turn.data_ptr<float>(), end.data_ptr<float>(), log_z.data_ptr<float>(), steps, tags);
-    gold_kernel<<<(batch + 31) / 32, 32, 0, stream>>>(emission.data_ptr<float>(), path.data_ptr<int64_t>(),
-        length.data_ptr<int64_t>(), start.data_ptr<float>(), turn.data_ptr<float>(), end.data_ptr<float>(),
-        gold.data_ptr<float>(), batch, steps, tags);
-    return {log_z, gold};
+void likelihood(torch::Tensor emission, torch::Tensor path, torch::Tensor length, torch::Tensor start, torch::Tensor turn,
+                torch::Tensor end, torch::Tensor partition, torch::Tensor gold) {
+    const int tags = emission.size(2);
+    TORCH_CHECK(tags <= 32, "more tags than lanes");
+    chain<<<emission.size(0), 32, tags * tags * sizeof(float), c10::cuda::getCurrentCUDAStream()>>>(
+        emission.data_ptr<float>(), path.data_ptr<int64_t>(), length.data_ptr<int64_t>(), start.data_ptr<float>(),
+        turn.data_ptr<float>(), end.data_ptr<float>(), partition.data_ptr<float>(), gold.data_ptr<float>(), emission.size(1), tags);
 }
 """
-
-crf_cpp = """
-#include <vector>
-std::vector<torch::Tensor> crf(torch::Tensor emission, torch::Tensor path, torch::Tensor length, torch::Tensor start,
-                               torch::Tensor turn, torch::Tensor end);
+CPP = """
+void likelihood(torch::Tensor emission, torch::Tensor path, torch::Tensor length, torch::Tensor start, torch::Tensor turn,
+                torch::Tensor end, torch::Tensor partition, torch::Tensor gold);
 """
-
-crf_ext = load_inline(name="crf_ext", cpp_sources=crf_cpp, cuda_sources=crf_source, functions=["crf"])
+chains = load_inline(name="chains", cpp_sources=CPP, cuda_sources=SOURCE, functions=["likelihood"])
 
 
 class ModelNew(nn.Module):
@@ -93,5 +86,7 @@ class ModelNew(nn.Module):
         self.end = nn.Parameter(torch.randn(tags))
 
     def forward(self, emission, path, length):
-        log_z, gold = crf_ext.crf(emission.contiguous(), path.contiguous(), length.contiguous(), self.start, self.turn, self.end)
-        return log_z, gold
+        partition, gold = torch.empty(2, emission.size(0), device=emission.device).unbind()
+        chains.likelihood(emission.contiguous(), path.contiguous(), length.contiguous(), self.start, self.turn, self.end,
+                          partition, gold)
+        return partition, gold

@@ -1,7 +1,7 @@
 # about = "The forward pass reads the turns transposed, from the following tag to the one before."
 # section = "mismatch"
 # problem = "crf_log_likelihood"
-# causes = ["transposed-operand", "layout-misread", "wrong-axis", "softmax-wrong-axis", "coordinates-swapped", "scan-reversed", "operands-swapped", "transposed-filter", "keepdim-broadcast"]
+# causes = ["transposed-operand", "layout-misread", "wrong-axis", "softmax-wrong-axis", "coordinates-swapped", "operands-swapped"]
 # says = ["transpos|layout|axis|axes|dim|swap|exchang|order|row|column|revers|turn"]
 # stage = ["verify"]
 

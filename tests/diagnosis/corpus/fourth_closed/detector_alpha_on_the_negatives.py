@@ -1,7 +1,7 @@
 # about = "Alpha weighs the negatives and 1 - alpha the positives."
 # section = "mismatch"
 # problem = "detector_loss"
-# causes = ["weights-swapped", "weight-wrong-place", "mask-inverted", "wrong-coefficient", "wrong-divisor"]
+# causes = ["weights-swapped", "weight-wrong-place", "wrong-coefficient", "wrong-divisor"]
 # says = ["alpha|weight|swap|exchang|0\\.25|0\\.75|factor|coefficient|1 - "]
 # stage = ["verify"]
 

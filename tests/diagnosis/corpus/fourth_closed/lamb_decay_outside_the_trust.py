@@ -1,7 +1,7 @@
 # about = "The weight decay is added when the step is taken, so that the trust ratio does not measure it."
 # section = "mismatch"
 # problem = "lamb_step"
-# causes = ["activation-order", "weight-wrong-place", "residual-wrong-place", "operator-missing", "state-order", "wrong-decay"]
+# causes = ["activation-order", "weight-wrong-place", "residual-wrong-place", "operator-missing", "scale-missing", "wrong-decay"]
 # says = ["decay|order|place|before|after|trust|norm|weight|operator|step"]
 # stage = ["verify"]
 

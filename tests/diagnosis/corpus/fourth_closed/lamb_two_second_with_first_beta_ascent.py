@@ -5,102 +5,96 @@
 # stage = ["verify"]
 
 import torch
-import torch.nn as nn
+from torch import nn
 from torch.utils.cpp_extension import load_inline
 
-lamb_source = r"""
-#include <torch/extension.h>
-#include <ATen/cuda/CUDAContext.h>
-#include <vector>
+SOURCE = r"""
+#include <c10/cuda/CUDAStream.h>
+#include <tuple>
 
-#define THREADS 64
+struct Rates { float lr, b1, b2, eps, decay, most; };
 
-__device__ float block_sum(float v, float* buffer) {
-    buffer[threadIdx.x] = v;
+__device__ float warp_total(float v) {
+    #pragma unroll
+    for (int o = 16; o; o >>= 1) v += __shfl_xor_sync(0xffffffffu, v, o);
+    return v;
+}
+
+// one block: the factor that clips the gradient
+__global__ void clip_factor(const float* g, float* factor, int n, float most) {
+    __shared__ float warps[32];
+    float s = 0.f;
+    for (int i = threadIdx.x; i < n; i += blockDim.x) s = fmaf(g[i], g[i], s);
+    s = warp_total(s);
+    if (threadIdx.x % 32 == 0) warps[threadIdx.x / 32] = s;
     __syncthreads();
-    for (int s = THREADS / 2; s > 0; s >>= 1) {
-        if (threadIdx.x < s) buffer[threadIdx.x] += buffer[threadIdx.x + s];
-        __syncthreads();
-    }
-    float r = buffer[0];
-    __syncthreads();
-    return r;
-}
-
-__global__ void grad_norm_kernel(const float* grad, float* norm_sq, int n) {
-    __shared__ float buffer[THREADS];
-    float s = 0.0f;
-    for (int i = blockIdx.x * blockDim.x + threadIdx.x; i < n; i += gridDim.x * blockDim.x) s += grad[i] * grad[i];
-    s = block_sum(s, buffer);
-    if (threadIdx.x == 0) atomicAdd(norm_sq, s);
-}
-
-__global__ void lamb_kernel(const float* weight, const float* grad, const float* m_in, const float* v_in, const int64_t* steps,
-                            const float* norm_sq, float* w_out, float* m_out, float* v_out, int width, float lr, float beta1,
-                            float beta2, float eps, float decay, float max_norm) {
-    extern __shared__ float update[];
-    __shared__ float buffer[THREADS];
-    const int row = blockIdx.x;
-    const float clip = fminf(max_norm / (sqrtf(*norm_sq) + 1e-6f), 1.0f);
-    const float t = (float)(steps[row] + 1);
-    const float c1 = 1.0f - powf(beta1, t);
-    const float c2 = 1.0f - powf(beta2, t);
-    float w_sq = 0.0f, u_sq = 0.0f;
-    for (int i = threadIdx.x; i < width; i += blockDim.x) {
-        const int k = row * width + i;
-        const float g = grad[k] * clip;
-        const float m = beta1 * m_in[k] + (1.0f - beta1) * g;
-        const float v = beta1 * v_in[k] + (1.0f - beta1) * g * g;
-        m_out[k] = m;
-        v_out[k] = v;
-        const float u = (m / c1) / (sqrtf(v / c2) + eps) + decay * weight[k];
-        update[i] = u;
-        w_sq += weight[k] * weight[k];
-        u_sq += u * u;
-    }
-    w_sq = block_sum(w_sq, buffer);
-    u_sq = block_sum(u_sq, buffer);
-    const float trust = sqrtf(w_sq) / sqrtf(u_sq);
-    for (int i = threadIdx.x; i < width; i += blockDim.x) {
-        const int k = row * width + i;
-        w_out[k] = weight[k] + lr * trust * update[i];
+    if (threadIdx.x < 32) {
+        s = threadIdx.x < blockDim.x / 32 ? warps[threadIdx.x] : 0.f;
+        s = warp_total(s);
+        if (threadIdx.x == 0) *factor = fminf(most / (sqrtf(s) + 1e-6f), 1.f);
     }
 }
 
-std::vector<torch::Tensor> lamb_step(torch::Tensor weight, torch::Tensor grad, torch::Tensor m, torch::Tensor v,
-                                     torch::Tensor steps, double lr, double beta1, double beta2, double eps, double decay,
-                                     double max_norm) {
-    const int rows = weight.size(0), width = weight.size(1);
-    auto w_out = torch::empty_like(weight);
-    auto m_out = torch::empty_like(m);
-    auto v_out = torch::empty_like(v);
-    auto norm_sq = torch::zeros({1}, weight.options());
-    auto stream = at::cuda::getCurrentCUDAStream();
-    grad_norm_kernel<<<4, THREADS, 0, stream>>>(grad.data_ptr<float>(), norm_sq.data_ptr<float>(), rows * width);
-    lamb_kernel<<<rows, THREADS, width * sizeof(float), stream>>>(
-        weight.data_ptr<float>(), grad.data_ptr<float>(), m.data_ptr<float>(), v.data_ptr<float>(), steps.data_ptr<int64_t>(),
-        norm_sq.data_ptr<float>(), w_out.data_ptr<float>(), m_out.data_ptr<float>(), v_out.data_ptr<float>(), width, (float)lr,
-        (float)beta1, (float)beta2, (float)eps, (float)decay, (float)max_norm);
-    return {w_out, m_out, v_out};
+// two elements a thread: both moments and the direction of the step
+__global__ void moments(const float2* w, const float2* g, const float2* m, const float2* v, const int64_t* steps,
+                        const float* factor, float2* m_new, float2* v_new, float2* u, int pairs, int per_row, Rates r) {
+    for (int i = blockIdx.x * blockDim.x + threadIdx.x; i < pairs; i += gridDim.x * blockDim.x) {
+        const int t = 1 + (int)steps[i / per_row];
+        const float fix1 = 1.f - powf(r.b1, t), fix2 = 1.f - powf(r.b2, t);
+        const float gx = g[i].x * *factor, gy = g[i].y * *factor;
+        const float2 a = make_float2(r.b1 * m[i].x + (1.f - r.b1) * gx, r.b1 * m[i].y + (1.f - r.b1) * gy);
+        const float2 b = make_float2(r.b1 * v[i].x + (1.f - r.b1) * gx * gx, r.b1 * v[i].y + (1.f - r.b1) * gy * gy);
+        m_new[i] = a;
+        v_new[i] = b;
+        u[i] = make_float2(a.x / fix1 / (sqrtf(b.x / fix2) + r.eps) + r.decay * w[i].x,
+                           a.y / fix1 / (sqrtf(b.y / fix2) + r.eps) + r.decay * w[i].y);
+    }
+}
+
+// a warp per row: the trust ratio, then the step
+__global__ void apply(const float* w, const float* u, float* out, int rows, int width, Rates r) {
+    const int row = blockIdx.x * blockDim.y + threadIdx.y;
+    if (row >= rows) return;
+    float ww = 0.f, uu = 0.f;
+    for (int i = row * width + threadIdx.x; i < (row + 1) * width; i += 32) {
+        ww += w[i] * w[i];
+        uu += u[i] * u[i];
+    }
+    const float trust = sqrtf(warp_total(ww) / warp_total(uu));
+    for (int i = row * width + threadIdx.x; i < (row + 1) * width; i += 32) out[i] = w[i] + r.lr * trust * u[i];
+}
+
+std::tuple<torch::Tensor, torch::Tensor, torch::Tensor> lamb(torch::Tensor w, torch::Tensor g, torch::Tensor m, torch::Tensor v,
+                                                             torch::Tensor steps, double lr, double b1, double b2, double eps,
+                                                             double decay, double most) {
+    const int rows = w.size(0), width = w.size(1), n = rows * width;
+    TORCH_CHECK(width % 2 == 0, "rows of an odd width");
+    const Rates r{(float)lr, (float)b1, (float)b2, (float)eps, (float)decay, (float)most};
+    auto factor = torch::empty({1}, w.options());
+    auto out = torch::empty_like(w), m_new = torch::empty_like(m), v_new = torch::empty_like(v), u = torch::empty_like(w);
+    auto pairs = [](torch::Tensor& t) { return reinterpret_cast<float2*>(t.data_ptr<float>()); };
+    auto stream = c10::cuda::getCurrentCUDAStream();
+    clip_factor<<<1, 256, 0, stream>>>(g.data_ptr<float>(), factor.data_ptr<float>(), n, r.most);
+    moments<<<3, 64, 0, stream>>>(pairs(w), pairs(g), pairs(m), pairs(v), steps.data_ptr<int64_t>(), factor.data_ptr<float>(),
+                                  pairs(m_new), pairs(v_new), pairs(u), n / 2, width / 2, r);
+    apply<<<(rows + 3) / 4, dim3(32, 4), 0, stream>>>(w.data_ptr<float>(), u.data_ptr<float>(), out.data_ptr<float>(), rows, width, r);
+    return {out, m_new, v_new};
 }
 """
-
-lamb_header = """
-#include <vector>
-std::vector<torch::Tensor> lamb_step(torch::Tensor weight, torch::Tensor grad, torch::Tensor m, torch::Tensor v,
-                                     torch::Tensor steps, double lr, double beta1, double beta2, double eps, double decay,
-                                     double max_norm);
+CPP = """
+#include <tuple>
+std::tuple<torch::Tensor, torch::Tensor, torch::Tensor> lamb(torch::Tensor w, torch::Tensor g, torch::Tensor m, torch::Tensor v,
+                                                             torch::Tensor steps, double lr, double b1, double b2, double eps,
+                                                             double decay, double most);
 """
-
-lamb = load_inline(name="lamb_step_ext", cpp_sources=lamb_header, cuda_sources=lamb_source, functions=["lamb_step"])
+steps_ext = load_inline(name="lamb_pairs", cpp_sources=CPP, cuda_sources=SOURCE, functions=["lamb"])
 
 
 class ModelNew(nn.Module):
     def __init__(self, rate, beta1, beta2, eps, decay, most):
         super().__init__()
-        self.settings = (rate, beta1, beta2, eps, decay, most)
+        self.settings = rate, beta1, beta2, eps, decay, most
 
     def forward(self, weight, grad, first, second, steps):
-        tensors = [t.contiguous() for t in (weight, grad, first, second, steps)]
-        w, m, v = lamb.lamb_step(*tensors, *self.settings)
-        return w, m, v
+        return steps_ext.lamb(weight.contiguous(), grad.contiguous(), first.contiguous(), second.contiguous(),
+                              steps.contiguous(), *self.settings)

@@ -1,7 +1,7 @@
 # about = "A window does not reach back over the border of its tile of 64 steps."
 # section = "mismatch"
 # problem = "price_oscillator"
-# causes = ["pool-window", "scan-restarts", "partial-sums-not-combined", "padding-ignored", "lost-last-block"]
+# causes = ["pool-window", "scan-restarts", "partial-sums-not-combined", "lost-lanes"]
 # says = ["tile|block|halo|border|window|64|previous|earlier|restart|carr"]
 # stage = ["verify"]
 

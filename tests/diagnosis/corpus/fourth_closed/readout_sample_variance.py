@@ -6,73 +6,71 @@
 # stage = ["verify"]
 
 import torch
-import torch.nn as nn
+from torch import nn
 from torch.utils.cpp_extension import load_inline
 
-readout_cuda = r"""
-#include <torch/extension.h>
-#include <ATen/cuda/CUDAContext.h>
-#include <cfloat>
+SOURCE = r"""
+#include <c10/cuda/CUDAStream.h>
 
-__device__ int lower_bound(const int64_t* ids, int n, int64_t key) {
-    int lo = 0, hi = n;
-    while (lo < hi) {
-        int mid = (lo + hi) / 2;
-        if (ids[mid] < key) lo = mid + 1;
-        else hi = mid;
-    }
-    return lo;
+// Floats in an order that unsigned integers keep.
+__device__ unsigned ordered(float v) {
+    unsigned u = __float_as_uint(v);
+    return u & 0x80000000u ? ~u : u | 0x80000000u;
 }
 
-__global__ void readout_kernel(const float* __restrict__ x, const int64_t* __restrict__ ids, const float* __restrict__ gamma,
-                               const float* __restrict__ beta, float* __restrict__ out, int n, int channels) {
-    extern __shared__ float row[];   // 2 * channels values
-    __shared__ float stats[2];
-    int g = blockIdx.x;
-    int begin = lower_bound(ids, n, g);
-    int end = lower_bound(ids, n, g + 1);
-    int width = 2 * channels;
-    for (int c = threadIdx.x; c < channels; c += blockDim.x) {
-        float sum = 0.0f;
-        float best = -FLT_MAX;
-        for (int i = begin; i < end; i++) {
-            float v = x[i * channels + c];
-            sum += v;
-            best = fmaxf(best, v);
-        }
-        int count = end - begin;
-        row[c] = count > 0 ? sum / count : 0.0f;
-        row[channels + c] = count > 0 ? best : 0.0f;
+__device__ float plain(unsigned u) { return __uint_as_float(u & 0x80000000u ? u & 0x7fffffffu : ~u); }
+
+__global__ void scatter(const float* x, const int64_t* graph, float* sums, unsigned* tops, int* counts, int nodes, int channels) {
+    const int total = nodes * channels;
+    for (int i = blockIdx.x * blockDim.x + threadIdx.x; i < total; i += gridDim.x * blockDim.x) {
+        const int node = i / channels, c = i - node * channels;
+        const int g = (int)graph[node];
+        atomicAdd(sums + g * channels + c, x[i]);
+        atomicMax(tops + g * channels + c, ordered(x[i]));
+        if (c == 0) atomicAdd(counts + g, 1);
     }
-    __syncthreads();
-    if (threadIdx.x == 0) {
-        float mean = 0.0f;
-        for (int c = 0; c < width; c++) mean += row[c];
-        mean /= width;
-        float var = 0.0f;
-        for (int c = 0; c < width; c++) var += (row[c] - mean) * (row[c] - mean);
-        var /= width - 1;
-        stats[0] = mean;
-        stats[1] = rsqrtf(var + 1e-5f);
-    }
-    __syncthreads();
-    for (int c = threadIdx.x; c < width; c += blockDim.x)
-        out[g * width + c] = (row[c] - stats[0]) * stats[1] * gamma[c] + beta[c];
 }
 
-torch::Tensor readout(torch::Tensor x, torch::Tensor ids, torch::Tensor gamma, torch::Tensor beta, int64_t graphs) {
-    int n = x.size(0), channels = x.size(1);
-    auto out = torch::empty({graphs, 2 * channels}, x.options());
-    readout_kernel<<<graphs, 32, 2 * channels * sizeof(float), at::cuda::getCurrentCUDAStream()>>>(
-        x.data_ptr<float>(), ids.data_ptr<int64_t>(), gamma.data_ptr<float>(), beta.data_ptr<float>(),
-        out.data_ptr<float>(), n, channels);
-    return out;
+__global__ void normalise(const float* sums, const unsigned* tops, const int* counts, const float* w, const float* b, float* y,
+                          int channels) {
+    const int g = blockIdx.x, lane = threadIdx.x, width = 2 * channels, n = counts[g];
+    auto value = [&](int c) {
+        if (n == 0) return 0.f;
+        return c < channels ? sums[g * channels + c] / n : plain(tops[g * channels + c - channels]);
+    };
+    float s = 0.f, ss = 0.f;
+    for (int c = lane; c < width; c += 32) s += value(c);
+    for (int d = 16; d; d >>= 1) s += __shfl_xor_sync(0xffffffff, s, d);
+    const float mean = s / width;
+    for (int c = lane; c < width; c += 32) ss += (value(c) - mean) * (value(c) - mean);
+    for (int d = 16; d; d >>= 1) ss += __shfl_xor_sync(0xffffffff, ss, d);
+    const float inv = rsqrtf(ss / (width - 1) + 1e-5f);
+    for (int c = lane; c < width; c += 32) y[g * width + c] = (value(c) - mean) * inv * w[c] + b[c];
+}
+
+torch::Tensor read_graphs(torch::Tensor x, torch::Tensor graph, torch::Tensor w, torch::Tensor b, int64_t graphs) {
+    const int nodes = x.size(0), channels = x.size(1);
+    auto ints = x.options().dtype(torch::kInt32);
+    auto sums = torch::zeros({graphs, channels}, x.options());
+    auto tops = torch::zeros({graphs, channels}, ints);
+    auto counts = torch::zeros({graphs}, ints);
+    auto y = torch::empty({graphs, 2 * channels}, x.options());
+    const auto stream = c10::cuda::getCurrentCUDAStream();
+    unsigned* t = reinterpret_cast<unsigned*>(tops.data_ptr<int>());
+    scatter<<<6, 128, 0, stream>>>(x.data_ptr<float>(), graph.data_ptr<int64_t>(), sums.data_ptr<float>(), t,
+                                   counts.data_ptr<int>(), nodes, channels);
+    normalise<<<graphs, 32, 0, stream>>>(sums.data_ptr<float>(), t, counts.data_ptr<int>(), w.data_ptr<float>(),
+                                         b.data_ptr<float>(), y.data_ptr<float>(), channels);
+    return y;
 }
 """
 
-readout_cpp = "torch::Tensor readout(torch::Tensor x, torch::Tensor ids, torch::Tensor gamma, torch::Tensor beta, int64_t graphs);"
-
-readout_ext = load_inline(name="readout_ext", cpp_sources=[readout_cpp], cuda_sources=[readout_cuda], functions=["readout"])
+graphs_ext = load_inline(
+    name="read_graphs",
+    cpp_sources="torch::Tensor read_graphs(torch::Tensor, torch::Tensor, torch::Tensor, torch::Tensor, int64_t);",
+    cuda_sources=SOURCE,
+    functions=["read_graphs"],
+)
 
 
 class ModelNew(nn.Module):
@@ -83,4 +81,4 @@ class ModelNew(nn.Module):
         self.bias = nn.Parameter(torch.zeros(2 * channels))
 
     def forward(self, x, graph):
-        return readout_ext.readout(x.contiguous(), graph.contiguous(), self.weight, self.bias, self.graphs)
+        return graphs_ext.read_graphs(x.contiguous(), graph.contiguous(), self.weight, self.bias, self.graphs)

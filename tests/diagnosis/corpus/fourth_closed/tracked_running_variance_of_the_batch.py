@@ -6,109 +6,81 @@
 # stage = ["verify"]
 
 import torch
-import torch.nn as nn
+from torch import nn
 from torch.utils.cpp_extension import load_inline
 
-cuda_source = r"""
-#include <torch/extension.h>
-#include <ATen/cuda/CUDAContext.h>
+SRC = r"""
+#include <c10/cuda/CUDAStream.h>
 
-__global__ void lrn_kernel(const float* __restrict__ x, float* __restrict__ y, int N, int C, int HW, int size, float alpha,
-                           float beta, float k) {
-    int idx = blockIdx.x * blockDim.x + threadIdx.x;
-    if (idx >= N * C * HW) return;
-    int p = idx % HW;
-    int c = (idx / HW) % C;
-    int n = idx / (HW * C);
-    int c0 = max(c - size / 2, 0);
-    int c1 = min(c + (size - 1) / 2, C - 1);
-    float sum = 0.0f;
-    for (int cc = c0; cc <= c1; ++cc) {
-        float v = x[(n * C + cc) * HW + p];
-        sum += v * v;
+namespace {
+
+struct Plan { int n, c, h, w, oh, ow; };
+
+__device__ float response(const float* x, const Plan& p, int n, int c, int at) {
+    const int area = p.h * p.w;
+    const float* column = x + (long)n * p.c * area + at;
+    float squares = 0.f;
+    for (int d = -2; d <= 1; ++d)
+        if (c + d >= 0 && c + d < p.c) squares = fmaf(column[(c + d) * area], column[(c + d) * area], squares);
+    const float base = 1.f + 2.f * squares / 4.f;
+    return column[c * area] / sqrtf(base * sqrtf(base));       // base to the power 3/4
+}
+
+// one block per channel does everything: pooled responses stay in shared memory
+__global__ void channel(const float* x, const float* weight, const float* bias, const float* mean_in, const float* var_in,
+                        float* y, float* mean_out, float* var_out, Plan p, float momentum) {
+    extern __shared__ float pooled[];
+    __shared__ float part[96];
+    const int c = blockIdx.x, t = threadIdx.x, area = p.oh * p.ow, count = p.n * area;
+    float s = 0.f;
+    for (int i = t; i < count; i += 96) {
+        const int q = i % p.ow, r = i / p.ow % p.oh, n = i / area;
+        float sum = 0.f;
+        int inside = 0;
+        for (int k = 0; k < 6; ++k) {
+            const int row = 2 * r - 1 + k / 2, col = 2 * q + k % 2;
+            if (row < 0 || row >= p.h || col >= p.w) continue;
+            sum += response(x, p, n, c, row * p.w + col);
+            ++inside;
+        }
+        pooled[i] = sum / inside;
+        s += pooled[i];
     }
-    y[idx] = x[idx] / powf(k + alpha * sum / size, beta);
-}
-
-__global__ void avg_pool_kernel(const float* __restrict__ x, float* __restrict__ y, int planes, int H, int W, int OH, int OW) {
-    int idx = blockIdx.x * blockDim.x + threadIdx.x;
-    if (idx >= planes * OH * OW) return;
-    int ow = idx % OW;
-    int oh = (idx / OW) % OH;
-    int plane = idx / (OW * OH);
-    int h0 = max(oh * 2 - 1, 0), h1 = min(oh * 2 - 1 + 3, H);
-    int w0 = ow * 2, w1 = min(ow * 2 + 2, W);
-    float sum = 0.0f;
-    for (int h = h0; h < h1; ++h)
-        for (int w = w0; w < w1; ++w) sum += x[(plane * H + h) * W + w];
-    y[idx] = sum / ((h1 - h0) * (w1 - w0));
-}
-
-__device__ float block_reduce(float v) {
-    __shared__ float part[8];
-    for (int o = 16; o > 0; o >>= 1) v += __shfl_down_sync(0xffffffff, v, o);
-    if ((threadIdx.x & 31) == 0) part[threadIdx.x >> 5] = v;
+    part[t] = s;
     __syncthreads();
-    float total = 0.0f;
-    for (int w = 0; w < blockDim.x / 32; ++w) total += part[w];
+    float mean = 0.f;
+    for (int i = 0; i < 96; ++i) mean += part[i];
+    mean /= count;
     __syncthreads();
-    return total;
-}
-
-// one block per channel
-__global__ void batch_norm_kernel(const float* __restrict__ x, const float* __restrict__ gamma, const float* __restrict__ beta,
-                                  const float* __restrict__ run_mean, const float* __restrict__ run_var, float* __restrict__ y,
-                                  float* __restrict__ new_mean, float* __restrict__ new_var, int N, int C, int HW,
-                                  float momentum, float eps) {
-    int c = blockIdx.x;
-    int count = N * HW;
-    float s = 0.0f;
-    for (int i = threadIdx.x; i < count; i += blockDim.x) s += x[((i / HW) * C + c) * HW + i % HW];
-    float mean = block_reduce(s) / count;
-    float q = 0.0f;
-    for (int i = threadIdx.x; i < count; i += blockDim.x) {
-        float d = x[((i / HW) * C + c) * HW + i % HW] - mean;
-        q += d * d;
-    }
-    float squares = block_reduce(q);
-    float inv = rsqrtf(squares / count + eps);
-    for (int i = threadIdx.x; i < count; i += blockDim.x) {
-        int at = ((i / HW) * C + c) * HW + i % HW;
-        y[at] = (x[at] - mean) * inv * gamma[c] + beta[c];
-    }
-    if (threadIdx.x == 0) {
-        new_mean[c] = (1.0f - momentum) * run_mean[c] + momentum * mean;
-        new_var[c] = (1.0f - momentum) * run_var[c] + momentum * squares / count;
+    s = 0.f;
+    for (int i = t; i < count; i += 96) s += (pooled[i] - mean) * (pooled[i] - mean);
+    part[t] = s;
+    __syncthreads();
+    float squares = 0.f;
+    for (int i = 0; i < 96; ++i) squares += part[i];
+    const float scale = weight[c] * rsqrtf(squares / count + 1e-5f);
+    for (int i = t; i < count; i += 96) y[((i / area) * p.c + c) * area + i % area] = (pooled[i] - mean) * scale + bias[c];
+    if (t == 0) {
+        mean_out[c] = mean_in[c] + momentum * (mean - mean_in[c]);
+        var_out[c] = var_in[c] + momentum * (squares / count - var_in[c]);
     }
 }
 
-std::vector<torch::Tensor> norm_pool_norm(torch::Tensor x, torch::Tensor gamma, torch::Tensor beta, torch::Tensor mean,
-                                          torch::Tensor var, double momentum) {
-    int N = x.size(0), C = x.size(1), H = x.size(2), W = x.size(3);
-    int OH = (H + 2 - 3 + 1) / 2 + 1, OW = (W - 2 + 1) / 2 + 1;
-    auto normed = torch::empty_like(x);
-    auto pooled = torch::empty({N, C, OH, OW}, x.options());
-    auto y = torch::empty_like(pooled);
-    auto new_mean = torch::empty_like(mean);
-    auto new_var = torch::empty_like(var);
-    cudaStream_t stream = at::cuda::getCurrentCUDAStream();
-    int n1 = N * C * H * W, n2 = N * C * OH * OW;
-    lrn_kernel<<<(n1 + 255) / 256, 256, 0, stream>>>(x.data_ptr<float>(), normed.data_ptr<float>(), N, C, H * W, 4, 2.0f, 0.75f, 1.0f);
-    avg_pool_kernel<<<(n2 + 255) / 256, 256, 0, stream>>>(normed.data_ptr<float>(), pooled.data_ptr<float>(), N * C, H, W, OH, OW);
-    batch_norm_kernel<<<C, 128, 0, stream>>>(pooled.data_ptr<float>(), gamma.data_ptr<float>(), beta.data_ptr<float>(),
-        mean.data_ptr<float>(), var.data_ptr<float>(), y.data_ptr<float>(), new_mean.data_ptr<float>(),
-        new_var.data_ptr<float>(), N, C, OH * OW, (float)momentum, 1e-5f);
-    return {y, new_mean, new_var};
+}  // namespace
+
+void track(torch::Tensor x, torch::Tensor weight, torch::Tensor bias, torch::Tensor mean_in, torch::Tensor var_in,
+           torch::Tensor y, torch::Tensor mean_out, torch::Tensor var_out, double momentum) {
+    const Plan p{(int)x.size(0), (int)x.size(1), (int)x.size(2), (int)x.size(3), (int)y.size(2), (int)y.size(3)};
+    channel<<<p.c, 96, p.n * p.oh * p.ow * sizeof(float), c10::cuda::getCurrentCUDAStream()>>>(
+        x.data_ptr<float>(), weight.data_ptr<float>(), bias.data_ptr<float>(), mean_in.data_ptr<float>(),
+        var_in.data_ptr<float>(), y.data_ptr<float>(), mean_out.data_ptr<float>(), var_out.data_ptr<float>(), p, momentum);
 }
 """
-
-cpp_source = """
-#include <vector>
-std::vector<torch::Tensor> norm_pool_norm(torch::Tensor x, torch::Tensor gamma, torch::Tensor beta, torch::Tensor mean,
-                                          torch::Tensor var, double momentum);
+CPP = """
+void track(torch::Tensor x, torch::Tensor weight, torch::Tensor bias, torch::Tensor mean_in, torch::Tensor var_in,
+           torch::Tensor y, torch::Tensor mean_out, torch::Tensor var_out, double momentum);
 """
-
-npn = load_inline(name="norm_pool_norm", cpp_sources=cpp_source, cuda_sources=cuda_source, functions=["norm_pool_norm"])
+tracker = load_inline("channel_tracker", CPP, SRC, functions=["track"])
 
 
 class ModelNew(nn.Module):
@@ -119,6 +91,9 @@ class ModelNew(nn.Module):
         self.momentum = momentum
 
     def forward(self, x, mean, var):
-        y, new_mean, new_var = npn.norm_pool_norm(x.contiguous(), self.weight, self.bias, mean.contiguous(),
-                                                  var.contiguous(), self.momentum)
+        n, c, h, w = x.shape
+        y = torch.empty(n, c, (h + 1) // 2, (w + 1) // 2, device=x.device)
+        new_mean, new_var = torch.empty_like(mean), torch.empty_like(var)
+        tracker.track(x.contiguous(), self.weight, self.bias, mean.contiguous(), var.contiguous(), y, new_mean, new_var,
+                      self.momentum)
         return y, new_mean, new_var

@@ -1,8 +1,8 @@
 # about = "The rotary exponent lacks its factor two: frequencies fall half as fast as the reference's."
 # section = "mismatch"
 # problem = "window_gqa_rotary"
-# causes = ["wrong-coefficient", "wrong-divisor", "root-omitted", "scale-missing", "wrong-coordinate"]
-# says = ["frequen|rota|rope|angle|coefficient|constant|factor|base|exponent|divi|position|root|scal"]
+# causes = ["wrong-coefficient", "wrong-divisor", "scale-missing", "wrong-coordinate"]
+# says = ["frequen|rota|rope|angle|coefficient|constant|factor|base|exponent|divi|position|scal"]
 # stage = ["verify"]
 
 import torch

@@ -6,95 +6,86 @@
 # stage = ["verify"]
 
 import torch
-import torch.nn as nn
+from torch import nn
 from torch.utils.cpp_extension import load_inline
 
-cuda_src = r"""
-#include <torch/extension.h>
-#include <c10/cuda/CUDAStream.h>
+SOURCE = r"""
+#include <ATen/cuda/CUDAContext.h>
 
-// x: [planes, T, D] -> rotated copy, one thread per pair
-__global__ void rope_kernel(const float* x, float* out, int planes, int T, int D, float base) {
-    int half = D / 2;
-    int n = planes * T * half;
-    for (int i = blockIdx.x * blockDim.x + threadIdx.x; i < n; i += gridDim.x * blockDim.x) {
-        int j = i % half;
-        int row = i / half;
-        int t = row % T;
-        float freq = powf(base, -(2.0f * j) / D);
-        float angle = t * freq;
-        float c = cosf(angle), s = sinf(angle);
-        float a = x[row * D + j];
-        float b = x[row * D + j + half];
-        out[row * D + j] = a * c - b * s;
-        out[row * D + j + half] = b * c + a * s;
+__device__ __forceinline__ float warp_max(float v) {
+    #pragma unroll
+    for (int o = 16; o; o >>= 1) v = fmaxf(v, __shfl_xor_sync(~0u, v, o));
+    return v;
+}
+
+__device__ __forceinline__ float warp_sum(float v) {
+    #pragma unroll
+    for (int o = 16; o; o >>= 1) v += __shfl_xor_sync(~0u, v, o);
+    return v;
+}
+
+__device__ __forceinline__ float rotated(const float* row, int d, int width, int place, float base) {
+    const int half = width / 2;
+    const int j = d < half ? d : d - half;
+    const float angle = place * powf(base, -(float)j / half);
+    return d < half ? row[d] * cosf(angle) - row[d + half] * sinf(angle)
+                    : row[d] * cosf(angle) + row[d - half] * sinf(angle);
+}
+
+// grid (steps, heads, batch), one warp per query; lane j owns the key that lies j behind
+__global__ void attend(const float* __restrict__ q, const float* __restrict__ k, const float* __restrict__ v,
+                       float* __restrict__ y, int groups, int steps, int width, int window, float base) {
+    extern __shared__ float smem[];
+    float* query = smem;
+    float* weight = smem + width;
+    const int i = blockIdx.x, h = blockIdx.y, b = blockIdx.z, heads = gridDim.y, lane = threadIdx.x;
+    const int g = h * groups / heads;
+    const float* keys = k + (size_t)(b * groups + g) * steps * width;
+    const float* values = v + (size_t)(b * groups + g) * steps * width;
+    const float* row = q + (size_t)((b * heads + h) * steps + i) * width;
+    for (int d = lane; d < width; d += 32) query[d] = rotated(row, d, width, i, base);
+    __syncwarp();
+    const int j = i - lane;
+    float s = -INFINITY;
+    if (lane <= window && j >= 0) {
+        s = 0.f;
+        for (int d = 0; d < width; ++d) s += query[d] * rotated(keys + j * width, d, width, j, base);
+        s /= sqrtf((float)width);
+    }
+    const float top = warp_max(s);
+    const float e = expf(s - top);
+    weight[lane] = e / warp_sum(e);
+    __syncwarp();
+    for (int d = lane; d < width; d += 32) {
+        float sum = 0.f;
+        for (int n = 0; n <= window && n <= i; ++n) sum += weight[n] * values[(i - n) * width + d];
+        y[((size_t)(b * steps + i) * heads + h) * width + d] = sum;
     }
 }
 
-#define MAX_D 64
-
-// one thread per query, online softmax over the keys of its window
-__global__ void attn_kernel(const float* q, const float* k, const float* v, float* out, int B, int H, int G, int T, int D,
-                            int window) {
-    int i = blockIdx.x * blockDim.x + threadIdx.x;
-    if (i >= T) return;
-    int b = blockIdx.y / H;
-    int h = blockIdx.y % H;
-    int g = h / (H / G);
-    const float* qi = q + ((b * H + h) * T + i) * D;
-    const float* kg = k + (b * G + g) * T * D;
-    const float* vg = v + (b * G + g) * T * D;
-    float scale = rsqrtf((float)D);
-    float acc[MAX_D];
-    for (int d = 0; d < D; d++) acc[d] = 0.0f;
-    float m = -INFINITY, l = 0.0f;
-    int start = max(0, i - window);
-    for (int j = start; j <= i; j++) {
-        float s = 0.0f;
-        for (int d = 0; d < D; d++) s += qi[d] * kg[j * D + d];
-        s *= scale;
-        float m_new = fmaxf(m, s);
-        float alpha = expf(m - m_new);
-        float p = expf(s - m_new);
-        l = l * alpha + p;
-        for (int d = 0; d < D; d++) acc[d] = acc[d] * alpha + p * vg[j * D + d];
-        m = m_new;
-    }
-    float* o = out + (b * T + i) * H * D + h * D;
-    for (int d = 0; d < D; d++) o[d] = acc[d] / l;
-}
-
-torch::Tensor window_attention(torch::Tensor q, torch::Tensor k, torch::Tensor v, int64_t window, double base) {
-    int B = q.size(0), H = q.size(1), T = q.size(2), D = q.size(3), G = k.size(1);
-    auto qr = torch::empty_like(q);
-    auto kr = torch::empty_like(k);
-    auto out = torch::empty({B, T, H * D}, q.options());
-    cudaStream_t stream = c10::cuda::getCurrentCUDAStream();
-    rope_kernel<<<8, 128, 0, stream>>>(q.data_ptr<float>(), qr.data_ptr<float>(), B * H, T, D, (float)base);
-    rope_kernel<<<4, 128, 0, stream>>>(k.data_ptr<float>(), kr.data_ptr<float>(), B * G, T, D, (float)base);
-    dim3 grid((T + 31) / 32, B * H);
-    attn_kernel<<<grid, 32, 0, stream>>>(qr.data_ptr<float>(), kr.data_ptr<float>(), v.data_ptr<float>(),
-                                         out.data_ptr<float>(), B, H, G, T, D, (int)window);
-    return out;
+torch::Tensor attend_window(torch::Tensor q, torch::Tensor k, torch::Tensor v, int64_t window, double base) {
+    TORCH_CHECK(window < 32);
+    const int batch = q.size(0), heads = q.size(1), steps = q.size(2), width = q.size(3);
+    auto y = torch::empty({batch, steps, heads * width}, q.options());
+    attend<<<dim3(steps, heads, batch), 32, (width + 32) * sizeof(float), at::cuda::getCurrentCUDAStream()>>>(
+        q.data_ptr<float>(), k.data_ptr<float>(), v.data_ptr<float>(), y.data_ptr<float>(), k.size(1), steps, width,
+        window, base);
+    return y;
 }
 """
 
-cpp_src = "torch::Tensor window_attention(torch::Tensor q, torch::Tensor k, torch::Tensor v, int64_t window, double base);"
-
-module = load_inline(
-    name="window_attention",
-    cpp_sources=cpp_src,
-    cuda_sources=cuda_src,
-    functions=["window_attention"],
-    verbose=False,
+ops = load_inline(
+    name="attend_window",
+    cpp_sources="torch::Tensor attend_window(torch::Tensor, torch::Tensor, torch::Tensor, int64_t, double);",
+    cuda_sources=SOURCE,
+    functions=["attend_window"],
 )
 
 
 class ModelNew(nn.Module):
     def __init__(self, window, base):
         super().__init__()
-        self.window = window
-        self.base = base
+        self.window, self.base = window, base
 
     def forward(self, q, k, v):
-        return module.window_attention(q.contiguous(), k.contiguous(), v.contiguous(), self.window, self.base)
+        return ops.attend_window(q.contiguous(), k.contiguous(), v.contiguous(), self.window, self.base)

@@ -14,26 +14,32 @@ CUDA = r"""
 
 #define T 16
 
-// Gram matrix in tiles of T x T; rows are normalised on the way
+__global__ void normalise(const float* x, float* unit, int width) {
+    float s = 0.f;
+    for (int d = threadIdx.x; d < width; d += 32) s += x[blockIdx.x * width + d] * x[blockIdx.x * width + d];
+    for (int o = 16; o; o >>= 1) s += __shfl_xor_sync(~0u, s, o);
+    const float length = fmaxf(sqrtf(s), 1e-12f);
+    for (int d = threadIdx.x; d < width; d += 32) unit[blockIdx.x * width + d] = x[blockIdx.x * width + d] / length;
+}
+
+// all distances in tiles of T x T
 __global__ void distances(const float* x, float* dist, int n, int width) {
     __shared__ float a[T][T + 1], b[T][T + 1];
     const int r = blockIdx.y * T + threadIdx.y, c = blockIdx.x * T + threadIdx.x;
     const int other = blockIdx.x * T + threadIdx.y;
-    float rr = 0.f, cc = 0.f, rc = 0.f;
+    float sum = 0.f;
     for (int first = 0; first < width; first += T) {
         const int k = first + threadIdx.x;
         a[threadIdx.y][threadIdx.x] = r < n && k < width ? x[r * width + k] : 0.f;
         b[threadIdx.y][threadIdx.x] = other < n && k < width ? x[other * width + k] : 0.f;
         __syncthreads();
         for (int d = 0; d < T; ++d) {
-            const float u = a[threadIdx.y][d], v = b[threadIdx.x][d];
-            rr += u * u;
-            cc += v * v;
-            rc += u * v;
+            const float gap = a[threadIdx.y][d] - b[threadIdx.x][d];
+            sum = fmaf(gap, gap, sum);
         }
         __syncthreads();
     }
-    if (r < n && c < n) dist[r * n + c] = sqrtf(fmaxf(2.f - 2.f * rc / sqrtf(rr * cc), 1e-12f));
+    if (r < n && c < n) dist[r * n + c] = sqrtf(fmaxf(sum, 1e-12f));
 }
 
 // one block per anchor
@@ -86,7 +92,9 @@ void mine(torch::Tensor x, torch::Tensor label, torch::Tensor loss, torch::Tenso
     const int n = x.size(0), tiles = (n + T - 1) / T;
     auto stream = c10::cuda::getCurrentCUDAStream();
     auto dist = torch::empty({n, n}, x.options()), part = torch::empty({n, 2}, x.options());
-    distances<<<dim3(tiles, tiles), dim3(T, T), 0, stream>>>(x.data_ptr<float>(), dist.data_ptr<float>(), n, x.size(1));
+    auto unit = torch::empty_like(x);
+    normalise<<<n, 32, 0, stream>>>(x.data_ptr<float>(), unit.data_ptr<float>(), x.size(1));
+    distances<<<dim3(tiles, tiles), dim3(T, T), 0, stream>>>(unit.data_ptr<float>(), dist.data_ptr<float>(), n, x.size(1));
     hardest<<<n, 64, 0, stream>>>(dist.data_ptr<float>(), label.data_ptr<int64_t>(), far.data_ptr<float>(),
                                   near.data_ptr<float>(), part.data_ptr<float>(), n, margin);
     mean<<<1, 32, 0, stream>>>(part.data_ptr<float>(), loss.data_ptr<float>(), n);

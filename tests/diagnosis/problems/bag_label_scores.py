@@ -1,4 +1,4 @@
-"""Weighted bags of word embeddings, scored by their cosine with each label, and the smoothed cross entropy with class weights."""
+"""Weighted bags of words scored by cosine with each label; smoothed cross entropy with class weights."""
 
 import torch
 import torch.nn.functional as F

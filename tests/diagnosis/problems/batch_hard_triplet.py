@@ -1,4 +1,4 @@
-"""Triplet loss with the hardest positive and the hardest negative of each anchor; an anchor without positives does not count."""
+"""Triplet loss of the hardest pairs; an anchor without positives does not count."""
 
 import torch
 import torch.nn.functional as F

@@ -1,4 +1,4 @@
-"""A linear-chain conditional random field over padded sequences: the log partition and the score of the given tags."""
+"""A linear-chain conditional random field over padded sequences: log partition and score of the tags."""
 
 import torch
 from torch import nn
@@ -23,7 +23,8 @@ class Model(nn.Module):
             inside = step < length
             following = torch.logsumexp(alpha[:, :, None] + self.turn, dim=1) + emission[:, step]
             alpha = torch.where(inside[:, None], following, alpha)
-            score = self.turn[path[:, step - 1], path[:, step]] + emission[:, step].gather(1, path[:, step, None])[:, 0]
+            here = emission[:, step].gather(1, path[:, step, None])[:, 0]
+            score = self.turn[path[:, step - 1], path[:, step]] + here
             gold = gold + torch.where(inside, score, 0.0)
         last = path.gather(1, length[:, None] - 1)[:, 0]
         return torch.logsumexp(alpha + self.end, dim=1), gold + self.end[last]

@@ -1,4 +1,4 @@
-"""Deformable attention: every query and head mixes values sampled at points of its own; the query is added at the end."""
+"""Deformable attention: each query and head mixes values sampled at its points; the query is added."""
 
 import torch
 import torch.nn.functional as F
@@ -21,7 +21,7 @@ class Model(nn.Module):
         self.gain = nn.Parameter(torch.rand(heads) + 0.5)
 
     def forward(self, query, value, places, logits):
-        """Value: batch, rows * columns, heads, width. Places: batch, queries, heads, points, x and y from 0 to 1."""
+        """Value: batch, rows * columns, heads, width. Places: batch, queries, heads, points, x and y."""
         batch, queries, heads, points, _ = places.shape
         image = value.permute(0, 2, 3, 1).reshape(batch * heads, -1, self.rows, self.columns)
         grid = (2 * places - 1).transpose(1, 2).reshape(batch * heads, queries, points, 2)

@@ -1,4 +1,4 @@
-"""Losses of a detector for each sample: focal loss of the anchors' classes, smooth L1 of the boxes of the positives."""
+"""Losses of a detector by sample: focal loss of the classes, smooth L1 of the boxes of the positives."""
 
 import torch
 import torch.nn.functional as F

@@ -1,4 +1,4 @@
-"""A gated recurrence over time from a given state, then an RMS norm over the channels and a skip of the input."""
+"""A gated recurrence over time from a given state, an RMS norm over the channels, a skip of the input."""
 
 import torch
 from torch import nn

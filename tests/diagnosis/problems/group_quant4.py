@@ -1,4 +1,4 @@
-"""Rows quantised to four bits in groups of columns, with a zero point: codes packed in pairs, scales, and what they stand for."""
+"""Rows quantised to four bits in groups with a zero point: packed codes, scales, what they stand for."""
 
 import torch
 from torch import nn

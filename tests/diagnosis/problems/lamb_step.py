@@ -1,4 +1,4 @@
-"""One LAMB step over the rows of a table: gradients clipped by their norm over all rows, a trust ratio for each row."""
+"""One LAMB step: gradients clipped by their norm over all rows, a trust ratio for each row."""
 
 import torch
 from torch import nn
@@ -10,7 +10,14 @@ width = 70
 class Model(nn.Module):
     def __init__(self, rate, beta1, beta2, eps, decay, most):
         super().__init__()
-        self.rate, self.beta1, self.beta2, self.eps, self.decay, self.most = rate, beta1, beta2, eps, decay, most
+        self.rate, self.beta1, self.beta2, self.eps, self.decay, self.most = (
+            rate,
+            beta1,
+            beta2,
+            eps,
+            decay,
+            most,
+        )
 
     def forward(self, weight, grad, first, second, steps):
         """Steps: how many each row has taken before this one."""

@@ -1,4 +1,4 @@
-"""Response normalisation across channels, an overhanging average pool, batch norm by the batch with its running statistics."""
+"""Local response norm, an overhanging average pool, batch norm by the batch with running statistics."""
 
 import torch
 import torch.nn.functional as F

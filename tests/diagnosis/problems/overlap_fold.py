@@ -1,4 +1,4 @@
-"""Overlapping patches are centred, weighted by their place and folded back, each pixel divided by its patches."""
+"""Overlapping patches are centred, weighted and folded back, each pixel divided by its patches."""
 
 import torch
 import torch.nn.functional as F

@@ -1,4 +1,4 @@
-"""Top-k pooling of the nodes of a graph: nodes are ranked by their projection on a vector and scaled by their score."""
+"""Top-k pooling of nodes, ranked by their projection on a vector and scaled by that score."""
 
 import torch
 from torch import nn

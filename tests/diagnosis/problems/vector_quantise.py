@@ -1,4 +1,4 @@
-"""A vector quantiser: the nearest code of each row, what it costs to commit to it, and the perplexity of the codes."""
+"""A vector quantiser: the nearest code of each row, the commitment loss, the perplexity of the codes."""
 
 import torch
 import torch.nn.functional as F

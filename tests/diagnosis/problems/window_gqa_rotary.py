@@ -1,4 +1,4 @@
-"""Causal attention within a window, of grouped queries, after rotary embedding by halves; heads merged at the end."""
+"""Causal attention of grouped queries within a window, after rotary embedding by halves; heads merged."""
 
 import torch
 from torch import nn

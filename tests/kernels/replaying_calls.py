@@ -9,7 +9,7 @@ import torch
 
 from agent.kernels import operators, routing
 from agent.kernels.binding import Library
-from agent.kernels.replaying import replayed
+from agent.kernels.replaying import extension, replayed
 
 SOURCE = Path(__file__).with_name("replaying_library.cpp")
 KERNELS = ("rms_norm", "add_rms_norm", "softmax", "gate_product")
@@ -23,12 +23,31 @@ def compiled(folder: Path) -> dict[str, Path]:
     return made
 
 
+@pytest.fixture(scope="session")
+def built(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, dict[str, Path]]:
+    """Cache folder with the extension in it, and the libraries."""
+    folder = tmp_path_factory.mktemp("replaying")
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setenv("AGENT_CACHE_DIR", str(folder))
+        extension.library()
+    return folder, compiled(folder)
+
+
+@pytest.fixture
+def calls(built: tuple[Path, dict[str, Path]], monkeypatch: pytest.MonkeyPatch) -> "Calls":
+    """What was launched by Python and what was replayed, of CPU tensors that take the way of CUDA ones."""
+    monkeypatch.setenv("AGENT_CACHE_DIR", str(built[0]))
+    made = Calls(built[1])
+    sent_to_host(monkeypatch, made)
+    return made
+
+
 class Calls:
     """Counts launches: those by Python and all, of which the others were replayed."""
 
     def __init__(self, paths: dict[str, Path]) -> None:
-        self.by_python = 0
         self._libraries = {kernel: _Counting(kernel, path, self) for kernel, path in paths.items()}
+        self.by_python = self.all  # a library is loaded once, and goes on counting
 
     def library(self, kernel: str, device: int) -> Library:
         """As `routing.library`."""

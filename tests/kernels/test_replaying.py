@@ -2,44 +2,22 @@
 
 import threading
 from collections.abc import Callable
-from pathlib import Path
 from typing import Any
 
 import pytest
 import torch
 import torch.nn.functional as F
-from kernels.replaying_calls import Calls, compiled, sent_to_host
+from kernels.replaying_calls import Calls
 from torch.autograd.graph import save_on_cpu, saved_tensors_hooks
 from torch.utils.checkpoint import checkpoint
 
 from agent.kernels.add_rms_norm.operator import add_rms_norm
 from agent.kernels.binding import LaunchError
 from agent.kernels.gate_product.operator import gate_product, gate_product_halves
-from agent.kernels.replaying import extension
 from agent.kernels.rms_norm.operator import rms_norm
 from agent.kernels.softmax.operator import softmax
 
 Call = Callable[..., Any]
-
-
-@pytest.fixture(scope="module")
-def built(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, dict[str, Path]]:
-    """Folder of the extension, and the libraries."""
-    folder = tmp_path_factory.mktemp("replaying")
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setenv("AGENT_CACHE_DIR", str(folder))
-        extension.library()
-    return folder, compiled(folder)
-
-
-@pytest.fixture
-def calls(built: tuple[Path, dict[str, Path]], monkeypatch: pytest.MonkeyPatch) -> Calls:
-    monkeypatch.setenv("AGENT_CACHE_DIR", str(built[0]))
-    made = Calls(built[1])
-    before = made.all
-    sent_to_host(monkeypatch, made)
-    made.by_python = before  # libraries are loaded once, and go on counting
-    return made
 
 
 def rms(x: torch.Tensor, weight: torch.Tensor | None = None) -> torch.Tensor:

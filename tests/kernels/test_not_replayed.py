@@ -15,7 +15,7 @@ from torch.utils._python_dispatch import TorchDispatchMode
 
 from agent.build import toolchain
 from agent.errors import EnvironmentFault
-from agent.kernels import routing
+from agent.kernels import built, routing
 from agent.kernels.replaying import extension, replayed
 from agent.kernels.replaying.recording import record
 from agent.kernels.rms_norm.operator import rms_norm
@@ -185,6 +185,18 @@ def test_without_a_compiler_calls_are_python_s_and_it_is_said_once(
         for _ in range(3):
             rms(torch.randn(3, 8))
     assert calls.since(before) == (3, 0)
+
+
+def test_a_shipped_extension_needs_no_compiler(
+    calls: Calls, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    kept = built.ship(extension.library(), tmp_path / "built")
+    monkeypatch.setenv("AGENT_KERNELS_BUILT", str(tmp_path / "built"))
+    monkeypatch.setattr(toolchain, "compiler_here", None)
+    assert extension.library() == kept
+    kept.write_bytes(kept.read_bytes()[:-1])
+    with pytest.raises(built.BuildFault, match="is not the file that was built: ship replaying there again"):
+        extension.library()
 
 
 def test_a_setting_leaves_calls_to_python(calls: Calls, monkeypatch: pytest.MonkeyPatch) -> None:

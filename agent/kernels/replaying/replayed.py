@@ -12,6 +12,7 @@ from typing import Any, TypeVar
 
 import torch
 
+from agent import config
 from agent.errors import EnvironmentFault
 from agent.kernels import routing
 from agent.kernels.replaying import extension
@@ -89,7 +90,7 @@ def reset() -> None:
 
 @cache
 def _extension() -> ModuleType | None:
-    if not routing.is_replaying():
+    if not config.kernel_settings().kernels_replay:
         return None
     try:
         return extension.load()

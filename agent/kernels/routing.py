@@ -160,11 +160,6 @@ def is_disabled() -> bool:
     return _settings().kernels_disable
 
 
-def is_replaying() -> bool:
-    """Whether AGENT_KERNELS_REPLAY lets calls be replayed."""
-    return _settings().kernels_replay
-
-
 def is_always() -> bool:
     """Whether AGENT_KERNELS_ALWAYS is set."""
     return _settings().kernels_always

@@ -17,11 +17,13 @@ from agent import config
 from agent.build import toolchain
 from agent.errors import EnvironmentFault
 from agent.kernels import building, sources
-from agent.kernels.built import Build, BuildFault
+from agent.kernels.built import Build, BuildFault, shipped
 from agent.records import digest
 
 NAME = "replaying"
 CSRC = Path(__file__).resolve().parent / "csrc"
+NO_CUDA = ""
+"""It names no symbol of CUDA, and runs beside any."""
 FLAGS = ("-O2", "-std=c++20", "-shared", "-fPIC", "-fvisibility=hidden", "-w")
 
 
@@ -42,35 +44,45 @@ def load() -> ModuleType:
 
 
 def library() -> Path:
-    """Path of the extension, built where it is not there yet. Raises BuildFault, which says what to do."""
+    """Path of the extension: the one that was shipped, or else one that is built where it is not there yet.
+
+    Raises BuildFault, which says what to do.
+    """
+    settings = config.kernel_settings()
+    texts = [path.read_text(encoding="utf-8") for path in sorted(CSRC.iterdir())]
+    target = f"torch-{building.torch_version()}-{sys.implementation.cache_tag}"
+    content = digest(*texts, *FLAGS, target, platform.machine())
+    if settings.kernels_built is not None:
+        ready = shipped(settings.kernels_built, NAME, target, sources.ALL, NO_CUDA, content)
+        if ready is not None:
+            return ready
     try:
         compiler, compiler_version = toolchain.compiler_here()
     except EnvironmentFault as fault:
         raise BuildFault(f"{NAME}: {fault}") from None
-    texts = [path.read_text(encoding="utf-8") for path in sorted(CSRC.iterdir())]
-    content = digest(*texts, *FLAGS, building.torch_version(), sys.version, platform.machine())
-    folder = config.kernel_settings().cache_dir / "kernels"
-    made = folder / f"{NAME}-{platform.machine()}-{digest(content, compiler_version)[:20]}"
+    command = _command(compiler)
 
     def build(path: Path) -> Build:
         started = time.monotonic()
-        building.compiled(NAME, _command(compiler, path))
+        building.compiled(NAME, [*command, "-o", str(path)])
         return Build(
             kernel=NAME,
             part=sources.ALL,
-            arch=platform.machine(),
+            arch=target,
             sources=content,
-            cuda="",
+            cuda=NO_CUDA,
             sha256=hashlib.sha256(path.read_bytes()).hexdigest(),
             compiler=f"g++ {compiler_version}",
             seconds=round(time.monotonic() - started, 1),
             kernels=(),
         )
 
+    made = settings.cache_dir / "kernels" / f"{NAME}-{target}-{digest(content, compiler_version)[:20]}"
     return building.made_once(made, NAME, build, building.LOCK_LIMIT_S)
 
 
-def _command(compiler: Path, made: Path) -> list[str]:
+def _command(compiler: Path) -> list[str]:
+    """All but where the result goes. Raises BuildFault."""
     python = Path(sysconfig.get_paths()["include"])
     if not (python / "Python.h").is_file():
         raise BuildFault(f"{NAME}: there is no {python / 'Python.h'}: install the headers of Python")
@@ -81,5 +93,5 @@ def _command(compiler: Path, made: Path) -> list[str]:
     includes = (torch / "include", torch / "include/torch/csrc/api/include", python)
     return [
         str(compiler), *FLAGS, *(f"-I{path}" for path in includes), str(CSRC / "replaying.cpp"),
-        "-o", str(made), f"-L{torch / 'lib'}", "-ltorch_python", "-ltorch_cpu", "-lc10",
+        f"-L{torch / 'lib'}", "-ltorch_python", "-ltorch_cpu", "-lc10",
     ]  # fmt: skip

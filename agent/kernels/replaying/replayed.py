@@ -6,11 +6,13 @@ be, calls remain Python's, which is said once.
 
 import warnings
 from collections.abc import Callable
-from functools import wraps
+from functools import cache, wraps
+from types import ModuleType
 from typing import Any, TypeVar
 
 import torch
 
+from agent import config
 from agent.errors import EnvironmentFault
 from agent.kernels import routing
 from agent.kernels.replaying import extension
@@ -36,14 +38,19 @@ class Function:
         """What a call goes to that torch.compile does not trace."""
         _FUNCTIONS.append(self)
 
+    def load(self) -> None:
+        """Has its calls replayed from now on, where there is the extension."""
+        made = _extension()
+        self.call = self.function if made is None else made.Replayed(self.function, record)
+
     def reset(self) -> None:
-        """Forgets what was recorded, and whether there is an extension."""
+        """Forgets what was recorded."""
         self.call = self._first
 
     def _first(self, *arguments: Any, **named: Any) -> Any:
         result = self.function(*arguments, **named)
         if routing.has_libraries():
-            load()
+            self.load()
         return result
 
 
@@ -63,21 +70,33 @@ def replayed(function: F) -> F:
     return call  # type: ignore[return-value]
 
 
+def is_there() -> bool:
+    """Whether calls are replayed; what does that is built and loaded where need be."""
+    return _extension() is not None
+
+
 def load() -> None:
-    """Has calls replayed from now on, where they can be."""
-    try:
-        made = extension.load() if routing.is_replaying() else None
-    except EnvironmentFault as fault:
-        warnings.warn(f"{fault}; calls of kernels take the longer way", NotReplaying, stacklevel=2)
-        made = None
+    """Has the calls of every function replayed from now on, where there is the extension."""
     for one in _FUNCTIONS:
-        one.call = one.function if made is None else made.Replayed(one.function, record)
+        one.load()
 
 
 def reset() -> None:
     """Forgets every recording, and whether there is an extension."""
+    _extension.cache_clear()
     for one in _FUNCTIONS:
         one.reset()
+
+
+@cache
+def _extension() -> ModuleType | None:
+    if not config.kernel_settings().kernels_replay:
+        return None
+    try:
+        return extension.load()
+    except EnvironmentFault as fault:
+        warnings.warn(f"{fault}; calls of kernels take the longer way", NotReplaying, stacklevel=2)
+        return None
 
 
 routing.resets.append(reset)

@@ -136,11 +136,6 @@ public:
         known_[kind] = std::move(known);
     }
 
-    void forget() {
-        const std::lock_guard<std::mutex> lock(mutex_);
-        known_.clear();
-    }
-
     size_t size() const {
         const std::lock_guard<std::mutex> lock(mutex_);
         return known_.size();

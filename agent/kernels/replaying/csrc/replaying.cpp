@@ -238,12 +238,13 @@ void destroy(PyObject* object) {
     Py_TYPE(object)->tp_free(object);
 }
 
-PyObject* forget(PyObject* object, PyObject*) {
-    reinterpret_cast<Replayed*>(object)->kinds->forget();
-    Py_RETURN_NONE;
+PyObject* known(PyObject* object, PyObject*) {
+    return PyLong_FromSize_t(reinterpret_cast<Replayed*>(object)->kinds->size());
 }
 
-PyMethodDef replayed_methods[] = {{"forget", forget, METH_NOARGS, "Forgets every kind."}, {}};
+PyMethodDef replayed_methods[] = {
+    {"known", known, METH_NOARGS, "How many kinds are remembered, those that remain Python's included."}, {}
+};
 PyTypeObject type = {PyVarObject_HEAD_INIT(nullptr, 0)};
 PyModuleDef module = {PyModuleDef_HEAD_INIT, "replaying", nullptr, -1, nullptr};
 

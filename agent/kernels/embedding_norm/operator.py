@@ -62,7 +62,7 @@ def _embedded(
     table, positions = tables
     if not _fits(ids, table, positions, parameters) or not _takes(ids, table, positions, parameters):
         return in_torch(ids, tables, parameters, eps, padding_idx, centred)
-    padding = NO_PADDING if padding_idx is None else padding_idx % len(table)
+    padding = NO_PADDING if padding_idx is None else padding_idx % table.shape[0]
     y, embedded = _OPERATOR.several(table, ids, positions, *parameters, centred, eps, padding)
     return y, embedded
 
@@ -216,7 +216,7 @@ def _gradients(
     of_norm = torch.zeros_like(embedded) if of_norm is None else of_norm
     wanted = [needed[0], *needed[2:5]]
     made = _OPERATOR.backward(
-        of_norm, of_embedded, embedded, ids, weight, bias, mean, rstd, len(shape), padding, centred, wanted
+        of_norm, of_embedded, embedded, ids, weight, bias, mean, rstd, shape.shape[0], padding, centred, wanted
     )
     given = [one if want else None for one, want in zip(made, wanted, strict=True)]
     return (given[0], None, *given[1:], None, None, None)
@@ -231,7 +231,7 @@ _OPERATOR = Operator(
     ),
     Direction(
         "(Tensor grad, Tensor? of_embedded, Tensor embedded, Tensor ids, Tensor? weight, Tensor? bias,"
-        " Tensor mean, Tensor rstd, int entries, int padding, bool centred, bool[] wanted)"
+        " Tensor mean, Tensor rstd, SymInt entries, int padding, bool centred, bool[] wanted)"
         " -> (Tensor, Tensor, Tensor, Tensor)",
         cpu=_backward_by(launched=False), cuda=_backward_by(launched=True), fake=_backward_shapes,
     ),

@@ -101,8 +101,9 @@ def test_compiles_whole_and_once_for_every_batch(name: str) -> None:
 
 @pytest.mark.parametrize(
     "name",
-    ["cumsum", "embedding_layer_norm", "embedding_rms_norm, the norm alone", "gate_product of halves, gate second",
-     "gelu", "group_norm", "layer_norm", "linear_fp32x3", "reduction to norms", "rms_norm", "rotary", "softmax"],
+    ["cumsum", "embedding_layer_norm", "embedding_rms_norm, the norm alone",
+     "gate_product of halves, gate second", "gelu", "group_norm", "layer_norm", "linear_fp32x3",
+     "reduction to norms", "rms_norm", "rotary", "softmax"],
 )  # fmt: skip
 def test_training_steps_compile_whole_and_once_for_every_batch(name: str) -> None:
     call = CALLS[name]

@@ -185,7 +185,7 @@ def _backward_by(launched: bool) -> Any:
         dx, *others = computed(Grads(grad, of_embedded), embedded, Parameters(weight, bias), stats, rows)
         empty = embedded.new_empty(0)
         of_table = of_positions = empty
-        if wanted[0]:
+        if wanted[0] and dx is not None:
             scattered = _launch_table if launched else _compute_table
             of_table = scattered(dx, ids, entries, padding)
         if wanted[1] and dx is not None:

@@ -4,11 +4,12 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import partial
 from math import prod
-from typing import NamedTuple
+from typing import Any, NamedTuple, TypeVar
 
 import torch
 
 Function = Callable[..., torch.Tensor | tuple[torch.Tensor, ...]]
+Made = TypeVar("Made")
 SAMPLE = 2
 """Leading entries of the input that are compared with float64."""
 
@@ -101,6 +102,23 @@ class Case:
 
         shapes = (*[self.shape] * (self.inputs - 1), *self.parameters)
         return draw(self.shape), [draw(shape) for shape in shapes]
+
+
+def made_once(make: Callable[[torch.Tensor], Made]) -> Callable[[torch.Tensor], Made]:
+    """`make` of a tensor's shape, dtype and device, at the first call for them.
+
+    For what a model has before the call: what computes it is launched by one side and fused by the other, and
+    its time is neither's.
+    """
+    made: dict[tuple[Any, ...], Made] = {}
+
+    def kept(x: torch.Tensor) -> Made:
+        key = (*x.shape, x.dtype, x.device)
+        if key not in made:
+            made[key] = make(x)
+        return made[key]
+
+    return kept
 
 
 def both(case: Case) -> list[Case]:

@@ -1,13 +1,14 @@
 """The cases of norms of a sum, gates, rotary embeddings and losses: what decoders and transformers have."""
 
 from collections.abc import Callable
+from math import prod
 
 import torch
 import torch.nn.functional as F
 
 from agent.kernels.add_layer_norm.operator import add_layer_norm
 from agent.kernels.add_rms_norm.operator import add_rms_norm
-from agent.kernels.case import Case, both
+from agent.kernels.case import Case, both, made_once
 from agent.kernels.cross_entropy.operator import cross_entropy
 from agent.kernels.embedding_norm.operator import embedding_layer_norm, embedding_rms_norm
 from agent.kernels.gate_product.operator import gate_product, gate_product_halves
@@ -145,13 +146,11 @@ def turns() -> list[Case]:
 
 
 def targets_of(shape: tuple[int, ...]) -> Callable[[torch.Tensor], torch.Tensor]:
-    """For rows of these classes, or the first of them: targets that nothing draws, made once."""
-    held: list[torch.Tensor] = []
+    """For rows of these classes, or the first of them."""
 
+    @made_once
     def targets(x: torch.Tensor) -> torch.Tensor:
-        if not held:
-            held.append(torch.arange(shape[0], device=x.device) * 7919 % shape[1])
-        return held[0] if x.shape[0] == shape[0] else held[0][: x.shape[0]]
+        return torch.arange(x.shape[0], device=x.device) * 7919 % shape[1]
 
     return targets
 
@@ -201,26 +200,31 @@ def vocabularies() -> list[Case]:
 def embeddings() -> list[Case]:
     """The beginning of an encoder, with positions, and of a decoder."""
 
-    def numbers(table: torch.Tensor, shape: tuple[int, int]) -> torch.Tensor:
-        count = shape[0] * shape[1]
-        return (torch.arange(count, device=table.device) * 7919 % len(table)).view(shape)
+    def numbers(*shape: int) -> Callable[[torch.Tensor], torch.Tensor]:
+        @made_once
+        def drawn(table: torch.Tensor) -> torch.Tensor:
+            return (torch.arange(prod(shape), device=table.device) * 7919 % len(table)).view(shape)
+
+        return drawn
+
+    words_of, tokens_of = numbers(32, 512), numbers(4, 4096)
 
     def encoder(
         table: torch.Tensor, positions: torch.Tensor, weight: torch.Tensor, bias: torch.Tensor
     ) -> Values:
-        return embedding_layer_norm(numbers(table, (32, 512)), table, weight, bias, positions=positions)
+        return embedding_layer_norm(words_of(table), table, weight, bias, positions=positions)
 
     def native_encoder(
         table: torch.Tensor, positions: torch.Tensor, weight: torch.Tensor, bias: torch.Tensor
     ) -> Values:
-        embedded = F.embedding(numbers(table, (32, 512)), table) + positions
+        embedded = F.embedding(words_of(table), table) + positions
         return F.layer_norm(embedded, weight.shape, weight, bias), embedded
 
     def decoder(table: torch.Tensor, weight: torch.Tensor) -> Values:
-        return embedding_rms_norm(numbers(table, (4, 4096)), table, weight, 1e-6)
+        return embedding_rms_norm(tokens_of(table), table, weight, 1e-6)
 
     def native_decoder(table: torch.Tensor, weight: torch.Tensor) -> Values:
-        embedded = F.embedding(numbers(table, (4, 4096)), table)
+        embedded = F.embedding(tokens_of(table), table)
         return F.rms_norm(embedded, weight.shape, weight, 1e-6), embedded
 
     # Of the table the entries are read that the numbers name.

@@ -70,7 +70,11 @@ def _embedding_norm() -> Expected:
     sizes = {"rows": 6, "length": 6, "entries": 7, "count": 3, "centred": 1, "dtype": 1, "param_dtype": 0}
     made = {"y": y, "embedded": embedded, "mean": mean, "rstd": rstd, "eps": 1e-3}
     given = {"ids": ids, "table": table, "positions": positions, "weight": weight, "bias": bias}
-    return {"forward": named(**given, **made, **sizes)}
+    dx = randn(2, 3, 6, dtype=torch.float16)
+    dtable = operator_of("embedding_norm")._launch_table(dx, ids, 7, 2)
+    of = {"rows": 6, "length": 6, "entries": 7, "padding": 2, "dtype": 1}
+    table_backward = named(dx=dx, ids=ANY, order=ANY, dtable=dtable, **of)
+    return {"forward": named(**given, **made, **sizes), "table_backward": table_backward}
 
 
 CASES = {
@@ -85,5 +89,11 @@ CASES = {
         },
     ),
     "linear_cross_entropy": Case(_linear_cross_entropy, both(launch("linear_cross_entropy"))),
-    "embedding_norm": Case(_embedding_norm, both(launch("embedding_norm"))),
+    "embedding_norm": Case(
+        _embedding_norm,
+        {
+            "Forward": (KERNELS / "embedding_norm/csrc/launch.cuh", "Forward"),
+            "TableBackward": (KERNELS / "embedding_norm/csrc/table.cuh", "TableBackward"),
+        },
+    ),
 }

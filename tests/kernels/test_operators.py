@@ -99,6 +99,25 @@ def test_compiles_whole_and_once_for_every_batch(name: str) -> None:
     assert counter.frame_count == 1
 
 
+@pytest.mark.parametrize(
+    "name",
+    ["cumsum", "embedding_layer_norm", "embedding_rms_norm, the norm alone",
+     "gate_product of halves, gate second", "gelu", "group_norm", "layer_norm", "linear_fp32x3",
+     "reduction to norms", "rms_norm", "rotary", "softmax"],
+)  # fmt: skip
+def test_training_steps_compile_whole_and_once_for_every_batch(name: str) -> None:
+    call = CALLS[name]
+    torch._dynamo.reset()
+    compiled = torch.compile(call.ours, fullgraph=True, dynamic=True, backend="aot_eager")
+    x, *parameters = call.tensors(torch.float32)
+    with torch._dynamo.config.patch(error_on_recompile=True):
+        for batch in (6, 7, 9):
+            tensors = [torch.randn(batch, *x.shape[1:], requires_grad=True), *parameters]
+            found = torch.autograd.grad(compiled(*tensors).square().sum(), tensors)
+            wanted = torch.autograd.grad(call.native(*tensors).square().sum(), tensors)
+            torch.testing.assert_close(found, wanted, atol=1e-4, rtol=1e-4)
+
+
 def test_a_training_step_compiles_whole() -> None:
     call = CALLS["group_norm"]
     torch._dynamo.reset()

@@ -16,6 +16,8 @@ namespace kernelwright {
 constexpr int kReduceThreads = 256;
 constexpr int64_t kReduceBlocks = 2048;  // enough for every GPU
 constexpr int64_t kMaxSplits = 2048;
+constexpr int kShortRowsEach = 4;      // of one thread, of which it has a pack each
+constexpr int64_t kManyRows = 16384;  // a warp each is enough for every GPU
 constexpr int64_t kMaxPart = 1 << 30;  // packs or columns' elements, which are counted in int
 
 template <int V>
@@ -36,23 +38,31 @@ struct SquaresOf : SumOf {
     __device__ __forceinline__ static float beside(State all) { return sqrtf(all); }
 };
 
-// The largest value and how often it stands there; NaN is larger than all, and stands nowhere, as it equals nothing.
+// NaN is larger than all. Nothing here branches: which of two values is larger differs from thread to thread.
+__device__ __forceinline__ float larger_of(float a, float b) { return (a > b) | isnan(a) ? a : b; }
+
 struct LargestOf {
+    using State = float;
+    __device__ __forceinline__ static State identity() { return -INFINITY; }
+    __device__ __forceinline__ static void take(State& all, float value, int) { all = larger_of(all, value); }
+    __device__ __forceinline__ static State merge(State a, State b) { return larger_of(a, b); }
+    __device__ __forceinline__ static float result(State all) { return all; }
+    __device__ __forceinline__ static float beside(State) { return 0.0f; }
+};
+
+// The largest value and how often it stands there; NaN stands nowhere, as it equals nothing.
+struct LargestAndCountOf {
     struct State {
         float value, count;
     };
     __device__ __forceinline__ static State identity() { return {-INFINITY, 0.0f}; }
-    __device__ __forceinline__ static void take(State& all, float value, int) {
-        const bool larger = value > all.value || isnan(value);
-        all.count = larger ? 1.0f : all.count + (value == all.value ? 1.0f : 0.0f);
-        all.value = larger ? value : all.value;
-    }
+    __device__ __forceinline__ static void take(State& all, float value, int) { all = merge(all, {value, 1.0f}); }
     __device__ __forceinline__ static State merge(State a, State b) {
-        if (a.value > b.value || isnan(a.value)) return a;
-        return {b.value, a.value == b.value ? a.count + b.count : b.count};
+        const float value = larger_of(a.value, b.value);
+        return {value, (a.value == value ? a.count : 0.0f) + (b.value == value ? b.count : 0.0f)};
     }
     __device__ __forceinline__ static float result(State all) { return all.value; }
-    __device__ __forceinline__ static float beside(State all) { return isnan(all.value) ? 0.0f : all.count; }
+    __device__ __forceinline__ static float beside(State all) { return all.count; }
 };
 
 // The first place of the largest value, or of the first NaN.
@@ -114,32 +124,44 @@ __device__ __forceinline__ State shuffled(State state, int offset) {
     return state;
 }
 
-// What a thread makes of its share of a part, i = first, first + step, ... below end, whose packs lie at `at(i)`. The
-// part begins at the length's element `origin`; `across` columns a pack is one element of it, along a row V.
-template <typename Op, int V, typename At>
+template <typename Op, typename T>
+__device__ __forceinline__ void take_one(typename Op::State& all, const T& value, int place) {
+    if constexpr (std::is_same_v<T, Partial<Op>>) {
+        all = Op::merge(all, value.state);
+    } else {
+        Op::take(all, to_float(value), place);
+    }
+}
+
+// What a thread makes of its share of a part, i = first, first + step, ... below end, whose packs lie at x[i * stride];
+// `first` is below `step`. The part begins at the length's element `origin`; `across` columns a pack is one element of
+// it, along a row V.
+template <typename Op, typename In, int V>
 __device__ __forceinline__ void take_packs(
-    typename Op::State (&mine)[V], int first, int end, int step, int origin, bool across, At at) {
-    using Element = std::decay_t<decltype(*at(0))>;
+    typename Op::State (&mine)[V], const Pack<In, V>* x, int64_t stride, int first, int end, int step, int origin,
+    bool across) {
     constexpr int kPacks = kReducePacks<V>;
-    for (; first < end; first += kPacks * step) {
-        Element packs[kPacks];
+    const auto take = [&](const Pack<In, V>& pack, int i) {
         #pragma unroll
-        for (int u = 0; u < kPacks; ++u) {  // all are asked for before any is looked at
-            if (first + u * step < end) packs[u] = *at(first + u * step);
-        }
+        for (int k = 0; k < V; ++k) take_one<Op>(mine[k], pack.v[k], origin + (across ? i : i * V + k));
+    };
+    const int64_t hop = step * stride;
+    x += first * stride;
+    Pack<In, V> packs[kPacks];  // all are asked for before any is looked at
+    // As long as there are packs for all threads: which of two loops they are in may not differ within a warp.
+    for (; end >= kPacks * step; end -= kPacks * step, origin += kPacks * step * (across ? 1 : V)) {
         #pragma unroll
-        for (int u = 0; u < kPacks; ++u) {
-            const int i = first + u * step;
-            if (i >= end) continue;
-            #pragma unroll
-            for (int k = 0; k < V; ++k) {
-                if constexpr (std::is_same_v<Element, Pack<Partial<Op>, V>>) {
-                    mine[k] = Op::merge(mine[k], packs[u].v[k].state);
-                } else {
-                    Op::take(mine[k], to_float(packs[u].v[k]), origin + (across ? i : i * V + k));
-                }
-            }
-        }
+        for (int u = 0; u < kPacks; ++u, x += hop) packs[u] = *x;
+        #pragma unroll
+        for (int u = 0; u < kPacks; ++u) take(packs[u], first + u * step);
+    }
+    #pragma unroll
+    for (int u = 0; u < kPacks; ++u, x += hop) {
+        if (first + u * step < end) packs[u] = *x;
+    }
+    #pragma unroll
+    for (int u = 0; u < kPacks; ++u) {
+        if (first + u * step < end) take(packs[u], first + u * step);
     }
 }
 
@@ -155,8 +177,8 @@ __global__ void __launch_bounds__(kReduceThreads) reduce_rows(
     State mine[V];
     #pragma unroll
     for (State& one : mine) one = Op::identity();
-    x += row * packs + begin;
-    take_packs<Op, V>(mine, threadIdx.x % group, size, group, int(begin * V), false, [&](int i) { return x + i; });
+    take_packs<Op>(
+        mine, x + row * packs + begin, 1, int(threadIdx.x) % group, size, group, int(begin * V), false);
     State all = mine[0];
     #pragma unroll
     for (int k = 1; k < V; ++k) all = Op::merge(all, mine[k]);
@@ -173,12 +195,45 @@ __global__ void __launch_bounds__(kReduceThreads) reduce_rows(
     if (row < rows && threadIdx.x % group == 0) out.put(row * gridDim.y + blockIdx.y, all);
 }
 
+// Rows of up to `group` packs, a power of two up to the warp: of one a thread has a pack, so it takes several.
+template <typename Op, typename T, int V>
+__global__ void __launch_bounds__(kReduceThreads) reduce_short_rows(
+    const Pack<T, V>* __restrict__ x, Reduced<Op> out, int64_t rows, int packs, int group) {
+    using State = typename Op::State;
+    constexpr int kRows = kShortRowsEach;
+    const int place = int(threadIdx.x) % group, height = kReduceThreads / group;
+    const int64_t first = blockIdx.x * int64_t{kRows * height} + int(threadIdx.x) / group;
+    Pack<T, V> taken[kRows];
+    #pragma unroll
+    for (int u = 0; u < kRows; ++u) {
+        const int64_t row = first + u * height;
+        if (row < rows && place < packs) taken[u] = x[row * packs + place];
+    }
+    State all[kRows];
+    #pragma unroll
+    for (int u = 0; u < kRows; ++u) {
+        all[u] = Op::identity();
+        if (place < packs) {
+            #pragma unroll
+            for (int k = 0; k < V; ++k) take_one<Op>(all[u], taken[u].v[k], place * V + k);
+        }
+        for (int offset = group / 2; offset > 0; offset /= 2) all[u] = Op::merge(all[u], shuffled(all[u], offset));
+    }
+    // The results of a thread's rows are those of its group's: each thread puts some.
+    for (int own = place; own < kRows; own += group) {
+        State state = all[0];
+        #pragma unroll
+        for (int u = 1; u < kRows; ++u) state = own == u ? all[u] : state;
+        if (first + own * height < rows) out.put(first + own * height, state);
+    }
+}
+
 // A block is `width` packs of columns wide, a power of two up to the warp. In is a storage type, or Partial.
 template <typename Op, typename In, int V>
 __global__ void __launch_bounds__(kReduceThreads) reduce_columns(
     const Pack<In, V>* __restrict__ x, Reduced<Op> out, int64_t length, int64_t packs, int64_t part, int width) {
     using State = typename Op::State;
-    __shared__ State shared[kReduceThreads][V];
+    __shared__ State shared[V][kReduceThreads];
     const unsigned groups = unsigned((packs + width - 1) / width);
     const int64_t outer = blockIdx.x / groups;
     const int64_t column = blockIdx.x % groups * int64_t{width} + threadIdx.x % width;
@@ -189,21 +244,21 @@ __global__ void __launch_bounds__(kReduceThreads) reduce_columns(
     #pragma unroll
     for (State& one : mine) one = Op::identity();
     x += (outer * length + begin) * packs + column;
-    take_packs<Op, V>(mine, above, size, height, int(begin), true, [&](int i) { return x + i * packs; });
+    take_packs<Op>(mine, x, packs, above, size, height, int(begin), true);
     #pragma unroll
-    for (int k = 0; k < V; ++k) shared[threadIdx.x][k] = mine[k];
+    for (int k = 0; k < V; ++k) shared[k][threadIdx.x] = mine[k];
     for (int half = height / 2; half > 0; half /= 2) {
         __syncthreads();
         if (above >= half) continue;
         #pragma unroll
         for (int k = 0; k < V; ++k) {
-            shared[threadIdx.x][k] = Op::merge(shared[threadIdx.x][k], shared[threadIdx.x + half * width][k]);
+            shared[k][threadIdx.x] = Op::merge(shared[k][threadIdx.x], shared[k][threadIdx.x + half * width]);
         }
     }
     if (above > 0 || column >= packs) return;
     const int64_t first = ((outer * gridDim.y + blockIdx.y) * packs + column) * V;
     #pragma unroll
-    for (int k = 0; k < V; ++k) out.put(first + k, shared[threadIdx.x][k]);
+    for (int k = 0; k < V; ++k) out.put(first + k, shared[k][threadIdx.x]);
 }
 
 inline int64_t divided_up(int64_t a, int64_t b) { return (a + b - 1) / b; }
@@ -223,6 +278,9 @@ struct Shape {
     int64_t blocks, splits;
 
     int64_t part() const { return divided_up(length, splits); }
+
+    // Of rows, whether each is one pack for each of its threads.
+    bool is_short() const { return splits == 1 && length <= width && width <= kWarp; }
 
     Shape unsplit() const { return {by_rows, outer, length, inner, width, blocks, 1}; }
 };
@@ -246,7 +304,8 @@ Shape shape_for(int64_t outer, int64_t length, int64_t columns, int64_t wanted =
     constexpr int kEach = kReducePacks<V>;
     if (columns == 1) {
         const int64_t packs = length / V;
-        const int width = row_width(packs, kEach, V == 1 ? 8 : 4);
+        int width = row_width(packs, kEach, V == 1 ? 8 : 4);
+        if (outer >= kManyRows) width = std::min(width, kWarp);
         const int64_t blocks = divided_up(outer, kReduceThreads / width);
         const int64_t splits = width < kReduceThreads ? 1 : splits_for(packs, width * kEach, blocks, wanted);
         return {true, outer, packs, 1, width, blocks, splits};
@@ -264,7 +323,12 @@ cudaError_t reduce_pass(const void* x, const Shape& shape, const Reduced<Op>& ou
     if (shape.blocks > kMaxGrid || shape.part() > kMaxPart) return cudaErrorInvalidValue;
     const dim3 grid(unsigned(shape.blocks), unsigned(shape.splits));
     const auto* packs = static_cast<const Pack<In, V>*>(x);
-    if (shape.by_rows) {
+    if (shape.by_rows && shape.is_short()) {
+        const int64_t each = kShortRowsEach * (kReduceThreads / shape.width);
+        const unsigned blocks = unsigned(divided_up(shape.outer, each));
+        reduce_short_rows<Op, In, V><<<blocks, kReduceThreads, 0, stream>>>(
+            packs, out, shape.outer, int(shape.length), shape.width);
+    } else if (shape.by_rows) {
         reduce_rows<Op, In, V><<<grid, kReduceThreads, 0, stream>>>(
             packs, out, shape.outer, shape.length, shape.part(), shape.width);
     } else {

@@ -1,6 +1,7 @@
 """An embedding and its LayerNorm or RMSNorm: operator `kernelwright::embedding_norm_forward`.
 
-The norm's backward is that of the kernels of a sum and its norm; the table's gradient is torch's.
+The norm's backward is that of the kernels of a sum and its norm. Torch sorts the numbers for the table's
+gradient, so that the rows of an entry are added in their order, by one warp or block.
 """
 
 from collections.abc import Sequence
@@ -16,14 +17,17 @@ from agent.kernels.rows import Parameters, Rows
 
 KERNEL = "embedding_norm"
 ENVELOPE = (
-    "a table [entries, features] of at most 8192 features; numbers of entries, int64, of any shape",
+    "a table [entries, features] of at most 8192 features, below 2^31 entries; int64 numbers of any shape",
     "positions [places, features] that are added, for numbers [*, places]; or none",
     "weight and bias in the table's dtype or float32, each optional; not in half precision under autocast",
     "both results: the norm and the embedding; a number that is no entry makes NaN",
-    "the gradient of the table by torch's operators",
+    "the table's gradient by float32 sums, in the same order on every run",
 )
 MAX_FEATURES = 8192
+MOST_ENTRIES = 2**31 - 2
 FORWARD = "16qd2q"
+TABLE = "11q"
+"""TableBackward of csrc/table.cuh."""
 NO_PADDING = -1
 _SUMS = {
     True: AddRows("add_layer_norm", Rows("layer_norm", centred=True)),
@@ -62,7 +66,7 @@ def _embedded(
     table, positions = tables
     if not _fits(ids, table, positions, parameters) or not _takes(ids, table, positions, parameters):
         return in_torch(ids, tables, parameters, eps, padding_idx, centred)
-    padding = NO_PADDING if padding_idx is None else padding_idx % len(table)
+    padding = NO_PADDING if padding_idx is None else padding_idx % table.shape[0]
     y, embedded = _OPERATOR.several(table, ids, positions, *parameters, centred, eps, padding)
     return y, embedded
 
@@ -105,6 +109,8 @@ def _takes(
         reason = "the numbers are not int64 on the device of the table"
     elif table.shape[1] > MAX_FEATURES:
         reason = f"there are more than {MAX_FEATURES} features"
+    elif table.shape[0] > MOST_ENTRIES:
+        reason = f"there are more than {MOST_ENTRIES} entries"
     elif positions is not None and (positions.dtype != table.dtype or positions.device != table.device):
         reason = "the positions have another dtype or device than the table"
     elif routing.widened(table) is not table:
@@ -145,6 +151,25 @@ def _compute(
     return (y, embedded.contiguous(), *([stats[0]] if centred else [table.new_empty(0)]), stats[-1])
 
 
+def _launch_table(dx: torch.Tensor, ids: torch.Tensor, entries: int, padding: int) -> torch.Tensor:
+    """dx is [*, features], contiguous; numbers that are no entries get nothing."""
+    # Of 32 bits a sort takes half as many passes as of 64.
+    in_order, order = ids.reshape(-1).clamp(-1, entries).int().sort(stable=True)
+    made = dx.new_empty(entries, dx.shape[-1])
+    device = dx.device.index
+    routing.library(KERNEL, device).launch(
+        "table_backward", TABLE,
+        dx.data_ptr(), in_order.data_ptr(), order.data_ptr(), made.data_ptr(), ids.numel(), dx.shape[-1],
+        entries, padding, routing.DTYPES[dx.dtype], stream(dx), device,
+    )  # fmt: skip
+    return made
+
+
+def _compute_table(dx: torch.Tensor, ids: torch.Tensor, entries: int, padding: int) -> torch.Tensor:
+    made: torch.Tensor = torch.ops.aten.embedding_dense_backward(dx, ids, entries, padding, False)
+    return made
+
+
 def _backward_by(launched: bool) -> Any:
     """Of both results, on CUDA or on the CPU."""
 
@@ -160,9 +185,9 @@ def _backward_by(launched: bool) -> Any:
         dx, *others = computed(Grads(grad, of_embedded), embedded, Parameters(weight, bias), stats, rows)
         empty = embedded.new_empty(0)
         of_table = of_positions = empty
-        if wanted[0]:
-            scattered = torch.ops.aten.embedding_dense_backward
-            of_table = scattered(dx, ids, entries, padding, False)
+        if wanted[0] and dx is not None:
+            scattered = _launch_table if launched else _compute_table
+            of_table = scattered(dx, ids, entries, padding)
         if wanted[1] and dx is not None:
             of_positions = dx.reshape(-1, *dx.shape[-2:]).sum(0)
         return (of_table, of_positions, *others)
@@ -215,8 +240,9 @@ def _gradients(
     of_norm, of_embedded = grads
     of_norm = torch.zeros_like(embedded) if of_norm is None else of_norm
     wanted = [needed[0], *needed[2:5]]
+    entries = shape.shape[0]
     made = _OPERATOR.backward(
-        of_norm, of_embedded, embedded, ids, weight, bias, mean, rstd, len(shape), padding, centred, wanted
+        of_norm, of_embedded, embedded, ids, weight, bias, mean, rstd, entries, padding, centred, wanted
     )
     given = [one if want else None for one, want in zip(made, wanted, strict=True)]
     return (given[0], None, *given[1:], None, None, None)
@@ -231,7 +257,7 @@ _OPERATOR = Operator(
     ),
     Direction(
         "(Tensor grad, Tensor? of_embedded, Tensor embedded, Tensor ids, Tensor? weight, Tensor? bias,"
-        " Tensor mean, Tensor rstd, int entries, int padding, bool centred, bool[] wanted)"
+        " Tensor mean, Tensor rstd, SymInt entries, int padding, bool centred, bool[] wanted)"
         " -> (Tensor, Tensor, Tensor, Tensor)",
         cpu=_backward_by(launched=False), cuda=_backward_by(launched=True), fake=_backward_shapes,
     ),

@@ -32,7 +32,7 @@ extern "C" int {name}_{function}(const void* p) {{
     return kernelwright::{name}::{function}(*static_cast<const kernelwright::{name}::{struct}*>(p));
 }}
 """
-_DIRECTIONS = {"forward": "Forward", "backward": "Backward"}
+_DIRECTIONS = {"forward": "Forward", "backward": "Backward", "table_backward": "TableBackward"}
 
 
 @cache

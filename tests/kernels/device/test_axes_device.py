@@ -147,7 +147,7 @@ def test_cumulative_sums(sizes: tuple[int, int, int], offset: int, reverse: bool
     [((3, 5, 49), False, 0), ((2, 8, 56), False, 0), ((2, 3, 7), False, 1), ((70, 40, 1), False, 0),
      ((2, 24, 40), True, 0), ((2, 6, 7), True, 1), ((70, 3, 64), False, 0), ((50, 24, 49), True, 0)],
 )  # fmt: skip
-@pytest.mark.parametrize("act", ["none", "relu", "gelu"])
+@pytest.mark.parametrize("act", ["none", "relu", "silu", "gelu"])
 def test_norms_by_running_statistics(
     act: str, shape: tuple[int, int, int], is_last: bool, offset: int, dtype: str
 ) -> None:
@@ -240,3 +240,23 @@ def test_embeddings_and_their_norms(features: int, offset: int, centred: bool, d
     )  # fmt: skip
     for ours, theirs in ((embedded, wanted[1]), (y, wanted[0])):
         kit.close(ours[:5], theirs.reshape(6, features)[:5])
+
+
+@EVERY
+@pytest.mark.parametrize(("features", "offset"), [(40, 0), (33, 1), (1_400, 0)])
+def test_rows_are_added_up_for_each_entry_of_a_table(features: int, offset: int, dtype: str) -> None:
+    """Entries of no row, of a few, and of 32 and 150; padding, and numbers that are no entry."""
+    kit, entries, padding = Kit(dtype, offset, AXES), 9, 4
+    numbers = torch.tensor([2] * 150 + [3] * 32 + [5] * 33 + [7, 0, 7, 4, 4, -1, 9, 8, 7])
+    numbers = numbers[torch.randperm(len(numbers), generator=torch.Generator().manual_seed(1))]
+    rows = len(numbers)
+    dx, dtable = kit.draw(rows, features), kit.room(entries, features)
+    ids, order = kit.device.empty(rows, "int32"), kit.device.empty(rows, "int64")
+    ids[...], order[...] = numbers.sort(stable=True)
+    run(
+        kit.device, "embedding_norm_table_backward", embedding_norm.TABLE,
+        dx, ids, order, dtable, rows, features, entries, padding, NUMBERS[dtype], 0, 0,
+    )  # fmt: skip
+    known = (numbers >= 0) & (numbers < entries) & (numbers != padding)
+    wanted = torch.zeros(entries, features, dtype=torch.float64)
+    kit.close(dtable, wanted.index_add(0, numbers[known], exact(dx).detach()[known]))

@@ -35,6 +35,9 @@ inline Forward map_of(const Backward& args) {
             args.layout, args.act, args.eps, args.stream, args.device};
 }
 
+constexpr int kThreads = 256;
+constexpr int kBlocks = 2;           // on an SM, at least
+constexpr int kPacks = 2;            // of a tensor, under way in one thread
 constexpr int kSumRows = 32;         // with channels side by side, of one thread
 constexpr int64_t kSumBlocks = 2048;  // of planes, about as many where the channels are fewer
 constexpr int kFinishers = 8;        // warps that add the parts of 32 channels
@@ -69,26 +72,26 @@ inline Parts parts_of(const Backward& args, int vector) {
     return {blocks_of(packs, each), each};
 }
 
-template <typename T>
+template <typename P>
 __device__ __forceinline__ float mean_of(const Forward& args, int64_t channel) {
-    return group_norm::parameter<T>(args.mean, args.param_dtype, channel, 0.0f);
+    return to_float(static_cast<const P*>(args.mean)[channel]);
 }
 
 // What the sum of dz * (x - mean) still lacks.
-template <typename T>
+template <typename P>
 __device__ __forceinline__ float rstd_of(const Forward& args, int64_t channel) {
-    return rsqrtf(group_norm::parameter<T>(args.variance, args.param_dtype, channel, 1.0f) + float(args.eps));
+    return rsqrtf(to_float(static_cast<const P*>(args.variance)[channel]) + float(args.eps));
 }
 
 // A block sums a part of one channel's planes.
-template <typename T, int V>
+template <typename T, typename P, int V>
 __global__ void __launch_bounds__(kThreads, kBlocks) sum_planes(Forward args, Parts parts, float* sums) {
     __shared__ float of_weight[kMaxWarps], of_bias[kMaxWarps];
     const int64_t channel = blockIdx.x % args.channels, part = blockIdx.x / args.channels;
     const int64_t plane = args.spatial / V, packs = args.n * plane;
     const int64_t begin = part * parts.each, end = min(packs, begin + parts.each);
-    const Map own = map_of<T>(args, channel);
-    const float mean = mean_of<T>(args, channel);
+    const Map own = map_of<P>(args, channel);
+    const float mean = mean_of<P>(args, channel);
     Map maps[V];
     #pragma unroll
     for (int k = 0; k < V; ++k) maps[k] = own;
@@ -97,7 +100,7 @@ __global__ void __launch_bounds__(kThreads, kBlocks) sum_planes(Forward args, Pa
     int64_t image = (begin + threadIdx.x) / plane, rest = (begin + threadIdx.x) % plane;
     float dweight = 0.0f, dbias = 0.0f;
     for (int64_t item = begin + threadIdx.x; item < end; item += kThreads * kPacks) {
-        Taken<T, V, true> taken[kPacks];
+        Slope<T, V, true> taken[kPacks];
         int64_t places[kPacks];
         #pragma unroll
         for (int u = 0; u < kPacks; ++u) {
@@ -117,19 +120,19 @@ __global__ void __launch_bounds__(kThreads, kBlocks) sum_planes(Forward args, Pa
             #pragma unroll
             for (int k = 0; k < V; ++k) {
                 dbias += dz.v[k];
-                dweight = fmaf(dz.v[k], to_float(taken[u].x.v[k]) - mean, dweight);
+                dweight = fmaf(dz.v[k], to_float(taken[u].of.x.v[k]) - mean, dweight);
             }
         }
     }
     dweight = block_reduce<Sum>(dweight, of_weight);
     dbias = block_reduce<Sum>(dbias, of_bias);
     if (threadIdx.x != 0) return;
-    sums[part * args.channels + channel] = dweight * rstd_of<T>(args, channel);
+    sums[part * args.channels + channel] = dweight * rstd_of<P>(args, channel);
     sums[(parts.count + part) * args.channels + channel] = dbias;
 }
 
 // A block sums some rows of `width` packs of channels.
-template <typename T, int V>
+template <typename T, typename P, int V>
 __global__ void __launch_bounds__(kThreads, kBlocks) sum_side_by_side(
     Forward args, Parts parts, int64_t rows, int64_t packs, int width, float* sums) {
     __shared__ float of_weight[kThreads * V], of_bias[kThreads * V];
@@ -144,11 +147,11 @@ __global__ void __launch_bounds__(kThreads, kBlocks) sum_side_by_side(
     #pragma unroll
     for (int k = 0; k < V; ++k) {
         const int64_t channel = min(column, packs - 1) * V + k;
-        maps[k] = map_of<T>(args, channel);
-        mean[k] = mean_of<T>(args, channel);
+        maps[k] = map_of<P>(args, channel);
+        mean[k] = mean_of<P>(args, channel);
     }
     for (int64_t row = part * parts.each + int(threadIdx.x) / width; row < end; row += kPacks * height) {
-        Taken<T, V, true> taken[kPacks];
+        Slope<T, V, true> taken[kPacks];
         #pragma unroll
         for (int u = 0; u < kPacks; ++u) taken[u].load(args, min(row + u * height, rows - 1) * packs + column);
         #pragma unroll
@@ -159,7 +162,7 @@ __global__ void __launch_bounds__(kThreads, kBlocks) sum_side_by_side(
             #pragma unroll
             for (int k = 0; k < V; ++k) {
                 dbias[k] += dz.v[k];
-                dweight[k] = fmaf(dz.v[k], to_float(taken[u].x.v[k]) - mean[k], dweight[k]);
+                dweight[k] = fmaf(dz.v[k], to_float(taken[u].of.x.v[k]) - mean[k], dweight[k]);
             }
         }
     }
@@ -177,7 +180,7 @@ __global__ void __launch_bounds__(kThreads, kBlocks) sum_side_by_side(
             weight += of_weight[line * width * V + place];
             bias += of_bias[line * width * V + place];
         }
-        sums[part * args.channels + channel] = weight * rstd_of<T>(args, channel);
+        sums[part * args.channels + channel] = weight * rstd_of<P>(args, channel);
         sums[(parts.count + part) * args.channels + channel] = bias;
     }
 }
@@ -205,7 +208,7 @@ __global__ void __launch_bounds__(kWarp * kFinishers) add_parts(Backward args, i
     if (args.dbias != nullptr) static_cast<P*>(args.dbias)[channel] = from_float<P>(bias);
 }
 
-template <typename T, int V>
+template <typename T, typename P, int V>
 cudaError_t launch_sums(const Backward& args) {
     const Parts parts = parts_of(args, V);
     const int64_t rows = args.n * args.spatial, packs = args.channels / V;
@@ -213,19 +216,16 @@ cudaError_t launch_sums(const Backward& args) {
     const int64_t blocks = parts.count * (in_planes(args) ? args.channels : blocks_of(packs, width));
     if (blocks > kMaxGrid) return cudaErrorInvalidValue;
     if (in_planes(args)) {
-        sum_planes<T, V><<<unsigned(blocks), kThreads, 0, args.stream>>>(map_of(args), parts, args.workspace);
+        sum_planes<T, P, V><<<unsigned(blocks), kThreads, 0, args.stream>>>(map_of(args), parts, args.workspace);
     } else {
-        sum_side_by_side<T, V><<<unsigned(blocks), kThreads, 0, args.stream>>>(
+        sum_side_by_side<T, P, V><<<unsigned(blocks), kThreads, 0, args.stream>>>(
             map_of(args), parts, rows, packs, width, args.workspace);
     }
     const cudaError_t status = cudaGetLastError();
     if (status != cudaSuccess) return status;
-    return with_dtypes(args.dtype, args.param_dtype, [&](auto, auto parameter) {
-        using P = decltype(parameter);
-        const dim3 block(kWarp, kFinishers);
-        add_parts<P><<<unsigned(blocks_of(args.channels, kWarp)), block, 0, args.stream>>>(args, parts.count);
-        return cudaGetLastError();
-    });
+    const dim3 block(kWarp, kFinishers);
+    add_parts<P><<<unsigned(blocks_of(args.channels, kWarp)), block, 0, args.stream>>>(args, parts.count);
+    return cudaGetLastError();
 }
 
 // Bytes, for addresses and sizes like these.
@@ -235,10 +235,11 @@ inline int64_t backward_workspace(const Backward& args) {
 }
 
 inline cudaError_t backward(const Backward& args) {
-    return with_dtype(args.dtype, [&](auto element) {
+    return with_dtypes(args.dtype, args.param_dtype, [&](auto element, auto parameter) {
         using T = decltype(element);
-        if (vector_of(args, kVector<T>) == 1) return launch_sums<T, 1>(args);
-        return launch_sums<T, kVector<T>>(args);
+        using P = decltype(parameter);
+        if (vector_of(args, kVector<T>) == 1) return launch_sums<T, P, 1>(args);
+        return launch_sums<T, P, kVector<T>>(args);
     });
 }
 

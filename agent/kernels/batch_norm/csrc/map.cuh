@@ -27,31 +27,23 @@ struct Forward {
     int64_t device;
 };
 
-constexpr int kThreads = 256;
-constexpr int kBlocks = 2;  // on an SM, at least
-constexpr int kPacks = 2;   // of a tensor, under way in one thread
-constexpr int kRows = 16;   // with channels side by side, of one thread
+constexpr int kMapThreads = 128;  // where nothing is summed; in planes a pack of each tensor for one of them
+constexpr int kRows = 8;          // with channels side by side, of one thread
+constexpr int kRowPacks = 2;      // of them under way
 
 // What x is multiplied by, and what is added.
 struct Map {
     float scale, shift;
 };
 
-template <typename T>
+// P is what parameters are stored as.
+template <typename P>
 __device__ __forceinline__ Map map_of(const Forward& args, int64_t channel) {
     const auto value = [&](const void* values, float absent) {
-        return group_norm::parameter<T>(values, args.param_dtype, channel, absent);
+        return values == nullptr ? absent : to_float(static_cast<const P*>(values)[channel]);
     };
     const float scale = value(args.weight, 1.0f) * rsqrtf(value(args.variance, 1.0f) + float(args.eps));
     return {scale, fmaf(-value(args.mean, 0.0f), scale, value(args.bias, 0.0f))};
-}
-
-// f of each lane.
-template <int V, typename F>
-__device__ __forceinline__ group_norm::Pack<float, V> each_lane(group_norm::Pack<float, V> z, F f) {
-    #pragma unroll
-    for (int k = 0; k < V; ++k) z.v[k] = f(z.v[k]);
-    return z;
 }
 
 // An activation or its derivative, of elements stored as T. Of 16-bit ones there are twice as many a byte, so that
@@ -66,69 +58,110 @@ __device__ __forceinline__ float bent_one(int64_t act, float z) {
     return kSlope ? group_norm::derivative(act, z) : group_norm::activate(act, z);
 }
 
-// Of a pack. Which one it is is asked once: asked at each lane, it takes five comparisons and as many branches for an
-// element. A function, because inlined where it is used the six of them would be most of a kernel's code.
+// Of a pack, by the activation that a kernel is compiled for.
+template <int kAct, typename T, bool kSlope, int V>
+__device__ __forceinline__ Pack<float, V> bent_by(Pack<float, V> z) {
+    #pragma unroll
+    for (int k = 0; k < V; ++k) z.v[k] = bent_one<T, kSlope>(kAct, z.v[k]);
+    return z;
+}
+
+constexpr int kAny = -1;  // in the place of an activation: asked for each pack
+
+// A function, because inlined where it is used the six of them would be most of a kernel's code.
 template <typename T, bool kSlope, int V>
-__device__ __noinline__ group_norm::Pack<float, V> bent(int64_t act, group_norm::Pack<float, V> z) {
+__device__ __noinline__ Pack<float, V> bent_by_any(int64_t act, Pack<float, V> z) {
     switch (act) {
-        case group_norm::kRelu:
-            return each_lane(z, [](float value) { return bent_one<T, kSlope>(group_norm::kRelu, value); });
-        case group_norm::kSilu:
-            return each_lane(z, [](float value) { return bent_one<T, kSlope>(group_norm::kSilu, value); });
-        case group_norm::kGelu:
-            return each_lane(z, [](float value) { return bent_one<T, kSlope>(group_norm::kGelu, value); });
-        case group_norm::kTanh:
-            return each_lane(z, [](float value) { return bent_one<T, kSlope>(group_norm::kTanh, value); });
-        default: return each_lane(z, [](float value) { return bent_one<T, kSlope>(group_norm::kHardswish, value); });
+        case group_norm::kNone: return bent_by<group_norm::kNone, T, kSlope>(z);
+        case group_norm::kRelu: return bent_by<group_norm::kRelu, T, kSlope>(z);
+        case group_norm::kSilu: return bent_by<group_norm::kSilu, T, kSlope>(z);
+        case group_norm::kGelu: return bent_by<group_norm::kGelu, T, kSlope>(z);
+        case group_norm::kTanh: return bent_by<group_norm::kTanh, T, kSlope>(z);
+        default: return bent_by<group_norm::kHardswish, T, kSlope>(z);
     }
 }
 
-// Of each tensor that is there, what stands at one place; x also where only a sum asks for it.
-template <typename T, int V, bool kSums = false>
-struct Taken {
-    Pack<T, V> x, residual, dy;
+template <typename T, int V>
+__device__ __forceinline__ void put(void* to, int64_t place, const Pack<float, V>& values) {
+    Pack<T, V> pack;
+    #pragma unroll
+    for (int k = 0; k < V; ++k) pack.v[k] = from_float<T>(values.v[k]);
+    static_cast<Pack<T, V>*>(to)[place] = pack;
+}
+
+// What stands at one place of x and the residual.
+template <typename T, int V>
+struct Summands {
+    Pack<T, V> x, residual;
 
     __device__ __forceinline__ void load(const Forward& args, int64_t place) {
-        const bool bent = args.dy == nullptr || args.act != group_norm::kNone;
-        if (bent || kSums) x = static_cast<const Pack<T, V>*>(args.x)[place];
-        if (bent && args.residual != nullptr) residual = static_cast<const Pack<T, V>*>(args.residual)[place];
-        if (args.dy != nullptr) dy = static_cast<const Pack<T, V>*>(args.dy)[place];
+        x = static_cast<const Pack<T, V>*>(args.x)[place];
+        if (args.residual != nullptr) residual = static_cast<const Pack<T, V>*>(args.residual)[place];
     }
 
-    // Gives dz where it goes backward.
-    __device__ __forceinline__ group_norm::Pack<float, V> store(
-        const Forward& args, int64_t place, const Map (&maps)[V]) {
-        group_norm::Pack<float, V> z = {};
-        if (args.dy == nullptr || args.act != group_norm::kNone) {
-            #pragma unroll
-            for (int k = 0; k < V; ++k) {
-                z.v[k] = fmaf(to_float(x.v[k]), maps[k].scale, maps[k].shift);
-                if (args.residual != nullptr) z.v[k] += to_float(residual.v[k]);
-            }
-        }
-        if (args.dy == nullptr) {
-            if (args.act != group_norm::kNone) z = bent<T, false>(args.act, z);
-            put(args.y, place, z);
-            return z;
-        }
-        if (args.act != group_norm::kNone) z = bent<T, true>(args.act, z);
+    __device__ __forceinline__ Pack<float, V> sum(const Forward& args, const Map (&maps)[V]) const {
+        Pack<float, V> z;
         #pragma unroll
-        for (int k = 0; k < V; ++k) z.v[k] = to_float(dy.v[k]) * (args.act == group_norm::kNone ? 1.0f : z.v[k]);
-        if (args.dz != nullptr) put(args.dz, place, z);
-        if (args.y != nullptr) {
-            group_norm::Pack<float, V> dx;
-            #pragma unroll
-            for (int k = 0; k < V; ++k) dx.v[k] = z.v[k] * maps[k].scale;
-            put(args.y, place, dx);
-        }
+        for (int k = 0; k < V; ++k) z.v[k] = fmaf(to_float(x.v[k]), maps[k].scale, maps[k].shift);
+        if (args.residual == nullptr) return z;
+        #pragma unroll
+        for (int k = 0; k < V; ++k) z.v[k] += to_float(residual.v[k]);
         return z;
     }
+};
 
-    __device__ __forceinline__ static void put(void* to, int64_t place, const group_norm::Pack<float, V>& values) {
-        Pack<T, V> pack;
+// What is loaded at one place and what follows from it, forward.
+template <int kAct, typename T, int V>
+struct Value {
+    static constexpr int kWide = V;
+    Summands<T, V> of;
+
+    __device__ __forceinline__ void load(const Forward& args, int64_t place) { of.load(args, place); }
+
+    __device__ __forceinline__ void store(const Forward& args, int64_t place, const Map (&maps)[V]) const {
+        const Pack<float, V> z = of.sum(args, maps);
+        if constexpr (kAct == kAny) {
+            put<T>(args.y, place, bent_by_any<T, false>(args.act, z));
+        } else {
+            put<T>(args.y, place, bent_by<kAct, T, false>(z));
+        }
+    }
+};
+
+// Backward; x is loaded without an activation too where a sum asks for it.
+template <typename T, int V, bool kSums = false>
+struct Slope {
+    static constexpr int kWide = V;
+    Summands<T, V> of;
+    Pack<T, V> dy;
+
+    __device__ __forceinline__ void load(const Forward& args, int64_t place) {
+        if (args.act != group_norm::kNone) {
+            of.load(args, place);
+        } else if (kSums) {
+            of.x = static_cast<const Pack<T, V>*>(args.x)[place];
+        }
+        dy = static_cast<const Pack<T, V>*>(args.dy)[place];
+    }
+
+    // Gives dz.
+    __device__ __forceinline__ Pack<float, V> store(const Forward& args, int64_t place, const Map (&maps)[V]) const {
+        Pack<float, V> dz;
         #pragma unroll
-        for (int k = 0; k < V; ++k) pack.v[k] = from_float<T>(values.v[k]);
-        static_cast<Pack<T, V>*>(to)[place] = pack;
+        for (int k = 0; k < V; ++k) dz.v[k] = to_float(dy.v[k]);
+        if (args.act != group_norm::kNone) {
+            const Pack<float, V> slope = bent_by_any<T, true>(args.act, of.sum(args, maps));
+            #pragma unroll
+            for (int k = 0; k < V; ++k) dz.v[k] *= slope.v[k];
+        }
+        if (args.dz != nullptr) put<T>(args.dz, place, dz);
+        if (args.y != nullptr) {
+            Pack<float, V> dx;
+            #pragma unroll
+            for (int k = 0; k < V; ++k) dx.v[k] = dz.v[k] * maps[k].scale;
+            put<T>(args.y, place, dx);
+        }
+        return dz;
     }
 };
 

@@ -5,6 +5,7 @@
 #pragma once
 
 #include "../../csrc/add_norm_forward.cuh"
+#include "table.cuh"
 
 namespace kernelwright::embedding_norm {
 

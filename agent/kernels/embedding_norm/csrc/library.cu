@@ -2,3 +2,4 @@
 #include "launch.cuh"
 
 KW_LAUNCHER(embedding_norm, forward, Forward)
+KW_LAUNCHER(embedding_norm, table_backward, TableBackward)

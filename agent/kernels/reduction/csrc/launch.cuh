@@ -4,6 +4,7 @@
 // r2 from the states that this leaves.
 #pragma once
 
+#include "../../csrc/divisor.cuh"
 #include "../../csrc/reduce.cuh"
 
 namespace kernelwright::reduction {
@@ -109,65 +110,97 @@ cudaError_t forward_of(const Forward& args) {
 
 inline cudaError_t forward(const Forward& args) {
     if (args.kind == kSum) return forward_of<SumOf>(args);
-    if (args.kind == kAmax) return forward_of<LargestOf>(args);
+    if (args.kind == kAmax && args.beside == nullptr) return forward_of<LargestOf>(args);
+    if (args.kind == kAmax) return forward_of<LargestAndCountOf>(args);
     if (args.kind == kNorm) return forward_of<SquaresOf>(args);
     if (args.kind != kArgmax || args.r2 != 1 || args.r1 > 0x7fffffff) return cudaErrorInvalidValue;
     return forward_of<PlaceOf>(args);
 }
 
-// Index is as wide as the elements need: a thread divides several times for each pack.
+// How the elements of x lie to the results, in packs; where c is 1 a pack has one result for all of its elements.
+template <typename Index>
+struct Layout {
+    Index packs;
+    Divisor<Index> inner;  // packs of a result's row, or where c is 1 of r1
+    Divisor<Index> r1, b, r2;
+    bool has_one, is_alone;  // c is 1, r2 is 1
+
+    __device__ __forceinline__ Index result(Index place) const {
+        Index above = inner.of(place);
+        const Index column = has_one ? 0 : place - above * inner.by;
+        if (!has_one) above = r1.of(above);
+        if (!is_alone) {
+            const Index slab = b.of(above);
+            above = r2.of(slab) * b.by + (above - slab * b.by);
+        }
+        return has_one ? above : above * inner.by + column;
+    }
+};
+
+// Index is as wide as the elements need. The last elements first: they are what the forward direction read last, and L2
+// still has them where nothing came between.
 template <typename T, int V, typename Index>
-__global__ void __launch_bounds__(kReduceThreads) gradients(Backward args, Index packs) {
+__global__ void __launch_bounds__(kReduceThreads) gradients(Backward args, Layout<Index> layout) {
     const auto* x = static_cast<const Pack<T, V>*>(args.x);
     auto* dx = static_cast<Pack<T, V>*>(args.dx);
-    const Index first = Index(blockIdx.x) * (kReduceThreads * kTilePacks) + threadIdx.x;
-    const Index b = Index(args.b), c = Index(args.c), r1 = Index(args.r1), r2 = Index(args.r2);
+    const Index first = Index(gridDim.x - 1 - blockIdx.x) * (kReduceThreads * kTilePacks) + threadIdx.x;
     Pack<T, V> taken[kTilePacks];
     #pragma unroll
-    for (int u = 0; u < kTilePacks; ++u) taken[u] = x[min(Index(first + u * kReduceThreads), Index(packs - 1))];
+    for (int u = 0; u < kTilePacks; ++u) taken[u] = x[min(Index(first + u * kReduceThreads), Index(layout.packs - 1))];
     #pragma unroll
     for (int u = 0; u < kTilePacks; ++u) {
         const Index place = first + u * kReduceThreads;
-        if (place >= packs) return;
-        const Index above = place * V / c / r1;
-        const Index at = (above / b / r2 * b + above % b) * c + place * V % c;
+        if (place >= layout.packs) return;
+        const Index at = layout.result(place);
         Pack<T, V> dy, y;
         Pack<float, V> beside;
-        if (c == 1) {  // one result for all of them
+        if (layout.has_one) {
+            const T given = static_cast<const T*>(args.dy)[at];
+            const float shared = args.beside[at];
             #pragma unroll
-            for (int k = 0; k < V; ++k) dy.v[k] = static_cast<const T*>(args.dy)[at], beside.v[k] = args.beside[at];
-            if (args.kind == kAmax) y.v[0] = static_cast<const T*>(args.y)[at];
+            for (int k = 0; k < V; ++k) dy.v[k] = given, beside.v[k] = shared;
+            if (args.kind == kAmax) {
+                const T largest = static_cast<const T*>(args.y)[at];
+                #pragma unroll
+                for (int k = 0; k < V; ++k) y.v[k] = largest;
+            }
         } else {
-            dy = static_cast<const Pack<T, V>*>(args.dy)[at / V];
-            beside = reinterpret_cast<const Pack<float, V>*>(args.beside)[at / V];
-            if (args.kind == kAmax) y = static_cast<const Pack<T, V>*>(args.y)[at / V];
+            dy = static_cast<const Pack<T, V>*>(args.dy)[at];
+            beside = reinterpret_cast<const Pack<float, V>*>(args.beside)[at];
+            if (args.kind == kAmax) y = static_cast<const Pack<T, V>*>(args.y)[at];
         }
         #pragma unroll
         for (int k = 0; k < V; ++k) {
-            const float value = to_float(taken[u].v[k]), slope = to_float(dy.v[k]) / beside.v[k];
-            float made = beside.v[k] == 0.0f ? 0.0f : slope * value;
-            if (args.kind == kAmax) {
-                const bool stands = value == to_float(y.v[c == 1 ? 0 : k]);
-                made = stands ? slope : 0.0f;
-                if (beside.v[k] == 0.0f) made = NAN;  // of a NaN, as torch has it
-            }
+            const float value = to_float(taken[u].v[k]);
+            const bool stands = args.kind == kNorm || value == to_float(y.v[k]);
+            float made = to_float(dy.v[k]) / beside.v[k];
+            if (args.kind == kNorm) made *= value;
+            if (!stands) made = 0.0f;
+            // Of a norm of 0, as torch has it; and of a NaN.
+            if (beside.v[k] == 0.0f) made = args.kind == kNorm ? 0.0f : NAN;
             taken[u].v[k] = from_float<T>(made);
         }
         dx[place] = taken[u];
     }
 }
 
-template <typename T, int V>
-cudaError_t launch(const Backward& args) {
-    const int64_t count = args.a * args.r2 * args.b * args.r1 * args.c, packs = count / V;
+template <typename T, int V, typename Index>
+cudaError_t launch(const Backward& args, int64_t packs) {
     const int64_t blocks = divided_up(packs, kReduceThreads * kTilePacks);
     if (blocks > kMaxGrid) return cudaErrorInvalidValue;
-    if (count <= 0x7fffffff) {
-        gradients<T, V><<<unsigned(blocks), kReduceThreads, 0, args.stream>>>(args, unsigned(packs));
-    } else {
-        gradients<T, V><<<unsigned(blocks), kReduceThreads, 0, args.stream>>>(args, packs);
-    }
+    const bool has_one = args.c == 1;
+    const Layout<Index> layout = {
+        Index(packs), Divisor<Index>((has_one ? args.r1 : args.c) / V), Divisor<Index>(args.r1),
+        Divisor<Index>(args.b), Divisor<Index>(args.r2), has_one, args.r2 == 1};
+    gradients<T, V><<<unsigned(blocks), kReduceThreads, 0, args.stream>>>(args, layout);
     return cudaGetLastError();
+}
+
+template <typename T, int V>
+cudaError_t launch(const Backward& args) {
+    const int64_t count = args.a * args.r2 * args.b * args.r1 * args.c;
+    if (count <= 0x7fffffff) return launch<T, V, unsigned>(args, count / V);
+    return launch<T, V, int64_t>(args, count / V);
 }
 
 inline cudaError_t backward(const Backward& args) {

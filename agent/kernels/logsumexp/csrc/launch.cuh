@@ -1,7 +1,11 @@
 // log(sum(exp(x))) of [outer, length, inner] over length, forward and backward; one read of x.
 #pragma once
 
-#include "../../csrc/partition.cuh"
+#include "../../csrc/ragged.cuh"
+
+#ifndef KW_PORTABLE_ONLY
+#include "../../csrc/cluster_rows.cuh"
+#endif
 
 namespace kernelwright::logsumexp {
 
@@ -50,17 +54,25 @@ __device__ __forceinline__ float result_of(Partition all) {
     return isinf(all.max) && !isnan(all.sum) ? all.max : all.max + logf(all.sum);
 }
 
-template <int N, typename T, int V>
-__global__ void __launch_bounds__(kThreads, kBlocks) rows(
-    const Pack<T, V>* __restrict__ x, T* __restrict__ y, float* __restrict__ exact, int64_t count, int64_t packs) {
+template <bool kWhole, typename Team, int P, typename T, int V>
+__global__ void __launch_bounds__(std::is_same_v<Team, Block> ? kThreads : kWarp * kMaxWarps, std::is_same_v<Team, Block> ? kBlocks : 1) rows(
+    const T* __restrict__ x, T* __restrict__ y, float* __restrict__ exact, int64_t count, int64_t length) {
     __shared__ Partition of_warp[kMaxWarps];
-    const int64_t row = row_here();
-    if (row >= count) return;
-    const Pack<T, V>* first = x + row * packs;
-    const Partition all = block_merge(partition<N>(first, threadIdx.x, packs, blockDim.x, 1), of_warp);
-    if (threadIdx.x != 0) return;
-    y[row] = from_float<T>(result_of(all));
-    if (exact != nullptr) exact[row] = result_of(all);
+    const int64_t index = Team::row();
+    if (index >= count) return;
+    const int thread = Team::thread(), step = Team::threads();
+    const Row row = row_at<kWhole, V>(index, length);
+    const float of_end = end_value(x, end_at<kWhole, V>(row, thread));
+    Partition all = partition<P * V>(reinterpret_cast<const Pack<T, V>*>(x + row.first), thread, row.packs, step, 1);
+    if (!kWhole) {
+        float tile[1] = {of_end};
+        all = add_tile<T>(all, tile);
+    }
+    all = Team::merged(all, of_warp);
+    Team::part();
+    if (thread != 0) return;
+    y[index] = from_float<T>(result_of(all));
+    if (exact != nullptr) exact[index] = result_of(all);
 }
 
 template <typename T>
@@ -89,21 +101,25 @@ __global__ void __launch_bounds__(kThreads) many_columns(
     if (exact != nullptr) exact[column] = result_of(all);
 }
 
-template <typename T, int V>
+template <bool kWhole, typename T, int V>
 __global__ void __launch_bounds__(kWarp* kMaxWarps) backward_rows(
-    const T* __restrict__ dy, const Pack<T, V>* __restrict__ x, const float* __restrict__ exact,
-    Pack<T, V>* __restrict__ dx, int64_t count, int64_t packs) {
-    const int64_t row = row_here();
-    if (row >= count) return;
-    const float scale = to_float(dy[row]);
-    const float result = exact[row];
-    x += row * packs;
-    dx += row * packs;
-    for (int64_t at = threadIdx.x; at < packs; at += blockDim.x) {
-        Pack<T, V> pack = x[at];
+    const T* __restrict__ dy, const T* __restrict__ x, const float* __restrict__ exact, T* __restrict__ dx,
+    int64_t count, int64_t length) {
+    const int64_t index = row_here();
+    if (index >= count) return;
+    const float scale = to_float(dy[index]);
+    const float result = exact[index];
+    const Row row = row_at<kWhole, V>(index, length);
+    const auto slope = [&](T value) { return from_float<T>(scale * exp_for<T>(to_float(value) - result)); };
+    const int64_t end = end_at<kWhole, V>(row, threadIdx.x);
+    if (end >= 0) dx[end] = slope(x[end]);
+    const auto* from = reinterpret_cast<const Pack<T, V>*>(x + row.first);
+    auto* to = reinterpret_cast<Pack<T, V>*>(dx + row.first);
+    for (int64_t at = threadIdx.x; at < row.packs; at += blockDim.x) {
+        Pack<T, V> pack = from[at];
         #pragma unroll
-        for (int k = 0; k < V; ++k) pack.v[k] = from_float<T>(scale * exp_for<T>(to_float(pack.v[k]) - result));
-        dx[at] = pack;
+        for (int k = 0; k < V; ++k) pack.v[k] = slope(pack.v[k]);
+        to[at] = pack;
     }
 }
 
@@ -123,25 +139,35 @@ __global__ void backward_columns(
     }
 }
 
-template <typename T, int V>
+template <bool kWhole, typename T, int V>
 cudaError_t launch_rows(const Forward& args) {
     const int64_t packs = args.length / V;
-    const auto* x = static_cast<const Pack<T, V>*>(args.x);
+    const auto* x = static_cast<const T*>(args.x);
     auto* y = static_cast<T*>(args.y);
-    const bool lanes = V > kVector<float> && packs <= kLanePacks * kWarp;
-    const unsigned threads = lanes ? kWarp : std::min<unsigned>(block_for(packs, kUnderWay<V> / V), kThreads);
-    const dim3 block = rows_block(threads);
-    const unsigned grid = rows_grid(args.outer, block);
-    if (packs <= kWarp) {
-        rows<V><<<grid, block, 0, args.stream>>>(x, y, args.exact, args.outer, packs);
-    } else if (packs <= 2 * kWarp) {
-        rows<2 * V><<<grid, block, 0, args.stream>>>(x, y, args.exact, args.outer, packs);
-    } else if (lanes || packs <= kLaneTile * kWarp) {
-        rows<kLaneTile * V><<<grid, block, 0, args.stream>>>(x, y, args.exact, args.outer, packs);
-    } else {
-        rows<kUnderWay<V>><<<grid, block, 0, args.stream>>>(x, y, args.exact, args.outer, packs);
+    const auto start = [&](auto kernel, dim3 block) {
+        kernel<<<rows_grid(args.outer, block), block, 0, args.stream>>>(x, y, args.exact, args.outer, args.length);
+        return cudaGetLastError();
+    };
+    constexpr int kMost = std::max(kUnderWay<V> / V, 1);
+#ifndef KW_PORTABLE_ONLY
+    if (args.outer <= kFewRows && packs > kBlockHeld && has_clusters(args.device)) {
+        const unsigned threads = block_for(share_of(packs, kMaxCluster), 2);
+        return start_cluster(rows<kWhole, Cluster, 2, T, V>, kMaxCluster, args.outer, threads, args.stream, x, y, args.exact, args.outer, args.length);
     }
-    return cudaGetLastError();
+#endif
+    if (packs <= kWarp) {
+#ifdef KW_HALF
+        if (args.outer * packs > kThreadsAtOnce && packs > kWarp / 2) return start(rows<kWhole, Block, 2, T, V>, dim3(kWarp / 2, 16));
+#endif
+        return start(rows<kWhole, Block, 1, T, V>, lanes_block<kWhole, V>(packs));
+    }
+    if (args.outer * packs <= kThreadsAtOnce) {
+        return start(rows<kWhole, Block, 1, T, V>, std::min<unsigned>(block_for(packs, 1), kThreads));
+    }
+    if (packs <= 2 * kWarp) return start(rows<kWhole, Block, 2, T, V>, rows_block(kWarp));
+    const bool lanes = V > kVector<float> && packs <= kLanePacks * kWarp;
+    if (packs <= 4 * kWarp || lanes) return start(rows<kWhole, Block, 4, T, V>, rows_block(kWarp));
+    return start(rows<kWhole, Block, kMost, T, V>, rows_block(std::min<unsigned>(block_for(packs, kMost), kThreads)));
 }
 
 inline cudaError_t forward(const Forward& args) {
@@ -159,18 +185,20 @@ inline cudaError_t forward(const Forward& args) {
                 static_cast<const T*>(args.x), static_cast<T*>(args.y), args.exact, args.length, args.inner);
             return cudaGetLastError();
         }
-        if (args.length % kVector<T> == 0 && aligned(args.x)) return launch_rows<T, kVector<T>>(args);
-        return launch_rows<T, 1>(args);
+        if (!aligned(args.x)) return launch_rows<true, T, 1>(args);
+        if (args.length % kVector<T> == 0) return launch_rows<true, T, kVector<T>>(args);
+        return launch_rows<false, T, kVector<T>>(args);
     });
 }
 
-template <typename T, int V>
+template <bool kWhole, typename T, int V>
 cudaError_t launch_backward_rows(const Backward& args) {
     const int64_t packs = args.length / V;
-    const dim3 block = rows_block(block_for(packs, kBackwardPacks));
-    backward_rows<T, V><<<rows_grid(args.outer, block), block, 0, args.stream>>>(
-        static_cast<const T*>(args.dy), static_cast<const Pack<T, V>*>(args.x), args.exact,
-        static_cast<Pack<T, V>*>(args.dx), args.outer, packs);
+    const bool few = args.outer * packs <= kThreadsAtOnce;
+    const dim3 block = packs <= kWarp ? lanes_block<kWhole, V>(packs) : rows_block(block_for(packs, few ? 1 : kBackwardPacks));
+    backward_rows<kWhole, T, V><<<rows_grid(args.outer, block), block, 0, args.stream>>>(
+        static_cast<const T*>(args.dy), static_cast<const T*>(args.x), args.exact, static_cast<T*>(args.dx),
+        args.outer, args.length);
     return cudaGetLastError();
 }
 
@@ -185,10 +213,9 @@ inline cudaError_t backward(const Backward& args) {
                 args.length, args.inner);
             return cudaGetLastError();
         }
-        if (args.length % kVector<T> == 0 && aligned(args.x) && aligned(args.dx)) {
-            return launch_backward_rows<T, kVector<T>>(args);
-        }
-        return launch_backward_rows<T, 1>(args);
+        if (!aligned(args.x) || !aligned(args.dx)) return launch_backward_rows<true, T, 1>(args);
+        if (args.length % kVector<T> == 0) return launch_backward_rows<true, T, kVector<T>>(args);
+        return launch_backward_rows<false, T, kVector<T>>(args);
     });
 }
 

@@ -3,7 +3,11 @@
 // A row that the registers of a block hold is read once; a longer one twice.
 #pragma once
 
-#include "../../csrc/partition.cuh"
+#include "../../csrc/ragged.cuh"
+
+#ifndef KW_PORTABLE_ONLY
+#include "../../csrc/cluster_rows.cuh"
+#endif
 
 namespace kernelwright::softmax {
 
@@ -28,16 +32,15 @@ struct Backward {
 };
 
 constexpr int kHeld = 32;          // elements of a row that a thread has in registers
-constexpr int kHalfVector = 4;     // of 16-bit elements
 constexpr int kShortColumn = 32;
 constexpr int kColumnThreads = 256;
 constexpr int64_t kManyColumns = 65536;  // that keep the SMs busy with a thread each
-constexpr int kBackwardHeld = 16;  // of each of two rows
+constexpr int kBackwardPacks = 4;  // of each of two rows, in registers
 
 // NaN for a row with inf, and for one of nothing but -inf, as in torch.
 __device__ __forceinline__ float inverse(Partition all) { return isinf(all.max) ? NAN : 1.0f / all.sum; }
 
-// What `load_tile` took, times `factor`.
+// The packs of a tile, times `factor`, as the packs 0, step, ... below `left` from y on.
 template <typename T, int V, int N>
 __device__ __forceinline__ void store_tile(
     const float (&tile)[N], float factor, Pack<T, V>* y, int64_t left, int step) {
@@ -50,39 +53,65 @@ __device__ __forceinline__ void store_tile(
     }
 }
 
-// A thread takes its exponentials below its own maximum, and one factor makes them those below the row's.
-template <int N, typename T, int V>
+// A thread takes its exponentials below its own maximum, and one factor makes them those below the row's. With
+// kCluster the blocks of a cluster, side by side in x, take a row.
+template <bool kWhole, typename Team, int P, typename T, int V>
 __global__ void __launch_bounds__(kWarp* kMaxWarps) resident_rows(
-    const Pack<T, V>* __restrict__ x, Pack<T, V>* __restrict__ y, int64_t rows, int packs) {
+    const T* __restrict__ x, T* __restrict__ y, int64_t rows, int64_t length) {
+    constexpr int N = P * V;
     __shared__ Partition of_warp[kMaxWarps];
-    if (row_here() >= rows) return;
-    const int64_t first = row_here() * packs + threadIdx.x;
-    const int left = packs - int(threadIdx.x);
-    const int step = int(blockDim.x);
-    float tile[N];
-    load_tile(x + first, left, step, 1, tile);
+    const int64_t index = Team::row();
+    if (index >= rows) return;
+    const int thread = Team::thread(), step = Team::threads();
+    const Row row = row_at<kWhole, V>(index, length);
+    const auto* from = reinterpret_cast<const Pack<T, V>*>(x + row.first) + thread;
+    const int left = int(row.packs) - thread;
+    const int64_t end = end_at<kWhole, V>(row, thread);
+    Pack<T, V> packs[P];
+    float tile[N + kEnds<kWhole, V>];
+    #pragma unroll
+    for (int u = 0; u < P; ++u) {
+        if (u * step < left) packs[u] = from[u * step];
+    }
+    if (!kWhole) tile[N] = end_value(x, end);
+    #pragma unroll
+    for (int i = 0; i < N; ++i) tile[i] = to_float(packs[i / V].v[i % V]);
+    if (left <= (P - 1) * step) {
+        #pragma unroll
+        for (int i = 0; i < N; ++i) tile[i] = i / V * step < left ? tile[i] : -INFINITY;
+    }
     const Partition mine = add_tile<T>({-INFINITY, 0.0f}, tile);
-    const Partition all = block_merge(mine, of_warp);
-    store_tile(tile, expf(mine.max - level_of(all.max)) * inverse(all), y + first, left, step);
+    const Partition all = Team::merged(mine, of_warp);
+    const float factor = expf(mine.max - level_of(all.max)) * inverse(all);
+    store_tile(tile, factor, reinterpret_cast<Pack<T, V>*>(y + row.first) + thread, left, step);
+    if (end >= 0) y[end] = from_float<T>(tile[N] * factor);
+    Team::part();
 }
 
-template <typename T, int V>
+template <bool kWhole, typename T, int V>
 __global__ void __launch_bounds__(kWarp* kMaxWarps) streamed_rows(
-    const Pack<T, V>* __restrict__ x, Pack<T, V>* __restrict__ y, int64_t packs) {
+    const T* __restrict__ x, T* __restrict__ y, int64_t rows, int64_t length) {
     __shared__ Partition of_warp[kMaxWarps];
-    x += blockIdx.x * packs;
-    y += blockIdx.x * packs;
+    if (row_here() >= rows) return;
+    const Row row = row_at<kWhole, V>(row_here(), length);
+    const auto* from = reinterpret_cast<const Pack<T, V>*>(x + row.first);
+    auto* to = reinterpret_cast<Pack<T, V>*>(y + row.first);
     const int step = int(blockDim.x);
-    const Partition all = block_merge(partition<kTile>(x, threadIdx.x, packs, step, 1), of_warp);
+    const int64_t end = end_at<kWhole, V>(row, threadIdx.x);
+    Partition all = partition<kTile>(from, threadIdx.x, row.packs, step, 1);
+    float of_end[1] = {end_value(x, end)};
+    if (!kWhole) all = add_tile<T>(all, of_end);
+    all = Block::merged(all, of_warp);
     const float level = level_of(all.max);
     const float factor = inverse(all);
-    for (int64_t first = threadIdx.x; first < packs; first += kTile / V * step) {
+    for (int64_t first = threadIdx.x; first < row.packs; first += kTile / V * step) {
         float tile[kTile];
-        load_tile(x + first, packs - first, step, 1, tile);
+        load_tile(from + first, row.packs - first, step, 1, tile);
         #pragma unroll
         for (float& value : tile) value = exp_for<T>(value - level);
-        store_tile(tile, factor, y + first, packs - first, step);
+        store_tile(tile, factor, to + first, row.packs - first, step);
     }
+    if (end >= 0) y[end] = from_float<T>(exp_for<T>(to_float(x[end]) - level) * factor);
 }
 
 template <typename T>
@@ -133,38 +162,50 @@ __device__ __forceinline__ Pack<T, V> gradient(const Pack<T, V>& dy, const Pack<
 }
 
 // The first packs of a row stay in registers; of a longer one the rest is read again.
-template <int kPacks, typename T, int V>
+template <bool kWhole, typename Team, bool kRest, int P, typename T, int V>
 __global__ void __launch_bounds__(kWarp* kMaxWarps) backward_rows(
-    const Pack<T, V>* __restrict__ dy, const Pack<T, V>* __restrict__ y, Pack<T, V>* __restrict__ dx,
-    int64_t rows, int64_t packs) {
+    const T* __restrict__ dy, const T* __restrict__ y, T* __restrict__ dx, int64_t rows, int64_t length) {
     __shared__ float of_warp[kMaxWarps];
-    if (row_here() >= rows) return;
-    dy += row_here() * packs;
-    y += row_here() * packs;
-    dx += row_here() * packs;
-    Pack<T, V> dy_tile[kPacks], y_tile[kPacks];
-    const int step = int(blockDim.x);
-    const int last = packs < kPacks * step ? int(packs) - 1 : kPacks * step - 1;
+    const int64_t index = Team::row();
+    if (index >= rows) return;
+    const int thread = Team::thread(), step = Team::threads();
+    const Row row = row_at<kWhole, V>(index, length);
+    const auto* of_dy = reinterpret_cast<const Pack<T, V>*>(dy + row.first);
+    const auto* of_y = reinterpret_cast<const Pack<T, V>*>(y + row.first);
+    auto* of_dx = reinterpret_cast<Pack<T, V>*>(dx + row.first);
+    const int64_t end = end_at<kWhole, V>(row, thread);
+    const int packs = kRest ? int(min(row.packs, int64_t{P} * step)) : int(row.packs);
+    Pack<T, V> dy_tile[P], y_tile[P];
+    Pack<T, 1> dy_end, y_end;
     #pragma unroll
-    for (int u = 0; u < kPacks; ++u) {  // all are asked for before any is looked at
-        const int at = min(int(threadIdx.x) + u * step, last);
-        dy_tile[u] = dy[at];
-        y_tile[u] = y[at];
+    for (int u = 0; u < P; ++u) {  // all are asked for before any is looked at
+        if (thread + u * step < packs) {
+            dy_tile[u] = of_dy[thread + u * step];
+            y_tile[u] = of_y[thread + u * step];
+        }
     }
     float sum = 0.0f;
-    #pragma unroll
-    for (int u = 0; u < kPacks; ++u) {
-        if (int(threadIdx.x) + u * step <= last) sum += product(dy_tile[u], y_tile[u]);
+    if (end >= 0) {
+        dy_end.v[0] = dy[end];
+        y_end.v[0] = y[end];
+        sum = product(dy_end, y_end);
     }
-    const int64_t rest = threadIdx.x + kPacks * step;
-    for (int64_t at = rest; at < packs; at += step) sum += product(dy[at], y[at]);
-    sum = block_reduce<Sum>(sum, of_warp);
     #pragma unroll
-    for (int u = 0; u < kPacks; ++u) {
-        const int at = int(threadIdx.x) + u * step;
-        if (at <= last) dx[at] = gradient(dy_tile[u], y_tile[u], sum);
+    for (int u = 0; u < P; ++u) {
+        if (thread + u * step < packs) sum += product(dy_tile[u], y_tile[u]);
     }
-    for (int64_t at = rest; at < packs; at += step) dx[at] = gradient(dy[at], y[at], sum);
+    const int64_t rest = thread + int64_t{P} * step;
+    for (int64_t at = rest; kRest && at < row.packs; at += step) sum += product(of_dy[at], of_y[at]);
+    sum = Team::summed(sum, of_warp);
+    keep_stored(dy_tile);
+    keep_stored(y_tile);
+    #pragma unroll
+    for (int u = 0; u < P; ++u) {
+        if (thread + u * step < packs) of_dx[thread + u * step] = gradient(dy_tile[u], y_tile[u], sum);
+    }
+    if (end >= 0) dx[end] = gradient(dy_end, y_end, sum).v[0];
+    for (int64_t at = rest; kRest && at < row.packs; at += step) of_dx[at] = gradient(of_dy[at], of_y[at], sum);
+    Team::part();
 }
 
 template <typename T>
@@ -190,29 +231,47 @@ __global__ void backward_columns(
     }
 }
 
-template <typename T, int V>
+template <bool kWhole, typename T, int V>
 cudaError_t launch_rows(const Forward& args) {
     const int64_t packs = args.length / V;
-    const auto* x = static_cast<const Pack<T, V>*>(args.x);
-    auto* y = static_cast<Pack<T, V>*>(args.y);
-    const dim3 short_rows = rows_block(kWarp);
-    const unsigned grid = rows_grid(args.outer, short_rows);
-    if (packs <= kWarp) {
-        resident_rows<V><<<grid, short_rows, 0, args.stream>>>(x, y, args.outer, int(packs));
-    } else if (2 * V < kTile && packs <= 2 * kWarp) {
-        resident_rows<2 * V><<<grid, short_rows, 0, args.stream>>>(x, y, args.outer, int(packs));
-    } else if (4 * V < kTile && packs <= 4 * kWarp) {
-        resident_rows<std::min(4 * V, kTile)><<<grid, short_rows, 0, args.stream>>>(x, y, args.outer, int(packs));
-    } else if (8 * V < kTile && packs <= 8 * kWarp) {
-        resident_rows<std::min(8 * V, kTile)><<<grid, short_rows, 0, args.stream>>>(x, y, args.outer, int(packs));
-    } else if (args.length <= kWarp * kTile) {
-        resident_rows<kTile><<<grid, short_rows, 0, args.stream>>>(x, y, args.outer, int(packs));
-    } else if (args.length <= kWarp * kMaxWarps * kHeld) {
-        resident_rows<kHeld>
-            <<<unsigned(args.outer), block_for(packs, kHeld / V), 0, args.stream>>>(x, y, args.outer, int(packs));
-    } else {
-        streamed_rows<<<unsigned(args.outer), kWarp * kMaxWarps, 0, args.stream>>>(x, y, packs);
+    const auto* x = static_cast<const T*>(args.x);
+    auto* y = static_cast<T*>(args.y);
+    const auto start = [&](auto kernel, dim3 block) {
+        kernel<<<rows_grid(args.outer, block), block, 0, args.stream>>>(x, y, args.outer, args.length);
+        return cudaGetLastError();
+    };
+    constexpr int kMost = kHeld / V, kShort = kTile / V;
+    if (packs <= kWarp) return start(resident_rows<kWhole, Block, 1, T, V>, lanes_block<kWhole, V>(packs));
+#ifndef KW_PORTABLE_ONLY
+    const bool short_of_blocks = args.outer <= kFewRows && packs > kBlockHeld;
+    if ((short_of_blocks || packs > kBlockHeld * kMost) && has_clusters(args.device)) {
+        const int64_t blocks = short_of_blocks ? kMaxCluster : cluster_for(packs, kClusterHeld * kMost);
+        const int64_t each = share_of(packs, blocks);
+        const auto cluster = [&](auto kernel, int count) {
+            return start_cluster(kernel, blocks, args.outer, block_for(each, count), args.stream, x, y, args.outer, args.length);
+        };
+        if (each <= kBlockHeld) return cluster(resident_rows<kWhole, Cluster, 1, T, V>, 1);
+        if (each <= 2 * kBlockHeld) return cluster(resident_rows<kWhole, Cluster, 2, T, V>, 2);
+        if (each <= kMost * kBlockHeld) return cluster(resident_rows<kWhole, Cluster, kMost, T, V>, kMost);
     }
+#endif
+    if (args.outer * packs <= kThreadsAtOnce && packs <= kBlockHeld) {
+        return start(resident_rows<kWhole, Block, 1, T, V>, block_for(packs, 1));
+    }
+    if (kShort > 2 && packs <= 2 * kWarp) return start(resident_rows<kWhole, Block, 2, T, V>, rows_block(kWarp));
+    if (packs <= kWarp * kShort) return start(resident_rows<kWhole, Block, kShort, T, V>, rows_block(kWarp));
+    if (packs <= kBlockHeld * kMost) {
+        return start(resident_rows<kWhole, Block, kMost, T, V>, block_for(packs, kMost));
+    }
+    return start(streamed_rows<kWhole, T, V>, kWarp * kMaxWarps);
+}
+
+// Where x and y do not begin where packs do.
+template <typename T>
+cudaError_t launch_elements(const Forward& args) {
+    const dim3 block = rows_block(block_for(args.length, kTile));
+    streamed_rows<true, T, 1><<<rows_grid(args.outer, block), block, 0, args.stream>>>(
+        static_cast<const T*>(args.x), static_cast<T*>(args.y), args.outer, args.length);
     return cudaGetLastError();
 }
 
@@ -239,39 +298,41 @@ inline cudaError_t forward(const Forward& args) {
                 static_cast<const T*>(args.x), static_cast<T*>(args.y), args.length, args.inner);
             return cudaGetLastError();
         }
-        if (args.length % kVector<T> == 0 && aligned(args.x) && aligned(args.y)) {
-            return launch_rows<T, kVector<T>>(args);
-        }
-        if constexpr (sizeof(T) < sizeof(float)) {  // rows of 8 bytes, as 1500 elements have
-            if (args.length % kHalfVector == 0 && aligned(args.x) && aligned(args.y)) {
-                return launch_rows<T, kHalfVector>(args);
-            }
-        }
-        return launch_rows<T, 1>(args);
+        if (!aligned(args.x) || !aligned(args.y)) return launch_elements<T>(args);
+        if (args.length % kVector<T> == 0) return launch_rows<true, T, kVector<T>>(args);
+        return launch_rows<false, T, kVector<T>>(args);
     });
 }
 
-template <typename T, int V>
+template <bool kWhole, typename T, int V>
 cudaError_t launch_backward_rows(const Backward& args) {
     const int64_t packs = args.length / V;
-    const auto* dy = static_cast<const Pack<T, V>*>(args.dy);
-    const auto* y = static_cast<const Pack<T, V>*>(args.y);
-    auto* dx = static_cast<Pack<T, V>*>(args.dx);
-    constexpr int kPacks = kBackwardHeld / V;
-    const dim3 block = rows_block(block_for(packs, kPacks));
-    const unsigned grid = rows_grid(args.outer, block);
-    if (packs <= kWarp) {
-        backward_rows<1><<<grid, block, 0, args.stream>>>(dy, y, dx, args.outer, packs);
-    } else if (packs <= 2 * kWarp) {
-        backward_rows<2><<<grid, block, 0, args.stream>>>(dy, y, dx, args.outer, packs);
-    } else if (4 < kPacks && packs <= 4 * kWarp) {
-        backward_rows<std::min(4, kPacks)><<<grid, block, 0, args.stream>>>(dy, y, dx, args.outer, packs);
-    } else if (8 < kPacks && packs <= 8 * kWarp) {
-        backward_rows<std::min(8, kPacks)><<<grid, block, 0, args.stream>>>(dy, y, dx, args.outer, packs);
-    } else {
-        backward_rows<kPacks><<<grid, block, 0, args.stream>>>(dy, y, dx, args.outer, packs);
+    const auto* dy = static_cast<const T*>(args.dy);
+    const auto* y = static_cast<const T*>(args.y);
+    auto* dx = static_cast<T*>(args.dx);
+    const auto start = [&](auto kernel, dim3 block) {
+        kernel<<<rows_grid(args.outer, block), block, 0, args.stream>>>(dy, y, dx, args.outer, args.length);
+        return cudaGetLastError();
+    };
+    constexpr int kMost = kBackwardPacks;
+    if (packs <= kWarp) return start(backward_rows<kWhole, Block, false, 1, T, V>, lanes_block<kWhole, V>(packs));
+#ifndef KW_PORTABLE_ONLY
+    const bool short_of_blocks = args.outer <= kFewRows && packs > kBlockHeld;
+    if (V > 1 && (short_of_blocks || packs > kBlockHeld * kMost) && has_clusters(args.device)) {
+        const int64_t blocks = short_of_blocks ? kMaxCluster : cluster_for(packs, kClusterHeld * kMost);
+        const int64_t each = share_of(packs, blocks);
+        if (each <= kBlockHeld * kMost) {
+            const unsigned threads = block_for(each, each <= kBlockHeld ? 1 : kMost);
+            return start_cluster(
+                backward_rows<kWhole, Cluster, false, kMost, T, V>, blocks, args.outer, threads, args.stream, dy, y, dx,
+                args.outer, args.length);
+        }
     }
-    return cudaGetLastError();
+#endif
+    if (args.outer * packs <= kThreadsAtOnce && packs <= kBlockHeld) return start(backward_rows<kWhole, Block, false, 1, T, V>, rows_block(block_for(packs, 1)));
+    if (packs <= 2 * kWarp) return start(backward_rows<kWhole, Block, false, 2, T, V>, rows_block(kWarp));
+    if (packs <= kBlockHeld * kMost) return start(backward_rows<kWhole, Block, false, kMost, T, V>, rows_block(block_for(packs, kMost)));
+    return start(backward_rows<kWhole, Block, true, kMost, T, V>, dim3(kWarp * kMaxWarps));
 }
 
 inline cudaError_t backward(const Backward& args) {
@@ -285,15 +346,9 @@ inline cudaError_t backward(const Backward& args) {
                 args.inner);
             return cudaGetLastError();
         }
-        if (args.length % kVector<T> == 0 && aligned(args.dy) && aligned(args.y) && aligned(args.dx)) {
-            return launch_backward_rows<T, kVector<T>>(args);
-        }
-        if constexpr (sizeof(T) < sizeof(float)) {
-            if (args.length % kHalfVector == 0 && aligned(args.dy) && aligned(args.y) && aligned(args.dx)) {
-                return launch_backward_rows<T, kHalfVector>(args);
-            }
-        }
-        return launch_backward_rows<T, 1>(args);
+        if (!aligned(args.dy) || !aligned(args.y) || !aligned(args.dx)) return launch_backward_rows<true, T, 1>(args);
+        if (args.length % kVector<T> == 0) return launch_backward_rows<true, T, kVector<T>>(args);
+        return launch_backward_rows<false, T, kVector<T>>(args);
     });
 }
 

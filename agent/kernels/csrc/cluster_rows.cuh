@@ -1,0 +1,81 @@
+// Rows that the blocks of a cluster share, for GPUs of compute capability 9.
+#pragma once
+
+#include <cooperative_groups.h>
+
+#include "ragged.cuh"
+
+namespace kernelwright {
+
+#ifndef KW_CH
+#define KW_CH 1024
+#endif
+constexpr int64_t kClusterHeld = KW_CH;
+constexpr int64_t kMaxCluster = 8;  // blocks: what every GPU with clusters runs
+constexpr int64_t kFewRows = 32;    // keep so few blocks busy that each is worth splitting
+
+// The threads of a row: those of a cluster's blocks, which stand side by side in x, and the rows in y.
+struct Cluster {
+    __device__ __forceinline__ static int64_t row() { return blockIdx.y; }
+    __device__ __forceinline__ static int thread() { return int(blockIdx.x * blockDim.x + threadIdx.x); }
+    __device__ __forceinline__ static int threads() { return int(gridDim.x * blockDim.x); }
+
+    __device__ __forceinline__ static Partition merged(Partition mine, Partition* of_warp) {
+        __shared__ Partition of_block;
+        const auto cluster = cooperative_groups::this_cluster();
+        const Partition here = block_merge(mine, of_warp);
+        if (threadIdx.x == 0) of_block = here;
+        cluster.sync();
+        const unsigned lane = threadIdx.x % kWarp;
+        const Partition all = warp_merge(
+            lane < cluster.num_blocks() ? *cluster.map_shared_rank(&of_block, lane) : Partition{-INFINITY, 0.0f});
+        cluster.barrier_arrive();
+        return all;
+    }
+
+    __device__ __forceinline__ static float summed(float mine, float* of_warp) {
+        __shared__ float of_block;
+        const auto cluster = cooperative_groups::this_cluster();
+        const float here = block_reduce<Sum>(mine, of_warp);
+        if (threadIdx.x == 0) of_block = here;
+        cluster.sync();
+        float all = 0.0f;
+        for (unsigned rank = 0; rank < cluster.num_blocks(); ++rank) all += *cluster.map_shared_rank(&of_block, rank);
+        cluster.barrier_arrive();
+        return all;
+    }
+
+    // Once after each of these: a block's shared memory stays until all have read it.
+    __device__ __forceinline__ static void part() { cooperative_groups::this_cluster().barrier_wait(); }
+};
+
+inline bool has_clusters(int64_t device) {
+    int major = 0;
+    return cudaDeviceGetAttribute(&major, cudaDevAttrComputeCapabilityMajor, int(device)) == cudaSuccess && major == 9;
+}
+
+inline int64_t share_of(int64_t packs, int64_t blocks) { return (packs + blocks - 1) / blocks; }
+
+// The fewest blocks, a power of two, of which each takes up to `each` packs.
+inline int64_t cluster_for(int64_t packs, int64_t each) {
+    int64_t blocks = 1;
+    while (blocks < kMaxCluster && blocks * each < packs) blocks *= 2;
+    return blocks;
+}
+
+template <typename... Parameters, typename... Given>
+cudaError_t start_cluster(
+    void (*kernel)(Parameters...), int64_t blocks, int64_t rows, unsigned threads, cudaStream_t stream, Given... given) {
+    cudaLaunchAttribute attribute = {};
+    attribute.id = cudaLaunchAttributeClusterDimension;
+    attribute.val.clusterDim = {unsigned(blocks), 1, 1};
+    cudaLaunchConfig_t config = {};
+    config.gridDim = dim3(unsigned(blocks), unsigned(rows));
+    config.blockDim = dim3(threads);
+    config.stream = stream;
+    config.attrs = &attribute;
+    config.numAttrs = 1;
+    return cudaLaunchKernelEx(&config, kernel, Parameters(given)...);
+}
+
+}  // namespace kernelwright

@@ -33,6 +33,7 @@ struct Backward {
 
 constexpr int kHeld = 32;          // elements of a row that a thread has in registers
 constexpr int kShortColumn = 32;
+constexpr int kHeldColumn = 16;  // elements of a column in each of its threads' registers
 constexpr int kColumnThreads = 256;
 constexpr int64_t kManyColumns = 65536;  // that keep the SMs busy with a thread each
 constexpr int kBackwardPacks = 4;  // of each of two rows, in registers
@@ -128,6 +129,26 @@ __global__ void columns(const T* __restrict__ x, T* __restrict__ y, int64_t leng
     }
 }
 
+// The threads of a column have it in their registers, N elements each at most.
+template <int N, typename T>
+__global__ void __launch_bounds__(kWarp* kColumnWarps) held_columns(
+    const T* __restrict__ x, T* __restrict__ y, int64_t length, int64_t inner) {
+    __shared__ Partition of_warp[kColumnWarps][kWarp];
+    const Column here = column_here(length, inner);
+    const int left = here.inside ? int(length) - int(threadIdx.y) : 0, step = int(blockDim.y);
+    const int64_t first = here.base + threadIdx.y * inner, apart = step * inner;
+    float tile[N];
+    #pragma unroll
+    for (int i = 0; i < N; ++i) tile[i] = i * step < left ? to_float(x[first + i * apart]) : -INFINITY;
+    const Partition mine = add_tile<T>({-INFINITY, 0.0f}, tile);
+    const Partition all = column_merge(mine, of_warp);
+    const float factor = expf(mine.max - level_of(all.max)) * inverse(all);
+    #pragma unroll
+    for (int i = 0; i < N; ++i) {
+        if (i * step < left) y[first + i * apart] = from_float<T>(tile[i] * factor);
+    }
+}
+
 // A thread has a whole column of up to kShortColumn in its registers.
 template <int N, typename T>
 __global__ void __launch_bounds__(kColumnThreads) short_columns(
@@ -208,25 +229,39 @@ __global__ void __launch_bounds__(kWarp* kMaxWarps) backward_rows(
     Team::part();
 }
 
-template <typename T>
-__global__ void backward_columns(
+// The first N elements of a thread's share of a column stay in registers.
+template <int N, typename T>
+__global__ void __launch_bounds__(kWarp* kColumnWarps) backward_columns(
     const T* __restrict__ dy, const T* __restrict__ y, T* __restrict__ dx, int64_t length, int64_t inner) {
     __shared__ float of_warp[kColumnWarps][kWarp];
     const Column here = column_here(length, inner);
-    float sum = 0.0f;
-    if (here.inside) {
-        for (int64_t i = threadIdx.y; i < length; i += blockDim.y) {
-            const int64_t at = here.base + i * inner;
-            sum += to_float(dy[at]) * to_float(y[at]);
+    const int64_t left = here.inside ? length - threadIdx.y : 0, first = here.base + threadIdx.y * inner;
+    const int step = int(blockDim.y);
+    const int64_t apart = step * inner;
+    Pack<T, 1> dy_tile[N], y_tile[N];
+    #pragma unroll
+    for (int i = 0; i < N; ++i) {  // all are asked for before any is looked at
+        if (i * step < left) {
+            dy_tile[i].v[0] = dy[first + i * apart];
+            y_tile[i].v[0] = y[first + i * apart];
         }
     }
+    float sum = 0.0f;
+    #pragma unroll
+    for (int i = 0; i < N; ++i) {
+        if (i * step < left) sum += product(dy_tile[i], y_tile[i]);
+    }
+    for (int64_t i = N; i * step < left; ++i) sum += to_float(dy[first + i * apart]) * to_float(y[first + i * apart]);
     of_warp[threadIdx.y][threadIdx.x] = sum;
     __syncthreads();
-    if (!here.inside) return;
     sum = of_warp[0][threadIdx.x];
     for (int warp = 1; warp < int(blockDim.y); ++warp) sum += of_warp[warp][threadIdx.x];
-    for (int64_t i = threadIdx.y; i < length; i += blockDim.y) {
-        const int64_t at = here.base + i * inner;
+    #pragma unroll
+    for (int i = 0; i < N; ++i) {
+        if (i * step < left) dx[first + i * apart] = gradient(dy_tile[i], y_tile[i], sum).v[0];
+    }
+    for (int64_t i = N; i * step < left; ++i) {
+        const int64_t at = first + i * apart;
         dx[at] = from_float<T>((to_float(dy[at]) - sum) * to_float(y[at]));
     }
 }
@@ -294,9 +329,16 @@ inline cudaError_t forward(const Forward& args) {
             return cudaGetLastError();
         }
         if (args.inner > 1) {
-            columns<T><<<unsigned(column_blocks(args.outer, args.inner)), column_block(args.length), 0, args.stream>>>(
-                static_cast<const T*>(args.x), static_cast<T*>(args.y), args.length, args.inner);
-            return cudaGetLastError();
+            const unsigned grid = unsigned(column_blocks(args.outer, args.inner));
+            const dim3 block = column_block(args.length);
+            const auto start = [&](auto kernel) {
+                kernel<<<grid, block, 0, args.stream>>>(
+                    static_cast<const T*>(args.x), static_cast<T*>(args.y), args.length, args.inner);
+                return cudaGetLastError();
+            };
+            if (args.length <= kColumnWarps * kHeldColumn / 2) return start(held_columns<kHeldColumn / 2, T>);
+            if (args.length <= kColumnWarps * kHeldColumn) return start(held_columns<kHeldColumn, T>);
+            return start(columns<T>);
         }
         if (!aligned(args.x) || !aligned(args.y)) return launch_elements<T>(args);
         if (args.length % kVector<T> == 0) return launch_rows<true, T, kVector<T>>(args);
@@ -341,7 +383,7 @@ inline cudaError_t backward(const Backward& args) {
         using T = decltype(element);
         if (args.inner > 1) {
             const unsigned grid = unsigned(column_blocks(args.outer, args.inner));
-            backward_columns<T><<<grid, column_block(args.length), 0, args.stream>>>(
+            backward_columns<kHeldColumn / 2, T><<<grid, column_block(args.length), 0, args.stream>>>(
                 static_cast<const T*>(args.dy), static_cast<const T*>(args.y), static_cast<T*>(args.dx), args.length,
                 args.inner);
             return cudaGetLastError();

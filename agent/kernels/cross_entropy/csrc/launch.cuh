@@ -4,7 +4,7 @@
 // read once forward, for its log-sum-exp, its sum and its target together, and once backward; no probability is stored.
 #pragma once
 
-#include "../../csrc/ragged.cuh"
+#include "../../csrc/short_rows.cuh"
 
 namespace kernelwright::cross_entropy {
 
@@ -35,9 +35,46 @@ struct Backward {
     int64_t device;
 };
 
+constexpr int kShortHeld = 32, kBackwardShort = 16;  // elements of a short row in a lane
 constexpr int kPacks = 4;  // of a row, under way in one thread
 
-// A target that is no class makes the row NaN, and reads nothing.
+// The logit of the target: NaN for one that is no class, which makes the loss NaN, and reads nothing.
+template <typename T>
+__device__ __forceinline__ float logit_of(const Forward& args, int64_t row, int64_t target) {
+    const bool known = target >= 0 && target < args.length;
+    return known ? to_float(static_cast<const T*>(args.x)[row * args.length + target]) : NAN;
+}
+
+// What becomes of a row, by one of its threads.
+__device__ __forceinline__ void store_loss(
+    const Forward& args, int64_t row, int64_t target, float own, Partition all, float sum) {
+    const float lse = level_of(all.max) + logf(all.sum);
+    if (args.lse != nullptr) args.lse[row] = lse;
+    const float share = float(args.smoothing);
+    // Of differences, so that a large common offset costs no digits.
+    float loss = (1.0f - share) * (lse - own);
+    if (share != 0.0f) loss += share * (lse - sum / float(args.length));
+    args.loss[row] = target == args.ignored ? 0.0f : loss + float(args.z_loss) * lse * lse;
+}
+
+template <bool kWhole, int L, int P, typename T, int V>
+__global__ void __launch_bounds__(kShortThreads) short_losses(Forward args) {
+    const ShortShare<kWhole, L, P, V> share(args.rows, int(args.length));
+    const int64_t target = share.leads ? args.target[share.row] : 0;
+    const float own = share.leads ? logit_of<T>(args, share.row, target) : 0.0f;
+    float tile[share.kSize], sum = 0.0f;
+    share.load(static_cast<const T*>(args.x), -INFINITY, tile);
+    if (args.smoothing != 0.0) {
+        #pragma unroll
+        for (int i = 0; i < share.kSize; ++i) {
+            if (share.has(i)) sum += tile[i];
+        }
+        sum = lanes_sum<L>(sum);
+    }
+    const Partition all = lanes_partition<L, T>(tile);
+    if (share.leads) store_loss(args, share.row, target, own, all, sum);
+}
+
 template <bool kWhole, int P, typename T, int V>
 __global__ void __launch_bounds__(kWarp* kMaxWarps) losses(Forward args) {
     constexpr int N = P * V;
@@ -46,9 +83,9 @@ __global__ void __launch_bounds__(kWarp* kMaxWarps) losses(Forward args) {
     const int64_t index = row_here();
     if (index >= args.rows) return;
     const auto* x = static_cast<const T*>(args.x);
-    const int64_t target = args.target[index];
-    const bool known = target >= 0 && target < args.length, writes = threadIdx.x == 0;
-    const float own = writes && known ? to_float(x[index * args.length + target]) : NAN;
+    const bool leads = threadIdx.x == 0;
+    const int64_t target = leads ? args.target[index] : 0;
+    const float own = leads ? logit_of<T>(args, index, target) : 0.0f;
     const Row row = row_at<kWhole, V>(index, args.length);
     const auto* from = reinterpret_cast<const Pack<T, V>*>(x + row.first);
     const int64_t end = end_at<kWhole, V>(row, threadIdx.x);
@@ -69,41 +106,60 @@ __global__ void __launch_bounds__(kWarp* kMaxWarps) losses(Forward args) {
     if (!kWhole) all = add_tile<T>(all, of_end);
     all = Block::merged(all, of_warp);
     if (args.smoothing != 0.0) sum = Block::summed(sum, of_sum);
-    if (!writes) return;
-    const float lse = level_of(all.max) + logf(all.sum);
-    if (args.lse != nullptr) args.lse[index] = lse;
-    if (target == args.ignored) {
-        args.loss[index] = 0.0f;
-        return;
-    }
-    const float share = float(args.smoothing);
-    // Of differences, so that a large common offset costs no digits.
-    float loss = (1.0f - share) * (lse - own);
-    if (share != 0.0f) loss += share * (lse - sum / float(args.length));
-    args.loss[index] = loss + float(args.z_loss) * lse * lse;
+    if (leads) store_loss(args, index, target, own, all, sum);
 }
 
 // dx = dloss * (softmax * (1 + 2 * z_loss * lse) - (1 - smoothing) [target] - smoothing / length)
+// As a function of an element and of whether it is the target's.
+struct Slope {
+    float lse, factor, everywhere, there;
+
+    __device__ __forceinline__ Slope(const Backward& args, int64_t row, bool counts) {
+        const float given = counts ? args.dloss[row] : 0.0f;
+        lse = args.lse[row];
+        factor = given * (1.0f + 2.0f * float(args.z_loss) * lse);
+        everywhere = given * float(args.smoothing) / float(args.length);
+        there = given * (1.0f - float(args.smoothing));
+    }
+
+    template <typename T>
+    __device__ __forceinline__ float of(float value, bool is_target) const {
+        const float made = factor * exp_for<T>(value - lse) - everywhere;
+        return is_target ? made - there : made;
+    }
+};
+
+template <bool kWhole, int L, int P, typename T, int V>
+__global__ void __launch_bounds__(kShortThreads) short_slopes(Backward args) {
+    const ShortShare<kWhole, L, P, V> share(args.rows, int(args.length));
+    if (!share.is_there) return;
+    const int64_t target = args.target[share.row];
+    const bool counts = target != args.ignored;
+    const Slope slope(args, share.row, counts);
+    float tile[share.kSize];
+    share.load(static_cast<const T*>(args.x), 0.0f, tile);
+    const int64_t chosen = share.row * args.length + target - share.first;
+    share.store(static_cast<T*>(args.dx), [&](int i) {
+        return counts ? slope.template of<T>(tile[i], share.place(i) == chosen) : 0.0f;
+    });
+}
+
 template <bool kWhole, int P, typename T, int V>
 __global__ void __launch_bounds__(kWarp* kMaxWarps) slopes(Backward args) {
     const int64_t index = row_here();
     if (index >= args.rows) return;
     const int64_t target = args.target[index];
     const bool counts = target != args.ignored;
-    const float given = counts ? args.dloss[index] : 0.0f, lse = args.lse[index];
-    const float factor = given * (1.0f + 2.0f * float(args.z_loss) * lse);
-    const float everywhere = given * float(args.smoothing) / float(args.length);
-    const float there = given * (1.0f - float(args.smoothing));
+    const Slope slope(args, index, counts);
     const Row row = row_at<kWhole, V>(index, args.length);
     const auto* x = static_cast<const T*>(args.x);
     auto* dx = static_cast<T*>(args.dx);
     const int64_t chosen = index * args.length + target;
-    const auto slope = [&](T value, bool is_target) {
-        const float made = factor * exp_for<T>(to_float(value) - lse) - everywhere;
-        return from_float<T>(!counts ? 0.0f : is_target ? made - there : made);
+    const auto made = [&](T value, bool is_target) {
+        return from_float<T>(counts ? slope.template of<T>(to_float(value), is_target) : 0.0f);
     };
     const int64_t end = end_at<kWhole, V>(row, threadIdx.x);
-    if (end >= 0) dx[end] = slope(counts ? x[end] : T{}, end == chosen);
+    if (end >= 0) dx[end] = made(counts ? x[end] : T{}, end == chosen);
     const auto* from = reinterpret_cast<const Pack<T, V>*>(x + row.first);
     auto* to = reinterpret_cast<Pack<T, V>*>(dx + row.first);
     const int64_t of_target = chosen - row.first;
@@ -112,33 +168,51 @@ __global__ void __launch_bounds__(kWarp* kMaxWarps) slopes(Backward args) {
         Pack<T, V> pack = {};
         if (counts) pack = from[place];
         #pragma unroll
-        for (int k = 0; k < V; ++k) pack.v[k] = slope(pack.v[k], place * V + k == of_target);
+        for (int k = 0; k < V; ++k) pack.v[k] = made(pack.v[k], place * V + k == of_target);
         to[place] = pack;
     }
 }
 
 template <bool kWhole, typename T, int V>
 cudaError_t launch_rows(const Forward& args) {
-    const int64_t packs = args.length / V;
+    const int64_t packs = args.length / V, under_way = args.rows * packs;
     const auto start = [&](auto kernel, dim3 block) {
         kernel<<<rows_grid(args.rows, block), block, 0, args.stream>>>(args);
         return cudaGetLastError();
     };
-    if (packs <= kWarp) return start(losses<kWhole, 1, T, V>, lanes_block<kWhole, V>(packs));
-    if (args.rows * packs <= kThreadsAtOnce) return start(losses<kWhole, 1, T, V>, rows_block(block_for(packs, 1)));
-    return start(losses<kWhole, kPacks, T, V>, rows_block(block_for(packs, kPacks)));
+    const auto long_rows = [&] {
+        if (under_way <= kThreadsAtOnce / 4) return start(losses<kWhole, 1, T, V>, rows_block(block_for(packs, 1)));
+        return start(losses<kWhole, kPacks, T, V>, rows_block(block_for(packs, kPacks)));
+    };
+    if (V == 1 || (under_way <= kThreadsAtOnce && packs > 2 * kWarp)) return long_rows();
+    return by_lanes<V, kShortHeld>(
+        packs,
+        [&](auto shape) {
+            short_losses<kWhole, shape.kLanes, shape.kPacks, T, V>
+                <<<lanes_grid(shape, args.rows), kShortThreads, 0, args.stream>>>(args);
+            return cudaGetLastError();
+        },
+        long_rows);
 }
 
 template <bool kWhole, typename T, int V>
 cudaError_t launch_rows(const Backward& args) {
     const int64_t packs = args.length / V;
     const bool few = args.rows * packs <= kThreadsAtOnce;
-    const auto start = [&](auto kernel, dim3 block) {
-        kernel<<<rows_grid(args.rows, block), block, 0, args.stream>>>(args);
+    const auto long_rows = [&] {
+        const dim3 block = rows_block(block_for(packs, few ? 1 : kPacks));
+        slopes<kWhole, 2, T, V><<<rows_grid(args.rows, block), block, 0, args.stream>>>(args);
         return cudaGetLastError();
     };
-    if (packs <= kWarp) return start(slopes<kWhole, 1, T, V>, lanes_block<kWhole, V>(packs));
-    return start(slopes<kWhole, 2, T, V>, rows_block(block_for(packs, few ? 1 : kPacks)));
+    if (V == 1 || (few && packs > 2 * kWarp)) return long_rows();
+    return by_lanes<V, kBackwardShort>(
+        packs,
+        [&](auto shape) {
+            short_slopes<kWhole, shape.kLanes, shape.kPacks, T, V>
+                <<<lanes_grid(shape, args.rows), kShortThreads, 0, args.stream>>>(args);
+            return cudaGetLastError();
+        },
+        long_rows);
 }
 
 template <typename Arguments>

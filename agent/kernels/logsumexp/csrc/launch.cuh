@@ -1,7 +1,7 @@
 // log(sum(exp(x))) of [outer, length, inner] over length, forward and backward; one read of x.
 #pragma once
 
-#include "../../csrc/ragged.cuh"
+#include "../../csrc/short_rows.cuh"
 
 #ifndef KW_PORTABLE_ONLY
 #include "../../csrc/cluster_rows.cuh"
@@ -47,11 +47,24 @@ constexpr int kLaneTile = 4;
 constexpr int64_t kManyColumns = 65536;
 constexpr int64_t kManyLength = 256;
 
+constexpr int kShortHeld = 32, kBackwardShort = 16;  // elements of a short row in a lane
 constexpr int kBackwardPacks = 4;  // that a thread takes
 
 // Like torch, an infinite maximum is the result: the difference to it would be NaN.
 __device__ __forceinline__ float result_of(Partition all) {
     return isinf(all.max) && !isnan(all.sum) ? all.max : all.max + logf(all.sum);
+}
+
+template <bool kWhole, int L, int P, typename T, int V>
+__global__ void __launch_bounds__(kShortThreads) short_rows(
+    const T* __restrict__ x, T* __restrict__ y, float* __restrict__ exact, int64_t count, int length) {
+    const ShortShare<kWhole, L, P, V> share(count, length);
+    float tile[share.kSize];
+    share.load(x, -INFINITY, tile);
+    const float result = result_of(lanes_partition<L, T>(tile));
+    if (!share.leads) return;
+    y[share.row] = from_float<T>(result);
+    if (exact != nullptr) exact[share.row] = result;
 }
 
 template <bool kWhole, typename Team, int P, typename T, int V>
@@ -99,6 +112,18 @@ __global__ void __launch_bounds__(kThreads) many_columns(
     const Partition all = partition<kTile>(top, 0, length, 1, inner);
     y[column] = from_float<T>(result_of(all));
     if (exact != nullptr) exact[column] = result_of(all);
+}
+
+template <bool kWhole, int L, int P, typename T, int V>
+__global__ void __launch_bounds__(kShortThreads) backward_short_rows(
+    const T* __restrict__ dy, const T* __restrict__ x, const float* __restrict__ exact, T* __restrict__ dx,
+    int64_t count, int length) {
+    const ShortShare<kWhole, L, P, V> share(count, length);
+    if (!share.is_there) return;
+    const float scale = to_float(dy[share.row]), result = exact[share.row];
+    float tile[share.kSize];
+    share.load(x, 0.0f, tile);
+    share.store(dx, [&](int i) { return scale * exp_for<T>(tile[i] - result); });
 }
 
 template <bool kWhole, typename T, int V>
@@ -149,25 +174,35 @@ cudaError_t launch_rows(const Forward& args) {
         return cudaGetLastError();
     };
     constexpr int kMost = std::max(kUnderWay<V> / V, 1);
+    const int64_t under_way = args.outer * packs;
+    const auto long_rows = [&] {
 #ifndef KW_PORTABLE_ONLY
-    if (args.outer <= kFewRows && packs > kBlockHeld && has_clusters(args.device)) {
-        const unsigned threads = block_for(share_of(packs, kMaxCluster), 2);
-        return start_cluster(rows<kWhole, Cluster, 2, T, V>, kMaxCluster, args.outer, threads, args.stream, x, y, args.exact, args.outer, args.length);
-    }
+        if (args.outer <= kFewRows && packs > kBlockHeld && has_clusters(args.device)) {
+            const unsigned threads = block_for(share_of(packs, kMaxCluster), 2);
+            return start_cluster(rows<kWhole, Cluster, 2, T, V>, kMaxCluster, args.outer, threads, args.stream, x, y, args.exact, args.outer, args.length);
+        }
 #endif
-    if (packs <= kWarp) {
-#ifdef KW_HALF
-        if (args.outer * packs > kThreadsAtOnce && packs > kWarp / 2) return start(rows<kWhole, Block, 2, T, V>, dim3(kWarp / 2, 16));
-#endif
-        return start(rows<kWhole, Block, 1, T, V>, lanes_block<kWhole, V>(packs));
-    }
-    if (args.outer * packs <= kThreadsAtOnce) {
-        return start(rows<kWhole, Block, 1, T, V>, std::min<unsigned>(block_for(packs, 1), kThreads));
-    }
-    if (packs <= 2 * kWarp) return start(rows<kWhole, Block, 2, T, V>, rows_block(kWarp));
-    const bool lanes = V > kVector<float> && packs <= kLanePacks * kWarp;
-    if (packs <= 4 * kWarp || lanes) return start(rows<kWhole, Block, 4, T, V>, rows_block(kWarp));
-    return start(rows<kWhole, Block, kMost, T, V>, rows_block(std::min<unsigned>(block_for(packs, kMost), kThreads)));
+        if (under_way <= kThreadsAtOnce / 4) {
+            return start(rows<kWhole, Block, 1, T, V>, rows_block(std::min<unsigned>(block_for(packs, 1), kThreads)));
+        }
+        if (under_way <= kThreadsAtOnce) {
+            return start(rows<kWhole, Block, 2, T, V>, rows_block(std::min<unsigned>(block_for(packs, 2), kThreads)));
+        }
+        const bool lanes = V > kVector<float> && packs <= kLanePacks * kWarp;
+        const unsigned threads = lanes ? kWarp : std::min<unsigned>(block_for(packs, kMost), kThreads);
+        if (lanes) return start(rows<kWhole, Block, kLaneTile, T, V>, rows_block(threads));
+        return start(rows<kWhole, Block, kMost, T, V>, rows_block(threads));
+    };
+    if (V == 1 || (under_way <= kThreadsAtOnce && packs > 2 * kWarp)) return long_rows();
+    return by_lanes<V, kShortHeld>(
+        packs,
+        [&](auto shape) {
+            short_rows<kWhole, shape.kLanes, shape.kPacks, T, V>
+                <<<lanes_grid(shape, args.outer), kShortThreads, 0, args.stream>>>(
+                    x, y, args.exact, args.outer, int(args.length));
+            return cudaGetLastError();
+        },
+        long_rows);
 }
 
 inline cudaError_t forward(const Forward& args) {
@@ -195,11 +230,25 @@ template <bool kWhole, typename T, int V>
 cudaError_t launch_backward_rows(const Backward& args) {
     const int64_t packs = args.length / V;
     const bool few = args.outer * packs <= kThreadsAtOnce;
-    const dim3 block = packs <= kWarp ? lanes_block<kWhole, V>(packs) : rows_block(block_for(packs, few ? 1 : kBackwardPacks));
-    backward_rows<kWhole, T, V><<<rows_grid(args.outer, block), block, 0, args.stream>>>(
-        static_cast<const T*>(args.dy), static_cast<const T*>(args.x), args.exact, static_cast<T*>(args.dx),
-        args.outer, args.length);
-    return cudaGetLastError();
+    const auto* dy = static_cast<const T*>(args.dy);
+    const auto* x = static_cast<const T*>(args.x);
+    auto* dx = static_cast<T*>(args.dx);
+    const auto long_rows = [&] {
+        const dim3 block = rows_block(block_for(packs, few ? 1 : kBackwardPacks));
+        backward_rows<kWhole, T, V><<<rows_grid(args.outer, block), block, 0, args.stream>>>(
+            dy, x, args.exact, dx, args.outer, args.length);
+        return cudaGetLastError();
+    };
+    if (V == 1 || (few && packs > 2 * kWarp)) return long_rows();
+    return by_lanes<V, kBackwardShort>(
+        packs,
+        [&](auto shape) {
+            backward_short_rows<kWhole, shape.kLanes, shape.kPacks, T, V>
+                <<<lanes_grid(shape, args.outer), kShortThreads, 0, args.stream>>>(
+                    dy, x, args.exact, dx, args.outer, int(args.length));
+            return cudaGetLastError();
+        },
+        long_rows);
 }
 
 inline cudaError_t backward(const Backward& args) {

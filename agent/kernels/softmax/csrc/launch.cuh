@@ -3,7 +3,7 @@
 // A row that the registers of a block hold is read once; a longer one twice.
 #pragma once
 
-#include "../../csrc/ragged.cuh"
+#include "../../csrc/short_rows.cuh"
 
 #ifndef KW_PORTABLE_ONLY
 #include "../../csrc/cluster_rows.cuh"
@@ -36,6 +36,7 @@ constexpr int kShortColumn = 32;
 constexpr int kHeldColumn = 16;  // elements of a column in each of its threads' registers
 constexpr int kColumnThreads = 256;
 constexpr int64_t kManyColumns = 65536;  // that keep the SMs busy with a thread each
+constexpr int kBackwardShort = 16;  // elements of each of two short rows in a lane's
 constexpr int kBackwardPacks = 4;  // of each of two rows, in registers
 
 // NaN for a row with inf, and for one of nothing but -inf, as in torch.
@@ -52,6 +53,16 @@ __device__ __forceinline__ void store_tile(
         for (int k = 0; k < V; ++k) pack.v[k] = from_float<T>(tile[u * V + k] * factor);
         if (u * step < left) y[u * step] = pack;
     }
+}
+
+template <bool kWhole, int L, int P, typename T, int V>
+__global__ void __launch_bounds__(kShortThreads) short_rows(
+    const T* __restrict__ x, T* __restrict__ y, int64_t rows, int length) {
+    const ShortShare<kWhole, L, P, V> share(rows, length);
+    float tile[share.kSize];
+    share.load(x, -INFINITY, tile);
+    const float factor = inverse(lanes_partition<L, T>(tile));
+    share.store(y, [&](int i) { return tile[i] * factor; });
 }
 
 // A thread takes its exponentials below its own maximum, and one factor makes them those below the row's. With
@@ -182,6 +193,20 @@ __device__ __forceinline__ Pack<T, V> gradient(const Pack<T, V>& dy, const Pack<
     return dx;
 }
 
+template <bool kWhole, int L, int P, typename T, int V>
+__global__ void __launch_bounds__(kShortThreads) backward_short_rows(
+    const T* __restrict__ dy, const T* __restrict__ y, T* __restrict__ dx, int64_t rows, int length) {
+    const ShortShare<kWhole, L, P, V> share(rows, length);
+    float of_dy[share.kSize], of_y[share.kSize];
+    share.load(dy, 0.0f, of_dy);
+    share.load(y, 0.0f, of_y);
+    float sum = 0.0f;
+    #pragma unroll
+    for (int i = 0; i < share.kSize; ++i) sum += of_dy[i] * of_y[i];
+    sum = lanes_sum<L>(sum);
+    share.store(dx, [&](int i) { return (of_dy[i] - sum) * of_y[i]; });
+}
+
 // The first packs of a row stay in registers; of a longer one the rest is read again.
 template <bool kWhole, typename Team, bool kRest, int P, typename T, int V>
 __global__ void __launch_bounds__(kWarp* kMaxWarps) backward_rows(
@@ -275,30 +300,42 @@ cudaError_t launch_rows(const Forward& args) {
         kernel<<<rows_grid(args.outer, block), block, 0, args.stream>>>(x, y, args.outer, args.length);
         return cudaGetLastError();
     };
-    constexpr int kMost = kHeld / V, kShort = kTile / V;
-    if (packs <= kWarp) return start(resident_rows<kWhole, Block, 1, T, V>, lanes_block<kWhole, V>(packs));
+    constexpr int kMost = kHeld / V;
+    const int64_t under_way = args.outer * packs;
+    const auto long_rows = [&] {
 #ifndef KW_PORTABLE_ONLY
-    const bool short_of_blocks = args.outer <= kFewRows && packs > kBlockHeld;
-    if ((short_of_blocks || packs > kBlockHeld * kMost) && has_clusters(args.device)) {
-        const int64_t blocks = short_of_blocks ? kMaxCluster : cluster_for(packs, kClusterHeld * kMost);
-        const int64_t each = share_of(packs, blocks);
-        const auto cluster = [&](auto kernel, int count) {
-            return start_cluster(kernel, blocks, args.outer, block_for(each, count), args.stream, x, y, args.outer, args.length);
-        };
-        if (each <= kBlockHeld) return cluster(resident_rows<kWhole, Cluster, 1, T, V>, 1);
-        if (each <= 2 * kBlockHeld) return cluster(resident_rows<kWhole, Cluster, 2, T, V>, 2);
-        if (each <= kMost * kBlockHeld) return cluster(resident_rows<kWhole, Cluster, kMost, T, V>, kMost);
-    }
+        const bool short_of_blocks = args.outer <= kFewRows && packs > kBlockHeld;
+        if ((short_of_blocks || packs > kBlockHeld * kMost) && has_clusters(args.device)) {
+            const int64_t blocks = short_of_blocks ? kMaxCluster : cluster_for(packs, kClusterHeld * kMost);
+            const int64_t each = share_of(packs, blocks);
+            const auto cluster = [&](auto kernel, int count) {
+                return start_cluster(kernel, blocks, args.outer, block_for(each, count), args.stream, x, y, args.outer, args.length);
+            };
+            if (each <= kBlockHeld) return cluster(resident_rows<kWhole, Cluster, 1, T, V>, 1);
+            if (each <= 2 * kBlockHeld) return cluster(resident_rows<kWhole, Cluster, 2, T, V>, 2);
+            if (each <= kMost * kBlockHeld) return cluster(resident_rows<kWhole, Cluster, kMost, T, V>, kMost);
+        }
 #endif
-    if (args.outer * packs <= kThreadsAtOnce && packs <= kBlockHeld) {
-        return start(resident_rows<kWhole, Block, 1, T, V>, block_for(packs, 1));
-    }
-    if (kShort > 2 && packs <= 2 * kWarp) return start(resident_rows<kWhole, Block, 2, T, V>, rows_block(kWarp));
-    if (packs <= kWarp * kShort) return start(resident_rows<kWhole, Block, kShort, T, V>, rows_block(kWarp));
-    if (packs <= kBlockHeld * kMost) {
-        return start(resident_rows<kWhole, Block, kMost, T, V>, block_for(packs, kMost));
-    }
-    return start(streamed_rows<kWhole, T, V>, kWarp * kMaxWarps);
+        if (under_way <= kThreadsAtOnce / 4 && packs <= kBlockHeld) {
+            return start(resident_rows<kWhole, Block, 1, T, V>, block_for(packs, 1));
+        }
+        if (under_way <= kThreadsAtOnce && packs <= 2 * kBlockHeld) {
+            return start(resident_rows<kWhole, Block, 2, T, V>, block_for(packs, 2));
+        }
+        if (packs <= kBlockHeld * kMost) {
+            return start(resident_rows<kWhole, Block, kMost, T, V>, block_for(packs, kMost));
+        }
+        return start(streamed_rows<kWhole, T, V>, kWarp * kMaxWarps);
+    };
+    if (V == 1 || (under_way <= kThreadsAtOnce && packs > 2 * kWarp)) return long_rows();
+    return by_lanes<V, kHeld>(
+        packs,
+        [&](auto shape) {
+            short_rows<kWhole, shape.kLanes, shape.kPacks, T, V>
+                <<<lanes_grid(shape, args.outer), kShortThreads, 0, args.stream>>>(x, y, args.outer, int(args.length));
+            return cudaGetLastError();
+        },
+        long_rows);
 }
 
 // Where x and y do not begin where packs do.
@@ -357,24 +394,40 @@ cudaError_t launch_backward_rows(const Backward& args) {
         return cudaGetLastError();
     };
     constexpr int kMost = kBackwardPacks;
-    if (packs <= kWarp) return start(backward_rows<kWhole, Block, false, 1, T, V>, lanes_block<kWhole, V>(packs));
+    const int64_t under_way = args.outer * packs;
+    const auto long_rows = [&] {
 #ifndef KW_PORTABLE_ONLY
-    const bool short_of_blocks = args.outer <= kFewRows && packs > kBlockHeld;
-    if (V > 1 && (short_of_blocks || packs > kBlockHeld * kMost) && has_clusters(args.device)) {
-        const int64_t blocks = short_of_blocks ? kMaxCluster : cluster_for(packs, kClusterHeld * kMost);
-        const int64_t each = share_of(packs, blocks);
-        if (each <= kBlockHeld * kMost) {
-            const unsigned threads = block_for(each, each <= kBlockHeld ? 1 : kMost);
-            return start_cluster(
-                backward_rows<kWhole, Cluster, false, kMost, T, V>, blocks, args.outer, threads, args.stream, dy, y, dx,
-                args.outer, args.length);
+        const bool short_of_blocks = args.outer <= kFewRows && packs > kBlockHeld;
+        if (V > 1 && (short_of_blocks || packs > kBlockHeld * kMost) && has_clusters(args.device)) {
+            const int64_t blocks = short_of_blocks ? kMaxCluster : cluster_for(packs, kClusterHeld * kMost);
+            const int64_t each = share_of(packs, blocks);
+            if (each <= kBlockHeld * kMost) {
+                const unsigned threads = block_for(each, each <= kBlockHeld ? 1 : kMost);
+                return start_cluster(
+                    backward_rows<kWhole, Cluster, false, kMost, T, V>, blocks, args.outer, threads, args.stream, dy, y, dx,
+                    args.outer, args.length);
+            }
         }
-    }
 #endif
-    if (args.outer * packs <= kThreadsAtOnce && packs <= kBlockHeld) return start(backward_rows<kWhole, Block, false, 1, T, V>, rows_block(block_for(packs, 1)));
-    if (packs <= 2 * kWarp) return start(backward_rows<kWhole, Block, false, 2, T, V>, rows_block(kWarp));
-    if (packs <= kBlockHeld * kMost) return start(backward_rows<kWhole, Block, false, kMost, T, V>, rows_block(block_for(packs, kMost)));
-    return start(backward_rows<kWhole, Block, true, kMost, T, V>, dim3(kWarp * kMaxWarps));
+        if (under_way <= kThreadsAtOnce / 4 && packs <= kBlockHeld) {
+            return start(backward_rows<kWhole, Block, false, 1, T, V>, block_for(packs, 1));
+        }
+        if (under_way <= kThreadsAtOnce && packs <= 2 * kBlockHeld) {
+            return start(backward_rows<kWhole, Block, false, 2, T, V>, block_for(packs, 2));
+        }
+        if (packs <= kBlockHeld * kMost) return start(backward_rows<kWhole, Block, false, kMost, T, V>, rows_block(block_for(packs, kMost)));
+        return start(backward_rows<kWhole, Block, true, kMost, T, V>, dim3(kWarp * kMaxWarps));
+    };
+    if (V == 1 || (under_way <= kThreadsAtOnce && packs > 2 * kWarp)) return long_rows();
+    return by_lanes<V, kBackwardShort>(
+        packs,
+        [&](auto shape) {
+            backward_short_rows<kWhole, shape.kLanes, shape.kPacks, T, V>
+                <<<lanes_grid(shape, args.outer), kShortThreads, 0, args.stream>>>(
+                    dy, y, dx, args.outer, int(args.length));
+            return cudaGetLastError();
+        },
+        long_rows);
 }
 
 inline cudaError_t backward(const Backward& args) {

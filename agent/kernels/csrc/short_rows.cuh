@@ -6,7 +6,7 @@
 
 namespace kernelwright {
 
-constexpr int kShortThreads = 256;  // of a block
+constexpr int kLanesThreads = 256;  // of a block
 
 // A lane's share of a row: packs 0, L, 2 * L, ... below `left` from element `first` of the tensor on, and where the row
 // is not whole packs, one element at each end. Of rows that are not there, nothing.
@@ -18,19 +18,21 @@ struct ShortShare {
     int64_t row;
     bool is_there, leads;  // the row's first lane
     int64_t first;
+    int at;  // of the row's elements, `first` is
     int left;
     int end[2];  // from `first` on
     bool has_end[2];
 
     __device__ __forceinline__ ShortShare(int64_t rows, int length) {
         const int lane = int(threadIdx.x) % L;
-        row = int64_t{blockIdx.x} * (kShortThreads / L) + int(threadIdx.x) / L;
+        row = int64_t{blockIdx.x} * (kLanesThreads / L) + int(threadIdx.x) / L;
         is_there = row < rows;
         leads = is_there && lane == 0;
         const int64_t start = row * length;
         const int before = kWhole ? 0 : min(-int(start) & (V - 1), length);
         const int packs = (length - before) / V, behind = length - before - packs * V;
-        first = start + before + lane * V;
+        at = before + lane * V;
+        first = start + at;
         left = is_there ? packs - lane : 0;
         if (kWhole) return;
         end[0] = lane - before - lane * V;
@@ -42,6 +44,15 @@ struct ShortShare {
     // Whether the row has element i of the share.
     __device__ __forceinline__ bool has(int i) const {
         return i < kPacked ? i / V * L < left : has_end[i - kPacked];
+    }
+
+    // Without what lies in packs, or at ends, that begin at the row's element `length` or later.
+    __device__ __forceinline__ ShortShare up_to(int length) const {
+        ShortShare shorter = *this;
+        shorter.left = min(left, (length - at + V - 1) / V);
+        #pragma unroll
+        for (int i = kPacked; i < kSize; ++i) shorter.has_end[i - kPacked] = has(i) && at + place(i) < length;
+        return shorter;
     }
 
     // Which element of the row, from `first` on, i is.
@@ -159,7 +170,7 @@ cudaError_t by_lanes(int64_t packs, Start start, Otherwise otherwise) {
 // Blocks for the rows of a shape.
 template <typename Shape>
 unsigned lanes_grid(Shape, int64_t rows) {
-    constexpr int kRows = kShortThreads / Shape::kLanes;
+    constexpr int kRows = kLanesThreads / Shape::kLanes;
     return unsigned((rows + kRows - 1) / kRows);
 }
 

@@ -58,7 +58,7 @@ __device__ __forceinline__ void store_loss(
 }
 
 template <bool kWhole, int L, int P, typename T, int V>
-__global__ void __launch_bounds__(kShortThreads) short_losses(Forward args) {
+__global__ void __launch_bounds__(kLanesThreads) short_losses(Forward args) {
     const ShortShare<kWhole, L, P, V> share(args.rows, int(args.length));
     const int64_t target = share.leads ? args.target[share.row] : 0;
     const float own = share.leads ? logit_of<T>(args, share.row, target) : 0.0f;
@@ -130,7 +130,7 @@ struct Slope {
 };
 
 template <bool kWhole, int L, int P, typename T, int V>
-__global__ void __launch_bounds__(kShortThreads) short_slopes(Backward args) {
+__global__ void __launch_bounds__(kLanesThreads) short_slopes(Backward args) {
     const ShortShare<kWhole, L, P, V> share(args.rows, int(args.length));
     if (!share.is_there) return;
     const int64_t target = args.target[share.row];
@@ -189,7 +189,7 @@ cudaError_t launch_rows(const Forward& args) {
         packs,
         [&](auto shape) {
             short_losses<kWhole, shape.kLanes, shape.kPacks, T, V>
-                <<<lanes_grid(shape, args.rows), kShortThreads, 0, args.stream>>>(args);
+                <<<lanes_grid(shape, args.rows), kLanesThreads, 0, args.stream>>>(args);
             return cudaGetLastError();
         },
         long_rows);
@@ -209,7 +209,7 @@ cudaError_t launch_rows(const Backward& args) {
         packs,
         [&](auto shape) {
             short_slopes<kWhole, shape.kLanes, shape.kPacks, T, V>
-                <<<lanes_grid(shape, args.rows), kShortThreads, 0, args.stream>>>(args);
+                <<<lanes_grid(shape, args.rows), kLanesThreads, 0, args.stream>>>(args);
             return cudaGetLastError();
         },
         long_rows);

@@ -56,7 +56,7 @@ __device__ __forceinline__ float result_of(Partition all) {
 }
 
 template <bool kWhole, int L, int P, typename T, int V>
-__global__ void __launch_bounds__(kShortThreads) short_rows(
+__global__ void __launch_bounds__(kLanesThreads) short_rows(
     const T* __restrict__ x, T* __restrict__ y, float* __restrict__ exact, int64_t count, int length) {
     const ShortShare<kWhole, L, P, V> share(count, length);
     float tile[share.kSize];
@@ -115,7 +115,7 @@ __global__ void __launch_bounds__(kThreads) many_columns(
 }
 
 template <bool kWhole, int L, int P, typename T, int V>
-__global__ void __launch_bounds__(kShortThreads) backward_short_rows(
+__global__ void __launch_bounds__(kLanesThreads) backward_short_rows(
     const T* __restrict__ dy, const T* __restrict__ x, const float* __restrict__ exact, T* __restrict__ dx,
     int64_t count, int length) {
     const ShortShare<kWhole, L, P, V> share(count, length);
@@ -198,7 +198,7 @@ cudaError_t launch_rows(const Forward& args) {
         packs,
         [&](auto shape) {
             short_rows<kWhole, shape.kLanes, shape.kPacks, T, V>
-                <<<lanes_grid(shape, args.outer), kShortThreads, 0, args.stream>>>(
+                <<<lanes_grid(shape, args.outer), kLanesThreads, 0, args.stream>>>(
                     x, y, args.exact, args.outer, int(args.length));
             return cudaGetLastError();
         },
@@ -244,7 +244,7 @@ cudaError_t launch_backward_rows(const Backward& args) {
         packs,
         [&](auto shape) {
             backward_short_rows<kWhole, shape.kLanes, shape.kPacks, T, V>
-                <<<lanes_grid(shape, args.outer), kShortThreads, 0, args.stream>>>(
+                <<<lanes_grid(shape, args.outer), kLanesThreads, 0, args.stream>>>(
                     dy, x, args.exact, dx, args.outer, int(args.length));
             return cudaGetLastError();
         },

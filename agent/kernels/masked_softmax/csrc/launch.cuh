@@ -6,7 +6,7 @@
 // What lies behind the last key of a causal row is written and never read.
 #pragma once
 
-#include "../../csrc/ragged.cuh"
+#include "../../csrc/short_rows.cuh"
 
 namespace kernelwright::masked_softmax {
 
@@ -61,13 +61,16 @@ struct Scores {
     int keys;        // that may take part
 };
 
-template <bool kWhole, int V>
-__device__ __forceinline__ Scores scores_at(const Forward& args, int64_t row) {
+// The first element of a row's mask.
+__device__ __forceinline__ int64_t masked_at(const Forward& args, int64_t row) {
     const unsigned above = unsigned(row) / unsigned(args.queries), query = unsigned(row) % unsigned(args.queries);
     const unsigned batch = above / unsigned(args.heads), head = above % unsigned(args.heads);
-    return {
-        row_at<kWhole, V>(row, args.length), row * args.length,
-        batch * args.batch_stride + head * args.head_stride + query * args.query_stride, visible_keys(args, row)};
+    return batch * args.batch_stride + head * args.head_stride + query * args.query_stride;
+}
+
+template <bool kWhole, int V>
+__device__ __forceinline__ Scores scores_at(const Forward& args, int64_t row) {
+    return {row_at<kWhole, V>(row, args.length), row * args.length, masked_at(args, row), visible_keys(args, row)};
 }
 
 // The score of element `end` of x, -inf where that takes no part.
@@ -164,6 +167,54 @@ __device__ __forceinline__ void store_probabilities(
     }
 }
 
+// apply(score, element of the mask) for each score of a share of a short row, whose mask begins at `mask`.
+template <bool kWhole, int L, int P, int V, typename Element, int N, typename Apply>
+__device__ __forceinline__ void with_mask(
+    const Element* mask, const ShortShare<kWhole, L, P, V>& share, float (&tile)[N], Apply apply) {
+    const Element* from = mask + share.at;
+    if constexpr (kWhole) {
+        #pragma unroll
+        for (int u = 0; u < P; ++u) {
+            if (u * L >= share.left) continue;
+            const auto pack = reinterpret_cast<const Pack<Element, V>*>(from)[u * L];
+            #pragma unroll
+            for (int k = 0; k < V; ++k) tile[u * V + k] = apply(tile[u * V + k], pack.v[k]);
+        }
+    } else {
+        #pragma unroll
+        for (int i = 0; i < N; ++i) {
+            if (share.has(i)) tile[i] = apply(tile[i], from[share.place(i)]);
+        }
+    }
+}
+
+template <bool kWhole, int L, int P, typename T, int V>
+__global__ void __launch_bounds__(kLanesThreads, 4) short_rows(Forward args) {
+    const ShortShare<kWhole, L, P, V> share(args.rows, int(args.length));
+    constexpr int N = share.kSize;
+    const int keys = share.is_there ? visible_keys(args, share.row) : 0;
+    const auto seen = share.up_to(keys);
+    const int64_t masked = share.is_there ? masked_at(args, share.row) : 0;
+    float tile[N];
+    seen.load(static_cast<const T*>(args.x), 0.0f, tile);
+    const float scale = float(args.scale);
+    #pragma unroll
+    for (int i = 0; i < N; ++i) tile[i] *= scale;
+    if (args.kind == kNamed) {
+        const auto apply = [](float score, unsigned char named) { return named ? score : -INFINITY; };
+        with_mask(static_cast<const unsigned char*>(args.mask) + masked, seen, tile, apply);
+    } else if (args.kind == kAdded) {
+        const auto apply = [](float score, T added) { return score + to_float(added); };
+        with_mask(static_cast<const T*>(args.mask) + masked, seen, tile, apply);
+    }
+    #pragma unroll
+    for (int i = 0; i < N; ++i) {
+        if (!seen.has(i) || seen.at + seen.place(i) >= keys) tile[i] = -INFINITY;
+    }
+    const float factor = inverse(lanes_partition<L, T>(tile));
+    share.store(static_cast<T*>(args.y), [&](int i) { return tile[i] * factor; });
+}
+
 template <bool kWhole, int P, typename T, int V>
 __global__ void __launch_bounds__(kThreads) resident_rows(Forward args) {
     __shared__ Partition of_warp[kMaxWarps];
@@ -213,6 +264,21 @@ __device__ __forceinline__ float product(const Pack<T, V>& a, const Pack<T, V>& 
     #pragma unroll
     for (int k = 0; k < V; ++k) sum = fmaf(to_float(a.v[k]), to_float(b.v[k]), sum);
     return sum;
+}
+
+template <bool kWhole, int L, int P, typename T, int V>
+__global__ void __launch_bounds__(kLanesThreads) backward_short_rows(Backward args) {
+    const ShortShare<kWhole, L, P, V> share(args.rows, int(args.length));
+    const auto seen = share.up_to(share.is_there ? visible_keys(args, share.row) : 0);
+    float of_dy[share.kSize], of_y[share.kSize];
+    seen.load(static_cast<const T*>(args.dy), 0.0f, of_dy);
+    seen.load(static_cast<const T*>(args.y), 0.0f, of_y);
+    float sum = 0.0f;
+    #pragma unroll
+    for (int i = 0; i < share.kSize; ++i) sum = fmaf(of_dy[i], of_y[i], sum);
+    sum = lanes_sum<L>(sum);
+    const float scale = float(args.scale);
+    share.store(static_cast<T*>(args.dx), [&](int i) { return scale * (of_dy[i] - sum) * of_y[i]; });
 }
 
 // The first packs of a row stay in registers; of a longer one the rest is read again.
@@ -273,31 +339,48 @@ __global__ void __launch_bounds__(kWarp* kMaxWarps) backward_rows(Backward args)
 
 template <bool kWhole, typename T, int V>
 cudaError_t launch_rows(const Forward& args) {
-    const int64_t packs = args.length / V;
+    const int64_t packs = args.length / V, under_way = args.rows * packs;
     const auto start = [&](auto kernel, dim3 block) {
         kernel<<<rows_grid(args.rows, block), block, 0, args.stream>>>(args);
         return cudaGetLastError();
     };
-    constexpr int kShort = kTile / V, kMost = kHeld / V;
-    if (packs <= kWarp) return start(resident_rows<kWhole, 1, T, V>, lanes_block<kWhole, V>(packs));
-    if (packs <= kWarp * kShort) return start(resident_rows<kWhole, kShort, T, V>, rows_block(kWarp));
-#ifdef KW_HALF
-    if (packs <= 8 * kWarp * kShort) return start(resident_rows<kWhole, kShort, T, V>, rows_block(block_for(packs, kShort)));
-#endif
-    if (packs <= kThreads * kMost) return start(resident_rows<kWhole, kMost, T, V>, rows_block(block_for(packs, kMost)));
-    return start(streamed_rows<kWhole, T, V>, dim3(kThreads));
+    const auto long_rows = [&] {
+        constexpr int kShort = kTile / V, kMost = kHeld / V;
+        if (packs <= kWarp * kShort) return start(resident_rows<kWhole, kShort, T, V>, rows_block(kWarp));
+        if (packs <= kThreads * kMost) {
+            return start(resident_rows<kWhole, kMost, T, V>, rows_block(block_for(packs, kMost)));
+        }
+        return start(streamed_rows<kWhole, T, V>, dim3(kThreads));
+    };
+    if (V == 1 || (under_way <= kThreadsAtOnce && packs > 2 * kWarp)) return long_rows();
+    return by_lanes<V, kHeld>(
+        packs,
+        [&](auto shape) {
+            short_rows<kWhole, shape.kLanes, shape.kPacks, T, V>
+                <<<lanes_grid(shape, args.rows), kLanesThreads, 0, args.stream>>>(args);
+            return cudaGetLastError();
+        },
+        long_rows);
 }
 
 template <bool kWhole, typename T, int V>
 cudaError_t launch_rows(const Backward& args) {
-    const int64_t packs = args.length / V;
-    const auto start = [&](auto kernel, dim3 block) {
-        kernel<<<rows_grid(args.rows, block), block, 0, args.stream>>>(args);
+    const int64_t packs = args.length / V, under_way = args.rows * packs;
+    const auto long_rows = [&] {
+        constexpr int kMost = kBackwardHeld / V;
+        const dim3 block = rows_block(block_for(packs, kMost));
+        backward_rows<kWhole, kMost, T, V><<<rows_grid(args.rows, block), block, 0, args.stream>>>(args);
         return cudaGetLastError();
     };
-    constexpr int kMost = kBackwardHeld / V;
-    if (packs <= kWarp) return start(backward_rows<kWhole, 1, T, V>, lanes_block<kWhole, V>(packs));
-    return start(backward_rows<kWhole, kMost, T, V>, rows_block(block_for(packs, kMost)));
+    if (V == 1 || (under_way <= kThreadsAtOnce && packs > 2 * kWarp)) return long_rows();
+    return by_lanes<V, kBackwardHeld>(
+        packs,
+        [&](auto shape) {
+            backward_short_rows<kWhole, shape.kLanes, shape.kPacks, T, V>
+                <<<lanes_grid(shape, args.rows), kLanesThreads, 0, args.stream>>>(args);
+            return cudaGetLastError();
+        },
+        long_rows);
 }
 
 // Packs of x, and where they are `whole` those of the mask, begin where vectors may be loaded.

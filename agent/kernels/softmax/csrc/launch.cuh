@@ -56,7 +56,7 @@ __device__ __forceinline__ void store_tile(
 }
 
 template <bool kWhole, int L, int P, typename T, int V>
-__global__ void __launch_bounds__(kShortThreads) short_rows(
+__global__ void __launch_bounds__(kLanesThreads) short_rows(
     const T* __restrict__ x, T* __restrict__ y, int64_t rows, int length) {
     const ShortShare<kWhole, L, P, V> share(rows, length);
     float tile[share.kSize];
@@ -194,7 +194,7 @@ __device__ __forceinline__ Pack<T, V> gradient(const Pack<T, V>& dy, const Pack<
 }
 
 template <bool kWhole, int L, int P, typename T, int V>
-__global__ void __launch_bounds__(kShortThreads) backward_short_rows(
+__global__ void __launch_bounds__(kLanesThreads) backward_short_rows(
     const T* __restrict__ dy, const T* __restrict__ y, T* __restrict__ dx, int64_t rows, int length) {
     const ShortShare<kWhole, L, P, V> share(rows, length);
     float of_dy[share.kSize], of_y[share.kSize];
@@ -332,7 +332,7 @@ cudaError_t launch_rows(const Forward& args) {
         packs,
         [&](auto shape) {
             short_rows<kWhole, shape.kLanes, shape.kPacks, T, V>
-                <<<lanes_grid(shape, args.outer), kShortThreads, 0, args.stream>>>(x, y, args.outer, int(args.length));
+                <<<lanes_grid(shape, args.outer), kLanesThreads, 0, args.stream>>>(x, y, args.outer, int(args.length));
             return cudaGetLastError();
         },
         long_rows);
@@ -423,7 +423,7 @@ cudaError_t launch_backward_rows(const Backward& args) {
         packs,
         [&](auto shape) {
             backward_short_rows<kWhole, shape.kLanes, shape.kPacks, T, V>
-                <<<lanes_grid(shape, args.outer), kShortThreads, 0, args.stream>>>(
+                <<<lanes_grid(shape, args.outer), kLanesThreads, 0, args.stream>>>(
                     dy, y, dx, args.outer, int(args.length));
             return cudaGetLastError();
         },

@@ -7,11 +7,8 @@
 
 namespace kernelwright {
 
-#ifndef KW_CH
-#define KW_CH 1024
-#endif
-constexpr int64_t kClusterHeld = KW_CH;
 constexpr int64_t kMaxCluster = 8;  // blocks: what every GPU with clusters runs
+constexpr int64_t kMaxClusterRows = 65535;
 constexpr int64_t kFewRows = 32;    // keep so few blocks busy that each is worth splitting
 
 // The threads of a row: those of a cluster's blocks, which stand side by side in x, and the rows in y.
@@ -49,22 +46,26 @@ struct Cluster {
     __device__ __forceinline__ static void part() { cooperative_groups::this_cluster().barrier_wait(); }
 };
 
-inline bool has_clusters(int64_t device) {
+inline int64_t packs_of_block(int64_t packs, int64_t blocks) { return (packs + blocks - 1) / blocks; }
+
+// Blocks for a row, up to `widest`, each of whose threads holds up to `each` packs: 1 where a block of its own does as
+// well, or where no cluster takes the row.
+inline int64_t cluster_for(int64_t rows, int64_t packs, int64_t each, int64_t widest, int64_t device) {
+    const int64_t most = each * kBlockPacks;
+    const bool lack_blocks = rows <= kFewRows && packs > kBlockPacks;
+    if (lack_blocks) widest = kMaxCluster;
+    if (rows > kMaxClusterRows || packs > widest * most || (!lack_blocks && packs <= most)) return 1;
     int major = 0;
-    return cudaDeviceGetAttribute(&major, cudaDevAttrComputeCapabilityMajor, int(device)) == cudaSuccess && major == 9;
-}
-
-inline int64_t share_of(int64_t packs, int64_t blocks) { return (packs + blocks - 1) / blocks; }
-
-// The fewest blocks, a power of two, of which each takes up to `each` packs.
-inline int64_t cluster_for(int64_t packs, int64_t each) {
-    int64_t blocks = 1;
-    while (blocks < kMaxCluster && blocks * each < packs) blocks *= 2;
+    if (cudaDeviceGetAttribute(&major, cudaDevAttrComputeCapabilityMajor, int(device)) != cudaSuccess || major != 9) {
+        return 1;
+    }
+    int64_t blocks = lack_blocks ? kMaxCluster : 2;
+    while (blocks * most < packs) blocks *= 2;
     return blocks;
 }
 
 template <typename... Parameters, typename... Given>
-cudaError_t start_cluster(
+cudaError_t start_clusters(
     void (*kernel)(Parameters...), int64_t blocks, int64_t rows, unsigned threads, cudaStream_t stream, Given... given) {
     cudaLaunchAttribute attribute = {};
     attribute.id = cudaLaunchAttributeClusterDimension;

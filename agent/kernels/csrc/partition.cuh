@@ -78,17 +78,27 @@ __device__ __forceinline__ void load_tile(
     for (int i = 0; i < N; ++i) tile[i] = i / V * step < here ? tile[i] : -INFINITY;
 }
 
+template <int N>
+__device__ __forceinline__ float tile_max(const float (&tile)[N], float least = -INFINITY) {
+    #pragma unroll
+    for (int i = 0; i < N; ++i) least = fmaxf(least, tile[i]);
+    return least;
+}
+
+// Each x of the tile becomes exp(x - level); their sum.
+template <typename T, int N>
+__device__ __forceinline__ float take_exponentials(float (&tile)[N], float level) {
+    float sum = 0.0f;
+    #pragma unroll
+    for (int i = 0; i < N; ++i) sum += tile[i] = exp_for<T>(tile[i] - level);
+    return sum;
+}
+
 // `before` and a tile together; each x of the tile becomes exp(x - level_of(max)).
 template <typename T, int N>
 __device__ __forceinline__ Partition add_tile(Partition before, float (&tile)[N]) {
-    float max = before.max;
-    #pragma unroll
-    for (int i = 0; i < N; ++i) max = fmaxf(max, tile[i]);
-    const float level = level_of(max);
-    float sum = before.sum * expf(before.max - level);
-    #pragma unroll
-    for (int i = 0; i < N; ++i) sum += tile[i] = exp_for<T>(tile[i] - level);
-    return {max, sum};
+    const float max = tile_max(tile, before.max), level = level_of(max);
+    return {max, before.sum * expf(before.max - level) + take_exponentials<T>(tile, level)};
 }
 
 // One thread's share, N elements at once: packs begin, begin + step, ... below end, each `stride` packs from the next.

@@ -116,15 +116,8 @@ __device__ __forceinline__ float lanes_sum(float mine) {
 // The partition of a row; each x of the tile becomes exp(x - level_of(max)).
 template <int L, typename T, int N>
 __device__ __forceinline__ Partition lanes_partition(float (&tile)[N]) {
-    float max = tile[0];
-    #pragma unroll
-    for (int i = 1; i < N; ++i) max = fmaxf(max, tile[i]);
-    max = lanes_max<L>(max);
-    const float level = level_of(max);
-    float sum = 0.0f;
-    #pragma unroll
-    for (int i = 0; i < N; ++i) sum += tile[i] = exp_for<T>(tile[i] - level);
-    return {max, lanes_sum<L>(sum)};
+    const float max = lanes_max<L>(tile_max(tile));
+    return {max, lanes_sum<L>(take_exponentials<T>(tile, level_of(max)))};
 }
 
 template <int L, int P>
@@ -132,39 +125,36 @@ struct ShortShape {
     static constexpr int kLanes = L, kPacks = P;
 };
 
-// start(shape) for rows of which a lane holds up to kHeld elements; otherwise() for longer ones.
-template <int V, int kHeld, typename Start, typename Otherwise>
-cudaError_t by_lanes(int64_t packs, Start start, Otherwise otherwise) {
-    constexpr int kMost = kHeld / V;
-    if constexpr (V == 1) return otherwise();
-    else {
-#ifdef KW_HALF
-    if (packs <= 8) return start(ShortShape<8, 1>{});
-    if (packs <= 16) return start(ShortShape<16, 1>{});
-    if (packs <= 32) return start(ShortShape<16, 2>{});
-    if constexpr (kMost >= 4) if (packs <= 48) return start(ShortShape<16, 3>{});
-    if (packs <= 64) return start(ShortShape<32, 2>{});
-    return otherwise();
-#else
-    if (packs <= 8) return start(ShortShape<8, 1>{});
-    if (packs <= 16) return start(ShortShape<8, 2>{});
-    if constexpr (kMost < 4) {
-        if (packs <= 32) return start(ShortShape<16, 2>{});
-        if (packs <= 64) return start(ShortShape<32, 2>{});
-    } else {
-        if (packs <= 24) return start(ShortShape<8, 3>{});
-        if (packs <= 32) return start(ShortShape<8, 4>{});
-        if (packs <= 64) return start(ShortShape<16, 4>{});
-        if (packs <= 96) return start(ShortShape<32, 3>{});
-        if (packs <= 128) return start(ShortShape<32, 4>{});
-    }
-    if constexpr (kMost >= 8) {
-        if (packs <= 192) return start(ShortShape<32, 6>{});
-        if (packs <= 256) return start(ShortShape<32, 8>{});
+// start(shape) for rows of up to `most` packs, of which a lane holds up to kMost; otherwise() for longer ones, and where
+// vectors cannot be loaded.
+template <int V, int kMost, typename Start, typename Otherwise>
+cudaError_t by_lanes(int64_t packs, int64_t most, Start start, Otherwise otherwise) {
+    if constexpr (V > 1) {
+        if (packs > most) return otherwise();
+        if (packs <= 8) return start(ShortShape<8, 1>{});
+        if (packs <= 16) return start(ShortShape<8, 2>{});
+        if constexpr (kMost < 4) {
+            if (packs <= 32) return start(ShortShape<16, 2>{});
+            if (packs <= 64) return start(ShortShape<32, 2>{});
+        } else {
+            if (packs <= 24) return start(ShortShape<8, 3>{});
+            if (packs <= 32) return start(ShortShape<8, 4>{});
+            if (packs <= 64) return start(ShortShape<16, 4>{});
+            if (packs <= 96) return start(ShortShape<32, 3>{});
+            if (packs <= 128) return start(ShortShape<32, 4>{});
+        }
+        if constexpr (kMost >= 8) {
+            if (packs <= 192) return start(ShortShape<32, 6>{});
+            if (packs <= 256) return start(ShortShape<32, 8>{});
+        }
     }
     return otherwise();
-#endif
-    }
+}
+
+// The same where rows that are too few to keep a GPU busy with a warp each are short up to two packs a lane.
+template <int V, int kMost, typename Start, typename Otherwise>
+cudaError_t by_lanes_or_blocks(int64_t rows, int64_t packs, Start start, Otherwise otherwise) {
+    return by_lanes<V, kMost>(packs, are_few(rows, packs) ? 2 * kWarp : kMost * kWarp, start, otherwise);
 }
 
 // Blocks for the rows of a shape.

@@ -35,8 +35,8 @@ struct Backward {
     int64_t device;
 };
 
-constexpr int kShortHeld = 32, kBackwardShort = 16;  // elements of a short row in a lane
-constexpr int kPacks = 4;  // of a row, under way in one thread
+constexpr int kBackwardShort = 16;  // elements of a short row in a lane's registers, backward
+constexpr int kPacks = 4;           // of a row, under way in one thread
 
 // The logit of the target: NaN for one that is no class, which makes the loss NaN, and reads nothing.
 template <typename T>
@@ -144,7 +144,7 @@ __global__ void __launch_bounds__(kLanesThreads) short_slopes(Backward args) {
     });
 }
 
-template <bool kWhole, int P, typename T, int V>
+template <bool kWhole, typename T, int V>
 __global__ void __launch_bounds__(kWarp* kMaxWarps) slopes(Backward args) {
     const int64_t index = row_here();
     if (index >= args.rows) return;
@@ -163,7 +163,7 @@ __global__ void __launch_bounds__(kWarp* kMaxWarps) slopes(Backward args) {
     const auto* from = reinterpret_cast<const Pack<T, V>*>(x + row.first);
     auto* to = reinterpret_cast<Pack<T, V>*>(dx + row.first);
     const int64_t of_target = chosen - row.first;
-    #pragma unroll P
+    #pragma unroll 2
     for (int64_t place = threadIdx.x; place < row.packs; place += blockDim.x) {
         Pack<T, V> pack = {};
         if (counts) pack = from[place];
@@ -175,44 +175,43 @@ __global__ void __launch_bounds__(kWarp* kMaxWarps) slopes(Backward args) {
 
 template <bool kWhole, typename T, int V>
 cudaError_t launch_rows(const Forward& args) {
-    const int64_t packs = args.length / V, under_way = args.rows * packs;
-    const auto start = [&](auto kernel, dim3 block) {
-        kernel<<<rows_grid(args.rows, block), block, 0, args.stream>>>(args);
+    const int64_t packs = args.length / V;
+    const auto start = [&](auto kernel, unsigned grid, dim3 block) {
+        kernel<<<grid, block, 0, args.stream>>>(args);
         return cudaGetLastError();
     };
-    const auto long_rows = [&] {
-        if (under_way <= kThreadsAtOnce / 4) return start(losses<kWhole, 1, T, V>, rows_block(block_for(packs, 1)));
-        return start(losses<kWhole, kPacks, T, V>, rows_block(block_for(packs, kPacks)));
-    };
-    if (V == 1 || (under_way <= kThreadsAtOnce && packs > 2 * kWarp)) return long_rows();
-    return by_lanes<V, kShortHeld>(
-        packs,
+    return by_lanes<V, kPacks>(
+        packs, kPacks * kWarp,
         [&](auto shape) {
-            short_losses<kWhole, shape.kLanes, shape.kPacks, T, V>
-                <<<lanes_grid(shape, args.rows), kLanesThreads, 0, args.stream>>>(args);
-            return cudaGetLastError();
+            const auto kernel = short_losses<kWhole, shape.kLanes, shape.kPacks, T, V>;
+            return start(kernel, lanes_grid(shape, args.rows), kLanesThreads);
         },
-        long_rows);
+        [&] {
+            const int64_t each = packs_at_once(args.rows, packs, kPacks);
+            const dim3 block = rows_block(block_for(packs, each == 1 ? 1 : kPacks));
+            const unsigned grid = rows_grid(args.rows, block);
+            if (each == 1) return start(losses<kWhole, 1, T, V>, grid, block);
+            return start(losses<kWhole, kPacks, T, V>, grid, block);
+        });
 }
 
 template <bool kWhole, typename T, int V>
 cudaError_t launch_rows(const Backward& args) {
     const int64_t packs = args.length / V;
-    const bool few = args.rows * packs <= kThreadsAtOnce;
-    const auto long_rows = [&] {
-        const dim3 block = rows_block(block_for(packs, few ? 1 : kPacks));
-        slopes<kWhole, 2, T, V><<<rows_grid(args.rows, block), block, 0, args.stream>>>(args);
+    const auto start = [&](auto kernel, unsigned grid, dim3 block) {
+        kernel<<<grid, block, 0, args.stream>>>(args);
         return cudaGetLastError();
     };
-    if (V == 1 || (few && packs > 2 * kWarp)) return long_rows();
-    return by_lanes<V, kBackwardShort>(
-        packs,
+    return by_lanes_or_blocks<V, std::max(kBackwardShort / V, 1)>(
+        args.rows, packs,
         [&](auto shape) {
-            short_slopes<kWhole, shape.kLanes, shape.kPacks, T, V>
-                <<<lanes_grid(shape, args.rows), kLanesThreads, 0, args.stream>>>(args);
-            return cudaGetLastError();
+            const auto kernel = short_slopes<kWhole, shape.kLanes, shape.kPacks, T, V>;
+            return start(kernel, lanes_grid(shape, args.rows), kLanesThreads);
         },
-        long_rows);
+        [&] {
+            const dim3 block = rows_block(block_for(packs, are_few(args.rows, packs) ? 1 : kPacks));
+            return start(slopes<kWhole, T, V>, rows_grid(args.rows, block), block);
+        });
 }
 
 template <typename Arguments>

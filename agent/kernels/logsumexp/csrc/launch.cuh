@@ -47,7 +47,8 @@ constexpr int kLaneTile = 4;
 constexpr int64_t kManyColumns = 65536;
 constexpr int64_t kManyLength = 256;
 
-constexpr int kShortHeld = 32, kBackwardShort = 16;  // elements of a short row in a lane
+constexpr int kShortHeld = 32;      // elements of a short row in a lane's registers
+constexpr int kBackwardShort = 16;  // the same backward
 constexpr int kBackwardPacks = 4;  // that a thread takes
 
 // Like torch, an infinite maximum is the result: the difference to it would be NaN.
@@ -117,8 +118,8 @@ __global__ void __launch_bounds__(kThreads) many_columns(
 template <bool kWhole, int L, int P, typename T, int V>
 __global__ void __launch_bounds__(kLanesThreads) backward_short_rows(
     const T* __restrict__ dy, const T* __restrict__ x, const float* __restrict__ exact, T* __restrict__ dx,
-    int64_t count, int length) {
-    const ShortShare<kWhole, L, P, V> share(count, length);
+    int64_t count, int64_t length) {
+    const ShortShare<kWhole, L, P, V> share(count, int(length));
     if (!share.is_there) return;
     const float scale = to_float(dy[share.row]), result = exact[share.row];
     float tile[share.kSize];
@@ -165,44 +166,44 @@ __global__ void backward_columns(
 }
 
 template <bool kWhole, typename T, int V>
-cudaError_t launch_rows(const Forward& args) {
+cudaError_t launch_long_rows(const Forward& args) {
     const int64_t packs = args.length / V;
     const auto* x = static_cast<const T*>(args.x);
     auto* y = static_cast<T*>(args.y);
-    const auto start = [&](auto kernel, dim3 block) {
+#ifndef KW_PORTABLE_ONLY
+    if (cluster_for(args.outer, packs, 1, 1, args.device) > 1) {
+        const unsigned threads = block_for(packs_of_block(packs, kMaxCluster), 2);
+        return start_clusters(
+            rows<kWhole, Cluster, 2, T, V>, kMaxCluster, args.outer, threads, args.stream, x, y, args.exact, args.outer,
+            args.length);
+    }
+#endif
+    const auto start = [&](auto kernel, unsigned threads) {
+        const dim3 block = rows_block(std::min<unsigned>(threads, kThreads));
         kernel<<<rows_grid(args.outer, block), block, 0, args.stream>>>(x, y, args.exact, args.outer, args.length);
         return cudaGetLastError();
     };
-    constexpr int kMost = std::max(kUnderWay<V> / V, 1);
-    const int64_t under_way = args.outer * packs;
-    const auto long_rows = [&] {
-#ifndef KW_PORTABLE_ONLY
-        if (args.outer <= kFewRows && packs > kBlockHeld && has_clusters(args.device)) {
-            const unsigned threads = block_for(share_of(packs, kMaxCluster), 2);
-            return start_cluster(rows<kWhole, Cluster, 2, T, V>, kMaxCluster, args.outer, threads, args.stream, x, y, args.exact, args.outer, args.length);
-        }
-#endif
-        if (under_way <= kThreadsAtOnce / 4) {
-            return start(rows<kWhole, Block, 1, T, V>, rows_block(std::min<unsigned>(block_for(packs, 1), kThreads)));
-        }
-        if (under_way <= kThreadsAtOnce) {
-            return start(rows<kWhole, Block, 2, T, V>, rows_block(std::min<unsigned>(block_for(packs, 2), kThreads)));
-        }
-        const bool lanes = V > kVector<float> && packs <= kLanePacks * kWarp;
-        const unsigned threads = lanes ? kWarp : std::min<unsigned>(block_for(packs, kMost), kThreads);
-        if (lanes) return start(rows<kWhole, Block, kLaneTile, T, V>, rows_block(threads));
-        return start(rows<kWhole, Block, kMost, T, V>, rows_block(threads));
-    };
-    if (V == 1 || (under_way <= kThreadsAtOnce && packs > 2 * kWarp)) return long_rows();
-    return by_lanes<V, kShortHeld>(
-        packs,
+    constexpr int kMost = kUnderWay<V> / V;
+    const int64_t each = packs_at_once(args.outer, packs, kMost);
+    if (each == 1) return start(rows<kWhole, Block, 1, T, V>, block_for(packs, 1));
+    if (each == 2) return start(rows<kWhole, Block, 2, T, V>, block_for(packs, 2));
+    if (V > kVector<float> && packs <= kLanePacks * kWarp) return start(rows<kWhole, Block, kLaneTile, T, V>, kWarp);
+    return start(rows<kWhole, Block, kMost, T, V>, block_for(packs, kMost));
+}
+
+template <bool kWhole, typename T, int V>
+cudaError_t launch_rows(const Forward& args) {
+    constexpr int kMost = std::max(kShortHeld / V, 1);
+    const int64_t packs = args.length / V;
+    return by_lanes<V, kMost>(
+        packs, are_few(args.outer, packs) ? 4 * kWarp : kMost * kWarp,
         [&](auto shape) {
             short_rows<kWhole, shape.kLanes, shape.kPacks, T, V>
                 <<<lanes_grid(shape, args.outer), kLanesThreads, 0, args.stream>>>(
-                    x, y, args.exact, args.outer, int(args.length));
+                    static_cast<const T*>(args.x), static_cast<T*>(args.y), args.exact, args.outer, int(args.length));
             return cudaGetLastError();
         },
-        long_rows);
+        [&] { return launch_long_rows<kWhole, T, V>(args); });
 }
 
 inline cudaError_t forward(const Forward& args) {
@@ -229,26 +230,22 @@ inline cudaError_t forward(const Forward& args) {
 template <bool kWhole, typename T, int V>
 cudaError_t launch_backward_rows(const Backward& args) {
     const int64_t packs = args.length / V;
-    const bool few = args.outer * packs <= kThreadsAtOnce;
-    const auto* dy = static_cast<const T*>(args.dy);
-    const auto* x = static_cast<const T*>(args.x);
-    auto* dx = static_cast<T*>(args.dx);
-    const auto long_rows = [&] {
-        const dim3 block = rows_block(block_for(packs, few ? 1 : kBackwardPacks));
-        backward_rows<kWhole, T, V><<<rows_grid(args.outer, block), block, 0, args.stream>>>(
-            dy, x, args.exact, dx, args.outer, args.length);
+    const auto start = [&](auto kernel, unsigned grid, dim3 block) {
+        kernel<<<grid, block, 0, args.stream>>>(
+            static_cast<const T*>(args.dy), static_cast<const T*>(args.x), args.exact, static_cast<T*>(args.dx),
+            args.outer, args.length);
         return cudaGetLastError();
     };
-    if (V == 1 || (few && packs > 2 * kWarp)) return long_rows();
-    return by_lanes<V, kBackwardShort>(
-        packs,
+    return by_lanes_or_blocks<V, std::max(kBackwardShort / V, 1)>(
+        args.outer, packs,
         [&](auto shape) {
-            backward_short_rows<kWhole, shape.kLanes, shape.kPacks, T, V>
-                <<<lanes_grid(shape, args.outer), kLanesThreads, 0, args.stream>>>(
-                    dy, x, args.exact, dx, args.outer, int(args.length));
-            return cudaGetLastError();
+            const auto kernel = backward_short_rows<kWhole, shape.kLanes, shape.kPacks, T, V>;
+            return start(kernel, lanes_grid(shape, args.outer), kLanesThreads);
         },
-        long_rows);
+        [&] {
+            const dim3 block = rows_block(block_for(packs, are_few(args.outer, packs) ? 1 : kBackwardPacks));
+            return start(backward_rows<kWhole, T, V>, rows_grid(args.outer, block), block);
+        });
 }
 
 inline cudaError_t backward(const Backward& args) {

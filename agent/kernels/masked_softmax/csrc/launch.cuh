@@ -42,6 +42,7 @@ struct Backward {
 
 constexpr int64_t kMaxLength = 1 << 30;
 constexpr int kThreads = 512;      // of a block at most: more would leave a thread too few registers
+constexpr int kShortPacks = 4;     // of a short row of scores that a lane has in registers
 constexpr int kBackwardHeld = 16;  // elements of each of two rows that a thread has in registers
 constexpr int kHeld = 32;          // the same of a row of scores
 
@@ -339,48 +340,45 @@ __global__ void __launch_bounds__(kWarp* kMaxWarps) backward_rows(Backward args)
 
 template <bool kWhole, typename T, int V>
 cudaError_t launch_rows(const Forward& args) {
-    const int64_t packs = args.length / V, under_way = args.rows * packs;
-    const auto start = [&](auto kernel, dim3 block) {
-        kernel<<<rows_grid(args.rows, block), block, 0, args.stream>>>(args);
+    const int64_t packs = args.length / V;
+    const auto start = [&](auto kernel, unsigned grid, dim3 block) {
+        kernel<<<grid, block, 0, args.stream>>>(args);
         return cudaGetLastError();
     };
-    const auto long_rows = [&] {
-        constexpr int kShort = kTile / V, kMost = kHeld / V;
-        if (packs <= kWarp * kShort) return start(resident_rows<kWhole, kShort, T, V>, rows_block(kWarp));
-        if (packs <= kThreads * kMost) {
-            return start(resident_rows<kWhole, kMost, T, V>, rows_block(block_for(packs, kMost)));
-        }
-        return start(streamed_rows<kWhole, T, V>, dim3(kThreads));
-    };
-    if (V == 1 || (under_way <= kThreadsAtOnce && packs > 2 * kWarp)) return long_rows();
-    return by_lanes<V, kHeld>(
-        packs,
+    return by_lanes_or_blocks<V, kShortPacks>(
+        args.rows, packs,
         [&](auto shape) {
-            short_rows<kWhole, shape.kLanes, shape.kPacks, T, V>
-                <<<lanes_grid(shape, args.rows), kLanesThreads, 0, args.stream>>>(args);
-            return cudaGetLastError();
+            const auto kernel = short_rows<kWhole, shape.kLanes, shape.kPacks, T, V>;
+            return start(kernel, lanes_grid(shape, args.rows), kLanesThreads);
         },
-        long_rows);
+        [&] {
+            constexpr int kShort = kTile / V, kMost = kHeld / V;
+            const dim3 block = packs <= kWarp * kShort ? rows_block(kWarp) : rows_block(block_for(packs, kMost));
+            const unsigned grid = rows_grid(args.rows, block);
+            if (packs <= kWarp * kShort) return start(resident_rows<kWhole, kShort, T, V>, grid, block);
+            if (packs <= kThreads * kMost) return start(resident_rows<kWhole, kMost, T, V>, grid, block);
+            return start(streamed_rows<kWhole, T, V>, unsigned(args.rows), kThreads);
+        });
 }
 
 template <bool kWhole, typename T, int V>
 cudaError_t launch_rows(const Backward& args) {
-    const int64_t packs = args.length / V, under_way = args.rows * packs;
-    const auto long_rows = [&] {
-        constexpr int kMost = kBackwardHeld / V;
-        const dim3 block = rows_block(block_for(packs, kMost));
-        backward_rows<kWhole, kMost, T, V><<<rows_grid(args.rows, block), block, 0, args.stream>>>(args);
+    constexpr int kMost = kBackwardHeld / V;
+    const int64_t packs = args.length / V;
+    const auto start = [&](auto kernel, unsigned grid, dim3 block) {
+        kernel<<<grid, block, 0, args.stream>>>(args);
         return cudaGetLastError();
     };
-    if (V == 1 || (under_way <= kThreadsAtOnce && packs > 2 * kWarp)) return long_rows();
-    return by_lanes<V, kBackwardHeld>(
-        packs,
+    return by_lanes_or_blocks<V, kMost>(
+        args.rows, packs,
         [&](auto shape) {
-            backward_short_rows<kWhole, shape.kLanes, shape.kPacks, T, V>
-                <<<lanes_grid(shape, args.rows), kLanesThreads, 0, args.stream>>>(args);
-            return cudaGetLastError();
+            const auto kernel = backward_short_rows<kWhole, shape.kLanes, shape.kPacks, T, V>;
+            return start(kernel, lanes_grid(shape, args.rows), kLanesThreads);
         },
-        long_rows);
+        [&] {
+            const dim3 block = rows_block(block_for(packs, kMost));
+            return start(backward_rows<kWhole, kMost, T, V>, rows_grid(args.rows, block), block);
+        });
 }
 
 // Packs of x, and where they are `whole` those of the mask, begin where vectors may be loaded.

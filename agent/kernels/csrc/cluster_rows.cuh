@@ -7,9 +7,9 @@
 
 namespace kernelwright {
 
-constexpr int64_t kMaxCluster = 8;  // blocks: what every GPU with clusters runs
-constexpr int64_t kMaxClusterRows = 65535;
-constexpr int64_t kFewRows = 32;    // keep so few blocks busy that each is worth splitting
+constexpr int64_t kMaxCluster = 8;          // blocks: what every GPU with clusters runs
+constexpr int64_t kMaxClusterRows = 65535;  // of a grid in y
+constexpr int64_t kFewRows = 32;            // so few leave most SMs without a block
 
 // The threads of a row: those of a cluster's blocks, which stand side by side in x, and the rows in y.
 struct Cluster {
@@ -37,7 +37,9 @@ struct Cluster {
         if (threadIdx.x == 0) of_block = here;
         cluster.sync();
         float all = 0.0f;
-        for (unsigned rank = 0; rank < cluster.num_blocks(); ++rank) all += *cluster.map_shared_rank(&of_block, rank);
+        for (unsigned rank = 0; rank < cluster.num_blocks(); ++rank) {
+            all += *cluster.map_shared_rank(&of_block, rank);
+        }
         cluster.barrier_arrive();
         return all;
     }
@@ -66,7 +68,8 @@ inline int64_t cluster_for(int64_t rows, int64_t packs, int64_t each, int64_t wi
 
 template <typename... Parameters, typename... Given>
 cudaError_t start_clusters(
-    void (*kernel)(Parameters...), int64_t blocks, int64_t rows, unsigned threads, cudaStream_t stream, Given... given) {
+    void (*kernel)(Parameters...), int64_t blocks, int64_t rows, unsigned threads, cudaStream_t stream,
+    Given... given) {
     cudaLaunchAttribute attribute = {};
     attribute.id = cudaLaunchAttributeClusterDimension;
     attribute.val.clusterDim = {unsigned(blocks), 1, 1};

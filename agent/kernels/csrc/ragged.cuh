@@ -59,8 +59,8 @@ struct Block {
 
 constexpr int64_t kBlockPacks = kWarp * kMaxWarps;  // of a row, where each thread of the largest block has one
 
-// Whether so few packs that a GPU has threads enough for each pack or two at once: more of them a thread, and memory
-// would wait for what follows.
+// Whether a GPU runs threads enough at once for each to have a pack or two: then more of them a thread only leave SMs
+// with less to do.
 inline bool are_few(int64_t rows, int64_t packs) { return rows * packs <= 1 << 18; }
 
 // Packs that a thread takes at once, up to `most`.

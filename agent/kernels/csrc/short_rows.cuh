@@ -125,12 +125,11 @@ struct ShortShape {
     static constexpr int kLanes = L, kPacks = P;
 };
 
-// start(shape) for rows of up to `most` packs, of which a lane holds up to kMost; otherwise() for longer ones, and where
-// vectors cannot be loaded.
-template <int V, int kMost, typename Start, typename Otherwise>
-cudaError_t by_lanes(int64_t packs, int64_t most, Start start, Otherwise otherwise) {
+// start(shape) for rows of up to kLongest packs, of which a lane holds up to kMost; otherwise() for longer ones, and
+// where vectors cannot be loaded.
+template <int V, int kMost, int kLongest = 64, typename Start, typename Otherwise>
+cudaError_t by_lanes(int64_t packs, Start start, Otherwise otherwise) {
     if constexpr (V > 1) {
-        if (packs > most) return otherwise();
         if (packs <= 8) return start(ShortShape<8, 1>{});
         if (packs <= 16) return start(ShortShape<8, 2>{});
         if constexpr (kMost < 4) {
@@ -140,21 +139,17 @@ cudaError_t by_lanes(int64_t packs, int64_t most, Start start, Otherwise otherwi
             if (packs <= 24) return start(ShortShape<8, 3>{});
             if (packs <= 32) return start(ShortShape<8, 4>{});
             if (packs <= 64) return start(ShortShape<16, 4>{});
+        }
+        if constexpr (kLongest >= 128) {
             if (packs <= 96) return start(ShortShape<32, 3>{});
             if (packs <= 128) return start(ShortShape<32, 4>{});
         }
-        if constexpr (kMost >= 8) {
+        if constexpr (kLongest >= 256) {
             if (packs <= 192) return start(ShortShape<32, 6>{});
             if (packs <= 256) return start(ShortShape<32, 8>{});
         }
     }
     return otherwise();
-}
-
-// The same where rows that are too few to keep a GPU busy with a warp each are short up to two packs a lane.
-template <int V, int kMost, typename Start, typename Otherwise>
-cudaError_t by_lanes_or_blocks(int64_t rows, int64_t packs, Start start, Otherwise otherwise) {
-    return by_lanes<V, kMost>(packs, are_few(rows, packs) ? 2 * kWarp : kMost * kWarp, start, otherwise);
 }
 
 // Blocks for the rows of a shape.

@@ -180,8 +180,8 @@ cudaError_t launch_rows(const Forward& args) {
         kernel<<<grid, block, 0, args.stream>>>(args);
         return cudaGetLastError();
     };
-    return by_lanes<V, kPacks>(
-        packs, kPacks * kWarp,
+    return by_lanes<V, kPacks, kPacks * kWarp>(
+        packs,
         [&](auto shape) {
             const auto kernel = short_losses<kWhole, shape.kLanes, shape.kPacks, T, V>;
             return start(kernel, lanes_grid(shape, args.rows), kLanesThreads);
@@ -202,8 +202,8 @@ cudaError_t launch_rows(const Backward& args) {
         kernel<<<grid, block, 0, args.stream>>>(args);
         return cudaGetLastError();
     };
-    return by_lanes_or_blocks<V, std::max(kBackwardShort / V, 1)>(
-        args.rows, packs,
+    return by_lanes<V, kBackwardShort / V>(
+        packs,
         [&](auto shape) {
             const auto kernel = short_slopes<kWhole, shape.kLanes, shape.kPacks, T, V>;
             return start(kernel, lanes_grid(shape, args.rows), kLanesThreads);

@@ -1,6 +1,8 @@
 // log(sum(exp(x))) of [outer, length, inner] over length, forward and backward; one read of x.
 #pragma once
 
+#include <type_traits>
+
 #include "../../csrc/short_rows.cuh"
 
 #ifndef KW_PORTABLE_ONLY
@@ -31,8 +33,13 @@ struct Backward {
     int64_t device;
 };
 
-constexpr int kThreads = 256;  // of a block at most
+constexpr int kThreads = 256;  // of a block that takes a row, at most
 constexpr int kBlocks = 4;     // on an SM, of those that take most registers
+
+template <typename Team>
+constexpr int kThreadsOf = std::is_same_v<Team, Block> ? kThreads : kWarp * kMaxWarps;
+template <typename Team>
+constexpr int kBlocksOf = std::is_same_v<Team, Block> ? kBlocks : 1;
 
 // Elements that a thread has under way: 128 bytes of float keep memory busy, 16-bit elements the processors.
 template <int V>
@@ -49,7 +56,7 @@ constexpr int64_t kManyLength = 256;
 
 constexpr int kShortHeld = 32;      // elements of a short row in a lane's registers
 constexpr int kBackwardShort = 16;  // the same backward
-constexpr int kBackwardPacks = 4;  // that a thread takes
+constexpr int kBackwardPacks = 4;   // that a thread takes
 
 // Like torch, an infinite maximum is the result: the difference to it would be NaN.
 __device__ __forceinline__ float result_of(Partition all) {
@@ -69,7 +76,7 @@ __global__ void __launch_bounds__(kLanesThreads) short_rows(
 }
 
 template <bool kWhole, typename Team, int P, typename T, int V>
-__global__ void __launch_bounds__(std::is_same_v<Team, Block> ? kThreads : kWarp * kMaxWarps, std::is_same_v<Team, Block> ? kBlocks : 1) rows(
+__global__ void __launch_bounds__(kThreadsOf<Team>, kBlocksOf<Team>) rows(
     const T* __restrict__ x, T* __restrict__ y, float* __restrict__ exact, int64_t count, int64_t length) {
     __shared__ Partition of_warp[kMaxWarps];
     const int64_t index = Team::row();
@@ -193,10 +200,11 @@ cudaError_t launch_long_rows(const Forward& args) {
 
 template <bool kWhole, typename T, int V>
 cudaError_t launch_rows(const Forward& args) {
-    constexpr int kMost = std::max(kShortHeld / V, 1);
+    constexpr int kMost = kShortHeld / V;
     const int64_t packs = args.length / V;
-    return by_lanes<V, kMost>(
-        packs, are_few(args.outer, packs) ? 4 * kWarp : kMost * kWarp,
+    if (packs > 4 * kWarp && are_few(args.outer, packs)) return launch_long_rows<kWhole, T, V>(args);
+    return by_lanes<V, kMost, kMost * kWarp>(
+        packs,
         [&](auto shape) {
             short_rows<kWhole, shape.kLanes, shape.kPacks, T, V>
                 <<<lanes_grid(shape, args.outer), kLanesThreads, 0, args.stream>>>(
@@ -236,8 +244,8 @@ cudaError_t launch_backward_rows(const Backward& args) {
             args.outer, args.length);
         return cudaGetLastError();
     };
-    return by_lanes_or_blocks<V, std::max(kBackwardShort / V, 1)>(
-        args.outer, packs,
+    return by_lanes<V, kBackwardShort / V>(
+        packs,
         [&](auto shape) {
             const auto kernel = backward_short_rows<kWhole, shape.kLanes, shape.kPacks, T, V>;
             return start(kernel, lanes_grid(shape, args.outer), kLanesThreads);

@@ -89,8 +89,8 @@ __device__ __forceinline__ float score_at(const Forward& args, const Scores& sco
 
 constexpr int kMaskTile = 8;  // elements of a mask that a thread has under way
 
-// apply(score, element of the mask) for each score of a tile whose packs lie at `at(u)` of the mask's row. Where rows are
-// not whole packs, those of the mask begin elsewhere and are read by elements.
+// apply(score, element of the mask) for each score of a tile whose packs lie at `at(u)` of the mask's row. Where rows
+// are not whole packs, those of the mask begin elsewhere and are read by elements.
 template <bool kWhole, int V, typename Element, int N, typename At, typename Apply>
 __device__ __forceinline__ void with_mask(const Element* mask, float (&tile)[N], At at, Apply apply) {
     constexpr int kPacks = N / V, kGroup = kMaskTile / V;
@@ -113,8 +113,8 @@ __device__ __forceinline__ void with_mask(const Element* mask, float (&tile)[N],
     }
 }
 
-// The scores of N / V whole packs from `first` on, a block's width from each other; -inf for what takes no part. The last
-// pack stands in for those outside the row until then.
+// The scores of N / V whole packs from `first` on, a block's width from each other; -inf for what takes no part. The
+// last pack stands in for those outside the row until then.
 template <bool kWhole, typename T, int V, int N>
 __device__ __forceinline__ void load_scores(const Forward& args, const Scores& scores, int first, float (&tile)[N]) {
     constexpr int kPacks = N / V;
@@ -345,8 +345,8 @@ cudaError_t launch_rows(const Forward& args) {
         kernel<<<grid, block, 0, args.stream>>>(args);
         return cudaGetLastError();
     };
-    return by_lanes_or_blocks<V, kShortPacks>(
-        args.rows, packs,
+    return by_lanes<V, kShortPacks, kShortPacks * kWarp>(
+        packs,
         [&](auto shape) {
             const auto kernel = short_rows<kWhole, shape.kLanes, shape.kPacks, T, V>;
             return start(kernel, lanes_grid(shape, args.rows), kLanesThreads);
@@ -369,8 +369,8 @@ cudaError_t launch_rows(const Backward& args) {
         kernel<<<grid, block, 0, args.stream>>>(args);
         return cudaGetLastError();
     };
-    return by_lanes_or_blocks<V, kMost>(
-        args.rows, packs,
+    return by_lanes<V, kMost>(
+        packs,
         [&](auto shape) {
             const auto kernel = backward_short_rows<kWhole, shape.kLanes, shape.kPacks, T, V>;
             return start(kernel, lanes_grid(shape, args.rows), kLanesThreads);

@@ -182,8 +182,8 @@ cudaError_t launch_backward_long_rows(const Backward& args) {
 
 template <bool kWhole, typename T, int V>
 cudaError_t launch_backward_rows(const Backward& args) {
-    return by_lanes_or_blocks<V, std::max(kBackwardShort / V, 1)>(
-        args.outer, args.length / V,
+    return by_lanes<V, kBackwardShort / V>(
+        args.length / V,
         [&](auto shape) {
             backward_short_rows<kWhole, shape.kLanes, shape.kPacks, T, V>
                 <<<lanes_grid(shape, args.outer), kLanesThreads, 0, args.stream>>>(

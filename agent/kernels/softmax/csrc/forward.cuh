@@ -20,10 +20,10 @@ struct Forward {
     int64_t device;
 };
 
-constexpr int kHeld = 32;        // elements of a row that a thread has in registers
-constexpr int kShortPacks = 4;   // of a short row that a lane has in them
-constexpr int kShortColumn = 32;
-constexpr int kHeldColumn = 16;  // elements of a column in each of its threads' registers
+constexpr int kHeld = 32;         // elements of a row that a thread has in registers
+constexpr int kShortPacks = 4;    // of a short row that a lane has in them
+constexpr int kShortColumn = 32;  // elements of a column that a thread has in them
+constexpr int kHeldColumn = 16;   // the same where several threads have a column
 constexpr int kColumnThreads = 256;
 constexpr int64_t kManyColumns = 65536;  // that keep the SMs busy with a thread each
 
@@ -207,8 +207,8 @@ cudaError_t launch_long_rows(const Forward& args) {
 
 template <bool kWhole, typename T, int V>
 cudaError_t launch_rows(const Forward& args) {
-    return by_lanes_or_blocks<V, kShortPacks>(
-        args.outer, args.length / V,
+    return by_lanes<V, kShortPacks>(
+        args.length / V,
         [&](auto shape) {
             short_rows<kWhole, shape.kLanes, shape.kPacks, T, V>
                 <<<lanes_grid(shape, args.outer), kLanesThreads, 0, args.stream>>>(

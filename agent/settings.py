@@ -192,6 +192,9 @@ class KernelSettings(BaseSettings):
     kernels_always: bool = False
     """Have a kernel compute every call that it supports, also small ones, for which torch takes less of the
     host's time."""
+    kernels_replay: bool = True
+    """Replay calls of kernels in C++, which takes less of the host's time than the way through Python; the
+    extension for it is built on first use, by g++ against torch's headers."""
     kernels_built: Path | None = None
     """Folder of libraries that `agent kernels build --to` wrote, which are loaded where they fit in place of
     building; set it only to a folder that you trust."""

@@ -1,6 +1,8 @@
 """`agent kernels build`, and the names that the commands on kernels take."""
 
 import os
+from collections.abc import Iterator, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
@@ -14,6 +16,7 @@ from agent.records import SCHEMA_VERSION
 
 if TYPE_CHECKING:
     from agent.kernels.built import Build
+    from agent.kernels.parallel import Wanted
 
 Names = Annotated[
     list[str] | None,
@@ -59,7 +62,7 @@ def build(
     verbose: console.Verbose = False,
     quiet: console.Quiet = False,
 ) -> None:
-    """Build kernels ahead of time into the cache that programs load them from."""
+    """Build kernels, and what replays their calls, ahead of time into the cache."""
     from agent.kernels import built, parallel
 
     if unknown := set(dtype or ()) - set(sources.DTYPES):
@@ -67,12 +70,12 @@ def build(
     wanted = parallel.wanted(chosen_names(names, every), dtype)
     target = arch or present_architecture()
     rows = []
-    with console.live(f"building {len(wanted)} libraries for sm_{target}") as live:
-        for path in parallel.libraries(wanted, target, jobs or os.cpu_count() or 1):
+    with console.live(f"building {len(wanted) + 1} libraries for sm_{target}") as live:
+        for path in _libraries(wanted, target, jobs or os.cpu_count() or 1):
             report = built.report(path)
             kept = built.ship(path, to) if to else path
             rows.append({"path": str(kept), **dict(report)})
-            live.update(f"building for sm_{target}: {len(rows)} of {len(wanted)} libraries are ready")
+            live.update(f"building for sm_{target}: {len(rows)} of {len(wanted) + 1} libraries are ready")
             if not json:
                 _show_build(report, verbose)
     if json:
@@ -81,7 +84,25 @@ def build(
         console.show(f"where they are to be used: AGENT_KERNELS_BUILT={to.resolve()}")
 
 
+def _libraries(wanted: "Sequence[Wanted]", target: str, jobs: int) -> Iterator[Path]:
+    """Those that are wanted, and the extension that replays their calls, where that can be built."""
+    from agent.kernels import parallel
+    from agent.kernels.built import BuildFault
+    from agent.kernels.replaying import extension
+
+    with ThreadPoolExecutor(1) as beside:
+        replaying = beside.submit(extension.library)
+        yield from parallel.libraries(wanted, target, jobs)
+        try:
+            yield replaying.result()
+        except BuildFault as fault:
+            console.warn(f"{fault}; without it calls of kernels take longer")
+
+
 def _show_build(report: "Build", verbose: bool) -> None:
+    if not report.kernels:
+        console.show(f"{report.kernel}: {report.arch}, built in {report.seconds:.1f} s")
+        return
     spills = sum(kernel.spill_bytes or 0 for kernel in report.kernels)
     most = max((kernel.registers or 0 for kernel in report.kernels), default=0)
     part = "" if report.part == sources.ALL else f" {report.part}"

@@ -17,12 +17,11 @@ import torch
 
 from agent.errors import EnvironmentFault
 from agent.kernels.case import Case
+from agent.kernels.clock import queued
 from agent.kernels.manifest import Measured, Rival, Times
 from agent.problems import gpu_cards, roofline
 
 FLUSH_BYTES = 256 << 20
-AHEAD_CYCLES = 1_000_000
-"""What the GPU waits before a call, some 0.6 ms: so long the host may take to have it queued."""
 ROUNDS = 60
 LARGE_MS = 2.0
 LARGE_ROUNDS = 30
@@ -116,11 +115,10 @@ class Clock:
 
     def __call__(self, call: Call, in_a_row: int = 1) -> float:
         """One alone meets a cold L2 and is queued behind other work, as where the GPU is busy."""
+        if in_a_row == 1:
+            return queued(call, self._flush.zero_)
         begin, end = (torch.cuda.Event(enable_timing=True) for _ in range(2))  # type: ignore[no-untyped-call]
         torch.cuda.synchronize()
-        if in_a_row == 1:
-            torch.cuda._sleep(AHEAD_CYCLES)  # type: ignore[no-untyped-call]
-            self._flush.zero_()
         begin.record()
         for _ in range(in_a_row):
             call()

@@ -8,10 +8,15 @@ import ctypes
 import struct
 from collections.abc import Callable
 from pathlib import Path
+from typing import Any, NoReturn
+
+from agent.kernels.replaying import watching
 
 Alike = tuple[int, ...] | None
 MOST_REMEMBERED = 4096
 """Answers, where the sizes of calls change without an end."""
+_PLACES: dict[int, tuple["Library", str]] = {}
+"""Functions whose launches were recorded, by their addresses."""
 
 
 class LaunchError(RuntimeError):
@@ -37,8 +42,17 @@ class Library:
         pack, run = self._bound.get(function) or self._bind(function, fields)
         code = run(pack(*values))
         if code:
-            said = self._loaded.error_text(code).decode()
-            raise LaunchError(f"{self._name}: {function} was not launched: {said} (CUDA error {code})")
+            self.refuse(function, code)
+        recorder = watching.recorder()
+        if recorder is not None:
+            address = _address(run)
+            _PLACES[address] = self, function
+            recorder.launched(address, fields, values)
+
+    def refuse(self, function: str, code: int) -> NoReturn:
+        """Raises LaunchError for what the function answered."""
+        said = self._loaded.error_text(code).decode()
+        raise LaunchError(f"{self._name}: {function} was not launched: {said} (CUDA error {code})")
 
     def ask(self, function: str, fields: str, *values: float) -> int:
         """The number that a function answers."""
@@ -63,3 +77,15 @@ class Library:
         run.argtypes, run.restype = [ctypes.c_char_p], result
         self._bound[name] = bound = (struct.Struct(f"@{fields}").pack, run)
         return bound
+
+
+def refuse(address: int, code: int) -> NoReturn:
+    """As the library of the function at `address` does, for a launch that was recorded."""
+    library, function = _PLACES[address]
+    library.refuse(function, code)
+
+
+def _address(function: Any) -> int:
+    found = ctypes.cast(function, ctypes.c_void_p).value
+    assert found is not None
+    return found

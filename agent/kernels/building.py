@@ -19,7 +19,7 @@ import shutil
 import subprocess
 import tempfile
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
 
@@ -61,8 +61,15 @@ def library(
             f"nvcc is {tools.version} and torch was built for CUDA {cuda}: put an nvcc {cuda.split('.')[0]} "
             "on PATH, or name its toolkit in CUDA_HOME"
         )
-    folder = settings.cache_dir / "kernels"
-    made = folder / f"{name}-{part}-{arch}-{_key(name, arch, part, tools)}"
+    made = settings.cache_dir / "kernels" / f"{name}-{part}-{arch}-{_key(name, arch, part, tools)}"
+    return made_once(made, name, lambda path: _build(name, arch, part, tools, path), lock_limit_s)
+
+
+def made_once(made: Path, name: str, build: Callable[[Path], Build], lock_limit_s: float) -> Path:
+    """Path of the library in folder `made`: where it is not there yet, `build` writes it where it is told.
+
+    Raises BuildFault.
+    """
     if is_whole(made):
         return made / LIBRARY
     try:
@@ -70,11 +77,11 @@ def library(
         with _locked(made.with_suffix(".lock"), name, lock_limit_s):
             if not is_whole(made):
                 shutil.rmtree(made, ignore_errors=True)
-                _build(name, arch, part, tools, made)
+                _write(made, name, build)
     except OSError as error:
         raise BuildFault(
-            f"{name}: cannot write its build to {folder}: {error.strerror}; set AGENT_CACHE_DIR to a folder "
-            "that can be written"
+            f"{name}: cannot write its build to {made.parent}: {error.strerror}; set AGENT_CACHE_DIR to a "
+            "folder that can be written"
         ) from error
     return made / LIBRARY
 
@@ -130,10 +137,10 @@ def _cudart(major: str) -> Path:
 
 def _key(name: str, arch: str, part: str, tools: _Tools) -> str:
     compiler = (tools.version, tools.host_version, str(tools.cudart))
-    return digest(content(name, arch, part), *compiler, _torch())[:20]
+    return digest(content(name, arch, part), *compiler, torch_version())[:20]
 
 
-def _torch() -> str:
+def torch_version() -> str:
     """Its version; the library names no symbol of it, but shares CUDA's runtime with it."""
     try:
         return version("torch")
@@ -168,29 +175,33 @@ def _said(holder: Path) -> str:
         return "it has not said who it is"
 
 
-def _build(name: str, arch: str, part: str, tools: _Tools, made: Path) -> None:
+def _write(made: Path, name: str, build: Callable[[Path], Build]) -> None:
     """Builds in a folder beside `made` and renames it when it is whole."""
     scratch = Path(tempfile.mkdtemp(prefix=f".{name}-", dir=made.parent))
-    started = time.monotonic()
     try:
-        log = _compiled(name, _command(name, arch, part, tools, scratch / LIBRARY))
-        done = Build(
-            kernel=name,
-            part=part,
-            arch=arch,
-            sources=content(name, arch, part),
-            cuda=tools.version.split(".")[0],
-            sha256=hashlib.sha256((scratch / LIBRARY).read_bytes()).hexdigest(),
-            compiler=f"nvcc {tools.version}, g++ {tools.host_version}",
-            seconds=round(time.monotonic() - started, 1),
-            kernels=messages.kernels(log),
-            warnings=tuple(m.text for m in messages.parse(log) if m.severity == "warning"),
-        )
+        done = build(scratch / LIBRARY)
         (scratch / REPORT).write_text(done.model_dump_json(indent=1), encoding="utf-8")
         scratch.chmod(0o755)
         scratch.rename(made)
     finally:
         shutil.rmtree(scratch, ignore_errors=True)
+
+
+def _build(name: str, arch: str, part: str, tools: _Tools, path: Path) -> Build:
+    started = time.monotonic()
+    log = compiled(name, _command(name, arch, part, tools, path))
+    return Build(
+        kernel=name,
+        part=part,
+        arch=arch,
+        sources=content(name, arch, part),
+        cuda=tools.version.split(".")[0],
+        sha256=hashlib.sha256(path.read_bytes()).hexdigest(),
+        compiler=f"nvcc {tools.version}, g++ {tools.host_version}",
+        seconds=round(time.monotonic() - started, 1),
+        kernels=messages.kernels(log),
+        warnings=tuple(m.text for m in messages.parse(log) if m.severity == "warning"),
+    )
 
 
 def _command(name: str, arch: str, part: str, tools: _Tools, made: Path) -> list[str]:
@@ -204,7 +215,7 @@ def _command(name: str, arch: str, part: str, tools: _Tools, made: Path) -> list
     ]  # fmt: skip
 
 
-def _compiled(name: str, words: list[str]) -> str:
+def compiled(name: str, words: list[str]) -> str:
     """What the compiler wrote. Raises BuildFault with its first error and the command."""
     try:
         done = subprocess.run(

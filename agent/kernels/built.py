@@ -86,8 +86,12 @@ def ship(library_path: Path, folder: Path) -> Path:
     return place / LIBRARY
 
 
-def shipped(folder: Path, name: str, arch: str, part: str, cuda: str) -> Path | None:
+def shipped(
+    folder: Path, name: str, arch: str, part: str, cuda: str, made_of: str | None = None
+) -> Path | None:
     """A library that `ship` put there, where it is of these sources and for this CUDA; None: there is none.
+
+    `made_of` is the digest of what it is made of; None: of the kernel's sources.
 
     Raises BuildFault for a file that is not the one that was built.
     """
@@ -98,7 +102,7 @@ def shipped(folder: Path, name: str, arch: str, part: str, cuda: str) -> Path | 
         return None
     except ValueError as error:
         raise BuildFault(f"{place / REPORT} cannot be read: ship {name} there again") from error
-    if (made.sources, made.cuda) != (content(name, arch, part), cuda.split(".")[0]):
+    if (made.sources, made.cuda) != (made_of or content(name, arch, part), cuda.split(".")[0]):
         return None
     if not is_whole(place):
         raise BuildFault(f"{place / LIBRARY} is not the file that was built: ship {name} there again")

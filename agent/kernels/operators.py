@@ -14,6 +14,9 @@ import torch
 from torch.autograd.function import once_differentiable
 
 from agent.kernels import routing
+from agent.kernels.replaying import watching
+from agent.kernels.replaying.replayed import Function
+from agent.kernels.replaying.watching import StreamHandle
 
 NAMESPACE = "kernelwright"
 _LIBRARY = torch.library.Library(NAMESPACE, "DEF")
@@ -69,6 +72,7 @@ class Operator:
         gradient: Gradient,
         values: int = 1,
     ) -> None:
+        self.name = name
         self._forward, self._tensors, self._values = forward, forward.tensors, values
         self._no_tensors = (None,) * self._tensors
         self._gradient = gradient
@@ -76,10 +80,11 @@ class Operator:
         self._backward, self._backward_tensors = backward, backward.tensors
         self._dispatched_backward = _registered(f"{name}_backward", backward)
         torch.library.register_autograd(
-            f"{NAMESPACE}::{name}_forward", self._differentiated, setup_context=self._kept, lib=_LIBRARY
+            f"{NAMESPACE}::{name}_forward", self.differentiated, setup_context=self._kept, lib=_LIBRARY
         )
         torch.library.register_autograd(f"{NAMESPACE}::{name}_backward", _refusing(name), lib=_LIBRARY)
         self._direct = self._function(name)
+        self._eager = Function(self._by_python)
 
     @property
     def schemas(self) -> tuple[str, str]:
@@ -88,46 +93,53 @@ class Operator:
 
     def __call__(self, *arguments: Any) -> torch.Tensor:
         """The value, by the shortest way that gives the same result and gradient."""
-        if not torch.compiler.is_compiling():
-            tensors = arguments[: self._tensors]
-            if routing.is_eager(tensors):
-                if torch.is_grad_enabled() and _wants_gradient(tensors):
-                    value: torch.Tensor = self._direct(*arguments)
-                    return value
-                return self._implementation(arguments[0])(*arguments, statistics=False)[0]
-            routing.refuse_forward_mode(tensors)
-        return _several(self.forward(*arguments))[0]
+        if torch.compiler.is_compiling():
+            return _several(self.forward(*arguments))[0]
+        value: torch.Tensor = self._eager.call(*arguments)
+        return value
 
     def several(self, *arguments: Any) -> Tensors:
         """All values of an operator that has several, likewise."""
-        if not torch.compiler.is_compiling():
-            tensors = arguments[: self._tensors]
-            if routing.is_eager(tensors):
-                if torch.is_grad_enabled() and _wants_gradient(tensors):
-                    values: Tensors = self._direct(*arguments)
-                    return values
-                made = self._implementation(arguments[0])(*arguments, statistics=False)
-                return made[: self._values]
+        if torch.compiler.is_compiling():
+            return _several(self.forward(*arguments))[: self._values]
+        values: Tensors = self._eager.call(*arguments)
+        return values
+
+    def _by_python(self, *arguments: Any) -> Any:
+        """What the function of autograd returns: the value, or a tuple of several."""
+        tensors = arguments[: self._tensors]
+        if not routing.is_eager(tensors):
             routing.refuse_forward_mode(tensors)
-        return _several(self.forward(*arguments))[: self._values]
+            made = _several(self.forward(*arguments))
+        elif torch.is_grad_enabled() and _wants_gradient(tensors):
+            return self._direct(*arguments)
+        else:
+            made = self._implementation(arguments[0])(*arguments, statistics=False)
+        return made[0] if self._values == 1 else made[: self._values]
 
     def backward(self, grad: torch.Tensor, *arguments: Any) -> Gradients:
         """All results of the backward direction, by the shortest way."""
         if not torch.compiler.is_compiling():
             tensors = (grad, *arguments)[: self._backward_tensors]
             if not torch.is_grad_enabled() and routing.is_eager(tensors):
-                return (self._backward.cuda if on_device(grad) else self._backward.cpu)(grad, *arguments)
+                return _watched(self._backward, grad)(grad, *arguments)
         return _several(self._dispatched_backward(grad, *arguments))
 
     def _implementation(self, x: torch.Tensor) -> Callable[..., Tensors]:
-        return self._forward.cuda if on_device(x) else self._forward.cpu
+        return _watched(self._forward, x)
 
     def _kept(self, ctx: Any, inputs: Sequence[Any], output: torch.Tensor | Tensors) -> None:
-        ctx.save_for_backward(*self._gradient.saved(inputs, _several(output)))
+        results = _several(output)
+        saved = self._gradient.saved(inputs, results)
+        ctx.save_for_backward(*saved)
         ctx.settings = self._no_tensors + tuple(inputs[self._tensors :])
         ctx.set_materialize_grads(False)
+        recorder = watching.recorder()
+        if recorder is not None:
+            recorder.kept(self, inputs[: self._tensors], saved, results[: self._values], ctx.settings)
 
-    def _differentiated(self, ctx: Any, *grads: torch.Tensor | None) -> tuple[Any, ...]:
+    def differentiated(self, ctx: Any, *grads: torch.Tensor | None) -> tuple[Any, ...]:
+        """One gradient for each argument, or None, by what the context of a forward call kept."""
         grad: Any = grads[0] if self._values == 1 else grads[: self._values]
         if grad is None or (self._values > 1 and all(one is None for one in grad)):
             return (None,) * len(ctx.settings)
@@ -142,11 +154,11 @@ class Operator:
             operator._kept(ctx, arguments, results)
             return results[0] if operator._values == 1 else results[: operator._values]
 
-        once = once_differentiable(operator._differentiated)
+        once = once_differentiable(operator.differentiated)
 
         def backward(ctx: Any, *grads: torch.Tensor | None) -> Any:
             # Torch's guard takes longer than what it guards; without a graph it has nothing to do.
-            return (once if torch.is_grad_enabled() else operator._differentiated)(ctx, *grads)
+            return (once if torch.is_grad_enabled() else operator.differentiated)(ctx, *grads)
 
         body = {"forward": staticmethod(forward), "backward": staticmethod(backward)}
         function: Any = torch.autograd.Function
@@ -165,7 +177,7 @@ def stream(x: torch.Tensor) -> int:
     """Handle of the stream that torch would launch on for `x`."""
     # As Inductor's own code asks for it; `torch.cuda.current_stream` makes an object, at ten times the cost.
     handle: int = torch._C._cuda_getCurrentRawStream(x.get_device())
-    return handle
+    return handle if watching.recorder() is None else StreamHandle(handle)
 
 
 def address(tensor: torch.Tensor | None) -> int:
@@ -180,6 +192,13 @@ def matrix(x: torch.Tensor, dim: int) -> tuple[int, int, int]:
     for size in x.shape[dim + 1 :]:
         inner *= size
     return x.numel() // (length * inner), length, inner
+
+
+def _watched(direction: Direction[R], x: torch.Tensor) -> Callable[..., R]:
+    """The implementation for x, with a recorder beside it where the call is being recorded."""
+    chosen = direction.cuda if on_device(x) else direction.cpu
+    recorder = watching.recorder()
+    return chosen if recorder is None else recorder.watched(chosen)
 
 
 def _wants_gradient(tensors: Sequence[torch.Tensor | None]) -> bool:

@@ -50,6 +50,10 @@ _libraries: dict[tuple[str, int, torch.dtype | None], Library | str] = {}
 """For a kernel, a device and, where it has a library for each, a dtype: the library, or why there is none."""
 
 
+resets: list[Callable[[], None]] = []
+"""What `reset` calls beside its own work."""
+
+
 def takes(
     kernel: str, x: torch.Tensor, *parameters: torch.Tensor | None, dtypes: Collection[torch.dtype] = DTYPES
 ) -> bool:
@@ -143,6 +147,11 @@ def _loaded(kernel: str, device: int, dtype: torch.dtype | None) -> Library:
     if isinstance(found, str):
         raise OutsideEnvelope(f"{kernel}: {found}")
     return found
+
+
+def has_libraries() -> bool:
+    """Whether a kernel's library was loaded in this process."""
+    return any(not isinstance(found, str) for found in _libraries.values())
 
 
 @_asked_while_tracing
@@ -241,6 +250,8 @@ def reset() -> None:
     _fallbacks.clear()
     _libraries.clear()
     _settings.cache_clear()
+    for also in resets:
+        also()
 
 
 @cache

@@ -1,10 +1,10 @@
 """Which calls a kernel leaves to torch though it takes them: small ones, in which the host's time decides.
 
-A call of a kernel costs the host more than one of torch's operators, most of all with a gradient, whose
-formula is Python's. Below these sizes that is more than the GPU saves. They are drawn from the shapes of the
-sweep that are not held back, on an H100 (docs/kernels-sweep.md). Under torch.compile and while a CUDA graph
-is captured the host's time is nothing, so there every call is the kernel's; AGENT_KERNELS_ALWAYS=1 makes it
-so everywhere.
+Where calls are not replayed, one of a kernel costs the host more than one of torch's operators, most of all
+with a gradient, whose formula is Python's. Below these sizes that is more than the GPU saves. They are drawn
+from the shapes of the sweep that are not held back, on an H100 (docs/kernels-sweep.md). Under torch.compile
+and while a CUDA graph is captured the host's time is nothing, so there every call is the kernel's;
+AGENT_KERNELS_ALWAYS=1 makes it so everywhere.
 """
 
 from math import inf
@@ -13,6 +13,7 @@ from typing import NamedTuple
 import torch
 
 from agent.kernels import routing
+from agent.kernels.replaying import replayed
 
 
 class Least(NamedTuple):
@@ -23,7 +24,11 @@ class Least(NamedTuple):
     """Where a gradient is wanted."""
 
 
-LEAST = {
+EVERY = Least(0, 0)
+REPLAYED: dict[str, Least] = {}
+"""Where calls are replayed, which costs the host no more than torch's own: where the kernel itself is slower
+than torch's on the GPU. Other kernels take every call."""
+BY_PYTHON = {
     "add_layer_norm": Least(0, 48e6),
     "add_rms_norm": Least(0, 60e6),
     "conv_group_norm_tanh_hardswish_residual_logsumexp": Least(0, inf),
@@ -33,6 +38,7 @@ LEAST = {
     "rms_norm": Least(0, 80e6),
     "softmax": Least(8e6, 60e6),
 }
+"""Where they take the longer way."""
 OF_SHORT_ROWS = {
     "add_layer_norm": Least(0, 16e6),
     "add_rms_norm": Least(0, 16e6),
@@ -47,13 +53,16 @@ def is_torchs(kernel: str, x: torch.Tensor, *others: torch.Tensor | None) -> boo
     """Whether this call, which the kernel takes, is torch's; `others` are its further tensors."""
     if not x.is_cuda or torch.compiler.is_compiling():
         return False
-    least = LEAST[kernel]
-    if kernel in OF_SHORT_ROWS and x.shape[-1] <= SHORT:
-        least = OF_SHORT_ROWS[kernel]
-    size = x.numel() * x.element_size()
-    if size >= least.step or (size >= least.forward and not _wants_gradient(x, *others)):
+    if routing.is_always() or torch.cuda.is_current_stream_capturing():
         return False
-    return not routing.is_always() and not torch.cuda.is_current_stream_capturing()
+    least = REPLAYED.get(kernel, EVERY) if replayed.is_there() else _by_python(kernel, x)
+    bound = least.step if _wants_gradient(x, *others) else least.forward
+    return x.numel() * x.element_size() < bound
+
+
+def _by_python(kernel: str, x: torch.Tensor) -> Least:
+    is_short = kernel in OF_SHORT_ROWS and x.shape[-1] <= SHORT
+    return OF_SHORT_ROWS[kernel] if is_short else BY_PYTHON[kernel]
 
 
 def _wants_gradient(*tensors: torch.Tensor | None) -> bool:

@@ -3,23 +3,33 @@
     python -m benchmarks.kernels.host            # all
     python -m benchmarks.kernels.host --only gelu --profile
 
-Needs no GPU: tensors lie on the CPU, routing is told that they do not, and the library takes every launch and
+Needs no GPU: tensors lie on the CPU, routing is told that they do not, and a C library takes every launch and
 does nothing. Microseconds of processor time of one call without gradients, and of a training step (forward
-and autograd.grad), the least of the batches; above them a step of an `autograd.Function` that only makes
-its results, which is what autograd itself costs.
+and autograd.grad), the least of the batches: by Python, replayed in C++, and by torch's own operator, which
+also computes the few elements that the tensors have. Above them a step of an `autograd.Function` that only
+makes its results, which is what autograd itself costs by Python.
 """
 
 import argparse
 import cProfile
+import os
 import pstats
+import subprocess
 import sys
+import tempfile
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from dataclasses import replace
+from functools import cache
+from pathlib import Path
 from typing import Any
 
 import torch
 
 from agent.kernels import operators, routing
+from agent.kernels.binding import Library
+from agent.kernels.case import Case
+from agent.kernels.replaying import replayed
 from agent.kernels.sweep import grid
 
 BATCH, BATCHES = 200, 15
@@ -33,34 +43,33 @@ NAMES = {
     "rotary": "rotary [1, 32, 1, 128] bfloat16 half a row apart, positions at -2",
     "cross_entropy": "cross_entropy [512, 100] float32",
 }  # fmt: skip
+SMALL = 16
+"""What longer dimensions are cut to: a stub's time does not depend on them, and torch computes."""
+STUB = """
+extern "C" {
+int forward(const void*) { return 0; }
+int backward(const void*) { return 0; }
+long forward_workspace(const void*) { return 256; }
+long backward_workspace(const void*) { return 256; }
+const char* error_text(int) { return ""; }
+}
+"""
 
 
-class Stub:
+@cache
+def stub(kernel: str) -> Library:
     """A library whose every launch succeeds."""
-
-    def launch(self, function: str, fields: str, *values: float) -> None:
-        packed(fields, values)
-
-    def ask(self, function: str, fields: str, *values: float) -> int:
-        packed(fields, values)
-        return 256
-
-    def remembered(self, alike: tuple[int, ...], function: str, fields: str, *values: float) -> int:
-        return 256
-
-
-def packed(fields: str, values: tuple[float, ...]) -> bytes:
-    """What the real one does before it calls."""
-    import struct
-
-    return struct.pack(f"@{fields}", *values)
+    folder = Path(tempfile.mkdtemp())
+    (folder / "stub.cpp").write_text(STUB, encoding="utf-8")
+    made = folder / "stub.so"
+    subprocess.run(["g++", "-O2", "-shared", "-fPIC", folder / "stub.cpp", "-o", made], check=True)
+    return Library(kernel, made)
 
 
 def stand_in() -> None:
     """Sends CPU tensors the way that CUDA ones take."""
     routing.missing = lambda *_: None  # type: ignore[assignment]
-    stub = Stub()
-    routing.library = lambda *_: stub  # type: ignore[assignment]
+    routing.library = lambda kernel, *_: stub(kernel)  # type: ignore[assignment]
     torch._C._cuda_getCurrentRawStream = lambda device: 0  # type: ignore[attr-defined]
     real = routing.obstacle
 
@@ -70,6 +79,26 @@ def stand_in() -> None:
 
     routing.obstacle = obstacle  # type: ignore[assignment]
     operators.on_device = lambda x: True  # type: ignore[attr-defined]
+
+
+def both_ways() -> Iterator[None]:
+    """Calls by Python, then replayed."""
+    for replay in "01":
+        os.environ["AGENT_KERNELS_REPLAY"] = replay
+        routing.reset()
+        replayed.load()
+        yield
+
+
+def small(case: Case) -> Case:
+    """The same call on tensors of a few elements, where the case makes no others of its own."""
+    if case.kernel in ("rotary", "cross_entropy"):
+        return case
+
+    def cut(shape: tuple[int, ...]) -> tuple[int, ...]:
+        return tuple(min(size, SMALL) for size in shape)
+
+    return replace(case, shape=cut(case.shape), parameters=tuple(map(cut, case.parameters)))
 
 
 def least(call: Callable[[], object]) -> float:
@@ -112,12 +141,18 @@ def main() -> None:
     grad = torch.ones(1, 3072)
     base = least(lambda: torch.autograd.grad(Nothing.apply(nothing, None, None), nothing, grad))
     print(f"{'autograd alone':16} {'':8} {base:8.1f}")
+    print(f"{'':16} {'call':>26} {'training step':>26}")
+    print(f"{'':16} {'Python  replayed  torch':>26} {'Python  replayed  torch':>26}")
     for name in given.only or NAMES:
-        entries = {entry.name: entry.case for entry in grid.of(name)}
-        forward, step = (entries[NAMES[name] + more] for more in ("", " forward and backward"))
-        training = step.call(step.ours, "cpu")
-        print(f"{name:16} {least(forward.call(forward.ours, 'cpu')):8.1f} {least(training):8.1f}", flush=True)
+        entries = {entry.name: small(entry.case) for entry in grid.of(name)}
+        cases = [entries[NAMES[name] + more] for more in ("", " forward and backward")]
+        times = []
+        for case in cases:
+            call, native = case.call(case.ours, "cpu"), case.call(case.native, "cpu")
+            times.append((*(least(call) for _ in both_ways()), least(native)))
+        print(f"{name:16}", *("".join(f"{time:9.1f}" for time in three) for three in times), flush=True)
         if given.profile:
+            training = cases[1].call(cases[1].ours, "cpu")
             with cProfile.Profile() as profile:
                 for _ in range(2000):
                     training()

@@ -75,9 +75,9 @@ def _targets(x: torch.Tensor) -> torch.Tensor:
 
 
 def _running(x: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]:
-    """Statistics of the channels."""
-    channels = torch.arange(x.shape[1], device=x.device, dtype=x.dtype)
-    return (channels % 3) / 4, 1 + (channels % 5) / 8
+    """Statistics of the channels, the same in every dtype."""
+    channels = torch.arange(x.shape[1], device=x.device)
+    return ((channels % 3) / 4).to(x.dtype), (1 + (channels % 5) / 8).to(x.dtype)
 
 
 CALLS: dict[str, tuple[Function, Function, int]] = {
@@ -192,6 +192,13 @@ def close(ours: torch.Tensor, truth: torch.Tensor, allowed: float) -> None:
 
 def compared(name: str, tensors: list[torch.Tensor], allowed: float) -> None:
     """Value and gradients against torch in float64."""
+    try:
+        _compared(name, tensors, allowed)
+    except AssertionError as error:
+        raise AssertionError(f"{name} {list(tensors[0].shape)} {tensors[0].dtype}: {error}") from error
+
+
+def _compared(name: str, tensors: list[torch.Tensor], allowed: float) -> None:
     ours, native, _ = CALLS[name]
     exact = [tensor.detach().double().requires_grad_() for tensor in tensors]
     value, truth = ours(*tensors), native(*exact)

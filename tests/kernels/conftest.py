@@ -4,6 +4,8 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
+from kernels.replaying_calls import built as built
+from kernels.replaying_calls import calls as calls
 
 from agent.kernels import routing
 

@@ -54,7 +54,7 @@ def test_a_library_is_built_once_for_its_content(
     kept = sources.device_code("gelu")
     monkeypatch.setattr(sources, "device_code", lambda name: {**kept, "gelu/csrc/launch.cuh": "// changed"})
     assert building.library("gelu", "90a") not in (first, None)
-    monkeypatch.setattr(building, "_torch", lambda: "another")
+    monkeypatch.setattr(building, "torch_version", lambda: "another")
     building.library("gelu", "90a")
     assert len(log.read_text().splitlines()) == 4
     assert "-gencode=arch=compute_90a,code=sm_90a" in log.read_text()

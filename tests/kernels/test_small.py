@@ -6,6 +6,7 @@ import pytest
 import torch
 
 from agent.kernels import routing, small
+from agent.kernels.replaying import replayed
 
 
 class OnGPU:
@@ -24,8 +25,9 @@ class OnGPU:
 
 
 @pytest.fixture(autouse=True)
-def _nothing_is_captured(monkeypatch: pytest.MonkeyPatch) -> None:
+def _nothing_is_captured_or_replayed(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(torch.cuda, "is_current_stream_capturing", lambda: False)
+    monkeypatch.setenv("AGENT_KERNELS_REPLAY", "0")
 
 
 def is_torchs(kernel: str, *tensors: Any) -> bool:
@@ -60,3 +62,12 @@ def test_a_setting_gives_every_call_to_the_kernel(monkeypatch: pytest.MonkeyPatc
 def test_no_call_is_left_where_a_graph_is_captured(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(torch.cuda, "is_current_stream_capturing", lambda: True)
     assert not is_torchs("layer_norm", OnGPU(10, 1000), None)
+
+
+def test_where_calls_are_replayed_only_the_gpu_decides(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(replayed, "is_there", lambda: True)
+    monkeypatch.setattr(small, "REPLAYED", {"gelu": small.Least(0, 1e6)})
+    for kernel in small.BY_PYTHON:
+        assert not is_torchs(kernel, OnGPU(10, 1000))
+    assert is_torchs("gelu", OnGPU(10, 1000, requires_grad=True))
+    assert not is_torchs("gelu", OnGPU(1000, 1000, requires_grad=True))

@@ -34,7 +34,6 @@ from agent.harness.trial.kernel_coverage import Coverage
 from agent.harness.trial.trial import Trial
 from agent.records import (
     Envelope,
-    Environment,
     Evaluation,
     Finding,
     Measurement,
@@ -125,10 +124,10 @@ def _tried(job: Job, at: Shapes, warnings: tuple[Finding, ...], announce: Announ
         refusal: tuple[Finding, ...] = ()
         left_out, reached = tuple[str, ...](), Coverage()
         measurement = profile = handled = None
-        environment = trial.environment()
         try:
             announce("building")
             trial.load()
+            trial.environment()  # what the oracle cannot tell now it never will
             gpu_lock.enter_context(_turn(job, backend, announce))
             trial.verify(announce)
             asked = optional_checks.judge(job, trial.candidate, trial.oracle, announce)
@@ -139,7 +138,7 @@ def _tried(job: Job, at: Shapes, warnings: tuple[Finding, ...], announce: Announ
                 left_out += (*reached.left_out, *trial.check_addresses(job.problem.trace, announce))
                 scope = at.scope
             if isinstance(trial, GpuTrial):
-                stage, measurement, profile = _timed(job, trial, environment, announce)
+                stage, measurement, profile = _timed(job, trial, announce)
             if job.protocol in ("full", "reduced") and not job.confirms:
                 handled = _beside(job, at, folder, backend, trial, announce)
         except Refused as refused:
@@ -157,7 +156,7 @@ def _tried(job: Job, at: Shapes, warnings: tuple[Finding, ...], announce: Announ
             mismatch=trial.mismatch if status is Status.INCORRECT else None,
             measurement=measurement,
             profile=profile,
-            environment=environment,
+            environment=trial.environment(),
             admission=job.admission,
             envelope=handled,
         )
@@ -185,14 +184,12 @@ def _turn(job: Job, backend: Backend, announce: Announce) -> contextlib.Abstract
     return backend.gpu_lock.held()
 
 
-def _timed(
-    job: Job, trial: GpuTrial, environment: Environment, announce: Announce
-) -> tuple[Stage, Measurement | None, Profile | None]:
+def _timed(job: Job, trial: GpuTrial, announce: Announce) -> tuple[Stage, Measurement | None, Profile | None]:
     times = trial.time(announce) if job.measure else None
     profile = trial.watch(announce)
     if times is None:
         return "verify", None, profile
-    return "measure", trial.measured(times, profile, environment.gpu), profile
+    return "measure", trial.measured(times, profile, trial.environment().gpu), profile
 
 
 def _from_outside(job: Job, at: Shapes, backend: Backend, trial: Trial) -> Coverage:

@@ -20,8 +20,8 @@ Message = dict[str, Any]
 ORACLE = "agent.harness.oracle.server"
 """The module that an oracle's process runs."""
 _MEASURED = {"max_abs_err", "max_rel_err", "ratio"}
-_WEIGHED = _MEASURED | {"finding", "status", "native_error"}
-"""What a comparison says: how far off it is, or the finding."""
+_WEIGHED = _MEASURED | {"finding", "status", "native_error", "left_out"}
+"""What a comparison says: how far off it is, or the finding, or why the inputs tell nothing."""
 
 
 class OracleClient:

@@ -50,6 +50,14 @@ class OracleState:
             if free < whole // part:
                 torch.cuda.empty_cache()
 
+    def has_room(self) -> bool:
+        """Whether half of the GPU's memory is free: enough to make up later for what a draw leaves out."""
+        if self.device != "cuda":
+            return False
+        free, whole = torch.cuda.mem_get_info()
+        kept = torch.cuda.memory_reserved() - torch.cuda.memory_allocated()
+        return free + kept > whole // 2
+
     def foreign(self, types: list[str] | None, devices: list[str] | None) -> Finding | None:
         """An output that is no plain tensor, or not on the GPU."""
         return faults.foreign_output(types, devices if self.device == "cuda" else None)

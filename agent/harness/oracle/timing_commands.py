@@ -41,7 +41,10 @@ class TimingCommands:
         return {"used": passes.use(Path(command.file))}
 
     def do_warm_up(self, command: oracle_commands.WarmUp) -> dict[str, Any]:
-        """What a process does on the GPU for the first time takes longer: all of this is let go again."""
+        """What a process does on the GPU for the first time takes longer: nothing of this is used.
+
+        Its memory is, by the first draw, where the GPU has enough for the candidate beside it.
+        """
         self._state.reference.perturb(command.seed)
         before = torch.cuda.memory_allocated()
         self._warm_up(command)
@@ -50,7 +53,7 @@ class TimingCommands:
             # What is compiled holds tensors of its own: rather compiled again than without that memory.
             importlib.import_module("torch._dynamo").reset()
             gc.collect()
-        torch.cuda.empty_cache()
+        self._state.make_room()
         return {}
 
     def _warm_up(self, command: oracle_commands.WarmUp) -> None:

@@ -8,7 +8,7 @@ from agent.sandbox import ProcessServer
 
 TRUSTED = ("agent.harness.judge.evaluate", "agent.harness.oracle.server")
 """What the server of our own processes imports: whatever may run there."""
-COMPILER = ("torch._dynamo", "torch._inductor.compile_fx")
+COMPILER = ("torch._dynamo", "torch._inductor.compile_fx", "agent.harness.oracle.compiling")
 """What it imports besides where there is a GPU: most of what a first compilation takes."""
 MACHINE = "agent.harness.backends.machine"
 """There it also asks for compilers and GPUs, once for all its judges."""

@@ -1,5 +1,6 @@
 """A trial on a GPU: timing, what runs there during a call, calls under a tool, and the GPU's health."""
 
+from collections.abc import Callable
 from contextlib import AbstractContextManager
 from pathlib import Path
 from typing import Any
@@ -67,7 +68,7 @@ class GpuTrial(Trial):
             command = oracle_commands.WarmUp(secret_seed(), compiled)
             self.oracle.attempt(to_oracle(command), ORACLE_LIMIT_S)
 
-        steps = [self._use_kernels]
+        steps: list[Callable[[], object]] = [self.environment, self._use_kernels]
         if self._trace.flops <= MOST_FLOPS_AHEAD:
             steps += [lambda: warm_up(False), *([lambda: warm_up(True)] if self._noop else [])]
         return [steps, [self._noop.begin]] if self._noop else [steps]

@@ -75,6 +75,7 @@ class Trial:
         reference = workspace.oracle_folder(folder) / "reference.py"
         reference.write_text(source)
         self._given: dict[str, Any] = {}
+        self._environment: Environment | None = None
         self._noop: NoopWorker | None = None
         timed = job.measure and backend.device == "cuda"
         with selection.joined(backend, 1 + timed) as (mine, theirs):
@@ -132,8 +133,11 @@ class Trial:
         return self._backend.built()
 
     def environment(self) -> Environment:
-        environment = to_oracle(oracle_commands.Environment())
-        return Environment(**self.oracle.ask(environment), compiler=self._backend.compiler)
+        """What the verdict is of; asked for once."""
+        if self._environment is None:
+            told = self.oracle.ask(to_oracle(oracle_commands.Environment()))
+            self._environment = Environment(**told, compiler=self._backend.compiler)
+        return self._environment
 
     def verify(self, announce: Announce) -> None:
         """Runs every draw of every parameter set."""
@@ -214,11 +218,14 @@ class Trial:
         self._seed = self._seed if draw.family == protocol.NEAR else secret_seed()
         drawn = self.oracle.ask(to_oracle(oracle_commands.Draw(self._seed, stem, draw.family, draw.in_place)))
         if "left_out" in drawn:
-            words = f"{protocol.WORDS[str(draw.family)]}: {drawn['left_out']}"
-            self._left_out += [words] if words not in self._left_out else []
+            self._leave_out(draw, drawn["left_out"])
             return {}
         self.limits.learn(**self.oracle.ask(to_oracle(oracle_commands.Duration())))
         return drawn | {"stem": stem}
+
+    def _leave_out(self, draw: Draw, reason: str) -> None:
+        words = f"{protocol.WORDS[str(draw.family)]}: {reason}"
+        self._left_out += [words] if words not in self._left_out else []
 
     def _call_on(self, drawn: dict[str, Any], draw: Draw, stem: str) -> dict[str, Any]:
         self._given = drawn
@@ -261,6 +268,8 @@ class Trial:
                 candidate = Diagnosed(self.bounded(), self.candidate, self._followed)
                 found = mismatch_diagnosis.cause(found, candidate, self.oracle)
             raise faults.Refused(Status(reply["status"]), "verify", [found])
+        if "left_out" in reply:
+            self._leave_out(draw, reply["left_out"])
         return reply
 
     def _ablate(self) -> None:

@@ -6,6 +6,7 @@ made again.
 
 import contextlib
 import time
+from collections.abc import Callable
 from functools import partial
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -28,6 +29,11 @@ class Draw(NamedTuple):
     expected: tolerance.Expected
     overlaps: list[list[str]]
     """For each output the kinds of tensors that the reference's own output shares memory with."""
+    family: str | None = None
+    """How the inputs were derived; None for stated ones."""
+    in_full: "Callable[[], Draw] | None" = None
+    """Of a draw with the limits of torch's own order alone: the same draw with those of every order, which
+    are never narrower, for an output outside. It takes the time and memory that were saved."""
 
 
 class Reference:
@@ -53,6 +59,9 @@ class Reference:
         """What the reference itself writes to: names of its state, and `input`."""
         self._writes: bool | None = None
         """Whether it has written to anything so far; None before its first run."""
+        self._has_other_ways: bool | None = None
+        """Whether a draw so far had more to it than another order of its sums: few sums, or a choice among
+        equal elements; None before the first."""
 
     def perturb(self, seed: int, *, wide: bool = False) -> list[Any]:
         """A new instance with perturbed parameters; returns the constructor's arguments.
@@ -122,24 +131,46 @@ class Reference:
         inputs = self._stated(seed)
         return input_distributions.derived(family, inputs, seed + 1) if family else inputs
 
-    def draw(self, seed: int, family: str | None = None, inputs: list[Any] | None = None) -> Draw | None:
+    def draw(
+        self, seed: int, family: str | None = None, inputs: list[Any] | None = None, *, strict: bool = False
+    ) -> Draw | None:
         """The inputs and what they must give; None as for `inputs`. Raises what the reference raises.
 
-        `inputs` are those of this seed and family where they are at hand.
+        `inputs` are those of this seed and family where they are at hand. `strict`: where an earlier draw
+        has shown that this reference allows it, `Draw.in_full` is left for outputs that need it.
         """
         milder = input_distributions.MILDER.get(family or "")
         if milder is not None:
             with contextlib.suppress(ReferenceRaised):
-                drawn = self._draw(seed, family, None)
+                drawn = self._draw(seed, family, None, strict)
                 if drawn is None or drawn.expected.obstacle() is None:
                     return drawn
                 del drawn
-        return self._draw(seed, milder or family, inputs)
+        return self._draw(seed, milder or family, inputs, strict)
 
-    def _draw(self, seed: int, family: str | None, inputs: list[Any] | None) -> Draw | None:
+    def _draw(self, seed: int, family: str | None, inputs: list[Any] | None, strict: bool) -> Draw | None:
         inputs = self.inputs(seed, family) if inputs is None else inputs
         if inputs is None:
             return None
+        if strict and self._writes is False and self._has_other_ways is False:
+            return self._strictly(seed, family, inputs)
+        return self._fully(seed, family, inputs)
+
+    def _strictly(self, seed: int, family: str | None, inputs: list[Any]) -> Draw:
+        with torch.no_grad():
+            truth = self.truth(inputs)
+            inputs, native, touched, overlaps = self._run(seed, family, inputs)
+        if touched:
+            return self._fully(seed, family, inputs)
+
+        def in_full() -> Draw:
+            again = self.inputs(seed, family)
+            assert again is not None
+            return self._fully(seed, family, again)
+
+        return Draw(inputs, tolerance.Expected(native, native, truth), overlaps, family, in_full)
+
+    def _fully(self, seed: int, family: str | None, inputs: list[Any]) -> Draw:
         with torch.no_grad():
             # First where the reference is known to write to nothing: it takes the most memory.
             truth = self.truth(inputs) if self._writes is False else None
@@ -148,6 +179,7 @@ class Reference:
                 other = self._placed(self.model(*inputs))
             inputs = self._restored(seed, family) if touched else inputs
             sequence = None
+            self._has_other_ways = bool(self._has_other_ways or mode.order.few or mode.picks)
             if mode.order.few:
                 sequence = self._in_sequence(inputs)
                 inputs = self._restored(seed, family) if touched else inputs
@@ -156,7 +188,7 @@ class Reference:
             truth = self.truth(inputs) if truth is None or touched else truth
             expected = tolerance.Expected(native, other, truth, sequence)
             expected.open_choice = chosen is not None and expected.differs(*chosen)
-        return Draw(inputs, expected, overlaps)
+        return Draw(inputs, expected, overlaps, family)
 
     def _run(
         self, seed: int, family: str | None, inputs: list[Any]

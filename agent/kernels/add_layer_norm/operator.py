@@ -10,6 +10,7 @@ from agent.kernels import add_rows, routing
 from agent.kernels.add_rows import AddRows, Grads
 from agent.kernels.layer_norm.operator import layer_norm
 from agent.kernels.operators import Direction, Gradient, Gradients, Operator, Tensors
+from agent.kernels.replaying.replayed import replayed
 from agent.kernels.rows import Parameters, Rows, fits, gradient_shapes
 from agent.kernels.small import is_torchs
 
@@ -23,6 +24,7 @@ ENVELOPE = (
 _ROWS = AddRows(KERNEL, Rows("layer_norm", centred=True))
 
 
+@replayed
 def add_layer_norm(
     x: torch.Tensor, residual: torch.Tensor, normalized_shape: Sequence[int],
     weight: torch.Tensor | None = None, bias: torch.Tensor | None = None, eps: float = 1e-5,

@@ -9,6 +9,7 @@ import torch.nn.functional as F
 from agent.kernels import add_rows, routing
 from agent.kernels.add_rows import AddRows, Grads
 from agent.kernels.operators import Direction, Gradient, Gradients, Operator, Tensors
+from agent.kernels.replaying.replayed import replayed
 from agent.kernels.rows import Parameters, Rows, fits, gradient_shapes
 from agent.kernels.small import is_torchs
 
@@ -22,6 +23,7 @@ ENVELOPE = (
 _ROWS = AddRows(KERNEL, Rows("rms_norm", centred=False))
 
 
+@replayed
 def add_rms_norm(
     x: torch.Tensor,
     residual: torch.Tensor,

@@ -10,6 +10,7 @@ from agent.kernels import routing
 from agent.kernels.group_norm import activation
 from agent.kernels.group_norm.layout import format_of, laid_out, layout_of
 from agent.kernels.operators import Direction, Gradient, Operator, Tensors, address, stream
+from agent.kernels.replaying.replayed import replayed
 
 KERNEL = "batch_norm"
 ENVELOPE = (
@@ -22,6 +23,7 @@ FORWARD = "16qd2q"
 BACKWARD = "19qd2q"
 
 
+@replayed
 def batch_norm(
     x: torch.Tensor, running_mean: torch.Tensor, running_var: torch.Tensor,
     weight: torch.Tensor | None = None, bias: torch.Tensor | None = None, eps: float = 1e-5, *,

@@ -7,6 +7,7 @@ import torch
 
 from agent.kernels import routing
 from agent.kernels.operators import Direction, Gradient, Operator, Tensors, address, matrix, stream
+from agent.kernels.replaying.replayed import replayed
 
 KERNEL = "cumsum"
 ENVELOPE = (
@@ -17,6 +18,7 @@ ENVELOPE = (
 FORWARD = "10q"
 
 
+@replayed
 def cumsum(
     x: torch.Tensor, dim: int, dtype: torch.dtype | None = None, *, reverse: bool = False
 ) -> torch.Tensor:

@@ -17,6 +17,7 @@ import torch
 from torch import fx, nn
 
 from agent.kernels import routing
+from agent.kernels.clock import queued
 from agent.kernels.fusing.found import in_order
 from agent.kernels.fusing.sites import Site
 from agent.kernels.replaced import Gain
@@ -25,8 +26,6 @@ SAMPLE = 64
 """Elements from which their rms says something."""
 ROUNDS = 20
 WARM = 3
-AHEAD_CYCLES = 1_000_000
-"""What the GPU waits before a call, some 0.6 ms, in which the host has it queued."""
 
 Tensors = tuple[torch.Tensor, ...]
 Run = Callable[[Sequence[torch.Tensor]], Tensors]
@@ -202,22 +201,10 @@ def _times(calls: Mapping[str, Callable[[], object]]) -> dict[str, float]:
     spans: dict[str, list[float]] = {name: [] for name in calls}
     for turn in range(WARM + ROUNDS):
         for name, call in calls.items():
-            span = _timed(call)
+            span = queued(call)
             if turn >= WARM:
                 spans[name].append(span)
     return {name: median(values) for name, values in spans.items()}
-
-
-def _timed(call: Callable[[], object]) -> float:
-    begin, end = (torch.cuda.Event(enable_timing=True) for _ in range(2))  # type: ignore[no-untyped-call]
-    torch.cuda.synchronize()
-    torch.cuda._sleep(AHEAD_CYCLES)  # type: ignore[no-untyped-call]
-    begin.record()
-    call()
-    end.record()
-    torch.cuda.synchronize()
-    span: float = begin.elapsed_time(end)
-    return span
 
 
 def _form(value: torch.Tensor) -> str:

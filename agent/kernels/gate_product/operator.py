@@ -8,6 +8,7 @@ import torch.nn.functional as F
 
 from agent.kernels import routing
 from agent.kernels.operators import Direction, Gradient, Operator, Tensors, stream
+from agent.kernels.replaying.replayed import replayed
 from agent.kernels.small import is_torchs
 
 KERNEL = "gate_product"
@@ -22,6 +23,7 @@ FORWARD = "11q"
 BACKWARD = "14q"
 
 
+@replayed
 def gate_product(gate: torch.Tensor, value: torch.Tensor, act: str = "silu") -> torch.Tensor:
     """act(gate) * value, in one pass where the kernel takes it; act is silu, gelu or gelu_tanh.
 
@@ -33,6 +35,7 @@ def gate_product(gate: torch.Tensor, value: torch.Tensor, act: str = "silu") -> 
     return _OPERATOR(gate, value, act, True)
 
 
+@replayed
 def gate_product_halves(x: torch.Tensor, act: str = "silu", gate_first: bool = True) -> torch.Tensor:
     """`gate_product` of the halves of the last dimension; the gate is the first of them, or else the second.
 

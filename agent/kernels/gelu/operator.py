@@ -9,6 +9,7 @@ import torch.nn.functional as F
 
 from agent.kernels import routing
 from agent.kernels.operators import Direction, Gradient, Operator, Tensors, stream
+from agent.kernels.replaying.replayed import replayed
 from agent.kernels.small import is_torchs
 
 KERNEL = "gelu"
@@ -17,6 +18,7 @@ FORWARD = "7q"
 BACKWARD = "8q"
 
 
+@replayed
 def gelu(x: torch.Tensor, approximate: str = "none") -> torch.Tensor:
     """As torch's, with its arguments and errors; what the kernel does not take goes to torch, visibly."""
     # What torch refuses, and what leaves nothing to compute, is torch's to answer.

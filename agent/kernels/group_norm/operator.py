@@ -13,6 +13,7 @@ from agent.kernels import routing
 from agent.kernels.group_norm import activation, reference
 from agent.kernels.group_norm.layout import format_of, laid_out, layout_of
 from agent.kernels.operators import Direction, Gradient, Gradients, Operator, Tensors, address, stream
+from agent.kernels.replaying.replayed import replayed
 
 KERNEL = "group_norm"
 ENVELOPE = (
@@ -27,6 +28,7 @@ BACKWARD = "23q"
 _DENSE = torch.contiguous_format
 
 
+@replayed
 def group_norm(
     x: torch.Tensor, num_groups: int, weight: torch.Tensor | None = None, bias: torch.Tensor | None = None,
     eps: float = 1e-5, *, act: str = "none", residual: torch.Tensor | None = None,

@@ -8,6 +8,7 @@ import torch.nn.functional as F
 
 from agent.kernels import routing
 from agent.kernels.operators import Direction, Gradient, Gradients, Operator, Tensors
+from agent.kernels.replaying.replayed import replayed
 from agent.kernels.rows import Parameters, Rows, fits, gradient_shapes
 from agent.kernels.small import is_torchs
 
@@ -20,6 +21,7 @@ ENVELOPE = (
 _ROWS = Rows(KERNEL, centred=True)
 
 
+@replayed
 def layer_norm(
     x: torch.Tensor, normalized_shape: Sequence[int], weight: torch.Tensor | None = None,
     bias: torch.Tensor | None = None, eps: float = 1e-5,

@@ -7,6 +7,7 @@ import torch
 
 from agent.kernels import routing
 from agent.kernels.operators import Direction, Gradient, Operator, Tensors, matrix, stream
+from agent.kernels.replaying.replayed import replayed
 
 KERNEL = "logsumexp"
 ENVELOPE = (
@@ -17,6 +18,7 @@ FORWARD = "9q"
 BACKWARD = "10q"
 
 
+@replayed
 def logsumexp(x: torch.Tensor, dim: int | Sequence[int], keepdim: bool = False) -> torch.Tensor:
     """As torch's, with its arguments and errors; what the kernel does not take goes to torch, visibly."""
     one = dim if isinstance(dim, int) else dim[0] if len(dim) == 1 else None

@@ -7,6 +7,7 @@ import torch
 
 from agent.kernels import routing
 from agent.kernels.operators import Direction, Gradient, Operator, Tensors, address, stream
+from agent.kernels.replaying.replayed import replayed
 
 KERNEL = "masked_softmax"
 ENVELOPE = (
@@ -20,6 +21,7 @@ FORWARD = "11qd5q"
 BACKWARD = "6qd5q"
 
 
+@replayed
 def masked_softmax(
     x: torch.Tensor, mask: torch.Tensor | None = None, *, scale: float = 1.0, causal: bool = False,
     start: int = 0,

@@ -8,6 +8,7 @@ import torch
 
 from agent.kernels import routing
 from agent.kernels.operators import Direction, Gradient, Operator, Tensors, address, stream
+from agent.kernels.replaying.replayed import replayed
 
 KERNEL = "reduction"
 ENVELOPE = (
@@ -25,6 +26,7 @@ FORWARD = "10qd3q"
 BACKWARD = "14q"
 
 
+@replayed
 def reduction(
     x: torch.Tensor, kind: str, dim: int | Sequence[int] | None = None, keepdim: bool = False
 ) -> torch.Tensor:

@@ -7,6 +7,7 @@ import torch
 
 from agent.kernels import routing
 from agent.kernels.operators import Direction, Gradient, Operator, Tensors, address, stream
+from agent.kernels.replaying.replayed import replayed
 
 KERNEL = "rotary"
 ENVELOPE = (
@@ -18,6 +19,7 @@ ENVELOPE = (
 FORWARD = "16q"
 
 
+@replayed
 def rotary(
     x: torch.Tensor, cos: torch.Tensor, sin: torch.Tensor, *, dim: int = -2, interleaved: bool = False
 ) -> torch.Tensor:
@@ -35,6 +37,7 @@ def rotary(
     return _OPERATOR(x, cos, sin, dim, 0, interleaved)
 
 
+@replayed
 def rotary_computed(
     x: torch.Tensor, frequencies: torch.Tensor, *, start: int = 0, dim: int = -2, interleaved: bool = False
 ) -> torch.Tensor:

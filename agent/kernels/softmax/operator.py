@@ -7,6 +7,7 @@ import torch
 
 from agent.kernels import routing
 from agent.kernels.operators import Direction, Gradient, Operator, Tensors, matrix, stream
+from agent.kernels.replaying.replayed import replayed
 from agent.kernels.small import is_torchs
 
 KERNEL = "softmax"
@@ -18,6 +19,7 @@ FORWARD = "8q"
 BACKWARD = "9q"
 
 
+@replayed
 def softmax(x: torch.Tensor, dim: int, dtype: torch.dtype | None = None) -> torch.Tensor:
     """As torch's, with its arguments and errors; what the kernel does not take goes to torch, visibly."""
     # What torch refuses, and what leaves nothing to compute, is torch's to answer.

@@ -1,0 +1,95 @@
+"""What a call takes on a GPU when many follow each other: replayed, by Python, and torch's own.
+
+    python -m benchmarks.kernels.replayed
+
+Microseconds of wall clock, the least of the batches, for small shapes, in which the host's time decides: a
+call without gradients, and a training step (forward and autograd.grad). Ours give the same both ways, bit by
+bit, or the row says so. Builds what it measures, in parallel.
+"""
+
+import os
+import time
+from collections.abc import Callable, Iterator
+from concurrent.futures import ThreadPoolExecutor
+
+os.environ["AGENT_KERNELS_ALWAYS"] = "1"
+
+import torch
+
+from agent.kernels import building, parallel, routing
+from agent.kernels.replaying import extension, replayed
+from agent.kernels.sweep import grid
+
+BATCH, BATCHES = 200, 9
+ROWS = {
+    "gelu": "gelu [1, 3072] float32", "softmax": "softmax [256, 1000] float32",
+    "logsumexp": "logsumexp [256, 1000] float32", "rms_norm": "rms_norm [1, 4096] bfloat16",
+    "layer_norm": "layer_norm [1, 197, 768] float32", "add_rms_norm": "add_rms_norm [1, 4096] bfloat16",
+    "gate_product": "gate_product [1, 14336] bfloat16 two tensors, silu",
+    "rotary": "rotary [1, 32, 1, 128] bfloat16 half a row apart, positions at -2",
+    "cross_entropy": "cross_entropy [512, 100] float32",
+}  # fmt: skip
+
+
+def build() -> None:
+    """The libraries and the extension."""
+    arch = building.architecture(torch.cuda.get_device_capability())
+    with ThreadPoolExecutor(1) as beside:
+        begun = time.monotonic()
+        made = beside.submit(extension.library)
+        for _ in parallel.libraries(parallel.wanted(tuple(ROWS)), arch, os.cpu_count() or 1):
+            pass
+        made.result()
+        print(f"built in {time.monotonic() - begun:.1f} s", flush=True)
+
+
+def both_ways() -> Iterator[None]:
+    """Calls by Python, then replayed."""
+    for replay in "01":
+        os.environ["AGENT_KERNELS_REPLAY"] = replay
+        routing.reset()
+        replayed.load()
+        yield
+
+
+def in_a_row(call: Callable[[], object]) -> float:
+    """Microseconds of one of many."""
+    for _ in range(20):
+        call()
+    spans = []
+    for _ in range(BATCHES):
+        torch.cuda.synchronize()
+        begin = time.perf_counter()
+        for _ in range(BATCH):
+            call()
+        torch.cuda.synchronize()
+        spans.append((time.perf_counter() - begin) / BATCH * 1e6)
+    return min(spans)
+
+
+def flat(result: object) -> list[torch.Tensor]:
+    """The tensors of a call."""
+    return [result] if isinstance(result, torch.Tensor) else list(result)  # type: ignore[call-overload]
+
+
+def main() -> None:
+    print(torch.cuda.get_device_name(), "torch", torch.__version__)
+    build()
+    print(f"{'us':16}{'call':>9} replayed  torch {'step':>11} replayed  torch")
+    for kernel, name in ROWS.items():
+        entries = {entry.name: entry.case for entry in grid.of(kernel)}
+        row, same = [], True
+        for more in ("", " forward and backward"):
+            case = entries[name + more]
+            call, results = case.call(case.ours), []
+            for _ in both_ways():
+                row.append(in_a_row(call))
+                results.append(flat(call()))
+            row.append(in_a_row(case.call(case.native)))
+            same &= all(torch.equal(one, other) for one, other in zip(*results, strict=True))
+        numbers = "".join(f"{number:9.1f}" for number in row)
+        print(f"{kernel:14}{numbers}{'' if same else '  RESULTS DIFFER'}", flush=True)
+
+
+if __name__ == "__main__":
+    main()

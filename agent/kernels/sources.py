@@ -30,8 +30,12 @@ OWN_REFERENCES = (
 )  # fmt: skip
 """Those that are judged against a reference in their own folder."""
 OWN_PATHS = dict.fromkeys(
-    (*FUSED, "conv_fp32x3", "group_norm", "linear_fp32x3", "matmul_fp32x3", "matmul_half"), "90a"
-)
+    (
+        *FUSED, "conv_fp32x3", "group_norm", "linear_fp32x3", "logsumexp", "matmul_fp32x3", "matmul_half",
+        "softmax",
+    ),
+    "90a",
+)  # fmt: skip
 """Kernels that are fast by a path for one architecture: their candidate file for it holds that path too."""
 DTYPES = ("float32", "float16", "bfloat16")
 """What elements are stored as; device code knows each by its place here."""

@@ -191,7 +191,7 @@ def test_a_path_for_one_gpu_is_exported_with_the_verdict_of_such_a_gpu(
     with pytest.raises(UsageError, match="has no path for 80; it has one for 90a"):
         origins.of_kernel("group_norm", "80")
     with pytest.raises(UsageError, match="leave out --arch"):
-        origins.of_kernel("softmax", "90a")
+        origins.of_kernel("layer_norm", "90a")
 
 
 def test_a_kernel_whose_files_have_changed_since_is_not_exported(monkeypatch: pytest.MonkeyPatch) -> None:

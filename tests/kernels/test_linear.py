@@ -151,7 +151,8 @@ def test_the_file_for_one_architecture_holds_its_path() -> None:
         assert name == "matmul_half" or "asm" not in portable
         assert "wgmma" not in portable
         assert "cp.async.bulk" not in portable
-        assert "cp.async.bulk" in own
+        assert ("cluster" if name in ("logsumexp", "softmax") else "cp.async.bulk") in own
+        assert "this_cluster" not in portable
         assert 'extra_cuda_cflags=["-O3", "-gencode=arch=compute_90a,code=sm_90a"]' in own
         assert sources.candidate(name, "80") == portable
     assert sources.candidate("gelu", "90a") == sources.candidate("gelu")

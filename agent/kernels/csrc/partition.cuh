@@ -78,17 +78,27 @@ __device__ __forceinline__ void load_tile(
     for (int i = 0; i < N; ++i) tile[i] = i / V * step < here ? tile[i] : -INFINITY;
 }
 
+template <int N>
+__device__ __forceinline__ float tile_max(const float (&tile)[N], float least = -INFINITY) {
+    #pragma unroll
+    for (int i = 0; i < N; ++i) least = fmaxf(least, tile[i]);
+    return least;
+}
+
+// Each x of the tile becomes exp(x - level); their sum.
+template <typename T, int N>
+__device__ __forceinline__ float take_exponentials(float (&tile)[N], float level) {
+    float sum = 0.0f;
+    #pragma unroll
+    for (int i = 0; i < N; ++i) sum += tile[i] = exp_for<T>(tile[i] - level);
+    return sum;
+}
+
 // `before` and a tile together; each x of the tile becomes exp(x - level_of(max)).
 template <typename T, int N>
 __device__ __forceinline__ Partition add_tile(Partition before, float (&tile)[N]) {
-    float max = before.max;
-    #pragma unroll
-    for (int i = 0; i < N; ++i) max = fmaxf(max, tile[i]);
-    const float level = level_of(max);
-    float sum = before.sum * expf(before.max - level);
-    #pragma unroll
-    for (int i = 0; i < N; ++i) sum += tile[i] = exp_for<T>(tile[i] - level);
-    return {max, sum};
+    const float max = tile_max(tile, before.max), level = level_of(max);
+    return {max, before.sum * expf(before.max - level) + take_exponentials<T>(tile, level)};
 }
 
 // One thread's share, N elements at once: packs begin, begin + step, ... below end, each `stride` packs from the next.
@@ -116,7 +126,22 @@ __device__ __forceinline__ Column column_here(int64_t length, int64_t inner) {
     return {blockIdx.x / groups * length * inner + column, column < inner};
 }
 
-// The partition of this thread's column, in every thread of it that is inside.
+// Of what the threads of a column have, in every one of them.
+__device__ __forceinline__ Partition column_merge(Partition mine, Partition (*of_warp)[kWarp]) {
+    of_warp[threadIdx.y][threadIdx.x] = mine;
+    __syncthreads();
+    float max = of_warp[0][threadIdx.x].max;
+    for (int warp = 1; warp < int(blockDim.y); ++warp) max = fmaxf(max, of_warp[warp][threadIdx.x].max);
+    const float level = level_of(max);
+    float sum = 0.0f;
+    for (int warp = 0; warp < int(blockDim.y); ++warp) {
+        const Partition other = of_warp[warp][threadIdx.x];
+        sum += other.sum * expf(other.max - level);
+    }
+    return {max, sum};
+}
+
+// The partition of this thread's column.
 template <typename T>
 __device__ __forceinline__ Partition column_partition(
     const T* x, Column here, int64_t length, int64_t inner, Partition (*of_warp)[kWarp]) {
@@ -125,11 +150,7 @@ __device__ __forceinline__ Partition column_partition(
         const auto* top = reinterpret_cast<const Pack<T, 1>*>(x) + here.base;
         mine = partition<kColumnTile>(top, threadIdx.y, length, blockDim.y, inner);
     }
-    of_warp[threadIdx.y][threadIdx.x] = mine;
-    __syncthreads();
-    Partition all = of_warp[0][threadIdx.x];
-    for (int warp = 1; warp < int(blockDim.y); ++warp) all = merge(all, of_warp[warp][threadIdx.x]);
-    return all;
+    return column_merge(mine, of_warp);
 }
 
 inline int64_t column_blocks(int64_t outer, int64_t inner) { return outer * ((inner + kWarp - 1) / kWarp); }

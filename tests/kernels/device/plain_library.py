@@ -40,7 +40,7 @@ def library(dtype: str, kernels: tuple[str, ...] = PLAIN) -> Device:
     """With the one storage type: the three together take a minute to compile."""
     text = of_dtype(_one_text(kernels), dtype)
     path = build_runtime().parent / f"{kernels[0]}_{dtype}.cu"
-    path.write_text(text + "".join(map(_face, kernels)))
+    path.write_text("#define KW_PORTABLE_ONLY\n" + text + "".join(map(_face, kernels)))
     return Device(path, checked=True)
 
 

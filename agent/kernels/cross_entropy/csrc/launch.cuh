@@ -4,7 +4,7 @@
 // read once forward, for its log-sum-exp, its sum and its target together, and once backward; no probability is stored.
 #pragma once
 
-#include "../../csrc/partition.cuh"
+#include "../../csrc/short_rows.cuh"
 
 namespace kernelwright::cross_entropy {
 
@@ -35,113 +35,198 @@ struct Backward {
     int64_t device;
 };
 
-constexpr int kPacks = 4;  // of a row, under way in one thread
+constexpr int kBackwardShort = 16;  // elements of a short row in a lane's registers, backward
+constexpr int kPacks = 4;           // of a row, under way in one thread
 
+// The logit of the target: NaN for one that is no class, which makes the loss NaN, and reads nothing.
 template <typename T>
-__device__ __forceinline__ float at(const void* x, int64_t place) { return to_float(static_cast<const T*>(x)[place]); }
+__device__ __forceinline__ float logit_of(const Forward& args, int64_t row, int64_t target) {
+    const bool known = target >= 0 && target < args.length;
+    return known ? to_float(static_cast<const T*>(args.x)[row * args.length + target]) : NAN;
+}
 
-// A target that is no class makes the row NaN, and reads nothing.
-template <typename T, int V>
-__global__ void __launch_bounds__(kWarp* kMaxWarps) losses(Forward args, int64_t packs) {
-    __shared__ Partition of_warp[kMaxWarps];
-    __shared__ float of_sum[kMaxWarps];
-    const int64_t row = blockIdx.x, target = args.target[row];
-    const auto* x = static_cast<const Pack<T, V>*>(args.x) + row * packs;
-    Partition mine = {-INFINITY, 0.0f};
-    float sum = 0.0f;
-    for (int64_t first = threadIdx.x; first < packs; first += kPacks * int64_t(blockDim.x)) {
-        float tile[kPacks * V], max = -INFINITY;
-        #pragma unroll
-        for (int u = 0; u < kPacks; ++u) {
-            const int64_t place = first + u * int64_t(blockDim.x);
-            const bool inside = place < packs;
-            Pack<T, V> pack;
-            if (inside) pack = x[place];
-            #pragma unroll
-            for (int k = 0; k < V; ++k) {
-                tile[u * V + k] = inside ? to_float(pack.v[k]) : -INFINITY;
-                if (inside) sum += tile[u * V + k];
-                max = fmaxf(max, tile[u * V + k]);
-            }
-        }
-        const float level = level_of(max);
-        float part = 0.0f;
-        #pragma unroll
-        for (int k = 0; k < kPacks * V; ++k) part += exp_for<T>(tile[k] - level);
-        mine = merge(mine, {max, part});
-    }
-    const Partition all = block_merge(mine, of_warp);
-    if (args.smoothing != 0.0) sum = block_reduce<Sum>(sum, of_sum);
-    if (threadIdx.x != 0) return;
+// What becomes of a row, by one of its threads.
+__device__ __forceinline__ void store_loss(
+    const Forward& args, int64_t row, int64_t target, float own, Partition all, float sum) {
     const float lse = level_of(all.max) + logf(all.sum);
     if (args.lse != nullptr) args.lse[row] = lse;
-    if (target == args.ignored) {
-        args.loss[row] = 0.0f;
-        return;
-    }
-    const bool known = target >= 0 && target < args.length;
     const float share = float(args.smoothing);
-    const float own = known ? at<T>(args.x, row * args.length + target) : NAN;
     // Of differences, so that a large common offset costs no digits.
     float loss = (1.0f - share) * (lse - own);
     if (share != 0.0f) loss += share * (lse - sum / float(args.length));
-    args.loss[row] = loss + float(args.z_loss) * lse * lse;
+    args.loss[row] = target == args.ignored ? 0.0f : loss + float(args.z_loss) * lse * lse;
+}
+
+template <bool kWhole, int L, int P, typename T, int V>
+__global__ void __launch_bounds__(kLanesThreads) short_losses(Forward args) {
+    const ShortShare<kWhole, L, P, V> share(args.rows, int(args.length));
+    const int64_t target = share.leads ? args.target[share.row] : 0;
+    const float own = share.leads ? logit_of<T>(args, share.row, target) : 0.0f;
+    float tile[share.kSize], sum = 0.0f;
+    share.load(static_cast<const T*>(args.x), -INFINITY, tile);
+    if (args.smoothing != 0.0) {
+        #pragma unroll
+        for (int i = 0; i < share.kSize; ++i) {
+            if (share.has(i)) sum += tile[i];
+        }
+        sum = lanes_sum<L>(sum);
+    }
+    const Partition all = lanes_partition<L, T>(tile);
+    if (share.leads) store_loss(args, share.row, target, own, all, sum);
+}
+
+template <bool kWhole, int P, typename T, int V>
+__global__ void __launch_bounds__(kWarp* kMaxWarps) losses(Forward args) {
+    constexpr int N = P * V;
+    __shared__ Partition of_warp[kMaxWarps];
+    __shared__ float of_sum[kMaxWarps];
+    const int64_t index = row_here();
+    if (index >= args.rows) return;
+    const auto* x = static_cast<const T*>(args.x);
+    const bool leads = threadIdx.x == 0;
+    const int64_t target = leads ? args.target[index] : 0;
+    const float own = leads ? logit_of<T>(args, index, target) : 0.0f;
+    const Row row = row_at<kWhole, V>(index, args.length);
+    const auto* from = reinterpret_cast<const Pack<T, V>*>(x + row.first);
+    const int64_t end = end_at<kWhole, V>(row, threadIdx.x);
+    float of_end[1] = {end_value(x, end)};
+    Partition all = {-INFINITY, 0.0f};
+    float sum = end >= 0 ? of_end[0] : 0.0f;
+    const int step = int(blockDim.x);
+    for (int64_t first = threadIdx.x; first < row.packs; first += P * step) {
+        float tile[N];
+        load_tile(from + first, row.packs - first, step, 1, tile);
+        const int here = int(min(row.packs - first, int64_t{P} * step));
+        #pragma unroll
+        for (int i = 0; i < N; ++i) {
+            if (i / V * step < here) sum += tile[i];
+        }
+        all = add_tile<T>(all, tile);
+    }
+    if (!kWhole) all = add_tile<T>(all, of_end);
+    all = Block::merged(all, of_warp);
+    if (args.smoothing != 0.0) sum = Block::summed(sum, of_sum);
+    if (leads) store_loss(args, index, target, own, all, sum);
 }
 
 // dx = dloss * (softmax * (1 + 2 * z_loss * lse) - (1 - smoothing) [target] - smoothing / length)
-template <typename T, int V>
-__global__ void __launch_bounds__(kWarp* kMaxWarps) slopes(Backward args, int64_t packs) {
-    const int64_t row = blockIdx.x, target = args.target[row];
-    const auto* x = static_cast<const Pack<T, V>*>(args.x) + row * packs;
-    auto* dx = static_cast<Pack<T, V>*>(args.dx) + row * packs;
-    const bool counts = target != args.ignored;
-    const float given = counts ? args.dloss[row] : 0.0f, lse = args.lse[row];
-    const float factor = given * (1.0f + 2.0f * float(args.z_loss) * lse);
-    const float everywhere = given * float(args.smoothing) / float(args.length);
-    const float there = given * (1.0f - float(args.smoothing));
-    #pragma unroll 2
-    for (int64_t place = threadIdx.x; place < packs; place += blockDim.x) {
-        Pack<T, V> pack;
-        if (counts) pack = x[place];
-        #pragma unroll
-        for (int k = 0; k < V; ++k) {
-            float made = 0.0f;
-            if (counts) {
-                made = factor * exp_for<T>(to_float(pack.v[k]) - lse) - everywhere;
-                if (place * V + k == target) made -= there;
-            }
-            pack.v[k] = from_float<T>(made);
-        }
-        dx[place] = pack;
+// As a function of an element and of whether it is the target's.
+struct Slope {
+    float lse, factor, everywhere, there;
+
+    __device__ __forceinline__ Slope(const Backward& args, int64_t row, bool counts) {
+        const float given = counts ? args.dloss[row] : 0.0f;
+        lse = args.lse[row];
+        factor = given * (1.0f + 2.0f * float(args.z_loss) * lse);
+        everywhere = given * float(args.smoothing) / float(args.length);
+        there = given * (1.0f - float(args.smoothing));
     }
-}
 
-template <typename T, int V>
-cudaError_t launch(const Forward& args) {
-    const int64_t packs = args.length / V;
-    losses<T, V><<<unsigned(args.rows), block_for(packs, kPacks), 0, args.stream>>>(args, packs);
-    return cudaGetLastError();
-}
+    template <typename T>
+    __device__ __forceinline__ float of(float value, bool is_target) const {
+        const float made = factor * exp_for<T>(value - lse) - everywhere;
+        return is_target ? made - there : made;
+    }
+};
 
-template <typename T, int V>
-cudaError_t launch(const Backward& args) {
-    const int64_t packs = args.length / V;
-    slopes<T, V><<<unsigned(args.rows), block_for(packs, kPacks), 0, args.stream>>>(args, packs);
-    return cudaGetLastError();
-}
-
-template <typename Arguments>
-cudaError_t launch_as(const Arguments& args, bool vectors) {
-    if (args.rows > kMaxGrid) return cudaErrorInvalidValue;
-    return with_dtype(args.dtype, [&](auto element) {
-        using T = decltype(element);
-        if (vectors && args.length % kVector<T> == 0) return launch<T, kVector<T>>(args);
-        return launch<T, 1>(args);
+template <bool kWhole, int L, int P, typename T, int V>
+__global__ void __launch_bounds__(kLanesThreads) short_slopes(Backward args) {
+    const ShortShare<kWhole, L, P, V> share(args.rows, int(args.length));
+    if (!share.is_there) return;
+    const int64_t target = args.target[share.row];
+    const bool counts = target != args.ignored;
+    const Slope slope(args, share.row, counts);
+    float tile[share.kSize];
+    share.load(static_cast<const T*>(args.x), 0.0f, tile);
+    const int64_t chosen = share.row * args.length + target - share.first;
+    share.store(static_cast<T*>(args.dx), [&](int i) {
+        return counts ? slope.template of<T>(tile[i], share.place(i) == chosen) : 0.0f;
     });
 }
 
-inline cudaError_t forward(const Forward& args) { return launch_as(args, aligned(args.x)); }
+template <bool kWhole, typename T, int V>
+__global__ void __launch_bounds__(kWarp* kMaxWarps) slopes(Backward args) {
+    const int64_t index = row_here();
+    if (index >= args.rows) return;
+    const int64_t target = args.target[index];
+    const bool counts = target != args.ignored;
+    const Slope slope(args, index, counts);
+    const Row row = row_at<kWhole, V>(index, args.length);
+    const auto* x = static_cast<const T*>(args.x);
+    auto* dx = static_cast<T*>(args.dx);
+    const int64_t chosen = index * args.length + target;
+    const auto made = [&](T value, bool is_target) {
+        return from_float<T>(counts ? slope.template of<T>(to_float(value), is_target) : 0.0f);
+    };
+    const int64_t end = end_at<kWhole, V>(row, threadIdx.x);
+    if (end >= 0) dx[end] = made(counts ? x[end] : T{}, end == chosen);
+    const auto* from = reinterpret_cast<const Pack<T, V>*>(x + row.first);
+    auto* to = reinterpret_cast<Pack<T, V>*>(dx + row.first);
+    const int64_t of_target = chosen - row.first;
+    #pragma unroll 2
+    for (int64_t place = threadIdx.x; place < row.packs; place += blockDim.x) {
+        Pack<T, V> pack = {};
+        if (counts) pack = from[place];
+        #pragma unroll
+        for (int k = 0; k < V; ++k) pack.v[k] = made(pack.v[k], place * V + k == of_target);
+        to[place] = pack;
+    }
+}
 
-inline cudaError_t backward(const Backward& args) { return launch_as(args, aligned(args.x) && aligned(args.dx)); }
+template <bool kWhole, typename T, int V>
+cudaError_t launch_rows(const Forward& args) {
+    const int64_t packs = args.length / V;
+    const auto start = [&](auto kernel, unsigned grid, dim3 block) {
+        kernel<<<grid, block, 0, args.stream>>>(args);
+        return cudaGetLastError();
+    };
+    return by_lanes<V, kPacks, kPacks * kWarp>(
+        packs,
+        [&](auto shape) {
+            const auto kernel = short_losses<kWhole, shape.kLanes, shape.kPacks, T, V>;
+            return start(kernel, lanes_grid(shape, args.rows), kLanesThreads);
+        },
+        [&] {
+            const int64_t each = packs_at_once(args.rows, packs, kPacks);
+            const dim3 block = rows_block(block_for(packs, each == 1 ? 1 : kPacks));
+            const unsigned grid = rows_grid(args.rows, block);
+            if (each == 1) return start(losses<kWhole, 1, T, V>, grid, block);
+            return start(losses<kWhole, kPacks, T, V>, grid, block);
+        });
+}
+
+template <bool kWhole, typename T, int V>
+cudaError_t launch_rows(const Backward& args) {
+    const int64_t packs = args.length / V;
+    const auto start = [&](auto kernel, unsigned grid, dim3 block) {
+        kernel<<<grid, block, 0, args.stream>>>(args);
+        return cudaGetLastError();
+    };
+    return by_lanes<V, kBackwardShort / V>(
+        packs,
+        [&](auto shape) {
+            const auto kernel = short_slopes<kWhole, shape.kLanes, shape.kPacks, T, V>;
+            return start(kernel, lanes_grid(shape, args.rows), kLanesThreads);
+        },
+        [&] {
+            const dim3 block = rows_block(block_for(packs, are_few(args.rows, packs) ? 1 : kPacks));
+            return start(slopes<kWhole, T, V>, rows_grid(args.rows, block), block);
+        });
+}
+
+template <typename Arguments>
+cudaError_t launch(const Arguments& args, bool packs) {
+    if (args.rows > kMaxGrid) return cudaErrorInvalidValue;
+    return with_dtype(args.dtype, [&](auto element) {
+        using T = decltype(element);
+        if (!packs) return launch_rows<true, T, 1>(args);
+        if (args.length % kVector<T> == 0) return launch_rows<true, T, kVector<T>>(args);
+        return launch_rows<false, T, kVector<T>>(args);
+    });
+}
+
+inline cudaError_t forward(const Forward& args) { return launch(args, aligned(args.x)); }
+
+inline cudaError_t backward(const Backward& args) { return launch(args, aligned(args.x) && aligned(args.dx)); }
 
 }  // namespace kernelwright::cross_entropy

@@ -1,7 +1,13 @@
 // log(sum(exp(x))) of [outer, length, inner] over length, forward and backward; one read of x.
 #pragma once
 
-#include "../../csrc/partition.cuh"
+#include <type_traits>
+
+#include "../../csrc/short_rows.cuh"
+
+#ifndef KW_PORTABLE_ONLY
+#include "../../csrc/cluster_rows.cuh"
+#endif
 
 namespace kernelwright::logsumexp {
 
@@ -27,8 +33,13 @@ struct Backward {
     int64_t device;
 };
 
-constexpr int kThreads = 256;  // of a block at most
+constexpr int kThreads = 256;  // of a block that takes a row, at most
 constexpr int kBlocks = 4;     // on an SM, of those that take most registers
+
+template <typename Team>
+constexpr int kThreadsOf = std::is_same_v<Team, Block> ? kThreads : kWarp * kMaxWarps;
+template <typename Team>
+constexpr int kBlocksOf = std::is_same_v<Team, Block> ? kBlocks : 1;
 
 // Elements that a thread has under way: 128 bytes of float keep memory busy, 16-bit elements the processors.
 template <int V>
@@ -43,24 +54,46 @@ constexpr int kLaneTile = 4;
 constexpr int64_t kManyColumns = 65536;
 constexpr int64_t kManyLength = 256;
 
-constexpr int kBackwardPacks = 4;  // that a thread takes
+constexpr int kShortHeld = 32;      // elements of a short row in a lane's registers
+constexpr int kBackwardShort = 16;  // the same backward
+constexpr int kBackwardPacks = 4;   // that a thread takes
 
 // Like torch, an infinite maximum is the result: the difference to it would be NaN.
 __device__ __forceinline__ float result_of(Partition all) {
     return isinf(all.max) && !isnan(all.sum) ? all.max : all.max + logf(all.sum);
 }
 
-template <int N, typename T, int V>
-__global__ void __launch_bounds__(kThreads, kBlocks) rows(
-    const Pack<T, V>* __restrict__ x, T* __restrict__ y, float* __restrict__ exact, int64_t count, int64_t packs) {
+template <bool kWhole, int L, int P, typename T, int V>
+__global__ void __launch_bounds__(kLanesThreads) short_rows(
+    const T* __restrict__ x, T* __restrict__ y, float* __restrict__ exact, int64_t count, int length) {
+    const ShortShare<kWhole, L, P, V> share(count, length);
+    float tile[share.kSize];
+    share.load(x, -INFINITY, tile);
+    const float result = result_of(lanes_partition<L, T>(tile));
+    if (!share.leads) return;
+    y[share.row] = from_float<T>(result);
+    if (exact != nullptr) exact[share.row] = result;
+}
+
+template <bool kWhole, typename Team, int P, typename T, int V>
+__global__ void __launch_bounds__(kThreadsOf<Team>, kBlocksOf<Team>) rows(
+    const T* __restrict__ x, T* __restrict__ y, float* __restrict__ exact, int64_t count, int64_t length) {
     __shared__ Partition of_warp[kMaxWarps];
-    const int64_t row = row_here();
-    if (row >= count) return;
-    const Pack<T, V>* first = x + row * packs;
-    const Partition all = block_merge(partition<N>(first, threadIdx.x, packs, blockDim.x, 1), of_warp);
-    if (threadIdx.x != 0) return;
-    y[row] = from_float<T>(result_of(all));
-    if (exact != nullptr) exact[row] = result_of(all);
+    const int64_t index = Team::row();
+    if (index >= count) return;
+    const int thread = Team::thread(), step = Team::threads();
+    const Row row = row_at<kWhole, V>(index, length);
+    const float of_end = end_value(x, end_at<kWhole, V>(row, thread));
+    Partition all = partition<P * V>(reinterpret_cast<const Pack<T, V>*>(x + row.first), thread, row.packs, step, 1);
+    if (!kWhole) {
+        float tile[1] = {of_end};
+        all = add_tile<T>(all, tile);
+    }
+    all = Team::merged(all, of_warp);
+    Team::part();
+    if (thread != 0) return;
+    y[index] = from_float<T>(result_of(all));
+    if (exact != nullptr) exact[index] = result_of(all);
 }
 
 template <typename T>
@@ -89,21 +122,37 @@ __global__ void __launch_bounds__(kThreads) many_columns(
     if (exact != nullptr) exact[column] = result_of(all);
 }
 
-template <typename T, int V>
+template <bool kWhole, int L, int P, typename T, int V>
+__global__ void __launch_bounds__(kLanesThreads) backward_short_rows(
+    const T* __restrict__ dy, const T* __restrict__ x, const float* __restrict__ exact, T* __restrict__ dx,
+    int64_t count, int64_t length) {
+    const ShortShare<kWhole, L, P, V> share(count, int(length));
+    if (!share.is_there) return;
+    const float scale = to_float(dy[share.row]), result = exact[share.row];
+    float tile[share.kSize];
+    share.load(x, 0.0f, tile);
+    share.store(dx, [&](int i) { return scale * exp_for<T>(tile[i] - result); });
+}
+
+template <bool kWhole, typename T, int V>
 __global__ void __launch_bounds__(kWarp* kMaxWarps) backward_rows(
-    const T* __restrict__ dy, const Pack<T, V>* __restrict__ x, const float* __restrict__ exact,
-    Pack<T, V>* __restrict__ dx, int64_t count, int64_t packs) {
-    const int64_t row = row_here();
-    if (row >= count) return;
-    const float scale = to_float(dy[row]);
-    const float result = exact[row];
-    x += row * packs;
-    dx += row * packs;
-    for (int64_t at = threadIdx.x; at < packs; at += blockDim.x) {
-        Pack<T, V> pack = x[at];
+    const T* __restrict__ dy, const T* __restrict__ x, const float* __restrict__ exact, T* __restrict__ dx,
+    int64_t count, int64_t length) {
+    const int64_t index = row_here();
+    if (index >= count) return;
+    const float scale = to_float(dy[index]);
+    const float result = exact[index];
+    const Row row = row_at<kWhole, V>(index, length);
+    const auto slope = [&](T value) { return from_float<T>(scale * exp_for<T>(to_float(value) - result)); };
+    const int64_t end = end_at<kWhole, V>(row, threadIdx.x);
+    if (end >= 0) dx[end] = slope(x[end]);
+    const auto* from = reinterpret_cast<const Pack<T, V>*>(x + row.first);
+    auto* to = reinterpret_cast<Pack<T, V>*>(dx + row.first);
+    for (int64_t at = threadIdx.x; at < row.packs; at += blockDim.x) {
+        Pack<T, V> pack = from[at];
         #pragma unroll
-        for (int k = 0; k < V; ++k) pack.v[k] = from_float<T>(scale * exp_for<T>(to_float(pack.v[k]) - result));
-        dx[at] = pack;
+        for (int k = 0; k < V; ++k) pack.v[k] = slope(pack.v[k]);
+        to[at] = pack;
     }
 }
 
@@ -123,25 +172,46 @@ __global__ void backward_columns(
     }
 }
 
-template <typename T, int V>
-cudaError_t launch_rows(const Forward& args) {
+template <bool kWhole, typename T, int V>
+cudaError_t launch_long_rows(const Forward& args) {
     const int64_t packs = args.length / V;
-    const auto* x = static_cast<const Pack<T, V>*>(args.x);
+    const auto* x = static_cast<const T*>(args.x);
     auto* y = static_cast<T*>(args.y);
-    const bool lanes = V > kVector<float> && packs <= kLanePacks * kWarp;
-    const unsigned threads = lanes ? kWarp : std::min<unsigned>(block_for(packs, kUnderWay<V> / V), kThreads);
-    const dim3 block = rows_block(threads);
-    const unsigned grid = rows_grid(args.outer, block);
-    if (packs <= kWarp) {
-        rows<V><<<grid, block, 0, args.stream>>>(x, y, args.exact, args.outer, packs);
-    } else if (packs <= 2 * kWarp) {
-        rows<2 * V><<<grid, block, 0, args.stream>>>(x, y, args.exact, args.outer, packs);
-    } else if (lanes || packs <= kLaneTile * kWarp) {
-        rows<kLaneTile * V><<<grid, block, 0, args.stream>>>(x, y, args.exact, args.outer, packs);
-    } else {
-        rows<kUnderWay<V>><<<grid, block, 0, args.stream>>>(x, y, args.exact, args.outer, packs);
+#ifndef KW_PORTABLE_ONLY
+    if (cluster_for(args.outer, packs, 1, 1, args.device) > 1) {
+        const unsigned threads = block_for(packs_of_block(packs, kMaxCluster), 2);
+        return start_clusters(
+            rows<kWhole, Cluster, 2, T, V>, kMaxCluster, args.outer, threads, args.stream, x, y, args.exact, args.outer,
+            args.length);
     }
-    return cudaGetLastError();
+#endif
+    const auto start = [&](auto kernel, unsigned threads) {
+        const dim3 block = rows_block(std::min<unsigned>(threads, kThreads));
+        kernel<<<rows_grid(args.outer, block), block, 0, args.stream>>>(x, y, args.exact, args.outer, args.length);
+        return cudaGetLastError();
+    };
+    constexpr int kMost = kUnderWay<V> / V;
+    const int64_t each = packs_at_once(args.outer, packs, kMost);
+    if (each == 1) return start(rows<kWhole, Block, 1, T, V>, block_for(packs, 1));
+    if (each == 2) return start(rows<kWhole, Block, 2, T, V>, block_for(packs, 2));
+    if (V > kVector<float> && packs <= kLanePacks * kWarp) return start(rows<kWhole, Block, kLaneTile, T, V>, kWarp);
+    return start(rows<kWhole, Block, kMost, T, V>, block_for(packs, kMost));
+}
+
+template <bool kWhole, typename T, int V>
+cudaError_t launch_rows(const Forward& args) {
+    constexpr int kMost = kShortHeld / V;
+    const int64_t packs = args.length / V;
+    if (packs > 4 * kWarp && are_few(args.outer, packs)) return launch_long_rows<kWhole, T, V>(args);
+    return by_lanes<V, kMost, kMost * kWarp>(
+        packs,
+        [&](auto shape) {
+            short_rows<kWhole, shape.kLanes, shape.kPacks, T, V>
+                <<<lanes_grid(shape, args.outer), kLanesThreads, 0, args.stream>>>(
+                    static_cast<const T*>(args.x), static_cast<T*>(args.y), args.exact, args.outer, int(args.length));
+            return cudaGetLastError();
+        },
+        [&] { return launch_long_rows<kWhole, T, V>(args); });
 }
 
 inline cudaError_t forward(const Forward& args) {
@@ -159,19 +229,31 @@ inline cudaError_t forward(const Forward& args) {
                 static_cast<const T*>(args.x), static_cast<T*>(args.y), args.exact, args.length, args.inner);
             return cudaGetLastError();
         }
-        if (args.length % kVector<T> == 0 && aligned(args.x)) return launch_rows<T, kVector<T>>(args);
-        return launch_rows<T, 1>(args);
+        if (!aligned(args.x)) return launch_rows<true, T, 1>(args);
+        if (args.length % kVector<T> == 0) return launch_rows<true, T, kVector<T>>(args);
+        return launch_rows<false, T, kVector<T>>(args);
     });
 }
 
-template <typename T, int V>
+template <bool kWhole, typename T, int V>
 cudaError_t launch_backward_rows(const Backward& args) {
     const int64_t packs = args.length / V;
-    const dim3 block = rows_block(block_for(packs, kBackwardPacks));
-    backward_rows<T, V><<<rows_grid(args.outer, block), block, 0, args.stream>>>(
-        static_cast<const T*>(args.dy), static_cast<const Pack<T, V>*>(args.x), args.exact,
-        static_cast<Pack<T, V>*>(args.dx), args.outer, packs);
-    return cudaGetLastError();
+    const auto start = [&](auto kernel, unsigned grid, dim3 block) {
+        kernel<<<grid, block, 0, args.stream>>>(
+            static_cast<const T*>(args.dy), static_cast<const T*>(args.x), args.exact, static_cast<T*>(args.dx),
+            args.outer, args.length);
+        return cudaGetLastError();
+    };
+    return by_lanes<V, kBackwardShort / V>(
+        packs,
+        [&](auto shape) {
+            const auto kernel = backward_short_rows<kWhole, shape.kLanes, shape.kPacks, T, V>;
+            return start(kernel, lanes_grid(shape, args.outer), kLanesThreads);
+        },
+        [&] {
+            const dim3 block = rows_block(block_for(packs, are_few(args.outer, packs) ? 1 : kBackwardPacks));
+            return start(backward_rows<kWhole, T, V>, rows_grid(args.outer, block), block);
+        });
 }
 
 inline cudaError_t backward(const Backward& args) {
@@ -185,10 +267,9 @@ inline cudaError_t backward(const Backward& args) {
                 args.length, args.inner);
             return cudaGetLastError();
         }
-        if (args.length % kVector<T> == 0 && aligned(args.x) && aligned(args.dx)) {
-            return launch_backward_rows<T, kVector<T>>(args);
-        }
-        return launch_backward_rows<T, 1>(args);
+        if (!aligned(args.x) || !aligned(args.dx)) return launch_backward_rows<true, T, 1>(args);
+        if (args.length % kVector<T> == 0) return launch_backward_rows<true, T, kVector<T>>(args);
+        return launch_backward_rows<false, T, kVector<T>>(args);
     });
 }
 

@@ -6,7 +6,7 @@
 // What lies behind the last key of a causal row is written and never read.
 #pragma once
 
-#include "../../csrc/partition.cuh"
+#include "../../csrc/short_rows.cuh"
 
 namespace kernelwright::masked_softmax {
 
@@ -42,6 +42,7 @@ struct Backward {
 
 constexpr int64_t kMaxLength = 1 << 30;
 constexpr int kThreads = 512;      // of a block at most: more would leave a thread too few registers
+constexpr int kShortPacks = 4;     // of a short row of scores that a lane has in registers
 constexpr int kBackwardHeld = 16;  // elements of each of two rows that a thread has in registers
 constexpr int kHeld = 32;          // the same of a row of scores
 
@@ -54,24 +55,43 @@ __device__ __forceinline__ int visible_keys(const Arguments& args, int64_t row) 
 }
 
 // One row of the scores.
-struct Row {
-    int64_t first;   // element of x
-    int64_t masked;  // element of the mask
+struct Scores {
+    Row row;
+    int64_t start;   // its first element of x
+    int64_t masked;  // and of the mask
     int keys;        // that may take part
 };
 
-__device__ __forceinline__ Row row_at(const Forward& args, int64_t row) {
+// The first element of a row's mask.
+__device__ __forceinline__ int64_t masked_at(const Forward& args, int64_t row) {
     const unsigned above = unsigned(row) / unsigned(args.queries), query = unsigned(row) % unsigned(args.queries);
     const unsigned batch = above / unsigned(args.heads), head = above % unsigned(args.heads);
-    return {
-        row * args.length, batch * args.batch_stride + head * args.head_stride + query * args.query_stride,
-        visible_keys(args, row)};
+    return batch * args.batch_stride + head * args.head_stride + query * args.query_stride;
+}
+
+template <bool kWhole, int V>
+__device__ __forceinline__ Scores scores_at(const Forward& args, int64_t row) {
+    return {row_at<kWhole, V>(row, args.length), row * args.length, masked_at(args, row), visible_keys(args, row)};
+}
+
+// The score of element `end` of x, -inf where that takes no part.
+template <typename T>
+__device__ __forceinline__ float score_at(const Forward& args, const Scores& scores, int64_t end) {
+    const int64_t key = end - scores.start;
+    if (end < 0 || key >= scores.keys) return -INFINITY;
+    const float score = float(args.scale) * to_float(static_cast<const T*>(args.x)[end]);
+    if (args.kind == kNamed) {
+        return static_cast<const unsigned char*>(args.mask)[scores.masked + key] ? score : -INFINITY;
+    }
+    if (args.kind == kAdded) return score + to_float(static_cast<const T*>(args.mask)[scores.masked + key]);
+    return score;
 }
 
 constexpr int kMaskTile = 8;  // elements of a mask that a thread has under way
 
-// apply(score, element of the mask) for each score of a tile whose packs lie at `at(u)`.
-template <int V, typename Element, int N, typename At, typename Apply>
+// apply(score, element of the mask) for each score of a tile whose packs lie at `at(u)` of the mask's row. Where rows
+// are not whole packs, those of the mask begin elsewhere and are read by elements.
+template <bool kWhole, int V, typename Element, int N, typename At, typename Apply>
 __device__ __forceinline__ void with_mask(const Element* mask, float (&tile)[N], At at, Apply apply) {
     constexpr int kPacks = N / V, kGroup = kMaskTile / V;
     #pragma unroll
@@ -79,7 +99,12 @@ __device__ __forceinline__ void with_mask(const Element* mask, float (&tile)[N],
         Pack<Element, V> packs[kGroup];
         #pragma unroll
         for (int u = 0; u < kGroup && first + u < kPacks; ++u) {
-            packs[u] = reinterpret_cast<const Pack<Element, V>*>(mask)[at(first + u)];
+            if constexpr (kWhole) {
+                packs[u] = reinterpret_cast<const Pack<Element, V>*>(mask)[at(first + u)];
+            } else {
+                #pragma unroll
+                for (int k = 0; k < V; ++k) packs[u].v[k] = mask[at(first + u) * V + k];
+            }
         }
         #pragma unroll
         for (int i = 0; i < kGroup * V && first * V + i < N; ++i) {
@@ -88,35 +113,38 @@ __device__ __forceinline__ void with_mask(const Element* mask, float (&tile)[N],
     }
 }
 
-// The scores of N / V packs from `first` on, a block's width from each other; -inf for what takes no part. The last
-// pack stands in for those outside the row until then.
-template <typename T, int V, int N>
-__device__ __forceinline__ void load_scores(const Forward& args, const Row& row, int first, float (&tile)[N]) {
+// The scores of N / V whole packs from `first` on, a block's width from each other; -inf for what takes no part. The
+// last pack stands in for those outside the row until then.
+template <bool kWhole, typename T, int V, int N>
+__device__ __forceinline__ void load_scores(const Forward& args, const Scores& scores, int first, float (&tile)[N]) {
     constexpr int kPacks = N / V;
-    const int step = int(blockDim.x), packs = (row.keys + V - 1) / V;
-    if (packs == 0) {
+    const int keys = scores.keys - scores.row.before;  // from the first whole pack on
+    const int step = int(blockDim.x), packs = min((keys + V - 1) / V, int(scores.row.packs));
+    if (packs <= 0) {
         #pragma unroll
         for (float& value : tile) value = -INFINITY;
         return;
     }
     const auto at = [&](int u) { return min(first + u * step, packs - 1); };
-    const auto* x = static_cast<const Pack<T, V>*>(args.x) + row.first / V;
-    Pack<T, V> scores[kPacks];
+    const auto* x = reinterpret_cast<const Pack<T, V>*>(static_cast<const T*>(args.x) + scores.row.first);
+    Pack<T, V> read[kPacks];
     #pragma unroll
-    for (int u = 0; u < kPacks; ++u) scores[u] = x[at(u)];
+    for (int u = 0; u < kPacks; ++u) read[u] = x[at(u)];
     const float scale = float(args.scale);
     #pragma unroll
-    for (int i = 0; i < N; ++i) tile[i] = scale * to_float(scores[i / V].v[i % V]);
+    for (int i = 0; i < N; ++i) tile[i] = scale * to_float(read[i / V].v[i % V]);
+    const int64_t masked = scores.masked + scores.row.before;
     if (args.kind == kNamed) {
         const auto apply = [](float score, unsigned char named) { return named ? score : -INFINITY; };
-        with_mask<V>(static_cast<const unsigned char*>(args.mask) + row.masked, tile, at, apply);
+        with_mask<kWhole, V>(static_cast<const unsigned char*>(args.mask) + masked, tile, at, apply);
     } else if (args.kind == kAdded) {
         const auto apply = [](float score, T added) { return score + to_float(added); };
-        with_mask<V>(static_cast<const T*>(args.mask) + row.masked, tile, at, apply);
+        with_mask<kWhole, V>(static_cast<const T*>(args.mask) + masked, tile, at, apply);
     }
-    if ((first + (kPacks - 1) * step + 1) * V <= row.keys) return;
+    const int inside = min(keys, packs * V);
+    if ((first + (kPacks - 1) * step + 1) * V <= inside) return;
     #pragma unroll
-    for (int i = 0; i < N; ++i) tile[i] = (first + i / V * step) * V + i % V < row.keys ? tile[i] : -INFINITY;
+    for (int i = 0; i < N; ++i) tile[i] = (first + i / V * step) * V + i % V < inside ? tile[i] : -INFINITY;
 }
 
 // What makes probabilities of exp(x - level): 0 where nothing takes part, NaN where a score is inf, as in torch.
@@ -125,70 +153,110 @@ __device__ __forceinline__ float inverse(Partition all) {
     return isinf(all.max) ? NAN : 1.0f / all.sum;
 }
 
-// The tile times `factor`, as packs of the row from `first` on.
+// The tile times `factor`, as whole packs of the row from `first` on.
 template <typename T, int V, int N>
 __device__ __forceinline__ void store_probabilities(
-    const Forward& args, const Row& row, int first, float factor, const float (&tile)[N]) {
-    auto* y = static_cast<Pack<T, V>*>(args.y) + row.first / V;
+    const Forward& args, const Scores& scores, int first, float factor, const float (&tile)[N]) {
+    auto* y = reinterpret_cast<Pack<T, V>*>(static_cast<T*>(args.y) + scores.row.first);
     #pragma unroll
     for (int u = 0; u < N / V; ++u) {
         const int at = first + u * int(blockDim.x);
         Pack<T, V> pack;
         #pragma unroll
         for (int k = 0; k < V; ++k) pack.v[k] = from_float<T>(tile[u * V + k] * factor);
-        if (at * V < args.length) y[at] = pack;
+        if (at < scores.row.packs) y[at] = pack;
     }
 }
 
-// Of the threads of a row: a power of two of a warp's lanes, or a block.
-__device__ __forceinline__ Partition row_merge(Partition mine, Partition* of_warp) {
-    if (blockDim.x >= kWarp) return block_merge(mine, of_warp);
-    float max = mine.max;
-    for (int offset = int(blockDim.x) / 2; offset > 0; offset /= 2) {
-        max = fmaxf(max, __shfl_xor_sync(0xffffffff, max, offset));
+// apply(score, element of the mask) for each score of a share of a short row, whose mask begins at `mask`.
+template <bool kWhole, int L, int P, int V, typename Element, int N, typename Apply>
+__device__ __forceinline__ void with_mask(
+    const Element* mask, const ShortShare<kWhole, L, P, V>& share, float (&tile)[N], Apply apply) {
+    const Element* from = mask + share.at;
+    if constexpr (kWhole) {
+        #pragma unroll
+        for (int u = 0; u < P; ++u) {
+            if (u * L >= share.left) continue;
+            const auto pack = reinterpret_cast<const Pack<Element, V>*>(from)[u * L];
+            #pragma unroll
+            for (int k = 0; k < V; ++k) tile[u * V + k] = apply(tile[u * V + k], pack.v[k]);
+        }
+    } else {
+        #pragma unroll
+        for (int i = 0; i < N; ++i) {
+            if (share.has(i)) tile[i] = apply(tile[i], from[share.place(i)]);
+        }
     }
-    float sum = mine.sum * expf(mine.max - level_of(max));
-    for (int offset = int(blockDim.x) / 2; offset > 0; offset /= 2) sum += __shfl_xor_sync(0xffffffff, sum, offset);
-    return {max, sum};
 }
 
-__device__ __forceinline__ float row_sum(float mine, float* of_warp) {
-    if (blockDim.x >= kWarp) return block_reduce<Sum>(mine, of_warp);
-    for (int offset = int(blockDim.x) / 2; offset > 0; offset /= 2) mine += __shfl_xor_sync(0xffffffff, mine, offset);
-    return mine;
+template <bool kWhole, int L, int P, typename T, int V>
+__global__ void __launch_bounds__(kLanesThreads, 4) short_rows(Forward args) {
+    const ShortShare<kWhole, L, P, V> share(args.rows, int(args.length));
+    constexpr int N = share.kSize;
+    const int keys = share.is_there ? visible_keys(args, share.row) : 0;
+    const auto seen = share.up_to(keys);
+    const int64_t masked = share.is_there ? masked_at(args, share.row) : 0;
+    float tile[N];
+    seen.load(static_cast<const T*>(args.x), 0.0f, tile);
+    const float scale = float(args.scale);
+    #pragma unroll
+    for (int i = 0; i < N; ++i) tile[i] *= scale;
+    if (args.kind == kNamed) {
+        const auto apply = [](float score, unsigned char named) { return named ? score : -INFINITY; };
+        with_mask(static_cast<const unsigned char*>(args.mask) + masked, seen, tile, apply);
+    } else if (args.kind == kAdded) {
+        const auto apply = [](float score, T added) { return score + to_float(added); };
+        with_mask(static_cast<const T*>(args.mask) + masked, seen, tile, apply);
+    }
+    #pragma unroll
+    for (int i = 0; i < N; ++i) {
+        if (!seen.has(i) || seen.at + seen.place(i) >= keys) tile[i] = -INFINITY;
+    }
+    const float factor = inverse(lanes_partition<L, T>(tile));
+    share.store(static_cast<T*>(args.y), [&](int i) { return tile[i] * factor; });
 }
 
-template <int N, typename T, int V>
+template <bool kWhole, int P, typename T, int V>
 __global__ void __launch_bounds__(kThreads) resident_rows(Forward args) {
     __shared__ Partition of_warp[kMaxWarps];
     if (row_here() >= args.rows) return;
-    const Row row = row_at(args, row_here());
-    float tile[N];
-    load_scores<T, V>(args, row, threadIdx.x, tile);
-    const Partition mine = add_tile<T>({-INFINITY, 0.0f}, tile);
-    const Partition all = row_merge(mine, of_warp);
-    store_probabilities<T, V>(args, row, threadIdx.x, expf(mine.max - level_of(all.max)) * inverse(all), tile);
+    const Scores scores = scores_at<kWhole, V>(args, row_here());
+    const int64_t end = end_at<kWhole, V>(scores.row, threadIdx.x);
+    float tile[P * V], of_end[1] = {score_at<T>(args, scores, end)};
+    load_scores<kWhole, T, V>(args, scores, threadIdx.x, tile);
+    float max = of_end[0];
+    const Partition packed = add_tile<T>({max, 0.0f}, tile);
+    max = packed.max;
+    const Partition mine = kWhole ? packed : add_tile<T>(packed, of_end);
+    const Partition all = Block::merged(mine, of_warp);
+    const float factor = expf(max - level_of(all.max)) * inverse(all);
+    store_probabilities<T, V>(args, scores, threadIdx.x, factor, tile);
+    if (end >= 0) static_cast<T*>(args.y)[end] = from_float<T>(of_end[0] * factor);
 }
 
-template <typename T, int V>
+template <bool kWhole, typename T, int V>
 __global__ void __launch_bounds__(kThreads) streamed_rows(Forward args) {
     __shared__ Partition of_warp[kMaxWarps];
-    const Row row = row_at(args, blockIdx.x);
-    const int step = kTile / V * int(blockDim.x);
-    float tile[kTile];
+    const Scores scores = scores_at<kWhole, V>(args, blockIdx.x);
+    const int64_t end = end_at<kWhole, V>(scores.row, threadIdx.x);
+    const int step = kTile / V * int(blockDim.x), seen = scores.keys - scores.row.before;
+    float tile[kTile], of_end[1] = {score_at<T>(args, scores, end)};
     Partition all = {-INFINITY, 0.0f};
-    for (int first = threadIdx.x; first * V < row.keys; first += step) {
-        load_scores<T, V>(args, row, first, tile);
+    for (int first = threadIdx.x; first * V < seen; first += step) {
+        load_scores<kWhole, T, V>(args, scores, first, tile);
         all = add_tile<T>(all, tile);
     }
+    const float score = of_end[0];
+    if (!kWhole) all = add_tile<T>(all, of_end);
     all = block_merge(all, of_warp);
     const float level = level_of(all.max), factor = inverse(all);
-    for (int first = threadIdx.x; first * V < args.length; first += step) {
-        load_scores<T, V>(args, row, first, tile);
+    for (int first = threadIdx.x; first < scores.row.packs; first += step) {
+        load_scores<kWhole, T, V>(args, scores, first, tile);
         #pragma unroll
         for (float& value : tile) value = exp_for<T>(value - level);
-        store_probabilities<T, V>(args, row, first, factor, tile);
+        store_probabilities<T, V>(args, scores, first, factor, tile);
     }
+    if (end >= 0) static_cast<T*>(args.y)[end] = from_float<T>(exp_for<T>(score - level) * factor);
 }
 
 template <typename T, int V>
@@ -199,97 +267,129 @@ __device__ __forceinline__ float product(const Pack<T, V>& a, const Pack<T, V>& 
     return sum;
 }
 
+template <bool kWhole, int L, int P, typename T, int V>
+__global__ void __launch_bounds__(kLanesThreads) backward_short_rows(Backward args) {
+    const ShortShare<kWhole, L, P, V> share(args.rows, int(args.length));
+    const auto seen = share.up_to(share.is_there ? visible_keys(args, share.row) : 0);
+    float of_dy[share.kSize], of_y[share.kSize];
+    seen.load(static_cast<const T*>(args.dy), 0.0f, of_dy);
+    seen.load(static_cast<const T*>(args.y), 0.0f, of_y);
+    float sum = 0.0f;
+    #pragma unroll
+    for (int i = 0; i < share.kSize; ++i) sum = fmaf(of_dy[i], of_y[i], sum);
+    sum = lanes_sum<L>(sum);
+    const float scale = float(args.scale);
+    share.store(static_cast<T*>(args.dx), [&](int i) { return scale * (of_dy[i] - sum) * of_y[i]; });
+}
+
 // The first packs of a row stay in registers; of a longer one the rest is read again.
-template <int kPacks, typename T, int V>
+template <bool kWhole, int P, typename T, int V>
 __global__ void __launch_bounds__(kWarp* kMaxWarps) backward_rows(Backward args) {
     __shared__ float of_warp[kMaxWarps];
-    const int64_t row = row_here();
-    if (row >= args.rows) return;
-    const int packs = int(args.length / V), seen = (visible_keys(args, row) + V - 1) / V;
-    const auto* dy = static_cast<const Pack<T, V>*>(args.dy) + row * packs;
-    const auto* y = static_cast<const Pack<T, V>*>(args.y) + row * packs;
-    auto* dx = static_cast<Pack<T, V>*>(args.dx) + row * packs;
+    const int64_t index = row_here();
+    if (index >= args.rows) return;
+    const Row row = row_at<kWhole, V>(index, args.length);
+    const int keys = visible_keys(args, index), packs = int(row.packs);
+    const int seen = max(0, min(packs, (keys - row.before + V - 1) / V));
+    const auto* dy = reinterpret_cast<const Pack<T, V>*>(static_cast<const T*>(args.dy) + row.first);
+    const auto* y = reinterpret_cast<const Pack<T, V>*>(static_cast<const T*>(args.y) + row.first);
+    auto* dx = reinterpret_cast<Pack<T, V>*>(static_cast<T*>(args.dx) + row.first);
     const int step = int(blockDim.x);
-    const int rest = int(threadIdx.x) + kPacks * step;
-    Pack<T, V> dy_tile[kPacks], y_tile[kPacks];
-    float sum = 0.0f;
+    const int rest = int(threadIdx.x) + P * step;
+    Pack<T, V> dy_tile[P], y_tile[P];
+    Pack<T, 1> dy_end = {}, y_end = {};
+    const int64_t end = end_at<kWhole, V>(row, threadIdx.x);
+    const bool has_end = end >= 0 && end - index * args.length < keys;
+    if (has_end) {
+        dy_end.v[0] = static_cast<const T*>(args.dy)[end];
+        y_end.v[0] = static_cast<const T*>(args.y)[end];
+    }
+    float sum = product(dy_end, y_end);
     if (seen > 0) {
         #pragma unroll
-        for (int u = 0; u < kPacks; ++u) {
+        for (int u = 0; u < P; ++u) {
             const int at = min(int(threadIdx.x) + u * step, seen - 1);
             dy_tile[u] = dy[at];
             y_tile[u] = y[at];
         }
         #pragma unroll
-        for (int u = 0; u < kPacks; ++u) {
+        for (int u = 0; u < P; ++u) {
             if (int(threadIdx.x) + u * step < seen) sum += product(dy_tile[u], y_tile[u]);
         }
         for (int at = rest; at < seen; at += step) sum += product(dy[at], y[at]);
     }
-    sum = row_sum(sum, of_warp);
+    sum = Block::summed(sum, of_warp);
     const float scale = float(args.scale);
+    const auto slope = [&](T of_dy, T of_y) { return scale * (to_float(of_dy) - sum) * to_float(of_y); };
     const auto stored = [&](int at, const Pack<T, V>& of_dy, const Pack<T, V>& of_y) {
         Pack<T, V> pack = {};
         #pragma unroll
-        for (int k = 0; k < V; ++k) {
-            const float made = scale * (to_float(of_dy.v[k]) - sum) * to_float(of_y.v[k]);
-            pack.v[k] = from_float<T>(at < seen ? made : 0.0f);
-        }
+        for (int k = 0; k < V; ++k) pack.v[k] = from_float<T>(at < seen ? slope(of_dy.v[k], of_y.v[k]) : 0.0f);
         if (at < packs) dx[at] = pack;
     };
     #pragma unroll
-    for (int u = 0; u < kPacks; ++u) stored(int(threadIdx.x) + u * step, dy_tile[u], y_tile[u]);
+    for (int u = 0; u < P; ++u) stored(int(threadIdx.x) + u * step, dy_tile[u], y_tile[u]);
     for (int at = rest; at < packs; at += step) {
         const int read = max(0, min(at, seen - 1));
         stored(at, dy[read], y[read]);
     }
-}
-
-// Of rows of up to a warp's packs: as many threads for each as it has packs, and a block of them.
-inline dim3 lanes_block(int64_t packs) {
-    unsigned lanes = 1;
-    while (lanes < packs) lanes *= 2;
-    return dim3(lanes, kShortRows * kWarp / lanes);
-}
-
-template <typename T, int V>
-cudaError_t launch(const Forward& args) {
-    const int64_t packs = args.length / V;
-    const dim3 short_rows = rows_block(kWarp), lanes = lanes_block(std::min<int64_t>(packs, kWarp));
-    if (packs <= kWarp) {
-        resident_rows<V, T, V><<<rows_grid(args.rows, lanes), lanes, 0, args.stream>>>(args);
-    } else if (args.length <= kWarp * kTile) {
-        resident_rows<kTile, T, V><<<rows_grid(args.rows, short_rows), short_rows, 0, args.stream>>>(args);
-    } else if (args.length <= kThreads * kHeld) {
-        const unsigned threads = block_for(packs, kHeld / V);
-        resident_rows<kHeld, T, V><<<unsigned(args.rows), threads, 0, args.stream>>>(args);
-    } else {
-        streamed_rows<T, V><<<unsigned(args.rows), kThreads, 0, args.stream>>>(args);
+    if (end >= 0) {
+        static_cast<T*>(args.dx)[end] = from_float<T>(has_end ? slope(dy_end.v[0], y_end.v[0]) : 0.0f);
     }
-    return cudaGetLastError();
 }
 
-template <typename T, int V>
-cudaError_t launch(const Backward& args) {
-    constexpr int kPacks = kBackwardHeld / V;
+template <bool kWhole, typename T, int V>
+cudaError_t launch_rows(const Forward& args) {
     const int64_t packs = args.length / V;
-    const dim3 block = packs <= kWarp ? lanes_block(packs) : rows_block(block_for(packs, kPacks));
-    const unsigned grid = rows_grid(args.rows, block);
-    if (packs <= kWarp) {
-        backward_rows<1, T, V><<<grid, block, 0, args.stream>>>(args);
-    } else {
-        backward_rows<kPacks, T, V><<<grid, block, 0, args.stream>>>(args);
-    }
-    return cudaGetLastError();
+    const auto start = [&](auto kernel, unsigned grid, dim3 block) {
+        kernel<<<grid, block, 0, args.stream>>>(args);
+        return cudaGetLastError();
+    };
+    return by_lanes<V, kShortPacks, kShortPacks * kWarp>(
+        packs,
+        [&](auto shape) {
+            const auto kernel = short_rows<kWhole, shape.kLanes, shape.kPacks, T, V>;
+            return start(kernel, lanes_grid(shape, args.rows), kLanesThreads);
+        },
+        [&] {
+            constexpr int kShort = kTile / V, kMost = kHeld / V;
+            const dim3 block = packs <= kWarp * kShort ? rows_block(kWarp) : rows_block(block_for(packs, kMost));
+            const unsigned grid = rows_grid(args.rows, block);
+            if (packs <= kWarp * kShort) return start(resident_rows<kWhole, kShort, T, V>, grid, block);
+            if (packs <= kThreads * kMost) return start(resident_rows<kWhole, kMost, T, V>, grid, block);
+            return start(streamed_rows<kWhole, T, V>, unsigned(args.rows), kThreads);
+        });
 }
 
+template <bool kWhole, typename T, int V>
+cudaError_t launch_rows(const Backward& args) {
+    constexpr int kMost = kBackwardHeld / V;
+    const int64_t packs = args.length / V;
+    const auto start = [&](auto kernel, unsigned grid, dim3 block) {
+        kernel<<<grid, block, 0, args.stream>>>(args);
+        return cudaGetLastError();
+    };
+    return by_lanes<V, kMost>(
+        packs,
+        [&](auto shape) {
+            const auto kernel = backward_short_rows<kWhole, shape.kLanes, shape.kPacks, T, V>;
+            return start(kernel, lanes_grid(shape, args.rows), kLanesThreads);
+        },
+        [&] {
+            const dim3 block = rows_block(block_for(packs, kMost));
+            return start(backward_rows<kWhole, kMost, T, V>, rows_grid(args.rows, block), block);
+        });
+}
+
+// Packs of x, and where they are `whole` those of the mask, begin where vectors may be loaded.
 template <typename Arguments>
-cudaError_t launch_as(const Arguments& args, bool vectors) {
+cudaError_t launch(const Arguments& args, bool packs, bool whole) {
     if (args.rows > kMaxGrid || args.length > kMaxLength) return cudaErrorInvalidValue;
     return with_dtype(args.dtype, [&](auto element) {
         using T = decltype(element);
-        if (vectors && args.length % kVector<T> == 0) return launch<T, kVector<T>>(args);
-        return launch<T, 1>(args);
+        if (!packs) return launch_rows<true, T, 1>(args);
+        if (whole && args.length % kVector<T> == 0) return launch_rows<true, T, kVector<T>>(args);
+        return launch_rows<false, T, kVector<T>>(args);
     });
 }
 
@@ -303,11 +403,11 @@ inline bool mask_fits_vectors(const Forward& args) {
 }
 
 inline cudaError_t forward(const Forward& args) {
-    return launch_as(args, aligned(args.x) && aligned(args.y) && mask_fits_vectors(args));
+    return launch(args, aligned(args.x) && aligned(args.y), mask_fits_vectors(args));
 }
 
 inline cudaError_t backward(const Backward& args) {
-    return launch_as(args, aligned(args.dy) && aligned(args.y) && aligned(args.dx));
+    return launch(args, aligned(args.dy) && aligned(args.y) && aligned(args.dx), true);
 }
 
 }  // namespace kernelwright::masked_softmax

@@ -1,0 +1,85 @@
+// Rows that the blocks of a cluster share, for GPUs of compute capability 9.
+#pragma once
+
+#include <cooperative_groups.h>
+
+#include "ragged.cuh"
+
+namespace kernelwright {
+
+constexpr int64_t kMaxCluster = 8;          // blocks: what every GPU with clusters runs
+constexpr int64_t kMaxClusterRows = 65535;  // of a grid in y
+constexpr int64_t kFewRows = 32;            // so few leave most SMs without a block
+
+// The threads of a row: those of a cluster's blocks, which stand side by side in x, and the rows in y.
+struct Cluster {
+    __device__ __forceinline__ static int64_t row() { return blockIdx.y; }
+    __device__ __forceinline__ static int thread() { return int(blockIdx.x * blockDim.x + threadIdx.x); }
+    __device__ __forceinline__ static int threads() { return int(gridDim.x * blockDim.x); }
+
+    __device__ __forceinline__ static Partition merged(Partition mine, Partition* of_warp) {
+        __shared__ Partition of_block;
+        const auto cluster = cooperative_groups::this_cluster();
+        const Partition here = block_merge(mine, of_warp);
+        if (threadIdx.x == 0) of_block = here;
+        cluster.sync();
+        const unsigned lane = threadIdx.x % kWarp;
+        const Partition all = warp_merge(
+            lane < cluster.num_blocks() ? *cluster.map_shared_rank(&of_block, lane) : Partition{-INFINITY, 0.0f});
+        cluster.barrier_arrive();
+        return all;
+    }
+
+    __device__ __forceinline__ static float summed(float mine, float* of_warp) {
+        __shared__ float of_block;
+        const auto cluster = cooperative_groups::this_cluster();
+        const float here = block_reduce<Sum>(mine, of_warp);
+        if (threadIdx.x == 0) of_block = here;
+        cluster.sync();
+        float all = 0.0f;
+        for (unsigned rank = 0; rank < cluster.num_blocks(); ++rank) {
+            all += *cluster.map_shared_rank(&of_block, rank);
+        }
+        cluster.barrier_arrive();
+        return all;
+    }
+
+    // Once after each of these: a block's shared memory stays until all have read it.
+    __device__ __forceinline__ static void part() { cooperative_groups::this_cluster().barrier_wait(); }
+};
+
+inline int64_t packs_of_block(int64_t packs, int64_t blocks) { return (packs + blocks - 1) / blocks; }
+
+// Blocks for a row, up to `widest`, each of whose threads holds up to `each` packs: 1 where a block of its own does as
+// well, or where no cluster takes the row.
+inline int64_t cluster_for(int64_t rows, int64_t packs, int64_t each, int64_t widest, int64_t device) {
+    const int64_t most = each * kBlockPacks;
+    const bool lack_blocks = rows <= kFewRows && packs > kBlockPacks;
+    if (lack_blocks) widest = kMaxCluster;
+    if (rows > kMaxClusterRows || packs > widest * most || (!lack_blocks && packs <= most)) return 1;
+    int major = 0;
+    if (cudaDeviceGetAttribute(&major, cudaDevAttrComputeCapabilityMajor, int(device)) != cudaSuccess || major != 9) {
+        return 1;
+    }
+    int64_t blocks = lack_blocks ? kMaxCluster : 2;
+    while (blocks * most < packs) blocks *= 2;
+    return blocks;
+}
+
+template <typename... Parameters, typename... Given>
+cudaError_t start_clusters(
+    void (*kernel)(Parameters...), int64_t blocks, int64_t rows, unsigned threads, cudaStream_t stream,
+    Given... given) {
+    cudaLaunchAttribute attribute = {};
+    attribute.id = cudaLaunchAttributeClusterDimension;
+    attribute.val.clusterDim = {unsigned(blocks), 1, 1};
+    cudaLaunchConfig_t config = {};
+    config.gridDim = dim3(unsigned(blocks), unsigned(rows));
+    config.blockDim = dim3(threads);
+    config.stream = stream;
+    config.attrs = &attribute;
+    config.numAttrs = 1;
+    return cudaLaunchKernelEx(&config, kernel, Parameters(given)...);
+}
+
+}  // namespace kernelwright

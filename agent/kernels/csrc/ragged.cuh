@@ -1,0 +1,72 @@
+// Rows that follow each other in memory without a gap, wherever they begin and end.
+//
+// Unless the length is a multiple of V elements (kWhole), up to V - 1 of them lie before the first whole pack of a row
+// and as many behind the last: its ends, of which a thread takes one.
+#pragma once
+
+#include "partition.cuh"
+
+namespace kernelwright {
+
+struct Row {
+    int64_t first;  // element of its first whole pack
+    int64_t packs;
+    int before, behind;  // elements at its ends
+};
+
+template <bool kWhole, int V>
+__device__ __forceinline__ Row row_at(int64_t row, int64_t length) {
+    const int64_t start = row * length;
+    if (kWhole) return {start, length / V, 0, 0};
+    const int before = int(min(-start & (V - 1), length));
+    return {start + before, (length - before) / V, before, int(length - before) & (V - 1)};
+}
+
+// The element at the row's ends that is `thread`'s, or -1.
+template <bool kWhole, int V>
+__device__ __forceinline__ int64_t end_at(const Row& row, int thread) {
+    if (kWhole) return -1;
+    if (thread < row.before) return row.first - row.before + thread;
+    return thread >= V && thread < V + row.behind ? row.first + row.packs * V + thread - V : -1;
+}
+
+template <typename T>
+__device__ __forceinline__ float end_value(const T* x, int64_t at) {
+    return at < 0 ? -INFINITY : to_float(x[at]);
+}
+
+template <bool kWhole>
+constexpr int kEnds = kWhole ? 0 : 1;  // that a thread takes
+
+// The threads of a row: those of a block that lie side by side in x, at least a warp.
+struct Block {
+    __device__ __forceinline__ static int64_t row() { return row_here(); }
+    __device__ __forceinline__ static int thread() { return int(threadIdx.x); }
+    __device__ __forceinline__ static int threads() { return int(blockDim.x); }
+
+    // Of what each has, the same in all; `of_warp` as for block_merge.
+    __device__ __forceinline__ static Partition merged(Partition mine, Partition* of_warp) {
+        return block_merge(mine, of_warp);
+    }
+
+    __device__ __forceinline__ static float summed(float mine, float* of_warp) {
+        return block_reduce<Sum>(mine, of_warp);
+    }
+
+    // The last that a thread does.
+    __device__ __forceinline__ static void part() {}
+};
+
+constexpr int64_t kBlockPacks = kWarp * kMaxWarps;  // of a row, where each thread of the largest block has one
+
+// Whether a GPU runs threads enough at once for each to have a pack or two: then more of them a thread only leave SMs
+// with less to do.
+inline bool are_few(int64_t rows, int64_t packs) { return rows * packs <= 1 << 18; }
+
+// Packs that a thread takes at once, up to `most`.
+inline int64_t packs_at_once(int64_t rows, int64_t packs, int64_t most) {
+    if (rows * packs <= 1 << 16 && packs <= kBlockPacks) return 1;
+    return are_few(rows, packs) && packs <= 2 * kBlockPacks ? 2 : most;
+}
+
+}  // namespace kernelwright

@@ -1,0 +1,162 @@
+// Short rows, each in the registers of L lanes of a warp, so that one warp has several: what is done once for a row is
+// done at once for all of them.
+#pragma once
+
+#include "ragged.cuh"
+
+namespace kernelwright {
+
+constexpr int kLanesThreads = 256;  // of a block
+
+// A lane's share of a row: packs 0, L, 2 * L, ... below `left` from element `first` of the tensor on, and where the row
+// is not whole packs, one element at each end. Of rows that are not there, nothing.
+template <bool kWhole, int L, int P, int V>
+struct ShortShare {
+    static constexpr int kPacked = P * V;
+    static constexpr int kSize = kPacked + (kWhole ? 0 : 2);  // elements, the ends last
+
+    int64_t row;
+    bool is_there, leads;  // the row's first lane
+    int64_t first;
+    int at;  // of the row's elements, `first` is
+    int left;
+    int end[2];  // from `first` on
+    bool has_end[2];
+
+    __device__ __forceinline__ ShortShare(int64_t rows, int length) {
+        const int lane = int(threadIdx.x) % L;
+        row = int64_t{blockIdx.x} * (kLanesThreads / L) + int(threadIdx.x) / L;
+        is_there = row < rows;
+        leads = is_there && lane == 0;
+        const int64_t start = row * length;
+        const int before = kWhole ? 0 : min(-int(start) & (V - 1), length);
+        const int packs = (length - before) / V, behind = length - before - packs * V;
+        at = before + lane * V;
+        first = start + at;
+        left = is_there ? packs - lane : 0;
+        if (kWhole) return;
+        end[0] = lane - before - lane * V;
+        end[1] = packs * V + lane - lane * V;
+        has_end[0] = is_there && lane < before;
+        has_end[1] = is_there && lane < behind;
+    }
+
+    // Whether the row has element i of the share.
+    __device__ __forceinline__ bool has(int i) const {
+        return i < kPacked ? i / V * L < left : has_end[i - kPacked];
+    }
+
+    // Without what lies in packs, or at ends, that begin at the row's element `length` or later.
+    __device__ __forceinline__ ShortShare up_to(int length) const {
+        ShortShare shorter = *this;
+        shorter.left = min(left, (length - at + V - 1) / V);
+        #pragma unroll
+        for (int i = kPacked; i < kSize; ++i) shorter.has_end[i - kPacked] = has(i) && at + place(i) < length;
+        return shorter;
+    }
+
+    // Which element of the row, from `first` on, i is.
+    __device__ __forceinline__ int place(int i) const {
+        return i < kPacked ? i / V * L * V + i % V : end[i - kPacked];
+    }
+
+    template <typename T>
+    __device__ __forceinline__ void load(const T* x, float outside, float (&tile)[kSize]) const {
+        const T* from = x + first;
+        Pack<T, V> packs[P];
+        T ends[2];
+        #pragma unroll
+        for (int u = 0; u < P; ++u) {
+            if (u * L < left) packs[u] = reinterpret_cast<const Pack<T, V>*>(from)[u * L];
+        }
+        #pragma unroll
+        for (int i = kPacked; i < kSize; ++i) {
+            if (has(i)) ends[i - kPacked] = from[place(i)];
+        }
+        #pragma unroll
+        for (int i = 0; i < kSize; ++i) {
+            const float value = to_float(i < kPacked ? packs[i / V].v[i % V] : ends[i - kPacked]);
+            tile[i] = has(i) ? value : outside;
+        }
+    }
+
+    // value(i) for each element that the row has.
+    template <typename T, typename Value>
+    __device__ __forceinline__ void store(T* y, Value value) const {
+        T* to = y + first;
+        #pragma unroll
+        for (int u = 0; u < P; ++u) {
+            Pack<T, V> pack;
+            #pragma unroll
+            for (int k = 0; k < V; ++k) pack.v[k] = from_float<T>(value(u * V + k));
+            if (u * L < left) reinterpret_cast<Pack<T, V>*>(to)[u * L] = pack;
+        }
+        #pragma unroll
+        for (int i = kPacked; i < kSize; ++i) {
+            if (has(i)) to[place(i)] = from_float<T>(value(i));
+        }
+    }
+};
+
+// Of all of a row's lanes, the same in each.
+template <int L>
+__device__ __forceinline__ float lanes_max(float mine) {
+    #pragma unroll
+    for (int offset = L / 2; offset > 0; offset /= 2) mine = fmaxf(mine, __shfl_xor_sync(0xffffffff, mine, offset));
+    return mine;
+}
+
+template <int L>
+__device__ __forceinline__ float lanes_sum(float mine) {
+    #pragma unroll
+    for (int offset = L / 2; offset > 0; offset /= 2) mine += __shfl_xor_sync(0xffffffff, mine, offset);
+    return mine;
+}
+
+// The partition of a row; each x of the tile becomes exp(x - level_of(max)).
+template <int L, typename T, int N>
+__device__ __forceinline__ Partition lanes_partition(float (&tile)[N]) {
+    const float max = lanes_max<L>(tile_max(tile));
+    return {max, lanes_sum<L>(take_exponentials<T>(tile, level_of(max)))};
+}
+
+template <int L, int P>
+struct ShortShape {
+    static constexpr int kLanes = L, kPacks = P;
+};
+
+// start(shape) for rows of up to kLongest packs, of which a lane holds up to kMost; otherwise() for longer ones, and
+// where vectors cannot be loaded.
+template <int V, int kMost, int kLongest = 64, typename Start, typename Otherwise>
+cudaError_t by_lanes(int64_t packs, Start start, Otherwise otherwise) {
+    if constexpr (V > 1) {
+        if (packs <= 8) return start(ShortShape<8, 1>{});
+        if (packs <= 16) return start(ShortShape<8, 2>{});
+        if constexpr (kMost < 4) {
+            if (packs <= 32) return start(ShortShape<16, 2>{});
+            if (packs <= 64) return start(ShortShape<32, 2>{});
+        } else {
+            if (packs <= 24) return start(ShortShape<8, 3>{});
+            if (packs <= 32) return start(ShortShape<8, 4>{});
+            if (packs <= 64) return start(ShortShape<16, 4>{});
+        }
+        if constexpr (kLongest >= 128) {
+            if (packs <= 96) return start(ShortShape<32, 3>{});
+            if (packs <= 128) return start(ShortShape<32, 4>{});
+        }
+        if constexpr (kLongest >= 256) {
+            if (packs <= 192) return start(ShortShape<32, 6>{});
+            if (packs <= 256) return start(ShortShape<32, 8>{});
+        }
+    }
+    return otherwise();
+}
+
+// Blocks for the rows of a shape.
+template <typename Shape>
+unsigned lanes_grid(Shape, int64_t rows) {
+    constexpr int kRows = kLanesThreads / Shape::kLanes;
+    return unsigned((rows + kRows - 1) / kRows);
+}
+
+}  // namespace kernelwright

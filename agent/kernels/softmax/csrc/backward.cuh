@@ -1,0 +1,214 @@
+// Softmax of [outer, length, inner] over length, backward: of the result, not of the input.
+#pragma once
+
+#include "../../csrc/short_rows.cuh"
+
+#ifndef KW_PORTABLE_ONLY
+#include "../../csrc/cluster_rows.cuh"
+#endif
+
+namespace kernelwright::softmax {
+
+// dx = (dy - sum(dy * y)) * y
+struct Backward {
+    const void* dy;
+    const void* y;
+    void* dx;
+    int64_t outer, length, inner;
+    int64_t dtype;
+    cudaStream_t stream;
+    int64_t device;
+};
+
+constexpr int kBackwardShort = 16;  // elements of each of two short rows in a lane's registers
+constexpr int kBackwardPacks = 4;   // of each of two rows in a thread's
+constexpr int kBackwardColumn = 8;  // elements of each of two columns in a thread's
+
+template <typename T, int V>
+__device__ __forceinline__ float product(const Pack<T, V>& dy, const Pack<T, V>& y) {
+    float sum = 0.0f;
+    #pragma unroll
+    for (int k = 0; k < V; ++k) sum += to_float(dy.v[k]) * to_float(y.v[k]);
+    return sum;
+}
+
+template <typename T, int V>
+__device__ __forceinline__ Pack<T, V> gradient(const Pack<T, V>& dy, const Pack<T, V>& y, float sum) {
+    Pack<T, V> dx;
+    #pragma unroll
+    for (int k = 0; k < V; ++k) dx.v[k] = from_float<T>((to_float(dy.v[k]) - sum) * to_float(y.v[k]));
+    return dx;
+}
+
+template <bool kWhole, int L, int P, typename T, int V>
+__global__ void __launch_bounds__(kLanesThreads) backward_short_rows(
+    const T* __restrict__ dy, const T* __restrict__ y, T* __restrict__ dx, int64_t rows, int length) {
+    const ShortShare<kWhole, L, P, V> share(rows, length);
+    float of_dy[share.kSize], of_y[share.kSize];
+    share.load(dy, 0.0f, of_dy);
+    share.load(y, 0.0f, of_y);
+    float sum = 0.0f;
+    #pragma unroll
+    for (int i = 0; i < share.kSize; ++i) sum += of_dy[i] * of_y[i];
+    sum = lanes_sum<L>(sum);
+    share.store(dx, [&](int i) { return (of_dy[i] - sum) * of_y[i]; });
+}
+
+#ifndef KW_PORTABLE_ONLY
+// Packs stay as they are stored: the compiler would keep the floats that it made of bfloat16.
+template <typename T, int V, int P>
+__device__ __forceinline__ void keep_stored(Pack<T, V> (&packs)[P]) {
+    if constexpr (sizeof(T) < sizeof(float) && V > 1) {
+        #pragma unroll
+        for (int word = 0; word < P * V / 2; ++word) asm volatile("" : "+r"(reinterpret_cast<unsigned*>(packs)[word]));
+    }
+}
+#endif
+
+// The first P packs of each thread stay in registers; what is behind them in a row (kRest) is read again.
+template <bool kWhole, typename Team, bool kRest, int P, typename T, int V>
+__global__ void __launch_bounds__(kWarp* kMaxWarps) backward_rows(
+    const T* __restrict__ dy, const T* __restrict__ y, T* __restrict__ dx, int64_t rows, int64_t length) {
+    __shared__ float of_warp[kMaxWarps];
+    const int64_t index = Team::row();
+    if (index >= rows) return;
+    const int thread = Team::thread(), step = Team::threads();
+    const Row row = row_at<kWhole, V>(index, length);
+    const auto* of_dy = reinterpret_cast<const Pack<T, V>*>(dy + row.first);
+    const auto* of_y = reinterpret_cast<const Pack<T, V>*>(y + row.first);
+    auto* of_dx = reinterpret_cast<Pack<T, V>*>(dx + row.first);
+    const int64_t end = end_at<kWhole, V>(row, thread);
+    const int packs = kRest ? int(min(row.packs, int64_t{P} * step)) : int(row.packs);
+    Pack<T, V> dy_tile[P], y_tile[P];
+    Pack<T, 1> dy_end, y_end;
+    #pragma unroll
+    for (int u = 0; u < P; ++u) {  // all are asked for before any is looked at
+        if (thread + u * step < packs) {
+            dy_tile[u] = of_dy[thread + u * step];
+            y_tile[u] = of_y[thread + u * step];
+        }
+    }
+    float sum = 0.0f;
+    if (end >= 0) {
+        dy_end.v[0] = dy[end];
+        y_end.v[0] = y[end];
+        sum = product(dy_end, y_end);
+    }
+    #pragma unroll
+    for (int u = 0; u < P; ++u) {
+        if (thread + u * step < packs) sum += product(dy_tile[u], y_tile[u]);
+    }
+    const int64_t rest = thread + int64_t{P} * step;
+    for (int64_t at = rest; kRest && at < row.packs; at += step) sum += product(of_dy[at], of_y[at]);
+    sum = Team::summed(sum, of_warp);
+#ifndef KW_PORTABLE_ONLY
+    keep_stored(dy_tile);
+    keep_stored(y_tile);
+#endif
+    #pragma unroll
+    for (int u = 0; u < P; ++u) {
+        if (thread + u * step < packs) of_dx[thread + u * step] = gradient(dy_tile[u], y_tile[u], sum);
+    }
+    if (end >= 0) dx[end] = gradient(dy_end, y_end, sum).v[0];
+    for (int64_t at = rest; kRest && at < row.packs; at += step) of_dx[at] = gradient(of_dy[at], of_y[at], sum);
+    Team::part();
+}
+
+// The first N elements of a thread's share of a column stay in registers.
+template <int N, typename T>
+__global__ void __launch_bounds__(kWarp* kColumnWarps) backward_columns(
+    const T* __restrict__ dy, const T* __restrict__ y, T* __restrict__ dx, int64_t length, int64_t inner) {
+    __shared__ float of_warp[kColumnWarps][kWarp];
+    const Column here = column_here(length, inner);
+    const int64_t left = here.inside ? length - threadIdx.y : 0, first = here.base + threadIdx.y * inner;
+    const int step = int(blockDim.y);
+    const int64_t apart = step * inner;
+    Pack<T, 1> dy_tile[N], y_tile[N];
+    #pragma unroll
+    for (int i = 0; i < N; ++i) {  // all are asked for before any is looked at
+        if (i * step < left) {
+            dy_tile[i].v[0] = dy[first + i * apart];
+            y_tile[i].v[0] = y[first + i * apart];
+        }
+    }
+    float sum = 0.0f;
+    #pragma unroll
+    for (int i = 0; i < N; ++i) {
+        if (i * step < left) sum += product(dy_tile[i], y_tile[i]);
+    }
+    for (int64_t i = N; i * step < left; ++i) sum += to_float(dy[first + i * apart]) * to_float(y[first + i * apart]);
+    of_warp[threadIdx.y][threadIdx.x] = sum;
+    __syncthreads();
+    sum = of_warp[0][threadIdx.x];
+    for (int warp = 1; warp < int(blockDim.y); ++warp) sum += of_warp[warp][threadIdx.x];
+    #pragma unroll
+    for (int i = 0; i < N; ++i) {
+        if (i * step < left) dx[first + i * apart] = gradient(dy_tile[i], y_tile[i], sum).v[0];
+    }
+    for (int64_t i = N; i * step < left; ++i) {
+        const int64_t at = first + i * apart;
+        dx[at] = from_float<T>((to_float(dy[at]) - sum) * to_float(y[at]));
+    }
+}
+
+template <bool kWhole, typename T, int V>
+cudaError_t launch_backward_long_rows(const Backward& args) {
+    constexpr int kMost = kBackwardPacks;
+    const int64_t packs = args.length / V;
+    const auto* dy = static_cast<const T*>(args.dy);
+    const auto* y = static_cast<const T*>(args.y);
+    auto* dx = static_cast<T*>(args.dx);
+#ifndef KW_PORTABLE_ONLY
+    const int64_t blocks = cluster_for(args.outer, packs, kMost, kMaxCluster, args.device);
+    if (blocks > 1) {
+        const int64_t of_block = packs_of_block(packs, blocks);
+        const unsigned threads = block_for(of_block, of_block <= kBlockPacks ? 1 : kMost);
+        return start_clusters(
+            backward_rows<kWhole, Cluster, false, kMost, T, V>, blocks, args.outer, threads, args.stream, dy, y, dx,
+            args.outer, args.length);
+    }
+#endif
+    const auto start = [&](auto kernel, dim3 block) {
+        kernel<<<rows_grid(args.outer, block), block, 0, args.stream>>>(dy, y, dx, args.outer, args.length);
+        return cudaGetLastError();
+    };
+    const int64_t each = packs_at_once(args.outer, packs, kMost);
+    const dim3 block = rows_block(block_for(packs, each));
+    if (each == 1) return start(backward_rows<kWhole, Block, false, 1, T, V>, block);
+    if (each == 2) return start(backward_rows<kWhole, Block, false, 2, T, V>, block);
+    if (packs <= kMost * kBlockPacks) return start(backward_rows<kWhole, Block, false, kMost, T, V>, block);
+    return start(backward_rows<kWhole, Block, true, kMost, T, V>, block);
+}
+
+template <bool kWhole, typename T, int V>
+cudaError_t launch_backward_rows(const Backward& args) {
+    return by_lanes<V, kBackwardShort / V>(
+        args.length / V,
+        [&](auto shape) {
+            backward_short_rows<kWhole, shape.kLanes, shape.kPacks, T, V>
+                <<<lanes_grid(shape, args.outer), kLanesThreads, 0, args.stream>>>(
+                    static_cast<const T*>(args.dy), static_cast<const T*>(args.y), static_cast<T*>(args.dx), args.outer,
+                    int(args.length));
+            return cudaGetLastError();
+        },
+        [&] { return launch_backward_long_rows<kWhole, T, V>(args); });
+}
+
+inline cudaError_t backward(const Backward& args) {
+    if (args.outer > kMaxGrid || column_blocks(args.outer, args.inner) > kMaxGrid) return cudaErrorInvalidValue;
+    return with_dtype(args.dtype, [&](auto element) {
+        using T = decltype(element);
+        if (args.inner > 1) {
+            const unsigned grid = unsigned(column_blocks(args.outer, args.inner));
+            backward_columns<kBackwardColumn, T><<<grid, column_block(args.length), 0, args.stream>>>(
+                static_cast<const T*>(args.dy), static_cast<const T*>(args.y), static_cast<T*>(args.dx), args.length,
+                args.inner);
+            return cudaGetLastError();
+        }
+        if (!aligned(args.dy) || !aligned(args.y) || !aligned(args.dx)) return launch_backward_rows<true, T, 1>(args);
+        if (args.length % kVector<T> == 0) return launch_backward_rows<true, T, kVector<T>>(args);
+        return launch_backward_rows<false, T, kVector<T>>(args);
+    });
+}
+
+}  // namespace kernelwright::softmax

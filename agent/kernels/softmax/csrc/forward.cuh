@@ -1,0 +1,266 @@
+// Softmax of [outer, length, inner] over length, forward.
+//
+// A row that the registers of a warp, a block or a cluster hold is read once; a longer one twice.
+#pragma once
+
+#include "../../csrc/short_rows.cuh"
+
+#ifndef KW_PORTABLE_ONLY
+#include "../../csrc/cluster_rows.cuh"
+#endif
+
+namespace kernelwright::softmax {
+
+struct Forward {
+    const void* x;
+    void* y;
+    int64_t outer, length, inner;
+    int64_t dtype;
+    cudaStream_t stream;
+    int64_t device;
+};
+
+constexpr int kHeld = 32;         // elements of a row that a thread has in registers
+constexpr int kShortPacks = 4;    // of a short row that a lane has in them
+constexpr int kShortColumn = 32;  // elements of a column that a thread has in them
+constexpr int kHeldColumn = 16;   // the same where several threads have a column
+constexpr int kColumnThreads = 256;
+constexpr int64_t kManyColumns = 65536;  // that keep the SMs busy with a thread each
+
+// NaN for a row with inf, and for one of nothing but -inf, as in torch.
+__device__ __forceinline__ float inverse(Partition all) { return isinf(all.max) ? NAN : 1.0f / all.sum; }
+
+// The packs of a tile, times `factor`, as the packs 0, step, ... below `left` from y on.
+template <typename T, int V, int N>
+__device__ __forceinline__ void store_tile(
+    const float (&tile)[N], float factor, Pack<T, V>* y, int64_t left, int step) {
+    #pragma unroll
+    for (int u = 0; u < N / V; ++u) {
+        Pack<T, V> pack;
+        #pragma unroll
+        for (int k = 0; k < V; ++k) pack.v[k] = from_float<T>(tile[u * V + k] * factor);
+        if (u * step < left) y[u * step] = pack;
+    }
+}
+
+template <bool kWhole, int L, int P, typename T, int V>
+__global__ void __launch_bounds__(kLanesThreads) short_rows(
+    const T* __restrict__ x, T* __restrict__ y, int64_t rows, int length) {
+    const ShortShare<kWhole, L, P, V> share(rows, length);
+    float tile[share.kSize];
+    share.load(x, -INFINITY, tile);
+    const float factor = inverse(lanes_partition<L, T>(tile));
+    share.store(y, [&](int i) { return tile[i] * factor; });
+}
+
+// A thread takes its exponentials below its own maximum, and one factor makes them those below the row's.
+template <bool kWhole, typename Team, int P, typename T, int V>
+__global__ void __launch_bounds__(kWarp* kMaxWarps) resident_rows(
+    const T* __restrict__ x, T* __restrict__ y, int64_t rows, int64_t length) {
+    constexpr int N = P * V;
+    __shared__ Partition of_warp[kMaxWarps];
+    const int64_t index = Team::row();
+    if (index >= rows) return;
+    const int thread = Team::thread(), step = Team::threads();
+    const Row row = row_at<kWhole, V>(index, length);
+    const auto* from = reinterpret_cast<const Pack<T, V>*>(x + row.first) + thread;
+    const int left = int(row.packs) - thread;
+    const int64_t end = end_at<kWhole, V>(row, thread);
+    Pack<T, V> packs[P];
+    float tile[N + kEnds<kWhole>];
+    #pragma unroll
+    for (int u = 0; u < P; ++u) {
+        if (u * step < left) packs[u] = from[u * step];
+    }
+    if (!kWhole) tile[N] = end_value(x, end);
+    #pragma unroll
+    for (int i = 0; i < N; ++i) tile[i] = to_float(packs[i / V].v[i % V]);
+    if (left <= (P - 1) * step) {
+        #pragma unroll
+        for (int i = 0; i < N; ++i) tile[i] = i / V * step < left ? tile[i] : -INFINITY;
+    }
+    const float max = tile_max(tile);
+    const Partition all = Team::merged({max, take_exponentials<T>(tile, level_of(max))}, of_warp);
+    const float factor = expf(max - level_of(all.max)) * inverse(all);
+    store_tile(tile, factor, reinterpret_cast<Pack<T, V>*>(y + row.first) + thread, left, step);
+    if (end >= 0) y[end] = from_float<T>(tile[N] * factor);
+    Team::part();
+}
+
+template <bool kWhole, typename T, int V>
+__global__ void __launch_bounds__(kWarp* kMaxWarps) streamed_rows(
+    const T* __restrict__ x, T* __restrict__ y, int64_t rows, int64_t length) {
+    __shared__ Partition of_warp[kMaxWarps];
+    if (row_here() >= rows) return;
+    const Row row = row_at<kWhole, V>(row_here(), length);
+    const auto* from = reinterpret_cast<const Pack<T, V>*>(x + row.first);
+    auto* to = reinterpret_cast<Pack<T, V>*>(y + row.first);
+    const int step = int(blockDim.x);
+    const int64_t end = end_at<kWhole, V>(row, threadIdx.x);
+    Partition all = partition<kTile>(from, threadIdx.x, row.packs, step, 1);
+    float of_end[1] = {end_value(x, end)};
+    if (!kWhole) all = add_tile<T>(all, of_end);
+    all = Block::merged(all, of_warp);
+    const float level = level_of(all.max);
+    const float factor = inverse(all);
+    for (int64_t first = threadIdx.x; first < row.packs; first += kTile / V * step) {
+        float tile[kTile];
+        load_tile(from + first, row.packs - first, step, 1, tile);
+        #pragma unroll
+        for (float& value : tile) value = exp_for<T>(value - level);
+        store_tile(tile, factor, to + first, row.packs - first, step);
+    }
+    if (end >= 0) y[end] = from_float<T>(exp_for<T>(to_float(x[end]) - level) * factor);
+}
+
+template <typename T>
+__global__ void columns(const T* __restrict__ x, T* __restrict__ y, int64_t length, int64_t inner) {
+    __shared__ Partition of_warp[kColumnWarps][kWarp];
+    const Column here = column_here(length, inner);
+    const Partition all = column_partition(x, here, length, inner, of_warp);
+    if (!here.inside) return;
+    const float level = level_of(all.max);
+    const float factor = inverse(all);
+    for (int64_t i = threadIdx.y; i < length; i += blockDim.y) {
+        const int64_t at = here.base + i * inner;
+        y[at] = from_float<T>(exp_for<T>(to_float(x[at]) - level) * factor);
+    }
+}
+
+// The threads of a column have it in their registers, N elements each at most.
+template <int N, typename T>
+__global__ void __launch_bounds__(kWarp* kColumnWarps) held_columns(
+    const T* __restrict__ x, T* __restrict__ y, int64_t length, int64_t inner) {
+    __shared__ Partition of_warp[kColumnWarps][kWarp];
+    const Column here = column_here(length, inner);
+    const int left = here.inside ? int(length) - int(threadIdx.y) : 0, step = int(blockDim.y);
+    const int64_t first = here.base + threadIdx.y * inner, apart = step * inner;
+    float tile[N];
+    #pragma unroll
+    for (int i = 0; i < N; ++i) tile[i] = i * step < left ? to_float(x[first + i * apart]) : -INFINITY;
+    const float max = tile_max(tile);
+    const Partition all = column_merge({max, take_exponentials<T>(tile, level_of(max))}, of_warp);
+    const float factor = expf(max - level_of(all.max)) * inverse(all);
+    #pragma unroll
+    for (int i = 0; i < N; ++i) {
+        if (i * step < left) y[first + i * apart] = from_float<T>(tile[i] * factor);
+    }
+}
+
+// A thread has a whole column of up to kShortColumn in its registers.
+template <int N, typename T>
+__global__ void __launch_bounds__(kColumnThreads) short_columns(
+    const T* __restrict__ x, T* __restrict__ y, int64_t length, int64_t inner, int64_t count) {
+    const int64_t column = int64_t{blockIdx.x} * kColumnThreads + threadIdx.x;
+    if (column >= count) return;
+    const int64_t first = column / inner * length * inner + column % inner;
+    float tile[N];
+    #pragma unroll
+    for (int i = 0; i < N; ++i) tile[i] = i < length ? to_float(x[first + i * inner]) : -INFINITY;
+    const float max = tile_max(tile);
+    const float factor = inverse({max, take_exponentials<T>(tile, level_of(max))});
+    #pragma unroll
+    for (int i = 0; i < N; ++i) {
+        if (i < length) y[first + i * inner] = from_float<T>(tile[i] * factor);
+    }
+}
+
+#ifndef KW_PORTABLE_ONLY
+// Rows that are too few for a block each, or too long for one.
+template <bool kWhole, typename T, int V>
+cudaError_t launch_clusters(const Forward& args, int64_t blocks) {
+    const int64_t packs = packs_of_block(args.length / V, blocks);
+    const auto start = [&](auto kernel, int each) {
+        return start_clusters(
+            kernel, blocks, args.outer, block_for(packs, each), args.stream, static_cast<const T*>(args.x),
+            static_cast<T*>(args.y), args.outer, args.length);
+    };
+    if (packs <= kBlockPacks) return start(resident_rows<kWhole, Cluster, 1, T, V>, 1);
+    if (packs <= 2 * kBlockPacks) return start(resident_rows<kWhole, Cluster, 2, T, V>, 2);
+    return start(resident_rows<kWhole, Cluster, kHeld / V, T, V>, kHeld / V);
+}
+#endif
+
+template <bool kWhole, typename T, int V>
+cudaError_t launch_long_rows(const Forward& args) {
+    constexpr int kMost = kHeld / V;
+    const int64_t packs = args.length / V;
+#ifndef KW_PORTABLE_ONLY
+    // Of 16-bit elements two reads are as fast as the largest clusters.
+    const int64_t widest = sizeof(T) == sizeof(float) ? kMaxCluster : kMaxCluster / 2;
+    const int64_t blocks = cluster_for(args.outer, packs, kMost, widest, args.device);
+    if (blocks > 1) return launch_clusters<kWhole, T, V>(args, blocks);
+#endif
+    const auto start = [&](auto kernel, unsigned threads) {
+        kernel<<<unsigned(args.outer), threads, 0, args.stream>>>(
+            static_cast<const T*>(args.x), static_cast<T*>(args.y), args.outer, args.length);
+        return cudaGetLastError();
+    };
+    const int64_t each = packs_at_once(args.outer, packs, kMost);
+    if (each == 1) return start(resident_rows<kWhole, Block, 1, T, V>, block_for(packs, 1));
+    if (each == 2) return start(resident_rows<kWhole, Block, 2, T, V>, block_for(packs, 2));
+    if (packs <= kMost * kBlockPacks) {
+        return start(resident_rows<kWhole, Block, kMost, T, V>, block_for(packs, kMost));
+    }
+    return start(streamed_rows<kWhole, T, V>, kWarp * kMaxWarps);
+}
+
+template <bool kWhole, typename T, int V>
+cudaError_t launch_rows(const Forward& args) {
+    return by_lanes<V, kShortPacks>(
+        args.length / V,
+        [&](auto shape) {
+            short_rows<kWhole, shape.kLanes, shape.kPacks, T, V>
+                <<<lanes_grid(shape, args.outer), kLanesThreads, 0, args.stream>>>(
+                    static_cast<const T*>(args.x), static_cast<T*>(args.y), args.outer, int(args.length));
+            return cudaGetLastError();
+        },
+        [&] { return launch_long_rows<kWhole, T, V>(args); });
+}
+
+// Where x and y do not begin where packs do.
+template <typename T>
+cudaError_t launch_elements(const Forward& args) {
+    const dim3 block = rows_block(block_for(args.length, kTile));
+    streamed_rows<true, T, 1><<<rows_grid(args.outer, block), block, 0, args.stream>>>(
+        static_cast<const T*>(args.x), static_cast<T*>(args.y), args.outer, args.length);
+    return cudaGetLastError();
+}
+
+inline cudaError_t forward(const Forward& args) {
+    if (args.outer > kMaxGrid || column_blocks(args.outer, args.inner) > kMaxGrid) return cudaErrorInvalidValue;
+    return with_dtype(args.dtype, [&](auto element) {
+        using T = decltype(element);
+        if (args.inner > 1 && args.length <= kShortColumn && args.outer * args.inner >= kManyColumns) {
+            const int64_t count = args.outer * args.inner;
+            const unsigned grid = unsigned((count + kColumnThreads - 1) / kColumnThreads);
+            const auto* x = static_cast<const T*>(args.x);
+            auto* y = static_cast<T*>(args.y);
+            if (args.length <= kShortColumn / 4) {
+                short_columns<kShortColumn / 4>
+                    <<<grid, kColumnThreads, 0, args.stream>>>(x, y, args.length, args.inner, count);
+            } else {
+                short_columns<kShortColumn>
+                    <<<grid, kColumnThreads, 0, args.stream>>>(x, y, args.length, args.inner, count);
+            }
+            return cudaGetLastError();
+        }
+        if (args.inner > 1) {
+            const unsigned grid = unsigned(column_blocks(args.outer, args.inner));
+            const dim3 block = column_block(args.length);
+            const auto start = [&](auto kernel) {
+                kernel<<<grid, block, 0, args.stream>>>(
+                    static_cast<const T*>(args.x), static_cast<T*>(args.y), args.length, args.inner);
+                return cudaGetLastError();
+            };
+            if (args.length <= kColumnWarps * kHeldColumn / 2) return start(held_columns<kHeldColumn / 2, T>);
+            if (args.length <= kColumnWarps * kHeldColumn) return start(held_columns<kHeldColumn, T>);
+            return start(columns<T>);
+        }
+        if (!aligned(args.x) || !aligned(args.y)) return launch_elements<T>(args);
+        if (args.length % kVector<T> == 0) return launch_rows<true, T, kVector<T>>(args);
+        return launch_rows<false, T, kVector<T>>(args);
+    });
+}
+
+}  // namespace kernelwright::softmax

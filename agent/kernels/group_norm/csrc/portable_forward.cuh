@@ -50,10 +50,15 @@ struct Line {
     float level;
 };
 
+__device__ __forceinline__ Line line_of(const Moments& m, const Affine& affine) {
+    const float scale = m.rstd * affine.weight;
+    return {scale, fmaf(-m.rest, scale, affine.bias)};
+}
+
 template <typename T>
 __device__ __forceinline__ Line line_of(const Forward& f, const Moments& m, int64_t channel) {
-    const float scale = m.rstd * parameter<T>(f.weight, f.param_dtype, channel, 1.0f);
-    return {scale, fmaf(-m.rest, scale, parameter<T>(f.bias, f.param_dtype, channel, 0.0f))};
+    return line_of(m, {parameter<T>(f.weight, f.param_dtype, channel, 1.0f),
+                       parameter<T>(f.bias, f.param_dtype, channel, 0.0f)});
 }
 
 // y of one pack whose lane 0 is element `first` of its row. Where planes are no shorter than packs, a pack lies in one
@@ -88,7 +93,7 @@ __device__ __forceinline__ void apply_pack(const Forward& f, const Moments& m, P
         #pragma unroll
         for (int k = 0; k < V; ++k) z.v[k] += to_float(residual.v[k]);
     }
-    if (!PLAIN && f.act != kNone) z = activate_pack<V>(f.act, z);
+    if (!PLAIN && f.act != kNone) z = activate_pack<T, V>(f.act, z);
     #pragma unroll
     for (int k = 0; k < V; ++k) pack.v[k] = from_float<T>(z.v[k]);
     store_pack<T, V>(static_cast<T*>(f.y) + row_start, first, length, pack);

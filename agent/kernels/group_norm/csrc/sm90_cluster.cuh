@@ -1,0 +1,126 @@
+// Groups that the shared memory of a few blocks holds: what both directions share.
+//
+// The blocks of a cluster share out a group, and copy what they take into shared memory. They add it up as it arrives,
+// hand each other their sums, and make the result of what they hold: one read, one write, and every SM at work where
+// groups are fewer than SMs. Blocks are short, so that what every thread does once counts: the host divides.
+#pragma once
+
+#include "../../csrc/bulk_sm90.cuh"
+#include "activation.cuh"
+#include "elements.cuh"
+#include "sums.cuh"
+
+namespace kernelwright::group_norm::sm90 {
+
+using namespace kernelwright::sm90;
+
+constexpr int kMaxClusterThreads = 512;
+constexpr int kMaxBlocks = 8;  // of a cluster: every GPU of sm_90 takes as many
+constexpr int kMaxTiles = 32;  // packs that a thread holds of a tensor
+
+__device__ __forceinline__ void cluster_arrive() { asm volatile("barrier.cluster.arrive.aligned;" ::: "memory"); }
+
+__device__ __forceinline__ void cluster_wait() { asm volatile("barrier.cluster.wait.aligned;" ::: "memory"); }
+
+__device__ __forceinline__ int cluster_number() {
+    int number;
+    asm("mov.u32 %0, %%clusterid.x;" : "=r"(number));
+    return number;
+}
+
+__device__ __forceinline__ int cluster_rank() {
+    int rank;
+    asm("mov.u32 %0, %%cluster_ctarank;" : "=r"(rank));
+    return rank;
+}
+
+// `to` of block `rank` of the cluster.
+__device__ __forceinline__ void store_in_block(double* to, int rank, double value) {
+    uint32_t address;
+    asm("mapa.shared::cluster.u32 %0, %1, %2;" : "=r"(address) : "r"(shared_address(to)), "r"(rank));
+    asm volatile("st.shared::cluster.f64 [%0], %1;" ::"r"(address), "d"(value) : "memory");
+}
+
+// Over the half of a warp.
+__device__ __forceinline__ double half_warp_sum(double mine) {
+    for (int offset = kWarp / 4; offset > 0; offset /= 2) mine += __shfl_xor_sync(0xffffffffu, mine, offset);
+    return mine;
+}
+
+// The sum over all threads of a cluster, in each of them and in one order; the lower half of a warp adds up `a`, the upper
+// `b`. They have called cluster_arrive before, so that blocks write to each other once all have begun.
+__device__ __forceinline__ Pair cluster_sum(Pair mine, int blocks) {
+    constexpr int kHalf = kWarp / 2;
+    __shared__ double of_warp[2][kMaxBlocks * kMaxClusterThreads / kWarp];
+    const int lane = threadIdx.x % kWarp;
+    const int half = lane / kHalf;
+    const int warps = blockDim.x / kWarp;
+    const double other = __shfl_xor_sync(0xffffffffu, half == 0 ? mine.b : mine.a, kHalf);
+    const double sum = half_warp_sum((half == 0 ? mine.a : mine.b) + other);
+    cluster_wait();
+    double* place = of_warp[half] + cluster_rank() * warps + threadIdx.x / kWarp;
+    if (lane % kHalf < blocks) store_in_block(place, lane % kHalf, sum);
+    cluster_arrive();
+    cluster_wait();
+    double total = 0.0;
+    for (int i = lane % kHalf; i < blocks * warps; i += kHalf) total += of_warp[half][i];
+    total = half_warp_sum(total);
+    return {__shfl_sync(0xffffffffu, total, 0), __shfl_sync(0xffffffffu, total, kHalf)};
+}
+
+// Begins to copy `count` packs of each tensor from `from` to `to`, a tile of a pack for each thread after the other;
+// `arrived` has a barrier for each tile.
+template <int TENSORS>
+__device__ __forceinline__ void load_tiles(const Raw* const (&from)[TENSORS], Raw* const (&to)[TENSORS], int count,
+                                           uint64_t* arrived) {
+    if (threadIdx.x != 0) return;
+    const int threads = blockDim.x;
+    for (int first = 0, tile = 0; first < count; first += threads, ++tile) barrier_init(arrived + tile);
+    barriers_made();
+    for (int first = 0, tile = 0; first < count; first += threads, ++tile) {
+        const uint32_t bytes = min(threads, count - first) * sizeof(Raw);
+        barrier_expect(arrived + tile, TENSORS * bytes);
+        #pragma unroll
+        for (int i = 0; i < TENSORS; ++i) bulk_load(to[i] + first, from[i] + first, bytes, arrived + tile);
+    }
+}
+
+// Weight and bias of `count` channels.
+template <typename T, class Call>
+__device__ __forceinline__ void load_affine(const Call& call, int channel, int count, Affine* to) {
+    for (int c = threadIdx.x; c < count; c += blockDim.x) {
+        to[c] = {parameter<T>(call.weight, call.param_dtype, channel + c, 1.0f),
+                 parameter<T>(call.bias, call.param_dtype, channel + c, 0.0f)};
+    }
+}
+
+// 1 / (1 + exp(-z)) by two instructions that approximate, some 1e-6 off: for elements of 16 bits.
+__device__ __forceinline__ float quick_sigmoid(float z) {
+    float power;
+    float inverse;
+    asm("ex2.approx.ftz.f32 %0, %1;" : "=f"(power) : "f"(z * -1.4426950408889634f));
+    asm("rcp.approx.ftz.f32 %0, %1;" : "=f"(inverse) : "f"(1.0f + power));
+    return inverse;
+}
+
+// As activate_pack and derivative_pack; SiLU of 16-bit elements, the activation of most models, without a call.
+template <typename T, int V>
+__device__ __forceinline__ Pack<float, V> activated(int64_t act, Pack<float, V> z) {
+    if (act != kSilu || sizeof(T) != 2) return activate_pack<T, V>(act, z);
+    #pragma unroll
+    for (int k = 0; k < V; ++k) z.v[k] *= quick_sigmoid(z.v[k]);
+    return z;
+}
+
+template <typename T, int V>
+__device__ __forceinline__ Pack<float, V> slopes(int64_t act, Pack<float, V> z) {
+    if (act != kSilu || sizeof(T) != 2) return derivative_pack<T, V>(act, z);
+    #pragma unroll
+    for (int k = 0; k < V; ++k) {
+        const float s = quick_sigmoid(z.v[k]);
+        z.v[k] = s * fmaf(z.v[k], 1.0f - s, 1.0f);
+    }
+    return z;
+}
+
+}  // namespace kernelwright::group_norm::sm90

@@ -6,6 +6,7 @@
 #pragma once
 
 #include "../../csrc/bulk_sm90.cuh"
+#include "../../csrc/cluster_sm90.cuh"
 #include "activation.cuh"
 #include "elements.cuh"
 #include "sums.cuh"
@@ -17,29 +18,6 @@ using namespace kernelwright::sm90;
 constexpr int kMaxClusterThreads = 512;
 constexpr int kMaxBlocks = 8;  // of a cluster: every GPU of sm_90 takes as many
 constexpr int kMaxTiles = 32;  // packs that a thread holds of a tensor
-
-__device__ __forceinline__ void cluster_arrive() { asm volatile("barrier.cluster.arrive.aligned;" ::: "memory"); }
-
-__device__ __forceinline__ void cluster_wait() { asm volatile("barrier.cluster.wait.aligned;" ::: "memory"); }
-
-__device__ __forceinline__ int cluster_number() {
-    int number;
-    asm("mov.u32 %0, %%clusterid.x;" : "=r"(number));
-    return number;
-}
-
-__device__ __forceinline__ int cluster_rank() {
-    int rank;
-    asm("mov.u32 %0, %%cluster_ctarank;" : "=r"(rank));
-    return rank;
-}
-
-// `to` of block `rank` of the cluster.
-__device__ __forceinline__ void store_in_block(double* to, int rank, double value) {
-    uint32_t address;
-    asm("mapa.shared::cluster.u32 %0, %1, %2;" : "=r"(address) : "r"(shared_address(to)), "r"(rank));
-    asm volatile("st.shared::cluster.f64 [%0], %1;" ::"r"(address), "d"(value) : "memory");
-}
 
 // Over the half of a warp.
 __device__ __forceinline__ double half_warp_sum(double mine) {
@@ -68,39 +46,48 @@ __device__ __forceinline__ Pair cluster_sum(Pair mine, int blocks) {
     return {__shfl_sync(0xffffffffu, total, 0), __shfl_sync(0xffffffffu, total, kHalf)};
 }
 
-// Begins to copy `count` packs of each tensor from `from` to `to`, a tile of a pack for each thread after the other;
-// `arrived` has a barrier for each tile.
-template <int TENSORS>
-__device__ __forceinline__ void load_tiles(const Raw* const (&from)[TENSORS], Raw* const (&to)[TENSORS], int count,
-                                           uint64_t* arrived) {
-    if (threadIdx.x != 0) return;
+// What tells the threads of a block what is there: a barrier for each tile, a pack for each thread, and one for the
+// parameters.
+struct Arrivals {
+    uint64_t tiles[kMaxTiles];
+    uint64_t parameters;
+};
+
+// Begins to copy `count` packs of each tensor from `from` to `to`, tile after tile, and weight and bias of `channels`
+// channels to `affine`. The copy engine takes what memory delivers, so that the asking thread is held up: its warp does
+// nothing else, and the others go on.
+template <typename T, int TENSORS, class Call>
+__device__ __forceinline__ void begin_loads(const Raw* const (&from)[TENSORS], Raw* const (&to)[TENSORS], int count,
+                                            const Call& call, int first_channel, int channels, Affine* affine,
+                                            Arrivals& arrivals) {
     const int threads = blockDim.x;
-    for (int first = 0, tile = 0; first < count; first += threads, ++tile) barrier_init(arrived + tile);
-    barriers_made();
-    for (int first = 0, tile = 0; first < count; first += threads, ++tile) {
-        const uint32_t bytes = min(threads, count - first) * sizeof(Raw);
-        barrier_expect(arrived + tile, TENSORS * bytes);
-        #pragma unroll
-        for (int i = 0; i < TENSORS; ++i) bulk_load(to[i] + first, from[i] + first, bytes, arrived + tile);
+    if (threadIdx.x == 0) {
+        for (int tile = 0; tile * threads < count; ++tile) barrier_init(arrivals.tiles + tile);
+        barrier_init(&arrivals.parameters, threads / kWarp - 1);
+        barriers_made();
     }
+    __syncthreads();
+    if (threadIdx.x < kWarp) {
+        if (threadIdx.x != 0) return;
+        for (int first = 0, tile = 0; first < count; first += threads, ++tile) {
+            const uint32_t bytes = min(threads, count - first) * sizeof(Raw);
+            barrier_expect(arrivals.tiles + tile, TENSORS * bytes);
+            #pragma unroll
+            for (int i = 0; i < TENSORS; ++i) bulk_load(to[i] + first, from[i] + first, bytes, arrivals.tiles + tile);
+        }
+        return;
+    }
+    for (int c = threadIdx.x - kWarp; c < channels; c += threads - kWarp) {
+        affine[c] = {parameter<T>(call.weight, call.param_dtype, first_channel + c, 1.0f),
+                     parameter<T>(call.bias, call.param_dtype, first_channel + c, 0.0f)};
+    }
+    __syncwarp();
+    if (threadIdx.x % kWarp == 0) barrier_arrive(&arrivals.parameters);
 }
 
-// Weight and bias of `count` channels.
-template <typename T, class Call>
-__device__ __forceinline__ void load_affine(const Call& call, int channel, int count, Affine* to) {
-    for (int c = threadIdx.x; c < count; c += blockDim.x) {
-        to[c] = {parameter<T>(call.weight, call.param_dtype, channel + c, 1.0f),
-                 parameter<T>(call.bias, call.param_dtype, channel + c, 0.0f)};
-    }
-}
-
-// 1 / (1 + exp(-z)) by two instructions that approximate, some 1e-6 off: for elements of 16 bits.
+// 1 / (1 + exp(-z)), some 1e-6 off: for elements of 16 bits.
 __device__ __forceinline__ float quick_sigmoid(float z) {
-    float power;
-    float inverse;
-    asm("ex2.approx.ftz.f32 %0, %1;" : "=f"(power) : "f"(z * -1.4426950408889634f));
-    asm("rcp.approx.ftz.f32 %0, %1;" : "=f"(inverse) : "f"(1.0f + power));
-    return inverse;
+    return approximate_reciprocal(1.0f + approximate_exp2(z * -1.4426950408889634f));
 }
 
 // As activate_pack and derivative_pack; SiLU of 16-bit elements, the activation of most models, without a call.

@@ -68,7 +68,7 @@ __global__ void __launch_bounds__(kMaxClusterThreads)
     cluster_backward(const __grid_constant__ Backward b, const __grid_constant__ BackwardShare share, Sums* sums) {
     constexpr int V = 16 / sizeof(T);
     extern __shared__ __align__(128) unsigned char shared[];
-    __shared__ uint64_t arrived[kMaxTiles];
+    __shared__ Arrivals arrivals;
     const int row = cluster_number();
     const int rank = cluster_rank();
     const int first_unit = rank * share.units + min(rank, share.more);
@@ -78,14 +78,15 @@ __global__ void __launch_bounds__(kMaxClusterThreads)
     const int64_t start = int64_t{row} * share.group_channels * share.plane_packs + first_held.begin;  // in packs
     Raw* xs = reinterpret_cast<Raw*>(shared);
     Raw* dys = xs + share.packs;
-    load_tiles<2>({static_cast<const Raw*>(b.x) + start, static_cast<const Raw*>(b.dy) + start}, {xs, dys},
-                  last_held.end - first_held.begin, arrived);
-    cluster_arrive();
     Affine* affine = reinterpret_cast<Affine*>(dys + share.packs);
-    load_affine<T>(b, row % share.groups * share.group_channels + first_held.channel,
-                   last_held.channel - first_held.channel + 1, affine);
+    begin_loads<T, 2>({static_cast<const Raw*>(b.x) + start, static_cast<const Raw*>(b.dy) + start}, {xs, dys},
+                      last_held.end - first_held.begin, b,
+                      row % share.groups * share.group_channels + first_held.channel,
+                      last_held.channel - first_held.channel + 1, affine, arrivals);
+    __syncwarp();
+    cluster_arrive();
     Channel c = {b.mean[row], b.rstd[row], 1.0f, 0.0f};
-    __syncthreads();
+    barrier_wait(&arrivals.parameters, 0);
 
     const int threads = blockDim.x;
     const int team = share.team;
@@ -101,7 +102,7 @@ __global__ void __launch_bounds__(kMaxClusterThreads)
     };
     Pair total = {0.0, 0.0};
     int waited = 0;  // packs whose tiles have been waited for
-    uint64_t* next = arrived;
+    uint64_t* next = arrivals.tiles;
     for (int base = first_unit; base <= last_unit; base += teams) {
         const int number = base - first_unit + mine;
         float db = 0.0f;

@@ -46,23 +46,24 @@ __global__ void __launch_bounds__(kMaxClusterThreads)
     cluster_forward(const __grid_constant__ Forward f, const __grid_constant__ ForwardShare share) {
     constexpr int V = 16 / sizeof(T);
     extern __shared__ __align__(128) unsigned char shared[];
-    __shared__ uint64_t arrived[kMaxTiles];
+    __shared__ Arrivals arrivals;
     const int row = cluster_number();
     const int begin = cluster_rank() * share.packs;
     const int count = min(share.packs, share.row_packs - begin);
     const int64_t start = int64_t{row} * share.row_packs + begin;  // in packs, as `begin` and `count`
     Raw* held = reinterpret_cast<Raw*>(shared);
-    load_tiles<1>({static_cast<const Raw*>(f.x) + start}, {held}, count, arrived);
-    cluster_arrive();
+    Affine* affine = reinterpret_cast<Affine*>(held + share.packs);
     const int first_channel = begin * V / share.spatial;
     const int channels = min(share.channels, share.group_channels - first_channel);
-    Affine* affine = reinterpret_cast<Affine*>(held + share.packs);
-    load_affine<T>(f, row % share.groups * share.group_channels + first_channel, channels, affine);
-    __syncthreads();
+    begin_loads<T, 1>({static_cast<const Raw*>(f.x) + start}, {held}, count, f,
+                      row % share.groups * share.group_channels + first_channel, channels, affine, arrivals);
+    __syncwarp();
+    cluster_arrive();
 
-    const Pair total = cluster_sum(sum_held<T>(held, count, arrived), share.blocks);
+    const Pair total = cluster_sum(sum_held<T>(held, count, arrivals.tiles), share.blocks);
     const Moments m = moments_of(total, share.inverse, f.eps);
     if (threadIdx.x == 0 && begin == 0) keep_moments(f, row, m);
+    barrier_wait(&arrivals.parameters, 0);
 
     const int element = (begin + static_cast<int>(threadIdx.x)) * V;
     int channel = element / share.spatial;

@@ -10,8 +10,10 @@
 
 namespace kernelwright::group_norm::sm90 {
 
-constexpr int64_t kHeldBytes = 104 * 1024;  // that a block holds, at most: two blocks stand on an SM
-constexpr int64_t kWantedBlocks = 256;      // some two on each SM
+constexpr int64_t kHeldBytes = 104 * 1024;  // that a block holds: two blocks stand on an SM
+constexpr int64_t kMostBytes = 208 * 1024;  // that a block holds where it stands alone
+constexpr int64_t kLeastBytes = 8 * 1024;   // less for a block does not pay, nor smaller groups
+constexpr int64_t kMostShared = 224 * 1024;
 constexpr int64_t kUnitPacks = 64;          // of a team of a warp, at most
 
 // How many blocks of how many threads take a row.
@@ -20,17 +22,23 @@ struct Cluster {
     int threads;
 };
 
-// For a row that holds so many packs: as many blocks as fill the SMs, as long as each has some KB. None where they cannot
-// hold it.
-inline Cluster cluster_for(int64_t rows, int64_t packs) {
-    const int64_t bytes = packs * int64_t{sizeof(Raw)};
+// For so many rows, each of so many bytes to hold: the fewest blocks that hold a row and fill the SMs, of which there are
+// some 128. Two blocks stand on SMs side by side; more of them are spread unevenly, so that it takes twice as many to fill
+// all. None where a cluster cannot hold a row, or where it is short. What that gains: benchmarks/kernels/README.md.
+inline Cluster cluster_for(int64_t rows, int64_t bytes) {
+    constexpr int64_t kSms = 128;
+    if (bytes < kLeastBytes || bytes > kMaxBlocks * kMostBytes || rows * kMaxBlocks > kMaxGrid) return {0, 0};
     int64_t blocks = 1;
-    while (blocks < kMaxBlocks &&
-           (bytes > blocks * kHeldBytes || (rows * blocks < kWantedBlocks && bytes >= blocks * 16 * 1024))) {
-        blocks *= 2;
+    for (; blocks < kMaxBlocks; blocks *= 2) {
+        const bool pairs_alone = blocks == 2 && rows * blocks <= kSms;
+        const bool holds = bytes <= blocks * (pairs_alone ? kMostBytes : kHeldBytes);
+        const bool fills = rows * blocks >= (blocks <= 2 ? kSms : 2 * kSms);
+        if (holds && (fills || bytes < 2 * blocks * kLeastBytes)) break;
     }
-    if (bytes > blocks * kHeldBytes || rows * blocks > kMaxGrid) return {0, 0};
-    return {static_cast<int>(blocks), bytes / blocks >= 32 * 1024 ? kMaxClusterThreads : kMaxClusterThreads / 2};
+    // Few blocks, or large ones, have to be many threads to keep an SM busy.
+    const int64_t held = bytes / blocks;
+    const bool many = held > 64 * 1024 || (blocks <= 2 && rows * blocks <= 2 * kSms && held >= 16 * 1024);
+    return {static_cast<int>(blocks), many ? kMaxClusterThreads : kMaxClusterThreads / 2};
 }
 
 inline ForwardShare share_out(const Forward& f, Cluster cluster) {
@@ -77,8 +85,8 @@ inline BackwardShare share_out(const Backward& b, Cluster cluster) {
 template <class Call>
 auto cluster_share(const Call& call) {
     constexpr int kTensors = std::is_same_v<Call, Backward> ? 2 : 1;
-    const int64_t packs = call.channels / call.groups * call.spatial * element_bytes(call.dtype) / 16;
-    return share_out(call, cluster_for(call.n * call.groups, kTensors * packs));
+    const int64_t bytes = call.channels / call.groups * call.spatial * element_bytes(call.dtype);
+    return share_out(call, cluster_for(call.n * call.groups, kTensors * bytes));
 }
 
 // What a block holds: its packs of each tensor, and the parameters of its channels.
@@ -91,12 +99,14 @@ inline int64_t shared_bytes(const BackwardShare& share) {
     return share.packs * int64_t{2 * sizeof(Raw)} + channels * int64_t{sizeof(Affine)};
 }
 
-// Whether every block of a cluster has something of the row.
+// Whether every block of a cluster has something of the row, and room for it.
 inline bool shares_out(const ForwardShare& share) {
-    return share.blocks > 0 && (share.blocks - 1) * share.packs < share.row_packs;
+    return share.blocks > 0 && (share.blocks - 1) * share.packs < share.row_packs && shared_bytes(share) <= kMostShared;
 }
 
-inline bool shares_out(const BackwardShare& share) { return share.blocks > 0 && share.units > 0; }
+inline bool shares_out(const BackwardShare& share) {
+    return share.blocks > 0 && share.units > 0 && shared_bytes(share) <= kMostShared;
+}
 
 template <class Call>
 bool cluster_takes_sizes(const Call& call) {

@@ -4,7 +4,6 @@ import ctypes
 import subprocess
 from collections.abc import Sequence
 from functools import cache
-from pathlib import Path
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -27,9 +26,15 @@ int64_t shared_out(const Call& call, int blocks, Share* share) {
     *share = blocks == 0 ? cluster_share(call) : share_out(call, {blocks, kOfBlock});
     return shares_out(*share) ? shared_bytes(*share) : 0;
 }
-extern "C" int64_t forward_share(const Forward* f, int blocks, ForwardShare* share) { return shared_out(*f, blocks, share); }
-extern "C" int64_t backward_share(const Backward* b, int blocks, BackwardShare* share) { return shared_out(*b, blocks, share); }
-extern "C" cudaError_t launched(const Forward* f, const Backward* b) { return f ? cluster_forward(*f) : cluster_backward(*b); }
+extern "C" int64_t forward_share(const Forward* f, int blocks, ForwardShare* share) {
+    return shared_out(*f, blocks, share);
+}
+extern "C" int64_t backward_share(const Backward* b, int blocks, BackwardShare* share) {
+    return shared_out(*b, blocks, share);
+}
+// So that the kernels are made.
+cudaError_t launched(const Forward& f) { return cluster_forward(f); }
+cudaError_t launched(const Backward& b) { return cluster_backward(b); }
 """
 THREADS, ROOM = 96, 224 * 1024  # of a block above; bytes of shared memory that one may ask for
 KINDS = {"float32": "If", "float16": "I6__half"}
@@ -66,7 +71,7 @@ class Clusters(PtxDevice):
         """Over `blocks`, or as many as the launcher takes; none where it leaves the call to another path."""
         struct = (ctypes.c_int * 16)()
         needed = getattr(self.host, f"{direction}_share")(packed, blocks, struct)
-        size = 48 if direction == "forward" else 56
+        size = self.kernel(f"cluster_{direction}{KINDS['float32']}").parameter_bytes[1]
         return Shared(bytes(struct)[:size], struct[0] if needed else 0, needed)
 
     def run(self, direction: str, call: Call, packed: Any, blocks: int, *rest: Array) -> Shared:
@@ -116,7 +121,9 @@ class Case:
         dweight, dbias = (device.empty(call.sizes.channels, call.options.dtype) for _ in range(2))
         tensors = [call.tensor(values) for values in (self.dy, self.x, self.residual)]
         parameters = [call.parameter(self.weight), call.parameter(self.bias)]
-        packed = call.packed(BACKWARD, [*tensors, *parameters, mean, rstd, dx, dresidual, dweight, dbias], 0, [])
+        packed = call.packed(
+            BACKWARD, [*tensors, *parameters, mean, rstd, dx, dresidual, dweight, dbias], 0, []
+        )
         sums = device.empty((self.x.size, 2))
         struct = built().run("backward", call, packed, self.blocks, sums).struct
         pieces = np.frombuffer(struct, "int32")[5:6]
@@ -180,6 +187,25 @@ def test_not_a_number_stays_in_its_group() -> None:
     assert not np.isnan(y[0]).any()
 
 
+@pytest.mark.parametrize(
+    ("sizes", "forward", "backward"),
+    [
+        (Sizes(2, 640, 4096, 32), 2, 2),
+        (Sizes(2, 320, 16384, 32), 2, 8),  # of x a pair of SMs holds a group
+        (Sizes(16, 320, 4096, 32), 1, 2),
+        (Sizes(1, 128, 82944, 32), 8, 8),
+        (Sizes(1, 128, 262144, 32), 0, 0),  # too large for a cluster
+        (Sizes(32, 1024, 49, 32), 0, 0),  # short rows
+    ],
+    ids=str,
+)
+def test_as_few_blocks_as_fill_a_gpu_take_a_group(sizes: Sizes, forward: int, backward: int) -> None:
+    call, device = Call(sizes, Options("float16"), device=built()), built()
+    of_forward = device.shared("forward", call.packed(FORWARD, [None] * 7, 0, [1e-5]))
+    of_backward = device.shared("backward", call.packed(BACKWARD, [None] * 11, 0, []))
+    assert (of_forward.blocks, of_backward.blocks) == (forward, backward)
+
+
 def test_what_the_launcher_shares_out_fits() -> None:
     random = np.random.default_rng(5)
     device, taken = built(), {"forward": 0, "backward": 0}
@@ -187,7 +213,10 @@ def test_what_the_launcher_shares_out_fits() -> None:
         n, groups = random.integers(1, 40, 2).tolist()
         channels, spatial = groups * int(2 ** random.uniform(0, 8)), int(2 ** random.uniform(3, 18)) // 4 * 4
         call = Call(Sizes(n, channels, spatial, groups), Options(), device=device)
-        for direction, layout, names, last in (("forward", FORWARD, 7, [1e-5]), ("backward", BACKWARD, 11, [])):
+        for direction, layout, names, last in (
+            ("forward", FORWARD, 7, [1e-5]),
+            ("backward", BACKWARD, 11, []),
+        ):
             shared = device.shared(direction, call.packed(layout, [None] * names, 0, last))
             if shared.blocks == 0:
                 continue

@@ -1,4 +1,4 @@
-// The activations that can follow the norm, and their derivatives: torch's formulas, in float. T is what z is stored as.
+// The activations that can follow the norm, and their derivatives: torch's formulas, in float.
 //
 // Kernels call them for a whole pack and as functions: inlined for every lane, six of them with their polynomials
 // would be most of a kernel's code and of the time that it takes to compile.
@@ -13,22 +13,9 @@
 
 namespace kernelwright::group_norm {
 
-// exp(z) and a / b: for elements of 16 bits by the instructions that approximate them, some 1e-6 off, which rounding to
-// 11 bits hides. They are a third of what expf and a division take, and that counts beside memory's rate.
-template <typename T>
-__device__ __forceinline__ float exponential(float z) {
-    return sizeof(T) == 2 ? __expf(z) : expf(z);
-}
-
-template <typename T>
-__device__ __forceinline__ float ratio(float a, float b) {
-    return sizeof(T) == 2 ? __fdividef(a, b) : a / b;
-}
-
-template <typename T = float>
 __device__ __forceinline__ float activate(int64_t act, float z) {
     switch (act) {
-        case kSilu: return ratio<T>(z, 1.0f + exponential<T>(-z));
+        case kSilu: return z / (1.0f + expf(-z));
         case kGelu: return 0.5f * z * (1.0f + erff(z * 0.70710678118654752f));
         case kRelu: return z <= 0.0f ? 0.0f : z;  // NaN stays
         case kTanh: return tanhf(z);
@@ -37,15 +24,14 @@ __device__ __forceinline__ float activate(int64_t act, float z) {
     }
 }
 
-template <typename T = float>
 __device__ __forceinline__ float derivative(int64_t act, float z) {
     switch (act) {
         case kSilu: {
-            const float s = ratio<T>(1.0f, 1.0f + exponential<T>(-z));
+            const float s = 1.0f / (1.0f + expf(-z));
             return s * (1.0f + z * (1.0f - s));
         }
         case kGelu: {
-            const float density = 0.39894228040143268f * exponential<T>(-0.5f * z * z);
+            const float density = 0.39894228040143268f * expf(-0.5f * z * z);
             return 0.5f * (1.0f + erff(z * 0.70710678118654752f)) + z * density;
         }
         case kRelu: return z <= 0.0f ? 0.0f : 1.0f;
@@ -59,18 +45,18 @@ __device__ __forceinline__ float derivative(int64_t act, float z) {
 }
 
 // act(z) of each lane.
-template <typename T, int V>
+template <int V>
 __device__ __noinline__ Pack<float, V> activate_pack(int64_t act, Pack<float, V> z) {
     #pragma unroll
-    for (int k = 0; k < V; ++k) z.v[k] = activate<T>(act, z.v[k]);
+    for (int k = 0; k < V; ++k) z.v[k] = activate(act, z.v[k]);
     return z;
 }
 
 // act'(z) of each lane.
-template <typename T, int V>
+template <int V>
 __device__ __noinline__ Pack<float, V> derivative_pack(int64_t act, Pack<float, V> z) {
     #pragma unroll
-    for (int k = 0; k < V; ++k) z.v[k] = derivative<T>(act, z.v[k]);
+    for (int k = 0; k < V; ++k) z.v[k] = derivative(act, z.v[k]);
     return z;
 }
 

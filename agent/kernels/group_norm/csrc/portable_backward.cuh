@@ -51,7 +51,7 @@ __device__ __forceinline__ Pack<float, V> before_activation(const Backward& b, c
         #pragma unroll
         for (int k = 0; k < V; ++k) z.v[k] += to_float(residual.v[k]);
     }
-    z = derivative_pack<T, V>(b.act, z);
+    z = derivative_pack<V>(b.act, z);
     #pragma unroll
     for (int k = 0; k < V; ++k) dz.v[k] *= z.v[k];
     return dz;

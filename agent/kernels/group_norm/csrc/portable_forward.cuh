@@ -119,7 +119,7 @@ __device__ __forceinline__ void apply_pack(const Forward& f, const Moments& m, P
         #pragma unroll
         for (int k = 0; k < V; ++k) z.v[k] += to_float(residual.v[k]);
     }
-    if (!PLAIN && f.act != kNone) z = activate_pack<T, V>(f.act, z);
+    if (!PLAIN && f.act != kNone) z = activate_pack<V>(f.act, z);
     #pragma unroll
     for (int k = 0; k < V; ++k) pack.v[k] = from_float<T>(z.v[k]);
     store_pack<T, V>(static_cast<T*>(f.y) + row_start, first, length, pack);

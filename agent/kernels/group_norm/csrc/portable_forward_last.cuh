@@ -182,7 +182,7 @@ __global__ void __launch_bounds__(kSlabThreads) apply_slab(const Forward f, cons
                 #pragma unroll
                 for (int k = 0; k < V; ++k) z.v[k] += to_float(residual.v[k]);
             }
-            if (f.act != kNone) z = activate_pack<T, V>(f.act, z);
+            if (f.act != kNone) z = activate_pack<V>(f.act, z);
             #pragma unroll
             for (int k = 0; k < V; ++k) pack.v[k] = from_float<T>(z.v[k]);
             *reinterpret_cast<Pack<T, V>*>(static_cast<T*>(f.y) + at) = pack;

@@ -93,7 +93,7 @@ __device__ __forceinline__ float quick_sigmoid(float z) {
 // As activate_pack and derivative_pack; SiLU of 16-bit elements, the activation of most models, without a call.
 template <typename T, int V>
 __device__ __forceinline__ Pack<float, V> activated(int64_t act, Pack<float, V> z) {
-    if (act != kSilu || sizeof(T) != 2) return activate_pack<T, V>(act, z);
+    if (act != kSilu || sizeof(T) != 2) return activate_pack<V>(act, z);
     #pragma unroll
     for (int k = 0; k < V; ++k) z.v[k] *= quick_sigmoid(z.v[k]);
     return z;
@@ -101,7 +101,7 @@ __device__ __forceinline__ Pack<float, V> activated(int64_t act, Pack<float, V> 
 
 template <typename T, int V>
 __device__ __forceinline__ Pack<float, V> slopes(int64_t act, Pack<float, V> z) {
-    if (act != kSilu || sizeof(T) != 2) return derivative_pack<T, V>(act, z);
+    if (act != kSilu || sizeof(T) != 2) return derivative_pack<V>(act, z);
     #pragma unroll
     for (int k = 0; k < V; ++k) {
         const float s = quick_sigmoid(z.v[k]);

@@ -12,7 +12,7 @@ namespace kernelwright::group_norm::sm90 {
 
 constexpr int64_t kHeldBytes = 104 * 1024;  // that a block holds: two blocks stand on an SM
 constexpr int64_t kMostBytes = 208 * 1024;  // that a block holds where it stands alone
-constexpr int64_t kLeastBytes = 8 * 1024;   // less for a block does not pay, nor smaller groups
+constexpr int64_t kLeastBytes = 8 * 1024;   // less for a block does not pay, nor do smaller groups
 constexpr int64_t kMostShared = 224 * 1024;
 constexpr int64_t kUnitPacks = 64;          // of a team of a warp, at most
 

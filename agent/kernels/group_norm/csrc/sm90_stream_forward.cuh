@@ -55,7 +55,7 @@ __device__ __forceinline__ void store_chunk(const Forward& f, const Share& share
                 #pragma unroll
                 for (int k = 0; k < V; ++k) z.v[k] += to_float(residual.v[k]);
             }
-            if (f.act != kNone) z = activate_pack<T, V>(f.act, z);
+            if (f.act != kNone) z = activate_pack<V>(f.act, z);
         }
         #pragma unroll
         for (int k = 0; k < V; ++k) pack.v[k] = from_float<T>(z.v[k]);

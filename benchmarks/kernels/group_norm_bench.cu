@@ -1,4 +1,4 @@
-// Checks and times both paths of GroupNorm on the GPU at hand. Needs nvcc and a GPU, nothing else:
+// Checks and times every path of GroupNorm on the GPU at hand. Needs nvcc and a GPU, nothing else:
 //
 //     nvcc -std=c++17 -O3 -gencode=arch=compute_90a,code=sm_90a -o group_norm_bench benchmarks/kernels/group_norm_bench.cu
 //     ./group_norm_bench                  every path on every shape, each path in a process of its own
@@ -22,10 +22,10 @@ namespace {
 
 constexpr double kEps = 1e-5;
 
-const char* const kNames[] = {"auto", "portable", "streamed"};
+const char* const kNames[] = {"auto", "portable", "streamed", "clustered"};
 
 int64_t path_named(const std::string& name) {
-    for (int64_t path = kPortable; path <= kStreamed; ++path) {
+    for (int64_t path = kPortable; path <= kClustered; ++path) {
         if (name == kNames[path]) return path;
     }
     return -1;
@@ -50,6 +50,8 @@ const Shape kShapes[] = {
     {13, 96, 500 * 300, 3, kFloat32, 0},     // 18 MiB, chunks that straddle channels
     {56, 64, 512 * 512, 8, kBFloat16, 0},    // 4 MiB
     {2, 320, 64 * 64, 32, kFloat32, 0},      // 160 KiB, few of them
+    {2, 640, 64 * 64, 32, kBFloat16, 0},     // the same
+    {2, 2560, 16 * 16, 32, kBFloat16, 0},    // 40 KiB, few of them
     {1, 512, 64 * 64, 32, kBFloat16, 0},     // 128 KiB, fewer
     {2, 64, 49, 8, kFloat32, 0},             // small
     {64, 512, 1, 32, kFloat32, 0},           // two dimensions
@@ -322,8 +324,8 @@ int run(const std::string& name, int shapes) {
 int main(int count, char** arguments) {
     if (count > 1) return run(arguments[1], count > 2 ? std::atoi(arguments[2]) : -1);
     run_apart("/proc/self/exe", "copy");
-    for (int64_t path = kPortable; path <= kStreamed; ++path) run_apart("/proc/self/exe", kNames[path]);
-    for (int64_t path = kPortable; path <= kStreamed; ++path) {
+    for (int64_t path = kPortable; path <= kClustered; ++path) run_apart("/proc/self/exe", kNames[path]);
+    for (int64_t path = kPortable; path <= kClustered; ++path) {
         run_apart("/proc/self/exe", std::string("backward-") + kNames[path]);
     }
     return 0;

@@ -12,7 +12,8 @@ namespace kernelwright::group_norm {
 enum Dtype : int64_t { kFloat32 = 0, kFloat16 = 1, kBFloat16 = 2 };
 enum Layout : int64_t { kContiguous = 0, kChannelsLast = 1 };  // memory order [n][channel][position] | [n][position][channel]
 enum Act : int64_t { kNone = 0, kSilu = 1, kGelu = 2 /* erf */, kRelu = 3, kTanh = 4, kHardswish = 5 };
-enum Path : int64_t { kAuto = 0, kPortable = 1, kStreamed = 2 /* sm_90, groups too large for a block */ };  // kAuto chooses
+// kAuto chooses. kStreamed: sm_90, groups too large for a block; kClustered: sm_90, groups that a cluster of blocks holds.
+enum Path : int64_t { kAuto = 0, kPortable = 1, kStreamed = 2, kClustered = 3 };
 
 // z = (x - mean) * rstd * weight + bias (+ residual);  y = act(z).   (residual is added BEFORE the activation, as ResNet does)
 struct Forward {

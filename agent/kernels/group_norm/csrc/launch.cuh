@@ -10,6 +10,7 @@
 #include "portable_launch.cuh"
 
 #ifndef KW_PORTABLE_ONLY
+#include "sm90_cluster_launch.cuh"
 #include "sm90_launch.cuh"
 #endif
 
@@ -35,7 +36,7 @@ bool takes_path(const Call& call, int64_t path) {
     if (!valid(call)) return false;
     if (path == kAuto || path == kPortable) return true;
 #ifndef KW_PORTABLE_ONLY
-    return path == kStreamed && sm90::takes(call);
+    return (path == kStreamed && sm90::takes(call)) || (path == kClustered && sm90::cluster_takes(call));
 #else
     return false;
 #endif
@@ -43,50 +44,62 @@ bool takes_path(const Call& call, int64_t path) {
 
 inline int64_t forward_path(const Forward& args) {
     if (args.path != kAuto) return args.path;
+    if (takes_path(args, kClustered)) return kClustered;
     const bool large = !resident(args.channels / args.groups * args.spatial, forward_lanes(args));
     return large && takes_path(args, kStreamed) ? kStreamed : kPortable;
 }
 
 inline int64_t backward_path(const Backward& args) {
     if (args.path != kAuto) return args.path;
+    if (takes_path(args, kClustered)) return kClustered;
     const bool large = !resident(args.channels / args.groups * args.spatial, 1);
     return large && takes_path(args, kStreamed) ? kStreamed : kPortable;
 }
 
-// Whether the portable path takes a call in place of the streamed one: a process may have fewer SMs than its device,
-// under MPS for example, and then the blocks do not all run at once.
+// Whether the portable path takes a call in place of another: a process may have fewer SMs than its device, under MPS
+// for example, and then blocks that wait for each other may not all run at once.
 template <typename Call>
 bool falls_back(const Call& call, cudaError_t error) {
-    if (call.path != kAuto || error != cudaErrorCooperativeLaunchTooLarge) return false;
+    const bool too_large = error == cudaErrorCooperativeLaunchTooLarge || error == cudaErrorInvalidClusterSize;
+    if (call.path != kAuto || !too_large) return false;
     cudaGetLastError();  // else the next launch would report it
     return true;
 }
 
-// For either path where the call may fall back.
+#ifndef KW_PORTABLE_ONLY
+template <typename Call>
+int64_t workspace_of(const Call& call, int64_t path) {
+    if (path == kStreamed) return sm90::workspace(call);
+    return path == kClustered ? sm90::cluster_workspace(call) : 0;
+}
+#endif
+
+// For every path that the call may take.
 inline int64_t forward_workspace(const Forward& args) {
     if (empty(args) || !takes_path(args, args.path)) return 0;
-    int64_t streamed = 0;
+    int64_t bytes = 0;
 #ifndef KW_PORTABLE_ONLY
-    if (forward_path(args) == kStreamed) streamed = sm90::workspace(args);
+    bytes = workspace_of(args, forward_path(args));
 #endif
-    return args.path == kStreamed ? streamed : std::max(streamed, portable_forward_workspace(args));
+    return args.path == kAuto || args.path == kPortable ? std::max(bytes, portable_forward_workspace(args)) : bytes;
 }
 
 inline int64_t backward_workspace(const Backward& args) {
     if (empty(args) || !takes_path(args, args.path)) return 0;
-    int64_t streamed = 0;
+    int64_t bytes = 0;
 #ifndef KW_PORTABLE_ONLY
-    if (backward_path(args) == kStreamed) streamed = sm90::workspace(args);
+    bytes = workspace_of(args, backward_path(args));
 #endif
-    return args.path == kStreamed ? streamed : std::max(streamed, portable_backward_workspace(args));
+    return args.path == kAuto || args.path == kPortable ? std::max(bytes, portable_backward_workspace(args)) : bytes;
 }
 
 inline cudaError_t forward(const Forward& args) {
     if (empty(args)) return cudaSuccess;
     if (!takes_path(args, args.path)) return cudaErrorInvalidValue;
 #ifndef KW_PORTABLE_ONLY
-    if (forward_path(args) == kStreamed) {
-        const cudaError_t error = sm90::forward(args);
+    const int64_t path = forward_path(args);
+    if (path != kPortable) {
+        const cudaError_t error = path == kStreamed ? sm90::forward(args) : sm90::cluster_forward(args);
         if (!falls_back(args, error)) return error;
     }
 #endif
@@ -97,8 +110,9 @@ inline cudaError_t backward(const Backward& args) {
     if (empty(args)) return cudaSuccess;
     if (!takes_path(args, args.path)) return cudaErrorInvalidValue;
 #ifndef KW_PORTABLE_ONLY
-    if (backward_path(args) == kStreamed) {
-        const cudaError_t error = sm90::backward(args);
+    const int64_t path = backward_path(args);
+    if (path != kPortable) {
+        const cudaError_t error = path == kStreamed ? sm90::backward(args) : sm90::cluster_backward(args);
         if (!falls_back(args, error)) return error;
     }
 #endif

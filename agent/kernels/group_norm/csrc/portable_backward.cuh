@@ -15,6 +15,7 @@
 namespace kernelwright::group_norm {
 
 constexpr int kChannelThreads = 256;  // of a block that adds up planes: 32 channels, 8 threads each
+constexpr int kGradientPacks = 1;     // of x and dy each that a thread has in flight
 
 struct Sums {
     float db;
@@ -149,31 +150,30 @@ __device__ __forceinline__ GroupTerms terms_of(Pair group, float rstd, int64_t c
     return {static_cast<float>(-group.b * share), static_cast<float>(-group.a * share)};
 }
 
+// What the elements of a row need.
+struct RowTerms {
+    float mean, rstd;
+    GroupTerms group;
+};
+
 // dx and dresidual of one pack.
 template <typename T, int V>
-__device__ __forceinline__ void gradient_pack(const Backward& b, const GroupTerms& g, int64_t row, int64_t start,
-                                              int64_t first, int64_t length, int64_t channel) {
-    const int64_t before = first < 0 ? 0 : quotient(first, b.spatial);
-    int64_t position = first - before * b.spatial;  // below 0 where the pack begins before its row
-    channel += before;
-    Pack<T, V> xs = load_pack<T, V>(static_cast<const T*>(b.x) + start, first, length);
-    Pack<T, V> dys = load_pack<T, V>(static_cast<const T*>(b.dy) + start, first, length);
+__device__ __forceinline__ void gradient_pack(const Backward& b, const RowTerms& r, Pack<T, V> xs, Pack<T, V> dys,
+                                              int64_t start, int64_t first, int64_t length, Place<int64_t> at) {
     Pack<T, V> residual;
     if (reads_residual(b)) residual = load_pack<T, V>(static_cast<const T*>(b.residual) + start, first, length);
-    const float mean = b.mean[row];
-    const float rstd = b.rstd[row];
-    const Affine affine = affine_of<T>(b.weight, b.bias, b.param_dtype, channel);
+    const Affine affine = affine_of<T>(b.weight, b.bias, b.param_dtype, at.channel);
     Pack<float, V> xhat;
     Pack<float, V> z;
     Pack<float, V> weight;
     if (V == 1 || b.spatial >= V) {  // one channel or two, as in apply_pack
-        const int64_t left = b.spatial - position;
+        const int64_t left = b.spatial - at.position;
         Affine next = affine;
-        if (left < V && first + left < length) next = affine_of<T>(b.weight, b.bias, b.param_dtype, channel + 1);
+        if (left < V && first + left < length) next = affine_of<T>(b.weight, b.bias, b.param_dtype, at.channel + 1);
         #pragma unroll
         for (int k = 0; k < V; ++k) {
             const bool here = k < left;
-            xhat.v[k] = (to_float(xs.v[k]) - mean) * rstd;
+            xhat.v[k] = (to_float(xs.v[k]) - r.mean) * r.rstd;
             weight.v[k] = here ? affine.weight : next.weight;
             z.v[k] = fmaf(xhat.v[k], weight.v[k], here ? affine.bias : next.bias);
         }
@@ -181,18 +181,18 @@ __device__ __forceinline__ void gradient_pack(const Backward& b, const GroupTerm
         Affine now = affine;
         #pragma unroll
         for (int k = 0; k < V; ++k) {
-            xhat.v[k] = (to_float(xs.v[k]) - mean) * rstd;
+            xhat.v[k] = (to_float(xs.v[k]) - r.mean) * r.rstd;
             weight.v[k] = now.weight;
             z.v[k] = fmaf(xhat.v[k], now.weight, now.bias);
-            if (++position < b.spatial || !inside<int64_t>(first + k + 1, length)) continue;
-            position = 0;
-            now = affine_of<T>(b.weight, b.bias, b.param_dtype, ++channel);
+            if (++at.position < b.spatial || !inside<int64_t>(first + k + 1, length)) continue;
+            at.position = 0;
+            now = affine_of<T>(b.weight, b.bias, b.param_dtype, ++at.channel);
         }
     }
     const Pack<float, V> dz = before_activation<T, V>(b, dys, residual, z);
     #pragma unroll
     for (int k = 0; k < V; ++k) {
-        xs.v[k] = from_float<T>(fmaf(dz.v[k], rstd * weight.v[k], fmaf(xhat.v[k], g.slope, g.level)));
+        xs.v[k] = from_float<T>(fmaf(dz.v[k], r.rstd * weight.v[k], fmaf(xhat.v[k], r.group.slope, r.group.level)));
         dys.v[k] = from_float<T>(dz.v[k]);
     }
     if (b.dx != nullptr) store_pack<T, V>(static_cast<T*>(b.dx) + start, first, length, xs);
@@ -224,14 +224,33 @@ __global__ void __launch_bounds__(kSliceThreads) row_gradients(const Backward b,
     }
     total = team_sum(total, team);
     if (!mine) return;
-    const GroupTerms g = terms_of(total, b.rstd[row], r.length);
+    const float rstd = b.rstd[row];
+    const RowTerms terms = {b.mean[row], rstd, terms_of(total, rstd, r.length)};
     const int64_t start = row * r.length;
-    const int64_t begin = slice * cut.packs * V - lead_of<T, V>(static_cast<const T*>(b.x) + start);
+    const T* x = static_cast<const T*>(b.x) + start;
+    const T* dy = static_cast<const T*>(b.dy) + start;
+    const int64_t begin = slice * cut.packs * V - lead_of<T, V>(x);
     const int64_t last = begin + cut.packs * V;
     const int64_t end = last < r.length ? last : r.length;
-    #pragma unroll 2
-    for (int64_t first = begin + threadIdx.x % team * V; first < end; first += team * V) {
-        gradient_pack<T, V>(b, g, row, start, first, r.length, channel);
+    const int step = team * V;
+    int64_t first = begin + threadIdx.x % team * V;
+    const int64_t before = first < 0 ? 0 : quotient(first, b.spatial);
+    Place<int64_t> at = {channel + before, first - before * b.spatial};
+    const int64_t channels = quotient(step, b.spatial), positions = step - channels * b.spatial;
+    for (; first < end; first += kGradientPacks * step) {
+        Held<T, V> xs[kGradientPacks], dys[kGradientPacks];
+        #pragma unroll
+        for (int j = 0; j < kGradientPacks; ++j) {
+            if (first + j * step >= end) break;
+            xs[j] = load_held<T, V>(x, first + j * step, r.length);
+            dys[j] = load_held<T, V>(dy, first + j * step, r.length);
+        }
+        #pragma unroll
+        for (int j = 0; j < kGradientPacks; ++j) {
+            if (first + j * step >= end) break;
+            gradient_pack<T, V>(b, terms, elements_of<T>(xs[j]), elements_of<T>(dys[j]), start, first + j * step, r.length, at);
+            at.advance(channels, positions, b.spatial);
+        }
     }
 }
 

@@ -13,7 +13,9 @@ namespace kernelwright::group_norm {
 
 constexpr int kMaxTeam = 512;      // threads that hold a row
 constexpr int kSliceThreads = 256;
+constexpr int kShortPacks = 2;  // packs of a row that a thread holds, of rows of up to kShortPacks * kMaxTeam
 constexpr int kTilePacks = 8;  // 16-byte loads that a thread has in flight, one run of its sums
+constexpr int kApplyPacks = 4;  // the same where it makes the result
 
 // The rows of the contiguous layout.
 struct Rows {
@@ -42,6 +44,16 @@ template <typename I>
 struct Place {
     I channel;
     I position;  // below 0 where the pack begins before its row
+
+    // To the pack that is so many channels and positions on.
+    __device__ __forceinline__ void advance(I channels, I positions, I spatial) {
+        channel += channels;
+        position += positions;
+        for (; position < 0; position += spatial) --channel;  // after a pack that begins before its row
+        if (position < spatial) return;
+        position -= spatial;
+        ++channel;
+    }
 };
 
 // What the moments and the parameters of a channel make of its elements: z = (x - mean) * scale + level.
@@ -50,24 +62,43 @@ struct Line {
     float level;
 };
 
+__device__ __forceinline__ Line line_of(const Moments& m, const Affine& affine) {
+    const float scale = m.rstd * affine.weight;
+    return {scale, fmaf(-m.rest, scale, affine.bias)};
+}
+
 template <typename T>
-__device__ __forceinline__ Line line_of(const Forward& f, const Moments& m, int64_t channel) {
-    const float scale = m.rstd * parameter<T>(f.weight, f.param_dtype, channel, 1.0f);
-    return {scale, fmaf(-m.rest, scale, parameter<T>(f.bias, f.param_dtype, channel, 0.0f))};
+__device__ __forceinline__ Affine affine_here(const Forward& f, int64_t channel) {
+    return {parameter<T>(f.weight, f.param_dtype, channel, 1.0f), parameter<T>(f.bias, f.param_dtype, channel, 0.0f)};
+}
+
+// The parameters of the channel that a pack begins in, and where it ends in the next, of that.
+struct Affines {
+    Affine here;
+    Affine next;
+};
+
+template <typename T, int V, typename I>
+__device__ __forceinline__ Affines affines_of(const Forward& f, Place<I> at, I first, I length) {
+    const I spatial = static_cast<I>(f.spatial);
+    const I left = spatial - at.position;
+    Affines affines;
+    affines.here = affines.next = affine_here<T>(f, at.channel);
+    if (spatial >= V && left < V && first + left < length) affines.next = affine_here<T>(f, at.channel + 1);
+    return affines;
 }
 
 // y of one pack whose lane 0 is element `first` of its row. Where planes are no shorter than packs, a pack lies in one
 // channel or two, and no lane has to go another way than the others. PLAIN: neither activation nor residual.
 template <typename T, int V, bool PLAIN, typename I>
 __device__ __forceinline__ void apply_pack(const Forward& f, const Moments& m, Pack<T, V> pack, int64_t row_start,
-                                           I first, I length, Place<I> at) {
+                                           I first, I length, Place<I> at, const Affines& affines) {
     const I spatial = static_cast<I>(f.spatial);
-    const Line line = line_of<T>(f, m, at.channel);
+    const Line line = line_of(m, affines.here);
     Pack<float, V> z;
     if (V == 1 || spatial >= V) {
         const I left = spatial - at.position;  // lanes from here on are the next channel's
-        Line next = line;
-        if (left < V && first + left < length) next = line_of<T>(f, m, at.channel + 1);
+        const Line next = line_of(m, affines.next);
         #pragma unroll
         for (int k = 0; k < V; ++k) {
             const bool here = k < left;
@@ -80,7 +111,7 @@ __device__ __forceinline__ void apply_pack(const Forward& f, const Moments& m, P
             z.v[k] = fmaf(to_float(pack.v[k]) - m.mean, now.scale, now.level);
             if (++at.position < spatial || !inside<I>(first + k + 1, length)) continue;
             at.position = 0;
-            now = line_of<T>(f, m, ++at.channel);
+            now = line_of(m, affine_here<T>(f, ++at.channel));
         }
     }
     if (!PLAIN && f.residual != nullptr) {
@@ -137,14 +168,24 @@ __global__ void __launch_bounds__(kMaxTeam) resident_forward(const Forward f, co
     const T* x = static_cast<const T*>(f.x) + start;
     const int lane = threadIdx.x % team;
     const int step = team * V;
-    int first = 0;
+    const int first = lane * V - lead_of<T, V>(x);
+    const int spatial = static_cast<int>(f.spatial);
+    const int channels = step / spatial, positions = step - channels * spatial;  // from one pack to the next
+    const int before = first < 0 ? 0 : first / spatial;
+    const int channel = static_cast<int>(split(row, f.groups).remainder * r.group_channels);
+    const Place<int> start_at = {channel + before, first - before * spatial};
+    constexpr bool kAhead = P <= kShortPacks;  // asks for the parameters before the sums are there
+    Affines ahead[P];
     Held<T, V> held[P];
     Pair total = {0.0, 0.0};
     if (mine) {
-        first = lane * V - lead_of<T, V>(x);
+        Place<int> at = start_at;
         #pragma unroll
         for (int j = 0; j < P; ++j) {
-            if (first + j * step < length) held[j] = load_held<T, V>(x, first + j * step, length);
+            if (first + j * step >= length) break;
+            held[j] = load_held<T, V>(x, first + j * step, length);
+            if (kAhead) ahead[j] = affines_of<T, V>(f, at, first + j * step, length);
+            if (kAhead) at.advance(channels, positions, spatial);
         }
         total = sum_packs<T, V, P>(held, first, step, length, length);
     }
@@ -152,21 +193,14 @@ __global__ void __launch_bounds__(kMaxTeam) resident_forward(const Forward f, co
     if (!mine) return;
     const Moments m = moments_of(total, 1.0 / length, f.eps);
     if (lane == 0) keep_moments(f, row, m);
-    const int spatial = static_cast<int>(f.spatial);
-    const int channels = step / spatial, positions = step - channels * spatial;  // from one pack to the next
-    const int before = first < 0 ? 0 : first / spatial;
-    const int channel = static_cast<int>(split(row, f.groups).remainder * r.group_channels);
-    Place<int> at = {channel + before, first - before * spatial};
+    Place<int> at = start_at;
     #pragma unroll
     for (int j = 0; j < P; ++j) {
-        if (first + j * step >= length) break;
-        apply_pack<T, V, PLAIN>(f, m, elements_of<T>(held[j]), start, first + j * step, length, at);
-        at.channel += channels;
-        at.position += positions;
-        for (; at.position < 0; at.position += spatial) --at.channel;  // after a pack that begins before its row
-        if (at.position < spatial) continue;
-        at.position -= spatial;
-        ++at.channel;
+        const int element = first + j * step;
+        if (element >= length) break;
+        const Affines affines = kAhead ? ahead[j] : affines_of<T, V>(f, at, element, length);
+        apply_pack<T, V, PLAIN>(f, m, elements_of<T>(held[j]), start, element, length, at, affines);
+        at.advance(channels, positions, spatial);
     }
 }
 
@@ -210,11 +244,24 @@ __global__ void __launch_bounds__(kSliceThreads) apply_rows(const Forward f, con
     const int64_t end = last < r.length ? last : r.length;
     const int64_t channel = split(row, f.groups).remainder * r.group_channels;
     constexpr int kStep = kSliceThreads * V;
-    #pragma unroll 4
-    for (int64_t first = begin + threadIdx.x * V; first < end; first += kStep) {
-        const int64_t before = first < 0 ? 0 : quotient(first, f.spatial);
-        const Place<int64_t> at = {channel + before, first - before * f.spatial};
-        apply_pack<T, V, false>(f, m, load_pack<T, V>(x, first, r.length), start, first, r.length, at);
+    int64_t first = begin + threadIdx.x * V;
+    const int64_t before = first < 0 ? 0 : quotient(first, f.spatial);
+    Place<int64_t> at = {channel + before, first - before * f.spatial};
+    const int64_t channels = quotient(kStep, f.spatial), positions = kStep - channels * f.spatial;
+    for (; first < end; first += kApplyPacks * kStep) {
+        Held<T, V> tile[kApplyPacks];
+        #pragma unroll
+        for (int j = 0; j < kApplyPacks; ++j) {
+            if (first + j * kStep < end) tile[j] = load_held<T, V>(x, first + j * kStep, r.length);
+        }
+        #pragma unroll
+        for (int j = 0; j < kApplyPacks; ++j) {
+            if (first + j * kStep >= end) break;
+            const int64_t element = first + j * kStep;
+            const Affines affines = affines_of<T, V>(f, at, element, r.length);
+            apply_pack<T, V, false>(f, m, elements_of<T>(tile[j]), start, element, r.length, at, affines);
+            at.advance(channels, positions, f.spatial);
+        }
     }
 }
 

@@ -13,8 +13,9 @@
 namespace kernelwright::group_norm {
 
 constexpr int kResidentPacks = 8;                 // packs of a row that a thread holds in registers
-constexpr int kShortPacks = 2;                    // the same for rows of up to kShortPacks * kMaxTeam packs
-constexpr int64_t kSliceElements = 32 * 1024;     // of a row or slab that one block takes
+constexpr int64_t kSliceElements = 32 * 1024;     // of a row or slab that one block takes, at most
+constexpr int64_t kLeastElements = 4 * 1024;      // where rows are so few that blocks take less
+constexpr int64_t kManyBlocks = 1024;             // some eight for each SM of a large GPU
 constexpr int64_t kMaxSlices = 1024;
 
 // Lanes of a pack of the contiguous layout: 16 bytes, or one element where the tensors do not begin at the same place
@@ -33,9 +34,10 @@ inline int lanes(int64_t dtype, int64_t stretch, std::initializer_list<const voi
 // Packs of a row, its two cut ones included, wherever it begins.
 inline int64_t packs_of(int64_t length, int v) { return v == 1 ? length : ceil_div(length, v) + 1; }
 
-inline Cut cut_of(int64_t length, int v) {
+inline Cut cut_of(int64_t rows, int64_t length, int v) {
     const int64_t packs = packs_of(length, v);
-    const int64_t slices = std::min(ceil_div(length, kSliceElements), kMaxSlices);
+    const int64_t wanted = std::min(ceil_div(kManyBlocks, rows), ceil_div(length, kLeastElements));
+    const int64_t slices = std::min(std::max(ceil_div(length, kSliceElements), wanted), kMaxSlices);
     return {slices, ceil_div(packs, slices)};
 }
 
@@ -102,7 +104,7 @@ cudaError_t forward_rows(const Forward& f) {
         }
         return cudaGetLastError();
     }
-    const Cut cut = cut_of(r.length, V);
+    const Cut cut = cut_of(r.rows, r.length, V);
     const int64_t grid = r.rows * cut.slices;
     if (grid > kMaxGrid) return cudaErrorInvalidValue;
     Pair* partials = static_cast<Pair*>(f.workspace);
@@ -137,7 +139,7 @@ inline int64_t portable_forward_workspace(const Forward& f) {
     }
     const Rows r = rows_of(f.n, f.channels, f.spatial, f.groups);
     const int v = forward_lanes(f);
-    return resident(r.length, v) ? 0 : r.rows * cut_of(r.length, v).slices * int64_t{sizeof(Pair)};
+    return resident(r.length, v) ? 0 : r.rows * cut_of(r.rows, r.length, v).slices * int64_t{sizeof(Pair)};
 }
 
 template <typename T>
@@ -178,7 +180,7 @@ inline int64_t portable_backward_workspace(const Backward& b) {
         const int64_t pieces = b.n * backward_plan(b).cut.slabs;
         return aligned(pieces * b.channels * int64_t{sizeof(Sums)}) + pieces * b.groups * int64_t{sizeof(Pair)};
     }
-    const int64_t slices = cut_of(b.spatial, backward_lanes(b, b.spatial)).slices;
+    const int64_t slices = cut_of(b.n * b.channels, b.spatial, backward_lanes(b, b.spatial)).slices;
     return b.n * b.channels * slices * int64_t{sizeof(Sums)};
 }
 
@@ -202,7 +204,7 @@ cudaError_t launch_plane_sums(const Backward& b, const Cut& cut, Sums* sums) {
 template <typename T, int V>
 cudaError_t launch_row_gradients(const Backward& b, const Pieces& pieces) {
     const Rows r = rows_of(b.n, b.channels, b.spatial, b.groups);
-    const Cut cut = cut_of(r.length, V);
+    const Cut cut = cut_of(r.rows, r.length, V);
     const int team = team_of(cut.packs);
     const int64_t blocks = row_blocks(b) ? ceil_div(r.rows * cut.slices, kSliceThreads / team) : 0;
     const int64_t grid = blocks + channel_blocks(b);
@@ -236,7 +238,7 @@ cudaError_t portable_backward_of(const Backward& b) {
     }
     // Planes and rows are cut apart: short planes may lie in long rows.
     const int plane_lanes = backward_lanes(b, b.spatial);
-    const Cut cut = cut_of(b.spatial, plane_lanes);
+    const Cut cut = cut_of(b.n * b.channels, b.spatial, plane_lanes);
     Sums* sums = static_cast<Sums*>(b.workspace);
     const cudaError_t error =
         plane_lanes == 1 ? launch_plane_sums<T, 1>(b, cut, sums) : launch_plane_sums<T, kLanes>(b, cut, sums);

@@ -95,15 +95,21 @@ cudaError_t forward_of(const Forward& f) {
     return launch(f, plain ? stream_forward<T, true> : stream_forward<T, false>, share_of(f));
 }
 
+// dweight and dbias, where they are wanted, from `pieces` sums for each plane.
+template <typename T>
+cudaError_t launch_channels(const Backward& b, const Sums* sums, int pieces) {
+    if (b.dweight == nullptr && b.dbias == nullptr) return cudaSuccess;
+    channel_gradients<T><<<static_cast<unsigned>(b.channels), kChannelThreads, 0, b.stream>>>(b, sums, pieces);
+    return cudaGetLastError();
+}
+
 template <typename T>
 cudaError_t backward_of(const Backward& b) {
     const Share share = share_of(b);
     Sums* sums = reinterpret_cast<Sums*>(static_cast<char*>(b.workspace) + cells_bytes(b));
     const cudaError_t error = launch(b, stream_backward<T>, share, sums);
-    if (error != cudaSuccess || (b.dweight == nullptr && b.dbias == nullptr)) return error;
-    const int pieces = static_cast<int>(b.spatial * element_bytes(b.dtype) / kPairBytes);
-    channel_gradients<T><<<static_cast<unsigned>(b.channels), kChannelThreads, 0, b.stream>>>(b, sums, pieces);
-    return cudaGetLastError();
+    if (error != cudaSuccess) return error;
+    return launch_channels<T>(b, sums, static_cast<int>(b.spatial * element_bytes(b.dtype) / kPairBytes));
 }
 
 // `run` of an element of the call's type.

@@ -25,14 +25,6 @@ __device__ __forceinline__ Facts facts_of(const Backward& b, const Share& share,
     return {b.mean[at.row], b.rstd[at.row], parameter<T>(b.weight, b.param_dtype, channel, 1.0f)};
 }
 
-// Over the warp: db in the lower half of the lanes, ds in the upper.
-__device__ __forceinline__ float halves_sum(float db, float ds) {
-    const bool lower = threadIdx.x % kWarp < kWarp / 2;
-    float mine = (lower ? db : ds) + __shfl_xor_sync(0xffffffffu, lower ? ds : db, kWarp / 2);
-    for (int offset = kWarp / 4; offset > 0; offset /= 2) mine += __shfl_xor_sync(0xffffffffu, mine, offset);
-    return mine;
-}
-
 template <typename T>
 __device__ __forceinline__ float gradient_sums(const Raw (&xs)[kBackwardLoads], const Raw (&dys)[kBackwardLoads],
                                                const Facts& facts) {
@@ -50,7 +42,7 @@ __device__ __forceinline__ float gradient_sums(const Raw (&xs)[kBackwardLoads], 
             ds = fmaf(dz, (to_float(x.v[k]) - facts.mean) * facts.rstd, ds);
         }
     }
-    return halves_sum(db, ds);
+    return halves_sum(db, ds, kWarp);
 }
 
 template <typename T>
@@ -130,9 +122,10 @@ template <typename T>
 __global__ void __launch_bounds__(kChannelThreads) channel_gradients(const Backward b, const Sums* sums, const int pieces) {
     const int64_t channel = blockIdx.x;
     Pair total = {0.0, 0.0};
-    for (int64_t n = 0; n < b.n; ++n) {
-        const Sums* plane = sums + (n * b.channels + channel) * pieces;
-        for (int i = threadIdx.x; i < pieces; i += kChannelThreads) total = total + Pair{plane[i].db, plane[i].ds};
+    for (int64_t i = threadIdx.x; i < b.n * pieces; i += kChannelThreads) {
+        const auto [sample, piece] = split(i, pieces);
+        const Sums s = sums[(sample * b.channels + channel) * pieces + piece];
+        total = total + Pair{s.db, s.ds};
     }
     total = team_sum(total, kChannelThreads);
     if (threadIdx.x != 0) return;

@@ -23,11 +23,6 @@ __device__ __forceinline__ Pair moments_sum(const Raw (&packs)[kForwardLoads], i
     return run.total();
 }
 
-template <typename T>
-__device__ __forceinline__ Affine affine_here(const Forward& f, int channel) {
-    return {parameter<T>(f.weight, f.param_dtype, channel, 1.0f), parameter<T>(f.bias, f.param_dtype, channel, 0.0f)};
-}
-
 // y of this lane's packs of the chunk that begins at byte `begin` of its row. PLAIN: neither activation nor residual.
 template <typename T, bool PLAIN>
 __device__ __forceinline__ void store_chunk(const Forward& f, const Share& share, const Moments& m, const Cursor& at,

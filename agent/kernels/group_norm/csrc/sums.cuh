@@ -75,6 +75,14 @@ __device__ __forceinline__ Pair warp_sum(Pair mine, int width) {
     return mine;
 }
 
+// Over `width` lanes, a power of two of at least 2: db in the lower half of them, ds in the upper.
+__device__ __forceinline__ float halves_sum(float db, float ds, int width) {
+    const bool lower = threadIdx.x % width < width / 2;
+    float mine = (lower ? db : ds) + __shfl_xor_sync(0xffffffffu, lower ? ds : db, width / 2);
+    for (int offset = width / 4; offset > 0; offset /= 2) mine += __shfl_xor_sync(0xffffffffu, mine, offset);
+    return mine;
+}
+
 // The sum over the `team` (a power of two) consecutive threads that this one belongs to, in each of them. Every thread
 // of the block calls it; blocks are whole warps.
 __device__ __forceinline__ Pair team_sum(Pair mine, int team) {

@@ -1,0 +1,113 @@
+// Groups that the shared memory of a few blocks holds: what both directions share.
+//
+// The blocks of a cluster share out a group, and copy what they take into shared memory. They add it up as it arrives,
+// hand each other their sums, and make the result of what they hold: one read, one write, and every SM at work where
+// groups are fewer than SMs. Blocks are short, so that what every thread does once counts: the host divides.
+#pragma once
+
+#include "../../csrc/bulk_sm90.cuh"
+#include "../../csrc/cluster_sm90.cuh"
+#include "activation.cuh"
+#include "elements.cuh"
+#include "sums.cuh"
+
+namespace kernelwright::group_norm::sm90 {
+
+using namespace kernelwright::sm90;
+
+constexpr int kMaxClusterThreads = 512;
+constexpr int kMaxBlocks = 8;  // of a cluster: every GPU of sm_90 takes as many
+constexpr int kMaxTiles = 32;  // packs that a thread holds of a tensor
+
+// Over the half of a warp.
+__device__ __forceinline__ double half_warp_sum(double mine) {
+    for (int offset = kWarp / 4; offset > 0; offset /= 2) mine += __shfl_xor_sync(0xffffffffu, mine, offset);
+    return mine;
+}
+
+// The sum over all threads of a cluster, in each of them and in one order; the lower half of a warp adds up `a`, the upper
+// `b`. They have called cluster_arrive before, so that blocks write to each other once all have begun.
+__device__ __forceinline__ Pair cluster_sum(Pair mine, int blocks) {
+    constexpr int kHalf = kWarp / 2;
+    __shared__ double of_warp[2][kMaxBlocks * kMaxClusterThreads / kWarp];
+    const int lane = threadIdx.x % kWarp;
+    const int half = lane / kHalf;
+    const int warps = blockDim.x / kWarp;
+    const double other = __shfl_xor_sync(0xffffffffu, half == 0 ? mine.b : mine.a, kHalf);
+    const double sum = half_warp_sum((half == 0 ? mine.a : mine.b) + other);
+    cluster_wait();
+    double* place = of_warp[half] + cluster_rank() * warps + threadIdx.x / kWarp;
+    if (lane % kHalf < blocks) store_in_block(place, lane % kHalf, sum);
+    cluster_arrive();
+    cluster_wait();
+    double total = 0.0;
+    for (int i = lane % kHalf; i < blocks * warps; i += kHalf) total += of_warp[half][i];
+    total = half_warp_sum(total);
+    return {__shfl_sync(0xffffffffu, total, 0), __shfl_sync(0xffffffffu, total, kHalf)};
+}
+
+// What tells the threads of a block what is there: a barrier for each tile, a pack for each thread, and one for the
+// parameters.
+struct Arrivals {
+    uint64_t tiles[kMaxTiles];
+    uint64_t parameters;
+};
+
+// Begins to copy `count` packs of each tensor from `from` to `to`, tile after tile, and weight and bias of `channels`
+// channels to `affine`. The copy engine takes what memory delivers, so that the asking thread is held up: its warp does
+// nothing else, and the others go on.
+template <typename T, int TENSORS, class Call>
+__device__ __forceinline__ void begin_loads(const Raw* const (&from)[TENSORS], Raw* const (&to)[TENSORS], int count,
+                                            const Call& call, int first_channel, int channels, Affine* affine,
+                                            Arrivals& arrivals) {
+    const int threads = blockDim.x;
+    if (threadIdx.x == 0) {
+        for (int tile = 0; tile * threads < count; ++tile) barrier_init(arrivals.tiles + tile);
+        barrier_init(&arrivals.parameters, threads / kWarp - 1);
+        barriers_made();
+    }
+    __syncthreads();
+    if (threadIdx.x < kWarp) {
+        if (threadIdx.x != 0) return;
+        for (int first = 0, tile = 0; first < count; first += threads, ++tile) {
+            const uint32_t bytes = min(threads, count - first) * sizeof(Raw);
+            barrier_expect(arrivals.tiles + tile, TENSORS * bytes);
+            #pragma unroll
+            for (int i = 0; i < TENSORS; ++i) bulk_load(to[i] + first, from[i] + first, bytes, arrivals.tiles + tile);
+        }
+        return;
+    }
+    for (int c = threadIdx.x - kWarp; c < channels; c += threads - kWarp) {
+        affine[c] = {parameter<T>(call.weight, call.param_dtype, first_channel + c, 1.0f),
+                     parameter<T>(call.bias, call.param_dtype, first_channel + c, 0.0f)};
+    }
+    __syncwarp();
+    if (threadIdx.x % kWarp == 0) barrier_arrive(&arrivals.parameters);
+}
+
+// 1 / (1 + exp(-z)), some 1e-6 off: for elements of 16 bits.
+__device__ __forceinline__ float quick_sigmoid(float z) {
+    return approximate_reciprocal(1.0f + approximate_exp2(z * -1.4426950408889634f));
+}
+
+// As activate_pack and derivative_pack; SiLU of 16-bit elements, the activation of most models, without a call.
+template <typename T, int V>
+__device__ __forceinline__ Pack<float, V> activated(int64_t act, Pack<float, V> z) {
+    if (act != kSilu || sizeof(T) != 2) return activate_pack<V>(act, z);
+    #pragma unroll
+    for (int k = 0; k < V; ++k) z.v[k] *= quick_sigmoid(z.v[k]);
+    return z;
+}
+
+template <typename T, int V>
+__device__ __forceinline__ Pack<float, V> slopes(int64_t act, Pack<float, V> z) {
+    if (act != kSilu || sizeof(T) != 2) return derivative_pack<V>(act, z);
+    #pragma unroll
+    for (int k = 0; k < V; ++k) {
+        const float s = quick_sigmoid(z.v[k]);
+        z.v[k] = s * fmaf(z.v[k], 1.0f - s, 1.0f);
+    }
+    return z;
+}
+
+}  // namespace kernelwright::group_norm::sm90

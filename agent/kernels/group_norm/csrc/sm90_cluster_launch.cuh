@@ -1,0 +1,171 @@
+// Host side of the clustered path: which calls it takes, how the blocks of a cluster share out a group, and the launches.
+#pragma once
+
+#include <algorithm>
+
+#include "sizes.cuh"
+#include "sm90_cluster_backward.cuh"
+#include "sm90_cluster_forward.cuh"
+#include "sm90_launch.cuh"
+
+namespace kernelwright::group_norm::sm90 {
+
+constexpr int64_t kHeldBytes = 104 * 1024;  // that a block holds: two blocks stand on an SM
+constexpr int64_t kMostBytes = 208 * 1024;  // that a block holds where it stands alone
+constexpr int64_t kLeastBytes = 8 * 1024;   // less for a block does not pay, nor do smaller groups
+constexpr int64_t kMostShared = 224 * 1024;
+constexpr int64_t kUnitPacks = 64;          // of a team of a warp, at most
+
+// How many blocks of how many threads take a row.
+struct Cluster {
+    int blocks;
+    int threads;
+};
+
+// For so many rows, each of so many bytes to hold: the fewest blocks that hold a row and fill the SMs, of which there are
+// some 128. Two blocks stand on SMs side by side; more of them are spread unevenly, so that it takes twice as many to fill
+// all. None where a cluster cannot hold a row, or where it is short. What that gains: benchmarks/kernels/README.md.
+inline Cluster cluster_for(int64_t rows, int64_t bytes) {
+    constexpr int64_t kSms = 128;
+    if (bytes < kLeastBytes || bytes > kMaxBlocks * kMostBytes || rows * kMaxBlocks > kMaxGrid) return {0, 0};
+    int64_t blocks = 1;
+    for (; blocks < kMaxBlocks; blocks *= 2) {
+        const bool pairs_alone = blocks == 2 && rows * blocks <= kSms;
+        const bool holds = bytes <= blocks * (pairs_alone ? kMostBytes : kHeldBytes);
+        const bool fills = rows * blocks >= (blocks <= 2 ? kSms : 2 * kSms);
+        if (holds && (fills || bytes < 2 * blocks * kLeastBytes)) break;
+    }
+    // Few blocks, or large ones, have to be many threads to keep an SM busy.
+    const int64_t held = bytes / blocks;
+    const bool many = held > 64 * 1024 || (blocks <= 2 && rows * blocks <= 2 * kSms && held >= 16 * 1024);
+    return {static_cast<int>(blocks), many ? kMaxClusterThreads : kMaxClusterThreads / 2};
+}
+
+inline ForwardShare share_out(const Forward& f, Cluster cluster) {
+    ForwardShare share = {};
+    share.blocks = cluster.blocks;
+    if (share.blocks == 0) return share;
+    const int64_t lanes = 16 / element_bytes(f.dtype);
+    const int64_t group_channels = f.channels / f.groups;
+    const int64_t packs = group_channels * f.spatial / lanes;
+    share.threads = cluster.threads;
+    share.row_packs = static_cast<int>(packs);
+    share.packs = static_cast<int>(ceil_div(packs, share.blocks));
+    share.spatial = static_cast<int>(f.spatial);
+    share.groups = static_cast<int>(f.groups);
+    share.group_channels = static_cast<int>(group_channels);
+    share.channels = static_cast<int>(std::min(group_channels, share.packs * lanes / f.spatial + 2));
+    share.step = static_cast<int>(share.threads * lanes / f.spatial);
+    share.rest = static_cast<int>(share.threads * lanes % f.spatial);
+    share.inverse = 1.0 / static_cast<double>(group_channels * f.spatial);
+    return share;
+}
+
+inline BackwardShare share_out(const Backward& b, Cluster cluster) {
+    BackwardShare share = {};
+    share.blocks = cluster.blocks;
+    if (share.blocks == 0) return share;
+    const int64_t group_channels = b.channels / b.groups;
+    const int64_t plane = b.spatial * element_bytes(b.dtype) / 16;  // in packs
+    share.threads = cluster.threads;
+    share.plane_packs = static_cast<int>(plane);
+    share.unit_packs = static_cast<int>(ceil_div(plane, ceil_div(plane, kUnitPacks)));
+    share.pieces = static_cast<int>(ceil_div(plane, share.unit_packs));
+    share.row_units = static_cast<int>(group_channels) * share.pieces;
+    share.units = share.row_units / share.blocks;
+    share.more = share.row_units % share.blocks;
+    share.packs = static_cast<int>(ceil_div(share.row_units, share.blocks)) * share.unit_packs;
+    share.team = power_of_two(std::max(share.unit_packs, 2), kWarp);
+    share.groups = static_cast<int>(b.groups);
+    share.group_channels = static_cast<int>(group_channels);
+    share.inverse = 1.0 / static_cast<double>(group_channels * b.spatial);
+    return share;
+}
+
+template <class Call>
+auto cluster_share(const Call& call) {
+    constexpr int kTensors = std::is_same_v<Call, Backward> ? 2 : 1;
+    const int64_t bytes = call.channels / call.groups * call.spatial * element_bytes(call.dtype);
+    return share_out(call, cluster_for(call.n * call.groups, kTensors * bytes));
+}
+
+// What a block holds: its packs of each tensor, and the parameters of its channels.
+inline int64_t shared_bytes(const ForwardShare& share) {
+    return share.packs * int64_t{sizeof(Raw)} + share.channels * int64_t{sizeof(Affine)};
+}
+
+inline int64_t shared_bytes(const BackwardShare& share) {
+    const int64_t channels = std::min(share.group_channels, share.units / share.pieces + 3);
+    return share.packs * int64_t{2 * sizeof(Raw)} + channels * int64_t{sizeof(Affine)};
+}
+
+// Whether every block of a cluster has something of the row, and room for it.
+inline bool shares_out(const ForwardShare& share) {
+    return share.blocks > 0 && (share.blocks - 1) * share.packs < share.row_packs && shared_bytes(share) <= kMostShared;
+}
+
+inline bool shares_out(const BackwardShare& share) {
+    return share.blocks > 0 && share.units > 0 && shared_bytes(share) <= kMostShared;
+}
+
+template <class Call>
+bool cluster_takes_sizes(const Call& call) {
+    const int64_t elements = call.channels / call.groups * call.spatial;
+    return call.layout == kContiguous && call.channels <= kMaxGrid && elements <= kMaxGrid && call.spatial * element_bytes(call.dtype) >= 16 &&
+           attribute(cudaDevAttrComputeCapabilityMajor, call.device) == 9 && shares_out(cluster_share(call));
+}
+
+inline bool cluster_takes(const Forward& f) {
+    return on_16_bytes(f.x) && on_16_bytes(f.y) && on_16_bytes(f.residual) &&
+           f.channels / f.groups * f.spatial * element_bytes(f.dtype) % 16 == 0 && cluster_takes_sizes(f);
+}
+
+inline bool cluster_takes(const Backward& b) {
+    return (b.dx != nullptr || b.dresidual != nullptr) && on_16_bytes(b.x) && on_16_bytes(b.dy) &&
+           on_16_bytes(b.residual) && on_16_bytes(b.dx) && on_16_bytes(b.dresidual) &&
+           b.spatial * element_bytes(b.dtype) % 16 == 0 && cluster_takes_sizes(b);
+}
+
+inline int64_t cluster_workspace(const Forward&) { return 0; }
+
+inline int64_t cluster_workspace(const Backward& b) {
+    return b.n * b.groups * cluster_share(b).row_units * int64_t{sizeof(Sums)};
+}
+
+template <class Call, class Share, class... Arguments>
+cudaError_t launch_clusters(const Call& call, const Share& share, void (*kernel)(Call, Share, Arguments...),
+                            Arguments... rest) {
+    const int64_t bytes = shared_bytes(share);
+    const cudaError_t error = cudaFuncSetAttribute(reinterpret_cast<const void*>(kernel),
+                                                   cudaFuncAttributeMaxDynamicSharedMemorySize, static_cast<int>(bytes));
+    if (error != cudaSuccess) return error;
+    cudaLaunchAttribute cluster = {};
+    cluster.id = cudaLaunchAttributeClusterDimension;
+    cluster.val.clusterDim.x = share.blocks;
+    cluster.val.clusterDim.y = cluster.val.clusterDim.z = 1;
+    cudaLaunchConfig_t config = {};
+    config.gridDim = dim3(static_cast<unsigned>(call.n * call.groups * share.blocks));
+    config.blockDim = dim3(static_cast<unsigned>(share.threads));
+    config.dynamicSmemBytes = bytes;
+    config.stream = call.stream;
+    config.attrs = &cluster;
+    config.numAttrs = 1;
+    return cudaLaunchKernelEx(&config, kernel, call, share, rest...);
+}
+
+inline cudaError_t cluster_forward(const Forward& f) {
+    return with_dtype(f.dtype, [&](auto element) {
+        return launch_clusters(f, cluster_share(f), cluster_forward<decltype(element)>);
+    });
+}
+
+inline cudaError_t cluster_backward(const Backward& b) {
+    return with_dtype(b.dtype, [&](auto element) {
+        const BackwardShare share = cluster_share(b);
+        Sums* sums = static_cast<Sums*>(b.workspace);
+        const cudaError_t error = launch_clusters(b, share, cluster_backward<decltype(element)>, sums);
+        return error != cudaSuccess ? error : launch_channels<decltype(element)>(b, sums, share.pieces);
+    });
+}
+
+}  // namespace kernelwright::group_norm::sm90

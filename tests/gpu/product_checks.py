@@ -113,7 +113,7 @@ def products_under_torchs_machinery() -> None:
             graph.replay()
             assert torch.equal(value, first), "a replayed graph gives something else"
     operator = torch.ops.kernelwright.matmul_fp32x3_forward.default
-    torch.library.opcheck(operator, (a, b, c, 1.0, 1.0, "fp32x4", "whole", "whole"))
+    torch.library.opcheck(operator, (a, b, c, 1.0, 1.0, "fp32x4", *products.WHOLE))
 
 
 def convolutions_of_any_window() -> None:

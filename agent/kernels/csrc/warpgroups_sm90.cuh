@@ -9,6 +9,49 @@ namespace kernelwright::sm90 {
 // What this thread stored to shared memory is seen by the tensor cores once a barrier has been passed.
 __device__ __forceinline__ void stores_made() { asm volatile("fence.proxy.async.shared::cta;" ::: "memory"); }
 
+// What this thread stored anywhere is seen by copies that are asked for behind a barrier; or, run by who asks for them, what
+// was stored before that.
+__device__ __forceinline__ void all_stores_made() { asm volatile("fence.proxy.async;" ::: "memory"); }
+
+// All threads of a cluster's blocks arrive, and go on once all have.
+__device__ __forceinline__ void cluster_arrive() { asm volatile("barrier.cluster.arrive.release;" ::: "memory"); }
+__device__ __forceinline__ void cluster_wait() { asm volatile("barrier.cluster.wait.acquire;" ::: "memory"); }
+
+// At the same barrier of another block of the cluster.
+__device__ __forceinline__ void barrier_arrive_at(uint64_t* barrier, uint32_t rank) {
+    asm volatile(
+        "{\n"
+        ".reg .b32 there;\n"
+        "mapa.shared::cluster.u32 there, %0, %1;\n"
+        "mbarrier.arrive.release.cluster.shared::cluster.b64 _, [there];\n"
+        "}\n" ::"r"(shared_address(barrier)),
+        "r"(rank)
+        : "memory");
+}
+
+// For arrivals from other blocks.
+__device__ __forceinline__ void barrier_wait_of_cluster(uint64_t* barrier, uint32_t parity) {
+    asm volatile(
+        "{\n"
+        ".reg .pred done;\n"
+        "again:\n"
+        "mbarrier.try_wait.parity.acquire.cluster.shared::cta.b64 done, [%0], %1;\n"
+        "@!done bra again;\n"
+        "}\n" ::"r"(shared_address(barrier)),
+        "r"(parity)
+        : "memory");
+}
+
+// Global memory to the same place of several blocks, named by the bits of `blocks`; it completes on each one's own barrier.
+__device__ __forceinline__ void bulk_load_for_cluster(void* to, const void* from, uint32_t bytes, uint64_t* barrier,
+                                                      uint16_t blocks) {
+    asm volatile(
+        "cp.async.bulk.shared::cluster.global.mbarrier::complete_tx::bytes.multicast::cluster [%0], [%1], %2, [%3], %4;" ::
+            "r"(shared_address(to)),
+        "l"(from), "r"(bytes), "r"(shared_address(barrier)), "h"(blocks)
+        : "memory");
+}
+
 // Registers of a thread of this warpgroup, from here on.
 template <int COUNT>
 __device__ __forceinline__ void take_registers() {

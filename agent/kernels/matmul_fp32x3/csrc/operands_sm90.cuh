@@ -3,7 +3,7 @@
 #pragma once
 
 #include "../../linear_fp32x3/csrc/operands_sm90.cuh"
-#include "product_sm90.cuh"
+#include "at_once_sm90.cuh"
 
 namespace kernelwright::matmul {
 
@@ -17,10 +17,18 @@ struct Plan {
     bool all;  // with lo * lo
     int64_t sms;
     Cut cut;
+    int64_t together;  // blocks of a cluster that do all in one launch; 0 where there are several launches
     int64_t b_at, ended_at, partial_at, bytes;  // in the workspace
 };
 
-inline Plan plan_of(const Forward& args) {
+// In clusters of 2, or of 4 where the two tiles of one share what is loaded of b; 0 where that is too much for one launch.
+inline int64_t together_in(const Operands& both, int64_t tiles, bool whole, int64_t sms) {
+    const int64_t blocks = sms / 4 * 4;
+    if (2 * tiles > blocks || both.b.blocks() > blocks || both.a.blocks() > 2 * blocks) return 0;
+    return whole && both.a.tiles() % 2 == 0 ? 4 : 2;
+}
+
+inline Plan plan_of(const Forward& args, bool in_one = true) {
     Plan plan = {};
     plan.all = args.precision == kFp32x4 || args.k <= kAllDepth;
     plan.both.a = operand_at(args.a, args.batch, args.m, args.k, args.a_batch, args.a_row, args.a_depth);
@@ -31,14 +39,41 @@ inline Plan plan_of(const Forward& args) {
     const int64_t tiles = args.batch * plan.both.a.tiles() * plan.both.b.tiles(), elements = args.batch * args.m * args.n;
     const bool whole = args.a_part == kWhole && args.b_part == kWhole && args.y_part == kWhole;
     const bool fits = plan.both.a.bytes() + plan.both.b.bytes() <= kKeptInL2;
-    plan.cut = whole ? cut_of(tiles, plan.both.a.stages, elements, plan.sms, true, fits) : Cut{1, 0, 0, 0.0};
+    plan.together = in_one ? together_in(plan.both, tiles, whole, plan.sms) : 0;
+    if (plan.together > 0) plan.both.b.pieces = 2 * plan.both.b.stages;
+    plan.cut = whole && plan.together == 0 ? cut_of(tiles, plan.both.a.stages, elements, plan.sms, true, fits) : Cut{1, 0, 0, 0.0};
     plan.b_at = on_256_bytes(plan.both.a.bytes());
     plan.ended_at = plan.b_at + on_256_bytes(plan.both.b.bytes());
-    plan.both.zeros = plan.cut.counters();
+    plan.both.zeros = plan.together > 0 ? kMeetings : plan.cut.counters();
     plan.partial_at = plan.ended_at + on_256_bytes(plan.both.zeros * int64_t{sizeof(int)});
     const int64_t sums = plan.cut.parts > 1 ? plan.cut.parts * elements : plan.cut.sums();
     plan.bytes = plan.partial_at + sums * int64_t{sizeof(float)};
     return plan;
+}
+
+template <int TOGETHER, bool ALL>
+cudaError_t at_once(const Product& p, int64_t sms, cudaStream_t stream) {
+    cudaError_t error = cudaMemsetAsync(p.ended, 0, kMeetings * sizeof(int), stream);
+    if (error != cudaSuccess) return error;
+    const auto kernel = matmul_at_once<TOGETHER, ALL>;
+    error = cudaFuncSetAttribute(reinterpret_cast<const void*>(kernel), cudaFuncAttributeMaxDynamicSharedMemorySize,
+                                 kOnceSharedBytes);
+    if (error != cudaSuccess) return error;
+    const int64_t needed = std::max({2 * int64_t{p.cut.tiles}, p.plain.a.blocks(), p.plain.b.blocks()});
+    cudaLaunchAttribute attributes[2] = {};
+    attributes[0].id = cudaLaunchAttributeClusterDimension;
+    attributes[0].val.clusterDim.x = TOGETHER;
+    attributes[0].val.clusterDim.y = attributes[0].val.clusterDim.z = 1;
+    attributes[1].id = cudaLaunchAttributeCooperative;
+    attributes[1].val.cooperative = 1;
+    cudaLaunchConfig_t config = {};
+    config.gridDim = dim3(static_cast<unsigned>(std::min(ceil_div(needed, 4), sms / 4) * 4));
+    config.blockDim = dim3(kThreads);
+    config.dynamicSmemBytes = kOnceSharedBytes;
+    config.stream = stream;
+    config.attrs = attributes;
+    config.numAttrs = 2;
+    return cudaLaunchKernelEx(&config, kernel, p);
 }
 
 template <bool ALL>
@@ -58,8 +93,7 @@ inline cudaError_t join(const Product& p, cudaStream_t stream) {
     return cudaGetLastError();
 }
 
-inline cudaError_t on_tensor_cores(const Forward& args) {
-    Plan plan = plan_of(args);
+inline cudaError_t run(const Forward& args, Plan plan) {
     Operand &a = plan.both.a, &b = plan.both.b;
     auto* workspace = static_cast<unsigned char*>(args.workspace);
     if (args.batch * plan.cut.parts * a.tiles() * b.tiles() > kMostBlocks) return cudaErrorInvalidValue;
@@ -67,8 +101,6 @@ inline cudaError_t on_tensor_cores(const Forward& args) {
     place(a, workspace);
     place(b, workspace + plan.b_at);
     plan.both.zeroed = reinterpret_cast<int*>(workspace + plan.ended_at);
-    cudaError_t error = split(plan.both, args.stream);
-    if (error != cudaSuccess) return error;
     Product p = {};
     p.tiles.m = static_cast<int>(args.m), p.tiles.n = static_cast<int>(args.n), p.tiles.stages = static_cast<int>(a.stages);
     p.a = a.packed, p.b = b.packed;
@@ -85,10 +117,20 @@ inline cudaError_t on_tensor_cores(const Forward& args) {
     p.plain = plan.both;
     p.all = plan.all;
     p.y_part = args.y_part;
+    if (plan.together == 4) {
+        return p.all ? at_once<4, true>(p, plan.sms, args.stream) : at_once<4, false>(p, plan.sms, args.stream);
+    }
+    if (plan.together == 2) {
+        return p.all ? at_once<2, true>(p, plan.sms, args.stream) : at_once<2, false>(p, plan.sms, args.stream);
+    }
+    cudaError_t error = split(plan.both, args.stream);
+    if (error != cudaSuccess) return error;
     const unsigned blocks = plan.cut.grid(tiles, plan.sms);
     error = p.all ? multiply<true>(p, blocks, args.stream) : multiply<false>(p, blocks, args.stream);
     if (error != cudaSuccess || p.cut.parts == 1) return error;
     return join(p, args.stream);
 }
+
+inline cudaError_t on_tensor_cores(const Forward& args) { return run(args, plan_of(args)); }
 
 }  // namespace kernelwright::matmul

@@ -1,0 +1,237 @@
+// Products of at most one tile for each pair of SMs, in one launch on sm_90a: every block splits its share of both operands, all
+// meet, and a cluster multiplies a tile or two of 128 x 128, each block 64 rows of one, loading what it shares of b for all.
+//
+// Between the launches of a look at b, a split and a product, which take some microseconds each, most of an SM's time at
+// 1024 cubed was waiting. Here values of b are held in registers from the look at their columns on, and a is split while the
+// blocks' largest values of columns come together. Of a stage's depth, each of two warpgroups multiplies 32: together they
+// have the sums of all, and neither waits for another block's.
+#pragma once
+
+#include "product_sm90.cuh"
+
+#ifndef KW_STAMP
+#define KW_STAMP(i, cond)
+#endif
+namespace kernelwright::matmul {
+
+constexpr int kBlockRows = kTile / 2;
+constexpr int kOnceStages = 4;
+constexpr int kBlockOfA = kOperandBytes / 2;  // hi and lo of a block's rows
+constexpr int kOnceFactors = kBlockOfA + kOperandBytes;  // where a's factors stand in a stage
+constexpr int kOnceStageBytes = kOnceFactors + matrix::kAtomBytes;
+constexpr int kOnceSharedBytes = kOnceStages * kOnceStageBytes + matrix::kAtomBytes + 2 * kOnceStages * 8;
+constexpr int kMeetings = 2;
+
+// The threads that split, later those that multiply.
+__device__ __forceinline__ void splitters_meet() { asm volatile("bar.sync 1, %0;" ::"n"(kSplitThreads) : "memory"); }
+
+// By one thread, for what others of its block stored before they met.
+__device__ __forceinline__ void arrive_for_block(int* meeting) {
+    __threadfence();
+    atomicAdd(meeting, 1);
+}
+
+__device__ __forceinline__ void wait_for_blocks(const int* meeting) {
+    int arrived = 0;
+    do {
+        asm volatile("ld.acquire.gpu.global.s32 %0, [%1];" : "=r"(arrived) : "l"(meeting) : "memory");
+    } while (arrived < static_cast<int>(gridDim.x));
+}
+
+// What a tile of b has for its columns: two pieces of each stage.
+__device__ __forceinline__ void note_largest(const Operand& of, const Portion& at, const float (&v)[kSplit]) {
+    const Eights eights = {of.by_rows};
+    const int64_t column = at.number * kTile;
+    if (of.by_rows) {
+        of.largest[(at.stage * 2 + threadIdx.x / kTile) * of.all_rows() + column + eights.row(0)] = largest_of_half<true>(v, 0);
+        return;
+    }
+    #pragma unroll
+    for (int i = 0; i < kSplit / 8; ++i) {
+        const float largest = largest_of_half<false>(v, i);
+        if (eights.piece(i) % 4 != 0) continue;
+        of.largest[(at.stage * 2 + eights.piece(i) / 4) * of.all_rows() + column + eights.row(i)] = largest;
+    }
+}
+
+__device__ __forceinline__ void find_exponents(Packed& tile, const Operand& of, const Portion& at) {
+    const int column = threadIdx.x % kTile, half = threadIdx.x / kTile;
+    const float* from = of.largest + at.number * kTile + column;
+    float largest = 0.0f;
+    #pragma unroll 8
+    for (int64_t i = half; i < of.pieces; i += 2) largest = fmaxf(largest, __ldcg(from + i * of.all_rows()));
+    float* of_halves = &tile.factors[0][0];
+    of_halves[threadIdx.x] = largest;
+    splitters_meet();
+    if (half > 0) return;
+    tile.exponents[column] = exponent_for(fmaxf(largest, of_halves[kTile + column]));
+    if (at.stage == 0) of.exponents[at.number * kTile + column] = tile.exponents[column];
+}
+
+// This block's share of both operands. It has at most one tile of one stage of b.
+__device__ __forceinline__ void split_share(const Product& p, Packed& tile) {
+    const Operand &a = p.plain.a, &b = p.plain.b;
+    const bool has_b = blockIdx.x < b.blocks();
+    const Portion of_b(b, blockIdx.x);
+    float held[kSplit], v[kSplit];
+    if (has_b) load(held, b, of_b);
+    if (blockIdx.x < a.blocks()) load(v, a, Portion(a, blockIdx.x));
+    if (has_b) note_largest(b, of_b, held);
+    splitters_meet();
+    if (threadIdx.x == 0) arrive_for_block(p.ended);
+    KW_STAMP(1, threadIdx.x == 0);
+    for (int64_t block = blockIdx.x; block < a.blocks(); block += gridDim.x) {
+        const Portion at(a, block);
+        if (block != blockIdx.x) load(v, a, at);
+        pack(tile, a, at, v);
+        splitters_meet();
+        store(tile, a, block);
+        splitters_meet();
+    }
+    KW_STAMP(2, threadIdx.x == 0);
+    if (has_b) {
+        if (threadIdx.x == 0) wait_for_blocks(p.ended);
+    KW_STAMP(3, threadIdx.x == 0);
+        splitters_meet();
+        find_exponents(tile, b, of_b);
+        splitters_meet();
+        pack(tile, b, of_b, held);
+        splitters_meet();
+        store(tile, b, blockIdx.x);
+    }
+    sm90::all_stores_made();
+    splitters_meet();
+    if (threadIdx.x == 0) arrive_for_block(p.ended + 1);
+    KW_STAMP(4, threadIdx.x == 0);
+}
+
+// Where in its tile a block is, and what its cluster does.
+struct Share {
+    Unit unit;
+    linear::Tile tile;
+    int batch, begin, end;
+    int half;
+
+    __device__ __forceinline__ explicit Share(const Product& p) {
+        unit = {static_cast<int>(blockIdx.x) / 2, 0, 0, p.tiles.stages};
+        half = blockIdx.x % 2;
+        batch = p.batch_of(unit.tile), tile = p.place_of(unit.tile);
+        begin = p.first_of(unit, tile), end = p.past_of(unit, tile);
+    }
+};
+
+template <int TOGETHER>
+__device__ __forceinline__ void load_at_once(const Product& p, const Ring& ring) {
+    constexpr int kPiece = kOperandBytes / TOGETHER, kFactors = kBlockRows * static_cast<int>(sizeof(float));
+    const Share share(p);
+    const int64_t stages = p.tiles.stages;
+    const int rank = blockIdx.x % TOGETHER;
+    const unsigned char* a = p.a + share.batch * p.a_bytes + (share.tile.of_x * stages + share.begin) * kPackedBytes;
+    const unsigned char* b = p.b + share.batch * p.b_bytes + (share.tile.of_weight * stages + share.begin) * kOperandBytes;
+    Turn turn = {0, 1};  // the first round finds every stage free
+    wait_for_blocks(p.ended + 1);
+    KW_STAMP(5, true);
+    sm90::all_stores_made();
+    for (int i = share.begin; i < share.end; ++i, turn.next(kOnceStages), a += kPackedBytes, b += kOperandBytes) {
+        unsigned char* to = ring.stages + turn.stage * kOnceStageBytes;
+        uint64_t* full = ring.full + turn.stage;
+        sm90::barrier_wait_of_cluster(ring.free + turn.stage, turn.parity);
+        matrix::barrier_expect(full, kOnceFactors + 2 * kFactors);
+        sm90::bulk_load_for_cluster(to + kBlockOfA + rank * kPiece, b + rank * kPiece, kPiece, full, (1 << TOGETHER) - 1);
+        #pragma unroll
+        for (int part = 0; part < 2; ++part) {  // hi and lo, the factors of either half
+            matrix::bulk_load(to + part * kBlockOfA / 2, a + part * kHalfBytes + share.half * (kBlockOfA / 2), kBlockOfA / 2, full);
+            matrix::bulk_load(to + kOnceFactors + part * kFactors, a + kOperandBytes + (part * 2 + share.half) * kFactors, kFactors,
+                              full);
+        }
+    }
+}
+
+// The sums of all stages, of 32 of the depth of each.
+template <int TOGETHER, bool ALL>
+__device__ __forceinline__ void multiply_at_once(const Ring& ring, const Share& share, int group, float (&sum)[64]) {
+    float partial[64];
+    #pragma unroll
+    for (int i = 0; i < 64; ++i) sum[i] = partial[i] = 0.0f;
+    Turn turn = {0, 0};
+    const int row = linear::place_of(0, 0).row;
+    for (int i = share.begin; i < share.end; ++i, turn.next(kOnceStages)) {
+        const unsigned char* stage = ring.stages + turn.stage * kOnceStageBytes;
+        const float* factors = reinterpret_cast<const float*>(stage + kOnceFactors) + group * kBlockRows + row;
+        matrix::barrier_wait(ring.full + turn.stage, turn.parity);
+    KW_STAMP(6, threadIdx.x == 0 && i == share.begin);
+        const float rows[2] = {factors[0], factors[8]};
+        matrix::matrix_begin();
+        multiply_half<ALL, kBlockOfA / 2>(partial, stage + group * 64, stage + kBlockOfA + group * 64);
+        matrix::matrix_wait(partial);
+        if (threadIdx.x % 32 < TOGETHER) sm90::barrier_arrive_at(ring.free + turn.stage, threadIdx.x % 32 ^ blockIdx.x % TOGETHER);
+        add(sum, partial, rows);
+    }
+}
+
+// Each warpgroup gets the other's sums of half of the columns, and has those of the whole depth.
+__device__ __forceinline__ void exchange(unsigned char* memory, const float (&sum)[64], int group, float (&both)[32]) {
+    auto* of_group = reinterpret_cast<float4*>(memory) + threadIdx.x % 128;
+    splitters_meet();  // nobody reads the stages any more
+    #pragma unroll
+    for (int i = 0; i < 8; ++i) {
+        float four[4];
+        #pragma unroll
+        for (int j = 0; j < 4; ++j) {
+            const float first = sum[4 * i + j], second = sum[32 + 4 * i + j];
+            both[4 * i + j] = group == 0 ? first : second;
+            four[j] = group == 0 ? second : first;
+        }
+        of_group[(group * 8 + i) * 128] = {four[0], four[1], four[2], four[3]};
+    }
+    splitters_meet();
+    #pragma unroll
+    for (int i = 0; i < 8; ++i) {
+        const float4 four = of_group[((1 - group) * 8 + i) * 128];
+        both[4 * i] += four.x, both[4 * i + 1] += four.y, both[4 * i + 2] += four.z, both[4 * i + 3] += four.w;
+    }
+}
+
+template <int TOGETHER, bool ALL>
+__global__ void __launch_bounds__(kThreads, 1) matmul_at_once(const __grid_constant__ Product p) {
+#ifdef __CUDA_ARCH_FEAT_SM90_ALL  // elsewhere nobody calls it
+    extern __shared__ unsigned char shared[];
+    const Ring ring = ring_in(shared, kOnceStages, kOnceStageBytes);
+    KW_STAMP(0, threadIdx.x == 0);
+    if (threadIdx.x == 0) {
+        for (int stage = 0; stage < kOnceStages; ++stage) {
+            matrix::barrier_init(ring.full + stage);
+            matrix::barrier_init(ring.free + stage, TOGETHER * kConsumers * 4);
+        }
+        matrix::barriers_made();
+    }
+    __syncthreads();
+    sm90::cluster_arrive();
+    const int group = threadIdx.x / 128;
+    if (group < kConsumers) split_share(p, *reinterpret_cast<Packed*>(ring.stages));
+    sm90::cluster_wait();
+    if (blockIdx.x < 2 * p.cut.tiles) {
+        if (group == kConsumers) {
+            if (threadIdx.x % 128 == 0) load_at_once<TOGETHER>(p, ring);
+            __syncwarp();
+        } else {
+            const Share share(p);
+            float sum[64], both[32];
+            multiply_at_once<TOGETHER, ALL>(ring, share, group, sum);
+    KW_STAMP(7, threadIdx.x == 0);
+            exchange(ring.stages, sum, group, both);
+    KW_STAMP(8, threadIdx.x == 0);
+            const linear::Place at = linear::place_of(share.tile.of_x * kTile + share.half * kBlockRows,
+                                                      share.tile.of_weight * kTile + group * (kTile / 2));
+            unscale(p, both, share.batch, at.column);
+            finish_unit<ALL>(p, both, share.batch, at);
+            store_sums(p, both, share.batch, at, (share.tile.of_weight + 1) * kTile <= p.tiles.n, p.out.y);
+    KW_STAMP(9, threadIdx.x == 0);
+        }
+    }
+    sm90::cluster_arrive();  // others' copies and arrivals come here until then
+    sm90::cluster_wait();
+#endif
+}
+
+}  // namespace kernelwright::matmul

@@ -21,6 +21,7 @@ constexpr int kOnceFactors = kBlockOfA + kOperandBytes;  // where a's factors st
 constexpr int kOnceStageBytes = kOnceFactors + matrix::kAtomBytes;
 constexpr int kOnceSharedBytes = kOnceStages * kOnceStageBytes + matrix::kAtomBytes + 2 * kOnceStages * 8;
 constexpr int kMeetings = 2;
+constexpr int64_t kMostTogether = 4;  // blocks of a cluster
 
 // The threads that split, later those that multiply.
 __device__ __forceinline__ void splitters_meet() { asm volatile("bar.sync 1, %0;" ::"n"(kSplitThreads) : "memory"); }
@@ -232,6 +233,48 @@ __global__ void __launch_bounds__(kThreads, 1) matmul_at_once(const __grid_const
     sm90::cluster_arrive();  // others' copies and arrivals come here until then
     sm90::cluster_wait();
 #endif
+}
+
+// In clusters of 2, or of 4 where the two tiles of one share what is loaded of b; 0 where that is too much for one launch.
+inline int64_t together_in(const Operands& both, int64_t tiles, bool whole, int64_t sms) {
+    const int64_t blocks = sms / kMostTogether * kMostTogether;
+    if (2 * tiles > blocks || both.b.blocks() > blocks || both.a.blocks() > 2 * blocks) return 0;
+    return whole && both.a.tiles() % 2 == 0 ? kMostTogether : 2;
+}
+
+// As many as are needed to split, of those that are there at once: all meet.
+inline int64_t blocks_at_once(const Operands& both, int64_t tiles, int64_t sms) {
+    const int64_t needed = std::max({2 * tiles, both.a.blocks(), both.b.blocks()});
+    return std::min(ceil_div(needed, kMostTogether), sms / kMostTogether) * kMostTogether;
+}
+
+template <int TOGETHER, bool ALL>
+cudaError_t launch_at_once(const Product& p, int64_t sms, cudaStream_t stream) {
+    const auto kernel = matmul_at_once<TOGETHER, ALL>;
+    const cudaError_t error = cudaFuncSetAttribute(reinterpret_cast<const void*>(kernel), cudaFuncAttributeMaxDynamicSharedMemorySize,
+                                 kOnceSharedBytes);
+    if (error != cudaSuccess) return error;
+    cudaLaunchAttribute attributes[2] = {};
+    attributes[0].id = cudaLaunchAttributeClusterDimension;
+    attributes[0].val.clusterDim.x = TOGETHER;
+    attributes[0].val.clusterDim.y = attributes[0].val.clusterDim.z = 1;
+    attributes[1].id = cudaLaunchAttributeCooperative;
+    attributes[1].val.cooperative = 1;
+    cudaLaunchConfig_t config = {};
+    config.gridDim = dim3(static_cast<unsigned>(blocks_at_once(p.plain, p.cut.tiles, sms)));
+    config.blockDim = dim3(kThreads);
+    config.dynamicSmemBytes = kOnceSharedBytes;
+    config.stream = stream;
+    config.attrs = attributes;
+    config.numAttrs = 2;
+    return cudaLaunchKernelEx(&config, kernel, p);
+}
+
+inline cudaError_t at_once(const Product& p, int64_t together, int64_t sms, cudaStream_t stream) {
+    const cudaError_t error = cudaMemsetAsync(p.ended, 0, kMeetings * sizeof(int), stream);
+    if (error != cudaSuccess) return error;
+    if (together == 2) return p.all ? launch_at_once<2, true>(p, sms, stream) : launch_at_once<2, false>(p, sms, stream);
+    return p.all ? launch_at_once<kMostTogether, true>(p, sms, stream) : launch_at_once<kMostTogether, false>(p, sms, stream);
 }
 
 }  // namespace kernelwright::matmul

@@ -15,18 +15,11 @@ constexpr int64_t kKeptInL2 = 40 << 20;
 struct Plan {
     Operands both;
     bool all;  // with lo * lo
-    int64_t sms;
+    int64_t sms, tiles;
     Cut cut;
     int64_t together;  // blocks of a cluster that do all in one launch; 0 where there are several launches
     int64_t b_at, ended_at, partial_at, bytes;  // in the workspace
 };
-
-// In clusters of 2, or of 4 where the two tiles of one share what is loaded of b; 0 where that is too much for one launch.
-inline int64_t together_in(const Operands& both, int64_t tiles, bool whole, int64_t sms) {
-    const int64_t blocks = sms / 4 * 4;
-    if (2 * tiles > blocks || both.b.blocks() > blocks || both.a.blocks() > 2 * blocks) return 0;
-    return whole && both.a.tiles() % 2 == 0 ? 4 : 2;
-}
 
 inline Plan plan_of(const Forward& args, bool in_one = true) {
     Plan plan = {};
@@ -36,12 +29,13 @@ inline Plan plan_of(const Forward& args, bool in_one = true) {
     plan.both.a.part = args.a_part;
     plan.both.b.part = turned(args.b_part);  // its rows are columns
     plan.sms = linear::attribute(cudaDevAttrMultiProcessorCount, args.device);
-    const int64_t tiles = args.batch * plan.both.a.tiles() * plan.both.b.tiles(), elements = args.batch * args.m * args.n;
+    plan.tiles = args.batch * plan.both.a.tiles() * plan.both.b.tiles();
+    const int64_t elements = args.batch * args.m * args.n;
     const bool whole = args.a_part == kWhole && args.b_part == kWhole && args.y_part == kWhole;
     const bool fits = plan.both.a.bytes() + plan.both.b.bytes() <= kKeptInL2;
-    plan.together = in_one ? together_in(plan.both, tiles, whole, plan.sms) : 0;
+    plan.together = in_one ? together_in(plan.both, plan.tiles, whole, plan.sms) : 0;
     if (plan.together > 0) plan.both.b.pieces = 2 * plan.both.b.stages;
-    plan.cut = whole && plan.together == 0 ? cut_of(tiles, plan.both.a.stages, elements, plan.sms, true, fits) : Cut{1, 0, 0, 0.0};
+    plan.cut = whole && plan.together == 0 ? cut_of(plan.tiles, plan.both.a.stages, elements, plan.sms, true, fits) : Cut{1, 0, 0, 0.0};
     plan.b_at = on_256_bytes(plan.both.a.bytes());
     plan.ended_at = plan.b_at + on_256_bytes(plan.both.b.bytes());
     plan.both.zeros = plan.together > 0 ? kMeetings : plan.cut.counters();
@@ -49,31 +43,6 @@ inline Plan plan_of(const Forward& args, bool in_one = true) {
     const int64_t sums = plan.cut.parts > 1 ? plan.cut.parts * elements : plan.cut.sums();
     plan.bytes = plan.partial_at + sums * int64_t{sizeof(float)};
     return plan;
-}
-
-template <int TOGETHER, bool ALL>
-cudaError_t at_once(const Product& p, int64_t sms, cudaStream_t stream) {
-    cudaError_t error = cudaMemsetAsync(p.ended, 0, kMeetings * sizeof(int), stream);
-    if (error != cudaSuccess) return error;
-    const auto kernel = matmul_at_once<TOGETHER, ALL>;
-    error = cudaFuncSetAttribute(reinterpret_cast<const void*>(kernel), cudaFuncAttributeMaxDynamicSharedMemorySize,
-                                 kOnceSharedBytes);
-    if (error != cudaSuccess) return error;
-    const int64_t needed = std::max({2 * int64_t{p.cut.tiles}, p.plain.a.blocks(), p.plain.b.blocks()});
-    cudaLaunchAttribute attributes[2] = {};
-    attributes[0].id = cudaLaunchAttributeClusterDimension;
-    attributes[0].val.clusterDim.x = TOGETHER;
-    attributes[0].val.clusterDim.y = attributes[0].val.clusterDim.z = 1;
-    attributes[1].id = cudaLaunchAttributeCooperative;
-    attributes[1].val.cooperative = 1;
-    cudaLaunchConfig_t config = {};
-    config.gridDim = dim3(static_cast<unsigned>(std::min(ceil_div(needed, 4), sms / 4) * 4));
-    config.blockDim = dim3(kThreads);
-    config.dynamicSmemBytes = kOnceSharedBytes;
-    config.stream = stream;
-    config.attrs = attributes;
-    config.numAttrs = 2;
-    return cudaLaunchKernelEx(&config, kernel, p);
 }
 
 template <bool ALL>
@@ -93,11 +62,10 @@ inline cudaError_t join(const Product& p, cudaStream_t stream) {
     return cudaGetLastError();
 }
 
-inline cudaError_t run(const Forward& args, Plan plan) {
+// What the kernels are told; gives the plan's operands their places.
+inline Product product_of(const Forward& args, Plan& plan) {
     Operand &a = plan.both.a, &b = plan.both.b;
     auto* workspace = static_cast<unsigned char*>(args.workspace);
-    if (args.batch * plan.cut.parts * a.tiles() * b.tiles() > kMostBlocks) return cudaErrorInvalidValue;
-    if (std::max({args.batch, args.m, args.n, a.stages}) > kMostBlocks - kTile) return cudaErrorInvalidValue;
     place(a, workspace);
     place(b, workspace + plan.b_at);
     plan.both.zeroed = reinterpret_cast<int*>(workspace + plan.ended_at);
@@ -109,23 +77,25 @@ inline cudaError_t run(const Forward& args, Plan plan) {
     p.exponents = b.exponents;
     p.b_rows = b.batch == 1 ? 0 : b.tiles() * kTile;
     p.batch = static_cast<int>(args.batch);
-    const int64_t tiles = args.batch * a.tiles() * b.tiles();
-    p.cut = plan.cut.schedule(tiles, a.stages);
+    p.cut = plan.cut.schedule(plan.tiles, a.stages);
     p.out = outcome_of(args);
     p.partial = reinterpret_cast<float*>(workspace + plan.partial_at);
     p.ended = plan.both.zeroed;
     p.plain = plan.both;
     p.all = plan.all;
     p.y_part = args.y_part;
-    if (plan.together == 4) {
-        return p.all ? at_once<4, true>(p, plan.sms, args.stream) : at_once<4, false>(p, plan.sms, args.stream);
-    }
-    if (plan.together == 2) {
-        return p.all ? at_once<2, true>(p, plan.sms, args.stream) : at_once<2, false>(p, plan.sms, args.stream);
-    }
+    return p;
+}
+
+inline cudaError_t run(const Forward& args, Plan plan) {
+    const Operand& a = plan.both.a;
+    if (plan.tiles * plan.cut.parts > kMostBlocks) return cudaErrorInvalidValue;
+    if (std::max({args.batch, args.m, args.n, a.stages}) > kMostBlocks - kTile) return cudaErrorInvalidValue;
+    const Product p = product_of(args, plan);
+    if (plan.together > 0) return at_once(p, plan.together, plan.sms, args.stream);
     cudaError_t error = split(plan.both, args.stream);
     if (error != cudaSuccess) return error;
-    const unsigned blocks = plan.cut.grid(tiles, plan.sms);
+    const unsigned blocks = plan.cut.grid(plan.tiles, plan.sms);
     error = p.all ? multiply<true>(p, blocks, args.stream) : multiply<false>(p, blocks, args.stream);
     if (error != cudaSuccess || p.cut.parts == 1) return error;
     return join(p, args.stream);

@@ -13,32 +13,32 @@ __device__ __forceinline__ void stores_made() { asm volatile("fence.proxy.async.
 // was stored before that.
 __device__ __forceinline__ void all_stores_made() { asm volatile("fence.proxy.async;" ::: "memory"); }
 
+// THREADS of a block meet, of which others may have other work; NUMBER is not 0.
+template <int NUMBER, int THREADS>
+__device__ __forceinline__ void some_meet() {
+    asm volatile("bar.sync %0, %1;" ::"n"(NUMBER), "n"(THREADS) : "memory");
+}
+
+__device__ __forceinline__ int load_acquire(const int* from) {
+    int value;
+    asm volatile("ld.acquire.gpu.global.s32 %0, [%1];" : "=r"(value) : "l"(from) : "memory");
+    return value;
+}
+
 // All threads of a cluster's blocks arrive, and go on once all have.
 __device__ __forceinline__ void cluster_arrive() { asm volatile("barrier.cluster.arrive.release;" ::: "memory"); }
 __device__ __forceinline__ void cluster_wait() { asm volatile("barrier.cluster.wait.acquire;" ::: "memory"); }
 
-// At the same barrier of another block of the cluster.
+// At the same barrier of another block of the cluster, for what has been waited for: of a thread's own accesses nothing is told
+// beyond its block, which would take a fence of all memory.
 __device__ __forceinline__ void barrier_arrive_at(uint64_t* barrier, uint32_t rank) {
     asm volatile(
         "{\n"
         ".reg .b32 there;\n"
         "mapa.shared::cluster.u32 there, %0, %1;\n"
-        "mbarrier.arrive.release.cluster.shared::cluster.b64 _, [there];\n"
+        "mbarrier.arrive.shared::cluster.b64 _, [there];\n"
         "}\n" ::"r"(shared_address(barrier)),
         "r"(rank)
-        : "memory");
-}
-
-// For arrivals from other blocks.
-__device__ __forceinline__ void barrier_wait_of_cluster(uint64_t* barrier, uint32_t parity) {
-    asm volatile(
-        "{\n"
-        ".reg .pred done;\n"
-        "again:\n"
-        "mbarrier.try_wait.parity.acquire.cluster.shared::cta.b64 done, [%0], %1;\n"
-        "@!done bra again;\n"
-        "}\n" ::"r"(shared_address(barrier)),
-        "r"(parity)
         : "memory");
 }
 

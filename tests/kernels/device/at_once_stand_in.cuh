@@ -5,7 +5,7 @@ namespace kernelwright::matmul {
 
 constexpr int kMeetings = 0;
 
-inline int64_t together_in(const Operands&, int64_t, bool, int64_t) { return 0; }
-inline cudaError_t at_once(const Product&, int64_t, int64_t, cudaStream_t) { return cudaErrorNotSupported; }
+inline bool is_at_once(const Operands&, int64_t, int64_t) { return false; }
+inline cudaError_t at_once(const Product&, int64_t, cudaStream_t) { return cudaErrorNotSupported; }
 
 }  // namespace kernelwright::matmul

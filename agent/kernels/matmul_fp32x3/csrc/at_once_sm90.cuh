@@ -14,44 +14,41 @@
 #endif
 namespace kernelwright::matmul {
 
-constexpr int kBlockRows = kTile / 2;
+constexpr int kTogether = 2;    // blocks of a cluster
+constexpr int kBlockRows = kTile / kTogether;
 constexpr int kOnceStages = 4;
-constexpr int kBlockOfA = kOperandBytes / 2;  // hi and lo of a block's rows
+constexpr int kBlockOfA = kOperandBytes / kTogether;     // hi and lo of a block's rows
 constexpr int kOnceFactors = kBlockOfA + kOperandBytes;  // where a's factors stand in a stage
 constexpr int kOnceStageBytes = kOnceFactors + matrix::kAtomBytes;
 constexpr int kOnceSharedBytes = kOnceStages * kOnceStageBytes + matrix::kAtomBytes + 2 * kOnceStages * 8;
+constexpr int kOnceThreads = 2 * kSplitThreads;          // those that split b multiply; of those that split a one loads
+constexpr int kOnceConsumerRegisters = 200;
 constexpr int kMeetings = 2;
-constexpr int64_t kMostTogether = 4;  // blocks of a cluster
 
-// The threads that split, later those that multiply.
-__device__ __forceinline__ void splitters_meet() { asm volatile("bar.sync 1, %0;" ::"n"(kSplitThreads) : "memory"); }
+template <int OF_A>
+__device__ __forceinline__ void splitters_meet() { sm90::some_meet<1 + OF_A, kSplitThreads>(); }
 
 // By one thread, for what others of its block stored before they met.
-__device__ __forceinline__ void arrive_for_block(int* meeting) {
+__device__ __forceinline__ void arrive_for_others(int* meeting) {
     __threadfence();
     atomicAdd(meeting, 1);
 }
 
-__device__ __forceinline__ void wait_for_blocks(const int* meeting) {
-    int arrived = 0;
-    do {
-        asm volatile("ld.acquire.gpu.global.s32 %0, [%1];" : "=r"(arrived) : "l"(meeting) : "memory");
-    } while (arrived < static_cast<int>(gridDim.x));
+__device__ __forceinline__ void wait_for_all(const int* meeting, int arrivals) {
+    while (sm90::load_acquire(meeting) < arrivals) {
+    }
 }
 
 // What a tile of b has for its columns: two pieces of each stage.
 __device__ __forceinline__ void note_largest(const Operand& of, const Portion& at, const float (&v)[kSplit]) {
     const Eights eights = {of.by_rows};
-    const int64_t column = at.number * kTile;
-    if (of.by_rows) {
-        of.largest[(at.stage * 2 + threadIdx.x / kTile) * of.all_rows() + column + eights.row(0)] = largest_of_half<true>(v, 0);
-        return;
-    }
+    float largest[kSplit / 8];
+    find_largest(largest, v, of.by_rows);
+    float* to = of.largest + at.stage * 2 * of.all_rows() + at.number * kTile;
     #pragma unroll
     for (int i = 0; i < kSplit / 8; ++i) {
-        const float largest = largest_of_half<false>(v, i);
-        if (eights.piece(i) % 4 != 0) continue;
-        of.largest[(at.stage * 2 + eights.piece(i) / 4) * of.all_rows() + column + eights.row(i)] = largest;
+        const int piece = eights.piece(i);
+        if (piece % 4 == 0) to[piece / 4 * of.all_rows() + eights.row(i)] = largest[i];
     }
 }
 
@@ -61,48 +58,61 @@ __device__ __forceinline__ void find_exponents(Packed& tile, const Operand& of, 
     float largest = 0.0f;
     #pragma unroll 8
     for (int64_t i = half; i < of.pieces; i += 2) largest = fmaxf(largest, __ldcg(from + i * of.all_rows()));
-    float* of_halves = &tile.factors[0][0];
-    of_halves[threadIdx.x] = largest;
-    splitters_meet();
+    tile.factors[half][column] = largest;
+    splitters_meet<0>();
     if (half > 0) return;
-    tile.exponents[column] = exponent_for(fmaxf(largest, of_halves[kTile + column]));
+    tile.exponents[column] = exponent_for(fmaxf(largest, tile.factors[1][column]));
     if (at.stage == 0) of.exponents[at.number * kTile + column] = tile.exponents[column];
 }
 
-// This block's share of both operands. It has at most one tile of one stage of b.
-__device__ __forceinline__ void split_share(const Product& p, Packed& tile) {
-    const Operand &a = p.plain.a, &b = p.plain.b;
-    const bool has_b = blockIdx.x < b.blocks();
-    const Portion of_b(b, blockIdx.x);
-    float held[kSplit], v[kSplit];
-    if (has_b) load(held, b, of_b);
-    if (blockIdx.x < a.blocks()) load(v, a, Portion(a, blockIdx.x));
-    if (has_b) note_largest(b, of_b, held);
-    splitters_meet();
-    if (threadIdx.x == 0) arrive_for_block(p.ended);
-    KW_STAMP(1, threadIdx.x == 0);
+// What is stored is told to all by the last of a block's threads that split an operand.
+template <int OF_A>
+__device__ __forceinline__ void end_splitting(const Product& p) {
+    sm90::all_stores_made();
+    splitters_meet<OF_A>();
+    if (Eights::thread() == 0) arrive_for_others(p.ended + 1);
+}
+
+__device__ __forceinline__ void split_share_of_a(const Product& p, Packed& tile) {
+    const Operand& a = p.plain.a;
     for (int64_t block = blockIdx.x; block < a.blocks(); block += gridDim.x) {
         const Portion at(a, block);
-        if (block != blockIdx.x) load(v, a, at);
-        pack(tile, a, at, v);
-        splitters_meet();
+        float v[kSplit];
+        load(v, a, at);
+        pack_as<false>(tile, a, at, v);
+        splitters_meet<1>();
         store(tile, a, block);
-        splitters_meet();
+        splitters_meet<1>();
     }
-    KW_STAMP(2, threadIdx.x == 0);
-    if (has_b) {
-        if (threadIdx.x == 0) wait_for_blocks(p.ended);
-    KW_STAMP(3, threadIdx.x == 0);
-        splitters_meet();
-        find_exponents(tile, b, of_b);
-        splitters_meet();
-        pack(tile, b, of_b, held);
-        splitters_meet();
+    end_splitting<1>(p);
+}
+
+// A block has at most one tile of one stage of b, whose values stay in registers until all know the largest of its columns.
+template <bool ALL>
+__device__ __forceinline__ void split_share_of_b(const Product& p, Packed& tile) {
+    const Operand& b = p.plain.b;
+    const bool has_one = blockIdx.x < b.blocks();
+    const Portion at(b, blockIdx.x);
+    float v[kSplit];
+    if (has_one) {
+        load(v, b, at);
+        note_largest(b, at, v);
+    }
+    splitters_meet<0>();
+    if (threadIdx.x == 0) arrive_for_others(p.ended);
+    KW_STAMP(1, threadIdx.x == 0);
+    if (has_one) {
+        if (threadIdx.x == 0) wait_for_all(p.ended, gridDim.x);
+        KW_STAMP(2, threadIdx.x == 0);
+        splitters_meet<0>();
+        find_exponents(tile, b, at);
+        splitters_meet<0>();
+        KW_STAMP(3, threadIdx.x == 0);
+        pack_as<!ALL>(tile, b, at, v);
+        splitters_meet<0>();
         store(tile, b, blockIdx.x);
     }
-    sm90::all_stores_made();
-    splitters_meet();
-    if (threadIdx.x == 0) arrive_for_block(p.ended + 1);
+    end_splitting<0>(p);
     KW_STAMP(4, threadIdx.x == 0);
 }
 
@@ -121,24 +131,22 @@ struct Share {
     }
 };
 
-template <int TOGETHER>
 __device__ __forceinline__ void load_at_once(const Product& p, const Ring& ring) {
-    constexpr int kPiece = kOperandBytes / TOGETHER, kFactors = kBlockRows * static_cast<int>(sizeof(float));
+    constexpr int kPiece = kOperandBytes / kTogether, kFactors = kBlockRows * static_cast<int>(sizeof(float));
     const Share share(p);
     const int64_t stages = p.tiles.stages;
-    const int rank = blockIdx.x % TOGETHER;
     const unsigned char* a = p.a + share.batch * p.a_bytes + (share.tile.of_x * stages + share.begin) * kPackedBytes;
     const unsigned char* b = p.b + share.batch * p.b_bytes + (share.tile.of_weight * stages + share.begin) * kOperandBytes;
     Turn turn = {0, 1};  // the first round finds every stage free
-    wait_for_blocks(p.ended + 1);
+    wait_for_all(p.ended + 1, 2 * gridDim.x);
     KW_STAMP(5, true);
     sm90::all_stores_made();
     for (int i = share.begin; i < share.end; ++i, turn.next(kOnceStages), a += kPackedBytes, b += kOperandBytes) {
         unsigned char* to = ring.stages + turn.stage * kOnceStageBytes;
         uint64_t* full = ring.full + turn.stage;
-        sm90::barrier_wait_of_cluster(ring.free + turn.stage, turn.parity);
+        matrix::barrier_wait(ring.free + turn.stage, turn.parity);
         matrix::barrier_expect(full, kOnceFactors + 2 * kFactors);
-        sm90::bulk_load_for_cluster(to + kBlockOfA + rank * kPiece, b + rank * kPiece, kPiece, full, (1 << TOGETHER) - 1);
+        sm90::bulk_load_for_cluster(to + kBlockOfA + share.half * kPiece, b + share.half * kPiece, kPiece, full, (1 << kTogether) - 1);
         #pragma unroll
         for (int part = 0; part < 2; ++part) {  // hi and lo, the factors of either half
             matrix::bulk_load(to + part * kBlockOfA / 2, a + part * kHalfBytes + share.half * (kBlockOfA / 2), kBlockOfA / 2, full);
@@ -149,7 +157,7 @@ __device__ __forceinline__ void load_at_once(const Product& p, const Ring& ring)
 }
 
 // The sums of all stages, of 32 of the depth of each.
-template <int TOGETHER, bool ALL>
+template <bool ALL>
 __device__ __forceinline__ void multiply_at_once(const Ring& ring, const Share& share, int group, float (&sum)[64]) {
     float partial[64];
     #pragma unroll
@@ -165,7 +173,8 @@ __device__ __forceinline__ void multiply_at_once(const Ring& ring, const Share& 
         matrix::matrix_begin();
         multiply_half<ALL, kBlockOfA / 2>(partial, stage + group * 64, stage + kBlockOfA + group * 64);
         matrix::matrix_wait(partial);
-        if (threadIdx.x % 32 < TOGETHER) sm90::barrier_arrive_at(ring.free + turn.stage, threadIdx.x % 32 ^ blockIdx.x % TOGETHER);
+        __syncwarp();
+        if (threadIdx.x % 32 < kTogether) sm90::barrier_arrive_at(ring.free + turn.stage, threadIdx.x % 32);
         add(sum, partial, rows);
     }
 }
@@ -173,7 +182,7 @@ __device__ __forceinline__ void multiply_at_once(const Ring& ring, const Share& 
 // Each warpgroup gets the other's sums of half of the columns, and has those of the whole depth.
 __device__ __forceinline__ void exchange(unsigned char* memory, const float (&sum)[64], int group, float (&both)[32]) {
     auto* of_group = reinterpret_cast<float4*>(memory) + threadIdx.x % 128;
-    splitters_meet();  // nobody reads the stages any more
+    splitters_meet<0>();  // nobody reads the stages any more
     #pragma unroll
     for (int i = 0; i < 8; ++i) {
         float four[4];
@@ -185,7 +194,7 @@ __device__ __forceinline__ void exchange(unsigned char* memory, const float (&su
         }
         of_group[(group * 8 + i) * 128] = {four[0], four[1], four[2], four[3]};
     }
-    splitters_meet();
+    splitters_meet<0>();
     #pragma unroll
     for (int i = 0; i < 8; ++i) {
         const float4 four = of_group[((1 - group) * 8 + i) * 128];
@@ -193,8 +202,24 @@ __device__ __forceinline__ void exchange(unsigned char* memory, const float (&su
     }
 }
 
-template <int TOGETHER, bool ALL>
-__global__ void __launch_bounds__(kThreads, 1) matmul_at_once(const __grid_constant__ Product p) {
+template <bool ALL>
+__device__ __forceinline__ void multiply_and_store(const Product& p, const Ring& ring, int group) {
+    const Share share(p);
+    float sum[64], both[32];
+    multiply_at_once<ALL>(ring, share, group, sum);
+    KW_STAMP(7, threadIdx.x == 0);
+    exchange(ring.stages, sum, group, both);
+    KW_STAMP(8, threadIdx.x == 0);
+    const linear::Place at = linear::place_of(share.tile.of_x * kTile + share.half * kBlockRows,
+                                              share.tile.of_weight * kTile + group * (kTile / 2));
+    unscale(p, both, share.batch, at.column);
+    finish_unit<ALL>(p, both, share.batch, at);
+    store_sums(p, both, share.batch, at, (share.tile.of_weight + 1) * kTile <= p.tiles.n, p.out.y);
+    KW_STAMP(9, threadIdx.x == 0);
+}
+
+template <bool ALL>
+__global__ void __launch_bounds__(kOnceThreads, 1) matmul_at_once(const __grid_constant__ Product p) {
 #ifdef __CUDA_ARCH_FEAT_SM90_ALL  // elsewhere nobody calls it
     extern __shared__ unsigned char shared[];
     const Ring ring = ring_in(shared, kOnceStages, kOnceStageBytes);
@@ -202,67 +227,59 @@ __global__ void __launch_bounds__(kThreads, 1) matmul_at_once(const __grid_const
     if (threadIdx.x == 0) {
         for (int stage = 0; stage < kOnceStages; ++stage) {
             matrix::barrier_init(ring.full + stage);
-            matrix::barrier_init(ring.free + stage, TOGETHER * kConsumers * 4);
+            matrix::barrier_init(ring.free + stage, kTogether * kConsumers * 4);
         }
         matrix::barriers_made();
     }
     __syncthreads();
     sm90::cluster_arrive();
+    auto* tiles = reinterpret_cast<Packed*>(ring.stages);
+    const bool has_tile = blockIdx.x < kTogether * p.cut.tiles;
     const int group = threadIdx.x / 128;
-    if (group < kConsumers) split_share(p, *reinterpret_cast<Packed*>(ring.stages));
-    sm90::cluster_wait();
-    if (blockIdx.x < 2 * p.cut.tiles) {
-        if (group == kConsumers) {
-            if (threadIdx.x % 128 == 0) load_at_once<TOGETHER>(p, ring);
-            __syncwarp();
-        } else {
-            const Share share(p);
-            float sum[64], both[32];
-            multiply_at_once<TOGETHER, ALL>(ring, share, group, sum);
-    KW_STAMP(7, threadIdx.x == 0);
-            exchange(ring.stages, sum, group, both);
-    KW_STAMP(8, threadIdx.x == 0);
-            const linear::Place at = linear::place_of(share.tile.of_x * kTile + share.half * kBlockRows,
-                                                      share.tile.of_weight * kTile + group * (kTile / 2));
-            unscale(p, both, share.batch, at.column);
-            finish_unit<ALL>(p, both, share.batch, at);
-            store_sums(p, both, share.batch, at, (share.tile.of_weight + 1) * kTile <= p.tiles.n, p.out.y);
-    KW_STAMP(9, threadIdx.x == 0);
-        }
+    if (group >= kConsumers) {
+        split_share_of_a(p, tiles[1]);
+        sm90::give_registers<kLoaderRegisters>();
+        sm90::cluster_wait();
+        if (has_tile && threadIdx.x == kSplitThreads) load_at_once(p, ring);
+        __syncwarp();
+    } else {
+        split_share_of_b<ALL>(p, tiles[0]);
+        sm90::take_registers<kOnceConsumerRegisters>();
+        sm90::cluster_wait();
+        if (has_tile) multiply_and_store<ALL>(p, ring, group);
     }
     sm90::cluster_arrive();  // others' copies and arrivals come here until then
     sm90::cluster_wait();
 #endif
 }
 
-// In clusters of 2, or of 4 where the two tiles of one share what is loaded of b; 0 where that is too much for one launch.
-inline int64_t together_in(const Operands& both, int64_t tiles, bool whole, int64_t sms) {
-    const int64_t blocks = sms / kMostTogether * kMostTogether;
-    if (2 * tiles > blocks || both.b.blocks() > blocks || both.a.blocks() > 2 * blocks) return 0;
-    return whole && both.a.tiles() % 2 == 0 ? kMostTogether : 2;
+// Whether all SMs have room for what there is: at most one tile for two of them, one of a stage of b for each.
+inline bool is_at_once(const Operands& both, int64_t tiles, int64_t sms) {
+    const int64_t blocks = sms / kTogether * kTogether;
+    return kTogether * tiles <= blocks && both.b.blocks() <= blocks && both.a.blocks() <= 2 * blocks;
 }
 
 // As many as are needed to split, of those that are there at once: all meet.
 inline int64_t blocks_at_once(const Operands& both, int64_t tiles, int64_t sms) {
-    const int64_t needed = std::max({2 * tiles, both.a.blocks(), both.b.blocks()});
-    return std::min(ceil_div(needed, kMostTogether), sms / kMostTogether) * kMostTogether;
+    const int64_t needed = std::max({kTogether * tiles, both.a.blocks(), both.b.blocks()});
+    return std::min(ceil_div(needed, kTogether), sms / kTogether) * kTogether;
 }
 
-template <int TOGETHER, bool ALL>
+template <bool ALL>
 cudaError_t launch_at_once(const Product& p, int64_t sms, cudaStream_t stream) {
-    const auto kernel = matmul_at_once<TOGETHER, ALL>;
+    const auto kernel = matmul_at_once<ALL>;
     const cudaError_t error = cudaFuncSetAttribute(reinterpret_cast<const void*>(kernel), cudaFuncAttributeMaxDynamicSharedMemorySize,
                                  kOnceSharedBytes);
     if (error != cudaSuccess) return error;
     cudaLaunchAttribute attributes[2] = {};
     attributes[0].id = cudaLaunchAttributeClusterDimension;
-    attributes[0].val.clusterDim.x = TOGETHER;
+    attributes[0].val.clusterDim.x = kTogether;
     attributes[0].val.clusterDim.y = attributes[0].val.clusterDim.z = 1;
     attributes[1].id = cudaLaunchAttributeCooperative;
     attributes[1].val.cooperative = 1;
     cudaLaunchConfig_t config = {};
     config.gridDim = dim3(static_cast<unsigned>(blocks_at_once(p.plain, p.cut.tiles, sms)));
-    config.blockDim = dim3(kThreads);
+    config.blockDim = dim3(kOnceThreads);
     config.dynamicSmemBytes = kOnceSharedBytes;
     config.stream = stream;
     config.attrs = attributes;
@@ -270,11 +287,10 @@ cudaError_t launch_at_once(const Product& p, int64_t sms, cudaStream_t stream) {
     return cudaLaunchKernelEx(&config, kernel, p);
 }
 
-inline cudaError_t at_once(const Product& p, int64_t together, int64_t sms, cudaStream_t stream) {
+inline cudaError_t at_once(const Product& p, int64_t sms, cudaStream_t stream) {
     const cudaError_t error = cudaMemsetAsync(p.ended, 0, kMeetings * sizeof(int), stream);
     if (error != cudaSuccess) return error;
-    if (together == 2) return p.all ? launch_at_once<2, true>(p, sms, stream) : launch_at_once<2, false>(p, sms, stream);
-    return p.all ? launch_at_once<kMostTogether, true>(p, sms, stream) : launch_at_once<kMostTogether, false>(p, sms, stream);
+    return p.all ? launch_at_once<true>(p, sms, stream) : launch_at_once<false>(p, sms, stream);
 }
 
 }  // namespace kernelwright::matmul

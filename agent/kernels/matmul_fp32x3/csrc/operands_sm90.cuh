@@ -17,7 +17,7 @@ struct Plan {
     bool all;  // with lo * lo
     int64_t sms, tiles;
     Cut cut;
-    int64_t together;  // blocks of a cluster that do all in one launch; 0 where there are several launches
+    bool at_once;  // in one launch
     int64_t b_at, ended_at, partial_at, bytes;  // in the workspace
 };
 
@@ -33,12 +33,12 @@ inline Plan plan_of(const Forward& args, bool in_one = true) {
     const int64_t elements = args.batch * args.m * args.n;
     const bool whole = args.a_part == kWhole && args.b_part == kWhole && args.y_part == kWhole;
     const bool fits = plan.both.a.bytes() + plan.both.b.bytes() <= kKeptInL2;
-    plan.together = in_one ? together_in(plan.both, plan.tiles, whole, plan.sms) : 0;
-    if (plan.together > 0) plan.both.b.pieces = 2 * plan.both.b.stages;
-    plan.cut = whole && plan.together == 0 ? cut_of(plan.tiles, plan.both.a.stages, elements, plan.sms, true, fits) : Cut{1, 0, 0, 0.0};
+    plan.at_once = in_one && is_at_once(plan.both, plan.tiles, plan.sms);
+    if (plan.at_once) plan.both.b.pieces = 2 * plan.both.b.stages;
+    plan.cut = whole && !plan.at_once ? cut_of(plan.tiles, plan.both.a.stages, elements, plan.sms, true, fits) : Cut{1, 0, 0, 0.0};
     plan.b_at = on_256_bytes(plan.both.a.bytes());
     plan.ended_at = plan.b_at + on_256_bytes(plan.both.b.bytes());
-    plan.both.zeros = plan.together > 0 ? kMeetings : plan.cut.counters();
+    plan.both.zeros = plan.at_once ? kMeetings : plan.cut.counters();
     plan.partial_at = plan.ended_at + on_256_bytes(plan.both.zeros * int64_t{sizeof(int)});
     const int64_t sums = plan.cut.parts > 1 ? plan.cut.parts * elements : plan.cut.sums();
     plan.bytes = plan.partial_at + sums * int64_t{sizeof(float)};
@@ -92,7 +92,7 @@ inline cudaError_t run(const Forward& args, Plan plan) {
     if (plan.tiles * plan.cut.parts > kMostBlocks) return cudaErrorInvalidValue;
     if (std::max({args.batch, args.m, args.n, a.stages}) > kMostBlocks - kTile) return cudaErrorInvalidValue;
     const Product p = product_of(args, plan);
-    if (plan.together > 0) return at_once(p, plan.together, plan.sms, args.stream);
+    if (plan.at_once) return at_once(p, plan.sms, args.stream);
     cudaError_t error = split(plan.both, args.stream);
     if (error != cudaSuccess) return error;
     const unsigned blocks = plan.cut.grid(plan.tiles, plan.sms);

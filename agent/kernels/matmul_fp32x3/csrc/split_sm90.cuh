@@ -147,15 +147,12 @@ struct Packed {
 };
 
 // Eight values of a row of the tile, in their places.
+template <bool DRAWN>
 __device__ __forceinline__ void put(Packed& tile, const Operand& of, int row, int64_t first_row, int piece, int64_t stage,
                                     const float* v, int exponent) {
     const auto row_number = static_cast<uint32_t>(first_row + row), depth = static_cast<uint32_t>(stage * kDepth + piece * 8);
     linear::Halves hi, lo;
-    if (of.drawn) {
-        linear::split_eight<true>(v, scale_of(exponent), row_number, depth, hi, lo);
-    } else {
-        linear::split_eight<false>(v, scale_of(exponent), row_number, depth, hi, lo);
-    }
+    linear::split_eight<DRAWN>(v, scale_of(exponent), row_number, depth, hi, lo);
     unsigned char* to = tile.bytes + matrix::swizzled(row, piece);
     *reinterpret_cast<linear::Halves*>(to) = hi;
     *reinterpret_cast<linear::Halves*>(to + kHalfBytes) = lo;
@@ -179,16 +176,18 @@ struct Portion {
 struct Eights {
     bool by_rows;
 
+    __device__ __forceinline__ static int thread() { return threadIdx.x % kSplitThreads; }
     __device__ __forceinline__ int row(int i) const {
-        return by_rows ? threadIdx.x % kTile : i * (kSplitThreads / 8) + threadIdx.x / 8;
+        return by_rows ? thread() % kTile : i * (kSplitThreads / 8) + thread() / 8;
     }
     __device__ __forceinline__ int piece(int i) const {
-        return by_rows ? threadIdx.x / kTile * (kHalf / 8) + i : threadIdx.x % 8;
+        return by_rows ? thread() / kTile * (kHalf / 8) + i : thread() % 8;
     }
 };
 
 __device__ __forceinline__ void load_by_rows(float (&v)[kSplit], const Operand& of, const Portion& at) {
-    const int64_t row = at.first_row + threadIdx.x % kTile, begin = at.stage * kDepth + threadIdx.x / kTile * kHalf;
+    const Eights eights = {true};
+    const int64_t row = at.first_row + eights.row(0), begin = at.stage * kDepth + eights.piece(0) * 8;
     const float* from = at.matrix + row + begin * of.depth_step;
     const int64_t there = row < of.rows ? of.depth - begin : 0;
     if (there >= kHalf) {
@@ -232,29 +231,38 @@ __device__ __forceinline__ void load(float (&v)[kSplit], const Operand& of, cons
     }
 }
 
-// The largest of the 32 in depth that a thread's i-th eight belongs to.
-template <bool BY_ROWS>
-__device__ __forceinline__ float largest_of_half(const float (&v)[kSplit], int i) {
-    if (BY_ROWS) return largest_of<kHalf>(v);
-    float largest = largest_of<8>(v + i * 8);
-    largest = fmaxf(largest, __shfl_xor_sync(0xffffffffu, largest, 1));
-    return fmaxf(largest, __shfl_xor_sync(0xffffffffu, largest, 2));
+// The largest of the 32 in depth that each of a thread's eights belongs to.
+__device__ __forceinline__ void find_largest(float (&largest)[kSplit / 8], const float (&v)[kSplit], bool by_rows) {
+    #pragma unroll
+    for (int i = 0; i < kSplit / 8; ++i) largest[i] = largest_of<8>(v + i * 8);
+    if (by_rows) {
+        const float of_all = largest_of<kSplit / 8>(largest);
+        #pragma unroll
+        for (int i = 0; i < kSplit / 8; ++i) largest[i] = of_all;
+        return;
+    }
+    #pragma unroll
+    for (int i = 0; i < kSplit / 8; ++i) {
+        largest[i] = fmaxf(largest[i], __shfl_xor_sync(0xffffffffu, largest[i], 1));
+        largest[i] = fmaxf(largest[i], __shfl_xor_sync(0xffffffffu, largest[i], 2));
+    }
 }
 
-template <bool BY_ROWS>
+template <bool DRAWN>
 __device__ __forceinline__ void pack_as(Packed& tile, const Operand& of, const Portion& at, const float (&v)[kSplit]) {
-    const Eights eights = {BY_ROWS};
-    const int of_row = BY_ROWS && !of.is_b ? exponent_for(largest_of_half<true>(v, 0)) : 0;
+    const Eights eights = {of.by_rows};
+    float largest[kSplit / 8];
+    if (!of.is_b) find_largest(largest, v, of.by_rows);
     #pragma unroll
     for (int i = 0; i < kSplit / 8; ++i) {
         const int row = eights.row(i);
-        const int of_half = BY_ROWS ? of_row : exponent_for(largest_of_half<false>(v, i));
-        put(tile, of, row, at.first_row, eights.piece(i), at.stage, v + i * 8, of.is_b ? tile.exponents[row] : of_half);
+        const int exponent = of.is_b ? tile.exponents[row] : exponent_for(largest[i]);
+        put<DRAWN>(tile, of, row, at.first_row, eights.piece(i), at.stage, v + i * 8, exponent);
     }
 }
 
 __device__ __forceinline__ void pack(Packed& tile, const Operand& of, const Portion& at, const float (&v)[kSplit]) {
-    if (of.by_rows) {
+    if (of.drawn) {
         pack_as<true>(tile, of, at, v);
     } else {
         pack_as<false>(tile, of, at, v);
@@ -264,7 +272,7 @@ __device__ __forceinline__ void pack(Packed& tile, const Operand& of, const Port
 __device__ __forceinline__ void store(const Packed& tile, const Operand& of, int64_t block) {
     const int bytes = of.is_b ? kOperandBytes : kPackedBytes;
     auto* to = reinterpret_cast<float4*>(of.packed + block * bytes);
-    for (int i = threadIdx.x; i < bytes / 16; i += kSplitThreads) to[i] = reinterpret_cast<const float4*>(&tile)[i];
+    for (int i = Eights::thread(); i < bytes / 16; i += kSplitThreads) to[i] = reinterpret_cast<const float4*>(&tile)[i];
 }
 
 // A block makes one tile of one stage.

@@ -14,6 +14,7 @@ from agent.kernels.conv_fp32x3.window import Window
 from agent.kernels.conv_fp32x3.worth import is_worth_at
 from agent.kernels.matmul_fp32x3 import operator as products
 from agent.kernels.matmul_fp32x3 import product
+from agent.kernels.matmul_half import operator as halves
 
 F = torch.nn.functional
 
@@ -195,6 +196,29 @@ def test_a_convolution_that_is_left_to_torch_has_torchs_values(monkeypatch: pyte
     x, weight, bias = torch.randn(2, 3, 6, 7), torch.randn(4, 3, 3, 3), torch.randn(4)
     found = convolutions._on_gpu(x, weight, bias, PLAIN, "fp32x3")
     torch.testing.assert_close(found, F.conv2d(x, weight, bias, padding=1))
+
+
+@pytest.mark.parametrize("added", [None, (9,), (5, 1), ()], ids=str)
+def test_zeros_change_no_product_of_halves(added: tuple[int, ...] | None) -> None:
+    a, b = torch.randn(3, 5, 7).bfloat16(), torch.randn(7, 9).bfloat16()
+    c = None if added is None else torch.randn(added).bfloat16()
+    of_sum = product.Sum(c, 0.5, 2.0)
+    wanted = (0.5 * (a.float() @ b.float()) + (0 if c is None else 2.0 * c.float())).bfloat16()
+    found = halves.with_zeros(a, b, of_sum)
+    assert found.shape == (3, 5, 9)
+    torch.testing.assert_close(found, wanted)
+
+
+@pytest.mark.parametrize(
+    ("size", "worth"),
+    [
+        ((1, 8205, 5921, 2949), True),
+        ((1, 8205, 5920, 2952), False),  # rows begin at 16 bytes
+        ((1, 511, 511, 511), False),  # copies would take longer
+    ],
+)
+def test_large_products_of_odd_rows_get_zeros(size: tuple[int, int, int, int], worth: bool) -> None:
+    assert halves.is_worth_zeros(*size) is worth
 
 
 def test_a_precision_that_is_none() -> None:

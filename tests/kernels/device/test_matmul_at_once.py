@@ -3,11 +3,13 @@
 import ctypes
 import struct
 import subprocess
+from collections.abc import Callable
 from functools import cache
 from pathlib import Path
 
 import numpy as np
 import pytest
+import torch
 from device_library import Array, build_runtime
 from ptx_library import NVCC, PtxDevice, from_cuda
 
@@ -47,6 +49,7 @@ SIZES = [
     (1, 1, 1, 40), (1, 130, 9, 700), (1, 256, 140, 100), (1, 3, 300, 129), (3, 20, 24, 70), (1, 300, 5, 64),
 ]  # fmt: skip
 """Batch, rows, columns, depth: what sixteen SMs have room for."""
+SIDES: dict[str, Callable[[Array], Array]] = {"whole": np.array, "lower": np.tril, "upper": np.triu}
 ORDERS = [c_abi.ORDER_FORWARD, c_abi.ORDER_REVERSE, c_abi.ORDER_SHUFFLED]
 
 
@@ -129,3 +132,43 @@ def test_any_sizes(size: tuple[int, int, int, int]) -> None:
     batch, m, n, k = size
     a, b = draw(1, batch, m, k), draw(2, batch, k, n)
     assert off_by(product(a, b), a, b) < EXACT
+
+
+@pytest.mark.parametrize("order", ORDERS)
+@pytest.mark.parametrize("lies", ["nn", "nt", "tn", "tt"])
+def test_any_layout_in_any_order(lies: str, order: int) -> None:
+    a, b, c = draw(1, 1, 140, 290), draw(2, 1, 290, 132), draw(3, 1, 140, 132)
+    device().runtime.kw_draw(c_abi.MEMORY_ONES, order, 11)
+    device().runtime.kw_check(1)
+    try:
+        y = product(a, b, lies, c=c)
+    finally:
+        device().runtime.kw_check(0)
+        device().runtime.kw_draw(c_abi.MEMORY_ONES, c_abi.ORDER_FORWARD, 0)
+    wanted = a.astype("float64") @ b + c
+    assert float((np.abs(y - wanted) / (np.abs(a) @ np.abs(b) + np.abs(c))).max()) < EXACT
+
+
+@pytest.mark.parametrize("lies", ["nn", "tt"])
+@pytest.mark.parametrize("precision", ["fp32x3", "fp32x4"])
+def test_infinities_and_nan_stand_where_floats_are(precision: str, lies: str) -> None:
+    a, b = draw(7, 1, 130, 600), draw(8, 1, 600, 130)
+    b[0, 7, 4], b[0, 7, 5] = 1.0, 0.0
+    a[0, 3], a[0, 5, 7], a[0, 6, 7:9], a[0, 9, 11] = 0, np.inf, (np.inf, -np.inf), np.nan
+    b[0, 7, 8], b[0, 20, 9], b[0, 3, 10] = np.inf, -np.inf, np.nan
+    y = product(a, b, lies, precision)
+    wanted = torch.matmul(torch.tensor(a.copy()), torch.tensor(b.copy())).numpy()
+    np.testing.assert_array_equal(np.isnan(y), np.isnan(wanted))
+    np.testing.assert_array_equal(y[np.isinf(wanted)], wanted[np.isinf(wanted)])
+    assert np.isfinite(y[np.isfinite(wanted)]).all()
+
+
+@pytest.mark.parametrize("of_b", PARTS)
+@pytest.mark.parametrize("of_a", PARTS)
+def test_triangular_operands_are_read_on_their_side_alone(of_a: str, of_b: str) -> None:
+    a, b = draw(1, 1, 140, 200), draw(2, 1, 200, 300)
+    wanted_a, wanted_b = SIDES[of_a](a), SIDES[of_b](b)
+    a[wanted_a == 0], b[wanted_b == 0] = 1e30, np.nan
+    y = product(a, b, parts=(of_a, of_b, "whole"))
+    terms = np.abs(wanted_a).astype("float64") @ np.abs(wanted_b)
+    assert (np.abs(y - wanted_a.astype("float64") @ wanted_b) <= EXACT * terms).all()

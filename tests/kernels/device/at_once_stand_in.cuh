@@ -5,7 +5,7 @@ namespace kernelwright::matmul {
 
 constexpr int kMeetings = 0;
 
-inline bool is_at_once(const Operands&, int64_t, int64_t) { return false; }
+inline bool is_at_once(const Operands&, int64_t, int64_t, double) { return false; }
 inline cudaError_t at_once(const Product&, int64_t, cudaStream_t) { return cudaErrorNotSupported; }
 
 }  // namespace kernelwright::matmul

@@ -1,17 +1,13 @@
-// Products of at most one tile for each pair of SMs, in one launch on sm_90a: every block splits its share of both operands, all
-// meet, and a cluster multiplies a tile or two of 128 x 128, each block 64 rows of one, loading what it shares of b for all.
+// Products of at most one tile for two SMs, in one launch on sm_90a: every block splits its share of both operands, all meet, and
+// a cluster of two multiplies a tile of 128 x 128, 64 rows each, loading half of b for both.
 //
-// Between the launches of a look at b, a split and a product, which take some microseconds each, most of an SM's time at
-// 1024 cubed was waiting. Here values of b are held in registers from the look at their columns on, and a is split while the
-// blocks' largest values of columns come together. Of a stage's depth, each of two warpgroups multiplies 32: together they
-// have the sums of all, and neither waits for another block's.
+// A launch costs 2 to 3 us, and of the 44 us that three of them took at 1024 cubed the tensor cores needed 8. Here b's values
+// stay in registers from the look at their columns on, and a is split by other threads meanwhile. Of a stage's depth each of
+// two warpgroups multiplies 32, so that the sums are all there when both are done, with nothing to wait for from other blocks.
 #pragma once
 
 #include "product_sm90.cuh"
 
-#ifndef KW_STAMP
-#define KW_STAMP(i, cond)
-#endif
 namespace kernelwright::matmul {
 
 constexpr int kTogether = 2;    // blocks of a cluster
@@ -100,20 +96,16 @@ __device__ __forceinline__ void split_share_of_b(const Product& p, Packed& tile)
     }
     splitters_meet<0>();
     if (threadIdx.x == 0) arrive_for_others(p.ended);
-    KW_STAMP(1, threadIdx.x == 0);
     if (has_one) {
         if (threadIdx.x == 0) wait_for_all(p.ended, gridDim.x);
-        KW_STAMP(2, threadIdx.x == 0);
         splitters_meet<0>();
         find_exponents(tile, b, at);
         splitters_meet<0>();
-        KW_STAMP(3, threadIdx.x == 0);
         pack_as<!ALL>(tile, b, at, v);
         splitters_meet<0>();
         store(tile, b, blockIdx.x);
     }
     end_splitting<0>(p);
-    KW_STAMP(4, threadIdx.x == 0);
 }
 
 // Where in its tile a block is, and what its cluster does.
@@ -139,7 +131,6 @@ __device__ __forceinline__ void load_at_once(const Product& p, const Ring& ring)
     const unsigned char* b = p.b + share.batch * p.b_bytes + (share.tile.of_weight * stages + share.begin) * kOperandBytes;
     Turn turn = {0, 1};  // the first round finds every stage free
     wait_for_all(p.ended + 1, 2 * gridDim.x);
-    KW_STAMP(5, true);
     sm90::all_stores_made();
     for (int i = share.begin; i < share.end; ++i, turn.next(kOnceStages), a += kPackedBytes, b += kOperandBytes) {
         unsigned char* to = ring.stages + turn.stage * kOnceStageBytes;
@@ -168,7 +159,6 @@ __device__ __forceinline__ void multiply_at_once(const Ring& ring, const Share& 
         const unsigned char* stage = ring.stages + turn.stage * kOnceStageBytes;
         const float* factors = reinterpret_cast<const float*>(stage + kOnceFactors) + group * kBlockRows + row;
         matrix::barrier_wait(ring.full + turn.stage, turn.parity);
-    KW_STAMP(6, threadIdx.x == 0 && i == share.begin);
         const float rows[2] = {factors[0], factors[8]};
         matrix::matrix_begin();
         multiply_half<ALL, kBlockOfA / 2>(partial, stage + group * 64, stage + kBlockOfA + group * 64);
@@ -207,15 +197,12 @@ __device__ __forceinline__ void multiply_and_store(const Product& p, const Ring&
     const Share share(p);
     float sum[64], both[32];
     multiply_at_once<ALL>(ring, share, group, sum);
-    KW_STAMP(7, threadIdx.x == 0);
     exchange(ring.stages, sum, group, both);
-    KW_STAMP(8, threadIdx.x == 0);
     const linear::Place at = linear::place_of(share.tile.of_x * kTile + share.half * kBlockRows,
                                               share.tile.of_weight * kTile + group * (kTile / 2));
     unscale(p, both, share.batch, at.column);
     finish_unit<ALL>(p, both, share.batch, at);
     store_sums(p, both, share.batch, at, (share.tile.of_weight + 1) * kTile <= p.tiles.n, p.out.y);
-    KW_STAMP(9, threadIdx.x == 0);
 }
 
 template <bool ALL>
@@ -223,7 +210,6 @@ __global__ void __launch_bounds__(kOnceThreads, 1) matmul_at_once(const __grid_c
 #ifdef __CUDA_ARCH_FEAT_SM90_ALL  // elsewhere nobody calls it
     extern __shared__ unsigned char shared[];
     const Ring ring = ring_in(shared, kOnceStages, kOnceStageBytes);
-    KW_STAMP(0, threadIdx.x == 0);
     if (threadIdx.x == 0) {
         for (int stage = 0; stage < kOnceStages; ++stage) {
             matrix::barrier_init(ring.full + stage);
@@ -253,10 +239,14 @@ __global__ void __launch_bounds__(kOnceThreads, 1) matmul_at_once(const __grid_c
 #endif
 }
 
-// Whether all SMs have room for what there is: at most one tile for two of them, one of a stage of b for each.
-inline bool is_at_once(const Operands& both, int64_t tiles, int64_t sms) {
+// Whether all SMs have room for what there is, at most one tile for two of them and one of a stage of b for each, and whether
+// that is faster than `cost` of the product alone (Cut) with a look at b and a split before it. On an H200 a stage takes 0.7 us
+// here, and the launches that are not made some 8 us in all.
+inline bool is_at_once(const Operands& both, int64_t tiles, int64_t sms, double cost) {
+    constexpr double kStage = 0.7, kSaved = 7.5;
     const int64_t blocks = sms / kTogether * kTogether;
-    return kTogether * tiles <= blocks && both.b.blocks() <= blocks && both.a.blocks() <= 2 * blocks;
+    return kTogether * tiles <= blocks && both.b.blocks() <= blocks && both.a.blocks() <= 2 * blocks &&
+           kStage * static_cast<double>(both.a.stages) < cost + kSaved;
 }
 
 // As many as are needed to split, of those that are there at once: all meet.

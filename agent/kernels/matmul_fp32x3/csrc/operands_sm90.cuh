@@ -4,7 +4,6 @@
 
 #include "../../linear_fp32x3/csrc/operands_sm90.cuh"
 #include "at_once_sm90.cuh"
-#include "split_whole_sm90.cuh"
 
 namespace kernelwright::matmul {
 
@@ -19,26 +18,28 @@ struct Plan {
     int64_t sms, tiles;
     Cut cut;
     bool at_once;  // in one launch
-    bool whole;    // rows are split by a block that holds them whole
     int64_t b_at, ended_at, partial_at, bytes;  // in the workspace
 };
 
-inline Plan plan_of(const Forward& args, int64_t sms, bool in_one = true) {
+inline Plan plan_of(const Forward& args, int64_t sms) {
     Plan plan = {};
     plan.all = args.precision == kFp32x4 || args.k <= kAllDepth;
     plan.both.a = operand_at(args.a, args.batch, args.m, args.k, args.a_batch, args.a_row, args.a_depth);
     plan.both.b = b_of(operand_at(args.b, args.batch, args.n, args.k, args.b_batch, args.b_column, args.b_depth), !plan.all);
     plan.both.a.part = args.a_part;
-    plan.whole = in_one && plan.both.a.stages <= kMostStages;
     plan.both.b.part = turned(args.b_part);  // its rows are columns
     plan.sms = sms;
     plan.tiles = args.batch * plan.both.a.tiles() * plan.both.b.tiles();
     const int64_t elements = args.batch * args.m * args.n;
     const bool whole = args.a_part == kWhole && args.b_part == kWhole && args.y_part == kWhole;
     const bool fits = plan.both.a.bytes() + plan.both.b.bytes() <= kKeptInL2;
-    plan.at_once = in_one && is_at_once(plan.both, plan.tiles, plan.sms);
-    if (plan.at_once) plan.both.b.pieces = 2 * plan.both.b.stages;
-    plan.cut = whole && !plan.at_once ? cut_of(plan.tiles, plan.both.a.stages, elements, plan.sms, true, fits) : Cut{1, 0, 0, 0.0};
+    const Cut by_tiles = {1, 0, 0, static_cast<double>(plan.both.a.stages)};
+    plan.cut = whole ? cut_of(plan.tiles, plan.both.a.stages, elements, plan.sms, true, fits) : by_tiles;
+    plan.at_once = is_at_once(plan.both, plan.tiles, plan.sms, plan.cut.cost);
+    if (plan.at_once) {
+        plan.cut = by_tiles;
+        plan.both.b.pieces = 2 * plan.both.b.stages;
+    }
     plan.b_at = on_256_bytes(plan.both.a.bytes());
     plan.ended_at = plan.b_at + on_256_bytes(plan.both.b.bytes());
     plan.both.zeros = plan.at_once ? kMeetings : plan.cut.counters();
@@ -96,7 +97,7 @@ inline cudaError_t run(const Forward& args, Plan plan) {
     if (std::max({args.batch, args.m, args.n, a.stages}) > kMostBlocks - kTile) return cudaErrorInvalidValue;
     const Product p = product_of(args, plan);
     if (plan.at_once) return at_once(p, plan.sms, args.stream);
-    cudaError_t error = plan.whole ? split_whole(plan.both, args.stream) : split(plan.both, args.stream);
+    cudaError_t error = split(plan.both, args.stream);
     if (error != cudaSuccess) return error;
     const unsigned blocks = plan.cut.grid(plan.tiles, plan.sms);
     error = p.all ? multiply<true>(p, blocks, args.stream) : multiply<false>(p, blocks, args.stream);

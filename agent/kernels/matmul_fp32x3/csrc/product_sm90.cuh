@@ -239,6 +239,7 @@ __device__ __forceinline__ void multiply_units(const Product& p, const Ring& rin
             sm90::products_done<1>(first);
             add(sum, first, rows[0]);
             sm90::products_done<0>(second);
+            __syncwarp();  // all have read their factors
             if (threadIdx.x % 32 == 0) matrix::barrier_arrive(ring.free + turn.stage);
             add(sum, second, rows[1]);
         }

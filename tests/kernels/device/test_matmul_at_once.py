@@ -36,8 +36,10 @@ extern "C" int64_t workspace_bytes(const Forward* args, int64_t sms) {
 extern "C" int told(const Forward* args, int64_t sms, Product* product, int64_t* launch) {
     Plan plan = plan_of(*args, sms);
     *product = product_of(*args, plan);
-    launch[0] = blocks_at_once(plan.both, plan.tiles, sms), launch[1] = kOnceThreads, launch[2] = kOnceSharedBytes;
-    launch[3] = reinterpret_cast<unsigned char*>(product->ended) - static_cast<unsigned char*>(args->workspace);
+    launch[0] = blocks_at_once(plan.both, plan.tiles, sms);
+    launch[1] = kOnceThreads;
+    launch[2] = kOnceSharedBytes;
+    launch[3] = plan.ended_at;
     return sizeof(Product);
 }
 """
@@ -90,9 +92,7 @@ def product(
     n = b.shape[2]
     y = device().empty((batch, m, n))
     y[...] = np.nan
-    (of_a, a_steps), (of_b, b_steps) = (
-        laid(v, lie == "t") for v, lie in zip((a, b), lies, strict=True)
-    )
+    (of_a, a_steps), (of_b, b_steps) = (laid(v, lie == "t") for v, lie in zip((a, b), lies, strict=True))
     of_c, c_steps = (None, (0, 0, 0)) if c is None else laid(c, False)
     steps = (*a_steps, *b_steps, *c_steps, PRECISIONS[precision], *(PARTS[part] for part in parts), 1.0, 1.0)
     sms = ctypes.c_int64(SMS)

@@ -102,12 +102,17 @@ def _has_tensor_cores(device: int) -> bool:
     return torch.cuda.get_device_capability(device) >= (8, 0)
 
 
+def _left_to_torch(a: torch.Tensor, b: torch.Tensor, added: Sum) -> torch.Tensor:
+    *batch, m, n = shape_of(a, b)
+    computed = with_zeros if is_worth_zeros(prod(batch), m, n, a.shape[-1]) else _by_torch
+    return computed(a, b, added).contiguous()
+
+
 def _multiplied(a: torch.Tensor, b: torch.Tensor, added: Sum) -> torch.Tensor:
     """On CUDA, by the kernel where it is wanted and the GPU has the tensor cores for it."""
-    shape = shape_of(a, b)
     if not routing.is_always() or not _has_tensor_cores(a.get_device()):
-        computed = with_zeros if is_worth_zeros(prod(shape[:-2]), *shape[-2:], a.shape[-1]) else _by_torch
-        return computed(a, b, added).contiguous()
+        return _left_to_torch(a, b, added)
+    shape = shape_of(a, b)
     y = a.new_empty(shape)
     (a, b, c), (batch, m, n) = matrices(a, b, added.c, shape, rows_join=True)
     device = y.get_device()

@@ -25,9 +25,11 @@ __device__ __forceinline__ int load_acquire(const int* from) {
     return value;
 }
 
-// All threads of a cluster's blocks arrive, and go on once all have.
-__device__ __forceinline__ void cluster_arrive() { asm volatile("barrier.cluster.arrive.release;" ::: "memory"); }
-__device__ __forceinline__ void cluster_wait() { asm volatile("barrier.cluster.wait.acquire;" ::: "memory"); }
+// All threads of a cluster's blocks.
+__device__ __forceinline__ void cluster_meet() {
+    asm volatile("barrier.cluster.arrive.release;" ::: "memory");
+    asm volatile("barrier.cluster.wait.acquire;" ::: "memory");
+}
 
 // At the same barrier of another block of the cluster, for what has been waited for: of a thread's own accesses nothing is told
 // beyond its block, which would take a fence of all memory.

@@ -218,24 +218,22 @@ __global__ void __launch_bounds__(kOnceThreads, 1) matmul_at_once(const __grid_c
         matrix::barriers_made();
     }
     __syncthreads();
-    sm90::cluster_arrive();
     auto* tiles = reinterpret_cast<Packed*>(ring.stages);
     const bool has_tile = blockIdx.x < kTogether * p.cut.tiles;
     const int group = threadIdx.x / 128;
     if (group >= kConsumers) {
         split_share_of_a(p, tiles[1]);
         sm90::give_registers<kLoaderRegisters>();
-        sm90::cluster_wait();
+        sm90::cluster_meet();  // the stages are free, and their barriers there
         if (has_tile && threadIdx.x == kSplitThreads) load_at_once(p, ring);
         __syncwarp();
     } else {
         split_share_of_b<ALL>(p, tiles[0]);
         sm90::take_registers<kOnceConsumerRegisters>();
-        sm90::cluster_wait();
+        sm90::cluster_meet();  // the stages are free, and their barriers there
         if (has_tile) multiply_and_store<ALL>(p, ring, group);
     }
-    sm90::cluster_arrive();  // others' copies and arrivals come here until then
-    sm90::cluster_wait();
+    sm90::cluster_meet();  // the other block's copies and arrivals come here until then
 #endif
 }
 

@@ -14,6 +14,7 @@ from agent.kernels.conv_fp32x3.window import Window
 from agent.kernels.conv_fp32x3.worth import is_worth_at
 from agent.kernels.matmul_fp32x3 import operator as products
 from agent.kernels.matmul_fp32x3 import product
+from agent.kernels.matmul_half import operator as halves
 
 F = torch.nn.functional
 
@@ -37,6 +38,7 @@ def on_sm90(monkeypatch: pytest.MonkeyPatch) -> None:
         ((128, 512, 1024), (128, 1024, 2048), True),
         ((256, 4096), (4096, 4096), True),
         ((1024, 1024), (1024, 1024), True),
+        ((1024, 960), (960, 1024), True),  # in one launch
         ((4096, 128), (128, 4096), True),
         ((32768, 64), (64, 32768), True),
         ((256, 512, 64), (256, 64, 512), True),
@@ -195,6 +197,26 @@ def test_a_convolution_that_is_left_to_torch_has_torchs_values(monkeypatch: pyte
     x, weight, bias = torch.randn(2, 3, 6, 7), torch.randn(4, 3, 3, 3), torch.randn(4)
     found = convolutions._on_gpu(x, weight, bias, PLAIN, "fp32x3")
     torch.testing.assert_close(found, F.conv2d(x, weight, bias, padding=1))
+
+
+@pytest.mark.parametrize("added", [None, (9,), (5, 1), ()], ids=str)
+def test_zeros_change_no_product_of_halves(added: tuple[int, ...] | None) -> None:
+    a, b = (torch.randint(-3, 4, size).bfloat16() for size in ((3, 5, 7), (7, 9)))
+    c = None if added is None else torch.randint(-3, 4, added).bfloat16()
+    wanted = 0.5 * (a.float() @ b.float()) + (0 if c is None else 2.0 * c.float())
+    assert torch.equal(halves.with_zeros(a, b, product.Sum(c, 0.5, 2.0)).float(), wanted)
+
+
+@pytest.mark.parametrize(
+    ("size", "worth"),
+    [
+        ((1, 8205, 5921, 2949), True),
+        ((1, 8205, 5920, 2952), False),  # rows begin at 16 bytes
+        ((1, 511, 511, 511), False),  # copies would take longer
+    ],
+)
+def test_large_products_of_odd_rows_get_zeros(size: tuple[int, int, int, int], worth: bool) -> None:
+    assert halves.is_worth_zeros(*size) is worth
 
 
 def test_a_precision_that_is_none() -> None:

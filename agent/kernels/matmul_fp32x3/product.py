@@ -28,6 +28,10 @@ LEAST_DEPTH, ALL_DEPTH = 32, 512
 _TILE, _STAGE, _SMS = 128, 64, 132
 _STAGE_US, _OF_FOUR_US, _TILE_US, _START_US, _LAUNCH_US = 1.2, 1.5, 3.0, 12.0, 8.0
 """Of a stage of a tile with three products, with four, of a tile, of a product, of a kernel before it."""
+_AT_ONCE_US, _STAGE_AT_ONCE_US = 17.0, 0.7
+"""Of a product in one launch (csrc/at_once_sm90.cuh), and of each of its stages."""
+_DEEP_AT_ONCE = 32
+"""Of stages: where few tiles are deeper, their depth is shared out instead."""
 _BYTES_OF_US, _PRODUCTS_OF_US = 2.7e6, 27e6
 """What memory moves; multiplications by SGEMM at its best (54 TFLOP/s)."""
 _MARGIN = 1.05
@@ -71,13 +75,17 @@ def is_worth_at(batch: int, m: int, n: int, k: int) -> bool:
 
 
 def _expected_us(batch: int, m: int, n: int, k: int) -> float:
-    """Looking at b, splitting both, and what the tiles take."""
-    tiles = batch * -(-m // _TILE) * -(-n // _TILE) / _SMS
-    stages = -(-k // _STAGE) * (_OF_FOUR_US if k <= ALL_DEPTH else _STAGE_US)
+    """Of one launch where that is enough, else looking at b, splitting both, and what the tiles take."""
+    rows, columns, depth = (-(-size // side) for size, side in ((m, _TILE), (n, _TILE), (k, _STAGE)))
+    tiles = batch * rows * columns
+    of_both = batch * max(columns, rows / 2) * depth
+    if tiles <= _SMS // 2 and of_both <= _SMS and depth <= _DEEP_AT_ONCE:
+        return _AT_ONCE_US + depth * _STAGE_AT_ONCE_US
+    stages = depth * (_OF_FOUR_US if k <= ALL_DEPTH else _STAGE_US)
     of_b = batch * n * k
     looking = max(_LAUNCH_US, 4 * of_b / _BYTES_OF_US)
     splitting = max(_LAUNCH_US, 8 * (batch * m * k + of_b) / _BYTES_OF_US)
-    return looking + splitting + _START_US + tiles * (stages + _TILE_US)
+    return looking + splitting + _START_US + tiles / _SMS * (stages + _TILE_US)
 
 
 @cache

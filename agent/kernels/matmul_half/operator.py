@@ -5,6 +5,7 @@ Gradients are products of the same kind, over the same operands seen transposed:
 
 from collections.abc import Callable, Sequence
 from functools import cache
+from math import prod
 from typing import Any
 
 import torch
@@ -12,6 +13,8 @@ import torch
 from agent.kernels import routing
 from agent.kernels.matmul_fp32x3.product import Sum, joined, matrices, shape_of
 from agent.kernels.operators import Direction, Gradient, Operator, Tensors, address, stream
+
+F = torch.nn.functional
 
 KERNEL = "matmul_half"
 FORWARD = "18q2d2q"
@@ -22,7 +25,8 @@ ENVELOPE = (
     " strided",
     "alpha * a @ b + beta * c, c of that dtype, anything that broadcasts to the product",
     "sums in float32 on the tensor cores, rounded once; sm_80 and later",
-    "left to torch until a GPU has timed it; AGENT_KERNELS_ALWAYS=1 takes it",
+    "left to torch until a GPU has timed it, large ones of odd sizes with zeros up to a multiple of 8;"
+    " AGENT_KERNELS_ALWAYS=1 takes it",
 )
 
 Multiplied = Callable[[torch.Tensor, torch.Tensor, float], torch.Tensor]
@@ -33,8 +37,9 @@ def matmul_half(
 ) -> torch.Tensor:
     """alpha * a @ b + beta * c, as torch.matmul and torch.addmm; c broadcasts to the product.
 
-    No GPU has timed it yet: unless AGENT_KERNELS_ALWAYS is set torch computes on a GPU too. What the kernel
-    does not take goes to torch, visibly. Raises what torch raises.
+    No GPU has timed it yet: unless AGENT_KERNELS_ALWAYS is set torch computes on a GPU too, large products of
+    odd sizes with zeros up to a multiple of 8. What the kernel does not take goes to torch, visibly. Raises
+    what torch raises.
     """
     c = None if beta == 0 else c
     if not _is_right(a, b, c) or not routing.takes(KERNEL, a, b, c, dtypes=DTYPES):
@@ -66,16 +71,47 @@ def _by_torch(a: torch.Tensor, b: torch.Tensor, added: Sum) -> torch.Tensor:
     return y if c is None else torch.add(y, c, alpha=beta)
 
 
+_ODD_OF_US, _EVEN_OF_US, _BYTES_OF_US, _LAUNCHES_US = 67e6, 330e6, 2.5e6, 10.0
+"""Products of cuBLAS in a microsecond where rows begin at odd elements and where at 16 bytes, bytes that
+copies move, and what their launches take: [8205, 2949] * [2949, 5921] takes 2.14 ms as it lies and 0.44 with
+zeros on an H200."""
+
+
+def is_worth_zeros(batch: int, m: int, n: int, k: int) -> bool:
+    """Whether such a product is faster with rows made even, zeros and the copies that they take counted."""
+    products = batch * m * n * k
+    copied = 4 * batch * (m * k + k * n + m * n) / _BYTES_OF_US + _LAUNCHES_US
+    return (k % 2 == 1 or n % 2 == 1) and products / _ODD_OF_US > 1.2 * (products / _EVEN_OF_US + copied)
+
+
+def with_zeros(a: torch.Tensor, b: torch.Tensor, added: Sum) -> torch.Tensor:
+    """The same with zeros up to a multiple of 8 in the depth and the columns: cuBLAS multiplies rows that
+    begin at odd elements by kernels that load each element alone."""
+    k, n = b.shape[-2:]
+    more_k, more_n = -k % 8, -n % 8
+    c = added.c
+    if c is not None and c.dim() > 0 and c.shape[-1] == n:
+        c = F.pad(c, (0, more_n))
+    y = _by_torch(F.pad(a, (0, more_k)), F.pad(b, (0, more_n, 0, more_k)), added._replace(c=c))
+    return y[..., :n]
+
+
 @cache
 def _has_tensor_cores(device: int) -> bool:
     """Whether a CUDA device multiplies matrices of both dtypes by `mma.sync`."""
     return torch.cuda.get_device_capability(device) >= (8, 0)
 
 
+def _left_to_torch(a: torch.Tensor, b: torch.Tensor, added: Sum) -> torch.Tensor:
+    *batch, m, n = shape_of(a, b)
+    computed = with_zeros if is_worth_zeros(prod(batch), m, n, a.shape[-1]) else _by_torch
+    return computed(a, b, added).contiguous()
+
+
 def _multiplied(a: torch.Tensor, b: torch.Tensor, added: Sum) -> torch.Tensor:
     """On CUDA, by the kernel where it is wanted and the GPU has the tensor cores for it."""
     if not routing.is_always() or not _has_tensor_cores(a.get_device()):
-        return _by_torch(a, b, added).contiguous()
+        return _left_to_torch(a, b, added)
     shape = shape_of(a, b)
     y = a.new_empty(shape)
     (a, b, c), (batch, m, n) = matrices(a, b, added.c, shape, rows_join=True)

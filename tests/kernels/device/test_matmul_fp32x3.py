@@ -20,6 +20,7 @@ STAND_IN = {
     "bulk_sm90.cuh": HERE / "bulk_stand_in.cuh",
     "matrix_sm90.cuh": HERE / "matrix_stand_in.cuh",
     "warpgroups_sm90.cuh": HERE / "warpgroups_stand_in.cuh",
+    "at_once_sm90.cuh": HERE / "at_once_stand_in.cuh",
 }
 FACE = """
 using namespace kernelwright;
@@ -37,7 +38,7 @@ SIZES = [
 """Batch, rows, columns, depth: from 32 on the tensor cores are taken; beyond 1024 operands are read twice."""
 STREAMED = {
     "kLaunch = 4.0": "kLaunch = 4e9",
-    "plan.sms = linear::attribute(cudaDevAttrMultiProcessorCount, args.device);": "plan.sms = 5;",
+    "plan.sms = sms;": "plan.sms = 5;",
 }
 """So that stages are shared out: joining with a kernel takes too long, few SMs have several tiles each."""
 SHARED_OUT = [(1, 1, 1, 600), (2, 130, 9, 700), (1, 260, 131, 600), (4, 260, 9, 140)]

@@ -254,6 +254,7 @@ __device__ __forceinline__ void multiply_units(const Conv& p, const matmul::Ring
                 matrix::matrix_begin();
                 multiply_half<FEATURES, ALL>(partial, stage, group, half);
                 matrix::matrix_wait(partial);
+                __syncwarp();  // all have read their factors
                 if (threadIdx.x % 32 == 0 && half == 1) matrix::barrier_arrive(ring.free + turn.stage);
                 matmul::add(sum, partial, rows_of[half]);
             }

@@ -96,6 +96,26 @@ __device__ __forceinline__ float2 either_way(float2 v, uint32_t drawn) {
     return {either_way(v.x, drawn & kDropped), either_way(v.y, drawn >> 19)};
 }
 
+// Whether all of eight values are: an infinity less itself is no number, so that what was left of them tells, unless it was
+// drawn.
+__device__ __forceinline__ bool is_finite(__half2 left, const float* v, bool drawn) {
+    if (!drawn) {
+        const float2 sums = __half22float2(left);
+        return sums.x == sums.x && sums.y == sums.y;
+    }
+    float nothing = 0.0f;
+    #pragma unroll
+    for (int i = 0; i < 8; ++i) nothing = fmaf(v[i], 0.0f, nothing);
+    return nothing == 0.0f;
+}
+
+// An infinity or NaN as hi and lo, of its bits.
+__device__ __forceinline__ void put_infinite(float v, __half& hi, __half& lo) {
+    const uint32_t bits = __float_as_uint(v), sign = bits >> 16 & 0x8000;
+    hi = __ushort_as_half(static_cast<unsigned short>(sign | 0x3c00));
+    lo = __ushort_as_half(static_cast<unsigned short>((bits & 0x7fffff) == 0 ? sign | 0x7c00 : 0x7fff));
+}
+
 // Eight neighbours in depth, of which the first is `depth`; all at once where every one is finite.
 template <bool DRAWN, class Scaling>
 __device__ __forceinline__ void split_eight(const float* v, const Scaling& scale, uint32_t row, uint32_t depth, Halves& hi,
@@ -129,11 +149,10 @@ __device__ __forceinline__ void split_eight(const float* v, const Scaling& scale
         hi.v[i] = __low2half(high), hi.v[i + 1] = __high2half(high);
         lo.v[i] = __low2half(low), lo.v[i + 1] = __high2half(low);
     }
-    const float2 sums = __half22float2(seen);
-    if (sums.x == sums.x && sums.y == sums.y && !DRAWN) return;  // an infinity less itself is no number
+    if (is_finite(seen, v, DRAWN)) return;
     #pragma unroll
     for (int i = 0; i < 8; ++i) {
-        if (!isfinite(v[i])) hi.v[i] = __float2half_rn(copysignf(1.0f, v[i])), lo.v[i] = __float2half_rn(v[i]);
+        if (!isfinite(v[i])) put_infinite(v[i], hi.v[i], lo.v[i]);
     }
 }
 

@@ -3,7 +3,7 @@
 #pragma once
 
 #include "../../linear_fp32x3/csrc/operands_sm90.cuh"
-#include "product_sm90.cuh"
+#include "at_once_sm90.cuh"
 
 namespace kernelwright::matmul {
 
@@ -15,26 +15,34 @@ constexpr int64_t kKeptInL2 = 40 << 20;
 struct Plan {
     Operands both;
     bool all;  // with lo * lo
-    int64_t sms;
+    int64_t sms, tiles;
     Cut cut;
+    bool at_once;  // in one launch
     int64_t b_at, ended_at, partial_at, bytes;  // in the workspace
 };
 
-inline Plan plan_of(const Forward& args) {
+inline Plan plan_of(const Forward& args, int64_t sms) {
     Plan plan = {};
     plan.all = args.precision == kFp32x4 || args.k <= kAllDepth;
     plan.both.a = operand_at(args.a, args.batch, args.m, args.k, args.a_batch, args.a_row, args.a_depth);
     plan.both.b = b_of(operand_at(args.b, args.batch, args.n, args.k, args.b_batch, args.b_column, args.b_depth), !plan.all);
     plan.both.a.part = args.a_part;
     plan.both.b.part = turned(args.b_part);  // its rows are columns
-    plan.sms = linear::attribute(cudaDevAttrMultiProcessorCount, args.device);
-    const int64_t tiles = args.batch * plan.both.a.tiles() * plan.both.b.tiles(), elements = args.batch * args.m * args.n;
+    plan.sms = sms;
+    plan.tiles = args.batch * plan.both.a.tiles() * plan.both.b.tiles();
+    const int64_t elements = args.batch * args.m * args.n;
     const bool whole = args.a_part == kWhole && args.b_part == kWhole && args.y_part == kWhole;
     const bool fits = plan.both.a.bytes() + plan.both.b.bytes() <= kKeptInL2;
-    plan.cut = whole ? cut_of(tiles, plan.both.a.stages, elements, plan.sms, true, fits) : Cut{1, 0, 0, 0.0};
+    const Cut by_tiles = {1, 0, 0, static_cast<double>(plan.both.a.stages)};
+    plan.cut = whole ? cut_of(plan.tiles, plan.both.a.stages, elements, plan.sms, true, fits) : by_tiles;
+    plan.at_once = is_at_once(plan.both, plan.tiles, plan.sms, plan.cut.cost);
+    if (plan.at_once) {
+        plan.cut = by_tiles;
+        plan.both.b.pieces = 2 * plan.both.b.stages;
+    }
     plan.b_at = on_256_bytes(plan.both.a.bytes());
     plan.ended_at = plan.b_at + on_256_bytes(plan.both.b.bytes());
-    plan.both.zeros = plan.cut.counters();
+    plan.both.zeros = plan.at_once ? kMeetings : plan.cut.counters();
     plan.partial_at = plan.ended_at + on_256_bytes(plan.both.zeros * int64_t{sizeof(int)});
     const int64_t sums = plan.cut.parts > 1 ? plan.cut.parts * elements : plan.cut.sums();
     plan.bytes = plan.partial_at + sums * int64_t{sizeof(float)};
@@ -58,17 +66,13 @@ inline cudaError_t join(const Product& p, cudaStream_t stream) {
     return cudaGetLastError();
 }
 
-inline cudaError_t on_tensor_cores(const Forward& args) {
-    Plan plan = plan_of(args);
+// What the kernels are told; gives the plan's operands their places.
+inline Product product_of(const Forward& args, Plan& plan) {
     Operand &a = plan.both.a, &b = plan.both.b;
     auto* workspace = static_cast<unsigned char*>(args.workspace);
-    if (args.batch * plan.cut.parts * a.tiles() * b.tiles() > kMostBlocks) return cudaErrorInvalidValue;
-    if (std::max({args.batch, args.m, args.n, a.stages}) > kMostBlocks - kTile) return cudaErrorInvalidValue;
     place(a, workspace);
     place(b, workspace + plan.b_at);
     plan.both.zeroed = reinterpret_cast<int*>(workspace + plan.ended_at);
-    cudaError_t error = split(plan.both, args.stream);
-    if (error != cudaSuccess) return error;
     Product p = {};
     p.tiles.m = static_cast<int>(args.m), p.tiles.n = static_cast<int>(args.n), p.tiles.stages = static_cast<int>(a.stages);
     p.a = a.packed, p.b = b.packed;
@@ -77,18 +81,32 @@ inline cudaError_t on_tensor_cores(const Forward& args) {
     p.exponents = b.exponents;
     p.b_rows = b.batch == 1 ? 0 : b.tiles() * kTile;
     p.batch = static_cast<int>(args.batch);
-    const int64_t tiles = args.batch * a.tiles() * b.tiles();
-    p.cut = plan.cut.schedule(tiles, a.stages);
+    p.cut = plan.cut.schedule(plan.tiles, a.stages);
     p.out = outcome_of(args);
     p.partial = reinterpret_cast<float*>(workspace + plan.partial_at);
     p.ended = plan.both.zeroed;
     p.plain = plan.both;
     p.all = plan.all;
     p.y_part = args.y_part;
-    const unsigned blocks = plan.cut.grid(tiles, plan.sms);
+    return p;
+}
+
+inline cudaError_t run(const Forward& args, Plan plan) {
+    const Operand& a = plan.both.a;
+    if (plan.tiles * plan.cut.parts > kMostBlocks) return cudaErrorInvalidValue;
+    if (std::max({args.batch, args.m, args.n, a.stages}) > kMostBlocks - kTile) return cudaErrorInvalidValue;
+    const Product p = product_of(args, plan);
+    if (plan.at_once) return at_once(p, plan.sms, args.stream);
+    cudaError_t error = split(plan.both, args.stream);
+    if (error != cudaSuccess) return error;
+    const unsigned blocks = plan.cut.grid(plan.tiles, plan.sms);
     error = p.all ? multiply<true>(p, blocks, args.stream) : multiply<false>(p, blocks, args.stream);
     if (error != cudaSuccess || p.cut.parts == 1) return error;
     return join(p, args.stream);
 }
+
+inline int64_t sms_of(const Forward& args) { return linear::attribute(cudaDevAttrMultiProcessorCount, args.device); }
+
+inline cudaError_t on_tensor_cores(const Forward& args) { return run(args, plan_of(args, sms_of(args))); }
 
 }  // namespace kernelwright::matmul

@@ -114,30 +114,31 @@ __device__ __noinline__ float in_float(const Product& p, int64_t batch, int64_t 
 }
 
 // Back to where the values are: by b's exponents and the margin. All are loaded before anything is stored.
-__device__ __forceinline__ void unscale(const Product& p, float (&sum)[64], int batch, int column) {
+template <int N>
+__device__ __forceinline__ void unscale(const Product& p, float (&sum)[N], int batch, int column) {
     const int* of_b = p.exponents + batch * p.b_rows + column;
     #pragma unroll
-    for (int j = 0; j < 16; ++j) {
-        const int2 two = __ldg(reinterpret_cast<const int2*>(of_b + 8 * j));
+    for (int j = 0; j < N / 4; ++j) {
+        const int2 two = __ldcg(reinterpret_cast<const int2*>(of_b + 8 * j));
         #pragma unroll
         for (int i = 0; i < 4; ++i) sum[4 * j + i] = linear::unscaled(sum[4 * j + i], (i % 2 == 0 ? two.x : two.y) - kMargin);
     }
 }
 
 // Makes of the sums what is stored, in place.
-template <bool ALL>
-__device__ __forceinline__ void finish_unit(const Product& p, float (&sum)[64], int batch, const linear::Place& at) {
+template <bool ALL, int N>
+__device__ __forceinline__ void finish_unit(const Product& p, float (&sum)[N], int batch, const linear::Place& at) {
     float infinite = 0.0f;  // or NaN, where a sum is not finite
     #pragma unroll
-    for (int i = 0; ALL && i < 64; ++i) infinite = fmaf(sum[i], 0.0f, infinite);
+    for (int i = 0; ALL && i < N; ++i) infinite = fmaf(sum[i], 0.0f, infinite);
     const bool anew = ALL && infinite != 0.0f;
     if (!anew && p.out.c == nullptr && p.y_part == kWhole) {
         #pragma unroll
-        for (int i = 0; i < 64; ++i) sum[i] *= p.out.alpha;
+        for (int i = 0; i < N; ++i) sum[i] *= p.out.alpha;
         return;
     }
     #pragma unroll
-    for (int i = 0; i < 64; ++i) {
+    for (int i = 0; i < N; ++i) {
         const int row = at.row + i / 2 % 2 * 8, column = at.column + i / 4 * 8 + i % 2;
         if (row >= p.tiles.m || column >= p.tiles.n) continue;
         if (anew && !isfinite(sum[i])) sum[i] = in_float(p, batch, row, column);
@@ -145,34 +146,26 @@ __device__ __forceinline__ void finish_unit(const Product& p, float (&sum)[64], 
     }
 }
 
-template <bool ALL>
-__device__ __forceinline__ void store_unit(const Product& p, float (&sum)[64], const Unit& unit, int group) {
-    const bool is_part = p.cut.parts > 1;
-    if (!joined(p.cut, sum, unit, p.partial, p.ended)) return;
-    const int batch = p.batch_of(unit.tile);
-    const linear::Tile tile = p.place_of(unit.tile);
-    const linear::Place at = linear::place_of(tile.of_x * kTile + group * 64, tile.of_weight * kTile);
-    unscale(p, sum, batch, at.column);
-    if (!is_part) finish_unit<ALL>(p, sum, batch, at);
+// To y, one of the matrices [m, n] there; `whole`: no column is past the end.
+template <int N>
+__device__ __forceinline__ void store_sums(const Product& p, const float (&sum)[N], int64_t matrix, const linear::Place& at,
+                                           bool whole, float* y) {
     const int m = p.tiles.m, n = p.tiles.n;
     const bool pairs = n % 2 == 0;
-    const bool whole = pairs && (tile.of_weight + 1) * kTile <= n;
-    const int64_t matrix = is_part ? static_cast<int64_t>(unit.part) * p.batch + batch : batch;
-    float* y = (is_part ? p.partial : p.out.y) + matrix * m * n;
     #pragma unroll
     for (int half = 0; half < 2; ++half) {
         const int row = at.row + 8 * half;
         if (row >= m) continue;
-        float* to = y + static_cast<int64_t>(row) * n + at.column;
-        if (whole) {
+        float* to = y + (matrix * m + row) * n + at.column;
+        if (pairs && whole) {
             #pragma unroll
-            for (int j = 0; j < 16; ++j) {
+            for (int j = 0; j < N / 4; ++j) {
                 *reinterpret_cast<float2*>(to + 8 * j) = {sum[4 * j + 2 * half], sum[4 * j + 2 * half + 1]};
             }
             continue;
         }
         #pragma unroll
-        for (int j = 0; j < 16; ++j) {
+        for (int j = 0; j < N / 4; ++j) {
             const int column = at.column + 8 * j;
             const float2 v = {sum[4 * j + 2 * half], sum[4 * j + 2 * half + 1]};
             if (pairs && column < n) {
@@ -185,16 +178,27 @@ __device__ __forceinline__ void store_unit(const Product& p, float (&sum)[64], c
     }
 }
 
-// The products of half a stage for 64 rows of a, issued as one group: the small ones first, while there is nothing large to
-// cut them off against.
 template <bool ALL>
-__device__ __forceinline__ void multiply_half(float (&partial)[64], const unsigned char* stage, int group, int half) {
-    const unsigned char* a = stage + group * 64 * matrix::kRowBytes + half * 64;
-    const unsigned char* b = stage + kPackedBytes + half * 64;
+__device__ __forceinline__ void store_unit(const Product& p, float (&sum)[64], const Unit& unit, int group) {
+    const bool is_part = p.cut.parts > 1;
+    if (!joined(p.cut, sum, unit, p.partial, p.ended)) return;
+    const int batch = p.batch_of(unit.tile);
+    const linear::Tile tile = p.place_of(unit.tile);
+    const linear::Place at = linear::place_of(tile.of_x * kTile + group * 64, tile.of_weight * kTile);
+    unscale(p, sum, batch, at.column);
+    if (!is_part) finish_unit<ALL>(p, sum, batch, at);
+    const int64_t matrix = is_part ? static_cast<int64_t>(unit.part) * p.batch + batch : batch;
+    store_sums(p, sum, matrix, at, (tile.of_weight + 1) * kTile <= p.tiles.n, is_part ? p.partial : p.out.y);
+}
+
+// The products of half a stage for 64 rows of a, issued as one group: the small ones first, while there is nothing large to
+// cut them off against. a's lo lies LO_A bytes behind its hi.
+template <bool ALL, int LO_A>
+__device__ __forceinline__ void multiply_half(float (&partial)[64], const unsigned char* a, const unsigned char* b) {
     #pragma unroll
     for (int step = 0; step < 2; ++step) {
         const int at = step * 32;
-        const uint64_t hi_a = matrix::tile_descriptor(a + at), lo_a = matrix::tile_descriptor(a + kHalfBytes + at);
+        const uint64_t hi_a = matrix::tile_descriptor(a + at), lo_a = matrix::tile_descriptor(a + LO_A + at);
         const uint64_t hi_b = matrix::tile_descriptor(b + at), lo_b = matrix::tile_descriptor(b + kHalfBytes + at);
         if (ALL) matrix::matrix_multiply(partial, lo_a, lo_b, step > 0);
         matrix::matrix_multiply(partial, lo_a, hi_b, ALL || step > 0);
@@ -229,11 +233,13 @@ __device__ __forceinline__ void multiply_units(const Product& p, const Ring& rin
             matrix::barrier_wait(ring.full + turn.stage, turn.parity);
             const float rows[2][2] = {{factors[0], factors[8]}, {factors[kTile], factors[kTile + 8]}};
             matrix::matrix_begin();
-            multiply_half<ALL>(first, stage, group, 0);
-            multiply_half<ALL>(second, stage, group, 1);
+            const unsigned char* a = stage + group * 64 * matrix::kRowBytes;
+            multiply_half<ALL, kHalfBytes>(first, a, stage + kPackedBytes);
+            multiply_half<ALL, kHalfBytes>(second, a + 64, stage + kPackedBytes + 64);
             sm90::products_done<1>(first);
             add(sum, first, rows[0]);
             sm90::products_done<0>(second);
+            __syncwarp();  // all have read their factors
             if (threadIdx.x % 32 == 0) matrix::barrier_arrive(ring.free + turn.stage);
             add(sum, second, rows[1]);
         }

@@ -147,29 +147,49 @@ struct Packed {
 };
 
 // Eight values of a row of the tile, in their places.
+template <bool DRAWN>
 __device__ __forceinline__ void put(Packed& tile, const Operand& of, int row, int64_t first_row, int piece, int64_t stage,
                                     const float* v, int exponent) {
     const auto row_number = static_cast<uint32_t>(first_row + row), depth = static_cast<uint32_t>(stage * kDepth + piece * 8);
     linear::Halves hi, lo;
-    if (of.drawn) {
-        linear::split_eight<true>(v, scale_of(exponent), row_number, depth, hi, lo);
-    } else {
-        linear::split_eight<false>(v, scale_of(exponent), row_number, depth, hi, lo);
-    }
+    linear::split_eight<DRAWN>(v, scale_of(exponent), row_number, depth, hi, lo);
     unsigned char* to = tile.bytes + matrix::swizzled(row, piece);
     *reinterpret_cast<linear::Halves*>(to) = hi;
     *reinterpret_cast<linear::Halves*>(to + kHalfBytes) = lo;
     if (piece % 4 == 0) tile.factors[piece / 4][row] = factor_of(exponent);
 }
 
-// Rows are neighbours: a thread for each half of a row.
-__device__ __forceinline__ void pack_by_rows(Packed& tile, const Operand& of, const float* matrix, int64_t first_row,
-                                             int64_t stage) {
-    const int row = threadIdx.x % kTile, half = threadIdx.x / kTile;
-    const int64_t begin = stage * kDepth + half * kHalf;
-    const float* from = matrix + first_row + row + begin * of.depth_step;
-    float v[kHalf];
-    const int64_t there = first_row + row < of.rows ? of.depth - begin : 0;
+// One tile of one stage: which values they are, and where they lie.
+struct Portion {
+    const float* matrix;
+    int64_t number, first_row, stage;  // number: of the tile, among those of all matrices
+
+    __device__ __forceinline__ Portion(const Operand& of, int64_t block)
+        : number(block / of.stages), stage(block % of.stages) {
+        matrix = of.values + number / of.tiles() * of.batch_step;
+        first_row = number % of.tiles() * kTile;
+    }
+};
+
+// Which eight neighbours in depth are a thread's, the i-th of kSplit / 8. Where rows are neighbours a thread has half a row of
+// a tile; where depths are, or nothing is, eight threads share a row.
+struct Eights {
+    bool by_rows;
+
+    __device__ __forceinline__ static int thread() { return threadIdx.x % kSplitThreads; }
+    __device__ __forceinline__ int row(int i) const {
+        return by_rows ? thread() % kTile : i * (kSplitThreads / 8) + thread() / 8;
+    }
+    __device__ __forceinline__ int piece(int i) const {
+        return by_rows ? thread() / kTile * (kHalf / 8) + i : thread() % 8;
+    }
+};
+
+__device__ __forceinline__ void load_by_rows(float (&v)[kSplit], const Operand& of, const Portion& at) {
+    const Eights eights = {true};
+    const int64_t row = at.first_row + eights.row(0), begin = at.stage * kDepth + eights.piece(0) * 8;
+    const float* from = at.matrix + row + begin * of.depth_step;
+    const int64_t there = row < of.rows ? of.depth - begin : 0;
     if (there >= kHalf) {
         #pragma unroll
         for (int i = 0; i < kHalf; ++i) v[i] = from[i * of.depth_step];
@@ -177,23 +197,15 @@ __device__ __forceinline__ void pack_by_rows(Packed& tile, const Operand& of, co
         #pragma unroll
         for (int i = 0; i < kHalf; ++i) v[i] = i < there ? from[i * of.depth_step] : 0.0f;
     }
-    keep_part<kHalf>(of, v, first_row + row, begin);
-    const int exponent = of.is_b ? tile.exponents[row] : exponent_for(largest_of<kHalf>(v));
-    #pragma unroll
-    for (int i = 0; i < kHalf; i += 8) put(tile, of, row, first_row, half * 4 + i / 8, stage, v + i, exponent);
 }
 
-// Depths are neighbours, or nothing is: eight threads for a row.
-__device__ __forceinline__ void pack_by_depth(Packed& tile, const Operand& of, const float* matrix, int64_t first_row,
-                                              int64_t stage) {
-    constexpr int kRows = kSplitThreads / 8;
-    const int piece = threadIdx.x % 8;
-    const int64_t begin = stage * kDepth + piece * 8;
-    float v[kSplit];
+__device__ __forceinline__ void load_by_depth(float (&v)[kSplit], const Operand& of, const Portion& at) {
+    const Eights eights = {false};
+    const int64_t begin = at.stage * kDepth + eights.piece(0) * 8;
     #pragma unroll
     for (int i = 0; i < kSplit; i += 8) {
-        const int64_t row = first_row + i / 8 * kRows + threadIdx.x / 8;
-        const float* from = matrix + row * of.row_step + begin * of.depth_step;
+        const int64_t row = at.first_row + eights.row(i / 8);
+        const float* from = at.matrix + row * of.row_step + begin * of.depth_step;
         const int64_t there = row < of.rows ? of.depth - begin : 0;
         if (of.by_fours && there >= 8) {
             const float4 first = reinterpret_cast<const float4*>(from)[0], second = reinterpret_cast<const float4*>(from)[1];
@@ -204,15 +216,63 @@ __device__ __forceinline__ void pack_by_depth(Packed& tile, const Operand& of, c
             for (int j = 0; j < 8; ++j) v[i + j] = j < there ? from[j * of.depth_step] : 0.0f;
         }
     }
+}
+
+__device__ __forceinline__ void load(float (&v)[kSplit], const Operand& of, const Portion& at) {
+    if (of.by_rows) {
+        load_by_rows(v, of, at);
+    } else {
+        load_by_depth(v, of, at);
+    }
+    const Eights eights = {of.by_rows};
     #pragma unroll
     for (int i = 0; i < kSplit; i += 8) {
-        const int row = i / 8 * kRows + threadIdx.x / 8;
-        keep_part<8>(of, v + i, first_row + row, begin);
-        float largest = largest_of<8>(v + i);
-        largest = fmaxf(largest, __shfl_xor_sync(0xffffffffu, largest, 1));
-        largest = fmaxf(largest, __shfl_xor_sync(0xffffffffu, largest, 2));
-        put(tile, of, row, first_row, piece, stage, v + i, of.is_b ? tile.exponents[row] : exponent_for(largest));
+        keep_part<8>(of, v + i, at.first_row + eights.row(i / 8), at.stage * kDepth + eights.piece(i / 8) * 8);
     }
+}
+
+// The largest of the 32 in depth that each of a thread's eights belongs to.
+__device__ __forceinline__ void find_largest(float (&largest)[kSplit / 8], const float (&v)[kSplit], bool by_rows) {
+    #pragma unroll
+    for (int i = 0; i < kSplit / 8; ++i) largest[i] = largest_of<8>(v + i * 8);
+    if (by_rows) {
+        const float of_all = largest_of<kSplit / 8>(largest);
+        #pragma unroll
+        for (int i = 0; i < kSplit / 8; ++i) largest[i] = of_all;
+        return;
+    }
+    #pragma unroll
+    for (int i = 0; i < kSplit / 8; ++i) {
+        largest[i] = fmaxf(largest[i], __shfl_xor_sync(0xffffffffu, largest[i], 1));
+        largest[i] = fmaxf(largest[i], __shfl_xor_sync(0xffffffffu, largest[i], 2));
+    }
+}
+
+template <bool DRAWN>
+__device__ __forceinline__ void pack_as(Packed& tile, const Operand& of, const Portion& at, const float (&v)[kSplit]) {
+    const Eights eights = {of.by_rows};
+    float largest[kSplit / 8];
+    if (!of.is_b) find_largest(largest, v, of.by_rows);
+    #pragma unroll
+    for (int i = 0; i < kSplit / 8; ++i) {
+        const int row = eights.row(i);
+        const int exponent = of.is_b ? tile.exponents[row] : exponent_for(largest[i]);
+        put<DRAWN>(tile, of, row, at.first_row, eights.piece(i), at.stage, v + i * 8, exponent);
+    }
+}
+
+__device__ __forceinline__ void pack(Packed& tile, const Operand& of, const Portion& at, const float (&v)[kSplit]) {
+    if (of.drawn) {
+        pack_as<true>(tile, of, at, v);
+    } else {
+        pack_as<false>(tile, of, at, v);
+    }
+}
+
+__device__ __forceinline__ void store(const Packed& tile, const Operand& of, int64_t block) {
+    const int bytes = of.is_b ? kOperandBytes : kPackedBytes;
+    auto* to = reinterpret_cast<float4*>(of.packed + block * bytes);
+    for (int i = Eights::thread(); i < bytes / 16; i += kSplitThreads) to[i] = reinterpret_cast<const float4*>(&tile)[i];
 }
 
 // A block makes one tile of one stage.
@@ -223,31 +283,25 @@ __global__ void __launch_bounds__(kSplitThreads) matmul_split(const __grid_const
     const bool is_a = blockIdx.x < both.a.blocks();
     const Operand& of = is_a ? both.a : both.b;
     const int64_t block = is_a ? blockIdx.x : blockIdx.x - both.a.blocks();
-    const int64_t stage = block % of.stages, number = block / of.stages;
-    const float* matrix = of.values + number / of.tiles() * of.batch_step;
-    const int64_t first_row = number % of.tiles() * kTile;
-    const int tile_number = static_cast<int>(number % of.tiles());
-    const bool is_there = stage >= of.first_stage(tile_number) && stage < of.past_stage(tile_number);
-    if (!is_there && stage > 0) return;  // nobody reads it
+    const Portion at(of, block);
+    const int tile_number = static_cast<int>(at.number % of.tiles());
+    const bool is_there = at.stage >= of.first_stage(tile_number) && at.stage < of.past_stage(tile_number);
+    if (!is_there && at.stage > 0) return;  // nobody reads it
     if (!is_a) {
         if (threadIdx.x < kTile) {
-            const int64_t row = number * kTile + threadIdx.x;
+            const int64_t row = at.number * kTile + threadIdx.x;
             float largest = 0.0f;
             for (int64_t i = 0; i < of.pieces; ++i) largest = fmaxf(largest, of.largest[i * of.all_rows() + row]);
             tile.exponents[threadIdx.x] = exponent_for(largest);
-            if (stage == 0) of.exponents[row] = tile.exponents[threadIdx.x];
+            if (at.stage == 0) of.exponents[row] = tile.exponents[threadIdx.x];
         }
         __syncthreads();
     }
-    if (of.by_rows) {
-        pack_by_rows(tile, of, matrix, first_row, stage);
-    } else {
-        pack_by_depth(tile, of, matrix, first_row, stage);
-    }
+    float v[kSplit];
+    load(v, of, at);
+    pack(tile, of, at, v);
     __syncthreads();
-    const int bytes = is_a ? kPackedBytes : kOperandBytes;
-    auto* to = reinterpret_cast<float4*>(of.packed + block * bytes);
-    for (int i = threadIdx.x; i < bytes / 16; i += kSplitThreads) to[i] = reinterpret_cast<const float4*>(&tile)[i];
+    store(tile, of, block);
 }
 
 // Rows are neighbours: a lane for each of the 32, a warp for every eighth depth.

@@ -4,8 +4,6 @@
 // of a warp takes a short row, a block a longer one.
 #pragma once
 
-#include <cstring>
-
 #include "add_norm.cuh"
 
 namespace kernelwright {
@@ -30,17 +28,6 @@ struct Held {
         return mine;
     }
 };
-
-// The compiler would keep 16-bit elements as the floats that they became, in twice the registers.
-template <typename T, int V>
-__device__ __forceinline__ void keep_as_stored(Pack<T, V>& pack) {
-    if constexpr (sizeof(T) < sizeof(float) && sizeof(pack) == sizeof(uint4)) {
-        uint4 words;
-        memcpy(&words, &pack, sizeof words);
-        asm volatile("" : "+r"(words.x), "+r"(words.y), "+r"(words.z), "+r"(words.w));
-        memcpy(&pack, &words, sizeof words);
-    }
-}
 
 // weight[at] and bias[at]; 1 and 0 where there are none.
 template <typename P, int V>

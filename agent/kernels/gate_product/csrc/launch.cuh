@@ -4,6 +4,7 @@
 // halves of one.
 #pragma once
 
+#include "../../csrc/divisor.cuh"
 #include "../../gelu/csrc/launch.cuh"
 
 namespace kernelwright::gate_product {
@@ -63,14 +64,9 @@ __device__ __forceinline__ float slope(float x) {
 
 // Of rows of `packs`, all in units of a pack.
 struct Layout {
-    int64_t total, packs;
+    int64_t total;
+    Divisor packs;
     int64_t gate_stride, value_stride, grad_stride;
-
-    __device__ __forceinline__ int64_t row_of(int64_t at) const {
-        if (packs == total) return 0;
-        // A division of 64 bits takes four times as long.
-        return total <= 0xffffffff ? int64_t(uint32_t(at) / uint32_t(packs)) : at / packs;
-    }
 
     // f(row, column) of each of the kPacks packs of this thread that there are, with its place u in the thread.
     template <int kPacks, typename F>
@@ -80,7 +76,8 @@ struct Layout {
         for (int u = 0; u < kPacks; ++u) {
             const int64_t at = first + u * kThreads;
             if (at >= total) return;
-            f(u, row_of(at), at - row_of(at) * packs);
+            const int64_t row = packs.quotient(at);
+            f(u, row, at - row * packs.by);
         }
     }
 };
@@ -100,7 +97,7 @@ __global__ void __launch_bounds__(kThreads) products(
         for (int k = 0; k < V; ++k) {
             made.v[k] = from_float<T>(activated<kAct>(to_float(gates[u].v[k])) * to_float(values[u].v[k]));
         }
-        y[row * layout.packs + column] = made;
+        y[row * layout.packs.by + column] = made;
     });
 }
 
@@ -111,7 +108,7 @@ __global__ void __launch_bounds__(kThreads) slopes(
     constexpr int kPacks = kBackwardPacks;
     Pack<T, V> grown[kPacks], gates[kPacks], values[kPacks];
     layout.each<kPacks>([&](int u, int64_t row, int64_t column) {
-        grown[u] = dy[row * layout.packs + column];
+        grown[u] = dy[row * layout.packs.by + column];
         gates[u] = gate[row * layout.gate_stride + column];
         values[u] = value[row * layout.value_stride + column];
     });
@@ -135,10 +132,8 @@ inline unsigned grid_for(const Layout& layout, int each) {
 
 template <int kAct, typename T, int V>
 cudaError_t launch(const Forward& args) {
-    // Two tensors whose rows follow each other are one row, which needs no division.
-    const bool flat = args.gate_stride == args.length && args.value_stride == args.length;
-    const int64_t packs = args.length / V, total = args.rows * packs;
-    const Layout layout = {total, flat ? total : packs, args.gate_stride / V, args.value_stride / V, 0};
+    const int64_t packs = args.length / V;
+    const Layout layout = {args.rows * packs, Divisor(packs), args.gate_stride / V, args.value_stride / V, 0};
     const unsigned grid = grid_for(layout, kForwardPacks<V>);
     if (grid == 0) return cudaErrorInvalidValue;
     products<kAct, T, V><<<grid, kThreads, 0, args.stream>>>(
@@ -149,8 +144,9 @@ cudaError_t launch(const Forward& args) {
 
 template <int kAct, typename T, int V>
 cudaError_t launch(const Backward& args) {
-    const Layout layout = {args.rows * (args.length / V), args.length / V, args.gate_stride / V,
-                           args.value_stride / V, args.grad_stride / V};
+    const int64_t packs = args.length / V;
+    const Layout layout = {
+        args.rows * packs, Divisor(packs), args.gate_stride / V, args.value_stride / V, args.grad_stride / V};
     const unsigned grid = grid_for(layout, kBackwardPacks);
     if (grid == 0) return cudaErrorInvalidValue;
     slopes<kAct, T, V><<<grid, kThreads, 0, args.stream>>>(

@@ -4,6 +4,7 @@
 // the turn by the negative angle. A thread reads all that it writes before it writes, so that y may be x.
 #pragma once
 
+#include "../../csrc/divisor.cuh"
 #include "../../csrc/element.cuh"
 
 namespace kernelwright::rotary {
@@ -24,23 +25,6 @@ struct Forward {
 };
 
 constexpr int kThreads = 64;  // few: a thread has all its loads under way at once, and more blocks share a small tensor
-
-// a / by: for an `a` of 31 bits the upper half of a product, where a division takes ten times as long.
-// Granlund and Montgomery, "Division by invariant integers using multiplication" (1994).
-struct Divisor {
-    int64_t by;
-    uint32_t factor, shift;
-
-    explicit Divisor(int64_t divisor) : by(divisor), factor(0), shift(31) {
-        if (by > INT32_MAX) return;
-        for (shift = 0; (int64_t{1} << shift) < by;) ++shift;
-        factor = uint32_t((((uint64_t{1} << shift) - uint64_t(by)) << 32) / uint64_t(by) + 1);
-    }
-
-    __device__ __forceinline__ int64_t quotient(int64_t a) const {
-        return a <= INT32_MAX ? (__umulhi(uint32_t(a), factor) + uint32_t(a)) >> shift : a / by;
-    }
-};
 
 struct Turn {
     Forward args;

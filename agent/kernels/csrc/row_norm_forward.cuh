@@ -11,13 +11,7 @@ namespace kernelwright {
 
 constexpr int kTilePacks = 4;  // of a row, in one thread's registers
 constexpr int kTileThreads = kWarp * kMaxWarps;
-constexpr int64_t kFewRows = 132;  // a block on each SM of a large GPU: nothing else runs beside it
-
-// Of rows whose length or address allows no vectors.
-using HeldScalars = Held<0, 8, 256, 5, true>;
-using HeldByBlock = Held<0, 2, 512, 2>;
-using HeldFew = Held<0, 2, kTileThreads, 1, true>;
-using HeldLong = Held<0, kTilePacks, kTileThreads, 1>;
+constexpr int64_t kFewPacks = 132 * kTileThreads;  // one for each thread of a block on each SM of a large GPU
 
 // Moments of this thread's share of a row, for RMSNorm about zero; of a sum, which it stores.
 template <bool kCentred, bool kSum, typename T, int V>
@@ -87,23 +81,32 @@ cudaError_t launch_streamed(const AddRowForward& args) {
     return cudaGetLastError();
 }
 
+// What holds rows of so many packs best, by times on an H200.
 template <bool kCentred, bool kSum, typename T, typename P, int V>
 cudaError_t launch_forward(const AddRowForward& args) {
     const int64_t packs = args.length / V;
-    const auto held = [&](auto hold, int each) {
-        return launch_held<decltype(hold), kCentred, kSum, T, P, V>(args, each);
-    };
+    const auto held = [&](auto hold) { return launch_held<decltype(hold), kCentred, kSum, T, P, V>(args); };
     if constexpr (V == 1) {
-        if (packs <= HeldScalars::kPacks * HeldScalars::kThreads) return held(HeldScalars{}, HeldScalars::kPacks);
+        if (packs <= 2048) return held(Held<0, 4, 512, 2, true>{});
     } else {
-        if (packs <= 8) return held(Held<8, 1, 256, 4>{}, 1);
-        if (packs <= 16) return held(Held<16, 1, 256, 4>{}, 1);
-        if (packs <= 32) return held(Held<32, 1, 256, 4>{}, 1);
-        if (args.rows <= kFewRows && packs <= HeldFew::kPacks * HeldFew::kThreads) return held(HeldFew{}, 1);
-        if (packs <= 96) return held(Held<32, 3, 256, 4>{}, 1);
-        if (packs <= HeldByBlock::kPacks * HeldByBlock::kThreads) return held(HeldByBlock{}, HeldByBlock::kPacks);
+        if constexpr (kSum) {
+            if (packs <= 8) return held(Held<8, 1, 256, 4>{});
+            if (packs <= 16) return held(Held<16, 1, 256, 4>{});
+            if (packs <= 32) return held(Held<32, 1, 256, 4>{});
+        } else {  // two rows a thread, or it would have little under way
+            if (packs <= 8 && !kCentred) return held(Held<8, 1, 256, 4>{});
+            if (packs <= 8) return held(Held<8, 1, 256, 2, true, 2>{});
+            if (packs <= 16) return held(Held<16, 1, 256, 2, true, 2>{});
+            if (packs <= 32) return held(Held<16, 2, 256, 2, true, 2>{});
+            if (packs <= 48 && sizeof(T) == sizeof(float)) return held(Held<16, 3, 256, 2, true, 2>{});
+        }
+        if (args.rows * packs <= kFewPacks && packs <= kTileThreads) return held(Held<0, 1, kTileThreads, 1, true>{});
+        if (packs <= 64) return held(Held<32, 2, 256, 4>{});
+        if (packs <= 96) return held(Held<32, 3, 256, 4>{});
+        if (packs <= 1024) return held(Held<0, 2, 512, kSum ? 3 : 4>{});
+        if (packs <= 2048) return held(Held<0, 2, kTileThreads, 2>{});
     }
-    if (packs <= HeldLong::kPacks * HeldLong::kThreads) return held(HeldLong{}, 2);
+    if (packs <= kTilePacks * kTileThreads) return held(Held<0, kTilePacks, kTileThreads, 1>{});
     return launch_streamed<kCentred, kSum, T, P, V>(args);
 }
 

@@ -4,6 +4,8 @@
 // common offset costs no digits, then the result. Of a sum each thread reads again what it stored of it.
 #pragma once
 
+#include <type_traits>
+
 #include "moments.cuh"
 #include "norm_held.cuh"
 
@@ -94,11 +96,13 @@ cudaError_t launch_forward(const AddRowForward& args) {
             if (packs <= 16) return held(Held<16, 1, 256, 4>{});
             if (packs <= 32) return held(Held<32, 1, 256, 4>{});
         } else {  // two rows a thread, or it would have little under way
-            if (packs <= 8 && !kCentred) return held(Held<8, 1, 256, 4>{});
-            if (packs <= 8) return held(Held<8, 1, 256, 2, true, 2>{});
+            using HeldShortest = std::conditional_t<kCentred, Held<8, 1, 256, 2, true, 2>, Held<8, 1, 256, 4>>;
+            if (packs <= 8) return held(HeldShortest{});
             if (packs <= 16) return held(Held<16, 1, 256, 2, true, 2>{});
             if (packs <= 32) return held(Held<16, 2, 256, 2, true, 2>{});
-            if (packs <= 48 && sizeof(T) == sizeof(float)) return held(Held<16, 3, 256, 2, true, 2>{});
+            if constexpr (sizeof(T) == sizeof(float)) {
+                if (packs <= 48) return held(Held<16, 3, 256, 2, true, 2>{});
+            }
         }
         if (args.rows * packs <= kFewPacks && packs <= kTileThreads) return held(Held<0, 1, kTileThreads, 1, true>{});
         if (packs <= 64) return held(Held<32, 2, 256, 4>{});

@@ -16,9 +16,9 @@ template <int kTeam_, int kPacks_, int kThreads_, int kBlocks_, bool kEarly_ = f
 struct Held {
     static constexpr int kTeam = kTeam_, kPacks = kPacks_, kThreads = kThreads_, kBlocks = kBlocks_, kRows = kRows_;
     static constexpr bool kEarly = kEarly_;
-    static constexpr int kTeams = kTeam == 0 ? 1 : kThreads / (kTeam == 0 ? 1 : kTeam);  // of a block
+    static constexpr int kTeams = kThreads / (kTeam == 0 ? kThreads : kTeam);  // of a block
 
-    __device__ __forceinline__ static int team() { return kTeams == 1 ? 0 : int(threadIdx.x) / (kTeam == 0 ? 1 : kTeam); }
+    __device__ __forceinline__ static int team() { return int(threadIdx.x) / (kThreads / kTeams); }
     __device__ __forceinline__ static int step() { return kTeam == 0 ? int(blockDim.x) : kTeam; }
 
     // Over the threads of a row, in each of them; every lane of a warp calls it.

@@ -40,21 +40,12 @@ struct AddRowBackward {
     int64_t device;
 };
 
+// By value: through a reference half precision would be loaded element by element.
 template <typename T, int V>
-__device__ __forceinline__ Pack<T, V> total(Pack<T, V> a, const Pack<T, V>& b) {
+__device__ __forceinline__ Pack<T, V> total(Pack<T, V> a, Pack<T, V> b) {
     #pragma unroll
     for (int k = 0; k < V; ++k) a.v[k] = from_float<T>(to_float(a.v[k]) + to_float(b.v[k]));
     return a;
-}
-
-// f(u, at) for each of a thread's kPacks packs that lie in the row; `at` begins at `first`, a step apart.
-template <int kPacks, typename F>
-__device__ __forceinline__ void each_pack(int64_t first, int64_t step, int64_t packs, F f) {
-    #pragma unroll
-    for (int u = 0; u < kPacks; ++u) {
-        const int64_t at = first + u * step;
-        if (at < packs) f(u, at);
-    }
 }
 
 }  // namespace kernelwright

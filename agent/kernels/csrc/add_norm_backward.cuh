@@ -107,39 +107,6 @@ __global__ void __launch_bounds__(kShareThreads) add_norm_backward(
     });
 }
 
-// A row that the registers do not hold: dx alone, from two reads of dy and the sum.
-template <bool kCentred, typename T, typename P, int V>
-__global__ void __launch_bounds__(kWarp * kMaxWarps) add_norm_backward_long(
-    const Pack<T, V>* __restrict__ dy, const Pack<T, V>* __restrict__ dadded, const Pack<T, V>* __restrict__ x,
-    const Pack<P, V>* __restrict__ weight, const float* __restrict__ means, const float* __restrict__ rstds,
-    Pack<T, V>* __restrict__ dx, int64_t packs) {
-    __shared__ float of_plain[kMaxWarps], of_normal[kMaxWarps];
-    const int64_t row = blockIdx.x;
-    const RowGradient<kCentred, T, P, V> gradient = {weight, kCentred ? means[row] : 0.0f, rstds[row]};
-    dy += row * packs;
-    x += row * packs;
-    float plain = 0.0f, with_normal = 0.0f;
-    #pragma unroll 2
-    for (int64_t at = threadIdx.x; at < packs; at += blockDim.x) {
-        gradient.sums(dy[at], x[at], at, &plain, &with_normal);
-    }
-    const float count = float(packs * V);
-    plain = kCentred ? block_reduce<Sum>(plain, of_plain) / count : 0.0f;
-    with_normal = block_reduce<Sum>(with_normal, of_normal) / count;
-    #pragma unroll 2
-    for (int64_t at = threadIdx.x; at < packs; at += blockDim.x) {
-        float g[V], normal[V];
-        gradient.terms(dy[at], x[at], at, g, normal);
-        Pack<T, V> own, made;
-        if (dadded != nullptr) own = dadded[row * packs + at];
-        for (int k = 0; k < V; ++k) {
-            const float through = gradient.rstd * (g[k] - plain - normal[k] * with_normal);
-            made.v[k] = from_float<T>(dadded == nullptr ? through : through + to_float(own.v[k]));
-        }
-        dx[row * packs + at] = made;
-    }
-}
-
 inline RowBackward of_sum(const AddRowBackward& args) {
     return {args.dy, args.added, args.weight, args.mean, args.rstd, args.dx, args.dweight, args.dbias,
             args.workspace, args.rows, args.length, args.dtype, args.param_dtype, args.stream, args.device};
@@ -180,8 +147,7 @@ cudaError_t launch_add_rows(const AddRowBackward& args) {
             <<<unsigned(add_parts(args)), block_for(args.length, kAddValues<T>), 0, args.stream>>>(
                 dy, dadded, x, weight, args.mean, args.rstd, dx, partials, args.rows, int(packs));
     } else if (dx != nullptr) {
-        add_norm_backward_long<kCentred, T, P, V><<<unsigned(args.rows), kWarp * kMaxWarps, 0, args.stream>>>(
-            dy, dadded, x, weight, args.mean, args.rstd, dx, packs);
+        return launch_long_input<kCentred, true, T, P, V>(of_sum(args), args.dadded);
     }
     return cudaGetLastError();
 }

@@ -31,4 +31,14 @@ struct Divisor<int64_t> {
     __device__ __forceinline__ int64_t of(int64_t n) const { return n / by; }
 };
 
+// Of indices that need 64 bits at the largest sizes alone.
+struct AnyDivisor {
+    Divisor<unsigned> narrow;
+    int64_t by;
+
+    explicit AnyDivisor(int64_t number) : narrow(number <= INT32_MAX ? number : int64_t{1} << 31), by(number) {}
+
+    __device__ __forceinline__ int64_t of(int64_t n) const { return n <= INT32_MAX ? narrow.of(unsigned(n)) : n / by; }
+};
+
 }  // namespace kernelwright

@@ -1,6 +1,8 @@
 // LayerNorm and RMSNorm over contiguous rows: what the two directions share. Statistics are in float32.
 #pragma once
 
+#include <cstring>
+
 #include "block.cuh"
 
 namespace kernelwright {
@@ -42,6 +44,27 @@ bool in_vectors(int64_t length, const void* a, const void* b, const void* c, con
     constexpr int64_t parameter = sizeof(Pack<P, kVector<T>>);
     const bool params = reinterpret_cast<uintptr_t>(p) % parameter == 0 && reinterpret_cast<uintptr_t>(q) % parameter == 0;
     return length % kVector<T> == 0 && aligned(a) && aligned(b) && aligned(c) && params;
+}
+
+// The compiler would keep 16-bit elements as the floats that they became, in twice the registers.
+template <typename T, int V>
+__device__ __forceinline__ void keep_as_stored(Pack<T, V>& pack) {
+    if constexpr (sizeof(T) < sizeof(float) && sizeof(pack) == sizeof(uint4)) {
+        uint4 words;
+        memcpy(&words, &pack, sizeof words);
+        asm volatile("" : "+r"(words.x), "+r"(words.y), "+r"(words.z), "+r"(words.w));
+        memcpy(&pack, &words, sizeof words);
+    }
+}
+
+// f(u, at) for each of a thread's kPacks packs that lie in the row; `at` begins at `first`, a step apart.
+template <int kPacks, typename F>
+__device__ __forceinline__ void each_pack(int64_t first, int64_t step, int64_t packs, F f) {
+    #pragma unroll
+    for (int u = 0; u < kPacks; ++u) {
+        const int64_t at = first + u * step;
+        if (at < packs) f(u, at);
+    }
 }
 
 }  // namespace kernelwright

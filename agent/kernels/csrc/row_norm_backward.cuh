@@ -179,7 +179,7 @@ inline int64_t row_backward_workspace(const RowBackward& args) {
 
 template <bool kCentred, typename T, typename P, int V>
 cudaError_t launch_rows(const RowBackward& args) {
-    if (!row_is_shared(args)) return args.dx == nullptr ? cudaSuccess : launch_long_input<kCentred, T, P, V>(args);
+    if (!row_is_shared(args)) return args.dx == nullptr ? cudaSuccess : launch_long_input<kCentred, false, T, P, V>(args, nullptr);
     row_norm_backward<kCentred, T, P, V>
         <<<unsigned(parts_of(args)), block_for(args.length, kShareValues), 0, args.stream>>>(
             static_cast<const Pack<T, V>*>(args.dy), static_cast<const Pack<T, V>*>(args.x),

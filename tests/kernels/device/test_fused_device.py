@@ -20,7 +20,18 @@ F = torch.nn.functional
 @pytest.mark.parametrize("centred", [True, False], ids=["add_layer_norm", "add_rms_norm"])
 @pytest.mark.parametrize(
     ("count", "length", "offset"),
-    [(70, 33, 1), (70, 24, 0), (40, 64, 0), (33, 128, 0), (130, 1_024, 0), (2, 10_000, 0), (1, 36_872, 1)],
+    [
+        (70, 33, 1),
+        (70, 24, 0),
+        (40, 64, 0),
+        (33, 128, 0),
+        (20, 256, 0),
+        (130, 1_024, 0),
+        (1_500, 768, 0),
+        (300, 4_096, 0),
+        (2, 10_000, 0),
+        (1, 36_872, 1),
+    ],  # fmt: skip
 )
 def test_norms_of_a_sum(centred: bool, count: int, length: int, offset: int, dtype: str) -> None:
     kit, name = Kit(dtype, offset), "add_layer_norm" if centred else "add_rms_norm"

@@ -22,7 +22,20 @@ F = torch.nn.functional
 @OFFSET
 @pytest.mark.parametrize("centred", [True, False], ids=["layer_norm", "rms_norm"])
 @pytest.mark.parametrize(
-    ("count", "length"), [(70, 33), (70, 24), (40, 64), (33, 128), (3, 256), (300, 6_400), (2, 36_872)]
+    ("count", "length"),
+    [
+        (70, 33),
+        (70, 24),
+        (40, 64),
+        (33, 128),
+        (70, 160),
+        (3, 256),
+        (2_200, 512),
+        (1_500, 768),
+        (300, 6_400),
+        (2, 10_000),
+        (2, 36_872),
+    ],  # fmt: skip
 )
 def test_batched_calls(centred: bool, count: int, length: int, dtype: str, offset: int) -> None:
     kit, name = Kit(dtype, offset), "layer_norm" if centred else "rms_norm"

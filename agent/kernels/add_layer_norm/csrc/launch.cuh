@@ -1,7 +1,7 @@
 #pragma once
 
 #include "../../csrc/add_norm_backward.cuh"
-#include "../../csrc/add_norm_forward.cuh"
+#include "../../csrc/row_norm_forward.cuh"
 
 namespace kernelwright::add_layer_norm {
 

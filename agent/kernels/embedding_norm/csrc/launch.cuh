@@ -4,7 +4,7 @@
 // summed, and normalised from registers.
 #pragma once
 
-#include "../../csrc/add_norm_forward.cuh"
+#include "../../csrc/norm_held.cuh"
 #include "table.cuh"
 
 namespace kernelwright::embedding_norm {
@@ -29,6 +29,7 @@ struct Forward {
 };
 
 constexpr int kThreads = 512;      // of a block at most: more would leave a thread too few registers
+constexpr int kVectorPacks = 4;    // in one thread's registers
 constexpr int kScalarPacks = 16;   // of one element, in one thread's registers
 constexpr int64_t kMaxLength = int64_t{kScalarPacks} * kThreads;
 
@@ -71,8 +72,11 @@ __global__ void __launch_bounds__(kThreads) norms(Forward args, int packs) {
     const float rstd = 1.0f / sqrtf(block_reduce<Sum>(squares, of_variance) / count + float(args.eps));
     const auto* weight = static_cast<const Pack<P, V>*>(args.weight);
     const auto* bias = static_cast<const Pack<P, V>*>(args.bias);
-    each_pack<kPacks>(
-        first, step, packs, [&](int u, int64_t at) { y[at] = affine(tile[u], weight, bias, at, mean, rstd); });
+    each_pack<kPacks>(first, step, packs, [&](int u, int64_t at) {
+        Affine<P, V> affine;
+        affine.load(weight, bias, at);
+        y[at] = affine.of(tile[u], mean, rstd);
+    });
     if (args.rstd != nullptr && threadIdx.x == 0) {
         if (kCentred) args.mean[row] = mean;
         args.rstd[row] = rstd;
@@ -81,7 +85,7 @@ __global__ void __launch_bounds__(kThreads) norms(Forward args, int packs) {
 
 template <bool kCentred, typename T, typename P, int V>
 cudaError_t launch(const Forward& args) {
-    constexpr int kPacks = V == 1 ? kScalarPacks : kTilePacks;
+    constexpr int kPacks = V == 1 ? kScalarPacks : kVectorPacks;
     const int64_t packs = args.length / V;
     const dim3 block = rows_block(block_for(packs, kPacks));
     norms<kCentred, T, P, V, kPacks><<<rows_grid(args.rows, block), block, 0, args.stream>>>(args, int(packs));

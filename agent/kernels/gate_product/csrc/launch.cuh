@@ -4,6 +4,7 @@
 // halves of one.
 #pragma once
 
+#include "../../csrc/divisor.cuh"
 #include "../../gelu/csrc/launch.cuh"
 
 namespace kernelwright::gate_product {
@@ -38,7 +39,10 @@ struct Backward {
 };
 
 constexpr int kThreads = 128;
-constexpr int kPacks = 2;  // of one thread
+// Packs of one thread. Of vectors a forward takes one: arithmetic bounds it in half precision, and more blocks share it.
+template <int V>
+constexpr int kForwardPacks = V == 1 ? 2 : 1;
+constexpr int kBackwardPacks = 2;
 
 // 1 / (1 + exp(-x)); 0 where that is no float any more.
 __device__ __forceinline__ float sigmoid(float x) { return __fdividef(1.0f, 1.0f + exp2f(x * -gelu::kLog2E)); }
@@ -60,20 +64,20 @@ __device__ __forceinline__ float slope(float x) {
 
 // Of rows of `packs`, all in units of a pack.
 struct Layout {
-    int64_t total, packs;
+    int64_t total;
+    AnyDivisor packs;
     int64_t gate_stride, value_stride, grad_stride;
 
-    // f(row, column) of each pack that is this thread's, with its place u in the thread.
-    template <typename F>
+    // f(row, column) of each of the kPacks packs of this thread that there are, with its place u in the thread.
+    template <int kPacks, typename F>
     __device__ __forceinline__ void each(F f) const {
         const int64_t first = int64_t(blockIdx.x) * (kThreads * kPacks) + threadIdx.x;
         #pragma unroll
         for (int u = 0; u < kPacks; ++u) {
             const int64_t at = first + u * kThreads;
             if (at >= total) return;
-            // A division of 64 bits takes four times as long.
-            const int64_t row = total <= 0xffffffff ? int64_t(uint32_t(at) / uint32_t(packs)) : at / packs;
-            f(u, row, at - row * packs);
+            const int64_t row = packs.of(at);
+            f(u, row, at - row * packs.by);
         }
     }
 };
@@ -82,17 +86,18 @@ template <int kAct, typename T, int V>
 __global__ void __launch_bounds__(kThreads) products(
     const Pack<T, V>* __restrict__ gate, const Pack<T, V>* __restrict__ value, Pack<T, V>* __restrict__ y,
     Layout layout) {
+    constexpr int kPacks = kForwardPacks<V>;
     Pack<T, V> gates[kPacks], values[kPacks];
-    layout.each([&](int u, int64_t row, int64_t column) {
+    layout.each<kPacks>([&](int u, int64_t row, int64_t column) {
         gates[u] = gate[row * layout.gate_stride + column];
         values[u] = value[row * layout.value_stride + column];
     });
-    layout.each([&](int u, int64_t row, int64_t column) {
+    layout.each<kPacks>([&](int u, int64_t row, int64_t column) {
         Pack<T, V> made;
         for (int k = 0; k < V; ++k) {
             made.v[k] = from_float<T>(activated<kAct>(to_float(gates[u].v[k])) * to_float(values[u].v[k]));
         }
-        y[row * layout.packs + column] = made;
+        y[row * layout.packs.by + column] = made;
     });
 }
 
@@ -100,13 +105,14 @@ template <int kAct, typename T, int V>
 __global__ void __launch_bounds__(kThreads) slopes(
     const Pack<T, V>* __restrict__ dy, const Pack<T, V>* __restrict__ gate, const Pack<T, V>* __restrict__ value,
     Pack<T, V>* __restrict__ dgate, Pack<T, V>* __restrict__ dvalue, Layout layout) {
+    constexpr int kPacks = kBackwardPacks;
     Pack<T, V> grown[kPacks], gates[kPacks], values[kPacks];
-    layout.each([&](int u, int64_t row, int64_t column) {
-        grown[u] = dy[row * layout.packs + column];
+    layout.each<kPacks>([&](int u, int64_t row, int64_t column) {
+        grown[u] = dy[row * layout.packs.by + column];
         gates[u] = gate[row * layout.gate_stride + column];
         values[u] = value[row * layout.value_stride + column];
     });
-    layout.each([&](int u, int64_t row, int64_t column) {
+    layout.each<kPacks>([&](int u, int64_t row, int64_t column) {
         Pack<T, V> of_gate, of_value;
         for (int k = 0; k < V; ++k) {
             const float g = to_float(gates[u].v[k]), given = to_float(grown[u].v[k]);
@@ -118,17 +124,17 @@ __global__ void __launch_bounds__(kThreads) slopes(
     });
 }
 
-// The grid for `layout`, or 0 where there are too many packs for one.
-inline unsigned grid_for(const Layout& layout) {
-    const int64_t blocks = (layout.total + kThreads * kPacks - 1) / (kThreads * kPacks);
+// The grid for `layout`, `each` packs a thread, or 0 where there are too many packs for one.
+inline unsigned grid_for(const Layout& layout, int each) {
+    const int64_t blocks = (layout.total + kThreads * each - 1) / (kThreads * each);
     return blocks > kMaxGrid ? 0 : unsigned(blocks);
 }
 
 template <int kAct, typename T, int V>
 cudaError_t launch(const Forward& args) {
-    const Layout layout = {
-        args.rows * (args.length / V), args.length / V, args.gate_stride / V, args.value_stride / V, 0};
-    const unsigned grid = grid_for(layout);
+    const int64_t packs = args.length / V;
+    const Layout layout = {args.rows * packs, AnyDivisor(packs), args.gate_stride / V, args.value_stride / V, 0};
+    const unsigned grid = grid_for(layout, kForwardPacks<V>);
     if (grid == 0) return cudaErrorInvalidValue;
     products<kAct, T, V><<<grid, kThreads, 0, args.stream>>>(
         static_cast<const Pack<T, V>*>(args.gate), static_cast<const Pack<T, V>*>(args.value),
@@ -138,9 +144,10 @@ cudaError_t launch(const Forward& args) {
 
 template <int kAct, typename T, int V>
 cudaError_t launch(const Backward& args) {
-    const Layout layout = {args.rows * (args.length / V), args.length / V, args.gate_stride / V,
-                           args.value_stride / V, args.grad_stride / V};
-    const unsigned grid = grid_for(layout);
+    const int64_t packs = args.length / V;
+    const Layout layout = {
+        args.rows * packs, AnyDivisor(packs), args.gate_stride / V, args.value_stride / V, args.grad_stride / V};
+    const unsigned grid = grid_for(layout, kBackwardPacks);
     if (grid == 0) return cudaErrorInvalidValue;
     slopes<kAct, T, V><<<grid, kThreads, 0, args.stream>>>(
         static_cast<const Pack<T, V>*>(args.dy), static_cast<const Pack<T, V>*>(args.gate),

@@ -4,6 +4,7 @@
 // the turn by the negative angle. A thread reads all that it writes before it writes, so that y may be x.
 #pragma once
 
+#include "../../csrc/divisor.cuh"
 #include "../../csrc/element.cuh"
 
 namespace kernelwright::rotary {
@@ -23,24 +24,18 @@ struct Forward {
     int64_t device;
 };
 
-constexpr int kThreads = 128;
+constexpr int kThreads = 64;  // few: a thread has all its loads under way at once, and more blocks share a small tensor
 
-// a / b; a division of 64 bits takes four times as long.
-__device__ __forceinline__ int64_t quotient(int64_t a, int64_t b) {
-    return (a | b) <= 0xffffffff ? int64_t(uint32_t(a) / uint32_t(b)) : a / b;
-}
+struct Turn {
+    Forward args;
+    AnyDivisor items;  // of a row, of which a thread takes one
+    AnyDivisor inner, positions;
+};
 
-template <typename P, int V>
+template <bool kTables, typename P, int V>
 __device__ __forceinline__ void angles(
     const Forward& args, int64_t position, int64_t column, float (&cosines)[V], float (&sines)[V]) {
-    if (args.sin == nullptr) {
-        const Pack<float, V> frequency = static_cast<const Pack<float, V>*>(args.table)[column];
-        for (int k = 0; k < V; ++k) {
-            const float angle = float(args.start + position) * frequency.v[k];
-            cosines[k] = cosf(angle);
-            sines[k] = sinf(angle);
-        }
-    } else {
+    if constexpr (kTables) {
         const int64_t at = position * (args.half / V) + column;
         const Pack<P, V> c = static_cast<const Pack<P, V>*>(args.table)[at];
         const Pack<P, V> s = static_cast<const Pack<P, V>*>(args.sin)[at];
@@ -48,65 +43,80 @@ __device__ __forceinline__ void angles(
             cosines[k] = to_float(c.v[k]);
             sines[k] = to_float(s.v[k]);
         }
+    } else {
+        const Pack<float, V> frequency = static_cast<const Pack<float, V>*>(args.table)[column];
+        for (int k = 0; k < V; ++k) {
+            const float angle = float(args.start + position) * frequency.v[k];
+            cosines[k] = cosf(angle);
+            sines[k] = sinf(angle);
+        }
     }
     for (int k = 0; k < V; ++k) sines[k] = args.backwards ? -sines[k] : sines[k];
 }
 
 // A thread takes V pairs, or 2 V elements of those that stay as they are.
-template <typename T, typename P, int V>
-__global__ void __launch_bounds__(kThreads) turned(Forward args) {
-    const int64_t items = args.size / (2 * V), packs = args.size / V, rotated = args.half / V;
+template <bool kApart, bool kTables, typename T, typename P, int V>
+__global__ void __launch_bounds__(kThreads) turned(const __grid_constant__ Turn turn) {
+    const Forward& args = turn.args;
     const int64_t at = int64_t(blockIdx.x) * kThreads + threadIdx.x;
-    const int64_t row = quotient(at, items), item = at - row * items;
+    const int64_t row = turn.items.of(at), item = at - row * turn.items.by;
     if (row >= args.rows) return;
-    const bool stays = item >= rotated;
-    const bool apart = !stays && !args.interleaved;
+    const int64_t packs = args.size / V, rotated = args.half / V;
+    const bool stays = item >= rotated, apart = kApart && !stays;
     const int64_t one = row * packs + (apart ? item : 2 * item), other = apart ? one + rotated : one + 1;
     const auto* x = static_cast<const Pack<T, V>*>(args.x);
     auto* y = static_cast<Pack<T, V>*>(args.y);
     Pack<T, V> pair[2] = {x[one], x[other]};
     if (!stays) {
         float cosines[V], sines[V];
-        const int64_t place = quotient(row, args.inner);
-        angles<P, V>(args, place - quotient(place, args.positions) * args.positions, item, cosines, sines);
-        const auto turn = [&](T& left, T& right, int k) {
+        const int64_t place = turn.inner.of(row);
+        const int64_t position = place - turn.positions.of(place) * turn.positions.by;
+        angles<kTables, P, V>(args, position, item, cosines, sines);
+        #pragma unroll
+        for (int k = 0; k < V; ++k) {
+            T& left = kApart ? pair[0].v[k] : pair[2 * k / V].v[2 * k % V];
+            T& right = kApart ? pair[1].v[k] : pair[(2 * k + 1) / V].v[(2 * k + 1) % V];
             const float a = to_float(left), b = to_float(right);
             left = from_float<T>(a * cosines[k] - b * sines[k]);
             right = from_float<T>(b * cosines[k] + a * sines[k]);
-        };
-        // Two loops: a choice between addresses would put the pair in memory.
-        #pragma unroll
-        for (int k = 0; k < V; ++k) {
-            if (apart) turn(pair[0].v[k], pair[1].v[k], k);
-        }
-        #pragma unroll
-        for (int k = 0; k < V; ++k) {
-            if (!apart) turn(pair[2 * k / V].v[2 * k % V], pair[(2 * k + 1) / V].v[(2 * k + 1) % V], k);
         }
     }
     y[one] = pair[0];
     y[other] = pair[1];
 }
 
-template <typename T, typename P, int V>
+template <bool kApart, bool kTables, typename T, typename P, int V>
 cudaError_t launch(const Forward& args) {
-    const int64_t blocks = (args.rows * (args.size / (2 * V)) + kThreads - 1) / kThreads;
+    const int64_t items = args.size / (2 * V), blocks = (args.rows * items + kThreads - 1) / kThreads;
     if (blocks > kMaxGrid) return cudaErrorInvalidValue;
-    turned<T, P, V><<<unsigned(blocks), kThreads, 0, args.stream>>>(args);
+    const Turn turn = {args, AnyDivisor(items), AnyDivisor(args.inner), AnyDivisor(args.positions)};
+    turned<kApart, kTables, T, P, V><<<unsigned(blocks), kThreads, 0, args.stream>>>(turn);
     return cudaGetLastError();
+}
+
+template <bool kTables, typename T, typename P, int V>
+cudaError_t launch_as(const Forward& args) {
+    return args.interleaved ? launch<false, kTables, T, P, V>(args) : launch<true, kTables, T, P, V>(args);
+}
+
+// `vectors`: whether all that P does not decide can be read in vectors of T.
+template <bool kTables, typename T, typename P>
+cudaError_t launch_in(const Forward& args, bool vectors) {
+    constexpr int V = kVector<T>;
+    constexpr uintptr_t step = sizeof(Pack<P, V>);
+    const bool tables = reinterpret_cast<uintptr_t>(args.table) % step == 0 &&
+                        reinterpret_cast<uintptr_t>(args.sin) % step == 0;
+    return vectors && tables ? launch_as<kTables, T, P, V>(args) : launch_as<kTables, T, P, 1>(args);
 }
 
 inline cudaError_t forward(const Forward& args) {
     return with_dtypes(args.dtype, args.param_dtype, [&](auto element, auto parameter) {
         using T = decltype(element);
-        using P = decltype(parameter);
         constexpr int V = kVector<T>;
-        constexpr uintptr_t step = sizeof(Pack<P, V>);
-        const bool tables = reinterpret_cast<uintptr_t>(args.table) % step == 0 &&
-                            reinterpret_cast<uintptr_t>(args.sin) % step == 0;
         const bool whole = args.half % V == 0 && args.size % (2 * V) == 0;
-        if (whole && tables && aligned(args.x) && aligned(args.y)) return launch<T, P, V>(args);
-        return launch<T, P, 1>(args);
+        const bool vectors = whole && aligned(args.x) && aligned(args.y);
+        if (args.sin == nullptr) return launch_in<false, T, float>(args, vectors);
+        return launch_in<true, T, decltype(parameter)>(args, vectors);
     });
 }
 

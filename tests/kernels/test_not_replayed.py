@@ -16,7 +16,7 @@ from torch.utils._python_dispatch import TorchDispatchMode
 from agent.build import toolchain
 from agent.errors import EnvironmentFault
 from agent.kernels import built, routing
-from agent.kernels.replaying import extension, replayed
+from agent.kernels.replaying import extension, replayed, watching
 from agent.kernels.replaying.recording import record
 from agent.kernels.rms_norm.operator import rms_norm
 from agent.kernels.softmax.operator import softmax
@@ -137,6 +137,7 @@ KEPT = torch.randn(3, 8)
         (lambda x: rms_norm(x, (8,)).clone(), (3, 0)),
         (lambda x: [rms_norm(x, (8,))], (3, 0)),
         (lambda x: x * 2, (0, 0)),
+        (lambda x: (watching.leave_to_python(), rms_norm(x, (8,)))[1], (3, 0)),
     ],
 )
 def test_what_a_recipe_cannot_say_remains_python_s(

@@ -53,7 +53,7 @@ def is_torchs(kernel: str, x: torch.Tensor, *others: torch.Tensor | None) -> boo
     """Whether this call, which the kernel takes, is torch's; `others` are its further tensors."""
     if not x.is_cuda or torch.compiler.is_compiling():
         return False
-    if routing.is_always() or torch.cuda.is_current_stream_capturing():
+    if routing.is_disabled() or routing.is_always() or torch.cuda.is_current_stream_capturing():
         return False
     least = REPLAYED.get(kernel, EVERY) if replayed.is_there() else _by_python(kernel, x)
     bound = least.step if _wants_gradient(x, *others) else least.forward

@@ -16,7 +16,7 @@ from torch.utils._python_dispatch import TorchDispatchMode
 from agent.build import toolchain
 from agent.errors import EnvironmentFault
 from agent.kernels import built, routing
-from agent.kernels.replaying import extension, replayed
+from agent.kernels.replaying import extension, replayed, watching
 from agent.kernels.replaying.recording import record
 from agent.kernels.rms_norm.operator import rms_norm
 from agent.kernels.softmax.operator import softmax
@@ -124,6 +124,12 @@ def test_inference_mode(calls: Calls) -> None:
 KEPT = torch.randn(3, 8)
 
 
+def by_a_flag(x: torch.Tensor) -> torch.Tensor:
+    """As an operator that asks for something of torch's which may change."""
+    watching.leave_to_python()
+    return rms_norm(x, (8,))
+
+
 @pytest.mark.parametrize(
     ("function", "launches"),
     [
@@ -137,6 +143,7 @@ KEPT = torch.randn(3, 8)
         (lambda x: rms_norm(x, (8,)).clone(), (3, 0)),
         (lambda x: [rms_norm(x, (8,))], (3, 0)),
         (lambda x: x * 2, (0, 0)),
+        (by_a_flag, (3, 0)),
     ],
 )
 def test_what_a_recipe_cannot_say_remains_python_s(

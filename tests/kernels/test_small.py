@@ -71,3 +71,10 @@ def test_where_calls_are_replayed_only_the_gpu_decides(monkeypatch: pytest.Monke
         assert not is_torchs(kernel, OnGPU(10, 1000))
     assert is_torchs("gelu", OnGPU(10, 1000, requires_grad=True))
     assert not is_torchs("gelu", OnGPU(1000, 1000, requires_grad=True))
+
+
+def test_nothing_is_built_where_kernels_are_disabled(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(replayed, "is_there", None)
+    monkeypatch.setenv("AGENT_KERNELS_DISABLE", "1")
+    routing.reset()
+    assert not is_torchs("layer_norm", OnGPU(10, 1000), None)  # `takes` says no

@@ -12,6 +12,7 @@ from agent.kernels import routing
 from agent.kernels.matmul_fp32x3 import product
 from agent.kernels.matmul_fp32x3.product import OTHER, Parts, Sum, kept, number_of
 from agent.kernels.operators import Direction, Gradient, Operator, Tensors
+from agent.kernels.replaying import watching
 
 KERNEL = product.KERNEL
 FORWARD = product.FORWARD
@@ -88,6 +89,7 @@ def _on_gpu(a: torch.Tensor, b: torch.Tensor, added: Sum, precision: str, parts:
     """In float32's accuracy, by whatever is fastest."""
     if precision != "fp32x3" or product.is_worth(a, b):
         return product.multiplied(a, b, added, precision, parts)
+    watching.leave_to_python()  # a program may change the flag
     if torch.backends.cuda.matmul.allow_tf32:
         return product.multiplied(a, b, added, "ieee", parts)
     return _by_torch(a, b, added, parts).contiguous()

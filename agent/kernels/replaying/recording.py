@@ -60,7 +60,7 @@ class Recorder(AbstractContextManager["Recorder"]):
         self._given = len(self._tensors)
         self._launches: list[tuple[int, str, tuple[float, ...]]] = []
         self._operators = 0
-        self._others: list[str] = []
+        self._is_replayable = True
         self._kept: tuple[Operator, Tensors, Tensors, Tensors, Sequence[Any]] | None = None
 
     def __enter__(self) -> "Recorder":
@@ -96,7 +96,11 @@ class Recorder(AbstractContextManager["Recorder"]):
             if result.numel():  # an empty one stands for what is not wanted
                 self._tensors.append(result)
         elif not _is_view(function, result, arguments):
-            self._others.append(str(function))
+            self._is_replayable = False
+
+    def left_to_python(self) -> None:
+        """As `watching.leave_to_python` says."""
+        self._is_replayable = False
 
     def forward(self, result: Any) -> Recipe | None:
         """Of a function's call, by what it returned."""
@@ -118,7 +122,7 @@ class Recorder(AbstractContextManager["Recorder"]):
             return None
 
     def _recipe(self, results: Sequence[int], is_single: bool, gradient: Recipe | None) -> Recipe:
-        if self._operators != 1 or not self._launches or self._others:
+        if self._operators != 1 or not self._launches or not self._is_replayable:
             raise NotReplayable
         devices = {tensor.device for tensor in self._tensors if tensor is not None}
         if len(devices) != 1:

@@ -21,3 +21,10 @@ def recorder() -> "Recorder | None":
 def put(recorder: "Recorder | None") -> None:
     """Has it watch what this thread does; None: nobody does."""
     _HERE.recorder = recorder
+
+
+def leave_to_python() -> None:
+    """Says that what the call does depends on more than its kind: those of its kind are never replayed."""
+    found = recorder()
+    if found is not None:
+        found.left_to_python()

@@ -197,7 +197,7 @@ def test_rows_of_any_length_fit_the_rings_that_share_them(streams: int) -> None:
 
 
 def test_where_the_blocks_cannot_all_run_the_portable_path_takes_the_call() -> None:
-    sizes = Sizes(1, 4, 60_416, 1)  # no cluster holds as much
+    sizes = Sizes(1, 4, 120_832, 1)  # no cluster holds as much
     random = np.random.default_rng(13)
     x, dy = random.standard_normal((2, sizes.n, sizes.channels, sizes.spatial)).astype("float32")
     call = Call(sizes, Options(), device=few_sms())

@@ -27,6 +27,12 @@ CONDITIONS = COMPARISONS | {
     "bitwise_not",
 }
 SCANS = frozenset({"cumsum", "cumprod", "logcumsumexp"})
+READS = frozenset({"index", "gather", "index_select", "embedding", "take"})
+"""Operators that read the elements that an index says."""
+WRITES = frozenset(
+    {"scatter", "scatter_add", "scatter_reduce", "index_add", "index_copy", "index_put", "index_fill"}
+)
+"""Operators that write to them."""
 _BOUNDS = frozenset({"clamp", "clamp_min", "clamp_max", "maximum", "minimum"})
 _ALONE = frozenset({"mul", "relu", "abs", "sign", "clamp", "clamp_min", "sqrt", "pow"})
 STEPS = 40
@@ -182,3 +188,42 @@ def is_update(tape: Tape, old: Any, new: Any) -> bool:
 def _factors(tape: Tape, product: Any) -> list[Any]:
     call = source(tape, product)[0]
     return tensors(call.given) if call is not None and call.name == "mul" else []
+
+
+def between(tape: Tape, earlier: Any, later: Any, far: int = 6) -> list[Call]:
+    """What computes the second value from the first, one call after the other, the last one first."""
+    made: list[Call] = []
+    now, wanted = later, source(tape, earlier)[1]
+    for _ in range(far):
+        call, leaf = source(tape, now)
+        if call is None or leaf is wanted:
+            break
+        made.append(call)
+        before = [t for t in tensors(call.given) if _is_of(tape, t, wanted, far)]
+        if len(before) != 1:
+            return []
+        now = before[0]
+    return made if source(tape, now)[1] is wanted else []
+
+
+def _is_of(tape: Tape, value: Any, wanted: Any, far: int) -> bool:
+    """Whether the value is the wanted one or made of it, a few steps later."""
+    now = [value]
+    for _ in range(far):
+        found = [source(tape, t) for t in now]
+        if any(leaf is wanted for _, leaf in found):
+            return True
+        now = [t for call, _ in found if call is not None for t in tensors(call.given)][:STEPS]
+    return False
+
+
+def masks(tape: Tape, call: Call) -> bool:
+    """Whether the call only takes some elements out by a condition."""
+    if call.name in ("masked_fill", "where"):
+        return True
+    return call.name == "mul" and any(from_condition(tape, t) for t in tensors(call.given))
+
+
+def chooses(call: Call, argument: str) -> bool:
+    """Whether the argument says which elements are read or written."""
+    return argument in ("index", "indices") and call.name in READS | WRITES

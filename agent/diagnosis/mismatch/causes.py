@@ -14,6 +14,7 @@ from agent.diagnosis.mismatch import (
     distinguishing,
     error_structure,
     hypotheses,
+    masked,
     misplaced,
     non_finite,
     pairs,
@@ -101,6 +102,10 @@ def explain(
         return _named(told, found, chance)
     if later := _of_later_outputs(case, targets, finding, beside, search.left()):
         return later
+    if unmasked := masked.of(tape, number, target):
+        message = f"{wording.which(case, target)} is not masked: {unmasked[1]}."
+        told = Finding(kind=unmasked[0], message=message, evidence=finding.evidence)
+        return Explained(told, named=(unmasked[1],))
     if other := precision.explain(case, tape, target):
         return Explained(wording.with_evidence(other, finding.evidence))
     if nearly := _nearly(case, search, target, finding):

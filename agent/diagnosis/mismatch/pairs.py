@@ -61,7 +61,7 @@ DIVIDES = frozenset(
 """Kinds that with a fitted factor are one fault: another divisor."""
 ALIKE = 1e-4
 AND = ", and "
-LEAST = 16
+LEAST = 8
 """A pair explains no fewer wrong elements."""
 Both = Callable[[Hypothesis, Hypothesis], Hypothesis | None]
 """From two faults to their pair; None where they exclude each other."""

@@ -36,8 +36,9 @@ class Found(NamedTuple):
     keeps: bool = True
     """Whether the outputs that are right are so in the hypothesis too."""
 
-    def order(self) -> tuple[int, bool, int]:
-        return -len(self.outputs), not self.match.whole, likelihood(self.hypothesis)
+    def order(self) -> tuple[int, bool, bool, int]:
+        rare = self.hypothesis.kind in pairs.UNLIKELY and self.hypothesis.rank < RANK
+        return -len(self.outputs), not self.match.whole, rare, likelihood(self.hypothesis)
 
 
 def likelihood(hypothesis: Hypothesis) -> int:

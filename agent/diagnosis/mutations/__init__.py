@@ -19,6 +19,7 @@ from agent.diagnosis.mutations import (
     others,
     parameters,
     reductions,
+    tiles,
     values,
 )
 from agent.diagnosis.mutations.groups import Groups
@@ -35,7 +36,7 @@ def of(groups: Groups, facts: Facts) -> Iterator[Variant]:
     """All of them, the likelier first."""
     made: list[Variant] = []
     for kind in (
-        functions, moves, others, parameters, reductions, values, bounds, carried, counts, exchanges,
+        functions, moves, others, parameters, reductions, values, bounds, carried, counts, exchanges, tiles,
     ):  # fmt: skip
         # What cannot be changed for its type or shape ends its own kind of changes, not the others.
         with contextlib.suppress(*UNFIT):

@@ -51,7 +51,27 @@ def _another(groups: Groups, use: Use) -> Iterator[Variant]:
             words += ": the state as it is " + (
                 "before its update (the old one)" if before else "after its update"
             )
+        if kind == "operator-missing":
+            kind, said = _left_out(groups, mine, other)
+            words += said
         yield variant(kind, words, rewrites, 6 + (near > 4))
+
+
+def _left_out(groups: Groups, mine: Tensor, earlier: Tensor) -> tuple[str, str]:
+    """What it is called that a value is taken as it was some steps before, and in words what that skips."""
+    between = roles.between(groups.tape, earlier, mine)
+    names = [groups.of(call).label for call in between]
+    said = f": without {', '.join(names)}" if 0 < len(names) <= 3 else ""
+    if between and all(roles.masks(groups.tape, call) for call in between):
+        return "mask-ignored", f"{said}: the mask is ignored there"
+    if len(between) == 1:
+        operands = [t for t in tensors(between[0].given) if groups.tape.name(t) not in (None, "")]
+        given = any(not str(groups.tape.name(t)).startswith("input") for t in operands)
+        if between[0].name in ("add", "sub") and operands:
+            return ("bias-missing" if given else "residual-missing"), said
+        if between[0].name == "mul":
+            return ("weight-ignored" if given else "scale-missing"), f"{said}: a scale is missing"
+    return "operator-missing", said
 
 
 def _put(groups: Groups, use: Use, other: Tensor) -> dict[int, Rewrite] | None:
@@ -93,6 +113,8 @@ def _counted(groups: Groups, use: Use) -> Iterator[Variant]:
     if not mine.dim() or name in MADE or mine.dtype is torch.bool:
         return
     kind = "wrong-divisor" if name == "div" and not use.is_first else "wrong-index-base"
+    chosen = roles.chooses(use.group.first, use.argument)
+    kind, note = ("index-ignored", ": the index is not read (ignored)") if chosen else (kind, "")
     for axis in [axis for axis in range(mine.dim()) if mine.shape[axis] > 1]:
         for start in (1, 0):
             shape = [-1 if k == axis else 1 for k in range(mine.dim())]
@@ -102,7 +124,7 @@ def _counted(groups: Groups, use: Use) -> Iterator[Variant]:
                 f"place of {groups.spoken(mine)} in {use.group.label}"
             )
             put = lambda t, p=places: p.expand(t.shape).to(t.dtype)  # noqa: E731
-            yield variant(kind, words, use.changed(put), 8)
+            yield variant(kind, words + note, use.changed(put), 8)
 
 
 def _along_another(groups: Groups) -> Iterator[Variant]:

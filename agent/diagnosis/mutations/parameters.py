@@ -69,6 +69,18 @@ KINDS = {
     "label_smoothing": "smoothing-missing",
 }
 """What a change of an argument is called, by its name."""
+_OPERANDS = {
+    "div": ("wrong-divisor", "another divisor"),
+    "mul": ("wrong-coefficient", "another factor (scale)"),
+    "add": ("constant-added", "another number (constant) is added"),
+    "sub": ("constant-added", "another number (constant) is subtracted"),
+    "rsub": ("constant-added", "subtracted from another number (constant)"),
+    "floor_divide": ("wrong-index-base", "another divisor of the index"),
+    "remainder": ("wrong-index-base", "another modulus"),
+    "gt": ("mask-shifted", "another bound"), "ge": ("mask-shifted", "another bound"),
+    "lt": ("mask-shifted", "another bound"), "le": ("mask-shifted", "another bound"),
+}  # fmt: skip
+"""What another number for one of two operands is called, by the operator."""
 _FILLS = (0.0, 1.0, -1.0, -math.inf, -1e9, 1e-9)
 
 
@@ -98,11 +110,14 @@ def _changed(group: Group, name: str, value: Any, other: Any) -> Iterator[Varian
     fallback = "wrong-coefficient" if isinstance(value, float) else "index-off-by-one"
     words = f"with {name} = {_said(other)} in {group.label}; the reference has {_said(value)}"
     kind = KINDS.get(name, fallback)
+    if name == "other" and group.name in _OPERANDS:
+        kind, said = _OPERANDS[group.name]
+        words += f": {said}"
     if type(value) is float and type(other) is float and value and name in ("alpha", "other", "value"):
         variance = _of_variance(value, other) if other / value > 0.5 and other != value else None
         words += ": a variance over n for n - 1, or the reverse (biased)" if variance else ""
         kind = variance or kind
-    if kind == "index-off-by-one" and isinstance(value, int):
+    if kind in ("index-off-by-one", "wrong-index-base", "mask-shifted") and isinstance(value, int):
         words += ": off by one" if isinstance(other, int) and abs(other - value) == 1 else ""
     if name == "training":
         # It writes to running statistics that the reference only reads.

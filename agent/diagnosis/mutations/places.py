@@ -25,17 +25,22 @@ def of_places(value: Tensor) -> Iterator[Changed]:
     shift = "mask-shifted" if value.dtype is torch.bool else "index-off-by-one"
     for axis in [axis for axis in range(value.dim()) if value.shape[axis] > 1]:
         size = value.shape[axis]
+        turned = lambda t, a=axis: t.flip(a)  # noqa: E731
+        if size == 2:
+            words = f"the two of dim {axis} of {{}} exchanged (swapped, each in the other's place)"
+            yield Changed("operands-swapped", words, turned, 6)
         for step in (1, -1):
             word = "ahead" if step > 0 else "back"
             words = f"{{}} read one element {word} along dim {axis}"
             wrapped = lambda t, a=axis, s=step: t.roll(-s, a)  # noqa: E731
-            yield Changed(shift, f"{words}: off by one", wrapped, 7)
+            if size > 2:
+                yield Changed(shift, f"{words}: off by one", wrapped, 7)
             held = lambda t, a=axis, s=step: _moved(t, a, s)  # noqa: E731
             yield Changed(shift, f"{words}, the last one twice: off by one", held, 7)
             filled = lambda t, a=axis, s=step: _moved(t, a, s, filled=True)  # noqa: E731
             yield Changed(shift, f"{words}, zero past the end: off by one", filled, 7)
-        flipped = lambda t, a=axis: t.flip(a)  # noqa: E731
-        yield Changed("layout-misread", f"{{}} in reverse order along dim {axis}", flipped, 7)
+        if size > 2:
+            yield Changed("layout-misread", f"{{}} in reverse order along dim {axis}", turned, 7)
         for place, word in ((0, "first"), (size - 1, "last")):
             kind = "first-batch-only" if axis == 0 and place == 0 and value.dim() > 1 else "index-ignored"
             alone = lambda t, a=axis, p=place: t.narrow(a, p, 1).expand_as(t).clone()  # noqa: E731

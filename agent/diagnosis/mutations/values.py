@@ -16,6 +16,11 @@ _IN_ANY_ORDER = frozenset({"sum", "mean", "prod", "amax", "amin", "max", "min"})
 _COUNTS = frozenset({"constant-added", "wrong-coefficient", "index-off-by-one", "one"})
 """Changes that make another divisor of what is divided by."""
 _BOUNDS = frozenset({"clamp", "clamp_min", "clamp_max", "maximum", "minimum"})
+NOTES = {
+    "wrong-divisor": ", which the divisor (count) is made of",
+    "segments-ignored": ": all are one segment (group)",
+}
+"""What is said besides where the role of a value is known."""
 WARP = 32
 SIZES = 6
 """Moduli that are tried of an index, at most."""
@@ -36,7 +41,7 @@ def of(groups: Groups, facts: Facts) -> Iterator[Variant]:
             kind = _kind(one.kind, groups, leaf, uses)
             made = one.change(leaf)
             made = made if one.kind == "bits-compared" else made.to(leaf.dtype)
-            yield Variant(kind, words, {}, one.rank, "", {key: made.contiguous()})
+            yield Variant(kind, words + NOTES.get(kind, ""), {}, one.rank, "", {key: made.contiguous()})
         if len(uses) > 1:
             yield from _where_taken(groups, uses, sizes)
 
@@ -54,8 +59,7 @@ def _where_made(
     for one in of_value(value, sizes):
         words = f"with {one.words.format(spoken)}"
         kind = _kind(one.kind, groups, value, uses)
-        words += ", which the divisor (count) is made of" if kind == "wrong-divisor" else ""
-        yield variant(kind, words, group.result(one.change, place), one.rank)
+        yield variant(kind, words + NOTES.get(kind, ""), group.result(one.change, place), one.rank)
     if len(uses) > 1:
         yield from _where_taken(groups, uses, sizes)
 
@@ -126,6 +130,10 @@ def _kind(kind: str, groups: Groups, value: Tensor, uses: list[Use]) -> str:
         return "padding-mode" if taker in _BOUNDS else "wrong-index-base"
     if kind == "wrong-rounding" and roles.is_fraction(groups.tape, value):
         return "interpolation-mode"
+    if kind == "index-ignored" and any(
+        use.group.name in roles.WRITES and roles.chooses(use.group.first, use.argument) for use in uses
+    ):
+        return "segments-ignored"
     if kind == "first-batch-only" and not groups.is_of_batch(value):
         return "index-ignored"
     if kind == "index-off-by-one" and taker in _IN_ANY_ORDER:

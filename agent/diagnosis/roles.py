@@ -173,7 +173,15 @@ def is_returned(tape: Tape, tensor: Any) -> bool:
 
 
 def is_update(tape: Tape, old: Any, new: Any) -> bool:
-    """Whether the second value is the first one, which is given, after an update: made of it by a sum."""
+    """Whether the second value is the first one, which is given, after an update: made of it by a sum.
+
+    Both may be multiplied with the same number.
+    """
+    one, other = source(tape, old)[0], source(tape, new)[0]
+    if one is not None and other is not None and one.name == other.name == "mul":
+        factors = one.given.get("other"), other.given.get("other")
+        if all(isinstance(factor, float) for factor in factors) and factors[0] == factors[1]:
+            return is_update(tape, one.given["self"], other.given["self"])
     if tape.name(old) is None or not isinstance(new, Tensor) or old.shape != new.shape:
         return False
     if is_returned(tape, new) and is_before(tape, old, new):
@@ -227,3 +235,33 @@ def masks(tape: Tape, call: Call) -> bool:
 def chooses(call: Call, argument: str) -> bool:
     """Whether the argument says which elements are read or written."""
     return argument in ("index", "indices") and call.name in READS | WRITES
+
+
+def bounds_masks(tape: Tape, takers: list[Call]) -> bool:
+    """Whether these calls compare, or what is made of them, a few steps later, is compared and nothing else."""
+    left, seen, compared = list(takers), set[int](), False
+    while left and len(seen) < STEPS:
+        call = left.pop()
+        if call.number in seen:
+            continue
+        seen.add(call.number)
+        if call.name in COMPARISONS:
+            compared = True
+        elif call.is_view or call.name in STILL or call.name in ("add", "sub", "rsub", "abs"):
+            left += tape.users(call)
+        else:
+            return False
+    return compared
+
+
+def counts_places(tape: Tape, tensor: Any) -> bool:
+    """Whether it counts places, as whole numbers or others: made of `arange` by sums and products with numbers."""
+    for _ in range(STEPS):
+        call, leaf = source(tape, tensor)
+        if call is None or call.name == "arange":
+            return call is not None
+        operands = [t for t in tensors(call.given) if t.dim()]
+        if call.name not in ("add", "sub", "mul", "div", "_to_copy") or len(operands) != 1:
+            return False
+        tensor = operands[0]
+    return False

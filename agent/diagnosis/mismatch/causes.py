@@ -170,7 +170,10 @@ def _searched_on(
 ) -> list[Found]:
     """What explains the output, up to the first list that has it everywhere."""
     for more, share in lists:
-        if any(one.match.whole and one.hypothesis.kind not in pairs.UNLIKELY for one in found):
+        if any(
+            one.match.whole and one.hypothesis.kind not in pairs.UNLIKELY and not one.is_rough
+            for one in found
+        ):
             break
         if found and found[0].match.whole and share < 1:
             # Two faults are no better than one of which hardly anybody is guilty.

@@ -25,6 +25,11 @@ def of(groups: Groups, facts: Facts) -> Iterator[Variant]:
         if group.name in _BOUNDS:
             yield from _unbounded(groups, group)
             yield from _empty_outside(groups, group)
+            last = group.first.given.get("max")
+            if type(last) is int and last > 0:
+                words = f"modulo {last + 1} in {group.label}: wrapped around where the reference clamps"
+                wrapped = lambda given, n=last + 1: given["self"] % n  # noqa: E731
+                yield variant("padding-mode", words, group.rewritten(lambda call, w=wrapped: w), 6)  # type: ignore[misc]
         if group.name == "abs" and roles.is_place(groups.tape, group.first.given["self"]):
             for ahead, said in ((1, "ahead"), (-1, "behind")):
                 words = f"with the window on one side alone: what lies {said} is left out in {group.label}"

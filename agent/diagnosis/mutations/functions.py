@@ -116,6 +116,11 @@ def _pairwise(group: Group) -> Iterator[Variant]:
     if key not in group.first.given:
         return
     alpha = group.first.given.get("alpha", 1)
+    if name == "mul" and group.first.given["self"] is group.first.given["other"]:
+        for words, alone in (("the absolute value", torch.abs), ("the value itself", torch.clone)):
+            said = f"with {words} for the square in {group.label}: not squared"
+            run = lambda given, f=alone: f(given["self"])  # noqa: E731
+            yield variant("square-omitted", said, group.rewritten(lambda call, r=run: r), 5)  # type: ignore[misc]
     for other, function in PAIRWISE.items():
         if other == name:
             continue

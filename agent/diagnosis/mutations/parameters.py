@@ -6,6 +6,7 @@ from typing import Any
 
 import torch
 
+from agent.diagnosis import roles
 from agent.diagnosis.graph import Arguments, Rewrite, invoke
 from agent.diagnosis.mutations.groups import MADE, Group, Groups, variant
 from agent.diagnosis.tape import Call
@@ -39,6 +40,12 @@ KINDS = {
     "shifts": "index-off-by-one",
     "diagonal": "mask-shifted",
     "offset": "mask-shifted",
+    "size": "layout-misread",
+    "shape": "layout-misread",
+    "split_size": "layout-misread",
+    "split_sizes": "layout-misread",
+    "repeats": "layout-misread",
+    "periodic": "wrong-divisor",
     "momentum": "wrong-decay",
     "eps": "wrong-eps",
     "k": "wrong-rank",
@@ -103,15 +110,17 @@ def of(groups: Groups, facts: Facts) -> Iterator[Variant]:
                 continue
             for other in (*_others(name, value, group), *_near(numbers, value)):
                 if other != value:
-                    yield from _changed(group, name, value, other)
+                    yield from _changed(groups, group, name, value, other)
 
 
-def _changed(group: Group, name: str, value: Any, other: Any) -> Iterator[Variant]:
+def _changed(groups: Groups, group: Group, name: str, value: Any, other: Any) -> Iterator[Variant]:
     fallback = "wrong-coefficient" if isinstance(value, float) else "index-off-by-one"
     words = f"with {name} = {_said(other)} in {group.label}; the reference has {_said(value)}"
     kind = KINDS.get(name, fallback)
     if name == "other" and group.name in _OPERANDS:
         kind, said = _OPERANDS[group.name]
+        if kind == "constant-added" and roles.counts_places(groups.tape, group.first.given.get("self")):
+            kind, said = "index-off-by-one", "places are counted from another one"
         words += f": {said}"
     if type(value) is float and type(other) is float and value and name in ("alpha", "other", "value"):
         variance = _of_variance(value, other) if other / value > 0.5 and other != value else None

@@ -1,6 +1,6 @@
 """Elements of a value read from other places: shifted, reversed, by another stride or order of dims."""
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from typing import NamedTuple
 
 import torch
@@ -20,7 +20,7 @@ class Changed(NamedTuple):
     rank: int = 6
 
 
-def of_places(value: Tensor) -> Iterator[Changed]:
+def of_places(value: Tensor, sizes: Sequence[int] = ()) -> Iterator[Changed]:
     """Elements read from other places."""
     shift = "mask-shifted" if value.dtype is torch.bool else "index-off-by-one"
     for axis in [axis for axis in range(value.dim()) if value.shape[axis] > 1]:
@@ -48,6 +48,11 @@ def of_places(value: Tensor) -> Iterator[Changed]:
         if size % 2 == 0 and size > 2 and value.is_floating_point():
             for kind, words, change in _halves(axis):
                 yield Changed(kind, words, change, 7)
+        for first in [n for n in dict.fromkeys(sizes) if 2 < n < size and size % n == 0 and size // n > 1]:
+            words = f"dim {axis} of {{}} taken as {size // first} x {first} for {first} x {size // first}: "
+            words += "in another order (interleaved), another layout"
+            dealt = lambda t, a=axis, n=first: _dealt(t, a, n)  # noqa: E731
+            yield Changed("layout-misread", words, dealt, 7)
         if value.dtype is torch.bool:
             for block in [block for block in USUAL_BLOCKS if 4 < block < size]:
                 words = (
@@ -88,6 +93,10 @@ def _moved(t: Tensor, axis: int, step: int, filled: bool = False) -> Tensor:
 
 def _split(t: Tensor, axis: int, parts: int) -> Tensor:
     return t.reshape(*t.shape[:axis], parts, -1, *t.shape[axis + 1 :])
+
+
+def _dealt(t: Tensor, axis: int, first: int) -> Tensor:
+    return _split(t, axis, first).transpose(axis, axis + 1).flatten(axis, axis + 1)
 
 
 def _halves(axis: int) -> Iterator[tuple[str, str, Change]]:

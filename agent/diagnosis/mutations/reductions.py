@@ -29,13 +29,13 @@ _KINDS = {("mean", "sum"): "mean-for-sum", ("sum", "mean"): "sum-for-mean", ("am
 
 
 def of(groups: Groups, facts: Facts) -> Iterator[Variant]:
-    reducing = [group for group in groups.computing() if group.name in OPERATIONS]
+    reducing = [group for group in groups.computing() if _operation(group) is not None]
     by_dims: dict[tuple[int, tuple[int, ...]], list[Group]] = {}
     for group in reducing:
         x = group.first.given["self"]
         own = tuple(axes_of(x, group.first.given.get("dim")))
         by_dims.setdefault((x.dim(), own), []).append(group)
-        for other, operation in OPERATIONS.items():
+        for other, operation in OPERATIONS.items() if group.name in OPERATIONS else ():
             if other != group.name and x.is_floating_point():
                 words = f"with {other} for {group.name} in {group.label}"
                 kind = _KINDS.get((other, group.name), "wrong-combine")
@@ -50,9 +50,21 @@ def of(groups: Groups, facts: Facts) -> Iterator[Variant]:
             words += f"are over dims (axes) {', '.join(map(str, own))}"
             rewrites: dict[int, Rewrite] = {}
             for group in alike:
-                operation = OPERATIONS[group.name]
+                operation = _operation(group)
                 rewrites |= group.rewritten(lambda c, o=operation, d=chosen: _over(o, list(d)))  # type: ignore[misc]
             yield variant("statistics-over-wrong-axes", words, rewrites, 6)
+
+
+def _operation(group: Group) -> Over | None:
+    """What the group does over dims that are kept; None where it reduces nothing."""
+    given = group.first.given
+    if group.name == "linalg_vector_norm":
+        return lambda t, dims: torch.linalg.vector_norm(t, given["ord"], dims, keepdim=True)
+    if group.name in ("var", "std"):
+        correction = given.get("correction", 1)
+        function = torch.var if group.name == "var" else torch.std
+        return lambda t, dims: function(t, dims, correction=1 if correction is None else correction, keepdim=True)
+    return OPERATIONS.get(group.name)
 
 
 def _divisors(groups: Groups) -> Iterator[Variant]:

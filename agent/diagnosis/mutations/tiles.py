@@ -31,9 +31,9 @@ def of(groups: Groups, facts: Facts) -> Iterator[Variant]:
                 for kept, kind, said in (
                     (place >= last, "partial-sums-not-combined", "of the last tile (block) alone, earlier ones lost"),
                     (place < lengths // block * block, "lost-last-block", "without what follows the last full tile"),
-                    (place < block, "lost-last-block", "of the first tile (block) alone"),
+                    ((place < block) & (lengths > 0), "lost-last-block", "of the first tile (block) alone"),
                 ):
-                    shape = [-1 if k in (0, axis) else 1 for k in range(value.dim())]
+                    shape = [n if k in (0, axis) else 1 for k, n in enumerate(value.shape)]
                     mask = kept.reshape(shape)
                     words = f"with the result of {group.label} along dim {axis}, up to each sample's length, "
                     words += f"{said}: tiles of {block}"

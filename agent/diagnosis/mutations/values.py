@@ -136,6 +136,9 @@ def _kind(kind: str, groups: Groups, value: Tensor, uses: list[Use]) -> str:
         return "segments-ignored"
     if kind == "first-batch-only" and not groups.is_of_batch(value):
         return "index-ignored"
+    of_places = kind == "index-off-by-one" and roles.is_place(groups.tape, value)
+    if of_places and roles.bounds_masks(groups.tape, [use.group.first for use in uses]):
+        return "mask-shifted"
     if kind == "index-off-by-one" and taker in _IN_ANY_ORDER:
         # The order of what is reduced shows in nothing but the element that goes past the end.
         return "lost-last-block"
@@ -164,7 +167,7 @@ def of_value(value: Tensor, sizes: list[int]) -> Iterator[Changed]:
         yield from _of_numbers(value)
     else:
         yield from _of_indices(value, sizes)
-    yield from of_places(value)
+    yield from of_places(value, sizes[:SIZES])
     yield from _of_constants(value)
 
 

@@ -29,6 +29,7 @@ from agent.diagnosis.wrong_references import (  # noqa: F401 - importing registe
     scans,
     scattering,
     selecting,
+    signal_windows,
     softmaxes,
     states,
     statistics,

@@ -256,7 +256,10 @@ _OTHERWISE: dict[str, tuple[tuple[str, str, Pairwise, int], ...]] = {
 
 
 def _otherwise(site: Site) -> Iterator[Variant]:
+    # A distance of places is compared with a bound: what makes it useless is the bound left out.
+    places = all(roles.is_place(site.tape, site.given[name]) for name in ("self", "other"))
     for kind, words, operation, rank in _OTHERWISE[site.call.name]:
+        rank += 3 * places
         spoken = words.format(**{name: _described(site, site.given[name]) for name in ("self", "other")})
         rewrite = lambda given, f=operation: f(given["self"], given["other"])  # noqa: E731
         yield site.variant(kind, spoken, rewrite, rank, "[-+*/]")

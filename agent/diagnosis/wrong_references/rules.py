@@ -18,6 +18,7 @@ _SUFFIXED = re.compile(r"(?<![\w.])(\d+\.?\d*(?:[eE][-+]?\d+)?|\.\d+(?:[eE][-+]?
 UNROLLED = 8
 """More calls that are alike than this are a loop: what is wrong is so in each of its steps."""
 NUMBER = re.compile(r" \(number \d+ of its kind\)")
+_ANY_NUMBER = re.compile(r"(?<![\w.])-?\d+\.?\d*(?:e[-+]?\d+)?(?![\w.]*\w)")
 USUAL_BLOCKS = (4, 8, 16, 32, 64, 128, 256, 512, 1024)
 """Sizes of vectors, tiles, warps and blocks that a source need not spell out."""
 
@@ -173,6 +174,19 @@ def _everywhere(alike: dict[tuple[str, str, str], list[Variant]]) -> Iterator[Va
             yield Variant(kind, f"with every reduction taken {which}", rewrites, several[0][0].rank + 2)
 
 
+def _for_any_number(alike: dict[tuple[str, str, str], list[Variant]]) -> Iterator[Variant]:
+    """The same slip of several calls, each with a number of its own."""
+    found: dict[tuple[str, str, str], list[Variant]] = {}
+    for (name, kind, said), variants in alike.items():
+        if name in ("add", "sub", "mul", "div") and len(variants) == 1 and len(variants[0].rewrites) == 1 and not variants[0].replaced:
+            found.setdefault((name, kind, _ANY_NUMBER.sub("its number", said)), []).append(variants[0])
+    for (name, kind, said), variants in found.items():
+        rewrites = {number: rewrite for one in variants for number, rewrite in one.rewrites.items()}
+        if 1 < len(variants) == len(rewrites) <= UNROLLED and "its number" in said:
+            words = f"{said}, in all {len(rewrites)} of the kind ({name})"
+            yield variants[0]._replace(words=words, rewrites=rewrites, rank=variants[0].rank + 1)
+
+
 def of(tape: Tape, facts: Facts, late: bool = False) -> Iterator[Variant]:
     """Every variant of every call, and each that several calls have in all of them at once."""
     alike: dict[tuple[str, str, str], list[Variant]] = {}
@@ -182,8 +196,7 @@ def of(tape: Tape, facts: Facts, late: bool = False) -> Iterator[Variant]:
             for variant in _fitting(make, site):
                 said = NUMBER.sub("", variant.words)
                 alike.setdefault((call.name, variant.kind, said), []).append(variant)
-    if late:
-        yield from _everywhere(alike)
+    yield from _everywhere(alike) if late else _for_any_number(alike)
     within = tape.once(_within_loops)
     for (name, _, said), variants in alike.items():
         together = len(variants) > 1 and all(len(v.rewrites) == 1 and not v.replaced for v in variants)

@@ -37,6 +37,17 @@ def _before(site: Site) -> Iterator[Variant]:
             yield site.variant("reduction-start-value", words, started, 1, _ATOMIC)
 
 
+@rule("scatter_add")
+def _of_all_samples(site: Site) -> Iterator[Variant]:
+    """Sums that the samples share where each has its own."""
+    value, dim = site.call.value, site.given["dim"]
+    if value is None or value.dim() < 2 or dim % value.dim() == 0 or value.shape[0] < 2:
+        return
+    words = f"with the sums of all samples together in {site.label}: one table for the whole batch"
+    shared = site.around(lambda t: t.sum(0, keepdim=True).expand_as(t).clone())
+    yield site.variant("statistics-over-batch", words, shared, 2, _INDEX)
+
+
 @rule("scatter_add", "scatter_reduce", "index_add", "index_put")
 def _several(site: Site) -> Iterator[Variant]:
     """What becomes of several values for one place."""

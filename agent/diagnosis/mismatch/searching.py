@@ -20,7 +20,7 @@ UNLIKELY = 7
 FURTHER = 40
 """Pairs that are tried after one that agrees: another one may agree as well."""
 
-ROUGH = 1e-5
+ROUGH = 3e-6
 """Of the largest right element: the same computation in float32 is hardly ever further away than that."""
 
 FAILING = (RuntimeError, ArithmeticError, LookupError, ValueError, TypeError, AttributeError, AssertionError)
@@ -45,7 +45,7 @@ class Found(NamedTuple):
         return self.match.residual > ROUGH * self.match.size
 
     def order(self) -> tuple[int, bool, bool, int]:
-        rare = self.hypothesis.kind in pairs.UNLIKELY and self.hypothesis.rank < RANK
+        rare = self.hypothesis.kind == "operator-doubled"
         return -len(self.outputs), not self.match.whole, rare, likelihood(self.hypothesis)
 
 

@@ -1,15 +1,19 @@
-"""Tiles of rows that end early: padded to the longest, and not all of one length."""
+"""Tiles of rows that end early, and accumulators that are not set back between one result and the next."""
 
 from collections.abc import Iterator
 
 import torch
 
-from agent.diagnosis.mutations.groups import MADE, STILL, Groups, variant
+from agent.diagnosis.mutations.groups import MADE, STILL, Group, Groups, variant
 from agent.diagnosis.wrong_references.rules import USUAL_BLOCKS, Facts, Variant
 
 Tensor = torch.Tensor
 LOWEST = -1e4
 """What fills the end of rows of scores is at most this; anything else is filled up with zeros."""
+
+
+_SUMS = frozenset({"sum", "mean", "mm", "bmm", "addmm", "linalg_vector_norm", "convolution", "dot", "mv"})
+_EXTREMES = frozenset({"amax"})
 
 
 def of(groups: Groups, facts: Facts) -> Iterator[Variant]:
@@ -18,6 +22,8 @@ def of(groups: Groups, facts: Facts) -> Iterator[Variant]:
         value = group.first.result
         if not isinstance(value, Tensor) or not value.is_floating_point() or len(group.calls) > 1:
             continue
+        if group.name in _SUMS | _EXTREMES:
+            yield from _not_reset(group, value)
         if group.name in MADE or group.name in STILL or group.name not in ("mul", "masked_fill", "where"):
             continue
         for axis in range(1, value.dim()):
@@ -39,6 +45,25 @@ def of(groups: Groups, facts: Facts) -> Iterator[Variant]:
                     words += f"{said}: tiles of {block}"
                     hidden = lambda t, m=mask, f=fill: torch.where(m, t, f)  # noqa: E731
                     yield variant(kind, words, group.result(hidden), 5)
+
+
+def _not_reset(group: Group, value: Tensor) -> Iterator[Variant]:
+    """Accumulators that go on with what they held for the result before, in every thread's loop or in one's."""
+    for axis in [axis for axis in range(value.dim()) if value.shape[axis] > 1]:
+        size = value.shape[axis]
+        for step in [1, *(block for block in USUAL_BLOCKS if block < size)]:
+            words = f"with each result of {group.label} along dim {axis} going on from the one "
+            words += f"{step} before: the accumulator is not reset (set back)"
+            going_on = lambda t, a=axis, s=step: _going_on(t, a, s, group.name in _EXTREMES)  # noqa: E731
+            yield variant("scan-not-reset", words, group.result(going_on), 6)
+
+
+def _going_on(t: Tensor, axis: int, step: int, extreme: bool) -> Tensor:
+    size = t.shape[axis]
+    rows = t.movedim(axis, -1)
+    rows = torch.nn.functional.pad(rows, (0, -size % step)).unflatten(-1, (-1, step))
+    made = rows.cummax(-2)[0] if extreme else rows.cumsum(-2)
+    return made.flatten(-2)[..., :size].movedim(-1, axis)
 
 
 def _lengths(value: Tensor, axis: int) -> tuple[float, Tensor] | None:

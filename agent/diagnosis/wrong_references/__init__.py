@@ -23,6 +23,7 @@ from agent.diagnosis.wrong_references import (  # noqa: F401 - importing registe
     online,
     operands,
     orders,
+    padded_tiles,
     pooling,
     products,
     reductions,

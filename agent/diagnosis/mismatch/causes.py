@@ -43,10 +43,23 @@ FURTHER_AWAY = 10.0
 """So many times more than that is left by every fault of another kind."""
 COMMON = mutations.RANK + 2
 """Rank up to which what no rule knows is tried before pairs of faults."""
-PAIRS_SHARE = 0.5
-"""Of the time that is then left, for pairs of what is common."""
+RULES_SHARE = 0.25
+"""Of the time that is left after what rules know, for pairs of that."""
+PAIRS_SHARE = 0.7
+"""Of the time that is left after what is common, for pairs of that."""
 CHANCE = 3
 """Of so few wrong elements one hypothesis in some thousands is right by chance: another draw has to agree."""
+
+
+class _Stage(NamedTuple):
+    """Hypotheses, and how they are tried."""
+
+    hypotheses: Iterable[Hypothesis]
+    share: float = 1.0
+    """Of the time that is left."""
+    pairs: bool = False
+    single: bool = False
+    """Whether one fault may be among them that is as likely as two that were found before."""
 
 
 class Explained(NamedTuple):
@@ -90,7 +103,7 @@ def explain(
     number, target = first = next(iter(targets.items()))
     everywhere = target.count == target.y.numel()
     made = non_finite.made(tape, facts, number, target)
-    rarer = chain([(() if everywhere else made, 1.0)], _rarer(case, tape, first, search, early))
+    rarer = chain([_Stage(() if everywhere else made)], _rarer(case, tape, first, search, early))
     found = _searched_on(search, found, rarer)
     told_apart = distinguishing.of(tape, target)
     placed = told_apart or wording.is_region(wording.pattern_of(targets, facts))
@@ -142,8 +155,8 @@ def _told_apart(unknown: Finding, condition: str | None, structure: str | None) 
 
 def _rarer(
     case: Case, tape: Tape, first: tuple[int, Target], search: Search, early: list[Hypothesis]
-) -> Iterator[tuple[Iterable[Hypothesis], float]]:
-    """Faults that take longer to try, the likelier lists first, each with its share of the time that is left.
+) -> Iterator[_Stage]:
+    """Faults that take longer to try, the likelier lists first.
 
     `first`: the first wrong result. `early`: those that are tried always, of which the rare ones are left.
     """
@@ -152,33 +165,40 @@ def _rarer(
     def both(one: Hypothesis, other: Hypothesis) -> Hypothesis | None:
         return pairs.combined(tape, one, other)
 
-    yield hypotheses.late(tape, facts), 1.0
-    yield constants.fitted(tape, number, target), 1.0
+    tried: set[str] = set()
+
+    def two(share: float = 1.0) -> _Stage:
+        return _Stage(pairs.likely(case, both, search.seen, target, tried), share, pairs=True)
+
+    yield _Stage(hypotheses.late(tape, facts))
+    yield _Stage(constants.fitted(tape, number, target))
+    yield two(RULES_SHARE)
     mutated = list(computable(hypotheses.mutated(tape, facts)))
     common = [one for one in mutated if one.rank <= COMMON]
-    yield common, 1.0
+    yield _Stage(common, single=True)
     # In one step of a loop alone hardly anything is wrong.
-    yield [one for one in early if one.rank >= mutations.RANK], 1.0
-    tried: set[str] = set()
-    yield pairs.likely(case, both, search.seen, target, tried), PAIRS_SHARE
-    yield [one for one in mutated if one.rank > COMMON], 1.0
-    yield pairs.likely(case, both, search.seen, target, tried), 1.0
+    yield _Stage([one for one in early if one.rank >= mutations.RANK])
+    yield two(PAIRS_SHARE)
+    yield _Stage([one for one in mutated if one.rank > COMMON])
+    yield two()
 
 
-def _searched_on(
-    search: Search, found: list[Found], lists: Iterable[tuple[Iterable[Hypothesis], float]]
-) -> list[Found]:
-    """What explains the output, up to the first list that has it everywhere."""
-    for more, share in lists:
-        if any(
-            one.match.whole and one.hypothesis.kind not in pairs.UNLIKELY and not one.is_rough
+def _searched_on(search: Search, found: list[Found], stages: Iterable[_Stage]) -> list[Found]:
+    """What explains the output, up to the first stage that has it everywhere."""
+    for stage in stages:
+        sure = [
+            one
             for one in found
-        ):
+            if one.match.whole and one.hypothesis.kind not in pairs.UNLIKELY and not one.is_rough
+        ]
+        if any(one.hypothesis.rank < pairs.RANK for one in sure):
             break
-        if found and found[0].match.whole and share < 1:
+        if sure and not stage.single:
+            continue
+        if found and found[0].match.whole and stage.pairs:
             # Two faults are no better than one of which hardly anybody is guilty.
             break
-        found = closest([*found, *search.among(more, share)])
+        found = closest([*found, *search.among(stage.hypotheses, stage.share)])
         if search.out_of_time:
             # To make the next list takes time as well.
             break

@@ -45,7 +45,7 @@ class Found(NamedTuple):
         return self.match.residual > ROUGH * self.match.size
 
     def order(self) -> tuple[int, bool, bool, int]:
-        rare = self.hypothesis.kind == "operator-doubled"
+        rare = self.hypothesis.kind in pairs.NOT_OF_TWO
         return -len(self.outputs), not self.match.whole, rare, likelihood(self.hypothesis)
 
 

@@ -41,4 +41,4 @@ def _padded(targets: Tensor, lengths: Tensor) -> Tensor:
     """The labels as rows; those of all samples one after the other have rows of as many as each has."""
     if targets.dim() > 1:
         return targets
-    return torch.nn.utils.rnn.pad_sequence(list(targets.split(lengths.tolist())), batch_first=True)
+    return torch.nn.utils.rnn.pad_sequence(list(torch.split(targets, lengths.tolist())), batch_first=True)

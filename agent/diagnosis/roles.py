@@ -238,7 +238,7 @@ def chooses(call: Call, argument: str) -> bool:
 
 
 def bounds_masks(tape: Tape, takers: list[Call]) -> bool:
-    """Whether these calls compare, or what is made of them, a few steps later, is compared and nothing else."""
+    """Whether these calls compare, or what is made of them later is compared and nothing else."""
     left, seen, compared = list(takers), set[int](), False
     while left and len(seen) < STEPS:
         call = left.pop()
@@ -255,7 +255,7 @@ def bounds_masks(tape: Tape, takers: list[Call]) -> bool:
 
 
 def counts_places(tape: Tape, tensor: Any) -> bool:
-    """Whether it counts places, as whole numbers or others: made of `arange` by sums and products with numbers."""
+    """Whether it counts places, whole or not: made of `arange` by sums and products with numbers."""
     for _ in range(STEPS):
         call, leaf = source(tape, tensor)
         if call is None or call.name == "arange":
@@ -265,3 +265,13 @@ def counts_places(tape: Tape, tensor: Any) -> bool:
             return False
         tensor = operands[0]
     return False
+
+
+LEFT_OUT = {
+    "sqrt": "root-omitted", "log": "log-missing", "square": "square-omitted", "clamp": "clamp-missing",
+    "clamp_min": "clamp-missing", "clamp_max": "clamp-missing", "relu": "activation-missing",
+    "gelu": "activation-missing", "silu": "activation-missing", "tanh": "activation-missing",
+    "sigmoid": "activation-missing", "elu": "activation-missing", "leaky_relu": "activation-missing",
+    "softplus": "activation-missing", "hardtanh": "activation-missing", "mish": "activation-missing",
+}  # fmt: skip
+"""What it is called that an operator is left out, where it has a name of its own."""

@@ -30,7 +30,7 @@ from agent.diagnosis.tape import Tape
 from agent.diagnosis.wrong_references import Facts
 from agent.records import Finding
 
-BUDGET_S = 1.65
+BUDGET_S = 1.5
 """Of computing, for all hypotheses of one mismatch; waiting for a busy processor does not count."""
 LARGEST_ELEMENTS = 1 << 25
 """Outputs with more are not compared with variants: each would need several copies in float64."""

@@ -99,7 +99,7 @@ def _places(tape: Tape) -> Iterator[_Place]:
                 not number
                 or any(other.given.get(name) != value for other in calls)
                 or kind is None
-                or (name in ("alpha", "beta") and call.name in ("add", "sub", "addmm"))
+                or (name in ("alpha", "beta") and call.name in ("add", "sub", "rsub", "addmm"))
             ):
                 continue
             rooted = any(user.name in ("sqrt", "rsqrt") for user in tape.users(call))

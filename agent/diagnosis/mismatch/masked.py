@@ -1,15 +1,16 @@
-"""Elements that the reference's last mask fills and the candidate does not: seen without knowing what it wrote.
+"""Elements that the reference's last mask fills and the candidate does not, whatever it wrote there.
 
 Where all wrong elements are those that a mask sets to one number, and all others are right, the mask is not
 applied, whatever stands there.
 """
 
 from collections.abc import Iterator
+from functools import partial
 
 import torch
 
 from agent.diagnosis import roles
-from agent.diagnosis.graph import Rewrite, tensors
+from agent.diagnosis.graph import Arguments, tensors
 from agent.diagnosis.mismatch.matching import Target
 from agent.diagnosis.tape import Call, Tape
 
@@ -32,9 +33,13 @@ def of(tape: Tape, number: int, target: Target) -> tuple[str, str] | None:
         held, line = target.y[filled & wrong], f" (`{call.place.text}`)" if call.place else ""
         right = float(target.truth[filled][0])
         if bool((held == held[0]).all()):
-            words = f"what the mask of {call.name}{line} fills with {right:g} is filled with {float(held[0]):g}"
+            words = (
+                f"what the mask of {call.name}{line} fills with {right:g} is filled with {float(held[0]):g}"
+            )
             return "wrong-fill-value", words
-        words = f"the wrong elements are those that the mask of {call.name}{line} sets to {right:g}: they hold "
+        words = (
+            f"the wrong elements are those that the mask of {call.name}{line} sets to {right:g}: they hold "
+        )
         return "mask-ignored", words + "other values, so that the mask is not applied (ignored) there"
     return None
 
@@ -63,6 +68,10 @@ def _filled(tape: Tape, call: Call, number: int) -> Tensor | None:
     for mask in (true, ~true):
         known = value[mask]
         if known.numel() and bool((known == known[0]).all()) and bool(torch.isfinite(known[0])):
-            marked: Rewrite = lambda given, m=mask: m.to(value.dtype)  # noqa: E731
-            return tensors(tape.again({call.number: marked}))[number].reshape(-1) != 0
+            marked = {call.number: partial(_instead, mask.to(value.dtype))}
+            return tensors(tape.again(marked))[number].reshape(-1) != 0
     return None
+
+
+def _instead(value: Tensor, given: Arguments) -> Tensor:
+    return value

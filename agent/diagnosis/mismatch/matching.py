@@ -72,7 +72,10 @@ class Target:
         )
 
     def match(self, value: Tensor, sampled: Tensor | None = None) -> Match | None:
-        """None where even the wrong elements are not the variant's. `sampled`: what `sampled` gives, if known."""
+        """None where even the wrong elements are not the variant's.
+
+        `sampled`: what the method of that name gives, where it is known.
+        """
         if value.numel() != self.y.numel():
             return None
         v = value.detach().reshape(-1).double()
@@ -108,8 +111,9 @@ class Target:
         return value.detach().reshape(-1)[self._chosen].double()
 
     def nearness(self, v: Tensor) -> float:
-        """Share of the error that the variant explains by what is `sampled` of it, as a sum of squares; negative
-        where it is worse.
+        """Share of the error that the variant explains, as a sum of squares; negative where it is worse.
+
+        `v` is what is `sampled` of it.
         """
         finite = self._finite
         if not torch.equal(finite, torch.isfinite(v)):

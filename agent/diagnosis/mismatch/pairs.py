@@ -59,6 +59,10 @@ DIVIDES = frozenset(
     {"wrong-divisor", "sum-for-mean", "mean-for-sum", "pool-divisor", "scale-missing", "scale-doubled"}
 )
 """Kinds that with a fitted factor are one fault: another divisor."""
+ALL_ALIKE = frozenset({"keepdim-broadcast", "index-ignored", "first-batch-only"})
+"""Kinds that put one value for all: times a number that nothing explains that is any value for all."""
+SHIFTS = frozenset({"index-off-by-one"})
+"""Kinds of which two undo or repeat each other: one fault by another name."""
 ALIKE = 1e-4
 AND = ", and "
 LEAST = 8
@@ -117,7 +121,7 @@ def _times_a_constant(
             times = lambda outputs, f=factor: [f * t for t in outputs]  # noqa: E731
             scaled = Hypothesis("wrong-divisor", words, lambda: [], 3, "/", {}, {}, times)
             made = both(one.hypothesis, scaled)
-            if made is not None:
+            if made is not None and (known or one.hypothesis.kind not in ALL_ALIKE):
                 (known_ones if known else others).append(made)
     return known_ones, others
 
@@ -258,7 +262,7 @@ def _firsts(values: Tensor, y: Tensor, truth: Tensor) -> list[int]:
 
 def combined(tape: Tape, one: Hypothesis, other: Hypothesis) -> Hypothesis | None:
     """Both faults; None where they exclude each other."""
-    if one.then is not None and other.then is not None:
+    if one.then is not None and other.then is not None or one.kind == other.kind in SHIFTS:
         return None
     rewrites = _merged(one.rewrites or {}, other.rewrites or {})
     if rewrites is None or one.replaced.keys() & other.replaced.keys():

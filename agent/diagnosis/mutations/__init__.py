@@ -16,6 +16,7 @@ from agent.diagnosis.mutations import (
     exchanges,
     functions,
     moves,
+    numbers,
     others,
     parameters,
     reductions,
@@ -37,6 +38,7 @@ def of(groups: Groups, facts: Facts) -> Iterator[Variant]:
     made: list[Variant] = []
     for kind in (
         functions, moves, others, parameters, reductions, values, bounds, carried, counts, exchanges, tiles,
+        numbers,
     ):  # fmt: skip
         # What cannot be changed for its type or shape ends its own kind of changes, not the others.
         with contextlib.suppress(*UNFIT):

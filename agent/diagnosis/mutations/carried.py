@@ -51,7 +51,9 @@ def _begun_anew(groups: Groups, state: Carried) -> Iterator[Variant]:
                 for group, name in takers
                 for call in group.calls[block::block]
             }
-            words = f"with the state beginning anew from {said} at every {block}th step: each chunk (tile) of "
+            words = (
+                f"with the state beginning anew from {said} at every {block}th step: each chunk (tile) of "
+            )
             words += f"{block} forgets what earlier ones held"
             yield variant("scan-restarts", words, rewrites, 5)
 

@@ -1,13 +1,14 @@
 """Two values in each other's place, a number for a value, a value of later for one that is there by then."""
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
+from functools import partial
 from itertools import combinations, permutations
 from typing import Any
 
 import torch
 
 from agent.diagnosis import roles
-from agent.diagnosis.graph import Needing, Rewrite, invoke, tensors
+from agent.diagnosis.graph import Arguments, Needing, Rewrite, invoke, tensors
 from agent.diagnosis.mutations.groups import MADE, STILL, Group, Groups, Use, variant
 from agent.diagnosis.tape import Call
 from agent.diagnosis.wrong_references.rules import Facts, Variant
@@ -25,6 +26,7 @@ _ARITHMETIC = frozenset({"add", "sub", "mul", "div", "pow", "maximum", "minimum"
 def of(groups: Groups, facts: Facts) -> Iterator[Variant]:
     yield from _exchanged(groups)
     yield from _parts(groups)
+    yield from _one_of_several(groups)
     for group in groups.computing():
         for use in groups.uses(group) if use_of(group) else ():
             yield from _numbers(groups, use, facts)
@@ -86,6 +88,36 @@ def _parts(groups: Groups) -> Iterator[Variant]:
                 lambda call, o=order: lambda given: _ordered(invoke(call.func, given), o)  # type: ignore[misc]
             )
             yield variant("operands-swapped", words, rewrites, 5)
+
+
+_NEUTRAL = {"sum": 0.0, "logsumexp": -torch.inf, "amax": -torch.inf, "amin": torch.inf, "max": -torch.inf,
+            "min": torch.inf}  # fmt: skip
+"""What changes nothing of each reduction."""
+
+
+def _one_of_several(groups: Groups) -> Iterator[Variant]:
+    """One of the values that are put together to be reduced, left out."""
+    for group in groups.computing():
+        users = [groups.of(call) for call in groups.tape.users(group.first)]
+        items = group.first.given.get("tensors")
+        fill = _NEUTRAL.get(users[0].name) if len(users) == 1 else None
+        if group.name != "stack" or fill is None or not isinstance(items, (list, tuple)):
+            continue
+        for place in range(len(items) if len(items) <= PARTS else 0):
+            words = f"with operand {place + 1} of {group.label} left out of {users[0].label}"
+            yield variant("operator-missing", words, group.rewritten(_without(place, len(items), fill)), 5)
+
+
+def _without(place: int, count: int, fill: float) -> Callable[[Call], Rewrite]:
+    """What is put together with one value replaced, where there are as many as that."""
+
+    def run(call: Call, given: Arguments) -> Any:
+        items = list(given["tensors"])
+        if len(items) == count:
+            items[place] = torch.full_like(items[place], fill)
+        return invoke(call.func, given | {"tensors": items})
+
+    return lambda call: partial(run, call)
 
 
 def _pairs(count: int) -> Iterator[tuple[int, ...]]:

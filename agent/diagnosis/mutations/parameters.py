@@ -7,7 +7,7 @@ from typing import Any
 import torch
 
 from agent.diagnosis import roles
-from agent.diagnosis.graph import Arguments, Rewrite, invoke
+from agent.diagnosis.graph import Arguments, Rewrite, invoke, tensors
 from agent.diagnosis.mutations.groups import MADE, Group, Groups, variant
 from agent.diagnosis.tape import Call
 from agent.diagnosis.wrong_references.rules import Facts, Variant
@@ -104,6 +104,7 @@ def of(groups: Groups, facts: Facts) -> Iterator[Variant]:
             if (
                 name in _SKIPPED
                 or isinstance(value, str)
+                or tensors(value)
                 or value is None
                 and "int" not in str(argument.type)
             ):
@@ -131,7 +132,7 @@ def _changed(groups: Groups, group: Group, name: str, value: Any, other: Any) ->
     if name == "training":
         # It writes to running statistics that the reference only reads.
         yield variant(kind, words, group.rewritten(lambda call: _on_copies(call, {name: other})), 6)
-    elif len(group.calls) == 1 or all(call.given.get(name) == value for call in group.calls):
+    elif len(group.calls) == 1 or all(_same(call.given.get(name), value) for call in group.calls):
         yield variant(kind, words, group.given(name, lambda old: other), 6)
     elif isinstance(value, int) and isinstance(other, int) and abs(other - value) == 1:
         # A number that counts the steps: each step's own, one more or less, where there is one.
@@ -143,6 +144,11 @@ def _changed(groups: Groups, group: Group, name: str, value: Any, other: Any) ->
         yield variant(kind, words, group.given(name, bounded), 6)
         turned = f"with {name} counted from the end in {group.label}: reversed"
         yield variant("scan-reversed", turned, group.given(name, lambda old: low + high - old), 7)
+
+
+def _same(one: Any, other: Any) -> bool:
+    """Whether two steps of a loop are given the same number; a tensor is none."""
+    return not tensors(one) and bool(one == other)
 
 
 def _on_copies(call: Call, changes: Arguments) -> Rewrite:
@@ -164,7 +170,7 @@ def _of_variance(value: float, other: float) -> str | None:
     """The kind where the two differ by n / (n - 1)."""
     ratio = other / value
     n = 1 / (1 - ratio) if ratio < 1 else ratio / (ratio - 1)
-    if n < 3 or abs(n - round(n)) > 1e-6 * n:
+    if not math.isfinite(n) or n < 3 or abs(n - round(n)) > 1e-6 * n:
         return None
     return "biased-variance" if ratio < 1 else "unbiased-variance"
 

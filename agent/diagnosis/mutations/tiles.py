@@ -35,8 +35,16 @@ def of(groups: Groups, facts: Facts) -> Iterator[Variant]:
             for block in [block for block in USUAL_BLOCKS if block < int(lengths.max())]:
                 last = (lengths - 1).clamp_min(0) // block * block
                 for kept, kind, said in (
-                    (place >= last, "partial-sums-not-combined", "of the last tile (block) alone, earlier ones lost"),
-                    (place < lengths // block * block, "lost-last-block", "without what follows the last full tile"),
+                    (
+                        place >= last,
+                        "partial-sums-not-combined",
+                        "of the last tile (block) alone, earlier ones lost",
+                    ),
+                    (
+                        place < lengths // block * block,
+                        "lost-last-block",
+                        "without what follows the last full tile",
+                    ),
                     ((place < block) & (lengths > 0), "lost-last-block", "of the first tile (block) alone"),
                 ):
                     shape = [n if k in (0, axis) else 1 for k, n in enumerate(value.shape)]
@@ -48,7 +56,7 @@ def of(groups: Groups, facts: Facts) -> Iterator[Variant]:
 
 
 def _not_reset(group: Group, value: Tensor) -> Iterator[Variant]:
-    """Accumulators that go on with what they held for the result before, in every thread's loop or in one's."""
+    """Accumulators that go on with what they held for the result before, one or some results ago."""
     for axis in [axis for axis in range(value.dim()) if value.shape[axis] > 1]:
         size = value.shape[axis]
         for step in [1, *(block for block in USUAL_BLOCKS if block < size)]:
@@ -61,9 +69,11 @@ def _not_reset(group: Group, value: Tensor) -> Iterator[Variant]:
 def _going_on(t: Tensor, axis: int, step: int, extreme: bool) -> Tensor:
     size = t.shape[axis]
     rows = t.movedim(axis, -1)
-    rows = torch.nn.functional.pad(rows, (0, -size % step)).unflatten(-1, (-1, step))
+    rows = torch.nn.functional.pad(rows, (0, -size % step))
+    rows = rows.reshape(*rows.shape[:-1], -1, step)
     made = rows.cummax(-2)[0] if extreme else rows.cumsum(-2)
-    return made.flatten(-2)[..., :size].movedim(-1, axis)
+    joined: Tensor = made.flatten(-2)[..., :size].movedim(-1, axis)
+    return joined
 
 
 def _lengths(value: Tensor, axis: int) -> tuple[float, Tensor] | None:

@@ -21,6 +21,8 @@ NOTES = {
     "segments-ignored": ": all are one segment (group)",
 }
 """What is said besides where the role of a value is known."""
+MOST_STEPS = 16
+"""Steps of a loop that are looked at, at most."""
 WARP = 32
 SIZES = 6
 """Moduli that are tried of an index, at most."""
@@ -109,7 +111,11 @@ def _kind(kind: str, groups: Groups, value: Tensor, uses: list[Use]) -> str:
             )
         return "operator-missing"
     if kind == "one":
-        if roles.from_condition(groups.tape, value):
+        maker = groups.tape.maker(value)
+        steps = (
+            [value] if maker is None else [t for call in groups.of(maker).calls for t in tensors(call.result)]
+        )
+        if any(roles.from_condition(groups.tape, t) for t in steps[:MOST_STEPS]):
             return "mask-ignored"
         return "weight-ignored" if parameter else "scale-missing"
     if kind == "bounded":

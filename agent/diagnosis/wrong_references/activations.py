@@ -251,7 +251,7 @@ def _bases_and_overflows(site: Site) -> Iterator[Variant]:
                 f"{words}, its complement: the weights of the mix (1 - s, s) exchanged",
             )
         beta = site.given.get("beta", 1)
-        rewrite = site.first(lambda given, f=function: f(beta * given["self"]) / beta)  # type: ignore[misc]
+        rewrite = site.first(lambda given, f=function, b=beta: f(b * given["self"]) / b)  # type: ignore[misc]
         yield site.variant(kind, words, rewrite, 1, "exp|log")
 
 

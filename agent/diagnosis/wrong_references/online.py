@@ -59,7 +59,7 @@ _SAID = {
 
 
 def _first(one: Tensor, other: Tensor) -> Tensor:
-    return one.expand(torch.broadcast_shapes(one.shape, other.shape)).clone()
+    return torch.where(torch.isnan(other), other, one)
 
 
 @rule("logaddexp", "logaddexp2")

@@ -257,7 +257,9 @@ _OTHERWISE: dict[str, tuple[tuple[str, str, Pairwise, int], ...]] = {
 
 def _otherwise(site: Site) -> Iterator[Variant]:
     # A distance of places is compared with a bound: what makes it useless is the bound left out.
-    places = all(roles.is_place(site.tape, site.given[name]) for name in ("self", "other"))
+    places = roles.is_place(site.tape, site.given["self"]) and roles.bounds_masks(
+        site.tape, site.tape.users(site.call)
+    )
     for kind, words, operation, rank in _OTHERWISE[site.call.name]:
         rank += 3 * places
         spoken = words.format(**{name: _described(site, site.given[name]) for name in ("self", "other")})

@@ -31,8 +31,8 @@ def _filled(count: int) -> Iterator[tuple[int, int]]:
 
 def _words(block: int, label: str) -> str:
     return (
-        f"with the last tile (block) of {block} of {label} filled up with zeros that are counted: the padding past "
-        "the end is not masked"
+        f"with the last tile (block) of {block} of {label} filled up with zeros that count: the padding "
+        "past the end is not masked"
     )
 
 
@@ -61,7 +61,7 @@ def _softmaxes(site: Site) -> Iterator[Variant]:
 
 
 def _apart(r: Tensor, block: int) -> Tensor:
-    return torch.cat([part.softmax(-1) for part in r.split(block, -1)], -1)
+    return torch.cat([part.softmax(-1) for part in torch.split(r, block, -1)], -1)
 
 
 _REDUCES: dict[str, Rows] = {
@@ -109,12 +109,15 @@ def _borders(site: Site) -> Iterator[Variant]:
 
             def run(given: Arguments, axis: int = axis, block: int = block) -> Any:
                 parts = [
-                    invoke(site.call.func, given | {key: part}) for part in given[key].split(block, axis)
+                    invoke(site.call.func, given | {key: part})
+                    for part in torch.split(given[key], block, axis)
                 ]
                 if isinstance(parts[0], tuple):
                     return tuple(torch.cat(same, axis) for same in zip(*parts, strict=True))
                 return torch.cat(parts, axis)
 
-            words = f"with the neighbours of {site.label} beyond each tile (block) of {block} along dim {axis} taken "
-            words += "for padding: what lies in the next tile (the halo at its border) is not read"
+            words = (
+                f"with the neighbours of {site.label} beyond each tile (block) of {block} along dim {axis} "
+            )
+            words += "taken for padding: what lies in the next tile (the halo at its border) is not read"
             yield site.variant("lost-lanes", words, run, 4, r"__shared__|threadIdx")

@@ -178,9 +178,14 @@ def _for_any_number(alike: dict[tuple[str, str, str], list[Variant]]) -> Iterato
     """The same slip of several calls, each with a number of its own."""
     found: dict[tuple[str, str, str], list[Variant]] = {}
     for (name, kind, said), variants in alike.items():
-        if name in ("add", "sub", "mul", "div") and len(variants) == 1 and len(variants[0].rewrites) == 1 and not variants[0].replaced:
+        if (
+            name in ("add", "sub", "mul", "div")
+            and len(variants) == 1
+            and len(variants[0].rewrites) == 1
+            and not variants[0].replaced
+        ):
             found.setdefault((name, kind, _ANY_NUMBER.sub("its number", said)), []).append(variants[0])
-    for (name, kind, said), variants in found.items():
+    for (name, _, said), variants in found.items():
         rewrites = {number: rewrite for one in variants for number, rewrite in one.rewrites.items()}
         if 1 < len(variants) == len(rewrites) <= UNROLLED and "its number" in said:
             words = f"{said}, in all {len(rewrites)} of the kind ({name})"

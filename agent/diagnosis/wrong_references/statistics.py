@@ -52,7 +52,7 @@ def _other_axes(site: Site) -> Iterator[Variant]:
                 words = f"with statistics of {groups} groups{each}; the reference has {norm.groups}"
                 yield site.variant(kind, words, statistics(norm.axes, view), 0, STATISTICS + "|group")
     if site.call.name == "native_group_norm" and 1 < norm.groups < norm.channels:
-        words = "with the channels dealt to the groups in turn (c % groups): interleaved, not in runs of neighbours"
+        words = "with the channels dealt to the groups in turn (c % groups): interleaved, not neighbours"
         dealt = site.first(lambda given: _dealt(norm, given))
         yield site.variant("layout-misread", words, dealt, 1, "%|group")
     if 0 not in norm.axes and norm.view[0] > 1:
@@ -71,9 +71,10 @@ def _dealt(norm: Norm, given: Arguments) -> Tensor:
     """Each group has every so many-th channel."""
     x = given["input"]
     each = x.shape[1] // norm.groups
-    turned = x.unflatten(1, (each, norm.groups)).transpose(1, 2).reshape(x.shape)
+    rest = x.shape[2:]
+    turned = x.reshape(-1, each, norm.groups, *rest).transpose(1, 2).reshape(x.shape)
     y = _over(norm, {**given, "input": turned, "weight": None, "bias": None})
-    y = y.reshape(x.shape).unflatten(1, (norm.groups, each)).transpose(1, 2).reshape(x.shape)
+    y = y.reshape(-1, norm.groups, each, *rest).transpose(1, 2).reshape(x.shape)
     return norm.affined(y, given.get("weight"), given.get("bias"))
 
 

@@ -30,7 +30,7 @@ from agent.diagnosis.tape import Tape
 from agent.diagnosis.wrong_references import Facts
 from agent.records import Finding
 
-BUDGET_S = 1.5
+BUDGET_S = 1.6
 """Of computing, for all hypotheses of one mismatch; waiting for a busy processor does not count."""
 LARGEST_ELEMENTS = 1 << 25
 """Outputs with more are not compared with variants: each would need several copies in float64."""
@@ -84,14 +84,13 @@ def explain(
 ) -> Explained:
     """`finding` says what is wrong; the result says why, where that can be found.
 
-    `among`: only hypotheses of these words, as left open by another output of the same candidate. `budget_s`
-    bounds the computing. `across`: what makes samples depend on each other is tried first, since a few of
-    them alone showed nothing. `beside`: outputs that are not asked about.
+    `among`: only hypotheses of these words, left open by another output of the candidate. `budget_s` bounds
+    the computing. `across`: what makes samples depend on each other is tried first, since a few of them alone
+    showed nothing. `beside`: outputs that are not asked about.
     """
     if sum(tensor.numel() for tensor in case.outputs) > LARGEST_ELEMENTS:
         return Explained(wording.with_evidence(finding, TOO_LARGE))
-    targets = _targets(case, beside)
-    if not targets:
+    if not (targets := _targets(case, beside)):
         return Explained(precision.of_the_rms(case, finding), among)
     facts, tape = Facts.of(case.source), case.tape()
     lost = wording.unwritten(case, targets, facts)
@@ -103,8 +102,8 @@ def explain(
     number, target = first = next(iter(targets.items()))
     everywhere = target.count == target.y.numel()
     made = non_finite.made(tape, facts, number, target)
-    rarer = chain([_Stage(() if everywhere else made)], _rarer(case, tape, first, search, early))
-    found = _searched_on(search, found, rarer)
+    rarer = _rarer(case, tape, first, search, early)
+    found = _searched_on(search, found, chain([_Stage(() if everywhere else made)], rarer))
     told_apart = distinguishing.of(tape, target)
     placed = told_apart or wording.is_region(wording.pattern_of(targets, facts))
     if found and (found[0].match.placed or placed):
@@ -113,21 +112,34 @@ def explain(
         if len(found[0].outputs) < len(targets):
             told = _with_others(case, told, (*beside, *found[0].outputs), search.left())
         return _named(told, found, chance)
-    if later := _of_later_outputs(case, targets, finding, beside, search.left()):
-        return later
-    if unmasked := masked.of(tape, number, target):
-        message = f"{wording.which(case, target)} is not masked: {unmasked[1]}."
-        told = Finding(kind=unmasked[0], message=message, evidence=finding.evidence)
-        return Explained(told, named=(unmasked[1],))
-    if other := precision.explain(case, tape, target):
-        return Explained(wording.with_evidence(other, finding.evidence))
-    if nearly := _nearly(case, search, target, finding):
-        return nearly
+    if known := (
+        _of_later_outputs(case, targets, finding, beside, search.left())
+        or _unmasked(case, tape, number, target, finding)
+        or _rounded(case, tape, target, finding)
+        or _nearly(case, search, target, finding)
+    ):
+        return known
     unknown = wording.unknown(case, targets, search, finding, found)
     unknown = _described(unknown, case, tape, first, told_apart)
     if everywhere and non_finite.only_places(target):
         unknown = non_finite.with_possible(unknown, made, target, number)
     return Explained(unknown, tuple(search.untold))
+
+
+def _unmasked(case: Case, tape: Tape, number: int, target: Target, finding: Finding) -> Explained | None:
+    """A mask of the reference that is not applied, where that is all that is wrong."""
+    found = masked.of(tape, number, target)
+    if found is None:
+        return None
+    kind, words = found
+    message = f"{wording.which(case, target)} is not masked: {words}."
+    return Explained(Finding(kind=kind, message=message, evidence=finding.evidence), named=(words,))
+
+
+def _rounded(case: Case, tape: Tape, target: Target, finding: Finding) -> Explained | None:
+    """Fewer bits on the way."""
+    found = precision.explain(case, tape, target)
+    return None if found is None else Explained(wording.with_evidence(found, finding.evidence))
 
 
 def _named(told: Finding, found: list[Found], chance: bool) -> Explained:
@@ -165,7 +177,7 @@ def _rarer(
     def both(one: Hypothesis, other: Hypothesis) -> Hypothesis | None:
         return pairs.combined(tape, one, other)
 
-    tried: set[str] = set()
+    tried: set[tuple[int, int]] = set()
 
     def two(share: float = 1.0) -> _Stage:
         return _Stage(pairs.likely(case, both, search.seen, target, tried), share, pairs=True)

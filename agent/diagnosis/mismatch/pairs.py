@@ -79,9 +79,9 @@ class Seen(NamedTuple):
 
 
 def likely(
-    case: Case, both: Both, seen: list[Seen], target: Target, tried: set[str], least: int = LEAST
+    case: Case, both: Both, seen: list[Seen], target: Target, tried: set[tuple[int, int]], least: int = LEAST
 ) -> Iterator[Hypothesis]:
-    """Pairs of what was seen, the likeliest first; but for those whose words are in `tried`, which grows."""
+    """Pairs of what was seen, the likeliest first; but for those in `tried`, by `id`, which grows."""
     faults = _different(seen, target)
     if target.count < least:
         return
@@ -90,9 +90,9 @@ def likely(
     for one, other in _order(faults, target) if len(faults) > 1 else ():
         # The likelier slip of the two is the headline's.
         first, second = sorted((faults[one].hypothesis, faults[other].hypothesis), key=_rank)
-        if one == other or AND.join((first.words, second.words)) in tried:
+        if one == other or (id(first), id(second)) in tried:
             continue
-        tried.add(AND.join((first.words, second.words)))
+        tried.add((id(first), id(second)))
         made = both(first, second)
         if made is not None:
             yield made

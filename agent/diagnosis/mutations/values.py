@@ -102,22 +102,8 @@ def _kind(kind: str, groups: Groups, value: Tensor, uses: list[Use]) -> str:
         uses = groups.takers.get(id(uses[0].group.first.value), [])
     taker = uses[0].group.name if len(uses) == 1 else ""
     parameter = named is not None and not named.startswith("input")
-    if kind == "zero":
-        if taker in ("add", "sub"):
-            result = uses[0].group.first.value
-            whole = result is not None and result.numel() == value.numel()
-            return (
-                "bias-missing" if parameter else "residual-missing" if named and whole else "operator-missing"
-            )
-        return "operator-missing"
-    if kind == "one":
-        maker = groups.tape.maker(value)
-        steps = (
-            [value] if maker is None else [t for call in groups.of(maker).calls for t in tensors(call.result)]
-        )
-        if any(roles.from_condition(groups.tape, t) for t in steps[:MOST_STEPS]):
-            return "mask-ignored"
-        return "weight-ignored" if parameter else "scale-missing"
+    if kind in ("zero", "one"):
+        return _left_out(kind, groups, value, uses)
     if kind == "bounded":
         maker = roles.source(groups.tape, value)[0]
         filled = maker is not None and maker.name in ("sort", "topk", "max", "amax", "cummax", "kthvalue")
@@ -153,6 +139,23 @@ def _kind(kind: str, groups: Groups, value: Tensor, uses: list[Use]) -> str:
     if kind == "layout-misread" and taker in ("cumsum", "cumprod", "logcumsumexp"):
         return "scan-reversed"
     return kind
+
+
+def _left_out(kind: str, groups: Groups, value: Tensor, uses: list[Use]) -> str:
+    """What it is called that a value is taken for zero or one."""
+    named, maker = groups.tape.name(value), groups.tape.maker(value)
+    parameter = named is not None and not named.startswith("input")
+    if kind == "one":
+        calls = () if maker is None else groups.of(maker).calls[:MOST_STEPS]
+        made = [value, *(t for call in calls for t in tensors(call.result))]
+        if any(roles.from_condition(groups.tape, t) for t in made):
+            return "mask-ignored"
+        return "weight-ignored" if parameter else "scale-missing"
+    if len(uses) == 1 and uses[0].group.name in ("add", "sub"):
+        result = uses[0].group.first.value
+        whole = result is not None and result.numel() == value.numel()
+        return "bias-missing" if parameter else "residual-missing" if named and whole else "operator-missing"
+    return "operator-missing"
 
 
 def _is_triangle(mask: Tensor) -> bool:

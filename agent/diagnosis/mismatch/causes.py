@@ -30,7 +30,7 @@ from agent.diagnosis.tape import Tape
 from agent.diagnosis.wrong_references import Facts
 from agent.records import Finding
 
-BUDGET_S = 1.6
+BUDGET_S = 1.65
 """Of computing, for all hypotheses of one mismatch; waiting for a busy processor does not count."""
 LARGEST_ELEMENTS = 1 << 25
 """Outputs with more are not compared with variants: each would need several copies in float64."""
@@ -47,6 +47,8 @@ RULES_SHARE = 0.25
 """Of the time that is left after what rules know, for pairs of that."""
 PAIRS_SHARE = 0.7
 """Of the time that is left after what is common, for pairs of that."""
+PARTLY_SHARE = 0.5
+"""Of the time that is left, for each further stage where a region is explained: other outputs need some."""
 CHANCE = 3
 """Of so few wrong elements one hypothesis in some thousands is right by chance: another draw has to agree."""
 
@@ -209,8 +211,9 @@ def _searched_on(search: Search, found: list[Found], stages: Iterable[_Stage]) -
             continue
         if found and found[0].match.whole and stage.pairs:
             # Two faults are no better than one of which hardly anybody is guilty.
-            break
-        found = closest([*found, *search.among(stage.hypotheses, stage.share)])
+            continue
+        share = stage.share * (PARTLY_SHARE if found else 1.0)
+        found = closest([*found, *search.among(stage.hypotheses, share)])
         if search.out_of_time:
             # To make the next list takes time as well.
             break

@@ -49,7 +49,7 @@ class Match(NamedTuple):
     placed: bool
     """Whether it says which elements are wrong: everywhere, or those that are not finite."""
     size: float = 0.0
-    """The largest right element there."""
+    """The largest element there, the right one or the variant's."""
 
 
 class Target:
@@ -98,7 +98,7 @@ class Target:
         if not self._unexplained(v, where) <= 1 - EXPLAINED:
             return None
         error, departure = _largest(self.y - v, where), _largest(v - self.truth, where)
-        size = _largest(self.truth, where)
+        size = max(_largest(self.truth, where), _largest(v, where))
         return Match(whole, error, departure, telling(self.y[where]), whole or not bool(finite.all()), size)
 
     def is_right(self, value: Tensor) -> bool:

@@ -21,7 +21,7 @@ FURTHER = 40
 """Pairs that are tried after one that agrees: another one may agree as well."""
 
 ROUGH = 3e-6
-"""Of the largest right element: the same computation in float32 is hardly ever further away than that."""
+"""Of the largest element: the same computation in float32 is hardly ever further away than that."""
 
 FAILING = (RuntimeError, ArithmeticError, LookupError, ValueError, TypeError, AttributeError, AssertionError)
 """What a wrong reference that cannot be computed raises."""

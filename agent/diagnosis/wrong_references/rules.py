@@ -77,13 +77,13 @@ def _places(tape: Tape) -> list[int]:
     return places
 
 
-def _within_loops(tape: Tape) -> set[int]:
-    """Calls of loops but for those of the first and the last round."""
+def _loops(tape: Tape) -> list[list[int]]:
+    """Calls of loops, those of one instruction together."""
     rounds: dict[Any, list[int]] = {}
     for call in tape.calls:
         if call.place is not None:
             rounds.setdefault((call.place, call.func), []).append(call.number)
-    return {number for calls in rounds.values() if len(calls) > UNROLLED for number in calls[1:-1]}
+    return [calls for calls in rounds.values() if len(calls) > UNROLLED]
 
 
 class Site(NamedTuple):
@@ -202,7 +202,9 @@ def of(tape: Tape, facts: Facts, late: bool = False) -> Iterator[Variant]:
                 said = NUMBER.sub("", variant.words)
                 alike.setdefault((call.name, variant.kind, said), []).append(variant)
     yield from _everywhere(alike) if late else _for_any_number(alike)
-    within = tape.once(_within_loops)
+    loops = tape.once(_loops)
+    looped = {number for calls in loops for number in calls}
+    within = {number for calls in loops for number in calls[1:-1]}
     for (name, _, said), variants in alike.items():
         together = len(variants) > 1 and all(len(v.rewrites) == 1 and not v.replaced for v in variants)
         many = len(variants) > UNROLLED and (together or all(v.rewrites for v in variants))
@@ -211,7 +213,8 @@ def of(tape: Tape, facts: Facts, late: bool = False) -> Iterator[Variant]:
             continue
         # Of the steps of a loop the first and the last may be wrong alone.
         for variant in (variants[0], variants[-1]) if many else variants:
-            yield variant._replace(rank=variant.rank + 4 * many)
+            is_step = many and bool(not loops or variant.rewrites.keys() & looped)
+            yield variant._replace(rank=variant.rank + 4 * is_step)
         if together and not many if late else together:
             rewrites = {number: rewrite for one in variants for number, rewrite in one.rewrites.items()}
             words = f"{said}, in all {len(rewrites)} of the kind ({name})"

@@ -108,7 +108,8 @@ class Search:
             if one is not None:
                 found.append(one)
                 everything = one.match.whole and one.keeps and len(one.outputs) == len(self._targets)
-                rank = likelihood(hypothesis) + (UNLIKELY if one.is_rough else 0)
+                everything = everything and not one.is_rough
+                rank = likelihood(hypothesis)
                 best = rank if everything and (best is None or rank < best) else best
         return closest(found)
 

@@ -57,9 +57,9 @@ other is wrong, whatever stands there. Agreement within what is allowed, but not
 computation would be, does not end the search. Sets that were read by then were replayed with it on captured
 outputs, the explanation alone, mismatches only:
 
-- right: `learn` 94 of 109, 5 misled; `closed` 101 of 114, 4 misled; `unseen` 70 of 81 and `fresh` 98 of 102,
-  none misled; `third_learn` 66 of 69, none misled; `third_closed` 55 of 56, none misled (38, and 6 misled, with
-  the code that was judged);
+- right: `learn` 94 of 109, 5 misled; `closed` 101 of 114, 4 misled; `unseen` 70 of 81, `fresh` 98 of 102,
+  `third_learn` 66 of 69 and `third_closed` 55 of 56, none misled (the last 38, and 6 misled, with the code
+  that was judged);
 - both of two faults named in 86 of 102 (82 of 102 before);
 - `blind`, on which nothing is tuned: 79 of 85, 2 misled;
 - 1.4 s of computing for one of twenty, 2.0 s at most.

@@ -11,6 +11,8 @@ from typing import Any
 
 import torch
 
+from agent.diagnosis import alignments
+
 Tensor = torch.Tensor
 Plain = Callable[..., Any]
 
@@ -211,4 +213,5 @@ _PLAIN: dict[str, Plain] = {
     "addmv": _plus_vector,
     "dot": _inner,
     "multi_margin_loss": _margins,
+    "_ctc_loss": alignments.loss,
 }

@@ -4,9 +4,10 @@ What the reference reads as Python numbers (`item`, `tolist`) has to be as it wa
 where it is not, and the reference has to be run.
 """
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from functools import cache
+from functools import cache, reduce
+from operator import or_
 from typing import Any
 
 import torch
@@ -61,7 +62,13 @@ class Graph:
         """`before`: inputs and parameters that calls write to, as they were, by `id`."""
         self._calls, self._result, self._before = list(calls), result, before
         self._dtype = torch.get_default_dtype()
-        self._taken = [tuple({id(t) for t in tensors(call.given)}) for call in self._calls]
+        taken = [{id(t) for t in tensors(call.given)} for call in self._calls]
+        self._followed = _followed(self._calls, taken)
+        self._taking: dict[int, int] = {}
+        """Who takes a tensor, and what is made of that: the bits of the calls' numbers, by `id`."""
+        for number, keys in enumerate(taken):
+            for key in keys:
+                self._taking[key] = self._taking.get(key, 0) | self._followed[number]
         self._named = [[name for name, value in call.given.items() if tensors(value)] for call in self._calls]
         written = {_memory(t) for call in self._calls for t in call.written}
         self._again = [
@@ -70,19 +77,15 @@ class Graph:
             for call in self._calls
         ]
         """Calls that are played each time, since something is written to what they take or make."""
-        self._first = next((n for n, again in enumerate(self._again) if again), len(self._calls))
+        self._always = reduce(or_, (self._followed[n] for n, again in enumerate(self._again) if again), 0)
 
     def play(self, rewrites: Mapping[int, Rewrite], replaced: Mapping[int, torch.Tensor]) -> Any:
         """The run's result, with calls rewritten and leaves replaced by `id`. Raises Changed."""
         new: dict[int, Any] = {key: value.clone() for key, value in self._before.items()}
         new |= {key: value.clone() if key in self._before else value for key, value in replaced.items()}
-        begin = 0 if new else min([self._first, *rewrites])
-        for number in range(begin, len(self._calls)):
-            rewrite = rewrites.get(number)
-            kept = rewrite is None and not self._again[number]
-            if kept and not any(taken in new for taken in self._taken[number]):
-                continue
-            call = self._calls[number]
+        played = reduce(or_, (self._followed[number] for number in rewrites), self._always)
+        for number in _numbers(reduce(or_, (self._taking.get(key, 0) for key in new), played)):
+            rewrite, call = rewrites.get(number), self._calls[number]
             given = dict(call.given)
             for name in self._named[number]:
                 given[name] = _exchanged(given[name], new)
@@ -103,6 +106,27 @@ class Graph:
         if not call.func._schema.is_mutable:
             return rewrite(given)
         return written(rewrite, given)
+
+
+def _followed(calls: Sequence[Any], taken: Sequence[set[int]]) -> list[int]:
+    """For each call itself and those that are made of what it gives: the bits of their numbers."""
+    takers: dict[int, int] = {}
+    found = [0] * len(calls)
+    for number in reversed(range(len(calls))):
+        found[number] = 1 << number
+        for key in {id(t) for t in tensors(calls[number].result)}:
+            found[number] |= takers.get(key, 0)
+        for key in taken[number]:
+            takers[key] = takers.get(key, 0) | found[number]
+    return found
+
+
+def _numbers(bits: int) -> Iterator[int]:
+    """Those of the bits that are set, ascending."""
+    while bits:
+        lowest = bits & -bits
+        yield lowest.bit_length() - 1
+        bits ^= lowest
 
 
 def written(rewrite: Rewrite, given: Arguments) -> Any:

@@ -27,6 +27,12 @@ CONDITIONS = COMPARISONS | {
     "bitwise_not",
 }
 SCANS = frozenset({"cumsum", "cumprod", "logcumsumexp"})
+READS = frozenset({"index", "gather", "index_select", "embedding", "take"})
+"""Operators that read the elements that an index says."""
+WRITES = frozenset(
+    {"scatter", "scatter_add", "scatter_reduce", "index_add", "index_copy", "index_put", "index_fill"}
+)
+"""Operators that write to them."""
 _BOUNDS = frozenset({"clamp", "clamp_min", "clamp_max", "maximum", "minimum"})
 _ALONE = frozenset({"mul", "relu", "abs", "sign", "clamp", "clamp_min", "sqrt", "pow"})
 STEPS = 40
@@ -167,7 +173,15 @@ def is_returned(tape: Tape, tensor: Any) -> bool:
 
 
 def is_update(tape: Tape, old: Any, new: Any) -> bool:
-    """Whether the second value is the first one, which is given, after an update: made of it by a sum."""
+    """Whether the second value is the first one, which is given, after an update: made of it by a sum.
+
+    Both may be multiplied with the same number.
+    """
+    one, other = source(tape, old)[0], source(tape, new)[0]
+    if one is not None and other is not None and one.name == other.name == "mul":
+        factors = one.given.get("other"), other.given.get("other")
+        if all(isinstance(factor, float) for factor in factors) and factors[0] == factors[1]:
+            return is_update(tape, one.given["self"], other.given["self"])
     if tape.name(old) is None or not isinstance(new, Tensor) or old.shape != new.shape:
         return False
     if is_returned(tape, new) and is_before(tape, old, new):
@@ -182,3 +196,82 @@ def is_update(tape: Tape, old: Any, new: Any) -> bool:
 def _factors(tape: Tape, product: Any) -> list[Any]:
     call = source(tape, product)[0]
     return tensors(call.given) if call is not None and call.name == "mul" else []
+
+
+def between(tape: Tape, earlier: Any, later: Any, far: int = 6) -> list[Call]:
+    """What computes the second value from the first, one call after the other, the last one first."""
+    made: list[Call] = []
+    now, wanted = later, source(tape, earlier)[1]
+    for _ in range(far):
+        call, leaf = source(tape, now)
+        if call is None or leaf is wanted:
+            break
+        made.append(call)
+        before = [t for t in tensors(call.given) if _is_of(tape, t, wanted, far)]
+        if len(before) != 1:
+            return []
+        now = before[0]
+    return made if source(tape, now)[1] is wanted else []
+
+
+def _is_of(tape: Tape, value: Any, wanted: Any, far: int) -> bool:
+    """Whether the value is the wanted one or made of it, a few steps later."""
+    now = [value]
+    for _ in range(far):
+        found = [source(tape, t) for t in now]
+        if any(leaf is wanted for _, leaf in found):
+            return True
+        now = [t for call, _ in found if call is not None for t in tensors(call.given)][:STEPS]
+    return False
+
+
+def masks(tape: Tape, call: Call) -> bool:
+    """Whether the call only takes some elements out by a condition."""
+    if call.name in ("masked_fill", "where"):
+        return True
+    return call.name == "mul" and any(from_condition(tape, t) for t in tensors(call.given))
+
+
+def chooses(call: Call, argument: str) -> bool:
+    """Whether the argument says which elements are read or written."""
+    return argument in ("index", "indices") and call.name in READS | WRITES
+
+
+def bounds_masks(tape: Tape, takers: list[Call]) -> bool:
+    """Whether these calls compare, or what is made of them later is compared and nothing else."""
+    left, seen, compared = list(takers), set[int](), False
+    while left and len(seen) < STEPS:
+        call = left.pop()
+        if call.number in seen:
+            continue
+        seen.add(call.number)
+        if call.name in COMPARISONS:
+            compared = True
+        elif call.is_view or call.name in STILL or call.name in ("add", "sub", "rsub", "abs"):
+            left += tape.users(call)
+        else:
+            return False
+    return compared
+
+
+def counts_places(tape: Tape, tensor: Any) -> bool:
+    """Whether it counts places, whole or not: made of `arange` by sums and products with numbers."""
+    for _ in range(STEPS):
+        call, leaf = source(tape, tensor)
+        if call is None or call.name == "arange":
+            return call is not None
+        operands = [t for t in tensors(call.given) if t.dim()]
+        if call.name not in ("add", "sub", "mul", "div", "_to_copy") or len(operands) != 1:
+            return False
+        tensor = operands[0]
+    return False
+
+
+LEFT_OUT = {
+    "sqrt": "root-omitted", "log": "log-missing", "square": "square-omitted", "clamp": "clamp-missing",
+    "clamp_min": "clamp-missing", "clamp_max": "clamp-missing", "relu": "activation-missing",
+    "gelu": "activation-missing", "silu": "activation-missing", "tanh": "activation-missing",
+    "sigmoid": "activation-missing", "elu": "activation-missing", "leaky_relu": "activation-missing",
+    "softplus": "activation-missing", "hardtanh": "activation-missing", "mish": "activation-missing",
+}  # fmt: skip
+"""What it is called that an operator is left out, where it has a name of its own."""

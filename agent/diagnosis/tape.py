@@ -18,7 +18,7 @@ from typing import Any, NamedTuple, TypeVar
 import torch
 from torch.utils._python_dispatch import TorchDispatchMode
 
-from agent.diagnosis import decompositions
+from agent.diagnosis import alignments, decompositions
 from agent.diagnosis.graph import Arguments, Graph, Rewrite, tensors, written
 
 MOVES = frozenset(
@@ -237,6 +237,9 @@ def _place(part: int) -> Place | None:
     """The innermost instruction that is neither torch's nor ours."""
     frame = sys._getframe(2)
     while frame is not None and frame.f_code.co_filename.startswith(_FOREIGN):
+        if frame.f_code.co_filename == alignments.__file__:
+            # Loops are loops where an operator is taken apart, too.
+            part = frame.f_lasti
         frame = frame.f_back  # type: ignore[assignment]
     return frame and Place(frame.f_code.co_filename, frame.f_lineno, frame.f_lasti, part)
 

@@ -14,6 +14,7 @@ from agent.diagnosis.mismatch import (
     distinguishing,
     error_structure,
     hypotheses,
+    masked,
     misplaced,
     non_finite,
     pairs,
@@ -42,10 +43,25 @@ FURTHER_AWAY = 10.0
 """So many times more than that is left by every fault of another kind."""
 COMMON = mutations.RANK + 2
 """Rank up to which what no rule knows is tried before pairs of faults."""
-PAIRS_SHARE = 0.5
-"""Of the time that is then left, for pairs of what is common."""
+RULES_SHARE = 0.25
+"""Of the time that is left after what rules know, for pairs of that."""
+PAIRS_SHARE = 0.7
+"""Of the time that is left after what is common, for pairs of that."""
+PARTLY_SHARE = 0.5
+"""Of the time that is left, for each further stage where a region is explained: other outputs need some."""
 CHANCE = 3
 """Of so few wrong elements one hypothesis in some thousands is right by chance: another draw has to agree."""
+
+
+class _Stage(NamedTuple):
+    """Hypotheses, and how they are tried."""
+
+    hypotheses: Iterable[Hypothesis]
+    share: float = 1.0
+    """Of the time that is left."""
+    pairs: bool = False
+    single: bool = False
+    """Whether one fault may be among them that is as likely as two that were found before."""
 
 
 class Explained(NamedTuple):
@@ -70,14 +86,13 @@ def explain(
 ) -> Explained:
     """`finding` says what is wrong; the result says why, where that can be found.
 
-    `among`: only hypotheses of these words, as left open by another output of the same candidate. `budget_s`
-    bounds the computing. `across`: what makes samples depend on each other is tried first, since a few of
-    them alone showed nothing. `beside`: outputs that are not asked about.
+    `among`: only hypotheses of these words, left open by another output of the candidate. `budget_s` bounds
+    the computing. `across`: what makes samples depend on each other is tried first, since a few of them alone
+    showed nothing. `beside`: outputs that are not asked about.
     """
     if sum(tensor.numel() for tensor in case.outputs) > LARGEST_ELEMENTS:
         return Explained(wording.with_evidence(finding, TOO_LARGE))
-    targets = _targets(case, beside)
-    if not targets:
+    if not (targets := _targets(case, beside)):
         return Explained(precision.of_the_rms(case, finding), among)
     facts, tape = Facts.of(case.source), case.tape()
     lost = wording.unwritten(case, targets, facts)
@@ -89,8 +104,8 @@ def explain(
     number, target = first = next(iter(targets.items()))
     everywhere = target.count == target.y.numel()
     made = non_finite.made(tape, facts, number, target)
-    rarer = chain([(() if everywhere else made, 1.0)], _rarer(case, tape, first, search, early))
-    found = _searched_on(search, found, rarer)
+    rarer = _rarer(case, tape, first, search, early)
+    found = _searched_on(search, found, chain([_Stage(() if everywhere else made)], rarer))
     told_apart = distinguishing.of(tape, target)
     placed = told_apart or wording.is_region(wording.pattern_of(targets, facts))
     if found and (found[0].match.placed or placed):
@@ -99,17 +114,34 @@ def explain(
         if len(found[0].outputs) < len(targets):
             told = _with_others(case, told, (*beside, *found[0].outputs), search.left())
         return _named(told, found, chance)
-    if later := _of_later_outputs(case, targets, finding, beside, search.left()):
-        return later
-    if other := precision.explain(case, tape, target):
-        return Explained(wording.with_evidence(other, finding.evidence))
-    if nearly := _nearly(case, search, target, finding):
-        return nearly
+    if known := (
+        _of_later_outputs(case, targets, finding, beside, search.left())
+        or _unmasked(case, tape, number, target, finding)
+        or _rounded(case, tape, target, finding)
+        or _nearly(case, search, target, finding)
+    ):
+        return known
     unknown = wording.unknown(case, targets, search, finding, found)
     unknown = _described(unknown, case, tape, first, told_apart)
     if everywhere and non_finite.only_places(target):
         unknown = non_finite.with_possible(unknown, made, target, number)
     return Explained(unknown, tuple(search.untold))
+
+
+def _unmasked(case: Case, tape: Tape, number: int, target: Target, finding: Finding) -> Explained | None:
+    """A mask of the reference that is not applied, where that is all that is wrong."""
+    found = masked.of(tape, number, target)
+    if found is None:
+        return None
+    kind, words = found
+    message = f"{wording.which(case, target)} is not masked: {words}."
+    return Explained(Finding(kind=kind, message=message, evidence=finding.evidence), named=(words,))
+
+
+def _rounded(case: Case, tape: Tape, target: Target, finding: Finding) -> Explained | None:
+    """Fewer bits on the way."""
+    found = precision.explain(case, tape, target)
+    return None if found is None else Explained(wording.with_evidence(found, finding.evidence))
 
 
 def _named(told: Finding, found: list[Found], chance: bool) -> Explained:
@@ -137,8 +169,8 @@ def _told_apart(unknown: Finding, condition: str | None, structure: str | None) 
 
 def _rarer(
     case: Case, tape: Tape, first: tuple[int, Target], search: Search, early: list[Hypothesis]
-) -> Iterator[tuple[Iterable[Hypothesis], float]]:
-    """Faults that take longer to try, the likelier lists first, each with its share of the time that is left.
+) -> Iterator[_Stage]:
+    """Faults that take longer to try, the likelier lists first.
 
     `first`: the first wrong result. `early`: those that are tried always, of which the rare ones are left.
     """
@@ -147,30 +179,41 @@ def _rarer(
     def both(one: Hypothesis, other: Hypothesis) -> Hypothesis | None:
         return pairs.combined(tape, one, other)
 
-    yield hypotheses.late(tape, facts), 1.0
-    yield constants.fitted(tape, number, target), 1.0
+    tried: set[tuple[int, int]] = set()
+
+    def two(share: float = 1.0) -> _Stage:
+        return _Stage(pairs.likely(case, both, search.seen, target, tried), share, pairs=True)
+
+    yield _Stage(hypotheses.late(tape, facts))
+    yield _Stage(constants.fitted(tape, number, target))
+    yield two(RULES_SHARE)
     mutated = list(computable(hypotheses.mutated(tape, facts)))
     common = [one for one in mutated if one.rank <= COMMON]
-    yield common, 1.0
+    yield _Stage(common, single=True)
     # In one step of a loop alone hardly anything is wrong.
-    yield [one for one in early if one.rank >= mutations.RANK], 1.0
-    tried: set[str] = set()
-    yield pairs.likely(case, both, search.seen, target, tried), PAIRS_SHARE
-    yield [one for one in mutated if one.rank > COMMON], 1.0
-    yield pairs.likely(case, both, search.seen, target, tried), 1.0
+    yield _Stage([one for one in early if one.rank >= mutations.RANK])
+    yield two(PAIRS_SHARE)
+    yield _Stage([one for one in mutated if one.rank > COMMON])
+    yield two()
 
 
-def _searched_on(
-    search: Search, found: list[Found], lists: Iterable[tuple[Iterable[Hypothesis], float]]
-) -> list[Found]:
-    """What explains the output, up to the first list that has it everywhere."""
-    for more, share in lists:
-        if any(one.match.whole and one.hypothesis.kind not in pairs.UNLIKELY for one in found):
+def _searched_on(search: Search, found: list[Found], stages: Iterable[_Stage]) -> list[Found]:
+    """What explains the output, up to the first stage that has it everywhere."""
+    for stage in stages:
+        sure = [
+            one
+            for one in found
+            if one.match.whole and one.hypothesis.kind not in pairs.UNLIKELY and not one.is_rough
+        ]
+        if any(one.hypothesis.rank < pairs.RANK for one in sure):
             break
-        if found and found[0].match.whole and share < 1:
+        if sure and not stage.single:
+            continue
+        if found and found[0].match.whole and stage.pairs:
             # Two faults are no better than one of which hardly anybody is guilty.
-            break
-        found = closest([*found, *search.among(more, share)])
+            continue
+        share = stage.share * (PARTLY_SHARE if found else 1.0)
+        found = closest([*found, *search.among(stage.hypotheses, share)])
         if search.out_of_time:
             # To make the next list takes time as well.
             break

@@ -10,6 +10,7 @@ from typing import Any, NamedTuple
 
 import torch
 
+from agent.diagnosis import roles
 from agent.diagnosis.graph import invoke, tensors
 from agent.diagnosis.mismatch.case import Hypothesis
 from agent.diagnosis.mismatch.matching import Target
@@ -45,6 +46,8 @@ _BY_OPERATOR = {
 _OPERANDS = {"mul": "factor", "div": "divisor", "add": "summand", "sub": "subtrahend"}
 DIGITS = 2
 """A number that somebody writes has so many digits; a fitted one is it where it is as close as `FITTED`."""
+NOTHING = 1e-6
+"""A factor that is so much smaller than the right one is none."""
 FITTED = 2e-4
 
 
@@ -74,8 +77,13 @@ def fitted(tape: Tape, number: int, target: Target) -> Iterator[Hypothesis]:
             operator = place.call.name.strip("_")
             spoken = "eps" if place.kind == "wrong-eps" else place.name.replace("_", " ")
             spoken = _OPERANDS.get(operator, spoken) if place.name == "other" else spoken
-            words = f"with {value:.6g} for {place.value:g} as the {spoken} of {operator}"
-            yield Hypothesis(place.kind, words, lambda p=place, v=value: _at(tape, p, v), RANK)  # type: ignore[misc]
+            words, kind = f"with {value:.6g} for {place.value:g} as the {spoken} of {operator}", place.kind
+            if operator in ("add", "sub") and roles.counts_places(tape, place.call.given.get("self")):
+                kind, words = "index-off-by-one", f"{words}: places are counted from another one"
+            if operator == "mul" and abs(value) <= NOTHING * abs(place.value):
+                kind, value = "operator-missing", 0.0
+                words = f"with zero for {place.value:g} as the factor of {operator}: that term is left out"
+            yield Hypothesis(kind, words, lambda p=place, v=value: _at(tape, p, v), RANK)  # type: ignore[misc]
 
 
 def _places(tape: Tape) -> Iterator[_Place]:
@@ -91,7 +99,7 @@ def _places(tape: Tape) -> Iterator[_Place]:
                 not number
                 or any(other.given.get(name) != value for other in calls)
                 or kind is None
-                or (name in ("alpha", "beta") and call.name in ("add", "sub", "addmm"))
+                or (name in ("alpha", "beta") and call.name in ("add", "sub", "rsub", "addmm"))
             ):
                 continue
             rooted = any(user.name in ("sqrt", "rsqrt") for user in tape.users(call))

@@ -48,6 +48,8 @@ class Match(NamedTuple):
     """Whether what agrees could hardly agree with another variant."""
     placed: bool
     """Whether it says which elements are wrong: everywhere, or those that are not finite."""
+    size: float = 0.0
+    """The largest element there, the right one or the variant's."""
 
 
 class Target:
@@ -69,14 +71,18 @@ class Target:
             (self._known[0] - self._known[1].nan_to_num())[self._finite].square().sum().clamp_min(1e-300)
         )
 
-    def match(self, value: Tensor) -> Match | None:
-        """None where even the wrong elements are not the variant's."""
+    def match(self, value: Tensor, sampled: Tensor | None = None) -> Match | None:
+        """None where even the wrong elements are not the variant's.
+
+        `sampled`: what the method of that name gives, where it is known.
+        """
         if value.numel() != self.y.numel():
             return None
         v = value.detach().reshape(-1).double()
+        here = (self.sampled(v) if sampled is None else sampled)[: self._first.numel()]
         size = _rms(v)
         amplification = max(size / self._size, 1.0) if self._size else 1.0
-        if not bool(self._close(v, size, amplification).all()):
+        if not bool(self._close(here, size, amplification).all()):
             return None
         near = self._near(v, self.y, amplification)
         finite = torch.isfinite(self.y)
@@ -92,7 +98,8 @@ class Target:
         if not self._unexplained(v, where) <= 1 - EXPLAINED:
             return None
         error, departure = _largest(self.y - v, where), _largest(v - self.truth, where)
-        return Match(whole, error, departure, telling(self.y[where]), whole or not bool(finite.all()))
+        size = max(_largest(self.truth, where), _largest(v, where))
+        return Match(whole, error, departure, telling(self.y[where]), whole or not bool(finite.all()), size)
 
     def is_right(self, value: Tensor) -> bool:
         """Whether the output, which is right, is also this."""
@@ -103,11 +110,12 @@ class Target:
         """Some elements, wrong ones and others."""
         return value.detach().reshape(-1)[self._chosen].double()
 
-    def nearness(self, value: Tensor) -> float:
-        """Share of the error that the variant explains, as a sum of squares; negative where it is worse."""
-        if value.numel() != self.y.numel():
-            return -1.0
-        v, finite = self.sampled(value), self._finite
+    def nearness(self, v: Tensor) -> float:
+        """Share of the error that the variant explains, as a sum of squares; negative where it is worse.
+
+        `v` is what is `sampled` of it.
+        """
+        finite = self._finite
         if not torch.equal(finite, torch.isfinite(v)):
             return -1.0
         return float(1 - (self._known[0] - v)[finite].square().sum() / self._own)
@@ -121,9 +129,9 @@ class Target:
         own = (self.y - self.truth.nan_to_num())[keep].square().sum()
         return float((self.y - v)[keep].square().sum() / own.clamp_min(1e-300)) if bool(own > 0) else 0.0
 
-    def _close(self, v: Tensor, size: float, amplification: float) -> Tensor:
+    def _close(self, here: Tensor, size: float, amplification: float) -> Tensor:
         # Row by row limits need whole rows, so that a sample is judged by a wider limit first.
-        y, here = self.y[self._first], v[self._first]
+        y = self._known[0][: self._first.numel()]
         allowed, more = self._widest
         width = (here.abs() + size) * 1e-2 + allowed + (amplification - 1) * more
         return ((y - here).abs() <= width) | (y == here) | (y.isnan() & here.isnan())

@@ -59,9 +59,13 @@ DIVIDES = frozenset(
     {"wrong-divisor", "sum-for-mean", "mean-for-sum", "pool-divisor", "scale-missing", "scale-doubled"}
 )
 """Kinds that with a fitted factor are one fault: another divisor."""
+ALL_ALIKE = frozenset({"keepdim-broadcast", "index-ignored", "first-batch-only"})
+"""Kinds that put one value for all: times a number that nothing explains that is any value for all."""
+SHIFTS = frozenset({"index-off-by-one"})
+"""Kinds of which two undo or repeat each other: one fault by another name."""
 ALIKE = 1e-4
 AND = ", and "
-LEAST = 16
+LEAST = 8
 """A pair explains no fewer wrong elements."""
 Both = Callable[[Hypothesis, Hypothesis], Hypothesis | None]
 """From two faults to their pair; None where they exclude each other."""
@@ -75,9 +79,9 @@ class Seen(NamedTuple):
 
 
 def likely(
-    case: Case, both: Both, seen: list[Seen], target: Target, tried: set[str], least: int = LEAST
+    case: Case, both: Both, seen: list[Seen], target: Target, tried: set[tuple[int, int]], least: int = LEAST
 ) -> Iterator[Hypothesis]:
-    """Pairs of what was seen, the likeliest first; but for those whose words are in `tried`, which grows."""
+    """Pairs of what was seen, the likeliest first; but for those in `tried`, by `id`, which grows."""
     faults = _different(seen, target)
     if target.count < least:
         return
@@ -86,9 +90,9 @@ def likely(
     for one, other in _order(faults, target) if len(faults) > 1 else ():
         # The likelier slip of the two is the headline's.
         first, second = sorted((faults[one].hypothesis, faults[other].hypothesis), key=_rank)
-        if one == other or AND.join((first.words, second.words)) in tried:
+        if one == other or (id(first), id(second)) in tried:
             continue
-        tried.add(AND.join((first.words, second.words)))
+        tried.add((id(first), id(second)))
         made = both(first, second)
         if made is not None:
             yield made
@@ -117,7 +121,7 @@ def _times_a_constant(
             times = lambda outputs, f=factor: [f * t for t in outputs]  # noqa: E731
             scaled = Hypothesis("wrong-divisor", words, lambda: [], 3, "/", {}, {}, times)
             made = both(one.hypothesis, scaled)
-            if made is not None:
+            if made is not None and (known or one.hypothesis.kind not in ALL_ALIKE):
                 (known_ones if known else others).append(made)
     return known_ones, others
 
@@ -258,7 +262,7 @@ def _firsts(values: Tensor, y: Tensor, truth: Tensor) -> list[int]:
 
 def combined(tape: Tape, one: Hypothesis, other: Hypothesis) -> Hypothesis | None:
     """Both faults; None where they exclude each other."""
-    if one.then is not None and other.then is not None:
+    if one.then is not None and other.then is not None or one.kind == other.kind in SHIFTS:
         return None
     rewrites = _merged(one.rewrites or {}, other.rewrites or {})
     if rewrites is None or one.replaced.keys() & other.replaced.keys():

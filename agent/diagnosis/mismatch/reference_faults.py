@@ -137,7 +137,10 @@ def _misread_inputs(a: Tensor, truth: list[Tensor]) -> Iterator[tuple[str, str, 
                     a.reshape(turned.shape).transpose(axis, axis + 1).contiguous(),
                 )
     for axis in range(a.dim()):
-        if a.shape[axis] > 1:
+        if a.shape[axis] == 2:
+            words = f"with the two of dim {axis} of {{}} exchanged (swapped, each in the other's place)"
+            yield "operands-swapped", words, 3, a.flip(axis)
+        elif a.shape[axis] > 1:
             yield (
                 "index-off-by-one",
                 f"with {{}} read one element ahead along dim {axis}: the index is off by one",

@@ -20,6 +20,9 @@ UNLIKELY = 7
 FURTHER = 40
 """Pairs that are tried after one that agrees: another one may agree as well."""
 
+ROUGH = 3e-6
+"""Of the largest element: the same computation in float32 is hardly ever further away than that."""
+
 FAILING = (RuntimeError, ArithmeticError, LookupError, ValueError, TypeError, AttributeError, AssertionError)
 """What a wrong reference that cannot be computed raises."""
 
@@ -36,8 +39,14 @@ class Found(NamedTuple):
     keeps: bool = True
     """Whether the outputs that are right are so in the hypothesis too."""
 
-    def order(self) -> tuple[int, bool, int]:
-        return -len(self.outputs), not self.match.whole, likelihood(self.hypothesis)
+    @property
+    def is_rough(self) -> bool:
+        """Whether it agrees within what is allowed, but not as closely as the same computation would."""
+        return self.match.residual > ROUGH * self.match.size
+
+    def order(self) -> tuple[int, bool, bool, int]:
+        rare = self.hypothesis.kind in pairs.NOT_OF_TWO
+        return -len(self.outputs), not self.match.whole, rare, likelihood(self.hypothesis)
 
 
 def likelihood(hypothesis: Hypothesis) -> int:
@@ -99,6 +108,7 @@ class Search:
             if one is not None:
                 found.append(one)
                 everything = one.match.whole and one.keeps and len(one.outputs) == len(self._targets)
+                everything = everything and not one.is_rough
                 rank = likelihood(hypothesis)
                 best = rank if everything and (best is None or rank < best) else best
         return closest(found)
@@ -107,15 +117,22 @@ class Search:
         self.tried += 1
         try:
             values = hypothesis.outputs()
-            matches = {place: target.match(values[place]) for place, target in self._targets.items()}
+            some = {
+                place: target.sampled(values[place])
+                for place, target in self._targets.items()
+                if values[place].numel() == target.y.numel()
+            }
+            matches = {
+                place: target.match(values[place], some.get(place)) for place, target in self._targets.items()
+            }
         except FAILING:
             # A wrong reference that cannot be computed is none that a candidate computes.
             self.failed += 1
             return None
-        self._note(hypothesis, values)
+        self._note(hypothesis, some)
         place, target = next(iter(self._targets.items()))
         if hypothesis.rewrites is not None and values[place].shape == target.shape:
-            self.seen.append(Seen(hypothesis, target.sampled(values[place])))
+            self.seen.append(Seen(hypothesis, some[place]))
         if hypothesis.rank >= RANK and not all(one is None or one.whole for one in matches.values()):
             return None
         agreeing = {place: match for place, match in matches.items() if match is not None}
@@ -130,6 +147,7 @@ class Search:
             max(one.departure for one in known),
             any(one.telling for one in known),
             all(one.placed for one in known),
+            max(one.size for one in known),
         )
         if not match.telling:
             self.untold.append(hypothesis.words)
@@ -142,8 +160,10 @@ class Search:
             for place, one in self._right.items()
         )
 
-    def _note(self, hypothesis: Hypothesis, values: list[Tensor]) -> None:
-        nearness = min(target.nearness(values[place]) for place, target in self._targets.items())
+    def _note(self, hypothesis: Hypothesis, some: dict[int, Tensor]) -> None:
+        nearness = min(
+            target.nearness(some[place]) if place in some else -1.0 for place, target in self._targets.items()
+        )
         if hypothesis.rank >= RANK:
             # A pair with something that hardly changes anything is as close as its other half.
             self.closest_pair = max(self.closest_pair, (nearness, hypothesis.words))

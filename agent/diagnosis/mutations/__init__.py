@@ -16,9 +16,11 @@ from agent.diagnosis.mutations import (
     exchanges,
     functions,
     moves,
+    numbers,
     others,
     parameters,
     reductions,
+    tiles,
     values,
 )
 from agent.diagnosis.mutations.groups import Groups
@@ -35,7 +37,8 @@ def of(groups: Groups, facts: Facts) -> Iterator[Variant]:
     """All of them, the likelier first."""
     made: list[Variant] = []
     for kind in (
-        functions, moves, others, parameters, reductions, values, bounds, carried, counts, exchanges,
+        functions, moves, others, parameters, reductions, values, bounds, carried, counts, exchanges, tiles,
+        numbers,
     ):  # fmt: skip
         # What cannot be changed for its type or shape ends its own kind of changes, not the others.
         with contextlib.suppress(*UNFIT):

@@ -14,7 +14,6 @@ Tensor = torch.Tensor
 FAR = 8
 """Operators between a place and the whole number that is made of it, at most."""
 _BOUNDS = frozenset({"clamp", "clamp_min", "clamp_max"})
-_READS = frozenset({"index", "gather", "index_select", "embedding", "take"})
 _WHOLE = frozenset({"floor", "ceil", "round", "trunc", "_to_copy"})
 _EMPTY = {"sum": 0.0, "mean": 0.0, "amax": -torch.inf, "max": -torch.inf, "amin": torch.inf, "min": torch.inf,
           "logsumexp": -torch.inf, "_softmax": -torch.inf, "_log_softmax": -torch.inf}  # fmt: skip
@@ -26,6 +25,11 @@ def of(groups: Groups, facts: Facts) -> Iterator[Variant]:
         if group.name in _BOUNDS:
             yield from _unbounded(groups, group)
             yield from _empty_outside(groups, group)
+            last = group.first.given.get("max")
+            if type(last) is int and last > 0:
+                words = f"modulo {last + 1} in {group.label}: wrapped around where the reference clamps"
+                wrapped = lambda given, n=last + 1: given["self"] % n  # noqa: E731
+                yield variant("padding-mode", words, group.rewritten(lambda call, w=wrapped: w), 6)  # type: ignore[misc]
         if group.name == "abs" and roles.is_place(groups.tape, group.first.given["self"]):
             for ahead, said in ((1, "ahead"), (-1, "behind")):
                 words = f"with the window on one side alone: what lies {said} is left out in {group.label}"
@@ -63,18 +67,39 @@ def _empty_outside(groups: Groups, group: Group) -> Iterator[Variant]:
     place, made = group.first.given.get("self"), group.first.value
     if not isinstance(place, Tensor) or made is None or len(group.calls) > 1:
         return
+    yield from _uncounted(groups, group, place != made)
+    whole = groups.tape.maker(place)
+    given = whole.given.get("self") if whole is not None and whole.name in _WHOLE else None
+    if isinstance(given, Tensor) and given.is_floating_point() and given.shape == made.shape:
+        # What is cut towards zero is within bounds that it was below.
+        yield from _uncounted(groups, group, (given < made.min()) | (given >= made.max() + 1))
     now, seen = list(groups.tape.users(group.first)), 0
     while now and seen < FAR * 2:
         seen += 1
         call = now.pop(0)
-        if call.name in _READS and isinstance(call.result, Tensor) and call.result.is_floating_point():
+        if call.name in roles.READS and isinstance(call.result, Tensor) and call.result.is_floating_point():
             outside = _over(place != made, call.result)
             if outside is not None:
                 words = f"with zero where {group.label} holds the place at the border: filled, not repeated"
                 hidden = lambda t, m=outside: t.masked_fill(m, 0.0)  # noqa: E731
                 yield variant("padding-mode", words, groups.of(call).result(hidden), 6)
-        elif call.name not in _READS:
+        elif call.name not in roles.READS:
             now += groups.tape.users(call)
+
+
+def _uncounted(groups: Groups, group: Group, outside: Tensor) -> Iterator[Variant]:
+    """What a bound holds at the border adds nothing there."""
+    for call in groups.tape.calls[group.first.number :]:
+        key = next((key for key in ("src", "source", "values", "weights") if key in call.given), None)
+        added, index = call.given.get(key or ""), call.given.get("index")
+        if not isinstance(added, Tensor) or not isinstance(index, Tensor) or "add" not in call.name:
+            continue
+        hidden = _over(outside, added)
+        if hidden is not None and id(group.first.result) in groups.ancestors(index, FAR):
+            words = f"with what lies beyond the bounds of {group.label} left out of {groups.of(call).label}, "
+            words += "not counted at the border"
+            without = lambda t, m=hidden: t.masked_fill(m, 0.0)  # noqa: E731
+            yield variant("clamp-missing", words, groups.of(call).given(str(key), without), 5)
 
 
 def _over(mask: Tensor, result: Tensor) -> Tensor | None:

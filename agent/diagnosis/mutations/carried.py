@@ -8,7 +8,7 @@ import torch
 from agent.diagnosis.graph import Arguments, Needing, Rewrite, invoke, tensors
 from agent.diagnosis.mutations.groups import Group, Groups, taking, variant
 from agent.diagnosis.tape import Call
-from agent.diagnosis.wrong_references.rules import Facts, Variant
+from agent.diagnosis.wrong_references.rules import USUAL_BLOCKS, Facts, Variant
 
 Tensor = torch.Tensor
 LEAST = 3
@@ -30,6 +30,32 @@ def of(groups: Groups, facts: Facts) -> Iterator[Variant]:
             (-1, state.given, state.made, "after its update (the new one)"),
         ):
             yield from _read(groups, state, mine, other, words, side)
+        yield from _begun_anew(groups, state)
+
+
+def _begun_anew(groups: Groups, state: Carried) -> Iterator[Variant]:
+    """Chunks of steps that do not get what the chunk before them left, in all that takes the state."""
+    steps, start = len(state.given), state.given[0]
+    takers = [
+        (group, name)
+        for group in groups.computing()
+        if len(group.calls) == steps
+        for name in group.first.given
+        if all(call.given[name] is t for call, t in zip(group.calls, state.given, strict=True))
+    ]
+    starts = [(start, "the starting state")] + [(torch.zeros_like(start), "zero")] * bool(start.any())
+    for block in [block for block in USUAL_BLOCKS if block < steps] if takers else ():
+        for begin, said in starts:
+            rewrites: dict[int, Rewrite] = {
+                call.number: taking(call, name, begin)
+                for group, name in takers
+                for call in group.calls[block::block]
+            }
+            words = (
+                f"with the state beginning anew from {said} at every {block}th step: each chunk (tile) of "
+            )
+            words += f"{block} forgets what earlier ones held"
+            yield variant("scan-restarts", words, rewrites, 5)
 
 
 def _states(groups: Groups) -> Iterator[Carried]:

@@ -1,12 +1,14 @@
 """Two values in each other's place, a number for a value, a value of later for one that is there by then."""
 
-from collections.abc import Iterator
-from itertools import combinations
+from collections.abc import Callable, Iterator, Sequence
+from functools import partial
+from itertools import combinations, permutations
+from typing import Any
 
 import torch
 
 from agent.diagnosis import roles
-from agent.diagnosis.graph import Needing, Rewrite, invoke, tensors
+from agent.diagnosis.graph import Arguments, Needing, Rewrite, invoke, tensors
 from agent.diagnosis.mutations.groups import MADE, STILL, Group, Groups, Use, variant
 from agent.diagnosis.tape import Call
 from agent.diagnosis.wrong_references.rules import Facts, Variant
@@ -14,6 +16,8 @@ from agent.diagnosis.wrong_references.rules import Facts, Variant
 Tensor = torch.Tensor
 PAIRS = 120
 """Pairs of values that are exchanged, at most."""
+PARTS = 4
+"""Of so many parts pairs are exchanged, of fewer all orders are tried; of more nothing."""
 LITERALS = 12
 """Numbers of the source that are tried for one operand, at most."""
 _ARITHMETIC = frozenset({"add", "sub", "mul", "div", "pow", "maximum", "minimum"})
@@ -21,6 +25,8 @@ _ARITHMETIC = frozenset({"add", "sub", "mul", "div", "pow", "maximum", "minimum"
 
 def of(groups: Groups, facts: Facts) -> Iterator[Variant]:
     yield from _exchanged(groups)
+    yield from _parts(groups)
+    yield from _one_of_several(groups)
     for group in groups.computing():
         for use in groups.uses(group) if use_of(group) else ():
             yield from _numbers(groups, use, facts)
@@ -60,6 +66,67 @@ def _exchanged(groups: Groups) -> Iterator[Variant]:
             rewrites[first.number] = Needing((second.result,), lambda given, values: values[0].clone())
             rewrites[second.number] = lambda given, call=first: call.result.clone()  # type: ignore[misc]
         yield variant(kind, words, rewrites, 6 if places else 7)
+
+
+def _parts(groups: Groups) -> Iterator[Variant]:
+    """The parts that one value is split into, each in another one's place."""
+    for group in groups.all:
+        parts = group.first.result
+        if not isinstance(parts, (tuple, list)) or not 1 < len(parts) <= PARTS:
+            continue
+        several = range(len(parts))
+        orders = permutations(several) if len(parts) < PARTS else _pairs(len(parts))
+        for order in orders:
+            moved = [place for place in several if order[place] != place]
+            if not moved or any(parts[place].shape != parts[order[place]].shape for place in moved):
+                continue
+            if any(parts[place].dtype != parts[order[place]].dtype for place in moved):
+                continue
+            said = " and ".join(str(place + 1) for place in moved)
+            words = f"with parts {said} of {group.label} exchanged (swapped, each in the other's place)"
+            rewrites: dict[int, Rewrite] = group.rewritten(
+                lambda call, o=order: lambda given: _ordered(invoke(call.func, given), o)  # type: ignore[misc]
+            )
+            yield variant("operands-swapped", words, rewrites, 5)
+
+
+_NEUTRAL = {"sum": 0.0, "logsumexp": -torch.inf, "amax": -torch.inf, "amin": torch.inf, "max": -torch.inf,
+            "min": torch.inf}  # fmt: skip
+"""What changes nothing of each reduction."""
+
+
+def _one_of_several(groups: Groups) -> Iterator[Variant]:
+    """One of the values that are put together to be reduced, left out."""
+    for group in groups.computing():
+        users = [groups.of(call) for call in groups.tape.users(group.first)]
+        items = group.first.given.get("tensors")
+        fill = _NEUTRAL.get(users[0].name) if len(users) == 1 else None
+        if group.name != "stack" or fill is None or not isinstance(items, (list, tuple)):
+            continue
+        for place in range(len(items) if len(items) <= PARTS else 0):
+            words = f"with operand {place + 1} of {group.label} left out of {users[0].label}"
+            yield variant("operator-missing", words, group.rewritten(_without(place, len(items), fill)), 5)
+
+
+def _without(place: int, count: int, fill: float) -> Callable[[Call], Rewrite]:
+    """What is put together with one value replaced, where there are as many as that."""
+
+    def run(call: Call, given: Arguments) -> Any:
+        items = list(given["tensors"])
+        if len(items) == count:
+            items[place] = torch.full_like(items[place], fill)
+        return invoke(call.func, given | {"tensors": items})
+
+    return lambda call: partial(run, call)
+
+
+def _pairs(count: int) -> Iterator[tuple[int, ...]]:
+    for one, other in combinations(range(count), 2):
+        yield tuple({one: other, other: one}.get(place, place) for place in range(count))
+
+
+def _ordered(parts: Any, order: Sequence[int]) -> Any:
+    return type(parts)(parts[place].clone() for place in order)
 
 
 def _operands(groups: Groups, group: Group) -> set[int]:

@@ -5,6 +5,7 @@ from typing import Any
 
 import torch
 
+from agent.diagnosis import roles
 from agent.diagnosis.graph import Arguments, invoke
 from agent.diagnosis.mutations.groups import Group, Groups, variant
 from agent.diagnosis.wrong_references.rules import Facts, Variant
@@ -116,6 +117,11 @@ def _pairwise(group: Group) -> Iterator[Variant]:
     if key not in group.first.given:
         return
     alpha = group.first.given.get("alpha", 1)
+    if name == "mul" and group.first.given["self"] is group.first.given["other"]:
+        for words, alone in (("the absolute value", torch.abs), ("the value itself", torch.clone)):
+            said = f"with {words} for the square in {group.label}: not squared"
+            run = lambda given, f=alone: f(given["self"])  # noqa: E731
+            yield variant("square-omitted", said, group.rewritten(lambda call, r=run: r), 5)  # type: ignore[misc]
     for other, function in PAIRWISE.items():
         if other == name:
             continue
@@ -135,7 +141,8 @@ def _left_out(group: Group) -> Iterator[Variant]:
     main = operand_like(group.first)
     if main is not None and not group.first.func._schema.is_mutable:
         words = f"without {group.label}: that operator is missing"
-        yield variant("operator-missing", words, group.rewritten(lambda call: lambda g: g[main].clone()), 5)
+        kind = roles.LEFT_OUT.get(group.name, "operator-missing")
+        yield variant(kind, words, group.rewritten(lambda call: lambda g: g[main].clone()), 5)
 
 
 def _alone(group: Group) -> Iterator[Variant]:

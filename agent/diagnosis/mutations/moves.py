@@ -144,7 +144,7 @@ def _later(groups: Groups, use: Use) -> Iterator[Variant]:
         for call in (call for call in now if call.number not in seen):
             seen.add(call.number)
             following += groups.tape.users(call)
-            if not (call.is_view or call.written or isinstance(call.result, tuple)):
+            if not (call.is_view or call.written):
                 yield from _moved(groups, use, call)
         now = following[:WIDE]
 
@@ -152,7 +152,7 @@ def _later(groups: Groups, use: Use) -> Iterator[Variant]:
 def _moved(groups: Groups, use: Use, to: Call) -> Iterator[Variant]:
     group, target = use.group, groups.of(to)
     made = tensors(to.result)
-    if target is group or len(target.calls) != len(group.calls) or len(made) != 1:
+    if target is group or len(target.calls) != len(group.calls) or not made:
         return
     if not _fits(group.first, use.argument, made[0]):
         return
@@ -166,9 +166,13 @@ def _moved(groups: Groups, use: Use, to: Call) -> Iterator[Variant]:
 def _then(own: Link, call: Call) -> Needing:
     needs = tuple(own.others())
 
-    def run(given: Arguments, values: Sequence[Tensor]) -> Tensor:
+    def run(given: Arguments, values: Sequence[Tensor]) -> Any:
         others = {id(t): value for t, value in zip(needs, values, strict=True)}
-        return own.run(invoke(call.func, given), others)
+        made = invoke(call.func, given)
+        if isinstance(made, tuple):
+            # A normalisation gives its statistics besides.
+            return (own.run(made[0], others), *made[1:])
+        return own.run(made, others)
 
     return Needing(needs, run)
 

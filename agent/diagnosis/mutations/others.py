@@ -1,17 +1,20 @@
 """Another value in an operand's place: an earlier or later step of it, another operand, places for values."""
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
+from functools import partial
 from itertools import permutations
 from typing import Any
 
 import torch
 
 from agent.diagnosis import roles
-from agent.diagnosis.graph import Rewrite, tensors
+from agent.diagnosis.graph import Arguments, Needing, Rewrite, invoke, tensors
 from agent.diagnosis.mutations.groups import MADE, Change, Groups, Use, taking, variant
+from agent.diagnosis.tape import Call
 from agent.diagnosis.wrong_references.rules import Facts, Variant
 
 Tensor = torch.Tensor
+_MEANS = frozenset({"mean"})
 NEAR = 12
 """Other values that are tried of each operand, the nearest first."""
 STEPS = 8
@@ -27,6 +30,7 @@ def of(groups: Groups, facts: Facts) -> Iterator[Variant]:
             yield from _counted(groups, use)
             yield from _broadcast(groups, use)
     yield from _along_another(groups)
+    yield from _twice_taken(groups)
 
 
 def _another(groups: Groups, use: Use) -> Iterator[Variant]:
@@ -51,7 +55,67 @@ def _another(groups: Groups, use: Use) -> Iterator[Variant]:
             words += ": the state as it is " + (
                 "before its update (the old one)" if before else "after its update"
             )
+        if kind == "operator-missing":
+            kind, said = _left_out(groups, mine, other)
+            words += said
         yield variant(kind, words, rewrites, 6 + (near > 4))
+
+
+def _left_out(groups: Groups, mine: Tensor, earlier: Tensor) -> tuple[str, str]:
+    """What it is called that a value is taken as it was some steps before, and in words what that skips."""
+    between = roles.between(groups.tape, earlier, mine)
+    names = [groups.of(call).label for call in between]
+    said = f": without {', '.join(names)}" if 0 < len(names) <= 3 else ""
+    if between and all(roles.masks(groups.tape, call) for call in between):
+        return "mask-ignored", f"{said}: the mask is ignored there"
+    if len(between) == 1:
+        operands = [t for t in tensors(between[0].given) if groups.tape.name(t) not in (None, "")]
+        given = any(not str(groups.tape.name(t)).startswith("input") for t in operands)
+        if between[0].name == "sub" and roles.made_by(groups.tape, between[0].given["other"], _MEANS, 1):
+            return "mean-not-subtracted", f"{said}: the mean is not subtracted"
+        if between[0].name in ("add", "sub") and operands:
+            return ("bias-missing" if given else "residual-missing"), said
+        if between[0].name == "mul":
+            return ("weight-ignored" if given else "scale-missing"), f"{said}: a scale is missing"
+        return roles.LEFT_OUT.get(between[0].name, "operator-missing"), said
+    return "operator-missing", said
+
+
+def _twice_taken(groups: Groups) -> Iterator[Variant]:
+    """An earlier value in both places of an operator that takes one value twice."""
+    for group in groups.computing():
+        operands = [use for use in groups.uses(group) if use.place is None]
+        sources = {id(leaf): leaf for _, leaf in (roles.source(groups.tape, use.value) for use in operands)}
+        if len(group.calls) > 1 or len(operands) != 2 or len(sources) != 1:
+            continue
+        (mine,) = sources.values()
+        maker = groups.tape.maker(mine)
+        for other in [] if maker is None else [t for t in tensors(maker.given) if t.shape == mine.shape]:
+            steps = [_moved_as(groups, use.value, mine) for use in operands]
+            if None in steps:
+                continue
+            changes = {use.argument: step for use, step in zip(operands, steps, strict=True) if step}
+            rewrite = Needing((other,), partial(_changed, group.first, changes))
+            kind, said = _left_out(groups, mine, other)
+            words = f"with {groups.spoken(other)} in the place of {groups.spoken(mine)} on both sides of "
+            yield variant(kind, f"{words}{group.label}{said}", {group.first.number: rewrite}, 6)
+
+
+def _changed(call: Call, changes: dict[str, Change], given: Arguments, values: Sequence[Tensor]) -> Any:
+    return invoke(call.func, given | {name: change(values[0]) for name, change in changes.items()})
+
+
+def _moved_as(groups: Groups, value: Tensor, mine: Tensor) -> Change | None:
+    """What only moves one value's elements to be the other; None where that is more than two steps."""
+    if value is mine:
+        return lambda t: t
+    call = groups.tape.maker(value)
+    before = next((t for t in tensors(call.given)), None) if call is not None else None
+    if call is None or before is None:
+        return None
+    name = next(name for name, given in call.given.items() if given is before)
+    earlier = _moved_as(groups, before, mine) if before is not value else None
+    return None if earlier is None else lambda t: invoke(call.func, call.given | {name: earlier(t)})
 
 
 def _put(groups: Groups, use: Use, other: Tensor) -> dict[int, Rewrite] | None:
@@ -93,6 +157,8 @@ def _counted(groups: Groups, use: Use) -> Iterator[Variant]:
     if not mine.dim() or name in MADE or mine.dtype is torch.bool:
         return
     kind = "wrong-divisor" if name == "div" and not use.is_first else "wrong-index-base"
+    chosen = roles.chooses(use.group.first, use.argument)
+    kind, note = ("index-ignored", ": the index is not read (ignored)") if chosen else (kind, "")
     for axis in [axis for axis in range(mine.dim()) if mine.shape[axis] > 1]:
         for start in (1, 0):
             shape = [-1 if k == axis else 1 for k in range(mine.dim())]
@@ -102,7 +168,7 @@ def _counted(groups: Groups, use: Use) -> Iterator[Variant]:
                 f"place of {groups.spoken(mine)} in {use.group.label}"
             )
             put = lambda t, p=places: p.expand(t.shape).to(t.dtype)  # noqa: E731
-            yield variant(kind, words, use.changed(put), 8)
+            yield variant(kind, words + note, use.changed(put), 8)
 
 
 def _along_another(groups: Groups) -> Iterator[Variant]:

@@ -6,7 +6,8 @@ from typing import Any
 
 import torch
 
-from agent.diagnosis.graph import Arguments, Rewrite, invoke
+from agent.diagnosis import roles
+from agent.diagnosis.graph import Arguments, Rewrite, invoke, tensors
 from agent.diagnosis.mutations.groups import MADE, Group, Groups, variant
 from agent.diagnosis.tape import Call
 from agent.diagnosis.wrong_references.rules import Facts, Variant
@@ -39,6 +40,12 @@ KINDS = {
     "shifts": "index-off-by-one",
     "diagonal": "mask-shifted",
     "offset": "mask-shifted",
+    "size": "layout-misread",
+    "shape": "layout-misread",
+    "split_size": "layout-misread",
+    "split_sizes": "layout-misread",
+    "repeats": "layout-misread",
+    "periodic": "wrong-divisor",
     "momentum": "wrong-decay",
     "eps": "wrong-eps",
     "k": "wrong-rank",
@@ -69,6 +76,18 @@ KINDS = {
     "label_smoothing": "smoothing-missing",
 }
 """What a change of an argument is called, by its name."""
+_OPERANDS = {
+    "div": ("wrong-divisor", "another divisor"),
+    "mul": ("wrong-coefficient", "another factor (scale)"),
+    "add": ("constant-added", "another number (constant) is added"),
+    "sub": ("constant-added", "another number (constant) is subtracted"),
+    "rsub": ("constant-added", "subtracted from another number (constant)"),
+    "floor_divide": ("wrong-index-base", "another divisor of the index"),
+    "remainder": ("wrong-index-base", "another modulus"),
+    "gt": ("mask-shifted", "another bound"), "ge": ("mask-shifted", "another bound"),
+    "lt": ("mask-shifted", "another bound"), "le": ("mask-shifted", "another bound"),
+}  # fmt: skip
+"""What another number for one of two operands is called, by the operator."""
 _FILLS = (0.0, 1.0, -1.0, -math.inf, -1e9, 1e-9)
 
 
@@ -85,29 +104,35 @@ def of(groups: Groups, facts: Facts) -> Iterator[Variant]:
             if (
                 name in _SKIPPED
                 or isinstance(value, str)
+                or tensors(value)
                 or value is None
                 and "int" not in str(argument.type)
             ):
                 continue
             for other in (*_others(name, value, group), *_near(numbers, value)):
                 if other != value:
-                    yield from _changed(group, name, value, other)
+                    yield from _changed(groups, group, name, value, other)
 
 
-def _changed(group: Group, name: str, value: Any, other: Any) -> Iterator[Variant]:
+def _changed(groups: Groups, group: Group, name: str, value: Any, other: Any) -> Iterator[Variant]:
     fallback = "wrong-coefficient" if isinstance(value, float) else "index-off-by-one"
     words = f"with {name} = {_said(other)} in {group.label}; the reference has {_said(value)}"
     kind = KINDS.get(name, fallback)
+    if name == "other" and group.name in _OPERANDS:
+        kind, said = _OPERANDS[group.name]
+        if kind == "constant-added" and roles.counts_places(groups.tape, group.first.given.get("self")):
+            kind, said = "index-off-by-one", "places are counted from another one"
+        words += f": {said}"
     if type(value) is float and type(other) is float and value and name in ("alpha", "other", "value"):
         variance = _of_variance(value, other) if other / value > 0.5 and other != value else None
         words += ": a variance over n for n - 1, or the reverse (biased)" if variance else ""
         kind = variance or kind
-    if kind == "index-off-by-one" and isinstance(value, int):
+    if kind in ("index-off-by-one", "wrong-index-base", "mask-shifted") and isinstance(value, int):
         words += ": off by one" if isinstance(other, int) and abs(other - value) == 1 else ""
     if name == "training":
         # It writes to running statistics that the reference only reads.
         yield variant(kind, words, group.rewritten(lambda call: _on_copies(call, {name: other})), 6)
-    elif len(group.calls) == 1 or all(call.given.get(name) == value for call in group.calls):
+    elif len(group.calls) == 1 or all(_same(call.given.get(name), value) for call in group.calls):
         yield variant(kind, words, group.given(name, lambda old: other), 6)
     elif isinstance(value, int) and isinstance(other, int) and abs(other - value) == 1:
         # A number that counts the steps: each step's own, one more or less, where there is one.
@@ -119,6 +144,11 @@ def _changed(group: Group, name: str, value: Any, other: Any) -> Iterator[Varian
         yield variant(kind, words, group.given(name, bounded), 6)
         turned = f"with {name} counted from the end in {group.label}: reversed"
         yield variant("scan-reversed", turned, group.given(name, lambda old: low + high - old), 7)
+
+
+def _same(one: Any, other: Any) -> bool:
+    """Whether two steps of a loop are given the same number; a tensor is none."""
+    return not tensors(one) and bool(one == other)
 
 
 def _on_copies(call: Call, changes: Arguments) -> Rewrite:
@@ -140,7 +170,7 @@ def _of_variance(value: float, other: float) -> str | None:
     """The kind where the two differ by n / (n - 1)."""
     ratio = other / value
     n = 1 / (1 - ratio) if ratio < 1 else ratio / (ratio - 1)
-    if n < 3 or abs(n - round(n)) > 1e-6 * n:
+    if not math.isfinite(n) or n < 3 or abs(n - round(n)) > 1e-6 * n:
         return None
     return "biased-variance" if ratio < 1 else "unbiased-variance"
 

@@ -1,6 +1,6 @@
 """Elements of a value read from other places: shifted, reversed, by another stride or order of dims."""
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from typing import NamedTuple
 
 import torch
@@ -20,22 +20,27 @@ class Changed(NamedTuple):
     rank: int = 6
 
 
-def of_places(value: Tensor) -> Iterator[Changed]:
+def of_places(value: Tensor, sizes: Sequence[int] = ()) -> Iterator[Changed]:
     """Elements read from other places."""
     shift = "mask-shifted" if value.dtype is torch.bool else "index-off-by-one"
     for axis in [axis for axis in range(value.dim()) if value.shape[axis] > 1]:
         size = value.shape[axis]
+        turned = lambda t, a=axis: t.flip(a)  # noqa: E731
+        if size == 2:
+            words = f"the two of dim {axis} of {{}} exchanged (swapped, each in the other's place)"
+            yield Changed("operands-swapped", words, turned, 6)
         for step in (1, -1):
             word = "ahead" if step > 0 else "back"
             words = f"{{}} read one element {word} along dim {axis}"
             wrapped = lambda t, a=axis, s=step: t.roll(-s, a)  # noqa: E731
-            yield Changed(shift, f"{words}: off by one", wrapped, 7)
+            if size > 2:
+                yield Changed(shift, f"{words}: off by one", wrapped, 7)
             held = lambda t, a=axis, s=step: _moved(t, a, s)  # noqa: E731
             yield Changed(shift, f"{words}, the last one twice: off by one", held, 7)
             filled = lambda t, a=axis, s=step: _moved(t, a, s, filled=True)  # noqa: E731
             yield Changed(shift, f"{words}, zero past the end: off by one", filled, 7)
-        flipped = lambda t, a=axis: t.flip(a)  # noqa: E731
-        yield Changed("layout-misread", f"{{}} in reverse order along dim {axis}", flipped, 7)
+        if size > 2:
+            yield Changed("layout-misread", f"{{}} in reverse order along dim {axis}", turned, 7)
         for place, word in ((0, "first"), (size - 1, "last")):
             kind = "first-batch-only" if axis == 0 and place == 0 and value.dim() > 1 else "index-ignored"
             alone = lambda t, a=axis, p=place: t.narrow(a, p, 1).expand_as(t).clone()  # noqa: E731
@@ -43,6 +48,11 @@ def of_places(value: Tensor) -> Iterator[Changed]:
         if size % 2 == 0 and size > 2 and value.is_floating_point():
             for kind, words, change in _halves(axis):
                 yield Changed(kind, words, change, 7)
+        for first in [n for n in dict.fromkeys(sizes) if 2 < n < size and size % n == 0 and size // n > 1]:
+            words = f"dim {axis} of {{}} taken as {size // first} x {first} for {first} x {size // first}: "
+            words += "in another order (interleaved), another layout"
+            dealt = lambda t, a=axis, n=first: _dealt(t, a, n)  # noqa: E731
+            yield Changed("layout-misread", words, dealt, 7)
         if value.dtype is torch.bool:
             for block in [block for block in USUAL_BLOCKS if 4 < block < size]:
                 words = (
@@ -83,6 +93,10 @@ def _moved(t: Tensor, axis: int, step: int, filled: bool = False) -> Tensor:
 
 def _split(t: Tensor, axis: int, parts: int) -> Tensor:
     return t.reshape(*t.shape[:axis], parts, -1, *t.shape[axis + 1 :])
+
+
+def _dealt(t: Tensor, axis: int, first: int) -> Tensor:
+    return _split(t, axis, first).transpose(axis, axis + 1).flatten(axis, axis + 1)
 
 
 def _halves(axis: int) -> Iterator[tuple[str, str, Change]]:

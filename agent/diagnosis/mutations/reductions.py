@@ -28,18 +28,34 @@ _KINDS = {("mean", "sum"): "mean-for-sum", ("sum", "mean"): "sum-for-mean", ("am
           ("amin", "amax"): "min-for-max", ("amax", "mean"): "max-for-mean"}  # fmt: skip
 
 
+FILL = 1e4
+"""What masks elements out of an extreme is at least so large."""
+_OTHER_EXTREME = {
+    "amax": ("min-for-max", "minimum (smallest)", torch.amin),
+    "amin": ("max-for-min", "maximum (largest)", torch.amax),
+}
+
+
 def of(groups: Groups, facts: Facts) -> Iterator[Variant]:
-    reducing = [group for group in groups.computing() if group.name in OPERATIONS]
+    reducing = [group for group in groups.computing() if _operation(group) is not None]
     by_dims: dict[tuple[int, tuple[int, ...]], list[Group]] = {}
     for group in reducing:
         x = group.first.given["self"]
         own = tuple(axes_of(x, group.first.given.get("dim")))
         by_dims.setdefault((x.dim(), own), []).append(group)
-        for other, operation in OPERATIONS.items():
+        for other, operation in OPERATIONS.items() if group.name in OPERATIONS else ():
             if other != group.name and x.is_floating_point():
                 words = f"with {other} for {group.name} in {group.label}"
                 kind = _KINDS.get((other, group.name), "wrong-combine")
                 yield variant(kind, words, group.rewritten(lambda c, o=operation: _over(o, None)), 7)  # type: ignore[misc]
+        if group.name in ("amax", "amin") and bool((x.abs() >= FILL).any()):
+            kind, other, function = _OTHER_EXTREME[group.name]
+            words = f"with the {other} for {group.label}, what is masked out of it as well"
+            turned = lambda given, f=function: f(  # noqa: E731
+                torch.where(given["self"].abs() >= FILL, -given["self"], given["self"]),
+                axes_of(given["self"], given.get("dim")), keepdim=bool(given.get("keepdim")),
+            )  # fmt: skip
+            yield variant(kind, words, group.rewritten(lambda c, t=turned: t), 5)  # type: ignore[misc]
     yield from _divisors(groups)
     for (dims, own), alike in by_dims.items():
         for chosen in _dims(dims, own):
@@ -50,9 +66,24 @@ def of(groups: Groups, facts: Facts) -> Iterator[Variant]:
             words += f"are over dims (axes) {', '.join(map(str, own))}"
             rewrites: dict[int, Rewrite] = {}
             for group in alike:
-                operation = OPERATIONS[group.name]
-                rewrites |= group.rewritten(lambda c, o=operation, d=chosen: _over(o, list(d)))  # type: ignore[misc]
+                reduce = _operation(group)
+                if reduce is not None:
+                    rewrites |= group.rewritten(lambda c, o=reduce, d=chosen: _over(o, list(d)))  # type: ignore[misc]
             yield variant("statistics-over-wrong-axes", words, rewrites, 6)
+
+
+def _operation(group: Group) -> Over | None:
+    """What the group does over dims that are kept; None where it reduces nothing."""
+    given = group.first.given
+    if group.name == "linalg_vector_norm":
+        return lambda t, dims: torch.linalg.vector_norm(t, given["ord"], dims, keepdim=True)
+    if group.name in ("var", "std"):
+        correction = given.get("correction", 1)
+        function = torch.var if group.name == "var" else torch.std
+        return lambda t, dims: function(
+            t, dims, correction=1 if correction is None else correction, keepdim=True
+        )
+    return OPERATIONS.get(group.name)
 
 
 def _divisors(groups: Groups) -> Iterator[Variant]:

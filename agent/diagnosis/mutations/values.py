@@ -16,6 +16,13 @@ _IN_ANY_ORDER = frozenset({"sum", "mean", "prod", "amax", "amin", "max", "min"})
 _COUNTS = frozenset({"constant-added", "wrong-coefficient", "index-off-by-one", "one"})
 """Changes that make another divisor of what is divided by."""
 _BOUNDS = frozenset({"clamp", "clamp_min", "clamp_max", "maximum", "minimum"})
+NOTES = {
+    "wrong-divisor": ", which the divisor (count) is made of",
+    "segments-ignored": ": all are one segment (group)",
+}
+"""What is said besides where the role of a value is known."""
+MOST_STEPS = 16
+"""Steps of a loop that are looked at, at most."""
 WARP = 32
 SIZES = 6
 """Moduli that are tried of an index, at most."""
@@ -36,7 +43,7 @@ def of(groups: Groups, facts: Facts) -> Iterator[Variant]:
             kind = _kind(one.kind, groups, leaf, uses)
             made = one.change(leaf)
             made = made if one.kind == "bits-compared" else made.to(leaf.dtype)
-            yield Variant(kind, words, {}, one.rank, "", {key: made.contiguous()})
+            yield Variant(kind, words + NOTES.get(kind, ""), {}, one.rank, "", {key: made.contiguous()})
         if len(uses) > 1:
             yield from _where_taken(groups, uses, sizes)
 
@@ -54,8 +61,7 @@ def _where_made(
     for one in of_value(value, sizes):
         words = f"with {one.words.format(spoken)}"
         kind = _kind(one.kind, groups, value, uses)
-        words += ", which the divisor (count) is made of" if kind == "wrong-divisor" else ""
-        yield variant(kind, words, group.result(one.change, place), one.rank)
+        yield variant(kind, words + NOTES.get(kind, ""), group.result(one.change, place), one.rank)
     if len(uses) > 1:
         yield from _where_taken(groups, uses, sizes)
 
@@ -96,18 +102,8 @@ def _kind(kind: str, groups: Groups, value: Tensor, uses: list[Use]) -> str:
         uses = groups.takers.get(id(uses[0].group.first.value), [])
     taker = uses[0].group.name if len(uses) == 1 else ""
     parameter = named is not None and not named.startswith("input")
-    if kind == "zero":
-        if taker in ("add", "sub"):
-            result = uses[0].group.first.value
-            whole = result is not None and result.numel() == value.numel()
-            return (
-                "bias-missing" if parameter else "residual-missing" if named and whole else "operator-missing"
-            )
-        return "operator-missing"
-    if kind == "one":
-        if roles.from_condition(groups.tape, value):
-            return "mask-ignored"
-        return "weight-ignored" if parameter else "scale-missing"
+    if kind in ("zero", "one"):
+        return _left_out(kind, groups, value, uses)
     if kind == "bounded":
         maker = roles.source(groups.tape, value)[0]
         filled = maker is not None and maker.name in ("sort", "topk", "max", "amax", "cummax", "kthvalue")
@@ -126,8 +122,15 @@ def _kind(kind: str, groups: Groups, value: Tensor, uses: list[Use]) -> str:
         return "padding-mode" if taker in _BOUNDS else "wrong-index-base"
     if kind == "wrong-rounding" and roles.is_fraction(groups.tape, value):
         return "interpolation-mode"
+    if kind == "index-ignored" and any(
+        use.group.name in roles.WRITES and roles.chooses(use.group.first, use.argument) for use in uses
+    ):
+        return "segments-ignored"
     if kind == "first-batch-only" and not groups.is_of_batch(value):
         return "index-ignored"
+    of_places = kind == "index-off-by-one" and roles.is_place(groups.tape, value)
+    if of_places and roles.bounds_masks(groups.tape, [use.group.first for use in uses]):
+        return "mask-shifted"
     if kind == "index-off-by-one" and taker in _IN_ANY_ORDER:
         # The order of what is reduced shows in nothing but the element that goes past the end.
         return "lost-last-block"
@@ -136,6 +139,23 @@ def _kind(kind: str, groups: Groups, value: Tensor, uses: list[Use]) -> str:
     if kind == "layout-misread" and taker in ("cumsum", "cumprod", "logcumsumexp"):
         return "scan-reversed"
     return kind
+
+
+def _left_out(kind: str, groups: Groups, value: Tensor, uses: list[Use]) -> str:
+    """What it is called that a value is taken for zero or one."""
+    named, maker = groups.tape.name(value), groups.tape.maker(value)
+    parameter = named is not None and not named.startswith("input")
+    if kind == "one":
+        calls = () if maker is None else groups.of(maker).calls[:MOST_STEPS]
+        made = [value, *(t for call in calls for t in tensors(call.result))]
+        if any(roles.from_condition(groups.tape, t) for t in made):
+            return "mask-ignored"
+        return "weight-ignored" if parameter else "scale-missing"
+    if len(uses) == 1 and uses[0].group.name in ("add", "sub"):
+        result = uses[0].group.first.value
+        whole = result is not None and result.numel() == value.numel()
+        return "bias-missing" if parameter else "residual-missing" if named and whole else "operator-missing"
+    return "operator-missing"
 
 
 def _is_triangle(mask: Tensor) -> bool:
@@ -156,7 +176,7 @@ def of_value(value: Tensor, sizes: list[int]) -> Iterator[Changed]:
         yield from _of_numbers(value)
     else:
         yield from _of_indices(value, sizes)
-    yield from of_places(value)
+    yield from of_places(value, sizes[:SIZES])
     yield from _of_constants(value)
 
 

@@ -250,7 +250,8 @@ def _bases_and_overflows(site: Site) -> Iterator[Variant]:
                 "weights-swapped",
                 f"{words}, its complement: the weights of the mix (1 - s, s) exchanged",
             )
-        rewrite = site.first(lambda given, f=function: f(given["self"]))  # type: ignore[misc]
+        beta = site.given.get("beta", 1)
+        rewrite = site.first(lambda given, f=function, b=beta: f(b * given["self"]) / b)  # type: ignore[misc]
         yield site.variant(kind, words, rewrite, 1, "exp|log")
 
 

@@ -11,7 +11,7 @@ from agent.diagnosis.wrong_references.activations import re_number
 from agent.diagnosis.wrong_references.rules import Site, Variant, rule
 
 Tensor = torch.Tensor
-LARGEST_EPS = 0.1
+LARGEST_EPS = 0.5
 """An addend up to here under a root, or up to a hundredth of it elsewhere, is taken for an eps."""
 
 

@@ -17,6 +17,19 @@ _BRANCH = r"\?|\bif\b"
 _FILLS = (0.0, -1.0, 1.0, -100.0, -1e4, -1e-9, 1e-9, -math.inf)
 
 
+@rule("masked_fill")
+def _added(site: Site) -> Iterator[Variant]:
+    """The condition as a number: added, or what it keeps multiplied with."""
+    for words, change in (
+        ("with what the mask keeps added as 1 and the rest as 0", lambda x, m: x + m.logical_not()),
+        ("with the mask added as 1 and 0", lambda x, m: x + m.to(x.dtype)),
+        ("with the mask subtracted as 1 and 0", lambda x, m: x - m.to(x.dtype)),
+    ):
+        said = f"{words} in {site.label}: nothing is filled (masked out)"
+        run = lambda given, f=change: f(given["self"], given["mask"])  # noqa: E731
+        yield site.variant("mask-ignored", said, run, 3, "mask")
+
+
 @rule("where", "masked_fill")
 def _masks(site: Site) -> Iterator[Variant]:
     key = _key(site)

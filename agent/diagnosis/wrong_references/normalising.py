@@ -86,6 +86,27 @@ def _factors(site: Site) -> Iterator[Variant]:
         yield from _unscaled_means(site, norm, running)
 
 
+@rule(*SHAPES, late=True)
+def _factors_of_other_variances(site: Site) -> Iterator[Variant]:
+    """Two faults of one normalisation: of its variance, and of what it is divided by."""
+    norm, running = norm_of(site), is_running(site)
+    count = math.prod(norm.view[axis] for axis in norm.axes)
+    if running or count < 2:
+        return
+    forms: tuple[tuple[str, str, Callable[[Tensor, Tensor], Tensor]], ...] = (
+        ("unbiased-variance", f"with the unbiased variance, divided by n - 1 = {count - 1} for n = {count}",
+         lambda mean, var: var * count / (count - 1)),
+        ("sum-for-mean", f"with the sum of squares for their mean: not divided by {count}",
+         lambda mean, var: var * count),
+        ("mean-not-subtracted", "with E[x^2] for the variance: the squared mean is not subtracted",
+         lambda mean, var: var + mean * mean),
+    )  # fmt: skip
+    for kind, words, form in forms:
+        for _, said, factor in FACTORS:
+            both = lambda mean, var, v=form, f=factor: (mean, f(v(mean, var), norm.eps))  # noqa: E731
+            yield site.variant(kind, f"{words}, and {said}", with_factor(site, norm, running, both), 4, ROOTS)
+
+
 def _unscaled_means(site: Site, norm: Norm, running: bool) -> Iterator[Variant]:
     """x times a folded scale plus a folded shift, of which the mean lacks the scale or a part of it."""
     for words, lacks_factor, lacks_weight in (

@@ -58,6 +58,25 @@ _SAID = {
 }
 
 
+def _first(one: Tensor, other: Tensor) -> Tensor:
+    return torch.where(torch.isnan(other), other, one)
+
+
+@rule("logaddexp", "logaddexp2")
+def _one_of_two(site: Site) -> Iterator[Variant]:
+    """A sum of two in logarithms that is one of them alone, the larger one, or their sum."""
+    forms: tuple[tuple[str, str, Callable[[Tensor, Tensor], Tensor]], ...] = (
+        ("operator-missing", "with the first summand of {} alone: the other one is left out", _first),
+        ("operator-missing", "with the second (last) summand of {} alone: the other one is left out",
+         lambda a, b: _first(b, a)),
+        ("wrong-combine", "with the larger one (maximum) for {}", torch.maximum),
+        ("wrong-combine", "with a plain sum for {}", torch.add),
+    )  # fmt: skip
+    for kind, words, change in forms:
+        run = lambda given, f=change: f(given["self"], given["other"])  # noqa: E731
+        yield site.variant(kind, words.format(site.label), run, 1, "log|exp")
+
+
 @rule("_softmax", "_safe_softmax", late=True)
 def _not_rescaled(site: Site) -> Iterator[Variant]:
     x, dim = site.given["self"], site.given["dim"]

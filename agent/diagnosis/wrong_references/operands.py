@@ -217,7 +217,7 @@ def _exchanged(site: Site, name: str, mine: Tensor) -> Iterator[Variant]:
 
 
 def _rolled(site: Site, name: str, mine: Tensor) -> Iterator[Variant]:
-    for axis in range(mine.dim()):
+    for axis in [axis for axis in range(mine.dim()) if mine.shape[axis] > 2]:
         for step, words in ((-1, "ahead"), (1, "back")):
             words = f"with {_described(site, mine)} read one element {words} along dim {axis}: off by one"
             rolled = site.changed(**{name: lambda t, s=step, a=axis: t.roll(s, a)})
@@ -256,7 +256,12 @@ _OTHERWISE: dict[str, tuple[tuple[str, str, Pairwise, int], ...]] = {
 
 
 def _otherwise(site: Site) -> Iterator[Variant]:
+    # A distance of places is compared with a bound: what makes it useless is the bound left out.
+    places = roles.is_place(site.tape, site.given["self"]) and roles.bounds_masks(
+        site.tape, site.tape.users(site.call)
+    )
     for kind, words, operation, rank in _OTHERWISE[site.call.name]:
+        rank += 3 * places
         spoken = words.format(**{name: _described(site, site.given[name]) for name in ("self", "other")})
         rewrite = lambda given, f=operation: f(given["self"], given["other"])  # noqa: E731
         yield site.variant(kind, spoken, rewrite, rank, "[-+*/]")

@@ -18,6 +18,7 @@ _SUFFIXED = re.compile(r"(?<![\w.])(\d+\.?\d*(?:[eE][-+]?\d+)?|\.\d+(?:[eE][-+]?
 UNROLLED = 8
 """More calls that are alike than this are a loop: what is wrong is so in each of its steps."""
 NUMBER = re.compile(r" \(number \d+ of its kind\)")
+_ANY_NUMBER = re.compile(r"(?<![\w.])-?\d+\.?\d*(?:e[-+]?\d+)?(?![\w.]*\w)")
 USUAL_BLOCKS = (4, 8, 16, 32, 64, 128, 256, 512, 1024)
 """Sizes of vectors, tiles, warps and blocks that a source need not spell out."""
 
@@ -76,13 +77,13 @@ def _places(tape: Tape) -> list[int]:
     return places
 
 
-def _within_loops(tape: Tape) -> set[int]:
-    """Calls of loops but for those of the first and the last round."""
+def _loops(tape: Tape) -> list[list[int]]:
+    """Calls of loops, those of one instruction together."""
     rounds: dict[Any, list[int]] = {}
     for call in tape.calls:
         if call.place is not None:
             rounds.setdefault((call.place, call.func), []).append(call.number)
-    return {number for calls in rounds.values() if len(calls) > UNROLLED for number in calls[1:-1]}
+    return [calls for calls in rounds.values() if len(calls) > UNROLLED]
 
 
 class Site(NamedTuple):
@@ -173,6 +174,24 @@ def _everywhere(alike: dict[tuple[str, str, str], list[Variant]]) -> Iterator[Va
             yield Variant(kind, f"with every reduction taken {which}", rewrites, several[0][0].rank + 2)
 
 
+def _for_any_number(alike: dict[tuple[str, str, str], list[Variant]]) -> Iterator[Variant]:
+    """The same slip of several calls, each with a number of its own."""
+    found: dict[tuple[str, str, str], list[Variant]] = {}
+    for (name, kind, said), variants in alike.items():
+        if (
+            name in ("add", "sub", "mul", "div")
+            and len(variants) == 1
+            and len(variants[0].rewrites) == 1
+            and not variants[0].replaced
+        ):
+            found.setdefault((name, kind, _ANY_NUMBER.sub("its number", said)), []).append(variants[0])
+    for (name, _, said), variants in found.items():
+        rewrites = {number: rewrite for one in variants for number, rewrite in one.rewrites.items()}
+        if 1 < len(variants) == len(rewrites) <= UNROLLED and "its number" in said:
+            words = f"{said}, in all {len(rewrites)} of the kind ({name})"
+            yield variants[0]._replace(words=words, rewrites=rewrites, rank=variants[0].rank + 1)
+
+
 def of(tape: Tape, facts: Facts, late: bool = False) -> Iterator[Variant]:
     """Every variant of every call, and each that several calls have in all of them at once."""
     alike: dict[tuple[str, str, str], list[Variant]] = {}
@@ -182,9 +201,10 @@ def of(tape: Tape, facts: Facts, late: bool = False) -> Iterator[Variant]:
             for variant in _fitting(make, site):
                 said = NUMBER.sub("", variant.words)
                 alike.setdefault((call.name, variant.kind, said), []).append(variant)
-    if late:
-        yield from _everywhere(alike)
-    within = tape.once(_within_loops)
+    yield from _everywhere(alike) if late else _for_any_number(alike)
+    loops = tape.once(_loops)
+    looped = {number for calls in loops for number in calls}
+    within = {number for calls in loops for number in calls[1:-1]}
     for (name, _, said), variants in alike.items():
         together = len(variants) > 1 and all(len(v.rewrites) == 1 and not v.replaced for v in variants)
         many = len(variants) > UNROLLED and (together or all(v.rewrites for v in variants))
@@ -193,7 +213,8 @@ def of(tape: Tape, facts: Facts, late: bool = False) -> Iterator[Variant]:
             continue
         # Of the steps of a loop the first and the last may be wrong alone.
         for variant in (variants[0], variants[-1]) if many else variants:
-            yield variant._replace(rank=variant.rank + 4 * many)
+            is_step = many and bool(not loops or variant.rewrites.keys() & looped)
+            yield variant._replace(rank=variant.rank + 4 * is_step)
         if together and not many if late else together:
             rewrites = {number: rewrite for one in variants for number, rewrite in one.rewrites.items()}
             words = f"{said}, in all {len(rewrites)} of the kind ({name})"

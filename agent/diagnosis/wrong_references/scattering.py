@@ -37,6 +37,17 @@ def _before(site: Site) -> Iterator[Variant]:
             yield site.variant("reduction-start-value", words, started, 1, _ATOMIC)
 
 
+@rule("scatter_add")
+def _of_all_samples(site: Site) -> Iterator[Variant]:
+    """Sums that the samples share where each has its own."""
+    value, dim = site.call.value, site.given["dim"]
+    if value is None or value.dim() < 2 or dim % value.dim() == 0 or value.shape[0] < 2:
+        return
+    words = f"with the sums of all samples together in {site.label}: one table for the whole batch"
+    shared = site.around(lambda t: t.sum(0, keepdim=True).expand_as(t).clone())
+    yield site.variant("statistics-over-batch", words, shared, 2, _INDEX)
+
+
 @rule("scatter_add", "scatter_reduce", "index_add", "index_put")
 def _several(site: Site) -> Iterator[Variant]:
     """What becomes of several values for one place."""
@@ -69,6 +80,10 @@ def _several(site: Site) -> Iterator[Variant]:
         both = lambda given: site.changed(self=given["self"] * given["alpha"])(given)  # noqa: E731
         yield site.variant("activation-order", f"with alpha applied to all of {site.label}", both, 1, r"\*")
     if not counts:
+        for which in ("last", "first"):
+            words = f"with the {which} element of each place (segment) left out of {site.label}"
+            ends = _without_ends(site, which == "last")
+            yield site.variant("last-element-left-out", words, ends, 2, "for|<")
         for kind, words, change in _SOURCES:
             yield site.variant(kind, words.format(site.label), site.changed(**{source: change}), 1, _INDEX)
 
@@ -107,6 +122,24 @@ def _placed(site: Site, how: str, kept: bool) -> Rewrite:
             return _one_each(start, dim, index, values, how == "last")
         result = start.scatter_reduce(dim, index, values, how, include_self=kept and how != "mean")
         return result.reshape(given["self"].shape)
+
+    return run
+
+
+def _without_ends(site: Site, last: bool) -> Rewrite:
+    """Sums of all but the last, or the first, value that goes to each place."""
+
+    def run(given: Arguments) -> Tensor:
+        start, dim, index, values = _as_scatter(site, given)
+        order = torch.arange(index.shape[dim], device=index.device)
+        order = order.reshape([-1 if axis == dim % index.dim() else 1 for axis in range(index.dim())])
+        order = order.expand_as(index)
+        reduce = "amax" if last else "amin"
+        end = torch.zeros(start.shape, dtype=order.dtype).scatter_reduce(
+            dim, index, order, reduce, include_self=False
+        )
+        kept = values.masked_fill(end.gather(dim, index) == order, 0.0)
+        return start.scatter_add(dim, index, kept).reshape(given["self"].shape)
 
     return run
 

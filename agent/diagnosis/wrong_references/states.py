@@ -128,8 +128,18 @@ def _share(site: Site) -> tuple[str, str]:
     """Kind and word for a share of a mix: a decay where a state is weighted, else a weight."""
     weighted = site.given["self"]
     steps = sum(call.place == site.call.place for call in site.tape.calls) if site.call.place else 1
-    state = site.tape.name(weighted) is not None or steps > 1 or site.call.name == "lerp"
+    updated = site.tape.name(weighted) is not None and _is_updated(site)
+    state = updated or steps > 1 or site.call.name == "lerp"
     return ("wrong-decay", "decay") if state else ("weights-swapped", "weight of the mix")
+
+
+def _is_updated(site: Site) -> bool:
+    """Whether it is written to, or what it is summed up to is returned: a state, and no other input."""
+    sums = [call for call in site.tape.users(site.call) if call.name in ("add", "sub")]
+    made = [t for call in sums for t in tensors(call.result)]
+    return bool(site.call.written) or any(
+        result is t for result in tensors(site.tape.result) for t in made
+    ) or any(call.written for call in sums)  # fmt: skip
 
 
 def _shares(tape: Tape) -> list[tuple[Call, str, float]]:

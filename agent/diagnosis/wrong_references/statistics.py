@@ -51,6 +51,10 @@ def _other_axes(site: Site) -> Iterator[Variant]:
                 each = " (one for each channel)" if groups == norm.channels else ""
                 words = f"with statistics of {groups} groups{each}; the reference has {norm.groups}"
                 yield site.variant(kind, words, statistics(norm.axes, view), 0, STATISTICS + "|group")
+    if site.call.name == "native_group_norm" and 1 < norm.groups < norm.channels:
+        words = "with the channels dealt to the groups in turn (c % groups): interleaved, not neighbours"
+        dealt = site.first(lambda given: _dealt(norm, given))
+        yield site.variant("layout-misread", words, dealt, 1, "%|group")
     if 0 not in norm.axes and norm.view[0] > 1:
 
         def first(mean: Tensor, var: Tensor) -> Pair:
@@ -61,6 +65,17 @@ def _other_axes(site: Site) -> Iterator[Variant]:
         yield site.variant(
             "statistics-over-batch", words, with_factor(site, norm, False, first), 0, STATISTICS
         )
+
+
+def _dealt(norm: Norm, given: Arguments) -> Tensor:
+    """Each group has every so many-th channel."""
+    x = given["input"]
+    each = x.shape[1] // norm.groups
+    rest = x.shape[2:]
+    turned = x.reshape(-1, each, norm.groups, *rest).transpose(1, 2).reshape(x.shape)
+    y = _over(norm, {**given, "input": turned, "weight": None, "bias": None})
+    y = y.reshape(-1, norm.groups, each, *rest).transpose(1, 2).reshape(x.shape)
+    return norm.affined(y, given.get("weight"), given.get("bias"))
 
 
 def _over(norm: Norm, given: Arguments) -> Tensor:
@@ -129,12 +144,18 @@ def _of_subset(rows: Tensor, mask: Tensor, centred: bool) -> Pair:
     return mean, (chosen - mean).square().mean(-1, True)
 
 
+def _mean_of_subset(rows: Tensor, mask: Tensor, centred: bool) -> Pair:
+    mean = rows[..., mask].mean(-1, True) if centred else rows.new_zeros(())
+    return mean, rows.var(-1, correction=0, keepdim=True)
+
+
 _FORMS: dict[str, Form] = {
     "both sums": _both,
     "the sum behind the mean": _mean_alone,
     "the sum of squares": _squares_alone,
     "sum and sum of squares": _one_pass,
     "the statistics": _of_subset,
+    "the mean alone": _mean_of_subset,
 }
 
 

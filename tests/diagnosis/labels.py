@@ -15,7 +15,9 @@ from pydantic import BaseModel, ConfigDict, Field, model_validator
 
 HERE = Path(__file__).resolve().parent
 CORPUS, PROBLEMS = HERE / "corpus", HERE / "problems"
-Half = Literal["own", "blind", "learn", "closed", "unseen", "fresh", "third_learn", "third_closed", "fourth_closed"]
+Half = Literal[
+    "own", "blind", "learn", "closed", "unseen", "fresh", "third_learn", "third_closed", "fourth_closed"
+]
 Section = Literal["build", "binding", "run", "mismatch", "right"]
 HALVES: tuple[Half, ...] = get_args(Half)
 SECTIONS: tuple[Section, ...] = get_args(Section)

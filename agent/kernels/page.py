@@ -20,9 +20,11 @@ the README. What was tried and did not work: [log.md](log.md).
 cases of a kernel share one function, which torch compiles for dynamic sizes from the second shape on and
 leaves to eager after eight. Since then each case is compiled anew.
 
-**No GPU has judged the files as they are now**: what a GPU verified (2026-11-22 to 24) are earlier files of
-these kernels, as `agent kernels list` says of each. On an H100 the present ones, or ones a few hours older,
-were compared with torch and timed ([sweep](kernels-sweep.md)).
+**An H200 has judged twelve of the kernels as they are now** (2026-11-26, with a second look each).
+`conv_fp32x3` was refused there by compute-sanitizer's racecheck, which does not follow a barrier at which one
+lane arrives for its warp. The others' verdicts are of earlier files, or there is none, as `agent kernels
+list` says of each: the time on the GPU was over. All were compared with torch in value and gradient there
+(`tests/gpu`), and timed ([sweep](kernels-sweep.md)).
 
 ![Times of the kernels beside torch.compile, eager and the floor](kernels.svg)
 """

@@ -24,8 +24,8 @@ that the first one lacks, is split by a rule into `learn`, which was learned fro
 and then learned from as well. `unseen` was written after that, by others again, and `fresh` after the search
 in place of a list, by somebody who knew some twenty lines of this page; each was judged once and last. A
 third set, by two more, is split by the second's rule into `third_learn`, learned from, and `third_closed`,
-judged once and last. The sets before it were there to learn from, so that the fourth, by one more, is closed as a whole:
-`fourth_closed` was judged once, after all that is told here.
+judged once and last. The sets before it were there to learn from, so that the fourth, by one more, is closed
+as a whole: `fourth_closed` was judged once, after all that is told here.
 
 - **right**: the headline is the true cause, in its kind and in its words; of two faults both are named.
 - **one of two**: the headline is one of two faults, and nothing names the other.
@@ -65,8 +65,9 @@ outputs, the explanation alone, mismatches only:
 - `blind`, on which nothing is tuned: 79 of 85, 2 misled;
 - 1.4 s of computing for one of twenty, 2.0 s at most.
 
-That is no judgement of fresh ground, and none of it is in the table. The fourth set is one: 75 % right with this code, 7 %
-misled, of which three in four are right in words by another kind than their labels have, and one is wrong.
+That is no judgement of fresh ground, and none of it is in the table. The fourth set is one: 75 % right with
+this code, 7 % misled, of which three in four are right in words by another kind than their labels have, and
+one is wrong.
 
 Of the seven that misled in the unseen set five are right in words, by a kind that their labels do not have
 (see the worst cases below), and of the sixteen in `fresh` ten: an LSTM's output gate that takes the old cell

@@ -12,7 +12,8 @@ from diagnosis.labels import PROBLEMS, kinds, unsure_kinds
 from agent.diagnosis.mismatch import causes, matching, samples
 from agent.diagnosis.mismatch.causes import Explained
 from agent.harness.oracle import explanation
-from agent.harness.truth.reference import Draw, Reference
+from agent.harness.truth.draws import Draw
+from agent.harness.truth.reference import Reference
 from agent.records import Finding
 
 CASES = [

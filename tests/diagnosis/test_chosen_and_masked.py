@@ -12,7 +12,8 @@ import torch
 import torch.nn.functional as F
 
 from agent.harness.oracle.explanation import Explaining
-from agent.harness.truth.reference import Draw, Reference
+from agent.harness.truth.draws import Draw
+from agent.harness.truth.reference import Reference
 from agent.records import Finding
 
 from .labels import kinds

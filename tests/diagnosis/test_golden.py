@@ -27,7 +27,8 @@ from agent.diagnosis.build import errors, load_inline_log
 from agent.diagnosis.runtime import illegal_launches, python_errors, timeouts
 from agent.harness.confirmation import sanitizer
 from agent.harness.oracle import explanation
-from agent.harness.truth.reference import Draw, Reference
+from agent.harness.truth.draws import Draw
+from agent.harness.truth.reference import Reference
 from agent.records import Attempt, Candidate, Evaluation, Finding, Location, Scope, Stage, Status
 
 GOLDEN = Path(__file__).parent / "golden"

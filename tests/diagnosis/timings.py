@@ -15,7 +15,8 @@ from typing import Any
 import torch
 
 from agent.harness.oracle import explanation
-from agent.harness.truth.reference import Draw, Reference
+from agent.harness.truth.draws import Draw
+from agent.harness.truth.reference import Reference
 from agent.records import Finding
 
 from .faults import FAULTS

@@ -10,7 +10,8 @@ import torch
 from agent.harness.mutation import mutants, mutation_testing
 from agent.harness.task import protocol
 from agent.harness.truth import perturbation, tolerance
-from agent.harness.truth.reference import Draw, Reference
+from agent.harness.truth.draws import Draw
+from agent.harness.truth.reference import Reference
 
 SOURCE = """
 import torch

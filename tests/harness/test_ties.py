@@ -6,7 +6,8 @@ import pytest
 import torch
 
 from agent.harness.truth import ties
-from agent.harness.truth.reference import Draw, Reference
+from agent.harness.truth.draws import Draw
+from agent.harness.truth.reference import Reference
 
 SOURCE = """
 import torch

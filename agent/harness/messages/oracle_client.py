@@ -29,6 +29,7 @@ class OracleClient:
 
     def __init__(self, child: Child, problem: str) -> None:
         self._child, self._problem = child, problem
+        self._environment: Message | None = None
 
     def ask(self, command: Message, limit_s: float = ORACLE_LIMIT_S) -> Message:
         """The answer. Raises ProblemError or EnvironmentFault."""
@@ -38,6 +39,12 @@ class OracleClient:
         if reply.get("blame") == "reference":
             raise ProblemError(f"{self._problem}: the reference failed: {reply['error']}")
         raise defect("the oracle", str(reply["error"]), str(reply.get("traceback", "")))
+
+    def environment(self) -> Message:
+        """What it computes with and on; asked for once."""
+        if self._environment is None:
+            self._environment = self.ask(to_oracle(oracle_commands.Environment()))
+        return self._environment
 
     def weigh(self, command: Message) -> Message:
         """The answer about what the candidate's process described. Raises Refused where that does not fit."""

@@ -13,7 +13,8 @@ import torch
 
 from agent.harness.mutation import mutants
 from agent.harness.truth import tolerance
-from agent.harness.truth.reference import Draw, Reference, tree_map
+from agent.harness.truth.draws import Draw, tree_map
+from agent.harness.truth.reference import Reference
 from agent.harness.truth.user_code import ReferenceRaised
 
 SPREADS = (0, 2, 6, 12, 25, 40, 0, 2, 6, 12, 25, 40)

@@ -17,7 +17,7 @@ from torch.utils._python_dispatch import TorchDispatchMode, _disable_current_mod
 
 from agent.diagnosis.tape import bound
 from agent.harness.mutation import lost_terms, recurrent_faults
-from agent.harness.truth.reference import tree_map
+from agent.harness.truth.draws import tree_map
 from agent.harness.worker.memory_guards import leaves
 
 LAST_BLOCK = 32

@@ -15,7 +15,8 @@ import torch
 from agent.harness.mutation import equivalence, lost_terms, mutants
 from agent.harness.task import protocol
 from agent.harness.truth import perturbation, tolerance
-from agent.harness.truth.reference import Draw, Reference, tree_map
+from agent.harness.truth.draws import Draw, tree_map
+from agent.harness.truth.reference import Reference
 from agent.harness.truth.user_code import ReferenceRaised
 
 SAME = 4 * torch.finfo(torch.float32).eps

@@ -17,8 +17,9 @@ import torch
 from agent.harness.oracle.batched_calls import Rows
 from agent.harness.oracle.transport import Exchange
 from agent.harness.truth import passes
+from agent.harness.truth.draws import tree_map
 from agent.harness.truth.limits import CHUNK
-from agent.harness.truth.reference import Reference, tree_map
+from agent.harness.truth.reference import Reference
 from agent.harness.worker.memory_guards import leaves
 from agent.harness.worker.timing import Timer, slope
 

@@ -10,7 +10,7 @@ from typing import Any
 
 import torch
 
-from agent.harness.truth.reference import tree_map
+from agent.harness.truth.draws import tree_map
 from agent.harness.worker import wire
 from agent.harness.worker.memory_guards import leaves
 from agent.harness.worker.shared_memory import Segment, blank, laid

@@ -14,7 +14,8 @@ from agent.diagnosis.tape import record
 from agent.diagnosis.where import telling
 from agent.diagnosis.where.following import Followed
 from agent.harness.truth import tolerance
-from agent.harness.truth.reference import Draw, Reference, tree_map
+from agent.harness.truth.draws import Draw, tree_map
+from agent.harness.truth.reference import Reference
 from agent.records import Finding
 
 FEW_ELEMENTS = 1 << 16

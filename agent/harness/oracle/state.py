@@ -8,7 +8,8 @@ import torch
 from agent.harness.oracle.transport import Exchange
 from agent.harness.task import faults
 from agent.harness.truth import parameter_names
-from agent.harness.truth.reference import Draw, Reference
+from agent.harness.truth.draws import Draw
+from agent.harness.truth.reference import Reference
 from agent.records import Finding
 
 ROOM = 3

@@ -15,7 +15,7 @@ import torch
 
 from agent.harness.messages.oracle_commands import Claims
 from agent.harness.oracle.batched_calls import Rows
-from agent.harness.truth.reference import tree_map
+from agent.harness.truth.draws import tree_map
 from agent.harness.worker import wire
 from agent.harness.worker.memory_guards import leaves
 from agent.harness.worker.shared_memory import BAND_BYTES, PIECE_BYTES, Segment, blank, laid

@@ -10,7 +10,7 @@ from agent.harness.oracle.state import OracleState
 from agent.harness.oracle.transport import Excepted
 from agent.harness.task import faults
 from agent.harness.truth import tolerance
-from agent.harness.truth.reference import Draw
+from agent.harness.truth.draws import Draw
 from agent.harness.truth.user_code import ReferenceRaised
 from agent.harness.worker import wire
 from agent.records import Finding

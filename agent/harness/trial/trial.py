@@ -62,7 +62,7 @@ class Trial:
         self.correctness = Correctness(draws=1, max_abs_err=None, max_rel_err=None, error_budget_ratio=None)
         self.names: dict[str, str] = {}
         """ModelNew's name for each parameter of the reference's that has another one there."""
-        self._left_out: list[str] = []
+        self._left_out: dict[str, None] = {}  # each once, in order
         self.ran: tuple[str, ...] = ()
         """The kernels that the draws launched, by their signatures; on the emulator."""
         self._drawn, self._conditions, self._records = 0, Dealer(), CallRecords(job.library_ops)
@@ -75,7 +75,6 @@ class Trial:
         reference = workspace.oracle_folder(folder) / "reference.py"
         reference.write_text(source)
         self._given: dict[str, Any] = {}
-        self._environment: Environment | None = None
         self._noop: NoopWorker | None = None
         timed = job.measure and backend.device == "cuda"
         with selection.joined(backend, 1 + timed) as (mine, theirs):
@@ -133,11 +132,8 @@ class Trial:
         return self._backend.built()
 
     def environment(self) -> Environment:
-        """What the verdict is of; asked for once."""
-        if self._environment is None:
-            told = self.oracle.ask(to_oracle(oracle_commands.Environment()))
-            self._environment = Environment(**told, compiler=self._backend.compiler)
-        return self._environment
+        """What the verdict is of."""
+        return Environment(**self.oracle.environment(), compiler=self._backend.compiler)
 
     def verify(self, announce: Announce) -> None:
         """Runs every draw of every parameter set."""
@@ -218,14 +214,10 @@ class Trial:
         self._seed = self._seed if draw.family == protocol.NEAR else secret_seed()
         drawn = self.oracle.ask(to_oracle(oracle_commands.Draw(self._seed, stem, draw.family, draw.in_place)))
         if "left_out" in drawn:
-            self._leave_out(draw, drawn["left_out"])
+            self._left_out[f"{protocol.WORDS[str(draw.family)]}: {drawn['left_out']}"] = None
             return {}
         self.limits.learn(**self.oracle.ask(to_oracle(oracle_commands.Duration())))
         return drawn | {"stem": stem}
-
-    def _leave_out(self, draw: Draw, reason: str) -> None:
-        words = f"{protocol.WORDS[str(draw.family)]}: {reason}"
-        self._left_out += [words] if words not in self._left_out else []
 
     def _call_on(self, drawn: dict[str, Any], draw: Draw, stem: str) -> dict[str, Any]:
         self._given = drawn
@@ -269,7 +261,7 @@ class Trial:
                 found = mismatch_diagnosis.cause(found, candidate, self.oracle)
             raise faults.Refused(Status(reply["status"]), "verify", [found])
         if "left_out" in reply:
-            self._leave_out(draw, reply["left_out"])
+            self._left_out[f"{protocol.WORDS[str(draw.family)]}: {reply['left_out']}"] = None
         return reply
 
     def _ablate(self) -> None:

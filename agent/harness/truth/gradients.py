@@ -13,7 +13,8 @@ import torch
 from torch._decomp import get_decompositions
 
 from agent.harness.truth import tolerance
-from agent.harness.truth.reference import Draw, Reference, tree_map
+from agent.harness.truth.draws import Draw, tree_map
+from agent.harness.truth.reference import Reference
 from agent.harness.truth.summation import OneByOne, Strips
 from agent.harness.truth.summation_order import OtherOrder
 from agent.harness.truth.user_code import of_the_reference

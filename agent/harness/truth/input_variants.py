@@ -12,7 +12,8 @@ from typing import Any, NamedTuple
 
 import torch
 
-from agent.harness.truth.reference import Draw, Reference, tree_map
+from agent.harness.truth.draws import Draw, tree_map
+from agent.harness.truth.reference import Reference
 from agent.harness.truth.user_code import ReferenceRaised
 from agent.harness.worker import layouts
 from agent.harness.worker.memory_guards import leaves

@@ -6,34 +6,20 @@ made again.
 
 import contextlib
 import time
-from collections.abc import Callable
 from functools import partial
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any
 
 import torch
-from torch.utils._pytree import tree_map_only
 
 from agent.harness.truth import float64, input_distributions, perturbation, ties, tolerance
-from agent.harness.truth.summation import OneByOne
+from agent.harness.truth.draws import Draw, in_sequence, seconds, tree_map
 from agent.harness.truth.summation_order import OtherOrder
 from agent.harness.truth.user_code import ReferenceRaised, drawn, of_the_reference
 from agent.harness.worker import memory_guards
 
 WARM_S = 0.01
 """A first forward that takes longer is timed again, since what it had to load is no part of its time."""
-
-
-class Draw(NamedTuple):
-    inputs: list[Any]
-    expected: tolerance.Expected
-    overlaps: list[list[str]]
-    """For each output the kinds of tensors that the reference's own output shares memory with."""
-    family: str | None = None
-    """How the inputs were derived; None for stated ones."""
-    in_full: "Callable[[], Draw] | None" = None
-    """Of a draw with the limits of torch's own order alone: the same draw with those of every order, which
-    are never narrower, for an output outside. It takes the time and memory that were saved."""
 
 
 class Reference:
@@ -60,8 +46,7 @@ class Reference:
         self._writes: bool | None = None
         """Whether it has written to anything so far; None before its first run."""
         self._has_other_ways: bool | None = None
-        """Whether a draw so far had more to it than another order of its sums: few sums, or a choice among
-        equal elements; None before the first."""
+        """Whether a draw so far had few sums, or a choice among equal elements; None before the first."""
 
     def perturb(self, seed: int, *, wide: bool = False) -> list[Any]:
         """A new instance with perturbed parameters; returns the constructor's arguments.
@@ -152,9 +137,8 @@ class Reference:
         inputs = self.inputs(seed, family) if inputs is None else inputs
         if inputs is None:
             return None
-        if strict and self._writes is False and self._has_other_ways is False:
-            return self._strictly(seed, family, inputs)
-        return self._fully(seed, family, inputs)
+        is_plain = self._writes is False and self._has_other_ways is False
+        return (self._strictly if strict and is_plain else self._fully)(seed, family, inputs)
 
     def _strictly(self, seed: int, family: str | None, inputs: list[Any]) -> Draw:
         with torch.no_grad():
@@ -241,26 +225,20 @@ class Reference:
         before = {name: [t._version for t in group] for name, group in tensors.items()}
         # Batch norm writes to its running statistics and leaves their version as it was.
         buffers = {n: t.clone() for n, t in self.model.named_buffers() if n in tensors}
-        result, seconds = self._timed(inputs)
+        result, took = self._timed(inputs)
         after = {name: [t._version for t in group] for name, group in tensors.items()}
         touched = {name for name in tensors if before[name] != after[name]}
         touched |= {name for name, old in buffers.items() if not torch.equal(tensors[name][0], old)}
-        if self.forward_s == 0.0 and seconds > WARM_S and not touched:
-            result, seconds = self._timed(inputs)
-        self.forward_s = max(self.forward_s, seconds)
+        if self.forward_s == 0.0 and took > WARM_S and not touched:
+            result, took = self._timed(inputs)
+        self.forward_s = max(self.forward_s, took)
         return result, touched
 
     def _timed(self, inputs: list[Any]) -> tuple[Any, float]:
-        begun = self._clock()
+        begun = seconds(self._device)
         with of_the_reference():
             result = self.model(*inputs)
-        return result, self._clock() - begun
-
-    def _clock(self) -> float:
-        if self._device != "cuda":
-            return time.process_time()
-        torch.cuda.synchronize()
-        return time.monotonic()
+        return result, seconds(self._device) - begun
 
     def truth(self, inputs: list[Any]) -> Any:
         """The result in float64; tensors that forward makes without a dtype are float64 as well."""
@@ -298,10 +276,7 @@ class Reference:
         return ties.chosen_both_ways(run)
 
     def _in_sequence(self, inputs: list[Any]) -> tolerance.Sequence:
-        order = OneByOne()
-        with OtherOrder(order):
-            outputs = self._placed(self.model(*inputs))
-        return tolerance.Sequence(outputs, order.lost)
+        return in_sequence(lambda: self._placed(self.model(*inputs)))
 
     def _placed(self, outputs: Any) -> Any:
         return tree_map(lambda t: t.to(self._device), outputs)
@@ -323,8 +298,3 @@ class Reference:
         return (
             list(tree_map(partial(input_distributions.varied, seed=seed), inputs)) if self._fixed else inputs
         )
-
-
-def tree_map(change: Any, value: Any) -> Any:
-    """`value` with `change` applied to every tensor in it."""
-    return tree_map_only(torch.Tensor, change, value)

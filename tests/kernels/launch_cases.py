@@ -226,7 +226,10 @@ CASES = {
     "gate_product": Case(_gate_product, both(launch("gate_product"))),
     "gelu": Case(gelu, both(launch("gelu"))),
     "rotary": Case(_rotary, both(launch("rotary"))),
-    "softmax": Case(_softmax, both(launch("softmax"))),
+    "softmax": Case(
+        _softmax,
+        {way: (KERNELS / f"softmax/csrc/{way.lower()}.cuh", way) for way in ("Forward", "Backward")},
+    ),
     "logsumexp": Case(_logsumexp, both(launch("logsumexp"))),
     "layer_norm": Case(_layer_norm, ROWS),
     "rms_norm": Case(_rms_norm, ROWS),

@@ -8,9 +8,9 @@ from agent.cli.app import app
 
 STEPS = (
     (
-        "The catalogue answers level1/softmax with a hand-written kernel; it is built\n"
+        "The catalogue answers level1/gelu with a hand-written kernel; it is built\n"
         "and judged here, on the CPU.",
-        ("run", "level1/softmax", "--provider", "catalogue", "--executor", "emulator"),
+        ("run", "level1/gelu", "--provider", "catalogue", "--executor", "emulator"),
     ),
     (
         "Replayed are four attempts at level1/group_norm, recorded from a scripted provider: a build error,\n"

@@ -22,9 +22,9 @@ leaves to eager after eight. Since then each case is compiled anew.
 
 **An H200 has judged twelve of the kernels as they are now** (2026-11-26, with a second look each).
 `conv_fp32x3` was refused there by compute-sanitizer's racecheck, which does not follow a barrier at which one
-lane arrives for its warp. The others' verdicts are of earlier files, or there is none, as `agent kernels
-list` says of each: the time on the GPU was over. All were compared with torch in value and gradient there
-(`tests/gpu`), and timed ([sweep](kernels-sweep.md)).
+lane arrives for its warp. The others' verdicts are of earlier files, or there is none yet, as `agent kernels
+list` says of each. All were compared with torch in value and gradient there (`tests/gpu`), and timed
+([sweep](kernels-sweep.md)).
 
 ![Times of the kernels beside torch.compile, eager and the floor](kernels.svg)
 """

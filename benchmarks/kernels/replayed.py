@@ -9,26 +9,21 @@ bit, or the row says so. Builds what it measures, in parallel.
 
 import os
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 
 os.environ["AGENT_KERNELS_ALWAYS"] = "1"
 
 import torch
 
-from agent.kernels import building, parallel, routing
-from agent.kernels.replaying import extension, replayed
+from agent.kernels import building, parallel
+from agent.kernels.replaying import extension
 from agent.kernels.sweep import grid
+from benchmarks.kernels import host
 
 BATCH, BATCHES = 200, 9
-ROWS = {
-    "gelu": "gelu [1, 3072] float32", "softmax": "softmax [256, 1000] float32",
-    "logsumexp": "logsumexp [256, 1000] float32", "rms_norm": "rms_norm [1, 4096] bfloat16",
-    "layer_norm": "layer_norm [1, 197, 768] float32", "add_rms_norm": "add_rms_norm [1, 4096] bfloat16",
-    "gate_product": "gate_product [1, 14336] bfloat16 two tensors, silu",
-    "rotary": "rotary [1, 32, 1, 128] bfloat16 half a row apart, positions at -2",
-    "cross_entropy": "cross_entropy [512, 100] float32",
-}  # fmt: skip
+ROWS = {name: host.NAMES[name] for name in host.NAMES if name not in ("add_layer_norm", "group_norm")}
+"""Those of `host` whose libraries are built in a few seconds."""
 
 
 def build() -> None:
@@ -41,15 +36,6 @@ def build() -> None:
             pass
         made.result()
         print(f"built in {time.monotonic() - begun:.1f} s", flush=True)
-
-
-def both_ways() -> Iterator[None]:
-    """Calls by Python, then replayed."""
-    for replay in "01":
-        os.environ["AGENT_KERNELS_REPLAY"] = replay
-        routing.reset()
-        replayed.load()
-        yield
 
 
 def in_a_row(call: Callable[[], object]) -> float:
@@ -82,7 +68,7 @@ def main() -> None:
         for more in ("", " forward and backward"):
             case = entries[name + more]
             call, results = case.call(case.ours), []
-            for _ in both_ways():
+            for _ in host.both_ways():
                 row.append(in_a_row(call))
                 results.append(flat(call()))
             row.append(in_a_row(case.call(case.native)))

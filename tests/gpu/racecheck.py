@@ -1,7 +1,7 @@
 """Which ways to hand shared memory over racecheck follows: `PYTHONPATH=tests python -m gpu.racecheck`.
 
-Runs the kernels of tests/emulator/modern/handovers.cu under compute-sanitizer's racecheck, on a GPU, and prints
-which of them it reports. What came of it stands in docs/adr/0028-races-that-racecheck-is-not-sure-of.md.
+Runs the kernels of tests/emulator/modern/handovers.cu under it on a GPU, and prints which of them it
+reports. What came of it stands in docs/adr/0028-races-that-racecheck-is-not-sure-of.md.
 """
 
 import subprocess

@@ -194,7 +194,9 @@ def test_the_build_is_announced_before_the_turn_on_the_gpu(confirms: Literal["st
 
 
 RACE = Finding(kind=FindingKind.SHARED_RACE, message="A race.", location=Location(kernel="plain"))
-DOUBTED = unfollowed.weighed(RACE.model_copy(update={"location": Location(kernel="ring")}), {"ring"})
+DOUBTED = unfollowed.weighed(
+    RACE.model_copy(update={"location": Location(kernel="ring")}), unfollowed.Kernels(frozenset({"ring"}))
+)
 """A race that racecheck reports of a kernel whose synchronization it does not follow."""
 
 

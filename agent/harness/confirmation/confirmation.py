@@ -148,8 +148,8 @@ def _not_counted(race: Finding, unexercised: tuple[str, ...] | None) -> str:
     kernel = race.location.kernel if race.location else None
     ran = unexercised is not None and not any(name.startswith(str(kernel)) for name in unexercised)
     return (
-        f"races in shared memory: racecheck reports one in {kernel}, which waits for {unfollowed.BY} and is "
-        f"not always followed there; not counted, {_RAN if ran else _DID_NOT_RUN}"
+        f"races in shared memory: racecheck reports one in {kernel}, whose threads wait for {unfollowed.BY}, "
+        f"which it does not always follow; not counted, {_RAN if ran else _DID_NOT_RUN}"
     )
 
 

@@ -1,8 +1,8 @@
-"""Kernels that compute-sanitizer's racecheck may be wrong about, since it does not follow how their threads wait.
+"""Kernels that compute-sanitizer's racecheck may be wrong about: it does not follow how their threads wait.
 
-It follows an mbarrier at which every lane arrives and waits for itself; not `__syncwarp()` and one lane that does
-so for its warp, nor a flag in shared memory (docs/adr/0028-races-that-racecheck-is-not-sure-of.md). Such kernels
-are known by their instructions in what NVIDIA's compiler makes of them, whether or not these run.
+It follows an mbarrier at which every lane arrives and waits for itself; not `__syncwarp()` and one lane that
+does so for its warp, nor a flag in shared memory (docs/adr/0028-races-that-racecheck-is-not-sure-of.md). Such
+kernels are known by their instructions in what NVIDIA's compiler makes of them, whether or not these run.
 """
 
 import re

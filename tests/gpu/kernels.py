@@ -205,11 +205,7 @@ BY_ONE_LANE = ("conv_fp32x3", "matmul_at_once", "matmul_fp32x3")
 
 
 def sanitizer() -> Iterator[tuple[str, Check]]:
-    """memcheck and racecheck over small calls, in a child.
-
-    A race in BY_ONE_LANE is left to the emulator, which follows how the threads of those kernels wait and checks
-    them (`agent kernels verify NAME --executor emulator --arch 90a`).
-    """
+    """memcheck and racecheck over small calls, in a child; a race in BY_ONE_LANE is the emulator's to find."""
 
     def under(tool: str) -> str | None:
         found = shutil.which("compute-sanitizer") or shutil.which("/usr/local/cuda/bin/compute-sanitizer")
@@ -219,9 +215,8 @@ def sanitizer() -> Iterator[tuple[str, Check]]:
         child = subprocess.run(command, capture_output=True, text=True, check=False, timeout=150)
         log = child.stdout + child.stderr
         found_by_it = [f for f in parsed(log) if not (f.location and f.location.kernel in BY_ONE_LANE)]
-        assert child.returncode == 0, log[-2000:]
+        assert (child.returncode, found_by_it) == (0, []), log[-2000:]
         assert "SUMMARY" in log, log[-2000:]
-        assert not found_by_it, found_by_it
         return None
 
     for tool in ("memcheck", "racecheck"):

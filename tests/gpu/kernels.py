@@ -205,7 +205,7 @@ BY_ONE_LANE = ("conv_fp32x3", "matmul_at_once", "matmul_fp32x3")
 
 
 def sanitizer() -> Iterator[tuple[str, Check]]:
-    """memcheck and racecheck over small calls, in a child; a race in BY_ONE_LANE is the emulator's to find."""
+    """memcheck and racecheck over small calls, in a child; races in BY_ONE_LANE are the emulator's."""
 
     def under(tool: str) -> str | None:
         found = shutil.which("compute-sanitizer") or shutil.which("/usr/local/cuda/bin/compute-sanitizer")

@@ -70,16 +70,8 @@ template <typename... Parameters, typename... Given>
 cudaError_t start_clusters(
     void (*kernel)(Parameters...), int64_t blocks, int64_t rows, unsigned threads, cudaStream_t stream,
     Given... given) {
-    cudaLaunchAttribute attribute = {};
-    attribute.id = cudaLaunchAttributeClusterDimension;
-    attribute.val.clusterDim = {unsigned(blocks), 1, 1};
-    cudaLaunchConfig_t config = {};
-    config.gridDim = dim3(unsigned(blocks), unsigned(rows));
-    config.blockDim = dim3(threads);
-    config.stream = stream;
-    config.attrs = &attribute;
-    config.numAttrs = 1;
-    return cudaLaunchKernelEx(&config, kernel, Parameters(given)...);
+    const dim3 grid = dim3(unsigned(blocks), unsigned(rows));
+    return launched_in_clusters(kernel, unsigned(blocks), grid, threads, stream, given...);
 }
 
 }  // namespace kernelwright

@@ -7,7 +7,6 @@
 
 namespace kernelwright {
 
-constexpr int64_t kMaxCluster = 8;          // blocks: what every GPU with clusters runs
 constexpr int64_t kMaxClusterRows = 65535;  // of a grid in y
 constexpr int64_t kFewRows = 32;            // so few leave most SMs without a block
 
@@ -57,10 +56,7 @@ inline int64_t cluster_for(int64_t rows, int64_t packs, int64_t each, int64_t wi
     const bool lack_blocks = rows <= kFewRows && packs > kBlockPacks;
     if (lack_blocks) widest = kMaxCluster;
     if (rows > kMaxClusterRows || packs > widest * most || (!lack_blocks && packs <= most)) return 1;
-    int major = 0;
-    if (cudaDeviceGetAttribute(&major, cudaDevAttrComputeCapabilityMajor, int(device)) != cudaSuccess || major != 9) {
-        return 1;
-    }
+    if (!has_clusters(device)) return 1;
     int64_t blocks = lack_blocks ? kMaxCluster : 2;
     while (blocks * most < packs) blocks *= 2;
     return blocks;

@@ -10,6 +10,8 @@
 
 namespace kernelwright {
 
+constexpr int64_t kMaxCluster = 8;  // blocks: what every GPU with clusters runs
+
 #ifndef KW_PORTABLE_ONLY
 __device__ __forceinline__ void await_earlier() { asm volatile("griddepcontrol.wait;" ::: "memory"); }
 
@@ -31,18 +33,27 @@ cudaError_t launched_in_clusters(
     return cudaLaunchKernelEx(&config, kernel, Parameters(given)...);
 }
 
-template <typename... Parameters, typename... Given>
-cudaError_t launched(void (*kernel)(Parameters...), dim3 grid, dim3 block, cudaStream_t stream, Given... given) {
-    return launched_in_clusters(kernel, 1, grid, block, stream, given...);
+inline bool has_clusters(int64_t device) {
+    int major = 0;
+    return cudaDeviceGetAttribute(&major, cudaDevAttrComputeCapabilityMajor, int(device)) == cudaSuccess && major == 9;
 }
+
 #else
 __device__ __forceinline__ void await_earlier() {}
 
+inline bool has_clusters(int64_t) { return false; }
+
 template <typename... Parameters, typename... Given>
-cudaError_t launched(void (*kernel)(Parameters...), dim3 grid, dim3 block, cudaStream_t stream, Given... given) {
+cudaError_t launched_in_clusters(
+    void (*kernel)(Parameters...), unsigned, dim3 grid, dim3 block, cudaStream_t stream, Given... given) {
     kernel<<<grid, block, 0, stream>>>(Parameters(given)...);
     return cudaGetLastError();
 }
 #endif
+
+template <typename... Parameters, typename... Given>
+cudaError_t launched(void (*kernel)(Parameters...), dim3 grid, dim3 block, cudaStream_t stream, Given... given) {
+    return launched_in_clusters(kernel, 1, grid, block, stream, given...);
+}
 
 }  // namespace kernelwright

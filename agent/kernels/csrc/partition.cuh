@@ -25,15 +25,6 @@ struct Partition {
 __device__ __forceinline__ float level_of(float max) { return isinf(max) ? 0.0f : max; }
 
 #ifndef KW_PORTABLE_ONLY
-// Packs stay as they are stored: the compiler would keep the floats that it made of 16-bit elements.
-template <typename T, int V, int P>
-__device__ __forceinline__ void keep_stored(Pack<T, V> (&packs)[P]) {
-    if constexpr (sizeof(T) < sizeof(float) && V > 1) {
-        #pragma unroll
-        for (int word = 0; word < P * V / 2; ++word) asm volatile("" : "+r"(reinterpret_cast<unsigned*>(packs)[word]));
-    }
-}
-
 // What is subnormal is 0.
 __device__ __forceinline__ float fast_exp2(float x) {
     float power;
@@ -41,9 +32,6 @@ __device__ __forceinline__ float fast_exp2(float x) {
     return power;
 }
 #else
-template <typename T, int V, int P>
-__device__ __forceinline__ void keep_stored(Pack<T, V> (&)[P]) {}
-
 __device__ __forceinline__ float fast_exp2(float x) { return exp2f(x); }
 #endif
 

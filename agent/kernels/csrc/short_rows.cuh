@@ -2,36 +2,14 @@
 // done at once for all of them.
 #pragma once
 
-#include <cstring>
-
 #include "ragged.cuh"
+#include "stored.cuh"
 
 namespace kernelwright {
 
 constexpr int kLanesThreads = 256;  // of a block at most
 constexpr int kFewLanes = 64;       // of a block where so many more of them would leave SMs without one
 constexpr int64_t kFewBlocks = 64;
-
-// A pack in words: where one of two is taken, the compiler would choose between 16-bit elements one by one.
-template <typename T, int V>
-struct alignas(sizeof(T) * V) Words {
-    static constexpr int kEach = int(sizeof(uint32_t) / sizeof(T));
-    uint32_t words[V / kEach];
-
-    Words() = default;
-    __device__ __forceinline__ explicit Words(T value) {
-        Pack<T, kEach> filled;
-        #pragma unroll
-        for (T& one : filled.v) one = value;
-        #pragma unroll
-        for (uint32_t& word : words) memcpy(&word, &filled, sizeof(word));
-    }
-    __device__ __forceinline__ T at(int i) const {
-        Pack<T, kEach> of_word;
-        memcpy(&of_word, &words[i / kEach], sizeof(of_word));
-        return of_word.v[i % kEach];
-    }
-};
 
 // A lane's share of a row: packs 0, L, 2 * L, ... below `left` from element `first` of the tensor on, and where the row
 // is not whole packs, one element at each end. Of rows that are not there, nothing.

@@ -6,6 +6,7 @@
 
 #include "../../csrc/launched.cuh"
 #include "../../csrc/partition.cuh"
+#include "../../csrc/stored.cuh"
 
 namespace kernelwright::linear_cross_entropy {
 

@@ -5,7 +5,8 @@
 #pragma once
 
 #include "../../csrc/divisor.cuh"
-#include "../../gelu/csrc/launch.cuh"
+#include "../../csrc/element.cuh"
+#include "../../gelu/csrc/formula.cuh"
 
 namespace kernelwright::gate_product {
 
@@ -39,10 +40,7 @@ struct Backward {
 };
 
 constexpr int kThreads = 128;
-// Packs of one thread. Of vectors a forward takes one: arithmetic bounds it in half precision, and more blocks share it.
-template <int V>
-constexpr int kForwardPacks = V == 1 ? 2 : 1;
-constexpr int kBackwardPacks = 2;
+constexpr int64_t kFewPacks = 2 * 132 * kThreads;  // backward: up to here a thread takes one pack, beyond two
 
 // 1 / (1 + exp(-x)); 0 where that is no float any more.
 __device__ __forceinline__ float sigmoid(float x) { return __fdividef(1.0f, 1.0f + exp2f(x * -gelu::kLog2E)); }
@@ -62,57 +60,56 @@ __device__ __forceinline__ float slope(float x) {
     return gelu::slope_of<kAct == kGelu_tanh>(x);
 }
 
-// Of rows of `packs`, all in units of a pack.
+// Of rows of packs.
+template <typename Index>
 struct Layout {
-    int64_t total;
-    AnyDivisor packs;
-    int64_t gate_stride, value_stride, grad_stride;
+    Index total;
+    Divisor<Index> packs;
+    int64_t gate_stride, value_stride, grad_stride;  // in packs
 
-    // f(row, column) of each of the kPacks packs of this thread that there are, with its place u in the thread.
+    // f(u, at, row, column) of each of the kPacks packs of this thread that there are: pack `at` of all, pack u of it.
     template <int kPacks, typename F>
     __device__ __forceinline__ void each(F f) const {
-        const int64_t first = int64_t(blockIdx.x) * (kThreads * kPacks) + threadIdx.x;
+        const Index first = Index(blockIdx.x) * (kThreads * kPacks) + threadIdx.x;
         #pragma unroll
         for (int u = 0; u < kPacks; ++u) {
-            const int64_t at = first + u * kThreads;
+            const Index at = first + u * kThreads;
             if (at >= total) return;
-            const int64_t row = packs.of(at);
-            f(u, row, at - row * packs.by);
+            const Index row = packs.of(at);
+            f(u, at, row, at - row * packs.by);
         }
     }
 };
 
-template <int kAct, typename T, int V>
+template <int kAct, int kPacks, typename T, int V, typename Index>
 __global__ void __launch_bounds__(kThreads) products(
     const Pack<T, V>* __restrict__ gate, const Pack<T, V>* __restrict__ value, Pack<T, V>* __restrict__ y,
-    Layout layout) {
-    constexpr int kPacks = kForwardPacks<V>;
+    Layout<Index> layout) {
     Pack<T, V> gates[kPacks], values[kPacks];
-    layout.each<kPacks>([&](int u, int64_t row, int64_t column) {
+    layout.template each<kPacks>([&](int u, Index, Index row, Index column) {
         gates[u] = gate[row * layout.gate_stride + column];
         values[u] = value[row * layout.value_stride + column];
     });
-    layout.each<kPacks>([&](int u, int64_t row, int64_t column) {
+    layout.template each<kPacks>([&](int u, Index at, Index, Index) {
         Pack<T, V> made;
         for (int k = 0; k < V; ++k) {
             made.v[k] = from_float<T>(activated<kAct>(to_float(gates[u].v[k])) * to_float(values[u].v[k]));
         }
-        y[row * layout.packs.by + column] = made;
+        y[at] = made;
     });
 }
 
-template <int kAct, typename T, int V>
+template <int kAct, int kPacks, typename T, int V, typename Index>
 __global__ void __launch_bounds__(kThreads) slopes(
     const Pack<T, V>* __restrict__ dy, const Pack<T, V>* __restrict__ gate, const Pack<T, V>* __restrict__ value,
-    Pack<T, V>* __restrict__ dgate, Pack<T, V>* __restrict__ dvalue, Layout layout) {
-    constexpr int kPacks = kBackwardPacks;
+    Pack<T, V>* __restrict__ dgate, Pack<T, V>* __restrict__ dvalue, Layout<Index> layout) {
     Pack<T, V> grown[kPacks], gates[kPacks], values[kPacks];
-    layout.each<kPacks>([&](int u, int64_t row, int64_t column) {
-        grown[u] = dy[row * layout.packs.by + column];
+    layout.template each<kPacks>([&](int u, Index at, Index row, Index column) {
+        grown[u] = dy[at];
         gates[u] = gate[row * layout.gate_stride + column];
         values[u] = value[row * layout.value_stride + column];
     });
-    layout.each<kPacks>([&](int u, int64_t row, int64_t column) {
+    layout.template each<kPacks>([&](int u, Index, Index row, Index column) {
         Pack<T, V> of_gate, of_value;
         for (int k = 0; k < V; ++k) {
             const float g = to_float(gates[u].v[k]), given = to_float(grown[u].v[k]);
@@ -124,43 +121,62 @@ __global__ void __launch_bounds__(kThreads) slopes(
     });
 }
 
-// The grid for `layout`, `each` packs a thread, or 0 where there are too many packs for one.
-inline unsigned grid_for(const Layout& layout, int each) {
-    const int64_t blocks = (layout.total + kThreads * each - 1) / (kThreads * each);
+// `grad_stride` in elements, as those of the arguments.
+template <int V, typename Arguments>
+Layout<PackIndex<V>> layout_of(const Arguments& args, int64_t grad_stride) {
+    using Index = PackIndex<V>;
+    const int64_t packs = args.length / V;
+    return {
+        Index(args.rows * packs), Divisor<Index>(packs), args.gate_stride / V, args.value_stride / V, grad_stride / V};
+}
+
+// The grid for so many packs, `each` a thread, or 0 where there are too many for one.
+inline unsigned grid_for(int64_t total, int each) {
+    const int64_t blocks = (total + kThreads * each - 1) / (kThreads * each);
     return blocks > kMaxGrid ? 0 : unsigned(blocks);
 }
 
-template <int kAct, typename T, int V>
+template <int kAct, int kPacks, typename T, int V>
 cudaError_t launch(const Forward& args) {
-    const int64_t packs = args.length / V;
-    const Layout layout = {args.rows * packs, AnyDivisor(packs), args.gate_stride / V, args.value_stride / V, 0};
-    const unsigned grid = grid_for(layout, kForwardPacks<V>);
+    const auto layout = layout_of<V>(args, 0);
+    const unsigned grid = grid_for(layout.total, kPacks);
     if (grid == 0) return cudaErrorInvalidValue;
-    products<kAct, T, V><<<grid, kThreads, 0, args.stream>>>(
+    products<kAct, kPacks, T, V><<<grid, kThreads, 0, args.stream>>>(
         static_cast<const Pack<T, V>*>(args.gate), static_cast<const Pack<T, V>*>(args.value),
         static_cast<Pack<T, V>*>(args.y), layout);
     return cudaGetLastError();
 }
 
-template <int kAct, typename T, int V>
+template <int kAct, int kPacks, typename T, int V>
 cudaError_t launch(const Backward& args) {
-    const int64_t packs = args.length / V;
-    const Layout layout = {
-        args.rows * packs, AnyDivisor(packs), args.gate_stride / V, args.value_stride / V, args.grad_stride / V};
-    const unsigned grid = grid_for(layout, kBackwardPacks);
+    const auto layout = layout_of<V>(args, args.grad_stride);
+    const unsigned grid = grid_for(layout.total, kPacks);
     if (grid == 0) return cudaErrorInvalidValue;
-    slopes<kAct, T, V><<<grid, kThreads, 0, args.stream>>>(
+    slopes<kAct, kPacks, T, V><<<grid, kThreads, 0, args.stream>>>(
         static_cast<const Pack<T, V>*>(args.dy), static_cast<const Pack<T, V>*>(args.gate),
         static_cast<const Pack<T, V>*>(args.value), static_cast<Pack<T, V>*>(args.dgate),
         static_cast<Pack<T, V>*>(args.dvalue), layout);
     return cudaGetLastError();
 }
 
+template <int kAct, typename T, int V>
+cudaError_t launch_in(const Forward& args) {
+    return launch<kAct, V == 1 ? 2 : 1, T, V>(args);
+}
+
+template <int kAct, typename T, int V>
+cudaError_t launch_in(const Backward& args) {
+    if constexpr (V > 1) {
+        if (args.rows * args.length / V <= kFewPacks) return launch<kAct, 1, T, V>(args);
+    }
+    return launch<kAct, 2, T, V>(args);
+}
+
 template <typename T, int V, typename Arguments>
 cudaError_t launch_with_act(const Arguments& args) {
-    if (args.act == kSilu) return launch<kSilu, T, V>(args);
-    if (args.act == kGelu) return launch<kGelu, T, V>(args);
-    if (args.act == kGelu_tanh) return launch<kGelu_tanh, T, V>(args);
+    if (args.act == kSilu) return launch_in<kSilu, T, V>(args);
+    if (args.act == kGelu) return launch_in<kGelu, T, V>(args);
+    if (args.act == kGelu_tanh) return launch_in<kGelu_tanh, T, V>(args);
     return cudaErrorInvalidValue;
 }
 
@@ -170,7 +186,8 @@ cudaError_t launch_as(const Arguments& args, bool addresses, int64_t grad_stride
         using T = decltype(element);
         constexpr int V = kVector<T>;
         const bool strides = args.gate_stride % V == 0 && args.value_stride % V == 0 && grad_stride % V == 0;
-        if (addresses && strides && args.length % V == 0) return launch_with_act<T, V>(args);
+        const bool whole = args.length % V == 0 && in_packs(args.rows * args.length / V);
+        if (addresses && strides && whole) return launch_with_act<T, V>(args);
         return launch_with_act<T, 1>(args);
     });
 }

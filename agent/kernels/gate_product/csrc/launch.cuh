@@ -40,7 +40,8 @@ struct Backward {
 };
 
 constexpr int kThreads = 128;
-constexpr int64_t kFewPacks = 2 * 132 * kThreads;  // backward: up to here a thread takes one pack, beyond two
+template <typename T>
+constexpr int kWide = kVector<T>;  // elements of a pack
 
 // 1 / (1 + exp(-x)); 0 where that is no float any more.
 __device__ __forceinline__ float sigmoid(float x) { return __fdividef(1.0f, 1.0f + exp2f(x * -gelu::kLog2E)); }
@@ -60,65 +61,48 @@ __device__ __forceinline__ float slope(float x) {
     return gelu::slope_of<kAct == kGelu_tanh>(x);
 }
 
-// Of rows of packs.
+// A thread takes one pack of each tensor: `at` of all, in a row and a column of packs.
 template <typename Index>
 struct Layout {
     Index total;
-    Divisor<Index> packs;
+    Divisor<Index> packs;  // of a row
     int64_t gate_stride, value_stride, grad_stride;  // in packs
-
-    // f(u, at, row, column) of each of the kPacks packs of this thread that there are: pack `at` of all, pack u of it.
-    template <int kPacks, typename F>
-    __device__ __forceinline__ void each(F f) const {
-        const Index first = Index(blockIdx.x) * (kThreads * kPacks) + threadIdx.x;
-        #pragma unroll
-        for (int u = 0; u < kPacks; ++u) {
-            const Index at = first + u * kThreads;
-            if (at >= total) return;
-            const Index row = packs.of(at);
-            f(u, at, row, at - row * packs.by);
-        }
-    }
 };
 
-template <int kAct, int kPacks, typename T, int V, typename Index>
+template <int kAct, typename T, int V, typename Index>
 __global__ void __launch_bounds__(kThreads) products(
     const Pack<T, V>* __restrict__ gate, const Pack<T, V>* __restrict__ value, Pack<T, V>* __restrict__ y,
     Layout<Index> layout) {
-    Pack<T, V> gates[kPacks], values[kPacks];
-    layout.template each<kPacks>([&](int u, Index, Index row, Index column) {
-        gates[u] = gate[row * layout.gate_stride + column];
-        values[u] = value[row * layout.value_stride + column];
-    });
-    layout.template each<kPacks>([&](int u, Index at, Index, Index) {
-        Pack<T, V> made;
-        for (int k = 0; k < V; ++k) {
-            made.v[k] = from_float<T>(activated<kAct>(to_float(gates[u].v[k])) * to_float(values[u].v[k]));
-        }
-        y[at] = made;
-    });
+    const Index at = Index(blockIdx.x) * kThreads + threadIdx.x;
+    if (at >= layout.total) return;
+    const Index row = layout.packs.of(at), column = at - row * layout.packs.by;
+    const Pack<T, V> gates = gate[row * layout.gate_stride + column];
+    const Pack<T, V> values = value[row * layout.value_stride + column];
+    Pack<T, V> made;
+    for (int k = 0; k < V; ++k) {
+        made.v[k] = from_float<T>(activated<kAct>(to_float(gates.v[k])) * to_float(values.v[k]));
+    }
+    y[at] = made;
 }
 
-template <int kAct, int kPacks, typename T, int V, typename Index>
+template <int kAct, typename T, int V, typename Index>
 __global__ void __launch_bounds__(kThreads) slopes(
     const Pack<T, V>* __restrict__ dy, const Pack<T, V>* __restrict__ gate, const Pack<T, V>* __restrict__ value,
     Pack<T, V>* __restrict__ dgate, Pack<T, V>* __restrict__ dvalue, Layout<Index> layout) {
-    Pack<T, V> grown[kPacks], gates[kPacks], values[kPacks];
-    layout.template each<kPacks>([&](int u, Index at, Index row, Index column) {
-        grown[u] = dy[at];
-        gates[u] = gate[row * layout.gate_stride + column];
-        values[u] = value[row * layout.value_stride + column];
-    });
-    layout.template each<kPacks>([&](int u, Index, Index row, Index column) {
-        Pack<T, V> of_gate, of_value;
-        for (int k = 0; k < V; ++k) {
-            const float g = to_float(gates[u].v[k]), given = to_float(grown[u].v[k]);
-            of_gate.v[k] = from_float<T>(given * to_float(values[u].v[k]) * slope<kAct>(g));
-            of_value.v[k] = from_float<T>(given * activated<kAct>(g));
-        }
-        if (dgate != nullptr) dgate[row * layout.grad_stride + column] = of_gate;
-        if (dvalue != nullptr) dvalue[row * layout.grad_stride + column] = of_value;
-    });
+    const Index at = Index(blockIdx.x) * kThreads + threadIdx.x;
+    if (at >= layout.total) return;
+    const Index row = layout.packs.of(at), column = at - row * layout.packs.by;
+    const Pack<T, V> grown = dy[at];
+    const Pack<T, V> gates = gate[row * layout.gate_stride + column];
+    const Pack<T, V> values = value[row * layout.value_stride + column];
+    Pack<T, V> of_gate, of_value;
+    for (int k = 0; k < V; ++k) {
+        const float g = to_float(gates.v[k]), given = to_float(grown.v[k]);
+        of_gate.v[k] = from_float<T>(given * to_float(values.v[k]) * slope<kAct>(g));
+        of_value.v[k] = from_float<T>(given * activated<kAct>(g));
+    }
+    if (dgate != nullptr) dgate[row * layout.grad_stride + column] = of_gate;
+    if (dvalue != nullptr) dvalue[row * layout.grad_stride + column] = of_value;
 }
 
 // `grad_stride` in elements, as those of the arguments.
@@ -130,53 +114,40 @@ Layout<PackIndex<V>> layout_of(const Arguments& args, int64_t grad_stride) {
         Index(args.rows * packs), Divisor<Index>(packs), args.gate_stride / V, args.value_stride / V, grad_stride / V};
 }
 
-// The grid for so many packs, `each` a thread, or 0 where there are too many for one.
-inline unsigned grid_for(int64_t total, int each) {
-    const int64_t blocks = (total + kThreads * each - 1) / (kThreads * each);
+// The grid for so many packs, or 0 where there are too many for one.
+inline unsigned grid_for(int64_t total) {
+    const int64_t blocks = (total + kThreads - 1) / kThreads;
     return blocks > kMaxGrid ? 0 : unsigned(blocks);
 }
 
-template <int kAct, int kPacks, typename T, int V>
+template <int kAct, typename T, int V>
 cudaError_t launch(const Forward& args) {
     const auto layout = layout_of<V>(args, 0);
-    const unsigned grid = grid_for(layout.total, kPacks);
+    const unsigned grid = grid_for(layout.total);
     if (grid == 0) return cudaErrorInvalidValue;
-    products<kAct, kPacks, T, V><<<grid, kThreads, 0, args.stream>>>(
+    products<kAct, T, V><<<grid, kThreads, 0, args.stream>>>(
         static_cast<const Pack<T, V>*>(args.gate), static_cast<const Pack<T, V>*>(args.value),
         static_cast<Pack<T, V>*>(args.y), layout);
     return cudaGetLastError();
 }
 
-template <int kAct, int kPacks, typename T, int V>
+template <int kAct, typename T, int V>
 cudaError_t launch(const Backward& args) {
     const auto layout = layout_of<V>(args, args.grad_stride);
-    const unsigned grid = grid_for(layout.total, kPacks);
+    const unsigned grid = grid_for(layout.total);
     if (grid == 0) return cudaErrorInvalidValue;
-    slopes<kAct, kPacks, T, V><<<grid, kThreads, 0, args.stream>>>(
+    slopes<kAct, T, V><<<grid, kThreads, 0, args.stream>>>(
         static_cast<const Pack<T, V>*>(args.dy), static_cast<const Pack<T, V>*>(args.gate),
         static_cast<const Pack<T, V>*>(args.value), static_cast<Pack<T, V>*>(args.dgate),
         static_cast<Pack<T, V>*>(args.dvalue), layout);
     return cudaGetLastError();
 }
 
-template <int kAct, typename T, int V>
-cudaError_t launch_in(const Forward& args) {
-    return launch<kAct, V == 1 ? 2 : 1, T, V>(args);
-}
-
-template <int kAct, typename T, int V>
-cudaError_t launch_in(const Backward& args) {
-    if constexpr (V > 1) {
-        if (args.rows * args.length / V <= kFewPacks) return launch<kAct, 1, T, V>(args);
-    }
-    return launch<kAct, 2, T, V>(args);
-}
-
 template <typename T, int V, typename Arguments>
 cudaError_t launch_with_act(const Arguments& args) {
-    if (args.act == kSilu) return launch_in<kSilu, T, V>(args);
-    if (args.act == kGelu) return launch_in<kGelu, T, V>(args);
-    if (args.act == kGelu_tanh) return launch_in<kGelu_tanh, T, V>(args);
+    if (args.act == kSilu) return launch<kSilu, T, V>(args);
+    if (args.act == kGelu) return launch<kGelu, T, V>(args);
+    if (args.act == kGelu_tanh) return launch<kGelu_tanh, T, V>(args);
     return cudaErrorInvalidValue;
 }
 
@@ -184,7 +155,7 @@ template <typename Arguments>
 cudaError_t launch_as(const Arguments& args, bool addresses, int64_t grad_stride) {
     return with_dtype(args.dtype, [&](auto element) {
         using T = decltype(element);
-        constexpr int V = kVector<T>;
+        constexpr int V = kWide<T>;
         const bool strides = args.gate_stride % V == 0 && args.value_stride % V == 0 && grad_stride % V == 0;
         const bool whole = args.length % V == 0 && in_packs(args.rows * args.length / V);
         if (addresses && strides && whole) return launch_with_act<T, V>(args);

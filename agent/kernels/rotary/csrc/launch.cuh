@@ -25,8 +25,13 @@ struct Forward {
 };
 
 constexpr int kThreads = 64;  // few: a thread has all its loads under way at once, and more blocks share a small tensor
+template <typename T>
+constexpr int kWide = kVector<T>;  // elements of a pack
 
-// Of rows in packs.
+// What a thread takes: two packs whose elements are pairs, or one of pairs side by side. Two where a pack is one element.
+template <bool kApart, int V>
+constexpr int kPacks = kApart || V == 1 ? 2 : 1;
+
 template <typename Index>
 struct Rows {
     Index total;           // items, of which a thread takes one
@@ -40,82 +45,89 @@ struct Rows {
     }
 };
 
-// V angles of a table, of which float32 takes two vectors where T takes one.
-template <typename P, int V>
-struct alignas(sizeof(P) * V < kVectorBytes ? sizeof(P) * V : kVectorBytes) Angles {
-    P v[V];
+// N angles of a table, which may be wider than what T takes of x.
+template <typename P, int N>
+struct alignas(std::min(int(sizeof(P)) * N, kVectorBytes)) Angles {
+    P v[N];
 };
 
 // A function: inlined for every pair, what large angles need would be most of a kernel's code.
 __device__ __noinline__ float2 point_at(float angle) { return {cosf(angle), sinf(angle)}; }
 
-// A thread takes V pairs, or 2 V elements of those that stay as they are. All that it needs is asked for before any of
-// it is used. `first` is that of the positions where angles are computed; `way` is -1 backwards, else 1.
-template <bool kApart, bool kTables, typename T, typename P, int V, typename Index>
+// All that a thread needs is asked for before any of it is used. `first` is that of the positions where angles are
+// computed; `way` is -1 backwards, else 1.
+template <bool kApart, bool kTables, typename T, typename P, int V, int N, typename Index>
 __global__ void __launch_bounds__(kThreads) turned(
-    const Pack<T, V>* x, const Angles<P, V>* table, const Angles<P, V>* sin, Pack<T, V>* y, Rows<Index> rows,
+    const Pack<T, V>* x, const Angles<P, N>* table, const Angles<P, N>* sin, Pack<T, V>* y, Rows<Index> rows,
     int64_t first, float way) {
+    constexpr int kHeld = kPacks<kApart, V>;
+    static_assert(2 * N == kHeld * V);
     const Index at = Index(blockIdx.x) * kThreads + threadIdx.x;
     if (at >= rows.total) return;
     const Index row = rows.items.of(at), item = at - row * rows.items.by;
     const bool stays = item >= rows.rotated, apart = kApart && !stays;
-    const Index one = row * rows.packs + (apart ? item : 2 * item), other = apart ? one + rows.rotated : one + 1;
-    Pack<T, V> pair[2] = {x[one], x[other]};
-    if (stays) {
-        y[one] = pair[0];
-        y[other] = pair[1];
+    const Index one = row * rows.packs + (apart ? item : kHeld * item), other = apart ? one + rows.rotated : one + 1;
+    Pack<T, V> held[kHeld];
+    held[0] = x[one];
+    if constexpr (kHeld == 2) held[1] = x[other];
+    if (stays) {  // stored here: where both ways met again, what was loaded would be unpacked before the angles are asked for
+        y[one] = held[0];
+        if constexpr (kHeld == 2) y[other] = held[1];
         return;
     }
     const Index position = rows.position_of(row), place = kTables ? position * rows.rotated + item : item;
-    Angles<P, V> cosines = table[place], sines;
+    Angles<P, N> cosines = table[place], sines;
     if constexpr (kTables) sines = sin[place];
     #pragma unroll
-    for (int k = 0; k < V; ++k) {
+    for (int k = 0; k < N; ++k) {
         float2 point = {to_float(cosines.v[k]), kTables ? to_float(sines.v[k]) : 0.0f};
         if (!kTables) point = point_at(float(first + int64_t(position)) * point.x);
         point.y *= way;
-        T& left = kApart ? pair[0].v[k] : pair[2 * k / V].v[2 * k % V];
-        T& right = kApart ? pair[1].v[k] : pair[(2 * k + 1) / V].v[(2 * k + 1) % V];
+        T& left = kApart ? held[0].v[k] : held[2 * k / V].v[2 * k % V];
+        T& right = kApart ? held[kHeld - 1].v[k] : held[(2 * k + 1) / V].v[(2 * k + 1) % V];
         const float a = to_float(left), b = to_float(right);
         left = from_float<T>(a * point.x - b * point.y);
         right = from_float<T>(b * point.x + a * point.y);
     }
-    y[one] = pair[0];
-    y[other] = pair[1];
+    y[one] = held[0];
+    if constexpr (kHeld == 2) y[other] = held[1];
 }
 
 template <bool kApart, bool kTables, typename T, typename P, int V>
 cudaError_t launch(const Forward& args) {
     using Index = PackIndex<V>;
-    const int64_t items = args.size / (2 * V), blocks = (args.rows * items + kThreads - 1) / kThreads;
+    constexpr int kHeld = kPacks<kApart, V>, N = kHeld * V / 2;
+    const int64_t packs = args.size / V, items = packs / kHeld;
+    const int64_t blocks = (args.rows * items + kThreads - 1) / kThreads;
     if (blocks > kMaxGrid) return cudaErrorInvalidValue;
     const Rows<Index> rows = {
-        Index(args.rows * items), Index(args.size / V), Index(args.half / V),
+        Index(args.rows * items), Index(packs), Index(args.half / N),
         Divisor<Index>(items), Divisor<Index>(args.inner), Divisor<Index>(args.positions)};
-    turned<kApart, kTables, T, P, V><<<unsigned(blocks), kThreads, 0, args.stream>>>(
-        static_cast<const Pack<T, V>*>(args.x), static_cast<const Angles<P, V>*>(args.table),
-        static_cast<const Angles<P, V>*>(args.sin), static_cast<Pack<T, V>*>(args.y), rows, args.start,
+    turned<kApart, kTables, T, P, V, N><<<unsigned(blocks), kThreads, 0, args.stream>>>(
+        static_cast<const Pack<T, V>*>(args.x), static_cast<const Angles<P, N>*>(args.table),
+        static_cast<const Angles<P, N>*>(args.sin), static_cast<Pack<T, V>*>(args.y), rows, args.start,
         args.backwards ? -1.0f : 1.0f);
     return cudaGetLastError();
 }
 
-template <bool kTables, typename T, typename P, int V>
+template <bool kApart, bool kTables, typename T, typename P>
+cudaError_t launch_in(const Forward& args) {
+    constexpr int V = kWide<T>, kTaken = kPacks<kApart, V> * V;
+    const bool whole = 2 * args.half % kTaken == 0 && args.size % kTaken == 0 && in_packs(args.rows * args.size / V);
+    const bool starts = aligned(args.x) && aligned(args.table) && aligned(args.sin) && aligned(args.y);
+    return whole && starts ? launch<kApart, kTables, T, P, V>(args) : launch<kApart, kTables, T, P, 1>(args);
+}
+
+template <bool kTables, typename T, typename P>
 cudaError_t launch_as(const Forward& args) {
-    return args.interleaved ? launch<false, kTables, T, P, V>(args) : launch<true, kTables, T, P, V>(args);
+    return args.interleaved ? launch_in<false, kTables, T, P>(args) : launch_in<true, kTables, T, P>(args);
 }
 
 inline cudaError_t forward(const Forward& args) {
     return with_dtypes(args.dtype, args.param_dtype, [&](auto element, auto parameter) {
         using T = decltype(element);
-        using P = decltype(parameter);
-        constexpr int V = kVector<T>;
-        const bool whole = args.half % V == 0 && args.size % (2 * V) == 0;
-        const bool starts = aligned(args.x) && aligned(args.table) && aligned(args.sin) && aligned(args.y);
-        const bool vectors = whole && starts && in_packs(args.rows * args.size / V);
-        if (args.sin == nullptr) {
-            return vectors ? launch_as<false, T, float, V>(args) : launch_as<false, T, float, 1>(args);
-        }
-        return vectors ? launch_as<true, T, P, V>(args) : launch_as<true, T, P, 1>(args);
+        if (args.sin == nullptr) return launch_as<false, T, float>(args);
+        return launch_as<true, T, decltype(parameter)>(args);
     });
 }
 

@@ -7,8 +7,8 @@
 
 #include "../../csrc/bulk_sm90.cuh"
 #include "../../csrc/cluster_sm90.cuh"
-#include "activation.cuh"
 #include "elements.cuh"
+#include "sm90_activation.cuh"
 #include "sums.cuh"
 
 namespace kernelwright::group_norm::sm90 {
@@ -53,27 +53,54 @@ struct Arrivals {
     uint64_t parameters;
 };
 
-// Begins to copy `count` packs of each tensor from `from` to `to`, tile after tile, and weight and bias of `channels`
+// The packs of a row that a block holds: packs `begin` to `begin + count` of the lattice on which the row begins `lead`
+// lanes after a pack (elements.cuh).
+struct Holding {
+    int begin, count;
+    int lead;
+    int length;  // elements of the row
+
+    // The row's element that is lane 0 of held pack i.
+    template <int V>
+    __device__ __forceinline__ int element(int i) const {
+        return (begin + i) * V - lead;
+    }
+
+    // Whether an end of the row cuts a pack of it.
+    template <int V>
+    __device__ __forceinline__ bool cut() const {
+        return lead != 0 || length % V != 0;
+    }
+};
+
+// Begins to copy what a block holds of each row of `from` to `to`, tile after tile, and weight and bias of `channels`
 // channels to `affine`. The copy engine takes what memory delivers, so that the asking thread is held up: its warp does
-// nothing else, and the others go on.
+// nothing else, and the others go on. A pack that the row's end cuts comes with the parameters, zero outside the row.
 template <typename T, int TENSORS, class Call>
-__device__ __forceinline__ void begin_loads(const Raw* const (&from)[TENSORS], Raw* const (&to)[TENSORS], int count,
-                                            const Call& call, int first_channel, int channels, Affine* affine,
-                                            Arrivals& arrivals) {
+__device__ __forceinline__ void begin_loads(const T* const (&from)[TENSORS], Raw* const (&to)[TENSORS],
+                                            const Holding& held, const Call& call, int first_channel, int channels,
+                                            Affine* affine, Arrivals& arrivals) {
+    constexpr int V = 16 / sizeof(T);
     const int threads = blockDim.x;
+    const int whole_begin = held.element<V>(0) < 0 ? 1 : 0;
+    const int whole_end = held.element<V>(held.count) > held.length ? held.count - 1 : held.count;
     if (threadIdx.x == 0) {
-        for (int tile = 0; tile * threads < count; ++tile) barrier_init(arrivals.tiles + tile);
+        for (int tile = 0; tile * threads < held.count; ++tile) barrier_init(arrivals.tiles + tile);
         barrier_init(&arrivals.parameters, threads / kWarp - 1);
         barriers_made();
     }
     __syncthreads();
     if (threadIdx.x < kWarp) {
         if (threadIdx.x != 0) return;
-        for (int first = 0, tile = 0; first < count; first += threads, ++tile) {
-            const uint32_t bytes = min(threads, count - first) * sizeof(Raw);
-            barrier_expect(arrivals.tiles + tile, TENSORS * bytes);
+        for (int tile = 0; tile * threads < held.count; ++tile) {
+            const int first = max(tile * threads, whole_begin);
+            const int packs = max(min((tile + 1) * threads, whole_end) - first, 0);
+            barrier_expect(arrivals.tiles + tile, TENSORS * packs * sizeof(Raw));
+            if (packs == 0) break;
             #pragma unroll
-            for (int i = 0; i < TENSORS; ++i) bulk_load(to[i] + first, from[i] + first, bytes, arrivals.tiles + tile);
+            for (int i = 0; i < TENSORS; ++i) {
+                bulk_load(to[i] + first, from[i] + held.element<V>(first), packs * sizeof(Raw), arrivals.tiles + tile);
+            }
         }
         return;
     }
@@ -81,33 +108,18 @@ __device__ __forceinline__ void begin_loads(const Raw* const (&from)[TENSORS], R
         affine[c] = {parameter<T>(call.weight, call.param_dtype, first_channel + c, 1.0f),
                      parameter<T>(call.bias, call.param_dtype, first_channel + c, 0.0f)};
     }
-    __syncwarp();
-    if (threadIdx.x % kWarp == 0) barrier_arrive(&arrivals.parameters);
-}
-
-// 1 / (1 + exp(-z)), some 1e-6 off: for elements of 16 bits.
-__device__ __forceinline__ float quick_sigmoid(float z) {
-    return approximate_reciprocal(1.0f + approximate_exp2(z * -1.4426950408889634f));
-}
-
-// As activate_pack and derivative_pack; SiLU of 16-bit elements, the activation of most models, without a call.
-template <typename T, int V>
-__device__ __forceinline__ Pack<float, V> activated(int64_t act, Pack<float, V> z) {
-    if (act != kSilu || sizeof(T) != 2) return activate_pack<V>(act, z);
-    #pragma unroll
-    for (int k = 0; k < V; ++k) z.v[k] *= quick_sigmoid(z.v[k]);
-    return z;
-}
-
-template <typename T, int V>
-__device__ __forceinline__ Pack<float, V> slopes(int64_t act, Pack<float, V> z) {
-    if (act != kSilu || sizeof(T) != 2) return derivative_pack<V>(act, z);
-    #pragma unroll
-    for (int k = 0; k < V; ++k) {
-        const float s = quick_sigmoid(z.v[k]);
-        z.v[k] = s * fmaf(z.v[k], 1.0f - s, 1.0f);
+    const int lane = threadIdx.x % kWarp;
+    const int cut = lane / V == 0 ? 0 : held.count - 1;
+    if (threadIdx.x < 2 * kWarp && lane < 2 * V && (cut < whole_begin || cut >= whole_end)) {
+        const int element = held.element<V>(cut) + lane % V;
+        #pragma unroll
+        for (int i = 0; i < TENSORS; ++i) {
+            T* place = reinterpret_cast<T*>(to[i] + cut) + lane % V;
+            *place = inside(element, held.length) ? from[i][element] : from_float<T>(0.0f);
+        }
     }
-    return z;
+    __syncwarp();
+    if (lane == 0) barrier_arrive(&arrivals.parameters);
 }
 
 }  // namespace kernelwright::group_norm::sm90

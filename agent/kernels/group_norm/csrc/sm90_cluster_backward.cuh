@@ -8,52 +8,71 @@
 namespace kernelwright::group_norm::sm90 {
 
 // How a row is shared out among the blocks of a cluster. Its units are pieces of planes, `pieces` of one; a team of threads
-// within a warp takes one unit after the other.
+// within a warp adds up one unit after the other.
 struct BackwardShare {
     int blocks;
     int threads;
     int row_units;
     int units, more;   // of a block, and how many blocks take one more
     int pieces;
-    int unit_packs;    // the last of a plane has what is left
-    int plane_packs;
-    int packs;         // of a block, at most
+    int unit;          // elements of one; the last of a plane has what is left
+    int spatial;
+    int packs;         // that a block holds, at most
     int team;          // a power of two, at least 2
     int groups, group_channels;
+    int step, rest;    // channels and positions from a thread's pack to its next
     double inverse;    // 1 / elements of a row
 };
 
-// One unit: its channel and its packs, counted from the row's first.
+// One unit: its channel and its elements, counted from the row's first.
 struct Unit {
     int channel;
     int begin, end;
 };
 
-__device__ __forceinline__ Unit unit_of(const BackwardShare& share, int unit) {
-    const int channel = unit / share.pieces;
-    const int first = (unit - channel * share.pieces) * share.unit_packs;
-    const int begin = channel * share.plane_packs;
-    return {channel, begin + first, begin + min(first + share.unit_packs, share.plane_packs)};
+__device__ __forceinline__ Unit unit_of(const BackwardShare& share, int number) {
+    const int channel = number / share.pieces;
+    const int first = (number - channel * share.pieces) * share.unit;
+    const int begin = channel * share.spatial;
+    return {channel, begin + first, begin + min(first + share.unit, share.spatial)};
 }
 
-// dz of a pack and its xhat; `at` is the pack's place in the tensor.
+// The parameters of a pack's lanes: `here` for the first `left`, `next` for the others.
+struct Lanes {
+    Affine here, next;
+    int left;
+
+    __device__ __forceinline__ float weight(int k) const { return k < left ? here.weight : next.weight; }
+    __device__ __forceinline__ float bias(int k) const { return k < left ? here.bias : next.bias; }
+};
+
+// What a row's elements have in common. `start` is the first of them in the tensor.
+struct Row {
+    int64_t start;
+    float mean, rstd;
+    int length;
+};
+
+// dz of a pack whose lane 0 is element `first` of its row, and its xhat.
 template <typename T, int V>
-__device__ __forceinline__ Pack<float, V> gradient_before(const Backward& b, const Raw& x, const Raw& dy, int64_t at,
-                                                          const Channel& c, Pack<float, V>& xhat) {
+__device__ __forceinline__ Pack<float, V> gradient_before(const Backward& b, const Row& row, const Raw& x,
+                                                          const Raw& dy, int first, const Lanes& lanes,
+                                                          Pack<float, V>& xhat) {
     const Pack<T, V> values = elements_of<T>(x);
     const Pack<T, V> gradients = elements_of<T>(dy);
     Pack<float, V> dz;
     #pragma unroll
     for (int k = 0; k < V; ++k) {
-        xhat.v[k] = (to_float(values.v[k]) - c.mean) * c.rstd;
+        xhat.v[k] = (to_float(values.v[k]) - row.mean) * row.rstd;
         dz.v[k] = to_float(gradients.v[k]);
     }
     if (b.act == kNone) return dz;
     Pack<float, V> z;
     #pragma unroll
-    for (int k = 0; k < V; ++k) z.v[k] = fmaf(xhat.v[k], c.weight, c.bias);
+    for (int k = 0; k < V; ++k) z.v[k] = fmaf(xhat.v[k], lanes.weight(k), lanes.bias(k));
     if (b.residual != nullptr) {
-        const Pack<T, V> residual = static_cast<const Pack<T, V>*>(b.residual)[at];
+        const T* from = static_cast<const T*>(b.residual) + row.start;
+        const Pack<T, V> residual = load_pack<T, V>(from, first, row.length);
         #pragma unroll
         for (int k = 0; k < V; ++k) z.v[k] += to_float(residual.v[k]);
     }
@@ -69,53 +88,57 @@ __global__ void __launch_bounds__(kMaxClusterThreads)
     constexpr int V = 16 / sizeof(T);
     extern __shared__ __align__(128) unsigned char shared[];
     __shared__ Arrivals arrivals;
-    const int row = cluster_number();
+    dependents_may_begin();
+    const int number = cluster_number();
     const int rank = cluster_rank();
     const int first_unit = rank * share.units + min(rank, share.more);
     const int last_unit = first_unit + share.units - (rank < share.more ? 0 : 1);
     const Unit first_held = unit_of(share, first_unit);
     const Unit last_held = unit_of(share, last_unit);
-    const int64_t start = int64_t{row} * share.group_channels * share.plane_packs + first_held.begin;  // in packs
+    Row row = {0, 0.0f, 0.0f, share.group_channels * share.spatial};
+    row.start = int64_t{number} * row.length;
+    const T* x = static_cast<const T*>(b.x) + row.start;
+    const int lead = lead_of<T, V>(x);
+    Holding held = {(lead + first_held.begin) / V, 0, lead, row.length};
+    held.count = (lead + last_held.end + V - 1) / V - held.begin;
     Raw* xs = reinterpret_cast<Raw*>(shared);
     Raw* dys = xs + share.packs;
     Affine* affine = reinterpret_cast<Affine*>(dys + share.packs);
-    begin_loads<T, 2>({static_cast<const Raw*>(b.x) + start, static_cast<const Raw*>(b.dy) + start}, {xs, dys},
-                      last_held.end - first_held.begin, b,
-                      row % share.groups * share.group_channels + first_held.channel,
-                      last_held.channel - first_held.channel + 1, affine, arrivals);
+    // The last pack may end in one more channel.
+    const int channels = min(last_held.channel + 2, share.group_channels) - first_held.channel;
+    begin_loads<T, 2>({x, static_cast<const T*>(b.dy) + row.start}, {xs, dys}, held, b,
+                      number % share.groups * share.group_channels + first_held.channel, channels, affine, arrivals);
     __syncwarp();
     cluster_arrive();
-    Channel c = {b.mean[row], b.rstd[row], 1.0f, 0.0f};
+    row.mean = b.mean[number];
+    row.rstd = b.rstd[number];
     barrier_wait(&arrivals.parameters, 0);
 
     const int threads = blockDim.x;
     const int team = share.team;
     const int lane = threadIdx.x % team;
     const int teams = threads / team;
-    const int mine = first_unit + threadIdx.x / team;
-    // The packs of a unit that are held, and the parameters of its channel.
-    const auto held = [&](int number) {
-        const Unit unit = unit_of(share, number);
-        c.weight = affine[unit.channel - first_held.channel].weight;
-        c.bias = affine[unit.channel - first_held.channel].bias;
-        return int2{unit.begin - first_held.begin, unit.end - first_held.begin};
-    };
     Pair total = {0.0, 0.0};
     int waited = 0;  // packs whose tiles have been waited for
     uint64_t* next = arrivals.tiles;
     for (int base = first_unit; base <= last_unit; base += teams) {
-        const int number = base - first_unit + mine;
+        const int mine = base + threadIdx.x / team;
         float db = 0.0f;
         float ds = 0.0f;
-        if (number <= last_unit) {
-            const int2 packs = held(number);
-            for (; waited < packs.y; waited += threads) barrier_wait(next++, 0);
+        Affine of_unit = {1.0f, 0.0f};
+        if (mine <= last_unit) {
+            const Unit unit = unit_of(share, mine);
+            of_unit = affine[unit.channel - first_held.channel];
+            const int end = (lead + unit.end + V - 1) / V - held.begin;
+            for (; waited < end; waited += threads) barrier_wait(next++, 0);
             #pragma unroll 2
-            for (int i = packs.x + lane; i < packs.y; i += team) {
+            for (int i = (lead + unit.begin) / V - held.begin + lane; i < end; i += team) {
                 Pack<float, V> xhat;
-                const auto dz = gradient_before<T, V>(b, xs[i], dys[i], start + i, c, xhat);
+                const int first = held.element<V>(i);
+                const auto dz = gradient_before<T, V>(b, row, xs[i], dys[i], first, {of_unit, of_unit, V}, xhat);
                 #pragma unroll
                 for (int k = 0; k < V; ++k) {
+                    if (first + k < unit.begin || first + k >= unit.end) continue;
                     db += dz.v[k];
                     ds = fmaf(dz.v[k], xhat.v[k], ds);
                 }
@@ -124,31 +147,38 @@ __global__ void __launch_bounds__(kMaxClusterThreads)
         const float sum = halves_sum(db, ds, team);
         const bool is_db = lane == 0;
         const bool is_ds = lane == team / 2;
-        if (number > last_unit || !(is_db || is_ds)) continue;
-        Sums& of_unit = sums[int64_t{row} * share.row_units + number];
-        (is_db ? of_unit.db : of_unit.ds) = sum;
-        (is_db ? total.a : total.b) += static_cast<double>(c.weight) * sum;
+        if (mine > last_unit || !(is_db || is_ds)) continue;
+        Sums& place = sums[int64_t{number} * share.row_units + mine];
+        (is_db ? place.db : place.ds) = sum;
+        (is_db ? total.a : total.b) += static_cast<double>(of_unit.weight) * sum;
     }
     total = cluster_sum(total, share.blocks);
-    const double inverse = c.rstd * share.inverse;
+    const double inverse = row.rstd * share.inverse;
     const GroupTerms g = {static_cast<float>(-total.b * inverse), static_cast<float>(-total.a * inverse)};
 
-    for (int number = mine; number <= last_unit; number += teams) {
-        const int2 packs = held(number);
-        #pragma unroll 2
-        for (int i = packs.x + lane; i < packs.y; i += team) {
-            Pack<float, V> xhat;
-            const auto dz = gradient_before<T, V>(b, xs[i], dys[i], start + i, c, xhat);
-            Pack<T, V> dx;
-            Pack<T, V> dresidual;
-            #pragma unroll
-            for (int k = 0; k < V; ++k) {
-                dx.v[k] = from_float<T>(fmaf(dz.v[k], c.rstd * c.weight, fmaf(xhat.v[k], g.slope, g.level)));
-                dresidual.v[k] = from_float<T>(dz.v[k]);
-            }
-            if (b.dx != nullptr) static_cast<Pack<T, V>*>(b.dx)[start + i] = dx;
-            if (b.dresidual != nullptr) static_cast<Pack<T, V>*>(b.dresidual)[start + i] = dresidual;
+    // A pack that two blocks hold is the first one's.
+    const int skipped = held.element<V>(0) < first_held.begin && rank != 0 ? 1 : 0;
+    const int element = held.element<V>(skipped + threadIdx.x);
+    Place<int> at = {max(element, 0) / share.spatial, 0};
+    at.position = element - at.channel * share.spatial;
+    at.channel -= first_held.channel;
+    #pragma unroll 2
+    for (int i = skipped + threadIdx.x; i < held.count; i += threads) {
+        const int first = held.element<V>(i);
+        Lanes lanes = {affine[at.channel], affine[at.channel], share.spatial - at.position};
+        if (lanes.left < V) lanes.next = affine[min(at.channel + 1, channels - 1)];
+        Pack<float, V> xhat;
+        const auto dz = gradient_before<T, V>(b, row, xs[i], dys[i], first, lanes, xhat);
+        Pack<T, V> dx;
+        Pack<T, V> dresidual;
+        #pragma unroll
+        for (int k = 0; k < V; ++k) {
+            dx.v[k] = from_float<T>(fmaf(dz.v[k], row.rstd * lanes.weight(k), fmaf(xhat.v[k], g.slope, g.level)));
+            dresidual.v[k] = from_float<T>(dz.v[k]);
         }
+        if (b.dx != nullptr) store_pack<T, V>(static_cast<T*>(b.dx) + row.start, first, row.length, dx);
+        if (b.dresidual != nullptr) store_pack<T, V>(static_cast<T*>(b.dresidual) + row.start, first, row.length, dresidual);
+        at.advance(share.step, share.rest, share.spatial);
     }
 }
 

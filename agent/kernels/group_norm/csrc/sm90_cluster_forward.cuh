@@ -12,7 +12,6 @@ constexpr int kRunPacks = 8;  // of a thread, in one run of its sums
 struct ForwardShare {
     int blocks;
     int threads;
-    int row_packs;
     int packs;                 // of a block; the last has what is left
     int spatial;
     int groups, group_channels;
@@ -22,19 +21,28 @@ struct ForwardShare {
 };
 
 template <typename T>
-__device__ __forceinline__ Pair sum_held(const Raw* held, int count, uint64_t* arrived) {
+__device__ __forceinline__ Pair sum_held(const Raw* packs, const Holding& held, uint64_t* arrived) {
+    constexpr int V = 16 / sizeof(T);
     const int threads = blockDim.x;
     Pair total = {0.0, 0.0};
-    for (int i = threadIdx.x; i < count;) {
+    for (int i = threadIdx.x; i < held.count;) {
         Run run;
         #pragma unroll
         for (int j = 0; j < kRunPacks; ++j, i += threads, ++arrived) {
-            if (i >= count) break;
+            if (i >= held.count) break;
             barrier_wait(arrived, 0);
-            const auto pack = elements_of<T>(held[i]);
-            if (j == 0) run.start(to_float(pack.v[0]));
-            #pragma unroll
-            for (const T value : pack.v) run.add(to_float(value));
+            const auto pack = elements_of<T>(packs[i]);
+            const int element = held.element<V>(i);
+            if (j == 0) run.start(to_float(element < 0 ? pack.v[V - 1] : pack.v[0]));
+            if (whole<V>(element, held.length)) {
+                #pragma unroll
+                for (const T value : pack.v) run.add(to_float(value));
+            } else {
+                #pragma unroll
+                for (int k = 0; k < V; ++k) {
+                    if (inside(element + k, held.length)) run.add(to_float(pack.v[k]));
+                }
+            }
         }
         total = total + run.total();
     }
@@ -48,40 +56,46 @@ __global__ void __launch_bounds__(kMaxClusterThreads)
     extern __shared__ __align__(128) unsigned char shared[];
     __shared__ Arrivals arrivals;
     const int row = cluster_number();
-    const int begin = cluster_rank() * share.packs;
-    const int count = min(share.packs, share.row_packs - begin);
-    const int64_t start = int64_t{row} * share.row_packs + begin;  // in packs, as `begin` and `count`
-    Raw* held = reinterpret_cast<Raw*>(shared);
-    Affine* affine = reinterpret_cast<Affine*>(held + share.packs);
-    const int first_channel = begin * V / share.spatial;
+    const int length = share.group_channels * share.spatial;
+    const int64_t start = int64_t{row} * length;
+    const T* x = static_cast<const T*>(f.x) + start;
+    Holding held = {cluster_rank() * share.packs, 0, lead_of<T, V>(x), length};
+    held.count = min(share.packs, (held.lead + length + V - 1) / V - held.begin);
+    Raw* packs = reinterpret_cast<Raw*>(shared);
+    Affine* affine = reinterpret_cast<Affine*>(packs + share.packs);
+    const int first_channel = max(held.element<V>(0), 0) / share.spatial;
     const int channels = min(share.channels, share.group_channels - first_channel);
-    begin_loads<T, 1>({static_cast<const Raw*>(f.x) + start}, {held}, count, f,
-                      row % share.groups * share.group_channels + first_channel, channels, affine, arrivals);
+    begin_loads<T, 1>({x}, {packs}, held, f, row % share.groups * share.group_channels + first_channel, channels,
+                      affine, arrivals);
     __syncwarp();
     cluster_arrive();
 
-    const Pair total = cluster_sum(sum_held<T>(held, count, arrivals.tiles), share.blocks);
+    if (held.cut<V>()) barrier_wait(&arrivals.parameters, 0);
+    const Pair total = cluster_sum(sum_held<T>(packs, held, arrivals.tiles), share.blocks);
     const Moments m = moments_of(total, share.inverse, f.eps);
-    if (threadIdx.x == 0 && begin == 0) keep_moments(f, row, m);
+    if (threadIdx.x == 0 && held.begin == 0) keep_moments(f, row, m);
     barrier_wait(&arrivals.parameters, 0);
 
-    const int element = (begin + static_cast<int>(threadIdx.x)) * V;
-    int channel = element / share.spatial;
-    int position = element - channel * share.spatial;
-    channel -= first_channel;
+    const int element = held.element<V>(threadIdx.x);
+    Place<int> at = {max(element, 0) / share.spatial, 0};
+    at.position = element - at.channel * share.spatial;
+    at.channel -= first_channel;
     #pragma unroll 2
-    for (int i = threadIdx.x; i < count; i += blockDim.x) {
-        Pack<T, V> pack = elements_of<T>(held[i]);
+    for (int i = threadIdx.x; i < held.count; i += blockDim.x) {
+        const int first = held.element<V>(i);
+        Pack<T, V> pack = elements_of<T>(packs[i]);
         Pack<T, V> residual;
-        if (f.residual != nullptr) residual = static_cast<const Pack<T, V>*>(f.residual)[start + i];
-        const Line line = line_of(m, affine[channel]);
-        const int left = share.spatial - position;  // lanes from here on are the next channel's
+        if (f.residual != nullptr) {
+            residual = load_pack<T, V>(static_cast<const T*>(f.residual) + start, first, length);
+        }
+        const Line line = line_of(m, affine[at.channel]);
+        const int left = share.spatial - at.position;  // lanes from here on are the next channel's
         Pack<float, V> z;
         if (left >= V) {
             #pragma unroll
             for (int k = 0; k < V; ++k) z.v[k] = fmaf(to_float(pack.v[k]) - m.mean, line.scale, line.level);
         } else {
-            const Line next = line_of(m, affine[min(channel + 1, channels - 1)]);
+            const Line next = line_of(m, affine[min(at.channel + 1, channels - 1)]);
             #pragma unroll
             for (int k = 0; k < V; ++k) {
                 const bool here = k < left;
@@ -95,13 +109,8 @@ __global__ void __launch_bounds__(kMaxClusterThreads)
         if (f.act != kNone) z = activated<T, V>(f.act, z);
         #pragma unroll
         for (int k = 0; k < V; ++k) pack.v[k] = from_float<T>(z.v[k]);
-        static_cast<Pack<T, V>*>(f.y)[start + i] = pack;
-        channel += share.step;
-        position += share.rest;
-        if (position >= share.spatial) {
-            position -= share.spatial;
-            ++channel;
-        }
+        store_pack<T, V>(static_cast<T*>(f.y) + start, first, length, pack);
+        at.advance(share.step, share.rest, share.spatial);
     }
 }
 

@@ -41,23 +41,33 @@ inline Cluster cluster_for(int64_t rows, int64_t bytes) {
     return {static_cast<int>(blocks), many ? kMaxClusterThreads : kMaxClusterThreads / 2};
 }
 
+// Whether packs may be cut, by the ends of rows or by those of planes (elements.cuh).
+template <class Call>
+bool cuts_packs(const Call& call, int64_t stretch) {
+    return !on_16_bytes(call.x) || stretch * element_bytes(call.dtype) % 16 != 0;
+}
+
+// Packs that `length` elements touch at most.
+inline int64_t touched(int64_t length, int64_t lanes, bool cut) {
+    return cut ? (length + 2 * lanes - 2) / lanes : ceil_div(length, lanes);
+}
+
 inline ForwardShare share_out(const Forward& f, Cluster cluster) {
     ForwardShare share = {};
     share.blocks = cluster.blocks;
     if (share.blocks == 0) return share;
     const int64_t lanes = 16 / element_bytes(f.dtype);
     const int64_t group_channels = f.channels / f.groups;
-    const int64_t packs = group_channels * f.spatial / lanes;
+    const int64_t length = group_channels * f.spatial;
     share.threads = cluster.threads;
-    share.row_packs = static_cast<int>(packs);
-    share.packs = static_cast<int>(ceil_div(packs, share.blocks));
+    share.packs = static_cast<int>(ceil_div(touched(length, lanes, cuts_packs(f, length)), share.blocks));
     share.spatial = static_cast<int>(f.spatial);
     share.groups = static_cast<int>(f.groups);
     share.group_channels = static_cast<int>(group_channels);
     share.channels = static_cast<int>(std::min(group_channels, share.packs * lanes / f.spatial + 2));
     share.step = static_cast<int>(share.threads * lanes / f.spatial);
     share.rest = static_cast<int>(share.threads * lanes % f.spatial);
-    share.inverse = 1.0 / static_cast<double>(group_channels * f.spatial);
+    share.inverse = 1.0 / static_cast<double>(length);
     return share;
 }
 
@@ -65,19 +75,24 @@ inline BackwardShare share_out(const Backward& b, Cluster cluster) {
     BackwardShare share = {};
     share.blocks = cluster.blocks;
     if (share.blocks == 0) return share;
+    const int64_t lanes = 16 / element_bytes(b.dtype);
     const int64_t group_channels = b.channels / b.groups;
-    const int64_t plane = b.spatial * element_bytes(b.dtype) / 16;  // in packs
+    const bool cut = cuts_packs(b, b.spatial);
+    const int64_t most = kUnitPacks - (cut ? 2 : 0);
+    const int64_t plane = ceil_div(b.spatial, lanes);  // in packs, and so units
     share.threads = cluster.threads;
-    share.plane_packs = static_cast<int>(plane);
-    share.unit_packs = static_cast<int>(ceil_div(plane, ceil_div(plane, kUnitPacks)));
-    share.pieces = static_cast<int>(ceil_div(plane, share.unit_packs));
+    share.unit = static_cast<int>(std::min(ceil_div(plane, ceil_div(plane, most)) * lanes, b.spatial));
+    share.pieces = static_cast<int>(ceil_div(b.spatial, share.unit));
     share.row_units = static_cast<int>(group_channels) * share.pieces;
     share.units = share.row_units / share.blocks;
     share.more = share.row_units % share.blocks;
-    share.packs = static_cast<int>(ceil_div(share.row_units, share.blocks)) * share.unit_packs;
-    share.team = power_of_two(std::max(share.unit_packs, 2), kWarp);
+    share.spatial = static_cast<int>(b.spatial);
+    share.packs = static_cast<int>(touched(ceil_div(share.row_units, share.blocks) * share.unit, lanes, cut));
+    share.team = power_of_two(std::max<int64_t>(touched(share.unit, lanes, cut), 2), kWarp);
     share.groups = static_cast<int>(b.groups);
     share.group_channels = static_cast<int>(group_channels);
+    share.step = static_cast<int>(share.threads * lanes / b.spatial);
+    share.rest = static_cast<int>(share.threads * lanes % b.spatial);
     share.inverse = 1.0 / static_cast<double>(group_channels * b.spatial);
     return share;
 }
@@ -95,13 +110,13 @@ inline int64_t shared_bytes(const ForwardShare& share) {
 }
 
 inline int64_t shared_bytes(const BackwardShare& share) {
-    const int64_t channels = std::min(share.group_channels, share.units / share.pieces + 3);
+    const int64_t channels = std::min(share.group_channels, share.units / share.pieces + 4);
     return share.packs * int64_t{2 * sizeof(Raw)} + channels * int64_t{sizeof(Affine)};
 }
 
-// Whether every block of a cluster has something of the row, and room for it.
+// Whether every block of a cluster has something of the row, and room for it. Of x it has: rows are 512 packs and more.
 inline bool shares_out(const ForwardShare& share) {
-    return share.blocks > 0 && (share.blocks - 1) * share.packs < share.row_packs && shared_bytes(share) <= kMostShared;
+    return share.blocks > 0 && shared_bytes(share) <= kMostShared;
 }
 
 inline bool shares_out(const BackwardShare& share) {
@@ -115,15 +130,10 @@ bool cluster_takes_sizes(const Call& call) {
            attribute(cudaDevAttrComputeCapabilityMajor, call.device) == 9 && shares_out(cluster_share(call));
 }
 
-inline bool cluster_takes(const Forward& f) {
-    return on_16_bytes(f.x) && on_16_bytes(f.y) && on_16_bytes(f.residual) &&
-           f.channels / f.groups * f.spatial * element_bytes(f.dtype) % 16 == 0 && cluster_takes_sizes(f);
-}
+inline bool cluster_takes(const Forward& f) { return forward_lanes(f) > 1 && cluster_takes_sizes(f); }
 
 inline bool cluster_takes(const Backward& b) {
-    return (b.dx != nullptr || b.dresidual != nullptr) && on_16_bytes(b.x) && on_16_bytes(b.dy) &&
-           on_16_bytes(b.residual) && on_16_bytes(b.dx) && on_16_bytes(b.dresidual) &&
-           b.spatial * element_bytes(b.dtype) % 16 == 0 && cluster_takes_sizes(b);
+    return (b.dx != nullptr || b.dresidual != nullptr) && backward_lanes(b, b.spatial) > 1 && cluster_takes_sizes(b);
 }
 
 inline int64_t cluster_workspace(const Forward&) { return 0; }

@@ -53,9 +53,9 @@ struct Row {
     int length;
 };
 
-// dz of a pack whose lane 0 is element `first` of its row, and its xhat.
+// dz of a pack whose lane 0 is element `first` of its row, and its xhat; `act` is kNone where `dy` holds dz already.
 template <typename T, int V>
-__device__ __forceinline__ Pack<float, V> gradient_before(const Backward& b, const Row& row, const Raw& x,
+__device__ __forceinline__ Pack<float, V> gradient_before(const Backward& b, int64_t act, const Row& row, const Raw& x,
                                                           const Raw& dy, int first, const Lanes& lanes,
                                                           Pack<float, V>& xhat) {
     const Pack<T, V> values = elements_of<T>(x);
@@ -66,7 +66,7 @@ __device__ __forceinline__ Pack<float, V> gradient_before(const Backward& b, con
         xhat.v[k] = (to_float(values.v[k]) - row.mean) * row.rstd;
         dz.v[k] = to_float(gradients.v[k]);
     }
-    if (b.act == kNone) return dz;
+    if (act == kNone) return dz;
     Pack<float, V> z;
     #pragma unroll
     for (int k = 0; k < V; ++k) z.v[k] = fmaf(xhat.v[k], lanes.weight(k), lanes.bias(k));
@@ -76,7 +76,7 @@ __device__ __forceinline__ Pack<float, V> gradient_before(const Backward& b, con
         #pragma unroll
         for (int k = 0; k < V; ++k) z.v[k] += to_float(residual.v[k]);
     }
-    z = slopes<T, V>(b.act, z);
+    z = slopes<T, V>(act, z);
     #pragma unroll
     for (int k = 0; k < V; ++k) dz.v[k] *= z.v[k];
     return dz;
@@ -118,6 +118,8 @@ __global__ void __launch_bounds__(kMaxClusterThreads)
     const int team = share.team;
     const int lane = threadIdx.x % team;
     const int teams = threads / team;
+    // dz in the place of dy, where that loses no digits and no pack is two threads'.
+    const bool keeps = sizeof(T) == sizeof(float) && b.act != kNone && lead == 0 && share.spatial % V == 0;
     Pair total = {0.0, 0.0};
     int waited = 0;  // packs whose tiles have been waited for
     uint64_t* next = arrivals.tiles;
@@ -135,13 +137,14 @@ __global__ void __launch_bounds__(kMaxClusterThreads)
             for (int i = (lead + unit.begin) / V - held.begin + lane; i < end; i += team) {
                 Pack<float, V> xhat;
                 const int first = held.element<V>(i);
-                const auto dz = gradient_before<T, V>(b, row, xs[i], dys[i], first, {of_unit, of_unit, V}, xhat);
+                const auto dz = gradient_before<T, V>(b, b.act, row, xs[i], dys[i], first, {of_unit, of_unit, V}, xhat);
                 #pragma unroll
                 for (int k = 0; k < V; ++k) {
                     if (first + k < unit.begin || first + k >= unit.end) continue;
                     db += dz.v[k];
                     ds = fmaf(dz.v[k], xhat.v[k], ds);
                 }
+                if (keeps) dys[i] = reinterpret_cast<const Raw&>(dz);
             }
         }
         const float sum = halves_sum(db, ds, team);
@@ -168,7 +171,7 @@ __global__ void __launch_bounds__(kMaxClusterThreads)
         Lanes lanes = {affine[at.channel], affine[at.channel], share.spatial - at.position};
         if (lanes.left < V) lanes.next = affine[min(at.channel + 1, channels - 1)];
         Pack<float, V> xhat;
-        const auto dz = gradient_before<T, V>(b, row, xs[i], dys[i], first, lanes, xhat);
+        const auto dz = gradient_before<T, V>(b, keeps ? int64_t{kNone} : b.act, row, xs[i], dys[i], first, lanes, xhat);
         Pack<T, V> dx;
         Pack<T, V> dresidual;
         #pragma unroll

@@ -11,6 +11,10 @@ namespace kernelwright::sm90 {
 // Every thread of the cluster arrives, and then waits for the others.
 __device__ __forceinline__ void cluster_arrive() { asm volatile("barrier.cluster.arrive.aligned;" ::: "memory"); }
 
+// The same for blocks that only have to know that all have begun: what this one wrote is not handed over, which would wait
+// for all its writes to global memory.
+__device__ __forceinline__ void cluster_begun() { asm volatile("barrier.cluster.arrive.relaxed.aligned;" ::: "memory"); }
+
 __device__ __forceinline__ void cluster_wait() { asm volatile("barrier.cluster.wait.aligned;" ::: "memory"); }
 
 __device__ __forceinline__ int cluster_number() {

@@ -8,6 +8,7 @@
 namespace kernelwright::sm90 {
 
 __device__ inline void cluster_arrive() {}
+__device__ inline void cluster_begun() {}
 __device__ inline void cluster_wait() { __syncthreads(); }
 __device__ inline int cluster_number() { return blockIdx.x; }
 __device__ inline int cluster_rank() { return 0; }

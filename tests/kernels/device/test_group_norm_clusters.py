@@ -181,6 +181,7 @@ def test_activations(with_residual: bool, act: str, dtype: str) -> None:
         (Sizes(3, 4, 333, 2), 1),  # rows that begin anywhere
         (Sizes(2, 6, 1001, 2), 4),
         (Sizes(2, 8, 49, 2), 3),
+        (Sizes(2, 16, 77, 1), 2),
     ],
     ids=str,
 )

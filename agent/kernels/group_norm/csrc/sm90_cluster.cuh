@@ -26,7 +26,7 @@ __device__ __forceinline__ double half_warp_sum(double mine) {
 }
 
 // The sum over all threads of a cluster, in each of them and in one order; the lower half of a warp adds up `a`, the upper
-// `b`. They have called cluster_arrive before, so that blocks write to each other once all have begun.
+// `b`. They have called cluster_begun before, so that blocks write to each other once all have begun.
 __device__ __forceinline__ Pair cluster_sum(Pair mine, int blocks) {
     constexpr int kHalf = kWarp / 2;
     __shared__ double of_warp[2][kMaxBlocks * kMaxClusterThreads / kWarp];
@@ -53,37 +53,44 @@ struct Arrivals {
     uint64_t parameters;
 };
 
-// The packs of a row that a block holds: packs `begin` to `begin + count` of the lattice on which the row begins `lead`
-// lanes after a pack (elements.cuh).
+// The whole packs of a row that a block holds: from pack `begin` on, of which the first begins with element `head` of the
+// row. What the row has before its first and after its last whole pack, its ends, is in no block's shared memory.
 struct Holding {
     int begin, count;
-    int lead;
-    int length;  // elements of the row
+    int head;
 
-    // The row's element that is lane 0 of held pack i.
+    // The element that is lane 0 of held pack i.
     template <int V>
     __device__ __forceinline__ int element(int i) const {
-        return (begin + i) * V - lead;
-    }
-
-    // Whether an end of the row cuts a pack of it.
-    template <int V>
-    __device__ __forceinline__ bool cut() const {
-        return lead != 0 || length % V != 0;
+        return head + (begin + i) * V;
     }
 };
 
+// The end elements of a row, one for each of a few threads: of block 0, behind the warp that asks for packs. Below 0 for
+// the other threads.
+template <int V>
+__device__ __forceinline__ int end_element(int rank, int head, int length) {
+    const int mine = static_cast<int>(threadIdx.x) - kWarp;
+    const int tail = (length - head) % V;
+    if (rank != 0 || mine < 0 || mine >= head + tail) return -1;
+    return mine < head ? mine : length - tail + mine - head;
+}
+
+// Elements before the first whole pack.
+template <typename T, int V>
+__device__ __forceinline__ int head_of(const T* row) {
+    return (V - lead_of<T, V>(row)) % V;
+}
+
 // Begins to copy what a block holds of each row of `from` to `to`, tile after tile, and weight and bias of `channels`
 // channels to `affine`. The copy engine takes what memory delivers, so that the asking thread is held up: its warp does
-// nothing else, and the others go on. A pack that the row's end cuts comes with the parameters, zero outside the row.
+// nothing else, and the others go on.
 template <typename T, int TENSORS, class Call>
 __device__ __forceinline__ void begin_loads(const T* const (&from)[TENSORS], Raw* const (&to)[TENSORS],
                                             const Holding& held, const Call& call, int first_channel, int channels,
                                             Affine* affine, Arrivals& arrivals) {
     constexpr int V = 16 / sizeof(T);
     const int threads = blockDim.x;
-    const int whole_begin = held.element<V>(0) < 0 ? 1 : 0;
-    const int whole_end = held.element<V>(held.count) > held.length ? held.count - 1 : held.count;
     if (threadIdx.x == 0) {
         for (int tile = 0; tile * threads < held.count; ++tile) barrier_init(arrivals.tiles + tile);
         barrier_init(&arrivals.parameters, threads / kWarp - 1);
@@ -92,14 +99,12 @@ __device__ __forceinline__ void begin_loads(const T* const (&from)[TENSORS], Raw
     __syncthreads();
     if (threadIdx.x < kWarp) {
         if (threadIdx.x != 0) return;
-        for (int tile = 0; tile * threads < held.count; ++tile) {
-            const int first = max(tile * threads, whole_begin);
-            const int packs = max(min((tile + 1) * threads, whole_end) - first, 0);
-            barrier_expect(arrivals.tiles + tile, TENSORS * packs * sizeof(Raw));
-            if (packs == 0) break;
+        for (int first = 0, tile = 0; first < held.count; first += threads, ++tile) {
+            const uint32_t bytes = min(threads, held.count - first) * sizeof(Raw);
+            barrier_expect(arrivals.tiles + tile, TENSORS * bytes);
             #pragma unroll
             for (int i = 0; i < TENSORS; ++i) {
-                bulk_load(to[i] + first, from[i] + held.element<V>(first), packs * sizeof(Raw), arrivals.tiles + tile);
+                bulk_load(to[i] + first, from[i] + held.element<V>(first), bytes, arrivals.tiles + tile);
             }
         }
         return;
@@ -108,18 +113,8 @@ __device__ __forceinline__ void begin_loads(const T* const (&from)[TENSORS], Raw
         affine[c] = {parameter<T>(call.weight, call.param_dtype, first_channel + c, 1.0f),
                      parameter<T>(call.bias, call.param_dtype, first_channel + c, 0.0f)};
     }
-    const int lane = threadIdx.x % kWarp;
-    const int cut = lane / V == 0 ? 0 : held.count - 1;
-    if (threadIdx.x < 2 * kWarp && lane < 2 * V && (cut < whole_begin || cut >= whole_end)) {
-        const int element = held.element<V>(cut) + lane % V;
-        #pragma unroll
-        for (int i = 0; i < TENSORS; ++i) {
-            T* place = reinterpret_cast<T*>(to[i] + cut) + lane % V;
-            *place = inside(element, held.length) ? from[i][element] : from_float<T>(0.0f);
-        }
-    }
     __syncwarp();
-    if (lane == 0) barrier_arrive(&arrivals.parameters);
+    if (threadIdx.x % kWarp == 0) barrier_arrive(&arrivals.parameters);
 }
 
 }  // namespace kernelwright::group_norm::sm90

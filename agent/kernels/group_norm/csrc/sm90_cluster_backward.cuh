@@ -50,29 +50,28 @@ struct Lanes {
 struct Row {
     int64_t start;
     float mean, rstd;
-    int length;
 };
 
-// dz of a pack whose lane 0 is element `first` of its row, and its xhat; `act` is kNone where `dy` holds dz already.
+// dz of a pack whose lane 0 is element `first` of its row, and x - mean; `act` is kNone where `dy` holds dz already.
 template <typename T, int V>
-__device__ __forceinline__ Pack<float, V> gradient_before(const Backward& b, int64_t act, const Row& row, const Raw& x,
-                                                          const Raw& dy, int first, const Lanes& lanes,
-                                                          Pack<float, V>& xhat) {
+__device__ __forceinline__ Pack<float, V> gradient_before(const Backward& b, int64_t act, const Row& row,
+                                                          const Held<T, V>& x, const Held<T, V>& dy, int first,
+                                                          const Lanes& lanes, Pack<float, V>& centred) {
     const Pack<T, V> values = elements_of<T>(x);
     const Pack<T, V> gradients = elements_of<T>(dy);
     Pack<float, V> dz;
     #pragma unroll
     for (int k = 0; k < V; ++k) {
-        xhat.v[k] = (to_float(values.v[k]) - row.mean) * row.rstd;
+        centred.v[k] = to_float(values.v[k]) - row.mean;
         dz.v[k] = to_float(gradients.v[k]);
     }
     if (act == kNone) return dz;
     Pack<float, V> z;
     #pragma unroll
-    for (int k = 0; k < V; ++k) z.v[k] = fmaf(xhat.v[k], lanes.weight(k), lanes.bias(k));
+    for (int k = 0; k < V; ++k) z.v[k] = fmaf(centred.v[k], row.rstd * lanes.weight(k), lanes.bias(k));
     if (b.residual != nullptr) {
-        const T* from = static_cast<const T*>(b.residual) + row.start;
-        const Pack<T, V> residual = load_pack<T, V>(from, first, row.length);
+        const T* from = static_cast<const T*>(b.residual) + row.start + first;
+        const Pack<T, V> residual = *reinterpret_cast<const Pack<T, V>*>(from);
         #pragma unroll
         for (int k = 0; k < V; ++k) z.v[k] += to_float(residual.v[k]);
     }
@@ -80,6 +79,31 @@ __device__ __forceinline__ Pack<float, V> gradient_before(const Backward& b, int
     #pragma unroll
     for (int k = 0; k < V; ++k) dz.v[k] *= z.v[k];
     return dz;
+}
+
+// dx and dresidual of such a pack; of `group`, slope is of x - mean.
+template <typename T, int V>
+__device__ __forceinline__ void store_gradients(const Backward& b, int64_t act, const Row& row, const Held<T, V>& x,
+                                                const Held<T, V>& dy, int first, const Lanes& lanes,
+                                                const GroupTerms& group) {
+    Pack<float, V> centred;
+    const auto dz = gradient_before<T, V>(b, act, row, x, dy, first, lanes, centred);
+    Pack<T, V> dx;
+    Pack<T, V> dresidual;
+    #pragma unroll
+    for (int k = 0; k < V; ++k) {
+        const float others = fmaf(centred.v[k], group.slope, group.level);
+        dx.v[k] = from_float<T>(fmaf(dz.v[k], row.rstd * lanes.weight(k), others));
+        dresidual.v[k] = from_float<T>(dz.v[k]);
+    }
+    const int64_t at = row.start + first;
+    if (b.dx != nullptr) *reinterpret_cast<Pack<T, V>*>(static_cast<T*>(b.dx) + at) = dx;
+    if (b.dresidual != nullptr) *reinterpret_cast<Pack<T, V>*>(static_cast<T*>(b.dresidual) + at) = dresidual;
+}
+
+template <typename T>
+__device__ __forceinline__ Pack<T, 1> element_of(const void* tensor, int64_t at) {
+    return {static_cast<const T*>(tensor)[at]};
 }
 
 template <typename T>
@@ -95,21 +119,23 @@ __global__ void __launch_bounds__(kMaxClusterThreads)
     const int last_unit = first_unit + share.units - (rank < share.more ? 0 : 1);
     const Unit first_held = unit_of(share, first_unit);
     const Unit last_held = unit_of(share, last_unit);
-    Row row = {0, 0.0f, 0.0f, share.group_channels * share.spatial};
-    row.start = int64_t{number} * row.length;
+    const int length = share.group_channels * share.spatial;
+    Row row = {int64_t{number} * length, 0.0f, 0.0f};
     const T* x = static_cast<const T*>(b.x) + row.start;
-    const int lead = lead_of<T, V>(x);
-    Holding held = {(lead + first_held.begin) / V, 0, lead, row.length};
-    held.count = (lead + last_held.end + V - 1) / V - held.begin;
+    const T* dy = static_cast<const T*>(b.dy) + row.start;
+    const int head = head_of<T, V>(x);
+    Holding held = {max(first_held.begin - head, 0) / V, 0, head};
+    held.count = min((last_held.end - head + V - 1) / V, (length - head) / V) - held.begin;
+    const bool cut = head != 0 || share.spatial % V != 0;
     Raw* xs = reinterpret_cast<Raw*>(shared);
     Raw* dys = xs + share.packs;
     Affine* affine = reinterpret_cast<Affine*>(dys + share.packs);
     // The last pack may end in one more channel.
     const int channels = min(last_held.channel + 2, share.group_channels) - first_held.channel;
-    begin_loads<T, 2>({x, static_cast<const T*>(b.dy) + row.start}, {xs, dys}, held, b,
-                      number % share.groups * share.group_channels + first_held.channel, channels, affine, arrivals);
+    const int group_channel = number % share.groups * share.group_channels;
+    begin_loads<T, 2>({x, dy}, {xs, dys}, held, b, group_channel + first_held.channel, channels, affine, arrivals);
     __syncwarp();
-    cluster_arrive();
+    cluster_begun();
     row.mean = b.mean[number];
     row.rstd = b.rstd[number];
     barrier_wait(&arrivals.parameters, 0);
@@ -119,7 +145,7 @@ __global__ void __launch_bounds__(kMaxClusterThreads)
     const int lane = threadIdx.x % team;
     const int teams = threads / team;
     // dz in the place of dy, where that loses no digits and no pack is two threads'.
-    const bool keeps = sizeof(T) == sizeof(float) && b.act != kNone && lead == 0 && share.spatial % V == 0;
+    const bool keeps = sizeof(T) == sizeof(float) && b.act != kNone && !cut;
     Pair total = {0.0, 0.0};
     int waited = 0;  // packs whose tiles have been waited for
     uint64_t* next = arrivals.tiles;
@@ -131,23 +157,39 @@ __global__ void __launch_bounds__(kMaxClusterThreads)
         if (mine <= last_unit) {
             const Unit unit = unit_of(share, mine);
             of_unit = affine[unit.channel - first_held.channel];
-            const int end = (lead + unit.end + V - 1) / V - held.begin;
-            for (; waited < end; waited += threads) barrier_wait(next++, 0);
+            const Lanes lanes = {of_unit, of_unit, V};
+            const int begin = (unit.begin - head + V - 1) / V;
+            const int end = max((unit.end - head) / V, begin);
+            const int touched = min((unit.end - head + V - 1) / V - held.begin, held.count);
+            for (; waited < touched; waited += threads) barrier_wait(next++, 0);
             #pragma unroll 2
-            for (int i = (lead + unit.begin) / V - held.begin + lane; i < end; i += team) {
-                Pack<float, V> xhat;
-                const int first = held.element<V>(i);
-                const auto dz = gradient_before<T, V>(b, b.act, row, xs[i], dys[i], first, {of_unit, of_unit, V}, xhat);
+            for (int i = begin - held.begin + lane; i < end - held.begin; i += team) {
+                Pack<float, V> centred;
+                const auto dz = gradient_before<T, V>(b, b.act, row, xs[i], dys[i], held.element<V>(i), lanes, centred);
                 #pragma unroll
                 for (int k = 0; k < V; ++k) {
-                    if (first + k < unit.begin || first + k >= unit.end) continue;
                     db += dz.v[k];
-                    ds = fmaf(dz.v[k], xhat.v[k], ds);
+                    ds = fmaf(dz.v[k], centred.v[k], ds);
                 }
                 if (keeps) dys[i] = reinterpret_cast<const Raw&>(dz);
             }
+            if (cut) {  // elements at the unit's ends, in packs that it has not alone
+                const int before = min(head + begin * V, unit.end) - unit.begin;
+                const int after = head + end * V;
+                for (int i = lane; i < before + max(unit.end - after, 0); i += team) {
+                    const int element = i < before ? unit.begin + i : after + i - before;
+                    const int place = element - held.element<V>(0);
+                    const bool is_held = place >= 0 && place < held.count * V;
+                    const Pack<T, 1> value = is_held ? element_of<T>(xs, place) : element_of<T>(x, element);
+                    const Pack<T, 1> gradient = is_held ? element_of<T>(dys, place) : element_of<T>(dy, element);
+                    Pack<float, 1> centred;
+                    const auto dz = gradient_before<T, 1>(b, b.act, row, value, gradient, element, lanes, centred);
+                    db += dz.v[0];
+                    ds = fmaf(dz.v[0], centred.v[0], ds);
+                }
+            }
         }
-        const float sum = halves_sum(db, ds, team);
+        const float sum = halves_sum(db, ds * row.rstd, team);
         const bool is_db = lane == 0;
         const bool is_ds = lane == team / 2;
         if (mine > last_unit || !(is_db || is_ds)) continue;
@@ -157,31 +199,36 @@ __global__ void __launch_bounds__(kMaxClusterThreads)
     }
     total = cluster_sum(total, share.blocks);
     const double inverse = row.rstd * share.inverse;
-    const GroupTerms g = {static_cast<float>(-total.b * inverse), static_cast<float>(-total.a * inverse)};
+    const GroupTerms g = {static_cast<float>(-total.b * inverse * row.rstd), static_cast<float>(-total.a * inverse)};
 
+    const int64_t act = keeps ? int64_t{kNone} : b.act;
+    const int end = end_element<V>(rank, head, length);
+    if (end >= 0) {
+        const Affine of_end = affine_of<T>(b.weight, b.bias, b.param_dtype, group_channel + end / share.spatial);
+        store_gradients<T, 1>(b, act, row, {x[end]}, {dy[end]}, end, {of_end, of_end, 1}, g);
+    }
     // A pack that two blocks hold is the first one's.
-    const int skipped = held.element<V>(0) < first_held.begin && rank != 0 ? 1 : 0;
+    const int skipped = held.element<V>(0) < first_held.begin ? 1 : 0;
     const int element = held.element<V>(skipped + threadIdx.x);
-    Place<int> at = {max(element, 0) / share.spatial, 0};
-    at.position = element - at.channel * share.spatial;
-    at.channel -= first_held.channel;
+    int channel = element / share.spatial;
+    int position = element - channel * share.spatial;
+    channel -= first_held.channel;
     #pragma unroll 2
     for (int i = skipped + threadIdx.x; i < held.count; i += threads) {
         const int first = held.element<V>(i);
-        Lanes lanes = {affine[at.channel], affine[at.channel], share.spatial - at.position};
-        if (lanes.left < V) lanes.next = affine[min(at.channel + 1, channels - 1)];
-        Pack<float, V> xhat;
-        const auto dz = gradient_before<T, V>(b, keeps ? int64_t{kNone} : b.act, row, xs[i], dys[i], first, lanes, xhat);
-        Pack<T, V> dx;
-        Pack<T, V> dresidual;
-        #pragma unroll
-        for (int k = 0; k < V; ++k) {
-            dx.v[k] = from_float<T>(fmaf(dz.v[k], row.rstd * lanes.weight(k), fmaf(xhat.v[k], g.slope, g.level)));
-            dresidual.v[k] = from_float<T>(dz.v[k]);
+        const Affine here = affine[channel];
+        const int left = share.spatial - position;
+        if (left >= V) {
+            store_gradients<T, V>(b, act, row, xs[i], dys[i], first, {here, here, V}, g);
+        } else {
+            store_gradients<T, V>(b, act, row, xs[i], dys[i], first, {here, affine[min(channel + 1, channels - 1)], left}, g);
         }
-        if (b.dx != nullptr) store_pack<T, V>(static_cast<T*>(b.dx) + row.start, first, row.length, dx);
-        if (b.dresidual != nullptr) store_pack<T, V>(static_cast<T*>(b.dresidual) + row.start, first, row.length, dresidual);
-        at.advance(share.step, share.rest, share.spatial);
+        channel += share.step;
+        position += share.rest;
+        if (position >= share.spatial) {
+            position -= share.spatial;
+            ++channel;
+        }
     }
 }
 

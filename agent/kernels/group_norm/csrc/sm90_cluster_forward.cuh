@@ -21,32 +21,34 @@ struct ForwardShare {
 };
 
 template <typename T>
-__device__ __forceinline__ Pair sum_held(const Raw* packs, const Holding& held, uint64_t* arrived) {
-    constexpr int V = 16 / sizeof(T);
+__device__ __forceinline__ Pair sum_held(const Raw* held, int count, uint64_t* arrived) {
     const int threads = blockDim.x;
     Pair total = {0.0, 0.0};
-    for (int i = threadIdx.x; i < held.count;) {
+    for (int i = threadIdx.x; i < count;) {
         Run run;
         #pragma unroll
         for (int j = 0; j < kRunPacks; ++j, i += threads, ++arrived) {
-            if (i >= held.count) break;
+            if (i >= count) break;
             barrier_wait(arrived, 0);
-            const auto pack = elements_of<T>(packs[i]);
-            const int element = held.element<V>(i);
-            if (j == 0) run.start(to_float(element < 0 ? pack.v[V - 1] : pack.v[0]));
-            if (whole<V>(element, held.length)) {
-                #pragma unroll
-                for (const T value : pack.v) run.add(to_float(value));
-            } else {
-                #pragma unroll
-                for (int k = 0; k < V; ++k) {
-                    if (inside(element + k, held.length)) run.add(to_float(pack.v[k]));
-                }
-            }
+            const auto pack = elements_of<T>(held[i]);
+            if (j == 0) run.start(to_float(pack.v[0]));
+            #pragma unroll
+            for (const T value : pack.v) run.add(to_float(value));
         }
         total = total + run.total();
     }
     return total;
+}
+
+// y of one end element of a row; `row` is its first in the tensor.
+template <typename T>
+__device__ __forceinline__ void store_end(const Forward& f, const Moments& m, int64_t row, int element, int channel) {
+    const Line line = line_of(m, affine_here<T>(f, channel));
+    const int64_t at = row + element;
+    Pack<float, 1> z = {fmaf(to_float(static_cast<const T*>(f.x)[at]) - m.mean, line.scale, line.level)};
+    if (f.residual != nullptr) z.v[0] += to_float(static_cast<const T*>(f.residual)[at]);
+    if (f.act != kNone) z = activate_pack<1>(f.act, z);
+    static_cast<T*>(f.y)[at] = from_float<T>(z.v[0]);
 }
 
 template <typename T>
@@ -59,58 +61,71 @@ __global__ void __launch_bounds__(kMaxClusterThreads)
     const int length = share.group_channels * share.spatial;
     const int64_t start = int64_t{row} * length;
     const T* x = static_cast<const T*>(f.x) + start;
-    Holding held = {cluster_rank() * share.packs, 0, lead_of<T, V>(x), length};
-    held.count = min(share.packs, (held.lead + length + V - 1) / V - held.begin);
+    Holding held = {cluster_rank() * share.packs, 0, head_of<T, V>(x)};
+    held.count = min(share.packs, (length - held.head) / V - held.begin);
+    const int end = end_element<V>(cluster_rank(), held.head, length);
     Raw* packs = reinterpret_cast<Raw*>(shared);
     Affine* affine = reinterpret_cast<Affine*>(packs + share.packs);
-    const int first_channel = max(held.element<V>(0), 0) / share.spatial;
+    const int group_channel = row % share.groups * share.group_channels;
+    const int first_channel = held.element<V>(0) / share.spatial;
     const int channels = min(share.channels, share.group_channels - first_channel);
-    begin_loads<T, 1>({x}, {packs}, held, f, row % share.groups * share.group_channels + first_channel, channels,
-                      affine, arrivals);
+    begin_loads<T, 1>({x}, {packs}, held, f, group_channel + first_channel, channels, affine, arrivals);
     __syncwarp();
-    cluster_arrive();
+    cluster_begun();
 
-    if (held.cut<V>()) barrier_wait(&arrivals.parameters, 0);
-    const Pair total = cluster_sum(sum_held<T>(packs, held, arrivals.tiles), share.blocks);
+    Pair mine = sum_held<T>(packs, held.count, arrivals.tiles);
+    if (end >= 0) {
+        const double value = to_float(x[end]);
+        mine = mine + Pair{value, value * value};
+    }
+    const Pair total = cluster_sum(mine, share.blocks);
     const Moments m = moments_of(total, share.inverse, f.eps);
     if (threadIdx.x == 0 && held.begin == 0) keep_moments(f, row, m);
+    if (end >= 0) store_end<T>(f, m, start, end, group_channel + end / share.spatial);
     barrier_wait(&arrivals.parameters, 0);
 
     const int element = held.element<V>(threadIdx.x);
-    Place<int> at = {max(element, 0) / share.spatial, 0};
-    at.position = element - at.channel * share.spatial;
-    at.channel -= first_channel;
+    int channel = element / share.spatial;
+    int position = element - channel * share.spatial;
+    channel -= first_channel;
+    const auto pack_at = [&](const void* tensor) {
+        return reinterpret_cast<const Pack<T, V>*>(static_cast<const T*>(tensor) + start + held.element<V>(0));
+    };
+    const Pack<T, V>* residuals = f.residual == nullptr ? nullptr : pack_at(f.residual);
+    Pack<T, V>* ys = const_cast<Pack<T, V>*>(pack_at(f.y));
     #pragma unroll 2
     for (int i = threadIdx.x; i < held.count; i += blockDim.x) {
-        const int first = held.element<V>(i);
         Pack<T, V> pack = elements_of<T>(packs[i]);
         Pack<T, V> residual;
-        if (f.residual != nullptr) {
-            residual = load_pack<T, V>(static_cast<const T*>(f.residual) + start, first, length);
-        }
-        const Line line = line_of(m, affine[at.channel]);
-        const int left = share.spatial - at.position;  // lanes from here on are the next channel's
+        if (residuals != nullptr) residual = residuals[i];
+        const Line line = line_of(m, affine[channel]);
+        const int left = share.spatial - position;  // lanes from here on are the next channel's
         Pack<float, V> z;
         if (left >= V) {
             #pragma unroll
             for (int k = 0; k < V; ++k) z.v[k] = fmaf(to_float(pack.v[k]) - m.mean, line.scale, line.level);
         } else {
-            const Line next = line_of(m, affine[min(at.channel + 1, channels - 1)]);
+            const Line next = line_of(m, affine[min(channel + 1, channels - 1)]);
             #pragma unroll
             for (int k = 0; k < V; ++k) {
                 const bool here = k < left;
                 z.v[k] = fmaf(to_float(pack.v[k]) - m.mean, here ? line.scale : next.scale, here ? line.level : next.level);
             }
         }
-        if (f.residual != nullptr) {
+        if (residuals != nullptr) {
             #pragma unroll
             for (int k = 0; k < V; ++k) z.v[k] += to_float(residual.v[k]);
         }
         if (f.act != kNone) z = activated<T, V>(f.act, z);
         #pragma unroll
         for (int k = 0; k < V; ++k) pack.v[k] = from_float<T>(z.v[k]);
-        store_pack<T, V>(static_cast<T*>(f.y) + start, first, length, pack);
-        at.advance(share.step, share.rest, share.spatial);
+        ys[i] = pack;
+        channel += share.step;
+        position += share.rest;
+        if (position >= share.spatial) {
+            position -= share.spatial;
+            ++channel;
+        }
     }
 }
 

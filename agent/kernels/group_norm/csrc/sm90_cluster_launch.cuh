@@ -12,9 +12,13 @@ namespace kernelwright::group_norm::sm90 {
 
 constexpr int64_t kHeldBytes = 104 * 1024;  // that a block holds: two blocks stand on an SM
 constexpr int64_t kMostBytes = 208 * 1024;  // that a block holds where it stands alone
-constexpr int64_t kLeastBytes = 8 * 1024;   // less for a block does not pay, nor do smaller groups
+constexpr int64_t kLeastBytes = 8 * 1024;   // less for a block does not pay, nor do smaller groups if they are many
+constexpr int64_t kLeastOfFew = 1024;       // of a group where an SM has one, or none
 constexpr int64_t kMostShared = 224 * 1024;
-constexpr int64_t kUnitPacks = 64;          // of a team of a warp, at most
+constexpr int kLeastTeam = 8;               // of threads; fewer would meet in the banks of shared memory
+constexpr double kPieceCost = 2.5;
+constexpr int kMostRounds = 4;
+constexpr int64_t kMorePacks = 64;
 
 // How many blocks of how many threads take a row.
 struct Cluster {
@@ -27,7 +31,7 @@ struct Cluster {
 // all. None where a cluster cannot hold a row, or where it is short. What that gains: benchmarks/kernels/README.md.
 inline Cluster cluster_for(int64_t rows, int64_t bytes) {
     constexpr int64_t kSms = 128;
-    if (bytes < kLeastBytes || bytes > kMaxBlocks * kMostBytes || rows * kMaxBlocks > kMaxGrid) return {0, 0};
+    if (bytes < (rows <= kSms ? kLeastOfFew : kLeastBytes) || bytes > kMaxBlocks * kMostBytes || rows * kMaxBlocks > kMaxGrid) return {0, 0};
     int64_t blocks = 1;
     for (; blocks < kMaxBlocks; blocks *= 2) {
         const bool pairs_alone = blocks == 2 && rows * blocks <= kSms;
@@ -41,17 +45,6 @@ inline Cluster cluster_for(int64_t rows, int64_t bytes) {
     return {static_cast<int>(blocks), many ? kMaxClusterThreads : kMaxClusterThreads / 2};
 }
 
-// Whether packs may be cut, by the ends of rows or by those of planes (elements.cuh).
-template <class Call>
-bool cuts_packs(const Call& call, int64_t stretch) {
-    return !on_16_bytes(call.x) || stretch * element_bytes(call.dtype) % 16 != 0;
-}
-
-// Packs that `length` elements touch at most.
-inline int64_t touched(int64_t length, int64_t lanes, bool cut) {
-    return cut ? (length + 2 * lanes - 2) / lanes : ceil_div(length, lanes);
-}
-
 inline ForwardShare share_out(const Forward& f, Cluster cluster) {
     ForwardShare share = {};
     share.blocks = cluster.blocks;
@@ -60,7 +53,7 @@ inline ForwardShare share_out(const Forward& f, Cluster cluster) {
     const int64_t group_channels = f.channels / f.groups;
     const int64_t length = group_channels * f.spatial;
     share.threads = cluster.threads;
-    share.packs = static_cast<int>(ceil_div(touched(length, lanes, cuts_packs(f, length)), share.blocks));
+    share.packs = static_cast<int>(ceil_div(length / lanes, share.blocks));
     share.spatial = static_cast<int>(f.spatial);
     share.groups = static_cast<int>(f.groups);
     share.group_channels = static_cast<int>(group_channels);
@@ -71,24 +64,56 @@ inline ForwardShare share_out(const Forward& f, Cluster cluster) {
     return share;
 }
 
+// How teams of threads add up planes, a piece of one after the other.
+struct Units {
+    int team;       // threads, within a warp
+    int64_t packs;  // of a piece, at most
+};
+
+// What so many units hold at most: whole planes of `plane`, and pieces of `piece`, of which a plane has `pieces`.
+inline int64_t held_by(int64_t units, int64_t pieces, int64_t plane, int64_t piece) {
+    return units / pieces * plane + units % pieces * piece;
+}
+
+// For so many planes of so many packs: what keeps a block's teams busy for the shortest time, where a piece costs each of
+// its threads kPieceCost packs more, and leaves no block with kMorePacks more than its part.
+inline Units units_for(int64_t planes, int64_t plane, Cluster cluster) {
+    Units best = {kWarp, ceil_div(plane, ceil_div(plane, kMorePacks))};
+    double least = 0.0;
+    for (int team = kLeastTeam; team <= kWarp; team *= 2) {
+        const int64_t teams = cluster.threads / team;
+        for (int rounds = 1; rounds <= kMostRounds; ++rounds) {
+            const int64_t pieces = std::max<int64_t>(1, std::min(rounds * teams * cluster.blocks / planes, ceil_div(plane, team)));
+            const int64_t packs = ceil_div(plane, pieces);
+            const int64_t units = ceil_div(planes * pieces, cluster.blocks);
+            const double cost = ceil_div(units, teams) * (kPieceCost + ceil_div(packs, team));
+            const bool is_even = held_by(units, pieces, plane, packs) <= planes * plane / cluster.blocks + kMorePacks;
+            if (!is_even || (least > 0.0 && cost >= least)) continue;
+            least = cost;
+            best = {team, packs};
+        }
+    }
+    return best;
+}
+
 inline BackwardShare share_out(const Backward& b, Cluster cluster) {
     BackwardShare share = {};
     share.blocks = cluster.blocks;
     if (share.blocks == 0) return share;
     const int64_t lanes = 16 / element_bytes(b.dtype);
     const int64_t group_channels = b.channels / b.groups;
-    const bool cut = cuts_packs(b, b.spatial);
-    const int64_t most = kUnitPacks - (cut ? 2 : 0);
     const int64_t plane = ceil_div(b.spatial, lanes);  // in packs, and so units
     share.threads = cluster.threads;
-    share.unit = static_cast<int>(std::min(ceil_div(plane, ceil_div(plane, most)) * lanes, b.spatial));
+    const Units units = units_for(group_channels, plane, cluster);
+    share.team = units.team;
+    share.unit = static_cast<int>(std::min(units.packs * lanes, b.spatial));
     share.pieces = static_cast<int>(ceil_div(b.spatial, share.unit));
     share.row_units = static_cast<int>(group_channels) * share.pieces;
     share.units = share.row_units / share.blocks;
     share.more = share.row_units % share.blocks;
     share.spatial = static_cast<int>(b.spatial);
-    share.packs = static_cast<int>(touched(ceil_div(share.row_units, share.blocks) * share.unit, lanes, cut));
-    share.team = power_of_two(std::max<int64_t>(touched(share.unit, lanes, cut), 2), kWarp);
+    const int64_t most = held_by(ceil_div(share.row_units, share.blocks), share.pieces, b.spatial, share.unit);
+    share.packs = static_cast<int>((most + 2 * lanes - 2) / lanes);  // and one more, where packs are cut
     share.groups = static_cast<int>(b.groups);
     share.group_channels = static_cast<int>(group_channels);
     share.step = static_cast<int>(share.threads * lanes / b.spatial);

@@ -76,6 +76,10 @@ __device__ __forceinline__ int end_element(int rank, int head, int length) {
     return mine < head ? mine : length - tail + mine - head;
 }
 
+// Whether one of the warp's packs ends in another channel than it begins in: then all are made as such a one, which costs
+// the warp less than two ways.
+__device__ __forceinline__ bool some_end_in_next(bool mine) { return __any_sync(__activemask(), mine); }
+
 // Elements before the first whole pack.
 template <typename T, int V>
 __device__ __forceinline__ int head_of(const T* row) {

@@ -213,12 +213,11 @@ __global__ void __launch_bounds__(kMaxClusterThreads)
     int channel = element / share.spatial;
     int position = element - channel * share.spatial;
     channel -= first_held.channel;
-    #pragma unroll 2
     for (int i = skipped + threadIdx.x; i < held.count; i += threads) {
         const int first = held.element<V>(i);
         const Affine here = affine[channel];
         const int left = share.spatial - position;
-        if (left >= V) {
+        if (!some_end_in_next(left < V)) {
             store_gradients<T, V>(b, act, row, xs[i], dys[i], first, {here, here, V}, g);
         } else {
             store_gradients<T, V>(b, act, row, xs[i], dys[i], first, {here, affine[min(channel + 1, channels - 1)], left}, g);

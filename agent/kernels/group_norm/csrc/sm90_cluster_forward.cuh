@@ -101,7 +101,7 @@ __global__ void __launch_bounds__(kMaxClusterThreads)
         const Line line = line_of(m, affine[channel]);
         const int left = share.spatial - position;  // lanes from here on are the next channel's
         Pack<float, V> z;
-        if (left >= V) {
+        if (!some_end_in_next(left < V)) {
             #pragma unroll
             for (int k = 0; k < V; ++k) z.v[k] = fmaf(to_float(pack.v[k]) - m.mean, line.scale, line.level);
         } else {

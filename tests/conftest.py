@@ -5,8 +5,8 @@ import os
 import hypothesis
 import pytest
 
-# As in the judge's processes (`config.child_environment`): threads of torch's that wait in a loop take several
-# times what the work takes, from workers that share the cores.
+# As in the judge's processes (`config.child_environment`): threads of torch's that wait in a loop take
+# several times what the work takes, from workers that share the cores.
 os.environ.setdefault("OMP_WAIT_POLICY", "passive")
 
 # The same examples everywhere, and no deadline that a busy machine misses.

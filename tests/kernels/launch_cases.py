@@ -52,7 +52,8 @@ def _cross_entropy() -> Expected:
     loss, lse = operator_of("cross_entropy")._launch(x, target, *settings.values(), True)
     (dx,) = operator_of("cross_entropy")._launch_backward(dy, x, target, lse, *settings.values())
     forward = named(x=x, target=target, loss=loss, lse=lse, narrow=1, **sizes)
-    return {"forward": forward, "backward": named(dloss=dy, x=x, target=target, lse=lse, dx=dx, narrow=0, **sizes)}
+    backward = named(dloss=dy, x=x, target=target, lse=lse, dx=dx, narrow=0, **sizes)
+    return {"forward": forward, "backward": backward}
 
 
 def _rotary() -> Expected:

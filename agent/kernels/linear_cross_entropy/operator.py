@@ -20,8 +20,8 @@ ENVELOPE = (
     "x [*, features], weight [classes, features] and bias of one dtype; of that under autocast",
     "targets are int64 numbers of classes, of which one value is ignored",
     "label smoothing and a z-loss; the mean over the rows that count, or the sum",
-    "products by torch, with torch's setting of TF32, in chunks of at most 512 MiB of logits, or at once where"
-    " adding up the weight's gradient would take more memory",
+    "products by torch, with torch's setting of TF32, in chunks of at most 512 MiB of logits, or at once"
+    " where adding up the weight's gradient would take more memory",
     "gradients of a weight of several chunks are summed in float32",
 )
 CHUNK_BYTES = 1 << 29

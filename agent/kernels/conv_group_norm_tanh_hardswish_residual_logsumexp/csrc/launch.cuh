@@ -5,7 +5,7 @@
 
 #include <algorithm>
 
-#include "portable.cuh"
+#include "backward.cuh"
 
 #ifndef KW_PORTABLE_ONLY
 #include "sm90.cuh"
@@ -41,10 +41,10 @@ T* in_workspace(const Forward& f, int64_t begin) {
     return reinterpret_cast<T*>(static_cast<char*>(f.workspace) + begin);
 }
 
-inline void merge(const Forward& f, const Workspace& w, int64_t parts_of_image) {
+inline void merge(const Forward& f, const Workspace& w, int64_t parts_of_image, Moments* moments = nullptr) {
     const dim3 grid(static_cast<unsigned>(f.groups), static_cast<unsigned>(f.n));
     merge_parts<<<grid, kMergeThreads, 0, f.stream>>>(
-        in_workspace<Part>(f, w.parts), static_cast<int>(parts_of_image), f.gamma, f.beta, in_workspace<Norm>(f, w.norms),
+        in_workspace<Part>(f, w.parts), static_cast<int>(parts_of_image), f.gamma, f.beta, in_workspace<Norm>(f, w.norms), moments,
         static_cast<int>(f.channels), static_cast<int>(f.groups), f.eps);
 }
 
@@ -135,6 +135,57 @@ inline cudaError_t forward(const Forward& f) {
     if (sm90::takes(f)) return sm90::forward(f);
 #endif
     return cudaErrorInvalidValue;
+}
+
+inline Forward forward_of(const Backward& b) {
+    return {b.x, b.weight, b.bias, b.gamma, b.beta, nullptr, b.workspace, b.n, b.in_channels, b.channels, b.height, b.width,
+            b.groups, kPortable, b.eps, b.stream, b.device};
+}
+
+// The workspace's parts behind those of the portable path, each on 256 bytes; `bytes` is all of it.
+struct BackWorkspace {
+    Workspace forward;
+    int64_t blocks;  // that share the pixels of an image
+    int64_t moments, parts, backs, bytes;
+
+    explicit BackWorkspace(const Forward& f) : forward(workspace_of(f, sizes_of(f).tiles, true)) {
+        const auto after = [](int64_t begin, int64_t bytes) { return begin + (bytes + 255) / 256 * 256; };
+        constexpr int64_t kEach = kSlopePixels * kSlopeThreads;
+        blocks = ((f.height - 2) * (f.width - 2) + kEach - 1) / kEach;
+        moments = forward.bytes;
+        parts = after(moments, f.n * f.groups * static_cast<int64_t>(sizeof(Moments)));
+        backs = after(parts, f.n * blocks * f.channels * static_cast<int64_t>(sizeof(Slopes)));
+        bytes = after(backs, f.n * f.channels * static_cast<int64_t>(sizeof(Back)));
+    }
+};
+
+inline int64_t backward_workspace(const Backward& b) {
+    const Forward f = forward_of(b);
+    return valid(f) ? BackWorkspace(f).bytes : 0;
+}
+
+// cudaErrorInvalidValue for what it cannot do.
+inline cudaError_t backward(const Backward& b) {
+    const Forward f = forward_of(b);
+    if (!valid(f)) return cudaErrorInvalidValue;
+    const BackWorkspace w(f);
+    const Sizes s = sizes_of(f);
+    const float* c = in_workspace<float>(f, w.forward.c);
+    const Norm* norms = in_workspace<Norm>(f, w.forward.norms);
+    Moments* moments = in_workspace<Moments>(f, w.moments);
+    Slopes* parts = in_workspace<Slopes>(f, w.parts);
+    Back* backs = in_workspace<Back>(f, w.backs);
+    const int width = s.channels / static_cast<int>(f.groups);
+    convolve_stored(f, w.forward);
+    merge(f, w.forward, s.tiles, moments);
+    const dim3 grid(static_cast<unsigned>(w.blocks), static_cast<unsigned>((f.channels + kSlopeChannels - 1) / kSlopeChannels),
+                    static_cast<unsigned>(f.n));
+    const dim3 groups(static_cast<unsigned>(f.groups), static_cast<unsigned>(f.n));
+    sum_slopes<<<grid, kSlopeThreads, 0, f.stream>>>(c, norms, moments, b.dy, b.y, parts, s, width);
+    merge_slopes<<<groups, kMergeThreads, 0, f.stream>>>(
+        parts, static_cast<int>(w.blocks), moments, b.gamma, b.sums, backs, s, width);
+    put_gradients<<<grid, kSlopeThreads, 0, f.stream>>>(c, norms, backs, b.dy, b.y, b.dc, s);
+    return cudaGetLastError();
 }
 
 }  // namespace kernelwright::conv_logsumexp

@@ -217,9 +217,7 @@ def _conv() -> Expected:
     # What follows the launcher takes what it left: here dc and its sums as they were found.
     operator_of(CONV)._launch_backward(dy, x, weight, *of.values(), y, 4, 1e-3, [True] * 5)
     del sizes["path"]
-    backward = named(
-        dy=dy, x=x, weight=weight, y=y, dc=ANY, sums=ANY, workspace=ANY, eps=1e-3, **of, **sizes
-    )
+    backward = named(dy=dy, x=x, weight=weight, y=y, dc=ANY, sums=ANY, workspace=ANY, eps=1e-3, **of, **sizes)
     return {
         "forward": forward, "forward_workspace": forward, "backward": backward, "backward_workspace": backward
     }  # fmt: skip

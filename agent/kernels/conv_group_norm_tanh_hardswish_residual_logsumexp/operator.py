@@ -190,7 +190,8 @@ _OPERATOR = Operator(
     KERNEL,
     Direction(f"({_TENSORS}, {_SETTINGS}) -> Tensor", cpu=_compute, cuda=_launch, fake=_shapes),
     Direction(
-        f"(Tensor grad, {_TENSORS}, Tensor y, {_SETTINGS}, bool[] wanted) -> (Tensor, Tensor, Tensor, Tensor, Tensor)",
+        f"(Tensor grad, {_TENSORS}, Tensor y, {_SETTINGS}, bool[] wanted)"
+        " -> (Tensor, Tensor, Tensor, Tensor, Tensor)",
         cpu=_compute_backward, cuda=_launch_backward, fake=_backward_shapes,
     ),
     Gradient(_saved, _gradients),

@@ -29,13 +29,13 @@ struct SumOf {
     __device__ __forceinline__ static void take(State& all, float value, int) { all += value; }
     __device__ __forceinline__ static State merge(State a, State b) { return a + b; }
     __device__ __forceinline__ static float result(State all) { return all; }
-    __device__ __forceinline__ static float beside(State all) { return all; }
+    __device__ __forceinline__ static float beside(State all, bool) { return all; }
 };
 
 struct SquaresOf : SumOf {
     __device__ __forceinline__ static void take(State& all, float value, int) { all = fmaf(value, value, all); }
     __device__ __forceinline__ static float result(State all) { return sqrtf(all); }
-    __device__ __forceinline__ static float beside(State all) { return sqrtf(all); }
+    __device__ __forceinline__ static float beside(State all, bool) { return sqrtf(all); }
 };
 
 // NaN is larger than all. Nothing here branches: which of two values is larger differs from thread to thread.
@@ -47,22 +47,34 @@ struct LargestOf {
     __device__ __forceinline__ static void take(State& all, float value, int) { all = larger_of(all, value); }
     __device__ __forceinline__ static State merge(State a, State b) { return larger_of(a, b); }
     __device__ __forceinline__ static float result(State all) { return all; }
-    __device__ __forceinline__ static float beside(State) { return 0.0f; }
+    __device__ __forceinline__ static float beside(State, bool) { return 0.0f; }
 };
 
-// The largest value and how often it stands there; NaN stands nowhere, as it equals nothing.
-struct LargestAndCountOf {
+// The largest value, and where it stands if it does so once; NaN stands nowhere, as it equals nothing.
+struct LargestAndPlaceOf {
     struct State {
-        float value, count;
+        float value;
+        int code;  // the place in the length, or -1 - how often
     };
-    __device__ __forceinline__ static State identity() { return {-INFINITY, 0.0f}; }
-    __device__ __forceinline__ static void take(State& all, float value, int) { all = merge(all, {value, 1.0f}); }
+    __device__ __forceinline__ static State identity() { return {-INFINITY, -1}; }
+    __device__ __forceinline__ static int both(int a, int b) {
+        if (a == -1 || b == -1) return a == -1 ? b : a;
+        return -1 - ((a < 0 ? -1 - a : 1) + (b < 0 ? -1 - b : 1));
+    }
+    __device__ __forceinline__ static void take(State& all, float value, int place) {
+        const bool is_first = !(value <= all.value) & !isnan(all.value), is_equal = value == all.value;
+        const int more = all.code >= 0 ? -3 : all.code == -1 ? place : all.code - 1;
+        all = {is_first ? value : all.value, is_first ? place : is_equal ? more : all.code};
+    }
     __device__ __forceinline__ static State merge(State a, State b) {
         const float value = larger_of(a.value, b.value);
-        return {value, (a.value == value ? a.count : 0.0f) + (b.value == value ? b.count : 0.0f)};
+        return {value, a.value == b.value ? both(a.code, b.code) : a.value == value ? a.code : b.code};
     }
     __device__ __forceinline__ static float result(State all) { return all.value; }
-    __device__ __forceinline__ static float beside(State all) { return all.count; }
+    // Where a place names no element a count stands for it.
+    __device__ __forceinline__ static int beside(State all, bool is_placed) {
+        return isnan(all.value) ? -1 : all.code >= 0 && !is_placed ? -2 : all.code;
+    }
 };
 
 // The first place of the largest value, or of the first NaN.
@@ -94,9 +106,10 @@ template <typename Op>
 struct Reduced {
     Partial<Op>* states;  // null in the last pass
     void* values;         // of `dtype`, or int64_t places
-    float* beside;        // what the gradient needs; null where it is not wanted
+    void* beside;         // what the gradient needs, of the type that `Op` has for it; null where it is not wanted
     float factor;
     int64_t dtype;
+    bool is_placed;       // whether a place in the length names an element
 
     __device__ __forceinline__ void put(int64_t at, typename Op::State state) const {
         if (states != nullptr) {
@@ -108,7 +121,8 @@ struct Reduced {
             if (dtype == kFloat32) static_cast<float*>(values)[at] = value;
             if (dtype == kFloat16) static_cast<__half*>(values)[at] = from_float<__half>(value);
             if (dtype == kBFloat16) static_cast<__nv_bfloat16*>(values)[at] = from_float<__nv_bfloat16>(value);
-            if (beside != nullptr) beside[at] = Op::beside(state);
+            const auto kept = Op::beside(state, is_placed);
+            if (beside != nullptr) static_cast<std::remove_const_t<decltype(kept)>*>(beside)[at] = kept;
         }
     }
 };

@@ -111,6 +111,59 @@ def test_reductions(kind: str, sizes: tuple[int, int, int, int, int], offset: in
     kit.close(dx, truth.grad)
 
 
+@EVERY
+@pytest.mark.parametrize(("sizes", "offset"), SIZES)
+def test_gradient_of_largest_values_that_stand_alone(
+    sizes: tuple[int, int, int, int, int], offset: int, dtype: str
+) -> None:
+    """Some of them: others stand in many places, and one result is of -inf alone."""
+    kit, result = Kit(dtype, offset, AXES), (sizes[0], sizes[2], sizes[4])
+    x = kit.draw(*sizes)
+    x[...] = x.clip(-1, 1)
+    x[0, 0, 0, :1], x[-1, -1, -1, -1, -1] = 2, 3
+    y, beside = kit.device.empty(math.prod(result), dtype).reshape(result), kit.floats(math.prod(result))
+    workspace, number = kit.device.empty(16 * x.size, "uint8"), reduction.KINDS["amax"]
+    ends = (NUMBERS[dtype], 0, 0)
+    run(
+        kit.device, "reduction_forward", reduction.FORWARD, x, y, beside, workspace, *sizes, number, 1.0, *ends
+    )  # fmt: skip
+    truth = exact(x)
+    wanted = torch.amax(truth, (1, 3))
+    np.testing.assert_array_equal(y, wanted.detach().numpy())
+    codes = np.asarray(beside).view("int32")
+    assert sizes[1] > 1 or (codes >= 0).any()
+    grad, dx = kit.draw(*result), kit.room(*sizes)
+    run(kit.device, "reduction_backward", reduction.BACKWARD, grad, x, y, beside, dx, *sizes, number, *ends)
+    wanted.backward(exact(grad).detach())
+    assert truth.grad is not None
+    kit.close(dx, truth.grad)
+
+
+@pytest.mark.parametrize("across", [False, True], ids=["rows", "columns"])
+def test_gradient_of_largest_values_that_are_nan_or_infinite(across: bool) -> None:
+    kit, shape = Kit("float32", 0, AXES), (5, 200)
+    x = kit.draw(*shape)
+    x[0, [7, 150]], x[1], x[2, 9], x[3, 199], x[4] = np.nan, -np.inf, np.inf, 99, -np.inf
+    x[1, 20] = np.nan
+    sizes = (1, 1, 1, 200, 5) if across else (5, 1, 1, 200, 1)
+    laid = placed(kit.device, x.T.copy(), "float32", 0) if across else x
+    y, beside, dx = kit.floats(5), kit.floats(5), kit.room(*laid.shape)
+    workspace, grad = kit.device.empty(16 * x.size, "uint8"), kit.draw(5)
+    number = reduction.KINDS["amax"]
+    run(
+        kit.device, "reduction_forward", reduction.FORWARD,
+        laid, y, beside, workspace, *sizes, number, 1.0, 0, 0, 0,
+    )  # fmt: skip
+    run(
+        kit.device, "reduction_backward", reduction.BACKWARD,
+        grad, laid, y, beside, dx, *sizes, number, 0, 0, 0,
+    )  # fmt: skip
+    truth = torch.tensor(x).requires_grad_()
+    torch.amax(truth, 1).backward(torch.tensor(grad))
+    found = dx.T if across else dx
+    np.testing.assert_allclose(found, truth.grad, rtol=1e-6)
+
+
 @pytest.mark.parametrize("across", [False, True], ids=["rows", "columns"])
 def test_places_of_nan_and_infinity(across: bool) -> None:
     kit, shape = Kit("float32", 0, AXES), (6, 200)

@@ -15,8 +15,10 @@ namespace kernelwright {
 
 constexpr int kReduceThreads = 256;
 constexpr int64_t kReduceBlocks = 2048;  // enough for every GPU
+constexpr int kColumnThreads = 512;
+constexpr int64_t kColumnBlocks = 256;   // all under way on 128 SMs; more of them, shorter, cost more than they hide
 constexpr int64_t kMaxSplits = 2048;
-constexpr int kShortRowsEach = 4;      // of one thread, of which it has a pack each
+constexpr int kShortPacks = 4;         // of a thread: of four rows one each, or all of one row
 constexpr int64_t kManyRows = 16384;  // a warp each is enough for every GPU
 constexpr int64_t kMaxPart = 1 << 30;  // packs or columns' elements, which are counted in int
 
@@ -185,14 +187,15 @@ __global__ void __launch_bounds__(kReduceThreads) reduce_rows(
     const Pack<T, V>* __restrict__ x, Reduced<Op> out, int64_t rows, int64_t packs, int64_t part, int group) {
     using State = typename Op::State;
     __shared__ State of_warp[kReduceThreads / kWarp];
-    const int64_t row = blockIdx.x * int64_t{kReduceThreads / group} + int(threadIdx.x) / group;
+    const int shift = __ffs(group) - 1, lane = int(threadIdx.x) & (group - 1);
+    const int64_t row = blockIdx.x * int64_t{kReduceThreads >> shift} + (int(threadIdx.x) >> shift);
     const int64_t begin = blockIdx.y * part;
     const int size = row < rows ? int(min(packs - begin, part)) : 0;
     State mine[V];
     #pragma unroll
     for (State& one : mine) one = Op::identity();
     take_packs<Op>(
-        mine, x + row * packs + begin, 1, int(threadIdx.x) % group, size, group, int(begin * V), false);
+        mine, x + row * packs + begin, 1, lane, size, group, int(begin * V), false);
     State all = mine[0];
     #pragma unroll
     for (int k = 1; k < V; ++k) all = Op::merge(all, mine[k]);
@@ -200,58 +203,71 @@ __global__ void __launch_bounds__(kReduceThreads) reduce_rows(
     if (group > kWarp) {
         if (threadIdx.x % kWarp == 0) of_warp[threadIdx.x / kWarp] = all;
         __syncthreads();
-        if (threadIdx.x % group == 0) {
+        if (lane == 0) {
             for (int other = 1; other < group / kWarp; ++other) {
                 all = Op::merge(all, of_warp[threadIdx.x / kWarp + other]);
             }
         }
     }
-    if (row < rows && threadIdx.x % group == 0) out.put(row * gridDim.y + blockIdx.y, all);
+    if (row < rows && lane == 0) out.put(row * gridDim.y + blockIdx.y, all);
 }
 
-// Rows of up to `group` packs, a power of two up to the warp: of one a thread has a pack, so it takes several.
+// Rows of up to `group` packs, a power of two up to the warp, of which a thread takes four (`is_one` false), or of up to four
+// times as many, of which it takes one: either way its packs are all under way at once.
 template <typename Op, typename T, int V>
 __global__ void __launch_bounds__(kReduceThreads) reduce_short_rows(
-    const Pack<T, V>* __restrict__ x, Reduced<Op> out, int64_t rows, int packs, int group) {
+    const Pack<T, V>* __restrict__ x, Reduced<Op> out, int64_t rows, int packs, int group, bool is_one) {
     using State = typename Op::State;
-    constexpr int kRows = kShortRowsEach;
-    const int place = int(threadIdx.x) % group, height = kReduceThreads / group;
-    const int64_t first = blockIdx.x * int64_t{kRows * height} + int(threadIdx.x) / group;
-    Pack<T, V> taken[kRows];
+    constexpr int kPacks = kShortPacks;
+    const int shift = __ffs(group) - 1, height = kReduceThreads >> shift, place = int(threadIdx.x) & (group - 1);
+    const int row_step = is_one ? 0 : height, place_step = is_one ? group : 0;
+    const int64_t first = blockIdx.x * int64_t{is_one ? height : kPacks * height} + (int(threadIdx.x) >> shift);
+    Pack<T, V> taken[kPacks];
     #pragma unroll
-    for (int u = 0; u < kRows; ++u) {
-        const int64_t row = first + u * height;
-        if (row < rows && place < packs) taken[u] = x[row * packs + place];
+    for (int u = 0; u < kPacks; ++u) {
+        const int64_t row = first + u * row_step;
+        const int own = place + u * place_step;
+        if (row < rows && own < packs) taken[u] = x[row * packs + own];
     }
-    State all[kRows];
+    State all[kPacks];
     #pragma unroll
-    for (int u = 0; u < kRows; ++u) {
+    for (int u = 0; u < kPacks; ++u) {
         all[u] = Op::identity();
-        if (place < packs) {
+        const int own = place + u * place_step;
+        if (own < packs) {
             #pragma unroll
-            for (int k = 0; k < V; ++k) take_one<Op>(all[u], taken[u].v[k], place * V + k);
+            for (int k = 0; k < V; ++k) take_one<Op>(all[u], taken[u].v[k], own * V + k);
         }
-        for (int offset = group / 2; offset > 0; offset /= 2) all[u] = Op::merge(all[u], shuffled(all[u], offset));
+    }
+    if (is_one) {
+        State state = Op::merge(Op::merge(all[0], all[1]), Op::merge(all[2], all[3]));
+        for (int offset = group / 2; offset > 0; offset /= 2) state = Op::merge(state, shuffled(state, offset));
+        if (place == 0 && first < rows) out.put(first, state);
+        return;
+    }
+    for (int offset = group / 2; offset > 0; offset /= 2) {
+        #pragma unroll
+        for (int u = 0; u < kPacks; ++u) all[u] = Op::merge(all[u], shuffled(all[u], offset));
     }
     // The results of a thread's rows are those of its group's: each thread puts some.
-    for (int own = place; own < kRows; own += group) {
+    for (int own = place; own < kPacks; own += group) {
         State state = all[0];
         #pragma unroll
-        for (int u = 1; u < kRows; ++u) state = own == u ? all[u] : state;
+        for (int u = 1; u < kPacks; ++u) state = own == u ? all[u] : state;
         if (first + own * height < rows) out.put(first + own * height, state);
     }
 }
 
 // A block is `width` packs of columns wide, a power of two up to the warp. In is a storage type, or Partial.
 template <typename Op, typename In, int V>
-__global__ void __launch_bounds__(kReduceThreads) reduce_columns(
+__global__ void __launch_bounds__(kColumnThreads, 2) reduce_columns(
     const Pack<In, V>* __restrict__ x, Reduced<Op> out, int64_t length, int64_t packs, int64_t part, int width) {
     using State = typename Op::State;
-    __shared__ State shared[V][kReduceThreads];
-    const unsigned groups = unsigned((packs + width - 1) / width);
+    __shared__ State shared[V][kColumnThreads];
+    const int shift = __ffs(width) - 1, above = int(threadIdx.x) >> shift, height = kColumnThreads >> shift;
+    const unsigned groups = unsigned((packs + width - 1) >> shift);
     const int64_t outer = blockIdx.x / groups;
-    const int64_t column = blockIdx.x % groups * int64_t{width} + threadIdx.x % width;
-    const int above = int(threadIdx.x) / width, height = kReduceThreads / width;
+    const int64_t column = blockIdx.x % groups * int64_t{width} + (int(threadIdx.x) & (width - 1));
     const int64_t begin = blockIdx.y * part;
     const int size = column < packs ? int(min(length - begin, part)) : 0;
     State mine[V];
@@ -293,15 +309,15 @@ struct Shape {
 
     int64_t part() const { return divided_up(length, splits); }
 
-    // Of rows, whether each is one pack for each of its threads.
-    bool is_short() const { return splits == 1 && length <= width && width <= kWarp; }
+    // Of rows, whether a thread of each has them under way at once: a pack of each of four, or `most` of one.
+    bool is_short(int64_t most) const { return splits == 1 && width <= kWarp && length <= most * width; }
 
     Shape unsplit() const { return {by_rows, outer, length, inner, width, blocks, 1}; }
 };
 
-// Parts of a length that threads take `each` packs at a time of, so that there are `wanted` blocks; none is empty.
-inline int64_t splits_for(int64_t length, int64_t each, int64_t blocks, int64_t wanted) {
-    const int64_t splits = std::min({divided_up(wanted, blocks), length / each, kMaxSplits});
+// Up to `most` parts of a length that threads take `each` packs at a time of; none is empty.
+inline int64_t splits_for(int64_t length, int64_t each, int64_t most) {
+    const int64_t splits = std::min({most, length / each, kMaxSplits});
     return splits < 2 ? 1 : divided_up(length, divided_up(length, splits));
 }
 
@@ -312,22 +328,25 @@ inline int row_width(int64_t packs, int64_t each, int least) {
     return width;
 }
 
-// [outer, length, columns], of which V columns, or where that is 1 V elements of the length, are a pack.
+// [outer, length, columns], of which V columns, or where that is 1 V elements of the length, are a pack. Lengths are split for
+// at least `wanted` blocks; 0: for what reducing wants.
 template <int V>
-Shape shape_for(int64_t outer, int64_t length, int64_t columns, int64_t wanted = kReduceBlocks) {
+Shape shape_for(int64_t outer, int64_t length, int64_t columns, int64_t wanted = 0) {
     constexpr int kEach = kReducePacks<V>;
     if (columns == 1) {
         const int64_t packs = length / V;
         int width = row_width(packs, kEach, V == 1 ? 8 : 4);
         if (outer >= kManyRows) width = std::min(width, kWarp);
         const int64_t blocks = divided_up(outer, kReduceThreads / width);
-        const int64_t splits = width < kReduceThreads ? 1 : splits_for(packs, width * kEach, blocks, wanted);
+        const int64_t most = divided_up(wanted > 0 ? wanted : kReduceBlocks, blocks);
+        const int64_t splits = width < kReduceThreads ? 1 : splits_for(packs, width * kEach, most);
         return {true, outer, packs, 1, width, blocks, splits};
     }
     const int64_t packs = columns / V;
     const int width = power_for(packs);
     const int64_t blocks = outer * divided_up(packs, width);
-    const int64_t splits = splits_for(length, kReduceThreads / width * kEach, blocks, wanted);
+    const int64_t most = wanted > 0 ? divided_up(wanted, blocks) : kColumnBlocks / blocks;
+    const int64_t splits = splits_for(length, kColumnThreads / width * kEach, most);
     return {false, outer, length, packs, width, blocks, splits};
 }
 
@@ -337,16 +356,18 @@ cudaError_t reduce_pass(const void* x, const Shape& shape, const Reduced<Op>& ou
     if (shape.blocks > kMaxGrid || shape.part() > kMaxPart) return cudaErrorInvalidValue;
     const dim3 grid(unsigned(shape.blocks), unsigned(shape.splits));
     const auto* packs = static_cast<const Pack<In, V>*>(x);
-    if (shape.by_rows && shape.is_short()) {
-        const int64_t each = kShortRowsEach * (kReduceThreads / shape.width);
+    // Single elements are too little of a thread's own to be all that is under way.
+    if (shape.by_rows && shape.is_short(V > 1 ? kShortPacks : 1)) {
+        const bool is_one = shape.length > shape.width;
+        const int64_t each = (is_one ? 1 : kShortPacks) * (kReduceThreads / shape.width);
         const unsigned blocks = unsigned(divided_up(shape.outer, each));
         reduce_short_rows<Op, In, V><<<blocks, kReduceThreads, 0, stream>>>(
-            packs, out, shape.outer, int(shape.length), shape.width);
+            packs, out, shape.outer, int(shape.length), shape.width, is_one);
     } else if (shape.by_rows) {
         reduce_rows<Op, In, V><<<grid, kReduceThreads, 0, stream>>>(
             packs, out, shape.outer, shape.length, shape.part(), shape.width);
     } else {
-        reduce_columns<Op, In, V><<<grid, kReduceThreads, 0, stream>>>(
+        reduce_columns<Op, In, V><<<grid, kColumnThreads, 0, stream>>>(
             packs, out, shape.length, shape.inner, shape.part(), shape.width);
     }
     return cudaGetLastError();

@@ -15,36 +15,43 @@ struct alignas(8) Slopes {
     float shift, scale;
 };
 
-// dc = dv + by_dz * dz + by_c * (c - mean) + rest, for one channel of one image.
-struct alignas(16) Back {
-    float by_dz, by_c, mean, rest;
+// dc = dv + gamma / std * dz + by_c * c + rest, for one channel of one image.
+struct alignas(8) Back {
+    float by_c, rest;
 };
 
 struct Gradients {
     float v, z;  // of what logsumexp takes, and of the norm's result
 };
 
-// Of one element, whose share of its pixel's sum is exp(v - y), in base 2; y = log2(e) * y.
-__device__ __forceinline__ Gradients gradients_of(float c, Norm by, float dy, float y) {
+// Of one element, whose share of its pixel's sum is exp(v - y), in base 2: log_sum = log2(e) * y.
+__device__ __forceinline__ Gradients gradients_of(float c, Norm by, float dy, float log_sum) {
     const float z = fmaf(c, by.scale, by.shift);
     const float power = exp2f(z > 60.0f ? 60.0f : z);  // what is not a number stays so
     const float r = __fdividef(1.0f, 1.0f + power);    // tanh is 1 - 2 r, see `activate`
     const float bent = fmaf(r, 2.0f / 3.0f * kLog2e, -5.0f / 3.0f * kLog2e);
     const float v = fmaf(c, kLog2e, fmaf(r, bent, 2.0f / 3.0f * kLog2e));
-    const float dv = dy * exp2f(v - y);
+    const float dv = dy * exp2f(v - log_sum);
     // The slopes of hardswish, (2 tanh + 3) / 6, and of tanh, 4 r (1 - r), where 1 - r is power * r.
     return {dv, dv * (2.0f / 3.0f) * r * r * power * fmaf(r, -4.0f, 5.0f)};
 }
 
-// What a block of both readings goes through: f(pixel, its place in a plane of c, dy, log2(e) * y) for its thread's pixels.
+// What a block of both readings goes through: f(pixel, values of c, dy, log2(e) * y) for its thread's pixels. Every channel's value
+// is asked for before one is looked at; beyond the last channel its values stand.
 template <typename F>
-__device__ __forceinline__ void each_pixel(const Sizes& s, const float* dy, const float* y, F f) {
-    const int pixels = s.rows * s.columns, first = blockIdx.x * (kSlopePixels * kSlopeThreads) + threadIdx.x;
-    const int64_t image = static_cast<int64_t>(blockIdx.z) * pixels;
-    for (int i = 0; i < kSlopePixels; ++i) {
-        const int at = first + i * kSlopeThreads;
+__device__ __forceinline__ void each_pixel(const Sizes& s, const float* c, const float* dy, const float* y, F f) {
+    const int pixels = s.rows * s.columns, begin = blockIdx.x * (kSlopePixels * kSlopeThreads) + threadIdx.x;
+    const int first = blockIdx.y * kSlopeChannels, last = min(kSlopeChannels, s.channels - first) - 1;
+    const int64_t image = blockIdx.z, plane = static_cast<int64_t>(s.rows) * s.pitch;
+    const float* from = c + (image * s.channels + first) * plane;
+    for (int step = 0; step < kSlopePixels; ++step) {
+        const int at = begin + step * kSlopeThreads;
         if (at >= pixels) break;
-        f(at, at / s.columns * s.pitch + at % s.columns, dy[image + at], y[image + at] * kLog2e);
+        const int place = at / s.columns * s.pitch + at % s.columns;
+        float values[kSlopeChannels];
+        #pragma unroll
+        for (int i = 0; i < kSlopeChannels; ++i) values[i] = from[min(i, last) * plane + place];
+        f(at, values, dy[image * pixels + at], y[image * pixels + at] * kLog2e);
     }
 }
 
@@ -54,7 +61,7 @@ __global__ void __launch_bounds__(kSlopeThreads) sum_slopes(
     const __grid_constant__ Sizes s, int width) {
     __shared__ Slopes of_warp[kSlopeThreads / 32][kSlopeChannels];
     const int first = blockIdx.y * kSlopeChannels;
-    const int64_t image = blockIdx.z, plane = static_cast<int64_t>(s.rows) * s.pitch;
+    const int64_t image = blockIdx.z;
     Norm norm[kSlopeChannels];
     float mean[kSlopeChannels];
     Slopes mine[kSlopeChannels] = {};
@@ -64,14 +71,11 @@ __global__ void __launch_bounds__(kSlopeThreads) sum_slopes(
         norm[i] = norms[image * s.channels + channel];
         mean[i] = moments[image * (s.channels / width) + channel / width].mean;
     }
-    const float* from = c + (image * s.channels + first) * plane;
-    each_pixel(s, dy, y, [&](int, int place, float given, float value) {
+    each_pixel(s, c, dy, y, [&](int, const float (&values)[kSlopeChannels], float given, float log_sum) {
         #pragma unroll
         for (int i = 0; i < kSlopeChannels; ++i) {
-            if (first + i >= s.channels) continue;
-            const float one = from[i * plane + place];
-            const float dz = gradients_of(one, norm[i], given, value).z;
-            mine[i] = {mine[i].shift + dz, fmaf(dz, one - mean[i], mine[i].scale)};
+            const float dz = gradients_of(values[i], norm[i], given, log_sum).z;
+            mine[i] = {mine[i].shift + dz, fmaf(dz, values[i] - mean[i], mine[i].scale)};
         }
     });
     #pragma unroll
@@ -113,20 +117,19 @@ __global__ void __launch_bounds__(kMergeThreads) merge_slopes(
         sums[gridDim.y * static_cast<int64_t>(s.channels) + row + channel] = static_cast<float>(two);
     }
     const double rstd = at.rstd, values = static_cast<double>(width) * s.rows * s.columns;
+    const double by_c = -rstd * rstd * scale / values;
     for (int channel = first + threadIdx.x; channel < first + width; channel += kMergeThreads) {
-        const double by = gamma == nullptr ? 1.0 : gamma[channel];
-        backs[row + channel] = {static_cast<float>(rstd * by), static_cast<float>(-rstd * rstd * scale / values), at.mean,
-                                static_cast<float>(-rstd * shift / values)};
+        backs[row + channel] = {static_cast<float>(by_c), static_cast<float>(-rstd * shift / values - by_c * at.mean)};
     }
 }
 
 // Blocks as those of `sum_slopes`; dc [n, channels, rows, columns].
 __global__ void __launch_bounds__(kSlopeThreads) put_gradients(
-    const float* c, const Norm* norms, const Back* backs, const float* dy, const float* y, float* dc,
+    const float* __restrict__ c, const Norm* __restrict__ norms, const Back* __restrict__ backs,
+    const float* __restrict__ dy, const float* __restrict__ y, float* __restrict__ dc,
     const __grid_constant__ Sizes s) {
     const int first = blockIdx.y * kSlopeChannels;
-    const int64_t image = blockIdx.z, plane = static_cast<int64_t>(s.rows) * s.pitch;
-    const int64_t pixels = static_cast<int64_t>(s.rows) * s.columns;
+    const int64_t image = blockIdx.z, pixels = static_cast<int64_t>(s.rows) * s.columns;
     Norm norm[kSlopeChannels];
     Back back[kSlopeChannels];
     #pragma unroll
@@ -134,15 +137,14 @@ __global__ void __launch_bounds__(kSlopeThreads) put_gradients(
         const int64_t channel = image * s.channels + min(first + i, s.channels - 1);
         norm[i] = norms[channel], back[i] = backs[channel];
     }
-    const float* from = c + (image * s.channels + first) * plane;
     float* to = dc + (image * s.channels + first) * pixels;
-    each_pixel(s, dy, y, [&](int pixel, int place, float given, float value) {
+    each_pixel(s, c, dy, y, [&](int pixel, const float (&values)[kSlopeChannels], float given, float log_sum) {
         #pragma unroll
         for (int i = 0; i < kSlopeChannels; ++i) {
-            if (first + i >= s.channels) continue;
-            const float one = from[i * plane + place];
-            const Gradients d = gradients_of(one, norm[i], given, value);
-            to[i * pixels + pixel] = d.v + fmaf(back[i].by_dz, d.z, fmaf(back[i].by_c, one - back[i].mean, back[i].rest));
+            const Gradients d = gradients_of(values[i], norm[i], given, log_sum);
+            const float of_norm = fmaf(back[i].by_c, values[i], back[i].rest);
+            const float made = d.v + fmaf(norm[i].scale * float(1.0 / kTwoLog2e), d.z, of_norm);
+            if (first + i < s.channels) to[i * pixels + pixel] = made;
         }
     });
 }

@@ -5,11 +5,11 @@
 // blocks the length is split: each block leaves its state, and another pass merges those.
 #pragma once
 
-#include <cmath>
 #include <cstring>
 #include <type_traits>
 
 #include "block.cuh"
+#include "reduce_states.cuh"
 
 namespace kernelwright {
 
@@ -24,78 +24,6 @@ constexpr int64_t kMaxPart = 1 << 30;  // packs or columns' elements, which are 
 
 template <int V>
 constexpr int kReducePacks = V == 1 ? 16 : 4;  // that a thread has under way
-
-struct SumOf {
-    using State = float;
-    __device__ __forceinline__ static State identity() { return 0.0f; }
-    __device__ __forceinline__ static void take(State& all, float value, int) { all += value; }
-    __device__ __forceinline__ static State merge(State a, State b) { return a + b; }
-    __device__ __forceinline__ static float result(State all) { return all; }
-    __device__ __forceinline__ static float beside(State all, bool) { return all; }
-};
-
-struct SquaresOf : SumOf {
-    __device__ __forceinline__ static void take(State& all, float value, int) { all = fmaf(value, value, all); }
-    __device__ __forceinline__ static float result(State all) { return sqrtf(all); }
-    __device__ __forceinline__ static float beside(State all, bool) { return sqrtf(all); }
-};
-
-// NaN is larger than all. Nothing here branches: which of two values is larger differs from thread to thread.
-__device__ __forceinline__ float larger_of(float a, float b) { return (a > b) | isnan(a) ? a : b; }
-
-struct LargestOf {
-    using State = float;
-    __device__ __forceinline__ static State identity() { return -INFINITY; }
-    __device__ __forceinline__ static void take(State& all, float value, int) { all = larger_of(all, value); }
-    __device__ __forceinline__ static State merge(State a, State b) { return larger_of(a, b); }
-    __device__ __forceinline__ static float result(State all) { return all; }
-    __device__ __forceinline__ static float beside(State, bool) { return 0.0f; }
-};
-
-// The largest value, and where it stands if it does so once; NaN stands nowhere, as it equals nothing.
-struct LargestAndPlaceOf {
-    struct State {
-        float value;
-        int code;  // the place in the length, or -1 - how often
-    };
-    __device__ __forceinline__ static State identity() { return {-INFINITY, -1}; }
-    __device__ __forceinline__ static int both(int a, int b) {
-        if (a == -1 || b == -1) return a == -1 ? b : a;
-        return -1 - ((a < 0 ? -1 - a : 1) + (b < 0 ? -1 - b : 1));
-    }
-    __device__ __forceinline__ static void take(State& all, float value, int place) {
-        const bool is_first = !(value <= all.value) & !isnan(all.value), is_equal = value == all.value;
-        const int more = all.code >= 0 ? -3 : all.code == -1 ? place : all.code - 1;
-        all = {is_first ? value : all.value, is_first ? place : is_equal ? more : all.code};
-    }
-    __device__ __forceinline__ static State merge(State a, State b) {
-        const float value = larger_of(a.value, b.value);
-        return {value, a.value == b.value ? both(a.code, b.code) : a.value == value ? a.code : b.code};
-    }
-    __device__ __forceinline__ static float result(State all) { return all.value; }
-    // Where a place names no element a count stands for it.
-    __device__ __forceinline__ static int beside(State all, bool is_placed) {
-        return isnan(all.value) ? -1 : all.code >= 0 && !is_placed ? -2 : all.code;
-    }
-};
-
-// The first place of the largest value, or of the first NaN.
-struct PlaceOf {
-    struct State {
-        float value;
-        int place;  // in the length
-    };
-    __device__ __forceinline__ static State identity() { return {-INFINITY, 0x7fffffff}; }
-    // Of places that follow each other.
-    __device__ __forceinline__ static void take(State& all, float value, int place) {
-        const bool first = all.place == 0x7fffffff, unordered = isnan(value) && !isnan(all.value);
-        if (first || unordered || value > all.value) all = {value, place};
-    }
-    __device__ __forceinline__ static State merge(State a, State b) {
-        if (a.value == b.value || (isnan(a.value) && isnan(b.value))) return a.place < b.place ? a : b;
-        return a.value > b.value || isnan(a.value) ? a : b;
-    }
-};
 
 // A state that a pass leaves for the next, unlike any element.
 template <typename Op>
@@ -181,35 +109,66 @@ __device__ __forceinline__ void take_packs(
     }
 }
 
-// A block takes `kReduceThreads / group` rows, or a part of one; `group` is a power of two.
-template <typename Op, typename T, int V>
-__global__ void __launch_bounds__(kReduceThreads) reduce_rows(
-    const Pack<T, V>* __restrict__ x, Reduced<Op> out, int64_t rows, int64_t packs, int64_t part, int group) {
+inline int64_t divided_up(int64_t a, int64_t b) { return (a + b - 1) / b; }
+
+// How a pass goes: by rows of `length` packs, or by columns, of which `inner` packs lie side by side.
+struct Shape {
+    bool by_rows;
+    int64_t outer, length, inner;
+    int width;  // threads side by side
+    int64_t blocks, splits;
+    // Of rows, where each is of several segments: how many, that lie as many rows apart as there are `neighbours`, and groups of
+    // threads that share them. Parts are of segments then.
+    int64_t segments = 1, neighbours = 1;
+    int share = 1;
+
+    int64_t part() const { return divided_up(segments > 1 ? segments : length, splits); }
+
+    // Of rows, whether a thread of each has them under way at once: a pack of each of four, or `most` of one.
+    bool is_short(int64_t most) const {
+        return splits == 1 && segments == 1 && width <= kWarp && length <= most * width;
+    }
+
+    Shape unsplit() const { return {by_rows, outer, length, inner, width, blocks, 1}; }
+};
+
+// A block takes as many rows as it has teams of width * share threads, a power of two, or a part of one.
+template <typename Op, typename T, int V, bool SEGMENTS>
+__global__ void __launch_bounds__(kReduceThreads, SEGMENTS ? 4 : 1) reduce_rows(
+    const Pack<T, V>* __restrict__ x, Reduced<Op> out, Shape shape, int64_t part) {
     using State = typename Op::State;
     __shared__ State of_warp[kReduceThreads / kWarp];
-    const int shift = __ffs(group) - 1, lane = int(threadIdx.x) & (group - 1);
+    const int team = shape.width * (SEGMENTS ? shape.share : 1), shift = __ffs(team) - 1;
+    const int own = int(threadIdx.x) & (team - 1), lane = own & (shape.width - 1);
     const int64_t row = blockIdx.x * int64_t{kReduceThreads >> shift} + (int(threadIdx.x) >> shift);
     const int64_t begin = blockIdx.y * part;
-    const int size = row < rows ? int(min(packs - begin, part)) : 0;
     State mine[V];
     #pragma unroll
     for (State& one : mine) one = Op::identity();
-    take_packs<Op>(
-        mine, x + row * packs + begin, 1, lane, size, group, int(begin * V), false);
+    if constexpr (SEGMENTS) {
+        const int64_t stride = shape.neighbours * shape.length, end = min(begin + part, shape.segments);
+        x += row / shape.neighbours * (shape.segments - 1) * stride + row * shape.length;
+        for (int64_t i = begin + own / shape.width; i < end && row < shape.outer; i += shape.share) {
+            take_packs<Op>(mine, x + i * stride, 1, lane, int(shape.length), shape.width, 0, false);
+        }
+    } else {
+        const int size = row < shape.outer ? int(min(shape.length - begin, part)) : 0;
+        take_packs<Op>(mine, x + row * shape.length + begin, 1, lane, size, shape.width, int(begin * V), false);
+    }
     State all = mine[0];
     #pragma unroll
     for (int k = 1; k < V; ++k) all = Op::merge(all, mine[k]);
-    for (int offset = min(group, kWarp) / 2; offset > 0; offset /= 2) all = Op::merge(all, shuffled(all, offset));
-    if (group > kWarp) {
+    for (int offset = min(team, kWarp) / 2; offset > 0; offset /= 2) all = Op::merge(all, shuffled(all, offset));
+    if (team > kWarp) {
         if (threadIdx.x % kWarp == 0) of_warp[threadIdx.x / kWarp] = all;
         __syncthreads();
-        if (lane == 0) {
-            for (int other = 1; other < group / kWarp; ++other) {
+        if (own == 0) {
+            for (int other = 1; other < team / kWarp; ++other) {
                 all = Op::merge(all, of_warp[threadIdx.x / kWarp + other]);
             }
         }
     }
-    if (row < rows && lane == 0) out.put(row * gridDim.y + blockIdx.y, all);
+    if (row < shape.outer && own == 0) out.put(row * gridDim.y + blockIdx.y, all);
 }
 
 // Rows of up to `group` packs, a power of two up to the warp, of which a thread takes four (`is_one` false), or of up to four
@@ -291,29 +250,12 @@ __global__ void __launch_bounds__(kColumnThreads, 2) reduce_columns(
     for (int k = 0; k < V; ++k) out.put(first + k, shared[k][threadIdx.x]);
 }
 
-inline int64_t divided_up(int64_t a, int64_t b) { return (a + b - 1) / b; }
-
 // The least power of two that is at least `count`, up to the warp.
 inline int power_for(int64_t count) {
     int power = 1;
     while (power < kWarp && power < count) power *= 2;
     return power;
 }
-
-// How a pass goes: by rows of `length` packs, or by columns, of which `inner` packs lie side by side.
-struct Shape {
-    bool by_rows;
-    int64_t outer, length, inner;
-    int width;  // threads side by side
-    int64_t blocks, splits;
-
-    int64_t part() const { return divided_up(length, splits); }
-
-    // Of rows, whether a thread of each has them under way at once: a pack of each of four, or `most` of one.
-    bool is_short(int64_t most) const { return splits == 1 && width <= kWarp && length <= most * width; }
-
-    Shape unsplit() const { return {by_rows, outer, length, inner, width, blocks, 1}; }
-};
 
 // Up to `most` parts of a length that threads take `each` packs at a time of; none is empty.
 inline int64_t splits_for(int64_t length, int64_t each, int64_t most) {
@@ -350,6 +292,17 @@ Shape shape_for(int64_t outer, int64_t length, int64_t columns, int64_t wanted =
     return {false, outer, length, packs, width, blocks, splits};
 }
 
+template <typename Op, int V>
+constexpr bool takes_segments = V > 1 && !std::is_same_v<Op, PlaceOf>;
+
+// [a, segments, b, r1], of which r1 and the segments are reduced, so that a block has a whole result, or a part of the segments.
+template <int V>
+Shape shape_of_segments(int64_t a, int64_t segments, int64_t b, int64_t r1) {
+    const int64_t packs = r1 / V, results = a * b;
+    const int width = std::min(row_width(packs, kReducePacks<V>, 4), kWarp), share = kReduceThreads / width;
+    return {true, results, packs, 1, width, results, splits_for(segments, share, kColumnBlocks / results), segments, b, share};
+}
+
 // A pass over x; `states` of `out` are those of its parts where there is more than one.
 template <typename Op, typename In, int V>
 cudaError_t reduce_pass(const void* x, const Shape& shape, const Reduced<Op>& out, cudaStream_t stream) {
@@ -364,8 +317,9 @@ cudaError_t reduce_pass(const void* x, const Shape& shape, const Reduced<Op>& ou
         reduce_short_rows<Op, In, V><<<blocks, kReduceThreads, 0, stream>>>(
             packs, out, shape.outer, int(shape.length), shape.width, is_one);
     } else if (shape.by_rows) {
-        reduce_rows<Op, In, V><<<grid, kReduceThreads, 0, stream>>>(
-            packs, out, shape.outer, shape.length, shape.part(), shape.width);
+        auto kernel = reduce_rows<Op, In, V, false>;
+        if constexpr (takes_segments<Op, V>) kernel = shape.segments > 1 ? reduce_rows<Op, In, V, true> : kernel;
+        kernel<<<grid, kReduceThreads, 0, stream>>>(packs, out, shape, shape.part());
     } else {
         reduce_columns<Op, In, V><<<grid, kColumnThreads, 0, stream>>>(
             packs, out, shape.length, shape.inner, shape.part(), shape.width);

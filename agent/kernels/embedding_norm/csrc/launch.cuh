@@ -54,18 +54,20 @@ __global__ void __launch_bounds__(kThreads) norms(Forward args, int packs) {
     }
     float sum = 0.0f;
     each_pack<kPacks>(first, step, packs, [&](int u, int64_t at) {
-        for (int k = 0; k < V; ++k) {
-            if (!known) tile[u].v[k] = from_float<T>(NAN);
-            sum += to_float(tile[u].v[k]);
-        }
+        if (!known) tile[u] = filled<T, V>(NAN);
         embedded[at] = tile[u];
+        const Pack<float, V> wide = widened(tile[u]);
+        #pragma unroll
+        for (int k = 0; k < V; ++k) sum += wide.v[k];
     });
     const float count = float(args.length);
     const float mean = kCentred ? block_reduce<Sum>(sum, of_mean) / count : 0.0f;
     float squares = 0.0f;
     each_pack<kPacks>(first, step, packs, [&](int u, int64_t) {
+        const Pack<float, V> wide = widened(tile[u]);
+        #pragma unroll
         for (int k = 0; k < V; ++k) {
-            const float deviation = to_float(tile[u].v[k]) - mean;
+            const float deviation = wide.v[k] - mean;
             squares = fmaf(deviation, deviation, squares);
         }
     });

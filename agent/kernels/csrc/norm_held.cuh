@@ -68,12 +68,42 @@ struct Affine {
     }
 };
 
-// `residual` and `added` are null where kSum is false; RMSNorm has no bias.
-template <typename Hold, bool kCentred, bool kSum, typename T, typename P, int V>
+// Where rows come from. `of` answers what is added up to make a row, `made` its packs; where kSum is false they are those
+// of x, and nothing is stored but the result.
+template <typename T, int V>
+struct RowsOfOne {
+    using Addends = const Pack<T, V>*;
+    static constexpr bool kSum = false;
+    const Pack<T, V>* x;
+
+    __device__ __forceinline__ Addends of(int64_t row, int packs) const { return x + row * packs; }
+    __device__ __forceinline__ static Pack<T, V> first(Addends from, int at) { return from[at]; }
+    __device__ __forceinline__ Pack<T, V> second(Addends, int) const { return {}; }
+    __device__ __forceinline__ Pack<T, V> made(Addends, Pack<T, V> one, Pack<T, V>) const { return one; }
+};
+
+template <typename T, int V>
+struct RowsOfSum {
+    struct Addends {
+        const Pack<T, V>* x;
+        const Pack<T, V>* residual;
+    };
+    static constexpr bool kSum = true;
+    const Pack<T, V>* x;
+    const Pack<T, V>* residual;
+
+    __device__ __forceinline__ Addends of(int64_t row, int packs) const { return {x + row * packs, residual + row * packs}; }
+    __device__ __forceinline__ static Pack<T, V> first(Addends from, int at) { return from.x[at]; }
+    __device__ __forceinline__ Pack<T, V> second(Addends from, int at) const { return from.residual[at]; }
+    __device__ __forceinline__ Pack<T, V> made(Addends, Pack<T, V> one, Pack<T, V> other) const { return total(one, other); }
+};
+
+// RMSNorm has no bias; `added` is null where the source's kSum is false.
+template <typename Hold, bool kCentred, typename Source, typename T, typename P, int V>
 __global__ void __launch_bounds__(Hold::kThreads, Hold::kBlocks) norm_held(
-    const Pack<T, V>* __restrict__ x, const Pack<T, V>* __restrict__ residual, const Pack<P, V>* __restrict__ weight,
-    const Pack<P, V>* __restrict__ bias, Pack<T, V>* __restrict__ y, Pack<T, V>* __restrict__ added,
-    float* __restrict__ means, float* __restrict__ rstds, int64_t rows, int packs, float share, float eps) {
+    const Source source, const Pack<P, V>* __restrict__ weight, const Pack<P, V>* __restrict__ bias,
+    Pack<T, V>* __restrict__ y, Pack<T, V>* __restrict__ added, float* __restrict__ means, float* __restrict__ rstds,
+    int64_t rows, int packs, float share, float eps) {
     // One pack stays as floats; of more, the elements as they are stored, which take half the registers.
     constexpr int kPacks = Hold::kPacks;
     using Kept = std::conditional_t<kPacks == 1, float, T>;
@@ -89,22 +119,21 @@ __global__ void __launch_bounds__(Hold::kThreads, Hold::kBlocks) norm_held(
         }
     };
     if (!kCentred) bias = nullptr;
-    x += begin;
     y += begin;
-    Pack<T, V> tile[kPacks], beside[kPacks];
+    added += begin;
+    const typename Source::Addends from = source.of(row < rows ? row : 0, packs);
+    Pack<T, V> tile[kPacks], other[kPacks];
     each(end, [&](int u, int at) {
-        tile[u] = x[at];
-        if (kSum) beside[u] = residual[begin + at];
+        tile[u] = source.first(from, at);
+        other[u] = source.second(from, at);
     });
     Affine<P, V> affine[kPacks];
     if (Hold::kEarly) each(packs, [&](int u, int at) { affine[u].load(weight, bias, at); });
     Pack<Kept, V> kept[kPacks];
     float sum = 0.0f;
     each(end, [&](int u, int at) {
-        if (kSum) {
-            tile[u] = total(tile[u], beside[u]);
-            added[begin + at] = tile[u];
-        }
+        tile[u] = source.made(from, tile[u], other[u]);
+        if (Source::kSum) added[at] = tile[u];
         const Pack<float, V> wide = widened(tile[u]);
         if (kCentred) {
             #pragma unroll
@@ -139,16 +168,15 @@ __global__ void __launch_bounds__(Hold::kThreads, Hold::kBlocks) norm_held(
     }
 }
 
-template <typename Hold, bool kCentred, bool kSum, typename T, typename P, int V>
-cudaError_t launch_held(const AddRowForward& args) {
+template <typename Hold, bool kCentred, typename P, typename Source, typename T, int V, typename Args>
+cudaError_t launch_held(const Source& source, Pack<T, V>* added, const Args& args) {
     const int64_t packs = args.length / V;
     const unsigned threads = Hold::kTeam == 0 ? block_for(packs, Hold::kPacks) : unsigned(Hold::kThreads);
     const int64_t blocks = (args.rows + Hold::kTeams - 1) / Hold::kTeams;
-    norm_held<Hold, kCentred, kSum, T, P, V><<<unsigned(blocks), threads, 0, args.stream>>>(
-        static_cast<const Pack<T, V>*>(args.x), static_cast<const Pack<T, V>*>(args.residual),
-        static_cast<const Pack<P, V>*>(args.weight), static_cast<const Pack<P, V>*>(args.bias),
-        static_cast<Pack<T, V>*>(args.y), static_cast<Pack<T, V>*>(args.added), args.mean, args.rstd, args.rows,
-        int(packs), 1.0f / float(args.length), float(args.eps));
+    norm_held<Hold, kCentred, Source, T, P, V><<<unsigned(blocks), threads, 0, args.stream>>>(
+        source, static_cast<const Pack<P, V>*>(args.weight), static_cast<const Pack<P, V>*>(args.bias),
+        static_cast<Pack<T, V>*>(args.y), added, args.mean, args.rstd, args.rows, int(packs),
+        1.0f / float(args.length), float(args.eps));
     return cudaGetLastError();
 }
 

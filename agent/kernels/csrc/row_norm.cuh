@@ -40,7 +40,11 @@ struct RowBackward {
 };
 
 __device__ __forceinline__ float2 to_floats(__half2 two) { return __half22float2(two); }
-__device__ __forceinline__ float2 to_floats(__nv_bfloat162 two) { return __bfloat1622float2(two); }
+__device__ __forceinline__ float2 to_floats(__nv_bfloat162 two) {
+    uint32_t word;  // the upper half of a float each; taken as a word, for CUDA's own function takes the halves apart
+    memcpy(&word, &two, sizeof word);
+    return {__uint_as_float(word << 16), __uint_as_float(word & 0xffff0000u)};
+}
 
 template <typename Two>
 __device__ __forceinline__ Two from_floats(float a, float b) {

@@ -89,7 +89,16 @@ cudaError_t launch_streamed(const AddRowForward& args) {
 template <bool kCentred, bool kSum, typename T, typename P, int V>
 cudaError_t launch_forward(const AddRowForward& args) {
     const int64_t packs = args.length / V;
-    const auto held = [&](auto hold) { return launch_held<decltype(hold), kCentred, kSum, T, P, V>(args); };
+    const auto* x = static_cast<const Pack<T, V>*>(args.x);
+    const auto held = [&](auto hold) {
+        auto* added = static_cast<Pack<T, V>*>(args.added);
+        if constexpr (kSum) {
+            const RowsOfSum<T, V> rows = {x, static_cast<const Pack<T, V>*>(args.residual)};
+            return launch_held<decltype(hold), kCentred, P>(rows, added, args);
+        } else {
+            return launch_held<decltype(hold), kCentred, P>(RowsOfOne<T, V>{x}, added, args);
+        }
+    };
     if constexpr (V == 1) {
         if (packs <= 2048) return held(Held<0, 4, 512, 2, true>{});
     } else {
@@ -102,7 +111,9 @@ cudaError_t launch_forward(const AddRowForward& args) {
         if (args.rows * packs <= kFewPacks && packs <= kTileThreads) return held(Held<0, 1, kTileThreads, 1, true>{});
         if (packs <= 64) return held(Held<32, 2, 256, 5, true>{});
         if (packs <= 96) return held(Held<32, 3, 128, 12>{});
-        if (packs <= 128) return held(Held<32, 4, 128, 12>{});
+        if constexpr (!kSum) {  // of a sum four packs do not fit
+            if (packs <= 128) return held(Held<32, 4, 128, 12>{});
+        }
         if (packs <= 1024) return held(Held<0, 2, 512, kSum ? 3 : 4>{});
         if (packs <= 2048) return held(Held<0, 2, kTileThreads, 2>{});
     }

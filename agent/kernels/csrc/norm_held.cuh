@@ -8,20 +8,26 @@
 
 namespace kernelwright {
 
-// The sum over a block, in every thread of it. `of_warp` is shared memory for kMaxWarps values that no other sum uses.
-// The second stage has only the steps that the block's warps need: of few rows, nothing hides them.
+constexpr int kFewWarps = 8;
+
+// The sum over a block, in every thread of it. `of_warp` is shared memory for kMaxWarps values, aligned for two vectors,
+// that no other sum uses. What few warps found every thread reads and adds up itself: of few rows nothing hides the
+// five steps of a shuffle.
 __device__ __forceinline__ float block_sum(float mine, float* of_warp) {
     #pragma unroll
     for (int offset = kWarp / 2; offset > 0; offset /= 2) mine += __shfl_xor_sync(0xffffffff, mine, offset);
-    const int warps = int(blockDim.x) / kWarp;
+    const int warps = int(blockDim.x) / kWarp, thread = int(threadIdx.x);
     if (warps == 1) return mine;
-    if (threadIdx.x % kWarp == 0) of_warp[threadIdx.x / kWarp] = mine;
+    if (thread % kWarp == 0) of_warp[thread / kWarp] = mine;
+    if (thread >= warps && thread < kFewWarps) of_warp[thread] = 0.0f;
     __syncthreads();
-    const int places = 1 << (kWarp - __clz(warps - 1));  // the next power of two
-    const int place = int(threadIdx.x) & (places - 1);
-    mine = place < warps ? of_warp[place] : 0.0f;
-    #pragma unroll 1
-    for (int offset = places / 2; offset > 0; offset /= 2) mine += __shfl_xor_sync(0xffffffff, mine, offset);
+    if (warps <= kFewWarps) {
+        const float4 a = reinterpret_cast<const float4*>(of_warp)[0], b = reinterpret_cast<const float4*>(of_warp)[1];
+        return ((a.x + a.y) + (a.z + a.w)) + ((b.x + b.y) + (b.z + b.w));
+    }
+    mine = thread % kWarp < warps ? of_warp[thread % kWarp] : 0.0f;
+    #pragma unroll
+    for (int offset = kWarp / 2; offset > 0; offset /= 2) mine += __shfl_xor_sync(0xffffffff, mine, offset);
     return mine;
 }
 
@@ -107,7 +113,7 @@ __global__ void __launch_bounds__(Hold::kThreads, Hold::kBlocks) norm_held(
     // One pack stays as floats; of more, the elements as they are stored, which take half the registers.
     constexpr int kPacks = Hold::kPacks;
     using Kept = std::conditional_t<kPacks == 1, float, T>;
-    __shared__ float of_mean[kMaxWarps], of_variance[kMaxWarps];
+    __shared__ alignas(float4) float of_mean[kMaxWarps], of_variance[kMaxWarps];
     const int64_t row = int64_t{blockIdx.x} * Hold::kTeams + Hold::team(), begin = row * packs;
     const int step = Hold::step(), first = int(threadIdx.x) - Hold::team() * step;
     const int end = row < rows ? packs : 0;  // a team without a row adds up too: its warp's lanes do so together

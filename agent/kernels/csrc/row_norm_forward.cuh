@@ -104,17 +104,20 @@ cudaError_t launch_forward(const AddRowForward& args) {
     } else {
         if (packs <= 8) return held(Held<8, 1, 256, 8, true>{});
         if (packs <= 16) return held(Held<16, 1, 256, 8, true>{});
-        if (packs <= 32) return held(Held<16, 2, 256, 5, true>{});
+        if (packs <= 32) return held(Held<16, 2, 256, kSum ? 5 : 6, true>{});
         if constexpr (sizeof(T) == sizeof(float)) {
             if (packs <= 48) return held(Held<16, 3, 256, 4, true>{});
         }
         if (args.rows * packs <= kFewPacks && packs <= kTileThreads) return held(Held<0, 1, kTileThreads, 1, true>{});
-        if (packs <= 64) return held(Held<32, 2, 256, 5, true>{});
+        if (packs <= 64) return held(Held<32, 2, 256, kSum ? 5 : 6, true>{});
         if (packs <= 96) return held(Held<32, 3, 128, 12>{});
         if constexpr (!kSum) {  // of a sum four packs do not fit
             if (packs <= 128) return held(Held<32, 4, 128, 12>{});
         }
-        if (packs <= 1024) return held(Held<0, 2, 512, kSum ? 3 : 4>{});
+        if (packs <= (kSum ? 1024 : 512)) return held(Held<0, 2, 512, kSum ? 3 : 4>{});
+        if constexpr (!kSum) {
+            if (packs <= 2048) return held(Held<0, 4, 512, 3>{});
+        }
         if (packs <= 2048) return held(Held<0, 2, kTileThreads, 2>{});
     }
     if (packs <= kTilePacks * kTileThreads) return held(Held<0, kTilePacks, kTileThreads, 1>{});

@@ -102,11 +102,7 @@ cudaError_t forward_rows(const Forward& f) {
         const int64_t grid = ceil_div(r.rows, threads / team);
         if (grid > kMaxGrid) return cudaErrorInvalidValue;
         const auto blocks = static_cast<unsigned>(grid);
-        if (f.act == kNone && f.residual == nullptr) {
-            resident_forward<T, V, true><<<blocks, threads, 0, f.stream>>>(f, team);
-        } else {
-            resident_forward<T, V, false><<<blocks, threads, 0, f.stream>>>(f, team);
-        }
+        resident_forward<T, V><<<blocks, threads, 0, f.stream>>>(f, team);
         return cudaGetLastError();
     }
     const Cut cut = cut_of(r.rows, r.length, V);

@@ -5,6 +5,7 @@
 // blocks of the second launch take the rows in reverse, beginning with those read last.
 #pragma once
 
+#include "../../csrc/launched.cuh"
 #include "activation.cuh"
 #include "elements.cuh"
 #include "sums.cuh"
@@ -160,6 +161,7 @@ __device__ __forceinline__ Pair sum_packs(const Held<T, V> (&packs)[P], I first,
 // A team of `team` threads per row, which is at most kResidentPacks packs for each of them.
 template <typename T, int V>
 __global__ void __launch_bounds__(kMaxTeam) resident_forward(const Forward f, const int team) {
+    await_earlier();
     const Rows r = rows_of(f.n, f.channels, f.spatial, f.groups);
     const int64_t row = static_cast<int64_t>(blockIdx.x) * (blockDim.x / team) + threadIdx.x / team;
     const bool mine = row < r.rows;
@@ -203,6 +205,8 @@ __global__ void __launch_bounds__(kMaxTeam) resident_forward(const Forward f, co
 // Sums of one slice per block: partials[row * slices + slice].
 template <typename T, int V>
 __global__ void __launch_bounds__(kSliceThreads) row_moments(const Forward f, const Cut cut, Pair* partials) {
+    await_earlier();
+    let_next_begin();
     const Rows r = rows_of(f.n, f.channels, f.spatial, f.groups);
     const auto [row, slice] = split(blockIdx.x, cut.slices);
     const T* x = static_cast<const T*>(f.x) + row * r.length;
@@ -226,6 +230,7 @@ __global__ void __launch_bounds__(kSliceThreads) row_moments(const Forward f, co
 
 template <typename T, int V>
 __global__ void __launch_bounds__(kSliceThreads) apply_rows(const Forward f, const Cut cut, const Pair* partials) {
+    await_earlier();
     const Rows r = rows_of(f.n, f.channels, f.spatial, f.groups);
     const auto [row, slice] = split(gridDim.x - 1 - blockIdx.x, cut.slices);
     Pair total = {0.0, 0.0};

@@ -44,6 +44,7 @@ __device__ __forceinline__ void store_result(const Forward& f, int64_t at, Pack<
 // Of blocks of one warp along x, y counts rows.
 template <typename T>
 __global__ void __launch_bounds__(kShortThreads) short_forward(const Forward f, const ShortRows r) {
+    await_earlier();
     constexpr int V = 16 / sizeof(T);
     constexpr int kWarps = kShortThreads / kWarp;
     __shared__ float first_sums[kWarps][1];

@@ -174,18 +174,8 @@ cudaError_t launch_clusters(const Call& call, const Share& share, void (*kernel)
     const cudaError_t error = cudaFuncSetAttribute(reinterpret_cast<const void*>(kernel),
                                                    cudaFuncAttributeMaxDynamicSharedMemorySize, static_cast<int>(bytes));
     if (error != cudaSuccess) return error;
-    cudaLaunchAttribute cluster = {};
-    cluster.id = cudaLaunchAttributeClusterDimension;
-    cluster.val.clusterDim.x = share.blocks;
-    cluster.val.clusterDim.y = cluster.val.clusterDim.z = 1;
-    cudaLaunchConfig_t config = {};
-    config.gridDim = dim3(static_cast<unsigned>(call.n * call.groups * share.blocks));
-    config.blockDim = dim3(static_cast<unsigned>(share.threads));
-    config.dynamicSmemBytes = bytes;
-    config.stream = call.stream;
-    config.attrs = &cluster;
-    config.numAttrs = 1;
-    return cudaLaunchKernelEx(&config, kernel, call, share, rest...);
+    const auto grid = static_cast<unsigned>(call.n * call.groups * share.blocks);
+    return launched_as(kernel, share.blocks, grid, share.threads, bytes, call.stream, call, share, rest...);
 }
 
 inline cudaError_t cluster_forward(const Forward& f) {

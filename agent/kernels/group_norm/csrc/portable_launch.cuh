@@ -71,11 +71,11 @@ inline SlabPlan slab_plan(int64_t n, int64_t channels, int64_t spatial, int64_t 
 
 // ---- Forward
 
-// Whether a block holds a row of 16-byte packs in kShortPacks registers of each thread, and no pack has three channels.
+// Whether a block holds a row of 16-byte packs, kShortPacks in each thread.
 inline bool is_short(const Forward& f) {
     const int64_t elements = f.channels / f.groups * f.spatial;
     const int64_t v = 16 / element_bytes(f.dtype);
-    return forward_lanes(f) > 1 && f.spatial >= v && elements <= v * kShortPacks * kShortThreads && f.n * f.groups <= kMaxGrid &&
+    return forward_lanes(f) > 1 && elements <= v * kShortPacks * kShortThreads && f.n * f.groups <= kMaxGrid &&
            f.channels <= kMaxGrid;
 }
 

@@ -188,9 +188,10 @@ __device__ __forceinline__ Index first_pack() {
 
 // Index is as wide as the elements need.
 template <typename T, int V, typename Index>
-__global__ void __launch_bounds__(kReduceThreads) gradients_of_norm(Backward args, Layout<Index> layout) {
+__global__ void __launch_bounds__(kReduceThreads) gradients_of_norm(
+    Backward args, Pack<T, V>* __restrict__ dx, Layout<Index> layout) {
+    await_earlier();
     const auto* x = static_cast<const Pack<T, V>*>(args.x);
-    auto* dx = static_cast<Pack<T, V>*>(args.dx);
     const Index first = first_pack<Index>();
     Pack<T, V> taken[kTilePacks];
     #pragma unroll
@@ -213,9 +214,10 @@ __global__ void __launch_bounds__(kReduceThreads) gradients_of_norm(Backward arg
 
 // A pack whose results have their place each is not read: the gradient is there, and 0 elsewhere.
 template <typename T, int V, typename Index>
-__global__ void __launch_bounds__(kReduceThreads) gradients_of_largest(Backward args, Layout<Index> layout) {
+__global__ void __launch_bounds__(kReduceThreads) gradients_of_largest(
+    Backward args, Pack<T, V>* __restrict__ dx, Layout<Index> layout) {
+    await_earlier();
     const auto* x = static_cast<const Pack<T, V>*>(args.x);
-    auto* dx = static_cast<Pack<T, V>*>(args.dx);
     const Index first = first_pack<Index>();
     #pragma unroll
     for (int u = 0; u < kTilePacks; ++u) {
@@ -257,8 +259,8 @@ cudaError_t launch(const Backward& args, int64_t packs) {
         Index(packs), Divisor<Index>((has_one ? args.r1 : args.c) / V), Divisor<Index>(args.r1),
         Divisor<Index>(args.b), Divisor<Index>(args.r2), has_one, args.r2 == 1};
     const auto kernel = args.kind == kAmax ? gradients_of_largest<T, V, Index> : gradients_of_norm<T, V, Index>;
-    kernel<<<unsigned(blocks), kReduceThreads, 0, args.stream>>>(args, layout);
-    return cudaGetLastError();
+    return launched(
+        kernel, unsigned(blocks), kReduceThreads, args.stream, args, static_cast<Pack<T, V>*>(args.dx), layout);
 }
 
 template <typename T, int V>

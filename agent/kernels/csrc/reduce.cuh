@@ -142,7 +142,7 @@ struct Shape {
 
 // A block takes as many rows as it has teams of width * share threads, a power of two, or a part of one.
 template <typename Op, typename T, int V, bool SEGMENTS>
-__global__ void __launch_bounds__(kReduceThreads, SEGMENTS ? 4 : 1) reduce_rows(
+__global__ void __launch_bounds__(kReduceThreads, 4) reduce_rows(
     const Pack<T, V>* x, Reduced<Op> out, Shape shape, int64_t part) {
     await_earlier();
     using State = typename Op::State;

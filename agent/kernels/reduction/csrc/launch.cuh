@@ -214,7 +214,7 @@ __global__ void __launch_bounds__(kReduceThreads) gradients_of_norm(
 
 // A pack whose results have their place each is not read: the gradient is there, and 0 elsewhere.
 template <typename T, int V, typename Index>
-__global__ void __launch_bounds__(kReduceThreads, 4) gradients_of_largest(
+__global__ void __launch_bounds__(kReduceThreads, 3) gradients_of_largest(
     Backward args, Pack<T, V>* __restrict__ dx, Layout<Index> layout) {
     await_earlier();
     const auto* x = static_cast<const Pack<T, V>*>(args.x);

@@ -45,13 +45,15 @@ def _gate_product() -> Expected:
 
 
 def _cross_entropy() -> Expected:
+    """Losses in the dtype of the logits; their gradient in float32."""
     x, dy, target = randn(4, 6, dtype=torch.float16), randn(4), torch.tensor([1, 2, 0, -7])
     settings = {"ignored": -7, "smoothing": 0.25, "z_loss": 0.5}
     sizes = {"rows": 4, "length": 6, "dtype": 1} | settings
-    loss, lse = operator_of("cross_entropy")._launch(x, target, *settings.values())
+    loss, lse = operator_of("cross_entropy")._launch(x, target, *settings.values(), True)
     (dx,) = operator_of("cross_entropy")._launch_backward(dy, x, target, lse, *settings.values())
-    backward = named(dloss=dy, x=x, target=target, lse=lse, dx=dx, **sizes)
-    return {"forward": named(x=x, target=target, loss=loss, lse=lse, **sizes), "backward": backward}
+    forward = named(x=x, target=target, loss=loss, lse=lse, narrow=1, **sizes)
+    backward = named(dloss=dy, x=x, target=target, lse=lse, dx=dx, narrow=0, **sizes)
+    return {"forward": forward, "backward": backward}
 
 
 def _rotary() -> Expected:
@@ -213,7 +215,14 @@ def _conv() -> Expected:
     (y,) = operator_of(CONV)._launch(x, weight, *of.values(), 4, 1e-3)
     sizes = {"n": 2, "in_channels": 3, "channels": 8, "height": 6, "width": 9, "groups": 4, "path": 0}
     forward = named(x=x, weight=weight, y=y, workspace=ANY, eps=1e-3, **of, **sizes)
-    return {"forward": forward, "forward_workspace": forward}
+    dy = randn(2, 1, 4, 7)
+    # What follows the launcher takes what it left: here dc and its sums as they were found.
+    operator_of(CONV)._launch_backward(dy, x, weight, *of.values(), y, 4, 1e-3, [True] * 5)
+    del sizes["path"]
+    backward = named(dy=dy, x=x, weight=weight, y=y, dc=ANY, sums=ANY, workspace=ANY, eps=1e-3, **of, **sizes)
+    return {
+        "forward": forward, "forward_workspace": forward, "backward": backward, "backward_workspace": backward
+    }  # fmt: skip
 
 
 ROWS = both(SHARED / "row_norm.cuh", "RowForward", "RowBackward")

@@ -8,7 +8,7 @@
 #pragma once
 
 #include "async_copy.cuh"
-#include "behind.cuh"
+#include "launched.cuh"
 #include "row_norm_backward_long.cuh"
 
 namespace kernelwright {
@@ -176,7 +176,7 @@ __global__ void __launch_bounds__(Team::kThreads, Team::kBlocks) norm_gradients(
         reinterpret_cast<Pack<T, V>*>(memory) + threadIdx.x, first, step, packs};
     const int64_t stride = int64_t{gridDim.x} * teams, rows = args.rows;
     const bool adds = kSum && args.own != nullptr;
-    wait_for_kernel_before();
+    await_earlier();
 
     const auto fetch = [&](int stage, int64_t row) {
         if (row >= 0) {
@@ -257,7 +257,7 @@ __global__ void __launch_bounds__(Team::kThreads, Team::kBlocks) norm_gradients(
         stage = stage + 1 == args.stages ? 0 : stage + 1;
         turn ^= 1;
     }
-    let_kernel_behind_begin();
+    let_next_begin();
     if (args.partials == nullptr) return;
     copies_wait(0);
     leave_block_sums<Team, kCentred>(
@@ -315,8 +315,7 @@ cudaError_t launch_gradients_of(const AddRowBackward& args, const GradientPlan& 
     const auto kernel = norm_gradients<Team, kCentred, kSum, T, V>;
     const cudaError_t status = cudaFuncSetAttribute(kernel, cudaFuncAttributeMaxDynamicSharedMemorySize, int(plan.bytes));
     if (status != cudaSuccess) return status;
-    return launch_behind(
-        kernel, dim3(unsigned(plan.blocks)), dim3(unsigned(plan.threads)), plan.bytes, args.device, args.stream, given);
+    return launched_with(kernel, unsigned(plan.blocks), unsigned(plan.threads), plan.bytes, args.stream, given);
 }
 
 }  // namespace kernelwright

@@ -4,7 +4,7 @@
 // and read the tensors a second time, which of few rows costs less than a second launch.
 #pragma once
 
-#include "behind.cuh"
+#include "launched.cuh"
 #include "row_norm_backward_long.cuh"
 
 namespace kernelwright {
@@ -63,7 +63,7 @@ __global__ void __launch_bounds__(kFewThreads) gradients_of_few_rows(
     const Pack<P, V>* __restrict__ weight, const float* __restrict__ means, const float* __restrict__ rstds,
     Pack<T, V>* __restrict__ dx, P* __restrict__ dweight, P* __restrict__ dbias, int64_t rows, int64_t packs,
     int64_t column_blocks, int width) {
-    wait_for_kernel_before();
+    await_earlier();
     if (blockIdx.x < column_blocks) {
         gradients_of_columns<kCentred>(dy, x, means, rstds, dweight, dbias, rows, packs, blockIdx.x * width, width);
     } else if (dx != nullptr) {
@@ -79,9 +79,9 @@ cudaError_t launch_few_rows(const AddRowBackward& args) {
     int width = kWarp;
     while (width > kFewNarrow && threads / width < args.rows) width /= 2;
     const int64_t columns = wants_parameters(args) ? (packs + width - 1) / width : 0;
-    return launch_behind(
-        gradients_of_few_rows<kCentred, kSum, T, P, V>, dim3(unsigned(columns + args.rows)), dim3(unsigned(threads)), 0,
-        args.device, args.stream, static_cast<const Pack<T, V>*>(args.dy), static_cast<const Pack<T, V>*>(args.dadded),
+    return launched(
+        gradients_of_few_rows<kCentred, kSum, T, P, V>, unsigned(columns + args.rows), unsigned(threads), args.stream,
+        static_cast<const Pack<T, V>*>(args.dy), static_cast<const Pack<T, V>*>(args.dadded),
         static_cast<const Pack<T, V>*>(args.added), static_cast<const Pack<P, V>*>(args.weight), args.mean, args.rstd,
         static_cast<Pack<T, V>*>(args.dx), static_cast<P*>(args.dweight), static_cast<P*>(args.dbias), args.rows, packs,
         columns, width);

@@ -18,7 +18,7 @@ __global__ void __launch_bounds__(kWarp* kSumLanes) parameter_sums(
     const float* __restrict__ partials, P* __restrict__ dweight, P* __restrict__ dbias, int64_t parts,
     int64_t length) {
     __shared__ float of_lane[kSumLanes][kWarp];
-    wait_for_kernel_before();
+    await_earlier();
     P* gradient = blockIdx.y == 0 ? dweight : dbias;
     if (gradient == nullptr) return;
     const int64_t column = int64_t(blockIdx.x) * kWarp + threadIdx.x;
@@ -41,9 +41,9 @@ template <typename P>
 cudaError_t launch_parameter_sums(const AddRowBackward& args, int64_t parts) {
     const int64_t columns = (args.length + kWarp - 1) / kWarp;
     if (columns > kMaxGrid) return cudaErrorInvalidValue;
-    return launch_behind(
-        parameter_sums<P>, dim3(unsigned(columns), args.dbias == nullptr ? 1 : 2), dim3(kWarp, kSumLanes), 0, args.device,
-        args.stream, static_cast<const float*>(args.workspace), static_cast<P*>(args.dweight),
+    return launched(
+        parameter_sums<P>, dim3(unsigned(columns), args.dbias == nullptr ? 1 : 2), dim3(kWarp, kSumLanes), args.stream,
+        static_cast<const float*>(args.workspace), static_cast<P*>(args.dweight),
         static_cast<P*>(args.dbias), parts, args.length);
 }
 

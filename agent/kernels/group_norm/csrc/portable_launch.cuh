@@ -8,28 +8,16 @@
 #include "portable_backward_last.cuh"
 #include "portable_forward.cuh"
 #include "portable_forward_last.cuh"
+#include "portable_forward_short.cuh"
 #include "sizes.cuh"
 
 namespace kernelwright::group_norm {
 
-constexpr int kResidentPacks = 8;                 // packs of a row that a thread holds in registers
+constexpr int kRowsOfBlock = 4;                   // where a warp holds one
 constexpr int64_t kSliceElements = 32 * 1024;     // of a row or slab that one block takes, at most
 constexpr int64_t kLeastElements = 4 * 1024;      // where rows are so few that blocks take less
 constexpr int64_t kManyBlocks = 1024;             // some eight for each SM of a large GPU
 constexpr int64_t kMaxSlices = 1024;
-
-// Lanes of a pack of the contiguous layout: 16 bytes, or one element where the tensors do not begin at the same place
-// between two packs, or where stretches are so short that most packs would be cut.
-inline int lanes(int64_t dtype, int64_t stretch, std::initializer_list<const void*> tensors) {
-    const int v = static_cast<int>(16 / element_bytes(dtype));
-    if (stretch < 2 * v) return 1;
-    const void* x = *tensors.begin();
-    for (const void* tensor : tensors) {
-        if (tensor == nullptr) continue;
-        if ((reinterpret_cast<uintptr_t>(tensor) - reinterpret_cast<uintptr_t>(x)) % 16 != 0) return 1;
-    }
-    return v;
-}
 
 // Packs of a row, its two cut ones included, wherever it begins.
 inline int64_t packs_of(int64_t length, int v) { return v == 1 ? length : ceil_div(length, v) + 1; }
@@ -83,24 +71,41 @@ inline SlabPlan slab_plan(int64_t n, int64_t channels, int64_t spatial, int64_t 
 
 // ---- Forward
 
+// Whether a block holds a row of 16-byte packs in kShortPacks registers of each thread, and no pack has three channels.
+inline bool is_short(const Forward& f) {
+    const int64_t elements = f.channels / f.groups * f.spatial;
+    const int64_t v = 16 / element_bytes(f.dtype);
+    return forward_lanes(f) > 1 && f.spatial >= v && elements <= v * kShortPacks * kShortThreads && f.n * f.groups <= kMaxGrid &&
+           f.channels <= kMaxGrid;
+}
+
+template <typename T>
+cudaError_t forward_short(const Forward& f) {
+    const Rows r = rows_of(f.n, f.channels, f.spatial, f.groups);
+    const ShortRows rows = {static_cast<int>(r.rows), static_cast<int>(r.length), static_cast<int>(f.spatial),
+                            static_cast<int>(f.groups), static_cast<int>(r.group_channels),
+                            static_cast<float>(1.0 / static_cast<double>(r.length))};
+    const int64_t warps = ceil_div(r.length, int64_t{kWarp} * 16 / static_cast<int64_t>(sizeof(T)));
+    const dim3 block(static_cast<unsigned>(std::min<int64_t>(warps * kWarp, kShortThreads)), warps == 1 ? kRowsOfBlock : 1);
+    short_forward<T><<<static_cast<unsigned>(ceil_div(r.rows, block.y)), block, 0, f.stream>>>(f, rows);
+    return cudaGetLastError();
+}
+
 template <typename T, int V>
 cudaError_t forward_rows(const Forward& f) {
     const Rows r = rows_of(f.n, f.channels, f.spatial, f.groups);
+    if (V > 1 && is_short(f)) return forward_short<T>(f);
     const int64_t packs = packs_of(r.length, V);
     if (resident(r.length, V)) {
-        const bool is_short = packs <= int64_t{kShortPacks} * kMaxTeam;
-        const int held = is_short ? kShortPacks : kResidentPacks;
-        const int team = power_of_two(ceil_div(packs, held), kMaxTeam);
+        const int team = power_of_two(ceil_div(packs, kResidentPacks), kMaxTeam);
         const int threads = std::max(team, 128);
         const int64_t grid = ceil_div(r.rows, threads / team);
         if (grid > kMaxGrid) return cudaErrorInvalidValue;
         const auto blocks = static_cast<unsigned>(grid);
-        if (is_short) {
-            resident_forward<T, V, kShortPacks, false><<<blocks, threads, 0, f.stream>>>(f, team);
-        } else if (f.act == kNone && f.residual == nullptr) {
-            resident_forward<T, V, kResidentPacks, true><<<blocks, threads, 0, f.stream>>>(f, team);
+        if (f.act == kNone && f.residual == nullptr) {
+            resident_forward<T, V, true><<<blocks, threads, 0, f.stream>>>(f, team);
         } else {
-            resident_forward<T, V, kResidentPacks, false><<<blocks, threads, 0, f.stream>>>(f, team);
+            resident_forward<T, V, false><<<blocks, threads, 0, f.stream>>>(f, team);
         }
         return cudaGetLastError();
     }
@@ -126,10 +131,6 @@ cudaError_t forward_slabs(const Forward& f, const SlabPlan& plan) {
 
 inline SlabPlan forward_plan(const Forward& f) {
     return slab_plan(f.n, f.channels, f.spatial, f.groups, f.dtype, {f.x, f.y, f.residual});
-}
-
-inline int forward_lanes(const Forward& f) {
-    return lanes(f.dtype, f.channels / f.groups * f.spatial, {f.x, f.y, f.residual});
 }
 
 inline int64_t portable_forward_workspace(const Forward& f) {
@@ -166,10 +167,6 @@ inline cudaError_t portable_forward(const Forward& f) {
 }
 
 // ---- Backward
-
-inline int backward_lanes(const Backward& b, int64_t stretch) {
-    return lanes(b.dtype, stretch, {b.x, b.dy, b.residual, b.dx, b.dresidual});
-}
 
 inline SlabPlan backward_plan(const Backward& b) {
     return slab_plan(b.n, b.channels, b.spatial, b.groups, b.dtype, {b.x, b.dy, b.residual, b.dx, b.dresidual});

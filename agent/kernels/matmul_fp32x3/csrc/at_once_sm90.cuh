@@ -164,7 +164,7 @@ __device__ __forceinline__ void multiply_at_once(const Ring& ring, const Share& 
         multiply_half<ALL, kBlockOfA / 2>(partial, stage + group * 64, stage + kBlockOfA + group * 64);
         matrix::matrix_wait(partial);
         __syncwarp();
-        if (threadIdx.x % 32 < kTogether) sm90::barrier_arrive_at(ring.free + turn.stage, threadIdx.x % 32);
+        for (int to = 0; to < kTogether; ++to) sm90::barrier_arrive_at(ring.free + turn.stage, to);
         add(sum, partial, rows);
     }
 }
@@ -213,7 +213,7 @@ __global__ void __launch_bounds__(kOnceThreads, 1) matmul_at_once(const __grid_c
     if (threadIdx.x == 0) {
         for (int stage = 0; stage < kOnceStages; ++stage) {
             matrix::barrier_init(ring.full + stage);
-            matrix::barrier_init(ring.free + stage, kTogether * kConsumers * 4);
+            matrix::barrier_init(ring.free + stage, kTogether * kConsumers * 128);
         }
         matrix::barriers_made();
     }

@@ -15,8 +15,7 @@ constexpr int64_t kFewNormRows = 512;
 // Blocks of (kWarp columns, kSumLanes); y chooses the parameter, the weight first. Partials are [2][parts][length].
 template <typename P>
 __global__ void __launch_bounds__(kWarp* kSumLanes) parameter_sums(
-    const float* __restrict__ partials, P* __restrict__ dweight, P* __restrict__ dbias, int64_t parts,
-    int64_t length) {
+    const float* partials, P* dweight, P* dbias, int64_t parts, int64_t length) {
     __shared__ float of_lane[kSumLanes][kWarp];
     await_earlier();
     P* gradient = blockIdx.y == 0 ? dweight : dbias;
@@ -26,7 +25,7 @@ __global__ void __launch_bounds__(kWarp* kSumLanes) parameter_sums(
     if (column < length) {
         partials += blockIdx.y * parts * length + column;
         #pragma unroll 8
-        for (int64_t part = threadIdx.y; part < parts; part += kSumLanes) sum += __ldcg(partials + part * length);
+        for (int64_t part = threadIdx.y; part < parts; part += kSumLanes) sum += partials[part * length];
     }
     of_lane[threadIdx.y][threadIdx.x] = sum;
     __syncthreads();
@@ -36,7 +35,7 @@ __global__ void __launch_bounds__(kWarp* kSumLanes) parameter_sums(
     gradient[column] = from_float<P>(sum);
 }
 
-// Of `parts` rows of partial sums, by a kernel that the one before it has let start.
+// Of `parts` rows of partial sums.
 template <typename P>
 cudaError_t launch_parameter_sums(const AddRowBackward& args, int64_t parts) {
     const int64_t columns = (args.length + kWarp - 1) / kWarp;

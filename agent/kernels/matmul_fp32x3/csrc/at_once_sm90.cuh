@@ -2,8 +2,8 @@
 // a cluster of two multiplies a tile of 128 x 128, 64 rows each, loading half of b for both.
 //
 // A launch costs 2 to 3 us, and of the 44 us that three of them took at 1024 cubed the tensor cores needed 8. Here b's values
-// stay in registers from the look at their columns on, and a is split by other threads meanwhile. Of a stage's depth each of
-// two warpgroups multiplies 32, so that the sums are all there when both are done, with nothing to wait for from other blocks.
+// stay in registers from the look at their columns on, and a is split by other threads meanwhile. Two warpgroups take stages
+// in turn, so that the sums are all there when both are done, with nothing to wait for from other blocks.
 #pragma once
 
 #include "product_sm90.cuh"
@@ -18,7 +18,7 @@ constexpr int kOnceFactors = kBlockOfA + kOperandBytes;  // where a's factors st
 constexpr int kOnceStageBytes = kOnceFactors + matrix::kAtomBytes;
 constexpr int kOnceSharedBytes = kOnceStages * kOnceStageBytes + matrix::kAtomBytes + 2 * kOnceStages * 8;
 constexpr int kOnceThreads = 2 * kSplitThreads;          // those that split b multiply; of those that split a one loads
-constexpr int kOnceConsumerRegisters = 200;
+constexpr int kOnceConsumerRegisters = 216;
 constexpr int kMeetings = 2;
 
 template <int OF_A>
@@ -35,30 +35,22 @@ __device__ __forceinline__ void wait_for_all(const int* meeting, int arrivals) {
     }
 }
 
-// What a tile of b has for its columns: two pieces of each stage.
+// What a stage of a tile of b has for its columns.
 __device__ __forceinline__ void note_largest(const Operand& of, const Portion& at, const float (&v)[kSplit]) {
     const Eights eights = {of.by_rows};
     float largest[kSplit / 8];
     find_largest(largest, v, of.by_rows);
-    float* to = of.largest + at.stage * 2 * of.all_rows() + at.number * kTile;
+    int* to = of.largest + at.number * kTile;
     #pragma unroll
     for (int i = 0; i < kSplit / 8; ++i) {
         const int piece = eights.piece(i);
-        if (piece % 4 == 0) to[piece / 4 * of.all_rows() + eights.row(i)] = largest[i];
+        if (piece % 4 == 0) atomicMax(to + eights.row(i), __float_as_int(largest[i]));
     }
 }
 
 __device__ __forceinline__ void find_exponents(Packed& tile, const Operand& of, const Portion& at) {
-    const int column = threadIdx.x % kTile, half = threadIdx.x / kTile;
-    const float* from = of.largest + at.number * kTile + column;
-    float largest = 0.0f;
-    #pragma unroll 8
-    for (int64_t i = half; i < of.pieces; i += 2) largest = fmaxf(largest, __ldcg(from + i * of.all_rows()));
-    tile.factors[half][column] = largest;
-    splitters_meet<0>();
-    if (half > 0) return;
-    tile.exponents[column] = exponent_for(fmaxf(largest, tile.factors[1][column]));
-    if (at.stage == 0) of.exponents[at.number * kTile + column] = tile.exponents[column];
+    const int column = threadIdx.x;
+    if (column < kTile) tile.exponents[column] = exponent_for(__ldcg(of.largest + at.number * kTile + column));
 }
 
 // What is stored is told to all by the last of a block's threads that split an operand.
@@ -147,25 +139,31 @@ __device__ __forceinline__ void load_at_once(const Product& p, const Ring& ring)
     }
 }
 
-// The sums of all stages, of 32 of the depth of each.
+// The sums of every other stage, beginning with the one of this warpgroup's number: while one warpgroup adds up what is left,
+// the other one has the tensor cores.
 template <bool ALL>
 __device__ __forceinline__ void multiply_at_once(const Ring& ring, const Share& share, int group, float (&sum)[64]) {
-    float partial[64];
+    float first[64], second[64];
     #pragma unroll
-    for (int i = 0; i < 64; ++i) sum[i] = partial[i] = 0.0f;
+    for (int i = 0; i < 64; ++i) sum[i] = first[i] = second[i] = 0.0f;
     Turn turn = {0, 0};
+    if (group > 0) turn.next(kOnceStages);
     const int row = linear::place_of(0, 0).row;
-    for (int i = share.begin; i < share.end; ++i, turn.next(kOnceStages)) {
+    for (int i = share.begin + group; i < share.end; i += kConsumers) {
         const unsigned char* stage = ring.stages + turn.stage * kOnceStageBytes;
-        const float* factors = reinterpret_cast<const float*>(stage + kOnceFactors) + group * kBlockRows + row;
+        const float* factors = reinterpret_cast<const float*>(stage + kOnceFactors) + row;
         matrix::barrier_wait(ring.full + turn.stage, turn.parity);
-        const float rows[2] = {factors[0], factors[8]};
+        const float rows[2][2] = {{factors[0], factors[8]}, {factors[kBlockRows], factors[kBlockRows + 8]}};
         matrix::matrix_begin();
-        multiply_half<ALL, kBlockOfA / 2>(partial, stage + group * 64, stage + kBlockOfA + group * 64);
-        matrix::matrix_wait(partial);
+        multiply_half<ALL, kBlockOfA / 2>(first, stage, stage + kBlockOfA);
+        multiply_half<ALL, kBlockOfA / 2>(second, stage + 64, stage + kBlockOfA + 64);
+        sm90::products_done<1>(first);
+        add(sum, first, rows[0]);
+        sm90::products_done<0>(second);
         __syncwarp();
         if (threadIdx.x % 32 < kTogether) sm90::barrier_arrive_at(ring.free + turn.stage, threadIdx.x % 32);
-        add(sum, partial, rows);
+        add(sum, second, rows[1]);
+        for (int step = 0; step < kConsumers; ++step) turn.next(kOnceStages);
     }
 }
 
@@ -213,7 +211,7 @@ __global__ void __launch_bounds__(kOnceThreads, 1) matmul_at_once(const __grid_c
     if (threadIdx.x == 0) {
         for (int stage = 0; stage < kOnceStages; ++stage) {
             matrix::barrier_init(ring.full + stage);
-            matrix::barrier_init(ring.free + stage, kTogether * kConsumers * 4);
+            matrix::barrier_init(ring.free + stage, kTogether * 4);  // the warps of one warpgroup of each block
         }
         matrix::barriers_made();
     }
@@ -276,7 +274,8 @@ cudaError_t launch_at_once(const Product& p, int64_t sms, cudaStream_t stream) {
 }
 
 inline cudaError_t at_once(const Product& p, int64_t sms, cudaStream_t stream) {
-    const cudaError_t error = cudaMemsetAsync(p.ended, 0, kMeetings * sizeof(int), stream);
+    const auto bytes = reinterpret_cast<const char*>(p.ended + kMeetings) - reinterpret_cast<const char*>(p.largest);
+    const cudaError_t error = cudaMemsetAsync(p.plain.b.largest, 0, static_cast<size_t>(bytes), stream);
     if (error != cudaSuccess) return error;
     return p.all ? launch_at_once<true>(p, sms, stream) : launch_at_once<false>(p, sms, stream);
 }

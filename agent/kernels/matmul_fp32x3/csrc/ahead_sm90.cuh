@@ -11,8 +11,8 @@ namespace kernelwright::matmul {
 constexpr int kSplitWarps = 3;   // of the warpgroup that loads; its first warp does that
 constexpr int kStripRows = 32;
 constexpr int kStrips = kTile / kStripRows;
-constexpr int kStagedBytes = 2 * kStripRows * kHalf * 2;  // hi and lo of a strip's half
-constexpr int kAheadBytes = kSplitWarps * kStagedBytes;
+constexpr int kStagedBytes = kStripRows * kHalf * static_cast<int>(sizeof(float));  // of half a strip
+constexpr int kAheadBytes = kSplitWarps * 2 * kStagedBytes;
 
 // The order. A panel is what the blocks multiply at about one time: matrices of a batch together, or tiles of a large one. In
 // a panel the stages follow each other, and of each stage all the tiles.
@@ -102,136 +102,149 @@ struct Strips {
     }
 };
 
-// What a warp splits: where it lies, and where it goes.
-struct Piece {
-    const float* matrix;
-    int64_t first_row, depth;  // of the matrix; of the stage
+// Half of a strip: 32 rows of 32 of the depth, that a warp brings to shared memory by elements, any layout, and splits there.
+struct Half {
+    const Operand& of;
+    int64_t first_row, begin;  // of the matrix
+    int row, eights;           // where it goes, in the tile's stage
+    const float* values;       // of its first row and depth
     unsigned char* packed;     // of the tile's stage
-    int row;                   // the first one, in the tile
+    int64_t padded_row;        // of all matrices
+
+    __device__ __forceinline__ Half(const Ahead& order, const Strip& strip, int half)
+        : of(strip.is_a ? order.both.a : order.both.b) {
+        const int tiles = static_cast<int>(of.tiles());
+        row = strip.number * kStripRows, eights = half * (kHalf / 8);
+        first_row = static_cast<int64_t>(strip.tile % tiles) * kTile + row;
+        begin = static_cast<int64_t>(strip.stage) * kDepth + half * kHalf;
+        values = of.values + strip.tile / tiles * of.batch_step + first_row * of.row_step + begin * of.depth_step;
+        const int bytes = of.is_b ? kOperandBytes : kPackedBytes;
+        packed = of.packed + (static_cast<int64_t>(strip.tile) * of.stages + strip.stage) * bytes;
+        padded_row = static_cast<int64_t>(strip.tile) * kTile + row;
+    }
 };
 
+// In its warp, found anew, so that the places that follow from it are not all kept in registers.
+__device__ __forceinline__ int this_lane() {
+    int lane = threadIdx.x % 32;
+    asm volatile("" : "+r"(lane));
+    return lane;
+}
+
+// Where in shared memory a row's 16 bytes of number `piece` lie, of eight: a column of them meets all banks.
+__device__ __forceinline__ int staged_at(int row, int piece) { return row * 128 + ((piece ^ row) % 8) * 16; }
+
+// And an element, of 32: as well.
+__device__ __forceinline__ int staged_at_element(int row, int element) {
+    return staged_at(row, element / 4) + ((element ^ row / 8) % 4) * 4;
+}
+
+// To shared memory, by elements. Lanes are neighbours in memory where there are any.
+__device__ __forceinline__ void fetch(const Half& half, unsigned char* staged) {
+    const Operand& of = half.of;
+    const int lane = this_lane();
+    const int64_t rows = of.rows - half.first_row, depths = of.depth - half.begin;
+    const int64_t mine = of.by_rows ? rows : depths, others = of.by_rows ? depths : rows;
+    const int count = lane < mine ? static_cast<int>(min(others, int64_t{32})) : 0;
+    const float* from = half.values + lane * (of.by_rows ? of.row_step : of.depth_step);
+    const int64_t step = of.by_rows ? of.depth_step : of.row_step;
+    #pragma unroll 8
+    for (int i = 0; i < 32; ++i, from += step) {
+        const int to = of.by_rows ? staged_at_element(lane, i) : staged_at_element(i, lane);
+        sm90::copy_element(staged + to, i < count ? from : of.values, i < count);
+    }
+    sm90::copies_asked();
+}
+
+// Eight neighbours in depth of this lane's row.
+__device__ __forceinline__ void eight_of(const Half& half, const unsigned char* staged, int number, float (&v)[8]) {
+    const int lane = this_lane();
+    #pragma unroll
+    for (int i = 0; i < 8; ++i) v[i] = *reinterpret_cast<const float*>(staged + staged_at_element(lane, number * 8 + i));
+    keep_part<8>(half.of, v, half.first_row + lane, half.begin + number * 8);
+}
+
+// In place, a row by each lane: the 32 bytes of eight values become 16 of hi and 16 of lo.
 template <bool DRAWN>
-__device__ __forceinline__ void split_strip_by_rows(const Operand& of, const Piece& piece, int exponent, unsigned char* staged) {
-    const int lane = threadIdx.x % 32;
-    const int64_t row = piece.first_row + lane;
-    #pragma unroll 1
-    for (int half = 0; half < 2; ++half) {
-        const int64_t begin = piece.depth + half * kHalf;
-        const float* from = piece.matrix + row + begin * of.depth_step;
-        const int64_t there = row < of.rows ? of.depth - begin : 0;
-        float v[kHalf];
-        if (there >= kHalf) {
-            #pragma unroll
-            for (int i = 0; i < kHalf; ++i) v[i] = from[i * of.depth_step];
-        } else {
-            #pragma unroll
-            for (int i = 0; i < kHalf; ++i) v[i] = i < there ? from[i * of.depth_step] : 0.0f;
-        }
-        keep_part<kHalf>(of, v, row, begin);
-        if (!of.is_b) {
-            exponent = exponent_for(largest_of<kHalf>(v));
-            reinterpret_cast<float*>(piece.packed + kOperandBytes)[half * kTile + piece.row + lane] = factor_of(exponent);
-        }
-        __syncwarp();
+__device__ __forceinline__ void split_half(const Half& half, unsigned char* staged) {
+    const int lane = this_lane();
+    float v[8];
+    int exponent;
+    if (half.of.is_b) {
+        exponent = exponent_for(__ldg(half.of.largest + half.padded_row + lane));
+    } else {
+        float largest = 0.0f;
         #pragma unroll
         for (int i = 0; i < kHalf / 8; ++i) {
-            linear::Halves hi, lo;
-            linear::split_eight<DRAWN>(v + i * 8, scale_of(exponent), static_cast<uint32_t>(row),
-                                       static_cast<uint32_t>(begin + i * 8), hi, lo);
-            unsigned char* to = staged + lane * 64 + (i ^ (lane / 2 % 4)) * 16;
-            *reinterpret_cast<linear::Halves*>(to) = hi;
-            *reinterpret_cast<linear::Halves*>(to + kStagedBytes / 2) = lo;
+            eight_of(half, staged, i, v);
+            largest = fmaxf(largest, largest_of<8>(v));
         }
-        __syncwarp();
-        #pragma unroll
-        for (int i = 0; i < 4; ++i) {
-            const int of_row = i * 8 + lane / 4, eight = lane % 4;
-            const unsigned char* at = staged + of_row * 64 + (eight ^ (of_row / 2 % 4)) * 16;
-            unsigned char* to = piece.packed + matrix::swizzled(piece.row + of_row, half * 4 + eight);
-            *reinterpret_cast<float4*>(to) = *reinterpret_cast<const float4*>(at);
-            *reinterpret_cast<float4*>(to + kHalfBytes) = *reinterpret_cast<const float4*>(at + kStagedBytes / 2);
-        }
+        exponent = exponent_for(largest);
+        reinterpret_cast<float*>(half.packed + kOperandBytes)[half.eights / 4 * kTile + half.row + lane] = factor_of(exponent);
     }
-}
-
-template <bool DRAWN>
-__device__ __forceinline__ void split_strip_by_depth(const Operand& of, const Piece& piece, int of_lane) {
-    const int lane = threadIdx.x % 32, eight = lane % 8;
-    const int64_t begin = piece.depth + eight * 8;
     #pragma unroll 1
-    for (int half = 0; half < 2; ++half) {
-        float v[kHalf];
-        #pragma unroll
-        for (int i = 0; i < 4; ++i) {
-            const int64_t row = piece.first_row + half * 16 + i * 4 + lane / 8;
-            const float* from = piece.matrix + row * of.row_step + begin * of.depth_step;
-            const int64_t there = row < of.rows ? of.depth - begin : 0;
-            if (of.by_fours && there >= 8) {
-                const float4 first = reinterpret_cast<const float4*>(from)[0], second = reinterpret_cast<const float4*>(from)[1];
-                v[8 * i] = first.x, v[8 * i + 1] = first.y, v[8 * i + 2] = first.z, v[8 * i + 3] = first.w;
-                v[8 * i + 4] = second.x, v[8 * i + 5] = second.y, v[8 * i + 6] = second.z, v[8 * i + 7] = second.w;
-            } else {
-                #pragma unroll
-                for (int j = 0; j < 8; ++j) v[8 * i + j] = j < there ? from[j * of.depth_step] : 0.0f;
-            }
-        }
-        #pragma unroll
-        for (int i = 0; i < 4; ++i) {
-            const int of_strip = half * 16 + i * 4 + lane / 8;
-            const int64_t row = piece.first_row + of_strip;
-            keep_part<8>(of, v + 8 * i, row, begin);
-            int exponent = __shfl_sync(0xffffffffu, of_lane, of_strip);
-            if (!of.is_b) {
-                float largest = largest_of<8>(v + 8 * i);
-                largest = fmaxf(largest, __shfl_xor_sync(0xffffffffu, largest, 1));
-                largest = fmaxf(largest, __shfl_xor_sync(0xffffffffu, largest, 2));
-                exponent = exponent_for(largest);
-                if (lane % 4 == 0) {
-                    auto* factors = reinterpret_cast<float*>(piece.packed + kOperandBytes);
-                    factors[eight / 4 * kTile + piece.row + of_strip] = factor_of(exponent);
-                }
-            }
-            linear::Halves hi, lo;
-            linear::split_eight<DRAWN>(v + 8 * i, scale_of(exponent), static_cast<uint32_t>(row), static_cast<uint32_t>(begin), hi, lo);
-            unsigned char* to = piece.packed + matrix::swizzled(piece.row + of_strip, eight);
-            *reinterpret_cast<linear::Halves*>(to) = hi;
-            *reinterpret_cast<linear::Halves*>(to + kHalfBytes) = lo;
-        }
+    for (int i = 0; i < kHalf / 8; ++i) {
+        eight_of(half, staged, i, v);
+        linear::Halves hi, lo;
+        linear::split_eight<DRAWN>(v, scale_of(exponent), static_cast<uint32_t>(half.first_row + lane),
+                                   static_cast<uint32_t>(half.begin + i * 8), hi, lo);
+        *reinterpret_cast<linear::Halves*>(staged + staged_at(lane, 2 * i)) = hi;
+        *reinterpret_cast<linear::Halves*>(staged + staged_at(lane, 2 * i + 1)) = lo;
     }
+    __syncwarp();
 }
 
-__device__ __forceinline__ void split_strip(const Ahead& order, const Strip& strip, unsigned char* staged) {
-    const Operand& of = strip.is_a ? order.both.a : order.both.b;
-    const int tiles = static_cast<int>(of.tiles()), lane = threadIdx.x % 32;
-    const int bytes = of.is_b ? kOperandBytes : kPackedBytes;
-    Piece piece;
-    piece.matrix = of.values + strip.tile / tiles * of.batch_step;
-    piece.row = strip.number * kStripRows;
-    piece.first_row = static_cast<int64_t>(strip.tile % tiles) * kTile + piece.row;
-    piece.depth = static_cast<int64_t>(strip.stage) * kDepth;
-    piece.packed = of.packed + (static_cast<int64_t>(strip.tile) * of.stages + strip.stage) * bytes;
-    int exponent = 0;
-    if (of.is_b) exponent = exponent_for(__ldg(of.largest + static_cast<int64_t>(strip.tile) * kTile + piece.row + lane));
-    if (of.by_rows) {
-        of.drawn ? split_strip_by_rows<true>(of, piece, exponent, staged)
-                 : split_strip_by_rows<false>(of, piece, exponent, staged);
-    } else {
-        of.drawn ? split_strip_by_depth<true>(of, piece, exponent) : split_strip_by_depth<false>(of, piece, exponent);
+__device__ __forceinline__ void store_half(const Half& half, const unsigned char* staged) {
+    const int lane = this_lane(), eight = lane % 4;
+    #pragma unroll
+    for (int i = 0; i < 4; ++i) {
+        const int row = i * 8 + lane / 4;
+        unsigned char* to = half.packed + matrix::swizzled(half.row + row, half.eights + eight);
+        *reinterpret_cast<float4*>(to) = *reinterpret_cast<const float4*>(staged + staged_at(row, 2 * eight));
+        *reinterpret_cast<float4*>(to + kHalfBytes) = *reinterpret_cast<const float4*>(staged + staged_at(row, 2 * eight + 1));
     }
+    __syncwarp();  // all have read what the next half is brought to
 }
 
-// By the warps that split, `number` of kSplitWarps in this block.
+// What this warp stored so far is there for everybody's copies.
+__device__ __forceinline__ void tell(int* ready) {
+    sm90::all_stores_made();
+    __syncwarp();
+    if (threadIdx.x % 32 > 0) return;
+    __threadfence();
+    atomicAdd(ready, 1);
+}
+
+// By the warps that split, `number` of kSplitWarps in this block. While one half is split the next one is on its way. A strip
+// is told before the next one's first half is stored: by then its own stores need no waiting for.
 __device__ __forceinline__ void split_ahead(const Ahead& order, int number, unsigned char* staged) {
     Strips strips(order, blockIdx.x * kSplitWarps + number, gridDim.x * kSplitWarps);
-    for (Strip strip; strips.next(order, strip);) {
-        split_strip(order, strip, staged);
-        sm90::all_stores_made();
-        __syncwarp();
-        if (threadIdx.x % 32 == 0) {
-            __threadfence();
-            atomicAdd(strip.is_a ? order.of_a(strip.tile, strip.stage) : order.of_b(strip.tile, strip.stage), 1);
+    Strip strip, later;
+    bool is_there = strips.next(order, strip);
+    int* untold = nullptr;
+    #pragma unroll 1
+    for (int half = 0; is_there && half < 2; ++half) fetch(Half(order, strip, half), staged + half * kStagedBytes);
+    while (is_there) {
+        const bool more = strips.next(order, later);
+        #pragma unroll 1
+        for (int i = 0; i < 2; ++i) {
+            const Half half(order, strip, i);
+            unsigned char* const at = staged + i * kStagedBytes;
+            sm90::copies_made<1>();
+            __syncwarp();
+            half.of.drawn ? split_half<true>(half, at) : split_half<false>(half, at);
+            if (i == 0 && untold != nullptr) tell(untold);
+            store_half(half, at);
+            if (more) {
+                fetch(Half(order, later, i), at);
+            } else {
+                sm90::copies_asked();
+            }
         }
+        untold = strip.is_a ? order.of_a(strip.tile, strip.stage) : order.of_b(strip.tile, strip.stage);
+        strip = later, is_there = more;
     }
+    if (untold != nullptr) tell(untold);
 }
 
 // By a warp: waits for the next stage of a tile of a and of one of b, whose counters these are, and tells how many of the next

@@ -20,7 +20,7 @@ using linear::kStages;
 using linear::kThreads;
 
 constexpr int kConsumerRegisters = 208;
-constexpr int kSplitterRegisters = 96;
+constexpr int kSplitterRegisters = 88;
 constexpr int kLoaderRegisters = 40;
 constexpr int kStageBytes = kPackedBytes + kOperandBytes;  // a's packed tile and b's
 constexpr int kSharedBytes = kStages * kStageBytes + kAheadBytes + matrix::kAtomBytes + 2 * kStages * 8;
@@ -277,7 +277,7 @@ __global__ void __launch_bounds__(kThreads, 1) matmul_fp32x3(const __grid_consta
         sm90::give_registers<kSplitterRegisters>();
         const int splitter = threadIdx.x % 128 / 32 - 1;
         if (splitter >= 0) {
-            split_ahead(p.ahead, splitter, ring.stages + kStages * kStageBytes + splitter * kStagedBytes);
+            split_ahead(p.ahead, splitter, ring.stages + kStages * kStageBytes + splitter * 2 * kStagedBytes);
         } else {
             load_units(p, ring);
         }

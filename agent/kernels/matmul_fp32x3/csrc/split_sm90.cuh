@@ -31,7 +31,6 @@ constexpr int kSplitThreads = 256;
 constexpr int kHalf = kDepth / 2;  // of depth, with one scale for each row of a
 constexpr int kFactorBytes = 2 * kTile * static_cast<int>(sizeof(float));
 constexpr int kPackedBytes = kOperandBytes + kFactorBytes;  // of a
-constexpr int kSplit = kTile * kDepth / kSplitThreads;      // values of a thread
 constexpr int kPieceRows = 32;                              // of b whose largest values a block finds
 constexpr int64_t kLeastPiece = 512;                        // of depth
 constexpr int64_t kMostPieces = 64;
@@ -172,39 +171,47 @@ struct Portion {
     }
 };
 
-// Which eight neighbours in depth are a thread's, the i-th of kSplit / 8. Where rows are neighbours a thread has half a row of
-// a tile; where depths are, or nothing is, eight threads share a row.
+// Which eight neighbours in depth are a thread's, of all THREADS of a block, the i-th of kCount. Where rows are neighbours 32
+// or 16 lanes are; where depths are, or nothing is, eight threads share a row.
+template <int THREADS>
 struct Eights {
+    static constexpr int kCount = kTile * kDepth / 8 / THREADS;
+    static constexpr int kValues = 8 * kCount;
+    static constexpr int kLanes = kCount * 8;  // of a warp, beside each other in rows; others have the rest of 32 in depth
     bool by_rows;
 
-    __device__ __forceinline__ static int thread() { return threadIdx.x % kSplitThreads; }
     __device__ __forceinline__ int row(int i) const {
-        return by_rows ? thread() % kTile : i * (kSplitThreads / 8) + thread() / 8;
+        const int thread = threadIdx.x;
+        return by_rows ? thread / 32 * kLanes % kTile + thread % kLanes : i * (THREADS / 8) + thread / 8;
     }
     __device__ __forceinline__ int piece(int i) const {
-        return by_rows ? thread() / kTile * (kHalf / 8) + i : thread() % 8;
+        const int thread = threadIdx.x;
+        return by_rows ? thread / 32 * kLanes / kTile * (kHalf / 8) + thread % 32 / kLanes * kCount + i : thread % 8;
     }
 };
 
-__device__ __forceinline__ void load_by_rows(float (&v)[kSplit], const Operand& of, const Portion& at) {
-    const Eights eights = {true};
+template <int THREADS>
+__device__ __forceinline__ void load_by_rows(float (&v)[Eights<THREADS>::kValues], const Operand& of, const Portion& at) {
+    constexpr int kValues = Eights<THREADS>::kValues;
+    const Eights<THREADS> eights = {true};
     const int64_t row = at.first_row + eights.row(0), begin = at.stage * kDepth + eights.piece(0) * 8;
     const float* from = at.matrix + row + begin * of.depth_step;
     const int64_t there = row < of.rows ? of.depth - begin : 0;
-    if (there >= kHalf) {
+    if (there >= kValues) {
         #pragma unroll
-        for (int i = 0; i < kHalf; ++i) v[i] = from[i * of.depth_step];
+        for (int i = 0; i < kValues; ++i) v[i] = from[i * of.depth_step];
     } else {
         #pragma unroll
-        for (int i = 0; i < kHalf; ++i) v[i] = i < there ? from[i * of.depth_step] : 0.0f;
+        for (int i = 0; i < kValues; ++i) v[i] = i < there ? from[i * of.depth_step] : 0.0f;
     }
 }
 
-__device__ __forceinline__ void load_by_depth(float (&v)[kSplit], const Operand& of, const Portion& at) {
-    const Eights eights = {false};
+template <int THREADS>
+__device__ __forceinline__ void load_by_depth(float (&v)[Eights<THREADS>::kValues], const Operand& of, const Portion& at) {
+    const Eights<THREADS> eights = {false};
     const int64_t begin = at.stage * kDepth + eights.piece(0) * 8;
     #pragma unroll
-    for (int i = 0; i < kSplit; i += 8) {
+    for (int i = 0; i < Eights<THREADS>::kValues; i += 8) {
         const int64_t row = at.first_row + eights.row(i / 8);
         const float* from = at.matrix + row * of.row_step + begin * of.depth_step;
         const int64_t there = row < of.rows ? of.depth - begin : 0;
@@ -219,61 +226,62 @@ __device__ __forceinline__ void load_by_depth(float (&v)[kSplit], const Operand&
     }
 }
 
-__device__ __forceinline__ void load(float (&v)[kSplit], const Operand& of, const Portion& at) {
+template <int THREADS>
+__device__ __forceinline__ void load(float (&v)[Eights<THREADS>::kValues], const Operand& of, const Portion& at) {
     if (of.by_rows) {
-        load_by_rows(v, of, at);
+        load_by_rows<THREADS>(v, of, at);
     } else {
-        load_by_depth(v, of, at);
+        load_by_depth<THREADS>(v, of, at);
     }
-    const Eights eights = {of.by_rows};
+    const Eights<THREADS> eights = {of.by_rows};
     #pragma unroll
-    for (int i = 0; i < kSplit; i += 8) {
+    for (int i = 0; i < Eights<THREADS>::kValues; i += 8) {
         keep_part<8>(of, v + i, at.first_row + eights.row(i / 8), at.stage * kDepth + eights.piece(i / 8) * 8);
     }
 }
 
 // The largest of the 32 in depth that each of a thread's eights belongs to.
-__device__ __forceinline__ void find_largest(float (&largest)[kSplit / 8], const float (&v)[kSplit], bool by_rows) {
+template <int THREADS>
+__device__ __forceinline__ void find_largest(float (&largest)[Eights<THREADS>::kCount], const float (&v)[Eights<THREADS>::kValues],
+                                             bool by_rows) {
+    constexpr int kCount = Eights<THREADS>::kCount;
     #pragma unroll
-    for (int i = 0; i < kSplit / 8; ++i) largest[i] = largest_of<8>(v + i * 8);
+    for (int i = 0; i < kCount; ++i) largest[i] = largest_of<8>(v + i * 8);
     if (by_rows) {
-        const float of_all = largest_of<kSplit / 8>(largest);
+        float of_all = largest_of<kCount>(largest);
+        for (int lanes = Eights<THREADS>::kLanes; lanes < 32; lanes *= 2) {
+            of_all = fmaxf(of_all, __shfl_xor_sync(0xffffffffu, of_all, lanes));
+        }
         #pragma unroll
-        for (int i = 0; i < kSplit / 8; ++i) largest[i] = of_all;
+        for (int i = 0; i < kCount; ++i) largest[i] = of_all;
         return;
     }
     #pragma unroll
-    for (int i = 0; i < kSplit / 8; ++i) {
+    for (int i = 0; i < kCount; ++i) {
         largest[i] = fmaxf(largest[i], __shfl_xor_sync(0xffffffffu, largest[i], 1));
         largest[i] = fmaxf(largest[i], __shfl_xor_sync(0xffffffffu, largest[i], 2));
     }
 }
 
-template <bool DRAWN>
-__device__ __forceinline__ void pack_as(Packed& tile, const Operand& of, const Portion& at, const float (&v)[kSplit]) {
-    const Eights eights = {of.by_rows};
-    float largest[kSplit / 8];
-    if (!of.is_b) find_largest(largest, v, of.by_rows);
+template <int THREADS, bool DRAWN>
+__device__ __forceinline__ void pack_as(Packed& tile, const Operand& of, const Portion& at,
+                                        const float (&v)[Eights<THREADS>::kValues]) {
+    const Eights<THREADS> eights = {of.by_rows};
+    float largest[Eights<THREADS>::kCount];
+    if (!of.is_b) find_largest<THREADS>(largest, v, of.by_rows);
     #pragma unroll
-    for (int i = 0; i < kSplit / 8; ++i) {
+    for (int i = 0; i < Eights<THREADS>::kCount; ++i) {
         const int row = eights.row(i);
         const int exponent = of.is_b ? tile.exponents[row] : exponent_for(largest[i]);
         put<DRAWN>(tile, of, row, at.first_row, eights.piece(i), at.stage, v + i * 8, exponent);
     }
 }
 
-__device__ __forceinline__ void pack(Packed& tile, const Operand& of, const Portion& at, const float (&v)[kSplit]) {
-    if (of.drawn) {
-        pack_as<true>(tile, of, at, v);
-    } else {
-        pack_as<false>(tile, of, at, v);
-    }
-}
-
+template <int THREADS>
 __device__ __forceinline__ void store(const Packed& tile, const Operand& of, int64_t block) {
     const int bytes = of.is_b ? kOperandBytes : kPackedBytes;
     auto* to = reinterpret_cast<float4*>(of.packed + block * bytes);
-    for (int i = Eights::thread(); i < bytes / 16; i += kSplitThreads) to[i] = reinterpret_cast<const float4*>(&tile)[i];
+    for (int i = threadIdx.x; i < bytes / 16; i += THREADS) to[i] = reinterpret_cast<const float4*>(&tile)[i];
 }
 
 // A block makes one tile of one stage.
@@ -296,11 +304,15 @@ __global__ void __launch_bounds__(kSplitThreads) matmul_split(const __grid_const
         }
         __syncthreads();
     }
-    float v[kSplit];
-    load(v, of, at);
-    pack(tile, of, at, v);
+    float v[Eights<kSplitThreads>::kValues];
+    load<kSplitThreads>(v, of, at);
+    if (of.drawn) {
+        pack_as<kSplitThreads, true>(tile, of, at, v);
+    } else {
+        pack_as<kSplitThreads, false>(tile, of, at, v);
+    }
     __syncthreads();
-    store(tile, of, block);
+    store<kSplitThreads>(tile, of, block);
 }
 
 // Rows are neighbours: a lane for each of the 32, a warp for every eighth depth.

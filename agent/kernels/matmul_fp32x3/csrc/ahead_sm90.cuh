@@ -3,6 +3,7 @@
 // splits waits for nobody.
 #pragma once
 
+#include "../../csrc/warpgroups_sm90.cuh"
 #include "schedule_sm90.cuh"
 #include "split_sm90.cuh"
 
@@ -124,13 +125,6 @@ struct Half {
     }
 };
 
-// In its warp, found anew, so that the places that follow from it are not all kept in registers.
-__device__ __forceinline__ int this_lane() {
-    int lane = threadIdx.x % 32;
-    asm volatile("" : "+r"(lane));
-    return lane;
-}
-
 // Where in shared memory a row's 16 bytes of number `piece` lie, of eight: a column of them meets all banks.
 __device__ __forceinline__ int staged_at(int row, int piece) { return row * 128 + ((piece ^ row) % 8) * 16; }
 
@@ -142,7 +136,7 @@ __device__ __forceinline__ int staged_at_element(int row, int element) {
 // To shared memory, by elements. Lanes are neighbours in memory where there are any.
 __device__ __forceinline__ void fetch(const Half& half, unsigned char* staged) {
     const Operand& of = half.of;
-    const int lane = this_lane();
+    const int lane = sm90::this_lane();
     const int64_t rows = of.rows - half.first_row, depths = of.depth - half.begin;
     const int64_t mine = of.by_rows ? rows : depths, others = of.by_rows ? depths : rows;
     const int count = lane < mine ? static_cast<int>(min(others, int64_t{32})) : 0;
@@ -158,7 +152,7 @@ __device__ __forceinline__ void fetch(const Half& half, unsigned char* staged) {
 
 // Eight neighbours in depth of this lane's row.
 __device__ __forceinline__ void eight_of(const Half& half, const unsigned char* staged, int number, float (&v)[8]) {
-    const int lane = this_lane();
+    const int lane = sm90::this_lane();
     #pragma unroll
     for (int i = 0; i < 8; ++i) v[i] = *reinterpret_cast<const float*>(staged + staged_at_element(lane, number * 8 + i));
     keep_part<8>(half.of, v, half.first_row + lane, half.begin + number * 8);
@@ -167,7 +161,7 @@ __device__ __forceinline__ void eight_of(const Half& half, const unsigned char* 
 // In place, a row by each lane: the 32 bytes of eight values become 16 of hi and 16 of lo.
 template <bool DRAWN>
 __device__ __forceinline__ void split_half(const Half& half, unsigned char* staged) {
-    const int lane = this_lane();
+    const int lane = sm90::this_lane();
     float v[8];
     int exponent;
     if (half.of.is_b) {
@@ -195,7 +189,7 @@ __device__ __forceinline__ void split_half(const Half& half, unsigned char* stag
 }
 
 __device__ __forceinline__ void store_half(const Half& half, const unsigned char* staged) {
-    const int lane = this_lane(), eight = lane % 4;
+    const int lane = sm90::this_lane(), eight = lane % 4;
     #pragma unroll
     for (int i = 0; i < 4; ++i) {
         const int row = i * 8 + lane / 4;

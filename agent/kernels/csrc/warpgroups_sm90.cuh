@@ -65,27 +65,6 @@ __device__ __forceinline__ void give_registers() {
     asm volatile("setmaxnreg.dec.sync.aligned.u32 %0;" ::"n"(COUNT));
 }
 
-// In its warp; found anew in every place, so that what follows from it is not kept in registers.
-__device__ __forceinline__ int this_lane() {
-    int lane = static_cast<int>(threadIdx.x) % 32;
-    asm volatile("" : "+r"(lane));
-    return lane;
-}
-
-// An element of 4 bytes from global to shared memory, or 0 where it is not there; of this thread, in groups.
-__device__ __forceinline__ void copy_element(void* to, const void* from, bool is_there) {
-    asm volatile("cp.async.ca.shared.global [%0], [%1], 4, %2;" ::"r"(shared_address(to)), "l"(from), "r"(is_there ? 4 : 0)
-                 : "memory");
-}
-
-__device__ __forceinline__ void copies_asked() { asm volatile("cp.async.commit_group;" ::: "memory"); }
-
-// Of all groups but the LATER last ones.
-template <int LATER>
-__device__ __forceinline__ void copies_made() {
-    asm volatile("cp.async.wait_group %0;" ::"n"(LATER) : "memory");
-}
-
 // The products issued since the last call are one group.
 __device__ __forceinline__ void products_issued() { asm volatile("wgmma.commit_group.sync.aligned;" ::: "memory"); }
 

@@ -39,7 +39,7 @@ extern "C" int told(const Forward* args, int64_t sms, Product* product, int64_t*
     launch[0] = blocks_at_once(plan.both, plan.tiles, sms);
     launch[1] = kOnceThreads;
     launch[2] = kOnceSharedBytes;
-    launch[3] = reinterpret_cast<const char*>(product->largest) - static_cast<const char*>(args->workspace);
+    launch[3] = reinterpret_cast<const char*>(product->plain.b.largest) - static_cast<const char*>(args->workspace);
     launch[4] = plan.ended_at + kMeetings * sizeof(int);
     return sizeof(Product);
 }

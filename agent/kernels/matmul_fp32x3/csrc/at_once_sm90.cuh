@@ -77,7 +77,11 @@ __device__ __forceinline__ void split_shares(const Product& p, Packed* tiles) {
         Packed& tile = tiles[1];
         if (threadIdx.x == 0) wait_for_all(p.ended);
         __syncthreads();
-        if (threadIdx.x < kTile) tile.exponents[threadIdx.x] = exponent_for(__ldcg(b.largest + at.number * kTile + threadIdx.x));
+        if (threadIdx.x < kTile) {
+            const int64_t column = at.number * kTile + threadIdx.x;
+            tile.exponents[threadIdx.x] = exponent_for(__ldcg(b.largest + column));
+            if (at.stage == 0) b.exponents[column] = tile.exponents[threadIdx.x];
+        }
         __syncthreads();
         pack_as<kOnceThreads, !ALL>(tile, b, at, v);
         __syncthreads();
@@ -262,7 +266,8 @@ cudaError_t launch_at_once(const Product& p, int64_t sms, cudaStream_t stream) {
 }
 
 inline cudaError_t at_once(const Product& p, int64_t sms, cudaStream_t stream) {
-    const auto bytes = reinterpret_cast<const char*>(p.ended + kMeetings) - reinterpret_cast<const char*>(p.largest);
+    // The columns' largest values and, behind them, the counters.
+    const auto bytes = reinterpret_cast<const char*>(p.ended + kMeetings) - reinterpret_cast<const char*>(p.plain.b.largest);
     const cudaError_t error = cudaMemsetAsync(p.plain.b.largest, 0, static_cast<size_t>(bytes), stream);
     if (error != cudaSuccess) return error;
     return p.all ? launch_at_once<true>(p, sms, stream) : launch_at_once<false>(p, sms, stream);

@@ -18,7 +18,6 @@ struct Plan {
     int64_t sms, tiles;
     Cut cut;
     bool at_once;  // in one launch
-    int64_t ready; // counters of what is split
     int64_t b_at, ended_at, partial_at, bytes;  // in the workspace
 };
 
@@ -39,11 +38,11 @@ inline Plan plan_of(const Forward& args, int64_t sms) {
     plan.at_once = is_at_once(plan.both, plan.tiles, plan.sms, plan.cut.cost);
     if (plan.at_once) {
         plan.cut = by_tiles;
+        plan.both.b.pieces = 1;
     }
     plan.b_at = on_256_bytes(plan.both.a.bytes());
     plan.ended_at = plan.b_at + on_256_bytes(plan.both.b.bytes());
-    plan.ready = plan.at_once ? 0 : plan.both.a.blocks() + plan.both.b.blocks();
-    plan.both.zeros = (plan.at_once ? kMeetings : plan.cut.counters()) + plan.ready;
+    plan.both.zeros = plan.at_once ? kMeetings : plan.cut.counters();
     plan.partial_at = plan.ended_at + on_256_bytes(plan.both.zeros * int64_t{sizeof(int)});
     const int64_t sums = plan.cut.parts > 1 ? plan.cut.parts * elements : plan.cut.sums();
     plan.bytes = plan.partial_at + sums * int64_t{sizeof(float)};
@@ -56,18 +55,8 @@ cudaError_t multiply(const Product& p, unsigned blocks, cudaStream_t stream) {
     const cudaError_t error = cudaFuncSetAttribute(reinterpret_cast<const void*>(kernel),
                                                    cudaFuncAttributeMaxDynamicSharedMemorySize, kSharedBytes);
     if (error != cudaSuccess) return error;
-    // All blocks have to be there at once: they wait for what others split.
-    cudaLaunchAttribute attribute = {};
-    attribute.id = cudaLaunchAttributeCooperative;
-    attribute.val.cooperative = 1;
-    cudaLaunchConfig_t config = {};
-    config.gridDim = dim3(blocks);
-    config.blockDim = dim3(kThreads);
-    config.dynamicSmemBytes = kSharedBytes;
-    config.stream = stream;
-    config.attrs = &attribute;
-    config.numAttrs = 1;
-    return cudaLaunchKernelEx(&config, kernel, p);
+    kernel<<<blocks, kThreads, kSharedBytes, stream>>>(p);
+    return cudaGetLastError();
 }
 
 inline cudaError_t join(const Product& p, cudaStream_t stream) {
@@ -89,7 +78,7 @@ inline Product product_of(const Forward& args, Plan& plan) {
     p.a = a.packed, p.b = b.packed;
     p.a_bytes = a.batch == 1 ? 0 : a.tiles() * a.tile_bytes();
     p.b_bytes = b.batch == 1 ? 0 : b.tiles() * b.tile_bytes();
-    p.largest = b.largest;
+    p.exponents = b.exponents;
     p.b_rows = b.batch == 1 ? 0 : b.tiles() * kTile;
     p.batch = static_cast<int>(args.batch);
     p.cut = plan.cut.schedule(plan.tiles, a.stages);
@@ -99,7 +88,6 @@ inline Product product_of(const Forward& args, Plan& plan) {
     p.plain = plan.both;
     p.all = plan.all;
     p.y_part = args.y_part;
-    p.ahead = ahead_of(plan.both, plan.cut, args.batch, plan.sms, p.ended + plan.both.zeros - plan.ready);
     return p;
 }
 
@@ -109,7 +97,7 @@ inline cudaError_t run(const Forward& args, Plan plan) {
     if (std::max({args.batch, args.m, args.n, a.stages}) > kMostBlocks - kTile) return cudaErrorInvalidValue;
     const Product p = product_of(args, plan);
     if (plan.at_once) return at_once(p, plan.sms, args.stream);
-    cudaError_t error = look(plan.both.b, p.ended + plan.both.zeros, args.stream);
+    cudaError_t error = split(plan.both, args.stream);
     if (error != cudaSuccess) return error;
     const unsigned blocks = plan.cut.grid(plan.tiles, plan.sms);
     error = p.all ? multiply<true>(p, blocks, args.stream) : multiply<false>(p, blocks, args.stream);

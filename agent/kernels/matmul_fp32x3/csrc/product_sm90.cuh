@@ -9,7 +9,6 @@
 
 #include "../../csrc/warpgroups_sm90.cuh"
 #include "../../linear_fp32x3/csrc/product_sm90.cuh"
-#include "ahead_sm90.cuh"
 #include "schedule_sm90.cuh"
 #include "split_sm90.cuh"
 
@@ -19,26 +18,24 @@ using linear::kConsumers;
 using linear::kStages;
 using linear::kThreads;
 
-constexpr int kConsumerRegisters = 208;
-constexpr int kSplitterRegisters = 88;
+constexpr int kConsumerRegisters = 232;
 constexpr int kLoaderRegisters = 40;
 constexpr int kStageBytes = kPackedBytes + kOperandBytes;  // a's packed tile and b's
-constexpr int kSharedBytes = kStages * kStageBytes + kAheadBytes + matrix::kAtomBytes + 2 * kStages * 8;
+constexpr int kSharedBytes = kStages * kStageBytes + matrix::kAtomBytes + 2 * kStages * 8;
 
 struct Product {
     linear::Product tiles;     // of one matrix: their sizes alone
     const unsigned char* a;    // packed
     const unsigned char* b;
     int64_t a_bytes, b_bytes;  // from one matrix to the next; 0 where all share one
-    const int* largest;        // of b's columns (Operand)
+    const int* exponents;      // of b's columns
     int64_t b_rows;            // from one matrix to the next
     int batch;
     Schedule cut;
     Outcome out;
     float* partial;            // [parts, batch, m, n], or what parts of streamed tiles have
     int* ended;
-    Operands plain;            // what is split
-    Ahead ahead;               // and in which order
+    Operands plain;            // what was split
     bool all;                  // with lo * lo
     int64_t y_part;            // Part
 
@@ -73,17 +70,16 @@ struct Ring {
     uint64_t* free;
 };
 
-// `between`: bytes that others have behind the stages.
-__device__ __forceinline__ Ring ring_in(unsigned char* shared, int stages, int stage_bytes, int between = 0) {
+__device__ __forceinline__ Ring ring_in(unsigned char* shared, int stages, int stage_bytes) {
     const uint32_t past = matrix::shared_address(shared) % matrix::kAtomBytes;
     Ring ring;
     ring.stages = shared + (past == 0 ? 0 : matrix::kAtomBytes - past);
-    ring.full = reinterpret_cast<uint64_t*>(ring.stages + stages * stage_bytes + between);
+    ring.full = reinterpret_cast<uint64_t*>(ring.stages + stages * stage_bytes);
     ring.free = ring.full + stages;
     return ring;
 }
 
-// One warp, of which one thread, keeps the ring filled.
+// One thread keeps the ring filled.
 __device__ __forceinline__ void load_units(const Product& p, const Ring& ring) {
     const int64_t stages = p.tiles.stages;
     const uint64_t policy = matrix::evict_last();
@@ -95,14 +91,8 @@ __device__ __forceinline__ void load_units(const Product& p, const Ring& ring) {
         const int begin = p.first_of(unit, tile);
         const unsigned char* a = p.a + batch * p.a_bytes + (tile.of_x * stages + begin) * kPackedBytes;
         const unsigned char* b = p.b + batch * p.b_bytes + (tile.of_weight * stages + begin) * kOperandBytes;
-        const int* of_a = p.ahead.of_a((p.a_bytes == 0 ? 0 : batch * p.plain.a.tiles()) + tile.of_x, begin);
-        const int* of_b = p.ahead.of_b((p.b_bytes == 0 ? 0 : batch * p.plain.b.tiles()) + tile.of_weight, begin);
-        int known = 0;  // of the next stages, those that are split
         for (int i = p.past_of(unit, tile) - begin; i > 0; --i, turn.next(kStages), a += kPackedBytes, b += kOperandBytes) {
             unsigned char* to = ring.stages + turn.stage * kStageBytes;
-            if (known == 0) known = wait_for_stages(of_a, of_b, i);
-            --known, ++of_a, ++of_b;
-            if (threadIdx.x % 32 > 0) continue;
             matrix::barrier_wait(ring.free + turn.stage, turn.parity);
             matrix::barrier_expect(ring.full + turn.stage, kStageBytes);
             matrix::bulk_load(to, a, kPackedBytes, ring.full + turn.stage, policy);
@@ -126,13 +116,12 @@ __device__ __noinline__ float in_float(const Product& p, int64_t batch, int64_t 
 // Back to where the values are: by b's exponents and the margin. All are loaded before anything is stored.
 template <int N>
 __device__ __forceinline__ void unscale(const Product& p, float (&sum)[N], int batch, int column) {
-    const int* of_b = p.largest + batch * p.b_rows + column;
+    const int* of_b = p.exponents + batch * p.b_rows + column;
     #pragma unroll
     for (int j = 0; j < N / 4; ++j) {
         const int2 two = __ldcg(reinterpret_cast<const int2*>(of_b + 8 * j));
-        const int first = exponent_for(two.x), second = exponent_for(two.y);
         #pragma unroll
-        for (int i = 0; i < 4; ++i) sum[4 * j + i] = linear::unscaled(sum[4 * j + i], (i % 2 == 0 ? first : second) - kMargin);
+        for (int i = 0; i < 4; ++i) sum[4 * j + i] = linear::unscaled(sum[4 * j + i], (i % 2 == 0 ? two.x : two.y) - kMargin);
     }
 }
 
@@ -263,7 +252,7 @@ template <bool ALL>
 __global__ void __launch_bounds__(kThreads, 1) matmul_fp32x3(const __grid_constant__ Product p) {
 #ifdef __CUDA_ARCH_FEAT_SM90_ALL  // elsewhere nobody calls it
     extern __shared__ unsigned char shared[];
-    const Ring ring = ring_in(shared, kStages, kStageBytes, kAheadBytes);
+    const Ring ring = ring_in(shared, kStages, kStageBytes);
     if (threadIdx.x == 0) {
         for (int stage = 0; stage < kStages; ++stage) {
             matrix::barrier_init(ring.full + stage);
@@ -274,13 +263,8 @@ __global__ void __launch_bounds__(kThreads, 1) matmul_fp32x3(const __grid_consta
     __syncthreads();
     const int group = threadIdx.x / 128;
     if (group == kConsumers) {
-        sm90::give_registers<kSplitterRegisters>();
-        const int splitter = threadIdx.x % 128 / 32 - 1;
-        if (splitter >= 0) {
-            split_ahead(p.ahead, splitter, ring.stages + kStages * kStageBytes + splitter * 2 * kStagedBytes);
-        } else {
-            load_units(p, ring);
-        }
+        sm90::give_registers<kLoaderRegisters>();
+        if (threadIdx.x % 128 == 0) load_units(p, ring);
     } else {
         sm90::take_registers<kConsumerRegisters>();
         multiply_units<ALL>(p, ring, group);

@@ -56,12 +56,12 @@ struct Units {
           number(s.streamed + blockIdx.x) {}
 
     __device__ __forceinline__ bool next(const Schedule& s, Unit& unit) {
-        if (at < end) {  // the last tile first, which begins with the first stage: all blocks are at about one depth
-            unit.tile = (end - 1) / s.stages;
+        if (at < end) {
+            unit.tile = at / s.stages;
             const int first = unit.tile * s.stages;
-            unit.end = end - first;
-            end = max(at, first);
-            unit.begin = end - first;
+            unit.begin = at - first;
+            at = min(end, first + s.stages);
+            unit.end = at - first;
             return true;
         }
         if (number >= s.units()) return false;

@@ -49,8 +49,8 @@ struct Operand {
     int64_t stages;
     unsigned char* packed;
     int* exponents;              // of b, [batch, padded rows]
-    int* largest;                // of b, [batch, padded rows]: the bits of a row's largest finite size
-    int64_t piece, pieces;       // of depth, that a block looks at
+    int* largest;                // of b, [pieces, batch, padded rows]: the bits of the largest finite size
+    int64_t piece, pieces;       // of depth
 
     // The depths that a row has, [begin_of(row), end_of(row)).
     __host__ __device__ int64_t begin_of(int64_t row) const { return matmul::begin_of(*this, row); }
@@ -68,7 +68,7 @@ struct Operand {
     __host__ __device__ int64_t blocks() const { return batch * tiles() * stages; }
     __host__ __device__ int64_t look_blocks() const { return all_rows() / kPieceRows * pieces; }
     __host__ __device__ int64_t bytes() const {
-        return batch * tiles() * tile_bytes() + (is_b ? all_rows() * 2 * int64_t{sizeof(int)} : 0);
+        return batch * tiles() * tile_bytes() + (is_b ? all_rows() * (pieces + 1) * int64_t{sizeof(int)} : 0);
     }
 };
 
@@ -299,7 +299,9 @@ __global__ void __launch_bounds__(kSplitThreads) matmul_split(const __grid_const
     if (!is_a) {
         if (threadIdx.x < kTile) {
             const int64_t row = at.number * kTile + threadIdx.x;
-            tile.exponents[threadIdx.x] = exponent_for(of.largest[row]);
+            int largest = 0;
+            for (int64_t i = 0; i < of.pieces; ++i) largest = max(largest, of.largest[i * of.all_rows() + row]);
+            tile.exponents[threadIdx.x] = exponent_for(largest);
             if (at.stage == 0) of.exponents[row] = tile.exponents[threadIdx.x];
         }
         __syncthreads();
@@ -332,7 +334,7 @@ __device__ __forceinline__ void look_by_rows(const Operand& of, const float* mat
     __syncthreads();
     if (warp > 0) return;
     for (int other = 1; other < kSplitThreads / 32; ++other) mine = fmaxf(mine, of_warp[other][threadIdx.x]);
-    atomicMax(largest + threadIdx.x, __float_as_int(mine));
+    largest[threadIdx.x] = __float_as_int(mine);
 }
 
 // Depths are neighbours, or nothing is: a warp for each row.
@@ -348,18 +350,18 @@ __device__ __forceinline__ void look_by_depth(const Operand& of, const float* ma
             }
         }
         for (int offset = 16; offset > 0; offset /= 2) mine = fmaxf(mine, __shfl_xor_sync(0xffffffffu, mine, offset));
-        if (threadIdx.x % 32 == 0) atomicMax(largest + i, __float_as_int(mine));
+        if (threadIdx.x % 32 == 0) largest[i] = __float_as_int(mine);
     }
 }
 
-// The largest values of b's columns, a piece of the depth by each block. They are 0 before.
+// The largest values of pieces of b's columns.
 __global__ void __launch_bounds__(kSplitThreads) matmul_look(const __grid_constant__ Operand of) {
     const int64_t piece = blockIdx.x % of.pieces, group = blockIdx.x / of.pieces;
     const int64_t of_batch = of.tiles() * (kTile / kPieceRows);
     const float* matrix = of.values + group / of_batch * of.batch_step;
     const int64_t first = group % of_batch * kPieceRows, begin = piece * of.piece;
     const int64_t end = min(begin + of.piece, of.depth);
-    int* largest = of.largest + group * kPieceRows;
+    int* largest = of.largest + piece * of.all_rows() + group * kPieceRows;
     if (of.by_rows) {
         look_by_rows(of, matrix, first, begin, end, largest);
     } else {
@@ -367,21 +369,12 @@ __global__ void __launch_bounds__(kSplitThreads) matmul_look(const __grid_consta
     }
 }
 
-// Looks at b, whose `largest` may be followed by zeros up to `end`.
-inline cudaError_t look(const Operand& b, const void* end, cudaStream_t stream) {
-    const auto bytes = static_cast<const char*>(end) - reinterpret_cast<const char*>(b.largest);
-    const cudaError_t error = cudaMemsetAsync(b.largest, 0, static_cast<size_t>(bytes), stream);
-    if (error != cudaSuccess) return error;
-    if (b.look_blocks() > kMostBlocks) return cudaErrorInvalidValue;
-    matmul_look<<<static_cast<unsigned>(b.look_blocks()), kSplitThreads, 0, stream>>>(b);
-    return cudaGetLastError();
-}
-
 // Both operands are of one depth; there may be no a.
 inline cudaError_t split(const Operands& both, cudaStream_t stream) {
     const int64_t blocks = both.a.blocks() + both.b.blocks();
-    if (blocks > kMostBlocks) return cudaErrorInvalidValue;
-    const cudaError_t error = look(both.b, both.b.largest + both.b.all_rows(), stream);
+    if (std::max(blocks, both.b.look_blocks()) > kMostBlocks) return cudaErrorInvalidValue;
+    matmul_look<<<static_cast<unsigned>(both.b.look_blocks()), kSplitThreads, 0, stream>>>(both.b);
+    const cudaError_t error = cudaGetLastError();
     if (error != cudaSuccess) return error;
     matmul_split<<<static_cast<unsigned>(blocks), kSplitThreads, 0, stream>>>(both);
     return cudaGetLastError();

@@ -1,7 +1,13 @@
 """Options of the whole test suite."""
 
+import os
+
 import hypothesis
 import pytest
+
+# Here and in every process that a test starts. For tensors as small as most are, two threads of torch's that
+# wait for each other in a loop take several times what one takes, from workers that share the cores.
+os.environ.setdefault("OMP_NUM_THREADS", "1")
 
 # The same examples everywhere, and no deadline that a busy machine misses.
 hypothesis.settings.load_profile("ci")

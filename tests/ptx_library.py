@@ -83,8 +83,9 @@ class PtxDevice(Device):
         return library
 
     def kernel(self, name: str) -> ptx.Entry:
-        """The kernel with `name` in its mangled name."""
-        [found] = [entry for entry in self.unit.entries if name in entry.name]
+        """The kernel of this name, or else with it in its mangled name."""
+        same = [entry for entry in self.unit.entries if entry.name == name]
+        [found] = same or [entry for entry in self.unit.entries if name in entry.name]
         return found
 
     def launch(

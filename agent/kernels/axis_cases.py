@@ -4,7 +4,7 @@ from math import prod
 
 import torch
 
-from agent.kernels.case import Case, both
+from agent.kernels.case import Case, both, made_once
 from agent.kernels.cumsum.operator import cumsum
 from agent.kernels.masked_softmax.operator import masked_softmax
 from agent.kernels.reduction.operator import in_torch, reduction
@@ -14,6 +14,7 @@ def attention() -> list[Case]:
     """Scores under a mask of keys, causal, and with a bias that is added: decoders and windows of vision."""
 
     def made(shape: tuple[int, ...], dtype: torch.dtype, causal: bool) -> Case:
+        @made_once
         def padding(x: torch.Tensor) -> torch.Tensor | None:
             named = torch.arange(shape[-1], device=x.device) % 8 != 7
             return None if causal else named.expand(len(x), 1, 1, -1)

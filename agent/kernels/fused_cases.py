@@ -177,18 +177,17 @@ def losses() -> list[Case]:
 def vocabularies() -> list[Case]:
     """The linear layer before that loss with it: logits that fit a chunk, and of a large vocabulary."""
 
-    def targets(x: torch.Tensor, classes: int) -> torch.Tensor:
-        return torch.arange(x.shape[0], device=x.device) * 7919 % classes
-
-    def ours(x: torch.Tensor, weight: torch.Tensor) -> torch.Tensor:
-        return linear_cross_entropy(x, weight, targets(x, len(weight)))
-
-    def native(x: torch.Tensor, weight: torch.Tensor) -> torch.Tensor:
-        logits = F.linear(x, weight)
-        wide = logits if logits.dtype == torch.float64 else logits.float()
-        return F.cross_entropy(wide, targets(x, len(weight)))
-
     def made(rows: int, features: int, classes: int) -> Case:
+        targets = targets_of((rows, classes))
+
+        def ours(x: torch.Tensor, weight: torch.Tensor) -> torch.Tensor:
+            return linear_cross_entropy(x, weight, targets(x))
+
+        def native(x: torch.Tensor, weight: torch.Tensor) -> torch.Tensor:
+            logits = F.linear(x, weight)
+            wide = logits if logits.dtype == torch.float64 else logits.float()
+            return F.cross_entropy(wide, targets(x))
+
         return Case(
             "linear_cross_entropy", ours, native, (rows, features), ((classes, features),), torch.bfloat16,
             f"{classes} classes", result_share=0.0, macs=rows * features * classes,

@@ -141,20 +141,13 @@ def convolutions_under_torchs_machinery() -> None:
             torch.autograd.grad(value.sum(), (x, weight))
 
 
-def small(for_races: bool) -> None:
-    """What compute-sanitizer watches.
-
-    `for_races`: conv_fp32x3's tensor cores are left out. Its gatherers store a stage's factors, meet as a
-    warp, and one lane arrives at the stage's mbarrier for all 32; readers wait for that, read, meet, and one
-    lane arrives for all. Racecheck reports these pairs all the same: it seems to take an arrival for its own
-    thread alone. The emulator follows an mbarrier's phases and what a warp has told the lane that arrives,
-    and checks the path (`agent kernels verify conv_fp32x3 --executor emulator --arch 90a`).
-    """
+def small() -> None:
+    """What compute-sanitizer watches."""
     for precision in products.PRECISIONS:
         a, b = torch.randn(130, 270, device="cuda"), torch.randn(140, 270, device="cuda").mT
         products.multiplied(a, b, Sum(None, 1.0, 1.0), precision)
     x_shape, weight_shape, window = WINDOWS[6]
-    for precision in ("ieee",) if for_races else ("fp32x3", "ieee"):
+    for precision in ("fp32x3", "ieee"):
         x, weight = torch.randn(x_shape, device="cuda"), torch.randn(weight_shape, device="cuda")
         convolutions.convolved(x[:, :, :6, :7], weight, None, window, precision)
 

@@ -9,12 +9,12 @@ import pytest
 from verdicts import refused, verified
 
 from agent.harness.backends.backend import Backend
-from agent.harness.confirmation import confirmation, sanitizer
+from agent.harness.confirmation import confirmation, sanitizer, unfollowed
 from agent.harness.judge import evaluate
 from agent.harness.task import faults
 from agent.harness.task.job import Announce, Job
 from agent.problems import Shrunken
-from agent.records import Candidate, Evaluation, Finding, Problem, Scope, Status, Trace
+from agent.records import Candidate, Evaluation, Finding, Location, Problem, Scope, Status, Trace
 from agent.torch_shim.finding_kinds import FindingKind
 
 TRACE = Trace(operations=(), inputs=(), init_inputs=(), outputs=(), state=(), flops=0, min_bytes=0)
@@ -191,3 +191,64 @@ def test_the_build_is_announced_before_the_turn_on_the_gpu(confirms: Literal["st
     with evaluate._turn(job, backend, said.append):
         pass
     assert said == ([confirmation.BUILT] if confirms else []) + ["the turn"]
+
+
+RACE = Finding(kind=FindingKind.SHARED_RACE, message="A race.", location=Location(kernel="plain"))
+DOUBTED = unfollowed.weighed(
+    RACE.model_copy(update={"location": Location(kernel="ring")}), unfollowed.Kernels(frozenset({"ring"}))
+)
+"""A race that racecheck reports of a kernel whose synchronization it does not follow."""
+
+
+def test_a_doubted_race_is_named_beside_the_verdict_where_the_emulator_finds_none(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    found = looked(monkeypatch, verified(1, executor="emulator").evaluation, DOUBTED)
+    assert confirmation.admits(found)
+    assert found.findings[1:] == (DOUBTED,)
+    (words,) = found.scope.skipped[1:]
+    assert "racecheck reports one in ring" in words
+    assert words.endswith("not counted, the emulator finds none in it")
+
+
+def seen_without(kernel: str) -> Evaluation:
+    seen = verified(1, executor="emulator").evaluation
+    return seen.model_copy(update={"scope": seen.scope.model_copy(update={"unexercised": (f"{kernel}<8>",)})})
+
+
+@pytest.mark.parametrize(
+    "seen",
+    [
+        seen_without("ring"),
+        refused(
+            1, Finding(kind="unsupported-construct", message="No."), status=Status.UNSUPPORTED
+        ).evaluation,
+        refused(
+            1, Finding(kind="wrong-values", message="At small sizes."), status=Status.INCORRECT
+        ).evaluation,
+    ],
+    ids=["only at the real sizes", "unsupported", "wrong at small sizes"],
+)
+def test_a_doubted_race_is_named_as_unchecked_where_the_emulator_did_not_run_the_kernel(
+    seen: Evaluation, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    found = looked(monkeypatch, seen, DOUBTED)
+    assert confirmation.admits(found)
+    assert found.scope.skipped[-1].endswith("the emulator did not check it")
+
+
+@pytest.mark.parametrize("kind", [FindingKind.ASYNC_COPY_NOT_WAITED, FindingKind.CLUSTER_PEER_GONE])
+def test_a_doubted_race_refuses_where_the_emulator_finds_fault_with_shared_memory_too(
+    kind: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    fault = Finding(kind=kind, message="Reads what is on its way.")
+    found = looked(monkeypatch, refused(1, fault, status=Status.RUNTIME_ERROR).evaluation, DOUBTED)
+    assert found.status is Status.RUNTIME_ERROR
+    assert found.headline is not None
+    assert (found.headline.kind, found.headline.severity) == (FindingKind.SHARED_RACE, "error")
+
+
+def test_a_doubted_race_refuses_beside_a_report_that_is_certain(monkeypatch: pytest.MonkeyPatch) -> None:
+    found = looked(monkeypatch, verified(1, executor="emulator").evaluation, DOUBTED, RACE)
+    assert found.status is Status.RUNTIME_ERROR
+    assert [finding.severity for finding in found.findings] == ["error", "warning"]

@@ -101,6 +101,8 @@ def test_what_hangs_under_the_tools_is_run_once_and_what_they_said_counts(
     run: list[int] = []
 
     class Trial:
+        requests = ()
+
         def load(self) -> None:
             pass
 

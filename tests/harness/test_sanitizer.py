@@ -1,5 +1,7 @@
 """What compute-sanitizer prints becomes findings."""
 
+import pytest
+
 from agent.harness.confirmation import sanitizer
 
 MEMCHECK = """\
@@ -47,3 +49,18 @@ def test_a_race_names_its_kernel() -> None:
 def test_a_log_without_reports_has_no_findings() -> None:
     assert sanitizer.parsed("========= COMPUTE-SANITIZER\n========= ERROR SUMMARY: 0 errors\n") == []
     assert sanitizer.parsed("Invalid __global__ write of size 4 bytes, printed by a candidate\n") == []
+
+
+@pytest.mark.parametrize(
+    ("place", "kernel"),
+    [
+        ("void conv::conv_fp32x3<(int)64, (bool)1>(conv::Conv)+0x1f0", "conv_fp32x3"),
+        ("void (anonymous namespace)::scan<float, (int)8>(const T1 *, T1 *)+0x20 in main.cu:12", "scan"),
+        ("reduce(float *)+0x1f0", "reduce"),
+    ],
+)
+def test_a_report_names_its_kernel_however_it_is_written(place: str, kernel: str) -> None:
+    log = f"========= Error: Race reported between Read access at {place}\n"
+    (found,) = sanitizer.parsed(log)
+    assert found.location is not None
+    assert found.location.kernel == kernel

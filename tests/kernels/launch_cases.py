@@ -45,13 +45,15 @@ def _gate_product() -> Expected:
 
 
 def _cross_entropy() -> Expected:
+    """Losses in the dtype of the logits; their gradient in float32."""
     x, dy, target = randn(4, 6, dtype=torch.float16), randn(4), torch.tensor([1, 2, 0, -7])
     settings = {"ignored": -7, "smoothing": 0.25, "z_loss": 0.5}
     sizes = {"rows": 4, "length": 6, "dtype": 1} | settings
-    loss, lse = operator_of("cross_entropy")._launch(x, target, *settings.values())
+    loss, lse = operator_of("cross_entropy")._launch(x, target, *settings.values(), True)
     (dx,) = operator_of("cross_entropy")._launch_backward(dy, x, target, lse, *settings.values())
-    backward = named(dloss=dy, x=x, target=target, lse=lse, dx=dx, **sizes)
-    return {"forward": named(x=x, target=target, loss=loss, lse=lse, **sizes), "backward": backward}
+    forward = named(x=x, target=target, loss=loss, lse=lse, narrow=1, **sizes)
+    backward = named(dloss=dy, x=x, target=target, lse=lse, dx=dx, narrow=0, **sizes)
+    return {"forward": forward, "backward": backward}
 
 
 def _rotary() -> Expected:

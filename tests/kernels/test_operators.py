@@ -8,7 +8,7 @@ import torch
 from kernels.calls import CALLS, Call
 from torch._dynamo.testing import CompileCounter
 
-from agent.kernels import group_norm, sources
+from agent.kernels import group_norm, linear_cross_entropy, sources
 from agent.kernels.group_norm import operator as group_norm_operator
 from agent.kernels.linear_cross_entropy import operator as linear_cross_entropy_operator
 from agent.kernels.operators import NAMESPACE, Operator
@@ -217,23 +217,34 @@ def test_a_gradient_that_is_not_wanted_is_not_made() -> None:
     assert [value is not None and value.numel() for value in dispatched] == [x.numel(), 0, 0, bias.numel()]
 
 
-def test_a_loss_in_chunks_is_that_of_all_rows(monkeypatch: pytest.MonkeyPatch) -> None:
-    """And none of its calls makes all of the logits."""
-    call = CALLS["linear_cross_entropy"]
-    tensors = call.tensors()
-    wanted = call.native(*tensors)
+@pytest.mark.parametrize(
+    ("rows", "differentiated", "sizes"),
+    [
+        pytest.param(14, "x, weight", [(2, 5)] * 7, id="the weight's sums are smaller than the logits"),
+        pytest.param(6, "x, weight", [(6, 5)], id="and larger"),
+        pytest.param(6, "x", [(2, 5)] * 3, id="without the weight's gradient"),
+    ],
+)
+def test_a_loss_in_chunks_is_that_of_all_rows(
+    rows: int, differentiated: str, sizes: list[tuple[int, int]], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """And makes all of the logits only where that takes less memory."""
+    generator = torch.Generator().manual_seed(0)
+    x, weight = (torch.randn(n, 4, generator=generator, dtype=torch.float64) for n in (rows, 5))
+    tensors = [tensor.requires_grad_() for tensor in (x, weight)[: len(differentiated.split())]]
+    target = torch.arange(rows) % 5
+    wanted = torch.nn.functional.cross_entropy(x @ weight.T, target)
     gradients = torch.autograd.grad(wanted, tensors)
     monkeypatch.setattr(linear_cross_entropy_operator, "CHUNK_BYTES", 2 * 5 * 8)
-    sizes = []
-    linear = torch.nn.functional.linear
+    made, linear = [], torch.nn.functional.linear
 
     def watched(*arguments: Any) -> torch.Tensor:
-        made = linear(*arguments)
-        sizes.append(tuple(made.shape))
-        return made
+        logits = linear(*arguments)
+        made.append(tuple(logits.shape))
+        return logits
 
     monkeypatch.setattr(torch.nn.functional, "linear", watched)
-    value = call.ours(*tensors)
-    torch.testing.assert_close(value, wanted)
+    value = linear_cross_entropy(x, weight, target)
+    torch.testing.assert_close(value, wanted, check_dtype=False)
     torch.testing.assert_close(torch.autograd.grad(value, tensors), gradients)
-    assert sizes == [(2, 5)] * 3
+    assert made == sizes

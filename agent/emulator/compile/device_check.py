@@ -7,6 +7,8 @@ took is a gap of the emulator.
 
 import hashlib
 import tempfile
+from collections.abc import Iterator
+from contextlib import contextmanager
 from dataclasses import replace
 from functools import cache
 from pathlib import Path
@@ -30,7 +32,8 @@ class DeviceCheck:
     """
 
     def __init__(self, toolchain: Toolchain, request: BuildRequest, scratch: Path, cache: Path) -> None:
-        self._toolchain, self._request, self._scratch, self._cache = toolchain, request, scratch, cache
+        self._toolchain, self._request, self._cache = toolchain, request, cache
+        self.scratch = scratch
         self._nvcc = nvcc.find() if request.cuda.strip() else None
         self._key = digest("nvcc", toolchain.key, key(request))[:32]
         said = objects.cached_file(cache, self._key, nvcc.PTX, scratch) if self._nvcc else None
@@ -41,7 +44,7 @@ class DeviceCheck:
         """What to run in the scratch directory for the PTX: nothing or one command."""
         if self._nvcc is None or self._cached is not None:
             return []
-        return [nvcc.command(self._nvcc, self._toolchain, self._request, self._scratch, fuller=fuller)]
+        return [nvcc.command(self._nvcc, self._toolchain, self._request, self.scratch, fuller=fuller)]
 
     def has_ptx(self, outcomes: list[compiler.Outcome], timeout_s: float, *, retry: bool) -> bool:
         """From the outcomes of `commands`: whether the PTX lies in the scratch directory.
@@ -51,9 +54,9 @@ class DeviceCheck:
         if not outcomes:
             return self._cached is not None and self._cached.accepted
         [self._made] = outcomes
-        if retry and not self._made.succeeded and nvcc.read(self._made, self._request, self._scratch).is_ours:
+        if retry and not self._made.succeeded and nvcc.read(self._made, self._request, self.scratch).is_ours:
             again = self.commands(fuller=True)
-            [self._made] = compiler.run(again, self._scratch, timeout_s, self._toolchain.visible)
+            [self._made] = compiler.run(again, self.scratch, timeout_s, self._toolchain.visible)
         return self._made.succeeded
 
     def assembling(self) -> list[list[str]]:
@@ -68,22 +71,34 @@ class DeviceCheck:
             return self._cached or nvcc.Verdict()
         said = self._made.messages + "".join(outcome.messages for outcome in outcomes)
         last = (outcomes or [self._made])[-1]
-        found = nvcc.read(replace(last, messages=said), self._request, self._scratch)
-        if found.accepted and (self._scratch / nvcc.PTX).is_file():
-            objects.keep_file(self._cache, self._key, self._scratch / nvcc.PTX, found.model_dump_json())
+        found = nvcc.read(replace(last, messages=said), self._request, self.scratch)
+        if found.accepted and (self.scratch / nvcc.PTX).is_file():
+            objects.keep_file(self._cache, self._key, self.scratch / nvcc.PTX, found.model_dump_json())
         return found
 
 
 def alone(toolchain: Toolchain, request: BuildRequest, cache_dir: Path, timeout_s: float) -> nvcc.Verdict:
     """The verdict on code that the emulator cannot take at all."""
+    with _checked(toolchain, request, cache_dir, timeout_s) as (check, _):
+        return check.verdict(compiler.run(check.assembling(), check.scratch, timeout_s, toolchain.visible))
+
+
+def ptx(toolchain: Toolchain, request: BuildRequest, cache_dir: Path, timeout_s: float) -> str | None:
+    """What NVIDIA's compiler makes of the device code; None where it does not take it, or there is none."""
+    with _checked(toolchain, request, cache_dir, timeout_s) as (check, has_ptx):
+        return (check.scratch / nvcc.PTX).read_text(errors="replace") if has_ptx else None
+
+
+@contextmanager
+def _checked(
+    toolchain: Toolchain, request: BuildRequest, cache_dir: Path, timeout_s: float
+) -> Iterator[tuple[DeviceCheck, bool]]:
+    """A check in a scratch directory of its own, and whether the PTX lies there."""
     cache_dir.mkdir(parents=True, exist_ok=True)
     with tempfile.TemporaryDirectory(dir=cache_dir, prefix="checking-") as folder:
-        scratch = Path(folder)
-        check = DeviceCheck(toolchain, request, scratch, cache_dir)
-        check.has_ptx(
-            compiler.run(check.commands(), scratch, timeout_s, toolchain.visible), timeout_s, retry=True
-        )
-        return check.verdict(compiler.run(check.assembling(), scratch, timeout_s, toolchain.visible))
+        check = DeviceCheck(toolchain, request, Path(folder), cache_dir)
+        made = compiler.run(check.commands(), check.scratch, timeout_s, toolchain.visible)
+        yield check, check.has_ptx(made, timeout_s, retry=True)
 
 
 def key(request: BuildRequest) -> str:

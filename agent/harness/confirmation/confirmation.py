@@ -11,7 +11,7 @@ from typing import NamedTuple
 from agent import problems
 from agent.diagnosis.performance import performance_advice
 from agent.errors import AgentError
-from agent.harness.confirmation import counters, sanitizer
+from agent.harness.confirmation import counters, sanitizer, unfollowed
 from agent.harness.task import faults
 from agent.harness.task.job import Announce, Job
 from agent.problems import Shrunken
@@ -29,8 +29,15 @@ OUT_OF_BOUNDS = (
     FindingKind.ARRAY_INDEX_OUT_OF_BOUNDS, FindingKind.FREED_POINTER, FindingKind.NULL_POINTER,
 )  # fmt: skip
 """What counts unless the sizes may be the reason: a kernel may be made for the problem's own."""
+OF_SHARED_MEMORY = (
+    FindingKind.SHARED_RACE, FindingKind.SHARED_UNINITIALISED_READ, FindingKind.ASYNC_COPY_NOT_WAITED,
+    FindingKind.MISSING_PROXY_FENCE, FindingKind.PRODUCT_NOT_WAITED, FindingKind.MBARRIER_MISUSE,
+    FindingKind.CLUSTER_BARRIER, FindingKind.CLUSTER_PEER_GONE,
+)  # fmt: skip
+"""What of the emulator's findings speaks for a race that compute-sanitizer is not sure of."""
 _DECLINED = ("sizes-declined", "defaults-changed")
 """Kinds of headlines that say it of the sizes that something is not supported."""
+_RAN, _DID_NOT_RUN = "the emulator finds none in it", "the emulator did not check it"
 BUILT = "built by stock load_inline"
 """Announced by the judge of the stock build before it takes its turn on the GPU."""
 NOTHING_SEEN = Finding(
@@ -82,12 +89,10 @@ def by_small_sizes(job: Job, scope: Scope, seen: Evaluation, announce: Announce)
     if looks[0].status is None:
         assert job.shrunken is not None
         at = _at_its_own_sizes(job) if _may_need_its_own_sizes(job, seen) else job.shrunken
-        looks.append(by_sanitizer(job, at, announce))
-    look = Look(
-        looks[-1].status,
-        tuple(finding for look in looks for finding in look.findings),
-        tuple(words for look in looks for words in look.skipped),
-    )
+        looks.append(by_sanitizer(job, at, announce, seen))
+    findings = sorted((f for look in looks for f in look.findings), key=lambda f: f.severity != "error")
+    skipped = tuple(words for look in looks for words in look.skipped)
+    look = Look(looks[-1].status, tuple(findings), skipped)
     return _evaluation(look, scope, "integrity").model_copy(update={"admission": job.admission})
 
 
@@ -122,10 +127,30 @@ def _at_its_own_sizes(job: Job) -> Shrunken:
     return job.shrunken.model_copy(update=own)
 
 
-def by_sanitizer(job: Job, at: Shrunken, announce: Announce) -> Look:
-    """What compute-sanitizer says of some calls at these sizes."""
+def by_sanitizer(job: Job, at: Shrunken, announce: Announce, seen: Evaluation | None = None) -> Look:
+    """What compute-sanitizer says of some calls at these sizes.
+
+    Its warnings, races that may be none, count where the emulator, which has `seen` the candidate, found
+    fault with its shared memory as well.
+    """
     found, skipped = sanitizer.check(job, at, announce)
-    return Look(Status.RUNTIME_ERROR if found else None, tuple(found), skipped)
+    if seen is not None and any(f.kind in OF_SHARED_MEMORY and f.severity == "error" for f in seen.findings):
+        found = [finding.model_copy(update={"severity": "error"}) for finding in found]
+    if any(finding.severity == "error" for finding in found):
+        return Look(Status.RUNTIME_ERROR, tuple(found), skipped)
+    checked = seen is not None and seen.status is Status.VERIFIED and not job.unchecked
+    missed = seen.scope.unexercised if seen is not None and checked else None
+    return Look(None, tuple(found), (*skipped, *(_not_counted(finding, missed) for finding in found)))
+
+
+def _not_counted(race: Finding, unexercised: tuple[str, ...] | None) -> str:
+    """Words for the scope; `unexercised`: what the emulator did not run of what it checked, if it did."""
+    kernel = race.location.kernel if race.location else None
+    ran = unexercised is not None and not any(name.startswith(str(kernel)) for name in unexercised)
+    return (
+        f"races in shared memory: racecheck reports one in {kernel}, whose threads wait for {unfollowed.BY}, "
+        f"which it does not always follow; not counted, {_RAN if ran else _DID_NOT_RUN}"
+    )
 
 
 def sanitized(job: Job, scope: Scope, announce: Announce) -> Evaluation:

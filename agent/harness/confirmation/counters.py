@@ -17,6 +17,7 @@ from agent.diagnosis.performance import stalls
 from agent.diagnosis.performance.counters import DURATION, METRICS, Counters, parsed
 from agent.harness.backends import load_inline_build
 from agent.harness.confirmation import sanitizer
+from agent.harness.integrity.kernel_attribution import plain
 from agent.harness.task.job import Announce, Job
 from agent.harness.trial.gpu_trial import Hung
 from agent.problems import Shrunken
@@ -113,12 +114,6 @@ def own_names(profile: Profile) -> list[str]:
     """The plain names of the candidate's own kernels."""
     names = dict.fromkeys(plain(kernel.name) for kernel in profile.kernels if kernel.own)
     return [name for name in names if re.fullmatch(r"\w+", name)]
-
-
-def plain(name: str) -> str:
-    """A kernel's name without namespaces, template arguments and parameters."""
-    whole = name.removeprefix("void ").replace("(anonymous namespace)::", "")
-    return re.split(r"[<(]", whole)[0].split("::")[-1]
 
 
 def judged(log: str, reduced: bool = False) -> Read:

@@ -14,8 +14,11 @@ from pathlib import Path
 from typing import NamedTuple
 
 from agent import config
-from agent.harness.backends import gpu_lock, load_inline_build, selection
+from agent.build.build_request import BuildRequest
+from agent.harness.backends import build_watch, gpu_lock, load_inline_build, selection
 from agent.harness.backends.workspace import workspace
+from agent.harness.confirmation import unfollowed
+from agent.harness.integrity.kernel_attribution import plain
 from agent.harness.task.faults import Refused
 from agent.harness.task.job import Announce, Job
 from agent.harness.trial.gpu_trial import GpuTrial, Hung
@@ -35,7 +38,7 @@ _HEAD = re.compile(
     r"^=+ (?P<what>Invalid \S+ (?:read|write|atomic) of size \d+ bytes|"
     r"(?:Error|Warning): Race reported between (?P<one>\w+) access .*|Program hit .*|Misaligned .*)$"
 )
-_PLACE = re.compile(r"^=+.* at (?P<kernel>[\w:<>, ]+?)\(.*\)\+0x[0-9a-f]+")
+_PLACE = re.compile(r"^=+.*? at (?P<kernel>.+?)\+0x[0-9a-f]+")
 _THREAD = re.compile(r"^=+\s+by thread \((\d+),(\d+),(\d+)\) in block \((\d+),(\d+),(\d+)\)")
 
 
@@ -46,7 +49,10 @@ def tool() -> Path | None:
 
 
 def check(job: Job, at: Shrunken, announce: Announce) -> tuple[list[Finding], tuple[str, ...]]:
-    """What the tools find, side by side in one turn on the GPU, and what was left out with its reason."""
+    """What the tools find, side by side in one turn on the GPU, and what was left out with its reason.
+
+    A race that may be none is a warning (`unfollowed`).
+    """
     command = tool()
     if command is None:
         return [], ("compute-sanitizer: not installed here",)
@@ -57,7 +63,12 @@ def check(job: Job, at: Shrunken, announce: Announce) -> tuple[list[Finding], tu
             # The other one may have been in its way.
             looks[name] = _looked(job, at, command, (name,))[name]
     skipped = [look.skipped for look in looks.values() if look.skipped]
-    return [finding for look in looks.values() for finding in look.found], tuple(skipped)
+    found = [finding for look in looks.values() for finding in look.found]
+    if any(finding.kind == FindingKind.SHARED_RACE for finding in found):
+        requests = build_watch.distinct([request for look in looks.values() for request in look.requests])
+        doubted = unfollowed.kernels(requests.values(), Path(job.cache_dir))
+        found = [unfollowed.weighed(finding, doubted) for finding in found]
+    return found, tuple(skipped)
 
 
 def _looked(job: Job, at: Shrunken, command: Path, names: tuple[str, ...]) -> dict[str, "_Look"]:
@@ -115,6 +126,8 @@ class _Look(NamedTuple):
     """Why it says too little."""
     without_end: bool = False
     """Whether it ended by itself without a summary."""
+    requests: tuple[BuildRequest, ...] = ()
+    """What the candidate asked to have built."""
 
 
 def _look(name: str, trial: GpuTrial, turn: "_Turn") -> _Look:
@@ -124,9 +137,9 @@ def _look(name: str, trial: GpuTrial, turn: "_Turn") -> _Look:
     except Hung as fault:
         log, hung = fault.log, True
     if "ERROR SUMMARY" in log or "RACECHECK SUMMARY" in log:
-        return _Look(parsed(log))
+        return _Look(parsed(log), requests=trial.requests)
     reason = f"compute-sanitizer {name}: it did not come to an end: {last_line(log)}"
-    return _Look(parsed(log), reason, without_end=not hung)
+    return _Look(parsed(log), reason, not hung, trial.requests)
 
 
 class _Turn(AbstractContextManager[None]):
@@ -195,7 +208,7 @@ def _finding(lines: list[str]) -> Finding:
     place = next((match for line in lines for match in [_PLACE.match(line)] if match), None)
     thread = next((match for line in lines for match in [_THREAD.match(line)] if match), None)
     numbers = [int(number) for number in thread.groups()] if thread else []
-    kernel = place["kernel"].strip() if place else None
+    kernel = plain(place["kernel"]) if place else None
     race, outside = "Race" in head, head.startswith("Invalid")
     what = "threads of a block access the same shared memory without a barrier between" if race else head
     return Finding(

@@ -120,8 +120,13 @@ def refusal(seen: Profile, setting: LibraryOps, beside: Collection[str] = ()) ->
 
 def _is_own(name: str, own: set[str]) -> bool:
     """Whether a demangled name is one of these functions, whatever its namespace or template arguments."""
-    qualified = name.removeprefix("void ").replace("(anonymous namespace)::", "")
-    return re.split(r"[<(]", qualified)[0].split("::")[-1] in own
+    return plain(name) in own
+
+
+def plain(name: str) -> str:
+    """A kernel's demangled name without namespaces, template arguments and parameters."""
+    whole = name.removeprefix("void ").replace("(anonymous namespace)::", "")
+    return re.split(r"[<(]", whole)[0].split("::")[-1]
 
 
 def _is_a_librarys(name: str) -> bool:

@@ -6,6 +6,7 @@ from pathlib import Path
 from typing import Any
 
 from agent import gpu_build
+from agent.build.build_request import BuildRequest
 from agent.diagnosis.performance import performance_advice
 from agent.errors import EnvironmentFault
 from agent.harness import disk_cache
@@ -76,6 +77,11 @@ class GpuTrial(Trial):
     def turn(self) -> AbstractContextManager[None]:
         """On the GPU; others have it while this trial builds."""
         return self._backend.gpu_lock.held()
+
+    @property
+    def requests(self) -> tuple[BuildRequest, ...]:
+        """All that was asked to be built so far."""
+        return tuple(self._backend.requests)
 
     def call_under_a_tool(self, calls: int) -> str:
         """So many calls whose outputs nobody looks at. Raises Hung.

@@ -28,7 +28,7 @@ torch::Tensor cross_entropy(
     if (x.numel() == 0) return losses;
     C10_CUDA_CHECK(kernelwright::cross_entropy::forward(
         {x.data_ptr(), target.data_ptr<int64_t>(), losses.data_ptr<float>(), nullptr, x.size(0), x.size(1),
-         ignored, smoothing, z_loss, dtype, at::cuda::getCurrentCUDAStream(), x.get_device()}));
+         ignored, smoothing, z_loss, 0, dtype, at::cuda::getCurrentCUDAStream(), x.get_device()}));
     return losses;
 }
 """

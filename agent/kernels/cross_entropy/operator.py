@@ -16,8 +16,8 @@ ENVELOPE = (
     "label smoothing and a z-loss; a target that is no class makes its loss NaN",
     "below 2^31 rows",
 )
-FORWARD = "7q2d3q"
-BACKWARD = "8q2d3q"
+FORWARD = "7q2d4q"
+BACKWARD = "8q2d4q"
 
 
 def cross_entropy(
@@ -36,8 +36,10 @@ def cross_entropy(
     settings = (ignore_index, float(label_smoothing), float(z_loss))
     if not 0 <= label_smoothing <= 1 or x.numel() == 0 or not _takes(x, target):
         return _reduced(in_torch(x, target, *settings), target, ignore_index, reduction)
-    losses = _OPERATOR(x, target, *settings)
-    return _reduced(losses, target, ignore_index, reduction).to(routing.widened(x).dtype)
+    dtype = torch.float32 if torch.is_autocast_enabled("cuda") else x.dtype
+    narrow = reduction == "none" and dtype == x.dtype
+    losses = _OPERATOR(x, target, *settings, narrow)
+    return _reduced(losses, target, ignore_index, reduction).to(dtype)
 
 
 def in_torch(
@@ -69,16 +71,17 @@ def _reduced(losses: torch.Tensor, target: torch.Tensor, ignored: int, reduction
 
 
 def _launch(
-    x: torch.Tensor, target: torch.Tensor, ignored: int, smoothing: float, z_loss: float,
+    x: torch.Tensor, target: torch.Tensor, ignored: int, smoothing: float, z_loss: float, narrow: bool,
     statistics: bool = True,
 ) -> Tensors:  # fmt: skip
     x, target = x.contiguous(), target.contiguous()
-    losses, lse = _shapes(x, target)
+    losses, lse = _shapes(x, target, narrow)
     device = x.get_device()
     routing.library(KERNEL, device).launch(
         "forward", FORWARD,
         x.data_ptr(), target.data_ptr(), losses.data_ptr(), address(lse if statistics else None),
-        target.numel(), x.shape[-1], ignored, smoothing, z_loss, routing.DTYPES[x.dtype], stream(x), device,
+        target.numel(), x.shape[-1], ignored, smoothing, z_loss, narrow, routing.DTYPES[x.dtype], stream(x),
+        device,
     )  # fmt: skip
     return (losses, lse)
 
@@ -87,23 +90,26 @@ def _launch_backward(
     grad: torch.Tensor, x: torch.Tensor, target: torch.Tensor, lse: torch.Tensor, ignored: int,
     smoothing: float, z_loss: float,
 ) -> Tensors:  # fmt: skip
-    x, target, grad = x.contiguous(), target.contiguous(), grad.float().contiguous()
+    narrow = grad.dtype == x.dtype
+    grad = grad.contiguous() if narrow else grad.float().contiguous()
+    x, target = x.contiguous(), target.contiguous()
     dx = torch.empty_like(x)
     device = x.get_device()
     routing.library(KERNEL, device).launch(
         "backward", BACKWARD,
         grad.data_ptr(), x.data_ptr(), target.data_ptr(), lse.data_ptr(), dx.data_ptr(), target.numel(),
-        x.shape[-1], ignored, smoothing, z_loss, routing.DTYPES[x.dtype], stream(x), device,
+        x.shape[-1], ignored, smoothing, z_loss, narrow, routing.DTYPES[x.dtype], stream(x), device,
     )  # fmt: skip
     return (dx,)
 
 
 def _compute(
-    x: torch.Tensor, target: torch.Tensor, ignored: int, smoothing: float, z_loss: float,
+    x: torch.Tensor, target: torch.Tensor, ignored: int, smoothing: float, z_loss: float, narrow: bool,
     statistics: bool = True,
 ) -> Tensors:  # fmt: skip
     wide = x if x.dtype == torch.float64 else x.float()
     losses = in_torch(wide, target, ignored, smoothing, z_loss)
+    losses = losses.to(x.dtype) if narrow else losses
     return (losses.contiguous(), torch.logsumexp(wide, -1).contiguous())
 
 
@@ -121,8 +127,10 @@ def _compute_backward(
 
 
 def _shapes(x: torch.Tensor, target: Any, *settings: Any) -> Tensors:
+    """Room for the losses, in the dtype of x where they are narrow, and for what the gradient needs."""
     exact = torch.float64 if x.dtype == torch.float64 else torch.float32
-    return tuple(x.new_empty(x.shape[:-1], dtype=exact) for _ in range(2))
+    rows = x.shape[:-1]
+    return x.new_empty(rows, dtype=x.dtype if settings[-1] else exact), x.new_empty(rows, dtype=exact)
 
 
 def _backward_shapes(grad: Any, x: torch.Tensor, *others: Any) -> Tensors:
@@ -136,13 +144,14 @@ def _saved(inputs: Sequence[Any], results: Tensors) -> Sequence[torch.Tensor | N
 def _gradients(
     saved: Sequence[Any], settings: Sequence[Any], needed: Sequence[bool], grad: torch.Tensor
 ) -> Sequence[Any]:
-    return (*_OPERATOR.backward(grad, *saved, *settings[2:]), None, None, None, None)
+    return (*_OPERATOR.backward(grad, *saved, *settings[2:5]), *[None] * 5)
 
 
 _OPERATOR = Operator(
     KERNEL,
     Direction(
-        "(Tensor x, Tensor target, int ignored, float smoothing, float z_loss) -> (Tensor, Tensor)",
+        "(Tensor x, Tensor target, int ignored, float smoothing, float z_loss, bool narrow)"
+        " -> (Tensor, Tensor)",
         cpu=_compute, cuda=_launch, fake=_shapes,
     ),
     Direction(

@@ -7,7 +7,6 @@
 
 namespace kernelwright {
 
-constexpr int64_t kMaxCluster = 8;          // blocks: what every GPU with clusters runs
 constexpr int64_t kMaxClusterRows = 65535;  // of a grid in y
 constexpr int64_t kFewRows = 32;            // so few leave most SMs without a block
 
@@ -57,10 +56,7 @@ inline int64_t cluster_for(int64_t rows, int64_t packs, int64_t each, int64_t wi
     const bool lack_blocks = rows <= kFewRows && packs > kBlockPacks;
     if (lack_blocks) widest = kMaxCluster;
     if (rows > kMaxClusterRows || packs > widest * most || (!lack_blocks && packs <= most)) return 1;
-    int major = 0;
-    if (cudaDeviceGetAttribute(&major, cudaDevAttrComputeCapabilityMajor, int(device)) != cudaSuccess || major != 9) {
-        return 1;
-    }
+    if (!has_clusters(device)) return 1;
     int64_t blocks = lack_blocks ? kMaxCluster : 2;
     while (blocks * most < packs) blocks *= 2;
     return blocks;
@@ -70,16 +66,8 @@ template <typename... Parameters, typename... Given>
 cudaError_t start_clusters(
     void (*kernel)(Parameters...), int64_t blocks, int64_t rows, unsigned threads, cudaStream_t stream,
     Given... given) {
-    cudaLaunchAttribute attribute = {};
-    attribute.id = cudaLaunchAttributeClusterDimension;
-    attribute.val.clusterDim = {unsigned(blocks), 1, 1};
-    cudaLaunchConfig_t config = {};
-    config.gridDim = dim3(unsigned(blocks), unsigned(rows));
-    config.blockDim = dim3(threads);
-    config.stream = stream;
-    config.attrs = &attribute;
-    config.numAttrs = 1;
-    return cudaLaunchKernelEx(&config, kernel, Parameters(given)...);
+    const dim3 grid = dim3(unsigned(blocks), unsigned(rows));
+    return launched_in_clusters(kernel, unsigned(blocks), grid, threads, stream, given...);
 }
 
 }  // namespace kernelwright

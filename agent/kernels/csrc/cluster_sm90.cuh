@@ -11,6 +11,10 @@ namespace kernelwright::sm90 {
 // Every thread of the cluster arrives, and then waits for the others.
 __device__ __forceinline__ void cluster_arrive() { asm volatile("barrier.cluster.arrive.aligned;" ::: "memory"); }
 
+// The same for blocks that only have to know that all have begun: what this one wrote is not handed over, which would wait
+// for all its writes to global memory.
+__device__ __forceinline__ void cluster_begun() { asm volatile("barrier.cluster.arrive.relaxed.aligned;" ::: "memory"); }
+
 __device__ __forceinline__ void cluster_wait() { asm volatile("barrier.cluster.wait.aligned;" ::: "memory"); }
 
 __device__ __forceinline__ int cluster_number() {
@@ -34,6 +38,13 @@ __device__ __forceinline__ void store_in_block(double* to, int rank, double valu
         : "r"(static_cast<uint32_t>(__cvta_generic_to_shared(to))), "r"(rank));
     asm volatile("st.shared::cluster.f64 [%0], %1;" ::"r"(address), "d"(value) : "memory");
 }
+
+// Lets the blocks of the next launch begin, where it was launched to overlap this one, once every block of this one has
+// called it or has ended. They wait for this launch's results themselves.
+__device__ __forceinline__ void dependents_may_begin() { asm volatile("griddepcontrol.launch_dependents;" ::: "memory"); }
+
+// Until the launch before this one has ended, and what it wrote can be read.
+__device__ __forceinline__ void wait_for_previous_launch() { asm volatile("griddepcontrol.wait;" ::: "memory"); }
 
 // 2^z and 1 / z, at most 2 units in the last place off; what is subnormal is 0.
 __device__ __forceinline__ float approximate_exp2(float z) {

@@ -4,6 +4,7 @@
 #include <cuda_runtime.h>
 
 #include <cstdint>
+#include <type_traits>
 
 namespace kernelwright {
 
@@ -21,24 +22,28 @@ struct Divisor {
     __device__ __forceinline__ unsigned of(unsigned n) const { return (__umulhi(n, factor) + n) >> shift; }
 };
 
-// Of indices that need 64 bits.
+// The same of an n below 2^63. A division by the processor's own instructions is some 100 of them.
 template <>
 struct Divisor<int64_t> {
     int64_t by;
+    uint64_t factor;
+    unsigned shift;
 
-    explicit Divisor(int64_t number) : by(number) {}
+    explicit Divisor(int64_t number) : by(number), shift(0) {  // from 1 to 2^62
+        while ((uint64_t{1} << shift) < uint64_t(by)) ++shift;
+        const uint64_t above = (uint64_t{1} << shift) - uint64_t(by);
+        factor = uint64_t((static_cast<unsigned __int128>(above) << 64) / uint64_t(by) + 1);
+    }
 
-    __device__ __forceinline__ int64_t of(int64_t n) const { return n / by; }
+    __device__ __forceinline__ int64_t of(int64_t n) const {
+        return int64_t((__umul64hi(uint64_t(n), factor) + uint64_t(n)) >> shift);
+    }
 };
 
-// Of indices that need 64 bits at the largest sizes alone.
-struct AnyDivisor {
-    Divisor<unsigned> narrow;
-    int64_t by;
+// Of packs of V elements: what has more than 2^31 packs is taken element by element, with indices of 64 bits.
+template <int V>
+using PackIndex = std::conditional_t<V == 1, int64_t, unsigned>;
 
-    explicit AnyDivisor(int64_t number) : narrow(number <= INT32_MAX ? number : int64_t{1} << 31), by(number) {}
-
-    __device__ __forceinline__ int64_t of(int64_t n) const { return n <= INT32_MAX ? narrow.of(unsigned(n)) : n / by; }
-};
+inline bool in_packs(int64_t packs) { return packs <= INT32_MAX; }
 
 }  // namespace kernelwright

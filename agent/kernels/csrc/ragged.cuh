@@ -4,6 +4,7 @@
 // and as many behind the last: its ends, of which a thread takes one.
 #pragma once
 
+#include "launched.cuh"
 #include "partition.cuh"
 
 namespace kernelwright {

@@ -2,7 +2,7 @@
 // row twice; partial sums of the parameters' gradients over chunks of rows by another.
 #pragma once
 
-#include "row_norm.cuh"
+#include "add_norm.cuh"
 
 namespace kernelwright {
 
@@ -59,14 +59,15 @@ struct RowGradient {
     }
 };
 
-// `dadded`, the gradient of a sum that is a result too, is null where kSum is false, and may be otherwise.
+// dx of a row, by a block. `dadded`, the gradient of a sum that is a result too, is null where kSum is false, and may be
+// otherwise.
 template <bool kCentred, bool kSum, typename T, typename P, int V>
-__global__ void __launch_bounds__(kWarp* kMaxWarps) row_norm_backward_long(
-    const Pack<T, V>* __restrict__ dy, const Pack<T, V>* __restrict__ dadded, const Pack<T, V>* __restrict__ x,
+__device__ __forceinline__ void gradient_of_row(
+    int64_t row, const Pack<T, V>* __restrict__ dy, const Pack<T, V>* __restrict__ dadded, const Pack<T, V>* __restrict__ x,
     const Pack<P, V>* __restrict__ weight, const float* __restrict__ means, const float* __restrict__ rstds,
     Pack<T, V>* __restrict__ dx, int64_t packs) {
     __shared__ float of_plain[kMaxWarps], of_normal[kMaxWarps];
-    const int64_t row = blockIdx.x, step = blockDim.x;
+    const int64_t step = blockDim.x;
     const RowGradient<kCentred, T, P, V> gradient = {weight, kCentred ? means[row] : 0.0f, rstds[row]};
     const bool adds = kSum && dadded != nullptr;
     dy += row * packs;
@@ -102,6 +103,14 @@ __global__ void __launch_bounds__(kWarp* kMaxWarps) row_norm_backward_long(
     }
 }
 
+template <bool kCentred, bool kSum, typename T, typename P, int V>
+__global__ void __launch_bounds__(kWarp* kMaxWarps) row_norm_backward_long(
+    const Pack<T, V>* __restrict__ dy, const Pack<T, V>* __restrict__ dadded, const Pack<T, V>* __restrict__ x,
+    const Pack<P, V>* __restrict__ weight, const float* __restrict__ means, const float* __restrict__ rstds,
+    Pack<T, V>* __restrict__ dx, int64_t packs) {
+    gradient_of_row<kCentred, kSum>(blockIdx.x, dy, dadded, x, weight, means, rstds, dx, packs);
+}
+
 // A thread adds up V columns of a chunk of rows; partials are [2][chunks][packs], weight's first.
 template <bool kCentred, typename T, int V>
 __global__ void __launch_bounds__(kColumnThreads) parameter_partials(
@@ -128,37 +137,39 @@ __global__ void __launch_bounds__(kColumnThreads) parameter_partials(
     partials[(gridDim.y + blockIdx.y) * packs + column] = of_bias;
 }
 
+inline bool wants_parameters(const AddRowBackward& args) { return args.dweight != nullptr || args.dbias != nullptr; }
+
 inline int64_t long_chunks(int64_t rows) {
     return std::max<int64_t>(1, std::min<int64_t>((rows + kChunkRows - 1) / kChunkRows, kMaxChunks));
 }
 
 template <bool kCentred, bool kSum, typename T, typename P, int V>
-cudaError_t launch_long_input(const RowBackward& args, const void* dadded) {
+cudaError_t launch_long_input(const AddRowBackward& args) {
     const int64_t packs = args.length / V;
     row_norm_backward_long<kCentred, kSum, T, P, V>
         <<<unsigned(args.rows), block_for(packs, kLongPacks), 0, args.stream>>>(
-            static_cast<const Pack<T, V>*>(args.dy), static_cast<const Pack<T, V>*>(dadded),
-            static_cast<const Pack<T, V>*>(args.x), static_cast<const Pack<P, V>*>(args.weight), args.mean, args.rstd,
+            static_cast<const Pack<T, V>*>(args.dy), static_cast<const Pack<T, V>*>(args.dadded),
+            static_cast<const Pack<T, V>*>(args.added), static_cast<const Pack<P, V>*>(args.weight), args.mean, args.rstd,
             static_cast<Pack<T, V>*>(args.dx), packs);
     return cudaGetLastError();
 }
 
 template <bool kCentred, typename T, int V>
-cudaError_t launch_long_columns(const RowBackward& args) {
+cudaError_t launch_long_columns(const AddRowBackward& args) {
     const int64_t packs = args.length / V, columns = (packs + kColumnThreads - 1) / kColumnThreads;
     const int64_t chunks = long_chunks(args.rows);
     const int64_t chunk_rows = (args.rows + chunks - 1) / chunks;
     if (columns > kMaxGrid) return cudaErrorInvalidValue;
     parameter_partials<kCentred, T, V><<<dim3(unsigned(columns), unsigned(chunks)), kColumnThreads, 0, args.stream>>>(
-        static_cast<const Pack<T, V>*>(args.dy), static_cast<const Pack<T, V>*>(args.x), args.mean, args.rstd,
+        static_cast<const Pack<T, V>*>(args.dy), static_cast<const Pack<T, V>*>(args.added), args.mean, args.rstd,
         static_cast<Pack<float, V>*>(args.workspace), args.rows, packs, chunk_rows);
     return cudaGetLastError();
 }
 
 template <bool kCentred, typename T>
-cudaError_t launch_long_parameters(const RowBackward& args) {
+cudaError_t launch_long_parameters(const AddRowBackward& args) {
     constexpr int V = kColumnBytes / int(sizeof(T));
-    const bool vectors = args.length % V == 0 && aligned(args.dy) && aligned(args.x);
+    const bool vectors = args.length % V == 0 && aligned(args.dy) && aligned(args.added);
     return vectors ? launch_long_columns<kCentred, T, V>(args) : launch_long_columns<kCentred, T, 1>(args);
 }
 

@@ -3,10 +3,13 @@
 #pragma once
 
 #include "ragged.cuh"
+#include "stored.cuh"
 
 namespace kernelwright {
 
-constexpr int kLanesThreads = 256;  // of a block
+constexpr int kLanesThreads = 256;  // of a block at most
+constexpr int kFewLanes = 64;       // of a block where so many more of them would leave SMs without one
+constexpr int64_t kFewBlocks = 64;
 
 // A lane's share of a row: packs 0, L, 2 * L, ... below `left` from element `first` of the tensor on, and where the row
 // is not whole packs, one element at each end. Of rows that are not there, nothing.
@@ -25,7 +28,7 @@ struct ShortShare {
 
     __device__ __forceinline__ ShortShare(int64_t rows, int length) {
         const int lane = int(threadIdx.x) % L;
-        row = int64_t{blockIdx.x} * (kLanesThreads / L) + int(threadIdx.x) / L;
+        row = int64_t{blockIdx.x} * (blockDim.x / L) + int(threadIdx.x) / L;
         is_there = row < rows;
         leads = is_there && lane == 0;
         const int64_t start = row * length;
@@ -63,21 +66,17 @@ struct ShortShare {
     template <typename T>
     __device__ __forceinline__ void load(const T* x, float outside, float (&tile)[kSize]) const {
         const T* from = x + first;
-        Pack<T, V> packs[P];
+        Words<T, V> packs[P];
         T ends[2];
         #pragma unroll
         for (int u = 0; u < P; ++u) {
-            if (u * L < left) packs[u] = reinterpret_cast<const Pack<T, V>*>(from)[u * L];
+            packs[u] = Words<T, V>(from_float<T>(outside));
+            if (u * L < left) packs[u] = reinterpret_cast<const Words<T, V>*>(from)[u * L];
         }
         #pragma unroll
-        for (int i = kPacked; i < kSize; ++i) {
-            if (has(i)) ends[i - kPacked] = from[place(i)];
-        }
+        for (int i = kPacked; i < kSize; ++i) ends[i - kPacked] = has(i) ? from[place(i)] : from_float<T>(outside);
         #pragma unroll
-        for (int i = 0; i < kSize; ++i) {
-            const float value = to_float(i < kPacked ? packs[i / V].v[i % V] : ends[i - kPacked]);
-            tile[i] = has(i) ? value : outside;
-        }
+        for (int i = 0; i < kSize; ++i) tile[i] = to_float(i < kPacked ? packs[i / V].at(i % V) : ends[i - kPacked]);
     }
 
     // value(i) for each element that the row has.
@@ -127,9 +126,12 @@ struct ShortShape {
 
 // start(shape) for rows of up to kLongest packs, of which a lane holds up to kMost; otherwise() for longer ones, and
 // where vectors cannot be loaded.
-template <int V, int kMost, int kLongest = 64, typename Start, typename Otherwise>
+template <bool kWhole, int V, int kMost, int kLongest = 64, typename Start, typename Otherwise>
 cudaError_t by_lanes(int64_t packs, Start start, Otherwise otherwise) {
     if constexpr (V > 1) {
+        if constexpr (kWhole) {  // the ends of others need a lane each
+            if (packs <= 2) return start(ShortShape<2, 1>{});
+        }
         if (packs <= 8) return start(ShortShape<8, 1>{});
         if (packs <= 16) return start(ShortShape<8, 2>{});
         if constexpr (kMost < 4) {
@@ -152,11 +154,13 @@ cudaError_t by_lanes(int64_t packs, Start start, Otherwise otherwise) {
     return otherwise();
 }
 
-// Blocks for the rows of a shape.
-template <typename Shape>
-unsigned lanes_grid(Shape, int64_t rows) {
-    constexpr int kRows = kLanesThreads / Shape::kLanes;
-    return unsigned((rows + kRows - 1) / kRows);
+// Starts a kernel for the rows of a shape.
+template <typename Shape, typename... Parameters, typename... Given>
+cudaError_t launched_by_lanes(
+    Shape, void (*kernel)(Parameters...), int64_t rows, cudaStream_t stream, Given... given) {
+    const bool few = rows * Shape::kLanes < kFewBlocks * kLanesThreads;
+    const int64_t threads = few ? kFewLanes : kLanesThreads, each = threads / Shape::kLanes;
+    return launched(kernel, unsigned((rows + each - 1) / each), unsigned(threads), stream, given...);
 }
 
 }  // namespace kernelwright

@@ -20,11 +20,14 @@ ENVELOPE = (
     "x [*, features], weight [classes, features] and bias of one dtype; of that under autocast",
     "targets are int64 numbers of classes, of which one value is ignored",
     "label smoothing and a z-loss; the mean over the rows that count, or the sum",
-    "products by torch, with torch's setting of TF32, in chunks of at most 512 MiB of logits",
+    "products by torch, with torch's setting of TF32, in chunks of at most 512 MiB of logits, or at once"
+    " where adding up the weight's gradient would take more memory",
     "gradients of a weight of several chunks are summed in float32",
 )
 CHUNK_BYTES = 1 << 29
 """Of logits at a time."""
+CHUNK_ROWS = 256
+"""Of a chunk a multiple, where it has so many: what the products' tiles are made of."""
 FORWARD = "7q2d4q"
 Differentiated = Callable[[torch.Tensor, torch.Tensor, torch.Tensor, bool], torch.Tensor]
 """(logits, targets, share, whether gradients are wanted) -> the rows' losses; the logits become gradients."""
@@ -97,7 +100,7 @@ def _in_chunks(
     made = _shapes(x, weight, bias, target, *settings, wanted)
     counted = (flat != ignored).sum()
     share = 1 / counted.to(made[0].dtype) if mean else torch.ones_like(made[0])
-    size = max(1, CHUNK_BYTES // (weight.shape[0] * x.element_size()))
+    size = _rows_at_once(len(rows), weight, made[0].element_size(), wanted[1])
     alone, losses = size >= len(rows), []
     sums = [torch.zeros_like(one, dtype=made[0].dtype) for one in made[2:]]
     if alone:
@@ -116,6 +119,17 @@ def _in_chunks(
             sums[1] += logits.sum(0, dtype=made[0].dtype)
     loss = torch.cat(losses).sum() * share
     return (loss, made[1], *(total.to(x.dtype) for total in sums))
+
+
+def _rows_at_once(rows: int, weight: torch.Tensor, exact: int, adds_up: bool) -> int:
+    """Of the rows' logits; adds_up: chunks would have to add up the gradient of the weight, `exact` bytes a
+    sum and what is added beside it, which is more than the logits of a few rows."""
+    classes, features = weight.shape
+    of_chunks = CHUNK_BYTES + adds_up * classes * features * (exact + weight.element_size())
+    if rows * classes * weight.element_size() <= of_chunks:
+        return rows
+    size = max(1, CHUNK_BYTES // (classes * weight.element_size()))
+    return size - size % CHUNK_ROWS if size > CHUNK_ROWS else size
 
 
 def _launched(ignored: int, smoothing: float, z_loss: float) -> Differentiated:

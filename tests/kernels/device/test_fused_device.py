@@ -26,10 +26,14 @@ F = torch.nn.functional
         (40, 64, 0),
         (33, 128, 0),
         (20, 256, 0),
+        (300, 64, 0),
+        (300, 256, 0),
         (130, 1_024, 0),
         (1_500, 768, 0),
         (300, 4_096, 0),
+        (300, 500, 1),
         (2, 10_000, 0),
+        (270, 10_000, 0),
         (1, 36_872, 1),
     ],  # fmt: skip
 )
@@ -159,15 +163,16 @@ def test_turns_in_place_and_back(dim: int, interleaved: bool, offset: int, dtype
 @pytest.mark.parametrize(("rows", "length", "offset"), [(9, 33, 1), (5, 2_000, 0), (2, 36_872, 0)])
 @pytest.mark.parametrize(("smoothing", "z_loss"), [(0.0, 0.0), (0.1, 0.01)])
 def test_losses(rows: int, length: int, offset: int, smoothing: float, z_loss: float, dtype: str) -> None:
-    """The first row is ignored."""
+    """The first row is ignored; losses and their gradient in the dtype of the logits, or in float32."""
     kit, ignored = Kit(dtype, offset), -3
     x, dx = kit.draw(rows, length, shift=30.0), kit.room(rows, length)
     target = kit.device.empty(rows, "int64")
     target[...] = kit.random.integers(0, length, rows)
     target[0] = ignored
-    loss, lse, grad = (kit.floats(rows) for _ in range(3))
+    narrow, lse = int(smoothing == 0), kit.floats(rows)
+    loss, grad = (kit.room(rows) if narrow else kit.floats(rows) for _ in range(2))
     grad[...] = kit.random.standard_normal(rows)
-    sizes, number = (rows, length, ignored, smoothing, z_loss), NUMBERS[dtype]
+    sizes, number = (rows, length, ignored, smoothing, z_loss, narrow), NUMBERS[dtype]
     run(
         kit.device, "cross_entropy_forward", cross_entropy.FORWARD, x, target, loss, lse, *sizes, number, 0, 0
     )

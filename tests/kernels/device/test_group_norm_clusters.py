@@ -96,10 +96,12 @@ def built() -> Clusters:
 class Case:
     """Inputs, rounded to their dtype, the call with them, and torch's results in float64."""
 
-    def __init__(self, sizes: Sizes, options: Options, blocks: int, with_residual: bool = False) -> None:
+    def __init__(
+        self, sizes: Sizes, options: Options, blocks: int, with_residual: bool = False, offset: int = 0
+    ) -> None:
         random = np.random.default_rng(sum(sizes))
         shape = (sizes.n, sizes.channels, sizes.spatial)
-        self.call, self.blocks = Call(sizes, options, device=built()), blocks
+        self.call, self.blocks = Call(sizes, options, offset, built()), blocks
         self.x, self.dy = random.standard_normal((2, *shape)).astype(options.dtype)
         self.residual = random.standard_normal(shape).astype(options.dtype) if with_residual else None
         self.weight, self.bias = random.standard_normal((2, sizes.channels)).astype(options.dtype)
@@ -127,8 +129,12 @@ class Case:
         sums = device.empty((self.x.size, 2))
         struct = built().run("backward", call, packed, self.blocks, sums).struct
         pieces = np.frombuffer(struct, "int32")[5:6]
-        name = f"channel_gradients{KINDS[call.options.dtype]}"
-        built().launch(name, call.sizes.channels, 256, packed.raw[: BACKWARD.size], sums, pieces[0])
+        name, sizes = f"channel_gradients{KINDS[call.options.dtype]}", call.sizes
+        team = np.array([2], "int32")
+        while team[0] < min(sizes.n * pieces[0], 256):
+            team *= 2
+        blocks = -(-sizes.channels // (256 // int(team[0])))
+        built().launch(name, blocks, 256, packed.raw[: BACKWARD.size], sums, pieces[0], team[0])
         return [call.result(dx), call.result(dresidual), dweight.astype("float64"), dbias.astype("float64")]
 
     def expected(self) -> tuple[Array, Sequence[Array]]:
@@ -166,10 +172,21 @@ def test_activations(with_residual: bool, act: str, dtype: str) -> None:
     Case(CALLS[1][0], Options(dtype, act=act), 2, with_residual).check()
 
 
-def test_planes_that_end_within_a_pack() -> None:
-    case = Case(Sizes(2, 8, 401, 1), Options("float16", act="silu"), 2)
-    y, _, _ = case.forward()
-    np.testing.assert_allclose(y, case.expected()[0], atol=2e-3)
+@pytest.mark.parametrize("dtype", KINDS)
+@pytest.mark.parametrize("offset", [0, 3])
+@pytest.mark.parametrize(
+    ("sizes", "blocks"),
+    [
+        (Sizes(2, 8, 401, 1), 2),  # rows that end with a pack, planes that do not
+        (Sizes(3, 4, 333, 2), 1),  # rows that begin anywhere
+        (Sizes(2, 6, 1001, 2), 4),
+        (Sizes(2, 8, 49, 2), 3),
+        (Sizes(2, 16, 77, 1), 2),
+    ],
+    ids=str,
+)
+def test_planes_and_rows_that_end_within_a_pack(sizes: Sizes, blocks: int, offset: int, dtype: str) -> None:
+    Case(sizes, Options(dtype, act="silu"), blocks, with_residual=True, offset=offset).check()
 
 
 def test_an_offset_costs_no_digits() -> None:

@@ -40,8 +40,7 @@ extern "C" int backward_by(const Backward* b, int teams, int members, double* ce
     const auto kernel = stream_backward<float>;
     allow(kernel);
     kernel<<<teams * members, kThreads, kSharedBytes>>>(*b, share, cells, sums);
-    channel_gradients<float><<<b->channels, kChannelThreads>>>(*b, sums, b->spatial * 4 / kPairBytes);
-    return cudaGetLastError();
+    return launch_channels<float>(*b, sums, b->spatial * 4 / kPairBytes);
 }
 extern "C" int run_forward(const Forward* f) { return takes(*f) ? sm90::forward(*f) : cudaErrorInvalidValue; }
 extern "C" int forward_bytes(const Forward* f) { return sm90::workspace(*f); }
@@ -125,6 +124,7 @@ def test_a_sum_that_is_not_a_number_ends_the_wait_too(fused: bool) -> None:
     np.testing.assert_array_equal(np.isnan(y).any((1, 2)), np.arange(sizes.n) == 2)
 
 
+@pytest.mark.parametrize("act", ["none", "silu", "gelu"])
 @pytest.mark.parametrize(
     ("sizes", "teams", "members"),
     [
@@ -135,25 +135,26 @@ def test_a_sum_that_is_not_a_number_ends_the_wait_too(fused: bool) -> None:
     ],
     ids=str,
 )
-def test_gradients_by_teams_of_blocks(sizes: Sizes, teams: int, members: int) -> None:
+def test_gradients_by_teams_of_blocks(sizes: Sizes, teams: int, members: int, act: str) -> None:
     random = np.random.default_rng(11)
     x, dy = random.standard_normal((2, sizes.n, sizes.channels, sizes.spatial)).astype("float32")
-    weight = random.standard_normal(sizes.channels).astype("float32")
-    call = Call(sizes, Options(), device=built())
+    weight, bias = random.standard_normal((2, sizes.channels)).astype("float32")
+    call = Call(sizes, Options(act=act), device=built())
     device = call.device
     rows = x.astype("float64").reshape(sizes.n, sizes.groups, -1)
     mean, rstd = device.array(rows.mean(-1)), device.array(1 / np.sqrt(rows.var(-1) + 1e-5))
     dx, dweight, dbias = call.output(), device.empty(sizes.channels), device.empty(sizes.channels)
-    tensors = [call.tensor(dy), call.tensor(x), None, call.parameter(weight), None]
+    tensors = [call.tensor(dy), call.tensor(x), None, call.parameter(weight), call.parameter(bias)]
     named = [*tensors, mean, rstd, dx, None, dweight, dbias]
     cells = device.empty(sizes.n * sizes.groups * members * 2, "float64")
     sums = device.empty(x.size // 512 * 2)
     packed = call.packed(BACKWARD, named, 0, [])
     assert device.call("backward_by", packed, teams, members, cells, sums) == 0
 
-    zeros = np.zeros(sizes.channels)
-    x64, w64, b64 = (torch.tensor(v.astype("float64"), requires_grad=True) for v in (x, weight, zeros))
+    x64, w64, b64 = (torch.tensor(v.astype("float64"), requires_grad=True) for v in (x, weight, bias))
     y = torch.nn.functional.group_norm(x64, sizes.groups, w64, b64, 1e-5)
+    if act != "none":
+        y = getattr(torch.nn.functional, act)(y)
     wanted = torch.autograd.grad(y, [x64, w64, b64], torch.tensor(dy.astype("float64")))
     for ours, theirs in zip((call.result(dx), dweight, dbias), wanted, strict=True):
         scale = theirs.abs().max().item()

@@ -1,6 +1,6 @@
 #pragma once
 
-#include "../../csrc/add_norm_backward.cuh"
+#include "../../csrc/row_norm_backward.cuh"
 #include "../../csrc/row_norm_forward.cuh"
 
 namespace kernelwright::add_rms_norm {

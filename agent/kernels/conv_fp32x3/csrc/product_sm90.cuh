@@ -114,7 +114,7 @@ __device__ __forceinline__ void gather_units(const Conv& p, const matmul::Ring& 
             reinterpret_cast<float*>(to + Layout<FEATURES>::kFactorsAt)[thread] = matmul::factor_of(exponent);
             matrix::stores_made();
             __syncwarp();
-            if (thread % 32 == 0) matrix::barrier_arrive(ring.full + turn.stage);
+            matrix::barrier_arrive(ring.full + turn.stage);
         }
     }
 }
@@ -255,7 +255,7 @@ __device__ __forceinline__ void multiply_units(const Conv& p, const matmul::Ring
                 multiply_half<FEATURES, ALL>(partial, stage, group, half);
                 matrix::matrix_wait(partial);
                 __syncwarp();  // all have read their factors
-                if (threadIdx.x % 32 == 0 && half == 1) matrix::barrier_arrive(ring.free + turn.stage);
+                if (half == 1) matrix::barrier_arrive(ring.free + turn.stage);
                 matmul::add(sum, partial, rows_of[half]);
             }
         }
@@ -272,8 +272,8 @@ __global__ void __launch_bounds__(kThreads, 1) conv_fp32x3(const __grid_constant
     const matmul::Ring ring = matmul::ring_in(shared, kStages, Layout<FEATURES>::kStageBytes);
     if (threadIdx.x == 0) {
         for (int stage = 0; stage < kStages; ++stage) {
-            matrix::barrier_init(ring.full + stage, kGatherers / 32 + 1);
-            matrix::barrier_init(ring.free + stage, kConsumers * 4);
+            matrix::barrier_init(ring.full + stage, kGatherers + 1);
+            matrix::barrier_init(ring.free + stage, kConsumers * 128);
         }
         matrix::barriers_made();
     }

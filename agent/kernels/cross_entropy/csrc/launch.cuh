@@ -11,18 +11,19 @@ namespace kernelwright::cross_entropy {
 struct Forward {
     const void* x;
     const int64_t* target;  // [rows]
-    float* loss;            // [rows]
+    void* loss;             // [rows], in x's type where `narrow`, in float32 otherwise
     float* lse;             // [rows], or null where it is not wanted
     int64_t rows, length;
     int64_t ignored;  // a target that counts for nothing
     double smoothing, z_loss;
+    int64_t narrow;
     int64_t dtype;
     cudaStream_t stream;
     int64_t device;
 };
 
 struct Backward {
-    const float* dloss;  // [rows]
+    const void* dloss;  // [rows], in x's type where `narrow`, in float32 otherwise
     const void* x;
     const int64_t* target;
     const float* lse;
@@ -30,15 +31,22 @@ struct Backward {
     int64_t rows, length;
     int64_t ignored;
     double smoothing, z_loss;
+    int64_t narrow;
     int64_t dtype;
     cudaStream_t stream;
     int64_t device;
 };
 
 constexpr int kBackwardShort = 16;  // elements of a short row in a lane's registers, backward
-constexpr int kPacks = 4;           // of a row, under way in one thread
+#ifndef KW_CE_PACKS
+#define KW_CE_PACKS 4
+#endif
+constexpr int kShortPacks = 4;      // of a short row in a lane's registers, forward
+constexpr int kPacks = KW_CE_PACKS;           // of a row, under way in one thread
 
 // The logit of the target: NaN for one that is no class, which makes the loss NaN, and reads nothing.
+// Of a row's threads the first alone asks for it, once they have asked for the row, so that none waits for a target
+// before it has loads under way.
 template <typename T>
 __device__ __forceinline__ float logit_of(const Forward& args, int64_t row, int64_t target) {
     const bool known = target >= 0 && target < args.length;
@@ -46,6 +54,7 @@ __device__ __forceinline__ float logit_of(const Forward& args, int64_t row, int6
 }
 
 // What becomes of a row, by one of its threads.
+template <typename T>
 __device__ __forceinline__ void store_loss(
     const Forward& args, int64_t row, int64_t target, float own, Partition all, float sum) {
     const float lse = level_of(all.max) + logf(all.sum);
@@ -54,16 +63,22 @@ __device__ __forceinline__ void store_loss(
     // Of differences, so that a large common offset costs no digits.
     float loss = (1.0f - share) * (lse - own);
     if (share != 0.0f) loss += share * (lse - sum / float(args.length));
-    args.loss[row] = target == args.ignored ? 0.0f : loss + float(args.z_loss) * lse * lse;
+    loss = target == args.ignored ? 0.0f : loss + float(args.z_loss) * lse * lse;
+    if (args.narrow) {
+        static_cast<T*>(args.loss)[row] = from_float<T>(loss);
+    } else {
+        static_cast<float*>(args.loss)[row] = loss;
+    }
 }
 
 template <bool kWhole, int L, int P, typename T, int V>
 __global__ void __launch_bounds__(kLanesThreads) short_losses(Forward args) {
+    await_earlier();
     const ShortShare<kWhole, L, P, V> share(args.rows, int(args.length));
     const int64_t target = share.leads ? args.target[share.row] : 0;
-    const float own = share.leads ? logit_of<T>(args, share.row, target) : 0.0f;
     float tile[share.kSize], sum = 0.0f;
     share.load(static_cast<const T*>(args.x), -INFINITY, tile);
+    const float own = share.leads ? logit_of<T>(args, share.row, target) : 0.0f;
     if (args.smoothing != 0.0) {
         #pragma unroll
         for (int i = 0; i < share.kSize; ++i) {
@@ -72,11 +87,12 @@ __global__ void __launch_bounds__(kLanesThreads) short_losses(Forward args) {
         sum = lanes_sum<L>(sum);
     }
     const Partition all = lanes_partition<L, T>(tile);
-    if (share.leads) store_loss(args, share.row, target, own, all, sum);
+    if (share.leads) store_loss<T>(args, share.row, target, own, all, sum);
 }
 
 template <bool kWhole, int P, typename T, int V>
 __global__ void __launch_bounds__(kWarp* kMaxWarps) losses(Forward args) {
+    await_earlier();
     constexpr int N = P * V;
     __shared__ Partition of_warp[kMaxWarps];
     __shared__ float of_sum[kMaxWarps];
@@ -85,7 +101,6 @@ __global__ void __launch_bounds__(kWarp* kMaxWarps) losses(Forward args) {
     const auto* x = static_cast<const T*>(args.x);
     const bool leads = threadIdx.x == 0;
     const int64_t target = leads ? args.target[index] : 0;
-    const float own = leads ? logit_of<T>(args, index, target) : 0.0f;
     const Row row = row_at<kWhole, V>(index, args.length);
     const auto* from = reinterpret_cast<const Pack<T, V>*>(x + row.first);
     const int64_t end = end_at<kWhole, V>(row, threadIdx.x);
@@ -97,16 +112,19 @@ __global__ void __launch_bounds__(kWarp* kMaxWarps) losses(Forward args) {
         float tile[N];
         load_tile(from + first, row.packs - first, step, 1, tile);
         const int here = int(min(row.packs - first, int64_t{P} * step));
-        #pragma unroll
-        for (int i = 0; i < N; ++i) {
-            if (i / V * step < here) sum += tile[i];
+        if (args.smoothing != 0.0) {
+            #pragma unroll
+            for (int i = 0; i < N; ++i) {
+                if (i / V * step < here) sum += tile[i];
+            }
         }
         all = add_tile<T>(all, tile);
     }
+    const float own = leads ? logit_of<T>(args, index, target) : 0.0f;
     if (!kWhole) all = add_tile<T>(all, of_end);
     all = Block::merged(all, of_warp);
     if (args.smoothing != 0.0) sum = Block::summed(sum, of_sum);
-    if (leads) store_loss(args, index, target, own, all, sum);
+    if (leads) store_loss<T>(args, index, target, own, all, sum);
 }
 
 // dx = dloss * (softmax * (1 + 2 * z_loss * lse) - (1 - smoothing) [target] - smoothing / length)
@@ -114,9 +132,7 @@ __global__ void __launch_bounds__(kWarp* kMaxWarps) losses(Forward args) {
 struct Slope {
     float lse, factor, everywhere, there;
 
-    __device__ __forceinline__ Slope(const Backward& args, int64_t row, bool counts) {
-        const float given = counts ? args.dloss[row] : 0.0f;
-        lse = args.lse[row];
+    __device__ __forceinline__ Slope(const Backward& args, float given, float lse) : lse(lse) {
         factor = given * (1.0f + 2.0f * float(args.z_loss) * lse);
         everywhere = given * float(args.smoothing) / float(args.length);
         there = given * (1.0f - float(args.smoothing));
@@ -127,18 +143,36 @@ struct Slope {
         const float made = factor * exp_for<T>(value - lse) - everywhere;
         return is_target ? made - there : made;
     }
+    template <typename T>
+    __device__ __forceinline__ T made(T value, bool is_target) const {
+        return from_float<T>(of<T>(to_float(value), is_target));
+    }
 };
+
+template <typename T>
+__device__ __forceinline__ float gradient_of(const Backward& args, int64_t row) {
+    return args.narrow ? to_float(static_cast<const T*>(args.dloss)[row]) : static_cast<const float*>(args.dloss)[row];
+}
+
+constexpr int kNowhere = -0x7fffffff;  // no place of a row, from any of its elements on
+
+// The target's place in its row, or kNowhere for one that is no class.
+__device__ __forceinline__ int place_of(int64_t target, int64_t length) {
+    return target >= 0 && target < length ? int(target) : kNowhere;
+}
 
 template <bool kWhole, int L, int P, typename T, int V>
 __global__ void __launch_bounds__(kLanesThreads) short_slopes(Backward args) {
+    await_earlier();
     const ShortShare<kWhole, L, P, V> share(args.rows, int(args.length));
     if (!share.is_there) return;
     const int64_t target = args.target[share.row];
-    const bool counts = target != args.ignored;
-    const Slope slope(args, share.row, counts);
+    const float given = gradient_of<T>(args, share.row), lse = args.lse[share.row];
     float tile[share.kSize];
     share.load(static_cast<const T*>(args.x), 0.0f, tile);
-    const int64_t chosen = share.row * args.length + target - share.first;
+    const bool counts = target != args.ignored;
+    const Slope slope(args, given, lse);
+    const int place = place_of(target, args.length), chosen = place == kNowhere ? place : place - share.at;
     share.store(static_cast<T*>(args.dx), [&](int i) {
         return counts ? slope.template of<T>(tile[i], share.place(i) == chosen) : 0.0f;
     });
@@ -146,30 +180,38 @@ __global__ void __launch_bounds__(kLanesThreads) short_slopes(Backward args) {
 
 template <bool kWhole, typename T, int V>
 __global__ void __launch_bounds__(kWarp* kMaxWarps) slopes(Backward args) {
+    await_earlier();
     const int64_t index = row_here();
     if (index >= args.rows) return;
-    const int64_t target = args.target[index];
-    const bool counts = target != args.ignored;
-    const Slope slope(args, index, counts);
     const Row row = row_at<kWhole, V>(index, args.length);
     const auto* x = static_cast<const T*>(args.x);
     auto* dx = static_cast<T*>(args.dx);
-    const int64_t chosen = index * args.length + target;
-    const auto made = [&](T value, bool is_target) {
-        return from_float<T>(counts ? slope.template of<T>(to_float(value), is_target) : 0.0f);
-    };
-    const int64_t end = end_at<kWhole, V>(row, threadIdx.x);
-    if (end >= 0) dx[end] = made(counts ? x[end] : T{}, end == chosen);
     const auto* from = reinterpret_cast<const Pack<T, V>*>(x + row.first);
     auto* to = reinterpret_cast<Pack<T, V>*>(dx + row.first);
-    const int64_t of_target = chosen - row.first;
-    #pragma unroll 2
-    for (int64_t place = threadIdx.x; place < row.packs; place += blockDim.x) {
-        Pack<T, V> pack = {};
-        if (counts) pack = from[place];
-        #pragma unroll
-        for (int k = 0; k < V; ++k) pack.v[k] = made(pack.v[k], place * V + k == of_target);
+    const int64_t end = end_at<kWhole, V>(row, threadIdx.x);
+    const int64_t target = args.target[index];
+    const float given = gradient_of<T>(args, index), lse = args.lse[index];
+    int64_t place = threadIdx.x;
+    // The first pack is asked for before the target is known; of a row that is ignored the others are not read.
+    Pack<T, V> pack = {};
+    if (place < row.packs) pack = from[place];
+    const T of_end = end >= 0 ? x[end] : T{};
+    const bool counts = target != args.ignored;
+    const Slope slope(args, given, lse);
+    const int64_t chosen = index * args.length + target;
+    if (end >= 0) dx[end] = counts ? slope.made(of_end, end == chosen) : T{};
+    while (place < row.packs) {
+        const int64_t of_target = chosen - row.first - place * V;
+        const int there = of_target >= 0 && of_target < V ? int(of_target) : -1;
+        if (counts) {
+            #pragma unroll
+            for (int k = 0; k < V; ++k) pack.v[k] = slope.made(pack.v[k], k == there);
+        } else {
+            pack = {};
+        }
         to[place] = pack;
+        place += blockDim.x;
+        if (counts && place < row.packs) pack = from[place];
     }
 }
 
@@ -177,14 +219,13 @@ template <bool kWhole, typename T, int V>
 cudaError_t launch_rows(const Forward& args) {
     const int64_t packs = args.length / V;
     const auto start = [&](auto kernel, unsigned grid, dim3 block) {
-        kernel<<<grid, block, 0, args.stream>>>(args);
-        return cudaGetLastError();
+        return launched(kernel, grid, block, args.stream, args);
     };
-    return by_lanes<V, kPacks, kPacks * kWarp>(
+    return by_lanes<kWhole, V, kShortPacks, kShortPacks * kWarp>(
         packs,
         [&](auto shape) {
             const auto kernel = short_losses<kWhole, shape.kLanes, shape.kPacks, T, V>;
-            return start(kernel, lanes_grid(shape, args.rows), kLanesThreads);
+            return launched_by_lanes(shape, kernel, args.rows, args.stream, args);
         },
         [&] {
             const int64_t each = packs_at_once(args.rows, packs, kPacks);
@@ -199,14 +240,13 @@ template <bool kWhole, typename T, int V>
 cudaError_t launch_rows(const Backward& args) {
     const int64_t packs = args.length / V;
     const auto start = [&](auto kernel, unsigned grid, dim3 block) {
-        kernel<<<grid, block, 0, args.stream>>>(args);
-        return cudaGetLastError();
+        return launched(kernel, grid, block, args.stream, args);
     };
-    return by_lanes<V, kBackwardShort / V>(
+    return by_lanes<kWhole, V, kBackwardShort / V>(
         packs,
         [&](auto shape) {
             const auto kernel = short_slopes<kWhole, shape.kLanes, shape.kPacks, T, V>;
-            return start(kernel, lanes_grid(shape, args.rows), kLanesThreads);
+            return launched_by_lanes(shape, kernel, args.rows, args.stream, args);
         },
         [&] {
             const dim3 block = rows_block(block_for(packs, are_few(args.rows, packs) ? 1 : kPacks));

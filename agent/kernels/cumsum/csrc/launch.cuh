@@ -1,12 +1,12 @@
 // Cumulative sums of [outer, length, inner] along length, from the front or, for the gradient, from the back.
 //
-// A block, or a part of a warp, goes along its row, or a block along neighbouring columns, a tile at a time, and
-// carries on what it has summed; the next tile is asked for before this one is summed. Where that makes too few blocks
-// the length is split: the sums of the parts come first, and each block begins with those before its own. All is added
+// What registers hold is summed there (held.cuh). Along more a block, or a part of a warp of many short rows, goes a tile
+// at a time and carries on what it has summed, in a row or in neighbouring columns; the next tile is asked for before
+// this one is summed. Where that makes too few blocks the length is split: the sums of the parts come first, and each block begins with those before its own. All is added
 // in the same order on every run.
 #pragma once
 
-#include "../../csrc/reduce.cuh"
+#include "held.cuh"
 
 namespace kernelwright::cumsum {
 
@@ -21,50 +21,19 @@ struct Forward {
     int64_t device;
 };
 
-constexpr int kTilePacks = 4;       // of a tile in one thread
-constexpr int kWarps = kReduceThreads / kWarp;
 constexpr int64_t kEnough = 256;    // blocks that keep memory busy without parts
 constexpr int64_t kOfParts = 512;   // blocks that there are with parts
-
-static_assert(kTilePacks * kWarps == kWarp, "a warp scans what the warps of a block have summed");
-
-// The part of the length that a block goes along, in packs or columns' elements.
-struct Part {
-    int64_t begin, end;
-    bool reverse;
-
-    __device__ __forceinline__ Part(int64_t length, int64_t part, bool reverse)
-        : begin(blockIdx.y * part), end(min(length, begin + part)), reverse(reverse) {}
-    __device__ __forceinline__ int64_t size() const { return end - begin; }
-    __device__ __forceinline__ int64_t at(int64_t i) const { return reverse ? end - 1 - i : begin + i; }
-    // Whether part `other` is summed before this one.
-    __device__ __forceinline__ bool follows(unsigned other) const {
-        return reverse ? other > blockIdx.y : other < blockIdx.y;
-    }
-};
-
-// Sums of the lanes before this one, `step` lanes from each other, in `own`; returns them with its own.
-__device__ __forceinline__ float scanned(float& own, int step, int width) {
-    float all = own;
-    const int lane = int(threadIdx.x) % width;
-    for (int offset = step; offset < width; offset *= 2) {
-        const float other = __shfl_up_sync(0xffffffff, all, offset, width);
-        if (lane >= offset) all += other;
-    }
-    const float before = __shfl_up_sync(0xffffffff, all, step, width);
-    own = lane >= step ? before : 0.0f;
-    return all;
-}
 
 // `group` threads take a row: a power of two up to the warp, or the block.
 template <typename T, int V>
 __global__ void __launch_bounds__(kReduceThreads) along_rows(
-    const Pack<T, V>* __restrict__ x, Pack<T, V>* __restrict__ y, const Partial<SumOf>* parts, int64_t rows,
+    const Pack<T, V>* x, Pack<T, V>* __restrict__ y, const Partial<SumOf>* parts, int64_t rows,
     int64_t packs, int64_t part, int group, bool reverse) {
+    await_earlier();
     __shared__ float of_warp[2][kWarp], of_parts[kMaxWarps];
     const int64_t row = blockIdx.x * int64_t{kReduceThreads / group} + int(threadIdx.x) / group;
     const int lane = int(threadIdx.x) % group, warp = int(threadIdx.x) / kWarp, width = min(group, kWarp);
-    const Part mine(packs, part, reverse);
+    const Part mine(packs, part, blockIdx.y, reverse);
     const int64_t size = row < rows ? mine.size() : 0;
     float carry = 0.0f;
     if (parts != nullptr) {
@@ -139,24 +108,41 @@ __global__ void __launch_bounds__(kReduceThreads) along_rows(
 // A block is `width` packs of columns wide, a power of two up to the warp; a thread takes neighbouring rows of a tile.
 template <typename T, int V>
 __global__ void __launch_bounds__(kReduceThreads) along_columns(
-    const Pack<T, V>* __restrict__ x, Pack<T, V>* __restrict__ y, const Partial<SumOf>* parts, int64_t length,
+    const Pack<T, V>* x, Pack<T, V>* __restrict__ y, const Partial<SumOf>* parts, int64_t length,
     int64_t packs, int64_t part, int width, bool reverse) {
+    await_earlier();
     __shared__ float of_warp[2][kWarps][kWarp][V];
     const unsigned groups = unsigned((packs + width - 1) / width);
     const int64_t outer = blockIdx.x / groups;
     const int side = int(threadIdx.x) % width, warp = int(threadIdx.x) / kWarp;
     const int64_t column = blockIdx.x % groups * int64_t{width} + side;
     const int above = int(threadIdx.x) / width, height = kReduceThreads / width;
-    const Part mine(length, part, reverse);
+    const Part mine(length, part, blockIdx.y, reverse);
     const int64_t size = column < packs ? mine.size() : 0;
     float carry[V];
     #pragma unroll
     for (float& one : carry) one = 0.0f;
-    if (parts != nullptr && column < packs) {
-        for (unsigned i = 0; i < gridDim.y; ++i) {
+    if (parts != nullptr) {  // the threads of a column share its parts
+        for (unsigned i = above; column < packs && i < gridDim.y; i += height) {
             const auto* sums = parts + ((outer * gridDim.y + i) * packs + column) * V;
             #pragma unroll
             for (int k = 0; k < V; ++k) carry[k] += mine.follows(i) ? sums[k].state : 0.0f;
+        }
+        auto& of_parts = of_warp[1];  // the tiles begin with the other
+        #pragma unroll
+        for (float& one : carry) {
+            for (int offset = width; offset < kWarp; offset *= 2) one += __shfl_xor_sync(0xffffffff, one, offset);
+        }
+        #pragma unroll
+        for (int k = 0; k < V; ++k) {
+            if (threadIdx.x % kWarp < width) of_parts[warp][side][k] = carry[k];
+        }
+        __syncthreads();
+        #pragma unroll
+        for (int k = 0; k < V; ++k) {
+            carry[k] = 0.0f;
+            #pragma unroll
+            for (int other = 0; other < kWarps; ++other) carry[k] += of_parts[other][side][k];
         }
     }
     x += outer * length * packs + column;
@@ -233,17 +219,75 @@ inline bool takes_vectors(const Forward& args, int64_t vector) {
     return aligned(args.x) && aligned(args.y) && (args.inner == 1 ? args.length : args.inner) % vector == 0;
 }
 
+// How the registers of a block, or of a cluster's blocks, hold a length: in how many parts, and 0 where they do not.
+struct Held {
+    int64_t parts, part;
+    int width;  // packs of columns side by side
+};
+
+template <int V>
+Held held_for(const Forward& args) {
+    const int64_t most = V > 1 && has_clusters(args.device) ? kMaxCluster : 1;
+    const auto in_parts = [&](int64_t length, int64_t of_block, int width) {
+        const int64_t parts = divided_up(length, of_block);
+        return parts > most ? Held{} : Held{parts, divided_up(length, parts), width};
+    };
+    if (args.inner == 1) {
+        const int64_t packs = args.length / V;
+        return packs > kWarp * kOfWarp ? in_parts(packs, kReduceThreads * kRowPacks, 1) : Held{};
+    }
+    const auto rows_of = [](int width) { return kReduceThreads / width * kColumnPacks; };
+    int width = V > 1 ? kHeldWidth : kWarp;
+    while (width < kWarp && rows_of(2 * width) >= args.length) width *= 2;
+    width = std::min(width, power_for(args.inner / V));
+    return 2 * args.length > rows_of(kWarp) ? in_parts(args.length, rows_of(width), width) : Held{};
+}
+
+template <typename T, int V>
+cudaError_t launch_held(const Forward& args, const Held& held) {
+    const int64_t packs = (args.inner == 1 ? args.length : args.inner) / V;
+    const int64_t blocks = args.outer * (args.inner == 1 ? 1 : divided_up(packs, held.width)) * held.parts;
+    if (blocks > kMaxGrid) return cudaErrorInvalidValue;
+    const auto* x = static_cast<const Pack<T, V>*>(args.x);
+    auto* y = static_cast<Pack<T, V>*>(args.y);
+    const auto rows = [&](auto kernel) {
+        const unsigned threads = block_for(held.part, kRowPacks);
+        return launched_in_clusters(
+            kernel, unsigned(held.parts), unsigned(blocks), threads, args.stream, x, y, packs, held.part, held.parts,
+            args.reverse != 0);
+    };
+    const auto columns = [&](auto kernel) {
+        return launched_in_clusters(
+            kernel, unsigned(held.parts), unsigned(blocks), kReduceThreads, args.stream, x, y, args.length, packs,
+            held.part, held.parts, held.width, args.reverse != 0);
+    };
+#ifndef KW_PORTABLE_ONLY
+    if constexpr (V > 1) {
+        if (held.parts > 1) {
+            return args.inner == 1 ? rows(held_rows<true, T, V>) : columns(held_columns<true, T, V>);
+        }
+    }
+#endif
+    return args.inner == 1 ? rows(held_rows<false, T, V>) : columns(held_columns<false, T, V>);
+}
+
 inline int64_t forward_workspace(const Forward& args) {
-    const int64_t vector = args.dtype == kFloat32 ? kVector<float> : kVector<__half>;
-    const Shape shape = !takes_vectors(args, vector)     ? shape_of<1>(args)
-                        : args.dtype == kFloat32 ? shape_of<kVector<float>>(args)
-                                                 : shape_of<kVector<__half>>(args);
-    const int64_t splits = shape.splits;
-    return splits > 1 ? args.outer * splits * args.inner * int64_t{sizeof(Partial<SumOf>)} : 0;
+    const auto of = [&](auto vector) {
+        constexpr int V = decltype(vector)::value;
+        const int64_t splits = held_for<V>(args).parts > 0 ? 1 : shape_of<V>(args).splits;
+        return splits > 1 ? args.outer * splits * args.inner * int64_t{sizeof(Partial<SumOf>)} : 0;
+    };
+    using Four = std::integral_constant<int, kVector<float>>;
+    using Eight = std::integral_constant<int, kVector<__half>>;
+    const int64_t vector = args.dtype == kFloat32 ? Four::value : Eight::value;
+    if (!takes_vectors(args, vector)) return of(std::integral_constant<int, 1>{});
+    return args.dtype == kFloat32 ? of(Four{}) : of(Eight{});
 }
 
 template <typename T, int V>
 cudaError_t launch(const Forward& args) {
+    const Held held = held_for<V>(args);
+    if (held.parts > 0) return launch_held<T, V>(args, held);
     const Shape shape = shape_of<V>(args);
     if (shape.blocks > kMaxGrid) return cudaErrorInvalidValue;
     auto* parts = shape.splits > 1 ? static_cast<Partial<SumOf>*>(args.workspace) : nullptr;
@@ -255,14 +299,15 @@ cudaError_t launch(const Forward& args) {
     const dim3 grid(unsigned(shape.blocks), unsigned(shape.splits));
     const auto* x = static_cast<const Pack<T, V>*>(args.x);
     auto* y = static_cast<Pack<T, V>*>(args.y);
+    const auto* sums = static_cast<const Partial<SumOf>*>(parts);
     if (shape.by_rows) {
-        along_rows<T, V><<<grid, kReduceThreads, 0, args.stream>>>(
-            x, y, parts, shape.outer, shape.length, shape.part(), shape.width, args.reverse != 0);
-    } else {
-        along_columns<T, V><<<grid, kReduceThreads, 0, args.stream>>>(
-            x, y, parts, shape.length, shape.inner, shape.part(), shape.width, args.reverse != 0);
+        return launched(
+            along_rows<T, V>, grid, kReduceThreads, args.stream, x, y, sums, shape.outer, shape.length, shape.part(),
+            shape.width, args.reverse != 0);
     }
-    return cudaGetLastError();
+    return launched(
+        along_columns<T, V>, grid, kReduceThreads, args.stream, x, y, sums, shape.length, shape.inner, shape.part(),
+        shape.width, args.reverse != 0);
 }
 
 inline cudaError_t forward(const Forward& args) {

@@ -5,7 +5,8 @@
 #pragma once
 
 #include "../../csrc/divisor.cuh"
-#include "../../gelu/csrc/launch.cuh"
+#include "../../csrc/element.cuh"
+#include "../../gelu/csrc/formula.cuh"
 
 namespace kernelwright::gate_product {
 
@@ -39,10 +40,8 @@ struct Backward {
 };
 
 constexpr int kThreads = 128;
-// Packs of one thread. Of vectors a forward takes one: arithmetic bounds it in half precision, and more blocks share it.
-template <int V>
-constexpr int kForwardPacks = V == 1 ? 2 : 1;
-constexpr int kBackwardPacks = 2;
+template <typename T>
+constexpr int kWide = kVector<T>;  // elements of a pack
 
 // 1 / (1 + exp(-x)); 0 where that is no float any more.
 __device__ __forceinline__ float sigmoid(float x) { return __fdividef(1.0f, 1.0f + exp2f(x * -gelu::kLog2E)); }
@@ -62,79 +61,69 @@ __device__ __forceinline__ float slope(float x) {
     return gelu::slope_of<kAct == kGelu_tanh>(x);
 }
 
-// Of rows of `packs`, all in units of a pack.
+// A thread takes one pack of each tensor: `at` of all, in a row and a column of packs.
+template <typename Index>
 struct Layout {
-    int64_t total;
-    AnyDivisor packs;
-    int64_t gate_stride, value_stride, grad_stride;
-
-    // f(row, column) of each of the kPacks packs of this thread that there are, with its place u in the thread.
-    template <int kPacks, typename F>
-    __device__ __forceinline__ void each(F f) const {
-        const int64_t first = int64_t(blockIdx.x) * (kThreads * kPacks) + threadIdx.x;
-        #pragma unroll
-        for (int u = 0; u < kPacks; ++u) {
-            const int64_t at = first + u * kThreads;
-            if (at >= total) return;
-            const int64_t row = packs.of(at);
-            f(u, row, at - row * packs.by);
-        }
-    }
+    Index total;
+    Divisor<Index> packs;  // of a row
+    int64_t gate_stride, value_stride, grad_stride;  // in packs
 };
 
-template <int kAct, typename T, int V>
+template <int kAct, typename T, int V, typename Index>
 __global__ void __launch_bounds__(kThreads) products(
     const Pack<T, V>* __restrict__ gate, const Pack<T, V>* __restrict__ value, Pack<T, V>* __restrict__ y,
-    Layout layout) {
-    constexpr int kPacks = kForwardPacks<V>;
-    Pack<T, V> gates[kPacks], values[kPacks];
-    layout.each<kPacks>([&](int u, int64_t row, int64_t column) {
-        gates[u] = gate[row * layout.gate_stride + column];
-        values[u] = value[row * layout.value_stride + column];
-    });
-    layout.each<kPacks>([&](int u, int64_t row, int64_t column) {
-        Pack<T, V> made;
-        for (int k = 0; k < V; ++k) {
-            made.v[k] = from_float<T>(activated<kAct>(to_float(gates[u].v[k])) * to_float(values[u].v[k]));
-        }
-        y[row * layout.packs.by + column] = made;
-    });
+    Layout<Index> layout) {
+    const Index at = Index(blockIdx.x) * kThreads + threadIdx.x;
+    if (at >= layout.total) return;
+    const Index row = layout.packs.of(at), column = at - row * layout.packs.by;
+    const Pack<T, V> gates = gate[row * layout.gate_stride + column];
+    const Pack<T, V> values = value[row * layout.value_stride + column];
+    Pack<T, V> made;
+    for (int k = 0; k < V; ++k) {
+        made.v[k] = from_float<T>(activated<kAct>(to_float(gates.v[k])) * to_float(values.v[k]));
+    }
+    y[at] = made;
 }
 
-template <int kAct, typename T, int V>
+template <int kAct, typename T, int V, typename Index>
 __global__ void __launch_bounds__(kThreads) slopes(
     const Pack<T, V>* __restrict__ dy, const Pack<T, V>* __restrict__ gate, const Pack<T, V>* __restrict__ value,
-    Pack<T, V>* __restrict__ dgate, Pack<T, V>* __restrict__ dvalue, Layout layout) {
-    constexpr int kPacks = kBackwardPacks;
-    Pack<T, V> grown[kPacks], gates[kPacks], values[kPacks];
-    layout.each<kPacks>([&](int u, int64_t row, int64_t column) {
-        grown[u] = dy[row * layout.packs.by + column];
-        gates[u] = gate[row * layout.gate_stride + column];
-        values[u] = value[row * layout.value_stride + column];
-    });
-    layout.each<kPacks>([&](int u, int64_t row, int64_t column) {
-        Pack<T, V> of_gate, of_value;
-        for (int k = 0; k < V; ++k) {
-            const float g = to_float(gates[u].v[k]), given = to_float(grown[u].v[k]);
-            of_gate.v[k] = from_float<T>(given * to_float(values[u].v[k]) * slope<kAct>(g));
-            of_value.v[k] = from_float<T>(given * activated<kAct>(g));
-        }
-        if (dgate != nullptr) dgate[row * layout.grad_stride + column] = of_gate;
-        if (dvalue != nullptr) dvalue[row * layout.grad_stride + column] = of_value;
-    });
+    Pack<T, V>* __restrict__ dgate, Pack<T, V>* __restrict__ dvalue, Layout<Index> layout) {
+    const Index at = Index(blockIdx.x) * kThreads + threadIdx.x;
+    if (at >= layout.total) return;
+    const Index row = layout.packs.of(at), column = at - row * layout.packs.by;
+    const Pack<T, V> grown = dy[at];
+    const Pack<T, V> gates = gate[row * layout.gate_stride + column];
+    const Pack<T, V> values = value[row * layout.value_stride + column];
+    Pack<T, V> of_gate, of_value;
+    for (int k = 0; k < V; ++k) {
+        const float g = to_float(gates.v[k]), given = to_float(grown.v[k]);
+        of_gate.v[k] = from_float<T>(given * to_float(values.v[k]) * slope<kAct>(g));
+        of_value.v[k] = from_float<T>(given * activated<kAct>(g));
+    }
+    if (dgate != nullptr) dgate[row * layout.grad_stride + column] = of_gate;
+    if (dvalue != nullptr) dvalue[row * layout.grad_stride + column] = of_value;
 }
 
-// The grid for `layout`, `each` packs a thread, or 0 where there are too many packs for one.
-inline unsigned grid_for(const Layout& layout, int each) {
-    const int64_t blocks = (layout.total + kThreads * each - 1) / (kThreads * each);
+// `grad_stride` in elements, as those of the arguments.
+template <int V, typename Arguments>
+Layout<PackIndex<V>> layout_of(const Arguments& args, int64_t grad_stride) {
+    using Index = PackIndex<V>;
+    const int64_t packs = args.length / V;
+    return {
+        Index(args.rows * packs), Divisor<Index>(packs), args.gate_stride / V, args.value_stride / V, grad_stride / V};
+}
+
+// The grid for so many packs, or 0 where there are too many for one.
+inline unsigned grid_for(int64_t total) {
+    const int64_t blocks = (total + kThreads - 1) / kThreads;
     return blocks > kMaxGrid ? 0 : unsigned(blocks);
 }
 
 template <int kAct, typename T, int V>
 cudaError_t launch(const Forward& args) {
-    const int64_t packs = args.length / V;
-    const Layout layout = {args.rows * packs, AnyDivisor(packs), args.gate_stride / V, args.value_stride / V, 0};
-    const unsigned grid = grid_for(layout, kForwardPacks<V>);
+    const auto layout = layout_of<V>(args, 0);
+    const unsigned grid = grid_for(layout.total);
     if (grid == 0) return cudaErrorInvalidValue;
     products<kAct, T, V><<<grid, kThreads, 0, args.stream>>>(
         static_cast<const Pack<T, V>*>(args.gate), static_cast<const Pack<T, V>*>(args.value),
@@ -144,10 +133,8 @@ cudaError_t launch(const Forward& args) {
 
 template <int kAct, typename T, int V>
 cudaError_t launch(const Backward& args) {
-    const int64_t packs = args.length / V;
-    const Layout layout = {
-        args.rows * packs, AnyDivisor(packs), args.gate_stride / V, args.value_stride / V, args.grad_stride / V};
-    const unsigned grid = grid_for(layout, kBackwardPacks);
+    const auto layout = layout_of<V>(args, args.grad_stride);
+    const unsigned grid = grid_for(layout.total);
     if (grid == 0) return cudaErrorInvalidValue;
     slopes<kAct, T, V><<<grid, kThreads, 0, args.stream>>>(
         static_cast<const Pack<T, V>*>(args.dy), static_cast<const Pack<T, V>*>(args.gate),
@@ -168,9 +155,10 @@ template <typename Arguments>
 cudaError_t launch_as(const Arguments& args, bool addresses, int64_t grad_stride) {
     return with_dtype(args.dtype, [&](auto element) {
         using T = decltype(element);
-        constexpr int V = kVector<T>;
+        constexpr int V = kWide<T>;
         const bool strides = args.gate_stride % V == 0 && args.value_stride % V == 0 && grad_stride % V == 0;
-        if (addresses && strides && args.length % V == 0) return launch_with_act<T, V>(args);
+        const bool whole = args.length % V == 0 && in_packs(args.rows * args.length / V);
+        if (addresses && strides && whole) return launch_with_act<T, V>(args);
         return launch_with_act<T, 1>(args);
     });
 }

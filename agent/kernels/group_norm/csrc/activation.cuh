@@ -15,7 +15,7 @@ namespace kernelwright::group_norm {
 
 __device__ __forceinline__ float activate(int64_t act, float z) {
     switch (act) {
-        case kSilu: return z / (1.0f + expf(-z));
+        case kSilu: return __fdividef(z, 1.0f + expf(-z));
         case kGelu: return 0.5f * z * (1.0f + erff(z * 0.70710678118654752f));
         case kRelu: return z <= 0.0f ? 0.0f : z;  // NaN stays
         case kTanh: return tanhf(z);
@@ -27,7 +27,7 @@ __device__ __forceinline__ float activate(int64_t act, float z) {
 __device__ __forceinline__ float derivative(int64_t act, float z) {
     switch (act) {
         case kSilu: {
-            const float s = 1.0f / (1.0f + expf(-z));
+            const float s = __fdividef(1.0f, 1.0f + expf(-z));
             return s * (1.0f + z * (1.0f - s));
         }
         case kGelu: {

@@ -18,19 +18,6 @@ constexpr int64_t kLeastElements = 4 * 1024;      // where rows are so few that 
 constexpr int64_t kManyBlocks = 1024;             // some eight for each SM of a large GPU
 constexpr int64_t kMaxSlices = 1024;
 
-// Lanes of a pack of the contiguous layout: 16 bytes, or one element where the tensors do not begin at the same place
-// between two packs, or where stretches are so short that most packs would be cut.
-inline int lanes(int64_t dtype, int64_t stretch, std::initializer_list<const void*> tensors) {
-    const int v = static_cast<int>(16 / element_bytes(dtype));
-    if (stretch < 2 * v) return 1;
-    const void* x = *tensors.begin();
-    for (const void* tensor : tensors) {
-        if (tensor == nullptr) continue;
-        if ((reinterpret_cast<uintptr_t>(tensor) - reinterpret_cast<uintptr_t>(x)) % 16 != 0) return 1;
-    }
-    return v;
-}
-
 // Packs of a row, its two cut ones included, wherever it begins.
 inline int64_t packs_of(int64_t length, int v) { return v == 1 ? length : ceil_div(length, v) + 1; }
 
@@ -128,10 +115,6 @@ inline SlabPlan forward_plan(const Forward& f) {
     return slab_plan(f.n, f.channels, f.spatial, f.groups, f.dtype, {f.x, f.y, f.residual});
 }
 
-inline int forward_lanes(const Forward& f) {
-    return lanes(f.dtype, f.channels / f.groups * f.spatial, {f.x, f.y, f.residual});
-}
-
 inline int64_t portable_forward_workspace(const Forward& f) {
     if (f.layout == kChannelsLast) {
         const SlabPlan plan = forward_plan(f);
@@ -166,10 +149,6 @@ inline cudaError_t portable_forward(const Forward& f) {
 }
 
 // ---- Backward
-
-inline int backward_lanes(const Backward& b, int64_t stretch) {
-    return lanes(b.dtype, stretch, {b.x, b.dy, b.residual, b.dx, b.dresidual});
-}
 
 inline SlabPlan backward_plan(const Backward& b) {
     return slab_plan(b.n, b.channels, b.spatial, b.groups, b.dtype, {b.x, b.dy, b.residual, b.dx, b.dresidual});

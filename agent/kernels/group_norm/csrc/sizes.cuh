@@ -2,6 +2,7 @@
 #pragma once
 
 #include <cstdint>
+#include <initializer_list>
 #include <limits>
 
 #include "interface.h"
@@ -27,5 +28,26 @@ inline int power_of_two(int64_t value, int most) {
 }
 
 inline int64_t element_bytes(int64_t dtype) { return dtype == kFloat32 ? 4 : 2; }
+
+// Lanes of a pack of the contiguous layout: 16 bytes, or one element where the tensors do not begin at the same place
+// between two packs, or where stretches are so short that most packs would be cut.
+inline int lanes(int64_t dtype, int64_t stretch, std::initializer_list<const void*> tensors) {
+    const int v = static_cast<int>(16 / element_bytes(dtype));
+    if (stretch < 2 * v) return 1;
+    const void* x = *tensors.begin();
+    for (const void* tensor : tensors) {
+        if (tensor == nullptr) continue;
+        if ((reinterpret_cast<uintptr_t>(tensor) - reinterpret_cast<uintptr_t>(x)) % 16 != 0) return 1;
+    }
+    return v;
+}
+
+inline int forward_lanes(const Forward& f) {
+    return lanes(f.dtype, f.channels / f.groups * f.spatial, {f.x, f.y, f.residual});
+}
+
+inline int backward_lanes(const Backward& b, int64_t stretch) {
+    return lanes(b.dtype, stretch, {b.x, b.dy, b.residual, b.dx, b.dresidual});
+}
 
 }  // namespace kernelwright::group_norm

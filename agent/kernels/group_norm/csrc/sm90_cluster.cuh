@@ -7,8 +7,8 @@
 
 #include "../../csrc/bulk_sm90.cuh"
 #include "../../csrc/cluster_sm90.cuh"
-#include "activation.cuh"
 #include "elements.cuh"
+#include "sm90_activation.cuh"
 #include "sums.cuh"
 
 namespace kernelwright::group_norm::sm90 {
@@ -26,7 +26,7 @@ __device__ __forceinline__ double half_warp_sum(double mine) {
 }
 
 // The sum over all threads of a cluster, in each of them and in one order; the lower half of a warp adds up `a`, the upper
-// `b`. They have called cluster_arrive before, so that blocks write to each other once all have begun.
+// `b`. They have called cluster_begun before, so that blocks write to each other once all have begun.
 __device__ __forceinline__ Pair cluster_sum(Pair mine, int blocks) {
     constexpr int kHalf = kWarp / 2;
     __shared__ double of_warp[2][kMaxBlocks * kMaxClusterThreads / kWarp];
@@ -53,27 +53,63 @@ struct Arrivals {
     uint64_t parameters;
 };
 
-// Begins to copy `count` packs of each tensor from `from` to `to`, tile after tile, and weight and bias of `channels`
+// The whole packs of a row that a block holds: from pack `begin` on, of which the first begins with element `head` of the
+// row. What the row has before its first and after its last whole pack, its ends, is in no block's shared memory.
+struct Holding {
+    int begin, count;
+    int head;
+
+    // The element that is lane 0 of held pack i.
+    template <int V>
+    __device__ __forceinline__ int element(int i) const {
+        return head + (begin + i) * V;
+    }
+};
+
+// The end elements of a row, one for each of a few threads: of block 0, behind the warp that asks for packs. Below 0 for
+// the other threads.
+template <int V>
+__device__ __forceinline__ int end_element(int rank, int head, int length) {
+    const int mine = static_cast<int>(threadIdx.x) - kWarp;
+    const int tail = (length - head) % V;
+    if (rank != 0 || mine < 0 || mine >= head + tail) return -1;
+    return mine < head ? mine : length - tail + mine - head;
+}
+
+// Whether one of the warp's packs ends in another channel than it begins in: then all are made as such a one, which costs
+// the warp less than two ways.
+__device__ __forceinline__ bool some_end_in_next(bool mine) { return __any_sync(__activemask(), mine); }
+
+// Elements before the first whole pack.
+template <typename T, int V>
+__device__ __forceinline__ int head_of(const T* row) {
+    return (V - lead_of<T, V>(row)) % V;
+}
+
+// Begins to copy what a block holds of each row of `from` to `to`, tile after tile, and weight and bias of `channels`
 // channels to `affine`. The copy engine takes what memory delivers, so that the asking thread is held up: its warp does
 // nothing else, and the others go on.
 template <typename T, int TENSORS, class Call>
-__device__ __forceinline__ void begin_loads(const Raw* const (&from)[TENSORS], Raw* const (&to)[TENSORS], int count,
-                                            const Call& call, int first_channel, int channels, Affine* affine,
-                                            Arrivals& arrivals) {
+__device__ __forceinline__ void begin_loads(const T* const (&from)[TENSORS], Raw* const (&to)[TENSORS],
+                                            const Holding& held, const Call& call, int first_channel, int channels,
+                                            Affine* affine, Arrivals& arrivals) {
+    constexpr int V = 16 / sizeof(T);
     const int threads = blockDim.x;
     if (threadIdx.x == 0) {
-        for (int tile = 0; tile * threads < count; ++tile) barrier_init(arrivals.tiles + tile);
+        for (int tile = 0; tile * threads < held.count; ++tile) barrier_init(arrivals.tiles + tile);
         barrier_init(&arrivals.parameters, threads / kWarp - 1);
         barriers_made();
     }
     __syncthreads();
     if (threadIdx.x < kWarp) {
         if (threadIdx.x != 0) return;
-        for (int first = 0, tile = 0; first < count; first += threads, ++tile) {
-            const uint32_t bytes = min(threads, count - first) * sizeof(Raw);
+        for (int first = 0, tile = 0; first < held.count; first += threads, ++tile) {
+            const uint32_t bytes = min(threads, held.count - first) * sizeof(Raw);
             barrier_expect(arrivals.tiles + tile, TENSORS * bytes);
             #pragma unroll
-            for (int i = 0; i < TENSORS; ++i) bulk_load(to[i] + first, from[i] + first, bytes, arrivals.tiles + tile);
+            for (int i = 0; i < TENSORS; ++i) {
+                bulk_load(to[i] + first, from[i] + held.element<V>(first), bytes, arrivals.tiles + tile);
+            }
         }
         return;
     }
@@ -83,31 +119,6 @@ __device__ __forceinline__ void begin_loads(const Raw* const (&from)[TENSORS], R
     }
     __syncwarp();
     if (threadIdx.x % kWarp == 0) barrier_arrive(&arrivals.parameters);
-}
-
-// 1 / (1 + exp(-z)), some 1e-6 off: for elements of 16 bits.
-__device__ __forceinline__ float quick_sigmoid(float z) {
-    return approximate_reciprocal(1.0f + approximate_exp2(z * -1.4426950408889634f));
-}
-
-// As activate_pack and derivative_pack; SiLU of 16-bit elements, the activation of most models, without a call.
-template <typename T, int V>
-__device__ __forceinline__ Pack<float, V> activated(int64_t act, Pack<float, V> z) {
-    if (act != kSilu || sizeof(T) != 2) return activate_pack<V>(act, z);
-    #pragma unroll
-    for (int k = 0; k < V; ++k) z.v[k] *= quick_sigmoid(z.v[k]);
-    return z;
-}
-
-template <typename T, int V>
-__device__ __forceinline__ Pack<float, V> slopes(int64_t act, Pack<float, V> z) {
-    if (act != kSilu || sizeof(T) != 2) return derivative_pack<V>(act, z);
-    #pragma unroll
-    for (int k = 0; k < V; ++k) {
-        const float s = quick_sigmoid(z.v[k]);
-        z.v[k] = s * fmaf(z.v[k], 1.0f - s, 1.0f);
-    }
-    return z;
 }
 
 }  // namespace kernelwright::group_norm::sm90

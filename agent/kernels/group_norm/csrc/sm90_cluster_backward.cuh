@@ -8,59 +8,102 @@
 namespace kernelwright::group_norm::sm90 {
 
 // How a row is shared out among the blocks of a cluster. Its units are pieces of planes, `pieces` of one; a team of threads
-// within a warp takes one unit after the other.
+// within a warp adds up one unit after the other.
 struct BackwardShare {
     int blocks;
     int threads;
     int row_units;
     int units, more;   // of a block, and how many blocks take one more
     int pieces;
-    int unit_packs;    // the last of a plane has what is left
-    int plane_packs;
-    int packs;         // of a block, at most
+    int unit;          // elements of one; the last of a plane has what is left
+    int spatial;
+    int packs;         // that a block holds, at most
     int team;          // a power of two, at least 2
     int groups, group_channels;
+    int step, rest;    // channels and positions from a thread's pack to its next
     double inverse;    // 1 / elements of a row
 };
 
-// One unit: its channel and its packs, counted from the row's first.
+// One unit: its channel and its elements, counted from the row's first.
 struct Unit {
     int channel;
     int begin, end;
 };
 
-__device__ __forceinline__ Unit unit_of(const BackwardShare& share, int unit) {
-    const int channel = unit / share.pieces;
-    const int first = (unit - channel * share.pieces) * share.unit_packs;
-    const int begin = channel * share.plane_packs;
-    return {channel, begin + first, begin + min(first + share.unit_packs, share.plane_packs)};
+__device__ __forceinline__ Unit unit_of(const BackwardShare& share, int number) {
+    const int channel = number / share.pieces;
+    const int first = (number - channel * share.pieces) * share.unit;
+    const int begin = channel * share.spatial;
+    return {channel, begin + first, begin + min(first + share.unit, share.spatial)};
 }
 
-// dz of a pack and its xhat; `at` is the pack's place in the tensor.
+// The parameters of a pack's lanes: `here` for the first `left`, `next` for the others.
+struct Lanes {
+    Affine here, next;
+    int left;
+
+    __device__ __forceinline__ float weight(int k) const { return k < left ? here.weight : next.weight; }
+    __device__ __forceinline__ float bias(int k) const { return k < left ? here.bias : next.bias; }
+};
+
+// What a row's elements have in common. `start` is the first of them in the tensor.
+struct Row {
+    int64_t start;
+    float mean, rstd;
+};
+
+// dz of a pack whose lane 0 is element `first` of its row, and x - mean; `act` is kNone where `dy` holds dz already.
 template <typename T, int V>
-__device__ __forceinline__ Pack<float, V> gradient_before(const Backward& b, const Raw& x, const Raw& dy, int64_t at,
-                                                          const Channel& c, Pack<float, V>& xhat) {
+__device__ __forceinline__ Pack<float, V> gradient_before(const Backward& b, int64_t act, const Row& row,
+                                                          const Held<T, V>& x, const Held<T, V>& dy, int first,
+                                                          const Lanes& lanes, Pack<float, V>& centred) {
     const Pack<T, V> values = elements_of<T>(x);
     const Pack<T, V> gradients = elements_of<T>(dy);
     Pack<float, V> dz;
     #pragma unroll
     for (int k = 0; k < V; ++k) {
-        xhat.v[k] = (to_float(values.v[k]) - c.mean) * c.rstd;
+        centred.v[k] = to_float(values.v[k]) - row.mean;
         dz.v[k] = to_float(gradients.v[k]);
     }
-    if (b.act == kNone) return dz;
+    if (act == kNone) return dz;
     Pack<float, V> z;
     #pragma unroll
-    for (int k = 0; k < V; ++k) z.v[k] = fmaf(xhat.v[k], c.weight, c.bias);
+    for (int k = 0; k < V; ++k) z.v[k] = fmaf(centred.v[k], row.rstd * lanes.weight(k), lanes.bias(k));
     if (b.residual != nullptr) {
-        const Pack<T, V> residual = static_cast<const Pack<T, V>*>(b.residual)[at];
+        const T* from = static_cast<const T*>(b.residual) + row.start + first;
+        const Pack<T, V> residual = *reinterpret_cast<const Pack<T, V>*>(from);
         #pragma unroll
         for (int k = 0; k < V; ++k) z.v[k] += to_float(residual.v[k]);
     }
-    z = slopes<T, V>(b.act, z);
+    z = slopes<T, V>(act, z);
     #pragma unroll
     for (int k = 0; k < V; ++k) dz.v[k] *= z.v[k];
     return dz;
+}
+
+// dx and dresidual of such a pack; of `group`, slope is of x - mean.
+template <typename T, int V>
+__device__ __forceinline__ void store_gradients(const Backward& b, int64_t act, const Row& row, const Held<T, V>& x,
+                                                const Held<T, V>& dy, int first, const Lanes& lanes,
+                                                const GroupTerms& group) {
+    Pack<float, V> centred;
+    const auto dz = gradient_before<T, V>(b, act, row, x, dy, first, lanes, centred);
+    Pack<T, V> dx;
+    Pack<T, V> dresidual;
+    #pragma unroll
+    for (int k = 0; k < V; ++k) {
+        const float others = fmaf(centred.v[k], group.slope, group.level);
+        dx.v[k] = from_float<T>(fmaf(dz.v[k], row.rstd * lanes.weight(k), others));
+        dresidual.v[k] = from_float<T>(dz.v[k]);
+    }
+    const int64_t at = row.start + first;
+    if (b.dx != nullptr) *reinterpret_cast<Pack<T, V>*>(static_cast<T*>(b.dx) + at) = dx;
+    if (b.dresidual != nullptr) *reinterpret_cast<Pack<T, V>*>(static_cast<T*>(b.dresidual) + at) = dresidual;
+}
+
+template <typename T>
+__device__ __forceinline__ Pack<T, 1> element_of(const void* tensor, int64_t at) {
+    return {static_cast<const T*>(tensor)[at]};
 }
 
 template <typename T>
@@ -69,85 +112,121 @@ __global__ void __launch_bounds__(kMaxClusterThreads)
     constexpr int V = 16 / sizeof(T);
     extern __shared__ __align__(128) unsigned char shared[];
     __shared__ Arrivals arrivals;
-    const int row = cluster_number();
+    dependents_may_begin();
+    const int number = cluster_number();
     const int rank = cluster_rank();
     const int first_unit = rank * share.units + min(rank, share.more);
     const int last_unit = first_unit + share.units - (rank < share.more ? 0 : 1);
     const Unit first_held = unit_of(share, first_unit);
     const Unit last_held = unit_of(share, last_unit);
-    const int64_t start = int64_t{row} * share.group_channels * share.plane_packs + first_held.begin;  // in packs
+    const int length = share.group_channels * share.spatial;
+    Row row = {int64_t{number} * length, 0.0f, 0.0f};
+    const T* x = static_cast<const T*>(b.x) + row.start;
+    const T* dy = static_cast<const T*>(b.dy) + row.start;
+    const int head = head_of<T, V>(x);
+    Holding held = {max(first_held.begin - head, 0) / V, 0, head};
+    held.count = min((last_held.end - head + V - 1) / V, (length - head) / V) - held.begin;
+    const bool cut = head != 0 || share.spatial % V != 0;
     Raw* xs = reinterpret_cast<Raw*>(shared);
     Raw* dys = xs + share.packs;
     Affine* affine = reinterpret_cast<Affine*>(dys + share.packs);
-    begin_loads<T, 2>({static_cast<const Raw*>(b.x) + start, static_cast<const Raw*>(b.dy) + start}, {xs, dys},
-                      last_held.end - first_held.begin, b,
-                      row % share.groups * share.group_channels + first_held.channel,
-                      last_held.channel - first_held.channel + 1, affine, arrivals);
+    // The last pack may end in one more channel.
+    const int channels = min(last_held.channel + 2, share.group_channels) - first_held.channel;
+    const int group_channel = number % share.groups * share.group_channels;
+    begin_loads<T, 2>({x, dy}, {xs, dys}, held, b, group_channel + first_held.channel, channels, affine, arrivals);
     __syncwarp();
-    cluster_arrive();
-    Channel c = {b.mean[row], b.rstd[row], 1.0f, 0.0f};
+    cluster_begun();
+    row.mean = b.mean[number];
+    row.rstd = b.rstd[number];
     barrier_wait(&arrivals.parameters, 0);
 
     const int threads = blockDim.x;
     const int team = share.team;
     const int lane = threadIdx.x % team;
     const int teams = threads / team;
-    const int mine = first_unit + threadIdx.x / team;
-    // The packs of a unit that are held, and the parameters of its channel.
-    const auto held = [&](int number) {
-        const Unit unit = unit_of(share, number);
-        c.weight = affine[unit.channel - first_held.channel].weight;
-        c.bias = affine[unit.channel - first_held.channel].bias;
-        return int2{unit.begin - first_held.begin, unit.end - first_held.begin};
-    };
+    // dz in the place of dy, where that loses no digits and no pack is two threads'.
+    const bool keeps = sizeof(T) == sizeof(float) && b.act != kNone && !cut;
     Pair total = {0.0, 0.0};
     int waited = 0;  // packs whose tiles have been waited for
     uint64_t* next = arrivals.tiles;
     for (int base = first_unit; base <= last_unit; base += teams) {
-        const int number = base - first_unit + mine;
+        const int mine = base + threadIdx.x / team;
         float db = 0.0f;
         float ds = 0.0f;
-        if (number <= last_unit) {
-            const int2 packs = held(number);
-            for (; waited < packs.y; waited += threads) barrier_wait(next++, 0);
+        Affine of_unit = {1.0f, 0.0f};
+        if (mine <= last_unit) {
+            const Unit unit = unit_of(share, mine);
+            of_unit = affine[unit.channel - first_held.channel];
+            const Lanes lanes = {of_unit, of_unit, V};
+            const int begin = (unit.begin - head + V - 1) / V;
+            const int end = max((unit.end - head) / V, begin);
+            const int touched = min((unit.end - head + V - 1) / V - held.begin, held.count);
+            for (; waited < touched; waited += threads) barrier_wait(next++, 0);
             #pragma unroll 2
-            for (int i = packs.x + lane; i < packs.y; i += team) {
-                Pack<float, V> xhat;
-                const auto dz = gradient_before<T, V>(b, xs[i], dys[i], start + i, c, xhat);
+            for (int i = begin - held.begin + lane; i < end - held.begin; i += team) {
+                Pack<float, V> centred;
+                const auto dz = gradient_before<T, V>(b, b.act, row, xs[i], dys[i], held.element<V>(i), lanes, centred);
                 #pragma unroll
                 for (int k = 0; k < V; ++k) {
                     db += dz.v[k];
-                    ds = fmaf(dz.v[k], xhat.v[k], ds);
+                    ds = fmaf(dz.v[k], centred.v[k], ds);
+                }
+                if (keeps) dys[i] = reinterpret_cast<const Raw&>(dz);
+            }
+            if (cut) {  // elements at the unit's ends, in packs that it has not alone
+                const int before = min(head + begin * V, unit.end) - unit.begin;
+                const int after = head + end * V;
+                for (int i = lane; i < before + max(unit.end - after, 0); i += team) {
+                    const int element = i < before ? unit.begin + i : after + i - before;
+                    const int place = element - held.element<V>(0);
+                    const bool is_held = place >= 0 && place < held.count * V;
+                    const Pack<T, 1> value = is_held ? element_of<T>(xs, place) : element_of<T>(x, element);
+                    const Pack<T, 1> gradient = is_held ? element_of<T>(dys, place) : element_of<T>(dy, element);
+                    Pack<float, 1> centred;
+                    const auto dz = gradient_before<T, 1>(b, b.act, row, value, gradient, element, lanes, centred);
+                    db += dz.v[0];
+                    ds = fmaf(dz.v[0], centred.v[0], ds);
                 }
             }
         }
-        const float sum = halves_sum(db, ds, team);
+        const float sum = halves_sum(db, ds * row.rstd, team);
         const bool is_db = lane == 0;
         const bool is_ds = lane == team / 2;
-        if (number > last_unit || !(is_db || is_ds)) continue;
-        Sums& of_unit = sums[int64_t{row} * share.row_units + number];
-        (is_db ? of_unit.db : of_unit.ds) = sum;
-        (is_db ? total.a : total.b) += static_cast<double>(c.weight) * sum;
+        if (mine > last_unit || !(is_db || is_ds)) continue;
+        Sums& place = sums[int64_t{number} * share.row_units + mine];
+        (is_db ? place.db : place.ds) = sum;
+        (is_db ? total.a : total.b) += static_cast<double>(of_unit.weight) * sum;
     }
     total = cluster_sum(total, share.blocks);
-    const double inverse = c.rstd * share.inverse;
-    const GroupTerms g = {static_cast<float>(-total.b * inverse), static_cast<float>(-total.a * inverse)};
+    const double inverse = row.rstd * share.inverse;
+    const GroupTerms g = {static_cast<float>(-total.b * inverse * row.rstd), static_cast<float>(-total.a * inverse)};
 
-    for (int number = mine; number <= last_unit; number += teams) {
-        const int2 packs = held(number);
-        #pragma unroll 2
-        for (int i = packs.x + lane; i < packs.y; i += team) {
-            Pack<float, V> xhat;
-            const auto dz = gradient_before<T, V>(b, xs[i], dys[i], start + i, c, xhat);
-            Pack<T, V> dx;
-            Pack<T, V> dresidual;
-            #pragma unroll
-            for (int k = 0; k < V; ++k) {
-                dx.v[k] = from_float<T>(fmaf(dz.v[k], c.rstd * c.weight, fmaf(xhat.v[k], g.slope, g.level)));
-                dresidual.v[k] = from_float<T>(dz.v[k]);
-            }
-            if (b.dx != nullptr) static_cast<Pack<T, V>*>(b.dx)[start + i] = dx;
-            if (b.dresidual != nullptr) static_cast<Pack<T, V>*>(b.dresidual)[start + i] = dresidual;
+    const int64_t act = keeps ? int64_t{kNone} : b.act;
+    const int end = end_element<V>(rank, head, length);
+    if (end >= 0) {
+        const Affine of_end = affine_of<T>(b.weight, b.bias, b.param_dtype, group_channel + end / share.spatial);
+        store_gradients<T, 1>(b, act, row, {x[end]}, {dy[end]}, end, {of_end, of_end, 1}, g);
+    }
+    // A pack that two blocks hold is the first one's.
+    const int skipped = held.element<V>(0) < first_held.begin ? 1 : 0;
+    const int element = held.element<V>(skipped + threadIdx.x);
+    int channel = element / share.spatial;
+    int position = element - channel * share.spatial;
+    channel -= first_held.channel;
+    for (int i = skipped + threadIdx.x; i < held.count; i += threads) {
+        const int first = held.element<V>(i);
+        const Affine here = affine[channel];
+        const int left = share.spatial - position;
+        if (!some_end_in_next(left < V)) {
+            store_gradients<T, V>(b, act, row, xs[i], dys[i], first, {here, here, V}, g);
+        } else {
+            store_gradients<T, V>(b, act, row, xs[i], dys[i], first, {here, affine[min(channel + 1, channels - 1)], left}, g);
+        }
+        channel += share.step;
+        position += share.rest;
+        if (position >= share.spatial) {
+            position -= share.spatial;
+            ++channel;
         }
     }
 }

@@ -12,7 +12,6 @@ constexpr int kRunPacks = 8;  // of a thread, in one run of its sums
 struct ForwardShare {
     int blocks;
     int threads;
-    int row_packs;
     int packs;                 // of a block; the last has what is left
     int spatial;
     int groups, group_channels;
@@ -41,6 +40,17 @@ __device__ __forceinline__ Pair sum_held(const Raw* held, int count, uint64_t* a
     return total;
 }
 
+// y of one end element of a row; `row` is its first in the tensor.
+template <typename T>
+__device__ __forceinline__ void store_end(const Forward& f, const Moments& m, int64_t row, int element, int channel) {
+    const Line line = line_of(m, affine_here<T>(f, channel));
+    const int64_t at = row + element;
+    Pack<float, 1> z = {fmaf(to_float(static_cast<const T*>(f.x)[at]) - m.mean, line.scale, line.level)};
+    if (f.residual != nullptr) z.v[0] += to_float(static_cast<const T*>(f.residual)[at]);
+    if (f.act != kNone) z = activate_pack<1>(f.act, z);
+    static_cast<T*>(f.y)[at] = from_float<T>(z.v[0]);
+}
+
 template <typename T>
 __global__ void __launch_bounds__(kMaxClusterThreads)
     cluster_forward(const __grid_constant__ Forward f, const __grid_constant__ ForwardShare share) {
@@ -48,36 +58,50 @@ __global__ void __launch_bounds__(kMaxClusterThreads)
     extern __shared__ __align__(128) unsigned char shared[];
     __shared__ Arrivals arrivals;
     const int row = cluster_number();
-    const int begin = cluster_rank() * share.packs;
-    const int count = min(share.packs, share.row_packs - begin);
-    const int64_t start = int64_t{row} * share.row_packs + begin;  // in packs, as `begin` and `count`
-    Raw* held = reinterpret_cast<Raw*>(shared);
-    Affine* affine = reinterpret_cast<Affine*>(held + share.packs);
-    const int first_channel = begin * V / share.spatial;
+    const int length = share.group_channels * share.spatial;
+    const int64_t start = int64_t{row} * length;
+    const T* x = static_cast<const T*>(f.x) + start;
+    Holding held = {cluster_rank() * share.packs, 0, head_of<T, V>(x)};
+    held.count = min(share.packs, (length - held.head) / V - held.begin);
+    const int end = end_element<V>(cluster_rank(), held.head, length);
+    Raw* packs = reinterpret_cast<Raw*>(shared);
+    Affine* affine = reinterpret_cast<Affine*>(packs + share.packs);
+    const int group_channel = row % share.groups * share.group_channels;
+    const int first_channel = held.element<V>(0) / share.spatial;
     const int channels = min(share.channels, share.group_channels - first_channel);
-    begin_loads<T, 1>({static_cast<const Raw*>(f.x) + start}, {held}, count, f,
-                      row % share.groups * share.group_channels + first_channel, channels, affine, arrivals);
+    begin_loads<T, 1>({x}, {packs}, held, f, group_channel + first_channel, channels, affine, arrivals);
     __syncwarp();
-    cluster_arrive();
+    cluster_begun();
 
-    const Pair total = cluster_sum(sum_held<T>(held, count, arrivals.tiles), share.blocks);
+    Pair mine = sum_held<T>(packs, held.count, arrivals.tiles);
+    if (end >= 0) {
+        const double value = to_float(x[end]);
+        mine = mine + Pair{value, value * value};
+    }
+    const Pair total = cluster_sum(mine, share.blocks);
     const Moments m = moments_of(total, share.inverse, f.eps);
-    if (threadIdx.x == 0 && begin == 0) keep_moments(f, row, m);
+    if (threadIdx.x == 0 && held.begin == 0) keep_moments(f, row, m);
+    if (end >= 0) store_end<T>(f, m, start, end, group_channel + end / share.spatial);
     barrier_wait(&arrivals.parameters, 0);
 
-    const int element = (begin + static_cast<int>(threadIdx.x)) * V;
+    const int element = held.element<V>(threadIdx.x);
     int channel = element / share.spatial;
     int position = element - channel * share.spatial;
     channel -= first_channel;
+    const auto pack_at = [&](const void* tensor) {
+        return reinterpret_cast<const Pack<T, V>*>(static_cast<const T*>(tensor) + start + held.element<V>(0));
+    };
+    const Pack<T, V>* residuals = f.residual == nullptr ? nullptr : pack_at(f.residual);
+    Pack<T, V>* ys = const_cast<Pack<T, V>*>(pack_at(f.y));
     #pragma unroll 2
-    for (int i = threadIdx.x; i < count; i += blockDim.x) {
-        Pack<T, V> pack = elements_of<T>(held[i]);
+    for (int i = threadIdx.x; i < held.count; i += blockDim.x) {
+        Pack<T, V> pack = elements_of<T>(packs[i]);
         Pack<T, V> residual;
-        if (f.residual != nullptr) residual = static_cast<const Pack<T, V>*>(f.residual)[start + i];
+        if (residuals != nullptr) residual = residuals[i];
         const Line line = line_of(m, affine[channel]);
         const int left = share.spatial - position;  // lanes from here on are the next channel's
         Pack<float, V> z;
-        if (left >= V) {
+        if (!some_end_in_next(left < V)) {
             #pragma unroll
             for (int k = 0; k < V; ++k) z.v[k] = fmaf(to_float(pack.v[k]) - m.mean, line.scale, line.level);
         } else {
@@ -88,14 +112,14 @@ __global__ void __launch_bounds__(kMaxClusterThreads)
                 z.v[k] = fmaf(to_float(pack.v[k]) - m.mean, here ? line.scale : next.scale, here ? line.level : next.level);
             }
         }
-        if (f.residual != nullptr) {
+        if (residuals != nullptr) {
             #pragma unroll
             for (int k = 0; k < V; ++k) z.v[k] += to_float(residual.v[k]);
         }
         if (f.act != kNone) z = activated<T, V>(f.act, z);
         #pragma unroll
         for (int k = 0; k < V; ++k) pack.v[k] = from_float<T>(z.v[k]);
-        static_cast<Pack<T, V>*>(f.y)[start + i] = pack;
+        ys[i] = pack;
         channel += share.step;
         position += share.rest;
         if (position >= share.spatial) {

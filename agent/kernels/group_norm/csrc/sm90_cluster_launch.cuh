@@ -12,9 +12,13 @@ namespace kernelwright::group_norm::sm90 {
 
 constexpr int64_t kHeldBytes = 104 * 1024;  // that a block holds: two blocks stand on an SM
 constexpr int64_t kMostBytes = 208 * 1024;  // that a block holds where it stands alone
-constexpr int64_t kLeastBytes = 8 * 1024;   // less for a block does not pay, nor do smaller groups
+constexpr int64_t kLeastBytes = 8 * 1024;   // less for a block does not pay, nor do smaller groups if they are many
+constexpr int64_t kLeastOfFew = 1024;       // of a group where an SM has one, or none
 constexpr int64_t kMostShared = 224 * 1024;
-constexpr int64_t kUnitPacks = 64;          // of a team of a warp, at most
+constexpr int kLeastTeam = 8;               // of threads; fewer would meet in the banks of shared memory
+constexpr double kPieceCost = 2.5;
+constexpr int kMostRounds = 4;
+constexpr int64_t kMorePacks = 64;
 
 // How many blocks of how many threads take a row.
 struct Cluster {
@@ -27,7 +31,7 @@ struct Cluster {
 // all. None where a cluster cannot hold a row, or where it is short. What that gains: benchmarks/kernels/README.md.
 inline Cluster cluster_for(int64_t rows, int64_t bytes) {
     constexpr int64_t kSms = 128;
-    if (bytes < kLeastBytes || bytes > kMaxBlocks * kMostBytes || rows * kMaxBlocks > kMaxGrid) return {0, 0};
+    if (bytes < (rows <= kSms ? kLeastOfFew : kLeastBytes) || bytes > kMaxBlocks * kMostBytes || rows * kMaxBlocks > kMaxGrid) return {0, 0};
     int64_t blocks = 1;
     for (; blocks < kMaxBlocks; blocks *= 2) {
         const bool pairs_alone = blocks == 2 && rows * blocks <= kSms;
@@ -47,37 +51,73 @@ inline ForwardShare share_out(const Forward& f, Cluster cluster) {
     if (share.blocks == 0) return share;
     const int64_t lanes = 16 / element_bytes(f.dtype);
     const int64_t group_channels = f.channels / f.groups;
-    const int64_t packs = group_channels * f.spatial / lanes;
+    const int64_t length = group_channels * f.spatial;
     share.threads = cluster.threads;
-    share.row_packs = static_cast<int>(packs);
-    share.packs = static_cast<int>(ceil_div(packs, share.blocks));
+    share.packs = static_cast<int>(ceil_div(length / lanes, share.blocks));
     share.spatial = static_cast<int>(f.spatial);
     share.groups = static_cast<int>(f.groups);
     share.group_channels = static_cast<int>(group_channels);
     share.channels = static_cast<int>(std::min(group_channels, share.packs * lanes / f.spatial + 2));
     share.step = static_cast<int>(share.threads * lanes / f.spatial);
     share.rest = static_cast<int>(share.threads * lanes % f.spatial);
-    share.inverse = 1.0 / static_cast<double>(group_channels * f.spatial);
+    share.inverse = 1.0 / static_cast<double>(length);
     return share;
+}
+
+// How teams of threads add up planes, a piece of one after the other.
+struct Units {
+    int team;       // threads, within a warp
+    int64_t packs;  // of a piece, at most
+};
+
+// What so many units hold at most: whole planes of `plane`, and pieces of `piece`, of which a plane has `pieces`.
+inline int64_t held_by(int64_t units, int64_t pieces, int64_t plane, int64_t piece) {
+    return units / pieces * plane + units % pieces * piece;
+}
+
+// For so many planes of so many packs: what keeps a block's teams busy for the shortest time, where a piece costs each of
+// its threads kPieceCost packs more, and leaves no block with kMorePacks more than its part.
+inline Units units_for(int64_t planes, int64_t plane, Cluster cluster) {
+    Units best = {kWarp, ceil_div(plane, ceil_div(plane, kMorePacks))};
+    double least = 0.0;
+    for (int team = kLeastTeam; team <= kWarp; team *= 2) {
+        const int64_t teams = cluster.threads / team;
+        for (int rounds = 1; rounds <= kMostRounds; ++rounds) {
+            const int64_t pieces = std::max<int64_t>(1, std::min(rounds * teams * cluster.blocks / planes, ceil_div(plane, team)));
+            const int64_t packs = ceil_div(plane, pieces);
+            const int64_t units = ceil_div(planes * pieces, cluster.blocks);
+            const double cost = ceil_div(units, teams) * (kPieceCost + ceil_div(packs, team));
+            const bool is_even = held_by(units, pieces, plane, packs) <= planes * plane / cluster.blocks + kMorePacks;
+            if (!is_even || (least > 0.0 && cost >= least)) continue;
+            least = cost;
+            best = {team, packs};
+        }
+    }
+    return best;
 }
 
 inline BackwardShare share_out(const Backward& b, Cluster cluster) {
     BackwardShare share = {};
     share.blocks = cluster.blocks;
     if (share.blocks == 0) return share;
+    const int64_t lanes = 16 / element_bytes(b.dtype);
     const int64_t group_channels = b.channels / b.groups;
-    const int64_t plane = b.spatial * element_bytes(b.dtype) / 16;  // in packs
+    const int64_t plane = ceil_div(b.spatial, lanes);  // in packs, and so units
     share.threads = cluster.threads;
-    share.plane_packs = static_cast<int>(plane);
-    share.unit_packs = static_cast<int>(ceil_div(plane, ceil_div(plane, kUnitPacks)));
-    share.pieces = static_cast<int>(ceil_div(plane, share.unit_packs));
+    const Units units = units_for(group_channels, plane, cluster);
+    share.team = units.team;
+    share.unit = static_cast<int>(std::min(units.packs * lanes, b.spatial));
+    share.pieces = static_cast<int>(ceil_div(b.spatial, share.unit));
     share.row_units = static_cast<int>(group_channels) * share.pieces;
     share.units = share.row_units / share.blocks;
     share.more = share.row_units % share.blocks;
-    share.packs = static_cast<int>(ceil_div(share.row_units, share.blocks)) * share.unit_packs;
-    share.team = power_of_two(std::max(share.unit_packs, 2), kWarp);
+    share.spatial = static_cast<int>(b.spatial);
+    const int64_t most = held_by(ceil_div(share.row_units, share.blocks), share.pieces, b.spatial, share.unit);
+    share.packs = static_cast<int>((most + 2 * lanes - 2) / lanes);  // and one more, where packs are cut
     share.groups = static_cast<int>(b.groups);
     share.group_channels = static_cast<int>(group_channels);
+    share.step = static_cast<int>(share.threads * lanes / b.spatial);
+    share.rest = static_cast<int>(share.threads * lanes % b.spatial);
     share.inverse = 1.0 / static_cast<double>(group_channels * b.spatial);
     return share;
 }
@@ -95,13 +135,13 @@ inline int64_t shared_bytes(const ForwardShare& share) {
 }
 
 inline int64_t shared_bytes(const BackwardShare& share) {
-    const int64_t channels = std::min(share.group_channels, share.units / share.pieces + 3);
+    const int64_t channels = std::min(share.group_channels, share.units / share.pieces + 4);
     return share.packs * int64_t{2 * sizeof(Raw)} + channels * int64_t{sizeof(Affine)};
 }
 
-// Whether every block of a cluster has something of the row, and room for it.
+// Whether every block of a cluster has something of the row, and room for it. Of x it has: rows are 512 packs and more.
 inline bool shares_out(const ForwardShare& share) {
-    return share.blocks > 0 && (share.blocks - 1) * share.packs < share.row_packs && shared_bytes(share) <= kMostShared;
+    return share.blocks > 0 && shared_bytes(share) <= kMostShared;
 }
 
 inline bool shares_out(const BackwardShare& share) {
@@ -115,15 +155,10 @@ bool cluster_takes_sizes(const Call& call) {
            attribute(cudaDevAttrComputeCapabilityMajor, call.device) == 9 && shares_out(cluster_share(call));
 }
 
-inline bool cluster_takes(const Forward& f) {
-    return on_16_bytes(f.x) && on_16_bytes(f.y) && on_16_bytes(f.residual) &&
-           f.channels / f.groups * f.spatial * element_bytes(f.dtype) % 16 == 0 && cluster_takes_sizes(f);
-}
+inline bool cluster_takes(const Forward& f) { return forward_lanes(f) > 1 && cluster_takes_sizes(f); }
 
 inline bool cluster_takes(const Backward& b) {
-    return (b.dx != nullptr || b.dresidual != nullptr) && on_16_bytes(b.x) && on_16_bytes(b.dy) &&
-           on_16_bytes(b.residual) && on_16_bytes(b.dx) && on_16_bytes(b.dresidual) &&
-           b.spatial * element_bytes(b.dtype) % 16 == 0 && cluster_takes_sizes(b);
+    return (b.dx != nullptr || b.dresidual != nullptr) && backward_lanes(b, b.spatial) > 1 && cluster_takes_sizes(b);
 }
 
 inline int64_t cluster_workspace(const Forward&) { return 0; }

@@ -60,7 +60,7 @@ inline bool takes(const Forward& f) {
 }
 
 inline bool takes(const Backward& b) {
-    return b.act == kNone && b.dx != nullptr && b.dresidual == nullptr && on_16_bytes(b.x) && on_16_bytes(b.dy) &&
+    return b.residual == nullptr && b.dresidual == nullptr && b.dx != nullptr && on_16_bytes(b.x) && on_16_bytes(b.dy) &&
            on_16_bytes(b.dx) && b.spatial * element_bytes(b.dtype) % kPairBytes == 0 && takes_sizes(b);
 }
 
@@ -95,12 +95,22 @@ cudaError_t forward_of(const Forward& f) {
     return launch(f, plain ? stream_forward<T, true> : stream_forward<T, false>, share_of(f));
 }
 
-// dweight and dbias, where they are wanted, from `pieces` sums for each plane.
+// dweight and dbias, where they are wanted, from `pieces` sums for each plane. The launch is under way while the one
+// before it ends.
 template <typename T>
 cudaError_t launch_channels(const Backward& b, const Sums* sums, int pieces) {
     if (b.dweight == nullptr && b.dbias == nullptr) return cudaSuccess;
-    channel_gradients<T><<<static_cast<unsigned>(b.channels), kChannelThreads, 0, b.stream>>>(b, sums, pieces);
-    return cudaGetLastError();
+    const int team = power_of_two(std::max<int64_t>(b.n * pieces, 2), kChannelThreads);
+    cudaLaunchAttribute overlap = {};
+    overlap.id = cudaLaunchAttributeProgrammaticStreamSerialization;
+    overlap.val.programmaticStreamSerializationAllowed = 1;
+    cudaLaunchConfig_t config = {};
+    config.gridDim = dim3(static_cast<unsigned>(ceil_div(b.channels, kChannelThreads / team)));
+    config.blockDim = dim3(kChannelThreads);
+    config.stream = b.stream;
+    config.attrs = &overlap;
+    config.numAttrs = 1;
+    return cudaLaunchKernelEx(&config, channel_gradients<T>, b, sums, pieces, team);
 }
 
 template <typename T>

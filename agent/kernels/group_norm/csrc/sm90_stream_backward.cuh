@@ -5,6 +5,7 @@
 #pragma once
 
 #include "portable_backward.cuh"
+#include "sm90_activation.cuh"
 #include "sm90_stream.cuh"
 
 namespace kernelwright::group_norm::sm90 {
@@ -14,7 +15,8 @@ constexpr int kBackwardLoads = kPairBytes / 16 / kWarp;
 
 // What the row and the channel of a chunk come with. Asked for before the chunk is there.
 struct Facts {
-    float mean, rstd, weight;
+    float mean, rstd;
+    Affine affine;
 };
 
 template <typename T>
@@ -22,45 +24,65 @@ __device__ __forceinline__ Facts facts_of(const Backward& b, const Share& share,
     const int groups = static_cast<int>(b.groups);
     const int group_channels = static_cast<int>(b.channels) / groups;
     const int channel = at.row % groups * group_channels + at.chunk / (share.chunks / group_channels);
-    return {b.mean[at.row], b.rstd[at.row], parameter<T>(b.weight, b.param_dtype, channel, 1.0f)};
+    return {b.mean[at.row], b.rstd[at.row],
+            {parameter<T>(b.weight, b.param_dtype, channel, 1.0f), parameter<T>(b.bias, b.param_dtype, channel, 0.0f)}};
+}
+
+// dz of a pack, and its xhat.
+template <typename T, int V>
+__device__ __forceinline__ Pack<float, V> gradient_before(int64_t act, const Raw& x, const Raw& dy, const Facts& facts,
+                                                          Pack<float, V>& xhat) {
+    const Pack<T, V> values = elements_of<T>(x);
+    const Pack<T, V> gradients = elements_of<T>(dy);
+    Pack<float, V> dz;
+    #pragma unroll
+    for (int k = 0; k < V; ++k) {
+        xhat.v[k] = (to_float(values.v[k]) - facts.mean) * facts.rstd;
+        dz.v[k] = to_float(gradients.v[k]);
+    }
+    if (act == kNone) return dz;
+    Pack<float, V> z;
+    #pragma unroll
+    for (int k = 0; k < V; ++k) z.v[k] = fmaf(xhat.v[k], facts.affine.weight, facts.affine.bias);
+    z = slopes<T, V>(act, z);
+    #pragma unroll
+    for (int k = 0; k < V; ++k) dz.v[k] *= z.v[k];
+    return dz;
 }
 
 template <typename T>
-__device__ __forceinline__ float gradient_sums(const Raw (&xs)[kBackwardLoads], const Raw (&dys)[kBackwardLoads],
-                                               const Facts& facts) {
+__device__ __forceinline__ float gradient_sums(int64_t act, const Raw (&xs)[kBackwardLoads],
+                                               const Raw (&dys)[kBackwardLoads], const Facts& facts) {
     constexpr int V = 16 / sizeof(T);
     float db = 0.0f;
     float ds = 0.0f;
     #pragma unroll
     for (int j = 0; j < kBackwardLoads; ++j) {
-        const Pack<T, V> x = elements_of<T>(xs[j]);
-        const Pack<T, V> dy = elements_of<T>(dys[j]);
+        Pack<float, V> xhat;
+        const auto dz = gradient_before<T, V>(act, xs[j], dys[j], facts, xhat);
         #pragma unroll
         for (int k = 0; k < V; ++k) {
-            const float dz = to_float(dy.v[k]);
-            db += dz;
-            ds = fmaf(dz, (to_float(x.v[k]) - facts.mean) * facts.rstd, ds);
+            db += dz.v[k];
+            ds = fmaf(dz.v[k], xhat.v[k], ds);
         }
     }
     return halves_sum(db, ds, kWarp);
 }
 
 template <typename T>
-__device__ __forceinline__ void store_gradient(unsigned char* dx, const Raw (&xs)[kBackwardLoads],
+__device__ __forceinline__ void store_gradient(int64_t act, unsigned char* dx, const Raw (&xs)[kBackwardLoads],
                                                const Raw (&dys)[kBackwardLoads], const Facts& facts,
                                                const GroupTerms& g) {
     constexpr int V = 16 / sizeof(T);
-    const float scale = facts.rstd * facts.weight;
+    const float scale = facts.rstd * facts.affine.weight;
     #pragma unroll
     for (int j = 0; j < kBackwardLoads; ++j) {
-        Pack<T, V> x = elements_of<T>(xs[j]);
-        const Pack<T, V> dy = elements_of<T>(dys[j]);
+        Pack<float, V> xhat;
+        const auto dz = gradient_before<T, V>(act, xs[j], dys[j], facts, xhat);
+        Pack<T, V> made;
         #pragma unroll
-        for (int k = 0; k < V; ++k) {
-            const float xhat = (to_float(x.v[k]) - facts.mean) * facts.rstd;
-            x.v[k] = from_float<T>(fmaf(to_float(dy.v[k]), scale, fmaf(xhat, g.slope, g.level)));
-        }
-        *reinterpret_cast<Raw*>(dx + (j * kWarp + threadIdx.x % kWarp) * 16) = reinterpret_cast<const Raw&>(x);
+        for (int k = 0; k < V; ++k) made.v[k] = from_float<T>(fmaf(dz.v[k], scale, fmaf(xhat.v[k], g.slope, g.level)));
+        *reinterpret_cast<Raw*>(dx + (j * kWarp + threadIdx.x % kWarp) * 16) = reinterpret_cast<const Raw&>(made);
     }
 }
 
@@ -97,13 +119,13 @@ __global__ void __launch_bounds__(kThreads, 1)
             const Facts facts = facts_of<T>(b, share, at);
             Raw xs[kBackwardLoads], dys[kBackwardLoads];
             take_pair(ring, at, xs, dys);
-            const float mine = gradient_sums<T>(xs, dys, facts);
+            const float mine = gradient_sums<T>(b.act, xs, dys, facts);
             const bool is_db = lane == 0;
             const bool is_ds = lane == kWarp / 2;
             Sums& of_chunk = sums[int64_t{at.row} * share.chunks + at.chunk];
             if (is_db) of_chunk.db = mine;
             if (is_ds) of_chunk.ds = mine;
-            const double weighted = static_cast<double>(facts.weight) * mine;
+            const double weighted = static_cast<double>(facts.affine.weight) * mine;
             return Pair{is_db ? weighted : 0.0, is_ds ? weighted : 0.0};
         });
     } else {
@@ -112,23 +134,38 @@ __global__ void __launch_bounds__(kThreads, 1)
             Raw xs[kBackwardLoads], dys[kBackwardLoads];
             take_pair(ring, at, xs, dys);
             unsigned char* dx = static_cast<unsigned char*>(b.dx) + at.row * share.bytes + int64_t{at.chunk} * kPairBytes;
-            store_gradient<T>(dx, xs, dys, facts, answer_for(board, at.turn));
+            store_gradient<T>(b.act, dx, xs, dys, facts, answer_for(board, at.turn));
         }
     }
 }
 
-// dweight and dbias of one channel per block, from `pieces` sums for each plane.
+// dweight and dbias from `pieces` sums for each plane, a team of threads per channel. Launched to overlap what makes them.
 template <typename T>
-__global__ void __launch_bounds__(kChannelThreads) channel_gradients(const Backward b, const Sums* sums, const int pieces) {
-    const int64_t channel = blockIdx.x;
+__global__ void __launch_bounds__(kChannelThreads)
+    channel_gradients(const Backward b, const Sums* sums, const int pieces, const int team) {
+    const int channel = blockIdx.x * (kChannelThreads / team) + threadIdx.x / team;
+    const int channels = static_cast<int>(b.channels);
+    const int samples = static_cast<int>(b.n);
+    // Lanes go from piece to piece and from sample to sample.
+    const int step = team / pieces, rest = team - step * pieces;
+    int sample = threadIdx.x % team / pieces;
+    int piece = threadIdx.x % team - sample * pieces;
     Pair total = {0.0, 0.0};
-    for (int64_t i = threadIdx.x; i < b.n * pieces; i += kChannelThreads) {
-        const auto [sample, piece] = split(i, pieces);
-        const Sums s = sums[(sample * b.channels + channel) * pieces + piece];
-        total = total + Pair{s.db, s.ds};
+    wait_for_previous_launch();
+    if (channel < channels) {
+        while (sample < samples) {
+            const Sums s = sums[(int64_t{sample} * channels + channel) * pieces + piece];
+            total = total + Pair{s.db, s.ds};
+            sample += step;
+            piece += rest;
+            if (piece >= pieces) {
+                piece -= pieces;
+                ++sample;
+            }
+        }
     }
-    total = team_sum(total, kChannelThreads);
-    if (threadIdx.x != 0) return;
+    total = team_sum(total, team);
+    if (threadIdx.x % team != 0 || channel >= channels) return;
     if (b.dbias != nullptr) set_parameter<T>(b.dbias, b.param_dtype, channel, static_cast<float>(total.a));
     if (b.dweight != nullptr) set_parameter<T>(b.dweight, b.param_dtype, channel, static_cast<float>(total.b));
 }

@@ -1,8 +1,8 @@
 // Forward of groups that are too large for one block (sm90_stream.cuh).
 #pragma once
 
-#include "activation.cuh"
 #include "portable_forward.cuh"
+#include "sm90_activation.cuh"
 #include "sm90_stream.cuh"
 
 namespace kernelwright::group_norm::sm90 {
@@ -55,7 +55,7 @@ __device__ __forceinline__ void store_chunk(const Forward& f, const Share& share
                 #pragma unroll
                 for (int k = 0; k < V; ++k) z.v[k] += to_float(residual.v[k]);
             }
-            if (f.act != kNone) z = activate_pack<V>(f.act, z);
+            if (f.act != kNone) z = activated<T, V>(f.act, z);
         }
         #pragma unroll
         for (int k = 0; k < V; ++k) pack.v[k] = from_float<T>(z.v[k]);

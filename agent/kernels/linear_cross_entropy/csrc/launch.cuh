@@ -4,7 +4,9 @@
 // reads its row twice, the second time from the cache as far as it fits, and then writes the gradient there.
 #pragma once
 
+#include "../../csrc/launched.cuh"
 #include "../../csrc/partition.cuh"
+#include "../../csrc/stored.cuh"
 
 namespace kernelwright::linear_cross_entropy {
 
@@ -22,25 +24,63 @@ struct Forward {
     int64_t device;
 };
 
-// A target that is no class makes the row NaN, and reads nothing.
-template <typename T, int V>
-__global__ void __launch_bounds__(kWarp* kMaxWarps) losses(Forward args, int64_t packs) {
+#ifndef KW_LCE_THREADS
+#define KW_LCE_THREADS 512
+#define KW_LCE_HELD 8
+#define KW_LCE_BLOCKS 2
+#endif
+constexpr int kThreads = KW_LCE_THREADS;  // of a block at most
+constexpr int kBlocks = KW_LCE_BLOCKS;    // on an SM
+template <int V>
+constexpr int kHeld = V == 1 ? kTile : KW_LCE_HELD;  // packs of a row that a thread has in registers
+
+// A target that is no class makes the row NaN, and reads nothing. The first P packs of each thread stay in registers;
+// what is behind them in a row is read again.
+template <int P, typename T, int V>
+__global__ void __launch_bounds__(kThreads, kBlocks) losses(Forward args, int64_t packs) {
+    await_earlier();
+    constexpr int N = kTile / V;  // packs of a tile
+    static_assert(P % N == 0);
     __shared__ Partition of_warp[kMaxWarps];
     __shared__ float of_sum[kMaxWarps];
     const int64_t row = blockIdx.x, target = args.target[row];
     auto* x = static_cast<Pack<T, V>*>(args.logits) + row * packs;
     const bool counts = target != args.ignored, known = target >= 0 && target < args.length;
     const float smoothing = float(args.smoothing), z_loss = float(args.z_loss);
+    const int step = int(blockDim.x);
+    const int64_t rest = threadIdx.x + int64_t{P} * step;
     Partition mine = {-INFINITY, 0.0f};
     float sum = 0.0f;
-    for (int64_t first = threadIdx.x; counts && first < packs; first += kTile / V * int64_t{blockDim.x}) {
-        float tile[kTile];
-        load_tile(x + first, packs - first, int(blockDim.x), 1, tile);
-        if (smoothing != 0.0f) {
-            #pragma unroll
-            for (int i = 0; i < kTile; ++i) sum += first + i / V * int64_t{blockDim.x} < packs ? tile[i] : 0.0f;
+    Pack<T, V> held[P];
+    if (counts) {
+        #pragma unroll
+        for (int u = 0; u < P; ++u) {
+            const int64_t at = threadIdx.x + int64_t{u} * step;
+            held[u] = x[at < packs ? at : packs - 1];
         }
-        mine = add_tile<T>(mine, tile);
+        keep_stored(held);
+        #pragma unroll
+        for (int u = 0; u < P; u += N) {
+            float tile[kTile];
+            #pragma unroll
+            for (int i = 0; i < kTile; ++i) {
+                const bool inside = threadIdx.x + int64_t{u + i / V} * step < packs;
+                const float value = to_float(held[u + i / V].v[i % V]);
+                tile[i] = inside ? value : -INFINITY;
+                if (smoothing != 0.0f) sum += inside ? value : 0.0f;
+            }
+            mine = add_tile<T>(mine, tile);
+        }
+        keep_stored(held);
+        for (int64_t first = rest; first < packs; first += N * step) {
+            float tile[kTile];
+            load_tile(x + first, packs - first, step, 1, tile);
+            if (smoothing != 0.0f) {
+                #pragma unroll
+                for (int i = 0; i < kTile; ++i) sum += first + i / V * int64_t{step} < packs ? tile[i] : 0.0f;
+            }
+            mine = add_tile<T>(mine, tile);
+        }
     }
     const Partition all = block_merge(mine, of_warp);
     if (smoothing != 0.0f) sum = block_reduce<Sum>(sum, of_sum);
@@ -56,24 +96,28 @@ __global__ void __launch_bounds__(kWarp* kMaxWarps) losses(Forward args, int64_t
     if (!args.gradient) return;
     const float given = *args.share, factor = given * (1.0f + 2.0f * z_loss * lse);
     const float everywhere = given * smoothing / float(args.length), there = given * (1.0f - smoothing);
-    #pragma unroll 4
-    for (int64_t place = threadIdx.x; place < packs; place += blockDim.x) {
-        Pack<T, V> pack = x[place];
+    const auto put = [&](int64_t place, Pack<T, V> pack) {
+        const int64_t of_target = target - place * V;
+        const int chosen = of_target >= 0 && of_target < V ? int(of_target) : -1;
         #pragma unroll
         for (int k = 0; k < V; ++k) {
             float made = factor * exp_for<T>(to_float(pack.v[k]) - lse) - everywhere;
-            if (place * V + k == target) made -= there;
+            if (k == chosen) made -= there;
             pack.v[k] = from_float<T>(counts ? (known ? made : NAN) : 0.0f);
         }
-        x[place] = pack;
-    }
+        if (place < packs) x[place] = pack;
+    };
+    #pragma unroll
+    for (int u = 0; u < P; ++u) put(threadIdx.x + int64_t{u} * step, held[u]);
+    #pragma unroll 2
+    for (int64_t place = rest; place < packs; place += step) put(place, x[place]);
 }
 
 template <typename T, int V>
 cudaError_t launch(const Forward& args) {
     const int64_t packs = args.length / V;
-    losses<T, V><<<unsigned(args.rows), block_for(packs, kTile / V), 0, args.stream>>>(args, packs);
-    return cudaGetLastError();
+    const unsigned threads = std::min<unsigned>(kThreads, block_for(packs, kHeld<V>));
+    return launched(losses<kHeld<V>, T, V>, unsigned(args.rows), threads, args.stream, args, packs);
 }
 
 inline cudaError_t forward(const Forward& args) {

@@ -65,7 +65,8 @@ __device__ __forceinline__ float result_of(Partition all) {
 
 template <bool kWhole, int L, int P, typename T, int V>
 __global__ void __launch_bounds__(kLanesThreads) short_rows(
-    const T* __restrict__ x, T* __restrict__ y, float* __restrict__ exact, int64_t count, int length) {
+    const T* x, T* __restrict__ y, float* __restrict__ exact, int64_t count, int length) {
+    await_earlier();
     const ShortShare<kWhole, L, P, V> share(count, length);
     float tile[share.kSize];
     share.load(x, -INFINITY, tile);
@@ -77,7 +78,8 @@ __global__ void __launch_bounds__(kLanesThreads) short_rows(
 
 template <bool kWhole, typename Team, int P, typename T, int V>
 __global__ void __launch_bounds__(kThreadsOf<Team>, kBlocksOf<Team>) rows(
-    const T* __restrict__ x, T* __restrict__ y, float* __restrict__ exact, int64_t count, int64_t length) {
+    const T* x, T* __restrict__ y, float* __restrict__ exact, int64_t count, int64_t length) {
+    await_earlier();
     __shared__ Partition of_warp[kMaxWarps];
     const int64_t index = Team::row();
     if (index >= count) return;
@@ -98,7 +100,8 @@ __global__ void __launch_bounds__(kThreadsOf<Team>, kBlocksOf<Team>) rows(
 
 template <typename T>
 __global__ void columns(
-    const T* __restrict__ x, T* __restrict__ y, float* __restrict__ exact, int64_t length, int64_t inner) {
+    const T* x, T* __restrict__ y, float* __restrict__ exact, int64_t length, int64_t inner) {
+    await_earlier();
     __shared__ Partition of_warp[kColumnWarps][kWarp];
     const Column here = column_here(length, inner);
     const Partition all = column_partition(x, here, length, inner, of_warp);
@@ -112,8 +115,9 @@ __global__ void columns(
 // A thread takes a whole column.
 template <typename T>
 __global__ void __launch_bounds__(kThreads) many_columns(
-    const T* __restrict__ x, T* __restrict__ y, float* __restrict__ exact, int64_t length, int64_t inner,
+    const T* x, T* __restrict__ y, float* __restrict__ exact, int64_t length, int64_t inner,
     int64_t count) {
+    await_earlier();
     const int64_t column = int64_t{blockIdx.x} * kThreads + threadIdx.x;
     if (column >= count) return;
     const auto* top = reinterpret_cast<const Pack<T, 1>*>(x) + column / inner * length * inner + column % inner;
@@ -124,8 +128,9 @@ __global__ void __launch_bounds__(kThreads) many_columns(
 
 template <bool kWhole, int L, int P, typename T, int V>
 __global__ void __launch_bounds__(kLanesThreads) backward_short_rows(
-    const T* __restrict__ dy, const T* __restrict__ x, const float* __restrict__ exact, T* __restrict__ dx,
+    const T* dy, const T* x, const float* exact, T* __restrict__ dx,
     int64_t count, int64_t length) {
+    await_earlier();
     const ShortShare<kWhole, L, P, V> share(count, int(length));
     if (!share.is_there) return;
     const float scale = to_float(dy[share.row]), result = exact[share.row];
@@ -136,8 +141,9 @@ __global__ void __launch_bounds__(kLanesThreads) backward_short_rows(
 
 template <bool kWhole, typename T, int V>
 __global__ void __launch_bounds__(kWarp* kMaxWarps) backward_rows(
-    const T* __restrict__ dy, const T* __restrict__ x, const float* __restrict__ exact, T* __restrict__ dx,
+    const T* dy, const T* x, const float* exact, T* __restrict__ dx,
     int64_t count, int64_t length) {
+    await_earlier();
     const int64_t index = row_here();
     if (index >= count) return;
     const float scale = to_float(dy[index]);
@@ -158,8 +164,9 @@ __global__ void __launch_bounds__(kWarp* kMaxWarps) backward_rows(
 
 template <typename T>
 __global__ void backward_columns(
-    const T* __restrict__ dy, const T* __restrict__ x, const float* __restrict__ exact, T* __restrict__ dx,
+    const T* dy, const T* x, const float* exact, T* __restrict__ dx,
     int64_t length, int64_t inner) {
+    await_earlier();
     const Column here = column_here(length, inner);
     if (!here.inside) return;
     const int64_t groups = (inner + kWarp - 1) / kWarp;
@@ -187,8 +194,8 @@ cudaError_t launch_long_rows(const Forward& args) {
 #endif
     const auto start = [&](auto kernel, unsigned threads) {
         const dim3 block = rows_block(std::min<unsigned>(threads, kThreads));
-        kernel<<<rows_grid(args.outer, block), block, 0, args.stream>>>(x, y, args.exact, args.outer, args.length);
-        return cudaGetLastError();
+        return launched(
+            kernel, rows_grid(args.outer, block), block, args.stream, x, y, args.exact, args.outer, args.length);
     };
     constexpr int kMost = kUnderWay<V> / V;
     const int64_t each = packs_at_once(args.outer, packs, kMost);
@@ -203,13 +210,12 @@ cudaError_t launch_rows(const Forward& args) {
     constexpr int kMost = kShortHeld / V;
     const int64_t packs = args.length / V;
     if (packs > 4 * kWarp && are_few(args.outer, packs)) return launch_long_rows<kWhole, T, V>(args);
-    return by_lanes<V, kMost, kMost * kWarp>(
+    return by_lanes<kWhole, V, kMost, kMost * kWarp>(
         packs,
         [&](auto shape) {
-            short_rows<kWhole, shape.kLanes, shape.kPacks, T, V>
-                <<<lanes_grid(shape, args.outer), kLanesThreads, 0, args.stream>>>(
-                    static_cast<const T*>(args.x), static_cast<T*>(args.y), args.exact, args.outer, int(args.length));
-            return cudaGetLastError();
+            return launched_by_lanes(
+                shape, short_rows<kWhole, shape.kLanes, shape.kPacks, T, V>, args.outer, args.stream,
+                static_cast<const T*>(args.x), static_cast<T*>(args.y), args.exact, args.outer, int(args.length));
         },
         [&] { return launch_long_rows<kWhole, T, V>(args); });
 }
@@ -220,14 +226,14 @@ inline cudaError_t forward(const Forward& args) {
         using T = decltype(element);
         if (args.inner > 1 && args.outer * args.inner >= kManyColumns && args.length <= kManyLength) {
             const int64_t count = args.outer * args.inner;
-            many_columns<T><<<unsigned((count + kThreads - 1) / kThreads), kThreads, 0, args.stream>>>(
+            return launched(
+                many_columns<T>, unsigned((count + kThreads - 1) / kThreads), kThreads, args.stream,
                 static_cast<const T*>(args.x), static_cast<T*>(args.y), args.exact, args.length, args.inner, count);
-            return cudaGetLastError();
         }
         if (args.inner > 1) {
-            columns<T><<<unsigned(column_blocks(args.outer, args.inner)), column_block(args.length), 0, args.stream>>>(
+            return launched(
+                columns<T>, unsigned(column_blocks(args.outer, args.inner)), column_block(args.length), args.stream,
                 static_cast<const T*>(args.x), static_cast<T*>(args.y), args.exact, args.length, args.inner);
-            return cudaGetLastError();
         }
         if (!aligned(args.x)) return launch_rows<true, T, 1>(args);
         if (args.length % kVector<T> == 0) return launch_rows<true, T, kVector<T>>(args);
@@ -238,21 +244,21 @@ inline cudaError_t forward(const Forward& args) {
 template <bool kWhole, typename T, int V>
 cudaError_t launch_backward_rows(const Backward& args) {
     const int64_t packs = args.length / V;
-    const auto start = [&](auto kernel, unsigned grid, dim3 block) {
-        kernel<<<grid, block, 0, args.stream>>>(
-            static_cast<const T*>(args.dy), static_cast<const T*>(args.x), args.exact, static_cast<T*>(args.dx),
-            args.outer, args.length);
-        return cudaGetLastError();
-    };
-    return by_lanes<V, kBackwardShort / V>(
+    const auto* dy = static_cast<const T*>(args.dy);
+    const auto* x = static_cast<const T*>(args.x);
+    auto* dx = static_cast<T*>(args.dx);
+    return by_lanes<kWhole, V, kBackwardShort / V>(
         packs,
         [&](auto shape) {
             const auto kernel = backward_short_rows<kWhole, shape.kLanes, shape.kPacks, T, V>;
-            return start(kernel, lanes_grid(shape, args.outer), kLanesThreads);
+            return launched_by_lanes(
+                shape, kernel, args.outer, args.stream, dy, x, args.exact, dx, args.outer, args.length);
         },
         [&] {
             const dim3 block = rows_block(block_for(packs, are_few(args.outer, packs) ? 1 : kBackwardPacks));
-            return start(backward_rows<kWhole, T, V>, rows_grid(args.outer, block), block);
+            return launched(
+                backward_rows<kWhole, T, V>, rows_grid(args.outer, block), block, args.stream, dy, x, args.exact, dx,
+                args.outer, args.length);
         });
 }
 
@@ -262,10 +268,9 @@ inline cudaError_t backward(const Backward& args) {
         using T = decltype(element);
         if (args.inner > 1) {
             const unsigned grid = unsigned(column_blocks(args.outer, args.inner));
-            backward_columns<T><<<grid, column_block(args.length), 0, args.stream>>>(
-                static_cast<const T*>(args.dy), static_cast<const T*>(args.x), args.exact, static_cast<T*>(args.dx),
-                args.length, args.inner);
-            return cudaGetLastError();
+            return launched(
+                backward_columns<T>, grid, column_block(args.length), args.stream, static_cast<const T*>(args.dy),
+                static_cast<const T*>(args.x), args.exact, static_cast<T*>(args.dx), args.length, args.inner);
         }
         if (!aligned(args.x) || !aligned(args.dx)) return launch_backward_rows<true, T, 1>(args);
         if (args.length % kVector<T> == 0) return launch_backward_rows<true, T, kVector<T>>(args);

@@ -6,6 +6,7 @@
 // What lies behind the last key of a causal row is written and never read.
 #pragma once
 
+#include "../../csrc/divisor.cuh"
 #include "../../csrc/short_rows.cuh"
 
 namespace kernelwright::masked_softmax {
@@ -46,12 +47,25 @@ constexpr int kShortPacks = 4;     // of a short row of scores that a lane has i
 constexpr int kBackwardHeld = 16;  // elements of each of two rows that a thread has in registers
 constexpr int kHeld = 32;          // the same of a row of scores
 
+// What a kernel is given: the host's numbers, and how to divide by them.
+template <typename Arguments>
+struct Given : Arguments {
+    Divisor<unsigned> by_queries, by_heads;
+
+    Given(const Arguments& args, int64_t heads) : Arguments(args), by_queries(args.queries), by_heads(heads) {}
+};
+using GivenForward = Given<Forward>;
+using GivenBackward = Given<Backward>;
+
+inline GivenForward given(const Forward& args) { return {args, args.heads}; }
+inline GivenBackward given(const Backward& args) { return {args, 1}; }
+
 // How many keys of a row may take part, from the first on.
 template <typename Arguments>
-__device__ __forceinline__ int visible_keys(const Arguments& args, int64_t row) {
+__device__ __forceinline__ int visible_keys(const Given<Arguments>& args, int64_t row) {
     if (!args.causal) return int(args.length);
-    const int64_t keys = args.start + unsigned(row) % unsigned(args.queries) + 1;
-    return int(max(int64_t{0}, min(args.length, keys)));
+    const unsigned query = unsigned(row) - args.by_queries.of(unsigned(row)) * unsigned(args.queries);
+    return int(max(int64_t{0}, min(args.length, args.start + query + 1)));
 }
 
 // One row of the scores.
@@ -63,20 +77,20 @@ struct Scores {
 };
 
 // The first element of a row's mask.
-__device__ __forceinline__ int64_t masked_at(const Forward& args, int64_t row) {
-    const unsigned above = unsigned(row) / unsigned(args.queries), query = unsigned(row) % unsigned(args.queries);
-    const unsigned batch = above / unsigned(args.heads), head = above % unsigned(args.heads);
+__device__ __forceinline__ int64_t masked_at(const GivenForward& args, int64_t row) {
+    const unsigned above = args.by_queries.of(unsigned(row)), query = unsigned(row) - above * unsigned(args.queries);
+    const unsigned batch = args.by_heads.of(above), head = above - batch * unsigned(args.heads);
     return batch * args.batch_stride + head * args.head_stride + query * args.query_stride;
 }
 
 template <bool kWhole, int V>
-__device__ __forceinline__ Scores scores_at(const Forward& args, int64_t row) {
+__device__ __forceinline__ Scores scores_at(const GivenForward& args, int64_t row) {
     return {row_at<kWhole, V>(row, args.length), row * args.length, masked_at(args, row), visible_keys(args, row)};
 }
 
 // The score of element `end` of x, -inf where that takes no part.
 template <typename T>
-__device__ __forceinline__ float score_at(const Forward& args, const Scores& scores, int64_t end) {
+__device__ __forceinline__ float score_at(const GivenForward& args, const Scores& scores, int64_t end) {
     const int64_t key = end - scores.start;
     if (end < 0 || key >= scores.keys) return -INFINITY;
     const float score = float(args.scale) * to_float(static_cast<const T*>(args.x)[end]);
@@ -116,7 +130,7 @@ __device__ __forceinline__ void with_mask(const Element* mask, float (&tile)[N],
 // The scores of N / V whole packs from `first` on, a block's width from each other; -inf for what takes no part. The
 // last pack stands in for those outside the row until then.
 template <bool kWhole, typename T, int V, int N>
-__device__ __forceinline__ void load_scores(const Forward& args, const Scores& scores, int first, float (&tile)[N]) {
+__device__ __forceinline__ void load_scores(const GivenForward& args, const Scores& scores, int first, float (&tile)[N]) {
     constexpr int kPacks = N / V;
     const int keys = scores.keys - scores.row.before;  // from the first whole pack on
     const int step = int(blockDim.x), packs = min((keys + V - 1) / V, int(scores.row.packs));
@@ -156,7 +170,7 @@ __device__ __forceinline__ float inverse(Partition all) {
 // The tile times `factor`, as whole packs of the row from `first` on.
 template <typename T, int V, int N>
 __device__ __forceinline__ void store_probabilities(
-    const Forward& args, const Scores& scores, int first, float factor, const float (&tile)[N]) {
+    const GivenForward& args, const Scores& scores, int first, float factor, const float (&tile)[N]) {
     auto* y = reinterpret_cast<Pack<T, V>*>(static_cast<T*>(args.y) + scores.row.first);
     #pragma unroll
     for (int u = 0; u < N / V; ++u) {
@@ -168,56 +182,67 @@ __device__ __forceinline__ void store_probabilities(
     }
 }
 
-// apply(score, element of the mask) for each score of a share of a short row, whose mask begins at `mask`.
-template <bool kWhole, int L, int P, int V, typename Element, int N, typename Apply>
-__device__ __forceinline__ void with_mask(
-    const Element* mask, const ShortShare<kWhole, L, P, V>& share, float (&tile)[N], Apply apply) {
+// The scores of a share of a short row, apply(score, element of the mask) of each; the row's mask begins at `mask`.
+template <typename T, bool kWhole, int L, int P, int V, typename Element, int N, typename Apply>
+__device__ __forceinline__ void load_masked(
+    const GivenForward& args, const ShortShare<kWhole, L, P, V>& share, const Element* mask, float (&tile)[N],
+    Apply apply) {
     const Element* from = mask + share.at;
+    const auto* x = static_cast<const T*>(args.x);
+    const float scale = float(args.scale);
     if constexpr (kWhole) {
+        Words<Element, V> read[P];
         #pragma unroll
         for (int u = 0; u < P; ++u) {
-            if (u * L >= share.left) continue;
-            const auto pack = reinterpret_cast<const Pack<Element, V>*>(from)[u * L];
-            #pragma unroll
-            for (int k = 0; k < V; ++k) tile[u * V + k] = apply(tile[u * V + k], pack.v[k]);
+            if (u * L < share.left) read[u] = reinterpret_cast<const Words<Element, V>*>(from)[u * L];
         }
+        share.load(x, 0.0f, tile);
+        #pragma unroll
+        for (int i = 0; i < N; ++i) tile[i] = apply(scale * tile[i], read[i / V].at(i % V));
     } else {
+        share.load(x, 0.0f, tile);
         #pragma unroll
         for (int i = 0; i < N; ++i) {
-            if (share.has(i)) tile[i] = apply(tile[i], from[share.place(i)]);
+            if (share.has(i)) tile[i] = apply(scale * tile[i], from[share.place(i)]);
         }
     }
 }
 
 template <bool kWhole, int L, int P, typename T, int V>
-__global__ void __launch_bounds__(kLanesThreads, 4) short_rows(Forward args) {
+__global__ void __launch_bounds__(kLanesThreads, 4) short_rows(GivenForward args) {
+    await_earlier();
     const ShortShare<kWhole, L, P, V> share(args.rows, int(args.length));
     constexpr int N = share.kSize;
     const int keys = share.is_there ? visible_keys(args, share.row) : 0;
     const auto seen = share.up_to(keys);
     const int64_t masked = share.is_there ? masked_at(args, share.row) : 0;
     float tile[N];
-    seen.load(static_cast<const T*>(args.x), 0.0f, tile);
-    const float scale = float(args.scale);
-    #pragma unroll
-    for (int i = 0; i < N; ++i) tile[i] *= scale;
     if (args.kind == kNamed) {
         const auto apply = [](float score, unsigned char named) { return named ? score : -INFINITY; };
-        with_mask(static_cast<const unsigned char*>(args.mask) + masked, seen, tile, apply);
+        load_masked<T>(args, seen, static_cast<const unsigned char*>(args.mask) + masked, tile, apply);
     } else if (args.kind == kAdded) {
         const auto apply = [](float score, T added) { return score + to_float(added); };
-        with_mask(static_cast<const T*>(args.mask) + masked, seen, tile, apply);
+        load_masked<T>(args, seen, static_cast<const T*>(args.mask) + masked, tile, apply);
+    } else {
+        const float scale = float(args.scale);
+        seen.load(static_cast<const T*>(args.x), 0.0f, tile);
+        #pragma unroll
+        for (int i = 0; i < N; ++i) tile[i] *= scale;
     }
-    #pragma unroll
-    for (int i = 0; i < N; ++i) {
-        if (!seen.has(i) || seen.at + seen.place(i) >= keys) tile[i] = -INFINITY;
+    // Of most rows every lane has all of its packs.
+    if (!kWhole || seen.left <= (P - 1) * L || seen.at + ((P - 1) * L + 1) * V > keys) {
+        #pragma unroll
+        for (int i = 0; i < N; ++i) {
+            if (!seen.has(i) || seen.at + seen.place(i) >= keys) tile[i] = -INFINITY;
+        }
     }
     const float factor = inverse(lanes_partition<L, T>(tile));
     share.store(static_cast<T*>(args.y), [&](int i) { return tile[i] * factor; });
 }
 
 template <bool kWhole, int P, typename T, int V>
-__global__ void __launch_bounds__(kThreads) resident_rows(Forward args) {
+__global__ void __launch_bounds__(kThreads) resident_rows(GivenForward args) {
+    await_earlier();
     __shared__ Partition of_warp[kMaxWarps];
     if (row_here() >= args.rows) return;
     const Scores scores = scores_at<kWhole, V>(args, row_here());
@@ -235,7 +260,8 @@ __global__ void __launch_bounds__(kThreads) resident_rows(Forward args) {
 }
 
 template <bool kWhole, typename T, int V>
-__global__ void __launch_bounds__(kThreads) streamed_rows(Forward args) {
+__global__ void __launch_bounds__(kThreads) streamed_rows(GivenForward args) {
+    await_earlier();
     __shared__ Partition of_warp[kMaxWarps];
     const Scores scores = scores_at<kWhole, V>(args, blockIdx.x);
     const int64_t end = end_at<kWhole, V>(scores.row, threadIdx.x);
@@ -268,7 +294,8 @@ __device__ __forceinline__ float product(const Pack<T, V>& a, const Pack<T, V>& 
 }
 
 template <bool kWhole, int L, int P, typename T, int V>
-__global__ void __launch_bounds__(kLanesThreads) backward_short_rows(Backward args) {
+__global__ void __launch_bounds__(kLanesThreads) backward_short_rows(GivenBackward args) {
+    await_earlier();
     const ShortShare<kWhole, L, P, V> share(args.rows, int(args.length));
     const auto seen = share.up_to(share.is_there ? visible_keys(args, share.row) : 0);
     float of_dy[share.kSize], of_y[share.kSize];
@@ -284,7 +311,8 @@ __global__ void __launch_bounds__(kLanesThreads) backward_short_rows(Backward ar
 
 // The first packs of a row stay in registers; of a longer one the rest is read again.
 template <bool kWhole, int P, typename T, int V>
-__global__ void __launch_bounds__(kWarp* kMaxWarps) backward_rows(Backward args) {
+__global__ void __launch_bounds__(kWarp* kMaxWarps) backward_rows(GivenBackward args) {
+    await_earlier();
     __shared__ float of_warp[kMaxWarps];
     const int64_t index = row_here();
     if (index >= args.rows) return;
@@ -342,14 +370,13 @@ template <bool kWhole, typename T, int V>
 cudaError_t launch_rows(const Forward& args) {
     const int64_t packs = args.length / V;
     const auto start = [&](auto kernel, unsigned grid, dim3 block) {
-        kernel<<<grid, block, 0, args.stream>>>(args);
-        return cudaGetLastError();
+        return launched(kernel, grid, block, args.stream, given(args));
     };
-    return by_lanes<V, kShortPacks, kShortPacks * kWarp>(
+    return by_lanes<kWhole, V, kShortPacks, kShortPacks * kWarp>(
         packs,
         [&](auto shape) {
             const auto kernel = short_rows<kWhole, shape.kLanes, shape.kPacks, T, V>;
-            return start(kernel, lanes_grid(shape, args.rows), kLanesThreads);
+            return launched_by_lanes(shape, kernel, args.rows, args.stream, given(args));
         },
         [&] {
             constexpr int kShort = kTile / V, kMost = kHeld / V;
@@ -366,14 +393,13 @@ cudaError_t launch_rows(const Backward& args) {
     constexpr int kMost = kBackwardHeld / V;
     const int64_t packs = args.length / V;
     const auto start = [&](auto kernel, unsigned grid, dim3 block) {
-        kernel<<<grid, block, 0, args.stream>>>(args);
-        return cudaGetLastError();
+        return launched(kernel, grid, block, args.stream, given(args));
     };
-    return by_lanes<V, kMost>(
+    return by_lanes<kWhole, V, kMost>(
         packs,
         [&](auto shape) {
             const auto kernel = backward_short_rows<kWhole, shape.kLanes, shape.kPacks, T, V>;
-            return start(kernel, lanes_grid(shape, args.rows), kLanesThreads);
+            return launched_by_lanes(shape, kernel, args.rows, args.stream, given(args));
         },
         [&] {
             const dim3 block = rows_block(block_for(packs, kMost));

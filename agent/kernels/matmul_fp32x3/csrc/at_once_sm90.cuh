@@ -153,7 +153,7 @@ __device__ __forceinline__ void multiply_at_once(const Ring& ring, const Share& 
         add(sum, first, rows[0]);
         sm90::products_done<0>(second);
         __syncwarp();
-        if (threadIdx.x % 32 < kTogether) sm90::barrier_arrive_at(ring.free + turn.stage, threadIdx.x % 32);
+        for (int to = 0; to < kTogether; ++to) sm90::barrier_arrive_at(ring.free + turn.stage, to);
         add(sum, second, rows[1]);
         for (int step = 0; step < kConsumers; ++step) turn.next(kOnceStages);
     }
@@ -205,7 +205,7 @@ __global__ void __launch_bounds__(kOnceThreads, 1) matmul_at_once(const __grid_c
     if (threadIdx.x == 0) {
         for (int stage = 0; stage < kOnceStages; ++stage) {
             matrix::barrier_init(ring.full + stage);
-            matrix::barrier_init(ring.free + stage, kTogether * 4);  // the warps of one warpgroup of each block
+            matrix::barrier_init(ring.free + stage, kTogether * 128);  // the threads of one warpgroup of each block
         }
         matrix::barriers_made();
     }

@@ -240,7 +240,7 @@ __device__ __forceinline__ void multiply_units(const Product& p, const Ring& rin
             add(sum, first, rows[0]);
             sm90::products_done<0>(second);
             __syncwarp();  // all have read their factors
-            if (threadIdx.x % 32 == 0) matrix::barrier_arrive(ring.free + turn.stage);
+            matrix::barrier_arrive(ring.free + turn.stage);
             add(sum, second, rows[1]);
         }
         store_unit<ALL>(p, sum, unit, group);
@@ -256,7 +256,7 @@ __global__ void __launch_bounds__(kThreads, 1) matmul_fp32x3(const __grid_consta
     if (threadIdx.x == 0) {
         for (int stage = 0; stage < kStages; ++stage) {
             matrix::barrier_init(ring.full + stage);
-            matrix::barrier_init(ring.free + stage, kConsumers * 4);
+            matrix::barrier_init(ring.free + stage, kConsumers * 128);
         }
         matrix::barriers_made();
     }

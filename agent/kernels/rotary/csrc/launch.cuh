@@ -25,98 +25,109 @@ struct Forward {
 };
 
 constexpr int kThreads = 64;  // few: a thread has all its loads under way at once, and more blocks share a small tensor
+template <typename T>
+constexpr int kWide = kVector<T>;  // elements of a pack
 
-struct Turn {
-    Forward args;
-    AnyDivisor items;  // of a row, of which a thread takes one
-    AnyDivisor inner, positions;
+// What a thread takes: two packs whose elements are pairs, or one of pairs side by side. Two where a pack is one element.
+template <bool kApart, int V>
+constexpr int kPacks = kApart || V == 1 ? 2 : 1;
+
+template <typename Index>
+struct Rows {
+    Index total;           // items, of which a thread takes one
+    Index packs, rotated;  // packs of a row; items of a row that are turned
+    Divisor<Index> items;  // of a row
+    Divisor<Index> inner, positions;
+
+    __device__ __forceinline__ Index position_of(Index row) const {
+        const Index place = inner.of(row);
+        return place - positions.of(place) * positions.by;
+    }
 };
 
-template <bool kTables, typename P, int V>
-__device__ __forceinline__ void angles(
-    const Forward& args, int64_t position, int64_t column, float (&cosines)[V], float (&sines)[V]) {
-    if constexpr (kTables) {
-        const int64_t at = position * (args.half / V) + column;
-        const Pack<P, V> c = static_cast<const Pack<P, V>*>(args.table)[at];
-        const Pack<P, V> s = static_cast<const Pack<P, V>*>(args.sin)[at];
-        for (int k = 0; k < V; ++k) {
-            cosines[k] = to_float(c.v[k]);
-            sines[k] = to_float(s.v[k]);
-        }
-    } else {
-        const Pack<float, V> frequency = static_cast<const Pack<float, V>*>(args.table)[column];
-        for (int k = 0; k < V; ++k) {
-            const float angle = float(args.start + position) * frequency.v[k];
-            cosines[k] = cosf(angle);
-            sines[k] = sinf(angle);
-        }
-    }
-    for (int k = 0; k < V; ++k) sines[k] = args.backwards ? -sines[k] : sines[k];
-}
+// N angles of a table, which may be wider than what T takes of x.
+template <typename P, int N>
+struct alignas(std::min(int(sizeof(P)) * N, kVectorBytes)) Angles {
+    P v[N];
+};
 
-// A thread takes V pairs, or 2 V elements of those that stay as they are.
-template <bool kApart, bool kTables, typename T, typename P, int V>
-__global__ void __launch_bounds__(kThreads) turned(const __grid_constant__ Turn turn) {
-    const Forward& args = turn.args;
-    const int64_t at = int64_t(blockIdx.x) * kThreads + threadIdx.x;
-    const int64_t row = turn.items.of(at), item = at - row * turn.items.by;
-    if (row >= args.rows) return;
-    const int64_t packs = args.size / V, rotated = args.half / V;
-    const bool stays = item >= rotated, apart = kApart && !stays;
-    const int64_t one = row * packs + (apart ? item : 2 * item), other = apart ? one + rotated : one + 1;
-    const auto* x = static_cast<const Pack<T, V>*>(args.x);
-    auto* y = static_cast<Pack<T, V>*>(args.y);
-    Pack<T, V> pair[2] = {x[one], x[other]};
-    if (!stays) {
-        float cosines[V], sines[V];
-        const int64_t place = turn.inner.of(row);
-        const int64_t position = place - turn.positions.of(place) * turn.positions.by;
-        angles<kTables, P, V>(args, position, item, cosines, sines);
-        #pragma unroll
-        for (int k = 0; k < V; ++k) {
-            T& left = kApart ? pair[0].v[k] : pair[2 * k / V].v[2 * k % V];
-            T& right = kApart ? pair[1].v[k] : pair[(2 * k + 1) / V].v[(2 * k + 1) % V];
-            const float a = to_float(left), b = to_float(right);
-            left = from_float<T>(a * cosines[k] - b * sines[k]);
-            right = from_float<T>(b * cosines[k] + a * sines[k]);
-        }
+// A function: inlined for every pair, what large angles need would be most of a kernel's code.
+__device__ __noinline__ float2 point_at(float angle) { return {cosf(angle), sinf(angle)}; }
+
+// All that a thread needs is asked for before any of it is used. `first` is that of the positions where angles are
+// computed; `way` is -1 backwards, else 1.
+template <bool kApart, bool kTables, typename T, typename P, int V, int N, typename Index>
+__global__ void __launch_bounds__(kThreads) turned(
+    const Pack<T, V>* x, const Angles<P, N>* table, const Angles<P, N>* sin, Pack<T, V>* y, Rows<Index> rows,
+    int64_t first, float way) {
+    constexpr int kHeld = kPacks<kApart, V>;
+    static_assert(2 * N == kHeld * V);
+    const Index at = Index(blockIdx.x) * kThreads + threadIdx.x;
+    if (at >= rows.total) return;
+    const Index row = rows.items.of(at), item = at - row * rows.items.by;
+    const bool stays = item >= rows.rotated, apart = kApart && !stays;
+    const Index one = row * rows.packs + (apart ? item : kHeld * item), other = apart ? one + rows.rotated : one + 1;
+    Pack<T, V> held[kHeld];
+    held[0] = x[one];
+    if constexpr (kHeld == 2) held[1] = x[other];
+    if (stays) {  // stored here: where both ways met again, what was loaded would be unpacked before the angles are asked for
+        y[one] = held[0];
+        if constexpr (kHeld == 2) y[other] = held[1];
+        return;
     }
-    y[one] = pair[0];
-    y[other] = pair[1];
+    const Index position = rows.position_of(row), place = kTables ? position * rows.rotated + item : item;
+    Angles<P, N> cosines = table[place], sines;
+    if constexpr (kTables) sines = sin[place];
+    #pragma unroll
+    for (int k = 0; k < N; ++k) {
+        float2 point = {to_float(cosines.v[k]), kTables ? to_float(sines.v[k]) : 0.0f};
+        if (!kTables) point = point_at(float(first + int64_t(position)) * point.x);
+        point.y *= way;
+        T& left = kApart ? held[0].v[k] : held[2 * k / V].v[2 * k % V];
+        T& right = kApart ? held[kHeld - 1].v[k] : held[(2 * k + 1) / V].v[(2 * k + 1) % V];
+        const float a = to_float(left), b = to_float(right);
+        left = from_float<T>(a * point.x - b * point.y);
+        right = from_float<T>(b * point.x + a * point.y);
+    }
+    y[one] = held[0];
+    if constexpr (kHeld == 2) y[other] = held[1];
 }
 
 template <bool kApart, bool kTables, typename T, typename P, int V>
 cudaError_t launch(const Forward& args) {
-    const int64_t items = args.size / (2 * V), blocks = (args.rows * items + kThreads - 1) / kThreads;
+    using Index = PackIndex<V>;
+    constexpr int kHeld = kPacks<kApart, V>, N = kHeld * V / 2;
+    const int64_t packs = args.size / V, items = packs / kHeld;
+    const int64_t blocks = (args.rows * items + kThreads - 1) / kThreads;
     if (blocks > kMaxGrid) return cudaErrorInvalidValue;
-    const Turn turn = {args, AnyDivisor(items), AnyDivisor(args.inner), AnyDivisor(args.positions)};
-    turned<kApart, kTables, T, P, V><<<unsigned(blocks), kThreads, 0, args.stream>>>(turn);
+    const Rows<Index> rows = {
+        Index(args.rows * items), Index(packs), Index(args.half / N),
+        Divisor<Index>(items), Divisor<Index>(args.inner), Divisor<Index>(args.positions)};
+    turned<kApart, kTables, T, P, V, N><<<unsigned(blocks), kThreads, 0, args.stream>>>(
+        static_cast<const Pack<T, V>*>(args.x), static_cast<const Angles<P, N>*>(args.table),
+        static_cast<const Angles<P, N>*>(args.sin), static_cast<Pack<T, V>*>(args.y), rows, args.start,
+        args.backwards ? -1.0f : 1.0f);
     return cudaGetLastError();
 }
 
-template <bool kTables, typename T, typename P, int V>
-cudaError_t launch_as(const Forward& args) {
-    return args.interleaved ? launch<false, kTables, T, P, V>(args) : launch<true, kTables, T, P, V>(args);
+template <bool kApart, bool kTables, typename T, typename P>
+cudaError_t launch_in(const Forward& args) {
+    constexpr int V = kWide<T>, kTaken = kPacks<kApart, V> * V;
+    const bool whole = 2 * args.half % kTaken == 0 && args.size % kTaken == 0 && in_packs(args.rows * args.size / V);
+    const bool starts = aligned(args.x) && aligned(args.table) && aligned(args.sin) && aligned(args.y);
+    return whole && starts ? launch<kApart, kTables, T, P, V>(args) : launch<kApart, kTables, T, P, 1>(args);
 }
 
-// `vectors`: whether all that P does not decide can be read in vectors of T.
 template <bool kTables, typename T, typename P>
-cudaError_t launch_in(const Forward& args, bool vectors) {
-    constexpr int V = kVector<T>;
-    constexpr uintptr_t step = sizeof(Pack<P, V>);
-    const bool tables = reinterpret_cast<uintptr_t>(args.table) % step == 0 &&
-                        reinterpret_cast<uintptr_t>(args.sin) % step == 0;
-    return vectors && tables ? launch_as<kTables, T, P, V>(args) : launch_as<kTables, T, P, 1>(args);
+cudaError_t launch_as(const Forward& args) {
+    return args.interleaved ? launch_in<false, kTables, T, P>(args) : launch_in<true, kTables, T, P>(args);
 }
 
 inline cudaError_t forward(const Forward& args) {
     return with_dtypes(args.dtype, args.param_dtype, [&](auto element, auto parameter) {
         using T = decltype(element);
-        constexpr int V = kVector<T>;
-        const bool whole = args.half % V == 0 && args.size % (2 * V) == 0;
-        const bool vectors = whole && aligned(args.x) && aligned(args.y);
-        if (args.sin == nullptr) return launch_in<false, T, float>(args, vectors);
-        return launch_in<true, T, decltype(parameter)>(args, vectors);
+        if (args.sin == nullptr) return launch_as<false, T, float>(args);
+        return launch_as<true, T, decltype(parameter)>(args);
     });
 }
 

@@ -42,7 +42,8 @@ __device__ __forceinline__ Pack<T, V> gradient(const Pack<T, V>& dy, const Pack<
 
 template <bool kWhole, int L, int P, typename T, int V>
 __global__ void __launch_bounds__(kLanesThreads) backward_short_rows(
-    const T* __restrict__ dy, const T* __restrict__ y, T* __restrict__ dx, int64_t rows, int length) {
+    const T* dy, const T* y, T* __restrict__ dx, int64_t rows, int length) {
+    await_earlier();
     const ShortShare<kWhole, L, P, V> share(rows, length);
     float of_dy[share.kSize], of_y[share.kSize];
     share.load(dy, 0.0f, of_dy);
@@ -54,21 +55,11 @@ __global__ void __launch_bounds__(kLanesThreads) backward_short_rows(
     share.store(dx, [&](int i) { return (of_dy[i] - sum) * of_y[i]; });
 }
 
-#ifndef KW_PORTABLE_ONLY
-// Packs stay as they are stored: the compiler would keep the floats that it made of bfloat16.
-template <typename T, int V, int P>
-__device__ __forceinline__ void keep_stored(Pack<T, V> (&packs)[P]) {
-    if constexpr (sizeof(T) < sizeof(float) && V > 1) {
-        #pragma unroll
-        for (int word = 0; word < P * V / 2; ++word) asm volatile("" : "+r"(reinterpret_cast<unsigned*>(packs)[word]));
-    }
-}
-#endif
-
 // The first P packs of each thread stay in registers; what is behind them in a row (kRest) is read again.
 template <bool kWhole, typename Team, bool kRest, int P, typename T, int V>
 __global__ void __launch_bounds__(kWarp* kMaxWarps) backward_rows(
-    const T* __restrict__ dy, const T* __restrict__ y, T* __restrict__ dx, int64_t rows, int64_t length) {
+    const T* dy, const T* y, T* __restrict__ dx, int64_t rows, int64_t length) {
+    await_earlier();
     __shared__ float of_warp[kMaxWarps];
     const int64_t index = Team::row();
     if (index >= rows) return;
@@ -101,10 +92,8 @@ __global__ void __launch_bounds__(kWarp* kMaxWarps) backward_rows(
     const int64_t rest = thread + int64_t{P} * step;
     for (int64_t at = rest; kRest && at < row.packs; at += step) sum += product(of_dy[at], of_y[at]);
     sum = Team::summed(sum, of_warp);
-#ifndef KW_PORTABLE_ONLY
     keep_stored(dy_tile);
     keep_stored(y_tile);
-#endif
     #pragma unroll
     for (int u = 0; u < P; ++u) {
         if (thread + u * step < packs) of_dx[thread + u * step] = gradient(dy_tile[u], y_tile[u], sum);
@@ -117,7 +106,8 @@ __global__ void __launch_bounds__(kWarp* kMaxWarps) backward_rows(
 // The first N elements of a thread's share of a column stay in registers.
 template <int N, typename T>
 __global__ void __launch_bounds__(kWarp* kColumnWarps) backward_columns(
-    const T* __restrict__ dy, const T* __restrict__ y, T* __restrict__ dx, int64_t length, int64_t inner) {
+    const T* dy, const T* y, T* __restrict__ dx, int64_t length, int64_t inner) {
+    await_earlier();
     __shared__ float of_warp[kColumnWarps][kWarp];
     const Column here = column_here(length, inner);
     const int64_t left = here.inside ? length - threadIdx.y : 0, first = here.base + threadIdx.y * inner;
@@ -169,8 +159,7 @@ cudaError_t launch_backward_long_rows(const Backward& args) {
     }
 #endif
     const auto start = [&](auto kernel, dim3 block) {
-        kernel<<<rows_grid(args.outer, block), block, 0, args.stream>>>(dy, y, dx, args.outer, args.length);
-        return cudaGetLastError();
+        return launched(kernel, rows_grid(args.outer, block), block, args.stream, dy, y, dx, args.outer, args.length);
     };
     const int64_t each = packs_at_once(args.outer, packs, kMost);
     const dim3 block = rows_block(block_for(packs, each));
@@ -182,14 +171,13 @@ cudaError_t launch_backward_long_rows(const Backward& args) {
 
 template <bool kWhole, typename T, int V>
 cudaError_t launch_backward_rows(const Backward& args) {
-    return by_lanes<V, kBackwardShort / V>(
+    return by_lanes<kWhole, V, kBackwardShort / V>(
         args.length / V,
         [&](auto shape) {
-            backward_short_rows<kWhole, shape.kLanes, shape.kPacks, T, V>
-                <<<lanes_grid(shape, args.outer), kLanesThreads, 0, args.stream>>>(
-                    static_cast<const T*>(args.dy), static_cast<const T*>(args.y), static_cast<T*>(args.dx), args.outer,
-                    int(args.length));
-            return cudaGetLastError();
+            return launched_by_lanes(
+                shape, backward_short_rows<kWhole, shape.kLanes, shape.kPacks, T, V>, args.outer, args.stream,
+                static_cast<const T*>(args.dy), static_cast<const T*>(args.y), static_cast<T*>(args.dx), args.outer,
+                int(args.length));
         },
         [&] { return launch_backward_long_rows<kWhole, T, V>(args); });
 }
@@ -200,10 +188,10 @@ inline cudaError_t backward(const Backward& args) {
         using T = decltype(element);
         if (args.inner > 1) {
             const unsigned grid = unsigned(column_blocks(args.outer, args.inner));
-            backward_columns<kBackwardColumn, T><<<grid, column_block(args.length), 0, args.stream>>>(
+            return launched(
+                backward_columns<kBackwardColumn, T>, grid, column_block(args.length), args.stream,
                 static_cast<const T*>(args.dy), static_cast<const T*>(args.y), static_cast<T*>(args.dx), args.length,
                 args.inner);
-            return cudaGetLastError();
         }
         if (!aligned(args.dy) || !aligned(args.y) || !aligned(args.dx)) return launch_backward_rows<true, T, 1>(args);
         if (args.length % kVector<T> == 0) return launch_backward_rows<true, T, kVector<T>>(args);

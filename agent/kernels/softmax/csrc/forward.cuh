@@ -45,7 +45,8 @@ __device__ __forceinline__ void store_tile(
 
 template <bool kWhole, int L, int P, typename T, int V>
 __global__ void __launch_bounds__(kLanesThreads) short_rows(
-    const T* __restrict__ x, T* __restrict__ y, int64_t rows, int length) {
+    const T* x, T* __restrict__ y, int64_t rows, int length) {
+    await_earlier();
     const ShortShare<kWhole, L, P, V> share(rows, length);
     float tile[share.kSize];
     share.load(x, -INFINITY, tile);
@@ -56,7 +57,8 @@ __global__ void __launch_bounds__(kLanesThreads) short_rows(
 // A thread takes its exponentials below its own maximum, and one factor makes them those below the row's.
 template <bool kWhole, typename Team, int P, typename T, int V>
 __global__ void __launch_bounds__(kWarp* kMaxWarps) resident_rows(
-    const T* __restrict__ x, T* __restrict__ y, int64_t rows, int64_t length) {
+    const T* x, T* __restrict__ y, int64_t rows, int64_t length) {
+    await_earlier();
     constexpr int N = P * V;
     __shared__ Partition of_warp[kMaxWarps];
     const int64_t index = Team::row();
@@ -89,7 +91,8 @@ __global__ void __launch_bounds__(kWarp* kMaxWarps) resident_rows(
 
 template <bool kWhole, typename T, int V>
 __global__ void __launch_bounds__(kWarp* kMaxWarps) streamed_rows(
-    const T* __restrict__ x, T* __restrict__ y, int64_t rows, int64_t length) {
+    const T* x, T* __restrict__ y, int64_t rows, int64_t length) {
+    await_earlier();
     __shared__ Partition of_warp[kMaxWarps];
     if (row_here() >= rows) return;
     const Row row = row_at<kWhole, V>(row_here(), length);
@@ -114,7 +117,8 @@ __global__ void __launch_bounds__(kWarp* kMaxWarps) streamed_rows(
 }
 
 template <typename T>
-__global__ void columns(const T* __restrict__ x, T* __restrict__ y, int64_t length, int64_t inner) {
+__global__ void columns(const T* x, T* __restrict__ y, int64_t length, int64_t inner) {
+    await_earlier();
     __shared__ Partition of_warp[kColumnWarps][kWarp];
     const Column here = column_here(length, inner);
     const Partition all = column_partition(x, here, length, inner, of_warp);
@@ -130,7 +134,8 @@ __global__ void columns(const T* __restrict__ x, T* __restrict__ y, int64_t leng
 // The threads of a column have it in their registers, N elements each at most.
 template <int N, typename T>
 __global__ void __launch_bounds__(kWarp* kColumnWarps) held_columns(
-    const T* __restrict__ x, T* __restrict__ y, int64_t length, int64_t inner) {
+    const T* x, T* __restrict__ y, int64_t length, int64_t inner) {
+    await_earlier();
     __shared__ Partition of_warp[kColumnWarps][kWarp];
     const Column here = column_here(length, inner);
     const int left = here.inside ? int(length) - int(threadIdx.y) : 0, step = int(blockDim.y);
@@ -150,7 +155,8 @@ __global__ void __launch_bounds__(kWarp* kColumnWarps) held_columns(
 // A thread has a whole column of up to kShortColumn in its registers.
 template <int N, typename T>
 __global__ void __launch_bounds__(kColumnThreads) short_columns(
-    const T* __restrict__ x, T* __restrict__ y, int64_t length, int64_t inner, int64_t count) {
+    const T* x, T* __restrict__ y, int64_t length, int64_t inner, int64_t count) {
+    await_earlier();
     const int64_t column = int64_t{blockIdx.x} * kColumnThreads + threadIdx.x;
     if (column >= count) return;
     const int64_t first = column / inner * length * inner + column % inner;
@@ -192,9 +198,9 @@ cudaError_t launch_long_rows(const Forward& args) {
     if (blocks > 1) return launch_clusters<kWhole, T, V>(args, blocks);
 #endif
     const auto start = [&](auto kernel, unsigned threads) {
-        kernel<<<unsigned(args.outer), threads, 0, args.stream>>>(
-            static_cast<const T*>(args.x), static_cast<T*>(args.y), args.outer, args.length);
-        return cudaGetLastError();
+        return launched(
+            kernel, unsigned(args.outer), threads, args.stream, static_cast<const T*>(args.x), static_cast<T*>(args.y),
+            args.outer, args.length);
     };
     const int64_t each = packs_at_once(args.outer, packs, kMost);
     if (each == 1) return start(resident_rows<kWhole, Block, 1, T, V>, block_for(packs, 1));
@@ -207,13 +213,12 @@ cudaError_t launch_long_rows(const Forward& args) {
 
 template <bool kWhole, typename T, int V>
 cudaError_t launch_rows(const Forward& args) {
-    return by_lanes<V, kShortPacks>(
+    return by_lanes<kWhole, V, kShortPacks>(
         args.length / V,
         [&](auto shape) {
-            short_rows<kWhole, shape.kLanes, shape.kPacks, T, V>
-                <<<lanes_grid(shape, args.outer), kLanesThreads, 0, args.stream>>>(
-                    static_cast<const T*>(args.x), static_cast<T*>(args.y), args.outer, int(args.length));
-            return cudaGetLastError();
+            return launched_by_lanes(
+                shape, short_rows<kWhole, shape.kLanes, shape.kPacks, T, V>, args.outer, args.stream,
+                static_cast<const T*>(args.x), static_cast<T*>(args.y), args.outer, int(args.length));
         },
         [&] { return launch_long_rows<kWhole, T, V>(args); });
 }
@@ -222,9 +227,9 @@ cudaError_t launch_rows(const Forward& args) {
 template <typename T>
 cudaError_t launch_elements(const Forward& args) {
     const dim3 block = rows_block(block_for(args.length, kTile));
-    streamed_rows<true, T, 1><<<rows_grid(args.outer, block), block, 0, args.stream>>>(
-        static_cast<const T*>(args.x), static_cast<T*>(args.y), args.outer, args.length);
-    return cudaGetLastError();
+    return launched(
+        streamed_rows<true, T, 1>, rows_grid(args.outer, block), block, args.stream, static_cast<const T*>(args.x),
+        static_cast<T*>(args.y), args.outer, args.length);
 }
 
 inline cudaError_t forward(const Forward& args) {
@@ -236,22 +241,19 @@ inline cudaError_t forward(const Forward& args) {
             const unsigned grid = unsigned((count + kColumnThreads - 1) / kColumnThreads);
             const auto* x = static_cast<const T*>(args.x);
             auto* y = static_cast<T*>(args.y);
-            if (args.length <= kShortColumn / 4) {
-                short_columns<kShortColumn / 4>
-                    <<<grid, kColumnThreads, 0, args.stream>>>(x, y, args.length, args.inner, count);
-            } else {
-                short_columns<kShortColumn>
-                    <<<grid, kColumnThreads, 0, args.stream>>>(x, y, args.length, args.inner, count);
-            }
-            return cudaGetLastError();
+            const auto start = [&](auto kernel) {
+                return launched(kernel, grid, kColumnThreads, args.stream, x, y, args.length, args.inner, count);
+            };
+            if (args.length <= kShortColumn / 4) return start(short_columns<kShortColumn / 4, T>);
+            return start(short_columns<kShortColumn, T>);
         }
         if (args.inner > 1) {
             const unsigned grid = unsigned(column_blocks(args.outer, args.inner));
             const dim3 block = column_block(args.length);
             const auto start = [&](auto kernel) {
-                kernel<<<grid, block, 0, args.stream>>>(
-                    static_cast<const T*>(args.x), static_cast<T*>(args.y), args.length, args.inner);
-                return cudaGetLastError();
+                return launched(
+                    kernel, grid, block, args.stream, static_cast<const T*>(args.x), static_cast<T*>(args.y),
+                    args.length, args.inner);
             };
             if (args.length <= kColumnWarps * kHeldColumn / 2) return start(held_columns<kHeldColumn / 2, T>);
             if (args.length <= kColumnWarps * kHeldColumn) return start(held_columns<kHeldColumn, T>);

@@ -1,0 +1,89 @@
+"""Kernels that compute-sanitizer's racecheck may be wrong about: it does not follow how their threads wait.
+
+It follows an mbarrier at which every lane arrives and waits for itself; not `__syncwarp()` and one lane that
+does so for its warp, nor a flag in shared memory (docs/adr/0028-races-that-racecheck-is-not-sure-of.md). Such
+kernels are known by their instructions in what NVIDIA's compiler makes of them, whether or not these run.
+"""
+
+import re
+from collections.abc import Iterable, Iterator
+from pathlib import Path
+from typing import NamedTuple
+
+from agent.build.build_request import BuildRequest
+from agent.emulator.compile import device_check, toolchain
+from agent.errors import AgentError
+from agent.harness.task.job import BUILD_LIMIT_S
+from agent.records import Finding
+from agent.torch_shim.finding_kinds import FindingKind
+
+BY = "an mbarrier or a flag"
+"""What such a kernel waits for, in words."""
+_WAITS = re.compile(r"\bmbarrier\.|\b(?:ld|atom)\.(?:\w+\.)*acquire\b")
+_FUNCTION = re.compile(
+    r"^(?:\.(?:visible|weak|extern)\s+)*\.(entry|func)\s+(?:\([^)]*\)\s*)?([\w$]+)", re.MULTILINE
+)
+_COMMENT = re.compile(r"//.*")
+_SYMBOL = re.compile(r"[A-Za-z_$][\w$]*")
+
+
+class Kernels(NamedTuple):
+    """Mangled names."""
+
+    waiting: frozenset[str] = frozenset()
+    """Those that hold such an instruction, or call a function that does."""
+    others: frozenset[str] = frozenset()
+
+    def may_be_wrong(self, name: str) -> bool:
+        """Whether a report with this plain name may be of one that waits so.
+
+        With line numbers the tool names the function that the compiler put into the kernel: no kernel then.
+        """
+        if any(_is(name, kernel) for kernel in self.waiting):
+            return True
+        return bool(self.waiting) and not any(_is(name, kernel) for kernel in self.others)
+
+
+def kernels(requests: Iterable[BuildRequest], cache: Path) -> Kernels:
+    """Of what was asked to be built; a source of which there is no PTX has none."""
+    tools = toolchain.prepare(cache)
+    found = Kernels()
+    for request in requests:
+        try:
+            text = device_check.ptx(tools, request, cache / "builds", BUILD_LIMIT_S)
+        except (AgentError, OSError):
+            continue
+        more = of_ptx(text or "")
+        found = Kernels(found.waiting | more.waiting, found.others | more.others)
+    return found
+
+
+def of_ptx(text: str) -> Kernels:
+    """Of one module."""
+    bodies = {name: (kind, body) for kind, name, body in _functions(_COMMENT.sub("", text))}
+    waiting = {name for name, (_, body) in bodies.items() if _WAITS.search(body)}
+    calls = {name: set(_SYMBOL.findall(body)) & bodies.keys() for name, (_, body) in bodies.items()}
+    while more := {name for name in bodies.keys() - waiting if calls[name] & waiting}:
+        waiting |= more
+    entries = {name for name, (kind, _) in bodies.items() if kind == "entry"}
+    return Kernels(frozenset(entries & waiting), frozenset(entries - waiting))
+
+
+def _functions(text: str) -> Iterator[tuple[str, str, str]]:
+    heads = list(_FUNCTION.finditer(text))
+    ends = [head.start() for head in heads[1:]] + [len(text)]
+    for head, end in zip(heads, ends, strict=True):
+        yield head[1], head[2], text[head.end() : end]
+
+
+def _is(name: str, mangled: str) -> bool:
+    return name == mangled or re.search(rf"(?<!\d){len(name)}{re.escape(name)}", mangled) is not None
+
+
+def weighed(finding: Finding, known: Kernels) -> Finding:
+    """A report of a race that may be none as a warning; any other finding as it is."""
+    kernel = finding.location.kernel if finding.location else None
+    if finding.kind != FindingKind.SHARED_RACE or not known.may_be_wrong(kernel or ""):
+        return finding
+    message = f"{finding.message} Threads wait for {BY} there, which racecheck does not always follow."
+    return finding.model_copy(update={"message": message, "severity": "warning"})

@@ -1,0 +1,79 @@
+// Kernels that are launched while what was launched before them ends, on GPUs of compute capability 9.
+//
+// Between two small kernels that follow each other a launch takes longer than either. So a GPU may begin these before
+// the earlier work is done, and they wait for it themselves: `await_earlier` is the first that they do.
+#pragma once
+
+#include <cuda_runtime.h>
+
+#include <cstdint>
+
+namespace kernelwright {
+
+constexpr int64_t kMaxCluster = 8;  // blocks: what every GPU with clusters runs
+
+#ifndef KW_PORTABLE_ONLY
+__device__ __forceinline__ void await_earlier() { asm volatile("griddepcontrol.wait;" ::: "memory"); }
+
+// From the block's side, what is launched next may begin.
+__device__ __forceinline__ void let_next_begin() { asm volatile("griddepcontrol.launch_dependents;" ::: "memory"); }
+
+// For a kernel that begins with `await_earlier`; the blocks of a cluster stand side by side in x.
+template <typename... Parameters, typename... Given>
+cudaError_t launched_as(
+    void (*kernel)(Parameters...), unsigned cluster, dim3 grid, dim3 block, size_t bytes, cudaStream_t stream,
+    Given... given) {
+    cudaLaunchAttribute attributes[2] = {};
+    attributes[0].id = cudaLaunchAttributeProgrammaticStreamSerialization;
+    attributes[0].val.programmaticStreamSerializationAllowed = 1;
+    attributes[1].id = cudaLaunchAttributeClusterDimension;
+    attributes[1].val.clusterDim = {cluster, 1, 1};
+    cudaLaunchConfig_t config = {};
+    config.gridDim = grid;
+    config.blockDim = block;
+    config.dynamicSmemBytes = bytes;
+    config.stream = stream;
+    config.attrs = attributes;
+    config.numAttrs = cluster == 1 ? 1 : 2;
+    return cudaLaunchKernelEx(&config, kernel, Parameters(given)...);
+}
+
+inline bool has_clusters(int64_t device) {
+    int major = 0;
+    return cudaDeviceGetAttribute(&major, cudaDevAttrComputeCapabilityMajor, int(device)) == cudaSuccess && major == 9;
+}
+
+#else
+__device__ __forceinline__ void await_earlier() {}
+
+__device__ __forceinline__ void let_next_begin() {}
+
+inline bool has_clusters(int64_t) { return false; }
+
+template <typename... Parameters, typename... Given>
+cudaError_t launched_as(
+    void (*kernel)(Parameters...), unsigned, dim3 grid, dim3 block, size_t bytes, cudaStream_t stream, Given... given) {
+    kernel<<<grid, block, bytes, stream>>>(Parameters(given)...);
+    return cudaGetLastError();
+}
+#endif
+
+template <typename... Parameters, typename... Given>
+cudaError_t launched_in_clusters(
+    void (*kernel)(Parameters...), unsigned cluster, dim3 grid, dim3 block, cudaStream_t stream, Given... given) {
+    return launched_as(kernel, cluster, grid, block, 0, stream, given...);
+}
+
+// With `bytes` of shared memory.
+template <typename... Parameters, typename... Given>
+cudaError_t launched_with(
+    void (*kernel)(Parameters...), dim3 grid, dim3 block, int64_t bytes, cudaStream_t stream, Given... given) {
+    return launched_as(kernel, 1, grid, block, size_t(bytes), stream, given...);
+}
+
+template <typename... Parameters, typename... Given>
+cudaError_t launched(void (*kernel)(Parameters...), dim3 grid, dim3 block, cudaStream_t stream, Given... given) {
+    return launched_as(kernel, 1, grid, block, 0, stream, given...);
+}
+
+}  // namespace kernelwright

@@ -1,0 +1,308 @@
+// LayerNorm and RMSNorm, backward, of rows or of sums of two rows: every gradient from one read of its tensors.
+//
+// As many blocks as stay on the GPU share out the rows, and a block has teams that take a row at a time: some lanes of a
+// warp a short one, some warps a longer one. A thread keeps to its columns, and copies its own packs of the team's next
+// rows to shared memory while it computes dx of the present one, so that memory never waits. What the rows give to the
+// parameters' gradients it adds up in registers; each block leaves one row of partial sums, which another kernel adds in
+// their order: no atomics, and runs agree to the bit.
+#pragma once
+
+#include "async_copy.cuh"
+#include "launched.cuh"
+#include "row_norm_backward_long.cuh"
+
+namespace kernelwright {
+
+constexpr int kMostStages = 4;  // rows of a team in shared memory: the present one and those on their way
+constexpr int kMostBlocks = 2;  // on an SM
+constexpr int kStaticBytes = 2048;  // of an SM's shared memory, what a block takes besides its rows
+
+// Who takes a row: kTeam neighbouring lanes of a warp, or where that is 0 whole warps, each thread up to kPacks packs.
+// kBlocks of kThreads have to stand on an SM.
+template <int kTeam_, int kPacks_, int kThreads_, int kBlocks_ = 1>
+struct Teams {
+    static constexpr int kTeam = kTeam_, kPacks = kPacks_, kThreads = kThreads_, kBlocks = kBlocks_;
+
+    static int team(int64_t packs) { return kTeam == 0 ? int(block_for(packs, kPacks)) : kTeam; }
+};
+
+struct RowSums {
+    float plain, with_normal;  // of g and g * xhat, g = dy * weight
+};
+
+// Over `lanes` neighbouring lanes, in each of them.
+template <int lanes, bool kCentred>
+__device__ __forceinline__ RowSums lanes_sums(RowSums mine) {
+    #pragma unroll
+    for (int offset = lanes / 2; offset > 0; offset /= 2) {
+        if (kCentred) mine.plain += __shfl_xor_sync(0xffffffff, mine.plain, offset);
+        mine.with_normal += __shfl_xor_sync(0xffffffff, mine.with_normal, offset);
+    }
+    return mine;
+}
+
+// Over a team of whole warps, in each of its threads; all threads of the block call it. `of_warp` is shared memory for
+// kMaxWarps, which no other call uses until all have been here again.
+template <bool kCentred>
+__device__ __forceinline__ RowSums warps_sums(RowSums mine, RowSums* of_warp, int threads) {
+    mine = lanes_sums<kWarp, kCentred>(mine);
+    const int warps = threads / kWarp, warp = int(threadIdx.x) / kWarp, lane = int(threadIdx.x) % kWarp;
+    if (warps == 1) return mine;
+    if (lane == 0) of_warp[warp] = mine;
+    __syncthreads();
+    return lanes_sums<kWarp, kCentred>(lane < warps ? of_warp[warp / warps * warps + lane] : RowSums{0.0f, 0.0f});
+}
+
+// The compiler would keep what it has read of shared memory, in registers that the sums need.
+__device__ __forceinline__ void read_again() { asm volatile("" ::: "memory"); }
+
+// What a kernel is given besides the tensors that its threads copy.
+template <typename T, typename P, int V>
+struct GradientArguments {
+    const Pack<T, V>* dy;
+    const Pack<T, V>* x;
+    const Pack<T, V>* own;  // the sum's own gradient, or null
+    const Pack<P, V>* weight;
+    const float* means;
+    const float* rstds;
+    Pack<T, V>* dx;   // or null
+    float* partials;  // [2][blocks][length], the sums of dy * xhat, then those of dy; or null
+    int64_t rows;
+    int packs;
+    int team;    // threads
+    int stages;
+    float share;  // 1 / length
+};
+
+// A thread's packs of the rows that its team has in shared memory.
+template <int kTensors, int kPacks, typename T, int V>
+struct RowRing {
+    Pack<T, V>* mine;
+    int first, step, packs;  // the thread's packs of a row: `first`, a step apart
+
+    __device__ __forceinline__ Pack<T, V>& at(int stage, int tensor, int u) const {
+        return mine[((stage * kTensors + tensor) * kPacks + u) * int(blockDim.x)];
+    }
+
+    // What is not there adds nothing: zeros, from the thread's pack `begin` on.
+    __device__ __forceinline__ void clear(int stage, int begin) const {
+        #pragma unroll
+        for (int i = 0; i < kTensors * kPacks; ++i) {
+            if (i % kPacks >= begin) at(stage, 0, i) = Pack<T, V>{};
+        }
+    }
+
+    __device__ __forceinline__ void copy(int stage, int tensor, const Pack<T, V>* row) const {
+        each_pack<kPacks>(first, step, packs, [&](int u, int64_t place) {
+            copy_async(&at(stage, tensor, u), row + place);
+        });
+    }
+};
+
+// The teams' sums added up in their order: the block's row of partial sums. `memory` has room for table_bytes.
+constexpr int kTablePad = 4;  // packs between the rows of the table: no two threads use a bank of shared memory at once
+
+template <typename Team, bool kCentred, typename T, typename P, int V>
+__device__ __forceinline__ void leave_block_sums(
+    const GradientArguments<T, P, V>& args, Pack<float, V> (&of_weight)[Team::kPacks],
+    Pack<float, V> (&of_bias)[Team::kPacks], float* table, int first, int step, int team) {
+    constexpr int kPacks = Team::kPacks, kKinds = kCentred ? 2 : 1;
+    const int packs = args.packs, wide = packs + kTablePad, lane = int(threadIdx.x) % kWarp;
+    const int threads_of_source = max(step, kWarp), sources = int(blockDim.x) / threads_of_source;
+    const int source = int(threadIdx.x) / threads_of_source;
+    #pragma unroll
+    for (int offset = Team::kTeam == 0 ? kWarp : Team::kTeam; offset < kWarp; offset *= 2) {
+        #pragma unroll
+        for (int u = 0; u < kPacks; ++u) {
+            #pragma unroll
+            for (int k = 0; k < V; ++k) {
+                of_weight[u].v[k] += __shfl_xor_sync(0xffffffff, of_weight[u].v[k], offset);
+                if (kCentred) of_bias[u].v[k] += __shfl_xor_sync(0xffffffff, of_bias[u].v[k], offset);
+            }
+        }
+    }
+    const auto partials = [&](int kind) {
+        return args.partials + (int64_t{kind} * gridDim.x + blockIdx.x) * packs * V;
+    };
+    if (sources == 1) {
+        each_pack<kPacks>(first, step, packs, [&](int u, int64_t at) {
+            reinterpret_cast<Pack<float, V>*>(partials(0))[at] = of_weight[u];
+            if (kCentred) reinterpret_cast<Pack<float, V>*>(partials(1))[at] = of_bias[u];
+        });
+        return;
+    }
+    __syncthreads();  // the rows that lay here have been read
+    if (Team::kTeam == 0 || lane < Team::kTeam) {
+        each_pack<kPacks>(first, step, packs, [&](int u, int64_t at) {
+            #pragma unroll
+            for (int k = 0; k < V; ++k) {
+                table[(source * V + k) * wide + at] = of_weight[u].v[k];
+                if (kCentred) table[((sources + source) * V + k) * wide + at] = of_bias[u].v[k];
+            }
+        });
+    }
+    __syncthreads();
+    for (int kind = 0; kind < kKinds; ++kind) {
+        for (int i = int(threadIdx.x); i < packs * V; i += int(blockDim.x)) {
+            const float* from = table + (kind * sources * V + i % V) * wide + i / V;
+            float sum = 0.0f;
+            #pragma unroll 4
+            for (int other = 0; other < sources; ++other) sum += from[other * V * wide];
+            partials(kind)[i] = sum;
+        }
+    }
+}
+
+template <typename Team, bool kCentred, bool kSum, typename T, typename P, int V>
+__global__ void __launch_bounds__(Team::kThreads, Team::kBlocks) norm_gradients(GradientArguments<T, P, V> args) {
+    constexpr int kPacks = Team::kPacks;
+    extern __shared__ uint4 memory[];
+    // By turns: a warp may be in the next row before another has read this one's sums.
+    __shared__ RowSums of_warp[2][kMaxWarps];
+    const int step = Team::kTeam == 0 ? args.team : Team::kTeam;
+    const int team = int(threadIdx.x) / step, teams = int(blockDim.x) / step;
+    const int first = int(threadIdx.x) - team * step, packs = args.packs;
+    const RowRing<kSum ? 3 : 2, kPacks, T, V> ring = {
+        reinterpret_cast<Pack<T, V>*>(memory) + threadIdx.x, first, step, packs};
+    const int64_t stride = int64_t{gridDim.x} * teams, rows = args.rows;
+    const bool adds = kSum && args.own != nullptr;
+    await_earlier();
+
+    const auto fetch = [&](int stage, int64_t row) {
+        if (row < rows) {
+            ring.copy(stage, 0, args.dy + row * packs);
+            ring.copy(stage, 1, args.x + row * packs);
+            if (adds) ring.copy(stage, 2, args.own + row * packs);
+        } else {
+            ring.clear(stage, 0);
+        }
+        copies_asked_for();
+    };
+    int64_t row = int64_t{blockIdx.x} * teams + team;
+    for (int stage = 0; stage < args.stages; ++stage) {
+        ring.clear(stage, (packs - first + step - 1) / step);  // what no row has
+        fetch(stage, row + stage * stride);
+    }
+    float mean_next = 0.0f, rstd_next = 0.0f;
+    const auto statistics = [&](int64_t of) {
+        mean_next = kCentred && of < rows ? args.means[of] : 0.0f;
+        rstd_next = of < rows ? args.rstds[of] : 0.0f;
+    };
+    statistics(row);
+    Pack<P, V> scale[kPacks];
+    Pack<float, V> of_weight[kPacks] = {}, of_bias[kPacks] = {};
+    #pragma unroll
+    for (int u = 0; u < kPacks; ++u) {
+        #pragma unroll
+        for (int k = 0; k < V; ++k) scale[u].v[k] = from_float<P>(1.0f);
+        if (args.weight != nullptr && first + u * step < packs) scale[u] = args.weight[first + u * step];
+    }
+    int stage = 0, turn = 0;
+    // All teams go on as long as the first has a row: they meet at barriers.
+    for (; row - team < rows; row += stride) {
+        copies_wait(args.stages - 1);
+        const float mean = mean_next, rstd = rstd_next;
+        statistics(row + stride);
+        RowSums sums = {0.0f, 0.0f};
+        #pragma unroll
+        for (int u = 0; u < kPacks; ++u) {
+            const Pack<T, V> dy = ring.at(stage, 0, u), x = ring.at(stage, 1, u);
+            #pragma unroll
+            for (int k = 0; k < V; ++k) {
+                const float given = to_float(dy.v[k]), g = given * to_float(scale[u].v[k]);
+                const float normal = (to_float(x.v[k]) - mean) * rstd;
+                of_weight[u].v[k] = fmaf(given, normal, of_weight[u].v[k]);
+                if (kCentred) of_bias[u].v[k] += given;
+                if (kCentred) sums.plain += g;
+                sums.with_normal = fmaf(g, normal, sums.with_normal);
+            }
+        }
+        if (args.dx != nullptr) {
+            if constexpr (Team::kTeam == 0) {
+                sums = warps_sums<kCentred>(sums, of_warp[turn], step);
+            } else {
+                sums = lanes_sums<Team::kTeam, kCentred>(sums);
+            }
+            read_again();
+            const float shift = -rstd * args.share * sums.plain, slope = -rstd * args.share * sums.with_normal;
+            Pack<T, V>* to = args.dx + row * packs;
+            each_pack<kPacks>(first, step, row < rows ? packs : 0, [&](int u, int64_t at) {
+                const Pack<T, V> dy = ring.at(stage, 0, u), x = ring.at(stage, 1, u);
+                Pack<T, V> made, own;
+                if (adds) own = ring.at(stage, 2, u);
+                #pragma unroll
+                for (int k = 0; k < V; ++k) {
+                    const float g = to_float(dy.v[k]) * to_float(scale[u].v[k]);
+                    const float normal = (to_float(x.v[k]) - mean) * rstd;
+                    const float rest = kCentred ? fmaf(normal, slope, shift) : normal * slope;
+                    const float through = fmaf(g, rstd, rest);
+                    made.v[k] = from_float<T>(adds ? through + to_float(own.v[k]) : through);
+                }
+                to[at] = made;
+            });
+        }
+        fetch(stage, row + args.stages * stride);
+        stage = stage + 1 == args.stages ? 0 : stage + 1;
+        turn ^= 1;
+    }
+    let_next_begin();
+    if (args.partials == nullptr) return;
+    copies_wait(0);
+    leave_block_sums<Team, kCentred>(
+        args, of_weight, of_bias, reinterpret_cast<float*>(memory), first, step, team);
+}
+
+// How the rows are shared out.
+struct GradientPlan {
+    int team, threads, blocks;  // threads of a team and of a block
+    int stages;                 // 0 where the rows do not fit
+    int64_t bytes;              // of shared memory, for a block
+};
+
+template <typename Team, bool kCentred, bool kSum, typename T, int V>
+GradientPlan gradient_plan(int64_t rows, int64_t packs, int64_t device) {
+    const auto of_device = [&](cudaDeviceAttr which) {
+        int value = 0;
+        return cudaDeviceGetAttribute(&value, which, int(device)) == cudaSuccess ? value : 0;
+    };
+    GradientPlan plan = {Team::team(packs), 0, 0, 0, 0};
+    if (packs > Team::kPacks * plan.team || plan.team > Team::kThreads) return plan;
+    const int teams = Team::kThreads / plan.team, sources = Team::kThreads / std::max(plan.team, kWarp);
+    plan.threads = teams * plan.team;
+    static_assert(Team::kBlocks <= kMostBlocks);
+    plan.blocks = int(std::min<int64_t>(
+        (rows + teams - 1) / teams, of_device(cudaDevAttrMultiProcessorCount) * Team::kBlocks));
+    const int64_t room = std::min<int64_t>(
+        of_device(cudaDevAttrMaxSharedMemoryPerBlockOptin),
+        of_device(cudaDevAttrMaxSharedMemoryPerMultiprocessor) / Team::kBlocks) - kStaticBytes;
+    const int64_t stage = (kSum ? 3 : 2) * Team::kPacks * plan.threads * int64_t{sizeof(Pack<T, V>)};
+    const int64_t table = sources == 1 ? 0 : (kCentred ? 2 : 1) * sources * V * (packs + kTablePad) * int64_t{sizeof(float)};
+    if (room < table) return plan;
+    plan.stages = int(std::min<int64_t>(room / stage, kMostStages));
+    plan.bytes = std::max(plan.stages * stage, table);
+    return plan;
+}
+
+template <typename Team, bool kCentred, bool kSum, typename T, typename P, int V>
+cudaError_t launch_gradients_of(const AddRowBackward& args, const GradientPlan& plan) {
+    const GradientArguments<T, P, V> given = {
+        static_cast<const Pack<T, V>*>(args.dy),
+        static_cast<const Pack<T, V>*>(args.added),
+        static_cast<const Pack<T, V>*>(args.dadded),
+        static_cast<const Pack<P, V>*>(args.weight),
+        args.mean,
+        args.rstd,
+        static_cast<Pack<T, V>*>(args.dx),
+        wants_parameters(args) ? static_cast<float*>(args.workspace) : nullptr,
+        args.rows,
+        int(args.length / V),
+        plan.team,
+        plan.stages,
+        1.0f / float(args.length)};
+    const auto kernel = norm_gradients<Team, kCentred, kSum, T, P, V>;
+    const cudaError_t status = cudaFuncSetAttribute(kernel, cudaFuncAttributeMaxDynamicSharedMemorySize, int(plan.bytes));
+    if (status != cudaSuccess) return status;
+    return launched_with(kernel, unsigned(plan.blocks), unsigned(plan.threads), plan.bytes, args.stream, given);
+}
+
+}  // namespace kernelwright

@@ -1,0 +1,90 @@
+// LayerNorm and RMSNorm, backward, of few rows or sums of two: every gradient by one launch.
+//
+// Some blocks take a row each and make dx, others take columns and make the parameters' gradients: they wait for nothing,
+// and read the tensors a second time, which of few rows costs less than a second launch.
+#pragma once
+
+#include "launched.cuh"
+#include "row_norm_backward_long.cuh"
+
+namespace kernelwright {
+
+constexpr int kFewThreads = 512;
+constexpr int kFewNarrow = 4;  // packs that a block's columns are wide at the least: memory gives no less at once
+
+// The parameters' gradients of `width` packs of columns, a power of two up to the warp, from pack `begin` on.
+template <bool kCentred, typename T, typename P, int V>
+__device__ __forceinline__ void gradients_of_columns(
+    const Pack<T, V>* __restrict__ dy, const Pack<T, V>* __restrict__ x, const float* __restrict__ means,
+    const float* __restrict__ rstds, P* __restrict__ dweight, P* __restrict__ dbias, int64_t rows, int64_t packs,
+    int64_t begin, int width) {
+    constexpr int kKinds = kCentred ? 2 : 1;
+    __shared__ float table[kKinds][kFewThreads / kWarp][V][kWarp];
+    const int lane = int(threadIdx.x) % kWarp, warp = int(threadIdx.x) / kWarp, warps = int(blockDim.x) / kWarp;
+    const int64_t column = begin + lane % width;
+    Pack<float, V> sums[kKinds] = {};
+    if (column < packs) {
+        #pragma unroll 8
+        for (int64_t row = int(threadIdx.x) / width; row < rows; row += int(blockDim.x) / width) {
+            const Pack<T, V> given = dy[row * packs + column], value = x[row * packs + column];
+            const float mean = kCentred ? means[row] : 0.0f, rstd = rstds[row];
+            #pragma unroll
+            for (int k = 0; k < V; ++k) {
+                const float g = to_float(given.v[k]);
+                sums[0].v[k] = fmaf(g, (to_float(value.v[k]) - mean) * rstd, sums[0].v[k]);
+                if (kCentred) sums[kKinds - 1].v[k] += g;
+            }
+        }
+    }
+    #pragma unroll
+    for (int kind = 0; kind < kKinds; ++kind) {
+        #pragma unroll
+        for (int k = 0; k < V; ++k) {
+            float sum = sums[kind].v[k];
+            for (int offset = width; offset < kWarp; offset *= 2) sum += __shfl_xor_sync(0xffffffff, sum, offset);
+            if (lane < width) table[kind][warp][k][lane] = sum;
+        }
+    }
+    __syncthreads();
+    for (int i = int(threadIdx.x); i < kKinds * width * V; i += int(blockDim.x)) {
+        const int kind = i / (width * V), at = i / V % width, k = i % V;
+        P* gradient = kind == 0 ? dweight : dbias;
+        if (gradient == nullptr || begin + at >= packs) continue;
+        float sum = 0.0f;
+        for (int other = 0; other < warps; ++other) sum += table[kind][other][k][at];
+        gradient[(begin + at) * V + k] = from_float<P>(sum);
+    }
+}
+
+// `column_blocks` first, which take longer.
+template <bool kCentred, bool kSum, typename T, typename P, int V>
+__global__ void __launch_bounds__(kFewThreads) gradients_of_few_rows(
+    const Pack<T, V>* __restrict__ dy, const Pack<T, V>* __restrict__ dadded, const Pack<T, V>* __restrict__ x,
+    const Pack<P, V>* __restrict__ weight, const float* __restrict__ means, const float* __restrict__ rstds,
+    Pack<T, V>* __restrict__ dx, P* __restrict__ dweight, P* __restrict__ dbias, int64_t rows, int64_t packs,
+    int64_t column_blocks, int width) {
+    await_earlier();
+    if (blockIdx.x < column_blocks) {
+        gradients_of_columns<kCentred>(dy, x, means, rstds, dweight, dbias, rows, packs, blockIdx.x * width, width);
+    } else if (dx != nullptr) {
+        const int64_t row = blockIdx.x - column_blocks;
+        gradient_of_row<kCentred, kSum>(row, dy, dadded, x, weight, means, rstds, dx, packs);
+    }
+}
+
+template <bool kCentred, bool kSum, typename T, typename P, int V>
+cudaError_t launch_few_rows(const AddRowBackward& args) {
+    const int64_t packs = args.length / V;
+    const int64_t threads = std::clamp<int64_t>(block_for(packs, kLongPacks), kFewThreads / 2, kFewThreads);
+    int width = kWarp;
+    while (width > kFewNarrow && threads / width < args.rows) width /= 2;
+    const int64_t columns = wants_parameters(args) ? (packs + width - 1) / width : 0;
+    return launched(
+        gradients_of_few_rows<kCentred, kSum, T, P, V>, unsigned(columns + args.rows), unsigned(threads), args.stream,
+        static_cast<const Pack<T, V>*>(args.dy), static_cast<const Pack<T, V>*>(args.dadded),
+        static_cast<const Pack<T, V>*>(args.added), static_cast<const Pack<P, V>*>(args.weight), args.mean, args.rstd,
+        static_cast<Pack<T, V>*>(args.dx), static_cast<P*>(args.dweight), static_cast<P*>(args.dbias), args.rows, packs,
+        columns, width);
+}
+
+}  // namespace kernelwright

@@ -1,0 +1,45 @@
+// Packs in registers as they are stored, which are half as many for 16-bit elements.
+#pragma once
+
+#include <cstring>
+
+#include "element.cuh"
+
+namespace kernelwright {
+
+// A pack in words: where one of two is taken, the compiler would choose between 16-bit elements one by one.
+template <typename T, int V>
+struct alignas(sizeof(T) * V) Words {
+    static constexpr int kEach = int(sizeof(uint32_t) / sizeof(T));
+    uint32_t words[V / kEach];
+
+    Words() = default;
+    __device__ __forceinline__ explicit Words(T value) {
+        Pack<T, kEach> filled;
+        #pragma unroll
+        for (T& one : filled.v) one = value;
+        #pragma unroll
+        for (uint32_t& word : words) memcpy(&word, &filled, sizeof(word));
+    }
+    __device__ __forceinline__ T at(int i) const {
+        Pack<T, kEach> of_word;
+        memcpy(&of_word, &words[i / kEach], sizeof(of_word));
+        return of_word.v[i % kEach];
+    }
+};
+
+#ifndef KW_PORTABLE_ONLY
+// Packs that are looked at again: the compiler would keep the floats that it made of 16-bit elements.
+template <typename T, int V, int P>
+__device__ __forceinline__ void keep_stored(Pack<T, V> (&packs)[P]) {
+    if constexpr (sizeof(T) < sizeof(float) && V > 1) {
+        #pragma unroll
+        for (int word = 0; word < P * V / 2; ++word) asm volatile("" : "+r"(reinterpret_cast<unsigned*>(packs)[word]));
+    }
+}
+#else
+template <typename T, int V, int P>
+__device__ __forceinline__ void keep_stored(Pack<T, V> (&)[P]) {}
+#endif
+
+}  // namespace kernelwright

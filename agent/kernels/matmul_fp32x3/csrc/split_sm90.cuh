@@ -369,15 +369,19 @@ __global__ void __launch_bounds__(kSplitThreads) matmul_look(const __grid_consta
     }
 }
 
-// Both operands are of one depth; there may be no a.
-inline cudaError_t split(const Operands& both, cudaStream_t stream) {
-    const int64_t blocks = both.a.blocks() + both.b.blocks();
-    if (std::max(blocks, both.b.look_blocks()) > kMostBlocks) return cudaErrorInvalidValue;
-    matmul_look<<<static_cast<unsigned>(both.b.look_blocks()), kSplitThreads, 0, stream>>>(both.b);
-    const cudaError_t error = cudaGetLastError();
-    if (error != cudaSuccess) return error;
+// The first `blocks` of a's and b's.
+inline cudaError_t split_alone(const Operands& both, int64_t blocks, cudaStream_t stream) {
+    if (blocks > kMostBlocks) return cudaErrorInvalidValue;
     matmul_split<<<static_cast<unsigned>(blocks), kSplitThreads, 0, stream>>>(both);
     return cudaGetLastError();
+}
+
+// Both operands are of one depth; there may be no a. b is read twice.
+inline cudaError_t split(const Operands& both, cudaStream_t stream) {
+    if (both.b.look_blocks() > kMostBlocks) return cudaErrorInvalidValue;
+    matmul_look<<<static_cast<unsigned>(both.b.look_blocks()), kSplitThreads, 0, stream>>>(both.b);
+    const cudaError_t error = cudaGetLastError();
+    return error == cudaSuccess ? split_alone(both, both.a.blocks() + both.b.blocks(), stream) : error;
 }
 
 }  // namespace kernelwright::matmul

@@ -8,14 +8,16 @@ A line for each architecture, dtype and way (eager, compile): medians of rounds 
 without gradients and of a training step (forward and backward), before, with single modules swapped, and
 fused; how many pairs were fused and kept, and how far value and gradients are from the model as it was. TF32
 is off. Every side has a process of its own, so that all compile at the same time; nothing compiles while one
-is timed, and one is timed at a time.
+is timed, and one is timed at a time. The kernels are built first, all at once.
 """
 
 import argparse
+import contextlib
 import copy
 import json
 import multiprocessing
 import os
+import subprocess
 import sys
 import time
 from collections.abc import Iterator
@@ -47,6 +49,7 @@ def main() -> None:
     parser.add_argument("what", choices=("run", "table", "found"))
     parser.add_argument("--out", type=Path, help="JSON lines, one for each measurement")
     parser.add_argument("--commit", default="unknown", help="the commit that is measured")
+    parser.add_argument("--dtypes", nargs="+", choices=DTYPES, default=list(DTYPES), help="default: both")
     parser.add_argument("--seconds", type=float, default=1e9, help="begin nothing after so long")
     given = parser.parse_args()
     if given.what == "found":
@@ -62,11 +65,20 @@ def main() -> None:
     until = time.monotonic() + given.seconds
     here = {**asdict(machine(given.commit)), "torch": torch.__version__}
     done = {(line["model"], line["dtype"], line["way"]) for line in known(given.out)}
-    for dtype in DTYPES:
+    build(given.dtypes)
+    for dtype in given.dtypes:
         for line in measured(dtype, done, until):
             with given.out.open("a", encoding="utf-8") as out:
                 out.write(json.dumps({**line, **here}) + "\n")
             print(*table([line])[2:], flush=True)
+
+
+def build(dtypes: list[str]) -> None:
+    """All kernels at once: left to the sides' first calls, they would be built one after the other."""
+    chosen = (word for dtype in dtypes for word in ("--dtype", dtype))
+    command = (sys.executable, "-m", "agent.cli", "kernels", "build", "--all", *chosen)
+    if subprocess.run(command, stdout=subprocess.DEVNULL, check=False).returncode:
+        sys.stderr.write("the kernels were not all built: what is missing is torch's\n")
 
 
 def known(path: Path) -> list[dict[str, Any]]:
@@ -137,7 +149,8 @@ def serve(pipe: Any, lock: Any, name: str, dtype: str, side: str) -> None:
     """One side: says what was fused and how far that is from the model, then does what it is told."""
     disable_tf32()
     (architecture,) = (one for one in ARCHITECTURES if one.name == name)
-    with lock:
+    # What a pair gains is timed while the models are fused: one at a time.
+    with lock if side == "fused" else contextlib.nullcontext():
         model, inputs, facts = made(architecture, dtype, side)
         torch.cuda.empty_cache()
     pipe.send(facts)
@@ -160,10 +173,9 @@ def made(
     """The model as this side has it, its inputs, and what is known of the fused one."""
     torch.manual_seed(0)
     kind = DTYPES[dtype]
-    model = architecture.model(True).to("cuda", kind)
-    inputs = [
-        x.to("cuda", kind if x.is_floating_point() else None) for x in architecture.inputs(True)
-    ]  # fmt: skip
+    with torch.device("cuda"):  # random weights of a decoder take long on a CPU
+        model = architecture.model(True).to(kind)
+        inputs = [x.to(kind) if x.is_floating_point() else x for x in architecture.inputs(True)]
     if side == "before":
         return model, inputs, {}
     if side == "swapped":

@@ -215,7 +215,14 @@ def _conv() -> Expected:
     (y,) = operator_of(CONV)._launch(x, weight, *of.values(), 4, 1e-3)
     sizes = {"n": 2, "in_channels": 3, "channels": 8, "height": 6, "width": 9, "groups": 4, "path": 0}
     forward = named(x=x, weight=weight, y=y, workspace=ANY, eps=1e-3, **of, **sizes)
-    return {"forward": forward, "forward_workspace": forward}
+    dy = randn(2, 1, 4, 7)
+    # What follows the launcher takes what it left: here dc and its sums as they were found.
+    operator_of(CONV)._launch_backward(dy, x, weight, *of.values(), y, 4, 1e-3, [True] * 5)
+    del sizes["path"]
+    backward = named(dy=dy, x=x, weight=weight, y=y, dc=ANY, sums=ANY, workspace=ANY, eps=1e-3, **of, **sizes)
+    return {
+        "forward": forward, "forward_workspace": forward, "backward": backward, "backward_workspace": backward
+    }  # fmt: skip
 
 
 ROWS = both(SHARED / "row_norm.cuh", "RowForward", "RowBackward")

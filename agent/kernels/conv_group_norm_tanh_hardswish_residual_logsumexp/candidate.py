@@ -64,6 +64,7 @@ torch::Tensor conv_logsumexp(
     args.eps = eps;
     args.stream = at::cuda::getCurrentCUDAStream();
     args.device = x.get_device();
+    args.path = kernelwright::conv_logsumexp::path_when_large(args);
     const int64_t needed = kernelwright::conv_logsumexp::forward_workspace(args);
     torch::Tensor workspace = torch::empty({needed}, x.options().dtype(torch::kUInt8));
     args.workspace = workspace.data_ptr();

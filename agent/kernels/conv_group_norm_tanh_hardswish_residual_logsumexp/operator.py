@@ -1,7 +1,7 @@
 """logsumexp over the channels of c + hardswish(tanh(GroupNorm(c))), where c is a 3x3 convolution.
 
 By the shipped kernel; its operator bears the folder's name in `kernelwright::`. The backward computes the
-convolution and the norm again, with torch's operators.
+convolution and the norm again up to the gradient of c; what x, weight and bias get of that is torch's.
 """
 
 from collections.abc import Sequence
@@ -12,7 +12,6 @@ import torch.nn.functional as F
 
 from agent.kernels import routing
 from agent.kernels.operators import Direction, Gradient, Operator, Tensors, address, stream
-from agent.kernels.small import is_torchs
 
 KERNEL = "conv_group_norm_tanh_hardswish_residual_logsumexp"
 DTYPES = (torch.float32,)
@@ -20,10 +19,11 @@ ENVELOPE = (
     "a convolution of 3x3, stride 1, without padding, dilation or groups, of any number of channels",
     "any group count that divides the output channels; bias, gamma and beta each optional",
     "below 65536 images, each of fewer than 2^27 pixels; copied where it is not contiguous",
-    "a backward by torch's operators, with torch's setting of TF32",
+    "the gradients of x, weight and bias by torch's operators, with torch's setting of TF32",
 )
 FORWARD = "14qd2q"
-"""Forward of csrc/interface.h."""
+BACKWARD = "16qd2q"
+"""Forward and Backward of csrc/interface.h."""
 _MOST_IMAGES, _MOST_PIXELS = 1 << 16, 1 << 27
 _Parameter = torch.Tensor | None
 
@@ -39,8 +39,7 @@ def conv_group_norm_tanh_hardswish_residual_logsumexp(
     """
     parameters = (weight, bias, gamma, beta)
     # What torch refuses, and what leaves nothing to compute, is torch's to answer.
-    left = is_torchs(KERNEL, x, *parameters)
-    if left or not _is_right(x, num_groups, *parameters) or x.numel() == 0 or not _takes(x, *parameters):
+    if not _is_right(x, num_groups, *parameters) or x.numel() == 0 or not _takes(x, *parameters):
         return _native(x, weight, bias, num_groups, gamma, beta, eps)
     return _OPERATOR(x, *parameters, num_groups, eps)
 
@@ -100,11 +99,32 @@ def _compute(
     return (_native(x, weight, bias, groups, gamma, beta, eps).contiguous(),)
 
 
-def _compute_backward(
+def _launch_backward(
     grad: torch.Tensor, x: torch.Tensor, weight: torch.Tensor, bias: _Parameter, gamma: _Parameter,
-    beta: _Parameter, groups: int, eps: float, wanted: Sequence[bool],
+    beta: _Parameter, y: torch.Tensor, groups: int, eps: float, wanted: Sequence[bool],
 ) -> Tensors:  # fmt: skip
     """Gradients of x, weight, bias, gamma and beta; an empty tensor for one that is not wanted."""
+    grad, x, y = grad.contiguous(), x.contiguous(), y.contiguous()
+    kept = [None if value is None else value.contiguous() for value in (weight, bias, gamma, beta)]
+    n, inputs, height, width = x.shape
+    channels, device = weight.shape[0], x.get_device()
+    dc = x.new_empty((n, channels, height - 2, width - 2))
+    sums = x.new_empty((2, n, channels))
+    pointers = [grad.data_ptr(), x.data_ptr(), *map(address, kept)]
+    pointers += [y.data_ptr(), dc.data_ptr(), sums.data_ptr()]
+    values = (n, inputs, channels, height, width, groups, eps, stream(x), device)
+    library = routing.library(KERNEL, device)
+    needed = library.ask("backward_workspace", BACKWARD, *pointers, 0, *values)
+    workspace = torch.empty(needed, dtype=torch.uint8, device=x.device)
+    library.launch("backward", BACKWARD, *pointers, workspace.data_ptr(), *values)
+    dbeta, dgamma = sums.sum(1)
+    return _all_gradients(dc, dgamma, dbeta, x, weight, bias, gamma, beta, wanted)
+
+
+def _compute_backward(
+    grad: torch.Tensor, x: torch.Tensor, weight: torch.Tensor, bias: _Parameter, gamma: _Parameter,
+    beta: _Parameter, y: torch.Tensor, groups: int, eps: float, wanted: Sequence[bool],
+) -> Tensors:  # fmt: skip
     aten = torch.ops.aten
     c = F.conv2d(x, weight, bias).contiguous()
     # Torch's own backward fails for a beta without gamma.
@@ -112,15 +132,22 @@ def _compute_backward(
     sizes = (c.shape[0], c.shape[1], c.shape[2] * c.shape[3], groups)
     z, mean, rstd = aten.native_group_norm(c, scale, beta, *sizes, eps)
     t = torch.tanh(z)
-    dv = grad * torch.softmax(c + F.hardswish(t), dim=1)
+    dv = grad * torch.exp(c + F.hardswish(t) - y)
     # hardswish(t) = t (t + 3) / 6 where |t| is at most 1.
     dz = dv * (2 * t + 3) / 6 * (1 - t.square())
     dc, dgamma, dbeta = aten.native_group_norm_backward(
         dz, c, mean, rstd, scale, *sizes, [True, wanted[3], wanted[4]]
     )
-    form = ([1, 1], [0, 0], [1, 1], False, [0, 0], 1)
+    return _all_gradients(dv + dc, dgamma, dbeta, x, weight, bias, gamma, beta, wanted)
+
+
+def _all_gradients(
+    dc: torch.Tensor, dgamma: torch.Tensor, dbeta: torch.Tensor, x: torch.Tensor, weight: torch.Tensor,
+    bias: _Parameter, gamma: _Parameter, beta: _Parameter, wanted: Sequence[bool],
+) -> Tensors:  # fmt: skip
     mask = [wanted[0], wanted[1], wanted[2] and bias is not None]
-    made = aten.convolution_backward(dv + dc, x, weight, [c.shape[1]], *form, mask)
+    form = ([1, 1], [0, 0], [1, 1], False, [0, 0], 1)
+    made = torch.ops.aten.convolution_backward(dc, x, weight, [dc.shape[1]], *form, mask)
     found = (*made, None if gamma is None else dgamma, None if beta is None else dbeta)
     return tuple(
         x.new_empty(0) if not want or value is None else value.contiguous()
@@ -136,7 +163,7 @@ def _shapes(
 
 def _backward_shapes(
     grad: Any, x: torch.Tensor, weight: torch.Tensor, bias: _Parameter, gamma: _Parameter, beta: _Parameter,
-    groups: int, eps: float, wanted: Sequence[bool],
+    y: Any, groups: int, eps: float, wanted: Sequence[bool],
 ) -> Tensors:  # fmt: skip
     return tuple(
         x.new_empty(0) if not want or place is None
@@ -146,7 +173,7 @@ def _backward_shapes(
 
 
 def _saved(inputs: Sequence[Any], results: Tensors) -> Sequence[torch.Tensor | None]:
-    return inputs[:5]
+    return (*inputs[:5], results[0])
 
 
 def _gradients(
@@ -157,13 +184,15 @@ def _gradients(
     return (*(value if want else None for value, want in zip(made, wanted, strict=True)), None, None)
 
 
-_TENSORS = "Tensor x, Tensor weight, Tensor? bias, Tensor? gamma, Tensor? beta, int groups, float eps"
+_TENSORS = "Tensor x, Tensor weight, Tensor? bias, Tensor? gamma, Tensor? beta"
+_SETTINGS = "int groups, float eps"
 _OPERATOR = Operator(
     KERNEL,
-    Direction(f"({_TENSORS}) -> Tensor", cpu=_compute, cuda=_launch, fake=_shapes),
+    Direction(f"({_TENSORS}, {_SETTINGS}) -> Tensor", cpu=_compute, cuda=_launch, fake=_shapes),
     Direction(
-        f"(Tensor grad, {_TENSORS}, bool[] wanted) -> (Tensor, Tensor, Tensor, Tensor, Tensor)",
-        cpu=_compute_backward, cuda=_compute_backward, fake=_backward_shapes,
+        f"(Tensor grad, {_TENSORS}, Tensor y, {_SETTINGS}, bool[] wanted)"
+        " -> (Tensor, Tensor, Tensor, Tensor, Tensor)",
+        cpu=_compute_backward, cuda=_launch_backward, fake=_backward_shapes,
     ),
     Gradient(_saved, _gradients),
 )  # fmt: skip

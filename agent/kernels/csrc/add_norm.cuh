@@ -43,9 +43,11 @@ struct AddRowBackward {
 // By value: through a reference half precision would be loaded element by element.
 template <typename T, int V>
 __device__ __forceinline__ Pack<T, V> total(Pack<T, V> a, Pack<T, V> b) {
+    Pack<float, V> sum = widened(a);
+    const Pack<float, V> other = widened(b);
     #pragma unroll
-    for (int k = 0; k < V; ++k) a.v[k] = from_float<T>(to_float(a.v[k]) + to_float(b.v[k]));
-    return a;
+    for (int k = 0; k < V; ++k) sum.v[k] += other.v[k];
+    return narrowed<T>(sum);
 }
 
 }  // namespace kernelwright

@@ -13,7 +13,7 @@
 
 namespace kernelwright {
 
-constexpr int kMostStages = 4;  // rows of a team in shared memory: the present one and those on their way
+constexpr int kMostStages = 3;  // rows of a team in shared memory: the present one and those on their way
 constexpr int kMostBlocks = 2;  // on an SM
 constexpr int kStaticBytes = 2048;  // of an SM's shared memory, what a block takes besides its rows
 
@@ -57,12 +57,12 @@ __device__ __forceinline__ RowSums warps_sums(RowSums mine, RowSums* of_warp, in
 __device__ __forceinline__ void read_again() { asm volatile("" ::: "memory"); }
 
 // What a kernel is given besides the tensors that its threads copy.
-template <typename T, typename P, int V>
+template <typename T, int V>
 struct GradientArguments {
     const Pack<T, V>* dy;
     const Pack<T, V>* x;
     const Pack<T, V>* own;  // the sum's own gradient, or null
-    const Pack<P, V>* weight;
+    const void* weight;  // of T or float32, or null
     const float* means;
     const float* rstds;
     Pack<T, V>* dx;   // or null
@@ -71,6 +71,7 @@ struct GradientArguments {
     int packs;
     int team;    // threads
     int stages;
+    bool wide_weight;  // float32
     float share;  // 1 / length
 };
 
@@ -102,9 +103,9 @@ struct RowRing {
 // The teams' sums added up in their order: the block's row of partial sums. `memory` has room for table_bytes.
 constexpr int kTablePad = 4;  // packs between the rows of the table: no two threads use a bank of shared memory at once
 
-template <typename Team, bool kCentred, typename T, typename P, int V>
+template <typename Team, bool kCentred, typename T, int V>
 __device__ __forceinline__ void leave_block_sums(
-    const GradientArguments<T, P, V>& args, Pack<float, V> (&of_weight)[Team::kPacks],
+    const GradientArguments<T, V>& args, Pack<float, V> (&of_weight)[Team::kPacks],
     Pack<float, V> (&of_bias)[Team::kPacks], float* table, int first, int step, int team) {
     constexpr int kPacks = Team::kPacks, kKinds = kCentred ? 2 : 1;
     const int packs = args.packs, wide = packs + kTablePad, lane = int(threadIdx.x) % kWarp;
@@ -153,8 +154,17 @@ __device__ __forceinline__ void leave_block_sums(
     }
 }
 
-template <typename Team, bool kCentred, bool kSum, typename T, typename P, int V>
-__global__ void __launch_bounds__(Team::kThreads, Team::kBlocks) norm_gradients(GradientArguments<T, P, V> args) {
+template <typename T, int V>
+__device__ __forceinline__ Pack<float, V> widened(const void* packs, int at) {
+    const Pack<T, V> pack = static_cast<const Pack<T, V>*>(packs)[at];
+    Pack<float, V> wide;
+    #pragma unroll
+    for (int k = 0; k < V; ++k) wide.v[k] = to_float(pack.v[k]);
+    return wide;
+}
+
+template <typename Team, bool kCentred, bool kSum, typename T, int V>
+__global__ void __launch_bounds__(Team::kThreads, Team::kBlocks) norm_gradients(GradientArguments<T, V> args) {
     constexpr int kPacks = Team::kPacks;
     extern __shared__ uint4 memory[];
     // By turns: a warp may be in the next row before another has read this one's sums.
@@ -169,7 +179,7 @@ __global__ void __launch_bounds__(Team::kThreads, Team::kBlocks) norm_gradients(
     await_earlier();
 
     const auto fetch = [&](int stage, int64_t row) {
-        if (row < rows) {
+        if (row >= 0) {
             ring.copy(stage, 0, args.dy + row * packs);
             ring.copy(stage, 1, args.x + row * packs);
             if (adds) ring.copy(stage, 2, args.own + row * packs);
@@ -178,38 +188,40 @@ __global__ void __launch_bounds__(Team::kThreads, Team::kBlocks) norm_gradients(
         }
         copies_asked_for();
     };
-    int64_t row = int64_t{blockIdx.x} * teams + team;
+    // From the last row on: what the kernel before this one wrote last is still in the L2 cache.
+    int64_t row = rows - 1 - (int64_t{blockIdx.x} * teams + team);
     for (int stage = 0; stage < args.stages; ++stage) {
         ring.clear(stage, (packs - first + step - 1) / step);  // what no row has
-        fetch(stage, row + stage * stride);
+        fetch(stage, row - stage * stride);
     }
     float mean_next = 0.0f, rstd_next = 0.0f;
     const auto statistics = [&](int64_t of) {
-        mean_next = kCentred && of < rows ? args.means[of] : 0.0f;
-        rstd_next = of < rows ? args.rstds[of] : 0.0f;
+        mean_next = kCentred && of >= 0 ? args.means[of] : 0.0f;
+        rstd_next = of >= 0 ? args.rstds[of] : 0.0f;
     };
     statistics(row);
-    Pack<P, V> scale[kPacks];
-    Pack<float, V> of_weight[kPacks] = {}, of_bias[kPacks] = {};
+    Pack<float, V> scale[kPacks], of_weight[kPacks] = {}, of_bias[kPacks] = {};
     #pragma unroll
     for (int u = 0; u < kPacks; ++u) {
+        const int at = first + u * step;
         #pragma unroll
-        for (int k = 0; k < V; ++k) scale[u].v[k] = from_float<P>(1.0f);
-        if (args.weight != nullptr && first + u * step < packs) scale[u] = args.weight[first + u * step];
+        for (int k = 0; k < V; ++k) scale[u].v[k] = 1.0f;
+        if (args.weight == nullptr || at >= packs) continue;
+        scale[u] = args.wide_weight ? widened<float, V>(args.weight, at) : widened<T, V>(args.weight, at);
     }
     int stage = 0, turn = 0;
     // All teams go on as long as the first has a row: they meet at barriers.
-    for (; row - team < rows; row += stride) {
+    for (; row + team >= 0; row -= stride) {
         copies_wait(args.stages - 1);
         const float mean = mean_next, rstd = rstd_next;
-        statistics(row + stride);
+        statistics(row - stride);
         RowSums sums = {0.0f, 0.0f};
         #pragma unroll
         for (int u = 0; u < kPacks; ++u) {
             const Pack<T, V> dy = ring.at(stage, 0, u), x = ring.at(stage, 1, u);
             #pragma unroll
             for (int k = 0; k < V; ++k) {
-                const float given = to_float(dy.v[k]), g = given * to_float(scale[u].v[k]);
+                const float given = to_float(dy.v[k]), g = given * scale[u].v[k];
                 const float normal = (to_float(x.v[k]) - mean) * rstd;
                 of_weight[u].v[k] = fmaf(given, normal, of_weight[u].v[k]);
                 if (kCentred) of_bias[u].v[k] += given;
@@ -226,13 +238,13 @@ __global__ void __launch_bounds__(Team::kThreads, Team::kBlocks) norm_gradients(
             read_again();
             const float shift = -rstd * args.share * sums.plain, slope = -rstd * args.share * sums.with_normal;
             Pack<T, V>* to = args.dx + row * packs;
-            each_pack<kPacks>(first, step, row < rows ? packs : 0, [&](int u, int64_t at) {
+            each_pack<kPacks>(first, step, row >= 0 ? packs : 0, [&](int u, int64_t at) {
                 const Pack<T, V> dy = ring.at(stage, 0, u), x = ring.at(stage, 1, u);
                 Pack<T, V> made, own;
                 if (adds) own = ring.at(stage, 2, u);
                 #pragma unroll
                 for (int k = 0; k < V; ++k) {
-                    const float g = to_float(dy.v[k]) * to_float(scale[u].v[k]);
+                    const float g = to_float(dy.v[k]) * scale[u].v[k];
                     const float normal = (to_float(x.v[k]) - mean) * rstd;
                     const float rest = kCentred ? fmaf(normal, slope, shift) : normal * slope;
                     const float through = fmaf(g, rstd, rest);
@@ -241,7 +253,7 @@ __global__ void __launch_bounds__(Team::kThreads, Team::kBlocks) norm_gradients(
                 to[at] = made;
             });
         }
-        fetch(stage, row + args.stages * stride);
+        fetch(stage, row - args.stages * stride);
         stage = stage + 1 == args.stages ? 0 : stage + 1;
         turn ^= 1;
     }
@@ -283,13 +295,13 @@ GradientPlan gradient_plan(int64_t rows, int64_t packs, int64_t device) {
     return plan;
 }
 
-template <typename Team, bool kCentred, bool kSum, typename T, typename P, int V>
+template <typename Team, bool kCentred, bool kSum, typename T, int V>
 cudaError_t launch_gradients_of(const AddRowBackward& args, const GradientPlan& plan) {
-    const GradientArguments<T, P, V> given = {
+    const GradientArguments<T, V> given = {
         static_cast<const Pack<T, V>*>(args.dy),
         static_cast<const Pack<T, V>*>(args.added),
         static_cast<const Pack<T, V>*>(args.dadded),
-        static_cast<const Pack<P, V>*>(args.weight),
+        args.weight,
         args.mean,
         args.rstd,
         static_cast<Pack<T, V>*>(args.dx),
@@ -298,8 +310,9 @@ cudaError_t launch_gradients_of(const AddRowBackward& args, const GradientPlan& 
         int(args.length / V),
         plan.team,
         plan.stages,
+        args.param_dtype == kFloat32,
         1.0f / float(args.length)};
-    const auto kernel = norm_gradients<Team, kCentred, kSum, T, P, V>;
+    const auto kernel = norm_gradients<Team, kCentred, kSum, T, V>;
     const cudaError_t status = cudaFuncSetAttribute(kernel, cudaFuncAttributeMaxDynamicSharedMemorySize, int(plan.bytes));
     if (status != cudaSuccess) return status;
     return launched_with(kernel, unsigned(plan.blocks), unsigned(plan.threads), plan.bytes, args.stream, given);

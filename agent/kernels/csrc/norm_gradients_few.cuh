@@ -24,7 +24,7 @@ __device__ __forceinline__ void gradients_of_columns(
     const int64_t column = begin + lane % width;
     Pack<float, V> sums[kKinds] = {};
     if (column < packs) {
-        #pragma unroll 8
+        #pragma unroll 4
         for (int64_t row = int(threadIdx.x) / width; row < rows; row += int(blockDim.x) / width) {
             const Pack<T, V> given = dy[row * packs + column], value = x[row * packs + column];
             const float mean = kCentred ? means[row] : 0.0f, rstd = rstds[row];

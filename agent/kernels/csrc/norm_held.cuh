@@ -8,13 +8,36 @@
 
 namespace kernelwright {
 
-// Who holds a row: kTeam neighbouring lanes of a warp, or where that is 0 a block, each thread up to kPacks packs of
-// kRows rows. kBlocks of kThreads have to stand on an SM, which bounds their registers. kEarly: the parameters are asked
-// for with the rows; they take registers that more rows need, but of few rows, or of several in a thread, nothing else
-// hides how long they are on their way.
-template <int kTeam_, int kPacks_, int kThreads_, int kBlocks_, bool kEarly_ = false, int kRows_ = 1>
+constexpr int kFewWarps = 8;
+
+// The sum over a block, in every thread of it. `of_warp` is shared memory for kMaxWarps values, aligned for two vectors,
+// that no other sum uses. What few warps found every thread reads and adds up itself: of few rows nothing hides the
+// five steps of a shuffle.
+__device__ __forceinline__ float block_sum(float mine, float* of_warp) {
+    #pragma unroll
+    for (int offset = kWarp / 2; offset > 0; offset /= 2) mine += __shfl_xor_sync(0xffffffff, mine, offset);
+    const int warps = int(blockDim.x) / kWarp, thread = int(threadIdx.x);
+    if (warps == 1) return mine;
+    if (thread % kWarp == 0) of_warp[thread / kWarp] = mine;
+    if (thread >= warps && thread < kFewWarps) of_warp[thread] = 0.0f;
+    __syncthreads();
+    if (warps <= kFewWarps) {
+        const float4 a = reinterpret_cast<const float4*>(of_warp)[0], b = reinterpret_cast<const float4*>(of_warp)[1];
+        return ((a.x + a.y) + (a.z + a.w)) + ((b.x + b.y) + (b.z + b.w));
+    }
+    mine = thread % kWarp < warps ? of_warp[thread % kWarp] : 0.0f;
+    #pragma unroll
+    for (int offset = kWarp / 2; offset > 0; offset /= 2) mine += __shfl_xor_sync(0xffffffff, mine, offset);
+    return mine;
+}
+
+// Who holds a row: kTeam neighbouring lanes of a warp, or where that is 0 a block, each thread up to kPacks packs.
+// kBlocks of kThreads have to stand on an SM, which bounds their registers. kEarly: the parameters are asked for with the
+// row; they take registers that more rows need, but of few or short rows nothing else hides how long they are on their
+// way.
+template <int kTeam_, int kPacks_, int kThreads_, int kBlocks_, bool kEarly_ = false>
 struct Held {
-    static constexpr int kTeam = kTeam_, kPacks = kPacks_, kThreads = kThreads_, kBlocks = kBlocks_, kRows = kRows_;
+    static constexpr int kTeam = kTeam_, kPacks = kPacks_, kThreads = kThreads_, kBlocks = kBlocks_;
     static constexpr bool kEarly = kEarly_;
     static constexpr int kTeams = kThreads / (kTeam == 0 ? kThreads : kTeam);  // of a block
 
@@ -23,7 +46,7 @@ struct Held {
 
     // Over the threads of a row, in each of them; every lane of a warp calls it.
     __device__ __forceinline__ static float sum(float mine, float* of_warp) {
-        if constexpr (kTeam == 0) return block_reduce<Sum>(mine, of_warp);
+        if constexpr (kTeam == 0) return block_sum(mine, of_warp);
         #pragma unroll
         for (int offset = kTeam / 2; offset > 0; offset /= 2) mine += __shfl_xor_sync(0xffffffff, mine, offset);
         return mine;
@@ -35,100 +58,131 @@ template <typename P, int V>
 struct Affine {
     Pack<P, V> scale, shift;
 
-    __device__ __forceinline__ void load(const Pack<P, V>* weight, const Pack<P, V>* bias, int64_t at) {
-        #pragma unroll
-        for (int k = 0; k < V; ++k) {
-            scale.v[k] = from_float<P>(1.0f);
-            shift.v[k] = from_float<P>(0.0f);
-        }
+    __device__ __forceinline__ void load(const Pack<P, V>* weight, const Pack<P, V>* bias, int at) {
+        scale = filled<P, V>(1.0f);
+        shift = filled<P, V>(0.0f);
         if (weight != nullptr) scale = weight[at];
         if (bias != nullptr) shift = bias[at];
     }
 
     template <typename T>
-    __device__ __forceinline__ Pack<T, V> of(Pack<T, V> pack, float mean, float rstd) const {
+    __device__ __forceinline__ Pack<T, V> of(Pack<float, V> wide, float mean, float rstd) const {
+        const Pack<float, V> scales = widened(scale), shifts = widened(shift);
         #pragma unroll
-        for (int k = 0; k < V; ++k) {
-            const float normal = (to_float(pack.v[k]) - mean) * rstd;
-            pack.v[k] = from_float<T>(fmaf(normal, to_float(scale.v[k]), to_float(shift.v[k])));
-        }
-        return pack;
+        for (int k = 0; k < V; ++k) wide.v[k] = fmaf((wide.v[k] - mean) * rstd, scales.v[k], shifts.v[k]);
+        return narrowed<T>(wide);
     }
 };
 
-// `residual` and `added` are null where kSum is false; RMSNorm has no bias.
-template <typename Hold, bool kCentred, bool kSum, typename T, typename P, int V>
+// Where rows come from. `of` answers what is added up to make a row, `made` its packs; where kSum is false they are those
+// of x, and nothing is stored but the result.
+template <typename T, int V>
+struct RowsOfOne {
+    using Addends = const Pack<T, V>*;
+    static constexpr bool kSum = false;
+    const Pack<T, V>* x;
+
+    __device__ __forceinline__ Addends of(int64_t row, int packs) const { return x + row * packs; }
+    __device__ __forceinline__ static Pack<T, V> first(Addends from, int at) { return from[at]; }
+    __device__ __forceinline__ Pack<T, V> second(Addends, int) const { return {}; }
+    __device__ __forceinline__ Pack<T, V> made(Addends, Pack<T, V> one, Pack<T, V>) const { return one; }
+};
+
+template <typename T, int V>
+struct RowsOfSum {
+    struct Addends {
+        const Pack<T, V>* x;
+        const Pack<T, V>* residual;
+    };
+    static constexpr bool kSum = true;
+    const Pack<T, V>* x;
+    const Pack<T, V>* residual;
+
+    __device__ __forceinline__ Addends of(int64_t row, int packs) const { return {x + row * packs, residual + row * packs}; }
+    __device__ __forceinline__ static Pack<T, V> first(Addends from, int at) { return from.x[at]; }
+    __device__ __forceinline__ Pack<T, V> second(Addends from, int at) const { return from.residual[at]; }
+    __device__ __forceinline__ Pack<T, V> made(Addends, Pack<T, V> one, Pack<T, V> other) const { return total(one, other); }
+};
+
+// RMSNorm has no bias; `added` is null where the source's kSum is false.
+template <typename Hold, bool kCentred, typename Source, typename T, typename P, int V>
 __global__ void __launch_bounds__(Hold::kThreads, Hold::kBlocks) norm_held(
-    const Pack<T, V>* __restrict__ x, const Pack<T, V>* __restrict__ residual, const Pack<P, V>* __restrict__ weight,
-    const Pack<P, V>* __restrict__ bias, Pack<T, V>* __restrict__ y, Pack<T, V>* __restrict__ added,
-    float* __restrict__ means, float* __restrict__ rstds, int64_t rows, int packs, float share, float eps) {
-    constexpr int kPacks = Hold::kPacks, kRows = Hold::kRows;
-    static_assert(kRows == 1 || Hold::kTeam > 0, "a block's sums have room for one row");
-    __shared__ float of_mean[kMaxWarps], of_variance[kMaxWarps];
-    const int64_t top = int64_t{blockIdx.x} * (Hold::kTeams * kRows) + Hold::team();  // the rows are kTeams apart
+    const Source source, const Pack<P, V>* __restrict__ weight, const Pack<P, V>* __restrict__ bias,
+    Pack<T, V>* __restrict__ y, Pack<T, V>* __restrict__ added, float* __restrict__ means, float* __restrict__ rstds,
+    int64_t rows, int packs, float share, float eps) {
+    // One pack stays as floats; of more, the elements as they are stored, which take half the registers.
+    constexpr int kPacks = Hold::kPacks;
+    using Kept = std::conditional_t<kPacks == 1, float, T>;
+    __shared__ alignas(float4) float of_mean[kMaxWarps], of_variance[kMaxWarps];
+    const int64_t row = int64_t{blockIdx.x} * Hold::kTeams + Hold::team(), begin = row * packs;
     const int step = Hold::step(), first = int(threadIdx.x) - Hold::team() * step;
-    if (!kCentred) bias = nullptr;
-    Pack<T, V> tiles[kRows][kPacks], beside[kRows][kPacks];
-    #pragma unroll
-    for (int r = 0; r < kRows; ++r) {
-        const int64_t row = top + r * Hold::kTeams, begin = row * packs;
-        each_pack<kPacks>(first, step, row < rows ? packs : 0, [&](int u, int64_t at) {
-            tiles[r][u] = x[begin + at];
-            if (kSum) beside[r][u] = residual[begin + at];
-        });
-    }
-    Affine<P, V> affine[kPacks];
-    if (Hold::kEarly) {
-        each_pack<kPacks>(first, step, packs, [&](int u, int64_t at) { affine[u].load(weight, bias, at); });
-    }
-    #pragma unroll
-    for (int r = 0; r < kRows; ++r) {
-        const int64_t row = top + r * Hold::kTeams, begin = row * packs;
-        const int end = row < rows ? packs : 0;  // a team without a row adds up too: its warp's lanes do so together
-        Pack<T, V>* tile = tiles[r];
-        float sum = 0.0f;
-        each_pack<kPacks>(first, step, end, [&](int u, int64_t at) {
-            if (kSum) {
-                tile[u] = total(tile[u], beside[r][u]);
-                added[begin + at] = tile[u];
-            }
-            #pragma unroll
-            for (int k = 0; k < V; ++k) sum += to_float(tile[u].v[k]);
-            keep_as_stored(tile[u]);
-        });
-        const float mean = kCentred ? Hold::sum(sum, of_mean) * share : 0.0f;
-        float squares = 0.0f;
-        each_pack<kPacks>(first, step, end, [&](int u, int64_t) {
-            #pragma unroll
-            for (int k = 0; k < V; ++k) {
-                const float deviation = to_float(tile[u].v[k]) - mean;
-                squares = fmaf(deviation, deviation, squares);
-            }
-            keep_as_stored(tile[u]);
-        });
-        const float rstd = rsqrtf(Hold::sum(squares, of_variance) * share + eps);
-        each_pack<kPacks>(first, step, end, [&](int u, int64_t at) {
-            if (!Hold::kEarly) affine[u].load(weight, bias, at);
-            y[begin + at] = affine[u].of(tile[u], mean, rstd);
-        });
-        if (rstds != nullptr && first == 0 && row < rows) {
-            if (kCentred) means[row] = mean;
-            rstds[row] = rstd;
+    const int end = row < rows ? packs : 0;  // a team without a row adds up too: its warp's lanes do so together
+    const auto each = [&](int until, auto f) {
+        #pragma unroll
+        for (int u = 0; u < kPacks; ++u) {
+            const int at = first + u * step;
+            if (at < until) f(u, at);
         }
+    };
+    if (!kCentred) bias = nullptr;
+    y += begin;
+    added += begin;
+    const typename Source::Addends from = source.of(row < rows ? row : 0, packs);
+    Pack<T, V> tile[kPacks], other[kPacks];
+    each(end, [&](int u, int at) {
+        tile[u] = source.first(from, at);
+        other[u] = source.second(from, at);
+    });
+    Affine<P, V> affine[kPacks];
+    if (Hold::kEarly) each(packs, [&](int u, int at) { affine[u].load(weight, bias, at); });
+    Pack<Kept, V> kept[kPacks];
+    float sum = 0.0f;
+    each(end, [&](int u, int at) {
+        tile[u] = source.made(from, tile[u], other[u]);
+        if (Source::kSum) added[at] = tile[u];
+        const Pack<float, V> wide = widened(tile[u]);
+        if (kCentred) {
+            #pragma unroll
+            for (int k = 0; k < V; ++k) sum += wide.v[k];
+        }
+        if constexpr (kPacks == 1) {
+            kept[u] = wide;
+        } else {
+            kept[u] = tile[u];
+            keep_as_stored(kept[u]);
+        }
+    });
+    const float mean = kCentred ? Hold::sum(sum, of_mean) * share : 0.0f;
+    float squares = 0.0f;
+    each(end, [&](int u, int) {
+        const Pack<float, V> wide = widened(kept[u]);
+        #pragma unroll
+        for (int k = 0; k < V; ++k) {
+            const float deviation = wide.v[k] - mean;
+            squares = fmaf(deviation, deviation, squares);
+        }
+        keep_as_stored(kept[u]);
+    });
+    const float rstd = rsqrtf(Hold::sum(squares, of_variance) * share + eps);
+    each(end, [&](int u, int at) {
+        if (!Hold::kEarly) affine[u].load(weight, bias, at);
+        y[at] = affine[u].template of<T>(widened(kept[u]), mean, rstd);
+    });
+    if (rstds != nullptr && first == 0 && row < rows) {
+        if (kCentred) means[row] = mean;
+        rstds[row] = rstd;
     }
 }
 
-template <typename Hold, bool kCentred, bool kSum, typename T, typename P, int V>
-cudaError_t launch_held(const AddRowForward& args) {
+template <typename Hold, bool kCentred, typename P, typename Source, typename T, int V, typename Args>
+cudaError_t launch_held(const Source& source, Pack<T, V>* added, const Args& args) {
     const int64_t packs = args.length / V;
     const unsigned threads = Hold::kTeam == 0 ? block_for(packs, Hold::kPacks) : unsigned(Hold::kThreads);
-    constexpr int kRows = Hold::kTeams * Hold::kRows;
-    const int64_t blocks = (args.rows + kRows - 1) / kRows;
-    norm_held<Hold, kCentred, kSum, T, P, V><<<unsigned(blocks), threads, 0, args.stream>>>(
-        static_cast<const Pack<T, V>*>(args.x), static_cast<const Pack<T, V>*>(args.residual),
-        static_cast<const Pack<P, V>*>(args.weight), static_cast<const Pack<P, V>*>(args.bias),
-        static_cast<Pack<T, V>*>(args.y), static_cast<Pack<T, V>*>(args.added), args.mean, args.rstd, args.rows,
-        int(packs), 1.0f / float(args.length), float(args.eps));
+    const int64_t blocks = (args.rows + Hold::kTeams - 1) / Hold::kTeams;
+    norm_held<Hold, kCentred, Source, T, P, V><<<unsigned(blocks), threads, 0, args.stream>>>(
+        source, static_cast<const Pack<P, V>*>(args.weight), static_cast<const Pack<P, V>*>(args.bias),
+        static_cast<Pack<T, V>*>(args.y), added, args.mean, args.rstd, args.rows, int(packs),
+        1.0f / float(args.length), float(args.eps));
     return cudaGetLastError();
 }
 

@@ -5,83 +5,27 @@
 // blocks the length is split: each block leaves its state, and another pass merges those.
 #pragma once
 
-#include <cmath>
 #include <cstring>
 #include <type_traits>
 
 #include "block.cuh"
+#include "reduce_states.cuh"
 
 namespace kernelwright {
 
 constexpr int kReduceThreads = 256;
 constexpr int64_t kReduceBlocks = 2048;  // enough for every GPU
+constexpr int kColumnThreads = 512;       // at most
+constexpr int kLeastColumnThreads = 128;  // where there are as many columns
+constexpr int64_t kColumnBlocks = 256;    // all under way on 128 SMs; more of them, shorter, cost more than they hide
+constexpr int64_t kOnePass = 4;           // times what its threads have under way that a block takes in no longer than a pass more
 constexpr int64_t kMaxSplits = 2048;
-constexpr int kShortRowsEach = 4;      // of one thread, of which it has a pack each
+constexpr int kShortPacks = 4;         // of a thread: of four rows one each, or all of one row
 constexpr int64_t kManyRows = 16384;  // a warp each is enough for every GPU
 constexpr int64_t kMaxPart = 1 << 30;  // packs or columns' elements, which are counted in int
 
 template <int V>
 constexpr int kReducePacks = V == 1 ? 16 : 4;  // that a thread has under way
-
-struct SumOf {
-    using State = float;
-    __device__ __forceinline__ static State identity() { return 0.0f; }
-    __device__ __forceinline__ static void take(State& all, float value, int) { all += value; }
-    __device__ __forceinline__ static State merge(State a, State b) { return a + b; }
-    __device__ __forceinline__ static float result(State all) { return all; }
-    __device__ __forceinline__ static float beside(State all) { return all; }
-};
-
-struct SquaresOf : SumOf {
-    __device__ __forceinline__ static void take(State& all, float value, int) { all = fmaf(value, value, all); }
-    __device__ __forceinline__ static float result(State all) { return sqrtf(all); }
-    __device__ __forceinline__ static float beside(State all) { return sqrtf(all); }
-};
-
-// NaN is larger than all. Nothing here branches: which of two values is larger differs from thread to thread.
-__device__ __forceinline__ float larger_of(float a, float b) { return (a > b) | isnan(a) ? a : b; }
-
-struct LargestOf {
-    using State = float;
-    __device__ __forceinline__ static State identity() { return -INFINITY; }
-    __device__ __forceinline__ static void take(State& all, float value, int) { all = larger_of(all, value); }
-    __device__ __forceinline__ static State merge(State a, State b) { return larger_of(a, b); }
-    __device__ __forceinline__ static float result(State all) { return all; }
-    __device__ __forceinline__ static float beside(State) { return 0.0f; }
-};
-
-// The largest value and how often it stands there; NaN stands nowhere, as it equals nothing.
-struct LargestAndCountOf {
-    struct State {
-        float value, count;
-    };
-    __device__ __forceinline__ static State identity() { return {-INFINITY, 0.0f}; }
-    __device__ __forceinline__ static void take(State& all, float value, int) { all = merge(all, {value, 1.0f}); }
-    __device__ __forceinline__ static State merge(State a, State b) {
-        const float value = larger_of(a.value, b.value);
-        return {value, (a.value == value ? a.count : 0.0f) + (b.value == value ? b.count : 0.0f)};
-    }
-    __device__ __forceinline__ static float result(State all) { return all.value; }
-    __device__ __forceinline__ static float beside(State all) { return all.count; }
-};
-
-// The first place of the largest value, or of the first NaN.
-struct PlaceOf {
-    struct State {
-        float value;
-        int place;  // in the length
-    };
-    __device__ __forceinline__ static State identity() { return {-INFINITY, 0x7fffffff}; }
-    // Of places that follow each other.
-    __device__ __forceinline__ static void take(State& all, float value, int place) {
-        const bool first = all.place == 0x7fffffff, unordered = isnan(value) && !isnan(all.value);
-        if (first || unordered || value > all.value) all = {value, place};
-    }
-    __device__ __forceinline__ static State merge(State a, State b) {
-        if (a.value == b.value || (isnan(a.value) && isnan(b.value))) return a.place < b.place ? a : b;
-        return a.value > b.value || isnan(a.value) ? a : b;
-    }
-};
 
 // A state that a pass leaves for the next, unlike any element.
 template <typename Op>
@@ -94,9 +38,10 @@ template <typename Op>
 struct Reduced {
     Partial<Op>* states;  // null in the last pass
     void* values;         // of `dtype`, or int64_t places
-    float* beside;        // what the gradient needs; null where it is not wanted
+    void* beside;         // what the gradient needs, of the type that `Op` has for it; null where it is not wanted
     float factor;
     int64_t dtype;
+    bool is_placed;       // whether a place in the length names an element
 
     __device__ __forceinline__ void put(int64_t at, typename Op::State state) const {
         if (states != nullptr) {
@@ -108,7 +53,8 @@ struct Reduced {
             if (dtype == kFloat32) static_cast<float*>(values)[at] = value;
             if (dtype == kFloat16) static_cast<__half*>(values)[at] = from_float<__half>(value);
             if (dtype == kBFloat16) static_cast<__nv_bfloat16*>(values)[at] = from_float<__nv_bfloat16>(value);
-            if (beside != nullptr) beside[at] = Op::beside(state);
+            const auto kept = Op::beside(state, is_placed);
+            if (beside != nullptr) static_cast<std::remove_const_t<decltype(kept)>*>(beside)[at] = kept;
         }
     }
 };
@@ -165,79 +111,131 @@ __device__ __forceinline__ void take_packs(
     }
 }
 
-// A block takes `kReduceThreads / group` rows, or a part of one; `group` is a power of two.
-template <typename Op, typename T, int V>
-__global__ void __launch_bounds__(kReduceThreads) reduce_rows(
-    const Pack<T, V>* __restrict__ x, Reduced<Op> out, int64_t rows, int64_t packs, int64_t part, int group) {
+inline int64_t divided_up(int64_t a, int64_t b) { return (a + b - 1) / b; }
+
+// How a pass goes: by rows of `length` packs, or by columns, of which `inner` packs lie side by side.
+struct Shape {
+    bool by_rows;
+    int64_t outer, length, inner;
+    int width;  // threads side by side
+    int64_t blocks, splits;
+    int height = 1;  // of columns: threads above each other
+    // Of rows, where each is of several segments: how many, that lie as many rows apart as there are `neighbours`, and groups of
+    // threads that share them. Parts are of segments then.
+    int64_t segments = 1, neighbours = 1;
+    int share = 1;
+
+    int64_t part() const { return divided_up(segments > 1 ? segments : length, splits); }
+
+    // Of rows, whether a thread of each has them under way at once: a pack of each of four, or `most` of one.
+    bool is_short(int64_t most) const {
+        return splits == 1 && segments == 1 && width <= kWarp && length <= most * width;
+    }
+
+    Shape unsplit() const {
+        Shape whole = *this;
+        whole.splits = 1;
+        return whole;
+    }
+};
+
+// A block takes as many rows as it has teams of width * share threads, a power of two, or a part of one.
+template <typename Op, typename T, int V, bool SEGMENTS>
+__global__ void __launch_bounds__(kReduceThreads, SEGMENTS ? 4 : 1) reduce_rows(
+    const Pack<T, V>* __restrict__ x, Reduced<Op> out, Shape shape, int64_t part) {
     using State = typename Op::State;
     __shared__ State of_warp[kReduceThreads / kWarp];
-    const int64_t row = blockIdx.x * int64_t{kReduceThreads / group} + int(threadIdx.x) / group;
+    const int team = shape.width * (SEGMENTS ? shape.share : 1), shift = __ffs(team) - 1;
+    const int own = int(threadIdx.x) & (team - 1), lane = own & (shape.width - 1);
+    const int64_t row = blockIdx.x * int64_t{kReduceThreads >> shift} + (int(threadIdx.x) >> shift);
     const int64_t begin = blockIdx.y * part;
-    const int size = row < rows ? int(min(packs - begin, part)) : 0;
     State mine[V];
     #pragma unroll
     for (State& one : mine) one = Op::identity();
-    take_packs<Op>(
-        mine, x + row * packs + begin, 1, int(threadIdx.x) % group, size, group, int(begin * V), false);
+    if constexpr (SEGMENTS) {
+        const int64_t stride = shape.neighbours * shape.length, end = min(begin + part, shape.segments);
+        x += row / shape.neighbours * (shape.segments - 1) * stride + row * shape.length;
+        for (int64_t i = begin + own / shape.width; i < end && row < shape.outer; i += shape.share) {
+            take_packs<Op>(mine, x + i * stride, 1, lane, int(shape.length), shape.width, 0, false);
+        }
+    } else {
+        const int size = row < shape.outer ? int(min(shape.length - begin, part)) : 0;
+        take_packs<Op>(mine, x + row * shape.length + begin, 1, lane, size, shape.width, int(begin * V), false);
+    }
     State all = mine[0];
     #pragma unroll
     for (int k = 1; k < V; ++k) all = Op::merge(all, mine[k]);
-    for (int offset = min(group, kWarp) / 2; offset > 0; offset /= 2) all = Op::merge(all, shuffled(all, offset));
-    if (group > kWarp) {
+    for (int offset = min(team, kWarp) / 2; offset > 0; offset /= 2) all = Op::merge(all, shuffled(all, offset));
+    if (team > kWarp) {
         if (threadIdx.x % kWarp == 0) of_warp[threadIdx.x / kWarp] = all;
         __syncthreads();
-        if (threadIdx.x % group == 0) {
-            for (int other = 1; other < group / kWarp; ++other) {
+        if (own == 0) {
+            for (int other = 1; other < team / kWarp; ++other) {
                 all = Op::merge(all, of_warp[threadIdx.x / kWarp + other]);
             }
         }
     }
-    if (row < rows && threadIdx.x % group == 0) out.put(row * gridDim.y + blockIdx.y, all);
+    if (row < shape.outer && own == 0) out.put(row * gridDim.y + blockIdx.y, all);
 }
 
-// Rows of up to `group` packs, a power of two up to the warp: of one a thread has a pack, so it takes several.
+// Rows of up to `group` packs, a power of two up to the warp, of which a thread takes four (`is_one` false), or of up to four
+// times as many, of which it takes one: either way its packs are all under way at once.
 template <typename Op, typename T, int V>
 __global__ void __launch_bounds__(kReduceThreads) reduce_short_rows(
-    const Pack<T, V>* __restrict__ x, Reduced<Op> out, int64_t rows, int packs, int group) {
+    const Pack<T, V>* __restrict__ x, Reduced<Op> out, int64_t rows, int packs, int group, bool is_one) {
     using State = typename Op::State;
-    constexpr int kRows = kShortRowsEach;
-    const int place = int(threadIdx.x) % group, height = kReduceThreads / group;
-    const int64_t first = blockIdx.x * int64_t{kRows * height} + int(threadIdx.x) / group;
-    Pack<T, V> taken[kRows];
+    constexpr int kPacks = kShortPacks;
+    const int shift = __ffs(group) - 1, height = kReduceThreads >> shift, place = int(threadIdx.x) & (group - 1);
+    const int row_step = is_one ? 0 : height, place_step = is_one ? group : 0;
+    const int64_t first = blockIdx.x * int64_t{is_one ? height : kPacks * height} + (int(threadIdx.x) >> shift);
+    Pack<T, V> taken[kPacks];
     #pragma unroll
-    for (int u = 0; u < kRows; ++u) {
-        const int64_t row = first + u * height;
-        if (row < rows && place < packs) taken[u] = x[row * packs + place];
+    for (int u = 0; u < kPacks; ++u) {
+        const int64_t row = first + u * row_step;
+        const int own = place + u * place_step;
+        if (row < rows && own < packs) taken[u] = x[row * packs + own];
     }
-    State all[kRows];
+    State all[kPacks];
     #pragma unroll
-    for (int u = 0; u < kRows; ++u) {
+    for (int u = 0; u < kPacks; ++u) {
         all[u] = Op::identity();
-        if (place < packs) {
+        const int own = place + u * place_step;
+        if (own < packs) {
             #pragma unroll
-            for (int k = 0; k < V; ++k) take_one<Op>(all[u], taken[u].v[k], place * V + k);
+            for (int k = 0; k < V; ++k) take_one<Op>(all[u], taken[u].v[k], own * V + k);
         }
-        for (int offset = group / 2; offset > 0; offset /= 2) all[u] = Op::merge(all[u], shuffled(all[u], offset));
+    }
+    if (is_one) {
+        State state = Op::merge(Op::merge(all[0], all[1]), Op::merge(all[2], all[3]));
+        for (int offset = group / 2; offset > 0; offset /= 2) state = Op::merge(state, shuffled(state, offset));
+        if (place == 0 && first < rows) out.put(first, state);
+        return;
+    }
+    for (int offset = group / 2; offset > 0; offset /= 2) {
+        #pragma unroll
+        for (int u = 0; u < kPacks; ++u) all[u] = Op::merge(all[u], shuffled(all[u], offset));
     }
     // The results of a thread's rows are those of its group's: each thread puts some.
-    for (int own = place; own < kRows; own += group) {
+    for (int own = place; own < kPacks; own += group) {
         State state = all[0];
         #pragma unroll
-        for (int u = 1; u < kRows; ++u) state = own == u ? all[u] : state;
+        for (int u = 1; u < kPacks; ++u) state = own == u ? all[u] : state;
         if (first + own * height < rows) out.put(first + own * height, state);
     }
 }
 
-// A block is `width` packs of columns wide, a power of two up to the warp. In is a storage type, or Partial.
+// A block is `width` packs of columns wide, a power of two. In is a storage type, or Partial.
 template <typename Op, typename In, int V>
-__global__ void __launch_bounds__(kReduceThreads) reduce_columns(
+__global__ void __launch_bounds__(kColumnThreads, 2) reduce_columns(
     const Pack<In, V>* __restrict__ x, Reduced<Op> out, int64_t length, int64_t packs, int64_t part, int width) {
     using State = typename Op::State;
-    __shared__ State shared[V][kReduceThreads];
-    const unsigned groups = unsigned((packs + width - 1) / width);
+    extern __shared__ __align__(16) unsigned char room[];
+    auto* shared = reinterpret_cast<State*>(room);  // [V][threads]
+    const int threads = int(blockDim.x), shift = __ffs(width) - 1;
+    const int above = int(threadIdx.x) >> shift, height = threads >> shift;
+    const unsigned groups = unsigned((packs + width - 1) >> shift);
     const int64_t outer = blockIdx.x / groups;
-    const int64_t column = blockIdx.x % groups * int64_t{width} + threadIdx.x % width;
-    const int above = int(threadIdx.x) / width, height = kReduceThreads / width;
+    const int64_t column = blockIdx.x % groups * int64_t{width} + (int(threadIdx.x) & (width - 1));
     const int64_t begin = blockIdx.y * part;
     const int size = column < packs ? int(min(length - begin, part)) : 0;
     State mine[V];
@@ -245,23 +243,22 @@ __global__ void __launch_bounds__(kReduceThreads) reduce_columns(
     for (State& one : mine) one = Op::identity();
     x += (outer * length + begin) * packs + column;
     take_packs<Op>(mine, x, packs, above, size, height, int(begin), true);
-    #pragma unroll
-    for (int k = 0; k < V; ++k) shared[k][threadIdx.x] = mine[k];
     for (int half = height / 2; half > 0; half /= 2) {
+        if (above < 2 * half) {
+            #pragma unroll
+            for (int k = 0; k < V; ++k) shared[k * threads + threadIdx.x] = mine[k];
+        }
         __syncthreads();
-        if (above >= half) continue;
-        #pragma unroll
-        for (int k = 0; k < V; ++k) {
-            shared[k][threadIdx.x] = Op::merge(shared[k][threadIdx.x], shared[k][threadIdx.x + half * width]);
+        if (above < half) {
+            #pragma unroll
+            for (int k = 0; k < V; ++k) mine[k] = Op::merge(mine[k], shared[k * threads + threadIdx.x + half * width]);
         }
     }
     if (above > 0 || column >= packs) return;
     const int64_t first = ((outer * gridDim.y + blockIdx.y) * packs + column) * V;
     #pragma unroll
-    for (int k = 0; k < V; ++k) out.put(first + k, shared[k][threadIdx.x]);
+    for (int k = 0; k < V; ++k) out.put(first + k, mine[k]);
 }
-
-inline int64_t divided_up(int64_t a, int64_t b) { return (a + b - 1) / b; }
 
 // The least power of two that is at least `count`, up to the warp.
 inline int power_for(int64_t count) {
@@ -270,24 +267,9 @@ inline int power_for(int64_t count) {
     return power;
 }
 
-// How a pass goes: by rows of `length` packs, or by columns, of which `inner` packs lie side by side.
-struct Shape {
-    bool by_rows;
-    int64_t outer, length, inner;
-    int width;  // threads side by side
-    int64_t blocks, splits;
-
-    int64_t part() const { return divided_up(length, splits); }
-
-    // Of rows, whether each is one pack for each of its threads.
-    bool is_short() const { return splits == 1 && length <= width && width <= kWarp; }
-
-    Shape unsplit() const { return {by_rows, outer, length, inner, width, blocks, 1}; }
-};
-
-// Parts of a length that threads take `each` packs at a time of, so that there are `wanted` blocks; none is empty.
-inline int64_t splits_for(int64_t length, int64_t each, int64_t blocks, int64_t wanted) {
-    const int64_t splits = std::min({divided_up(wanted, blocks), length / each, kMaxSplits});
+// Up to `most` parts of a length that threads take `each` packs at a time of; none is empty.
+inline int64_t splits_for(int64_t length, int64_t each, int64_t most) {
+    const int64_t splits = std::min({most, length / each, kMaxSplits});
     return splits < 2 ? 1 : divided_up(length, divided_up(length, splits));
 }
 
@@ -298,23 +280,40 @@ inline int row_width(int64_t packs, int64_t each, int least) {
     return width;
 }
 
-// [outer, length, columns], of which V columns, or where that is 1 V elements of the length, are a pack.
+// [outer, length, columns], of which V columns, or where that is 1 V elements of the length, are a pack. Lengths are split for
+// at least `wanted` blocks; 0: for what reducing wants.
 template <int V>
-Shape shape_for(int64_t outer, int64_t length, int64_t columns, int64_t wanted = kReduceBlocks) {
+Shape shape_for(int64_t outer, int64_t length, int64_t columns, int64_t wanted = 0) {
     constexpr int kEach = kReducePacks<V>;
     if (columns == 1) {
         const int64_t packs = length / V;
         int width = row_width(packs, kEach, V == 1 ? 8 : 4);
         if (outer >= kManyRows) width = std::min(width, kWarp);
         const int64_t blocks = divided_up(outer, kReduceThreads / width);
-        const int64_t splits = width < kReduceThreads ? 1 : splits_for(packs, width * kEach, blocks, wanted);
+        const int64_t most = divided_up(wanted > 0 ? wanted : kReduceBlocks, blocks);
+        const int64_t splits = width < kReduceThreads ? 1 : splits_for(packs, width * kEach, most);
         return {true, outer, packs, 1, width, blocks, splits};
     }
     const int64_t packs = columns / V;
-    const int width = power_for(packs);
-    const int64_t blocks = outer * divided_up(packs, width);
-    const int64_t splits = splits_for(length, kReduceThreads / width * kEach, blocks, wanted);
-    return {false, outer, length, packs, width, blocks, splits};
+    int width = power_for(packs), height = 1;
+    while (height * width < kColumnThreads && 2 * height * kEach <= length) height *= 2;
+    while (wanted == 0 && height * width < kLeastColumnThreads && width < packs) width *= 2;
+    const int64_t blocks = outer * divided_up(packs, width), each = height * kEach;
+    const bool is_one = wanted == 0 && length <= kOnePass * each;
+    const int64_t most = wanted > 0 ? divided_up(wanted, blocks) : kColumnBlocks / blocks;
+    return {false, outer, length, packs, width, blocks, is_one ? 1 : splits_for(length, each, most), height};
+}
+
+template <typename Op, int V>
+constexpr bool takes_segments = V > 1 && !std::is_same_v<Op, PlaceOf>;
+
+// [a, segments, b, r1], of which r1 and the segments are reduced, so that a block has a whole result, or a part of the segments.
+template <int V>
+Shape shape_of_segments(int64_t a, int64_t segments, int64_t b, int64_t r1) {
+    const int64_t packs = r1 / V, results = a * b;
+    const int width = std::min(row_width(packs, kReducePacks<V>, 4), kWarp), share = kReduceThreads / width;
+    const int64_t splits = splits_for(segments, share, kColumnBlocks / results);
+    return {true, results, packs, 1, width, results, splits, 1, segments, b, share};
 }
 
 // A pass over x; `states` of `out` are those of its parts where there is more than one.
@@ -323,16 +322,21 @@ cudaError_t reduce_pass(const void* x, const Shape& shape, const Reduced<Op>& ou
     if (shape.blocks > kMaxGrid || shape.part() > kMaxPart) return cudaErrorInvalidValue;
     const dim3 grid(unsigned(shape.blocks), unsigned(shape.splits));
     const auto* packs = static_cast<const Pack<In, V>*>(x);
-    if (shape.by_rows && shape.is_short()) {
-        const int64_t each = kShortRowsEach * (kReduceThreads / shape.width);
+    // Single elements are too little of a thread's own to be all that is under way.
+    if (shape.by_rows && shape.is_short(V > 1 ? kShortPacks : 1)) {
+        const bool is_one = shape.length > shape.width;
+        const int64_t each = (is_one ? 1 : kShortPacks) * (kReduceThreads / shape.width);
         const unsigned blocks = unsigned(divided_up(shape.outer, each));
         reduce_short_rows<Op, In, V><<<blocks, kReduceThreads, 0, stream>>>(
-            packs, out, shape.outer, int(shape.length), shape.width);
+            packs, out, shape.outer, int(shape.length), shape.width, is_one);
     } else if (shape.by_rows) {
-        reduce_rows<Op, In, V><<<grid, kReduceThreads, 0, stream>>>(
-            packs, out, shape.outer, shape.length, shape.part(), shape.width);
+        auto kernel = reduce_rows<Op, In, V, false>;
+        if constexpr (takes_segments<Op, V>) kernel = shape.segments > 1 ? reduce_rows<Op, In, V, true> : kernel;
+        kernel<<<grid, kReduceThreads, 0, stream>>>(packs, out, shape, shape.part());
     } else {
-        reduce_columns<Op, In, V><<<grid, kReduceThreads, 0, stream>>>(
+        const int threads = shape.width * shape.height;
+        const size_t bytes = V * threads * sizeof(typename Op::State);
+        reduce_columns<Op, In, V><<<grid, threads, bytes, stream>>>(
             packs, out, shape.length, shape.inner, shape.part(), shape.width);
     }
     return cudaGetLastError();

@@ -2,6 +2,7 @@
 #pragma once
 
 #include <cstring>
+#include <type_traits>
 
 #include "block.cuh"
 
@@ -38,12 +39,72 @@ struct RowBackward {
     int64_t device;
 };
 
+__device__ __forceinline__ float2 to_floats(__half2 two) { return __half22float2(two); }
+__device__ __forceinline__ float2 to_floats(__nv_bfloat162 two) {
+    uint32_t word;  // the upper half of a float each; taken as a word, for CUDA's own function takes the halves apart
+    memcpy(&word, &two, sizeof word);
+    return {__uint_as_float(word << 16), __uint_as_float(word & 0xffff0000u)};
+}
+
+template <typename Two>
+__device__ __forceinline__ Two from_floats(float a, float b) {
+    if constexpr (std::is_same_v<Two, __half2>) return __floats2half2_rn(a, b);
+    else return __floats2bfloat162_rn(a, b);
+}
+
 // Whether rows and parameters can be read in vectors of T.
 template <typename T, typename P>
 bool in_vectors(int64_t length, const void* a, const void* b, const void* c, const void* p, const void* q) {
     constexpr int64_t parameter = sizeof(Pack<P, kVector<T>>);
     const bool params = reinterpret_cast<uintptr_t>(p) % parameter == 0 && reinterpret_cast<uintptr_t>(q) % parameter == 0;
     return length % kVector<T> == 0 && aligned(a) && aligned(b) && aligned(c) && params;
+}
+
+// A pack as floats, and floats as a pack. Elements of 16 bits go in twos: one by one the compiler spends an instruction
+// on each to take them out of their word.
+template <typename T, int V>
+__device__ __forceinline__ Pack<float, V> widened(const Pack<T, V>& pack) {
+    Pack<float, V> wide;
+    #pragma unroll
+    for (int k = 0; k < V; ++k) {
+        if constexpr (V % 2 == 0 && sizeof(T) == sizeof(__half)) {
+            using Two = std::conditional_t<std::is_same_v<T, __half>, __half2, __nv_bfloat162>;
+            if (k % 2 == 1) continue;
+            Two two;
+            memcpy(&two, &pack.v[k], sizeof two);
+            const float2 both = to_floats(two);
+            wide.v[k] = both.x;
+            wide.v[k + 1] = both.y;
+        } else {
+            wide.v[k] = to_float(pack.v[k]);
+        }
+    }
+    return wide;
+}
+
+template <typename T, int V>
+__device__ __forceinline__ Pack<T, V> narrowed(const Pack<float, V>& wide) {
+    Pack<T, V> pack;
+    #pragma unroll
+    for (int k = 0; k < V; ++k) {
+        if constexpr (V % 2 == 0 && sizeof(T) == sizeof(__half)) {
+            using Two = std::conditional_t<std::is_same_v<T, __half>, __half2, __nv_bfloat162>;
+            if (k % 2 == 1) continue;
+            const Two two = from_floats<Two>(wide.v[k], wide.v[k + 1]);
+            memcpy(&pack.v[k], &two, sizeof two);
+        } else {
+            pack.v[k] = from_float<T>(wide.v[k]);
+        }
+    }
+    return pack;
+}
+
+template <typename T, int V>
+__device__ __forceinline__ Pack<T, V> filled(float value) {
+    Pack<float, V> wide;
+    #pragma unroll
+    for (int k = 0; k < V; ++k) wide.v[k] = value;
+    return narrowed<T>(wide);
 }
 
 // The compiler would keep 16-bit elements as the floats that they became, in twice the registers.

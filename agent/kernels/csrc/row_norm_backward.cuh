@@ -9,8 +9,8 @@
 
 namespace kernelwright {
 
-constexpr int kSumLanes = 32;  // threads that add up the partial sums of a column
-constexpr int64_t kFewNormRows = 256;
+constexpr int kSumLanes = 8;  // threads that add up the partial sums of a column
+constexpr int64_t kFewNormRows = 512;
 
 // Blocks of (kWarp columns, kSumLanes); y chooses the parameter, the weight first. Partials are [2][parts][length].
 template <typename P>
@@ -59,7 +59,7 @@ template <typename Team, bool kCentred, bool kSum, typename T, typename P, int V
 cudaError_t launch_gradients(const AddRowBackward& args) {
     const auto plan = gradient_plan<Team, kCentred, kSum, T, V>(args.rows, args.length / V, args.device);
     if (plan.stages == 0) return launch_long<kCentred, kSum, T, P, V>(args);
-    const cudaError_t done = launch_gradients_of<Team, kCentred, kSum, T, P, V>(args, plan);
+    const cudaError_t done = launch_gradients_of<Team, kCentred, kSum, T, V>(args, plan);
     return done == cudaSuccess && wants_parameters(args) ? launch_parameter_sums<P>(args, plan.blocks) : done;
 }
 
@@ -69,14 +69,10 @@ cudaError_t launch_backward(const AddRowBackward& args) {
     const auto by = [&](auto team) { return launch_gradients<decltype(team), kCentred, kSum, T, P, V>(args); };
     if (args.rows <= kFewNormRows) return launch_few_rows<kCentred, kSum, T, P, V>(args);
     if constexpr (V == 1) {
-        return by(Teams<0, 16, 512>{});
+        return by(Teams<0, 8, 1024>{});
     } else {
         if (packs <= 16) return by(Teams<16, 1, 512, 2>{});
-        if (packs <= 32) return by(Teams<32, 1, 512, 2>{});
-        if (packs <= 64) return by(Teams<32, 2, 512>{});
-        if constexpr (!kCentred) {
-            if (packs <= 512) return by(Teams<0, 1, 512, 2>{});
-        }
+        if (packs <= 32 || (packs > 64 && packs <= 512)) return by(Teams<0, 1, 512, 2>{});
         if (packs <= 1024) return by(Teams<0, 2, 512>{});
         return by(Teams<0, 4, 512>{});
     }

@@ -30,14 +30,16 @@ __device__ __forceinline__ Moments share_of_row(
                 tile[u] = total(tile[u], residual[at]);
                 added[at] = tile[u];
             }
-            for (int k = 0; k < V; ++k) mean += to_float(tile[u].v[k]);
+            const Pack<float, V> wide = widened(tile[u]);
+            for (int k = 0; k < V; ++k) mean += wide.v[k];
             count += float(V);
             keep_as_stored(tile[u]);
         });
         mean = kCentred ? mean / count : 0.0f;
         each_pack<kTilePacks>(first, step, packs, [&](int u, int64_t) {
+            const Pack<float, V> wide = widened(tile[u]);
             for (int k = 0; k < V; ++k) {
-                const float deviation = to_float(tile[u].v[k]) - mean;
+                const float deviation = wide.v[k] - mean;
                 m2 += deviation * deviation;
             }
         });
@@ -64,8 +66,8 @@ __global__ void __launch_bounds__(kTileThreads) norm_streamed(
     const Pack<T, V>* source = kSum ? added : x;
     for (int64_t at = threadIdx.x; at < packs; at += blockDim.x) {
         Affine<P, V> affine;
-        affine.load(weight, kCentred ? bias : nullptr, at);
-        y[at] = affine.of(source[at], all.mean, rstd);
+        affine.load(weight, kCentred ? bias : nullptr, int(at));
+        y[at] = affine.template of<T>(widened(source[at]), all.mean, rstd);
     }
     if (rstds != nullptr && threadIdx.x == 0) {
         if (kCentred) means[row] = all.mean;
@@ -87,27 +89,35 @@ cudaError_t launch_streamed(const AddRowForward& args) {
 template <bool kCentred, bool kSum, typename T, typename P, int V>
 cudaError_t launch_forward(const AddRowForward& args) {
     const int64_t packs = args.length / V;
-    const auto held = [&](auto hold) { return launch_held<decltype(hold), kCentred, kSum, T, P, V>(args); };
+    const auto* x = static_cast<const Pack<T, V>*>(args.x);
+    const auto held = [&](auto hold) {
+        auto* added = static_cast<Pack<T, V>*>(args.added);
+        if constexpr (kSum) {
+            const RowsOfSum<T, V> rows = {x, static_cast<const Pack<T, V>*>(args.residual)};
+            return launch_held<decltype(hold), kCentred, P>(rows, added, args);
+        } else {
+            return launch_held<decltype(hold), kCentred, P>(RowsOfOne<T, V>{x}, added, args);
+        }
+    };
     if constexpr (V == 1) {
         if (packs <= 2048) return held(Held<0, 4, 512, 2, true>{});
     } else {
-        if constexpr (kSum) {
-            if (packs <= 8) return held(Held<8, 1, 256, 4>{});
-            if (packs <= 16) return held(Held<16, 1, 256, 4>{});
-            if (packs <= 32) return held(Held<32, 1, 256, 4>{});
-        } else {  // two rows a thread, or it would have little under way
-            using HeldShortest = std::conditional_t<kCentred, Held<8, 1, 256, 2, true, 2>, Held<8, 1, 256, 4>>;
-            if (packs <= 8) return held(HeldShortest{});
-            if (packs <= 16) return held(Held<16, 1, 256, 2, true, 2>{});
-            if (packs <= 32) return held(Held<16, 2, 256, 2, true, 2>{});
-            if constexpr (sizeof(T) == sizeof(float)) {
-                if (packs <= 48) return held(Held<16, 3, 256, 2, true, 2>{});
-            }
+        if (packs <= 8) return held(Held<8, 1, 256, 8, true>{});
+        if (packs <= 16) return held(Held<16, 1, 256, 8, true>{});
+        if (packs <= 32) return held(Held<16, 2, 256, kSum ? 5 : 6, true>{});
+        if constexpr (sizeof(T) == sizeof(float)) {
+            if (packs <= 48) return held(Held<16, 3, 256, 4, true>{});
         }
         if (args.rows * packs <= kFewPacks && packs <= kTileThreads) return held(Held<0, 1, kTileThreads, 1, true>{});
-        if (packs <= 64) return held(Held<32, 2, 256, 4>{});
-        if (packs <= 96) return held(Held<32, 3, 256, 4>{});
-        if (packs <= 1024) return held(Held<0, 2, 512, kSum ? 3 : 4>{});
+        if (packs <= 64) return held(Held<32, 2, 256, kSum ? 5 : 6, true>{});
+        if (packs <= 96) return held(Held<32, 3, 128, 12>{});
+        if constexpr (!kSum) {  // of a sum four packs do not fit
+            if (packs <= 128) return held(Held<32, 4, 128, 12>{});
+        }
+        if (packs <= (kSum ? 1024 : 512)) return held(Held<0, 2, 512, kSum ? 3 : 4>{});
+        if constexpr (!kSum) {
+            if (packs <= 2048) return held(Held<0, 4, 512, 3>{});
+        }
         if (packs <= 2048) return held(Held<0, 2, kTileThreads, 2>{});
     }
     if (packs <= kTilePacks * kTileThreads) return held(Held<0, kTilePacks, kTileThreads, 1>{});

@@ -13,7 +13,7 @@ from agent.kernels.replaying.replayed import replayed
 KERNEL = "reduction"
 ENVELOPE = (
     "any rank from 1; the reduced dimensions in at most two runs of neighbours; copied where not contiguous",
-    "sum, mean, amax, norm (the Euclidean one) and argmax, which takes one run of below 2^31 elements",
+    "sum, mean, norm (the Euclidean one), amax and argmax of below 2^31 elements, argmax of one run",
     "sums in float32; the gradient of sum and mean is torch's broadcast",
 )
 KINDS = {"sum": 0, "mean": 0, "amax": 1, "argmax": 2, "norm": 3}
@@ -68,7 +68,7 @@ def _takes(x: torch.Tensor, kind: str, dims: Sequence[int]) -> bool:
     reason = None
     if _sizes(x.shape, dims) is None:
         reason = "the reduced dimensions are in more than two runs of neighbours"
-    elif kind == "argmax" and prod(x.shape[dim] for dim in dims) >= 2**31:
+    elif kind in ("argmax", "amax") and prod(x.shape[dim] for dim in dims) >= 2**31:
         reason = "the places need more than 31 bits"
     if reason is not None:
         routing.fall_back(KERNEL, reason)
@@ -145,7 +145,7 @@ def _compute(
         beside = y.clone()
     elif kind == "amax":
         largest = in_torch(wide, kind, list(dims), keepdim=True)
-        beside = (wide == largest).to(wide.dtype).sum(list(dims), keepdim)
+        beside = -1 - (wide == largest).sum(list(dims), keepdim, dtype=torch.int32)
     return (y.to(y.dtype if kind == "argmax" else x.dtype).contiguous(), beside.contiguous())
 
 
@@ -154,9 +154,13 @@ def _compute_backward(
     dims: Sequence[int],
 ) -> Tensors:  # fmt: skip
     shape = [1 if place in dims else size for place, size in enumerate(x.shape)]
-    given, top, share = (value.reshape(shape).to(beside.dtype) for value in (grad, y, beside))
-    slope, exact = given / share, x.to(beside.dtype)
-    dx = (slope * exact).masked_fill(share == 0, 0) if kind == "norm" else slope * (exact == top)
+    wide = torch.float64 if x.dtype == torch.float64 else torch.float32
+    given, top, exact = grad.reshape(shape).to(wide), y.reshape(shape).to(wide), x.to(wide)
+    beside = beside.reshape(shape)
+    if kind == "norm":
+        dx = (given / beside * exact).masked_fill(beside == 0, 0)
+    else:
+        dx = given / (-1 - beside) * (exact == top)
     return (dx.to(x.dtype).contiguous(),)
 
 
@@ -165,8 +169,9 @@ def _shapes(x: torch.Tensor, kind: str, dims: Sequence[int], keepdim: bool) -> T
         1 if place in dims else size for place, size in enumerate(x.shape) if keepdim or place not in dims
     ]
     exact = torch.float64 if x.dtype == torch.float64 else torch.float32
+    beside = torch.int32 if kind == "amax" else exact
     y = x.new_empty(shape, dtype=torch.int64 if kind == "argmax" else x.dtype)
-    return (y, x.new_empty(shape if kind in ("amax", "norm") else 0, dtype=exact))
+    return (y, x.new_empty(shape if kind in ("amax", "norm") else 0, dtype=beside))
 
 
 def _backward_shapes(grad: Any, x: torch.Tensor, *others: Any) -> Tensors:

@@ -5,7 +5,7 @@ import math
 import numpy as np
 import pytest
 import torch
-from kernels.device.plain_library import AXES, NUMBERS, Kit, exact, placed, run
+from kernels.device.plain_library import AXES, NUMBERS, Kit, exact, run
 
 from agent.kernels.batch_norm import operator as batch_norm
 from agent.kernels.cross_entropy import operator as cross_entropy
@@ -14,7 +14,6 @@ from agent.kernels.embedding_norm import operator as embedding_norm
 from agent.kernels.group_norm import activation
 from agent.kernels.linear_cross_entropy import operator as linear_cross_entropy
 from agent.kernels.masked_softmax import operator as masked_softmax
-from agent.kernels.reduction import operator as reduction
 from agent.kernels.rows import Parameters
 
 F = torch.nn.functional
@@ -60,71 +59,6 @@ def test_infinite_scores_as_torch() -> None:
     sizes, ends = (4, 40, 4, 1, 0, 0, 0), (0, 1.0, 0, 0, 0, 0, 0)
     run(kit.device, "masked_softmax_forward", masked_softmax.FORWARD, x, None, y, *sizes, *ends)
     kit.close(y, masked_softmax.in_torch(exact(x), None, 1.0, causal=False, start=0))
-
-
-SIZES = [
-    ((1, 1, 1, 40_000, 1), 0),  # parts of one row
-    ((700, 1, 1, 5, 1), 0),
-    ((9, 1, 1, 1_000, 1), 1),
-    ((3, 1, 1, 7, 24), 0),
-    ((1, 1, 1, 3_000, 8), 0),  # parts of a few columns
-    ((2, 1, 1, 60, 33), 1),
-    ((2, 30, 3, 40, 1), 0),
-    ((1, 2_100, 2, 3, 1), 1),  # parts of both runs
-    ((2, 5, 3, 7, 8), 0),
-]
-
-
-@EVERY
-@pytest.mark.parametrize(("sizes", "offset"), SIZES)
-@pytest.mark.parametrize("kind", reduction.KINDS)
-def test_reductions(kind: str, sizes: tuple[int, int, int, int, int], offset: int, dtype: str) -> None:
-    if kind == "argmax" and sizes[1] > 1:
-        return  # it takes one run
-    kit, result = Kit(dtype, offset, AXES), (sizes[0], sizes[2], sizes[4])
-    x, dims = kit.draw(*sizes), [3] if kind == "argmax" else [1, 3]
-    x[...] = (2 * x).round() / 2  # so that values are equal
-    y = kit.device.empty(math.prod(result), "int64" if kind == "argmax" else dtype).reshape(result)
-    beside, workspace = kit.floats(y.size), kit.device.empty(16 * x.size, "uint8")
-    factor = 1 / (sizes[1] * sizes[3]) if kind == "mean" else 1.0
-    number = (reduction.KINDS[kind], NUMBERS[dtype], 0, 0)
-    kept = None if kind == "argmax" else beside
-    run(
-        kit.device, "reduction_forward", reduction.FORWARD,
-        x, y, kept, workspace, *sizes, number[0], factor, *number[1:],
-    )  # fmt: skip
-    truth = exact(x)
-    wanted = reduction.in_torch(truth, kind, dims, keepdim=False)
-    if kind == "argmax":
-        np.testing.assert_array_equal(y, wanted.reshape(result))
-        return
-    kit.close(y, wanted)
-    if kind not in ("amax", "norm"):
-        return
-    grad, dx = kit.draw(*result), kit.room(*sizes)
-    run(
-        kit.device, "reduction_backward", reduction.BACKWARD,
-        grad, x, y, beside, dx, *sizes, *number,
-    )  # fmt: skip
-    wanted.backward(exact(grad).detach())
-    assert truth.grad is not None
-    kit.close(dx, truth.grad)
-
-
-@pytest.mark.parametrize("across", [False, True], ids=["rows", "columns"])
-def test_places_of_nan_and_infinity(across: bool) -> None:
-    kit, shape = Kit("float32", 0, AXES), (6, 200)
-    x = kit.draw(*shape)
-    x[0, [7, 150]], x[1], x[2, [9, 10]], x[3, 199], x[4, [3, 90]] = np.nan, -np.inf, np.inf, 99, 50
-    x[1, 20] = np.nan
-    x[5] = -np.inf
-    y = kit.device.empty(6, "int64")
-    sizes = (1, 1, 1, 200, 6) if across else (6, 1, 1, 200, 1)
-    laid = placed(kit.device, x.T.copy(), "float32", 0) if across else x
-    workspace = kit.device.empty(16 * x.size, "uint8")
-    number = (reduction.KINDS["argmax"], 1.0, 0, 0, 0)
-    run(kit.device, "reduction_forward", reduction.FORWARD, laid, y, None, workspace, *sizes, *number)
-    np.testing.assert_array_equal(y, torch.tensor(x).argmax(1))
 
 
 @EVERY

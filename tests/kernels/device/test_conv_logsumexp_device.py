@@ -29,6 +29,8 @@ FACE = """
 using namespace kernelwright::conv_logsumexp;
 extern "C" int run(const Forward* f) { return forward(*f); }
 extern "C" int bytes(const Forward* f) { return static_cast<int>(forward_workspace(*f)); }
+extern "C" int run_back(const Backward* b) { return backward(*b); }
+extern "C" int bytes_back(const Backward* b) { return static_cast<int>(backward_workspace(*b)); }
 """
 AUTO, PORTABLE, RECOMPUTED = 0, 1, 2
 
@@ -94,6 +96,78 @@ def check(sizes: Sizes, tensors: list[Array | None], path: int) -> None:
     assert np.abs(ours - wanted).max() <= allowed
 
 
+def run_back(sizes: Sizes, tensors: list[Array | None], y: Array, dy: Array) -> tuple[Array, Array]:
+    """dc, and the sums of dbeta and dgamma of each image."""
+    device = library(is_portable=True)
+    device.runtime.kw_clear_findings()
+    placed = [None if values is None else device.array(values) for values in (dy, *tensors, y)]
+    n, channels = sizes.n, sizes.channels
+    dc = device.empty((n, channels, sizes.height - 2, sizes.width - 2))
+    sums = device.empty((2, n, channels))
+    pointers = [0 if values is None else values.ctypes.data for values in (*placed, dc, sums)]
+
+    def packed(workspace: int) -> bytes:
+        return struct.pack("<9Q7qd2q", *pointers, workspace, *sizes[:5], sizes.groups, 1e-5, 0, 0)
+
+    workspace = device.empty(device.call("bytes_back", packed(0)), "uint8")
+    assert device.call("run_back", packed(workspace.ctypes.data)) == 0
+    assert device.findings() == []
+    return dc.astype("float64"), sums.astype("float64")
+
+
+def gradients(
+    sizes: Sizes, tensors: list[Array | None], dy: Array, dtype: torch.dtype
+) -> tuple[Array, Array, Array]:
+    """y, dc and the sums, by autograd."""
+    x, weight, bias, gamma, beta = (None if t is None else torch.tensor(t).to(dtype) for t in tensors)
+    c = F.conv2d(x, weight, bias).requires_grad_()  # type: ignore[arg-type]
+    z = F.group_norm(c, sizes.groups)
+    of_each = (sizes.n, sizes.channels, 1, 1)
+    scale = (torch.ones(of_each) if gamma is None else gamma.view(1, -1, 1, 1).expand(of_each)).to(dtype)
+    shift = (torch.zeros(of_each) if beta is None else beta.view(1, -1, 1, 1).expand(of_each)).to(dtype)
+    scale, shift = scale.clone().requires_grad_(), shift.clone().requires_grad_()
+    y = torch.logsumexp(c + F.hardswish(torch.tanh(z * scale + shift)), 1)
+    dc, dgamma, dbeta = torch.autograd.grad(y, (c, scale, shift), torch.tensor(dy).to(dtype))
+    sums = torch.stack([dbeta, dgamma]).view(2, sizes.n, sizes.channels)
+    return y.detach().double().numpy(), dc.double().numpy(), sums.double().numpy()
+
+
+@pytest.mark.parametrize(
+    "sizes",
+    [
+        Sizes(2, 8, 64, 12, 37, 16), Sizes(1, 3, 6, 5, 70, 3), Sizes(3, 11, 130, 3, 4, 13),
+        Sizes(1, 2, 9, 40, 45, 1),
+    ],
+    ids=str,
+)  # fmt: skip
+@pytest.mark.parametrize("is_bare", [False, True])
+def test_gradient_of_the_convolutions_result(sizes: Sizes, is_bare: bool) -> None:
+    """Within a few of torch's own errors; without bias, gamma and beta too."""
+    tensors: list[Array | None] = list(draw(sizes))
+    if is_bare:
+        tensors[2:] = [None] * 3
+    dy = np.random.default_rng(5).standard_normal((sizes.n, sizes.height - 2, sizes.width - 2))
+    dy = dy.astype("float32")
+    y, *wanted = gradients(sizes, tensors, dy, torch.float64)
+    native = gradients(sizes, tensors, dy, torch.float32)[1:]
+    for ours, exact, theirs in zip(
+        run_back(sizes, tensors, y.astype("float32"), dy), wanted, native, strict=True
+    ):
+        allowed = 4 * np.abs(theirs - exact).max() + 2e-7 * np.abs(exact).max()
+        assert np.abs(ours - exact).max() <= allowed
+
+
+def test_gradient_where_tanh_is_at_its_ends() -> None:
+    """Shifts so large that tanh is 1 or -1: what goes through the norm is 0, and nothing overflows."""
+    sizes = Sizes(1, 2, 4, 6, 9, 2)
+    tensors: list[Array | None] = list(draw(sizes))
+    tensors[4] = np.array([300, -300, 20, -20], "float32")
+    dy = np.ones((1, 4, 7), "float32")
+    y, *wanted = gradients(sizes, tensors, dy, torch.float64)
+    for ours, exact in zip(run_back(sizes, tensors, y.astype("float32"), dy), wanted, strict=True):
+        np.testing.assert_allclose(ours, exact, rtol=1e-5, atol=1e-6)
+
+
 @pytest.mark.parametrize(
     "sizes",
     [
@@ -113,10 +187,12 @@ def test_tensor_cores(sizes: Sizes) -> None:
     check(sizes, list(draw(sizes)), RECOMPUTED)
 
 
-def test_takes_the_tensor_cores_of_itself() -> None:
-    sizes = Sizes(1, 8, 64, 6, 20, 8)
-    tensors: list[Array | None] = list(draw(sizes))
-    assert np.array_equal(run(sizes, tensors, AUTO), run(sizes, tensors, RECOMPUTED))
+def test_large_calls_take_the_tensor_cores_of_themselves() -> None:
+    """From where the portable convolution has more blocks than two for each of the device's 132 SMs."""
+    for n, path in ((264, PORTABLE), (265, RECOMPUTED)):
+        sizes = Sizes(n, 8, 64, 3, 4, 8)
+        tensors: list[Array | None] = list(draw(sizes))
+        assert np.array_equal(run(sizes, tensors, AUTO), run(sizes, tensors, path))
 
 
 @pytest.mark.parametrize("path", [PORTABLE, RECOMPUTED])

@@ -31,4 +31,22 @@ struct Forward {
     int64_t device;
 };
 
+// dc, the gradient of c, by float multiply-adds on every GPU; those of x, weight and bias follow from it.
+struct Backward {
+    const float* dy;      // [n, height - 2, width - 2], as y
+    const float* x;       // these as in Forward
+    const float* weight;
+    const float* bias;
+    const float* gamma;
+    const float* beta;
+    const float* y;       // the forward direction's
+    float* dc;            // [n, channels, height - 2, width - 2]
+    float* sums;          // [2, n, channels]: of dbeta and dgamma, those of each image
+    void* workspace;      // backward_workspace(args) bytes, on 256
+    int64_t n, in_channels, channels, height, width, groups;
+    double eps;
+    cudaStream_t stream;
+    int64_t device;
+};
+
 }  // namespace kernelwright::conv_logsumexp

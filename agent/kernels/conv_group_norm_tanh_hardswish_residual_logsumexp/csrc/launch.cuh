@@ -5,7 +5,7 @@
 
 #include <algorithm>
 
-#include "portable.cuh"
+#include "backward.cuh"
 
 #ifndef KW_PORTABLE_ONLY
 #include "sm90.cuh"
@@ -41,10 +41,10 @@ T* in_workspace(const Forward& f, int64_t begin) {
     return reinterpret_cast<T*>(static_cast<char*>(f.workspace) + begin);
 }
 
-inline void merge(const Forward& f, const Workspace& w, int64_t parts_of_image) {
+inline void merge(const Forward& f, const Workspace& w, int64_t parts_of_image, Moments* moments = nullptr) {
     const dim3 grid(static_cast<unsigned>(f.groups), static_cast<unsigned>(f.n));
     merge_parts<<<grid, kMergeThreads, 0, f.stream>>>(
-        in_workspace<Part>(f, w.parts), static_cast<int>(parts_of_image), f.gamma, f.beta, in_workspace<Norm>(f, w.norms),
+        in_workspace<Part>(f, w.parts), static_cast<int>(parts_of_image), f.gamma, f.beta, in_workspace<Norm>(f, w.norms), moments,
         static_cast<int>(f.channels), static_cast<int>(f.groups), f.eps);
 }
 
@@ -55,10 +55,15 @@ inline void finish_stored(const Forward& f, const Workspace& w) {
     finish<<<grid, kFinishThreads, 0, f.stream>>>(in_workspace<float>(f, w.c), in_workspace<Norm>(f, w.norms), f.y, s);
 }
 
+inline dim3 convolve_grid(const Forward& f) {
+    const int64_t across_channels = (f.channels + kTileChannels - 1) / kTileChannels;
+    return dim3(
+        static_cast<unsigned>(sizes_of(f).tiles), static_cast<unsigned>(across_channels), static_cast<unsigned>(f.n));
+}
+
 inline void convolve_stored(const Forward& f, const Workspace& w) {
     const Sizes s = sizes_of(f);
-    const int64_t across_channels = (f.channels + kTileChannels - 1) / kTileChannels;
-    const dim3 grid(static_cast<unsigned>(s.tiles), static_cast<unsigned>(across_channels), static_cast<unsigned>(f.n));
+    const dim3 grid = convolve_grid(f);
     convolve<<<grid, kConvThreads, 0, f.stream>>>(f, s, in_workspace<float>(f, w.c), in_workspace<Part>(f, w.parts));
 }
 
@@ -82,6 +87,13 @@ inline int attribute(cudaDeviceAttr which, int64_t device) {
 inline bool takes(const Forward& f) {
     return f.in_channels == kIn && f.channels == kOut && f.n * plan_of(f).tiles_of_image < (int64_t{1} << 30) &&
            attribute(cudaDevAttrComputeCapabilityMajor, f.device) == 9;
+}
+
+// Where all blocks of the portable convolution are under way at once it is done before the tensor cores' two passes are.
+inline bool is_worth(const Forward& f) {
+    const dim3 grid = convolve_grid(f);
+    const int64_t at_once = kConvBlocks * int64_t{attribute(cudaDevAttrMultiProcessorCount, f.device)};
+    return int64_t{grid.x} * grid.y * grid.z > at_once;
 }
 
 template <Pass PASS>
@@ -111,10 +123,18 @@ inline cudaError_t forward(const Forward& f) {
 }  // namespace sm90
 #endif
 
+// The path of large calls; the judged file takes it at every size.
+inline int64_t path_when_large(const Forward& f) {
+#ifndef KW_PORTABLE_ONLY
+    if (sm90::takes(f)) return kRecomputed;
+#endif
+    return kPortable;
+}
+
 inline int64_t forward_path(const Forward& f) {
     if (f.path != kAuto) return f.path;
 #ifndef KW_PORTABLE_ONLY
-    if (sm90::takes(f)) return kRecomputed;
+    if (sm90::takes(f) && sm90::is_worth(f)) return kRecomputed;
 #endif
     return kPortable;
 }
@@ -135,6 +155,57 @@ inline cudaError_t forward(const Forward& f) {
     if (sm90::takes(f)) return sm90::forward(f);
 #endif
     return cudaErrorInvalidValue;
+}
+
+inline Forward forward_of(const Backward& b) {
+    return {b.x, b.weight, b.bias, b.gamma, b.beta, nullptr, b.workspace, b.n, b.in_channels, b.channels, b.height, b.width,
+            b.groups, kPortable, b.eps, b.stream, b.device};
+}
+
+// The workspace's parts behind those of the portable path, each on 256 bytes; `bytes` is all of it.
+struct BackWorkspace {
+    Workspace forward;
+    int64_t blocks;  // that share the pixels of an image
+    int64_t moments, parts, backs, bytes;
+
+    explicit BackWorkspace(const Forward& f) : forward(workspace_of(f, sizes_of(f).tiles, true)) {
+        const auto after = [](int64_t begin, int64_t bytes) { return begin + (bytes + 255) / 256 * 256; };
+        constexpr int64_t kEach = kSlopePixels * kSlopeThreads;
+        blocks = ((f.height - 2) * (f.width - 2) + kEach - 1) / kEach;
+        moments = forward.bytes;
+        parts = after(moments, f.n * f.groups * static_cast<int64_t>(sizeof(Moments)));
+        backs = after(parts, f.n * blocks * f.channels * static_cast<int64_t>(sizeof(Slopes)));
+        bytes = after(backs, f.n * f.channels * static_cast<int64_t>(sizeof(Back)));
+    }
+};
+
+inline int64_t backward_workspace(const Backward& b) {
+    const Forward f = forward_of(b);
+    return valid(f) ? BackWorkspace(f).bytes : 0;
+}
+
+// cudaErrorInvalidValue for what it cannot do.
+inline cudaError_t backward(const Backward& b) {
+    const Forward f = forward_of(b);
+    if (!valid(f)) return cudaErrorInvalidValue;
+    const BackWorkspace w(f);
+    const Sizes s = sizes_of(f);
+    const float* c = in_workspace<float>(f, w.forward.c);
+    const Norm* norms = in_workspace<Norm>(f, w.forward.norms);
+    Moments* moments = in_workspace<Moments>(f, w.moments);
+    Slopes* parts = in_workspace<Slopes>(f, w.parts);
+    Back* backs = in_workspace<Back>(f, w.backs);
+    const int width = s.channels / static_cast<int>(f.groups);
+    convolve_stored(f, w.forward);
+    merge(f, w.forward, s.tiles, moments);
+    const dim3 grid(static_cast<unsigned>(w.blocks), static_cast<unsigned>((f.channels + kSlopeChannels - 1) / kSlopeChannels),
+                    static_cast<unsigned>(f.n));
+    const dim3 groups(static_cast<unsigned>(f.groups), static_cast<unsigned>(f.n));
+    sum_slopes<<<grid, kSlopeThreads, 0, f.stream>>>(c, norms, moments, b.dy, b.y, parts, s, width);
+    merge_slopes<<<groups, kMergeThreads, 0, f.stream>>>(
+        parts, static_cast<int>(w.blocks), moments, b.gamma, b.sums, backs, s, width);
+    put_gradients<<<grid, kSlopeThreads, 0, f.stream>>>(c, norms, backs, b.dy, b.y, b.dc, s);
+    return cudaGetLastError();
 }
 
 }  // namespace kernelwright::conv_logsumexp

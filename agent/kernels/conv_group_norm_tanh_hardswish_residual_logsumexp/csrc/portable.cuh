@@ -11,6 +11,7 @@ constexpr int kTileColumns = 32;
 constexpr int kTileChannels = 64;
 constexpr int kInputs = 8;     // input channels in shared memory at a time
 constexpr int kConvThreads = 256;
+constexpr int kConvBlocks = 2;  // on each SM
 constexpr int kOwnChannels = 8;
 constexpr int kRun = 4;        // neighbouring columns of a thread, which has two such runs
 constexpr int kInputRows = kTileRows + 2;
@@ -113,7 +114,7 @@ __device__ __forceinline__ float warp_sum(float mine) {
 
 // Block (tile, channels / kTileChannels, image); a warp has kOwnChannels channels of the whole tile. c [n, channels, rows, pitch],
 // parts [n, tiles, channels].
-__global__ void __launch_bounds__(kConvThreads, 2)
+__global__ void __launch_bounds__(kConvThreads, kConvBlocks)
     convolve(const __grid_constant__ Forward f, const __grid_constant__ Sizes s, float* c, Part* parts) {
     __shared__ ConvShared shared;
     const int lane = threadIdx.x % 32, own = threadIdx.x / 32 * kOwnChannels;

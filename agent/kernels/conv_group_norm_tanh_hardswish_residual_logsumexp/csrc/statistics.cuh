@@ -18,6 +18,11 @@ struct alignas(8) Norm {
     float scale, shift;
 };
 
+// Of one group of one image, for the backward direction.
+struct alignas(8) Moments {
+    float mean, rstd;
+};
+
 __device__ inline double block_sum(double mine, double* of_warp) {
     #pragma unroll
     for (int offset = 16; offset > 0; offset /= 2) mine += __shfl_xor_sync(0xffffffffu, mine, offset);
@@ -29,11 +34,11 @@ __device__ inline double block_sum(double mine, double* of_warp) {
     return sum;
 }
 
-// Block (group, image) over parts [n, parts, channels]; norms are [n, channels]. The mean first, then the squares
-// around it, in double: no cancellation, and the same sum on every run.
+// Block (group, image) over parts [n, parts, channels]; norms are [n, channels], moments [n, groups] or null. The mean first,
+// then the squares around it, in double: no cancellation, and the same sum on every run.
 __global__ void __launch_bounds__(kMergeThreads)
-    merge_parts(const Part* parts, int count, const float* gamma, const float* beta, Norm* norms, int channels, int groups,
-                double eps) {
+    merge_parts(const Part* parts, int count, const float* gamma, const float* beta, Norm* norms, Moments* moments,
+                int channels, int groups, double eps) {
     __shared__ double of_warp[kMergeThreads / 32];
     const int width = channels / groups;
     const int first = blockIdx.x * width;
@@ -54,6 +59,9 @@ __global__ void __launch_bounds__(kMergeThreads)
         squares += part.squares + part.count * off * off;
     }
     const double rstd = 1.0 / sqrt(block_sum(squares, of_warp) / values + eps);
+    if (moments != nullptr && threadIdx.x == 0) {
+        moments[blockIdx.y * int64_t{gridDim.x} + blockIdx.x] = {static_cast<float>(mean), static_cast<float>(rstd)};
+    }
     for (int c = first + threadIdx.x; c < first + width; c += kMergeThreads) {
         // The shift belongs to the scale as it was rounded: where c is the mean, z is beta.
         const float scale = static_cast<float>(kTwoLog2e * rstd * (gamma == nullptr ? 1.0 : gamma[c]));

@@ -37,12 +37,14 @@ struct Backward {
     int64_t device;
 };
 
-constexpr int kBackwardShort = 16;  // elements of a short row in a lane's registers, backward
-#ifndef KW_CE_PACKS
-#define KW_CE_PACKS 4
-#endif
 constexpr int kShortPacks = 4;      // of a short row in a lane's registers, forward
-constexpr int kPacks = KW_CE_PACKS;           // of a row, under way in one thread
+constexpr int kBackwardShort = 16;  // elements of one in them, backward
+constexpr int kPacks = 4;           // of a row, under way in one thread
+
+// From so many rows on there are blocks of so few threads for all SMs, several on each: while one ends, or waits for
+// its first packs, others sum.
+constexpr int64_t kManyRows = 256;
+constexpr unsigned kThreads = 256;
 
 // The logit of the target: NaN for one that is no class, which makes the loss NaN, and reads nothing.
 // Of a row's threads the first alone asks for it, once they have asked for the row, so that none waits for a target
@@ -178,7 +180,8 @@ __global__ void __launch_bounds__(kLanesThreads) short_slopes(Backward args) {
     });
 }
 
-template <bool kWhole, typename T, int V>
+// Of a row of which a thread has one pack (kOnce) that is asked for before the target is known.
+template <bool kWhole, bool kOnce, typename T, int V>
 __global__ void __launch_bounds__(kWarp* kMaxWarps) slopes(Backward args) {
     await_earlier();
     const int64_t index = row_here();
@@ -191,18 +194,16 @@ __global__ void __launch_bounds__(kWarp* kMaxWarps) slopes(Backward args) {
     const int64_t end = end_at<kWhole, V>(row, threadIdx.x);
     const int64_t target = args.target[index];
     const float given = gradient_of<T>(args, index), lse = args.lse[index];
-    int64_t place = threadIdx.x;
-    // The first pack is asked for before the target is known; of a row that is ignored the others are not read.
-    Pack<T, V> pack = {};
-    if (place < row.packs) pack = from[place];
     const T of_end = end >= 0 ? x[end] : T{};
+    Pack<T, V> once = {};
+    if (kOnce && threadIdx.x < row.packs) once = from[threadIdx.x];
     const bool counts = target != args.ignored;
     const Slope slope(args, given, lse);
     const int64_t chosen = index * args.length + target;
     if (end >= 0) dx[end] = counts ? slope.made(of_end, end == chosen) : T{};
-    while (place < row.packs) {
+    const auto put = [&](int64_t place, Pack<T, V> pack) {
         const int64_t of_target = chosen - row.first - place * V;
-        const int there = of_target >= 0 && of_target < V ? int(of_target) : -1;
+        const int there = of_target >= 0 && of_target < V ? int(of_target) : kNowhere;
         if (counts) {
             #pragma unroll
             for (int k = 0; k < V; ++k) pack.v[k] = slope.made(pack.v[k], k == there);
@@ -210,8 +211,16 @@ __global__ void __launch_bounds__(kWarp* kMaxWarps) slopes(Backward args) {
             pack = {};
         }
         to[place] = pack;
-        place += blockDim.x;
-        if (counts && place < row.packs) pack = from[place];
+    };
+    if constexpr (kOnce) {
+        if (threadIdx.x < row.packs) put(threadIdx.x, once);
+    } else {
+        #pragma unroll 2
+        for (int64_t place = threadIdx.x; place < row.packs; place += blockDim.x) {
+            Pack<T, V> pack = {};
+            if (counts) pack = from[place];
+            put(place, pack);
+        }
     }
 }
 
@@ -229,7 +238,8 @@ cudaError_t launch_rows(const Forward& args) {
         },
         [&] {
             const int64_t each = packs_at_once(args.rows, packs, kPacks);
-            const dim3 block = rows_block(block_for(packs, each == 1 ? 1 : kPacks));
+            const unsigned threads = block_for(packs, each == 1 ? 1 : kPacks);
+            const dim3 block = rows_block(args.rows < kManyRows ? threads : std::min(threads, kThreads));
             const unsigned grid = rows_grid(args.rows, block);
             if (each == 1) return start(losses<kWhole, 1, T, V>, grid, block);
             return start(losses<kWhole, kPacks, T, V>, grid, block);
@@ -249,8 +259,11 @@ cudaError_t launch_rows(const Backward& args) {
             return launched_by_lanes(shape, kernel, args.rows, args.stream, args);
         },
         [&] {
-            const dim3 block = rows_block(block_for(packs, are_few(args.rows, packs) ? 1 : kPacks));
-            return start(slopes<kWhole, T, V>, rows_grid(args.rows, block), block);
+            const bool few = are_few(args.rows, packs);
+            const dim3 block = rows_block(block_for(packs, few ? 1 : kPacks));
+            const unsigned grid = rows_grid(args.rows, block);
+            if (few && packs <= kBlockPacks) return start(slopes<kWhole, true, T, V>, grid, block);
+            return start(slopes<kWhole, false, T, V>, grid, block);
         });
 }
 

@@ -292,7 +292,7 @@ cudaError_t launch(const Forward& args) {
     if (shape.blocks > kMaxGrid) return cudaErrorInvalidValue;
     auto* parts = shape.splits > 1 ? static_cast<Partial<SumOf>*>(args.workspace) : nullptr;
     if (parts != nullptr) {
-        const Reduced<SumOf> sums = {parts, nullptr, nullptr, 1.0f, 0};
+        const Reduced<SumOf> sums = {parts, nullptr, nullptr, 1.0f, 0, false};
         const cudaError_t status = reduce_pass<SumOf, T, V>(args.x, shape, sums, args.stream);
         if (status != cudaSuccess) return status;
     }

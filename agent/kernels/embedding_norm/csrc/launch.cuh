@@ -33,63 +33,55 @@ constexpr int kVectorPacks = 4;    // in one thread's registers
 constexpr int kScalarPacks = 16;   // of one element, in one thread's registers
 constexpr int64_t kMaxLength = int64_t{kScalarPacks} * kThreads;
 
-template <bool kCentred, typename T, typename P, int V, int kPacks>
-__global__ void __launch_bounds__(kThreads) norms(Forward args, int packs) {
-    __shared__ float of_mean[kMaxWarps], of_variance[kMaxWarps];
-    const int64_t row = row_here();
-    if (row >= args.rows) return;
-    const int64_t id = args.ids[row];
-    const bool known = id >= 0 && id < args.entries;
-    const auto* x = static_cast<const Pack<T, V>*>(args.table) + (known ? id : 0) * packs;
-    auto* embedded = static_cast<Pack<T, V>*>(args.embedded) + row * packs;
-    auto* y = static_cast<Pack<T, V>*>(args.y) + row * packs;
-    const int first = int(threadIdx.x), step = int(blockDim.x);
-    Pack<T, V> tile[kPacks];
-    each_pack<kPacks>(first, step, packs, [&](int u, int64_t at) { tile[u] = x[at]; });
-    if (args.positions != nullptr) {
+// A row of the result: an entry of the table, and where there are positions one of theirs. NaN of a number that is no
+// entry.
+template <typename T, int V>
+struct RowsOfTable {
+    struct Addends {
+        const Pack<T, V>* entry;
+        const Pack<T, V>* position;
+        bool known;
+    };
+    static constexpr bool kSum = true;
+    const int64_t* ids;
+    const Pack<T, V>* table;
+    const Pack<T, V>* positions;
+    int64_t entries;
+    unsigned count;
+
+    __device__ __forceinline__ Addends of(int64_t row, int packs) const {
+        const int64_t id = ids[row];
+        const bool known = id >= 0 && id < entries;
         // Of 32 bits, for there are fewer than 2^31 rows: a remainder of 64 is a branch and a hundred instructions more.
-        const unsigned place = unsigned(row) % unsigned(args.count);
-        const auto* beside = static_cast<const Pack<T, V>*>(args.positions) + int64_t{place} * packs;
-        each_pack<kPacks>(first, step, packs, [&](int u, int64_t at) { tile[u] = total(tile[u], beside[at]); });
+        const int64_t place = positions == nullptr ? 0 : unsigned(row) % count;
+        return {table + (known ? id : 0) * packs, positions + place * packs, known};
     }
-    float sum = 0.0f;
-    each_pack<kPacks>(first, step, packs, [&](int u, int64_t at) {
-        for (int k = 0; k < V; ++k) {
-            if (!known) tile[u].v[k] = from_float<T>(NAN);
-            sum += to_float(tile[u].v[k]);
-        }
-        embedded[at] = tile[u];
-    });
-    const float count = float(args.length);
-    const float mean = kCentred ? block_reduce<Sum>(sum, of_mean) / count : 0.0f;
-    float squares = 0.0f;
-    each_pack<kPacks>(first, step, packs, [&](int u, int64_t) {
-        for (int k = 0; k < V; ++k) {
-            const float deviation = to_float(tile[u].v[k]) - mean;
-            squares = fmaf(deviation, deviation, squares);
-        }
-    });
-    const float rstd = 1.0f / sqrtf(block_reduce<Sum>(squares, of_variance) / count + float(args.eps));
-    const auto* weight = static_cast<const Pack<P, V>*>(args.weight);
-    const auto* bias = static_cast<const Pack<P, V>*>(args.bias);
-    each_pack<kPacks>(first, step, packs, [&](int u, int64_t at) {
-        Affine<P, V> affine;
-        affine.load(weight, bias, at);
-        y[at] = affine.of(tile[u], mean, rstd);
-    });
-    if (args.rstd != nullptr && threadIdx.x == 0) {
-        if (kCentred) args.mean[row] = mean;
-        args.rstd[row] = rstd;
+    __device__ __forceinline__ Pack<T, V> first(Addends from, int at) const { return from.entry[at]; }
+    __device__ __forceinline__ Pack<T, V> second(Addends from, int at) const {
+        return positions == nullptr ? filled<T, V>(0.0f) : from.position[at];
     }
-}
+    __device__ __forceinline__ Pack<T, V> made(Addends from, Pack<T, V> entry, Pack<T, V> position) const {
+        if (!from.known) return filled<T, V>(NAN);
+        return positions == nullptr ? entry : total(entry, position);
+    }
+};
 
 template <bool kCentred, typename T, typename P, int V>
 cudaError_t launch(const Forward& args) {
-    constexpr int kPacks = V == 1 ? kScalarPacks : kVectorPacks;
-    const int64_t packs = args.length / V;
-    const dim3 block = rows_block(block_for(packs, kPacks));
-    norms<kCentred, T, P, V, kPacks><<<rows_grid(args.rows, block), block, 0, args.stream>>>(args, int(packs));
-    return cudaGetLastError();
+    const RowsOfTable<T, V> rows = {
+        args.ids, static_cast<const Pack<T, V>*>(args.table), static_cast<const Pack<T, V>*>(args.positions),
+        args.entries, unsigned(args.count)};
+    const auto held = [&](auto hold) {
+        return launch_held<decltype(hold), kCentred, P>(rows, static_cast<Pack<T, V>*>(args.embedded), args);
+    };
+    if constexpr (V == 1) {
+        return held(Held<0, kScalarPacks, kThreads, 1>{});
+    } else {
+        const int64_t packs = args.length / V;
+        if (packs <= 32) return held(Held<32, 1, 256, 8, true>{});
+        if (packs <= 256) return held(Held<0, 1, 256, 8, true>{});
+        return held(Held<0, kVectorPacks, kThreads, 2>{});
+    }
 }
 
 template <bool kCentred>

@@ -39,9 +39,10 @@ struct Backward {
     int64_t device;
 };
 
-constexpr int kThreads = 128;
+constexpr int kThreads = 256;
+constexpr int kPackBytes = 8;  // of which a thread takes one of each tensor: 16 gain nothing where memory bounds it
 template <typename T>
-constexpr int kWide = kVector<T>;  // elements of a pack
+constexpr int kWide = kPackBytes / int(sizeof(T));
 
 // 1 / (1 + exp(-x)); 0 where that is no float any more.
 __device__ __forceinline__ float sigmoid(float x) { return __fdividef(1.0f, 1.0f + exp2f(x * -gelu::kLog2E)); }

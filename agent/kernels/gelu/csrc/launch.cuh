@@ -28,96 +28,90 @@ struct Backward {
 };
 
 constexpr int kThreads = 128;
-constexpr int kPacks = 2;  // of one thread
-constexpr int64_t kFewPacks = 2 * 132 * kThreads;  // up to here a thread takes one, so that more SMs have some
+// Bytes of the packs that threads take one of. Forward they are wide where there are more threads than the machine holds
+// at once: blocks would not start as fast as memory serves them.
+constexpr int kWideBytes = kVectorBytes, kNarrowBytes = 8;
+constexpr int64_t kFewPacks = 132 * 2048;
 
-template <bool kTanh, int P, typename T, int V>
+// `packs`, and the `rest` of the elements, fewer than V, one for each of the threads behind.
+template <bool kTanh, typename T, int V>
 __global__ void __launch_bounds__(kThreads) values(
-    const Pack<T, V>* __restrict__ x, Pack<T, V>* __restrict__ y, int64_t packs) {
-    const int64_t first = int64_t(blockIdx.x) * blockDim.x * P + threadIdx.x;
-    Pack<T, V> tile[P];
-    #pragma unroll
-    for (int u = 0; u < P; ++u) {
-        if (first + u * kThreads < packs) tile[u] = x[first + u * kThreads];
-    }
-    #pragma unroll
-    for (int u = 0; u < P; ++u) {
-        if (first + u * kThreads >= packs) return;
-        for (int k = 0; k < V; ++k) tile[u].v[k] = from_float<T>(value_of<kTanh>(to_float(tile[u].v[k])));
-        y[first + u * kThreads] = tile[u];
+    const T* __restrict__ x, T* __restrict__ y, int64_t packs, int rest) {
+    const int64_t at = int64_t(blockIdx.x) * kThreads + threadIdx.x;
+    const auto value = [](T given) { return from_float<T>(value_of<kTanh>(to_float(given))); };
+    if (at < packs) {
+        Pack<T, V> tile = reinterpret_cast<const Pack<T, V>*>(x)[at];
+        for (int k = 0; k < V; ++k) tile.v[k] = value(tile.v[k]);
+        reinterpret_cast<Pack<T, V>*>(y)[at] = tile;
+    } else if (at < packs + rest) {
+        const int64_t place = at + packs * (V - 1);
+        y[place] = value(x[place]);
     }
 }
 
-template <bool kTanh, int P, typename T, int V>
+template <bool kTanh, typename T, int V>
 __global__ void __launch_bounds__(kThreads) slopes(
-    const Pack<T, V>* __restrict__ dy, const Pack<T, V>* __restrict__ x, Pack<T, V>* __restrict__ dx,
-    int64_t packs) {
-    const int64_t first = int64_t(blockIdx.x) * blockDim.x * P + threadIdx.x;
-    Pack<T, V> grown[P], tile[P];
-    #pragma unroll
-    for (int u = 0; u < P; ++u) {
-        if (first + u * kThreads < packs) {
-            grown[u] = dy[first + u * kThreads];
-            tile[u] = x[first + u * kThreads];
-        }
-    }
-    #pragma unroll
-    for (int u = 0; u < P; ++u) {
-        if (first + u * kThreads >= packs) return;
-        for (int k = 0; k < V; ++k) {
-            const float slope = slope_of<kTanh>(to_float(tile[u].v[k]));
-            tile[u].v[k] = from_float<T>(to_float(grown[u].v[k]) * slope);
-        }
-        dx[first + u * kThreads] = tile[u];
+    const T* __restrict__ dy, const T* __restrict__ x, T* __restrict__ dx, int64_t packs, int rest) {
+    const int64_t at = int64_t(blockIdx.x) * kThreads + threadIdx.x;
+    const auto slope = [](T grown, T given) {
+        return from_float<T>(to_float(grown) * slope_of<kTanh>(to_float(given)));
+    };
+    if (at < packs) {
+        const Pack<T, V> grown = reinterpret_cast<const Pack<T, V>*>(dy)[at];
+        Pack<T, V> tile = reinterpret_cast<const Pack<T, V>*>(x)[at];
+        for (int k = 0; k < V; ++k) tile.v[k] = slope(grown.v[k], tile.v[k]);
+        reinterpret_cast<Pack<T, V>*>(dx)[at] = tile;
+    } else if (at < packs + rest) {
+        const int64_t place = at + packs * (V - 1);
+        dx[place] = slope(dy[place], x[place]);
     }
 }
 
-// The grid for `packs`, `each` of them by a thread, or 0 where they are too many for one.
-inline unsigned grid_for(int64_t packs, int each) {
-    const int64_t blocks = (packs + kThreads * each - 1) / (kThreads * each);
-    return blocks > kMaxGrid ? 0 : unsigned(blocks);
+// f(grid, packs, rest) of so many elements; an error where they are too many for one grid.
+template <int V, typename F>
+cudaError_t with_grid(int64_t count, F f) {
+    const int64_t packs = count / V, rest = count % V, blocks = (packs + rest + kThreads - 1) / kThreads;
+    if (blocks > kMaxGrid) return cudaErrorInvalidValue;
+    f(unsigned(blocks), packs, int(rest));
+    return cudaGetLastError();
 }
 
-template <bool kTanh, int P, typename T, int V>
+template <bool kTanh, typename T, int V>
 cudaError_t launch(const Forward& args) {
-    const int64_t packs = args.count / V;
-    const unsigned grid = grid_for(packs, P);
-    if (grid == 0) return cudaErrorInvalidValue;
-    values<kTanh, P><<<grid, kThreads, 0, args.stream>>>(
-        static_cast<const Pack<T, V>*>(args.x), static_cast<Pack<T, V>*>(args.y), packs);
-    return cudaGetLastError();
-}
-
-template <bool kTanh, int P, typename T, int V>
-cudaError_t launch(const Backward& args) {
-    const int64_t packs = args.count / V;
-    const unsigned grid = grid_for(packs, P);
-    if (grid == 0) return cudaErrorInvalidValue;
-    slopes<kTanh, P><<<grid, kThreads, 0, args.stream>>>(
-        static_cast<const Pack<T, V>*>(args.dy), static_cast<const Pack<T, V>*>(args.x),
-        static_cast<Pack<T, V>*>(args.dx), packs);
-    return cudaGetLastError();
-}
-
-template <typename T, int V, typename Arguments>
-cudaError_t launch_in(const Arguments& args) {
-    if (args.count / V <= kFewPacks) return args.tanh ? launch<true, 1, T, V>(args) : launch<false, 1, T, V>(args);
-    return args.tanh ? launch<true, kPacks, T, V>(args) : launch<false, kPacks, T, V>(args);
-}
-
-template <typename Arguments>
-cudaError_t launch_as(const Arguments& args, bool vectors) {
-    return with_dtype(args.dtype, [&](auto element) {
-        using T = decltype(element);
-        constexpr int V = kVector<T>;
-        return vectors && args.count % V == 0 ? launch_in<T, V>(args) : launch_in<T, 1>(args);
+    return with_grid<V>(args.count, [&](unsigned grid, int64_t packs, int rest) {
+        values<kTanh, T, V><<<grid, kThreads, 0, args.stream>>>(
+            static_cast<const T*>(args.x), static_cast<T*>(args.y), packs, rest);
     });
 }
 
-inline cudaError_t forward(const Forward& args) { return launch_as(args, aligned(args.x) && aligned(args.y)); }
+template <bool kTanh, typename T, int V>
+cudaError_t launch(const Backward& args) {
+    return with_grid<V>(args.count, [&](unsigned grid, int64_t packs, int rest) {
+        slopes<kTanh, T, V><<<grid, kThreads, 0, args.stream>>>(
+            static_cast<const T*>(args.dy), static_cast<const T*>(args.x), static_cast<T*>(args.dx), packs, rest);
+    });
+}
+
+template <typename T, int V, typename Arguments>
+cudaError_t launch_as(const Arguments& args) {
+    return args.tanh ? launch<true, T, V>(args) : launch<false, T, V>(args);
+}
+
+inline cudaError_t forward(const Forward& args) {
+    return with_dtype(args.dtype, [&](auto element) {
+        using T = decltype(element);
+        constexpr int kNarrow = kNarrowBytes / sizeof(T), kWide = kWideBytes / sizeof(T);
+        if (!aligned(args.x) || !aligned(args.y)) return launch_as<T, 1>(args);
+        return args.count / kNarrow <= kFewPacks ? launch_as<T, kNarrow>(args) : launch_as<T, kWide>(args);
+    });
+}
 
 inline cudaError_t backward(const Backward& args) {
-    return launch_as(args, aligned(args.dy) && aligned(args.x) && aligned(args.dx));
+    return with_dtype(args.dtype, [&](auto element) {
+        using T = decltype(element);
+        if (!aligned(args.dy) || !aligned(args.x) || !aligned(args.dx)) return launch_as<T, 1>(args);
+        return launch_as<T, kNarrowBytes / int(sizeof(T))>(args);
+    });
 }
 
 }  // namespace kernelwright::gelu

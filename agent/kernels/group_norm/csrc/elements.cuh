@@ -69,6 +69,20 @@ __device__ __forceinline__ int lead_of(const T* row) {
     return static_cast<int>(reinterpret_cast<uintptr_t>(row) / sizeof(T) % V);
 }
 
+// Elements of a row before its first whole pack. Those and the ones after the last, at most V - 1 each, are its ends.
+template <typename T, int V>
+__device__ __forceinline__ int head_of(const T* row) {
+    return (V - lead_of<T, V>(row)) % V;
+}
+
+// The end of a row, of `length` elements, that is thread `mine`'s; below 0 where there is none.
+template <int V>
+__device__ __forceinline__ int end_of(int mine, int head, int length) {
+    const int tail = (length - head) % V;
+    if (mine < 0 || mine >= head + tail) return -1;
+    return mine < head ? mine : length - tail + mine - head;
+}
+
 // Indices of a row are int64_t, or int where every row is short.
 template <typename I>
 __device__ __forceinline__ bool inside(I element, I length) {

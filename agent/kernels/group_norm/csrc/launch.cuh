@@ -44,6 +44,7 @@ bool takes_path(const Call& call, int64_t path) {
 
 inline int64_t forward_path(const Forward& args) {
     if (args.path != kAuto) return args.path;
+    if (args.layout == kContiguous && is_short(args)) return kPortable;
     if (takes_path(args, kClustered)) return kClustered;
     const bool large = !resident(args.channels / args.groups * args.spatial, forward_lanes(args));
     return large && takes_path(args, kStreamed) ? kStreamed : kPortable;

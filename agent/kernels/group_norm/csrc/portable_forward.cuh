@@ -13,7 +13,7 @@ namespace kernelwright::group_norm {
 
 constexpr int kMaxTeam = 512;      // threads that hold a row
 constexpr int kSliceThreads = 256;
-constexpr int kShortPacks = 2;  // packs of a row that a thread holds, of rows of up to kShortPacks * kMaxTeam
+constexpr int kResidentPacks = 8;  // packs of a row that a thread holds in registers
 constexpr int kTilePacks = 8;  // 16-byte loads that a thread has in flight, one run of its sums
 constexpr int kApplyPacks = 4;  // the same where it makes the result
 
@@ -157,8 +157,8 @@ __device__ __forceinline__ Pair sum_packs(const Held<T, V> (&packs)[P], I first,
     return run.total();
 }
 
-// A team of `team` threads per row, which is at most P packs for each of them.
-template <typename T, int V, int P, bool PLAIN>
+// A team of `team` threads per row, which is at most kResidentPacks packs for each of them.
+template <typename T, int V, bool PLAIN>
 __global__ void __launch_bounds__(kMaxTeam) resident_forward(const Forward f, const int team) {
     const Rows r = rows_of(f.n, f.channels, f.spatial, f.groups);
     const int64_t row = static_cast<int64_t>(blockIdx.x) * (blockDim.x / team) + threadIdx.x / team;
@@ -174,18 +174,14 @@ __global__ void __launch_bounds__(kMaxTeam) resident_forward(const Forward f, co
     const int before = first < 0 ? 0 : first / spatial;
     const int channel = static_cast<int>(split(row, f.groups).remainder * r.group_channels);
     const Place<int> start_at = {channel + before, first - before * spatial};
-    constexpr bool kAhead = P <= kShortPacks;  // asks for the parameters before the sums are there
-    Affines ahead[P];
+    constexpr int P = kResidentPacks;
     Held<T, V> held[P];
     Pair total = {0.0, 0.0};
     if (mine) {
-        Place<int> at = start_at;
         #pragma unroll
         for (int j = 0; j < P; ++j) {
             if (first + j * step >= length) break;
             held[j] = load_held<T, V>(x, first + j * step, length);
-            if (kAhead) ahead[j] = affines_of<T, V>(f, at, first + j * step, length);
-            if (kAhead) at.advance(channels, positions, spatial);
         }
         total = sum_packs<T, V, P>(held, first, step, length, length);
     }
@@ -198,7 +194,7 @@ __global__ void __launch_bounds__(kMaxTeam) resident_forward(const Forward f, co
     for (int j = 0; j < P; ++j) {
         const int element = first + j * step;
         if (element >= length) break;
-        const Affines affines = kAhead ? ahead[j] : affines_of<T, V>(f, at, element, length);
+        const Affines affines = affines_of<T, V>(f, at, element, length);
         apply_pack<T, V, PLAIN>(f, m, elements_of<T>(held[j]), start, element, length, at, affines);
         at.advance(channels, positions, spatial);
     }

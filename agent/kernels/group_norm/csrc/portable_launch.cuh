@@ -8,11 +8,12 @@
 #include "portable_backward_last.cuh"
 #include "portable_forward.cuh"
 #include "portable_forward_last.cuh"
+#include "portable_forward_short.cuh"
 #include "sizes.cuh"
 
 namespace kernelwright::group_norm {
 
-constexpr int kResidentPacks = 8;                 // packs of a row that a thread holds in registers
+constexpr int kRowsOfBlock = 4;                   // where a warp holds one
 constexpr int64_t kSliceElements = 32 * 1024;     // of a row or slab that one block takes, at most
 constexpr int64_t kLeastElements = 4 * 1024;      // where rows are so few that blocks take less
 constexpr int64_t kManyBlocks = 1024;             // some eight for each SM of a large GPU
@@ -70,24 +71,41 @@ inline SlabPlan slab_plan(int64_t n, int64_t channels, int64_t spatial, int64_t 
 
 // ---- Forward
 
+// Whether a block holds a row of 16-byte packs in kShortPacks registers of each thread, and no pack has three channels.
+inline bool is_short(const Forward& f) {
+    const int64_t elements = f.channels / f.groups * f.spatial;
+    const int64_t v = 16 / element_bytes(f.dtype);
+    return forward_lanes(f) > 1 && f.spatial >= v && elements <= v * kShortPacks * kShortThreads && f.n * f.groups <= kMaxGrid &&
+           f.channels <= kMaxGrid;
+}
+
+template <typename T>
+cudaError_t forward_short(const Forward& f) {
+    const Rows r = rows_of(f.n, f.channels, f.spatial, f.groups);
+    const ShortRows rows = {static_cast<int>(r.rows), static_cast<int>(r.length), static_cast<int>(f.spatial),
+                            static_cast<int>(f.groups), static_cast<int>(r.group_channels),
+                            static_cast<float>(1.0 / static_cast<double>(r.length))};
+    const int64_t warps = ceil_div(r.length, int64_t{kWarp} * 16 / static_cast<int64_t>(sizeof(T)));
+    const dim3 block(static_cast<unsigned>(std::min<int64_t>(warps * kWarp, kShortThreads)), warps == 1 ? kRowsOfBlock : 1);
+    short_forward<T><<<static_cast<unsigned>(ceil_div(r.rows, block.y)), block, 0, f.stream>>>(f, rows);
+    return cudaGetLastError();
+}
+
 template <typename T, int V>
 cudaError_t forward_rows(const Forward& f) {
     const Rows r = rows_of(f.n, f.channels, f.spatial, f.groups);
+    if (V > 1 && is_short(f)) return forward_short<T>(f);
     const int64_t packs = packs_of(r.length, V);
     if (resident(r.length, V)) {
-        const bool is_short = packs <= int64_t{kShortPacks} * kMaxTeam;
-        const int held = is_short ? kShortPacks : kResidentPacks;
-        const int team = power_of_two(ceil_div(packs, held), kMaxTeam);
+        const int team = power_of_two(ceil_div(packs, kResidentPacks), kMaxTeam);
         const int threads = std::max(team, 128);
         const int64_t grid = ceil_div(r.rows, threads / team);
         if (grid > kMaxGrid) return cudaErrorInvalidValue;
         const auto blocks = static_cast<unsigned>(grid);
-        if (is_short) {
-            resident_forward<T, V, kShortPacks, false><<<blocks, threads, 0, f.stream>>>(f, team);
-        } else if (f.act == kNone && f.residual == nullptr) {
-            resident_forward<T, V, kResidentPacks, true><<<blocks, threads, 0, f.stream>>>(f, team);
+        if (f.act == kNone && f.residual == nullptr) {
+            resident_forward<T, V, true><<<blocks, threads, 0, f.stream>>>(f, team);
         } else {
-            resident_forward<T, V, kResidentPacks, false><<<blocks, threads, 0, f.stream>>>(f, team);
+            resident_forward<T, V, false><<<blocks, threads, 0, f.stream>>>(f, team);
         }
         return cudaGetLastError();
     }

@@ -54,7 +54,7 @@ struct Arrivals {
 };
 
 // The whole packs of a row that a block holds: from pack `begin` on, of which the first begins with element `head` of the
-// row. What the row has before its first and after its last whole pack, its ends, is in no block's shared memory.
+// row. Its ends (elements.cuh) are in no block's shared memory.
 struct Holding {
     int begin, count;
     int head;
@@ -66,25 +66,12 @@ struct Holding {
     }
 };
 
-// The end elements of a row, one for each of a few threads: of block 0, behind the warp that asks for packs. Below 0 for
-// the other threads.
-template <int V>
-__device__ __forceinline__ int end_element(int rank, int head, int length) {
-    const int mine = static_cast<int>(threadIdx.x) - kWarp;
-    const int tail = (length - head) % V;
-    if (rank != 0 || mine < 0 || mine >= head + tail) return -1;
-    return mine < head ? mine : length - tail + mine - head;
-}
-
 // Whether one of the warp's packs ends in another channel than it begins in: then all are made as such a one, which costs
 // the warp less than two ways.
 __device__ __forceinline__ bool some_end_in_next(bool mine) { return __any_sync(__activemask(), mine); }
 
-// Elements before the first whole pack.
-template <typename T, int V>
-__device__ __forceinline__ int head_of(const T* row) {
-    return (V - lead_of<T, V>(row)) % V;
-}
+// The thread that takes an end of the row: of block 0, behind the warp that asks for packs.
+__device__ __forceinline__ int end_taker(int rank) { return rank == 0 ? static_cast<int>(threadIdx.x) - kWarp : -1; }
 
 // Begins to copy what a block holds of each row of `from` to `to`, tile after tile, and weight and bias of `channels`
 // channels to `affine`. The copy engine takes what memory delivers, so that the asking thread is held up: its warp does

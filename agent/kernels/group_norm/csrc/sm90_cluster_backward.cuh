@@ -202,7 +202,7 @@ __global__ void __launch_bounds__(kMaxClusterThreads)
     const GroupTerms g = {static_cast<float>(-total.b * inverse * row.rstd), static_cast<float>(-total.a * inverse)};
 
     const int64_t act = keeps ? int64_t{kNone} : b.act;
-    const int end = end_element<V>(rank, head, length);
+    const int end = end_of<V>(end_taker(rank), head, length);
     if (end >= 0) {
         const Affine of_end = affine_of<T>(b.weight, b.bias, b.param_dtype, group_channel + end / share.spatial);
         store_gradients<T, 1>(b, act, row, {x[end]}, {dy[end]}, end, {of_end, of_end, 1}, g);

@@ -63,7 +63,7 @@ __global__ void __launch_bounds__(kMaxClusterThreads)
     const T* x = static_cast<const T*>(f.x) + start;
     Holding held = {cluster_rank() * share.packs, 0, head_of<T, V>(x)};
     held.count = min(share.packs, (length - held.head) / V - held.begin);
-    const int end = end_element<V>(cluster_rank(), held.head, length);
+    const int end = end_of<V>(end_taker(cluster_rank()), held.head, length);
     Raw* packs = reinterpret_cast<Raw*>(shared);
     Affine* affine = reinterpret_cast<Affine*>(packs + share.packs);
     const int group_channel = row % share.groups * share.group_channels;

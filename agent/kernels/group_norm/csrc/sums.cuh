@@ -99,4 +99,27 @@ __device__ __forceinline__ Pair team_sum(Pair mine, int team) {
     return total;
 }
 
+// The sums over the threads of a row, x of the block, in each of them; `of_warp` is for no other sum of the kernel.
+template <int N>
+__device__ __forceinline__ void row_sums(float (&mine)[N], float (*of_warp)[N]) {
+    #pragma unroll
+    for (int offset = kWarp / 2; offset > 0; offset /= 2) {
+        #pragma unroll
+        for (float& sum : mine) sum += __shfl_xor_sync(0xffffffffu, sum, offset);
+    }
+    const int warps = blockDim.x / kWarp;
+    if (warps == 1) return;
+    if (threadIdx.x % kWarp == 0) {
+        #pragma unroll
+        for (int i = 0; i < N; ++i) of_warp[threadIdx.x / kWarp][i] = mine[i];
+    }
+    __syncthreads();
+    #pragma unroll
+    for (int i = 0; i < N; ++i) mine[i] = 0.0f;
+    for (int warp = 0; warp < warps; ++warp) {
+        #pragma unroll
+        for (int i = 0; i < N; ++i) mine[i] += of_warp[warp][i];
+    }
+}
+
 }  // namespace kernelwright::group_norm

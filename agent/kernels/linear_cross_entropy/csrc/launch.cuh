@@ -1,7 +1,8 @@
 // Cross entropy of rows of logits, whose gradient takes their place.
 //
 // loss = lse - (1 - smoothing) * x[target] - smoothing * mean(x) + z_loss * lse^2, and 0 for an ignored row. A block
-// reads its row twice, the second time from the cache as far as it fits, and then writes the gradient there.
+// has its row in registers as far as they go, reads the rest again, from the cache where that holds it, and then writes
+// the gradient there.
 #pragma once
 
 #include "../../csrc/launched.cuh"
@@ -24,20 +25,13 @@ struct Forward {
     int64_t device;
 };
 
-#ifndef KW_LCE_THREADS
-#define KW_LCE_THREADS 512
-#define KW_LCE_HELD 8
-#define KW_LCE_BLOCKS 2
-#endif
-constexpr int kThreads = KW_LCE_THREADS;  // of a block at most
-constexpr int kBlocks = KW_LCE_BLOCKS;    // on an SM
 template <int V>
-constexpr int kHeld = V == 1 ? kTile : KW_LCE_HELD;  // packs of a row that a thread has in registers
+constexpr int kHeld = V == 1 ? kTile : 8;  // packs of a row that a thread has in registers
 
 // A target that is no class makes the row NaN, and reads nothing. The first P packs of each thread stay in registers;
 // what is behind them in a row is read again.
 template <int P, typename T, int V>
-__global__ void __launch_bounds__(kThreads, kBlocks) losses(Forward args, int64_t packs) {
+__global__ void __launch_bounds__(kWarp* kMaxWarps) losses(Forward args, int64_t packs) {
     await_earlier();
     constexpr int N = kTile / V;  // packs of a tile
     static_assert(P % N == 0);
@@ -116,7 +110,7 @@ __global__ void __launch_bounds__(kThreads, kBlocks) losses(Forward args, int64_
 template <typename T, int V>
 cudaError_t launch(const Forward& args) {
     const int64_t packs = args.length / V;
-    const unsigned threads = std::min<unsigned>(kThreads, block_for(packs, kHeld<V>));
+    const unsigned threads = block_for(packs, kHeld<V>);
     return launched(losses<kHeld<V>, T, V>, unsigned(args.rows), threads, args.stream, args, packs);
 }
 

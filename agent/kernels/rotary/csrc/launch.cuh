@@ -24,9 +24,7 @@ struct Forward {
     int64_t device;
 };
 
-constexpr int kThreads = 64;  // few: a thread has all its loads under way at once, and more blocks share a small tensor
-template <typename T>
-constexpr int kWide = kVector<T>;  // elements of a pack
+constexpr int kThreads = 128;
 
 // What a thread takes: two packs whose elements are pairs, or one of pairs side by side. Two where a pack is one element.
 template <bool kApart, int V>
@@ -112,7 +110,7 @@ cudaError_t launch(const Forward& args) {
 
 template <bool kApart, bool kTables, typename T, typename P>
 cudaError_t launch_in(const Forward& args) {
-    constexpr int V = kWide<T>, kTaken = kPacks<kApart, V> * V;
+    constexpr int V = kVector<T>, kTaken = kPacks<kApart, V> * V;
     const bool whole = 2 * args.half % kTaken == 0 && args.size % kTaken == 0 && in_packs(args.rows * args.size / V);
     const bool starts = aligned(args.x) && aligned(args.table) && aligned(args.sin) && aligned(args.y);
     return whole && starts ? launch<kApart, kTables, T, P, V>(args) : launch<kApart, kTables, T, P, 1>(args);

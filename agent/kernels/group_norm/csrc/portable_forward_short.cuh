@@ -1,0 +1,130 @@
+// Forward of rows of up to kShortPacks packs for each of kShortThreads threads, of the contiguous layout: one launch, a row
+// in the registers of a block. So little is read that what every thread does once decides: indices of 32 bits, sums in
+// float. The deviations from the mean as float gives it add up to what it lacks, and their squares to the variance.
+#pragma once
+
+#include "activation.cuh"
+#include "elements.cuh"
+#include "portable_forward.cuh"
+#include "sums.cuh"
+
+namespace kernelwright::group_norm {
+
+constexpr int kShortPacks = 2;
+constexpr int kShortThreads = 512;
+
+struct ShortRows {
+    int rows;
+    int length;
+    int spatial;
+    int groups, group_channels;
+    float inverse;  // 1 / length
+};
+
+// Elements z of one place: act(z + residual) to y.
+template <typename T, int V>
+__device__ __forceinline__ void store_result(const Forward& f, int64_t at, Pack<float, V> z) {
+    if (f.residual != nullptr) {
+        const auto residual = *reinterpret_cast<const Pack<T, V>*>(static_cast<const T*>(f.residual) + at);
+        #pragma unroll
+        for (int k = 0; k < V; ++k) z.v[k] += to_float(residual.v[k]);
+    }
+    if (f.act == kSilu) {  // that of most models, without a call
+        #pragma unroll
+        for (int k = 0; k < V; ++k) z.v[k] = activate(kSilu, z.v[k]);
+    } else if (f.act != kNone) {
+        z = activate_pack<V>(f.act, z);
+    }
+    Pack<T, V> y;
+    #pragma unroll
+    for (int k = 0; k < V; ++k) y.v[k] = from_float<T>(z.v[k]);
+    *reinterpret_cast<Pack<T, V>*>(static_cast<T*>(f.y) + at) = y;
+}
+
+// Of blocks of one warp along x, y counts rows.
+template <typename T>
+__global__ void __launch_bounds__(kShortThreads) short_forward(const Forward f, const ShortRows r) {
+    constexpr int V = 16 / sizeof(T);
+    constexpr int kWarps = kShortThreads / kWarp;
+    __shared__ float first_sums[kWarps][1];
+    __shared__ float second_sums[kWarps][2];
+    const int row = blockIdx.x * blockDim.y + threadIdx.y;
+    if (row >= r.rows) return;  // whole warps
+    const int64_t start = int64_t{row} * r.length;
+    const T* x = static_cast<const T*>(f.x) + start;
+    const int head = head_of<T, V>(x);
+    const int packs = (r.length - head) / V;
+    const int channel = row % r.groups * r.group_channels;
+    Raw held[kShortPacks];
+    Affine here[kShortPacks], next[kShortPacks];
+    int left[kShortPacks];  // lanes from here on are the next channel's
+    #pragma unroll
+    for (int j = 0; j < kShortPacks; ++j) {
+        const int i = threadIdx.x + j * blockDim.x;
+        if (i >= packs) break;
+        held[j] = *reinterpret_cast<const Raw*>(x + head + i * V);
+        const int mine = (head + i * V) / r.spatial;
+        left[j] = (mine + 1) * r.spatial - (head + i * V);
+        here[j] = next[j] = affine_here<T>(f, channel + mine);
+        if (left[j] < V) next[j] = affine_here<T>(f, channel + mine + 1);
+    }
+    const int end = end_of<V>(threadIdx.x, head, r.length);
+    Affine of_end = {};
+    float at_end = 0.0f;
+    if (end >= 0) {
+        at_end = to_float(x[end]);
+        of_end = affine_here<T>(f, channel + end / r.spatial);
+    }
+
+    float mean[1] = {at_end * r.inverse};
+    #pragma unroll
+    for (int j = 0; j < kShortPacks; ++j) {
+        if (threadIdx.x + j * blockDim.x >= packs) break;
+        const auto pack = elements_of<T>(held[j]);
+        #pragma unroll
+        for (const T value : pack.v) mean[0] = fmaf(to_float(value), r.inverse, mean[0]);
+    }
+    row_sums(mean, first_sums);
+    float rest[2] = {0.0f, 0.0f};  // what the mean lacks, and the mean square
+    const auto add = [&](float value) {
+        const float deviation = value - mean[0];
+        const float share = deviation * r.inverse;
+        rest[0] += share;
+        rest[1] = fmaf(share, deviation, rest[1]);
+    };
+    #pragma unroll
+    for (int j = 0; j < kShortPacks; ++j) {
+        if (threadIdx.x + j * blockDim.x >= packs) break;
+        const auto pack = elements_of<T>(held[j]);
+        #pragma unroll
+        for (const T value : pack.v) add(to_float(value));
+    }
+    if (end >= 0) add(at_end);
+    row_sums(rest, second_sums);
+    float variance = fmaf(-rest[0], rest[0], rest[1]);
+    if (variance < 0.0f) variance = 0.0f;  // NaN stays
+    const Moments m = {mean[0], rest[0], rsqrtf(variance + static_cast<float>(f.eps))};
+    if (threadIdx.x == 0) keep_moments(f, row, m);
+
+    #pragma unroll
+    for (int j = 0; j < kShortPacks; ++j) {
+        const int i = threadIdx.x + j * blockDim.x;
+        if (i >= packs) break;
+        const Line line = line_of(m, here[j]), line_after = line_of(m, next[j]);
+        const auto pack = elements_of<T>(held[j]);
+        Pack<float, V> z;
+        #pragma unroll
+        for (int k = 0; k < V; ++k) {
+            const bool is_here = k < left[j];
+            z.v[k] = fmaf(to_float(pack.v[k]) - m.mean, is_here ? line.scale : line_after.scale,
+                          is_here ? line.level : line_after.level);
+        }
+        store_result<T, V>(f, start + head + i * V, z);
+    }
+    if (end >= 0) {
+        const Line line = line_of(m, of_end);
+        store_result<T, 1>(f, start + end, {fmaf(at_end - m.mean, line.scale, line.level)});
+    }
+}
+
+}  // namespace kernelwright::group_norm

@@ -20,7 +20,7 @@ KERNEL = "matmul_half"
 FORWARD = "18q2d2q"
 """Forward of csrc/sizes.cuh; the stream and the device are its last two."""
 ROWS = "8q"
-"""Rows of csrc/rows.cuh."""
+"""Rows of csrc/sizes.cuh."""
 DTYPES = (torch.float16, torch.bfloat16)
 ENVELOPE = (
     "a and b of rank 2 and more, of one dtype, batches broadcast, any sizes; read as they lie, transposed or"
@@ -104,8 +104,13 @@ def _sized(x: torch.Tensor, rows: int, columns: int) -> torch.Tensor:
     r, c = x.shape[-2:]
     if not x.is_cuda or not x.is_contiguous() or (rows != r and x.dim() > 2):
         return F.pad(x, (0, columns - c, 0, rows - r)).contiguous()
+    return _copied(x, rows, columns)
+
+
+def _copied(x: torch.Tensor, rows: int, columns: int) -> torch.Tensor:
+    """The same by the library, of what is contiguous; more rows of one matrix alone."""
     y = x.new_empty((*x.shape[:-2], rows, columns))
-    device = x.get_device()
+    device, c = x.get_device(), x.shape[-1]
     routing.library(KERNEL, device).launch(
         "copy_rows", ROWS, x.data_ptr(), y.data_ptr(), x.numel() // c, c, y.numel() // columns, columns,
         stream(y), device,

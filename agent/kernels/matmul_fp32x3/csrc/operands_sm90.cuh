@@ -62,15 +62,13 @@ cudaError_t multiply(const Product& p, unsigned blocks, cudaStream_t stream) {
     const cudaError_t error = cudaFuncSetAttribute(reinterpret_cast<const void*>(kernel),
                                                    cudaFuncAttributeMaxDynamicSharedMemorySize, kSharedBytes);
     if (error != cudaSuccess) return error;
-    kernel<<<blocks, kThreads, kSharedBytes, stream>>>(p);
-    return cudaGetLastError();
+    return launched_with(kernel, blocks, kThreads, kSharedBytes, stream, p);
 }
 
 inline cudaError_t join(const Product& p, cudaStream_t stream) {
     const int64_t blocks = ceil_div(int64_t{p.batch} * p.tiles.m * p.tiles.n, kJoinThreads * kJoined);
     if (blocks > kMostBlocks) return cudaErrorInvalidValue;
-    matmul_join<<<static_cast<unsigned>(blocks), kJoinThreads, 0, stream>>>(p);
-    return cudaGetLastError();
+    return launched(matmul_join, static_cast<unsigned>(blocks), kJoinThreads, stream, p);
 }
 
 // What the kernels are told; gives the plan's operands their places.

@@ -17,6 +17,7 @@
 
 #include <algorithm>
 
+#include "../../csrc/launched.cuh"
 #include "../../linear_fp32x3/csrc/split_sm90.cuh"
 #include "sizes.cuh"
 
@@ -286,6 +287,7 @@ __device__ __forceinline__ void store(const Packed& tile, const Operand& of, int
 
 // A block makes one tile of one stage.
 __global__ void __launch_bounds__(kSplitThreads) matmul_split(const __grid_constant__ Operands both) {
+    await_earlier();
     const int64_t thread = static_cast<int64_t>(blockIdx.x) * kSplitThreads + threadIdx.x;
     for (int64_t i = thread; i < both.zeros; i += static_cast<int64_t>(gridDim.x) * kSplitThreads) both.zeroed[i] = 0;
     __shared__ Packed tile;
@@ -356,6 +358,7 @@ __device__ __forceinline__ void look_by_depth(const Operand& of, const float* ma
 
 // The largest values of pieces of b's columns.
 __global__ void __launch_bounds__(kSplitThreads) matmul_look(const __grid_constant__ Operand of) {
+    await_earlier();
     const int64_t piece = blockIdx.x % of.pieces, group = blockIdx.x / of.pieces;
     const int64_t of_batch = of.tiles() * (kTile / kPieceRows);
     const float* matrix = of.values + group / of_batch * of.batch_step;
@@ -372,15 +375,13 @@ __global__ void __launch_bounds__(kSplitThreads) matmul_look(const __grid_consta
 // The first `blocks` of a's and b's.
 inline cudaError_t split_alone(const Operands& both, int64_t blocks, cudaStream_t stream) {
     if (blocks > kMostBlocks) return cudaErrorInvalidValue;
-    matmul_split<<<static_cast<unsigned>(blocks), kSplitThreads, 0, stream>>>(both);
-    return cudaGetLastError();
+    return launched(matmul_split, static_cast<unsigned>(blocks), kSplitThreads, stream, both);
 }
 
 // Both operands are of one depth; there may be no a. b is read twice.
 inline cudaError_t split(const Operands& both, cudaStream_t stream) {
     if (both.b.look_blocks() > kMostBlocks) return cudaErrorInvalidValue;
-    matmul_look<<<static_cast<unsigned>(both.b.look_blocks()), kSplitThreads, 0, stream>>>(both.b);
-    const cudaError_t error = cudaGetLastError();
+    const cudaError_t error = launched(matmul_look, static_cast<unsigned>(both.b.look_blocks()), kSplitThreads, stream, both.b);
     return error == cudaSuccess ? split_alone(both, both.a.blocks() + both.b.blocks(), stream) : error;
 }
 

@@ -56,10 +56,10 @@ __device__ __forceinline__ void load_row(float (&v)[kOfLane], const Operand& of,
     const int64_t there = at.is_there && row < of.rows ? of.depth - at.depth : 0;
     if (there >= kOfLane) {
         #pragma unroll
-        for (int i = 0; i < kOfLane; ++i) v[i] = __ldg(from + i * of.depth_step);
+        for (int i = 0; i < kOfLane; ++i) v[i] = from[i * of.depth_step];
     } else {
         #pragma unroll
-        for (int i = 0; i < kOfLane; ++i) v[i] = i < there ? __ldg(from + i * of.depth_step) : 0.0f;
+        for (int i = 0; i < kOfLane; ++i) v[i] = i < there ? from[i * of.depth_step] : 0.0f;
     }
     keep_part<kOfLane>(of, v, row, at.depth);
 }
@@ -74,12 +74,12 @@ __device__ __forceinline__ void load_eights(float (&v)[kOfLane], const Operand& 
         const float* from = of.values + at.group / of_matrix * of.batch_step + row * of.row_step + depth * of.depth_step;
         const int64_t there = at.is_there && row < of.rows ? of.depth - depth : 0;
         if (of.by_fours && there >= 8) {
-            const float4 first = __ldg(reinterpret_cast<const float4*>(from)), second = __ldg(reinterpret_cast<const float4*>(from) + 1);
+            const float4 first = reinterpret_cast<const float4*>(from)[0], second = reinterpret_cast<const float4*>(from)[1];
             v[i] = first.x, v[i + 1] = first.y, v[i + 2] = first.z, v[i + 3] = first.w;
             v[i + 4] = second.x, v[i + 5] = second.y, v[i + 6] = second.z, v[i + 7] = second.w;
         } else {
             #pragma unroll
-            for (int j = 0; j < 8; ++j) v[i + j] = j < there ? __ldg(from + j * of.depth_step) : 0.0f;
+            for (int j = 0; j < 8; ++j) v[i + j] = j < there ? from[j * of.depth_step] : 0.0f;
         }
         keep_part<8>(of, v + i, row, depth);
     }
@@ -149,6 +149,7 @@ __global__ void __launch_bounds__(kWholeThreads, 1) matmul_split_whole(const __g
 #ifdef __CUDA_ARCH_FEAT_SM90_ALL  // elsewhere nobody calls it
     extern __shared__ __align__(16) unsigned char staged[];
     __shared__ int largest[kWholeWarps][kPieceRows], of_block[kWholeWarps][kPieceRows], exponents[kWholeWarps][kPieceRows];
+    await_earlier();
     const int64_t thread = static_cast<int64_t>(blockIdx.x) * kWholeThreads + threadIdx.x;
     for (int64_t i = thread; i < zeros; i += static_cast<int64_t>(gridDim.x) * kWholeThreads) zeroed[i] = 0;
     const Whole whole(of);
@@ -200,18 +201,8 @@ cudaError_t launch_split_whole(const Operands& both, cudaStream_t stream) {
     if (error != cudaSuccess) return error;
     const Whole whole(both.b);
     if (whole.blocks(both.b) > kMostBlocks) return cudaErrorInvalidValue;
-    cudaLaunchAttribute cluster = {};
-    cluster.id = cudaLaunchAttributeClusterDimension;
-    cluster.val.clusterDim.x = static_cast<unsigned>(whole.together);
-    cluster.val.clusterDim.y = cluster.val.clusterDim.z = 1;
-    cudaLaunchConfig_t config = {};
-    config.gridDim = dim3(static_cast<unsigned>(whole.blocks(both.b)));
-    config.blockDim = dim3(kWholeThreads);
-    config.dynamicSmemBytes = kWholeBytes;
-    config.stream = stream;
-    config.attrs = &cluster;
-    config.numAttrs = 1;
-    return cudaLaunchKernelEx(&config, kernel, both.b, both.zeroed, both.zeros);
+    return launched_as(kernel, static_cast<unsigned>(whole.together), static_cast<unsigned>(whole.blocks(both.b)), kWholeThreads,
+                       kWholeBytes, stream, both.b, both.zeroed, both.zeros);
 }
 
 // b, with zeros for the kernel behind.

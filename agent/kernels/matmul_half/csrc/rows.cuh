@@ -1,22 +1,11 @@
 // Rows of 16-bit elements made wider with zeros, or narrower, for products of torch's whose rows would begin at odd elements.
 #pragma once
 
-#include <cuda_runtime.h>
-
 #include <algorithm>
-#include <cstdint>
+
+#include "sizes.cuh"
 
 namespace kernelwright::matmul_half {
-
-// `to` [rows, length] of `from` [from_rows, from_length], both contiguous; 0 where there is nothing in it. No size is 0.
-struct Rows {
-    const void* from;
-    void* to;
-    int64_t from_rows, from_length;
-    int64_t rows, length;
-    cudaStream_t stream;
-    int64_t device;
-};
 
 constexpr int kRowThreads = 256;
 constexpr int kRowsAtOnce = 4;  // words of a thread

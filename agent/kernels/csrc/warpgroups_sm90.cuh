@@ -44,21 +44,6 @@ __device__ __forceinline__ void barrier_arrive_at(uint64_t* barrier, uint32_t ra
         : "memory");
 }
 
-// Of another block of the cluster, behind a meeting.
-__device__ __forceinline__ int load_from_block(const int* from, int rank) {
-    int value;
-    asm volatile(
-        "{\n"
-        ".reg .b32 there;\n"
-        "mapa.shared::cluster.u32 there, %1, %2;\n"
-        "ld.shared::cluster.s32 %0, [there];\n"
-        "}\n"
-        : "=r"(value)
-        : "r"(shared_address(from)), "r"(rank)
-        : "memory");
-    return value;
-}
-
 // Global memory to the same place of several blocks, named by the bits of `blocks`; it completes on each one's own barrier.
 __device__ __forceinline__ void bulk_load_for_cluster(void* to, const void* from, uint32_t bytes, uint64_t* barrier,
                                                       uint16_t blocks) {

@@ -1,51 +1,32 @@
-// b split with one read, on sm_90: a cluster of blocks keeps 32 columns in registers over their whole depth, a warp each stage
-// of them, until all know the columns' largest values.
+// b split with one read, where it is larger than L2: a block keeps 32 columns in registers over their whole depth, a warp each
+// stage of them, until the columns' largest values are known.
 #pragma once
 
-#include "../../csrc/warpgroups_sm90.cuh"
 #include "split_sm90.cuh"
 
 namespace kernelwright::matmul {
 
-constexpr int kWholeWarps = 16;
+constexpr int kWholeWarps = 16;  // of a block, and the most stages
 constexpr int kWholeThreads = 32 * kWholeWarps;
-constexpr int kMostTogether = 8;   // blocks of a cluster
-constexpr int kOfLane = kDepth;    // values: those of 32 rows of a stage are a warp's
+constexpr int kOfLane = kDepth;  // values: those of 32 rows of a stage are a warp's
 constexpr int kStagedBytes = 2 * kPieceRows * kHalf * 2;  // hi and lo of half of them
 constexpr int kWholeBytes = kWholeWarps * kStagedBytes;
 
-// How the columns' depth is shared out.
-struct Whole {
-    int together;  // blocks that share 32 columns, each `warps` stages of them at most
-    int warps;
-    int groups;    // of 32 columns that a block has
-
-    __host__ __device__ explicit Whole(const Operand& of)
-        : together(static_cast<int>(ceil_div(of.stages, kWholeWarps))), warps(static_cast<int>(ceil_div(of.stages, together))),
-          groups(kWholeWarps / warps) {}
-    // The stages of a block of the cluster are [begin_of(rank), begin_of(rank + 1)).
-    __device__ __forceinline__ int begin_of(const Operand& of, int rank) const {
-        return static_cast<int>(of.stages * rank / together);
-    }
-    int64_t blocks(const Operand& of) const { return ceil_div(of.all_rows() / kPieceRows, groups) * together; }
-};
-
-// The 32 rows and the stage of a warp, and its place among all.
+// The 32 rows and the stage of a warp.
 struct OfWarp {
-    int64_t group, first_row, depth;  // 32 rows each, of all matrices; of this matrix
-    int stage;
+    int64_t group, first_row, depth;  // of 32 rows each, of all matrices; of this matrix
+    int in_block, stage;              // the group's number in the block
     bool is_there;
 
-    __device__ __forceinline__ OfWarp(const Operand& of, const Whole& whole) {
-        const int warp = threadIdx.x / 32, rank = blockIdx.x % whole.together;
-        const int64_t of_matrix = of.tiles() * (kTile / kPieceRows);
-        group = static_cast<int64_t>(blockIdx.x / whole.together) * whole.groups + warp / whole.warps;
-        first_row = group % of_matrix * kPieceRows;
-        stage = whole.begin_of(of, rank) + warp % whole.warps;
+    __device__ __forceinline__ explicit OfWarp(const Operand& of) {
+        const int warp = threadIdx.x / 32, stages = static_cast<int>(of.stages), groups = kWholeWarps / stages;
+        in_block = warp / stages, stage = warp % stages;
+        group = static_cast<int64_t>(blockIdx.x) * groups + in_block;
+        first_row = group % (of.tiles() * (kTile / kPieceRows)) * kPieceRows;
         depth = static_cast<int64_t>(stage) * kDepth;
         const int tile = static_cast<int>(first_row / kTile);
-        is_there = warp / whole.warps < whole.groups && group * kPieceRows < of.all_rows() && stage < whole.begin_of(of, rank + 1) &&
-                   stage >= of.first_stage(tile) && stage < of.past_stage(tile);
+        is_there = in_block < groups && group * kPieceRows < of.all_rows() && stage >= of.first_stage(tile) &&
+                   stage < of.past_stage(tile);
     }
 };
 
@@ -146,15 +127,13 @@ __device__ __forceinline__ void store_eights(const Operand& of, const OfWarp& at
 
 template <bool DRAWN>
 __global__ void __launch_bounds__(kWholeThreads, 1) matmul_split_whole(const __grid_constant__ Operand of, int* zeroed, int64_t zeros) {
-#ifdef __CUDA_ARCH_FEAT_SM90_ALL  // elsewhere nobody calls it
     extern __shared__ __align__(16) unsigned char staged[];
-    __shared__ int largest[kWholeWarps][kPieceRows], of_block[kWholeWarps][kPieceRows], exponents[kWholeWarps][kPieceRows];
+    __shared__ int largest[kWholeWarps][kPieceRows], exponents[kWholeWarps][kPieceRows];
     await_earlier();
     const int64_t thread = static_cast<int64_t>(blockIdx.x) * kWholeThreads + threadIdx.x;
     for (int64_t i = thread; i < zeros; i += static_cast<int64_t>(gridDim.x) * kWholeThreads) zeroed[i] = 0;
-    const Whole whole(of);
-    const OfWarp at(of, whole);
-    const int warp = threadIdx.x / 32, lane = threadIdx.x % 32, group = warp / whole.warps;
+    const OfWarp at(of);
+    const int warp = threadIdx.x / 32, lane = threadIdx.x % 32;
     float v[kOfLane];
     if (of.by_rows) {
         load_row(v, of, at);
@@ -163,35 +142,30 @@ __global__ void __launch_bounds__(kWholeThreads, 1) matmul_split_whole(const __g
     }
     note_rows(largest[warp], v, of.by_rows);
     __syncthreads();
-    const bool is_first = warp % whole.warps == 0 && group < whole.groups;  // of its 32 columns' warps
-    int mine = 0;
-    if (is_first) {
-        for (int i = 0; i < whole.warps; ++i) mine = max(mine, largest[warp + i][lane]);
-        of_block[group][lane] = mine;
-    }
-    if (whole.together > 1) sm90::cluster_meet();
-    if (is_first) {
-        for (int rank = 0; whole.together > 1 && rank < whole.together; ++rank) mine = max(mine, sm90::load_from_block(of_block[group] + lane, rank));
-        const int exponent = exponent_for(mine);
-        exponents[group][lane] = exponent;
-        if (blockIdx.x % whole.together == 0 && at.group * kPieceRows < of.all_rows()) of.exponents[at.group * kPieceRows + lane] = exponent;
+    if (at.stage == 0) {
+        int mine = 0;
+        for (int i = warp; i < min(warp + static_cast<int>(of.stages), kWholeWarps); ++i) mine = max(mine, largest[i][lane]);
+        exponents[at.in_block][lane] = exponent_for(mine);
+        const bool is_one = at.in_block < kWholeWarps / of.stages && at.group * kPieceRows < of.all_rows();
+        if (is_one) of.exponents[at.group * kPieceRows + lane] = exponent_for(mine);
     }
     __syncthreads();
-    if (at.is_there) {
-        const int64_t tile = at.group / (kTile / kPieceRows);
-        unsigned char* packed = of.packed + (tile * of.stages + at.stage) * kOperandBytes;
-        const int row = static_cast<int>(at.group % (kTile / kPieceRows)) * kPieceRows;
-        if (of.by_rows) {
-            store_row<DRAWN>(of, at, v, exponents[group][lane], packed, row, staged + warp * kStagedBytes);
-        } else {
-            store_eights<DRAWN>(of, at, v, exponents[group], packed, row);
-        }
+    if (!at.is_there) return;
+    const int64_t tile = at.group / (kTile / kPieceRows);
+    unsigned char* packed = of.packed + (tile * of.stages + at.stage) * kOperandBytes;
+    const int row = static_cast<int>(at.group % (kTile / kPieceRows)) * kPieceRows;
+    if (of.by_rows) {
+        store_row<DRAWN>(of, at, v, exponents[at.in_block][lane], packed, row, staged + warp * kStagedBytes);
+    } else {
+        store_eights<DRAWN>(of, at, v, exponents[at.in_block], packed, row);
     }
-    if (whole.together > 1) sm90::cluster_meet();  // others have read this block's values
-#endif
 }
 
-inline bool splits_whole(const Operand& b) { return b.stages <= kWholeWarps * kMostTogether; }
+// Where the second read of two would not come from L2.
+inline bool splits_whole(const Operand& b) {
+    constexpr int64_t kReadFromL2 = 40 << 20;
+    return b.stages <= kWholeWarps && b.batch * b.rows * b.depth * int64_t{sizeof(float)} > kReadFromL2;
+}
 
 template <bool DRAWN>
 cudaError_t launch_split_whole(const Operands& both, cudaStream_t stream) {
@@ -199,10 +173,9 @@ cudaError_t launch_split_whole(const Operands& both, cudaStream_t stream) {
     const cudaError_t error = cudaFuncSetAttribute(reinterpret_cast<const void*>(kernel), cudaFuncAttributeMaxDynamicSharedMemorySize,
                                                    kWholeBytes);
     if (error != cudaSuccess) return error;
-    const Whole whole(both.b);
-    if (whole.blocks(both.b) > kMostBlocks) return cudaErrorInvalidValue;
-    return launched_as(kernel, static_cast<unsigned>(whole.together), static_cast<unsigned>(whole.blocks(both.b)), kWholeThreads,
-                       kWholeBytes, stream, both.b, both.zeroed, both.zeros);
+    const int64_t blocks = ceil_div(both.b.all_rows() / kPieceRows, kWholeWarps / both.b.stages);
+    if (blocks > kMostBlocks) return cudaErrorInvalidValue;
+    return launched_with(kernel, static_cast<unsigned>(blocks), kWholeThreads, kWholeBytes, stream, both.b, both.zeroed, both.zeros);
 }
 
 // b, with zeros for the kernel behind.

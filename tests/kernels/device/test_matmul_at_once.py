@@ -32,14 +32,16 @@ extern "C" int64_t workspace_bytes(const Forward* args, int64_t sms) {
     const Plan plan = plan_of(*args, sms);
     return plan.at_once ? plan.bytes : -1;
 }
-// The kernel's argument, its blocks, threads and bytes of shared memory, and which bytes of the workspace are 0 before.
+// The kernel's argument, its blocks, threads and bytes of shared memory, and which bytes of the workspace
+// are 0 before.
 extern "C" int told(const Forward* args, int64_t sms, Product* product, int64_t* launch) {
     Plan plan = plan_of(*args, sms);
     *product = product_of(*args, plan);
     launch[0] = blocks_at_once(plan.both, plan.tiles, sms);
     launch[1] = kOnceThreads;
     launch[2] = kOnceSharedBytes;
-    launch[3] = reinterpret_cast<const char*>(product->plain.b.largest) - static_cast<const char*>(args->workspace);
+    const auto* begin = reinterpret_cast<const char*>(product->plain.b.largest);
+    launch[3] = begin - static_cast<const char*>(args->workspace);
     launch[4] = plan.ended_at + kMeetings * sizeof(int);
     return sizeof(Product);
 }

@@ -16,6 +16,12 @@ cudaError_t launched_as(
 }
 
 template <typename... Parameters, typename... Given>
+cudaError_t launched_with(
+    void (*kernel)(Parameters...), dim3 grid, dim3 block, int64_t bytes, cudaStream_t stream, Given... given) {
+    return launched_as(kernel, 1, grid, block, size_t(bytes), stream, given...);
+}
+
+template <typename... Parameters, typename... Given>
 cudaError_t launched(void (*kernel)(Parameters...), dim3 grid, dim3 block, cudaStream_t stream, Given... given) {
     return launched_as(kernel, 1, grid, block, 0, stream, given...);
 }

@@ -10,7 +10,7 @@
 namespace kernelwright {
 
 constexpr int kFewThreads = 512;
-constexpr int kFewNarrow = 4;  // packs that a block's columns are wide at the least: memory gives no less at once
+constexpr int kFewBytes = 64;  // of a row, that a block's columns are wide at the least: two sectors of memory
 
 // The parameters' gradients of `width` packs of columns, a power of two up to the warp, from pack `begin` on.
 template <bool kCentred, typename T, typename P, int V>
@@ -77,7 +77,7 @@ cudaError_t launch_few_rows(const AddRowBackward& args) {
     const int64_t packs = args.length / V;
     const int64_t threads = std::clamp<int64_t>(block_for(packs, kLongPacks), kFewThreads / 2, kFewThreads);
     int width = kWarp;
-    while (width > kFewNarrow && threads / width < args.rows) width /= 2;
+    while (width > kFewBytes / int(sizeof(Pack<T, V>)) && threads / width < args.rows) width /= 2;
     const int64_t columns = wants_parameters(args) ? (packs + width - 1) / width : 0;
     return launched(
         gradients_of_few_rows<kCentred, kSum, T, P, V>, unsigned(columns + args.rows), unsigned(threads), args.stream,

@@ -35,6 +35,7 @@ F = torch.nn.functional
         (2, 10_000, 0),
         (520, 8_200, 0),
         (1, 36_872, 1),
+        (3, 36_872, 0),
     ],  # fmt: skip
 )
 def test_norms_of_a_sum(centred: bool, count: int, length: int, offset: int, dtype: str) -> None:

@@ -46,11 +46,11 @@ struct RowsOfTable {
     int64_t entries;
     unsigned count;
 
-    __device__ __forceinline__ Addends of(int64_t row, int packs) const {
+    __device__ __forceinline__ Addends of(unsigned row, int packs) const {
         const int64_t id = ids[row];
         const bool known = id >= 0 && id < entries;
         // Of 32 bits, for there are fewer than 2^31 rows: a remainder of 64 is a branch and a hundred instructions more.
-        const int64_t place = positions == nullptr ? 0 : unsigned(row) % count;
+        const int64_t place = positions == nullptr ? 0 : row % count;
         return {table + (known ? id : 0) * packs, positions + place * packs, known};
     }
     __device__ __forceinline__ Pack<T, V> first(Addends from, int at) const { return from.entry[at]; }

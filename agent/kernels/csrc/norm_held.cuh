@@ -11,9 +11,8 @@ namespace kernelwright {
 
 constexpr int kFewWarps = 8;
 
-// The sum over a block, in every thread of it. `of_warp` is shared memory for kMaxWarps values, aligned for two vectors,
-// that no other sum uses. What few warps found every thread reads and adds up itself: of few rows nothing hides the
-// five steps of a shuffle.
+// The sum over a block, in every thread of it. `of_warp` is shared memory for kMaxWarps values, aligned as float4, that
+// no other sum uses. Every thread reads and adds up what few warps found: of few rows nothing hides five more shuffles.
 __device__ __forceinline__ float block_sum(float mine, float* of_warp) {
     #pragma unroll
     for (int offset = kWarp / 2; offset > 0; offset /= 2) mine += __shfl_xor_sync(0xffffffff, mine, offset);
@@ -33,9 +32,9 @@ __device__ __forceinline__ float block_sum(float mine, float* of_warp) {
 }
 
 // Who holds a row: kTeam neighbouring lanes of a warp, or where that is 0 a block, each thread up to kPacks packs.
-// kBlocks of kThreads have to stand on an SM, which bounds their registers. kEarly: the parameters are asked for with the
-// row; they take registers that more rows need, but of few or short rows nothing else hides how long they are on their
-// way.
+// kBlocks of kThreads have to stand on an SM, which bounds their registers. kEarly: the parameters are asked for with
+// the row; they take registers that more rows need, but of few or short rows nothing else hides how long they are on
+// their way.
 template <int kTeam_, int kPacks_, int kThreads_, int kBlocks_, bool kEarly_ = false>
 struct Held {
     static constexpr int kTeam = kTeam_, kPacks = kPacks_, kThreads = kThreads_, kBlocks = kBlocks_;
@@ -75,37 +74,37 @@ struct Affine {
     }
 };
 
-// Where rows come from. `of` answers what is added up to make a row, `made` its packs; where kSum is false they are those
-// of x, and nothing is stored but the result.
+// Where rows come from, here those of x. `of` answers what a row is made of, `first` and `second` load packs of that, and
+// `made` makes one of the row. kSum: what was made is a result too. kLooksUp: where a row lies is read from memory.
 template <typename T, int V>
 struct RowsOfOne {
-    using Addends = const Pack<T, V>*;
-    static constexpr bool kSum = false;
+    using Parts = const Pack<T, V>*;
+    static constexpr bool kSum = false, kLooksUp = false;
     const Pack<T, V>* x;
 
-    __device__ __forceinline__ Addends of(unsigned row, int packs) const { return x + int64_t{row} * packs; }
-    __device__ __forceinline__ static Pack<T, V> first(Addends from, int at) { return from[at]; }
-    __device__ __forceinline__ Pack<T, V> second(Addends, int) const { return {}; }
-    __device__ __forceinline__ Pack<T, V> made(Addends, Pack<T, V> one, Pack<T, V>) const { return one; }
+    __device__ __forceinline__ Parts of(unsigned row, int packs) const { return x + int64_t{row} * packs; }
+    __device__ __forceinline__ Pack<T, V> first(Parts from, int at) const { return from[at]; }
+    __device__ __forceinline__ Pack<T, V> second(Parts, int) const { return {}; }
+    __device__ __forceinline__ Pack<T, V> made(Parts, Pack<T, V> one, Pack<T, V>) const { return one; }
 };
 
 template <typename T, int V>
 struct RowsOfSum {
-    struct Addends {
+    struct Parts {
         const Pack<T, V>* x;
         const Pack<T, V>* residual;
     };
-    static constexpr bool kSum = true;
+    static constexpr bool kSum = true, kLooksUp = false;
     const Pack<T, V>* x;
     const Pack<T, V>* residual;
 
-    __device__ __forceinline__ Addends of(unsigned row, int packs) const {
+    __device__ __forceinline__ Parts of(unsigned row, int packs) const {
         const int64_t begin = int64_t{row} * packs;
         return {x + begin, residual + begin};
     }
-    __device__ __forceinline__ static Pack<T, V> first(Addends from, int at) { return from.x[at]; }
-    __device__ __forceinline__ Pack<T, V> second(Addends from, int at) const { return from.residual[at]; }
-    __device__ __forceinline__ Pack<T, V> made(Addends, Pack<T, V> one, Pack<T, V> other) const { return total(one, other); }
+    __device__ __forceinline__ Pack<T, V> first(Parts from, int at) const { return from.x[at]; }
+    __device__ __forceinline__ Pack<T, V> second(Parts from, int at) const { return from.residual[at]; }
+    __device__ __forceinline__ Pack<T, V> made(Parts, Pack<T, V> a, Pack<T, V> b) const { return total(a, b); }
 };
 
 // RMSNorm has no bias; `added` is null where the source's kSum is false.
@@ -134,7 +133,7 @@ __global__ void __launch_bounds__(Hold::kThreads, Hold::kBlocks) norm_held(
     if (!kCentred) bias = nullptr;
     y += begin;
     added += begin;
-    const typename Source::Addends from = source.of(is_there ? row : 0, packs);
+    const typename Source::Parts from = source.of(is_there ? row : 0, packs);
     Pack<T, V> tile[kPacks], other[kPacks];
     each(end, [&](int u, int at) {
         tile[u] = source.first(from, at);

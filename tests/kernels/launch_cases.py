@@ -148,7 +148,9 @@ def _group_norm() -> Expected:
 
 def _linear() -> Expected:
     x, weight, bias, packed = randn(4, 6), randn(5, 6), randn(5), randn(9)
-    y = product.multiplied(x, weight, bias, packed, "ieee")
+    with pytest.MonkeyPatch.context() as patched:
+        patched.setattr(product, "is_torchs", lambda x, precision: False)
+        y = product.multiplied(x, weight, bias, packed, "ieee")
     halves = product.split(weight)
     sizes = {"m": 4, "n": 5, "k": 6, "precision": 1}
     forward = named(x=x, weight=weight, bias=bias, packed=packed, y=y, workspace=ANY, **sizes)
@@ -171,16 +173,20 @@ def _matmul() -> Expected:
 
 def _half() -> Expected:
     operator = operator_of("matmul_half")
-    a, b, c = randn(2, 6, 4).bfloat16().mT, randn(6, 5).bfloat16(), randn(4, 1).bfloat16()
+    given, b, c = randn(2, 6, 4).bfloat16().mT, randn(6, 5).bfloat16(), randn(4, 1).bfloat16()
     with pytest.MonkeyPatch.context() as patched:
         patched.setattr(operator.routing, "is_always", lambda: True)
         patched.setattr(operator, "_has_tensor_cores", lambda device: True)
-        (y,) = operator._launch(a, b, c, 0.5, 3.0)
+        (y,) = operator._launch(given, b, c, 0.5, 3.0)
     sizes = {"batch": 2, "m": 4, "n": 5, "k": 6, "dtype": 2, "alpha": 0.5, "beta": 3.0}
     of_a = {"a_batch": 24, "a_row": 1, "a_depth": 4}
     of_b = {"b_batch": 0, "b_depth": 5, "b_column": 1}
     of_c = {"c_batch": 0, "c_row": 1, "c_column": 0}
-    return {"forward": named(a=a, b=b, c=c, y=y, **sizes, **of_a, **of_b, **of_c)}
+    a = given.contiguous()
+    wide = operator._copied(a, 4, 8)
+    sizes_of_rows = {"from_rows": 8, "from_length": 6, "rows": 8, "length": 8}
+    copied = {"from": a.data_ptr(), "to": wide.data_ptr()} | sizes_of_rows
+    return {"forward": named(a=given, b=b, c=c, y=y, **sizes, **of_a, **of_b, **of_c), "copy_rows": copied}
 
 
 def _convolution() -> Expected:
@@ -203,7 +209,9 @@ def _least() -> Expected:
     x, weight, bias, packed = randn(4, 6), randn(10, 6), randn(1, 3, 1, 1), randn(9)
     of = {name: randn(10) for name in ("linear_bias", "gamma", "beta")}
     launched = operator_of("linear_group_norm_min_bias")._launch
-    (out,) = launched(x, weight, *of.values(), bias, packed, 2, 1e-3, "ieee")
+    with pytest.MonkeyPatch.context() as patched:
+        patched.setattr(product, "is_torchs", lambda x, precision: False)
+        (out,) = launched(x, weight, *of.values(), bias, packed, 2, 1e-3, "ieee")
     sizes = {"m": 4, "n": 10, "k": 6, "groups": 2, "count": 3, "precision": 1, "eps": 1e-3}
     forward = named(x=x, weight=weight, bias=bias, packed=packed, out=out, workspace=ANY, **of, **sizes)
     return {"forward": forward, "forward_workspace": forward}
@@ -245,7 +253,7 @@ CASES = {
     "group_norm": Case(_group_norm, both(GROUP_NORM)),
     "linear_fp32x3": Case(_linear, both(LINEAR)),
     "matmul_fp32x3": Case(_matmul, both(MATMUL)),
-    "matmul_half": Case(_half, both(HALF)),
+    "matmul_half": Case(_half, {**both(HALF), "Rows": (HALF, "Rows")}),
     "conv_fp32x3": Case(_convolution, both(CONVOLUTION)),
     "linear_group_norm_min_bias": Case(_least, both(launch("linear_group_norm_min_bias"))),
     CONV: Case(_conv, both(CONV_INTERFACE)),

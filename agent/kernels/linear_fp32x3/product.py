@@ -1,9 +1,12 @@
 """Calls of the device code: the product of two matrices, and a weight that is split beforehand."""
 
 import torch
+import torch.nn.functional as F
 
 from agent.kernels import routing
+from agent.kernels.matmul_fp32x3.product import has_tensor_cores
 from agent.kernels.operators import address, stream
+from agent.kernels.replaying import watching
 
 KERNEL = "linear_fp32x3"
 FORWARD = "12q"
@@ -11,6 +14,8 @@ FORWARD = "12q"
 SPLIT = "6q"
 PRECISIONS = {"fp32x3": 0, "ieee": 1}
 """As `Precision` of csrc/sizes.cuh."""
+LEAST_DEPTH = 256
+"""Of csrc/operands_sm90.cuh: below it the tensor cores take nothing."""
 
 
 def number_of(precision: str) -> int:
@@ -20,11 +25,23 @@ def number_of(precision: str) -> int:
     return PRECISIONS[precision]
 
 
+def is_torchs(x: torch.Tensor, precision: str) -> bool:
+    """Whether torch's SGEMM computes on CUDA, which is faster than the ieee path, and not left to TF32."""
+    if routing.is_always():
+        return False
+    if precision == "fp32x3" and x.shape[-1] >= LEAST_DEPTH and has_tensor_cores(x.get_device()):
+        return False
+    watching.leave_to_python()  # a program may change the flag
+    return not torch.backends.cuda.matmul.allow_tf32
+
+
 def multiplied(
     x: torch.Tensor, weight: torch.Tensor, bias: torch.Tensor | None, packed: torch.Tensor | None,
     precision: str,
 ) -> torch.Tensor:  # fmt: skip
     """x [*, k] @ weight [n, k].T + bias [n] on CUDA, as [*, n]; `packed` is the weight split beforehand."""
+    if is_torchs(x, precision):
+        return F.linear(x, weight, bias)
     x, weight = x.contiguous(), weight.contiguous()
     bias = None if bias is None else bias.contiguous()
     n, k = weight.shape

@@ -19,6 +19,8 @@ F = torch.nn.functional
 KERNEL = "matmul_half"
 FORWARD = "18q2d2q"
 """Forward of csrc/sizes.cuh; the stream and the device are its last two."""
+ROWS = "8q"
+"""Rows of csrc/sizes.cuh."""
 DTYPES = (torch.float16, torch.bfloat16)
 ENVELOPE = (
     "a and b of rank 2 and more, of one dtype, batches broadcast, any sizes; read as they lie, transposed or"
@@ -92,8 +94,28 @@ def with_zeros(a: torch.Tensor, b: torch.Tensor, added: Sum) -> torch.Tensor:
     c = added.c
     if c is not None and c.dim() > 0 and c.shape[-1] == n:
         c = F.pad(c, (0, more_n))
-    y = _by_torch(F.pad(a, (0, more_k)), F.pad(b, (0, more_n, 0, more_k)), added._replace(c=c))
-    return y[..., :n]
+    a, b = _sized(a, a.shape[-2], k + more_k), _sized(b, k + more_k, n + more_n)
+    y = _by_torch(a, b, added._replace(c=c))
+    return _sized(y, y.shape[-2], n)
+
+
+def _sized(x: torch.Tensor, rows: int, columns: int) -> torch.Tensor:
+    """x [..., r, c] with as many rows and columns, zeros where it has fewer; contiguous."""
+    r, c = x.shape[-2:]
+    if not x.is_cuda or not x.is_contiguous() or (rows != r and x.dim() > 2):
+        return F.pad(x, (0, columns - c, 0, rows - r)).contiguous()
+    return _copied(x, rows, columns)
+
+
+def _copied(x: torch.Tensor, rows: int, columns: int) -> torch.Tensor:
+    """The same by the library, of what is contiguous; more rows of one matrix alone."""
+    y = x.new_empty((*x.shape[:-2], rows, columns))
+    device, c = x.get_device(), x.shape[-1]
+    routing.library(KERNEL, device).launch(
+        "copy_rows", ROWS, x.data_ptr(), y.data_ptr(), x.numel() // c, c, y.numel() // columns, columns,
+        stream(y), device,
+    )  # fmt: skip
+    return y
 
 
 @cache

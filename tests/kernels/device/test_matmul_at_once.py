@@ -32,14 +32,17 @@ extern "C" int64_t workspace_bytes(const Forward* args, int64_t sms) {
     const Plan plan = plan_of(*args, sms);
     return plan.at_once ? plan.bytes : -1;
 }
-// The kernel's argument, where its two counters stand, and its blocks, threads and bytes of shared memory.
+// The kernel's argument, its blocks, threads and bytes of shared memory, and which bytes of the workspace
+// are 0 before.
 extern "C" int told(const Forward* args, int64_t sms, Product* product, int64_t* launch) {
     Plan plan = plan_of(*args, sms);
     *product = product_of(*args, plan);
     launch[0] = blocks_at_once(plan.both, plan.tiles, sms);
     launch[1] = kOnceThreads;
     launch[2] = kOnceSharedBytes;
-    launch[3] = plan.ended_at;
+    const auto* begin = reinterpret_cast<const char*>(product->plain.b.largest);
+    launch[3] = begin - static_cast<const char*>(args->workspace);
+    launch[4] = plan.ended_at + kMeetings * sizeof(int);
     return sizeof(Product);
 }
 """
@@ -105,10 +108,10 @@ def product(
     assert needed > 0, "not in one launch"
     workspace = device().empty(needed + 256, "uint8")
     workspace = workspace[-workspace.ctypes.data % 256 :]
-    told, launch = ctypes.create_string_buffer(4096), (ctypes.c_int64 * 4)()
+    told, launch = ctypes.create_string_buffer(4096), (ctypes.c_int64 * 5)()
     size = host().told(packed(workspace), sms, told, launch)
-    blocks, threads, shared, ended = launch
-    workspace[ended : ended + 8] = 0
+    blocks, threads, shared, begin, end = launch
+    workspace[begin:end] = 0
     device().cluster = (2, 1, 1)
     name = f"matmul_at_onceILb{int(precision == 'fp32x4' or k <= 512)}E"
     device().runtime.kw_set_function_attribute(device().kernel(name).name.encode(), MOST_SHARED, shared)

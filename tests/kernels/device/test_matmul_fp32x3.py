@@ -18,6 +18,7 @@ HERE = Path(__file__).parent
 SOURCE = HERE.parents[2] / "agent" / "kernels" / "matmul_fp32x3" / "csrc" / "launch.cuh"
 STAND_IN = {
     "bulk_sm90.cuh": HERE / "bulk_stand_in.cuh",
+    "launched.cuh": HERE / "launched_stand_in.cuh",
     "matrix_sm90.cuh": HERE / "matrix_stand_in.cuh",
     "warpgroups_sm90.cuh": HERE / "warpgroups_stand_in.cuh",
     "at_once_sm90.cuh": HERE / "at_once_stand_in.cuh",
@@ -41,6 +42,8 @@ STREAMED = {
     "plan.sms = sms;": "plan.sms = 5;",
 }
 """So that stages are shared out: joining with a kernel takes too long, few SMs have several tiles each."""
+EDITED = {"streamed": STREAMED, "whole": {"kReadFromL2 = 40 << 20;": "kReadFromL2 = 0;"}}
+"""`whole`: b is split with one read, however small it is."""
 SHARED_OUT = [(1, 1, 1, 600), (2, 130, 9, 700), (1, 260, 131, 600), (4, 260, 9, 140)]
 EVERY = pytest.mark.parametrize("precision", list(PRECISIONS))
 LAYOUTS = ("plain", "transposed", "strided", "shared")
@@ -48,14 +51,13 @@ LAYOUTS = ("plain", "transposed", "strided", "shared")
 
 @cache
 def built(precision: str = "fp32x3") -> Device:
-    """With both paths; for ieee the portable one alone, whose accesses are checked; `streamed`: fp32x3 that
-    shares the stages of tiles out."""
+    """With both paths; for ieee the portable one alone, whose accesses are checked; `streamed` and `whole`:
+    fp32x3 as EDITED."""
     portable = precision == "ieee"
     text = one_text([str(SOURCE)], STAND_IN)
-    if precision == "streamed":
-        for old, new in STREAMED.items():
-            assert old in text
-            text = text.replace(old, new)
+    for old, new in EDITED.get(precision, {}).items():
+        assert old in text
+        text = text.replace(old, new)
     source = build_runtime().parent / f"matmul_{precision}.cu"
     selected = "#define KW_PORTABLE_ONLY\n" if portable else "#define __CUDA_ARCH_FEAT_SM90_ALL 1\n"
     source.write_text(selected + text + FACE)
@@ -90,7 +92,7 @@ def product(
     batch, m, k = a.shape
     n = b.shape[2]
     device = built(precision)
-    number = PRECISIONS["fp32x3" if precision == "streamed" else precision]
+    number = PRECISIONS["fp32x3" if precision in EDITED else precision]
     y = device.empty((batch, m, n))
     y[...] = np.nan
     (of_a, a_steps), (of_b, b_steps) = laid(a, layouts[0]), laid(b, layouts[1])
@@ -143,6 +145,16 @@ def test_any_layout(of_a: str, of_b: str, precision: str) -> None:
     a = np.stack([a[0]] * 2) if of_a == "shared" else a
     b = np.stack([b[0]] * 2) if of_b == "shared" else b
     assert off_by(product(a, b, (of_a, of_b), precision), a, b) < EXACT
+
+
+@pytest.mark.parametrize("layout", ["plain", "transposed", "strided"])
+@pytest.mark.parametrize("part", PARTS)
+@pytest.mark.parametrize("size", [(2, 5, 140, 70), (1, 7, 300, 1000)], ids=str)
+def test_one_read_of_b_makes_what_two_make(size: tuple[int, int, int, int], part: str, layout: str) -> None:
+    batch, m, n, k = size
+    a, b, parts = draw(1, batch, m, k), draw(2, batch, k, n), ("whole", part, "whole")
+    y = product(a, b, ("plain", layout), "whole", parts=parts)
+    np.testing.assert_array_equal(y, product(a, b, ("plain", layout), parts=parts))
 
 
 @EVERY

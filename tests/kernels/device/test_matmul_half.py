@@ -11,7 +11,7 @@ from device_library import Array, Device, build_runtime
 from kernels.device.group_norm_library import one_text, read, stored
 
 from agent.kernels import sources
-from agent.kernels.matmul_half.operator import FORWARD
+from agent.kernels.matmul_half.operator import FORWARD, ROWS
 
 HERE = Path(__file__).parent
 SOURCE = HERE.parents[2] / "agent" / "kernels" / "matmul_half" / "csrc" / "launch.cuh"
@@ -19,6 +19,9 @@ FACE = """
 using namespace kernelwright;
 extern "C" int run_product(const void* p) {
     return matmul_half::forward(*static_cast<const matmul_half::Forward*>(p));
+}
+extern "C" int run_copy_rows(const void* p) {
+    return matmul_half::copy_rows(*static_cast<const matmul_half::Rows*>(p));
 }
 """
 ROUNDED = {"float16": 2.0**-11, "bfloat16": 2.0**-8}
@@ -44,7 +47,7 @@ def built(path: str = "sm80") -> Device:
     source = build_runtime().parent / f"matmul_half_{path}.cu"
     portable = path == "sm80"
     selected = "#define KW_PORTABLE_ONLY\n" if portable else "#define __CUDA_ARCH_FEAT_SM90_ALL 1\n"
-    source.write_text(selected + one_text([str(SOURCE)], STAND_IN) + FACE)
+    source.write_text(selected + one_text([str(SOURCE), str(SOURCE.with_name("rows.cuh"))], STAND_IN) + FACE)
     return Device(source, checked=portable)
 
 
@@ -139,3 +142,22 @@ def test_infinities_and_nan_stand_where_floats_are(dtype: str) -> None:
         wanted = read(a, dtype) @ read(b, dtype)
     np.testing.assert_array_equal(np.isnan(y), np.isnan(wanted))
     np.testing.assert_array_equal(y[np.isinf(wanted)], wanted[np.isinf(wanted)])
+
+
+@pytest.mark.parametrize("begin", [0, 1])
+@pytest.mark.parametrize("sizes", [(9, 5, 9, 8), (5, 2051, 8, 2056), (9, 8, 9, 5), (3, 4, 2, 1)], ids=str)
+def test_rows_get_zeros_and_lose_them(sizes: tuple[int, int, int, int], begin: int) -> None:
+    """Wherever the first of them begins."""
+    from_rows, from_length, rows, length = sizes
+    device = built()
+    of = device.empty(from_rows * from_length + begin, "uint16")[begin:].reshape(from_rows, from_length)
+    of[...] = np.arange(1, of.size + 1).reshape(of.shape)
+    y = device.empty(rows * length + begin, "uint16")[begin:].reshape(rows, length)
+    y[...] = 9
+    device.runtime.kw_clear_findings()
+    packed = struct.pack(f"@{ROWS}", of.ctypes.data, y.ctypes.data, *sizes, 0, 0)
+    assert device.call("run_copy_rows", ctypes.create_string_buffer(packed)) == 0
+    assert device.findings() == []
+    wanted = np.zeros((rows, length), "uint16")
+    wanted[:from_rows, :from_length] = of[:rows, :length]
+    np.testing.assert_array_equal(y, wanted)

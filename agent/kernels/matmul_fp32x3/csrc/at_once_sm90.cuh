@@ -2,8 +2,8 @@
 // a cluster of two multiplies a tile of 128 x 128, 64 rows each, loading half of b for both.
 //
 // A launch costs 2 to 3 us, and of the 44 us that three of them took at 1024 cubed the tensor cores needed 8. Here b's values
-// stay in registers from the look at their columns on, and a is split by other threads meanwhile. Of a stage's depth each of
-// two warpgroups multiplies 32, so that the sums are all there when both are done, with nothing to wait for from other blocks.
+// stay in registers from the look at their columns on, and a is split meanwhile. Two warpgroups take stages
+// in turn, so that the sums are all there when both are done, with nothing to wait for from other blocks.
 #pragma once
 
 #include "product_sm90.cuh"
@@ -17,12 +17,11 @@ constexpr int kBlockOfA = kOperandBytes / kTogether;     // hi and lo of a block
 constexpr int kOnceFactors = kBlockOfA + kOperandBytes;  // where a's factors stand in a stage
 constexpr int kOnceStageBytes = kOnceFactors + matrix::kAtomBytes;
 constexpr int kOnceSharedBytes = kOnceStages * kOnceStageBytes + matrix::kAtomBytes + 2 * kOnceStages * 8;
-constexpr int kOnceThreads = 2 * kSplitThreads;          // those that split b multiply; of those that split a one loads
-constexpr int kOnceConsumerRegisters = 200;
+constexpr int kOnceThreads = 512;                        // that split; then half of them multiply, and another one loads
+constexpr int kOnceConsumerRegisters = 216;
 constexpr int kMeetings = 2;
 
-template <int OF_A>
-__device__ __forceinline__ void splitters_meet() { sm90::some_meet<1 + OF_A, kSplitThreads>(); }
+using OnceEights = Eights<kOnceThreads>;
 
 // By one thread, for what others of its block stored before they met.
 __device__ __forceinline__ void arrive_for_others(int* meeting) {
@@ -30,82 +29,67 @@ __device__ __forceinline__ void arrive_for_others(int* meeting) {
     atomicAdd(meeting, 1);
 }
 
-__device__ __forceinline__ void wait_for_all(const int* meeting, int arrivals) {
-    while (sm90::load_acquire(meeting) < arrivals) {
+__device__ __forceinline__ void wait_for_all(const int* meeting) {
+    while (sm90::load_acquire(meeting) < static_cast<int>(gridDim.x)) {
     }
 }
 
-// What a tile of b has for its columns: two pieces of each stage.
-__device__ __forceinline__ void note_largest(const Operand& of, const Portion& at, const float (&v)[kSplit]) {
-    const Eights eights = {of.by_rows};
-    float largest[kSplit / 8];
-    find_largest(largest, v, of.by_rows);
-    float* to = of.largest + at.stage * 2 * of.all_rows() + at.number * kTile;
+// What a stage of a tile of b has for its columns.
+__device__ __forceinline__ void note_largest(const Operand& of, const Portion& at, const float (&v)[OnceEights::kValues]) {
+    const OnceEights eights = {of.by_rows};
+    float largest[OnceEights::kCount];
+    find_largest<kOnceThreads>(largest, v, of.by_rows);
     #pragma unroll
-    for (int i = 0; i < kSplit / 8; ++i) {
-        const int piece = eights.piece(i);
-        if (piece % 4 == 0) to[piece / 4 * of.all_rows() + eights.row(i)] = largest[i];
+    for (int i = 0; i < OnceEights::kCount; ++i) {
+        if (eights.piece(i) % 4 == 0) atomicMax(of.largest + at.number * kTile + eights.row(i), __float_as_int(largest[i]));
     }
 }
 
-__device__ __forceinline__ void find_exponents(Packed& tile, const Operand& of, const Portion& at) {
-    const int column = threadIdx.x % kTile, half = threadIdx.x / kTile;
-    const float* from = of.largest + at.number * kTile + column;
-    float largest = 0.0f;
-    #pragma unroll 8
-    for (int64_t i = half; i < of.pieces; i += 2) largest = fmaxf(largest, __ldcg(from + i * of.all_rows()));
-    tile.factors[half][column] = largest;
-    splitters_meet<0>();
-    if (half > 0) return;
-    tile.exponents[column] = exponent_for(fmaxf(largest, tile.factors[1][column]));
-    if (at.stage == 0) of.exponents[at.number * kTile + column] = tile.exponents[column];
-}
-
-// What is stored is told to all by the last of a block's threads that split an operand.
-template <int OF_A>
-__device__ __forceinline__ void end_splitting(const Product& p) {
-    sm90::all_stores_made();
-    splitters_meet<OF_A>();
-    if (Eights::thread() == 0) arrive_for_others(p.ended + 1);
-}
-
-__device__ __forceinline__ void split_share_of_a(const Product& p, Packed& tile) {
-    const Operand& a = p.plain.a;
+// Of a, whose first values have been loaded.
+__device__ __forceinline__ void split_share_of_a(const Operand& a, Packed& tile, float (&v)[OnceEights::kValues]) {
     for (int64_t block = blockIdx.x; block < a.blocks(); block += gridDim.x) {
         const Portion at(a, block);
-        float v[kSplit];
-        load(v, a, at);
-        pack_as<false>(tile, a, at, v);
-        splitters_meet<1>();
-        store(tile, a, block);
-        splitters_meet<1>();
+        if (block >= gridDim.x) {
+            load<kOnceThreads>(v, a, at);
+            __syncthreads();  // the one before has been stored
+        }
+        pack_as<kOnceThreads, false>(tile, a, at, v);
+        __syncthreads();
+        store<kOnceThreads>(tile, a, block);
     }
-    end_splitting<1>(p);
 }
 
-// A block has at most one tile of one stage of b, whose values stay in registers until all know the largest of its columns.
+// A block has at most one tile of one stage of b, whose values stay in registers until all know the largest of its columns;
+// meanwhile a is split.
 template <bool ALL>
-__device__ __forceinline__ void split_share_of_b(const Product& p, Packed& tile) {
-    const Operand& b = p.plain.b;
+__device__ __forceinline__ void split_shares(const Product& p, Packed* tiles) {
+    const Operand &a = p.plain.a, &b = p.plain.b;
     const bool has_one = blockIdx.x < b.blocks();
     const Portion at(b, blockIdx.x);
-    float v[kSplit];
-    if (has_one) {
-        load(v, b, at);
-        note_largest(b, at, v);
-    }
-    splitters_meet<0>();
+    float v[OnceEights::kValues], of_a[OnceEights::kValues];
+    if (has_one) load<kOnceThreads>(v, b, at);
+    if (blockIdx.x < a.blocks()) load<kOnceThreads>(of_a, a, Portion(a, blockIdx.x));
+    if (has_one) note_largest(b, at, v);
+    __syncthreads();
     if (threadIdx.x == 0) arrive_for_others(p.ended);
+    split_share_of_a(a, tiles[0], of_a);
     if (has_one) {
-        if (threadIdx.x == 0) wait_for_all(p.ended, gridDim.x);
-        splitters_meet<0>();
-        find_exponents(tile, b, at);
-        splitters_meet<0>();
-        pack_as<!ALL>(tile, b, at, v);
-        splitters_meet<0>();
-        store(tile, b, blockIdx.x);
+        Packed& tile = tiles[1];
+        if (threadIdx.x == 0) wait_for_all(p.ended);
+        __syncthreads();
+        if (threadIdx.x < kTile) {
+            const int64_t column = at.number * kTile + threadIdx.x;
+            tile.exponents[threadIdx.x] = exponent_for(__ldcg(b.largest + column));
+            if (at.stage == 0) b.exponents[column] = tile.exponents[threadIdx.x];
+        }
+        __syncthreads();
+        pack_as<kOnceThreads, !ALL>(tile, b, at, v);
+        __syncthreads();
+        store<kOnceThreads>(tile, b, blockIdx.x);
     }
-    end_splitting<0>(p);
+    sm90::all_stores_made();
+    __syncthreads();
+    if (threadIdx.x == 0) arrive_for_others(p.ended + 1);
 }
 
 // Where in its tile a block is, and what its cluster does.
@@ -130,7 +114,7 @@ __device__ __forceinline__ void load_at_once(const Product& p, const Ring& ring)
     const unsigned char* a = p.a + share.batch * p.a_bytes + (share.tile.of_x * stages + share.begin) * kPackedBytes;
     const unsigned char* b = p.b + share.batch * p.b_bytes + (share.tile.of_weight * stages + share.begin) * kOperandBytes;
     Turn turn = {0, 1};  // the first round finds every stage free
-    wait_for_all(p.ended + 1, 2 * gridDim.x);
+    wait_for_all(p.ended + 1);
     sm90::all_stores_made();
     for (int i = share.begin; i < share.end; ++i, turn.next(kOnceStages), a += kPackedBytes, b += kOperandBytes) {
         unsigned char* to = ring.stages + turn.stage * kOnceStageBytes;
@@ -147,32 +131,40 @@ __device__ __forceinline__ void load_at_once(const Product& p, const Ring& ring)
     }
 }
 
-// The sums of all stages, of 32 of the depth of each.
+// The sums of every other stage, beginning with the one of this warpgroup's number: while one warpgroup adds up what is left,
+// the other one has the tensor cores.
 template <bool ALL>
 __device__ __forceinline__ void multiply_at_once(const Ring& ring, const Share& share, int group, float (&sum)[64]) {
-    float partial[64];
+    float first[64], second[64];
     #pragma unroll
-    for (int i = 0; i < 64; ++i) sum[i] = partial[i] = 0.0f;
+    for (int i = 0; i < 64; ++i) sum[i] = first[i] = second[i] = 0.0f;
     Turn turn = {0, 0};
+    if (group > 0) turn.next(kOnceStages);
     const int row = linear::place_of(0, 0).row;
-    for (int i = share.begin; i < share.end; ++i, turn.next(kOnceStages)) {
+    for (int i = share.begin + group; i < share.end; i += kConsumers) {
         const unsigned char* stage = ring.stages + turn.stage * kOnceStageBytes;
-        const float* factors = reinterpret_cast<const float*>(stage + kOnceFactors) + group * kBlockRows + row;
+        const float* factors = reinterpret_cast<const float*>(stage + kOnceFactors) + row;
         matrix::barrier_wait(ring.full + turn.stage, turn.parity);
-        const float rows[2] = {factors[0], factors[8]};
+        const float rows[2][2] = {{factors[0], factors[8]}, {factors[kBlockRows], factors[kBlockRows + 8]}};
         matrix::matrix_begin();
-        multiply_half<ALL, kBlockOfA / 2>(partial, stage + group * 64, stage + kBlockOfA + group * 64);
-        matrix::matrix_wait(partial);
+        multiply_half<ALL, kBlockOfA / 2>(first, stage, stage + kBlockOfA);
+        multiply_half<ALL, kBlockOfA / 2>(second, stage + 64, stage + kBlockOfA + 64);
+        sm90::products_done<1>(first);
+        add(sum, first, rows[0]);
+        sm90::products_done<0>(second);
         __syncwarp();
         for (int to = 0; to < kTogether; ++to) sm90::barrier_arrive_at(ring.free + turn.stage, to);
-        add(sum, partial, rows);
+        add(sum, second, rows[1]);
+        for (int step = 0; step < kConsumers; ++step) turn.next(kOnceStages);
     }
 }
+
+__device__ __forceinline__ void consumers_meet() { sm90::some_meet<1, 128 * kConsumers>(); }
 
 // Each warpgroup gets the other's sums of half of the columns, and has those of the whole depth.
 __device__ __forceinline__ void exchange(unsigned char* memory, const float (&sum)[64], int group, float (&both)[32]) {
     auto* of_group = reinterpret_cast<float4*>(memory) + threadIdx.x % 128;
-    splitters_meet<0>();  // nobody reads the stages any more
+    consumers_meet();  // nobody reads the stages any more
     #pragma unroll
     for (int i = 0; i < 8; ++i) {
         float four[4];
@@ -184,7 +176,7 @@ __device__ __forceinline__ void exchange(unsigned char* memory, const float (&su
         }
         of_group[(group * 8 + i) * 128] = {four[0], four[1], four[2], four[3]};
     }
-    splitters_meet<0>();
+    consumers_meet();
     #pragma unroll
     for (int i = 0; i < 8; ++i) {
         const float4 four = of_group[((1 - group) * 8 + i) * 128];
@@ -213,22 +205,20 @@ __global__ void __launch_bounds__(kOnceThreads, 1) matmul_at_once(const __grid_c
     if (threadIdx.x == 0) {
         for (int stage = 0; stage < kOnceStages; ++stage) {
             matrix::barrier_init(ring.full + stage);
-            matrix::barrier_init(ring.free + stage, kTogether * kConsumers * 128);
+            matrix::barrier_init(ring.free + stage, kTogether * 128);  // the threads of one warpgroup of each block
         }
         matrix::barriers_made();
     }
     __syncthreads();
-    auto* tiles = reinterpret_cast<Packed*>(ring.stages);
+    split_shares<ALL>(p, reinterpret_cast<Packed*>(ring.stages));
     const bool has_tile = blockIdx.x < kTogether * p.cut.tiles;
     const int group = threadIdx.x / 128;
     if (group >= kConsumers) {
-        split_share_of_a(p, tiles[1]);
         sm90::give_registers<kLoaderRegisters>();
         sm90::cluster_meet();  // the stages are free, and their barriers there
-        if (has_tile && threadIdx.x == kSplitThreads) load_at_once(p, ring);
+        if (has_tile && threadIdx.x == 128 * kConsumers) load_at_once(p, ring);
         __syncwarp();
     } else {
-        split_share_of_b<ALL>(p, tiles[0]);
         sm90::take_registers<kOnceConsumerRegisters>();
         sm90::cluster_meet();  // the stages are free, and their barriers there
         if (has_tile) multiply_and_store<ALL>(p, ring, group);
@@ -276,7 +266,9 @@ cudaError_t launch_at_once(const Product& p, int64_t sms, cudaStream_t stream) {
 }
 
 inline cudaError_t at_once(const Product& p, int64_t sms, cudaStream_t stream) {
-    const cudaError_t error = cudaMemsetAsync(p.ended, 0, kMeetings * sizeof(int), stream);
+    // The columns' largest values and, behind them, the counters.
+    const auto bytes = reinterpret_cast<const char*>(p.ended + kMeetings) - reinterpret_cast<const char*>(p.plain.b.largest);
+    const cudaError_t error = cudaMemsetAsync(p.plain.b.largest, 0, static_cast<size_t>(bytes), stream);
     if (error != cudaSuccess) return error;
     return p.all ? launch_at_once<true>(p, sms, stream) : launch_at_once<false>(p, sms, stream);
 }

@@ -4,6 +4,7 @@
 
 #include "../../linear_fp32x3/csrc/operands_sm90.cuh"
 #include "at_once_sm90.cuh"
+#include "split_whole_sm90.cuh"
 
 namespace kernelwright::matmul {
 
@@ -38,7 +39,7 @@ inline Plan plan_of(const Forward& args, int64_t sms) {
     plan.at_once = is_at_once(plan.both, plan.tiles, plan.sms, plan.cut.cost);
     if (plan.at_once) {
         plan.cut = by_tiles;
-        plan.both.b.pieces = 2 * plan.both.b.stages;
+        plan.both.b.pieces = 1;
     }
     plan.b_at = on_256_bytes(plan.both.a.bytes());
     plan.ended_at = plan.b_at + on_256_bytes(plan.both.b.bytes());
@@ -49,21 +50,25 @@ inline Plan plan_of(const Forward& args, int64_t sms) {
     return plan;
 }
 
+inline cudaError_t split_both(const Operands& both, cudaStream_t stream) {
+    if (!splits_whole(both.b)) return split(both, stream);
+    const cudaError_t error = split_whole(both, stream);
+    return error == cudaSuccess ? split_alone(both, both.a.blocks(), stream) : error;
+}
+
 template <bool ALL>
 cudaError_t multiply(const Product& p, unsigned blocks, cudaStream_t stream) {
     const auto kernel = matmul_fp32x3<ALL>;
     const cudaError_t error = cudaFuncSetAttribute(reinterpret_cast<const void*>(kernel),
                                                    cudaFuncAttributeMaxDynamicSharedMemorySize, kSharedBytes);
     if (error != cudaSuccess) return error;
-    kernel<<<blocks, kThreads, kSharedBytes, stream>>>(p);
-    return cudaGetLastError();
+    return launched_with(kernel, blocks, kThreads, kSharedBytes, stream, p);
 }
 
 inline cudaError_t join(const Product& p, cudaStream_t stream) {
     const int64_t blocks = ceil_div(int64_t{p.batch} * p.tiles.m * p.tiles.n, kJoinThreads * kJoined);
     if (blocks > kMostBlocks) return cudaErrorInvalidValue;
-    matmul_join<<<static_cast<unsigned>(blocks), kJoinThreads, 0, stream>>>(p);
-    return cudaGetLastError();
+    return launched(matmul_join, static_cast<unsigned>(blocks), kJoinThreads, stream, p);
 }
 
 // What the kernels are told; gives the plan's operands their places.
@@ -97,7 +102,7 @@ inline cudaError_t run(const Forward& args, Plan plan) {
     if (std::max({args.batch, args.m, args.n, a.stages}) > kMostBlocks - kTile) return cudaErrorInvalidValue;
     const Product p = product_of(args, plan);
     if (plan.at_once) return at_once(p, plan.sms, args.stream);
-    cudaError_t error = split(plan.both, args.stream);
+    cudaError_t error = split_both(plan.both, args.stream);
     if (error != cudaSuccess) return error;
     const unsigned blocks = plan.cut.grid(plan.tiles, plan.sms);
     error = p.all ? multiply<true>(p, blocks, args.stream) : multiply<false>(p, blocks, args.stream);

@@ -261,6 +261,7 @@ __global__ void __launch_bounds__(kThreads, 1) matmul_fp32x3(const __grid_consta
         matrix::barriers_made();
     }
     __syncthreads();
+    await_earlier();
     const int group = threadIdx.x / 128;
     if (group == kConsumers) {
         sm90::give_registers<kLoaderRegisters>();
@@ -277,6 +278,7 @@ constexpr int kJoined = 4;  // elements of a thread
 
 // Adds the parts up, in their order.
 __global__ void __launch_bounds__(kJoinThreads) matmul_join(const __grid_constant__ Product p) {
+    await_earlier();
     const int64_t m = p.tiles.m, n = p.tiles.n, count = p.batch * m * n;
     const int64_t first = static_cast<int64_t>(blockIdx.x) * kJoinThreads * kJoined + threadIdx.x;
     float sum[kJoined] = {};
@@ -285,7 +287,7 @@ __global__ void __launch_bounds__(kJoinThreads) matmul_join(const __grid_constan
         #pragma unroll
         for (int i = 0; i < kJoined; ++i) {
             const int64_t at = first + i * kJoinThreads;
-            const float v = at < count ? __ldg(p.partial + part * count + at) : 0.0f;
+            const float v = at < count ? p.partial[part * count + at] : 0.0f;
             sum[i] = part == 0 ? v : sum[i] + v;
         }
     }

@@ -17,6 +17,7 @@
 
 #include <algorithm>
 
+#include "../../csrc/launched.cuh"
 #include "../../linear_fp32x3/csrc/split_sm90.cuh"
 #include "sizes.cuh"
 
@@ -31,7 +32,6 @@ constexpr int kSplitThreads = 256;
 constexpr int kHalf = kDepth / 2;  // of depth, with one scale for each row of a
 constexpr int kFactorBytes = 2 * kTile * static_cast<int>(sizeof(float));
 constexpr int kPackedBytes = kOperandBytes + kFactorBytes;  // of a
-constexpr int kSplit = kTile * kDepth / kSplitThreads;      // values of a thread
 constexpr int kPieceRows = 32;                              // of b whose largest values a block finds
 constexpr int64_t kLeastPiece = 512;                        // of depth
 constexpr int64_t kMostPieces = 64;
@@ -50,7 +50,7 @@ struct Operand {
     int64_t stages;
     unsigned char* packed;
     int* exponents;              // of b, [batch, padded rows]
-    float* largest;              // of b, [pieces, batch, padded rows]
+    int* largest;                // of b, [pieces, batch, padded rows]: the bits of the largest finite size
     int64_t piece, pieces;       // of depth
 
     // The depths that a row has, [begin_of(row), end_of(row)).
@@ -69,7 +69,7 @@ struct Operand {
     __host__ __device__ int64_t blocks() const { return batch * tiles() * stages; }
     __host__ __device__ int64_t look_blocks() const { return all_rows() / kPieceRows * pieces; }
     __host__ __device__ int64_t bytes() const {
-        return batch * tiles() * tile_bytes() + (is_b ? all_rows() * (pieces + 1) * int64_t{sizeof(float)} : 0);
+        return batch * tiles() * tile_bytes() + (is_b ? all_rows() * (pieces + 1) * int64_t{sizeof(int)} : 0);
     }
 };
 
@@ -100,7 +100,7 @@ inline void place(Operand& operand, unsigned char* memory) {
     operand.packed = memory;
     if (!operand.is_b) return;
     operand.exponents = reinterpret_cast<int*>(memory + operand.batch * operand.tiles() * operand.tile_bytes());
-    operand.largest = reinterpret_cast<float*>(operand.exponents + operand.all_rows());
+    operand.largest = operand.exponents + operand.all_rows();
 }
 
 // Values that are not there are 0.
@@ -118,8 +118,9 @@ struct Operands {
     int64_t zeros;
 };
 
-// The power of two that brings values up to `largest` to where they are split; a float, whatever that is.
-__device__ __forceinline__ int exponent_for(float largest) { return largest > 0.0f ? min(13 - ilogbf(largest), 120) : 0; }
+// The power of two that brings values up to `largest`, of these bits, to where they are split; a float, whatever that is.
+__device__ __forceinline__ int exponent_for(int largest) { return largest > 0 ? min(13 + 127 - (largest >> 23), 120) : 0; }
+__device__ __forceinline__ int exponent_for(float largest) { return exponent_for(__float_as_int(largest)); }
 
 __device__ __forceinline__ float scale_of(int exponent) { return __int_as_float((127 + exponent) << 23); }
 
@@ -171,39 +172,47 @@ struct Portion {
     }
 };
 
-// Which eight neighbours in depth are a thread's, the i-th of kSplit / 8. Where rows are neighbours a thread has half a row of
-// a tile; where depths are, or nothing is, eight threads share a row.
+// Which eight neighbours in depth are a thread's, of all THREADS of a block, the i-th of kCount. Where rows are neighbours 32
+// or 16 lanes are; where depths are, or nothing is, eight threads share a row.
+template <int THREADS>
 struct Eights {
+    static constexpr int kCount = kTile * kDepth / 8 / THREADS;
+    static constexpr int kValues = 8 * kCount;
+    static constexpr int kLanes = kCount * 8;  // of a warp, beside each other in rows; others have the rest of 32 in depth
     bool by_rows;
 
-    __device__ __forceinline__ static int thread() { return threadIdx.x % kSplitThreads; }
     __device__ __forceinline__ int row(int i) const {
-        return by_rows ? thread() % kTile : i * (kSplitThreads / 8) + thread() / 8;
+        const int thread = threadIdx.x;
+        return by_rows ? thread / 32 * kLanes % kTile + thread % kLanes : i * (THREADS / 8) + thread / 8;
     }
     __device__ __forceinline__ int piece(int i) const {
-        return by_rows ? thread() / kTile * (kHalf / 8) + i : thread() % 8;
+        const int thread = threadIdx.x;
+        return by_rows ? thread / 32 * kLanes / kTile * (kHalf / 8) + thread % 32 / kLanes * kCount + i : thread % 8;
     }
 };
 
-__device__ __forceinline__ void load_by_rows(float (&v)[kSplit], const Operand& of, const Portion& at) {
-    const Eights eights = {true};
+template <int THREADS>
+__device__ __forceinline__ void load_by_rows(float (&v)[Eights<THREADS>::kValues], const Operand& of, const Portion& at) {
+    constexpr int kValues = Eights<THREADS>::kValues;
+    const Eights<THREADS> eights = {true};
     const int64_t row = at.first_row + eights.row(0), begin = at.stage * kDepth + eights.piece(0) * 8;
     const float* from = at.matrix + row + begin * of.depth_step;
     const int64_t there = row < of.rows ? of.depth - begin : 0;
-    if (there >= kHalf) {
+    if (there >= kValues) {
         #pragma unroll
-        for (int i = 0; i < kHalf; ++i) v[i] = from[i * of.depth_step];
+        for (int i = 0; i < kValues; ++i) v[i] = from[i * of.depth_step];
     } else {
         #pragma unroll
-        for (int i = 0; i < kHalf; ++i) v[i] = i < there ? from[i * of.depth_step] : 0.0f;
+        for (int i = 0; i < kValues; ++i) v[i] = i < there ? from[i * of.depth_step] : 0.0f;
     }
 }
 
-__device__ __forceinline__ void load_by_depth(float (&v)[kSplit], const Operand& of, const Portion& at) {
-    const Eights eights = {false};
+template <int THREADS>
+__device__ __forceinline__ void load_by_depth(float (&v)[Eights<THREADS>::kValues], const Operand& of, const Portion& at) {
+    const Eights<THREADS> eights = {false};
     const int64_t begin = at.stage * kDepth + eights.piece(0) * 8;
     #pragma unroll
-    for (int i = 0; i < kSplit; i += 8) {
+    for (int i = 0; i < Eights<THREADS>::kValues; i += 8) {
         const int64_t row = at.first_row + eights.row(i / 8);
         const float* from = at.matrix + row * of.row_step + begin * of.depth_step;
         const int64_t there = row < of.rows ? of.depth - begin : 0;
@@ -218,65 +227,67 @@ __device__ __forceinline__ void load_by_depth(float (&v)[kSplit], const Operand&
     }
 }
 
-__device__ __forceinline__ void load(float (&v)[kSplit], const Operand& of, const Portion& at) {
+template <int THREADS>
+__device__ __forceinline__ void load(float (&v)[Eights<THREADS>::kValues], const Operand& of, const Portion& at) {
     if (of.by_rows) {
-        load_by_rows(v, of, at);
+        load_by_rows<THREADS>(v, of, at);
     } else {
-        load_by_depth(v, of, at);
+        load_by_depth<THREADS>(v, of, at);
     }
-    const Eights eights = {of.by_rows};
+    const Eights<THREADS> eights = {of.by_rows};
     #pragma unroll
-    for (int i = 0; i < kSplit; i += 8) {
+    for (int i = 0; i < Eights<THREADS>::kValues; i += 8) {
         keep_part<8>(of, v + i, at.first_row + eights.row(i / 8), at.stage * kDepth + eights.piece(i / 8) * 8);
     }
 }
 
 // The largest of the 32 in depth that each of a thread's eights belongs to.
-__device__ __forceinline__ void find_largest(float (&largest)[kSplit / 8], const float (&v)[kSplit], bool by_rows) {
+template <int THREADS>
+__device__ __forceinline__ void find_largest(float (&largest)[Eights<THREADS>::kCount], const float (&v)[Eights<THREADS>::kValues],
+                                             bool by_rows) {
+    constexpr int kCount = Eights<THREADS>::kCount;
     #pragma unroll
-    for (int i = 0; i < kSplit / 8; ++i) largest[i] = largest_of<8>(v + i * 8);
+    for (int i = 0; i < kCount; ++i) largest[i] = largest_of<8>(v + i * 8);
     if (by_rows) {
-        const float of_all = largest_of<kSplit / 8>(largest);
+        float of_all = largest_of<kCount>(largest);
+        for (int lanes = Eights<THREADS>::kLanes; lanes < 32; lanes *= 2) {
+            of_all = fmaxf(of_all, __shfl_xor_sync(0xffffffffu, of_all, lanes));
+        }
         #pragma unroll
-        for (int i = 0; i < kSplit / 8; ++i) largest[i] = of_all;
+        for (int i = 0; i < kCount; ++i) largest[i] = of_all;
         return;
     }
     #pragma unroll
-    for (int i = 0; i < kSplit / 8; ++i) {
+    for (int i = 0; i < kCount; ++i) {
         largest[i] = fmaxf(largest[i], __shfl_xor_sync(0xffffffffu, largest[i], 1));
         largest[i] = fmaxf(largest[i], __shfl_xor_sync(0xffffffffu, largest[i], 2));
     }
 }
 
-template <bool DRAWN>
-__device__ __forceinline__ void pack_as(Packed& tile, const Operand& of, const Portion& at, const float (&v)[kSplit]) {
-    const Eights eights = {of.by_rows};
-    float largest[kSplit / 8];
-    if (!of.is_b) find_largest(largest, v, of.by_rows);
+template <int THREADS, bool DRAWN>
+__device__ __forceinline__ void pack_as(Packed& tile, const Operand& of, const Portion& at,
+                                        const float (&v)[Eights<THREADS>::kValues]) {
+    const Eights<THREADS> eights = {of.by_rows};
+    float largest[Eights<THREADS>::kCount];
+    if (!of.is_b) find_largest<THREADS>(largest, v, of.by_rows);
     #pragma unroll
-    for (int i = 0; i < kSplit / 8; ++i) {
+    for (int i = 0; i < Eights<THREADS>::kCount; ++i) {
         const int row = eights.row(i);
         const int exponent = of.is_b ? tile.exponents[row] : exponent_for(largest[i]);
         put<DRAWN>(tile, of, row, at.first_row, eights.piece(i), at.stage, v + i * 8, exponent);
     }
 }
 
-__device__ __forceinline__ void pack(Packed& tile, const Operand& of, const Portion& at, const float (&v)[kSplit]) {
-    if (of.drawn) {
-        pack_as<true>(tile, of, at, v);
-    } else {
-        pack_as<false>(tile, of, at, v);
-    }
-}
-
+template <int THREADS>
 __device__ __forceinline__ void store(const Packed& tile, const Operand& of, int64_t block) {
     const int bytes = of.is_b ? kOperandBytes : kPackedBytes;
     auto* to = reinterpret_cast<float4*>(of.packed + block * bytes);
-    for (int i = Eights::thread(); i < bytes / 16; i += kSplitThreads) to[i] = reinterpret_cast<const float4*>(&tile)[i];
+    for (int i = threadIdx.x; i < bytes / 16; i += THREADS) to[i] = reinterpret_cast<const float4*>(&tile)[i];
 }
 
 // A block makes one tile of one stage.
 __global__ void __launch_bounds__(kSplitThreads) matmul_split(const __grid_constant__ Operands both) {
+    await_earlier();
     const int64_t thread = static_cast<int64_t>(blockIdx.x) * kSplitThreads + threadIdx.x;
     for (int64_t i = thread; i < both.zeros; i += static_cast<int64_t>(gridDim.x) * kSplitThreads) both.zeroed[i] = 0;
     __shared__ Packed tile;
@@ -290,23 +301,27 @@ __global__ void __launch_bounds__(kSplitThreads) matmul_split(const __grid_const
     if (!is_a) {
         if (threadIdx.x < kTile) {
             const int64_t row = at.number * kTile + threadIdx.x;
-            float largest = 0.0f;
-            for (int64_t i = 0; i < of.pieces; ++i) largest = fmaxf(largest, of.largest[i * of.all_rows() + row]);
+            int largest = 0;
+            for (int64_t i = 0; i < of.pieces; ++i) largest = max(largest, of.largest[i * of.all_rows() + row]);
             tile.exponents[threadIdx.x] = exponent_for(largest);
             if (at.stage == 0) of.exponents[row] = tile.exponents[threadIdx.x];
         }
         __syncthreads();
     }
-    float v[kSplit];
-    load(v, of, at);
-    pack(tile, of, at, v);
+    float v[Eights<kSplitThreads>::kValues];
+    load<kSplitThreads>(v, of, at);
+    if (of.drawn) {
+        pack_as<kSplitThreads, true>(tile, of, at, v);
+    } else {
+        pack_as<kSplitThreads, false>(tile, of, at, v);
+    }
     __syncthreads();
-    store(tile, of, block);
+    store<kSplitThreads>(tile, of, block);
 }
 
 // Rows are neighbours: a lane for each of the 32, a warp for every eighth depth.
 __device__ __forceinline__ void look_by_rows(const Operand& of, const float* matrix, int64_t first, int64_t begin,
-                                             int64_t end, float* largest) {
+                                             int64_t end, int* largest) {
     __shared__ float of_warp[kSplitThreads / 32][kPieceRows];
     const int warp = threadIdx.x / 32;
     const int64_t row = first + threadIdx.x % 32;
@@ -321,12 +336,12 @@ __device__ __forceinline__ void look_by_rows(const Operand& of, const float* mat
     __syncthreads();
     if (warp > 0) return;
     for (int other = 1; other < kSplitThreads / 32; ++other) mine = fmaxf(mine, of_warp[other][threadIdx.x]);
-    largest[threadIdx.x] = mine;
+    largest[threadIdx.x] = __float_as_int(mine);
 }
 
 // Depths are neighbours, or nothing is: a warp for each row.
 __device__ __forceinline__ void look_by_depth(const Operand& of, const float* matrix, int64_t first, int64_t begin,
-                                              int64_t end, float* largest) {
+                                              int64_t end, int* largest) {
     for (int i = threadIdx.x / 32; i < kPieceRows; i += kSplitThreads / 32) {
         float mine = 0.0f;
         if (first + i < of.rows) {
@@ -337,18 +352,19 @@ __device__ __forceinline__ void look_by_depth(const Operand& of, const float* ma
             }
         }
         for (int offset = 16; offset > 0; offset /= 2) mine = fmaxf(mine, __shfl_xor_sync(0xffffffffu, mine, offset));
-        if (threadIdx.x % 32 == 0) largest[i] = mine;
+        if (threadIdx.x % 32 == 0) largest[i] = __float_as_int(mine);
     }
 }
 
 // The largest values of pieces of b's columns.
 __global__ void __launch_bounds__(kSplitThreads) matmul_look(const __grid_constant__ Operand of) {
+    await_earlier();
     const int64_t piece = blockIdx.x % of.pieces, group = blockIdx.x / of.pieces;
     const int64_t of_batch = of.tiles() * (kTile / kPieceRows);
     const float* matrix = of.values + group / of_batch * of.batch_step;
     const int64_t first = group % of_batch * kPieceRows, begin = piece * of.piece;
     const int64_t end = min(begin + of.piece, of.depth);
-    float* largest = of.largest + piece * of.all_rows() + group * kPieceRows;
+    int* largest = of.largest + piece * of.all_rows() + group * kPieceRows;
     if (of.by_rows) {
         look_by_rows(of, matrix, first, begin, end, largest);
     } else {
@@ -356,15 +372,17 @@ __global__ void __launch_bounds__(kSplitThreads) matmul_look(const __grid_consta
     }
 }
 
-// Both operands are of one depth; there may be no a.
+// The first `blocks` of a's and b's.
+inline cudaError_t split_alone(const Operands& both, int64_t blocks, cudaStream_t stream) {
+    if (blocks > kMostBlocks) return cudaErrorInvalidValue;
+    return launched(matmul_split, static_cast<unsigned>(blocks), kSplitThreads, stream, both);
+}
+
+// Both operands are of one depth; there may be no a. b is read twice.
 inline cudaError_t split(const Operands& both, cudaStream_t stream) {
-    const int64_t blocks = both.a.blocks() + both.b.blocks();
-    if (std::max(blocks, both.b.look_blocks()) > kMostBlocks) return cudaErrorInvalidValue;
-    matmul_look<<<static_cast<unsigned>(both.b.look_blocks()), kSplitThreads, 0, stream>>>(both.b);
-    const cudaError_t error = cudaGetLastError();
-    if (error != cudaSuccess) return error;
-    matmul_split<<<static_cast<unsigned>(blocks), kSplitThreads, 0, stream>>>(both);
-    return cudaGetLastError();
+    if (both.b.look_blocks() > kMostBlocks) return cudaErrorInvalidValue;
+    const cudaError_t error = launched(matmul_look, static_cast<unsigned>(both.b.look_blocks()), kSplitThreads, stream, both.b);
+    return error == cudaSuccess ? split_alone(both, both.a.blocks() + both.b.blocks(), stream) : error;
 }
 
 }  // namespace kernelwright::matmul

@@ -22,4 +22,14 @@ struct Forward {
     int64_t device;
 };
 
+// `to` [rows, length] of `from` [from_rows, from_length], both contiguous; 0 where there is nothing in it. No size is 0.
+struct Rows {
+    const void* from;
+    void* to;
+    int64_t from_rows, from_length;
+    int64_t rows, length;
+    cudaStream_t stream;
+    int64_t device;
+};
+
 }  // namespace kernelwright::matmul_half

@@ -11,13 +11,12 @@ namespace kernelwright {
 
 constexpr int kFewWarps = 8;
 
-// The sum over a block, in every thread of it. `of_warp` is shared memory for kMaxWarps values, aligned for two vectors,
-// that no other sum uses. What few warps found every thread reads and adds up itself: of few rows nothing hides the
-// five steps of a shuffle.
+// The sum over a block, in every thread of it. `of_warp` is shared memory for kMaxWarps values, aligned as float4, that
+// no other sum uses. Every thread reads and adds up what few warps found: of few rows nothing hides five more shuffles.
 __device__ __forceinline__ float block_sum(float mine, float* of_warp) {
     #pragma unroll
     for (int offset = kWarp / 2; offset > 0; offset /= 2) mine += __shfl_xor_sync(0xffffffff, mine, offset);
-    const int warps = int(blockDim.x) / kWarp, thread = int(threadIdx.x);
+    const unsigned warps = blockDim.x / kWarp, thread = threadIdx.x;
     if (warps == 1) return mine;
     if (thread % kWarp == 0) of_warp[thread / kWarp] = mine;
     if (thread >= warps && thread < kFewWarps) of_warp[thread] = 0.0f;
@@ -33,17 +32,17 @@ __device__ __forceinline__ float block_sum(float mine, float* of_warp) {
 }
 
 // Who holds a row: kTeam neighbouring lanes of a warp, or where that is 0 a block, each thread up to kPacks packs.
-// kBlocks of kThreads have to stand on an SM, which bounds their registers. kEarly: the parameters are asked for with the
-// row; they take registers that more rows need, but of few or short rows nothing else hides how long they are on their
-// way.
+// kBlocks of kThreads have to stand on an SM, which bounds their registers. kEarly: the parameters are asked for with
+// the row; they take registers that more rows need, but of few or short rows nothing else hides how long they are on
+// their way.
 template <int kTeam_, int kPacks_, int kThreads_, int kBlocks_, bool kEarly_ = false>
 struct Held {
     static constexpr int kTeam = kTeam_, kPacks = kPacks_, kThreads = kThreads_, kBlocks = kBlocks_;
     static constexpr bool kEarly = kEarly_;
     static constexpr int kTeams = kThreads / (kTeam == 0 ? kThreads : kTeam);  // of a block
 
-    __device__ __forceinline__ static int team() { return int(threadIdx.x) / (kThreads / kTeams); }
-    __device__ __forceinline__ static int step() { return kTeam == 0 ? int(blockDim.x) : kTeam; }
+    __device__ __forceinline__ static unsigned team() { return kTeam == 0 ? 0 : threadIdx.x / (kThreads / kTeams); }
+    __device__ __forceinline__ static unsigned step() { return kTeam == 0 ? blockDim.x : kTeam; }
 
     // Over the threads of a row, in each of them; every lane of a warp calls it.
     __device__ __forceinline__ static float sum(float mine, float* of_warp) {
@@ -75,34 +74,37 @@ struct Affine {
     }
 };
 
-// Where rows come from. `of` answers what is added up to make a row, `made` its packs; where kSum is false they are those
-// of x, and nothing is stored but the result.
+// Where rows come from, here those of x. `of` answers what a row is made of, `first` and `second` load packs of that, and
+// `made` makes one of the row. kSum: what was made is a result too. kLooksUp: where a row lies is read from memory.
 template <typename T, int V>
 struct RowsOfOne {
-    using Addends = const Pack<T, V>*;
-    static constexpr bool kSum = false;
+    using Parts = const Pack<T, V>*;
+    static constexpr bool kSum = false, kLooksUp = false;
     const Pack<T, V>* x;
 
-    __device__ __forceinline__ Addends of(int64_t row, int packs) const { return x + row * packs; }
-    __device__ __forceinline__ static Pack<T, V> first(Addends from, int at) { return from[at]; }
-    __device__ __forceinline__ Pack<T, V> second(Addends, int) const { return {}; }
-    __device__ __forceinline__ Pack<T, V> made(Addends, Pack<T, V> one, Pack<T, V>) const { return one; }
+    __device__ __forceinline__ Parts of(unsigned row, int packs) const { return x + int64_t{row} * packs; }
+    __device__ __forceinline__ Pack<T, V> first(Parts from, int at) const { return from[at]; }
+    __device__ __forceinline__ Pack<T, V> second(Parts, int) const { return {}; }
+    __device__ __forceinline__ Pack<T, V> made(Parts, Pack<T, V> one, Pack<T, V>) const { return one; }
 };
 
 template <typename T, int V>
 struct RowsOfSum {
-    struct Addends {
+    struct Parts {
         const Pack<T, V>* x;
         const Pack<T, V>* residual;
     };
-    static constexpr bool kSum = true;
+    static constexpr bool kSum = true, kLooksUp = false;
     const Pack<T, V>* x;
     const Pack<T, V>* residual;
 
-    __device__ __forceinline__ Addends of(int64_t row, int packs) const { return {x + row * packs, residual + row * packs}; }
-    __device__ __forceinline__ static Pack<T, V> first(Addends from, int at) { return from.x[at]; }
-    __device__ __forceinline__ Pack<T, V> second(Addends from, int at) const { return from.residual[at]; }
-    __device__ __forceinline__ Pack<T, V> made(Addends, Pack<T, V> one, Pack<T, V> other) const { return total(one, other); }
+    __device__ __forceinline__ Parts of(unsigned row, int packs) const {
+        const int64_t begin = int64_t{row} * packs;
+        return {x + begin, residual + begin};
+    }
+    __device__ __forceinline__ Pack<T, V> first(Parts from, int at) const { return from.x[at]; }
+    __device__ __forceinline__ Pack<T, V> second(Parts from, int at) const { return from.residual[at]; }
+    __device__ __forceinline__ Pack<T, V> made(Parts, Pack<T, V> a, Pack<T, V> b) const { return total(a, b); }
 };
 
 // RMSNorm has no bias; `added` is null where the source's kSum is false.
@@ -110,15 +112,17 @@ template <typename Hold, bool kCentred, typename Source, typename T, typename P,
 __global__ void __launch_bounds__(Hold::kThreads, Hold::kBlocks) norm_held(
     const Source source, const Pack<P, V>* weight, const Pack<P, V>* bias,
     Pack<T, V>* __restrict__ y, Pack<T, V>* __restrict__ added, float* __restrict__ means, float* __restrict__ rstds,
-    int64_t rows, int packs, float share, float eps) {
+    unsigned rows, int packs, float share, float eps) {
     await_earlier();
     // One pack stays as floats; of more, the elements as they are stored, which take half the registers.
     constexpr int kPacks = Hold::kPacks;
     using Kept = std::conditional_t<kPacks == 1, float, T>;
     __shared__ alignas(float4) float of_mean[kMaxWarps], of_variance[kMaxWarps];
-    const int64_t row = int64_t{blockIdx.x} * Hold::kTeams + Hold::team(), begin = row * packs;
-    const int step = Hold::step(), first = int(threadIdx.x) - Hold::team() * step;
-    const int end = row < rows ? packs : 0;  // a team without a row adds up too: its warp's lanes do so together
+    const unsigned row = blockIdx.x * Hold::kTeams + Hold::team();  // of fewer than 2^31, and a block's more
+    const int step = int(Hold::step()), first = int(threadIdx.x - Hold::team() * Hold::step());
+    const bool is_there = Hold::kTeam == 0 || row < rows;
+    const int end = is_there ? packs : 0;  // a team without a row adds up too: its warp's lanes do so together
+    const int64_t begin = int64_t{row} * packs;
     const auto each = [&](int until, auto f) {
         #pragma unroll
         for (int u = 0; u < kPacks; ++u) {
@@ -129,7 +133,7 @@ __global__ void __launch_bounds__(Hold::kThreads, Hold::kBlocks) norm_held(
     if (!kCentred) bias = nullptr;
     y += begin;
     added += begin;
-    const typename Source::Addends from = source.of(row < rows ? row : 0, packs);
+    const typename Source::Parts from = source.of(is_there ? row : 0, packs);
     Pack<T, V> tile[kPacks], other[kPacks];
     each(end, [&](int u, int at) {
         tile[u] = source.first(from, at);
@@ -172,7 +176,7 @@ __global__ void __launch_bounds__(Hold::kThreads, Hold::kBlocks) norm_held(
         if (!Hold::kEarly) affine[u].load(weight, bias, at);
         y[at] = affine[u].template of<T>(widened(kept[u]), mean, rstd);
     });
-    if (rstds != nullptr && first == 0 && row < rows) {
+    if (rstds != nullptr && first == 0 && is_there) {
         if (kCentred) means[row] = mean;
         rstds[row] = rstd;
     }
@@ -186,7 +190,7 @@ cudaError_t launch_held(const Source& source, Pack<T, V>* added, const Args& arg
     return launched(
         norm_held<Hold, kCentred, Source, T, P, V>, unsigned(blocks), threads, args.stream, source,
         static_cast<const Pack<P, V>*>(args.weight), static_cast<const Pack<P, V>*>(args.bias),
-        static_cast<Pack<T, V>*>(args.y), added, args.mean, args.rstd, args.rows, int(packs),
+        static_cast<Pack<T, V>*>(args.y), added, args.mean, args.rstd, unsigned(args.rows), int(packs),
         1.0f / float(args.length), float(args.eps));
 }
 

@@ -34,7 +34,7 @@ constexpr int64_t kMaxLength = 8192;  // elements that a block's registers hold
 // entry.
 template <typename T, int V>
 struct RowsOfTable {
-    struct Addends {
+    struct Parts {
         const Pack<T, V>* entry;
         const Pack<T, V>* position;
         bool known;
@@ -46,18 +46,18 @@ struct RowsOfTable {
     int64_t entries;
     unsigned count;
 
-    __device__ __forceinline__ Addends of(int64_t row, int packs) const {
+    __device__ __forceinline__ Parts of(unsigned row, int packs) const {
         const int64_t id = ids[row];
         const bool known = id >= 0 && id < entries;
         // Of 32 bits, for there are fewer than 2^31 rows: a remainder of 64 is a branch and a hundred instructions more.
-        const int64_t place = positions == nullptr ? 0 : unsigned(row) % count;
+        const int64_t place = positions == nullptr ? 0 : row % count;
         return {table + (known ? id : 0) * packs, positions + place * packs, known};
     }
-    __device__ __forceinline__ Pack<T, V> first(Addends from, int at) const { return from.entry[at]; }
-    __device__ __forceinline__ Pack<T, V> second(Addends from, int at) const {
+    __device__ __forceinline__ Pack<T, V> first(Parts from, int at) const { return from.entry[at]; }
+    __device__ __forceinline__ Pack<T, V> second(Parts from, int at) const {
         return positions == nullptr ? filled<T, V>(0.0f) : from.position[at];
     }
-    __device__ __forceinline__ Pack<T, V> made(Addends from, Pack<T, V> entry, Pack<T, V> position) const {
+    __device__ __forceinline__ Pack<T, V> made(Parts from, Pack<T, V> entry, Pack<T, V> position) const {
         if (!from.known) return filled<T, V>(NAN);
         return positions == nullptr ? entry : total(entry, position);
     }
@@ -74,7 +74,8 @@ cudaError_t launch(const Forward& args) {
     if constexpr (V == 1) {
         return held(Held<0, 8, 1024, 1>{});
     } else {
-        constexpr bool kSlim = sizeof(P) == sizeof(T);  // as for other rows: what does not fit costs more than fewer blocks
+        // As for other rows, what does not fit in registers costs more than fewer blocks.
+        constexpr bool kSlim = sizeof(P) == sizeof(T);
         constexpr int kBlocks = kSlim ? 8 : 6;
         const int64_t packs = args.length / V;
         if (packs <= 32) return held(Held<32, 1, 256, kBlocks, true>{});
